@@ -1,0 +1,93 @@
+/* base.c: status texts, the error record, and the one place that names malloc. */
+#include "base_internal.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static void *default_alloc(void *user, size_t size_bytes)
+{
+    (void)user;
+    return malloc(size_bytes == 0 ? 1 : size_bytes);
+}
+
+static void default_free(void *user, void *memory)
+{
+    (void)user;
+    free(memory);
+}
+
+static const spsh_allocator default_allocator = {default_alloc, default_free, NULL};
+
+void *spsh__alloc(const spsh_allocator *allocator, size_t size_bytes)
+{
+    return allocator->alloc_fn(allocator->user, size_bytes);
+}
+
+void *spsh__alloc_array(const spsh_allocator *allocator, size_t count, size_t element_bytes)
+{
+    size_t size_bytes = 0;
+    if (__builtin_mul_overflow(count, element_bytes, &size_bytes))
+        return NULL;
+    return spsh__alloc(allocator, size_bytes);
+}
+
+void *spsh__alloc_zero(const spsh_allocator *allocator, size_t size_bytes)
+{
+    void *memory = spsh__alloc(allocator, size_bytes);
+    if (memory != NULL)
+        memset(memory, 0, size_bytes);
+    return memory;
+}
+
+void spsh__free(const spsh_allocator *allocator, void *memory)
+{
+    if (memory != NULL)
+        allocator->free_fn(allocator->user, memory);
+}
+
+const char *spsh_status_name(spsh_status status)
+{
+    switch (status) {
+#define SPSH_X(name_, value_, text_)                                                               \
+    case SPSH_##name_: return "SPSH_" #name_;
+        SPSH_STATUS_MAP(SPSH_X)
+#undef SPSH_X
+    }
+    return "SPSH_E_?";
+}
+
+const char *spsh_status_text(spsh_status status)
+{
+    switch (status) {
+#define SPSH_X(name_, value_, text_)                                                               \
+    case SPSH_##name_: return text_;
+        SPSH_STATUS_MAP(SPSH_X)
+#undef SPSH_X
+    }
+    return "unknown status";
+}
+
+const char *spsh_version(void)
+{
+    return SPSH_VERSION_STRING;
+}
+
+const spsh_allocator *spsh_allocator_default(void)
+{
+    return &default_allocator;
+}
+
+void spsh_error_set(spsh_error *err, spsh_status status, int os_errno, uint64_t offset_bytes,
+                    const char *format, ...)
+{
+    if (err == NULL)
+        return;
+    err->status = status;
+    err->os_errno = os_errno;
+    err->offset_bytes = offset_bytes;
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(err->message, sizeof(err->message), format, args);
+    va_end(args);
+}
