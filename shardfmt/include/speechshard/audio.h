@@ -1,0 +1,239 @@
+/* audio.h: sniff, inspect and decode audio of every codec that a shard may hold.
+ *
+ *     spsh_decoder *decoder = NULL;
+ *     spsh_audio_source source = {read_fn, user, size_bytes};
+ *     if (spsh_decoder_open(&source, SPSH_CODEC_UNKNOWN, NULL, &decoder, &err) == SPSH_OK)
+ *         rc = spsh_decoder_read_i16(decoder, pcm, capacity, &samples, &err);
+ *     spsh_decoder_free(decoder);
+ *
+ * This is the one door through which untrusted audio enters: a codec allow-list decides before any
+ * library sees a byte, and libsndfile and libFLAC stand behind one source file each.
+ */
+#ifndef SPEECHSHARD_AUDIO_H
+#define SPEECHSHARD_AUDIO_H
+
+#include <stdbool.h>
+
+#include "speechshard/base.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Stored in shards: numbers are pinned. */
+typedef enum spsh_codec {
+    SPSH_CODEC_UNKNOWN = 0,
+    SPSH_CODEC_WAV = 1,    /* RIFF/RF64 with integer or float PCM, or GSM 06.10 inside */
+    SPSH_CODEC_FLAC = 2,   /* native FLAC stream */
+    SPSH_CODEC_MP3 = 3,    /* MPEG layer III, with or without ID3 */
+    SPSH_CODEC_VORBIS = 4, /* Ogg Vorbis */
+    SPSH_CODEC_OPUS = 5,   /* Ogg Opus */
+    SPSH_CODEC_GSM = 6,    /* headerless GSM 06.10 frames, 8 kHz mono; known by name only */
+    SPSH_CODEC_PCM = 16,   /* our own lossless int16 codec, pcm.h */
+} spsh_codec;
+
+/* How samples lie in memory and how pcm_hash sees them. Pinned. */
+typedef enum spsh_sample_format {
+    SPSH_SAMPLE_I16 = 1, /* integers of at most 16 significant bits */
+    SPSH_SAMPLE_I32 = 2, /* integers of more than 16 significant bits, left-justified in 32 */
+    SPSH_SAMPLE_F32 = 3, /* float sources; nominal range -1 ... 1 */
+} spsh_sample_format;
+
+#define SPSH_SAMPLES_UNKNOWN UINT64_MAX
+
+/** What the headers of an audio file say. Samples are per channel. */
+typedef struct spsh_audio_info {
+    spsh_codec codec;
+    spsh_sample_format format; /* the native format: I16 for lossy codecs */
+    uint32_t sample_rate_hz;   /* of the decoder's output */
+    uint32_t nominal_rate_hz;  /* what the header states the material was (Opus); else sample_rate_hz */
+    uint32_t channels;
+    uint32_t bits_per_sample; /* of the source: 8, 16, 24, 32; 0 for lossy codecs */
+    uint64_t samples;         /* the header's claim; SPSH_SAMPLES_UNKNOWN when it makes none */
+    bool has_md5;             /* FLAC only: STREAMINFO has a non-zero MD5 of the PCM */
+    uint8_t md5[16];
+} spsh_audio_info;
+
+/**
+ * Where a decoder reads from. read_fn copies up to size_bytes at offset_bytes and sets *ret_bytes
+ * (less only at the end of the source). Called on the decoder's thread.
+ */
+typedef struct spsh_audio_source {
+    spsh_status (*read_fn)(void *user, uint64_t offset_bytes, void *dst, size_t size_bytes,
+                           size_t *ret_bytes, spsh_error *err);
+    void *user;
+    uint64_t size_bytes;
+} spsh_audio_source;
+
+/** A point where decoding can start: sample number and the byte offset of its frame in the file. */
+typedef struct spsh_seek_point {
+    uint64_t sample;
+    uint64_t offset_bytes;
+} spsh_seek_point;
+
+/** How a finished decode is judged: never by the absence of an error. */
+typedef enum spsh_decode_verdict {
+    SPSH_DECODE_EXACT = 0,        /* count (and MD5 where there is one) agree with the headers */
+    SPSH_DECODE_UNVERIFIED = 1,   /* no claim to compare with; the stream ended cleanly */
+    SPSH_DECODE_SHORT = 2,        /* fewer samples than claimed, or the stream is cut */
+    SPSH_DECODE_LONG = 3,         /* more samples than claimed */
+    SPSH_DECODE_MD5_MISMATCH = 4, /* right count, other MD5 */
+    SPSH_DECODE_DECODER_LIMIT = 5 /* FLAC whose frames are all intact (header CRC-8, frame CRC-16,
+                                     counts) but which the decoder library cannot decode */
+} spsh_decode_verdict;
+
+typedef struct spsh_decoder spsh_decoder;
+
+/** Allocator and limits; 0 and NULL mean the defaults. */
+typedef struct spsh_decoder_options {
+    size_t struct_size;
+    const spsh_allocator *allocator;     /* copied */
+    const spsh_seek_point *seek_points;  /* borrowed until free; ascending; may be NULL */
+    uint64_t seek_point_count;
+    uint64_t pcm_bytes_max;              /* 0: SPSH_PCM_BYTES_MAX; more is SPSH_E_LIMIT */
+} spsh_decoder_options;
+
+/* clang-format off */
+#define SPSH_DECODER_OPTIONS_INIT {sizeof(spsh_decoder_options), NULL, NULL, 0, 0}
+/* clang-format on */
+
+/** "flac" for SPSH_CODEC_FLAC, "unknown" for others. Thread-safe. */
+SPSH_API const char *spsh_codec_name(spsh_codec codec);
+
+/**
+ * Tell the codec from the first bytes of a file.
+ *
+ * @param head        the first bytes; 4096 are enough
+ * @param name        file name for the headerless codecs (".gsm"); may be NULL
+ * @return the codec, or SPSH_CODEC_UNKNOWN. Reads nothing outside head. Thread-safe.
+ */
+SPSH_API spsh_codec spsh_audio_sniff(const void *head, size_t head_bytes, const char *name);
+
+/**
+ * Read the headers only.
+ *
+ * @param codec     SPSH_CODEC_UNKNOWN: sniff
+ * @param ret_info  written on success only
+ * @return SPSH_OK, SPSH_E_AUDIO (not audio, or a header that contradicts itself or the file's size),
+ *         SPSH_E_UNSUPPORTED (a codec outside the allow-list), SPSH_E_TRUNCATED, SPSH_E_LIMIT,
+ *         SPSH_E_IO from read_fn. Thread-safe. Safe on hostile input.
+ */
+SPSH_API SPSH_NODISCARD spsh_status spsh_audio_inspect(const spsh_audio_source *source,
+                                                       spsh_codec codec, spsh_audio_info *ret_info,
+                                                       spsh_error *err);
+
+/**
+ * Open a decoder at sample 0.
+ *
+ * @param source       copied; its user data must outlive the decoder
+ * @param ret_decoder  written on success only; free with spsh_decoder_free
+ * Codes as spsh_audio_inspect, and SPSH_E_NO_MEMORY. One thread per decoder.
+ */
+SPSH_API SPSH_NODISCARD spsh_status spsh_decoder_open(const spsh_audio_source *source,
+                                                      spsh_codec codec,
+                                                      const spsh_decoder_options *options,
+                                                      spsh_decoder **ret_decoder, spsh_error *err);
+
+/** Valid until free. */
+SPSH_API const spsh_audio_info *spsh_decoder_info(const spsh_decoder *decoder);
+
+/**
+ * Go to a sample: from the last seek point at or before it, else (WAV, pcm, FLAC) directly, else by
+ * decoding from the start, so that the samples are those of a decode of the whole file.
+ *
+ * @return SPSH_OK; SPSH_E_INVALID_ARG past the end; otherwise as read.
+ */
+SPSH_API SPSH_NODISCARD spsh_status spsh_decoder_seek(spsh_decoder *decoder, uint64_t sample,
+                                                      spsh_error *err);
+
+/**
+ * Decode the next samples, interleaved. In the decoder's native format there is no loss; reading
+ * another format converts: I32 to I16 by rounding half up and clamping, integers to float by 2^-15
+ * or 2^-31, float to integer by scaling, rounding half to even and clamping; NaN becomes 0.
+ *
+ * @param capacity     samples per channel that fit into pcm
+ * @param ret_samples  samples per channel written; less than capacity only at the end
+ * @return SPSH_OK; SPSH_E_AUDIO when the library refuses the stream (what was decoded before the
+ *         damage has been returned by earlier calls); SPSH_E_LIMIT; SPSH_E_IO.
+ * One thread per decoder. No allocation.
+ */
+SPSH_API SPSH_NODISCARD spsh_status spsh_decoder_read_i16(spsh_decoder *decoder, int16_t *pcm,
+                                                          uint64_t capacity, uint64_t *ret_samples,
+                                                          spsh_error *err);
+SPSH_API SPSH_NODISCARD spsh_status spsh_decoder_read_i32(spsh_decoder *decoder, int32_t *pcm,
+                                                          uint64_t capacity, uint64_t *ret_samples,
+                                                          spsh_error *err);
+SPSH_API SPSH_NODISCARD spsh_status spsh_decoder_read_f32(spsh_decoder *decoder, float *pcm,
+                                                          uint64_t capacity, uint64_t *ret_samples,
+                                                          spsh_error *err);
+
+/** NULL is fine. */
+SPSH_API void spsh_decoder_free(spsh_decoder *decoder);
+
+/** What a whole decode found. */
+typedef struct spsh_decode_result {
+    spsh_audio_info info;
+    uint64_t samples;            /* decoded, per channel; under DECODER_LIMIT the header's count */
+    spsh_decode_verdict verdict;
+    uint8_t pcm_hash[16];        /* FORMAT.md, "PCM hash"; zero under DECODER_LIMIT */
+    char detail[160];            /* one line for a report; empty when EXACT or UNVERIFIED */
+} spsh_decode_result;
+
+/** Receives decoded PCM in the native format, interleaved. A non-zero status ends the decode. */
+typedef spsh_status (*spsh_pcm_sink_fn)(void *user, const spsh_audio_info *info, const void *pcm,
+                                        uint64_t samples, spsh_error *err);
+
+/**
+ * Decode a whole file that lies in memory, judge it and hash its PCM.
+ *
+ * @param sink        may be NULL: only hash and count
+ * @param ret_result  written on success only; success includes every verdict: the caller decides
+ * @return SPSH_OK; SPSH_E_AUDIO, SPSH_E_UNSUPPORTED, SPSH_E_LIMIT, SPSH_E_NO_MEMORY, or the sink's.
+ * Thread-safe. Safe on hostile input.
+ */
+SPSH_API SPSH_NODISCARD spsh_status spsh_audio_decode_memory(spsh_bytes file, spsh_codec codec,
+                                                             const spsh_decoder_options *options,
+                                                             spsh_pcm_sink_fn sink, void *user,
+                                                             spsh_decode_result *ret_result,
+                                                             spsh_error *err);
+
+/**
+ * Seek points of a FLAC file in memory, at least interval_samples apart, the first at sample 0, by
+ * walking its frames and checking each CRC-8 and CRC-16. Other codecs: *ret_count = 0.
+ *
+ * @param points      room for capacity points; NULL with capacity 0 only counts
+ * @return SPSH_OK, SPSH_E_CORRUPT with the offset of the first damaged frame. Thread-safe.
+ */
+SPSH_API SPSH_NODISCARD spsh_status spsh_audio_seek_points(spsh_bytes file, spsh_codec codec,
+                                                           uint64_t interval_samples,
+                                                           spsh_seek_point *points,
+                                                           uint64_t capacity, uint64_t *ret_count,
+                                                           spsh_error *err);
+
+/** Encode int16 (bits 16) or left-justified int32 (bits 24) PCM as FLAC level 5, deterministically. */
+SPSH_API SPSH_NODISCARD spsh_status spsh_flac_encode(const void *pcm, spsh_sample_format format,
+                                                     uint32_t bits_per_sample, uint64_t samples,
+                                                     uint32_t channels, uint32_t sample_rate_hz,
+                                                     uint8_t *dst, size_t capacity_bytes,
+                                                     size_t *ret_bytes, spsh_error *err);
+
+/** Capacity that spsh_flac_encode always fits into. */
+SPSH_API size_t spsh_flac_bound(uint64_t samples, uint32_t channels, uint32_t bits_per_sample);
+
+/**
+ * Resample interleaved int16 PCM (libsoxr, very high quality), deterministically.
+ *
+ * The output has ceil(samples * to / from) samples per channel; capacity is in samples per channel.
+ * @return SPSH_OK, SPSH_E_INVALID_ARG, SPSH_E_LIMIT (capacity), SPSH_E_NO_MEMORY. Thread-safe.
+ */
+SPSH_API SPSH_NODISCARD spsh_status spsh_resample_i16(const int16_t *pcm, uint64_t samples,
+                                                      uint32_t channels, uint32_t from_rate_hz,
+                                                      uint32_t to_rate_hz, int16_t *dst,
+                                                      uint64_t capacity, uint64_t *ret_samples,
+                                                      spsh_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,125 @@
+/* ingest.h: how a corpus layout tells the packer what it found.
+ *
+ * A layout is one file in this folder with one `spsh_layout`. `probe` looks at a root and says whether
+ * it is this layout and why; `scan` walks it once and emits one item an utterance, in any order, and
+ * one reject for everything it leaves out. Layouts read metadata; they never open audio. The packer
+ * sorts, opens, decodes and stores.
+ */
+#ifndef SPSH_INGEST_H
+#define SPSH_INGEST_H
+
+#include <stdbool.h>
+
+#include "speechshard/base.h"
+
+/* Reason codes of reports/rejects.jsonl. Append only. */
+#define SPSH_REJECT_MAP(X)                                                                         \
+    X(MISSING_AUDIO, "missing_audio")                                                              \
+    X(ORPHAN_AUDIO, "orphan_audio")                                                                \
+    X(ORPHAN_TEXT, "orphan_text")                                                                  \
+    X(EMPTY_FILE, "empty_file")                                                                    \
+    X(TINY_FILE, "tiny_file")                                                                      \
+    X(NOT_AUDIO, "not_audio")                                                                      \
+    X(BAD_CONTAINER, "bad_container")                                                              \
+    X(UNSUPPORTED_CODEC, "unsupported_codec")                                                      \
+    X(TRUNCATED, "truncated")                                                                      \
+    X(HEADER_MISMATCH, "header_mismatch")                                                          \
+    X(ZERO_DURATION, "zero_duration")                                                              \
+    X(TOO_LONG, "too_long")                                                                        \
+    X(SEGMENT_RANGE, "segment_range")                                                              \
+    X(TEXT_INVALID_UTF8, "text_invalid_utf8")                                                      \
+    X(TEXT_TOO_LONG, "text_too_long")                                                              \
+    X(ROW_FIELD_COUNT, "row_field_count")                                                          \
+    X(ROW_SYNTAX, "row_syntax")                                                                    \
+    X(BAD_ID, "bad_id")                                                                            \
+    X(DUP_ID, "dup_id")                                                                            \
+    X(UNREADABLE, "unreadable")                                                                    \
+    X(NOT_REGULAR, "not_regular")                                                                  \
+    X(CHANGED_WHILE_READ, "changed_while_read")                                                    \
+    X(REMOTE_SOURCE, "remote_source")                                                              \
+    X(EXCLUDED_BY_RULE, "excluded_by_rule")
+
+typedef enum spsh_reject_reason {
+#define SPSH_X(name_, text_) SPSH_REJECT_##name_,
+    SPSH_REJECT_MAP(SPSH_X)
+#undef SPSH_X
+    SPSH_REJECT_COUNT
+} spsh_reject_reason;
+
+const char *spsh__reject_reason_text(spsh_reject_reason reason);
+
+#define SPSH_SEGMENT_END UINT64_MAX /* end_ns of a segment that ends with its recording */
+#define SPSH_SOURCE_BYTES_UNKNOWN UINT64_MAX
+
+/** One utterance as a layout sees it. Everything is borrowed for the duration of emit. */
+typedef struct spsh_ingest_item {
+    const char *audio_path;   /* to open: absolute, or relative to the process's directory */
+    spsh_bytes source;        /* stored and reported: path relative to the root, UTF-8 as found */
+    spsh_bytes recording_id;  /* equal for all segments of one audio file */
+    spsh_bytes id;            /* of the utterance; unique within the dataset */
+    bool has_text;            /* false and text_path NULL: unlabelled */
+    spsh_bytes text;
+    const char *text_path; /* a sidecar that the packer reads (only when has_text is false) */
+    spsh_bytes domain, split, speaker, language, document; /* empty: absent */
+    spsh_bytes extras;     /* a JSON object of columns we do not know, or empty */
+    uint64_t start_ns;     /* segment start in nanoseconds */
+    uint64_t end_ns;       /* exclusive; SPSH_SEGMENT_END */
+    uint64_t source_bytes; /* size of the audio file, or SPSH_SOURCE_BYTES_UNKNOWN */
+    uint32_t nominal_rate_hz; /* a rule of the layout (MLS Opus: 16000), else 0 */
+} spsh_ingest_item;
+
+/** One thing that was left out. Borrowed for the duration of reject. */
+typedef struct spsh_reject {
+    spsh_reject_reason reason;
+    spsh_bytes source;     /* file it concerns, relative to the root where possible; any bytes */
+    spsh_bytes id;         /* may be empty */
+    uint64_t line;         /* 1-based line of the metadata file, 0 if none */
+    uint64_t offset_bytes; /* in that file, SPSH_OFFSET_NONE if none */
+    spsh_bytes excerpt;    /* first bytes of the offending row, at most 200; may be empty */
+    const char *detail;    /* one line of English; may be NULL */
+    uint64_t rows;         /* utterances lost by it: 1 for a row; 0 for a file that was no row */
+} spsh_reject;
+
+typedef struct spsh_ingest_sink {
+    spsh_status (*emit_fn)(void *user, const spsh_ingest_item *item, spsh_error *err);
+    spsh_status (*reject_fn)(void *user, const spsh_reject *reject, spsh_error *err);
+    spsh_status (*progress_fn)(void *user, uint64_t files_seen, spsh_error *err); /* may cancel */
+    void *user;
+} spsh_ingest_sink;
+
+typedef struct spsh_ingest_options {
+    const char *root;          /* a directory or a manifest file, as the user gave it */
+    const char *domain_rule;   /* --domain: NULL, "NAME" (constant) or "dir:N"/"column:NAME" */
+    const char *split_filter;  /* --split: comma list or NULL: all */
+    bool follow_links;         /* --follow-links: also walk symbolic links to directories */
+} spsh_ingest_options;
+
+/** What probe found out. */
+typedef struct spsh_layout_probe {
+    bool matches;
+    char evidence[200]; /* "recognised because ..." */
+} spsh_layout_probe;
+
+typedef struct spsh_layout {
+    const char *name; /* --layout NAME */
+    const char *summary;
+    spsh_status (*probe_fn)(const char *root, spsh_layout_probe *ret_probe, spsh_error *err);
+    spsh_status (*scan_fn)(const spsh_ingest_options *options, const spsh_ingest_sink *sink,
+                           spsh_error *err);
+} spsh_layout;
+
+/** All layouts in order of probing, ended by NULL: the first match wins. */
+extern const spsh_layout *const spsh__layouts[];
+
+/** The layout of that name, or NULL. */
+const spsh_layout *spsh__layout_find(const char *name);
+
+/**
+ * Probe root with every layout.
+ *
+ * @return SPSH_OK; SPSH_E_NOT_FOUND when nothing matches, with what was seen and what to try.
+ */
+spsh_status spsh__layout_detect(const char *root, const spsh_layout **ret_layout,
+                                spsh_layout_probe *ret_probe, spsh_error *err);
+
+#endif
