@@ -1,0 +1,139 @@
+# The functions with which every library, program, test, fuzz target and benchmark is declared.
+# Flags live in one INTERFACE target that is linked PRIVATE; nothing touches CMAKE_C_FLAGS.
+
+add_library(speechshard_build_flags INTERFACE)
+target_compile_features(speechshard_build_flags INTERFACE c_std_11)
+target_compile_definitions(speechshard_build_flags INTERFACE _GNU_SOURCE _FILE_OFFSET_BITS=64)
+target_compile_options(speechshard_build_flags INTERFACE
+    -Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow -Wundef -Wcast-qual
+    -Wcast-align -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wwrite-strings -Wvla
+    -Wformat=2 -Wdouble-promotion -Wimplicit-fallthrough)
+if(SPEECHSHARD_SANITIZE)
+    target_compile_options(speechshard_build_flags INTERFACE
+        -fsanitize=${SPEECHSHARD_SANITIZE} -fno-omit-frame-pointer)
+    target_link_options(speechshard_build_flags INTERFACE -fsanitize=${SPEECHSHARD_SANITIZE})
+    if(SPEECHSHARD_SANITIZE MATCHES "undefined")
+        target_compile_options(speechshard_build_flags INTERFACE -fno-sanitize-recover=undefined)
+    endif()
+endif()
+if(SPEECHSHARD_FUZZ)
+    if(NOT CMAKE_C_COMPILER_ID MATCHES "Clang")
+        message(FATAL_ERROR "SPEECHSHARD_FUZZ needs clang: configure with -DCMAKE_C_COMPILER=clang")
+    endif()
+    target_compile_options(speechshard_build_flags INTERFACE -fsanitize=fuzzer-no-link)
+    target_link_options(speechshard_build_flags INTERFACE -fsanitize=fuzzer-no-link)
+endif()
+
+function(_speechshard_common target)
+    set_target_properties(${target} PROPERTIES
+        C_STANDARD 11 C_STANDARD_REQUIRED ON C_EXTENSIONS OFF
+        C_VISIBILITY_PRESET hidden POSITION_INDEPENDENT_CODE ON)
+    target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:speechshard_build_flags>)
+endfunction()
+
+# speechshard_add_library(NAME HEADERS file... SOURCES file... LIBRARIES target...)
+#
+# The library NAME (alias speechshard::NAME; shared when BUILD_SHARED_LIBS says so), with the public
+# headers under include/, installed and exported. NAME_internal is a static library of the same
+# objects whose users see src/ too: tests reach hidden symbols through it. It is not installed.
+function(speechshard_add_library name)
+    cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "HEADERS;SOURCES;LIBRARIES")
+
+    add_library(${name}_objects OBJECT ${arg_SOURCES})
+    _speechshard_common(${name}_objects)
+    target_include_directories(${name}_objects
+        PUBLIC "${CMAKE_CURRENT_SOURCE_DIR}/include" PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}/src")
+    target_link_libraries(${name}_objects PRIVATE ${arg_LIBRARIES})
+
+    add_library(${name} $<TARGET_OBJECTS:${name}_objects>)
+    add_library(speechshard::${name} ALIAS ${name})
+    _speechshard_common(${name})
+    target_sources(${name} PUBLIC FILE_SET HEADERS
+        BASE_DIRS "${CMAKE_CURRENT_SOURCE_DIR}/include" FILES ${arg_HEADERS})
+    target_link_libraries(${name} PRIVATE ${arg_LIBRARIES})
+    set_target_properties(${name} PROPERTIES
+        OUTPUT_NAME speechshard-${name} LINKER_LANGUAGE C VERIFY_INTERFACE_HEADER_SETS ON
+        VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
+    install(TARGETS ${name} EXPORT speechshard FILE_SET HEADERS)
+    set_property(GLOBAL APPEND PROPERTY SPEECHSHARD_LIBRARIES ${name})
+
+    add_library(${name}_internal STATIC $<TARGET_OBJECTS:${name}_objects>)
+    set_target_properties(${name}_internal PROPERTIES LINKER_LANGUAGE C)
+    target_include_directories(${name}_internal INTERFACE
+        "${CMAKE_CURRENT_SOURCE_DIR}/include" "${CMAKE_CURRENT_SOURCE_DIR}/src")
+    target_link_libraries(${name}_internal PUBLIC ${arg_LIBRARIES})
+endfunction()
+
+# What tests know about their surroundings: the command under test and the source tree. Data is
+# found below SPEECHSHARD_TEST_DATA, else beside the source tree (tests/support/spsh_test.h).
+function(_speechshard_test_properties name)
+    cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT" "LABELS")
+    if(NOT arg_TIMEOUT)
+        set(arg_TIMEOUT 120)
+    endif()
+    if(SPEECHSHARD_SANITIZE)
+        math(EXPR arg_TIMEOUT "${arg_TIMEOUT} * 4")
+    endif()
+    set_tests_properties(${name} PROPERTIES
+        LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT} SKIP_RETURN_CODE 77
+        ENVIRONMENT "SPEECHSHARD_SOURCE_DIR=${PROJECT_SOURCE_DIR};SPEECHSHARD_BUILD_DIR=${PROJECT_BINARY_DIR};SPEECHSHARD_COMMAND=${PROJECT_BINARY_DIR}/tools/speechshard")
+endfunction()
+
+# speechshard_add_test(NAME SOURCES file... [LIBRARIES target...] [LABELS label...] [TIMEOUT seconds]
+#                      [ARGS argument...] [INTERNAL])
+#
+# A C test program over tests/support. INTERNAL links shardfmt_internal instead of the public
+# library; tests of the command's own sources give LIBRARIES tools_internal.
+function(speechshard_add_test name)
+    cmake_parse_arguments(PARSE_ARGV 1 arg "INTERNAL" "TIMEOUT" "SOURCES;LIBRARIES;LABELS;ARGS")
+    add_executable(${name} ${arg_SOURCES})
+    _speechshard_common(${name})
+    target_link_libraries(${name} PRIVATE test_support ${arg_LIBRARIES})
+    if(arg_INTERNAL)
+        target_link_libraries(${name} PRIVATE shardfmt_internal)
+    else()
+        target_link_libraries(${name} PRIVATE speechshard::shardfmt)
+    endif()
+    add_test(NAME ${name} COMMAND ${name} ${arg_ARGS})
+    _speechshard_test_properties(${name} TIMEOUT ${arg_TIMEOUT} LABELS ${arg_LABELS})
+endfunction()
+
+# speechshard_add_script_test(NAME COMMAND argument... [LABELS label...] [TIMEOUT seconds])
+#
+# A test that is a script; the first argument is the script or its interpreter.
+function(speechshard_add_script_test name)
+    cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT" "COMMAND;LABELS")
+    add_test(NAME ${name} COMMAND ${arg_COMMAND} WORKING_DIRECTORY "${CMAKE_CURRENT_BINARY_DIR}")
+    _speechshard_test_properties(${name} TIMEOUT ${arg_TIMEOUT} LABELS ${arg_LABELS})
+endfunction()
+
+# speechshard_add_fuzzer(NAME SOURCES file... [LIBRARIES target...])
+#
+# A program around LLVMFuzzerTestOneInput. With SPEECHSHARD_FUZZ it is a libFuzzer program; else it
+# is linked with a driver that runs the files it is given, and the seeds in fuzz/corpus/NAME are
+# replayed by the test of the same name. LIBRARIES default to shardfmt_internal.
+function(speechshard_add_fuzzer name)
+    cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LIBRARIES")
+    if(NOT arg_LIBRARIES)
+        set(arg_LIBRARIES shardfmt_internal)
+    endif()
+    add_executable(${name} ${arg_SOURCES})
+    _speechshard_common(${name})
+    target_link_libraries(${name} PRIVATE ${arg_LIBRARIES})
+    if(SPEECHSHARD_FUZZ)
+        target_link_options(${name} PRIVATE -fsanitize=fuzzer)
+        set_property(GLOBAL APPEND PROPERTY SPEECHSHARD_FUZZERS ${name})
+    else()
+        target_sources(${name} PRIVATE "${PROJECT_SOURCE_DIR}/tests/fuzz/replay_driver.c")
+    endif()
+    add_test(NAME ${name} COMMAND ${name} -runs=0 "${PROJECT_SOURCE_DIR}/tests/fuzz/corpus/${name}")
+    _speechshard_test_properties(${name} LABELS fuzz)
+endfunction()
+
+# speechshard_add_bench(NAME SOURCES file... [LIBRARIES target...])
+function(speechshard_add_bench name)
+    cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LIBRARIES")
+    add_executable(${name} ${arg_SOURCES})
+    _speechshard_common(${name})
+    target_link_libraries(${name} PRIVATE ${arg_LIBRARIES} shardfmt_internal)
+endfunction()
