@@ -1,0 +1,108 @@
+/* verify.h: find damage in a dataset and name it; rebuild what can be rebuilt.
+ *
+ *     spsh_verify_options opt = SPSH_VERIFY_OPTIONS_INIT;
+ *     opt.damage_fn = print_line;
+ *     rc = spsh_verify("corpus.spsh", &opt, &result, &err);     // rc: could it be checked; result: what was found
+ */
+#ifndef SPEECHSHARD_VERIFY_H
+#define SPEECHSHARD_VERIFY_H
+
+#include "speechshard/dataset.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** One damaged thing. Strings are valid during the call. */
+typedef struct spsh_damage {
+    const char *file;      /* relative to the dataset */
+    const char *part;      /* "header", "block", "record", "record head", "metadata", "index page", "page table", "footer", "missing", ... */
+    uint64_t offset_bytes; /* in the file; SPSH_OFFSET_NONE */
+    uint64_t size_bytes;   /* extent that is in doubt; 0: unknown */
+    spsh_bytes id;         /* recording or utterance concerned; may be empty */
+    uint64_t utterances;   /* utterances that it costs, as far as known */
+    const char *message;   /* one line: what was expected and what was found */
+} spsh_damage;
+
+typedef struct spsh_verify_options {
+    size_t struct_size;
+    const spsh_allocator *allocator;
+    const spsh_io *io; /* for everything but bulk reads when engine is io_uring */
+    int (*damage_fn)(void *user, const spsh_damage *damage);         /* non-zero: stop */
+    int (*progress_fn)(void *user, uint64_t done_bytes, uint64_t total_bytes); /* likewise */
+    void *user;
+    uint32_t jobs;  /* threads; 0: one a core */
+    uint32_t flags; /* SPSH_VERIFY_* */
+} spsh_verify_options;
+
+#define SPSH_VERIFY_DECODE   UINT32_C(1) /* also decode every record: sample count and PCM hash */
+#define SPSH_VERIFY_CACHED   UINT32_C(2) /* read through the page cache instead of O_DIRECT */
+#define SPSH_VERIFY_NO_URING UINT32_C(4) /* pread only */
+
+/* clang-format off */
+#define SPSH_VERIFY_OPTIONS_INIT {sizeof(spsh_verify_options), NULL, NULL, NULL, NULL, NULL, 0, 0}
+/* clang-format on */
+
+typedef struct spsh_verify_result {
+    uint64_t files;
+    uint64_t bytes;
+    uint64_t blocks;
+    uint64_t records;
+    uint64_t utterances;
+    uint64_t damage_count;
+    char engine[16]; /* "io_uring" or "pread" */
+    bool direct;     /* O_DIRECT was in use */
+} spsh_verify_result;
+
+/**
+ * Check every byte of every file that the manifest names, and that the files agree with each other (ids, root hashes,
+ * counts, references, overlays). Block checksums are checked with large O_DIRECT reads; in a damaged block each record is then checked
+ * alone, so that the damaged ones are named.
+ *
+ * @param path  a dataset's directory, or a single .spsh file
+ * @return SPSH_OK when everything could be read or its damage reported; else what prevented it.
+ */
+SPSH_API SPSH_NODISCARD spsh_status spsh_verify(const char *path,
+                                                const spsh_verify_options *options,
+                                                spsh_verify_result *ret_result, spsh_error *err);
+
+typedef struct spsh_repair_options {
+    size_t struct_size;
+    const spsh_allocator *allocator;
+    const spsh_io *io;
+    int (*damage_fn)(void *user, const spsh_damage *damage); /* what is lost; non-zero: stop */
+    void *user;
+} spsh_repair_options;
+
+/* clang-format off */
+#define SPSH_REPAIR_OPTIONS_INIT {sizeof(spsh_repair_options), NULL, NULL, NULL, NULL}
+/* clang-format on */
+
+typedef struct spsh_repair_result {
+    uint64_t records_kept, records_lost;
+    uint64_t utterances_kept, utterances_lost;
+    bool identical; /* only derived parts were lost: the output is byte for byte the shard that was sealed */
+} spsh_repair_result;
+
+/**
+ * Rebuild a shard from its blocks into output_directory (the file's own name), never touching the input.
+ *
+ * Lost or damaged header, index, page table and footers are rebuilt byte for byte from intact blocks. Where blocks are damaged, intact
+ * records and metadata rows in them are salvaged into new blocks; the rest is reported.
+ *
+ * @param shard_path  damaged shard; its name (unit-number.spsh) and any intact header, footer or block give its identity
+ * @param dataset_id  of the plan, when the header is lost; may be NULL
+ * @return SPSH_OK also when something was lost; SPSH_E_CORRUPT when nothing could be salvaged.
+ */
+SPSH_API SPSH_NODISCARD spsh_status spsh_repair_shard(const char *shard_path,
+                                                      const uint8_t *dataset_id,
+                                                      const char *output_directory,
+                                                      const spsh_repair_options *options,
+                                                      spsh_repair_result *ret_result,
+                                                      spsh_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
