@@ -1,18 +1,19 @@
-# Every outside library, once, as an imported target PkgConfig::NAME. The installed package includes
-# this file too when the libraries are static, so that a consumer links what they need.
+# Every outside library, once, as an imported target PkgConfig::NAME. The specification is kept in
+# SPEECHSHARD_DEPENDENCY_NAME: the installed CMake package and the .pc file repeat it.
 find_package(PkgConfig REQUIRED)
 find_package(Threads REQUIRED)
-foreach(_speechshard_dependency IN ITEMS
-        LIBURING=liburing>=2.2
-        LIBXXHASH=libxxhash>=0.8.0
-        LIBLZ4=liblz4>=1.9
-        SNDFILE=sndfile>=1.1
-        FLAC=flac>=1.3
-        SOXR=soxr>=0.1.3
-        JANSSON=jansson>=2.13
-        UTF8PROC=libutf8proc>=2.6
-        LIBARCHIVE=libarchive>=3.6)
-    string(REGEX MATCH "^([A-Z0-9]+)=(.*)$" _ "${_speechshard_dependency}")
-    pkg_check_modules(${CMAKE_MATCH_1} REQUIRED IMPORTED_TARGET GLOBAL "${CMAKE_MATCH_2}")
-endforeach()
-unset(_speechshard_dependency)
+
+macro(speechshard_find_dependency name specification)
+    set(SPEECHSHARD_DEPENDENCY_${name} "${specification}")
+    pkg_check_modules(${name} REQUIRED IMPORTED_TARGET "${specification}")
+endmacro()
+
+speechshard_find_dependency(FLAC "flac>=1.3")
+speechshard_find_dependency(JANSSON "jansson>=2.13")
+speechshard_find_dependency(LIBARCHIVE "libarchive>=3.6")
+speechshard_find_dependency(LIBLZ4 "liblz4>=1.9")
+speechshard_find_dependency(LIBURING "liburing>=2.2")
+speechshard_find_dependency(LIBUTF8PROC "libutf8proc>=2.6")
+speechshard_find_dependency(LIBXXHASH "libxxhash>=0.8.0")
+speechshard_find_dependency(SNDFILE "sndfile>=1.1")
+speechshard_find_dependency(SOXR "soxr>=0.1.3")

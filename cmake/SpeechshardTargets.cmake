@@ -56,6 +56,7 @@ function(speechshard_add_library name)
         VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
     install(TARGETS ${name} EXPORT speechshard FILE_SET HEADERS)
     set_property(GLOBAL APPEND PROPERTY SPEECHSHARD_LIBRARIES ${name})
+    set_property(GLOBAL PROPERTY SPEECHSHARD_DEPENDENCIES_${name} ${arg_LIBRARIES})
 
     add_library(${name}_internal STATIC $<TARGET_OBJECTS:${name}_objects>)
     set_target_properties(${name}_internal PROPERTIES LINKER_LANGUAGE C)

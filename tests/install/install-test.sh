@@ -1,0 +1,80 @@
+#!/bin/sh
+# install-test.sh BUILD_DIR: what is installed can be moved and used.
+#
+# Installs the build into a new folder and moves it, so that a path that was baked in shows; then
+# builds a consumer through find_package and one through pkg-config and runs both, compiles each
+# public header alone as C99, C11 and C++11, runs the installed command, and looks at the exported
+# symbols.
+set -eu
+
+build=$1
+here=$(cd "$(dirname "$0")" && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+step() {
+    echo "-- $*"
+}
+
+step "install, then move"
+cmake --install "$build" --prefix "$work/first" >"$work/install.log"
+mkdir "$work/elsewhere"
+mv "$work/first" "$work/elsewhere/prefix"
+prefix=$work/elsewhere/prefix
+libdir=$(dirname "$(find "$prefix" -name 'libspeechshard-shardfmt.*' | head -n 1)")
+if grep -rl "$build" "$libdir/cmake" "$libdir/pkgconfig"; then
+    echo "the files above name the build folder"
+    exit 1
+fi
+
+step find_package
+cmake -S "$here/consumer" -B "$work/consumer" -DCMAKE_PREFIX_PATH="$prefix" >"$work/consumer.log" ||
+    { cat "$work/consumer.log"; exit 1; }
+cmake --build "$work/consumer" >"$work/consumer.log" || { cat "$work/consumer.log"; exit 1; }
+[ "$("$work/consumer/consumer")" = "corrupt data" ]
+
+step pkg-config
+export PKG_CONFIG_PATH="$libdir/pkgconfig${PKG_CONFIG_PATH:+:$PKG_CONFIG_PATH}"
+# shellcheck disable=SC2046 # a list of flags
+cc -o "$work/by-pkg-config" "$here/consumer/consumer.c" \
+    $(pkg-config --cflags --libs speechshard-shardfmt)
+[ "$(LD_LIBRARY_PATH=$libdir "$work/by-pkg-config")" = "corrupt data" ]
+
+step headers alone
+flags="-Wall -Wextra -Wpedantic -Werror -fsyntax-only -I$prefix/include"
+for header in "$prefix"/include/speechshard/*.h; do
+    printf '#include "speechshard/%s"\nextern int nothing;\n' "${header##*/}" >"$work/header.c"
+    # shellcheck disable=SC2086 # a list of flags
+    for language in "cc -std=c99 -x c" "cc -std=c11 -x c" "c++ -std=c++11 -x c++"; do
+        $language $flags "$work/header.c" || { echo "${header##*/}: $language"; exit 1; }
+    done
+done
+
+step symbols
+if [ -e "$libdir/libspeechshard-shardfmt.so" ]; then
+    nm -D --defined-only "$libdir/libspeechshard-shardfmt.so" >"$work/symbols"
+    allowed='^spsh_[^_]'
+else
+    nm -g --defined-only "$libdir/libspeechshard-shardfmt.a" >"$work/symbols"
+    allowed='^spsh_'
+fi
+awk 'NF == 3 { print $3 }' "$work/symbols" | sort -u >"$work/names"
+[ -s "$work/names" ]
+if grep -vE "$allowed" "$work/names"; then
+    echo "the library exports the names above"
+    exit 1
+fi
+
+step the command, its manual, its completion
+version=$("$prefix/bin/speechshard" --version)
+case $version in
+"speechshard "[0-9]*) ;;
+*)
+    echo "--version says '$version'"
+    exit 1
+    ;;
+esac
+[ -s "$prefix/share/man/man1/speechshard.1" ]
+[ -s "$prefix/share/man/man5/speechshard-format.5" ]
+[ -s "$prefix/share/bash-completion/completions/speechshard" ]
+echo "installed: $(find "$prefix" -type f | wc -l) files"

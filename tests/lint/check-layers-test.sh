@@ -1,0 +1,38 @@
+#!/bin/sh
+# check-layers-test.sh: each kind of offence, planted alone, is reported; a clean tree is not.
+set -eu
+check=$(cd "$(dirname "$0")" && pwd)/check-layers.sh
+tree=$(mktemp -d)
+trap 'rm -rf "$tree"' EXIT
+result=0
+
+plant() { # plant WANTED_EXIT FILE TEXT
+    rm -rf "$tree/root"
+    mkdir -p "$tree/root/shardfmt/src" "$tree/root/tools/src" "$tree/root/featgen/src"
+    echo '#include "base_internal.h"' >"$tree/root/shardfmt/src/x.c"
+    : >"$tree/root/shardfmt/src/base_internal.h"
+    echo '#include "speechshard/base.h"' >"$tree/root/tools/src/x.c"
+    echo "$3" >>"$tree/root/$2"
+    status=0
+    sh "$check" "$tree/root" >"$tree/output" || status=$?
+    if [ "$status" -ne "$1" ]; then
+        echo "FAILED: want exit $1, got $status for '$3' in $2"
+        cat "$tree/output"
+        result=1
+    fi
+}
+plant 0 shardfmt/src/x.c '/* as it should be */'
+plant 1 shardfmt/src/x.c '#include "speechshard/loader.h"'
+plant 1 shardfmt/src/x.c 'strcpy(a, b);'
+plant 1 shardfmt/src/x.c 'p = malloc (1);'
+plant 1 shardfmt/src/base_internal.h 'p = strdup(q);'
+plant 0 shardfmt/src/base.c 'p = malloc(1);'
+plant 1 shardfmt/src/x.c 'printf("x");'
+plant 0 shardfmt/src/x.c 'snprintf(a, 1, "x");'
+plant 1 tools/src/x.c '#include "base_internal.h"'
+plant 1 tools/src/x.c '#include "../../shardfmt/src/base_internal.h"'
+plant 1 tools/src/x.c '#include "shardfmt/src/base_internal.h"'
+plant 0 tools/src/x.c 'printf("x");'
+plant 1 featgen/src/x.c '#include "speechshard/manifest.h"'
+plant 0 featgen/src/x.c '#include "speechshard/base.h"'
+exit $result

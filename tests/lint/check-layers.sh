@@ -1,0 +1,43 @@
+#!/bin/sh
+# check-layers.sh ROOT: dependencies point one way (shardfmt <- loader <- train, featgen on base.h
+# alone, tools on top), nobody includes another's src/, libraries call nothing that is banned.
+# Prints each offending line and exits 1.
+set -eu
+cd "${1:-.}"
+bad=0
+
+deny() { # deny DIR REGEX
+    [ -d "$1" ] || return 0
+    if grep -rnE "$2" "$1" --include='*.[ch]' --include='*.cu' --include='*.cuh'; then bad=1; fi
+}
+deny shardfmt '#include "(loader|featgen|train|tools|speechshard/(loader|sampler|featgen))'
+deny loader   '#include "(featgen|train|tools|speechshard/featgen)'
+deny featgen  '#include "(shardfmt|loader|train|tools|speechshard/(shard_|loader|sampler|manifest|dataset))'
+deny train    '#include "tools'
+for dir in shardfmt loader featgen; do
+    deny $dir '\b(sprintf|strcpy|strcat|strncpy|strtok|gets|atoi|atol|rand|srand|exit|abort|printf|system)[[:space:]]*\('
+done
+
+# Private headers are reached by bare name inside their own folder only.
+for owner in shardfmt loader featgen train tools; do
+    [ -d "$owner" ] || continue
+    deny "$owner" '#include "(\.\./|[a-z]+/src/)'
+    for header in $(find "$owner" -name '*.h' ! -path '*/include/*' -exec basename '{}' ';' | sort -u); do
+        for other in shardfmt loader featgen train tools; do
+            if [ "$other" = "$owner" ] || [ -n "$(find "$other" -name "$header" 2>/dev/null)" ]; then
+                continue
+            fi
+            deny "$other" "#include \"([^\"]*/)?$(printf '%s' "$header" | sed 's/\./\\./g')\""
+        done
+    done
+done
+
+# One place takes memory, so that failure can be injected everywhere.
+for dir in shardfmt loader; do
+    if [ -d "$dir/src" ] &&
+        grep -rnE '\b(malloc|calloc|realloc|strdup|strndup|asprintf)[[:space:]]*\(' "$dir/src" --include='*.[ch]' |
+        grep -v '^shardfmt/src/base\.c:'; then
+        bad=1
+    fi
+done
+exit $bad

@@ -1,0 +1,51 @@
+#!/bin/sh
+# Installs what a plain Debian 12 lacks to build, test or check speechshard.
+#
+#     tools/install-deps.sh [build] [test] [lint]        (nothing given: build)
+#
+# Does nothing, and needs neither root nor network, when all is there already.
+set -eu
+
+build="build-essential cmake ninja-build pkg-config
+    libarchive-dev libflac-dev libjansson-dev liblz4-dev libsndfile1-dev libsoxr-dev
+    liburing-dev libutf8proc-dev libxxhash-dev"
+test="mandoc python3 python3-lz4 python3-xxhash strace"
+lint="clang clang-format clang-tidy git libclang-rt-14-dev llvm shellcheck"
+
+wanted=
+for group in "${@:-build}"; do
+    case $group in
+    build) wanted="$wanted $build" ;;
+    test) wanted="$wanted $test" ;;
+    lint) wanted="$wanted $lint" ;;
+    *)
+        echo "install-deps.sh: '$group' is not a group; there are build, test and lint" >&2
+        exit 2
+        ;;
+    esac
+done
+
+missing=
+for package in $wanted; do
+    state=$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null || true)
+    [ "$state" = installed ] || missing="$missing $package"
+done
+[ -n "$missing" ] || exit 0
+
+as_root=
+if [ "$(id -u)" -ne 0 ]; then
+    if ! command -v sudo >/dev/null; then
+        echo "install-deps.sh: these packages are missing, and installing them needs root or sudo:" >&2
+        echo "   $missing" >&2
+        echo "As root: apt-get install$missing" >&2
+        exit 1
+    fi
+    as_root=sudo
+fi
+
+echo "Installing:$missing"
+# An update that fails is not the end: the lists may be good enough already.
+$as_root apt-get update -q || true
+# shellcheck disable=SC2086 # a list of packages
+$as_root env DEBIAN_FRONTEND=noninteractive \
+    apt-get install -q -y --no-install-recommends $missing </dev/null

@@ -1,0 +1,45 @@
+#!/bin/sh
+# Installs what is needed, builds, and runs the tests.
+#
+#     tools/test.sh [PRESET [CTEST-ARGUMENT...]]         (nothing given: debug, all tests)
+#
+# The last line is `N passed, N failed, N skipped`. Tests that read real speech look for it in
+# $SPEECHSHARD_TEST_DATA, else in ../shared/data beside the source tree, and are skipped when it is
+# in neither; with SPEECHSHARD_REQUIRE_DATA=1 they fail instead.
+set -eu
+cd "$(dirname "$0")/.."
+
+preset=${1:-debug}
+[ $# -eq 0 ] || shift
+build=build/$preset
+jobs=$(nproc)
+
+groups="build test"
+case $preset in *clang* | fuzz) groups="$groups lint" ;; esac
+# shellcheck disable=SC2086 # a list of groups
+tools/install-deps.sh $groups
+
+cmake --preset "$preset" >/dev/null
+cmake --build "$build" --parallel "$jobs"
+# Each public header must compile alone.
+cmake --build "$build" --parallel "$jobs" --target all_verify_interface_header_sets
+
+report=$PWD/$build/ctest.xml
+rm -f "$report"
+status=0
+ctest --test-dir "$build" --parallel "$jobs" --output-on-failure --output-junit "$report" \
+    --label-exclude '^gpu$' "$@" || status=$?
+
+count() { # count NAME: that attribute of the report's first element
+    sed -n '/<testsuite /,/>/p' "$report" | tr '\n\t' '  ' |
+        sed -n "s/.* $1=\"\([0-9]*\)\".*/\1/p"
+}
+if [ ! -s "$report" ]; then
+    echo "test.sh: ctest left no report" >&2
+    exit 1
+fi
+failed=$(count failures)
+skipped=$(($(count skipped) + $(count disabled)))
+passed=$(($(count tests) - failed - skipped))
+echo "$passed passed, $failed failed, $skipped skipped"
+[ "$status" -eq 0 ] && [ "$failed" -eq 0 ]
