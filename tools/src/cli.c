@@ -1,0 +1,449 @@
+/* cli.c: option parsing and help, both from the command's table of options.
+ *
+ * argv is permuted in place: each operand found is moved to the front of what was read, so that
+ * nothing is allocated. A wrong argument is answered with what would be right: the nearest option
+ * or word, the allowed words, the range.
+ */
+#include "cli.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    WORD_BYTES_MAX = 64,  /* options and words that are compared for nearness */
+    HELP_COLUMN = 24,     /* where an option's help begins */
+    OPERAND_KINDS_MAX = 8 /* words in an operands pattern */
+};
+
+static bool flag_help, flag_version, flag_quiet; /* of the one command line that a process has */
+
+static const spsh_cli_option common_options[] = {
+    {"quiet",   'q', SPSH_CLI_FLAG, NULL, "no progress line, no messages but errors", &flag_quiet,   0,
+     0                                                                                                   },
+    {"help",    'h', SPSH_CLI_FLAG, NULL, "print this",                               &flag_help,    0, 0},
+    {"version", 0,   SPSH_CLI_FLAG, NULL, "print name and version",                   &flag_version, 0, 0},
+    SPSH_CLI_OPTIONS_END,
+};
+
+bool spsh__cli_is_quiet(void)
+{
+    return flag_quiet;
+}
+
+/* ---- nearness ---- */
+
+static size_t min_size(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Optimal string alignment distance: insert, delete, replace, swap neighbours. Words are short. */
+static size_t edit_distance(const char *a, const char *b)
+{
+    size_t row[3][WORD_BYTES_MAX + 1];
+    size_t a_length = strlen(a), b_length = strlen(b);
+    if (a_length > WORD_BYTES_MAX || b_length > WORD_BYTES_MAX)
+        return SIZE_MAX;
+    for (size_t j = 0; j <= b_length; j++)
+        row[0][j] = j;
+    for (size_t i = 1; i <= a_length; i++) {
+        size_t *now = row[i % 3];
+        const size_t *last = row[(i - 1) % 3];
+        const size_t *before = row[(i + 1) % 3];
+        now[0] = i;
+        for (size_t j = 1; j <= b_length; j++) {
+            size_t cost = a[i - 1] == b[j - 1] ? 0 : 1;
+            now[j] = min_size(min_size(last[j] + 1, now[j - 1] + 1), last[j - 1] + cost);
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+                now[j] = min_size(now[j], before[j - 2] + 1);
+        }
+    }
+    return row[a_length % 3][b_length];
+}
+
+/* Keeps word in *best when it is nearer than what is there. A beginning counts as very near. */
+static void consider(const char *text, const char *word, const char **best, size_t *best_distance)
+{
+    size_t length = strlen(text);
+    size_t distance = edit_distance(text, word);
+    if (length >= 2 && strncmp(text, word, length) == 0)
+        distance = 1;
+    if (distance <= 1 + length / 4 && distance < length && distance < *best_distance) {
+        *best = word;
+        *best_distance = distance;
+    }
+}
+
+const char *spsh__cli_nearest(const char *text, const char *const *words)
+{
+    const char *best = NULL;
+    size_t best_distance = SIZE_MAX;
+    for (size_t i = 0; words[i] != NULL; i++)
+        consider(text, words[i], &best, &best_distance);
+    return best;
+}
+
+static const char *nearest_option(const spsh_cli_option *options, const char *name)
+{
+    const char *best = NULL;
+    size_t best_distance = SIZE_MAX;
+    for (; options->long_name != NULL; options++)
+        consider(name, options->long_name, &best, &best_distance);
+    for (options = common_options; options->long_name != NULL; options++)
+        consider(name, options->long_name, &best, &best_distance);
+    return best;
+}
+
+/* ---- values ---- */
+
+bool spsh__cli_parse_size(const char *text, uint64_t *ret_bytes)
+{
+    static const char suffixes[] = "KMGT";
+    uint64_t whole = 0, fraction = 0, fraction_unit = 1, unit = 1;
+    const char *at = text;
+    if (*at < '0' || *at > '9')
+        return false;
+    for (; *at >= '0' && *at <= '9'; at++) {
+        if (__builtin_mul_overflow(whole, 10, &whole) ||
+            __builtin_add_overflow(whole, (uint64_t)(*at - '0'), &whole))
+            return false;
+    }
+    if (*at == '.') {
+        for (at++; *at >= '0' && *at <= '9' && fraction_unit < 1000000; at++) {
+            fraction = fraction * 10 + (uint64_t)(*at - '0');
+            fraction_unit *= 10;
+        }
+    }
+    if (*at != '\0' && *at != 'B') {
+        char upper = (char)(*at >= 'a' ? *at - ('a' - 'A') : *at);
+        const char *suffix = strchr(suffixes, upper);
+        if (suffix == NULL)
+            return false;
+        unit = UINT64_C(1) << (10 * (suffix - suffixes + 1));
+        at++;
+        if (*at == 'i')
+            at++;
+    }
+    if (*at == 'B')
+        at++;
+    if (*at != '\0' || __builtin_mul_overflow(whole, unit, &whole))
+        return false;
+    /* unit is at most 2^40 and the fraction below 10^6: no overflow. */
+    return !__builtin_add_overflow(whole, fraction * unit / fraction_unit, ret_bytes);
+}
+
+static bool parse_count(const char *text, uint64_t *ret_count)
+{
+    uint64_t count = 0;
+    if (*text == '\0')
+        return false;
+    for (; *text != '\0'; text++) {
+        if (*text < '0' || *text > '9' || __builtin_mul_overflow(count, 10, &count) ||
+            __builtin_add_overflow(count, (uint64_t)(*text - '0'), &count))
+            return false;
+    }
+    *ret_count = count;
+    return true;
+}
+
+/* How the user wrote it, or would. */
+static void option_name(const spsh_cli_option *option, char dst[WORD_BYTES_MAX])
+{
+    if (option->short_name != 0)
+        snprintf(dst, WORD_BYTES_MAX, "-%c, --%s", option->short_name, option->long_name);
+    else
+        snprintf(dst, WORD_BYTES_MAX, "--%s", option->long_name);
+}
+
+static int set_choice(const char *command, const spsh_cli_option *option, const char *text)
+{
+    char words[8 * WORD_BYTES_MAX];
+    const char *word_list[16] = {NULL};
+    size_t count = 0;
+    char *save = NULL;
+    snprintf(words, sizeof(words), "%s", option->argument);
+    for (char *word = strtok_r(words, "|", &save); word != NULL && count + 1 < 16;
+         word = strtok_r(NULL, "|", &save)) {
+        if (strcmp(word, text) == 0) {
+            *(int *)option->value = (int)count;
+            return SPSH_CLI_RUN;
+        }
+        word_list[count++] = word;
+    }
+    char allowed[8 * WORD_BYTES_MAX];
+    size_t used = 0;
+    for (size_t i = 0; i < count && used < sizeof(allowed); i++)
+        used += (size_t)snprintf(allowed + used, sizeof(allowed) - used, "%s%s",
+                                 i == 0           ? ""
+                                 : i + 1 == count ? " or "
+                                                  : ", ",
+                                 word_list[i]);
+    const char *nearest = spsh__cli_nearest(text, word_list);
+    return spsh__cli_usage(command, "--%s: '%s' is not %s%s%s%s", option->long_name, text, allowed,
+                           nearest == NULL ? "" : "; did you mean '",
+                           nearest == NULL ? "" : nearest, nearest == NULL ? "" : "'?");
+}
+
+static void print_limit(const spsh_cli_option *option, uint64_t limit, char dst[SPSH_HUMAN_BYTES])
+{
+    static const char suffixes[] = "BKMGT";
+    size_t suffix = 0;
+    while (option->kind == SPSH_CLI_SIZE && suffix < 4 && limit != 0 && limit % 1024 == 0) {
+        limit /= 1024;
+        suffix++;
+    }
+    if (suffix == 0)
+        snprintf(dst, SPSH_HUMAN_BYTES, "%llu", (unsigned long long)limit);
+    else
+        snprintf(dst, SPSH_HUMAN_BYTES, "%llu%c", (unsigned long long)limit, suffixes[suffix]);
+}
+
+static int set_number(const char *command, const spsh_cli_option *option, const char *text)
+{
+    uint64_t value = 0;
+    char low[SPSH_HUMAN_BYTES], high[SPSH_HUMAN_BYTES];
+    bool is_size = option->kind == SPSH_CLI_SIZE;
+    if (is_size ? !spsh__cli_parse_size(text, &value) : !parse_count(text, &value))
+        return spsh__cli_usage(command, "--%s: '%s' is not %s", option->long_name, text,
+                               is_size ? "a size, such as 512M or 1G" : "a whole number");
+    print_limit(option, option->min, low);
+    print_limit(option, option->max, high);
+    if (value < option->min || (option->max != 0 && value > option->max)) {
+        if (option->max == 0)
+            return spsh__cli_usage(command, "--%s: %s is too small; it must be at least %s",
+                                   option->long_name, text, low);
+        return spsh__cli_usage(command, "--%s: %s is out of range; it must be %s to %s",
+                               option->long_name, text, low, high);
+    }
+    *(uint64_t *)option->value = value;
+    return SPSH_CLI_RUN;
+}
+
+static int set_value(const char *command, const spsh_cli_option *option, const char *text)
+{
+    switch (option->kind) {
+    case SPSH_CLI_FLAG: *(bool *)option->value = true; return SPSH_CLI_RUN;
+    case SPSH_CLI_CHOICE: return set_choice(command, option, text);
+    case SPSH_CLI_COUNT:
+    case SPSH_CLI_SIZE: return set_number(command, option, text);
+    case SPSH_CLI_TEXT: break;
+    }
+    if (text[0] == '\0')
+        return spsh__cli_usage(command, "--%s: %s must not be empty", option->long_name,
+                               option->argument);
+    *(const char **)option->value = text;
+    return SPSH_CLI_RUN;
+}
+
+/* ---- the command line ---- */
+
+typedef struct parser {
+    const spsh_cli_command *command;
+    int argc;
+    char **argv;
+    int at; /* the argument being read */
+} parser;
+
+static const spsh_cli_option *find_option(const parser *p, const char *name, size_t length,
+                                          char short_name)
+{
+    const spsh_cli_option *lists[2] = {p->command->options, common_options};
+    for (size_t list = 0; list < 2; list++) {
+        for (const spsh_cli_option *o = lists[list]; o->long_name != NULL; o++) {
+            if (short_name != 0
+                    ? o->short_name == short_name
+                    : strlen(o->long_name) == length && memcmp(o->long_name, name, length) == 0)
+                return o;
+        }
+    }
+    return NULL;
+}
+
+/* The value of an option: what is attached, else the next argument. */
+static int take_value(parser *p, const spsh_cli_option *option, const char *attached)
+{
+    if (attached == NULL) {
+        if (p->at + 1 >= p->argc) {
+            char name[WORD_BYTES_MAX];
+            option_name(option, name);
+            return spsh__cli_usage(p->command->name, "%s needs a value: %s", name,
+                                   option->argument);
+        }
+        attached = p->argv[++p->at];
+    }
+    return set_value(p->command->name, option, attached);
+}
+
+static int parse_long(parser *p, const char *text)
+{
+    const char *equals = strchr(text, '=');
+    size_t length = equals == NULL ? strlen(text) : (size_t)(equals - text);
+    const spsh_cli_option *option = find_option(p, text, length, 0);
+    if (option == NULL) {
+        char name[WORD_BYTES_MAX];
+        snprintf(name, sizeof(name), "%.*s", (int)min_size(length, WORD_BYTES_MAX), text);
+        const char *nearest = nearest_option(p->command->options, name);
+        if (nearest != NULL)
+            return spsh__cli_usage(p->command->name, "unknown option '--%s'; did you mean '--%s'?",
+                                   name, nearest);
+        return spsh__cli_usage(p->command->name, "unknown option '--%s'", name);
+    }
+    if (option->kind == SPSH_CLI_FLAG) {
+        if (equals != NULL)
+            return spsh__cli_usage(p->command->name, "--%s takes no value", option->long_name);
+        return set_value(p->command->name, option, NULL);
+    }
+    return take_value(p, option, equals == NULL ? NULL : equals + 1);
+}
+
+/* -q, -qj, -oFILE, -o FILE */
+static int parse_short(parser *p, const char *text)
+{
+    for (; *text != '\0'; text++) {
+        const spsh_cli_option *option = find_option(p, NULL, 0, *text);
+        if (option == NULL)
+            return spsh__cli_usage(p->command->name, "unknown option '-%c'", *text);
+        if (option->kind != SPSH_CLI_FLAG)
+            return take_value(p, option, text[1] == '\0' ? NULL : text + 1);
+        int rc = set_value(p->command->name, option, NULL);
+        if (rc != SPSH_CLI_RUN)
+            return rc;
+    }
+    return SPSH_CLI_RUN;
+}
+
+/* "DATASET... [ACTION]": names[i] gets the i-th word without marks; *ret_max -1 for any number. */
+static int read_pattern(const char *pattern, char names[OPERAND_KINDS_MAX][WORD_BYTES_MAX],
+                        int *ret_min, int *ret_max)
+{
+    int count = 0;
+    *ret_min = 0;
+    *ret_max = 0;
+    while (*pattern != '\0' && count < OPERAND_KINDS_MAX) {
+        size_t length = strcspn(pattern, " ");
+        bool optional = pattern[0] == '[';
+        bool many = length > 3 && memmem(pattern, length, "...", 3) != NULL;
+        size_t begin = optional ? 1 : 0;
+        size_t end = begin + strcspn(pattern + begin, " ].");
+        snprintf(names[count], WORD_BYTES_MAX, "%.*s", (int)(end - begin), pattern + begin);
+        count++;
+        *ret_min += optional ? 0 : 1;
+        *ret_max = many || *ret_max < 0 ? -1 : *ret_max + 1;
+        pattern += length;
+        pattern += strspn(pattern, " ");
+    }
+    return count;
+}
+
+static int check_operands(const spsh_cli_command *command, const spsh_cli_args *args)
+{
+    char names[OPERAND_KINDS_MAX][WORD_BYTES_MAX];
+    int min = 0, max = 0;
+    read_pattern(command->operands, names, &min, &max);
+    if (args->operand_count < min)
+        return spsh__cli_usage(command->name, "%s is missing", names[args->operand_count]);
+    if (max >= 0 && args->operand_count > max)
+        return spsh__cli_usage(command->name, "unexpected argument '%s'", args->operands[max]);
+    return SPSH_CLI_RUN;
+}
+
+static void print_option(const spsh_cli_option *option)
+{
+    char head[8 * WORD_BYTES_MAX];
+    snprintf(head, sizeof(head), "  %c%c%c --%s%s%s", option->short_name == 0 ? ' ' : '-',
+             option->short_name == 0 ? ' ' : option->short_name,
+             option->short_name == 0 ? ' ' : ',', option->long_name,
+             option->argument == NULL ? "" : " ", option->argument == NULL ? "" : option->argument);
+    printf("%-*s", HELP_COLUMN, head);
+    bool fits = strlen(head) < HELP_COLUMN;
+    for (const char *line = option->help; *line != '\0';) {
+        size_t length = strcspn(line, "\n");
+        if (!fits)
+            printf("\n%*s", HELP_COLUMN, "");
+        printf("%.*s", (int)length, line);
+        fits = false;
+        line += length;
+        line += *line == '\n' ? 1 : 0;
+    }
+    putchar('\n');
+}
+
+static void print_indented(const char *text, const char *indent)
+{
+    for (const char *line = text; *line != '\0';) {
+        size_t length = strcspn(line, "\n");
+        printf("%s%.*s\n", length == 0 ? "" : indent, (int)length, line);
+        line += length;
+        line += *line == '\n' ? 1 : 0;
+    }
+}
+
+static int print_help(const spsh_cli_command *command)
+{
+    if (command->synopsis == NULL) {
+        printf("usage: speechshard %s %s [options]\n", command->name, command->operands);
+    } else {
+        const char *lead = "usage:";
+        for (const char *line = command->synopsis; *line != '\0';) {
+            size_t length = strcspn(line, "\n");
+            printf("%s speechshard %s %.*s\n", lead, command->name, (int)length, line);
+            lead = "      ";
+            line += length;
+            line += *line == '\n' ? 1 : 0;
+        }
+    }
+    printf("\n%c%s.\n",
+           command->summary[0] >= 'a' ? command->summary[0] - ('a' - 'A') : command->summary[0],
+           command->summary + 1);
+    if (command->description != NULL) {
+        putchar('\n');
+        print_indented(command->description, "");
+    }
+    printf("\nOptions:\n");
+    for (const spsh_cli_option *o = command->options; o->long_name != NULL; o++)
+        print_option(o);
+    for (const spsh_cli_option *o = common_options; o->long_name != NULL; o++)
+        print_option(o);
+    printf("\nExamples:\n");
+    print_indented(command->examples, "  ");
+    return spsh__cli_finish(SPSH_EXIT_DONE);
+}
+
+/* Help and version win over later mistakes, as they stand in the line. */
+static int answer_common(const spsh_cli_command *command)
+{
+    if (flag_help)
+        return print_help(command);
+    if (flag_version) {
+        printf("speechshard %s\n", spsh_version());
+        return spsh__cli_finish(SPSH_EXIT_DONE);
+    }
+    return SPSH_CLI_RUN;
+}
+
+int spsh__cli_parse(const spsh_cli_command *command, int argc, char **argv, spsh_cli_args *ret_args)
+{
+    parser p = {command, argc, argv, 1};
+    spsh_cli_args args = {argv + 1, 0};
+    bool options_ended = false;
+    for (; p.at < argc; p.at++) {
+        char *text = argv[p.at];
+        int rc = SPSH_CLI_RUN;
+        if (options_ended || text[0] != '-' || text[1] == '\0')
+            args.operands[args.operand_count++] = text;
+        else if (strcmp(text, "--") == 0)
+            options_ended = true;
+        else if (text[1] == '-')
+            rc = parse_long(&p, text + 2);
+        else
+            rc = parse_short(&p, text + 1);
+        if (rc == SPSH_CLI_RUN)
+            rc = answer_common(command);
+        if (rc != SPSH_CLI_RUN)
+            return rc;
+    }
+    int rc = check_operands(command, &args);
+    if (rc == SPSH_CLI_RUN)
+        *ret_args = args;
+    return rc;
+}

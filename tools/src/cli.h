@@ -1,0 +1,181 @@
+/* cli.h: what all subcommands share: options, messages, the progress line, numbers for people,
+ * tables.
+ *
+ *     int spsh__cmd_verify(int argc, char **argv)
+ *     {
+ *         bool json = false;
+ *         uint64_t jobs = 0;
+ *         const spsh_cli_option options[] = {
+ *             {"json", 0, SPSH_CLI_FLAG, NULL, "print JSON", &json, 0, 0},
+ *             {"jobs", 'j', SPSH_CLI_COUNT, "N", "threads", &jobs, 1, 1024},
+ *             SPSH_CLI_OPTIONS_END,
+ *         };
+ *         const spsh_cli_command command = {"verify", "DATASET...", NULL, "check every byte", NULL,
+ *                                           "speechshard verify corpus.spsh\n", options};
+ *         spsh_cli_args args;
+ *         int rc = spsh__cli_parse(&command, argc, argv, &args);
+ *         if (rc != SPSH_CLI_RUN)
+ *             return rc;                          // after --help: 0; wrong arguments: 2
+ *         ...
+ *         return spsh__cli_finish(rc);            // standard output arrived, too
+ *     }
+ *
+ * A command returns its exit status: 0 done, 1 failed or damage was found, 2 wrong arguments.
+ * Messages go to standard error, each line with "speechshard: " in front, and take the progress
+ * line away first.
+ */
+#ifndef SPSH_CLI_H
+#define SPSH_CLI_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "speechshard/base.h"
+
+/* ---- options ---- */
+
+#define SPSH_EXIT_DONE   0
+#define SPSH_EXIT_FAILED 1
+#define SPSH_EXIT_USAGE  2
+#define SPSH_CLI_RUN     (-1) /* spsh__cli_parse: go on */
+
+typedef enum spsh_cli_kind {
+    SPSH_CLI_FLAG,   /* bool *, set to true */
+    SPSH_CLI_TEXT,   /* const char **; never empty */
+    SPSH_CLI_CHOICE, /* int *: number of the word in argument, such as "keep|flac|pcm" */
+    SPSH_CLI_COUNT,  /* uint64_t *: decimal, in min ... max */
+    SPSH_CLI_SIZE,   /* uint64_t *: bytes, with K, M, G, T as powers of 1024, in min ... max */
+} spsh_cli_kind;
+
+/** One option. --help, --quiet and --version are every command's and are not listed. */
+typedef struct spsh_cli_option {
+    const char *long_name; /* without dashes */
+    char short_name;       /* 0: none */
+    spsh_cli_kind kind;
+    const char *argument; /* what help calls it; the words of a CHOICE; NULL for a FLAG */
+    const char *help;     /* one or more lines */
+    void *value;          /* by kind; untouched when the option is not given; the last one wins */
+    uint64_t min, max;    /* COUNT and SIZE; max 0: no upper limit */
+} spsh_cli_option;
+
+/* clang-format off */
+#define SPSH_CLI_OPTIONS_END {NULL, 0, SPSH_CLI_FLAG, NULL, NULL, NULL, 0, 0}
+/* clang-format on */
+
+typedef struct spsh_cli_command {
+    const char *name;
+    const char *operands;    /* "DATASET ID", "DATASET...", "DATASET [ACTION] [NAME]" */
+    const char *synopsis;    /* forms, a line each, after the name; NULL: operands [options] */
+    const char *summary;     /* one line, without a full stop */
+    const char *description; /* more, in lines; may be NULL */
+    const char *examples;    /* lines */
+    const spsh_cli_option *options; /* ended by SPSH_CLI_OPTIONS_END */
+} spsh_cli_command;
+
+/** What is not an option, in order; points into argv. */
+typedef struct spsh_cli_args {
+    char **operands;
+    int operand_count;
+} spsh_cli_args;
+
+/**
+ * Parse argv[1 ...]; argv is reordered: operands first. `--` ends the options.
+ *
+ * @return SPSH_CLI_RUN, or the exit status after --help and --version (0) or a wrong argument (2),
+ * which has been reported with what would be right.
+ */
+int spsh__cli_parse(const spsh_cli_command *command, int argc, char **argv,
+                    spsh_cli_args *ret_args);
+
+/** Report a wrong argument; name is the command's. Returns SPSH_EXIT_USAGE. */
+int spsh__cli_usage(const char *name, const char *format, ...) SPSH_PRINTF(2, 3);
+
+/** 1.5G, 512M, 4096: false when it is not a size or does not fit. Whole bytes only. */
+bool spsh__cli_parse_size(const char *text, uint64_t *ret_bytes);
+
+/** The word of a |-separated list, or of words ended by NULL, that is meant; NULL when none is
+ * near. */
+const char *spsh__cli_nearest(const char *text, const char *const *words);
+
+/** --quiet was given. */
+bool spsh__cli_is_quiet(void);
+
+/* ---- messages; any thread ---- */
+
+/** A line on standard error unless --quiet. */
+void spsh__cli_message(const char *format, ...) SPSH_PRINTF(1, 2);
+
+/** A line on standard error in any case. */
+void spsh__cli_error(const char *format, ...) SPSH_PRINTF(1, 2);
+
+/** "context: message of err" (context may be NULL). Returns SPSH_EXIT_FAILED. */
+int spsh__cli_fail(const char *context, const spsh_error *err);
+
+/** Out of memory in the command itself. Returns SPSH_EXIT_FAILED. */
+int spsh__cli_fail_memory(void);
+
+/** Flush standard output. A reader that went away (EPIPE) ends the process quietly; another failure
+ * is reported and makes it SPSH_EXIT_FAILED. Returns the exit status. */
+int spsh__cli_finish(int exit_status);
+
+/** True once standard output has failed: time to stop producing. */
+bool spsh__cli_output_failed(void);
+
+/* ---- progress ---- */
+
+/** A line on standard error, when that is a terminal and not --quiet: label, count, rate, time
+ * left, text. */
+typedef struct spsh_progress {
+    const char *label; /* "pack"; borrowed */
+    const char *unit;  /* "files"; "B": bytes, in human form; borrowed */
+    uint64_t total;    /* 0: unknown; may be changed between updates */
+    uint64_t begin_ns, shown_ns;
+    bool enabled;
+} spsh_progress;
+
+void spsh__progress_begin(spsh_progress *progress, const char *label, const char *unit,
+                          uint64_t total);
+/** Cheap: draws ten times a second. text may be NULL. One thread at a time per object. */
+void spsh__progress_update(spsh_progress *progress, uint64_t done, const char *text);
+/** Takes the line away. */
+void spsh__progress_end(spsh_progress *progress);
+
+/* ---- numbers and text for people; each returns dst ---- */
+
+#define SPSH_HUMAN_BYTES 32 /* room that each dst must have */
+
+const char *spsh__human_bytes(uint64_t bytes, char dst[SPSH_HUMAN_BYTES]); /* "5.65 TB", "812 B" */
+const char *spsh__human_count(uint64_t count, char dst[SPSH_HUMAN_BYTES]); /* "1,234,567" */
+const char *
+spsh__human_duration(double seconds,
+                     char dst[SPSH_HUMAN_BYTES]); /* "1,234.5 h", "4 min 07 s", "3.21 s" */
+const char *spsh__human_percent(double part, double whole,
+                                char dst[SPSH_HUMAN_BYTES]); /* "12.3 %" */
+
+/** Columns of the terminal behind a descriptor; 0 when it is none. */
+unsigned spsh__terminal_columns(int fd);
+
+/** Columns that UTF-8 text takes on a terminal; what is not UTF-8 or not printable counts 1. */
+size_t spsh__text_columns(spsh_bytes text);
+
+/**
+ * Write text for people: control characters (and what is not UTF-8) become '?' , tabs and line ends
+ * a space, so that a hostile transcript cannot steer a terminal or break a line.
+ *
+ * @param columns_max  0: no limit; else it is cut, with an ellipsis
+ */
+void spsh__text_print(FILE *stream, spsh_bytes text, size_t columns_max);
+
+/* ---- tables ---- */
+
+typedef struct spsh_table spsh_table;
+
+/** alignment: 'l' or 'r' a column. NULL: no memory. */
+spsh_table *spsh__table_new(const char *alignment);
+/** A row: as many const char * as there are columns; copied. Failure is remembered until print. */
+void spsh__table_row(spsh_table *table, ...);
+/** Print with aligned columns, two blanks apart, each line after indent. false: no memory. */
+bool spsh__table_print(const spsh_table *table, FILE *stream, const char *indent);
+void spsh__table_free(spsh_table *table);
+
+#endif

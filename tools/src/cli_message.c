@@ -1,0 +1,217 @@
+/* cli_message.c: messages and the progress line, which share the terminal behind standard error.
+ *
+ * At most one progress line is on the screen; it has no line end. A message first takes it away,
+ * the next update draws it again. One lock keeps both whole when worker threads report.
+ */
+#include "cli.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    MESSAGE_BYTES = 2048,
+    LINE_BYTES = 512,
+    DRAW_INTERVAL_MS = 100,
+    EXIT_PIPE_CLOSED = 141 /* what a shell reports of a process that SIGPIPE ended */
+};
+
+static pthread_mutex_t terminal_lock = PTHREAD_MUTEX_INITIALIZER;
+static bool progress_is_shown; /* guarded by terminal_lock */
+
+static void clear_progress(void)
+{
+    if (progress_is_shown)
+        fputs("\r\033[K", stderr);
+    progress_is_shown = false;
+}
+
+static void write_line(const char *format, va_list arguments)
+{
+    char text[MESSAGE_BYTES];
+    vsnprintf(text, sizeof(text), format, arguments);
+    pthread_mutex_lock(&terminal_lock);
+    clear_progress();
+    fputs("speechshard: ", stderr);
+    /* Ids and paths from files must not steer the terminal. */
+    spsh__text_print(stderr, (spsh_bytes){(const uint8_t *)text, strlen(text)}, 0);
+    fputc('\n', stderr);
+    fflush(stderr);
+    pthread_mutex_unlock(&terminal_lock);
+}
+
+void spsh__cli_message(const char *format, ...)
+{
+    va_list arguments;
+    if (spsh__cli_is_quiet())
+        return;
+    va_start(arguments, format);
+    write_line(format, arguments);
+    va_end(arguments);
+}
+
+void spsh__cli_error(const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    write_line(format, arguments);
+    va_end(arguments);
+}
+
+int spsh__cli_usage(const char *name, const char *format, ...)
+{
+    char text[MESSAGE_BYTES / 2];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof(text), format, arguments);
+    va_end(arguments);
+    spsh__cli_error("%s: %s (see 'speechshard %s --help')", name, text, name);
+    return SPSH_EXIT_USAGE;
+}
+
+int spsh__cli_fail(const char *context, const spsh_error *err)
+{
+    const char *text = err->message[0] != '\0' ? err->message : spsh_status_text(err->status);
+    if (context == NULL)
+        spsh__cli_error("%s", text);
+    else
+        spsh__cli_error("%s: %s", context, text);
+    return SPSH_EXIT_FAILED;
+}
+
+int spsh__cli_fail_memory(void)
+{
+    spsh__cli_error("%s", spsh_status_text(SPSH_E_NO_MEMORY));
+    return SPSH_EXIT_FAILED;
+}
+
+bool spsh__cli_output_failed(void)
+{
+    return ferror(stdout) != 0;
+}
+
+int spsh__cli_finish(int exit_status)
+{
+    errno = 0;
+    bool failed = fflush(stdout) != 0 || ferror(stdout) != 0;
+    if (!failed)
+        return exit_status;
+    if (errno == EPIPE)
+        return EXIT_PIPE_CLOSED;
+    spsh__cli_error("standard output: %s", errno == 0 ? "write failed" : strerror(errno));
+    return SPSH_EXIT_FAILED;
+}
+
+unsigned spsh__terminal_columns(int fd)
+{
+    struct winsize size = {0};
+    if (!isatty(fd))
+        return 0;
+    if (ioctl(fd, TIOCGWINSZ, &size) != 0 || size.ws_col == 0)
+        return 80;
+    return size.ws_col;
+}
+
+/* ---- progress ---- */
+
+static uint64_t now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
+}
+
+void spsh__progress_begin(spsh_progress *progress, const char *label, const char *unit,
+                          uint64_t total)
+{
+    const char *terminal = getenv("TERM");
+    bool enabled = !spsh__cli_is_quiet() && isatty(STDERR_FILENO) && terminal != NULL &&
+                   strcmp(terminal, "dumb") != 0;
+    uint64_t now = now_ns();
+    *progress = (spsh_progress){label, unit, total, now, now, enabled};
+}
+
+static void append(char line[LINE_BYTES], size_t *used, const char *text)
+{
+    int length = snprintf(line + *used, LINE_BYTES - *used, "%s", text);
+    if (length > 0)
+        *used = *used + (size_t)length < LINE_BYTES ? *used + (size_t)length : LINE_BYTES - 1;
+}
+
+static void format_amount(const spsh_progress *progress, uint64_t amount,
+                          char dst[SPSH_HUMAN_BYTES])
+{
+    if (strcmp(progress->unit, "B") == 0)
+        spsh__human_bytes(amount, dst);
+    else
+        spsh__human_count(amount, dst);
+}
+
+static void format_line(const spsh_progress *progress, uint64_t done, double seconds,
+                        const char *text, char line[LINE_BYTES])
+{
+    char number[SPSH_HUMAN_BYTES], piece[4 * SPSH_HUMAN_BYTES];
+    bool is_bytes = strcmp(progress->unit, "B") == 0;
+    double rate = seconds > 0 ? (double)done / seconds : 0;
+    size_t used = 0;
+    append(line, &used, progress->label);
+    append(line, &used, ": ");
+    format_amount(progress, done, number);
+    append(line, &used, number);
+    if (progress->total != 0) {
+        format_amount(progress, progress->total, number);
+        snprintf(piece, sizeof(piece), " of %s", number);
+        append(line, &used, piece);
+    }
+    if (!is_bytes) {
+        append(line, &used, " ");
+        append(line, &used, progress->unit);
+    }
+    format_amount(progress, (uint64_t)rate, number);
+    snprintf(piece, sizeof(piece), ", %s/s", number);
+    append(line, &used, piece);
+    if (progress->total > done && rate > 0) {
+        uint64_t left = (uint64_t)((double)(progress->total - done) / rate);
+        snprintf(piece, sizeof(piece), ", ETA %u:%02u:%02u", (unsigned)(left / 3600),
+                 (unsigned)(left / 60 % 60), (unsigned)(left % 60));
+        append(line, &used, piece);
+    }
+    if (text != NULL && text[0] != '\0') {
+        append(line, &used, ", ");
+        append(line, &used, text);
+    }
+}
+
+void spsh__progress_update(spsh_progress *progress, uint64_t done, const char *text)
+{
+    if (!progress->enabled)
+        return;
+    uint64_t now = now_ns();
+    if (now - progress->shown_ns < DRAW_INTERVAL_MS * UINT64_C(1000000))
+        return;
+    progress->shown_ns = now;
+    char line[LINE_BYTES];
+    format_line(progress, done, (double)(now - progress->begin_ns) / 1e9, text, line);
+    unsigned columns = spsh__terminal_columns(STDERR_FILENO);
+    pthread_mutex_lock(&terminal_lock);
+    fputs("\r\033[K", stderr);
+    spsh__text_print(stderr, (spsh_bytes){(const uint8_t *)line, strlen(line)},
+                     columns > 1 ? columns - 1 : 1);
+    fflush(stderr);
+    progress_is_shown = true;
+    pthread_mutex_unlock(&terminal_lock);
+}
+
+void spsh__progress_end(spsh_progress *progress)
+{
+    pthread_mutex_lock(&terminal_lock);
+    clear_progress();
+    fflush(stderr);
+    pthread_mutex_unlock(&terminal_lock);
+    progress->enabled = false;
+}

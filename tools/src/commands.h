@@ -1,0 +1,15 @@
+/* commands.h: the subcommands, one file each (cmd_*.c); main.c holds the table. */
+#ifndef SPSH_COMMANDS_H
+#define SPSH_COMMANDS_H
+
+/* Each takes argv with its own name in front and returns the exit status. */
+int spsh__cmd_pack(int argc, char **argv);
+int spsh__cmd_info(int argc, char **argv);
+int spsh__cmd_ls(int argc, char **argv);
+int spsh__cmd_cat(int argc, char **argv);
+int spsh__cmd_verify(int argc, char **argv);
+int spsh__cmd_repair(int argc, char **argv);
+int spsh__cmd_export(int argc, char **argv);
+int spsh__cmd_overlay(int argc, char **argv);
+
+#endif

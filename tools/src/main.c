@@ -1,0 +1,83 @@
+/* main.c: the command `speechshard`: finds the subcommand and hands over. */
+#include <locale.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli.h"
+#include "commands.h"
+
+typedef struct subcommand {
+    const char *name;
+    int (*run_fn)(int argc, char **argv);
+    const char *summary;
+} subcommand;
+
+/* In the order in which a user meets them. */
+static const subcommand subcommands[] = {
+    {NULL, NULL, NULL},
+};
+
+enum { NAMES_MAX = sizeof(subcommands) / sizeof(subcommands[0]) };
+
+static int print_help(void)
+{
+    printf("usage: speechshard COMMAND [options]\n"
+           "\n"
+           "Pack speech corpora into checksummed shards, check them and read them back.\n"
+           "\n"
+           "Commands:\n");
+    for (const subcommand *s = subcommands; s->name != NULL; s++)
+        printf("  %-9s %s\n", s->name, s->summary);
+    printf("\n"
+           "Options:\n"
+           "  --help     print this; after a command: its options and examples\n"
+           "  --version  print name and version\n"
+           "\n"
+           "Examples:\n"
+           "  speechshard pack corpus/ -o corpus.spsh\n"
+           "  speechshard info corpus.spsh\n"
+           "  speechshard verify corpus.spsh\n"
+           "  speechshard cat corpus.spsh UTTERANCE -o utterance.wav\n"
+           "\n"
+           "Results go to standard output, messages to standard error. Exit status: 0 done, 1 "
+           "failed or\n"
+           "damage was found, 2 wrong arguments. More: man speechshard\n");
+    return spsh__cli_finish(SPSH_EXIT_DONE);
+}
+
+static int report_unknown(const char *name)
+{
+    const char *names[NAMES_MAX] = {NULL};
+    const char *nearest = NULL;
+    for (size_t i = 0; subcommands[i].name != NULL; i++)
+        names[i] = subcommands[i].name;
+    nearest = spsh__cli_nearest(name, names);
+    const char *what = name[0] == '-' ? "option" : "command";
+    if (nearest != NULL)
+        spsh__cli_error("unknown %s '%s'; did you mean '%s'? (see 'speechshard --help')", what,
+                        name, nearest);
+    else
+        spsh__cli_error("unknown %s '%s' (see 'speechshard --help')", what, name);
+    return SPSH_EXIT_USAGE;
+}
+
+int main(int argc, char **argv)
+{
+    setlocale(LC_CTYPE,
+              "C.UTF-8"); /* widths of characters; files and messages are UTF-8 everywhere */
+    if (argc < 2) {
+        spsh__cli_error("a command is missing (see 'speechshard --help')");
+        return SPSH_EXIT_USAGE;
+    }
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)
+        return print_help();
+    if (strcmp(argv[1], "--version") == 0) {
+        printf("speechshard %s\n", spsh_version());
+        return spsh__cli_finish(SPSH_EXIT_DONE);
+    }
+    for (const subcommand *s = subcommands; s->name != NULL; s++) {
+        if (strcmp(s->name, argv[1]) == 0)
+            return s->run_fn(argc - 1, argv + 1);
+    }
+    return report_unknown(argv[1]);
+}
