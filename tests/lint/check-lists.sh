@@ -1,0 +1,42 @@
+#!/bin/sh
+# check-lists.sh ROOT: nothing is forgotten where things are listed: every source and public header is
+# in the CMakeLists.txt of its part, every test and seed folder is used, links in the documents lead
+# somewhere.
+set -eu
+cd "${1:-.}"
+bad=0
+
+listed() { # listed CMAKELISTS FILE: by its path relative to the list
+    grep -qF "${2#"$(dirname "$1")"/}" "$1" && return
+    echo "$1 does not name $2"
+    bad=1
+}
+for file in shardfmt/src/*.c shardfmt/include/speechshard/*.h; do
+    listed shardfmt/CMakeLists.txt "$file"
+done
+for file in tools/*/*.c; do
+    listed tools/CMakeLists.txt "$file"
+done
+for file in bench/*.c; do
+    [ -e "$file" ] && listed bench/CMakeLists.txt "$file"
+done
+for file in tests/unit/*.c tests/prop/*.c tests/fault/*.c tests/fuzz/fuzz_*.c tests/golden/*.c tests/cli/*_test.*; do
+    [ -e "$file" ] && listed tests/CMakeLists.txt "$file"
+done
+for folder in tests/fuzz/corpus/*/; do
+    [ -d "$folder" ] || continue
+    target=$(basename "$folder")
+    grep -qE "speechshard_add_fuzzer\\($target( |\$)" tests/CMakeLists.txt && continue
+    echo "tests/CMakeLists.txt has no fuzz target for $folder"
+    bad=1
+done
+
+for document in *.md docs/*.md; do
+    # shellcheck disable=SC2013 # links hold no blanks
+    for link in $(grep -oE '\]\([^)#:]+' "$document" | sed 's/^](//'); do
+        [ -e "$(dirname "$document")/$link" ] && continue
+        echo "$document links to $link, which is not there"
+        bad=1
+    done
+done
+exit $bad
