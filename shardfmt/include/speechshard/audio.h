@@ -23,7 +23,7 @@ extern "C" {
 /* Stored in shards: numbers are pinned. */
 typedef enum spsh_codec {
     SPSH_CODEC_UNKNOWN = 0,
-    SPSH_CODEC_WAV = 1,    /* RIFF/RF64 with integer or float PCM, or GSM 06.10 inside */
+    SPSH_CODEC_WAV = 1,    /* RIFF/RF64: integer or float PCM, A-law, mu-law, GSM 06.10 */
     SPSH_CODEC_FLAC = 2,   /* native FLAC stream */
     SPSH_CODEC_MP3 = 3,    /* MPEG layer III, with or without ID3 */
     SPSH_CODEC_VORBIS = 4, /* Ogg Vorbis */
@@ -65,6 +65,14 @@ typedef struct spsh_audio_source {
     uint64_t size_bytes;
 } spsh_audio_source;
 
+/** A source over memory: fill data, and keep the object alive as long as the decoder. */
+typedef struct spsh_memory_source {
+    spsh_bytes data; /* borrowed */
+} spsh_memory_source;
+
+/** Thread-safe; reading allocates nothing. */
+SPSH_API spsh_audio_source spsh_audio_source_memory(spsh_memory_source *memory);
+
 /** A point where decoding can start: sample number and the byte offset of its frame in the file. */
 typedef struct spsh_seek_point {
     uint64_t sample;
@@ -91,11 +99,18 @@ typedef struct spsh_decoder_options {
     const spsh_seek_point *seek_points;  /* borrowed until free; ascending; may be NULL */
     uint64_t seek_point_count;
     uint64_t pcm_bytes_max;              /* 0: SPSH_PCM_BYTES_MAX; more is SPSH_E_LIMIT */
+    uint32_t sample_rate_hz;             /* for codecs whose payload carries no rate: pcm */
 } spsh_decoder_options;
 
 /* clang-format off */
-#define SPSH_DECODER_OPTIONS_INIT {sizeof(spsh_decoder_options), NULL, NULL, 0, 0}
+#define SPSH_DECODER_OPTIONS_INIT {sizeof(spsh_decoder_options), NULL, NULL, 0, 0, 0}
 /* clang-format on */
+
+/**
+ * The decoders that are linked, "libsndfile-1.2.0 libFLAC-1.4.2 libsoxr-0.1.3 pcm-1": part of a dataset's
+ * identity, since exact lengths and PCM hashes are theirs. Thread-safe.
+ */
+SPSH_API const char *spsh_audio_versions(void);
 
 /** "flac" for SPSH_CODEC_FLAC, "unknown" for others. Thread-safe. */
 SPSH_API const char *spsh_codec_name(spsh_codec codec);
