@@ -26,6 +26,7 @@ typedef struct spsh__header {
     uint32_t sub_ordinal;
     uint64_t first_record;
     uint64_t first_utterance;
+    uint64_t features_readonly; /* as read: who adds to a dataset must refuse when it is not 0; encode writes 0 */
 } spsh__header;
 
 typedef struct spsh__footer {
@@ -48,6 +49,11 @@ void spsh__footer_encode(const spsh__footer *footer, uint32_t copy, uint8_t *pag
 /* file_bytes: the file's real size; checks every rule of FORMAT.md 2.4 that needs no other part. */
 spsh_status spsh__footer_decode(const uint8_t *page, uint32_t copy, uint64_t file_bytes,
                                 const char *path, spsh__footer *ret_footer, spsh_error *err);
+
+/* The footer's root hash: header checksum, block checksums in file order, page table checksum. */
+spsh_status spsh__root_hash(uint64_t header_checksum, const uint64_t *block_checksums,
+                            uint64_t block_count, uint64_t page_table_checksum,
+                            const spsh_allocator *allocator, uint8_t ret_hash[16], spsh_error *err);
 
 /* ---- writing sections ---- */
 
@@ -83,6 +89,7 @@ void spsh__section_writer_free(spsh__section_writer *writer);
  * Column access is thread-safe (a bitmap of checked pages, set atomically). */
 typedef struct spsh__container spsh__container;
 
+/* kind 0: any. Another kind is SPSH_E_MISMATCH. io NULL: default; borrowed until close. */
 spsh_status spsh__container_open(const spsh_io *io, const char *path, uint32_t kind,
                                  const spsh_allocator *allocator, spsh__container **ret_container,
                                  spsh_error *err);
@@ -99,6 +106,11 @@ uint64_t spsh__container_count(const spsh__container *container, uint32_t id);
 spsh_status spsh__container_require(const spsh__container *container, uint32_t id,
                                     uint32_t element_bytes, uint64_t count, spsh_error *err);
 
+/* Likewise for a string table of count strings (ends_id, ends_id + 1), whose last end must be the bytes' count.
+ * That ends do not descend is checked string by string, when one is read. */
+spsh_status spsh__container_require_strings(const spsh__container *container, uint32_t ends_id,
+                                            uint64_t count, spsh_error *err);
+
 /* Elements [first, first + count) of a section: bounds and page checksums checked; *ret points into the mapping. */
 spsh_status spsh__container_column(const spsh__container *container, uint32_t id, uint64_t first,
                                    uint64_t count, const uint8_t **ret_elements, spsh_error *err);
@@ -112,5 +124,11 @@ spsh_status spsh__container_u64(const spsh__container *container, uint32_t id, u
 /* String k of the string table whose ends are section ends_id and whose bytes are ends_id + 1. */
 spsh_status spsh__container_string(const spsh__container *container, uint32_t ends_id, uint64_t k,
                                    spsh_bytes *ret_string, spsh_error *err);
+
+/* For verify: one page of the section area against the page table (page < footer's page_count). */
+spsh_status spsh__container_check_page(const spsh__container *container, uint64_t page,
+                                       spsh_error *err);
+/* For verify, when all pages are good: gaps between sections, the area's tail and the page table's padding are zero. */
+spsh_status spsh__container_check_padding(const spsh__container *container, spsh_error *err);
 
 #endif
