@@ -159,12 +159,17 @@ unsigned spsh__terminal_columns(int fd);
 size_t spsh__text_columns(spsh_bytes text);
 
 /**
- * Write text for people: control characters (and what is not UTF-8) become '?' , tabs and line ends
- * a space, so that a hostile transcript cannot steer a terminal or break a line.
+ * Write text for people: control characters (and what is not UTF-8) become '?', tabs and line ends
+ * a blank, marks of direction vanish, so that a hostile transcript cannot steer a terminal or break
+ * a line.
  *
  * @param columns_max  0: no limit; else it is cut, with an ellipsis
  */
 void spsh__text_print(FILE *stream, spsh_bytes text, size_t columns_max);
+
+/** Write text as a field of TAB-separated output: as it is, but tabs and line ends become blanks.
+ */
+void spsh__text_print_field(FILE *stream, spsh_bytes text);
 
 /* ---- tables ---- */
 
@@ -174,8 +179,14 @@ typedef struct spsh_table spsh_table;
 spsh_table *spsh__table_new(const char *alignment);
 /** A row: as many const char * as there are columns; copied. Failure is remembered until print. */
 void spsh__table_row(spsh_table *table, ...);
-/** Print with aligned columns, two blanks apart, each line after indent. false: no memory. */
-bool spsh__table_print(const spsh_table *table, FILE *stream, const char *indent);
+/**
+ * Print with aligned columns, two blanks apart, each line after indent.
+ *
+ * @param columns_max  of a line: the last cell is cut to it; 0: no limit
+ * @return false: no memory
+ */
+bool spsh__table_print(const spsh_table *table, FILE *stream, const char *indent,
+                       size_t columns_max);
 void spsh__table_free(spsh_table *table);
 
 #endif

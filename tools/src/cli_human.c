@@ -98,13 +98,15 @@ static bool is_direction_control(uint32_t c)
            (c >= 0x2066 && c <= 0x2069);
 }
 
-/* What is shown for a character: itself, ' ' or '?', and its columns. */
+/* What is shown for a character: itself, ' ', '?' or nothing (0), and its columns. */
 static uint32_t shown_character(uint32_t c, size_t *ret_columns)
 {
-    *ret_columns = 1;
+    *ret_columns = is_direction_control(c) ? 0 : 1;
+    if (is_direction_control(c))
+        return 0;
     if (c == '\t' || c == '\n' || c == '\r' || c == 0x85 || c == 0x2028 || c == 0x2029)
         return ' ';
-    if (c == UINT32_MAX || c < 0x20 || (c >= 0x7f && c < 0xa0) || is_direction_control(c))
+    if (c == UINT32_MAX || c < 0x20 || (c >= 0x7f && c < 0xa0))
         return '?';
     int width = c < 0x80 ? 1 : wcwidth((wchar_t)c);
     *ret_columns = width < 0 ? 1 : (size_t)width;
@@ -137,8 +139,16 @@ void spsh__text_print(FILE *stream, spsh_bytes text, size_t columns_max)
         columns += width;
         if (shown == character)
             fwrite(text.data + begin, 1, at - begin, stream);
-        else
+        else if (shown != 0)
             fputc((int)shown, stream);
+    }
+}
+
+void spsh__text_print_field(FILE *stream, spsh_bytes text)
+{
+    for (size_t at = 0; at < text.size_bytes; at++) {
+        uint8_t byte = text.data[at];
+        fputc(byte == '\t' || byte == '\n' || byte == '\r' ? ' ' : byte, stream);
     }
 }
 
@@ -202,7 +212,19 @@ static void print_blanks(FILE *stream, size_t count)
     fprintf(stream, "%*s", (int)count, "");
 }
 
-bool spsh__table_print(const spsh_table *table, FILE *stream, const char *indent)
+/* Columns left for the last cell of a row; at least one, 0 for no limit. */
+static size_t last_cell_columns(const spsh_table *table, const size_t *widths, size_t columns_max)
+{
+    size_t before = 0;
+    if (columns_max == 0)
+        return 0;
+    for (size_t i = 0; i + 1 < table->column_count; i++)
+        before += widths[i] + 2;
+    return before + 1 < columns_max ? columns_max - before : 1;
+}
+
+bool spsh__table_print(const spsh_table *table, FILE *stream, const char *indent,
+                       size_t columns_max)
 {
     size_t columns = table->column_count;
     size_t *widths = (size_t *)calloc(columns + 1, sizeof(*widths));
@@ -215,6 +237,9 @@ bool spsh__table_print(const spsh_table *table, FILE *stream, const char *indent
         if (width > widths[i % columns])
             widths[i % columns] = width;
     }
+    if (columns_max != 0)
+        columns_max -= strlen(indent) < columns_max ? strlen(indent) : columns_max - 1;
+    size_t last_max = last_cell_columns(table, widths, columns_max);
     for (size_t i = 0; i < table->cell_count; i++) {
         size_t column = i % columns;
         spsh_bytes text = cell_text(table, i);
@@ -222,7 +247,7 @@ bool spsh__table_print(const spsh_table *table, FILE *stream, const char *indent
         fputs(column == 0 ? indent : "  ", stream);
         if (table->alignment[column] == 'r')
             print_blanks(stream, blanks);
-        spsh__text_print(stream, text, 0);
+        spsh__text_print(stream, text, column + 1 == columns ? last_max : 0);
         if (table->alignment[column] != 'r' && column + 1 < columns)
             print_blanks(stream, blanks);
         if (column + 1 == columns)

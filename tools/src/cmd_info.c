@@ -1,0 +1,439 @@
+/* cmd_info.c: `speechshard info`: what a dataset holds.
+ *
+ * Totals, domains, splits and rates come from the manifest. Codecs, languages, transcripts and
+ * recordings are counted in one pass over the rows of the index. A recording is counted where a row
+ * does not continue the one before it: another record, or the same record again from an earlier or
+ * equal start (then it is a copy, which refers to the first one's record). That is the number of
+ * source files as long as the utterances of a recording follow each other by their start, and that
+ * is how pack writes them.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli.h"
+#include "commands.h"
+#include "json_out.h"
+#include "selection.h"
+#include "speechshard/publish.h"
+
+#define FORMAT_VERSION "1.0"
+
+enum { CODECS = SPSH_CODEC_PCM + 1, LINE_BYTES = 256 };
+
+/* Utterances and duration under one name or rate. */
+typedef struct share {
+    spsh_bytes name;
+    uint32_t rate_hz;
+    uint64_t utterances;
+    double seconds;
+} share;
+
+typedef struct shares {
+    share *items;
+    size_t count, capacity;
+} shares;
+
+typedef struct summary {
+    const spsh_dataset *dataset;
+    const spsh_dataset_info *info;
+    shares domains, splits, rates;
+    uint64_t samples;
+    double seconds;
+    uint64_t codec_utterances[CODECS];
+    uint64_t *language_utterances; /* by number; the last one: absent */
+    uint64_t language_count;
+    uint64_t text_utterances;
+    uint64_t recordings;
+} summary;
+
+/* ---- counting ---- */
+
+static bool share_matches(const share *item, spsh_bytes name, uint32_t rate_hz)
+{
+    return item->rate_hz == rate_hz && item->name.size_bytes == name.size_bytes &&
+           (name.size_bytes == 0 || memcmp(item->name.data, name.data, name.size_bytes) == 0);
+}
+
+/* From the last one backwards: groups are sorted by domain. */
+static bool shares_add(shares *all, spsh_bytes name, uint32_t rate_hz,
+                       const spsh_dataset_group *group)
+{
+    size_t at = all->count;
+    while (at > 0 && !share_matches(&all->items[at - 1], name, rate_hz))
+        at--;
+    if (at == 0) {
+        if (all->count == all->capacity) {
+            size_t capacity = all->capacity == 0 ? 16 : 2 * all->capacity;
+            share *items = (share *)realloc(all->items, capacity * sizeof(*items));
+            if (items == NULL)
+                return false;
+            all->items = items;
+            all->capacity = capacity;
+        }
+        all->items[all->count++] = (share){name, rate_hz, 0, 0};
+        at = all->count;
+    }
+    all->items[at - 1].utterances += group->utterance_count;
+    all->items[at - 1].seconds += (double)group->samples / group->sample_rate_hz;
+    return true;
+}
+
+static int count_groups(summary *s)
+{
+    spsh_error err = SPSH_ERROR_INIT;
+    const spsh_bytes no_name = {NULL, 0};
+    uint64_t count = spsh_dataset_group_count(s->dataset);
+    for (uint64_t i = 0; i < count; i++) {
+        spsh_dataset_group group;
+        if (spsh_dataset_group_get(s->dataset, i, &group, &err) != SPSH_OK)
+            return spsh__cli_fail(NULL, &err);
+        if (!shares_add(&s->domains, group.domain, 0, &group) ||
+            !shares_add(&s->splits, group.split, 0, &group) ||
+            !shares_add(&s->rates, no_name, group.sample_rate_hz, &group))
+            return spsh__cli_fail_memory();
+        s->samples += group.samples;
+        s->seconds += (double)group.samples / group.sample_rate_hz;
+    }
+    return SPSH_EXIT_DONE;
+}
+
+static void count_row(summary *s, const spsh_row *row, const spsh_row *before)
+{
+    if ((unsigned)row->codec < CODECS)
+        s->codec_utterances[row->codec]++;
+    uint64_t language = row->language < s->language_count ? row->language : s->language_count;
+    s->language_utterances[language]++;
+    s->text_utterances += (row->flags & SPSH_UTTERANCE_HAS_TEXT) != 0 ? 1 : 0;
+    bool continues = before->payload_shard == row->payload_shard &&
+                     before->payload_record == row->payload_record &&
+                     before->start_sample < row->start_sample;
+    s->recordings += continues ? 0 : 1;
+}
+
+static int count_rows(summary *s, spsh__selection *selection)
+{
+    spsh_error err = SPSH_ERROR_INIT;
+    spsh_progress progress;
+    const spsh_row *row = NULL;
+    spsh_row before = {.payload_shard = SPSH_NONE_U32};
+    uint64_t position = 0;
+    spsh_status rc;
+    spsh__progress_begin(&progress, "info", "utterances", s->info->utterance_count);
+    while ((rc = spsh__selection_next(selection, &position, &row, &err)) == SPSH_OK) {
+        count_row(s, row, &before);
+        before = *row;
+        if (position % 65536 == 0)
+            spsh__progress_update(&progress, position, NULL);
+    }
+    spsh__progress_end(&progress);
+    return rc == SPSH_E_END ? SPSH_EXIT_DONE : spsh__cli_fail(NULL, &err);
+}
+
+static int summarize(summary *s)
+{
+    const spsh__filter filter = {NULL, NULL};
+    spsh__selection *selection = NULL;
+    s->language_count = spsh_dataset_name_count(s->dataset, SPSH_NAME_LANGUAGE);
+    s->language_utterances =
+        (uint64_t *)calloc((size_t)s->language_count + 1, sizeof(*s->language_utterances));
+    if (s->language_utterances == NULL)
+        return spsh__cli_fail_memory();
+    int rc = count_groups(s);
+    if (rc == SPSH_EXIT_DONE)
+        rc = spsh__selection_open("info", s->dataset, &filter, &selection);
+    if (rc == SPSH_EXIT_DONE)
+        rc = count_rows(s, selection);
+    spsh__selection_free(selection);
+    return rc;
+}
+
+static const char *overlay_type_name(spsh_overlay_type type)
+{
+    return type == SPSH_OVERLAY_SKIP ? "skip" : "transcript";
+}
+
+/* ---- JSON ---- */
+
+static void put_shares(spsh_json *json, const char *key, const shares *all)
+{
+    spsh__json_begin_array(json, key);
+    for (size_t i = 0; i < all->count; i++) {
+        spsh__json_begin_object(json, NULL);
+        spsh__json_put_text_or_null(json, "name", all->items[i].name);
+        spsh__json_put_u64(json, "utterances", all->items[i].utterances);
+        spsh__json_put_real(json, "seconds", all->items[i].seconds);
+        spsh__json_end(json);
+    }
+    spsh__json_end(json);
+}
+
+static void put_totals(spsh_json *json, const summary *s)
+{
+    const spsh_dataset_info *info = s->info;
+    spsh__json_put_string(json, "format_version", FORMAT_VERSION);
+    spsh__json_put_hex(json, "dataset_id", info->dataset_id, sizeof(info->dataset_id));
+    spsh__json_put_u64(json, "generation", info->generation);
+    spsh__json_put_u64(json, "shards", info->shard_count);
+    spsh__json_put_u64(json, "utterances", info->utterance_count);
+    spsh__json_put_u64(json, "recordings", s->recordings);
+    spsh__json_put_u64(json, "payloads", info->record_count);
+    spsh__json_put_u64(json, "duplicates", info->duplicate_count);
+    spsh__json_put_u64(json, "samples", s->samples);
+    spsh__json_put_real(json, "seconds", s->seconds);
+    spsh__json_put_u64(json, "bytes", info->shard_bytes);
+    spsh__json_put_u64(json, "payload_bytes", info->payload_bytes);
+    spsh__json_put_u64(json, "unused_payload_bytes", info->unused_payload_bytes);
+    spsh__json_put_u64(json, "speakers", info->speaker_count);
+    spsh__json_put_u64(json, "with_text", s->text_utterances);
+    spsh__json_put_u64(json, "source_rows", info->source_row_count);
+    spsh__json_put_u64(json, "rejects", info->reject_count);
+}
+
+static spsh_status put_languages(spsh_json *json, const summary *s, spsh_error *err)
+{
+    spsh__json_begin_object(json, "languages");
+    for (uint32_t i = 0; i < s->language_count; i++) {
+        spsh_bytes name = {NULL, 0};
+        spsh_status rc = spsh_dataset_name(s->dataset, SPSH_NAME_LANGUAGE, i, &name, err);
+        if (rc != SPSH_OK)
+            return rc;
+        spsh__json_put_u64_named(json, name, s->language_utterances[i]);
+    }
+    spsh__json_end(json);
+    return SPSH_OK;
+}
+
+static spsh_status put_overlays(spsh_json *json, const summary *s, spsh_error *err)
+{
+    spsh__json_begin_array(json, "overlays");
+    for (uint64_t i = 0; i < s->info->overlay_count; i++) {
+        spsh_overlay_info overlay;
+        spsh_status rc = spsh_dataset_overlay(s->dataset, i, &overlay, err);
+        if (rc != SPSH_OK)
+            return rc;
+        spsh__json_begin_object(json, NULL);
+        spsh__json_put_text(json, "name", overlay.name);
+        spsh__json_put_string(json, "type", overlay_type_name(overlay.type));
+        spsh__json_put_u64(json, "entries", overlay.entry_count);
+        spsh__json_end(json);
+    }
+    spsh__json_end(json);
+    return SPSH_OK;
+}
+
+static spsh_status put_summary(spsh_json *json, const summary *s, spsh_error *err)
+{
+    char rate[SPSH_HUMAN_BYTES];
+    spsh_bytes options = {NULL, 0};
+    put_totals(json, s);
+    put_shares(json, "domains", &s->domains);
+    spsh__json_begin_object(json, "splits");
+    for (size_t i = 0; i < s->splits.count; i++)
+        spsh__json_put_u64_named(json, s->splits.items[i].name, s->splits.items[i].utterances);
+    spsh__json_end(json);
+    spsh__json_begin_object(json, "codec");
+    for (size_t i = 0; i < CODECS; i++) {
+        if (s->codec_utterances[i] != 0)
+            spsh__json_put_u64(json, spsh_codec_name((spsh_codec)i), s->codec_utterances[i]);
+    }
+    spsh__json_end(json);
+    spsh__json_begin_object(json, "sample_rates");
+    for (size_t i = 0; i < s->rates.count; i++) {
+        snprintf(rate, sizeof(rate), "%" PRIu32, s->rates.items[i].rate_hz);
+        spsh__json_put_u64(json, rate, s->rates.items[i].utterances);
+    }
+    spsh__json_end(json);
+    spsh_status rc = put_languages(json, s, err);
+    if (rc == SPSH_OK)
+        rc = put_overlays(json, s, err);
+    if (rc == SPSH_OK)
+        rc = spsh_dataset_pack_options(s->dataset, &options, err);
+    if (rc == SPSH_OK)
+        spsh__json_put_parsed(json, "options", options);
+    return rc;
+}
+
+static int print_json(const summary *s)
+{
+    spsh_error err = SPSH_ERROR_INIT;
+    spsh_json *json = spsh__json_new();
+    if (json == NULL)
+        return spsh__cli_fail_memory();
+    spsh_status rc = put_summary(json, s, &err);
+    if (rc == SPSH_OK)
+        rc = spsh__json_write_pretty(json, stdout, &err);
+    spsh__json_free(json);
+    if (rc != SPSH_OK && !spsh__cli_output_failed())
+        return spsh__cli_fail(spsh_dataset_path(s->dataset), &err);
+    return SPSH_EXIT_DONE;
+}
+
+/* ---- tables ---- */
+
+static void row_count(spsh_table *table, const char *name, uint64_t count)
+{
+    char number[SPSH_HUMAN_BYTES];
+    spsh__table_row(table, name, spsh__human_count(count, number), "");
+}
+
+static void row_bytes(spsh_table *table, const char *name, uint64_t bytes, const char *note)
+{
+    char number[SPSH_HUMAN_BYTES];
+    spsh__table_row(table, name, spsh__human_bytes(bytes, number), note);
+}
+
+static int print_totals(const summary *s)
+{
+    const spsh_dataset_info *info = s->info;
+    char number[SPSH_HUMAN_BYTES], other[SPSH_HUMAN_BYTES], note[LINE_BYTES];
+    spsh_table *table = spsh__table_new("lrl");
+    if (table == NULL)
+        return spsh__cli_fail_memory();
+    snprintf(note, sizeof(note), "generation %" PRIu64, info->generation);
+    spsh__table_row(table, "format", FORMAT_VERSION, note);
+    row_count(table, "shards", info->shard_count);
+    snprintf(note, sizeof(note), "%s with text", spsh__human_count(s->text_utterances, other));
+    spsh__table_row(table, "utterances", spsh__human_count(info->utterance_count, number), note);
+    snprintf(note, sizeof(note), "%s stored", spsh__human_count(info->record_count, other));
+    spsh__table_row(table, "recordings", spsh__human_count(s->recordings, number), note);
+    row_count(table, "duplicates", info->duplicate_count);
+    row_count(table, "speakers", info->speaker_count);
+    snprintf(note, sizeof(note), "%s samples", spsh__human_count(s->samples, other));
+    spsh__table_row(table, "duration", spsh__human_duration(s->seconds, number), note);
+    snprintf(note, sizeof(note), "%s of it audio", spsh__human_bytes(info->payload_bytes, other));
+    row_bytes(table, "size", info->shard_bytes, note);
+    if (info->unused_payload_bytes != 0)
+        row_bytes(table, "unused", info->unused_payload_bytes, "copies that nothing refers to");
+    snprintf(note, sizeof(note), "of %s rows", spsh__human_count(info->source_row_count, other));
+    spsh__table_row(table, "rejects", spsh__human_count(info->reject_count, number), note);
+    bool printed = spsh__table_print(table, stdout, "", 0);
+    spsh__table_free(table);
+    return printed ? SPSH_EXIT_DONE : spsh__cli_fail_memory();
+}
+
+static char *text_of(spsh_bytes name)
+{
+    if (name.size_bytes == 0)
+        return strdup("(none)");
+    return strndup((const char *)name.data, name.size_bytes);
+}
+
+static int print_shares(const summary *s, const char *title, const shares *all)
+{
+    char count[SPSH_HUMAN_BYTES], duration[SPSH_HUMAN_BYTES], percent[SPSH_HUMAN_BYTES];
+    spsh_table *table = spsh__table_new("lrrr");
+    bool good = table != NULL;
+    if (good)
+        spsh__table_row(table, title, "utterances", "duration", "share");
+    for (size_t i = 0; i < all->count && good; i++) {
+        const share *item = &all->items[i];
+        char *name = NULL;
+        if (item->rate_hz != 0) {
+            char rate[SPSH_HUMAN_BYTES];
+            snprintf(rate, sizeof(rate), "%" PRIu32 " Hz", item->rate_hz);
+            name = strdup(rate);
+        } else {
+            name = text_of(item->name);
+        }
+        good = name != NULL;
+        if (good)
+            spsh__table_row(table, name, spsh__human_count(item->utterances, count),
+                            spsh__human_duration(item->seconds, duration),
+                            spsh__human_percent(item->seconds, s->seconds, percent));
+        free(name);
+    }
+    if (good) {
+        putchar('\n');
+        good = spsh__table_print(table, stdout, "", 0);
+    }
+    spsh__table_free(table);
+    return good ? SPSH_EXIT_DONE : spsh__cli_fail_memory();
+}
+
+static int print_counts(const summary *s)
+{
+    spsh_error err = SPSH_ERROR_INIT;
+    char count[SPSH_HUMAN_BYTES];
+    const char *separator = "\ncodec      ";
+    for (size_t i = 0; i < CODECS; i++) {
+        if (s->codec_utterances[i] == 0)
+            continue;
+        printf("%s%s %s", separator, spsh_codec_name((spsh_codec)i),
+               spsh__human_count(s->codec_utterances[i], count));
+        separator = ", ";
+    }
+    separator = "\nlanguages  ";
+    for (uint32_t i = 0; i < s->language_count; i++) {
+        spsh_bytes name = {NULL, 0};
+        if (spsh_dataset_name(s->dataset, SPSH_NAME_LANGUAGE, i, &name, &err) != SPSH_OK)
+            return spsh__cli_fail(NULL, &err);
+        fputs(separator, stdout);
+        spsh__text_print(stdout, name, 0);
+        printf(" %s", spsh__human_count(s->language_utterances[i], count));
+        separator = ", ";
+    }
+    for (uint64_t i = 0; i < s->info->overlay_count; i++) {
+        spsh_overlay_info overlay;
+        if (spsh_dataset_overlay(s->dataset, i, &overlay, &err) != SPSH_OK)
+            return spsh__cli_fail(NULL, &err);
+        printf("\noverlay    ");
+        spsh__text_print(stdout, overlay.name, 0);
+        printf(", %s, %s utterances", overlay_type_name(overlay.type),
+               spsh__human_count(overlay.entry_count, count));
+    }
+    putchar('\n');
+    return SPSH_EXIT_DONE;
+}
+
+static int print_human(const summary *s)
+{
+    int rc = print_totals(s);
+    if (rc == SPSH_EXIT_DONE)
+        rc = print_shares(s, "domain", &s->domains);
+    if (rc == SPSH_EXIT_DONE &&
+        (s->splits.count > 1 || (s->splits.count == 1 && s->splits.items[0].name.size_bytes != 0)))
+        rc = print_shares(s, "split", &s->splits);
+    if (rc == SPSH_EXIT_DONE)
+        rc = print_shares(s, "rate", &s->rates);
+    if (rc == SPSH_EXIT_DONE)
+        rc = print_counts(s);
+    return rc;
+}
+
+int spsh__cmd_info(int argc, char **argv)
+{
+    bool json = false;
+    const spsh_cli_option options[] = {
+        {"json", 0, SPSH_CLI_FLAG, NULL, "print one JSON object", &json, 0, 0},
+        SPSH_CLI_OPTIONS_END,
+    };
+    const spsh_cli_command command = {
+        "info",
+        "DATASET",
+        NULL,
+        "show what a dataset holds",
+        NULL,
+        "speechshard info corpus.spsh\n"
+        "speechshard info --json corpus.spsh | jq .domains\n",
+        options,
+    };
+    spsh_cli_args args;
+    spsh_dataset *dataset = NULL;
+    int rc = spsh__cli_parse(&command, argc, argv, &args);
+    if (rc != SPSH_CLI_RUN)
+        return rc;
+    rc = spsh__dataset_open_or_report(args.operands[0], 0, &dataset);
+    if (rc != SPSH_EXIT_DONE)
+        return rc;
+    summary s = {.dataset = dataset, .info = spsh_dataset_info_get(dataset)};
+    rc = summarize(&s);
+    if (rc == SPSH_EXIT_DONE)
+        rc = json ? print_json(&s) : print_human(&s);
+    free(s.domains.items);
+    free(s.splits.items);
+    free(s.rates.items);
+    free(s.language_utterances);
+    spsh_dataset_close(dataset);
+    return spsh__cli_finish(rc);
+}

@@ -1,0 +1,312 @@
+/* cmd_ls.c: `speechshard ls`: a line an utterance.
+ *
+ * On a terminal lines are aligned a page at a time and cut to its width; otherwise they are
+ * TAB-separated. Only --json reads the records' heads (for hash and recording); the other forms
+ * need index and metadata alone.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli.h"
+#include "commands.h"
+#include "json_out.h"
+#include "selection.h"
+
+enum { ROWS_A_PAGE = 256 };
+
+typedef struct listing {
+    const spsh_dataset *dataset;
+    spsh_reader *reader;
+    spsh_reader
+        *original_reader; /* of the utterances that others are duplicates of: other blocks */
+    spsh_json *json;
+    spsh_table *page;
+    uint64_t page_rows;
+    unsigned columns; /* of the terminal; 0: none */
+} listing;
+
+/* ---- JSON ---- */
+
+static spsh_status put_name(listing *l, const char *key, spsh_name_kind kind, uint32_t number,
+                            spsh_error *err)
+{
+    spsh_bytes name = {NULL, 0};
+    spsh_status rc = spsh__row_name(l->dataset, kind, number, &name, err);
+    if (rc == SPSH_OK)
+        spsh__json_put_text_or_null(l->json, key, name);
+    return rc;
+}
+
+static spsh_status put_names(listing *l, const spsh_row *row, spsh_error *err)
+{
+    spsh_status rc = put_name(l, "domain", SPSH_NAME_DOMAIN, row->domain, err);
+    if (rc == SPSH_OK)
+        rc = put_name(l, "split", SPSH_NAME_SPLIT, row->split, err);
+    if (rc == SPSH_OK)
+        rc = put_name(l, "speaker", SPSH_NAME_SPEAKER, row->speaker, err);
+    if (rc == SPSH_OK)
+        rc = put_name(l, "language", SPSH_NAME_LANGUAGE, row->language, err);
+    if (rc == SPSH_OK)
+        rc = put_name(l, "document", SPSH_NAME_DOCUMENT, row->document, err);
+    return rc;
+}
+
+static spsh_status put_metadata(listing *l, uint64_t position, spsh_error *err)
+{
+    spsh_utterance u;
+    bool skipped = false;
+    spsh_bytes reason = {NULL, 0};
+    spsh_status rc = spsh_reader_metadata(l->reader, position, &u, err);
+    if (rc != SPSH_OK)
+        return rc;
+    spsh__json_put_text(l->json, "id", u.id);
+    if ((u.flags & SPSH_UTTERANCE_HAS_TEXT) != 0)
+        spsh__json_put_text(l->json, "text", u.text);
+    else
+        spsh__json_put_null(l->json, "text");
+    spsh__json_put_text_or_null(l->json, "source", u.source);
+    spsh__json_put_parsed(l->json, "extras", u.extras);
+    rc = spsh_dataset_skipped(l->dataset, u.id, &skipped, &reason, err);
+    if (rc != SPSH_OK)
+        return rc;
+    spsh__json_put_bool(l->json, "skipped", skipped);
+    if (skipped)
+        spsh__json_put_text(l->json, "skip_reason", reason);
+    return SPSH_OK;
+}
+
+static spsh_status put_record(listing *l, uint64_t position, spsh_error *err)
+{
+    const spsh_record *record = NULL;
+    spsh_status rc = spsh_reader_record(l->reader, position, &record, err);
+    if (rc != SPSH_OK)
+        return rc;
+    if ((record->flags & SPSH_RECORD_PCM_HASH) != 0)
+        spsh__json_put_hex(l->json, "pcm_hash", record->pcm_hash, sizeof(record->pcm_hash));
+    else
+        spsh__json_put_null(l->json, "pcm_hash");
+    spsh__json_put_text(l->json, "recording", record->id);
+    spsh__json_put_u64(l->json, "recording_samples", record->samples);
+    spsh__json_put_u64(l->json, "nominal_sample_rate_hz", record->nominal_rate_hz);
+    spsh__json_put_u64(l->json, "bits_per_sample", record->bits_per_sample);
+    spsh__json_put_bool(l->json, "undecodable", (record->flags & SPSH_RECORD_UNDECODABLE) != 0);
+    spsh__json_put_bool(l->json, "trusted_headers", (record->flags & SPSH_RECORD_TRUSTED) != 0);
+    return SPSH_OK;
+}
+
+static spsh_status put_duplicate(listing *l, const spsh_row *row, spsh_error *err)
+{
+    spsh_utterance original;
+    if ((row->flags & SPSH_UTTERANCE_DUPLICATE) == 0) {
+        spsh__json_put_null(l->json, "duplicate_of");
+        return SPSH_OK;
+    }
+    spsh_status rc = spsh_reader_metadata(l->original_reader, row->duplicate_of, &original, err);
+    if (rc == SPSH_OK)
+        spsh__json_put_text(l->json, "duplicate_of", original.id);
+    return rc;
+}
+
+static spsh_status put_shard(listing *l, const spsh_row *row, spsh_error *err)
+{
+    spsh_shard_seal seal;
+    char name[32];
+    spsh_status rc = spsh_dataset_shard(l->dataset, row->payload_shard, &seal, err);
+    if (rc != SPSH_OK)
+        return rc;
+    spsh_shard_file_name(seal.unit, seal.number, name);
+    spsh__json_put_string(l->json, "shard", name);
+    return SPSH_OK;
+}
+
+static spsh_status list_json(listing *l, uint64_t position, const spsh_row *row, spsh_error *err)
+{
+    spsh_status rc = put_metadata(l, position, err);
+    if (rc == SPSH_OK)
+        rc = put_names(l, row, err);
+    if (rc != SPSH_OK)
+        return rc;
+    spsh__json_put_u64(l->json, "sample_rate_hz", row->sample_rate_hz);
+    spsh__json_put_u64(l->json, "samples", row->samples);
+    spsh__json_put_real(l->json, "seconds", (double)row->samples / row->sample_rate_hz);
+    spsh__json_put_u64(l->json, "channels", row->channels);
+    spsh__json_put_string(l->json, "codec", spsh_codec_name(row->codec));
+    spsh__json_put_u64(l->json, "start_sample", row->start_sample);
+    rc = put_record(l, position, err);
+    if (rc == SPSH_OK)
+        rc = put_duplicate(l, row, err);
+    if (rc == SPSH_OK)
+        rc = put_shard(l, row, err);
+    if (rc == SPSH_OK)
+        rc = spsh__json_write_line(l->json, stdout, err);
+    return rc;
+}
+
+/* ---- text ---- */
+
+static void list_fields(const spsh_utterance *u, const spsh_row *row)
+{
+    spsh__text_print_field(stdout, u->id);
+    printf("\t%.3f\t%u\t", (double)row->samples / row->sample_rate_hz, row->sample_rate_hz);
+    spsh__text_print_field(stdout, u->domain);
+    fputc('\t', stdout);
+    spsh__text_print_field(stdout, u->split);
+    fputc('\t', stdout);
+    spsh__text_print_field(stdout, u->text);
+    fputc('\n', stdout);
+}
+
+static spsh_status no_memory(spsh_error *err)
+{
+    spsh_error_set(err, SPSH_E_NO_MEMORY, 0, SPSH_OFFSET_NONE, "out of memory");
+    return SPSH_E_NO_MEMORY;
+}
+
+static spsh_status print_page(listing *l, spsh_error *err)
+{
+    spsh_table *page = l->page;
+    if (page == NULL)
+        return SPSH_OK;
+    l->page = NULL;
+    bool good = spsh__table_print(page, stdout, "", l->columns);
+    spsh__table_free(page);
+    return good ? SPSH_OK : no_memory(err);
+}
+
+static spsh_status add_to_page(listing *l, const spsh_utterance *u, const spsh_row *row,
+                               spsh_error *err)
+{
+    const spsh_bytes *fields[] = {&u->id, &u->domain, &u->split, &u->text};
+    char *texts[4] = {NULL};
+    char seconds[SPSH_HUMAN_BYTES], rate[SPSH_HUMAN_BYTES];
+    bool good = true;
+    if (l->page == NULL) {
+        l->page = spsh__table_new("lrrlll");
+        l->page_rows = 0;
+    }
+    for (size_t i = 0; i < 4; i++) {
+        const char *data = fields[i]->data == NULL ? "" : (const char *)fields[i]->data;
+        texts[i] = strndup(data, fields[i]->size_bytes);
+        good = good && texts[i] != NULL;
+    }
+    snprintf(seconds, sizeof(seconds), "%.2f s", (double)row->samples / row->sample_rate_hz);
+    snprintf(rate, sizeof(rate), "%u Hz", row->sample_rate_hz);
+    good = good && l->page != NULL;
+    if (good)
+        spsh__table_row(l->page, texts[0], seconds, rate, texts[1], texts[2], texts[3]);
+    for (size_t i = 0; i < 4; i++)
+        free(texts[i]);
+    if (!good)
+        return no_memory(err);
+    return ++l->page_rows == ROWS_A_PAGE ? print_page(l, err) : SPSH_OK;
+}
+
+static spsh_status list_text(listing *l, uint64_t position, const spsh_row *row, spsh_error *err)
+{
+    spsh_utterance u;
+    spsh_status rc = spsh_reader_metadata(l->reader, position, &u, err);
+    if (rc != SPSH_OK)
+        return rc;
+    if (l->columns != 0)
+        return add_to_page(l, &u, row, err);
+    list_fields(&u, row);
+    return SPSH_OK;
+}
+
+static spsh_status list_rows(listing *l, spsh__selection *selection, uint64_t limit,
+                             spsh_error *err)
+{
+    spsh_status rc = SPSH_OK;
+    for (uint64_t i = 0; i < limit && rc == SPSH_OK && !spsh__cli_output_failed(); i++) {
+        uint64_t position = 0;
+        const spsh_row *row = NULL;
+        rc = spsh__selection_next(selection, &position, &row, err);
+        if (rc == SPSH_OK)
+            rc = l->json != NULL ? list_json(l, position, row, err)
+                                 : list_text(l, position, row, err);
+    }
+    if (rc == SPSH_OK || rc == SPSH_E_END)
+        rc = print_page(l, err);
+    return rc;
+}
+
+/* ---- the command ---- */
+
+typedef struct request {
+    bool json;
+    spsh__filter filter;
+    uint64_t limit, offset;
+} request;
+
+static int list(const spsh_dataset *dataset, const request *r)
+{
+    spsh_error err = SPSH_ERROR_INIT;
+    spsh__selection *selection = NULL;
+    listing l = {.dataset = dataset};
+    spsh_status status;
+    int rc = spsh__selection_open("ls", dataset, &r->filter, &selection);
+    if (rc != SPSH_EXIT_DONE)
+        return rc;
+    l.columns = r->json ? 0 : spsh__terminal_columns(STDOUT_FILENO);
+    l.json = r->json ? spsh__json_new() : NULL;
+    if (r->json && l.json == NULL) {
+        rc = spsh__cli_fail_memory();
+        goto out;
+    }
+    status = spsh_reader_open(dataset, &l.reader, &err);
+    if (status == SPSH_OK)
+        status = spsh_reader_open(dataset, &l.original_reader, &err);
+    if (status == SPSH_OK)
+        status = spsh__selection_pass(selection, r->offset, &err);
+    if (status == SPSH_OK)
+        status = list_rows(&l, selection, r->limit, &err);
+    if (status != SPSH_OK && !spsh__cli_output_failed())
+        rc = spsh__cli_fail(NULL, &err);
+out:
+    spsh__table_free(l.page);
+    spsh__json_free(l.json);
+    spsh_reader_close(l.original_reader);
+    spsh_reader_close(l.reader);
+    spsh__selection_free(selection);
+    return rc;
+}
+
+int spsh__cmd_ls(int argc, char **argv)
+{
+    request r = {.limit = UINT64_MAX};
+    const spsh_cli_option options[] = {
+        {"json",   0,   SPSH_CLI_FLAG,  NULL,     "print a JSON object a line, with all that is known",
+         &r.json,                                                                                                         0, 0},
+        {"domain", 'd', SPSH_CLI_TEXT,  "DOMAIN", "utterances of this domain only",                     &r.filter.domain,
+         0,                                                                                                                  0},
+        {"split",  's', SPSH_CLI_TEXT,  "SPLIT",  "utterances of this split only",                      &r.filter.split,  0,
+         0                                                                                                                    },
+        {"limit",  'n', SPSH_CLI_COUNT, "N",      "stop after so many",                                 &r.limit,         0, 0},
+        {"offset", 0,   SPSH_CLI_COUNT, "N",      "leave out so many first",                            &r.offset,        0, 0},
+        SPSH_CLI_OPTIONS_END,
+    };
+    const spsh_cli_command command = {
+        "ls",
+        "DATASET",
+        NULL,
+        "list the utterances",
+        "A line has id, seconds, sample rate, domain, split and transcript; when it does not go to "
+        "a\n"
+        "terminal they are TAB-separated and whole.\n",
+        "speechshard ls corpus.spsh | head\n"
+        "speechshard ls corpus.spsh --split test --limit 20\n"
+        "speechshard ls --json corpus.spsh | jq -r 'select(.samples < 8000) | .id'\n",
+        options,
+    };
+    spsh_cli_args args;
+    spsh_dataset *dataset = NULL;
+    int rc = spsh__cli_parse(&command, argc, argv, &args);
+    if (rc != SPSH_CLI_RUN)
+        return rc;
+    rc = spsh__dataset_open_or_report(args.operands[0], 0, &dataset);
+    if (rc == SPSH_EXIT_DONE)
+        rc = list(dataset, &r);
+    spsh_dataset_close(dataset);
+    return spsh__cli_finish(rc);
+}

@@ -1,0 +1,59 @@
+/* json_out.h: JSON objects for standard output and reports.
+ *
+ *     spsh_json *json = spsh__json_new();
+ *     spsh__json_put_text(json, "id", utterance.id);
+ *     spsh__json_begin_object(json, "codec");
+ *     spsh__json_put_u64(json, "flac", 12);
+ *     spsh__json_end(json);
+ *     rc = spsh__json_write_line(json, stdout, &err);   // and empty again, for the next line
+ *     spsh__json_free(json);
+ *
+ * Members go to the innermost open object or array; in an array the key is NULL. A failure (no
+ * memory, text that is not UTF-8) is remembered and reported when the object is written, so that
+ * the calls between need no checks. One thread per object.
+ */
+#ifndef SPSH_JSON_OUT_H
+#define SPSH_JSON_OUT_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "speechshard/base.h"
+
+typedef struct spsh_json spsh_json;
+
+/** An empty object. NULL: no memory. */
+spsh_json *spsh__json_new(void);
+void spsh__json_free(spsh_json *json);
+
+void spsh__json_put_text(spsh_json *json, const char *key, spsh_bytes text); /* data NULL: "" */
+void spsh__json_put_text_or_null(spsh_json *json, const char *key,
+                                 spsh_bytes text);                              /* empty: null */
+void spsh__json_put_string(spsh_json *json, const char *key, const char *text); /* NULL: null */
+void spsh__json_put_u64(spsh_json *json, const char *key, uint64_t value);      /* to 2^63 - 1 */
+void spsh__json_put_real(spsh_json *json, const char *key, double value); /* finite; 15 digits */
+void spsh__json_put_bool(spsh_json *json, const char *key, bool value);
+void spsh__json_put_null(spsh_json *json, const char *key);
+void spsh__json_put_hex(spsh_json *json, const char *key, const uint8_t *bytes, size_t size_bytes);
+
+/** A count whose key is text from a file. */
+void spsh__json_put_u64_named(spsh_json *json, spsh_bytes key, uint64_t value);
+
+/** A value that is JSON already, such as an utterance's extras; it must parse. Empty: {}. */
+void spsh__json_put_parsed(spsh_json *json, const char *key, spsh_bytes text);
+
+/** Containers nest to a depth of 8; each begin has an end. */
+void spsh__json_begin_object(spsh_json *json, const char *key);
+void spsh__json_begin_array(spsh_json *json, const char *key);
+void spsh__json_end(spsh_json *json);
+
+/** One line and a line end; the object is empty afterwards. SPSH_E_NO_MEMORY, _SYNTAX, _IO. */
+SPSH_NODISCARD spsh_status spsh__json_write_line(spsh_json *json, FILE *stream, spsh_error *err);
+
+/** Indented, for a file or a person; the object is empty afterwards. */
+SPSH_NODISCARD spsh_status spsh__json_write_pretty(spsh_json *json, FILE *stream, spsh_error *err);
+
+/** As a compact string without a line end, from malloc; the object is empty afterwards. */
+SPSH_NODISCARD spsh_status spsh__json_take_text(spsh_json *json, char **ret_text, spsh_error *err);
+
+#endif

@@ -1,0 +1,178 @@
+/* selection.c: rows are read some thousand at a time; names are compared once, as numbers after
+ * that. */
+#include "selection.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli.h"
+
+enum {
+    ROWS_AT_ONCE = 1024,
+    NAMES_SHOWN_MAX = 12,    /* in a message */
+    NAMES_TEXT_BYTES = 1024, /* of that message */
+};
+
+struct spsh__selection {
+    const spsh_dataset *dataset;
+    bool by_domain, by_split;
+    uint32_t domain, split;
+    uint64_t utterance_count;
+    uint64_t first; /* position of rows[0] */
+    uint64_t count; /* rows that are there */
+    uint64_t at;    /* next row to look at */
+    spsh_row rows[ROWS_AT_ONCE];
+};
+
+int spsh__dataset_open_or_report(const char *path, uint32_t flags, spsh_dataset **ret_dataset)
+{
+    spsh_error err = SPSH_ERROR_INIT;
+    spsh_dataset_options options = SPSH_DATASET_OPTIONS_INIT;
+    options.flags = flags;
+    if (spsh_dataset_open(path, &options, ret_dataset, &err) != SPSH_OK)
+        return spsh__cli_fail(NULL, &err);
+    return SPSH_EXIT_DONE;
+}
+
+spsh_status spsh__row_name(const spsh_dataset *dataset, spsh_name_kind kind, uint32_t number,
+                           spsh_bytes *ret_name, spsh_error *err)
+{
+    if (number == SPSH_NONE_U32) {
+        *ret_name = (spsh_bytes){NULL, 0};
+        return SPSH_OK;
+    }
+    return spsh_dataset_name(dataset, kind, number, ret_name, err);
+}
+
+/* "en, fr, it, ..." of a kind. */
+static void list_names(const spsh_dataset *dataset, spsh_name_kind kind, uint64_t count,
+                       char dst[NAMES_TEXT_BYTES])
+{
+    size_t used = 0;
+    dst[0] = '\0';
+    for (uint32_t i = 0; i < count; i++) {
+        spsh_bytes name = {NULL, 0};
+        if (i == NAMES_SHOWN_MAX) {
+            snprintf(dst + used, NAMES_TEXT_BYTES - used, ", ...");
+            return;
+        }
+        if (spsh_dataset_name(dataset, kind, i, &name, NULL) != SPSH_OK)
+            return;
+        int length = snprintf(dst + used, NAMES_TEXT_BYTES - used, "%s%.*s", i == 0 ? "" : ", ",
+                              (int)name.size_bytes, (const char *)name.data);
+        if (length < 0 || used + (size_t)length >= NAMES_TEXT_BYTES)
+            return;
+        used += (size_t)length;
+    }
+}
+
+typedef struct name_query {
+    const char *command;
+    const char *what; /* "domain" */
+    const char *wanted;
+    spsh_name_kind kind;
+} name_query;
+
+static int find_name(const spsh_dataset *dataset, const name_query *query, uint32_t *ret_number)
+{
+    spsh_error err = SPSH_ERROR_INIT;
+    char names[NAMES_TEXT_BYTES];
+    size_t wanted_bytes = strlen(query->wanted);
+    uint64_t count = spsh_dataset_name_count(dataset, query->kind);
+    for (uint32_t i = 0; i < count; i++) {
+        spsh_bytes name = {NULL, 0};
+        if (spsh_dataset_name(dataset, query->kind, i, &name, &err) != SPSH_OK)
+            return spsh__cli_fail(spsh_dataset_path(dataset), &err);
+        if (name.size_bytes == wanted_bytes &&
+            memcmp(name.data, query->wanted, wanted_bytes) == 0) {
+            *ret_number = i;
+            return SPSH_EXIT_DONE;
+        }
+    }
+    list_names(dataset, query->kind, count, names);
+    return spsh__cli_usage(query->command, "--%s: there is no %s '%s' in %s; there %s %s",
+                           query->what, query->what, query->wanted, spsh_dataset_path(dataset),
+                           count == 0 ? "are" : "is", count == 0 ? "none" : names);
+}
+
+int spsh__selection_open(const char *command, const spsh_dataset *dataset,
+                         const spsh__filter *filter, spsh__selection **ret_selection)
+{
+    int rc = SPSH_EXIT_DONE;
+    spsh__selection *selection = (spsh__selection *)calloc(1, sizeof(*selection));
+    if (selection == NULL)
+        return spsh__cli_fail_memory();
+    selection->dataset = dataset;
+    selection->utterance_count = spsh_dataset_info_get(dataset)->utterance_count;
+    if (filter->domain != NULL) {
+        const name_query query = {command, "domain", filter->domain, SPSH_NAME_DOMAIN};
+        selection->by_domain = true;
+        rc = find_name(dataset, &query, &selection->domain);
+    }
+    if (rc == SPSH_EXIT_DONE && filter->split != NULL) {
+        const name_query query = {command, "split", filter->split, SPSH_NAME_SPLIT};
+        selection->by_split = true;
+        rc = find_name(dataset, &query, &selection->split);
+    }
+    if (rc != SPSH_EXIT_DONE) {
+        spsh__selection_free(selection);
+        return rc;
+    }
+    *ret_selection = selection;
+    return SPSH_EXIT_DONE;
+}
+
+/* Makes rows[at] exist, or answers SPSH_E_END. */
+static spsh_status fill(spsh__selection *s, spsh_error *err)
+{
+    if (s->at < s->count)
+        return SPSH_OK;
+    s->first += s->count;
+    s->count = 0;
+    s->at = 0;
+    uint64_t left = s->utterance_count - s->first;
+    if (left == 0)
+        return SPSH_E_END;
+    uint64_t count = left < ROWS_AT_ONCE ? left : ROWS_AT_ONCE;
+    spsh_status rc = spsh_dataset_rows(s->dataset, s->first, count, s->rows, err);
+    if (rc == SPSH_OK)
+        s->count = count;
+    return rc;
+}
+
+spsh_status spsh__selection_next(spsh__selection *selection, uint64_t *ret_position,
+                                 const spsh_row **ret_row, spsh_error *err)
+{
+    spsh_status rc;
+    while ((rc = fill(selection, err)) == SPSH_OK) {
+        const spsh_row *row = &selection->rows[selection->at++];
+        if (selection->by_domain && row->domain != selection->domain)
+            continue;
+        if (selection->by_split && row->split != selection->split)
+            continue;
+        *ret_position = selection->first + selection->at - 1;
+        *ret_row = row;
+        return SPSH_OK;
+    }
+    return rc;
+}
+
+spsh_status spsh__selection_pass(spsh__selection *selection, uint64_t count, spsh_error *err)
+{
+    uint64_t position = 0;
+    const spsh_row *row = NULL;
+    spsh_status rc = SPSH_OK;
+    if (!selection->by_domain && !selection->by_split && selection->count == 0) {
+        uint64_t left = selection->utterance_count - selection->first;
+        selection->first += count < left ? count : left;
+        return SPSH_OK;
+    }
+    while (count-- > 0 && rc == SPSH_OK)
+        rc = spsh__selection_next(selection, &position, &row, err);
+    return rc == SPSH_E_END ? SPSH_OK : rc;
+}
+
+void spsh__selection_free(spsh__selection *selection)
+{
+    free(selection);
+}
