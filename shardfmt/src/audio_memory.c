@@ -6,9 +6,8 @@ static spsh_status read_memory(void *user, uint64_t offset_bytes, void *dst, siz
                                size_t *ret_bytes, spsh_error *err)
 {
     const spsh_memory_source *memory = (const spsh_memory_source *)user;
-    size_t left = offset_bytes < memory->data.size_bytes
-                      ? memory->data.size_bytes - (size_t)offset_bytes
-                      : 0;
+    size_t left =
+        offset_bytes < memory->data.size_bytes ? memory->data.size_bytes - (size_t)offset_bytes : 0;
 
     (void)err;
     *ret_bytes = size_bytes < left ? size_bytes : left;

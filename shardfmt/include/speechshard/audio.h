@@ -46,7 +46,7 @@ typedef struct spsh_audio_info {
     spsh_codec codec;
     spsh_sample_format format; /* the native format: I16 for lossy codecs */
     uint32_t sample_rate_hz;   /* of the decoder's output */
-    uint32_t nominal_rate_hz;  /* what the header states the material was (Opus); else sample_rate_hz */
+    uint32_t nominal_rate_hz;  /* what the material was, by an Opus header; else the same */
     uint32_t channels;
     uint32_t bits_per_sample; /* of the source: 8, 16, 24, 32; 0 for lossy codecs */
     uint64_t samples;         /* the header's claim; SPSH_SAMPLES_UNKNOWN when it makes none */
@@ -95,11 +95,11 @@ typedef struct spsh_decoder spsh_decoder;
 /** Allocator and limits; 0 and NULL mean the defaults. */
 typedef struct spsh_decoder_options {
     size_t struct_size;
-    const spsh_allocator *allocator;     /* copied */
-    const spsh_seek_point *seek_points;  /* borrowed until free; ascending; may be NULL */
+    const spsh_allocator *allocator;    /* copied */
+    const spsh_seek_point *seek_points; /* borrowed until free; ascending; may be NULL */
     uint64_t seek_point_count;
-    uint64_t pcm_bytes_max;              /* 0: SPSH_PCM_BYTES_MAX; more is SPSH_E_LIMIT */
-    uint32_t sample_rate_hz;             /* for codecs whose payload carries no rate: pcm */
+    uint64_t pcm_bytes_max;  /* 0: SPSH_PCM_BYTES_MAX; more is SPSH_E_LIMIT */
+    uint32_t sample_rate_hz; /* for codecs whose payload carries no rate: pcm */
 } spsh_decoder_options;
 
 /* clang-format off */
@@ -107,8 +107,8 @@ typedef struct spsh_decoder_options {
 /* clang-format on */
 
 /**
- * The decoders that are linked, "libsndfile-1.2.0 libFLAC-1.4.2 libsoxr-0.1.3 pcm-1": part of a dataset's
- * identity, since exact lengths and PCM hashes are theirs. Thread-safe.
+ * The decoders that are linked, "libsndfile-1.2.0 libFLAC-1.4.2 libsoxr-0.1.3 pcm-1": part of a
+ * dataset's identity, since exact lengths and PCM hashes are theirs. Thread-safe.
  */
 SPSH_API const char *spsh_audio_versions(void);
 
@@ -129,8 +129,8 @@ SPSH_API spsh_codec spsh_audio_sniff(const void *head, size_t head_bytes, const 
  *
  * @param codec     SPSH_CODEC_UNKNOWN: sniff
  * @param ret_info  written on success only
- * @return SPSH_OK, SPSH_E_AUDIO (not audio, or a header that contradicts itself or the file's size),
- *         SPSH_E_UNSUPPORTED (a codec outside the allow-list), SPSH_E_TRUNCATED, SPSH_E_LIMIT,
+ * @return SPSH_OK, SPSH_E_AUDIO (not audio, or a header that contradicts itself or the file's
+ * size), SPSH_E_UNSUPPORTED (a codec outside the allow-list), SPSH_E_TRUNCATED, SPSH_E_LIMIT,
  *         SPSH_E_IO from read_fn. Thread-safe. Safe on hostile input.
  */
 SPSH_API SPSH_NODISCARD spsh_status spsh_audio_inspect(const spsh_audio_source *source,
@@ -188,10 +188,10 @@ SPSH_API void spsh_decoder_free(spsh_decoder *decoder);
 /** What a whole decode found. */
 typedef struct spsh_decode_result {
     spsh_audio_info info;
-    uint64_t samples;            /* decoded, per channel; under DECODER_LIMIT the header's count */
+    uint64_t samples; /* decoded, per channel; under DECODER_LIMIT the header's count */
     spsh_decode_verdict verdict;
-    uint8_t pcm_hash[16];        /* FORMAT.md, "PCM hash"; zero under DECODER_LIMIT */
-    char detail[160];            /* one line for a report; empty when EXACT or UNVERIFIED */
+    uint8_t pcm_hash[16]; /* FORMAT.md, "PCM hash"; zero under DECODER_LIMIT */
+    char detail[160];     /* one line for a report; empty when EXACT or UNVERIFIED */
 } spsh_decode_result;
 
 /** Receives decoded PCM in the native format, interleaved. A non-zero status ends the decode. */
@@ -225,7 +225,8 @@ SPSH_API SPSH_NODISCARD spsh_status spsh_audio_seek_points(spsh_bytes file, spsh
                                                            uint64_t capacity, uint64_t *ret_count,
                                                            spsh_error *err);
 
-/** Encode int16 (bits 16) or left-justified int32 (bits 24) PCM as FLAC level 5, deterministically. */
+/** Encode int16 (bits 16) or left-justified int32 (bits 24) PCM as FLAC level 5, deterministically.
+ */
 SPSH_API SPSH_NODISCARD spsh_status spsh_flac_encode(const void *pcm, spsh_sample_format format,
                                                      uint32_t bits_per_sample, uint64_t samples,
                                                      uint32_t channels, uint32_t sample_rate_hz,

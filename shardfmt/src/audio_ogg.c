@@ -1,0 +1,273 @@
+/* audio_ogg.c: Ogg pages: what kind of stream, how long it says it is, and whether it is whole.
+ *
+ *     "OggS" u8 0, u8 flags (1 continued, 2 first, 4 last), i64 granule, u32 serial, u32 sequence,
+ *     u32 CRC-32, u8 n, n bytes of segment lengths, then the segments
+ *
+ * A file is one logical stream whose pages follow each other without a gap, each with its CRC, the
+ * last with flag 4. The granule position of the last page is the length: for Opus in samples of
+ * 48 kHz with the pre-skip in front, for Vorbis in samples. All pages are checked before a library
+ * sees the file, and it is shown the intact ones only.
+ */
+#include "audio_internal.h"
+
+#include <stdio.h>
+
+#define PAGE_HEAD_BYTES 27
+#define PAGE_BYTES_MAX  (PAGE_HEAD_BYTES + 255 + 255 * 255)
+#define FLAG_CONTINUED  1
+#define FLAG_FIRST      2
+#define FLAG_LAST       4
+#define GRANULE_NONE    UINT64_MAX
+#define OPUS_RATE_HZ    48000
+
+typedef struct ogg_page {
+    uint8_t flags;
+    uint64_t granule;
+    uint32_t serial;
+    uint32_t sequence;
+    uint32_t size_bytes; /* head, lacing and body */
+    uint32_t head_bytes; /* head and lacing */
+    bool ends_packet;
+} ogg_page;
+
+typedef struct ogg_crc_table {
+    uint32_t values[256];
+} ogg_crc_table;
+
+/* CRC-32 with polynomial 0x04c11db7, most significant bit first, no inversion. */
+static void crc_make(ogg_crc_table *table)
+{
+    for (uint32_t i = 0; i < 256; i++) {
+        uint32_t crc = i << 24;
+        for (int bit = 0; bit < 8; bit++)
+            crc = (crc & UINT32_C(0x80000000)) != 0 ? crc << 1 ^ UINT32_C(0x04c11db7) : crc << 1;
+        table->values[i] = crc;
+    }
+}
+
+static uint32_t crc_update(const ogg_crc_table *table, uint32_t crc, const uint8_t *data,
+                           size_t size)
+{
+    for (size_t i = 0; i < size; i++)
+        crc = crc << 8 ^ table->values[crc >> 24 ^ data[i]];
+    return crc;
+}
+
+/* Reads one page and checks its CRC. *ret_is_page is false when there is none, or a damaged one. */
+static spsh_status read_page(spsh__window *window, const ogg_crc_table *table, uint64_t offset,
+                             ogg_page *ret_page, bool *ret_is_page, spsh_error *err)
+{
+    spsh_bytes bytes = {NULL, 0};
+    *ret_is_page = false;
+    spsh_status rc = spsh__window_get(window, offset, PAGE_HEAD_BYTES + 255, &bytes, err);
+    if (rc != SPSH_OK)
+        return rc;
+    if (bytes.size_bytes < PAGE_HEAD_BYTES || memcmp(bytes.data, "OggS", 5) != 0)
+        return SPSH_OK;
+    ogg_page page = {.flags = bytes.data[5],
+                     .granule = spsh__load_u64le(bytes.data + 6),
+                     .serial = spsh__load_u32le(bytes.data + 14),
+                     .sequence = spsh__load_u32le(bytes.data + 18)};
+    uint32_t stored = spsh__load_u32le(bytes.data + 22);
+    uint32_t lacing = bytes.data[26];
+    page.head_bytes = PAGE_HEAD_BYTES + lacing;
+    page.size_bytes = page.head_bytes;
+    if (bytes.size_bytes < page.head_bytes)
+        return SPSH_OK;
+    for (uint32_t i = 0; i < lacing; i++) {
+        page.size_bytes += bytes.data[PAGE_HEAD_BYTES + i];
+        page.ends_packet = page.ends_packet || bytes.data[PAGE_HEAD_BYTES + i] < 255;
+    }
+    static const uint8_t no_crc[4] = {0};
+    uint32_t crc = crc_update(table, 0, bytes.data, 22);
+    crc = crc_update(table, crc, no_crc, 4);
+    crc = crc_update(table, crc, bytes.data + 26, page.head_bytes - 26);
+    for (uint32_t done = page.head_bytes; done < page.size_bytes;) {
+        rc = spsh__window_get(window, offset + done, page.size_bytes - done, &bytes, err);
+        if (rc != SPSH_OK)
+            return rc;
+        if (bytes.size_bytes == 0)
+            return SPSH_OK;
+        crc = crc_update(table, crc, bytes.data, bytes.size_bytes);
+        done += (uint32_t)bytes.size_bytes;
+    }
+    *ret_is_page = crc == stored;
+    *ret_page = page;
+    return SPSH_OK;
+}
+
+void spsh__ogg_store_crc(uint8_t *page, size_t size_bytes)
+{
+    ogg_crc_table table;
+    crc_make(&table);
+    memset(page + 22, 0, 4);
+    spsh__store_u32le(page + 22, crc_update(&table, 0, page, size_bytes));
+}
+
+static spsh_status take_opus(spsh_bytes packet, spsh_audio_info *info, uint64_t *ret_pre_skip,
+                             spsh_error *err)
+{
+    if (packet.size_bytes < 19 || (packet.data[8] & 0xf0) != 0)
+        return SPSH_FAIL(err, SPSH_E_AUDIO, 0, "Opus: head of %zu bytes, version %u",
+                         packet.size_bytes, packet.size_bytes > 8 ? packet.data[8] : 0u);
+    info->codec = SPSH_CODEC_OPUS;
+    info->channels = packet.data[9];
+    *ret_pre_skip = spsh__load_u16le(packet.data + 10);
+    info->nominal_rate_hz = spsh__load_u32le(packet.data + 12);
+    if (info->nominal_rate_hz == 0)
+        info->nominal_rate_hz = OPUS_RATE_HZ;
+    info->sample_rate_hz = OPUS_RATE_HZ;
+    return SPSH_OK;
+}
+
+static spsh_status take_vorbis(spsh_bytes packet, spsh_audio_info *info, spsh_error *err)
+{
+    if (packet.size_bytes < 30 || spsh__load_u32le(packet.data + 7) != 0)
+        return SPSH_FAIL(err, SPSH_E_AUDIO, 0, "Vorbis: identification header of %zu bytes",
+                         packet.size_bytes);
+    info->codec = SPSH_CODEC_VORBIS;
+    info->channels = packet.data[11];
+    info->sample_rate_hz = spsh__load_u32le(packet.data + 12);
+    info->nominal_rate_hz = info->sample_rate_hz;
+    return SPSH_OK;
+}
+
+/* The first page: one stream of a kind that is read. */
+static spsh_status take_head(spsh__window *window, const ogg_crc_table *table, ogg_page *ret_page,
+                             spsh_audio_info *info, uint64_t *ret_pre_skip, spsh_error *err)
+{
+    spsh_bytes bytes = {NULL, 0};
+    bool is_page = false;
+    *ret_pre_skip = 0;
+    spsh_status rc = read_page(window, table, 0, ret_page, &is_page, err);
+    if (rc != SPSH_OK)
+        return rc;
+    if (!is_page || (ret_page->flags & FLAG_FIRST) == 0)
+        return SPSH_FAIL(err, SPSH_E_AUDIO, 0, "Ogg: the first page is damaged");
+    rc = spsh__window_get(window, ret_page->head_bytes, ret_page->size_bytes - ret_page->head_bytes,
+                          &bytes, err);
+    if (rc != SPSH_OK)
+        return rc;
+    *info = (spsh_audio_info){.format = SPSH_SAMPLE_I16, .samples = SPSH_SAMPLES_UNKNOWN};
+    if (bytes.size_bytes >= 8 && memcmp(bytes.data, "OpusHead", 8) == 0)
+        rc = take_opus(bytes, info, ret_pre_skip, err);
+    else if (bytes.size_bytes >= 7 && memcmp(bytes.data, "\x01vorbis", 7) == 0)
+        rc = take_vorbis(bytes, info, err);
+    else
+        rc = SPSH_FAIL(err, SPSH_E_UNSUPPORTED, 0, "Ogg: neither Opus nor Vorbis");
+    return rc == SPSH_OK ? spsh__audio_check_info(info, err) : rc;
+}
+
+static void explain(spsh__stream_extent *extent, const char *what, uint64_t offset)
+{
+    extent->is_clean = false;
+    (void)snprintf(extent->detail, sizeof(extent->detail), "Ogg: %s at byte %llu", what,
+                   (unsigned long long)offset);
+}
+
+/* Where the tail of the file begins to be looked at: the last page is in there. */
+static spsh_status find_tail(spsh__window *window, const ogg_crc_table *table, uint64_t *offset,
+                             spsh_error *err)
+{
+    uint64_t size = window->source->size_bytes;
+    if (size <= *offset + PAGE_BYTES_MAX)
+        return SPSH_OK;
+    uint64_t begin = size - PAGE_BYTES_MAX;
+    for (uint64_t at = begin; at < size;) {
+        spsh_bytes bytes = {NULL, 0};
+        ogg_page page = {.flags = 0};
+        bool is_page = false;
+        spsh_status rc = spsh__window_get(window, at, SPSH__WINDOW_BYTES, &bytes, err);
+        if (rc != SPSH_OK)
+            return rc;
+        const uint8_t *found = (const uint8_t *)memmem(bytes.data, bytes.size_bytes, "OggS", 4);
+        if (found == NULL) {
+            at += bytes.size_bytes > 3 ? bytes.size_bytes - 3 : SPSH__WINDOW_BYTES;
+            continue;
+        }
+        at += (uint64_t)(found - bytes.data);
+        rc = read_page(window, table, at, &page, &is_page, err);
+        if (rc != SPSH_OK)
+            return rc;
+        if (is_page) {
+            *offset = at;
+            return SPSH_OK;
+        }
+        at++;
+    }
+    *offset = size;
+    return SPSH_OK;
+}
+
+/* Follows the pages from offset to the end of the stream. */
+static spsh_status walk(spsh__window *window, const ogg_crc_table *table, uint64_t offset,
+                        const ogg_page *first, spsh__stream_extent *extent, spsh_error *err)
+{
+    ogg_page page = *first;
+    uint64_t granule = GRANULE_NONE;
+    uint32_t sequence = first->sequence + 1;
+    bool is_first = true;
+    extent->is_clean = true;
+    while (offset < window->source->size_bytes) {
+        ogg_page next = {.flags = 0};
+        bool is_page = false;
+        spsh_status rc = read_page(window, table, offset, &next, &is_page, err);
+        if (rc != SPSH_OK)
+            return rc;
+        if (is_page && next.serial != first->serial)
+            return SPSH_FAIL(err, SPSH_E_UNSUPPORTED, offset,
+                             "Ogg: more than one stream in the file");
+        if ((page.flags & FLAG_LAST) != 0) {
+            explain(extent, "something behind the last page", offset);
+            break;
+        }
+        if (!is_page) {
+            explain(extent, "a page that is cut or damaged", offset);
+            break;
+        }
+        if (!is_first && next.sequence != sequence) {
+            explain(extent, "a page is missing", offset);
+            break;
+        }
+        is_first = false;
+        page = next;
+        sequence = next.sequence + 1;
+        if (next.ends_packet && next.granule != GRANULE_NONE)
+            granule = next.granule;
+        offset += next.size_bytes;
+    }
+    extent->end_bytes = offset;
+    extent->samples = granule == GRANULE_NONE ? 0 : granule;
+    if (extent->is_clean && (page.flags & FLAG_LAST) == 0)
+        explain(extent, "the stream does not say that it ends", offset);
+    return SPSH_OK;
+}
+
+spsh_status spsh__ogg_parse(spsh__window *window, bool head_only, spsh_audio_info *ret_info,
+                            spsh__stream_extent *ret_extent, spsh_error *err)
+{
+    ogg_crc_table table;
+    ogg_page first = {.flags = 0};
+    spsh__stream_extent extent = {.is_clean = true};
+    uint64_t pre_skip = 0;
+    crc_make(&table);
+    spsh_status rc = take_head(window, &table, &first, ret_info, &pre_skip, err);
+    if (rc != SPSH_OK)
+        return rc;
+    uint64_t offset = first.size_bytes;
+    extent.head_bytes = first.size_bytes;
+    if (head_only) {
+        rc = find_tail(window, &table, &offset, err);
+        if (rc != SPSH_OK)
+            return rc;
+    }
+    rc = walk(window, &table, offset, &first, &extent, err);
+    if (rc != SPSH_OK)
+        return rc;
+    extent.samples = extent.samples > pre_skip ? extent.samples - pre_skip : 0;
+    if (extent.samples > INT64_MAX)
+        return SPSH_FAIL(err, SPSH_E_AUDIO, offset, "Ogg: the last page's position is negative");
+    ret_info->samples = extent.samples;
+    *ret_extent = extent;
+    return SPSH_OK;
+}

@@ -1,0 +1,48 @@
+/* flac_frames.h: walks the frames of a FLAC file in memory without decoding them. */
+#ifndef SPSH_FLAC_FRAMES_H
+#define SPSH_FLAC_FRAMES_H
+
+#include <stdbool.h>
+
+#include "base_internal.h"
+
+/* What a frame header says. */
+typedef struct spsh__flac_frame {
+    uint64_t offset_bytes; /* in the file */
+    uint64_t size_bytes;   /* with header and CRC-16 */
+    uint64_t sample;       /* first sample, counted from the first frame of the file */
+    uint64_t number;       /* coded: frame number, or sample number of variable block sizes */
+    uint32_t block_samples;
+    uint32_t channels;
+    uint32_t sample_rate_hz;  /* 0: as in STREAMINFO */
+    uint32_t bits_per_sample; /* 0: as in STREAMINFO */
+    uint32_t header_bytes;
+    bool number_is_sample;
+} spsh__flac_frame;
+
+/* One file being walked. */
+typedef struct spsh__flac_walker {
+    spsh_bytes file;
+    uint64_t offset_bytes; /* of the next frame */
+    uint64_t sample;
+    uint64_t sample_count; /* STREAMINFO's; 0 when it states none */
+    uint32_t channels;
+    uint32_t sample_rate_hz;
+    uint32_t bits_per_sample;
+    bool has_frame;         /* last is set */
+    spsh__flac_frame last;  /* the frame that was returned before */
+    uint16_t crc16[8][256]; /* tables for eight bytes at a time */
+} spsh__flac_walker;
+
+/* Parses a frame header and checks its CRC-8 and every reserved value. false: it is none. */
+bool spsh__flac_parse_frame(spsh_bytes bytes, spsh__flac_frame *ret_frame);
+
+/* Starts at the first frame, whose offset the caller has from the metadata blocks. */
+void spsh__flac_walk_begin(spsh__flac_walker *walker, spsh_bytes file,
+                           uint64_t first_frame_offset_bytes, const uint8_t streaminfo[34]);
+
+/* SPSH_OK; SPSH_E_END behind the last frame; SPSH_E_CORRUPT with the damaged frame's offset. */
+spsh_status spsh__flac_walk_next(spsh__flac_walker *walker, spsh__flac_frame *ret_frame,
+                                 spsh_error *err);
+
+#endif
