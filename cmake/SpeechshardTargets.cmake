@@ -77,7 +77,7 @@ function(_speechshard_test_properties name)
     endif()
     set_tests_properties(${name} PROPERTIES
         LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT} SKIP_RETURN_CODE 77
-        ENVIRONMENT "SPEECHSHARD_SOURCE_DIR=${PROJECT_SOURCE_DIR};SPEECHSHARD_BUILD_DIR=${PROJECT_BINARY_DIR};SPEECHSHARD_COMMAND=${PROJECT_BINARY_DIR}/tools/speechshard")
+        ENVIRONMENT "SPEECHSHARD_SOURCE_DIR=${PROJECT_SOURCE_DIR};SPEECHSHARD_BUILD_DIR=${PROJECT_BINARY_DIR};SPEECHSHARD_COMMAND=$<TARGET_FILE:speechshard>")
 endfunction()
 
 # speechshard_add_test(NAME SOURCES file... [LIBRARIES target...] [LABELS label...] [TIMEOUT seconds]
