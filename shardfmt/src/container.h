@@ -15,7 +15,6 @@ typedef enum spsh__file_kind {
     SPSH__KIND_MANIFEST = 2,
     SPSH__KIND_INDEX = 3,
     SPSH__KIND_OVERLAY = 4,
-    SPSH__KIND_COMMIT = 5,
 } spsh__file_kind;
 
 typedef struct spsh__header {

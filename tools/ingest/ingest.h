@@ -1,9 +1,9 @@
 /* ingest.h: how a corpus layout tells the packer what it found.
  *
- * A layout is one file in this folder with one `spsh_layout`. `probe` looks at a root and says whether
- * it is this layout and why; `scan` walks it once and emits one item an utterance, in any order, and
- * one reject for everything it leaves out. Layouts read metadata; they never open audio. The packer
- * sorts, opens, decodes and stores.
+ * A layout is one file in this folder with one `spsh_layout`. `probe` looks at a root and says
+ * whether it is this layout and why; `scan` walks it once and emits one item an utterance, in any
+ * order, and one reject for everything it leaves out. Layouts read metadata; they never open audio.
+ * The packer sorts, opens, decodes and stores.
  */
 #ifndef SPSH_INGEST_H
 #define SPSH_INGEST_H
@@ -37,34 +37,35 @@
     X(NOT_REGULAR, "not_regular")                                                                  \
     X(CHANGED_WHILE_READ, "changed_while_read")                                                    \
     X(REMOTE_SOURCE, "remote_source")                                                              \
-    X(EXCLUDED_BY_RULE, "excluded_by_rule")
+    X(EXCLUDED_BY_RULE, "excluded_by_rule")                                                        \
+    X(DECODER_LIMIT, "decoder_limit") /* not left out: kept byte-exact, see spsh_decode_verdict */
 
 typedef enum spsh_reject_reason {
 #define SPSH_X(name_, text_) SPSH_REJECT_##name_,
     SPSH_REJECT_MAP(SPSH_X)
 #undef SPSH_X
-    SPSH_REJECT_COUNT
+        SPSH_REJECT_COUNT
 } spsh_reject_reason;
 
 const char *spsh__reject_reason_text(spsh_reject_reason reason);
 
-#define SPSH_SEGMENT_END UINT64_MAX /* end_ns of a segment that ends with its recording */
+#define SPSH_SEGMENT_END          UINT64_MAX /* end_ns of a segment that ends with its recording */
 #define SPSH_SOURCE_BYTES_UNKNOWN UINT64_MAX
 
 /** One utterance as a layout sees it. Everything is borrowed for the duration of emit. */
 typedef struct spsh_ingest_item {
-    const char *audio_path;   /* to open: absolute, or relative to the process's directory */
-    spsh_bytes source;        /* stored and reported: path relative to the root, UTF-8 as found */
-    spsh_bytes recording_id;  /* equal for all segments of one audio file */
-    spsh_bytes id;            /* of the utterance; unique within the dataset */
-    bool has_text;            /* false and text_path NULL: unlabelled */
+    const char *audio_path;  /* to open: absolute, or relative to the process's directory */
+    spsh_bytes source;       /* stored and reported: path relative to the root, UTF-8 as found */
+    spsh_bytes recording_id; /* equal for all segments of one audio file */
+    spsh_bytes id;           /* of the utterance; unique within the dataset */
+    bool has_text;           /* false and text_path NULL: unlabelled */
     spsh_bytes text;
     const char *text_path; /* a sidecar that the packer reads (only when has_text is false) */
     spsh_bytes domain, split, speaker, language, document; /* empty: absent */
-    spsh_bytes extras;     /* a JSON object of columns we do not know, or empty */
-    uint64_t start_ns;     /* segment start in nanoseconds */
-    uint64_t end_ns;       /* exclusive; SPSH_SEGMENT_END */
-    uint64_t source_bytes; /* size of the audio file, or SPSH_SOURCE_BYTES_UNKNOWN */
+    spsh_bytes extras;        /* a JSON object of columns we do not know, or empty */
+    uint64_t start_ns;        /* segment start in nanoseconds */
+    uint64_t end_ns;          /* exclusive; SPSH_SEGMENT_END */
+    uint64_t source_bytes;    /* size of the audio file, or SPSH_SOURCE_BYTES_UNKNOWN */
     uint32_t nominal_rate_hz; /* a rule of the layout (MLS Opus: 16000), else 0 */
 } spsh_ingest_item;
 
@@ -88,10 +89,10 @@ typedef struct spsh_ingest_sink {
 } spsh_ingest_sink;
 
 typedef struct spsh_ingest_options {
-    const char *root;          /* a directory or a manifest file, as the user gave it */
-    const char *domain_rule;   /* --domain: NULL, "NAME" (constant) or "dir:N"/"column:NAME" */
-    const char *split_filter;  /* --split: comma list or NULL: all */
-    bool follow_links;         /* --follow-links: also walk symbolic links to directories */
+    const char *root;         /* a directory or a manifest file, as the user gave it */
+    const char *domain_rule;  /* --domain: NULL, "NAME" (constant) or "dir:N"/"column:NAME" */
+    const char *split_filter; /* --split: comma list or NULL: all */
+    bool follow_links;        /* --follow-links: also walk symbolic links to directories */
 } spsh_ingest_options;
 
 /** What probe found out. */

@@ -1,0 +1,29 @@
+/* item.h: an utterance as the plan keeps it on disk, between the scan and the packing.
+ *
+ *     u32 size of all that follows
+ *     u32 flags (bit 0 has_text, bit 1 text_path is set)   u32 nominal_rate_hz
+ *     u64 start_ns   u64 end_ns   u64 source_bytes   u64 sequence
+ *     ITEM_STRINGS x u32 lengths, then the strings, each with a NUL behind it
+ *
+ * Host byte order: the plan never leaves the machine's file system before the dataset is published.
+ */
+#ifndef SPSH_PACK_ITEM_H
+#define SPSH_PACK_ITEM_H
+
+#include "buffer.h"
+#include "hash.h"
+#include "ingest.h"
+
+/* Append item; sequence is the order in which the layouts emitted it. */
+void spsh__item_append(spsh__buffer *out, const spsh_ingest_item *item, uint64_t sequence);
+
+/* Size of the item at the start of data, its size field included; 0 if data ends before it does. */
+size_t spsh__item_size(spsh_bytes data);
+
+/* Take the item at the start of data apart; strings point into data. false: the plan is damaged. */
+bool spsh__item_read(spsh_bytes data, spsh_ingest_item *ret_item, uint64_t *ret_sequence);
+
+/* Everything that a dataset depends on goes into the dataset's id: not where the corpus lies. */
+void spsh__item_hash(spsh__pack_hasher *hasher, const spsh_ingest_item *item);
+
+#endif

@@ -1,0 +1,355 @@
+/* pack.c: the whole of a pack: lock, plan or resume, units, threshold, merge, reports, cleaning up.
+ *
+ * The manifest is the moment of success. Before it, everything but sealed shards lies in DATASET/.pack; behind
+ * it, only the reports and the removal of .pack are left, and a rerun finishes those as well.
+ */
+#include "pack.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include "fail.h"
+#include "plan.h"
+#include "report.h"
+#include "unit.h"
+
+/* So few rejects are no reason to stop, whatever the share. */
+#define REJECTS_ALWAYS_FINE UINT64_C(16)
+
+typedef struct paths {
+    spsh__buffer work;
+    spsh__buffer shards;
+    spsh__buffer reports;
+    spsh__buffer manifest;
+    spsh__buffer lock;
+} paths;
+
+static void set_path(spsh__buffer *path, const char *output, const char *rest)
+{
+    spsh__buffer_append_text(path, output);
+    spsh__buffer_append_text(path, rest);
+    if (spsh__buffer_text(path) == NULL)
+        path->failed = true;
+}
+
+static spsh_status make_paths(const char *output, paths *ret, spsh_error *err)
+{
+    set_path(&ret->work, output, "/" SPSH__PACK_WORK_DIRECTORY);
+    set_path(&ret->shards, output, "/shards");
+    set_path(&ret->reports, output, "/reports");
+    set_path(&ret->manifest, output, "/manifest.spsh");
+    set_path(&ret->lock, output, "/" SPSH__PACK_WORK_DIRECTORY "/lock");
+    if (ret->work.failed || ret->shards.failed || ret->reports.failed || ret->manifest.failed ||
+        ret->lock.failed)
+        return SPSH_PACK_NO_MEMORY(err);
+    return SPSH_OK;
+}
+
+static void free_paths(paths *p)
+{
+    spsh__buffer_free(&p->work);
+    spsh__buffer_free(&p->shards);
+    spsh__buffer_free(&p->reports);
+    spsh__buffer_free(&p->manifest);
+    spsh__buffer_free(&p->lock);
+}
+
+static const char *text(const spsh__buffer *path)
+{
+    return (const char *)path->data; /* NUL-terminated by make_paths */
+}
+
+static bool exists(const spsh_io *io, const char *path)
+{
+    struct stat state;
+    return io->stat_fn(io->user, path, &state) == 0;
+}
+
+/* Call visit for every file in a directory whose name matches. */
+static void for_each_file(const char *directory, void (*visit)(void *user, const char *path),
+                          bool (*matches)(const char *name), void *user)
+{
+    DIR *open = opendir(directory);
+    const struct dirent *entry = NULL;
+
+    while (open != NULL && (entry = readdir(open)) != NULL) {
+        spsh__buffer path = {0};
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 ||
+            !matches(entry->d_name))
+            continue;
+        set_path(&path, directory, "/");
+        spsh__buffer_append_text(&path, entry->d_name);
+        if (spsh__buffer_text(&path) != NULL)
+            visit(user, spsh__buffer_text(&path));
+        spsh__buffer_free(&path);
+    }
+    if (open != NULL)
+        (void)closedir(open);
+}
+
+static void remove_file(void *user, const char *path)
+{
+    const spsh_io *io = user;
+    (void)io->unlink_fn(io->user, path);
+}
+
+static bool is_temporary(const char *name)
+{
+    return strstr(name, ".tmp-") != NULL;
+}
+
+static bool is_any(const char *name)
+{
+    return name[0] != '\0';
+}
+
+/* Under the lock, temporaries are what a killed run left. */
+static void remove_temporaries(const spsh_io *io, const paths *p, const char *output)
+{
+    spsh_io *user = NULL;
+    memcpy(&user, &io, sizeof(user));
+    for_each_file(output, remove_file, is_temporary, user);
+    for_each_file(text(&p->work), remove_file, is_temporary, user);
+    for_each_file(text(&p->shards), remove_file, is_temporary, user);
+    for_each_file(text(&p->reports), remove_file, is_temporary, user);
+}
+
+static void remove_work(const spsh_io *io, const paths *p)
+{
+    spsh_io *user = NULL;
+    memcpy(&user, &io, sizeof(user));
+    for_each_file(text(&p->work), remove_file, is_any, user);
+    (void)io->rmdir_fn(io->user, text(&p->work));
+}
+
+/* The lock goes with the process, so a kill leaves none behind. */
+static spsh_status take_lock(const spsh_io *io, const paths *p, const char *output, int *ret_fd,
+                             spsh_error *err)
+{
+    int fd = io->open_fn(io->user, text(&p->lock), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+
+    if (fd < 0) {
+        spsh_error_set(err, spsh_io_status(-fd), -fd, SPSH_OFFSET_NONE, "%s: %s", text(&p->lock),
+                       strerror(-fd));
+        return spsh_io_status(-fd);
+    }
+    if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+        (void)io->close_fn(io->user, fd);
+        return SPSH_PACK_FAIL(err, SPSH_E_EXISTS, "%s: another pack is at work on it", output);
+    }
+    *ret_fd = fd;
+    return SPSH_OK;
+}
+
+static spsh_status make_directories(const spsh_io *io, const paths *p, const char *output,
+                                    spsh_error *err)
+{
+    const char *const all[] = {output, text(&p->work), text(&p->shards), text(&p->reports)};
+    spsh_status rc = SPSH_OK;
+
+    for (size_t i = 0; rc == SPSH_OK && i < sizeof(all) / sizeof(all[0]); i++)
+        rc = spsh_io_make_directory(io, all[i], err);
+    return rc;
+}
+
+static void log_line(const spsh__pack_options *options, const char *line)
+{
+    if (options->log_fn != NULL)
+        options->log_fn(options->user, SPSH_LOG_INFO, line);
+}
+
+static spsh_status get_plan(const spsh__pack_options *options, const paths *p, spsh__plan *plan,
+                            spsh_error *err)
+{
+    char line[160];
+    spsh_status rc = spsh__plan_load(options, text(&p->work), plan, err);
+
+    if (rc == SPSH_OK)
+        log_line(options, "going on with an interrupted pack");
+    if (rc == SPSH_E_NOT_FOUND)
+        rc = spsh__plan_build(options, text(&p->work), plan, err);
+    if (rc == SPSH_OK) {
+        (void)snprintf(line, sizeof(line), "%" PRIu64 " utterances to pack in %" PRIu64 " unit%s",
+                       plan->item_count, plan->unit_count, plan->unit_count == 1 ? "" : "s");
+        log_line(options, line);
+    }
+    return rc;
+}
+
+/* A dataset is there already: is it this one? Its id says so; audio is not read again. */
+static spsh_status check_published(const spsh__pack_options *options, const spsh__plan *plan,
+                                   spsh__pack_result *result, spsh_error *err)
+{
+    spsh_dataset_options opening = SPSH_DATASET_OPTIONS_INIT;
+    spsh_dataset *dataset = NULL;
+
+    opening.io = options->io;
+    spsh_status rc = spsh_dataset_open(options->output, &opening, &dataset, err);
+    if (rc != SPSH_OK)
+        return rc;
+    result->info = *spsh_dataset_info_get(dataset);
+    spsh_dataset_close(dataset);
+    if (memcmp(result->info.dataset_id, plan->dataset_id, sizeof(plan->dataset_id)) != 0)
+        return SPSH_PACK_FAIL(err, SPSH_E_EXISTS,
+                              "%s holds another dataset, of other input or options; choose another "
+                              "output, or remove it", options->output);
+    result->already_packed = true;
+    result->counts.packed = result->info.utterance_count;
+    return SPSH_OK;
+}
+
+static bool too_many_rejects(const spsh__pack_options *options, const spsh__pack_result *result)
+{
+    uint64_t rows = spsh__reject_rows(&result->rejects);
+
+    if (options->strict)
+        return rows > 0;
+    return rows > REJECTS_ALWAYS_FINE &&
+           (double)rows * 1e6 > (double)options->rejects_max_ppm * (double)result->row_count;
+}
+
+static spsh_status merge(const spsh__pack_options *options, const spsh__plan *plan,
+                         const spsh__packed *packed, spsh__pack_result *result, spsh_error *err)
+{
+    spsh_publish_options publish = SPSH_PUBLISH_OPTIONS_INIT;
+    const spsh__pack_progress progress = {.phase = "merge"};
+
+    if (options->progress_fn != NULL && options->progress_fn(options->user, &progress) != 0)
+        return SPSH_PACK_FAIL(err, SPSH_E_CANCELED, "canceled; run the same command to go on");
+    publish.io = options->io;
+    publish.path = options->output;
+    memcpy(publish.dataset_id, plan->dataset_id, sizeof(publish.dataset_id));
+    publish.seals = packed->seals;
+    publish.seal_count = packed->seal_count;
+    publish.dedupe = options->dedupe;
+    publish.options_json = (spsh_bytes){plan->options.data, plan->options.size_bytes};
+    publish.reject_count = spsh__reject_rows(&result->rejects);
+    publish.source_row_count = result->row_count;
+    publish.memory_bytes = options->memory_bytes;
+    publish.log_fn = options->log_fn;
+    publish.log_user = options->user;
+    return spsh_dataset_publish(&publish, &result->info, err);
+}
+
+static spsh_status pack_units(const spsh__pack_options *options, const paths *p,
+                              const spsh__plan *plan, spsh__packed *packed, spsh_error *err)
+{
+    const spsh__unit_context context = {options, plan, text(&p->work), text(&p->shards)};
+    spsh_status rc = SPSH_OK;
+
+    for (uint64_t unit = 0; rc == SPSH_OK && unit < plan->unit_count; unit++)
+        rc = spsh__unit_pack(&context, unit, packed, err);
+    return rc;
+}
+
+static spsh_status finish(const spsh__pack_options *options, const paths *p, const spsh__plan *plan,
+                          const spsh__packed *packed, spsh__pack_result *result, spsh_error *err)
+{
+    spsh_status rc = spsh__report_write_rejects(options, text(&p->work), text(&p->reports), packed, err);
+
+    if (rc != SPSH_OK)
+        return rc;
+    result->rejected = too_many_rejects(options, result);
+    if (result->rejected)
+        return SPSH_OK;
+    if (result->counts.packed == 0)
+        return SPSH_PACK_FAIL(err, SPSH_E_NOT_FOUND,
+                              "nothing to pack: no utterance is left of %" PRIu64
+                              " rows (%s says why)",
+                              result->row_count, "reports/rejects.jsonl");
+    rc = merge(options, plan, packed, result, err);
+    if (rc == SPSH_OK)
+        rc = spsh__report_write(options, text(&p->reports), plan, result, err);
+    if (rc == SPSH_OK)
+        remove_work(options->io, p);
+    return rc;
+}
+
+/* Pack what the plan lists and publish it; also to finish what a killed run had published already. */
+static spsh_status pack_plan(const spsh__pack_options *options, const paths *p,
+                             const spsh__plan *plan, spsh__pack_result *result, spsh_error *err)
+{
+    spsh__packed packed = {0};
+    spsh_status rc = pack_units(options, p, plan, &packed, err);
+
+    if (rc == SPSH_OK) {
+        result->counts = packed.counts;
+        result->rejects = plan->rejects;
+        spsh__reject_counts_add(&result->rejects, &packed.rejects);
+        result->units_resumed = packed.units_resumed;
+        rc = finish(options, p, plan, &packed, result, err);
+    }
+    spsh__packed_free(&packed);
+    return rc;
+}
+
+static spsh_status pack_locked(const spsh__pack_options *options, const paths *p,
+                               spsh__pack_result *result, spsh_error *err)
+{
+    spsh__plan plan = {0};
+
+    remove_temporaries(options->io, p, options->output);
+    spsh_status rc = get_plan(options, p, &plan, err);
+    if (rc != SPSH_OK)
+        return rc;
+    result->row_count = plan.row_count;
+    result->unit_count = plan.unit_count;
+    if (exists(options->io, text(&p->manifest)) && !plan.loaded) {
+        /* Published, nothing unfinished: the plan was made only to compare. */
+        rc = check_published(options, &plan, result, err);
+        remove_work(options->io, p);
+    } else {
+        rc = pack_plan(options, p, &plan, result, err);
+    }
+    spsh__plan_free(&plan);
+    return rc;
+}
+
+/* An existing directory must be a dataset, finished or not, or empty. */
+static spsh_status check_output(const spsh__pack_options *options, const paths *p, spsh_error *err)
+{
+    bool foreign = false;
+    DIR *open = opendir(options->output);
+    const struct dirent *entry = NULL;
+
+    while (open != NULL && (entry = readdir(open)) != NULL)
+        foreign = foreign || (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0);
+    if (open != NULL)
+        (void)closedir(open);
+    if (foreign && !exists(options->io, text(&p->manifest)) && !exists(options->io, text(&p->work)))
+        return SPSH_PACK_FAIL(err, SPSH_E_EXISTS,
+                              "%s is not empty and not a dataset; choose another output",
+                              options->output);
+    return SPSH_OK;
+}
+
+spsh_status spsh__pack(const spsh__pack_options *options, spsh__pack_result *ret_result,
+                       spsh_error *err)
+{
+    spsh__pack_result result = {0};
+    paths p = {0};
+    int lock = -1;
+    spsh_status rc = make_paths(options->output, &p, err);
+
+    if (rc == SPSH_OK)
+        rc = check_output(options, &p, err);
+    if (rc == SPSH_OK)
+        rc = make_directories(options->io, &p, options->output, err);
+    if (rc == SPSH_OK)
+        rc = take_lock(options->io, &p, options->output, &lock, err);
+    if (rc == SPSH_OK)
+        rc = pack_locked(options, &p, &result, err);
+    if (lock >= 0)
+        (void)options->io->close_fn(options->io->user, lock);
+    free_paths(&p);
+    if (rc == SPSH_OK)
+        *ret_result = result;
+    return rc;
+}

@@ -1,0 +1,64 @@
+/* rejects.c: a reject as a JSON line. */
+#include "rejects.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "json_text.h"
+#include "names.h"
+
+uint64_t spsh__reject_rows(const spsh__reject_counts *counts)
+{
+    uint64_t rows = 0;
+    for (size_t i = 0; i < SPSH_REJECT_COUNT; i++)
+        rows += counts->rows[i];
+    return rows;
+}
+
+void spsh__reject_counts_add(spsh__reject_counts *sum, const spsh__reject_counts *more)
+{
+    for (size_t i = 0; i < SPSH_REJECT_COUNT; i++) {
+        sum->events[i] += more->events[i];
+        sum->rows[i] += more->rows[i];
+    }
+}
+
+static void member_name(spsh__buffer *lines, size_t start, const char *key, spsh_bytes name)
+{
+    spsh__buffer text = {0};
+    if (name.size_bytes == 0)
+        return;
+    spsh__name_append(&text, name);
+    spsh__json_member(lines, start, spsh__bytes_of(key), spsh__buffer_bytes(&text));
+    lines->failed = lines->failed || text.failed;
+    spsh__buffer_free(&text);
+}
+
+static void member_number(spsh__buffer *lines, const char *key, uint64_t value)
+{
+    char text[64];
+    int length = snprintf(text, sizeof(text), ",\"%s\":%" PRIu64, key, value);
+    spsh__buffer_append(lines, text, (size_t)length);
+}
+
+void spsh__reject_append(spsh__buffer *lines, spsh__reject_counts *counts, const spsh_reject *reject)
+{
+    size_t start = lines->size_bytes;
+
+    spsh__json_member(lines, start, spsh__bytes_of("reason"),
+                      spsh__bytes_of(spsh__reject_reason_text(reject->reason)));
+    member_name(lines, start, "source", reject->source);
+    member_name(lines, start, "id", reject->id);
+    if (reject->detail != NULL && reject->detail[0] != '\0')
+        spsh__json_member(lines, start, spsh__bytes_of("detail"), spsh__bytes_of(reject->detail));
+    member_name(lines, start, "excerpt", reject->excerpt);
+    if (reject->line != 0)
+        member_number(lines, "line", reject->line);
+    if (reject->offset_bytes != SPSH_OFFSET_NONE)
+        member_number(lines, "offset_bytes", reject->offset_bytes);
+    member_number(lines, "rows", reject->rows);
+    spsh__json_close(lines, start);
+    spsh__buffer_append(lines, "\n", 1);
+    counts->events[reject->reason]++;
+    counts->rows[reject->reason] += reject->rows;
+}

@@ -1,0 +1,296 @@
+/* cmd_pack.c: `speechshard pack`. */
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli.h"
+#include "commands.h"
+#include "pack.h"
+#include "report.h"
+
+#define SHARD_BYTES_DEFAULT  (UINT64_C(1) << 30)
+#define SHARD_BYTES_MIN      (UINT64_C(64) << 10)
+#define SHARD_BYTES_MAX      (UINT64_C(1) << 40)
+#define MEMORY_BYTES_DEFAULT (UINT64_C(256) << 20)
+#define MEMORY_BYTES_MIN     (UINT64_C(16) << 20)
+#define REJECTS_MAX_PPM      UINT64_C(10000)
+#define JOBS_MAX             1024U
+
+static volatile sig_atomic_t interrupted;
+
+static void on_signal(int signal_number)
+{
+    (void)signal_number;
+    interrupted = 1;
+}
+
+static void on_log(void *user, spsh_log_level level, const char *text)
+{
+    (void)user;
+    if (level == SPSH_LOG_ERROR)
+        spsh__cli_error("%s", text);
+    else
+        spsh__cli_message("%s", text);
+}
+
+/* The progress line follows the phases. */
+typedef struct pack_view {
+    spsh_progress line;
+    const char *phase;
+} pack_view;
+
+static int on_progress(void *user, const spsh__pack_progress *progress)
+{
+    pack_view *view = (pack_view *)user;
+    char text[96];
+    char done[SPSH_HUMAN_BYTES];
+    char rejects[SPSH_HUMAN_BYTES];
+
+    if (view->phase == NULL || strcmp(view->phase, progress->phase) != 0) {
+        if (view->phase != NULL)
+            spsh__progress_end(&view->line);
+        view->phase = progress->phase;
+        bool bytes = progress->total_bytes != 0;
+        spsh__progress_begin(&view->line, progress->phase, bytes ? "B" : "files",
+                             progress->total_bytes);
+    }
+    (void)snprintf(text, sizeof(text), "%s utterances, %s rejected",
+                   spsh__human_count(progress->done_items, done),
+                   spsh__human_count(progress->reject_rows, rejects));
+    bool packing = progress->total_bytes != 0;
+    spsh__progress_update(&view->line, packing ? progress->done_bytes : progress->done_items,
+                          packing ? text : NULL);
+    return interrupted != 0;
+}
+
+/* "5%", "0.5 %", "5": percent, as millionths. */
+static bool parse_percent(const char *text, uint64_t *ret_ppm)
+{
+    char *end = NULL;
+    errno = 0;
+    double percent = strtod(text, &end);
+    while (*end == ' ' || *end == '%')
+        end++;
+    if (errno != 0 || end == text || *end != '\0' || !(percent >= 0 && percent <= 100))
+        return false;
+    *ret_ppm = (uint64_t)(percent * 1e4 + 0.5);
+    return true;
+}
+
+typedef struct pack_arguments {
+    const char *output;
+    const char *layout;
+    const char *domain;
+    const char *split;
+    const char *rejects_max;
+    int codec;  /* -1: not given */
+    int dedupe; /* -1: not given */
+    int order;
+    uint64_t rate_hz;
+    uint64_t shard_bytes;
+    uint64_t memory_bytes;
+    uint64_t jobs;
+    bool trust_headers;
+    bool follow_links;
+    bool strict;
+    bool json;
+} pack_arguments;
+
+static uint32_t processor_count(void)
+{
+    long count = sysconf(_SC_NPROCESSORS_ONLN);
+    return count < 1 ? 1 : (count > 64 ? 64 : (uint32_t)count);
+}
+
+/* Options that depend on each other; SPSH_CLI_RUN when they agree. */
+static int settle(const pack_arguments *a, spsh__pack_options *options)
+{
+    options->rejects_max_ppm = REJECTS_MAX_PPM;
+    if (a->output == NULL)
+        return spsh__cli_usage("pack", "the output is missing: -o DATASET");
+    if (a->rejects_max != NULL && !parse_percent(a->rejects_max, &options->rejects_max_ppm))
+        return spsh__cli_usage("pack", "--max-rejects %s: a percentage from 0 to 100, such as 2.5%%",
+                               a->rejects_max);
+    if (a->rate_hz != 0 && a->codec == SPSH__PACK_KEEP)
+        return spsh__cli_usage("pack", "--rate changes the audio, --codec keep keeps the files; "
+                                       "use --codec pcm or --codec flac");
+    if (a->trust_headers && (a->rate_hz != 0 || a->codec > SPSH__PACK_KEEP))
+        return spsh__cli_usage("pack", "--trust-headers does not decode, so it goes with --codec "
+                                       "keep only");
+    if (a->layout != NULL && spsh__layout_find(a->layout) == NULL) {
+        const char *names[32] = {NULL};
+        for (size_t i = 0; spsh__layouts[i] != NULL && i + 1 < sizeof(names) / sizeof(names[0]); i++)
+            names[i] = spsh__layouts[i]->name;
+        const char *near = spsh__cli_nearest(a->layout, names);
+        return spsh__cli_usage("pack", "--layout %s: no such layout; %s%s%s", a->layout,
+                               near != NULL ? "did you mean " : "see --help for the list",
+                               near != NULL ? near : "", near != NULL ? "?" : "");
+    }
+    if (a->codec >= 0)
+        options->codec = (spsh__pack_codec)a->codec;
+    else
+        options->codec = a->rate_hz != 0 ? SPSH__PACK_PCM : SPSH__PACK_KEEP;
+    if (a->dedupe >= 0)
+        options->dedupe = (spsh_dedupe)a->dedupe;
+    else /* `keep` promises every source's bytes: only equal bytes may share them */
+        options->dedupe = options->codec == SPSH__PACK_KEEP ? SPSH_DEDUPE_BYTES : SPSH_DEDUPE_PCM;
+    return SPSH_CLI_RUN;
+}
+
+static void fill(const pack_arguments *a, spsh__pack_options *options)
+{
+    options->output = a->output;
+    options->layout = a->layout;
+    options->domain_rule = a->domain;
+    options->split_filter = a->split;
+    options->source_order = a->order == 1;
+    options->trust_headers = a->trust_headers;
+    options->follow_links = a->follow_links;
+    options->rate_hz = (uint32_t)a->rate_hz;
+    options->shard_bytes = a->shard_bytes;
+    options->memory_bytes = a->memory_bytes;
+    options->jobs = a->jobs != 0 ? (uint32_t)a->jobs : processor_count();
+    options->strict = a->strict;
+    options->io = spsh_io_default();
+    options->log_fn = on_log;
+    options->progress_fn = on_progress;
+}
+
+static void watch_signals(void)
+{
+    struct sigaction action = {.sa_handler = on_signal};
+    (void)sigemptyset(&action.sa_mask);
+    (void)sigaction(SIGINT, &action, NULL);
+    (void)sigaction(SIGTERM, &action, NULL);
+}
+
+static int tell_result(const spsh__pack_options *options, const spsh__pack_result *result, bool json)
+{
+    char rows[SPSH_HUMAN_BYTES];
+    uint64_t rejected = spsh__reject_rows(&result->rejects);
+
+    if (result->already_packed) {
+        spsh__cli_message("%s: packed already from the same list of files with the same options; "
+                          "nothing to do", options->output);
+        return SPSH_EXIT_DONE;
+    }
+    if (json)
+        spsh__report_print_json(stdout, options->output);
+    else
+        spsh__report_print(stdout, options, result);
+    if (rejected > 0)
+        spsh__cli_message("%s rows were left out: %s/reports/rejects.jsonl says which and why",
+                          spsh__human_count(rejected, rows), options->output);
+    if (!result->rejected)
+        return SPSH_EXIT_DONE;
+    spsh__cli_error("%s: not published, too many rows were left out%s; run the same command with "
+                    "%s to accept them: nothing is packed twice",
+                    options->output, options->strict ? " (--strict)" : "",
+                    options->strict ? "no --strict" : "a larger --max-rejects");
+    return SPSH_EXIT_FAILED;
+}
+
+/* Corpora as absolute paths, so that an interrupted pack can go on from any directory. */
+static int resolve_corpora(const spsh_cli_args *args, char **ret_paths)
+{
+    for (int i = 0; i < args->operand_count; i++) {
+        ret_paths[i] = realpath(args->operands[i], NULL);
+        if (ret_paths[i] == NULL) {
+            spsh__cli_error("%s: %s", args->operands[i], strerror(errno));
+            return SPSH_EXIT_FAILED;
+        }
+    }
+    return SPSH_CLI_RUN;
+}
+
+static int run(const spsh_cli_args *args, const pack_arguments *a, spsh__pack_options *options)
+{
+    pack_view view = {.phase = NULL};
+    spsh__pack_result result = {0};
+    spsh_error err = SPSH_ERROR_INIT;
+    char **corpora = (char **)calloc((size_t)args->operand_count + 1, sizeof(*corpora));
+    int rc = corpora == NULL ? spsh__cli_fail_memory() : resolve_corpora(args, corpora);
+
+    if (rc == SPSH_CLI_RUN) {
+        fill(a, options);
+        options->corpora = (const char *const *)corpora;
+        options->corpus_count = (size_t)args->operand_count;
+        options->user = &view;
+        watch_signals();
+        spsh_status status = spsh__pack(options, &result, &err);
+        if (view.phase != NULL)
+            spsh__progress_end(&view.line);
+        rc = status == SPSH_OK ? tell_result(options, &result, a->json) : spsh__cli_fail(NULL, &err);
+    }
+    for (int i = 0; corpora != NULL && i < args->operand_count; i++)
+        free(corpora[i]);
+    free(corpora);
+    return spsh__cli_finish(rc);
+}
+
+int spsh__cmd_pack(int argc, char **argv)
+{
+    pack_arguments a = {.codec = -1,
+                        .dedupe = -1,
+                        .shard_bytes = SHARD_BYTES_DEFAULT,
+                        .memory_bytes = MEMORY_BYTES_DEFAULT};
+    const spsh_cli_option options[] = {
+        {"output", 'o', SPSH_CLI_TEXT, "DATASET", "the directory to make", &a.output, 0, 0},
+        {"layout", 0, SPSH_CLI_TEXT, "LAYOUT",
+         "do not detect: librispeech, table, table-raw, table-rfc or folder", &a.layout, 0, 0},
+        {"codec", 0, SPSH_CLI_CHOICE, "keep|flac|pcm",
+         "keep: the files as they are (default); flac: encode what is not;\n"
+         "pcm: lossless int16, decodes over ten times faster than flac",
+         &a.codec, 0, 0},
+        {"dedupe", 0, SPSH_CLI_CHOICE, "none|bytes|pcm",
+         "store equal files (bytes), or equal audio (pcm), once; default: bytes\n"
+         "with --codec keep, else pcm",
+         &a.dedupe, 0, 0},
+        {"rate", 0, SPSH_CLI_COUNT, "HZ", "resample everything; implies --codec pcm", &a.rate_hz,
+         1000, 768000},
+        {"order", 0, SPSH_CLI_CHOICE, "hash|source",
+         "hash: neighbours in a shard are strangers (default); source: as found", &a.order, 0, 0},
+        {"domain", 0, SPSH_CLI_TEXT, "RULE",
+         "NAME, dir:N (N-th directory, -1 is the file's own) or column:NAME", &a.domain, 0, 0},
+        {"split", 0, SPSH_CLI_TEXT, "S,...", "pack these splits only", &a.split, 0, 0},
+        {"shard-size", 0, SPSH_CLI_SIZE, "SIZE", "of a shard file; default 1G", &a.shard_bytes,
+         SHARD_BYTES_MIN, SHARD_BYTES_MAX},
+        {"trust-headers", 0, SPSH_CLI_FLAG, NULL,
+         "believe lengths in file headers instead of decoding; faster, checks less",
+         &a.trust_headers, 0, 0},
+        {"follow-links", 0, SPSH_CLI_FLAG, NULL, "enter symbolic links to directories",
+         &a.follow_links, 0, 0},
+        {"strict", 0, SPSH_CLI_FLAG, NULL, "any row left out is a failure", &a.strict, 0, 0},
+        {"max-rejects", 0, SPSH_CLI_TEXT, "PERCENT",
+         "rows that may be left out; default 1%, and 16 rows in any case", &a.rejects_max, 0, 0},
+        {"jobs", 'j', SPSH_CLI_COUNT, "N", "threads; default: one a core", &a.jobs, 1, JOBS_MAX},
+        {"memory", 0, SPSH_CLI_SIZE, "SIZE", "for audio in flight and sorting; default 256M",
+         &a.memory_bytes, MEMORY_BYTES_MIN, 0},
+        {"json", 0, SPSH_CLI_FLAG, NULL, "print the report as JSON", &a.json, 0, 0},
+        SPSH_CLI_OPTIONS_END,
+    };
+    const spsh_cli_command command = {
+        "pack",
+        "CORPUS...",
+        "CORPUS... -o DATASET [options]",
+        "pack speech corpora into a dataset of checksummed shards",
+        "CORPUS is a folder of audio with or without .txt files beside it, a CSV or TSV manifest, or\n"
+        "a LibriSpeech tree. The same input and options give the same bytes. A pack that was\n"
+        "interrupted goes on when the command is repeated.",
+        "speechshard pack LibriSpeech/ -o libri.spsh\n"
+        "speechshard pack manifest.tsv -o corpus.spsh --codec pcm --rate 16000\n"
+        "speechshard pack de/ fr/ it/ -o three.spsh --domain dir:-1\n",
+        options};
+    spsh__pack_options pack = {0};
+    spsh_cli_args args;
+
+    int rc = spsh__cli_parse(&command, argc, argv, &args);
+    if (rc != SPSH_CLI_RUN)
+        return rc;
+    if (args.operand_count == 0)
+        return spsh__cli_usage("pack", "a corpus is missing: a folder or a CSV/TSV manifest");
+    rc = settle(&a, &pack);
+    return rc != SPSH_CLI_RUN ? rc : run(&args, &a, &pack);
+}
