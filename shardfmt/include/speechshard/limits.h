@@ -23,6 +23,9 @@
 /* Shards of one dataset. */
 #define SPSH_SHARDS_MAX                  (UINT32_C(1) << 24)
 
+/* Overlays in force at once. A look-up by id asks every one. */
+#define SPSH_OVERLAYS_MAX                UINT32_C(1024)
+
 /* An utterance or recording id, UTF-8 bytes. PATH_MAX is 4096. */
 #define SPSH_ID_BYTES_MAX                UINT32_C(4096)
 
