@@ -1,0 +1,20 @@
+/* json_text.h: JSON strings and flat JSON objects, appended to a buffer.
+ *
+ * Written by hand because a manifest of ten million rows makes ten million objects: nothing is
+ * allocated per row. Bytes that are not UTF-8 become U+FFFD, so the result is always valid JSON.
+ */
+#ifndef SPSH_INGEST_JSON_TEXT_H
+#define SPSH_INGEST_JSON_TEXT_H
+
+#include "buffer.h"
+
+/* "text" with its quotes. */
+void spsh__json_string(spsh__buffer *out, spsh_bytes text);
+
+/* One member of an object that starts at out's byte start: the first call opens it. */
+void spsh__json_member(spsh__buffer *out, size_t start, spsh_bytes key, spsh_bytes value);
+
+/* Close the object that starts at start; an object without members leaves nothing. */
+void spsh__json_close(spsh__buffer *out, size_t start);
+
+#endif

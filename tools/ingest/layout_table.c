@@ -1,0 +1,194 @@
+/* layout_table.c: the table itself as the root, or a folder in which exactly one file is a table.
+ *
+ * Files are tables by their content: a header with an audio column and rows whose audio exists. Two
+ * tables in one folder (train.csv, dev.csv) are refused, because packing one of them, or the folder
+ * without any, would both be silently wrong.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include "fail.h"
+#include "layouts.h"
+#include "names.h"
+#include "table_scan.h"
+
+#define CANDIDATES_MAX      ((size_t)16)
+#define TEXT_CANDIDATES_MAX 16U
+
+typedef struct candidates {
+    char *paths[CANDIDATES_MAX];
+    size_t count;
+    unsigned text_count;  /* .txt files seen, sidecars as a rule */
+    unsigned table_count; /* .csv, .tsv, .psv files seen */
+} candidates;
+
+static void candidates_free(candidates *c)
+{
+    for (size_t i = 0; i < c->count; i++)
+        free(c->paths[i]);
+}
+
+static int compare_candidates(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static bool has_extension(const char *name, const char *extension)
+{
+    const size_t length = strlen(name);
+    const size_t own = strlen(extension);
+    return length > own &&
+           spsh__bytes_equal_nocase(spsh__bytes_of(name + length - own), spsh__bytes_of(extension));
+}
+
+static spsh_status list_candidates(const char *root, const char *extension, candidates *c,
+                                   unsigned *ret_seen, spsh_error *err)
+{
+    spsh_status rc = SPSH_OK;
+    const struct dirent *entry = NULL;
+    DIR *directory = opendir(root);
+    if (directory == NULL)
+        return SPSH_INGEST_FAIL_OS(err, SPSH_E_IO, errno, "%s: cannot be read", root);
+    while (rc == SPSH_OK && (entry = readdir(directory)) != NULL) {
+        if (!has_extension(entry->d_name, extension) || spsh__is_ignored_name(entry->d_name))
+            continue;
+        ++*ret_seen;
+        if (c->count == CANDIDATES_MAX)
+            continue;
+        char *path = NULL;
+        if (asprintf(&path, "%s/%s", root, entry->d_name) < 0)
+            rc = SPSH_INGEST_FAIL(err, SPSH_E_NO_MEMORY, "%s: no memory for a path", root);
+        else
+            c->paths[c->count++] = path;
+    }
+    (void)closedir(directory);
+    return rc;
+}
+
+/* Files in the root that may be tables. Many .txt files are transcripts, not tables. */
+static spsh_status find_candidates(const char *root, candidates *c, spsh_error *err)
+{
+    static const char *const EXTENSIONS[] = {".tsv", ".csv", ".psv"};
+    spsh_status rc = SPSH_OK;
+    for (size_t i = 0; i < sizeof(EXTENSIONS) / sizeof(EXTENSIONS[0]) && rc == SPSH_OK; i++)
+        rc = list_candidates(root, EXTENSIONS[i], c, &c->table_count, err);
+    const size_t tables = c->count;
+    if (rc == SPSH_OK)
+        rc = list_candidates(root, ".txt", c, &c->text_count, err);
+    while (c->text_count > TEXT_CANDIDATES_MAX && c->count > tables)
+        free(c->paths[--c->count]);
+    qsort(c->paths, c->count, sizeof(c->paths[0]), compare_candidates);
+    return rc;
+}
+
+/* Probe every candidate; *ret_path is the only one that is a table, or NULL. Two or more are an
+ * error: which of them is meant is for a person to say. */
+static spsh_status choose_table(const char *root, char **ret_path, spsh_layout_probe *probe,
+                                spsh_error *err)
+{
+    candidates c = {0};
+    size_t chosen = SIZE_MAX;
+    spsh_status rc = find_candidates(root, &c, err);
+    for (size_t i = 0; i < c.count && rc == SPSH_OK; i++) {
+        spsh_layout_probe one = {0};
+        /* A candidate that cannot be read is not the table; the folder may hold another. */
+        if (spsh__table_probe(c.paths[i], false, &one, NULL) != SPSH_OK || !one.matches)
+            continue;
+        if (chosen != SIZE_MAX) {
+            rc = SPSH_INGEST_FAIL(err, SPSH_E_INVALID_ARG,
+                                  "%s: holds several tables of audio, such as %s and %s; give the "
+                                  "tables themselves, or --layout folder to pack without them",
+                                  root, strrchr(c.paths[chosen], '/') + 1,
+                                  strrchr(c.paths[i], '/') + 1);
+            break;
+        }
+        chosen = i;
+        *probe = one;
+    }
+    if (rc == SPSH_OK && chosen != SIZE_MAX) {
+        *ret_path = c.paths[chosen];
+        c.paths[chosen] = NULL;
+    }
+    candidates_free(&c);
+    return rc;
+}
+
+static spsh_status table_probe(const char *root, spsh_layout_probe *ret_probe, spsh_error *err)
+{
+    struct stat info;
+    char *path = NULL;
+    *ret_probe = (spsh_layout_probe){0};
+    if (stat(root, &info) != 0)
+        return SPSH_OK;
+    if (S_ISREG(info.st_mode))
+        return spsh__table_probe(root, true, ret_probe, err);
+    if (!S_ISDIR(info.st_mode))
+        return SPSH_OK;
+    spsh_status rc = choose_table(root, &path, ret_probe, err);
+    free(path);
+    return rc;
+}
+
+static spsh_status table_scan_root(const spsh_ingest_options *options, const spsh_ingest_sink *sink,
+                                   spsh__table_quoting quoting, spsh_error *err)
+{
+    struct stat info;
+    char *path = NULL;
+    spsh_layout_probe probe = {0};
+    if (stat(options->root, &info) != 0)
+        return SPSH_INGEST_FAIL_OS(err, SPSH_E_IO, errno, "%s: cannot be read", options->root);
+    if (!S_ISDIR(info.st_mode))
+        return spsh__table_scan(options->root, quoting, options, sink, err);
+    spsh_status rc = choose_table(options->root, &path, &probe, err);
+    if (rc == SPSH_OK && path == NULL)
+        rc = SPSH_INGEST_FAIL(err, SPSH_E_NOT_FOUND,
+                              "%s: holds no table with a column of audio paths that exist; give "
+                              "the table itself",
+                              options->root);
+    if (rc == SPSH_OK)
+        rc = spsh__table_scan(path, quoting, options, sink, err);
+    free(path);
+    return rc;
+}
+
+static spsh_status scan_decide(const spsh_ingest_options *options, const spsh_ingest_sink *sink,
+                               spsh_error *err)
+{
+    return table_scan_root(options, sink, SPSH__TABLE_QUOTING_DECIDE, err);
+}
+
+static spsh_status scan_raw(const spsh_ingest_options *options, const spsh_ingest_sink *sink,
+                            spsh_error *err)
+{
+    return table_scan_root(options, sink, SPSH__TABLE_QUOTING_RAW, err);
+}
+
+static spsh_status scan_rfc(const spsh_ingest_options *options, const spsh_ingest_sink *sink,
+                            spsh_error *err)
+{
+    return table_scan_root(options, sink, SPSH__TABLE_QUOTING_RFC, err);
+}
+
+const spsh_layout spsh__layout_table = {
+    .name = "table",
+    .summary = "a CSV or TSV file with a header row and a column of audio paths",
+    .probe_fn = table_probe,
+    .scan_fn = scan_decide,
+};
+
+const spsh_layout spsh__layout_table_raw = {
+    .name = "table-raw",
+    .summary = "the same, where quotes are part of the text",
+    .probe_fn = table_probe,
+    .scan_fn = scan_raw,
+};
+
+const spsh_layout spsh__layout_table_rfc = {
+    .name = "table-rfc",
+    .summary = "the same, where quotes enclose fields (RFC 4180)",
+    .probe_fn = table_probe,
+    .scan_fn = scan_rfc,
+};

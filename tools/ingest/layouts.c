@@ -1,0 +1,154 @@
+/* layouts.c: the table of layouts, and finding the one that a root has. */
+#include "layouts.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+#include "fail.h"
+#include "names.h"
+#include "walk.h"
+
+#define EXTENSIONS_MAX     ((size_t)8)
+#define EXTENSION_BYTES    ((size_t)12)
+#define SURVEY_FOLDERS_MAX UINT64_C(64)
+
+/* The forced readings of a table come last: where one of them matches, "table" did so before. */
+const spsh_layout *const spsh__layouts[] = {
+    &spsh__layout_librispeech, &spsh__layout_table,     &spsh__layout_folder,
+    &spsh__layout_table_raw,   &spsh__layout_table_rfc, NULL,
+};
+
+const char *spsh__reject_reason_text(spsh_reject_reason reason)
+{
+    switch (reason) {
+#define SPSH_X(name_, text_)                                                                       \
+    case SPSH_REJECT_##name_: return text_;
+        SPSH_REJECT_MAP(SPSH_X)
+#undef SPSH_X
+    case SPSH_REJECT_COUNT: break;
+    }
+    return "unknown";
+}
+
+void spsh__probe_say(spsh_layout_probe *probe, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    if (vsnprintf(probe->evidence, sizeof(probe->evidence), format, args) < 0)
+        probe->evidence[0] = '\0';
+    va_end(args);
+}
+
+const spsh_layout *spsh__layout_find(const char *name)
+{
+    for (size_t i = 0; spsh__layouts[i] != NULL; i++) {
+        if (strcmp(spsh__layouts[i]->name, name) == 0)
+            return spsh__layouts[i];
+    }
+    return NULL;
+}
+
+/** What lies in the first folders below a root, for the message that nothing was recognised. */
+typedef struct survey {
+    struct {
+        char extension[EXTENSION_BYTES];
+        uint64_t count;
+    } kinds[EXTENSIONS_MAX];
+    size_t kind_count;
+    uint64_t others, files, folders;
+} survey;
+
+static void survey_name(survey *s, const char *name)
+{
+    const char *dot = strrchr(name, '.');
+    const char *extension = dot == NULL || dot == name ? "" : dot;
+    s->files++;
+    for (size_t i = 0; i < s->kind_count; i++) {
+        if (strcmp(s->kinds[i].extension, extension) == 0) {
+            s->kinds[i].count++;
+            return;
+        }
+    }
+    bool printable = strlen(extension) < EXTENSION_BYTES;
+    for (const char *c = extension; *c != '\0' && printable; c++)
+        printable = *c > 0x20 && *c < 0x7f;
+    if (s->kind_count == EXTENSIONS_MAX || !printable) {
+        s->others++;
+        return;
+    }
+    strcpy(s->kinds[s->kind_count].extension, extension);
+    s->kinds[s->kind_count++].count = 1;
+}
+
+static spsh_status survey_folder(void *user, const spsh__folder *folder, spsh_error *err)
+{
+    survey *s = user;
+    (void)err;
+    for (size_t i = 0; i < folder->entry_count; i++)
+        survey_name(s, folder->entries[i].name);
+    return ++s->folders < SURVEY_FOLDERS_MAX ? SPSH_OK : SPSH_E_END;
+}
+
+static spsh_status survey_note(void *user, spsh__walk_note note, const char *path, int os_errno,
+                               spsh_error *err)
+{
+    (void)user, (void)note, (void)path, (void)os_errno, (void)err;
+    return SPSH_OK;
+}
+
+static spsh_status nothing_found(const char *root, spsh_error *err)
+{
+    survey s = {0};
+    char seen[200] = "";
+    size_t at = 0;
+    const spsh__walk_visitor visitor = {survey_folder, survey_note, &s};
+    spsh_status rc = spsh__walk(root, false, &visitor, err);
+    if (rc != SPSH_OK && rc != SPSH_E_END)
+        return rc;
+    for (size_t i = 0; i < s.kind_count && at < sizeof(seen) - 1; i++) {
+        const char *extension = s.kinds[i].extension;
+        int length = snprintf(seen + at, sizeof(seen) - at, "%s%llu %s", i == 0 ? "" : ", ",
+                              (unsigned long long)s.kinds[i].count,
+                              extension[0] == '\0' ? "without extension" : extension);
+        at += length > 0 ? (size_t)length : 0;
+    }
+    if (s.files == 0)
+        return SPSH_INGEST_FAIL(err, SPSH_E_NOT_FOUND,
+                                "%s: no corpus layout fits: no files in %llu folder(s)%s", root,
+                                (unsigned long long)s.folders,
+                                "; links to folders are walked with --follow-links only");
+    return SPSH_INGEST_FAIL(err, SPSH_E_NOT_FOUND,
+                            "%s: no corpus layout fits: %llu file(s) seen (%s%s); give a folder "
+                            "with audio, a .csv or .tsv with a column of audio paths, or --layout",
+                            root, (unsigned long long)s.files, seen,
+                            s.others > 0 ? ", others" : "");
+}
+
+spsh_status spsh__layout_detect(const char *root, const spsh_layout **ret_layout,
+                                spsh_layout_probe *ret_probe, spsh_error *err)
+{
+    struct stat info;
+    if (stat(root, &info) != 0)
+        return SPSH_INGEST_FAIL_OS(err, errno == ENOENT ? SPSH_E_NOT_FOUND : SPSH_E_IO, errno,
+                                   "%s: cannot be read", root);
+    for (size_t i = 0; spsh__layouts[i] != NULL; i++) {
+        spsh_layout_probe probe = {0};
+        spsh_status rc = spsh__layouts[i]->probe_fn(root, &probe, err);
+        if (rc != SPSH_OK)
+            return rc;
+        if (probe.matches) {
+            *ret_layout = spsh__layouts[i];
+            *ret_probe = probe;
+            return SPSH_OK;
+        }
+    }
+    if (!S_ISDIR(info.st_mode))
+        return SPSH_INGEST_FAIL(err, SPSH_E_NOT_FOUND,
+                                "%s: no corpus layout fits this file: a table needs a header row "
+                                "with a column such as path, file or audio, and rows whose audio "
+                                "exists; else give the folder that holds the audio",
+                                root);
+    return nothing_found(root, err);
+}

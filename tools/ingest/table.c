@@ -1,0 +1,416 @@
+/* table.c: names of columns are compared in a plain form: lower case, '-' and blank as '_', quotes
+ * and blanks around them gone. Among several columns for one role the order of the lists below
+ * decides, so that "text" beats "normalized_text" wherever the two stand.
+ */
+#include "table.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "fail.h"
+#include "json_text.h"
+#include "names.h"
+
+#define NAME_PLAIN_MAX ((size_t)64)
+
+static const char *const AUDIO_NAMES[] = {
+    "path",       "file", "file_name", "filename",     "audio", "audio_path", "audio_filepath",
+    "audio_file", "wav",  "wav_path",  "wav_filename", "clip",  "utt_path",   NULL};
+static const char *const TEXT_NAMES[] = {
+    "text",  "sentence", "transcript", "transcription", "transcript_text", "normalized_text",
+    "label", NULL};
+static const char *const ID_NAMES[] = {"id",         "key", "utt_id", "utterance_id",
+                                       "segment_id", "sid", NULL};
+static const char *const SPEAKER_NAMES[] = {"speaker", "speaker_id", "spk", "client_id", NULL};
+static const char *const LANGUAGE_NAMES[] = {"lang", "language", "locale", NULL};
+static const char *const DOMAIN_NAMES[] = {"domain", NULL};
+static const char *const SPLIT_NAMES[] = {"split", NULL};
+static const char *const START_NAMES[] = {"start",      "offset",     "begin",
+                                          "begin_time", "start_time", NULL};
+static const char *const END_NAMES[] = {"end", "end_time", NULL};
+static const char *const DURATION_NAMES[] = {"duration", "dur", "length", NULL};
+
+static const char *const *const ROLE_NAMES[SPSH__COLUMN_ROLES] = {
+    AUDIO_NAMES,  TEXT_NAMES,  ID_NAMES,    SPEAKER_NAMES, LANGUAGE_NAMES,
+    DOMAIN_NAMES, SPLIT_NAMES, START_NAMES, END_NAMES,     DURATION_NAMES,
+};
+
+static const struct {
+    const char *suffix;
+    uint64_t unit_ns;
+} UNITS[] = {
+    {"_milliseconds", 1000000   },
+    {"_msec",         1000000   },
+    {"_ms",           1000000   },
+    {"_seconds",      1000000000},
+    {"_secs",         1000000000},
+    {"_sec",          1000000000},
+    {"_s",            1000000000},
+};
+
+#define UNIT_NS_DEFAULT UINT64_C(1000000000)
+
+static bool is_time_role(size_t role)
+{
+    return role == SPSH__COLUMN_START || role == SPSH__COLUMN_END || role == SPSH__COLUMN_DURATION;
+}
+
+static bool is_name_edge(uint8_t byte)
+{
+    return byte == ' ' || byte == '\t' || byte == '"';
+}
+
+/* The plain form with a NUL; a name that is too long for any role becomes "". */
+static void plain_name(spsh_bytes name, char plain[NAME_PLAIN_MAX])
+{
+    plain[0] = '\0';
+    while (name.size_bytes > 0 && is_name_edge(name.data[0]))
+        name = (spsh_bytes){name.data + 1, name.size_bytes - 1};
+    while (name.size_bytes > 0 && is_name_edge(name.data[name.size_bytes - 1]))
+        name.size_bytes--;
+    if (name.size_bytes >= NAME_PLAIN_MAX)
+        return;
+    for (size_t i = 0; i < name.size_bytes; i++) {
+        char c = (char)name.data[i];
+        if (c == '-' || c == ' ')
+            c = '_';
+        if (c >= 'A' && c <= 'Z')
+            c = (char)(c + ('a' - 'A'));
+        plain[i] = c;
+    }
+    plain[name.size_bytes] = '\0';
+}
+
+/* Rank of a plain name in a role's list, SIZE_MAX when it is not in it. */
+static size_t name_rank(const char *plain, size_t role, uint64_t *ret_unit_ns)
+{
+    char base[NAME_PLAIN_MAX];
+    memcpy(base, plain, strlen(plain) + 1);
+    *ret_unit_ns = UNIT_NS_DEFAULT;
+    for (size_t i = 0; i < sizeof(UNITS) / sizeof(UNITS[0]) && is_time_role(role); i++) {
+        const size_t suffix = strlen(UNITS[i].suffix);
+        const size_t length = strlen(base);
+        if (length > suffix && strcmp(base + length - suffix, UNITS[i].suffix) == 0) {
+            base[length - suffix] = '\0';
+            *ret_unit_ns = UNITS[i].unit_ns;
+            break;
+        }
+    }
+    for (size_t rank = 0; ROLE_NAMES[role][rank] != NULL; rank++) {
+        if (strcmp(base, ROLE_NAMES[role][rank]) == 0)
+            return rank;
+    }
+    return SIZE_MAX;
+}
+
+static void find_roles(const spsh_bytes *names, size_t count, spsh__table_columns *columns)
+{
+    size_t best[SPSH__COLUMN_ROLES];
+    for (size_t role = 0; role < SPSH__COLUMN_ROLES; role++) {
+        best[role] = SIZE_MAX;
+        columns->column_of[role] = SPSH__COLUMN_NONE;
+    }
+    for (size_t i = 0; i < count; i++) {
+        char plain[NAME_PLAIN_MAX];
+        plain_name(names[i], plain);
+        for (size_t role = 0; role < SPSH__COLUMN_ROLES; role++) {
+            uint64_t unit_ns = 0;
+            size_t rank = name_rank(plain, role, &unit_ns);
+            if (rank >= best[role])
+                continue;
+            best[role] = rank;
+            columns->column_of[role] = i;
+            columns->unit_ns[role] = unit_ns;
+        }
+    }
+}
+
+/* A duration stays an extra: without a start it is a claim about the file, for later checks. */
+static bool is_extra(const spsh__table_columns *columns, size_t column)
+{
+    for (size_t role = 0; role < SPSH__COLUMN_DURATION; role++) {
+        if (columns->column_of[role] == column)
+            return false;
+    }
+    return true;
+}
+
+/* A column without a name, or with the name of an earlier one, gets its number: JSON keys are
+ * unique then. */
+static void append_key(spsh__table_columns *columns, const spsh_bytes *names, size_t column)
+{
+    char number[32];
+    spsh__buffer key = {0};
+    bool numbered = names[column].size_bytes == 0;
+    for (size_t i = 0; i < column && !numbered; i++)
+        numbered = spsh__bytes_equal(names[i], names[column]);
+    spsh__buffer_append_bytes(&key, names[column]);
+    if (numbered) {
+        int length = snprintf(number, sizeof(number), "%s%zu", key.size_bytes == 0 ? "column" : "#",
+                              column + 1);
+        spsh__buffer_append(&key, number, length > 0 ? (size_t)length : 0);
+    }
+    spsh__json_string(&columns->text, spsh__buffer_bytes(&key));
+    spsh__buffer_append(&columns->text, ":", 1);
+    columns->text.failed = columns->text.failed || key.failed;
+    spsh__buffer_free(&key);
+}
+
+spsh_status spsh__table_columns_parse(const spsh_bytes *names, size_t count,
+                                      spsh__table_columns *ret_columns, spsh_error *err)
+{
+    spsh__table_columns columns = {.count = count};
+    columns.columns = calloc(count, sizeof(*columns.columns));
+    if (columns.columns == NULL)
+        return SPSH_INGEST_FAIL(err, SPSH_E_NO_MEMORY, "no memory for %zu columns", count);
+    find_roles(names, count, &columns);
+    for (size_t i = 0; i < count; i++) {
+        columns.columns[i].name_at = columns.text.size_bytes;
+        columns.columns[i].name_bytes = names[i].size_bytes;
+        spsh__buffer_append_bytes(&columns.text, names[i]);
+        if (!is_extra(&columns, i))
+            continue;
+        columns.columns[i].key_at = columns.text.size_bytes;
+        append_key(&columns, names, i);
+        columns.columns[i].key_bytes = columns.text.size_bytes - columns.columns[i].key_at;
+    }
+    if (columns.text.failed) {
+        spsh__table_columns_free(&columns);
+        return SPSH_INGEST_FAIL(err, SPSH_E_NO_MEMORY, "no memory for %zu columns", count);
+    }
+    *ret_columns = columns;
+    return SPSH_OK;
+}
+
+void spsh__table_columns_free(spsh__table_columns *columns)
+{
+    spsh__buffer_free(&columns->text);
+    free(columns->columns);
+    *columns = (spsh__table_columns){0};
+}
+
+size_t spsh__table_column_find(const spsh__table_columns *columns, spsh_bytes name)
+{
+    char wanted[NAME_PLAIN_MAX];
+    char plain[NAME_PLAIN_MAX];
+    plain_name(name, wanted);
+    for (size_t i = 0; i < columns->count; i++) {
+        const struct spsh__table_column *column = &columns->columns[i];
+        plain_name((spsh_bytes){columns->text.data + column->name_at, column->name_bytes}, plain);
+        if (wanted[0] != '\0' && strcmp(plain, wanted) == 0)
+            return i;
+    }
+    return SPSH__COLUMN_NONE;
+}
+
+void spsh__table_extras(const spsh__table_columns *columns, const spsh_bytes *fields,
+                        size_t field_count, spsh__buffer *out)
+{
+    const size_t start = out->size_bytes;
+    const size_t count = field_count < columns->count ? field_count : columns->count;
+    for (size_t i = 0; i < count; i++) {
+        const struct spsh__table_column *column = &columns->columns[i];
+        if (column->key_bytes == 0 || fields[i].size_bytes == 0)
+            continue;
+        spsh__buffer_append(out, out->size_bytes == start ? "{" : ",", 1);
+        spsh__buffer_append(out, columns->text.data + column->key_at, column->key_bytes);
+        spsh__json_string(out, fields[i]);
+    }
+    spsh__json_close(out, start);
+}
+
+/* The first row under one dialect; *ret_found when it has an audio column. */
+static spsh_status try_header(const spsh__text_input *input, const spsh__dialect *dialect,
+                              spsh__table_columns *ret_columns, bool *ret_found, spsh_error *err)
+{
+    spsh__row_reader *reader = NULL;
+    spsh__table_columns columns = {0};
+    spsh__row row;
+    *ret_found = false;
+    spsh_status rc = spsh__row_reader_new(input, dialect, &reader, err);
+    if (rc != SPSH_OK)
+        return rc;
+    rc = spsh__row_reader_next(reader, &row, err);
+    if (rc == SPSH_OK && row.problem == NULL)
+        rc = spsh__table_columns_parse(row.fields, row.field_count, &columns, err);
+    if (rc == SPSH_OK && columns.count > 0 &&
+        columns.column_of[SPSH__COLUMN_AUDIO] != SPSH__COLUMN_NONE) {
+        *ret_found = true;
+        *ret_columns = columns;
+        columns = (spsh__table_columns){0};
+    }
+    spsh__table_columns_free(&columns);
+    spsh__row_reader_free(reader);
+    return rc == SPSH_E_END ? SPSH_OK : rc;
+}
+
+static spsh__dialect dialect_of(uint8_t delimiter, spsh__table_quoting quoting)
+{
+    spsh__dialect dialect = {.kind = SPSH__DIALECT_RAW, .delimiter = delimiter};
+    if (quoting == SPSH__TABLE_QUOTING_RFC)
+        dialect.kind = SPSH__DIALECT_RFC;
+    else if (quoting == SPSH__TABLE_QUOTING_DECIDE && (delimiter == ',' || delimiter == ';'))
+        dialect.kind = SPSH__DIALECT_RFC;
+    else if (quoting == SPSH__TABLE_QUOTING_DECIDE && delimiter == '|')
+        dialect.kind = SPSH__DIALECT_PIPE_PAD;
+    return dialect;
+}
+
+/* The extension's delimiter first, then the others. */
+static void order_delimiters(const char *path, uint8_t order[4])
+{
+    static const struct {
+        const char *extension;
+        uint8_t delimiter;
+    } OWN[] = {
+        {".tsv", '\t'},
+        {".csv", ',' },
+        {".psv", '|' }
+    };
+    static const uint8_t ALL[] = {'\t', ',', '|', ';'};
+    uint8_t own = '\t';
+    size_t count = 0;
+    const size_t length = strlen(path);
+    for (size_t i = 0; i < sizeof(OWN) / sizeof(OWN[0]) && length >= 4; i++) {
+        if (spsh__bytes_equal_nocase(spsh__bytes_of(path + length - 4),
+                                     spsh__bytes_of(OWN[i].extension)))
+            own = OWN[i].delimiter;
+    }
+    order[count++] = own;
+    for (size_t i = 0; i < sizeof(ALL); i++) {
+        if (ALL[i] != own)
+            order[count++] = ALL[i];
+    }
+}
+
+/* TABs are written with and without quoting; the rows themselves tell, or nobody can. */
+static spsh_status settle_quoting(const spsh__text_input *input, spsh__table_format *format,
+                                  spsh_error *err)
+{
+    spsh__quoting quoting = SPSH__QUOTING_SAME;
+    uint64_t line = 0;
+    spsh_status rc = spsh__quoting_decide(input, format->dialect.delimiter, &quoting, &line, err);
+    if (rc != SPSH_OK)
+        return rc;
+    if (quoting == SPSH__QUOTING_UNCLEAR)
+        format->unclear_line = line;
+    if (quoting == SPSH__QUOTING_RFC)
+        format->dialect.kind = SPSH__DIALECT_RFC;
+    return SPSH_OK;
+}
+
+spsh_status spsh__table_sniff(const spsh__text_input *input, const char *path,
+                              spsh__table_quoting quoting, spsh__table_format *ret_format,
+                              spsh_error *err)
+{
+    spsh__table_format format = {0};
+    uint8_t delimiters[4];
+    spsh_status rc = SPSH_OK;
+    order_delimiters(path, delimiters);
+    for (size_t i = 0; i < sizeof(delimiters) && rc == SPSH_OK && !format.found; i++) {
+        format.dialect = dialect_of(delimiters[i], quoting);
+        rc = try_header(input, &format.dialect, &format.columns, &format.found, err);
+    }
+    const bool by_test = quoting == SPSH__TABLE_QUOTING_DECIDE && format.dialect.delimiter == '\t';
+    if (rc == SPSH_OK && format.found && by_test)
+        rc = settle_quoting(input, &format, err);
+    if (rc == SPSH_OK && format.found && format.dialect.kind == SPSH__DIALECT_RFC && by_test) {
+        /* The names of the header were read with their quotes. */
+        spsh__table_columns_free(&format.columns);
+        rc = try_header(input, &format.dialect, &format.columns, &format.found, err);
+    }
+    if (rc != SPSH_OK) {
+        spsh__table_columns_free(&format.columns);
+        return rc;
+    }
+    *ret_format = format;
+    return SPSH_OK;
+}
+
+bool spsh__is_placeholder(spsh_bytes value)
+{
+    static const char *const WORDS[] = {"-", "n/a", "nan", "unknown", "<unk>"};
+    if (value.size_bytes == 0)
+        return true;
+    for (size_t i = 0; i < sizeof(WORDS) / sizeof(WORDS[0]); i++) {
+        if (spsh__bytes_equal_nocase(value, spsh__bytes_of(WORDS[i])))
+            return true;
+    }
+    return false;
+}
+
+/* The exponent behind 'e': at most three digits, which covers every time there is. */
+static bool parse_exponent(spsh_bytes text, size_t at, int *ret_exponent)
+{
+    bool negative = false;
+    int exponent = 0;
+    size_t digits = 0;
+    if (at < text.size_bytes && (text.data[at] == '-' || text.data[at] == '+'))
+        negative = text.data[at++] == '-';
+    for (; at < text.size_bytes; at++) {
+        if (text.data[at] < '0' || text.data[at] > '9' || ++digits > 3)
+            return false;
+        exponent = exponent * 10 + (text.data[at] - '0');
+    }
+    *ret_exponent = negative ? -exponent : exponent;
+    return digits > 0;
+}
+
+/* Digits as an integer and the power of ten it stands for. Digits beyond the nineteenth are below a
+ * nanosecond of any time that fits, or the number is too large: either way they only count. */
+static bool parse_decimal(spsh_bytes text, uint64_t *ret_mantissa, int *ret_power)
+{
+    uint64_t mantissa = 0;
+    int power = 0;
+    bool point = false;
+    size_t digits = 0;
+    size_t at = text.size_bytes > 0 && text.data[0] == '+' ? 1 : 0;
+    if (text.size_bytes > 512)
+        return false;
+    for (; at < text.size_bytes; at++) {
+        const uint8_t c = text.data[at];
+        if (c == '.' && !point) {
+            point = true;
+            continue;
+        }
+        if (c < '0' || c > '9')
+            break;
+        digits++;
+        const bool kept = mantissa < UINT64_C(1000000000000000000);
+        if (kept)
+            mantissa = mantissa * 10 + (uint64_t)(c - '0');
+        power += !kept - point;
+    }
+    int exponent = 0;
+    if (at < text.size_bytes) {
+        if ((text.data[at] != 'e' && text.data[at] != 'E') ||
+            !parse_exponent(text, at + 1, &exponent))
+            return false;
+    }
+    *ret_mantissa = mantissa;
+    *ret_power = power + exponent;
+    return digits > 0;
+}
+
+spsh__time_result spsh__table_time(spsh_bytes value, uint64_t unit_ns, uint64_t *ret_ns)
+{
+    uint64_t mantissa = 0;
+    int power = 0;
+    if (spsh__is_placeholder(value))
+        return SPSH__TIME_ABSENT;
+    if (!parse_decimal(value, &mantissa, &power))
+        return SPSH__TIME_BAD;
+    for (uint64_t unit = unit_ns; unit > 1; unit /= 10)
+        power++;
+    for (; power < 0 && mantissa > 0; power++)
+        mantissa /= 10;
+    for (; power > 0 && mantissa > 0; power--) {
+        if (mantissa > (SPSH__TIME_NS_MAX / 10))
+            return SPSH__TIME_BAD;
+        mantissa *= 10;
+    }
+    if (mantissa > SPSH__TIME_NS_MAX)
+        return SPSH__TIME_BAD;
+    *ret_ns = mantissa;
+    return SPSH__TIME_OK;
+}

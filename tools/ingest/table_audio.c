@@ -1,0 +1,176 @@
+/* table_audio.c: see table_audio.h. Places are tried extension by extension, folder by folder. */
+#include "table_audio.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "fail.h"
+#include "names.h"
+
+static const char *const FOLDERS[] = {"", "clips/", "wavs/", "wav/", "audio/", "audios/"};
+static const char *const EXTENSIONS[] = {"", ".wav", ".flac", ".mp3", ".opus", ".ogg"};
+
+#define FOLDER_COUNT (sizeof(FOLDERS) / sizeof(FOLDERS[0]))
+#define PLACE_COUNT  (FOLDER_COUNT * (sizeof(EXTENSIONS) / sizeof(EXTENSIONS[0])))
+
+struct spsh__audio_resolver {
+    const char *root;
+    char *real_root; /* absolute, without links; NULL when unknown */
+    int root_fd;
+    size_t last_place;
+    spsh__buffer written, plain, relative, path;
+    bool have_last; /* last and written hold the row before */
+    spsh__audio_file last;
+};
+
+spsh_status spsh__audio_resolver_new(const char *root, spsh__audio_resolver **ret_resolver,
+                                     spsh_error *err)
+{
+    spsh__audio_resolver *r = calloc(1, sizeof(*r));
+    if (r == NULL)
+        return SPSH_INGEST_FAIL(err, SPSH_E_NO_MEMORY, "no memory to look for audio");
+    r->root = root;
+    r->root_fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (r->root_fd < 0) {
+        spsh_status rc = SPSH_INGEST_FAIL_OS(err, SPSH_E_IO, errno, "%s: cannot be opened", root);
+        free(r);
+        return rc;
+    }
+    r->real_root = realpath(root, NULL);
+    *ret_resolver = r;
+    return SPSH_OK;
+}
+
+void spsh__audio_resolver_free(spsh__audio_resolver *resolver)
+{
+    if (resolver == NULL)
+        return;
+    (void)close(resolver->root_fd);
+    free(resolver->real_root);
+    spsh__buffer_free(&resolver->written);
+    spsh__buffer_free(&resolver->plain);
+    spsh__buffer_free(&resolver->relative);
+    spsh__buffer_free(&resolver->path);
+    free(resolver);
+}
+
+void spsh__audio_plain_path(const spsh__audio_resolver *resolver, spsh_bytes written,
+                            spsh__buffer *out)
+{
+    const size_t start = out->size_bytes;
+    size_t i = 0;
+    while (i < written.size_bytes) {
+        const uint8_t *slash = memchr(written.data + i, '/', written.size_bytes - i);
+        size_t end = slash == NULL ? written.size_bytes : (size_t)(slash - written.data);
+        const bool dot = end - i == 1 && written.data[i] == '.' && slash != NULL;
+        const bool empty = end == i && i > 0;
+        if (!dot && !empty)
+            spsh__buffer_append(out, written.data + i, end - i + (slash != NULL));
+        i = end + 1;
+    }
+    if (resolver->real_root == NULL || out->failed)
+        return;
+    const size_t root_bytes = strlen(resolver->real_root);
+    const size_t size = out->size_bytes - start;
+    uint8_t *plain = out->data + start;
+    if (size > root_bytes + 1 && memcmp(plain, resolver->real_root, root_bytes) == 0 &&
+        plain[root_bytes] == '/') {
+        memmove(plain, plain + root_bytes + 1, size - root_bytes - 1);
+        out->size_bytes -= root_bytes + 1;
+    }
+}
+
+static bool is_remote(spsh_bytes path)
+{
+    size_t i = 0;
+    while (i < path.size_bytes && ((path.data[i] >= 'a' && path.data[i] <= 'z') ||
+                                   (path.data[i] >= 'A' && path.data[i] <= 'Z') ||
+                                   (i > 0 && path.data[i] >= '0' && path.data[i] <= '9')))
+        i++;
+    return i > 0 && path.size_bytes - i >= 3 && memcmp(path.data + i, "://", 3) == 0;
+}
+
+/* Look at one place; false when nothing is there and the next may be tried. */
+static bool look_at(spsh__audio_resolver *r, size_t place, spsh__audio_file *file)
+{
+    struct stat info;
+    const char *folder = FOLDERS[place % FOLDER_COUNT];
+    const char *extension = EXTENSIONS[place / FOLDER_COUNT];
+    const bool absolute = r->plain.data[0] == '/';
+    if (absolute && folder[0] != '\0')
+        return false;
+    spsh__buffer_clear(&r->relative);
+    spsh__buffer_append_text(&r->relative, folder);
+    spsh__buffer_append_bytes(&r->relative, spsh__buffer_bytes(&r->plain));
+    spsh__buffer_append_text(&r->relative, extension);
+    const char *relative = spsh__buffer_text(&r->relative);
+    if (relative == NULL)
+        return false;
+    if (fstatat(r->root_fd, relative, &info, 0) != 0) {
+        if (errno != ENOENT && errno != ENOTDIR) {
+            file->found = SPSH__AUDIO_UNREADABLE;
+            file->os_errno = errno;
+        }
+        return false;
+    }
+    if (S_ISDIR(info.st_mode))
+        return false;
+    file->found = S_ISREG(info.st_mode) ? SPSH__AUDIO_FOUND : SPSH__AUDIO_NOT_REGULAR;
+    file->size_bytes = (uint64_t)info.st_size;
+    file->extension_was_added = extension[0] != '\0';
+    r->last_place = place;
+    return true;
+}
+
+static void look_everywhere(spsh__audio_resolver *r, spsh__audio_file *file)
+{
+    if (look_at(r, r->last_place, file))
+        return;
+    for (size_t place = 0; place < PLACE_COUNT; place++) {
+        if (look_at(r, place, file))
+            return;
+    }
+}
+
+static bool name_paths(spsh__audio_resolver *r, spsh__audio_file *file)
+{
+    spsh__buffer_clear(&r->path);
+    if (r->relative.size_bytes > 0 && r->relative.data[0] != '/') {
+        spsh__buffer_append_text(&r->path, r->root);
+        spsh__buffer_append(&r->path, "/", 1);
+    }
+    spsh__buffer_append_bytes(&r->path, spsh__buffer_bytes(&r->relative));
+    file->path = spsh__buffer_text(&r->path);
+    file->relative = spsh__buffer_bytes(&r->relative);
+    return file->path != NULL && !r->relative.failed;
+}
+
+spsh_status spsh__audio_resolve(spsh__audio_resolver *resolver, spsh_bytes written,
+                                spsh__audio_file *ret_file, spsh_error *err)
+{
+    spsh__audio_resolver *r = resolver;
+    spsh__audio_file file = {.found = SPSH__AUDIO_MISSING};
+    /* Segments of one recording stand together: one look serves them all. */
+    if (r->have_last && spsh__bytes_equal(written, spsh__buffer_bytes(&r->written))) {
+        *ret_file = r->last;
+        return SPSH_OK;
+    }
+    r->have_last = false;
+    spsh__buffer_clear(&r->written);
+    spsh__buffer_append_bytes(&r->written, written);
+    spsh__buffer_clear(&r->plain);
+    spsh__audio_plain_path(r, written, &r->plain);
+    if (is_remote(written))
+        file.found = SPSH__AUDIO_REMOTE;
+    else if (r->plain.size_bytes > 0 && memchr(written.data, '\0', written.size_bytes) == NULL)
+        look_everywhere(r, &file);
+    if (r->written.failed || r->plain.failed || !name_paths(r, &file))
+        return SPSH_INGEST_FAIL(err, SPSH_E_NO_MEMORY, "no memory for a path");
+    r->last = file;
+    r->have_last = true;
+    *ret_file = file;
+    return SPSH_OK;
+}

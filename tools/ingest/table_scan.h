@@ -1,0 +1,21 @@
+/* table_scan.h: a CSV or TSV manifest with a header row, and the audio files it names. */
+#ifndef SPSH_INGEST_TABLE_SCAN_H
+#define SPSH_INGEST_TABLE_SCAN_H
+
+#include "ingest.h"
+#include "table.h"
+
+/* Emit the rows of the table at path; the options' root is used for messages only. */
+SPSH_NODISCARD spsh_status spsh__table_scan(const char *path, spsh__table_quoting quoting,
+                                            const spsh_ingest_options *options,
+                                            const spsh_ingest_sink *sink, spsh_error *err);
+
+/**
+ * Whether the file is a table of audio: it has an audio column, and one of its first rows names
+ * audio that exists. A file that was given by name needs the column only; should its audio be
+ * elsewhere, its rows will say so one by one.
+ */
+SPSH_NODISCARD spsh_status spsh__table_probe(const char *path, bool given,
+                                             spsh_layout_probe *ret_probe, spsh_error *err);
+
+#endif

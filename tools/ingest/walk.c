@@ -1,0 +1,304 @@
+/* walk.c: a stack of paths, and one list of names that is used again for each folder.
+ *
+ * Paths are opened relative to the root's descriptor. A path that the kernel would not take
+ * (PATH_MAX) is reported, not walked: nobody could open a file below it by name either.
+ */
+#include "walk.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "buffer.h"
+#include "fail.h"
+#include "names.h"
+
+typedef struct path_list {
+    char **paths;
+    size_t count, capacity;
+} path_list;
+
+typedef struct folder_key {
+    dev_t device;
+    ino_t inode;
+    bool used;
+} folder_key;
+
+typedef struct walk {
+    const spsh__walk_visitor *visitor;
+    bool follow_links;
+    size_t root_bytes;
+    int root_fd;
+    path_list pending; /* last one next */
+    path_list links;   /* to folders; only with follow_links */
+    folder_key *seen;  /* hash table; only with follow_links */
+    size_t seen_count, seen_capacity;
+    spsh__buffer names; /* NUL-terminated, of the folder being read */
+    spsh__entry *entries;
+    size_t entry_count, entry_capacity;
+} walk;
+
+static spsh_status no_memory(spsh_error *err)
+{
+    return SPSH_INGEST_FAIL(err, SPSH_E_NO_MEMORY, "no memory for the names of a folder");
+}
+
+static spsh_status note(walk *w, spsh__walk_note what, const char *path, int os_errno,
+                        spsh_error *err)
+{
+    return w->visitor->note_fn(w->visitor->user, what, path, os_errno, err);
+}
+
+static spsh_status list_push(path_list *list, const char *folder, const char *name, spsh_error *err)
+{
+    if (list->count == list->capacity) {
+        size_t capacity = list->capacity == 0 ? 64 : list->capacity * 2;
+        char **paths = realloc(list->paths, capacity * sizeof(*paths));
+        if (paths == NULL)
+            return no_memory(err);
+        list->paths = paths;
+        list->capacity = capacity;
+    }
+    const size_t folder_bytes = strlen(folder);
+    const size_t name_bytes = strlen(name);
+    char *path = malloc(folder_bytes + 1 + name_bytes + 1);
+    if (path == NULL)
+        return no_memory(err);
+    size_t at = folder_bytes;
+    memcpy(path, folder, folder_bytes);
+    if (folder_bytes > 0)
+        path[at++] = '/';
+    memcpy(path + at, name, name_bytes + 1);
+    list->paths[list->count++] = path;
+    return SPSH_OK;
+}
+
+static void list_free(path_list *list)
+{
+    for (size_t i = 0; i < list->count; i++)
+        free(list->paths[i]);
+    free(list->paths);
+}
+
+static int compare_paths_down(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)b, *(char *const *)a);
+}
+
+/* Sort what a folder added, the first name last, because the list is taken from its end. */
+static void list_sort_down(path_list *list, size_t begin)
+{
+    if (list->count - begin > 1)
+        qsort(list->paths + begin, list->count - begin, sizeof(*list->paths), compare_paths_down);
+}
+
+/* The key's slot, or the empty one where it belongs. capacity is a power of two. */
+static folder_key *find_key(folder_key *seen, size_t capacity, const folder_key *key)
+{
+    const uint64_t mixed =
+        ((uint64_t)key->inode ^ ((uint64_t)key->device << 40)) * UINT64_C(0x9e3779b97f4a7c15);
+    size_t at = (size_t)(mixed >> 32) & (capacity - 1);
+    while (seen[at].used && (seen[at].inode != key->inode || seen[at].device != key->device))
+        at = (at + 1) & (capacity - 1);
+    return &seen[at];
+}
+
+/* Linear probing in a table that is at most half full; false when there is no memory. */
+static bool keys_grow(walk *w)
+{
+    const size_t capacity = w->seen_capacity == 0 ? 256 : w->seen_capacity * 2;
+    folder_key *seen = calloc(capacity, sizeof(*seen));
+    if (seen == NULL)
+        return false;
+    for (size_t i = 0; i < w->seen_capacity; i++) {
+        if (w->seen[i].used)
+            *find_key(seen, capacity, &w->seen[i]) = w->seen[i];
+    }
+    free(w->seen);
+    w->seen = seen;
+    w->seen_capacity = capacity;
+    return true;
+}
+
+/* Remember a folder; *ret_new is false when it was walked before. */
+static spsh_status remember(walk *w, const struct stat *info, bool *ret_new, spsh_error *err)
+{
+    const folder_key key = {info->st_dev, info->st_ino, true};
+    if (w->seen_count * 2 >= w->seen_capacity && !keys_grow(w))
+        return no_memory(err);
+    folder_key *slot = find_key(w->seen, w->seen_capacity, &key);
+    *ret_new = !slot->used;
+    w->seen_count += !slot->used;
+    *slot = key;
+    return SPSH_OK;
+}
+
+static spsh_status add_entry(walk *w, const char *name, spsh__entry_type type, spsh_error *err)
+{
+    if (w->entry_count == w->entry_capacity) {
+        size_t capacity = w->entry_capacity == 0 ? 256 : w->entry_capacity * 2;
+        spsh__entry *entries = realloc(w->entries, capacity * sizeof(*entries));
+        if (entries == NULL)
+            return no_memory(err);
+        w->entries = entries;
+        w->entry_capacity = capacity;
+    }
+    const size_t name_bytes = strlen(name);
+    /* The name's place is an offset until the folder is read: the buffer may move. */
+    w->entries[w->entry_count++] = (spsh__entry){NULL, (uint32_t)name_bytes, type};
+    spsh__buffer_append(&w->names, name, name_bytes + 1);
+    return w->names.failed ? no_memory(err) : SPSH_OK;
+}
+
+static spsh_status add_link(walk *w, const char *folder, const char *name, spsh_error *err)
+{
+    if (w->follow_links)
+        return list_push(&w->links, folder, name, err);
+    path_list one = {0};
+    spsh_status rc = list_push(&one, folder, name, err);
+    if (rc == SPSH_OK)
+        rc = note(w, SPSH__WALK_LINK_NOT_TAKEN, one.paths[0], 0, err);
+    list_free(&one);
+    return rc;
+}
+
+static spsh_status add_name(walk *w, int fd, const char *folder, const struct dirent *entry,
+                            spsh_error *err)
+{
+    const char *name = entry->d_name;
+    struct stat info;
+    if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || spsh__is_ignored_name(name))
+        return SPSH_OK;
+    if (entry->d_type == DT_REG)
+        return add_entry(w, name, SPSH__ENTRY_FILE, err);
+    if (entry->d_type == DT_DIR)
+        return list_push(&w->pending, folder, name, err);
+    bool is_link = entry->d_type == DT_LNK;
+    if (entry->d_type == DT_UNKNOWN) {
+        if (fstatat(fd, name, &info, AT_SYMLINK_NOFOLLOW) != 0)
+            return add_entry(w, name, SPSH__ENTRY_BROKEN, err);
+        is_link = S_ISLNK(info.st_mode);
+    }
+    if (fstatat(fd, name, &info, 0) != 0)
+        return add_entry(w, name, SPSH__ENTRY_BROKEN, err);
+    if (S_ISDIR(info.st_mode))
+        return is_link ? add_link(w, folder, name, err) : list_push(&w->pending, folder, name, err);
+    return add_entry(w, name, S_ISREG(info.st_mode) ? SPSH__ENTRY_FILE : SPSH__ENTRY_SPECIAL, err);
+}
+
+/* All names of one folder; *ret_errno is set when the listing breaks off. */
+static spsh_status read_names(walk *w, DIR *directory, const char *path, int *ret_errno,
+                              spsh_error *err)
+{
+    w->entry_count = 0;
+    spsh__buffer_clear(&w->names);
+    for (;;) {
+        errno = 0;
+        const struct dirent *entry = readdir(directory);
+        if (entry == NULL) {
+            *ret_errno = errno;
+            break;
+        }
+        spsh_status rc = add_name(w, dirfd(directory), path, entry, err);
+        if (rc != SPSH_OK)
+            return rc;
+    }
+    size_t at = 0;
+    for (size_t i = 0; i < w->entry_count; i++) {
+        w->entries[i].name = (const char *)w->names.data + at;
+        at += w->entries[i].name_bytes + 1;
+    }
+    return SPSH_OK;
+}
+
+static spsh_status open_folder(walk *w, const char *path, DIR **ret_directory, spsh_error *err)
+{
+    const char *name = path[0] == '\0' ? "." : path;
+    struct stat info;
+    DIR *directory = NULL;
+    int os_errno = 0;
+    int fd = -1;
+    if (w->root_bytes + 1 + strlen(path) >= PATH_MAX)
+        os_errno = ENAMETOOLONG;
+    else
+        fd = openat(w->root_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (os_errno == 0 && (fd < 0 || fstat(fd, &info) != 0))
+        os_errno = errno;
+    if (os_errno == 0 && w->follow_links) {
+        bool is_new = true;
+        spsh_status rc = remember(w, &info, &is_new, err);
+        if (rc == SPSH_OK && !is_new)
+            rc = note(w, SPSH__WALK_ALREADY_VISITED, path, 0, err);
+        if (rc != SPSH_OK || !is_new) {
+            (void)close(fd);
+            return rc;
+        }
+    }
+    if (os_errno == 0) {
+        directory = fdopendir(fd);
+        os_errno = directory == NULL ? errno : 0;
+    }
+    if (directory == NULL && fd >= 0)
+        (void)close(fd);
+    *ret_directory = directory;
+    return os_errno == 0 ? SPSH_OK : note(w, SPSH__WALK_UNREADABLE, path, os_errno, err);
+}
+
+static spsh_status visit(walk *w, const char *path, spsh_error *err)
+{
+    DIR *directory = NULL;
+    int os_errno = 0;
+    const size_t begin = w->pending.count;
+    spsh_status rc = open_folder(w, path, &directory, err);
+    if (rc != SPSH_OK || directory == NULL)
+        return rc;
+    rc = read_names(w, directory, path, &os_errno, err);
+    if (rc == SPSH_OK && os_errno != 0)
+        rc = note(w, SPSH__WALK_UNREADABLE, path, os_errno, err);
+    if (rc == SPSH_OK) {
+        const spsh__folder folder = {dirfd(directory), path, w->entries, w->entry_count};
+        list_sort_down(&w->pending, begin);
+        rc = w->visitor->folder_fn(w->visitor->user, &folder, err);
+    }
+    (void)closedir(directory);
+    return rc;
+}
+
+static spsh_status walk_all(walk *w, spsh_error *err)
+{
+    spsh_status rc = visit(w, "", err);
+    while (rc == SPSH_OK && (w->pending.count > 0 || w->links.count > 0)) {
+        path_list *list = &w->pending;
+        if (list->count == 0) {
+            list = &w->links;
+            list_sort_down(list, 0);
+        }
+        char *path = list->paths[--list->count];
+        rc = visit(w, path, err);
+        free(path);
+    }
+    return rc;
+}
+
+spsh_status spsh__walk(const char *root, bool follow_links, const spsh__walk_visitor *visitor,
+                       spsh_error *err)
+{
+    walk w = {.visitor = visitor, .follow_links = follow_links, .root_bytes = strlen(root)};
+    w.root_fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (w.root_fd < 0)
+        return SPSH_INGEST_FAIL_OS(err, errno == ENOENT ? SPSH_E_NOT_FOUND : SPSH_E_IO, errno,
+                                   "%s: cannot be opened as a folder", root);
+    spsh_status rc = walk_all(&w, err);
+    (void)close(w.root_fd);
+    list_free(&w.pending);
+    list_free(&w.links);
+    free(w.seen);
+    free(w.entries);
+    spsh__buffer_free(&w.names);
+    return rc;
+}
