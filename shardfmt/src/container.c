@@ -107,7 +107,7 @@ static spsh_status check_header_fields(const uint8_t *page, const char *path, sp
         return SPSH_FAIL(err, SPSH_E_VERSION, 56, "%s: needs features 0x%llx, unknown here", path,
                          ULL(refuse));
     if (kind < SPSH__KIND_SHARD || kind > SPSH__KIND_OVERLAY)
-        return SPSH_FAIL(err, SPSH_E_CORRUPT, 32, "%s: header: kind %u, expected 1 to 5", path,
+        return SPSH_FAIL(err, SPSH_E_CORRUPT, 32, "%s: header: kind %u, expected 1 to 4", path,
                          kind);
     if (spsh__load_u32le(page + 92) != SPSH__SECTION_PAGE)
         return SPSH_FAIL(err, SPSH_E_CORRUPT, 92, "%s: header: page_bytes %u, expected %u", path,
