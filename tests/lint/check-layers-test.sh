@@ -24,6 +24,8 @@ plant() { # plant WANTED_EXIT FILE TEXT
 plant 0 shardfmt/src/x.c '/* as it should be */'
 plant 1 shardfmt/src/x.c '#include "speechshard/loader.h"'
 plant 1 shardfmt/src/x.c 'strcpy(a, b);'
+plant 1 shardfmt/src/x.c 't = localtime(&now);'
+plant 0 shardfmt/src/x.c 't = localtime_r(&now, &fields);'
 plant 1 shardfmt/src/x.c 'p = malloc (1);'
 plant 1 shardfmt/src/base_internal.h 'p = strdup(q);'
 plant 0 shardfmt/src/base.c 'p = malloc(1);'

@@ -14,8 +14,11 @@ deny shardfmt '#include "(loader|featgen|train|tools|speechshard/(loader|sampler
 deny loader   '#include "(featgen|train|tools|speechshard/featgen)'
 deny featgen  '#include "(shardfmt|loader|train|tools|speechshard/(shard_|loader|sampler|manifest|dataset))'
 deny train    '#include "tools'
+# Unbounded, unchecked, not thread-safe, or a liberty that a library does not take.
+unsafe='sprintf|strcpy|strcat|strncpy|strtok|gets|atoi|atol|rand|srand'
+unsafe="$unsafe|asctime|ctime|gmtime|localtime|getenv|setenv|setlocale"
 for dir in shardfmt loader featgen; do
-    deny $dir '\b(sprintf|strcpy|strcat|strncpy|strtok|gets|atoi|atol|rand|srand|exit|abort|printf|system)[[:space:]]*\('
+    deny $dir "\\b($unsafe|exit|abort|printf|system)[[:space:]]*\\("
 done
 
 # Private headers are reached by bare name inside their own folder only.
