@@ -114,7 +114,7 @@ bool spsh__cli_parse_size(const char *text, uint64_t *ret_bytes)
             fraction_unit *= 10;
         }
     }
-    if (*at != '\0' && *at != 'B') {
+    if (*at != '\0' && *at != 'B' && *at != 'b') {
         char upper = (char)(*at >= 'a' ? *at - ('a' - 'A') : *at);
         const char *suffix = strchr(suffixes, upper);
         if (suffix == NULL)
@@ -124,7 +124,7 @@ bool spsh__cli_parse_size(const char *text, uint64_t *ret_bytes)
         if (*at == 'i')
             at++;
     }
-    if (*at == 'B')
+    if (*at == 'B' || *at == 'b')
         at++;
     if (*at != '\0' || __builtin_mul_overflow(whole, unit, &whole))
         return false;

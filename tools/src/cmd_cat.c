@@ -1,0 +1,134 @@
+/* cmd_cat.c: `speechshard cat`: one utterance as a WAV file, or its recording as it is stored. */
+#include <inttypes.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli.h"
+#include "commands.h"
+#include "file_out.h"
+#include "selection.h"
+
+typedef struct request {
+    const char *dataset_path;
+    const char *id;
+    const char *output; /* NULL: standard output */
+    bool payload;
+} request;
+
+/* The stored bytes hold the whole recording: say so where the utterance is less. */
+static spsh_status note_part(const request *r, spsh_reader *reader, uint64_t position,
+                             const spsh_row *row, spsh_error *err)
+{
+    const spsh_record *record = NULL;
+    spsh_status rc = spsh_reader_record(reader, position, &record, err);
+    if (rc != SPSH_OK)
+        return rc;
+    if (row->samples != record->samples)
+        spsh__cli_message("%s is samples %" PRIu64 " to %" PRIu64
+                          " of the recording; its payload holds all %" PRIu64,
+                          r->id, row->start_sample, row->start_sample + row->samples,
+                          record->samples);
+    return SPSH_OK;
+}
+
+static spsh_status write_utterance(const request *r, spsh_reader *reader, uint64_t position,
+                                   const spsh_row *row, const spsh__byte_sink *sink,
+                                   spsh_error *err)
+{
+    spsh__wav wav;
+    spsh_status rc;
+    if (r->payload) {
+        rc = note_part(r, reader, position, row, err);
+        return rc == SPSH_OK ? spsh__payload_write(reader, position, sink, err) : rc;
+    }
+    rc = spsh__wav_describe(reader, position, row->samples, &wav, err);
+    return rc == SPSH_OK ? spsh__wav_write(&wav, reader, position, sink, err) : rc;
+}
+
+static spsh_status write_output(const request *r, spsh_reader *reader, uint64_t position,
+                                const spsh_row *row, spsh_error *err)
+{
+    spsh__file_out *file = NULL;
+    spsh__byte_sink sink = spsh__stdout_sink();
+    spsh_status rc = SPSH_OK;
+    if (r->output == NULL)
+        return write_utterance(r, reader, position, row, &sink, err);
+    rc = spsh__file_out_open(r->output, &file, err);
+    if (rc == SPSH_OK) {
+        sink = spsh__file_out_sink(file);
+        rc = write_utterance(r, reader, position, row, &sink, err);
+    }
+    if (rc == SPSH_OK)
+        rc = spsh__file_out_finish(file, err);
+    spsh__file_out_free(file);
+    return rc;
+}
+
+static int cat(const request *r, const spsh_dataset *dataset)
+{
+    spsh_error err = SPSH_ERROR_INIT;
+    spsh_reader *reader = NULL;
+    spsh_row row;
+    uint64_t position = 0;
+    const spsh_bytes id = {(const uint8_t *)r->id, strlen(r->id)};
+    spsh_status rc = spsh_reader_open(dataset, &reader, &err);
+    if (rc == SPSH_OK) {
+        rc = spsh_reader_find(reader, id, &position, &err);
+        if (rc == SPSH_E_NOT_FOUND) {
+            spsh__cli_error("%s has no utterance '%s' ('speechshard ls' lists them)",
+                            r->dataset_path, r->id);
+            spsh_reader_close(reader);
+            return SPSH_EXIT_FAILED;
+        }
+    }
+    if (rc == SPSH_OK)
+        rc = spsh_dataset_rows(dataset, position, 1, &row, &err);
+    if (rc == SPSH_OK)
+        rc = write_output(r, reader, position, &row, &err);
+    spsh_reader_close(reader);
+    if (rc == SPSH_OK || spsh__cli_output_failed())
+        return SPSH_EXIT_DONE;
+    spsh__cli_fail(NULL, &err);
+    if (rc == SPSH_E_AUDIO && !r->payload)
+        spsh__cli_message("--payload writes the stored bytes without decoding them");
+    return SPSH_EXIT_FAILED;
+}
+
+int spsh__cmd_cat(int argc, char **argv)
+{
+    request r = {NULL, NULL, NULL, false};
+    const spsh_cli_option options[] = {
+        {"output",  'o', SPSH_CLI_TEXT, "FILE", "write to FILE instead of standard output",
+         &r.output,                                                                                            0, 0},
+        {"payload", 0,   SPSH_CLI_FLAG, NULL,
+         "write the recording as it is stored, such as the\noriginal FLAC file, without decoding", &r.payload, 0, 0},
+        SPSH_CLI_OPTIONS_END,
+    };
+    const spsh_cli_command command = {
+        "cat",
+        "DATASET ID",
+        NULL,
+        "write one utterance as a WAV file",
+        "The samples are those of the source: 16 bits, 24 or 32 bits, or 32-bit float.\n",
+        "speechshard cat corpus.spsh en/hello-world | aplay\n"
+        "speechshard cat corpus.spsh en/hello-world -o hello.wav\n"
+        "speechshard cat corpus.spsh 84-121123-0001 --payload -o 84-121123-0001.flac\n",
+        options,
+    };
+    spsh_cli_args args;
+    spsh_dataset *dataset = NULL;
+    int rc = spsh__cli_parse(&command, argc, argv, &args);
+    if (rc != SPSH_CLI_RUN)
+        return rc;
+    r.dataset_path = args.operands[0];
+    r.id = args.operands[1];
+    if (r.output != NULL && strcmp(r.output, "-") == 0)
+        r.output = NULL;
+    if (r.output == NULL && isatty(STDOUT_FILENO))
+        return spsh__cli_usage("cat", "standard output is a terminal; use -o FILE or a pipe");
+    rc = spsh__dataset_open_or_report(r.dataset_path, 0, &dataset);
+    if (rc == SPSH_EXIT_DONE)
+        rc = cat(&r, dataset);
+    spsh_dataset_close(dataset);
+    return spsh__cli_finish(rc);
+}

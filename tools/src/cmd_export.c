@@ -1,0 +1,210 @@
+/* cmd_export.c: `speechshard export`: a dataset in a form that other programs read. */
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "cli.h"
+#include "commands.h"
+#include "export.h"
+#include "selection.h"
+#include "speechshard/io.h"
+
+typedef enum export_kind {
+    KIND_NONE = -1,
+    KIND_WAV = 0,
+    KIND_FILES = 1,
+    KIND_WEBDATASET = 2
+} export_kind;
+
+typedef struct request {
+    int kind; /* export_kind */
+    const char *dataset_path;
+    const char *output;
+    spsh__filter filter;
+    uint64_t shard_bytes;
+} request;
+
+typedef struct run_state {
+    const request *request;
+    const spsh_dataset *dataset;
+    const spsh__export_form *form;
+    spsh__export *target;
+    spsh__selection *selection;
+    spsh_reader *audio_reader;
+    spsh_reader *text_reader; /* its strings must outlast calls on the other */
+    uint64_t exported, skipped, failed, bytes;
+} run_state;
+
+/* ---- the output directory ---- */
+
+/* 1 empty, 0 not, -1 cannot be read. */
+static int is_empty_directory(const char *path)
+{
+    int empty = 1;
+    DIR *directory = opendir(path);
+    if (directory == NULL)
+        return -1;
+    for (const struct dirent *entry; empty == 1 && (entry = readdir(directory)) != NULL;) {
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+            empty = 0;
+    }
+    closedir(directory);
+    return empty;
+}
+
+static int prepare_output(const char *path)
+{
+    spsh_error err = SPSH_ERROR_INIT;
+    if (spsh_io_make_directory(spsh_io_default(), path, &err) != SPSH_OK)
+        return spsh__cli_fail(NULL, &err);
+    int empty = is_empty_directory(path);
+    if (empty < 0) {
+        spsh__cli_error("%s: %s", path, strerror(errno));
+        return SPSH_EXIT_FAILED;
+    }
+    if (empty == 0) {
+        spsh__cli_error("%s is not empty; export writes to a new or an empty directory", path);
+        return SPSH_EXIT_FAILED;
+    }
+    return SPSH_EXIT_DONE;
+}
+
+/* ---- utterances ---- */
+
+static spsh_status export_one(run_state *s, spsh__export_utterance *u, spsh_error *err)
+{
+    bool skipped = false, can_continue = false;
+    uint64_t bytes = 0;
+    spsh_status rc = spsh_reader_metadata(s->text_reader, u->position, &u->metadata, err);
+    if (rc == SPSH_OK)
+        rc = spsh_dataset_skipped(s->dataset, u->metadata.id, &skipped, NULL, err);
+    if (rc == SPSH_OK && skipped) {
+        s->skipped++;
+        return SPSH_OK;
+    }
+    if (rc != SPSH_OK)
+        return rc;
+    rc = spsh_reader_record(s->audio_reader, u->position, &u->record, err);
+    if (rc == SPSH_OK)
+        rc = s->form->add_fn(s->target, u, &bytes, &can_continue, err);
+    else
+        can_continue = spsh__export_is_damage(rc);
+    if (rc != SPSH_OK && can_continue) {
+        s->failed++;
+        spsh__cli_fail("left out", err);
+        return SPSH_OK;
+    }
+    s->exported += rc == SPSH_OK ? 1 : 0;
+    s->bytes += bytes;
+    return rc;
+}
+
+static spsh_status export_all(run_state *s, spsh_error *err)
+{
+    spsh_progress progress;
+    spsh__export_utterance u = {.reader = s->audio_reader};
+    char text[SPSH_HUMAN_BYTES];
+    spsh_status rc;
+    spsh__progress_begin(&progress, "export", "utterances",
+                         spsh_dataset_info_get(s->dataset)->utterance_count);
+    while ((rc = spsh__selection_next(s->selection, &u.position, &u.row, err)) == SPSH_OK) {
+        rc = export_one(s, &u, err);
+        if (rc != SPSH_OK)
+            break;
+        spsh__progress_update(&progress, u.position + 1, spsh__human_bytes(s->bytes, text));
+    }
+    spsh__progress_end(&progress);
+    return rc == SPSH_E_END ? s->form->finish_fn(s->target, err) : rc;
+}
+
+static int report(const run_state *s)
+{
+    char exported[SPSH_HUMAN_BYTES], other[SPSH_HUMAN_BYTES];
+    spsh__cli_message("exported %s utterances, %s of audio, to %s",
+                      spsh__human_count(s->exported, exported), spsh__human_bytes(s->bytes, other),
+                      s->request->output);
+    if (s->skipped != 0)
+        spsh__cli_message("%s are skipped by an overlay and were left out",
+                          spsh__human_count(s->skipped, other));
+    if (s->failed == 0)
+        return SPSH_EXIT_DONE;
+    spsh__cli_error("%s utterances could not be exported", spsh__human_count(s->failed, other));
+    return SPSH_EXIT_FAILED;
+}
+
+static int run(const request *r, const spsh_dataset *dataset)
+{
+    spsh_error err = SPSH_ERROR_INIT;
+    const spsh__export_options options = {r->output, r->shard_bytes, r->kind == KIND_FILES};
+    run_state s = {.request = r, .dataset = dataset};
+    spsh_status status;
+    s.form = r->kind == KIND_WEBDATASET ? &spsh__export_webdataset : &spsh__export_tree;
+    int rc = spsh__selection_open("export", dataset, &r->filter, &s.selection);
+    if (rc == SPSH_EXIT_DONE)
+        rc = prepare_output(r->output);
+    if (rc != SPSH_EXIT_DONE)
+        goto out;
+    status = spsh_reader_open(dataset, &s.audio_reader, &err);
+    if (status == SPSH_OK)
+        status = spsh_reader_open(dataset, &s.text_reader, &err);
+    if (status == SPSH_OK)
+        status = s.form->open_fn(&options, &s.target, &err);
+    if (status == SPSH_OK)
+        status = export_all(&s, &err);
+    rc = status == SPSH_OK ? report(&s) : spsh__cli_fail(NULL, &err);
+out:
+    s.form->free_fn(s.target);
+    spsh_reader_close(s.text_reader);
+    spsh_reader_close(s.audio_reader);
+    spsh__selection_free(s.selection);
+    return rc;
+}
+
+int spsh__cmd_export(int argc, char **argv)
+{
+    request r = {.kind = KIND_NONE, .shard_bytes = UINT64_C(1) << 30};
+    const spsh_cli_option options[] = {
+        {"to",         't', SPSH_CLI_CHOICE, "wav|files|webdataset",
+         "wav: a WAV file an utterance and manifest.csv;\n"
+         "files: recordings as stored, with manifest.csv;\n"
+         "webdataset: tar files of audio, .txt and .json",                                                  &r.kind,          0,                 0                },
+        {"output",     'o', SPSH_CLI_TEXT,   "DIRECTORY",            "where to; new or empty",              &r.output,        0,                 0                },
+        {"domain",     'd', SPSH_CLI_TEXT,   "DOMAIN",               "utterances of this domain only",      &r.filter.domain,
+         0,                                                                                                                                      0                },
+        {"split",      's', SPSH_CLI_TEXT,   "SPLIT",                "utterances of this split only",       &r.filter.split,  0,
+         0                                                                                                                                                        },
+        {"shard-size", 0,   SPSH_CLI_SIZE,   "BYTES",                "webdataset: size of a tar file (1G)",
+         &r.shard_bytes,                                                                                                      UINT64_C(1) << 16, UINT64_C(1) << 40},
+        SPSH_CLI_OPTIONS_END,
+    };
+    const spsh_cli_command command = {
+        "export",
+        "DATASET",
+        "DATASET --to wav|files|webdataset -o DIRECTORY [options]\n",
+        "write the utterances in a form that other programs read",
+        "Ids become file names; what a file name cannot hold is written as %XX. 'pack' reads\n"
+        "manifest.csv again.\n",
+        "speechshard export corpus.spsh --to wav -o wav/\n"
+        "speechshard export corpus.spsh --to files --split test -o test/\n"
+        "speechshard export corpus.spsh --to webdataset --shard-size 512M -o tars/\n",
+        options,
+    };
+    spsh_cli_args args;
+    spsh_dataset *dataset = NULL;
+    int rc = spsh__cli_parse(&command, argc, argv, &args);
+    if (rc != SPSH_CLI_RUN)
+        return rc;
+    if (r.kind == KIND_NONE)
+        return spsh__cli_usage("export", "--to is missing; it is wav, files or webdataset");
+    if (r.output == NULL)
+        return spsh__cli_usage("export", "-o DIRECTORY is missing");
+    r.dataset_path = args.operands[0];
+    rc = spsh__dataset_open_or_report(r.dataset_path, 0, &dataset);
+    if (rc == SPSH_EXIT_DONE)
+        rc = run(&r, dataset);
+    spsh_dataset_close(dataset);
+    return spsh__cli_finish(rc);
+}
