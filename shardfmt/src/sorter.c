@@ -747,8 +747,7 @@ spsh_status spsh_sorter_next(spsh_sorter *sorter, spsh_bytes *ret_key, spsh_byte
         return rc;
     }
     if (entry == NULL)
-        return SPSH_FAIL(err, SPSH_E_END, SPSH_OFFSET_NONE, "sorter: all %llu entries are out",
-                         (unsigned long long)sorter->entry_count);
+        return SPSH_E_END;
     size_t key_bytes = spsh__load_u32le(entry);
     *ret_key = (spsh_bytes){entry + ENTRY_HEAD_BYTES, key_bytes};
     *ret_value = (spsh_bytes){entry + ENTRY_HEAD_BYTES + key_bytes, spsh__load_u32le(entry + 4)};

@@ -36,7 +36,8 @@ SPSH_API SPSH_NODISCARD spsh_status spsh_sorter_open(const spsh_sorter_options *
 SPSH_API SPSH_NODISCARD spsh_status spsh_sorter_add(spsh_sorter *sorter, spsh_bytes key,
                                                     spsh_bytes value, spsh_error *err);
 
-/** The next entry in order; borrowed until the next call. The first call ends adding. SPSH_E_END. */
+/** The next entry in order; borrowed until the next call. The first call ends adding. SPSH_E_END, which leaves
+ * err alone, when there is none. */
 SPSH_API SPSH_NODISCARD spsh_status spsh_sorter_next(spsh_sorter *sorter, spsh_bytes *ret_key,
                                                      spsh_bytes *ret_value, spsh_error *err);
 SPSH_API uint64_t spsh_sorter_count(const spsh_sorter *sorter);
