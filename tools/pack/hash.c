@@ -1,5 +1,5 @@
-/* hash.c: XXH3 for ids, plans and journals. The packer sees the format's library only through its public
- * headers, so it has its own door to xxHash.
+/* hash.c: XXH3 for ids, plans and journals. The packer sees the format's library only through its
+ * public headers, so it has its own door to xxHash.
  */
 #include "hash.h"
 

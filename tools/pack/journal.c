@@ -1,5 +1,5 @@
-/* journal.c: lines of words with a hash at the end. A journal is published whole or not at all, so a bad
- * end line means damage, not an interrupted write.
+/* journal.c: lines of words with a hash at the end. A journal is published whole or not at all, so
+ * a bad end line means damage, not an interrupted write.
  */
 #include "journal.h"
 

@@ -31,7 +31,8 @@ typedef struct spsh__journal {
     const char *path;
 } spsh__journal;
 
-/* SPSH_E_NOT_FOUND when there is none; SPSH_E_CORRUPT when its end line is missing or wrong. path: borrowed. */
+/* SPSH_E_NOT_FOUND when there is none; SPSH_E_CORRUPT when its end line is missing or wrong. path:
+ * borrowed. */
 spsh_status spsh__journal_read(const spsh_io *io, const char *path, spsh__journal *ret_journal,
                                spsh_error *err);
 /* Take the next line if it starts with that name; its rest stays NUL-terminated in the journal. */

@@ -1,7 +1,8 @@
 /* pack.c: the whole of a pack: lock, plan or resume, units, threshold, merge, reports, cleaning up.
  *
- * The manifest is the moment of success. Before it, everything but sealed shards lies in DATASET/.pack; behind
- * it, only the reports and the removal of .pack are left, and a rerun finishes those as well.
+ * The manifest is the moment of success. Before it, everything but sealed shards lies in
+ * DATASET/.pack; behind it, only the reports and the removal of .pack are left, and a rerun
+ * finishes those as well.
  */
 #include "pack.h"
 
@@ -199,7 +200,8 @@ static spsh_status check_published(const spsh__pack_options *options, const spsh
     if (memcmp(result->info.dataset_id, plan->dataset_id, sizeof(plan->dataset_id)) != 0)
         return SPSH_PACK_FAIL(err, SPSH_E_EXISTS,
                               "%s holds another dataset, of other input or options; choose another "
-                              "output, or remove it", options->output);
+                              "output, or remove it",
+                              options->output);
     result->already_packed = true;
     result->counts.packed = result->info.utterance_count;
     return SPSH_OK;
@@ -252,7 +254,8 @@ static spsh_status pack_units(const spsh__pack_options *options, const paths *p,
 static spsh_status finish(const spsh__pack_options *options, const paths *p, const spsh__plan *plan,
                           const spsh__packed *packed, spsh__pack_result *result, spsh_error *err)
 {
-    spsh_status rc = spsh__report_write_rejects(options, text(&p->work), text(&p->reports), packed, err);
+    spsh_status rc =
+        spsh__report_write_rejects(options, text(&p->work), text(&p->reports), packed, err);
 
     if (rc != SPSH_OK)
         return rc;
@@ -272,7 +275,8 @@ static spsh_status finish(const spsh__pack_options *options, const paths *p, con
     return rc;
 }
 
-/* Pack what the plan lists and publish it; also to finish what a killed run had published already. */
+/* Pack what the plan lists and publish it; also to finish what a killed run had published already.
+ */
 static spsh_status pack_plan(const spsh__pack_options *options, const paths *p,
                              const spsh__plan *plan, spsh__pack_result *result, spsh_error *err)
 {

@@ -2,8 +2,8 @@
  *
  *     released <= handed out <= taken <= released + window
  *
- * Workers take jobs in order and finish them in any; the consumer waits for the oldest. Everything is under one mutex: a
- * job takes milliseconds, a lock less than a microsecond.
+ * Workers take jobs in order and finish them in any; the consumer waits for the oldest. Everything
+ * is under one mutex: a job takes milliseconds, a lock less than a microsecond.
  */
 #include "pipeline.h"
 
@@ -81,7 +81,8 @@ static void *work(void *user)
             break;
         size_t index = pipeline->taken++;
         job_slot *slot = &pipeline->slots[index % pipeline->window];
-        slot->result = (spsh__job_result){.job = &pipeline->options.jobs[index], .job_index = index};
+        slot->result =
+            (spsh__job_result){.job = &pipeline->options.jobs[index], .job_index = index};
         slot->done = false;
         pipeline->in_flight_bytes += slot->result.job->cost_bytes;
         (void)pthread_mutex_unlock(&pipeline->mutex);
@@ -99,9 +100,11 @@ static spsh_status start_threads(spsh__pipeline *pipeline, spsh_error *err)
     uint32_t jobs = pipeline->options.pack->jobs;
 
     while (pipeline->thread_count < jobs) {
-        int error = pthread_create(&pipeline->threads[pipeline->thread_count], NULL, work, pipeline);
+        int error =
+            pthread_create(&pipeline->threads[pipeline->thread_count], NULL, work, pipeline);
         if (error != 0 && pipeline->thread_count == 0) {
-            spsh_error_set(err, SPSH_E_NO_MEMORY, error, SPSH_OFFSET_NONE, "no thread can be started");
+            spsh_error_set(err, SPSH_E_NO_MEMORY, error, SPSH_OFFSET_NONE,
+                           "no thread can be started");
             return SPSH_E_NO_MEMORY;
         }
         if (error != 0)
@@ -111,8 +114,8 @@ static spsh_status start_threads(spsh__pipeline *pipeline, spsh_error *err)
     return SPSH_OK;
 }
 
-spsh_status spsh__pipeline_start(const spsh__pipeline_options *options, spsh__pipeline **ret_pipeline,
-                                 spsh_error *err)
+spsh_status spsh__pipeline_start(const spsh__pipeline_options *options,
+                                 spsh__pipeline **ret_pipeline, spsh_error *err)
 {
     spsh__pipeline *pipeline = calloc(1, sizeof(*pipeline));
     spsh_status rc = SPSH_OK;

@@ -5,8 +5,8 @@
  *         place(result), spsh__pipeline_release(pipeline);
  *     spsh__pipeline_stop(pipeline);
  *
- * Whatever the number of threads, results arrive in job order; bytes in flight stay under the budget, except that one
- * job always runs.
+ * Whatever the number of threads, results arrive in job order; bytes in flight stay under the
+ * budget, except that one job always runs.
  */
 #ifndef SPSH_PACK_PIPELINE_H
 #define SPSH_PACK_PIPELINE_H
@@ -39,10 +39,11 @@ typedef struct spsh__job_result {
 
 typedef struct spsh__pipeline spsh__pipeline;
 
-spsh_status spsh__pipeline_start(const spsh__pipeline_options *options, spsh__pipeline **ret_pipeline,
-                                 spsh_error *err);
+spsh_status spsh__pipeline_start(const spsh__pipeline_options *options,
+                                 spsh__pipeline **ret_pipeline, spsh_error *err);
 
-/** Wait for the next job in order. The result is borrowed until release. SPSH_E_END after the last. */
+/** Wait for the next job in order. The result is borrowed until release. SPSH_E_END after the last.
+ */
 spsh_status spsh__pipeline_next(spsh__pipeline *pipeline, spsh__job_result **ret_result,
                                 spsh_error *err);
 void spsh__pipeline_release(spsh__pipeline *pipeline);

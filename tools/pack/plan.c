@@ -1,8 +1,9 @@
 /* plan.c: write the plan, read it again.
  *
- * A unit ends at the first recording at which it holds UNIT_SHARDS shards' worth of source bytes, or
- * UNIT_ITEMS_MAX items: boundaries depend on the sorted list only. All segments of a recording lie in one unit (in hash order; in source order as long
- * as the source keeps them together), so a recording is stored once.
+ * A unit ends at the first recording at which it holds UNIT_SHARDS shards' worth of source bytes,
+ * or UNIT_ITEMS_MAX items: boundaries depend on the sorted list only. All segments of a recording
+ * lie in one unit (in hash order; in source order as long as the source keeps them together), so a
+ * recording is stored once.
  */
 #include "plan.h"
 
@@ -19,16 +20,17 @@
 #include "names.h"
 #include "plan_scan.h"
 
-#define UNIT_SHARDS         4U
-#define UNIT_ITEMS_MAX      UINT64_C(200000) /* a unit's items are in memory while it is packed */
-#define SOURCE_BYTES_GUESS  (UINT64_C(256) << 10) /* of a file whose size the layout does not know */
-#define WRITE_BYTES         ((size_t)1 << 20)
-#define PLAN_NAME           "plan"
-#define PLAN_ITEMS_NAME     "plan.items"
-#define PLAN_REJECTS_NAME   "plan.rejects"
-#define PLAN_HEAD           "speechshard-plan"
-#define UNIT_WORDS          5U
-#define COUNT_WORDS         3U
+#define UNIT_SHARDS        4U
+#define UNIT_ITEMS_MAX     UINT64_C(200000) /* a unit's items are in memory while it is packed */
+#define SOURCE_BYTES_GUESS (UINT64_C(256) << 10) /* of a file whose size the layout does not know  \
+                                                  */
+#define WRITE_BYTES       ((size_t)1 << 20)
+#define PLAN_NAME         "plan"
+#define PLAN_ITEMS_NAME   "plan.items"
+#define PLAN_REJECTS_NAME "plan.rejects"
+#define PLAN_HEAD         "speechshard-plan"
+#define UNIT_WORDS        5U
+#define COUNT_WORDS       3U
 
 /* The plan being written. */
 typedef struct plan_writer {
@@ -37,9 +39,9 @@ typedef struct plan_writer {
     spsh_file_writer *file;
     spsh__plan *plan;
     spsh__pack_hasher *identity;
-    spsh__buffer pending;   /* items of the current unit that are not written yet */
+    spsh__buffer pending;    /* items of the current unit that are not written yet */
     spsh__buffer unit_items; /* all items of the current unit, for its hash */
-    spsh__buffer recording; /* id of the last item's recording */
+    spsh__buffer recording;  /* id of the last item's recording */
     spsh__plan_unit unit;
     uint64_t unit_capacity;
     uint64_t offset_bytes;
@@ -96,8 +98,8 @@ static spsh_status flush_pending(plan_writer *writer, size_t keep_below, spsh_er
         return SPSH_PACK_NO_MEMORY(err);
     if (writer->pending.size_bytes <= keep_below)
         return SPSH_OK;
-    spsh_status rc = spsh_file_writer_write(writer->file, writer->pending.data,
-                                            writer->pending.size_bytes, err);
+    spsh_status rc =
+        spsh_file_writer_write(writer->file, writer->pending.data, writer->pending.size_bytes, err);
     spsh__buffer_clear(&writer->pending);
     return rc;
 }
@@ -132,16 +134,16 @@ static spsh_status write_item(plan_writer *writer, spsh_bytes bytes, spsh_error 
 
     if (!spsh__item_read(bytes, &item, &sequence))
         return SPSH_PACK_FAIL(err, SPSH_E_CORRUPT, "an item came damaged out of the sort");
-    bool new_recording = !spsh__bytes_equal(spsh__buffer_bytes(&writer->recording), item.recording_id);
+    bool new_recording =
+        !spsh__bytes_equal(spsh__buffer_bytes(&writer->recording), item.recording_id);
     if (new_recording) {
         if (writer->unit.source_bytes >= UNIT_SHARDS * writer->options->shard_bytes ||
             writer->unit.item_count >= UNIT_ITEMS_MAX)
             rc = close_unit(writer, err);
         if (rc != SPSH_OK)
             return rc;
-        writer->unit.source_bytes += item.source_bytes == SPSH_SOURCE_BYTES_UNKNOWN
-                                         ? SOURCE_BYTES_GUESS
-                                         : item.source_bytes;
+        writer->unit.source_bytes +=
+            item.source_bytes == SPSH_SOURCE_BYTES_UNKNOWN ? SOURCE_BYTES_GUESS : item.source_bytes;
         spsh__buffer_clear(&writer->recording);
         spsh__buffer_append_bytes(&writer->recording, item.recording_id);
     }
@@ -175,11 +177,12 @@ static spsh_status write_items(plan_writer *writer, spsh__plan_scan *scan, spsh_
     return rc;
 }
 
-static spsh_status write_rejects(const spsh_io *io, const char *work_directory, spsh__plan_scan *scan,
-                                 spsh_error *err)
+static spsh_status write_rejects(const spsh_io *io, const char *work_directory,
+                                 spsh__plan_scan *scan, spsh_error *err)
 {
     spsh_file_writer *file = NULL;
-    spsh_status rc = spsh_file_writer_open(io, work_directory, PLAN_REJECTS_NAME, 0, NULL, &file, err);
+    spsh_status rc =
+        spsh_file_writer_open(io, work_directory, PLAN_REJECTS_NAME, 0, NULL, &file, err);
 
     while (rc == SPSH_OK) {
         spsh_bytes line = {NULL, 0};
@@ -279,10 +282,11 @@ static spsh_status check_same_run(const spsh__pack_options *options, spsh__journ
                strcmp(rest, options->corpora[i]) == 0 && same;
     if (!same || !spsh__journal_take(journal, "options", &rest) ||
         strcmp(rest, spsh__buffer_text(&plan->options)) != 0)
-        return SPSH_PACK_FAIL(err, SPSH_E_EXISTS,
-                              "%s holds an unfinished pack of other corpora or options; repeat that "
-                              "command to finish it, or remove the directory to start afresh",
-                              options->output);
+        return SPSH_PACK_FAIL(
+            err, SPSH_E_EXISTS,
+            "%s holds an unfinished pack of other corpora or options; repeat that "
+            "command to finish it, or remove the directory to start afresh",
+            options->output);
     return SPSH_OK;
 }
 
@@ -295,7 +299,8 @@ static bool read_units(spsh__journal *journal, spsh__plan *plan, uint64_t unit_c
     plan->units = calloc(unit_count + 1, sizeof(*plan->units));
     while (plan->units != NULL && plan->unit_count < unit_count) {
         uint64_t w[UNIT_WORDS];
-        if (!spsh__journal_take(journal, "unit", &rest) || !spsh__journal_parse(rest, w, UNIT_WORDS))
+        if (!spsh__journal_take(journal, "unit", &rest) ||
+            !spsh__journal_parse(rest, w, UNIT_WORDS))
             return false;
         plan->units[plan->unit_count++] = (spsh__plan_unit){w[0], w[1], w[2], w[3], w[4]};
     }
@@ -345,7 +350,8 @@ spsh_status spsh__plan_load(const spsh__pack_options *options, const char *work_
         head[0] != 1) {
         rc = SPSH_PACK_FAIL(err, SPSH_E_EXISTS,
                             "%s holds an unfinished pack of another version of speechshard; remove "
-                            "the directory to start afresh", options->output);
+                            "the directory to start afresh",
+                            options->output);
         goto out;
     }
     rc = check_same_run(options, &journal, &plan, err);
@@ -372,7 +378,8 @@ static spsh_status read_range(const spsh_io *io, const char *path, const spsh__p
                        strerror(-fd));
         return spsh_io_status(-fd);
     }
-    spsh_status rc = spsh_io_read_exact(io, fd, items, unit->size_bytes, unit->offset_bytes, path, err);
+    spsh_status rc =
+        spsh_io_read_exact(io, fd, items, unit->size_bytes, unit->offset_bytes, path, err);
     (void)io->close_fn(io->user, fd);
     if (rc == SPSH_OK && spsh__pack_hash64((spsh_bytes){items, unit->size_bytes}) != unit->hash)
         rc = SPSH_PACK_FAIL(err, SPSH_E_CORRUPT,

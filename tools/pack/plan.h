@@ -5,8 +5,8 @@
  *     plan.rejects  JSON lines of what the layouts left out
  *     plan          a journal: options, dataset id, counts, units
  *
- * The plan depends on the input and the options only: not on threads, time, or where the corpus lies. `plan` is published
- * last; without it the other two mean nothing.
+ * The plan depends on the input and the options only: not on threads, time, or where the corpus
+ * lies. `plan` is published last; without it the other two mean nothing.
  */
 #ifndef SPSH_PACK_PLAN_H
 #define SPSH_PACK_PLAN_H
@@ -40,15 +40,15 @@ spsh_status spsh__plan_build(const spsh__pack_options *options, const char *work
 /**
  * Load the plan of an interrupted run.
  *
- * @return SPSH_E_NOT_FOUND when there is none; SPSH_E_EXISTS when it was made with other options or corpora.
+ * @return SPSH_E_NOT_FOUND when there is none; SPSH_E_EXISTS when it was made with other options or
+ * corpora.
  */
 spsh_status spsh__plan_load(const spsh__pack_options *options, const char *work_directory,
                             spsh__plan *ret_plan, spsh_error *err);
 
 /** The items of one unit, checked; *ret_items is the caller's to free. */
 spsh_status spsh__plan_read_unit(const spsh_io *io, const char *work_directory,
-                                 const spsh__plan_unit *unit, uint8_t **ret_items,
-                                 spsh_error *err);
+                                 const spsh__plan_unit *unit, uint8_t **ret_items, spsh_error *err);
 
 void spsh__plan_free(spsh__plan *plan);
 

@@ -2,9 +2,9 @@
  *
  *     items    key: u64be hash of the recording id, the id, 0, u64be sequence     (hash order)
  *                   u64be sequence                                                (source order)
- *     ids      key: XXH3-128 of the utterance id; value: sequence. Equal neighbours are duplicates; the first
- *              keeps the id. Two different ids collide once in 10^22 datasets of 10^8.
- *     rejects  key: u32be corpus, source, 0, u64be line; value: the JSON line
+ *     ids      key: XXH3-128 of the utterance id; value: sequence. Equal neighbours are duplicates;
+ * the first keeps the id. Two different ids collide once in 10^22 datasets of 10^8. rejects  key:
+ * u32be corpus, source, 0, u64be line; value: the JSON line
  */
 #include "plan_scan.h"
 
@@ -68,12 +68,14 @@ static const char *flaw_of(const spsh_ingest_item *item, spsh_reject_reason *ret
     *ret_reason = SPSH_REJECT_BAD_ID;
     if (item->id.size_bytes == 0 || item->recording_id.size_bytes == 0)
         return "the id is empty";
-    if (item->id.size_bytes > SPSH_ID_BYTES_MAX || item->recording_id.size_bytes > SPSH_ID_BYTES_MAX)
+    if (item->id.size_bytes > SPSH_ID_BYTES_MAX ||
+        item->recording_id.size_bytes > SPSH_ID_BYTES_MAX)
         return "the id is longer than 4096 bytes";
     if (!spsh__utf8_valid(item->id) || !spsh__utf8_valid(item->recording_id))
         return "the id is not UTF-8";
     *ret_reason = SPSH_REJECT_TEXT_TOO_LONG;
-    if (item->text.size_bytes > SPSH_TEXT_BYTES_MAX || item->extras.size_bytes > SPSH_TEXT_BYTES_MAX)
+    if (item->text.size_bytes > SPSH_TEXT_BYTES_MAX ||
+        item->extras.size_bytes > SPSH_TEXT_BYTES_MAX)
         return "the text is longer than 1 MiB";
     *ret_reason = SPSH_REJECT_TEXT_INVALID_UTF8;
     if (!spsh__utf8_valid(item->text) || !spsh__utf8_valid(item->extras))
@@ -81,7 +83,8 @@ static const char *flaw_of(const spsh_ingest_item *item, spsh_reject_reason *ret
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         *ret_reason = SPSH_REJECT_ROW_SYNTAX;
         if (names[i].size_bytes > SPSH_NAME_BYTES_MAX || !spsh__utf8_valid(names[i]))
-            return "a domain, split, speaker, language or document is not UTF-8 or longer than 1024 bytes";
+            return "a domain, split, speaker, language or document is not UTF-8 or longer than "
+                   "1024 bytes";
     }
     return NULL;
 }
@@ -112,8 +115,12 @@ static spsh_status on_emit(void *user, const spsh_ingest_item *item, spsh_error 
 
     const char *flaw = flaw_of(item, &reason);
     if (flaw != NULL) {
-        const spsh_reject reject = {.reason = reason, .source = item->source, .id = item->id,
-                                    .offset_bytes = SPSH_OFFSET_NONE, .detail = flaw, .rows = 1};
+        const spsh_reject reject = {.reason = reason,
+                                    .source = item->source,
+                                    .id = item->id,
+                                    .offset_bytes = SPSH_OFFSET_NONE,
+                                    .detail = flaw,
+                                    .rows = 1};
         return on_reject(scan, &reject, err);
     }
     rc = add_item(scan, item, err);
@@ -121,7 +128,8 @@ static spsh_status on_emit(void *user, const spsh_ingest_item *item, spsh_error 
         return rc;
     spsh__pack_hash128(item->id, id_hash);
     rc = spsh_sorter_add(scan->ids, (spsh_bytes){id_hash, sizeof(id_hash)},
-                         (spsh_bytes){(const uint8_t *)&scan->sequence, sizeof(scan->sequence)}, err);
+                         (spsh_bytes){(const uint8_t *)&scan->sequence, sizeof(scan->sequence)},
+                         err);
     scan->sequence++;
     return rc;
 }
@@ -129,8 +137,8 @@ static spsh_status on_emit(void *user, const spsh_ingest_item *item, spsh_error 
 static spsh_status on_progress(void *user, uint64_t files_seen, spsh_error *err)
 {
     spsh__plan_scan *scan = user;
-    const spsh__pack_progress progress = {.phase = "scan", .done_items = files_seen,
-                                          .reject_rows = spsh__reject_rows(&scan->counts)};
+    const spsh__pack_progress progress = {
+        .phase = "scan", .done_items = files_seen, .reject_rows = spsh__reject_rows(&scan->counts)};
 
     if (scan->options->progress_fn != NULL &&
         scan->options->progress_fn(scan->options->user, &progress) != 0)
@@ -151,7 +159,8 @@ static spsh_status scan_corpus(spsh__plan_scan *scan, const char *root, spsh_err
     if (options->layout != NULL) {
         layout = spsh__layout_find(options->layout);
         if (layout == NULL)
-            return SPSH_PACK_FAIL(err, SPSH_E_INVALID_ARG, "no layout is named %s", options->layout);
+            return SPSH_PACK_FAIL(err, SPSH_E_INVALID_ARG, "no layout is named %s",
+                                  options->layout);
     } else {
         spsh_status rc = spsh__layout_detect(root, &layout, &probe, err);
         if (rc != SPSH_OK)
@@ -159,7 +168,8 @@ static spsh_status scan_corpus(spsh__plan_scan *scan, const char *root, spsh_err
     }
     scan->layouts[scan->corpus] = layout->name;
     if (options->log_fn != NULL) {
-        (void)snprintf(line, sizeof(line), "%s: layout %s (%s)", root, layout->name, probe.evidence);
+        (void)snprintf(line, sizeof(line), "%s: layout %s (%s)", root, layout->name,
+                       probe.evidence);
         options->log_fn(options->user, SPSH_LOG_INFO, line);
     }
     return layout->scan_fn(&ingest, &sink, err);
@@ -239,7 +249,7 @@ static spsh_status open_sorters(spsh__plan_scan *scan, const char *work_director
 }
 
 spsh_status spsh__plan_scan_run(const spsh__pack_options *options, const char *work_directory,
-                           spsh__plan_scan **ret_scan, spsh_error *err)
+                                spsh__plan_scan **ret_scan, spsh_error *err)
 {
     spsh_status rc = SPSH_OK;
     spsh__plan_scan *scan = calloc(1, sizeof(*scan));
@@ -272,7 +282,7 @@ uint64_t spsh__plan_scan_item_count(const spsh__plan_scan *scan)
 }
 
 spsh_status spsh__plan_scan_next(spsh__plan_scan *scan, spsh_bytes *ret_item, bool *ret_duplicate,
-                            spsh_error *err)
+                                 spsh_error *err)
 {
     spsh_bytes key = {NULL, 0};
     spsh_bytes value = {NULL, 0};
@@ -285,18 +295,22 @@ spsh_status spsh__plan_scan_next(spsh__plan_scan *scan, spsh_bytes *ret_item, bo
     if (!spsh__item_read(value, &item, &sequence))
         return SPSH_PACK_FAIL(err, SPSH_E_CORRUPT, "an item came damaged out of the sort");
     *ret_item = value;
-    *ret_duplicate = scan->duplicate_count > 0 &&
-                     bsearch(&sequence, scan->duplicates, scan->duplicate_count, sizeof(uint64_t),
-                             compare_u64) != NULL;
+    *ret_duplicate =
+        scan->duplicate_count > 0 && bsearch(&sequence, scan->duplicates, scan->duplicate_count,
+                                             sizeof(uint64_t), compare_u64) != NULL;
     if (!*ret_duplicate)
         return SPSH_OK;
-    const spsh_reject reject = {.reason = SPSH_REJECT_DUP_ID, .source = item.source, .id = item.id,
+    const spsh_reject reject = {.reason = SPSH_REJECT_DUP_ID,
+                                .source = item.source,
+                                .id = item.id,
                                 .offset_bytes = SPSH_OFFSET_NONE,
-                                .detail = "another utterance has this id", .rows = 1};
+                                .detail = "another utterance has this id",
+                                .rows = 1};
     return on_reject(scan, &reject, err);
 }
 
-spsh_status spsh__plan_scan_next_reject(spsh__plan_scan *scan, spsh_bytes *ret_line, spsh_error *err)
+spsh_status spsh__plan_scan_next_reject(spsh__plan_scan *scan, spsh_bytes *ret_line,
+                                        spsh_error *err)
 {
     spsh_bytes key = {NULL, 0};
     return spsh_sorter_next(scan->rejects, &key, ret_line, err);

@@ -1,16 +1,17 @@
-/* plan_scan.h: run the layouts over all corpora and give their items back in plan order, duplicates marked. */
+/* plan_scan.h: run the layouts over all corpora and give their items back in plan order, duplicates
+ * marked. */
 #ifndef SPSH_PACK_PLAN_SCAN_H
 #define SPSH_PACK_PLAN_SCAN_H
 
 #include "pack.h"
 
-/* Items sorted by (hash of the recording's id, id, order of emission), or by order of emission; ids that were
- * given twice are known. Memory is bounded: everything goes through external sorts. */
+/* Items sorted by (hash of the recording's id, id, order of emission), or by order of emission; ids
+ * that were given twice are known. Memory is bounded: everything goes through external sorts. */
 typedef struct spsh__plan_scan spsh__plan_scan;
 
 /** Scan. *ret_scan is the caller's to free. */
 spsh_status spsh__plan_scan_run(const spsh__pack_options *options, const char *work_directory,
-                           spsh__plan_scan **ret_scan, spsh_error *err);
+                                spsh__plan_scan **ret_scan, spsh_error *err);
 
 /** The names of the layouts in use, one for each corpus; borrowed until free. */
 const char *const *spsh__plan_scan_layouts(const spsh__plan_scan *scan);
@@ -18,13 +19,14 @@ const char *const *spsh__plan_scan_layouts(const spsh__plan_scan *scan);
 /** Utterances emitted, those with duplicate ids included. */
 uint64_t spsh__plan_scan_item_count(const spsh__plan_scan *scan);
 
-/** The next item in plan order, as item.h stores it; borrowed until the next call. *ret_duplicate: its id is an earlier
- * item's too. SPSH_E_END. */
+/** The next item in plan order, as item.h stores it; borrowed until the next call. *ret_duplicate:
+ * its id is an earlier item's too. SPSH_E_END. */
 spsh_status spsh__plan_scan_next(spsh__plan_scan *scan, spsh_bytes *ret_item, bool *ret_duplicate,
-                            spsh_error *err);
+                                 spsh_error *err);
 
 /** The next reject line, in a fixed order. SPSH_E_END. */
-spsh_status spsh__plan_scan_next_reject(spsh__plan_scan *scan, spsh_bytes *ret_line, spsh_error *err);
+spsh_status spsh__plan_scan_next_reject(spsh__plan_scan *scan, spsh_bytes *ret_line,
+                                        spsh_error *err);
 const spsh__reject_counts *spsh__plan_scan_reject_counts(const spsh__plan_scan *scan);
 
 void spsh__plan_scan_free(spsh__plan_scan *scan);

@@ -1,10 +1,10 @@
 /* prepare.c: from a file's bytes to a record.
  *
- *     keep   the payload is the file. It is decoded all the same (unless headers are trusted), to know its exact length
- *            and the hash of its PCM, and to find what is damaged.
- *     flac   integer PCM of up to 24 bits that is not FLAC yet is encoded; other sources are kept.
- *     pcm    int16 audio (lossy sources included) is encoded with the codec of pcm.h; wider sources are kept, since
- *            cutting bits off is the user's decision: --rate makes int16 of everything.
+ *     keep   the payload is the file. It is decoded all the same (unless headers are trusted), to
+ * know its exact length and the hash of its PCM, and to find what is damaged. flac   integer PCM of
+ * up to 24 bits that is not FLAC yet is encoded; other sources are kept. pcm    int16 audio (lossy
+ * sources included) is encoded with the codec of pcm.h; wider sources are kept, since cutting bits
+ * off is the user's decision: --rate makes int16 of everything.
  *
  * What was encoded is decoded again before it is believed.
  */
@@ -22,10 +22,10 @@
 #include "speechshard/limits.h"
 #include "speechshard/pcm.h"
 
-#define TINY_FILE_BYTES      256U /* what is no audio and so small has its own reason code */
-#define SEEK_TABLE_SECONDS   60U  /* shorter recordings need no seek table */
-#define SEEK_POINT_SECONDS   1U
-#define COMPARE_SAMPLES      UINT64_C(16384)
+#define TINY_FILE_BYTES    256U /* what is no audio and so small has its own reason code */
+#define SEEK_TABLE_SECONDS 60U  /* shorter recordings need no seek table */
+#define SEEK_POINT_SECONDS 1U
+#define COMPARE_SAMPLES    UINT64_C(16384)
 
 /* Decoded audio that is to be encoded again. */
 typedef struct pcm_buffer {
@@ -145,7 +145,9 @@ static spsh_status to_i16(spsh__prepared *prepared, spsh_codec codec, pcm_buffer
 
     if (record->format == SPSH_SAMPLE_I16)
         return SPSH_OK;
-    spsh_memory_source memory = {{prepared->file, (size_t)prepared->source_bytes}};
+    spsh_memory_source memory = {
+        {prepared->file, (size_t)prepared->source_bytes}
+    };
     const spsh_audio_source source = spsh_audio_source_memory(&memory);
     rc = spsh_decoder_open(&source, codec, NULL, &decoder, err);
     while (rc == SPSH_OK && done < record->samples) {
@@ -206,8 +208,9 @@ static spsh_status encode(const spsh__pack_options *options, spsh__prepared *pre
     if (prepared->encoded == NULL)
         return SPSH_PACK_NO_MEMORY(err);
     if (flac)
-        rc = spsh_flac_encode(pcm->data, record->format, bits, record->samples, record->channels,
-                              record->sample_rate_hz, prepared->encoded, capacity, &size_bytes, err);
+        rc =
+            spsh_flac_encode(pcm->data, record->format, bits, record->samples, record->channels,
+                             record->sample_rate_hz, prepared->encoded, capacity, &size_bytes, err);
     else
         rc = spsh_pcm_encode((const int16_t *)(const void *)pcm->data, record->samples,
                              record->channels, prepared->encoded, capacity, &size_bytes, err);
@@ -230,9 +233,9 @@ static spsh_status check_encoded(spsh__prepared *prepared, spsh_error *err)
     spsh_decode_result result;
 
     decoding.sample_rate_hz = record->sample_rate_hz;
-    spsh_status rc = spsh_audio_decode_memory(
-        (spsh_bytes){prepared->payload, (size_t)record->payload_bytes}, record->codec, &decoding,
-        NULL, NULL, &result, err);
+    spsh_status rc =
+        spsh_audio_decode_memory((spsh_bytes){prepared->payload, (size_t)record->payload_bytes},
+                                 record->codec, &decoding, NULL, NULL, &result, err);
     if (rc != SPSH_OK)
         return rc;
     bool same = (record->flags & SPSH_RECORD_RESAMPLED) != 0 ||
@@ -314,7 +317,9 @@ out:
 static spsh_status trust_headers(const spsh__pack_options *options, spsh__prepared *prepared,
                                  spsh_codec codec, uint32_t nominal_rate_hz, spsh_error *err)
 {
-    spsh_memory_source memory = {{prepared->file, (size_t)prepared->source_bytes}};
+    spsh_memory_source memory = {
+        {prepared->file, (size_t)prepared->source_bytes}
+    };
     const spsh_audio_source source = spsh_audio_source_memory(&memory);
     spsh_audio_info info;
     spsh_error cause = SPSH_ERROR_INIT;
@@ -444,8 +449,8 @@ static bool equal_pcm(spsh_decoder *a, spsh_decoder *b, size_t frame_bytes, uint
     }
 }
 
-static spsh_status compare_decoded(const spsh__prepared *a, const spsh__prepared *b, bool *ret_equal,
-                                   spsh_error *err)
+static spsh_status compare_decoded(const spsh__prepared *a, const spsh__prepared *b,
+                                   bool *ret_equal, spsh_error *err)
 {
     const spsh__prepared *const sides[2] = {a, b};
     size_t frame_bytes = a->record.channels * sample_bytes(a->record.format);
@@ -510,8 +515,8 @@ spsh_status spsh__prepare_text(const spsh_io *io, const char *path, spsh__buffer
     uint64_t line_ends = 0;
 
     *ret_detail = NULL;
-    spsh_status rc = spsh__source_read(io, path, SPSH_SOURCE_BYTES_UNKNOWN, SPSH_TEXT_BYTES_MAX,
-                                       &source, err);
+    spsh_status rc =
+        spsh__source_read(io, path, SPSH_SOURCE_BYTES_UNKNOWN, SPSH_TEXT_BYTES_MAX, &source, err);
     if (rc != SPSH_OK)
         return rc;
     if (source.rejected && source.reason == SPSH_REJECT_EMPTY_FILE)

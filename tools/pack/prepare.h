@@ -1,4 +1,5 @@
-/* prepare.h: one audio file on its way from the corpus to a record: read, check, decode, encode, hash.
+/* prepare.h: one audio file on its way from the corpus to a record: read, check, decode, encode,
+ * hash.
  *
  * Runs on worker threads; depends on the file and the options only.
  */
@@ -27,19 +28,22 @@ typedef struct spsh__prepared {
 /**
  * @param planned_bytes  size of the file when it was scanned, or SPSH_SOURCE_BYTES_UNKNOWN
  * @param nominal_rate_hz  of the layout; 0: the file's
- * @return SPSH_OK, also when the file is rejected; SPSH_E_NO_MEMORY, SPSH_E_IO (the disk failed, not the file).
+ * @return SPSH_OK, also when the file is rejected; SPSH_E_NO_MEMORY, SPSH_E_IO (the disk failed,
+ * not the file).
  */
 spsh_status spsh__prepare(const spsh__pack_options *options, const char *path,
                           uint64_t planned_bytes, uint32_t nominal_rate_hz,
                           spsh__prepared *ret_prepared, spsh_error *err);
 
-/** Do two records hold the same audio: equal payload bytes, or (SPSH_DEDUPE_PCM) equal decoded samples? */
+/** Do two records hold the same audio: equal payload bytes, or (SPSH_DEDUPE_PCM) equal decoded
+ * samples? */
 spsh_status spsh__prepared_equal(const spsh__prepared *a, const spsh__prepared *b,
                                  spsh_dedupe level, bool *ret_equal, spsh_error *err);
 
 void spsh__prepared_free(spsh__prepared *prepared);
 
-/** Read a sidecar transcript into text. *ret_detail: why it is rejected (with *ret_reason), else NULL. */
+/** Read a sidecar transcript into text. *ret_detail: why it is rejected (with *ret_reason), else
+ * NULL. */
 spsh_status spsh__prepare_text(const spsh_io *io, const char *path, spsh__buffer *text,
                                spsh_reject_reason *ret_reason, const char **ret_detail,
                                spsh_error *err);

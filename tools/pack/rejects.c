@@ -41,7 +41,8 @@ static void member_number(spsh__buffer *lines, const char *key, uint64_t value)
     spsh__buffer_append(lines, text, (size_t)length);
 }
 
-void spsh__reject_append(spsh__buffer *lines, spsh__reject_counts *counts, const spsh_reject *reject)
+void spsh__reject_append(spsh__buffer *lines, spsh__reject_counts *counts,
+                         const spsh_reject *reject)
 {
     size_t start = lines->size_bytes;
 

@@ -139,13 +139,13 @@ static spsh_status copy_file(const spsh_io *io, const char *directory, const cha
     return rc;
 }
 
-spsh_status spsh__report_write_rejects(const spsh__pack_options *options, const char *work_directory,
-                                       const char *report_directory, const spsh__packed *packed,
-                                       spsh_error *err)
+spsh_status spsh__report_write_rejects(const spsh__pack_options *options,
+                                       const char *work_directory, const char *report_directory,
+                                       const spsh__packed *packed, spsh_error *err)
 {
     spsh_file_writer *file = NULL;
-    spsh_status rc = spsh_file_writer_open(options->io, report_directory, "rejects.jsonl", 0, NULL,
-                                           &file, err);
+    spsh_status rc =
+        spsh_file_writer_open(options->io, report_directory, "rejects.jsonl", 0, NULL, &file, err);
 
     if (rc == SPSH_OK)
         rc = copy_file(options->io, work_directory, "plan.rejects", file, err);
@@ -174,8 +174,7 @@ static void rows_of_audio(spsh_table *table, const spsh__pack_result *result)
     char whole[SPSH_HUMAN_BYTES];
     char note[128];
 
-    (void)snprintf(note, sizeof(note), "of %s rows",
-                   spsh__human_count(result->row_count, whole));
+    (void)snprintf(note, sizeof(note), "of %s rows", spsh__human_count(result->row_count, whole));
     spsh__table_row(table, "utterances", spsh__human_count(c->packed, text), note);
     spsh__table_row(table, "audio", spsh__human_duration((double)c->audio_ms / 1000.0, text), "");
     (void)snprintf(note, sizeof(note), "from %s of source files, %s of their PCM",
@@ -195,14 +194,17 @@ void spsh__report_print(FILE *stream, const spsh__pack_options *options,
         return;
     rows_of_audio(table, result);
     row_count(table, "shards", result->info.shard_count, "");
-    row_count(table, "duplicates", result->info.duplicate_count, "refer to audio that is stored once");
+    row_count(table, "duplicates", result->info.duplicate_count,
+              "refer to audio that is stored once");
     row_count(table, "without text", c->text_missing, "");
     row_count(table, "resampled", c->resampled, "recordings");
     row_count(table, "kept as they are", c->kept_as_is, "recordings that the codec does not fit");
     row_count(table, "headers trusted", c->decode_unjudged, "recordings; not decoded");
     row_count(table, "unverified", c->unverified, "recordings state no length to compare with");
-    row_count(table, "decoder limit", c->undecodable, "intact recordings that the decoder fails on; kept");
-    row_count(table, "segments clamped", c->segments_clamped, "ended up to 10 ms behind their recording");
+    row_count(table, "decoder limit", c->undecodable,
+              "intact recordings that the decoder fails on; kept");
+    row_count(table, "segments clamped", c->segments_clamped,
+              "ended up to 10 ms behind their recording");
     for (int i = 0; i < SPSH_REJECT_COUNT; i++) {
         char name[64];
         char note[64];

@@ -1,4 +1,5 @@
-/* source.h: open and read a file of somebody's corpus, which may be anything and may change meanwhile. */
+/* source.h: open and read a file of somebody's corpus, which may be anything and may change
+ * meanwhile. */
 #ifndef SPSH_PACK_SOURCE_H
 #define SPSH_PACK_SOURCE_H
 
@@ -21,7 +22,8 @@ typedef struct spsh__source {
  *
  * @param planned_bytes  size it must have, or SPSH_SOURCE_BYTES_UNKNOWN
  * @param size_max       larger files are rejected as too_long
- * @return SPSH_OK, also when rejected; SPSH_E_IO and SPSH_E_NO_MEMORY end a pack: they are not the file's fault.
+ * @return SPSH_OK, also when rejected; SPSH_E_IO and SPSH_E_NO_MEMORY end a pack: they are not the
+ * file's fault.
  */
 spsh_status spsh__source_read(const spsh_io *io, const char *path, uint64_t planned_bytes,
                               uint64_t size_max, spsh__source *ret_source, spsh_error *err);

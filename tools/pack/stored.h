@@ -21,9 +21,11 @@ typedef struct spsh__stored {
     size_t slot_count;
 } spsh__stored;
 
-spsh_status spsh__stored_add(spsh__stored *stored, const spsh__stored_entry *entry, spsh_error *err);
+spsh_status spsh__stored_add(spsh__stored *stored, const spsh__stored_entry *entry,
+                             spsh_error *err);
 
-/** Entries with that key, in order of adding: start with *at = 0; false when there is no further one. */
+/** Entries with that key, in order of adding: start with *at = 0; false when there is no further
+ * one. */
 bool spsh__stored_find(const spsh__stored *stored, const uint8_t key[16], size_t *at,
                        const spsh__stored_entry **ret_entry);
 void spsh__stored_free(spsh__stored *stored);

@@ -1,7 +1,8 @@
 /* unit.c: the placer: takes prepared recordings in plan order and decides, alone, what goes where.
  *
- * Everything that shapes bytes happens here, on one thread, in plan order; so the number of workers cannot show in the
- * dataset. A shard is closed when the next payload would take it over the shard size.
+ * Everything that shapes bytes happens here, on one thread, in plan order; so the number of workers
+ * cannot show in the dataset. A shard is closed when the next payload would take it over the shard
+ * size.
  */
 #include "unit.h"
 
@@ -15,7 +16,8 @@
 #include "pipeline.h"
 #include "unit_journal.h"
 
-#define CLAMP_NS          UINT64_C(10000000) /* a segment may end 10 ms behind its recording: rounding in manifests */
+#define CLAMP_NS                                                                                   \
+    UINT64_C(10000000) /* a segment may end 10 ms behind its recording: rounding in manifests */
 #define NS_PER_SECOND     UINT64_C(1000000000)
 #define EXPANSION_KEEP    1U  /* memory a job takes, in sizes of its source: the file alone, */
 #define EXPANSION_ENCODE  16U /* or with lossy audio decoded to int16 and encoded */
@@ -58,8 +60,8 @@ static bool same_recording(const spsh_ingest_item *a, const spsh_ingest_item *b)
 
 static uint64_t cost_of(const spsh__pack_options *options, const spsh_ingest_item *item)
 {
-    uint64_t bytes = item->source_bytes == SPSH_SOURCE_BYTES_UNKNOWN ? UINT64_C(1) << 20
-                                                                     : item->source_bytes;
+    uint64_t bytes =
+        item->source_bytes == SPSH_SOURCE_BYTES_UNKNOWN ? UINT64_C(1) << 20 : item->source_bytes;
     return bytes * (options->codec == SPSH__PACK_KEEP ? EXPANSION_KEEP : EXPANSION_ENCODE);
 }
 
@@ -95,16 +97,23 @@ static spsh_status make_jobs(placer *p, uint64_t item_count, spsh_error *err)
 static void reject_item(placer *p, const spsh_ingest_item *item, spsh_reject_reason reason,
                         const char *detail)
 {
-    const spsh_reject reject = {.reason = reason, .source = item->source, .id = item->id,
-                                .offset_bytes = SPSH_OFFSET_NONE, .detail = detail, .rows = 1};
+    const spsh_reject reject = {.reason = reason,
+                                .source = item->source,
+                                .id = item->id,
+                                .offset_bytes = SPSH_OFFSET_NONE,
+                                .detail = detail,
+                                .rows = 1};
     spsh__reject_append(&p->state.reject_lines, &p->state.rejects, &reject);
 }
 
 /* Not lost, but to be named: a line that costs no rows. */
 static void note_undecodable(placer *p, spsh_bytes recording_id, const char *detail)
 {
-    const spsh_reject note = {.reason = SPSH_REJECT_DECODER_LIMIT, .id = recording_id,
-                              .offset_bytes = SPSH_OFFSET_NONE, .detail = detail, .rows = 0};
+    const spsh_reject note = {.reason = SPSH_REJECT_DECODER_LIMIT,
+                              .id = recording_id,
+                              .offset_bytes = SPSH_OFFSET_NONE,
+                              .detail = detail,
+                              .rows = 0};
     spsh__reject_append(&p->state.reject_lines, &p->state.rejects, &note);
 }
 
@@ -142,7 +151,8 @@ static spsh_status open_shard(placer *p, spsh_error *err)
 }
 
 /* A shard with room for so many more bytes: the open one, or the next. */
-static spsh_status ensure_shard(placer *p, size_t job_index, uint64_t payload_bytes, spsh_error *err)
+static spsh_status ensure_shard(placer *p, size_t job_index, uint64_t payload_bytes,
+                                spsh_error *err)
 {
     spsh_status rc = SPSH_OK;
 
@@ -159,8 +169,8 @@ static spsh_status ensure_shard(placer *p, size_t job_index, uint64_t payload_by
 /* ---- copies ---- */
 
 /* Is this job's audio the same as what an earlier job brought? Its source is read once more. */
-static spsh_status is_copy_of(placer *p, const spsh__prepared *prepared, uint64_t job, bool *ret_same,
-                              spsh_error *err)
+static spsh_status is_copy_of(placer *p, const spsh__prepared *prepared, uint64_t job,
+                              bool *ret_same, spsh_error *err)
 {
     const size_t at = (size_t)p->jobs[job].first_item_bytes;
     const spsh_bytes rest = {p->items.data + at, p->items.size_bytes - at};
@@ -203,7 +213,8 @@ static spsh_status find_copy(placer *p, const spsh__prepared *prepared, uint64_t
 static uint64_t samples_at(uint64_t time_ns, uint32_t rate_hz)
 {
     uint64_t rest_ns = time_ns % NS_PER_SECOND;
-    return time_ns / NS_PER_SECOND * rate_hz + (rest_ns * rate_hz + NS_PER_SECOND / 2) / NS_PER_SECOND;
+    return time_ns / NS_PER_SECOND * rate_hz +
+           (rest_ns * rate_hz + NS_PER_SECOND / 2) / NS_PER_SECOND;
 }
 
 /* An item's segment in samples; false with the reason when the recording does not have it. */
@@ -224,7 +235,8 @@ static bool segment_of(const spsh_ingest_item *item, const spsh_record *record,
     }
     if (start >= end || end > record->samples) {
         (void)snprintf(detail, 160,
-                       "segment %" PRIu64 " ... %" PRIu64 " of a recording with %" PRIu64 " samples",
+                       "segment %" PRIu64 " ... %" PRIu64 " of a recording with %" PRIu64
+                       " samples",
                        start, end, record->samples);
         return false;
     }

@@ -1,8 +1,9 @@
 /* unit.h: pack one unit of the plan into shards.
  *
- * After each sealed shard a journal `unit-<u>.<n>` says what the shard is, what was counted, which job is next and which
- * audio is stored; `unit-<u>.<n>.rejects` holds the reject lines up to there. The journal that says `last 1` is the unit's
- * commit record: it is all that the merge reads. A run that finds journals goes on behind the last one.
+ * After each sealed shard a journal `unit-<u>.<n>` says what the shard is, what was counted, which
+ * job is next and which audio is stored; `unit-<u>.<n>.rejects` holds the reject lines up to there.
+ * The journal that says `last 1` is the unit's commit record: it is all that the merge reads. A run
+ * that finds journals goes on behind the last one.
  */
 #ifndef SPSH_PACK_UNIT_H
 #define SPSH_PACK_UNIT_H

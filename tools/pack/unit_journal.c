@@ -1,5 +1,5 @@
-/* unit_journal.c: journals of a unit, one a sealed shard. The reject lines are published first: a journal never
- * speaks of lines that are not there.
+/* unit_journal.c: journals of a unit, one a sealed shard. The reject lines are published first: a
+ * journal never speaks of lines that are not there.
  */
 #include "unit_journal.h"
 
@@ -38,7 +38,8 @@ static spsh_status add_seal(spsh__packed *packed, const spsh_shard_seal *seal, s
 static spsh_status add_reject_file(spsh__packed *packed, const char name[32], spsh_error *err)
 {
     if (packed->reject_file_count == packed->reject_file_capacity) {
-        uint64_t capacity = packed->reject_file_capacity == 0 ? 64 : 2 * packed->reject_file_capacity;
+        uint64_t capacity =
+            packed->reject_file_capacity == 0 ? 64 : 2 * packed->reject_file_capacity;
         void *grown = realloc(packed->reject_files, capacity * sizeof(*packed->reject_files));
         if (grown == NULL)
             return SPSH_PACK_NO_MEMORY(err);
@@ -123,9 +124,10 @@ static void append_journal(spsh__buffer *out, const spsh__unit_context *context,
                            const spsh__unit_state *state, const spsh_shard_seal *seal)
 {
     const uint64_t head[] = {1, state->unit, state->part};
-    const uint64_t words[STATE_WORDS] = {state->shard_number, state->next_job, state->next_record,
-                                         state->next_utterance, state->last ? 1 : 0,
-                                         seal != NULL ? 1 : 0, state->reject_lines.size_bytes};
+    const uint64_t words[STATE_WORDS] = {
+        state->shard_number,           state->next_job,     state->next_record,
+        state->next_utterance,         state->last ? 1 : 0, seal != NULL ? 1 : 0,
+        state->reject_lines.size_bytes};
     uint64_t counts[SPSH__PACK_COUNTS_WORDS];
 
     memcpy(counts, &state->counts, sizeof(counts));
@@ -167,7 +169,8 @@ spsh_status spsh__unit_journal_write(const spsh__unit_context *context, spsh__un
     return account(state, seal, has_rejects, packed, err);
 }
 
-static bool read_seal(spsh__journal *journal, const spsh__unit_state *state, spsh_shard_seal *ret_seal)
+static bool read_seal(spsh__journal *journal, const spsh__unit_state *state,
+                      spsh_shard_seal *ret_seal)
 {
     const char *rest = NULL;
     uint64_t words[SEAL_WORDS];
@@ -176,7 +179,8 @@ static bool read_seal(spsh__journal *journal, const spsh__unit_state *state, sps
         !spsh__hex128_parse(rest, ret_seal->file_id) ||
         !spsh__journal_take(journal, "root_hash", &rest) ||
         !spsh__hex128_parse(rest, ret_seal->root_hash) ||
-        !spsh__journal_take(journal, "seal", &rest) || !spsh__journal_parse(rest, words, SEAL_WORDS))
+        !spsh__journal_take(journal, "seal", &rest) ||
+        !spsh__journal_parse(rest, words, SEAL_WORDS))
         return false;
     ret_seal->unit = state->unit;
     ret_seal->number = (uint32_t)words[0];

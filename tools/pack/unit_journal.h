@@ -8,20 +8,21 @@
 /** State of a unit behind its last sealed shard. */
 typedef struct spsh__unit_state {
     uint64_t unit;
-    uint32_t part;            /* number of the next journal */
-    uint32_t shard_number;    /* of the next shard */
+    uint32_t part;         /* number of the next journal */
+    uint32_t shard_number; /* of the next shard */
     uint64_t next_job;
-    uint64_t next_record;     /* numbers inside the unit */
+    uint64_t next_record; /* numbers inside the unit */
     uint64_t next_utterance;
     bool last;                /* the unit is finished */
     spsh__pack_counts counts; /* since the journal before */
     spsh__reject_counts rejects;
     spsh__buffer reject_lines;
-    spsh__stored stored;      /* of the whole unit */
-    size_t stored_written;    /* entries in earlier journals */
+    spsh__stored stored;   /* of the whole unit */
+    size_t stored_written; /* entries in earlier journals */
 } spsh__unit_state;
 
-/** Publish reject lines and journal of the shard that was sealed (NULL: none, only rejects); then count on from zero. */
+/** Publish reject lines and journal of the shard that was sealed (NULL: none, only rejects); then
+ * count on from zero. */
 spsh_status spsh__unit_journal_write(const spsh__unit_context *context, spsh__unit_state *state,
                                      const spsh_shard_seal *seal, spsh__packed *packed,
                                      spsh_error *err);

@@ -111,8 +111,8 @@ static int settle(const pack_arguments *a, spsh__pack_options *options)
     if (a->output == NULL)
         return spsh__cli_usage("pack", "the output is missing: -o DATASET");
     if (a->rejects_max != NULL && !parse_percent(a->rejects_max, &options->rejects_max_ppm))
-        return spsh__cli_usage("pack", "--max-rejects %s: a percentage from 0 to 100, such as 2.5%%",
-                               a->rejects_max);
+        return spsh__cli_usage(
+            "pack", "--max-rejects %s: a percentage from 0 to 100, such as 2.5%%", a->rejects_max);
     if (a->rate_hz != 0 && a->codec == SPSH__PACK_KEEP)
         return spsh__cli_usage("pack", "--rate changes the audio, --codec keep keeps the files; "
                                        "use --codec pcm or --codec flac");
@@ -121,7 +121,8 @@ static int settle(const pack_arguments *a, spsh__pack_options *options)
                                        "keep only");
     if (a->layout != NULL && spsh__layout_find(a->layout) == NULL) {
         const char *names[32] = {NULL};
-        for (size_t i = 0; spsh__layouts[i] != NULL && i + 1 < sizeof(names) / sizeof(names[0]); i++)
+        for (size_t i = 0; spsh__layouts[i] != NULL && i + 1 < sizeof(names) / sizeof(names[0]);
+             i++)
             names[i] = spsh__layouts[i]->name;
         const char *near = spsh__cli_nearest(a->layout, names);
         return spsh__cli_usage("pack", "--layout %s: no such layout; %s%s%s", a->layout,
@@ -166,14 +167,16 @@ static void watch_signals(void)
     (void)sigaction(SIGTERM, &action, NULL);
 }
 
-static int tell_result(const spsh__pack_options *options, const spsh__pack_result *result, bool json)
+static int tell_result(const spsh__pack_options *options, const spsh__pack_result *result,
+                       bool json)
 {
     char rows[SPSH_HUMAN_BYTES];
     uint64_t rejected = spsh__reject_rows(&result->rejects);
 
     if (result->already_packed) {
         spsh__cli_message("%s: packed already from the same list of files with the same options; "
-                          "nothing to do", options->output);
+                          "nothing to do",
+                          options->output);
         return SPSH_EXIT_DONE;
     }
     if (json)
@@ -222,7 +225,8 @@ static int run(const spsh_cli_args *args, const pack_arguments *a, spsh__pack_op
         spsh_status status = spsh__pack(options, &result, &err);
         if (view.phase != NULL)
             spsh__progress_end(&view.line);
-        rc = status == SPSH_OK ? tell_result(options, &result, a->json) : spsh__cli_fail(NULL, &err);
+        rc =
+            status == SPSH_OK ? tell_result(options, &result, a->json) : spsh__cli_fail(NULL, &err);
     }
     for (int i = 0; corpora != NULL && i < args->operand_count; i++)
         free(corpora[i]);
@@ -237,38 +241,35 @@ int spsh__cmd_pack(int argc, char **argv)
                         .shard_bytes = SHARD_BYTES_DEFAULT,
                         .memory_bytes = MEMORY_BYTES_DEFAULT};
     const spsh_cli_option options[] = {
-        {"output", 'o', SPSH_CLI_TEXT, "DATASET", "the directory to make", &a.output, 0, 0},
-        {"layout", 0, SPSH_CLI_TEXT, "LAYOUT",
-         "do not detect: librispeech, table, table-raw, table-rfc or folder", &a.layout, 0, 0},
-        {"codec", 0, SPSH_CLI_CHOICE, "keep|flac|pcm",
+        {"output",        'o', SPSH_CLI_TEXT,   "DATASET",        "the directory to make",                         &a.output,        0,                0              },
+        {"layout",        0,   SPSH_CLI_TEXT,   "LAYOUT",
+         "do not detect: librispeech, table, table-raw, table-rfc or folder",                                      &a.layout,        0,                0              },
+        {"codec",         0,   SPSH_CLI_CHOICE, "keep|flac|pcm",
          "keep: the files as they are (default); flac: encode what is not;\n"
-         "pcm: lossless int16, decodes over ten times faster than flac",
-         &a.codec, 0, 0},
-        {"dedupe", 0, SPSH_CLI_CHOICE, "none|bytes|pcm",
+         "pcm: lossless int16, decodes over ten times faster than flac",                                           &a.codec,         0,                0              },
+        {"dedupe",        0,   SPSH_CLI_CHOICE, "none|bytes|pcm",
          "store equal files (bytes), or equal audio (pcm), once; default: bytes\n"
-         "with --codec keep, else pcm",
-         &a.dedupe, 0, 0},
-        {"rate", 0, SPSH_CLI_COUNT, "HZ", "resample everything; implies --codec pcm", &a.rate_hz,
-         1000, 768000},
-        {"order", 0, SPSH_CLI_CHOICE, "hash|source",
-         "hash: neighbours in a shard are strangers (default); source: as found", &a.order, 0, 0},
-        {"domain", 0, SPSH_CLI_TEXT, "RULE",
-         "NAME, dir:N (N-th directory, -1 is the file's own) or column:NAME", &a.domain, 0, 0},
-        {"split", 0, SPSH_CLI_TEXT, "S,...", "pack these splits only", &a.split, 0, 0},
-        {"shard-size", 0, SPSH_CLI_SIZE, "SIZE", "of a shard file; default 1G", &a.shard_bytes,
-         SHARD_BYTES_MIN, SHARD_BYTES_MAX},
-        {"trust-headers", 0, SPSH_CLI_FLAG, NULL,
-         "believe lengths in file headers instead of decoding; faster, checks less",
-         &a.trust_headers, 0, 0},
-        {"follow-links", 0, SPSH_CLI_FLAG, NULL, "enter symbolic links to directories",
-         &a.follow_links, 0, 0},
-        {"strict", 0, SPSH_CLI_FLAG, NULL, "any row left out is a failure", &a.strict, 0, 0},
-        {"max-rejects", 0, SPSH_CLI_TEXT, "PERCENT",
-         "rows that may be left out; default 1%, and 16 rows in any case", &a.rejects_max, 0, 0},
-        {"jobs", 'j', SPSH_CLI_COUNT, "N", "threads; default: one a core", &a.jobs, 1, JOBS_MAX},
-        {"memory", 0, SPSH_CLI_SIZE, "SIZE", "for audio in flight and sorting; default 256M",
-         &a.memory_bytes, MEMORY_BYTES_MIN, 0},
-        {"json", 0, SPSH_CLI_FLAG, NULL, "print the report as JSON", &a.json, 0, 0},
+         "with --codec keep, else pcm",                                                                            &a.dedupe,        0,                0              },
+        {"rate",          0,   SPSH_CLI_COUNT,  "HZ",             "resample everything; implies --codec pcm",      &a.rate_hz,
+         1000,                                                                                                                                         768000         },
+        {"order",         0,   SPSH_CLI_CHOICE, "hash|source",
+         "hash: neighbours in a shard are strangers (default); source: as found",                                  &a.order,         0,                0              },
+        {"domain",        0,   SPSH_CLI_TEXT,   "RULE",
+         "NAME, dir:N (N-th directory, -1 is the file's own) or column:NAME",                                      &a.domain,        0,                0              },
+        {"split",         0,   SPSH_CLI_TEXT,   "S,...",          "pack these splits only",                        &a.split,         0,                0              },
+        {"shard-size",    0,   SPSH_CLI_SIZE,   "SIZE",           "of a shard file; default 1G",                   &a.shard_bytes,
+         SHARD_BYTES_MIN,                                                                                                                              SHARD_BYTES_MAX},
+        {"trust-headers", 0,   SPSH_CLI_FLAG,   NULL,
+         "believe lengths in file headers instead of decoding; faster, checks less",                               &a.trust_headers, 0,                0              },
+        {"follow-links",  0,   SPSH_CLI_FLAG,   NULL,             "enter symbolic links to directories",
+         &a.follow_links,                                                                                                            0,                0              },
+        {"strict",        0,   SPSH_CLI_FLAG,   NULL,             "any row left out is a failure",                 &a.strict,        0,                0              },
+        {"max-rejects",   0,   SPSH_CLI_TEXT,   "PERCENT",
+         "rows that may be left out; default 1%, and 16 rows in any case",                                         &a.rejects_max,   0,                0              },
+        {"jobs",          'j', SPSH_CLI_COUNT,  "N",              "threads; default: one a core",                  &a.jobs,          1,                JOBS_MAX       },
+        {"memory",        0,   SPSH_CLI_SIZE,   "SIZE",           "for audio in flight and sorting; default 256M",
+         &a.memory_bytes,                                                                                                            MEMORY_BYTES_MIN, 0              },
+        {"json",          0,   SPSH_CLI_FLAG,   NULL,             "print the report as JSON",                      &a.json,          0,                0              },
         SPSH_CLI_OPTIONS_END,
     };
     const spsh_cli_command command = {
@@ -276,7 +277,8 @@ int spsh__cmd_pack(int argc, char **argv)
         "CORPUS...",
         "CORPUS... -o DATASET [options]",
         "pack speech corpora into a dataset of checksummed shards",
-        "CORPUS is a folder of audio with or without .txt files beside it, a CSV or TSV manifest, or\n"
+        "CORPUS is a folder of audio with or without .txt files beside it, a CSV or TSV manifest, "
+        "or\n"
         "a LibriSpeech tree. The same input and options give the same bytes. A pack that was\n"
         "interrupted goes on when the command is repeated.",
         "speechshard pack LibriSpeech/ -o libri.spsh\n"
