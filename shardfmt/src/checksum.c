@@ -29,6 +29,22 @@ uint64_t spsh__checksum(const uint8_t file_id[16], uint64_t offset_bytes, const 
     return XXH3_64bits_withSeed(data, size_bytes, seed_of(file_id, offset_bytes));
 }
 
+uint64_t spsh__checksum_padded(const uint8_t file_id[16], uint64_t offset_bytes, const void *data,
+                               size_t size_bytes, size_t zero_bytes)
+{
+    static const uint8_t zeros[64] = {0};
+    XXH3_state_t state;
+    XXH3_INITSTATE(&state);
+    (void)XXH3_64bits_reset_withSeed(&state, seed_of(file_id, offset_bytes));
+    (void)XXH3_64bits_update(&state, data, size_bytes);
+    while (zero_bytes > 0) {
+        size_t size = zero_bytes < sizeof(zeros) ? zero_bytes : sizeof(zeros);
+        (void)XXH3_64bits_update(&state, zeros, size);
+        zero_bytes -= size;
+    }
+    return XXH3_64bits_digest(&state);
+}
+
 uint64_t spsh__hash64(const void *data, size_t size_bytes)
 {
     return XXH3_64bits(data, size_bytes);

@@ -1,4 +1,5 @@
-/* checksum.h: the two hashes of the format (FORMAT.md 2.1), over xxHash; checksum.c alone includes it. */
+/* checksum.h: the two hashes of the format (FORMAT.md 2.1), over xxHash; checksum.c alone includes
+ * it. */
 #ifndef SPSH_CHECKSUM_H
 #define SPSH_CHECKSUM_H
 
@@ -8,6 +9,10 @@
 /* XXH3-64 seeded with file id and offset: the checksum of every structure. */
 uint64_t spsh__checksum(const uint8_t file_id[16], uint64_t offset_bytes, const void *data,
                         size_t size_bytes);
+
+/* The same of data with zeros behind it. */
+uint64_t spsh__checksum_padded(const uint8_t file_id[16], uint64_t offset_bytes, const void *data,
+                               size_t size_bytes, size_t zero_bytes);
 
 /* XXH3-64, seed 0: id_hash. */
 uint64_t spsh__hash64(const void *data, size_t size_bytes);
