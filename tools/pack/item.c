@@ -101,7 +101,7 @@ size_t spsh__item_size(spsh_bytes data)
 
 static bool read_strings(spsh_bytes data, spsh_bytes ret_strings[ITEM_STRINGS])
 {
-    const uint8_t *lengths = data.data + ITEM_HEAD_BYTES - 4 * ITEM_STRINGS;
+    const uint8_t *lengths = data.data + ITEM_HEAD_BYTES - (size_t)4 * ITEM_STRINGS;
     size_t at = ITEM_HEAD_BYTES;
 
     for (size_t i = 0; i < ITEM_STRINGS; i++) {

@@ -73,9 +73,9 @@ static bool exists(const spsh_io *io, const char *path)
     return io->stat_fn(io->user, path, &state) == 0;
 }
 
-/* Call visit for every file in a directory whose name matches. */
-static void for_each_file(const char *directory, void (*visit)(void *user, const char *path),
-                          bool (*matches)(const char *name), void *user)
+/* Remove every file in a directory whose name matches. */
+static void remove_files(const spsh_io *io, const char *directory,
+                         bool (*matches)(const char *name))
 {
     DIR *open = opendir(directory);
     const struct dirent *entry = NULL;
@@ -88,17 +88,11 @@ static void for_each_file(const char *directory, void (*visit)(void *user, const
         set_path(&path, directory, "/");
         spsh__buffer_append_text(&path, entry->d_name);
         if (spsh__buffer_text(&path) != NULL)
-            visit(user, spsh__buffer_text(&path));
+            (void)io->unlink_fn(io->user, spsh__buffer_text(&path));
         spsh__buffer_free(&path);
     }
     if (open != NULL)
         (void)closedir(open);
-}
-
-static void remove_file(void *user, const char *path)
-{
-    const spsh_io *io = user;
-    (void)io->unlink_fn(io->user, path);
 }
 
 static bool is_temporary(const char *name)
@@ -114,19 +108,15 @@ static bool is_any(const char *name)
 /* Under the lock, temporaries are what a killed run left. */
 static void remove_temporaries(const spsh_io *io, const paths *p, const char *output)
 {
-    spsh_io *user = NULL;
-    memcpy(&user, &io, sizeof(user));
-    for_each_file(output, remove_file, is_temporary, user);
-    for_each_file(text(&p->work), remove_file, is_temporary, user);
-    for_each_file(text(&p->shards), remove_file, is_temporary, user);
-    for_each_file(text(&p->reports), remove_file, is_temporary, user);
+    remove_files(io, output, is_temporary);
+    remove_files(io, text(&p->work), is_temporary);
+    remove_files(io, text(&p->shards), is_temporary);
+    remove_files(io, text(&p->reports), is_temporary);
 }
 
 static void remove_work(const spsh_io *io, const paths *p)
 {
-    spsh_io *user = NULL;
-    memcpy(&user, &io, sizeof(user));
-    for_each_file(text(&p->work), remove_file, is_any, user);
+    remove_files(io, text(&p->work), is_any);
     (void)io->rmdir_fn(io->user, text(&p->work));
 }
 

@@ -388,9 +388,10 @@ spsh_status spsh__prepare(const spsh__pack_options *options, const char *path,
                           spsh__prepared *ret_prepared, spsh_error *err)
 {
     spsh__prepared prepared = {0};
-    spsh__source source = {0};
-    spsh_status rc = spsh__source_read(options->io, path, planned_bytes,
-                                       SPSH_RECORD_BYTES_MAX - (UINT64_C(1) << 24), &source, err);
+    spsh__pack_source source = {0};
+    spsh_status rc =
+        spsh__pack_source_read(options->io, path, planned_bytes,
+                               SPSH_RECORD_BYTES_MAX - (UINT64_C(1) << 24), &source, err);
     if (rc != SPSH_OK)
         return rc;
     prepared.file = source.data;
@@ -511,12 +512,12 @@ spsh_status spsh__prepare_text(const spsh_io *io, const char *path, spsh__buffer
                                spsh_reject_reason *ret_reason, const char **ret_detail,
                                spsh_error *err)
 {
-    spsh__source source = {0};
+    spsh__pack_source source = {0};
     uint64_t line_ends = 0;
 
     *ret_detail = NULL;
-    spsh_status rc =
-        spsh__source_read(io, path, SPSH_SOURCE_BYTES_UNKNOWN, SPSH_TEXT_BYTES_MAX, &source, err);
+    spsh_status rc = spsh__pack_source_read(io, path, SPSH_SOURCE_BYTES_UNKNOWN,
+                                            SPSH_TEXT_BYTES_MAX, &source, err);
     if (rc != SPSH_OK)
         return rc;
     if (source.rejected && source.reason == SPSH_REJECT_EMPTY_FILE)

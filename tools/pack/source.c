@@ -10,7 +10,7 @@
 
 #include "fail.h"
 
-static void reject(spsh__source *source, spsh_reject_reason reason, const char *detail)
+static void reject(spsh__pack_source *source, spsh_reject_reason reason, const char *detail)
 {
     source->rejected = true;
     source->reason = reason;
@@ -18,7 +18,7 @@ static void reject(spsh__source *source, spsh_reject_reason reason, const char *
 }
 
 /* Permanent conditions of the name are rejects; everything else is the machine's trouble. */
-static spsh_status judge_open_error(spsh__source *source, const char *path, int error,
+static spsh_status judge_open_error(spsh__pack_source *source, const char *path, int error,
                                     spsh_error *err)
 {
     switch (error) {
@@ -43,7 +43,7 @@ static bool same_state(const struct stat *a, const struct stat *b)
 }
 
 /* Judge by what fstat says; true when the file should be read. */
-static bool judge_size(spsh__source *source, const struct stat *state, uint64_t planned_bytes,
+static bool judge_size(spsh__pack_source *source, const struct stat *state, uint64_t planned_bytes,
                        uint64_t size_max)
 {
     uint64_t size_bytes = (uint64_t)state->st_size;
@@ -65,8 +65,9 @@ static bool judge_size(spsh__source *source, const struct stat *state, uint64_t 
     return !source->rejected;
 }
 
-static spsh_status read_open_file(const spsh_io *io, int fd, const char *path, spsh__source *source,
-                                  const struct stat *before, spsh_error *err)
+static spsh_status read_open_file(const spsh_io *io, int fd, const char *path,
+                                  spsh__pack_source *source, const struct stat *before,
+                                  spsh_error *err)
 {
     struct stat after;
     size_t size_bytes = (size_t)before->st_size;
@@ -84,10 +85,11 @@ static spsh_status read_open_file(const spsh_io *io, int fd, const char *path, s
     return SPSH_OK;
 }
 
-spsh_status spsh__source_read(const spsh_io *io, const char *path, uint64_t planned_bytes,
-                              uint64_t size_max, spsh__source *ret_source, spsh_error *err)
+spsh_status spsh__pack_source_read(const spsh_io *io, const char *path, uint64_t planned_bytes,
+                                   uint64_t size_max, spsh__pack_source *ret_source,
+                                   spsh_error *err)
 {
-    spsh__source source = {0};
+    spsh__pack_source source = {0};
     struct stat state;
     spsh_status rc = SPSH_OK;
     int fd = io->open_fn(io->user, path, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY, 0);

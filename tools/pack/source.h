@@ -7,13 +7,13 @@
 #include "speechshard/io.h"
 
 /** A file's bytes, or why it is rejected. */
-typedef struct spsh__source {
+typedef struct spsh__pack_source {
     bool rejected;
     spsh_reject_reason reason;
     char detail[160];
     uint8_t *data; /* malloc */
     size_t size_bytes;
-} spsh__source;
+} spsh__pack_source;
 
 /**
  * Read a whole regular file.
@@ -25,7 +25,8 @@ typedef struct spsh__source {
  * @return SPSH_OK, also when rejected; SPSH_E_IO and SPSH_E_NO_MEMORY end a pack: they are not the
  * file's fault.
  */
-spsh_status spsh__source_read(const spsh_io *io, const char *path, uint64_t planned_bytes,
-                              uint64_t size_max, spsh__source *ret_source, spsh_error *err);
+spsh_status spsh__pack_source_read(const spsh_io *io, const char *path, uint64_t planned_bytes,
+                                   uint64_t size_max, spsh__pack_source *ret_source,
+                                   spsh_error *err);
 
 #endif

@@ -14,6 +14,7 @@ typedef struct subcommand {
 
 /* In the order in which a user meets them. */
 static const subcommand subcommands[] = {
+    {"pack", spsh__cmd_pack, "pack speech corpora into a dataset"},
     {NULL, NULL, NULL},
 };
 
