@@ -252,6 +252,7 @@ static spsh_status decoder_open(const spsh_audio_source *source, spsh_codec code
     decoder->pcm_bytes_max = opt.pcm_bytes_max == 0 ? SPSH_PCM_BYTES_MAX : opt.pcm_bytes_max;
     decoder->sample_rate_hz = opt.sample_rate_hz;
     decoder->keep_going = keep_going;
+    decoder->skips_md5 = opt.skip_md5;
     decoder->scratch = (uint8_t *)spsh__alloc(&allocator, SPSH__SCRATCH_BYTES);
     if (decoder->scratch == NULL) {
         rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "decoder: %d bytes",
@@ -386,19 +387,11 @@ spsh_status spsh_decoder_read_f32(spsh_decoder *decoder, float *pcm, uint64_t ca
 
 /* ---- whole decodes ---- */
 
-static bool host_is_little_endian(void)
-{
-    const uint16_t one = 1;
-    uint8_t first = 0;
-    memcpy(&first, &one, 1);
-    return first == 1;
-}
-
 static void hash_samples(spsh__hasher *hasher, const uint8_t *pcm, size_t size_bytes,
                          size_t sample_bytes)
 {
     uint8_t swapped[256];
-    if (host_is_little_endian()) {
+    if (spsh__host_is_little_endian()) {
         spsh__hasher_update(hasher, pcm, size_bytes);
         return;
     }

@@ -292,6 +292,11 @@ static spsh_status library_failed(const flac_state *state, spsh_error *err)
                      (unsigned long long)state->decoded);
 }
 
+static bool checks_md5(const spsh_decoder *decoder)
+{
+    return decoder->keep_going && decoder->info.has_md5 && !decoder->skips_md5;
+}
+
 static spsh_status flac_open(spsh_decoder *decoder, spsh__window *window, spsh_error *err)
 {
     flac_state *state = (flac_state *)spsh__alloc_zero(&decoder->allocator, sizeof(*state));
@@ -316,8 +321,7 @@ static spsh_status flac_open(spsh_decoder *decoder, spsh__window *window, spsh_e
     if (state->pending == NULL || state->library == NULL)
         return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "FLAC decoder: %zu bytes",
                          pending_bytes);
-    (void)FLAC__stream_decoder_set_md5_checking(state->library,
-                                                decoder->keep_going && decoder->info.has_md5);
+    (void)FLAC__stream_decoder_set_md5_checking(state->library, checks_md5(decoder));
     (void)FLAC__stream_decoder_set_metadata_ignore_all(state->library);
     if (FLAC__stream_decoder_init_stream(state->library, on_read, on_seek, on_tell, on_length,
                                          on_eof, on_write, NULL, on_error,
@@ -474,6 +478,7 @@ static bool frames_are_intact(const flac_state *state, spsh_bytes file, uint64_t
 static void flac_judge(spsh_decoder *decoder, spsh_bytes file, spsh_decode_result *result)
 {
     flac_state *state = (flac_state *)decoder->state;
+    bool has_md5 = checks_md5(decoder);
     bool md5_matches = FLAC__stream_decoder_finish(state->library);
     bool is_known = decoder->info.samples != SPSH_SAMPLES_UNKNOWN;
     bool is_count_right = is_known && result->samples == decoder->info.samples;
@@ -481,12 +486,12 @@ static void flac_judge(spsh_decoder *decoder, spsh_bytes file, spsh_decode_resul
     spsh_error damage = SPSH_ERROR_INIT;
     uint64_t walked = 0;
 
-    if (decoder->info.has_md5 && md5_matches && (is_count_right || !is_known)) {
+    if (has_md5 && md5_matches && (is_count_right || !is_known)) {
         spsh__audio_judge_count(result);
         result->verdict = SPSH_DECODE_EXACT;
         return;
     }
-    if (!had_trouble && decoder->info.has_md5 && (is_count_right || !is_known)) {
+    if (!had_trouble && has_md5 && (is_count_right || !is_known)) {
         spsh__audio_judge_set(result, SPSH_DECODE_MD5_MISMATCH,
                               "FLAC: the PCM has another MD5 than STREAMINFO states");
         return;
@@ -494,7 +499,7 @@ static void flac_judge(spsh_decoder *decoder, spsh_bytes file, spsh_decode_resul
     /* Without an MD5: the library has checked each frame's CRC, and complained about none of them.
      */
     bool is_trouble_behind = !state->has_changed && state->error_decoded == result->samples;
-    if (!decoder->info.has_md5 && is_count_right && (!had_trouble || is_trouble_behind)) {
+    if (!has_md5 && is_count_right && (!had_trouble || is_trouble_behind)) {
         spsh__audio_judge_count(result);
         return;
     }

@@ -65,8 +65,9 @@ struct spsh_decoder {
     const spsh_seek_point *seek_points;
     uint64_t seek_point_count;
     uint64_t pcm_bytes_max;
-    uint64_t position;       /* the sample that the next read returns first */
-    bool keep_going;         /* a whole decode: damage ends up in the verdict, not in an error */
+    uint64_t position; /* the sample that the next read returns first */
+    bool keep_going;   /* a whole decode: damage ends up in the verdict, not in an error */
+    bool skips_md5;
     uint32_t sample_rate_hz; /* the caller's, for codecs without one */
     uint8_t *scratch;        /* SPSH__SCRATCH_BYTES, for conversions and whole decodes */
 };
@@ -77,6 +78,14 @@ const char *spsh__flac_version(void);
 const char *spsh__soxr_version(void);
 
 size_t spsh__sample_bytes(spsh_sample_format format);
+
+static inline bool spsh__host_is_little_endian(void)
+{
+    const uint16_t one = 1;
+    uint8_t first = 0;
+    memcpy(&first, &one, 1);
+    return first == 1;
+}
 
 /* Rates and channels within limits.h. */
 spsh_status spsh__audio_check_info(const spsh_audio_info *info, spsh_error *err);

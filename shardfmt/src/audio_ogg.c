@@ -14,7 +14,6 @@
 
 #define PAGE_HEAD_BYTES 27
 #define PAGE_BYTES_MAX  (PAGE_HEAD_BYTES + 255 + 255 * 255)
-#define FLAG_CONTINUED  1
 #define FLAG_FIRST      2
 #define FLAG_LAST       4
 #define GRANULE_NONE    UINT64_MAX
@@ -214,7 +213,7 @@ static spsh_status walk(spsh__window *window, const ogg_crc_table *table, uint64
         spsh_status rc = read_page(window, table, offset, &next, &is_page, err);
         if (rc != SPSH_OK)
             return rc;
-        if (is_page && next.serial != first->serial)
+        if (is_page && (next.serial != first->serial || (next.flags & FLAG_FIRST) != 0))
             return SPSH_FAIL(err, SPSH_E_UNSUPPORTED, offset,
                              "Ogg: more than one stream in the file");
         if ((page.flags & FLAG_LAST) != 0) {

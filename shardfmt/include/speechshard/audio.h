@@ -100,10 +100,12 @@ typedef struct spsh_decoder_options {
     uint64_t seek_point_count;
     uint64_t pcm_bytes_max;  /* 0: SPSH_PCM_BYTES_MAX; more is SPSH_E_LIMIT */
     uint32_t sample_rate_hz; /* for codecs whose payload carries no rate: pcm */
+    bool skip_md5;           /* a whole FLAC decode is judged by its count and each frame's CRC-16;
+                                the MD5 costs a third of the decoder's time */
 } spsh_decoder_options;
 
 /* clang-format off */
-#define SPSH_DECODER_OPTIONS_INIT {sizeof(spsh_decoder_options), NULL, NULL, 0, 0, 0}
+#define SPSH_DECODER_OPTIONS_INIT {sizeof(spsh_decoder_options), NULL, NULL, 0, 0, 0, false}
 /* clang-format on */
 
 /**
