@@ -1,6 +1,6 @@
 /* test_cli.c: what the subcommands share: sizes, options, nearness, numbers and text for people,
  * ids as paths. */
-#include "buffer.h"
+#include "builder.h"
 #include "cli.h"
 #include "export.h"
 #include "json_out.h"
@@ -171,7 +171,7 @@ static void test_text(void)
     check_shown("\xc2\x9b"
                 "2J",
                 0, "?2J");                           /* CSI as one C1 character */
-    check_shown("\xff\xc3(\xe2\x82", 0, "?\?(?\?");    /* not UTF-8 */
+    check_shown("\xff\xc3(\xe2\x82", 0, "?\?(?\?");  /* not UTF-8 */
     check_shown("\xc0\xaf\xed\xa0\x80", 0, "?????"); /* overlong; a surrogate */
     check_shown("a\xe2\x80\xae"
                 "b",
@@ -185,10 +185,10 @@ static void test_text(void)
 
 static void check_path(const char *id, bool dots, const char *want)
 {
-    spsh__buffer path = {0};
+    spsh__builder path = {0};
     spsh__export_path(&path, bytes_of(id), dots, 42);
-    CHECK_STR(spsh__buffer_text(&path), want);
-    spsh__buffer_free(&path);
+    CHECK_STR(spsh__builder_text(&path), want);
+    spsh__builder_free(&path);
 }
 
 static void test_paths(void)
@@ -216,32 +216,32 @@ static void test_paths(void)
 static void test_long_paths(void)
 {
     char id[4097];
-    spsh__buffer path = {0};
+    spsh__builder path = {0};
     memset(id, 'x', sizeof(id));
     id[4096] = '\0';
     spsh__export_path(&path, bytes_of(id), true, 42);
     CHECK_U64(path.size_bytes, 204);
-    CHECK_STR(spsh__buffer_text(&path) + 200, "%n42");
+    CHECK_STR(spsh__builder_text(&path) + 200, "%n42");
     for (size_t i = 1; i < 4095; i += 2)
         id[i] = '/';
-    spsh__buffer_clear(&path);
+    spsh__builder_clear(&path);
     spsh__export_path(&path, bytes_of(id), true, 43);
-    CHECK_STR(spsh__buffer_text(&path), "%n43");
+    CHECK_STR(spsh__builder_text(&path), "%n43");
     /* Cut neither inside a character nor inside %XX. */
     for (size_t i = 0; i < 300; i++)
         memcpy(id + 2 * i, i % 2 == 0 ? "\xc3\xbc" : "? ", 2);
     for (size_t shift = 0; shift < 12; shift++) {
         id[600] = '\0';
-        spsh__buffer_clear(&path);
+        spsh__builder_clear(&path);
         spsh__export_path(&path, bytes_of(id + 2 * shift), true, 44);
-        const char *text = spsh__buffer_text(&path);
+        const char *text = spsh__builder_text(&path);
         size_t length = strlen(text);
         CHECK(length <= 205 && strcmp(text + length - 4, "%n44") == 0);
         CHECK(strncmp(text + length - 7, "%3F", 3) == 0 ||
               strncmp(text + length - 7, "%20", 3) == 0 ||
               strncmp(text + length - 6, "\xc3\xbc", 2) == 0);
     }
-    spsh__buffer_free(&path);
+    spsh__builder_free(&path);
 }
 
 static void test_json(void)

@@ -3,24 +3,24 @@
 
 #include "names.h"
 
-static void append_escape(spsh__buffer *out, uint8_t byte)
+static void append_escape(spsh__builder *out, uint8_t byte)
 {
     static const char HEX[] = "0123456789abcdef";
     switch (byte) {
-    case '"': spsh__buffer_append(out, "\\\"", 2); return;
-    case '\\': spsh__buffer_append(out, "\\\\", 2); return;
-    case '\n': spsh__buffer_append(out, "\\n", 2); return;
-    case '\r': spsh__buffer_append(out, "\\r", 2); return;
-    case '\t': spsh__buffer_append(out, "\\t", 2); return;
+    case '"': spsh__builder_append(out, "\\\"", 2); return;
+    case '\\': spsh__builder_append(out, "\\\\", 2); return;
+    case '\n': spsh__builder_append(out, "\\n", 2); return;
+    case '\r': spsh__builder_append(out, "\\r", 2); return;
+    case '\t': spsh__builder_append(out, "\\t", 2); return;
     default: break;
     }
     char text[6] = {'\\', 'u', '0', '0', HEX[byte >> 4], HEX[byte & 15]};
-    spsh__buffer_append(out, text, sizeof(text));
+    spsh__builder_append(out, text, sizeof(text));
 }
 
-void spsh__json_string(spsh__buffer *out, spsh_bytes text)
+void spsh__json_string(spsh__builder *out, spsh_bytes text)
 {
-    spsh__buffer_append(out, "\"", 1);
+    spsh__builder_append(out, "\"", 1);
     size_t plain = 0; /* start of the run that needs no change */
     size_t i = 0;
     while (i < text.size_bytes) {
@@ -32,28 +32,28 @@ void spsh__json_string(spsh__buffer *out, spsh_bytes text)
             i += length;
             continue;
         }
-        spsh__buffer_append(out, text.data + plain, i - plain);
+        spsh__builder_append(out, text.data + plain, i - plain);
         if (length == 0)
-            spsh__buffer_append(out, "\xef\xbf\xbd", 3);
+            spsh__builder_append(out, "\xef\xbf\xbd", 3);
         else
             append_escape(out, byte);
         plain = ++i;
     }
     if (text.size_bytes > plain)
-        spsh__buffer_append(out, text.data + plain, text.size_bytes - plain);
-    spsh__buffer_append(out, "\"", 1);
+        spsh__builder_append(out, text.data + plain, text.size_bytes - plain);
+    spsh__builder_append(out, "\"", 1);
 }
 
-void spsh__json_member(spsh__buffer *out, size_t start, spsh_bytes key, spsh_bytes value)
+void spsh__json_member(spsh__builder *out, size_t start, spsh_bytes key, spsh_bytes value)
 {
-    spsh__buffer_append(out, out->size_bytes == start ? "{" : ",", 1);
+    spsh__builder_append(out, out->size_bytes == start ? "{" : ",", 1);
     spsh__json_string(out, key);
-    spsh__buffer_append(out, ":", 1);
+    spsh__builder_append(out, ":", 1);
     spsh__json_string(out, value);
 }
 
-void spsh__json_close(spsh__buffer *out, size_t start)
+void spsh__json_close(spsh__builder *out, size_t start)
 {
     if (out->size_bytes != start)
-        spsh__buffer_append(out, "}", 1);
+        spsh__builder_append(out, "}", 1);
 }

@@ -6,15 +6,15 @@
 #ifndef SPSH_INGEST_JSON_TEXT_H
 #define SPSH_INGEST_JSON_TEXT_H
 
-#include "buffer.h"
+#include "builder.h"
 
 /* "text" with its quotes. */
-void spsh__json_string(spsh__buffer *out, spsh_bytes text);
+void spsh__json_string(spsh__builder *out, spsh_bytes text);
 
 /* One member of an object that starts at out's byte start: the first call opens it. */
-void spsh__json_member(spsh__buffer *out, size_t start, spsh_bytes key, spsh_bytes value);
+void spsh__json_member(spsh__builder *out, size_t start, spsh_bytes key, spsh_bytes value);
 
 /* Close the object that starts at start; an object without members leaves nothing. */
-void spsh__json_close(spsh__buffer *out, size_t start);
+void spsh__json_close(spsh__builder *out, size_t start);
 
 #endif

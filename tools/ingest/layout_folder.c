@@ -33,7 +33,7 @@ typedef struct folder_scan {
     stem_entry *stems;
     size_t stem_count, stem_capacity;
     uint64_t sidecar_count; /* audio files with a text, in this folder */
-    spsh__buffer audio_path, text_path, source, id;
+    spsh__builder audio_path, text_path, source, id;
 } folder_scan;
 
 static spsh_bytes stem_of(const spsh__folder *folder, const stem_entry *entry)
@@ -80,28 +80,28 @@ static spsh_status add_stem(folder_scan *f, size_t entry, size_t stem_bytes, uns
 }
 
 /* path becomes the folder's path and the name behind it. */
-static void join(spsh__buffer *path, const char *folder, spsh_bytes name)
+static void join(spsh__builder *path, const char *folder, spsh_bytes name)
 {
-    spsh__buffer_append_text(path, folder);
+    spsh__builder_append_text(path, folder);
     if (folder[0] != '\0')
-        spsh__buffer_append(path, "/", 1);
-    spsh__buffer_append_bytes(path, name);
+        spsh__builder_append(path, "/", 1);
+    spsh__builder_append_bytes(path, name);
 }
 
-static void join_root(spsh__buffer *path, const char *root, const char *folder, const char *name)
+static void join_root(spsh__builder *path, const char *root, const char *folder, const char *name)
 {
-    spsh__buffer_clear(path);
-    spsh__buffer_append_text(path, root);
-    spsh__buffer_append(path, "/", 1);
+    spsh__builder_clear(path);
+    spsh__builder_append_text(path, root);
+    spsh__builder_append(path, "/", 1);
     join(path, folder, spsh__bytes_of(name));
 }
 
 static spsh_status reject_entry(folder_scan *f, const spsh__folder *folder, const char *name,
                                 spsh_reject reject, spsh_error *err)
 {
-    spsh__buffer_clear(&f->source);
+    spsh__builder_clear(&f->source);
     join(&f->source, folder->path, spsh__bytes_of(name));
-    reject.source = spsh__buffer_bytes(&f->source);
+    reject.source = spsh__builder_bytes(&f->source);
     if (f->source.failed)
         return SPSH_INGEST_FAIL(err, SPSH_E_NO_MEMORY, "no memory for a path");
     return spsh__scan_reject(&f->scan, &reject, NULL, err);
@@ -169,21 +169,21 @@ static spsh_status emit_audio(folder_scan *f, const spsh__folder *folder, const 
     if (sidecar != NULL)
         join_root(&f->text_path, f->scan.options->root, folder->path,
                   folder->entries[sidecar->entry].name);
-    spsh__buffer_clear(&f->source);
+    spsh__builder_clear(&f->source);
     spsh__name_append(&f->source, spsh__bytes_of(folder->path));
     if (folder->path[0] != '\0')
-        spsh__buffer_append(&f->source, "/", 1);
-    spsh__buffer_clear(&f->id);
-    spsh__buffer_append_bytes(&f->id, spsh__buffer_bytes(&f->source));
+        spsh__builder_append(&f->source, "/", 1);
+    spsh__builder_clear(&f->id);
+    spsh__builder_append_bytes(&f->id, spsh__builder_bytes(&f->source));
     spsh__name_append(&f->source, name);
     spsh__name_append(&f->id, stem);
 
     spsh_ingest_item item = {
-        .audio_path = spsh__buffer_text(&f->audio_path),
-        .source = spsh__buffer_bytes(&f->source),
-        .recording_id = spsh__buffer_bytes(&f->id),
-        .id = spsh__buffer_bytes(&f->id),
-        .text_path = sidecar == NULL ? NULL : spsh__buffer_text(&f->text_path),
+        .audio_path = spsh__builder_text(&f->audio_path),
+        .source = spsh__builder_bytes(&f->source),
+        .recording_id = spsh__builder_bytes(&f->id),
+        .id = spsh__builder_bytes(&f->id),
+        .text_path = sidecar == NULL ? NULL : spsh__builder_text(&f->text_path),
         .end_ns = SPSH_SEGMENT_END,
         .source_bytes = (uint64_t)info.st_size,
     };
@@ -293,10 +293,10 @@ static spsh_status folder_layout_scan(const spsh_ingest_options *options,
     if (rc == SPSH_OK)
         rc = spsh__scan_finish(&f.scan, err);
     free(f.stems);
-    spsh__buffer_free(&f.audio_path);
-    spsh__buffer_free(&f.text_path);
-    spsh__buffer_free(&f.source);
-    spsh__buffer_free(&f.id);
+    spsh__builder_free(&f.audio_path);
+    spsh__builder_free(&f.text_path);
+    spsh__builder_free(&f.source);
+    spsh__builder_free(&f.id);
     return rc;
 }
 

@@ -167,7 +167,7 @@ typedef struct libri_scan {
     char *real_root; /* NULL when unknown */
     audio_entry *audio;
     size_t audio_count, audio_capacity;
-    spsh__buffer name, path, source, id, speaker, extras, where, trans;
+    spsh__builder name, path, source, id, speaker, extras, where, trans;
 } libri_scan;
 
 static spsh_status no_memory(spsh_error *err)
@@ -221,10 +221,10 @@ static audio_entry *find_audio(libri_scan *l, const spsh__folder *folder, spsh_b
 {
     size_t low = 0;
     size_t high = l->audio_count;
-    spsh__buffer_clear(&l->id);
-    spsh__buffer_append_bytes(&l->id, key);
-    spsh__buffer_append_text(&l->id, extension);
-    const char *name = spsh__buffer_text(&l->id);
+    spsh__builder_clear(&l->id);
+    spsh__builder_append_bytes(&l->id, key);
+    spsh__builder_append_text(&l->id, extension);
+    const char *name = spsh__builder_text(&l->id);
     while (name != NULL && low < high) {
         size_t middle = low + (high - low) / 2;
         int order = strcmp(folder->entries[l->audio[middle].entry].name, name);
@@ -241,18 +241,18 @@ static audio_entry *find_audio(libri_scan *l, const spsh__folder *folder, spsh_b
 /* source becomes the path of a file in the folder, relative to the root. */
 static void set_source(libri_scan *l, const spsh__folder *folder, const char *name)
 {
-    spsh__buffer_clear(&l->source);
-    spsh__buffer_append_text(&l->source, folder->path);
+    spsh__builder_clear(&l->source);
+    spsh__builder_append_text(&l->source, folder->path);
     if (folder->path[0] != '\0')
-        spsh__buffer_append(&l->source, "/", 1);
-    spsh__buffer_append_text(&l->source, name);
+        spsh__builder_append(&l->source, "/", 1);
+    spsh__builder_append_text(&l->source, name);
 }
 
 static spsh_status reject_file(libri_scan *l, const spsh__folder *folder, const char *name,
                                spsh_reject reject, const spsh__place *place, spsh_error *err)
 {
     set_source(l, folder, name);
-    reject.source = spsh__buffer_bytes(&l->source);
+    reject.source = spsh__builder_bytes(&l->source);
     return l->source.failed ? no_memory(err) : spsh__scan_reject(&l->scan, &reject, place, err);
 }
 
@@ -289,12 +289,12 @@ static spsh_bytes split_of(spsh_bytes subset)
 static spsh_bytes subset_of(libri_scan *l, const spsh__folder *folder,
                             const spsh__librispeech_key *key)
 {
-    spsh__buffer_clear(&l->where);
+    spsh__builder_clear(&l->where);
     if (l->real_root != NULL)
-        spsh__buffer_append_text(&l->where, l->real_root);
-    spsh__buffer_append(&l->where, "/", 1);
-    spsh__buffer_append_text(&l->where, folder->path);
-    spsh_bytes path = spsh__buffer_bytes(&l->where);
+        spsh__builder_append_text(&l->where, l->real_root);
+    spsh__builder_append(&l->where, "/", 1);
+    spsh__builder_append_text(&l->where, folder->path);
+    spsh_bytes path = spsh__builder_bytes(&l->where);
     while (path.size_bytes > 0 && path.data[path.size_bytes - 1] == '/')
         path.size_bytes--;
     if (spsh__bytes_equal(last_component(path), key->chapter))
@@ -324,7 +324,7 @@ static const char *domain_of(spsh_bytes subset)
 static void set_extras(libri_scan *l, spsh_bytes subset, spsh_bytes reader)
 {
     uint64_t id = 0;
-    spsh__buffer_clear(&l->extras);
+    spsh__builder_clear(&l->extras);
     const spsh__librispeech_reader *known = NULL;
     if (parse_id(reader, &id))
         known = spsh__librispeech_readers_find(&l->readers, id);
@@ -352,30 +352,30 @@ static spsh_status emit_line(libri_scan *l, const spsh__folder *folder, const tr
         return SPSH_OK;
     }
     set_extras(l, subset, line->key.reader);
-    spsh__buffer_clear(&l->speaker);
-    spsh__buffer_append_text(&l->speaker, "librispeech/");
-    spsh__buffer_append_bytes(&l->speaker, line->key.reader);
+    spsh__builder_clear(&l->speaker);
+    spsh__builder_append_text(&l->speaker, "librispeech/");
+    spsh__builder_append_bytes(&l->speaker, line->key.reader);
     set_source(l, folder, name);
-    spsh__buffer_clear(&l->path);
-    spsh__buffer_append_text(&l->path, l->scan.options->root);
-    spsh__buffer_append(&l->path, "/", 1);
-    spsh__buffer_append_bytes(&l->path, spsh__buffer_bytes(&l->source));
-    spsh__buffer_clear(&l->name);
-    spsh__name_append(&l->name, spsh__buffer_bytes(&l->source));
+    spsh__builder_clear(&l->path);
+    spsh__builder_append_text(&l->path, l->scan.options->root);
+    spsh__builder_append(&l->path, "/", 1);
+    spsh__builder_append_bytes(&l->path, spsh__builder_bytes(&l->source));
+    spsh__builder_clear(&l->name);
+    spsh__name_append(&l->name, spsh__builder_bytes(&l->source));
 
     spsh_ingest_item item = {
-        .audio_path = spsh__buffer_text(&l->path),
-        .source = spsh__buffer_bytes(&l->name),
+        .audio_path = spsh__builder_text(&l->path),
+        .source = spsh__builder_bytes(&l->name),
         .recording_id = line->id,
         .id = line->id,
         .has_text = true,
         .text = line->text,
         .domain = spsh__bytes_of(domain_of(subset)),
         .split = split,
-        .speaker = spsh__buffer_bytes(&l->speaker),
+        .speaker = spsh__builder_bytes(&l->speaker),
         .language = spsh__bytes_of("en"),
         .document = line->key.chapter,
-        .extras = spsh__buffer_bytes(&l->extras),
+        .extras = spsh__builder_bytes(&l->extras),
         .end_ns = SPSH_SEGMENT_END,
         .source_bytes = size_bytes,
     };
@@ -404,10 +404,10 @@ static spsh_status scan_line(libri_scan *l, const spsh__folder *folder, const tr
     spsh_reject reject = {.reason = SPSH_REJECT_MISSING_AUDIO, .id = line->id, .rows = 1};
     const audio_entry *audio = use_audio(l, folder, line->id);
     if (audio == NULL) {
-        spsh__buffer_clear(&l->id);
-        spsh__buffer_append_bytes(&l->id, line->id);
-        spsh__buffer_append_text(&l->id, ".flac");
-        const char *name = spsh__buffer_text(&l->id);
+        spsh__builder_clear(&l->id);
+        spsh__builder_append_bytes(&l->id, line->id);
+        spsh__builder_append_text(&l->id, ".flac");
+        const char *name = spsh__builder_text(&l->id);
         return name == NULL ? no_memory(err)
                             : reject_file(l, folder, name, reject, &line->place, err);
     }
@@ -423,7 +423,7 @@ static spsh_status scan_row(libri_scan *l, const spsh__folder *folder, const sps
                             spsh_error *err)
 {
     trans_line line = {
-        .place = {spsh__buffer_bytes(&l->trans), row->line, row->offset_bytes, row->raw}
+        .place = {spsh__builder_bytes(&l->trans), row->line, row->offset_bytes, row->raw}
     };
     if (row->problem == NULL) {
         line.id = row->fields[0];
@@ -454,8 +454,8 @@ static spsh_status scan_trans(libri_scan *l, const spsh__folder *folder, const c
         return reject_file(l, folder, name, reject, NULL, err);
     }
     set_source(l, folder, name);
-    spsh__buffer_clear(&l->trans);
-    spsh__buffer_append_bytes(&l->trans, spsh__buffer_bytes(&l->source));
+    spsh__builder_clear(&l->trans);
+    spsh__builder_append_bytes(&l->trans, spsh__builder_bytes(&l->source));
     if (l->trans.failed || l->source.failed) {
         rc = no_memory(err);
         goto out;
@@ -551,10 +551,10 @@ static spsh_status librispeech_scan(const spsh_ingest_options *options,
     spsh__librispeech_readers_free(&l.readers);
     free(l.real_root);
     free(l.audio);
-    spsh__buffer *const buffers[] = {&l.name,    &l.path,   &l.source, &l.id,
-                                     &l.speaker, &l.extras, &l.where,  &l.trans};
+    spsh__builder *const buffers[] = {&l.name,    &l.path,   &l.source, &l.id,
+                                      &l.speaker, &l.extras, &l.where,  &l.trans};
     for (size_t i = 0; i < sizeof(buffers) / sizeof(buffers[0]); i++)
-        spsh__buffer_free(buffers[i]);
+        spsh__builder_free(buffers[i]);
     return rc;
 }
 

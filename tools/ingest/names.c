@@ -61,7 +61,7 @@ size_t spsh__utf8_sequence(spsh_bytes text)
     return 4;
 }
 
-bool spsh__utf8_valid(spsh_bytes text)
+bool spsh__text_is_utf8(spsh_bytes text)
 {
     size_t i = 0;
     while (i < text.size_bytes) {
@@ -86,7 +86,7 @@ static bool is_hex(uint8_t byte)
     return (byte >= '0' && byte <= '9') || (lower(byte) >= 'a' && lower(byte) <= 'f');
 }
 
-void spsh__name_append(spsh__buffer *out, spsh_bytes name)
+void spsh__name_append(spsh__builder *out, spsh_bytes name)
 {
     static const char HEX[] = "0123456789ABCDEF";
     size_t plain = 0;
@@ -104,12 +104,12 @@ void spsh__name_append(spsh__buffer *out, spsh_bytes name)
             continue;
         }
         const char escape[3] = {'%', HEX[byte >> 4], HEX[byte & 15]};
-        spsh__buffer_append(out, name.data + plain, i - plain);
-        spsh__buffer_append(out, escape, sizeof(escape));
+        spsh__builder_append(out, name.data + plain, i - plain);
+        spsh__builder_append(out, escape, sizeof(escape));
         plain = ++i;
     }
     if (name.size_bytes > plain)
-        spsh__buffer_append(out, name.data + plain, name.size_bytes - plain);
+        spsh__builder_append(out, name.data + plain, name.size_bytes - plain);
 }
 
 /* A name that is nothing but an extension (".wav") has none. */

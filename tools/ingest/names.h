@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "buffer.h"
+#include "builder.h"
 
 static inline spsh_bytes spsh__bytes_of(const char *text)
 {
@@ -23,14 +23,14 @@ bool spsh__bytes_equal_nocase(spsh_bytes a, spsh_bytes b);
 
 /* Length of the well-formed UTF-8 sequence at the start of text, 0 if there is none. */
 size_t spsh__utf8_sequence(spsh_bytes text);
-bool spsh__utf8_valid(spsh_bytes text);
+bool spsh__text_is_utf8(spsh_bytes text);
 
 /**
  * Append a file name or path as it appears in ids and reports: bytes that are not UTF-8 and control
  * characters as %XX (upper case), '%' as %25 when two hexadecimal digits follow, all else as it is.
  * Two different names never give the same text.
  */
-void spsh__name_append(spsh__buffer *out, spsh_bytes name);
+void spsh__name_append(spsh__builder *out, spsh_bytes name);
 
 /* Bytes of a path before its audio extension; all of them when it has none. */
 size_t spsh__audio_stem(spsh_bytes path);

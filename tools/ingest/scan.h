@@ -7,7 +7,7 @@
 #ifndef SPSH_INGEST_SCAN_H
 #define SPSH_INGEST_SCAN_H
 
-#include "buffer.h"
+#include "builder.h"
 #include "ingest.h"
 #include "walk.h"
 

@@ -140,20 +140,20 @@ static bool is_extra(const spsh__table_columns *columns, size_t column)
 static void append_key(spsh__table_columns *columns, const spsh_bytes *names, size_t column)
 {
     char number[32];
-    spsh__buffer key = {0};
+    spsh__builder key = {0};
     bool numbered = names[column].size_bytes == 0;
     for (size_t i = 0; i < column && !numbered; i++)
         numbered = spsh__bytes_equal(names[i], names[column]);
-    spsh__buffer_append_bytes(&key, names[column]);
+    spsh__builder_append_bytes(&key, names[column]);
     if (numbered) {
         int length = snprintf(number, sizeof(number), "%s%zu", key.size_bytes == 0 ? "column" : "#",
                               column + 1);
-        spsh__buffer_append(&key, number, length > 0 ? (size_t)length : 0);
+        spsh__builder_append(&key, number, length > 0 ? (size_t)length : 0);
     }
-    spsh__json_string(&columns->text, spsh__buffer_bytes(&key));
-    spsh__buffer_append(&columns->text, ":", 1);
+    spsh__json_string(&columns->text, spsh__builder_bytes(&key));
+    spsh__builder_append(&columns->text, ":", 1);
     columns->text.failed = columns->text.failed || key.failed;
-    spsh__buffer_free(&key);
+    spsh__builder_free(&key);
 }
 
 spsh_status spsh__table_columns_parse(const spsh_bytes *names, size_t count,
@@ -167,7 +167,7 @@ spsh_status spsh__table_columns_parse(const spsh_bytes *names, size_t count,
     for (size_t i = 0; i < count; i++) {
         columns.columns[i].name_at = columns.text.size_bytes;
         columns.columns[i].name_bytes = names[i].size_bytes;
-        spsh__buffer_append_bytes(&columns.text, names[i]);
+        spsh__builder_append_bytes(&columns.text, names[i]);
         if (!is_extra(&columns, i))
             continue;
         columns.columns[i].key_at = columns.text.size_bytes;
@@ -184,7 +184,7 @@ spsh_status spsh__table_columns_parse(const spsh_bytes *names, size_t count,
 
 void spsh__table_columns_free(spsh__table_columns *columns)
 {
-    spsh__buffer_free(&columns->text);
+    spsh__builder_free(&columns->text);
     free(columns->columns);
     *columns = (spsh__table_columns){0};
 }
@@ -204,7 +204,7 @@ size_t spsh__table_column_find(const spsh__table_columns *columns, spsh_bytes na
 }
 
 void spsh__table_extras(const spsh__table_columns *columns, const spsh_bytes *fields,
-                        size_t field_count, spsh__buffer *out)
+                        size_t field_count, spsh__builder *out)
 {
     const size_t start = out->size_bytes;
     const size_t count = field_count < columns->count ? field_count : columns->count;
@@ -212,8 +212,8 @@ void spsh__table_extras(const spsh__table_columns *columns, const spsh_bytes *fi
         const struct spsh__table_column *column = &columns->columns[i];
         if (column->key_bytes == 0 || fields[i].size_bytes == 0)
             continue;
-        spsh__buffer_append(out, out->size_bytes == start ? "{" : ",", 1);
-        spsh__buffer_append(out, columns->text.data + column->key_at, column->key_bytes);
+        spsh__builder_append(out, out->size_bytes == start ? "{" : ",", 1);
+        spsh__builder_append(out, columns->text.data + column->key_at, column->key_bytes);
         spsh__json_string(out, fields[i]);
     }
     spsh__json_close(out, start);

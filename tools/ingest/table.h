@@ -2,7 +2,7 @@
 #ifndef SPSH_INGEST_TABLE_H
 #define SPSH_INGEST_TABLE_H
 
-#include "buffer.h"
+#include "builder.h"
 #include "dialect.h"
 
 typedef enum spsh__column_role {
@@ -26,7 +26,7 @@ typedef struct spsh__table_columns {
     size_t count;
     size_t column_of[SPSH__COLUMN_ROLES]; /* SPSH__COLUMN_NONE: the table has none */
     uint64_t unit_ns[SPSH__COLUMN_ROLES]; /* of START, END, DURATION */
-    spsh__buffer text; /* names, and the JSON keys of the columns kept as extras */
+    spsh__builder text; /* names, and the JSON keys of the columns kept as extras */
     struct spsh__table_column {
         size_t name_at, name_bytes;
         size_t key_at, key_bytes; /* "name": with quotes and colon; 0 bytes: not an extra */
@@ -43,7 +43,7 @@ size_t spsh__table_column_find(const spsh__table_columns *columns, spsh_bytes na
 
 /* The columns that have no role as a JSON object behind out's end; empty values are left out. */
 void spsh__table_extras(const spsh__table_columns *columns, const spsh_bytes *fields,
-                        size_t field_count, spsh__buffer *out);
+                        size_t field_count, spsh__builder *out);
 
 typedef enum spsh__table_quoting {
     SPSH__TABLE_QUOTING_DECIDE,

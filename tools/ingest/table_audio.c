@@ -21,7 +21,7 @@ struct spsh__audio_resolver {
     char *real_root; /* absolute, without links; NULL when unknown */
     int root_fd;
     size_t last_place;
-    spsh__buffer written, plain, relative, path;
+    spsh__builder written, plain, relative, path;
     bool have_last; /* last and written hold the row before */
     spsh__audio_file last;
 };
@@ -50,15 +50,15 @@ void spsh__audio_resolver_free(spsh__audio_resolver *resolver)
         return;
     (void)close(resolver->root_fd);
     free(resolver->real_root);
-    spsh__buffer_free(&resolver->written);
-    spsh__buffer_free(&resolver->plain);
-    spsh__buffer_free(&resolver->relative);
-    spsh__buffer_free(&resolver->path);
+    spsh__builder_free(&resolver->written);
+    spsh__builder_free(&resolver->plain);
+    spsh__builder_free(&resolver->relative);
+    spsh__builder_free(&resolver->path);
     free(resolver);
 }
 
 void spsh__audio_plain_path(const spsh__audio_resolver *resolver, spsh_bytes written,
-                            spsh__buffer *out)
+                            spsh__builder *out)
 {
     const size_t start = out->size_bytes;
     size_t i = 0;
@@ -68,7 +68,7 @@ void spsh__audio_plain_path(const spsh__audio_resolver *resolver, spsh_bytes wri
         const bool dot = end - i == 1 && written.data[i] == '.' && slash != NULL;
         const bool empty = end == i && i > 0;
         if (!dot && !empty)
-            spsh__buffer_append(out, written.data + i, end - i + (slash != NULL));
+            spsh__builder_append(out, written.data + i, end - i + (slash != NULL));
         i = end + 1;
     }
     if (resolver->real_root == NULL || out->failed)
@@ -102,11 +102,11 @@ static bool look_at(spsh__audio_resolver *r, size_t place, spsh__audio_file *fil
     const bool absolute = r->plain.data[0] == '/';
     if (absolute && folder[0] != '\0')
         return false;
-    spsh__buffer_clear(&r->relative);
-    spsh__buffer_append_text(&r->relative, folder);
-    spsh__buffer_append_bytes(&r->relative, spsh__buffer_bytes(&r->plain));
-    spsh__buffer_append_text(&r->relative, extension);
-    const char *relative = spsh__buffer_text(&r->relative);
+    spsh__builder_clear(&r->relative);
+    spsh__builder_append_text(&r->relative, folder);
+    spsh__builder_append_bytes(&r->relative, spsh__builder_bytes(&r->plain));
+    spsh__builder_append_text(&r->relative, extension);
+    const char *relative = spsh__builder_text(&r->relative);
     if (relative == NULL)
         return false;
     if (fstatat(r->root_fd, relative, &info, 0) != 0) {
@@ -137,14 +137,14 @@ static void look_everywhere(spsh__audio_resolver *r, spsh__audio_file *file)
 
 static bool name_paths(spsh__audio_resolver *r, spsh__audio_file *file)
 {
-    spsh__buffer_clear(&r->path);
+    spsh__builder_clear(&r->path);
     if (r->relative.size_bytes > 0 && r->relative.data[0] != '/') {
-        spsh__buffer_append_text(&r->path, r->root);
-        spsh__buffer_append(&r->path, "/", 1);
+        spsh__builder_append_text(&r->path, r->root);
+        spsh__builder_append(&r->path, "/", 1);
     }
-    spsh__buffer_append_bytes(&r->path, spsh__buffer_bytes(&r->relative));
-    file->path = spsh__buffer_text(&r->path);
-    file->relative = spsh__buffer_bytes(&r->relative);
+    spsh__builder_append_bytes(&r->path, spsh__builder_bytes(&r->relative));
+    file->path = spsh__builder_text(&r->path);
+    file->relative = spsh__builder_bytes(&r->relative);
     return file->path != NULL && !r->relative.failed;
 }
 
@@ -154,14 +154,14 @@ spsh_status spsh__audio_resolve(spsh__audio_resolver *resolver, spsh_bytes writt
     spsh__audio_resolver *r = resolver;
     spsh__audio_file file = {.found = SPSH__AUDIO_MISSING};
     /* Segments of one recording stand together: one look serves them all. */
-    if (r->have_last && spsh__bytes_equal(written, spsh__buffer_bytes(&r->written))) {
+    if (r->have_last && spsh__bytes_equal(written, spsh__builder_bytes(&r->written))) {
         *ret_file = r->last;
         return SPSH_OK;
     }
     r->have_last = false;
-    spsh__buffer_clear(&r->written);
-    spsh__buffer_append_bytes(&r->written, written);
-    spsh__buffer_clear(&r->plain);
+    spsh__builder_clear(&r->written);
+    spsh__builder_append_bytes(&r->written, written);
+    spsh__builder_clear(&r->plain);
     spsh__audio_plain_path(r, written, &r->plain);
     if (is_remote(written))
         file.found = SPSH__AUDIO_REMOTE;

@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-#include "buffer.h"
+#include "builder.h"
 
 typedef enum spsh__audio_found {
     SPSH__AUDIO_FOUND,
@@ -45,6 +45,6 @@ SPSH_NODISCARD spsh_status spsh__audio_resolve(spsh__audio_resolver *resolver, s
  * below the root. Appended to out.
  */
 void spsh__audio_plain_path(const spsh__audio_resolver *resolver, spsh_bytes written,
-                            spsh__buffer *out);
+                            spsh__builder *out);
 
 #endif

@@ -35,7 +35,7 @@ typedef struct table_scan {
     bool mixed;           /* audio files of several extensions */
     uint64_t *collisions; /* sorted hashes of stems that several files share */
     size_t collision_count;
-    spsh__buffer source, recording_id, id, plain, extras;
+    spsh__builder source, recording_id, id, plain, extras;
 } table_scan;
 
 static spsh_status no_memory(const table_scan *t, spsh_error *err)
@@ -60,11 +60,11 @@ static void table_close(table_scan *t)
     free(t->path);
     free(t->root);
     free(t->collisions);
-    spsh__buffer_free(&t->source);
-    spsh__buffer_free(&t->recording_id);
-    spsh__buffer_free(&t->id);
-    spsh__buffer_free(&t->plain);
-    spsh__buffer_free(&t->extras);
+    spsh__builder_free(&t->source);
+    spsh__builder_free(&t->recording_id);
+    spsh__builder_free(&t->id);
+    spsh__builder_free(&t->plain);
+    spsh__builder_free(&t->extras);
 }
 
 /* On failure the caller closes t all the same. */
@@ -151,9 +151,9 @@ static bool stem_of_row(table_scan *t, const spsh__row *row, spsh_bytes *ret_ste
     const spsh_bytes written = field(t, row, SPSH__COLUMN_AUDIO);
     if (row->problem != NULL || written.size_bytes == 0)
         return false;
-    spsh__buffer_clear(&t->plain);
+    spsh__builder_clear(&t->plain);
     spsh__audio_plain_path(t->resolver, written, &t->plain);
-    const spsh_bytes plain = spsh__buffer_bytes(&t->plain);
+    const spsh_bytes plain = spsh__builder_bytes(&t->plain);
     const size_t stem_bytes = spsh__audio_stem(plain);
     if (t->plain.failed || plain.size_bytes == 0)
         return false;
@@ -211,7 +211,7 @@ static size_t keep_collisions(const stem_hash *hashes, size_t count, uint64_t *c
     return kept;
 }
 
-static spsh_status hash_rows(table_scan *t, spsh__buffer *hashes, spsh_error *err)
+static spsh_status hash_rows(table_scan *t, spsh__builder *hashes, spsh_error *err)
 {
     spsh__row_reader *reader = NULL;
     spsh__row row;
@@ -221,7 +221,7 @@ static spsh_status hash_rows(table_scan *t, spsh__buffer *hashes, spsh_error *er
         if (!stem_of_row(t, &row, &stem, &extension))
             continue;
         const stem_hash hash = {hash_bytes(stem), hash_bytes(extension)};
-        spsh__buffer_append(hashes, &hash, sizeof(hash));
+        spsh__builder_append(hashes, &hash, sizeof(hash));
         if (hashes->failed)
             rc = no_memory(t, err);
     }
@@ -231,7 +231,7 @@ static spsh_status hash_rows(table_scan *t, spsh__buffer *hashes, spsh_error *er
 
 static spsh_status find_collisions(table_scan *t, spsh_error *err)
 {
-    spsh__buffer bytes = {0};
+    spsh__builder bytes = {0};
     spsh_status rc = hash_rows(t, &bytes, err);
     const size_t count = bytes.size_bytes / sizeof(stem_hash);
     if (rc != SPSH_OK || count == 0)
@@ -245,7 +245,7 @@ static spsh_status find_collisions(table_scan *t, spsh_error *err)
     }
     t->collision_count = keep_collisions(hashes, count, t->collisions);
 out:
-    spsh__buffer_free(&bytes);
+    spsh__builder_free(&bytes);
     return rc;
 }
 
@@ -266,7 +266,7 @@ static bool stem_collides(const table_scan *t, spsh_bytes stem)
 
 /* A path as an id: without extension where that is safe. */
 static void append_path_id(const table_scan *t, spsh_bytes path, bool keep_extension,
-                           spsh__buffer *out)
+                           spsh__builder *out)
 {
     const spsh_bytes stem = {path.data, spsh__audio_stem(path)};
     const bool keep = keep_extension || (t->collision_count > 0 && stem_collides(t, stem));
@@ -306,7 +306,7 @@ static bool row_segment(const table_scan *t, const spsh__row *row, segment *ret_
     return ret_segment->end_ns > ret_segment->start_ns;
 }
 
-static void append_segment(spsh__buffer *id, const segment *s)
+static void append_segment(spsh__builder *id, const segment *s)
 {
     char text[64];
     int length;
@@ -314,7 +314,7 @@ static void append_segment(spsh__buffer *id, const segment *s)
         length = snprintf(text, sizeof(text), "#%" PRIu64 "-end", s->start_ns);
     else
         length = snprintf(text, sizeof(text), "#%" PRIu64 "-%" PRIu64, s->start_ns, s->end_ns);
-    spsh__buffer_append(id, text, length > 0 ? (size_t)length : 0);
+    spsh__builder_append(id, text, length > 0 ? (size_t)length : 0);
 }
 
 /* Why a row is left out because of its audio; false when it is not. */
@@ -352,16 +352,16 @@ static spsh_status emit_row(table_scan *t, const spsh__row *row, const spsh__aud
 {
     const spsh_bytes text = field(t, row, SPSH__COLUMN_TEXT);
     const spsh_bytes id = name_field(t, row, SPSH__COLUMN_ID);
-    spsh__buffer_clear(&t->source);
-    spsh__buffer_clear(&t->recording_id);
-    spsh__buffer_clear(&t->id);
-    spsh__buffer_clear(&t->plain);
-    spsh__buffer_clear(&t->extras);
+    spsh__builder_clear(&t->source);
+    spsh__builder_clear(&t->recording_id);
+    spsh__builder_clear(&t->id);
+    spsh__builder_clear(&t->plain);
+    spsh__builder_clear(&t->extras);
     spsh__name_append(&t->source, audio->relative);
     append_path_id(t, audio->relative, t->mixed && audio->extension_was_added, &t->recording_id);
     if (id.size_bytes == 0) {
         spsh__audio_plain_path(t->resolver, field(t, row, SPSH__COLUMN_AUDIO), &t->plain);
-        append_path_id(t, spsh__buffer_bytes(&t->plain), false, &t->id);
+        append_path_id(t, spsh__builder_bytes(&t->plain), false, &t->id);
         if (cut->given)
             append_segment(&t->id, cut);
     }
@@ -372,16 +372,16 @@ static spsh_status emit_row(table_scan *t, const spsh__row *row, const spsh__aud
 
     spsh_ingest_item item = {
         .audio_path = audio->path,
-        .source = spsh__buffer_bytes(&t->source),
-        .recording_id = spsh__buffer_bytes(&t->recording_id),
-        .id = id.size_bytes > 0 ? id : spsh__buffer_bytes(&t->id),
+        .source = spsh__builder_bytes(&t->source),
+        .recording_id = spsh__builder_bytes(&t->recording_id),
+        .id = id.size_bytes > 0 ? id : spsh__builder_bytes(&t->id),
         .has_text = text.size_bytes > 0,
         .text = text,
         .domain = row_domain(t, row),
         .split = name_field(t, row, SPSH__COLUMN_SPLIT),
         .speaker = name_field(t, row, SPSH__COLUMN_SPEAKER),
         .language = name_field(t, row, SPSH__COLUMN_LANGUAGE),
-        .extras = spsh__buffer_bytes(&t->extras),
+        .extras = spsh__builder_bytes(&t->extras),
         .start_ns = cut->start_ns,
         .end_ns = cut->end_ns,
         .source_bytes = audio->size_bytes,
@@ -432,7 +432,7 @@ static spsh_status scan_row(table_scan *t, const spsh__row *row, spsh_error *err
     }
     if (!row_segment(t, row, &cut)) {
         reject = (spsh_reject){.reason = SPSH_REJECT_SEGMENT_RANGE,
-                               .source = written,
+                               .source = audio.relative,
                                .detail = "start and end are decimal numbers, and end is later",
                                .rows = 1};
         return spsh__scan_reject(&t->scan, &reject, &place, err);

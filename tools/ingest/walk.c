@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "buffer.h"
+#include "builder.h"
 #include "fail.h"
 #include "names.h"
 
@@ -38,7 +38,7 @@ typedef struct walk {
     path_list links;   /* to folders; only with follow_links */
     folder_key *seen;  /* hash table; only with follow_links */
     size_t seen_count, seen_capacity;
-    spsh__buffer names; /* NUL-terminated, of the folder being read */
+    spsh__builder names; /* NUL-terminated, of the folder being read */
     spsh__entry *entries;
     size_t entry_count, entry_capacity;
 } walk;
@@ -151,7 +151,7 @@ static spsh_status add_entry(walk *w, const char *name, spsh__entry_type type, s
     const size_t name_bytes = strlen(name);
     /* The name's place is an offset until the folder is read: the buffer may move. */
     w->entries[w->entry_count++] = (spsh__entry){NULL, (uint32_t)name_bytes, type};
-    spsh__buffer_append(&w->names, name, name_bytes + 1);
+    spsh__builder_append(&w->names, name, name_bytes + 1);
     return w->names.failed ? no_memory(err) : SPSH_OK;
 }
 
@@ -196,7 +196,7 @@ static spsh_status read_names(walk *w, DIR *directory, const char *path, int *re
                               spsh_error *err)
 {
     w->entry_count = 0;
-    spsh__buffer_clear(&w->names);
+    spsh__builder_clear(&w->names);
     for (;;) {
         errno = 0;
         const struct dirent *entry = readdir(directory);
@@ -299,6 +299,6 @@ spsh_status spsh__walk(const char *root, bool follow_links, const spsh__walk_vis
     list_free(&w.links);
     free(w.seen);
     free(w.entries);
-    spsh__buffer_free(&w.names);
+    spsh__builder_free(&w.names);
     return rc;
 }

@@ -40,17 +40,17 @@ static uint32_t flags_of(const spsh_ingest_item *item)
     return (item->has_text ? ITEM_HAS_TEXT : 0) | (item->text_path != NULL ? ITEM_TEXT_PATH : 0);
 }
 
-static void append_u32(spsh__buffer *out, uint32_t value)
+static void append_u32(spsh__builder *out, uint32_t value)
 {
-    spsh__buffer_append(out, &value, sizeof(value));
+    spsh__builder_append(out, &value, sizeof(value));
 }
 
-static void append_u64(spsh__buffer *out, uint64_t value)
+static void append_u64(spsh__builder *out, uint64_t value)
 {
-    spsh__buffer_append(out, &value, sizeof(value));
+    spsh__builder_append(out, &value, sizeof(value));
 }
 
-void spsh__item_append(spsh__buffer *out, const spsh_ingest_item *item, uint64_t sequence)
+void spsh__item_append(spsh__builder *out, const spsh_ingest_item *item, uint64_t sequence)
 {
     spsh_bytes strings[ITEM_STRINGS];
     size_t size_bytes = ITEM_HEAD_BYTES - ITEM_SIZE_BYTES;
@@ -72,8 +72,8 @@ void spsh__item_append(spsh__buffer *out, const spsh_ingest_item *item, uint64_t
     for (size_t i = 0; i < ITEM_STRINGS; i++)
         append_u32(out, (uint32_t)strings[i].size_bytes);
     for (size_t i = 0; i < ITEM_STRINGS; i++) {
-        spsh__buffer_append_bytes(out, strings[i]);
-        spsh__buffer_append(out, "", 1);
+        spsh__builder_append_bytes(out, strings[i]);
+        spsh__builder_append(out, "", 1);
     }
 }
 

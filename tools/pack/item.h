@@ -10,12 +10,12 @@
 #ifndef SPSH_PACK_ITEM_H
 #define SPSH_PACK_ITEM_H
 
-#include "buffer.h"
+#include "builder.h"
 #include "hash.h"
 #include "ingest.h"
 
 /* Append item; sequence is the order in which the layouts emitted it. */
-void spsh__item_append(spsh__buffer *out, const spsh_ingest_item *item, uint64_t sequence);
+void spsh__item_append(spsh__builder *out, const spsh_ingest_item *item, uint64_t sequence);
 
 /* Size of the item at the start of data, its size field included; 0 if data ends before it does. */
 size_t spsh__item_size(spsh_bytes data);

@@ -13,27 +13,27 @@
 #define JOURNAL_BYTES_MAX ((size_t)1 << 30)
 #define END_LINE_BYTES    (4 + 32 + 1) /* "end ", the hash, a line feed */
 
-void spsh__journal_numbers(spsh__buffer *out, const char *name, const uint64_t *numbers,
+void spsh__journal_numbers(spsh__builder *out, const char *name, const uint64_t *numbers,
                            size_t count)
 {
-    spsh__buffer_append_text(out, name);
+    spsh__builder_append_text(out, name);
     for (size_t i = 0; i < count; i++) {
         char word[24];
         int length = snprintf(word, sizeof(word), " %" PRIu64, numbers[i]);
-        spsh__buffer_append(out, word, (size_t)length);
+        spsh__builder_append(out, word, (size_t)length);
     }
-    spsh__buffer_append(out, "\n", 1);
+    spsh__builder_append(out, "\n", 1);
 }
 
-void spsh__journal_text(spsh__buffer *out, const char *name, spsh_bytes text)
+void spsh__journal_text(spsh__builder *out, const char *name, spsh_bytes text)
 {
-    spsh__buffer_append_text(out, name);
-    spsh__buffer_append(out, " ", 1);
-    spsh__buffer_append_bytes(out, text);
-    spsh__buffer_append(out, "\n", 1);
+    spsh__builder_append_text(out, name);
+    spsh__builder_append(out, " ", 1);
+    spsh__builder_append_bytes(out, text);
+    spsh__builder_append(out, "\n", 1);
 }
 
-void spsh__journal_hash(spsh__buffer *out, const char *name, const uint8_t hash[16])
+void spsh__journal_hash(spsh__builder *out, const char *name, const uint8_t hash[16])
 {
     char text[33];
     spsh__hex128(hash, text);
@@ -41,13 +41,13 @@ void spsh__journal_hash(spsh__buffer *out, const char *name, const uint8_t hash[
 }
 
 spsh_status spsh__journal_publish(const spsh_io *io, const char *directory, const char *name,
-                                  spsh__buffer *content, spsh_error *err)
+                                  spsh__builder *content, spsh_error *err)
 {
     spsh_file_writer *writer = NULL;
     uint8_t hash[16];
     spsh_status rc = SPSH_OK;
 
-    spsh__pack_hash128(spsh__buffer_bytes(content), hash);
+    spsh__pack_hash128(spsh__builder_bytes(content), hash);
     spsh__journal_hash(content, "end", hash);
     if (content->failed) {
         spsh_error_set(err, SPSH_E_NO_MEMORY, 0, SPSH_OFFSET_NONE, "%s: out of memory", name);

@@ -9,19 +9,19 @@
 #ifndef SPSH_PACK_JOURNAL_H
 #define SPSH_PACK_JOURNAL_H
 
-#include "buffer.h"
+#include "builder.h"
 #include "speechshard/io.h"
 
 /* Append "name number number ...\n". */
-void spsh__journal_numbers(spsh__buffer *out, const char *name, const uint64_t *numbers,
+void spsh__journal_numbers(spsh__builder *out, const char *name, const uint64_t *numbers,
                            size_t count);
 /* Append "name text\n"; the text must not hold a line feed. */
-void spsh__journal_text(spsh__buffer *out, const char *name, spsh_bytes text);
-void spsh__journal_hash(spsh__buffer *out, const char *name, const uint8_t hash[16]);
+void spsh__journal_text(spsh__builder *out, const char *name, spsh_bytes text);
+void spsh__journal_hash(spsh__builder *out, const char *name, const uint8_t hash[16]);
 
 /* Seal with the end line and publish as directory/name by the write protocol. */
 spsh_status spsh__journal_publish(const spsh_io *io, const char *directory, const char *name,
-                                  spsh__buffer *content, spsh_error *err);
+                                  spsh__builder *content, spsh_error *err);
 
 /* A journal that was read; lines are taken from front to back. */
 typedef struct spsh__journal {

@@ -25,18 +25,18 @@
 #define REJECTS_ALWAYS_FINE UINT64_C(16)
 
 typedef struct paths {
-    spsh__buffer work;
-    spsh__buffer shards;
-    spsh__buffer reports;
-    spsh__buffer manifest;
-    spsh__buffer lock;
+    spsh__builder work;
+    spsh__builder shards;
+    spsh__builder reports;
+    spsh__builder manifest;
+    spsh__builder lock;
 } paths;
 
-static void set_path(spsh__buffer *path, const char *output, const char *rest)
+static void set_path(spsh__builder *path, const char *output, const char *rest)
 {
-    spsh__buffer_append_text(path, output);
-    spsh__buffer_append_text(path, rest);
-    if (spsh__buffer_text(path) == NULL)
+    spsh__builder_append_text(path, output);
+    spsh__builder_append_text(path, rest);
+    if (spsh__builder_text(path) == NULL)
         path->failed = true;
 }
 
@@ -55,14 +55,14 @@ static spsh_status make_paths(const char *output, paths *ret, spsh_error *err)
 
 static void free_paths(paths *p)
 {
-    spsh__buffer_free(&p->work);
-    spsh__buffer_free(&p->shards);
-    spsh__buffer_free(&p->reports);
-    spsh__buffer_free(&p->manifest);
-    spsh__buffer_free(&p->lock);
+    spsh__builder_free(&p->work);
+    spsh__builder_free(&p->shards);
+    spsh__builder_free(&p->reports);
+    spsh__builder_free(&p->manifest);
+    spsh__builder_free(&p->lock);
 }
 
-static const char *text(const spsh__buffer *path)
+static const char *text(const spsh__builder *path)
 {
     return (const char *)path->data; /* NUL-terminated by make_paths */
 }
@@ -81,15 +81,15 @@ static void remove_files(const spsh_io *io, const char *directory,
     const struct dirent *entry = NULL;
 
     while (open != NULL && (entry = readdir(open)) != NULL) {
-        spsh__buffer path = {0};
+        spsh__builder path = {0};
         if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 ||
             !matches(entry->d_name))
             continue;
         set_path(&path, directory, "/");
-        spsh__buffer_append_text(&path, entry->d_name);
-        if (spsh__buffer_text(&path) != NULL)
-            (void)io->unlink_fn(io->user, spsh__buffer_text(&path));
-        spsh__buffer_free(&path);
+        spsh__builder_append_text(&path, entry->d_name);
+        if (spsh__builder_text(&path) != NULL)
+            (void)io->unlink_fn(io->user, spsh__builder_text(&path));
+        spsh__builder_free(&path);
     }
     if (open != NULL)
         (void)closedir(open);

@@ -160,7 +160,7 @@ spsh_status spsh__pipeline_next(spsh__pipeline *pipeline, spsh__job_result **ret
 static void free_result(spsh__job_result *result)
 {
     spsh__prepared_free(&result->prepared);
-    spsh__buffer_free(&result->text);
+    spsh__builder_free(&result->text);
 }
 
 void spsh__pipeline_release(spsh__pipeline *pipeline)

@@ -32,7 +32,7 @@ typedef struct spsh__job_result {
     const spsh__job *job;
     size_t job_index;
     spsh__prepared prepared;
-    spsh__buffer text; /* of the first item's sidecar, if it has one */
+    spsh__builder text; /* of the first item's sidecar, if it has one */
     spsh_reject_reason text_reason;
     const char *text_detail; /* why that sidecar is rejected, or NULL */
 } spsh__job_result;

@@ -40,9 +40,9 @@ typedef struct plan_writer {
     spsh_file_writer *file;
     spsh__plan *plan;
     spsh__pack_hasher *identity;
-    spsh__buffer pending;    /* items of the current unit that are not written yet */
-    spsh__buffer unit_items; /* all items of the current unit, for its hash */
-    spsh__buffer recording;  /* id of the last item's recording */
+    spsh__builder pending;    /* items of the current unit that are not written yet */
+    spsh__builder unit_items; /* all items of the current unit, for its hash */
+    spsh__builder recording;  /* id of the last item's recording */
     spsh__plan_unit unit;
     uint64_t unit_capacity;
     uint64_t offset_bytes;
@@ -60,20 +60,20 @@ static const char *dedupe_name(spsh_dedupe dedupe)
     return names[dedupe];
 }
 
-static void member_text(spsh__buffer *json, const char *key, const char *value)
+static void member_text(spsh__builder *json, const char *key, const char *value)
 {
     spsh__json_member(json, 0, spsh__bytes_of(key), spsh__bytes_of(value));
 }
 
-static void member_number(spsh__buffer *json, const char *key, uint64_t value)
+static void member_number(spsh__builder *json, const char *key, uint64_t value)
 {
     char text[64];
     int length = snprintf(text, sizeof(text), ",\"%s\":%" PRIu64, key, value);
-    spsh__buffer_append(json, text, (size_t)length);
+    spsh__builder_append(json, text, (size_t)length);
 }
 
 /* The options that shape a dataset, and what decodes it: equal JSON, equal bytes. */
-static bool options_json(const spsh__pack_options *options, spsh__buffer *json)
+static bool options_json(const spsh__pack_options *options, spsh__builder *json)
 {
     member_text(json, "tool", "speechshard " SPSH_VERSION_STRING);
     member_text(json, "decoders", spsh_audio_versions());
@@ -101,7 +101,7 @@ static spsh_status flush_pending(plan_writer *writer, size_t keep_below, spsh_er
         return SPSH_OK;
     spsh_status rc =
         spsh_file_writer_write(writer->file, writer->pending.data, writer->pending.size_bytes, err);
-    spsh__buffer_clear(&writer->pending);
+    spsh__builder_clear(&writer->pending);
     return rc;
 }
 
@@ -119,11 +119,11 @@ static spsh_status close_unit(plan_writer *writer, spsh_error *err)
         plan->units = grown;
         writer->unit_capacity = capacity;
     }
-    writer->unit.hash = spsh__pack_hash64(spsh__buffer_bytes(&writer->unit_items));
+    writer->unit.hash = spsh__pack_hash64(spsh__builder_bytes(&writer->unit_items));
     plan->units[plan->unit_count++] = writer->unit;
     plan->source_bytes += writer->unit.source_bytes;
     writer->unit = (spsh__plan_unit){.offset_bytes = writer->offset_bytes};
-    spsh__buffer_clear(&writer->unit_items);
+    spsh__builder_clear(&writer->unit_items);
     return SPSH_OK;
 }
 
@@ -136,7 +136,7 @@ static spsh_status write_item(plan_writer *writer, spsh_bytes bytes, spsh_error 
     if (!spsh__item_read(bytes, &item, &sequence))
         return SPSH_PACK_FAIL(err, SPSH_E_CORRUPT, "an item came damaged out of the sort");
     bool new_recording =
-        !spsh__bytes_equal(spsh__buffer_bytes(&writer->recording), item.recording_id);
+        !spsh__bytes_equal(spsh__builder_bytes(&writer->recording), item.recording_id);
     if (new_recording) {
         if (writer->unit.source_bytes >= UNIT_SHARDS * writer->options->shard_bytes ||
             writer->unit.item_count >= UNIT_ITEMS_MAX)
@@ -145,12 +145,12 @@ static spsh_status write_item(plan_writer *writer, spsh_bytes bytes, spsh_error 
             return rc;
         writer->unit.source_bytes +=
             item.source_bytes == SPSH_SOURCE_BYTES_UNKNOWN ? SOURCE_BYTES_GUESS : item.source_bytes;
-        spsh__buffer_clear(&writer->recording);
-        spsh__buffer_append_bytes(&writer->recording, item.recording_id);
+        spsh__builder_clear(&writer->recording);
+        spsh__builder_append_bytes(&writer->recording, item.recording_id);
     }
     spsh__item_hash(writer->identity, &item);
-    spsh__buffer_append_bytes(&writer->pending, bytes);
-    spsh__buffer_append_bytes(&writer->unit_items, bytes);
+    spsh__builder_append_bytes(&writer->pending, bytes);
+    spsh__builder_append_bytes(&writer->unit_items, bytes);
     writer->offset_bytes += bytes.size_bytes;
     writer->unit.size_bytes += bytes.size_bytes;
     writer->unit.item_count++;
@@ -200,14 +200,14 @@ static spsh_status write_rejects(const spsh_io *io, const char *work_directory,
 static spsh_status write_journal(const spsh__pack_options *options, const char *work_directory,
                                  const spsh__plan *plan, spsh_error *err)
 {
-    spsh__buffer out = {0};
+    spsh__builder out = {0};
     const uint64_t counts[COUNT_WORDS] = {plan->row_count, plan->item_count, plan->source_bytes};
     const uint64_t head[] = {1, plan->unit_count};
 
     spsh__journal_numbers(&out, PLAN_HEAD, head, 2);
     for (size_t i = 0; i < options->corpus_count; i++)
         spsh__journal_text(&out, "corpus", spsh__bytes_of(options->corpora[i]));
-    spsh__journal_text(&out, "options", spsh__buffer_bytes(&plan->options));
+    spsh__journal_text(&out, "options", spsh__builder_bytes(&plan->options));
     spsh__journal_hash(&out, "dataset", plan->dataset_id);
     spsh__journal_numbers(&out, "counts", counts, COUNT_WORDS);
     spsh__journal_numbers(&out, "reject_events", plan->rejects.events, SPSH_REJECT_COUNT);
@@ -219,7 +219,7 @@ static spsh_status write_journal(const spsh__pack_options *options, const char *
         spsh__journal_numbers(&out, "unit", words, UNIT_WORDS);
     }
     spsh_status rc = spsh__journal_publish(options->io, work_directory, PLAN_NAME, &out, err);
-    spsh__buffer_free(&out);
+    spsh__builder_free(&out);
     return rc;
 }
 
@@ -230,7 +230,7 @@ static spsh_status fill_plan(plan_writer *writer, spsh__plan_scan *scan, spsh_er
 
     if (!options_json(writer->options, &plan->options))
         return SPSH_PACK_NO_MEMORY(err);
-    spsh__pack_hasher_add(writer->identity, spsh__buffer_bytes(&plan->options));
+    spsh__pack_hasher_add(writer->identity, spsh__builder_bytes(&plan->options));
     for (size_t i = 0; i < writer->options->corpus_count; i++)
         spsh__pack_hasher_add(writer->identity, spsh__bytes_of(spsh__plan_scan_layouts(scan)[i]));
     rc = write_items(writer, scan, err);
@@ -263,9 +263,9 @@ spsh_status spsh__plan_build(const spsh__pack_options *options, const char *work
 out:
     spsh_file_writer_free(writer.file);
     spsh__pack_hasher_free(writer.identity);
-    spsh__buffer_free(&writer.pending);
-    spsh__buffer_free(&writer.unit_items);
-    spsh__buffer_free(&writer.recording);
+    spsh__builder_free(&writer.pending);
+    spsh__builder_free(&writer.unit_items);
+    spsh__builder_free(&writer.recording);
     spsh__plan_scan_free(scan);
     spsh__plan_free(&plan);
     return rc;
@@ -276,13 +276,13 @@ static spsh_status check_same_run(const spsh__pack_options *options, spsh__journ
                                   spsh__plan *plan, spsh_error *err)
 {
     const char *rest = NULL;
-    bool same = options_json(options, &plan->options) && spsh__buffer_text(&plan->options) != NULL;
+    bool same = options_json(options, &plan->options) && spsh__builder_text(&plan->options) != NULL;
 
     for (size_t i = 0; i < options->corpus_count; i++)
         same = spsh__journal_take(journal, "corpus", &rest) &&
                strcmp(rest, options->corpora[i]) == 0 && same;
     if (!same || !spsh__journal_take(journal, "options", &rest) ||
-        strcmp(rest, spsh__buffer_text(&plan->options)) != 0)
+        strcmp(rest, spsh__builder_text(&plan->options)) != 0)
         return SPSH_PACK_FAIL(
             err, SPSH_E_EXISTS,
             "%s holds an unfinished pack of other corpora or options; repeat that "
@@ -333,18 +333,18 @@ spsh_status spsh__plan_load(const spsh__pack_options *options, const char *work_
 {
     spsh__journal journal = {0};
     spsh__plan plan = {0};
-    spsh__buffer path = {0};
+    spsh__builder path = {0};
     const char *rest = NULL;
     uint64_t head[2] = {0, 0};
     spsh_status rc = SPSH_OK;
 
-    spsh__buffer_append_text(&path, work_directory);
-    spsh__buffer_append_text(&path, "/" PLAN_NAME);
-    if (spsh__buffer_text(&path) == NULL) {
+    spsh__builder_append_text(&path, work_directory);
+    spsh__builder_append_text(&path, "/" PLAN_NAME);
+    if (spsh__builder_text(&path) == NULL) {
         rc = SPSH_PACK_NO_MEMORY(err);
         goto out;
     }
-    rc = spsh__journal_read(options->io, spsh__buffer_text(&path), &journal, err);
+    rc = spsh__journal_read(options->io, spsh__builder_text(&path), &journal, err);
     if (rc != SPSH_OK)
         goto out;
     if (!spsh__journal_take(&journal, PLAN_HEAD, &rest) || !spsh__journal_parse(rest, head, 2) ||
@@ -366,7 +366,7 @@ spsh_status spsh__plan_load(const spsh__pack_options *options, const char *work_
 out:
     spsh__plan_free(&plan);
     spsh__journal_free(&journal);
-    spsh__buffer_free(&path);
+    spsh__builder_free(&path);
     return rc;
 }
 
@@ -392,28 +392,28 @@ static spsh_status read_range(const spsh_io *io, const char *path, const spsh__p
 spsh_status spsh__plan_read_unit(const spsh_io *io, const char *work_directory,
                                  const spsh__plan_unit *unit, uint8_t **ret_items, spsh_error *err)
 {
-    spsh__buffer path = {0};
+    spsh__builder path = {0};
     uint8_t *items = malloc(unit->size_bytes + 1);
     spsh_status rc = SPSH_OK;
 
-    spsh__buffer_append_text(&path, work_directory);
-    spsh__buffer_append_text(&path, "/" PLAN_ITEMS_NAME);
-    if (items == NULL || spsh__buffer_text(&path) == NULL)
+    spsh__builder_append_text(&path, work_directory);
+    spsh__builder_append_text(&path, "/" PLAN_ITEMS_NAME);
+    if (items == NULL || spsh__builder_text(&path) == NULL)
         rc = SPSH_PACK_NO_MEMORY(err);
     else
-        rc = read_range(io, spsh__buffer_text(&path), unit, items, err);
+        rc = read_range(io, spsh__builder_text(&path), unit, items, err);
     if (rc == SPSH_OK) {
         *ret_items = items;
         items = NULL;
     }
     free(items);
-    spsh__buffer_free(&path);
+    spsh__builder_free(&path);
     return rc;
 }
 
 void spsh__plan_free(spsh__plan *plan)
 {
     free(plan->units);
-    spsh__buffer_free(&plan->options);
+    spsh__builder_free(&plan->options);
     *plan = (spsh__plan){0};
 }

@@ -29,8 +29,8 @@ typedef struct spsh__plan {
     uint64_t source_bytes; /* of their audio files, as far as known */
     uint64_t row_count;    /* items and rows that the scan rejected */
     spsh__reject_counts rejects;
-    spsh__buffer options; /* the options as a JSON object: part of the identity */
-    bool loaded;          /* of an interrupted run, not made by this one */
+    spsh__builder options; /* the options as a JSON object: part of the identity */
+    bool loaded;           /* of an interrupted run, not made by this one */
 } spsh__plan;
 
 /** Scan the corpora and write the plan. */

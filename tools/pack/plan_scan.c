@@ -30,33 +30,33 @@ struct spsh__plan_scan {
     size_t duplicate_count;
     size_t duplicate_capacity;
     spsh__reject_counts counts;
-    spsh__buffer key;
-    spsh__buffer value;
+    spsh__builder key;
+    spsh__builder value;
 };
 
-static void append_u64be(spsh__buffer *out, uint64_t number)
+static void append_u64be(spsh__builder *out, uint64_t number)
 {
     uint8_t bytes[8];
     for (int i = 0; i < 8; i++)
         bytes[i] = (uint8_t)(number >> (56 - 8 * i));
-    spsh__buffer_append(out, bytes, sizeof(bytes));
+    spsh__builder_append(out, bytes, sizeof(bytes));
 }
 
 static spsh_status on_reject(void *user, const spsh_reject *reject, spsh_error *err)
 {
     spsh__plan_scan *scan = user;
 
-    spsh__buffer_clear(&scan->key);
-    spsh__buffer_clear(&scan->value);
+    spsh__builder_clear(&scan->key);
+    spsh__builder_clear(&scan->value);
     append_u64be(&scan->key, scan->corpus);
-    spsh__buffer_append_bytes(&scan->key, reject->source);
-    spsh__buffer_append(&scan->key, "", 1);
+    spsh__builder_append_bytes(&scan->key, reject->source);
+    spsh__builder_append(&scan->key, "", 1);
     append_u64be(&scan->key, reject->line);
     spsh__reject_append(&scan->value, &scan->counts, reject);
     if (scan->key.failed || scan->value.failed)
         return SPSH_PACK_NO_MEMORY(err);
-    return spsh_sorter_add(scan->rejects, spsh__buffer_bytes(&scan->key),
-                           spsh__buffer_bytes(&scan->value), err);
+    return spsh_sorter_add(scan->rejects, spsh__builder_bytes(&scan->key),
+                           spsh__builder_bytes(&scan->value), err);
 }
 
 /* What no dataset can hold is a reject, whichever layout let it through. */
@@ -71,18 +71,18 @@ static const char *flaw_of(const spsh_ingest_item *item, spsh_reject_reason *ret
     if (item->id.size_bytes > SPSH_ID_BYTES_MAX ||
         item->recording_id.size_bytes > SPSH_ID_BYTES_MAX)
         return "the id is longer than 4096 bytes";
-    if (!spsh__utf8_valid(item->id) || !spsh__utf8_valid(item->recording_id))
+    if (!spsh__text_is_utf8(item->id) || !spsh__text_is_utf8(item->recording_id))
         return "the id is not UTF-8";
     *ret_reason = SPSH_REJECT_TEXT_TOO_LONG;
     if (item->text.size_bytes > SPSH_TEXT_BYTES_MAX ||
         item->extras.size_bytes > SPSH_TEXT_BYTES_MAX)
         return "the text is longer than 1 MiB";
     *ret_reason = SPSH_REJECT_TEXT_INVALID_UTF8;
-    if (!spsh__utf8_valid(item->text) || !spsh__utf8_valid(item->extras))
+    if (!spsh__text_is_utf8(item->text) || !spsh__text_is_utf8(item->extras))
         return "the text is not UTF-8";
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         *ret_reason = SPSH_REJECT_ROW_SYNTAX;
-        if (names[i].size_bytes > SPSH_NAME_BYTES_MAX || !spsh__utf8_valid(names[i]))
+        if (names[i].size_bytes > SPSH_NAME_BYTES_MAX || !spsh__text_is_utf8(names[i]))
             return "a domain, split, speaker, language or document is not UTF-8 or longer than "
                    "1024 bytes";
     }
@@ -91,19 +91,19 @@ static const char *flaw_of(const spsh_ingest_item *item, spsh_reject_reason *ret
 
 static spsh_status add_item(spsh__plan_scan *scan, const spsh_ingest_item *item, spsh_error *err)
 {
-    spsh__buffer_clear(&scan->key);
-    spsh__buffer_clear(&scan->value);
+    spsh__builder_clear(&scan->key);
+    spsh__builder_clear(&scan->value);
     if (!scan->options->source_order) {
         append_u64be(&scan->key, spsh__pack_hash64(item->recording_id));
-        spsh__buffer_append_bytes(&scan->key, item->recording_id);
-        spsh__buffer_append(&scan->key, "", 1);
+        spsh__builder_append_bytes(&scan->key, item->recording_id);
+        spsh__builder_append(&scan->key, "", 1);
     }
     append_u64be(&scan->key, scan->sequence);
     spsh__item_append(&scan->value, item, scan->sequence);
     if (scan->key.failed || scan->value.failed)
         return SPSH_PACK_NO_MEMORY(err);
-    return spsh_sorter_add(scan->items, spsh__buffer_bytes(&scan->key),
-                           spsh__buffer_bytes(&scan->value), err);
+    return spsh_sorter_add(scan->items, spsh__builder_bytes(&scan->key),
+                           spsh__builder_bytes(&scan->value), err);
 }
 
 static spsh_status on_emit(void *user, const spsh_ingest_item *item, spsh_error *err)
@@ -330,7 +330,7 @@ void spsh__plan_scan_free(spsh__plan_scan *scan)
     spsh_sorter_free(scan->rejects);
     free(scan->layouts);
     free(scan->duplicates);
-    spsh__buffer_free(&scan->key);
-    spsh__buffer_free(&scan->value);
+    spsh__builder_free(&scan->key);
+    spsh__builder_free(&scan->value);
     free(scan);
 }

@@ -508,7 +508,7 @@ void spsh__prepared_free(spsh__prepared *prepared)
     *prepared = (spsh__prepared){0};
 }
 
-spsh_status spsh__prepare_text(const spsh_io *io, const char *path, spsh__buffer *text,
+spsh_status spsh__prepare_text(const spsh_io *io, const char *path, spsh__builder *text,
                                spsh_reject_reason *ret_reason, const char **ret_detail,
                                spsh_error *err)
 {
@@ -529,11 +529,11 @@ spsh_status spsh__prepare_text(const spsh_io *io, const char *path, spsh__buffer
         return SPSH_OK;
     }
     size_t size_bytes = spsh__sidecar_text(source.data, source.size_bytes, &line_ends);
-    spsh__buffer_append(text, source.data, size_bytes);
+    spsh__builder_append(text, source.data, size_bytes);
     free(source.data);
     if (text->failed)
         return SPSH_PACK_NO_MEMORY(err);
-    if (!spsh__utf8_valid(spsh__buffer_bytes(text))) {
+    if (!spsh__text_is_utf8(spsh__builder_bytes(text))) {
         *ret_reason = SPSH_REJECT_TEXT_INVALID_UTF8;
         *ret_detail = "its transcript is not UTF-8";
     }

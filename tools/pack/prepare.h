@@ -44,7 +44,7 @@ void spsh__prepared_free(spsh__prepared *prepared);
 
 /** Read a sidecar transcript into text. *ret_detail: why it is rejected (with *ret_reason), else
  * NULL. */
-spsh_status spsh__prepare_text(const spsh_io *io, const char *path, spsh__buffer *text,
+spsh_status spsh__prepare_text(const spsh_io *io, const char *path, spsh__builder *text,
                                spsh_reject_reason *ret_reason, const char **ret_detail,
                                spsh_error *err);
 

@@ -23,25 +23,25 @@ void spsh__reject_counts_add(spsh__reject_counts *sum, const spsh__reject_counts
     }
 }
 
-static void member_name(spsh__buffer *lines, size_t start, const char *key, spsh_bytes name)
+static void member_name(spsh__builder *lines, size_t start, const char *key, spsh_bytes name)
 {
-    spsh__buffer text = {0};
+    spsh__builder text = {0};
     if (name.size_bytes == 0)
         return;
     spsh__name_append(&text, name);
-    spsh__json_member(lines, start, spsh__bytes_of(key), spsh__buffer_bytes(&text));
+    spsh__json_member(lines, start, spsh__bytes_of(key), spsh__builder_bytes(&text));
     lines->failed = lines->failed || text.failed;
-    spsh__buffer_free(&text);
+    spsh__builder_free(&text);
 }
 
-static void member_number(spsh__buffer *lines, const char *key, uint64_t value)
+static void member_number(spsh__builder *lines, const char *key, uint64_t value)
 {
     char text[64];
     int length = snprintf(text, sizeof(text), ",\"%s\":%" PRIu64, key, value);
-    spsh__buffer_append(lines, text, (size_t)length);
+    spsh__builder_append(lines, text, (size_t)length);
 }
 
-void spsh__reject_append(spsh__buffer *lines, spsh__reject_counts *counts,
+void spsh__reject_append(spsh__builder *lines, spsh__reject_counts *counts,
                          const spsh_reject *reject)
 {
     size_t start = lines->size_bytes;
@@ -59,7 +59,7 @@ void spsh__reject_append(spsh__buffer *lines, spsh__reject_counts *counts,
         member_number(lines, "offset_bytes", reject->offset_bytes);
     member_number(lines, "rows", reject->rows);
     spsh__json_close(lines, start);
-    spsh__buffer_append(lines, "\n", 1);
+    spsh__builder_append(lines, "\n", 1);
     counts->events[reject->reason]++;
     counts->rows[reject->reason] += reject->rows;
 }

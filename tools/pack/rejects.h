@@ -2,7 +2,7 @@
 #ifndef SPSH_PACK_REJECTS_H
 #define SPSH_PACK_REJECTS_H
 
-#include "buffer.h"
+#include "builder.h"
 #include "ingest.h"
 
 typedef struct spsh__reject_counts {
@@ -14,7 +14,7 @@ uint64_t spsh__reject_rows(const spsh__reject_counts *counts);
 void spsh__reject_counts_add(spsh__reject_counts *sum, const spsh__reject_counts *more);
 
 /* Append one JSON line and count it. Bytes that are not UTF-8 are percent-encoded as in ids. */
-void spsh__reject_append(spsh__buffer *lines, spsh__reject_counts *counts,
+void spsh__reject_append(spsh__builder *lines, spsh__reject_counts *counts,
                          const spsh_reject *reject);
 
 #endif

@@ -14,23 +14,23 @@
 
 #define COPY_BYTES ((size_t)1 << 16)
 
-static void open_object(spsh__buffer *json, const char *key)
+static void open_object(spsh__builder *json, const char *key)
 {
     if (json->size_bytes > 0 && json->data[json->size_bytes - 1] != '{')
-        spsh__buffer_append_text(json, ",");
+        spsh__builder_append_text(json, ",");
     spsh__json_string(json, spsh__bytes_of(key));
-    spsh__buffer_append_text(json, ":");
+    spsh__builder_append_text(json, ":");
 }
 
-static void member_number(spsh__buffer *json, const char *key, uint64_t value)
+static void member_number(spsh__builder *json, const char *key, uint64_t value)
 {
     char text[24];
     int length = snprintf(text, sizeof(text), "%" PRIu64, value);
     open_object(json, key);
-    spsh__buffer_append(json, text, (size_t)length);
+    spsh__builder_append(json, text, (size_t)length);
 }
 
-static void append_counts(spsh__buffer *json, const spsh__pack_result *result)
+static void append_counts(spsh__builder *json, const spsh__pack_result *result)
 {
     const spsh__pack_counts *c = &result->counts;
 
@@ -56,40 +56,40 @@ static void append_counts(spsh__buffer *json, const spsh__pack_result *result)
     member_number(json, "segments_clamped", c->segments_clamped);
 }
 
-static void append_reasons(spsh__buffer *json, const spsh__reject_counts *rejects)
+static void append_reasons(spsh__builder *json, const spsh__reject_counts *rejects)
 {
     open_object(json, "rejects");
-    spsh__buffer_append_text(json, "{");
+    spsh__builder_append_text(json, "{");
     for (int i = 0; i < SPSH_REJECT_COUNT; i++) {
         if (rejects->events[i] == 0)
             continue;
         open_object(json, spsh__reject_reason_text((spsh_reject_reason)i));
-        spsh__buffer_append_text(json, "{");
+        spsh__builder_append_text(json, "{");
         member_number(json, "events", rejects->events[i]);
         member_number(json, "rows", rejects->rows[i]);
-        spsh__buffer_append_text(json, "}");
+        spsh__builder_append_text(json, "}");
     }
-    spsh__buffer_append_text(json, "}");
+    spsh__builder_append_text(json, "}");
 }
 
 spsh_status spsh__report_write(const spsh__pack_options *options, const char *report_directory,
                                const spsh__plan *plan, const spsh__pack_result *result,
                                spsh_error *err)
 {
-    spsh__buffer json = {0};
+    spsh__builder json = {0};
     spsh_file_writer *file = NULL;
     char id[33];
     spsh_status rc = SPSH_OK;
 
     spsh__hex128(plan->dataset_id, id);
-    spsh__buffer_append_text(&json, "{");
+    spsh__builder_append_text(&json, "{");
     open_object(&json, "dataset_id");
     spsh__json_string(&json, spsh__bytes_of(id));
     open_object(&json, "options");
-    spsh__buffer_append_bytes(&json, spsh__buffer_bytes(&plan->options));
+    spsh__builder_append_bytes(&json, spsh__builder_bytes(&plan->options));
     append_counts(&json, result);
     append_reasons(&json, &result->rejects);
-    spsh__buffer_append_text(&json, "}\n");
+    spsh__builder_append_text(&json, "}\n");
     if (json.failed)
         rc = SPSH_PACK_NO_MEMORY(err);
     if (rc == SPSH_OK)
@@ -99,7 +99,7 @@ spsh_status spsh__report_write(const spsh__pack_options *options, const char *re
     if (rc == SPSH_OK)
         rc = spsh_file_writer_publish(file, SPSH_PUBLISH_REPLACE, err);
     spsh_file_writer_free(file);
-    spsh__buffer_free(&json);
+    spsh__builder_free(&json);
     return rc;
 }
 
@@ -107,17 +107,17 @@ spsh_status spsh__report_write(const spsh__pack_options *options, const char *re
 static spsh_status copy_file(const spsh_io *io, const char *directory, const char *name,
                              spsh_file_writer *to, spsh_error *err)
 {
-    spsh__buffer path = {0};
+    spsh__builder path = {0};
     uint8_t piece[COPY_BYTES];
     uint64_t offset = 0;
     spsh_status rc = SPSH_OK;
 
-    spsh__buffer_append_text(&path, directory);
-    spsh__buffer_append_text(&path, "/");
-    spsh__buffer_append_text(&path, name);
-    if (spsh__buffer_text(&path) == NULL)
+    spsh__builder_append_text(&path, directory);
+    spsh__builder_append_text(&path, "/");
+    spsh__builder_append_text(&path, name);
+    if (spsh__builder_text(&path) == NULL)
         return SPSH_PACK_NO_MEMORY(err);
-    int fd = io->open_fn(io->user, spsh__buffer_text(&path), O_RDONLY | O_CLOEXEC, 0);
+    int fd = io->open_fn(io->user, spsh__builder_text(&path), O_RDONLY | O_CLOEXEC, 0);
     int64_t got = fd;
     while (fd >= 0 && rc == SPSH_OK) {
         got = io->pread_fn(io->user, fd, piece, sizeof(piece), offset);
@@ -132,10 +132,10 @@ static spsh_status copy_file(const spsh_io *io, const char *directory, const cha
         (void)io->close_fn(io->user, fd);
     if (rc == SPSH_OK && got < 0) {
         rc = spsh_io_status((int)-got);
-        spsh_error_set(err, rc, (int)-got, SPSH_OFFSET_NONE, "%s: %s", spsh__buffer_text(&path),
+        spsh_error_set(err, rc, (int)-got, SPSH_OFFSET_NONE, "%s: %s", spsh__builder_text(&path),
                        strerror((int)-got));
     }
-    spsh__buffer_free(&path);
+    spsh__builder_free(&path);
     return rc;
 }
 
@@ -223,16 +223,16 @@ void spsh__report_print(FILE *stream, const spsh__pack_options *options,
 
 void spsh__report_print_json(FILE *stream, const char *dataset)
 {
-    spsh__buffer path = {0};
+    spsh__builder path = {0};
     char piece[4096];
     size_t got = 0;
 
-    spsh__buffer_append_text(&path, dataset);
-    spsh__buffer_append_text(&path, "/reports/pack.json");
-    FILE *file = spsh__buffer_text(&path) == NULL ? NULL : fopen(spsh__buffer_text(&path), "re");
+    spsh__builder_append_text(&path, dataset);
+    spsh__builder_append_text(&path, "/reports/pack.json");
+    FILE *file = spsh__builder_text(&path) == NULL ? NULL : fopen(spsh__builder_text(&path), "re");
     while (file != NULL && (got = fread(piece, 1, sizeof(piece), file)) > 0)
         (void)fwrite(piece, 1, got, stream);
     if (file != NULL)
         (void)fclose(file);
-    spsh__buffer_free(&path);
+    spsh__builder_free(&path);
 }

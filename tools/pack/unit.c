@@ -255,7 +255,7 @@ static bool text_of(const spsh_ingest_item *item, const spsh__job_result *result
     } else if (item->text_path != NULL && first) {
         if (result->text_detail != NULL)
             return false;
-        utterance->text = spsh__buffer_bytes(&result->text);
+        utterance->text = spsh__builder_bytes(&result->text);
         utterance->flags = SPSH_UTTERANCE_HAS_TEXT;
     }
     return true;
@@ -448,7 +448,7 @@ spsh_status spsh__unit_pack(const spsh__unit_context *context, uint64_t unit, sp
 out:
     spsh_shard_writer_free(p.writer);
     spsh__stored_free(&p.state.stored);
-    spsh__buffer_free(&p.state.reject_lines);
+    spsh__builder_free(&p.state.reject_lines);
     free(p.jobs);
     free(items);
     return rc;

@@ -107,7 +107,7 @@ static spsh_status write_rejects(const spsh__unit_context *context, spsh__unit_s
     return rc;
 }
 
-static void append_stored(spsh__buffer *out, const spsh__unit_state *state)
+static void append_stored(spsh__builder *out, const spsh__unit_state *state)
 {
     for (size_t i = state->stored_written; i < state->stored.count; i++) {
         const spsh__stored_entry *entry = &state->stored.entries[i];
@@ -116,11 +116,11 @@ static void append_stored(spsh__buffer *out, const spsh__unit_state *state)
         spsh__hex128(entry->key, text);
         int length = snprintf(line, sizeof(line), "stored %s %" PRIu64 " %" PRIu64 "\n", text,
                               entry->record, entry->job);
-        spsh__buffer_append(out, line, (size_t)length);
+        spsh__builder_append(out, line, (size_t)length);
     }
 }
 
-static void append_journal(spsh__buffer *out, const spsh__unit_context *context,
+static void append_journal(spsh__builder *out, const spsh__unit_context *context,
                            const spsh__unit_state *state, const spsh_shard_seal *seal)
 {
     const uint64_t head[] = {1, state->unit, state->part};
@@ -151,7 +151,7 @@ spsh_status spsh__unit_journal_write(const spsh__unit_context *context, spsh__un
                                      const spsh_shard_seal *seal, spsh__packed *packed,
                                      spsh_error *err)
 {
-    spsh__buffer out = {0};
+    spsh__builder out = {0};
     char name[32];
     bool has_rejects = state->reject_lines.size_bytes > 0;
 
@@ -161,11 +161,11 @@ spsh_status spsh__unit_journal_write(const spsh__unit_context *context, spsh__un
         append_journal(&out, context, state, seal);
         rc = spsh__journal_publish(context->options->io, context->work_directory, name, &out, err);
     }
-    spsh__buffer_free(&out);
+    spsh__builder_free(&out);
     if (rc != SPSH_OK)
         return rc;
     state->stored_written = state->stored.count;
-    spsh__buffer_clear(&state->reject_lines);
+    spsh__builder_clear(&state->reject_lines);
     return account(state, seal, has_rejects, packed, err);
 }
 
@@ -272,16 +272,16 @@ spsh_status spsh__unit_journal_resume(const spsh__unit_context *context, spsh__u
     spsh_status rc = SPSH_OK;
 
     while (rc == SPSH_OK && !state->last) {
-        spsh__buffer path = {0};
+        spsh__builder path = {0};
         char name[32];
         file_name(state, "", name);
-        spsh__buffer_append_text(&path, context->work_directory);
-        spsh__buffer_append(&path, "/", 1);
-        spsh__buffer_append_text(&path, name);
-        rc = spsh__buffer_text(&path) == NULL
+        spsh__builder_append_text(&path, context->work_directory);
+        spsh__builder_append(&path, "/", 1);
+        spsh__builder_append_text(&path, name);
+        rc = spsh__builder_text(&path) == NULL
                  ? SPSH_PACK_NO_MEMORY(err)
-                 : read_journal(context, spsh__buffer_text(&path), state, packed, err);
-        spsh__buffer_free(&path);
+                 : read_journal(context, spsh__builder_text(&path), state, packed, err);
+        spsh__builder_free(&path);
     }
     return rc == SPSH_E_NOT_FOUND ? SPSH_OK : rc;
 }

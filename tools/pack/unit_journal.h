@@ -16,7 +16,7 @@ typedef struct spsh__unit_state {
     bool last;                /* the unit is finished */
     spsh__pack_counts counts; /* since the journal before */
     spsh__reject_counts rejects;
-    spsh__buffer reject_lines;
+    spsh__builder reject_lines;
     spsh__stored stored;   /* of the whole unit */
     size_t stored_written; /* entries in earlier journals */
 } spsh__unit_state;

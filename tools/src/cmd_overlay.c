@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "buffer.h"
+#include "builder.h"
 #include "cli.h"
 #include "commands.h"
 #include "dialect.h"
@@ -33,16 +33,16 @@ typedef struct entry_place {
 } entry_place;
 
 typedef struct edits {
-    spsh__buffer text;
-    spsh__buffer places; /* entry_place each */
+    spsh__builder text;
+    spsh__builder places; /* entry_place each */
     spsh_overlay_entry *entries;
     uint64_t count;
 } edits;
 
 static void edits_free(edits *e)
 {
-    spsh__buffer_free(&e->text);
-    spsh__buffer_free(&e->places);
+    spsh__builder_free(&e->text);
+    spsh__builder_free(&e->places);
     free(e->entries);
 }
 
@@ -72,13 +72,13 @@ static spsh_status add_row(edits *e, const char *path, spsh_overlay_type type, c
     spsh_bytes value = row->field_count == 2 ? row->fields[1] : none;
     if (id.size_bytes == 0)
         return fail_row(path, row, "the id is empty", err);
-    if (!spsh__utf8_valid(id) || !spsh__utf8_valid(value))
+    if (!spsh__text_is_utf8(id) || !spsh__text_is_utf8(value))
         return fail_row(path, row, "not UTF-8", err);
     const entry_place place = {e->text.size_bytes, id.size_bytes,
                                e->text.size_bytes + id.size_bytes, value.size_bytes};
-    spsh__buffer_append_bytes(&e->text, id);
-    spsh__buffer_append_bytes(&e->text, value);
-    spsh__buffer_append(&e->places, &place, sizeof(place));
+    spsh__builder_append_bytes(&e->text, id);
+    spsh__builder_append_bytes(&e->text, value);
+    spsh__builder_append(&e->places, &place, sizeof(place));
     e->count++;
     return SPSH_OK;
 }

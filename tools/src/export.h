@@ -8,7 +8,7 @@
 #ifndef SPSH_EXPORT_H
 #define SPSH_EXPORT_H
 
-#include "buffer.h"
+#include "builder.h"
 #include "wav_out.h"
 
 /** One utterance to write. */
@@ -67,6 +67,6 @@ static inline bool spsh__export_is_damage(spsh_status status)
  *
  * @param dots  false: "." becomes %2E everywhere (WebDataset ends a key at the first dot)
  */
-void spsh__export_path(spsh__buffer *out, spsh_bytes id, bool dots, uint64_t number);
+void spsh__export_path(spsh__builder *out, spsh_bytes id, bool dots, uint64_t number);
 
 #endif

@@ -24,18 +24,18 @@ static bool is_plain(uint8_t c)
            (c != '\0' && strchr("._-+=,@#()", c) != NULL);
 }
 
-static void append_encoded(spsh__buffer *out, uint8_t c)
+static void append_encoded(spsh__builder *out, uint8_t c)
 {
     static const char digits[] = "0123456789ABCDEF";
     const char text[3] = {'%', digits[c >> 4], digits[c & 15]};
-    spsh__buffer_append(out, text, sizeof(text));
+    spsh__builder_append(out, text, sizeof(text));
 }
 
-static void append_number(spsh__buffer *out, uint64_t number)
+static void append_number(spsh__builder *out, uint64_t number)
 {
     char text[32];
     snprintf(text, sizeof(text), "%%n%" PRIu64, number);
-    spsh__buffer_append_text(out, text);
+    spsh__builder_append_text(out, text);
 }
 
 /* Where the last dot of a name stands if what follows is an extension of exported audio; else its
@@ -58,7 +58,7 @@ static size_t extension_dot(spsh_bytes name)
 }
 
 /* Cut what was appended since begin, at the end of a character and outside of %XX. */
-static void cut_name(spsh__buffer *out, size_t begin, uint64_t number)
+static void cut_name(spsh__builder *out, size_t begin, uint64_t number)
 {
     size_t end = begin + NAME_BYTES_CUT;
     while (end > begin && (out->data[end] & 0xc0) == 0x80)
@@ -73,7 +73,7 @@ static void cut_name(spsh__buffer *out, size_t begin, uint64_t number)
     append_number(out, number);
 }
 
-static void append_name(spsh__buffer *out, spsh_bytes name, bool dots, bool is_folder,
+static void append_name(spsh__builder *out, spsh_bytes name, bool dots, bool is_folder,
                         uint64_t number)
 {
     size_t begin = out->size_bytes;
@@ -86,7 +86,7 @@ static void append_name(spsh__buffer *out, spsh_bytes name, bool dots, bool is_f
         uint8_t c = rest.data[0];
         bool dot_is_plain = dots && !only_dots && at != hidden_dot;
         if (length > 1 || (length == 1 && is_plain(c) && (c != '.' || dot_is_plain))) {
-            spsh__buffer_append(out, rest.data, length);
+            spsh__builder_append(out, rest.data, length);
             at += length;
         } else {
             append_encoded(out, c);
@@ -97,7 +97,7 @@ static void append_name(spsh__buffer *out, spsh_bytes name, bool dots, bool is_f
         cut_name(out, begin, number);
 }
 
-void spsh__export_path(spsh__buffer *out, spsh_bytes id, bool dots, uint64_t number)
+void spsh__export_path(spsh__builder *out, spsh_bytes id, bool dots, uint64_t number)
 {
     size_t begin = out->size_bytes;
     size_t name_begin = 0;
@@ -107,7 +107,7 @@ void spsh__export_path(spsh__buffer *out, spsh_bytes id, bool dots, uint64_t num
             continue;
         const spsh_bytes name = {id.data + name_begin, at - name_begin};
         append_name(out, name, dots, true, number);
-        spsh__buffer_append(out, "/", 1);
+        spsh__builder_append(out, "/", 1);
         name_begin = at + 1;
     }
     const spsh_bytes name = {id.data + name_begin, id.size_bytes - name_begin};

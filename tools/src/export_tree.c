@@ -30,10 +30,10 @@ struct spsh__export {
     spsh__export_options options;
     int directory_fd;
     spsh_file_writer *manifest;
-    spsh__buffer csv;    /* lines that are not in the manifest yet */
-    spsh__buffer path;   /* of the file, relative to the directory */
-    spsh__buffer folder; /* that was made last */
-    uint64_t *slots;     /* records that are written */
+    spsh__builder csv;    /* lines that are not in the manifest yet */
+    spsh__builder path;   /* of the file, relative to the directory */
+    spsh__builder folder; /* that was made last */
+    uint64_t *slots;      /* records that are written */
     size_t slot_count, used_count;
 };
 
@@ -110,9 +110,9 @@ static spsh_status make_folders(spsh__export *e, spsh_error *err)
     if (folder_bytes == 0 || (folder_bytes == e->folder.size_bytes &&
                               memcmp(e->folder.data, e->path.data, folder_bytes) == 0))
         return SPSH_OK;
-    spsh__buffer_clear(&e->folder);
-    spsh__buffer_append(&e->folder, e->path.data, folder_bytes);
-    if (spsh__buffer_text(&e->folder) == NULL)
+    spsh__builder_clear(&e->folder);
+    spsh__builder_append(&e->folder, e->path.data, folder_bytes);
+    if (spsh__builder_text(&e->folder) == NULL)
         return no_memory(err);
     for (size_t i = 0; i < folder_bytes; i++) {
         if (e->folder.data[i] != '/')
@@ -123,7 +123,7 @@ static spsh_status make_folders(spsh__export *e, spsh_error *err)
         spsh_status rc = good ? SPSH_OK : fail_path(e, folder, errno, err);
         e->folder.data[i] = '/';
         if (rc != SPSH_OK) {
-            spsh__buffer_clear(&e->folder);
+            spsh__builder_clear(&e->folder);
             return rc;
         }
     }
@@ -173,15 +173,15 @@ static spsh_status make_path(spsh__export *e, const spsh__export_utterance *u, b
 {
     uint64_t number = e->options.stored ? record_key(u->row) : u->position;
     char suffix[32];
-    spsh__buffer_clear(&e->path);
+    spsh__builder_clear(&e->path);
     spsh__export_path(&e->path, e->options.stored ? u->record->id : u->metadata.id, true, number);
     snprintf(suffix, sizeof(suffix), "%%n%" PRIu64, number);
     if (renamed)
-        spsh__buffer_append_text(&e->path, suffix);
-    spsh__buffer_append_text(&e->path, ".");
-    spsh__buffer_append_text(&e->path,
-                             e->options.stored ? spsh__payload_extension(u->row->codec) : "wav");
-    return spsh__buffer_text(&e->path) == NULL ? no_memory(err) : SPSH_OK;
+        spsh__builder_append_text(&e->path, suffix);
+    spsh__builder_append_text(&e->path, ".");
+    spsh__builder_append_text(&e->path,
+                              e->options.stored ? spsh__payload_extension(u->row->codec) : "wav");
+    return spsh__builder_text(&e->path) == NULL ? no_memory(err) : SPSH_OK;
 }
 
 /* Opens a new file for an utterance; e->path is its path. */
@@ -228,32 +228,32 @@ static spsh_status write_file(spsh__export *e, const spsh__export_utterance *u, 
 
 /* ---- the manifest ---- */
 
-static void append_field(spsh__buffer *csv, spsh_bytes text, char end)
+static void append_field(spsh__builder *csv, spsh_bytes text, char end)
 {
     bool quoted = false;
     for (size_t i = 0; i < text.size_bytes && !quoted; i++)
         quoted = memchr(",\"\r\n", text.data[i], 4) != NULL;
     if (quoted)
-        spsh__buffer_append(csv, "\"", 1);
+        spsh__builder_append(csv, "\"", 1);
     for (size_t i = 0; i < text.size_bytes && quoted; i++)
-        spsh__buffer_append(csv, text.data[i] == '"' ? "\"\"" : (const char *)&text.data[i],
-                            text.data[i] == '"' ? 2 : 1);
+        spsh__builder_append(csv, text.data[i] == '"' ? "\"\"" : (const char *)&text.data[i],
+                             text.data[i] == '"' ? 2 : 1);
     if (!quoted)
-        spsh__buffer_append_bytes(csv, text);
+        spsh__builder_append_bytes(csv, text);
     else
-        spsh__buffer_append(csv, "\"", 1);
-    spsh__buffer_append(csv, &end, 1);
+        spsh__builder_append(csv, "\"", 1);
+    spsh__builder_append(csv, &end, 1);
 }
 
 /* Seconds with nine digits: the nearest sample is then this one at any rate. */
-static void append_time(spsh__buffer *csv, uint64_t sample, uint32_t rate_hz, char end)
+static void append_time(spsh__builder *csv, uint64_t sample, uint32_t rate_hz, char end)
 {
     char text[48];
     uint64_t nanoseconds = (sample % rate_hz * UINT64_C(1000000000) + rate_hz / 2) / rate_hz;
     uint64_t seconds = sample / rate_hz + nanoseconds / UINT64_C(1000000000);
     snprintf(text, sizeof(text), "%" PRIu64 ".%09" PRIu64 "%c", seconds,
              nanoseconds % UINT64_C(1000000000), end);
-    spsh__buffer_append_text(csv, text);
+    spsh__builder_append_text(csv, text);
 }
 
 static spsh_status flush_manifest(spsh__export *e, spsh_error *err)
@@ -263,7 +263,7 @@ static spsh_status flush_manifest(spsh__export *e, spsh_error *err)
         return no_memory(err);
     if (e->csv.size_bytes > 0)
         rc = spsh_file_writer_write(e->manifest, e->csv.data, e->csv.size_bytes, err);
-    spsh__buffer_clear(&e->csv);
+    spsh__builder_clear(&e->csv);
     return rc;
 }
 
@@ -283,7 +283,7 @@ static spsh_status add_line(spsh__export *e, const spsh__export_utterance *u, bo
         append_time(&e->csv, u->row->start_sample, u->row->sample_rate_hz, ',');
         append_time(&e->csv, u->row->start_sample + u->row->samples, u->row->sample_rate_hz, ',');
     } else if (e->options.stored) {
-        spsh__buffer_append_text(&e->csv, ",,");
+        spsh__builder_append_text(&e->csv, ",,");
     }
     append_field(&e->csv, m->document, '\n');
     return e->csv.size_bytes < CSV_FLUSH_BYTES ? SPSH_OK : flush_manifest(e, err);
@@ -298,9 +298,9 @@ static void tree_free(spsh__export *e)
     spsh_file_writer_free(e->manifest);
     if (e->directory_fd >= 0)
         close(e->directory_fd);
-    spsh__buffer_free(&e->csv);
-    spsh__buffer_free(&e->path);
-    spsh__buffer_free(&e->folder);
+    spsh__builder_free(&e->csv);
+    spsh__builder_free(&e->path);
+    spsh__builder_free(&e->folder);
     free(e->slots);
     free(e);
 }
@@ -322,10 +322,10 @@ static spsh_status tree_open(const spsh__export_options *options, spsh__export *
                                &e->manifest, err);
     if (rc != SPSH_OK)
         goto out;
-    spsh__buffer_append_text(&e->csv, options->stored ? "path,id,text,domain,split,speaker,"
-                                                        "language,start,end,document\n"
-                                                      : "path,id,text,domain,split,speaker,"
-                                                        "language,document\n");
+    spsh__builder_append_text(&e->csv, options->stored ? "path,id,text,domain,split,speaker,"
+                                                         "language,start,end,document\n"
+                                                       : "path,id,text,domain,split,speaker,"
+                                                         "language,document\n");
     *ret_export = e;
     e = NULL;
 out:

@@ -22,8 +22,8 @@ struct spsh__export {
     spsh__tar_out *tar;
     uint32_t tar_count; /* opened so far */
     spsh_json *json;
-    spsh__buffer name; /* of a member */
-    size_t key_bytes;  /* of name */
+    spsh__builder name; /* of a member */
+    size_t key_bytes;   /* of name */
 };
 
 static spsh_status no_memory(spsh_error *err)
@@ -66,9 +66,9 @@ static spsh_status begin_member(spsh__export *e, const char *extension, uint64_t
                                 spsh_error *err)
 {
     e->name.size_bytes = e->key_bytes;
-    spsh__buffer_append_text(&e->name, ".");
-    spsh__buffer_append_text(&e->name, extension);
-    const char *name = spsh__buffer_text(&e->name);
+    spsh__builder_append_text(&e->name, ".");
+    spsh__builder_append_text(&e->name, extension);
+    const char *name = spsh__builder_text(&e->name);
     if (name == NULL)
         return no_memory(err);
     return spsh__tar_out_member(e->tar, name, size_bytes, err);
@@ -127,7 +127,7 @@ static spsh_status prepare(spsh__export *e, const spsh__export_utterance *u, sam
                        (int)u->metadata.id.size_bytes, (const char *)u->metadata.id.data);
         return SPSH_E_AUDIO;
     }
-    spsh__buffer_clear(&e->name);
+    spsh__builder_clear(&e->name);
     spsh__export_path(&e->name, u->metadata.id, false, u->position);
     e->key_bytes = e->name.size_bytes;
     spsh_status rc = describe(e, u, &s->json, err);
@@ -163,7 +163,7 @@ static void webdataset_free(spsh__export *e)
         return;
     spsh__tar_out_free(e->tar);
     spsh__json_free(e->json);
-    spsh__buffer_free(&e->name);
+    spsh__builder_free(&e->name);
     free(e);
 }
 

@@ -1,10 +1,10 @@
-/* buffer.c: growth by doubling; sizes are checked before they are added. */
-#include "buffer.h"
+/* builder.c: growth by doubling; sizes are checked before they are added. */
+#include "builder.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-uint8_t *spsh__buffer_reserve(spsh__buffer *buffer, size_t size_bytes)
+uint8_t *spsh__builder_reserve(spsh__builder *buffer, size_t size_bytes)
 {
     if (buffer->failed)
         return NULL;
@@ -27,40 +27,40 @@ uint8_t *spsh__buffer_reserve(spsh__buffer *buffer, size_t size_bytes)
     return data + buffer->size_bytes;
 }
 
-void spsh__buffer_append(spsh__buffer *buffer, const void *data, size_t size_bytes)
+void spsh__builder_append(spsh__builder *buffer, const void *data, size_t size_bytes)
 {
-    uint8_t *end = spsh__buffer_reserve(buffer, size_bytes);
+    uint8_t *end = spsh__builder_reserve(buffer, size_bytes);
     if (end == NULL || size_bytes == 0)
         return;
     memcpy(end, data, size_bytes);
     buffer->size_bytes += size_bytes;
 }
 
-void spsh__buffer_append_bytes(spsh__buffer *buffer, spsh_bytes bytes)
+void spsh__builder_append_bytes(spsh__builder *buffer, spsh_bytes bytes)
 {
-    spsh__buffer_append(buffer, bytes.data, bytes.size_bytes);
+    spsh__builder_append(buffer, bytes.data, bytes.size_bytes);
 }
 
-void spsh__buffer_append_text(spsh__buffer *buffer, const char *text)
+void spsh__builder_append_text(spsh__builder *buffer, const char *text)
 {
-    spsh__buffer_append(buffer, text, strlen(text));
+    spsh__builder_append(buffer, text, strlen(text));
 }
 
-void spsh__buffer_clear(spsh__buffer *buffer)
+void spsh__builder_clear(spsh__builder *buffer)
 {
     buffer->size_bytes = 0;
     buffer->failed = false;
 }
 
-void spsh__buffer_free(spsh__buffer *buffer)
+void spsh__builder_free(spsh__builder *buffer)
 {
     free(buffer->data);
-    *buffer = (spsh__buffer){0};
+    *buffer = (spsh__builder){0};
 }
 
-const char *spsh__buffer_text(spsh__buffer *buffer)
+const char *spsh__builder_text(spsh__builder *buffer)
 {
-    uint8_t *end = spsh__buffer_reserve(buffer, 1);
+    uint8_t *end = spsh__builder_reserve(buffer, 1);
     if (end == NULL)
         return NULL;
     *end = '\0';

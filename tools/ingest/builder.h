@@ -1,0 +1,42 @@
+/* builder.h: bytes that grow. A failed allocation is remembered, so that a row can be built with
+ * many appends and one check: `failed` stays true and every later append does nothing.
+ *
+ *     spsh__builder path = {0};
+ *     spsh__builder_append_text(&path, root);
+ *     spsh__builder_append(&path, "/", 1);
+ *     if (spsh__builder_text(&path) == NULL)
+ *         ... out of memory
+ */
+#ifndef SPSH_INGEST_BUILDER_H
+#define SPSH_INGEST_BUILDER_H
+
+#include <stdbool.h>
+
+#include "speechshard/base.h"
+
+typedef struct spsh__builder {
+    uint8_t *data;
+    size_t size_bytes;
+    size_t capacity_bytes;
+    bool failed;
+} spsh__builder;
+
+/* Room for size_bytes more behind the end; NULL (and failed) when there is no memory. */
+uint8_t *spsh__builder_reserve(spsh__builder *buffer, size_t size_bytes);
+void spsh__builder_append(spsh__builder *buffer, const void *data, size_t size_bytes);
+void spsh__builder_append_bytes(spsh__builder *buffer, spsh_bytes bytes);
+void spsh__builder_append_text(spsh__builder *buffer, const char *text);
+
+/* Empty, with its memory kept; a failure is forgotten. */
+void spsh__builder_clear(spsh__builder *buffer);
+void spsh__builder_free(spsh__builder *buffer);
+
+/* The content with a NUL behind it (not counted), or NULL when an append failed. */
+const char *spsh__builder_text(spsh__builder *buffer);
+
+static inline spsh_bytes spsh__builder_bytes(const spsh__builder *buffer)
+{
+    return (spsh_bytes){buffer->data, buffer->size_bytes};
+}
+
+#endif
