@@ -14,8 +14,13 @@ typedef struct subcommand {
 
 /* In the order in which a user meets them. */
 static const subcommand subcommands[] = {
-    {"pack", spsh__cmd_pack, "pack speech corpora into a dataset"},
-    {NULL, NULL, NULL},
+    {"pack",    spsh__cmd_pack,    "pack speech corpora into a dataset"                     },
+    {"info",    spsh__cmd_info,    "show what a dataset holds"                              },
+    {"ls",      spsh__cmd_ls,      "list the utterances"                                    },
+    {"cat",     spsh__cmd_cat,     "write one utterance as a WAV file"                      },
+    {"export",  spsh__cmd_export,  "write the utterances in a form that other programs read"},
+    {"overlay", spsh__cmd_overlay, "edit a dataset without touching what is sealed"         },
+    {NULL,      NULL,              NULL                                                     },
 };
 
 enum { NAMES_MAX = sizeof(subcommands) / sizeof(subcommands[0]) };
@@ -48,12 +53,13 @@ static int print_help(void)
 
 static int report_unknown(const char *name)
 {
+    static const char *const options[] = {"--help", "--version", NULL};
     const char *names[NAMES_MAX] = {NULL};
-    const char *nearest = NULL;
+    bool is_option = name[0] == '-';
     for (size_t i = 0; subcommands[i].name != NULL; i++)
         names[i] = subcommands[i].name;
-    nearest = spsh__cli_nearest(name, names);
-    const char *what = name[0] == '-' ? "option" : "command";
+    const char *nearest = spsh__cli_nearest(name, is_option ? options : names);
+    const char *what = is_option ? "option" : "command";
     if (nearest != NULL)
         spsh__cli_error("unknown %s '%s'; did you mean '%s'? (see 'speechshard --help')", what,
                         name, nearest);

@@ -1,0 +1,42 @@
+#!/bin/sh
+# info_test.sh: `info` of the dataset of make_dataset.c, as a table and as JSON.
+. "$SPEECHSHARD_SOURCE_DIR/tests/cli/cli_kit.sh"
+d=$work/d.spsh
+"$make_dataset" "$d" "$work/expected" || exit 1
+
+run info "$d"
+want_status 0
+want_quiet
+sed 's/  */ /g' "$work/out" >"$work/squeezed"
+cp "$work/squeezed" "$work/out"
+want_out "format 1.0 generation 1"
+want_out "shards 2"
+want_out "utterances 11 10 with text"
+want_out "recordings 9 8 stored"
+want_out "duplicates 1"
+want_out "speakers 3"
+want_out "rejects 2 of 13 rows"
+want_out "talks 4 3.31 s"
+want_out "de 1 0.01 s"
+want_out "train 7"
+want_out "(none) 1"
+want_out "44100 Hz 1 0.01 s"
+want_out "codec wav 6, flac 4, pcm 1"
+want_out "languages en 6, fr 3, de 1"
+
+run info --json "$d"
+want_status 0
+want_quiet
+tr -d '\n' <"$work/out" | sed 's/  *//g' >"$work/flat"
+cp "$work/flat" "$work/out"
+for member in '"format_version":"1.0"' '"shards":2' '"utterances":11' '"recordings":9' '"payloads":8' \
+    '"duplicates":1' '"speakers":3' '"with_text":10' '"rejects":2' '"source_rows":13' '"samples":56798' \
+    '"generation":1' '"unused_payload_bytes":0' '"dataset_id":"5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a"' \
+    '"splits":{' '"train":7' '"test":3' '"":1' '"codec":{"wav":6,"flac":4,"pcm":1}' \
+    '"languages":{"en":6,"fr":3,"de":1}' '"8000":4' '"overlays":[]' '"options":{"codec":"keep"}' \
+    '{"name":"talks","utterances":4,"seconds":3.3125}'; do
+    want_out "$member"
+done
+bytes=$(cat "$d"/shards/*.spsh | wc -c)
+want_out "\"bytes\":$bytes,"
+cli_result
