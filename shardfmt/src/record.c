@@ -24,9 +24,9 @@ static bool is_codec(uint32_t codec)
     return (codec >= SPSH_CODEC_WAV && codec <= SPSH_CODEC_GSM) || codec == SPSH_CODEC_PCM;
 }
 
-/* The name of a field that breaks FORMAT.md 3.2, or NULL. Shared by writer and reader. */
-static const char *find_bad_field(const spsh_record *r)
+const char *spsh__record_find_bad(const spsh_record *record)
 {
+    const spsh_record *r = record;
     uint32_t codec = (uint32_t)r->codec;
     uint32_t format = (uint32_t)r->format;
     bool hashed = (r->flags & SPSH_RECORD_PCM_HASH) != 0;
@@ -47,11 +47,17 @@ static const char *find_bad_field(const spsh_record *r)
         return "flags";
     if (!hashed && memcmp(r->pcm_hash, no_hash, 16) != 0)
         return "pcm_hash";
+    return NULL;
+}
+
+/* The name of a field that breaks FORMAT.md 3.2, or NULL. Shared by writer and reader. */
+static const char *find_bad_field(const spsh_record *r)
+{
     if (r->id.size_bytes == 0 || r->id.size_bytes > SPSH_ID_BYTES_MAX)
         return "id_bytes";
     if (!spsh__utf8_valid(r->id.data, r->id.size_bytes))
         return "id is not UTF-8";
-    return NULL;
+    return spsh__record_find_bad(r);
 }
 
 static bool is_bad_seek_point(const spsh_record *r, uint64_t n, spsh_seek_point point,

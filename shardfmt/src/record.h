@@ -31,6 +31,10 @@ typedef struct spsh__record_size {
     uint64_t record_bytes;
 } spsh__record_size;
 
+/* The name of a field of the fixed part that breaks FORMAT.md 3.2, or NULL; id and seek points are
+ * not looked at. */
+const char *spsh__record_find_bad(const spsh_record *record);
+
 /* What a caller may hand to the writer: every rule of FORMAT.md 3.2 for its fields, and the limits.
  * SPSH_E_INVALID_ARG names the field; SPSH_E_LIMIT. ret_size is how large the record becomes. */
 spsh_status spsh__record_check_fields(const spsh_record *record, spsh__record_size *ret_size,
