@@ -14,6 +14,7 @@
  * read must not start there. End of file is told from a short read by the size that fstat gave.
  */
 #include "read_engine.h"
+#include "io_internal.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -214,14 +215,14 @@ static spsh_status open_with(const spsh__read_engine *engine, const char *path, 
     int fd = open_retry(io, path, O_RDONLY | O_CLOEXEC | flags);
     if (fd < 0)
         return SPSH_FAIL_OS(err, spsh_io_status(-fd), -fd, SPSH_OFFSET_NONE,
-                            "%s: cannot be opened: %s", path, strerror(-fd));
+                            "%s: cannot be opened: %s", path, spsh__os_text(-fd));
     int rc = io->fstat_fn(io->user, fd, &info);
     if (rc == 0 && !S_ISREG(info.st_mode))
         rc = S_ISDIR(info.st_mode) ? -EISDIR : -EINVAL;
     if (rc < 0) {
         (void)io->close_fn(io->user, fd);
         return SPSH_FAIL_OS(err, spsh_io_status(-rc), -rc, SPSH_OFFSET_NONE,
-                            "%s: not a readable file: %s", path, strerror(-rc));
+                            "%s: not a readable file: %s", path, spsh__os_text(-rc));
     }
     *ret_file = (read_file){
         .fd = fd, .direct = (flags & O_DIRECT) != 0, .size_bytes = (uint64_t)info.st_size};

@@ -4,6 +4,7 @@
  * neither can overflow. Threads do one system call an operation and judge nothing: short reads and
  * errors go back to the engine as they are, as io_uring would report them.
  */
+#include "io_internal.h"
 #include "read_engine.h"
 
 #include <pthread.h>
@@ -115,7 +116,8 @@ static spsh_status pread_open(const spsh__read_setup *setup, void **ret_state, s
     }
     if (state->thread_count == 0) { /* fewer than wanted will do, none will not */
         pread_close(state);
-        return SPSH_FAIL_OS(err, SPSH_E_IO, rc, SPSH_OFFSET_NONE, "read threads: %s", strerror(rc));
+        return SPSH_FAIL_OS(err, SPSH_E_IO, rc, SPSH_OFFSET_NONE, "read threads: %s",
+                            spsh__os_text(rc));
     }
     *ret_state = state;
     return SPSH_OK;

@@ -4,6 +4,7 @@
  * then it neither pins the pages nor takes a file reference for every read. Without, reads work the
  * same and cost a little more. Operations are handed over together by the next wait.
  */
+#include "io_internal.h"
 #include "read_engine.h"
 
 #include <errno.h>
@@ -45,7 +46,7 @@ static spsh_status uring_open(const spsh__read_setup *setup, void **ret_state, s
         spsh__free(setup->allocator, state->file_registered);
         spsh__free(setup->allocator, state);
         return SPSH_FAIL_OS(err, rc == -ENOMEM ? SPSH_E_NO_MEMORY : SPSH_E_UNSUPPORTED, -rc,
-                            SPSH_OFFSET_NONE, "io_uring: %s", strerror(-rc));
+                            SPSH_OFFSET_NONE, "io_uring: %s", spsh__os_text(-rc));
     }
     const struct iovec arena = {.iov_base = setup->arena, .iov_len = setup->arena_bytes};
     state->fixed_buffers = setup->arena_bytes <= REGISTERED_BYTES_MAX &&
@@ -104,7 +105,7 @@ static spsh_status hand_over(uring_state *state, spsh_error *err)
     if (io_uring_sq_ready(&state->ring) == 0)
         return SPSH_OK;
     return SPSH_FAIL_OS(err, SPSH_E_IO, -rc, SPSH_OFFSET_NONE, "io_uring: submit: %s",
-                        strerror(-rc));
+                        spsh__os_text(-rc));
 }
 
 static spsh_status uring_wait(void *opaque, uint32_t *ret_slot, int64_t *ret_result,
@@ -120,7 +121,7 @@ static spsh_status uring_wait(void *opaque, uint32_t *ret_slot, int64_t *ret_res
         rc = io_uring_wait_cqe(&state->ring, &cqe);
     if (rc < 0)
         return SPSH_FAIL_OS(err, SPSH_E_IO, -rc, SPSH_OFFSET_NONE, "io_uring: wait: %s",
-                            strerror(-rc));
+                            spsh__os_text(-rc));
     *ret_slot = (uint32_t)io_uring_cqe_get_data64(cqe);
     *ret_result = cqe->res;
     io_uring_cqe_seen(&state->ring, cqe);

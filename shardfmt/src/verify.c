@@ -1,0 +1,339 @@
+/* verify.c: which files there are, in which order they are checked, and what they are beside files.
+ *
+ * The manifest first, since it says what else there is; the dataset index next, since it tells what
+ * a damaged record costs; then the shards, in the manifest's order, overlays and older manifests;
+ * last, all of them against each other. Each file is read once, through the read engine; the small
+ * ones (manifest, index, overlays) are then opened as readers open them and their content is held
+ * against the rules of the format.
+ */
+#include "io_internal.h"
+#include "options.h"
+#include "verify_internal.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+#define ULL(value_) ((unsigned long long)(value_))
+
+/* Direct reads: 32 requests of 1 MiB. From the page cache a smaller arena stays in the processor's.
+ * A block for each further thread. */
+#define ARENA_BYTES        ((size_t)33 << 20)
+#define ARENA_BYTES_CACHED ((size_t)9 << 20)
+#define ARENA_BYTES_THREAD ((size_t)5 << 20)
+
+enum {
+    JOBS_MAX = 256,
+    FILES_MAX = 2,
+    GENERATIONS_MAX = 1000, /* older manifests that are looked for */
+    FLAGS_KNOWN = SPSH_VERIFY_DECODE | SPSH_VERIFY_CACHED | SPSH_VERIFY_NO_URING,
+};
+
+/* ---- content of files without blocks ---- */
+
+static spsh_status check_strings(const spsh__container *c, uint32_t ends_id, spsh_error *err)
+{
+    uint64_t count = spsh__container_count(c, ends_id);
+    spsh_status rc = spsh__container_require_strings(c, ends_id, count, err);
+    for (uint64_t n = 0; n < count && rc == SPSH_OK; n++) {
+        spsh_bytes string = {NULL, 0};
+        rc = spsh__container_string(c, ends_id, n, &string, err);
+    }
+    return rc;
+}
+
+static spsh_status check_index(const spsh__verify *v, const spsh__container *c, spsh_error *err)
+{
+    uint64_t count = spsh__container_footer(c)->utterance_count;
+    spsh_status rc = spsh__container_check_padding(c, err);
+    if (rc == SPSH_OK && v->manifest != NULL && count != v->manifest->info.utterance_count)
+        rc = SPSH_FAIL(err, SPSH_E_CORRUPT, SPSH_OFFSET_NONE,
+                       "%llu utterances, the manifest says %llu", ULL(count),
+                       ULL(v->manifest->info.utterance_count));
+    for (uint32_t id = SPSH__INDEX_COLUMN_FIRST; id <= SPSH__INDEX_COLUMN_LAST && rc == SPSH_OK;
+         id++)
+        rc = spsh__container_require(c, id, spsh__index_element_bytes(id), count, err);
+    for (uint32_t kind = 0; kind < SPSH_NAME_KINDS && rc == SPSH_OK; kind++)
+        rc = check_strings(c, SPSH__INDEX_NAME_ENDS + 2 * kind, err);
+    return rc;
+}
+
+/* Keys ascend, a value for each, a type that is known. */
+static spsh_status check_overlay(const spsh__container *c, spsh_error *err)
+{
+    enum { KEYS = 1, VALUE_ENDS = 2 };
+    uint64_t count = spsh__container_count(c, KEYS);
+    uint64_t type = spsh__container_header(c)->ordinal;
+    const uint8_t *keys = NULL;
+    spsh_status rc = spsh__container_check_padding(c, err);
+    if (rc == SPSH_OK)
+        rc = spsh__container_require(c, KEYS, 16, count, err);
+    if (rc == SPSH_OK)
+        rc = spsh__container_require_strings(c, VALUE_ENDS, count, err);
+    if (rc == SPSH_OK)
+        rc = check_strings(c, VALUE_ENDS, err);
+    if (rc == SPSH_OK)
+        rc = spsh__container_column(c, KEYS, 0, count, &keys, err);
+    if (rc == SPSH_OK && type != SPSH_OVERLAY_SKIP && type != SPSH_OVERLAY_TRANSCRIPT)
+        rc = SPSH_FAIL(err, SPSH_E_VERSION, 80, "overlay type %llu is unknown", ULL(type));
+    for (uint64_t n = 1; n < count && rc == SPSH_OK; n++)
+        if (memcmp(keys + 16 * (n - 1), keys + 16 * n, 16) >= 0)
+            rc = SPSH_FAIL(err, SPSH_E_CORRUPT, SPSH_OFFSET_NONE, "keys do not ascend");
+    return rc;
+}
+
+static spsh_status check_content(spsh__verify *v, spsh__verify_file *file,
+                                 spsh__container **ret_container, spsh_error *err)
+{
+    spsh__container *c = NULL;
+    spsh_error why = SPSH_ERROR_INIT;
+    spsh_status rc =
+        spsh__container_open(v->io, file->path, file->footer.kind, v->allocator, &c, &why);
+    if (rc == SPSH_OK && v->manifest != NULL &&
+        memcmp(file->header.dataset_id, v->manifest->info.dataset_id, 16) != 0)
+        rc = SPSH_FAIL(&why, SPSH_E_MISMATCH, 64, "%s: header: another dataset's id", file->name);
+    if (rc == SPSH_OK && file->footer.kind == SPSH__KIND_INDEX)
+        rc = check_index(v, c, &why);
+    else if (rc == SPSH_OK && file->footer.kind == SPSH__KIND_OVERLAY)
+        rc = check_overlay(c, &why);
+    else if (rc == SPSH_OK)
+        rc = spsh__container_check_padding(c, &why);
+    if (rc == SPSH_OK && ret_container != NULL) {
+        *ret_container = c;
+        c = NULL;
+    }
+    spsh__container_close(c);
+    if (rc == SPSH_OK)
+        return SPSH_OK;
+    if (rc == SPSH_E_NO_MEMORY)
+        return SPSH_FAIL(err, rc, why.offset_bytes, "%s", why.message);
+    return spsh__verify_refused(v, file, "content", 0, &why, err);
+}
+
+/* ---- files ---- */
+
+/* One file, with all that it can be checked for alone. ret_container: the opened file, when nothing
+ * was found; may be NULL. */
+static spsh_status check_file(spsh__verify *v, spsh__verify_file *file,
+                              spsh__container **ret_container, spsh_error *err)
+{
+    spsh_status rc = spsh__verify_file_begin(v, file, err);
+    const uint32_t kind = file->header_ok   ? file->header.kind
+                          : file->footer_ok ? file->footer.kind
+                                            : file->kind;
+    if (rc == SPSH_OK && file->opened && !file->foreign) {
+        if (kind == SPSH__KIND_SHARD && file->id_known)
+            rc = spsh__verify_shard(v, file, err);
+        else if (kind != SPSH__KIND_SHARD && v->result.damage_count == file->damage_before)
+            rc = check_content(v, file, ret_container, err);
+    }
+    spsh__verify_file_end(v, file);
+    return rc;
+}
+
+/* A file of the dataset by its name there. */
+static spsh_status check_named(spsh__verify *v, const char *name, spsh__verify_file *file,
+                               spsh__container **ret_container, spsh_error *err)
+{
+    char *path = spsh__path_join(v->allocator, v->directory, name);
+    if (path == NULL)
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "%s", name);
+    file->name = name;
+    file->path = path;
+    spsh_status rc = check_file(v, file, ret_container, err);
+    spsh__free(v->allocator, path);
+    return rc;
+}
+
+static spsh_status check_shards(spsh__verify *v, spsh_error *err)
+{
+    spsh_status rc = SPSH_OK;
+    for (uint64_t n = 0; n < v->manifest->info.shard_count && rc == SPSH_OK; n++) {
+        spsh_shard_seal seal;
+        char name[48], file_name[32];
+        rc = spsh__manifest_seal(v->manifest, n, &seal, err);
+        if (rc != SPSH_OK)
+            break;
+        spsh__file_ref expected = {.file_bytes = seal.file_bytes};
+        memcpy(expected.file_id, seal.file_id, 16);
+        memcpy(expected.root_hash, seal.root_hash, 16);
+        spsh_shard_file_name(seal.unit, seal.number, file_name);
+        (void)snprintf(name, sizeof(name), "shards/%s", file_name);
+        spsh__verify_file file = {.kind = SPSH__KIND_SHARD, .expected = &expected, .shard = n};
+        rc = check_named(v, name, &file, NULL, err);
+    }
+    return rc;
+}
+
+static spsh_status check_overlays(spsh__verify *v, spsh_error *err)
+{
+    spsh_status rc = SPSH_OK;
+    for (uint64_t n = 0; n < v->manifest->info.overlay_count && rc == SPSH_OK; n++) {
+        spsh__file_ref expected;
+        spsh_bytes overlay = {NULL, 0};
+        char name[300];
+        rc = spsh__manifest_overlay(v->manifest, n, &expected, &overlay, err);
+        if (rc != SPSH_OK)
+            break;
+        (void)snprintf(name, sizeof(name), "overlays/%.*s.spsh", (int)overlay.size_bytes,
+                       (const char *)overlay.data);
+        spsh__verify_file file = {.kind = SPSH__KIND_OVERLAY, .expected = &expected};
+        rc = check_named(v, name, &file, NULL, err);
+    }
+    return rc;
+}
+
+/* They may have been cleared away; those that are there must be good. */
+static spsh_status check_older(spsh__verify *v, spsh_error *err)
+{
+    uint64_t newest = v->manifest->info.generation;
+    uint64_t oldest = newest > GENERATIONS_MAX ? newest - GENERATIONS_MAX : 1;
+    spsh_status rc = SPSH_OK;
+    for (uint64_t g = oldest; g < newest && rc == SPSH_OK; g++) {
+        char name[40];
+        struct stat info;
+        spsh__generation_name("manifest", g, name);
+        char *path = spsh__path_join(v->allocator, v->directory, name);
+        const bool there = path != NULL && v->io->stat_fn(v->io->user, path, &info) == 0;
+        if (path == NULL)
+            rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "%s", name);
+        spsh__free(v->allocator, path);
+        spsh__verify_file file = {.kind = SPSH__KIND_MANIFEST};
+        if (there)
+            rc = check_named(v, name, &file, NULL, err);
+    }
+    return rc;
+}
+
+static uint64_t sum_bytes(const spsh__verify *v)
+{
+    const spsh__manifest *manifest = v->manifest;
+    uint64_t total = v->result.bytes + manifest->index.file_bytes + manifest->info.shard_bytes;
+    for (uint64_t n = 0; n < manifest->info.overlay_count; n++) {
+        spsh__file_ref overlay;
+        spsh_bytes name;
+        if (spsh__manifest_overlay(manifest, n, &overlay, &name, NULL) == SPSH_OK)
+            total += overlay.file_bytes;
+    }
+    return total;
+}
+
+static spsh_status check_listed(spsh__verify *v, spsh_error *err)
+{
+    char name[40];
+    spsh__container *index = NULL;
+    spsh__verify_file file = {.kind = SPSH__KIND_INDEX, .expected = &v->manifest->index};
+    v->total_bytes = sum_bytes(v);
+    spsh__generation_name("index", v->manifest->index_generation, name);
+    spsh_status rc = check_named(v, name, &file, &index, err);
+    v->index = index;
+    if (rc == SPSH_OK)
+        rc = check_shards(v, err);
+    if (rc == SPSH_OK)
+        rc = check_overlays(v, err);
+    if (rc == SPSH_OK)
+        rc = check_older(v, err);
+    if (rc == SPSH_OK && index != NULL)
+        rc = spsh__verify_dataset(v, err);
+    v->index = NULL;
+    spsh__container_close(index);
+    return rc;
+}
+
+static spsh_status check_dataset(spsh__verify *v, spsh_error *err)
+{
+    spsh__verify_file file = {.kind = SPSH__KIND_MANIFEST};
+    spsh__manifest manifest;
+    spsh_error why = SPSH_ERROR_INIT;
+    spsh_status rc = check_named(v, "manifest.spsh", &file, NULL, err);
+    if (rc != SPSH_OK)
+        return rc;
+    rc = spsh__manifest_open(v->io, v->allocator, v->directory, 0, &manifest, &why);
+    if (rc == SPSH_E_NO_MEMORY || (rc == SPSH_E_NOT_FOUND && v->result.damage_count <= 1))
+        return SPSH_FAIL(err, rc, SPSH_OFFSET_NONE, "%s", why.message);
+    if (rc != SPSH_OK && v->result.damage_count != 0)
+        return SPSH_OK; /* reported; without it the other files are not known */
+    if (rc != SPSH_OK)
+        return spsh__verify_refused(v, &file, "content", 0, &why, err);
+    v->manifest = &manifest;
+    rc = check_listed(v, err);
+    v->manifest = NULL;
+    spsh__manifest_close(&manifest);
+    return rc;
+}
+
+/* ---- the call ---- */
+
+static uint32_t default_jobs(void)
+{
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    return cores < 1 ? 1 : cores > JOBS_MAX ? JOBS_MAX : (uint32_t)cores;
+}
+
+static spsh_status take_options(spsh__verify *v, const spsh_verify_options *options,
+                                spsh_error *err)
+{
+    spsh_status rc = spsh__options_take(options, &v->opt, sizeof(v->opt), err);
+    if (rc != SPSH_OK)
+        return rc;
+    if ((v->opt.flags & ~(uint32_t)FLAGS_KNOWN) != 0 || v->opt.jobs > JOBS_MAX)
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+                         "verify: flags 0x%x, jobs %u: not known, or more than %d", v->opt.flags,
+                         v->opt.jobs, JOBS_MAX);
+    v->allocator = v->opt.allocator != NULL ? v->opt.allocator : spsh_allocator_default();
+    v->io = v->opt.io != NULL ? v->opt.io : spsh_io_default();
+    if (v->opt.jobs == 0)
+        v->opt.jobs = default_jobs();
+    return SPSH_OK;
+}
+
+static spsh_status open_engine(spsh__verify *v, spsh_error *err)
+{
+    const bool cached = (v->opt.flags & SPSH_VERIFY_CACHED) != 0;
+    const spsh__read_engine_options opt = {
+        .allocator = v->allocator,
+        .io = v->io,
+        .arena_bytes =
+            (cached ? ARENA_BYTES_CACHED : ARENA_BYTES) + (v->opt.jobs - 1) * ARENA_BYTES_THREAD,
+        .files_max = FILES_MAX,
+        .flags = (cached ? SPSH__READ_CACHED : 0) |
+                 ((v->opt.flags & SPSH_VERIFY_NO_URING) != 0 ? SPSH__READ_NO_URING : 0),
+    };
+    spsh_status rc = spsh__read_engine_open(&opt, &v->engine, err);
+    if (rc == SPSH_OK)
+        (void)snprintf(v->result.engine, sizeof(v->result.engine), "%s",
+                       spsh__read_engine_name(v->engine));
+    return rc;
+}
+
+spsh_status spsh_verify(const char *path, const spsh_verify_options *options,
+                        spsh_verify_result *ret_result, spsh_error *err)
+{
+    spsh__verify v;
+    struct stat info;
+    memset(&v, 0, sizeof(v));
+    spsh_status rc = take_options(&v, options, err);
+    if (rc != SPSH_OK)
+        return rc;
+    /* "path/." is a directory whether path is one or a link to one. */
+    char *inside = spsh__path_join(v.allocator, path, ".");
+    if (inside == NULL)
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "%s", path);
+    const bool directory = v.io->stat_fn(v.io->user, inside, &info) == 0;
+    spsh__free(v.allocator, inside);
+    int found = v.io->stat_fn(v.io->user, path, &info);
+    if (found < 0)
+        return SPSH_FAIL_OS(err, spsh_io_status(-found), -found, SPSH_OFFSET_NONE, "%s: %s", path,
+                            spsh__os_text(-found));
+    rc = open_engine(&v, err);
+    if (rc == SPSH_OK && directory) {
+        v.directory = path;
+        rc = check_dataset(&v, err);
+    } else if (rc == SPSH_OK) {
+        spsh__verify_file file = {.name = path, .path = path};
+        v.total_bytes = (uint64_t)info.st_size;
+        rc = check_file(&v, &file, NULL, err);
+    }
+    spsh__read_engine_close(v.engine);
+    *ret_result = v.result;
+    return rc;
+}

@@ -1,0 +1,270 @@
+/* verify_block.c: one block: its checksum, its audio when asked for, its place among the others and
+ * what it adds to the index.
+ *
+ * A right block checksum proves that these bytes were written here by the writer of this file. What
+ * is left to find is a writer that wrote nonsense: so structure is checked and the index derived
+ * again. Page checksums and payload hashes, which a checksum over the whole block makes redundant,
+ * are only compared when records are decoded as well.
+ */
+#include "checksum.h"
+#include "verify_shard.h"
+
+#define ULL(value_) ((unsigned long long)(value_))
+
+/* ---- audio, on a worker ---- */
+
+static const char *verdict_text(spsh_decode_verdict verdict)
+{
+    switch (verdict) {
+    case SPSH_DECODE_EXACT: return "exact";
+    case SPSH_DECODE_UNVERIFIED: return "ends cleanly";
+    case SPSH_DECODE_SHORT: return "short";
+    case SPSH_DECODE_LONG: return "long";
+    case SPSH_DECODE_MD5_MISMATCH: return "MD5 mismatch";
+    case SPSH_DECODE_DECODER_LIMIT: return "beyond the decoder library";
+    }
+    return "?";
+}
+
+/* SPSH_E_AUDIO: the payload is not the audio that the head describes. */
+static spsh_status check_audio(const spsh_allocator *allocator, const spsh_record *record,
+                               spsh_bytes payload, spsh_error *err)
+{
+    spsh_decoder_options opt = SPSH_DECODER_OPTIONS_INIT;
+    spsh_decode_result result;
+    opt.allocator = allocator;
+    spsh_status rc =
+        spsh_audio_decode_memory(payload, record->codec, &opt, NULL, NULL, &result, err);
+    if (rc != SPSH_OK)
+        return rc;
+    if (result.verdict == SPSH_DECODE_DECODER_LIMIT &&
+        (record->flags & SPSH_RECORD_UNDECODABLE) != 0)
+        return SPSH_OK;
+    if (result.samples != record->samples)
+        return SPSH_FAIL(err, SPSH_E_AUDIO, SPSH_OFFSET_NONE,
+                         "decodes to %llu samples, stored as %llu (%s)", ULL(result.samples),
+                         ULL(record->samples), verdict_text(result.verdict));
+    if ((record->flags & SPSH_RECORD_PCM_HASH) != 0 &&
+        memcmp(result.pcm_hash, record->pcm_hash, 16) != 0)
+        return SPSH_FAIL(err, SPSH_E_AUDIO, SPSH_OFFSET_NONE,
+                         "decodes to other samples than were stored (%s)",
+                         verdict_text(result.verdict));
+    return SPSH_OK;
+}
+
+static spsh_status check_payload(const spsh__shard_check *check, uint64_t offset_bytes,
+                                 spsh_bytes bytes, const char **ret_part, spsh_error *err)
+{
+    spsh_record record;
+    spsh_bytes payload;
+    uint8_t hash[16];
+    *ret_part = "record";
+    spsh_status rc = spsh_record_check(check->file->file_id, offset_bytes, bytes.data,
+                                       bytes.size_bytes, &record, &payload, err);
+    if (rc != SPSH_OK)
+        return rc;
+    spsh__hash128(payload.data, payload.size_bytes, hash);
+    if (memcmp(hash, record.payload_hash, 16) != 0)
+        return SPSH_FAIL(err, SPSH_E_CORRUPT, offset_bytes, "payload hash is not that of the head");
+    *ret_part = "audio";
+    return check_audio(check->v->allocator, &record, payload, err);
+}
+
+static void decode_records(const spsh__shard_check *check, spsh__block_task *task)
+{
+    size_t at = SPSH__BLOCK_HEADER_BYTES;
+    size_t end = (size_t)task->block.used_bytes;
+    while (at < end && task->status == SPSH_OK) {
+        const spsh_bytes rest = {task->data + at, end - at};
+        uint64_t offset = task->offset_bytes + at;
+        spsh__record_head head;
+        spsh__audio_finding finding = {.why = SPSH_ERROR_INIT};
+        /* A head that is wrong under a right checksum is reported when the block is taken. */
+        if (spsh__record_head_decode(check->file->file_id, offset, rest, check->file->name, &head,
+                                     NULL) != SPSH_OK ||
+            head.record_bytes > rest.size_bytes)
+            return;
+        spsh_status rc = check_payload(check, offset, rest, &finding.part, &finding.why);
+        if (rc == SPSH_E_NO_MEMORY) {
+            task->status = rc;
+            task->why = finding.why;
+        } else if (rc != SPSH_OK) {
+            finding.ordinal = head.ordinal;
+            finding.offset_bytes = offset;
+            finding.size_bytes = head.record_bytes;
+            finding.id = head.record.id;
+            task->status = spsh__buffer_append(&task->findings, check->v->allocator, &finding,
+                                               sizeof(finding), &task->why);
+        }
+        at += (size_t)head.record_bytes;
+    }
+}
+
+void spsh__verify_block_work(void *user, uint32_t worker, void *opaque)
+{
+    (void)worker;
+    const spsh__shard_check *check = (const spsh__shard_check *)user;
+    spsh__block_task *task = (spsh__block_task *)opaque;
+    const char *name = check->file->name;
+    task->status =
+        spsh__block_header_decode(task->data, task->offset_bytes, name, &task->block, &task->why);
+    if (task->status == SPSH_OK && task->block.block_bytes != task->block_bytes)
+        task->status =
+            SPSH_FAIL(&task->why, SPSH_E_CORRUPT, task->offset_bytes + 16,
+                      "%s: block at %llu: %llu bytes, the next one begins after %zu", name,
+                      ULL(task->offset_bytes), ULL(task->block.block_bytes), task->block_bytes);
+    if (task->status == SPSH_OK)
+        task->status = spsh__block_check(check->file->file_id, task->offset_bytes, task->data,
+                                         &task->block, name, &task->why);
+    if (task->status == SPSH_OK && (check->v->opt.flags & SPSH_VERIFY_DECODE) != 0 &&
+        task->block.kind == SPSH__BLOCK_RECORDS)
+        decode_records(check, task);
+}
+
+/* ---- in order ---- */
+
+/* An intact block with content that no writer may write. */
+static spsh_status report_rule(spsh__shard_check *check, const char *part, uint64_t size_bytes,
+                               const spsh_error *why, spsh_error *err)
+{
+    check->whole = false;
+    return spsh__verify_refused(check->v, check->file, part, size_bytes, why, err);
+}
+
+static spsh_status check_place(spsh__shard_check *check, const spsh__block_task *task,
+                               spsh_error *err)
+{
+    const spsh__block *block = &task->block;
+    uint64_t first = block->kind == SPSH__BLOCK_RECORDS ? check->records : check->rows;
+    if (block->ordinal != check->ordinal)
+        return SPSH_FAIL(err, SPSH_E_CORRUPT, task->offset_bytes + 48,
+                         "%s: block at %llu: ordinal %llu, expected %llu", check->file->name,
+                         ULL(task->offset_bytes), ULL(block->ordinal), ULL(check->ordinal));
+    if (block->first != first)
+        return SPSH_FAIL(err, SPSH_E_CORRUPT, task->offset_bytes + 32,
+                         "%s: block at %llu: first %llu, expected %llu", check->file->name,
+                         ULL(task->offset_bytes), ULL(block->first), ULL(first));
+    return SPSH_OK;
+}
+
+static spsh_status take_records(spsh__shard_check *check, const spsh__block_task *task,
+                                spsh_error *err)
+{
+    const char *name = check->file->name;
+    size_t at = SPSH__BLOCK_HEADER_BYTES;
+    size_t end = (size_t)task->block.used_bytes;
+    for (uint32_t n = 0; n < task->block.count; n++) {
+        const spsh_bytes rest = {task->data + at, end - at};
+        uint64_t offset = task->offset_bytes + at;
+        spsh__record_head head;
+        spsh_status rc =
+            spsh__record_head_decode(check->file->file_id, offset, rest, name, &head, err);
+        if (rc != SPSH_OK)
+            return rc;
+        if (head.ordinal != check->records + n || head.record_bytes > rest.size_bytes)
+            return SPSH_FAIL(err, SPSH_E_CORRUPT, offset,
+                             "%s: record at %llu: ordinal %llu of %llu bytes, expected %llu of at "
+                             "most %zu",
+                             name, ULL(offset), ULL(head.ordinal), ULL(head.record_bytes),
+                             ULL(check->records + n), rest.size_bytes);
+        rc = spsh__shard_index_add_record(check->rebuilt, offset, head.head_bytes, &head.record,
+                                          err);
+        if (rc != SPSH_OK)
+            return rc;
+        at += (size_t)head.record_bytes;
+    }
+    if (at != end)
+        return SPSH_FAIL(err, SPSH_E_CORRUPT, task->offset_bytes + at,
+                         "%s: block at %llu: %zu bytes behind its last record", name,
+                         ULL(task->offset_bytes), end - at);
+    return SPSH_OK;
+}
+
+/* Rows of this shard's records are checked here; those of earlier shards with the dataset. */
+static spsh_status check_row(const spsh__shard_check *check, const spsh__block_task *task,
+                             const spsh_utterance *row, spsh_error *err)
+{
+    uint64_t first = check->file->header_ok ? check->file->header.first_record : 0;
+    uint64_t record = row->record - first;
+    if (!check->file->header_ok || row->record < first)
+        return SPSH_OK;
+    int id_bytes = (int)(row->id.size_bytes > 200 ? 200 : row->id.size_bytes);
+    if (record >= spsh__shard_index_records(check->rebuilt))
+        return SPSH_FAIL(err, SPSH_E_CORRUPT, task->offset_bytes,
+                         "%s: utterance \"%.*s\" comes before its record %llu", check->file->name,
+                         id_bytes, (const char *)row->id.data, ULL(row->record));
+    uint64_t samples = spsh__shard_index_record_samples(check->rebuilt, record);
+    if (row->start_sample > samples || row->samples > samples - row->start_sample)
+        return SPSH_FAIL(err, SPSH_E_CORRUPT, task->offset_bytes,
+                         "%s: utterance \"%.*s\": samples %llu and %llu more, its record has %llu",
+                         check->file->name, id_bytes, (const char *)row->id.data,
+                         ULL(row->start_sample), ULL(row->samples), ULL(samples));
+    return SPSH_OK;
+}
+
+static spsh_status take_rows(spsh__shard_check *check, const spsh__block_task *task,
+                             spsh_error *err)
+{
+    spsh_status rc =
+        spsh__metadata_load(check->metadata, task->data, task->block.used_bytes, task->block.count,
+                            task->offset_bytes, check->file->name, err);
+    if (rc == SPSH_OK)
+        rc = spsh__shard_index_add_metadata_block(check->rebuilt, task->offset_bytes,
+                                                  (uint32_t)task->block.first, err);
+    for (uint32_t n = 0; n < task->block.count && rc == SPSH_OK; n++) {
+        spsh_utterance row;
+        spsh__metadata_row(check->metadata, n, &row);
+        rc = check_row(check, task, &row, err);
+        if (rc == SPSH_OK)
+            rc = spsh__shard_index_add_row(check->rebuilt, &row, err);
+    }
+    return rc;
+}
+
+/* After damage the numbers go on from what the next intact block says of itself. */
+static void resume_after_damage(spsh__shard_check *check, const spsh__block *block)
+{
+    check->ordinal = block->ordinal;
+    if (block->kind == SPSH__BLOCK_RECORDS)
+        check->records = block->first;
+    else
+        check->rows = block->first;
+}
+
+spsh_status spsh__verify_block_take(spsh__shard_check *check, spsh__block_task *task,
+                                    spsh_error *err)
+{
+    const spsh__block *block = &task->block;
+    const bool records = block->kind == SPSH__BLOCK_RECORDS;
+    spsh_error why = SPSH_ERROR_INIT;
+    spsh_status rc = SPSH_OK;
+
+    check->v->result.blocks++;
+    *(records ? &check->v->result.records : &check->v->result.utterances) += block->count;
+    for (size_t at = 0; at < task->findings.size_bytes && rc == SPSH_OK;
+         at += sizeof(spsh__audio_finding)) {
+        spsh__audio_finding finding;
+        memcpy(&finding, task->findings.data + at, sizeof(finding));
+        rc = spsh__verify_record_damage(check, &finding, err);
+    }
+    if (rc != SPSH_OK)
+        return rc;
+    if (!check->whole) {
+        /* The index cannot be derived any more; what is left to see is the block itself. */
+        resume_after_damage(check, block);
+    } else if (check_place(check, task, &why) != SPSH_OK) {
+        rc = report_rule(check, "block", SPSH__BLOCK_HEADER_BYTES, &why, err);
+    } else {
+        rc = spsh__shard_index_add_block(check->rebuilt, task->offset_bytes, block->checksum, &why);
+        if (rc == SPSH_OK)
+            rc = records ? take_records(check, task, &why) : take_rows(check, task, &why);
+        if (rc == SPSH_E_NO_MEMORY || rc == SPSH_E_LIMIT)
+            return SPSH_FAIL(err, rc, why.offset_bytes, "%s", why.message);
+        if (rc != SPSH_OK)
+            rc = report_rule(check, records ? "record head" : "metadata", task->block_bytes, &why,
+                             err);
+    }
+    check->ordinal++;
+    *(records ? &check->records : &check->rows) += block->count;
+    return rc;
+}
