@@ -239,8 +239,10 @@ static int run(const request *r, const spsh_cli_args *args)
     }
     if (!adds && strcmp(action, "remove") != 0) {
         const char *nearest = spsh__cli_nearest(action, actions);
-        return spsh__cli_usage("overlay", "unknown action '%s'; it is %s", action,
-                               nearest != NULL ? nearest : "list, add or remove");
+        if (nearest != NULL)
+            return spsh__cli_usage("overlay", "unknown action '%s'; did you mean '%s'?", action,
+                                   nearest);
+        return spsh__cli_usage("overlay", "unknown action '%s'; it is list, add or remove", action);
     }
     if (r->name == NULL)
         return spsh__cli_usage("overlay", "%s needs the NAME of an overlay", action);
