@@ -17,7 +17,7 @@
 #include "speechshard/limits.h"
 
 #define PCM_VERSION    1
-#define PCM_FRAME_LOG2 12
+#define PCM_FRAME_LOG2 13
 #define PREFIX_BYTES   8 /* of the head: what stands before the directory */
 
 _Static_assert(SPSH_PCM_FRAME_SAMPLES == 1 << PCM_FRAME_LOG2, "one frame length");
@@ -300,7 +300,10 @@ static spsh_status decode_frame(const decode_job *job, uint64_t frame_index, sps
                 out[i] = out[i - 1];
             continue;
         }
-        if (!spsh__pcm_block_decode(block.data, block.size_bytes, length, direct ? out : plane))
+        size_t readable_bytes =
+            job->part->piece.size_bytes - (size_t)(block.data - job->part->piece.data);
+        if (!spsh__pcm_block_decode(block.data, block.size_bytes, readable_bytes, length,
+                                    direct ? out : plane))
             return SPSH_FAIL(err, SPSH_E_CORRUPT,
                              block_offset(job->part->head, &job->info, block_index),
                              "pcm block %llu of %zu bytes is damaged",

@@ -1,24 +1,204 @@
-/* pcm_block.c: one channel of one frame. */
+/* pcm_block.c: taking a block apart; the scalar decoder, against which all others are tested. */
 #include "pcm_internal.h"
 
 #include "base_internal.h"
 
-enum { FORM_RAW = 0 };
+#include <stdatomic.h>
 
-size_t spsh__pcm_block_encode(const int16_t *pcm, uint32_t samples, uint8_t *block)
+static atomic_int forced_isa = PCM_ISA_COUNT;
+
+bool spsh__pcm_isa_is_supported(pcm_isa isa)
 {
-    block[0] = FORM_RAW;
-    for (uint32_t i = 0; i < samples; i++)
-        spsh__store_u16le(block + 1 + 2 * (size_t)i, (uint16_t)pcm[i]);
-    return PCM_BLOCK_BYTES_MAX(samples);
+    switch (isa) {
+    case PCM_ISA_SCALAR: return true;
+#if defined(__x86_64__)
+    case PCM_ISA_AVX2: return __builtin_cpu_supports("avx2");
+    case PCM_ISA_AVX512:
+        return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+               __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vbmi2") &&
+               __builtin_cpu_supports("avx512vnni");
+#endif
+    default: return false;
+    }
 }
 
-bool spsh__pcm_block_decode(const uint8_t *block, size_t block_bytes, uint32_t samples,
-                            int16_t *pcm)
+pcm_isa spsh__pcm_isa(void)
 {
-    if (block_bytes != PCM_BLOCK_BYTES_MAX(samples) || block[0] != FORM_RAW)
-        return false;
-    for (uint32_t i = 0; i < samples; i++)
-        pcm[i] = (int16_t)spsh__load_u16le(block + 1 + 2 * (size_t)i);
+    pcm_isa isa = (pcm_isa)atomic_load_explicit(&forced_isa, memory_order_relaxed);
+    if (isa != PCM_ISA_COUNT)
+        return isa;
+    isa = PCM_ISA_AVX512;
+    while (!spsh__pcm_isa_is_supported(isa))
+        isa = (pcm_isa)(isa - 1);
+    return isa;
+}
+
+void spsh__pcm_force_isa(pcm_isa isa)
+{
+    atomic_store_explicit(&forced_isa, (int)isa, memory_order_relaxed);
+}
+
+/* The widths of row b, from those of row b - 1. */
+static void read_row_codes(const uint8_t *widths, uint32_t b, uint8_t row[PCM_LANES])
+{
+    if (b < 2) {
+        widths += (size_t)b * PCM_FIRST_ROW_WIDTH_BYTES;
+        for (int lane = 0; lane < PCM_LANES; lane++) {
+            uint8_t code = (uint8_t)(widths[lane / 2] >> (lane % 2 * 4) & 15);
+            row[lane] = code == 15 ? PCM_WIDTH_MAX : code;
+        }
+        return;
+    }
+    widths += 2 * PCM_FIRST_ROW_WIDTH_BYTES + (size_t)(b - 2) * PCM_NEXT_ROW_WIDTH_BYTES;
+    uint32_t low = spsh__load_u16le(widths);
+    uint32_t high = spsh__load_u16le(widths + 2);
+    for (int lane = 0; lane < PCM_LANES; lane++)
+        row[lane] = (uint8_t)(row[lane] + (low >> lane & 1) + 2 * (high >> lane & 1) - 1);
+}
+
+static void unpack_group(const uint8_t *bytes, unsigned width, int16_t *residuals)
+{
+    uint64_t bits = 0;
+    unsigned count = 0;
+    uint32_t mask = (UINT32_C(1) << width) - 1;
+    for (int i = 0; i < PCM_GROUP_SAMPLES; i++) {
+        for (; count < width; count += 8)
+            bits |= (uint64_t)*bytes++ << count;
+        residuals[i] = (int16_t)(((uint32_t)bits & mask) - (mask >> 1));
+        bits >>= width;
+        count -= width;
+    }
+}
+
+/* Turns the residuals of one group into samples; past is the PCM_ORDER values before it, oldest
+ * first. */
+static void predict_group(const pcm_predicted *block, int lane, int16_t *samples, int16_t *past)
+{
+    for (int i = 0; i < PCM_GROUP_SAMPLES; i++) {
+        uint32_t sum = 0;
+        for (int k = 0; k < PCM_ORDER / 2; k++) {
+            uint32_t pair = block->pairs[k][lane];
+            sum += (uint32_t)((int16_t)(pair >> 16) * past[PCM_ORDER - 1 - 2 * k]);
+            sum += (uint32_t)((int16_t)pair * past[PCM_ORDER - 2 - 2 * k]);
+        }
+        samples[i] = (int16_t)((uint32_t)samples[i] + (sum >> block->shifts[lane]));
+        memmove(past, past + 1, (PCM_ORDER - 1) * sizeof(past[0]));
+        past[PCM_ORDER - 1] = samples[i];
+    }
+}
+
+bool spsh__pcm_decode_scalar(const pcm_predicted *block, int16_t *pcm)
+{
+    uint8_t row[PCM_LANES] = {0};
+    int16_t past[PCM_LANES][PCM_ORDER];
+    size_t lane_samples = (size_t)block->rows * PCM_GROUP_SAMPLES;
+    size_t offset = 0;
+
+    for (int lane = 0; lane < PCM_LANES; lane++)
+        for (int k = 0; k < PCM_ORDER; k++)
+            past[lane][k] = (int16_t)block->starts[lane];
+    for (uint32_t b = 0; b < block->rows; b++) {
+        read_row_codes(block->widths, b, row);
+        for (int lane = 0; lane < PCM_LANES; lane++) {
+            unsigned width = b < block->live_rows[lane] ? row[lane] : 0;
+            if (width > PCM_WIDTH_MAX || 2 * width > block->group_bytes - offset)
+                return false;
+            int16_t *samples = pcm + (size_t)lane * lane_samples + (size_t)b * PCM_GROUP_SAMPLES;
+            unpack_group(block->groups + offset, width, samples);
+            predict_group(block, lane, samples, past[lane]);
+            offset += 2 * width;
+        }
+    }
+    return offset == block->group_bytes;
+}
+
+/* Lanes share the sets of coefficients evenly, in order. */
+static bool read_sets(const uint8_t *bytes, unsigned sets_log2, pcm_predicted *block)
+{
+    unsigned set_lanes_log2 = PCM_SETS_LOG2_MAX - sets_log2;
+    for (unsigned i = 0; i < 1u << sets_log2; i++, bytes += PCM_SET_BYTES) {
+        uint16_t values[PCM_ORDER];
+        if (bytes[0] > PCM_SHIFT_MAX)
+            return false;
+        for (int k = 0; k < PCM_ORDER; k++) {
+            uint16_t two = spsh__load_u16le(bytes + 1 + k * PCM_COEFFICIENT_BITS / 8);
+            uint16_t field = (uint16_t)(k % 2 == 0 ? two & 0xfff : two >> 4);
+            values[k] = (uint16_t)((field ^ 0x800) - 0x800);
+        }
+        for (unsigned lane = i << set_lanes_log2; lane < (i + 1) << set_lanes_log2; lane++) {
+            block->shifts[lane] = bytes[0];
+            for (int k = 0; k < PCM_ORDER / 2; k++)
+                block->pairs[k][lane] = (uint32_t)values[2 * k] << 16 | values[2 * k + 1];
+        }
+    }
     return true;
+}
+
+static bool decode_predicted(const uint8_t *bytes, size_t size_bytes, uint32_t samples,
+                             int16_t *pcm)
+{
+    static pcm_decode_fn *const decoders[PCM_ISA_COUNT] = {
+        [PCM_ISA_SCALAR] = spsh__pcm_decode_scalar,
+#if defined(__x86_64__)
+        [PCM_ISA_AVX2] = spsh__pcm_decode_avx2,
+        [PCM_ISA_AVX512] = spsh__pcm_decode_avx512,
+#endif
+    };
+    pcm_predicted block = {.rows = (samples + PCM_ROW_SAMPLES - 1) / PCM_ROW_SAMPLES};
+    size_t width_bytes = spsh__pcm_width_bytes(block.rows);
+
+    if (size_bytes < PCM_PREDICTED_HEAD_BYTES ||
+        (bytes[1] & PCM_SETS_LOG2_MASK) > PCM_SETS_LOG2_MAX)
+        return false;
+    unsigned sets_log2 = bytes[1] & PCM_SETS_LOG2_MASK;
+    unsigned zero_bits = bytes[1] >> PCM_ZERO_BITS_SHIFT;
+    size_t starts_bytes = (bytes[1] & PCM_FLAG_STARTS) != 0 ? PCM_STARTS_BYTES : 0;
+    size_t sets_bytes = (size_t)PCM_SET_BYTES << sets_log2;
+    size_t head_bytes = PCM_PREDICTED_HEAD_BYTES + sets_bytes + starts_bytes + width_bytes;
+    if (size_bytes < head_bytes)
+        return false;
+    bytes += PCM_PREDICTED_HEAD_BYTES;
+    if (!read_sets(bytes, sets_log2, &block))
+        return false;
+    for (uint32_t lane = 0; lane < PCM_LANES; lane++) {
+        block.live_rows[lane] = (uint8_t)spsh__pcm_live_rows(samples, block.rows, lane);
+        if (starts_bytes > 0)
+            block.starts[lane] =
+                UINT32_C(0x10001) * spsh__load_u16le(bytes + sets_bytes + 2 * (size_t)lane);
+    }
+    block.widths = bytes + sets_bytes + starts_bytes;
+    block.groups = block.widths + width_bytes;
+    block.group_bytes = size_bytes - head_bytes;
+    if (!decoders[spsh__pcm_isa()](&block, pcm))
+        return false;
+    for (uint32_t i = 0; i < samples && zero_bits > 0; i++)
+        pcm[i] = (int16_t)((uint16_t)pcm[i] << zero_bits);
+    return true;
+}
+
+bool spsh__pcm_block_decode(const uint8_t *block, size_t block_bytes, size_t readable_bytes,
+                            uint32_t samples, int16_t *pcm)
+{
+    if (block_bytes == 0 || block_bytes > PCM_BLOCK_BYTES_MAX(samples))
+        return false;
+    if (block[0] == PCM_FORM_RAW && block_bytes == PCM_BLOCK_BYTES_MAX(samples)) {
+        for (uint32_t i = 0; i < samples; i++)
+            pcm[i] = (int16_t)spsh__load_u16le(block + 1 + 2 * (size_t)i);
+        return true;
+    }
+    if (block[0] == PCM_FORM_CONSTANT && block_bytes == PCM_BLOCK_BYTES_MAX(1)) {
+        int16_t value = (int16_t)spsh__load_u16le(block + 1);
+        for (uint32_t i = 0; i < samples; i++)
+            pcm[i] = value;
+        return true;
+    }
+    if (block[0] != PCM_FORM_PREDICTED)
+        return false;
+    if (readable_bytes - block_bytes >= PCM_READ_AHEAD_BYTES)
+        return decode_predicted(block, block_bytes, samples, pcm);
+    /* At the end of the bytes at hand: the decoders' reading ahead must not leave them. */
+    uint8_t copy[PCM_BLOCK_BYTES_MAX(SPSH_PCM_FRAME_SAMPLES) + PCM_READ_AHEAD_BYTES];
+    memcpy(copy, block, block_bytes);
+    memset(copy + block_bytes, 0, PCM_READ_AHEAD_BYTES);
+    return decode_predicted(copy, block_bytes, samples, pcm);
 }

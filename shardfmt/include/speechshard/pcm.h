@@ -24,7 +24,7 @@ extern "C" {
 #endif
 
 /* Samples of one channel in one frame; the last frame of a payload may be shorter. */
-#define SPSH_PCM_FRAME_SAMPLES UINT32_C(4096)
+#define SPSH_PCM_FRAME_SAMPLES UINT32_C(8192)
 
 /** What a payload's head says. */
 typedef struct spsh_pcm_info {
