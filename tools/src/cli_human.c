@@ -138,7 +138,7 @@ void spsh__text_print(FILE *stream, spsh_bytes text, size_t columns_max)
         }
         columns += width;
         if (shown == character)
-            fwrite(text.data + begin, 1, at - begin, stream);
+            (void)fwrite(text.data + begin, 1, at - begin, stream);
         else if (shown != 0)
             fputc((int)shown, stream);
     }

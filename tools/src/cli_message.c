@@ -41,7 +41,7 @@ static void write_line(const char *format, va_list arguments)
     /* Ids and paths from files must not steer the terminal. */
     spsh__text_print(stderr, (spsh_bytes){(const uint8_t *)text, strlen(text)}, 0);
     fputc('\n', stderr);
-    fflush(stderr);
+    (void)fflush(stderr);
     pthread_mutex_unlock(&terminal_lock);
 }
 
@@ -202,7 +202,7 @@ void spsh__progress_update(spsh_progress *progress, uint64_t done, const char *t
     fputs("\r\033[K", stderr);
     spsh__text_print(stderr, (spsh_bytes){(const uint8_t *)line, strlen(line)},
                      columns > 1 ? columns - 1 : 1);
-    fflush(stderr);
+    (void)fflush(stderr);
     progress_is_shown = true;
     pthread_mutex_unlock(&terminal_lock);
 }
@@ -211,7 +211,7 @@ void spsh__progress_end(spsh_progress *progress)
 {
     pthread_mutex_lock(&terminal_lock);
     clear_progress();
-    fflush(stderr);
+    (void)fflush(stderr);
     pthread_mutex_unlock(&terminal_lock);
     progress->enabled = false;
 }

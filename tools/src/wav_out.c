@@ -104,15 +104,25 @@ typedef union chunk {
     float f32[CHUNK_BYTES / 4];
 } chunk;
 
-static spsh_status read_chunk(const spsh__wav *wav, spsh_reader *reader, uint64_t position,
-                              uint64_t first, chunk *pcm, uint64_t *ret_samples, spsh_error *err)
+/* The utterance that is being written. */
+typedef struct source {
+    spsh_reader *reader;
+    uint64_t position;
+    uint64_t done; /* samples */
+} source;
+
+static spsh_status read_chunk(const spsh__wav *wav, const source *s, chunk *pcm,
+                              uint64_t *ret_samples, spsh_error *err)
 {
     uint64_t capacity = CHUNK_BYTES / 4 / wav->channels;
     if (wav->format == SPSH_SAMPLE_I16)
-        return spsh_reader_read_i16(reader, position, first, pcm->i16, capacity, ret_samples, err);
+        return spsh_reader_read_i16(s->reader, s->position, s->done, pcm->i16, capacity,
+                                    ret_samples, err);
     if (wav->format == SPSH_SAMPLE_I32)
-        return spsh_reader_read_i32(reader, position, first, pcm->i32, capacity, ret_samples, err);
-    return spsh_reader_read_f32(reader, position, first, pcm->f32, capacity, ret_samples, err);
+        return spsh_reader_read_i32(s->reader, s->position, s->done, pcm->i32, capacity,
+                                    ret_samples, err);
+    return spsh_reader_read_f32(s->reader, s->position, s->done, pcm->f32, capacity, ret_samples,
+                                err);
 }
 
 /* Values to file bytes; integers of 32 bits are left-justified, so 24 bits are the upper three
@@ -146,6 +156,7 @@ spsh_status spsh__wav_write(const spsh__wav *wav, spsh_reader *reader, uint64_t 
                             const spsh__byte_sink *sink, spsh_error *err)
 {
     uint8_t header[HEADER_BYTES_MAX];
+    source from = {reader, position, 0};
     spsh_status rc = SPSH_OK;
     chunk *pcm = (chunk *)malloc(sizeof(*pcm));
     uint8_t *bytes = (uint8_t *)malloc(CHUNK_BYTES);
@@ -155,19 +166,19 @@ spsh_status spsh__wav_write(const spsh__wav *wav, spsh_reader *reader, uint64_t 
     }
     make_header(wav, header);
     rc = sink->write_fn(sink->user, header, header_bytes(wav), err);
-    for (uint64_t done = 0; rc == SPSH_OK && done < wav->samples;) {
+    while (rc == SPSH_OK && from.done < wav->samples) {
         uint64_t samples = 0;
-        rc = read_chunk(wav, reader, position, done, pcm, &samples, err);
-        if (rc == SPSH_OK && (samples == 0 || samples > wav->samples - done)) {
+        rc = read_chunk(wav, &from, pcm, &samples, err);
+        if (rc == SPSH_OK && (samples == 0 || samples > wav->samples - from.done)) {
             spsh_error_set(err, SPSH_E_AUDIO, 0, SPSH_OFFSET_NONE,
-                           "audio ends after %llu of %llu samples", (unsigned long long)done,
+                           "audio ends after %llu of %llu samples", (unsigned long long)from.done,
                            (unsigned long long)wav->samples);
             rc = SPSH_E_AUDIO;
         }
         if (rc == SPSH_OK)
             rc = sink->write_fn(sink->user, bytes,
                                 encode(wav, pcm, (size_t)samples * wav->channels, bytes), err);
-        done += samples;
+        from.done += samples;
     }
     if (rc == SPSH_OK && data_bytes(wav) % 2 != 0)
         rc = sink->write_fn(sink->user, "", 1, err);
