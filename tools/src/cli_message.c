@@ -31,6 +31,7 @@ static void clear_progress(void)
     progress_is_shown = false;
 }
 
+static void write_line(const char *format, va_list arguments) SPSH_PRINTF(1, 0);
 static void write_line(const char *format, va_list arguments)
 {
     char text[MESSAGE_BYTES];
