@@ -164,6 +164,7 @@ static spsh_status open_side(spsh__publish *p, uint32_t shard_number, uint32_t r
     spsh_decoder_options opt = SPSH_DECODER_OPTIONS_INIT;
     opt.allocator = &p->allocator;
     opt.sample_rate_hz = info->sample_rate_hz;
+    opt.skip_md5 = true; /* the payload is under checksums already */
     return spsh_decoder_open(&source, info->codec, &opt, &s->decoder, err);
 }
 

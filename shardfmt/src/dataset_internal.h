@@ -1,0 +1,24 @@
+/* dataset_internal.h: an open dataset, as its readers see it. */
+#ifndef SPSH_DATASET_INTERNAL_H
+#define SPSH_DATASET_INTERNAL_H
+
+#include "manifest.h"
+#include "overlay.h"
+#include "shard_cache.h"
+#include "speechshard/dataset.h"
+
+struct spsh_dataset {
+    spsh_allocator allocator;
+    const spsh_io *io;
+    char *path;
+    spsh__manifest manifest;
+    spsh__container *index;
+    spsh__overlay *overlays; /* info.overlay_count of them */
+    spsh__shard_cache *cache;
+};
+
+/* A row of the index; fails as spsh_dataset_rows. */
+spsh_status spsh__dataset_row(const spsh_dataset *dataset, uint64_t position, spsh_row *ret_row,
+                              spsh_error *err);
+
+#endif
