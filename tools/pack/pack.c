@@ -23,6 +23,7 @@
 
 /* So few rejects are no reason to stop, whatever the share. */
 #define REJECTS_ALWAYS_FINE UINT64_C(16)
+#define MISSING_MAX_PPM     UINT64_C(200000)
 
 typedef struct paths {
     spsh__builder work;
@@ -197,14 +198,24 @@ static spsh_status check_published(const spsh__pack_options *options, const spsh
     return SPSH_OK;
 }
 
+static bool exceeds(uint64_t rows, uint64_t max_ppm, uint64_t row_count)
+{
+    return (double)rows * 1e6 > (double)max_ppm * (double)row_count;
+}
+
+/* Half a corpus is a failure, a handful of bad files is not. Files that are not there at all are
+ * mostly a download that is known to be partial, so more of them are borne. */
 static bool too_many_rejects(const spsh__pack_options *options, const spsh__pack_result *result)
 {
     uint64_t rows = spsh__reject_rows(&result->rejects);
+    uint64_t missing = result->rejects.rows[SPSH_REJECT_MISSING_AUDIO];
+    uint64_t missing_max_ppm =
+        options->rejects_max_ppm > MISSING_MAX_PPM ? options->rejects_max_ppm : MISSING_MAX_PPM;
 
-    if (options->strict)
-        return rows > 0;
-    return rows > REJECTS_ALWAYS_FINE &&
-           (double)rows * 1e6 > (double)options->rejects_max_ppm * (double)result->row_count;
+    if (rows <= REJECTS_ALWAYS_FINE)
+        return false;
+    return exceeds(rows - missing, options->rejects_max_ppm, result->row_count) ||
+           exceeds(missing, missing_max_ppm, result->row_count);
 }
 
 static spsh_status merge(const spsh__pack_options *options, const spsh__plan *plan,
@@ -249,9 +260,11 @@ static spsh_status finish(const spsh__pack_options *options, const paths *p, con
 
     if (rc != SPSH_OK)
         return rc;
-    result->rejected = too_many_rejects(options, result);
-    if (result->rejected)
+    result->too_many_rejects = too_many_rejects(options, result);
+    if (options->strict && spsh__reject_rows(&result->rejects) > 0) {
+        result->withheld = true;
         return SPSH_OK;
+    }
     if (result->counts.packed == 0)
         return SPSH_PACK_FAIL(err, SPSH_E_NOT_FOUND,
                               "nothing to pack: no utterance is left of %" PRIu64

@@ -47,7 +47,7 @@ typedef struct spsh__pack_options {
     uint64_t shard_bytes;
     uint32_t jobs;            /* worker threads, at least 1 */
     uint64_t memory_bytes;    /* for audio in flight and for sorting */
-    bool strict;              /* any reject is a failure */
+    bool strict;              /* publish nothing if a row is rejected */
     uint64_t rejects_max_ppm; /* rows lost, in millionths, that are still a success */
     const spsh_io *io;
     spsh_log_fn log_fn;                                                  /* may be NULL */
@@ -83,15 +83,16 @@ typedef struct spsh__pack_result {
     uint64_t unit_count;
     uint64_t units_resumed; /* committed by an earlier, interrupted run */
     bool already_packed;    /* the dataset was there: nothing was done */
-    bool rejected;          /* too many rejects: nothing is published, state is kept */
+    bool too_many_rejects;  /* more than rejects_max_ppm; published all the same */
+    bool withheld;          /* strict, and something was rejected: not published, state is kept */
 } spsh__pack_result;
 
 /**
  * Pack.
  *
- * @return SPSH_OK, also with result->rejected; else what prevented it: SPSH_E_EXISTS (another
- * dataset, or a plan of other options, is there; or another pack is at work), SPSH_E_NOT_FOUND,
- * SPSH_E_NO_SPACE, ... One pack a directory at a time: a lock sees to it.
+ * @return SPSH_OK, also with too_many_rejects and withheld; else what prevented it: SPSH_E_EXISTS
+ * (another dataset, or a plan of other options, is there; or another pack is at work),
+ * SPSH_E_NOT_FOUND, SPSH_E_NO_SPACE, ... One pack a directory at a time: a lock sees to it.
  */
 spsh_status spsh__pack(const spsh__pack_options *options, spsh__pack_result *ret_result,
                        spsh_error *err);

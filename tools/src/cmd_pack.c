@@ -179,20 +179,21 @@ static int tell_result(const spsh__pack_options *options, const spsh__pack_resul
                           options->output);
         return SPSH_EXIT_DONE;
     }
-    if (json)
+    if (json && !result->withheld)
         spsh__report_print_json(stdout, options->output);
     else
         spsh__report_print(stdout, options, result);
     if (rejected > 0)
         spsh__cli_message("%s rows were left out: %s/reports/rejects.jsonl says which and why",
                           spsh__human_count(rejected, rows), options->output);
-    if (!result->rejected)
-        return SPSH_EXIT_DONE;
-    spsh__cli_error("%s: not published, too many rows were left out%s; run the same command with "
-                    "%s to accept them: nothing is packed twice",
-                    options->output, options->strict ? " (--strict)" : "",
-                    options->strict ? "no --strict" : "a larger --max-rejects");
-    return SPSH_EXIT_FAILED;
+    if (result->withheld)
+        spsh__cli_error("%s: not published, since --strict allows no rejects; without it the same "
+                        "command publishes what is packed",
+                        options->output);
+    else if (result->too_many_rejects)
+        spsh__cli_error("%s: published, but more rows were left out than --max-rejects allows",
+                        options->output);
+    return result->withheld || result->too_many_rejects ? SPSH_EXIT_FAILED : SPSH_EXIT_DONE;
 }
 
 /* Corpora as absolute paths, so that an interrupted pack can go on from any directory. */
@@ -263,9 +264,10 @@ int spsh__cmd_pack(int argc, char **argv)
          "believe lengths in file headers instead of decoding; faster, checks less",                               &a.trust_headers, 0,                0              },
         {"follow-links",  0,   SPSH_CLI_FLAG,   NULL,             "enter symbolic links to directories",
          &a.follow_links,                                                                                                            0,                0              },
-        {"strict",        0,   SPSH_CLI_FLAG,   NULL,             "any row left out is a failure",                 &a.strict,        0,                0              },
+        {"strict",        0,   SPSH_CLI_FLAG,   NULL,             "publish nothing if a row is left out",          &a.strict,        0,                0              },
         {"max-rejects",   0,   SPSH_CLI_TEXT,   "PERCENT",
-         "rows that may be left out; default 1%, and 16 rows in any case",                                         &a.rejects_max,   0,                0              },
+         "more rows left out make the exit status 1; default 1% (20% for audio\n"
+         "that is not there), and never fewer than 17",                                                            &a.rejects_max,   0,                0              },
         {"jobs",          'j', SPSH_CLI_COUNT,  "N",              "threads; default: one a core",                  &a.jobs,          1,                JOBS_MAX       },
         {"memory",        0,   SPSH_CLI_SIZE,   "SIZE",           "for audio in flight and sorting; default 256M",
          &a.memory_bytes,                                                                                                            MEMORY_BYTES_MIN, 0              },
