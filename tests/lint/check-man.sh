@@ -21,7 +21,7 @@ for subcommand in $subcommands; do
         lacks tools/completion/speechshard.bash "$subcommand"
     help=$("$command" "$subcommand" --help)
     for option in $(printf '%s\n' "$help" | grep -oE -e '--[a-z][a-z-]+' | sort -u); do
-        grep -qE "Fl -${option#--}( |,|\$)" docs/man/speechshard.1 ||
+        grep -qE "(Fl|,) -${option#--}( |,|\$)" docs/man/speechshard.1 ||
             lacks docs/man/speechshard.1 "$option of $subcommand"
         grep -qE -e "$option\b" tools/completion/speechshard.bash ||
             lacks tools/completion/speechshard.bash "$option of $subcommand"
