@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs what is needed, builds, and runs the tests.
 #
-#     tools/test.sh [PRESET [CTEST-ARGUMENT...]]         (nothing given: debug, all tests)
+#     tools/test.sh [PRESET [CTEST-ARGUMENT...]]         (nothing given: debug, all tests but `gpu`)
 #
 # The last line is `N passed, N failed, N skipped`. Tests that read real speech look for it in
 # $SPEECHSHARD_TEST_DATA, else in ../shared/data beside the source tree, and are skipped when it is
@@ -11,6 +11,7 @@ cd "$(dirname "$0")/.."
 
 preset=${1:-debug}
 [ $# -eq 0 ] || shift
+[ $# -ne 0 ] || set -- --label-exclude '^gpu$'
 build=build/$preset
 jobs=$(nproc)
 
@@ -30,7 +31,7 @@ failures=$build/Testing/Temporary/LastTestsFailed.log
 rm -f "$report" "$failures"
 status=0
 ctest --test-dir "$build" --parallel "$jobs" --output-on-failure --output-junit "$report" \
-    --label-exclude '^gpu$' "$@" || status=$?
+    "$@" || status=$?
 
 if [ ! -s "$report" ]; then
     echo "test.sh: ctest left no report" >&2
