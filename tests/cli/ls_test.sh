@@ -64,7 +64,7 @@ case $line in *'"text":null'*'"split":null'*) ;; *) fail "unlabelled: $line" ;; 
 line=$(sed -n 6p "$work/out")
 case $line in *'"text":""'*'"start_sample":40001'*) ;; *) fail "segment: $line" ;; esac
 want_out '"text":"He said \"yes\",\nthen\tleft."'
-want_out '"text":"\u001b[31mred"'
+want_out '"text":"\u001B[31mred"'
 want_out '"channels":2,"codec":"wav"'
 want_out '"codec":"flac"'
 want_out '"codec":"pcm"'

@@ -205,8 +205,12 @@ static void add_recording(spsh_shard_writer *writer, size_t number, const char *
         if (u->recording == number)
             write_expected(expected, "wav", i, wav, make_wav(r, &p, u->start, u->samples, wav));
     }
-    if (spsh_audio_decode_memory((spsh_bytes){payload, payload_bytes}, r->codec, NULL, NULL, NULL,
-                                 &decoded, &err) != SPSH_OK)
+    /* A pcm payload does not say its rate; the same samples as a WAV file have the same hash. */
+    spsh_bytes file = {payload, payload_bytes};
+    if (r->codec == SPSH_CODEC_PCM)
+        file = (spsh_bytes){wav, make_wav(r, &p, 0, r->samples, wav)};
+    if (spsh_audio_decode_memory(file, SPSH_CODEC_UNKNOWN, NULL, NULL, NULL, &decoded, &err) !=
+        SPSH_OK)
         stop(r->id);
     spsh_record record = {.id = bytes_of(r->id),
                           .payload_bytes = payload_bytes,

@@ -6,6 +6,7 @@
 #include "cli.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -96,13 +97,20 @@ bool spsh__cli_output_failed(void)
     return ferror(stdout) != 0;
 }
 
+/* The reader behind standard output has gone; errno of the failed write may be lost by now. */
+static bool output_is_closed_pipe(void)
+{
+    struct pollfd output = {STDOUT_FILENO, POLLOUT, 0};
+    return poll(&output, 1, 0) == 1 && (output.revents & POLLERR) != 0;
+}
+
 int spsh__cli_finish(int exit_status)
 {
     errno = 0;
     bool failed = fflush(stdout) != 0 || ferror(stdout) != 0;
     if (!failed)
         return exit_status;
-    if (errno == EPIPE)
+    if (errno == EPIPE || output_is_closed_pipe())
         return EXIT_PIPE_CLOSED;
     spsh__cli_error("standard output: %s", errno == 0 ? "write failed" : strerror(errno));
     return SPSH_EXIT_FAILED;

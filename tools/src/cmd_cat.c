@@ -74,7 +74,8 @@ static int cat(const request *r, const spsh_dataset *dataset)
     spsh_status rc = spsh_reader_open(dataset, &reader, &err);
     if (rc == SPSH_OK) {
         rc = spsh_reader_find(reader, id, &position, &err);
-        if (rc == SPSH_E_NOT_FOUND) {
+        /* With an errno it is a shard that is not there. */
+        if (rc == SPSH_E_NOT_FOUND && err.os_errno == 0) {
             spsh__cli_error("%s has no utterance '%s' ('speechshard ls' lists them)",
                             r->dataset_path, r->id);
             spsh_reader_close(reader);

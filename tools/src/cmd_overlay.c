@@ -141,7 +141,7 @@ static spsh_status report_unknown(const request *r, const edits *e, spsh_error *
     for (uint64_t i = 0; i < e->count && rc == SPSH_OK; i++) {
         uint64_t position = 0;
         rc = spsh_reader_find(reader, e->entries[i].id, &position, err);
-        if (rc != SPSH_E_NOT_FOUND)
+        if (rc != SPSH_E_NOT_FOUND || err->os_errno != 0) /* with an errno: a shard is missing */
             continue;
         rc = SPSH_OK;
         if (++unknown <= UNKNOWN_SHOWN_MAX)

@@ -55,11 +55,12 @@ spsh_status spsh__file_out_open(const char *path, spsh__file_out **ret_file, sps
         rc = SPSH_E_NO_MEMORY;
         goto out;
     }
-    bool exists = stat(path, &info) == 0;
+    bool exists = lstat(path, &info) == 0;
     if ((exists && S_ISDIR(info.st_mode)) || length == 0 || path[length - 1] == '/') {
         rc = fail_os(path, "cannot write", EISDIR, err);
     } else if (exists && !S_ISREG(info.st_mode)) {
-        file->fd = open(path, O_WRONLY | O_CLOEXEC);
+        /* A link is followed: a rename would put a file in the place of, say, /dev/stdout. */
+        file->fd = open(path, O_WRONLY | O_TRUNC | O_CLOEXEC);
         if (file->fd < 0)
             rc = fail_os(path, "cannot open", errno, err);
     } else {
