@@ -24,9 +24,10 @@
 
 #include "fail.h"
 
-#define WINDOW_BYTES_FIRST ((size_t)256 << 10)
-#define SAMPLE_BYTES       ((size_t)1 << 20)
-#define SAMPLE_CUT_ROW_MAX ((size_t)64 << 10)
+#define WINDOW_BYTES_DEFAULT ((size_t)256 << 10)
+#define WINDOW_BYTES_MIN     ((size_t)16)
+#define SAMPLE_BYTES         ((size_t)1 << 20)
+#define SAMPLE_CUT_ROW_MAX   ((size_t)64 << 10)
 
 typedef enum row_result {
     ROW_DONE,
@@ -306,6 +307,7 @@ static spsh_status fill(spsh__row_reader *r, spsh_error *err)
         r->end -= r->begin;
         r->begin = 0;
     }
+    r->next = r->begin; /* nothing behind begin was handed out: after an error one may go on */
     if (r->end == r->capacity) {
         uint8_t *data = realloc(r->data, r->capacity * 2);
         if (data == NULL)
@@ -359,6 +361,7 @@ static spsh_status discard_line(spsh__row_reader *r, spsh_error *err)
     while (r->discarding) {
         const uint8_t *lf = memchr(r->data + r->begin, '\n', r->end - r->begin);
         r->begin = lf == NULL ? r->end : (size_t)(lf - r->data) + 1;
+        r->next = r->begin;
         if (lf != NULL || r->at_end) {
             r->discarding = false;
             r->line++;
@@ -408,17 +411,20 @@ spsh_status spsh__row_reader_new(const spsh__text_input *input, const spsh__dial
                                  spsh__row_reader **ret_reader, spsh_error *err)
 {
     spsh__row_reader *r = calloc(1, sizeof(*r));
+    size_t window = input->window_bytes == 0 ? WINDOW_BYTES_DEFAULT : input->window_bytes;
     spsh_status rc = SPSH_OK;
+    if (window < WINDOW_BYTES_MIN)
+        window = WINDOW_BYTES_MIN;
     if (r != NULL)
-        r->data = malloc(WINDOW_BYTES_FIRST);
+        r->data = malloc(window);
     if (r == NULL || r->data == NULL) {
         rc = SPSH_INGEST_FAIL(err, SPSH_E_NO_MEMORY, "%s: a window of %zu bytes", input->name,
-                              WINDOW_BYTES_FIRST);
+                              window);
         goto out;
     }
     r->input = *input;
     r->dialect = *dialect;
-    r->capacity = WINDOW_BYTES_FIRST;
+    r->capacity = window;
     r->line = 1;
     rc = fill(r, err);
     if (rc != SPSH_OK)
@@ -460,7 +466,7 @@ spsh__text_input spsh__text_input_memory(const spsh__text_memory *memory, const 
         const spsh__text_memory *in;
         void *out;
     } user = {.in = memory}; /* read_memory takes it back as const */
-    return (spsh__text_input){read_memory, user.out, name};
+    return (spsh__text_input){read_memory, user.out, name, 0};
 }
 
 static spsh_status read_file(void *user, uint64_t offset_bytes, void *buffer, size_t size_bytes,
@@ -485,7 +491,7 @@ static spsh_status read_file(void *user, uint64_t offset_bytes, void *buffer, si
 
 spsh__text_input spsh__text_input_file(spsh__text_file *file)
 {
-    return (spsh__text_input){read_file, file, file->path};
+    return (spsh__text_input){read_file, file, file->path, 0};
 }
 
 spsh_status spsh__text_file_open(int directory_fd, const char *path, spsh__text_file *ret_file,
@@ -512,6 +518,19 @@ void spsh__text_file_close(spsh__text_file *file)
     file->fd = -1;
 }
 
+/* The first SAMPLE_BYTES of the text that user is. */
+static spsh_status read_sample(void *user, uint64_t offset_bytes, void *buffer, size_t size_bytes,
+                               size_t *ret_size_bytes, spsh_error *err)
+{
+    const spsh__text_input *input = user;
+    const uint64_t left = offset_bytes < SAMPLE_BYTES ? SAMPLE_BYTES - offset_bytes : 0;
+    const size_t wanted = left < size_bytes ? (size_t)left : size_bytes;
+    *ret_size_bytes = 0;
+    if (wanted == 0)
+        return SPSH_OK;
+    return input->read_at_fn(input->user, offset_bytes, buffer, wanted, ret_size_bytes, err);
+}
+
 typedef struct sample_reading {
     spsh__row_reader *reader;
     spsh__row row;
@@ -520,22 +539,24 @@ typedef struct sample_reading {
     size_t field_count;
 } sample_reading;
 
-static spsh_status sample_next(sample_reading *s, const spsh__text_memory *sample, bool cut,
-                               spsh_error *err)
+/* Whether the row may have been cut off by the end of the sample. A quote that is open for longer
+ * than a row can reasonably be was not cut off: it is broken. */
+static bool is_cut_off(const spsh__row *row)
+{
+    if (row->offset_bytes + row->raw.size_bytes + 2 >= SAMPLE_BYTES)
+        return true;
+    return row->problem != NULL && row->offset_bytes + SAMPLE_CUT_ROW_MAX >= SAMPLE_BYTES;
+}
+
+static spsh_status sample_next(sample_reading *s, spsh_error *err)
 {
     spsh_status rc = spsh__row_reader_next(s->reader, &s->row, err);
-    if (rc == SPSH_E_END) {
+    if (rc == SPSH_E_END || (rc == SPSH_OK && is_cut_off(&s->row))) {
         s->ended = true;
         return SPSH_OK;
     }
     if (rc != SPSH_OK)
         return rc;
-    /* The sample's end may lie inside a quoted field; a short last row proves nothing. */
-    if (s->row.problem != NULL && cut &&
-        sample->size_bytes - s->row.offset_bytes <= SAMPLE_CUT_ROW_MAX) {
-        s->ended = true;
-        return SPSH_OK;
-    }
     if (s->field_count == 0)
         s->field_count = s->row.field_count;
     if (s->row.problem != NULL || s->row.field_count != s->field_count)
@@ -558,17 +579,16 @@ static bool same_fields(const spsh__row *a, const spsh__row *b)
 }
 
 /* Read both to their ends, side by side while they agree. */
-static spsh_status sample_compare(sample_reading *raw, sample_reading *rfc,
-                                  const spsh__text_memory *sample, bool cut, uint64_t *ret_line,
+static spsh_status sample_compare(sample_reading *raw, sample_reading *rfc, uint64_t *ret_line,
                                   spsh_error *err)
 {
     bool agree = true;
     while (!raw->ended || !rfc->ended) {
         spsh_status rc = SPSH_OK;
         if (!raw->ended)
-            rc = sample_next(raw, sample, cut, err);
+            rc = sample_next(raw, err);
         if (rc == SPSH_OK && !rfc->ended)
-            rc = sample_next(rfc, sample, cut, err);
+            rc = sample_next(rfc, err);
         if (rc != SPSH_OK)
             return rc;
         if (agree && !raw->ended && !rfc->ended && !same_fields(&raw->row, &rfc->row)) {
@@ -584,30 +604,20 @@ spsh_status spsh__quoting_decide(const spsh__text_input *input, uint8_t delimite
 {
     const spsh__dialect raw_dialect = {.kind = SPSH__DIALECT_RAW, .delimiter = delimiter};
     const spsh__dialect rfc_dialect = {.kind = SPSH__DIALECT_RFC, .delimiter = delimiter};
+    spsh__text_input whole = *input;
+    const spsh__text_input sample_input = {read_sample, &whole, input->name, input->window_bytes};
     sample_reading raw = {.constant = true};
     sample_reading rfc = {.constant = true};
     uint64_t line = 0;
-    size_t size = 0;
-    spsh_status rc;
-
-    uint8_t *data = malloc(SAMPLE_BYTES);
-    if (data == NULL)
-        return SPSH_INGEST_FAIL(err, SPSH_E_NO_MEMORY, "%s: a sample", input->name);
-    rc = input->read_at_fn(input->user, 0, data, SAMPLE_BYTES, &size, err);
-    if (rc != SPSH_OK)
-        goto out;
-    const bool cut = size == SAMPLE_BYTES;
-    while (cut && size > 0 && data[size - 1] != '\n')
-        size--;
-    const spsh__text_memory sample = {data, size};
-    const spsh__text_input sample_input = spsh__text_input_memory(&sample, input->name);
-    rc = spsh__row_reader_new(&sample_input, &raw_dialect, &raw.reader, err);
+    spsh_status rc = spsh__row_reader_new(&sample_input, &raw_dialect, &raw.reader, err);
     if (rc == SPSH_OK)
         rc = spsh__row_reader_new(&sample_input, &rfc_dialect, &rfc.reader, err);
     if (rc == SPSH_OK)
-        rc = sample_compare(&raw, &rfc, &sample, cut, &line, err);
+        rc = sample_compare(&raw, &rfc, &line, err);
+    spsh__row_reader_free(raw.reader);
+    spsh__row_reader_free(rfc.reader);
     if (rc != SPSH_OK)
-        goto out;
+        return rc;
     if (line == 0)
         *ret_quoting = SPSH__QUOTING_SAME;
     else if (raw.constant && rfc.constant)
@@ -615,9 +625,5 @@ spsh_status spsh__quoting_decide(const spsh__text_input *input, uint8_t delimite
     else
         *ret_quoting = rfc.constant ? SPSH__QUOTING_RFC : SPSH__QUOTING_RAW;
     *ret_line = line;
-out:
-    spsh__row_reader_free(raw.reader);
-    spsh__row_reader_free(rfc.reader);
-    free(data);
-    return rc;
+    return SPSH_OK;
 }

@@ -51,7 +51,8 @@ typedef struct spsh__text_input {
     spsh_status (*read_at_fn)(void *user, uint64_t offset_bytes, void *buffer, size_t size_bytes,
                               size_t *ret_size_bytes, spsh_error *err);
     void *user;
-    const char *name; /* for messages */
+    const char *name;    /* for messages */
+    size_t window_bytes; /* read at a time, at least 16; 0 for 256 KiB; grows with long rows */
 } spsh__text_input;
 
 /** One row. Borrowed until the next call with the same reader. */

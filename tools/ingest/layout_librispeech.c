@@ -24,10 +24,11 @@
 #include "names.h"
 #include "scan.h"
 
-#define TRANS_SUFFIX      ".trans.txt"
-#define READERS_MAX       ((size_t)1 << 20)
-#define ID_DIGITS_MAX     ((size_t)18)
-#define PROBE_FOLDERS_MAX 256U
+#define TRANS_SUFFIX       ".trans.txt"
+#define TRANS_WINDOW_BYTES ((size_t)16 << 10) /* a chapter has about 10 KiB of text */
+#define READERS_MAX        ((size_t)1 << 20)
+#define ID_DIGITS_MAX      ((size_t)18)
+#define PROBE_FOLDERS_MAX  256U
 
 static bool is_digits(spsh_bytes text)
 {
@@ -339,19 +340,14 @@ static void set_extras(libri_scan *l, spsh_bytes subset, spsh_bytes reader)
 typedef struct trans_line {
     spsh_bytes id, text;
     spsh__librispeech_key key;
+    spsh_bytes subset, split; /* empty when the folder is not a subset */
     spsh__place place;
 } trans_line;
 
 static spsh_status emit_line(libri_scan *l, const spsh__folder *folder, const trans_line *line,
                              const char *name, uint64_t size_bytes, spsh_error *err)
 {
-    const spsh_bytes subset = subset_of(l, folder, &line->key);
-    const spsh_bytes split = split_of(subset);
-    if (!spsh__scan_wants_split(&l->scan, split) && !spsh__scan_wants_split(&l->scan, subset)) {
-        l->scan.excluded_rows++;
-        return SPSH_OK;
-    }
-    set_extras(l, subset, line->key.reader);
+    set_extras(l, line->subset, line->key.reader);
     spsh__builder_clear(&l->speaker);
     spsh__builder_append_text(&l->speaker, "librispeech/");
     spsh__builder_append_bytes(&l->speaker, line->key.reader);
@@ -370,8 +366,8 @@ static spsh_status emit_line(libri_scan *l, const spsh__folder *folder, const tr
         .id = line->id,
         .has_text = true,
         .text = line->text,
-        .domain = spsh__bytes_of(domain_of(subset)),
-        .split = split,
+        .domain = spsh__bytes_of(domain_of(line->subset)),
+        .split = line->split,
         .speaker = spsh__builder_bytes(&l->speaker),
         .language = spsh__bytes_of("en"),
         .document = line->key.chapter,
@@ -403,6 +399,11 @@ static spsh_status scan_line(libri_scan *l, const spsh__folder *folder, const tr
     struct stat info;
     spsh_reject reject = {.reason = SPSH_REJECT_MISSING_AUDIO, .id = line->id, .rows = 1};
     const audio_entry *audio = use_audio(l, folder, line->id);
+    if (!spsh__scan_wants_split(&l->scan, line->split) &&
+        !spsh__scan_wants_split(&l->scan, line->subset)) {
+        l->scan.excluded_rows++;
+        return SPSH_OK;
+    }
     if (audio == NULL) {
         spsh__builder_clear(&l->id);
         spsh__builder_append_bytes(&l->id, line->id);
@@ -428,8 +429,11 @@ static spsh_status scan_row(libri_scan *l, const spsh__folder *folder, const sps
     if (row->problem == NULL) {
         line.id = row->fields[0];
         line.text = row->fields[1];
-        if (spsh__librispeech_key_parse(line.id, &line.key))
+        if (spsh__librispeech_key_parse(line.id, &line.key)) {
+            line.subset = subset_of(l, folder, &line.key);
+            line.split = split_of(line.subset);
             return scan_line(l, folder, &line, err);
+        }
     }
     const spsh_reject reject = {
         .reason = SPSH_REJECT_ROW_SYNTAX,
@@ -460,7 +464,8 @@ static spsh_status scan_trans(libri_scan *l, const spsh__folder *folder, const c
         rc = no_memory(err);
         goto out;
     }
-    const spsh__text_input input = spsh__text_input_file(&file);
+    spsh__text_input input = spsh__text_input_file(&file);
+    input.window_bytes = TRANS_WINDOW_BYTES;
     rc = spsh__row_reader_new(&input, &dialect, &reader, err);
     while (rc == SPSH_OK && (rc = spsh__row_reader_next(reader, &row, err)) == SPSH_OK) {
         rc = scan_row(l, folder, &row, err);

@@ -20,6 +20,7 @@ struct spsh__audio_resolver {
     const char *root;
     char *real_root; /* absolute, without links; NULL when unknown */
     int root_fd;
+    bool has_folder[FOLDER_COUNT]; /* so that a missing file costs few looks */
     size_t last_place;
     spsh__builder written, plain, relative, path;
     bool have_last; /* last and written hold the row before */
@@ -40,6 +41,11 @@ spsh_status spsh__audio_resolver_new(const char *root, spsh__audio_resolver **re
         return rc;
     }
     r->real_root = realpath(root, NULL);
+    r->has_folder[0] = true;
+    for (size_t i = 1; i < FOLDER_COUNT; i++) {
+        struct stat info;
+        r->has_folder[i] = fstatat(r->root_fd, FOLDERS[i], &info, 0) == 0;
+    }
     *ret_resolver = r;
     return SPSH_OK;
 }
@@ -100,7 +106,7 @@ static bool look_at(spsh__audio_resolver *r, size_t place, spsh__audio_file *fil
     const char *folder = FOLDERS[place % FOLDER_COUNT];
     const char *extension = EXTENSIONS[place / FOLDER_COUNT];
     const bool absolute = r->plain.data[0] == '/';
-    if (absolute && folder[0] != '\0')
+    if (!r->has_folder[place % FOLDER_COUNT] || (absolute && folder[0] != '\0'))
         return false;
     spsh__builder_clear(&r->relative);
     spsh__builder_append_text(&r->relative, folder);

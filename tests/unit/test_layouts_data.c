@@ -1,0 +1,93 @@
+/* test_layouts_data.c: real corpora, recognised and counted. Skipped where they are not at hand. */
+#include "spsh_test.h"
+
+#include "layouts.h"
+#include "names.h"
+
+typedef struct counts {
+    uint64_t items, rejects, rows_lost, texts, bytes;
+    uint64_t reasons[SPSH_REJECT_COUNT];
+} counts;
+
+static spsh_status count_item(void *user, const spsh_ingest_item *item, spsh_error *err)
+{
+    counts *c = user;
+    (void)err;
+    c->items++;
+    c->texts += item->has_text || item->text_path != NULL;
+    c->bytes += item->source_bytes;
+    CHECK(access(item->audio_path, R_OK) == 0);
+    return SPSH_OK;
+}
+
+static spsh_status count_reject(void *user, const spsh_reject *reject, spsh_error *err)
+{
+    counts *c = user;
+    (void)err;
+    c->rejects++;
+    c->rows_lost += reject->rows;
+    c->reasons[reject->reason]++;
+    return SPSH_OK;
+}
+
+/* Rows of a corpus are its utterances and those that were lost; audio may be there for some only.
+ */
+static void check_corpus(const char *relative, const char *layout, uint64_t rows, bool complete)
+{
+    char root[1024];
+    const spsh_layout *found = NULL;
+    spsh_layout_probe probe = {0};
+    spsh_error err = SPSH_ERROR_INIT;
+    counts c = {0};
+    test_data_path(root, sizeof(root), relative);
+    const spsh_ingest_options options = {.root = root};
+    const spsh_ingest_sink sink = {count_item, count_reject, NULL, &c};
+    CHECK_I64(spsh__layout_detect(root, &found, &probe, &err), SPSH_OK);
+    REQUIRE(found != NULL);
+    CHECK_STR(found->name, layout);
+    CHECK_I64(found->scan_fn(&options, &sink, &err), SPSH_OK);
+    printf("       %s: %" PRIu64 " utterances, %" PRIu64 " with text, %" PRIu64 " rejects\n",
+           relative, c.items, c.texts, c.rejects);
+    CHECK_U64(c.items + c.rows_lost, rows);
+    CHECK_U64(c.reasons[SPSH_REJECT_MISSING_AUDIO], c.rejects);
+    CHECK(c.items > 0);
+    if (complete)
+        CHECK_U64(c.rejects, 0);
+}
+
+static void test_manifests(void)
+{
+    check_corpus("fsdd", "table", 3000, true);
+    check_corpus("fsdd/MANIFEST.tsv", "table", 3000, true);
+    check_corpus("kerstin-pairs", "table", 120, true);
+    check_corpus("yesno", "table", 60, true);
+    check_corpus("ljspeech-3codecs", "table", 96, true);
+    check_corpus("librispeech-351", "table", 351, true);
+    check_corpus("precise-community/MANIFEST.tsv", "table", 1014, false);
+    check_corpus("esc10-noise/MANIFEST.tsv", "table", 400, false);
+}
+
+static void test_folders(void)
+{
+    check_corpus("fsdd/recordings", "folder", 3000, true);
+    check_corpus("kerstin-pairs/original", "folder", 120, true);
+    check_corpus("librispeech-351/librispeech_train-clean-100", "folder", 251, true);
+}
+
+static void test_librispeech(void)
+{
+    static const char *const ROOTS[] = {"", "/LibriSpeech", "/LibriSpeech/test-clean"};
+    for (size_t i = 0; i < sizeof(ROOTS) / sizeof(ROOTS[0]); i++) {
+        char root[128];
+        (void)snprintf(root, sizeof(root), "librispeech-layout%s", ROOTS[i]);
+        check_corpus(root, "librispeech", 4, true);
+    }
+}
+
+int main(void)
+{
+    RUN(test_manifests);
+    RUN(test_folders);
+    RUN(test_librispeech);
+    return TEST_RESULT();
+}
