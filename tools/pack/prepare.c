@@ -39,7 +39,8 @@ static void reject(spsh__prepared *prepared, spsh_reject_reason reason, const ch
 {
     prepared->rejected = true;
     prepared->reason = reason;
-    (void)snprintf(prepared->detail, sizeof(prepared->detail), "%s", detail);
+    (void)snprintf(prepared->detail, sizeof(prepared->detail), "%.*s",
+                   (int)sizeof(prepared->detail) - 1, detail);
 }
 
 static size_t sample_bytes(spsh_sample_format format)
