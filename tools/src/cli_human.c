@@ -244,7 +244,8 @@ bool spsh__table_print(const spsh_table *table, FILE *stream, const char *indent
         size_t column = i % columns;
         spsh_bytes text = cell_text(table, i);
         size_t blanks = widths[column] - spsh__text_columns(text);
-        fputs(column == 0 ? indent : "  ", stream);
+        if (column == 0 || column + 1 < columns || text.size_bytes > 0)
+            fputs(column == 0 ? indent : "  ", stream);
         if (table->alignment[column] == 'r')
             print_blanks(stream, blanks);
         spsh__text_print(stream, text, column + 1 == columns ? last_max : 0);

@@ -1,11 +1,10 @@
 /* cmd_info.c: `speechshard info`: what a dataset holds.
  *
  * Totals, domains, splits and rates come from the manifest. Codecs, languages, transcripts and
- * recordings are counted in one pass over the rows of the index. A recording is counted where a row
- * does not continue the one before it: another record, or the same record again from an earlier or
- * equal start (then it is a copy, which refers to the first one's record). That is the number of
- * source files as long as the utterances of a recording follow each other by their start, and that
- * is how pack writes them.
+ * recordings are counted in one pass over the rows of the index. A recording begins at a row that
+ * refers to another record than the row before it, and at a duplicate that goes back in the same
+ * record (then it is a copy). That is the number of source files as long as the utterances of a
+ * recording stand together, as pack writes them, and none of them is listed twice.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -105,9 +104,10 @@ static void count_row(summary *s, const spsh_row *row, const spsh_row *before)
     uint64_t language = row->language < s->language_count ? row->language : s->language_count;
     s->language_utterances[language]++;
     s->text_utterances += (row->flags & SPSH_UTTERANCE_HAS_TEXT) != 0 ? 1 : 0;
-    bool continues = before->payload_shard == row->payload_shard &&
-                     before->payload_record == row->payload_record &&
-                     before->start_sample < row->start_sample;
+    bool continues =
+        before->payload_shard == row->payload_shard &&
+        before->payload_record == row->payload_record &&
+        (before->start_sample < row->start_sample || (row->flags & SPSH_UTTERANCE_DUPLICATE) == 0);
     s->recordings += continues ? 0 : 1;
 }
 
