@@ -11,7 +11,7 @@ printf 'RIFF' >"$c/tiny.wav"
 printf '<html><body>404 Not Found</body></html>%400s' ' ' >"$c/page.mp3"
 head -c 500 /dev/zero >"$c/zeros.flac"
 head -c 700 "$good" >"$c/cut.wav"
-{ head -c 40 "$good"; printf '\xff\xff\xff\x7f'; tail -c +45 "$good"; } >"$c/lying.wav"
+{ head -c 40 "$good"; printf '\x00\x00\x10\x00'; tail -c +45 "$good"; } >"$c/lying.wav"
 { printf 'FORM\0\0\1\0AIFFCOMM'; head -c 600 /dev/zero; } >"$c/other.wav"
 head -c 44 "$good" | { head -c 40; printf '\0\0\0\0'; } >"$c/no-samples.wav"
 mkfifo "$c/pipe.wav"
@@ -44,7 +44,7 @@ reason lying.wav truncated
 reason other.wav unsupported_codec
 reason no-samples.wav zero_duration
 reason pipe.wav not_regular
-reason broken-link.wav missing_audio
+reason broken-link.wav unreadable
 reason odd/bad-text.wav text_invalid_utf8
 
 count() { "$command" ls "$work/out" --json | wc -l; }

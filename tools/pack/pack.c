@@ -236,8 +236,6 @@ static spsh_status merge(const spsh__pack_options *options, const spsh__plan *pl
     publish.reject_count = spsh__reject_rows(&result->rejects);
     publish.source_row_count = result->row_count;
     publish.memory_bytes = options->memory_bytes;
-    publish.log_fn = options->log_fn;
-    publish.log_user = options->user;
     return spsh_dataset_publish(&publish, &result->info, err);
 }
 

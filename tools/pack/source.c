@@ -17,6 +17,12 @@ static void reject(spsh__pack_source *source, spsh_reject_reason reason, const c
     (void)snprintf(source->detail, sizeof(source->detail), "%s", detail);
 }
 
+static spsh_status fail_io(const char *path, int error, spsh_error *err)
+{
+    spsh_error_set(err, SPSH_E_IO, error, SPSH_OFFSET_NONE, "%s: %s", path, strerror(error));
+    return SPSH_E_IO;
+}
+
 /* Permanent conditions of the name are rejects; everything else is the machine's trouble. */
 static spsh_status judge_open_error(spsh__pack_source *source, const char *path, int error,
                                     spsh_error *err)
@@ -32,8 +38,7 @@ static spsh_status judge_open_error(spsh__pack_source *source, const char *path,
     case EISDIR: reject(source, SPSH_REJECT_NOT_REGULAR, "not a regular file"); return SPSH_OK;
     default: break;
     }
-    spsh_error_set(err, SPSH_E_IO, error, SPSH_OFFSET_NONE, "%s: %s", path, strerror(error));
-    return SPSH_E_IO;
+    return fail_io(path, error, err);
 }
 
 static bool same_state(const struct stat *a, const struct stat *b)
@@ -79,8 +84,10 @@ static spsh_status read_open_file(const spsh_io *io, int fd, const char *path,
     spsh_status rc = spsh_io_read_exact(io, fd, source->data, size_bytes, 0, path, err);
     if (rc != SPSH_OK && rc != SPSH_E_TRUNCATED)
         return rc;
-    if (rc == SPSH_E_TRUNCATED || io->fstat_fn(io->user, fd, &after) != 0 ||
-        !same_state(before, &after))
+    int error = -io->fstat_fn(io->user, fd, &after);
+    if (error != 0)
+        return fail_io(path, error, err);
+    if (rc == SPSH_E_TRUNCATED || !same_state(before, &after))
         reject(source, SPSH_REJECT_CHANGED_WHILE_READ, "the file changed while it was read");
     return SPSH_OK;
 }
@@ -100,8 +107,7 @@ spsh_status spsh__pack_source_read(const spsh_io *io, const char *path, uint64_t
     }
     int error = -io->fstat_fn(io->user, fd, &state);
     if (error != 0) {
-        spsh_error_set(err, SPSH_E_IO, error, SPSH_OFFSET_NONE, "%s: %s", path, strerror(error));
-        rc = SPSH_E_IO;
+        rc = fail_io(path, error, err);
     } else if (judge_size(&source, &state, planned_bytes, size_max)) {
         rc = read_open_file(io, fd, path, &source, &state, err);
     }
