@@ -14,11 +14,6 @@
 #include <immintrin.h>
 
 #define TARGET __attribute__((target("avx2")))
-#if defined(__clang__)
-#define UNROLL _Pragma("clang loop unroll(full)")
-#else
-#define UNROLL _Pragma("GCC unroll 16")
-#endif
 #define INLINE TARGET __attribute__((always_inline)) static inline
 
 enum { HALF_LANES = 8, ROW_PAIRS = PCM_GROUP_SAMPLES / 2 };
@@ -115,8 +110,10 @@ INLINE __m256i load_twice(const void *bytes)
     return _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)bytes));
 }
 
-INLINE __m256i unpack_group(const uint8_t *bytes, size_t width)
+INLINE __m256i unpack_group(const uint8_t *groups, const row_layout *row, size_t lane)
 {
+    const uint8_t *bytes = groups + 2 * (size_t)row->offsets[lane];
+    size_t width = row->widths[lane];
     const unpack_plan *plan = &plans[width];
     __m128i low = _mm_loadu_si128((const __m128i *)(const void *)bytes);
     __m128i high = _mm_loadu_si128((const __m128i *)(const void *)(bytes + width));
@@ -138,19 +135,19 @@ INLINE void transpose(const __m256i in[8], __m256i out[8])
 {
     __m256i a[8];
     __m256i b[8];
-    UNROLL
+    PCM_UNROLL
     for (int i = 0; i < 8; i += 2) {
         a[i] = _mm256_unpacklo_epi32(in[i], in[i + 1]);
         a[i + 1] = _mm256_unpackhi_epi32(in[i], in[i + 1]);
     }
-    UNROLL
+    PCM_UNROLL
     for (int i = 0; i < 8; i += 4) {
         b[i] = _mm256_unpacklo_epi64(a[i], a[i + 2]);
         b[i + 1] = _mm256_unpackhi_epi64(a[i], a[i + 2]);
         b[i + 2] = _mm256_unpacklo_epi64(a[i + 1], a[i + 3]);
         b[i + 3] = _mm256_unpackhi_epi64(a[i + 1], a[i + 3]);
     }
-    UNROLL
+    PCM_UNROLL
     for (int i = 0; i < 4; i++) {
         out[i] = _mm256_permute2x128_si256(b[i], b[i + 4], 0x20);
         out[i + 4] = _mm256_permute2x128_si256(b[i], b[i + 4], 0x31);
@@ -210,7 +207,7 @@ INLINE __m256i predict_two(lane_state *s, __m256i residuals)
 
 INLINE void start_lanes(const pcm_predicted *block, uint32_t first_lane, lane_state *s)
 {
-    UNROLL
+    PCM_UNROLL
     for (int k = 0; k < PCM_ORDER / 2; k++)
         s->coefficients[k] = load(block->pairs[k] + first_lane);
     s->down = load(block->shifts + first_lane);
@@ -230,25 +227,30 @@ TARGET bool spsh__pcm_decode_avx2(const pcm_predicted *block, int16_t *pcm)
         return false;
     start_lanes(block, 0, &low);
     start_lanes(block, HALF_LANES, &high);
+    __m256i lanes[PCM_LANES];
+    PCM_UNROLL
+    for (size_t i = 0; i < PCM_LANES; i++)
+        lanes[i] = unpack_group(block->groups, &rows[0], i);
     for (uint32_t b = 0; b < block->rows; b++, pcm += PCM_GROUP_SAMPLES) {
-        __m256i lanes[PCM_LANES];
+        const row_layout *next = &rows[b + 1 < block->rows ? b + 1 : b];
+        const uint8_t *groups = block->groups + next->base_bytes;
         __m256i columns[PCM_LANES];
-        const uint8_t *groups = block->groups + rows[b].base_bytes;
-        UNROLL
-        for (int i = 0; i < PCM_LANES; i++)
-            lanes[i] = unpack_group(groups + 2 * (size_t)rows[b].offsets[i], rows[b].widths[i]);
+        __m256i decoded[PCM_LANES];
         transpose(lanes, columns);
         transpose(lanes + HALF_LANES, columns + HALF_LANES);
-        UNROLL
-        for (int i = 0; i < ROW_PAIRS; i++) {
+        PCM_UNROLL
+        for (size_t i = 0; i < ROW_PAIRS; i++) {
+            /* The next row is unpacked while the sums of this one wait for each other. */
             columns[i] = predict_two(&low, columns[i]);
+            lanes[i] = unpack_group(groups, next, i);
             columns[i + HALF_LANES] = predict_two(&high, columns[i + HALF_LANES]);
+            lanes[i + HALF_LANES] = unpack_group(groups, next, i + HALF_LANES);
         }
-        transpose(columns, lanes);
-        transpose(columns + HALF_LANES, lanes + HALF_LANES);
-        UNROLL
+        transpose(columns, decoded);
+        transpose(columns + HALF_LANES, decoded + HALF_LANES);
+        PCM_UNROLL
         for (size_t i = 0; i < PCM_LANES; i++)
-            _mm256_storeu_si256((__m256i *)(void *)(pcm + i * lane_samples), lanes[i]);
+            _mm256_storeu_si256((__m256i *)(void *)(pcm + i * lane_samples), decoded[i]);
     }
     return true;
 }

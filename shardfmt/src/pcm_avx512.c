@@ -13,11 +13,6 @@
 #include <immintrin.h>
 
 #define TARGET __attribute__((target("avx512f,avx512bw,avx512vl,avx512vbmi2,avx512vnni")))
-#if defined(__clang__)
-#define UNROLL _Pragma("clang loop unroll(full)")
-#else
-#define UNROLL _Pragma("GCC unroll 16")
-#endif
 #define INLINE TARGET __attribute__((always_inline)) static inline
 
 enum { ROW_PAIRS = PCM_GROUP_SAMPLES / 2 };
@@ -135,17 +130,17 @@ INLINE void make_columns(const __m512i two[8], __m512i columns[8])
     __m512i even[4];
     __m512i odd[4];
     __m512i out[4];
-    UNROLL
+    PCM_UNROLL
     for (int i = 0; i < 4; i++) {
         even[i] = _mm512_unpacklo_epi64(two[2 * i], two[2 * i + 1]);
         odd[i] = _mm512_unpackhi_epi64(two[2 * i], two[2 * i + 1]);
     }
     transpose_quarters(even, out);
-    UNROLL
+    PCM_UNROLL
     for (int i = 0; i < 4; i++)
         columns[2 * i] = out[i];
     transpose_quarters(odd, out);
-    UNROLL
+    PCM_UNROLL
     for (int i = 0; i < 4; i++)
         columns[2 * i + 1] = out[i];
 }
@@ -171,7 +166,7 @@ INLINE void store_lanes(const __m512i columns[8], int16_t *pcm, size_t lane_samp
     __m512i high[4];
     unmake_columns(columns, low);
     unmake_columns(columns + 4, high);
-    UNROLL
+    PCM_UNROLL
     for (size_t i = 0; i < 4; i++) {
         __m512i a = _mm512_permutex2var_epi64(low[i], first, high[i]);
         __m512i b = _mm512_permutex2var_epi64(low[i], second, high[i]);
@@ -227,7 +222,7 @@ INLINE __m512i predict_two(lane_state *s, __m512i residuals)
 
 INLINE void start_lanes(const pcm_predicted *block, lane_state *s)
 {
-    UNROLL
+    PCM_UNROLL
     for (int k = 0; k < PCM_ORDER / 2; k++)
         s->coefficients[k] = _mm512_loadu_si512(block->pairs[k]);
     s->down = _mm512_loadu_si512(block->shifts);
@@ -248,7 +243,7 @@ TARGET bool spsh__pcm_decode_avx512(const pcm_predicted *block, int16_t *pcm)
         return false;
     start_lanes(block, &state);
     find_fields(&rows[0], &fields);
-    UNROLL
+    PCM_UNROLL
     for (size_t i = 0; i < ROW_PAIRS; i++)
         two[i] = unpack_two(block->groups, &rows[0], &fields, i);
     for (uint32_t b = 0; b < block->rows; b++, pcm += PCM_GROUP_SAMPLES) {
@@ -257,7 +252,7 @@ TARGET bool spsh__pcm_decode_avx512(const pcm_predicted *block, int16_t *pcm)
         __m512i columns[ROW_PAIRS];
         find_fields(next, &fields);
         make_columns(two, columns);
-        UNROLL
+        PCM_UNROLL
         for (size_t i = 0; i < ROW_PAIRS; i++) {
             /* The next row is unpacked while the sums of this one wait for each other. */
             columns[i] = predict_two(&state, columns[i]);

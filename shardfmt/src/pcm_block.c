@@ -12,11 +12,11 @@ bool spsh__pcm_isa_is_supported(pcm_isa isa)
     switch (isa) {
     case PCM_ISA_SCALAR: return true;
 #if defined(__x86_64__)
-    case PCM_ISA_AVX2: return __builtin_cpu_supports("avx2");
+    case PCM_ISA_AVX2: return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi2");
     case PCM_ISA_AVX512:
-        return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-               __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vbmi2") &&
-               __builtin_cpu_supports("avx512vnni");
+        return __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("avx512f") &&
+               __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
+               __builtin_cpu_supports("avx512vbmi2") && __builtin_cpu_supports("avx512vnni");
 #endif
     default: return false;
     }

@@ -25,11 +25,6 @@ enum {
 };
 _Static_assert(SPSH_PCM_FRAME_SAMPLES >> SETS_LOG2 == SEGMENT_SAMPLES_MAX, "one set a segment");
 
-typedef struct coefficient_set {
-    int16_t values[PCM_ORDER]; /* values[k] belongs to x[t - 1 - k] */
-    uint32_t shift;
-} coefficient_set;
-
 /* A block in the making. */
 typedef struct block_plan {
     uint32_t samples;
@@ -38,32 +33,46 @@ typedef struct block_plan {
     unsigned zero_bits;
     unsigned sets_log2;
     bool has_starts;
-    coefficient_set sets[1 << SETS_LOG2];
+    pcm_coefficients sets[1 << SETS_LOG2];
     int16_t starts[PCM_LANES];
     int16_t residuals[PCM_LANES][LANE_SAMPLES_MAX];
     uint8_t widths[PCM_ROWS_MAX][PCM_LANES];
 } block_plan;
 
-/* Autocorrelation under a Welch window. */
-static void autocorrelate(const int16_t *pcm, uint32_t samples, double r[PCM_ORDER + 1])
+/* Two doubles, as every processor with vectors has them. */
+typedef double pair __attribute__((vector_size(16)));
+enum { LAG_PAIRS = PCM_ORDER / 2 + 1 };
+
+/* Autocorrelation under a Welch window: lags 0 to PCM_ORDER, and one more. */
+static void autocorrelate(const int16_t *pcm, uint32_t samples, double r[2 * LAG_PAIRS])
 {
-    double padded[PCM_ORDER + SEGMENT_SAMPLES_MAX] = {0};
-    double *windowed = padded + PCM_ORDER;
+    double windowed[2 * LAG_PAIRS + SEGMENT_SAMPLES_MAX];
+    pair sums[LAG_PAIRS] = {{0}};
     double scale = 1 / (double)samples;
+    memset(windowed, 0, 2 * LAG_PAIRS * sizeof(windowed[0]));
     for (uint32_t i = 0; i < samples; i++) {
         double z = (2 * (double)i + 1) * scale - 1;
-        windowed[i] = pcm[i] * (1 - z * z);
+        windowed[2 * LAG_PAIRS + i] = pcm[i] * (1 - z * z);
     }
-    for (int k = 0; k <= PCM_ORDER; k++)
-        r[k] = 0;
-    for (const double *x = windowed; x < windowed + samples; x++)
-        for (int k = 0; k <= PCM_ORDER; k++)
-            r[k] += x[0] * x[-k];
+    for (uint32_t i = 0; i < samples; i++) {
+        const double *x = windowed + 2 * LAG_PAIRS + i;
+        pair now = {x[0], x[0]};
+        PCM_UNROLL
+        for (int k = 0; k < LAG_PAIRS; k++) {
+            pair before; /* lags 2k + 1 and 2k */
+            memcpy(&before, x - 2 * k - 1, sizeof(before));
+            sums[k] += now * before;
+        }
+    }
+    for (int k = 0; k < LAG_PAIRS; k++) {
+        r[2 * k] = sums[k][1];
+        r[2 * k + 1] = sums[k][0];
+    }
 }
 
 /* Levinson's recursion. A little is added to the energy, as if there were faint noise: that keeps
  * the recursion stable for signals that are predicted almost perfectly. */
-static void solve(const double r[PCM_ORDER + 1], double a[PCM_ORDER])
+static void solve(const double *r, double a[PCM_ORDER])
 {
     double error = r[0] * (1 + 1e-9) + 1;
     for (int i = 0; i < PCM_ORDER; i++) {
@@ -84,7 +93,7 @@ static void solve(const double r[PCM_ORDER + 1], double a[PCM_ORDER])
 
 /* As precise as the largest coefficient allows. Each rounding error is carried over to the next
  * coefficient, so that their sum, the gain at 0 Hz, stays right. */
-static void quantize(const double a[PCM_ORDER], coefficient_set *set)
+static void quantize(const double a[PCM_ORDER], pcm_coefficients *set)
 {
     const double limit = (1 << (PCM_COEFFICIENT_BITS - 1)) - 1;
     double largest = 0;
@@ -105,12 +114,13 @@ static void quantize(const double a[PCM_ORDER], coefficient_set *set)
 
 static void find_sets(const int16_t *pcm, block_plan *plan)
 {
+    plan->sets_log2 = 0;
     while (plan->sets_log2 < SETS_LOG2 &&
            plan->samples >> (plan->sets_log2 + 1) >= SEGMENT_SAMPLES_MIN)
         plan->sets_log2++;
     uint32_t segment_samples = plan->lane_samples * PCM_LANES >> plan->sets_log2;
     for (uint32_t i = 0; i < 1u << plan->sets_log2; i++) {
-        double r[PCM_ORDER + 1];
+        double r[2 * LAG_PAIRS];
         double a[PCM_ORDER] = {0};
         uint32_t first = i * segment_samples;
         uint32_t left = plan->samples > first ? plan->samples - first : 0;
@@ -121,17 +131,19 @@ static void find_sets(const int16_t *pcm, block_plan *plan)
     }
 }
 
-/* next points at a sample, behind at least PCM_ORDER others. */
-static int16_t find_residual(const coefficient_set *set, const int16_t *next)
+void spsh__pcm_residuals_scalar(const pcm_coefficients *set, const int16_t *pcm, uint32_t count,
+                                int16_t *residuals)
 {
-    uint32_t sum = 0;
-    for (int k = 0; k < PCM_ORDER; k++)
-        sum += (uint32_t)(set->values[k] * next[-1 - k]);
-    return (int16_t)((uint32_t)next[0] - (sum >> set->shift));
+    for (uint32_t t = 0; t < count; t++) {
+        const int16_t *next = pcm + t;
+        uint32_t sum = 0;
+        for (int k = 0; k < PCM_ORDER; k++)
+            sum += (uint32_t)(set->values[k] * next[-1 - k]);
+        residuals[t] = (int16_t)((uint32_t)next[0] - (sum >> set->shift));
+    }
 }
 
-/* The smallest width w whose fields reach from -(2^(w - 1) - 1) to 2^(w - 1). */
-static uint8_t find_width(const int16_t residuals[PCM_GROUP_SAMPLES])
+static uint8_t width_scalar(const int16_t residuals[PCM_GROUP_SAMPLES])
 {
     uint32_t any = 0;
     uint32_t reach = 0;
@@ -139,48 +151,78 @@ static uint8_t find_width(const int16_t residuals[PCM_GROUP_SAMPLES])
         any |= (uint16_t)residuals[i];
         reach |= (uint16_t)(residuals[i] > 0 ? residuals[i] - 1 : -residuals[i]);
     }
-    if (any == 0)
-        return 0;
     if (reach == 0)
-        return 1;
+        return any == 0 ? 0 : 1;
     uint32_t width = 33 - (uint32_t)__builtin_clz(reach);
     return width > PCM_WIDTH_MAX ? PCM_WIDTH_MAX : (uint8_t)width; /* -32768 counts as 32768 */
 }
 
-/* Residuals and their widths, and whether starts pay. first_samples is what a lane's prediction
- * begins with: start, PCM_ORDER times, then the lane's first samples. */
-static void find_residuals(const int16_t *pcm, block_plan *plan)
+static void pack_scalar(const int16_t residuals[PCM_GROUP_SAMPLES], unsigned width, uint8_t *out)
+{
+    uint64_t bits = 0;
+    unsigned count = 0;
+    uint32_t mask = (UINT32_C(1) << width) - 1;
+    for (int i = 0; i < PCM_GROUP_SAMPLES; i++) {
+        bits |= (uint64_t)(((uint32_t)residuals[i] + (mask >> 1)) & mask) << count;
+        for (count += width; count >= 8; count -= 8, bits >>= 8)
+            *out++ = (uint8_t)bits;
+    }
+}
+
+typedef struct encoder_parts {
+    pcm_residuals_fn *residuals;
+    pcm_width_fn *width;
+    pcm_pack_fn *pack;
+} encoder_parts;
+
+static encoder_parts choose_encoder(void)
+{
+#if defined(__x86_64__)
+    if (spsh__pcm_isa() != PCM_ISA_SCALAR)
+        return (encoder_parts){spsh__pcm_residuals_avx2, spsh__pcm_width_avx2, spsh__pcm_pack_avx2};
+#endif
+    return (encoder_parts){spsh__pcm_residuals_scalar, width_scalar, pack_scalar};
+}
+
+/* The first group of a lane, when all samples before the lane count as start. */
+static void find_first_residuals(const pcm_coefficients *set, const int16_t *pcm, uint32_t count,
+                                 int16_t start, int16_t *residuals)
+{
+    int16_t samples[2 * PCM_ORDER];
+    uint32_t early = count < PCM_ORDER ? count : PCM_ORDER;
+    for (int k = 0; k < PCM_ORDER; k++)
+        samples[k] = start;
+    for (uint32_t t = 0; t < early; t++)
+        samples[PCM_ORDER + t] = pcm[t];
+    spsh__pcm_residuals_scalar(set, samples + PCM_ORDER, early, residuals);
+}
+
+/* Residuals and their widths, and whether starts pay. */
+static void find_residuals(const encoder_parts *encoder, const int16_t *pcm, block_plan *plan)
 {
     int16_t with_starts[PCM_LANES][PCM_GROUP_SAMPLES];
     uint8_t start_widths[PCM_LANES];
     int saved_bytes = -PCM_STARTS_BYTES;
 
-    memset(plan->residuals, 0, sizeof(plan->residuals));
     for (uint32_t lane = 0; lane < PCM_LANES; lane++) {
-        const coefficient_set *set = &plan->sets[lane >> (PCM_SETS_LOG2_MAX - plan->sets_log2)];
+        const pcm_coefficients *set = &plan->sets[lane >> (PCM_SETS_LOG2_MAX - plan->sets_log2)];
         int16_t *residuals = plan->residuals[lane];
-        int16_t first_samples[2 * PCM_ORDER] = {0};
         uint32_t first = lane * plan->lane_samples;
-        uint32_t count = plan->samples > first ? plan->samples - first : 0;
-        count = count < plan->lane_samples ? count : plan->lane_samples;
-        uint32_t early = count < PCM_ORDER ? count : PCM_ORDER;
+        uint32_t left = plan->samples > first ? plan->samples - first : 0;
+        uint32_t count = left < plan->lane_samples ? left : plan->lane_samples;
+        const int16_t *samples = pcm + plan->samples - left;
 
-        if (count > 0)
-            memcpy(first_samples + PCM_ORDER, pcm + first, early * sizeof(pcm[0]));
-        for (uint32_t t = 0; t < early; t++)
-            residuals[t] = find_residual(set, first_samples + PCM_ORDER + t);
-        for (uint32_t t = early; t < count; t++)
-            residuals[t] = find_residual(set, pcm + first + t);
+        find_first_residuals(set, samples, count, 0, residuals);
+        if (count > PCM_ORDER)
+            encoder->residuals(set, samples + PCM_ORDER, count - PCM_ORDER, residuals + PCM_ORDER);
+        memset(residuals + count, 0, (plan->lane_samples - count) * sizeof(residuals[0]));
         for (uint32_t b = 0; b < plan->rows; b++)
-            plan->widths[b][lane] = find_width(residuals + b * PCM_GROUP_SAMPLES);
+            plan->widths[b][lane] = encoder->width(residuals + b * PCM_GROUP_SAMPLES);
 
-        plan->starts[lane] = count == 0 ? 0 : pcm[first == 0 ? 0 : first - 1];
-        for (int k = 0; k < PCM_ORDER; k++)
-            first_samples[k] = plan->starts[lane];
+        plan->starts[lane] = count == 0 ? 0 : lane == 0 ? samples[0] : samples[-1];
         memcpy(with_starts[lane], residuals, sizeof(with_starts[lane]));
-        for (uint32_t t = 0; t < early; t++)
-            with_starts[lane][t] = find_residual(set, first_samples + PCM_ORDER + t);
-        start_widths[lane] = find_width(with_starts[lane]);
+        find_first_residuals(set, samples, count, plan->starts[lane], with_starts[lane]);
+        start_widths[lane] = encoder->width(with_starts[lane]);
         saved_bytes += 2 * (plan->widths[0][lane] - start_widths[lane]);
     }
     plan->has_starts = saved_bytes > 0;
@@ -251,28 +293,34 @@ static uint8_t *write_head(const block_plan *plan, uint8_t *out)
     return out;
 }
 
-static uint8_t *pack_group(const int16_t residuals[PCM_GROUP_SAMPLES], unsigned width, uint8_t *out)
+/* Vector packing writes ahead; near the end of what the block may fill, groups take the plain way.
+ */
+static void write_groups(const encoder_parts *encoder, const block_plan *plan, uint8_t *out,
+                         const uint8_t *end)
 {
-    uint64_t bits = 0;
-    unsigned count = 0;
-    uint32_t mask = (UINT32_C(1) << width) - 1;
-    for (int i = 0; i < PCM_GROUP_SAMPLES; i++) {
-        bits |= (uint64_t)(((uint32_t)residuals[i] + (mask >> 1)) & mask) << count;
-        for (count += width; count >= 8; count -= 8, bits >>= 8)
-            *out++ = (uint8_t)bits;
+    for (uint32_t b = 0; b < plan->rows; b++) {
+        for (uint32_t lane = 0; lane < PCM_LANES; lane++) {
+            if (b >= spsh__pcm_live_rows(plan->samples, plan->rows, lane))
+                continue;
+            pcm_pack_fn *pack = end - out < PCM_PACK_AHEAD_BYTES ? pack_scalar : encoder->pack;
+            pack(plan->residuals[lane] + b * PCM_GROUP_SAMPLES, plan->widths[b][lane], out);
+            out += 2 * plan->widths[b][lane];
+        }
     }
-    return out;
 }
 
 /* Writes nothing and returns 0 when raw is not larger. */
 static size_t encode_predicted(const int16_t *pcm, uint32_t samples, unsigned zero_bits,
                                uint8_t *block)
 {
-    block_plan plan = {.samples = samples, .zero_bits = zero_bits};
+    encoder_parts encoder = choose_encoder();
+    block_plan plan;
+    plan.samples = samples;
+    plan.zero_bits = zero_bits;
     plan.rows = (samples + PCM_ROW_SAMPLES - 1) / PCM_ROW_SAMPLES;
     plan.lane_samples = plan.rows * PCM_GROUP_SAMPLES;
     find_sets(pcm, &plan);
-    find_residuals(pcm, &plan);
+    find_residuals(&encoder, pcm, &plan);
     fit_widths(&plan);
 
     size_t size = PCM_PREDICTED_HEAD_BYTES + ((size_t)PCM_SET_BYTES << plan.sets_log2) +
@@ -284,30 +332,25 @@ static size_t encode_predicted(const int16_t *pcm, uint32_t samples, unsigned ze
     }
     if (size >= PCM_BLOCK_BYTES_MAX(samples))
         return 0;
-    uint8_t *out = write_head(&plan, block);
-    for (uint32_t b = 0; b < plan.rows; b++)
-        for (uint32_t lane = 0; lane < PCM_LANES; lane++)
-            if (b < spsh__pcm_live_rows(samples, plan.rows, lane))
-                out = pack_group(plan.residuals[lane] + b * PCM_GROUP_SAMPLES, plan.widths[b][lane],
-                                 out);
+    write_groups(&encoder, &plan, write_head(&plan, block), block + PCM_BLOCK_BYTES_MAX(samples));
     return size;
 }
 
 size_t spsh__pcm_block_encode(const int16_t *pcm, uint32_t samples, uint8_t *block)
 {
     int16_t shifted[SPSH_PCM_FRAME_SAMPLES];
-    uint32_t any = 0;
-    uint32_t differs = 0;
-    for (uint32_t i = 0; i < samples; i++) {
-        any |= (uint16_t)pcm[i];
-        differs |= (uint16_t)(pcm[i] ^ pcm[0]);
-    }
-    if (differs == 0) {
+    uint32_t equal = 1;
+    while (equal < samples && pcm[equal] == pcm[0])
+        equal++;
+    if (equal == samples) {
         block[0] = PCM_FORM_CONSTANT;
         spsh__store_u16le(block + 1, (uint16_t)pcm[0]);
         return PCM_BLOCK_BYTES_MAX(1);
     }
     /* 8-bit, mu-law and A-law sources, and what was amplified by a power of two. */
+    uint32_t any = 0;
+    for (uint32_t i = 0; i < samples && (any & 1) == 0; i++)
+        any |= (uint16_t)pcm[i];
     unsigned zero_bits = (unsigned)__builtin_ctz(any);
     for (uint32_t i = 0; i < samples && zero_bits > 0; i++)
         shifted[i] = (int16_t)(pcm[i] >> zero_bits);

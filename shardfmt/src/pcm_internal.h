@@ -25,6 +25,13 @@
 
 #include "speechshard/pcm.h"
 
+/* In front of a short loop over an array of vectors, so that it can live in registers. */
+#if defined(__clang__)
+#define PCM_UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define PCM_UNROLL _Pragma("GCC unroll 16")
+#endif
+
 /* The largest form of a block is raw: one byte, then the samples. */
 #define PCM_BLOCK_BYTES_MAX(samples_) (1 + 2 * (size_t)(samples_))
 
@@ -91,6 +98,27 @@ pcm_decode_fn spsh__pcm_decode_scalar;
 #if defined(__x86_64__)
 pcm_decode_fn spsh__pcm_decode_avx2;
 pcm_decode_fn spsh__pcm_decode_avx512;
+#endif
+
+/* values[k] belongs to x[t - 1 - k]. */
+typedef struct pcm_coefficients {
+    int16_t values[PCM_ORDER];
+    uint32_t shift;
+} pcm_coefficients;
+
+/* The parts of the encoder that have a vector form. pcm stands behind at least PCM_ORDER others. */
+typedef void pcm_residuals_fn(const pcm_coefficients *set, const int16_t *pcm, uint32_t count,
+                              int16_t *residuals);
+/* The smallest width w whose fields reach from -(2^(w - 1) - 1) to 2^(w - 1). */
+typedef uint8_t pcm_width_fn(const int16_t residuals[PCM_GROUP_SAMPLES]);
+/* Writes up to PCM_PACK_AHEAD_BYTES, of which 2 * width count. */
+typedef void pcm_pack_fn(const int16_t residuals[PCM_GROUP_SAMPLES], unsigned width, uint8_t *out);
+#define PCM_PACK_AHEAD_BYTES 32
+pcm_residuals_fn spsh__pcm_residuals_scalar;
+#if defined(__x86_64__)
+pcm_residuals_fn spsh__pcm_residuals_avx2;
+pcm_width_fn spsh__pcm_width_avx2;
+pcm_pack_fn spsh__pcm_pack_avx2;
 #endif
 
 typedef enum pcm_isa { PCM_ISA_SCALAR, PCM_ISA_AVX2, PCM_ISA_AVX512, PCM_ISA_COUNT } pcm_isa;
