@@ -30,7 +30,8 @@ fetch() {
     [ ! -e "$work/fetched-$1" ] || return 0
     mkdir -p "$work/packages"
     (cd "$work/packages" &&
-        apt-get download -q "asterisk-core-sounds-$1" "asterisk-core-sounds-$1-wav" </dev/null)
+        apt-get download -qq -o APT::Sandbox::User="$(id -un)" \
+            "asterisk-core-sounds-$1" "asterisk-core-sounds-$1-wav" </dev/null)
     for package in "$work"/packages/asterisk-core-sounds-"$1"_*.deb \
         "$work"/packages/asterisk-core-sounds-"$1"-wav_*.deb; do
         dpkg-deb -x "$package" "$corpus"
@@ -61,7 +62,8 @@ say "3. Pack them: one domain a language"
 if "$speechshard" info "$dataset" >/dev/null 2>&1; then
     echo "$dataset is there already; remove it to pack again."
 else
-    show "$speechshard" pack "$corpus/prompts.tsv" -o "$dataset"
+    # Quotes in these transcripts are text; the table is not of the kind where they enclose fields.
+    show "$speechshard" pack "$corpus/prompts.tsv" --layout table-raw -o "$dataset"
 fi
 
 say "4. What is in it"
