@@ -4,6 +4,7 @@
 #     want_status 0                 and so on; a failed check is reported and counted
 #     cli_result
 
+# shellcheck shell=sh disable=SC2034 # used where this is sourced
 set -u
 export LC_ALL=C
 command=${SPEECHSHARD_COMMAND:?}

@@ -128,7 +128,8 @@ want_same "$e/7.wav" "$work/untar/%2E%2E/%2E%2E/escape.wav"
 want_same "$e/7.bin" "$work/untar/über%20uns.flac"
 printf 'He said "yes",\nthen\tleft.' >"$work/want"
 want_same "$work/want" "$work/untar/en/stereo.txt"
-[ -f "$work/untar/session/3.txt" ] && [ ! -s "$work/untar/session/3.txt" ] || fail "an empty transcript"
+: >"$work/want"
+want_same "$work/want" "$work/untar/session/3.txt"
 cp "$work/untar/session-2.json" "$work/out"
 for member in '"id":"session-2"' '"text":"two"' '"domain":"talks"' '"speaker":"C"' '"samples":24001' \
     '"sample_rate_hz":16000' '"document":"session"'; do

@@ -90,7 +90,7 @@ want_quiet
 if command -v script >/dev/null; then
     run_on_terminal ls "$d" --domain talks
     esc=$(printf '\033')
-    want_no_out "$esc[31m"
+    want_no_out "${esc}[31m"
     want_out "?[31mred"
     want_out "session-2     1.50 s  16000 Hz  talks  train  two"
     want_out "status 0"

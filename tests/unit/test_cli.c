@@ -1,5 +1,7 @@
 /* test_cli.c: what the subcommands share: sizes, options, nearness, numbers and text for people,
  * ids as paths. */
+#include <fcntl.h>
+
 #include "builder.h"
 #include "cli.h"
 #include "export.h"
@@ -294,6 +296,50 @@ static void test_table(void)
     spsh__table_free(table);
 }
 
+/* Standard error becomes a terminal for a while; what it got comes into dst. */
+static void on_terminal(void (*body)(void), char *dst, size_t size_bytes)
+{
+    int master = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
+    REQUIRE(master >= 0 && grantpt(master) == 0 && unlockpt(master) == 0);
+    int terminal = open(ptsname(master), O_RDWR | O_NOCTTY | O_CLOEXEC);
+    int saved = dup(STDERR_FILENO);
+    REQUIRE(terminal >= 0 && saved >= 0 && dup2(terminal, STDERR_FILENO) >= 0);
+    REQUIRE(setenv("TERM", "xterm", 1) == 0);
+    body();
+    REQUIRE(dup2(saved, STDERR_FILENO) >= 0);
+    ssize_t got = read(master, dst, size_bytes - 1);
+    dst[got > 0 ? got : 0] = '\0';
+    close(saved);
+    close(terminal);
+    close(master);
+}
+
+static void show_progress(void)
+{
+    spsh_progress progress;
+    spsh__progress_begin(&progress, "pack", "files", 1000);
+    spsh__progress_update(&progress, 1, NULL); /* too early to be shown */
+    progress.shown_ns = 0;
+    progress.begin_ns -= UINT64_C(100000000000);
+    spsh__progress_update(&progress, 500, "3 rejected");
+    spsh__cli_message("a message");
+    progress.shown_ns = 0;
+    progress.unit = "B";
+    spsh__progress_update(&progress, 1000, NULL);
+    spsh__progress_end(&progress);
+    spsh__progress_update(&progress, 1000, NULL);
+}
+
+static void test_progress(void)
+{
+    char got[1024];
+    on_terminal(show_progress, got, sizeof(got));
+    CHECK_STR(got, "\r\033[Kpack: 500 of 1,000 files, 5/s, ETA 0:01:40, 3 rejected"
+                   "\r\033[Kspeechshard: a message\r\n"
+                   "\r\033[Kpack: 1.00 kB of 1.00 kB, 10 B/s"
+                   "\r\033[K");
+}
+
 int main(void)
 {
     RUN(test_sizes);
@@ -305,5 +351,6 @@ int main(void)
     RUN(test_long_paths);
     RUN(test_json);
     RUN(test_table);
+    RUN(test_progress);
     return TEST_RESULT();
 }

@@ -31,6 +31,7 @@ typedef struct paths {
     spsh__builder reports;
     spsh__builder manifest;
     spsh__builder lock;
+    spsh__builder plan;
 } paths;
 
 static void set_path(spsh__builder *path, const char *output, const char *rest)
@@ -48,8 +49,9 @@ static spsh_status make_paths(const char *output, paths *ret, spsh_error *err)
     set_path(&ret->reports, output, "/reports");
     set_path(&ret->manifest, output, "/manifest.spsh");
     set_path(&ret->lock, output, "/" SPSH__PACK_WORK_DIRECTORY "/lock");
+    set_path(&ret->plan, output, "/" SPSH__PACK_WORK_DIRECTORY "/plan");
     if (ret->work.failed || ret->shards.failed || ret->reports.failed || ret->manifest.failed ||
-        ret->lock.failed)
+        ret->lock.failed || ret->plan.failed)
         return SPSH_PACK_NO_MEMORY(err);
     return SPSH_OK;
 }
@@ -61,6 +63,7 @@ static void free_paths(paths *p)
     spsh__builder_free(&p->reports);
     spsh__builder_free(&p->manifest);
     spsh__builder_free(&p->lock);
+    spsh__builder_free(&p->plan);
 }
 
 static const char *text(const spsh__builder *path)
@@ -115,8 +118,14 @@ static void remove_temporaries(const spsh_io *io, const paths *p, const char *ou
     remove_files(io, text(&p->reports), is_temporary);
 }
 
+/* The plan's journal goes first, durably: without it the rest means nothing, whereas a journal
+ * whose files are gone would stop every later run. */
 static void remove_work(const spsh_io *io, const paths *p)
 {
+    if (io->unlink_fn(io->user, text(&p->plan)) != 0 && exists(io, text(&p->plan)))
+        return;
+    if (spsh_io_sync_directory(io, text(&p->work), NULL) != SPSH_OK)
+        return;
     remove_files(io, text(&p->work), is_any);
     (void)io->rmdir_fn(io->user, text(&p->work));
 }
