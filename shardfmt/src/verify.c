@@ -10,6 +10,7 @@
 #include "options.h"
 #include "verify_internal.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -193,7 +194,7 @@ static spsh_status check_older(spsh__verify *v, spsh_error *err)
         struct stat info;
         spsh__generation_name("manifest", g, name);
         char *path = spsh__path_join(v->allocator, v->directory, name);
-        const bool there = path != NULL && v->io->stat_fn(v->io->user, path, &info) == 0;
+        const bool there = path != NULL && v->io->stat_fn(v->io->user, path, &info) != -ENOENT;
         if (path == NULL)
             rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "%s", name);
         spsh__free(v->allocator, path);

@@ -182,6 +182,17 @@ static spsh_status report_record(spsh__shard_check *check, spsh__audio_finding *
     return spsh__verify_record_damage(check, finding, err);
 }
 
+/* What the index says of a head that cannot be read; 0: nothing. */
+static uint64_t head_bytes(const spsh__verify_file *file, uint64_t record)
+{
+    const uint8_t *sizes = NULL;
+    uint64_t count = 0;
+    if (!spsh__verify_section(file, SPSH__SHARD_RECORD_HEAD_BYTES, 4, &sizes, &count) ||
+        record >= count)
+        return 0;
+    return spsh__load_u32le(sizes + 4 * record);
+}
+
 /* All that can be said of the record at position `at` of the damaged bytes. */
 static spsh_status check_record(spsh__shard_check *check, uint64_t offset_bytes, spsh_bytes data,
                                 size_t at, uint64_t ordinal, spsh_error *err)
@@ -194,7 +205,7 @@ static spsh_status check_record(spsh__shard_check *check, uint64_t offset_bytes,
     spsh__record_head head;
     if (spsh__record_head_decode(file_id, offset_bytes + at, rest, name, &head, &finding.why) !=
         SPSH_OK)
-        return report_record(check, &finding, "record head", SPSH__RECORD_FIXED_BYTES, err);
+        return report_record(check, &finding, "record head", head_bytes(check->file, ordinal), err);
     finding.ordinal = head.ordinal;
     finding.id = head.record.id;
     if (head.record_bytes > rest.size_bytes) {

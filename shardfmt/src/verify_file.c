@@ -22,8 +22,14 @@
 
 spsh_status spsh__verify_damage(spsh__verify *v, const spsh_damage *damage, spsh_error *err)
 {
+    /* Checks name the file in their messages; here it is said already. */
+    spsh_damage named = *damage;
+    size_t name_bytes = strlen(damage->file);
+    if (strncmp(named.message, damage->file, name_bytes) == 0 &&
+        strncmp(named.message + name_bytes, ": ", 2) == 0)
+        named.message += name_bytes + 2;
     v->result.damage_count++;
-    if (v->opt.damage_fn != NULL && v->opt.damage_fn(v->opt.user, damage) != 0)
+    if (v->opt.damage_fn != NULL && v->opt.damage_fn(v->opt.user, &named) != 0)
         return SPSH_FAIL(err, SPSH_E_CANCELED, SPSH_OFFSET_NONE, "verify was stopped");
     return SPSH_OK;
 }
@@ -44,6 +50,8 @@ spsh_status spsh__verify_refused(spsh__verify *v, const spsh__verify_file *file,
 spsh_status spsh__verify_progress(spsh__verify *v, uint64_t bytes, spsh_error *err)
 {
     v->result.bytes += bytes;
+    if (v->total_bytes < v->result.bytes) /* the manifests, which say the total, are not in it */
+        v->total_bytes = v->result.bytes;
     if (v->opt.progress_fn != NULL &&
         v->opt.progress_fn(v->opt.user, v->result.bytes, v->total_bytes) != 0)
         return SPSH_FAIL(err, SPSH_E_CANCELED, SPSH_OFFSET_NONE, "verify was stopped");

@@ -183,8 +183,8 @@ spsh_status spsh__verify_rebuilt(spsh__shard_check *check, spsh_error *err)
     if (rc == SPSH_OK)
         rc = spsh__shard_index_write(check->rebuilt, writer, &header, &footer, err);
     spsh_file_writer_free(writer);
-    if (rc == SPSH_OK &&
-        (sink.first_difference != SPSH_OFFSET_NONE || !same_footer(&footer, &file->footer)))
+    if (rc == SPSH_OK && (sink.first_difference != SPSH_OFFSET_NONE ||
+                          (file->header_ok && !same_footer(&footer, &file->footer))))
         rc = report(check, &sink, &footer, err);
     return rc;
 }
