@@ -317,11 +317,11 @@ static void on_terminal(void (*body)(void), char *dst, size_t size_bytes)
 static void show_progress(void)
 {
     spsh_progress progress;
-    spsh__progress_begin(&progress, "pack", "files", 1000);
+    spsh__progress_begin(&progress, "pack", "files", 1001);
     spsh__progress_update(&progress, 1, NULL); /* too early to be shown */
     progress.shown_ns = 0;
     progress.begin_ns -= UINT64_C(100000000000);
-    spsh__progress_update(&progress, 500, "3 rejected");
+    spsh__progress_update(&progress, 1000, "3 rejected");
     spsh__cli_message("a message");
     progress.shown_ns = 0;
     progress.unit = "B";
@@ -334,7 +334,7 @@ static void test_progress(void)
 {
     char got[1024];
     on_terminal(show_progress, got, sizeof(got));
-    CHECK_STR(got, "\r\033[Kpack: 500 of 1,000 files, 5/s, ETA 0:01:40, 3 rejected"
+    CHECK_STR(got, "\r\033[Kpack: 1,000 of 1,001 files, 10/s, ETA 0:00:00, 3 rejected"
                    "\r\033[Kspeechshard: a message\r\n"
                    "\r\033[Kpack: 1.00 kB of 1.00 kB, 10 B/s"
                    "\r\033[K");

@@ -181,7 +181,7 @@ static void format_line(const spsh_progress *progress, uint64_t done, double sec
         append(line, &used, " ");
         append(line, &used, progress->unit);
     }
-    format_amount(progress, (uint64_t)rate, number);
+    format_amount(progress, (uint64_t)(rate + 0.5), number);
     snprintf(piece, sizeof(piece), ", %s/s", number);
     append(line, &used, piece);
     if (progress->total > done && rate > 0) {
