@@ -307,10 +307,12 @@ static void on_terminal(void (*body)(void), char *dst, size_t size_bytes)
     REQUIRE(setenv("TERM", "xterm", 1) == 0);
     body();
     REQUIRE(dup2(saved, STDERR_FILENO) >= 0);
-    ssize_t got = read(master, dst, size_bytes - 1);
-    dst[got > 0 ? got : 0] = '\0';
     close(saved);
     close(terminal);
+    size_t used = 0; /* until EIO: nobody has the terminal open, and all has been read */
+    for (ssize_t got = 1; got > 0 && used + 1 < size_bytes; used += got > 0 ? (size_t)got : 0)
+        got = read(master, dst + used, size_bytes - 1 - used);
+    dst[used] = '\0';
     close(master);
 }
 
