@@ -93,6 +93,10 @@ void spsh__name_append(spsh__builder *out, spsh_bytes name)
     size_t i = 0;
     while (i < name.size_bytes) {
         const uint8_t byte = name.data[i];
+        if (byte >= 0x20 && byte < 0x7f && byte != '%') {
+            i++;
+            continue;
+        }
         size_t length = spsh__utf8_sequence((spsh_bytes){name.data + i, name.size_bytes - i});
         if (byte < 0x20 || byte == 0x7f)
             length = 0;
