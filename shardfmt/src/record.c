@@ -32,7 +32,8 @@ const char *spsh__record_find_bad(const spsh_record *record)
     bool hashed = (r->flags & SPSH_RECORD_PCM_HASH) != 0;
     if (r->sample_rate_hz < SPSH_SAMPLE_RATE_HZ_MIN || r->sample_rate_hz > SPSH_SAMPLE_RATE_HZ_MAX)
         return "sample_rate_hz";
-    if (codec != SPSH_CODEC_OPUS && r->nominal_rate_hz != r->sample_rate_hz)
+    if (codec != SPSH_CODEC_OPUS && (r->flags & SPSH_RECORD_TRANSCODED) == 0 &&
+        r->nominal_rate_hz != r->sample_rate_hz)
         return "nominal_rate_hz";
     if (r->channels == 0 || r->channels > SPSH_CHANNELS_MAX)
         return "channels";

@@ -18,9 +18,11 @@ points=0
 n=1
 while :; do
     rm -rf "$work/got"
-    strace -f -qq -o /dev/null -e trace=all -e inject=all:signal=KILL:when=$n \
-        "$command" pack "$work/corpus" -o "$work/got" $options --quiet >/dev/null 2>&1
-    status=$?
+    { # the shell's own word about the kill is not wanted
+        strace -f -qq -o /dev/null -e trace=all -e inject=all:signal=KILL:when=$n \
+            "$command" pack "$work/corpus" -o "$work/got" $options --quiet >/dev/null 2>&1
+        status=$?
+    } 2>/dev/null
     [ $status -eq 0 ] && [ ! -e "$work/got/.pack" ] && break
     before=$(sealed "$work/got")
     "$command" pack "$work/corpus" -o "$work/got" $options --quiet >/dev/null 2>"$work/message" || {

@@ -29,14 +29,14 @@ for corpus in librispeech-351 librispeech-layout kerstin-pairs ljspeech-3codecs 
     # Every exported file is a source file, byte for byte, and every packed source file is there.
     "$command" export "$work/keep" --to files -o "$work/files" --quiet || fail "$corpus: export files"
     "$command" ls "$work/keep" --json | jq -r .source | LC_ALL=C sort -u >"$work/sources"
-    (cd "$work/files" && find . -type f ! -name manifest.tsv -print0 | xargs -0 sha256sum | cut -d' ' -f1 | LC_ALL=C sort) >"$work/exported"
+    (cd "$work/files" && find . -type f ! -name manifest.csv -print0 | xargs -0 sha256sum | cut -d' ' -f1 | LC_ALL=C sort) >"$work/exported"
     (cd "$data/$corpus" && tr '\n' '\0' <"$work/sources" | xargs -0 sha256sum | cut -d' ' -f1 | LC_ALL=C sort) >"$work/original"
     # Copies are exported once for each utterance or once for each file: compare as sets and by count of distinct contents.
     diff <(uniq "$work/exported") <(uniq "$work/original") >/dev/null || fail "$corpus: exported files differ from the originals"
 
     # WAV out, packed again: the same PCM.
     "$command" export "$work/pcm" --to wav -o "$work/wav" --quiet || fail "$corpus: export wav"
-    "$command" pack "$work/wav/manifest.tsv" -o "$work/again" --quiet >/dev/null 2>"$work/message" || fail "$corpus: pack of the export: $(cat "$work/message")"
+    "$command" pack "$work/wav/manifest.csv" -o "$work/again" --quiet >/dev/null 2>"$work/message" || fail "$corpus: pack of the export: $(cat "$work/message")"
     diff <(hashes "$work/keep" | cut -f1-3) <(hashes "$work/again" | cut -f1-3) >/dev/null || fail "$corpus: WAV round trip"
 done
 pack_result
