@@ -327,9 +327,9 @@ static void show_progress(void)
     spsh__cli_message("a message");
     progress.shown_ns = 0;
     progress.unit = "B";
-    spsh__progress_update(&progress, 1000, NULL);
+    spsh__progress_update(&progress, 1001, NULL);
     spsh__progress_end(&progress);
-    spsh__progress_update(&progress, 1000, NULL);
+    spsh__progress_update(&progress, 1001, NULL);
 }
 
 static void test_progress(void)
