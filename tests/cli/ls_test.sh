@@ -87,6 +87,20 @@ want_quiet
 ) | head -n 1 >"$work/out"
 want_quiet
 
+# Closed streams are no place for the files that are opened next.
+last="ls >&-"
+status=0
+"$command" ls "$d" >&- 2>"$work/err" || status=$?
+want_status 1
+want_err "standard output: "
+last="export 2>&-"
+status=0
+"$command" export "$d" --to wav -o "$work/closed" 2>&- 0>&- || status=$?
+: >"$work/err"
+want_status 0
+"$command" export -q "$d" --to wav -o "$work/open"
+diff -r "$work/closed" "$work/open" || fail "messages went into a file"
+
 if command -v script >/dev/null; then
     run_on_terminal ls "$d" --domain talks
     esc=$(printf '\033')

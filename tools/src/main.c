@@ -1,7 +1,9 @@
 /* main.c: the command `speechshard`: finds the subcommand and hands over. */
+#include <fcntl.h>
 #include <locale.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli.h"
 #include "commands.h"
@@ -68,8 +70,22 @@ static int report_unknown(const char *name)
     return SPSH_EXIT_USAGE;
 }
 
+/* A standard stream that the caller closed is taken, so that no file of ours becomes it and gets
+ * our messages. Writing to it fails as if it were closed. */
+static bool take_standard_streams(void)
+{
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
+        if (fcntl(fd, F_GETFD) < 0 &&
+            open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) != fd)
+            return false;
+    }
+    return true;
+}
+
 int main(int argc, char **argv)
 {
+    if (!take_standard_streams())
+        return SPSH_EXIT_FAILED;
     setlocale(LC_CTYPE,
               "C.UTF-8"); /* widths of characters; files and messages are UTF-8 everywhere */
     if (argc < 2) {
