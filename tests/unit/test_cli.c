@@ -62,7 +62,7 @@ static int parse(const char *const *words, parsed *p)
     };
     const spsh_cli_command command = {"try", "IN [MORE]", NULL, "try", NULL, "try\n", options};
     static char copies[16][64];
-    char *argv[16];
+    static char *argv[16];
     int argc = 0;
     *p = (parsed){.codec = -1};
     for (; words[argc] != NULL; argc++) {
