@@ -8,6 +8,7 @@
  */
 #include "io_internal.h"
 #include "options.h"
+#include "overlay.h"
 #include "verify_internal.h"
 
 #include <errno.h>
@@ -58,28 +59,24 @@ static spsh_status check_index(const spsh__verify *v, const spsh__container *c, 
     return rc;
 }
 
-/* Keys ascend, a value for each, a type that is known. */
-static spsh_status check_overlay(const spsh__container *c, spsh_error *err)
+/* The name, without folder and ending, is part of what the file id is made of. */
+static spsh_status check_overlay(const spsh__verify *v, const spsh__verify_file *file,
+                                 spsh__container *c, spsh_error *err)
 {
-    enum { KEYS = 1, VALUE_ENDS = 2 };
-    uint64_t count = spsh__container_count(c, KEYS);
-    uint64_t type = spsh__container_header(c)->ordinal;
-    const uint8_t *keys = NULL;
+    spsh__overlay overlay;
+    const char *slash = strrchr(file->path, '/');
+    const char *name = slash != NULL ? slash + 1 : file->path;
+    size_t name_bytes = strlen(name);
+    const char *ending = ".spsh";
     spsh_status rc = spsh__container_check_padding(c, err);
     if (rc == SPSH_OK)
-        rc = spsh__container_require(c, KEYS, 16, count, err);
-    if (rc == SPSH_OK)
-        rc = spsh__container_require_strings(c, VALUE_ENDS, count, err);
-    if (rc == SPSH_OK)
-        rc = check_strings(c, VALUE_ENDS, err);
-    if (rc == SPSH_OK)
-        rc = spsh__container_column(c, KEYS, 0, count, &keys, err);
-    if (rc == SPSH_OK && type != SPSH_OVERLAY_SKIP && type != SPSH_OVERLAY_TRANSCRIPT)
-        rc = SPSH_FAIL(err, SPSH_E_VERSION, 80, "overlay type %llu is unknown", ULL(type));
-    for (uint64_t n = 1; n < count && rc == SPSH_OK; n++)
-        if (memcmp(keys + 16 * (n - 1), keys + 16 * n, 16) >= 0)
-            rc = SPSH_FAIL(err, SPSH_E_CORRUPT, SPSH_OFFSET_NONE, "keys do not ascend");
-    return rc;
+        rc = spsh__overlay_load(c, &overlay, err);
+    if (rc != SPSH_OK)
+        return rc;
+    if (name_bytes > strlen(ending) && strcmp(name + name_bytes - strlen(ending), ending) == 0)
+        name_bytes -= strlen(ending);
+    overlay.name = (spsh_bytes){(const uint8_t *)name, name_bytes};
+    return spsh__overlay_check(&overlay, v->allocator, err);
 }
 
 static spsh_status check_content(spsh__verify *v, spsh__verify_file *file,
@@ -95,7 +92,7 @@ static spsh_status check_content(spsh__verify *v, spsh__verify_file *file,
     if (rc == SPSH_OK && file->footer.kind == SPSH__KIND_INDEX)
         rc = check_index(v, c, &why);
     else if (rc == SPSH_OK && file->footer.kind == SPSH__KIND_OVERLAY)
-        rc = check_overlay(c, &why);
+        rc = check_overlay(v, file, c, &why);
     else if (rc == SPSH_OK)
         rc = spsh__container_check_padding(c, &why);
     if (rc == SPSH_OK && ret_container != NULL) {

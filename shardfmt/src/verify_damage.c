@@ -306,11 +306,34 @@ static spsh_status check_metadata(spsh__shard_check *check, uint64_t offset_byte
     return rc;
 }
 
+/* Where the last record of [offset, offset + size) ends, by its intact head; 0: not known. */
+static uint64_t find_used_bytes(const spsh__shard_check *check, uint64_t offset_bytes,
+                                spsh_bytes data)
+{
+    const uint8_t *offsets = NULL;
+    uint64_t count = 0;
+    spsh__record_head head;
+    if (!spsh__verify_section(check->file, SPSH__SHARD_RECORD_OFFSET, 8, &offsets, &count))
+        return 0;
+    uint64_t next = lower_bound(offsets, count, offset_bytes + data.size_bytes);
+    if (next == 0)
+        return 0;
+    uint64_t record = spsh__load_u64le(offsets + 8 * (next - 1));
+    if (record < offset_bytes)
+        return 0;
+    size_t at = (size_t)(record - offset_bytes);
+    const spsh_bytes rest = {data.data + at, data.size_bytes - at};
+    if (spsh__record_head_decode(check->file->file_id, record, rest, check->file->name, &head,
+                                 NULL) != SPSH_OK ||
+        head.record_bytes > rest.size_bytes)
+        return 0;
+    return at + head.record_bytes;
+}
+
 /* Nothing that the block holds is damaged, or nothing is known of what it holds. */
 static spsh_status report_block(spsh__shard_check *check, uint64_t offset_bytes, spsh_bytes data,
                                 const spsh_error *why, spsh_error *err)
 {
-    spsh__block block;
     const char *part = "block header";
     uint64_t size_bytes = SPSH__BLOCK_HEADER_BYTES;
     spsh_error named = *why;
@@ -318,11 +341,9 @@ static spsh_status report_block(spsh__shard_check *check, uint64_t offset_bytes,
     if (check->file->area == NULL && why->status == SPSH_E_TRUNCATED) {
         part = "block";
         size_bytes = data.size_bytes;
-    } else if (data.size_bytes >= SPSH__BLOCK_HEADER_BYTES &&
-               spsh__block_header_decode(data.data, offset_bytes, check->file->name, &block,
-                                         NULL) == SPSH_OK &&
-               block.block_bytes == data.size_bytes) {
-        size_t at = (size_t)block.used_bytes;
+    } else {
+        uint64_t used = find_used_bytes(check, offset_bytes, data);
+        size_t at = used != 0 ? (size_t)used : data.size_bytes;
         while (at < data.size_bytes && data.data[at] == 0)
             at++;
         if (at < data.size_bytes) {

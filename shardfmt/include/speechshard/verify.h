@@ -2,7 +2,8 @@
  *
  *     spsh_verify_options opt = SPSH_VERIFY_OPTIONS_INIT;
  *     opt.damage_fn = print_line;
- *     rc = spsh_verify("corpus.spsh", &opt, &result, &err);     // rc: could it be checked; result: what was found
+ *     rc = spsh_verify("corpus.spsh", &opt, &result, &err);     // rc: could it be checked; result:
+ * what was found
  */
 #ifndef SPEECHSHARD_VERIFY_H
 #define SPEECHSHARD_VERIFY_H
@@ -15,8 +16,9 @@ extern "C" {
 
 /** One damaged thing. Strings are valid during the call. */
 typedef struct spsh_damage {
-    const char *file;      /* relative to the dataset */
-    const char *part;      /* "header", "block", "record", "record head", "metadata", "index page", "page table", "footer", "missing", ... */
+    const char *file; /* relative to the dataset */
+    const char *part; /* "header", "block", "record", "record head", "metadata", "index page", "page
+                         table", "footer", "missing", ... */
     uint64_t offset_bytes; /* in the file; SPSH_OFFSET_NONE */
     uint64_t size_bytes;   /* extent that is in doubt; 0: unknown */
     spsh_bytes id;         /* recording or utterance concerned; may be empty */
@@ -28,7 +30,7 @@ typedef struct spsh_verify_options {
     size_t struct_size;
     const spsh_allocator *allocator;
     const spsh_io *io; /* for everything but bulk reads when engine is io_uring */
-    int (*damage_fn)(void *user, const spsh_damage *damage);         /* non-zero: stop */
+    int (*damage_fn)(void *user, const spsh_damage *damage);                   /* non-zero: stop */
     int (*progress_fn)(void *user, uint64_t done_bytes, uint64_t total_bytes); /* likewise */
     void *user;
     uint32_t jobs;  /* threads; 0: one a core */
@@ -55,9 +57,9 @@ typedef struct spsh_verify_result {
 } spsh_verify_result;
 
 /**
- * Check every byte of every file that the manifest names, and that the files agree with each other (ids, root hashes,
- * counts, references, overlays). Block checksums are checked with large O_DIRECT reads; in a damaged block each record is then checked
- * alone, so that the damaged ones are named.
+ * Check every byte of every file that the manifest names, and that the files agree with each other
+ * (ids, root hashes, counts, references, overlays). Block checksums are checked with large O_DIRECT
+ * reads; in a damaged block each record is then checked alone, so that the damaged ones are named.
  *
  * @param path  a dataset's directory, or a single .spsh file
  * @return SPSH_OK when everything could be read or its damage reported; else what prevented it.
@@ -66,40 +68,73 @@ SPSH_API SPSH_NODISCARD spsh_status spsh_verify(const char *path,
                                                 const spsh_verify_options *options,
                                                 spsh_verify_result *ret_result, spsh_error *err);
 
+/**
+ * What became of the records of a unit, shard by shard: where records were lost, later ones have
+ * new numbers, and the utterances of later shards that refer to them must follow. The repair of a
+ * dataset opens one for each damaged unit and hands it to the repair of all its shards, in order of
+ * their numbers. One thread per object.
+ */
+typedef struct spsh_repair_unit spsh_repair_unit;
+SPSH_API SPSH_NODISCARD spsh_status spsh_repair_unit_open(const spsh_allocator *allocator,
+                                                          spsh_repair_unit **ret_unit,
+                                                          spsh_error *err);
+/** NULL is fine. */
+SPSH_API void spsh_repair_unit_close(spsh_repair_unit *unit);
+
 typedef struct spsh_repair_options {
     size_t struct_size;
     const spsh_allocator *allocator;
     const spsh_io *io;
     int (*damage_fn)(void *user, const spsh_damage *damage); /* what is lost; non-zero: stop */
     void *user;
+    const spsh_shard_seal
+        *expected;          /* what the manifest says of the shard; may be NULL; borrowed */
+    spsh_repair_unit *unit; /* of the dataset's repair; NULL: this shard alone */
 } spsh_repair_options;
 
 /* clang-format off */
-#define SPSH_REPAIR_OPTIONS_INIT {sizeof(spsh_repair_options), NULL, NULL, NULL, NULL}
+#define SPSH_REPAIR_OPTIONS_INIT {sizeof(spsh_repair_options), NULL, NULL, NULL, NULL, NULL, NULL}
 /* clang-format on */
 
 typedef struct spsh_repair_result {
-    uint64_t records_kept, records_lost;
+    uint64_t records_kept, records_lost; /* lost: as far as known */
     uint64_t utterances_kept, utterances_lost;
-    bool identical; /* only derived parts were lost: the output is byte for byte the shard that was sealed */
+    bool
+        identical; /* proven by a footer or the manifest: byte for byte the shard that was sealed */
+    spsh_shard_seal seal; /* of the shard that was written */
 } spsh_repair_result;
 
 /**
- * Rebuild a shard from its blocks into output_directory (the file's own name), never touching the input.
+ * Rebuild a shard from its blocks into output_directory (the file's own name), never touching the
+ * input.
  *
- * Lost or damaged header, index, page table and footers are rebuilt byte for byte from intact blocks. Where blocks are damaged, intact
- * records and metadata rows in them are salvaged into new blocks; the rest is reported.
+ * Lost or damaged header, index, page table and footers are rebuilt byte for byte from intact
+ * blocks. Where blocks are damaged, intact records and metadata rows are salvaged into new blocks;
+ * what is lost is reported: utterances of lost records, rows of lost metadata blocks, and
+ * recordings that were kept but have lost their rows.
  *
- * @param shard_path  damaged shard; its name (unit-number.spsh) and any intact header, footer or block give its identity
- * @param dataset_id  of the plan, when the header is lost; may be NULL
- * @return SPSH_OK also when something was lost; SPSH_E_CORRUPT when nothing could be salvaged.
+ * @param shard_path  damaged shard; its name (unit-number.spsh) and any intact header or footer
+ * give its identity. With options->expected and dataset_id it may be missing: the output is then a
+ * shard without records, which keeps the others' numbers.
+ * @param dataset_id  of the plan; NULL: from the header, or from that of a shard beside it
+ * @return SPSH_OK also when something was lost; SPSH_E_CORRUPT when it is not known which shard
+ * this is, or where in its unit it begins; _EXISTS when another file has the output's name. Memory:
+ * the index, 16 bytes a record, a block, or a record that is larger.
  */
-SPSH_API SPSH_NODISCARD spsh_status spsh_repair_shard(const char *shard_path,
-                                                      const uint8_t *dataset_id,
-                                                      const char *output_directory,
-                                                      const spsh_repair_options *options,
-                                                      spsh_repair_result *ret_result,
-                                                      spsh_error *err);
+SPSH_API SPSH_NODISCARD spsh_status spsh_repair_shard(
+    const char *shard_path, const uint8_t *dataset_id, const char *output_directory,
+    const spsh_repair_options *options, spsh_repair_result *ret_result, spsh_error *err);
+
+/**
+ * List the overlays of one dataset in another with the same id, copying their files: edits outlive
+ * a repair.
+ *
+ * @param ret_count  overlays that are listed now; may be NULL
+ * @return SPSH_OK; SPSH_E_MISMATCH for another dataset; reader's and writer's codes.
+ */
+SPSH_API SPSH_NODISCARD spsh_status spsh_repair_overlays(const char *from_path, const char *to_path,
+                                                         const spsh_io *io, uint64_t *ret_count,
+                                                         spsh_error *err);
 
 #ifdef __cplusplus
 }
