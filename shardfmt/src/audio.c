@@ -39,8 +39,8 @@ static char versions[128];
 
 static void compose_versions(void)
 {
-    (void)snprintf(versions, sizeof(versions), "%s libFLAC-%s %s pcm-1", spsh__sndfile_version(),
-                   spsh__flac_version(), spsh__soxr_version());
+    (void)snprintf(versions, sizeof(versions), "%s libFLAC-%s %s %s pcm-1", spsh__sndfile_version(),
+                   spsh__flac_version(), spsh__mpg123_version(), spsh__soxr_version());
 }
 
 const char *spsh_audio_versions(void)
@@ -96,6 +96,29 @@ void spsh__audio_judge_count(spsh_decode_result *result)
                               "%s: the headers state %llu samples, %llu were decoded",
                               spsh_codec_name(result->info.codec), (unsigned long long)claim,
                               (unsigned long long)result->samples);
+}
+
+void spsh__audio_judge_extent(spsh_decode_result *result, const spsh__stream_extent *extent)
+{
+    if (!extent->is_clean) {
+        spsh__audio_judge_set(result, SPSH_DECODE_SHORT, "%s", extent->detail);
+        return;
+    }
+    spsh__audio_judge_count(result);
+    /* No claim, but the frames were counted: the library must have decoded them all. */
+    if (result->verdict == SPSH_DECODE_UNVERIFIED && extent->samples != result->samples)
+        spsh__audio_judge_set(
+            result, result->samples < extent->samples ? SPSH_DECODE_SHORT : SPSH_DECODE_LONG,
+            "%s: %llu samples in the frames, %llu decoded", spsh_codec_name(result->info.codec),
+            (unsigned long long)extent->samples, (unsigned long long)result->samples);
+}
+
+spsh_status spsh__audio_check_reached(const spsh_decoder *decoder, uint64_t sample, spsh_error *err)
+{
+    if (decoder->position == sample)
+        return SPSH_OK;
+    return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE, "seek to %llu of %llu samples",
+                     (unsigned long long)sample, (unsigned long long)decoder->position);
 }
 
 /* ---- conversion ---- */
@@ -168,7 +191,7 @@ static const spsh__audio_backend *find_backend(spsh_codec codec)
     switch (codec) {
     case SPSH_CODEC_WAV: return &spsh__audio_wav;
     case SPSH_CODEC_FLAC: return &spsh__audio_flac;
-    case SPSH_CODEC_MP3:
+    case SPSH_CODEC_MP3: return &spsh__audio_mpg123;
     case SPSH_CODEC_VORBIS:
     case SPSH_CODEC_OPUS:
     case SPSH_CODEC_GSM: return &spsh__audio_sndfile;

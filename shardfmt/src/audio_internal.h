@@ -6,8 +6,8 @@
  *     audio_wav.c      RIFF chunks; integer, float, A-law and mu-law decoding
  *     audio_flac.c     libFLAC: decode, encode            flac_frames.c  our own frame walker
  *     audio_mp3.c      MPEG frame headers, Xing and LAME  audio_ogg.c    pages, Opus, Vorbis heads
- *     audio_sndfile.c  libsndfile: MP3, Vorbis, Opus, GSM
- *     audio_pcm.c      our own codec, pcm.h
+ *     audio_mpg123.c   libmpg123: MP3                 audio_sndfile.c  libsndfile: Vorbis, Opus,
+ * GSM audio_pcm.c      our own codec, pcm.h
  *
  * A codec is a row of functions. Its open reads the headers itself, so that a library only ever
  * sees a stream whose kind, extent and structure are known.
@@ -53,6 +53,7 @@ typedef struct spsh__audio_backend {
 
 extern const spsh__audio_backend spsh__audio_wav;
 extern const spsh__audio_backend spsh__audio_flac;
+extern const spsh__audio_backend spsh__audio_mpg123;
 extern const spsh__audio_backend spsh__audio_sndfile;
 extern const spsh__audio_backend spsh__audio_pcm;
 
@@ -72,7 +73,8 @@ struct spsh_decoder {
     uint8_t *scratch;        /* SPSH__SCRATCH_BYTES, for conversions and whole decodes */
 };
 
-/* Of the linked libraries: "libsndfile-1.2.0", "1.4.2", "libsoxr-0.1.3". */
+/* Of the linked libraries: "libsndfile-1.2.0", "1.4.2", "libmpg123-api47", "libsoxr-0.1.3". */
+const char *spsh__mpg123_version(void);
 const char *spsh__sndfile_version(void);
 const char *spsh__flac_version(void);
 const char *spsh__soxr_version(void);
@@ -137,6 +139,13 @@ typedef struct spsh__stream_extent {
     bool is_clean;       /* nothing but tags follows, and an Ogg stream says that it ends */
     char detail[120];    /* why it is not clean */
 } spsh__stream_extent;
+
+/* Compares with what the frames or pages add up to, where there is no claim. */
+void spsh__audio_judge_extent(spsh_decode_result *result, const spsh__stream_extent *extent);
+
+/* For seeks that decode up to the sample: SPSH_E_INVALID_ARG when the audio ended before. */
+spsh_status spsh__audio_check_reached(const spsh_decoder *decoder, uint64_t sample,
+                                      spsh_error *err);
 
 /* Both fill info. head_only reads the first frame (MP3) or the first and last pages (Ogg) alone. */
 spsh_status spsh__mp3_parse(spsh__window *window, bool head_only, spsh_audio_info *ret_info,

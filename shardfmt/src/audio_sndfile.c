@@ -1,13 +1,13 @@
-/* audio_sndfile.c: MP3, Ogg Vorbis, Ogg Opus and GSM 06.10 through libsndfile.
+/* audio_sndfile.c: Ogg Vorbis, Ogg Opus and GSM 06.10 through libsndfile, which only it includes.
  *
  * libsndfile is shown a file that we compose: a head of our own, then the part of the source that
  * our parsers found intact. It sees no tags, no foreign chunks, and nothing behind the first
  * damage:
  *
- *     MP3, Vorbis  -                                  | frames or pages
- *     Opus         first page, with 48000 as its rate | the other pages
- *     GSM in WAV   a WAV header of 60 bytes           | blocks
- *     GSM          - (opened as raw)                  | frames
+ *     Vorbis      -                                  | pages
+ *     Opus        first page, with 48000 as its rate | the other pages
+ *     GSM in WAV  a WAV header of 60 bytes           | blocks
+ *     GSM         - (opened as raw)                  | frames
  *
  * Opus streams state the rate that their material once had, for information only; libsndfile would
  * decode at the next rate above it (at 8 kHz where the field is 0), so that the samples would
@@ -203,7 +203,6 @@ static spsh_status parse(spsh_decoder *decoder, spsh__window *window, sndfile_st
     spsh_status rc = SPSH_OK;
     state->is_float = true;
     switch (decoder->info.codec) {
-    case SPSH_CODEC_MP3: return spsh__mp3_parse(window, false, &decoder->info, &state->extent, err);
     case SPSH_CODEC_VORBIS:
         return spsh__ogg_parse(window, false, &decoder->info, &state->extent, err);
     case SPSH_CODEC_OPUS:
@@ -228,9 +227,7 @@ static spsh_status sndfile_inspect(spsh__window *window, spsh_audio_info *ret_in
     spsh__stream_extent extent = {.is_clean = true};
     spsh_codec codec = info.codec;
     spsh_status rc = SPSH_OK;
-    if (codec == SPSH_CODEC_MP3)
-        rc = spsh__mp3_parse(window, true, &info, &extent, err);
-    else if (codec == SPSH_CODEC_GSM)
+    if (codec == SPSH_CODEC_GSM)
         rc = parse_gsm(window, &info, &extent, err);
     else
         rc = spsh__ogg_parse(window, true, &info, &extent, err);
@@ -252,7 +249,6 @@ static bool is_expected_format(spsh_codec codec, int format)
     int kind = format & SF_FORMAT_TYPEMASK;
     int coding = format & SF_FORMAT_SUBMASK;
     switch (codec) {
-    case SPSH_CODEC_MP3: return kind == SF_FORMAT_MPEG && coding == SF_FORMAT_MPEG_LAYER_III;
     case SPSH_CODEC_VORBIS: return kind == SF_FORMAT_OGG && coding == SF_FORMAT_VORBIS;
     case SPSH_CODEC_OPUS: return kind == SF_FORMAT_OGG && coding == SF_FORMAT_OPUS;
     case SPSH_CODEC_GSM: return kind == SF_FORMAT_RAW && coding == SF_FORMAT_GSM610;
@@ -309,8 +305,10 @@ static spsh_status sndfile_open(spsh_decoder *decoder, spsh__window *window, sps
     if (decoder->info.codec != codec)
         return SPSH_FAIL(err, SPSH_E_AUDIO, 0, "%s where %s was expected",
                          spsh_codec_name(decoder->info.codec), spsh_codec_name(codec));
-    if (state->extent.end_bytes == state->extent.begin_bytes) {
-        state->has_ended = true; /* nothing to decode: the verdict compares 0 with the claim */
+    /* Nothing to decode: the verdict compares 0 with the claim. (libsndfile would fail at an Ogg
+     * stream that ends inside its head, and not free all it took.) */
+    if (state->extent.samples == 0) {
+        state->has_ended = true;
         return SPSH_OK;
     }
     return open_library(decoder, state, err);
@@ -321,6 +319,9 @@ static uint64_t read_some(spsh_decoder *decoder, int16_t *dst, uint64_t wanted)
 {
     sndfile_state *state = (sndfile_state *)decoder->state;
     uint64_t fit = SPSH__SCRATCH_BYTES / sizeof(float) / decoder->info.channels;
+    /* libsndfile counts the pad byte of an odd data chunk, and then makes a block of nothing. */
+    if (!state->is_float && wanted > state->extent.samples - state->decoded)
+        wanted = state->extent.samples - state->decoded;
     sf_count_t count = (sf_count_t)(wanted < fit ? wanted : fit);
     sf_count_t got = 0;
     if (state->is_float) {
@@ -328,7 +329,7 @@ static uint64_t read_some(spsh_decoder *decoder, int16_t *dst, uint64_t wanted)
         if (got > 0)
             spsh__f32_to_i16(state->floats, dst, (size_t)got * decoder->info.channels);
     } else {
-        got = sf_readf_short(state->library, dst, count);
+        got = count == 0 ? 0 : sf_readf_short(state->library, dst, count);
     }
     if (got <= 0) {
         state->has_ended = true;
@@ -379,27 +380,13 @@ static spsh_status sndfile_seek(spsh_decoder *decoder, uint64_t sample, spsh_err
         return state->io_status;
     }
     decoder->position = state->decoded;
-    if (state->decoded < sample)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE, "seek to %llu of %llu samples",
-                         (unsigned long long)sample, (unsigned long long)state->decoded);
-    return SPSH_OK;
+    return spsh__audio_check_reached(decoder, sample, err);
 }
 
 static void sndfile_judge(spsh_decoder *decoder, spsh_bytes file, spsh_decode_result *result)
 {
     (void)file;
-    const sndfile_state *state = (const sndfile_state *)decoder->state;
-    if (!state->extent.is_clean) {
-        spsh__audio_judge_set(result, SPSH_DECODE_SHORT, "%s", state->extent.detail);
-        return;
-    }
-    spsh__audio_judge_count(result);
-    /* No claim, but the frames were counted: the library must have decoded them all. */
-    if (result->verdict == SPSH_DECODE_UNVERIFIED && state->extent.samples != result->samples)
-        spsh__audio_judge_set(
-            result, result->samples < state->extent.samples ? SPSH_DECODE_SHORT : SPSH_DECODE_LONG,
-            "%s: %llu samples in the frames, %llu decoded", spsh_codec_name(result->info.codec),
-            (unsigned long long)state->extent.samples, (unsigned long long)result->samples);
+    spsh__audio_judge_extent(result, &((const sndfile_state *)decoder->state)->extent);
 }
 
 static void sndfile_close(spsh_decoder *decoder)

@@ -5,6 +5,7 @@
  * Headerless GSM frames are known by the file's name alone, and by the 0xd that starts each frame.
  */
 #include "audio_internal.h"
+#include "utf8.h"
 
 #include <strings.h>
 
@@ -88,6 +89,7 @@ static bool starts_with_word(spsh_bytes head, size_t begin, const char *word)
            strncasecmp((const char *)head.data + begin, word, size) == 0;
 }
 
+/* UTF-8 without control characters; the last character may be cut. */
 static bool is_text(spsh_bytes head)
 {
     for (size_t i = 0; i < head.size_bytes; i++) {
@@ -95,7 +97,10 @@ static bool is_text(spsh_bytes head)
         if (c == 0x7f || (c < 0x20 && c != '\t' && c != '\n' && c != '\r' && c != '\f'))
             return false;
     }
-    return true;
+    for (size_t cut = 0; cut < 4 && cut < head.size_bytes; cut++)
+        if (spsh__utf8_valid(head.data, head.size_bytes - cut))
+            return true;
+    return false;
 }
 
 static bool is_zero(spsh_bytes head)

@@ -6,10 +6,10 @@
  *     CRC-8 of the header, subframes, zero bits to a whole byte, CRC-16 of the frame
  *
  * A frame does not state its length. It ends where the CRC-16 over all its bytes, the stored CRC
- * among them, is zero and where either the file ends (an ID3v1 tag aside) or a valid header with
- * the next number follows. A wrong end would need a sync code, a CRC-8, a CRC-16 and the right
- * number by chance. So this tells an intact file from a damaged one without decoding a sample,
- * which is what is left when the decoder library gives up on a file that is intact.
+ * among them, is zero and where either the file ends (an ID3v1 tag aside) or a valid header follows,
+ * which must then have the next number. A wrong end would need a sync code, a CRC-8, a CRC-16 and
+ * the right number by chance. So this tells an intact file from a damaged one without decoding a
+ * sample, which is what is left when the decoder library gives up on a file that is intact.
  */
 #include "flac_frames.h"
 
@@ -194,40 +194,45 @@ static bool is_end(spsh_bytes file, uint64_t offset)
     return left == 0 || (left == ID3V1_BYTES && memcmp(file.data + offset, "TAG", 3) == 0);
 }
 
-/* The offset behind the frame, 0 when it has no valid end. */
+/* Whether a frame may end at offset, where its CRC is zero: the stream's end, or any valid header.
+ * Whether that one belongs there is for the next step to say: the CRC stays zero over a whole frame
+ * that follows, so that going on would swallow it. */
+static bool is_followed(const spsh__flac_walker *walker, uint64_t offset)
+{
+    spsh__flac_frame after = {.size_bytes = 0};
+    spsh_bytes rest = {walker->file.data + offset, walker->file.size_bytes - (size_t)offset};
+    if (rest.size_bytes > HEADER_BYTES_MAX)
+        rest.size_bytes = HEADER_BYTES_MAX;
+    return is_end(walker->file, offset) || spsh__flac_parse_frame(rest, &after);
+}
+
+/* The offset behind the frame, 0 when it has no valid end. Only places with the byte 0xff of a sync
+ * code, the end of the file, and a tag in front of it are looked at. When none of them will do, the
+ * first one with the right CRC is the end, so that the damage is found where it is: behind it. */
 static uint64_t find_end(spsh__flac_walker *walker, const spsh__flac_frame *frame)
 {
     const uint8_t *data = walker->file.data;
     uint64_t size = walker->file.size_bytes;
+    uint64_t tag = size >= ID3V1_BYTES ? size - ID3V1_BYTES : size;
     uint64_t done = frame->offset_bytes;
+    uint64_t second_best = 0;
     uint32_t crc = 0;
-    uint64_t offset = done + FRAME_BYTES_MIN;
-    while (offset < size) {
+    if (size - done < FRAME_BYTES_MIN)
+        return 0;
+    for (uint64_t offset = done + FRAME_BYTES_MIN; offset <= size; offset = done + 1) {
         const uint8_t *found =
             (const uint8_t *)memchr(data + offset, 0xff, (size_t)(size - offset));
-        /* Audio in front of an ID3v1 tag ends without a sync code: look at that place as well. */
-        uint64_t tag = size >= ID3V1_BYTES ? size - ID3V1_BYTES : size;
         uint64_t next = found == NULL ? size : (uint64_t)(found - data);
         if (offset <= tag && tag < next && is_end(walker->file, tag))
             next = tag;
         crc = crc16_update(walker->crc16, crc, data + done, (size_t)(next - done));
         done = next;
-        if (next == size)
-            break;
-        if (crc == 0) {
-            spsh__flac_frame after = {.size_bytes = 0};
-            spsh_bytes rest = {data + next, (size_t)(size - next)};
-            if (rest.size_bytes > HEADER_BYTES_MAX)
-                rest.size_bytes = HEADER_BYTES_MAX;
-            if (is_end(walker->file, next) ||
-                (spsh__flac_parse_frame(rest, &after) && belongs(walker, &after, frame)))
-                return next;
-        }
-        offset = next + 1;
+        if (crc == 0 && is_followed(walker, next))
+            return next;
+        if (crc == 0 && second_best == 0)
+            second_best = next;
     }
-    if (done < size) /* a frame shorter than the smallest: nothing was summed up */
-        return 0;
-    return crc == 0 && size - frame->offset_bytes >= FRAME_BYTES_MIN ? size : 0;
+    return second_best;
 }
 
 spsh_status spsh__flac_walk_next(spsh__flac_walker *walker, spsh__flac_frame *ret_frame,

@@ -109,8 +109,9 @@ typedef struct spsh_decoder_options {
 /* clang-format on */
 
 /**
- * The decoders that are linked, "libsndfile-1.2.0 libFLAC-1.4.2 libsoxr-0.1.3 pcm-1": part of a
- * dataset's identity, since exact lengths and PCM hashes are theirs. Thread-safe.
+ * The decoders that are linked, such as
+ * "libsndfile-1.2.0 libFLAC-1.4.2 libmpg123-api47 libsoxr-0.1.3 pcm-1": part of a dataset's
+ * identity, since exact lengths and PCM hashes are theirs. Thread-safe.
  */
 SPSH_API const char *spsh_audio_versions(void);
 

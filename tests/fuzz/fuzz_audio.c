@@ -1,0 +1,81 @@
+/* fuzz_audio.c: arbitrary bytes through sniffing, inspection, a whole decode, and a decoder that
+ * seeks; the first byte chooses the codec that the caller believes in. Output is bounded. */
+#include <stdlib.h>
+
+#include "speechshard/audio.h"
+
+#define PCM_BYTES_MAX 262144
+#define READ_SAMPLES  300
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes);
+
+static void check_decode(spsh_bytes file, spsh_codec codec, const spsh_decoder_options *options)
+{
+    spsh_decode_result result;
+    spsh_decode_result again;
+    spsh_status rc = spsh_audio_decode_memory(file, codec, options, NULL, NULL, &result, NULL);
+    if (rc != SPSH_OK)
+        return;
+    uint64_t sample_bytes = result.info.format == SPSH_SAMPLE_I16 ? 2 : 4;
+    if (result.info.channels == 0 || result.info.sample_rate_hz == 0 ||
+        (result.verdict != SPSH_DECODE_DECODER_LIMIT &&
+         result.samples * result.info.channels * sample_bytes > PCM_BYTES_MAX))
+        abort();
+    /* The same bytes give the same samples. */
+    if (spsh_audio_decode_memory(file, codec, options, NULL, NULL, &again, NULL) != SPSH_OK ||
+        again.samples != result.samples || again.verdict != result.verdict)
+        abort();
+    for (int i = 0; i < 16; i++)
+        if (again.pcm_hash[i] != result.pcm_hash[i])
+            abort();
+}
+
+static void check_decoder(spsh_bytes file, spsh_codec codec, const spsh_decoder_options *options)
+{
+    static float pcm[READ_SAMPLES * 64];
+    spsh_memory_source memory = {file};
+    spsh_audio_source source = spsh_audio_source_memory(&memory);
+    spsh_decoder *decoder = NULL;
+    uint64_t got = 0;
+    if (spsh_decoder_open(&source, codec, options, &decoder, NULL) != SPSH_OK)
+        return;
+    spsh_status rc = spsh_decoder_read_f32(decoder, pcm, READ_SAMPLES, &got, NULL);
+    if (rc == SPSH_OK && got > READ_SAMPLES)
+        abort();
+    if (spsh_decoder_seek(decoder, 1000, NULL) == SPSH_OK)
+        (void)!spsh_decoder_read_f32(decoder, pcm, READ_SAMPLES, &got, NULL);
+    if (spsh_decoder_seek(decoder, 1, NULL) == SPSH_OK)
+        (void)!spsh_decoder_read_f32(decoder, pcm, READ_SAMPLES, &got, NULL);
+    spsh_decoder_free(decoder);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes)
+{
+    static const spsh_codec codecs[] = {SPSH_CODEC_UNKNOWN, SPSH_CODEC_WAV,    SPSH_CODEC_FLAC,
+                                        SPSH_CODEC_MP3,     SPSH_CODEC_VORBIS, SPSH_CODEC_OPUS,
+                                        SPSH_CODEC_GSM,     SPSH_CODEC_PCM};
+    spsh_decoder_options options = SPSH_DECODER_OPTIONS_INIT;
+    spsh_audio_info info;
+    spsh_seek_point points[4];
+    uint64_t count = 0;
+    if (size_bytes == 0)
+        return 0;
+    spsh_codec codec = codecs[data[0] % 8];
+    uint8_t flags = data[0] / 8;
+    spsh_bytes file = {data + 1, size_bytes - 1};
+    spsh_memory_source memory = {file};
+    spsh_audio_source source = spsh_audio_source_memory(&memory);
+    options.pcm_bytes_max = PCM_BYTES_MAX;
+    options.sample_rate_hz = 16000;
+    options.skip_md5 = (flags & 1) != 0;
+    (void)spsh_audio_sniff(file.data, file.size_bytes, "x.gsm");
+    (void)!spsh_audio_inspect(&source, codec, &info, NULL);
+    check_decode(file, codec, &options);
+    if (spsh_audio_seek_points(file, codec, 1, points, 4, &count, NULL) == SPSH_OK &&
+        (flags & 2) != 0) {
+        options.seek_points = points;
+        options.seek_point_count = count < 4 ? count : 4;
+    }
+    check_decoder(file, codec, &options);
+    return 0;
+}
