@@ -14,6 +14,7 @@
 #include "fail.h"
 #include "item.h"
 #include "pipeline.h"
+#include "source.h"
 #include "unit_journal.h"
 
 #define CLAMP_NS                                                                                   \
@@ -168,23 +169,45 @@ static spsh_status ensure_shard(placer *p, size_t job_index, uint64_t payload_by
 
 /* ---- copies ---- */
 
+/* Are the two files the same, byte for byte? Most copies are, and then nothing has to be decoded.
+ */
+static spsh_status is_same_file(placer *p, const spsh__prepared *prepared,
+                                const spsh_ingest_item *item, bool *ret_same, spsh_error *err)
+{
+    spsh__pack_source source = {0};
+
+    spsh_status rc =
+        spsh__pack_source_read(p->context->options->io, item->audio_path, prepared->source_bytes,
+                               prepared->source_bytes, &source, err);
+    if (rc != SPSH_OK)
+        return rc;
+    *ret_same = !source.rejected &&
+                memcmp(source.data, prepared->file, (size_t)prepared->source_bytes) == 0;
+    free(source.data);
+    return SPSH_OK;
+}
+
 /* Is this job's audio the same as what an earlier job brought? Its source is read once more. */
 static spsh_status is_copy_of(placer *p, const spsh__prepared *prepared, uint64_t job,
                               bool *ret_same, spsh_error *err)
 {
+    const spsh__pack_options *options = p->context->options;
     const size_t at = (size_t)p->jobs[job].first_item_bytes;
     const spsh_bytes rest = {p->items.data + at, p->items.size_bytes - at};
     spsh__prepared earlier = {0};
     spsh_ingest_item item;
     uint64_t sequence = 0;
 
-    *ret_same = false;
     if (!spsh__item_read(rest, &item, &sequence))
         return SPSH_PACK_FAIL(err, SPSH_E_CORRUPT, "the plan is damaged");
-    spsh_status rc = spsh__prepare(p->context->options, item.audio_path, item.source_bytes,
-                                   item.nominal_rate_hz, &earlier, err);
+    spsh_status rc = is_same_file(p, prepared, &item, ret_same, err);
+    if (rc != SPSH_OK || *ret_same ||
+        (options->dedupe == SPSH_DEDUPE_BYTES && options->codec == SPSH__PACK_KEEP))
+        return rc;
+    rc = spsh__prepare(options, item.audio_path, item.source_bytes, item.nominal_rate_hz, &earlier,
+                       err);
     if (rc == SPSH_OK)
-        rc = spsh__prepared_equal(prepared, &earlier, p->context->options->dedupe, ret_same, err);
+        rc = spsh__prepared_equal(prepared, &earlier, options->dedupe, ret_same, err);
     spsh__prepared_free(&earlier);
     return rc;
 }
