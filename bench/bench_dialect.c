@@ -10,6 +10,7 @@
  *     RAW, RFC, RFC quoted, KALDI: the readers
  *     table    the whole layout "table" over a file: parse, ids, extras as JSON, one stat a row
  */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -60,19 +61,19 @@ static void append_cell(text *t, const char *cell, bool quoted, bool last)
 
 static void make_table(text *t, bool quoted)
 {
-    static const char *const HEADER[] = {"client_id",       "path",     "sentence_id", "sentence",
+    static const char *const header[] = {"client_id",       "path",     "sentence_id", "sentence",
                                          "sentence_domain", "up_votes", "down_votes",  "age",
                                          "gender",          "accents",  "variant",     "locale",
                                          "segment"};
-    const size_t count = sizeof(HEADER) / sizeof(HEADER[0]);
+    const size_t count = sizeof(header) / sizeof(header[0]);
     for (size_t i = 0; i < count; i++)
-        append_cell(t, HEADER[i], false, i + 1 == count);
+        append_cell(t, header[i], false, i + 1 == count);
     for (uint64_t row = 0; row < rows_wanted; row++) {
         char path[64];
         char id[80];
         (void)snprintf(path, sizeof(path), "common_voice_en_%u.mp3",
                        (unsigned)(row * 7 % AUDIO_FILES));
-        (void)snprintf(id, sizeof(id), "%064llx", (unsigned long long)(row * 0x9e3779b97f4a7c15));
+        (void)snprintf(id, sizeof(id), "%064" PRIx64, row * UINT64_C(0x9e3779b97f4a7c15));
         const char *const cells[] = {
             id,
             path,

@@ -83,7 +83,7 @@ static spsh_status take_reject(void *user, const spsh_reject *reject, spsh_error
 
 static void scan_as_corpus(const uint8_t *data, size_t size, uint8_t choice)
 {
-    static const char *const LAYOUTS[] = {"table", "table-raw", "table-rfc"};
+    static const char *const layouts[] = {"table", "table-raw", "table-rfc"};
     static int fd = -1;
     char path[64];
     uint64_t items = 0;
@@ -95,13 +95,13 @@ static void scan_as_corpus(const uint8_t *data, size_t size, uint8_t choice)
         .root = path, .domain_rule = choice % 5 == 0 ? "column:text" : NULL, .split_filter = NULL};
     const spsh_ingest_sink sink = {take_item, take_reject, NULL, &items};
     spsh_error err = SPSH_ERROR_INIT;
-    const spsh_status rc = spsh__layout_find(LAYOUTS[choice % 3])->scan_fn(&options, &sink, &err);
+    const spsh_status rc = spsh__layout_find(layouts[choice % 3])->scan_fn(&options, &sink, &err);
     must(rc == SPSH_OK || err.message[0] != '\0');
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static const uint8_t DELIMITERS[] = {'\t', ',', '|', ';'};
+    static const uint8_t delimiters[] = {'\t', ',', '|', ';'};
     if (size == 0)
         return 0;
     const uint8_t choice = data[0];
@@ -110,7 +110,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     input.window_bytes = 256;
     for (int kind = SPSH__DIALECT_RAW; kind <= SPSH__DIALECT_KALDI; kind++) {
         const spsh__dialect dialect = {.kind = (spsh__dialect_kind)kind,
-                                       .delimiter = DELIMITERS[choice & 3],
+                                       .delimiter = delimiters[choice & 3],
                                        .comment = ';',
                                        .cuts_max = choice >> 6};
         read_rows(&memory, &dialect, 16 + (choice >> 2));
@@ -118,7 +118,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     spsh__table_format format = {0};
     must(spsh__table_sniff(&input, choice & 4 ? "t.csv" : "t.tsv", SPSH__TABLE_QUOTING_DECIDE,
                            &format, NULL) == SPSH_OK);
-    if (format.found)
+    /* Looking for files is slow, so three inputs in four go without. */
+    if (format.found && (choice & 0x30) == 0)
         scan_as_corpus(memory.data, memory.size_bytes, choice);
     spsh__table_columns_free(&format.columns);
     return 0;

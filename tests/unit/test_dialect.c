@@ -48,11 +48,11 @@ static void read_all(spsh_bytes text, const spsh__dialect *dialect, spsh__builde
     spsh__row_reader_free(reader);
 }
 
-static const spsh__dialect TSV = {.kind = SPSH__DIALECT_RAW, .delimiter = '\t'};
-static const spsh__dialect CSV = {.kind = SPSH__DIALECT_RFC, .delimiter = ','};
-static const spsh__dialect PIPES = {
+static const spsh__dialect tsv = {.kind = SPSH__DIALECT_RAW, .delimiter = '\t'};
+static const spsh__dialect csv = {.kind = SPSH__DIALECT_RFC, .delimiter = ','};
+static const spsh__dialect pipes = {
     .kind = SPSH__DIALECT_PIPE_PAD, .delimiter = '|', .comment = ';', .cuts_max = 4};
-static const spsh__dialect KALDI = {.kind = SPSH__DIALECT_KALDI};
+static const spsh__dialect kaldi = {.kind = SPSH__DIALECT_KALDI};
 
 static void test_rows(void)
 {
@@ -61,42 +61,42 @@ static void test_rows(void)
         spsh_bytes text;
         const char *want;
     } cases[] = {
-        {&TSV,   BYTES(""),                                                                         ""                                              },
-        {&TSV,   BYTES("\n"),                                                                       "[]\n"                                          },
-        {&TSV,   BYTES("a\tb"),                                                                     "[a][b]\n"                                      },
-        {&TSV,   BYTES("a\tb\n"),                                                                   "[a][b]\n"                                      },
-        {&TSV,   BYTES("a\tb\r\n\tc\n"),                                                            "[a][b]\n[][c]\n"                               },
-        {&TSV,   BYTES("a\r\r\nb\r"),                                                               "[a\r]\n[b\r]\n"                                },
-        {&TSV,   BYTES("a\t\t\n"),                                                                  "[a][][]\n"                                     },
-        {&TSV,   BYTES("\xef\xbb\xbfpath\n\xef\xbb\xbfx\n"),                                        "[path]\n[\xef\xbb\xbfx]\n"                     },
-        {&TSV,   BYTES("\"a\tb\"\n"),                                                               "[\"a][b\"]\n"                                  },
-        {&TSV,   BYTES("nan\tnull\t1e5\n"),                                                         "[nan][null][1e5]\n"                            },
+        {&tsv,   BYTES(""),                                                                         ""                                              },
+        {&tsv,   BYTES("\n"),                                                                       "[]\n"                                          },
+        {&tsv,   BYTES("a\tb"),                                                                     "[a][b]\n"                                      },
+        {&tsv,   BYTES("a\tb\n"),                                                                   "[a][b]\n"                                      },
+        {&tsv,   BYTES("a\tb\r\n\tc\n"),                                                            "[a][b]\n[][c]\n"                               },
+        {&tsv,   BYTES("a\r\r\nb\r"),                                                               "[a\r]\n[b\r]\n"                                },
+        {&tsv,   BYTES("a\t\t\n"),                                                                  "[a][][]\n"                                     },
+        {&tsv,   BYTES("\xef\xbb\xbfpath\n\xef\xbb\xbfx\n"),                                        "[path]\n[\xef\xbb\xbfx]\n"                     },
+        {&tsv,   BYTES("\"a\tb\"\n"),                                                               "[\"a][b\"]\n"                                  },
+        {&tsv,   BYTES("nan\tnull\t1e5\n"),                                                         "[nan][null][1e5]\n"                            },
  /* U+2028, U+0085, VT and FF do not end a line. */
-        {&TSV,   BYTES("a\xe2\x80\xa8\xc2\x85\v\fb\n"),                                             "[a\xe2\x80\xa8\xc2\x85\v\fb]\n"                },
+        {&tsv,   BYTES("a\xe2\x80\xa8\xc2\x85\v\fb\n"),                                             "[a\xe2\x80\xa8\xc2\x85\v\fb]\n"                },
 
-        {&CSV,   BYTES(""),                                                                         ""                                              },
-        {&CSV,   BYTES("a,b\n"),                                                                    "[a][b]\n"                                      },
-        {&CSV,   BYTES("a,b,"),                                                                     "[a][b][]\n"                                    },
-        {&CSV,   BYTES("\"a,b\",c\r\n"),                                                            "[a,b][c]\n"                                    },
-        {&CSV,   BYTES("\"a\"\r"),                                                                  "[a]\n"                                         },
-        {&CSV,   BYTES("\"say \"\"hi\"\"\",\"\"\n"),                                                "[say \"hi\"][]\n"                              },
-        {&CSV,   BYTES("\"two\r\nlines\",x\ny,z\n"),                                                "[two\r\nlines][x]\n[y][z]\n"                   },
-        {&CSV,   BYTES("5\" pipe,a\"b\"\n"),                                                        "[5\" pipe][a\"b\"]\n"                          },
-        {&CSV,   BYTES("\"a\"b,c\nd,e\n"),                                                          "!1@0 text follows a closing quote\n[d][e]\n"   },
-        {&CSV,   BYTES("x,y\n\"a,b\nc,d\n"),                                                        "[x][y]\n!2@4 a quote is never closed\n[c][d]\n"},
-        {&CSV,   BYTES("\"a\n\"b\n\"c\"\n"),
+        {&csv,   BYTES(""),                                                                         ""                                              },
+        {&csv,   BYTES("a,b\n"),                                                                    "[a][b]\n"                                      },
+        {&csv,   BYTES("a,b,"),                                                                     "[a][b][]\n"                                    },
+        {&csv,   BYTES("\"a,b\",c\r\n"),                                                            "[a,b][c]\n"                                    },
+        {&csv,   BYTES("\"a\"\r"),                                                                  "[a]\n"                                         },
+        {&csv,   BYTES("\"say \"\"hi\"\"\",\"\"\n"),                                                "[say \"hi\"][]\n"                              },
+        {&csv,   BYTES("\"two\r\nlines\",x\ny,z\n"),                                                "[two\r\nlines][x]\n[y][z]\n"                   },
+        {&csv,   BYTES("5\" pipe,a\"b\"\n"),                                                        "[5\" pipe][a\"b\"]\n"                          },
+        {&csv,   BYTES("\"a\"b,c\nd,e\n"),                                                          "!1@0 text follows a closing quote\n[d][e]\n"   },
+        {&csv,   BYTES("x,y\n\"a,b\nc,d\n"),                                                        "[x][y]\n!2@4 a quote is never closed\n[c][d]\n"},
+        {&csv,   BYTES("\"a\n\"b\n\"c\"\n"),
          "!1@0 text follows a closing quote\n!2@3 text follows a closing quote\n[c]\n"                                                              },
-        {&CSV,   BYTES("\"\"\"\"\n"),                                                               "[\"]\n"                                        },
+        {&csv,   BYTES("\"\"\"\"\n"),                                                               "[\"]\n"                                        },
 
-        {&PIPES, BYTES("; ID | SEX\n\n   \n14 | F | train-clean-360  | 25.03 | Kristin LeMoine\n"),
+        {&pipes, BYTES("; ID | SEX\n\n   \n14 | F | train-clean-360  | 25.03 | Kristin LeMoine\n"),
          "[14][F][train-clean-360][25.03][Kristin LeMoine]\n"                                                                                       },
-        {&PIPES, BYTES("60   | M | train-clean-100  | 20.18 | |CBW|Simon\r\n"),
+        {&pipes, BYTES("60   | M | train-clean-100  | 20.18 | |CBW|Simon\r\n"),
          "[60][M][train-clean-100][20.18][|CBW|Simon]\n"                                                                                            },
-        {&PIPES, BYTES("a||b"),                                                                     "[a][][b]\n"                                    },
+        {&pipes, BYTES("a||b"),                                                                     "[a][][b]\n"                                    },
 
-        {&KALDI, BYTES("1-2-0000 SOME TEXT\n"),                                                     "[1-2-0000][SOME TEXT]\n"                       },
-        {&KALDI, BYTES("k\t \tv w \t\r\n\n \nk2\n"),                                                "[k][v w]\n[k2][]\n"                            },
-        {&KALDI, BYTES("  k v"),                                                                    "[k][v]\n"                                      },
+        {&kaldi, BYTES("1-2-0000 SOME TEXT\n"),                                                     "[1-2-0000][SOME TEXT]\n"                       },
+        {&kaldi, BYTES("k\t \tv w \t\r\n\n \nk2\n"),                                                "[k][v w]\n[k2][]\n"                            },
+        {&kaldi, BYTES("  k v"),                                                                    "[k][v]\n"                                      },
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         spsh__builder out = {0};
@@ -130,7 +130,7 @@ static void test_lines_and_offsets(void)
     };
     spsh__row_reader *reader = NULL;
     spsh__row row;
-    REQUIRE(spsh__row_reader_new(&input, &CSV, &reader, NULL) == SPSH_OK);
+    REQUIRE(spsh__row_reader_new(&input, &csv, &reader, NULL) == SPSH_OK);
     for (size_t i = 0; i < sizeof(want) / sizeof(want[0]); i++) {
         REQUIRE(spsh__row_reader_next(reader, &row, NULL) == SPSH_OK);
         CHECK_U64(row.line, want[i].line);
@@ -166,14 +166,14 @@ static void test_long_rows(void)
 {
     const size_t sizes[] = {(256 << 10) - 3, (256 << 10) - 2, 256 << 10, (256 << 10) + 1, 3 << 20};
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
-        check_long_row(&TSV, sizes[i], false, true);
-        check_long_row(&CSV, sizes[i], false, true);
-        check_long_row(&CSV, sizes[i], true, true);
+        check_long_row(&tsv, sizes[i], false, true);
+        check_long_row(&csv, sizes[i], false, true);
+        check_long_row(&csv, sizes[i], true, true);
     }
-    check_long_row(&TSV, SPSH__ROW_BYTES_MAX - 1, false, true);
-    check_long_row(&TSV, SPSH__ROW_BYTES_MAX, false, false);
-    check_long_row(&TSV, SPSH__ROW_BYTES_MAX * 2 + 5, false, false);
-    check_long_row(&CSV, SPSH__ROW_BYTES_MAX + 5, true, false);
+    check_long_row(&tsv, SPSH__ROW_BYTES_MAX - 1, false, true);
+    check_long_row(&tsv, SPSH__ROW_BYTES_MAX, false, false);
+    check_long_row(&tsv, SPSH__ROW_BYTES_MAX * 2 + 5, false, false);
+    check_long_row(&csv, SPSH__ROW_BYTES_MAX + 5, true, false);
 }
 
 static void test_too_many_fields(void)
@@ -183,7 +183,7 @@ static void test_too_many_fields(void)
     memset(text, '\t', sizeof(text));
     text[SPSH__ROW_FIELDS_MAX] = '\n';
     text[SPSH__ROW_FIELDS_MAX + 1] = 'z';
-    read_all((spsh_bytes){(const uint8_t *)text, sizeof(text)}, &TSV, &out);
+    read_all((spsh_bytes){(const uint8_t *)text, sizeof(text)}, &tsv, &out);
     CHECK_STR(spsh__builder_text(&out), "!1@0 more than 4096 fields\n[z]\n");
     spsh__builder_free(&out);
 }
@@ -197,7 +197,7 @@ static void test_unclosed_quote_in_a_large_text(void)
     spsh__builder_append_text(&text, "a,\"open\n");
     for (int i = 0; i < ROWS; i++)
         spsh__builder_append_text(&text, "path/to/a.wav,some text\n");
-    read_all(spsh__builder_bytes(&text), &CSV, &out);
+    read_all(spsh__builder_bytes(&text), &csv, &out);
     const char *first = "!1@0 a quote is never closed\n[path/to/a.wav][some text]\n";
     REQUIRE(spsh__builder_text(&out) != NULL);
     CHECK(strncmp(spsh__builder_text(&out), first, strlen(first)) == 0);
@@ -225,7 +225,7 @@ static void test_read_error_is_passed_on(void)
     spsh__row_reader *reader = NULL;
     spsh_error err = SPSH_ERROR_INIT;
     spsh__row row;
-    REQUIRE(spsh__row_reader_new(&input, &TSV, &reader, &err) == SPSH_OK);
+    REQUIRE(spsh__row_reader_new(&input, &tsv, &reader, &err) == SPSH_OK);
     CHECK(spsh__row_reader_next(reader, &row, &err) == SPSH_E_IO);
     CHECK_I64(err.os_errno, EIO);
     spsh__row_reader_free(reader);
@@ -267,7 +267,7 @@ static void test_quoting_of_a_large_text(void)
         const char *rest;
         spsh__quoting want;
     } cases[] = {
-        {(1 << 20) - 4, "a\t\"b\n\tc\"\n", SPSH__QUOTING_SAME},
+        {(1 << 20) - 4,  "a\t\"b\n\tc\"\n", SPSH__QUOTING_SAME},
         {(1 << 20) - 30, "a\tb\nc\n",       SPSH__QUOTING_SAME},
         {1 << 19,        "a\t\"b\n",        SPSH__QUOTING_RAW },
         {1 << 19,        "a\t\"b\nc\"\n",   SPSH__QUOTING_RFC },

@@ -244,7 +244,7 @@ static void make_librispeech(const char *top)
 
 static void test_librispeech(void)
 {
-    static const char *const WANT[] = {
+    static const char *const want[] = {
         "!excluded_by_rule LibriSpeech/train-clean-100/60/121082/60-121082-0002.wav 0 0",
         "!missing_audio LibriSpeech/train-clean-100/60/121082/60-121082-0001.flac 2 1",
         "!orphan_audio LibriSpeech/train-clean-100/60/121082/60-121082-0003.flac 0 0",
@@ -264,25 +264,25 @@ static void test_librispeech(void)
     begin();
     make_librispeech("LibriSpeech/");
     check_detected(base, "librispeech");
-    check_scan("librispeech", &(spsh_ingest_options){.root = base}, WANT);
+    check_scan("librispeech", &(spsh_ingest_options){.root = base}, want);
     end();
 }
 
 /* The same from a subset, a reader and a chapter: their names come from the path of the root. */
 static void test_librispeech_roots(void)
 {
-    static const char *const ROOTS[] = {"dev-other", "dev-other/84", "dev-other/84/9/"};
-    static const char *const SOURCES[] = {"84/9/84-9-0000.wav", "9/84-9-0000.wav", "84-9-0000.wav"};
+    static const char *const roots[] = {"dev-other", "dev-other/84", "dev-other/84/9/"};
+    static const char *const sources[] = {"84/9/84-9-0000.wav", "9/84-9-0000.wav", "84-9-0000.wav"};
     begin();
     make_librispeech("");
-    for (size_t i = 0; i < sizeof(ROOTS) / sizeof(ROOTS[0]); i++) {
+    for (size_t i = 0; i < sizeof(roots) / sizeof(roots[0]); i++) {
         char want[256];
         (void)snprintf(want, sizeof(want),
                        "84-9-0000 %s \"LAST LINE\" librispeech/other dev librispeech/84 en 9 "
                        "{\"subset\":\"dev-other\"}",
-                       SOURCES[i]);
-        check_detected(at(ROOTS[i]), "librispeech");
-        check_scan("librispeech", &(spsh_ingest_options){.root = at(ROOTS[i])},
+                       sources[i]);
+        check_detected(at(roots[i]), "librispeech");
+        check_scan("librispeech", &(spsh_ingest_options){.root = at(roots[i])},
                    (const char *const[]){want, NULL});
     }
     end();
@@ -311,7 +311,7 @@ static void test_librispeech_rules(void)
 
 static void test_table_csv(void)
 {
-    static const char *const WANT[] = {
+    static const char *const want[] = {
         "!bad_id b.wav 10 1",
         "!missing_audio t.csv 9 1",
         "!missing_audio wavs/none.wav 6 1",
@@ -319,34 +319,32 @@ static void test_table_csv(void)
         "!row_field_count t.csv 5 1",
         "!row_syntax t.csv 12 1",
         "!text_invalid_utf8 b.wav 8 1",
-        "first wavs/a.wav \"say \"hi\", twice\" news train anna de - "
-        "{\"note\":\"x\\\"y\",\"duration_s\":\"1.5\"}",
+        "first wavs/a.wav \"\"hi\", two\" news train anna de - {\"n\":\"x\\\"y\",\"dur\":\"1.5\"}",
         "wavs/b b.wav - default - - - - -",
         NULL};
     begin();
     make("wavs/a.wav", "x");
     make("b.wav", "x");
-    make("t.csv",
-         "\xef\xbb\xbf\"ID\",File-Name,sentence,Speaker ID,lang,domain,split,note,duration_s\r\n"
-         "first,wavs/a.wav,\"say \"\"hi\"\", twice\",anna,de,news,train,\"x\"\"y\",1.5\r\n"
-         "\r\n"
-         "wavs/b,./b.wav,,N/A,-,unknown\r\n"
-         "a,b.wav,t,s,l,d,s,n,1,too many\r\n"
-         "a,wavs/none.wav,t\r\n"
-         "a,https://example.org/a.wav,t\r\n"
-         "a,b.wav,\xff\xfe\r\n"
-         "a,,t\r\n"
-         "\"a\nb\",b.wav,t\r\n"
-         "\"open,b.wav,t\r\n");
+    make("t.csv", "\xef\xbb\xbf\"ID\",File-Name,sentence,Speaker ID,lang,domain,split,n,dur\r\n"
+                  "first,wavs/a.wav,\"\"\"hi\"\", two\",anna,de,news,train,\"x\"\"y\",1.5\r\n"
+                  "\r\n"
+                  "wavs/b,./b.wav,,N/A,-,unknown\r\n"
+                  "a,b.wav,t,s,l,d,s,n,1,too many\r\n"
+                  "a,wavs/none.wav,t\r\n"
+                  "a,https://example.org/a.wav,t\r\n"
+                  "a,b.wav,\xff\xfe\r\n"
+                  "a,,t\r\n"
+                  "\"a\nb\",b.wav,t\r\n"
+                  "\"open,b.wav,t\r\n");
     check_detected(base, "table");
     check_detected(at("t.csv"), "table");
-    check_scan("table", &(spsh_ingest_options){.root = base}, WANT);
+    check_scan("table", &(spsh_ingest_options){.root = base}, want);
     end();
 }
 
 static void test_table_raw_tsv(void)
 {
-    static const char *const WANT[] = {
+    static const char *const want[] = {
         "common_voice_en_1 clips/common_voice_en_1.mp3 \"An unbalanced \" quote\" en - 3f en - "
         "{\"up_votes\":\"2\"}",
         "common_voice_en_2 clips/common_voice_en_2.mp3 \"nan\" en - 3f en - {\"age\":\"teens\"}",
@@ -358,28 +356,28 @@ static void test_table_raw_tsv(void)
                           "3f\tcommon_voice_en_1.mp3\tAn unbalanced \" quote\t2\t\ten\n"
                           "3f\tcommon_voice_en_2\tnan\t\tteens\ten\n");
     check_detected(base, "table");
-    check_scan("table", &(spsh_ingest_options){.root = base}, WANT);
+    check_scan("table", &(spsh_ingest_options){.root = base}, want);
     end();
 }
 
 static void test_table_quoting(void)
 {
-    static const char *const RAW[] = {"a a.wav \"\"b\"\" default - - - - -", NULL};
-    static const char *const RFC[] = {"a a.wav \"b\" default - - - - -", NULL};
+    static const char *const raw[] = {"a a.wav \"\"b\"\" default - - - - -", NULL};
+    static const char *const rfc[] = {"a a.wav \"b\" default - - - - -", NULL};
     begin();
     make("a.wav", "x");
     make("t.tsv", "path\ttext\na.wav\t\"b\"\n");
     const spsh_ingest_options options = {.root = at("t.tsv")};
     check_refused("table", &options, SPSH_E_SYNTAX, "from line 2 on");
     check_refused("table", &options, SPSH_E_SYNTAX, "--layout table-raw");
-    check_scan("table-raw", &options, RAW);
-    check_scan("table-rfc", &options, RFC);
+    check_scan("table-raw", &options, raw);
+    check_scan("table-rfc", &options, rfc);
     end();
 }
 
 static void test_table_segments(void)
 {
-    static const char *const WANT[] = {
+    static const char *const want[] = {
         "!segment_range long.flac 5 1",
         "!segment_range long.flac 6 1",
         "!segment_range long.flac 7 1",
@@ -402,14 +400,14 @@ static void test_table_segments(void)
                   "long,e,1,-1,\n"
                   "long,tail,7,nan,\n"
                   "long,head,,500,\n");
-    check_scan("table", &(spsh_ingest_options){.root = base}, WANT);
+    check_scan("table", &(spsh_ingest_options){.root = base}, want);
     end();
 }
 
 /* Files that differ by extension only keep it; the others do not. */
 static void test_table_mixed_extensions(void)
 {
-    static const char *const WANT[] = {"a.flac a.flac - default - - - - -",
+    static const char *const want[] = {"a.flac a.flac - default - - - - -",
                                        "a.wav a.wav - default - - - - -",
                                        "b b.mp3 - default - - - - -", NULL};
     begin();
@@ -418,7 +416,7 @@ static void test_table_mixed_extensions(void)
     make("b.mp3", "x");
     make("t.txt", "path\tspk\na.wav\t\na.flac\t\nb.mp3\t\n");
     check_detected(base, "table");
-    check_scan("table", &(spsh_ingest_options){.root = at("t.txt")}, WANT);
+    check_scan("table", &(spsh_ingest_options){.root = at("t.txt")}, want);
     end();
 }
 
@@ -427,7 +425,7 @@ static void test_table_paths(void)
     char table[2048];
     char outside[1300];
     char stem[600];
-    static const char *WANT[] = {"!not_regular pipe.wav 5 1",
+    static const char *want[] = {"!not_regular pipe.wav 5 1",
                                  NULL,
                                  "in in.wav - default - - - - -",
                                  "odd%0Aname odd%0Aname.wav - default - - - - -",
@@ -445,14 +443,14 @@ static void test_table_paths(void)
     make("c/list.csv", table);
     (void)snprintf(stem, sizeof(stem), "%s/out", base);
     (void)snprintf(outside, sizeof(outside), "%s %s.wav - default - - - - -", stem, stem);
-    WANT[1] = outside;
-    check_scan("table", &(spsh_ingest_options){.root = at("c")}, WANT);
+    want[1] = outside;
+    check_scan("table", &(spsh_ingest_options){.root = at("c")}, want);
     end();
 }
 
 static void test_table_rules(void)
 {
-    static const char *const COLUMN[] = {
+    static const char *const column[] = {
         "!excluded_by_rule ROOT 0 1", "d/a d/a.wav - red train - - - {\"colour\":\"red\"}", NULL};
     lines got = {0};
     begin();
@@ -464,7 +462,7 @@ static void test_table_rules(void)
     CHECK(scan("table", &options, &got, NULL) == SPSH_OK);
     CHECK_U64(got.count, 2);
     CHECK_U64(got.rows_lost, 1);
-    CHECK_STR(got.lines[1], COLUMN[1]);
+    CHECK_STR(got.lines[1], column[1]);
     free_lines(&got);
     options.domain_rule = "column:nothing";
     check_refused("table", &options, SPSH_E_INVALID_ARG, "no column 'nothing'");
@@ -501,10 +499,10 @@ static void test_table_refusals(void)
 
 static void test_table_dialects(void)
 {
-    static const char *const WANT[] = {"a a.wav \"x, \"y\" z\" default - - - - {\"column3\":\"u\","
+    static const char *const want[] = {"a a.wav \"x, \"y\" z\" default - - - - {\"column3\":\"u\","
                                        "\"n\":\"1\",\"n#5\":\"2\"}",
                                        NULL};
-    static const char *const TEXTS[] = {
+    static const char *const texts[] = {
         "path|text||n|n\na.wav | x, \"y\" z |u|1|2\n",
         "path;text;;n;n\na.wav;x, \"y\" z;u;1;2\n",
         "path\ttext\t\tn\tn\na.wav\tx, \"y\" z\tu\t1\t2\n",
@@ -512,17 +510,17 @@ static void test_table_dialects(void)
     };
     begin();
     make("a.wav", "x");
-    for (size_t i = 0; i < sizeof(TEXTS) / sizeof(TEXTS[0]); i++) {
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
         /* The extension says which delimiter comes first, not which it is. */
-        make("t.csv", TEXTS[i]);
-        check_scan("table", &(spsh_ingest_options){.root = at("t.csv")}, WANT);
+        make("t.csv", texts[i]);
+        check_scan("table", &(spsh_ingest_options){.root = at("t.csv")}, want);
     }
     end();
 }
 
 static void test_folder(void)
 {
-    static const char *const WANT[] = {"!not_regular s/fifo.wav 0 1",
+    static const char *const want[] = {"!not_regular s/fifo.wav 0 1",
                                        "!orphan_text s/lonely.lab 0 0",
                                        "!unreadable s/dead.flac 0 1",
                                        "%FF%0A %FF%0A.wav - default - - - - -",
@@ -571,17 +569,17 @@ static void test_folder(void)
     REQUIRE(mkfifo(at("s/fifo.wav"), 0666) == 0);
     make_link("nowhere", "s/dead.flac");
     check_detected(base, "folder");
-    check_scan("folder", &(spsh_ingest_options){.root = base}, WANT);
+    check_scan("folder", &(spsh_ingest_options){.root = base}, want);
     end();
 }
 
 static void test_folder_links(void)
 {
-    static const char *const PLAIN[] = {
+    static const char *const plain[] = {
         "!excluded_by_rule en/loop 0 0",     "!excluded_by_rule en_US 0 0",
         "!excluded_by_rule outside 0 0",     "en/a en/a.wav - default - - - - -",
         "en/b en/b.wav - default - - - - -", NULL};
-    static const char *const FOLLOWED[] = {"!excluded_by_rule en/loop 0 0",
+    static const char *const followed[] = {"!excluded_by_rule en/loop 0 0",
                                            "!excluded_by_rule en_US 0 0",
                                            "en/a en/a.wav - default - - - - -",
                                            "en/b en/b.wav - default - - - - -",
@@ -594,9 +592,9 @@ static void test_folder_links(void)
     make_link("..", "root/en/loop");
     make_link("en", "root/en_US");
     make_link("../other", "root/outside");
-    check_scan("folder", &(spsh_ingest_options){.root = at("root")}, PLAIN);
+    check_scan("folder", &(spsh_ingest_options){.root = at("root")}, plain);
     check_scan("folder", &(spsh_ingest_options){.root = at("root"), .follow_links = true},
-               FOLLOWED);
+               followed);
     end();
 }
 
@@ -639,7 +637,7 @@ static void test_folder_domains(void)
 /* Permissions do not hold root back, so root takes another user's place for the scan. */
 static void test_unreadable_folder(void)
 {
-    static const char *const WANT[] = {"!unreadable shut 0 0", "a a.wav - default - - - - -", NULL};
+    static const char *const want[] = {"!unreadable shut 0 0", "a a.wav - default - - - - -", NULL};
     const bool root = geteuid() == 0;
     begin();
     make("a.wav", "x");
@@ -647,7 +645,7 @@ static void test_unreadable_folder(void)
     REQUIRE(chmod(at("shut"), 0) == 0 && chmod(base, 0755) == 0);
     REQUIRE(!root || seteuid(65534) == 0);
     if (eaccess(base, R_OK | X_OK) == 0)
-        check_scan("folder", &(spsh_ingest_options){.root = base}, WANT);
+        check_scan("folder", &(spsh_ingest_options){.root = base}, want);
     REQUIRE(!root || seteuid(0) == 0);
     REQUIRE(chmod(at("shut"), 0777) == 0);
     end();
@@ -719,21 +717,21 @@ static spsh_status ignore_item(void *user, const spsh_ingest_item *item, spsh_er
 
 static void test_stopping(void)
 {
-    static const char *const LAYOUTS[] = {"librispeech", "table", "folder"};
+    static const char *const layouts[] = {"librispeech", "table", "folder"};
     begin();
     make_librispeech("");
     make("t.csv", "path\ndev-other/84/9/84-9-0000.wav\n");
-    for (size_t i = 0; i < sizeof(LAYOUTS) / sizeof(LAYOUTS[0]); i++) {
+    for (size_t i = 0; i < sizeof(layouts) / sizeof(layouts[0]); i++) {
         uint64_t calls = 0;
         lines got = {.stop_with = SPSH_E_NO_SPACE};
         const spsh_ingest_options options = {.root = base};
         const spsh_ingest_sink sink = {ignore_item, take_reject, cancel, &calls};
-        CHECK_I64(scan(LAYOUTS[i], &options, &got, NULL), SPSH_E_NO_SPACE);
+        CHECK_I64(scan(layouts[i], &options, &got, NULL), SPSH_E_NO_SPACE);
         CHECK_U64(got.items, 1);
         free_lines(&got);
         /* Rejects would write to the counter: only the table has none. */
-        if (strcmp(LAYOUTS[i], "table") == 0)
-            CHECK_I64(spsh__layout_find(LAYOUTS[i])->scan_fn(&options, &sink, NULL),
+        if (strcmp(layouts[i], "table") == 0)
+            CHECK_I64(spsh__layout_find(layouts[i])->scan_fn(&options, &sink, NULL),
                       SPSH_E_CANCELED);
     }
     end();

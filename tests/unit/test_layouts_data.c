@@ -76,10 +76,10 @@ static void test_folders(void)
 
 static void test_librispeech(void)
 {
-    static const char *const ROOTS[] = {"", "/LibriSpeech", "/LibriSpeech/test-clean"};
-    for (size_t i = 0; i < sizeof(ROOTS) / sizeof(ROOTS[0]); i++) {
+    static const char *const roots[] = {"", "/LibriSpeech", "/LibriSpeech/test-clean"};
+    for (size_t i = 0; i < sizeof(roots) / sizeof(roots[0]); i++) {
         char root[128];
-        (void)snprintf(root, sizeof(root), "librispeech-layout%s", ROOTS[i]);
+        (void)snprintf(root, sizeof(root), "librispeech-layout%s", roots[i]);
         check_corpus(root, "librispeech", 4, true);
     }
 }

@@ -15,6 +15,7 @@
  */
 #include "dialect.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -309,12 +310,14 @@ static spsh_status fill(spsh__row_reader *r, spsh_error *err)
     }
     r->next = r->begin; /* nothing behind begin was handed out: after an error one may go on */
     if (r->end == r->capacity) {
-        uint8_t *data = realloc(r->data, r->capacity * 2);
+        const size_t capacity = r->capacity * 2;
+        assert(capacity > WINDOW_BYTES_MIN);
+        uint8_t *data = realloc(r->data, capacity);
         if (data == NULL)
             return SPSH_INGEST_FAIL(err, SPSH_E_NO_MEMORY, "%s: a window of %zu bytes",
-                                    r->input.name, r->capacity * 2);
+                                    r->input.name, capacity);
         r->data = data;
-        r->capacity *= 2;
+        r->capacity = capacity;
     }
     size_t got = 0;
     spsh_status rc = r->input.read_at_fn(r->input.user, r->data_offset + r->end, r->data + r->end,
@@ -491,7 +494,10 @@ static spsh_status read_file(void *user, uint64_t offset_bytes, void *buffer, si
 
 spsh__text_input spsh__text_input_file(spsh__text_file *file)
 {
-    return (spsh__text_input){read_file, file, file->path, 0};
+    /* A small file is read at once, and one byte more shows that this was all. */
+    const bool small = file->size_bytes < WINDOW_BYTES_DEFAULT;
+    return (spsh__text_input){read_file, file, file->path,
+                              small ? (size_t)file->size_bytes + 1 : 0};
 }
 
 spsh_status spsh__text_file_open(int directory_fd, const char *path, spsh__text_file *ret_file,
@@ -507,7 +513,7 @@ spsh_status spsh__text_file_open(int directory_fd, const char *path, spsh__text_
         (void)close(fd);
         return SPSH_INGEST_FAIL(err, SPSH_E_INVALID_ARG, "%s: is not a regular file", path);
     }
-    *ret_file = (spsh__text_file){fd, path};
+    *ret_file = (spsh__text_file){fd, path, (uint64_t)info.st_size};
     return SPSH_OK;
 }
 

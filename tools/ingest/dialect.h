@@ -90,6 +90,7 @@ spsh__text_input spsh__text_input_memory(const spsh__text_memory *memory, const 
 typedef struct spsh__text_file {
     int fd;
     const char *path; /* borrowed */
+    uint64_t size_bytes;
 } spsh__text_file;
 
 /* Opens a regular file relative to directory_fd (or AT_FDCWD); anything else is refused. */

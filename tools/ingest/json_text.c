@@ -5,7 +5,7 @@
 
 static void append_escape(spsh__builder *out, uint8_t byte)
 {
-    static const char HEX[] = "0123456789abcdef";
+    static const char hex[] = "0123456789abcdef";
     switch (byte) {
     case '"': spsh__builder_append(out, "\\\"", 2); return;
     case '\\': spsh__builder_append(out, "\\\\", 2); return;
@@ -14,7 +14,7 @@ static void append_escape(spsh__builder *out, uint8_t byte)
     case '\t': spsh__builder_append(out, "\\t", 2); return;
     default: break;
     }
-    char text[6] = {'\\', 'u', '0', '0', HEX[byte >> 4], HEX[byte & 15]};
+    char text[6] = {'\\', 'u', '0', '0', hex[byte >> 4], hex[byte & 15]};
     spsh__builder_append(out, text, sizeof(text));
 }
 

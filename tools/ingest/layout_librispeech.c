@@ -24,11 +24,10 @@
 #include "names.h"
 #include "scan.h"
 
-#define TRANS_SUFFIX       ".trans.txt"
-#define TRANS_WINDOW_BYTES ((size_t)16 << 10) /* a chapter has about 10 KiB of text */
-#define READERS_MAX        ((size_t)1 << 20)
-#define ID_DIGITS_MAX      ((size_t)18)
-#define PROBE_FOLDERS_MAX  256U
+#define TRANS_SUFFIX      ".trans.txt"
+#define READERS_MAX       ((size_t)1 << 20)
+#define ID_DIGITS_MAX     ((size_t)18)
+#define PROBE_FOLDERS_MAX 256U
 
 static bool is_digits(spsh_bytes text)
 {
@@ -275,10 +274,10 @@ static void drop_component(spsh_bytes *path)
 /* "train" of "train-clean-100"; empty when the name is not that of a subset. */
 static spsh_bytes split_of(spsh_bytes subset)
 {
-    static const char *const SPLITS[] = {"train", "dev", "test"};
-    for (size_t i = 0; i < sizeof(SPLITS) / sizeof(SPLITS[0]); i++) {
-        const size_t length = strlen(SPLITS[i]);
-        if (subset.size_bytes >= length && memcmp(subset.data, SPLITS[i], length) == 0 &&
+    static const char *const splits[] = {"train", "dev", "test"};
+    for (size_t i = 0; i < sizeof(splits) / sizeof(splits[0]); i++) {
+        const size_t length = strlen(splits[i]);
+        if (subset.size_bytes >= length && memcmp(subset.data, splits[i], length) == 0 &&
             (subset.size_bytes == length || subset.data[length] == '-' ||
              subset.data[length] == '_'))
             return (spsh_bytes){subset.data, length};
@@ -448,7 +447,7 @@ static spsh_status scan_trans(libri_scan *l, const spsh__folder *folder, const c
                               spsh_error *err)
 {
     const spsh__dialect dialect = {.kind = SPSH__DIALECT_KALDI};
-    spsh__text_file file = {-1, NULL};
+    spsh__text_file file = {.fd = -1};
     spsh__row_reader *reader = NULL;
     spsh__row row;
     spsh_error open_error = SPSH_ERROR_INIT;
@@ -464,8 +463,7 @@ static spsh_status scan_trans(libri_scan *l, const spsh__folder *folder, const c
         rc = no_memory(err);
         goto out;
     }
-    spsh__text_input input = spsh__text_input_file(&file);
-    input.window_bytes = TRANS_WINDOW_BYTES;
+    const spsh__text_input input = spsh__text_input_file(&file);
     rc = spsh__row_reader_new(&input, &dialect, &reader, err);
     while (rc == SPSH_OK && (rc = spsh__row_reader_next(reader, &row, err)) == SPSH_OK) {
         rc = scan_row(l, folder, &row, err);
@@ -483,7 +481,7 @@ out:
 static spsh_status scan_speakers(libri_scan *l, const spsh__folder *folder, const char *name,
                                  spsh_error *err)
 {
-    spsh__text_file file = {-1, NULL};
+    spsh__text_file file = {.fd = -1};
     spsh_error open_error = SPSH_ERROR_INIT;
     spsh_status rc = spsh__text_file_open(folder->fd, name, &file, &open_error);
     if (rc != SPSH_OK) {

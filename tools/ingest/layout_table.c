@@ -71,10 +71,10 @@ static spsh_status list_candidates(const char *root, const char *extension, cand
 /* Files in the root that may be tables. Many .txt files are transcripts, not tables. */
 static spsh_status find_candidates(const char *root, candidates *c, spsh_error *err)
 {
-    static const char *const EXTENSIONS[] = {".tsv", ".csv", ".psv"};
+    static const char *const extensions[] = {".tsv", ".csv", ".psv"};
     spsh_status rc = SPSH_OK;
-    for (size_t i = 0; i < sizeof(EXTENSIONS) / sizeof(EXTENSIONS[0]) && rc == SPSH_OK; i++)
-        rc = list_candidates(root, EXTENSIONS[i], c, &c->table_count, err);
+    for (size_t i = 0; i < sizeof(extensions) / sizeof(extensions[0]) && rc == SPSH_OK; i++)
+        rc = list_candidates(root, extensions[i], c, &c->table_count, err);
     const size_t tables = c->count;
     if (rc == SPSH_OK)
         rc = list_candidates(root, ".txt", c, &c->text_count, err);

@@ -78,7 +78,7 @@ static void survey_name(survey *s, const char *name)
         s->others++;
         return;
     }
-    strcpy(s->kinds[s->kind_count].extension, extension);
+    memcpy(s->kinds[s->kind_count].extension, extension, strlen(extension) + 1);
     s->kinds[s->kind_count++].count = 1;
 }
 

@@ -5,12 +5,12 @@
 
 /* What the packer decodes comes first; the rest is recognised so that it is reported as a codec
  * that is not supported rather than overlooked. */
-static const char *const AUDIO_EXTENSIONS[] = {
+static const char *const audio_extensions[] = {
     "wav", "flac", "mp3",  "opus", "ogg", "oga", "wave", "gsm", "m4a",  "aac", "wma", "webm", "amr",
     "sph", "aif",  "aiff", "aifc", "au",  "snd", "caf",  "w64", "rf64", "voc", "spx", "mka",
 };
 
-static const char *const SIDECAR_SUFFIXES[SPSH__SIDECAR_RANKS] = {
+static const char *const sidecar_suffixes[SPSH__SIDECAR_RANKS] = {
     ".txt", ".lab", ".trn", ".normalized.txt", ".original.txt",
 };
 
@@ -88,7 +88,7 @@ static bool is_hex(uint8_t byte)
 
 void spsh__name_append(spsh__builder *out, spsh_bytes name)
 {
-    static const char HEX[] = "0123456789ABCDEF";
+    static const char hex[] = "0123456789ABCDEF";
     size_t plain = 0;
     size_t i = 0;
     while (i < name.size_bytes) {
@@ -107,7 +107,7 @@ void spsh__name_append(spsh__builder *out, spsh_bytes name)
             i += length;
             continue;
         }
-        const char escape[3] = {'%', HEX[byte >> 4], HEX[byte & 15]};
+        const char escape[3] = {'%', hex[byte >> 4], hex[byte & 15]};
         spsh__builder_append(out, name.data + plain, i - plain);
         spsh__builder_append(out, escape, sizeof(escape));
         plain = ++i;
@@ -125,8 +125,8 @@ size_t spsh__audio_stem(spsh_bytes path)
     if (dot < 2 || path.data[dot - 1] != '.' || path.data[dot - 2] == '/')
         return path.size_bytes;
     const spsh_bytes extension = {path.data + dot, path.size_bytes - dot};
-    for (size_t i = 0; i < sizeof(AUDIO_EXTENSIONS) / sizeof(AUDIO_EXTENSIONS[0]); i++) {
-        if (spsh__bytes_equal_nocase(extension, spsh__bytes_of(AUDIO_EXTENSIONS[i])))
+    for (size_t i = 0; i < sizeof(audio_extensions) / sizeof(audio_extensions[0]); i++) {
+        if (spsh__bytes_equal_nocase(extension, spsh__bytes_of(audio_extensions[i])))
             return dot - 1;
     }
     return path.size_bytes;
@@ -147,19 +147,19 @@ static bool ends_with(spsh_bytes name, spsh_bytes suffix)
 
 bool spsh__is_ignored_name(const char *name)
 {
-    static const char *const PREFIXES[] = {"._", ".git"};
-    static const char *const NAMES[] = {".DS_Store", "Thumbs.db", ".cache"};
-    static const char *const SUFFIXES[] = {".lock", ".incomplete", ".part"};
-    for (size_t i = 0; i < sizeof(PREFIXES) / sizeof(PREFIXES[0]); i++) {
-        if (strncmp(name, PREFIXES[i], strlen(PREFIXES[i])) == 0)
+    static const char *const prefixes[] = {"._", ".git"};
+    static const char *const names[] = {".DS_Store", "Thumbs.db", ".cache"};
+    static const char *const suffixes[] = {".lock", ".incomplete", ".part"};
+    for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++) {
+        if (strncmp(name, prefixes[i], strlen(prefixes[i])) == 0)
             return true;
     }
-    for (size_t i = 0; i < sizeof(NAMES) / sizeof(NAMES[0]); i++) {
-        if (strcmp(name, NAMES[i]) == 0)
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        if (strcmp(name, names[i]) == 0)
             return true;
     }
-    for (size_t i = 0; i < sizeof(SUFFIXES) / sizeof(SUFFIXES[0]); i++) {
-        if (ends_with(spsh__bytes_of(name), spsh__bytes_of(SUFFIXES[i])))
+    for (size_t i = 0; i < sizeof(suffixes) / sizeof(suffixes[0]); i++) {
+        if (ends_with(spsh__bytes_of(name), spsh__bytes_of(suffixes[i])))
             return true;
     }
     return false;
@@ -167,7 +167,7 @@ bool spsh__is_ignored_name(const char *name)
 
 size_t spsh__sidecar_stem(spsh_bytes name, unsigned rank)
 {
-    const spsh_bytes suffix = spsh__bytes_of(SIDECAR_SUFFIXES[rank]);
+    const spsh_bytes suffix = spsh__bytes_of(sidecar_suffixes[rank]);
     return ends_with(name, suffix) ? name.size_bytes - suffix.size_bytes : 0;
 }
 

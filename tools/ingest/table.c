@@ -13,32 +13,32 @@
 
 #define NAME_PLAIN_MAX ((size_t)64)
 
-static const char *const AUDIO_NAMES[] = {
+static const char *const audio_names[] = {
     "path",       "file", "file_name", "filename",     "audio", "audio_path", "audio_filepath",
     "audio_file", "wav",  "wav_path",  "wav_filename", "clip",  "utt_path",   NULL};
-static const char *const TEXT_NAMES[] = {
+static const char *const text_names[] = {
     "text",  "sentence", "transcript", "transcription", "transcript_text", "normalized_text",
     "label", NULL};
-static const char *const ID_NAMES[] = {"id",         "key", "utt_id", "utterance_id",
+static const char *const id_names[] = {"id",         "key", "utt_id", "utterance_id",
                                        "segment_id", "sid", NULL};
-static const char *const SPEAKER_NAMES[] = {"speaker", "speaker_id", "spk", "client_id", NULL};
-static const char *const LANGUAGE_NAMES[] = {"lang", "language", "locale", NULL};
-static const char *const DOMAIN_NAMES[] = {"domain", NULL};
-static const char *const SPLIT_NAMES[] = {"split", NULL};
-static const char *const START_NAMES[] = {"start",      "offset",     "begin",
+static const char *const speaker_names[] = {"speaker", "speaker_id", "spk", "client_id", NULL};
+static const char *const language_names[] = {"lang", "language", "locale", NULL};
+static const char *const domain_names[] = {"domain", NULL};
+static const char *const split_names[] = {"split", NULL};
+static const char *const start_names[] = {"start",      "offset",     "begin",
                                           "begin_time", "start_time", NULL};
-static const char *const END_NAMES[] = {"end", "end_time", NULL};
-static const char *const DURATION_NAMES[] = {"duration", "dur", "length", NULL};
+static const char *const end_names[] = {"end", "end_time", NULL};
+static const char *const duration_names[] = {"duration", "dur", "length", NULL};
 
-static const char *const *const ROLE_NAMES[SPSH__COLUMN_ROLES] = {
-    AUDIO_NAMES,  TEXT_NAMES,  ID_NAMES,    SPEAKER_NAMES, LANGUAGE_NAMES,
-    DOMAIN_NAMES, SPLIT_NAMES, START_NAMES, END_NAMES,     DURATION_NAMES,
+static const char *const *const role_names[SPSH__COLUMN_ROLES] = {
+    audio_names,  text_names,  id_names,    speaker_names, language_names,
+    domain_names, split_names, start_names, end_names,     duration_names,
 };
 
 static const struct {
     const char *suffix;
     uint64_t unit_ns;
-} UNITS[] = {
+} units[] = {
     {"_milliseconds", 1000000   },
     {"_msec",         1000000   },
     {"_ms",           1000000   },
@@ -87,17 +87,17 @@ static size_t name_rank(const char *plain, size_t role, uint64_t *ret_unit_ns)
     char base[NAME_PLAIN_MAX];
     memcpy(base, plain, strlen(plain) + 1);
     *ret_unit_ns = UNIT_NS_DEFAULT;
-    for (size_t i = 0; i < sizeof(UNITS) / sizeof(UNITS[0]) && is_time_role(role); i++) {
-        const size_t suffix = strlen(UNITS[i].suffix);
+    for (size_t i = 0; i < sizeof(units) / sizeof(units[0]) && is_time_role(role); i++) {
+        const size_t suffix = strlen(units[i].suffix);
         const size_t length = strlen(base);
-        if (length > suffix && strcmp(base + length - suffix, UNITS[i].suffix) == 0) {
+        if (length > suffix && strcmp(base + length - suffix, units[i].suffix) == 0) {
             base[length - suffix] = '\0';
-            *ret_unit_ns = UNITS[i].unit_ns;
+            *ret_unit_ns = units[i].unit_ns;
             break;
         }
     }
-    for (size_t rank = 0; ROLE_NAMES[role][rank] != NULL; rank++) {
-        if (strcmp(base, ROLE_NAMES[role][rank]) == 0)
+    for (size_t rank = 0; role_names[role][rank] != NULL; rank++) {
+        if (strcmp(base, role_names[role][rank]) == 0)
             return rank;
     }
     return SIZE_MAX;
@@ -160,10 +160,14 @@ spsh_status spsh__table_columns_parse(const spsh_bytes *names, size_t count,
                                       spsh__table_columns *ret_columns, spsh_error *err)
 {
     spsh__table_columns columns = {.count = count};
+    find_roles(names, count, &columns);
+    if (columns.column_of[SPSH__COLUMN_AUDIO] == SPSH__COLUMN_NONE) {
+        *ret_columns = columns;
+        return SPSH_OK;
+    }
     columns.columns = calloc(count, sizeof(*columns.columns));
     if (columns.columns == NULL)
         return SPSH_INGEST_FAIL(err, SPSH_E_NO_MEMORY, "no memory for %zu columns", count);
-    find_roles(names, count, &columns);
     for (size_t i = 0; i < count; i++) {
         columns.columns[i].name_at = columns.text.size_bytes;
         columns.columns[i].name_bytes = names[i].size_bytes;
@@ -247,12 +251,11 @@ static spsh_status try_header(const spsh__text_input *input, const spsh__dialect
 static spsh__dialect dialect_of(uint8_t delimiter, spsh__table_quoting quoting)
 {
     spsh__dialect dialect = {.kind = SPSH__DIALECT_RAW, .delimiter = delimiter};
-    if (quoting == SPSH__TABLE_QUOTING_RFC)
-        dialect.kind = SPSH__DIALECT_RFC;
-    else if (quoting == SPSH__TABLE_QUOTING_DECIDE && (delimiter == ',' || delimiter == ';'))
-        dialect.kind = SPSH__DIALECT_RFC;
-    else if (quoting == SPSH__TABLE_QUOTING_DECIDE && delimiter == '|')
+    const bool decide = quoting == SPSH__TABLE_QUOTING_DECIDE;
+    if (decide && delimiter == '|')
         dialect.kind = SPSH__DIALECT_PIPE_PAD;
+    else if (quoting == SPSH__TABLE_QUOTING_RFC || (decide && delimiter != '\t'))
+        dialect.kind = SPSH__DIALECT_RFC;
     return dialect;
 }
 
@@ -262,24 +265,24 @@ static void order_delimiters(const char *path, uint8_t order[4])
     static const struct {
         const char *extension;
         uint8_t delimiter;
-    } OWN[] = {
+    } by_extension[] = {
         {".tsv", '\t'},
         {".csv", ',' },
         {".psv", '|' }
     };
-    static const uint8_t ALL[] = {'\t', ',', '|', ';'};
+    static const uint8_t all[] = {'\t', ',', '|', ';'};
     uint8_t own = '\t';
     size_t count = 0;
     const size_t length = strlen(path);
-    for (size_t i = 0; i < sizeof(OWN) / sizeof(OWN[0]) && length >= 4; i++) {
+    for (size_t i = 0; i < sizeof(by_extension) / sizeof(by_extension[0]) && length >= 4; i++) {
         if (spsh__bytes_equal_nocase(spsh__bytes_of(path + length - 4),
-                                     spsh__bytes_of(OWN[i].extension)))
-            own = OWN[i].delimiter;
+                                     spsh__bytes_of(by_extension[i].extension)))
+            own = by_extension[i].delimiter;
     }
     order[count++] = own;
-    for (size_t i = 0; i < sizeof(ALL); i++) {
-        if (ALL[i] != own)
-            order[count++] = ALL[i];
+    for (size_t i = 0; i < sizeof(all); i++) {
+        if (all[i] != own)
+            order[count++] = all[i];
     }
 }
 
@@ -329,11 +332,11 @@ spsh_status spsh__table_sniff(const spsh__text_input *input, const char *path,
 
 bool spsh__is_placeholder(spsh_bytes value)
 {
-    static const char *const WORDS[] = {"-", "n/a", "nan", "unknown", "<unk>"};
+    static const char *const words[] = {"-", "n/a", "nan", "unknown", "<unk>"};
     if (value.size_bytes == 0)
         return true;
-    for (size_t i = 0; i < sizeof(WORDS) / sizeof(WORDS[0]); i++) {
-        if (spsh__bytes_equal_nocase(value, spsh__bytes_of(WORDS[i])))
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        if (spsh__bytes_equal_nocase(value, spsh__bytes_of(words[i])))
             return true;
     }
     return false;

@@ -33,6 +33,8 @@ typedef struct spsh__table_columns {
     } * columns;
 } spsh__table_columns;
 
+/* Without an audio column only count and column_of are filled: it is the header of something else.
+ */
 SPSH_NODISCARD spsh_status spsh__table_columns_parse(const spsh_bytes *names, size_t count,
                                                      spsh__table_columns *ret_columns,
                                                      spsh_error *err);

@@ -10,11 +10,11 @@
 #include "fail.h"
 #include "names.h"
 
-static const char *const FOLDERS[] = {"", "clips/", "wavs/", "wav/", "audio/", "audios/"};
-static const char *const EXTENSIONS[] = {"", ".wav", ".flac", ".mp3", ".opus", ".ogg"};
+static const char *const folders[] = {"", "clips/", "wavs/", "wav/", "audio/", "audios/"};
+static const char *const extensions[] = {"", ".wav", ".flac", ".mp3", ".opus", ".ogg"};
 
-#define FOLDER_COUNT (sizeof(FOLDERS) / sizeof(FOLDERS[0]))
-#define PLACE_COUNT  (FOLDER_COUNT * (sizeof(EXTENSIONS) / sizeof(EXTENSIONS[0])))
+#define FOLDER_COUNT (sizeof(folders) / sizeof(folders[0]))
+#define PLACE_COUNT  (FOLDER_COUNT * (sizeof(extensions) / sizeof(extensions[0])))
 
 struct spsh__audio_resolver {
     const char *root;
@@ -44,7 +44,7 @@ spsh_status spsh__audio_resolver_new(const char *root, spsh__audio_resolver **re
     r->has_folder[0] = true;
     for (size_t i = 1; i < FOLDER_COUNT; i++) {
         struct stat info;
-        r->has_folder[i] = fstatat(r->root_fd, FOLDERS[i], &info, 0) == 0;
+        r->has_folder[i] = fstatat(r->root_fd, folders[i], &info, 0) == 0;
     }
     *ret_resolver = r;
     return SPSH_OK;
@@ -103,8 +103,8 @@ static bool is_remote(spsh_bytes path)
 static bool look_at(spsh__audio_resolver *r, size_t place, spsh__audio_file *file)
 {
     struct stat info;
-    const char *folder = FOLDERS[place % FOLDER_COUNT];
-    const char *extension = EXTENSIONS[place / FOLDER_COUNT];
+    const char *folder = folders[place % FOLDER_COUNT];
+    const char *extension = extensions[place / FOLDER_COUNT];
     const bool absolute = r->plain.data[0] == '/';
     if (!r->has_folder[place % FOLDER_COUNT] || (absolute && folder[0] != '\0'))
         return false;

@@ -78,9 +78,11 @@ static spsh_status table_open(table_scan *t, const char *path, spsh__table_quoti
         return SPSH_INGEST_FAIL(err, SPSH_E_NO_MEMORY, "%s: no memory for its path", path);
     const char *slash = strrchr(t->path, '/');
     t->name = slash == NULL ? t->path : slash + 1;
-    spsh_status rc = spsh__text_file_open(AT_FDCWD, t->path, &t->file, err);
+    spsh__text_file file = {.fd = -1};
+    spsh_status rc = spsh__text_file_open(AT_FDCWD, t->path, &file, err);
     if (rc != SPSH_OK)
         return rc;
+    t->file = file;
     t->input = spsh__text_input_file(&t->file);
     rc = spsh__table_sniff(&t->input, t->path, quoting, &t->format, err);
     if (rc == SPSH_OK && t->format.found)
@@ -506,9 +508,7 @@ spsh_status spsh__table_scan(const char *path, spsh__table_quoting quoting,
                              const spsh_ingest_options *options, const spsh_ingest_sink *sink,
                              spsh_error *err)
 {
-    table_scan t = {
-        .file = {-1, NULL}
-    };
+    table_scan t = {.file = {.fd = -1}};
     spsh_status rc = spsh__scan_begin(&t.scan, options, sink, err);
     if (rc == SPSH_OK)
         rc = table_open(&t, path, quoting, err);
@@ -547,9 +547,7 @@ static spsh_status rows_resolve(table_scan *t, bool *ret_resolves, spsh_error *e
 spsh_status spsh__table_probe(const char *path, bool given, spsh_layout_probe *probe,
                               spsh_error *err)
 {
-    table_scan t = {
-        .file = {-1, NULL}
-    };
+    table_scan t = {.file = {.fd = -1}};
     spsh_status rc = table_open(&t, path, SPSH__TABLE_QUOTING_DECIDE, err);
     bool resolves = given && rc == SPSH_OK && t.format.found;
     if (rc == SPSH_OK && t.format.found && !given)
