@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs what is needed, builds, and runs the tests.
 #
-#     tools/test.sh [PRESET [CTEST-ARGUMENT...]]         (nothing given: debug, all tests but `gpu`)
+#     tools/test.sh [PRESET [CTEST-ARGUMENT...]]         (nothing given: release, all but `gpu`)
 #
 # The last line is `N passed, N failed, N skipped`. Tests that read real speech look for it in
 # $SPEECHSHARD_TEST_DATA, else in ../shared/data beside the source tree, and are skipped when it is
@@ -9,7 +9,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 
-preset=${1:-debug}
+preset=${1:-release}
 [ $# -eq 0 ] || shift
 [ $# -ne 0 ] || set -- --label-exclude '^gpu$'
 build=build/$preset
