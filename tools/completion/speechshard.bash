@@ -22,10 +22,11 @@ _speechshard()
     case ${COMP_WORDS[1]} in
     pack) options="--output --layout --codec --shard-size --split --dedupe --domain --jobs --rate
         --order --trust-headers --follow-links --strict --max-rejects --memory --json" ;;
-    info | verify) options="--json" ;;
+    info) options="--json" ;;
+    verify) options="--decode --cached --jobs --json" ;;
     ls) options="--json --domain --split --limit --offset" ;;
     cat) options="--output --payload" ;;
-    repair) options="--json" ;;
+    repair) options="--output --in-place --json" ;;
     export) options="--to --output --domain --split --shard-size" ;;
     overlay) options="--skip --transcript --json" ;;
     *) return ;;

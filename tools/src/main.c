@@ -20,6 +20,8 @@ static const subcommand subcommands[] = {
     {"info",    spsh__cmd_info,    "show what a dataset holds"                              },
     {"ls",      spsh__cmd_ls,      "list the utterances"                                    },
     {"cat",     spsh__cmd_cat,     "write one utterance as a WAV file"                      },
+    {"verify",  spsh__cmd_verify,  "check every byte of a dataset"                          },
+    {"repair",  spsh__cmd_repair,  "rebuild what can be rebuilt, save what is intact"       },
     {"export",  spsh__cmd_export,  "write the utterances in a form that other programs read"},
     {"overlay", spsh__cmd_overlay, "edit a dataset without touching what is sealed"         },
     {NULL,      NULL,              NULL                                                     },

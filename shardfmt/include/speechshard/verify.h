@@ -125,6 +125,26 @@ SPSH_API SPSH_NODISCARD spsh_status spsh_repair_shard(
     const char *shard_path, const uint8_t *dataset_id, const char *output_directory,
     const spsh_repair_options *options, spsh_repair_result *ret_result, spsh_error *err);
 
+/** What a manifest says, read without index and shards. All of it is owned by the object. */
+typedef struct spsh_repair_manifest {
+    spsh_dataset_info info;
+    const spsh_shard_seal *seals; /* info.shard_count */
+    spsh_bytes options_json;
+    bool newest; /* false: manifest.spsh cannot be read, this is an older generation */
+} spsh_repair_manifest;
+
+/**
+ * The newest manifest of a dataset that can be read.
+ *
+ * @return SPSH_OK; the code of manifest.spsh when no generation can be read; _NO_MEMORY
+ */
+SPSH_API SPSH_NODISCARD spsh_status spsh_repair_manifest_open(const char *dataset_path,
+                                                              const spsh_io *io,
+                                                              spsh_repair_manifest **ret_manifest,
+                                                              spsh_error *err);
+/** NULL is fine. */
+SPSH_API void spsh_repair_manifest_close(spsh_repair_manifest *manifest);
+
 /**
  * List the overlays of one dataset in another with the same id, copying their files: edits outlive
  * a repair.

@@ -1,0 +1,603 @@
+/* cmd_repair.c: `speechshard repair`: what verify finds is rebuilt or, where bytes are lost, what
+ * is left is saved into a new dataset.
+ *
+ *     verify -> damaged files
+ *     -o OUT:      units without damage are linked, the others repaired shard by shard; publish
+ *     --in-place:  only what comes back byte for byte: a damaged file is kept as FILE.damaged
+ *     SHARD -o DIR: that shard alone
+ *
+ * The damaged dataset is only read, and with --in-place only renamed. */
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cli.h"
+#include "commands.h"
+#include "damage_out.h"
+#include "speechshard/publish.h"
+
+enum { PATH_BYTES = 4400, DAMAGED_MAX = 1 << 20 };
+
+typedef struct shard_state {
+    spsh_shard_seal seal; /* as sealed, when known; afterwards of the output */
+    bool known;           /* the manifest says what it was */
+    bool damaged;
+} shard_state;
+
+typedef struct job {
+    const char *path, *output;
+    bool in_place, json;
+    spsh_json *object;
+    spsh_progress progress;
+    bool print_failed;
+    spsh_repair_manifest *manifest; /* NULL: none can be read */
+    uint8_t dataset_id[16];
+    shard_state *shards;
+    uint64_t shard_count;
+    bool other_damage; /* manifest, index, overlays */
+    bool index_damaged, manifest_damaged;
+    uint64_t damage_count, lost_records, lost_utterances, repaired;
+} job;
+
+static bool join(char dst[PATH_BYTES], const char *directory, const char *name)
+{
+    int length = snprintf(dst, PATH_BYTES, "%s/%s", directory, name);
+    return length > 0 && length < PATH_BYTES;
+}
+
+/* ---- what is damaged ---- */
+
+static int report(job *j, const char *type, const spsh_damage *damage)
+{
+    spsh__progress_end(&j->progress);
+    if (j->json)
+        j->print_failed = !spsh__damage_print_json(j->object, type, j->path, damage);
+    else
+        spsh__damage_print(damage);
+    return j->print_failed || spsh__cli_output_failed();
+}
+
+static int on_damage(void *user, const spsh_damage *damage)
+{
+    job *j = (job *)user;
+    char name[32], file[48];
+    j->damage_count++;
+    for (uint64_t n = 0; n < j->shard_count; n++) {
+        spsh_shard_file_name(j->shards[n].seal.unit, j->shards[n].seal.number, name);
+        (void)snprintf(file, sizeof(file), "shards/%s", name);
+        if (strcmp(file, damage->file) == 0) {
+            j->shards[n].damaged = true;
+            return 0;
+        }
+    }
+    j->other_damage = true;
+    j->index_damaged = j->index_damaged || strncmp(damage->file, "index-", 6) == 0;
+    j->manifest_damaged = j->manifest_damaged || strncmp(damage->file, "manifest", 8) == 0;
+    return report(j, "damage", damage);
+}
+
+static int on_loss(void *user, const spsh_damage *damage)
+{
+    return report((job *)user, "lost", damage);
+}
+
+static int on_progress(void *user, uint64_t done_bytes, uint64_t total_bytes)
+{
+    job *j = (job *)user;
+    j->progress.total = total_bytes;
+    spsh__progress_update(&j->progress, done_bytes, NULL);
+    return 0;
+}
+
+/* ---- which shards there are ---- */
+
+static int compare_shards(const void *a, const void *b)
+{
+    const shard_state *left = (const shard_state *)a, *right = (const shard_state *)b;
+    if (left->seal.unit != right->seal.unit)
+        return left->seal.unit < right->seal.unit ? -1 : 1;
+    return left->seal.number < right->seal.number ? -1 : left->seal.number > right->seal.number;
+}
+
+static bool parse_shard_name(const char *name, spsh_shard_seal *seal)
+{
+    char again[32];
+    unsigned long long unit = 0;
+    unsigned number = 0;
+    if (sscanf(name, "%6llu-%3u.spsh", &unit, &number) != 2) /* NOLINT: the name is made again */
+        return false;
+    spsh_shard_file_name(unit, number, again);
+    seal->unit = unit;
+    seal->number = number;
+    return strcmp(again, name) == 0;
+}
+
+/* Without a manifest the directory is all there is. A shard that opens says what it is. */
+static int list_directory(job *j)
+{
+    char directory[PATH_BYTES], path[PATH_BYTES];
+    spsh_error err = SPSH_ERROR_INIT;
+    DIR *listing = join(directory, j->path, "shards") ? opendir(directory) : NULL;
+    bool have_id = false;
+    if (listing == NULL) {
+        spsh__cli_error("%s: no manifest and no shards: not a dataset", j->path);
+        return SPSH_EXIT_FAILED;
+    }
+    const struct dirent *entry = NULL;
+    while ((entry = readdir(listing)) != NULL) { /* NOLINT(concurrency-mt-unsafe): one thread */
+        spsh_shard_seal seal = {.unit = 0};
+        if (!parse_shard_name(entry->d_name, &seal) || j->shard_count == DAMAGED_MAX ||
+            !join(path, directory, entry->d_name))
+            continue;
+        shard_state *grown =
+            (shard_state *)realloc(j->shards, ((size_t)j->shard_count + 1) * sizeof(*j->shards));
+        if (grown == NULL) {
+            (void)closedir(listing);
+            return spsh__cli_fail_memory();
+        }
+        j->shards = grown;
+        j->shards[j->shard_count++] = (shard_state){.seal = seal};
+    }
+    (void)closedir(listing);
+    if (j->shard_count != 0)
+        qsort(j->shards, (size_t)j->shard_count, sizeof(*j->shards), compare_shards);
+    for (uint64_t n = 0; n < j->shard_count; n++) {
+        char name[32];
+        spsh_verify_options opt = SPSH_VERIFY_OPTIONS_INIT;
+        spsh_verify_result result;
+        spsh_shard *shard = NULL;
+        spsh_shard_file_name(j->shards[n].seal.unit, j->shards[n].seal.number, name);
+        if (!join(path, directory, name))
+            return SPSH_EXIT_FAILED;
+        j->shards[n].damaged = spsh_verify(path, &opt, &result, &err) != SPSH_OK ||
+                               result.damage_count != 0 ||
+                               spsh_shard_open(path, NULL, &shard, &err) != SPSH_OK;
+        j->damage_count += j->shards[n].damaged;
+        if (shard != NULL)
+            j->shards[n].seal = *spsh_shard_info(shard);
+        have_id = have_id || shard != NULL;
+        spsh_shard_close(shard);
+    }
+    return SPSH_EXIT_DONE;
+}
+
+static int list_manifest(job *j)
+{
+    memcpy(j->dataset_id, j->manifest->info.dataset_id, 16);
+    j->shard_count = j->manifest->info.shard_count;
+    j->shards = (shard_state *)calloc((size_t)j->shard_count + 1, sizeof(*j->shards));
+    if (j->shards == NULL)
+        return spsh__cli_fail_memory();
+    for (uint64_t n = 0; n < j->shard_count; n++)
+        j->shards[n] = (shard_state){.seal = j->manifest->seals[n], .known = true};
+    return SPSH_EXIT_DONE;
+}
+
+/* The dataset's id, from any shard whose header is good: repair finds it beside the shard as well,
+ * but publish needs it, too. */
+static bool find_dataset_id(job *j)
+{
+    for (uint64_t n = 0; n < j->shard_count; n++) {
+        char name[48], path[PATH_BYTES], base[32];
+        uint8_t header[96];
+        spsh_shard_file_name(j->shards[n].seal.unit, j->shards[n].seal.number, base);
+        (void)snprintf(name, sizeof(name), "shards/%s", base);
+        if (j->shards[n].damaged || !join(path, j->path, name))
+            continue;
+        FILE *file = fopen(path, "rb");
+        const bool came = file != NULL && fread(header, 1, sizeof(header), file) == sizeof(header);
+        if (file != NULL)
+            (void)fclose(file);
+        if (!came)
+            continue;
+        memcpy(j->dataset_id, header + 64, 16);
+        return true;
+    }
+    return false;
+}
+
+static int examine(job *j)
+{
+    spsh_error err = SPSH_ERROR_INIT;
+    spsh_verify_options opt = SPSH_VERIFY_OPTIONS_INIT;
+    spsh_verify_result result;
+    spsh_status rc = spsh_repair_manifest_open(j->path, NULL, &j->manifest, &err);
+    if (rc == SPSH_E_NO_MEMORY)
+        return spsh__cli_fail_memory();
+    int status = j->manifest != NULL ? list_manifest(j) : list_directory(j);
+    if (status != SPSH_EXIT_DONE)
+        return status;
+    if (j->manifest == NULL || !j->manifest->newest) {
+        spsh__cli_error("manifest.spsh cannot be read (%s)", err.message);
+        j->other_damage = true;
+        j->manifest_damaged = true;
+        j->damage_count++;
+    }
+    if (j->manifest == NULL) {
+        spsh__cli_message("pack options and counts of rejects are lost with the manifest");
+        if (find_dataset_id(j))
+            return SPSH_EXIT_DONE;
+        spsh__cli_error("%s: no intact shard tells the dataset's id", j->path);
+        return SPSH_EXIT_FAILED;
+    }
+    opt.damage_fn = on_damage;
+    opt.progress_fn = on_progress;
+    opt.user = j;
+    spsh__progress_begin(&j->progress, "verify", "B", 0);
+    rc = spsh_verify(j->path, &opt, &result, &err);
+    spsh__progress_end(&j->progress);
+    if (rc != SPSH_OK && !(j->manifest_damaged && rc == SPSH_E_NOT_FOUND))
+        return spsh__cli_fail(NULL, &err);
+    /* Without the newest manifest verify stops there: then each shard is verified by itself. */
+    for (uint64_t n = 0; n < j->shard_count && !j->manifest->newest; n++) {
+        char name[32], relative[48], path[PATH_BYTES];
+        spsh_verify_options one = SPSH_VERIFY_OPTIONS_INIT;
+        spsh_shard_options as_sealed = SPSH_SHARD_OPTIONS_INIT;
+        spsh_shard *shard = NULL;
+        as_sealed.expected = &j->manifest->seals[n];
+        spsh_shard_file_name(j->shards[n].seal.unit, j->shards[n].seal.number, name);
+        (void)snprintf(relative, sizeof(relative), "shards/%s", name);
+        j->shards[n].damaged =
+            !join(path, j->path, relative) || spsh_verify(path, &one, &result, &err) != SPSH_OK ||
+            result.damage_count != 0 || spsh_shard_open(path, &as_sealed, &shard, &err) != SPSH_OK;
+        spsh_shard_close(shard);
+    }
+    return SPSH_EXIT_DONE;
+}
+
+/* ---- repairing ---- */
+
+static int repair_one(job *j, uint64_t n, const char *directory, spsh_repair_unit *unit,
+                      spsh_repair_result *ret_result)
+{
+    char base[32], name[48], path[PATH_BYTES];
+    spsh_error err = SPSH_ERROR_INIT;
+    spsh_repair_options opt = SPSH_REPAIR_OPTIONS_INIT;
+    opt.damage_fn = on_loss;
+    opt.user = j;
+    opt.expected = j->shards[n].known ? &j->manifest->seals[n] : NULL;
+    opt.unit = unit;
+    spsh_shard_file_name(j->shards[n].seal.unit, j->shards[n].seal.number, base);
+    (void)snprintf(name, sizeof(name), "shards/%s", base);
+    if (!join(path, j->path, name)) {
+        spsh__cli_error("%s: the path is too long", j->path);
+        return SPSH_EXIT_FAILED;
+    }
+    if (spsh_repair_shard(path, j->dataset_id, directory, &opt, ret_result, &err) != SPSH_OK)
+        return spsh__cli_fail(NULL, &err);
+    return SPSH_EXIT_DONE;
+}
+
+static void count_result(job *j, uint64_t n, const spsh_repair_result *result)
+{
+    char name[32];
+    spsh_shard_file_name(j->shards[n].seal.unit, j->shards[n].seal.number, name);
+    j->lost_records += result->records_lost;
+    j->lost_utterances += result->utterances_lost;
+    j->repaired++;
+    if (result->identical)
+        spsh__cli_message("shards/%s: rebuilt, byte for byte as it was sealed", name);
+    else
+        spsh__cli_message("shards/%s: kept %" PRIu64 " recordings and %" PRIu64
+                          " utterances; lost %" PRIu64 " and %" PRIu64,
+                          name, result->records_kept, result->utterances_kept, result->records_lost,
+                          result->utterances_lost);
+}
+
+/* A link costs nothing, and sealed files never change; another file system needs a copy. */
+static int take_shard(job *j, uint64_t n, const char *directory)
+{
+    char base[32], name[48], from[PATH_BYTES], to[PATH_BYTES];
+    spsh_error err = SPSH_ERROR_INIT;
+    spsh_shard_file_name(j->shards[n].seal.unit, j->shards[n].seal.number, base);
+    (void)snprintf(name, sizeof(name), "shards/%s", base);
+    if (!join(from, j->path, name) || !join(to, directory, base)) {
+        spsh__cli_error("%s: the path is too long", j->path);
+        return SPSH_EXIT_FAILED;
+    }
+    if (link(from, to) == 0)
+        return SPSH_EXIT_DONE;
+    spsh_repair_options opt = SPSH_REPAIR_OPTIONS_INIT;
+    spsh_repair_result result;
+    opt.expected = j->shards[n].known ? &j->manifest->seals[n] : NULL;
+    if (spsh_repair_shard(from, j->dataset_id, directory, &opt, &result, &err) != SPSH_OK)
+        return spsh__cli_fail(NULL, &err);
+    return SPSH_EXIT_DONE;
+}
+
+/* Shards [begin, end) of one unit. */
+static int repair_unit(job *j, uint64_t begin, uint64_t end, const char *directory)
+{
+    spsh_repair_unit *unit = NULL;
+    spsh_error err = SPSH_ERROR_INIT;
+    bool damaged = false;
+    int status = SPSH_EXIT_DONE;
+    for (uint64_t n = begin; n < end; n++)
+        damaged = damaged || j->shards[n].damaged;
+    if (damaged && spsh_repair_unit_open(NULL, &unit, &err) != SPSH_OK)
+        return spsh__cli_fail(NULL, &err);
+    for (uint64_t n = begin; n < end && status == SPSH_EXIT_DONE; n++) {
+        spsh_repair_result result;
+        if (!damaged) {
+            status = take_shard(j, n, directory);
+            continue;
+        }
+        status = repair_one(j, n, directory, unit, &result);
+        if (status == SPSH_EXIT_DONE && (j->shards[n].damaged || !result.identical))
+            count_result(j, n, &result);
+        if (status == SPSH_EXIT_DONE)
+            j->shards[n].seal = result.seal;
+    }
+    spsh_repair_unit_close(unit);
+    return status;
+}
+
+static void log_step(void *user, spsh_log_level level, const char *text)
+{
+    (void)user, (void)level;
+    spsh__cli_message("%s", text);
+}
+
+/* As packed; every copy is compared in full, so a guess costs nothing but duplicates' marks. */
+static spsh_dedupe dedupe_of(const job *j)
+{
+    spsh_dedupe dedupe = SPSH_DEDUPE_BYTES;
+    if (j->manifest == NULL)
+        return dedupe;
+    const spsh_bytes text = j->manifest->options_json;
+    json_t *json = json_loadb((const char *)text.data, text.size_bytes, 0, NULL);
+    const char *word = json_string_value(json_object_get(json, "dedupe"));
+    if (word != NULL && strcmp(word, "none") == 0)
+        dedupe = SPSH_DEDUPE_NONE;
+    else if (word != NULL && strcmp(word, "pcm") == 0)
+        dedupe = SPSH_DEDUPE_PCM;
+    json_decref(json);
+    return dedupe;
+}
+
+static int publish(job *j, const char *path)
+{
+    spsh_error err = SPSH_ERROR_INIT;
+    spsh_publish_options opt = SPSH_PUBLISH_OPTIONS_INIT;
+    spsh_shard_seal *seals = (spsh_shard_seal *)calloc((size_t)j->shard_count + 1, sizeof(*seals));
+    if (seals == NULL)
+        return spsh__cli_fail_memory();
+    for (uint64_t n = 0; n < j->shard_count; n++)
+        seals[n] = j->shards[n].seal;
+    opt.path = path;
+    memcpy(opt.dataset_id, j->dataset_id, 16);
+    opt.seals = seals;
+    opt.seal_count = j->shard_count;
+    opt.dedupe = dedupe_of(j);
+    opt.options_json = (spsh_bytes){(const uint8_t *)"{}", 2};
+    opt.log_fn = log_step;
+    if (j->manifest != NULL) {
+        opt.options_json = j->manifest->options_json;
+        opt.reject_count = j->manifest->info.reject_count;
+        opt.source_row_count = j->manifest->info.source_row_count;
+    }
+    spsh_status rc = spsh_dataset_publish(&opt, NULL, &err);
+    free(seals);
+    return rc == SPSH_OK ? SPSH_EXIT_DONE : spsh__cli_fail(NULL, &err);
+}
+
+static int make_directory(const char *path)
+{
+    if (mkdir(path, 0777) == 0)
+        return SPSH_EXIT_DONE;
+    spsh__cli_error("%s: cannot be made: %s", path,
+                    errno == EEXIST ? "it exists; repair writes a new dataset" : strerror(errno));
+    return SPSH_EXIT_FAILED;
+}
+
+static int repair_to_output(job *j)
+{
+    char directory[PATH_BYTES];
+    spsh_error err = SPSH_ERROR_INIT;
+    uint64_t overlays = 0;
+    if (!join(directory, j->output, "shards")) {
+        spsh__cli_error("%s: the path is too long", j->output);
+        return SPSH_EXIT_FAILED;
+    }
+    int status = make_directory(j->output);
+    if (status == SPSH_EXIT_DONE)
+        status = make_directory(directory);
+    for (uint64_t begin = 0, end = 0; begin < j->shard_count && status == SPSH_EXIT_DONE;
+         begin = end) {
+        while (end < j->shard_count && j->shards[end].seal.unit == j->shards[begin].seal.unit)
+            end++;
+        status = repair_unit(j, begin, end, directory);
+    }
+    if (status == SPSH_EXIT_DONE)
+        status = publish(j, j->output);
+    if (status != SPSH_EXIT_DONE)
+        return status;
+    if (j->manifest == NULL || !j->manifest->newest)
+        spsh__cli_message("overlays are not taken over: the newest manifest, which lists them, "
+                          "cannot be read");
+    else if (spsh_repair_overlays(j->path, j->output, NULL, &overlays, &err) != SPSH_OK)
+        return spsh__cli_fail("overlays", &err);
+    spsh__cli_message("%s: %" PRIu64 " shards, %" PRIu64 " of them repaired; lost %" PRIu64
+                      " recordings and %" PRIu64 " utterances",
+                      j->output, j->shard_count, j->repaired, j->lost_records, j->lost_utterances);
+    return j->lost_records + j->lost_utterances == 0 ? SPSH_EXIT_DONE : SPSH_EXIT_FAILED;
+}
+
+/* ---- in place ---- */
+
+/* FILE becomes FILE.damaged, and the rebuilt one takes its place. */
+static int replace(const char *rebuilt, const char *path)
+{
+    char aside[PATH_BYTES];
+    int length = snprintf(aside, sizeof(aside), "%s.damaged", path);
+    if (length < 0 || length >= PATH_BYTES || rename(path, aside) != 0 ||
+        rename(rebuilt, path) != 0) {
+        spsh__cli_error("%s: cannot be replaced: %s", path, strerror(errno));
+        return SPSH_EXIT_FAILED;
+    }
+    return SPSH_EXIT_DONE;
+}
+
+static int repair_shard_in_place(job *j, uint64_t n, const char *directory)
+{
+    char base[32], name[48], rebuilt[PATH_BYTES], path[PATH_BYTES];
+    spsh_repair_result result;
+    spsh_shard_file_name(j->shards[n].seal.unit, j->shards[n].seal.number, base);
+    (void)snprintf(name, sizeof(name), "shards/%s", base);
+    if (!join(rebuilt, directory, base) || !join(path, j->path, name))
+        return SPSH_EXIT_FAILED;
+    int status = repair_one(j, n, directory, NULL, &result);
+    if (status != SPSH_EXIT_DONE)
+        return status;
+    if (!result.identical) {
+        (void)unlink(rebuilt);
+        spsh__cli_error(
+            "%s: does not come back as it was; what is left of the dataset can be saved "
+            "with -o",
+            name);
+        return SPSH_EXIT_FAILED;
+    }
+    status = replace(rebuilt, path);
+    if (status == SPSH_EXIT_DONE)
+        count_result(j, n, &result);
+    return status;
+}
+
+/* The index follows from the shards. It has the name that its manifest says, and is compared with
+ * what is there: so the damaged one goes aside first, and comes back if nothing replaces it. */
+static int rebuild_index(job *j)
+{
+    char path[PATH_BYTES], aside[PATH_BYTES];
+    struct stat info;
+    if (!join(path, j->path, "index-00000001.spsh") ||
+        snprintf(aside, sizeof(aside), "%s.damaged", path) >= PATH_BYTES)
+        return SPSH_EXIT_FAILED;
+    const bool moved = rename(path, aside) == 0;
+    int status = publish(j, j->path);
+    if (stat(path, &info) != 0 && moved)
+        (void)rename(aside, path);
+    if (status == SPSH_EXIT_DONE)
+        spsh__cli_message("index-00000001.spsh: rebuilt");
+    return status;
+}
+
+static int repair_in_place(job *j)
+{
+    char directory[PATH_BYTES];
+    int status = SPSH_EXIT_DONE;
+    if (j->manifest_damaged || (j->other_damage && !j->index_damaged)) {
+        spsh__cli_error(
+            "%s: the manifest or an overlay is damaged; that cannot be repaired in place, "
+            "but the dataset can be written anew with -o",
+            j->path);
+        return SPSH_EXIT_FAILED;
+    }
+    if (!join(directory, j->path, "repair.tmp"))
+        return SPSH_EXIT_FAILED;
+    if (mkdir(directory, 0777) != 0 && errno != EEXIST)
+        return make_directory(directory);
+    for (uint64_t n = 0; n < j->shard_count; n++)
+        if (j->shards[n].damaged && repair_shard_in_place(j, n, directory) != SPSH_EXIT_DONE)
+            status = SPSH_EXIT_FAILED;
+    (void)rmdir(directory);
+    if (j->index_damaged && status == SPSH_EXIT_DONE)
+        status = rebuild_index(j);
+    if (status == SPSH_EXIT_DONE)
+        spsh__cli_message("%s: %" PRIu64 " shards rebuilt; the damaged files are kept as "
+                          "*.damaged",
+                          j->path, j->repaired);
+    return status;
+}
+
+/* ---- the command ---- */
+
+static int repair_dataset(job *j)
+{
+    int status = examine(j);
+    if (status == SPSH_EXIT_DONE && j->damage_count == 0)
+        spsh__cli_message("%s: no damage, nothing to repair", j->path);
+    else if (status == SPSH_EXIT_DONE)
+        status = j->in_place ? repair_in_place(j) : repair_to_output(j);
+    spsh_repair_manifest_close(j->manifest);
+    free(j->shards);
+    return status;
+}
+
+/* A shard alone; if it lies in a dataset whose manifest can be read, that says what it was. */
+static int repair_file(job *j)
+{
+    char above[PATH_BYTES];
+    const char *slash = strrchr(j->path, '/');
+    const char *name = slash != NULL ? slash + 1 : j->path;
+    spsh_error err = SPSH_ERROR_INIT;
+    spsh_repair_options opt = SPSH_REPAIR_OPTIONS_INIT;
+    spsh_repair_result result;
+    spsh_shard_seal named = {.unit = 0};
+    int length = snprintf(above, sizeof(above), "%.*s..", (int)(name - j->path), j->path);
+    opt.damage_fn = on_loss;
+    opt.user = j;
+    if (length > 0 && length < PATH_BYTES && parse_shard_name(name, &named) &&
+        spsh_repair_manifest_open(above, NULL, &j->manifest, &err) == SPSH_OK)
+        for (uint64_t n = 0; n < j->manifest->info.shard_count; n++)
+            if (j->manifest->seals[n].unit == named.unit &&
+                j->manifest->seals[n].number == named.number)
+                opt.expected = &j->manifest->seals[n];
+    if (mkdir(j->output, 0777) != 0 && errno != EEXIST)
+        return make_directory(j->output);
+    const uint8_t *dataset_id = j->manifest != NULL ? j->manifest->info.dataset_id : NULL;
+    spsh_status rc = spsh_repair_shard(j->path, dataset_id, j->output, &opt, &result, &err);
+    spsh_repair_manifest_close(j->manifest);
+    if (rc != SPSH_OK)
+        return spsh__cli_fail(NULL, &err);
+    shard_state state = {.seal = result.seal};
+    j->shards = &state;
+    count_result(j, 0, &result);
+    return result.records_lost + result.utterances_lost == 0 ? SPSH_EXIT_DONE : SPSH_EXIT_FAILED;
+}
+
+int spsh__cmd_repair(int argc, char **argv)
+{
+    job j = {.output = NULL};
+    struct stat info;
+    const spsh_cli_option options[] = {
+        {"output",   'o', SPSH_CLI_TEXT, "DIRECTORY",
+         "where the repaired dataset, or shard, is written; a new directory",         &j.output,   0, 0},
+        {"in-place", 0,   SPSH_CLI_FLAG, NULL,
+         "replace damaged files that come back byte for byte; the damaged\n"
+         "ones are kept as FILE.damaged",                                             &j.in_place, 0, 0},
+        {"json",     0,   SPSH_CLI_FLAG, NULL,        "print JSON, an object a line", &j.json,     0, 0},
+        SPSH_CLI_OPTIONS_END,
+    };
+    const spsh_cli_command command = {
+        "repair",
+        "DATASET",
+        "DATASET -o DIRECTORY\nDATASET --in-place\nSHARD.spsh -o DIRECTORY",
+        "rebuild what can be rebuilt, save what is intact",
+        "Lost headers, indexes and footers come back byte for byte. Of damaged blocks each intact\n"
+        "recording is saved; a line for each thing that is lost goes to standard output. Exit\n"
+        "status 0: nothing is lost.\n",
+        "speechshard repair corpus.spsh --in-place\n"
+        "speechshard repair corpus.spsh -o repaired.spsh\n",
+        options};
+    spsh_cli_args args;
+    int rc = spsh__cli_parse(&command, argc, argv, &args);
+    if (rc != SPSH_CLI_RUN)
+        return rc;
+    j.path = args.operands[0];
+    if ((j.output != NULL) == j.in_place)
+        return spsh__cli_usage("repair", "either -o DIRECTORY or --in-place is needed");
+    const bool is_file = stat(j.path, &info) == 0 && S_ISREG(info.st_mode);
+    if (is_file && j.in_place)
+        return spsh__cli_usage("repair", "--in-place needs a dataset; a single shard goes to -o");
+    j.object = spsh__json_new();
+    if (j.object == NULL)
+        return spsh__cli_fail_memory();
+    rc = is_file ? repair_file(&j) : repair_dataset(&j);
+    spsh__json_free(j.object);
+    return spsh__cli_finish(rc);
+}

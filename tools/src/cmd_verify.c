@@ -1,0 +1,140 @@
+/* cmd_verify.c: `speechshard verify`: one line a damaged thing, and what was checked. */
+#include <inttypes.h>
+#include <string.h>
+#include <time.h>
+
+#include "cli.h"
+#include "commands.h"
+#include "damage_out.h"
+
+enum { JOBS_MAX = 256 };
+
+typedef struct report {
+    const char *path; /* of the dataset in turn */
+    bool json;
+    spsh_progress progress;
+    spsh_json *object;
+    bool failed; /* to print */
+} report;
+
+static uint64_t now_ns(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
+}
+
+/* ---- damage ---- */
+
+static int on_damage(void *user, const spsh_damage *damage)
+{
+    report *r = (report *)user;
+    spsh__progress_end(&r->progress);
+    if (r->json)
+        r->failed = !spsh__damage_print_json(r->object, "damage", r->path, damage);
+    else
+        spsh__damage_print(damage);
+    return r->failed || spsh__cli_output_failed();
+}
+
+static int on_progress(void *user, uint64_t done_bytes, uint64_t total_bytes)
+{
+    report *r = (report *)user;
+    r->progress.total = total_bytes;
+    spsh__progress_update(&r->progress, done_bytes, NULL);
+    return 0;
+}
+
+/* ---- the summary ---- */
+
+static void print_summary(report *r, const spsh_verify_result *result, uint64_t took_ns)
+{
+    char size[SPSH_HUMAN_BYTES], rate[SPSH_HUMAN_BYTES], duration[SPSH_HUMAN_BYTES];
+    double seconds = (double)(took_ns + 1) / 1e9;
+    if (r->json) {
+        spsh_error err = SPSH_ERROR_INIT;
+        spsh__json_put_string(r->object, "type", "summary");
+        spsh__json_put_string(r->object, "dataset", r->path);
+        spsh__json_put_u64(r->object, "files", result->files);
+        spsh__json_put_u64(r->object, "bytes", result->bytes);
+        spsh__json_put_u64(r->object, "blocks", result->blocks);
+        spsh__json_put_u64(r->object, "recordings", result->records);
+        spsh__json_put_u64(r->object, "utterances", result->utterances);
+        spsh__json_put_u64(r->object, "damaged", result->damage_count);
+        spsh__json_put_string(r->object, "engine", result->engine);
+        spsh__json_put_bool(r->object, "direct", result->direct);
+        spsh__json_put_real(r->object, "seconds", seconds);
+        r->failed = spsh__json_write_line(r->object, stdout, &err) != SPSH_OK || r->failed;
+        return;
+    }
+    spsh__cli_message("%s: %" PRIu64 " files, %" PRIu64 " recordings, %s in %s (%s/s, %s%s): %s",
+                      r->path, result->files, result->records,
+                      spsh__human_bytes(result->bytes, size),
+                      spsh__human_duration(seconds, duration),
+                      spsh__human_bytes((uint64_t)((double)result->bytes / seconds), rate),
+                      result->engine, result->direct ? ", direct" : "",
+                      result->damage_count == 0 ? "no damage" : "damage was found");
+}
+
+static int verify_one(report *r, const spsh_verify_options *options)
+{
+    spsh_verify_result result;
+    spsh_error err = SPSH_ERROR_INIT;
+    memset(&result, 0, sizeof(result));
+    uint64_t begin_ns = now_ns();
+    spsh__progress_begin(&r->progress, "verify", "B", 0);
+    spsh_status rc = spsh_verify(r->path, options, &result, &err);
+    spsh__progress_end(&r->progress);
+    if (rc == SPSH_E_CANCELED && (r->failed || spsh__cli_output_failed()))
+        return SPSH_EXIT_FAILED;
+    if (rc != SPSH_OK)
+        return spsh__cli_fail(NULL, &err);
+    print_summary(r, &result, now_ns() - begin_ns);
+    return result.damage_count == 0 && !r->failed ? SPSH_EXIT_DONE : SPSH_EXIT_FAILED;
+}
+
+int spsh__cmd_verify(int argc, char **argv)
+{
+    bool json = false, decode = false, cached = false;
+    uint64_t jobs = 0;
+    const spsh_cli_option options[] = {
+        {"decode", 0,   SPSH_CLI_FLAG,  NULL,
+         "also decode every recording: number of samples, hash of the PCM",   &decode, 0, 0       },
+        {"cached", 0,   SPSH_CLI_FLAG,  NULL,
+         "read through the page cache, which hides damage of the disk",       &cached, 0, 0       },
+        {"jobs",   'j', SPSH_CLI_COUNT, "N",  "threads; default: one a core", &jobs,   1, JOBS_MAX},
+        {"json",   0,   SPSH_CLI_FLAG,  NULL, "print JSON, an object a line", &json,   0, 0       },
+        SPSH_CLI_OPTIONS_END,
+    };
+    const spsh_cli_command command = {
+        "verify",
+        "DATASET...",
+        NULL,
+        "check every byte",
+        "Prints one line for each damaged thing, with file, place, recording and the utterances\n"
+        "that it costs. DATASET may also be a single .spsh file. Exit status 0: no damage.\n",
+        "speechshard verify corpus.spsh\n"
+        "speechshard verify corpus.spsh --decode --json\n",
+        options};
+    spsh_cli_args args;
+    int rc = spsh__cli_parse(&command, argc, argv, &args);
+    if (rc != SPSH_CLI_RUN)
+        return rc;
+    report r = {.json = json, .object = spsh__json_new()};
+    if (r.object == NULL)
+        return spsh__cli_fail_memory();
+    spsh_verify_options opt = SPSH_VERIFY_OPTIONS_INIT;
+    opt.damage_fn = on_damage;
+    opt.progress_fn = on_progress;
+    opt.user = &r;
+    opt.jobs = (uint32_t)jobs;
+    opt.flags = (decode ? SPSH_VERIFY_DECODE : 0) | (cached ? SPSH_VERIFY_CACHED : 0);
+    rc = SPSH_EXIT_DONE;
+    for (int n = 0; n < args.operand_count; n++) {
+        r.path = args.operands[n];
+        if (verify_one(&r, &opt) != SPSH_EXIT_DONE)
+            rc = SPSH_EXIT_FAILED;
+    }
+    spsh__json_free(r.object);
+    return spsh__cli_finish(rc);
+}
