@@ -24,7 +24,9 @@ _Static_assert(PCM_ORDER == 8, "predict_two");
  * needed: -1. */
 typedef struct unpack_plan {
     int8_t bytes[2][16];
-    uint32_t shifts[2][4];
+    uint32_t up[2][4];
+    uint64_t down;   /* from there to the value */
+    uint32_t biases; /* twice the bias, in 16 bits each */
 } unpack_plan;
 
 /* clang-format off */
@@ -35,7 +37,8 @@ typedef struct unpack_plan {
     {{{BYTES(w_, 0), BYTES(w_, 1), BYTES(w_, 2), BYTES(w_, 3)},                                    \
       {BYTES(w_, 4), BYTES(w_, 5), BYTES(w_, 6), BYTES(w_, 7)}},                                   \
      {{SHIFT(w_, 0), SHIFT(w_, 1), SHIFT(w_, 2), SHIFT(w_, 3)},                                    \
-      {SHIFT(w_, 4), SHIFT(w_, 5), SHIFT(w_, 6), SHIFT(w_, 7)}}}
+      {SHIFT(w_, 4), SHIFT(w_, 5), SHIFT(w_, 6), SHIFT(w_, 7)}},                                   \
+     32 - (w_), 0x10001u * (((1u << (w_)) - 1) >> 1)}
 /* clang-format on */
 
 static const unpack_plan plans[PCM_WIDTH_MAX + 1] = {
@@ -122,12 +125,11 @@ INLINE __m256i unpack_group(const uint8_t *groups, const row_layout *row, size_t
                                               (const __m128i *)(const void *)plan->bytes[0])));
     __m256i b = _mm256_shuffle_epi8(both, _mm256_broadcastsi128_si256(_mm_loadu_si128(
                                               (const __m128i *)(const void *)plan->bytes[1])));
-    a = _mm256_sllv_epi32(a, load_twice(plan->shifts[0]));
-    b = _mm256_sllv_epi32(b, load_twice(plan->shifts[1]));
-    __m128i down = _mm_cvtsi32_si128(32 - (int)width);
+    a = _mm256_sllv_epi32(a, load_twice(plan->up[0]));
+    b = _mm256_sllv_epi32(b, load_twice(plan->up[1]));
+    __m128i down = _mm_loadl_epi64((const __m128i *)(const void *)&plan->down);
     __m256i fields = _mm256_packus_epi32(_mm256_srl_epi32(a, down), _mm256_srl_epi32(b, down));
-    int bias = (1 << width >> 1) - (width > 0);
-    return _mm256_sub_epi16(fields, _mm256_set1_epi16((int16_t)bias));
+    return _mm256_sub_epi16(fields, _mm256_set1_epi32((int)plan->biases));
 }
 
 /* 8x8 elements of 32 bits; its own inverse. */

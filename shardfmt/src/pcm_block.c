@@ -56,7 +56,10 @@ static void read_row_codes(const uint8_t *widths, uint32_t b, uint8_t row[PCM_LA
         row[lane] = (uint8_t)(row[lane] + (low >> lane & 1) + 2 * (high >> lane & 1) - 1);
 }
 
-static void unpack_group(const uint8_t *bytes, unsigned width, int16_t *residuals)
+/* One value of each lane. Compilers turn loops over lanes into vector instructions. */
+typedef int16_t lane_values[PCM_LANES];
+
+static void unpack_group(const uint8_t *bytes, unsigned width, int lane, lane_values *residuals)
 {
     uint64_t bits = 0;
     unsigned count = 0;
@@ -64,50 +67,55 @@ static void unpack_group(const uint8_t *bytes, unsigned width, int16_t *residual
     for (int i = 0; i < PCM_GROUP_SAMPLES; i++) {
         for (; count < width; count += 8)
             bits |= (uint64_t)*bytes++ << count;
-        residuals[i] = (int16_t)(((uint32_t)bits & mask) - (mask >> 1));
+        residuals[i][lane] = (int16_t)(((uint32_t)bits & mask) - (mask >> 1));
         bits >>= width;
         count -= width;
     }
 }
 
-/* Turns the residuals of one group into samples; past is the PCM_ORDER values before it, oldest
- * first. */
-static void predict_group(const pcm_predicted *block, int lane, int16_t *samples, int16_t *past)
+/* past is the PCM_ORDER samples before this one, oldest first. */
+static void predict(const lane_values coefficients[PCM_ORDER], const uint32_t shifts[PCM_LANES],
+                    const lane_values residuals, lane_values past[PCM_ORDER + 1])
 {
-    for (int i = 0; i < PCM_GROUP_SAMPLES; i++) {
-        uint32_t sum = 0;
-        for (int k = 0; k < PCM_ORDER / 2; k++) {
-            uint32_t pair = block->pairs[k][lane];
-            sum += (uint32_t)((int16_t)(pair >> 16) * past[PCM_ORDER - 1 - 2 * k]);
-            sum += (uint32_t)((int16_t)pair * past[PCM_ORDER - 2 - 2 * k]);
-        }
-        samples[i] = (int16_t)((uint32_t)samples[i] + (sum >> block->shifts[lane]));
-        memmove(past, past + 1, (PCM_ORDER - 1) * sizeof(past[0]));
-        past[PCM_ORDER - 1] = samples[i];
-    }
+    uint32_t sums[PCM_LANES] = {0};
+    for (int k = 0; k < PCM_ORDER; k++)
+        for (int lane = 0; lane < PCM_LANES; lane++)
+            sums[lane] += (uint32_t)(coefficients[k][lane] * past[k][lane]);
+    for (int lane = 0; lane < PCM_LANES; lane++)
+        past[PCM_ORDER][lane] = (int16_t)((uint32_t)residuals[lane] + (sums[lane] >> shifts[lane]));
 }
 
 bool spsh__pcm_decode_scalar(const pcm_predicted *block, int16_t *pcm)
 {
     uint8_t row[PCM_LANES] = {0};
-    int16_t past[PCM_LANES][PCM_ORDER];
+    lane_values coefficients[PCM_ORDER]; /* of the oldest sample first */
+    lane_values residuals[PCM_GROUP_SAMPLES];
+    lane_values samples[PCM_ORDER + PCM_GROUP_SAMPLES];
     size_t lane_samples = (size_t)block->rows * PCM_GROUP_SAMPLES;
     size_t offset = 0;
 
-    for (int lane = 0; lane < PCM_LANES; lane++)
-        for (int k = 0; k < PCM_ORDER; k++)
-            past[lane][k] = (int16_t)block->starts[lane];
-    for (uint32_t b = 0; b < block->rows; b++) {
+    for (int lane = 0; lane < PCM_LANES; lane++) {
+        for (int k = 0; k < PCM_ORDER; k++) {
+            uint32_t pair = block->pairs[k / 2][lane];
+            coefficients[PCM_ORDER - 1 - k][lane] = (int16_t)(k % 2 == 0 ? pair >> 16 : pair);
+            samples[PCM_GROUP_SAMPLES + k][lane] = (int16_t)block->starts[lane];
+        }
+    }
+    for (uint32_t b = 0; b < block->rows; b++, pcm += PCM_GROUP_SAMPLES) {
         read_row_codes(block->widths, b, row);
         for (int lane = 0; lane < PCM_LANES; lane++) {
             unsigned width = b < block->live_rows[lane] ? row[lane] : 0;
             if (width > PCM_WIDTH_MAX || 2 * width > block->group_bytes - offset)
                 return false;
-            int16_t *samples = pcm + (size_t)lane * lane_samples + (size_t)b * PCM_GROUP_SAMPLES;
-            unpack_group(block->groups + offset, width, samples);
-            predict_group(block, lane, samples, past[lane]);
+            unpack_group(block->groups + offset, width, lane, residuals);
             offset += 2 * width;
         }
+        memcpy(samples, samples + PCM_GROUP_SAMPLES, PCM_ORDER * sizeof(samples[0]));
+        for (int i = 0; i < PCM_GROUP_SAMPLES; i++)
+            predict((const lane_values *)coefficients, block->shifts, residuals[i], samples + i);
+        for (size_t lane = 0; lane < PCM_LANES; lane++)
+            for (int i = 0; i < PCM_GROUP_SAMPLES; i++)
+                pcm[lane * lane_samples + (size_t)i] = samples[PCM_ORDER + i][lane];
     }
     return offset == block->group_bytes;
 }
