@@ -2,7 +2,8 @@
 # install-test.sh BUILD_DIR: what is installed can be moved and used.
 #
 # Installs the build into a new folder and moves it, so that a path that was baked in shows; then
-# builds a consumer through find_package and one through pkg-config and runs both, compiles each
+# builds a consumer and the example of the README through find_package and through pkg-config and
+# runs them on a dataset that the installed command packed, compiles each
 # public header alone as C99, C11 and C++11, runs the installed command, and looks at the exported
 # symbols.
 set -eu
@@ -39,6 +40,20 @@ export PKG_CONFIG_PATH="$libdir/pkgconfig${PKG_CONFIG_PATH:+:$PKG_CONFIG_PATH}"
 cc -o "$work/by-pkg-config" "$here/consumer/consumer.c" \
     $(pkg-config --cflags --libs speechshard-shardfmt)
 [ "$(LD_LIBRARY_PATH=$libdir "$work/by-pkg-config")" = "corrupt data" ]
+
+step the example of the README
+"$build/tests/make_corpus" "$work/corpus" 3
+"$prefix/bin/speechshard" pack "$work/corpus" -o "$work/corpus.spsh" --quiet >/dev/null
+# shellcheck disable=SC2046 # a list of flags
+cc -o "$work/first_utterance" "$here/consumer/first_utterance.c" \
+    $(pkg-config --cflags --libs speechshard-shardfmt)
+for program in "$work/consumer/first_utterance" "$work/first_utterance"; do
+    LD_LIBRARY_PATH=$libdir "$program" "$work/corpus.spsh" | grep -q '^speaker-0[0-2]/utterance-0000[0-2]: ' ||
+        { echo "$program does not print an utterance"; exit 1; }
+done
+sed 1d "$here/consumer/first_utterance.c" >"$work/example"
+awk '/^```c$/ {on = 1; next} /^```$/ {on = 0} on' "$here/../../README.md" | diff - "$work/example" ||
+    { echo "the example in the README is not first_utterance.c"; exit 1; }
 
 step headers alone
 flags="-Wall -Wextra -Wpedantic -Werror -fsyntax-only -I$prefix/include"
