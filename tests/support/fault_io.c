@@ -92,8 +92,8 @@ static int fault_stat(void *user, const char *path, struct stat *ret_stat)
 
 static int fault_fsync(void *user, int fd)
 {
-    const spsh_io *io = spsh_io_default();
-    return must_fail(user) ? failure(user) : io->fsync_fn(io->user, fd);
+    (void)fd; /* no test pulls the plug, and thousands of syncs take minutes */
+    return must_fail(user) ? failure(user) : 0;
 }
 
 static int fault_rename(void *user, const char *from, const char *to)

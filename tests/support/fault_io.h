@@ -6,7 +6,7 @@
  *
  * fail_count UINT64_MAX is a crash: nothing reaches the disk from call n on, not even the removal
  * of temporary files; descriptors and mappings are given back all the same. The rest goes to the
- * operating system. Safe to use from several threads.
+ * operating system, but for fsync, which only counts. Safe to use from several threads.
  */
 #ifndef FAULT_IO_H
 #define FAULT_IO_H

@@ -340,6 +340,8 @@ static void forget_edits(const char *path)
 static void run_io_failures(const char *name, uint64_t fail_count)
 {
     uint64_t calls = UINT64_MAX;
+    fault_io plain = {.fail_at = UINT64_MAX};
+    spsh_io plain_io = fault_io_table(&plain);
     tiny_dataset tiny;
     make_dataset(&tiny, name);
     for (uint64_t fail_at = 0; fail_at <= calls; fail_at++) {
@@ -354,7 +356,7 @@ static void run_io_failures(const char *name, uint64_t fail_count)
         uint64_t generation = spsh_dataset_info_get(dataset)->generation;
         CHECK(generation == 2 || (generation == 1 && rc != SPSH_OK));
         spsh_dataset_close(dataset);
-        rc = edit_with(tiny.path, NULL, NULL, &err);
+        rc = edit_with(tiny.path, NULL, &plain_io, &err);
         CHECK_I64(rc, generation == 1 ? SPSH_OK : SPSH_E_EXISTS);
         dataset = open_dataset(tiny.path, 0, 0);
         CHECK_U64(spsh_dataset_info_get(dataset)->generation, 2);
