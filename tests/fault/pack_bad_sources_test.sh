@@ -1,5 +1,6 @@
 #!/bin/bash
 # What users' folders really hold: each bad file is named with its reason, everything else is packed.
+# shellcheck disable=SC1091,SC2154 # the kit sets work, command, make_corpus and failures
 source "$(dirname "$0")/../support/pack_kit.sh"
 
 "$make_corpus" "$work/corpus" 6
@@ -26,8 +27,8 @@ cp "$good" "$c/odd/bad-text.wav"
 printf '\xef\xbb\xbfwith a mark\r\n' >"$c/odd/  blanks .txt"
 : >"$c/odd/"$'new\nline.txt'
 
-timeout 60 "$command" pack "$c" -o "$work/out" --quiet >"$work/report" 2>"$work/message"
-[ $? -eq 0 ] || fail "exit status: $(cat "$work/message")"
+timeout 60 "$command" pack "$c" -o "$work/out" --quiet >"$work/report" 2>"$work/message" ||
+    fail "exit status: $(cat "$work/message")"
 "$command" verify "$work/out" --quiet >/dev/null || fail "verify"
 
 # reason FILE REASON: the reject that names FILE gives REASON

@@ -3,14 +3,15 @@
 # exit 1 (or have coped), publish nothing damaged, leave no temporary files behind that a rerun would not remove, and the rerun must
 # give the bytes of an undisturbed run.
 # usage: pack_errno_test.sh [STEP]
+# shellcheck disable=SC1091,SC2154 # the kit sets work, command, make_corpus and failures
 source "$(dirname "$0")/../support/pack_kit.sh"
 step=${1:-1}
 command -v strace >/dev/null || { echo "strace is not installed"; exit 77; }
 strace -o /dev/null true 2>/dev/null || { echo "ptrace is not allowed here"; exit 77; }
 
 "$make_corpus" "$work/corpus" 24
-options="--jobs 1 --shard-size 64K"
-"$command" pack "$work/corpus" -o "$work/want" $options --quiet >/dev/null || fail "plain pack"
+options=(--jobs 1 --shard-size 64K)
+"$command" pack "$work/corpus" -o "$work/want" "${options[@]}" --quiet >/dev/null || fail "plain pack"
 
 points=0
 # sweep CALL INJECTION: until the call number is beyond the run
@@ -19,7 +20,7 @@ sweep() {
     while :; do
         rm -rf "$work/got"
         strace -f -qq -o "$work/trace" -e trace="$1" -e inject="$1:$2:when=$n" \
-            "$command" pack "$work/corpus" -o "$work/got" $options --quiet >/dev/null 2>"$work/message"
+            "$command" pack "$work/corpus" -o "$work/got" "${options[@]}" --quiet >/dev/null 2>"$work/message"
         local status=$?
         grep -q INJECTED "$work/trace" || break
         points=$((points + 1))
@@ -32,10 +33,10 @@ sweep() {
             [ ! -e "$work/got/manifest.spsh" ] || [ -e "$work/got/.pack" ] ||
                 "$command" verify "$work/got" --quiet >/dev/null || fail "$1 $2 at $n: published damaged"
         fi
-        "$command" pack "$work/corpus" -o "$work/got" $options --quiet >/dev/null 2>"$work/message" ||
+        "$command" pack "$work/corpus" -o "$work/got" "${options[@]}" --quiet >/dev/null 2>"$work/message" ||
             fail "rerun after $1 $2 at $n: $(cat "$work/message")"
         check_same "$work/want" "$work/got" "$1 $2 at $n"
-        [ $failures -gt 3 ] && return
+        [ "$failures" -gt 3 ] && return
         n=$((n + step))
     done
 }
@@ -51,5 +52,5 @@ sweep rename error=EIO
 sweep mkdir error=ENOSPC
 sweep ftruncate error=EIO
 echo "$points faults"
-[ $points -ge $((50 / step)) ] || fail "only $points faults were reached"
+[ "$points" -ge $((50 / step)) ] || fail "only $points faults were reached"
 pack_result

@@ -1,5 +1,6 @@
 #!/bin/bash
 # 200,000 files in one directory: all packed, in bounded memory.
+# shellcheck disable=SC1091,SC2154 # the kit sets work, command, make_corpus and failures
 source "$(dirname "$0")/../support/pack_kit.sh"
 count=${1:-200000}
 

@@ -1,6 +1,7 @@
 #!/bin/bash
 # Real speech: packed under each codec, verified, exported again; the files are bit-identical under keep, the PCM under every
 # codec.
+# shellcheck disable=SC1091,SC2154 # the kit sets work, command, make_corpus and failures
 source "$(dirname "$0")/../support/pack_kit.sh"
 data=${SPEECHSHARD_TEST_DATA:-$SPEECHSHARD_SOURCE_DIR/../shared/data}
 if [ ! -d "$data" ]; then
@@ -14,10 +15,10 @@ hashes() { "$command" ls "$1" --json | jq -r '[.id, .pcm_hash, .samples, .text, 
 for corpus in librispeech-351 librispeech-layout kerstin-pairs ljspeech-3codecs mfa-fixtures debian-small yesno \
     lhotse-fixtures esc10-noise precise-community spatialaudio-rir fsdd; do
     rm -rf "$work"/keep "$work"/pcm "$work"/flac "$work"/files "$work"/wav "$work"/again
-    layout="--layout folder"
-    [ $corpus = librispeech-layout ] && layout=
+    layout=(--layout folder)
+    [ "$corpus" = librispeech-layout ] && layout=()
     for codec in keep pcm flac; do
-        "$command" pack "$data/$corpus" $layout -o "$work/$codec" --codec $codec --quiet >/dev/null 2>"$work/message" ||
+        "$command" pack "$data/$corpus" "${layout[@]}" -o "$work/$codec" --codec $codec --quiet >/dev/null 2>"$work/message" ||
             fail "$corpus $codec: $(cat "$work/message")"
         "$command" verify "$work/$codec" --decode --quiet || fail "$corpus $codec: verify"
     done
