@@ -33,6 +33,7 @@ static spsh_status check_audio(const spsh_allocator *allocator, const spsh_recor
     spsh_decoder_options opt = SPSH_DECODER_OPTIONS_INIT;
     spsh_decode_result result;
     opt.allocator = allocator;
+    opt.sample_rate_hz = record->sample_rate_hz;
     spsh_status rc =
         spsh_audio_decode_memory(payload, record->codec, &opt, NULL, NULL, &result, err);
     if (rc != SPSH_OK)

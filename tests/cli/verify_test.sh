@@ -1,0 +1,168 @@
+#!/bin/sh
+# verify_test.sh: exit status, lines and JSON of verify; what repair does about each kind of damage.
+. "$SPEECHSHARD_SOURCE_DIR/tests/cli/cli_kit.sh"
+good=$work/good.spsh
+d=$work/d.spsh
+"$make_dataset" "$good" "$work/expected" || exit 1
+
+reset() {
+    rm -rf "$d" "$work/out.spsh"
+    cp -r "$good" "$d"
+}
+
+# flip FILE OFFSET: turns one byte over
+flip() {
+    byte=$(od -An -tu1 -j "$2" -N 1 "$1" | tr -d ' ')
+    printf "\\$(printf '%03o' $((byte ^ 255)))" | dd of="$1" bs=1 seek="$2" conv=notrunc status=none
+}
+
+# ---- verify ----
+
+want_usage "verify" verify
+want_usage "jobs" verify "$good" --jobs 0
+run verify "$work/nowhere"
+want_status 1
+want_err "nowhere"
+
+run verify "$good"
+want_status 0
+want_empty
+want_err "no damage"
+run verify --quiet --cached --decode -j 3 "$good" "$good"
+want_status 0
+want_empty
+want_quiet
+run verify --json "$good"
+want_status 0
+want_lines 1
+want_out '"damaged":0'
+run verify "$good/shards/000000-000.spsh"
+want_status 0
+want_empty
+
+reset
+shard=$d/shards/000000-000.spsh
+at=$(grep -abo 'RIFF' "$shard" | head -n 1 | cut -d: -f1)
+flip "$shard" $((at + 100))
+flip "$d/index-00000001.spsh" 5000
+run verify "$d" "$good"
+want_status 1
+want_lines 2
+want_out "index-00000001.spsh: index page at 4096"
+want_out "shards/000000-000.spsh: record at $at, en/hello-world, 2 utterances: "
+run verify --json "$d"
+want_status 1
+want_lines 3
+want_out '"part":"record"'
+want_out '"id":"en/hello-world"'
+want_out '"damaged":2'
+
+# ---- repair ----
+
+want_usage "DATASET is missing" repair
+want_usage "-o DIRECTORY or --in-place" repair "$good"
+want_usage "-o DIRECTORY or --in-place" repair "$good" --in-place -o "$work/x"
+want_usage "--in-place needs a dataset" repair "$shard" --in-place
+run repair "$good" --in-place
+want_status 0
+want_err "nothing to repair"
+
+# What is derived comes back in place; the damaged file is kept.
+reset
+for at in 20 5000; do flip "$d/index-00000001.spsh" $at; done
+flip "$d/shards/000001-000.spsh" 50
+size=$(wc -c <"$d/shards/000000-000.spsh")
+truncate -s $((size - 5000)) "$d/shards/000000-000.spsh"
+run repair "$d" --in-place
+want_status 0
+want_err "byte for byte"
+for file in index-00000001.spsh shards/000000-000.spsh shards/000001-000.spsh; do
+    want_same "$d/$file" "$good/$file"
+    [ -e "$d/$file.damaged" ] || fail "$file.damaged is missing"
+done
+[ ! -e "$d/repair.tmp" ] || fail "repair.tmp was left behind"
+run verify "$d"
+want_status 0
+
+# Lost bytes do not: nothing is changed then, and -o saves the rest.
+reset
+shard=$d/shards/000000-000.spsh
+at=$(grep -abo 'RIFF' "$shard" | head -n 1 | cut -d: -f1)
+flip "$shard" $((at + 100))
+cp "$shard" "$work/before"
+run repair "$d" --in-place
+want_status 1
+want_err "with -o"
+want_same "$shard" "$work/before"
+[ ! -e "$shard.damaged" ] || fail "moved without need"
+run repair "$d" -o "$work/out.spsh"
+want_status 1
+want_out "utterance at"
+want_out "en/hello-world"
+want_out "copy-of-hello"
+want_err "lost 1 recordings and 2 utterances"
+want_same "$shard" "$work/before"
+run verify --decode "$work/out.spsh"
+want_status 0
+run cat "$work/out.spsh" session-1
+want_status 0
+want_same "$work/expected/3.wav" "$work/out"
+run cat "$work/out.spsh" en/hello-world
+want_status 1
+run repair "$d" -o "$work/out.spsh"
+want_status 1
+want_err "exists"
+
+# A shard that is gone leaves an empty one; the other comes through.
+reset
+rm "$d/shards/000000-000.spsh"
+run repair --json "$d" -o "$work/out.spsh"
+want_status 1
+run verify "$work/out.spsh"
+want_status 0
+run ls "$work/out.spsh"
+want_lines 4
+
+# The manifest is gone: the shards tell enough for a new one.
+reset
+flip "$d/manifest.spsh" 100
+run repair "$d" --in-place
+want_status 1
+run repair "$d" -o "$work/out.spsh"
+want_status 0
+want_err "lost with the manifest"
+run verify "$work/out.spsh"
+want_status 0
+run ls "$work/out.spsh"
+want_lines 11
+
+# Overlays come along.
+reset
+printf 'a\tbad\n' >"$work/skip.tsv"
+run overlay "$d" add noise --skip "$work/skip.tsv"
+want_status 0
+flip "$d/shards/000001-000.spsh" 50
+run repair "$d" -o "$work/out.spsh"
+want_status 0
+run verify "$work/out.spsh"
+want_status 0
+run ls --json "$work/out.spsh"
+want_lines 11
+want_out '"skipped":true'
+
+# One shard alone, and its name when the header is lost.
+reset
+flip "$d/shards/000001-000.spsh" 50
+run repair "$d/shards/000001-000.spsh" -o "$work/alone"
+want_status 0
+want_same "$work/alone/000001-000.spsh" "$good/shards/000001-000.spsh"
+
+# Names from files cannot steer the terminal or break a line.
+reset
+shard=$d/shards/000001-000.spsh
+at=$(grep -abo 'SREC' "$shard" | head -n 1 | cut -d: -f1)
+flip "$shard" $((at + 400))
+run verify "$d"
+want_status 1
+want_lines 1
+cli_result
