@@ -2,6 +2,8 @@
 #include "scan.h"
 
 #include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "fail.h"
@@ -234,12 +236,13 @@ spsh_status spsh__scan_progress(spsh__scan *scan, uint64_t files, spsh_error *er
 spsh_status spsh__scan_finish(spsh__scan *scan, spsh_error *err)
 {
     if (scan->excluded_rows > 0) {
-        const spsh_reject reject = {
-            .reason = SPSH_REJECT_EXCLUDED_BY_RULE,
-            .source = spsh__bytes_of(scan->options->root),
-            .detail = "utterances of splits that were not asked for",
-            .rows = scan->excluded_rows,
-        };
+        char detail[96];
+        (void)snprintf(detail, sizeof(detail),
+                       "%" PRIu64 " utterances of splits that were not asked for",
+                       scan->excluded_rows);
+        const spsh_reject reject = {.reason = SPSH_REJECT_EXCLUDED_BY_RULE,
+                                    .source = spsh__bytes_of(scan->options->root),
+                                    .detail = detail};
         spsh_status rc = spsh__scan_reject(scan, &reject, NULL, err);
         if (rc != SPSH_OK)
             return rc;

@@ -65,7 +65,7 @@ SPSH_NODISCARD spsh_status spsh__scan_walk_note(spsh__scan *scan, spsh__walk_not
 /* Count files and tell the sink now and then; it may cancel. */
 SPSH_NODISCARD spsh_status spsh__scan_progress(spsh__scan *scan, uint64_t files, spsh_error *err);
 
-/* Reports what --split left out, as one reject with the number of rows. */
+/* Reports what --split left out, as one reject that names the number: nothing was lost by it. */
 SPSH_NODISCARD spsh_status spsh__scan_finish(spsh__scan *scan, spsh_error *err);
 
 #endif

@@ -135,24 +135,44 @@ static bool is_extra(const spsh__table_columns *columns, size_t column)
     return true;
 }
 
-/* A column without a name, or with the name of an earlier one, gets its number: JSON keys are
- * unique then. */
-static void append_key(spsh__table_columns *columns, const spsh_bytes *names, size_t column)
+static bool key_is_taken(const spsh__table_columns *columns, size_t column)
 {
+    const struct spsh__table_column *own = &columns->columns[column];
+    const uint8_t *text = columns->text.data;
+    for (size_t i = 0; i < column; i++) {
+        const struct spsh__table_column *other = &columns->columns[i];
+        if (other->key_bytes == own->key_bytes &&
+            memcmp(text + other->key_at, text + own->key_at, own->key_bytes) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* The column's key in JSON objects. A column without a name is called by its number, and one with
+ * the name of an earlier column gets its number behind the name: keys are unique. They are compared
+ * as JSON, where different bytes that are not UTF-8 look alike. */
+static void append_key(spsh__table_columns *columns, spsh_bytes name, size_t column)
+{
+    struct spsh__table_column *own = &columns->columns[column];
     char number[32];
     spsh__builder key = {0};
-    bool numbered = names[column].size_bytes == 0;
-    for (size_t i = 0; i < column && !numbered; i++)
-        numbered = spsh__bytes_equal(names[i], names[column]);
-    spsh__builder_append_bytes(&key, names[column]);
-    if (numbered) {
-        int length = snprintf(number, sizeof(number), "%s%zu", key.size_bytes == 0 ? "column" : "#",
-                              column + 1);
-        spsh__builder_append(&key, number, length > 0 ? (size_t)length : 0);
+    own->key_at = columns->text.size_bytes;
+    spsh__builder_append_bytes(&key, name);
+    if (name.size_bytes == 0) {
+        (void)snprintf(number, sizeof(number), "column%zu", column + 1);
+        spsh__builder_append_text(&key, number);
     }
-    spsh__json_string(&columns->text, spsh__builder_bytes(&key));
-    spsh__builder_append(&columns->text, ":", 1);
-    columns->text.failed = columns->text.failed || key.failed;
+    (void)snprintf(number, sizeof(number), "#%zu", column + 1);
+    for (;;) {
+        spsh__json_string(&columns->text, spsh__builder_bytes(&key));
+        spsh__builder_append(&columns->text, ":", 1);
+        columns->text.failed = columns->text.failed || key.failed;
+        own->key_bytes = columns->text.size_bytes - own->key_at;
+        if (columns->text.failed || !key_is_taken(columns, column))
+            break;
+        columns->text.size_bytes = own->key_at;
+        spsh__builder_append_text(&key, number);
+    }
     spsh__builder_free(&key);
 }
 
@@ -172,11 +192,8 @@ spsh_status spsh__table_columns_parse(const spsh_bytes *names, size_t count,
         columns.columns[i].name_at = columns.text.size_bytes;
         columns.columns[i].name_bytes = names[i].size_bytes;
         spsh__builder_append_bytes(&columns.text, names[i]);
-        if (!is_extra(&columns, i))
-            continue;
-        columns.columns[i].key_at = columns.text.size_bytes;
-        append_key(&columns, names, i);
-        columns.columns[i].key_bytes = columns.text.size_bytes - columns.columns[i].key_at;
+        if (is_extra(&columns, i))
+            append_key(&columns, names[i], i);
     }
     if (columns.text.failed) {
         spsh__table_columns_free(&columns);
