@@ -298,6 +298,8 @@ static spsh_status pack_plan(const spsh__pack_options *options, const paths *p,
         result->rejects = plan->rejects;
         spsh__reject_counts_add(&result->rejects, &packed.rejects);
         result->units_resumed = packed.units_resumed;
+        result->decode_ns = packed.decode_ns;
+        result->decode_audio_ms = packed.decode_audio_ms;
         rc = finish(options, p, plan, &packed, result, err);
     }
     spsh__packed_free(&packed);

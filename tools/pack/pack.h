@@ -81,10 +81,12 @@ typedef struct spsh__pack_result {
     spsh_dataset_info info;
     uint64_t row_count; /* utterances that the layouts offered */
     uint64_t unit_count;
-    uint64_t units_resumed; /* committed by an earlier, interrupted run */
-    bool already_packed;    /* the dataset was there: nothing was done */
-    bool too_many_rejects;  /* more than rejects_max_ppm; published all the same */
-    bool withheld;          /* strict, and something was rejected: not published, state is kept */
+    uint64_t units_resumed;   /* committed by an earlier, interrupted run */
+    uint64_t decode_ns;       /* this run: processor time in decoders of what is stored, */
+    uint64_t decode_audio_ms; /* and the audio that they decoded */
+    bool already_packed;      /* the dataset was there: nothing was done */
+    bool too_many_rejects;    /* more than rejects_max_ppm; published all the same */
+    bool withheld;            /* strict, and something was rejected: not published, state is kept */
 } spsh__pack_result;
 
 /**

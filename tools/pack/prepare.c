@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "fail.h"
 #include "hash.h"
@@ -226,6 +227,13 @@ static spsh_status encode(const spsh__pack_options *options, spsh__prepared *pre
     return SPSH_OK;
 }
 
+static uint64_t thread_time_ns(void)
+{
+    struct timespec now = {0, 0};
+    (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
+}
+
 /* Decode what was encoded: it must be the same PCM; if it was resampled, this is its hash. */
 static spsh_status check_encoded(spsh__prepared *prepared, spsh_error *err)
 {
@@ -284,8 +292,10 @@ static spsh_status decode_file(const spsh__pack_options *options, spsh__prepared
     spsh_decode_result result;
     spsh_error cause = SPSH_ERROR_INIT;
 
+    uint64_t begin_ns = thread_time_ns();
     spsh_status rc = spsh_audio_decode_memory(file, codec, NULL, collect ? collect_pcm : NULL, &pcm,
                                               &result, &cause);
+    prepared->decode_ns = thread_time_ns() - begin_ns;
     if (rc == SPSH_E_NO_MEMORY) {
         rc = SPSH_PACK_NO_MEMORY(err);
         goto out;

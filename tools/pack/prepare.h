@@ -18,6 +18,7 @@ typedef struct spsh__prepared {
     uint8_t key[16];           /* copies have equal keys; equal keys are compared in full */
     uint64_t source_bytes;
     uint64_t pcm_bytes;
+    uint64_t decode_ns; /* processor time that decoding the payload took; 0: it was not decoded */
     bool unverified;
     bool kept_as_is;
     uint8_t *file;

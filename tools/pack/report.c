@@ -183,16 +183,33 @@ static void rows_of_audio(spsh_table *table, const spsh__pack_result *result)
     spsh__table_row(table, "stored", spsh__human_bytes(c->payload_bytes, text), note);
 }
 
+/* What training will pay for the disk that the codec saves, as this pack measured it. */
+static void row_trade(spsh_table *table, const spsh__pack_options *options,
+                      const spsh__pack_result *result)
+{
+    char number[SPSH_HUMAN_BYTES];
+    char speed[SPSH_HUMAN_BYTES + 2];
+
+    if (result->decode_ns == 0)
+        return;
+    uint64_t times = (uint64_t)((double)result->decode_audio_ms * 1e6 / (double)result->decode_ns);
+    (void)snprintf(speed, sizeof(speed), "%sx", spsh__human_count(times, number));
+    spsh__table_row(table, "decoding", speed,
+                    options->codec == SPSH__PACK_PCM
+                        ? "real time on one core"
+                        : "real time on one core; --codec pcm trades disk for cores");
+}
+
 void spsh__report_print(FILE *stream, const spsh__pack_options *options,
                         const spsh__pack_result *result)
 {
     const spsh__pack_counts *c = &result->counts;
     spsh_table *table = spsh__table_new("lrl");
 
-    (void)options;
     if (table == NULL)
         return;
     rows_of_audio(table, result);
+    row_trade(table, options, result);
     row_count(table, "shards", result->info.shard_count, "");
     row_count(table, "duplicates", result->info.duplicate_count,
               "refer to audio that is stored once");

@@ -404,6 +404,11 @@ static spsh_status show_progress(placer *p, const spsh__job_result *result, spsh
 
     p->done_items += result->job->item_count;
     p->done_bytes += result->prepared.source_bytes;
+    if (result->prepared.decode_ns > 0 && !result->prepared.rejected) {
+        const spsh_record *record = &result->prepared.record;
+        p->packed->decode_ns += result->prepared.decode_ns;
+        p->packed->decode_audio_ms += record->samples * 1000 / record->sample_rate_hz;
+    }
     if (options->progress_fn == NULL)
         return SPSH_OK;
     const spsh__pack_progress progress = {

@@ -21,6 +21,8 @@ typedef struct spsh__packed {
     uint64_t reject_file_count;
     uint64_t reject_file_capacity;
     uint64_t units_resumed; /* that needed no work */
+    uint64_t decode_ns; /* this run's processor time in decoders, and the audio that they decoded */
+    uint64_t decode_audio_ms;
 } spsh__packed;
 
 typedef struct spsh__unit_context {
