@@ -7,7 +7,7 @@
  *     spsh_decoder_free(decoder);
  *
  * This is the one door through which untrusted audio enters: a codec allow-list decides before any
- * library sees a byte, and libsndfile and libFLAC stand behind one source file each.
+ * library sees a byte, and libFLAC, libmpg123 and libsndfile stand behind one source file each.
  */
 #ifndef SPEECHSHARD_AUDIO_H
 #define SPEECHSHARD_AUDIO_H
@@ -130,11 +130,13 @@ SPSH_API spsh_codec spsh_audio_sniff(const void *head, size_t head_bytes, const 
 /**
  * Read the headers only.
  *
- * @param codec     SPSH_CODEC_UNKNOWN: sniff
+ * @param codec     SPSH_CODEC_UNKNOWN: sniff. SPSH_CODEC_GSM is never sniffed from bytes alone:
+ * pass what spsh_audio_sniff said with the file's name
  * @param ret_info  written on success only
- * @return SPSH_OK, SPSH_E_AUDIO (not audio, or a header that contradicts itself or the file's
- * size), SPSH_E_UNSUPPORTED (a codec outside the allow-list), SPSH_E_TRUNCATED, SPSH_E_LIMIT,
- *         SPSH_E_IO from read_fn. Thread-safe. Safe on hostile input.
+ * @return SPSH_OK, SPSH_E_AUDIO (not audio, or a header that contradicts itself),
+ *         SPSH_E_UNSUPPORTED (a codec outside the allow-list), SPSH_E_TRUNCATED (the file ends
+ *         inside its headers; a WAV that is shorter than it states; an Ogg stream that does not
+ *         end), SPSH_E_LIMIT, what read_fn returned. Thread-safe. Safe on hostile input.
  */
 SPSH_API SPSH_NODISCARD spsh_status spsh_audio_inspect(const spsh_audio_source *source,
                                                        spsh_codec codec, spsh_audio_info *ret_info,
@@ -171,9 +173,10 @@ SPSH_API SPSH_NODISCARD spsh_status spsh_decoder_seek(spsh_decoder *decoder, uin
  *
  * @param capacity     samples per channel that fit into pcm
  * @param ret_samples  samples per channel written; less than capacity only at the end
- * @return SPSH_OK; SPSH_E_AUDIO when the library refuses the stream (what was decoded before the
- *         damage has been returned by earlier calls); SPSH_E_LIMIT; SPSH_E_IO.
- * One thread per decoder. No allocation.
+ * @return SPSH_OK; SPSH_E_AUDIO at damage (what was decoded before it has been returned by earlier
+ *         calls); SPSH_E_TRUNCATED where the audio ends before the count of the headers;
+ *         SPSH_E_LIMIT; what read_fn returned.
+ * One thread per decoder. No allocation of ours; the libraries may make their own.
  */
 SPSH_API SPSH_NODISCARD spsh_status spsh_decoder_read_i16(spsh_decoder *decoder, int16_t *pcm,
                                                           uint64_t capacity, uint64_t *ret_samples,
