@@ -1,0 +1,28 @@
+/* patch.h: a fuzzer's input as changes to a good file.
+ *
+ * The first byte says how: bit 0: checksums are made right afterwards; bit 1: the rest of the input
+ * is the file itself. Else the rest is a list of changes: operation, u16 place, operands. Places
+ * count only the parts of the base that hold something and a little around them, so that a mutation
+ * seldom falls into padding.
+ */
+#ifndef PATCH_H
+#define PATCH_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct patch_base {
+    uint8_t *data;
+    size_t size_bytes;
+    uint32_t *places; /* offsets in data */
+    size_t place_count;
+} patch_base;
+
+/* Takes data, which came from malloc. Never freed: there is one a program. */
+void patch_base_init(patch_base *base, uint8_t *data, size_t size_bytes);
+
+/* The changed file in a block of its exact size, from malloc. */
+uint8_t *patch_apply(const patch_base *base, const uint8_t *input, size_t input_bytes,
+                     size_t *ret_bytes);
+
+#endif
