@@ -243,14 +243,14 @@ static double measure(const bench_way *way, double pcm_bytes)
 {
     double start = now_s();
     double seconds = 0;
-    double passes = 0;
+    uint64_t passes = 0;
     spsh__pcm_force_isa(way->isa);
     for (; seconds < ROUND_SECONDS; passes++) {
         for (size_t i = 0; i < file_count; i++)
             way->run_fn(&files[i]);
         seconds = now_s() - start;
     }
-    return passes * pcm_bytes / seconds;
+    return (double)passes * pcm_bytes / seconds;
 }
 
 static int compare_rates(const void *a, const void *b)
@@ -315,7 +315,7 @@ static void print_results(int argc, char **argv, double pcm_bytes)
 int main(int argc, char **argv)
 {
     double pcm_bytes = 0;
-    size_t largest_bytes = 0;
+    size_t largest_bytes = 1;
     for (int i = 1; i < argc; i++)
         must(nftw(argv[i], take_file, 16, FTW_PHYS) == 0, argv[i]);
     if (file_count == 0) {

@@ -317,7 +317,7 @@ static spsh_status decode_frame(const decode_job *job, uint64_t frame_index, sps
 spsh_status spsh_pcm_decode_part(const spsh_pcm_part *part, uint64_t first_sample,
                                  uint64_t sample_count, int16_t *pcm, spsh_error *err)
 {
-    decode_job job = {.part = part, .first_sample = first_sample, .pcm = pcm};
+    decode_job job = {.part = part, .first_sample = first_sample};
 
     if (part == NULL || (pcm == NULL && sample_count > 0))
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE, "a buffer is missing");
@@ -327,6 +327,7 @@ spsh_status spsh_pcm_decode_part(const spsh_pcm_part *part, uint64_t first_sampl
     if (rc != SPSH_OK || sample_count == 0)
         return rc;
     job.end_sample = first_sample + sample_count;
+    job.pcm = pcm;
     uint64_t end_frame = count_frames(job.end_sample);
     for (uint64_t f = first_sample / SPSH_PCM_FRAME_SAMPLES; f < end_frame; f++) {
         rc = decode_frame(&job, f, err);

@@ -32,7 +32,7 @@ typedef struct unpack_plan {
 /* clang-format off */
 #define BYTE(w_, i_, b_) (int8_t)(((w_) * (i_) / 8 + (b_)) < 16 ? (w_) * (i_) / 8 + (b_) : -1)
 #define BYTES(w_, i_)    BYTE(w_, i_, 0), BYTE(w_, i_, 1), BYTE(w_, i_, 2), BYTE(w_, i_, 3)
-#define SHIFT(w_, i_)    32 - (w_) - (w_) * (i_) % 8
+#define SHIFT(w_, i_)    (32 - (w_) - (w_) * (i_) % 8)
 #define PLAN(w_)                                                                                   \
     {{{BYTES(w_, 0), BYTES(w_, 1), BYTES(w_, 2), BYTES(w_, 3)},                                    \
       {BYTES(w_, 4), BYTES(w_, 5), BYTES(w_, 6), BYTES(w_, 7)}},                                   \
@@ -220,7 +220,7 @@ INLINE void start_lanes(const pcm_predicted *block, uint32_t first_lane, lane_st
 
 TARGET bool spsh__pcm_decode_avx2(const pcm_predicted *block, int16_t *pcm)
 {
-    row_layout rows[PCM_ROWS_MAX];
+    row_layout rows[PCM_ROWS_MAX] = {{0}};
     lane_state low;
     lane_state high;
     size_t lane_samples = (size_t)block->rows * PCM_GROUP_SAMPLES;

@@ -88,14 +88,14 @@ INLINE void find_fields(const row_layout *row, row_fields *fields)
 
 /* Groups A and B to A's pair 0, B's pair 0, A's pair 1, ... width: A's twice, B's twice, and so on.
  */
-INLINE __m512i unpack_two(const uint8_t *groups, const row_layout *row, const row_fields *fields_,
+INLINE __m512i unpack_two(const uint8_t *groups, const row_layout *row, const row_fields *fields,
                           size_t i)
 {
     const uint8_t *a = groups + 2 * (size_t)row->offsets[2 * i];
     const uint8_t *b = groups + 2 * (size_t)row->offsets[2 * i + 1];
-    __m512i width = _mm512_set1_epi64((int64_t)fields_->widths[i]);
-    __m512i mask = _mm512_set1_epi64((int64_t)fields_->masks[i]);
-    __m512i bias = _mm512_set1_epi64((int64_t)fields_->biases[i]);
+    __m512i width = _mm512_set1_epi64((int64_t)fields->widths[i]);
+    __m512i mask = _mm512_set1_epi64((int64_t)fields->masks[i]);
+    __m512i bias = _mm512_set1_epi64((int64_t)fields->biases[i]);
     /* Word i of a group begins at bit i * width; B's bytes are in the upper half, at bit 256. */
     const __m512i index = _mm512_set_epi16(15, 14, 15, 14, 13, 12, 13, 12, 11, 10, 11, 10, 9, 8, 9,
                                            8, 7, 6, 7, 6, 5, 4, 5, 4, 3, 2, 3, 2, 1, 0, 1, 0);
@@ -107,8 +107,8 @@ INLINE __m512i unpack_two(const uint8_t *groups, const row_layout *row, const ro
     __m512i word = _mm512_srli_epi16(bit, 4);
     __m512i low = _mm512_permutexvar_epi16(word, bytes);
     __m512i high = _mm512_permutexvar_epi16(_mm512_add_epi16(word, _mm512_set1_epi16(1)), bytes);
-    __m512i fields = _mm512_shrdv_epi16(low, high, bit); /* counts are taken modulo 16 */
-    return _mm512_sub_epi16(_mm512_and_si512(fields, mask), bias);
+    __m512i values = _mm512_shrdv_epi16(low, high, bit); /* counts are taken modulo 16 */
+    return _mm512_sub_epi16(_mm512_and_si512(values, mask), bias);
 }
 
 /* 4x4 elements of 128 bits; its own inverse. */
@@ -131,17 +131,17 @@ INLINE void make_columns(const __m512i two[8], __m512i columns[8])
     __m512i odd[4];
     __m512i out[4];
     PCM_UNROLL
-    for (int i = 0; i < 4; i++) {
+    for (size_t i = 0; i < 4; i++) {
         even[i] = _mm512_unpacklo_epi64(two[2 * i], two[2 * i + 1]);
         odd[i] = _mm512_unpackhi_epi64(two[2 * i], two[2 * i + 1]);
     }
     transpose_quarters(even, out);
     PCM_UNROLL
-    for (int i = 0; i < 4; i++)
+    for (size_t i = 0; i < 4; i++)
         columns[2 * i] = out[i];
     transpose_quarters(odd, out);
     PCM_UNROLL
-    for (int i = 0; i < 4; i++)
+    for (size_t i = 0; i < 4; i++)
         columns[2 * i + 1] = out[i];
 }
 
@@ -233,7 +233,7 @@ INLINE void start_lanes(const pcm_predicted *block, lane_state *s)
 
 TARGET bool spsh__pcm_decode_avx512(const pcm_predicted *block, int16_t *pcm)
 {
-    row_layout rows[PCM_ROWS_MAX];
+    row_layout rows[PCM_ROWS_MAX] = {{0}};
     row_fields fields;
     lane_state state;
     __m512i two[ROW_PAIRS];

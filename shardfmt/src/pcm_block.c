@@ -49,7 +49,7 @@ static void read_row_codes(const uint8_t *widths, uint32_t b, uint8_t row[PCM_LA
         }
         return;
     }
-    widths += 2 * PCM_FIRST_ROW_WIDTH_BYTES + (size_t)(b - 2) * PCM_NEXT_ROW_WIDTH_BYTES;
+    widths += spsh__pcm_width_bytes(b);
     uint32_t low = spsh__load_u16le(widths);
     uint32_t high = spsh__load_u16le(widths + 2);
     for (int lane = 0; lane < PCM_LANES; lane++)
@@ -104,11 +104,12 @@ bool spsh__pcm_decode_scalar(const pcm_predicted *block, int16_t *pcm)
     for (uint32_t b = 0; b < block->rows; b++, pcm += PCM_GROUP_SAMPLES) {
         read_row_codes(block->widths, b, row);
         for (int lane = 0; lane < PCM_LANES; lane++) {
-            unsigned width = b < block->live_rows[lane] ? row[lane] : 0;
-            if (width > PCM_WIDTH_MAX || 2 * width > block->group_bytes - offset)
+            uint8_t width = b < block->live_rows[lane] ? row[lane] : 0;
+            size_t bytes = 2 * (size_t)width;
+            if (width > PCM_WIDTH_MAX || bytes > block->group_bytes - offset)
                 return false;
             unpack_group(block->groups + offset, width, lane, residuals);
-            offset += 2 * width;
+            offset += bytes;
         }
         memcpy(samples, samples + PCM_GROUP_SAMPLES, PCM_ORDER * sizeof(samples[0]));
         for (int i = 0; i < PCM_GROUP_SAMPLES; i++)
@@ -135,7 +136,7 @@ static bool read_sets(const uint8_t *bytes, unsigned sets_log2, pcm_predicted *b
         }
         for (unsigned lane = i << set_lanes_log2; lane < (i + 1) << set_lanes_log2; lane++) {
             block->shifts[lane] = bytes[0];
-            for (int k = 0; k < PCM_ORDER / 2; k++)
+            for (size_t k = 0; k < PCM_ORDER / 2; k++)
                 block->pairs[k][lane] = (uint32_t)values[2 * k] << 16 | values[2 * k + 1];
         }
     }

@@ -41,30 +41,30 @@ typedef struct block_plan {
 
 /* Two doubles, as every processor with vectors has them. */
 typedef double pair __attribute__((vector_size(16)));
-enum { LAG_PAIRS = PCM_ORDER / 2 + 1 };
+enum { LAG_PAIRS = PCM_ORDER / 2 + 1, LAGS = 2 * LAG_PAIRS };
 
 /* Autocorrelation under a Welch window: lags 0 to PCM_ORDER, and one more. */
-static void autocorrelate(const int16_t *pcm, uint32_t samples, double r[2 * LAG_PAIRS])
+static void autocorrelate(const int16_t *pcm, uint32_t samples, double r[LAGS])
 {
-    double windowed[2 * LAG_PAIRS + SEGMENT_SAMPLES_MAX];
+    double windowed[LAGS + SEGMENT_SAMPLES_MAX];
     pair sums[LAG_PAIRS] = {{0}};
     double scale = 1 / (double)samples;
-    memset(windowed, 0, 2 * LAG_PAIRS * sizeof(windowed[0]));
+    memset(windowed, 0, LAGS * sizeof(windowed[0]));
     for (uint32_t i = 0; i < samples; i++) {
         double z = (2 * (double)i + 1) * scale - 1;
-        windowed[2 * LAG_PAIRS + i] = pcm[i] * (1 - z * z);
+        windowed[LAGS + i] = pcm[i] * (1 - z * z);
     }
     for (uint32_t i = 0; i < samples; i++) {
-        const double *x = windowed + 2 * LAG_PAIRS + i;
+        const double *x = windowed + LAGS + i;
         pair now = {x[0], x[0]};
         PCM_UNROLL
-        for (int k = 0; k < LAG_PAIRS; k++) {
+        for (size_t k = 0; k < LAG_PAIRS; k++) {
             pair before; /* lags 2k + 1 and 2k */
-            memcpy(&before, x - 2 * k - 1, sizeof(before));
+            memcpy(&before, x - 1 - 2 * k, sizeof(before));
             sums[k] += now * before;
         }
     }
-    for (int k = 0; k < LAG_PAIRS; k++) {
+    for (size_t k = 0; k < LAG_PAIRS; k++) {
         r[2 * k] = sums[k][1];
         r[2 * k + 1] = sums[k][0];
     }
@@ -120,7 +120,7 @@ static void find_sets(const int16_t *pcm, block_plan *plan)
         plan->sets_log2++;
     uint32_t segment_samples = plan->lane_samples * PCM_LANES >> plan->sets_log2;
     for (uint32_t i = 0; i < 1u << plan->sets_log2; i++) {
-        double r[2 * LAG_PAIRS];
+        double r[LAGS];
         double a[PCM_ORDER] = {0};
         uint32_t first = i * segment_samples;
         uint32_t left = plan->samples > first ? plan->samples - first : 0;
@@ -217,9 +217,11 @@ static void find_residuals(const encoder_parts *encoder, const int16_t *pcm, blo
             encoder->residuals(set, samples + PCM_ORDER, count - PCM_ORDER, residuals + PCM_ORDER);
         memset(residuals + count, 0, (plan->lane_samples - count) * sizeof(residuals[0]));
         for (uint32_t b = 0; b < plan->rows; b++)
-            plan->widths[b][lane] = encoder->width(residuals + b * PCM_GROUP_SAMPLES);
+            plan->widths[b][lane] = encoder->width(residuals + (size_t)b * PCM_GROUP_SAMPLES);
 
-        plan->starts[lane] = count == 0 ? 0 : lane == 0 ? samples[0] : samples[-1];
+        plan->starts[lane] = 0;
+        if (count > 0)
+            plan->starts[lane] = *(lane == 0 ? samples : samples - 1);
         memcpy(with_starts[lane], residuals, sizeof(with_starts[lane]));
         find_first_residuals(set, samples, count, plan->starts[lane], with_starts[lane]);
         start_widths[lane] = encoder->width(with_starts[lane]);
@@ -239,19 +241,18 @@ static void fit_widths(block_plan *plan)
 {
     for (uint32_t lane = 0; lane < PCM_LANES; lane++) {
         uint32_t live = spsh__pcm_live_rows(plan->samples, plan->rows, lane);
-        uint8_t *widths = &plan->widths[0][lane]; /* of row b: widths[b * PCM_LANES] */
         for (uint32_t b = live; b-- > 2;)
-            if (widths[(b - 1) * PCM_LANES] + 2 < widths[b * PCM_LANES])
-                widths[(b - 1) * PCM_LANES] = (uint8_t)(widths[b * PCM_LANES] - 2);
+            if (plan->widths[b - 1][lane] + 2 < plan->widths[b][lane])
+                plan->widths[b - 1][lane] = (uint8_t)(plan->widths[b][lane] - 2);
         for (uint32_t b = 0; b < 2 && b < plan->rows; b++)
-            if (widths[b * PCM_LANES] == 15)
-                widths[b * PCM_LANES] = PCM_WIDTH_MAX;
+            if (plan->widths[b][lane] == 15)
+                plan->widths[b][lane] = PCM_WIDTH_MAX;
         for (uint32_t b = 2; b < plan->rows; b++) {
-            uint8_t before = widths[(b - 1) * PCM_LANES];
+            uint8_t before = plan->widths[b - 1][lane];
             if (b >= live)
-                widths[b * PCM_LANES] = before;
-            else if (widths[b * PCM_LANES] + 1 < before)
-                widths[b * PCM_LANES] = (uint8_t)(before - 1);
+                plan->widths[b][lane] = before;
+            else if (plan->widths[b][lane] + 1 < before)
+                plan->widths[b][lane] = (uint8_t)(before - 1);
         }
     }
 }
@@ -303,8 +304,8 @@ static void write_groups(const encoder_parts *encoder, const block_plan *plan, u
             if (b >= spsh__pcm_live_rows(plan->samples, plan->rows, lane))
                 continue;
             pcm_pack_fn *pack = end - out < PCM_PACK_AHEAD_BYTES ? pack_scalar : encoder->pack;
-            pack(plan->residuals[lane] + b * PCM_GROUP_SAMPLES, plan->widths[b][lane], out);
-            out += 2 * plan->widths[b][lane];
+            pack(plan->residuals[lane] + (size_t)b * PCM_GROUP_SAMPLES, plan->widths[b][lane], out);
+            out += 2 * (size_t)plan->widths[b][lane];
         }
     }
 }

@@ -22,14 +22,14 @@ TARGET void spsh__pcm_residuals_avx2(const pcm_coefficients *set, const int16_t 
     const __m128i shift = _mm_cvtsi32_si128((int)set->shift);
     __m256i pairs[PCM_ORDER / 2];
     uint32_t t = 0;
-    for (int k = 0; k < PCM_ORDER / 2; k++)
+    for (size_t k = 0; k < PCM_ORDER / 2; k++)
         pairs[k] = _mm256_set1_epi32(
             (int)((uint32_t)set->values[2 * k] << 16 | (uint16_t)set->values[2 * k + 1]));
     for (; t + PCM_GROUP_SAMPLES <= count; t += PCM_GROUP_SAMPLES) {
         __m256i even = _mm256_setzero_si256();
         __m256i odd = _mm256_setzero_si256();
-        for (int k = 0; k < PCM_ORDER / 2; k++) {
-            const int16_t *before = pcm + t - 2 * k - 2;
+        for (size_t k = 0; k < PCM_ORDER / 2; k++) {
+            const int16_t *before = pcm + t - 2 - 2 * k;
             even = _mm256_add_epi32(even, _mm256_madd_epi16(load(before), pairs[k]));
             odd = _mm256_add_epi32(odd, _mm256_madd_epi16(load(before + 1), pairs[k]));
         }
@@ -65,7 +65,7 @@ TARGET void spsh__pcm_pack_avx2(const int16_t residuals[PCM_GROUP_SAMPLES], unsi
     __m256i biased = _mm256_add_epi16(load(residuals), _mm256_set1_epi16((int16_t)(mask >> 1)));
     _mm256_storeu_si256((__m256i *)(void *)fields, biased);
     mask *= UINT64_C(0x0001000100010001);
-    for (int i = 0; i < 2; i++, out += width) {
+    for (size_t i = 0; i < 2; i++, out += width) {
         uint64_t low = _pext_u64(fields[2 * i], mask);
         uint64_t high = _pext_u64(fields[2 * i + 1], mask);
         uint64_t first = low;

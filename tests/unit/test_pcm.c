@@ -93,7 +93,7 @@ static int16_t make_value(signal kind, uint64_t i, double *state)
     case SIGNAL_NOISE: return (int16_t)noise;
     case SIGNAL_QUIET: return (int16_t)(noise / 30000);
     case SIGNAL_SINE: return (int16_t)(32767 * sin((double)i * 0.03));
-    case SIGNAL_SPARSE: return i % 997 == 5 ? (int16_t)noise : 0;
+    case SIGNAL_SPARSE: return (int16_t)(i % 997 == 5 ? noise : 0);
     case SIGNAL_MULTIPLES: return (int16_t)((int)(noise / 4000) * 512);
     case SIGNAL_SPEECH: {
         double next = 1.6 * state[0] - 0.8 * state[1] + noise * 0.01 * (1 + sin((double)i * 1e-3));
@@ -134,7 +134,7 @@ static void test_channels(void)
 {
     static const uint32_t channels[] = {1, 2, 3, 8, 64};
     static const uint64_t samples[] = {0, 1, 17, 3000, 8192, 9000};
-    int16_t *pcm = (int16_t *)take(9000 * 64 * sizeof(int16_t));
+    int16_t *pcm = (int16_t *)take(sizeof(int16_t) * 9000 * 64);
     for (size_t c = 0; c < sizeof(channels) / sizeof(channels[0]); c++) {
         for (size_t s = 0; s < sizeof(samples) / sizeof(samples[0]); s++) {
             fill(SIGNAL_SPEECH, samples[s], channels[c], pcm);
@@ -148,13 +148,13 @@ static void test_dual_mono_is_nearly_free(void)
 {
     enum { SAMPLES = 20000 };
     int16_t *mono = (int16_t *)take(SAMPLES * sizeof(int16_t));
-    int16_t *dual = (int16_t *)take(SAMPLES * 2 * sizeof(int16_t));
+    int16_t *dual = (int16_t *)take(sizeof(int16_t) * SAMPLES * 2);
     fill(SIGNAL_SPEECH, SAMPLES, 1, mono);
     for (size_t i = 0; i < SAMPLES; i++)
         dual[2 * i] = dual[2 * i + 1] = mono[i];
     payload one = encode(mono, SAMPLES, 1);
     payload two = encode(dual, SAMPLES, 2);
-    CHECK_U64(two.size_bytes, one.size_bytes + 3 * 4);
+    CHECK_U64(two.size_bytes, one.size_bytes + 12);
     check_round_trip(dual, SAMPLES, 2);
     free(one.bytes);
     free(two.bytes);
@@ -286,8 +286,8 @@ static void check_damaged(const uint8_t *bytes, size_t size_bytes)
 
 static void test_truncation_at_every_length(void)
 {
-    int16_t *pcm = (int16_t *)take(9000 * 2 * sizeof(int16_t));
-    int16_t *decoded = (int16_t *)take(9000 * 2 * sizeof(int16_t));
+    int16_t *pcm = (int16_t *)take(sizeof(int16_t) * 9000 * 2);
+    int16_t *decoded = (int16_t *)take(sizeof(int16_t) * 9000 * 2);
     fill(SIGNAL_SPEECH, 9000, 2, pcm);
     payload whole = encode(pcm, 9000, 2);
     for (size_t size_bytes = 0; size_bytes < whole.size_bytes; size_bytes++) {
@@ -307,7 +307,7 @@ static void test_truncation_at_every_length(void)
 static void test_bit_flips(void)
 {
     static const uint64_t lengths[] = {40, 1000, 9000};
-    int16_t *pcm = (int16_t *)take(9000 * 2 * sizeof(int16_t));
+    int16_t *pcm = (int16_t *)take(sizeof(int16_t) * 9000 * 2);
     for (size_t i = 0; i < 3; i++) {
         for (uint32_t channels = 1; channels <= 2; channels++) {
             fill(SIGNAL_SPEECH, lengths[i], channels, pcm);
