@@ -152,10 +152,15 @@ static void name_utterance(spsh_reader *reader, uint64_t position, const spsh_ro
     memset(&utterance, 0, sizeof(utterance));
     if (row != NULL && read_utterance(reader, row, &utterance, NULL) == SPSH_OK)
         id_bytes = utterance.id.size_bytes < 100 ? (int)utterance.id.size_bytes : 100;
-    spsh_error_set(err, why.status, why.os_errno, why.offset_bytes,
-                   "%.120s: utterance \"%.*s\" (number %" PRIu64 "): %.200s", reader->dataset->path,
-                   id_bytes, id_bytes == 0 ? "" : (const char *)utterance.id.data, position,
-                   why.message);
+    if (id_bytes == 0)
+        spsh_error_set(err, why.status, why.os_errno, why.offset_bytes,
+                       "%.120s: utterance number %" PRIu64 ": %.300s", reader->dataset->path,
+                       position, why.message);
+    else
+        spsh_error_set(err, why.status, why.os_errno, why.offset_bytes,
+                       "%.120s: utterance \"%.*s\" (number %" PRIu64 "): %.200s",
+                       reader->dataset->path, id_bytes, (const char *)utterance.id.data, position,
+                       why.message);
 }
 
 spsh_status spsh_reader_metadata(spsh_reader *reader, uint64_t position,
