@@ -143,6 +143,17 @@ static bool read_sets(const uint8_t *bytes, unsigned sets_log2, pcm_predicted *b
     return true;
 }
 
+static void shift_rows(int16_t *pcm, uint32_t rows, unsigned zero_bits)
+{
+    typedef uint16_t chunk __attribute__((vector_size(16)));
+    for (const int16_t *end = pcm + (size_t)rows * PCM_ROW_SAMPLES; pcm < end; pcm += 8) {
+        chunk values;
+        memcpy(&values, pcm, sizeof(values));
+        values <<= zero_bits;
+        memcpy(pcm, &values, sizeof(values));
+    }
+}
+
 static bool decode_predicted(const uint8_t *bytes, size_t size_bytes, uint32_t samples,
                              int16_t *pcm)
 {
@@ -180,8 +191,8 @@ static bool decode_predicted(const uint8_t *bytes, size_t size_bytes, uint32_t s
     block.group_bytes = size_bytes - head_bytes;
     if (!decoders[spsh__pcm_isa()](&block, pcm))
         return false;
-    for (uint32_t i = 0; i < samples && zero_bits > 0; i++)
-        pcm[i] = (int16_t)((uint16_t)pcm[i] << zero_bits);
+    if (zero_bits > 0)
+        shift_rows(pcm, block.rows, zero_bits);
     return true;
 }
 
