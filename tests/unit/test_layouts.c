@@ -448,6 +448,22 @@ static void test_table_paths(void)
     end();
 }
 
+/* Paths that name no file. */
+static void test_table_empty_paths(void)
+{
+    static const char *const want[] = {"!missing_audio ./ 2 1",
+                                       "!missing_audio / 3 1",
+                                       "!missing_audio clips/ 4 1",
+                                       "!missing_audio t.csv 5 1",
+                                       "a clips/a.wav - default - - - - -",
+                                       NULL};
+    begin();
+    make("clips/a.wav", "x");
+    make("t.csv", "wav,speaker\n./\n/\nclips/\n,x\na\n");
+    check_scan("table", &(spsh_ingest_options){.root = at("t.csv")}, want);
+    end();
+}
+
 static void test_table_rules(void)
 {
     static const char *const column[] = {
@@ -781,6 +797,7 @@ int main(void)
     RUN(test_table_segments);
     RUN(test_table_mixed_extensions);
     RUN(test_table_paths);
+    RUN(test_table_empty_paths);
     RUN(test_table_rules);
     RUN(test_table_refusals);
     RUN(test_table_dialects);

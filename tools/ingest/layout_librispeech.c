@@ -167,6 +167,7 @@ typedef struct libri_scan {
     char *real_root; /* NULL when unknown */
     audio_entry *audio;
     size_t audio_count, audio_capacity;
+    bool failed; /* no memory while looking for audio */
     spsh__builder name, path, source, id, speaker, extras, where, trans;
 } libri_scan;
 
@@ -225,7 +226,11 @@ static audio_entry *find_audio(libri_scan *l, const spsh__folder *folder, spsh_b
     spsh__builder_append_bytes(&l->id, key);
     spsh__builder_append_text(&l->id, extension);
     const char *name = spsh__builder_text(&l->id);
-    while (name != NULL && low < high) {
+    if (name == NULL) {
+        l->failed = true;
+        return NULL;
+    }
+    while (low < high) {
         size_t middle = low + (high - low) / 2;
         int order = strcmp(folder->entries[l->audio[middle].entry].name, name);
         if (order == 0)
@@ -398,6 +403,8 @@ static spsh_status scan_line(libri_scan *l, const spsh__folder *folder, const tr
     struct stat info;
     spsh_reject reject = {.reason = SPSH_REJECT_MISSING_AUDIO, .id = line->id, .rows = 1};
     const audio_entry *audio = use_audio(l, folder, line->id);
+    if (l->failed)
+        return no_memory(err);
     if (!spsh__scan_wants_split(&l->scan, line->split) &&
         !spsh__scan_wants_split(&l->scan, line->subset)) {
         l->scan.excluded_rows++;
@@ -512,7 +519,7 @@ static spsh_status reject_unused(libri_scan *l, const spsh__folder *folder, spsh
         }
         rc = reject_file(l, folder, name, reject, NULL, err);
     }
-    return rc;
+    return rc == SPSH_OK && l->failed ? no_memory(err) : rc;
 }
 
 static spsh_status scan_folder(void *user, const spsh__folder *folder, spsh_error *err)

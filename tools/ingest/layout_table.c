@@ -95,7 +95,10 @@ static spsh_status choose_table(const char *root, char **ret_path, spsh_layout_p
     for (size_t i = 0; i < c.count && rc == SPSH_OK; i++) {
         spsh_layout_probe one = {0};
         /* A candidate that cannot be read is not the table; the folder may hold another. */
-        if (spsh__table_probe(c.paths[i], false, &one, NULL) != SPSH_OK || !one.matches)
+        const spsh_status probed = spsh__table_probe(c.paths[i], false, &one, NULL);
+        if (probed == SPSH_E_NO_MEMORY)
+            rc = SPSH_INGEST_FAIL(err, SPSH_E_NO_MEMORY, "%s: no memory for a row", c.paths[i]);
+        if (probed != SPSH_OK || !one.matches)
             continue;
         if (chosen != SIZE_MAX) {
             rc = SPSH_INGEST_FAIL(err, SPSH_E_INVALID_ARG,

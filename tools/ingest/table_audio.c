@@ -24,6 +24,7 @@ struct spsh__audio_resolver {
     size_t last_place;
     spsh__builder written, plain, relative, path;
     bool have_last; /* last and written hold the row before */
+    bool failed;    /* no memory while looking */
     spsh__audio_file last;
 };
 
@@ -77,7 +78,7 @@ void spsh__audio_plain_path(const spsh__audio_resolver *resolver, spsh_bytes wri
             spsh__builder_append(out, written.data + i, end - i + (slash != NULL));
         i = end + 1;
     }
-    if (resolver->real_root == NULL || out->failed)
+    if (resolver->real_root == NULL || out->failed || out->size_bytes == start)
         return;
     const size_t root_bytes = strlen(resolver->real_root);
     const size_t size = out->size_bytes - start;
@@ -113,8 +114,10 @@ static bool look_at(spsh__audio_resolver *r, size_t place, spsh__audio_file *fil
     spsh__builder_append_bytes(&r->relative, spsh__builder_bytes(&r->plain));
     spsh__builder_append_text(&r->relative, extension);
     const char *relative = spsh__builder_text(&r->relative);
-    if (relative == NULL)
+    if (relative == NULL) {
+        r->failed = true;
         return false;
+    }
     if (fstatat(r->root_fd, relative, &info, 0) != 0) {
         if (errno != ENOENT && errno != ENOTDIR) {
             file->found = SPSH__AUDIO_UNREADABLE;
@@ -173,7 +176,7 @@ spsh_status spsh__audio_resolve(spsh__audio_resolver *resolver, spsh_bytes writt
         file.found = SPSH__AUDIO_REMOTE;
     else if (r->plain.size_bytes > 0 && memchr(written.data, '\0', written.size_bytes) == NULL)
         look_everywhere(r, &file);
-    if (r->written.failed || r->plain.failed || !name_paths(r, &file))
+    if (r->failed || r->written.failed || r->plain.failed || !name_paths(r, &file))
         return SPSH_INGEST_FAIL(err, SPSH_E_NO_MEMORY, "no memory for a path");
     r->last = file;
     r->have_last = true;

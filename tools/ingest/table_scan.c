@@ -174,8 +174,11 @@ static spsh_status find_mixture(table_scan *t, spsh_error *err)
     spsh_status rc = open_rows(t, &reader, err);
     while (rc == SPSH_OK && (rc = spsh__row_reader_next(reader, &row, err)) == SPSH_OK) {
         spsh_bytes stem, extension;
-        if (!stem_of_row(t, &row, &stem, &extension))
+        if (!stem_of_row(t, &row, &stem, &extension)) {
+            if (t->plain.failed)
+                rc = no_memory(t, err);
             continue;
+        }
         if (first_bytes == SIZE_MAX && extension.size_bytes <= sizeof(first)) {
             first_bytes = extension.size_bytes;
             memcpy(first, extension.data, extension.size_bytes);
@@ -220,8 +223,11 @@ static spsh_status hash_rows(table_scan *t, spsh__builder *hashes, spsh_error *e
     spsh_status rc = open_rows(t, &reader, err);
     while (rc == SPSH_OK && (rc = spsh__row_reader_next(reader, &row, err)) == SPSH_OK) {
         spsh_bytes stem, extension;
-        if (!stem_of_row(t, &row, &stem, &extension))
+        if (!stem_of_row(t, &row, &stem, &extension)) {
+            if (t->plain.failed)
+                rc = no_memory(t, err);
             continue;
+        }
         const stem_hash hash = {hash_bytes(stem), hash_bytes(extension)};
         spsh__builder_append(hashes, &hash, sizeof(hash));
         if (hashes->failed)

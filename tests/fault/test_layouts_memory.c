@@ -1,0 +1,172 @@
+/* test_layouts_memory.c: each allocation of a scan fails once, and then it and all that follow.
+ *
+ * The linker puts the functions below in the place of malloc and its kin (--wrap). A scan either
+ * ends with SPSH_E_NO_MEMORY or gives everything that it gives with memory: an utterance that is
+ * lost, or gets another id, because memory was short for a moment would be found here.
+ */
+#include "spsh_test.h"
+
+#include "layouts.h"
+
+/* The names are the linker's.
+ * NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming) */
+void *__real_malloc(size_t size);
+void *__real_calloc(size_t count, size_t size);
+void *__real_realloc(void *memory, size_t size);
+char *__real_strdup(const char *text);
+char *__real_strndup(const char *text, size_t size);
+void *__wrap_malloc(size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+void *__wrap_realloc(void *memory, size_t size);
+char *__wrap_strdup(const char *text);
+char *__wrap_strndup(const char *text, size_t size);
+
+static uint64_t calls;
+static uint64_t fail_at = UINT64_MAX;
+static bool fail_later_too;
+
+static bool fails(void)
+{
+    const uint64_t call = calls++;
+    return call == fail_at || (fail_later_too && call > fail_at);
+}
+
+void *__wrap_malloc(size_t size)
+{
+    return fails() ? NULL : __real_malloc(size);
+}
+
+void *__wrap_calloc(size_t count, size_t size)
+{
+    return fails() ? NULL : __real_calloc(count, size);
+}
+
+void *__wrap_realloc(void *memory, size_t size)
+{
+    return fails() ? NULL : __real_realloc(memory, size);
+}
+
+char *__wrap_strdup(const char *text)
+{
+    return fails() ? NULL : __real_strdup(text);
+}
+
+char *__wrap_strndup(const char *text, size_t size)
+{
+    return fails() ? NULL : __real_strndup(text, size);
+}
+
+/* NOLINTEND(bugprone-reserved-identifier,readability-identifier-naming) */
+
+/** What a scan gave, as one number: order matters, and every scan has the same order. */
+typedef struct digest {
+    uint64_t value, items;
+} digest;
+
+static void add(digest *d, const void *data, size_t size)
+{
+    const uint8_t *bytes = data;
+    for (size_t i = 0; i < size; i++)
+        d->value = (d->value ^ bytes[i]) * UINT64_C(0x100000001b3);
+}
+
+static spsh_status take_item(void *user, const spsh_ingest_item *item, spsh_error *err)
+{
+    digest *d = user;
+    const spsh_bytes values[] = {item->id,     item->recording_id, item->source, item->text,
+                                 item->domain, item->split,        item->extras, item->speaker};
+    (void)err;
+    for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++)
+        add(d, values[i].data, values[i].size_bytes);
+    add(d, item->audio_path, strlen(item->audio_path));
+    d->items++;
+    return SPSH_OK;
+}
+
+static spsh_status take_reject(void *user, const spsh_reject *reject, spsh_error *err)
+{
+    digest *d = user;
+    (void)err;
+    add(d, &reject->reason, sizeof(reject->reason));
+    add(d, reject->source.data, reject->source.size_bytes);
+    return SPSH_OK;
+}
+
+static spsh_status scan(const spsh_layout *layout, const char *root, uint64_t at,
+                        digest *ret_digest)
+{
+    const spsh_ingest_options options = {.root = root, .follow_links = true};
+    digest d = {0};
+    const spsh_ingest_sink sink = {take_item, take_reject, NULL, &d};
+    calls = 0;
+    fail_at = at;
+    spsh_status rc = layout->scan_fn(&options, &sink, NULL);
+    fail_at = UINT64_MAX;
+    *ret_digest = d;
+    return rc;
+}
+
+static void check_layout(const char *name, const char *root)
+{
+    const spsh_layout *layout = spsh__layout_find(name);
+    digest want;
+    digest got;
+    REQUIRE(layout != NULL);
+    REQUIRE(scan(layout, root, UINT64_MAX, &want) == SPSH_OK);
+    CHECK(want.items > 0);
+    for (int mode = 0; mode < 2; mode++) {
+        uint64_t failed = 0;
+        fail_later_too = mode == 1;
+        for (uint64_t at = 0;; at++) {
+            const spsh_status rc = scan(layout, root, at, &got);
+            CHECK(rc == SPSH_OK || rc == SPSH_E_NO_MEMORY);
+            CHECK(rc != SPSH_OK || got.value == want.value);
+            if (calls <= at)
+                break;
+            failed += rc == SPSH_E_NO_MEMORY;
+        }
+        CHECK(failed > 10);
+    }
+}
+
+static void make(const char *root, const char *name, const char *text)
+{
+    char path[1024];
+    REQUIRE((size_t)snprintf(path, sizeof(path), "%s/%s", root, name) < sizeof(path));
+    for (char *slash = strchr(path + strlen(root) + 1, '/'); slash != NULL;
+         slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        REQUIRE(mkdir(path, 0777) == 0 || errno == EEXIST);
+        *slash = '/';
+    }
+    FILE *file = fopen(path, "wb");
+    REQUIRE(file != NULL && fputs(text, file) >= 0 && fclose(file) == 0);
+}
+
+static void test_every_allocation_failure(void)
+{
+    char root[512];
+    test_temp_dir(root, sizeof(root));
+    make(root, "SPEAKERS.TXT", "60 | M | dev-clean | 20.18 | |CBW|Simon\n");
+    make(root, "dev-clean/60/1/60-1.trans.txt", "60-1-0000 A\n60-1-0001 B\n60-1-0002 C\n");
+    make(root, "dev-clean/60/1/60-1-0000.flac", "x");
+    make(root, "dev-clean/60/1/60-1-0001.flac", "x");
+    make(root, "dev-clean/60/1/60-1-0001.wav", "x");
+    make(root, "dev-clean/60/1/60-1-0009.wav", "x");
+    make(root, "dev-clean/60/1/60-1-0009.txt", "text");
+    make(root, "clips/a.mp3", "x");
+    make(root, "clips/a.wav", "x");
+    make(root, "t.csv",
+         "path,text,start,end,extra\na.mp3,\"x "
+         "\"\"y\"\"\",0,1,e\na.wav,z,,,\nb.wav,q,,,\nclips/a,t,,,\n");
+    check_layout("librispeech", root);
+    check_layout("table", root);
+    check_layout("folder", root);
+    test_remove_tree(root);
+}
+
+int main(void)
+{
+    RUN(test_every_allocation_failure);
+    return TEST_RESULT();
+}
