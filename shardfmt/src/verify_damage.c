@@ -239,19 +239,40 @@ static spsh_status check_indexed(spsh__shard_check *check, uint64_t offset_bytes
     return rc;
 }
 
+/* Heads of which nothing was found, by the block's own header. */
+static spsh_status report_missing_heads(spsh__shard_check *check, uint64_t offset_bytes,
+                                        spsh_bytes data, uint32_t found, spsh_error *err)
+{
+    spsh__block block;
+    spsh_error why = SPSH_ERROR_INIT;
+    if (data.size_bytes < SPSH__BLOCK_HEADER_BYTES ||
+        spsh__block_header_decode(data.data, offset_bytes, check->file->name, &block, NULL) !=
+            SPSH_OK ||
+        block.kind != SPSH__BLOCK_RECORDS || found >= block.count)
+        return SPSH_OK;
+    spsh_error_set(&why, SPSH_E_CORRUPT, 0, offset_bytes,
+                   "block at %llu: %u record heads of %u are damaged", ULL(offset_bytes),
+                   block.count - found, block.count);
+    return spsh__verify_refused(check->v, check->file, "record head", data.size_bytes, &why, err);
+}
+
 /* Without the index: as far as heads are intact, they tell where the next one lies. */
 static spsh_status check_found(spsh__shard_check *check, uint64_t offset_bytes, spsh_bytes data,
                                spsh_error *err)
 {
     spsh__record_head head;
     size_t at = 0;
+    uint32_t found = 0;
     spsh_status rc = SPSH_OK;
     while (rc == SPSH_OK &&
            spsh__salvage_head(check->file->file_id, offset_bytes, data, at, &at, &head)) {
         rc = check_record(check, offset_bytes, data, at, head.ordinal, err);
         uint64_t left = data.size_bytes - at;
         at += head.record_bytes < left ? (size_t)head.record_bytes : (size_t)left;
+        found++;
     }
+    if (rc == SPSH_OK)
+        rc = report_missing_heads(check, offset_bytes, data, found, err);
     return rc;
 }
 

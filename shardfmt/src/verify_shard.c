@@ -284,18 +284,37 @@ static spsh_status take_found(spsh__shard_check *check, const spsh__salvaged_blo
     return rc;
 }
 
+/* How much of a gap is one damaged block, as far as its header can be believed. */
+static uint64_t piece_bytes(const spsh__shard_check *check, uint64_t begin, uint64_t end)
+{
+    uint8_t header[SPSH__BLOCK_HEADER_BYTES];
+    spsh__block block;
+    if (spsh_io_read_exact(check->scan.io, check->scan.fd, header, sizeof(header), begin,
+                           check->file->name, NULL) == SPSH_OK &&
+        spsh__block_header_decode(header, begin, check->file->name, &block, NULL) == SPSH_OK &&
+        block.block_bytes <= end - begin)
+        return block.block_bytes;
+    return end - begin;
+}
+
 static spsh_status name_gap(spsh__shard_check *check, uint64_t begin, uint64_t end, spsh_error *err)
 {
-    spsh_error why = SPSH_ERROR_INIT;
-    spsh_error_set(
-        &why, SPSH_E_TRUNCATED, 0, begin,
-        "%s: %llu bytes at %llu are not intact blocks, and the index that would name their "
-        "records is damaged too",
-        check->file->name, ULL(end - begin), ULL(begin));
+    spsh_status rc = SPSH_OK;
     check->whole = false;
-    if (end - begin > GAP_BYTES_MAX)
-        return spsh__verify_refused(check->v, check->file, "block", end - begin, &why, err);
-    return name_damage(check, begin, (size_t)(end - begin), &why, err);
+    while (begin < end && rc == SPSH_OK) {
+        uint64_t size = piece_bytes(check, begin, end);
+        spsh_error why = SPSH_ERROR_INIT;
+        spsh_error_set(&why, SPSH_E_TRUNCATED, 0, begin,
+                       "%s: %llu bytes at %llu are not an intact block, and the index that would "
+                       "name their records is damaged too",
+                       check->file->name, ULL(size), ULL(begin));
+        if (size > GAP_BYTES_MAX)
+            rc = spsh__verify_refused(check->v, check->file, "block", size, &why, err);
+        else
+            rc = name_damage(check, begin, (size_t)size, &why, err);
+        begin += size;
+    }
+    return rc;
 }
 
 static spsh_status check_unlisted(spsh__shard_check *check, spsh_error *err)

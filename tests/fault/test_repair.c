@@ -130,17 +130,27 @@ static spsh_status repair(const char *path, const uint8_t *dataset_id,
     return rc;
 }
 
-static uint64_t count_damage(const char *path)
+static uint64_t count_damage_by(const char *path, uint32_t flags)
 {
     spsh_verify_options opt = SPSH_VERIFY_OPTIONS_INIT;
     spsh_verify_result result;
     spsh_error err = SPSH_ERROR_INIT;
-    opt.flags = SPSH_VERIFY_DECODE;
+    opt.flags = flags;
     spsh_status rc = spsh_verify(path, &opt, &result, &err);
     if (rc != SPSH_OK)
         fprintf(stderr, "    %s\n", err.message);
     CHECK_I64(rc, SPSH_OK);
     return result.damage_count;
+}
+
+static uint64_t count_damage(const char *path)
+{
+    return count_damage_by(path, SPSH_VERIFY_DECODE);
+}
+
+static uint64_t count_damage_undecoded(const char *path)
+{
+    return count_damage_by(path, 0);
 }
 
 /* ---- derived parts ---- */
@@ -370,6 +380,42 @@ static void test_random_damage(void)
     free(good.data);
 }
 
+static void test_a_shard_of_many_blocks(void)
+{
+    char path[700], repaired[700];
+    spsh_shard_seal seal;
+    losses lost;
+    spsh_repair_result result;
+    const spsh_repair_options opt = SPSH_REPAIR_OPTIONS_INIT;
+    noise_big_shard_make(root, &seal);
+    (void)snprintf(path, sizeof(path), "%s/000007-000.spsh", root);
+    (void)snprintf(repaired, sizeof(repaired), "%s/000007-000.spsh", out);
+    bytes good = read_bytes(path), bad = read_bytes(path);
+    for (uint32_t n = 0; n < 2; n++) { /* without its header; then without its tail, too */
+        write_bytes(path, bad.data, destroy(&bad, n == 0 ? HEADER : HEADER | TAIL));
+        make_out();
+        CHECK_I64(repair(path, noise_dataset_id, &opt, &lost, &result), SPSH_OK);
+        bytes again = read_bytes(repaired);
+        CHECK(again.size == good.size && memcmp(again.data, good.data, good.size) == 0);
+        free(again.data);
+        drop_out();
+    }
+    /* A record beside an oversize one; and a block header, which costs nothing. */
+    bad.data[find_record(&bad, 3) + 100000] ^= 1;
+    bad.data[find_record(&bad, 9) - 20] ^= 1;
+    write_bytes(path, bad.data, bad.size);
+    make_out();
+    CHECK_I64(repair(path, noise_dataset_id, &opt, &lost, &result), SPSH_OK);
+    CHECK_U64(result.records_kept, NOISE_BIG_RECORDS - 1);
+    CHECK_U64(result.utterances_lost, 143);
+    CHECK(has_loss(&lost, "record", "big-3"));
+    CHECK_U64(count_damage_undecoded(repaired), 0);
+    drop_out();
+    REQUIRE(unlink(path) == 0);
+    free(bad.data);
+    free(good.data);
+}
+
 /* ---- a whole dataset ---- */
 
 /* Repair the shards of unit 0 together into `again`/shards, take unit 1 as it is, publish, verify.
@@ -569,6 +615,7 @@ int main(void)
     RUN(test_a_damaged_record_takes_its_utterances_with_it);
     RUN(test_lost_metadata_names_the_recordings);
     RUN(test_random_damage);
+    RUN(test_a_shard_of_many_blocks);
     RUN(test_references_follow_renumbered_records);
     RUN(test_nothing_lost_gives_the_same_dataset);
     RUN(test_every_allocation_failure);

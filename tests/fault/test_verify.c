@@ -388,6 +388,55 @@ static void test_every_truncation_of_a_shard(void)
     REQUIRE(close(fd) == 0);
 }
 
+/* Blocks that are read in parts, many blocks in flight, and the search for blocks without an index.
+ */
+static void test_a_shard_of_many_blocks(void)
+{
+    char path[700];
+    spsh_shard_seal seal;
+    findings found;
+    spsh_verify_result result;
+    noise_big_shard_make(root, &seal);
+    (void)snprintf(path, sizeof(path), "%s/000007-000.spsh", root);
+    int fd = open(path, O_RDWR);
+    REQUIRE(fd >= 0);
+    for (uint32_t jobs = 1; jobs < 5; jobs += 3) {
+        for (uint32_t flags = 0; flags < 8; flags += SPSH_VERIFY_CACHED) {
+            CHECK_I64(verify(path, jobs, flags, &found, &result), SPSH_OK);
+            print_findings(&found);
+            CHECK_U64(result.damage_count, 0);
+            CHECK_U64(result.bytes, seal.file_bytes);
+            CHECK_U64(result.records, NOISE_BIG_RECORDS);
+            CHECK_U64(result.utterances, NOISE_BIG_UTTERANCES);
+        }
+        const uint64_t at[] = {find_record(fd, 2) + 200000, find_record(fd, 4) + 4000000,
+                               find_record(fd, 9) + 9000000, find_record(fd, 13) + 20};
+        static const char *const ids[] = {"big-2", "big-4", "big-9", "segment-13"};
+        for (size_t n = 0; n < 4; n++)
+            flip(fd, at[n], 3);
+        CHECK_I64(verify(path, jobs, 0, &found, &result), SPSH_OK);
+        CHECK_U64(found.count, 4);
+        for (uint32_t n = 0; n < found.count && n < 4; n++) {
+            CHECK_STR(found.list[n].id, ids[n]);
+            CHECK_U64(found.list[n].utterances, n == 3 ? 142 : 143);
+        }
+        /* The index as well: the heads say what is hit; of the damaged head nothing is known. */
+        flip(fd, seal.file_bytes - 16384, 0);
+        CHECK_I64(verify(path, jobs, 0, &found, &result), SPSH_OK);
+        print_findings(&found);
+        CHECK_U64(found.count, 5);
+        CHECK_STR(found.list[0].part, "index page");
+        CHECK_STR(found.list[4].part, "record head");
+        for (uint32_t n = 0; n < 3; n++)
+            CHECK_STR(found.list[n + 1].id, ids[n]);
+        flip(fd, seal.file_bytes - 16384, 0);
+        for (size_t n = 0; n < 4; n++)
+            flip(fd, at[n], 3);
+    }
+    REQUIRE(close(fd) == 0);
+    REQUIRE(unlink(path) == 0);
+}
+
 static void test_stopping(void)
 {
     findings found;
@@ -522,6 +571,7 @@ int main(int argc, char **argv)
         RUN(test_metadata_says_how_many_rows_it_costs);
         RUN(test_files_that_are_missing_or_others);
         RUN(test_every_truncation_of_a_shard);
+        RUN(test_a_shard_of_many_blocks);
         RUN(test_stopping);
         RUN(test_stopping_at_any_progress);
         RUN(test_wrong_arguments);

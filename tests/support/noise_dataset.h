@@ -160,6 +160,60 @@ static inline void noise_shard_make(const char *directory, uint32_t shard,
     spsh_shard_writer_free(writer);
 }
 
+enum { NOISE_BIG_RECORDS = 14, NOISE_BIG_UTTERANCES = 2000 };
+
+/* Payload bytes of a record of the big shard: 4 and 9 have blocks of their own. */
+static inline size_t noise_big_bytes(uint32_t n)
+{
+    return n == 4 ? (size_t)5 << 20 : n == 9 ? ((size_t)9 << 20) + 1234 : 300000 + n;
+}
+
+/* A shard of several blocks, two of them oversize, and two metadata blocks: unit 7. Its payloads
+ * are noise that nothing decodes. */
+static inline void noise_big_shard_make(const char *directory, spsh_shard_seal *ret_seal)
+{
+    spsh_shard_writer_options opt = SPSH_SHARD_WRITER_OPTIONS_INIT;
+    spsh_shard_writer *writer = NULL;
+    spsh_error err = SPSH_ERROR_INIT;
+    uint64_t random = 7;
+    size_t words = noise_big_bytes(9) / 8 + 1;
+    uint64_t *payload = malloc(words * 8);
+    REQUIRE(payload != NULL);
+    opt.directory = directory;
+    memcpy(opt.dataset_id, noise_dataset_id, 16);
+    opt.unit = 7;
+    REQUIRE(spsh_shard_writer_open(&opt, &writer, &err) == SPSH_OK);
+    for (uint32_t n = 0; n < NOISE_BIG_RECORDS; n++) {
+        char id[64];
+        uint64_t number = 0;
+        (void)snprintf(id, sizeof(id), "big-%u", n);
+        for (size_t i = 0; i < noise_big_bytes(n) / 8 + 1; i++)
+            payload[i] = test_random(&random);
+        const spsh_record record = {.id = noise_text(id),
+                                    .payload_bytes = noise_big_bytes(n),
+                                    .samples = 1000000,
+                                    .sample_rate_hz = 16000,
+                                    .nominal_rate_hz = 16000,
+                                    .channels = 1,
+                                    .codec = SPSH_CODEC_MP3,
+                                    .format = SPSH_SAMPLE_I16,
+                                    .flags = SPSH_RECORD_TRUSTED};
+        REQUIRE(spsh_shard_writer_add_record(writer, &record, payload, &number, &err) == SPSH_OK);
+    }
+    for (uint32_t n = 0; n < NOISE_BIG_UTTERANCES; n++) {
+        char id[64];
+        (void)snprintf(id, sizeof(id), "segment-%u", n);
+        const spsh_utterance row = {.id = noise_text(id),
+                                    .record = n % NOISE_BIG_RECORDS,
+                                    .start_sample = n,
+                                    .samples = 100};
+        REQUIRE(spsh_shard_writer_add_utterance(writer, &row, &err) == SPSH_OK);
+    }
+    REQUIRE(spsh_shard_writer_seal(writer, ret_seal, &err) == SPSH_OK);
+    spsh_shard_writer_free(writer);
+    free(payload);
+}
+
 /* path must not exist. */
 static inline void noise_dataset_make(const char *path, spsh_shard_seal seals[NOISE_SHARDS])
 {
