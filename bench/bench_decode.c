@@ -25,6 +25,7 @@
 #define FILES_MAX 100000
 
 typedef struct bench_file {
+    uint8_t *memory;
     spsh_bytes bytes;
     spsh_codec codec;
 } bench_file;
@@ -75,8 +76,8 @@ static void load_file(const char *path, size_t size_bytes)
         return;
     }
     files[file_count++] = (bench_file){
-        {data, got},
-        codec
+        .memory = data, .bytes = {data, got},
+             .codec = codec
     };
 }
 
@@ -331,6 +332,6 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < sizeof(codecs) / sizeof(codecs[0]); i++)
         run_codec(codecs[i]);
     for (size_t i = 0; i < file_count; i++)
-        free((void *)(uintptr_t)files[i].bytes.data);
+        free(files[i].memory);
     return 0;
 }

@@ -450,6 +450,7 @@ static spsh_status decode_all(spsh_decoder *decoder, spsh__hasher *hasher, spsh_
     return SPSH_OK;
 }
 
+/* NOLINTNEXTLINE(readability-function-size): a sink and its user belong side by side */
 spsh_status spsh_audio_decode_memory(spsh_bytes file, spsh_codec codec,
                                      const spsh_decoder_options *options, spsh_pcm_sink_fn sink,
                                      void *user, spsh_decode_result *ret_result, spsh_error *err)

@@ -503,18 +503,21 @@ static void flac_judge(spsh_decoder *decoder, spsh_bytes file, spsh_decode_resul
         spsh__audio_judge_count(result);
         return;
     }
-    bool are_intact = frames_are_intact(state, file, &walked, &damage);
-    if (are_intact && is_known && walked != decoder->info.samples)
+    if (!frames_are_intact(state, file, &walked, &damage)) {
+        spsh__audio_judge_set(result, SPSH_DECODE_SHORT, "%s", damage.message);
+    } else if (is_known && walked != decoder->info.samples) {
+        spsh__audio_judge_set(
+            result, walked < decoder->info.samples ? SPSH_DECODE_SHORT : SPSH_DECODE_LONG,
+            "FLAC: the header states %llu samples, the frames hold %llu",
+            (unsigned long long)decoder->info.samples, (unsigned long long)walked);
+    } else if (!had_trouble && walked == result->samples) {
         spsh__audio_judge_count(result);
-    else if (are_intact && !had_trouble && walked == result->samples)
-        spsh__audio_judge_count(result);
-    else if (are_intact) {
+    } else {
         spsh__audio_judge_set(result, SPSH_DECODE_DECODER_LIMIT,
                               "FLAC: all frames are intact, but libFLAC cannot decode them all");
         result->samples = walked;
         memset(result->pcm_hash, 0, sizeof(result->pcm_hash));
-    } else
-        spsh__audio_judge_set(result, SPSH_DECODE_SHORT, "%s", damage.message);
+    }
 }
 
 const spsh__audio_backend spsh__audio_flac = {
@@ -558,6 +561,7 @@ static spsh_status flac_seek_points(spsh_bytes file, uint64_t interval_samples,
     return SPSH_OK;
 }
 
+/* NOLINTNEXTLINE(readability-function-size): an array and its size belong side by side */
 spsh_status spsh_audio_seek_points(spsh_bytes file, spsh_codec codec, uint64_t interval_samples,
                                    spsh_seek_point *points, uint64_t capacity, uint64_t *ret_count,
                                    spsh_error *err)
@@ -676,10 +680,13 @@ static bool can_encode(const void *pcm, spsh_sample_format format, uint32_t bits
            channels <= ENCODE_CHANNELS_MAX && samples < UINT64_C(1) << 36;
 }
 
+/* NOLINTBEGIN(readability-function-size,readability-non-const-parameter): what PCM is, and dst,
+ * which is written through the sink */
 spsh_status spsh_flac_encode(const void *pcm, spsh_sample_format format, uint32_t bits_per_sample,
                              uint64_t samples, uint32_t channels, uint32_t sample_rate_hz,
                              uint8_t *dst, size_t capacity_bytes, size_t *ret_bytes,
                              spsh_error *err)
+/* NOLINTEND(readability-function-size,readability-non-const-parameter) */
 {
     flac_sink sink = {dst, capacity_bytes, 0, 0, false};
     FLAC__StreamEncoder *library = NULL;

@@ -39,6 +39,8 @@ typedef struct wav_chunks {
     uint64_t riff_bytes;
     uint64_t data64_bytes; /* RF64: from ds64 */
     bool is_rf64;
+    uint64_t data_offset_bytes;
+    uint32_t data_bytes; /* as the chunk states it */
 } wav_chunks;
 
 static const char *format_name(uint32_t tag)
@@ -163,10 +165,11 @@ static spsh_status chunks_follow(spsh__window *window, uint64_t offset, bool *re
     return SPSH_OK;
 }
 
-static spsh_status take_data(spsh__window *window, const wav_chunks *chunks, uint64_t offset,
-                             uint32_t size32, spsh_audio_info *info, spsh__wav_layout *layout,
-                             spsh_error *err)
+static spsh_status take_data(spsh__window *window, const wav_chunks *chunks, spsh_audio_info *info,
+                             spsh__wav_layout *layout, spsh_error *err)
 {
+    uint64_t offset = chunks->data_offset_bytes;
+    uint32_t size32 = chunks->data_bytes;
     uint64_t there = window->source->size_bytes - offset;
     uint64_t claim = size32;
     bool is_claimed = true;
@@ -213,7 +216,9 @@ static spsh_status take_chunk(spsh__window *window, wav_chunks *chunks, uint64_t
         if (!chunks->has_format)
             return SPSH_FAIL(err, SPSH_E_AUDIO, offset, "WAV: data chunk before a format chunk");
         chunks->has_data = true;
-        return take_data(window, chunks, offset + CHUNK_HEAD_BYTES, size, info, layout, err);
+        chunks->data_offset_bytes = offset + CHUNK_HEAD_BYTES;
+        chunks->data_bytes = size;
+        return take_data(window, chunks, info, layout, err);
     }
     return SPSH_OK;
 }

@@ -8,30 +8,41 @@
 
 #include <soxr.h>
 
-#define CHUNK_SAMPLES 4096
+#define CHUNK_SAMPLES   4096
+#define SILENCE_SAMPLES 256
 
 const char *spsh__soxr_version(void)
 {
     return soxr_version();
 }
 
-static spsh_status run(soxr_t resampler, const int16_t *pcm, uint64_t samples, uint32_t channels,
-                       int16_t *dst, uint64_t wanted, spsh_error *err)
+/* One conversion. */
+typedef struct job {
+    soxr_t resampler;
+    uint32_t channels;
+    const int16_t *pcm;
+    uint64_t samples;
+    int16_t *dst;
+    uint64_t wanted;
+} job;
+
+static spsh_status run(const job *job, spsh_error *err)
 {
-    static const int16_t silence[256 * SPSH_CHANNELS_MAX];
+    static const int16_t silence[SILENCE_SAMPLES * SPSH_CHANNELS_MAX];
     uint64_t taken = 0;
     uint64_t made = 0;
     uint64_t padded = 0;
-    while (made < wanted) {
+    while (made < job->wanted) {
         size_t done_in = 0;
         size_t done_out = 0;
-        bool is_tail = taken == samples;
-        uint64_t left = samples - taken;
-        size_t count = is_tail ? 256 : left < CHUNK_SAMPLES ? (size_t)left : CHUNK_SAMPLES;
-        uint64_t room = wanted - made;
-        soxr_error_t failure = soxr_process(
-            resampler, is_tail ? silence : pcm + taken * channels, count, &done_in,
-            dst + made * channels, room < CHUNK_SAMPLES ? (size_t)room : CHUNK_SAMPLES, &done_out);
+        bool is_tail = taken == job->samples;
+        uint64_t left = is_tail ? SILENCE_SAMPLES : job->samples - taken;
+        uint64_t room = job->wanted - made;
+        soxr_error_t failure =
+            soxr_process(job->resampler, is_tail ? silence : job->pcm + taken * job->channels,
+                         left < CHUNK_SAMPLES ? (size_t)left : CHUNK_SAMPLES, &done_in,
+                         job->dst + made * job->channels,
+                         room < CHUNK_SAMPLES ? (size_t)room : CHUNK_SAMPLES, &done_out);
         if (failure != NULL)
             return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "resampler: %s", failure);
         made += done_out;
@@ -44,7 +55,7 @@ static spsh_status run(soxr_t resampler, const int16_t *pcm, uint64_t samples, u
         if (padded > UINT64_C(4) * SPSH_SAMPLE_RATE_HZ_MAX)
             return SPSH_FAIL(err, SPSH_E_UNSUPPORTED, SPSH_OFFSET_NONE,
                              "resampler: %llu of %llu samples came out", (unsigned long long)made,
-                             (unsigned long long)wanted);
+                             (unsigned long long)job->wanted);
     }
     return SPSH_OK;
 }
@@ -54,6 +65,7 @@ static bool is_rate(uint32_t rate_hz)
     return rate_hz >= SPSH_SAMPLE_RATE_HZ_MIN && rate_hz <= SPSH_SAMPLE_RATE_HZ_MAX;
 }
 
+/* NOLINTNEXTLINE(readability-function-size): what PCM is, and where it goes */
 spsh_status spsh_resample_i16(const int16_t *pcm, uint64_t samples, uint32_t channels,
                               uint32_t from_rate_hz, uint32_t to_rate_hz, int16_t *dst,
                               uint64_t capacity, uint64_t *ret_samples, spsh_error *err)
@@ -74,7 +86,7 @@ spsh_status spsh_resample_i16(const int16_t *pcm, uint64_t samples, uint32_t cha
                          "resample: %llu samples come out, there is room for %llu",
                          (unsigned long long)wanted, (unsigned long long)capacity);
     if (from_rate_hz == to_rate_hz || wanted == 0) {
-        if (wanted > 0)
+        if (wanted > 0 && pcm != NULL)
             memcpy(dst, pcm, (size_t)samples * channels * sizeof(*pcm));
         *ret_samples = wanted;
         return SPSH_OK;
@@ -88,7 +100,8 @@ spsh_status spsh_resample_i16(const int16_t *pcm, uint64_t samples, uint32_t cha
         soxr_create(from_rate_hz, to_rate_hz, channels, &failure, &io, &quality, &runtime);
     if (failure != NULL)
         return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "resampler: %s", failure);
-    spsh_status rc = run(resampler, pcm, samples, channels, dst, wanted, err);
+    const job job = {resampler, channels, pcm, samples, dst, wanted};
+    spsh_status rc = run(&job, err);
     soxr_delete(resampler);
     if (rc == SPSH_OK)
         *ret_samples = wanted;

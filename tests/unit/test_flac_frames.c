@@ -29,7 +29,7 @@ static size_t write_file(flac_writer *writer, size_t offsets[FRAMES + 1])
 {
     flac_writer_begin(writer, file, sizeof(file));
     for (uint32_t i = 0; i < FRAMES; i++)
-        offsets[i] = flac_writer_frame(writer, noise + i * BLOCK * writer->channels,
+        offsets[i] = flac_writer_frame(writer, noise + (size_t)i * BLOCK * writer->channels,
                                        writer->variable ? BLOCK - i : BLOCK);
     size_t size = flac_writer_end(writer);
     offsets[FRAMES] = size;
@@ -158,7 +158,7 @@ static void test_every_bit_flip_names_its_frame(void)
     size_t size = write_file(&writer, offsets);
     uint8_t *copy = (uint8_t *)malloc(size);
     REQUIRE(copy != NULL);
-    for (size_t bit = FIRST_FRAME * 8; bit < size * 8; bit++) {
+    for (size_t bit = 8 * (size_t)FIRST_FRAME; bit < size * 8; bit++) {
         spsh_error err = SPSH_ERROR_INIT;
         spsh_status status = SPSH_OK;
         size_t place = 0;
@@ -275,7 +275,7 @@ static void test_an_intact_file_beyond_the_decoder(void)
                 find_md5(pcm, BLOCKS * SAMPLES, writer.md5);
             flac_writer_begin(&writer, file, sizeof(file));
             for (int i = 0; i < BLOCKS; i++)
-                flac_writer_delta_frame(&writer, pcm + i * SAMPLES, SAMPLES);
+                flac_writer_delta_frame(&writer, pcm + (ptrdiff_t)i * SAMPLES, SAMPLES);
             size_t size = flac_writer_end(&writer);
             spsh_decode_result result = decode(size);
             CHECK_I64(result.verdict, bad < 0 ? SPSH_DECODE_EXACT : SPSH_DECODE_DECODER_LIMIT);
