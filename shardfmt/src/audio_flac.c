@@ -365,6 +365,10 @@ static spsh_status flac_read(spsh_decoder *decoder, void *pcm, uint64_t capacity
                 return library_failed(state, err);
         }
     }
+    if (state->skip > 0 && decoder->info.samples == SPSH_SAMPLES_UNKNOWN)
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+                         "FLAC: the seek went %llu samples past the end",
+                         (unsigned long long)state->skip);
     *ret_samples = capacity - state->dst_room;
     state->dst_room = 0;
     return SPSH_OK;

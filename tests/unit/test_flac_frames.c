@@ -290,6 +290,31 @@ static void test_an_intact_file_beyond_the_decoder(void)
     }
 }
 
+/* The end is not known, but it is found. */
+static void check_seeks_without_count(size_t size)
+{
+    spsh_memory_source memory = {
+        {file, size}
+    };
+    spsh_audio_source source = spsh_audio_source_memory(&memory);
+    spsh_decoder *decoder = NULL;
+    int16_t pcm[10];
+    uint64_t got = 0;
+    REQUIRE(spsh_decoder_open(&source, SPSH_CODEC_FLAC, NULL, &decoder, NULL) == SPSH_OK);
+    REQUIRE(spsh_decoder_seek(decoder, FRAMES * BLOCK - 3, NULL) == SPSH_OK);
+    REQUIRE(spsh_decoder_read_i16(decoder, pcm, 10, &got, NULL) == SPSH_OK);
+    CHECK_U64(got, 3);
+    CHECK_I64(pcm[0], noise[FRAMES * BLOCK - 3]);
+    REQUIRE(spsh_decoder_seek(decoder, 5, NULL) == SPSH_OK);
+    REQUIRE(spsh_decoder_read_i16(decoder, pcm, 10, &got, NULL) == SPSH_OK);
+    CHECK_I64(pcm[9], noise[14]);
+    spsh_status rc = spsh_decoder_seek(decoder, FRAMES * BLOCK + 1, NULL);
+    if (rc == SPSH_OK)
+        rc = spsh_decoder_read_i16(decoder, pcm, 10, &got, NULL);
+    CHECK_I64(rc, SPSH_E_INVALID_ARG);
+    spsh_decoder_free(decoder);
+}
+
 static void test_verdicts_without_count_and_md5(void)
 {
     flac_writer writer = mono();
@@ -305,6 +330,7 @@ static void test_verdicts_without_count_and_md5(void)
     CHECK_U64(result.samples, FRAMES * BLOCK);
     CHECK(result.info.samples == SPSH_SAMPLES_UNKNOWN);
     CHECK_I64(decode(size - 1).verdict, SPSH_DECODE_SHORT);
+    check_seeks_without_count(size);
     file[offsets[2] + 12] ^= 1;
     CHECK_I64(decode(size).verdict, SPSH_DECODE_SHORT);
     file[offsets[2] + 12] ^= 1;
