@@ -190,10 +190,10 @@ static int shuffled(const char *path, uint64_t count, uint32_t depth)
     spsh__read_engine *engine = NULL;
     uint32_t files[SHARDS_MAX];
     uint8_t file_ids[SHARDS_MAX][16];
-    place *places = malloc((size_t)count * sizeof(*places));
     must(spsh_dataset_open(path, NULL, &dataset, &err));
     const uint64_t shards = spsh_dataset_info_get(dataset)->shard_count;
-    if (places == NULL || shards > SHARDS_MAX)
+    place *places = shards <= SHARDS_MAX ? malloc((size_t)count * sizeof(*places)) : NULL;
+    if (places == NULL)
         return 1;
     choose(dataset, places, count);
     const spsh__read_engine_options opt = {

@@ -88,19 +88,18 @@ static spsh_status uring_submit(void *opaque, const spsh__read_op *op, spsh_erro
 static spsh_status hand_over(uring_state *state, spsh_error *err)
 {
     int rc = 0;
-    uint32_t tries = 0;
-    while (io_uring_sq_ready(&state->ring) > 0) {
+    for (uint32_t tries = 0; io_uring_sq_ready(&state->ring) > 0; tries++) {
         rc = io_uring_submit(&state->ring);
-        if (rc > 0)
+        if (rc > 0) {
             state->in_kernel += (uint64_t)rc;
-        else if (rc < 0 && rc != -EINTR && rc != -EAGAIN && rc != -EBUSY)
+            continue;
+        }
+        const bool refused = rc < 0 && rc != -EINTR && rc != -EAGAIN && rc != -EBUSY;
+        if (refused || tries >= HAND_OVER_TRIES_MAX)
             break;
-        else if (state->in_kernel > 0)
+        if (state->in_kernel > 0)
             return SPSH_OK;
-        else if (tries++ == HAND_OVER_TRIES_MAX)
-            break;
-        else
-            (void)sched_yield();
+        (void)sched_yield();
     }
     if (io_uring_sq_ready(&state->ring) == 0)
         return SPSH_OK;

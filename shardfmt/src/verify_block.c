@@ -101,11 +101,11 @@ static void decode_records(const spsh__shard_check *check, spsh__block_task *tas
     }
 }
 
-void spsh__verify_block_work(void *user, uint32_t worker, void *opaque)
+void spsh__verify_block_work(void *check_opaque, uint32_t worker, void *task_opaque)
 {
     (void)worker;
-    const spsh__shard_check *check = (const spsh__shard_check *)user;
-    spsh__block_task *task = (spsh__block_task *)opaque;
+    const spsh__shard_check *check = (const spsh__shard_check *)check_opaque;
+    spsh__block_task *task = (spsh__block_task *)task_opaque;
     const char *name = check->file->name;
     task->status =
         spsh__block_header_decode(task->data, task->offset_bytes, name, &task->block, &task->why);

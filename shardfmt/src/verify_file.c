@@ -130,10 +130,11 @@ static spsh_status check_footers(spsh__verify *v, spsh__verify_file *file, spsh_
     spsh_status rc = read_part(v, file, offset, pages, sizeof(pages), &came, err);
     for (uint32_t copy = 0; copy < 2 && rc == SPSH_OK; copy++) {
         spsh_error why = SPSH_ERROR_INIT;
-        good[copy] = spsh__footer_decode(pages + copy * SPSH__PAGE_BYTES, copy, file->sealed_bytes,
-                                         file->name, &footers[copy], &why) == SPSH_OK;
+        good[copy] =
+            spsh__footer_decode(pages + (size_t)copy * SPSH__PAGE_BYTES, copy, file->sealed_bytes,
+                                file->name, &footers[copy], &why) == SPSH_OK;
         if (!good[copy] && came) {
-            why.offset_bytes = offset + copy * SPSH__PAGE_BYTES;
+            why.offset_bytes = offset + (uint64_t)copy * SPSH__PAGE_BYTES;
             rc = spsh__verify_refused(v, file, "footer", SPSH__PAGE_BYTES, &why, err);
         }
     }

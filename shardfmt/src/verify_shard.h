@@ -61,8 +61,8 @@ typedef struct spsh__shard_check {
 bool spsh__verify_section(const spsh__verify_file *file, uint32_t id, uint32_t element_bytes,
                           const uint8_t **ret_elements, uint64_t *ret_count);
 
-/* Worker: the block's checksum and, with SPSH_VERIFY_DECODE, its audio. user is the check. */
-void spsh__verify_block_work(void *user, uint32_t worker, void *task);
+/* Worker (spsh__worker_fn): the block's checksum and, with SPSH_VERIFY_DECODE, its audio. */
+void spsh__verify_block_work(void *check_opaque, uint32_t worker, void *task_opaque);
 /* In order: the block's place and structure; its records and rows go into the rebuilt index. */
 spsh_status spsh__verify_block_take(spsh__shard_check *check, spsh__block_task *task,
                                     spsh_error *err);

@@ -273,10 +273,10 @@ static int repair_one(job *j, uint64_t n, const char *directory, spsh_repair_uni
     return SPSH_EXIT_DONE;
 }
 
-static void count_result(job *j, uint64_t n, const spsh_repair_result *result)
+static void count_result(job *j, const spsh_repair_result *result)
 {
     char name[32];
-    spsh_shard_file_name(j->shards[n].seal.unit, j->shards[n].seal.number, name);
+    spsh_shard_file_name(result->seal.unit, result->seal.number, name);
     j->lost_records += result->records_lost;
     j->lost_utterances += result->utterances_lost;
     j->repaired++;
@@ -329,7 +329,7 @@ static int repair_unit(job *j, uint64_t begin, uint64_t end, const char *directo
         }
         status = repair_one(j, n, directory, unit, &result);
         if (status == SPSH_EXIT_DONE && (j->shards[n].damaged || !result.identical))
-            count_result(j, n, &result);
+            count_result(j, &result);
         if (status == SPSH_EXIT_DONE)
             j->shards[n].seal = result.seal;
     }
@@ -464,7 +464,7 @@ static int repair_shard_in_place(job *j, uint64_t n, const char *directory)
     }
     status = replace(rebuilt, path);
     if (status == SPSH_EXIT_DONE)
-        count_result(j, n, &result);
+        count_result(j, &result);
     return status;
 }
 
@@ -554,9 +554,7 @@ static int repair_file(job *j)
     spsh_repair_manifest_close(j->manifest);
     if (rc != SPSH_OK)
         return spsh__cli_fail(NULL, &err);
-    shard_state state = {.seal = result.seal};
-    j->shards = &state;
-    count_result(j, 0, &result);
+    count_result(j, &result);
     return result.records_lost + result.utterances_lost == 0 ? SPSH_EXIT_DONE : SPSH_EXIT_FAILED;
 }
 
