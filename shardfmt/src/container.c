@@ -675,7 +675,9 @@ static spsh_status element(const spsh__container *c, uint32_t id, uint32_t eleme
 {
     const section_place *section = find_section(c, id);
     if (section != NULL && section->element_bytes != element_bytes)
-        return spsh__container_require(c, id, element_bytes, UINT64_MAX, err);
+        return SPSH_FAIL(err, SPSH_E_CORRUPT, c->footer.section_area_offset,
+                         "%s: section %u: element_bytes %u, expected %u", c->path, id,
+                         section->element_bytes, element_bytes);
     return spsh__container_column(c, id, at, 1, ret_element, err);
 }
 

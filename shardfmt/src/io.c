@@ -251,20 +251,19 @@ spsh_status spsh_io_read_exact(const spsh_io *io, int fd, void *dst, size_t size
     uint8_t *to = (uint8_t *)dst;
     size_t done = 0;
     while (done < size_bytes) {
-        int64_t got = io->pread_fn(io->user, fd, to + done, size_bytes - done, offset_bytes + done);
+        unsigned long long at = offset_bytes + done;
+        int64_t got = io->pread_fn(io->user, fd, to + done, size_bytes - done, at);
         if (got == -EINTR)
             continue;
         if (got < 0) {
             spsh_status rc = spsh_io_status((int)-got);
-            spsh_error_set(err, rc, (int)-got, offset_bytes + done,
-                           "%s: cannot read %zu bytes at %llu: %s", path, size_bytes - done,
-                           (unsigned long long)(offset_bytes + done), spsh__os_text((int)-got));
+            spsh_error_set(err, rc, (int)-got, at, "%s: cannot read %zu bytes at %llu: %s", path,
+                           size_bytes - done, at, spsh__os_text((int)-got));
             return rc;
         }
         if (got == 0)
-            return SPSH_FAIL(err, SPSH_E_TRUNCATED, offset_bytes + done,
-                             "%s: ends at %llu, inside %zu bytes at %llu", path,
-                             (unsigned long long)(offset_bytes + done), size_bytes,
+            return SPSH_FAIL(err, SPSH_E_TRUNCATED, at,
+                             "%s: ends at %llu, inside %zu bytes at %llu", path, at, size_bytes,
                              (unsigned long long)offset_bytes);
         done += (size_t)got;
     }

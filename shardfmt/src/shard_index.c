@@ -137,7 +137,7 @@ uint64_t spsh__shard_index_bytes(const spsh__shard_index *index)
     uint64_t size = spsh__shard_index_records(index) * RECORD_BYTES +
                     spsh__shard_index_rows(index) * (ROW_BYTES + 4) +
                     spsh__shard_index_blocks(index) * 8 + index->metadata_offsets.size_bytes * 2 +
-                    SECTIONS * 104; /* directory entries and alignment */
+                    UINT64_C(104) * SECTIONS; /* directory entries and alignment */
     for (unsigned kind = 0; kind < NAME_KINDS; kind++)
         size += (uint64_t)spsh__names_count(index->names[kind]) * 8 +
                 spsh__names_bytes(index->names[kind]).size_bytes;

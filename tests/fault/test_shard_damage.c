@@ -52,7 +52,8 @@ static file write_and_load(tiny_kind kind)
     return f;
 }
 
-static spsh_status read_bytes(uint8_t *data, size_t size_bytes, uint8_t digest[16], spsh_error *err)
+static spsh_status read_bytes(const uint8_t *data, size_t size_bytes, uint8_t digest[16],
+                              spsh_error *err)
 {
     memory_io memory = {data, size_bytes};
     spsh_io io = memory_io_table(&memory);

@@ -12,7 +12,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes);
 static patch_base base;
 static uint8_t base_digest[16];
 
-static spsh_status read_all(uint8_t *data, size_t size_bytes, uint8_t digest[16])
+static spsh_status read_all(const uint8_t *data, size_t size_bytes, uint8_t digest[16])
 {
     memory_io memory = {data, size_bytes};
     spsh_io io = memory_io_table(&memory);

@@ -87,7 +87,11 @@ static void *memory_mmap(void *user, int fd, size_t size_bytes, uint64_t offset_
     (void)fd;
     if (offset_bytes > memory->size_bytes || size_bytes > memory->size_bytes - offset_bytes)
         return NULL;
-    return memory->data + offset_bytes;
+    union {
+        const uint8_t *mapped;
+        void *address;
+    } view = {memory->data + offset_bytes}; /* mapped read-only, as the contract says */
+    return view.address;
 }
 
 static int memory_munmap(void *user, void *address, size_t size_bytes)

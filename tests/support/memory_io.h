@@ -12,7 +12,7 @@
 #include "speechshard/io.h"
 
 typedef struct memory_io {
-    uint8_t *data;
+    const uint8_t *data;
     size_t size_bytes;
 } memory_io;
 

@@ -13,7 +13,9 @@
 
 #include "reseal.h"
 
-enum { CELL = 16, PAGE = 4096, SIZE_MAX_BYTES = 1 << 20 };
+#define CELL ((size_t)16)
+
+enum { PAGE = 4096, SIZE_MAX_BYTES = 1 << 20 };
 
 static int is_zero(const uint8_t *data, size_t size)
 {
@@ -32,7 +34,7 @@ void patch_base_init(patch_base *base, uint8_t *data, size_t size_bytes)
     if (base->places == NULL)
         abort();
     for (size_t cell = 0; cell < size_bytes; cell += CELL) {
-        size_t begin = cell < CELL ? 0 : cell - CELL; /* one cell before and one behind */
+        const size_t begin = cell < CELL ? 0 : cell - CELL; /* one cell before and one behind */
         size_t end = cell + 2 * CELL < size_bytes ? cell + 2 * CELL : size_bytes;
         if (is_zero(data + begin, end - begin))
             continue;

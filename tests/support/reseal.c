@@ -7,9 +7,10 @@
 
 enum {
     BLOCKS_MAX = 1024,
-    PAGE = 4096,
-    SECTION_PAGE = 65536,
 };
+
+#define PAGE         UINT64_C(4096)
+#define SECTION_PAGE UINT64_C(65536)
 
 static uint64_t least(uint64_t a, uint64_t b)
 {

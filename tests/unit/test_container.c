@@ -19,7 +19,7 @@ typedef struct image {
 
 static uint8_t value_at(uint32_t id, uint64_t byte)
 {
-    return (uint8_t)(id * 31 + byte * 7 + byte / 256 * 13 + byte / 65536);
+    return (uint8_t)((uint64_t)id * 31 + byte * 7 + byte / 256 * 13 + byte / 65536);
 }
 
 /* Append everything in steps of `step` elements, the sections in turn. */
@@ -199,7 +199,8 @@ static void test_root_hash_without_blocks(void)
     spsh_io io = memory_io_table(&memory);
     spsh__container *c = NULL;
     for (uint32_t copy = 0; copy < 2; copy++) {
-        uint8_t *page = f.data + f.size_bytes - SPSH__FOOTERS_BYTES + copy * SPSH__PAGE_BYTES;
+        uint8_t *page =
+            f.data + f.size_bytes - SPSH__FOOTERS_BYTES + (size_t)copy * SPSH__PAGE_BYTES;
         spsh__footer footer;
         REQUIRE(spsh__footer_decode(page, copy, f.size_bytes, "x", &footer, NULL) == SPSH_OK);
         footer.root_hash[3] ^= 1;

@@ -211,7 +211,14 @@ static void test_expected_seal(void)
     CHECK_I64(tiny_shard_write(folder, TINY_SMALL, NULL, NULL, &seal, NULL), SPSH_OK);
     options.expected = &seal;
     CHECK_I64(spsh_shard_open(tiny_path, &options, &shard, NULL), SPSH_OK);
-    CHECK(memcmp(spsh_shard_info(shard), &seal, sizeof(seal)) == 0);
+    const spsh_shard_seal *info = spsh_shard_info(shard);
+    CHECK(memcmp(info->file_id, seal.file_id, 16) == 0);
+    CHECK(memcmp(info->root_hash, seal.root_hash, 16) == 0);
+    CHECK_U64(info->file_bytes, seal.file_bytes);
+    CHECK_U64(info->unit, TINY_UNIT);
+    CHECK_U64(info->number, TINY_NUMBER);
+    CHECK_U64(info->record_count, seal.record_count);
+    CHECK_U64(info->utterance_count, seal.utterance_count);
     CHECK_U64(spsh_shard_first_record(shard), TINY_FIRST_RECORD);
     CHECK_U64(spsh_shard_first_utterance(shard), TINY_FIRST_UTTERANCE);
     spsh_shard_close(shard);
