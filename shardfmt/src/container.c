@@ -277,6 +277,7 @@ spsh_status spsh__footer_decode(const uint8_t *page, uint32_t copy, uint64_t fil
     return SPSH_OK;
 }
 
+/* NOLINTNEXTLINE(readability-function-size): the parts in the order in which they are hashed */
 spsh_status spsh__root_hash(uint64_t header_checksum, const uint64_t *block_checksums,
                             uint64_t block_count, uint64_t page_table_checksum,
                             const spsh_allocator *allocator, uint8_t ret_hash[16], spsh_error *err)

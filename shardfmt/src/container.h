@@ -1,14 +1,16 @@
-/* container.h: header, sections, page table and footers that every .spsh file shares (FORMAT.md 2). */
+/* container.h: header, sections, page table and footers that every .spsh file shares (FORMAT.md 2).
+ */
 #ifndef SPSH_CONTAINER_H
 #define SPSH_CONTAINER_H
 
 #include "base_internal.h"
 #include "speechshard/io.h"
 
-#define SPSH__PAGE_BYTES     UINT32_C(4096)  /* alignment of blocks and areas; header and footer size */
-#define SPSH__SECTION_PAGE   UINT32_C(65536) /* unit of index checksums */
-#define SPSH__SECTIONS_MAX   UINT32_C(256)
-#define SPSH__FOOTERS_BYTES  UINT32_C(8192)
+#define SPSH__PAGE_BYTES UINT32_C(4096) /* alignment of blocks and areas; header and footer size   \
+                                         */
+#define SPSH__SECTION_PAGE  UINT32_C(65536) /* unit of index checksums */
+#define SPSH__SECTIONS_MAX  UINT32_C(256)
+#define SPSH__FOOTERS_BYTES UINT32_C(8192)
 
 typedef enum spsh__file_kind {
     SPSH__KIND_SHARD = 1,
@@ -25,7 +27,8 @@ typedef struct spsh__header {
     uint32_t sub_ordinal;
     uint64_t first_record;
     uint64_t first_utterance;
-    uint64_t features_readonly; /* as read: who adds to a dataset must refuse when it is not 0; encode writes 0 */
+    uint64_t features_readonly; /* as read: who adds to a dataset must refuse when it is not 0;
+                                   encode writes 0 */
 } spsh__header;
 
 typedef struct spsh__footer {
@@ -66,7 +69,8 @@ typedef struct spsh__section {
  * Sections may be appended to in any interleaving; each has a buffer, so memory is bounded. */
 typedef struct spsh__section_writer spsh__section_writer;
 
-/* area_offset: spsh_file_writer_size() (multiple of 4096). sections ascend by id; copied. file, allocator: borrowed. */
+/* area_offset: spsh_file_writer_size() (multiple of 4096). sections ascend by id; copied. file,
+ * allocator: borrowed. */
 spsh_status spsh__section_writer_open(spsh_file_writer *file, const spsh__header *header,
                                       const spsh__section *sections, uint32_t section_count,
                                       const spsh_allocator *allocator,
@@ -75,7 +79,8 @@ spsh_status spsh__section_writer_open(spsh_file_writer *file, const spsh__header
 spsh_status spsh__section_append(spsh__section_writer *writer, uint32_t id, const void *elements,
                                  uint64_t count, spsh_error *err);
 /* root: streaming state over header checksum and block checksums is kept by the caller as a list:
- * block_checksums has block_count values, may be NULL when 0. Fails with E_INVALID_ARG if a section was not filled. */
+ * block_checksums has block_count values, may be NULL when 0. Fails with E_INVALID_ARG if a section
+ * was not filled. */
 spsh_status spsh__section_writer_finish(spsh__section_writer *writer,
                                         const uint64_t *block_checksums, uint64_t block_count,
                                         uint64_t record_count, uint64_t utterance_count,
@@ -84,8 +89,8 @@ void spsh__section_writer_free(spsh__section_writer *writer);
 
 /* ---- reading ---- */
 
-/* An open container: header and footer checked, section area mapped, pages checked when first touched.
- * Column access is thread-safe (a bitmap of checked pages, set atomically). */
+/* An open container: header and footer checked, section area mapped, pages checked when first
+ * touched. Column access is thread-safe (a bitmap of checked pages, set atomically). */
 typedef struct spsh__container spsh__container;
 
 /* kind 0: any. Another kind is SPSH_E_MISMATCH. io NULL: default; borrowed until close. */
@@ -98,19 +103,21 @@ const spsh__footer *spsh__container_footer(const spsh__container *container);
 const char *spsh__container_path(const spsh__container *container);
 int spsh__container_fd(const spsh__container *container);
 
-/* Element count of a section; 0 when it is absent (then ret_count of a required one must be checked by the caller). */
+/* Element count of a section; 0 when it is absent (then ret_count of a required one must be checked
+ * by the caller). */
 uint64_t spsh__container_count(const spsh__container *container, uint32_t id);
 
 /* Check that a section is there with that width and count (count UINT64_MAX: any): for opening. */
 spsh_status spsh__container_require(const spsh__container *container, uint32_t id,
                                     uint32_t element_bytes, uint64_t count, spsh_error *err);
 
-/* Likewise for a string table of count strings (ends_id, ends_id + 1), whose last end must be the bytes' count.
- * That ends do not descend is checked string by string, when one is read. */
+/* Likewise for a string table of count strings (ends_id, ends_id + 1), whose last end must be the
+ * bytes' count. That ends do not descend is checked string by string, when one is read. */
 spsh_status spsh__container_require_strings(const spsh__container *container, uint32_t ends_id,
                                             uint64_t count, spsh_error *err);
 
-/* Elements [first, first + count) of a section: bounds and page checksums checked; *ret points into the mapping. */
+/* Elements [first, first + count) of a section: bounds and page checksums checked; *ret points into
+ * the mapping. */
 spsh_status spsh__container_column(const spsh__container *container, uint32_t id, uint64_t first,
                                    uint64_t count, const uint8_t **ret_elements, spsh_error *err);
 /* One little-endian element. */
@@ -127,7 +134,8 @@ spsh_status spsh__container_string(const spsh__container *container, uint32_t en
 /* For verify: one page of the section area against the page table (page < footer's page_count). */
 spsh_status spsh__container_check_page(const spsh__container *container, uint64_t page,
                                        spsh_error *err);
-/* For verify, when all pages are good: gaps between sections, the area's tail and the page table's padding are zero. */
+/* For verify, when all pages are good: gaps between sections, the area's tail and the page table's
+ * padding are zero. */
 spsh_status spsh__container_check_padding(const spsh__container *container, spsh_error *err);
 
 #endif

@@ -82,6 +82,7 @@ static spsh_status reserve(spsh_file_writer *writer, uint64_t reserve_bytes, sps
     return SPSH_OK;
 }
 
+/* NOLINTNEXTLINE(readability-function-size): a place, a name, and where the result goes */
 spsh_status spsh_file_writer_open(const spsh_io *io, const char *directory, const char *name,
                                   uint64_t reserve_bytes, const spsh_allocator *allocator,
                                   spsh_file_writer **ret_writer, spsh_error *err)

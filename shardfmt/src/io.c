@@ -245,6 +245,7 @@ spsh_status spsh__io_file_bytes(const spsh_io *io, int fd, const char *path, uin
     return SPSH_OK;
 }
 
+/* NOLINTNEXTLINE(readability-function-size): a buffer and its size belong side by side */
 spsh_status spsh_io_read_exact(const spsh_io *io, int fd, void *dst, size_t size_bytes,
                                uint64_t offset_bytes, const char *path, spsh_error *err)
 {
@@ -270,6 +271,7 @@ spsh_status spsh_io_read_exact(const spsh_io *io, int fd, void *dst, size_t size
     return SPSH_OK;
 }
 
+/* NOLINTNEXTLINE(readability-function-size): data and its size are returned side by side */
 spsh_status spsh_io_read_file(const spsh_io *io, const char *path, size_t size_max,
                               const spsh_allocator *allocator, uint8_t **ret_data,
                               size_t *ret_bytes, spsh_error *err)

@@ -401,6 +401,7 @@ static const char *load_columns(spsh__metadata *m, const uint8_t *block, uint32_
     return NULL;
 }
 
+/* NOLINTNEXTLINE(readability-function-size): a block, its counts, and its name for messages */
 spsh_status spsh__metadata_load(spsh__metadata *metadata, const uint8_t *block, uint64_t used_bytes,
                                 uint32_t count, uint64_t offset_bytes, const char *path,
                                 spsh_error *err)

@@ -138,6 +138,7 @@ static void encode_fixed(const spsh_record *r, const spsh__record_size *size, ui
     spsh__store_u32le(head + 100, size->page_count);
 }
 
+/* NOLINTNEXTLINE(readability-function-size): what is stored, where, and the two results */
 void spsh__record_head_encode(const uint8_t file_id[16], uint64_t offset_bytes, uint64_t ordinal,
                               const spsh_record *record, const void *payload, uint8_t *head,
                               uint8_t ret_payload_hash[16])
@@ -289,6 +290,7 @@ size_t spsh__record_page_bytes(const spsh__record_head *head, uint32_t page)
     return left < SPSH__PAYLOAD_PAGE ? (size_t)left : SPSH__PAYLOAD_PAGE;
 }
 
+/* NOLINTNEXTLINE(readability-function-size): a place, a page, and its name for messages */
 spsh_status spsh__record_page_check(const uint8_t file_id[16], uint64_t offset_bytes,
                                     const spsh__record_head *head, uint32_t page,
                                     const uint8_t *data, const char *path, spsh_error *err)
@@ -320,6 +322,7 @@ void spsh__record_seek_points(const spsh__record_head *head, spsh_seek_point *po
         points[n] = load_seek_point(head->seek_table, n);
 }
 
+/* NOLINTNEXTLINE(readability-function-size): a buffer and its size belong side by side */
 spsh_status spsh_record_check(const uint8_t file_id[16], uint64_t offset_bytes, const uint8_t *data,
                               size_t size_bytes, spsh_record *ret_record, spsh_bytes *ret_payload,
                               spsh_error *err)

@@ -129,6 +129,7 @@ static spsh_status write_directory(spsh__section_writer *w, spsh_error *err)
     return spsh_file_writer_write_at(w->file, w->page, size, w->area_offset, err);
 }
 
+/* NOLINTNEXTLINE(readability-function-size): an array and its size belong side by side */
 spsh_status spsh__section_writer_open(spsh_file_writer *file, const spsh__header *header,
                                       const spsh__section *sections, uint32_t section_count,
                                       const spsh_allocator *allocator,
@@ -230,6 +231,7 @@ static spsh_status finish_area(spsh__section_writer *w, spsh_error *err)
     return rc;
 }
 
+/* NOLINTNEXTLINE(readability-function-size): an array and its size belong side by side */
 spsh_status spsh__section_writer_finish(spsh__section_writer *writer,
                                         const uint64_t *block_checksums, uint64_t block_count,
                                         uint64_t record_count, uint64_t utterance_count,

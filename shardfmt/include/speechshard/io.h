@@ -6,9 +6,10 @@
  *     rc = spsh_file_writer_publish(writer, SPSH_PUBLISH_NEW, &err);
  *     spsh_file_writer_free(writer);          // unpublished: the temporary is removed
  *
- * The protocol: temporary name in the target directory, reserve, write, one fsync (never repeated after a
- * failure), publish, fsync of the directory. Only then has the caller something to acknowledge.
- * Tests hand in a table whose calls fail, stop short or kill the process at the n-th call.
+ * The protocol: temporary name in the target directory, reserve, write, one fsync (never repeated
+ * after a failure), publish, fsync of the directory. Only then has the caller something to
+ * acknowledge. Tests hand in a table whose calls fail, stop short or kill the process at the n-th
+ * call.
  */
 #ifndef SPEECHSHARD_IO_H
 #define SPEECHSHARD_IO_H
@@ -24,8 +25,8 @@ extern "C" {
 #endif
 
 /**
- * Each function behaves like the system call it is named after and returns 0 (or a descriptor or a byte
- * count) or a negative errno; short transfers are allowed, the callers go on. Thread-safe.
+ * Each function behaves like the system call it is named after and returns 0 (or a descriptor or a
+ * byte count) or a negative errno; short transfers are allowed, the callers go on. Thread-safe.
  */
 typedef struct spsh_io {
     void *user;
@@ -39,25 +40,28 @@ typedef struct spsh_io {
     int (*fstat_fn)(void *user, int fd, struct stat *ret_stat);
     int (*stat_fn)(void *user, const char *path, struct stat *ret_stat); /* lstat semantics */
     int (*fsync_fn)(void *user, int fd);
-    int (*rename_fn)(void *user, const char *from, const char *to);         /* replaces */
-    int (*rename_new_fn)(void *user, const char *from, const char *to);     /* -EEXIST if there */
+    int (*rename_fn)(void *user, const char *from, const char *to);     /* replaces */
+    int (*rename_new_fn)(void *user, const char *from, const char *to); /* -EEXIST if there */
     int (*link_fn)(void *user, const char *from, const char *to);
     int (*unlink_fn)(void *user, const char *path);
     int (*mkdir_fn)(void *user, const char *path, mode_t mode);
     int (*rmdir_fn)(void *user, const char *path);
-    void *(*mmap_fn)(void *user, int fd, size_t size_bytes, uint64_t offset_bytes); /* read-only; NULL */
+    void *(*mmap_fn)(void *user, int fd, size_t size_bytes,
+                     uint64_t offset_bytes); /* read-only; NULL */
     int (*munmap_fn)(void *user, void *memory, size_t size_bytes);
 } spsh_io;
 
 /** The operating system's calls. Never NULL. */
 SPSH_API const spsh_io *spsh_io_default(void);
 
-/** Read exactly size_bytes at offset, through short reads and EINTR; SPSH_E_TRUNCATED at the end. */
+/** Read exactly size_bytes at offset, through short reads and EINTR; SPSH_E_TRUNCATED at the end.
+ */
 SPSH_API SPSH_NODISCARD spsh_status spsh_io_read_exact(const spsh_io *io, int fd, void *dst,
                                                        size_t size_bytes, uint64_t offset_bytes,
                                                        const char *path, spsh_error *err);
 
-/** Read a whole regular file of at most size_max bytes; *ret_data from allocator, owned by the caller. */
+/** Read a whole regular file of at most size_max bytes; *ret_data from allocator, owned by the
+ * caller. */
 SPSH_API SPSH_NODISCARD spsh_status spsh_io_read_file(const spsh_io *io, const char *path,
                                                       size_t size_max,
                                                       const spsh_allocator *allocator,
@@ -76,7 +80,8 @@ SPSH_API SPSH_NODISCARD spsh_status spsh_io_sync_directory(const spsh_io *io, co
 SPSH_API spsh_status spsh_io_status(int os_errno);
 
 typedef enum spsh_publish_mode {
-    SPSH_PUBLISH_NEW = 0,     /* the name must be free, or hold the same bytes (then it is done already) */
+    SPSH_PUBLISH_NEW =
+        0, /* the name must be free, or hold the same bytes (then it is done already) */
     SPSH_PUBLISH_REPLACE = 1, /* rename over what is there */
 } spsh_publish_mode;
 

@@ -21,11 +21,11 @@ extern "C" {
 #endif
 
 /* Record flags, FORMAT.md 3.2. */
-#define SPSH_RECORD_PCM_HASH      UINT32_C(1)  /* pcm_hash is valid */
-#define SPSH_RECORD_UNDECODABLE   UINT32_C(2)  /* intact, but beyond the decoder library */
-#define SPSH_RECORD_TRUSTED       UINT32_C(4)  /* samples are the header's claim */
-#define SPSH_RECORD_TRANSCODED    UINT32_C(8)  /* payload is not the source's bytes */
-#define SPSH_RECORD_RESAMPLED     UINT32_C(16) /* sample rate was converted */
+#define SPSH_RECORD_PCM_HASH    UINT32_C(1)  /* pcm_hash is valid */
+#define SPSH_RECORD_UNDECODABLE UINT32_C(2)  /* intact, but beyond the decoder library */
+#define SPSH_RECORD_TRUSTED     UINT32_C(4)  /* samples are the header's claim */
+#define SPSH_RECORD_TRANSCODED  UINT32_C(8)  /* payload is not the source's bytes */
+#define SPSH_RECORD_RESAMPLED   UINT32_C(16) /* sample rate was converted */
 
 /* Utterance flags, FORMAT.md 3.3 and 4.2. */
 #define SPSH_UTTERANCE_HAS_TEXT  UINT32_C(1)
@@ -36,7 +36,8 @@ extern "C" {
 
 /** A record's head: what is known of a stored recording. */
 typedef struct spsh_record {
-    spsh_bytes id; /* of the recording; writer: borrowed during the call. Reader: empty in spsh_shard_record */
+    spsh_bytes id; /* of the recording; writer: borrowed during the call. Reader: empty in
+                      spsh_shard_record */
     uint64_t payload_bytes;
     uint64_t samples;
     uint32_t sample_rate_hz;
@@ -47,8 +48,8 @@ typedef struct spsh_record {
     uint32_t bits_per_sample;
     uint32_t flags; /* SPSH_RECORD_* */
     uint8_t pcm_hash[16];
-    uint8_t payload_hash[16];             /* the writer computes it: ignored on input */
-    const spsh_seek_point *seek_points;   /* writer: borrowed during the call; may be NULL */
+    uint8_t payload_hash[16];           /* the writer computes it: ignored on input */
+    const spsh_seek_point *seek_points; /* writer: borrowed during the call; may be NULL */
     uint64_t seek_point_count;
 } spsh_record;
 
@@ -97,8 +98,8 @@ typedef struct spsh_shard_seal {
 /** "000012-003.spsh" into dst, which has room for 32 bytes. Thread-safe. */
 SPSH_API void spsh_shard_file_name(uint64_t unit, uint32_t number, char dst[32]);
 
-/** Start a shard. Memory: one block of 4 MiB, one metadata block, and about 150 bytes a record and 80 an utterance
- * for the index, plus names. */
+/** Start a shard. Memory: one block of 4 MiB, one metadata block, and about 150 bytes a record and
+ * 80 an utterance for the index, plus names. */
 SPSH_API SPSH_NODISCARD spsh_status spsh_shard_writer_open(const spsh_shard_writer_options *options,
                                                            spsh_shard_writer **ret_writer,
                                                            spsh_error *err);
@@ -109,8 +110,9 @@ SPSH_API SPSH_NODISCARD spsh_status spsh_shard_writer_open(const spsh_shard_writ
  * @param record      samples, rates, codec, flags, hash, id, seek points; borrowed during the call
  * @param payload     record->payload_bytes bytes; borrowed during the call
  * @param ret_record  its number inside the unit, for spsh_utterance.record
- * @return SPSH_OK, SPSH_E_INVALID_ARG (a field breaks FORMAT.md 3.2), SPSH_E_LIMIT, _IO, _NO_SPACE, _NO_MEMORY.
- * After a failure other than SPSH_E_INVALID_ARG or SPSH_E_LIMIT the shard is dead: only free is allowed.
+ * @return SPSH_OK, SPSH_E_INVALID_ARG (a field breaks FORMAT.md 3.2), SPSH_E_LIMIT, _IO, _NO_SPACE,
+ * _NO_MEMORY. After a failure other than SPSH_E_INVALID_ARG or SPSH_E_LIMIT the shard is dead: only
+ * free is allowed.
  */
 SPSH_API SPSH_NODISCARD spsh_status spsh_shard_writer_add_record(spsh_shard_writer *writer,
                                                                  const spsh_record *record,
@@ -142,7 +144,8 @@ typedef struct spsh_shard_options {
     size_t struct_size;
     const spsh_allocator *allocator; /* NULL: malloc and free; copied */
     const spsh_io *io;               /* NULL: the operating system; borrowed until close */
-    const spsh_shard_seal *expected; /* NULL: any; else file id, root hash and size must agree (_MISMATCH) */
+    const spsh_shard_seal
+        *expected; /* NULL: any; else file id, root hash and size must agree (_MISMATCH) */
 } spsh_shard_options;
 
 /* clang-format off */
@@ -157,7 +160,8 @@ typedef struct spsh_record_place {
     uint64_t record_bytes; /* head, payload and padding */
 } spsh_record_place;
 
-/** An utterance's fixed-width columns. Name numbers go to spsh_shard_name; SPSH_NONE_U32: absent. */
+/** An utterance's fixed-width columns. Name numbers go to spsh_shard_name; SPSH_NONE_U32: absent.
+ */
 typedef struct spsh_shard_row {
     uint64_t id_hash;
     uint64_t record; /* inside the unit */
@@ -180,8 +184,9 @@ typedef enum spsh_name_kind {
 /**
  * Open a sealed shard: header, footer and page table are checked; index pages when first touched.
  *
- * @return SPSH_OK, _NOT_FOUND, _NOT_SPEECHSHARD, _VERSION, _TRUNCATED, _CORRUPT, _MISMATCH, _LIMIT, _IO, _NO_MEMORY
- * Safe on hostile input. Calls that only read the index are thread-safe on one shard.
+ * @return SPSH_OK, _NOT_FOUND, _NOT_SPEECHSHARD, _VERSION, _TRUNCATED, _CORRUPT, _MISMATCH, _LIMIT,
+ * _IO, _NO_MEMORY Safe on hostile input. Calls that only read the index are thread-safe on one
+ * shard.
  */
 SPSH_API SPSH_NODISCARD spsh_status spsh_shard_open(const char *path,
                                                     const spsh_shard_options *options,
@@ -192,7 +197,8 @@ SPSH_API const spsh_shard_seal *spsh_shard_info(const spsh_shard *shard);
 SPSH_API uint64_t spsh_shard_first_record(const spsh_shard *shard);    /* inside the unit */
 SPSH_API uint64_t spsh_shard_first_utterance(const spsh_shard *shard); /* inside the unit */
 
-/** From the index: record of this shard by its number here (0 ... record_count - 1). id and seek points stay empty. Thread-safe. */
+/** From the index: record of this shard by its number here (0 ... record_count - 1). id and seek
+ * points stay empty. Thread-safe. */
 SPSH_API SPSH_NODISCARD spsh_status spsh_shard_record(const spsh_shard *shard, uint64_t record,
                                                       spsh_record *ret_record,
                                                       spsh_record_place *ret_place,
@@ -208,7 +214,8 @@ SPSH_API SPSH_NODISCARD spsh_status spsh_shard_name(const spsh_shard *shard, sps
                                                     spsh_error *err);
 SPSH_API uint64_t spsh_shard_name_count(const spsh_shard *shard, spsh_name_kind kind);
 
-/** Reads metadata; holds one decompressed block. One thread per object; several per shard are fine. */
+/** Reads metadata; holds one decompressed block. One thread per object; several per shard are fine.
+ */
 typedef struct spsh_metadata_reader spsh_metadata_reader;
 SPSH_API SPSH_NODISCARD spsh_status spsh_metadata_reader_open(const spsh_shard *shard,
                                                               spsh_metadata_reader **ret_reader,
@@ -226,8 +233,8 @@ SPSH_API SPSH_NODISCARD spsh_status spsh_shard_find(const spsh_shard *shard,
                                                     uint64_t *ret_row, spsh_error *err);
 
 /**
- * One record opened for reading: its head is read and checked now, payload pages when they are read.
- * One thread per object; several per shard are fine.
+ * One record opened for reading: its head is read and checked now, payload pages when they are
+ * read. One thread per object; several per shard are fine.
  */
 typedef struct spsh_record_reader spsh_record_reader;
 SPSH_API SPSH_NODISCARD spsh_status spsh_record_reader_open(const spsh_shard *shard,
