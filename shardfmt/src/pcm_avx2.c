@@ -238,6 +238,7 @@ TARGET bool spsh__pcm_decode_avx2(const pcm_predicted *block, int16_t *pcm)
         const uint8_t *groups = block->groups + next->base_bytes;
         __m256i columns[PCM_LANES];
         __m256i decoded[PCM_LANES];
+        spsh__pcm_prefetch(groups);
         transpose(lanes, columns);
         transpose(lanes + HALF_LANES, columns + HALF_LANES);
         PCM_UNROLL

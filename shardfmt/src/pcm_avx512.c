@@ -250,6 +250,7 @@ TARGET bool spsh__pcm_decode_avx512(const pcm_predicted *block, int16_t *pcm)
         const row_layout *next = &rows[b + 1 < block->rows ? b + 1 : b];
         const uint8_t *groups = block->groups + next->base_bytes;
         __m512i columns[ROW_PAIRS];
+        spsh__pcm_prefetch(groups);
         find_fields(next, &fields);
         make_columns(two, columns);
         PCM_UNROLL
