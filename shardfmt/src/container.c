@@ -6,8 +6,8 @@
  * touched: bit p of a bitmap says that page p is good. Two threads may check the same page at once;
  * both find the same and set the same bit.
  *
- * A sealed file never shrinks; one that is cut off by somebody while it is mapped ends the process
- * with SIGBUS, like any mapped file.
+ * A sealed file never shrinks; one that somebody cuts off while it is mapped, or a disk that cannot
+ * read a mapped page, ends the process with SIGBUS, as with any mapped file.
  */
 #include "container.h"
 
