@@ -128,6 +128,26 @@ static bool same_footer(const spsh__footer *a, const spsh__footer *b)
     return memcmp(pages[0], pages[1], SPSH__PAGE_BYTES) == 0;
 }
 
+/* The first byte between sections, or behind the last one, that is not zero: the writer leaves
+ * those places alone. The directory is the rebuilt one by now. */
+static uint64_t find_bad_gap(const spsh__verify_file *file)
+{
+    const spsh__footer *f = &file->footer;
+    uint64_t used = (uint64_t)f->section_count * DIRECTORY_ENTRY_BYTES;
+    for (uint32_t n = 0; n <= f->section_count; n++) {
+        const uint8_t *entry = file->area + (size_t)n * DIRECTORY_ENTRY_BYTES;
+        const bool last = n == f->section_count;
+        uint64_t next =
+            last ? f->section_area_bytes : spsh__load_u64le(entry + 8) - f->section_area_offset;
+        for (uint64_t at = used; at < next && at < f->section_area_bytes; at++)
+            if (file->area[at] != 0)
+                return f->section_area_offset + at;
+        if (!last)
+            used = next + spsh__load_u64le(entry + 16) * spsh__load_u32le(entry + 4);
+    }
+    return SPSH_OFFSET_NONE;
+}
+
 static spsh_status report(spsh__shard_check *check, const compare_sink *sink,
                           const spsh__footer *footer, spsh_error *err)
 {
@@ -183,6 +203,8 @@ spsh_status spsh__verify_rebuilt(spsh__shard_check *check, spsh_error *err)
     if (rc == SPSH_OK)
         rc = spsh__shard_index_write(check->rebuilt, writer, &header, &footer, err);
     spsh_file_writer_free(writer);
+    if (rc == SPSH_OK && sink.first_difference == SPSH_OFFSET_NONE)
+        sink.first_difference = find_bad_gap(file);
     if (rc == SPSH_OK && (sink.first_difference != SPSH_OFFSET_NONE ||
                           (file->header_ok && !same_footer(&footer, &file->footer))))
         rc = report(check, &sink, &footer, err);

@@ -362,6 +362,20 @@ static spsh_status check_blocks(spsh__shard_check *check, spsh_error *err)
     return check_unlisted(check, err);
 }
 
+/* A shard's file id says which shard of which dataset it is. */
+static spsh_status check_identity(spsh__verify *v, spsh__verify_file *file, spsh_error *err)
+{
+    uint8_t file_id[16];
+    const spsh__header *header = &file->header;
+    spsh__shard_file_id(header->dataset_id, header->ordinal, header->sub_ordinal, file_id);
+    if (!file->header_ok || memcmp(file_id, header->file_id, 16) == 0)
+        return SPSH_OK;
+    spsh_error why = SPSH_ERROR_INIT;
+    spsh_error_set(&why, SPSH_E_CORRUPT, 0, 16,
+                   "%s: header: file_id is not that of its dataset, unit and number", file->name);
+    return spsh__verify_refused(v, file, "identity", 16, &why, err);
+}
+
 spsh_status spsh__verify_shard(spsh__verify *v, spsh__verify_file *file, spsh_error *err)
 {
     spsh__shard_check check = {
@@ -381,6 +395,8 @@ spsh_status spsh__verify_shard(spsh__verify *v, spsh__verify_file *file, spsh_er
     spsh_status rc = SPSH_OK;
     if (check.rebuilt == NULL || check.metadata == NULL)
         rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "%s: index", file->name);
+    if (rc == SPSH_OK)
+        rc = check_identity(v, file, err);
     if (rc == SPSH_OK)
         rc = check_blocks(&check, err);
     if (rc == SPSH_OK && check.whole && file->area != NULL)

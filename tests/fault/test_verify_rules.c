@@ -1,0 +1,198 @@
+/* test_verify_rules.c: files whose checksums are all right and whose content is not: an index that
+ * does not follow from the blocks is found, and nonsense neither crashes verify and repair nor
+ * passes as what was sealed. */
+#include "noise_dataset.h"
+#include "reseal.h"
+#include "speechshard/verify.h"
+
+#include <fcntl.h>
+
+enum { ROUNDS = 1500 };
+
+static char root[512], path[600], out[600];
+static uint8_t *good;
+static size_t size;
+static uint64_t seed;
+
+static uint64_t load(size_t at, int bytes)
+{
+    uint64_t value = 0;
+    for (int i = bytes - 1; i >= 0; i--)
+        value = value << 8 | good[at + (size_t)i];
+    return value;
+}
+
+static void write_file(const uint8_t *data, size_t bytes)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    REQUIRE(fd >= 0 && write(fd, data, bytes) == (ssize_t)bytes);
+    REQUIRE(close(fd) == 0);
+}
+
+typedef struct found {
+    uint64_t count;
+    char part[32];
+} found;
+
+static int take_damage(void *user, const spsh_damage *damage)
+{
+    found *f = (found *)user;
+    if (f->count++ == 0)
+        (void)snprintf(f->part, sizeof(f->part), "%s", damage->part);
+    return 0;
+}
+
+static spsh_status verify(uint32_t flags, found *ret_found)
+{
+    spsh_verify_options opt = SPSH_VERIFY_OPTIONS_INIT;
+    spsh_verify_result result;
+    memset(ret_found, 0, sizeof(*ret_found));
+    opt.jobs = 1;
+    opt.flags = flags | SPSH_VERIFY_CACHED | SPSH_VERIFY_NO_URING;
+    opt.damage_fn = take_damage;
+    opt.user = ret_found;
+    return spsh_verify(path, &opt, &result, NULL);
+}
+
+static void test_resealing_a_good_shard_changes_nothing(void)
+{
+    found f;
+    uint8_t *copy = malloc(size);
+    REQUIRE(copy != NULL);
+    memcpy(copy, good, size);
+    reseal(copy, size);
+    CHECK(memcmp(copy, good, size) == 0);
+    write_file(copy, size);
+    CHECK_I64(verify(SPSH_VERIFY_DECODE, &f), SPSH_OK);
+    CHECK_U64(f.count, 0);
+    free(copy);
+}
+
+static void test_an_index_that_does_not_follow_from_the_blocks(void)
+{
+    size_t begin = (size_t)load(size - 4096 + 32, 8), end = (size_t)load(size - 4096 + 48, 8);
+    uint64_t random = seed;
+    uint8_t *copy = malloc(size);
+    REQUIRE(copy != NULL);
+    for (size_t at = begin; at < end && test_failures < 10; at++) {
+        found f;
+        memcpy(copy, good, size);
+        copy[at] ^= (uint8_t)(1U << (test_random(&random) % 8));
+        reseal(copy, size);
+        write_file(copy, size);
+        spsh_status rc = verify(0, &f);
+        if (rc != SPSH_OK || f.count == 0)
+            fprintf(stderr, "byte %zu of the sections: status %d\n", at - begin, rc);
+        CHECK(rc == SPSH_OK && f.count > 0);
+    }
+    free(copy);
+}
+
+/* Counts and places in header and footers. */
+static void test_header_and_footers_that_do_not_fit(void)
+{
+    uint8_t *copy = malloc(size);
+    REQUIRE(copy != NULL);
+    for (size_t at = 16; at < 112; at++) {
+        found f;
+        memcpy(copy, good, size);
+        copy[at] ^= 1;
+        reseal(copy, size);
+        write_file(copy, size);
+        CHECK_I64(verify(0, &f), SPSH_OK);
+        /* first_record and first_utterance are told by the dataset alone */
+        CHECK(f.count > 0 || (at >= 38 && at < 56) || at >= 96);
+        memcpy(copy, good, size);
+        copy[size - 8192 + at] ^= 1;
+        copy[size - 4096 + at] ^= 1;
+        reseal(copy, size);
+        write_file(copy, size);
+        CHECK_I64(verify(0, &f), SPSH_OK);
+        CHECK(f.count > 0 || memcmp(copy, good, size) == 0);
+    }
+    free(copy);
+}
+
+static void test_payloads_are_what_their_heads_say(void)
+{
+    size_t at = 4096;
+    uint8_t *copy = malloc(size);
+    REQUIRE(copy != NULL);
+    while (memcmp(good + at + 8, "SREC", 4) != 0)
+        at += 64;
+    at += (size_t)load(at + 12, 4) + 100;
+    memcpy(copy, good, size);
+    copy[at] ^= 1;
+    reseal(copy, size);
+    write_file(copy, size);
+    found f;
+    CHECK_I64(verify(SPSH_VERIFY_DECODE, &f), SPSH_OK);
+    CHECK_U64(f.count, 1);
+    CHECK_STR(f.part, "record");
+    free(copy);
+}
+
+static void mutate(uint8_t *copy, uint64_t *random)
+{
+    static const uint8_t bytes[] = {0, 1, 0x7F, 0x80, 0xFF};
+    uint64_t changes = 1 + test_random(random) % 6;
+    for (uint64_t n = 0; n < changes; n++) {
+        /* Most of a shard is payload: half of the changes go where structures are. */
+        size_t at = (size_t)(test_random(random) % size);
+        if (n % 2 == 0)
+            at = at / 4096 * 4096 + (size_t)(test_random(random) % 160);
+        uint64_t dice = test_random(random);
+        copy[at] = dice % 2 == 0 ? bytes[dice / 2 % 5] : (uint8_t)(dice >> 8);
+    }
+}
+
+static void test_nonsense_neither_crashes_nor_passes(void)
+{
+    uint64_t random = seed;
+    uint8_t *copy = malloc(size);
+    REQUIRE(copy != NULL);
+    for (uint32_t round = 0; round < ROUNDS; round++) {
+        found f;
+        spsh_repair_options opt = SPSH_REPAIR_OPTIONS_INIT;
+        spsh_repair_result result;
+        memcpy(copy, good, size);
+        mutate(copy, &random);
+        size_t bytes = round % 5 == 0 ? size - 4096 * (size_t)(test_random(&random) % 6) : size;
+        if (round % 4 != 0)
+            reseal(copy, bytes);
+        write_file(copy, bytes);
+        spsh_status rc = verify(round % 8 == 0 ? SPSH_VERIFY_DECODE : 0, &f);
+        CHECK(rc == SPSH_OK || rc == SPSH_E_NO_MEMORY || rc == SPSH_E_LIMIT);
+        if (round % 3 != 0)
+            continue;
+        REQUIRE(mkdir(out, 0700) == 0);
+        rc = spsh_repair_shard(path, noise_dataset_id, out, &opt, &result, NULL);
+        CHECK(rc == SPSH_OK || rc == SPSH_E_CORRUPT || rc == SPSH_E_MISMATCH ||
+              rc == SPSH_E_LIMIT || rc == SPSH_E_NO_MEMORY || rc == SPSH_E_INVALID_ARG);
+        test_remove_tree(out);
+    }
+    free(copy);
+}
+
+int main(void)
+{
+    spsh_shard_seal seal;
+    seed = test_seed(31337);
+    test_temp_dir(root, sizeof(root));
+    (void)snprintf(path, sizeof(path), "%s/000000-000.spsh", root);
+    (void)snprintf(out, sizeof(out), "%s/out", root);
+    noise_shard_make(root, 0, &seal);
+    size = (size_t)seal.file_bytes;
+    good = malloc(size);
+    int fd = open(path, O_RDONLY);
+    REQUIRE(good != NULL && fd >= 0 && read(fd, good, size) == (ssize_t)size);
+    REQUIRE(close(fd) == 0);
+    RUN(test_resealing_a_good_shard_changes_nothing);
+    RUN(test_an_index_that_does_not_follow_from_the_blocks);
+    RUN(test_header_and_footers_that_do_not_fit);
+    RUN(test_payloads_are_what_their_heads_say);
+    RUN(test_nonsense_neither_crashes_nor_passes);
+    free(good);
+    test_remove_tree(root);
+    return TEST_RESULT();
+}
