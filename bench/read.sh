@@ -13,7 +13,7 @@ trap 'rm -rf "$work" "$memory"' EXIT
 dataset=$work/d.spsh
 "$bench" make "$dataset" "$gib"
 sync
-files=$(ls "$dataset"/shards/*.spsh | tr '\n' ':' | sed 's/:$//')
+files=$(printf '%s:' "$dataset"/shards/*.spsh | sed 's/:$//')
 
 uname -sr
 sed -n 's/^model name[^:]*: /cpu: /p' /proc/cpuinfo | head -n 1

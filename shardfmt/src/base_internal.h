@@ -1,4 +1,5 @@
-/* base_internal.h: failing, allocating, checked arithmetic and byte order, for shardfmt's sources. */
+/* base_internal.h: failing, allocating, checked arithmetic and byte order, for shardfmt's sources.
+ */
 #ifndef SPSH_BASE_INTERNAL_H
 #define SPSH_BASE_INTERNAL_H
 

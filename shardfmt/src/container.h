@@ -6,8 +6,7 @@
 #include "base_internal.h"
 #include "speechshard/io.h"
 
-#define SPSH__PAGE_BYTES UINT32_C(4096) /* alignment of blocks and areas; header and footer size   \
-                                         */
+#define SPSH__PAGE_BYTES    UINT32_C(4096) /* of header and footer; alignment of blocks and areas */
 #define SPSH__SECTION_PAGE  UINT32_C(65536) /* unit of index checksums */
 #define SPSH__SECTIONS_MAX  UINT32_C(256)
 #define SPSH__FOOTERS_BYTES UINT32_C(8192)

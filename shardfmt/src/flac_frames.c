@@ -6,10 +6,11 @@
  *     CRC-8 of the header, subframes, zero bits to a whole byte, CRC-16 of the frame
  *
  * A frame does not state its length. It ends where the CRC-16 over all its bytes, the stored CRC
- * among them, is zero and where either the file ends (an ID3v1 tag aside) or a valid header follows,
- * which must then have the next number. A wrong end would need a sync code, a CRC-8, a CRC-16 and
- * the right number by chance. So this tells an intact file from a damaged one without decoding a
- * sample, which is what is left when the decoder library gives up on a file that is intact.
+ * among them, is zero and where either the file ends (an ID3v1 tag aside) or a valid header
+ * follows, which must then have the next number. A wrong end would need a sync code, a CRC-8, a
+ * CRC-16 and the right number by chance. So this tells an intact file from a damaged one without
+ * decoding a sample, which is what is left when the decoder library gives up on a file that is
+ * intact.
  */
 #include "flac_frames.h"
 

@@ -17,16 +17,16 @@ const char *spsh__soxr_version(void)
 }
 
 /* One conversion. */
-typedef struct job {
+typedef struct resample_job {
     soxr_t resampler;
     uint32_t channels;
     const int16_t *pcm;
     uint64_t samples;
     int16_t *dst;
     uint64_t wanted;
-} job;
+} resample_job;
 
-static spsh_status run(const job *job, spsh_error *err)
+static spsh_status run(const resample_job *job, spsh_error *err)
 {
     static const int16_t silence[SILENCE_SAMPLES * SPSH_CHANNELS_MAX];
     uint64_t taken = 0;
@@ -100,7 +100,7 @@ spsh_status spsh_resample_i16(const int16_t *pcm, uint64_t samples, uint32_t cha
         soxr_create(from_rate_hz, to_rate_hz, channels, &failure, &io, &quality, &runtime);
     if (failure != NULL)
         return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "resampler: %s", failure);
-    const job job = {resampler, channels, pcm, samples, dst, wanted};
+    const resample_job job = {resampler, channels, pcm, samples, dst, wanted};
     spsh_status rc = run(&job, err);
     soxr_delete(resampler);
     if (rc == SPSH_OK)

@@ -20,8 +20,8 @@ extern "C" {
 #define SPSH_VERSION_STRING "0.1.0"
 
 #if defined(__GNUC__)
-#define SPSH_API                    __attribute__((visibility("default")))
-#define SPSH_NODISCARD              __attribute__((warn_unused_result))
+#define SPSH_API                     __attribute__((visibility("default")))
+#define SPSH_NODISCARD               __attribute__((warn_unused_result))
 #define SPSH_PRINTF(format_, first_) __attribute__((format(printf, format_, first_)))
 #else
 #define SPSH_API
@@ -70,7 +70,8 @@ typedef struct spsh_error {
 #define SPSH_ERROR_INIT {SPSH_OK, 0, SPSH_OFFSET_NONE, {0}}
 /* clang-format on */
 
-/** Memory comes from here only. alloc_fn returns NULL on failure; its result is aligned for any type. */
+/** Memory comes from here only. alloc_fn returns NULL on failure; its result is aligned for any
+ * type. */
 typedef struct spsh_allocator {
     void *(*alloc_fn)(void *user, size_t size_bytes);
     void (*free_fn)(void *user, void *memory); /* memory may be NULL */

@@ -8,8 +8,9 @@
  *     spsh_reader_close(reader);
  *     spsh_dataset_close(dataset);
  *
- * Opening maps the manifest and the dataset index and touches a few pages of them; shards are opened when
- * their audio or text is first read. A position numbers the utterances of a dataset from 0.
+ * Opening maps the manifest and the dataset index and touches a few pages of them; shards are
+ * opened when their audio or text is first read. A position numbers the utterances of a dataset
+ * from 0.
  */
 #ifndef SPEECHSHARD_DATASET_H
 #define SPEECHSHARD_DATASET_H
@@ -44,13 +45,13 @@ typedef struct spsh_dataset_info {
     uint64_t shard_count;
     uint64_t utterance_count;
     uint64_t record_count;
-    uint64_t duplicate_count;      /* utterances that view the same samples as an earlier one */
+    uint64_t duplicate_count; /* utterances that view the same samples as an earlier one */
     uint64_t payload_bytes;
     uint64_t unused_payload_bytes; /* copies over unit borders */
     uint64_t shard_bytes;          /* sum of file sizes */
     uint64_t speaker_count;
-    uint64_t reject_count;         /* source rows left out by pack */
-    uint64_t source_row_count;     /* utterances that pack was offered */
+    uint64_t reject_count;     /* source rows left out by pack */
+    uint64_t source_row_count; /* utterances that pack was offered */
     uint64_t overlay_count;
 } spsh_dataset_info;
 
@@ -65,7 +66,7 @@ typedef struct spsh_dataset_group {
 /** An utterance's row in the dataset index. Name numbers go to spsh_dataset_name. */
 typedef struct spsh_row {
     uint64_t id_hash;
-    uint32_t shard;  /* that holds its metadata */
+    uint32_t shard; /* that holds its metadata */
     uint64_t shard_row;
     uint32_t payload_shard; /* that holds its audio */
     uint32_t payload_record;
@@ -76,7 +77,7 @@ typedef struct spsh_row {
     uint32_t sample_rate_hz;
     uint32_t channels;
     spsh_codec codec;
-    uint32_t flags; /* SPSH_UTTERANCE_* */
+    uint32_t flags;        /* SPSH_UTTERANCE_* */
     uint64_t duplicate_of; /* position, SPSH_NONE_U64 */
     uint32_t domain, split, speaker, language, document;
     uint32_t text_bytes;
@@ -85,9 +86,9 @@ typedef struct spsh_row {
 /**
  * @param path     the dataset's directory
  * @param options  NULL for defaults
- * @return SPSH_OK, _NOT_FOUND (no manifest: not a dataset, or pack did not finish; the message says which),
- *         _NOT_SPEECHSHARD, _VERSION, _TRUNCATED, _CORRUPT, _MISMATCH, _LIMIT, _IO, _NO_MEMORY, _INVALID_ARG
- * Safe on hostile input. Thread-safe afterwards: any thread, not during close.
+ * @return SPSH_OK, _NOT_FOUND (no manifest: not a dataset, or pack did not finish; the message says
+ * which), _NOT_SPEECHSHARD, _VERSION, _TRUNCATED, _CORRUPT, _MISMATCH, _LIMIT, _IO, _NO_MEMORY,
+ * _INVALID_ARG Safe on hostile input. Thread-safe afterwards: any thread, not during close.
  */
 SPSH_API SPSH_NODISCARD spsh_status spsh_dataset_open(const char *path,
                                                       const spsh_dataset_options *options,
@@ -119,10 +120,11 @@ SPSH_API SPSH_NODISCARD spsh_status spsh_dataset_rows(const spsh_dataset *datase
                                                       uint64_t count, spsh_row *ret_rows,
                                                       spsh_error *err);
 
-/** Is the utterance in a skip overlay? *ret_reason may be NULL; borrowed until close. Thread-safe. */
-SPSH_API SPSH_NODISCARD spsh_status spsh_dataset_skipped(const spsh_dataset *dataset,
-                                                         spsh_bytes id, bool *ret_skipped,
-                                                         spsh_bytes *ret_reason, spsh_error *err);
+/** Is the utterance in a skip overlay? *ret_reason may be NULL; borrowed until close. Thread-safe.
+ */
+SPSH_API SPSH_NODISCARD spsh_status spsh_dataset_skipped(const spsh_dataset *dataset, spsh_bytes id,
+                                                         bool *ret_skipped, spsh_bytes *ret_reason,
+                                                         spsh_error *err);
 
 /** Reads text, payloads and PCM. One thread per object; several per dataset are fine. */
 typedef struct spsh_reader spsh_reader;
@@ -134,12 +136,14 @@ SPSH_API void spsh_reader_close(spsh_reader *reader);
 SPSH_API SPSH_NODISCARD spsh_status spsh_reader_find(spsh_reader *reader, spsh_bytes id,
                                                      uint64_t *ret_position, spsh_error *err);
 
-/** Strings of an utterance, transcript overlays applied; borrowed until the next call on this reader. */
+/** Strings of an utterance, transcript overlays applied; borrowed until the next call on this
+ * reader. */
 SPSH_API SPSH_NODISCARD spsh_status spsh_reader_metadata(spsh_reader *reader, uint64_t position,
                                                          spsh_utterance *ret_utterance,
                                                          spsh_error *err);
 
-/** The record that holds an utterance's audio, head checked; borrowed until the next call on this reader. */
+/** The record that holds an utterance's audio, head checked; borrowed until the next call on this
+ * reader. */
 SPSH_API SPSH_NODISCARD spsh_status spsh_reader_record(spsh_reader *reader, uint64_t position,
                                                        const spsh_record **ret_record,
                                                        spsh_error *err);
@@ -155,8 +159,8 @@ SPSH_API SPSH_NODISCARD spsh_status spsh_reader_payload(spsh_reader *reader, uin
  * @param first_sample  inside the utterance
  * @param capacity      samples per channel that fit into pcm
  * @param ret_samples   min(capacity, samples of the utterance - first_sample)
- * Sequential calls on one utterance continue the same decoder. SPSH_E_AUDIO names the utterance when its record is
- * marked undecodable or decodes to another length than stored.
+ * Sequential calls on one utterance continue the same decoder. SPSH_E_AUDIO names the utterance
+ * when its record is marked undecodable or decodes to another length than stored.
  */
 SPSH_API SPSH_NODISCARD spsh_status spsh_reader_read_i16(spsh_reader *reader, uint64_t position,
                                                          uint64_t first_sample, int16_t *pcm,

@@ -21,16 +21,16 @@ typedef struct spsh_publish_options {
     size_t struct_size;
     const spsh_allocator *allocator;
     const spsh_io *io;
-    const char *path;           /* the dataset's directory; its shards/ holds every shard of seals */
+    const char *path; /* the dataset's directory; its shards/ holds every shard of seals */
     uint8_t dataset_id[16];
     const spsh_shard_seal *seals; /* ascending (unit, number); borrowed during the call */
     uint64_t seal_count;
-    spsh_dedupe dedupe;         /* over unit borders; each match is compared in full */
-    spsh_bytes options_json;    /* into the manifest */
+    spsh_dedupe dedupe;      /* over unit borders; each match is compared in full */
+    spsh_bytes options_json; /* into the manifest */
     uint64_t reject_count;
     uint64_t source_row_count;
-    uint64_t memory_bytes;      /* for sorting; 0: 256 MiB */
-    spsh_log_fn log_fn;         /* NULL: silent */
+    uint64_t memory_bytes; /* for sorting; 0: 256 MiB */
+    spsh_log_fn log_fn;    /* NULL: silent */
     void *log_user;
 } spsh_publish_options;
 
@@ -42,11 +42,13 @@ typedef struct spsh_publish_options {
 /**
  * Write index-00000001.spsh and manifest.spsh (generation 1) for sealed shards.
  *
- * A pure function of the arguments and the shards: the same bytes whenever and however often it runs. Streams: memory stays within
- * memory_bytes plus names. Temporary files for sorting live in the dataset's directory and are unlinked at once.
+ * A pure function of the arguments and the shards: the same bytes whenever and however often it
+ * runs. Streams: memory stays within memory_bytes plus names. Temporary files for sorting live in
+ * the dataset's directory and are unlinked at once.
  *
  * @param ret_info  may be NULL
- * @return SPSH_OK; SPSH_E_EXISTS when another dataset is published there; reader's and writer's codes.
+ * @return SPSH_OK; SPSH_E_EXISTS when another dataset is published there; reader's and writer's
+ * codes.
  */
 SPSH_API SPSH_NODISCARD spsh_status spsh_dataset_publish(const spsh_publish_options *options,
                                                          spsh_dataset_info *ret_info,
@@ -74,7 +76,8 @@ SPSH_API SPSH_NODISCARD spsh_status spsh_overlay_add(const char *dataset_path, c
                                                      uint64_t entry_count, const spsh_io *io,
                                                      spsh_error *err);
 
-/** Publish a manifest without that overlay: the exact view before it. Its file stays. SPSH_E_NOT_FOUND. */
+/** Publish a manifest without that overlay: the exact view before it. Its file stays.
+ * SPSH_E_NOT_FOUND. */
 SPSH_API SPSH_NODISCARD spsh_status spsh_overlay_remove(const char *dataset_path, const char *name,
                                                         const spsh_io *io, spsh_error *err);
 

@@ -2,8 +2,8 @@
  *
  *     spsh_sorter_open(&options, &sorter, &err);
  *     spsh_sorter_add(sorter, key, value, &err);                    // as often as needed
- *     while ((rc = spsh_sorter_next(sorter, &key, &value, &err)) == SPSH_OK) ...    // SPSH_E_END at the end
- *     spsh_sorter_free(sorter);
+ *     while ((rc = spsh_sorter_next(sorter, &key, &value, &err)) == SPSH_OK) ...    // SPSH_E_END
+ * at the end spsh_sorter_free(sorter);
  */
 #ifndef SPEECHSHARD_SORTER_H
 #define SPEECHSHARD_SORTER_H
@@ -20,8 +20,9 @@ typedef struct spsh_sorter_options {
     size_t struct_size;
     const spsh_allocator *allocator; /* NULL: malloc and free; copied */
     const spsh_io *io;               /* NULL: the operating system; borrowed until free */
-    const char *directory;           /* for runs, unlinked as soon as they are open; used only when memory is full */
-    uint64_t memory_bytes;           /* 0: 256 MiB; at least 1 MiB */
+    const char
+        *directory; /* for runs, unlinked as soon as they are open; used only when memory is full */
+    uint64_t memory_bytes; /* 0: 256 MiB; at least 1 MiB */
 } spsh_sorter_options;
 
 /* clang-format off */
@@ -31,13 +32,13 @@ typedef struct spsh_sorter_options {
 SPSH_API SPSH_NODISCARD spsh_status spsh_sorter_open(const spsh_sorter_options *options,
                                                      spsh_sorter **ret_sorter, spsh_error *err);
 
-/** Add an entry, copied. Order: key bytes ascending (memcmp; a prefix first), then order of adding. Key and value are
- * at most 1 MiB and 64 MiB. SPSH_E_NO_SPACE, _IO, _NO_MEMORY, _LIMIT. */
+/** Add an entry, copied. Order: key bytes ascending (memcmp; a prefix first), then order of adding.
+ * Key and value are at most 1 MiB and 64 MiB. SPSH_E_NO_SPACE, _IO, _NO_MEMORY, _LIMIT. */
 SPSH_API SPSH_NODISCARD spsh_status spsh_sorter_add(spsh_sorter *sorter, spsh_bytes key,
                                                     spsh_bytes value, spsh_error *err);
 
-/** The next entry in order; borrowed until the next call. The first call ends adding. SPSH_E_END, which leaves
- * err alone, when there is none. */
+/** The next entry in order; borrowed until the next call. The first call ends adding. SPSH_E_END,
+ * which leaves err alone, when there is none. */
 SPSH_API SPSH_NODISCARD spsh_status spsh_sorter_next(spsh_sorter *sorter, spsh_bytes *ret_key,
                                                      spsh_bytes *ret_value, spsh_error *err);
 SPSH_API uint64_t spsh_sorter_count(const spsh_sorter *sorter);
