@@ -306,13 +306,14 @@ static uint64_t cached_bytes(const char *directory)
 
 static uint64_t resident_bytes(void)
 {
-    unsigned long long size = 0;
-    unsigned long long resident = 0;
+    char line[128];
+    char *end = NULL;
     FILE *file = fopen("/proc/self/statm", "r");
-    if (file == NULL || fscanf(file, "%llu %llu", &size, &resident) != 2)
+    if (file == NULL || fgets(line, sizeof(line), file) == NULL)
         stop("/proc/self/statm");
     (void)fclose(file);
-    return (uint64_t)resident * (uint64_t)sysconf(_SC_PAGESIZE);
+    (void)strtoull(line, &end, 10); /* the whole size; the resident pages come next */
+    return strtoull(end, NULL, 10) * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
 static spsh_dataset *open_dataset(const char *directory)

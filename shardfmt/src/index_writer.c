@@ -423,7 +423,7 @@ static spsh_status check_last_id(const spsh__publish *p, const spsh__buffer *ids
     size_t last_bytes = ids->size_bytes - last;
     for (size_t at = 0; at < last; at += 4 + spsh__load_u32le(ids->data + at)) {
         if (ids->size_bytes - at < last_bytes ||
-            memcmp(ids->data + at, ids->data + last, last_bytes))
+            memcmp(ids->data + at, ids->data + last, last_bytes) != 0)
             continue;
         int shown = last_bytes - 4 < 200 ? (int)last_bytes - 4 : 200;
         return SPSH_FAIL(

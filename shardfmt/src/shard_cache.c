@@ -144,8 +144,9 @@ static spsh_status take_slots(spsh__shard_cache *cache, spsh_error *err)
 {
     if (cache->slots != NULL)
         return SPSH_OK;
-    cache->slots = (entry **)spsh__alloc_zero(
-        &cache->allocator, (size_t)cache->options.shard_count * sizeof(*cache->slots));
+    const size_t slot_bytes = sizeof(void *);
+    cache->slots = (entry **)spsh__alloc_zero(&cache->allocator,
+                                              (size_t)cache->options.shard_count * slot_bytes);
     if (cache->slots == NULL)
         return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "%s: table of %" PRIu64 " shards",
                          cache->options.dataset_path, cache->options.shard_count);

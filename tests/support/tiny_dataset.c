@@ -122,7 +122,7 @@ static size_t make_wav(const stored *what, const int16_t *pcm, uint8_t *payload)
 
 static size_t make_payload(const stored *what, uint8_t *payload)
 {
-    int16_t *pcm = (int16_t *)malloc(PCM_MAX * sizeof(*pcm));
+    int16_t *pcm = (int16_t *)calloc(PCM_MAX, sizeof(*pcm));
     size_t payload_bytes = 0;
     REQUIRE(pcm != NULL && what->samples * what->channels <= PCM_MAX);
     for (uint64_t i = 0; i < what->samples * what->channels; i++)

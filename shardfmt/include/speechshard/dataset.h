@@ -107,6 +107,7 @@ SPSH_API SPSH_NODISCARD spsh_status spsh_dataset_group_get(const spsh_dataset *d
                                                            spsh_dataset_group *ret_group,
                                                            spsh_error *err);
 SPSH_API uint64_t spsh_dataset_name_count(const spsh_dataset *dataset, spsh_name_kind kind);
+/** SPSH_NONE_U32 gives the empty name; borrowed until close. Thread-safe. */
 SPSH_API SPSH_NODISCARD spsh_status spsh_dataset_name(const spsh_dataset *dataset,
                                                       spsh_name_kind kind, uint32_t number,
                                                       spsh_bytes *ret_name, spsh_error *err);

@@ -47,8 +47,11 @@ typedef struct spsh_publish_options {
  * the dataset's directory and are unlinked at once.
  *
  * @param ret_info  may be NULL
- * @return SPSH_OK; SPSH_E_EXISTS when another dataset is published there; reader's and writer's
- * codes.
+ * Besides names: one bit an utterance, 16 bytes a shard, and 44 bytes a copied record of the unit
+ * at hand.
+ * @return SPSH_OK; SPSH_E_EXISTS when another dataset is published there; SPSH_E_SYNTAX when two
+ * utterances have one id; SPSH_E_INVALID_ARG (seals); SPSH_E_MISMATCH (a shard is not the one of
+ * its seal); reader's and writer's codes.
  */
 SPSH_API SPSH_NODISCARD spsh_status spsh_dataset_publish(const spsh_publish_options *options,
                                                          spsh_dataset_info *ret_info,
@@ -65,9 +68,11 @@ typedef struct spsh_overlay_entry {
 } spsh_overlay_entry;
 
 /**
- * Write overlays/NAME.spsh and a manifest that lists it last.
+ * Write overlays/NAME.spsh and a manifest that lists it last. One editor at a time: of two at once,
+ * one edit is lost.
  *
- * @param name     letters, digits, '.', '_', '-'; must not be in use (SPSH_E_EXISTS)
+ * @param name     1 to 128 letters, digits, '.', '_', '-', not first a '.'; must not be in use
+ * (SPSH_E_EXISTS)
  * @param entries  any order; an id given twice is SPSH_E_INVALID_ARG
  */
 SPSH_API SPSH_NODISCARD spsh_status spsh_overlay_add(const char *dataset_path, const char *name,
