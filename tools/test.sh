@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs what is needed, builds, and runs the tests.
 #
-#     tools/test.sh [PRESET [CTEST-ARGUMENT...]]         (nothing given: release, all but `gpu`)
+#     tools/test.sh [PRESET [CTEST-ARGUMENT...]]         (nothing given: release, all but `gpu` and `nightly`)
 #
 # The last line is `N passed, N failed, N skipped`. Tests that read real speech look for it in
 # $SPEECHSHARD_TEST_DATA, else in ../shared/data beside the source tree, and are skipped when it is
@@ -11,7 +11,7 @@ cd "$(dirname "$0")/.."
 
 preset=${1:-release}
 [ $# -eq 0 ] || shift
-[ $# -ne 0 ] || set -- --label-exclude '^gpu$'
+[ $# -ne 0 ] || set -- --label-exclude '^(gpu|nightly)$'
 build=build/$preset
 jobs=$(nproc)
 
