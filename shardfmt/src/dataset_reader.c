@@ -427,7 +427,7 @@ typedef struct read_request {
     spsh_sample_format format;
     uint64_t first_sample; /* in the record */
     uint64_t samples;
-    uint8_t *pcm;
+    void *pcm;
 } read_request;
 
 static spsh_status read_samples(spsh_reader *reader, const read_request *request, spsh_error *err)
@@ -440,7 +440,7 @@ static spsh_status read_samples(spsh_reader *reader, const read_request *request
     if (reader->decoder_sample != request->first_sample)
         rc = spsh_decoder_seek(reader->decoder, request->first_sample, err);
     while (rc == SPSH_OK && done < request->samples && got > 0) {
-        rc = decode(reader, request->format, request->pcm + done * stride_bytes,
+        rc = decode(reader, request->format, (uint8_t *)request->pcm + done * stride_bytes,
                     request->samples - done, &got, err);
         done += rc == SPSH_OK ? got : 0;
     }
@@ -488,7 +488,7 @@ spsh_status spsh_reader_read_i16(spsh_reader *reader, uint64_t position, uint64_
                                  int16_t *pcm, uint64_t capacity, uint64_t *ret_samples,
                                  spsh_error *err)
 {
-    read_request request = {SPSH_SAMPLE_I16, first_sample, capacity, (uint8_t *)pcm};
+    read_request request = {SPSH_SAMPLE_I16, first_sample, capacity, pcm};
     return read_pcm(reader, position, &request, ret_samples, err);
 }
 
@@ -496,7 +496,7 @@ spsh_status spsh_reader_read_i32(spsh_reader *reader, uint64_t position, uint64_
                                  int32_t *pcm, uint64_t capacity, uint64_t *ret_samples,
                                  spsh_error *err)
 {
-    read_request request = {SPSH_SAMPLE_I32, first_sample, capacity, (uint8_t *)pcm};
+    read_request request = {SPSH_SAMPLE_I32, first_sample, capacity, pcm};
     return read_pcm(reader, position, &request, ret_samples, err);
 }
 
@@ -504,6 +504,6 @@ spsh_status spsh_reader_read_f32(spsh_reader *reader, uint64_t position, uint64_
                                  float *pcm, uint64_t capacity, uint64_t *ret_samples,
                                  spsh_error *err)
 {
-    read_request request = {SPSH_SAMPLE_F32, first_sample, capacity, (uint8_t *)pcm};
+    read_request request = {SPSH_SAMPLE_F32, first_sample, capacity, pcm};
     return read_pcm(reader, position, &request, ret_samples, err);
 }

@@ -136,7 +136,7 @@ static void print_dump(const char *name, const bytes *file)
         star = false;
         printf("%08zx ", at);
         for (size_t i = 0; i < 16; i++)
-            printf("%s%02x", i % 8 == 0 ? "  " + (i == 0) : " ", file->data[at + i]);
+            printf("%s%02x", i == 8 ? "  " : " ", file->data[at + i]);
         printf("  |");
         for (size_t i = 0; i < 16; i++) {
             uint8_t c = file->data[at + i];

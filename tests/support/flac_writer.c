@@ -30,7 +30,7 @@ static uint32_t crc(const uint8_t *data, size_t size_bytes, uint32_t polynomial,
 {
     uint32_t value = 0;
     for (size_t i = 0; i < size_bytes * 8; i++) {
-        uint32_t in = data[i / 8] >> (7 - i % 8) & 1u;
+        uint32_t in = (uint32_t)data[i / 8] >> (7 - i % 8) & 1u;
         uint32_t out = value >> (width - 1) & 1u;
         value = (value << 1) & ((1u << width) - 1);
         if (in != out)
