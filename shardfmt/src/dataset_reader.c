@@ -484,6 +484,7 @@ static spsh_status read_pcm(spsh_reader *reader, uint64_t position, read_request
     return SPSH_OK;
 }
 
+/* NOLINTBEGIN(readability-non-const-parameter): pcm is written, through the request */
 spsh_status spsh_reader_read_i16(spsh_reader *reader, uint64_t position, uint64_t first_sample,
                                  int16_t *pcm, uint64_t capacity, uint64_t *ret_samples,
                                  spsh_error *err)
@@ -507,3 +508,4 @@ spsh_status spsh_reader_read_f32(spsh_reader *reader, uint64_t position, uint64_
     read_request request = {SPSH_SAMPLE_F32, first_sample, capacity, pcm};
     return read_pcm(reader, position, &request, ret_samples, err);
 }
+/* NOLINTEND(readability-non-const-parameter) */
