@@ -78,6 +78,19 @@ check_same "$work/out" "$work/strict" "after --strict"
 jq -r .reason "$work/twice/reports/rejects.jsonl" | sort | tr '\n' ' ' | grep -qx 'dup_id missing_audio ' ||
     fail "reasons: $(cat "$work/twice/reports/rejects.jsonl")"
 
+# Nothing to pack: says so, leaves no state behind, and packs once there is something.
+printf 'path\ttext\n%s\tlater\n' "$work/later.wav" >"$work/later.tsv"
+"$command" pack "$work/later.tsv" -o "$work/later" --quiet >/dev/null 2>"$work/message"
+[ $? -eq 1 ] || fail "nothing to pack: exit status"
+grep -q 'nothing to pack' "$work/message" || fail "nothing to pack: $(cat "$work/message")"
+[ ! -e "$work/later/.pack" ] || fail "nothing to pack: state is left behind"
+cp "$good" "$work/later.wav"
+"$command" pack "$work/later.tsv" -o "$work/later" --quiet >/dev/null || fail "pack after nothing to pack"
+mkdir "$work/empty"
+"$command" pack "$work/empty" -o "$work/none" --quiet >/dev/null 2>&1
+[ $? -eq 1 ] || fail "an empty corpus: exit status"
+[ ! -e "$work/none" ] || fail "an empty corpus leaves something behind"
+
 # A file without permission to read (root may read everything).
 if [ "$(id -u)" -eq 0 ] && command -v setpriv >/dev/null; then
     "$make_corpus" "$work/closed" 4

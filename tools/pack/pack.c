@@ -130,6 +130,15 @@ static void remove_work(const spsh_io *io, const paths *p)
     (void)io->rmdir_fn(io->user, text(&p->work));
 }
 
+/* A pack that came to nothing leaves nothing: rmdir spares what is in use. */
+static void remove_empty(const spsh_io *io, const paths *p, const char *output)
+{
+    remove_work(io, p);
+    (void)io->rmdir_fn(io->user, text(&p->shards));
+    (void)io->rmdir_fn(io->user, text(&p->reports));
+    (void)io->rmdir_fn(io->user, output);
+}
+
 /* The lock goes with the process, so a kill leaves none behind. */
 static spsh_status take_lock(const spsh_io *io, const paths *p, const char *output, int *ret_fd,
                              spsh_error *err)
@@ -272,11 +281,13 @@ static spsh_status finish(const spsh__pack_options *options, const paths *p, con
         result->withheld = true;
         return SPSH_OK;
     }
-    if (result->counts.packed == 0)
+    if (result->counts.packed == 0) {
+        remove_work(options->io, p); /* what is mended must be seen by the next run */
         return SPSH_PACK_FAIL(err, SPSH_E_NOT_FOUND,
                               "nothing to pack: no utterance is left of %" PRIu64
                               " rows (%s says why)",
                               result->row_count, "reports/rejects.jsonl");
+    }
     rc = merge(options, plan, packed, result, err);
     if (rc == SPSH_OK)
         rc = spsh__report_write(options, text(&p->reports), plan, result, err);
@@ -328,6 +339,13 @@ static spsh_status pack_locked(const spsh__pack_options *options, const paths *p
     return rc;
 }
 
+/* What a pack that found nothing to publish leaves behind, and what every directory holds. */
+static bool is_ours(const char *name)
+{
+    return strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || strcmp(name, "reports") == 0 ||
+           strcmp(name, "shards") == 0;
+}
+
 /* An existing directory must be a dataset, finished or not, or empty. */
 static spsh_status check_output(const spsh__pack_options *options, const paths *p, spsh_error *err)
 {
@@ -336,7 +354,7 @@ static spsh_status check_output(const spsh__pack_options *options, const paths *
     const struct dirent *entry = NULL;
 
     while (open != NULL && (entry = readdir(open)) != NULL)
-        foreign = foreign || (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0);
+        foreign = foreign || !is_ours(entry->d_name);
     if (open != NULL)
         (void)closedir(open);
     if (foreign && !exists(options->io, text(&p->manifest)) && !exists(options->io, text(&p->work)))
@@ -362,6 +380,8 @@ spsh_status spsh__pack(const spsh__pack_options *options, spsh__pack_result *ret
         rc = take_lock(options->io, &p, options->output, &lock, err);
     if (rc == SPSH_OK)
         rc = pack_locked(options, &p, &result, err);
+    if (rc != SPSH_OK && lock >= 0 && !exists(options->io, text(&p.plan)))
+        remove_empty(options->io, &p, options->output);
     if (lock >= 0)
         (void)options->io->close_fn(options->io->user, lock);
     free_paths(&p);

@@ -188,8 +188,9 @@ static int tell_result(const spsh__pack_options *options, const spsh__pack_resul
                           spsh__human_count(rejected, rows), options->output);
     if (result->withheld)
         spsh__cli_error("%s: not published, since --strict allows no rejects; without it the same "
-                        "command publishes what is packed",
-                        options->output);
+                        "command publishes what is packed; after mending the corpus, remove %s "
+                        "first",
+                        options->output, options->output);
     else if (result->too_many_rejects)
         spsh__cli_error("%s: published, but more rows were left out than --max-rejects allows",
                         options->output);
