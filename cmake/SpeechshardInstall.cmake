@@ -24,12 +24,23 @@ foreach(_library IN LISTS _libraries)
         endif()
     endforeach()
     list(JOIN PC_REQUIRES ", " PC_REQUIRES)
+    # Our own libraries are part of the interface: their headers are included, shared or not.
+    get_property(_requires GLOBAL PROPERTY SPEECHSHARD_REQUIRES_${_library})
+    list(TRANSFORM _requires PREPEND "speechshard-")
+    list(TRANSFORM _requires APPEND " = ${PROJECT_VERSION}")
+    list(JOIN _requires ", " PC_OWN)
     # With a static library they are not private: the consumer links them, shared or not, whereas
     # `pkg-config --static` would ask for static versions of everything below them too.
-    set(PC_PRIVATE "")
     if(BUILD_SHARED_LIBS)
-        set(PC_PRIVATE ".private")
         set(PC_LIBS "")
+    endif()
+    # pkg-config takes each field once.
+    if(BUILD_SHARED_LIBS)
+        set(PC_REQUIRE_LINES "Requires: ${PC_OWN}\nRequires.private: ${PC_REQUIRES}")
+    else()
+        list(APPEND PC_OWN ${PC_REQUIRES})
+        list(JOIN PC_OWN ", " PC_OWN)
+        set(PC_REQUIRE_LINES "Requires: ${PC_OWN}")
     endif()
     set(PC_LIBRARY ${_library})
     # A configured prefix would be wrong after `cmake --install --prefix`.

@@ -31,38 +31,42 @@ function(_speechshard_common target)
     target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:speechshard_build_flags>)
 endfunction()
 
-# speechshard_add_library(NAME HEADERS file... SOURCES file... LIBRARIES target...)
+# speechshard_add_library(NAME HEADERS file... SOURCES file... LIBRARIES target... [REQUIRES name...])
 #
+# REQUIRES names libraries of ours whose headers those of NAME include.
 # The library NAME (alias speechshard::NAME; shared when BUILD_SHARED_LIBS says so), with the public
 # headers under include/, installed and exported. NAME_internal is a static library of the same
 # objects whose users see src/ too: tests reach hidden symbols through it. It is not installed.
 function(speechshard_add_library name)
-    cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "HEADERS;SOURCES;LIBRARIES")
+    cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "HEADERS;SOURCES;LIBRARIES;REQUIRES")
+    list(TRANSFORM arg_REQUIRES PREPEND speechshard:: OUTPUT_VARIABLE _public)
+    list(TRANSFORM arg_REQUIRES APPEND _internal OUTPUT_VARIABLE _internal)
 
     add_library(${name}_objects OBJECT ${arg_SOURCES})
     _speechshard_common(${name}_objects)
     target_include_directories(${name}_objects
         PUBLIC "${CMAKE_CURRENT_SOURCE_DIR}/include" PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}/src")
-    target_link_libraries(${name}_objects PRIVATE ${arg_LIBRARIES})
+    target_link_libraries(${name}_objects PUBLIC ${_public} PRIVATE ${arg_LIBRARIES})
 
     add_library(${name} $<TARGET_OBJECTS:${name}_objects>)
     add_library(speechshard::${name} ALIAS ${name})
     _speechshard_common(${name})
     target_sources(${name} PUBLIC FILE_SET HEADERS
         BASE_DIRS "${CMAKE_CURRENT_SOURCE_DIR}/include" FILES ${arg_HEADERS})
-    target_link_libraries(${name} PRIVATE ${arg_LIBRARIES})
+    target_link_libraries(${name} PUBLIC ${_public} PRIVATE ${arg_LIBRARIES})
     set_target_properties(${name} PROPERTIES
         OUTPUT_NAME speechshard-${name} LINKER_LANGUAGE C VERIFY_INTERFACE_HEADER_SETS ON
         VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
     install(TARGETS ${name} EXPORT speechshard FILE_SET HEADERS)
     set_property(GLOBAL APPEND PROPERTY SPEECHSHARD_LIBRARIES ${name})
     set_property(GLOBAL PROPERTY SPEECHSHARD_DEPENDENCIES_${name} ${arg_LIBRARIES})
+    set_property(GLOBAL PROPERTY SPEECHSHARD_REQUIRES_${name} ${arg_REQUIRES})
 
     add_library(${name}_internal STATIC $<TARGET_OBJECTS:${name}_objects>)
     set_target_properties(${name}_internal PROPERTIES LINKER_LANGUAGE C)
     target_include_directories(${name}_internal INTERFACE
         "${CMAKE_CURRENT_SOURCE_DIR}/include" "${CMAKE_CURRENT_SOURCE_DIR}/src")
-    target_link_libraries(${name}_internal PUBLIC ${arg_LIBRARIES})
+    target_link_libraries(${name}_internal PUBLIC ${_internal} ${arg_LIBRARIES})
 endfunction()
 
 # What tests know about their surroundings: the command under test and the source tree. Data is

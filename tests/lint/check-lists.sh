@@ -14,6 +14,9 @@ listed() { # listed CMAKELISTS FILE: by its path relative to the list
 for file in shardfmt/src/*.c shardfmt/include/speechshard/*.h; do
     listed shardfmt/CMakeLists.txt "$file"
 done
+for file in loader/src/*.c loader/include/speechshard/*.h; do
+    listed loader/CMakeLists.txt "$file"
+done
 for file in tools/*/*.c; do
     listed tools/CMakeLists.txt "$file"
 done

@@ -1,0 +1,255 @@
+/* loader.h: batches of decoded speech from packed datasets, at the speed of the disk.
+ *
+ *     spsh_loader_options opt = SPSH_LOADER_OPTIONS_INIT;
+ *     opt.plan.seed = 1;
+ *     opt.plan.batch_seconds_max = 600;
+ *     if (spsh_loader_open(&dataset, 1, &opt, &loader, &err) != SPSH_OK) ...
+ *     while (spsh_loader_next(loader, &batch, &err) == SPSH_OK) {    // SPSH_E_END: the epoch's end
+ *         ... batch->i16, batch->utterances[0 ... batch->utterance_count) ...
+ *         spsh_loader_release(loader, batch);
+ *     }
+ *     spsh_loader_close(loader);
+ *
+ * One thread plans and reads, others decode, each straight into its place in a batch. What comes in
+ * which order follows from datasets, options and seed alone (sampler.h): threads, depth of
+ * prefetching, engine and world size cannot change it. Every record is verified as it is read.
+ */
+#ifndef SPEECHSHARD_LOADER_H
+#define SPEECHSHARD_LOADER_H
+
+#include "speechshard/sampler.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define SPSH_LOADER_THREADS_MAX    UINT32_C(256)
+#define SPSH_LOADER_SLOTS_MAX      UINT32_C(256)
+#define SPSH_LOADER_MEMORY_DEFAULT (UINT64_C(1) << 30)
+
+/** What a batch's audio is. */
+typedef enum spsh_output {
+    SPSH_OUTPUT_INT16 = 0,   /* ragged: utterance after utterance */
+    SPSH_OUTPUT_FLOAT32 = 1, /* padded with zeros to the longest; full scale is 1 */
+} spsh_output;
+
+typedef enum spsh_engine {
+    SPSH_ENGINE_AUTO = 0,  /* io_uring where the kernel allows it, else pread; logged */
+    SPSH_ENGINE_URING = 1, /* or fail */
+    SPSH_ENGINE_PREAD = 2,
+} spsh_engine;
+
+/** What to do about a record that cannot be read, verified or decoded. */
+typedef enum spsh_on_error {
+    SPSH_ON_ERROR_FAIL = 0,       /* spsh_loader_next fails, and says which record and why */
+    SPSH_ON_ERROR_SKIP = 1,       /* the batch comes without it */
+    SPSH_ON_ERROR_SUBSTITUTE = 2, /* another utterance of the domain and window, drawn from the
+                                     seed; after 8 in vain, as SKIP */
+} spsh_on_error;
+
+/* Which channels of a recording are served. Numbers 1, 2, ... : that one alone; an utterance that
+ * does not have it cannot be read. */
+#define SPSH_CHANNEL_MIX INT32_C(0)  /* their mean */
+#define SPSH_CHANNEL_ALL INT32_C(-1) /* interleaved; a batch holds one channel count */
+
+/**
+ * Where the slots' memory comes from: one block, taken at open. For memory that a device can read.
+ * alloc_fn returns NULL on failure; its result is aligned to 4096 bytes.
+ */
+typedef struct spsh_arena {
+    void *(*alloc_fn)(void *user, size_t size_bytes);
+    void (*free_fn)(void *user, void *memory, size_t size_bytes);
+    void *user;
+} spsh_arena;
+
+typedef struct spsh_loader_options {
+    size_t struct_size;
+    spsh_plan_options plan; /* its allocator is the loader's */
+    spsh_log_fn log_fn;     /* NULL: nothing is said; called from the loader's threads */
+    void *log_user;
+    const spsh_io *io; /* as the datasets'; NULL: the operating system; borrowed until close */
+    const spsh_arena *arena;   /* NULL: anonymous memory, in huge pages where the kernel has them;
+                                  copied */
+    uint32_t rank, world_size; /* 0, 0: rank 0 of 1 */
+    spsh_output output;
+    int32_t channel; /* SPSH_CHANNEL_* or a number from 1 */
+    spsh_engine engine;
+    spsh_on_error on_error;
+    uint64_t quarantine_max;   /* more bad records in an epoch are an error; 0: 16, or 0.01 % of the
+                                  epoch where that is more */
+    uint32_t decode_threads;   /* 0: as many as there are cores */
+    uint32_t slots;            /* batches decoded ahead or lent; 0: 6; at least 2 */
+    uint64_t memory_bytes;     /* of slots and reads together; 0: SPSH_LOADER_MEMORY_DEFAULT. When
+                                  they do not fit, there are fewer slots; fewer than 2 fail */
+    uint32_t slow_read_ms;     /* a read that takes longer is logged and counted; 0: 5,000 */
+    uint32_t read_deadline_ms; /* a read that takes longer fails spsh_loader_next; 0: 60,000 */
+    uint32_t flags;            /* SPSH_LOADER_* */
+} spsh_loader_options;
+
+#define SPSH_LOADER_CACHED UINT32_C(1) /* read through the page cache */
+#define SPSH_LOADER_DIRECT                                                                         \
+    UINT32_C(2) /* O_DIRECT. Neither: cached where all shards fit into half                        \
+                   of the memory that is available, else direct */
+#define SPSH_LOADER_NO_TEXT UINT32_C(4) /* ids, texts and names stay empty: saves reading them */
+#define SPSH_LOADER_SQPOLL  UINT32_C(8) /* io_uring: a kernel thread takes requests */
+
+/* clang-format off */
+#define SPSH_LOADER_OPTIONS_INIT {sizeof(spsh_loader_options), SPSH_PLAN_OPTIONS_INIT, NULL, NULL, \
+    NULL, NULL, 0, 0, SPSH_OUTPUT_INT16, SPSH_CHANNEL_MIX, SPSH_ENGINE_AUTO, SPSH_ON_ERROR_FAIL, \
+    0, 0, 0, 0, 0, 0, 0}
+/* clang-format on */
+
+/** One utterance of a batch. Strings are borrowed until the batch is released. */
+typedef struct spsh_batch_utterance {
+    spsh_bytes id, text, speaker, language; /* empty when absent, or under SPSH_LOADER_NO_TEXT */
+    uint64_t offset;                        /* of its first value in the batch's audio */
+    uint64_t samples;                       /* per channel, after resampling */
+    spsh_item item;                         /* where it comes from */
+    bool substitute;                        /* stands in for another that could not be read */
+} spsh_batch_utterance;
+
+/**
+ * A batch, lent until it is released.
+ *
+ * int16: utterance u has utterances[u].samples * channels values from offset on, interleaved, one
+ * utterance right after the other. float32: the same, with offset = u * padded_samples * channels
+ * and zeros behind.
+ */
+typedef struct spsh_batch {
+    uint64_t epoch, step, number; /* as spsh_planned_batch */
+    uint32_t flags;               /* SPSH_BATCH_* */
+    uint32_t utterance_count;
+    uint32_t sample_rate_hz; /* 0 when empty; as channels */
+    uint32_t channels;
+    spsh_output output;
+    uint64_t padded_samples; /* of the longest utterance */
+    const int16_t *i16;      /* one of the two, by output; the other is NULL */
+    const float *f32;
+    uint64_t value_count; /* in i16 or f32 */
+    const spsh_batch_utterance *utterances;
+} spsh_batch;
+
+/** Counters since open. Times in nanoseconds. */
+typedef struct spsh_loader_stats {
+    char engine[16]; /* "io_uring" or "pread" */
+    bool direct;     /* O_DIRECT is in use */
+    uint32_t slots;  /* as they fit */
+    uint32_t decode_threads;
+    uint64_t memory_bytes; /* of arena and staging */
+    uint64_t batches, empty_batches, utterances;
+    uint64_t microseconds;        /* of audio served */
+    uint64_t padded_microseconds; /* of slots filled: padding % = 1 - the first / the second */
+    uint64_t reads, read_bytes;   /* of the engine, as asked for */
+    uint64_t needed_bytes;        /* of records */
+    uint64_t coalesced_reads;     /* records that came with a neighbour's read */
+    uint64_t range_reads;         /* utterances cut out of longer recordings */
+    uint64_t slow_reads;
+    uint64_t retries;       /* records read a second time after a failed check */
+    uint64_t bad_records;   /* skipped or substituted */
+    uint64_t decode_cpu_ns; /* of the decode threads */
+    uint64_t io_cpu_ns;     /* of the thread that plans and reads */
+    uint64_t wait_ns;       /* that next waited */
+    uint64_t stalls;        /* calls of next that waited more than a millisecond */
+    uint64_t gap_p50_ns, gap_p99_ns, gap_max_ns; /* between the ends of calls of next */
+} spsh_loader_stats;
+
+/** A record that was left out. */
+typedef struct spsh_bad_record {
+    uint32_t dataset;
+    uint64_t position;
+    uint64_t epoch;
+    spsh_error error; /* names dataset, shard, utterance, offset */
+} spsh_bad_record;
+
+typedef struct spsh_loader spsh_loader;
+
+/**
+ * @param datasets    borrowed until close
+ * @param options     NULL for defaults; copied
+ * @return SPSH_OK; what spsh_plan_open says; SPSH_E_LIMIT (memory_bytes is too small: the message
+ * says what would do); SPSH_E_UNSUPPORTED (the engine that was asked for is not there)
+ */
+SPSH_API SPSH_NODISCARD spsh_status spsh_loader_open(const spsh_dataset *const *datasets,
+                                                     uint32_t dataset_count,
+                                                     const spsh_loader_options *options,
+                                                     spsh_loader **ret_loader, spsh_error *err);
+
+/** Any thread. A next that is waiting returns SPSH_E_CANCELED at once; lent batches end. NULL is
+ * fine. Waits for reads in flight. */
+SPSH_API void spsh_loader_close(spsh_loader *loader);
+
+/** As opened; borrowed until close. */
+SPSH_API const spsh_plan *spsh_loader_plan(const spsh_loader *loader);
+
+/**
+ * The next batch of this rank. One thread at a time.
+ *
+ * @param ret_batch  lent until release; written on success only
+ * @return SPSH_OK; SPSH_E_END once at the end of each epoch: the next call begins the next one;
+ * SPSH_E_LIMIT (all slots are lent, or too many bad records); SPSH_E_CANCELED (close was called);
+ * or what is wrong with a record (SPSH_E_CORRUPT, _TRUNCATED, _IO, _AUDIO, ...), again on each
+ * call.
+ */
+SPSH_API SPSH_NODISCARD spsh_status spsh_loader_next(spsh_loader *loader,
+                                                     const spsh_batch **ret_batch, spsh_error *err);
+
+/** Any thread, in any order. */
+SPSH_API void spsh_loader_release(spsh_loader *loader, const spsh_batch *batch);
+
+/** Batches that could still be taken without a release. Any thread. */
+SPSH_API uint32_t spsh_loader_slots_free(const spsh_loader *loader);
+
+/**
+ * The place behind the last batch that next returned: spsh_cursor_encode, followed by 12 bytes for
+ * each record in quarantine (u32 dataset, u64 position) and a u64 XXH3-64 of them, if there are
+ * any.
+ *
+ * @param cursor    room for capacity_bytes; NULL with 0 asks for the size
+ * @param ret_size  always written
+ * @return SPSH_OK, SPSH_E_LIMIT (capacity). Thread of next.
+ */
+SPSH_API SPSH_NODISCARD spsh_status spsh_loader_cursor_save(const spsh_loader *loader, void *cursor,
+                                                            size_t capacity_bytes, size_t *ret_size,
+                                                            spsh_error *err);
+
+/**
+ * Continue where any rank of any world size stopped, with the same datasets and plan options.
+ * Records in its quarantine are treated as bad without being read. What was decoded ahead is
+ * dropped. Thread of next.
+ *
+ * @return SPSH_OK, or as spsh_cursor_decode; then nothing has changed
+ */
+SPSH_API SPSH_NODISCARD spsh_status spsh_loader_cursor_restore(spsh_loader *loader,
+                                                               const void *cursor,
+                                                               size_t size_bytes, spsh_error *err);
+
+/** Go to the beginning of a step. Thread of next. SPSH_E_INVALID_ARG past the epoch's end. */
+SPSH_API SPSH_NODISCARD spsh_status spsh_loader_seek(spsh_loader *loader, uint64_t epoch,
+                                                     uint64_t step, spsh_error *err);
+
+/** Calls of next in an epoch, SPSH_E_END not counted; as spsh_plan_batch_count. Thread-safe. */
+SPSH_API SPSH_NODISCARD spsh_status spsh_loader_call_count(const spsh_loader *loader,
+                                                           uint64_t epoch, uint64_t *ret_calls,
+                                                           spsh_error *err);
+
+/** Any thread. */
+SPSH_API void spsh_loader_stats_get(const spsh_loader *loader, spsh_loader_stats *ret_stats);
+
+/** The same as one JSON object, with served seconds by domain; NUL-terminated, cut to capacity.
+ * Returns its full length without the NUL. Any thread. */
+SPSH_API size_t spsh_loader_stats_json(const spsh_loader *loader, char *text,
+                                       size_t capacity_bytes);
+
+/** Units served of a domain of the plan. Any thread. */
+SPSH_API uint64_t spsh_loader_domain_units(const spsh_loader *loader, uint32_t domain);
+
+/** Records in quarantine, and one of them. Any thread. */
+SPSH_API uint64_t spsh_loader_bad_count(const spsh_loader *loader);
+SPSH_API SPSH_NODISCARD spsh_status spsh_loader_bad_get(const spsh_loader *loader, uint64_t number,
+                                                        spsh_bad_record *ret_bad, spsh_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
