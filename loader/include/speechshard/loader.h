@@ -109,7 +109,8 @@ typedef struct spsh_batch_utterance {
 } spsh_batch_utterance;
 
 /**
- * A batch, lent until it is released.
+ * A batch, lent until it is released. Its audio is the borrower's until then: it may be written to,
+ * in the arena's memory, without harm to others.
  *
  * int16: utterance u has utterances[u].samples * channels values from offset on, interleaved, one
  * utterance right after the other. float32: the same, with offset = u * padded_samples * channels
@@ -193,6 +194,13 @@ SPSH_API const spsh_plan *spsh_loader_plan(const spsh_loader *loader);
 SPSH_API SPSH_NODISCARD spsh_status spsh_loader_next(spsh_loader *loader,
                                                      const spsh_batch **ret_batch, spsh_error *err);
 
+/** As spsh_loader_next, but waits no longer than timeout_ms (0: not at all). SPSH_E_TIMEOUT:
+ * nothing has changed, call again. For callers that must look after something else from time to
+ * time. */
+SPSH_API SPSH_NODISCARD spsh_status spsh_loader_next_for(spsh_loader *loader, uint32_t timeout_ms,
+                                                         const spsh_batch **ret_batch,
+                                                         spsh_error *err);
+
 /** Any thread, in any order. */
 SPSH_API void spsh_loader_release(spsh_loader *loader, const spsh_batch *batch);
 
@@ -200,9 +208,9 @@ SPSH_API void spsh_loader_release(spsh_loader *loader, const spsh_batch *batch);
 SPSH_API uint32_t spsh_loader_slots_free(const spsh_loader *loader);
 
 /**
- * The place behind the last batch that next returned: spsh_cursor_encode, followed by 12 bytes for
- * each record in quarantine (u32 dataset, u64 position) and a u64 XXH3-64 of them, if there are
- * any.
+ * The place behind the last batch that next returned, and after SPSH_E_END the beginning of the
+ * next epoch: spsh_cursor_encode, followed by 12 bytes for each record in quarantine (u32 dataset,
+ * u64 position) and a u64 XXH3-64 of them, if there are any.
  *
  * @param cursor    room for capacity_bytes; NULL with 0 asks for the size
  * @param ret_size  always written
