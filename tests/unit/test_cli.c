@@ -47,17 +47,21 @@ typedef struct parsed {
     const char *output;
     int codec;
     uint64_t jobs, size;
+    double alpha;
+    spsh_cli_texts weights;
     spsh_cli_args args;
 } parsed;
 
 static int parse(const char *const *words, parsed *p)
 {
     const spsh_cli_option options[] = {
-        {"json",   'J', SPSH_CLI_FLAG,   NULL,            "x", &p->json,   0,    0 },
-        {"output", 'o', SPSH_CLI_TEXT,   "FILE",          "x", &p->output, 0,    0 },
-        {"codec",  0,   SPSH_CLI_CHOICE, "keep|flac|pcm", "x", &p->codec,  0,    0 },
-        {"jobs",   'j', SPSH_CLI_COUNT,  "N",             "x", &p->jobs,   1,    64},
-        {"size",   0,   SPSH_CLI_SIZE,   "BYTES",         "x", &p->size,   4096, 0 },
+        {"json",   'J', SPSH_CLI_FLAG,   NULL,            "x", &p->json,    0,    0 },
+        {"output", 'o', SPSH_CLI_TEXT,   "FILE",          "x", &p->output,  0,    0 },
+        {"codec",  0,   SPSH_CLI_CHOICE, "keep|flac|pcm", "x", &p->codec,   0,    0 },
+        {"jobs",   'j', SPSH_CLI_COUNT,  "N",             "x", &p->jobs,    1,    64},
+        {"size",   0,   SPSH_CLI_SIZE,   "BYTES",         "x", &p->size,    4096, 0 },
+        {"alpha",  0,   SPSH_CLI_REAL,   "A",             "x", &p->alpha,   0,    2 },
+        {"weight", 'w', SPSH_CLI_TEXTS,  "D=W",           "x", &p->weights, 0,    0 },
         SPSH_CLI_OPTIONS_END,
     };
     const spsh_cli_command command = {"try", "IN [MORE]", NULL, "try", NULL, "try\n", options};
@@ -99,6 +103,22 @@ static void test_options(void)
     CHECK_I64(PARSE(&p, "-", "--output=x=y"), SPSH_CLI_RUN);
     CHECK_STR(p.args.operands[0], "-");
     CHECK_STR(p.output, "x=y");
+
+    CHECK_I64(PARSE(&p, "--alpha", "0.25", "-wa=1", "x", "--weight=b=2", "--weight", ""),
+              SPSH_CLI_RUN);
+    CHECK(p.alpha > 0.249 && p.alpha < 0.251);
+    CHECK_U64(p.weights.count, 3);
+    CHECK_STR(p.weights.items[0], "a=1");
+    CHECK_STR(p.weights.items[1], "b=2");
+    CHECK_STR(p.weights.items[2], "");
+    CHECK_I64(PARSE(&p, "x", "--alpha", "2"), SPSH_CLI_RUN);
+    CHECK_I64(PARSE(&p, "x", "--alpha", ".5"), SPSH_CLI_RUN);
+    CHECK_I64(PARSE(&p, "x", "--alpha", "1."), SPSH_CLI_RUN);
+
+    static const char *const not_real[] = {"",    "-1",  "2.01", "1e1",  "0x1",
+                                           "nan", "inf", ".",    "1.2.3"};
+    for (size_t i = 0; i < sizeof(not_real) / sizeof(not_real[0]); i++)
+        CHECK_I64(PARSE(&p, "x", "--alpha", not_real[i]), SPSH_EXIT_USAGE);
 
     CHECK_I64(PARSE(&p, "--json"), SPSH_EXIT_USAGE);
     CHECK_I64(PARSE(&p, "a", "b", "c"), SPSH_EXIT_USAGE);

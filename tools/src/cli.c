@@ -6,6 +6,7 @@
  */
 #include "cli.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -219,6 +220,38 @@ static int set_number(const char *command, const spsh_cli_option *option, const 
     return SPSH_CLI_RUN;
 }
 
+/* Digits with at most one point: neither signs nor exponents, hexadecimal or the like. */
+static int set_real(const char *command, const spsh_cli_option *option, const char *text)
+{
+    size_t length = strlen(text), digits = strspn(text, "0123456789");
+    size_t fraction = text[digits] == '.' ? strspn(text + digits + 1, "0123456789") : 0;
+    size_t point = text[digits] == '.' ? 1 : 0;
+    if (digits + fraction == 0 || digits + point + fraction != length)
+        return spsh__cli_usage(command, "--%s: '%s' is not a number, such as 0.5",
+                               option->long_name, text);
+    double value = strtod(text, NULL);
+    if (!isfinite(value) || value < (double)option->min ||
+        (option->max != 0 && value > (double)option->max)) {
+        char high[SPSH_HUMAN_BYTES];
+        snprintf(high, sizeof(high), " to %llu", (unsigned long long)option->max);
+        return spsh__cli_usage(command, "--%s: %s is out of range; it must be %llu%s",
+                               option->long_name, text, (unsigned long long)option->min,
+                               option->max == 0 ? " or more" : high);
+    }
+    *(double *)option->value = value;
+    return SPSH_CLI_RUN;
+}
+
+static int add_text(const char *command, const spsh_cli_option *option, const char *text)
+{
+    spsh_cli_texts *texts = (spsh_cli_texts *)option->value;
+    if (texts->count == SPSH_CLI_TEXTS_MAX)
+        return spsh__cli_usage(command, "--%s: at most %d of them", option->long_name,
+                               SPSH_CLI_TEXTS_MAX);
+    texts->items[texts->count++] = text;
+    return SPSH_CLI_RUN;
+}
+
 static int set_value(const char *command, const spsh_cli_option *option, const char *text)
 {
     switch (option->kind) {
@@ -226,6 +259,8 @@ static int set_value(const char *command, const spsh_cli_option *option, const c
     case SPSH_CLI_CHOICE: return set_choice(command, option, text);
     case SPSH_CLI_COUNT:
     case SPSH_CLI_SIZE: return set_number(command, option, text);
+    case SPSH_CLI_REAL: return set_real(command, option, text);
+    case SPSH_CLI_TEXTS: return add_text(command, option, text);
     case SPSH_CLI_TEXT: break;
     }
     if (text[0] == '\0')

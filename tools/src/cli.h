@@ -45,7 +45,16 @@ typedef enum spsh_cli_kind {
     SPSH_CLI_CHOICE, /* int *: number of the word in argument, such as "keep|flac|pcm" */
     SPSH_CLI_COUNT,  /* uint64_t *: decimal, in min ... max */
     SPSH_CLI_SIZE,   /* uint64_t *: bytes, with K, M, G, T as powers of 1024, in min ... max */
+    SPSH_CLI_REAL,   /* double *: decimal, such as 0.5, in min ... max */
+    SPSH_CLI_TEXTS,  /* spsh_cli_texts *: may be given more than once, and may be empty */
 } spsh_cli_kind;
+
+/** The values of an option that is repeated, in order; borrowed from argv. */
+enum { SPSH_CLI_TEXTS_MAX = 512 };
+typedef struct spsh_cli_texts {
+    const char *items[SPSH_CLI_TEXTS_MAX];
+    size_t count;
+} spsh_cli_texts;
 
 /** One option. --help, --quiet and --version are every command's and are not listed. */
 typedef struct spsh_cli_option {
@@ -55,7 +64,7 @@ typedef struct spsh_cli_option {
     const char *argument; /* what help calls it; the words of a CHOICE; NULL for a FLAG */
     const char *help;     /* one or more lines */
     void *value;          /* by kind; untouched when the option is not given; the last one wins */
-    uint64_t min, max;    /* COUNT and SIZE; max 0: no upper limit */
+    uint64_t min, max;    /* COUNT, SIZE and REAL; max 0: no upper limit */
 } spsh_cli_option;
 
 /* clang-format off */
