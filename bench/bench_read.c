@@ -14,8 +14,8 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#include "read_engine.h"
 #include "speechshard/publish.h"
+#include "speechshard/read_engine.h"
 #include "speechshard/verify.h"
 
 enum {
@@ -187,7 +187,7 @@ static void choose(const spsh_dataset *dataset, place *places, uint64_t count)
 static int shuffled(const char *path, uint64_t count, uint32_t depth)
 {
     spsh_dataset *dataset = NULL;
-    spsh__read_engine *engine = NULL;
+    spsh_read_engine *engine = NULL;
     uint32_t files[SHARDS_MAX];
     uint8_t file_ids[SHARDS_MAX][16];
     must(spsh_dataset_open(path, NULL, &dataset, &err));
@@ -196,42 +196,43 @@ static int shuffled(const char *path, uint64_t count, uint32_t depth)
     if (places == NULL)
         return 1;
     choose(dataset, places, count);
-    const spsh__read_engine_options opt = {
+    const spsh_read_engine_options opt = {
+        .struct_size = sizeof(opt),
         .arena_bytes = (size_t)depth * (PAYLOAD_BYTES + 16384),
         .requests_max = depth,
         .files_max = SHARDS_MAX,
     };
-    must(spsh__read_engine_open(&opt, &engine, &err));
+    must(spsh_read_engine_open(&opt, &engine, &err));
     for (uint64_t n = 0; n < shards; n++) {
         char name[32], file[4200];
         spsh_shard_seal seal;
         must(spsh_dataset_shard(dataset, n, &seal, &err));
         spsh_shard_file_name(seal.unit, seal.number, name);
         (void)snprintf(file, sizeof(file), "%s/shards/%s", path, name);
-        must(spsh__read_engine_add_file(engine, file, &files[n], &err));
+        must(spsh_read_engine_add_file(engine, file, &files[n], &err));
         memcpy(file_ids[n], seal.file_id, 16);
     }
     uint64_t asked = 0, bytes = 0;
     stopwatch begin = now();
     for (uint64_t n = 0; n < count; n++) {
-        spsh__read_completion done;
+        spsh_read_completion done;
         spsh_record record;
         spsh_bytes payload;
-        for (; asked < count && spsh__read_has_room(engine, places[asked].record_bytes); asked++)
-            must(spsh__read_submit(engine, files[places[asked].shard], places[asked].offset_bytes,
-                                   places[asked].record_bytes, asked, &err));
-        must(spsh__read_wait(engine, &done, &err));
+        for (; asked < count && spsh_read_has_room(engine, places[asked].record_bytes); asked++)
+            must(spsh_read_submit(engine, files[places[asked].shard], places[asked].offset_bytes,
+                                  places[asked].record_bytes, asked, &err));
+        must(spsh_read_wait(engine, &done, &err));
         must(done.status);
         must(spsh_record_check(file_ids[places[n].shard], done.offset_bytes, done.data,
                                done.got_bytes, &record, &payload, &err));
         bytes += done.got_bytes;
-        spsh__read_recycle(engine, &done);
+        spsh_read_recycle(engine, &done);
     }
     char what[64];
-    (void)snprintf(what, sizeof(what), "shuffled %s depth %u", spsh__read_engine_name(engine),
+    (void)snprintf(what, sizeof(what), "shuffled %s depth %u", spsh_read_engine_name(engine),
                    depth);
     print_line(what, begin, bytes);
-    spsh__read_engine_close(engine);
+    spsh_read_engine_close(engine);
     spsh_dataset_close(dataset);
     free(places);
     return 0;

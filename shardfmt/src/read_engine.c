@@ -9,21 +9,25 @@
  * the beginning. The oldest request that is not recycled holds the tail, so order of recycling is
  * free, and memory is never fragmented.
  *
- * A request over O_DIRECT is widened to whole SPSH__READ_ALIGN units. A short read is continued
+ * A request over O_DIRECT is widened to whole SPSH_READ_ALIGN units. A short read is continued
  * from the last aligned byte that arrived: the kernel may have stopped inside a unit, and a direct
  * read must not start there. End of file is told from a short read by the size that fstat gave.
  */
-#include "read_engine.h"
 #include "io_internal.h"
+#include "options.h"
+#include "read_backend.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
+#include <time.h>
 
 #define ARENA_BYTES_DEFAULT  ((size_t)33 << 20) /* 32 reads of 1 MiB, widened */
 #define REQUESTS_MAX_DEFAULT UINT32_C(64)
 #define FILES_MAX_DEFAULT    UINT32_C(16)
 #define THREADS_DEFAULT      UINT32_C(8)
+
+#define FLAGS_KNOWN (SPSH_READ_CACHED | SPSH_READ_NO_URING | SPSH_READ_NO_PREAD | SPSH_READ_SQPOLL)
 
 /* A bad sector is tried three times; a kernel that cannot start a read now, for a while. */
 #define IO_RETRIES_MAX    UINT32_C(2)
@@ -51,13 +55,14 @@ typedef struct read_file {
     uint64_t size_bytes;
 } read_file;
 
-struct spsh__read_engine {
-    const spsh_allocator *allocator;
+struct spsh_read_engine {
+    spsh_allocator allocator;
     const spsh_io *io;
-    const spsh__read_backend *backend;
+    const spsh_read_backend *backend;
     void *state;
     uint32_t flags;
-    uint8_t *arena_memory, *arena;
+    uint8_t *arena_memory; /* NULL: the arena is the caller's */
+    uint8_t *arena;
     size_t arena_bytes;
     uint64_t arena_head; /* the tail is the oldest request's */
     request *requests;
@@ -68,13 +73,13 @@ struct spsh__read_engine {
     uint32_t files_max;
 };
 
-static request *request_at(const spsh__read_engine *engine, uint64_t sequence)
+static request *request_at(const spsh_read_engine *engine, uint64_t sequence)
 {
     return &engine->requests[sequence % engine->requests_max];
 }
 
 /* Where a span of size_bytes would begin; false when the ring is too full. */
-static bool arena_place(const spsh__read_engine *engine, size_t size_bytes, uint64_t *ret_begin)
+static bool arena_place(const spsh_read_engine *engine, size_t size_bytes, uint64_t *ret_begin)
 {
     if (size_bytes > engine->arena_bytes)
         return false;
@@ -92,14 +97,14 @@ static bool arena_place(const spsh__read_engine *engine, size_t size_bytes, uint
     return begin + size_bytes - tail <= engine->arena_bytes;
 }
 
-static uint8_t *request_memory(const spsh__read_engine *engine, const request *req)
+static uint8_t *request_memory(const spsh_read_engine *engine, const request *req)
 {
     return engine->arena + req->arena_begin % engine->arena_bytes;
 }
 
 /* ---- one request's life ---- */
 
-static spsh_status start(spsh__read_engine *engine, uint64_t sequence, spsh_error *err)
+static spsh_status start(spsh_read_engine *engine, uint64_t sequence, spsh_error *err)
 {
     request *req = request_at(engine, sequence);
     const spsh__read_op op = {
@@ -135,7 +140,7 @@ static bool retry_after_error(request *req, int os_errno)
 }
 
 /* Take one raw result; either the request is done or its rest is started. */
-static spsh_status take_result(spsh__read_engine *engine, uint64_t sequence, int64_t result,
+static spsh_status take_result(spsh_read_engine *engine, uint64_t sequence, int64_t result,
                                spsh_error *err)
 {
     request *req = request_at(engine, sequence);
@@ -162,7 +167,7 @@ static spsh_status take_result(spsh__read_engine *engine, uint64_t sequence, int
     size_t before = req->arrived_bytes;
     req->arrived_bytes = arrived;
     if (engine->files[req->file].direct)
-        req->arrived_bytes = arrived & ~(size_t)(SPSH__READ_ALIGN - 1);
+        req->arrived_bytes = arrived & ~(size_t)(SPSH_READ_ALIGN - 1);
     if (req->arrived_bytes == before && req->again_retries++ >= AGAIN_RETRIES_MAX) {
         finish(req, SPSH_E_IO, EIO);
         return SPSH_OK;
@@ -171,21 +176,49 @@ static spsh_status take_result(spsh__read_engine *engine, uint64_t sequence, int
 }
 
 /* The request whose operation runs in a slot: the only one between recycled and submitted. */
-static uint64_t sequence_of(const spsh__read_engine *engine, uint32_t slot)
+static uint64_t sequence_of(const spsh_read_engine *engine, uint32_t slot)
 {
     uint64_t base = engine->recycled - engine->recycled % engine->requests_max + slot;
     return base >= engine->recycled ? base : base + engine->requests_max;
 }
 
-static spsh_status reap(spsh__read_engine *engine, spsh_error *err)
+static spsh_status reap(spsh_read_engine *engine, uint32_t timeout_ms, spsh_error *err)
 {
-    uint32_t slot = 0;
-    int64_t result = 0;
-    spsh_status rc = engine->backend->wait_fn(engine->state, &slot, &result, err);
+    spsh__read_result result = {0};
+    spsh_status rc = engine->backend->wait_fn(engine->state, timeout_ms, &result, err);
     if (rc != SPSH_OK)
         return rc;
     engine->in_flight--;
-    return take_result(engine, sequence_of(engine, slot), result, err);
+    return take_result(engine, sequence_of(engine, result.slot), result.value, err);
+}
+
+static uint64_t now_ms(void)
+{
+    struct timespec now = {0};
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+/* Until the request is done. When time is up, what has completed already is still taken. */
+static spsh_status await(spsh_read_engine *engine, const request *req, uint32_t timeout_ms,
+                         spsh_error *err)
+{
+    const bool bounded = timeout_ms != SPSH__READ_FOREVER && timeout_ms != 0;
+    const uint64_t end_ms = bounded && !req->done ? now_ms() + timeout_ms : 0;
+    uint32_t left_ms = timeout_ms;
+    spsh_status rc = SPSH_OK;
+    while (!req->done && (rc == SPSH_OK || (rc == SPSH_E_TIMEOUT && bounded && left_ms > 0))) {
+        if (bounded) {
+            const uint64_t time_ms = now_ms();
+            left_ms = time_ms < end_ms ? (uint32_t)(end_ms - time_ms) : 0;
+        }
+        rc = reap(engine, left_ms, err);
+    }
+    if (rc == SPSH_E_TIMEOUT)
+        return SPSH_FAIL(err, SPSH_E_TIMEOUT, req->offset_bytes,
+                         "a read of %zu bytes at %llu is not done after %u ms", req->size_bytes,
+                         (unsigned long long)req->offset_bytes, timeout_ms);
+    return rc;
 }
 
 /* ---- files ---- */
@@ -199,15 +232,15 @@ static int open_retry(const spsh_io *io, const char *path, int flags)
 }
 
 /* Some file systems take O_DIRECT at open and refuse it at the first read. */
-static bool direct_works(const spsh__read_engine *engine, int fd, uint64_t size_bytes)
+static bool direct_works(const spsh_read_engine *engine, int fd, uint64_t size_bytes)
 {
     const spsh_io *io = engine->io;
-    uint8_t memory[2 * SPSH__READ_ALIGN];
-    uint8_t *probe = memory + (SPSH__READ_ALIGN - (uintptr_t)memory % SPSH__READ_ALIGN);
-    return size_bytes == 0 || io->pread_fn(io->user, fd, probe, SPSH__READ_ALIGN, 0) != -EINVAL;
+    uint8_t memory[2 * SPSH_READ_ALIGN];
+    uint8_t *probe = memory + (SPSH_READ_ALIGN - (uintptr_t)memory % SPSH_READ_ALIGN);
+    return size_bytes == 0 || io->pread_fn(io->user, fd, probe, SPSH_READ_ALIGN, 0) != -EINVAL;
 }
 
-static spsh_status open_with(const spsh__read_engine *engine, const char *path, int flags,
+static spsh_status open_with(const spsh_read_engine *engine, const char *path, int flags,
                              read_file *ret_file, spsh_error *err)
 {
     const spsh_io *io = engine->io;
@@ -229,7 +262,7 @@ static spsh_status open_with(const spsh__read_engine *engine, const char *path, 
     return SPSH_OK;
 }
 
-static spsh_status open_file(const spsh__read_engine *engine, const char *path, read_file *ret_file,
+static spsh_status open_file(const spsh_read_engine *engine, const char *path, read_file *ret_file,
                              spsh_error *err)
 {
     const spsh_io *io = engine->io;
@@ -239,7 +272,7 @@ static spsh_status open_file(const spsh__read_engine *engine, const char *path, 
     /* Opening a pipe would wait for a writer. */
     if (io->stat_fn(io->user, path, &info) == 0 && S_ISFIFO(info.st_mode))
         return SPSH_FAIL(err, SPSH_E_IO, SPSH_OFFSET_NONE, "%s: not a readable file", path);
-    if ((engine->flags & SPSH__READ_CACHED) == 0) {
+    if ((engine->flags & SPSH_READ_CACHED) == 0) {
         spsh_status rc = open_with(engine, path, O_DIRECT, ret_file, &local);
         if (rc == SPSH_OK && direct_works(engine, ret_file->fd, ret_file->size_bytes))
             return SPSH_OK;
@@ -256,8 +289,8 @@ static spsh_status open_file(const spsh__read_engine *engine, const char *path, 
     return rc;
 }
 
-spsh_status spsh__read_engine_add_file(spsh__read_engine *engine, const char *path,
-                                       uint32_t *ret_file, spsh_error *err)
+spsh_status spsh_read_engine_add_file(spsh_read_engine *engine, const char *path,
+                                      uint32_t *ret_file, spsh_error *err)
 {
     uint32_t at = 0;
     while (at < engine->files_max && engine->files[at].fd >= 0)
@@ -273,19 +306,19 @@ spsh_status spsh__read_engine_add_file(spsh__read_engine *engine, const char *pa
     return SPSH_OK;
 }
 
-void spsh__read_engine_remove_file(spsh__read_engine *engine, uint32_t file)
+void spsh_read_engine_remove_file(spsh_read_engine *engine, uint32_t file)
 {
     engine->backend->file_fn(engine->state, file, -1);
     (void)engine->io->close_fn(engine->io->user, engine->files[file].fd);
     engine->files[file].fd = -1;
 }
 
-uint64_t spsh__read_file_bytes(const spsh__read_engine *engine, uint32_t file)
+uint64_t spsh_read_file_bytes(const spsh_read_engine *engine, uint32_t file)
 {
     return engine->files[file].size_bytes;
 }
 
-bool spsh__read_file_direct(const spsh__read_engine *engine, uint32_t file)
+bool spsh_read_file_direct(const spsh_read_engine *engine, uint32_t file)
 {
     return engine->files[file].direct;
 }
@@ -295,10 +328,10 @@ bool spsh__read_file_direct(const spsh__read_engine *engine, uint32_t file)
 /* The span of a request, widened for the worst case so that has_room needs no offset. */
 static size_t widest_bytes(size_t size_bytes)
 {
-    return (size_t)spsh__align_up(size_bytes, SPSH__READ_ALIGN) + SPSH__READ_ALIGN;
+    return (size_t)spsh__align_up(size_bytes, SPSH_READ_ALIGN) + SPSH_READ_ALIGN;
 }
 
-bool spsh__read_has_room(const spsh__read_engine *engine, size_t size_bytes)
+bool spsh_read_has_room(const spsh_read_engine *engine, size_t size_bytes)
 {
     uint64_t begin = 0;
     return size_bytes <= engine->arena_bytes &&
@@ -306,19 +339,19 @@ bool spsh__read_has_room(const spsh__read_engine *engine, size_t size_bytes)
            arena_place(engine, widest_bytes(size_bytes), &begin);
 }
 
-spsh_status spsh__read_submit(spsh__read_engine *engine, uint32_t file, uint64_t offset_bytes,
-                              size_t size_bytes, uint64_t tag, spsh_error *err)
+spsh_status spsh_read_submit(spsh_read_engine *engine, uint32_t file, uint64_t offset_bytes,
+                             size_t size_bytes, uint64_t tag, spsh_error *err)
 {
     if (file >= engine->files_max || engine->files[file].fd < 0 ||
         offset_bytes > UINT64_MAX / 2 - size_bytes)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG, offset_bytes, "read of an unknown file or place");
-    if (!spsh__read_has_room(engine, size_bytes))
+    if (!spsh_read_has_room(engine, size_bytes))
         return SPSH_FAIL(err, SPSH_E_LIMIT, offset_bytes, "read of %zu bytes: no room", size_bytes);
 
     const read_file *source = &engine->files[file];
     request req = {
         .tag = tag, .file = file, .offset_bytes = offset_bytes, .size_bytes = size_bytes};
-    uint64_t unit = source->direct ? SPSH__READ_ALIGN : 1;
+    uint64_t unit = source->direct ? SPSH_READ_ALIGN : 1;
     req.start_bytes = offset_bytes & ~(unit - 1);
     req.span_bytes = (size_t)(spsh__align_up(offset_bytes + size_bytes, unit) - req.start_bytes);
     uint64_t left = source->size_bytes > req.start_bytes ? source->size_bytes - req.start_bytes : 0;
@@ -341,17 +374,15 @@ spsh_status spsh__read_submit(spsh__read_engine *engine, uint32_t file, uint64_t
     return SPSH_OK;
 }
 
-spsh_status spsh__read_wait(spsh__read_engine *engine, spsh__read_completion *ret_completion,
-                            spsh_error *err)
+static spsh_status deliver(spsh_read_engine *engine, uint32_t timeout_ms,
+                           spsh_read_completion *ret_completion, spsh_error *err)
 {
     if (engine->delivered == engine->submitted)
         return SPSH_FAIL(err, SPSH_E_END, SPSH_OFFSET_NONE, "no read is pending");
     const request *req = request_at(engine, engine->delivered);
-    while (!req->done) {
-        spsh_status rc = reap(engine, err);
-        if (rc != SPSH_OK)
-            return rc;
-    }
+    spsh_status rc = await(engine, req, timeout_ms, err);
+    if (rc != SPSH_OK)
+        return rc;
     size_t skip = (size_t)(req->offset_bytes - req->start_bytes);
     size_t got = req->arrived_bytes > skip ? req->arrived_bytes - skip : 0;
     if (got > req->size_bytes)
@@ -359,7 +390,7 @@ spsh_status spsh__read_wait(spsh__read_engine *engine, spsh__read_completion *re
     spsh_status status = req->status;
     if (status == SPSH_OK && got < req->size_bytes)
         status = SPSH_E_TRUNCATED;
-    *ret_completion = (spsh__read_completion){
+    *ret_completion = (spsh_read_completion){
         .tag = req->tag,
         .file = req->file,
         .offset_bytes = req->offset_bytes,
@@ -374,102 +405,148 @@ spsh_status spsh__read_wait(spsh__read_engine *engine, spsh__read_completion *re
     return SPSH_OK;
 }
 
-void spsh__read_recycle(spsh__read_engine *engine, const spsh__read_completion *completion)
+spsh_status spsh_read_wait(spsh_read_engine *engine, spsh_read_completion *ret_completion,
+                           spsh_error *err)
+{
+    return deliver(engine, SPSH__READ_FOREVER, ret_completion, err);
+}
+
+spsh_status spsh_read_wait_for(spsh_read_engine *engine, uint32_t timeout_ms,
+                               spsh_read_completion *ret_completion, spsh_error *err)
+{
+    if (timeout_ms == SPSH__READ_FOREVER) /* 49 days */
+        timeout_ms--;
+    return deliver(engine, timeout_ms, ret_completion, err);
+}
+
+void spsh_read_recycle(spsh_read_engine *engine, const spsh_read_completion *completion)
 {
     request_at(engine, completion->sequence)->recycled = true;
     while (engine->recycled < engine->delivered && request_at(engine, engine->recycled)->recycled)
         engine->recycled++;
 }
 
-uint64_t spsh__read_pending(const spsh__read_engine *engine)
+uint64_t spsh_read_pending(const spsh_read_engine *engine)
 {
     return engine->submitted - engine->delivered;
 }
 
 /* ---- opening and closing ---- */
 
-static spsh_status open_backend(spsh__read_engine *engine, const spsh__read_setup *setup,
-                                const spsh__read_backend *wanted, spsh_error *err)
+static spsh_status open_backend(spsh_read_engine *engine, const spsh__read_setup *setup,
+                                const spsh_read_backend *wanted, spsh_error *err)
 {
     engine->backend = wanted;
-    if (wanted == NULL && (engine->flags & SPSH__READ_NO_URING) == 0) {
+    if (wanted == NULL && (engine->flags & SPSH_READ_NO_URING) == 0) {
         /* Refused by an old kernel, a container's rules or a limit: pread can do it too. */
+        const bool alone = (engine->flags & SPSH_READ_NO_PREAD) != 0;
         engine->backend = &spsh__read_uring;
-        if (engine->backend->open_fn(setup, &engine->state, NULL) == SPSH_OK)
-            return SPSH_OK;
+        spsh_status rc = engine->backend->open_fn(setup, &engine->state, alone ? err : NULL);
+        if (rc == SPSH_OK || alone)
+            return rc;
     }
     if (wanted == NULL)
         engine->backend = &spsh__read_pread;
     return engine->backend->open_fn(setup, &engine->state, err);
 }
 
-static spsh_status take_memory(spsh__read_engine *engine, spsh_error *err)
+static spsh_status check_options(const spsh_read_engine_options *opt, spsh_error *err)
 {
-    const spsh_allocator *allocator = engine->allocator;
-    engine->arena_memory = spsh__alloc(allocator, engine->arena_bytes + SPSH__READ_ALIGN);
+    const uint32_t neither = SPSH_READ_NO_URING | SPSH_READ_NO_PREAD;
+    if ((opt->flags & ~FLAGS_KNOWN) != 0 || (opt->flags & neither) == neither)
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+                         "read engine: flags 0x%x: not known, or nothing is left to read with",
+                         opt->flags);
+    if (opt->arena != NULL && ((uintptr_t)opt->arena % SPSH_READ_ALIGN != 0 ||
+                               opt->arena_bytes % SPSH_READ_ALIGN != 0 || opt->arena_bytes == 0))
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+                         "read engine: an arena of %zu bytes that is not whole units of %u",
+                         opt->arena_bytes, SPSH_READ_ALIGN);
+    if (opt->arena_bytes > SIZE_MAX / 2)
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+                         "read engine: an arena of %zu bytes", opt->arena_bytes);
+    return SPSH_OK;
+}
+
+static spsh_status take_memory(spsh_read_engine *engine, spsh_error *err)
+{
+    const spsh_allocator *allocator = &engine->allocator;
+    if (engine->arena == NULL) {
+        engine->arena_memory = spsh__alloc(allocator, engine->arena_bytes + SPSH_READ_ALIGN);
+        if (engine->arena_memory == NULL)
+            return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "read buffers of %zu bytes",
+                             engine->arena_bytes);
+        const uintptr_t address = (uintptr_t)engine->arena_memory;
+        engine->arena = engine->arena_memory + (SPSH_READ_ALIGN - address % SPSH_READ_ALIGN);
+    }
     engine->requests =
         spsh__alloc_array(allocator, engine->requests_max, sizeof(*engine->requests));
     engine->files = spsh__alloc_array(allocator, engine->files_max, sizeof(*engine->files));
-    if (engine->arena_memory == NULL || engine->requests == NULL || engine->files == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "read buffers of %zu bytes",
-                         engine->arena_bytes);
-    uintptr_t address = (uintptr_t)engine->arena_memory;
-    engine->arena = engine->arena_memory + (SPSH__READ_ALIGN - address % SPSH__READ_ALIGN);
+    if (engine->requests == NULL || engine->files == NULL)
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "%u reads of %u files",
+                         engine->requests_max, engine->files_max);
     for (uint32_t at = 0; at < engine->files_max; at++)
         engine->files[at] = (read_file){.fd = -1};
     return SPSH_OK;
 }
 
-spsh_status spsh__read_engine_open(const spsh__read_engine_options *options,
-                                   spsh__read_engine **ret_engine, spsh_error *err)
+spsh_status spsh_read_engine_open(const spsh_read_engine_options *options,
+                                  spsh_read_engine **ret_engine, spsh_error *err)
 {
+    spsh_read_engine_options opt;
+    spsh_read_engine *engine = NULL;
+    spsh_status rc = spsh__options_take(options, &opt, sizeof(opt), err);
+    if (rc == SPSH_OK)
+        rc = check_options(&opt, err);
+    if (rc != SPSH_OK)
+        return rc;
     const spsh_allocator *allocator =
-        options->allocator != NULL ? options->allocator : spsh_allocator_default();
-    spsh__read_engine *engine = spsh__alloc_zero(allocator, sizeof(*engine));
-    spsh_status rc = SPSH_OK;
-
+        opt.allocator != NULL ? opt.allocator : spsh_allocator_default();
+    engine = spsh__alloc_zero(allocator, sizeof(*engine));
     if (engine == NULL)
         return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "read engine");
-    engine->allocator = allocator;
-    engine->io = options->io != NULL ? options->io : spsh_io_default();
-    engine->flags = options->flags;
-    engine->arena_bytes = options->arena_bytes != 0 ? options->arena_bytes : ARENA_BYTES_DEFAULT;
-    engine->arena_bytes = (size_t)spsh__align_up(engine->arena_bytes, SPSH__READ_ALIGN);
-    engine->requests_max =
-        options->requests_max != 0 ? options->requests_max : REQUESTS_MAX_DEFAULT;
-    engine->files_max = options->files_max != 0 ? options->files_max : FILES_MAX_DEFAULT;
+    engine->allocator = *allocator;
+    engine->io = opt.io != NULL ? opt.io : spsh_io_default();
+    engine->flags = opt.flags;
+    engine->arena = opt.arena;
+    engine->arena_bytes = opt.arena_bytes != 0 ? opt.arena_bytes : ARENA_BYTES_DEFAULT;
+    engine->arena_bytes = (size_t)spsh__align_up(engine->arena_bytes, SPSH_READ_ALIGN);
+    engine->requests_max = opt.requests_max != 0 ? opt.requests_max : REQUESTS_MAX_DEFAULT;
+    engine->files_max = opt.files_max != 0 ? opt.files_max : FILES_MAX_DEFAULT;
     rc = take_memory(engine, err);
     if (rc != SPSH_OK)
         goto out;
     const spsh__read_setup setup = {
-        .allocator = allocator,
+        .allocator = &engine->allocator,
         .io = engine->io,
         .arena = engine->arena,
         .arena_bytes = engine->arena_bytes,
         .requests_max = engine->requests_max,
         .files_max = engine->files_max,
-        .threads = options->threads != 0 ? options->threads : THREADS_DEFAULT,
+        .threads = opt.threads != 0 ? opt.threads : THREADS_DEFAULT,
+        .sqpoll = (opt.flags & SPSH_READ_SQPOLL) != 0,
     };
-    rc = open_backend(engine, &setup, options->backend, err);
+    rc = open_backend(engine, &setup, opt.backend, err);
     if (rc != SPSH_OK)
         goto out;
     *ret_engine = engine;
     engine = NULL;
 out:
-    spsh__read_engine_close(engine);
+    spsh_read_engine_close(engine);
     return rc;
 }
 
-void spsh__read_engine_close(spsh__read_engine *engine)
+void spsh_read_engine_close(spsh_read_engine *engine)
 {
     if (engine == NULL)
         return;
+    const spsh_allocator allocator = engine->allocator;
     /* The kernel writes into the arena until an operation has completed. */
     bool drained = true;
     while (engine->in_flight > 0 && drained) {
-        uint32_t slot = 0;
-        int64_t result = 0;
-        drained = engine->backend->wait_fn(engine->state, &slot, &result, NULL) == SPSH_OK;
+        spsh__read_result result = {0};
+        drained =
+            engine->backend->wait_fn(engine->state, SPSH__READ_FOREVER, &result, NULL) == SPSH_OK;
         engine->in_flight--;
     }
     if (engine->state != NULL)
@@ -477,14 +554,14 @@ void spsh__read_engine_close(spsh__read_engine *engine)
     for (uint32_t at = 0; engine->files != NULL && at < engine->files_max; at++)
         if (engine->files[at].fd >= 0)
             (void)engine->io->close_fn(engine->io->user, engine->files[at].fd);
-    spsh__free(engine->allocator, engine->files);
-    spsh__free(engine->allocator, engine->requests);
+    spsh__free(&allocator, engine->files);
+    spsh__free(&allocator, engine->requests);
     if (drained) /* else it is lost: better than memory that somebody else writes into */
-        spsh__free(engine->allocator, engine->arena_memory);
-    spsh__free(engine->allocator, engine);
+        spsh__free(&allocator, engine->arena_memory);
+    spsh__free(&allocator, engine);
 }
 
-const char *spsh__read_engine_name(const spsh__read_engine *engine)
+const char *spsh_read_engine_name(const spsh_read_engine *engine)
 {
     return engine->backend->name;
 }

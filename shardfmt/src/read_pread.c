@@ -5,9 +5,10 @@
  * errors go back to the engine as they are, as io_uring would report them.
  */
 #include "io_internal.h"
-#include "read_engine.h"
+#include "read_backend.h"
 
 #include <pthread.h>
+#include <time.h>
 
 #define THREADS_MAX UINT32_C(64)
 
@@ -87,6 +88,16 @@ static void pread_close(void *opaque)
     free_state(state);
 }
 
+/* Waits are bounded on the clock that nobody sets. */
+static void init_done(pread_state *state)
+{
+    pthread_condattr_t attributes;
+    (void)pthread_condattr_init(&attributes);
+    (void)pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    (void)pthread_cond_init(&state->done, &attributes);
+    (void)pthread_condattr_destroy(&attributes);
+}
+
 static spsh_status pread_open(const spsh__read_setup *setup, void **ret_state, spsh_error *err)
 {
     const spsh_allocator *allocator = setup->allocator;
@@ -107,7 +118,7 @@ static spsh_status pread_open(const spsh__read_setup *setup, void **ret_state, s
     }
     (void)pthread_mutex_init(&state->mutex, NULL);
     (void)pthread_cond_init(&state->work, NULL);
-    (void)pthread_cond_init(&state->done, NULL);
+    init_done(state);
     uint32_t wanted = setup->threads < THREADS_MAX ? setup->threads : THREADS_MAX;
     int rc = 0;
     while (state->thread_count < wanted && rc == 0) {
@@ -140,21 +151,42 @@ static spsh_status pread_submit(void *opaque, const spsh__read_op *op, spsh_erro
     return SPSH_OK;
 }
 
-static spsh_status pread_wait(void *opaque, uint32_t *ret_slot, int64_t *ret_result,
+/* Absolute, on the clock of `done`. */
+static struct timespec time_after(uint32_t timeout_ms)
+{
+    struct timespec at = {0};
+    (void)clock_gettime(CLOCK_MONOTONIC, &at);
+    at.tv_sec += (time_t)(timeout_ms / 1000);
+    at.tv_nsec += (long)(timeout_ms % 1000) * 1000000;
+    if (at.tv_nsec >= 1000000000) {
+        at.tv_sec++;
+        at.tv_nsec -= 1000000000;
+    }
+    return at;
+}
+
+static spsh_status pread_wait(void *opaque, uint32_t timeout_ms, spsh__read_result *ret_result,
                               spsh_error *err)
 {
     (void)err;
     pread_state *state = (pread_state *)opaque;
+    const bool bounded = timeout_ms != SPSH__READ_FOREVER;
+    const struct timespec end = bounded ? time_after(timeout_ms) : (struct timespec){0};
+    int rc = 0;
     (void)pthread_mutex_lock(&state->mutex);
-    while (state->finished.begin == state->finished.end)
-        (void)pthread_cond_wait(&state->done, &state->mutex);
-    *ret_slot = ring_take(state, &state->finished);
-    *ret_result = state->results[*ret_slot];
+    while (state->finished.begin == state->finished.end && rc == 0)
+        rc = bounded ? pthread_cond_timedwait(&state->done, &state->mutex, &end)
+                     : pthread_cond_wait(&state->done, &state->mutex);
+    const bool found = state->finished.begin != state->finished.end;
+    if (found) {
+        ret_result->slot = ring_take(state, &state->finished);
+        ret_result->value = state->results[ret_result->slot];
+    }
     (void)pthread_mutex_unlock(&state->mutex);
-    return SPSH_OK;
+    return found ? SPSH_OK : SPSH_E_TIMEOUT;
 }
 
-const spsh__read_backend spsh__read_pread = {
+const spsh_read_backend spsh__read_pread = {
     .name = "pread",
     .open_fn = pread_open,
     .file_fn = pread_file,

@@ -5,10 +5,12 @@
  * same and cost a little more. Operations are handed over together by the next wait.
  */
 #include "io_internal.h"
-#include "read_engine.h"
+#include "read_backend.h"
 
 #include <errno.h>
 #include <liburing.h>
+#include <limits.h>
+#include <poll.h>
 #include <sched.h>
 
 /* The kernel takes at most 1 GiB as one registered buffer. */
@@ -16,12 +18,16 @@
 
 #define HAND_OVER_TRIES_MAX UINT32_C(100000)
 
+/* With SQPOLL: how long the kernel's thread spins without work before it sleeps. */
+#define SQPOLL_IDLE_MS UINT32_C(20)
+
 typedef struct uring_state {
     const spsh_allocator *allocator;
     struct io_uring ring;
     bool fixed_buffers, fixed_files;
     bool *file_registered;
     uint64_t in_kernel; /* handed over and not reaped */
+    uint64_t prepared;  /* put into the submission queue and not handed over */
 } uring_state;
 
 static void uring_close(void *opaque)
@@ -32,6 +38,23 @@ static void uring_close(void *opaque)
     spsh__free(state->allocator, state);
 }
 
+/* A thread of the kernel's that takes requests needs, before 5.11, registered files and privileges:
+ * such kernels go without. Their thread moves the head of the queue after a whole batch, whose
+ * reads may be done and asked for anew by then: room for two. */
+static int open_ring(const spsh__read_setup *setup, struct io_uring *ring)
+{
+    if (setup->sqpoll && setup->requests_max <= UINT32_MAX / 2) {
+        struct io_uring_params params = {.flags = IORING_SETUP_CLAMP | IORING_SETUP_SQPOLL,
+                                         .sq_thread_idle = SQPOLL_IDLE_MS};
+        if (io_uring_queue_init_params(2 * setup->requests_max, ring, &params) == 0) {
+            if ((params.features & IORING_FEAT_SQPOLL_NONFIXED) != 0)
+                return 0;
+            io_uring_queue_exit(ring);
+        }
+    }
+    return io_uring_queue_init(setup->requests_max, ring, IORING_SETUP_CLAMP);
+}
+
 static spsh_status uring_open(const spsh__read_setup *setup, void **ret_state, spsh_error *err)
 {
     uring_state *state = spsh__alloc_zero(setup->allocator, sizeof(*state));
@@ -39,14 +62,16 @@ static spsh_status uring_open(const spsh__read_setup *setup, void **ret_state, s
         return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "io_uring");
     state->allocator = setup->allocator;
     state->file_registered = spsh__alloc_zero(setup->allocator, setup->files_max * sizeof(bool));
-    int rc = state->file_registered == NULL
-                 ? -ENOMEM
-                 : io_uring_queue_init(setup->requests_max, &state->ring, IORING_SETUP_CLAMP);
-    if (rc < 0) {
+    if (state->file_registered == NULL) {
+        spsh__free(setup->allocator, state);
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "io_uring");
+    }
+    int rc = open_ring(setup, &state->ring);
+    if (rc < 0) { /* ENOMEM too: it is RLIMIT_MEMLOCK */
         spsh__free(setup->allocator, state->file_registered);
         spsh__free(setup->allocator, state);
-        return SPSH_FAIL_OS(err, rc == -ENOMEM ? SPSH_E_NO_MEMORY : SPSH_E_UNSUPPORTED, -rc,
-                            SPSH_OFFSET_NONE, "io_uring: %s", spsh__os_text(-rc));
+        return SPSH_FAIL_OS(err, SPSH_E_UNSUPPORTED, -rc, SPSH_OFFSET_NONE, "io_uring: %s",
+                            spsh__os_text(-rc));
     }
     const struct iovec arena = {.iov_base = setup->arena, .iov_len = setup->arena_bytes};
     state->fixed_buffers = setup->arena_bytes <= REGISTERED_BYTES_MAX &&
@@ -80,34 +105,74 @@ static spsh_status uring_submit(void *opaque, const spsh__read_op *op, spsh_erro
     if (fixed_file)
         io_uring_sqe_set_flags(sqe, IOSQE_FIXED_FILE);
     io_uring_sqe_set_data64(sqe, op->slot);
+    state->prepared++;
     return SPSH_OK;
 }
 
-/* Hand over what was submitted. With nothing in the kernel there is nothing to wait for, so a
- * refusal is tried again here; else what completes makes room. */
-static spsh_status hand_over(uring_state *state, spsh_error *err)
+/* The kernel's thread takes what lies in the queue; the call wakes it up. */
+static int hand_over_to_thread(uring_state *state)
+{
+    int rc = -EINTR;
+    while (rc == -EINTR)
+        rc = io_uring_submit(&state->ring);
+    if (rc >= 0) {
+        state->in_kernel += state->prepared;
+        state->prepared = 0;
+    }
+    return rc;
+}
+
+static int hand_over_to_call(uring_state *state)
 {
     int rc = 0;
-    for (uint32_t tries = 0; io_uring_sq_ready(&state->ring) > 0; tries++) {
+    for (uint32_t tries = 0; state->prepared > 0; tries++) {
         rc = io_uring_submit(&state->ring);
         if (rc > 0) {
             state->in_kernel += (uint64_t)rc;
+            state->prepared -= (uint64_t)rc;
             continue;
         }
         const bool refused = rc < 0 && rc != -EINTR && rc != -EAGAIN && rc != -EBUSY;
         if (refused || tries >= HAND_OVER_TRIES_MAX)
             break;
         if (state->in_kernel > 0)
-            return SPSH_OK;
+            return 0;
         (void)sched_yield();
     }
-    if (io_uring_sq_ready(&state->ring) == 0)
+    if (state->prepared == 0)
+        return 0;
+    return rc < 0 ? rc : -EAGAIN;
+}
+
+/* Hand over what was submitted. With nothing in the kernel there is nothing to wait for, so a
+ * refusal is tried again here; else what completes makes room. */
+static spsh_status hand_over(uring_state *state, spsh_error *err)
+{
+    if (state->prepared == 0)
+        return SPSH_OK;
+    const bool thread = (state->ring.flags & IORING_SETUP_SQPOLL) != 0;
+    int rc = thread ? hand_over_to_thread(state) : hand_over_to_call(state);
+    if (rc >= 0)
         return SPSH_OK;
     return SPSH_FAIL_OS(err, SPSH_E_IO, -rc, SPSH_OFFSET_NONE, "io_uring: submit: %s",
                         spsh__os_text(-rc));
 }
 
-static spsh_status uring_wait(void *opaque, uint32_t *ret_slot, int64_t *ret_result,
+/* 0, or a negative errno: ETIME when time is up. A ring is readable when something has completed;
+ * that holds for every kernel, which waiting with a time-out inside io_uring does not. */
+static int wait_for_cqe(uring_state *state, uint32_t timeout_ms, struct io_uring_cqe **ret_cqe)
+{
+    int rc = io_uring_peek_cqe(&state->ring, ret_cqe);
+    if (rc != -EAGAIN || timeout_ms == 0)
+        return rc == -EAGAIN ? -ETIME : rc;
+    struct pollfd ready = {.fd = state->ring.ring_fd, .events = POLLIN};
+    if (poll(&ready, 1, timeout_ms < INT_MAX ? (int)timeout_ms : INT_MAX) < 0)
+        return -errno;
+    rc = io_uring_peek_cqe(&state->ring, ret_cqe);
+    return rc == -EAGAIN ? -ETIME : rc;
+}
+
+static spsh_status uring_wait(void *opaque, uint32_t timeout_ms, spsh__read_result *ret_result,
                               spsh_error *err)
 {
     uring_state *state = (uring_state *)opaque;
@@ -115,20 +180,25 @@ static spsh_status uring_wait(void *opaque, uint32_t *ret_slot, int64_t *ret_res
     spsh_status status = hand_over(state, err);
     if (status != SPSH_OK)
         return status;
+    const bool forever = timeout_ms == SPSH__READ_FOREVER;
     int rc = -EINTR;
-    while (rc == -EINTR)
+    while (rc == -EINTR && forever)
         rc = io_uring_wait_cqe(&state->ring, &cqe);
+    if (!forever)
+        rc = wait_for_cqe(state, timeout_ms, &cqe);
+    if (!forever && (rc == -ETIME || rc == -EINTR))
+        return SPSH_E_TIMEOUT;
     if (rc < 0)
         return SPSH_FAIL_OS(err, SPSH_E_IO, -rc, SPSH_OFFSET_NONE, "io_uring: wait: %s",
                             spsh__os_text(-rc));
-    *ret_slot = (uint32_t)io_uring_cqe_get_data64(cqe);
-    *ret_result = cqe->res;
+    ret_result->slot = (uint32_t)io_uring_cqe_get_data64(cqe);
+    ret_result->value = cqe->res;
     io_uring_cqe_seen(&state->ring, cqe);
     state->in_kernel--;
     return SPSH_OK;
 }
 
-const spsh__read_backend spsh__read_uring = {
+const spsh_read_backend spsh__read_uring = {
     .name = "io_uring",
     .open_fn = uring_open,
     .file_fn = uring_file,

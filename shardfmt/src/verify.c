@@ -287,19 +287,20 @@ static spsh_status take_options(spsh__verify *v, const spsh_verify_options *opti
 static spsh_status open_engine(spsh__verify *v, spsh_error *err)
 {
     const bool cached = (v->opt.flags & SPSH_VERIFY_CACHED) != 0;
-    const spsh__read_engine_options opt = {
+    const spsh_read_engine_options opt = {
+        .struct_size = sizeof(opt),
         .allocator = v->allocator,
         .io = v->io,
         .arena_bytes =
             (cached ? ARENA_BYTES_CACHED : ARENA_BYTES) + (v->opt.jobs - 1) * ARENA_BYTES_THREAD,
         .files_max = FILES_MAX,
-        .flags = (cached ? SPSH__READ_CACHED : 0) |
-                 ((v->opt.flags & SPSH_VERIFY_NO_URING) != 0 ? SPSH__READ_NO_URING : 0),
+        .flags = (cached ? SPSH_READ_CACHED : 0) |
+                 ((v->opt.flags & SPSH_VERIFY_NO_URING) != 0 ? SPSH_READ_NO_URING : 0),
     };
-    spsh_status rc = spsh__read_engine_open(&opt, &v->engine, err);
+    spsh_status rc = spsh_read_engine_open(&opt, &v->engine, err);
     if (rc == SPSH_OK)
         (void)snprintf(v->result.engine, sizeof(v->result.engine), "%s",
-                       spsh__read_engine_name(v->engine));
+                       spsh_read_engine_name(v->engine));
     return rc;
 }
 
@@ -331,7 +332,7 @@ spsh_status spsh_verify(const char *path, const spsh_verify_options *options,
         v.total_bytes = (uint64_t)info.st_size;
         rc = check_file(&v, &file, NULL, err);
     }
-    spsh__read_engine_close(v.engine);
+    spsh_read_engine_close(v.engine);
     *ret_result = v.result;
     return rc;
 }

@@ -69,15 +69,15 @@ static spsh_status read_part(spsh__verify *v, spsh__verify_file *file, uint64_t 
     *ret_ok = true;
     while (at < size_bytes) {
         size_t part = size_bytes - at < EXTENT_BYTES ? size_bytes - at : EXTENT_BYTES;
-        spsh__read_completion done;
-        spsh_status rc = spsh__read_submit(v->engine, file->file, offset_bytes + at, part, 0, err);
+        spsh_read_completion done;
+        spsh_status rc = spsh_read_submit(v->engine, file->file, offset_bytes + at, part, 0, err);
         if (rc == SPSH_OK)
-            rc = spsh__read_wait(v->engine, &done, err);
+            rc = spsh_read_wait(v->engine, &done, err);
         if (rc != SPSH_OK)
             return rc;
         memcpy(bytes + at, done.data, done.got_bytes);
         memset(bytes + at + done.got_bytes, 0, part - done.got_bytes);
-        spsh__read_recycle(v->engine, &done);
+        spsh_read_recycle(v->engine, &done);
         if (done.status == SPSH_E_IO) {
             spsh_error why = SPSH_ERROR_INIT;
             spsh_error_set(&why, SPSH_E_IO, done.os_errno, offset_bytes + at, "cannot be read: %s",
@@ -236,7 +236,7 @@ static spsh_status check_page(spsh__verify *v, spsh__verify_file *file, uint64_t
 }
 
 static spsh_status check_extent(spsh__verify *v, spsh__verify_file *file,
-                                const spsh__read_completion *done, const uint8_t *table,
+                                const spsh_read_completion *done, const uint8_t *table,
                                 spsh_error *err)
 {
     spsh_status rc = spsh__verify_progress(v, done->got_bytes, err);
@@ -272,19 +272,19 @@ static spsh_status check_pages(spsh__verify *v, spsh__verify_file *file, const u
     uint64_t next = file->footer.section_area_offset;
     uint64_t end = next + file->footer.section_area_bytes;
     spsh_status rc = SPSH_OK;
-    while (rc == SPSH_OK && (next < end || spsh__read_pending(v->engine) > 0)) {
-        while (next < end && spsh__read_has_room(v->engine, EXTENT_BYTES)) {
+    while (rc == SPSH_OK && (next < end || spsh_read_pending(v->engine) > 0)) {
+        while (next < end && spsh_read_has_room(v->engine, EXTENT_BYTES)) {
             size_t size = end - next < EXTENT_BYTES ? (size_t)(end - next) : EXTENT_BYTES;
-            rc = spsh__read_submit(v->engine, file->file, next, size, 0, err);
+            rc = spsh_read_submit(v->engine, file->file, next, size, 0, err);
             if (rc != SPSH_OK)
                 return rc;
             next += size;
         }
-        spsh__read_completion done;
-        rc = spsh__read_wait(v->engine, &done, err);
+        spsh_read_completion done;
+        rc = spsh_read_wait(v->engine, &done, err);
         if (rc == SPSH_OK) {
             rc = check_extent(v, file, &done, table, err);
-            spsh__read_recycle(v->engine, &done);
+            spsh_read_recycle(v->engine, &done);
         }
     }
     return rc;
@@ -336,7 +336,7 @@ static spsh_status check_size(spsh__verify *v, spsh__verify_file *file, spsh_err
 {
     spsh_error why = SPSH_ERROR_INIT;
     const uint64_t smallest = SPSH__PAGE_BYTES + SPSH__FOOTERS_BYTES;
-    file->file_bytes = spsh__read_file_bytes(v->engine, file->file);
+    file->file_bytes = spsh_read_file_bytes(v->engine, file->file);
     file->sealed_bytes = file->expected != NULL ? file->expected->file_bytes : file->file_bytes;
     if (file->expected != NULL && file->file_bytes != file->expected->file_bytes)
         spsh_error_set(&why, SPSH_E_TRUNCATED, 0, file->file_bytes, "%s: %llu bytes, expected %llu",
@@ -357,10 +357,10 @@ static spsh_status open_file(spsh__verify *v, spsh__verify_file *file, spsh_erro
     spsh_error why = SPSH_ERROR_INIT;
     file->damage_before = v->result.damage_count;
     v->result.files++;
-    spsh_status rc = spsh__read_engine_add_file(v->engine, file->path, &file->file, &why);
+    spsh_status rc = spsh_read_engine_add_file(v->engine, file->path, &file->file, &why);
     file->opened = rc == SPSH_OK;
     if (rc == SPSH_OK) {
-        v->result.direct = v->result.direct || spsh__read_file_direct(v->engine, file->file);
+        v->result.direct = v->result.direct || spsh_read_file_direct(v->engine, file->file);
         return SPSH_OK;
     }
     if (rc == SPSH_E_NO_MEMORY || rc == SPSH_E_LIMIT)
@@ -392,7 +392,7 @@ spsh_status spsh__verify_file_begin(spsh__verify *v, spsh__verify_file *file, sp
 void spsh__verify_file_end(spsh__verify *v, spsh__verify_file *file)
 {
     if (file->opened)
-        spsh__read_engine_remove_file(v->engine, file->file);
+        spsh_read_engine_remove_file(v->engine, file->file);
     file->opened = false;
     spsh__free(v->allocator, file->area);
     file->area = NULL;

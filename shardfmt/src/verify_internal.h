@@ -10,7 +10,7 @@
 
 #include "container.h"
 #include "manifest.h"
-#include "read_engine.h"
+#include "speechshard/read_engine.h"
 #include "speechshard/verify.h"
 
 typedef struct spsh__verify {
@@ -18,7 +18,7 @@ typedef struct spsh__verify {
     const spsh_io *io;
     spsh_verify_options opt;
     spsh_verify_result result;
-    spsh__read_engine *engine;
+    spsh_read_engine *engine;
     const char *directory;          /* of the dataset; NULL: a single file */
     const spsh__manifest *manifest; /* NULL as long as there is none */
     const spsh__container *index;   /* the dataset's; NULL when there is none or it is damaged */

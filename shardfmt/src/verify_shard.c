@@ -83,14 +83,14 @@ static bool has_next(const block_stream *stream)
     uint64_t size = block_begin(check, stream->next + 1) - block_begin(check, stream->next);
     if (stream->submitted_bytes != 0) {
         uint64_t left = size - stream->submitted_bytes;
-        return spsh__read_has_room(check->v->engine, left < PART_BYTES ? (size_t)left : PART_BYTES);
+        return spsh_read_has_room(check->v->engine, left < PART_BYTES ? (size_t)left : PART_BYTES);
     }
     if (stream->next - stream->taken == TASKS_MAX)
         return false;
     if (size <= SPSH_BLOCK_BYTES_MAX)
-        return spsh__read_has_room(check->v->engine, (size_t)size);
+        return spsh_read_has_room(check->v->engine, (size_t)size);
     return (stream->heap_bytes == 0 || stream->heap_bytes + size <= HEAP_BYTES_MAX) &&
-           spsh__read_has_room(check->v->engine, PART_BYTES);
+           spsh_read_has_room(check->v->engine, PART_BYTES);
 }
 
 static spsh_status begin_task(block_stream *stream, uint64_t offset, uint64_t size, spsh_error *err)
@@ -122,8 +122,8 @@ static spsh_status submit_next(block_stream *stream, spsh_error *err)
     size_t part = (size_t)size - at;
     if (size > SPSH_BLOCK_BYTES_MAX && part > PART_BYTES)
         part = PART_BYTES;
-    rc = spsh__read_submit(check->v->engine, check->file->file, offset + at, part, stream->next,
-                           err);
+    rc =
+        spsh_read_submit(check->v->engine, check->file->file, offset + at, part, stream->next, err);
     if (rc != SPSH_OK)
         return rc;
     stream->submitted_bytes = at + part;
@@ -135,7 +135,7 @@ static spsh_status submit_next(block_stream *stream, spsh_error *err)
 }
 
 /* A block, or a part of one, has come. */
-static spsh_status arrive(block_stream *stream, const spsh__read_completion *done, spsh_error *err)
+static spsh_status arrive(block_stream *stream, const spsh_read_completion *done, spsh_error *err)
 {
     spsh__verify *v = stream->check->v;
     spsh__block_task *task = task_at(stream, done->tag);
@@ -151,7 +151,7 @@ static spsh_status arrive(block_stream *stream, const spsh__read_completion *don
         memcpy(task->heap + (size_t)(done->offset_bytes - task->offset_bytes), done->data,
                done->got_bytes);
         task->data = task->heap;
-        spsh__read_recycle(v->engine, done);
+        spsh_read_recycle(v->engine, done);
     } else {
         task->data = done->data;
         task->lent = *done;
@@ -168,7 +168,7 @@ static void release(block_stream *stream, spsh__block_task *task)
         stream->heap_bytes -= task->block_bytes;
         spsh__free(v->allocator, task->heap);
     } else {
-        spsh__read_recycle(v->engine, &task->lent);
+        spsh_read_recycle(v->engine, &task->lent);
     }
     spsh__buffer_free(&task->findings, v->allocator);
     task->heap = NULL;
@@ -213,15 +213,15 @@ static spsh_status take(block_stream *stream, spsh__block_task *task, spsh_error
 static spsh_status run_stream(block_stream *stream, spsh_error *err)
 {
     spsh__shard_check *check = stream->check;
-    spsh__read_engine *engine = check->v->engine;
+    spsh_read_engine *engine = check->v->engine;
     spsh_status rc = SPSH_OK;
     while (rc == SPSH_OK && stream->taken < check->block_count) {
         while (rc == SPSH_OK && has_next(stream))
             rc = submit_next(stream, err);
-        const bool reading = spsh__read_pending(engine) > 0;
+        const bool reading = spsh_read_pending(engine) > 0;
         if (rc == SPSH_OK && reading) {
-            spsh__read_completion done;
-            rc = spsh__read_wait(engine, &done, err);
+            spsh_read_completion done;
+            rc = spsh_read_wait(engine, &done, err);
             if (rc == SPSH_OK)
                 rc = arrive(stream, &done, err);
         }
@@ -236,10 +236,10 @@ static spsh_status run_stream(block_stream *stream, spsh_error *err)
 static void drain(block_stream *stream)
 {
     spsh__shard_check *check = stream->check;
-    spsh__read_completion done;
+    spsh_read_completion done;
     spsh__block_task *task = NULL;
-    while (spsh__read_wait(check->v->engine, &done, NULL) == SPSH_OK)
-        spsh__read_recycle(check->v->engine, &done);
+    while (spsh_read_wait(check->v->engine, &done, NULL) == SPSH_OK)
+        spsh_read_recycle(check->v->engine, &done);
     while ((task = spsh__worker_pool_take(stream->pool, true)) != NULL)
         spsh__buffer_free(&task->findings, check->v->allocator);
     for (uint32_t at = 0; at < TASKS_MAX; at++)

@@ -15,7 +15,7 @@ typedef struct spsh__block_task {
     uint64_t offset_bytes;
     size_t block_bytes;
     const uint8_t *data; /* the whole block: lent by the engine, or heap */
-    spsh__read_completion lent;
+    spsh_read_completion lent;
     uint8_t *heap; /* blocks that are read in parts */
     size_t arrived_bytes;
     bool readable;

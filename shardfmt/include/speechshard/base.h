@@ -48,7 +48,8 @@ extern "C" {
     X(E_AUDIO, -16, "audio cannot be decoded")                                                     \
     X(E_SYNTAX, -17, "malformed text or metadata")                                                 \
     X(E_END, -20, "no more items")                                                                 \
-    X(E_CANCELED, -21, "canceled")
+    X(E_CANCELED, -21, "canceled")                                                                 \
+    X(E_TIMEOUT, -22, "time is up")
 
 typedef enum spsh_status {
 #define SPSH_X(name_, value_, text_) SPSH_##name_ = (value_),
