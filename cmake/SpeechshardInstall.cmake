@@ -69,6 +69,7 @@ install(FILES "${PROJECT_BINARY_DIR}/speechshardConfig.cmake"
         DESTINATION "${_package_dir}")
 
 install(FILES docs/man/speechshard.1 DESTINATION "${CMAKE_INSTALL_MANDIR}/man1")
+install(FILES docs/man/speechshard-loader.3 DESTINATION "${CMAKE_INSTALL_MANDIR}/man3")
 install(FILES docs/man/speechshard-format.5 DESTINATION "${CMAKE_INSTALL_MANDIR}/man5")
 install(FILES tools/completion/speechshard.bash RENAME speechshard
         DESTINATION "${CMAKE_INSTALL_DATADIR}/bash-completion/completions")

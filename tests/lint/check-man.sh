@@ -4,7 +4,7 @@
 set -eu
 cd "${1:-.}"
 command -v mandoc >/dev/null || exit 77
-mandoc -Tlint -W warning,stop docs/man/speechshard.1 docs/man/speechshard-format.5
+mandoc -Tlint -W warning,stop docs/man/speechshard.1 docs/man/speechshard-loader.3 docs/man/speechshard-format.5
 
 command=${SPEECHSHARD_COMMAND:-speechshard}
 bad=0

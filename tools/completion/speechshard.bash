@@ -2,9 +2,13 @@
 _speechshard()
 {
     local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]}
-    local commands="pack info ls cat verify repair export overlay"
+    local commands="pack info ls cat verify repair export overlay plan bench"
     local common="--help --quiet --version"
     local options
+    local plan="--seed --max-seconds --max-padded-seconds --max-utterances --alpha --weight --unit
+        --split --domain --language --min-duration --max-duration --max-per-speaker --duplicates
+        --long --window --shuffle --world-size --virtual-world-size --drop-last --rate --output
+        --cache"
 
     COMPREPLY=()
     if ((COMP_CWORD == 1)); then
@@ -17,7 +21,20 @@ _speechshard()
     --order) mapfile -t COMPREPLY < <(compgen -W "hash source" -- "$current"); return ;;
     --layout) mapfile -t COMPREPLY < <(compgen -W "librispeech table table-raw table-rfc folder" -- "$current"); return ;;
     -t | --to) mapfile -t COMPREPLY < <(compgen -W "wav files webdataset" -- "$current"); return ;;
-    -o | --output) mapfile -t COMPREPLY < <(compgen -f -- "$current"); return ;;
+    --unit) mapfile -t COMPREPLY < <(compgen -W "seconds utterances tokens" -- "$current"); return ;;
+    --duplicates) mapfile -t COMPREPLY < <(compgen -W "all once" -- "$current"); return ;;
+    --long) mapfile -t COMPREPLY < <(compgen -W "error drop split" -- "$current"); return ;;
+    --shuffle) mapfile -t COMPREPLY < <(compgen -W "global none" -- "$current"); return ;;
+    --engine) mapfile -t COMPREPLY < <(compgen -W "auto io_uring pread" -- "$current"); return ;;
+    --cache) mapfile -t COMPREPLY < <(compgen -d -- "$current"); return ;;
+    -o | --output)
+        if [[ ${COMP_WORDS[1]} == plan || ${COMP_WORDS[1]} == bench ]]; then
+            mapfile -t COMPREPLY < <(compgen -W "int16 float32" -- "$current")
+        else
+            mapfile -t COMPREPLY < <(compgen -f -- "$current")
+        fi
+        return
+        ;;
     esac
     case ${COMP_WORDS[1]} in
     pack) options="--output --layout --codec --shard-size --split --dedupe --domain --jobs --rate
@@ -29,6 +46,8 @@ _speechshard()
     repair) options="--output --in-place --json" ;;
     export) options="--to --output --domain --split --shard-size" ;;
     overlay) options="--skip --transcript --json" ;;
+    plan) options="$plan --compare --epoch --whole --json" ;;
+    bench) options="$plan --seconds --threads --engine --cached --direct --cold --json" ;;
     *) return ;;
     esac
     if [[ ${COMP_WORDS[1]} == overlay && $COMP_CWORD -eq 3 && $current != -* ]]; then
