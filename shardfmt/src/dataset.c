@@ -427,6 +427,27 @@ spsh_status spsh__dataset_row(const spsh_dataset *dataset, uint64_t position, sp
     return spsh_dataset_rows(dataset, position, 1, ret_row, err);
 }
 
+/* One comparison an argument, then the page's bit: this is called once for each of 10^8 rows. */
+spsh_status spsh_dataset_column(const spsh_dataset *dataset, spsh_column column, uint64_t first,
+                                uint64_t count, spsh_bytes *ret_elements, spsh_error *err)
+{
+    const uint64_t have = dataset->manifest.info.utterance_count;
+    const uint32_t id = (uint32_t)column;
+    const uint8_t *elements = NULL;
+    if (id - SPSH__INDEX_COLUMN_FIRST > SPSH__INDEX_COLUMN_LAST - SPSH__INDEX_COLUMN_FIRST)
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+                         "%s: the index has no column %u", dataset->path, id);
+    if (first > have || count > have - first)
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+                         "%s: column %u: utterances %" PRIu64 " and %" PRIu64
+                         " more, there are %" PRIu64,
+                         dataset->path, id, first, count, have);
+    spsh_status rc = spsh__container_column(dataset->index, id, first, count, &elements, err);
+    if (rc == SPSH_OK)
+        *ret_elements = (spsh_bytes){elements, (size_t)count * spsh__index_element_bytes(id)};
+    return rc;
+}
+
 /* ---- overlays ---- */
 
 spsh_status spsh_dataset_skipped(const spsh_dataset *dataset, spsh_bytes id, bool *ret_skipped,

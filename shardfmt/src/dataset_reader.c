@@ -188,8 +188,8 @@ typedef struct hash_range {
         high; /* the first entry with the wanted hash or a greater one is in [low, high] */
 } hash_range;
 
-static spsh_status probe(const spsh_dataset *dataset, uint64_t at, uint64_t *ret_position,
-                         uint64_t *ret_hash, spsh_error *err)
+spsh_status spsh__dataset_by_id(const spsh_dataset *dataset, uint64_t at, uint64_t *ret_position,
+                                uint64_t *ret_hash, spsh_error *err)
 {
     spsh_status rc = spsh__container_u64(dataset->index, SPSH__INDEX_BY_ID, at, ret_position, err);
     if (rc == SPSH_OK)
@@ -202,7 +202,7 @@ static spsh_status narrow(const spsh_dataset *dataset, uint64_t at, uint64_t wan
 {
     uint64_t position = 0;
     uint64_t hash = 0;
-    spsh_status rc = probe(dataset, at, &position, &hash, err);
+    spsh_status rc = spsh__dataset_by_id(dataset, at, &position, &hash, err);
     if (rc != SPSH_OK)
         return rc;
     if (hash < wanted)
@@ -215,8 +215,8 @@ static spsh_status narrow(const spsh_dataset *dataset, uint64_t at, uint64_t wan
 /* Hashes are spread evenly, so entry wanted / 2^64 * count is off by some multiple of sqrt(count)
  * at most. Looking a little to its left and right leaves a range that fits into few pages; halving
  * does the rest, and all of it when hashes are not spread evenly. */
-static spsh_status find_hash(const spsh_dataset *dataset, uint64_t wanted, uint64_t *ret_at,
-                             spsh_error *err)
+spsh_status spsh__dataset_find_hash(const spsh_dataset *dataset, uint64_t wanted, uint64_t *ret_at,
+                                    spsh_error *err)
 {
     uint64_t count = dataset->manifest.info.utterance_count;
     hash_range range = {0, count};
@@ -251,13 +251,13 @@ spsh_status spsh_reader_find(spsh_reader *reader, spsh_bytes id, uint64_t *ret_p
     if (id.size_bytes == 0 || id.size_bytes > SPSH_ID_BYTES_MAX)
         return fail_not_found(dataset, id, err);
     uint64_t wanted = spsh__hash64(id.data, id.size_bytes);
-    spsh_status rc = find_hash(dataset, wanted, &at, err);
+    spsh_status rc = spsh__dataset_find_hash(dataset, wanted, &at, err);
     for (; rc == SPSH_OK && at < count; at++) {
         uint64_t position = 0;
         uint64_t hash = 0;
         spsh_row row;
         spsh_utterance utterance;
-        rc = probe(dataset, at, &position, &hash, err);
+        rc = spsh__dataset_by_id(dataset, at, &position, &hash, err);
         if (rc == SPSH_OK && hash != wanted)
             break;
         if (rc == SPSH_OK)

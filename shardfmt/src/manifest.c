@@ -256,6 +256,8 @@ static spsh_status load_manifest(spsh__manifest *manifest, spsh_error *err)
     if (rc == SPSH_OK)
         rc = load_ref(c, SPSH__MANIFEST_INDEX_FILE_ID, 0, &manifest->index, err);
     if (rc == SPSH_OK)
+        memcpy(manifest->info.index_hash, manifest->index.root_hash, 16);
+    if (rc == SPSH_OK)
         rc = spsh__container_u64(c, SPSH__MANIFEST_INDEX_GENERATION, 0, &manifest->index_generation,
                                  err);
     return rc;

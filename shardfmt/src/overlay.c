@@ -1,8 +1,9 @@
 /* overlay.c: edits of a sealed dataset, keyed by utterance id (FORMAT.md 5).
  *
  * An overlay's keys are sorted hashes of ids, so a look-up is a binary search that touches a few
- * pages. Its file id is a hash of dataset, type, name and content: the same edit gives the same
- * bytes, whoever writes it and how often.
+ * pages. Beside each key lies the shorter hash by which the dataset index is sorted, so that the
+ * rows of all keys can be found without reading a single id. The file id is a hash of dataset,
+ * type, name and content: the same edit gives the same bytes, whoever writes it and how often.
  *
  * Adding writes the overlay's file first and then a manifest that lists it. A crash between the two
  * leaves a file that nobody refers to, which the same call finds again. Removing only publishes a
@@ -38,6 +39,8 @@ spsh_status spsh__overlay_load(spsh__container *container, spsh__overlay *ret_ov
         rc = spsh__container_require_strings(container, SPSH__OVERLAY_VALUE_ENDS, count, err);
     if (rc == SPSH_OK)
         rc = spsh__container_require(container, SPSH__OVERLAY_NOTE, 1, UINT64_MAX, err);
+    if (rc == SPSH_OK)
+        rc = spsh__container_require(container, SPSH__OVERLAY_ID_HASH, 8, count, err);
     if (rc != SPSH_OK)
         return rc;
     *ret_overlay = (spsh__overlay){
@@ -137,16 +140,17 @@ spsh_status spsh__overlay_find(const spsh__overlay *overlay, const uint8_t key[1
 
 /* ---- the file id ---- */
 
-/* The content, as sections 1 to 4. */
+/* The content, as sections 1 to 5. */
 typedef struct content {
-    spsh_bytes keys, ends, values, note;
+    spsh_bytes keys, ends, values, note, id_hashes;
 } content;
 
 static spsh_status content_file_id(const uint8_t dataset_id[16], uint64_t type, spsh_bytes name,
                                    const content *from, const spsh_allocator *allocator,
                                    uint8_t ret_file_id[16])
 {
-    const spsh_bytes parts[] = {name, from->keys, from->ends, from->values, from->note};
+    const spsh_bytes parts[] = {name,         from->keys, from->ends,
+                                from->values, from->note, from->id_hashes};
     uint8_t head[16];
     spsh__hasher *hasher = spsh__hasher_new(allocator);
     if (hasher == NULL)
@@ -189,6 +193,8 @@ static spsh_status check_file_id(const spsh__overlay *overlay, const spsh_alloca
         rc = load_part(c, SPSH__OVERLAY_VALUES, 1, &all.values, err);
     if (rc == SPSH_OK)
         rc = load_part(c, SPSH__OVERLAY_NOTE, 1, &all.note, err);
+    if (rc == SPSH_OK)
+        rc = load_part(c, SPSH__OVERLAY_ID_HASH, 8, &all.id_hashes, err);
     if (rc != SPSH_OK)
         return rc;
     rc = content_file_id(header->dataset_id, header->ordinal, overlay->name, &all, allocator,
@@ -308,7 +314,7 @@ static spsh_status key_entries(const spsh__overlay_edit *edit, keyed_entry *entr
     return SPSH_OK;
 }
 
-/* Keys, ends and values, in this order, in one allocation. */
+/* Keys, ends, hashes and values, in this order, in one allocation. */
 static spsh_status encode_content(const spsh__overlay_edit *edit, uint8_t **ret_memory,
                                   content *ret_content, spsh_error *err)
 {
@@ -323,28 +329,32 @@ static spsh_status encode_content(const spsh__overlay_edit *edit, uint8_t **ret_
     spsh_status rc = key_entries(edit, entries, &value_bytes, err);
     if (rc != SPSH_OK)
         goto out;
-    memory = (uint8_t *)spsh__alloc(edit->allocator, 24 * count + (size_t)value_bytes);
+    memory = (uint8_t *)spsh__alloc(edit->allocator, 32 * count + (size_t)value_bytes);
     if (memory == NULL) {
         rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "overlay \"%s\": %zu entries",
                        edit->name, count);
         goto out;
     }
     uint8_t *ends = memory + 16 * count;
-    uint8_t *values = memory + 24 * count;
+    uint8_t *id_hashes = memory + 24 * count;
+    uint8_t *values = memory + 32 * count;
     size_t end = 0;
     for (size_t i = 0; i < count; i++) {
+        const spsh_bytes id = edit->entries[entries[i].entry].id;
         const spsh_bytes value = edit->entries[entries[i].entry].value;
         memcpy(memory + 16 * i, entries[i].key, 16);
+        spsh__store_u64le(id_hashes + 8 * i, spsh__hash64(id.data, id.size_bytes));
         if (value.size_bytes > 0)
             memcpy(values + end, value.data, value.size_bytes);
         end += value.size_bytes;
         spsh__store_u64le(ends + 8 * i, end);
     }
     *ret_content = (content){
-        .keys = {memory, 16 * count},
-        .ends = {ends,   8 * count },
-        .values = {values, end       },
-        .note = {NULL,   0         }
+        .keys = {memory,    16 * count},
+        .ends = {ends,      8 * count },
+        .values = {values,    end       },
+        .note = {NULL,      0         },
+        .id_hashes = {id_hashes, 8 * count }
     };
     *ret_memory = memory;
 out:
@@ -371,16 +381,17 @@ static spsh_status publish_file(const spsh__overlay_edit *edit, const spsh__mani
         goto out;
     }
     const spsh__column columns[] = {
-        {SPSH__OVERLAY_KEY,        16, edit->entry_count,      all->keys.data  },
-        {SPSH__OVERLAY_VALUE_ENDS, 8,  edit->entry_count,      all->ends.data  },
-        {SPSH__OVERLAY_VALUES,     1,  all->values.size_bytes, all->values.data},
-        {SPSH__OVERLAY_NOTE,       1,  all->note.size_bytes,   all->note.data  },
+        {SPSH__OVERLAY_KEY,        16, edit->entry_count,      all->keys.data     },
+        {SPSH__OVERLAY_VALUE_ENDS, 8,  edit->entry_count,      all->ends.data     },
+        {SPSH__OVERLAY_VALUES,     1,  all->values.size_bytes, all->values.data   },
+        {SPSH__OVERLAY_NOTE,       1,  all->note.size_bytes,   all->note.data     },
+        {SPSH__OVERLAY_ID_HASH,    8,  edit->entry_count,      all->id_hashes.data},
     };
     const spsh__columns_file file = {.directory = directory,
                                      .name = name,
                                      .header = header,
                                      .columns = columns,
-                                     .column_count = 4,
+                                     .column_count = sizeof(columns) / sizeof(columns[0]),
                                      .mode = SPSH_PUBLISH_NEW};
     rc = spsh_io_make_directory(edit->io, directory, err);
     if (rc == SPSH_OK)

@@ -9,6 +9,7 @@ enum {
     SPSH__OVERLAY_VALUE_ENDS = 2,
     SPSH__OVERLAY_VALUES = 3,
     SPSH__OVERLAY_NOTE = 4,
+    SPSH__OVERLAY_ID_HASH = 5,
 };
 
 typedef struct spsh__overlay {

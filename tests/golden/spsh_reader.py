@@ -364,12 +364,16 @@ class Dataset:
         m, self.overlays = self.manifest, []
         for name, *want in zip(m.strings(51), m.column(48, 16), m.column(49, 16), m.column(50, 8)):
             o = Container(os.path.join(self.path, "overlays", name + ".spsh"), OVERLAY)
-            content = b"".join(o.sections[i][1] for i in (1, 2, 3, 4))
+            content = b"".join(o.sections[i][1] for i in (1, 2, 3, 4, 5))
             head = struct.pack("<QQ", o.ordinal, len(name.encode())) + name.encode()
             self.check_id(o, head + content)
             must([o.file_id, o.root_hash, len(o.data)] == want and o.ordinal in (1, 2), o.path)
             keys = o.column(1, 16)
             must(keys == sorted(set(keys)), o.path, "keys")
+            hashes = dict(zip(keys, o.column(5, 8, len(keys))))
+            for row, *_ in self.rows:
+                key = h128(row["id"].encode())
+                must(hashes.get(key, h64(row["id"].encode())) == h64(row["id"].encode()), "id_hash")
             self.overlays.append((o.ordinal, dict(zip(keys, o.strings(2, len(keys))))))
 
     def utterances(self):

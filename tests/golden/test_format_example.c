@@ -31,17 +31,18 @@ static void make_overlay(bytes *file)
     char folder[256];
     char path[300];
     uint8_t page[SPSH__PAGE_BYTES];
-    uint8_t identity[16 + 16 + 3 + 16 + 8 + 5];
+    uint8_t identity[16 + 16 + 3 + 16 + 8 + 5 + 8];
     uint8_t *content = identity + 35;
     uint8_t *data = NULL;
     spsh_file_writer *writer = NULL;
     spsh__section_writer *sections = NULL;
     spsh__footer footer;
-    const spsh__section shapes[4] = {
+    const spsh__section shapes[5] = {
         {1, 16, 1},
         {2, 8,  1},
         {3, 1,  5},
-        {4, 1,  0}
+        {4, 1,  0},
+        {5, 8,  1}
     };
     spsh__header header = {.kind = SPSH__KIND_OVERLAY, .ordinal = 1};
     memcpy(identity, dataset_id, 16);
@@ -51,6 +52,7 @@ static void make_overlay(bytes *file)
     spsh__hash128("utt-1", 5, content);
     spsh__store_u64le(content + 16, 5);
     memcpy(content + 24, value, 5);
+    spsh__store_u64le(content + 29, spsh__hash64("utt-1", 5));
     spsh__hash128(identity, sizeof(identity), header.file_id);
     memcpy(header.dataset_id, dataset_id, 16);
     test_temp_dir(folder, sizeof(folder));
@@ -58,11 +60,12 @@ static void make_overlay(bytes *file)
             SPSH_OK);
     spsh__header_encode(&header, page);
     REQUIRE(spsh_file_writer_write(writer, page, sizeof(page), NULL) == SPSH_OK);
-    REQUIRE(spsh__section_writer_open(writer, &header, shapes, 4, NULL, &sections, NULL) ==
+    REQUIRE(spsh__section_writer_open(writer, &header, shapes, 5, NULL, &sections, NULL) ==
             SPSH_OK);
     REQUIRE(spsh__section_append(sections, 1, content, 1, NULL) == SPSH_OK);
     REQUIRE(spsh__section_append(sections, 2, content + 16, 1, NULL) == SPSH_OK);
     REQUIRE(spsh__section_append(sections, 3, content + 24, 5, NULL) == SPSH_OK);
+    REQUIRE(spsh__section_append(sections, 5, content + 29, 1, NULL) == SPSH_OK);
     REQUIRE(spsh__section_writer_finish(sections, NULL, 0, 0, 0, &footer, NULL) == SPSH_OK);
     REQUIRE(spsh_file_writer_publish(writer, SPSH_PUBLISH_NEW, NULL) == SPSH_OK);
     spsh__section_writer_free(sections);

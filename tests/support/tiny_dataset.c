@@ -341,6 +341,17 @@ static spsh_status read_names(const spsh_dataset *dataset, spsh__hasher *hasher,
     return rc;
 }
 
+static spsh_status read_skips(const spsh_dataset *dataset, spsh__hasher *hasher, spsh_error *err)
+{
+    uint64_t positions[TINY_UTTERANCES] = {0};
+    uint64_t count = 0;
+    spsh_status rc =
+        spsh_dataset_skipped_positions(dataset, positions, TINY_UTTERANCES, &count, err);
+    mix(hasher, &count, sizeof(count));
+    mix(hasher, positions, sizeof(positions));
+    return rc;
+}
+
 static spsh_status read_text(spsh_reader *reader, const spsh_dataset *dataset, uint64_t position,
                              spsh__hasher *hasher, spsh_error *err)
 {
@@ -418,6 +429,8 @@ spsh_status tiny_dataset_read(const char *path, const spsh_dataset_options *opti
         rc = read_manifest(dataset, hasher, err);
     if (rc == SPSH_OK)
         rc = read_names(dataset, hasher, err);
+    if (rc == SPSH_OK)
+        rc = read_skips(dataset, hasher, err);
     uint64_t count = spsh_dataset_info_get(dataset)->utterance_count;
     for (uint64_t i = 0; rc == SPSH_OK && i < count; i++) {
         spsh_row r;

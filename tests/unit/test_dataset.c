@@ -3,6 +3,7 @@
 #include <pthread.h>
 
 #include "checksum.h"
+#include "container.h"
 #include "fault_alloc.h"
 #include "fault_io.h"
 #include "spsh_test.h"
@@ -89,6 +90,93 @@ static void test_rows_one_by_one_and_together(void)
     CHECK_I64(spsh_dataset_rows(dataset, TINY_UTTERANCES, 0, &row, NULL), SPSH_OK);
     CHECK_I64(spsh_dataset_rows(dataset, TINY_UTTERANCES, 1, &row, NULL), SPSH_E_INVALID_ARG);
     CHECK_I64(spsh_dataset_rows(dataset, 1, UINT64_MAX, &row, NULL), SPSH_E_INVALID_ARG);
+    spsh_reader_close(reader);
+    spsh_dataset_close(dataset);
+}
+
+static uint64_t number(spsh_bytes elements, uint64_t at, size_t element_bytes)
+{
+    uint64_t value = 0;
+    for (size_t i = 0; i < element_bytes; i++)
+        value |= (uint64_t)elements.data[at * element_bytes + i] << (8 * i);
+    return value;
+}
+
+/* Every column, whole and from the middle, says what the rows say. */
+static void test_columns(void)
+{
+    spsh_dataset *dataset = NULL;
+    spsh_reader *reader = NULL;
+    spsh_row rows[TINY_UTTERANCES];
+    open_both(&dataset, &reader);
+    REQUIRE(spsh_dataset_rows(dataset, 0, TINY_UTTERANCES, rows, NULL) == SPSH_OK);
+    for (uint32_t column = SPSH_COLUMN_ID_HASH; column <= SPSH_COLUMN_TEXT_BYTES; column++) {
+        spsh_bytes all = {NULL, 0};
+        spsh_bytes one = {NULL, 0};
+        REQUIRE(spsh_dataset_column(dataset, (spsh_column)column, 0, TINY_UTTERANCES, &all, NULL) ==
+                SPSH_OK);
+        const size_t element_bytes = all.size_bytes / TINY_UTTERANCES;
+        CHECK((uintptr_t)all.data % element_bytes == 0);
+        for (uint64_t i = 0; i < TINY_UTTERANCES; i++) {
+            const spsh_row *r = &rows[i];
+            const uint64_t want[] = {
+                r->id_hash,
+                0,
+                r->payload_shard,
+                r->payload_record,
+                r->record_offset_bytes,
+                r->record_bytes,
+                r->start_sample,
+                r->samples,
+                r->sample_rate_hz,
+                r->channels,
+                r->codec,
+                r->flags,
+                r->duplicate_of,
+                r->domain,
+                r->split,
+                r->speaker,
+                r->language,
+                r->document,
+                r->text_bytes,
+            };
+            REQUIRE(spsh_dataset_column(dataset, (spsh_column)column, i, 1, &one, NULL) == SPSH_OK);
+            CHECK_U64(one.size_bytes, element_bytes);
+            CHECK(one.data == all.data + i * element_bytes);
+            if (column != SPSH_COLUMN_BY_ID)
+                CHECK_U64(number(all, i, element_bytes), want[column - SPSH_COLUMN_ID_HASH]);
+            else if (i > 0)
+                CHECK(rows[number(all, i - 1, 8)].id_hash < rows[number(all, i, 8)].id_hash);
+        }
+    }
+    spsh_bytes none = {NULL, 77};
+    CHECK_I64(spsh_dataset_column(dataset, SPSH_COLUMN_FLAGS, TINY_UTTERANCES, 0, &none, NULL),
+              SPSH_OK);
+    CHECK_U64(none.size_bytes, 0);
+    none.size_bytes = 77;
+    CHECK_I64(spsh_dataset_column(dataset, SPSH_COLUMN_FLAGS, TINY_UTTERANCES, 1, &none, NULL),
+              SPSH_E_INVALID_ARG);
+    CHECK_I64(spsh_dataset_column(dataset, SPSH_COLUMN_FLAGS, 1, UINT64_MAX, &none, NULL),
+              SPSH_E_INVALID_ARG);
+    CHECK_I64(spsh_dataset_column(dataset, (spsh_column)31, 0, 1, &none, NULL), SPSH_E_INVALID_ARG);
+    CHECK_I64(spsh_dataset_column(dataset, (spsh_column)51, 0, 1, &none, NULL), SPSH_E_INVALID_ARG);
+    CHECK_U64(none.size_bytes, 77);
+    spsh_reader_close(reader);
+    spsh_dataset_close(dataset);
+}
+
+static void test_index_hash(void)
+{
+    spsh_dataset *dataset = NULL;
+    spsh_reader *reader = NULL;
+    spsh__container *index = NULL;
+    char path[600];
+    open_both(&dataset, &reader);
+    (void)snprintf(path, sizeof(path), "%s/index-00000001.spsh", tiny.path);
+    REQUIRE(spsh__container_open(NULL, path, SPSH__KIND_INDEX, NULL, &index, NULL) == SPSH_OK);
+    CHECK(memcmp(spsh_dataset_info_get(dataset)->index_hash,
+                 spsh__container_footer(index)->root_hash, 16) == 0);
+    spsh__container_close(index);
     spsh_reader_close(reader);
     spsh_dataset_close(dataset);
 }
@@ -536,6 +624,8 @@ int main(void)
     REQUIRE(tiny_dataset_publish(&tiny, SPSH_DEDUPE_BYTES, NULL, NULL, NULL, NULL) == SPSH_OK);
     RUN(test_arguments);
     RUN(test_rows_one_by_one_and_together);
+    RUN(test_columns);
+    RUN(test_index_hash);
     RUN(test_names_and_options);
     RUN(test_find);
     RUN(test_pcm_whole_and_in_pieces);

@@ -1,5 +1,8 @@
 /* test_overlay.c: edits of a sealed dataset: added, stacked, undone; refused, interrupted, damaged.
  */
+#include <sys/stat.h>
+
+#include "checksum.h"
 #include "fault_alloc.h"
 #include "fault_io.h"
 #include "overlay.h"
@@ -150,6 +153,113 @@ static void test_later_ones_win_and_removal_undoes(void)
     CHECK(memcmp(digests[1], digests[3], 16) == 0);
 }
 
+static void check_positions(const spsh_dataset *dataset, const uint64_t *want, uint64_t want_count)
+{
+    uint64_t found[20];
+    uint64_t count = 99;
+    CHECK_I64(spsh_dataset_skipped_positions(dataset, NULL, 0, &count, NULL), SPSH_OK);
+    CHECK_U64(count, want_count);
+    for (uint64_t capacity = 0; capacity < 20; capacity++) {
+        memset(found, 0xff, sizeof(found));
+        CHECK_I64(spsh_dataset_skipped_positions(dataset, found, capacity, &count, NULL), SPSH_OK);
+        CHECK_U64(count, want_count);
+        for (uint64_t i = 0; i < 20; i++)
+            CHECK_U64(found[i], i < capacity && i < want_count ? want[i] : UINT64_MAX);
+    }
+}
+
+static void test_positions_of_skips(void)
+{
+    static const uint64_t first[] = {1, 9}, both[] = {0, 1, 9, 12};
+    tiny_dataset tiny;
+    make_dataset(&tiny, "positions");
+    const spsh_overlay_entry one[] = {
+        {text("w2"),     text("")},
+        {text("u1"),     text("")},
+        {text("nobody"), text("")}
+    };
+    const spsh_overlay_entry two[] = {
+        {text("x2"), text("")},
+        {text("u0"), text("")},
+        {text("u1"), text("")}
+    };
+    spsh_dataset *dataset = open_dataset(tiny.path, 0, 0);
+    check_positions(dataset, NULL, 0);
+    spsh_dataset_close(dataset);
+    REQUIRE(spsh_overlay_add(tiny.path, "one", SPSH_OVERLAY_SKIP, one, 3, NULL, NULL) == SPSH_OK);
+    REQUIRE(add(tiny.path, "text", SPSH_OVERLAY_TRANSCRIPT, "u3", "no skip") == SPSH_OK);
+    REQUIRE(spsh_overlay_add(tiny.path, "two", SPSH_OVERLAY_SKIP, two, 3, NULL, NULL) == SPSH_OK);
+    REQUIRE(spsh_overlay_add(tiny.path, "none", SPSH_OVERLAY_SKIP, NULL, 0, NULL, NULL) == SPSH_OK);
+    dataset = open_dataset(tiny.path, 0, 0);
+    check_positions(dataset, both, 4);
+    spsh_dataset_close(dataset);
+    dataset = open_dataset(tiny.path, 3, 0);
+    check_positions(dataset, first, 2);
+    spsh_dataset_close(dataset);
+    dataset = open_dataset(tiny.path, 0, SPSH_DATASET_IGNORE_OVERLAYS);
+    check_positions(dataset, NULL, 0);
+    spsh_dataset_close(dataset);
+}
+
+/* A dataset of utterances without audio that could be decoded. */
+static void make_plain_dataset(const char *name, const char *const *ids, uint32_t count,
+                               char path[600])
+{
+    spsh_shard_writer_options opt = SPSH_SHARD_WRITER_OPTIONS_INIT;
+    spsh_publish_options publish = SPSH_PUBLISH_OPTIONS_INIT;
+    spsh_shard_writer *writer = NULL;
+    spsh_shard_seal seal;
+    uint64_t record = 0;
+    char shards[700];
+    REQUIRE(snprintf(path, 600, "%s/%s", root, name) < 600);
+    (void)snprintf(shards, sizeof(shards), "%s/shards", path);
+    REQUIRE(mkdir(path, 0777) == 0 && mkdir(shards, 0777) == 0);
+    opt.directory = shards;
+    REQUIRE(spsh_shard_writer_open(&opt, &writer, NULL) == SPSH_OK);
+    const spsh_record head = {.id = text("recording"),
+                              .payload_bytes = 5,
+                              .samples = 800,
+                              .sample_rate_hz = 8000,
+                              .nominal_rate_hz = 8000,
+                              .channels = 1,
+                              .codec = SPSH_CODEC_FLAC,
+                              .format = SPSH_SAMPLE_I16,
+                              .bits_per_sample = 16,
+                              .flags = SPSH_RECORD_UNDECODABLE};
+    REQUIRE(spsh_shard_writer_add_record(writer, &head, "hello", &record, NULL) == SPSH_OK);
+    for (uint32_t i = 0; i < count; i++) {
+        const spsh_utterance row = {.id = text(ids[i]), .record = record, .samples = 800};
+        REQUIRE(spsh_shard_writer_add_utterance(writer, &row, NULL) == SPSH_OK);
+    }
+    REQUIRE(spsh_shard_writer_seal(writer, &seal, NULL) == SPSH_OK);
+    spsh_shard_writer_free(writer);
+    publish.path = path;
+    publish.seals = &seal;
+    publish.seal_count = 1;
+    publish.options_json = text("{}");
+    REQUIRE(spsh_dataset_publish(&publish, NULL, NULL) == SPSH_OK);
+}
+
+/* Pairs of ids whose XXH3-64 is the same: the key decides. */
+static void test_ids_whose_hashes_collide(void)
+{
+    static const char *const ids[] = {"avd5", "b", "azv3", "c.QYKqOH", "v9RDrzlE"};
+    static const uint64_t want[] = {2, 3};
+    char path[600];
+    CHECK_U64(spsh__hash64("avd5", 4), spsh__hash64("c.QYKqOH", 8));
+    CHECK_U64(spsh__hash64("azv3", 4), spsh__hash64("v9RDrzlE", 8));
+    CHECK_U64(spsh__hash64("f3m8", 4), spsh__hash64("kZdhoGoH", 8));
+    make_plain_dataset("collide", ids, 5, path);
+    const spsh_overlay_entry skips[] = {
+        {text("c.QYKqOH"), text("")},
+        {text("azv3"),     text("")},
+    };
+    REQUIRE(spsh_overlay_add(path, "skips", SPSH_OVERLAY_SKIP, skips, 2, NULL, NULL) == SPSH_OK);
+    spsh_dataset *dataset = open_dataset(path, 0, 0);
+    check_positions(dataset, want, 2);
+    spsh_dataset_close(dataset);
+}
+
 static void test_names(void)
 {
     static const char *const bad[] = {"", ".", "..", ".x", "a/b", "a b", "\xc3\xa9", "a\n"};
@@ -235,6 +345,18 @@ static void test_many_entries(void)
     spsh__overlay overlay;
     load_overlay(tiny.path, "many", &overlay);
     CHECK_I64(spsh__overlay_check(&overlay, spsh_allocator_default(), NULL), SPSH_OK);
+    for (uint64_t i = 0; i < COUNT; i++) { /* each hash beside its key */
+        uint64_t hash = 0;
+        uint64_t entry = 0;
+        spsh_bytes value;
+        REQUIRE(spsh__container_string(overlay.container, SPSH__OVERLAY_VALUE_ENDS, i, &value,
+                                       NULL) == SPSH_OK);
+        for (size_t digit = 0; digit < value.size_bytes; digit++)
+            entry = 10 * entry + (uint64_t)(value.data[digit] - '0');
+        REQUIRE(spsh__container_u64(overlay.container, SPSH__OVERLAY_ID_HASH, i, &hash, NULL) ==
+                SPSH_OK);
+        CHECK_U64(hash, spsh__hash64(ids[entry / 7], strlen(ids[entry / 7])));
+    }
     overlay.name = text("other");
     CHECK_I64(spsh__overlay_check(&overlay, spsh_allocator_default(), NULL), SPSH_E_CORRUPT);
     spsh__overlay_close(&overlay);
@@ -403,6 +525,8 @@ int main(void)
     test_temp_dir(root, sizeof(root));
     RUN(test_skips_and_transcripts);
     RUN(test_later_ones_win_and_removal_undoes);
+    RUN(test_positions_of_skips);
+    RUN(test_ids_whose_hashes_collide);
     RUN(test_names);
     RUN(test_entries);
     RUN(test_many_entries);

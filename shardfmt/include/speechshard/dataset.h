@@ -53,6 +53,7 @@ typedef struct spsh_dataset_info {
     uint64_t reject_count;     /* source rows left out by pack */
     uint64_t source_row_count; /* utterances that pack was offered */
     uint64_t overlay_count;
+    uint8_t index_hash[16]; /* root hash of the dataset index: equal hashes mean equal rows */
 } spsh_dataset_info;
 
 /** One (domain, split, rate) of the manifest. Names are borrowed until close; empty: absent. */
@@ -62,6 +63,29 @@ typedef struct spsh_dataset_group {
     uint64_t utterance_count;
     uint64_t samples;
 } spsh_dataset_group;
+
+/** Columns of the dataset index, as numbered in FORMAT.md 4.2, with the bytes of an element. */
+typedef enum spsh_column {
+    SPSH_COLUMN_ID_HASH = 32,        /* 8 */
+    SPSH_COLUMN_BY_ID = 33,          /* 8: positions in ascending (id_hash, position) */
+    SPSH_COLUMN_PAYLOAD_SHARD = 34,  /* 4 */
+    SPSH_COLUMN_PAYLOAD_RECORD = 35, /* 4 */
+    SPSH_COLUMN_RECORD_OFFSET = 36,  /* 8 */
+    SPSH_COLUMN_RECORD_BYTES = 37,   /* 4 */
+    SPSH_COLUMN_START_SAMPLE = 38,   /* 8 */
+    SPSH_COLUMN_SAMPLES = 39,        /* 8 */
+    SPSH_COLUMN_SAMPLE_RATE_HZ = 40, /* 4 */
+    SPSH_COLUMN_CHANNELS = 41,       /* 2 */
+    SPSH_COLUMN_CODEC = 42,          /* 2 */
+    SPSH_COLUMN_FLAGS = 43,          /* 4 */
+    SPSH_COLUMN_DUPLICATE_OF = 44,   /* 8 */
+    SPSH_COLUMN_DOMAIN = 45,         /* 4, as all below: numbers for spsh_dataset_name */
+    SPSH_COLUMN_SPLIT = 46,
+    SPSH_COLUMN_SPEAKER = 47,
+    SPSH_COLUMN_LANGUAGE = 48,
+    SPSH_COLUMN_DOCUMENT = 49,
+    SPSH_COLUMN_TEXT_BYTES = 50, /* 4: a size, no name */
+} spsh_column;
 
 /** An utterance's row in the dataset index. Name numbers go to spsh_dataset_name. */
 typedef struct spsh_row {
@@ -120,6 +144,39 @@ SPSH_API SPSH_NODISCARD spsh_status spsh_dataset_pack_options(const spsh_dataset
 SPSH_API SPSH_NODISCARD spsh_status spsh_dataset_rows(const spsh_dataset *dataset, uint64_t first,
                                                       uint64_t count, spsh_row *ret_rows,
                                                       spsh_error *err);
+
+/**
+ * Elements [first, first + count) of one column: for those who go through millions of rows and need
+ * little of each.
+ *
+ * @param ret_elements  points into the file's mapping: little-endian, element after element,
+ * aligned to its size; valid until close. Untouched on failure.
+ * @return SPSH_OK, SPSH_E_INVALID_ARG (column, range), _CORRUPT
+ *
+ * Thread-safe; no allocation. Checksums are checked, values are not: what a writer did wrong is
+ * found by spsh_dataset_rows.
+ */
+SPSH_API SPSH_NODISCARD spsh_status spsh_dataset_column(const spsh_dataset *dataset,
+                                                        spsh_column column, uint64_t first,
+                                                        uint64_t count, spsh_bytes *ret_elements,
+                                                        spsh_error *err);
+
+/**
+ * The utterances that skip overlays in force name: their positions, ascending, each once. Ids that
+ * no utterance has are passed over.
+ *
+ * @param positions  the first capacity of them are written; NULL with capacity 0: only counted
+ * @param ret_count  how many there are, also when it is more than capacity
+ * @return SPSH_OK, SPSH_E_NO_MEMORY, codes of reading the index and, where hashes of ids collide,
+ * of reading metadata
+ *
+ * Thread-safe. Takes 8 bytes of memory for each entry of a skip overlay while it works.
+ */
+SPSH_API SPSH_NODISCARD spsh_status spsh_dataset_skipped_positions(const spsh_dataset *dataset,
+                                                                   uint64_t *positions,
+                                                                   uint64_t capacity,
+                                                                   uint64_t *ret_count,
+                                                                   spsh_error *err);
 
 /** Is the utterance in a skip overlay? *ret_reason may be NULL; borrowed until close. Thread-safe.
  */
