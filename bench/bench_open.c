@@ -28,7 +28,13 @@
 #include "manifest.h"
 #include "speechshard/dataset.h"
 
-enum { BATCH = 8192, LOOKUPS = 20000, COLD_LOOKUPS = 500, ROUNDS_MAX = 100 };
+enum {
+    BATCH = 8192,
+    LOOKUPS = 20000,
+    COLD_LOOKUPS = 500,
+    COLUMN_CALLS = 20000000,
+    ROUNDS_MAX = 100,
+};
 
 static const uint8_t dataset_id[16] = "bench of opening";
 static spsh_error err = SPSH_ERROR_INIT;
@@ -334,6 +340,24 @@ static double rows_ms(const spsh_dataset *dataset, uint64_t seed, uint64_t looku
     return now_ms() - begin;
 }
 
+/* One element a call, in order or not. */
+static double column_ns(const spsh_dataset *dataset, bool shuffled)
+{
+    const uint64_t count = spsh_dataset_info_get(dataset)->utterance_count;
+    const uint64_t calls = count < COLUMN_CALLS ? count : COLUMN_CALLS;
+    uint64_t samples = 0;
+    double begin = now_ms();
+    for (uint64_t i = 0; i < calls; i++) {
+        spsh_bytes element;
+        const uint64_t at = shuffled ? mix64(i) % count : i;
+        check(spsh_dataset_column(dataset, SPSH_COLUMN_SAMPLES, at, 1, &element, &err), "column");
+        samples += element.data[0];
+    }
+    if (samples == 0)
+        stop("column");
+    return (now_ms() - begin) * 1e6 / (double)calls;
+}
+
 static double finds_ms(const spsh_dataset *dataset, uint64_t seed, uint64_t lookups)
 {
     spsh_reader *reader = NULL;
@@ -399,6 +423,9 @@ static void measure(const char *directory, size_t rounds)
            rows_ms(dataset, 1, COLD_LOOKUPS) * 1e3 / COLD_LOOKUPS);
     (void)rows_ms(dataset, 7, LOOKUPS);
     printf("  \"row_by_position_again_us\": %.2f,\n", rows_ms(dataset, 7, LOOKUPS) * 1e3 / LOOKUPS);
+    (void)column_ns(dataset, false);
+    printf("  \"column_in_order_ns\": %.2f,\n", column_ns(dataset, false));
+    printf("  \"column_shuffled_ns\": %.2f,\n", column_ns(dataset, true));
     spsh_dataset_close(dataset);
     drop_caches(directory);
     dataset = open_dataset(directory);

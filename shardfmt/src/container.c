@@ -650,8 +650,8 @@ spsh_status spsh__container_require_strings(const spsh__container *container, ui
     return rc;
 }
 
-spsh_status spsh__container_column(const spsh__container *container, uint32_t id, uint64_t first,
-                                   uint64_t count, const uint8_t **ret_elements, spsh_error *err)
+spsh_status spsh__container_elements(const spsh__container *container, uint32_t id, uint64_t first,
+                                     uint64_t count, spsh_bytes *ret_elements, spsh_error *err)
 {
     const section_place *section = find_section(container, id);
     uint64_t have = section == NULL ? 0 : section->count;
@@ -660,14 +660,25 @@ spsh_status spsh__container_column(const spsh__container *container, uint32_t id
                          "%s: section %u: elements %llu and %llu more, it has %llu",
                          container->path, id, ULL(first), ULL(count), ULL(have));
     if (count == 0) {
-        *ret_elements = container->area; /* nothing may be read from it */
+        *ret_elements = (spsh_bytes){container->area, 0};
         return SPSH_OK;
     }
     uint64_t begin = section->offset_bytes - container->footer.section_area_offset +
                      first * section->element_bytes;
-    spsh_status rc = check_range(container, begin, count * section->element_bytes, err);
+    uint64_t size = count * section->element_bytes;
+    spsh_status rc = check_range(container, begin, size, err);
     if (rc == SPSH_OK)
-        *ret_elements = container->area + begin;
+        *ret_elements = (spsh_bytes){container->area + begin, (size_t)size};
+    return rc;
+}
+
+spsh_status spsh__container_column(const spsh__container *container, uint32_t id, uint64_t first,
+                                   uint64_t count, const uint8_t **ret_elements, spsh_error *err)
+{
+    spsh_bytes elements = {NULL, 0};
+    spsh_status rc = spsh__container_elements(container, id, first, count, &elements, err);
+    if (rc == SPSH_OK)
+        *ret_elements = elements.data;
     return rc;
 }
 

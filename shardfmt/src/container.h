@@ -119,6 +119,9 @@ spsh_status spsh__container_require_strings(const spsh__container *container, ui
  * the mapping. */
 spsh_status spsh__container_column(const spsh__container *container, uint32_t id, uint64_t first,
                                    uint64_t count, const uint8_t **ret_elements, spsh_error *err);
+/* The same, with their size. */
+spsh_status spsh__container_elements(const spsh__container *container, uint32_t id, uint64_t first,
+                                     uint64_t count, spsh_bytes *ret_elements, spsh_error *err);
 /* One little-endian element. */
 spsh_status spsh__container_u16(const spsh__container *container, uint32_t id, uint64_t at,
                                 uint16_t *ret_value, spsh_error *err);

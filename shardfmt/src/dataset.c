@@ -433,7 +433,6 @@ spsh_status spsh_dataset_column(const spsh_dataset *dataset, spsh_column column,
 {
     const uint64_t have = dataset->manifest.info.utterance_count;
     const uint32_t id = (uint32_t)column;
-    const uint8_t *elements = NULL;
     if (id - SPSH__INDEX_COLUMN_FIRST > SPSH__INDEX_COLUMN_LAST - SPSH__INDEX_COLUMN_FIRST)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
                          "%s: the index has no column %u", dataset->path, id);
@@ -442,10 +441,7 @@ spsh_status spsh_dataset_column(const spsh_dataset *dataset, spsh_column column,
                          "%s: column %u: utterances %" PRIu64 " and %" PRIu64
                          " more, there are %" PRIu64,
                          dataset->path, id, first, count, have);
-    spsh_status rc = spsh__container_column(dataset->index, id, first, count, &elements, err);
-    if (rc == SPSH_OK)
-        *ret_elements = (spsh_bytes){elements, (size_t)count * spsh__index_element_bytes(id)};
-    return rc;
+    return spsh__container_elements(dataset->index, id, first, count, ret_elements, err);
 }
 
 /* ---- overlays ---- */

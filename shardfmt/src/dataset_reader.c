@@ -13,6 +13,7 @@
  * What the index says of an utterance is compared with what its shard says before it is used.
  */
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 
 #include "checksum.h"
@@ -183,11 +184,6 @@ spsh_status spsh_reader_metadata(spsh_reader *reader, uint64_t position,
 
 /* ---- look-up by id ---- */
 
-typedef struct hash_range {
-    uint64_t low,
-        high; /* the first entry with the wanted hash or a greater one is in [low, high] */
-} hash_range;
-
 spsh_status spsh__dataset_by_id(const spsh_dataset *dataset, uint64_t at, uint64_t *ret_position,
                                 uint64_t *ret_hash, spsh_error *err)
 {
@@ -197,42 +193,43 @@ spsh_status spsh__dataset_by_id(const spsh_dataset *dataset, uint64_t at, uint64
     return rc;
 }
 
-static spsh_status narrow(const spsh_dataset *dataset, uint64_t at, uint64_t wanted,
-                          hash_range *range, spsh_error *err)
-{
-    uint64_t position = 0;
-    uint64_t hash = 0;
-    spsh_status rc = spsh__dataset_by_id(dataset, at, &position, &hash, err);
-    if (rc != SPSH_OK)
-        return rc;
-    if (hash < wanted)
-        range->low = at + 1;
-    else
-        range->high = at;
-    return SPSH_OK;
-}
-
-/* Hashes are spread evenly, so entry wanted / 2^64 * count is off by some multiple of sqrt(count)
- * at most. Looking a little to its left and right leaves a range that fits into few pages; halving
- * does the rest, and all of it when hashes are not spread evenly. */
+/* Hashes are spread evenly, so the distance between two of them tells how many entries lie between,
+ * give or take the root of that. Each probe is aimed a root beyond the place, from whichever side
+ * the last one was: the range shrinks to about twice its root each time, where halving would touch
+ * a page of the index for each bit. Every eighth probe halves all the same, for hashes that are not
+ * spread evenly. */
 spsh_status spsh__dataset_find_hash(const spsh_dataset *dataset, uint64_t wanted, uint64_t *ret_at,
                                     spsh_error *err)
 {
-    uint64_t count = dataset->manifest.info.utterance_count;
-    hash_range range = {0, count};
-    uint64_t guess = (uint64_t)((double)wanted / 18446744073709551616.0 * (double)count);
-    uint64_t margin = 16;
-    while (margin * margin < count)
-        margin *= 2;
-    spsh_status rc = SPSH_OK;
-    if (guess > margin && guess - margin < range.high)
-        rc = narrow(dataset, guess - margin, wanted, &range, err);
-    if (rc == SPSH_OK && guess < count && margin < count - guess && guess + margin >= range.low)
-        rc = narrow(dataset, guess + margin, wanted, &range, err);
-    while (rc == SPSH_OK && range.low < range.high)
-        rc = narrow(dataset, range.low + (range.high - range.low) / 2, wanted, &range, err);
-    *ret_at = range.low;
-    return rc;
+    const uint64_t count = dataset->manifest.info.utterance_count;
+    const double density = (double)count / 18446744073709551616.0;
+    uint64_t low = 0; /* the first entry with the wanted hash or a greater one is in [low, high] */
+    uint64_t high = count;
+    uint64_t at = (uint64_t)((double)wanted * density);
+    for (uint32_t probes = 1; low < high; probes++) {
+        uint64_t position = 0;
+        uint64_t hash = 0;
+        if (probes % 8 == 0)
+            at = low + (high - low) / 2;
+        else if (at >= high)
+            at = high - 1;
+        spsh_status rc = spsh__dataset_by_id(dataset, at, &position, &hash, err);
+        if (rc != SPSH_OK)
+            return rc;
+        const bool below = hash < wanted;
+        const double between = (double)(below ? wanted - hash : hash - wanted) * density;
+        const uint64_t stride = (uint64_t)(between + sqrt(between));
+        if (below)
+            low = at + 1;
+        else
+            high = at;
+        if (stride >= high - low)
+            at = below ? high - 1 : low;
+        else
+            at = below ? low + stride : high - 1 - stride;
+    }
+    *ret_at = low;
+    return SPSH_OK;
 }
 
 static spsh_status fail_not_found(const spsh_dataset *dataset, spsh_bytes id, spsh_error *err)
