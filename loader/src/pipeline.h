@@ -1,0 +1,113 @@
+/* pipeline.h: what the threads of a loader share, and who may touch what.
+ *
+ *     fetch (one thread)              decode (many)                next (the caller's)
+ *     sampler: a planned batch
+ *     -> takes a free slot ---------------------------------------- line: [3][4][END][5]...
+ *     lays it out into jobs
+ *     engine: reads records
+ *     -> puts jobs into the queue --> takes a job
+ *                                     checks, decodes into
+ *                                     the slot
+ *     recycles the request <--------- was its last job
+ *                                     last job of the slot ------> batch 3 is ready
+ *     a free slot <----------------------------------------------- release
+ *
+ * The line has the batches in the order of the plan, whatever becomes ready first; ends of epochs
+ * and failures stand in it at their place. So what next returns does not depend on threads.
+ *
+ * `lock` guards what its comment says. Locks are taken in the order: lock, then a slot's or the
+ * queue's; never two slots'.
+ */
+#ifndef SPSH_PIPELINE_H
+#define SPSH_PIPELINE_H
+
+#include "bad.h"
+#include "queue.h"
+#include "slot.h"
+#include "stats.h"
+#include "texts.h"
+
+#define SPSH__SUBSTITUTES_MAX UINT32_C(8)
+
+typedef struct spsh__fetch spsh__fetch;
+typedef struct spsh__worker spsh__worker;
+
+typedef enum spsh__place_kind {
+    SPSH__PLACE_BATCH = 0,
+    SPSH__PLACE_END = 1,
+    SPSH__PLACE_FAILURE = 2,
+} spsh__place_kind;
+
+/* One place of the line. */
+typedef struct spsh__place {
+    spsh__place_kind kind;
+    spsh__slot *slot;   /* of a batch */
+    spsh_position next; /* behind an end */
+    spsh_error error;   /* of a failure */
+} spsh__place;
+
+/* Counters that threads add to as they go. */
+typedef struct spsh__counters {
+    _Atomic uint64_t reads, read_bytes, needed_bytes, coalesced_reads, range_reads;
+    _Atomic uint64_t slow_reads, retries;
+    _Atomic bool direct;
+} spsh__counters;
+
+struct spsh_loader {
+    /* fixed after open */
+    spsh_allocator allocator;
+    spsh_loader_options opt; /* with defaults filled in */
+    spsh_arena arena_hook;
+    pthread_mutex_t *own_lock; /* lock, for functions that take a const loader */
+    const spsh_dataset **datasets;
+    uint32_t dataset_count;
+    spsh_plan *plan;
+    spsh__memory memory;
+    size_t staging_bytes;
+    uint32_t slot_count;
+    spsh__slot *slots;
+    spsh__budget budget;
+    spsh__texts *texts; /* NULL under NO_TEXT */
+    bool has_cached;    /* reads go through the page cache */
+
+    spsh__queue queue;
+    spsh__worker *workers;
+    uint32_t worker_count;
+    spsh__fetch *fetch;
+    spsh__counters counters;
+
+    pthread_mutex_t lock; /* of all below, and of slots' states */
+    pthread_cond_t ready; /* next: the head of the line, closing, failure */
+    pthread_cond_t wake;  /* fetch: something to do */
+    pthread_cond_t calm;  /* parked; next has left */
+
+    spsh__place *line; /* a ring */
+    uint32_t line_capacity, line_first, line_count;
+    uint32_t lent_count;
+    spsh_position cursor; /* behind what next returned last */
+    spsh_status failure;  /* of no batch: a read beyond its deadline, a broken engine */
+    spsh_error failure_error;
+    bool closing, in_next;
+
+    /* to the fetch thread */
+    struct spsh__request *finished; /* to recycle, linked by next */
+    spsh__job *in_need;             /* of a substitute, linked by next */
+    bool fetch_sleeps, poked, park, parked, stop;
+
+    spsh__bad bad;
+    _Atomic uint64_t known_count; /* of bad: whether to look at all */
+
+    /* of what next has returned */
+    uint64_t batches, empty_batches, utterances, microseconds, padded_microseconds, bad_records;
+    uint64_t wait_ns, stalls, last_next_ns;
+    spsh__gaps gaps;
+    uint64_t *domain_units;
+};
+
+void spsh__log(const spsh_loader *loader, spsh_log_level level, const char *format, ...)
+    SPSH_PRINTF(3, 4);
+
+/* The fetch thread has something to do. Under lock. */
+void spsh__fetch_poke(spsh_loader *loader);
+
+#endif

@@ -1,0 +1,384 @@
+/* render.c: decode, choose channels, resample, convert; as few copies as the options allow.
+ *
+ *     same channels and rate       decode ----------------------------------> slot
+ *     other channels               decode -> chunk -> choose ---------------> slot
+ *     other rate                   decode -> scratch ------------> resample -> slot
+ *     both                         decode -> chunk -> choose -> scratch -> resample -> slot
+ *
+ * Values are int16 or float32 throughout, as the batch is: a 24-bit source keeps its precision in a
+ * float32 batch. The samples are those of spsh_reader_read_i16 or _f32.
+ */
+#include "render.h"
+
+#include "speechshard/pcm.h"
+
+#define ULL(value_) ((unsigned long long)(value_))
+#define NONE        SPSH_OFFSET_NONE
+
+#define CHUNK_BYTES ((size_t)64 << 10)
+
+enum { WIDEN_SAMPLES = 1024 };
+
+/* Where samples come from; they are pulled in order. */
+typedef struct source {
+    spsh__renderer *renderer;
+    spsh_bytes payload;    /* codec pcm */
+    spsh_decoder *decoder; /* others */
+    spsh_reader *reader;   /* neither: the utterance's own reader */
+    uint64_t position;
+    uint64_t at; /* next sample: of the record, or of the utterance for a reader */
+    uint32_t channels;
+    bool floats;
+    bool *ret_named;
+} source;
+
+spsh_status spsh__renderer_open(spsh__renderer *renderer, spsh_error *err)
+{
+    renderer->readers = (spsh_reader **)spsh__new_array(
+        renderer->allocator, renderer->dataset_count, sizeof(spsh_reader *));
+    renderer->chunk = (uint8_t *)spsh__budget_take(renderer->budget, CHUNK_BYTES);
+    if (renderer->readers == NULL || renderer->chunk == NULL)
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, NONE, "loader: memory of a decode thread");
+    return SPSH_OK;
+}
+
+void spsh__renderer_close(spsh__renderer *renderer)
+{
+    for (uint32_t n = 0; renderer->readers != NULL && n < renderer->dataset_count; n++)
+        spsh_reader_close(renderer->readers[n]);
+    spsh__delete(renderer->allocator, (void *)renderer->readers);
+    spsh__budget_give(renderer->budget, renderer->chunk, CHUNK_BYTES);
+    spsh__budget_give(renderer->budget, renderer->scratch, renderer->scratch_bytes);
+}
+
+/* ---- pulling ---- */
+
+/* count int16 in the upper half of the memory that count floats will fill: a float never reaches a
+ * value that is still to be read. */
+static void widen(float *values, uint64_t count)
+{
+    const uint8_t *from = (const uint8_t *)values + 2 * count;
+    int16_t some[WIDEN_SAMPLES];
+    for (uint64_t done = 0; done < count;) {
+        const uint64_t left = count - done;
+        const size_t now = left < WIDEN_SAMPLES ? (size_t)left : WIDEN_SAMPLES;
+        memcpy(some, from + 2 * done, now * sizeof(*some));
+        for (size_t n = 0; n < now; n++)
+            values[done + n] = (float)some[n] * 0x1p-15f;
+        done += now;
+    }
+}
+
+static spsh_status pull_pcm(source *s, void *dst, uint64_t samples, spsh_error *err)
+{
+    uint8_t *to = (uint8_t *)dst;
+    if (s->floats)
+        to += 2 * samples * s->channels;
+    spsh_status rc = spsh_pcm_decode(s->payload.data, s->payload.size_bytes, s->at, samples,
+                                     (int16_t *)(void *)to, err);
+    if (rc == SPSH_OK && s->floats)
+        widen((float *)dst, samples * s->channels);
+    return rc;
+}
+
+/* Some samples; *ret_got 0 at the end. */
+static spsh_status pull_some(source *s, void *dst, uint64_t samples, uint64_t *ret_got,
+                             spsh_error *err)
+{
+    spsh_status rc = SPSH_OK;
+    if (s->decoder != NULL)
+        return s->floats ? spsh_decoder_read_f32(s->decoder, (float *)dst, samples, ret_got, err)
+                         : spsh_decoder_read_i16(s->decoder, (int16_t *)dst, samples, ret_got, err);
+    rc = s->floats ? spsh_reader_read_f32(s->reader, s->position, s->at, (float *)dst, samples,
+                                          ret_got, err)
+                   : spsh_reader_read_i16(s->reader, s->position, s->at, (int16_t *)dst, samples,
+                                          ret_got, err);
+    *s->ret_named = rc != SPSH_OK;
+    return rc;
+}
+
+/* Exactly so many. */
+static spsh_status pull(source *s, void *dst, uint64_t samples, spsh_error *err)
+{
+    const size_t sample_bytes = (s->floats ? 4 : 2) * (size_t)s->channels;
+    uint64_t done = 0;
+    uint64_t got = 1;
+    spsh_status rc = SPSH_OK;
+    if (s->payload.data != NULL) {
+        rc = pull_pcm(s, dst, samples, err);
+        s->at += samples;
+        return rc;
+    }
+    while (rc == SPSH_OK && done < samples && got > 0) {
+        rc = pull_some(s, (uint8_t *)dst + done * sample_bytes, samples - done, &got, err);
+        done += rc == SPSH_OK ? got : 0;
+        s->at += rc == SPSH_OK ? got : 0;
+    }
+    if (rc == SPSH_OK && done < samples)
+        rc = SPSH_FAIL(err, SPSH_E_AUDIO, NONE, "decodes to %llu samples, %llu more are stated",
+                       ULL(s->at), ULL(samples - done));
+    return rc;
+}
+
+/* ---- channels ---- */
+
+/* Means are rounded to the nearest, halves up. */
+static void choose_i16(const int16_t *from, uint64_t samples, uint32_t channels, int32_t channel,
+                       int16_t *to)
+{
+    if (channel > 0) {
+        for (uint64_t n = 0; n < samples; n++)
+            to[n] = from[n * channels + (uint32_t)channel - 1];
+        return;
+    }
+    if (channels == 2) { /* as below, but without divisions */
+        for (uint64_t n = 0; n < samples; n++)
+            to[n] = (int16_t)((from[2 * n] + from[2 * n + 1] + 1) >> 1);
+        return;
+    }
+    const int32_t count = (int32_t)channels;
+    for (uint64_t n = 0; n < samples; n++) {
+        int32_t sum = 0;
+        for (uint32_t c = 0; c < channels; c++)
+            sum += from[n * channels + c];
+        /* An offset of whole means keeps the dividend positive, where division rounds down. */
+        to[n] = (int16_t)((2 * sum + count + 131072 * count) / (2 * count) - 65536);
+    }
+}
+
+static void choose_f32(const float *from, uint64_t samples, uint32_t channels, int32_t channel,
+                       float *to)
+{
+    if (channel > 0) {
+        for (uint64_t n = 0; n < samples; n++)
+            to[n] = from[n * channels + (uint32_t)channel - 1];
+        return;
+    }
+    for (uint64_t n = 0; n < samples; n++) {
+        double sum = 0;
+        for (uint32_t c = 0; c < channels; c++)
+            sum += (double)from[n * channels + c];
+        to[n] = (float)(sum / (double)channels);
+    }
+}
+
+/* Pull all of the utterance, with the channels of the batch. */
+static spsh_status pull_chosen(source *s, const spsh__job *job, void *dst, spsh_error *err)
+{
+    const int32_t channel = s->renderer->channel;
+    const uint32_t out_channels = job->slot->batch.channels;
+    const size_t value_bytes = s->floats ? 4 : 2;
+    if (channel == SPSH_CHANNEL_ALL || (s->channels == 1 && out_channels == 1))
+        return pull(s, dst, job->item.samples, err);
+    const uint64_t fit = CHUNK_BYTES / (value_bytes * s->channels);
+    spsh_status rc = SPSH_OK;
+    for (uint64_t done = 0; done < job->item.samples && rc == SPSH_OK;) {
+        const uint64_t left = job->item.samples - done;
+        const uint64_t now = left < fit ? left : fit;
+        uint8_t *to = (uint8_t *)dst + done * value_bytes;
+        rc = pull(s, s->renderer->chunk, now, err);
+        if (rc == SPSH_OK && s->floats)
+            choose_f32((const float *)(const void *)s->renderer->chunk, now, s->channels, channel,
+                       (float *)(void *)to);
+        else if (rc == SPSH_OK)
+            choose_i16((const int16_t *)(const void *)s->renderer->chunk, now, s->channels, channel,
+                       (int16_t *)(void *)to);
+        done += now;
+    }
+    return rc;
+}
+
+/* ---- into the slot ---- */
+
+static spsh_status reserve_scratch(spsh__renderer *r, uint64_t size_bytes, spsh_error *err)
+{
+    if (size_bytes <= r->scratch_bytes)
+        return SPSH_OK;
+    spsh__budget_give(r->budget, r->scratch, r->scratch_bytes);
+    r->scratch_bytes = 0;
+    r->scratch = (uint8_t *)spsh__budget_take(r->budget, (size_t)size_bytes);
+    if (r->scratch == NULL)
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, NONE,
+                         "loader: %llu bytes to resample an utterance: %llu of %llu bytes are "
+                         "taken; more memory_bytes would do",
+                         ULL(size_bytes), ULL(atomic_load(&r->budget->used_bytes)),
+                         ULL(r->budget->limit_bytes));
+    r->scratch_bytes = (size_t)size_bytes;
+    return SPSH_OK;
+}
+
+static spsh_status resample(spsh__renderer *r, const spsh__job *job, void *dst, spsh_error *err)
+{
+    const spsh_batch *batch = &job->slot->batch;
+    uint64_t got = 0;
+    spsh_status rc = SPSH_OK;
+    if (batch->output == SPSH_OUTPUT_FLOAT32)
+        rc = spsh_resample_f32((const float *)(const void *)r->scratch, job->item.samples,
+                               batch->channels, job->item.sample_rate_hz, batch->sample_rate_hz,
+                               (float *)dst, job->out_samples, &got, err);
+    else
+        rc = spsh_resample_i16((const int16_t *)(const void *)r->scratch, job->item.samples,
+                               batch->channels, job->item.sample_rate_hz, batch->sample_rate_hz,
+                               (int16_t *)dst, job->out_samples, &got, err);
+    if (rc == SPSH_OK && got != job->out_samples)
+        rc = SPSH_FAIL(err, SPSH_E_AUDIO, NONE, "resampled to %llu samples, not to %llu", ULL(got),
+                       ULL(job->out_samples));
+    return rc;
+}
+
+static spsh_status render(source *s, spsh__job *job, spsh_error *err)
+{
+    const spsh__slot *slot = job->slot;
+    const spsh_batch *batch = &slot->batch;
+    const size_t value_bytes = s->floats ? 4 : 2;
+    uint8_t *dst = slot->audio + job->place * value_bytes;
+    spsh_status rc = SPSH_OK;
+    if (job->item.sample_rate_hz == batch->sample_rate_hz) {
+        rc = pull_chosen(s, job, dst, err);
+    } else {
+        rc = reserve_scratch(s->renderer, job->item.samples * batch->channels * value_bytes, err);
+        if (rc == SPSH_OK)
+            rc = pull_chosen(s, job, s->renderer->scratch, err);
+        if (rc == SPSH_OK)
+            rc = resample(s->renderer, job, dst, err);
+    }
+    return rc;
+}
+
+/* float32: zeros behind the utterance, to the end of its row. */
+static void pad(const spsh__job *job)
+{
+    const spsh__slot *slot = job->slot;
+    const uint64_t values = job->out_samples * slot->batch.channels;
+    if (slot->stride > values)
+        memset(slot->audio + 4 * (job->place + values), 0, (size_t)(4 * (slot->stride - values)));
+}
+
+/* ---- a record in memory ---- */
+
+/* The record is the one that the index means. */
+static spsh_status check_record(const spsh__job *job, const spsh_record *record, spsh_error *err)
+{
+    const spsh_row *row = &job->row;
+    if ((record->flags & SPSH_RECORD_UNDECODABLE) != 0)
+        return SPSH_FAIL(err, SPSH_E_AUDIO, row->record_offset_bytes,
+                         "the payload is intact, but the decoder library cannot decode it");
+    if (record->sample_rate_hz != row->sample_rate_hz || record->channels != row->channels ||
+        record->codec != row->codec || row->start_sample > record->samples ||
+        row->samples > record->samples - row->start_sample)
+        return SPSH_FAIL(err, SPSH_E_CORRUPT, row->record_offset_bytes,
+                         "the record states %u Hz, %u channels, codec %s, %llu samples; the index "
+                         "%u Hz, %u, %s, %llu from %llu",
+                         record->sample_rate_hz, record->channels, spsh_codec_name(record->codec),
+                         ULL(record->samples), row->sample_rate_hz, row->channels,
+                         spsh_codec_name(row->codec), ULL(row->samples), ULL(row->start_sample));
+    return SPSH_OK;
+}
+
+static spsh_status render_pcm(source *s, spsh__job *job, const spsh_record *record, spsh_error *err)
+{
+    spsh_pcm_info info;
+    spsh_status rc = spsh_pcm_inspect(s->payload.data, s->payload.size_bytes, &info, err);
+    if (rc != SPSH_OK)
+        return rc;
+    if (info.samples != record->samples || info.channels != record->channels)
+        return SPSH_FAIL(err, SPSH_E_AUDIO, NONE,
+                         "the payload holds %llu samples of %u channels, the record states %llu "
+                         "of %u",
+                         ULL(info.samples), info.channels, ULL(record->samples), record->channels);
+    return render(s, job, err);
+}
+
+/* The decoder has delivered all that the record states: there must be no more. */
+static spsh_status check_end(source *s, const spsh_record *record, spsh_error *err)
+{
+    float sample[SPSH_CHANNELS_MAX];
+    uint64_t more = 0;
+    if (s->at != record->samples)
+        return SPSH_OK;
+    spsh_status rc = spsh_decoder_read_f32(s->decoder, sample, 1, &more, err);
+    if (rc == SPSH_OK && more != 0)
+        rc = SPSH_FAIL(err, SPSH_E_AUDIO, NONE, "decodes to more than the %llu samples stated",
+                       ULL(record->samples));
+    return rc;
+}
+
+static spsh_status render_decoded(source *s, spsh__job *job, const spsh_record *record,
+                                  spsh_bytes payload, spsh_error *err)
+{
+    spsh__renderer *r = s->renderer;
+    spsh_decoder_options opt = SPSH_DECODER_OPTIONS_INIT;
+    opt.allocator = r->allocator;
+    opt.sample_rate_hz = record->sample_rate_hz;
+    opt.skip_md5 = true; /* the record's checksums cover the payload */
+    r->memory.data = payload;
+    const spsh_audio_source audio = spsh_audio_source_memory(&r->memory);
+    spsh_status rc = spsh_decoder_open(&audio, record->codec, &opt, &s->decoder, err);
+    if (rc != SPSH_OK)
+        return rc;
+    const spsh_audio_info *info = spsh_decoder_info(s->decoder);
+    if (info->sample_rate_hz != record->sample_rate_hz || info->channels != record->channels ||
+        info->format != record->format)
+        rc = SPSH_FAIL(err, SPSH_E_AUDIO, NONE,
+                       "decodes to %u Hz, %u channels, format %d; the record states %u Hz, %u, %d",
+                       info->sample_rate_hz, info->channels, (int)info->format,
+                       record->sample_rate_hz, record->channels, (int)record->format);
+    if (rc == SPSH_OK && s->at > 0)
+        rc = spsh_decoder_seek(s->decoder, s->at, err);
+    if (rc == SPSH_OK)
+        rc = render(s, job, err);
+    if (rc == SPSH_OK)
+        rc = check_end(s, record, err);
+    spsh_decoder_free(s->decoder);
+    return rc;
+}
+
+spsh_status spsh__render_record(spsh__renderer *renderer, spsh__job *job, const uint8_t file_id[16],
+                                spsh_error *err)
+{
+    const spsh_row *row = &job->row;
+    spsh_record record;
+    spsh_bytes payload = {NULL, 0};
+    spsh_status rc = spsh_record_check(file_id, row->record_offset_bytes, job->record,
+                                       row->record_bytes, &record, &payload, err);
+    if (rc == SPSH_OK)
+        rc = check_record(job, &record, err);
+    if (rc != SPSH_OK)
+        return rc;
+    source s = {.renderer = renderer,
+                .at = row->start_sample + job->item.start_sample,
+                .channels = row->channels,
+                .floats = job->slot->batch.output == SPSH_OUTPUT_FLOAT32};
+    if (record.codec == SPSH_CODEC_PCM) {
+        s.payload = payload;
+        rc = render_pcm(&s, job, &record, err);
+    } else {
+        rc = render_decoded(&s, job, &record, payload, err);
+    }
+    if (rc == SPSH_OK)
+        pad(job);
+    return rc;
+}
+
+spsh_status spsh__render_self(spsh__renderer *renderer, spsh__job *job, bool *ret_named,
+                              spsh_error *err)
+{
+    spsh_reader **reader = &renderer->readers[job->item.dataset];
+    spsh_status rc = SPSH_OK;
+    *ret_named = false;
+    if (job->item.samples > 0 && *reader == NULL)
+        rc = spsh_reader_open(renderer->datasets[job->item.dataset], reader, err);
+    if (rc == SPSH_OK && job->item.samples > 0) {
+        source s = {.renderer = renderer,
+                    .reader = *reader,
+                    .position = job->item.position,
+                    .at = job->item.start_sample,
+                    .channels = job->row.channels,
+                    .floats = job->slot->batch.output == SPSH_OUTPUT_FLOAT32,
+                    .ret_named = ret_named};
+        rc = render(&s, job, err);
+    }
+    if (rc == SPSH_OK)
+        pad(job);
+    return rc;
+}

@@ -1,0 +1,101 @@
+/* shard_files.c: a table that is searched from end to end: it is short, and looked at once a read,
+ * not once an utterance. */
+#include "shard_files.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+static void close_entry(spsh__shard_files *files, spsh__shard_file *entry)
+{
+    if (entry->is_open)
+        spsh_read_engine_remove_file(files->engine, entry->file);
+    entry->is_open = false;
+}
+
+/* An entry that is free, or can be. NULL: reads of every file are pending. */
+static spsh__shard_file *take_entry(spsh__shard_files *files)
+{
+    spsh__shard_file *oldest = NULL;
+    for (uint32_t n = 0; n < files->count; n++) {
+        spsh__shard_file *entry = &files->entries[n];
+        if (!entry->is_open)
+            return entry;
+        if (entry->pending == 0 && (oldest == NULL || entry->used_at < oldest->used_at))
+            oldest = entry;
+    }
+    return oldest;
+}
+
+/* Close what was unused longest, if anything can be closed. */
+static bool close_oldest(spsh__shard_files *files)
+{
+    spsh__shard_file *oldest = NULL;
+    for (uint32_t n = 0; n < files->count; n++) {
+        spsh__shard_file *entry = &files->entries[n];
+        if (entry->is_open && entry->pending == 0 &&
+            (oldest == NULL || entry->used_at < oldest->used_at))
+            oldest = entry;
+    }
+    if (oldest != NULL)
+        close_entry(files, oldest);
+    return oldest != NULL;
+}
+
+static spsh_status open_entry(spsh__shard_files *files, spsh__shard_file *entry, spsh_error *err)
+{
+    const spsh_dataset *dataset = files->datasets[entry->dataset];
+    const char *root = spsh_dataset_path(dataset);
+    spsh_shard_seal seal;
+    char name[32];
+    spsh_error why = SPSH_ERROR_INIT;
+    spsh_status rc = spsh_dataset_shard(dataset, entry->shard, &seal, err);
+    if (rc != SPSH_OK)
+        return rc;
+    const size_t capacity = strlen(root) + sizeof(name) + sizeof("/shards/");
+    char *path = (char *)spsh__new(files->allocator, capacity);
+    if (path == NULL)
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "loader: path");
+    spsh_shard_file_name(seal.unit, seal.number, name);
+    (void)snprintf(path, capacity, "%s/shards/%s", root, name);
+    do /* descriptors may be scarce */
+        rc = spsh_read_engine_add_file(files->engine, path, &entry->file, &why);
+    while (rc != SPSH_OK && (why.os_errno == EMFILE || why.os_errno == ENFILE) &&
+           close_oldest(files));
+    spsh__delete(files->allocator, path);
+    if (rc != SPSH_OK) {
+        if (err != NULL)
+            *err = why;
+        return rc;
+    }
+    memcpy(entry->file_id, seal.file_id, sizeof(entry->file_id));
+    entry->is_open = true;
+    entry->pending = 0;
+    return SPSH_OK;
+}
+
+spsh_status spsh__shard_files_get(spsh__shard_files *files, uint32_t dataset, uint32_t shard,
+                                  spsh__shard_file **ret_file, spsh_error *err)
+{
+    spsh__shard_file *entry = NULL;
+    spsh_status rc = SPSH_OK;
+    for (uint32_t n = 0; n < files->count && entry == NULL; n++) {
+        spsh__shard_file *candidate = &files->entries[n];
+        if (candidate->is_open && candidate->dataset == dataset && candidate->shard == shard)
+            entry = candidate;
+    }
+    if (entry == NULL) {
+        entry = take_entry(files);
+        if (entry == NULL)
+            return SPSH_FAIL(err, SPSH_E_LIMIT, SPSH_OFFSET_NONE, "loader: %u files are being read",
+                             files->count);
+        close_entry(files, entry);
+        entry->dataset = dataset;
+        entry->shard = shard;
+        rc = open_entry(files, entry, err);
+    }
+    if (rc != SPSH_OK)
+        return rc;
+    entry->used_at = ++files->clock;
+    *ret_file = entry;
+    return SPSH_OK;
+}

@@ -1,0 +1,348 @@
+/* slot.c: sizes, memory and tables of slots; closing gaps.
+ *
+ * A slot's audio holds the largest batch that the options allow. int16 is ragged, so the sum of
+ * samples counts; float32 is padded, so the longest times the count does. A batch lies inside one
+ * window: that bounds the number of its utterances, each of which may be rounded up to one sample
+ * more when it is resampled.
+ */
+#include "slot.h"
+
+#include <math.h>
+#include <sys/mman.h>
+
+#define ULL(value_) ((unsigned long long)(value_))
+
+#define HUGE_PAGE_BYTES  ((size_t)2 << 20)
+#define TEXT_BYTES_FIRST ((size_t)8 << 10)
+#define TEXT_BYTES_LAST  ((size_t)256 << 10)
+#define CAPACITY_MIN     UINT32_C(64)
+
+/* ---- memory ---- */
+
+void *spsh__budget_take(spsh__budget *budget, size_t size_bytes)
+{
+    const uint64_t before = atomic_fetch_add(&budget->used_bytes, size_bytes);
+    void *memory = NULL;
+    if (before <= budget->limit_bytes && size_bytes <= budget->limit_bytes - before)
+        memory = budget->allocator.alloc_fn(budget->allocator.user, size_bytes);
+    if (memory == NULL)
+        atomic_fetch_sub(&budget->used_bytes, size_bytes);
+    return memory;
+}
+
+void spsh__budget_give(spsh__budget *budget, void *memory, size_t size_bytes)
+{
+    if (memory == NULL)
+        return;
+    budget->allocator.free_fn(budget->allocator.user, memory);
+    atomic_fetch_sub(&budget->used_bytes, size_bytes);
+}
+
+spsh_status spsh__memory_open(const spsh_arena *hook, size_t size_bytes, spsh__memory *ret_memory,
+                              spsh_error *err)
+{
+    spsh__memory memory = {.size_bytes = size_bytes};
+    if (hook != NULL) {
+        memory.hook = *hook;
+        memory.data = (uint8_t *)hook->alloc_fn(hook->user, size_bytes);
+        if (memory.data == NULL)
+            return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "loader: arena of %zu bytes",
+                             size_bytes);
+        *ret_memory = memory;
+        return SPSH_OK;
+    }
+    memory.size_bytes = (size_bytes + HUGE_PAGE_BYTES - 1) & ~(HUGE_PAGE_BYTES - 1);
+    void *mapped = mmap(NULL, memory.size_bytes, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (mapped == MAP_FAILED)
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "loader: arena of %zu bytes",
+                         memory.size_bytes);
+    (void)madvise(mapped, memory.size_bytes, MADV_HUGEPAGE); /* advice only */
+    memory.data = (uint8_t *)mapped;
+    *ret_memory = memory;
+    return SPSH_OK;
+}
+
+void spsh__memory_close(spsh__memory *memory)
+{
+    if (memory->data == NULL)
+        return;
+    if (memory->hook.alloc_fn != NULL)
+        memory->hook.free_fn(memory->hook.user, memory->data, memory->size_bytes);
+    else
+        (void)munmap(memory->data, memory->size_bytes);
+    memory->data = NULL;
+}
+
+/* ---- sizes ---- */
+
+/* Samples of one channel in so many seconds, and one more for each utterance. */
+static double samples_in(double seconds, uint32_t rate_hz, double utterances)
+{
+    return ceil(seconds * (double)rate_hz) + utterances;
+}
+
+bool spsh__slot_size_find(const spsh_loader_options *options, const spsh_plan_info *info,
+                          spsh__slot_size *ret_size)
+{
+    const spsh_plan_options *plan = &options->plan;
+    const bool padded = options->output == SPSH_OUTPUT_FLOAT32;
+    const uint32_t rate = info->sample_rate_hz_max;
+    const double window = plan->window_utterances != 0 ? (double)plan->window_utterances
+                                                       : (double)SPSH_PLAN_WINDOW_DEFAULT;
+    const double count =
+        plan->batch_utterances_max != 0 ? (double)plan->batch_utterances_max : window;
+    const double longest = samples_in((double)info->longest_microseconds / 1e6, rate, 1);
+    double samples = count * longest;
+    if (plan->batch_padded_seconds_max > 0)
+        samples = fmin(samples, samples_in(plan->batch_padded_seconds_max, rate, count));
+    if (plan->batch_seconds_max > 0 && !padded)
+        samples = fmin(samples, samples_in(plan->batch_seconds_max, rate, count));
+    const double channels = options->channel == SPSH_CHANNEL_ALL ? (double)info->channels_max : 1;
+    const double value_bytes = padded ? 4 : 2;
+    if (samples * channels * value_bytes > 0x1p46)
+        return false;
+    ret_size->values = (uint64_t)samples * (uint64_t)channels;
+    ret_size->bytes = ret_size->values * (uint64_t)value_bytes + SPSH__ARENA_ALIGN - 1;
+    ret_size->bytes &= ~(uint64_t)(SPSH__ARENA_ALIGN - 1);
+    return true;
+}
+
+/* ---- tables ---- */
+
+spsh_status spsh__slot_open(spsh__slot *slot, spsh__budget *budget, uint8_t *audio,
+                            size_t audio_bytes, spsh_error *err)
+{
+    if (pthread_mutex_init(&slot->lock, NULL) != 0)
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "loader: mutex");
+    slot->budget = budget;
+    slot->audio = audio;
+    slot->audio_bytes = audio_bytes;
+    return SPSH_OK;
+}
+
+static void give_tables(spsh__slot *slot)
+{
+    const size_t count = slot->capacity;
+    spsh__budget_give(slot->budget, slot->utterances, count * sizeof(*slot->utterances));
+    spsh__budget_give(slot->budget, slot->jobs, count * sizeof(*slot->jobs));
+    spsh__budget_give(slot->budget, (void *)slot->order, count * sizeof(spsh__job *));
+    slot->utterances = NULL;
+    slot->jobs = NULL;
+    slot->order = NULL;
+    slot->capacity = 0;
+}
+
+void spsh__slot_close(spsh__slot *slot)
+{
+    if (slot->budget == NULL)
+        return;
+    give_tables(slot);
+    while (slot->chunks != NULL) {
+        spsh__text_chunk *chunk = slot->chunks;
+        slot->chunks = chunk->next;
+        spsh__budget_give(slot->budget, chunk, sizeof(*chunk) + chunk->size_bytes);
+    }
+    spsh__delete(&slot->budget->allocator, slot->bads);
+    (void)pthread_mutex_destroy(&slot->lock);
+}
+
+spsh_status spsh__slot_reset(spsh__slot *slot, uint32_t utterance_count, spsh_error *err)
+{
+    if (utterance_count > slot->capacity) {
+        uint32_t capacity = slot->capacity < CAPACITY_MIN ? CAPACITY_MIN : slot->capacity;
+        while (capacity < utterance_count)
+            capacity = capacity > UINT32_MAX / 2 ? UINT32_MAX : 2 * capacity;
+        give_tables(slot);
+        const size_t count = capacity;
+        slot->capacity = capacity;
+        slot->utterances = (spsh_batch_utterance *)spsh__budget_take(
+            slot->budget, count * sizeof(*slot->utterances));
+        slot->jobs = (spsh__job *)spsh__budget_take(slot->budget, count * sizeof(*slot->jobs));
+        slot->order = (spsh__job **)spsh__budget_take(slot->budget, count * sizeof(spsh__job *));
+        if (slot->utterances == NULL || slot->jobs == NULL || slot->order == NULL)
+            return SPSH_FAIL(err, SPSH_E_LIMIT, SPSH_OFFSET_NONE,
+                             "loader: tables for a batch of %u utterances: %llu of %llu bytes are "
+                             "taken; more memory_bytes, or batch_utterances_max, would do",
+                             utterance_count, ULL(atomic_load(&slot->budget->used_bytes)),
+                             ULL(slot->budget->limit_bytes));
+    }
+    slot->job_count = utterance_count;
+    slot->stride = 0;
+    slot->bad_count = 0;
+    slot->status = SPSH_OK;
+    slot->status_number = SPSH_NONE_U32;
+    slot->chunk_now = slot->chunks;
+    if (slot->chunk_now != NULL)
+        slot->chunk_now->used_bytes = 0;
+    atomic_store(&slot->jobs_left, utterance_count);
+    return SPSH_OK;
+}
+
+/* Under the lock: a chunk with room behind the current one. */
+static spsh__text_chunk *next_chunk(spsh__slot *slot, size_t size_bytes)
+{
+    spsh__text_chunk *now = slot->chunk_now;
+    spsh__text_chunk *next = now == NULL ? slot->chunks : now->next;
+    if (next == NULL || next->size_bytes < size_bytes) {
+        size_t bytes = now == NULL ? TEXT_BYTES_FIRST : 2 * now->size_bytes;
+        bytes = bytes < TEXT_BYTES_LAST ? bytes : TEXT_BYTES_LAST;
+        bytes = bytes > size_bytes ? bytes : size_bytes;
+        spsh__text_chunk *made =
+            (spsh__text_chunk *)spsh__budget_take(slot->budget, sizeof(*made) + bytes);
+        if (made == NULL)
+            return NULL;
+        made->size_bytes = bytes;
+        made->next = next;
+        if (now == NULL)
+            slot->chunks = made;
+        else
+            now->next = made;
+        next = made;
+    }
+    next->used_bytes = 0;
+    slot->chunk_now = next;
+    return next;
+}
+
+spsh_status spsh__slot_string(spsh__slot *slot, spsh_bytes string, spsh_bytes *ret_copy,
+                              spsh_error *err)
+{
+    uint8_t *copy = NULL;
+    *ret_copy = (spsh_bytes){NULL, 0};
+    if (string.size_bytes == 0)
+        return SPSH_OK;
+    (void)pthread_mutex_lock(&slot->lock);
+    spsh__text_chunk *chunk = slot->chunk_now;
+    if (chunk == NULL || string.size_bytes > chunk->size_bytes - chunk->used_bytes)
+        chunk = next_chunk(slot, string.size_bytes);
+    if (chunk != NULL) {
+        copy = chunk->data + chunk->used_bytes;
+        chunk->used_bytes += string.size_bytes;
+    }
+    (void)pthread_mutex_unlock(&slot->lock);
+    if (copy == NULL)
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE,
+                         "loader: %zu bytes of text: %llu of %llu bytes are taken; more "
+                         "memory_bytes would do",
+                         string.size_bytes, ULL(atomic_load(&slot->budget->used_bytes)),
+                         ULL(slot->budget->limit_bytes));
+    memcpy(copy, string.data, string.size_bytes);
+    *ret_copy = (spsh_bytes){copy, string.size_bytes};
+    return SPSH_OK;
+}
+
+void spsh__slot_fail(spsh__slot *slot, uint32_t number, spsh_status status, const spsh_error *error)
+{
+    (void)pthread_mutex_lock(&slot->lock);
+    if (slot->status == SPSH_OK || number < slot->status_number) {
+        slot->status = status;
+        slot->status_number = number;
+        slot->error = *error;
+    }
+    (void)pthread_mutex_unlock(&slot->lock);
+}
+
+spsh_status spsh__slot_bad(spsh__slot *slot, const spsh_bad_record *bad)
+{
+    const spsh_allocator *allocator = &slot->budget->allocator;
+    spsh_status rc = SPSH_OK;
+    (void)pthread_mutex_lock(&slot->lock);
+    if (slot->bad_count == slot->bad_capacity) {
+        const uint32_t capacity = 2 * slot->bad_capacity + 4;
+        spsh_bad_record *more =
+            (spsh_bad_record *)spsh__new_array(allocator, capacity, sizeof(*more));
+        if (more == NULL) {
+            rc = SPSH_E_NO_MEMORY;
+        } else {
+            if (slot->bad_count > 0)
+                memcpy(more, slot->bads, slot->bad_count * sizeof(*more));
+            spsh__delete(allocator, slot->bads);
+            slot->bads = more;
+            slot->bad_capacity = capacity;
+        }
+    }
+    if (rc == SPSH_OK)
+        slot->bads[slot->bad_count++] = *bad;
+    (void)pthread_mutex_unlock(&slot->lock);
+    return rc;
+}
+
+/* ---- the finished batch ---- */
+
+/* Move the utterances of a ragged batch down over those that were left out. */
+static void close_ragged(spsh__slot *slot)
+{
+    const uint32_t channels = slot->batch.channels;
+    int16_t *audio = (int16_t *)(void *)slot->audio;
+    uint64_t at = 0;
+    for (uint32_t n = 0; n < slot->job_count; n++) {
+        spsh__job *job = &slot->jobs[n];
+        if (job->left_out)
+            continue;
+        const uint64_t values = job->out_samples * channels;
+        if (job->place != at)
+            memmove(audio + at, audio + job->place, (size_t)values * sizeof(*audio));
+        job->place = at;
+        at += values;
+    }
+    slot->batch.value_count = at;
+}
+
+/* Rows as long as the longest that is left; zeros move with them. */
+static void close_padded(spsh__slot *slot)
+{
+    const uint64_t stride = slot->batch.padded_samples * slot->batch.channels;
+    float *audio = (float *)(void *)slot->audio;
+    uint64_t at = 0;
+    for (uint32_t n = 0; n < slot->job_count; n++) {
+        spsh__job *job = &slot->jobs[n];
+        if (job->left_out)
+            continue;
+        if (job->place != at)
+            memmove(audio + at, audio + job->place, (size_t)stride * sizeof(*audio));
+        job->place = at;
+        at += stride;
+    }
+    slot->batch.value_count = at;
+}
+
+void spsh__slot_finish(spsh__slot *slot)
+{
+    spsh_batch *batch = &slot->batch;
+    uint32_t count = 0;
+    batch->padded_samples = 0;
+    for (uint32_t n = 0; n < slot->job_count; n++) {
+        const spsh__job *job = &slot->jobs[n];
+        if (!job->left_out && job->out_samples > batch->padded_samples)
+            batch->padded_samples = job->out_samples;
+    }
+    if (batch->output == SPSH_OUTPUT_INT16)
+        close_ragged(slot);
+    else
+        close_padded(slot);
+    for (uint32_t n = 0; n < slot->job_count; n++) {
+        const spsh__job *job = &slot->jobs[n];
+        if (job->left_out)
+            continue;
+        spsh_batch_utterance *utterance = &slot->utterances[count++];
+        if (utterance != &slot->utterances[n])
+            *utterance = slot->utterances[n];
+        utterance->offset = job->place;
+        utterance->samples = job->out_samples;
+        utterance->item = job->item;
+        utterance->substitute = job->substitute;
+    }
+    batch->utterance_count = count;
+    batch->utterances = slot->utterances;
+    batch->i16 = NULL;
+    batch->f32 = NULL;
+    if (batch->output == SPSH_OUTPUT_INT16)
+        batch->i16 = (const int16_t *)(const void *)slot->audio;
+    else
+        batch->f32 = (const float *)(const void *)slot->audio;
+    if (count == 0) {
+        batch->sample_rate_hz = 0;
+        batch->channels = 0;
+    }
+}

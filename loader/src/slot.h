@@ -1,0 +1,144 @@
+/* slot.h: where batches are made.
+ *
+ * One arena, taken at open:
+ *
+ *     | staging of the read engine | audio of slot 0 | audio of slot 1 | ...
+ *
+ * all parts aligned to 4096 bytes. Beside it, each slot has tables that grow to the longest batch
+ * and are then used again, and chunks for ids and texts. What grows is charged to a budget.
+ */
+#ifndef SPSH_SLOT_H
+#define SPSH_SLOT_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "loader_internal.h"
+#include "speechshard/loader.h"
+
+#define SPSH__ARENA_ALIGN UINT32_C(4096)
+
+/* Memory beside the arena: counted, and refused beyond a limit. Thread-safe. */
+typedef struct spsh__budget {
+    spsh_allocator allocator;
+    uint64_t limit_bytes;
+    _Atomic uint64_t used_bytes;
+} spsh__budget;
+
+/* NULL: over the limit, or no memory. Not zeroed. */
+void *spsh__budget_take(spsh__budget *budget, size_t size_bytes);
+void spsh__budget_give(spsh__budget *budget, void *memory, size_t size_bytes);
+
+typedef struct spsh__memory {
+    spsh_arena hook; /* alloc_fn NULL: mapped */
+    uint8_t *data;
+    size_t size_bytes;
+} spsh__memory;
+
+spsh_status spsh__memory_open(const spsh_arena *hook, size_t size_bytes, spsh__memory *ret_memory,
+                              spsh_error *err);
+void spsh__memory_close(spsh__memory *memory);
+
+/* What a slot must hold. */
+typedef struct spsh__slot_size {
+    uint64_t values; /* of all channels */
+    uint64_t bytes;  /* a multiple of SPSH__ARENA_ALIGN */
+} spsh__slot_size;
+
+/* The largest batch that a plan may make. false: more than memory can address. */
+bool spsh__slot_size_find(const spsh_loader_options *options, const spsh_plan_info *info,
+                          spsh__slot_size *ret_size);
+
+struct spsh__slot;
+struct spsh__request;
+
+typedef enum spsh__way {
+    SPSH__WAY_WHOLE = 0, /* the whole record is read, by the engine */
+    SPSH__WAY_SELF = 1,  /* who decodes reads what it needs, if anything */
+    SPSH__WAY_BAD = 2,   /* is known to be bad: not read */
+} spsh__way;
+
+/* One utterance of a batch on its way. */
+typedef struct spsh__job {
+    struct spsh__job *next; /* in a queue */
+    struct spsh__slot *slot;
+    struct spsh__request *request; /* that brought the record, until it is decoded */
+    const uint8_t *record;         /* row.record_bytes bytes; NULL: who decodes reads it */
+    spsh__way way;
+    bool retry; /* has been read in vain */
+    bool left_out;
+    bool substitute;
+    uint32_t number;      /* of the utterance in the batch */
+    uint32_t attempts;    /* to find a substitute */
+    uint64_t out_samples; /* per channel, after resampling */
+    uint64_t room;        /* out_samples as planned */
+    uint64_t place;       /* of the first value in the slot's audio */
+    spsh_item planned;
+    spsh_item item; /* planned, or a substitute */
+    spsh_row row;   /* of item */
+} spsh__job;
+
+typedef enum spsh__slot_state {
+    SPSH__SLOT_FREE = 0,
+    SPSH__SLOT_FILLING = 1,
+    SPSH__SLOT_READY = 2,
+    SPSH__SLOT_LENT = 3,
+} spsh__slot_state;
+
+typedef struct spsh__text_chunk {
+    struct spsh__text_chunk *next;
+    size_t size_bytes, used_bytes;
+    uint8_t data[];
+} spsh__text_chunk;
+
+typedef struct spsh__slot {
+    spsh_batch batch;       /* first: what is lent */
+    spsh__slot_state state; /* under the loader's lock */
+
+    uint8_t *audio;
+    size_t audio_bytes;
+    spsh__budget *budget;
+    spsh_batch_utterance *utterances;
+    spsh__job *jobs;
+    spsh__job **order; /* jobs to read, in the order of storage */
+    uint32_t capacity; /* of the three */
+    uint32_t job_count;
+    uint64_t stride; /* float32: values per utterance, as laid out */
+
+    spsh_position place; /* in whose window the batch is */
+    spsh_position next;
+
+    _Atomic uint32_t jobs_left;
+
+    pthread_mutex_t lock;        /* of what follows */
+    spsh__text_chunk *chunks;    /* all, in use order */
+    spsh__text_chunk *chunk_now; /* that strings are put into */
+    spsh_bad_record *bads;       /* met in this batch */
+    uint32_t bad_count, bad_capacity;
+    spsh_status status; /* why there is no batch */
+    uint32_t status_number;
+    spsh_error error;
+} spsh__slot;
+
+spsh_status spsh__slot_open(spsh__slot *slot, spsh__budget *budget, uint8_t *audio,
+                            size_t audio_bytes, spsh_error *err);
+void spsh__slot_close(spsh__slot *slot);
+
+/* Begin another batch: tables for so many utterances, no strings, no failure. */
+spsh_status spsh__slot_reset(spsh__slot *slot, uint32_t utterance_count, spsh_error *err);
+
+/* Copy a string; thread-safe. */
+spsh_status spsh__slot_string(spsh__slot *slot, spsh_bytes string, spsh_bytes *ret_copy,
+                              spsh_error *err);
+
+/* The failure of the lowest utterance stands; thread-safe. number: SPSH_NONE_U32 for the batch. */
+void spsh__slot_fail(spsh__slot *slot, uint32_t number, spsh_status status,
+                     const spsh_error *error);
+
+/* Note a record that was left out; thread-safe. SPSH_E_NO_MEMORY. */
+spsh_status spsh__slot_bad(spsh__slot *slot, const spsh_bad_record *bad);
+
+/* All jobs are done: close gaps and fill in the batch. One thread. */
+void spsh__slot_finish(spsh__slot *slot);
+
+#endif
