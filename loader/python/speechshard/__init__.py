@@ -1,0 +1,40 @@
+"""Packed speech corpora: read them, and train from them.
+
+    import speechshard
+
+    dataset = speechshard.Dataset("corpus.spsh")
+    pcm = dataset["en/hello-world"].audio().numpy()
+
+    loader = speechshard.Loader(dataset, seed=1, max_seconds=600)
+    for batch in loader:                # one epoch; the next `for` is the next epoch
+        ...                             # batch.audio, batch.lengths, batch.texts
+    state = loader.state_dict()         # a small dict; load_state_dict() on any world size
+"""
+
+from ._speechshard import (
+    Array,
+    Batch,
+    CorruptError,
+    Dataset,
+    Error,
+    InvalidArgumentError,
+    Loader,
+    NotFoundError,
+    ReadError,
+    Utterance,
+    __version__,
+)
+
+__all__ = [
+    "Array",
+    "Batch",
+    "CorruptError",
+    "Dataset",
+    "Error",
+    "InvalidArgumentError",
+    "Loader",
+    "NotFoundError",
+    "ReadError",
+    "Utterance",
+    "__version__",
+]

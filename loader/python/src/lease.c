@@ -1,0 +1,143 @@
+/* lease.c: an open C loader with its datasets, for the Loader and all batches that hold slots of
+ * it.
+ *
+ * The last holder closes it. A process that was forked has the memory but none of the threads, and
+ * mutexes in whatever state they were: there nothing is closed or given back.
+ */
+#include <unistd.h>
+
+#include "binding.h"
+
+static void lease_free(spsh__py_lease *lease)
+{
+    if (lease->loader != NULL && lease->pid != getpid())
+        return;
+    if (lease->loader != NULL) {
+        Py_BEGIN_ALLOW_THREADS spsh_loader_close(lease->loader);
+        Py_END_ALLOW_THREADS
+    }
+    for (uint32_t i = 0; i < lease->dataset_count; i++)
+        spsh__py_store_drop(lease->stores[i]);
+    PyMem_Free(lease->stores);
+    PyMem_Free(lease->datasets);
+    spsh__py_log_free(lease->log);
+    PyMem_Free(lease);
+}
+
+spsh__py_lease *spsh__py_lease_hold(spsh__py_lease *lease)
+{
+    lease->holders++;
+    return lease;
+}
+
+void spsh__py_lease_drop(spsh__py_lease *lease)
+{
+    if (lease != NULL && --lease->holders == 0)
+        lease_free(lease);
+}
+
+void spsh__py_lease_release(const spsh__py_lease *lease, const spsh_batch *batch)
+{
+    if (lease->pid == getpid())
+        spsh_loader_release(lease->loader, batch);
+}
+
+/* ---- datasets ---- */
+
+/* A new hold on the store of a Dataset, or of one that is opened at a path. */
+static spsh__py_store *open_store(PyObject *dataset)
+{
+    int known = PyObject_IsInstance(dataset, (PyObject *)spsh__py.dataset);
+    if (known < 0)
+        return NULL;
+    if (known) {
+        spsh__py_store *store = spsh__py_dataset_store(dataset);
+        return store == NULL ? NULL : spsh__py_store_hold(store);
+    }
+    PyObject *path = spsh__py_path(dataset);
+    if (path == NULL)
+        return NULL;
+    spsh__py_store *store = spsh__py_store_open(PyBytes_AsString(path));
+    Py_DECREF(path);
+    return store;
+}
+
+/* A tuple, also of one. */
+static PyObject *as_tuple(PyObject *datasets)
+{
+    int single = PyObject_IsInstance(datasets, (PyObject *)spsh__py.dataset);
+    if (single < 0)
+        return NULL;
+    if (!single) {
+        PyObject *path = PyOS_FSPath(datasets);
+        single = path != NULL;
+        Py_XDECREF(path);
+        PyErr_Clear();
+    }
+    if (single)
+        return PyTuple_Pack(1, datasets);
+    PyObject *tuple = PySequence_Tuple(datasets);
+    if (tuple == NULL && PyErr_ExceptionMatches(PyExc_TypeError))
+        PyErr_SetString(PyExc_TypeError, "datasets are a path, a Dataset, or a sequence of them");
+    return tuple;
+}
+
+static int open_stores(spsh__py_lease *lease, PyObject *tuple)
+{
+    Py_ssize_t count = PyTuple_Size(tuple);
+    if (count < 1 || count > (Py_ssize_t)SPSH_PLAN_DATASETS_MAX) {
+        PyErr_Format(PyExc_ValueError, "%zd datasets; there must be 1 to %d", count,
+                     (int)SPSH_PLAN_DATASETS_MAX);
+        return -1;
+    }
+    lease->stores = (spsh__py_store **)PyMem_Calloc((size_t)count, sizeof(*lease->stores));
+    lease->datasets = (const spsh_dataset **)PyMem_Calloc((size_t)count, sizeof(*lease->datasets));
+    if (lease->stores == NULL || lease->datasets == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    for (Py_ssize_t i = 0; i < count; i++) {
+        spsh__py_store *store = open_store(PyTuple_GetItem(tuple, i));
+        if (store == NULL)
+            return -1;
+        lease->stores[i] = store;
+        lease->datasets[i] = store->dataset;
+        lease->dataset_count++;
+    }
+    return 0;
+}
+
+/* ---- open ---- */
+
+spsh__py_lease *spsh__py_lease_new(PyObject *datasets)
+{
+    spsh__py_lease *lease = (spsh__py_lease *)PyMem_Calloc(1, sizeof(*lease));
+    if (lease == NULL) {
+        PyErr_NoMemory();
+        return NULL;
+    }
+    lease->holders = 1;
+    lease->pid = getpid();
+    PyObject *tuple = as_tuple(datasets);
+    if (tuple != NULL && open_stores(lease, tuple) == 0)
+        lease->log = spsh__py_log_new();
+    Py_XDECREF(tuple);
+    if (lease->log != NULL)
+        return lease;
+    spsh__py_lease_drop(lease);
+    return NULL;
+}
+
+int spsh__py_lease_open(spsh__py_lease *lease, const spsh_loader_options *options)
+{
+    spsh_error err = SPSH_ERROR_INIT;
+    spsh_loader_options opt = *options;
+    spsh_status rc = SPSH_OK;
+    opt.log_fn = spsh__py_log_put;
+    opt.log_user = lease->log;
+    Py_BEGIN_ALLOW_THREADS rc =
+        spsh_loader_open(lease->datasets, lease->dataset_count, &opt, &lease->loader, &err);
+    Py_END_ALLOW_THREADS if (rc == SPSH_OK) return 0;
+    spsh__py_raise(&err);
+    return -1;
+}
