@@ -9,7 +9,8 @@
 #include "binding.h"
 #include "hidden_abi.h"
 
-static const struct {
+/* Constant, but for the buffer protocol, in which a format is not. */
+static struct {
     const char *name;
     char format[2];
     Py_ssize_t bytes;
@@ -84,7 +85,7 @@ PyObject *spsh__py_array_new(PyObject *owner, const void *data, const spsh__py_l
         Py_INCREF(owner);
         array->owner = owner;
         if (size_bytes > 0)
-            array->data = (uint8_t *)(uintptr_t)data;
+            memcpy(&array->data, &data, sizeof(data)); /* a slot is its borrower's to write to */
     } else if (size_bytes > 0) {
         uint8_t *memory = (uint8_t *)malloc((size_t)size_bytes);
         if (memory == NULL) {
@@ -160,9 +161,7 @@ static int array_get_buffer(PyObject *self, spsh__py_buffer *view, int flags)
     view->len = element_count(array) * view->itemsize;
     view->readonly = 0;
     view->ndim = array->ndim;
-    view->format = (flags & SPSH_PY_BUF_FORMAT) != 0
-                       ? (char *)(uintptr_t)(const void *)dtypes[array->dtype].format
-                       : NULL;
+    view->format = (flags & SPSH_PY_BUF_FORMAT) != 0 ? dtypes[array->dtype].format : NULL;
     view->shape = (flags & SPSH_PY_BUF_ND) != 0 ? array->shape : NULL;
     view->strides = (flags & SPSH_PY_BUF_STRIDES) == SPSH_PY_BUF_STRIDES ? array->strides : NULL;
     view->suboffsets = NULL;

@@ -28,6 +28,7 @@ typedef struct batch {
     PyObject ob_base;
     spsh__py_lease *lease; /* of the slot; NULL when the batch is a copy */
     const spsh_batch *batch;
+    spsh_batch *copy;  /* the same, in memory of its own; or NULL */
     PyObject *domains; /* names of the plan's */
     PyObject *lists[LISTS], *numbers[NUMBERS];
 } batch;
@@ -100,11 +101,12 @@ static spsh_batch *copy_batch(const spsh_batch *from)
 PyObject *spsh__py_batch_new(spsh__py_lease *lease, const spsh_batch *from, PyObject *domains,
                              bool copy)
 {
-    spsh_batch *own = NULL;
+    spsh_batch *copied = NULL;
     batch *self = PyObject_New(batch, spsh__py.batch);
     if (copy && self != NULL) {
-        Py_BEGIN_ALLOW_THREADS own = copy_batch(from);
-        Py_END_ALLOW_THREADS
+        Py_BEGIN_ALLOW_THREADS;
+        copied = copy_batch(from);
+        Py_END_ALLOW_THREADS;
     }
     if (copy || self == NULL)
         spsh_loader_release(lease->loader, from);
@@ -115,7 +117,8 @@ PyObject *spsh__py_batch_new(spsh__py_lease *lease, const spsh_batch *from, PyOb
     Py_INCREF(domains);
     self->domains = domains;
     self->lease = copy ? NULL : spsh__py_lease_hold(lease);
-    self->batch = copy ? own : from;
+    self->copy = copied;
+    self->batch = copy ? copied : from;
     if (self->batch != NULL)
         return (PyObject *)self;
     Py_DECREF(self);
@@ -127,7 +130,7 @@ static void batch_dealloc(PyObject *object)
     batch *self = (batch *)object;
     PyTypeObject *type = Py_TYPE(object);
     if (self->lease == NULL) {
-        free((void *)(uintptr_t)self->batch);
+        free(self->copy);
     } else {
         spsh__py_lease_release(self->lease, self->batch);
         spsh__py_lease_drop(self->lease);
@@ -162,13 +165,14 @@ static PyObject *text_at(const batch *self, int list, const spsh_batch_utterance
 static PyObject *get_list(PyObject *object, void *closure)
 {
     batch *self = (batch *)object;
-    int which = (int)(uintptr_t)closure;
+    int which = *(const int *)closure;
     if (self->lists[which] == NULL) {
         PyObject *list = PyList_New(0);
-        for (uint32_t i = 0; list != NULL && i < self->batch->utterance_count; i++) {
-            if (spsh__py_list_take(list, text_at(self, which, &self->batch->utterances[i])) != 0)
-                Py_CLEAR(list);
-        }
+        int rc = list == NULL ? -1 : 0;
+        for (uint32_t i = 0; rc == 0 && i < self->batch->utterance_count; i++)
+            rc = spsh__py_list_take(list, text_at(self, which, &self->batch->utterances[i]));
+        if (rc != 0)
+            Py_CLEAR(list);
         self->lists[which] = list;
     }
     Py_XINCREF(self->lists[which]);
@@ -192,7 +196,7 @@ static int64_t number_at(int which, const spsh_batch_utterance *utterance)
 static PyObject *get_numbers(PyObject *object, void *closure)
 {
     batch *self = (batch *)object;
-    int which = (int)(uintptr_t)closure;
+    int which = *(const int *)closure;
     if (self->numbers[which] == NULL) {
         spsh__py_layout layout = {.dtype = SPSH_PY_INT64, .ndim = 1};
         layout.shape[0] = (Py_ssize_t)self->batch->utterance_count;
@@ -253,7 +257,7 @@ enum { SCALAR_EPOCH, SCALAR_STEP, SCALAR_NUMBER, SCALAR_RATE, SCALAR_CHANNELS };
 static PyObject *get_scalar(PyObject *object, void *closure)
 {
     const spsh_batch *from = ((batch *)object)->batch;
-    switch ((uintptr_t)closure) {
+    switch (*(const int *)closure) {
     case SCALAR_EPOCH: return PyLong_FromUnsignedLongLong(from->epoch);
     case SCALAR_STEP: return PyLong_FromUnsignedLongLong(from->step);
     case SCALAR_NUMBER: return PyLong_FromUnsignedLongLong(from->number);
@@ -265,7 +269,7 @@ static PyObject *get_scalar(PyObject *object, void *closure)
 /* closure: a SPSH_BATCH_. */
 static PyObject *get_flag(PyObject *object, void *closure)
 {
-    return PyBool_FromLong((((batch *)object)->batch->flags & (uintptr_t)closure) != 0);
+    return PyBool_FromLong((((batch *)object)->batch->flags & *(const unsigned *)closure) != 0);
 }
 
 static Py_ssize_t batch_length(PyObject *object)
@@ -282,7 +286,10 @@ static PyObject *batch_repr(PyObject *object)
         (unsigned)from->utterance_count, (unsigned)from->sample_rate_hz);
 }
 
-#define CLOSURE(number_) ((void *)(uintptr_t)(number_))
+static int numbers[] = {0, 1, 2, 3, 4};
+#define CLOSURE(number_) (&numbers[(number_)])
+static unsigned flags[] = {SPSH_BATCH_EMPTY, SPSH_BATCH_STEP_END};
+
 static PyGetSetDef properties[] = {
     {"ids",            get_list,    NULL, "A list of str; so are the next four.",                       CLOSURE(LIST_IDS)         },
     {"texts",          get_list,    NULL, "Transcripts; \"\" when there is none.",                      CLOSURE(LIST_TEXTS)       },
@@ -308,10 +315,8 @@ static PyGetSetDef properties[] = {
     {"epoch",          get_scalar,  NULL, NULL,                                                         CLOSURE(SCALAR_EPOCH)     },
     {"step",           get_scalar,  NULL, "Of the epoch; the same on all ranks.",                       CLOSURE(SCALAR_STEP)      },
     {"number",         get_scalar,  NULL, "In the epoch, over all ranks.",                              CLOSURE(SCALAR_NUMBER)    },
-    {"empty",          get_flag,    NULL, "This rank gets nothing in the epoch's last step.",
-     CLOSURE(SPSH_BATCH_EMPTY)                                                                                                    },
-    {"step_end",       get_flag,    NULL, "The last one of this rank in its step.",
-     CLOSURE(SPSH_BATCH_STEP_END)                                                                                                 },
+    {"empty",          get_flag,    NULL, "This rank gets nothing in the epoch's last step.",           &flags[0]                 },
+    {"step_end",       get_flag,    NULL, "The last one of this rank in its step.",                     &flags[1]                 },
     {NULL,             NULL,        NULL, NULL,                                                         NULL                      },
 };
 

@@ -164,7 +164,7 @@ void spsh__py_lease_release(const spsh__py_lease *lease, const spsh_batch *batch
 
 spsh__py_log *spsh__py_log_new(void);
 void spsh__py_log_free(spsh__py_log *log);
-void spsh__py_log_put(void *log, spsh_log_level level, const char *text); /* a spsh_log_fn */
+void spsh__py_log_put(void *user, spsh_log_level level, const char *text); /* a spsh_log_fn */
 /* Hand on what is queued, under the GIL. An exception that is set stays set; one that the callable
  * raises is reported as unraisable. */
 void spsh__py_log_drain(spsh__py_log *log, PyObject *callable);
@@ -187,7 +187,7 @@ void spsh__py_config_clear(spsh__py_config *config);
 
 int spsh__py_batch_init(PyObject *module);
 /* Takes the batch. copy: into memory of its own; the slot goes back at once. */
-PyObject *spsh__py_batch_new(spsh__py_lease *lease, const spsh_batch *batch, PyObject *domains,
+PyObject *spsh__py_batch_new(spsh__py_lease *lease, const spsh_batch *from, PyObject *domains,
                              bool copy);
 
 /* ---- loader.c, report.c ---- */

@@ -98,8 +98,10 @@ static spsh_status find(PyObject *self, PyObject *id, uint64_t *ret_position, sp
     }
     spsh__py_store_hold(store);
     spsh_bytes text = {(const uint8_t *)PyBytes_AsString(bytes), (size_t)PyBytes_Size(bytes)};
-    Py_BEGIN_ALLOW_THREADS rc = spsh_reader_find(reader, text, ret_position, err);
-    Py_END_ALLOW_THREADS spsh__py_reader_give(store, reader);
+    Py_BEGIN_ALLOW_THREADS;
+    rc = spsh_reader_find(reader, text, ret_position, err);
+    Py_END_ALLOW_THREADS;
+    spsh__py_reader_give(store, reader);
     spsh__py_store_drop(store);
     Py_DECREF(bytes);
     return rc;

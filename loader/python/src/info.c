@@ -121,20 +121,25 @@ static int put_totals(PyObject *dict, const spsh_dataset_info *info)
     return rc;
 }
 
-static PyObject *language_names(const spsh_dataset *dataset)
+static int add_language(PyObject *names, const spsh_dataset *dataset, uint32_t number)
 {
     spsh_error err = SPSH_ERROR_INIT;
+    spsh_bytes name = {NULL, 0};
+    if (spsh_dataset_name(dataset, SPSH_NAME_LANGUAGE, number, &name, &err) == SPSH_OK)
+        return spsh__py_list_take(names, spsh__py_text(name));
+    spsh__py_raise(&err);
+    return -1;
+}
+
+static PyObject *language_names(const spsh_dataset *dataset)
+{
     PyObject *names = PyList_New(0);
+    int rc = names == NULL ? -1 : 0;
     uint64_t count = spsh_dataset_name_count(dataset, SPSH_NAME_LANGUAGE);
-    for (uint32_t i = 0; names != NULL && i < count; i++) {
-        spsh_bytes name = {NULL, 0};
-        if (spsh_dataset_name(dataset, SPSH_NAME_LANGUAGE, i, &name, &err) != SPSH_OK) {
-            spsh__py_raise(&err);
-            Py_CLEAR(names);
-        } else if (spsh__py_list_take(names, spsh__py_text(name)) != 0) {
-            Py_CLEAR(names);
-        }
-    }
+    for (uint32_t i = 0; rc == 0 && i < count; i++)
+        rc = add_language(names, dataset, i);
+    if (rc != 0)
+        Py_CLEAR(names);
     return names;
 }
 

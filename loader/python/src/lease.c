@@ -13,8 +13,9 @@ static void lease_free(spsh__py_lease *lease)
     if (lease->loader != NULL && lease->pid != getpid())
         return;
     if (lease->loader != NULL) {
-        Py_BEGIN_ALLOW_THREADS spsh_loader_close(lease->loader);
-        Py_END_ALLOW_THREADS
+        Py_BEGIN_ALLOW_THREADS;
+        spsh_loader_close(lease->loader);
+        Py_END_ALLOW_THREADS;
     }
     for (uint32_t i = 0; i < lease->dataset_count; i++)
         spsh__py_store_drop(lease->stores[i]);
@@ -90,8 +91,10 @@ static int open_stores(spsh__py_lease *lease, PyObject *tuple)
                      (int)SPSH_PLAN_DATASETS_MAX);
         return -1;
     }
+    /* NOLINTBEGIN(bugprone-sizeof-expression): arrays of pointers */
     lease->stores = (spsh__py_store **)PyMem_Calloc((size_t)count, sizeof(*lease->stores));
     lease->datasets = (const spsh_dataset **)PyMem_Calloc((size_t)count, sizeof(*lease->datasets));
+    /* NOLINTEND(bugprone-sizeof-expression) */
     if (lease->stores == NULL || lease->datasets == NULL) {
         PyErr_NoMemory();
         return -1;
@@ -135,9 +138,11 @@ int spsh__py_lease_open(spsh__py_lease *lease, const spsh_loader_options *option
     spsh_status rc = SPSH_OK;
     opt.log_fn = spsh__py_log_put;
     opt.log_user = lease->log;
-    Py_BEGIN_ALLOW_THREADS rc =
-        spsh_loader_open(lease->datasets, lease->dataset_count, &opt, &lease->loader, &err);
-    Py_END_ALLOW_THREADS if (rc == SPSH_OK) return 0;
+    Py_BEGIN_ALLOW_THREADS;
+    rc = spsh_loader_open(lease->datasets, lease->dataset_count, &opt, &lease->loader, &err);
+    Py_END_ALLOW_THREADS;
+    if (rc == SPSH_OK)
+        return 0;
     spsh__py_raise(&err);
     return -1;
 }

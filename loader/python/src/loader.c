@@ -167,8 +167,11 @@ static spsh_status wait_for_batch(spsh__py_loader *self, const spsh__py_lease *l
 {
     spsh_status rc = SPSH_E_TIMEOUT;
     while (rc == SPSH_E_TIMEOUT) {
-        Py_BEGIN_ALLOW_THREADS rc = spsh_loader_next_for(lease->loader, WAIT_MS, ret_batch, err);
-        Py_END_ALLOW_THREADS if (rc != SPSH_E_TIMEOUT) break;
+        Py_BEGIN_ALLOW_THREADS;
+        rc = spsh_loader_next_for(lease->loader, WAIT_MS, ret_batch, err);
+        Py_END_ALLOW_THREADS;
+        if (rc != SPSH_E_TIMEOUT)
+            break;
         spsh__py_log_drain(lease->log, self->log);
         if (PyErr_CheckSignals() != 0)
             return SPSH_E_CANCELED;
@@ -226,9 +229,11 @@ static Py_ssize_t loader_length(PyObject *object)
     uint64_t calls = 0;
     int failed = spsh__py_place_get(lease->loader, &place);
     if (!failed) {
-        Py_BEGIN_ALLOW_THREADS rc =
-            spsh_loader_call_count(lease->loader, place.epoch, &calls, &err);
-        Py_END_ALLOW_THREADS if (rc != SPSH_OK) spsh__py_raise(&err);
+        Py_BEGIN_ALLOW_THREADS;
+        rc = spsh_loader_call_count(lease->loader, place.epoch, &calls, &err);
+        Py_END_ALLOW_THREADS;
+        if (rc != SPSH_OK)
+            spsh__py_raise(&err);
     }
     spsh__py_loader_leave(self, lease, true);
     return failed || rc != SPSH_OK ? -1 : (Py_ssize_t)calls;
@@ -248,8 +253,11 @@ static PyObject *seek_to(spsh__py_loader *self, const spsh__py_lease *lease, uin
 {
     spsh_error err = SPSH_ERROR_INIT;
     spsh_status rc = SPSH_OK;
-    Py_BEGIN_ALLOW_THREADS rc = spsh_loader_seek(lease->loader, epoch, step, &err);
-    Py_END_ALLOW_THREADS if (rc != SPSH_OK) return spsh__py_raise(&err);
+    Py_BEGIN_ALLOW_THREADS;
+    rc = spsh_loader_seek(lease->loader, epoch, step, &err);
+    Py_END_ALLOW_THREADS;
+    if (rc != SPSH_OK)
+        return spsh__py_raise(&err);
     self->ended = false;
     Py_RETURN_NONE;
 }

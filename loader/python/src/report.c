@@ -72,22 +72,26 @@ PyObject *spsh__py_plan_dict(const spsh_plan *plan)
     return NULL;
 }
 
-PyObject *spsh__py_plan_domain_names(const spsh_plan *plan)
+static PyObject *domain_name(const spsh_plan *plan, uint32_t number)
 {
     spsh_error err = SPSH_ERROR_INIT;
+    spsh_plan_domain domain;
+    if (spsh_plan_domain_get(plan, number, &domain, &err) != SPSH_OK)
+        return spsh__py_raise(&err);
+    return spsh__py_text(domain.name);
+}
+
+PyObject *spsh__py_plan_domain_names(const spsh_plan *plan)
+{
     uint32_t count = spsh_plan_info_get(plan)->domain_count;
     PyObject *names = PyTuple_New((Py_ssize_t)count);
-    for (uint32_t i = 0; names != NULL && i < count; i++) {
-        spsh_plan_domain domain;
-        if (spsh_plan_domain_get(plan, i, &domain, &err) != SPSH_OK) {
-            spsh__py_raise(&err);
-            Py_CLEAR(names);
-            break;
-        }
-        PyObject *name = spsh__py_text(domain.name);
-        if (name == NULL || PyTuple_SetItem(names, (Py_ssize_t)i, name) != 0)
-            Py_CLEAR(names);
+    int rc = names == NULL ? -1 : 0;
+    for (uint32_t i = 0; rc == 0 && i < count; i++) {
+        PyObject *name = domain_name(plan, i);
+        rc = name == NULL ? -1 : PyTuple_SetItem(names, (Py_ssize_t)i, name);
     }
+    if (rc != 0)
+        Py_CLEAR(names);
     return names;
 }
 
@@ -129,19 +133,24 @@ static PyObject *bad_dict(const spsh__py_lease *lease, const spsh_bad_record *ba
     return NULL;
 }
 
-PyObject *spsh__py_bad_list(const spsh__py_lease *lease)
+static int add_bad(PyObject *list, const spsh__py_lease *lease, uint64_t number)
 {
     spsh_error err = SPSH_ERROR_INIT;
+    spsh_bad_record bad;
+    if (spsh_loader_bad_get(lease->loader, number, &bad, &err) == SPSH_OK)
+        return spsh__py_list_take(list, bad_dict(lease, &bad));
+    spsh__py_raise(&err);
+    return -1;
+}
+
+PyObject *spsh__py_bad_list(const spsh__py_lease *lease)
+{
     PyObject *list = PyList_New(0);
+    int rc = list == NULL ? -1 : 0;
     uint64_t count = spsh_loader_bad_count(lease->loader);
-    for (uint64_t i = 0; list != NULL && i < count; i++) {
-        spsh_bad_record bad;
-        if (spsh_loader_bad_get(lease->loader, i, &bad, &err) != SPSH_OK) {
-            spsh__py_raise(&err);
-            Py_CLEAR(list);
-        } else if (spsh__py_list_take(list, bad_dict(lease, &bad)) != 0) {
-            Py_CLEAR(list);
-        }
-    }
+    for (uint64_t i = 0; rc == 0 && i < count; i++)
+        rc = add_bad(list, lease, i);
+    if (rc != 0)
+        Py_CLEAR(list);
     return list;
 }

@@ -103,8 +103,10 @@ int spsh__py_state_load(spsh_loader *loader, PyObject *state)
         return -1;
     const void *bytes = PyBytes_AsString(cursor);
     size_t size = (size_t)PyBytes_Size(cursor);
-    Py_BEGIN_ALLOW_THREADS rc = spsh_loader_cursor_restore(loader, bytes, size, &err);
-    Py_END_ALLOW_THREADS Py_DECREF(cursor);
+    Py_BEGIN_ALLOW_THREADS;
+    rc = spsh_loader_cursor_restore(loader, bytes, size, &err);
+    Py_END_ALLOW_THREADS;
+    Py_DECREF(cursor);
     if (rc == SPSH_OK)
         return 0;
     spsh__py_raise(&err);

@@ -23,8 +23,11 @@ spsh__py_store *spsh__py_store_open(const char *path)
         return NULL;
     }
     store->holders = 1;
-    Py_BEGIN_ALLOW_THREADS rc = spsh_dataset_open(path, NULL, &store->dataset, &err);
-    Py_END_ALLOW_THREADS if (rc == SPSH_OK) return store;
+    Py_BEGIN_ALLOW_THREADS;
+    rc = spsh_dataset_open(path, NULL, &store->dataset, &err);
+    Py_END_ALLOW_THREADS;
+    if (rc == SPSH_OK)
+        return store;
     free(store);
     spsh__py_raise(&err);
     return NULL;

@@ -57,13 +57,12 @@ static int read_metadata(utterance *self)
     if (reader == NULL)
         return -1;
     spsh__py_store_hold(store);
-    Py_BEGIN_ALLOW_THREADS rc = spsh_reader_metadata(reader, self->position, &found, &err);
-    Py_END_ALLOW_THREADS if (rc != SPSH_OK)
-    {
+    Py_BEGIN_ALLOW_THREADS;
+    rc = spsh_reader_metadata(reader, self->position, &found, &err);
+    Py_END_ALLOW_THREADS;
+    if (rc != SPSH_OK) {
         spsh__py_raise(&err);
-    }
-    else if (self->id == NULL)
-    { /* else another thread was here in the meantime */
+    } else if (self->id == NULL) { /* else another thread was here in the meantime */
         self->id = spsh__py_text(found.id);
         self->text = spsh__py_text(found.text);
         if (self->text == NULL)
@@ -100,7 +99,7 @@ static PyObject *get_text(PyObject *object, void *unused)
 static PyObject *get_name(PyObject *object, void *closure)
 {
     const utterance *self = (const utterance *)object;
-    spsh_name_kind kind = (spsh_name_kind)(uintptr_t)closure;
+    spsh_name_kind kind = (spsh_name_kind)(*(const int *)closure);
     const spsh_row *row = &self->row;
     uint32_t number = kind == SPSH_NAME_DOMAIN    ? row->domain
                       : kind == SPSH_NAME_SPLIT   ? row->split
@@ -122,7 +121,7 @@ enum { NUMBER_RATE, NUMBER_CHANNELS, NUMBER_SAMPLES, NUMBER_POSITION };
 static PyObject *get_number(PyObject *object, void *closure)
 {
     const utterance *self = (const utterance *)object;
-    switch ((uintptr_t)closure) {
+    switch (*(const int *)closure) {
     case NUMBER_RATE: return PyLong_FromUnsignedLong(self->row.sample_rate_hz);
     case NUMBER_CHANNELS: return PyLong_FromUnsignedLong(self->row.channels);
     case NUMBER_SAMPLES: return PyLong_FromUnsignedLongLong(self->row.samples);
@@ -146,10 +145,13 @@ static spsh_status decode(const utterance *self, spsh_reader *reader, const spsh
     spsh_status rc = SPSH_OK;
     uint64_t done = 0, samples = self->row.samples;
     void *pcm = array->data;
-    Py_BEGIN_ALLOW_THREADS if (array->dtype == SPSH_PY_INT16) rc =
-        spsh_reader_read_i16(reader, self->position, 0, (int16_t *)pcm, samples, &done, err);
-    else rc = spsh_reader_read_f32(reader, self->position, 0, (float *)pcm, samples, &done, err);
-    Py_END_ALLOW_THREADS return rc;
+    Py_BEGIN_ALLOW_THREADS;
+    if (array->dtype == SPSH_PY_INT16)
+        rc = spsh_reader_read_i16(reader, self->position, 0, (int16_t *)pcm, samples, &done, err);
+    else
+        rc = spsh_reader_read_f32(reader, self->position, 0, (float *)pcm, samples, &done, err);
+    Py_END_ALLOW_THREADS;
+    return rc;
 }
 
 static int audio_dtype(const char *name, spsh__py_dtype *ret_dtype)
@@ -203,7 +205,8 @@ static PyObject *utterance_repr(PyObject *object)
     return text;
 }
 
-#define CLOSURE(number_) ((void *)(uintptr_t)(number_))
+static int numbers[] = {0, 1, 2, 3};
+#define CLOSURE(number_) (&numbers[(number_)])
 static PyGetSetDef properties[] = {
     {"id",             get_id,       NULL, NULL,                                                         NULL                       },
     {"text",           get_text,     NULL, "The transcript, overlays applied; \"\" when there is none.", NULL                       },

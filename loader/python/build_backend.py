@@ -1,0 +1,115 @@
+"""The PEP 517 backend of the Python package: CMake builds it, this puts it into a wheel.
+
+pip install ./loader/python needs no network and nothing from an index: it runs CMake on the
+repository, of which this folder is a part, and packs what the target speechshard_python made. The
+extension is on the limited API, so the wheel serves CPython 3.9 and later, on machines that have
+the audio libraries it is linked with.
+
+Settings (pip install --config-settings KEY=VALUE): `build-dir` keeps the build folder there, so that
+the next build is a short one; `cmake-args` are added to CMake's command line.
+"""
+
+import base64
+import hashlib
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import zipfile
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+NAME = "speechshard"
+FILES = ("__init__.py", "__init__.pyi", "py.typed", "_speechshard.abi3.so")
+
+
+def _version():
+    text = (ROOT / "CMakeLists.txt").read_text(encoding="utf-8")
+    return re.search(r"project\(speechshard VERSION ([0-9.]+)", text).group(1)
+
+
+def _tag():
+    platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
+    return f"cp39-abi3-{platform}"
+
+
+def _metadata():
+    return (
+        "Metadata-Version: 2.1\n"
+        f"Name: {NAME}\n"
+        f"Version: {_version()}\n"
+        "Summary: Read packed speech corpora, and train from them\n"
+        "License: Apache-2.0\n"
+        "Requires-Python: >=3.9\n"
+        "Classifier: Operating System :: POSIX :: Linux\n"
+        "Classifier: Programming Language :: C\n"
+        "Classifier: Programming Language :: Python :: Implementation :: CPython\n"
+        "Description-Content-Type: text/markdown\n"
+        "\n" + (HERE / "README.md").read_text(encoding="utf-8")
+    )
+
+
+def _wheel_file():
+    return f"Wheel-Version: 1.0\nGenerator: speechshard\nRoot-Is-Purelib: false\nTag: {_tag()}\n"
+
+
+def _build(build_dir, settings):
+    cmake = shutil.which("cmake")
+    if cmake is None:
+        raise SystemExit("speechshard: building needs cmake; tools/install-deps.sh installs it")
+    configure = [
+        cmake, "-S", str(ROOT), "-B", str(build_dir),
+        "-DCMAKE_BUILD_TYPE=Release", "-DBUILD_SHARED_LIBS=OFF", "-DBUILD_TESTING=OFF",
+        "-DSPEECHSHARD_BUILD_PYTHON=ON", f"-DPython3_EXECUTABLE={sys.executable}",
+    ]  # fmt: skip
+    if shutil.which("ninja") and not (build_dir / "CMakeCache.txt").exists():
+        configure += ["-G", "Ninja"]
+    configure += shlex.split(settings.get("cmake-args", ""))
+    subprocess.run(configure, check=True)
+    jobs = str(len(os.sched_getaffinity(0)))
+    command = [cmake, "--build", str(build_dir), "--target", "speechshard_python", "-j", jobs]
+    subprocess.run(command, check=True)
+    return build_dir / "python" / NAME
+
+
+def _hash(data):
+    digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest())
+    return "sha256=" + digest.rstrip(b"=").decode()
+
+
+def _write_wheel(path, contents):
+    """contents: {name: bytes}. Dates are fixed: the same files make the same wheel."""
+    info_dir = f"{NAME}-{_version()}.dist-info"
+    lines = [f"{name},{_hash(data)},{len(data)}\n" for name, data in contents.items()]
+    record = f"{info_dir}/RECORD"
+    contents = {**contents, record: ("".join(lines) + f"{record},,\n").encode()}
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as wheel:
+        for name, data in contents.items():
+            member = zipfile.ZipInfo(name, date_time=(1980, 1, 1, 0, 0, 0))
+            member.compress_type = zipfile.ZIP_DEFLATED
+            member.external_attr = (0o100755 if name.endswith(".so") else 0o100644) << 16
+            wheel.writestr(member, data)
+
+
+def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
+    settings = config_settings or {}
+    info_dir = f"{NAME}-{_version()}.dist-info"
+    wheel_name = f"{NAME}-{_version()}-{_tag()}.whl"
+    with tempfile.TemporaryDirectory(prefix="speechshard-build-") as temporary:
+        build_dir = Path(settings.get("build-dir", temporary)).absolute()
+        package = _build(build_dir, settings)
+        contents = {f"{NAME}/{name}": (package / name).read_bytes() for name in FILES}
+    contents[f"{info_dir}/METADATA"] = _metadata().encode()
+    contents[f"{info_dir}/WHEEL"] = _wheel_file().encode()
+    contents[f"{info_dir}/LICENSE"] = (ROOT / "LICENSE").read_bytes()
+    _write_wheel(Path(wheel_directory) / wheel_name, contents)
+    return wheel_name
+
+
+def build_sdist(sdist_directory, config_settings=None):
+    raise SystemExit("speechshard: the sources are the repository; there is no source package")
