@@ -7,8 +7,8 @@
 set -eu
 
 build="build-essential cmake ninja-build pkg-config
-    libarchive-dev libflac-dev libjansson-dev liblz4-dev libmpg123-dev libsndfile1-dev libsoxr-dev
-    liburing-dev libutf8proc-dev libxxhash-dev"
+    libarchive-dev libflac-dev libjansson-dev liblz4-dev libmpg123-dev libogg-dev libsndfile1-dev
+    libsoxr-dev liburing-dev libutf8proc-dev libvorbis-dev libxxhash-dev"
 test="jq mandoc python3 python3-lz4 python3-xxhash strace time"
 lint="clang clang-format clang-tidy git libclang-rt-14-dev llvm shellcheck"
 

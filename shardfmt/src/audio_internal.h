@@ -6,8 +6,8 @@
  *     audio_wav.c      RIFF chunks; integer, float, A-law and mu-law decoding
  *     audio_flac.c     libFLAC: decode, encode            flac_frames.c  our own frame walker
  *     audio_mp3.c      MPEG frame headers, Xing and LAME  audio_ogg.c    pages, Opus, Vorbis heads
- *     audio_mpg123.c   libmpg123: MP3                 audio_sndfile.c  libsndfile: Vorbis, Opus,
- * GSM audio_pcm.c      our own codec, pcm.h
+ *     audio_mpg123.c   libmpg123: MP3                 audio_vorbis.c libvorbis: its headers
+ *     audio_sndfile.c  libsndfile: Vorbis, Opus, GSM  audio_pcm.c    our own codec, pcm.h
  *
  * A codec is a row of functions. Its open reads the headers itself, so that a library only ever
  * sees a stream whose kind, extent and structure are known.
@@ -152,6 +152,13 @@ spsh_status spsh__mp3_parse(spsh__window *window, bool head_only, spsh_audio_inf
                             spsh__stream_extent *ret_extent, spsh_error *err);
 spsh_status spsh__ogg_parse(spsh__window *window, bool head_only, spsh_audio_info *ret_info,
                             spsh__stream_extent *ret_extent, spsh_error *err);
+
+/* Checks the headers of a Vorbis stream that spsh__ogg_parse has walked, and puts into head pages
+ * that stand for them; extent->begin_bytes becomes the first page of audio. */
+struct spsh__buffer;
+spsh_status spsh__vorbis_compose(spsh__window *window, const spsh_allocator *allocator,
+                                 spsh__stream_extent *extent, struct spsh__buffer *head,
+                                 spsh_error *err);
 
 /* Computes and stores the CRC of a whole page. */
 void spsh__ogg_store_crc(uint8_t *page, size_t size_bytes);

@@ -4,7 +4,7 @@
  * our parsers found intact. It sees no tags, no foreign chunks, and nothing behind the first
  * damage:
  *
- *     Vorbis      -                                  | pages
+ *     Vorbis      the headers, composed anew         | the pages behind them
  *     Opus        first page, with 48000 as its rate | the other pages
  *     GSM in WAV  a WAV header of 60 bytes           | blocks
  *     GSM         - (opened as raw)                  | frames
@@ -16,6 +16,7 @@
  * Samples are read as float and converted by our own rule; GSM's are integers.
  */
 #include "audio_internal.h"
+#include "buffer.h"
 
 #include <sndfile.h>
 
@@ -30,8 +31,10 @@ typedef struct sndfile_state {
     SNDFILE *library;
     const spsh_audio_source *source;
     spsh__stream_extent extent; /* begin and end of the source's part */
-    uint8_t head[HEAD_BYTES_MAX];
-    uint32_t head_bytes;
+    const uint8_t *head;        /* one of the two below */
+    size_t head_bytes;
+    uint8_t small_head[HEAD_BYTES_MAX];
+    spsh__buffer vorbis_head;
     uint64_t offset; /* of the composed file */
     bool is_float;
     bool has_ended;
@@ -151,7 +154,7 @@ static spsh_status parse_wav_gsm(spsh__window *window, sndfile_state *state,
                          (unsigned long long)layout.data_bytes);
     uint32_t data_bytes = (uint32_t)layout.data_bytes;
     uint32_t samples = data_bytes / layout.block_bytes * 320;
-    uint8_t *h = state->head;
+    uint8_t *h = state->small_head;
     memcpy(h, "RIFF....WAVEfmt ", 16);
     spsh__store_u32le(h + 4, WAV_HEAD_BYTES - 8 + data_bytes);
     spsh__store_u32le(h + 16, 20);
@@ -184,14 +187,15 @@ static spsh_status compose_opus(sndfile_state *state, spsh_error *err)
     uint32_t size = state->extent.head_bytes;
     if (size > HEAD_BYTES_MAX)
         return SPSH_FAIL(err, SPSH_E_AUDIO, 0, "Opus: a first page of %u bytes", size);
-    spsh_status rc = spsh__source_read(state->source, 0, state->head, size, &got, err);
+    uint8_t *head = state->small_head;
+    spsh_status rc = spsh__source_read(state->source, 0, head, size, &got, err);
     if (rc != SPSH_OK)
         return rc;
-    uint32_t packet = 27 + (uint32_t)state->head[26];
+    uint32_t packet = 27 + (uint32_t)head[26];
     if (got < size || packet + rate_at + 4 > size)
         return SPSH_FAIL(err, SPSH_E_AUDIO, 0, "Opus: the first page is damaged");
-    spsh__store_u32le(state->head + packet + rate_at, OPUS_RATE_HZ);
-    spsh__ogg_store_crc(state->head, size);
+    spsh__store_u32le(head + packet + rate_at, OPUS_RATE_HZ);
+    spsh__ogg_store_crc(head, size);
     state->head_bytes = size;
     state->extent.begin_bytes = size;
     return SPSH_OK;
@@ -299,19 +303,25 @@ static spsh_status sndfile_open(spsh_decoder *decoder, spsh__window *window, sps
         return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "decoder: %d bytes",
                          SPSH__SCRATCH_BYTES);
     state->source = &decoder->source;
+    state->head = state->small_head;
     spsh_status rc = parse(decoder, window, state, err);
     if (rc != SPSH_OK)
         return rc;
     if (decoder->info.codec != codec)
         return SPSH_FAIL(err, SPSH_E_AUDIO, 0, "%s where %s was expected",
                          spsh_codec_name(decoder->info.codec), spsh_codec_name(codec));
-    /* Nothing to decode: the verdict compares 0 with the claim. (libsndfile would fail at an Ogg
-     * stream that ends inside its head, and not free all it took.) */
+    /* Nothing to decode: the verdict compares 0 with the claim. */
     if (state->extent.samples == 0) {
         state->has_ended = true;
         return SPSH_OK;
     }
-    return open_library(decoder, state, err);
+    if (codec == SPSH_CODEC_VORBIS) {
+        rc = spsh__vorbis_compose(window, &decoder->allocator, &state->extent, &state->vorbis_head,
+                                  err);
+        state->head = state->vorbis_head.data;
+        state->head_bytes = state->vorbis_head.size_bytes;
+    }
+    return rc == SPSH_OK ? open_library(decoder, state, err) : rc;
 }
 
 /* One call into the library, at most a scratch of floats. Fewer samples than asked: the end. */
@@ -396,6 +406,7 @@ static void sndfile_close(spsh_decoder *decoder)
         return;
     if (state->library != NULL)
         (void)sf_close(state->library);
+    spsh__buffer_free(&state->vorbis_head, &decoder->allocator);
     spsh__free(&decoder->allocator, state->floats);
     spsh__free(&decoder->allocator, state);
 }

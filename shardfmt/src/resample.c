@@ -1,4 +1,4 @@
-/* resample.c: changes the rate of int16 PCM through libsoxr, the only file that includes it.
+/* resample.c: changes the rate of PCM through libsoxr, the only file that includes it.
  *
  * Very high quality, one thread, no dither: libsoxr seeds its dither from the clock, and the same
  * input has to give the same bytes. The output has exactly ceil(samples * to / from) samples: the
@@ -16,19 +16,22 @@ const char *spsh__soxr_version(void)
     return soxr_version();
 }
 
-/* One conversion. */
+/* One conversion. Positions in pcm and dst are samples of all channels. */
 typedef struct resample_job {
-    soxr_t resampler;
-    uint32_t channels;
-    const int16_t *pcm;
+    soxr_datatype_t type; /* interleaved */
+    size_t value_bytes;
+    uint32_t channels, from_rate_hz, to_rate_hz;
+    const uint8_t *pcm;
     uint64_t samples;
-    int16_t *dst;
-    uint64_t wanted;
+    uint8_t *dst;
+    uint64_t capacity;
+    uint64_t wanted; /* that come out */
 } resample_job;
 
-static spsh_status run(const resample_job *job, spsh_error *err)
+static spsh_status run(const resample_job *job, soxr_t resampler, spsh_error *err)
 {
-    static const int16_t silence[SILENCE_SAMPLES * SPSH_CHANNELS_MAX];
+    static const float silence[SILENCE_SAMPLES * SPSH_CHANNELS_MAX]; /* zeros of either type */
+    const size_t stride_bytes = job->channels * job->value_bytes;
     uint64_t taken = 0;
     uint64_t made = 0;
     uint64_t padded = 0;
@@ -36,12 +39,12 @@ static spsh_status run(const resample_job *job, spsh_error *err)
         size_t done_in = 0;
         size_t done_out = 0;
         bool is_tail = taken == job->samples;
+        const void *in = is_tail ? (const void *)silence : job->pcm + taken * stride_bytes;
         uint64_t left = is_tail ? SILENCE_SAMPLES : job->samples - taken;
         uint64_t room = job->wanted - made;
         soxr_error_t failure =
-            soxr_process(job->resampler, is_tail ? silence : job->pcm + taken * job->channels,
-                         left < CHUNK_SAMPLES ? (size_t)left : CHUNK_SAMPLES, &done_in,
-                         job->dst + made * job->channels,
+            soxr_process(resampler, in, left < CHUNK_SAMPLES ? (size_t)left : CHUNK_SAMPLES,
+                         &done_in, job->dst + made * stride_bytes,
                          room < CHUNK_SAMPLES ? (size_t)room : CHUNK_SAMPLES, &done_out);
         if (failure != NULL)
             return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "resampler: %s", failure);
@@ -65,45 +68,73 @@ static bool is_rate(uint32_t rate_hz)
     return rate_hz >= SPSH_SAMPLE_RATE_HZ_MIN && rate_hz <= SPSH_SAMPLE_RATE_HZ_MAX;
 }
 
-/* NOLINTNEXTLINE(readability-function-size): what PCM is, and where it goes */
+/* Fills job->wanted. */
+static spsh_status check_job(resample_job *job, spsh_error *err)
+{
+    uint64_t scaled = 0;
+    if ((job->pcm == NULL && job->samples > 0) || job->channels == 0 ||
+        job->channels > SPSH_CHANNELS_MAX || !is_rate(job->from_rate_hz) ||
+        !is_rate(job->to_rate_hz))
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+                         "resample: %u channels from %u Hz to %u Hz", job->channels,
+                         job->from_rate_hz, job->to_rate_hz);
+    if (!spsh__mul_u64(job->samples, job->to_rate_hz, &scaled) ||
+        !spsh__add_u64(scaled, job->from_rate_hz - 1, &scaled))
+        return SPSH_FAIL(err, SPSH_E_LIMIT, SPSH_OFFSET_NONE, "resample: %llu samples",
+                         (unsigned long long)job->samples);
+    job->wanted = scaled / job->from_rate_hz;
+    if (job->wanted > job->capacity || (job->wanted > 0 && job->dst == NULL))
+        return SPSH_FAIL(err, SPSH_E_LIMIT, SPSH_OFFSET_NONE,
+                         "resample: %llu samples come out, there is room for %llu",
+                         (unsigned long long)job->wanted, (unsigned long long)job->capacity);
+    return SPSH_OK;
+}
+
+static spsh_status resample(resample_job *job, uint64_t *ret_samples, spsh_error *err)
+{
+    spsh_status rc = check_job(job, err);
+    if (rc != SPSH_OK)
+        return rc;
+    if (job->from_rate_hz == job->to_rate_hz || job->wanted == 0) {
+        if (job->wanted > 0 && job->pcm != NULL)
+            memcpy(job->dst, job->pcm, (size_t)job->samples * job->channels * job->value_bytes);
+        *ret_samples = job->wanted;
+        return SPSH_OK;
+    }
+    soxr_error_t failure = NULL;
+    soxr_io_spec_t io = soxr_io_spec(job->type, job->type);
+    io.flags |= SOXR_NO_DITHER;
+    soxr_quality_spec_t quality = soxr_quality_spec(SOXR_VHQ, 0);
+    soxr_runtime_spec_t runtime = soxr_runtime_spec(1);
+    soxr_t resampler = soxr_create(job->from_rate_hz, job->to_rate_hz, job->channels, &failure, &io,
+                                   &quality, &runtime);
+    if (failure != NULL)
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "resampler: %s", failure);
+    rc = run(job, resampler, err);
+    soxr_delete(resampler);
+    if (rc == SPSH_OK)
+        *ret_samples = job->wanted;
+    return rc;
+}
+
+/* NOLINTBEGIN(readability-function-size): what PCM is, and where it goes */
 spsh_status spsh_resample_i16(const int16_t *pcm, uint64_t samples, uint32_t channels,
                               uint32_t from_rate_hz, uint32_t to_rate_hz, int16_t *dst,
                               uint64_t capacity, uint64_t *ret_samples, spsh_error *err)
 {
-    uint64_t scaled = 0;
-    if ((pcm == NULL && samples > 0) || ret_samples == NULL || channels == 0 ||
-        channels > SPSH_CHANNELS_MAX || !is_rate(from_rate_hz) || !is_rate(to_rate_hz))
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
-                         "resample: %u channels from %u Hz to %u Hz", channels, from_rate_hz,
-                         to_rate_hz);
-    if (!spsh__mul_u64(samples, to_rate_hz, &scaled) ||
-        !spsh__add_u64(scaled, from_rate_hz - 1, &scaled))
-        return SPSH_FAIL(err, SPSH_E_LIMIT, SPSH_OFFSET_NONE, "resample: %llu samples",
-                         (unsigned long long)samples);
-    uint64_t wanted = scaled / from_rate_hz;
-    if (wanted > capacity || (wanted > 0 && dst == NULL))
-        return SPSH_FAIL(err, SPSH_E_LIMIT, SPSH_OFFSET_NONE,
-                         "resample: %llu samples come out, there is room for %llu",
-                         (unsigned long long)wanted, (unsigned long long)capacity);
-    if (from_rate_hz == to_rate_hz || wanted == 0) {
-        if (wanted > 0 && pcm != NULL)
-            memcpy(dst, pcm, (size_t)samples * channels * sizeof(*pcm));
-        *ret_samples = wanted;
-        return SPSH_OK;
-    }
-    soxr_error_t failure = NULL;
-    soxr_io_spec_t io = soxr_io_spec(SOXR_INT16_I, SOXR_INT16_I);
-    io.flags |= SOXR_NO_DITHER;
-    soxr_quality_spec_t quality = soxr_quality_spec(SOXR_VHQ, 0);
-    soxr_runtime_spec_t runtime = soxr_runtime_spec(1);
-    soxr_t resampler =
-        soxr_create(from_rate_hz, to_rate_hz, channels, &failure, &io, &quality, &runtime);
-    if (failure != NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "resampler: %s", failure);
-    const resample_job job = {resampler, channels, pcm, samples, dst, wanted};
-    spsh_status rc = run(&job, err);
-    soxr_delete(resampler);
-    if (rc == SPSH_OK)
-        *ret_samples = wanted;
-    return rc;
+    resample_job job = {
+        SOXR_INT16_I,         sizeof(*pcm), channels,       from_rate_hz, to_rate_hz,
+        (const uint8_t *)pcm, samples,      (uint8_t *)dst, capacity,     0};
+    return resample(&job, ret_samples, err);
 }
+
+spsh_status spsh_resample_f32(const float *pcm, uint64_t samples, uint32_t channels,
+                              uint32_t from_rate_hz, uint32_t to_rate_hz, float *dst,
+                              uint64_t capacity, uint64_t *ret_samples, spsh_error *err)
+{
+    resample_job job = {
+        SOXR_FLOAT32_I,       sizeof(*pcm), channels,       from_rate_hz, to_rate_hz,
+        (const uint8_t *)pcm, samples,      (uint8_t *)dst, capacity,     0};
+    return resample(&job, ret_samples, err);
+}
+/* NOLINTEND(readability-function-size) */

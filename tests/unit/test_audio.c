@@ -514,6 +514,122 @@ static void test_opus_does_not_depend_on_the_stated_rate(void)
     }
 }
 
+/* Page number of an Ogg file: its offset and size. */
+static size_t find_page(const test_file *file, uint32_t number, size_t *ret_size)
+{
+    size_t at = 0;
+    for (;; number--) {
+        size_t size = 27 + (size_t)file->data[at + 26];
+        for (size_t i = 0; i < file->data[at + 26]; i++)
+            size += file->data[at + 27 + i];
+        *ret_size = size;
+        if (number == 0)
+            return at;
+        at += size;
+    }
+}
+
+/* What libvorbis refuses never reaches libsndfile, which would not free what it took for it. */
+static void test_vorbis_headers(void)
+{
+    static const struct {
+        const char *after; /* the byte behind this is changed */
+        size_t distance;
+        const char *want;
+    } changes[] = {
+        {"\x01vorbis", 21, "header 1"}, /* block sizes */
+        {"\x03vorbis", 0,  "header 2"}, /* length of the vendor's name */
+        {"\x05vorbis", 1,  "header 3"}, /* the first codebook's magic */
+    };
+    for (size_t i = 0; i < sizeof(changes) / sizeof(changes[0]); i++) {
+        test_file file;
+        spsh_decode_result result;
+        spsh_error err = SPSH_ERROR_INIT;
+        size_t size = 0;
+        load("chirp.ogg", &file);
+        uint8_t *found = memmem(file.data, file.size, changes[i].after, 7);
+        REQUIRE(found != NULL);
+        found[7 + changes[i].distance] ^= 0xff;
+        for (uint32_t page = 0; page < 2; page++) {
+            size_t at = find_page(&file, page, &size);
+            spsh__ogg_store_crc(file.data + at, size);
+        }
+        CHECK_I64(decode(&file, &result, &err), SPSH_E_AUDIO);
+        CHECK(strstr(err.message, changes[i].want) != NULL);
+    }
+}
+
+static void put_page(test_file *file, uint32_t sequence, const uint8_t *body, const uint8_t *lacing,
+                     uint8_t lacing_count)
+{
+    uint8_t head[27] = "OggS";
+    const size_t at = file->size;
+    size_t body_bytes = 0;
+    for (uint8_t i = 0; i < lacing_count; i++)
+        body_bytes += lacing[i];
+    head[18] = (uint8_t)sequence;
+    head[26] = lacing_count;
+    put(file, head, sizeof(head));
+    put(file, lacing, lacing_count);
+    put(file, body, body_bytes);
+    spsh__ogg_store_crc(file->data + at, file->size - at);
+}
+
+/* Tags, however long, and where pages end make no difference to the samples. */
+static void test_vorbis_with_long_comments(void)
+{
+    enum { COMMENT_BYTES = 20000, PAGE_SEGMENTS = 20 };
+    static test_file file, other;
+    static uint8_t packets[COMMENT_BYTES + 8000];
+    uint8_t lacing[200];
+    spsh_decode_result want;
+    spsh_decode_result got;
+    size_t size = 0;
+    load("chirp.ogg", &file);
+    REQUIRE(decode(&file, &want, NULL) == SPSH_OK);
+    const size_t second = find_page(&file, 1, &size);
+    const size_t audio = second + size;
+    const uint8_t *setup = memmem(file.data, file.size, "\x05vorbis", 7);
+    REQUIRE(setup != NULL);
+    const size_t setup_bytes = (size_t)(file.data + audio - setup);
+    const size_t comments_bytes = 19 + COMMENT_BYTES + 1;
+    memcpy(packets, "\x03vorbis\0\0\0\0\1\0\0\0", 15);
+    spsh__store_u32le(packets + 15, COMMENT_BYTES);
+    memset(packets + 19, 'A', COMMENT_BYTES);
+    packets[comments_bytes - 1] = 1;
+    memcpy(packets + comments_bytes, setup, setup_bytes);
+    size_t segments = 0;
+    for (size_t left = comments_bytes; left >= 255; left -= 255)
+        lacing[segments++] = 255;
+    lacing[segments++] = (uint8_t)(comments_bytes % 255);
+    for (size_t left = setup_bytes; left >= 255; left -= 255)
+        lacing[segments++] = 255;
+    lacing[segments++] = (uint8_t)(setup_bytes % 255);
+    other.size = 0;
+    put(&other, file.data, second);
+    uint32_t sequence = 1;
+    const uint8_t *body = packets;
+    for (size_t at = 0; at < segments; at += PAGE_SEGMENTS) {
+        const size_t now = segments - at < PAGE_SEGMENTS ? segments - at : PAGE_SEGMENTS;
+        put_page(&other, sequence++, body, lacing + at, (uint8_t)now);
+        for (size_t i = 0; i < now; i++)
+            body += lacing[at + i];
+    }
+    size = 0;
+    for (size_t at = audio; at < file.size; at += size, sequence++) {
+        const uint32_t page = file.data[at + 18];
+        REQUIRE(find_page(&file, page, &size) == at);
+        const size_t to = other.size;
+        put(&other, file.data + at, size);
+        other.data[to + 18] = (uint8_t)sequence;
+        spsh__ogg_store_crc(other.data + to, size);
+    }
+    REQUIRE(decode(&other, &got, NULL) == SPSH_OK);
+    CHECK_I64(got.verdict, SPSH_DECODE_EXACT);
+    CHECK_U64(got.samples, want.samples);
+    CHECK(memcmp(got.pcm_hash, want.pcm_hash, 16) == 0);
+}
+
 static void test_every_truncation_of_every_codec(void)
 {
     for (size_t i = 0; i < CHIRP_COUNT; i++) {
@@ -987,6 +1103,8 @@ static void test_resampling(void)
     static int16_t in[2 * SAMPLES];
     static int16_t out[2 * OUT];
     static int16_t again[2 * OUT];
+    static float float_in[2 * SAMPLES];
+    static float float_out[2 * OUT];
     const double pi = 3.14159265358979;
     for (size_t i = 0; i < sizeof(rates) / sizeof(rates[0]); i++) {
         uint64_t want = ((uint64_t)SAMPLES * rates[i][1] + rates[i][0] - 1) / rates[i][0];
@@ -1005,6 +1123,17 @@ static void test_resampling(void)
         CHECK_I64(
             spsh_resample_i16(in, SAMPLES, 2, rates[i][0], rates[i][1], out, want - 1, &got, NULL),
             SPSH_E_LIMIT);
+        /* Float in, float out: the same samples but for rounding, and louder than full scale. */
+        for (size_t k = 0; k < 2 * SAMPLES; k++)
+            float_in[k] = (float)in[k] / 5000;
+        REQUIRE(spsh_resample_f32(float_in, SAMPLES, 2, rates[i][0], rates[i][1], float_out, want,
+                                  &got, NULL) == SPSH_OK);
+        CHECK_U64(got, want);
+        for (uint64_t k = 0; k < 2 * want; k++)
+            CHECK(fabs((double)float_out[k] * 5000 - out[k]) < 0.6);
+        CHECK_I64(spsh_resample_f32(float_in, SAMPLES, 2, rates[i][0], rates[i][1], float_out,
+                                    want - 1, &got, NULL),
+                  SPSH_E_LIMIT);
         /* Away from the ends it is the same tone, in phase. */
         for (uint64_t k = want / 4; k < want * 3 / 4; k++) {
             double t = (double)k / rates[i][1];
@@ -1033,6 +1162,8 @@ int main(void)
     RUN(test_names);
     RUN(test_chirps);
     RUN(test_opus_does_not_depend_on_the_stated_rate);
+    RUN(test_vorbis_headers);
+    RUN(test_vorbis_with_long_comments);
     RUN(test_every_truncation_of_every_codec);
     RUN(test_every_bit_flip_of_every_codec);
     RUN(test_flac_round_trips);

@@ -254,6 +254,13 @@ SPSH_API SPSH_NODISCARD spsh_status spsh_resample_i16(const int16_t *pcm, uint64
                                                       uint64_t capacity, uint64_t *ret_samples,
                                                       spsh_error *err);
 
+/** The same for float PCM; full scale is 1, and what is beyond it is kept. */
+SPSH_API SPSH_NODISCARD spsh_status spsh_resample_f32(const float *pcm, uint64_t samples,
+                                                      uint32_t channels, uint32_t from_rate_hz,
+                                                      uint32_t to_rate_hz, float *dst,
+                                                      uint64_t capacity, uint64_t *ret_samples,
+                                                      spsh_error *err);
+
 #ifdef __cplusplus
 }
 #endif
