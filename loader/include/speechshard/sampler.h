@@ -122,9 +122,9 @@ typedef struct spsh_plan_info {
     uint64_t skipped_count;  /* by a skip overlay */
     uint64_t filtered_count; /* split, domain, language, weight */
     uint64_t duration_count;
+    uint64_t too_long_count;
     uint64_t duplicate_count;
     uint64_t speaker_count;
-    uint64_t too_long_count;
 } spsh_plan_info;
 
 /** A domain of the plan; name is borrowed until close, empty when absent. */
@@ -172,6 +172,7 @@ typedef struct spsh_planned_batch {
     uint64_t number;              /* of the batch in the epoch's global sequence */
     uint64_t microseconds;        /* sum over items */
     uint64_t padded_microseconds; /* longest times count */
+    spsh_position at;             /* of this batch itself: for spsh_sampler_substitute */
     spsh_position next;           /* the place behind this batch and its peers on the other ranks */
 } spsh_planned_batch;
 

@@ -1,0 +1,154 @@
+/* plan_states.c: two tables, each of one epoch, under one lock.
+ *
+ * A state is 16 bytes a domain. Where those of all windows would need more than STATES_BYTES_MAX,
+ * only every n-th window's is kept: then a seek goes through up to n - 1 windows. With one domain
+ * nothing needs to be kept, where a window begins follows from its number.
+ */
+#include "plan_states.h"
+
+#include <pthread.h>
+
+#define STATES_BYTES_MAX (UINT64_C(32) << 20)
+
+typedef struct epoch_table {
+    uint64_t epoch;
+    uint64_t used; /* clock of the last use; 0: empty */
+    uint32_t *batches;
+    uint8_t *known; /* of kept windows */
+    spsh__domain_state *states;
+} epoch_table;
+
+struct spsh__epoch_tables {
+    pthread_mutex_t mutex;
+    uint64_t clock;
+    uint32_t stride;
+    uint32_t kept_count; /* windows 0, stride, 2 * stride, ...; 0: none */
+    epoch_table tables[2];
+};
+
+static spsh_status open_tables(spsh_plan *plan, spsh__epoch_tables *t, spsh_error *err)
+{
+    const spsh_allocator *allocator = &plan->allocator;
+    uint64_t state_bytes = plan->domain_count * sizeof(spsh__domain_state);
+    uint64_t windows = plan->info.window_count;
+    uint64_t kept_max = STATES_BYTES_MAX / state_bytes + 1;
+    t->stride = (uint32_t)((windows + kept_max - 1) / kept_max);
+    t->kept_count = plan->domain_count == 1 ? 0 : (uint32_t)((windows - 1) / t->stride + 1);
+    for (size_t i = 0; i < 2; i++) {
+        epoch_table *table = &t->tables[i];
+        table->batches = (uint32_t *)spsh__new_array(allocator, (size_t)windows, sizeof(uint32_t));
+        table->known = (uint8_t *)spsh__new(allocator, t->kept_count);
+        table->states =
+            (spsh__domain_state *)spsh__new_array(allocator, t->kept_count, (size_t)state_bytes);
+        if (table->batches == NULL || table->known == NULL || table->states == NULL)
+            return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "tables of windows");
+    }
+    return SPSH_OK;
+}
+
+spsh_status spsh__states_open(spsh_plan *plan, spsh_error *err)
+{
+    spsh__epoch_tables *t =
+        (spsh__epoch_tables *)spsh__new(&plan->allocator, sizeof(spsh__epoch_tables));
+    if (t == NULL)
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "tables of windows");
+    if (pthread_mutex_init(&t->mutex, NULL) != 0) {
+        spsh__delete(&plan->allocator, t);
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "mutex");
+    }
+    plan->tables = t;
+    return open_tables(plan, t, err);
+}
+
+void spsh__states_close(spsh_plan *plan)
+{
+    spsh__epoch_tables *t = plan->tables;
+    if (t == NULL)
+        return;
+    for (size_t i = 0; i < 2; i++) {
+        spsh__delete(&plan->allocator, t->tables[i].batches);
+        spsh__delete(&plan->allocator, t->tables[i].known);
+        spsh__delete(&plan->allocator, t->tables[i].states);
+    }
+    (void)pthread_mutex_destroy(&t->mutex);
+    spsh__delete(&plan->allocator, t);
+    plan->tables = NULL;
+}
+
+/* Under the lock. make: take the table that was not used longest when there is none; else NULL. */
+static epoch_table *table_of(const spsh_plan *plan, uint64_t epoch, bool make)
+{
+    spsh__epoch_tables *t = plan->tables;
+    epoch_table *found = NULL;
+    for (size_t i = 0; i < 2; i++)
+        if (t->tables[i].used != 0 && t->tables[i].epoch == epoch)
+            found = &t->tables[i];
+    if (found == NULL && make) {
+        found = t->tables[0].used <= t->tables[1].used ? &t->tables[0] : &t->tables[1];
+        found->epoch = epoch;
+        memset(found->known, 0, t->kept_count);
+        memset(found->batches, 0xff, plan->info.window_count * sizeof(uint32_t));
+    }
+    if (found != NULL)
+        found->used = ++t->clock;
+    return found;
+}
+
+bool spsh__states_find(const spsh_plan *plan, uint64_t epoch, uint32_t low, uint32_t high,
+                       uint32_t *ret_window, spsh__domain_state *ret_states)
+{
+    spsh__epoch_tables *t = plan->tables;
+    bool found = false;
+    (void)pthread_mutex_lock(&t->mutex);
+    const epoch_table *table = table_of(plan, epoch, false);
+    if (table != NULL && t->kept_count > 0) {
+        uint32_t kept = high / t->stride;
+        kept = kept < t->kept_count ? kept : t->kept_count - 1;
+        while (kept > 0 && !table->known[kept])
+            kept--;
+        found = table->known[kept] && kept * t->stride >= low;
+        if (found) {
+            *ret_window = kept * t->stride;
+            memcpy(ret_states, table->states + (size_t)kept * plan->domain_count,
+                   plan->domain_count * sizeof(*ret_states));
+        }
+    }
+    (void)pthread_mutex_unlock(&t->mutex);
+    return found;
+}
+
+void spsh__states_keep(const spsh_plan *plan, uint64_t epoch, uint32_t window,
+                       const spsh__domain_state *states)
+{
+    spsh__epoch_tables *t = plan->tables;
+    if (window % t->stride != 0 || window / t->stride >= t->kept_count)
+        return;
+    (void)pthread_mutex_lock(&t->mutex);
+    epoch_table *table = table_of(plan, epoch, true);
+    uint32_t kept = window / t->stride;
+    if (!table->known[kept]) {
+        memcpy(table->states + (size_t)kept * plan->domain_count, states,
+               plan->domain_count * sizeof(*states));
+        table->known[kept] = 1;
+    }
+    (void)pthread_mutex_unlock(&t->mutex);
+}
+
+uint32_t spsh__states_batches(const spsh_plan *plan, uint64_t epoch, uint32_t window)
+{
+    spsh__epoch_tables *t = plan->tables;
+    (void)pthread_mutex_lock(&t->mutex);
+    const epoch_table *table = table_of(plan, epoch, false);
+    uint32_t batches = table == NULL ? SPSH_NONE_U32 : table->batches[window];
+    (void)pthread_mutex_unlock(&t->mutex);
+    return batches;
+}
+
+void spsh__states_keep_batches(const spsh_plan *plan, uint64_t epoch, uint32_t window,
+                               uint32_t batches)
+{
+    spsh__epoch_tables *t = plan->tables;
+    (void)pthread_mutex_lock(&t->mutex);
+    table_of(plan, epoch, true)->batches[window] = batches;
+    (void)pthread_mutex_unlock(&t->mutex);
+}

@@ -1,0 +1,337 @@
+/* plan_walk.c: domains are streams, the quota says which one gives the next utterance.
+ *
+ *     stream index i of a domain of n: utterance order(i mod n) of pass i / n
+ *     epoch e begins at index          e * n                         each once
+ *                                      apportioned(e * N)            other shares
+ *
+ * N is the length of an epoch. So where an epoch begins follows from its number alone; where a
+ * window begins does with one domain, else the sequence is gone through from the last place known:
+ * lengths only.
+ *
+ * Lengths lie scattered over the index. So members are drawn up to 16 ahead, step by step, and what
+ * the next step reads is asked for in advance: their latencies overlap.
+ */
+#include "plan_walk.h"
+
+#include <inttypes.h>
+
+spsh_status spsh__walk_open(spsh__walk *walk, const spsh_plan *plan, spsh_error *err)
+{
+    const spsh_allocator *allocator = &plan->allocator;
+    uint32_t count = plan->domain_count;
+    *walk = (spsh__walk){.plan = plan};
+    walk->streams = (spsh__stream *)spsh__new_array(allocator, count, sizeof(*walk->streams));
+    walk->states = (spsh__domain_state *)spsh__new_array(allocator, count, sizeof(*walk->states));
+    walk->counts = (uint64_t *)spsh__new_array(allocator, count, 3 * sizeof(*walk->counts));
+    walk->heap = (uint32_t *)spsh__new_array(allocator, count, sizeof(*walk->heap));
+    if (walk->streams == NULL || walk->states == NULL || walk->counts == NULL || walk->heap == NULL)
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "streams of %u domains", count);
+    return spsh__quota_open(&walk->quota, count, allocator, err);
+}
+
+void spsh__walk_close(spsh__walk *walk)
+{
+    if (walk->plan == NULL)
+        return;
+    const spsh_allocator *allocator = &walk->plan->allocator;
+    spsh__delete(allocator, walk->streams);
+    spsh__delete(allocator, walk->states);
+    spsh__delete(allocator, walk->counts);
+    spsh__delete(allocator, walk->heap);
+    spsh__quota_close(&walk->quota, allocator);
+}
+
+uint64_t spsh__walk_window_first(const spsh_plan *plan, uint32_t window)
+{
+    return (uint64_t)((spsh__u128)window * plan->info.utterance_count / plan->info.window_count);
+}
+
+/* ---- streams ---- */
+
+static void begin_pass(const spsh_plan *plan, uint32_t domain, spsh__stream *stream)
+{
+    uint64_t count = plan->domains[domain].count;
+    uint64_t run = plan->options.shuffle_block_utterances;
+    uint64_t pass = stream->index / count;
+    uint64_t full_runs = run > 1 ? count / run : count;
+    stream->pass_first = pass * count;
+    stream->pass_end = stream->pass_first + count;
+    if ((plan->options.flags & SPSH_PLAN_IN_ORDER) != 0 || full_runs <= 1)
+        return;
+    stream->order = spsh__permutation_make(
+        full_runs, spsh__draw(plan->options.seed, domain, pass, SPSH__DRAW_ORDER));
+    if (run > 1)
+        stream->short_run =
+            spsh__draw(plan->options.seed, domain, pass, SPSH__DRAW_RUN) % (full_runs + 1);
+}
+
+/* The member number of the at-th utterance of the pass. */
+static uint64_t member_at(const spsh_plan *plan, uint32_t domain, const spsh__stream *stream,
+                          uint64_t at)
+{
+    uint64_t count = plan->domains[domain].count;
+    uint64_t run = plan->options.shuffle_block_utterances;
+    uint64_t full_runs = run > 1 ? count / run : count;
+    if ((plan->options.flags & SPSH_PLAN_IN_ORDER) != 0)
+        return at;
+    if (run <= 1)
+        return full_runs <= 1 ? at : spsh__permutation_at(&stream->order, at);
+    if (full_runs == 0)
+        return at;
+    /* The members behind the last full run are a short one, somewhere between the others. */
+    uint64_t short_first = (full_runs == 1 ? 1 : stream->short_run) * run;
+    uint64_t short_count = count - full_runs * run;
+    if (at >= short_first && at - short_first < short_count)
+        return full_runs * run + (at - short_first);
+    at -= at >= short_first ? short_count : 0;
+    return (full_runs == 1 ? 0 : spsh__permutation_at(&stream->order, at / run) * run) + at % run;
+}
+
+static spsh_status read_entry(const spsh_plan *plan, uint32_t domain, spsh__entry *entry,
+                              spsh_error *err)
+{
+    uint32_t dataset = plan->domains[domain].dataset;
+    const spsh__plan_dataset *d = &plan->datasets[dataset];
+    uint64_t position = entry->position;
+    spsh_status rc = spsh__plan_touch(plan, dataset, position, err);
+    if (rc != SPSH_OK)
+        return rc;
+    entry->samples = spsh__get_u64le(d->samples + 8 * position);
+    entry->rate_hz = d->rate_hz != 0 ? d->rate_hz : spsh__get_u32le(d->rates + 4 * position);
+    entry->channels =
+        d->channel_count != 0 ? d->channel_count : spsh__get_u16le(d->channels + 2 * position);
+    entry->domain = domain;
+    if (entry->samples > SPSH__SAMPLES_MAX || entry->rate_hz == 0)
+        return SPSH_FAIL(err, SPSH_E_CORRUPT, SPSH_OFFSET_NONE,
+                         "%s: index: utterance %" PRIu64 " has a value out of range",
+                         spsh_dataset_path(d->dataset), position);
+    entry->ticks = spsh__ticks(entry->samples, entry->rate_hz);
+    entry->units =
+        spsh__units(plan->options.unit, entry->ticks,
+                    d->text_bytes == NULL ? 0 : spsh__get_u32le(d->text_bytes + 4 * position));
+    return SPSH_OK;
+}
+
+/* Draw the next utterances of the stream, of this pass. */
+static spsh_status look_ahead(const spsh_plan *plan, uint32_t domain, spsh__stream *stream,
+                              spsh_error *err)
+{
+    const spsh__plan_domain *of = &plan->domains[domain];
+    const spsh__plan_dataset *d = &plan->datasets[of->dataset];
+    const spsh__member_run *runs[SPSH__AHEAD];
+    uint64_t members[SPSH__AHEAD];
+    if (stream->index >= stream->pass_end || stream->index < stream->pass_first)
+        begin_pass(plan, domain, stream);
+    uint64_t end = stream->pass_end < stream->end ? stream->pass_end : stream->end;
+    uint64_t left = end - stream->index;
+    uint32_t count = left < SPSH__AHEAD ? (uint32_t)left : SPSH__AHEAD;
+    for (uint32_t i = 0; i < count; i++)
+        members[i] = member_at(plan, domain, stream, stream->index - stream->pass_first + i);
+    for (uint32_t i = 0; i < count; i++) {
+        runs[i] = spsh__members_find(of->runs, of->run_count, members[i]);
+        if (runs[i]->offsets != NULL)
+            __builtin_prefetch(&runs[i]->offsets[members[i] - runs[i]->first]);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        uint64_t position = spsh__member_position(runs[i], members[i]);
+        stream->entries[i].position = position;
+        stream->entries[i].index = stream->index + i;
+        __builtin_prefetch(d->samples + 8 * position);
+        if (d->rate_hz == 0)
+            __builtin_prefetch(d->rates + 4 * position);
+    }
+    stream->ahead = 0;
+    stream->ahead_count = count;
+    for (uint32_t i = 0; i < count; i++) {
+        spsh_status rc = read_entry(plan, domain, &stream->entries[i], err);
+        if (rc != SPSH_OK)
+            return rc;
+    }
+    return SPSH_OK;
+}
+
+/* ---- epochs ---- */
+
+/* Where epoch begins in each stream. */
+static void starts_of(spsh__walk *walk, uint64_t epoch, uint64_t *ret_starts)
+{
+    const spsh_plan *plan = walk->plan;
+    uint64_t *weights = walk->counts;
+    if (plan->epoch_rule == SPSH__EPOCH_ALL) {
+        for (uint32_t d = 0; d < plan->domain_count; d++)
+            ret_starts[d] = epoch * plan->domains[d].count;
+        return;
+    }
+    for (uint32_t d = 0; d < plan->domain_count; d++)
+        weights[d] = plan->domains[d].item_weight;
+    spsh__quota_apportion(weights, plan->domain_count, epoch * plan->info.utterance_count,
+                          ret_starts, walk->heap);
+}
+
+static uint64_t head_units(const spsh_plan *plan, const spsh__stream *stream)
+{
+    return plan->options.unit == SPSH_UNIT_UTTERANCES ? 1 : stream->entries[stream->ahead].units;
+}
+
+/* The length of the stream's next utterance; 0: none left in the epoch. */
+static spsh_status peek(const spsh_plan *plan, uint32_t domain, spsh__stream *stream,
+                        uint64_t *ret_units, spsh_error *err)
+{
+    *ret_units = 0;
+    if (stream->index >= stream->end)
+        return SPSH_OK;
+    if (stream->ahead == stream->ahead_count && plan->options.unit != SPSH_UNIT_UTTERANCES) {
+        spsh_status rc = look_ahead(plan, domain, stream, err);
+        if (rc != SPSH_OK)
+            return rc;
+    }
+    *ret_units = head_units(plan, stream);
+    return SPSH_OK;
+}
+
+/* Set streams and quota to what the states say. */
+static spsh_status resume(spsh__walk *walk, uint64_t epoch, uint32_t window,
+                          const spsh__domain_state *states, spsh_error *err)
+{
+    const spsh_plan *plan = walk->plan;
+    uint64_t *starts = walk->counts + plan->domain_count;
+    uint64_t *ends = starts + plan->domain_count;
+    walk->is_valid = false;
+    starts_of(walk, epoch, starts);
+    starts_of(walk, epoch + 1, ends);
+    spsh__quota_clear(&walk->quota, plan->epoch_rule == SPSH__EPOCH_COUNTED
+                                        ? plan->info.utterance_count
+                                        : plan->weight_sum);
+    for (uint32_t d = 0; d < plan->domain_count; d++) {
+        spsh__stream *stream = &walk->streams[d];
+        uint64_t weight =
+            plan->epoch_rule == SPSH__EPOCH_COUNTED ? ends[d] - starts[d] : plan->domains[d].weight;
+        uint64_t served = states == NULL ? 0 : states[d].served;
+        uint64_t units = 0;
+        stream->index = states == NULL ? starts[d] : states[d].index;
+        stream->end = plan->epoch_rule == SPSH__EPOCH_OPEN ? UINT64_MAX : ends[d];
+        stream->ahead = 0;
+        stream->ahead_count = 0;
+        stream->pass_first = 1;
+        stream->pass_end = 0;
+        if (plan->domain_count == 1)
+            break;
+        spsh_status rc = peek(plan, d, stream, &units, err);
+        if (rc != SPSH_OK)
+            return rc;
+        spsh__quota_add(&walk->quota, d, weight, served, units);
+    }
+    walk->is_valid = true;
+    walk->epoch = epoch;
+    walk->window = window;
+    return SPSH_OK;
+}
+
+/* ---- the sequence ---- */
+
+/* With one domain: no quota. */
+static spsh_status draw_one_domain(spsh__walk *walk, uint64_t count, spsh__entry *ret_entries,
+                                   spsh_error *err)
+{
+    spsh__stream *stream = &walk->streams[0];
+    if (ret_entries == NULL) {
+        stream->index += count;
+        stream->ahead = stream->ahead_count = 0;
+        return SPSH_OK;
+    }
+    for (uint64_t done = 0; done < count;) {
+        if (stream->ahead == stream->ahead_count) {
+            spsh_status rc = look_ahead(walk->plan, 0, stream, err);
+            if (rc != SPSH_OK)
+                return rc;
+        }
+        uint64_t left = count - done;
+        uint32_t here = stream->ahead_count - stream->ahead;
+        here = here < left ? here : (uint32_t)left;
+        memcpy(ret_entries + done, stream->entries + stream->ahead, here * sizeof(spsh__entry));
+        stream->ahead += here;
+        stream->index += here;
+        done += here;
+    }
+    return SPSH_OK;
+}
+
+static spsh_status draw(spsh__walk *walk, uint64_t count, spsh__entry *ret_entries, spsh_error *err)
+{
+    const spsh_plan *plan = walk->plan;
+    for (uint64_t i = 0; i < count; i++) {
+        uint64_t units = 0;
+        spsh_status rc = SPSH_OK;
+        uint32_t domain = spsh__quota_pick(&walk->quota);
+        if (domain == SPSH_NONE_U32)
+            return SPSH_FAIL(err, SPSH_E_CORRUPT, SPSH_OFFSET_NONE,
+                             "epoch %" PRIu64 ": domains end before its %" PRIu64 " utterances",
+                             walk->epoch, plan->info.utterance_count);
+        spsh__stream *stream = &walk->streams[domain];
+        if (ret_entries != NULL) {
+            if (stream->ahead == stream->ahead_count)
+                rc = look_ahead(plan, domain, stream, err);
+            if (rc != SPSH_OK)
+                return rc;
+            ret_entries[i] = stream->entries[stream->ahead];
+        }
+        stream->index++;
+        if (stream->ahead < stream->ahead_count)
+            stream->ahead++;
+        rc = peek(plan, domain, stream, &units, err);
+        if (rc != SPSH_OK)
+            return rc;
+        spsh__quota_serve(&walk->quota, domain, units);
+    }
+    return SPSH_OK;
+}
+
+static void keep_states(spsh__walk *walk)
+{
+    const spsh_plan *plan = walk->plan;
+    if (plan->domain_count == 1 || walk->window == plan->info.window_count)
+        return;
+    for (uint32_t d = 0; d < plan->domain_count; d++)
+        walk->states[d] =
+            (spsh__domain_state){walk->streams[d].index, walk->quota.shares[d].served};
+    spsh__states_keep(plan, walk->epoch, walk->window, walk->states);
+}
+
+spsh_status spsh__walk_window(spsh__walk *walk, spsh__entry *ret_entries, spsh_error *err)
+{
+    uint64_t count = spsh__walk_window_first(walk->plan, walk->window + 1) -
+                     spsh__walk_window_first(walk->plan, walk->window);
+    walk->is_valid = false; /* until it went well */
+    spsh_status rc = walk->plan->domain_count == 1 ? draw_one_domain(walk, count, ret_entries, err)
+                                                   : draw(walk, count, ret_entries, err);
+    if (rc != SPSH_OK)
+        return rc;
+    walk->is_valid = true;
+    walk->window++;
+    keep_states(walk);
+    return SPSH_OK;
+}
+
+spsh_status spsh__walk_seek(spsh__walk *walk, uint64_t epoch, uint32_t window, spsh_error *err)
+{
+    const spsh_plan *plan = walk->plan;
+    uint32_t known = 0;
+    bool ahead = !walk->is_valid || walk->epoch != epoch || walk->window > window;
+    spsh_status rc = SPSH_OK;
+    if (!ahead && walk->window == window)
+        return SPSH_OK;
+    if (plan->domain_count == 1) {
+        spsh__domain_state state = {
+            epoch * plan->domains[0].count + spsh__walk_window_first(plan, window), 0};
+        return resume(walk, epoch, window, &state, err);
+    }
+    if (spsh__states_find(plan, epoch, ahead ? 0 : walk->window + 1, window, &known, walk->states))
+        rc = resume(walk, epoch, known, walk->states, err);
+    else if (ahead)
+        rc = resume(walk, epoch, 0, NULL, err);
+    if (rc == SPSH_OK && walk->window == 0)
+        keep_states(walk);
+    while (rc == SPSH_OK && walk->window < window)
+        rc = spsh__walk_window(walk, NULL, err);
+    return rc;
+}

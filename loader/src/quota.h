@@ -1,0 +1,45 @@
+/* quota.h: which domain is next, so that each gets its share of the units served, within one
+ * utterance. */
+#ifndef SPSH_QUOTA_H
+#define SPSH_QUOTA_H
+
+#include "plan_internal.h"
+
+typedef struct spsh__share {
+    uint64_t weight; /* 0: not served */
+    uint64_t served;
+    uint64_t length; /* units of the utterance that is next, > 0 */
+    double start;    /* served / weight, nearly */
+    double finish;   /* (served + length) / weight, nearly */
+} spsh__share;
+
+typedef struct spsh__quota {
+    spsh__share *shares;
+    uint32_t *eligible, *waiting; /* heaps of domains */
+    uint32_t eligible_count, waiting_count;
+    uint32_t count;
+    uint64_t weight_sum;
+    uint64_t served;
+} spsh__quota;
+
+spsh_status spsh__quota_open(spsh__quota *quota, uint32_t count, const spsh_allocator *allocator,
+                             spsh_error *err);
+void spsh__quota_close(spsh__quota *quota, const spsh_allocator *allocator);
+
+/* Forget everything. */
+void spsh__quota_clear(spsh__quota *quota, uint64_t weight_sum);
+/* A domain with what it has been served; length 0: it has nothing (left) to serve. */
+void spsh__quota_add(spsh__quota *quota, uint32_t domain, uint64_t weight, uint64_t served,
+                     uint64_t length);
+
+/* The domain to serve next; SPSH_NONE_U32: none has anything left. */
+uint32_t spsh__quota_pick(spsh__quota *quota);
+/* The domain that was picked has been served; next_length 0: it has nothing left. */
+void spsh__quota_serve(spsh__quota *quota, uint32_t domain, uint64_t next_length);
+
+/* Divide total utterances among domains: counts that add up to total, that never fall when total
+ * grows. heap has room for count numbers. */
+void spsh__quota_apportion(const uint64_t *weights, uint32_t count, uint64_t total,
+                           uint64_t *ret_counts, uint32_t *heap);
+
+#endif
