@@ -149,7 +149,6 @@ static bool begin_batch(spsh__fetch *f)
     spsh__slot *slot = take_slot(loader);
     if (slot == NULL)
         return false;
-    slot->place = spsh_sampler_tell(f->sampler);
     spsh_status rc = spsh_sampler_next(f->sampler, &planned, &err);
     if (rc != SPSH_OK) {
         spsh__place place = {.kind = rc == SPSH_E_END ? SPSH__PLACE_END : SPSH__PLACE_FAILURE,

@@ -145,6 +145,7 @@ spsh_status spsh__layout(spsh_loader *loader, spsh__slot *slot, const spsh_plann
                                .number = planned->number,
                                .flags = planned->flags,
                                .output = loader->opt.output};
+    slot->place = planned->at;
     slot->next = planned->next;
     spsh_status rc = spsh__slot_reset(slot, planned->item_count, err);
     for (uint32_t n = 0; n < planned->item_count && rc == SPSH_OK; n++)

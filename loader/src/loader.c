@@ -5,7 +5,8 @@
  *     1/16  tables of utterances, ids and texts, what is resampled: taken as needed, refused beyond
  *     1/16  decompressed texts of the datasets, see texts.h
  *     1/16  where reads land (at most 33 MiB)
- *     rest  slots, as many as are wanted and fit
+ *     a chunk for each decode thread
+ *     rest  slots, as many as are wanted and fit, each with 64 KiB more for small tables
  */
 #include "speechshard/loader.h"
 
@@ -19,12 +20,14 @@
 #include "decode.h"
 #include "fetch.h"
 #include "layout.h"
+#include "render.h"
 
 #define ULL(value_) ((unsigned long long)(value_))
 #define NONE        SPSH_OFFSET_NONE
 
 #define STAGING_BYTES_MAX ((uint64_t)33 << 20) /* 32 reads of 1 MiB, widened */
 #define STAGING_BYTES_MIN ((uint64_t)128 << 10)
+#define TABLE_BYTES       ((uint64_t)64 << 10)
 #define TEXT_BLOCK_BYTES  ((uint64_t)512 << 10) /* of 1024 rows, compressed and not */
 
 enum {
@@ -173,9 +176,10 @@ static spsh_status divide_memory(spsh_loader *loader, spsh__slot_size *ret_size,
     uint64_t staging = part < STAGING_BYTES_MAX ? part : STAGING_BYTES_MAX;
     if (staging < STAGING_BYTES_MIN)
         staging = STAGING_BYTES_MIN;
-    const uint64_t others = staging + 2 * part;
+    const uint64_t chunks = (uint64_t)opt->decode_threads * SPSH__CHUNK_BYTES;
+    const uint64_t others = staging + 2 * part + chunks;
     const uint64_t room = opt->memory_bytes > others ? opt->memory_bytes - others : 0;
-    if (!spsh__slot_size_find(opt, info, ret_size) || ret_size->bytes > room / 2) {
+    if (!spsh__slot_size_find(opt, info, ret_size) || ret_size->bytes + TABLE_BYTES > room / 2) {
         const double slot_mb = (double)ret_size->bytes / 1e6;
         return SPSH_FAIL(
             err, SPSH_E_LIMIT, NONE,
@@ -185,18 +189,18 @@ static spsh_status divide_memory(spsh_loader *loader, spsh__slot_size *ret_size,
             ULL(opt->memory_bytes), (double)room / 1e6, (double)info->longest_microseconds / 1e6,
             info->sample_rate_hz_max,
             opt->output == SPSH_OUTPUT_FLOAT32 ? ", float32 and padded" : "", slot_mb,
-            (2 * slot_mb + 1) * 16 / 13 + 1,
+            (2 * slot_mb + (double)chunks / 1e6 + 1) * 16 / 13 + 1,
             opt->plan.batch_seconds_max > 0 || opt->plan.batch_padded_seconds_max > 0
                 ? ""
                 : " (batch_seconds_max bounds them however long an utterance is)");
     }
     if (ret_size->bytes == 0)
         ret_size->bytes = SPSH__ARENA_ALIGN;
-    const uint64_t fit = room / ret_size->bytes;
+    const uint64_t fit = room / (ret_size->bytes + TABLE_BYTES);
     loader->slot_count = fit < opt->slots ? (uint32_t)fit : opt->slots;
     loader->staging_bytes = (size_t)staging;
     loader->budget.allocator = loader->allocator;
-    loader->budget.limit_bytes = part;
+    loader->budget.limit_bytes = part + chunks + loader->slot_count * TABLE_BYTES;
     if (loader->slot_count < opt->slots)
         spsh__log(loader, SPSH_LOG_INFO, "%u slots of %.1f MB fit into memory_bytes, not %u",
                   loader->slot_count, (double)ret_size->bytes / 1e6, opt->slots);

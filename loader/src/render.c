@@ -15,8 +15,6 @@
 #define ULL(value_) ((unsigned long long)(value_))
 #define NONE        SPSH_OFFSET_NONE
 
-#define CHUNK_BYTES ((size_t)64 << 10)
-
 enum { WIDEN_SAMPLES = 1024 };
 
 /* Where samples come from; they are pulled in order. */
@@ -36,7 +34,7 @@ spsh_status spsh__renderer_open(spsh__renderer *renderer, spsh_error *err)
 {
     renderer->readers = (spsh_reader **)spsh__new_array(
         renderer->allocator, renderer->dataset_count, sizeof(spsh_reader *));
-    renderer->chunk = (uint8_t *)spsh__budget_take(renderer->budget, CHUNK_BYTES);
+    renderer->chunk = (uint8_t *)spsh__budget_take(renderer->budget, SPSH__CHUNK_BYTES);
     if (renderer->readers == NULL || renderer->chunk == NULL)
         return SPSH_FAIL(err, SPSH_E_NO_MEMORY, NONE, "loader: memory of a decode thread");
     return SPSH_OK;
@@ -47,7 +45,7 @@ void spsh__renderer_close(spsh__renderer *renderer)
     for (uint32_t n = 0; renderer->readers != NULL && n < renderer->dataset_count; n++)
         spsh_reader_close(renderer->readers[n]);
     spsh__delete(renderer->allocator, (void *)renderer->readers);
-    spsh__budget_give(renderer->budget, renderer->chunk, CHUNK_BYTES);
+    spsh__budget_give(renderer->budget, renderer->chunk, SPSH__CHUNK_BYTES);
     spsh__budget_give(renderer->budget, renderer->scratch, renderer->scratch_bytes);
 }
 
@@ -170,7 +168,7 @@ static spsh_status pull_chosen(source *s, const spsh__job *job, void *dst, spsh_
     const size_t value_bytes = s->floats ? 4 : 2;
     if (channel == SPSH_CHANNEL_ALL || (s->channels == 1 && out_channels == 1))
         return pull(s, dst, job->item.samples, err);
-    const uint64_t fit = CHUNK_BYTES / (value_bytes * s->channels);
+    const uint64_t fit = SPSH__CHUNK_BYTES / (value_bytes * s->channels);
     spsh_status rc = SPSH_OK;
     for (uint64_t done = 0; done < job->item.samples && rc == SPSH_OK;) {
         const uint64_t left = job->item.samples - done;

@@ -4,6 +4,9 @@
 
 #include "slot.h"
 
+/* Of each decode thread, from the budget. */
+#define SPSH__CHUNK_BYTES ((size_t)64 << 10)
+
 /* What a decode thread brings along. */
 typedef struct spsh__renderer {
     const spsh_allocator *allocator;
@@ -12,7 +15,7 @@ typedef struct spsh__renderer {
     uint32_t dataset_count;
     spsh__budget *budget;
     int32_t channel;
-    uint8_t *chunk;   /* of CHUNK_BYTES */
+    uint8_t *chunk;   /* of SPSH__CHUNK_BYTES */
     uint8_t *scratch; /* an utterance before resampling; grows */
     size_t scratch_bytes;
     spsh_memory_source memory;

@@ -15,7 +15,7 @@
 #define HUGE_PAGE_BYTES  ((size_t)2 << 20)
 #define TEXT_BYTES_FIRST ((size_t)8 << 10)
 #define TEXT_BYTES_LAST  ((size_t)256 << 10)
-#define CAPACITY_MIN     UINT32_C(64)
+#define CAPACITY_MIN     UINT32_C(32)
 
 /* ---- memory ---- */
 
