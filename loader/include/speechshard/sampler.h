@@ -33,11 +33,12 @@ extern "C" {
 #define SPSH_PLAN_WINDOW_MAX       UINT32_C(4194304)
 #define SPSH_BATCH_SECONDS_DEFAULT 600.0 /* when no bound of a batch is given */
 
-/** In which unit shares of domains are counted. */
+/** In which unit shares of domains are counted. Every utterance counts at least 1 (microsecond,
+ * utterance, byte). */
 typedef enum spsh_unit {
     SPSH_UNIT_SECONDS = 0,
     SPSH_UNIT_UTTERANCES = 1,
-    SPSH_UNIT_TOKENS = 2, /* UTF-8 bytes of the transcript, as packed; at least 1 an utterance */
+    SPSH_UNIT_TOKENS = 2, /* UTF-8 bytes of the transcript, as packed */
 } spsh_unit;
 
 typedef enum spsh_duplicates {
@@ -221,7 +222,7 @@ typedef struct spsh_epoch_report {
 typedef struct spsh_domain_report {
     uint64_t item_count;
     uint64_t units;
-    double passes; /* begun anew or in part */
+    double passes; /* utterances served over utterances there are */
 } spsh_domain_report;
 
 /**
