@@ -11,5 +11,7 @@ int spsh__cmd_verify(int argc, char **argv);
 int spsh__cmd_repair(int argc, char **argv);
 int spsh__cmd_export(int argc, char **argv);
 int spsh__cmd_overlay(int argc, char **argv);
+int spsh__cmd_plan(int argc, char **argv);
+int spsh__cmd_bench(int argc, char **argv);
 
 #endif

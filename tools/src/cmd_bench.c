@@ -1,0 +1,190 @@
+/* cmd_bench.c: `speechshard bench`: how fast this dataset loads on this machine, beside its limits.
+ *
+ * Nothing is written. The loader is opened once to learn which engine it takes, whether it reads
+ * past the page cache, and how many threads it has; the limits are then measured in the same way.
+ */
+#include <string.h>
+
+#include "bench_parts.h"
+#include "cli.h"
+#include "commands.h"
+#include "speechshard/read_engine.h"
+
+enum { THREADS_MAX = 256, SECONDS_MAX = 86400 };
+
+/* Parts of --seconds. */
+static const double sequential_part = 0.1, random_part = 0.2, decode_part = 0.3, loader_part = 0.4;
+
+typedef struct request {
+    spsh__plan_words words;
+    double seconds;
+    uint64_t threads;
+    int engine;
+    bool cached, direct, cold, json;
+} request;
+
+static void on_log(void *user, spsh_log_level level, const char *text)
+{
+    (void)user;
+    if (level != SPSH_LOG_INFO)
+        spsh__cli_message("%s", text);
+}
+
+static spsh_loader_options loader_options(const request *r, const spsh_plan_options *plan)
+{
+    spsh_loader_options opt = SPSH_LOADER_OPTIONS_INIT;
+    opt.plan = *plan;
+    opt.log_fn = on_log;
+    opt.world_size = (uint32_t)r->words.world_size;
+    opt.output = (spsh_output)r->words.output;
+    opt.engine = (spsh_engine)r->engine;
+    opt.decode_threads = (uint32_t)r->threads;
+    opt.flags = r->cached ? SPSH_LOADER_CACHED : r->direct ? SPSH_LOADER_DIRECT : 0;
+    return opt;
+}
+
+/* What the loader makes of these options. Whether it reads past the page cache shows with the first
+ * batch. */
+static int probe(const spsh__datasets *datasets, const spsh_loader_options *options,
+                 spsh_loader_stats *ret_stats)
+{
+    spsh_error err = SPSH_ERROR_INIT;
+    spsh_loader *loader = NULL;
+    const spsh_batch *batch = NULL;
+    if (spsh_loader_open((const spsh_dataset *const *)datasets->items, datasets->count, options,
+                         &loader, &err) != SPSH_OK)
+        return spsh__plan_fail("bench", &err);
+    spsh_status rc = spsh_loader_next(loader, &batch, &err);
+    spsh_loader_stats_get(loader, ret_stats);
+    spsh_loader_close(loader);
+    return rc == SPSH_OK || rc == SPSH_E_END ? SPSH_EXIT_DONE : spsh__cli_fail(NULL, &err);
+}
+
+/* Before a part that reads, when asked to. */
+static int drop(const request *r, spsh__bench_result *result)
+{
+    double resident = 0;
+    if (!r->cold && !r->direct)
+        return SPSH_EXIT_DONE;
+    int rc = spsh__bench_cache_drop(result->datasets, &resident);
+    result->dropped = true;
+    result->resident = resident > result->resident ? resident : result->resident;
+    return rc;
+}
+
+static int measure_limits(const request *r, const spsh_loader_stats *stats,
+                          spsh__bench_result *result)
+{
+    const uint32_t read_flags =
+        (stats->direct ? 0 : SPSH_READ_CACHED) |
+        (strcmp(stats->engine, "pread") == 0 ? SPSH_READ_NO_URING : SPSH_READ_NO_PREAD);
+    int rc = spsh__bench_sample_take(result->plan, result->datasets, (uint32_t)r->words.world_size,
+                                     &result->sample);
+    if (rc != SPSH_EXIT_DONE || result->sample.count == 0)
+        return rc;
+    rc = spsh__bench_sample_load(&result->sample, read_flags);
+    if (rc == SPSH_EXIT_DONE)
+        rc = drop(r, result);
+    if (rc == SPSH_EXIT_DONE)
+        rc = spsh__bench_disk_sequential(&result->sample, read_flags, sequential_part * r->seconds,
+                                         &result->sequential);
+    if (rc == SPSH_EXIT_DONE)
+        rc = drop(r, result);
+    if (rc == SPSH_EXIT_DONE)
+        rc = spsh__bench_disk_random(&result->sample, read_flags, random_part * r->seconds,
+                                     &result->random);
+    if (rc == SPSH_EXIT_DONE)
+        rc = spsh__bench_decode(&result->sample, &r->words, stats->decode_threads,
+                                decode_part * r->seconds, &result->decoded);
+    return rc;
+}
+
+static int print_json(const spsh__bench_result *result)
+{
+    spsh_error err = SPSH_ERROR_INIT;
+    spsh_json *json = spsh__json_new();
+    if (json == NULL)
+        return spsh__cli_fail_memory();
+    spsh__bench_put(json, result);
+    spsh_status rc = spsh__json_write_pretty(json, stdout, &err);
+    spsh__json_free(json);
+    if (rc != SPSH_OK && !spsh__cli_output_failed())
+        return spsh__cli_fail(NULL, &err);
+    return SPSH_EXIT_DONE;
+}
+
+static int measure(const request *r, const spsh__datasets *datasets,
+                   const spsh_plan_options *plan_options)
+{
+    spsh_error err = SPSH_ERROR_INIT;
+    spsh_plan *plan = NULL;
+    spsh_loader_stats stats = {.engine = ""};
+    const spsh_loader_options options = loader_options(r, plan_options);
+    if (spsh_plan_open((const spsh_dataset *const *)datasets->items, datasets->count, plan_options,
+                       &plan, &err) != SPSH_OK)
+        return spsh__plan_fail("bench", &err);
+    spsh__bench_result result = {.datasets = datasets, .plan = plan};
+    int rc = probe(datasets, &options, &stats);
+    if (rc == SPSH_EXIT_DONE)
+        rc = measure_limits(r, &stats, &result);
+    if (rc == SPSH_EXIT_DONE)
+        rc = drop(r, &result);
+    if (rc == SPSH_EXIT_DONE)
+        rc = spsh__bench_load(datasets, &options, loader_part * r->seconds, &result.loaded);
+    if (rc == SPSH_EXIT_DONE)
+        rc = r->json ? print_json(&result) : spsh__bench_print(&result);
+    spsh__bench_sample_free(&result.sample);
+    spsh_plan_close(plan);
+    return rc;
+}
+
+int spsh__cmd_bench(int argc, char **argv)
+{
+    request r = {.words = SPSH__PLAN_WORDS_INIT, .seconds = 10};
+    const spsh_cli_option own[] = {
+        {"seconds", 0,   SPSH_CLI_REAL,   "S",                   "about how long in all; 10",                            &r.seconds, 0, SECONDS_MAX},
+        {"threads", 'j', SPSH_CLI_COUNT,  "N",                   "that decode; default: one a core",                     &r.threads, 1,
+         THREADS_MAX                                                                                                                               },
+        {"engine",  0,   SPSH_CLI_CHOICE, "auto|io_uring|pread", "that reads",                                           &r.engine,  0, 0          },
+        {"cached",  0,   SPSH_CLI_FLAG,   NULL,                  "read through the page cache",                          &r.cached,  0, 0          },
+        {"direct",  0,   SPSH_CLI_FLAG,   NULL,
+         "read past the page cache, and drop the shards from it before",                                                 &r.direct,  0, 0          },
+        {"cold",    0,   SPSH_CLI_FLAG,   NULL,                  "drop the shards from the page cache before each part",
+         &r.cold,                                                                                                                    0, 0          },
+        {"json",    0,   SPSH_CLI_FLAG,   NULL,                  "print one JSON object",                                &r.json,    0, 0          },
+        SPSH_CLI_OPTIONS_END,
+    };
+    spsh_cli_option options[SPSH__PLAN_OPTION_COUNT + sizeof(own) / sizeof(own[0])];
+    memcpy(options, own, sizeof(own));
+    spsh__plan_options_list(&r.words, &options[sizeof(own) / sizeof(own[0]) - 1]);
+    options[sizeof(options) / sizeof(options[0]) - 1] = (spsh_cli_option)SPSH_CLI_OPTIONS_END;
+    const spsh_cli_command command = {
+        "bench",
+        "DATASET...",
+        NULL,
+        "measure how fast a dataset loads here, beside what disk and processors give",
+        "Reads and decodes as training would, with a consumer that takes no time, and measures\n"
+        "reading alone and decoding alone beside it. Nothing is written.\n",
+        "speechshard bench corpus.spsh --max-seconds 600\n"
+        "speechshard bench corpus.spsh --direct --engine pread --seconds 30\n",
+        options,
+    };
+    spsh_cli_args args;
+    spsh__datasets datasets;
+    spsh__plan_request plan;
+    int rc = spsh__cli_parse(&command, argc, argv, &args);
+    if (rc != SPSH_CLI_RUN)
+        return rc;
+    if (r.cached && r.direct)
+        return spsh__cli_usage("bench", "--cached and --direct exclude each other");
+    rc = spsh__plan_request_make("bench", &r.words, &plan);
+    if (rc != SPSH_EXIT_DONE)
+        return rc;
+    rc = spsh__datasets_open("bench", &args, &datasets);
+    if (rc == SPSH_EXIT_DONE) {
+        rc = measure(&r, &datasets, &plan.plan);
+        spsh__datasets_close(&datasets);
+    }
+    spsh__plan_request_free(&plan);
+    return spsh__cli_finish(rc);
+}

@@ -1,0 +1,278 @@
+/* plan_words.c: words of the command line become spsh_plan_options, and datasets are opened.
+ *
+ * Lists of names are copied once and cut at their commas; the names point into the copy.
+ */
+#include "plan_words.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "selection.h"
+
+enum { RATE_HZ_MAX = 768000 };
+
+void spsh__plan_options_list(spsh__plan_words *words, spsh_cli_option *options)
+{
+    spsh__plan_words *w = words;
+    /* clang-format off */
+    const spsh_cli_option list[SPSH__PLAN_OPTION_COUNT] = {
+        {"seed", 's', SPSH_CLI_COUNT, "N", "which order; default: 0", &w->seed, 0, 0},
+        {"max-seconds", 0, SPSH_CLI_REAL, "S",
+         "of a batch: sum of durations; 600 when no bound is given", &w->batch_seconds_max, 0, 0},
+        {"max-padded-seconds", 0, SPSH_CLI_REAL, "S",
+         "of a batch: longest duration times utterances", &w->batch_padded_seconds_max, 0, 0},
+        {"max-utterances", 0, SPSH_CLI_COUNT, "N", "of a batch", &w->batch_utterances_max, 0,
+         UINT32_MAX},
+        {"alpha", 0, SPSH_CLI_REAL, "A",
+         "share of a domain ~ its size to the power of A;\n"
+         "1: proportional (the default), 0: equal", &w->alpha, 0, 0},
+        {"weight", 0, SPSH_CLI_TEXTS, "DOMAIN=W",
+         "share of a domain, instead of --alpha; once for each domain\n"
+         "that is to be served", &w->weights, 0, 0},
+        {"unit", 0, SPSH_CLI_CHOICE, "seconds|utterances|tokens", "in which shares are counted",
+         &w->unit, 0, 0},
+        {"split", 0, SPSH_CLI_TEXT, "S,...", "these splits only", &w->splits, 0, 0},
+        {"domain", 'd', SPSH_CLI_TEXT, "D,...", "these domains only", &w->domains, 0, 0},
+        {"language", 0, SPSH_CLI_TEXT, "L,...", "these languages only", &w->languages, 0, 0},
+        {"min-duration", 0, SPSH_CLI_REAL, "S", "of an utterance, in seconds",
+         &w->utterance_seconds_min, 0, 0},
+        {"max-duration", 0, SPSH_CLI_REAL, "S", "of an utterance, in seconds",
+         &w->utterance_seconds_max, 0, 0},
+        {"max-per-speaker", 0, SPSH_CLI_COUNT, "N", "utterances of one speaker",
+         &w->speaker_utterances_max, 0, UINT32_MAX},
+        {"duplicates", 0, SPSH_CLI_CHOICE, "all|once",
+         "serve copies of the same audio: all (the default), or one of them", &w->duplicates, 0, 0},
+        {"long", 0, SPSH_CLI_CHOICE, "error|drop|split",
+         "what becomes of an utterance longer than a batch", &w->long_utterances, 0, 0},
+        {"window", 0, SPSH_CLI_COUNT, "N", "utterances that batches are formed among; 65536",
+         &w->window_utterances, 1, SPSH_PLAN_WINDOW_MAX},
+        {"shuffle", 0, SPSH_CLI_TEXT, "global|none|K",
+         "every utterance by itself (the default), not at all,\n"
+         "or runs of K neighbours, so that a disk can read ahead", &w->shuffle, 0, 0},
+        {"world-size", 0, SPSH_CLI_COUNT, "N", "number of ranks; 1", &w->world_size, 1, UINT32_MAX},
+        {"virtual-world-size", 0, SPSH_CLI_COUNT, "N",
+         "batches of a step, whatever the number of ranks", &w->virtual_world_size, 0, UINT32_MAX},
+        {"drop-last", 0, SPSH_CLI_FLAG, NULL, "leave out an epoch's last step when it is not full",
+         &w->drop_last, 0, 0},
+        {"rate", 0, SPSH_CLI_COUNT, "HZ", "resample to this rate", &w->sample_rate_hz, 1,
+         RATE_HZ_MAX},
+        {"output", 0, SPSH_CLI_CHOICE, "int16|float32",
+         "utterance after utterance, or padded to the longest", &w->output, 0, 0},
+        {"cache", 0, SPSH_CLI_TEXT, "DIR", "keep results of scanning the index there",
+         &w->cache_dir, 0, 0},
+    };
+    /* clang-format on */
+    memcpy(options, list, sizeof(list));
+}
+
+/* ---- names ---- */
+
+static size_t count_names(const char *list)
+{
+    size_t count = list == NULL ? 0 : 1;
+    for (; list != NULL && *list != '\0'; list++)
+        count += *list == ',' ? 1 : 0;
+    return count;
+}
+
+static size_t text_bytes(const char *text)
+{
+    return text == NULL ? 0 : strlen(text) + 1;
+}
+
+/* One block for all names, one for the pointers to those of lists, one for the weights. */
+static bool take_memory(const spsh__plan_words *w, spsh__plan_request *r)
+{
+    size_t names = count_names(w->splits) + count_names(w->domains) + count_names(w->languages);
+    size_t bytes = text_bytes(w->splits) + text_bytes(w->domains) + text_bytes(w->languages);
+    for (size_t i = 0; i < w->weights.count; i++)
+        bytes += text_bytes(w->weights.items[i]);
+    r->text = (char *)malloc(bytes + 1);
+    r->names = (const char **)calloc(names + 1, sizeof(*r->names));
+    r->weights = (spsh_weight *)calloc(w->weights.count + 1, sizeof(*r->weights));
+    return r->text != NULL && r->names != NULL && r->weights != NULL;
+}
+
+static char *copy_text(const char *source, char **text)
+{
+    char *copy = *text;
+    memcpy(copy, source, strlen(source) + 1);
+    *text += strlen(source) + 1;
+    return copy;
+}
+
+/* The names of a list. Returns how many there are. */
+static uint32_t cut_list(const char *list, char **text, const char **names)
+{
+    uint32_t count = 0;
+    char *at = list == NULL ? NULL : copy_text(list, text);
+    while (at != NULL) {
+        char *comma = strchr(at, ',');
+        if (comma != NULL)
+            *comma++ = '\0';
+        names[count++] = at;
+        at = comma;
+    }
+    return count;
+}
+
+static void take_lists(const spsh__plan_words *w, char **text, spsh__plan_request *r)
+{
+    const char **names = r->names;
+    r->plan.splits = names;
+    r->plan.split_count = cut_list(w->splits, text, names);
+    names += r->plan.split_count;
+    r->plan.domains = names;
+    r->plan.domain_count = cut_list(w->domains, text, names);
+    names += r->plan.domain_count;
+    r->plan.languages = names;
+    r->plan.language_count = cut_list(w->languages, text, names);
+}
+
+/* DOMAIN=W: a domain may hold '=', a number does not. */
+static int parse_weight(const char *command, const char *source, char **text,
+                        spsh_weight *ret_weight)
+{
+    char *domain = copy_text(source, text);
+    char *equals = strrchr(domain, '=');
+    char *end = NULL;
+    double weight = equals == NULL ? 0 : strtod(equals + 1, &end);
+    if (equals == NULL || end == equals + 1 || *end != '\0' || !isfinite(weight) || weight <= 0)
+        return spsh__cli_usage(command,
+                               "--weight: '%s' is not DOMAIN=W with a number W above 0, such as "
+                               "read=0.7",
+                               source);
+    *equals = '\0';
+    *ret_weight = (spsh_weight){domain, SPSH_NONE_U32, weight};
+    return SPSH_EXIT_DONE;
+}
+
+/* A later weight of the same domain takes the place of the earlier one. */
+static int take_weights(const char *command, const spsh__plan_words *w, char **text,
+                        spsh__plan_request *r)
+{
+    r->plan.weights = r->weights;
+    for (size_t i = 0; i < w->weights.count; i++) {
+        spsh_weight weight = {"", SPSH_NONE_U32, 0};
+        uint32_t at = 0;
+        int rc = parse_weight(command, w->weights.items[i], text, &weight);
+        if (rc != SPSH_EXIT_DONE)
+            return rc;
+        while (at < r->plan.weight_count && strcmp(r->weights[at].domain, weight.domain) != 0)
+            at++;
+        r->plan.weight_count += at == r->plan.weight_count ? 1 : 0;
+        r->weights[at] = weight;
+    }
+    return SPSH_EXIT_DONE;
+}
+
+/* ---- the request ---- */
+
+static int take_shuffle(const char *command, const char *text, spsh_plan_options *plan)
+{
+    uint64_t block = 0;
+    if (text == NULL || strcmp(text, "global") == 0)
+        return SPSH_EXIT_DONE;
+    if (strcmp(text, "none") == 0) {
+        plan->flags |= SPSH_PLAN_IN_ORDER;
+        return SPSH_EXIT_DONE;
+    }
+    const char *at = text;
+    for (; *at >= '0' && *at <= '9' && block <= UINT32_MAX; at++)
+        block = block * 10 + (uint64_t)(*at - '0');
+    if (*at != '\0' || block == 0 || block > SPSH_PLAN_WINDOW_MAX)
+        return spsh__cli_usage(command,
+                               "--shuffle: '%s' is not global, none, or a number of neighbours "
+                               "from 1 to %u",
+                               text, (unsigned)SPSH_PLAN_WINDOW_MAX);
+    plan->shuffle_block_utterances = (uint32_t)block;
+    return SPSH_EXIT_DONE;
+}
+
+int spsh__plan_request_make(const char *command, const spsh__plan_words *words,
+                            spsh__plan_request *ret_request)
+{
+    spsh__plan_request r = {.plan = SPSH_PLAN_OPTIONS_INIT};
+    r.plan.seed = words->seed;
+    r.plan.unit = (spsh_unit)words->unit;
+    r.plan.alpha = words->alpha;
+    r.plan.utterance_seconds_min = words->utterance_seconds_min;
+    r.plan.utterance_seconds_max = words->utterance_seconds_max;
+    r.plan.speaker_utterances_max = (uint32_t)words->speaker_utterances_max;
+    r.plan.duplicates = (spsh_duplicates)words->duplicates;
+    r.plan.batch_utterances_max = (uint32_t)words->batch_utterances_max;
+    r.plan.batch_seconds_max = words->batch_seconds_max;
+    r.plan.batch_padded_seconds_max = words->batch_padded_seconds_max;
+    r.plan.long_utterances = (spsh_long_utterances)words->long_utterances;
+    r.plan.window_utterances = (uint32_t)words->window_utterances;
+    r.plan.virtual_world_size = (uint32_t)words->virtual_world_size;
+    r.plan.sample_rate_hz = (uint32_t)words->sample_rate_hz;
+    r.plan.flags = words->drop_last ? SPSH_PLAN_DROP_LAST : 0;
+    r.plan.cache_dir = words->cache_dir;
+    int rc = take_shuffle(command, words->shuffle, &r.plan);
+    if (rc != SPSH_EXIT_DONE)
+        return rc;
+    if (!take_memory(words, &r)) {
+        spsh__plan_request_free(&r);
+        return spsh__cli_fail_memory();
+    }
+    char *text = r.text;
+    take_lists(words, &text, &r);
+    rc = take_weights(command, words, &text, &r);
+    if (rc != SPSH_EXIT_DONE) {
+        spsh__plan_request_free(&r);
+        return rc;
+    }
+    *ret_request = r;
+    return SPSH_EXIT_DONE;
+}
+
+void spsh__plan_request_free(spsh__plan_request *request)
+{
+    free(request->weights);
+    free(request->names);
+    free(request->text);
+    *request = (spsh__plan_request){.plan = SPSH_PLAN_OPTIONS_INIT};
+}
+
+int spsh__plan_fail(const char *command, const spsh_error *err)
+{
+    if (err->status == SPSH_E_INVALID_ARG)
+        return spsh__cli_usage(command, "%s", err->message);
+    return spsh__cli_fail(NULL, err);
+}
+
+/* ---- datasets ---- */
+
+int spsh__datasets_open(const char *command, const spsh_cli_args *paths,
+                        spsh__datasets *ret_datasets)
+{
+    spsh__datasets all = {NULL, 0};
+    int rc = SPSH_EXIT_DONE;
+    if (paths->operand_count > (int)SPSH_PLAN_DATASETS_MAX)
+        return spsh__cli_usage(command, "at most %u datasets", (unsigned)SPSH_PLAN_DATASETS_MAX);
+    all.items = (spsh_dataset **)calloc((size_t)paths->operand_count, sizeof(spsh_dataset *));
+    if (all.items == NULL)
+        return spsh__cli_fail_memory();
+    for (int i = 0; i < paths->operand_count && rc == SPSH_EXIT_DONE; i++) {
+        spsh_dataset *dataset = NULL;
+        rc = spsh__dataset_open_or_report(paths->operands[i], 0, &dataset);
+        if (rc == SPSH_EXIT_DONE)
+            all.items[all.count++] = dataset;
+    }
+    if (rc != SPSH_EXIT_DONE) {
+        spsh__datasets_close(&all);
+        return rc;
+    }
+    *ret_datasets = all;
+    return SPSH_EXIT_DONE;
+}
+
+void spsh__datasets_close(spsh__datasets *datasets)
+{
+    for (uint32_t i = 0; i < datasets->count; i++)
+        spsh_dataset_close(datasets->items[i]);
+    free(datasets->items);
+    *datasets = (spsh__datasets){NULL, 0};
+}
