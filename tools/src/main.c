@@ -24,6 +24,7 @@ static const subcommand subcommands[] = {
     {"repair",  spsh__cmd_repair,  "rebuild what can be rebuilt, save what is intact"       },
     {"export",  spsh__cmd_export,  "write the utterances in a form that other programs read"},
     {"overlay", spsh__cmd_overlay, "edit a dataset without touching what is sealed"         },
+    {"plan",    spsh__cmd_plan,    "show what training with given options will be like"     },
     {"bench",   spsh__cmd_bench,   "measure how fast a dataset loads on this machine"       },
     {NULL,      NULL,              NULL                                                     },
 };

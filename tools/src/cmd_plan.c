@@ -1,0 +1,273 @@
+/* cmd_plan.c: `speechshard plan`: what training with these options will be like, from the index
+ * alone.
+ *
+ * Big datasets are not gone through: an epoch's first windows, about a million utterances, say how
+ * the others will be, since every window is a like sample of the whole. --whole looks at all.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "cli.h"
+#include "commands.h"
+#include "plan_out.h"
+
+enum { LOOKED_AT_MAX = 1 << 20, WORDS_MAX = 128 };
+
+/* ---- going through an epoch ---- */
+
+static double now_seconds(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+/* Duration to values of one channel; the durations of a batch's items are rounded up each. */
+static uint64_t values_of(uint64_t microseconds, uint32_t rate_hz)
+{
+    return (uint64_t)((double)microseconds * rate_hz / 1e6) + 1;
+}
+
+static void conclude(spsh__plan_summary *s)
+{
+    const spsh__plan_words *w = s->words;
+    const uint32_t rate_hz = spsh_plan_info_get(s->plan)->sample_rate_hz_max;
+    s->estimated = s->report.window_count < s->report.windows_total;
+    s->batch_count = s->report.batch_count;
+    /* Windows are of the same size, but for one utterance. */
+    if (s->estimated)
+        s->batch_count =
+            (uint64_t)((double)s->batch_count * s->report.windows_total / s->report.window_count +
+                       0.5);
+    s->step_batches = w->virtual_world_size != 0 ? w->virtual_world_size : w->world_size;
+    const uint64_t last = s->batch_count % s->step_batches;
+    s->step_count = s->batch_count / s->step_batches;
+    if (last != 0 && w->drop_last) {
+        s->dropped_batches = last;
+    } else if (last != 0) {
+        s->step_count++;
+        s->missing_batches = s->step_batches - last;
+    }
+    s->int16_bytes = 2 * values_of(s->report.batch_microseconds_max, rate_hz);
+    s->float32_bytes = 4 * values_of(s->report.batch_padded_microseconds_max, rate_hz);
+}
+
+static void free_summary(spsh__plan_summary *s)
+{
+    free(s->domains);
+    spsh_plan_close(s->plan);
+}
+
+/* Label, words, datasets and epoch of s are set. */
+static int summarize(spsh__plan_summary *s, bool whole)
+{
+    spsh__plan_request request;
+    spsh_error err = SPSH_ERROR_INIT;
+    const double begin = now_seconds();
+    int rc = spsh__plan_request_make("plan", s->words, &request);
+    if (rc != SPSH_EXIT_DONE)
+        return rc;
+    const uint32_t window = request.plan.window_utterances != 0 ? request.plan.window_utterances
+                                                                : SPSH_PLAN_WINDOW_DEFAULT;
+    const uint32_t windows_max = window < LOOKED_AT_MAX ? LOOKED_AT_MAX / window : 1;
+    spsh_status status = spsh_plan_open((const spsh_dataset *const *)s->datasets->items,
+                                        s->datasets->count, &request.plan, &s->plan, &err);
+    spsh__plan_request_free(&request);
+    if (status != SPSH_OK)
+        return spsh__plan_fail("plan", &err);
+    s->domains = (spsh_domain_report *)calloc((size_t)spsh_plan_info_get(s->plan)->domain_count + 1,
+                                              sizeof(*s->domains));
+    if (s->domains == NULL)
+        return spsh__cli_fail_memory();
+    status =
+        spsh_plan_report(s->plan, s->epoch, whole ? 0 : windows_max, &s->report, s->domains, &err);
+    if (status != SPSH_OK)
+        return spsh__plan_fail("plan", &err);
+    s->seconds = now_seconds() - begin;
+    conclude(s);
+    return SPSH_EXIT_DONE;
+}
+
+static int print_json(const spsh__plan_summary *summaries, size_t count, bool compared)
+{
+    spsh_error err = SPSH_ERROR_INIT;
+    spsh_status rc = SPSH_OK;
+    spsh_json *json = spsh__json_new();
+    if (json == NULL)
+        return spsh__cli_fail_memory();
+    if (compared)
+        spsh__json_begin_array(json, "settings");
+    for (size_t i = 0; i < count && rc == SPSH_OK; i++) {
+        if (compared)
+            spsh__json_begin_object(json, NULL);
+        rc = spsh__plan_put(json, &summaries[i], &err);
+        if (compared)
+            spsh__json_end(json);
+    }
+    if (compared)
+        spsh__json_end(json);
+    if (rc == SPSH_OK)
+        rc = spsh__json_write_pretty(json, stdout, &err);
+    spsh__json_free(json);
+    if (rc != SPSH_OK && !spsh__cli_output_failed())
+        return spsh__cli_fail(NULL, &err);
+    return SPSH_EXIT_DONE;
+}
+
+/* ---- --compare ---- */
+
+/* Cuts text at blanks into argv, whose first word is the command's name; quotes keep blanks, as in
+ * a shell. Returns the number of words, or 0 when there are too many or a quote is not closed. */
+static int cut_words(char *text, char *argv[WORDS_MAX])
+{
+    static char name[] = "plan";
+    int count = 0;
+    char *from = text;
+    argv[count++] = name;
+    for (;;) {
+        char quote = '\0';
+        from += strspn(from, " \t\n");
+        if (*from == '\0')
+            return count;
+        if (count == WORDS_MAX)
+            return 0;
+        char *to = from;
+        argv[count++] = to;
+        for (; *from != '\0' && (quote != '\0' || strchr(" \t\n", *from) == NULL); from++) {
+            if (quote == '\0' && (*from == '\'' || *from == '"'))
+                quote = *from;
+            else if (*from == quote)
+                quote = '\0';
+            else
+                *to++ = *from;
+        }
+        if (quote != '\0')
+            return 0;
+        from += *from != '\0' ? 1 : 0;
+        *to = '\0';
+    }
+}
+
+/* The common options, with those of one --compare on top. text is cut up, and borrowed. */
+static int parse_setting(const spsh__plan_words *common, const char *label, char *text,
+                         spsh__plan_words *ret_words)
+{
+    char *argv[WORDS_MAX];
+    spsh_cli_option options[SPSH__PLAN_OPTION_COUNT + 1];
+    spsh_cli_args args;
+    *ret_words = *common;
+    spsh__plan_options_list(ret_words, options);
+    options[SPSH__PLAN_OPTION_COUNT] = (spsh_cli_option)SPSH_CLI_OPTIONS_END;
+    const spsh_cli_command command = {
+        "plan", "", "", "one setting", NULL, "speechshard plan --help\n", options};
+    int argc = cut_words(text, argv);
+    if (argc == 0)
+        return spsh__cli_usage("plan",
+                               "--compare: '%s' has a quote without its end, or more than "
+                               "%d words",
+                               label, WORDS_MAX - 1);
+    int rc = spsh__cli_parse(&command, argc, argv, &args);
+    return rc == SPSH_CLI_RUN ? SPSH_EXIT_DONE : rc;
+}
+
+typedef struct request {
+    spsh__plan_words words;
+    spsh_cli_texts compare;
+    uint64_t epoch;
+    bool whole, json;
+} request;
+
+static int compare(const request *r, const spsh__datasets *datasets)
+{
+    const size_t count = r->compare.count;
+    int rc = SPSH_EXIT_DONE;
+    spsh__plan_summary *summaries = (spsh__plan_summary *)calloc(count, sizeof(*summaries));
+    spsh__plan_words *words = (spsh__plan_words *)calloc(count, sizeof(*words));
+    char **texts = (char **)calloc(count, sizeof(*texts));
+    if (summaries == NULL || words == NULL || texts == NULL) {
+        rc = spsh__cli_fail_memory();
+        goto out;
+    }
+    /* All are parsed before the first is worked on: a slip is told at once. */
+    for (size_t i = 0; i < count && rc == SPSH_EXIT_DONE; i++) {
+        texts[i] = strdup(r->compare.items[i]);
+        rc = texts[i] == NULL ? spsh__cli_fail_memory()
+                              : parse_setting(&r->words, r->compare.items[i], texts[i], &words[i]);
+    }
+    for (size_t i = 0; i < count && rc == SPSH_EXIT_DONE; i++) {
+        summaries[i].label = r->compare.items[i];
+        summaries[i].words = &words[i];
+        summaries[i].datasets = datasets;
+        summaries[i].epoch = r->epoch;
+        rc = summarize(&summaries[i], r->whole);
+        if (rc != SPSH_EXIT_DONE)
+            spsh__cli_error("that was --compare '%s'", r->compare.items[i]);
+    }
+    if (rc == SPSH_EXIT_DONE)
+        rc = r->json ? print_json(summaries, count, true)
+                     : spsh__plan_print_compared(summaries, count);
+    for (size_t i = 0; i < count; i++) {
+        free_summary(&summaries[i]);
+        free(texts[i]);
+    }
+out:
+    free(texts);
+    free(words);
+    free(summaries);
+    return rc;
+}
+
+static int show(const request *r, const spsh__datasets *datasets)
+{
+    spsh__plan_summary s = {.words = &r->words, .datasets = datasets, .epoch = r->epoch};
+    int rc = summarize(&s, r->whole);
+    if (rc == SPSH_EXIT_DONE)
+        rc = r->json ? print_json(&s, 1, false) : spsh__plan_print(&s);
+    free_summary(&s);
+    return rc;
+}
+
+/* ---- the command ---- */
+
+int spsh__cmd_plan(int argc, char **argv)
+{
+    request r = {.words = SPSH__PLAN_WORDS_INIT};
+    const spsh_cli_option own[] = {
+        {"epoch",   0, SPSH_CLI_COUNT, "N",         "look at this epoch; 0",   &r.epoch,   0, 0},
+        {"compare", 0, SPSH_CLI_TEXTS, "'OPTIONS'",
+         "one row of a table, on top of the other options;\n"
+         "may be repeated",                                                    &r.compare, 0, 0},
+        {"whole",   0, SPSH_CLI_FLAG,  NULL,
+         "go through all of the epoch, instead of about a million utterances", &r.whole,   0, 0},
+        {"json",    0, SPSH_CLI_FLAG,  NULL,        "print one JSON object",   &r.json,    0, 0},
+        SPSH_CLI_OPTIONS_END,
+    };
+    spsh_cli_option options[SPSH__PLAN_OPTION_COUNT + sizeof(own) / sizeof(own[0])];
+    spsh__plan_options_list(&r.words, options);
+    memcpy(&options[SPSH__PLAN_OPTION_COUNT], own, sizeof(own));
+    const spsh_cli_command command = {
+        "plan",
+        "DATASET...",
+        NULL,
+        "show what training with these options will be like, from the index alone",
+        "Prints what is served and what is left out, batches, padding, memory, and the share of\n"
+        "each domain. The options mean what they mean to the loader.\n",
+        "speechshard plan corpus.spsh --max-seconds 600\n"
+        "speechshard plan a.spsh b.spsh --alpha 0.5 --min-duration 1\n"
+        "speechshard plan corpus.spsh --compare '--max-seconds 300' \\\n"
+        "    --compare '--max-padded-seconds 300 --shuffle 64'\n",
+        options,
+    };
+    spsh_cli_args args;
+    spsh__datasets datasets;
+    int rc = spsh__cli_parse(&command, argc, argv, &args);
+    if (rc != SPSH_CLI_RUN)
+        return rc;
+    rc = spsh__datasets_open("plan", &args, &datasets);
+    if (rc != SPSH_EXIT_DONE)
+        return rc;
+    rc = r.compare.count > 0 ? compare(&r, &datasets) : show(&r, &datasets);
+    spsh__datasets_close(&datasets);
+    return spsh__cli_finish(rc);
+}
