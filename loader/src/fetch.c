@@ -194,13 +194,17 @@ static uint32_t merge(const spsh__fetch *f, uint64_t *ret_begin, uint64_t *ret_e
     uint64_t begin = first->row.record_offset_bytes;
     uint64_t end = begin + first->row.record_bytes;
     uint32_t count = 1;
+    /* What lies between may be a record that cannot be read, and would take its neighbours along.
+     */
+    const bool any_bad = atomic_load(&f->loader->known_count) > 0;
+    const uint64_t gap = any_bad ? 0 : MERGE_GAP_BYTES;
     while (f->at + count < f->order_count) {
         const spsh__job *job = f->slot->order[f->at + count];
         const uint64_t job_end = job->row.record_offset_bytes + job->row.record_bytes;
         const uint64_t both = job_end > end ? job_end : end;
         if (job->item.dataset != first->item.dataset ||
             job->row.payload_shard != first->row.payload_shard ||
-            job->row.record_offset_bytes > end + MERGE_GAP_BYTES ||
+            job->row.record_offset_bytes > end + gap ||
             (both > end && both - begin > f->merge_bytes_max))
             break;
         end = both;

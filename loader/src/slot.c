@@ -12,7 +12,6 @@
 
 #define ULL(value_) ((unsigned long long)(value_))
 
-#define HUGE_PAGE_BYTES  ((size_t)2 << 20)
 #define TEXT_BYTES_FIRST ((size_t)8 << 10)
 #define TEXT_BYTES_LAST  ((size_t)256 << 10)
 #define CAPACITY_MIN     UINT32_C(32)
@@ -51,7 +50,6 @@ spsh_status spsh__memory_open(const spsh_arena *hook, size_t size_bytes, spsh__m
         *ret_memory = memory;
         return SPSH_OK;
     }
-    memory.size_bytes = (size_bytes + HUGE_PAGE_BYTES - 1) & ~(HUGE_PAGE_BYTES - 1);
     void *mapped = mmap(NULL, memory.size_bytes, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (mapped == MAP_FAILED)
