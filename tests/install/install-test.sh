@@ -55,6 +55,17 @@ sed 1d "$here/consumer/first_utterance.c" >"$work/example"
 awk '/^```c$/ {on = 1; next} /^```$/ {on = 0} on' "$here/../../README.md" | diff - "$work/example" ||
     { echo "the example in the README is not first_utterance.c"; exit 1; }
 
+step batches
+# shellcheck disable=SC2046 # a list of flags
+cc -o "$work/first_batch" "$here/consumer/first_batch.c" \
+    $(pkg-config --cflags --libs speechshard-loader)
+for program in "$work/consumer/first_batch" "$work/first_batch"; do
+    LD_LIBRARY_PATH=$libdir "$program" "$work/corpus.spsh" >"$work/batches" ||
+        { echo "$program fails"; exit 1; }
+    [ "$(grep -c '^speaker-0[0-2]/utterance-0000[0-2]: [0-9]* samples' "$work/batches")" = 3 ] ||
+        { echo "$program does not print three utterances"; exit 1; }
+done
+
 step headers alone
 flags="-Wall -Wextra -Wpedantic -Werror -fsyntax-only -I$prefix/include"
 for header in "$prefix"/include/speechshard/*.h; do

@@ -30,7 +30,9 @@ extern "C" {
 /** What a batch's audio is. */
 typedef enum spsh_output {
     SPSH_OUTPUT_INT16 = 0,   /* ragged: utterance after utterance */
-    SPSH_OUTPUT_FLOAT32 = 1, /* padded with zeros to the longest; full scale is 1 */
+    SPSH_OUTPUT_FLOAT32 = 1, /* padded with zeros to the longest; full scale is 1. Where neither
+                                batch_utterances_max nor batch_padded_seconds_max bounds a batch,
+                                batch_seconds_max bounds it after padding */
 } spsh_output;
 
 typedef enum spsh_engine {
@@ -49,7 +51,7 @@ typedef enum spsh_on_error {
 
 /* Which channels of a recording are served. Numbers 1, 2, ... : that one alone; an utterance that
  * does not have it cannot be read. */
-#define SPSH_CHANNEL_MIX INT32_C(0)  /* their mean */
+#define SPSH_CHANNEL_MIX INT32_C(0)  /* their mean, halves up, before resampling */
 #define SPSH_CHANNEL_ALL INT32_C(-1) /* interleaved; a batch holds one channel count */
 
 /**
@@ -75,7 +77,7 @@ typedef struct spsh_loader_options {
     int32_t channel; /* SPSH_CHANNEL_* or a number from 1 */
     spsh_engine engine;
     spsh_on_error on_error;
-    uint64_t quarantine_max;   /* more bad records in an epoch are an error; 0: 16, or 0.01 % of the
+    uint64_t quarantine_max;   /* more records in quarantine are an error; 0: 16, or 0.01 % of the
                                   epoch where that is more */
     uint32_t decode_threads;   /* 0: as many as there are cores */
     uint32_t slots;            /* batches decoded ahead or lent; 0: 6; at least 2 */
@@ -136,7 +138,7 @@ typedef struct spsh_loader_stats {
     bool direct;     /* O_DIRECT is in use */
     uint32_t slots;  /* as they fit */
     uint32_t decode_threads;
-    uint64_t memory_bytes; /* of arena and staging */
+    uint64_t memory_bytes; /* of slots, reads and tables; texts' cache: a sixteenth more at most */
     uint64_t batches, empty_batches, utterances;
     uint64_t microseconds;        /* of audio served */
     uint64_t padded_microseconds; /* of slots filled: padding % = 1 - the first / the second */
@@ -146,7 +148,7 @@ typedef struct spsh_loader_stats {
     uint64_t range_reads;         /* utterances cut out of longer recordings */
     uint64_t slow_reads;
     uint64_t retries;       /* records read a second time after a failed check */
-    uint64_t bad_records;   /* skipped or substituted */
+    uint64_t bad_records;   /* met in batches: skipped or substituted */
     uint64_t decode_cpu_ns; /* of the decode threads */
     uint64_t io_cpu_ns;     /* of the thread that plans and reads */
     uint64_t wait_ns;       /* that next waited */
@@ -159,7 +161,8 @@ typedef struct spsh_bad_record {
     uint32_t dataset;
     uint64_t position;
     uint64_t epoch;
-    spsh_error error; /* names dataset, shard, utterance, offset */
+    spsh_error error; /* names dataset, shard, utterance, offset; SPSH_E_CANCELED: it was in the
+                         quarantine of a cursor */
 } spsh_bad_record;
 
 typedef struct spsh_loader spsh_loader;
