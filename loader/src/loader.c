@@ -386,7 +386,7 @@ void spsh_loader_close(spsh_loader *loader)
     (void)pthread_mutex_lock(&loader->lock);
     loader->closing = true;
     (void)pthread_cond_broadcast(&loader->ready);
-    while (loader->in_next)
+    while (loader->is_entered)
         (void)pthread_cond_wait(&loader->calm, &loader->lock);
     (void)pthread_mutex_unlock(&loader->lock);
     close_parts(loader);
@@ -404,9 +404,9 @@ static uint64_t units_of(const spsh_loader *loader, const spsh__job *job)
 {
     const spsh_item *item = &job->item;
     switch (loader->opt.plan.unit) {
-    case SPSH_UNIT_UTTERANCES: return 1;
+    case SPSH_UNIT_UTTERANCES: return item->part == 0;
     case SPSH_UNIT_TOKENS: break;
-    case SPSH_UNIT_SECONDS: return item->microseconds;
+    case SPSH_UNIT_SECONDS: return item->microseconds == 0 ? 1 : item->microseconds;
     }
     const uint64_t tokens = job->row.text_bytes == 0 ? 1 : job->row.text_bytes;
     const uint32_t parts = item->part_count == 0 ? 1 : item->part_count;
@@ -516,31 +516,43 @@ static spsh_status take_head(spsh_loader *loader, const spsh_batch **ret_batch, 
     return SPSH_OK;
 }
 
-static void count_gap(spsh_loader *loader, uint64_t begin_ns)
+static void count_wait(spsh_loader *loader, spsh_status rc, uint64_t begin_ns)
 {
     const uint64_t end_ns = spsh__now_ns();
     const uint64_t waited = end_ns - begin_ns;
     loader->wait_ns += waited;
+    if (rc != SPSH_OK)
+        return;
     loader->stalls += waited > STALL_NS;
     if (loader->last_next_ns != 0)
         spsh__gaps_add(&loader->gaps, end_ns - loader->last_next_ns);
     loader->last_next_ns = end_ns;
 }
 
-static spsh_status next_until(spsh_loader *loader, uint64_t begin_ns, uint64_t deadline_ns,
-                              const spsh_batch **ret_batch, spsh_error *err)
+/* Calls that change what comes next: close waits for them. Leaves with the lock taken. */
+static void enter(spsh_loader *loader)
 {
     (void)pthread_mutex_lock(&loader->lock);
-    loader->in_next = true;
-    spsh_status rc = wait_for_head(loader, deadline_ns, err);
-    if (rc == SPSH_OK)
-        rc = take_head(loader, ret_batch, err);
-    if (rc == SPSH_OK)
-        count_gap(loader, begin_ns);
-    loader->in_next = false;
+    loader->is_entered = true;
+}
+
+static void leave(spsh_loader *loader)
+{
+    loader->is_entered = false;
     if (loader->closing)
         (void)pthread_cond_broadcast(&loader->calm);
     (void)pthread_mutex_unlock(&loader->lock);
+}
+
+static spsh_status next_until(spsh_loader *loader, uint64_t begin_ns, uint64_t deadline_ns,
+                              const spsh_batch **ret_batch, spsh_error *err)
+{
+    enter(loader);
+    spsh_status rc = wait_for_head(loader, deadline_ns, err);
+    if (rc == SPSH_OK)
+        rc = take_head(loader, ret_batch, err);
+    count_wait(loader, rc, begin_ns);
+    leave(loader);
     return rc;
 }
 
@@ -600,33 +612,40 @@ spsh_status spsh_loader_cursor_save(const spsh_loader *loader, void *cursor, siz
 }
 
 /* With everything dropped: go there, or stay where next was. */
+static spsh_status reposition(spsh_loader *loader, const spsh_position *position, spsh__bad *bad,
+                              spsh_error *err)
+{
+    spsh_sampler *sampler = spsh__fetch_park(loader);
+    const spsh_position back = loader->cursor;
+    spsh_error why = SPSH_ERROR_INIT;
+    spsh_status rc = spsh_sampler_seek(sampler, position, err);
+    const spsh_status again = rc == SPSH_OK ? SPSH_OK : spsh_sampler_seek(sampler, &back, &why);
+    (void)pthread_mutex_lock(&loader->lock);
+    if (rc == SPSH_OK)
+        loader->cursor = *position;
+    if (rc == SPSH_OK && bad != NULL) {
+        const spsh__bad before = loader->bad;
+        loader->bad = *bad;
+        *bad = before;
+        atomic_store(&loader->known_count, loader->bad.known.count);
+    }
+    loader->failure = again;
+    loader->failure_error = why;
+    (void)pthread_mutex_unlock(&loader->lock);
+    spsh__fetch_go_on(loader);
+    return rc;
+}
+
 static spsh_status move_to(spsh_loader *loader, const spsh_position *position, spsh__bad *bad,
                            spsh_error *err)
 {
-    spsh_sampler *sampler = spsh__fetch_park(loader);
-    spsh_status rc = spsh_sampler_seek(sampler, position, err);
-    if (rc == SPSH_OK) {
-        (void)pthread_mutex_lock(&loader->lock);
-        loader->cursor = *position;
-        if (bad != NULL) {
-            const spsh__bad before = loader->bad;
-            loader->bad = *bad;
-            *bad = before;
-            atomic_store(&loader->known_count, loader->bad.known.count);
-        }
-        (void)pthread_mutex_unlock(&loader->lock);
-    } else {
-        spsh_error why = SPSH_ERROR_INIT;
-        const spsh_position back = loader->cursor;
-        spsh_status again = spsh_sampler_seek(sampler, &back, &why);
-        if (again != SPSH_OK) {
-            (void)pthread_mutex_lock(&loader->lock);
-            loader->failure = again;
-            loader->failure_error = why;
-            (void)pthread_mutex_unlock(&loader->lock);
-        }
-    }
-    spsh__fetch_go_on(loader);
+    enter(loader);
+    const bool closing = loader->closing;
+    (void)pthread_mutex_unlock(&loader->lock);
+    spsh_status rc = closing ? SPSH_FAIL(err, SPSH_E_CANCELED, NONE, "the loader is being closed")
+                             : reposition(loader, position, bad, err);
+    (void)pthread_mutex_lock(&loader->lock);
+    leave(loader);
     return rc;
 }
 

@@ -79,7 +79,7 @@ struct spsh_loader {
     pthread_mutex_t lock; /* of all below, and of slots' states */
     pthread_cond_t ready; /* next: the head of the line, closing, failure */
     pthread_cond_t wake;  /* fetch: something to do */
-    pthread_cond_t calm;  /* parked; next has left */
+    pthread_cond_t calm;  /* parked; nobody is in a call any more */
 
     spsh__place *line; /* a ring */
     uint32_t line_capacity, line_first, line_count;
@@ -87,7 +87,7 @@ struct spsh_loader {
     spsh_position cursor; /* behind what next returned last */
     spsh_status failure;  /* of no batch: a read beyond its deadline, a broken engine */
     spsh_error failure_error;
-    bool closing, in_next;
+    bool closing, is_entered; /* a call that close has to wait for */
 
     /* to the fetch thread */
     struct spsh__request *finished; /* to recycle, linked by next */

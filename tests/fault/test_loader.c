@@ -45,8 +45,8 @@ typedef struct trouble {
 typedef struct disk {
     _Atomic uint32_t shard_of[FDS_MAX]; /* 1 + number; 0: another file */
     trouble troubles[TROUBLES_MAX];
-    uint32_t trouble_count;
-    size_t transfer_bytes_max;
+    _Atomic uint32_t trouble_count;
+    _Atomic size_t transfer_bytes_max;
     _Atomic uint32_t delay_ms;
     _Atomic bool is_stuck; /* reads of shards wait */
     pthread_mutex_t lock;
@@ -286,13 +286,14 @@ static void hurt(uint64_t position, int os_errno, uint64_t times)
     require(spsh_dataset_open(path, NULL, &dataset, &err));
     require(spsh_dataset_rows(dataset, position, 1, &row, &err));
     REQUIRE(the_disk.trouble_count < TROUBLES_MAX);
-    trouble *t = &the_disk.troubles[the_disk.trouble_count++];
+    trouble *t = &the_disk.troubles[the_disk.trouble_count];
     t->shard = row.payload_shard;
     t->begin = row.record_offset_bytes;
     t->end = row.record_offset_bytes + row.record_bytes;
     t->os_errno = os_errno;
     atomic_store(&t->times, times);
     atomic_store(&t->hits, 0);
+    the_disk.trouble_count++;
     spsh_dataset_close(dataset);
 }
 
