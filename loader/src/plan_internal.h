@@ -49,7 +49,7 @@ typedef struct spsh__plan_domain {
     uint64_t units;
     uint64_t extra_items; /* parts beyond the first of each utterance */
     uint64_t weight;      /* share of units */
-    uint64_t item_weight; /* share of utterances, expected */
+    uint64_t item_weight; /* share of utterances; unless the rule is OPEN: those of an epoch */
     const spsh__member_run *runs;
     uint32_t run_count;
 } spsh__plan_domain;
@@ -65,7 +65,7 @@ typedef struct spsh__caps {
 /* How many utterances of a domain an epoch serves. */
 typedef enum spsh__epoch_rule {
     SPSH__EPOCH_ALL = 0,     /* each once: proportional shares, or one domain */
-    SPSH__EPOCH_COUNTED = 1, /* shares of utterances: counts are apportioned */
+    SPSH__EPOCH_COUNTED = 1, /* shares of utterances: the same number in each epoch */
     SPSH__EPOCH_OPEN = 2,    /* shares of seconds or tokens: as many as it takes */
 } spsh__epoch_rule;
 

@@ -4,14 +4,16 @@
  * there on everything is exact. The key of the options covers these numbers: where another
  * machine's pow() should round differently, a cursor is refused, not continued in another order.
  *
- * An epoch serves each utterance once when shares are what domains hold anyway. Else a domain of n
- * utterances with mean length m and share w is expected to be drawn from in proportion to w / m:
- * item_weight, by which the beginnings of epochs are apportioned.
+ * An epoch serves each utterance once when shares are what domains hold anyway. Shares of
+ * utterances are rounded to whole ones of an epoch (largest remainders; at least one), so that an
+ * epoch ends where the next begins. Else a domain of n utterances with mean length m and share w is
+ * expected to be drawn from in proportion to w / m: item_weight, which says where epochs begin.
  */
 #include "plan_options.h"
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdlib.h>
 #include <xxhash.h>
 
 #include "speechshard/limits.h"
@@ -287,8 +289,74 @@ static void set_item_weights(spsh_plan *plan)
     }
 }
 
+typedef struct rest_share {
+    spsh__u128 rest;
+    uint32_t domain;
+} rest_share;
+
+static int compare_remainders(const void *a, const void *b)
+{
+    const rest_share *x = (const rest_share *)a;
+    const rest_share *y = (const rest_share *)b;
+    if (x->rest != y->rest)
+        return x->rest > y->rest ? -1 : 1;
+    return x->domain < y->domain ? -1 : 1;
+}
+
+/* Domains whose share of `left` utterances is less than one get one; *left and *weights are what
+ * remains for the others. */
+static void give_ones(spsh_plan *plan, uint64_t *left, spsh__u128 *weights)
+{
+    bool again = true;
+    while (again) {
+        again = false;
+        for (uint32_t d = 0; d < plan->domain_count; d++) {
+            spsh__plan_domain *of = &plan->domains[d];
+            if (of->item_weight != 0 || (spsh__u128)of->weight * *left >= *weights)
+                continue;
+            of->item_weight = 1;
+            *left -= 1;
+            *weights -= of->weight;
+            again = true;
+        }
+    }
+}
+
+/* Weights become utterances of an epoch. */
+static spsh_status count_epoch(spsh_plan *plan, spsh_error *err)
+{
+    uint64_t left = plan->info.utterance_count;
+    spsh__u128 weights = 0;
+    uint32_t others = 0;
+    rest_share *rests =
+        (rest_share *)spsh__new_array(&plan->allocator, plan->domain_count, sizeof(*rests));
+    if (rests == NULL)
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "shares of %u domains",
+                         plan->domain_count);
+    for (uint32_t d = 0; d < plan->domain_count; d++)
+        weights += plan->domains[d].weight;
+    give_ones(plan, &left, &weights);
+    uint64_t undealt = left;
+    for (uint32_t d = 0; d < plan->domain_count; d++) {
+        spsh__plan_domain *of = &plan->domains[d];
+        if (of->item_weight != 0)
+            continue;
+        of->item_weight = (uint64_t)((spsh__u128)of->weight * left / weights);
+        undealt -= of->item_weight;
+        rests[others++] = (rest_share){(spsh__u128)of->weight * left % weights, d};
+    }
+    qsort(rests, others, sizeof(*rests), compare_remainders);
+    for (uint64_t i = 0; i < undealt; i++)
+        plan->domains[rests[i].domain].item_weight++;
+    for (uint32_t d = 0; d < plan->domain_count; d++)
+        plan->domains[d].weight = plan->domains[d].item_weight;
+    spsh__delete(&plan->allocator, rests);
+    return SPSH_OK;
+}
+
 spsh_status spsh__plan_shares(spsh_plan *plan, const spsh__filter *filters, spsh_error *err)
 {
+    spsh_status rc = SPSH_OK;
     bool is_proportional =
         plan->domain_count == 1 ||
         (plan->options.weight_count == 0 && !(plan->options.alpha < 1 || plan->options.alpha > 1));
@@ -302,8 +370,13 @@ spsh_status spsh__plan_shares(spsh_plan *plan, const spsh__filter *filters, spsh
         plan->epoch_rule =
             plan->options.unit == SPSH_UNIT_UTTERANCES ? SPSH__EPOCH_COUNTED : SPSH__EPOCH_OPEN;
         set_weights(plan, filters);
-        set_item_weights(plan);
+        if (plan->epoch_rule == SPSH__EPOCH_OPEN)
+            set_item_weights(plan);
+        else
+            rc = count_epoch(plan, err);
     }
+    if (rc != SPSH_OK)
+        return rc;
     for (uint32_t d = 0; d < plan->domain_count; d++) {
         plan->weight_sum += plan->domains[d].weight;
         plan->item_weight_sum += plan->domains[d].item_weight;

@@ -18,6 +18,7 @@
 #include <stdlib.h>
 
 #include "permutation.h"
+#include "plan_speakers.h"
 #include "plan_workers.h"
 #include "speechshard/limits.h"
 
@@ -503,6 +504,20 @@ static spsh_status settle_copies(scan *s, spsh_error *err)
     return SPSH_OK;
 }
 
+static spsh_status settle(scan *s, spsh_error *err)
+{
+    spsh_status rc = settle_copies(s, err);
+    if (s->plan->options.speaker_utterances_max == 0)
+        return rc;
+    for (uint32_t d = 0; d < s->plan->dataset_count && rc == SPSH_OK; d++) {
+        uint64_t left_out = 0;
+        rc = spsh__plan_cap_speakers(s->plan, d, s->filters[d].speaker_names, s->datasets[d].passes,
+                                     &left_out, err);
+        s->workers[0].info.speaker_count += left_out;
+    }
+    return rc;
+}
+
 /* ---- results ---- */
 
 static spsh_status merge_workers(scan *s, spsh_error *err)
@@ -833,7 +848,7 @@ spsh_status spsh__plan_scan(spsh_plan *plan, const spsh__filter *filters, uint32
     if (rc == SPSH_OK)
         rc = check_long(&s, err);
     if (rc == SPSH_OK && s.phase == PHASE_DECIDE) {
-        rc = settle_copies(&s, err);
+        rc = settle(&s, err);
         s.phase = PHASE_BUILD;
         if (rc == SPSH_OK)
             rc = spsh__workers_run(threads, s.block_count, work_on_block, &s, err);

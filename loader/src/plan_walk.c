@@ -1,12 +1,12 @@
 /* plan_walk.c: domains are streams, the quota says which one gives the next utterance.
  *
  *     stream index i of a domain of n: utterance order(i mod n) of pass i / n
- *     epoch e begins at index          e * n                         each once
- *                                      apportioned(e * N)            other shares
+ *     epoch e begins at index          e * n          each once
+ *                                      e * k          shares of utterances: k in each epoch
+ *                                      floor(e * c)   shares of seconds or tokens: c expected
  *
- * N is the length of an epoch. So where an epoch begins follows from its number alone; where a
- * window begins does with one domain, else the sequence is gone through from the last place known:
- * lengths only.
+ * So where an epoch begins follows from its number alone; where a window begins does with one
+ * domain, else the sequence is gone through from the last place known: lengths only.
  *
  * Lengths lie scattered over the index. So members are drawn up to 16 ahead, step by step, and what
  * the next step reads is asked for in advance: their latencies overlap.
@@ -22,9 +22,7 @@ spsh_status spsh__walk_open(spsh__walk *walk, const spsh_plan *plan, spsh_error 
     *walk = (spsh__walk){.plan = plan};
     walk->streams = (spsh__stream *)spsh__new_array(allocator, count, sizeof(*walk->streams));
     walk->states = (spsh__domain_state *)spsh__new_array(allocator, count, sizeof(*walk->states));
-    walk->counts = (uint64_t *)spsh__new_array(allocator, count, 3 * sizeof(*walk->counts));
-    walk->heap = (uint32_t *)spsh__new_array(allocator, count, sizeof(*walk->heap));
-    if (walk->streams == NULL || walk->states == NULL || walk->counts == NULL || walk->heap == NULL)
+    if (walk->streams == NULL || walk->states == NULL)
         return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "streams of %u domains", count);
     return spsh__quota_open(&walk->quota, count, allocator, err);
 }
@@ -36,8 +34,6 @@ void spsh__walk_close(spsh__walk *walk)
     const spsh_allocator *allocator = &walk->plan->allocator;
     spsh__delete(allocator, walk->streams);
     spsh__delete(allocator, walk->states);
-    spsh__delete(allocator, walk->counts);
-    spsh__delete(allocator, walk->heap);
     spsh__quota_close(&walk->quota, allocator);
 }
 
@@ -152,20 +148,14 @@ static spsh_status look_ahead(const spsh_plan *plan, uint32_t domain, spsh__stre
 
 /* ---- epochs ---- */
 
-/* Where epoch begins in each stream. */
-static void starts_of(spsh__walk *walk, uint64_t epoch, uint64_t *ret_starts)
+/* Where an epoch begins in the stream of a domain. */
+static uint64_t start_of(const spsh_plan *plan, uint32_t domain, uint64_t epoch)
 {
-    const spsh_plan *plan = walk->plan;
-    uint64_t *weights = walk->counts;
-    if (plan->epoch_rule == SPSH__EPOCH_ALL) {
-        for (uint32_t d = 0; d < plan->domain_count; d++)
-            ret_starts[d] = epoch * plan->domains[d].count;
-        return;
-    }
-    for (uint32_t d = 0; d < plan->domain_count; d++)
-        weights[d] = plan->domains[d].item_weight;
-    spsh__quota_apportion(weights, plan->domain_count, epoch * plan->info.utterance_count,
-                          ret_starts, walk->heap);
+    uint64_t items = plan->domains[domain].item_weight;
+    if (plan->epoch_rule != SPSH__EPOCH_OPEN)
+        return epoch * items;
+    return (uint64_t)((spsh__u128)(epoch * plan->info.utterance_count) * items /
+                      plan->item_weight_sum);
 }
 
 static uint64_t head_units(const spsh_plan *plan, const spsh__stream *stream)
@@ -194,22 +184,15 @@ static spsh_status resume(spsh__walk *walk, uint64_t epoch, uint32_t window,
                           const spsh__domain_state *states, spsh_error *err)
 {
     const spsh_plan *plan = walk->plan;
-    uint64_t *starts = walk->counts + plan->domain_count;
-    uint64_t *ends = starts + plan->domain_count;
     walk->is_valid = false;
-    starts_of(walk, epoch, starts);
-    starts_of(walk, epoch + 1, ends);
-    spsh__quota_clear(&walk->quota, plan->epoch_rule == SPSH__EPOCH_COUNTED
-                                        ? plan->info.utterance_count
-                                        : plan->weight_sum);
+    spsh__quota_clear(&walk->quota, plan->weight_sum);
     for (uint32_t d = 0; d < plan->domain_count; d++) {
         spsh__stream *stream = &walk->streams[d];
-        uint64_t weight =
-            plan->epoch_rule == SPSH__EPOCH_COUNTED ? ends[d] - starts[d] : plan->domains[d].weight;
         uint64_t served = states == NULL ? 0 : states[d].served;
         uint64_t units = 0;
-        stream->index = states == NULL ? starts[d] : states[d].index;
-        stream->end = plan->epoch_rule == SPSH__EPOCH_OPEN ? UINT64_MAX : ends[d];
+        stream->index = states == NULL ? start_of(plan, d, epoch) : states[d].index;
+        stream->end =
+            plan->epoch_rule == SPSH__EPOCH_OPEN ? UINT64_MAX : start_of(plan, d, epoch + 1);
         stream->ahead = 0;
         stream->ahead_count = 0;
         stream->pass_first = 1;
@@ -219,7 +202,7 @@ static spsh_status resume(spsh__walk *walk, uint64_t epoch, uint32_t window,
         spsh_status rc = peek(plan, d, stream, &units, err);
         if (rc != SPSH_OK)
             return rc;
-        spsh__quota_add(&walk->quota, d, weight, served, units);
+        spsh__quota_add(&walk->quota, d, plan->domains[d].weight, served, units);
     }
     walk->is_valid = true;
     walk->epoch = epoch;

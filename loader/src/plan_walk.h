@@ -41,8 +41,6 @@ typedef struct spsh__walk {
     spsh__stream *streams;
     spsh__quota quota;
     spsh__domain_state *states; /* scratch */
-    uint64_t *counts;           /* scratch: item weights, then counts of two epochs */
-    uint32_t *heap;             /* scratch */
 } spsh__walk;
 
 spsh_status spsh__walk_open(spsh__walk *walk, const spsh_plan *plan, spsh_error *err);

@@ -10,9 +10,6 @@
  * Fractions are compared by their doubles, and by cross multiplication in 128 bits where those are
  * too close to call: so the order is exact, the same on every machine, and what has been served
  * describes the state completely.
- *
- * Apportioning is Webster's method: utterance k of a domain is due at (2k + 1) / w, the first
- * `total` are served. It is monotone in total, and rounds to the nearest.
  */
 #include "quota.h"
 
@@ -159,52 +156,4 @@ void spsh__quota_serve(spsh__quota *quota, uint32_t domain, uint64_t next_length
     }
     pop(quota->shares, quota->eligible, &quota->eligible_count, true);
     push(quota->shares, quota->waiting, &quota->waiting_count, domain, false);
-}
-
-/* (2 * counts + 1) / weight: when the next utterance is due. */
-static bool is_due_before(const uint64_t *weights, const uint64_t *counts, uint32_t x, uint32_t y)
-{
-    spsh__u128 left = (spsh__u128)(2 * counts[x] + 1) * weights[y];
-    spsh__u128 right = (spsh__u128)(2 * counts[y] + 1) * weights[x];
-    return left != right ? left < right : x < y;
-}
-
-static void sift_due(const uint64_t *weights, const uint64_t *counts, uint32_t *heap,
-                     uint32_t count, uint32_t at)
-{
-    uint32_t moved = heap[at];
-    for (;;) {
-        uint32_t child = 2 * at + 1;
-        if (child >= count)
-            break;
-        if (child + 1 < count && is_due_before(weights, counts, heap[child + 1], heap[child]))
-            child++;
-        if (!is_due_before(weights, counts, heap[child], moved))
-            break;
-        heap[at] = heap[child];
-        at = child;
-    }
-    heap[at] = moved;
-}
-
-void spsh__quota_apportion(const uint64_t *weights, uint32_t count, uint64_t total,
-                           uint64_t *ret_counts, uint32_t *heap)
-{
-    spsh__u128 weight_sum = 0;
-    uint64_t given = 0;
-    uint64_t low = total > count / 2 + 1 ? total - count / 2 - 1 : 0;
-    for (uint32_t d = 0; d < count; d++)
-        weight_sum += weights[d];
-    /* Rounded shares of so much less than total cannot add up to more than total. */
-    for (uint32_t d = 0; d < count; d++) {
-        ret_counts[d] = (uint64_t)(((spsh__u128)weights[d] * low + weight_sum / 2) / weight_sum);
-        given += ret_counts[d];
-        heap[d] = d;
-    }
-    for (uint32_t at = count / 2; at-- > 0;)
-        sift_due(weights, ret_counts, heap, count, at);
-    for (; given < total; given++) {
-        ret_counts[heap[0]]++;
-        sift_due(weights, ret_counts, heap, count, 0);
-    }
 }

@@ -37,9 +37,4 @@ uint32_t spsh__quota_pick(spsh__quota *quota);
 /* The domain that was picked has been served; next_length 0: it has nothing left. */
 void spsh__quota_serve(spsh__quota *quota, uint32_t domain, uint64_t next_length);
 
-/* Divide total utterances among domains: counts that add up to total, that never fall when total
- * grows. heap has room for count numbers. */
-void spsh__quota_apportion(const uint64_t *weights, uint32_t count, uint64_t total,
-                           uint64_t *ret_counts, uint32_t *heap);
-
 #endif
