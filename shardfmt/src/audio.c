@@ -250,42 +250,76 @@ static spsh_status choose_for_decode(spsh_decoder *decoder, spsh__window *window
     return rc;
 }
 
+static spsh_status take_options(const spsh_decoder_options *options,
+                                spsh_decoder_options *ret_options, spsh_error *err)
+{
+    spsh_status rc = spsh__options_take(options, ret_options, sizeof(*ret_options), err);
+    if (rc == SPSH_OK && ret_options->seek_points == NULL && ret_options->seek_point_count > 0)
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE, "%llu seek points at NULL",
+                         (unsigned long long)ret_options->seek_point_count);
+    return rc;
+}
+
+/* Nothing of the stream is left but what the codec keeps. */
+static void close_stream(spsh_decoder *decoder)
+{
+    if (decoder->state != NULL)
+        decoder->backend->close(decoder);
+    decoder->state = NULL;
+    decoder->backend = NULL;
+}
+
+/* Open a stream at sample 0, after another one or the first. */
+static spsh_status open_stream(spsh_decoder *decoder, const spsh_audio_source *source,
+                               spsh_codec codec, const spsh_decoder_options *opt, spsh_error *err)
+{
+    const spsh__audio_backend *last = decoder->backend;
+    spsh__window window;
+    decoder->source = *source;
+    decoder->seek_points = opt->seek_points;
+    decoder->seek_point_count = opt->seek_point_count;
+    decoder->pcm_bytes_max = opt->pcm_bytes_max == 0 ? SPSH_PCM_BYTES_MAX : opt->pcm_bytes_max;
+    decoder->sample_rate_hz = opt->sample_rate_hz;
+    decoder->skips_md5 = opt->skip_md5;
+    decoder->position = 0;
+    memset(&decoder->info, 0, sizeof(decoder->info));
+    spsh__window_init(&window, &decoder->source);
+    spsh_status rc = choose_for_decode(decoder, &window, codec, err);
+    if (decoder->state != NULL &&
+        (rc != SPSH_OK || decoder->backend != last || !last->keeps_state)) {
+        last->close(decoder);
+        decoder->state = NULL;
+    }
+    if (rc == SPSH_OK)
+        rc = decoder->backend->open(decoder, &window, err);
+    if (rc != SPSH_OK)
+        close_stream(decoder);
+    return rc;
+}
+
 static spsh_status decoder_open(const spsh_audio_source *source, spsh_codec codec,
                                 const spsh_decoder_options *options, bool keep_going,
                                 spsh_decoder **ret_decoder, spsh_error *err)
 {
-    spsh__window window;
     spsh_decoder_options opt = SPSH_DECODER_OPTIONS_INIT;
     spsh_decoder *decoder = NULL;
-    spsh_status rc = spsh__options_take(options, &opt, sizeof(opt), err);
+    spsh_status rc = take_options(options, &opt, err);
     if (rc != SPSH_OK)
         return rc;
-    if (opt.seek_points == NULL && opt.seek_point_count > 0)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE, "%llu seek points at NULL",
-                         (unsigned long long)opt.seek_point_count);
     spsh_allocator allocator = opt.allocator == NULL ? *spsh_allocator_default() : *opt.allocator;
     decoder = (spsh_decoder *)spsh__alloc_zero(&allocator, sizeof(*decoder));
     if (decoder == NULL)
         return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "decoder: %zu bytes",
                          sizeof(*decoder));
     decoder->allocator = allocator;
-    decoder->source = *source;
-    decoder->seek_points = opt.seek_points;
-    decoder->seek_point_count = opt.seek_point_count;
-    decoder->pcm_bytes_max = opt.pcm_bytes_max == 0 ? SPSH_PCM_BYTES_MAX : opt.pcm_bytes_max;
-    decoder->sample_rate_hz = opt.sample_rate_hz;
     decoder->keep_going = keep_going;
-    decoder->skips_md5 = opt.skip_md5;
     decoder->scratch = (uint8_t *)spsh__alloc(&allocator, SPSH__SCRATCH_BYTES);
     if (decoder->scratch == NULL) {
         rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "decoder: %d bytes",
                        SPSH__SCRATCH_BYTES);
         goto out;
     }
-    spsh__window_init(&window, &decoder->source);
-    rc = choose_for_decode(decoder, &window, codec, err);
-    if (rc == SPSH_OK)
-        rc = decoder->backend->open(decoder, &window, err);
+    rc = open_stream(decoder, source, codec, &opt, err);
     if (rc != SPSH_OK)
         goto out;
     *ret_decoder = decoder;
@@ -304,6 +338,21 @@ spsh_status spsh_decoder_open(const spsh_audio_source *source, spsh_codec codec,
     return decoder_open(source, codec, options, false, ret_decoder, err);
 }
 
+spsh_status spsh_decoder_reopen(spsh_decoder *decoder, const spsh_audio_source *source,
+                                spsh_codec codec, const spsh_decoder_options *options,
+                                spsh_error *err)
+{
+    spsh_decoder_options opt = SPSH_DECODER_OPTIONS_INIT;
+    if (decoder == NULL || source == NULL || source->read_fn == NULL)
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE, "decoder: NULL argument");
+    spsh_status rc = take_options(options, &opt, err);
+    if (rc == SPSH_OK)
+        rc = open_stream(decoder, source, codec, &opt, err);
+    else
+        close_stream(decoder);
+    return rc;
+}
+
 const spsh_audio_info *spsh_decoder_info(const spsh_decoder *decoder)
 {
     return &decoder->info;
@@ -314,16 +363,15 @@ void spsh_decoder_free(spsh_decoder *decoder)
     if (decoder == NULL)
         return;
     spsh_allocator allocator = decoder->allocator;
-    if (decoder->state != NULL)
-        decoder->backend->close(decoder);
+    close_stream(decoder);
     spsh__free(&allocator, decoder->scratch);
     spsh__free(&allocator, decoder);
 }
 
 spsh_status spsh_decoder_seek(spsh_decoder *decoder, uint64_t sample, spsh_error *err)
 {
-    if (decoder == NULL)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE, "seek: NULL decoder");
+    if (decoder == NULL || decoder->backend == NULL)
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE, "seek: nothing is open");
     if (sample > decoder->info.samples)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE, "seek to %llu of %llu samples",
                          (unsigned long long)sample, (unsigned long long)decoder->info.samples);
@@ -362,8 +410,10 @@ static spsh_status read_native(spsh_decoder *decoder, void *pcm, uint64_t capaci
 static spsh_status decoder_read(spsh_decoder *decoder, spsh_sample_format format, void *pcm,
                                 uint64_t capacity, uint64_t *ret_samples, spsh_error *err)
 {
-    if (decoder == NULL || (pcm == NULL && capacity > 0) || ret_samples == NULL)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE, "read: NULL argument");
+    if (decoder == NULL || decoder->backend == NULL || (pcm == NULL && capacity > 0) ||
+        ret_samples == NULL)
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+                         "read: NULL argument, or nothing is open");
     uint64_t done = 0;
     if (capacity == 0) {
         *ret_samples = 0;

@@ -33,6 +33,7 @@ typedef struct flac_state {
     uint64_t feed_offset; /* next byte of the fed stream */
 
     uint8_t *pending; /* decoded samples, native format, that the caller had no room for */
+    size_t pending_bytes;
     uint64_t pending_begin;
     uint64_t pending_count;
     uint8_t *dst; /* the running read's destination */
@@ -212,6 +213,18 @@ static void on_error(const FLAC__StreamDecoder *library, FLAC__StreamDecoderErro
     state->error_count++;
 }
 
+/* 16 bits, one channel: most of all speech. Steps of a constant length become vectors. */
+static void narrow(const FLAC__int32 *restrict plane, uint64_t count, int16_t *restrict out)
+{
+    enum { STEP = 16 };
+    uint64_t i = 0;
+    for (; i + STEP <= count; i += STEP)
+        for (uint64_t k = 0; k < STEP; k++)
+            out[i + k] = (int16_t)plane[i + k];
+    for (; i < count; i++)
+        out[i] = (int16_t)plane[i];
+}
+
 /* Samples [begin, begin + count) of all channels, interleaved, left-justified in 16 or 32 bits. */
 static void interleave(const flac_state *state, const FLAC__int32 *const planes[], uint64_t begin,
                        uint64_t count, uint8_t *dst)
@@ -219,10 +232,14 @@ static void interleave(const flac_state *state, const FLAC__int32 *const planes[
     uint32_t channels = state->info->channels;
     if (state->info->format == SPSH_SAMPLE_I16) {
         int16_t *out = (int16_t *)(void *)dst;
-        int32_t scale = 1 << (16 - state->info->bits_per_sample);
+        uint32_t shift = 16 - state->info->bits_per_sample;
+        if (channels == 1 && shift == 0) {
+            narrow(planes[0] + begin, count, out);
+            return;
+        }
         for (uint32_t c = 0; c < channels; c++)
             for (uint64_t i = 0; i < count; i++)
-                out[i * channels + c] = (int16_t)(planes[c][begin + i] * scale);
+                out[i * channels + c] = (int16_t)((uint32_t)planes[c][begin + i] << shift);
     } else {
         uint32_t *out = (uint32_t *)(void *)dst;
         uint32_t shift = 32 - state->info->bits_per_sample;
@@ -297,9 +314,16 @@ static bool checks_md5(const spsh_decoder *decoder)
     return decoder->keep_going && decoder->info.has_md5 && !decoder->skips_md5;
 }
 
-static spsh_status flac_open(spsh_decoder *decoder, spsh__window *window, spsh_error *err)
+/* New, or that of the last stream with what it has taken. */
+static spsh_status take_state(spsh_decoder *decoder, spsh_error *err)
 {
-    flac_state *state = (flac_state *)spsh__alloc_zero(&decoder->allocator, sizeof(*state));
+    flac_state *state = (flac_state *)decoder->state;
+    if (state == NULL)
+        state = (flac_state *)spsh__alloc_zero(&decoder->allocator, sizeof(*state));
+    else
+        *state = (flac_state){.library = state->library,
+                              .pending = state->pending,
+                              .pending_bytes = state->pending_bytes};
     if (state == NULL)
         return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "FLAC decoder: %zu bytes",
                          sizeof(*state));
@@ -307,26 +331,64 @@ static spsh_status flac_open(spsh_decoder *decoder, spsh__window *window, spsh_e
     state->source = &decoder->source;
     state->info = &decoder->info;
     state->keep_going = decoder->keep_going;
-    spsh_status rc = spsh__flac_parse_head(window, &decoder->info, &state->head, err);
-    if (rc != SPSH_OK)
-        return rc;
-    static const uint8_t marker[8] = {'f', 'L', 'a', 'C', 0x80, 0, 0, 34};
-    memcpy(state->fed_head, marker, sizeof(marker));
-    memcpy(state->fed_head + sizeof(marker), state->head.streaminfo, 34);
+    return SPSH_OK;
+}
 
-    size_t pending_bytes =
+static spsh_status take_pending_memory(spsh_decoder *decoder, flac_state *state, spsh_error *err)
+{
+    const size_t wanted =
         spsh__sample_bytes(decoder->info.format) * decoder->info.channels * BLOCK_MAX;
-    state->pending = (uint8_t *)spsh__alloc(&decoder->allocator, pending_bytes);
-    state->library = FLAC__stream_decoder_new();
-    if (state->pending == NULL || state->library == NULL)
+    if (wanted <= state->pending_bytes)
+        return SPSH_OK;
+    spsh__free(&decoder->allocator, state->pending);
+    state->pending_bytes = 0;
+    state->pending = (uint8_t *)spsh__alloc(&decoder->allocator, wanted);
+    if (state->pending == NULL)
         return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "FLAC decoder: %zu bytes",
-                         pending_bytes);
+                         wanted);
+    state->pending_bytes = wanted;
+    return SPSH_OK;
+}
+
+/* A library that has run is set back, which keeps its buffers. MD5 is checked in whole decodes
+ * only, whose decoders are never opened again: libFLAC takes that setting once. */
+static spsh_status start_library(const spsh_decoder *decoder, flac_state *state, spsh_error *err)
+{
+    if (state->library != NULL) {
+        if (!FLAC__stream_decoder_reset(state->library))
+            return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE,
+                             "FLAC: libFLAC does not start again");
+        return SPSH_OK;
+    }
+    state->library = FLAC__stream_decoder_new();
+    if (state->library == NULL)
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "FLAC: libFLAC has no memory");
     (void)FLAC__stream_decoder_set_md5_checking(state->library, checks_md5(decoder));
     (void)FLAC__stream_decoder_set_metadata_ignore_all(state->library);
     if (FLAC__stream_decoder_init_stream(state->library, on_read, on_seek, on_tell, on_length,
                                          on_eof, on_write, NULL, on_error,
                                          state) != FLAC__STREAM_DECODER_INIT_STATUS_OK)
         return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "FLAC: libFLAC does not start");
+    return SPSH_OK;
+}
+
+static spsh_status flac_open(spsh_decoder *decoder, spsh__window *window, spsh_error *err)
+{
+    spsh_status rc = take_state(decoder, err);
+    if (rc != SPSH_OK)
+        return rc;
+    flac_state *state = (flac_state *)decoder->state;
+    rc = spsh__flac_parse_head(window, &decoder->info, &state->head, err);
+    if (rc != SPSH_OK)
+        return rc;
+    static const uint8_t marker[8] = {'f', 'L', 'a', 'C', 0x80, 0, 0, 34};
+    memcpy(state->fed_head, marker, sizeof(marker));
+    memcpy(state->fed_head + sizeof(marker), state->head.streaminfo, 34);
+    rc = take_pending_memory(decoder, state, err);
+    if (rc == SPSH_OK)
+        rc = start_library(decoder, state, err);
+    if (rc != SPSH_OK)
+        return rc;
     if (!FLAC__stream_decoder_process_until_end_of_metadata(state->library))
         return library_failed(state, err);
     return SPSH_OK;
@@ -525,7 +587,7 @@ static void flac_judge(spsh_decoder *decoder, spsh_bytes file, spsh_decode_resul
 }
 
 const spsh__audio_backend spsh__audio_flac = {
-    flac_inspect, flac_open, flac_read, flac_seek, flac_judge, flac_close,
+    true, flac_inspect, flac_open, flac_read, flac_seek, flac_judge, flac_close,
 };
 
 /* ---- seek points ---- */

@@ -40,8 +40,14 @@ spsh_status spsh__window_get(spsh__window *window, uint64_t offset_bytes, size_t
 spsh_status spsh__source_read(const spsh_audio_source *source, uint64_t offset_bytes, void *dst,
                               size_t size_bytes, size_t *ret_bytes, spsh_error *err);
 
-/* A codec. judge is called once, after read has returned 0 samples or failed. */
+/* The same bytes without a copy, when the source lies in memory and has them all. */
+bool spsh__source_view(const spsh_audio_source *source, uint64_t offset_bytes, size_t size_bytes,
+                       spsh_bytes *ret_bytes);
+
+/* A codec. judge is called once, after read has returned 0 samples or failed. Where state is kept,
+ * open may find that of an earlier stream in decoder->state, and takes over what it can use. */
 typedef struct spsh__audio_backend {
+    bool keeps_state;
     spsh_status (*inspect)(spsh__window *window, spsh_audio_info *ret_info, spsh_error *err);
     spsh_status (*open)(spsh_decoder *decoder, spsh__window *window, spsh_error *err);
     spsh_status (*read)(spsh_decoder *decoder, void *pcm, uint64_t capacity, uint64_t *ret_samples,
@@ -61,7 +67,7 @@ struct spsh_decoder {
     spsh_allocator allocator;
     spsh_audio_source source;
     spsh_audio_info info;
-    const spsh__audio_backend *backend;
+    const spsh__audio_backend *backend; /* NULL: nothing is open */
     void *state; /* the codec's; it takes it in open and gives it back in close */
     const spsh_seek_point *seek_points;
     uint64_t seek_point_count;

@@ -120,9 +120,17 @@ static spsh_status start(spsh_decoder *decoder, spsh_error *err)
     return SPSH_OK;
 }
 
-static spsh_status mp3_open(spsh_decoder *decoder, spsh__window *window, spsh_error *err)
+/* New, or that of the last stream with what it has taken. */
+static spsh_status take_state(spsh_decoder *decoder, spsh_error *err)
 {
-    mp3_state *state = (mp3_state *)spsh__alloc_zero(&decoder->allocator, sizeof(*state));
+    mp3_state *state = (mp3_state *)decoder->state;
+    if (state != NULL) {
+        (void)mpg123_close(state->library);
+        *state = (mp3_state){
+            .library = state->library, .floats = state->floats, .source = &decoder->source};
+        return SPSH_OK;
+    }
+    state = (mp3_state *)spsh__alloc_zero(&decoder->allocator, sizeof(*state));
     decoder->state = state;
     if (state != NULL) {
         state->source = &decoder->source;
@@ -132,9 +140,16 @@ static spsh_status mp3_open(spsh_decoder *decoder, spsh__window *window, spsh_er
     if (state == NULL || state->floats == NULL || state->library == NULL)
         return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "MP3 decoder: %d bytes",
                          SPSH__SCRATCH_BYTES);
-    spsh_status rc = spsh__mp3_parse(window, false, &decoder->info, &state->extent, err);
-    if (rc == SPSH_OK)
-        rc = set_up(state, err);
+    return set_up(state, err);
+}
+
+static spsh_status mp3_open(spsh_decoder *decoder, spsh__window *window, spsh_error *err)
+{
+    spsh_status rc = take_state(decoder, err);
+    if (rc != SPSH_OK)
+        return rc;
+    mp3_state *state = (mp3_state *)decoder->state;
+    rc = spsh__mp3_parse(window, false, &decoder->info, &state->extent, err);
     if (rc == SPSH_OK && state->extent.begin_bytes < state->extent.end_bytes)
         rc = start(decoder, err);
     else
@@ -210,5 +225,5 @@ static void mp3_close(spsh_decoder *decoder)
 }
 
 const spsh__audio_backend spsh__audio_mpg123 = {
-    mp3_inspect, mp3_open, mp3_read, mp3_seek, mp3_judge, mp3_close,
+    true, mp3_inspect, mp3_open, mp3_read, mp3_seek, mp3_judge, mp3_close,
 };

@@ -4,6 +4,7 @@
  * found through it. Opening reads that head, a read the frames that it touches, a seek nothing.
  */
 #include "audio_internal.h"
+#include "buffer.h"
 #include "speechshard/pcm.h"
 
 #define PREFIX_BYTES    8
@@ -12,6 +13,7 @@
 #define PIECE_BYTES     65536
 
 typedef struct pcm_state {
+    spsh__buffer head_memory, piece_memory; /* kept from stream to stream */
     uint8_t *head;
     size_t head_bytes;
     uint8_t *piece; /* the stored bytes of a few frames */
@@ -87,7 +89,9 @@ static spsh_status pcm_inspect(spsh__window *window, spsh_audio_info *ret_info, 
 static spsh_status pcm_open(spsh_decoder *decoder, spsh__window *window, spsh_error *err)
 {
     size_t got = 0;
-    pcm_state *state = (pcm_state *)spsh__alloc_zero(&decoder->allocator, sizeof(*state));
+    pcm_state *state = (pcm_state *)decoder->state;
+    if (state == NULL)
+        state = (pcm_state *)spsh__alloc_zero(&decoder->allocator, sizeof(*state));
     decoder->state = state;
     if (state == NULL)
         return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "pcm decoder: %zu bytes",
@@ -101,11 +105,14 @@ static spsh_status pcm_open(spsh_decoder *decoder, spsh__window *window, spsh_er
     uint32_t frame_bytes = decoder->info.channels * BLOCK_BYTES_MAX;
     state->piece_frames = frame_bytes < PIECE_BYTES ? PIECE_BYTES / frame_bytes : 1;
     state->piece_bytes_max = (size_t)state->piece_frames * frame_bytes;
-    state->head = (uint8_t *)spsh__alloc(&decoder->allocator, state->head_bytes);
-    state->piece = (uint8_t *)spsh__alloc(&decoder->allocator, state->piece_bytes_max);
-    if (state->head == NULL || state->piece == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "pcm decoder: %zu bytes",
-                         state->head_bytes + state->piece_bytes_max);
+    rc = spsh__buffer_reserve(&state->head_memory, &decoder->allocator, state->head_bytes, err);
+    if (rc == SPSH_OK)
+        rc = spsh__buffer_reserve(&state->piece_memory, &decoder->allocator, state->piece_bytes_max,
+                                  err);
+    if (rc != SPSH_OK)
+        return rc;
+    state->head = state->head_memory.data;
+    state->piece = state->piece_memory.data;
     rc = spsh__source_read(&decoder->source, 0, state->head, state->head_bytes, &got, err);
     if (rc != SPSH_OK)
         return rc;
@@ -117,37 +124,45 @@ static spsh_status pcm_open(spsh_decoder *decoder, spsh__window *window, spsh_er
     return check_end(state->head + state->head_bytes - 4, decoder->source.size_bytes, err);
 }
 
+/* Samples [first, first + count), which lie in at most piece_frames frames. */
+static spsh_status decode_piece(spsh_decoder *decoder, uint64_t first, uint64_t count, int16_t *pcm,
+                                spsh_error *err)
+{
+    const pcm_state *state = (const pcm_state *)decoder->state;
+    const spsh_bytes head = {state->head, state->head_bytes};
+    spsh_pcm_part part = {
+        head, {NULL, 0},
+         0
+    };
+    uint64_t size = 0;
+    spsh_status rc = spsh_pcm_range(head, first, count, &part.offset_bytes, &size, err);
+    if (rc != SPSH_OK)
+        return rc;
+    if (size > state->piece_bytes_max)
+        return SPSH_FAIL(err, SPSH_E_CORRUPT, part.offset_bytes, "pcm: frames of %llu bytes",
+                         (unsigned long long)size);
+    if (!spsh__source_view(&decoder->source, part.offset_bytes, (size_t)size, &part.piece)) {
+        part.piece.data = state->piece;
+        rc = spsh__source_read(&decoder->source, part.offset_bytes, state->piece, (size_t)size,
+                               &part.piece.size_bytes, err);
+    }
+    return rc == SPSH_OK ? spsh_pcm_decode_part(&part, first, count, pcm, err) : rc;
+}
+
 static spsh_status pcm_read(spsh_decoder *decoder, void *pcm, uint64_t capacity,
                             uint64_t *ret_samples, spsh_error *err)
 {
-    pcm_state *state = (pcm_state *)decoder->state;
+    const pcm_state *state = (const pcm_state *)decoder->state;
     uint64_t left = decoder->info.samples - decoder->position;
     uint64_t wanted = capacity < left ? capacity : left;
-    spsh_bytes head = {state->head, state->head_bytes};
     uint64_t done = 0;
     while (done < wanted) {
         uint64_t first = decoder->position + done;
         uint64_t fit =
             (uint64_t)state->piece_frames * SPSH_PCM_FRAME_SAMPLES - first % SPSH_PCM_FRAME_SAMPLES;
         uint64_t count = wanted - done < fit ? wanted - done : fit;
-        uint64_t offset = 0;
-        uint64_t size = 0;
-        size_t got = 0;
-        spsh_status rc = spsh_pcm_range(head, first, count, &offset, &size, err);
-        if (rc != SPSH_OK)
-            return rc;
-        if (size > state->piece_bytes_max)
-            return SPSH_FAIL(err, SPSH_E_CORRUPT, offset, "pcm: frames of %llu bytes",
-                             (unsigned long long)size);
-        rc = spsh__source_read(&decoder->source, offset, state->piece, (size_t)size, &got, err);
-        if (rc != SPSH_OK)
-            return rc;
-        spsh_pcm_part part = {
-            head, {state->piece, got},
-             offset
-        };
-        rc = spsh_pcm_decode_part(&part, first, count,
-                                  (int16_t *)pcm + done * decoder->info.channels, err);
+        spsh_status rc = decode_piece(decoder, first, count,
+                                      (int16_t *)pcm + done * decoder->info.channels, err);
         if (rc != SPSH_OK)
             return rc;
         done += count;
@@ -174,11 +189,11 @@ static void pcm_close(spsh_decoder *decoder)
     pcm_state *state = (pcm_state *)decoder->state;
     if (state == NULL)
         return;
-    spsh__free(&decoder->allocator, state->piece);
-    spsh__free(&decoder->allocator, state->head);
+    spsh__buffer_free(&state->piece_memory, &decoder->allocator);
+    spsh__buffer_free(&state->head_memory, &decoder->allocator);
     spsh__free(&decoder->allocator, state);
 }
 
 const spsh__audio_backend spsh__audio_pcm = {
-    pcm_inspect, pcm_open, pcm_read, pcm_seek, pcm_judge, pcm_close,
+    true, pcm_inspect, pcm_open, pcm_read, pcm_seek, pcm_judge, pcm_close,
 };

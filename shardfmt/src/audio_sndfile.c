@@ -412,5 +412,5 @@ static void sndfile_close(spsh_decoder *decoder)
 }
 
 const spsh__audio_backend spsh__audio_sndfile = {
-    sndfile_inspect, sndfile_open, sndfile_read, sndfile_seek, sndfile_judge, sndfile_close,
+    false, sndfile_inspect, sndfile_open, sndfile_read, sndfile_seek, sndfile_judge, sndfile_close,
 };

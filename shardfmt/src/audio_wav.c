@@ -337,7 +337,9 @@ static void convert(const wav_state *state, uint32_t bits, const uint8_t *src, v
 
 static spsh_status wav_open(spsh_decoder *decoder, spsh__window *window, spsh_error *err)
 {
-    wav_state *state = (wav_state *)spsh__alloc(&decoder->allocator, sizeof(*state));
+    wav_state *state = (wav_state *)decoder->state;
+    if (state == NULL)
+        state = (wav_state *)spsh__alloc(&decoder->allocator, sizeof(*state));
     if (state == NULL)
         return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "WAV decoder: %zu bytes",
                          sizeof(*state));
@@ -399,5 +401,5 @@ static void wav_close(spsh_decoder *decoder)
 }
 
 const spsh__audio_backend spsh__audio_wav = {
-    wav_inspect, wav_open, wav_read, wav_seek, wav_judge, wav_close,
+    true, wav_inspect, wav_open, wav_read, wav_seek, wav_judge, wav_close,
 };

@@ -32,22 +32,51 @@ static void check_decode(spsh_bytes file, spsh_codec codec, const spsh_decoder_o
             abort();
 }
 
+/* A decoder that another stream has gone through decodes as a new one does. */
+static void check_reopen(spsh_decoder *decoder, spsh_bytes file, spsh_codec codec,
+                         const spsh_decoder_options *options, spsh_status want,
+                         uint64_t want_samples, const float *want_pcm)
+{
+    static float pcm[READ_SAMPLES * 64];
+    spsh_memory_source cut = {
+        {file.data, file.size_bytes / 2}
+    };
+    spsh_memory_source memory = {file};
+    const spsh_audio_source cut_source = spsh_audio_source_memory(&cut);
+    const spsh_audio_source source = spsh_audio_source_memory(&memory);
+    uint64_t got = 0;
+    if (spsh_decoder_reopen(decoder, &cut_source, codec, options, NULL) == SPSH_OK)
+        (void)!spsh_decoder_read_f32(decoder, pcm, READ_SAMPLES, &got, NULL);
+    else if (spsh_decoder_read_f32(decoder, pcm, READ_SAMPLES, &got, NULL) != SPSH_E_INVALID_ARG)
+        abort();
+    if (spsh_decoder_reopen(decoder, &source, codec, options, NULL) != SPSH_OK)
+        abort();
+    got = 0;
+    const spsh_status rc = spsh_decoder_read_f32(decoder, pcm, READ_SAMPLES, &got, NULL);
+    const size_t count = (size_t)got * spsh_decoder_info(decoder)->channels;
+    if (rc != want || got != want_samples || memcmp(pcm, want_pcm, count * sizeof(*pcm)) != 0)
+        abort();
+}
+
 static void check_decoder(spsh_bytes file, spsh_codec codec, const spsh_decoder_options *options)
 {
+    static float first[READ_SAMPLES * 64];
     static float pcm[READ_SAMPLES * 64];
     spsh_memory_source memory = {file};
     spsh_audio_source source = spsh_audio_source_memory(&memory);
     spsh_decoder *decoder = NULL;
+    uint64_t first_got = 0;
     uint64_t got = 0;
     if (spsh_decoder_open(&source, codec, options, &decoder, NULL) != SPSH_OK)
         return;
-    spsh_status rc = spsh_decoder_read_f32(decoder, pcm, READ_SAMPLES, &got, NULL);
-    if (rc == SPSH_OK && got > READ_SAMPLES)
+    spsh_status rc = spsh_decoder_read_f32(decoder, first, READ_SAMPLES, &first_got, NULL);
+    if (rc == SPSH_OK && first_got > READ_SAMPLES)
         abort();
     if (spsh_decoder_seek(decoder, 1000, NULL) == SPSH_OK)
         (void)!spsh_decoder_read_f32(decoder, pcm, READ_SAMPLES, &got, NULL);
     if (spsh_decoder_seek(decoder, 1, NULL) == SPSH_OK)
         (void)!spsh_decoder_read_f32(decoder, pcm, READ_SAMPLES, &got, NULL);
+    check_reopen(decoder, file, codec, options, rc, first_got, first);
     spsh_decoder_free(decoder);
 }
 

@@ -630,6 +630,116 @@ static void test_vorbis_with_long_comments(void)
     CHECK(memcmp(got.pcm_hash, want.pcm_hash, 16) == 0);
 }
 
+enum { REOPEN_SAMPLES = 16000 };
+
+static spsh_status read_first(spsh_decoder *decoder, int16_t *pcm, uint64_t *ret_samples)
+{
+    *ret_samples = 0;
+    memset(pcm, 0, 2 * REOPEN_SAMPLES * sizeof(*pcm));
+    return spsh_decoder_read_i16(decoder, pcm, REOPEN_SAMPLES, ret_samples, NULL);
+}
+
+/* A chirp by its name, or one of the codecs that we write. */
+static spsh_codec make_any(const char *name, test_file *file)
+{
+    static int16_t tone[2 * 9000];
+    for (int k = 0; k < 2 * 9000; k++)
+        tone[k] = (int16_t)(k * (k % 997) % 3001 - 1500);
+    file->size = FILE_MAX;
+    if (strcmp(name, "pcm") == 0) {
+        REQUIRE(spsh_pcm_encode(tone, 9000, 2, file->data, FILE_MAX, &file->size, NULL) == SPSH_OK);
+        return SPSH_CODEC_PCM;
+    }
+    if (strncmp(name, "flac", 4) == 0) {
+        REQUIRE(spsh_flac_encode(tone, SPSH_SAMPLE_I16, 16, 9000, strcmp(name, "flac") == 0 ? 1 : 2,
+                                 16000, file->data, FILE_MAX, &file->size, NULL) == SPSH_OK);
+        return SPSH_CODEC_FLAC;
+    }
+    if (strcmp(name, "wav") == 0)
+        make_wav(file, (wav_format){.tag = 1, .channels = 2, .rate_hz = 16000, .bits = 16}, tone,
+                 16000);
+    else
+        load(name, file);
+    return strcmp(name, "chirp.gsm") == 0 ? SPSH_CODEC_GSM : SPSH_CODEC_UNKNOWN;
+}
+
+/* Opened, or opened again, a decoder says and gives the same as a new one. */
+static void check_like_new(spsh_decoder **decoder, spsh_bytes file, spsh_codec codec)
+{
+    static int16_t want[2 * REOPEN_SAMPLES], got[2 * REOPEN_SAMPLES];
+    spsh_memory_source memory = {file};
+    const spsh_audio_source source = spsh_audio_source_memory(&memory);
+    spsh_decoder_options opt = SPSH_DECODER_OPTIONS_INIT;
+    spsh_decoder *fresh = NULL;
+    uint64_t want_samples = 0, got_samples = 0;
+    opt.sample_rate_hz = 16000;
+    const spsh_status want_rc = spsh_decoder_open(&source, codec, &opt, &fresh, NULL);
+    const spsh_status rc = *decoder == NULL
+                               ? spsh_decoder_open(&source, codec, &opt, decoder, NULL)
+                               : spsh_decoder_reopen(*decoder, &source, codec, &opt, NULL);
+    CHECK_I64(rc, want_rc);
+    if (rc == SPSH_OK) {
+        CHECK(same_info(spsh_decoder_info(fresh), spsh_decoder_info(*decoder)));
+        CHECK_I64(read_first(*decoder, got, &got_samples), read_first(fresh, want, &want_samples));
+        CHECK_U64(got_samples, want_samples);
+        CHECK(memcmp(got, want, sizeof(got)) == 0);
+    } else if (*decoder != NULL) {
+        CHECK_I64(read_first(*decoder, got, &got_samples), SPSH_E_INVALID_ARG);
+        CHECK_I64(spsh_decoder_seek(*decoder, 0, NULL), SPSH_E_INVALID_ARG);
+    }
+    spsh_decoder_free(fresh);
+}
+
+static void test_one_decoder_for_many_files(void)
+{
+    static const char *const names[] = {"chirp.mp3", "chirp-id3.mp3", "chirp.ogg", "chirp.opus",
+                                        "chirp.gsm", "chirp-gsm.wav", "pcm",       "wav",
+                                        "flac",      "flac stereo"};
+    static test_file file;
+    uint64_t random = test_seed(20261121);
+    spsh_decoder *decoder = NULL;
+    for (int round = 0; round < 300; round++) {
+        const char *name = names[test_random(&random) % (sizeof(names) / sizeof(names[0]))];
+        const spsh_codec codec = make_any(name, &file);
+        const size_t cut = (size_t)(test_random(&random) % file.size);
+        if (test_random(&random) % 4 == 0)
+            file.size = cut;
+        check_like_new(&decoder, (spsh_bytes){file.data, file.size}, codec);
+    }
+    spsh_decoder_free(decoder);
+    CHECK_I64(spsh_decoder_reopen(NULL, NULL, SPSH_CODEC_FLAC, NULL, NULL), SPSH_E_INVALID_ARG);
+}
+
+static void test_opening_again_allocates_nothing(void)
+{
+    static const char *const names[] = {"flac", "flac stereo", "pcm", "wav", "chirp.mp3"};
+    static int16_t pcm[2 * REOPEN_SAMPLES];
+    static test_file file;
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        const spsh_codec codec = make_any(names[i], &file);
+        spsh_memory_source memory = {
+            {file.data, file.size}
+        };
+        const spsh_audio_source source = spsh_audio_source_memory(&memory);
+        fault_alloc fault = {.fail_at = UINT64_MAX};
+        spsh_allocator allocator = {fault_alloc_alloc, fault_alloc_free, &fault};
+        spsh_decoder_options opt = SPSH_DECODER_OPTIONS_INIT;
+        spsh_decoder *decoder = NULL;
+        uint64_t got = 0;
+        opt.allocator = &allocator;
+        opt.sample_rate_hz = 16000;
+        REQUIRE(spsh_decoder_open(&source, codec, &opt, &decoder, NULL) == SPSH_OK);
+        const uint64_t calls = fault.call_count;
+        for (int again = 0; again < 3; again++) {
+            REQUIRE(read_first(decoder, pcm, &got) == SPSH_OK);
+            REQUIRE(spsh_decoder_reopen(decoder, &source, codec, &opt, NULL) == SPSH_OK);
+        }
+        CHECK_U64(fault.call_count, calls);
+        spsh_decoder_free(decoder);
+        CHECK_I64(fault.live_count, 0);
+    }
+}
+
 static void test_every_truncation_of_every_codec(void)
 {
     for (size_t i = 0; i < CHIRP_COUNT; i++) {
@@ -1164,6 +1274,8 @@ int main(void)
     RUN(test_opus_does_not_depend_on_the_stated_rate);
     RUN(test_vorbis_headers);
     RUN(test_vorbis_with_long_comments);
+    RUN(test_one_decoder_for_many_files);
+    RUN(test_opening_again_allocates_nothing);
     RUN(test_every_truncation_of_every_codec);
     RUN(test_every_bit_flip_of_every_codec);
     RUN(test_flac_round_trips);

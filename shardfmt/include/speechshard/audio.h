@@ -154,7 +154,22 @@ SPSH_API SPSH_NODISCARD spsh_status spsh_decoder_open(const spsh_audio_source *s
                                                       const spsh_decoder_options *options,
                                                       spsh_decoder **ret_decoder, spsh_error *err);
 
-/** Valid until free. */
+/**
+ * Open another stream in the place of the decoder's, at its sample 0, and keep of the memory and of
+ * the library's objects what can be used again: no allocation of ours where the codec is FLAC, WAV,
+ * MP3 or pcm, was the same before, and the buffers suffice. For many short utterances.
+ *
+ * @param options  NULL for defaults, not for the last ones; the allocator in it is not used
+ * @return as spsh_decoder_open. After a failure nothing is open: the decoder can be reopened or
+ * freed; other calls fail with SPSH_E_INVALID_ARG.
+ */
+SPSH_API SPSH_NODISCARD spsh_status spsh_decoder_reopen(spsh_decoder *decoder,
+                                                        const spsh_audio_source *source,
+                                                        spsh_codec codec,
+                                                        const spsh_decoder_options *options,
+                                                        spsh_error *err);
+
+/** Valid until reopen or free. */
 SPSH_API const spsh_audio_info *spsh_decoder_info(const spsh_decoder *decoder);
 
 /**
