@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs what a plain Debian 12 lacks to build, test or check speechshard.
 #
-#     tools/install-deps.sh [build] [test] [lint]        (nothing given: build)
+#     tools/install-deps.sh [build] [python] [test] [lint]        (nothing given: build)
 #
 # Does nothing, and needs neither root nor network, when all is there already.
 set -eu
@@ -9,17 +9,19 @@ set -eu
 build="build-essential cmake ninja-build pkg-config
     libarchive-dev libflac-dev libjansson-dev liblz4-dev libmpg123-dev libogg-dev libsndfile1-dev
     libsoxr-dev liburing-dev libutf8proc-dev libvorbis-dev libxxhash-dev"
-test="jq mandoc python3 python3-lz4 python3-xxhash strace time"
+python="python3 python3-dev python3-pip python3-venv"
+test="$python jq mandoc python3-lz4 python3-numpy python3-xxhash strace time"
 lint="clang clang-format clang-tidy git libclang-rt-14-dev llvm shellcheck"
 
 wanted=
 for group in "${@:-build}"; do
     case $group in
     build) wanted="$wanted $build" ;;
+    python) wanted="$wanted $python" ;;
     test) wanted="$wanted $test" ;;
     lint) wanted="$wanted $lint" ;;
     *)
-        echo "install-deps.sh: '$group' is not a group; there are build, test and lint" >&2
+        echo "install-deps.sh: '$group' is not a group; there are build, python, test and lint" >&2
         exit 2
         ;;
     esac

@@ -41,7 +41,7 @@
 /* Types and exceptions, made once when the module is imported. In a limited API older than 3.10 a
  * type cannot find its module, so these are global: one interpreter a process. */
 typedef struct spsh__py_globals {
-    PyTypeObject *array, *batch, *dataset, *loader, *utterance;
+    PyTypeObject *array, *batch, *dataset, *epoch, *loader, *utterance;
     PyObject *error, *corrupt_error, *not_found_error, *invalid_error, *read_error;
 } spsh__py_globals;
 extern spsh__py_globals spsh__py;
@@ -197,7 +197,6 @@ typedef struct spsh__py_loader {
     spsh__py_lease *lease; /* NULL when closed */
     PyObject *log;         /* callable */
     PyObject *domains;     /* names of the plan's, as a tuple */
-    bool ended;            /* the last next was the end of an epoch */
     bool busy;             /* one thread at a time */
 } spsh__py_loader;
 

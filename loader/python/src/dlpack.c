@@ -147,11 +147,23 @@ static PyObject *export_array(PyObject *array, bool versioned, bool copied)
     return capsule;
 }
 
+/* None, which leaves the numbers as they are, or a tuple of two. */
+static int parse_pair(PyObject *pair, const char *name, int *ret_first, int *ret_second)
+{
+    if (pair == Py_None)
+        return 0;
+    if (!PyTuple_Check(pair)) {
+        PyErr_Format(PyExc_TypeError, "%s must be a tuple of two integers", name);
+        return -1;
+    }
+    return PyArg_ParseTuple(pair, "ii", ret_first, ret_second) ? 0 : -1;
+}
+
 /* None or (1, 0). */
 static int check_device(PyObject *device)
 {
     int type = DEVICE_CPU, id = 0;
-    if (device != Py_None && !PyArg_ParseTuple(device, "ii;dl_device is (type, id)", &type, &id))
+    if (parse_pair(device, "dl_device", &type, &id) != 0)
         return -1;
     if (type == DEVICE_CPU && id == 0)
         return 0;
@@ -173,10 +185,7 @@ PyObject *spsh__py_dlpack(PyObject *self, PyObject *args, PyObject *keywords)
         return NULL;
     }
     int major = 0, minor = 0;
-    if (version != Py_None &&
-        !PyArg_ParseTuple(version, "ii;max_version is (major, minor)", &major, &minor))
-        return NULL;
-    if (check_device(device) != 0)
+    if (parse_pair(version, "max_version", &major, &minor) != 0 || check_device(device) != 0)
         return NULL;
     int copied = copy == Py_None ? 0 : PyObject_IsTrue(copy);
     if (copied < 0)

@@ -13,6 +13,12 @@
 
 enum { WAIT_MS = 100 };
 
+/* What a `for` iterates. */
+typedef struct served_epoch {
+    PyObject ob_base;
+    PyObject *loader; /* NULL: the epoch has ended */
+} served_epoch;
+
 /* ---- who may use it ---- */
 
 spsh__py_lease *spsh__py_loader_enter(spsh__py_loader *self, bool exclusive)
@@ -183,37 +189,79 @@ static spsh_status wait_for_batch(spsh__py_loader *self, const spsh__py_lease *l
     return rc;
 }
 
-static PyObject *loader_iter(PyObject *object)
+/* The next batch; NULL without an exception at the end of an epoch. */
+static PyObject *take_batch(spsh__py_loader *self)
 {
-    spsh__py_loader *self = (spsh__py_loader *)object;
-    spsh__py_lease *lease = spsh__py_loader_enter(self, false);
-    if (lease == NULL)
-        return NULL;
-    self->ended = false;
-    spsh__py_loader_leave(self, lease, false);
-    Py_INCREF(object);
-    return object;
-}
-
-static PyObject *loader_next(PyObject *object)
-{
-    spsh__py_loader *self = (spsh__py_loader *)object;
     const spsh_batch *batch = NULL;
     spsh_error err = SPSH_ERROR_INIT;
     PyObject *result = NULL;
     spsh__py_lease *lease = spsh__py_loader_enter(self, true);
     if (lease == NULL)
         return NULL;
-    spsh_status rc = self->ended ? SPSH_E_END : wait_for_batch(self, lease, &batch, &err);
+    spsh_status rc = wait_for_batch(self, lease, &batch, &err);
     if (rc == SPSH_OK)
         result = spsh__py_batch_new(lease, batch, self->domains,
                                     spsh_loader_slots_free(lease->loader) == 0);
-    else if (rc == SPSH_E_END)
-        self->ended = true; /* no exception: StopIteration */
-    else if (PyErr_Occurred() == NULL)
+    else if (rc != SPSH_E_END && PyErr_Occurred() == NULL)
         spsh__py_raise(&err);
     spsh__py_loader_leave(self, lease, true);
     return result;
+}
+
+static PyObject *loader_iter(PyObject *object)
+{
+    spsh__py_loader *self = (spsh__py_loader *)object;
+    spsh__py_lease *lease = spsh__py_loader_enter(self, false);
+    if (lease == NULL)
+        return NULL;
+    spsh__py_loader_leave(self, lease, false);
+    allocfunc alloc = __extension__(allocfunc) PyType_GetSlot(spsh__py.epoch, Py_tp_alloc);
+    PyObject *iterator = alloc(spsh__py.epoch, 0);
+    if (iterator != NULL) {
+        Py_INCREF(object);
+        ((served_epoch *)iterator)->loader = object;
+    }
+    return iterator;
+}
+
+/* Once it has ended it stays so: the loader goes on with the next epoch, in another iterator. */
+static PyObject *epoch_next(PyObject *object)
+{
+    served_epoch *self = (served_epoch *)object;
+    if (self->loader == NULL)
+        return NULL;
+    PyObject *batch = take_batch((spsh__py_loader *)self->loader);
+    if (batch == NULL && PyErr_Occurred() == NULL)
+        Py_CLEAR(self->loader);
+    return batch;
+}
+
+static PyObject *epoch_iter(PyObject *object)
+{
+    Py_INCREF(object);
+    return object;
+}
+
+static int epoch_traverse(PyObject *object, visitproc visit, void *arg)
+{
+    Py_VISIT(Py_TYPE(object));
+    Py_VISIT(((served_epoch *)object)->loader);
+    return 0;
+}
+
+static int epoch_clear(PyObject *object)
+{
+    Py_CLEAR(((served_epoch *)object)->loader);
+    return 0;
+}
+
+static void epoch_dealloc(PyObject *object)
+{
+    PyTypeObject *type = Py_TYPE(object);
+    PyObject_GC_UnTrack(object);
+    epoch_clear(object);
+    PyObject_GC_Del(object);
+    Py_DECREF(type);
 }
 
 /* Calls of next in the epoch that the loader stands in. */
@@ -248,8 +296,7 @@ static int loader_bool(PyObject *object)
 
 /* ---- where it stands ---- */
 
-static PyObject *seek_to(spsh__py_loader *self, const spsh__py_lease *lease, uint64_t epoch,
-                         uint64_t step)
+static PyObject *seek_to(const spsh__py_lease *lease, uint64_t epoch, uint64_t step)
 {
     spsh_error err = SPSH_ERROR_INIT;
     spsh_status rc = SPSH_OK;
@@ -258,7 +305,6 @@ static PyObject *seek_to(spsh__py_loader *self, const spsh__py_lease *lease, uin
     Py_END_ALLOW_THREADS;
     if (rc != SPSH_OK)
         return spsh__py_raise(&err);
-    self->ended = false;
     Py_RETURN_NONE;
 }
 
@@ -283,7 +329,7 @@ static PyObject *loader_seek(PyObject *object, PyObject *args, PyObject *keyword
     spsh__py_lease *lease = spsh__py_loader_enter(self, true);
     if (lease == NULL)
         return NULL;
-    PyObject *result = seek_to(self, lease, (uint64_t)epoch, (uint64_t)step);
+    PyObject *result = seek_to(lease, (uint64_t)epoch, (uint64_t)step);
     spsh__py_loader_leave(self, lease, true);
     return result;
 }
@@ -304,7 +350,7 @@ static PyObject *loader_set_epoch(PyObject *object, PyObject *number)
             Py_INCREF(Py_None);
             result = Py_None;
         } else {
-            result = seek_to(self, lease, (uint64_t)epoch, 0);
+            result = seek_to(lease, (uint64_t)epoch, 0);
         }
     }
     spsh__py_loader_leave(self, lease, true);
@@ -343,8 +389,6 @@ static PyObject *loader_load_state_dict(PyObject *object, PyObject *state)
     if (lease == NULL)
         return NULL;
     int failed = spsh__py_state_load(lease->loader, state);
-    if (!failed)
-        self->ended = false;
     spsh__py_loader_leave(self, lease, true);
     if (failed)
         return NULL;
@@ -429,26 +473,35 @@ static PyMethodDef methods[] = {
 #include "loader_doc.h"
 
 static PyType_Slot slots[] = {
-    SPSH_PY_SLOT(Py_tp_init, loader_init),
-    SPSH_PY_SLOT(Py_tp_new, PyType_GenericNew),
-    SPSH_PY_SLOT(Py_tp_dealloc, loader_dealloc),
-    SPSH_PY_SLOT(Py_tp_traverse, loader_traverse),
-    SPSH_PY_SLOT(Py_tp_clear, loader_clear),
-    SPSH_PY_SLOT(Py_tp_iter, loader_iter),
-    SPSH_PY_SLOT(Py_tp_iternext, loader_next),
-    SPSH_PY_SLOT(Py_tp_methods, methods),
-    SPSH_PY_SLOT(Py_tp_getset, properties),
-    SPSH_PY_SLOT(Py_tp_doc, spsh__py_loader_doc),
-    SPSH_PY_SLOT(Py_sq_length, loader_length),
-    SPSH_PY_SLOT(Py_nb_bool, loader_bool),
-    {0, NULL},
+    SPSH_PY_SLOT(Py_tp_init, loader_init),        SPSH_PY_SLOT(Py_tp_new, PyType_GenericNew),
+    SPSH_PY_SLOT(Py_tp_dealloc, loader_dealloc),  SPSH_PY_SLOT(Py_tp_traverse, loader_traverse),
+    SPSH_PY_SLOT(Py_tp_clear, loader_clear),      SPSH_PY_SLOT(Py_tp_iter, loader_iter),
+    SPSH_PY_SLOT(Py_tp_methods, methods),         SPSH_PY_SLOT(Py_tp_getset, properties),
+    SPSH_PY_SLOT(Py_tp_doc, spsh__py_loader_doc), SPSH_PY_SLOT(Py_sq_length, loader_length),
+    SPSH_PY_SLOT(Py_nb_bool, loader_bool),        {0, NULL},
 };
 
 static PyType_Spec spec = {"speechshard.Loader", sizeof(spsh__py_loader), 0,
                            Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC, slots};
 
+static PyType_Slot epoch_slots[] = {
+    SPSH_PY_SLOT(Py_tp_new, spsh__py_no_new),
+    SPSH_PY_SLOT(Py_tp_dealloc, epoch_dealloc),
+    SPSH_PY_SLOT(Py_tp_traverse, epoch_traverse),
+    SPSH_PY_SLOT(Py_tp_clear, epoch_clear),
+    SPSH_PY_SLOT(Py_tp_iter, epoch_iter),
+    SPSH_PY_SLOT(Py_tp_iternext, epoch_next),
+    {0, NULL},
+};
+
+static PyType_Spec epoch_spec = {"speechshard._Epoch", sizeof(served_epoch), 0,
+                                 Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, epoch_slots};
+
 int spsh__py_loader_init(PyObject *module)
 {
+    spsh__py.epoch = (PyTypeObject *)PyType_FromSpec(&epoch_spec);
+    if (spsh__py.epoch == NULL)
+        return -1;
     PyObject *type = PyType_FromSpec(&spec);
     if (type == NULL)
         return -1;

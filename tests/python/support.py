@@ -1,0 +1,82 @@
+"""What the tests of the Python package share. Without the package, or what a test needs, they are
+skipped: exit 77."""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+try:
+    import speechshard  # noqa: F401
+except ImportError as error:
+    print(f"skipped: {error}", file=sys.stderr)
+    if os.environ.get("SPEECHSHARD_REQUIRE_PYTHON"):
+        raise
+    sys.exit(77)
+
+COMMAND = os.environ.get("SPEECHSHARD_COMMAND", "speechshard")
+BUILD_DIR = Path(os.environ.get("SPEECHSHARD_BUILD_DIR", "."))
+
+_work = None
+
+
+def work_dir():
+    """A folder of this test program; removed at its end."""
+    global _work
+    if _work is None:
+        _work = tempfile.TemporaryDirectory(prefix="speechshard-python-")
+    return Path(_work.name)
+
+
+def make_dataset(name, count, milliseconds=200, options=()):
+    """make_corpus packed: utterances in two rates, mono and stereo, every seventh a copy."""
+    path = work_dir() / f"{name}.spsh"
+    if not path.exists():
+        corpus = work_dir() / f"{name}-corpus"
+        make = [BUILD_DIR / "tests" / "make_corpus", corpus, str(count), str(milliseconds)]
+        subprocess.run(make, check=True)
+        pack = [COMMAND, "pack", corpus, "-o", path, "--quiet", *options]
+        subprocess.run(pack, check=True, stdout=subprocess.DEVNULL)
+        shutil.rmtree(corpus)
+    return str(path)
+
+
+def make_mixed(name, sizes):
+    """One dataset with a domain for each item of sizes: {"domain": utterances}."""
+    path = work_dir() / f"{name}.spsh"
+    if not path.exists():
+        rows = ["path\tdomain\ttext\tspeaker\tlanguage\tsplit\n"]
+        corpus = work_dir() / f"{name}-corpus"
+        corpus.mkdir()
+        for domain, count in sizes.items():
+            folder = corpus / domain
+            make = [BUILD_DIR / "tests" / "make_corpus", folder, str(count), "200"]
+            subprocess.run(make, check=True)
+            for number, wav in enumerate(sorted(folder.rglob("*.wav"))):
+                split = "dev" if number % 10 == 9 else "train"
+                rows.append(
+                    f"{wav.relative_to(corpus)}\t{domain}\t{domain} ü {number}\t"
+                    f"{domain}-{number % 3}\ten\t{split}\n"
+                )
+        (corpus / "corpus.tsv").write_text("".join(rows), encoding="utf-8")
+        pack = [COMMAND, "pack", corpus / "corpus.tsv", "-o", path, "--quiet"]
+        subprocess.run(pack, check=True, stdout=subprocess.DEVNULL)
+    return str(path)
+
+
+def numpy_or_skip(test):
+    try:
+        import numpy
+    except ImportError:
+        test.skipTest("there is no numpy")
+    return numpy
+
+
+def main():
+    result = unittest.main(exit=False, verbosity=2 if "-v" in sys.argv else 1).result
+    if _work is not None:
+        _work.cleanup()
+    sys.exit(0 if result.wasSuccessful() else 1)

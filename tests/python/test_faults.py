@@ -1,0 +1,319 @@
+"""What goes wrong while a Loader runs: damage, signals, threads, forks; and what may not grow."""
+
+import gc
+import os
+import shutil
+import subprocess
+import sys
+import time
+import unittest
+from pathlib import Path
+
+import speechshard
+import support
+
+OPTIONS = {"max_utterances": 4, "seed": 5}
+
+
+class DamageTest(unittest.TestCase):
+    """One record of a copy of the dataset has a flipped bit."""
+
+    def setUp(self):
+        self.whole = speechshard.Dataset(support.make_dataset("plain", 40))
+        self.path = support.work_dir() / "damaged.spsh"
+        shutil.copytree(self.whole.path, self.path)
+        self.addCleanup(shutil.rmtree, self.path)
+        shard = next((self.path / "shards").iterdir())
+        data = bytearray(shard.read_bytes())
+        # A long one: its batch does not hold all that could take its place.
+        longest = max(self.whole, key=lambda u: u.samples)
+        pcm = memoryview(longest.audio()).tobytes()
+        data[data.index(pcm) + len(pcm) // 2] ^= 1
+        shard.write_bytes(data)
+        # Equal audio is stored once: all utterances of that record are bad.
+        self.bad = sorted(
+            u.id for u in self.whole if memoryview(u.audio()).tobytes() == pcm
+        )
+
+    def test_fail(self):
+        loader = speechshard.Loader(self.path, **OPTIONS)
+        for _ in range(2):
+            with self.assertRaises(speechshard.CorruptError) as caught:
+                list(loader)
+            message = str(caught.exception)
+            self.assertTrue(any(id in message for id in self.bad), message)
+            self.assertIn("damaged.spsh", message)
+            self.assertEqual(caught.exception.status, "SPSH_E_CORRUPT")
+
+    def test_dataset(self):
+        dataset = speechshard.Dataset(self.path)
+        for id in self.bad:
+            with self.assertRaises(speechshard.CorruptError) as caught:
+                dataset[id].audio()
+            self.assertIsInstance(caught.exception.offset, (int, type(None)))
+        good = next(u.id for u in self.whole if u.id not in self.bad)
+        self.assertEqual(dataset[good].audio().tolist(), self.whole[good].audio().tolist())
+
+    def test_skip(self):
+        loader = speechshard.Loader(self.path, on_error="skip", **OPTIONS)
+        want = [[i for i in b.ids if i not in self.bad]
+                for b in speechshard.Loader(self.whole, **OPTIONS)]
+        self.assertEqual([b.ids for b in loader], want)
+        bad = loader.bad_records
+        self.assertEqual(sorted(self.whole[b["position"]].id for b in bad), self.bad)
+        for record in bad:
+            self.assertEqual(record["dataset"], str(self.path))
+            self.assertEqual((record["epoch"], record["status"]), (0, "SPSH_E_CORRUPT"))
+            self.assertTrue(record["message"])
+        state = loader.state_dict()
+        other = speechshard.Loader(self.path, on_error="skip", **OPTIONS)
+        other.load_state_dict(state)
+        self.assertEqual([b.ids for b in other], [b.ids for b in loader])
+
+    def test_substitute(self):
+        loader = speechshard.Loader(self.path, on_error="substitute", **OPTIONS)
+        ids = [i for b in loader for i in b.ids]
+        self.assertEqual(len(ids), len(self.whole))
+        self.assertFalse(set(ids) & set(self.bad))
+
+    def test_quarantine_max(self):
+        shard = next((self.path / "shards").iterdir())
+        data = bytearray(shard.read_bytes())
+        for utterance in self.whole:
+            pcm = memoryview(utterance.audio()).tobytes()
+            at = data.find(pcm)
+            if at >= 0:
+                data[at] ^= 1
+        shard.write_bytes(data)
+        loader = speechshard.Loader(self.path, on_error="skip", quarantine_max=3, **OPTIONS)
+        with self.assertRaises(speechshard.Error) as caught:
+            list(loader)
+        self.assertEqual(caught.exception.status, "SPSH_E_LIMIT")
+
+
+SLOW = """
+import os, signal, sys, threading, time
+import speechshard
+flag = os.environ["SLOW_READ_WHILE"]
+loader = speechshard.Loader(sys.argv[1], engine="pread", cached=True, max_utterances=4, slots=2)
+iterator = iter(loader)
+
+def slow():
+    # What was read ahead is served first; after that next() waits for the file to go.
+    open(flag, "w").close()
+
+def fast():
+    if os.path.exists(flag):
+        os.unlink(flag)
+"""
+
+
+class WaitingTest(unittest.TestCase):
+    """next() waits for reads that do not come back."""
+
+    def setUp(self):
+        library = support.BUILD_DIR / "tests" / "libslow_read.so"
+        if not library.exists():
+            self.skipTest(f"there is no {library}")
+        self.path = support.make_dataset("plain", 40)
+        self.environment = dict(os.environ)
+        preload = [os.environ.get("LD_PRELOAD", ""), str(library)]
+        self.environment["LD_PRELOAD"] = ":".join(filter(None, preload))
+        self.environment["SLOW_READ_WHILE"] = str(support.work_dir() / f"flag-{self.id()}")
+
+    def run_script(self, script):
+        command = [sys.executable, "-c", SLOW + script, self.path]
+        done = subprocess.run(command, env=self.environment, capture_output=True, text=True)
+        self.assertEqual((done.returncode, done.stdout), (0, "good\n"), done.stderr)
+
+    def test_keyboard_interrupt(self):
+        self.run_script("""
+slow()
+timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
+timer.start()
+served = []
+try:
+    for batch in iterator:
+        served += batch.ids
+    print("no interrupt")
+except KeyboardInterrupt:
+    assert os.path.exists(flag)     # the reads have not come back
+    fast()
+    served += [id for batch in loader for id in batch.ids]
+    assert len(served) == len(set(served)) == 40, served
+    print("good")
+""")
+
+    def test_close_from_another_thread(self):
+        self.run_script("""
+slow()
+threading.Timer(0.3, loader.close).start()
+threading.Timer(1.0, fast).start()  # close waits for reads that are under way
+try:
+    for batch in iterator:
+        pass
+    print("no end")
+except ValueError as error:
+    assert "closed" in str(error), error
+    print("good")
+""")
+
+    def test_a_second_thread_is_refused(self):
+        self.run_script("""
+slow()
+errors = []
+def work():
+    try:
+        for batch in loader:
+            pass
+    except BaseException as error:
+        errors.append(error)
+thread = threading.Thread(target=work)
+thread.start()
+time.sleep(0.3)
+for use in (loader.state_dict, lambda: next(iter(loader)), lambda: loader.seek(0)):
+    try:
+        use()
+        print("not refused")
+    except RuntimeError as error:
+        assert "another thread" in str(error), error
+assert loader.stats["engine"] == "pread"
+fast()
+thread.join()
+assert not errors, errors
+print("good")
+""")
+
+    def test_exit_while_waiting(self):
+        self.run_script("""
+slow()
+thread = threading.Thread(target=lambda: [None for _ in loader], daemon=True)
+thread.start()
+time.sleep(0.3)
+print("good", flush=True)
+os._exit(0)
+""")
+
+
+class ForkTest(unittest.TestCase):
+    def test_child(self):
+        dataset = speechshard.Dataset(support.make_dataset("plain", 40))
+        loader = speechshard.Loader(dataset, **OPTIONS)
+        iterator = iter(loader)
+        batch = next(iterator)
+        want = batch.audio.tolist()
+        child = os.fork()
+        if child == 0:
+            status = 1
+            try:
+                uses = (lambda: next(iterator), lambda: iter(loader), loader.state_dict,
+                        lambda: len(loader), lambda: loader.stats)
+                for use in uses:
+                    try:
+                        use()
+                        os._exit(2)
+                    except RuntimeError as error:
+                        assert "fork" in str(error)
+                assert batch.audio.tolist() == want
+                del batch, iterator
+                loader.close()
+                del loader
+                gc.collect()
+                assert len(list(speechshard.Loader(dataset.path, **OPTIONS))) > 0
+                status = 0
+            finally:
+                os._exit(status)
+        self.assertEqual(os.waitpid(child, 0)[1], 0)
+        self.assertEqual(len([batch] + list(iterator)), len(loader))
+
+
+class GrowthTest(unittest.TestCase):
+    def setUp(self):
+        self.path = support.make_dataset("plain", 40)
+
+    @staticmethod
+    def resident_bytes():
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+        return pages * os.sysconf("SC_PAGESIZE")
+
+    def test_memory_of_epochs(self):
+        if "asan" in os.environ.get("LD_PRELOAD", ""):
+            self.skipTest("the sanitizer keeps what is freed")
+        loader = speechshard.Loader(self.path, slots=3, **OPTIONS)
+        kept = []
+
+        def serve(epochs):
+            for _ in range(epochs):
+                for batch in loader:
+                    batch.ids, batch.texts, batch.domains, batch.lengths, batch.offsets
+                    kept[:] = [*kept[-4:], (batch.audio, memoryview(batch.utterance(0)))]
+                loader.state_dict(), loader.stats, loader.plan, len(loader)
+
+        serve(40)
+        before = self.resident_bytes()
+        serve(200)
+        self.assertLess(self.resident_bytes() - before, 4 << 20)
+
+    def test_memory_of_loaders(self):
+        if "asan" in os.environ.get("LD_PRELOAD", ""):
+            self.skipTest("the sanitizer keeps what is freed")
+
+        def serve(count):
+            for _ in range(count):
+                loader = speechshard.Loader(self.path, **OPTIONS)
+                views = [batch.audio for batch in loader]
+                self.assertTrue(views)
+                try:
+                    loader.load_state_dict({"version": 1, "cursor": "00"})
+                except speechshard.Error:
+                    pass
+
+        serve(10)
+        before = self.resident_bytes()
+        serve(40)
+        self.assertLess(self.resident_bytes() - before, 8 << 20)
+
+    def test_references(self):
+        kinds = (speechshard.Array, speechshard.Batch, speechshard.Loader, speechshard.Dataset,
+                 speechshard.Utterance)
+
+        def counts():
+            gc.collect()
+            return [sys.getrefcount(kind) for kind in kinds] + [sys.getrefcount(None) // 1000]
+
+        def serve():
+            dataset = speechshard.Dataset(self.path)
+            loader = speechshard.Loader([dataset], weights={"default": 1}, splits=None, **OPTIONS)
+            for batch in loader:
+                batch.audio.__dlpack__()
+                batch.audio.tolist(), batch.ids, batch.starts, batch.utterance(0)[1:]
+                dataset[batch.ids[0]].audio(), dataset.info
+            for wrong in ({"seed": "x"}, {"domains": ["no"]}, {"bad": 1}):
+                with self.assertRaises((TypeError, ValueError)):
+                    speechshard.Loader(dataset, **wrong)
+
+        serve()
+        before = counts()[:-1]
+        for _ in range(5):
+            serve()
+        self.assertEqual(counts()[:-1], before)
+
+    def test_descriptors_and_threads(self):
+        def count():
+            gc.collect()
+            return len(os.listdir("/proc/self/fd")), len(os.listdir("/proc/self/task"))
+
+        before = count()
+        for _ in range(5):
+            with speechshard.Loader(self.path, **OPTIONS) as loader:
+                batch = next(iter(loader))
+            self.assertGreater(count()[1], before[1])
+            del batch, loader
+        deadline = time.monotonic() + 60  # a thread that has ended is listed for a moment
+        while count() != before and time.monotonic() < deadline:
+            time.sleep(0.01)
+        self.assertEqual(count(), before)
+
+
+if __name__ == "__main__":
+    support.main()

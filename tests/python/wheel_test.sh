@@ -1,0 +1,63 @@
+#!/bin/sh
+# wheel_test.sh PYTHON: pip makes a wheel without a network, and what it installs works elsewhere.
+#
+# The C parts are built in SPEECHSHARD_BUILD_DIR/python-wheel, and kept for the next time.
+set -eu
+python=$1
+source=${SPEECHSHARD_SOURCE_DIR:?}
+build=${SPEECHSHARD_BUILD_DIR:?}
+unset PYTHONPATH
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+"$python" -c 'import sys; sys.exit(sys.version_info < (3, 9))' || exit 77
+if ! "$python" -m venv "$work/venv" >"$work/log" 2>&1; then
+    cat "$work/log"
+    echo "skipped: $python cannot make a virtual environment (Debian: python3-venv)"
+    exit 77
+fi
+python=$work/venv/bin/python
+tree() { (cd "$source/loader/python" && find . -type f ! -path '*/__pycache__/*' | LC_ALL=C sort); }
+tree >"$work/before"
+
+echo "-- pip wheel"
+mkdir "$work/wheels"
+"$python" -m pip wheel --no-index --quiet --disable-pip-version-check --wheel-dir "$work/wheels" \
+    --config-settings "build-dir=$build/python-wheel" "$source/loader/python"
+tree | diff "$work/before" - || { echo "building left files in the source tree"; exit 1; }
+wheel=$(ls "$work"/wheels/*.whl)
+case $wheel in
+*/speechshard-*-cp39-abi3-linux_*.whl) ;;
+*) echo "a strange name: $wheel" && exit 1 ;;
+esac
+
+echo "-- the same files make the same wheel"
+mkdir "$work/again"
+"$python" -m pip wheel --no-index --quiet --disable-pip-version-check --wheel-dir "$work/again" \
+    --config-settings "build-dir=$build/python-wheel" "$source/loader/python"
+cmp "$wheel" "$work"/again/*.whl
+
+echo "-- pip install, and use it elsewhere"
+"$python" -m pip install --no-index --quiet --disable-pip-version-check "$wheel"
+"$build/tests/make_corpus" "$work/corpus" 20
+"${SPEECHSHARD_COMMAND:?}" pack "$work/corpus" -o "$work/corpus.spsh" --quiet >"$work/log"
+cat >"$work/use.py" <<'EOF'
+import importlib.metadata, sys
+import speechshard
+
+assert speechshard.__file__.startswith(sys.prefix), speechshard.__file__
+assert importlib.metadata.version("speechshard") == speechshard.__version__
+files = {str(f) for f in importlib.metadata.files("speechshard")}
+assert {"speechshard/py.typed", "speechshard/__init__.pyi"} <= files, files
+loader = speechshard.Loader(sys.argv[1])
+assert sum(len(batch) for batch in loader) == len(speechshard.Dataset(sys.argv[1])) == 20
+EOF
+cd "$work"
+"$python" use.py "$work/corpus.spsh"
+
+echo "-- what it needs is on every machine with the audio libraries, and nothing of ours is visible"
+module=$(find "$work/venv" -name '_speechshard.abi3.so')
+if nm -D --defined-only "$module" | grep -v ' PyInit__speechshard$'; then
+    echo "the symbols above are exported"
+    exit 1
+fi
+"$python" -m pip uninstall --quiet --yes speechshard
