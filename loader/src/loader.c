@@ -4,7 +4,8 @@
  *
  *     1/16  tables of utterances, ids and texts, what is resampled: taken as needed, refused beyond
  *     1/16  decompressed texts of the datasets, see texts.h
- *     1/16  where reads land (at most 33 MiB)
+ *     1/16  where reads land (at most 33 MiB; from the page cache 6 MiB, which stay in the
+ *           processor's, and which an unprivileged process may lock by default)
  *     a chunk for each decode thread
  *     rest  slots, as many as are wanted and fit, each with 64 KiB more for small tables
  */
@@ -25,10 +26,11 @@
 #define ULL(value_) ((unsigned long long)(value_))
 #define NONE        SPSH_OFFSET_NONE
 
-#define STAGING_BYTES_MAX ((uint64_t)33 << 20) /* 32 reads of 1 MiB, widened */
-#define STAGING_BYTES_MIN ((uint64_t)128 << 10)
-#define TABLE_BYTES       ((uint64_t)64 << 10)
-#define TEXT_BLOCK_BYTES  ((uint64_t)512 << 10) /* of 1024 rows, compressed and not */
+#define STAGING_BYTES_MAX        ((uint64_t)33 << 20) /* 32 reads of 1 MiB, widened */
+#define STAGING_BYTES_CACHED_MAX ((uint64_t)6 << 20)
+#define STAGING_BYTES_MIN        ((uint64_t)128 << 10)
+#define TABLE_BYTES              ((uint64_t)64 << 10)
+#define TEXT_BLOCK_BYTES         ((uint64_t)512 << 10) /* of 1024 rows, compressed and not */
 
 enum {
     SLOTS_DEFAULT = 6,
@@ -173,7 +175,8 @@ static spsh_status divide_memory(spsh_loader *loader, spsh__slot_size *ret_size,
     const spsh_loader_options *opt = &loader->opt;
     const spsh_plan_info *info = spsh_plan_info_get(loader->plan);
     const uint64_t part = opt->memory_bytes / 16 & ~(uint64_t)(SPSH__ARENA_ALIGN - 1);
-    uint64_t staging = part < STAGING_BYTES_MAX ? part : STAGING_BYTES_MAX;
+    const uint64_t most = loader->has_cached ? STAGING_BYTES_CACHED_MAX : STAGING_BYTES_MAX;
+    uint64_t staging = part < most ? part : most;
     if (staging < STAGING_BYTES_MIN)
         staging = STAGING_BYTES_MIN;
     const uint64_t chunks = (uint64_t)opt->decode_threads * SPSH__CHUNK_BYTES;
@@ -297,12 +300,12 @@ static spsh_status open_parts(spsh_loader *loader, const spsh_dataset *const *da
         return SPSH_FAIL(err, SPSH_E_NO_MEMORY, NONE, "loader: %u datasets", loader->dataset_count);
     memcpy((void *)loader->datasets, (const void *)datasets,
            loader->dataset_count * sizeof(spsh_dataset *));
+    loader->has_cached = choose_cached(loader);
     spsh_status rc = open_plan(loader, datasets, err);
     if (rc == SPSH_OK)
         rc = open_slots(loader, err);
     if (rc == SPSH_OK)
         rc = open_texts(loader, err);
-    loader->has_cached = rc == SPSH_OK && choose_cached(loader);
     if (rc == SPSH_OK)
         rc = spsh__fetch_open(loader, err);
     if (rc == SPSH_OK)
