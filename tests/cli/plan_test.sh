@@ -107,15 +107,19 @@ want_same "$work/first" "$work/second"
 run plan --json "$d" --alpha 1 --unit utterances
 want_json '[.domains[] | select(.name == "talks") | .share - 4 / 11 | fabs < 1e-9] == [true]'
 want_json '[.domains[].passes | . - 1 | fabs < 1e-6] | all'
-run plan --json "$d" --alpha 0 --unit utterances
+run plan --json "$d" --alpha 0
 want_json '[.domains[] | .share - 0.25 | fabs < 1e-9] | all and length == 4'
 want_json '[.domains[] | select(.name == "de") | .passes > 1] == [true]'
-run plan --json "$d" --weight talks=3 --weight en=1 --unit utterances
+run plan --json "$d" --weight talks=3 --weight en=1
 want_json '[.domains[].name] | sort == ["en", "talks"]'
 want_json '[.domains[] | select(.name == "talks") | .share - 0.75 | fabs < 1e-9] == [true]'
 want_json '.left_out.filtered == 4'
-run plan --json "$d" --weight talks=3 --weight en=1 --weight talks=1 --unit utterances
+run plan --json "$d" --weight talks=3 --weight en=1 --weight talks=1
 want_json '[.domains[] | .share - 0.5 | fabs < 1e-9] == [true, true]'
+# In utterances, shares are whole ones of the epoch's 11.
+run plan --json "$d" --alpha 0 --unit utterances
+want_json '[.domains[].items] | add == 11 and min >= 2 and max == 3'
+want_json '[.domains[] | .share - .share_realised | fabs < 1e-9] | all'
 run plan --json "$d" --domain talks,de
 want_json '[.domains[].name] | sort == ["de", "talks"]'
 want_json '.utterances == 5'
