@@ -30,7 +30,7 @@
 #define STAGING_BYTES_CACHED_MAX ((uint64_t)6 << 20)
 #define STAGING_BYTES_MIN        ((uint64_t)128 << 10)
 #define TABLE_BYTES              ((uint64_t)64 << 10)
-#define TEXT_BLOCK_BYTES         ((uint64_t)512 << 10) /* of 1024 rows, compressed and not */
+#define TEXT_BLOCK_BYTES         ((uint64_t)96 << 10) /* of 128 rows, compressed and not */
 
 enum {
     SLOTS_DEFAULT = 6,

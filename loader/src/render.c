@@ -44,6 +44,7 @@ void spsh__renderer_close(spsh__renderer *renderer)
 {
     for (uint32_t n = 0; renderer->readers != NULL && n < renderer->dataset_count; n++)
         spsh_reader_close(renderer->readers[n]);
+    spsh_decoder_free(renderer->decoder);
     spsh__delete(renderer->allocator, (void *)renderer->readers);
     spsh__budget_give(renderer->budget, renderer->chunk, SPSH__CHUNK_BYTES);
     spsh__budget_give(renderer->budget, renderer->scratch, renderer->scratch_bytes);
@@ -311,9 +312,12 @@ static spsh_status render_decoded(source *s, spsh__job *job, const spsh_record *
     opt.skip_md5 = true; /* the record's checksums cover the payload */
     r->memory.data = payload;
     const spsh_audio_source audio = spsh_audio_source_memory(&r->memory);
-    spsh_status rc = spsh_decoder_open(&audio, record->codec, &opt, &s->decoder, err);
+    spsh_status rc = r->decoder == NULL
+                         ? spsh_decoder_open(&audio, record->codec, &opt, &r->decoder, err)
+                         : spsh_decoder_reopen(r->decoder, &audio, record->codec, &opt, err);
     if (rc != SPSH_OK)
         return rc;
+    s->decoder = r->decoder;
     const spsh_audio_info *info = spsh_decoder_info(s->decoder);
     if (info->sample_rate_hz != record->sample_rate_hz || info->channels != record->channels ||
         info->format != record->format)
@@ -327,7 +331,6 @@ static spsh_status render_decoded(source *s, spsh__job *job, const spsh_record *
         rc = render(s, job, err);
     if (rc == SPSH_OK)
         rc = check_end(s, record, err);
-    spsh_decoder_free(s->decoder);
     return rc;
 }
 

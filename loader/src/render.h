@@ -18,7 +18,8 @@ typedef struct spsh__renderer {
     uint8_t *chunk;   /* of SPSH__CHUNK_BYTES */
     uint8_t *scratch; /* an utterance before resampling; grows */
     size_t scratch_bytes;
-    spsh_memory_source memory;
+    spsh_memory_source memory; /* what the decoder reads */
+    spsh_decoder *decoder;     /* goes from record to record */
 } spsh__renderer;
 
 spsh_status spsh__renderer_open(spsh__renderer *renderer, spsh_error *err);

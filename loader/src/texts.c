@@ -1,9 +1,12 @@
-/* texts.c: the table. An entry is found under the table's lock and used under its own, so that only
- * threads that want the same 1024 rows wait for each other. An entry in use is not replaced; there
- * are more entries than threads. */
+/* texts.c: the table. A stretch of rows may be in any of 8 entries, those of its hash; the one
+ * unused longest makes room. An entry is found under the table's lock and used under its own, so
+ * that only threads that want the same rows wait for each other. What is in use is not replaced:
+ * should all 8 be, any entry will do, and there are more than threads. */
 #include "texts.h"
 
-enum { ROWS_BITS = 10 };
+#include "permutation.h"
+
+enum { ROWS_BITS = 7, WAYS = 8 };
 
 typedef struct entry {
     pthread_mutex_t lock; /* of the reader */
@@ -27,6 +30,7 @@ spsh_status spsh__texts_open(const spsh_allocator *allocator, const spsh_dataset
                              uint32_t entry_count, spsh__texts **ret_texts, spsh_error *err)
 {
     spsh__texts *texts = (spsh__texts *)spsh__new(allocator, sizeof(*texts));
+    entry_count = (entry_count + WAYS - 1) / WAYS * WAYS;
     if (texts == NULL)
         goto out;
     texts->allocator = allocator;
@@ -63,26 +67,38 @@ void spsh__texts_close(spsh__texts *texts)
     spsh__delete(texts->allocator, texts);
 }
 
-/* Under the table's lock. */
-static entry *find(spsh__texts *texts, uint32_t dataset, uint64_t stretch)
+/* The entry with a stretch among `count` from `from` on; else, if any is idle, the one unused
+ * longest. */
+static entry *look(entry *from, uint32_t count, uint32_t dataset, uint64_t stretch)
 {
     entry *oldest = NULL;
-    for (uint32_t n = 0; n < texts->count; n++) {
-        entry *e = &texts->entries[n];
+    for (uint32_t n = 0; n < count; n++) {
+        entry *e = &from[n];
         if (e->reader != NULL && e->stretch == stretch && e->dataset == dataset)
             return e;
         if (e->users == 0 && (oldest == NULL || e->used_at < oldest->used_at))
             oldest = e;
     }
-    if (oldest != NULL && oldest->reader != NULL && oldest->dataset != dataset) {
-        spsh_reader_close(oldest->reader);
-        oldest->reader = NULL;
-    }
-    if (oldest != NULL) {
-        oldest->dataset = dataset;
-        oldest->stretch = stretch;
-    }
     return oldest;
+}
+
+/* Under the table's lock. */
+static entry *find(spsh__texts *texts, uint32_t dataset, uint64_t stretch)
+{
+    const uint64_t hash = spsh__mix64(stretch + ((uint64_t)dataset << 48));
+    const uint32_t set = (uint32_t)(hash % (texts->count / WAYS));
+    entry *e = look(&texts->entries[(size_t)set * WAYS], WAYS, dataset, stretch);
+    if (e == NULL)
+        e = look(texts->entries, texts->count, dataset, stretch);
+    if (e == NULL || (e->stretch == stretch && e->dataset == dataset))
+        return e;
+    if (e->reader != NULL && e->dataset != dataset) {
+        spsh_reader_close(e->reader);
+        e->reader = NULL;
+    }
+    e->dataset = dataset;
+    e->stretch = stretch;
+    return e;
 }
 
 static spsh_status acquire(spsh__texts *texts, const spsh__job *job, entry **ret_entry,

@@ -1,9 +1,9 @@
 /* texts.h: ids and transcripts of utterances, from a bounded cache.
  *
- * A shard keeps strings in compressed blocks of 1024 rows, and a reader of a dataset holds one
- * block. A shuffled epoch asks for rows all over the dataset; a table of readers, each for its
- * stretch of 1024 rows, decompresses a block once instead of once for every utterance, as long as
- * the table covers the dataset. Threads share the table.
+ * A shard keeps strings in compressed blocks of rows, and a reader of a dataset holds one block. A
+ * shuffled epoch asks for rows all over the dataset; a table of readers, each for its stretch of
+ * rows, decompresses a block once instead of once for every utterance, as long as the table covers
+ * the dataset. Threads share the table.
  */
 #ifndef SPSH_TEXTS_H
 #define SPSH_TEXTS_H
