@@ -7,80 +7,98 @@
  * minus share is zero; when weights are what the domains hold in units, one that has served
  * everything is not eligible before all have.
  *
+ * Both sets are tournaments over all domains, in which those that are not in the set come last: an
+ * update goes the same way up whatever the keys are, so nothing has to be guessed.
+ *
  * Fractions are compared by their doubles, and by cross multiplication in 128 bits where those are
  * too close to call: so the order is exact, the same on every machine, and what has been served
  * describes the state completely.
  */
 #include "quota.h"
 
-/* Relative error of a quotient of two rounded numbers is below 2^-51. */
-static const double close_call = 1e-14;
+/* Keys are a rounded number times a rounded inverse: off by three units in the last place at most.
+ */
+#define CLOSE_CALL UINT64_C(16)
 
-/* a / wa < b / wb, or equal and x < y. near: the quotients' doubles. */
-static bool is_less(const spsh__share *shares, uint32_t x, uint32_t y, bool finish)
+/* Of domains that are not in the set: behind all doubles, and not close to each other. */
+static uint64_t absent_key(uint32_t domain)
+{
+    return (UINT64_C(1) << 63) + 4 * CLOSE_CALL * domain;
+}
+
+static bool is_absent(uint64_t key)
+{
+    return key >> 63 != 0;
+}
+
+/* finish: the length counts, as for the eligible. */
+static __attribute__((noinline)) bool is_less_exactly(const spsh__share *shares, uint32_t x,
+                                                      uint32_t y, bool finish)
 {
     const spsh__share *a = &shares[x];
     const spsh__share *b = &shares[y];
-    double near_a = finish ? a->finish : a->start;
-    double near_b = finish ? b->finish : b->start;
-    double difference = near_a - near_b;
-    double margin = (near_a + near_b) * close_call;
-    if (difference < -margin)
-        return true;
-    if (difference > margin)
-        return false;
     spsh__u128 left = (spsh__u128)(a->served + (finish ? a->length : 0)) * b->weight;
     spsh__u128 right = (spsh__u128)(b->served + (finish ? b->length : 0)) * a->weight;
     return left != right ? left < right : x < y;
 }
 
-static void sift_down(const spsh__share *shares, uint32_t *heap, uint32_t count, bool finish)
+static inline bool is_less(const spsh__share *shares, spsh__match a, spsh__match b, bool finish)
 {
-    uint32_t moved = heap[0];
-    uint32_t at = 0;
-    for (;;) {
-        uint32_t child = 2 * at + 1;
-        if (child >= count)
-            break;
-        if (child + 1 < count && is_less(shares, heap[child + 1], heap[child], finish))
-            child++;
-        if (!is_less(shares, heap[child], moved, finish))
-            break;
-        heap[at] = heap[child];
-        at = child;
-    }
-    heap[at] = moved;
+    if (__builtin_expect(a.key - b.key + CLOSE_CALL <= 2 * CLOSE_CALL, 0))
+        return is_less_exactly(shares, a.domain, b.domain, finish);
+    return a.key < b.key;
 }
 
-static void push(const spsh__share *shares, uint32_t *heap, uint32_t *count, uint32_t domain,
-                 bool finish)
+/* Set a leaf, and play its matches again. */
+static inline void set_key(const spsh__quota *quota, spsh__match *tree, uint32_t domain,
+                           uint64_t key, bool finish)
 {
-    uint32_t at = (*count)++;
-    while (at > 0) {
-        uint32_t parent = (at - 1) / 2;
-        if (!is_less(shares, domain, heap[parent], finish))
-            break;
-        heap[at] = heap[parent];
-        at = parent;
+    spsh__match winner = {key, domain};
+    uint32_t at = quota->leaf_count + domain;
+    tree[at] = winner;
+    while (at > 1) {
+        spsh__match other = tree[at ^ 1];
+        /* A mask, as which one wins cannot be guessed. */
+        uint64_t loses = -(uint64_t)is_less(quota->shares, other, winner, finish);
+        winner.key ^= (winner.key ^ other.key) & loses;
+        winner.domain ^= (winner.domain ^ other.domain) & (uint32_t)loses;
+        at /= 2;
+        tree[at] = winner;
     }
-    heap[at] = domain;
 }
 
-static void pop(const spsh__share *shares, uint32_t *heap, uint32_t *count, bool finish)
+static inline uint64_t key_of(const spsh__share *share, uint64_t units)
 {
-    (*count)--;
-    heap[0] = heap[*count];
-    if (*count > 1)
-        sift_down(shares, heap, *count, finish);
+    double quotient = (double)units * share->inverse;
+    uint64_t key = 0;
+    memcpy(&key, &quotient, sizeof(key));
+    return key;
+}
+
+static inline void set_eligible(spsh__quota *quota, uint32_t domain)
+{
+    const spsh__share *s = &quota->shares[domain];
+    set_key(quota, quota->eligible, domain, key_of(s, s->served + s->length), true);
+}
+
+static inline void set_waiting(spsh__quota *quota, uint32_t domain)
+{
+    const spsh__share *s = &quota->shares[domain];
+    set_key(quota, quota->waiting, domain, key_of(s, s->served), false);
 }
 
 spsh_status spsh__quota_open(spsh__quota *quota, uint32_t count, const spsh_allocator *allocator,
                              spsh_error *err)
 {
-    *quota = (spsh__quota){.count = count};
+    uint32_t leaves = 1;
+    while (leaves < count)
+        leaves *= 2;
+    *quota = (spsh__quota){.leaf_count = leaves};
     quota->shares = (spsh__share *)spsh__new_array(allocator, count, sizeof(spsh__share));
-    quota->eligible = (uint32_t *)spsh__new_array(allocator, count, sizeof(uint32_t));
-    quota->waiting = (uint32_t *)spsh__new_array(allocator, count, sizeof(uint32_t));
+    quota->eligible =
+        (spsh__match *)spsh__new_array(allocator, (size_t)2 * leaves, sizeof(spsh__match));
+    quota->waiting =
+        (spsh__match *)spsh__new_array(allocator, (size_t)2 * leaves, sizeof(spsh__match));
     if (quota->shares == NULL || quota->eligible == NULL || quota->waiting == NULL)
         return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "shares of %u domains", count);
     return SPSH_OK;
@@ -91,37 +109,31 @@ void spsh__quota_close(spsh__quota *quota, const spsh_allocator *allocator)
     spsh__delete(allocator, quota->shares);
     spsh__delete(allocator, quota->eligible);
     spsh__delete(allocator, quota->waiting);
-    *quota = (spsh__quota){.count = 0};
+    *quota = (spsh__quota){.leaf_count = 0};
 }
 
 void spsh__quota_clear(spsh__quota *quota, uint64_t weight_sum)
 {
-    quota->eligible_count = 0;
-    quota->waiting_count = 0;
+    uint32_t leaves = quota->leaf_count;
     quota->weight_sum = weight_sum;
     quota->served = 0;
-}
-
-static void set_length(spsh__share *share, uint64_t length)
-{
-    share->length = length;
-    share->start = (double)share->served / (double)share->weight;
-    share->finish = (double)(share->served + length) / (double)share->weight;
+    for (uint32_t at = 2 * leaves; at-- > 1;) {
+        quota->eligible[at] = at >= leaves ? (spsh__match){absent_key(at - leaves), at - leaves}
+                                           : quota->eligible[2 * at];
+        quota->waiting[at] = quota->eligible[at];
+    }
 }
 
 void spsh__quota_add(spsh__quota *quota, uint32_t domain, uint64_t weight, uint64_t served,
                      uint64_t length)
 {
-    spsh__share *share = &quota->shares[domain];
-    *share = (spsh__share){.weight = weight, .served = served};
+    quota->shares[domain] = (spsh__share){weight, served, length, 1 / (double)weight};
     quota->served += served;
-    if (weight == 0 || length == 0)
-        return;
-    set_length(share, length);
-    push(quota->shares, quota->waiting, &quota->waiting_count, domain, false);
+    if (weight != 0 && length != 0)
+        set_waiting(quota, domain);
 }
 
-static bool is_eligible(const spsh__quota *quota, uint32_t domain)
+static inline bool is_eligible(const spsh__quota *quota, uint32_t domain)
 {
     const spsh__share *share = &quota->shares[domain];
     return (spsh__u128)share->served * quota->weight_sum <=
@@ -130,14 +142,13 @@ static bool is_eligible(const spsh__quota *quota, uint32_t domain)
 
 uint32_t spsh__quota_pick(spsh__quota *quota)
 {
-    while (quota->waiting_count > 0 && is_eligible(quota, quota->waiting[0])) {
-        uint32_t domain = quota->waiting[0];
-        pop(quota->shares, quota->waiting, &quota->waiting_count, false);
-        push(quota->shares, quota->eligible, &quota->eligible_count, domain, true);
+    spsh__match *waiting = &quota->waiting[1];
+    while (!is_absent(waiting->key) && is_eligible(quota, waiting->domain)) {
+        uint32_t domain = waiting->domain;
+        set_key(quota, quota->waiting, domain, absent_key(domain), false);
+        set_eligible(quota, domain);
     }
-    if (quota->eligible_count > 0)
-        return quota->eligible[0];
-    return SPSH_NONE_U32;
+    return is_absent(quota->eligible[1].key) ? SPSH_NONE_U32 : quota->eligible[1].domain;
 }
 
 void spsh__quota_serve(spsh__quota *quota, uint32_t domain, uint64_t next_length)
@@ -145,15 +156,12 @@ void spsh__quota_serve(spsh__quota *quota, uint32_t domain, uint64_t next_length
     spsh__share *share = &quota->shares[domain];
     share->served += share->length;
     quota->served += share->length;
-    if (next_length == 0) {
-        pop(quota->shares, quota->eligible, &quota->eligible_count, true);
+    share->length = next_length;
+    if (next_length != 0 && is_eligible(quota, domain)) {
+        set_eligible(quota, domain);
         return;
     }
-    set_length(share, next_length);
-    if (is_eligible(quota, domain)) {
-        sift_down(quota->shares, quota->eligible, quota->eligible_count, true);
-        return;
-    }
-    pop(quota->shares, quota->eligible, &quota->eligible_count, true);
-    push(quota->shares, quota->waiting, &quota->waiting_count, domain, false);
+    set_key(quota, quota->eligible, domain, absent_key(domain), true);
+    if (next_length != 0)
+        set_waiting(quota, domain);
 }

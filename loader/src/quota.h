@@ -9,15 +9,20 @@ typedef struct spsh__share {
     uint64_t weight; /* 0: not served */
     uint64_t served;
     uint64_t length; /* units of the utterance that is next, > 0 */
-    double start;    /* served / weight, nearly */
-    double finish;   /* (served + length) / weight, nearly */
+    double inverse;  /* 1 / weight */
 } spsh__share;
+
+/* Of a tournament: the lesser of its two children. */
+typedef struct spsh__match {
+    uint64_t key; /* the bits of a double, which ascend as it does */
+    uint32_t domain;
+} spsh__match;
 
 typedef struct spsh__quota {
     spsh__share *shares;
-    uint32_t *eligible, *waiting; /* heaps of domains */
-    uint32_t eligible_count, waiting_count;
-    uint32_t count;
+    spsh__match *eligible; /* by (served + length) / weight; leaf of domain d: leaf_count + d */
+    spsh__match *waiting;  /* by served / weight */
+    uint32_t leaf_count;   /* a power of two */
     uint64_t weight_sum;
     uint64_t served;
 } spsh__quota;
