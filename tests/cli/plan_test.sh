@@ -79,6 +79,10 @@ run plan --json "$c" --max-seconds 7
 want_json ".batch_seconds_max <= 7"
 run plan --json "$c" --max-padded-seconds 5
 want_json ".batch_padded_seconds_max <= 5"
+run plan --json "$c" --max-seconds 5 --output float32
+want_json ".batch_padded_seconds_max <= 5"
+run plan --json "$c" --output float32 --max-utterances 50
+want_json ".utterances_per_batch_max == 50"
 run plan --json "$c" --max-utterances 1
 want_json ".batches == .utterances and .padding == 0 and .utterances_per_batch == 1"
 run plan --json "$c" --world-size 4 --drop-last --max-seconds 4

@@ -190,6 +190,16 @@ static int take_shuffle(const char *command, const char *text, spsh_plan_options
     return SPSH_EXIT_DONE;
 }
 
+/* As the loader does for padded batches. */
+static void bound_padding(spsh_plan_options *plan)
+{
+    if (plan->batch_utterances_max != 0 || plan->batch_padded_seconds_max > 0)
+        return;
+    if (plan->batch_seconds_max <= 0)
+        plan->batch_seconds_max = SPSH_BATCH_SECONDS_DEFAULT;
+    plan->batch_padded_seconds_max = plan->batch_seconds_max;
+}
+
 int spsh__plan_request_make(const char *command, const spsh__plan_words *words,
                             spsh__plan_request *ret_request)
 {
@@ -210,6 +220,8 @@ int spsh__plan_request_make(const char *command, const spsh__plan_words *words,
     r.plan.sample_rate_hz = (uint32_t)words->sample_rate_hz;
     r.plan.flags = words->drop_last ? SPSH_PLAN_DROP_LAST : 0;
     r.plan.cache_dir = words->cache_dir;
+    if (words->output == SPSH_OUTPUT_FLOAT32)
+        bound_padding(&r.plan);
     int rc = take_shuffle(command, words->shuffle, &r.plan);
     if (rc != SPSH_EXIT_DONE)
         return rc;
