@@ -18,6 +18,7 @@
 
 #include "checksum.h"
 #include "dataset_internal.h"
+#include "shard_internal.h"
 #include "speechshard/limits.h"
 
 struct spsh_reader {
@@ -104,18 +105,21 @@ static spsh_status read_utterance(spsh_reader *reader, const spsh_row *row,
     spsh_utterance utterance;
     spsh_status rc = open_text(reader, row->shard, err);
     if (rc == SPSH_OK)
-        rc = spsh_metadata_reader_get(reader->text, row->shard_row, &utterance, err);
+        rc = spsh__metadata_reader_row(reader->text, row->shard_row, &utterance, err);
     if (rc != SPSH_OK)
         return rc;
     uint64_t found = spsh__hash64(utterance.id.data, utterance.id.size_bytes);
     if (found != row->id_hash || utterance.start_sample != row->start_sample ||
-        utterance.samples != row->samples)
+        utterance.samples != row->samples || utterance.text.size_bytes != row->text_bytes ||
+        utterance.flags != (row->flags & SPSH_UTTERANCE_HAS_TEXT))
         return SPSH_FAIL(err, SPSH_E_CORRUPT, SPSH_OFFSET_NONE,
                          "row %" PRIu64 " of shard %u: id hash 0x%016" PRIx64 ", %" PRIu64
-                         " samples from %" PRIu64 "; the index says 0x%016" PRIx64 ", %" PRIu64
-                         " from %" PRIu64,
+                         " samples from %" PRIu64
+                         ", %zu bytes of text; the index says 0x%016" PRIx64 ", %" PRIu64
+                         " from %" PRIu64 ", %u",
                          row->shard_row, row->shard, found, utterance.samples,
-                         utterance.start_sample, row->id_hash, row->samples, row->start_sample);
+                         utterance.start_sample, utterance.text.size_bytes, row->id_hash,
+                         row->samples, row->start_sample, row->text_bytes);
     *ret_utterance = utterance;
     return SPSH_OK;
 }

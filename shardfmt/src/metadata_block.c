@@ -56,8 +56,8 @@ static spsh_bytes get_string(const spsh_utterance *u, unsigned column)
     return string;
 }
 
-/* What is wrong with an utterance by itself, or NULL. Shared by writer and reader. */
-static const char *find_bad_field(const spsh_utterance *u)
+/* Shared by writer and reader. */
+const char *spsh__metadata_find_bad_field(const spsh_utterance *u)
 {
     if (u->id.size_bytes == 0 || u->id.size_bytes > SPSH_ID_BYTES_MAX)
         return "id has no or more than 4096 bytes";
@@ -88,7 +88,7 @@ spsh_status spsh__utterance_check_fields(const spsh_utterance *utterance, spsh_e
                              "utterance \"%.*s\": %s has %zu bytes, limit is %u", id_bytes, id,
                              columns[c].name, size, columns[c].size_max);
     }
-    const char *bad = find_bad_field(utterance);
+    const char *bad = spsh__metadata_find_bad_field(utterance);
     if (bad != NULL)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
                          "utterance \"%.*s\": wrong or not UTF-8: %s", id_bytes, id, bad);
@@ -242,7 +242,7 @@ struct spsh__metadata {
     size_t column_at[COLUMNS];   /* in data */
     uint64_t raw_bytes[COLUMNS]; /* 0: the column is not there */
     uint32_t count;              /* rows in data */
-    uint32_t rows;               /* count once all are checked */
+    uint32_t rows;               /* count once the data is whole */
 };
 
 typedef struct column_entry {
@@ -401,10 +401,10 @@ static const char *load_columns(spsh__metadata *m, const uint8_t *block, uint32_
     return NULL;
 }
 
-/* NOLINTNEXTLINE(readability-function-size): a block, its counts, and its name for messages */
-spsh_status spsh__metadata_load(spsh__metadata *metadata, const uint8_t *block, uint64_t used_bytes,
-                                uint32_t count, uint64_t offset_bytes, const char *path,
-                                spsh_error *err)
+/* NOLINTBEGIN(readability-function-size): a block, its counts, and its name for messages */
+spsh_status spsh__metadata_unpack(spsh__metadata *metadata, const uint8_t *block,
+                                  uint64_t used_bytes, uint32_t count, uint64_t offset_bytes,
+                                  const char *path, spsh_error *err)
 {
     size_t data_bytes = 0;
     const char *bad = NULL;
@@ -426,18 +426,30 @@ spsh_status spsh__metadata_load(spsh__metadata *metadata, const uint8_t *block, 
     if (bad != NULL)
         return SPSH_FAIL(err, SPSH_E_CORRUPT, offset_bytes, "%s: metadata block at %llu: wrong: %s",
                          path, ULL(offset_bytes), bad);
-    for (uint32_t row = 0; row < count; row++) {
-        spsh_utterance utterance;
-        spsh__metadata_row(metadata, row, &utterance);
-        bad = find_bad_field(&utterance);
-        if (bad != NULL)
-            return SPSH_FAIL(err, SPSH_E_CORRUPT, offset_bytes,
-                             "%s: metadata block at %llu: row %u: wrong or not UTF-8: %s", path,
-                             ULL(offset_bytes), row, bad);
-    }
     metadata->rows = count;
     return SPSH_OK;
 }
+
+spsh_status spsh__metadata_load(spsh__metadata *metadata, const uint8_t *block, uint64_t used_bytes,
+                                uint32_t count, uint64_t offset_bytes, const char *path,
+                                spsh_error *err)
+{
+    spsh_status rc =
+        spsh__metadata_unpack(metadata, block, used_bytes, count, offset_bytes, path, err);
+    for (uint32_t row = 0; rc == SPSH_OK && row < count; row++) {
+        spsh_utterance utterance;
+        spsh__metadata_row(metadata, row, &utterance);
+        const char *bad = spsh__metadata_find_bad_field(&utterance);
+        if (bad != NULL)
+            rc = SPSH_FAIL(err, SPSH_E_CORRUPT, offset_bytes,
+                           "%s: metadata block at %llu: row %u: wrong or not UTF-8: %s", path,
+                           ULL(offset_bytes), row, bad);
+    }
+    if (rc != SPSH_OK)
+        metadata->rows = 0;
+    return rc;
+}
+/* NOLINTEND(readability-function-size) */
 
 void spsh__metadata_row(const spsh__metadata *metadata, uint32_t row, spsh_utterance *ret_utterance)
 {

@@ -5,7 +5,9 @@
 #include "base_internal.h"
 #include "speechshard/shard.h"
 
-#define SPSH__METADATA_ROWS  UINT32_C(1024)      /* a block is closed at this many rows */
+/* A block is closed at this many rows: a look at one utterance reads and unpacks all of its block,
+ * and 128 rows are 16 KiB on disk, little beside its audio. */
+#define SPSH__METADATA_ROWS  UINT32_C(128)
 #define SPSH__METADATA_BYTES (UINT32_C(1) << 20) /* or at this many raw bytes */
 
 /* What a caller may hand to the writer: every rule of FORMAT.md 3.3 that needs no record, and the
@@ -37,7 +39,14 @@ typedef struct spsh__metadata spsh__metadata;
 spsh__metadata *spsh__metadata_new(const spsh_allocator *allocator); /* NULL: no memory */
 void spsh__metadata_free(spsh__metadata *metadata);
 /* block: checked by spsh__block_check, kind metadata, of used_bytes and count rows; not needed
- * afterwards. offset_bytes: of the block, for messages. After a failure the rows are gone. */
+ * afterwards. offset_bytes: of the block, for messages. After a failure the rows are gone. Rows are
+ * as written: each must be checked before it is used. */
+spsh_status spsh__metadata_unpack(spsh__metadata *metadata, const uint8_t *block,
+                                  uint64_t used_bytes, uint32_t count, uint64_t offset_bytes,
+                                  const char *path, spsh_error *err);
+/* What is wrong with a row by itself, or NULL. */
+const char *spsh__metadata_find_bad_field(const spsh_utterance *row);
+/* Unpack, and check all rows. */
 spsh_status spsh__metadata_load(spsh__metadata *metadata, const uint8_t *block, uint64_t used_bytes,
                                 uint32_t count, uint64_t offset_bytes, const char *path,
                                 spsh_error *err);

@@ -407,6 +407,7 @@ static void fill_info(const spsh__publish *p, spsh_dataset_info *info)
     info->speaker_count = spsh__names_count(p->names[SPSH_NAME_SPEAKER]);
     info->reject_count = p->opt.reject_count;
     info->source_row_count = p->opt.source_row_count;
+    memcpy(info->index_hash, p->index_footer.root_hash, 16);
 }
 
 static void close_parts(spsh__publish *p)

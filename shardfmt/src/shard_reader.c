@@ -491,12 +491,36 @@ static spsh_status load_block(spsh_metadata_reader *reader, uint64_t row, spsh_e
                          "and %llu",
                          path, ULL(offset), ULL(block.first), block.count, ULL(first),
                          ULL(end - first));
-    rc = spsh__metadata_load(reader->metadata, reader->block.data, block.used_bytes, block.count,
-                             offset, path, err);
+    rc = spsh__metadata_unpack(reader->metadata, reader->block.data, block.used_bytes, block.count,
+                               offset, path, err);
     if (rc != SPSH_OK)
         return rc;
     reader->first_row = first;
     reader->end_row = end;
+    return SPSH_OK;
+}
+
+spsh_status spsh__metadata_reader_row(spsh_metadata_reader *reader, uint64_t row,
+                                      spsh_utterance *ret_utterance, spsh_error *err)
+{
+    const spsh_shard *s = reader->shard;
+    spsh_utterance u;
+    if (row >= s->seal.utterance_count)
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE, "%s: row %llu, there are %llu",
+                         spsh__container_path(s->container), ULL(row),
+                         ULL(s->seal.utterance_count));
+    if (row < reader->first_row || row >= reader->end_row) {
+        spsh_status rc = load_block(reader, row, err);
+        if (rc != SPSH_OK)
+            return rc;
+    }
+    spsh__metadata_row(reader->metadata, (uint32_t)(row - reader->first_row), &u);
+    const char *bad = spsh__metadata_find_bad_field(&u);
+    if (bad != NULL)
+        return SPSH_FAIL(err, SPSH_E_CORRUPT, SPSH_OFFSET_NONE,
+                         "%s: row %llu: wrong or not UTF-8: %s", spsh__container_path(s->container),
+                         ULL(row), bad);
+    *ret_utterance = u;
     return SPSH_OK;
 }
 
@@ -506,11 +530,10 @@ spsh_status spsh_metadata_reader_get(spsh_metadata_reader *reader, uint64_t row,
     spsh_shard_row index;
     spsh_utterance u;
     spsh_status rc = spsh_shard_row_get(reader->shard, row, &index, err);
-    if (rc == SPSH_OK && (row < reader->first_row || row >= reader->end_row))
-        rc = load_block(reader, row, err);
+    if (rc == SPSH_OK)
+        rc = spsh__metadata_reader_row(reader, row, &u, err);
     if (rc != SPSH_OK)
         return rc;
-    spsh__metadata_row(reader->metadata, (uint32_t)(row - reader->first_row), &u);
     if (u.record != index.record || u.start_sample != index.start_sample ||
         u.samples != index.samples || u.flags != index.flags ||
         u.text.size_bytes != index.text_bytes ||

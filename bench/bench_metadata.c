@@ -1,0 +1,187 @@
+/* bench_metadata.c: what a look at an utterance's text costs, at random positions.
+ *
+ *     bench_metadata make DATASET UTTERANCES     text of about 150 bytes, ids and paths as corpora
+ * have bench_metadata read DATASET CALLS
+ *
+ * make prints bytes of the metadata blocks, of the shards' and the dataset's index. read prints
+ * microseconds of processor time a call of spsh_reader_metadata, five rounds.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "speechshard/publish.h"
+
+enum { ROUNDS = 5, WORDS = 4000, SHARDS_MAX = 64, SHARD_ROWS = 25000 };
+
+static spsh_error err = SPSH_ERROR_INIT;
+static char words[WORDS][12];
+
+static void must(spsh_status rc)
+{
+    if (rc == SPSH_OK)
+        return;
+    fprintf(stderr, "bench_metadata: %s\n", err.message);
+    exit(1);
+}
+
+static uint64_t next_random(uint64_t *state)
+{
+    *state += UINT64_C(0x9e3779b97f4a7c15);
+    uint64_t z = *state;
+    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return z ^ (z >> 31);
+}
+
+static spsh_bytes text_of(const char *text)
+{
+    return (spsh_bytes){(const uint8_t *)text, strlen(text)};
+}
+
+static void make_words(void)
+{
+    static const char *const parts[] = {"th", "an", "er", "on", "re", "st", "al", "i",
+                                        "in", "e",  "o",  "ou", "t",  "en", "w",  "l"};
+    uint64_t random = 7;
+    for (size_t i = 0; i < WORDS; i++)
+        for (size_t n = 1 + (size_t)(next_random(&random) % 4); n > 0; n--)
+            (void)strcat(words[i], parts[next_random(&random) % 16]);
+}
+
+/* Words as often as in language: the n-th about 1 / n times as often as the first. */
+static void make_text(uint64_t *random, char dst[400])
+{
+    size_t size = 0;
+    const size_t wanted = 60 + (size_t)(next_random(random) % 180);
+    while (size < wanted) {
+        double u = (double)(next_random(random) >> 11) / 9007199254740992.0;
+        size_t word = 0;
+        for (double rank = 1; word < WORDS - 1 && u > 0.11; rank++)
+            u -= 0.11 / rank, word++;
+        size += (size_t)snprintf(dst + size, 400 - size, "%s%s", size == 0 ? "" : " ", words[word]);
+    }
+}
+
+static void make_shard(const char *directory, uint32_t unit, uint64_t rows, spsh_shard_seal *seal)
+{
+    spsh_shard_writer_options opt = SPSH_SHARD_WRITER_OPTIONS_INIT;
+    spsh_shard_writer *writer = NULL;
+    uint64_t random = unit, record = 0;
+    opt.directory = directory;
+    opt.unit = unit;
+    must(spsh_shard_writer_open(&opt, &writer, &err));
+    const spsh_record head = {.id = text_of("recording"),
+                              .payload_bytes = 5,
+                              .samples = 160000,
+                              .sample_rate_hz = 16000,
+                              .nominal_rate_hz = 16000,
+                              .channels = 1,
+                              .codec = SPSH_CODEC_FLAC,
+                              .format = SPSH_SAMPLE_I16,
+                              .bits_per_sample = 16,
+                              .flags = SPSH_RECORD_UNDECODABLE};
+    must(spsh_shard_writer_add_record(writer, &head, "hello", &record, &err));
+    for (uint64_t row = 0; row < rows; row++) {
+        char id[64], source[128], speaker[16], text[400];
+        const uint32_t who = (uint32_t)(next_random(&random) % 2000);
+        const uint32_t chapter = (uint32_t)(next_random(&random) % 200000);
+        (void)snprintf(id, sizeof(id), "%u-%u-%04" PRIu64, who, chapter, row % 60);
+        (void)snprintf(id + strlen(id), sizeof(id) - strlen(id), "-%u-%" PRIu64, unit, row);
+        (void)snprintf(source, sizeof(source), "train-clean/%u/%u/%s.flac", who, chapter, id);
+        (void)snprintf(speaker, sizeof(speaker), "%u", who);
+        make_text(&random, text);
+        const spsh_utterance utterance = {.id = text_of(id),
+                                          .record = record,
+                                          .samples = 160000,
+                                          .flags = SPSH_UTTERANCE_HAS_TEXT,
+                                          .domain = text_of("read"),
+                                          .split = text_of("train"),
+                                          .speaker = text_of(speaker),
+                                          .language = text_of("en"),
+                                          .text = text_of(text),
+                                          .source = text_of(source)};
+        must(spsh_shard_writer_add_utterance(writer, &utterance, &err));
+    }
+    must(spsh_shard_writer_seal(writer, seal, &err));
+    spsh_shard_writer_free(writer);
+}
+
+static int make(const char *path, uint64_t utterances)
+{
+    static spsh_shard_seal seals[SHARDS_MAX];
+    spsh_publish_options opt = SPSH_PUBLISH_OPTIONS_INIT;
+    char file[4200];
+    struct stat info;
+    uint64_t shard_bytes = 0;
+    const uint64_t shards = (utterances + SHARD_ROWS - 1) / SHARD_ROWS;
+    (void)snprintf(file, sizeof(file), "%s/shards", path);
+    if (shards == 0 || shards > SHARDS_MAX || mkdir(path, 0777) != 0 || mkdir(file, 0777) != 0) {
+        fprintf(stderr, "bench_metadata: %s: cannot be made\n", path);
+        return 1;
+    }
+    make_words();
+    for (uint64_t n = 0; n < shards; n++) {
+        const uint64_t left = utterances - n * SHARD_ROWS;
+        make_shard(file, (uint32_t)n, left < SHARD_ROWS ? left : SHARD_ROWS, &seals[n]);
+        shard_bytes += seals[n].file_bytes;
+    }
+    opt.path = path;
+    opt.seals = seals;
+    opt.seal_count = shards;
+    opt.options_json = text_of("{}");
+    must(spsh_dataset_publish(&opt, NULL, &err));
+    (void)snprintf(file, sizeof(file), "%s/index-00000001.spsh", path);
+    if (stat(file, &info) != 0)
+        return 1;
+    printf("bytes an utterance: shards (metadata and index) %.2f, dataset index %.2f\n",
+           (double)shard_bytes / (double)utterances, (double)info.st_size / (double)utterances);
+    return 0;
+}
+
+static double now_us(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return (double)now.tv_sec * 1e6 + (double)now.tv_nsec * 1e-3;
+}
+
+static int read_all(const char *path, uint64_t calls, uint32_t shards_open)
+{
+    spsh_dataset_options opt = SPSH_DATASET_OPTIONS_INIT;
+    spsh_dataset *dataset = NULL;
+    spsh_reader *reader = NULL;
+    uint64_t random = 1, bytes = 0;
+    opt.shards_open_max = shards_open;
+    must(spsh_dataset_open(path, &opt, &dataset, &err));
+    must(spsh_reader_open(dataset, &reader, &err));
+    const uint64_t count = spsh_dataset_info_get(dataset)->utterance_count;
+    for (int round = 0; round < ROUNDS; round++) {
+        const double begin = now_us();
+        for (uint64_t i = 0; i < calls; i++) {
+            spsh_utterance utterance;
+            must(spsh_reader_metadata(reader, next_random(&random) % count, &utterance, &err));
+            bytes += utterance.text.size_bytes;
+        }
+        printf("%.2f us a call\n", (now_us() - begin) / (double)calls);
+    }
+    printf("text: %.1f bytes a call\n", (double)bytes / (double)(calls * ROUNDS));
+    spsh_reader_close(reader);
+    spsh_dataset_close(dataset);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc == 4 && strcmp(argv[1], "make") == 0)
+        return make(argv[2], strtoull(argv[3], NULL, 10));
+    if (argc >= 4 && argc <= 5 && strcmp(argv[1], "read") == 0)
+        return read_all(argv[2], strtoull(argv[3], NULL, 10),
+                        argc > 4 ? (uint32_t)strtoul(argv[4], NULL, 10) : 0);
+    fprintf(stderr,
+            "usage: bench_metadata make DATASET UTTERANCES | read DATASET CALLS [SHARDS-OPEN]\n");
+    return 2;
+}
