@@ -1,12 +1,18 @@
 /* window.c: sort a window's items by length, cut them into batches, shuffle the batches.
  *
  *     sort      class (rate, channels: what may not share a batch), length, tie
+ *     mix       where windows are few: neighbours in length, in runs
  *     cut       from the longest down: a batch takes the next item as long as all bounds hold
  *     shuffle   the batches, by a draw from (seed, epoch, window)
  *
  * A batch's bounds hold for every part of it, too, so taking as much as fits gives the fewest
  * batches of neighbours in length. From the longest down, the half-full batch at the end is one of
- * short items, and a batch's padded length is known from its first item.
+ * short items.
+ *
+ * An item of an epoch with many windows meets others in each epoch, as windows are drawn anew. In
+ * one window for all, sorting alone would give the same batches for ever. So with few windows, runs
+ * of some batches' items are put into a drawn order before cutting. A run's shortest item has 9/10
+ * of its longest: that bounds what mixing costs in padding.
  *
  * An utterance that comes more than once (its domain started over within the window) comes once in
  * a batch: its copies are neighbours after sorting; all but the first wait, and each batch begun
@@ -24,11 +30,16 @@
 
 #define GROUP_NONE UINT32_MAX
 
+/* An item draws its company from so many batches' worth of neighbours, over the windows of an
+ * epoch: with one window, runs have 8 batches. */
+#define MIX_BATCHES UINT32_C(8)
+
 /* An item to be: a part of an entry. */
 typedef struct record {
     uint64_t ticks;
     uint64_t tie;
     uint32_t class_number;
+    uint32_t run;
     uint32_t entry;
     uint32_t part, part_count;
 } record;
@@ -64,6 +75,12 @@ typedef struct maker {
 static bool wraps(const spsh_plan *plan)
 {
     return plan->epoch_rule != SPSH__EPOCH_ALL;
+}
+
+/* Batches whose items are mixed; 1: none are. */
+static uint32_t run_batches(const spsh_plan *plan)
+{
+    return (MIX_BATCHES - 1) / plan->info.window_count + 1;
 }
 
 uint64_t spsh__window_items_max(const spsh_plan *plan)
@@ -168,7 +185,7 @@ static uint64_t tie_of(const maker *m, const spsh__entry *entry, uint32_t part)
 {
     const spsh_plan *plan = m->plan;
     uint32_t dataset = plan->domains[entry->domain].dataset;
-    if (!wraps(plan) && plan->options.shuffle_block_utterances <= 1)
+    if (!wraps(plan) && plan->options.shuffle_block_utterances <= 1 && run_batches(plan) <= 1)
         return 0;
     uint64_t tie = spsh__draw(m->tie_key, dataset, entry->position, part);
     return wraps(plan) ? tie : tie >> 32;
@@ -187,7 +204,7 @@ static spsh_status make_records(maker *m, uint64_t entry_count, spsh_error *err)
             return SPSH_FAIL(err, SPSH_E_CORRUPT, SPSH_OFFSET_NONE,
                              "window %u: more parts of utterances than were counted",
                              m->window->number);
-        record r = {entry->ticks,   tie_of(m, entry, 0), class_of(plan, entry), e, 0,
+        record r = {entry->ticks,   tie_of(m, entry, 0), class_of(plan, entry), 0, e, 0,
                     (uint32_t)parts};
         for (uint32_t p = 0; parts > 1 && p < parts; p++) {
             uint64_t samples = part_first(entry->samples, p + 1, r.part_count) -
@@ -205,14 +222,24 @@ static spsh_status make_records(maker *m, uint64_t entry_count, spsh_error *err)
 
 /* ---- sorting ---- */
 
+enum {
+    DIGITS = 24,
+    DIGITS_TIE = 0xff,
+    DIGITS_TICKS = 0xff00,
+    DIGITS_CLASS = 0xf0000,
+    DIGITS_RUN = 0xf00000,
+};
+
 static unsigned digit_of(const record *r, unsigned digit)
 {
-    /* From the least: tie, ticks, class. */
+    /* From the least: tie, ticks, class, run. */
     if (digit < 8)
         return (unsigned)(r->tie >> (8 * digit)) & 0xff;
     if (digit < 16)
         return (unsigned)(r->ticks >> (8 * (digit - 8))) & 0xff;
-    return (r->class_number >> (8 * (digit - 16))) & 0xff;
+    if (digit < 20)
+        return (r->class_number >> (8 * (digit - 16))) & 0xff;
+    return (r->run >> (8 * (digit - 20))) & 0xff;
 }
 
 static void sort_by_digit(const record *from, record *to, uint32_t count, unsigned digit)
@@ -230,19 +257,21 @@ static void sort_by_digit(const record *from, record *to, uint32_t count, unsign
         to[places[digit_of(&from[i], digit)]++] = from[i];
 }
 
-/* Least digit first, those that all have in common left out. Ascending, stable. */
-static void sort_records(maker *m)
+/* By the digits in a set of bits, least first, those that all have in common left out. Ascending,
+ * stable. */
+static void sort_records(maker *m, uint32_t digits)
 {
     record differ = {0};
     record *from = m->records;
-    record *to = m->scratch->sorted;
+    record *to = from == m->scratch->records ? m->scratch->sorted : m->scratch->records;
     for (uint32_t i = 1; i < m->record_count; i++) {
         differ.tie |= from[i].tie ^ from[0].tie;
         differ.ticks |= from[i].ticks ^ from[0].ticks;
         differ.class_number |= from[i].class_number ^ from[0].class_number;
+        differ.run |= from[i].run ^ from[0].run;
     }
-    for (unsigned digit = 0; digit < 20; digit++) {
-        if (digit_of(&differ, digit) == 0)
+    for (unsigned digit = 0; digit < DIGITS; digit++) {
+        if ((digits >> digit & 1) == 0 || digit_of(&differ, digit) == 0)
             continue;
         sort_by_digit(from, to, m->record_count, digit);
         record *swapped = from;
@@ -262,6 +291,13 @@ static bool fits(const maker *m, uint64_t ticks)
     return m->count == 0 ||
            (m->count < caps->utterances && (spsh__u128)m->ticks + ticks <= caps->ticks &&
             (spsh__u128)longest * (m->count + 1) <= caps->padded_ticks);
+}
+
+static void take(maker *m, uint64_t ticks)
+{
+    m->count++;
+    m->ticks += ticks;
+    m->longest = ticks > m->longest ? ticks : m->longest;
 }
 
 static void begin_batch(maker *m)
@@ -293,9 +329,7 @@ static void put(maker *m, const record *r)
         .part_count = r->part_count,
         .microseconds = r->ticks,
     };
-    m->count++;
-    m->ticks += r->ticks;
-    m->longest = r->ticks > m->longest ? r->ticks : m->longest;
+    take(m, r->ticks);
 }
 
 static bool is_copy(const maker *m, const record *a, const record *b)
@@ -305,6 +339,64 @@ static bool is_copy(const maker *m, const record *a, const record *b)
     return a->tie == b->tie && a->part == b->part && x->position == y->position &&
            x->domain == y->domain;
 }
+
+/* The first record of the class of record high - 1. */
+static uint32_t class_first(const maker *m, uint32_t high)
+{
+    uint32_t low = high - 1;
+    while (low > 0 && m->records[low - 1].class_number == m->records[high - 1].class_number)
+        low--;
+    return low;
+}
+
+/* ---- mixing ---- */
+
+/* That cutting records [low, high) would give as they are, if copies need not wait. */
+static uint64_t count_batches(maker *m, uint32_t low, uint32_t high)
+{
+    uint64_t batches = 0;
+    while (high > low) {
+        m->count = m->ticks = m->longest = 0;
+        for (; high > low && fits(m, m->records[high - 1].ticks); high--)
+            take(m, m->records[high - 1].ticks);
+        batches++;
+    }
+    return batches;
+}
+
+/* Records [low, high) are of one class. Copies stay in one run. */
+static void number_runs(maker *m, uint32_t low, uint32_t high)
+{
+    uint64_t batches = count_batches(m, low, high);
+    uint64_t most = ((uint64_t)run_batches(m->plan) * (high - low) + batches - 1) / batches;
+    while (high > low) {
+        const record *longest = &m->records[high - 1];
+        uint32_t first = high - 1;
+        while (first > low) {
+            const record *next = &m->records[first - 1];
+            bool belongs = high - first < most && next->ticks * 10 >= longest->ticks * 9;
+            if (!belongs && !is_copy(m, next, &m->records[first]))
+                break;
+            first--;
+        }
+        for (uint32_t i = first; i < high; i++)
+            m->records[i].run = first;
+        high = first;
+    }
+}
+
+static void mix(maker *m)
+{
+    uint32_t high = m->record_count;
+    while (high > 0) {
+        uint32_t low = class_first(m, high);
+        number_runs(m, low, high);
+        high = low;
+    }
+    sort_records(m, DIGITS_RUN | DIGITS_TIE);
+}
+
+/* ---- cutting ---- */
 
 /* One of each group that waits, as long as they fit. */
 static void put_waiting(maker *m)
@@ -365,9 +457,7 @@ static void cut_sorted(maker *m)
     uint32_t high = m->record_count;
     m->group_count = 0;
     while (high > 0) {
-        uint32_t low = high - 1;
-        while (low > 0 && m->records[low - 1].class_number == m->records[high - 1].class_number)
-            low--;
+        uint32_t low = class_first(m, high);
         cut_class(m, low, high);
         high = low;
     }
@@ -437,7 +527,9 @@ static spsh_status make(spsh__windows *windows, spsh__window *window, spsh_error
     if ((plan->options.flags & SPSH_PLAN_IN_ORDER) != 0) {
         cut_in_order(&m);
     } else {
-        sort_records(&m);
+        sort_records(&m, DIGITS_CLASS | DIGITS_TICKS | DIGITS_TIE);
+        if (run_batches(plan) > 1)
+            mix(&m);
         cut_sorted(&m);
         shuffle(&m);
     }

@@ -24,6 +24,7 @@ EMPTY, STEP_END = 1, 2
 SECONDS, UTTERANCES, TOKENS = 0, 1, 2
 DROP, SPLIT = 1, 2
 EPOCHS, ATTEMPTS = 3, 3
+MIX_BATCHES = 8
 
 
 # ---- 1. lengths ----
@@ -285,7 +286,7 @@ class Plan:
             for p in range(q):
                 start, end = p * u.samples // q, (p + 1) * u.samples // q
                 tie = 0
-                if not self.proportional or self.o["run"] > 1:
+                if not self.proportional or self.o["run"] > 1 or self.windows < MIX_BATCHES:
                     tie = draw(tie_key, u.dataset, u.position, p)
                     tie = tie >> 32 if self.proportional else tie
                 items.append(Item(d, index, u, p, start, end - start, tie))
@@ -300,6 +301,26 @@ class Plan:
                 (self.seconds_max is None or
                  sum(i.length for i in batch) + item.length <= self.seconds_max) and
                 (self.padded_max is None or longest * (len(batch) + 1) <= self.padded_max))
+
+    def mixed(self, items):
+        """Runs of neighbours in length, each in the order of ties, where windows are few."""
+        if self.windows >= MIX_BATCHES:
+            return items
+        batches = [[]]
+        for item in reversed(items):
+            if not self.fits(batches[-1], item):
+                batches.append([])
+            batches[-1].append(item)
+        most = -(-(-(-MIX_BATCHES // self.windows) * len(items)) // len(batches))
+        runs = []
+        for item in reversed(items):
+            last = runs[-1] if runs else None
+            if last and (len(last) < most and item.length * 10 >= last[0].length * 9 or
+                         last[-1].key() == item.key()):
+                last.append(item)
+            else:
+                runs.append([item])
+        return [i for run in reversed(runs) for i in sorted(reversed(run), key=lambda i: i.tie)]
 
     def cut(self, items):
         batches, waiting = [], []
@@ -338,7 +359,7 @@ class Plan:
         items.sort(key=lambda i: (self.class_of(i.u), i.length, i.tie))
         batches = []
         for one in sorted({self.class_of(i.u) for i in items}, reverse=True):
-            batches += self.cut([i for i in items if self.class_of(i.u) == one])
+            batches += self.cut(self.mixed([i for i in items if self.class_of(i.u) == one]))
         order = [i for batch in batches for i in batch]
         for i in range(len(batches), 1, -1):
             other = draw(self.seed, epoch, number << 8 | BATCHES, i) * i >> 64

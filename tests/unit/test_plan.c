@@ -487,6 +487,41 @@ static void test_seed_and_epoch_change_the_order(void)
     plan_kit_close(&kit);
 }
 
+/* All in one window: sorting alone would put everybody into the same company again. */
+static void test_company_changes(void)
+{
+    plan_kit kit = {.dataset = NULL};
+    spsh_plan_options opt = SPSH_PLAN_OPTIONS_INIT;
+    spsh_planned_batch batch;
+    uint64_t *numbers[2] = {NULL, NULL};
+    uint64_t pairs = 0;
+    uint64_t again = 0;
+    plan_kit_fill(&kit, 1000, 1, seed + 8);
+    plan_kit_open(&kit, 1);
+    opt.batch_seconds_max = 100;
+    spsh_plan *plan = plan_kit_plan(&kit, &opt);
+    spsh_sampler *sampler = plan_kit_sampler(plan, 0, 1);
+    for (uint32_t epoch = 0; epoch < 2; epoch++) {
+        numbers[epoch] = (uint64_t *)calloc((size_t)kit.count, sizeof(uint64_t));
+        REQUIRE(numbers[epoch] != NULL);
+        while (spsh_sampler_next(sampler, &batch, NULL) == SPSH_OK)
+            for (uint32_t i = 0; i < batch.item_count; i++)
+                numbers[epoch][batch.items[i].position] = batch.number;
+    }
+    for (uint64_t p = 0; p < kit.count; p++)
+        for (uint64_t q = 0; q < p; q++) {
+            pairs += numbers[0][p] == numbers[0][q];
+            again += numbers[0][p] == numbers[0][q] && numbers[1][p] == numbers[1][q];
+        }
+    CHECK(pairs > 0);
+    CHECK(again * 4 < pairs * 3);
+    free(numbers[0]);
+    free(numbers[1]);
+    spsh_sampler_close(sampler);
+    spsh_plan_close(plan);
+    plan_kit_close(&kit);
+}
+
 /* Positions as in the dataset, domain by domain interleaved; with one domain: ascending. */
 static void test_in_order(void)
 {
