@@ -817,6 +817,7 @@ int main(void)
     RUN(test_passes_have_no_seams);
     RUN(test_threads_change_nothing);
     RUN(test_seed_and_epoch_change_the_order);
+    RUN(test_company_changes);
     RUN(test_in_order);
     RUN(test_shuffle_blocks);
     RUN(test_two_datasets);
