@@ -311,6 +311,7 @@ static void test_same_for_any_threads_slots_engines(void)
         opt.slots = slots[n / 3 % 3];
         opt.engine = n % 2 == 0 ? SPSH_ENGINE_AUTO : SPSH_ENGINE_PREAD;
         opt.flags = n >= 9 ? SPSH_LOADER_DIRECT : SPSH_LOADER_CACHED;
+        opt.flags |= n % 6 == 4 ? SPSH_LOADER_SQPOLL : 0;
         opt.memory_bytes = n % 4 == 1 ? 8 << 20 : 0;
         spsh_loader *loader = open_loader(dataset, &opt);
         const uint64_t found = digest_epochs(loader, 2);
@@ -528,6 +529,125 @@ static void test_seek(void)
         spsh_loader_release(loader, batch);
     }
     CHECK_I64(spsh_loader_seek(loader, 1, calls, &err), SPSH_E_INVALID_ARG);
+    spsh_loader_close(loader);
+    spsh_dataset_close(dataset);
+}
+
+/* Any sequence of calls, each of which may come while batches are on their way. */
+static void test_random_walk(void)
+{
+    spsh_dataset *dataset = open_dataset(mixed_path);
+    spsh_loader_options opt = small_options();
+    spsh_loader *loader = open_loader(dataset, &opt);
+    static uint64_t digests[2][STEPS_MAX];
+    uint64_t random = test_seed(20);
+    uint64_t calls[2] = {0, 0};
+    for (uint32_t epoch = 0; epoch < 2; epoch++) {
+        const spsh_batch *batch = NULL;
+        require(spsh_loader_call_count(loader, epoch, &calls[epoch], &err));
+        REQUIRE(calls[epoch] < STEPS_MAX);
+        for (uint64_t n = 0; n < calls[epoch]; n++) {
+            require(spsh_loader_next(loader, &batch, &err));
+            digests[epoch][n] = digest_batch(1, batch);
+            spsh_loader_release(loader, batch);
+        }
+        CHECK_I64(spsh_loader_next(loader, &batch, &err), SPSH_E_END);
+    }
+    const spsh_batch *lent[3] = {NULL};
+    uint64_t epoch = 2;
+    uint64_t step = 0;
+    for (uint32_t n = 0; n < 600; n++) {
+        const uint64_t what = test_random(&random) % 16;
+        uint8_t cursor[SPSH_CURSOR_BYTES];
+        size_t size = 0;
+        if (what == 0 || epoch > 1) {
+            epoch = test_random(&random) % 2;
+            step = test_random(&random) % calls[epoch];
+            require(spsh_loader_seek(loader, epoch, step, &err));
+        } else if (what <= 2) { /* close with whatever is lent, and go on in another */
+            require(spsh_loader_cursor_save(loader, cursor, sizeof(cursor), &size, &err));
+            spsh_loader_close(loader);
+            memset((void *)lent, 0, sizeof(lent));
+            opt.decode_threads = 1 + (uint32_t)(test_random(&random) % 4);
+            opt.slots = 4 + (uint32_t)(test_random(&random) % 4);
+            opt.engine = what == 1 ? SPSH_ENGINE_PREAD : SPSH_ENGINE_AUTO;
+            loader = open_loader(dataset, &opt);
+            require(spsh_loader_cursor_restore(loader, cursor, size, &err));
+        } else {
+            const uint32_t at = (uint32_t)(test_random(&random) % 3);
+            if (lent[at] != NULL)
+                spsh_loader_release(loader, lent[at]);
+            lent[at] = NULL;
+            spsh_status rc = spsh_loader_next(loader, &lent[at], &err);
+            CHECK_I64(rc, step == calls[epoch] ? SPSH_E_END : SPSH_OK);
+            if (rc == SPSH_OK)
+                CHECK_U64(digest_batch(1, lent[at]), digests[epoch][step]);
+            epoch += rc == SPSH_E_END;
+            step = rc == SPSH_E_END ? 0 : step + 1;
+        }
+    }
+    spsh_loader_close(loader);
+    spsh_dataset_close(dataset);
+}
+
+static void test_two_datasets(void)
+{
+    spsh_dataset *plain = open_dataset(plain_path);
+    spsh_dataset *mixed = open_dataset(mixed_path);
+    const spsh_dataset *datasets[2] = {plain, mixed};
+    spsh_loader_options opt = small_options();
+    spsh_loader *loader = NULL;
+    const spsh_batch *batch = NULL;
+    uint32_t counts[2] = {0, 0};
+    opt.plan.sample_rate_hz = 16000;
+    require(spsh_loader_open(datasets, 2, &opt, &loader, &err));
+    while (spsh_loader_next(loader, &batch, &err) == SPSH_OK) {
+        for (uint32_t n = 0; n < batch->utterance_count; n++) {
+            const spsh_item *item = &batch->utterances[n].item;
+            spsh_row row;
+            require(spsh_dataset_rows(datasets[item->dataset], item->position, 1, &row, &err));
+            CHECK_U64(batch->utterances[n].samples, row.samples * 16000 / row.sample_rate_hz);
+            counts[item->dataset]++;
+        }
+        spsh_loader_release(loader, batch);
+    }
+    CHECK_U64(counts[0], TALK_UTTERANCES);
+    CHECK_U64(counts[1], TALK_UTTERANCES);
+    spsh_loader_close(loader);
+    spsh_dataset_close(plain);
+    spsh_dataset_close(mixed);
+}
+
+/* A channel that is not there is a record that cannot be had. */
+static void test_channel_that_is_missing(void)
+{
+    spsh_dataset *dataset = open_dataset(mixed_path);
+    spsh_loader_options opt = small_options();
+    const spsh_batch *batch = NULL;
+    uint64_t served = 0;
+    opt.channel = 2;
+    spsh_loader *loader = open_loader(dataset, &opt);
+    spsh_status rc = SPSH_OK;
+    while ((rc = spsh_loader_next(loader, &batch, &err)) == SPSH_OK)
+        spsh_loader_release(loader, batch);
+    CHECK_I64(rc, SPSH_E_NOT_FOUND);
+    CHECK(strstr(err.message, "channel 2") != NULL && strstr(err.message, mixed_path) != NULL);
+    spsh_loader_close(loader);
+    opt.on_error = SPSH_ON_ERROR_SKIP;
+    opt.quarantine_max = TALK_UTTERANCES;
+    loader = open_loader(dataset, &opt);
+    while (spsh_loader_next(loader, &batch, &err) == SPSH_OK) {
+        for (uint32_t n = 0; n < batch->utterance_count; n++) {
+            spsh_row row;
+            require(spsh_dataset_rows(dataset, batch->utterances[n].item.position, 1, &row, &err));
+            CHECK_U64(row.channels, 2);
+            served++;
+        }
+        spsh_loader_release(loader, batch);
+    }
+    CHECK_I64(err.status, SPSH_E_END);
+    CHECK(served > 0);
+    CHECK_U64(served + spsh_loader_bad_count(loader), TALK_UTTERANCES);
     spsh_loader_close(loader);
     spsh_dataset_close(dataset);
 }
@@ -821,6 +941,9 @@ int main(void)
     RUN(test_restore_at_another_world_size);
     RUN(test_cursor_is_exact);
     RUN(test_seek);
+    RUN(test_random_walk);
+    RUN(test_two_datasets);
+    RUN(test_channel_that_is_missing);
     RUN(test_all_lent);
     RUN(test_memory_is_bounded);
     RUN(test_long_utterances);
