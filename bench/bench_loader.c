@@ -103,6 +103,12 @@ static double loader_cpu_per_hour(const round_result *r)
     return r->loaded.cpu_seconds / ((double)r->loaded.stats.microseconds / 3.6e9);
 }
 
+/* What the ratio of speeds would be on cores that nothing else runs on. */
+static double cpu_ratio(const round_result *r)
+{
+    return decode_cpu_per_hour(r) / loader_cpu_per_hour(r);
+}
+
 static double disk_mb(const round_result *r)
 {
     return (double)r->disk.bytes / 1e6 / r->disk.seconds;
@@ -139,6 +145,7 @@ static const figure ratio_figures[] = {
     {"loader_of_decode",                  speed_ratio        },
     {"decode_cpu_seconds_per_audio_hour", decode_cpu_per_hour},
     {"loader_cpu_seconds_per_audio_hour", loader_cpu_per_hour},
+    {"decode_of_loader_cpu",              cpu_ratio          },
     {"loader_mb_per_s",                   loader_mb          },
     {"gap_p99_ms",                        gap_p99_ms         },
     {NULL,                                NULL               },

@@ -27,45 +27,58 @@ typedef struct work {
 typedef struct worker {
     work *work;
     pthread_t thread;
-    void *pcm, *resampled; /* buffer_bytes each */
+    void *pcm, *scratch; /* buffer_bytes each */
+    spsh_decoder *decoder;
+    spsh_memory_source memory; /* that it reads */
     uint64_t utterances, microseconds, payload_bytes;
     spsh_error err; /* of the one that failed */
 } worker;
 
-static spsh_status decode_any(const spsh__bench_record *r, bool as_float, void *pcm,
-                              spsh_error *err)
+static spsh_status decode_pcm(worker *w, const spsh__bench_record *r)
 {
-    spsh_memory_source memory = {r->payload};
-    const spsh_audio_source source = spsh_audio_source_memory(&memory);
+    const bool as_float = w->work->as_float;
+    int16_t *samples = (int16_t *)(as_float ? w->scratch : w->pcm);
+    float *values = (float *)w->pcm;
+    spsh_status rc = spsh_pcm_decode(r->payload.data, r->payload.size_bytes, r->first_sample,
+                                     r->samples, samples, &w->err);
+    for (uint64_t i = 0; as_float && i < r->samples * r->channels; i++)
+        values[i] = (float)samples[i] / 32768.0F;
+    return rc;
+}
+
+/* One decoder a thread goes from record to record, as the loader's does. */
+static spsh_status decode_any(worker *w, const spsh__bench_record *r)
+{
     spsh_decoder_options opt = SPSH_DECODER_OPTIONS_INIT;
-    spsh_decoder *decoder = NULL;
     uint64_t samples = 0;
     opt.sample_rate_hz = r->sample_rate_hz;
     opt.skip_md5 = true;
-    spsh_status rc = spsh_decoder_open(&source, r->codec, &opt, &decoder, err);
+    w->memory.data = r->payload;
+    const spsh_audio_source source = spsh_audio_source_memory(&w->memory);
+    spsh_status rc = w->decoder == NULL
+                         ? spsh_decoder_open(&source, r->codec, &opt, &w->decoder, &w->err)
+                         : spsh_decoder_reopen(w->decoder, &source, r->codec, &opt, &w->err);
     if (rc == SPSH_OK && r->first_sample != 0)
-        rc = spsh_decoder_seek(decoder, r->first_sample, err);
+        rc = spsh_decoder_seek(w->decoder, r->first_sample, &w->err);
     if (rc == SPSH_OK)
-        rc = as_float ? spsh_decoder_read_f32(decoder, pcm, r->samples, &samples, err)
-                      : spsh_decoder_read_i16(decoder, pcm, r->samples, &samples, err);
-    spsh_decoder_free(decoder);
+        rc = w->work->as_float
+                 ? spsh_decoder_read_f32(w->decoder, w->pcm, r->samples, &samples, &w->err)
+                 : spsh_decoder_read_i16(w->decoder, w->pcm, r->samples, &samples, &w->err);
     return rc;
 }
 
 static spsh_status decode_one(worker *w, const spsh__bench_record *r)
 {
     const work *all = w->work;
-    const bool resample = all->rate_hz != 0 && all->rate_hz != r->sample_rate_hz;
+    const uint64_t capacity = all->buffer_bytes / (VALUE_BYTES * r->channels);
     uint64_t samples = 0;
-    spsh_status rc = r->codec == SPSH_CODEC_PCM && !(all->as_float && !resample)
-                         ? spsh_pcm_decode(r->payload.data, r->payload.size_bytes, r->first_sample,
-                                           r->samples, w->pcm, &w->err)
-                         : decode_any(r, all->as_float && !resample, w->pcm, &w->err);
-    if (rc == SPSH_OK && resample)
-        rc = spsh_resample_i16(w->pcm, r->samples, r->channels, r->sample_rate_hz, all->rate_hz,
-                               w->resampled, all->buffer_bytes / (VALUE_BYTES * r->channels),
-                               &samples, &w->err);
-    return rc;
+    spsh_status rc = r->codec == SPSH_CODEC_PCM ? decode_pcm(w, r) : decode_any(w, r);
+    if (rc != SPSH_OK || all->rate_hz == 0 || all->rate_hz == r->sample_rate_hz)
+        return rc;
+    return all->as_float ? spsh_resample_f32(w->pcm, r->samples, r->channels, r->sample_rate_hz,
+                                             all->rate_hz, w->scratch, capacity, &samples, &w->err)
+                         : spsh_resample_i16(w->pcm, r->samples, r->channels, r->sample_rate_hz,
+                                             all->rate_hz, w->scratch, capacity, &samples, &w->err);
 }
 
 static void *run(void *user)
@@ -108,8 +121,8 @@ static int start(worker *workers, uint32_t threads)
     for (; started < threads && rc == SPSH_EXIT_DONE; started++) {
         worker *w = &workers[started];
         w->pcm = malloc(w->work->buffer_bytes);
-        w->resampled = malloc(w->work->buffer_bytes);
-        if (w->pcm == NULL || w->resampled == NULL || pthread_create(&w->thread, NULL, run, w) != 0)
+        w->scratch = malloc(w->work->buffer_bytes);
+        if (w->pcm == NULL || w->scratch == NULL || pthread_create(&w->thread, NULL, run, w) != 0)
             rc = spsh__cli_fail_memory();
     }
     if (rc != SPSH_EXIT_DONE) {
@@ -145,7 +158,8 @@ int spsh__bench_decode(const spsh__bench_sample *sample, const spsh__plan_words 
         if (workers[i].err.status != SPSH_OK)
             rc = spsh__cli_fail("decoding", &workers[i].err);
         free(workers[i].pcm);
-        free(workers[i].resampled);
+        free(workers[i].scratch);
+        spsh_decoder_free(workers[i].decoder);
     }
     free(workers);
     total.seconds = end.wall - begin.wall;
