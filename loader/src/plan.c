@@ -1,6 +1,7 @@
 /* plan.c: open: options, filters, scan, shares, windows. What comes out never changes. */
 #include <inttypes.h>
 
+#include "plan_cache.h"
 #include "plan_options.h"
 #include "plan_scan.h"
 #include "plan_states.h"
@@ -39,12 +40,41 @@ static spsh_status make_plan(const spsh_dataset *const *datasets, uint32_t datas
         return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "plan");
     }
     plan->dataset_count = dataset_count;
+    if (options->cache_dir != NULL) {
+        size_t size = strlen(options->cache_dir) + 1;
+        plan->cache_dir = (char *)spsh__new(allocator, size);
+        if (plan->cache_dir == NULL) {
+            spsh_plan_close(plan);
+            return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "plan");
+        }
+        memcpy(plan->cache_dir, options->cache_dir, size);
+    }
     for (uint32_t d = 0; d < dataset_count; d++) {
         plan->datasets[d].dataset = datasets[d];
         plan->datasets[d].count = spsh_dataset_info_get(datasets[d])->utterance_count;
     }
     *ret_plan = plan;
     return SPSH_OK;
+}
+
+/* What passes: as the cache has it, else by scanning. */
+static spsh_status find_members(spsh_plan *plan, const spsh__filter *filters, uint32_t threads,
+                                spsh_error *err)
+{
+    uint32_t *names =
+        (uint32_t *)spsh__new_array(&plan->allocator, plan->dataset_count, sizeof(*names));
+    if (names == NULL)
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "plan");
+    for (uint32_t d = 0; d < plan->dataset_count; d++)
+        names[d] = filters[d].domain_names;
+    bool is_cached = spsh__cache_load_scan(plan, names, threads);
+    spsh__delete(&plan->allocator, names);
+    if (is_cached)
+        return SPSH_OK;
+    spsh_status rc = spsh__plan_scan(plan, filters, threads, err);
+    if (rc == SPSH_OK && plan->domain_count > 0)
+        spsh__cache_save_scan(plan);
+    return rc;
 }
 
 static spsh_status check_result(const spsh_plan *plan, spsh_error *err)
@@ -97,7 +127,7 @@ spsh_status spsh__plan_open(const spsh_dataset *const *datasets, uint32_t datase
     spsh__plan_scan_keys(plan, filters);
     rc = spsh__plan_map(plan, err);
     if (rc == SPSH_OK)
-        rc = spsh__plan_scan(plan, filters, threads == 0 ? spsh__workers_default() : threads, err);
+        rc = find_members(plan, filters, threads == 0 ? spsh__workers_default() : threads, err);
     if (rc == SPSH_OK)
         rc = check_result(plan, err);
     if (rc == SPSH_OK)
@@ -140,6 +170,8 @@ void spsh_plan_close(spsh_plan *plan)
         spsh__delete(&allocator, plan->chunks[i]);
     for (uint32_t d = 0; d < plan->dataset_count; d++)
         spsh__delete(&allocator, plan->datasets[d].granules);
+    spsh__cache_close(plan);
+    spsh__delete(&allocator, plan->cache_dir);
     spsh__delete(&allocator, plan->chunks);
     spsh__delete(&allocator, plan->runs);
     spsh__delete(&allocator, plan->domains);

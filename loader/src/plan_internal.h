@@ -86,6 +86,11 @@ struct spsh_plan {
     uint64_t run_count;
     uint16_t **chunks; /* offsets of member lists */
     uint64_t chunk_count;
+    char *cache_dir;          /* NULL: none */
+    const uint8_t *cache_map; /* NULL, or the scan as kept there */
+    size_t cache_map_bytes;
+    const uint16_t *cached_offsets; /* in the map: then there are no chunks */
+    uint64_t offset_count;
     uint64_t weight_sum;
     uint64_t item_weight_sum;
     uint64_t dataset_key, options_key, skips_key; /* of cursors */

@@ -3,16 +3,21 @@
  * A state is 16 bytes a domain. Where those of all windows would need more than STATES_BYTES_MAX,
  * only every n-th window's is kept: then a seek goes through up to n - 1 windows. With one domain
  * nothing needs to be kept, where a window begins follows from its number.
+ *
+ * With a cache directory a table begins as the file there, and is written to it from time to time.
  */
 #include "plan_states.h"
 
 #include <pthread.h>
+
+#include "plan_cache.h"
 
 #define STATES_BYTES_MAX (UINT64_C(32) << 20)
 
 typedef struct epoch_table {
     uint64_t epoch;
     uint64_t used; /* clock of the last use; 0: empty */
+    uint64_t news; /* entries that the cache directory does not have */
     uint32_t *batches;
     uint8_t *known; /* of kept windows */
     spsh__domain_state *states;
@@ -75,22 +80,35 @@ void spsh__states_close(spsh_plan *plan)
     plan->tables = NULL;
 }
 
-/* Under the lock. make: take the table that was not used longest when there is none; else NULL. */
-static epoch_table *table_of(const spsh_plan *plan, uint64_t epoch, bool make)
+static spsh__cache_states cached(const spsh_plan *plan, const epoch_table *table)
+{
+    return (spsh__cache_states){table->epoch,
+                                plan->info.window_count,
+                                plan->tables->kept_count,
+                                table->batches,
+                                table->known,
+                                table->states};
+}
+
+/* Under the lock. Where there is none, the one that was not used longest makes place. */
+static epoch_table *table_of(const spsh_plan *plan, uint64_t epoch)
 {
     spsh__epoch_tables *t = plan->tables;
     epoch_table *found = NULL;
     for (size_t i = 0; i < 2; i++)
         if (t->tables[i].used != 0 && t->tables[i].epoch == epoch)
             found = &t->tables[i];
-    if (found == NULL && make) {
+    if (found == NULL) {
         found = t->tables[0].used <= t->tables[1].used ? &t->tables[0] : &t->tables[1];
         found->epoch = epoch;
         memset(found->known, 0, t->kept_count);
         memset(found->batches, 0xff, plan->info.window_count * sizeof(uint32_t));
+        found->news = 0;
+        const spsh__cache_states states = cached(plan, found);
+        if (plan->cache_dir != NULL)
+            (void)spsh__cache_load_states(plan, &states);
     }
-    if (found != NULL)
-        found->used = ++t->clock;
+    found->used = ++t->clock;
     return found;
 }
 
@@ -100,8 +118,8 @@ bool spsh__states_find(const spsh_plan *plan, uint64_t epoch, uint32_t low, uint
     spsh__epoch_tables *t = plan->tables;
     bool found = false;
     (void)pthread_mutex_lock(&t->mutex);
-    const epoch_table *table = table_of(plan, epoch, false);
-    if (table != NULL && t->kept_count > 0) {
+    const epoch_table *table = table_of(plan, epoch);
+    if (t->kept_count > 0) {
         uint32_t kept = high / t->stride;
         kept = kept < t->kept_count ? kept : t->kept_count - 1;
         while (kept > 0 && !table->known[kept])
@@ -124,12 +142,13 @@ void spsh__states_keep(const spsh_plan *plan, uint64_t epoch, uint32_t window,
     if (window % t->stride != 0 || window / t->stride >= t->kept_count)
         return;
     (void)pthread_mutex_lock(&t->mutex);
-    epoch_table *table = table_of(plan, epoch, true);
+    epoch_table *table = table_of(plan, epoch);
     uint32_t kept = window / t->stride;
     if (!table->known[kept]) {
         memcpy(table->states + (size_t)kept * plan->domain_count, states,
                plan->domain_count * sizeof(*states));
         table->known[kept] = 1;
+        table->news++;
     }
     (void)pthread_mutex_unlock(&t->mutex);
 }
@@ -138,8 +157,7 @@ uint32_t spsh__states_batches(const spsh_plan *plan, uint64_t epoch, uint32_t wi
 {
     spsh__epoch_tables *t = plan->tables;
     (void)pthread_mutex_lock(&t->mutex);
-    const epoch_table *table = table_of(plan, epoch, false);
-    uint32_t batches = table == NULL ? SPSH_NONE_U32 : table->batches[window];
+    uint32_t batches = table_of(plan, epoch)->batches[window];
     (void)pthread_mutex_unlock(&t->mutex);
     return batches;
 }
@@ -149,6 +167,26 @@ void spsh__states_keep_batches(const spsh_plan *plan, uint64_t epoch, uint32_t w
 {
     spsh__epoch_tables *t = plan->tables;
     (void)pthread_mutex_lock(&t->mutex);
-    table_of(plan, epoch, true)->batches[window] = batches;
+    epoch_table *table = table_of(plan, epoch);
+    table->news += table->batches[window] != batches;
+    table->batches[window] = batches;
+    (void)pthread_mutex_unlock(&t->mutex);
+}
+
+void spsh__states_save(const spsh_plan *plan, bool only_much)
+{
+    spsh__epoch_tables *t = plan->tables;
+    uint64_t much = plan->info.window_count / 8 + 64;
+    if (plan->cache_dir == NULL)
+        return;
+    (void)pthread_mutex_lock(&t->mutex);
+    for (size_t i = 0; i < 2; i++) {
+        epoch_table *table = &t->tables[i];
+        if (table->used == 0 || table->news < (only_much ? much : 1))
+            continue;
+        const spsh__cache_states states = cached(plan, table);
+        spsh__cache_save_states(plan, &states);
+        table->news = 0;
+    }
     (void)pthread_mutex_unlock(&t->mutex);
 }

@@ -25,4 +25,7 @@ uint32_t spsh__states_batches(const spsh_plan *plan, uint64_t epoch, uint32_t wi
 void spsh__states_keep_batches(const spsh_plan *plan, uint64_t epoch, uint32_t window,
                                uint32_t batches);
 
+/* Keep in the cache directory what is not there yet: all of it, or only if it is much. */
+void spsh__states_save(const spsh_plan *plan, bool only_much);
+
 #endif

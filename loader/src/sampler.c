@@ -44,6 +44,7 @@ spsh_status spsh_sampler_open(const spsh_plan *plan, uint32_t rank, uint32_t wor
         spsh_sampler_close(sampler);
         return rc;
     }
+    sampler->windows.saves = rank == 0;
     *ret_sampler = sampler;
     return SPSH_OK;
 }
@@ -52,6 +53,8 @@ void spsh_sampler_close(spsh_sampler *sampler)
 {
     if (sampler == NULL)
         return;
+    if (sampler->windows.saves)
+        spsh__states_save(sampler->plan, false);
     spsh__windows_close(&sampler->windows);
     spsh__delete(&sampler->plan->allocator, sampler);
 }
@@ -66,6 +69,10 @@ static spsh_status advance(spsh__windows *windows, spsh_position *place, uint64_
         spsh_status rc = spsh__windows_batches(windows, place->epoch, place->window, &batches, err);
         if (rc != SPSH_OK)
             return rc;
+        if (place->window_batch > batches)
+            return SPSH_FAIL(err, SPSH_E_CORRUPT, SPSH_OFFSET_NONE,
+                             "window %u: batch %u of %u: the cache directory is wrong",
+                             place->window, place->window_batch, batches);
         uint64_t here = batches - place->window_batch;
         here = here < want - passed ? here : want - passed;
         passed += here;
@@ -88,6 +95,10 @@ static spsh_status fill_batch(spsh_sampler *sampler, const spsh_position *at,
     spsh_status rc = spsh__windows_get(&sampler->windows, at->epoch, at->window, &window, err);
     if (rc != SPSH_OK)
         return rc;
+    if (at->window_batch >= window->batch_count)
+        return SPSH_FAIL(err, SPSH_E_CORRUPT, SPSH_OFFSET_NONE,
+                         "window %u: batch %u of %u: the cache directory is wrong", at->window,
+                         at->window_batch, window->batch_count);
     const spsh__batch_range *range = &window->batches[at->window_batch];
     batch->items = window->items + range->first;
     batch->item_count = range->count;
@@ -140,6 +151,8 @@ spsh_status spsh_sampler_next(spsh_sampler *sampler, spsh_planned_batch *ret_bat
         return rc;
     if (dealt == 0) {
         sampler->position = (spsh_position){.epoch = sampler->position.epoch + 1};
+        if (sampler->windows.saves)
+            spsh__states_save(sampler->plan, false);
         return SPSH_FAIL(err, SPSH_E_END, SPSH_OFFSET_NONE, "epoch %" PRIu64 " has ended",
                          batch.epoch);
     }
@@ -207,8 +220,10 @@ static spsh_status go_through(const spsh_plan *plan, uint64_t epoch, uint64_t wa
     if (rc == SPSH_OK)
         rc = advance(&windows, &place, want, &passed, err);
     spsh__windows_close(&windows);
-    if (rc == SPSH_OK)
-        *ret_place = place;
+    if (rc != SPSH_OK)
+        return rc;
+    spsh__states_save(plan, false);
+    *ret_place = place;
     return rc;
 }
 

@@ -561,6 +561,8 @@ spsh_status spsh__windows_get(spsh__windows *windows, uint64_t epoch, uint32_t n
     oldest->is_valid = true;
     oldest->used = ++windows->clock;
     spsh__states_keep_batches(windows->plan, epoch, number, oldest->batch_count);
+    if (windows->saves)
+        spsh__states_save(windows->plan, true);
     *ret_window = oldest;
     return SPSH_OK;
 }

@@ -31,6 +31,7 @@ typedef struct spsh__windows {
     spsh__window windows[SPSH__WINDOWS_MAX];
     uint32_t kept;
     uint64_t clock;
+    bool saves; /* what is found out goes to the cache directory, when it is much */
 } spsh__windows;
 
 /* kept: how many windows stay, 1 to SPSH__WINDOWS_MAX. All memory is taken here. */

@@ -1,0 +1,31 @@
+/* plan_cache.h: what scanning and going through epochs found out, kept in a directory for the next
+ * time.
+ *
+ * A cache is never an error: a file that cannot be read, is damaged, or is of something else is as
+ * good as none, and one that cannot be written is not written.
+ */
+#ifndef SPSH_PLAN_CACHE_H
+#define SPSH_PLAN_CACHE_H
+
+#include "plan_states.h"
+
+/* Fills what spsh__plan_scan fills. */
+bool spsh__cache_load_scan(spsh_plan *plan, const uint32_t *domain_names, uint32_t threads);
+void spsh__cache_save_scan(const spsh_plan *plan);
+/* Give the mapping back. */
+void spsh__cache_close(spsh_plan *plan);
+
+/* The table of an epoch, as plan_states.c keeps it. */
+typedef struct spsh__cache_states {
+    uint64_t epoch;
+    uint32_t window_count, kept_count;
+    uint32_t *batches;          /* of window_count */
+    uint8_t *known;             /* of kept_count */
+    spsh__domain_state *states; /* kept_count times domain_count */
+} spsh__cache_states;
+
+/* Fills the arrays; false: untouched. */
+bool spsh__cache_load_states(const spsh_plan *plan, const spsh__cache_states *states);
+void spsh__cache_save_states(const spsh_plan *plan, const spsh__cache_states *states);
+
+#endif

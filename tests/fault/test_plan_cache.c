@@ -1,0 +1,208 @@
+/* test_plan_cache.c: a cache directory changes how long things take and nothing else, whatever is
+ * in it. */
+#include <dirent.h>
+#include <fcntl.h>
+
+#include "fault_alloc.h"
+#include "plan_internal.h"
+#include "plan_kit.h"
+
+static uint64_t seed;
+
+typedef struct cache_file {
+    char path[900];
+    uint8_t *data;
+    size_t size_bytes;
+} cache_file;
+
+static uint32_t list_files(const char *folder, cache_file *files, uint32_t max)
+{
+    DIR *directory = opendir(folder);
+    uint32_t count = 0;
+    for (struct dirent *entry = NULL; directory != NULL && (entry = readdir(directory)) != NULL;) {
+        struct stat info;
+        if (entry->d_name[0] == '.')
+            continue;
+        REQUIRE(count < max);
+        cache_file *f = &files[count++];
+        (void)snprintf(f->path, sizeof(f->path), "%s/%s", folder, entry->d_name);
+        REQUIRE(stat(f->path, &info) == 0);
+        f->size_bytes = (size_t)info.st_size;
+        f->data = (uint8_t *)malloc(f->size_bytes);
+        FILE *stream = fopen(f->path, "rb");
+        REQUIRE(f->data != NULL && stream != NULL);
+        REQUIRE(fread(f->data, 1, f->size_bytes, stream) == f->size_bytes);
+        REQUIRE(fclose(stream) == 0);
+    }
+    if (directory != NULL)
+        (void)closedir(directory);
+    return count;
+}
+
+static void write_file(const char *path, const uint8_t *data, size_t size_bytes)
+{
+    FILE *stream = fopen(path, "wb");
+    REQUIRE(stream != NULL);
+    REQUIRE(fwrite(data, 1, size_bytes, stream) == size_bytes);
+    REQUIRE(fclose(stream) == 0);
+}
+
+/* From a place in the second epoch on, and counts: all that a cache could change. */
+static uint64_t hash_of_plan(const plan_kit *kit, const spsh_plan_options *opt)
+{
+    spsh_plan *plan = plan_kit_plan(kit, opt);
+    spsh_sampler *sampler = plan_kit_sampler(plan, 0, 1);
+    spsh_position place = {.epoch = 1, .window = 7};
+    spsh_planned_batch batch;
+    uint8_t cursor[SPSH_CURSOR_BYTES];
+    uint64_t batches = 0;
+    uint64_t hash = 0;
+    spsh_cursor_encode(plan, &place, 0, cursor);
+    REQUIRE(spsh_sampler_seek(sampler, &place, NULL) == SPSH_OK);
+    for (uint32_t i = 0; i < 25; i++) {
+        REQUIRE(spsh_sampler_next(sampler, &batch, NULL) == SPSH_OK);
+        uint64_t state = hash ^ plan_kit_hash(&batch);
+        hash = test_random(&state);
+    }
+    REQUIRE(spsh_plan_batch_count(plan, 1, &batches, NULL) == SPSH_OK);
+    hash += batches;
+    const spsh_plan_info *info = spsh_plan_info_get(plan);
+    const uint64_t values[] = {
+        info->utterance_count, info->microseconds,    info->longest_microseconds,
+        info->window_count,    info->domain_count,    info->sample_rate_hz_max,
+        info->channels_max,    info->skipped_count,   info->filtered_count,
+        info->duration_count,  info->duplicate_count, info->speaker_count,
+        info->too_long_count};
+    for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
+        uint64_t state = hash ^ values[i];
+        hash = test_random(&state);
+    }
+    for (size_t i = 0; i < sizeof(cursor); i++)
+        hash = hash * 31 + cursor[i];
+    spsh_sampler_close(sampler);
+    spsh_plan_close(plan);
+    return hash;
+}
+
+static plan_kit make_kit(char cache[700], spsh_plan_options *opt)
+{
+    plan_kit kit = {.dataset = NULL};
+    plan_kit_fill(&kit, 70000, 4, seed);
+    for (uint64_t p = 1; p < kit.count; p++) {
+        kit.rows[p].domain = p < 66000 ? 3 : kit.rows[p].domain; /* one run without offsets */
+        kit.rows[p].copy_of = p % 10 == 3 && p < 60000 ? p - 2 : 0;
+    }
+    plan_kit_open(&kit, 1);
+    (void)snprintf(cache, 700, "%s/cache", kit.folder);
+    opt->unit = SPSH_UNIT_SECONDS;
+    opt->alpha = 0.5;
+    opt->window_utterances = 3000;
+    opt->speaker_utterances_max = 100000;
+    opt->utterance_seconds_max = 19.5;
+    return kit;
+}
+
+static void test_the_order_is_the_same(void)
+{
+    char cache[700];
+    spsh_plan_options opt = SPSH_PLAN_OPTIONS_INIT;
+    plan_kit kit = make_kit(cache, &opt);
+    cache_file files[8];
+    for (uint32_t once = 0; once < 2; once++) {
+        opt.duplicates = once == 0 ? SPSH_DUPLICATES_ALL : SPSH_DUPLICATES_ONCE;
+        opt.cache_dir = NULL;
+        uint64_t want = hash_of_plan(&kit, &opt);
+        opt.cache_dir = cache;
+        for (uint32_t i = 0; i < 3; i++)
+            CHECK_U64(hash_of_plan(&kit, &opt), want);
+    }
+    uint32_t count = list_files(cache, files, 8);
+    CHECK_U64(count, 4); /* two scans, two epochs */
+    for (uint32_t i = 0; i < count; i++)
+        free(files[i].data);
+    plan_kit_close(&kit);
+}
+
+static void test_damage_is_as_no_cache(void)
+{
+    char cache[700];
+    spsh_plan_options opt = SPSH_PLAN_OPTIONS_INIT;
+    plan_kit kit = make_kit(cache, &opt);
+    uint64_t random = seed;
+    cache_file files[8];
+    uint64_t want = hash_of_plan(&kit, &opt);
+    opt.cache_dir = cache;
+    CHECK_U64(hash_of_plan(&kit, &opt), want);
+    uint32_t count = list_files(cache, files, 8);
+    CHECK_U64(count, 2);
+    for (uint32_t i = 0; i < count; i++) {
+        cache_file *f = &files[i];
+        for (uint32_t round = 0; round < 40; round++) {
+            size_t at = round < 12 ? (size_t)round * 8 : test_random(&random) % f->size_bytes;
+            size_t size = round % 4 == 3 ? at : f->size_bytes;
+            f->data[at] ^= 0x10;
+            write_file(f->path, f->data, size);
+            f->data[at] ^= 0x10;
+            CHECK_U64(hash_of_plan(&kit, &opt), want);
+            cache_file again[8];
+            uint32_t now = list_files(cache, again, 8); /* it has been written anew */
+            CHECK_U64(now, count);
+            for (uint32_t n = 0; n < now; n++) {
+                if (strcmp(again[n].path, f->path) == 0)
+                    CHECK(again[n].size_bytes == f->size_bytes &&
+                          memcmp(again[n].data, f->data, f->size_bytes) == 0);
+                free(again[n].data);
+            }
+        }
+        /* Another plan's file under this name. */
+        const cache_file *other = &files[(i + 1) % count];
+        write_file(f->path, other->data, other->size_bytes);
+        CHECK_U64(hash_of_plan(&kit, &opt), want);
+    }
+    for (uint32_t i = 0; i < count; i++)
+        free(files[i].data);
+    plan_kit_close(&kit);
+}
+
+/* A directory that cannot be made or written, and no memory for the cache. */
+static void test_no_directory(void)
+{
+    char cache[700];
+    spsh_plan_options opt = SPSH_PLAN_OPTIONS_INIT;
+    plan_kit kit = make_kit(cache, &opt);
+    uint64_t want = hash_of_plan(&kit, &opt);
+    opt.cache_dir = "/nowhere/at/all";
+    CHECK_U64(hash_of_plan(&kit, &opt), want);
+    write_file(cache, (const uint8_t *)"x", 1);
+    opt.cache_dir = cache;
+    CHECK_U64(hash_of_plan(&kit, &opt), want);
+    REQUIRE(remove(cache) == 0);
+    opt.cache_dir = cache;
+    const spsh_dataset *const list[] = {kit.dataset};
+    for (uint32_t round = 0; round < 2; round++) { /* writing it, reading it */
+        spsh_status rc = SPSH_E_NO_MEMORY;
+        for (uint64_t fail_at = 0; rc != SPSH_OK; fail_at++) {
+            fault_alloc fault = {.fail_at = fail_at};
+            const spsh_allocator allocator = {fault_alloc_alloc, fault_alloc_free, &fault};
+            spsh_plan *plan = NULL;
+            REQUIRE(fail_at < 200);
+            opt.allocator = &allocator;
+            rc = spsh_plan_open(list, 1, &opt, &plan, NULL);
+            CHECK(rc == SPSH_OK || rc == SPSH_E_NO_MEMORY);
+            spsh_plan_close(plan);
+            CHECK_I64(fault.live_count, 0);
+        }
+    }
+    opt.allocator = NULL;
+    CHECK_U64(hash_of_plan(&kit, &opt), want);
+    plan_kit_close(&kit);
+}
+
+int main(void)
+{
+    seed = test_seed(1);
+    RUN(test_the_order_is_the_same);
+    RUN(test_damage_is_as_no_cache);
+    RUN(test_no_directory);
+    return TEST_RESULT();
+}
