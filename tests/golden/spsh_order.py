@@ -322,6 +322,27 @@ class Plan:
                 runs.append([item])
         return [i for run in reversed(runs) for i in sorted(reversed(run), key=lambda i: i.tie)]
 
+    def run_batches(self):
+        return 7 // self.windows + 1
+
+    def mix(self, items):
+        """Items of one class, sorted: neighbours in length, run by run, by tie."""
+        rest, batches = items[:], 0
+        while rest:
+            batch = []
+            while rest and self.fits(batch, rest[-1]):
+                batch.append(rest.pop())
+            batches += 1
+        most = -(-self.run_batches() * len(items) // batches)
+        rest, runs = items[:], []
+        while rest:
+            run = [rest.pop()]
+            while rest and (rest[-1].key() == run[-1].key() or
+                            len(run) < most and rest[-1].length * 10 >= run[0].length * 9):
+                run.append(rest.pop())
+            runs.append(sorted(run[::-1], key=lambda i: i.tie))
+        return [i for run in runs[::-1] for i in run]
+
     def cut(self, items):
         batches, waiting = [], []
         while items or waiting:
