@@ -13,6 +13,7 @@
 
 #include <stdatomic.h>
 #include <stdio.h>
+#include <sys/mman.h>
 
 #include "checksum.h"
 #include "io_internal.h"
@@ -27,6 +28,7 @@ enum {
     SLOTS = 128,      /* section ids below this are found without searching */
     HASH_BATCH = 512, /* block checksums hashed at once */
     FORMAT_MAJOR = 1,
+    FETCH_PAGES = 16, /* 1 MiB: what is read ahead */
 };
 
 static const uint8_t header_magic[8] = {0x89, 'S', 'P', 'S', 'H', 0x0D, 0x0A, 0x1A};
@@ -359,6 +361,12 @@ static spsh_status read_footer(spsh__container *c, uint64_t file_bytes, uint8_t 
     return SPSH_OK;
 }
 
+/* Advice only: the kernel begins to read what it does not have. bytes lies on a page of memory. */
+static void fetch(const uint8_t *bytes, size_t size_bytes)
+{
+    (void)madvise((void *)(uintptr_t)bytes, size_bytes, MADV_WILLNEED);
+}
+
 static spsh_status map_sections(spsh__container *c, spsh_error *err)
 {
     const spsh__footer *f = &c->footer;
@@ -375,6 +383,10 @@ static spsh_status map_sections(spsh__container *c, spsh_error *err)
     c->mapping_bytes = (size_t)size;
     c->area = c->mapping + (f->section_area_offset - from);
     c->page_table = c->mapping + (f->page_table_offset - from);
+    /* Look-ups land anywhere: what the kernel would read around each, often megabytes, is wasted.
+     * What is needed is asked for before it is touched. */
+    (void)madvise(c->mapping, c->mapping_bytes, MADV_RANDOM);
+    fetch(c->page_table, (size_t)f->page_table_bytes);
 
     size_t words = (size_t)((f->page_count + 63) / 64);
     c->checked_pages =
@@ -414,20 +426,49 @@ spsh_status spsh__container_check_page(const spsh__container *c, uint64_t page, 
     return SPSH_OK;
 }
 
+static bool is_checked(const spsh__container *c, uint64_t page)
+{
+    const uint64_t bits =
+        atomic_load_explicit(&c->checked_pages[page / 64].bits, memory_order_relaxed);
+    return (bits >> (page % 64) & 1) != 0;
+}
+
+/* Before pages from page to last are touched: in pieces, and some more where the page before was
+ * touched already: then somebody goes through the columns in order. */
+static void fetch_pages(const spsh__container *c, uint64_t page, uint64_t last)
+{
+    uint64_t end = last + 1;
+    if (page > 0 && is_checked(c, page - 1) && end < page + FETCH_PAGES)
+        end = page + FETCH_PAGES;
+    if (end > page + FETCH_PAGES)
+        end = page + FETCH_PAGES;
+    if (end > c->footer.page_count)
+        end = c->footer.page_count;
+    const uint64_t begin_bytes = page * SPSH__SECTION_PAGE;
+    uint64_t end_bytes = end * SPSH__SECTION_PAGE;
+    if (end_bytes > c->footer.section_area_bytes)
+        end_bytes = c->footer.section_area_bytes;
+    fetch(c->area + begin_bytes, (size_t)(end_bytes - begin_bytes));
+}
+
 /* Bytes [begin, begin + size) of the section area; size > 0 and inside the area. */
 static spsh_status check_range(const spsh__container *c, uint64_t begin, uint64_t size,
                                spsh_error *err)
 {
     uint64_t last = (begin + size - 1) / SPSH__SECTION_PAGE;
+    uint64_t fetched_end = 0;
     for (uint64_t page = begin / SPSH__SECTION_PAGE; page <= last; page++) {
-        _Atomic uint64_t *word = &c->checked_pages[page / 64].bits;
-        uint64_t bit = UINT64_C(1) << (page % 64);
-        if ((atomic_load_explicit(word, memory_order_relaxed) & bit) != 0)
+        if (is_checked(c, page))
             continue;
+        if (page >= fetched_end) {
+            fetch_pages(c, page, last);
+            fetched_end = page + FETCH_PAGES;
+        }
         spsh_status rc = spsh__container_check_page(c, page, err);
         if (rc != SPSH_OK)
             return rc;
-        (void)atomic_fetch_or_explicit(word, bit, memory_order_relaxed);
+        (void)atomic_fetch_or_explicit(&c->checked_pages[page / 64].bits,
+                                       UINT64_C(1) << (page % 64), memory_order_relaxed);
     }
     return SPSH_OK;
 }
@@ -648,6 +689,20 @@ spsh_status spsh__container_require_strings(const spsh__container *container, ui
                        "%s: string table %u: last string ends at %llu of %llu bytes",
                        container->path, ends_id, ULL(last), ULL(size_bytes));
     return rc;
+}
+
+void spsh__container_prefetch(const spsh__container *container, uint32_t id, uint64_t first,
+                              uint64_t count)
+{
+    const section_place *section = find_section(container, id);
+    if (section == NULL || count == 0 || first > section->count || count > section->count - first)
+        return;
+    const uint64_t begin = section->offset_bytes - container->footer.section_area_offset +
+                           first * section->element_bytes;
+    const uint64_t page = begin / SPSH__SECTION_PAGE;
+    if (!is_checked(container, page))
+        fetch_pages(container, page,
+                    (begin + count * section->element_bytes - 1) / SPSH__SECTION_PAGE);
 }
 
 spsh_status spsh__container_elements(const spsh__container *container, uint32_t id, uint64_t first,

@@ -122,6 +122,10 @@ spsh_status spsh__container_column(const spsh__container *container, uint32_t id
 /* The same, with their size. */
 spsh_status spsh__container_elements(const spsh__container *container, uint32_t id, uint64_t first,
                                      uint64_t count, spsh_bytes *ret_elements, spsh_error *err);
+/* Advice: these elements will be asked for. For those who touch many columns, so that a disk reads
+ * all at once instead of one after the other. */
+void spsh__container_prefetch(const spsh__container *container, uint32_t id, uint64_t first,
+                              uint64_t count);
 /* One little-endian element. */
 spsh_status spsh__container_u16(const spsh__container *container, uint32_t id, uint64_t at,
                                 uint16_t *ret_value, spsh_error *err);

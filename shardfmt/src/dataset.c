@@ -286,6 +286,9 @@ static spsh_status map_columns(const spsh_dataset *dataset, uint64_t first, uint
 {
     const spsh__container *m = dataset->manifest.container;
     uint64_t shards = dataset->manifest.info.shard_count;
+    for (uint32_t id = SPSH__INDEX_COLUMN_FIRST; id <= SPSH__INDEX_COLUMN_LAST; id++)
+        if (id != SPSH__INDEX_BY_ID)
+            spsh__container_prefetch(dataset->index, id, first, count);
     for (uint32_t kind = 0; kind < SPSH_NAME_KINDS; kind++)
         ret_columns->name_counts[kind] = spsh_dataset_name_count(dataset, (spsh_name_kind)kind);
     spsh_status rc = spsh__container_column(m, SPSH__MANIFEST_UTTERANCE_BEGIN, 0, shards + 1,
