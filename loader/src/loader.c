@@ -16,6 +16,7 @@
 #include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <time.h>
 
 #include "decode.h"
@@ -147,17 +148,19 @@ static void fill_defaults(spsh_loader_options *opt)
 
 /* ---- memory ---- */
 
+/* 0 when it is not known. */
 static uint64_t available_bytes(void)
 {
+    static const char name[] = "MemAvailable:";
     char line[128];
-    unsigned long long kib = 0;
+    uint64_t kib = 0;
     FILE *file = fopen("/proc/meminfo", "re");
     while (file != NULL && fgets(line, sizeof(line), file) != NULL)
-        if (sscanf(line, "MemAvailable: %llu kB", &kib) == 1)
-            break;
+        if (strncmp(line, name, sizeof(name) - 1) == 0)
+            kib = strtoull(line + sizeof(name) - 1, NULL, 10);
     if (file != NULL)
         (void)fclose(file);
-    return (uint64_t)kib << 10;
+    return kib << 10;
 }
 
 static bool choose_cached(const spsh_loader *loader)
@@ -182,7 +185,8 @@ static spsh_status divide_memory(spsh_loader *loader, spsh__slot_size *ret_size,
     const uint64_t chunks = (uint64_t)opt->decode_threads * SPSH__CHUNK_BYTES;
     const uint64_t others = staging + 2 * part + chunks;
     const uint64_t room = opt->memory_bytes > others ? opt->memory_bytes - others : 0;
-    if (!spsh__slot_size_find(opt, info, ret_size) || ret_size->bytes + TABLE_BYTES > room / 2) {
+    if (!spsh__slot_size_find(opt, info, ret_size) || room / 2 < TABLE_BYTES ||
+        ret_size->bytes > room / 2 - TABLE_BYTES) {
         const double slot_mb = (double)ret_size->bytes / 1e6;
         return SPSH_FAIL(
             err, SPSH_E_LIMIT, NONE,

@@ -402,6 +402,17 @@ static bool is_one_of(const uint64_t *bad, uint32_t count, uint64_t position)
     return false;
 }
 
+/* Where a bad one was in batch b, another may be, at `at`. */
+static bool check_substitute(const uint64_t *bad, uint32_t count, uint32_t b, uint32_t at)
+{
+    if (at >= found.counts[b] || !found.substitute[b][at])
+        return false;
+    const uint64_t position = found.order[b][at];
+    CHECK(!is_one_of(bad, count, position));
+    CHECK_U64(found.audio[position], clean.audio[position]);
+    return true;
+}
+
 /* Without the bad ones, or with others in their places, the epoch is the clean one. */
 static void check_others(const uint64_t *bad, uint32_t count, bool substituted)
 {
@@ -412,11 +423,7 @@ static void check_others(const uint64_t *bad, uint32_t count, bool substituted)
         for (uint32_t n = 0; n < clean.counts[b]; n++) {
             const uint64_t position = clean.order[b][n];
             if (is_one_of(bad, count, position)) {
-                if (substituted && at < found.counts[b] && found.substitute[b][at]) {
-                    CHECK(!is_one_of(bad, count, found.order[b][at]));
-                    CHECK_U64(found.audio[found.order[b][at]], clean.audio[found.order[b][at]]);
-                    at++;
-                }
+                at += substituted && check_substitute(bad, count, b, at);
                 continue;
             }
             CHECK_U64(found.order[b][at], position);
