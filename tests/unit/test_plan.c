@@ -1,5 +1,7 @@
 /* test_plan.c: what a plan serves: every utterance once, within the bounds of batches; filters;
  * what is refused. */
+#include <pthread.h>
+
 #include "fault_alloc.h"
 #include "plan_internal.h"
 #include "plan_kit.h"
@@ -468,6 +470,60 @@ static void test_threads_change_nothing(void)
     plan_kit_close(&kit);
 }
 
+/* ---- threads that share a plan ---- */
+
+enum { RANKS = 4 };
+
+typedef struct rank_thread {
+    const spsh_plan *plan;
+    uint32_t rank;
+    uint64_t items;
+    pthread_t id;
+} rank_thread;
+
+static void *run_rank(void *argument)
+{
+    rank_thread *self = (rank_thread *)argument;
+    spsh_sampler *sampler = plan_kit_sampler(self->plan, self->rank, RANKS);
+    spsh_planned_batch batch;
+    spsh_position place;
+    spsh_epoch_report report;
+    while (spsh_sampler_next(sampler, &batch, NULL) == SPSH_OK)
+        self->items += batch.item_count;
+    if (spsh_plan_find(self->plan, self->rank % 3, 5, &place, NULL) != SPSH_OK ||
+        spsh_plan_report(self->plan, 1, 3, &report, NULL, NULL) != SPSH_OK)
+        self->items = 0;
+    spsh_sampler_close(sampler);
+    return NULL;
+}
+
+static void test_ranks_in_threads(void)
+{
+    plan_kit kit = {.dataset = NULL};
+    spsh_plan_options opt = SPSH_PLAN_OPTIONS_INIT;
+    rank_thread threads[RANKS];
+    uint64_t items = 0;
+    char cache[700];
+    plan_kit_fill(&kit, 20000, 4, seed + 11);
+    plan_kit_open(&kit, 1);
+    (void)snprintf(cache, sizeof(cache), "%s/cache", kit.folder);
+    opt.window_utterances = 1000;
+    opt.cache_dir = cache;
+    spsh_plan *plan = plan_kit_plan(&kit, &opt);
+    for (uint32_t rank = 0; rank < RANKS; rank++) {
+        threads[rank] = (rank_thread){.plan = plan, .rank = rank};
+        REQUIRE(pthread_create(&threads[rank].id, NULL, run_rank, &threads[rank]) == 0);
+    }
+    for (uint32_t rank = 0; rank < RANKS; rank++) {
+        REQUIRE(pthread_join(threads[rank].id, NULL) == 0);
+        CHECK(threads[rank].items > 0);
+        items += threads[rank].items;
+    }
+    CHECK_U64(items, kit.count);
+    spsh_plan_close(plan);
+    plan_kit_close(&kit);
+}
+
 static void test_seed_and_epoch_change_the_order(void)
 {
     plan_kit kit = {.dataset = NULL};
@@ -816,6 +872,7 @@ int main(void)
     RUN(test_domain_of_one);
     RUN(test_passes_have_no_seams);
     RUN(test_threads_change_nothing);
+    RUN(test_ranks_in_threads);
     RUN(test_seed_and_epoch_change_the_order);
     RUN(test_company_changes);
     RUN(test_in_order);
