@@ -498,6 +498,7 @@ class ArgumentsTest(unittest.TestCase):
         for _ in range(2):
             got = [b.ids for b in speechshard.Loader(self.path, cache_dir=cache)]
             self.assertEqual(got, want)
+        self.assertTrue(list(cache.iterdir()))
 
     def test_init_twice(self):
         loader = speechshard.Loader(self.path)

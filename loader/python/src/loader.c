@@ -446,10 +446,10 @@ static PyGetSetDef properties[] = {
 
 static PyMethodDef methods[] = {
     {"state_dict",      loader_state_dict,             METH_NOARGS,
-     "state_dict($self)\n--\n\n"
+     "state_dict($self, /)\n--\n\n"
      "The place behind the last batch, as a small dict of plain values, the same on all ranks."},
     {"load_state_dict", loader_load_state_dict,        METH_O,
-     "load_state_dict($self, state)\n--\n\n"
+     "load_state_dict($self, state, /)\n--\n\n"
      "Go where state was saved, by any rank of any world size, over the same datasets with the "
      "same\n"
      "options of order; the next `for` serves the rest of the epoch. Raises, and changes nothing,\n"
@@ -457,11 +457,11 @@ static PyMethodDef methods[] = {
     {"seek",            SPSH_PY_KEYWORDS(loader_seek), METH_VARARGS | METH_KEYWORDS,
      "seek($self, epoch, step=0)\n--\n\nGo to the beginning of a step."                        },
     {"set_epoch",       loader_set_epoch,              METH_O,
-     "set_epoch($self, epoch)\n--\n\n"
+     "set_epoch($self, epoch, /)\n--\n\n"
      "Go to the beginning of an epoch; nothing happens when the loader stands in it already, so\n"
      "that a training loop may call it after load_state_dict() too."                           },
     {"close",           loader_close,                  METH_NOARGS,
-     "close($self)\n--\n\n"
+     "close($self, /)\n--\n\n"
      "No more batches. Those that are still referred to stay valid; threads and memory go with "
      "the\n"
      "last of them."                                                                           },
