@@ -1,15 +1,14 @@
-/* slow_read.c: a library to preload: pread waits while the file that SLOW_READ_WHILE names exists. */
+/* slow_read.c: a library to preload: pread waits while the file that SLOW_READ_WHILE names exists.
+ */
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <sys/types.h>
 #include <time.h>
 #include <unistd.h>
 
-ssize_t pread(int fd, void *dst, size_t size_bytes, off_t offset_bytes);
-ssize_t pread64(int fd, void *dst, size_t size_bytes, off_t offset_bytes);
-
 typedef ssize_t (*pread_fn)(int fd, void *dst, size_t size_bytes, off_t offset_bytes);
 
+/* NOLINTBEGIN(readability-inconsistent-declaration-parameter-name): the system's are reserved */
 ssize_t pread64(int fd, void *dst, size_t size_bytes, off_t offset_bytes)
 {
     const char *path = getenv("SLOW_READ_WHILE");
@@ -24,3 +23,4 @@ ssize_t pread(int fd, void *dst, size_t size_bytes, off_t offset_bytes)
 {
     return pread64(fd, dst, size_bytes, offset_bytes);
 }
+/* NOLINTEND(readability-inconsistent-declaration-parameter-name) */
