@@ -77,19 +77,21 @@ for header in "$prefix"/include/speechshard/*.h; do
 done
 
 step symbols
-if [ -e "$libdir/libspeechshard-shardfmt.so" ]; then
-    nm -D --defined-only "$libdir/libspeechshard-shardfmt.so" >"$work/symbols"
-    allowed='^spsh_[^_]'
-else
-    nm -g --defined-only "$libdir/libspeechshard-shardfmt.a" >"$work/symbols"
-    allowed='^spsh_'
-fi
-awk 'NF == 3 { print $3 }' "$work/symbols" | sort -u >"$work/names"
-[ -s "$work/names" ]
-if grep -vE "$allowed" "$work/names"; then
-    echo "the library exports the names above"
-    exit 1
-fi
+for library in shardfmt loader; do
+    if [ -e "$libdir/libspeechshard-$library.so" ]; then
+        nm -D --defined-only "$libdir/libspeechshard-$library.so" >"$work/symbols"
+        allowed='^(spsh_[^_]|__bss_start$|_edata$|_end$)' # the latter are the linker's
+    else
+        nm -g --defined-only "$libdir/libspeechshard-$library.a" >"$work/symbols"
+        allowed='^spsh_'
+    fi
+    awk 'NF == 3 { print $3 }' "$work/symbols" | sort -u >"$work/names"
+    [ -s "$work/names" ]
+    if grep -vE "$allowed" "$work/names"; then
+        echo "libspeechshard-$library exports the names above"
+        exit 1
+    fi
+done
 
 step the command, its manual, its completion
 version=$("$prefix/bin/speechshard" --version)
