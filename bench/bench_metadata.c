@@ -47,9 +47,12 @@ static void make_words(void)
     static const char *const parts[] = {"th", "an", "er", "on", "re", "st", "al", "i",
                                         "in", "e",  "o",  "ou", "t",  "en", "w",  "l"};
     uint64_t random = 7;
-    for (size_t i = 0; i < WORDS; i++)
+    for (size_t i = 0; i < WORDS; i++) {
+        size_t size = 0;
         for (size_t n = 1 + (size_t)(next_random(&random) % 4); n > 0; n--)
-            (void)strcat(words[i], parts[next_random(&random) % 16]);
+            size += (size_t)snprintf(words[i] + size, sizeof(words[i]) - size, "%s",
+                                     parts[next_random(&random) % 16]);
+    }
 }
 
 /* Words as often as in language: the n-th about 1 / n times as often as the first. */
@@ -60,8 +63,8 @@ static void make_text(uint64_t *random, char dst[400])
     while (size < wanted) {
         double u = (double)(next_random(random) >> 11) / 9007199254740992.0;
         size_t word = 0;
-        for (double rank = 1; word < WORDS - 1 && u > 0.11; rank++)
-            u -= 0.11 / rank, word++;
+        while (word < WORDS - 1 && u > 0.11)
+            u -= 0.11 / (double)++word;
         size += (size_t)snprintf(dst + size, 400 - size, "%s%s", size == 0 ? "" : " ", words[word]);
     }
 }

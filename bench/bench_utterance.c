@@ -23,6 +23,7 @@
 enum { ROUNDS = 5, RATE_HZ = 16000, SAMPLES_MAX = RATE_HZ * 1800, PIECES_MAX = 3600 };
 
 typedef struct piece {
+    uint8_t *memory;
     spsh_bytes bytes;
     uint64_t samples;
     spsh_codec codec;
@@ -75,7 +76,7 @@ static void load(const char *path)
 static void cut(spsh_codec codec, uint64_t samples)
 {
     for (size_t i = 0; i < piece_count; i++)
-        free((void *)(uintptr_t)pieces[i].bytes.data);
+        free(pieces[i].memory);
     piece_count = 0;
     for (uint64_t at = 0; at + samples <= speech_samples && piece_count < PIECES_MAX;
          at += samples) {
@@ -90,8 +91,8 @@ static void cut(spsh_codec codec, uint64_t samples)
         else
             must(spsh_pcm_encode(speech + at, samples, 1, data, size, &size, &err));
         pieces[piece_count++] = (piece){
-            {data, size},
-            samples, codec
+            .memory = data, .bytes = {data, size},
+                 .samples = samples, .codec = codec
         };
     }
 }
@@ -238,7 +239,7 @@ int main(int argc, char **argv)
     for (int i = 1; i < argc; i++)
         load(argv[i]);
     library = FLAC__stream_decoder_new();
-    if (speech_samples < 15 * RATE_HZ || library == NULL) {
+    if (speech_samples < (uint64_t)15 * RATE_HZ || library == NULL) {
         fprintf(stderr, "usage: bench_utterance FLAC-FILE...   (mono, 16 bits, 15 s at least)\n");
         return 2;
     }

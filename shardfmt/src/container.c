@@ -361,10 +361,10 @@ static spsh_status read_footer(spsh__container *c, uint64_t file_bytes, uint8_t 
     return SPSH_OK;
 }
 
-/* Advice only: the kernel begins to read what it does not have. bytes lies on a page of memory. */
-static void fetch(const uint8_t *bytes, size_t size_bytes)
+/* Advice only: the kernel begins to read what it does not have. at is a multiple of 4096. */
+static void fetch(const spsh__container *c, size_t at, size_t size_bytes)
 {
-    (void)madvise((void *)(uintptr_t)bytes, size_bytes, MADV_WILLNEED);
+    (void)madvise(c->mapping + at, size_bytes, MADV_WILLNEED);
 }
 
 static spsh_status map_sections(spsh__container *c, spsh_error *err)
@@ -386,7 +386,7 @@ static spsh_status map_sections(spsh__container *c, spsh_error *err)
     /* Look-ups land anywhere: what the kernel would read around each, often megabytes, is wasted.
      * What is needed is asked for before it is touched. */
     (void)madvise(c->mapping, c->mapping_bytes, MADV_RANDOM);
-    fetch(c->page_table, (size_t)f->page_table_bytes);
+    fetch(c, (size_t)(c->page_table - c->mapping), (size_t)f->page_table_bytes);
 
     size_t words = (size_t)((f->page_count + 63) / 64);
     c->checked_pages =
@@ -448,7 +448,8 @@ static void fetch_pages(const spsh__container *c, uint64_t page, uint64_t last)
     uint64_t end_bytes = end * SPSH__SECTION_PAGE;
     if (end_bytes > c->footer.section_area_bytes)
         end_bytes = c->footer.section_area_bytes;
-    fetch(c->area + begin_bytes, (size_t)(end_bytes - begin_bytes));
+    fetch(c, (size_t)(c->area - c->mapping) + (size_t)begin_bytes,
+          (size_t)(end_bytes - begin_bytes));
 }
 
 /* Bytes [begin, begin + size) of the section area; size > 0 and inside the area. */

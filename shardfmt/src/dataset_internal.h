@@ -25,9 +25,9 @@ spsh_status spsh__dataset_row(const spsh_dataset *dataset, uint64_t position, sp
 spsh_status spsh__dataset_by_id(const spsh_dataset *dataset, uint64_t at, uint64_t *ret_position,
                                 uint64_t *ret_hash, spsh_error *err);
 
-/* The first entry of by_id whose hash is id_hash or greater; the count of utterances when there is
- * none. */
-spsh_status spsh__dataset_find_hash(const spsh_dataset *dataset, uint64_t id_hash, uint64_t *ret_at,
+/* The first entry of by_id whose hash is the wanted one or greater; the count of utterances when
+ * there is none. */
+spsh_status spsh__dataset_find_hash(const spsh_dataset *dataset, uint64_t wanted, uint64_t *ret_at,
                                     spsh_error *err);
 
 #endif

@@ -44,8 +44,8 @@ void spsh__metadata_free(spsh__metadata *metadata);
 spsh_status spsh__metadata_unpack(spsh__metadata *metadata, const uint8_t *block,
                                   uint64_t used_bytes, uint32_t count, uint64_t offset_bytes,
                                   const char *path, spsh_error *err);
-/* What is wrong with a row by itself, or NULL. */
-const char *spsh__metadata_find_bad_field(const spsh_utterance *row);
+/* What is wrong with an utterance by itself, or NULL. */
+const char *spsh__metadata_find_bad_field(const spsh_utterance *u);
 /* Unpack, and check all rows. */
 spsh_status spsh__metadata_load(spsh__metadata *metadata, const uint8_t *block, uint64_t used_bytes,
                                 uint32_t count, uint64_t offset_bytes, const char *path,

@@ -117,7 +117,8 @@ static spsh_status resample(resample_job *job, uint64_t *ret_samples, spsh_error
     return rc;
 }
 
-/* NOLINTBEGIN(readability-function-size): what PCM is, and where it goes */
+/* What PCM is, and where it goes, which is written through the job.
+ * NOLINTBEGIN(readability-function-size,readability-non-const-parameter) */
 spsh_status spsh_resample_i16(const int16_t *pcm, uint64_t samples, uint32_t channels,
                               uint32_t from_rate_hz, uint32_t to_rate_hz, int16_t *dst,
                               uint64_t capacity, uint64_t *ret_samples, spsh_error *err)
@@ -137,4 +138,4 @@ spsh_status spsh_resample_f32(const float *pcm, uint64_t samples, uint32_t chann
         (const uint8_t *)pcm, samples,      (uint8_t *)dst, capacity,     0};
     return resample(&job, ret_samples, err);
 }
-/* NOLINTEND(readability-function-size) */
+/* NOLINTEND(readability-function-size,readability-non-const-parameter) */
