@@ -2,6 +2,7 @@
 #include <inttypes.h>
 
 #include "plan_cache.h"
+#include "plan_lengths.h"
 #include "plan_options.h"
 #include "plan_scan.h"
 #include "plan_states.h"
@@ -35,7 +36,8 @@ static spsh_status make_plan(const spsh_dataset *const *datasets, uint32_t datas
     plan->caps = spsh__plan_caps(options);
     plan->datasets =
         (spsh__plan_dataset *)spsh__new_array(allocator, dataset_count, sizeof(*plan->datasets));
-    if (plan->datasets == NULL) {
+    plan->damage = (spsh__damage *)spsh__new(allocator, sizeof(*plan->damage));
+    if (plan->datasets == NULL || plan->damage == NULL) {
         spsh_plan_close(plan);
         return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "plan");
     }
@@ -67,13 +69,17 @@ static spsh_status find_members(spsh_plan *plan, const spsh__filter *filters, ui
         return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "plan");
     for (uint32_t d = 0; d < plan->dataset_count; d++)
         names[d] = filters[d].domain_names;
-    bool is_cached = spsh__cache_load_scan(plan, names, threads);
+    spsh__lengths_open(plan);
+    /* Lengths are written after scanning, when the index has been checked. */
+    bool is_cached = plan->lengths_map != NULL && spsh__cache_load_scan(plan, names, threads);
     spsh__delete(&plan->allocator, names);
     if (is_cached)
         return SPSH_OK;
     spsh_status rc = spsh__plan_scan(plan, filters, threads, err);
-    if (rc == SPSH_OK && plan->domain_count > 0)
+    if (rc == SPSH_OK && plan->domain_count > 0) {
         spsh__cache_save_scan(plan);
+        spsh__lengths_save(plan);
+    }
     return rc;
 }
 
@@ -171,6 +177,8 @@ void spsh_plan_close(spsh_plan *plan)
     for (uint32_t d = 0; d < plan->dataset_count; d++)
         spsh__delete(&allocator, plan->datasets[d].granules);
     spsh__cache_close(plan);
+    spsh__lengths_close(plan);
+    spsh__delete(&allocator, plan->damage);
     spsh__delete(&allocator, plan->cache_dir);
     spsh__delete(&allocator, plan->chunks);
     spsh__delete(&allocator, plan->runs);

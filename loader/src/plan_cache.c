@@ -22,38 +22,51 @@
 #include "plan_workers.h"
 #include "speechshard/io.h"
 
-enum { HEAD_BYTES = 64, PIECE_BYTES = 1 << 20, VERSION = 1, NAME_BYTES = 128, PATH_BYTES = 4096 };
+enum {
+    HEAD_BYTES = SPSH__CACHE_HEAD_BYTES,
+    NAME_BYTES = SPSH__CACHE_NAME_BYTES,
+    PIECE_BYTES = 1 << 20,
+    VERSION = 1,
+    PATH_BYTES = 4096
+};
 enum { SCAN_FIELDS = 15, DATASET_BYTES = 8, DOMAIN_BYTES = 48, RUN_BYTES = 24 };
 
-typedef enum kind { KIND_SCAN = 1, KIND_STATES = 2 } kind;
-
-typedef struct key {
-    kind kind;
-    uint64_t values[5]; /* dataset, options, skips, seed, epoch */
-} key;
+typedef spsh__cache_key key;
+typedef spsh__cache_mapping mapping;
 
 static key scan_key(const spsh_plan *plan)
 {
     return (key){
-        KIND_SCAN, {plan->dataset_key, plan->scan_key, plan->skips_key, 0, 0}
+        SPSH__CACHE_SCAN, {plan->dataset_key, plan->scan_key, plan->skips_key, 0, 0}
     };
 }
 
 static key states_key(const spsh_plan *plan, uint64_t epoch)
 {
     return (key){
-        KIND_STATES,
+        SPSH__CACHE_STATES,
         {plan->dataset_key, plan->options_key, plan->skips_key, plan->options.seed, epoch}
     };
 }
 
-static void name_of(const key *k, char name[NAME_BYTES])
+void spsh__cache_name(const spsh__cache_key *k, char name[SPSH__CACHE_NAME_BYTES])
 {
+    static const char *const words[] = {"", "scan", "states", "lengths"};
     const uint64_t *v = k->values;
     uint64_t rest[3] = {v[2], v[3], v[4]};
-    (void)snprintf(name, NAME_BYTES, "%s-%016" PRIx64 "-%016" PRIx64 "-%016" PRIx64,
-                   k->kind == KIND_SCAN ? "scan" : "states", v[0], v[1],
-                   (uint64_t)XXH3_64bits(rest, sizeof(rest)));
+    (void)snprintf(name, NAME_BYTES, "%s-%016" PRIx64 "-%016" PRIx64 "-%016" PRIx64, words[k->kind],
+                   v[0], v[1], (uint64_t)XXH3_64bits(rest, sizeof(rest)));
+}
+
+void spsh__cache_head(const spsh__cache_key *k, uint64_t body_bytes,
+                      uint8_t head[SPSH__CACHE_HEAD_BYTES])
+{
+    memcpy(head, "SPSHCACH", 8);
+    spsh__put_u32le(head + 8, VERSION);
+    spsh__put_u32le(head + 12, (uint32_t)k->kind);
+    spsh__put_u64le(head + 16, body_bytes);
+    for (size_t i = 0; i < 5; i++)
+        spsh__put_u64le(head + 24 + 8 * i, k->values[i]);
 }
 
 /* ---- writing ---- */
@@ -109,8 +122,9 @@ static void put_u64(cache_writer *w, uint64_t value)
 static void begin_file(cache_writer *w, const spsh_plan *plan, const key *k, uint64_t body_bytes)
 {
     char name[NAME_BYTES];
+    uint8_t head[HEAD_BYTES];
     uint64_t pieces = (body_bytes + PIECE_BYTES - 1) / PIECE_BYTES;
-    name_of(k, name);
+    spsh__cache_name(k, name);
     *w = (cache_writer){.allocator = &plan->allocator};
     w->piece = (uint8_t *)spsh__new(w->allocator, PIECE_BYTES);
     w->hashes = (uint64_t *)spsh__new_array(w->allocator, (size_t)pieces, sizeof(uint64_t));
@@ -118,12 +132,8 @@ static void begin_file(cache_writer *w, const spsh_plan *plan, const key *k, uin
                  spsh_io_make_directory(spsh_io_default(), plan->cache_dir, NULL) == SPSH_OK &&
                  spsh_file_writer_open(spsh_io_default(), plan->cache_dir, name, 0, w->allocator,
                                        &w->file, NULL) == SPSH_OK;
-    put_bytes(w, "SPSHCACH", 8);
-    put_u32(w, VERSION);
-    put_u32(w, (uint32_t)k->kind);
-    put_u64(w, body_bytes);
-    for (size_t i = 0; i < 5; i++)
-        put_u64(w, k->values[i]);
+    spsh__cache_head(k, body_bytes, head);
+    put_bytes(w, head, sizeof(head));
 }
 
 static void end_file(cache_writer *w)
@@ -147,13 +157,7 @@ static void end_file(cache_writer *w)
 
 /* ---- reading ---- */
 
-typedef struct mapping {
-    const uint8_t *data;
-    size_t size_bytes;
-    uint64_t body_bytes;
-} mapping;
-
-static void unmap(const mapping *m)
+void spsh__cache_unmap(const spsh__cache_mapping *m)
 {
     const spsh_io *io = spsh_io_default();
     union {
@@ -164,15 +168,30 @@ static void unmap(const mapping *m)
         (void)io->munmap_fn(io->user, data.any, m->size_bytes);
 }
 
-static bool map_file(const spsh_plan *plan, const key *k, mapping *ret_mapping)
+static bool path_of(const spsh_plan *plan, const key *k, char path[PATH_BYTES])
+{
+    char name[NAME_BYTES];
+    spsh__cache_name(k, name);
+    int length = snprintf(path, PATH_BYTES, "%s/%s", plan->cache_dir, name);
+    return length > 0 && length < PATH_BYTES;
+}
+
+void spsh__cache_remove(const spsh_plan *plan, const spsh__cache_key *k)
 {
     const spsh_io *io = spsh_io_default();
-    char name[NAME_BYTES];
     char path[PATH_BYTES];
+    if (path_of(plan, k, path))
+        (void)io->unlink_fn(io->user, path);
+}
+
+bool spsh__cache_map(const spsh_plan *plan, const spsh__cache_key *k,
+                     spsh__cache_mapping *ret_mapping)
+{
+    const spsh_io *io = spsh_io_default();
+    char path[PATH_BYTES];
+    uint8_t head[HEAD_BYTES];
     struct stat info;
-    name_of(k, name);
-    int length = snprintf(path, sizeof(path), "%s/%s", plan->cache_dir, name);
-    if (length < 0 || (size_t)length >= sizeof(path))
+    if (!path_of(plan, k, path))
         return false;
     int fd = io->open_fn(io->user, path, O_RDONLY | O_CLOEXEC, 0);
     if (fd < 0)
@@ -184,7 +203,14 @@ static bool map_file(const spsh_plan *plan, const key *k, mapping *ret_mapping)
     (void)io->close_fn(io->user, fd);
     if (data == NULL)
         return false;
-    *ret_mapping = (mapping){(const uint8_t *)data, (size_t)info.st_size, 0};
+    mapping m = {(const uint8_t *)data, (size_t)info.st_size, 0};
+    m.body_bytes = spsh__get_u64le(m.data + 16);
+    spsh__cache_head(k, m.body_bytes, head);
+    if (memcmp(head, m.data, sizeof(head)) != 0) {
+        spsh__cache_unmap(&m);
+        return false;
+    }
+    *ret_mapping = m;
     return true;
 }
 
@@ -204,15 +230,10 @@ static spsh_status check_piece(void *user, uint32_t worker, uint64_t piece, spsh
 static bool open_file(const spsh_plan *plan, const key *k, uint32_t threads, mapping *ret_mapping)
 {
     mapping m;
-    if (!map_file(plan, k, &m))
+    if (!spsh__cache_map(plan, k, &m))
         return false;
     uint64_t size = m.size_bytes;
-    m.body_bytes = spsh__get_u64le(m.data + 16);
-    bool is_good = memcmp(m.data, "SPSHCACH", 8) == 0 && spsh__get_u32le(m.data + 8) == VERSION &&
-                   spsh__get_u32le(m.data + 12) == (uint32_t)k->kind &&
-                   m.body_bytes >= HEAD_BYTES && m.body_bytes < size;
-    for (size_t i = 0; i < 5; i++)
-        is_good = is_good && spsh__get_u64le(m.data + 24 + 8 * i) == k->values[i];
+    bool is_good = m.body_bytes >= HEAD_BYTES && m.body_bytes < size;
     uint64_t pieces = is_good ? (m.body_bytes + PIECE_BYTES - 1) / PIECE_BYTES : 0;
     is_good = is_good && size - m.body_bytes == 8 * pieces + 8 &&
               XXH3_64bits(m.data + m.body_bytes, (size_t)(8 * pieces)) ==
@@ -221,7 +242,7 @@ static bool open_file(const spsh_plan *plan, const key *k, uint32_t threads, map
     if (is_good)
         *ret_mapping = m;
     else
-        unmap(&m);
+        spsh__cache_unmap(&m);
     return is_good;
 }
 
@@ -449,14 +470,14 @@ bool spsh__cache_load_scan(spsh_plan *plan, const uint32_t *domain_names, uint32
     plan->offset_count = 0;
     plan->part_count_max = 0;
     plan->info = (spsh_plan_info){.utterance_count = 0};
-    unmap(&m);
+    spsh__cache_unmap(&m);
     return false;
 }
 
 void spsh__cache_close(spsh_plan *plan)
 {
     const mapping m = {plan->cache_map, plan->cache_map_bytes, 0};
-    unmap(&m);
+    spsh__cache_unmap(&m);
 }
 
 /* ---- states ---- */
@@ -506,6 +527,6 @@ bool spsh__cache_load_states(const spsh_plan *plan, const spsh__cache_states *st
         states->known[i] = *at == 1;
     for (uint64_t i = 0; is_good && i < count; i++, at += 16)
         states->states[i] = (spsh__domain_state){spsh__get_u64le(at), spsh__get_u64le(at + 8)};
-    unmap(&m);
+    spsh__cache_unmap(&m);
     return is_good;
 }

@@ -9,6 +9,34 @@
 
 #include "plan_states.h"
 
+typedef enum spsh__cache_kind {
+    SPSH__CACHE_SCAN = 1,
+    SPSH__CACHE_STATES = 2,
+    SPSH__CACHE_LENGTHS = 3,
+} spsh__cache_kind;
+
+enum { SPSH__CACHE_HEAD_BYTES = 64, SPSH__CACHE_NAME_BYTES = 128 };
+
+typedef struct spsh__cache_key {
+    spsh__cache_kind kind;
+    uint64_t values[5]; /* of dataset, options, skips; seed, epoch */
+} spsh__cache_key;
+
+typedef struct spsh__cache_mapping {
+    const uint8_t *data;
+    size_t size_bytes;
+    uint64_t body_bytes; /* as the head has it: not checked */
+} spsh__cache_mapping;
+
+void spsh__cache_name(const spsh__cache_key *key, char name[SPSH__CACHE_NAME_BYTES]);
+void spsh__cache_head(const spsh__cache_key *key, uint64_t body_bytes,
+                      uint8_t head[SPSH__CACHE_HEAD_BYTES]);
+/* Maps a file that has the right head. */
+bool spsh__cache_map(const spsh_plan *plan, const spsh__cache_key *key,
+                     spsh__cache_mapping *ret_mapping);
+void spsh__cache_unmap(const spsh__cache_mapping *mapping);
+void spsh__cache_remove(const spsh_plan *plan, const spsh__cache_key *key);
+
 /* Fills what spsh__plan_scan fills. */
 bool spsh__cache_load_scan(spsh_plan *plan, const uint32_t *domain_names, uint32_t threads);
 void spsh__cache_save_scan(const spsh_plan *plan);

@@ -27,8 +27,10 @@ enum {
 #define SPSH__GRANULE_SHIFT 13
 
 typedef struct spsh__granule {
-    _Atomic(uint8_t) is_checked;
+    _Atomic(uint8_t) state; /* SPSH__GRANULE_CHECKED, or how often it was done without */
 } spsh__granule;
+
+#define SPSH__GRANULE_CHECKED 255
 
 /* A dataset as the plan reads it. Columns point to their first element; an element may be read once
  * its granule has been checked. */
@@ -37,8 +39,9 @@ typedef struct spsh__plan_dataset {
     uint64_t count;
     const uint8_t *samples, *rates, *channels, *text_bytes;
     spsh__granule *granules;
-    uint32_t rate_hz;       /* of all that pass; 0: they differ */
-    uint32_t channel_count; /* likewise */
+    uint32_t rate_hz;                       /* of all that pass; 0: they differ */
+    uint32_t channel_count;                 /* likewise */
+    const uint8_t *lengths, *length_hashes; /* NULL, or in the cache (plan_lengths.h) */
 } spsh__plan_dataset;
 
 typedef struct spsh__plan_domain {
@@ -71,6 +74,11 @@ typedef enum spsh__epoch_rule {
 
 typedef struct spsh__epoch_tables spsh__epoch_tables;
 
+/* Set by any thread that reads a plan. */
+typedef struct spsh__damage {
+    _Atomic(bool) is_found;
+} spsh__damage;
+
 struct spsh_plan {
     spsh_allocator allocator;
     spsh_plan_options options; /* pointers cleared */
@@ -89,6 +97,9 @@ struct spsh_plan {
     char *cache_dir;          /* NULL: none */
     const uint8_t *cache_map; /* NULL, or the scan as kept there */
     size_t cache_map_bytes;
+    const uint8_t *lengths_map;
+    size_t lengths_map_bytes;
+    spsh__damage *damage;           /* in the lengths */
     const uint16_t *cached_offsets; /* in the map: then there are no chunks */
     uint64_t offset_count;
     uint64_t weight_sum;
@@ -152,13 +163,18 @@ static inline uint64_t spsh__units(spsh_unit unit, uint64_t ticks, uint32_t text
 spsh_status spsh__plan_check_granule(const spsh_plan *plan, uint32_t dataset, uint64_t position,
                                      spsh_error *err);
 
+static inline bool spsh__is_checked(const spsh__plan_dataset *dataset, uint64_t position)
+{
+    return atomic_load_explicit(&dataset->granules[position >> SPSH__GRANULE_SHIFT].state,
+                                memory_order_acquire) == SPSH__GRANULE_CHECKED;
+}
+
 /* Make the columns' elements at position readable. */
 static inline spsh_status spsh__plan_touch(const spsh_plan *plan, uint32_t dataset,
                                            uint64_t position, spsh_error *err)
 {
     const spsh__plan_dataset *d = &plan->datasets[dataset];
-    if (atomic_load_explicit(&d->granules[position >> SPSH__GRANULE_SHIFT].is_checked,
-                             memory_order_acquire))
+    if (spsh__is_checked(d, position))
         return SPSH_OK;
     return spsh__plan_check_granule(plan, dataset, position, err);
 }

@@ -174,7 +174,8 @@ spsh_status spsh__plan_check_granule(const spsh_plan *plan, uint32_t dataset, ui
     if (rc == SPSH_OK && d->text_bytes != NULL)
         rc = column_of(d->dataset, SPSH_COLUMN_TEXT_BYTES, first, count, &elements, err);
     if (rc == SPSH_OK)
-        atomic_store_explicit(&d->granules[granule].is_checked, 1, memory_order_release);
+        atomic_store_explicit(&d->granules[granule].state, SPSH__GRANULE_CHECKED,
+                              memory_order_release);
     return rc;
 }
 
@@ -829,7 +830,7 @@ static void mark_checked(spsh_plan *plan)
 {
     for (uint32_t d = 0; d < plan->dataset_count; d++)
         for (uint64_t g = 0; g <= plan->datasets[d].count >> SPSH__GRANULE_SHIFT; g++)
-            atomic_store_explicit(&plan->datasets[d].granules[g].is_checked, 1,
+            atomic_store_explicit(&plan->datasets[d].granules[g].state, SPSH__GRANULE_CHECKED,
                                   memory_order_relaxed);
 }
 

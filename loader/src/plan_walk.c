@@ -15,6 +15,10 @@
 
 #include <inttypes.h>
 
+#include "plan_lengths.h"
+
+enum { CACHED_READS_MAX = 24 };
+
 spsh_status spsh__walk_open(spsh__walk *walk, const spsh_plan *plan, spsh_error *err)
 {
     const spsh_allocator *allocator = &plan->allocator;
@@ -83,16 +87,34 @@ static uint64_t member_at(const spsh_plan *plan, uint32_t domain, const spsh__st
     return (full_runs == 1 ? 0 : spsh__permutation_at(&stream->order, at / run) * run) + at % run;
 }
 
+/* A few times a granule's lengths come from the cache, if it has them: so the first windows after
+ * opening need not check nearly all of the index. */
+static bool read_cached(const spsh_plan *plan, uint32_t dataset, spsh__entry *entry)
+{
+    const spsh__plan_dataset *d = &plan->datasets[dataset];
+    spsh__granule *granule = &d->granules[entry->position >> SPSH__GRANULE_SHIFT];
+    uint8_t state = atomic_load_explicit(&granule->state, memory_order_relaxed);
+    if (d->lengths == NULL || d->rate_hz == 0 || d->channel_count == 0 || d->text_bytes != NULL ||
+        state >= CACHED_READS_MAX ||
+        !spsh__lengths_get(plan, dataset, entry->position, &entry->samples))
+        return false;
+    /* Fails where another thread was faster, who may have checked it. */
+    (void)atomic_compare_exchange_strong(&granule->state, &state, (uint8_t)(state + 1));
+    return true;
+}
+
 static spsh_status read_entry(const spsh_plan *plan, uint32_t domain, spsh__entry *entry,
                               spsh_error *err)
 {
     uint32_t dataset = plan->domains[domain].dataset;
     const spsh__plan_dataset *d = &plan->datasets[dataset];
     uint64_t position = entry->position;
-    spsh_status rc = spsh__plan_touch(plan, dataset, position, err);
-    if (rc != SPSH_OK)
-        return rc;
-    entry->samples = spsh__get_u64le(d->samples + 8 * position);
+    if (spsh__is_checked(d, position) || !read_cached(plan, dataset, entry)) {
+        spsh_status rc = spsh__plan_touch(plan, dataset, position, err);
+        if (rc != SPSH_OK)
+            return rc;
+        entry->samples = spsh__get_u64le(d->samples + 8 * position);
+    }
     entry->rate_hz = d->rate_hz != 0 ? d->rate_hz : spsh__get_u32le(d->rates + 4 * position);
     entry->channels =
         d->channel_count != 0 ? d->channel_count : spsh__get_u16le(d->channels + 2 * position);

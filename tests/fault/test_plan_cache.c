@@ -117,7 +117,7 @@ static void test_the_order_is_the_same(void)
             CHECK_U64(hash_of_plan(&kit, &opt), want);
     }
     uint32_t count = list_files(cache, files, 8);
-    CHECK_U64(count, 4); /* two scans, two epochs */
+    CHECK_U64(count, 5); /* two scans, two epochs, lengths */
     for (uint32_t i = 0; i < count; i++)
         free(files[i].data);
     plan_kit_close(&kit);
@@ -134,7 +134,7 @@ static void test_damage_is_as_no_cache(void)
     opt.cache_dir = cache;
     CHECK_U64(hash_of_plan(&kit, &opt), want);
     uint32_t count = list_files(cache, files, 8);
-    CHECK_U64(count, 2);
+    CHECK_U64(count, 3);
     for (uint32_t i = 0; i < count; i++) {
         cache_file *f = &files[i];
         for (uint32_t round = 0; round < 40; round++) {
@@ -144,6 +144,11 @@ static void test_damage_is_as_no_cache(void)
             write_file(f->path, f->data, size);
             f->data[at] ^= 0x10;
             CHECK_U64(hash_of_plan(&kit, &opt), want);
+            if (strstr(f->path, "lengths") != NULL && size == f->size_bytes && at >= 64) {
+                write_file(f->path, f->data,
+                           f->size_bytes); /* those are checked where they are used */
+                continue;
+            }
             cache_file again[8];
             uint32_t now = list_files(cache, again, 8); /* it has been written anew */
             CHECK_U64(now, count);
@@ -161,6 +166,33 @@ static void test_damage_is_as_no_cache(void)
     }
     for (uint32_t i = 0; i < count; i++)
         free(files[i].data);
+    plan_kit_close(&kit);
+}
+
+/* Lengths with a wrong byte in each group: all are asked of the index, and the file goes. */
+static void test_damaged_lengths(void)
+{
+    char cache[700];
+    spsh_plan_options opt = SPSH_PLAN_OPTIONS_INIT;
+    plan_kit kit = make_kit(cache, &opt);
+    cache_file files[8];
+    uint64_t want = hash_of_plan(&kit, &opt);
+    opt.cache_dir = cache;
+    CHECK_U64(hash_of_plan(&kit, &opt), want);
+    uint32_t count = list_files(cache, files, 8);
+    for (uint32_t i = 0; i < count; i++) {
+        struct stat info;
+        if (strstr(files[i].path, "lengths") != NULL) {
+            for (size_t at = 64; at < files[i].size_bytes; at += 100)
+                files[i].data[at]++;
+            write_file(files[i].path, files[i].data, files[i].size_bytes);
+            CHECK_U64(hash_of_plan(&kit, &opt), want);
+            CHECK(stat(files[i].path, &info) != 0);
+            CHECK_U64(hash_of_plan(&kit, &opt), want);
+            CHECK(stat(files[i].path, &info) == 0);
+        }
+        free(files[i].data);
+    }
     plan_kit_close(&kit);
 }
 
@@ -203,6 +235,7 @@ int main(void)
     seed = test_seed(1);
     RUN(test_the_order_is_the_same);
     RUN(test_damage_is_as_no_cache);
+    RUN(test_damaged_lengths);
     RUN(test_no_directory);
     return TEST_RESULT();
 }
