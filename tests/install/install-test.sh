@@ -41,7 +41,7 @@ cc -o "$work/by-pkg-config" "$here/consumer/consumer.c" \
     $(pkg-config --cflags --libs speechshard-shardfmt)
 [ "$(LD_LIBRARY_PATH=$libdir "$work/by-pkg-config")" = "corrupt data" ]
 
-step the example of the README
+step utterances
 "$build/tests/make_corpus" "$work/corpus" 3
 "$prefix/bin/speechshard" pack "$work/corpus" -o "$work/corpus.spsh" --quiet >/dev/null
 # shellcheck disable=SC2046 # a list of flags
@@ -51,9 +51,6 @@ for program in "$work/consumer/first_utterance" "$work/first_utterance"; do
     LD_LIBRARY_PATH=$libdir "$program" "$work/corpus.spsh" | grep -q '^speaker-0[0-2]/utterance-0000[0-2]: ' ||
         { echo "$program does not print an utterance"; exit 1; }
 done
-sed 1d "$here/consumer/first_utterance.c" >"$work/example"
-awk '/^```c$/ {on = 1; next} /^```$/ {on = 0} on' "$here/../../README.md" | diff - "$work/example" ||
-    { echo "the example in the README is not first_utterance.c"; exit 1; }
 
 step batches
 # shellcheck disable=SC2046 # a list of flags
@@ -65,6 +62,13 @@ for program in "$work/consumer/first_batch" "$work/first_batch"; do
     [ "$(grep -c '^speaker-0[0-2]/utterance-0000[0-2]: [0-9]* samples' "$work/batches")" = 3 ] ||
         { echo "$program does not print three utterances"; exit 1; }
 done
+
+step the examples of the README
+for program in first_utterance first_batch; do
+    sed 1d "$here/consumer/$program.c"
+done >"$work/examples"
+awk '/^```c$/ {on = 1; next} /^```$/ {on = 0} on' "$here/../../README.md" | diff - "$work/examples" ||
+    { echo "the examples in the README are not first_utterance.c and first_batch.c"; exit 1; }
 
 step headers alone
 flags="-Wall -Wextra -Wpedantic -Werror -fsyntax-only -I$prefix/include"
