@@ -84,9 +84,8 @@ def _hash(data):
 
 def _write_wheel(path, contents):
     """contents: {name: bytes}. Dates are fixed: the same files make the same wheel."""
-    info_dir = f"{NAME}-{_version()}.dist-info"
     lines = [f"{name},{_hash(data)},{len(data)}\n" for name, data in contents.items()]
-    record = f"{info_dir}/RECORD"
+    record = f"{_info_dir()}/RECORD"
     contents = {**contents, record: ("".join(lines) + f"{record},,\n").encode()}
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as wheel:
         for name, data in contents.items():
@@ -96,17 +95,35 @@ def _write_wheel(path, contents):
             wheel.writestr(member, data)
 
 
+def _info_dir():
+    return f"{NAME}-{_version()}.dist-info"
+
+
+def _info_files():
+    return {
+        "METADATA": _metadata().encode(),
+        "WHEEL": _wheel_file().encode(),
+        "LICENSE": (ROOT / "LICENSE").read_bytes(),
+    }
+
+
+def prepare_metadata_for_build_wheel(metadata_directory, config_settings=None):
+    """Without it pip would build the wheel twice."""
+    folder = Path(metadata_directory) / _info_dir()
+    folder.mkdir()
+    for name, data in _info_files().items():
+        (folder / name).write_bytes(data)
+    return folder.name
+
+
 def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
     settings = config_settings or {}
-    info_dir = f"{NAME}-{_version()}.dist-info"
     wheel_name = f"{NAME}-{_version()}-{_tag()}.whl"
     with tempfile.TemporaryDirectory(prefix="speechshard-build-") as temporary:
         build_dir = Path(settings.get("build-dir", temporary)).absolute()
         package = _build(build_dir, settings)
         contents = {f"{NAME}/{name}": (package / name).read_bytes() for name in FILES}
-    contents[f"{info_dir}/METADATA"] = _metadata().encode()
-    contents[f"{info_dir}/WHEEL"] = _wheel_file().encode()
-    contents[f"{info_dir}/LICENSE"] = (ROOT / "LICENSE").read_bytes()
+    contents.update({f"{_info_dir()}/{name}": data for name, data in _info_files().items()})
     _write_wheel(Path(wheel_directory) / wheel_name, contents)
     return wheel_name
 
