@@ -134,7 +134,8 @@ spsh_status spsh__decode_watch(spsh_loader *loader, spsh_error *err)
                        "reading and decoding have taken %" PRIu64 " ms (read_deadline_ms is "
                        "%" PRIu32 ")",
                        (now - since) / 1000000, loader->opt.read_deadline_ms);
-        spsh__job_name(loader, &job, err);
+        if (err != NULL)
+            spsh__job_name(loader, &job, err);
         return SPSH_E_IO;
     }
     return SPSH_OK;

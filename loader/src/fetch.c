@@ -46,7 +46,10 @@ struct spsh__fetch {
     spsh__slot *slot; /* being submitted; NULL: none */
     uint32_t at, order_count;
     size_t merge_bytes_max;
-    bool has_ended; /* the plan cannot go on; or the engine */
+    bool has_ended;             /* the plan cannot go on; or the engine */
+    pthread_mutex_t watch_lock; /* of what a shard is being opened for */
+    uint64_t opening_since_ns;  /* 0: none is */
+    spsh__job opening_for;
 };
 
 /* ---- the line ---- */
@@ -233,6 +236,34 @@ static void count_read(spsh__fetch *f, const spsh__request *request, uint64_t si
     atomic_fetch_add_explicit(&c->coalesced_reads, request->count - 1, memory_order_relaxed);
 }
 
+/* Opening may take as long as reading. job NULL: it is open. */
+static void say_opening(spsh__fetch *f, const spsh__job *job)
+{
+    (void)pthread_mutex_lock(&f->watch_lock);
+    f->opening_since_ns = job == NULL ? 0 : spsh__now_ns();
+    if (job != NULL)
+        f->opening_for = *job;
+    (void)pthread_mutex_unlock(&f->watch_lock);
+}
+
+spsh_status spsh__fetch_watch(spsh_loader *loader, spsh_error *err)
+{
+    spsh__fetch *f = loader->fetch;
+    (void)pthread_mutex_lock(&f->watch_lock);
+    const uint64_t since = f->opening_since_ns;
+    const spsh__job job = f->opening_for;
+    (void)pthread_mutex_unlock(&f->watch_lock);
+    const uint64_t age_ms = since == 0 ? 0 : (spsh__now_ns() - since) / 1000000;
+    if (since == 0 || age_ms < loader->opt.read_deadline_ms)
+        return SPSH_OK;
+    spsh_error_set(err, SPSH_E_IO, 0, NONE,
+                   "opening the shard has taken %" PRIu64 " ms (read_deadline_ms is %" PRIu32 ")",
+                   age_ms, loader->opt.read_deadline_ms);
+    if (err != NULL)
+        spsh__job_name(loader, &job, err);
+    return SPSH_E_IO;
+}
+
 /* Submit what there is room for. true: all of the batch. */
 static bool submit_batch(spsh__fetch *f)
 {
@@ -247,8 +278,10 @@ static bool submit_batch(spsh__fetch *f)
         spsh__request *request = f->idle;
         if (request == NULL || !spsh_read_has_room(f->engine, (size_t)(end - begin)))
             return false;
+        say_opening(f, job);
         spsh_status rc = spsh__shard_files_get(&f->files, job->item.dataset, job->row.payload_shard,
                                                &file, &err);
+        say_opening(f, NULL);
         if (rc != SPSH_OK) {
             spsh__log(loader, SPSH_LOG_WARNING, "%s", err.message);
             hand_over_unread(f, f->slot, f->at, count);
@@ -605,6 +638,10 @@ spsh_status spsh__fetch_open(spsh_loader *loader, spsh_error *err)
     spsh__fetch *f = (spsh__fetch *)spsh__new(&loader->allocator, sizeof(*f));
     if (f == NULL)
         return SPSH_FAIL(err, SPSH_E_NO_MEMORY, NONE, "loader: thread that reads");
+    if (pthread_mutex_init(&f->watch_lock, NULL) != 0) {
+        spsh__delete(&loader->allocator, f);
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, NONE, "loader: mutex");
+    }
     loader->fetch = f;
     f->loader = loader;
     f->merge_bytes_max = loader->staging_bytes / 4;
@@ -651,6 +688,7 @@ void spsh__fetch_close(spsh_loader *loader)
         return;
     spsh_read_engine_close(f->engine);
     spsh_sampler_close(f->sampler);
+    (void)pthread_mutex_destroy(&f->watch_lock);
     spsh__delete(&loader->allocator, f->files.entries);
     spsh__delete(&loader->allocator, (void *)f->pending);
     spsh__delete(&loader->allocator, f->requests);

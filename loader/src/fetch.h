@@ -31,6 +31,9 @@ void spsh__fetch_close(spsh_loader *loader);
 const char *spsh__fetch_engine_name(const spsh_loader *loader);
 uint64_t spsh__fetch_cpu_ns(const spsh_loader *loader);
 
+/* Fails when a shard has been being opened for longer than a read may take. Under lock. */
+spsh_status spsh__fetch_watch(spsh_loader *loader, spsh_error *err);
+
 /* Drop what was decoded ahead and stop; between the two the sampler is the caller's. */
 spsh_sampler *spsh__fetch_park(spsh_loader *loader);
 void spsh__fetch_go_on(spsh_loader *loader);

@@ -39,7 +39,7 @@ enum {
     READ_DEADLINE_MS = 60000,
     QUARANTINE_MIN = 16,
     QUARANTINE_SHARE = 10000, /* of the epoch: one in */
-    WATCH_MS = 250,           /* how often a waiting next looks after those that decode */
+    WATCH_MS = 250,           /* how often a waiting next looks after the others */
     STALL_NS = 1000000,
     FLAGS_KNOWN =
         SPSH_LOADER_CACHED | SPSH_LOADER_DIRECT | SPSH_LOADER_NO_TEXT | SPSH_LOADER_SQPOLL,
@@ -473,6 +473,8 @@ static spsh_status wait_for_head(spsh_loader *loader, uint64_t deadline_ns, spsh
             return SPSH_FAIL(err, SPSH_E_TIMEOUT, NONE, "the next batch is not ready yet");
         if (wait_until(loader, watch < deadline_ns ? watch : deadline_ns)) {
             spsh_status rc = spsh__decode_watch(loader, err);
+            if (rc == SPSH_OK)
+                rc = spsh__fetch_watch(loader, err);
             if (rc != SPSH_OK)
                 return rc;
         }

@@ -23,6 +23,7 @@
 enum { FDS_MAX = 4096, TROUBLES_MAX = 20, BATCHES_MAX = 256, NOTES_MAX = 4096 };
 
 static char work[512], path[600];
+static uint32_t plan_flags;
 static spsh_error err = SPSH_ERROR_INIT;
 
 static void require(spsh_status status)
@@ -49,15 +50,26 @@ typedef struct disk {
     _Atomic size_t transfer_bytes_max;
     _Atomic uint32_t delay_ms;
     _Atomic bool is_stuck; /* reads of shards wait */
+    _Atomic bool is_shut;  /* opening them does */
     pthread_mutex_t lock;
     pthread_cond_t changed;
 } disk;
 
 static disk the_disk = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
 
+static void wait_while(disk *d, const _Atomic bool *what)
+{
+    (void)pthread_mutex_lock(&d->lock);
+    while (atomic_load(what))
+        (void)pthread_cond_wait(&d->changed, &d->lock);
+    (void)pthread_mutex_unlock(&d->lock);
+}
+
 static int disk_open(void *user, const char *file, int flags, mode_t mode)
 {
     disk *d = (disk *)user;
+    if (strstr(file, "/shards/") != NULL)
+        wait_while(d, &d->is_shut);
     int fd = spsh_io_default()->open_fn(spsh_io_default()->user, file, flags, mode);
     if (fd < 0)
         return fd;
@@ -78,10 +90,7 @@ static int suffer(disk *d, uint32_t shard, uint8_t *dst, uint64_t begin, uint64_
         const struct timespec delay = {0, (long)delay_ms * 1000000};
         (void)nanosleep(&delay, NULL);
     }
-    (void)pthread_mutex_lock(&d->lock);
-    while (atomic_load(&d->is_stuck))
-        (void)pthread_cond_wait(&d->changed, &d->lock);
-    (void)pthread_mutex_unlock(&d->lock);
+    wait_while(d, &d->is_stuck);
     for (uint32_t n = 0; n < d->trouble_count; n++) {
         trouble *t = &d->troubles[n];
         if (t->shard != shard || begin >= t->end || begin + size_bytes <= t->begin)
@@ -126,10 +135,11 @@ static const spsh_io *disk_io(void)
     return &io;
 }
 
-static void set_stuck(bool is_stuck)
+static void set_stuck(bool is_stuck, bool is_shut)
 {
     (void)pthread_mutex_lock(&the_disk.lock);
     atomic_store(&the_disk.is_stuck, is_stuck);
+    atomic_store(&the_disk.is_shut, is_shut);
     (void)pthread_cond_broadcast(&the_disk.changed);
     (void)pthread_mutex_unlock(&the_disk.lock);
 }
@@ -139,7 +149,7 @@ static void heal(void)
     the_disk.trouble_count = 0;
     the_disk.transfer_bytes_max = 0;
     atomic_store(&the_disk.delay_ms, 0);
-    set_stuck(false);
+    set_stuck(false, false);
 }
 
 /* ---- loaders ---- */
@@ -175,6 +185,7 @@ static spsh_loader_options fault_options(void)
 {
     spsh_loader_options opt = SPSH_LOADER_OPTIONS_INIT;
     opt.plan.seed = 3;
+    opt.plan.flags = plan_flags;
     opt.plan.batch_seconds_max = 1.5;
     opt.plan.window_utterances = 40;
     opt.decode_threads = 2;
@@ -328,8 +339,10 @@ static void check_unharmed(const spsh_loader_options *opt, uint64_t hits_min)
     CHECK(strstr(heard.text, "good when read again") != NULL || heard.count == 0);
 }
 
+/* In order, so that nothing is read only because it lies between two others. */
 static void test_what_a_second_read_heals(void)
 {
+    plan_flags = SPSH_PLAN_IN_ORDER;
     serve_clean(SPSH_OUTPUT_INT16);
     spsh_loader_options opt = fault_options();
     hurt(position_of(1, 5), 0, 1); /* a bit that flips on its way */
@@ -343,6 +356,7 @@ static void test_what_a_second_read_heals(void)
     hurt(position_of(2, 7), 0, 1);
     check_unharmed(&opt, 1);
     heal();
+    plan_flags = 0;
 }
 
 static void test_short_reads(void)
@@ -681,8 +695,8 @@ static void test_slow_reads_are_named(void)
     heal();
 }
 
-/* Reads of the thread that reads, and of those that decode: of segments of long recordings. */
-static void check_deadline(double seconds_min)
+/* Of the thread that reads, and, for segments of long recordings, of those that decode. */
+static void check_deadline(double seconds_min, bool is_shut)
 {
     spsh_loader_options opt = fault_options();
     const spsh_batch *batch = NULL;
@@ -690,14 +704,14 @@ static void check_deadline(double seconds_min)
     opt.read_deadline_ms = 50;
     opt.plan.utterance_seconds_min = seconds_min;
     heal();
-    set_stuck(true);
+    set_stuck(!is_shut, is_shut);
     spsh_loader *loader = open_loader(dataset, &opt);
     CHECK_I64(spsh_loader_next_for(loader, 0, &batch, &err), SPSH_E_TIMEOUT);
     CHECK_I64(spsh_loader_next(loader, &batch, &err), SPSH_E_IO);
     CHECK(strstr(err.message, "read_deadline_ms") != NULL);
     CHECK(strstr(err.message, ".spsh") != NULL && strstr(err.message, path) != NULL);
     CHECK_I64(spsh_loader_next(loader, &batch, &err), SPSH_E_IO);
-    set_stuck(false);
+    set_stuck(false, false);
     require(spsh_loader_seek(loader, 0, 0, &err));
     serve(loader, &found);
     CHECK_I64(found.rc, SPSH_E_END);
@@ -707,8 +721,10 @@ static void check_deadline(double seconds_min)
 
 static void test_deadline(void)
 {
-    check_deadline(0);
-    check_deadline(0.25);
+    check_deadline(0, false);
+    check_deadline(0.25, false);
+    check_deadline(0, true);
+    check_deadline(0.25, true);
 }
 
 typedef struct waiting {
@@ -743,7 +759,7 @@ static void test_close_while_next_waits(void)
     waiting w = {.rc = SPSH_OK};
     pthread_t threads[2];
     heal();
-    set_stuck(true);
+    set_stuck(true, false);
     w.loader = open_loader(dataset, &opt);
     CHECK_I64(spsh_loader_next_for(w.loader, 1, &batch, &err), SPSH_E_TIMEOUT);
     REQUIRE(pthread_create(&threads[0], NULL, wait_in_next, &w) == 0);
@@ -754,7 +770,7 @@ static void test_close_while_next_waits(void)
     REQUIRE(pthread_join(threads[0], NULL) == 0);
     CHECK_I64(w.rc, SPSH_E_CANCELED);
     CHECK(!atomic_load(&w.has_closed));
-    set_stuck(false);
+    set_stuck(false, false);
     REQUIRE(pthread_join(threads[1], NULL) == 0);
     spsh_dataset_close(dataset);
 }
