@@ -1,9 +1,10 @@
 /* loader.h: batches of decoded speech from packed datasets, at the speed of the disk.
  *
+ *     const spsh_dataset *datasets[] = {dataset};
  *     spsh_loader_options opt = SPSH_LOADER_OPTIONS_INIT;
  *     opt.plan.seed = 1;
  *     opt.plan.batch_seconds_max = 600;
- *     if (spsh_loader_open(&dataset, 1, &opt, &loader, &err) != SPSH_OK) ...
+ *     if (spsh_loader_open(datasets, 1, &opt, &loader, &err) != SPSH_OK) ...
  *     while (spsh_loader_next(loader, &batch, &err) == SPSH_OK) {    // SPSH_E_END: the epoch's end
  *         ... batch->i16, batch->utterances[0 ... batch->utterance_count) ...
  *         spsh_loader_release(loader, batch);
