@@ -88,7 +88,8 @@ static void fill_group(const spsh__plan_dataset *d, uint64_t number, uint8_t *gr
     memset(group, 0, GROUP_BYTES);
     for (uint32_t i = 0; i < GROUP_ROWS && number * GROUP_ROWS + i < d->count; i++) {
         uint64_t samples = spsh__get_u64le(d->samples + 8 * (number * GROUP_ROWS + i));
-        spsh__put_u32le(group + 4 * i, samples < UINT32_MAX ? (uint32_t)samples : UINT32_MAX);
+        spsh__put_u32le(group + (size_t)4 * i,
+                        samples < UINT32_MAX ? (uint32_t)samples : UINT32_MAX);
     }
 }
 

@@ -244,8 +244,7 @@ static verdict judge(const scan *s, const spsh__filter *f, const columns *c, uin
     return ticks > s->plan->caps.item_ticks ? TOO_LONG : PASSES;
 }
 
-static spsh_status keep_copy(const scan *s, worker *w, uint32_t dataset, uint64_t original,
-                             uint64_t position, spsh_error *err)
+static spsh_status keep_copy(const scan *s, worker *w, const copy *kept, spsh_error *err)
 {
     if (w->copy_count == w->copy_capacity) {
         uint64_t capacity = w->copy_capacity == 0 ? 1024 : 2 * w->copy_capacity;
@@ -260,29 +259,30 @@ static spsh_status keep_copy(const scan *s, worker *w, uint32_t dataset, uint64_
         w->copies = copies;
         w->copy_capacity = capacity;
     }
-    w->copies[w->copy_count++] = (copy){original, position, dataset};
+    w->copies[w->copy_count++] = *kept;
     return SPSH_OK;
 }
 
 /* A row that passes by itself and is a copy: its original decides, or settle_copies. */
-static spsh_status judge_copy(const scan *s, worker *w, uint32_t dataset, uint64_t original,
-                              uint64_t position, verdict *ret_verdict, spsh_error *err)
+static spsh_status judge_copy(const scan *s, worker *w, const copy *judged, verdict *ret_verdict,
+                              spsh_error *err)
 {
     columns c;
-    if (original >= position) {
+    uint32_t dataset = judged->dataset;
+    if (judged->original >= judged->position) {
         *ret_verdict = BAD_VALUE;
         return SPSH_OK;
     }
-    spsh_status rc = columns_of(s, dataset, original, 1, &c, err);
+    spsh_status rc = columns_of(s, dataset, judged->original, 1, &c, err);
     if (rc != SPSH_OK)
         return rc;
-    verdict of_original = judge(s, &s->filters[dataset], &c, 0, original);
+    verdict of_original = judge(s, &s->filters[dataset], &c, 0, judged->original);
     bool is_split = s->plan->options.long_utterances == SPSH_LONG_SPLIT;
     if (of_original == PASSES || (of_original == TOO_LONG && is_split)) {
         *ret_verdict = DUPLICATE;
         return SPSH_OK;
     }
-    return keep_copy(s, w, dataset, original, position, err);
+    return keep_copy(s, w, judged, err);
 }
 
 static void count_verdict(worker *w, verdict v)
@@ -331,10 +331,11 @@ static spsh_status decide_block(const scan *s, worker *w, const block_place *at,
         if (v == TOO_LONG)
             v = judge_long(s, w, c, i, at->block * BLOCK + i);
         if (v == PASSES && c->duplicates != NULL) {
-            uint64_t original = spsh__get_u64le(c->duplicates + (size_t)8 * i);
+            const copy judged = {spsh__get_u64le(c->duplicates + (size_t)8 * i), position,
+                                 at->dataset};
             spsh_status rc = SPSH_OK;
-            if (original != SPSH_NONE_U64)
-                rc = judge_copy(s, w, at->dataset, original, position, &v, err);
+            if (judged.original != SPSH_NONE_U64)
+                rc = judge_copy(s, w, &judged, &v, err);
             if (rc != SPSH_OK)
                 return rc;
         }
@@ -488,8 +489,7 @@ static spsh_status settle_copies(scan *s, spsh_error *err)
     worker *all = &s->workers[0];
     for (uint32_t i = 1; i < s->worker_count; i++)
         for (uint64_t n = 0; n < s->workers[i].copy_count; n++) {
-            const copy *c = &s->workers[i].copies[n];
-            spsh_status rc = keep_copy(s, all, c->dataset, c->original, c->position, err);
+            spsh_status rc = keep_copy(s, all, &s->workers[i].copies[n], err);
             if (rc != SPSH_OK)
                 return rc;
         }

@@ -133,6 +133,7 @@ static spsh_status settle_round(cap *c, bool *ret_again, spsh_error *err)
     return rc;
 }
 
+/* NOLINTNEXTLINE(readability-non-const-parameter): bits are cleared by way of the struct. */
 spsh_status spsh__plan_cap_speakers(const spsh_plan *plan, uint32_t dataset, uint32_t speaker_names,
                                     uint64_t *passes, uint64_t *ret_count, spsh_error *err)
 {

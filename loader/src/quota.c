@@ -119,7 +119,7 @@ void spsh__quota_clear(spsh__quota *quota, uint64_t weight_sum)
     quota->served = 0;
     for (uint32_t at = 2 * leaves; at-- > 1;) {
         quota->eligible[at] = at >= leaves ? (spsh__match){absent_key(at - leaves), at - leaves}
-                                           : quota->eligible[2 * at];
+                                           : quota->eligible[(size_t)2 * at];
         quota->waiting[at] = quota->eligible[at];
     }
 }

@@ -106,6 +106,15 @@ uint64_t spsh__window_items_max(const spsh_plan *plan)
     return items > UINT64_MAX ? UINT64_MAX : (uint64_t)items;
 }
 
+/* Not zeroed: what is not used yet costs nothing. */
+static void *take_memory(const spsh_allocator *allocator, size_t count, size_t element_bytes)
+{
+    size_t size_bytes = 0;
+    if (__builtin_mul_overflow(count, element_bytes, &size_bytes))
+        return NULL;
+    return allocator->alloc_fn(allocator->user, size_bytes == 0 ? 1 : size_bytes);
+}
+
 spsh_status spsh__windows_open(spsh__windows *windows, const spsh_plan *plan, uint32_t kept,
                                spsh_error *err)
 {
@@ -124,19 +133,19 @@ spsh_status spsh__windows_open(spsh__windows *windows, const spsh_plan *plan, ui
         return rc;
     if (s == NULL)
         return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "window");
-    s->entries = (spsh__entry *)spsh__new_array(allocator, utterances, sizeof(*s->entries));
-    s->records = (record *)spsh__new_array(allocator, items, sizeof(record));
-    s->sorted = (record *)spsh__new_array(allocator, is_in_order ? 0 : items, sizeof(record));
-    s->groups = (group *)spsh__new_array(allocator, wraps(plan) && !is_in_order ? items / 2 + 1 : 0,
-                                         sizeof(group));
-    s->firsts = (uint64_t *)spsh__new_array(allocator, domains, sizeof(uint64_t));
-    s->firsts_of = (uint32_t *)spsh__new_array(allocator, domains, sizeof(uint32_t));
+    s->entries = (spsh__entry *)take_memory(allocator, utterances, sizeof(*s->entries));
+    s->records = (record *)take_memory(allocator, items, sizeof(record));
+    s->sorted = (record *)take_memory(allocator, is_in_order ? 0 : items, sizeof(record));
+    s->groups = (group *)take_memory(allocator, wraps(plan) && !is_in_order ? items / 2 + 1 : 0,
+                                     sizeof(group));
+    s->firsts = (uint64_t *)take_memory(allocator, domains, sizeof(uint64_t));
+    s->firsts_of = (uint32_t *)take_memory(allocator, domains, sizeof(uint32_t));
     complete = s->entries != NULL && s->records != NULL && s->sorted != NULL && s->groups != NULL &&
                s->firsts != NULL && s->firsts_of != NULL;
     for (uint32_t i = 0; i < kept && complete; i++) {
         spsh__window *w = &windows->windows[i];
-        w->items = (spsh_item *)spsh__new_array(allocator, items, sizeof(spsh_item));
-        w->batches = (spsh__batch_range *)spsh__new_array(allocator, items, sizeof(*w->batches));
+        w->items = (spsh_item *)take_memory(allocator, items, sizeof(spsh_item));
+        w->batches = (spsh__batch_range *)take_memory(allocator, items, sizeof(*w->batches));
         complete = w->items != NULL && w->batches != NULL;
     }
     if (!complete)
