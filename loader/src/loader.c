@@ -356,6 +356,9 @@ spsh_status spsh_loader_open(const spsh_dataset *const *datasets, uint32_t datas
     if (datasets == NULL || dataset_count == 0 || dataset_count > SPSH_PLAN_DATASETS_MAX ||
         ret_loader == NULL)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG, NONE, "loader: %u datasets", dataset_count);
+    for (uint32_t n = 0; n < dataset_count; n++)
+        if (datasets[n] == NULL)
+            return SPSH_FAIL(err, SPSH_E_INVALID_ARG, NONE, "loader: dataset %u is NULL", n);
     const spsh_allocator *allocator =
         opt.plan.allocator != NULL ? opt.plan.allocator : spsh_allocator_default();
     spsh_loader *loader = (spsh_loader *)spsh__new(allocator, sizeof(*loader));

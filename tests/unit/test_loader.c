@@ -870,6 +870,10 @@ static void test_options(void)
                   SPSH_E_INVALID_ARG);
         CHECK(loader == NULL);
     }
+    const spsh_dataset *none = NULL;
+    spsh_loader *loader = NULL;
+    CHECK_I64(spsh_loader_open(&none, 1, NULL, &loader, &err), SPSH_E_INVALID_ARG);
+    CHECK_I64(spsh_loader_open(&none, 0, NULL, &loader, &err), SPSH_E_INVALID_ARG);
     spsh_loader_close(NULL);
     spsh_dataset_close(dataset);
 }
