@@ -65,6 +65,14 @@ void spsh__lengths_close(spsh_plan *plan)
         spsh__cache_remove(plan, &key);
 }
 
+void spsh__lengths_prefetch(const spsh__plan_dataset *dataset, uint64_t position)
+{
+    uint64_t number = position / GROUP_ROWS;
+    for (size_t at = 0; at < GROUP_BYTES; at += 64)
+        __builtin_prefetch(dataset->lengths + number * GROUP_BYTES + at);
+    __builtin_prefetch(dataset->length_hashes + 8 * number);
+}
+
 bool spsh__lengths_get(const spsh_plan *plan, uint32_t dataset, uint64_t position,
                        uint64_t *ret_samples)
 {

@@ -14,6 +14,9 @@ void spsh__lengths_open(spsh_plan *plan);
 void spsh__lengths_save(const spsh_plan *plan);
 void spsh__lengths_close(spsh_plan *plan);
 
+/* Ask for what spsh__lengths_get will read. */
+void spsh__lengths_prefetch(const spsh__plan_dataset *dataset, uint64_t position);
+
 /* False: not known here. */
 bool spsh__lengths_get(const spsh_plan *plan, uint32_t dataset, uint64_t position,
                        uint64_t *ret_samples);

@@ -133,7 +133,6 @@ static spsh_status settle_round(cap *c, bool *ret_again, spsh_error *err)
     return rc;
 }
 
-/* NOLINTNEXTLINE(readability-non-const-parameter): bits are cleared by way of the struct. */
 spsh_status spsh__plan_cap_speakers(const spsh_plan *plan, uint32_t dataset, uint32_t speaker_names,
                                     uint64_t *passes, uint64_t *ret_count, spsh_error *err)
 {
@@ -141,10 +140,10 @@ spsh_status spsh__plan_cap_speakers(const spsh_plan *plan, uint32_t dataset, uin
              .dataset = plan->datasets[dataset].dataset,
              .number = dataset,
              .speaker_count = speaker_names,
-             .row_count = plan->datasets[dataset].count,
-             .passes = passes};
+             .row_count = plan->datasets[dataset].count};
     bool again = true;
     spsh_status rc = SPSH_OK;
+    c.passes = passes;
     c.speakers = (speaker *)spsh__new_array(&plan->allocator, speaker_names, sizeof(*c.speakers));
     if (c.speakers == NULL) {
         rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "%u speakers", speaker_names);

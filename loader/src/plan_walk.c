@@ -154,6 +154,8 @@ static spsh_status look_ahead(const spsh_plan *plan, uint32_t domain, spsh__stre
         uint64_t position = spsh__member_position(runs[i], members[i]);
         stream->entries[i].position = position;
         stream->entries[i].index = stream->index + i;
+        if (d->lengths != NULL && !spsh__is_checked(d, position))
+            spsh__lengths_prefetch(d, position);
         __builtin_prefetch(d->samples + 8 * position);
         if (d->rate_hz == 0)
             __builtin_prefetch(d->rates + 4 * position);
