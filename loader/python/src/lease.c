@@ -19,10 +19,10 @@ static void lease_free(spsh__py_lease *lease)
     }
     for (uint32_t i = 0; i < lease->dataset_count; i++)
         spsh__py_store_drop(lease->stores[i]);
-    PyMem_Free(lease->stores);
-    PyMem_Free(lease->datasets);
+    free(lease->stores);
+    free(lease->datasets);
     spsh__py_log_free(lease->log);
-    PyMem_Free(lease);
+    free(lease);
 }
 
 spsh__py_lease *spsh__py_lease_hold(spsh__py_lease *lease)
@@ -92,8 +92,8 @@ static int open_stores(spsh__py_lease *lease, PyObject *tuple)
         return -1;
     }
     /* NOLINTBEGIN(bugprone-sizeof-expression): arrays of pointers */
-    lease->stores = (spsh__py_store **)PyMem_Calloc((size_t)count, sizeof(*lease->stores));
-    lease->datasets = (const spsh_dataset **)PyMem_Calloc((size_t)count, sizeof(*lease->datasets));
+    lease->stores = (spsh__py_store **)calloc((size_t)count, sizeof(*lease->stores));
+    lease->datasets = (const spsh_dataset **)calloc((size_t)count, sizeof(*lease->datasets));
     /* NOLINTEND(bugprone-sizeof-expression) */
     if (lease->stores == NULL || lease->datasets == NULL) {
         PyErr_NoMemory();
@@ -114,7 +114,7 @@ static int open_stores(spsh__py_lease *lease, PyObject *tuple)
 
 spsh__py_lease *spsh__py_lease_new(PyObject *datasets)
 {
-    spsh__py_lease *lease = (spsh__py_lease *)PyMem_Calloc(1, sizeof(*lease));
+    spsh__py_lease *lease = (spsh__py_lease *)calloc(1, sizeof(*lease));
     if (lease == NULL) {
         PyErr_NoMemory();
         return NULL;

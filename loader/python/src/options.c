@@ -195,13 +195,13 @@ static const char **read_names(const option_row *option, PyObject *value, spsh__
     Py_ssize_t count = tuple == NULL ? 0 : PyTuple_Size(tuple);
     const char **names = NULL;
     if (tuple != NULL)
-        names = (const char **)PyMem_Calloc((size_t)count + 1, sizeof(*names));
+        names = (const char **)calloc((size_t)count + 1, sizeof(*names));
     if (tuple != NULL && names == NULL)
         PyErr_NoMemory();
     for (Py_ssize_t i = 0; names != NULL && i < count; i++) {
         names[i] = keep(config, spsh__py_utf8(PyTuple_GetItem(tuple, i), option->name));
         if (names[i] == NULL) {
-            PyMem_Free(names);
+            free(names);
             names = NULL;
         }
     }
@@ -256,7 +256,7 @@ static int parse_weights(const option_row *option, PyObject *value, spsh__py_con
         return -1;
     }
     config->weights =
-        (spsh_weight *)PyMem_Calloc((size_t)PyDict_Size(value) + 1, sizeof(*config->weights));
+        (spsh_weight *)calloc((size_t)PyDict_Size(value) + 1, sizeof(*config->weights));
     if (config->weights == NULL) {
         PyErr_NoMemory();
         return -1;
@@ -397,8 +397,8 @@ int spsh__py_config_parse(PyObject *keywords, spsh__py_config *config)
 void spsh__py_config_clear(spsh__py_config *config)
 {
     Py_CLEAR(config->kept);
-    PyMem_Free(config->splits);
-    PyMem_Free(config->domains);
-    PyMem_Free(config->languages);
-    PyMem_Free(config->weights);
+    free(config->splits);
+    free(config->domains);
+    free(config->languages);
+    free(config->weights);
 }

@@ -101,14 +101,14 @@ PyObject *spsh__py_stats_dict(const spsh_loader *loader)
 {
     /* It may grow by a digit between two calls. */
     size_t capacity = spsh_loader_stats_json(loader, NULL, 0) + 256;
-    char *text = (char *)PyMem_Malloc(capacity);
+    char *text = (char *)malloc(capacity);
     if (text == NULL)
         return PyErr_NoMemory();
     spsh_loader_stats_json(loader, text, capacity);
     PyObject *json = PyImport_ImportModule("json");
     PyObject *dict = json == NULL ? NULL : PyObject_CallMethod(json, "loads", "s", text);
     Py_XDECREF(json);
-    PyMem_Free(text);
+    free(text);
     return dict;
 }
 
