@@ -16,8 +16,10 @@
  *
  * An epoch has as many utterances as pass the filters. With proportional shares (alpha 1, the
  * default) it serves each exactly once. With other shares a small domain starts over within the
- * epoch, in a new order, and a large one goes on in the next epoch about where it stopped: as the
- * share is kept in seconds, the seam may repeat or pass over a few utterances.
+ * epoch, in a new order, and a large one goes on in the next epoch: where it stopped when shares
+ * are of utterances (rounded to whole ones of an epoch, at least one); about there when they are of
+ * seconds or tokens, as the seam may then repeat or pass over a few. docs/LOADER.md says exactly
+ * what the order is.
  */
 #ifndef SPEECHSHARD_SAMPLER_H
 #define SPEECHSHARD_SAMPLER_H
@@ -62,7 +64,7 @@ typedef struct spsh_weight {
 
 typedef struct spsh_plan_options {
     size_t struct_size;
-    const spsh_allocator *allocator; /* NULL: malloc and free; copied */
+    const spsh_allocator *allocator; /* NULL: malloc and free; copied; called by several threads */
     uint64_t seed;
 
     /* mixing */
@@ -97,8 +99,10 @@ typedef struct spsh_plan_options {
     uint32_t sample_rate_hz; /* that the batches will be resampled to; 0: none: then a batch holds
                                 utterances of one rate */
     uint32_t flags;          /* SPSH_PLAN_* */
-    const char
-        *cache_dir; /* where the results of scanning are kept for the next time; NULL: none */
+    const char *cache_dir;   /* NULL: none; copied. Where the results of scanning are kept for the
+                                next time, and, with several domains, where windows begin: from
+                                there a seek is O(window) in another process, too. About 6 bytes an
+                                utterance; made if missing; whatever is wrong with it is no error */
 } spsh_plan_options;
 
 #define SPSH_PLAN_IN_ORDER    UINT32_C(1) /* no shuffling, no sorting: as in the dataset */
@@ -237,7 +241,8 @@ SPSH_API SPSH_NODISCARD spsh_status spsh_plan_report(const spsh_plan *plan, uint
                                                      spsh_domain_report *ret_domains,
                                                      spsh_error *err);
 
-/** Batches of an epoch; goes through it on the first call for that epoch. Thread-safe. */
+/** Batches of an epoch, whatever SPSH_PLAN_DROP_LAST leaves out of them; goes through it on the
+ * first call for that epoch. Thread-safe. */
 SPSH_API SPSH_NODISCARD spsh_status spsh_plan_batch_count(const spsh_plan *plan, uint64_t epoch,
                                                           uint64_t *ret_batches, spsh_error *err);
 
@@ -252,7 +257,8 @@ SPSH_API void spsh_sampler_close(spsh_sampler *sampler);
  *
  * Batches c, c + 1, ... of the epoch go to ranks 0, 1, ...; then c moves on by the world size.
  * Where the virtual step or the epoch ends before the last rank's turn, the rest get an empty
- * batch, so that all ranks always make the same number of calls.
+ * batch, so that all ranks always make the same number of calls. No allocation, but for rank 0 with
+ * a cache directory, now and then.
  * @return SPSH_OK; SPSH_E_END once behind the last batch of an epoch: the next call begins the next
  * epoch; SPSH_E_LIMIT, _CORRUPT, _IO, _NO_MEMORY
  */
@@ -277,8 +283,10 @@ SPSH_API SPSH_NODISCARD spsh_status spsh_plan_find(const spsh_plan *plan, uint64
 
 /**
  * Another item for one that cannot be read: same domain, not longer, drawn from the window by
- * (seed, epoch, item, attempt).
+ * (seed, epoch, item, attempt). It is none of the batch's own; different attempts give different
+ * items; two items of a batch may be given the same one.
  *
+ * @param position  `at` of the batch that the item is in
  * @return SPSH_OK, SPSH_E_NOT_FOUND when the window has none
  */
 SPSH_API SPSH_NODISCARD spsh_status spsh_sampler_substitute(spsh_sampler *sampler,
@@ -294,8 +302,9 @@ SPSH_API SPSH_NODISCARD spsh_status spsh_sampler_substitute(spsh_sampler *sample
  *     24  u64 options_key     64  u32 extra_bytes (behind the cursor, the loader's), u32 0
  *     32  u64 skips_key       72  u64 XXH3-64, seed 0, of bytes 0 to 71
  *
- * The keys are hashes of what the order depends on: the datasets' indexes, the options, and the
- * utterances that skip overlays name. */
+ * The keys are hashes of what the order depends on: the datasets' indexes, the options (all but the
+ * virtual world size, SPSH_PLAN_DROP_LAST, cache_dir), and the utterances that skip overlays name.
+ */
 #define SPSH_CURSOR_BYTES UINT32_C(80)
 
 SPSH_API void spsh_cursor_encode(const spsh_plan *plan, const spsh_position *position,
