@@ -2,6 +2,7 @@
  * in it. */
 #include <dirent.h>
 #include <fcntl.h>
+#include <xxhash.h>
 
 #include "fault_alloc.h"
 #include "plan_internal.h"
@@ -196,6 +197,96 @@ static void test_damaged_lengths(void)
     plan_kit_close(&kit);
 }
 
+/* ---- right hashes over wrong numbers ---- */
+
+static void *take_little(void *user, size_t size_bytes)
+{
+    (void)user;
+    return size_bytes > (size_t)1 << 28 ? NULL : malloc(size_bytes);
+}
+
+static void give_back(void *user, void *memory)
+{
+    (void)user;
+    free(memory);
+}
+
+static uint64_t read_u64(const uint8_t *at)
+{
+    return spsh__get_u64le(at);
+}
+
+static void seal(cache_file *f)
+{
+    enum { PIECE = 1 << 20 };
+    uint64_t body = read_u64(f->data + 16);
+    uint64_t pieces = 0;
+    for (uint64_t first = 0; first < body; first += PIECE) {
+        size_t size = (size_t)(body - first < PIECE ? body - first : PIECE);
+        spsh__put_u64le(f->data + body + 8 * pieces++, XXH3_64bits(f->data + first, size));
+    }
+    spsh__put_u64le(f->data + body + 8 * pieces, XXH3_64bits(f->data + body, (size_t)(8 * pieces)));
+}
+
+/* Anything may come out, but for a crash: this is for the sanitizers. */
+static void use_plan(const plan_kit *kit, const spsh_plan_options *opt)
+{
+    const spsh_dataset *const list[] = {kit->dataset};
+    spsh_plan *plan = NULL;
+    spsh_sampler *sampler = NULL;
+    spsh_planned_batch batch;
+    const spsh_position place = {.epoch = 1, .window = 7};
+    spsh_epoch_report report;
+    spsh_status rc = spsh_plan_open(list, 1, opt, &plan, NULL);
+    if (rc == SPSH_OK)
+        rc = spsh_sampler_open(plan, 0, 3, &sampler, NULL);
+    if (rc == SPSH_OK && spsh_sampler_seek(sampler, &place, NULL) == SPSH_OK)
+        for (uint32_t i = 0; i < 40 && rc == SPSH_OK; i++)
+            rc = spsh_sampler_next(sampler, &batch, NULL);
+    if (plan != NULL)
+        (void)(spsh_plan_report(plan, 1, 2, &report, NULL, NULL) == SPSH_OK);
+    spsh_sampler_close(sampler);
+    spsh_plan_close(plan);
+}
+
+static void test_misleading_files(void)
+{
+    char cache[700];
+    spsh_plan_options opt = SPSH_PLAN_OPTIONS_INIT;
+    plan_kit kit = make_kit(cache, &opt);
+    const spsh_allocator allocator = {take_little, give_back, NULL};
+    uint64_t random = seed;
+    cache_file files[8];
+    opt.cache_dir = cache;
+    (void)hash_of_plan(&kit, &opt);
+    opt.allocator = &allocator;
+    uint32_t count = list_files(cache, files, 8);
+    for (uint32_t i = 0; i < count; i++) {
+        cache_file *f = &files[i];
+        if (strstr(f->path, "lengths") != NULL)
+            continue;
+        uint8_t *good = (uint8_t *)malloc(f->size_bytes);
+        REQUIRE(good != NULL);
+        memcpy(good, f->data, f->size_bytes);
+        for (uint32_t round = 0; round < 150; round++) {
+            size_t end = round < 100 && f->size_bytes > 500 ? 500 : f->size_bytes - 24;
+            for (uint32_t change = 0; change < 1 + round % 3; change++) {
+                size_t at = 64 + test_random(&random) % (end - 64);
+                f->data[at] = round % 2 == 0 ? 0xff : (uint8_t)test_random(&random);
+            }
+            seal(f);
+            write_file(f->path, f->data, f->size_bytes);
+            use_plan(&kit, &opt);
+            memcpy(f->data, good, f->size_bytes);
+        }
+        write_file(f->path, good, f->size_bytes);
+        free(good);
+    }
+    for (uint32_t i = 0; i < count; i++)
+        free(files[i].data);
+    plan_kit_close(&kit);
+}
+
 /* A directory that cannot be made or written, and no memory for the cache. */
 static void test_no_directory(void)
 {
@@ -236,6 +327,7 @@ int main(void)
     RUN(test_the_order_is_the_same);
     RUN(test_damage_is_as_no_cache);
     RUN(test_damaged_lengths);
+    RUN(test_misleading_files);
     RUN(test_no_directory);
     return TEST_RESULT();
 }
