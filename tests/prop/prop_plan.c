@@ -233,6 +233,47 @@ static void test_any_world_size_serves_the_rest(void)
     plan_kit_close(&kit);
 }
 
+/* What one rank gets of an epoch; total: its batches. */
+static uint64_t check_steps_of_rank(const spsh_plan *plan, uint32_t rank, uint32_t world_size,
+                                    uint32_t step_batches, uint64_t total)
+{
+    spsh_sampler *sampler = plan_kit_sampler(plan, rank, world_size);
+    spsh_planned_batch batch;
+    uint64_t served = 0;
+    while (spsh_sampler_next(sampler, &batch, NULL) == SPSH_OK) {
+        bool is_empty = (batch.flags & SPSH_BATCH_EMPTY) != 0;
+        bool ends = batch.next.batches % step_batches == 0 || batch.next.batches == total;
+        CHECK_U64((batch.flags & SPSH_BATCH_STEP_END) != 0, ends);
+        CHECK_U64(batch.step, (batch.next.batches - 1) / step_batches);
+        if (!is_empty)
+            CHECK_U64(batch.step, batch.number / step_batches);
+        served += !is_empty;
+    }
+    CHECK_U64(spsh_sampler_tell(sampler).epoch, 1);
+    spsh_sampler_close(sampler);
+    return served;
+}
+
+static void check_virtual_steps(const plan_kit *kit, uint32_t step_batches, bool drop)
+{
+    spsh_plan_options opt = SPSH_PLAN_OPTIONS_INIT;
+    uint64_t total = 0;
+    opt.window_utterances = 70;
+    opt.batch_seconds_max = 100;
+    opt.virtual_world_size = step_batches;
+    opt.flags = drop ? SPSH_PLAN_DROP_LAST : 0;
+    spsh_plan *plan = plan_kit_plan(kit, &opt);
+    CHECK(spsh_plan_batch_count(plan, 0, &total, NULL) == SPSH_OK);
+    uint64_t want = drop ? total / step_batches * step_batches : total;
+    for (uint32_t world_size = 1; world_size <= 8; world_size++) {
+        uint64_t served = 0;
+        for (uint32_t rank = 0; rank < world_size; rank++)
+            served += check_steps_of_rank(plan, rank, world_size, step_batches, total);
+        CHECK_U64(served, want);
+    }
+    spsh_plan_close(plan);
+}
+
 /* A virtual step has the same batches for every world size, and ends on the same call on all ranks.
  * With DROP_LAST only full ones are served. */
 static void test_virtual_steps(void)
@@ -240,38 +281,10 @@ static void test_virtual_steps(void)
     plan_kit kit = {.dataset = NULL};
     plan_kit_fill(&kit, 500, 2, seed + 4);
     plan_kit_open(&kit, 1);
-    for (uint32_t drop = 0; drop < 2; drop++)
-        for (uint32_t step_batches = 1; step_batches < 12; step_batches += 3) {
-            spsh_plan_options opt = SPSH_PLAN_OPTIONS_INIT;
-            opt.window_utterances = 70;
-            opt.batch_seconds_max = 100;
-            opt.virtual_world_size = step_batches;
-            opt.flags = drop == 0 ? 0 : SPSH_PLAN_DROP_LAST;
-            spsh_plan *plan = plan_kit_plan(&kit, &opt);
-            uint64_t total = 0;
-            CHECK(spsh_plan_batch_count(plan, 0, &total, NULL) == SPSH_OK);
-            uint64_t want = drop == 0 ? total : total / step_batches * step_batches;
-            for (uint32_t world_size = 1; world_size <= 8; world_size++) {
-                uint64_t served = 0;
-                for (uint32_t rank = 0; rank < world_size; rank++) {
-                    spsh_sampler *sampler = plan_kit_sampler(plan, rank, world_size);
-                    spsh_planned_batch batch;
-                    while (spsh_sampler_next(sampler, &batch, NULL) == SPSH_OK) {
-                        bool ends =
-                            batch.next.batches % step_batches == 0 || batch.next.batches == total;
-                        CHECK_U64((batch.flags & SPSH_BATCH_STEP_END) != 0, ends);
-                        CHECK_U64(batch.step, (batch.next.batches - 1) / step_batches);
-                        if ((batch.flags & SPSH_BATCH_EMPTY) == 0)
-                            CHECK_U64(batch.step, batch.number / step_batches);
-                        served += (batch.flags & SPSH_BATCH_EMPTY) == 0;
-                    }
-                    CHECK_U64(spsh_sampler_tell(sampler).epoch, 1);
-                    spsh_sampler_close(sampler);
-                }
-                CHECK_U64(served, want);
-            }
-            spsh_plan_close(plan);
-        }
+    for (uint32_t step_batches = 1; step_batches < 12; step_batches += 3) {
+        check_virtual_steps(&kit, step_batches, false);
+        check_virtual_steps(&kit, step_batches, true);
+    }
     plan_kit_close(&kit);
 }
 

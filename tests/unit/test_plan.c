@@ -610,7 +610,7 @@ static void test_shuffle_blocks(void)
     plan_kit kit = {.dataset = NULL};
     spsh_plan_options opt = SPSH_PLAN_OPTIONS_INIT;
     spsh_planned_batch batch;
-    uint32_t windows[COUNT];
+    uint32_t windows[COUNT] = {0};
     uint32_t broken = 0;
     uint32_t moved = 0;
     plan_kit_fill(&kit, COUNT, 1, seed + 9);
