@@ -27,7 +27,9 @@
 #define FILES_MAX_DEFAULT    UINT32_C(16)
 #define THREADS_DEFAULT      UINT32_C(8)
 
-#define FLAGS_KNOWN (SPSH_READ_CACHED | SPSH_READ_NO_URING | SPSH_READ_NO_PREAD | SPSH_READ_SQPOLL)
+#define FLAGS_KNOWN                                                                                \
+    (SPSH_READ_CACHED | SPSH_READ_NO_URING | SPSH_READ_NO_PREAD | SPSH_READ_SQPOLL |               \
+     SPSH_READ_IN_ORDER)
 
 /* A bad sector is tried three times; a kernel that cannot start a read now, for a while. */
 #define IO_RETRIES_MAX    UINT32_C(2)
@@ -284,8 +286,10 @@ static spsh_status open_file(const spsh_read_engine *engine, const char *path, r
         }
     }
     spsh_status rc = open_with(engine, path, 0, ret_file, err);
-    if (rc == SPSH_OK) /* advice only */
-        (void)posix_fadvise(ret_file->fd, 0, 0, POSIX_FADV_SEQUENTIAL);
+    const int advice =
+        (engine->flags & SPSH_READ_IN_ORDER) != 0 ? POSIX_FADV_SEQUENTIAL : POSIX_FADV_RANDOM;
+    if (rc == SPSH_OK) /* no more than advice */
+        (void)posix_fadvise(ret_file->fd, 0, 0, advice);
     return rc;
 }
 

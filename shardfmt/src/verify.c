@@ -294,7 +294,7 @@ static spsh_status open_engine(spsh__verify *v, spsh_error *err)
         .arena_bytes =
             (cached ? ARENA_BYTES_CACHED : ARENA_BYTES) + (v->opt.jobs - 1) * ARENA_BYTES_THREAD,
         .files_max = FILES_MAX,
-        .flags = (cached ? SPSH_READ_CACHED : 0) |
+        .flags = SPSH_READ_IN_ORDER | (cached ? SPSH_READ_CACHED : 0) |
                  ((v->opt.flags & SPSH_VERIFY_NO_URING) != 0 ? SPSH_READ_NO_URING : 0),
     };
     spsh_status rc = spsh_read_engine_open(&opt, &v->engine, err);

@@ -121,7 +121,7 @@ static int measure(const spsh__bench_sample *sample, uint32_t read_flags, bool s
     opt.arena_bytes = ARENA_BYTES;
     opt.requests_max = sequential ? SEQUENTIAL_DEPTH : DEPTH;
     opt.files_max = sample->file_count;
-    opt.flags = read_flags;
+    opt.flags = read_flags | (sequential ? SPSH_READ_IN_ORDER : 0);
     s.files = (uint32_t *)calloc(sample->file_count, sizeof(*s.files));
     if (s.files == NULL)
         return spsh__cli_fail_memory();
