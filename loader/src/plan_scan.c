@@ -12,7 +12,7 @@
  * Copies: the index gives for each copy the lowest position that has the same samples. A copy whose
  * original passes is left out at once; the others are settled by sorting (original, position).
  */
-#include "plan_scan.h"
+#include "plan_scan_internal.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -22,72 +22,12 @@
 #include "plan_workers.h"
 #include "speechshard/limits.h"
 
-enum { BLOCK = SPSH__MEMBERS_BLOCK, BLOCK_WORDS = BLOCK / 64 };
+enum { BLOCK = SPSH__MEMBERS_BLOCK };
 
 typedef struct columns {
     const uint8_t *samples, *rates, *channels, *domains, *splits, *languages, *speakers,
         *duplicates, *text_bytes;
 } columns;
-
-typedef struct group {
-    uint32_t domain; /* of the dataset */
-    uint32_t count;
-    uint32_t first;      /* consecutive: offset in the block; else index into the block's offsets */
-    bool is_consecutive; /* needs no offsets */
-} group;
-
-typedef struct block_result {
-    uint16_t *offsets;
-    group *groups;
-    uint32_t group_count;
-} block_result;
-
-typedef struct domain_sum {
-    uint64_t count, ticks, units, extra_items;
-} domain_sum;
-
-typedef struct dataset_range {
-    uint32_t rate_min, rate_max, channels_min, channels_max;
-} dataset_range;
-
-typedef struct copy {
-    uint64_t original, position;
-    uint32_t dataset;
-} copy;
-
-typedef struct scan_dataset {
-    uint64_t first_block, block_count;
-    uint64_t first_domain; /* of its domains, in sums */
-    uint64_t *passes;      /* a bit a row; NULL: not kept */
-} scan_dataset;
-
-typedef struct worker {
-    domain_sum *sums;      /* all datasets */
-    dataset_range *ranges; /* by dataset */
-    uint32_t *counts;      /* by domain of one dataset, zero between blocks */
-    uint32_t *touched;     /* domains of the block */
-    uint64_t passes[BLOCK_WORDS];
-    spsh_plan_info info; /* counts only */
-    uint64_t part_count_max;
-    copy *copies;
-    uint64_t copy_count, copy_capacity;
-    uint64_t long_row, long_ticks; /* the first that is too long, over all datasets */
-} worker;
-
-typedef enum phase { PHASE_BOTH, PHASE_DECIDE, PHASE_BUILD } phase;
-
-typedef struct scan {
-    spsh_plan *plan;
-    const spsh__filter *filters;
-    scan_dataset *datasets;
-    worker *workers;
-    uint32_t worker_count;
-    block_result *blocks;
-    uint64_t block_count;
-    uint64_t domain_count; /* slots of all datasets */
-    phase phase;
-    uint64_t ticks_min, ticks_max;
-} scan;
 
 /* ---- columns ---- */
 
@@ -100,7 +40,7 @@ static spsh_status column_of(const spsh_dataset *dataset, spsh_column column, ui
     return rc;
 }
 
-static spsh_status columns_of(const scan *s, uint32_t dataset, uint64_t first, uint64_t count,
+static spsh_status columns_of(const spsh__scan *s, uint32_t dataset, uint64_t first, uint64_t count,
                               columns *ret_columns, spsh_error *err)
 {
     const spsh__filter *f = &s->filters[dataset];
@@ -218,7 +158,7 @@ static bool is_name(const uint8_t *column, uint64_t i, uint32_t names)
 }
 
 /* By the row alone. */
-static verdict judge(const scan *s, const spsh__filter *f, const columns *c, uint64_t i,
+static verdict judge(const spsh__scan *s, const spsh__filter *f, const columns *c, uint64_t i,
                      uint64_t position)
 {
     uint64_t samples = spsh__get_u64le(c->samples + 8 * i);
@@ -244,12 +184,13 @@ static verdict judge(const scan *s, const spsh__filter *f, const columns *c, uin
     return ticks > s->plan->caps.item_ticks ? TOO_LONG : PASSES;
 }
 
-static spsh_status keep_copy(const scan *s, worker *w, const copy *kept, spsh_error *err)
+static spsh_status keep_copy(const spsh__scan *s, spsh__scan_worker *w, const spsh__scan_copy *kept,
+                             spsh_error *err)
 {
     if (w->copy_count == w->copy_capacity) {
         uint64_t capacity = w->copy_capacity == 0 ? 1024 : 2 * w->copy_capacity;
-        copy *copies =
-            (copy *)spsh__new_array(&s->plan->allocator, (size_t)capacity, sizeof(*copies));
+        spsh__scan_copy *copies = (spsh__scan_copy *)spsh__new_array(
+            &s->plan->allocator, (size_t)capacity, sizeof(*copies));
         if (copies == NULL)
             return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "%" PRIu64 " copies",
                              capacity);
@@ -264,8 +205,8 @@ static spsh_status keep_copy(const scan *s, worker *w, const copy *kept, spsh_er
 }
 
 /* A row that passes by itself and is a copy: its original decides, or settle_copies. */
-static spsh_status judge_copy(const scan *s, worker *w, const copy *judged, verdict *ret_verdict,
-                              spsh_error *err)
+static spsh_status judge_copy(const spsh__scan *s, spsh__scan_worker *w,
+                              const spsh__scan_copy *judged, verdict *ret_verdict, spsh_error *err)
 {
     columns c;
     uint32_t dataset = judged->dataset;
@@ -285,7 +226,7 @@ static spsh_status judge_copy(const scan *s, worker *w, const copy *judged, verd
     return keep_copy(s, w, judged, err);
 }
 
-static void count_verdict(worker *w, verdict v)
+static void count_verdict(spsh__scan_worker *w, verdict v)
 {
     switch (v) {
     case SKIPPED: w->info.skipped_count++; break;
@@ -299,7 +240,8 @@ static void count_verdict(worker *w, verdict v)
 }
 
 /* Too long for a batch, and the options say what that means. row: over all datasets. */
-static verdict judge_long(const scan *s, worker *w, const columns *c, uint64_t i, uint64_t row)
+static verdict judge_long(const spsh__scan *s, spsh__scan_worker *w, const columns *c, uint64_t i,
+                          uint64_t row)
 {
     spsh_long_utterances rule = s->plan->options.long_utterances;
     if (rule == SPSH_LONG_SPLIT)
@@ -320,19 +262,19 @@ typedef struct block_place {
     uint64_t first; /* position */
 } block_place;
 
-static spsh_status decide_block(const scan *s, worker *w, const block_place *at, const columns *c,
-                                uint64_t *passes, spsh_error *err)
+static spsh_status decide_block(const spsh__scan *s, spsh__scan_worker *w, const block_place *at,
+                                const columns *c, uint64_t *passes, spsh_error *err)
 {
     const spsh__filter *f = &s->filters[at->dataset];
-    memset(passes, 0, BLOCK_WORDS * sizeof(*passes));
+    memset(passes, 0, SPSH__SCAN_WORDS * sizeof(*passes));
     for (uint32_t i = 0; i < at->count; i++) {
         uint64_t position = at->first + i;
         verdict v = judge(s, f, c, i, position);
         if (v == TOO_LONG)
             v = judge_long(s, w, c, i, at->block * BLOCK + i);
         if (v == PASSES && c->duplicates != NULL) {
-            const copy judged = {spsh__get_u64le(c->duplicates + (size_t)8 * i), position,
-                                 at->dataset};
+            const spsh__scan_copy judged = {spsh__get_u64le(c->duplicates + (size_t)8 * i),
+                                            position, at->dataset};
             spsh_status rc = SPSH_OK;
             if (judged.original != SPSH_NONE_U64)
                 rc = judge_copy(s, w, &judged, &v, err);
@@ -357,12 +299,12 @@ static bool passes_row(const uint64_t *passes, uint32_t i)
 }
 
 /* Sums by domain, and how many of the block each has. */
-static uint32_t sum_block(const scan *s, worker *w, const block_place *at, const columns *c,
-                          const uint64_t *passes)
+static uint32_t sum_block(const spsh__scan *s, spsh__scan_worker *w, const block_place *at,
+                          const columns *c, const uint64_t *passes)
 {
     const spsh_plan *plan = s->plan;
-    domain_sum *sums = w->sums + s->datasets[at->dataset].first_domain;
-    dataset_range *range = &w->ranges[at->dataset];
+    spsh__scan_sum *sums = w->sums + s->datasets[at->dataset].first_domain;
+    spsh__scan_range *range = &w->ranges[at->dataset];
     uint32_t names = s->filters[at->dataset].domain_names;
     uint32_t touched = 0;
     for (uint32_t i = 0; i < at->count; i++) {
@@ -374,7 +316,7 @@ static uint32_t sum_block(const scan *s, worker *w, const block_place *at, const
         uint32_t domain = spsh__name_slot(spsh__get_u32le(c->domains + (size_t)4 * i), names);
         uint64_t ticks = spsh__ticks(samples, rate);
         uint64_t item_ticks = ticks;
-        domain_sum *sum = &sums[domain];
+        spsh__scan_sum *sum = &sums[domain];
         if (w->counts[domain]++ == 0)
             w->touched[touched++] = domain;
         if (ticks > plan->caps.item_ticks) {
@@ -388,7 +330,7 @@ static uint32_t sum_block(const scan *s, worker *w, const block_place *at, const
         sum->units +=
             spsh__units(plan->options.unit, ticks,
                         c->text_bytes == NULL ? 0 : spsh__get_u32le(c->text_bytes + (size_t)4 * i));
-        w->info.microseconds += ticks;
+        spsh__scan_add(&w->info.microseconds, ticks);
         if (item_ticks > w->info.longest_microseconds)
             w->info.longest_microseconds = item_ticks;
         range->rate_min = rate < range->rate_min ? rate : range->rate_min;
@@ -400,8 +342,8 @@ static uint32_t sum_block(const scan *s, worker *w, const block_place *at, const
 }
 
 /* Offsets of the block, grouped by domain. counts becomes each domain's next place. */
-static void scatter(const scan *s, worker *w, const block_place *at, const columns *c,
-                    const uint64_t *passes, uint16_t *offsets)
+static void scatter(const spsh__scan *s, spsh__scan_worker *w, const block_place *at,
+                    const columns *c, const uint64_t *passes, uint16_t *offsets)
 {
     uint32_t names = s->filters[at->dataset].domain_names;
     for (uint32_t i = 0; i < at->count; i++)
@@ -411,21 +353,22 @@ static void scatter(const scan *s, worker *w, const block_place *at, const colum
         }
 }
 
-static spsh_status build_block(const scan *s, worker *w, const block_place *at, const columns *c,
-                               const uint64_t *passes, spsh_error *err)
+static spsh_status build_block(const spsh__scan *s, spsh__scan_worker *w, const block_place *at,
+                               const columns *c, const uint64_t *passes, spsh_error *err)
 {
     const spsh_allocator *allocator = &s->plan->allocator;
-    block_result *result = &s->blocks[at->block];
+    spsh__scan_block *result = &s->blocks[at->block];
     uint32_t touched = sum_block(s, w, at, c, passes);
     uint32_t total = 0;
     bool all_consecutive = true;
     if (touched == 0)
         return SPSH_OK;
-    result->groups = (group *)spsh__new_array(allocator, touched, sizeof(group));
+    result->groups =
+        (spsh__scan_group *)spsh__new_array(allocator, touched, sizeof(spsh__scan_group));
     result->group_count = touched;
     for (uint32_t g = 0; g < touched && result->groups != NULL; g++) {
         uint32_t domain = w->touched[g];
-        result->groups[g] = (group){domain, w->counts[domain], total, false};
+        result->groups[g] = (spsh__scan_group){domain, w->counts[domain], total, false};
         total += w->counts[domain];
         w->counts[domain] = result->groups[g].first;
     }
@@ -434,7 +377,7 @@ static spsh_status build_block(const scan *s, worker *w, const block_place *at, 
         return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "member lists");
     scatter(s, w, at, c, passes, result->offsets);
     for (uint32_t g = 0; g < touched; g++) {
-        group *made = &result->groups[g];
+        spsh__scan_group *made = &result->groups[g];
         uint32_t first = result->offsets[made->first];
         uint32_t last = result->offsets[made->first + made->count - 1];
         made->is_consecutive = last - first + 1 == made->count;
@@ -451,21 +394,21 @@ static spsh_status build_block(const scan *s, worker *w, const block_place *at, 
 
 static spsh_status work_on_block(void *user, uint32_t number, uint64_t block, spsh_error *err)
 {
-    scan *s = (scan *)user;
-    worker *w = &s->workers[number];
+    spsh__scan *s = (spsh__scan *)user;
+    spsh__scan_worker *w = &s->workers[number];
     block_place at = {.block = block};
     columns c;
     while (block >= s->datasets[at.dataset].first_block + s->datasets[at.dataset].block_count)
         at.dataset++;
-    const scan_dataset *d = &s->datasets[at.dataset];
+    const spsh__scan_dataset *d = &s->datasets[at.dataset];
     uint64_t count = s->plan->datasets[at.dataset].count;
     at.first = (block - d->first_block) * BLOCK;
     at.count = count - at.first < BLOCK ? (uint32_t)(count - at.first) : BLOCK;
     uint64_t *passes = d->passes == NULL ? w->passes : d->passes + at.first / 64;
     spsh_status rc = columns_of(s, at.dataset, at.first, at.count, &c, err);
-    if (rc == SPSH_OK && s->phase != PHASE_BUILD)
+    if (rc == SPSH_OK && s->phase != SPSH__SCAN_BUILD)
         rc = decide_block(s, w, &at, &c, passes, err);
-    if (rc == SPSH_OK && s->phase != PHASE_DECIDE)
+    if (rc == SPSH_OK && s->phase != SPSH__SCAN_DECIDE)
         rc = build_block(s, w, &at, &c, passes, err);
     return rc;
 }
@@ -474,8 +417,8 @@ static spsh_status work_on_block(void *user, uint32_t number, uint64_t block, sp
 
 static int compare_copies(const void *a, const void *b)
 {
-    const copy *x = (const copy *)a;
-    const copy *y = (const copy *)b;
+    const spsh__scan_copy *x = (const spsh__scan_copy *)a;
+    const spsh__scan_copy *y = (const spsh__scan_copy *)b;
     if (x->dataset != y->dataset)
         return x->dataset < y->dataset ? -1 : 1;
     if (x->original != y->original)
@@ -484,9 +427,9 @@ static int compare_copies(const void *a, const void *b)
 }
 
 /* Of copies whose original does not pass, the first stays. */
-static spsh_status settle_copies(scan *s, spsh_error *err)
+static spsh_status settle_copies(spsh__scan *s, spsh_error *err)
 {
-    worker *all = &s->workers[0];
+    spsh__scan_worker *all = &s->workers[0];
     for (uint32_t i = 1; i < s->worker_count; i++)
         for (uint64_t n = 0; n < s->workers[i].copy_count; n++) {
             spsh_status rc = keep_copy(s, all, &s->workers[i].copies[n], err);
@@ -494,9 +437,9 @@ static spsh_status settle_copies(scan *s, spsh_error *err)
                 return rc;
         }
     if (all->copy_count > 1)
-        qsort(all->copies, (size_t)all->copy_count, sizeof(copy), compare_copies);
+        qsort(all->copies, (size_t)all->copy_count, sizeof(spsh__scan_copy), compare_copies);
     for (uint64_t n = 1; n < all->copy_count; n++) {
-        const copy *c = &all->copies[n];
+        const spsh__scan_copy *c = &all->copies[n];
         if (c->dataset != c[-1].dataset || c->original != c[-1].original)
             continue;
         s->datasets[c->dataset].passes[c->position / 64] &= ~(UINT64_C(1) << (c->position % 64));
@@ -505,7 +448,7 @@ static spsh_status settle_copies(scan *s, spsh_error *err)
     return SPSH_OK;
 }
 
-static spsh_status settle(scan *s, spsh_error *err)
+static spsh_status settle(spsh__scan *s, spsh_error *err)
 {
     spsh_status rc = settle_copies(s, err);
     if (s->plan->options.speaker_utterances_max == 0)
@@ -519,211 +462,9 @@ static spsh_status settle(scan *s, spsh_error *err)
     return rc;
 }
 
-/* ---- results ---- */
-
-static spsh_status merge_workers(scan *s, spsh_error *err)
-{
-    spsh_plan *plan = s->plan;
-    domain_sum *sums = s->workers[0].sums;
-    uint64_t part_count_max = 1;
-    for (uint32_t i = 0; i < s->worker_count; i++) {
-        const worker *w = &s->workers[i];
-        for (uint64_t d = 0; d < s->domain_count && i > 0; d++) {
-            sums[d].count += w->sums[d].count;
-            sums[d].ticks += w->sums[d].ticks;
-            sums[d].units += w->sums[d].units;
-            sums[d].extra_items += w->sums[d].extra_items;
-        }
-        plan->info.microseconds += w->info.microseconds;
-        if (w->info.longest_microseconds > plan->info.longest_microseconds)
-            plan->info.longest_microseconds = w->info.longest_microseconds;
-        plan->info.skipped_count += w->info.skipped_count;
-        plan->info.filtered_count += w->info.filtered_count;
-        plan->info.duration_count += w->info.duration_count;
-        plan->info.too_long_count += w->info.too_long_count;
-        plan->info.duplicate_count += w->info.duplicate_count;
-        plan->info.speaker_count += w->info.speaker_count;
-        part_count_max = w->part_count_max > part_count_max ? w->part_count_max : part_count_max;
-    }
-    if (plan->info.longest_microseconds > plan->caps.item_ticks || part_count_max > UINT32_MAX)
-        return SPSH_FAIL(err, SPSH_E_LIMIT, SPSH_OFFSET_NONE,
-                         "a batch may be no longer than %" PRIu64
-                         " microseconds: not even parts of an utterance fit",
-                         plan->caps.item_ticks);
-    plan->part_count_max = (uint32_t)part_count_max;
-    return SPSH_OK;
-}
-
-static void take_ranges(scan *s)
-{
-    spsh_plan *plan = s->plan;
-    for (uint32_t d = 0; d < plan->dataset_count; d++) {
-        dataset_range r = {UINT32_MAX, 0, UINT32_MAX, 0};
-        for (uint32_t i = 0; i < s->worker_count; i++) {
-            const dataset_range *of = &s->workers[i].ranges[d];
-            r.rate_min = of->rate_min < r.rate_min ? of->rate_min : r.rate_min;
-            r.rate_max = of->rate_max > r.rate_max ? of->rate_max : r.rate_max;
-            r.channels_min = of->channels_min < r.channels_min ? of->channels_min : r.channels_min;
-            r.channels_max = of->channels_max > r.channels_max ? of->channels_max : r.channels_max;
-        }
-        plan->datasets[d].rate_hz = r.rate_min == r.rate_max ? r.rate_min : 0;
-        plan->datasets[d].channel_count = r.channels_min == r.channels_max ? r.channels_min : 0;
-        if (r.rate_max > plan->info.sample_rate_hz_max)
-            plan->info.sample_rate_hz_max = r.rate_max;
-        if (r.channels_max > plan->info.channels_max)
-            plan->info.channels_max = r.channels_max;
-    }
-    if (plan->info.sample_rate_hz_max > 0 && plan->options.sample_rate_hz != 0)
-        plan->info.sample_rate_hz_max = plan->options.sample_rate_hz;
-}
-
-/* Domains that have members; then numbers[slot] is each one's place. */
-static spsh_status make_domains(scan *s, uint32_t *numbers, spsh_error *err)
-{
-    spsh_plan *plan = s->plan;
-    const domain_sum *sums = s->workers[0].sums;
-    uint32_t used = 0;
-    for (uint64_t i = 0; i < s->domain_count; i++)
-        used += sums[i].count > 0;
-    plan->domains =
-        (spsh__plan_domain *)spsh__new_array(&plan->allocator, used, sizeof(*plan->domains));
-    if (plan->domains == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "%u domains", used);
-    for (uint32_t d = 0; d < plan->dataset_count; d++) {
-        uint32_t names = s->filters[d].domain_names;
-        for (uint32_t i = 0; i <= names; i++) {
-            uint64_t slot = s->datasets[d].first_domain + i;
-            const domain_sum *sum = &sums[slot];
-            if (sum->count == 0)
-                continue;
-            numbers[slot] = plan->domain_count;
-            plan->domains[plan->domain_count++] =
-                (spsh__plan_domain){.dataset = d,
-                                    .name = i == names ? SPSH_NONE_U32 : i,
-                                    .count = sum->count,
-                                    .ticks = sum->ticks,
-                                    .units = sum->units,
-                                    .extra_items = sum->extra_items};
-            plan->info.utterance_count += sum->count;
-        }
-    }
-    plan->info.domain_count = plan->domain_count;
-    return SPSH_OK;
-}
-
-/* A group continues its domain's last run. */
-static bool continues(const spsh__member_run *last, uint64_t members, const group *g,
-                      uint64_t position)
-{
-    return last != NULL && last->offsets == NULL && g->is_consecutive &&
-           last->base + (members - last->first) == position;
-}
-
-/* Calls for each group of each block, in order: with runs NULL they are counted, else written.
- * members[d]: of domain d so far. */
-static void add_groups(const scan *s, const uint32_t *numbers, uint64_t *members,
-                       spsh__member_run **lasts, spsh__member_run *scratch, bool write)
-{
-    spsh_plan *plan = s->plan;
-    uint32_t dataset = 0;
-    for (uint64_t b = 0; b < s->block_count; b++) {
-        while (b >= s->datasets[dataset].first_block + s->datasets[dataset].block_count)
-            dataset++;
-        const scan_dataset *d = &s->datasets[dataset];
-        for (uint32_t i = 0; i < s->blocks[b].group_count; i++) {
-            const group *g = &s->blocks[b].groups[i];
-            uint32_t domain = numbers[d->first_domain + g->domain];
-            uint64_t base = (b - d->first_block) * BLOCK;
-            uint64_t position = base + (g->is_consecutive ? g->first : 0);
-            if (!continues(lasts[domain], members[domain], g, position)) {
-                spsh__member_run *run = write ? lasts[domain] : &scratch[domain];
-                run = write ? (run == NULL ? plan->runs + scratch[domain].base : run + 1) : run;
-                *run =
-                    (spsh__member_run){members[domain], position,
-                                       g->is_consecutive ? NULL : s->blocks[b].offsets + g->first};
-                lasts[domain] = run;
-                plan->domains[domain].run_count += !write;
-            }
-            members[domain] += g->count;
-        }
-    }
-}
-
-static spsh_status make_runs(scan *s, const uint32_t *numbers, spsh_error *err)
-{
-    spsh_plan *plan = s->plan;
-    const spsh_allocator *allocator = &plan->allocator;
-    uint32_t count = plan->domain_count;
-    uint64_t *members = (uint64_t *)spsh__new_array(allocator, count, sizeof(*members));
-    spsh__member_run **lasts =
-        (spsh__member_run **)spsh__new_array(allocator, count, sizeof(spsh__member_run *));
-    spsh__member_run *scratch =
-        (spsh__member_run *)spsh__new_array(allocator, count, sizeof(*scratch));
-    spsh_status rc = SPSH_OK;
-    if (members == NULL || lasts == NULL || scratch == NULL) {
-        rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "runs of %u domains", count);
-        goto out;
-    }
-    add_groups(s, numbers, members, lasts, scratch, false);
-    for (uint32_t d = 0; d < count; d++) {
-        scratch[d].base = plan->run_count;
-        plan->run_count += plan->domains[d].run_count + UINT64_C(1);
-    }
-    plan->runs = (spsh__member_run *)spsh__new_array(allocator, (size_t)plan->run_count,
-                                                     sizeof(*plan->runs));
-    if (plan->runs == NULL) {
-        rc =
-            SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "%" PRIu64 " runs", plan->run_count);
-        goto out;
-    }
-    memset(members, 0, count * sizeof(*members));
-    memset(lasts, 0, count * sizeof(spsh__member_run *));
-    add_groups(s, numbers, members, lasts, scratch, true);
-    for (uint32_t d = 0; d < count; d++) {
-        plan->domains[d].runs = plan->runs + scratch[d].base;
-        plan->runs[scratch[d].base + plan->domains[d].run_count].first = plan->domains[d].count;
-    }
-    plan->chunks =
-        (uint16_t **)spsh__new_array(allocator, (size_t)s->block_count, sizeof(uint16_t *));
-    if (plan->chunks == NULL) {
-        rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "%" PRIu64 " blocks",
-                       s->block_count);
-        goto out;
-    }
-    for (uint64_t b = 0; b < s->block_count; b++) {
-        plan->chunks[plan->chunk_count++] = s->blocks[b].offsets;
-        s->blocks[b].offsets = NULL;
-    }
-out:
-    spsh__delete(allocator, members);
-    spsh__delete(allocator, lasts);
-    spsh__delete(allocator, scratch);
-    return rc;
-}
-
-static spsh_status make_results(scan *s, spsh_error *err)
-{
-    uint32_t *numbers =
-        (uint32_t *)spsh__new_array(&s->plan->allocator, (size_t)s->domain_count, sizeof(*numbers));
-    spsh_status rc = SPSH_OK;
-    if (numbers == NULL)
-        rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "%" PRIu64 " domains",
-                       s->domain_count);
-    if (rc == SPSH_OK)
-        rc = merge_workers(s, err);
-    if (rc == SPSH_OK) {
-        take_ranges(s);
-        rc = make_domains(s, numbers, err);
-    }
-    if (rc == SPSH_OK)
-        rc = make_runs(s, numbers, err);
-    spsh__delete(&s->plan->allocator, numbers);
-    return rc;
-}
-
 /* ---- the scan ---- */
 
-static spsh_status open_worker(const scan *s, worker *w, spsh_error *err)
+static spsh_status open_worker(const spsh__scan *s, spsh__scan_worker *w, spsh_error *err)
 {
     const spsh_allocator *allocator = &s->plan->allocator;
     uint32_t names_max = 0;
@@ -731,33 +472,35 @@ static spsh_status open_worker(const scan *s, worker *w, spsh_error *err)
         if (s->filters[d].domain_names > names_max)
             names_max = s->filters[d].domain_names;
     w->long_row = UINT64_MAX;
-    w->sums = (domain_sum *)spsh__new_array(allocator, (size_t)s->domain_count, sizeof(*w->sums));
+    w->sums =
+        (spsh__scan_sum *)spsh__new_array(allocator, (size_t)s->domain_count, sizeof(*w->sums));
     w->ranges =
-        (dataset_range *)spsh__new_array(allocator, s->plan->dataset_count, sizeof(*w->ranges));
+        (spsh__scan_range *)spsh__new_array(allocator, s->plan->dataset_count, sizeof(*w->ranges));
     w->counts = (uint32_t *)spsh__new_array(allocator, (size_t)names_max + 1, sizeof(uint32_t));
     w->touched = (uint32_t *)spsh__new_array(allocator, (size_t)names_max + 1, sizeof(uint32_t));
     if (w->sums == NULL || w->ranges == NULL || w->counts == NULL || w->touched == NULL)
         return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "scan of %" PRIu64 " domains",
                          s->domain_count);
     for (uint32_t d = 0; d < s->plan->dataset_count; d++)
-        w->ranges[d] = (dataset_range){UINT32_MAX, 0, UINT32_MAX, 0};
+        w->ranges[d] = (spsh__scan_range){UINT32_MAX, 0, UINT32_MAX, 0};
     return SPSH_OK;
 }
 
-static spsh_status open_scan(scan *s, spsh_error *err)
+static spsh_status open_scan(spsh__scan *s, spsh_error *err)
 {
     const spsh_plan *plan = s->plan;
     const spsh_allocator *allocator = &plan->allocator;
     bool settles = plan->options.duplicates == SPSH_DUPLICATES_ONCE ||
                    plan->options.speaker_utterances_max != 0;
-    s->phase = settles ? PHASE_DECIDE : PHASE_BOTH;
+    s->phase = settles ? SPSH__SCAN_DECIDE : SPSH__SCAN_BOTH;
     s->datasets =
-        (scan_dataset *)spsh__new_array(allocator, plan->dataset_count, sizeof(*s->datasets));
-    s->workers = (worker *)spsh__new_array(allocator, s->worker_count, sizeof(*s->workers));
+        (spsh__scan_dataset *)spsh__new_array(allocator, plan->dataset_count, sizeof(*s->datasets));
+    s->workers =
+        (spsh__scan_worker *)spsh__new_array(allocator, s->worker_count, sizeof(*s->workers));
     if (s->datasets == NULL || s->workers == NULL)
         return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "scan");
     for (uint32_t d = 0; d < plan->dataset_count; d++) {
-        scan_dataset *of = &s->datasets[d];
+        spsh__scan_dataset *of = &s->datasets[d];
         of->first_block = s->block_count;
         of->first_domain = s->domain_count;
         of->block_count = (plan->datasets[d].count + BLOCK - 1) / BLOCK;
@@ -766,12 +509,12 @@ static spsh_status open_scan(scan *s, spsh_error *err)
         if (!settles)
             continue;
         of->passes = (uint64_t *)spsh__new_array(allocator, (size_t)of->block_count,
-                                                 BLOCK_WORDS * sizeof(uint64_t));
+                                                 SPSH__SCAN_WORDS * sizeof(uint64_t));
         if (of->passes == NULL)
             return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "scan");
     }
     s->blocks =
-        (block_result *)spsh__new_array(allocator, (size_t)s->block_count, sizeof(*s->blocks));
+        (spsh__scan_block *)spsh__new_array(allocator, (size_t)s->block_count, sizeof(*s->blocks));
     if (s->blocks == NULL)
         return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "scan");
     for (uint32_t i = 0; i < s->worker_count; i++) {
@@ -782,7 +525,7 @@ static spsh_status open_scan(scan *s, spsh_error *err)
     return SPSH_OK;
 }
 
-static void close_scan(scan *s)
+static void close_scan(spsh__scan *s)
 {
     const spsh_allocator *allocator = &s->plan->allocator;
     for (uint32_t i = 0; i < s->worker_count && s->workers != NULL; i++) {
@@ -803,7 +546,7 @@ static void close_scan(scan *s)
     spsh__delete(allocator, s->workers);
 }
 
-static spsh_status check_long(const scan *s, spsh_error *err)
+static spsh_status check_long(const spsh__scan *s, spsh_error *err)
 {
     uint64_t row = UINT64_MAX;
     uint64_t ticks = 0;
@@ -837,7 +580,7 @@ static void mark_checked(spsh_plan *plan)
 spsh_status spsh__plan_scan(spsh_plan *plan, const spsh__filter *filters, uint32_t threads,
                             spsh_error *err)
 {
-    scan s = {.plan = plan, .filters = filters, .worker_count = threads};
+    spsh__scan s = {.plan = plan, .filters = filters, .worker_count = threads};
     const spsh_plan_options *opt = &plan->options;
     s.ticks_min = spsh__ticks_of_seconds(opt->utterance_seconds_min);
     s.ticks_max = opt->utterance_seconds_max > 0
@@ -848,14 +591,14 @@ spsh_status spsh__plan_scan(spsh_plan *plan, const spsh__filter *filters, uint32
         rc = spsh__workers_run(threads, s.block_count, work_on_block, &s, err);
     if (rc == SPSH_OK)
         rc = check_long(&s, err);
-    if (rc == SPSH_OK && s.phase == PHASE_DECIDE) {
+    if (rc == SPSH_OK && s.phase == SPSH__SCAN_DECIDE) {
         rc = settle(&s, err);
-        s.phase = PHASE_BUILD;
+        s.phase = SPSH__SCAN_BUILD;
         if (rc == SPSH_OK)
             rc = spsh__workers_run(threads, s.block_count, work_on_block, &s, err);
     }
     if (rc == SPSH_OK)
-        rc = make_results(&s, err);
+        rc = spsh__scan_results(&s, err);
     if (rc == SPSH_OK)
         mark_checked(plan);
     close_scan(&s);

@@ -758,6 +758,36 @@ static void test_refusals(void)
     plan_kit_close(&kit);
 }
 
+/* Sums that do not fit, and values that no packer writes. */
+static void test_numbers_out_of_range(void)
+{
+    plan_kit kit = {.dataset = NULL};
+    spsh_plan_options opt = SPSH_PLAN_OPTIONS_INIT;
+    plan_kit_fill(&kit, 300000, 1, seed);
+    for (uint64_t p = 0; p < kit.count; p++) {
+        kit.rows[p].samples = UINT64_C(1) << 36;
+        kit.rows[p].sample_rate_hz = 1000;
+    }
+    plan_kit_open(&kit, 1);
+    opt.batch_utterances_max = 4;
+    check_refused(&kit, &opt, SPSH_E_LIMIT, "more than a plan can count");
+    plan_kit_close(&kit);
+
+    for (uint32_t i = 0; i < 4; i++) {
+        kit = (plan_kit){.dataset = NULL};
+        plan_kit_fill(&kit, 300, 1, seed);
+        index_row *row = &kit.rows[123];
+        row->samples = i == 0 ? (UINT64_C(1) << 36) + 1 : row->samples;
+        row->sample_rate_hz = i == 1 ? 999 : 16000;
+        row->channels = i == 2 ? 65 : 1;
+        row->copy_of = i == 3 ? 125 : 0;
+        opt.duplicates = SPSH_DUPLICATES_ONCE;
+        plan_kit_open(&kit, 1);
+        check_refused(&kit, &opt, SPSH_E_CORRUPT, "utterance 123 has a value out of range");
+        plan_kit_close(&kit);
+    }
+}
+
 /* ---- substitutes ---- */
 
 static void test_substitutes(void)
@@ -879,6 +909,7 @@ int main(void)
     RUN(test_shuffle_blocks);
     RUN(test_two_datasets);
     RUN(test_refusals);
+    RUN(test_numbers_out_of_range);
     RUN(test_substitutes);
     RUN(test_every_allocation_failure);
     return TEST_RESULT();
