@@ -130,12 +130,12 @@ static void fill_defaults(spsh_loader_options *opt)
     if (opt->read_deadline_ms == 0)
         opt->read_deadline_ms = READ_DEADLINE_MS;
     spsh_plan_options *plan = &opt->plan;
-    if (plan->batch_utterances_max == 0 && plan->batch_seconds_max <= 0 &&
-        plan->batch_padded_seconds_max <= 0)
+    if (plan->batch_utterances_max == 0 && plan->batch_seconds_max == 0 &&
+        plan->batch_padded_seconds_max == 0)
         plan->batch_seconds_max = SPSH_BATCH_SECONDS_DEFAULT;
     /* Padding is memory too: without a bound of it, one long utterance among short ones would need
      * a slot for as many long ones. */
-    if (opt->output == SPSH_OUTPUT_FLOAT32 && plan->batch_padded_seconds_max <= 0 &&
+    if (opt->output == SPSH_OUTPUT_FLOAT32 && plan->batch_padded_seconds_max == 0 &&
         plan->batch_utterances_max == 0)
         plan->batch_padded_seconds_max = plan->batch_seconds_max;
     if (opt->channel == SPSH_CHANNEL_ALL)

@@ -79,13 +79,17 @@ spsh_status spsh__job_note_bad(spsh_loader *loader, const spsh__job *job, const 
                                     .epoch = job->slot->batch.epoch,
                                     .error = *why};
     spsh_error err = SPSH_ERROR_INIT;
+    bool is_news = false;
     spsh_status rc = spsh__slot_bad(job->slot, &record);
     if (rc == SPSH_OK) {
         (void)pthread_mutex_lock(&loader->lock);
         rc = spsh__bad_learn(&loader->bad, &record, &err);
+        is_news = loader->bad.known.count != atomic_load(&loader->known_count);
         atomic_store(&loader->known_count, loader->bad.known.count);
         (void)pthread_mutex_unlock(&loader->lock);
     }
+    if (is_news)
+        spsh__log(loader, SPSH_LOG_WARNING, "left out: %s", why->message);
     if (rc != SPSH_OK) {
         rc = SPSH_FAIL(&err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "loader: quarantine");
         spsh__slot_fail(job->slot, job->number, rc, &err);

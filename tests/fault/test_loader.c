@@ -476,6 +476,7 @@ static void run_bad(spsh_on_error policy, spsh_output output, int os_errno)
         CHECK(stats.bad_records >= 3 + TALK_SEGMENTS);
         if (policy == SPSH_ON_ERROR_SKIP)
             CHECK_U64(stats.utterances, TALK_UTTERANCES - 3 - TALK_SEGMENTS);
+        CHECK(strstr(heard.text, "left out: ") != NULL);
     }
     CHECK_U64(found.digest, again.digest);
     check_others(bad, 3 + TALK_SEGMENTS, policy == SPSH_ON_ERROR_SUBSTITUTE);

@@ -852,7 +852,7 @@ static void test_memory_does_not_grow(void)
 static void test_options(void)
 {
     spsh_dataset *dataset = open_dataset(plain_path);
-    for (uint32_t n = 0; n < 9; n++) {
+    for (uint32_t n = 0; n < 10; n++) {
         spsh_loader_options opt = small_options();
         spsh_loader *loader = NULL;
         switch (n) {
@@ -864,6 +864,7 @@ static void test_options(void)
         case 5: opt.flags = SPSH_LOADER_CACHED | SPSH_LOADER_DIRECT; break;
         case 6: opt.decode_threads = SPSH_LOADER_THREADS_MAX + 1; break;
         case 7: opt.struct_size = 4; break;
+        case 8: opt.plan.batch_seconds_max = -1; break;
         default: opt.channel = 65; break;
         }
         CHECK_I64(spsh_loader_open((const spsh_dataset *const *)&dataset, 1, &opt, &loader, &err),
