@@ -14,6 +14,8 @@
  */
 #include "flac_frames.h"
 
+#include <pthread.h>
+
 #define ID3V1_BYTES      128
 #define HEADER_BYTES_MAX 16
 #define FRAME_BYTES_MIN  9 /* header of 6 with its CRC, one subframe byte, CRC-16 */
@@ -29,31 +31,39 @@ static uint8_t crc8(const uint8_t *data, size_t size)
     return (uint8_t)crc;
 }
 
-static void crc16_make_tables(uint16_t tables[8][256])
+/* [k]: what a byte leaves when k others follow it. */
+static uint16_t crc16_tables[8][256];
+static pthread_once_t crc16_once = PTHREAD_ONCE_INIT;
+
+static void crc16_make_tables(void)
 {
     for (uint32_t i = 0; i < 256; i++) {
         uint32_t crc = i << 8;
         for (int bit = 0; bit < 8; bit++)
             crc = (crc & 0x8000) != 0 ? (crc << 1 ^ 0x8005) & 0xffff : crc << 1;
-        tables[0][i] = (uint16_t)crc;
+        crc16_tables[0][i] = (uint16_t)crc;
     }
-    for (uint32_t i = 0; i < 256; i++)
-        for (int k = 1; k < 8; k++)
-            tables[k][i] = (uint16_t)(tables[k - 1][i] << 8 ^ tables[0][tables[k - 1][i] >> 8]);
+    for (uint32_t i = 0; i < 256; i++) {
+        for (int k = 1; k < 8; k++) {
+            uint16_t before = crc16_tables[k - 1][i];
+            crc16_tables[k][i] = (uint16_t)(before << 8 ^ crc16_tables[0][before >> 8]);
+        }
+    }
 }
 
-static uint32_t crc16_update(uint16_t tables[8][256], uint32_t crc, const uint8_t *data,
-                             size_t size)
+uint32_t spsh__flac_crc16(uint32_t crc, const uint8_t *data, size_t size_bytes)
 {
-    while (size >= 8) {
+    const uint16_t(*tables)[256] = (const uint16_t(*)[256])crc16_tables;
+    (void)pthread_once(&crc16_once, crc16_make_tables);
+    while (size_bytes >= 8) {
         crc ^= (uint32_t)data[0] << 8 | data[1];
         crc = (uint32_t)(tables[7][crc >> 8] ^ tables[6][crc & 0xff] ^ tables[5][data[2]] ^
                          tables[4][data[3]] ^ tables[3][data[4]] ^ tables[2][data[5]] ^
                          tables[1][data[6]] ^ tables[0][data[7]]);
         data += 8;
-        size -= 8;
+        size_bytes -= 8;
     }
-    for (size_t i = 0; i < size; i++)
+    for (size_t i = 0; i < size_bytes; i++)
         crc = (crc << 8 & 0xffff) ^ tables[0][(crc >> 8 ^ data[i]) & 0xff];
     return crc;
 }
@@ -135,6 +145,7 @@ bool spsh__flac_parse_frame(spsh_bytes bytes, spsh__flac_frame *ret_frame)
     if (channel_code > 10 || size_code == 3 || (bytes.data[3] & 1) != 0)
         return false;
     frame.number_is_sample = (bytes.data[1] & 1) != 0;
+    frame.channel_code = channel_code;
     frame.channels = channel_code < 8 ? channel_code + 1 : 2;
     frame.bits_per_sample = sizes[size_code];
     size_t offset = 4;
@@ -166,7 +177,6 @@ void spsh__flac_walk_begin(spsh__flac_walker *walker, spsh_bytes file,
     walker->sample_count = (uint64_t)(streaminfo[13] & 15) << 32;
     for (int i = 0; i < 4; i++)
         walker->sample_count |= (uint64_t)streaminfo[14 + i] << (24 - 8 * i);
-    crc16_make_tables(walker->crc16);
 }
 
 /* Whether the header agrees with STREAMINFO and with the frame before. */
@@ -226,7 +236,7 @@ static uint64_t find_end(spsh__flac_walker *walker, const spsh__flac_frame *fram
         uint64_t next = found == NULL ? size : (uint64_t)(found - data);
         if (offset <= tag && tag < next && is_end(walker->file, tag))
             next = tag;
-        crc = crc16_update(walker->crc16, crc, data + done, (size_t)(next - done));
+        crc = spsh__flac_crc16(crc, data + done, (size_t)(next - done));
         done = next;
         if (crc == 0 && is_followed(walker, next))
             return next;

@@ -14,6 +14,7 @@ typedef struct spsh__flac_frame {
     uint64_t number;       /* coded: frame number, or sample number of variable block sizes */
     uint32_t block_samples;
     uint32_t channels;
+    uint32_t channel_code; /* 0 to 7: one less than channels; 8 to 10: left, right, mid and side */
     uint32_t sample_rate_hz;  /* 0: as in STREAMINFO */
     uint32_t bits_per_sample; /* 0: as in STREAMINFO */
     uint32_t header_bytes;
@@ -29,10 +30,12 @@ typedef struct spsh__flac_walker {
     uint32_t channels;
     uint32_t sample_rate_hz;
     uint32_t bits_per_sample;
-    bool has_frame;         /* last is set */
-    spsh__flac_frame last;  /* the frame that was returned before */
-    uint16_t crc16[8][256]; /* tables for eight bytes at a time */
+    bool has_frame;        /* last is set */
+    spsh__flac_frame last; /* the frame that was returned before */
 } spsh__flac_walker;
+
+/* CRC-16 of what crc stands for and data behind it; 0 at the start. */
+uint32_t spsh__flac_crc16(uint32_t crc, const uint8_t *data, size_t size_bytes);
 
 /* Parses a frame header and checks its CRC-8 and every reserved value. false: it is none. */
 bool spsh__flac_parse_frame(spsh_bytes bytes, spsh__flac_frame *ret_frame);

@@ -1,0 +1,277 @@
+/* flac_decode.c: one frame of a FLAC file in memory, to samples.
+ *
+ *     header | subframe of each channel | zero bits to a whole byte | CRC-16
+ *
+ *     subframe:  0, 6 bits type, 1 bit "wasted bits" (then their number in unary)
+ *       type  0 constant   1 verbatim   8-12 fixed predictor   32-63 linear predictor
+ *     residual:  2 bits method, 4 bits partition order, partitions of Rice codes or raw values
+ *
+ * A fixed predictor is a linear one with binomial taps and no shift. The time goes into residual
+ * and prediction, which are done together: here in plain C, in flac_decode_avx2.c with vectors when
+ * its sums fit 32 bits. Samples are compared with their range at the end of each subframe, and the
+ * frame's CRC-16 before any is handed out: what a flipped bit makes of a frame is noticed here
+ * or there.
+ */
+#include "flac_decode.h"
+
+#include "flac_bits.h"
+
+#define FRAME_TAIL_BYTES 2
+#define HEAD_BYTES_MAX   16
+#define STEREO_LEFT      8
+#define STEREO_RIGHT     9
+#define STEREO_MID       10
+
+static bool is_plain_c_forced;
+
+void spsh__flac_force_plain_c(bool is_forced)
+{
+    is_plain_c_forced = is_forced;
+}
+
+#if defined(__x86_64__)
+static bool has_vectors(void)
+{
+    return !is_plain_c_forced && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") &&
+           __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("pclmul");
+}
+#endif
+
+static uint32_t frame_crc16(const uint8_t *data, size_t size_bytes)
+{
+#if defined(__x86_64__)
+    if (has_vectors())
+        return spsh__flac_crc16_pclmul(data, size_bytes);
+#endif
+    return spsh__flac_crc16(0, data, size_bytes);
+}
+
+/* ---- residual and prediction ---- */
+
+static bool predict(const spsh__flac_predictor *predictor, int32_t residual, int32_t *sample)
+{
+    int64_t sum = 0;
+    for (uint32_t j = 0; j < predictor->order; j++)
+        sum += (int64_t)predictor->taps[j] * sample[-1 - (ptrdiff_t)j];
+    sum = residual + (sum >> predictor->shift);
+    *sample = (int32_t)sum;
+    return sum >= INT32_MIN && sum <= INT32_MAX;
+}
+
+static bool restore_plain_c(spsh__flac_bits *bits, const spsh__flac_predictor *predictor,
+                            const spsh__flac_partitions *partitions, int32_t *plane)
+{
+    int32_t *out = plane + predictor->order;
+    for (uint32_t p = 0; p < partitions->count; p++) {
+        uint32_t count = spsh__flac_partition_samples(partitions, p, predictor->order);
+        spsh__flac_coding coding;
+        if (!spsh__flac_get_coding(bits, partitions, &coding))
+            return false;
+        for (uint32_t i = 0; i < count; i++) {
+            int32_t residual = 0;
+            if (coding.is_raw)
+                residual = spsh__flac_get_signed(bits, coding.bits);
+            else if (!spsh__flac_get_rice(bits, coding.bits, &residual))
+                return false;
+            if (!predict(predictor, residual, &out[i]))
+                return false;
+        }
+        out += count;
+    }
+    return true;
+}
+
+#if defined(__x86_64__)
+/* Whether the vector form's sums fit: those of the taps behind the second in 32 bits; and a whole
+ * prediction in 31, so that with a residual of 31 it cannot wrap. */
+static bool fits_vectors(const spsh__flac_predictor *predictor)
+{
+    uint64_t all = 0;
+    uint64_t far = 0;
+    for (uint32_t j = 0; j < predictor->order; j++) {
+        uint64_t size =
+            (uint64_t)(predictor->taps[j] < 0 ? -predictor->taps[j] : predictor->taps[j]);
+        all += size;
+        far += j < 2 ? 0 : size;
+    }
+    uint32_t bits = predictor->bits_per_sample - 1;
+    return far << bits < UINT64_C(1) << 31 && (all << bits) >> predictor->shift < UINT64_C(1) << 30;
+}
+#endif
+
+static bool restore(spsh__flac_bits *bits, const spsh__flac_predictor *predictor,
+                    uint32_t block_samples, int32_t *plane)
+{
+    spsh__flac_partitions partitions;
+    uint32_t method = spsh__flac_get(bits, 2);
+    uint32_t order = spsh__flac_get(bits, 4);
+    partitions.parameter_bits = 4 + method;
+    partitions.count = 1u << order;
+    partitions.samples = block_samples >> order;
+    if (method > 1 || partitions.samples << order != block_samples ||
+        partitions.samples < predictor->order)
+        return false;
+#if defined(__x86_64__)
+    if (has_vectors() && fits_vectors(predictor))
+        return spsh__flac_restore_avx2(bits, predictor, &partitions, plane);
+#endif
+    return restore_plain_c(bits, predictor, &partitions, plane);
+}
+
+/* ---- subframes ---- */
+
+static void read_samples(spsh__flac_bits *bits, uint32_t bits_per_sample, uint32_t count,
+                         int32_t *plane)
+{
+    for (uint32_t i = 0; i < count; i++)
+        plane[i] = spsh__flac_get_signed(bits, bits_per_sample);
+}
+
+static bool read_fixed(spsh__flac_bits *bits, uint32_t order, uint32_t bits_per_sample,
+                       uint32_t block_samples, int32_t *plane)
+{
+    static const int32_t taps[5][4] = {
+        {0, 0,  0, 0 },
+        {1, 0,  0, 0 },
+        {2, -1, 0, 0 },
+        {3, -3, 1, 0 },
+        {4, -6, 4, -1}
+    };
+    spsh__flac_predictor predictor = {.order = order, .bits_per_sample = bits_per_sample};
+    memcpy(predictor.taps, taps[order], sizeof(taps[order]));
+    if (order > block_samples)
+        return false;
+    read_samples(bits, bits_per_sample, order, plane);
+    return restore(bits, &predictor, block_samples, plane);
+}
+
+static bool read_linear(spsh__flac_bits *bits, uint32_t order, uint32_t bits_per_sample,
+                        uint32_t block_samples, int32_t *plane)
+{
+    spsh__flac_predictor predictor = {.order = order, .bits_per_sample = bits_per_sample};
+    if (order > block_samples)
+        return false;
+    read_samples(bits, bits_per_sample, order, plane);
+    uint32_t precision = spsh__flac_get(bits, 4) + 1;
+    predictor.shift = spsh__flac_get(bits, 5);
+    if (precision == 16 || predictor.shift > 15) /* reserved; negative */
+        return false;
+    for (uint32_t j = 0; j < order; j++)
+        predictor.taps[j] = spsh__flac_get_signed(bits, precision);
+    return restore(bits, &predictor, block_samples, plane);
+}
+
+/* Whether all samples have at most that many bits; a loop that becomes vectors. */
+static bool is_within(const int32_t *plane, uint32_t count, uint32_t bits_per_sample)
+{
+    uint32_t half = 1u << (bits_per_sample - 1);
+    uint32_t outside = 0;
+    for (uint32_t i = 0; i < count; i++)
+        outside |= (uint32_t)plane[i] + half;
+    return outside >> bits_per_sample == 0;
+}
+
+static bool read_subframe(spsh__flac_bits *bits, uint32_t bits_per_sample, uint32_t block_samples,
+                          int32_t *plane)
+{
+    uint32_t head = spsh__flac_get(bits, 8);
+    uint32_t type = head >> 1 & 0x3f;
+    uint32_t wasted = 0;
+    bool is_good = true;
+    if ((head & 0x80) != 0)
+        return false;
+    if ((head & 1) != 0) {
+        wasted = spsh__flac_get_unary(bits, bits_per_sample);
+        if (wasted >= bits_per_sample - 1) /* UINT32_MAX among them */
+            return false;
+        wasted++;
+        bits_per_sample -= wasted;
+    }
+    if (type == 0) {
+        int32_t value = spsh__flac_get_signed(bits, bits_per_sample);
+        for (uint32_t i = 0; i < block_samples; i++)
+            plane[i] = value;
+    } else if (type == 1) {
+        read_samples(bits, bits_per_sample, block_samples, plane);
+    } else if (type >= 8 && type <= 12) {
+        is_good = read_fixed(bits, type - 8, bits_per_sample, block_samples, plane);
+    } else if (type >= 32) {
+        is_good = read_linear(bits, type - 31, bits_per_sample, block_samples, plane);
+    } else {
+        return false;
+    }
+    if (!is_good || !is_within(plane, block_samples, bits_per_sample))
+        return false;
+    for (uint32_t i = 0; wasted > 0 && i < block_samples; i++)
+        plane[i] = (int32_t)((uint32_t)plane[i] << wasted);
+    return true;
+}
+
+/* ---- frames ---- */
+
+/* The side channel is left - right; mid lacks the lowest bit of left + right, which side has too.
+ */
+static void undo_stereo(uint32_t code, uint32_t count, int32_t *first, int32_t *second)
+{
+    for (uint32_t i = 0; code == STEREO_LEFT && i < count; i++)
+        second[i] = first[i] - second[i];
+    for (uint32_t i = 0; code == STEREO_RIGHT && i < count; i++)
+        first[i] += second[i];
+    for (uint32_t i = 0; code == STEREO_MID && i < count; i++) {
+        int32_t side = second[i];
+        int32_t sum = first[i] * 2 + (side & 1);
+        first[i] = (sum + side) >> 1;
+        second[i] = (sum - side) >> 1;
+    }
+}
+
+static bool is_side(uint32_t channel_code, uint32_t channel)
+{
+    return channel == 1 ? channel_code == STEREO_LEFT || channel_code == STEREO_MID
+                        : channel == 0 && channel_code == STEREO_RIGHT;
+}
+
+static bool read_channels(spsh__flac_bits *bits, const spsh__flac_shape *shape,
+                          const spsh__flac_frame *frame, int32_t *planes)
+{
+    for (uint32_t c = 0; c < frame->channels; c++) {
+        uint32_t bits_per_sample = shape->bits_per_sample + is_side(frame->channel_code, c);
+        if (!read_subframe(bits, bits_per_sample, frame->block_samples,
+                           planes + (size_t)c * shape->block_samples_max))
+            return false;
+    }
+    if (frame->channel_code < STEREO_LEFT)
+        return true;
+    int32_t *second = planes + shape->block_samples_max;
+    undo_stereo(frame->channel_code, frame->block_samples, planes, second);
+    return is_within(planes, frame->block_samples, shape->bits_per_sample) &&
+           is_within(second, frame->block_samples, shape->bits_per_sample);
+}
+
+bool spsh__flac_decode_frame(spsh_bytes bytes, const spsh__flac_shape *shape, int32_t *planes,
+                             spsh__flac_frame *ret_frame)
+{
+    spsh__flac_frame frame = {.size_bytes = 0};
+    spsh_bytes head = {bytes.data,
+                       bytes.size_bytes < HEAD_BYTES_MAX ? bytes.size_bytes : HEAD_BYTES_MAX};
+    if (!spsh__flac_parse_frame(head, &frame) || frame.channels != shape->channels ||
+        (frame.bits_per_sample != 0 && frame.bits_per_sample != shape->bits_per_sample) ||
+        (frame.sample_rate_hz != 0 && frame.sample_rate_hz != shape->sample_rate_hz) ||
+        frame.block_samples > shape->block_samples_max)
+        return false;
+    spsh__flac_bits bits = {
+        .data = bytes.data, .size_bytes = bytes.size_bytes, .offset = frame.header_bytes};
+    if (!read_channels(&bits, shape, &frame, planes))
+        return false;
+    uint32_t padding = (uint32_t)(0 - spsh__flac_bits_position(&bits)) & 7;
+    if (spsh__flac_get(&bits, padding) != 0)
+        return false;
+    uint64_t end = spsh__flac_bits_position(&bits) / 8;
+    if (end > bytes.size_bytes || bytes.size_bytes - end < FRAME_TAIL_BYTES)
+        return false;
+    if (frame_crc16(bytes.data, (size_t)end + FRAME_TAIL_BYTES) != 0)
+        return false;
+    frame.size_bytes = end + FRAME_TAIL_BYTES;
+    *ret_frame = frame;
+    return true;
+}
