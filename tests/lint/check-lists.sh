@@ -31,6 +31,11 @@ for file in tests/cli/*_test.sh; do # most are registered by name, in one loop
     echo "tests/CMakeLists.txt does not name $file"
     bad=1
 done
+for file in tests/layouts/*_fixture.py; do
+    grep -qx " *$(basename "$file" _fixture.py)" tests/CMakeLists.txt && continue
+    echo "tests/CMakeLists.txt does not name $file"
+    bad=1
+done
 for folder in tests/fuzz/corpus/*/; do
     [ -d "$folder" ] || continue
     target=$(basename "$folder")

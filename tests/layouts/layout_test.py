@@ -1,0 +1,191 @@
+"""layout_test.py COMMAND MAKE_CLIP NAME: a layout's fixture is made, packed and compared.
+
+NAME_fixture.py beside this file holds
+
+    def make(root, clip): ...    writes the tree below the existing, empty folder root
+    EXPECTED = {...}
+
+or `CASES = {"case": (make, EXPECTED), ...}` for several trees.
+clip(path, seconds=0.4, rate=16000, channels=1, seed=n) writes a distinct clip in the format of the
+extension and makes the folders above it. EXPECTED holds any of
+
+    layout      the name to be detected (NAME with '-' for '_')
+    root        what is packed, below root; default: root itself
+    options     more words for `pack`
+    status      exit status of `pack`, default 0; other than 0: nothing but `stderr` is compared
+    stderr      a piece of text among the messages
+    utterances  number
+    rejects     {reason: events} of all reasons; rows of a reason as {reason: (events, rows)}
+    excluded    rows in, that were neither packed nor rejected; default 0
+    domains     {name: utterances}, splits, languages alike
+    speakers    number
+    ids         {id: {field of `ls --json`: value}}, 'seconds' within 0.05; a missing id fails, {id: None}
+                means that it must not be there; extras: those given must be among those found
+    all_ids     a list: exactly these
+
+The dataset is packed twice, with one worker and with four, and must have the same bytes.
+"""
+import collections
+import importlib.util
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+sys.dont_write_bytecode = True
+SECONDS_TOLERANCE = 0.05
+
+
+class Checks:
+    def __init__(self, name):
+        self.name = name
+        self.failures = 0
+
+    def fail(self, text):
+        self.failures += 1
+        print(f"FAILED: {self.name}: {text}")
+
+    def equal(self, what, got, want):
+        if got != want:
+            self.fail(f"{what}: {got!r}, want {want!r}")
+
+
+def clip_maker(program):
+    def clip(path, seconds=0.4, rate=16000, channels=1, seed=0):
+        path = pathlib.Path(path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # Names that end otherwise (or are not UTF-8) are made beside, and moved.
+        suffix = path.suffix if path.suffix in (".wav", ".flac", ".mp3", ".opus", ".ogg") else ".wav"
+        made = path.parent / f"make-clip-{os.getpid()}{suffix}"
+        subprocess.run([program, str(made), str(seconds), str(rate), str(channels), str(seed)],
+                       check=True)
+        made.replace(path)
+        return path
+    return clip
+
+
+def files_below(folder):
+    return {str(path.relative_to(folder)): path.read_bytes()
+            for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def read_lines(text):
+    return [json.loads(line) for line in text.split("\n") if line]
+
+
+def run(command, *words):
+    return subprocess.run([command, *map(str, words)], stdin=subprocess.DEVNULL,
+                          capture_output=True, encoding="utf-8", errors="surrogateescape")
+
+
+def pack(command, expected, root, dataset, jobs):
+    source = root / expected["root"] if "root" in expected else root
+    return run(command, "pack", source, "-o", dataset, "--json", "--max-rejects", "100%",
+               "--jobs", jobs, *expected.get("options", []))
+
+
+def check_rejects(checks, want, report, rejects):
+    got = {reason: count["events"] for reason, count in report["rejects"].items()}
+    checks.equal("rejects", got, {reason: count[0] if isinstance(count, tuple) else count
+                                  for reason, count in want.items()})
+    for reason, count in want.items():
+        if isinstance(count, tuple) and reason in report["rejects"]:
+            checks.equal(f"rows of {reason}", report["rejects"][reason]["rows"], count[1])
+    listed = collections.Counter(reject["reason"] for reject in rejects)
+    checks.equal("reasons in rejects.jsonl", dict(listed), got)
+
+
+def check_fields(checks, name, got, want):
+    for field, value in want.items():
+        if field == "extras":
+            for key, extra in value.items():
+                checks.equal(f"{name}: extras.{key}", got["extras"].get(key), extra)
+        elif field == "seconds":
+            if abs(got["seconds"] - value) > SECONDS_TOLERANCE:
+                checks.fail(f"{name}: {got['seconds']} seconds, want {value}")
+        else:
+            checks.equal(f"{name}: {field}", got.get(field), value)
+
+
+def check_utterances(checks, expected, utterances):
+    by_id = {utterance["id"]: utterance for utterance in utterances}
+    checks.equal("different ids", len(by_id), len(utterances))
+    if "all_ids" in expected:
+        checks.equal("ids", sorted(by_id), sorted(expected["all_ids"]))
+    for name, fields in expected.get("ids", {}).items():
+        if (name in by_id) != (fields is not None):
+            checks.fail(f"{name}: {'not wanted' if fields is None else 'missing'}; "
+                        f"ids: {sorted(by_id)[:20]}")
+        elif fields is not None:
+            check_fields(checks, name, by_id[name], fields)
+
+
+def check_counts(checks, expected, report, info):
+    if "utterances" in expected:
+        checks.equal("utterances", info["utterances"], expected["utterances"])
+    checks.equal("packed", report["packed"], info["utterances"])
+    checks.equal("rows in", report["rows_in"],
+                 report["packed"] + report["rejected"] + expected.get("excluded", 0))
+    if "domains" in expected:
+        checks.equal("domains", {domain["name"]: domain["utterances"] for domain in info["domains"]},
+                     expected["domains"])
+    for table in ("splits", "languages", "speakers"):
+        if table in expected:
+            checks.equal(table, info[table], expected[table])
+
+
+def check_case(checks, command, make, expected, layout, clip):
+    with tempfile.TemporaryDirectory() as work:
+        work = pathlib.Path(work)
+        root = work / "corpus"
+        root.mkdir()
+        make(root, clip)
+        first = work / "jobs-1.spsh"
+        packed = pack(command, expected, root, first, 1)
+        checks.equal("exit status", packed.returncode, expected.get("status", 0))
+        if expected.get("stderr", "") not in packed.stderr:
+            checks.fail(f"no {expected['stderr']!r} in the messages")
+        if packed.returncode == 0 and "--layout" not in expected.get("options", []):
+            if f": layout {expected.get('layout', layout)} " not in packed.stderr:
+                checks.fail(f"layout {expected.get('layout', layout)} was not detected")
+        if packed.returncode != 0:
+            if checks.failures:
+                print(packed.stderr)
+            return
+        report = json.loads(packed.stdout)
+        rejects = read_lines((first / "reports" / "rejects.jsonl").read_text(encoding="utf-8"))
+        check_counts(checks, expected, report, json.loads(run(command, "info", "--json", first).stdout))
+        if "rejects" in expected:
+            check_rejects(checks, expected["rejects"], report, rejects)
+        check_utterances(checks, expected, read_lines(run(command, "ls", "--json", first).stdout))
+        if checks.failures:
+            print(packed.stderr)
+            for reject in rejects:
+                print(json.dumps(reject, ensure_ascii=False))
+
+        second = work / "jobs-4.spsh"
+        again = pack(command, expected, root, second, 4)
+        checks.equal("exit status with four workers", again.returncode, 0)
+        if files_below(first) != files_below(second):
+            checks.fail("one worker and four made different bytes")
+
+
+def main():
+    command, make_clip, name = sys.argv[1:]
+    folder = pathlib.Path(__file__).resolve().parent
+    spec = importlib.util.spec_from_file_location("fixture", folder / f"{name}_fixture.py")
+    fixture = importlib.util.module_from_spec(spec)
+    sys.path.insert(0, str(folder))
+    spec.loader.exec_module(fixture)
+    cases = getattr(fixture, "CASES", None) or {"": (fixture.make, fixture.EXPECTED)}
+    failures = 0
+    for case, (make, expected) in cases.items():
+        checks = Checks(f"{name} {case}".strip())
+        check_case(checks, command, make, expected, name.replace("_", "-"), clip_maker(make_clip))
+        failures += checks.failures
+    return 1 if failures else 0
+
+
+sys.exit(main())
