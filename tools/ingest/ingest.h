@@ -101,9 +101,21 @@ typedef struct spsh_layout_probe {
     char evidence[200]; /* "recognised because ..." */
 } spsh_layout_probe;
 
+/** How much a match says. A better one beats a lesser one at the same root; two corpora, or two
+ * formats, that both fit are refused. */
+typedef enum spsh_layout_tier {
+    SPSH_LAYOUT_CORPUS,  /* a published corpus: names and contents that nothing else has */
+    SPSH_LAYOUT_FORMAT,  /* files of a format that describes any corpus */
+    SPSH_LAYOUT_ARCHIVE, /* members that pair up: tried when nothing describes them */
+    SPSH_LAYOUT_TABLE,   /* a table that names audio */
+    SPSH_LAYOUT_FOLDER,  /* files that are audio */
+    SPSH_LAYOUT_FORCED,  /* by --layout only */
+} spsh_layout_tier;
+
 typedef struct spsh_layout {
     const char *name; /* --layout NAME */
     const char *summary;
+    spsh_layout_tier tier;
     spsh_status (*probe_fn)(const char *root, spsh_layout_probe *ret_probe, spsh_error *err);
     spsh_status (*scan_fn)(const spsh_ingest_options *options, const spsh_ingest_sink *sink,
                            spsh_error *err);
@@ -116,9 +128,10 @@ extern const spsh_layout *const spsh__layouts[];
 const spsh_layout *spsh__layout_find(const char *name);
 
 /**
- * Probe root with every layout.
+ * Probe root with every layout; the best tier wins.
  *
- * @return SPSH_OK; SPSH_E_NOT_FOUND when nothing matches, with what was seen and what to try.
+ * @return SPSH_OK; SPSH_E_NOT_FOUND when nothing matches, with what was seen and what to try;
+ * SPSH_E_INVALID_ARG when two of one tier do, with both.
  */
 spsh_status spsh__layout_detect(const char *root, const spsh_layout **ret_layout,
                                 spsh_layout_probe *ret_probe, spsh_error *err);

@@ -341,6 +341,7 @@ static spsh_status folder_layout_probe(const char *root, spsh_layout_probe *ret_
 const spsh_layout spsh__layout_folder = {
     .name = "folder",
     .summary = "audio files, each with a text file of the same name or without",
+    .tier = SPSH_LAYOUT_FOLDER,
     .probe_fn = folder_layout_probe,
     .scan_fn = folder_layout_scan,
 };

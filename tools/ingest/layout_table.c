@@ -178,6 +178,7 @@ static spsh_status scan_rfc(const spsh_ingest_options *options, const spsh_inges
 const spsh_layout spsh__layout_table = {
     .name = "table",
     .summary = "a CSV or TSV file with a header row and a column of audio paths",
+    .tier = SPSH_LAYOUT_TABLE,
     .probe_fn = table_probe,
     .scan_fn = scan_decide,
 };
@@ -185,6 +186,7 @@ const spsh_layout spsh__layout_table = {
 const spsh_layout spsh__layout_table_raw = {
     .name = "table-raw",
     .summary = "the same, where quotes are part of the text",
+    .tier = SPSH_LAYOUT_FORCED,
     .probe_fn = table_probe,
     .scan_fn = scan_raw,
 };
@@ -192,6 +194,7 @@ const spsh_layout spsh__layout_table_raw = {
 const spsh_layout spsh__layout_table_rfc = {
     .name = "table-rfc",
     .summary = "the same, where quotes enclose fields (RFC 4180)",
+    .tier = SPSH_LAYOUT_FORCED,
     .probe_fn = table_probe,
     .scan_fn = scan_rfc,
 };

@@ -14,7 +14,7 @@
 #define EXTENSION_BYTES    ((size_t)12)
 #define SURVEY_FOLDERS_MAX UINT64_C(64)
 
-/* The forced readings of a table come last: where one of them matches, "table" did so before. */
+/* In the order in which they are listed and tried within a tier. */
 const spsh_layout *const spsh__layouts[] = {
     &spsh__layout_librispeech, &spsh__layout_table,     &spsh__layout_folder,
     &spsh__layout_table_raw,   &spsh__layout_table_rfc, NULL,
@@ -48,6 +48,38 @@ const spsh_layout *spsh__layout_find(const char *name)
             return spsh__layouts[i];
     }
     return NULL;
+}
+
+spsh_status spsh__layout_match_root(const char *root, spsh_layout_tier tier_max,
+                                    spsh__layout_match *ret_match, spsh_error *err)
+{
+    spsh__layout_match match = {0};
+    /* A folder of audio may need a long walk, and a table many looks: the better ones go first. */
+    for (int tier = SPSH_LAYOUT_CORPUS; tier <= (int)tier_max && match.count == 0; tier++) {
+        for (size_t i = 0; spsh__layouts[i] != NULL; i++) {
+            spsh_layout_probe probe = {0};
+            if ((int)spsh__layouts[i]->tier != tier || match.count == SPSH__LAYOUT_MATCHES_MAX)
+                continue;
+            spsh_status rc = spsh__layouts[i]->probe_fn(root, &probe, err);
+            if (rc != SPSH_OK)
+                return rc;
+            if (!probe.matches)
+                continue;
+            match.layouts[match.count] = spsh__layouts[i];
+            match.probes[match.count++] = probe;
+        }
+    }
+    *ret_match = match;
+    return SPSH_OK;
+}
+
+spsh_status spsh__layout_refuse(const char *root, const spsh__layout_match *match, spsh_error *err)
+{
+    return SPSH_INGEST_FAIL(err, SPSH_E_INVALID_ARG,
+                            "%s: fits two layouts; choose --layout %s (%.60s) or --layout %s "
+                            "(%.60s)",
+                            root, match->layouts[0]->name, match->probes[0].evidence,
+                            match->layouts[1]->name, match->probes[1].evidence);
 }
 
 /** What lies in the first folders below a root, for the message that nothing was recognised. */
@@ -133,16 +165,16 @@ spsh_status spsh__layout_detect(const char *root, const spsh_layout **ret_layout
     if (stat(root, &info) != 0)
         return SPSH_INGEST_FAIL_OS(err, errno == ENOENT ? SPSH_E_NOT_FOUND : SPSH_E_IO, errno,
                                    "%s: cannot be read", root);
-    for (size_t i = 0; spsh__layouts[i] != NULL; i++) {
-        spsh_layout_probe probe = {0};
-        spsh_status rc = spsh__layouts[i]->probe_fn(root, &probe, err);
-        if (rc != SPSH_OK)
-            return rc;
-        if (probe.matches) {
-            *ret_layout = spsh__layouts[i];
-            *ret_probe = probe;
-            return SPSH_OK;
-        }
+    spsh__layout_match match = {0};
+    spsh_status rc = spsh__layout_match_root(root, SPSH_LAYOUT_FOLDER, &match, err);
+    if (rc != SPSH_OK)
+        return rc;
+    if (match.count > 1)
+        return spsh__layout_refuse(root, &match, err);
+    if (match.count == 1) {
+        *ret_layout = match.layouts[0];
+        *ret_probe = match.probes[0];
+        return SPSH_OK;
     }
     if (!S_ISDIR(info.st_mode))
         return SPSH_INGEST_FAIL(err, SPSH_E_NOT_FOUND,

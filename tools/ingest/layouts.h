@@ -10,6 +10,23 @@ extern const spsh_layout spsh__layout_table_raw;
 extern const spsh_layout spsh__layout_table_rfc;
 extern const spsh_layout spsh__layout_folder;
 
+#define SPSH__LAYOUT_MATCHES_MAX ((size_t)4)
+
+/** The layouts of the best tier that fit a root; more than the array holds are not kept. */
+typedef struct spsh__layout_match {
+    const spsh_layout *layouts[SPSH__LAYOUT_MATCHES_MAX];
+    spsh_layout_probe probes[SPSH__LAYOUT_MATCHES_MAX];
+    size_t count;
+} spsh__layout_match;
+
+/* Probe root with the layouts up to a tier. */
+SPSH_NODISCARD spsh_status spsh__layout_match_root(const char *root, spsh_layout_tier tier_max,
+                                                   spsh__layout_match *ret_match, spsh_error *err);
+
+/* SPSH_E_INVALID_ARG with the first two layouts of a match, and how to choose. */
+SPSH_NODISCARD spsh_status spsh__layout_refuse(const char *root, const spsh__layout_match *match,
+                                               spsh_error *err);
+
 /* Fill evidence, cut to its size. */
 void spsh__probe_say(spsh_layout_probe *probe, const char *format, ...) SPSH_PRINTF(2, 3);
 

@@ -226,13 +226,15 @@ static spsh_status write_journal(const spsh__pack_options *options, const char *
 static spsh_status fill_plan(plan_writer *writer, spsh__plan_scan *scan, spsh_error *err)
 {
     spsh__plan *plan = writer->plan;
+    size_t layout_count = 0;
     spsh_status rc = SPSH_OK;
 
     if (!options_json(writer->options, &plan->options))
         return SPSH_PACK_NO_MEMORY(err);
     spsh__pack_hasher_add(writer->identity, spsh__builder_bytes(&plan->options));
-    for (size_t i = 0; i < writer->options->corpus_count; i++)
-        spsh__pack_hasher_add(writer->identity, spsh__bytes_of(spsh__plan_scan_layouts(scan)[i]));
+    const char *const *layouts = spsh__plan_scan_layouts(scan, &layout_count);
+    for (size_t i = 0; i < layout_count; i++)
+        spsh__pack_hasher_add(writer->identity, spsh__bytes_of(layouts[i]));
     rc = write_items(writer, scan, err);
     if (rc != SPSH_OK)
         return rc;

@@ -8,10 +8,12 @@
  */
 #include "plan_scan.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "corpus.h"
 #include "fail.h"
 #include "item.h"
 #include "names.h"
@@ -23,8 +25,10 @@ struct spsh__plan_scan {
     spsh_sorter *items;
     spsh_sorter *ids;
     spsh_sorter *rejects;
-    const char **layouts;
-    size_t corpus; /* being scanned */
+    const char **layouts; /* of the sources that were scanned or are being scanned */
+    size_t source_count, source_capacity;
+    size_t corpus;     /* being scanned */
+    const char *below; /* the source's place in its corpus; "" for the corpus itself */
     uint64_t sequence;
     uint64_t *duplicates; /* sequences, ascending */
     size_t duplicate_count;
@@ -32,6 +36,7 @@ struct spsh__plan_scan {
     spsh__reject_counts counts;
     spsh__builder key;
     spsh__builder value;
+    spsh__builder path;
 };
 
 static void append_u64be(spsh__builder *out, uint64_t number)
@@ -42,10 +47,21 @@ static void append_u64be(spsh__builder *out, uint64_t number)
     spsh__builder_append(out, bytes, sizeof(bytes));
 }
 
-static spsh_status on_reject(void *user, const spsh_reject *reject, spsh_error *err)
+/* A source's file as seen from the corpus: the layout names it relative to the source. Borrowed
+ * until the next call. */
+static spsh_bytes from_corpus(spsh__plan_scan *scan, spsh_bytes source)
 {
-    spsh__plan_scan *scan = user;
+    if (scan->below[0] == '\0' || (source.size_bytes > 0 && source.data[0] == '/'))
+        return source;
+    spsh__builder_clear(&scan->path);
+    spsh__name_append(&scan->path, spsh__bytes_of(scan->below));
+    spsh__builder_append(&scan->path, "/", 1);
+    spsh__builder_append_bytes(&scan->path, source);
+    return spsh__builder_bytes(&scan->path);
+}
 
+static spsh_status add_reject(spsh__plan_scan *scan, const spsh_reject *reject, spsh_error *err)
+{
     spsh__builder_clear(&scan->key);
     spsh__builder_clear(&scan->value);
     append_u64be(&scan->key, scan->corpus);
@@ -57,6 +73,15 @@ static spsh_status on_reject(void *user, const spsh_reject *reject, spsh_error *
         return SPSH_PACK_NO_MEMORY(err);
     return spsh_sorter_add(scan->rejects, spsh__builder_bytes(&scan->key),
                            spsh__builder_bytes(&scan->value), err);
+}
+
+static spsh_status on_reject(void *user, const spsh_reject *reject, spsh_error *err)
+{
+    spsh__plan_scan *scan = user;
+    spsh_reject full = *reject;
+
+    full.source = from_corpus(scan, reject->source);
+    return scan->path.failed ? SPSH_PACK_NO_MEMORY(err) : add_reject(scan, &full, err);
 }
 
 /* What no dataset can hold is a reject, whichever layout let it through. */
@@ -106,9 +131,11 @@ static spsh_status add_item(spsh__plan_scan *scan, const spsh_ingest_item *item,
                            spsh__builder_bytes(&scan->value), err);
 }
 
-static spsh_status on_emit(void *user, const spsh_ingest_item *item, spsh_error *err)
+static spsh_status on_emit(void *user, const spsh_ingest_item *item_in, spsh_error *err)
 {
     spsh__plan_scan *scan = user;
+    spsh_ingest_item full = *item_in;
+    const spsh_ingest_item *item = &full;
     spsh_reject_reason reason = SPSH_REJECT_BAD_ID;
     uint8_t id_hash[16];
     spsh_status rc = SPSH_OK;
@@ -123,6 +150,9 @@ static spsh_status on_emit(void *user, const spsh_ingest_item *item, spsh_error 
                                     .rows = 1};
         return on_reject(scan, &reject, err);
     }
+    full.source = from_corpus(scan, full.source);
+    if (scan->path.failed)
+        return SPSH_PACK_NO_MEMORY(err);
     rc = add_item(scan, item, err);
     if (rc != SPSH_OK)
         return rc;
@@ -146,33 +176,92 @@ static spsh_status on_progress(void *user, uint64_t files_seen, spsh_error *err)
     return SPSH_OK;
 }
 
-static spsh_status scan_corpus(spsh__plan_scan *scan, const char *root, spsh_error *err)
+static void say(const spsh__plan_scan *scan, spsh_log_level level, const char *format, ...)
+    SPSH_PRINTF(3, 4);
+static void say(const spsh__plan_scan *scan, spsh_log_level level, const char *format, ...)
+{
+    char line[512];
+    va_list args;
+
+    if (scan->options->log_fn == NULL)
+        return;
+    va_start(args, format);
+    (void)vsnprintf(line, sizeof(line), format, args);
+    va_end(args);
+    scan->options->log_fn(scan->options->user, level, line);
+}
+
+static spsh_status scan_source(spsh__plan_scan *scan, const char *root, const spsh_layout *layout,
+                               spsh_error *err)
 {
     const spsh__pack_options *options = scan->options;
     const spsh_ingest_options ingest = {root, options->domain_rule, options->split_filter,
                                         options->follow_links};
     const spsh_ingest_sink sink = {on_emit, on_reject, on_progress, scan};
-    const spsh_layout *layout = NULL;
-    spsh_layout_probe probe = {false, "forced by --layout"};
-    char line[512];
 
-    if (options->layout != NULL) {
-        layout = spsh__layout_find(options->layout);
+    if (scan->source_count == scan->source_capacity) {
+        size_t capacity = scan->source_capacity == 0 ? 16 : 2 * scan->source_capacity;
+        const char **grown =
+            (const char **)realloc((void *)scan->layouts, capacity * sizeof(*grown));
+        if (grown == NULL)
+            return SPSH_PACK_NO_MEMORY(err);
+        scan->layouts = grown;
+        scan->source_capacity = capacity;
+    }
+    scan->layouts[scan->source_count++] = layout->name;
+    return layout->scan_fn(&ingest, &sink, err);
+}
+
+/* What was found and is not packed: no row is lost by it, and nothing is left unsaid. */
+static spsh_status tell_leftovers(spsh__plan_scan *scan, const char *root,
+                                  const spsh__corpus *corpus, spsh_error *err)
+{
+    spsh_status rc = SPSH_OK;
+
+    scan->below = "";
+    for (size_t i = 0; i < corpus->leftover_count && rc == SPSH_OK; i++) {
+        const spsh_reject reject = {.reason = SPSH_REJECT_EXCLUDED_BY_RULE,
+                                    .source = spsh__bytes_of(corpus->leftovers[i].below),
+                                    .offset_bytes = SPSH_OFFSET_NONE,
+                                    .detail = corpus->leftovers[i].detail};
+        say(scan, SPSH_LOG_WARNING, "%s: %s is not packed: %s", root, corpus->leftovers[i].below,
+            corpus->leftovers[i].detail);
+        rc = on_reject(scan, &reject, err);
+    }
+    if (corpus->cut_short)
+        say(scan, SPSH_LOG_WARNING,
+            "%s: more folders than are searched for corpora; check the list above and give what "
+            "is missing by itself",
+            root);
+    return rc;
+}
+
+static spsh_status scan_corpus(spsh__plan_scan *scan, const char *root, spsh_error *err)
+{
+    spsh__corpus corpus = {0};
+
+    scan->below = "";
+    if (scan->options->layout != NULL) {
+        const spsh_layout *layout = spsh__layout_find(scan->options->layout);
         if (layout == NULL)
             return SPSH_PACK_FAIL(err, SPSH_E_INVALID_ARG, "no layout is named %s",
-                                  options->layout);
-    } else {
-        spsh_status rc = spsh__layout_detect(root, &layout, &probe, err);
-        if (rc != SPSH_OK)
-            return rc;
+                                  scan->options->layout);
+        say(scan, SPSH_LOG_INFO, "%s: read as %s because --layout says so", root, layout->name);
+        return scan_source(scan, root, layout, err);
     }
-    scan->layouts[scan->corpus] = layout->name;
-    if (options->log_fn != NULL) {
-        (void)snprintf(line, sizeof(line), "%s: layout %s (%s)", root, layout->name,
-                       probe.evidence);
-        options->log_fn(options->user, SPSH_LOG_INFO, line);
+    spsh_status rc = spsh__corpus_find(root, &corpus, err);
+    for (size_t i = 0; i < corpus.source_count && rc == SPSH_OK; i++) {
+        const spsh__corpus_source *source = &corpus.sources[i];
+        scan->below = source->below;
+        say(scan, SPSH_LOG_INFO, "%s: recognised as %s because %s", source->root,
+            source->layout->name, source->probe.evidence);
+        rc = scan_source(scan, source->root, source->layout, err);
     }
-    return layout->scan_fn(&ingest, &sink, err);
+    if (rc == SPSH_OK)
+        rc = tell_leftovers(scan, root, &corpus, err);
+    scan->below = "";
+    spsh__corpus_free(&corpus);
+    return rc;
 }
 
 static spsh_status push_duplicate(spsh__plan_scan *scan, uint64_t sequence, spsh_error *err)
@@ -257,8 +346,8 @@ spsh_status spsh__plan_scan_run(const spsh__pack_options *options, const char *w
     if (scan == NULL)
         return SPSH_PACK_NO_MEMORY(err);
     scan->options = options;
-    scan->layouts = calloc(options->corpus_count, sizeof(*scan->layouts));
-    rc = scan->layouts == NULL ? SPSH_PACK_NO_MEMORY(err) : open_sorters(scan, work_directory, err);
+    scan->below = "";
+    rc = open_sorters(scan, work_directory, err);
     for (scan->corpus = 0; rc == SPSH_OK && scan->corpus < options->corpus_count; scan->corpus++)
         rc = scan_corpus(scan, options->corpora[scan->corpus], err);
     if (rc == SPSH_OK)
@@ -271,8 +360,9 @@ spsh_status spsh__plan_scan_run(const spsh__pack_options *options, const char *w
     return rc;
 }
 
-const char *const *spsh__plan_scan_layouts(const spsh__plan_scan *scan)
+const char *const *spsh__plan_scan_layouts(const spsh__plan_scan *scan, size_t *ret_count)
 {
+    *ret_count = scan->source_count;
     return scan->layouts;
 }
 
@@ -306,7 +396,7 @@ spsh_status spsh__plan_scan_next(spsh__plan_scan *scan, spsh_bytes *ret_item, bo
                                 .offset_bytes = SPSH_OFFSET_NONE,
                                 .detail = "another utterance has this id",
                                 .rows = 1};
-    return on_reject(scan, &reject, err);
+    return add_reject(scan, &reject, err);
 }
 
 spsh_status spsh__plan_scan_next_reject(spsh__plan_scan *scan, spsh_bytes *ret_line,
@@ -328,9 +418,10 @@ void spsh__plan_scan_free(spsh__plan_scan *scan)
     spsh_sorter_free(scan->items);
     spsh_sorter_free(scan->ids);
     spsh_sorter_free(scan->rejects);
-    free(scan->layouts);
+    free((void *)scan->layouts);
     free(scan->duplicates);
     spsh__builder_free(&scan->key);
     spsh__builder_free(&scan->value);
+    spsh__builder_free(&scan->path);
     free(scan);
 }

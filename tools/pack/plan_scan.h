@@ -13,8 +13,8 @@ typedef struct spsh__plan_scan spsh__plan_scan;
 spsh_status spsh__plan_scan_run(const spsh__pack_options *options, const char *work_directory,
                                 spsh__plan_scan **ret_scan, spsh_error *err);
 
-/** The names of the layouts in use, one for each corpus; borrowed until free. */
-const char *const *spsh__plan_scan_layouts(const spsh__plan_scan *scan);
+/** The names of the layouts in use, one for each source; borrowed until free. */
+const char *const *spsh__plan_scan_layouts(const spsh__plan_scan *scan, size_t *ret_count);
 
 /** Utterances emitted, those with duplicate ids included. */
 uint64_t spsh__plan_scan_item_count(const spsh__plan_scan *scan);

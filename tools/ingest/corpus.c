@@ -1,0 +1,342 @@
+/* corpus.c: a folder may be a corpus, or hold several.
+ *
+ * Every folder of the first levels is probed by itself. Where a folder fits a layout there are two
+ * readings: it is that corpus, or a probe that looks deeper saw a corpus which lies below. What is
+ * found below decides:
+ *
+ *     below lies             then
+ *     nothing                the folder is the corpus
+ *     the same layout only   the folder is the corpus: its parts are splits or subsets
+ *     the same and others    the folder holds several corpora: each is a source
+ *     others only            the folder is the corpus; the others are reported, not packed
+ *
+ * Two layouts of one rank that both fit a folder are explained by two corpora below it, or refused.
+ *
+ * Folders that hold clips are not entered, numbered ones (readers, chapters) neither, and the
+ * number of folders that are listed is bounded, so that the search costs the same for a corpus of
+ * any size.
+ */
+#include "corpus.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include "fail.h"
+#include "layouts.h"
+#include "names.h"
+
+#define DEPTH_MAX    3U
+#define FOLDERS_MAX  500U
+#define NAMES_MAX    20000U /* of one folder */
+#define CHILDREN_MAX ((size_t)400)
+
+typedef struct finder {
+    const char *root;
+    spsh__corpus *corpus;
+    spsh_layout_tier tier_max;
+    unsigned folders; /* listed so far */
+} finder;
+
+/** What one folder holds. */
+typedef struct listing {
+    char **children; /* names of folders, sorted */
+    size_t child_count;
+    bool has_audio;
+} listing;
+
+static spsh_status no_memory(spsh_error *err)
+{
+    return SPSH_INGEST_FAIL(err, SPSH_E_NO_MEMORY, "no memory to look for corpora");
+}
+
+static void listing_free(listing *l)
+{
+    for (size_t i = 0; i < l->child_count; i++)
+        free(l->children[i]);
+    free(l->children);
+    *l = (listing){0};
+}
+
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* Whether a folder of that name holds clips and nothing to recognise. */
+static bool holds_clips(const char *name)
+{
+    static const char *const names[] = {"clips", "wav", "wavs", "audio", "audios"};
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        if (strcmp(name, names[i]) == 0)
+            return true;
+    }
+    return name[strspn(name, "0123456789")] == '\0';
+}
+
+static bool is_folder(int fd, const struct dirent *entry)
+{
+    struct stat info;
+    if (entry->d_type != DT_UNKNOWN)
+        return entry->d_type == DT_DIR;
+    return fstatat(fd, entry->d_name, &info, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(info.st_mode);
+}
+
+/* Of a folder with more names than are read, the first ones that the file system gives: only a
+ * folder of clips has that many. */
+static spsh_status list_folder(finder *f, const char *path, listing *ret_listing, spsh_error *err)
+{
+    spsh_status rc = SPSH_OK;
+    DIR *directory = opendir(path);
+    f->folders++;
+    if (directory == NULL)
+        return SPSH_OK; /* the layout that walks it reports it */
+    for (unsigned i = 0; i < NAMES_MAX; i++) {
+        const struct dirent *entry = readdir(directory);
+        if (entry == NULL)
+            break;
+        if (entry->d_name[0] == '.' || spsh__is_ignored_name(entry->d_name))
+            continue;
+        if (!is_folder(dirfd(directory), entry)) {
+            ret_listing->has_audio |= spsh__is_audio_name(spsh__bytes_of(entry->d_name));
+            continue;
+        }
+        if (ret_listing->child_count == CHILDREN_MAX) {
+            f->corpus->cut_short |= !holds_clips(entry->d_name);
+            continue;
+        }
+        char *name = strdup(entry->d_name);
+        if (name == NULL) {
+            rc = no_memory(err);
+            break;
+        }
+        ret_listing->children[ret_listing->child_count++] = name;
+    }
+    (void)closedir(directory);
+    if (ret_listing->child_count > 1)
+        qsort(ret_listing->children, ret_listing->child_count, sizeof(char *), compare_names);
+    return rc;
+}
+
+static spsh_status list(finder *f, const char *path, listing *ret_listing, spsh_error *err)
+{
+    *ret_listing = (listing){.children = calloc(CHILDREN_MAX, sizeof(char *))};
+    if (ret_listing->children == NULL)
+        return no_memory(err);
+    return list_folder(f, path, ret_listing, err);
+}
+
+static const char *below_of(const finder *f, const char *path)
+{
+    const char *below = path + strlen(f->root);
+    while (*below == '/')
+        below++;
+    return below;
+}
+
+static spsh_status push_leftover(finder *f, const char *path, const char *detail, spsh_error *err)
+{
+    spsh__corpus *c = f->corpus;
+    const char *below = below_of(f, path);
+    if (c->leftover_count == c->leftover_capacity) {
+        size_t capacity = c->leftover_capacity == 0 ? 16 : 2 * c->leftover_capacity;
+        spsh__corpus_leftover *grown = realloc(c->leftovers, capacity * sizeof(*grown));
+        if (grown == NULL)
+            return no_memory(err);
+        c->leftovers = grown;
+        c->leftover_capacity = capacity;
+    }
+    char *copy = strdup(*below == '\0' ? "." : below);
+    if (copy == NULL)
+        return no_memory(err);
+    c->leftovers[c->leftover_count++] = (spsh__corpus_leftover){copy, detail};
+    return SPSH_OK;
+}
+
+static spsh_status push_source(finder *f, const char *path, const spsh_layout *layout,
+                               const spsh_layout_probe *probe, spsh_error *err)
+{
+    spsh__corpus *c = f->corpus;
+    if (c->source_count == c->source_capacity) {
+        size_t capacity = c->source_capacity == 0 ? 16 : 2 * c->source_capacity;
+        spsh__corpus_source *grown = realloc(c->sources, capacity * sizeof(*grown));
+        if (grown == NULL)
+            return no_memory(err);
+        c->sources = grown;
+        c->source_capacity = capacity;
+    }
+    char *copy = strdup(path);
+    if (copy == NULL)
+        return no_memory(err);
+    c->sources[c->source_count++] = (spsh__corpus_source){copy, below_of(f, copy), layout, *probe};
+    return SPSH_OK;
+}
+
+static void drop_leftovers(spsh__corpus *c, size_t count)
+{
+    while (c->leftover_count > count)
+        free(c->leftovers[--c->leftover_count].below);
+}
+
+static void drop_sources(spsh__corpus *c, size_t count)
+{
+    while (c->source_count > count)
+        free(c->sources[--c->source_count].root);
+}
+
+static bool found_below(const spsh__corpus *c, size_t first, const spsh_layout *layout)
+{
+    for (size_t i = first; i < c->source_count; i++) {
+        if (c->sources[i].layout == layout)
+            return true;
+    }
+    return false;
+}
+
+static bool only_below(const spsh__corpus *c, size_t first, const spsh_layout *layout)
+{
+    for (size_t i = first; i < c->source_count; i++) {
+        if (c->sources[i].layout != layout)
+            return false;
+    }
+    return true;
+}
+
+/* The folder itself is the source; what was found below is part of it or reported. */
+static spsh_status take_folder(finder *f, const char *path, const spsh__layout_match *match,
+                               size_t first_source, spsh_error *err)
+{
+    spsh__corpus *c = f->corpus;
+    spsh_status rc = SPSH_OK;
+    for (size_t i = first_source; i < c->source_count && rc == SPSH_OK; i++) {
+        if (c->sources[i].layout != match->layouts[0])
+            rc = push_leftover(f, c->sources[i].root,
+                               "another corpus inside this one; give it by itself to pack it", err);
+    }
+    drop_sources(c, first_source);
+    return rc == SPSH_OK ? push_source(f, path, match->layouts[0], &match->probes[0], err) : rc;
+}
+
+/* What path is, now that the folders below it are known. */
+static spsh_status decide(finder *f, const char *path, const spsh__layout_match *match,
+                          const size_t first[2], spsh_error *err)
+{
+    spsh__corpus *c = f->corpus;
+    bool several = match->count > 0;
+    for (size_t i = 0; i < match->count; i++)
+        several = several && found_below(c, first[0], match->layouts[i]);
+    if (match->count == 1)
+        several = several && !only_below(c, first[0], match->layouts[0]);
+    if (match->count == 0 || several)
+        return SPSH_OK;
+    if (match->count > 1)
+        return spsh__layout_refuse(path, match, err);
+    drop_leftovers(c, first[1]);
+    return take_folder(f, path, match, first[0], err);
+}
+
+static spsh_status look(finder *f, const char *path, unsigned depth, spsh_error *err);
+
+static spsh_status look_below(finder *f, const char *path, const listing *l, unsigned depth,
+                              spsh_error *err)
+{
+    spsh_status rc = SPSH_OK;
+    for (size_t i = 0; i < l->child_count && rc == SPSH_OK; i++) {
+        char *child = NULL;
+        const size_t length = strlen(path);
+        const char *slash = length > 0 && path[length - 1] == '/' ? "" : "/";
+        if (asprintf(&child, "%s%s%s", path, slash, l->children[i]) < 0)
+            return no_memory(err);
+        if (!holds_clips(l->children[i])) {
+            rc = look(f, child, depth + 1, err);
+        } else if (f->folders < FOLDERS_MAX) {
+            listing clips;
+            rc = list(f, child, &clips, err);
+            if (rc == SPSH_OK && clips.has_audio)
+                rc = push_leftover(f, child, "audio that belongs to no recognised corpus", err);
+            listing_free(&clips);
+        }
+        free(child);
+    }
+    return rc;
+}
+
+static spsh_status look(finder *f, const char *path, unsigned depth, spsh_error *err)
+{
+    spsh__corpus *c = f->corpus;
+    const size_t first[2] = {c->source_count, c->leftover_count};
+    spsh__layout_match match = {0};
+    listing l = {0};
+    if (f->folders >= FOLDERS_MAX) {
+        c->cut_short = true;
+        return SPSH_OK;
+    }
+    spsh_status rc = spsh__layout_match_root(path, f->tier_max, &match, err);
+    if (rc == SPSH_E_INVALID_ARG && depth > 0)
+        rc = push_leftover(f, path, "several tables of audio; give each by itself to pack it", err);
+    if (rc == SPSH_OK)
+        rc = list(f, path, &l, err);
+    if (rc == SPSH_OK && l.has_audio)
+        rc = push_leftover(f, path, "audio that belongs to no recognised corpus", err);
+    if (rc == SPSH_OK && depth < DEPTH_MAX)
+        rc = look_below(f, path, &l, depth, err);
+    if (rc == SPSH_OK)
+        rc = decide(f, path, &match, first, err);
+    listing_free(&l);
+    return rc;
+}
+
+/* Corpora first; then a table in the root itself, then tables below it. */
+static spsh_status find_below(finder *f, spsh_error *err)
+{
+    spsh__layout_match match = {0};
+    f->tier_max = SPSH_LAYOUT_ARCHIVE;
+    spsh_status rc = look(f, f->root, 0, err);
+    if (rc != SPSH_OK || f->corpus->source_count > 0)
+        return rc;
+    drop_leftovers(f->corpus, 0);
+    rc = spsh__layout_match_root(f->root, SPSH_LAYOUT_TABLE, &match, err);
+    if (rc != SPSH_OK || match.count > 0)
+        return rc;
+    f->tier_max = SPSH_LAYOUT_TABLE;
+    f->folders = 0;
+    rc = look(f, f->root, 0, err);
+    if (rc == SPSH_OK && f->corpus->source_count == 0)
+        drop_leftovers(f->corpus, 0);
+    return rc;
+}
+
+spsh_status spsh__corpus_find(const char *root, spsh__corpus *ret_corpus, spsh_error *err)
+{
+    struct stat info;
+    spsh__corpus corpus = {0};
+    const spsh_layout *layout = NULL;
+    spsh_layout_probe probe = {0};
+    finder f = {.root = root, .corpus = &corpus};
+    spsh_status rc = SPSH_OK;
+    if (stat(root, &info) == 0 && S_ISDIR(info.st_mode))
+        rc = find_below(&f, err);
+    if (rc == SPSH_OK && corpus.source_count == 0) {
+        corpus.cut_short = false;
+        rc = spsh__layout_detect(root, &layout, &probe, err);
+        if (rc == SPSH_OK)
+            rc = push_source(&f, root, layout, &probe, err);
+    }
+    if (rc == SPSH_OK) {
+        *ret_corpus = corpus;
+        corpus = (spsh__corpus){0};
+    }
+    spsh__corpus_free(&corpus);
+    return rc;
+}
+
+void spsh__corpus_free(spsh__corpus *corpus)
+{
+    drop_sources(corpus, 0);
+    drop_leftovers(corpus, 0);
+    free(corpus->sources);
+    free(corpus->leftovers);
+    *corpus = (spsh__corpus){0};
+}
