@@ -15,7 +15,9 @@
 #include <stdbool.h>
 
 #define SPSH__FLAC_ORDER_MAX 32
-#define SPSH__FLAC_INLINE    __attribute__((always_inline)) static inline
+/* Of totals in the vector form: that many bits are for residuals. */
+#define SPSH__FLAC_RAISED_BITS 29
+#define SPSH__FLAC_INLINE      __attribute__((always_inline)) static inline
 
 typedef struct spsh__flac_bits {
     const uint8_t *data;
@@ -30,7 +32,7 @@ typedef struct spsh__flac_predictor {
     uint32_t order;
     uint32_t shift;
     uint32_t bits_per_sample;
-    int32_t taps[SPSH__FLAC_ORDER_MAX];
+    int32_t taps[SPSH__FLAC_ORDER_MAX + 1]; /* behind order: zeros */
 } spsh__flac_predictor;
 
 /* How the residual is divided: 2^partition_order parts of the block, parameters of 4 or 5 bits. */
@@ -45,6 +47,8 @@ typedef bool spsh__flac_restore_fn(spsh__flac_bits *bits, const spsh__flac_predi
                                    const spsh__flac_partitions *partitions, int32_t *plane);
 #if defined(__x86_64__)
 spsh__flac_restore_fn spsh__flac_restore_avx2;
+/* Whether all samples have at most that many bits. */
+bool spsh__flac_is_within_avx2(const int32_t *plane, uint32_t count, uint32_t bits_per_sample);
 uint32_t spsh__flac_crc16_pclmul(const uint8_t *data, size_t size_bytes);
 #endif
 

@@ -82,20 +82,14 @@ static bool restore_plain_c(spsh__flac_bits *bits, const spsh__flac_predictor *p
 }
 
 #if defined(__x86_64__)
-/* Whether the vector form's sums fit: those of the taps behind the second in 32 bits; and a whole
- * prediction in 31, so that with a residual of 31 it cannot wrap. */
+/* Whether the vector form's totals fit 32 bits, with room for residuals. */
 static bool fits_vectors(const spsh__flac_predictor *predictor)
 {
-    uint64_t all = 0;
-    uint64_t far = 0;
-    for (uint32_t j = 0; j < predictor->order; j++) {
-        uint64_t size =
-            (uint64_t)(predictor->taps[j] < 0 ? -predictor->taps[j] : predictor->taps[j]);
-        all += size;
-        far += j < 2 ? 0 : size;
-    }
-    uint32_t bits = predictor->bits_per_sample - 1;
-    return far << bits < UINT64_C(1) << 31 && (all << bits) >> predictor->shift < UINT64_C(1) << 30;
+    uint64_t sizes = 0;
+    for (uint32_t j = 0; j < predictor->order; j++)
+        sizes += (uint32_t)(predictor->taps[j] < 0 ? -predictor->taps[j] : predictor->taps[j]);
+    sizes <<= predictor->bits_per_sample - 1;
+    return sizes < (UINT64_C(1) << 31) - (UINT64_C(1) << SPSH__FLAC_RAISED_BITS);
 }
 #endif
 
@@ -112,8 +106,11 @@ static bool restore(spsh__flac_bits *bits, const spsh__flac_predictor *predictor
         partitions.samples < predictor->order)
         return false;
 #if defined(__x86_64__)
-    if (has_vectors() && fits_vectors(predictor))
-        return spsh__flac_restore_avx2(bits, predictor, &partitions, plane);
+    const spsh__flac_bits begin = *bits;
+    if (has_vectors() && fits_vectors(predictor) &&
+        spsh__flac_restore_avx2(bits, predictor, &partitions, plane))
+        return true;
+    *bits = begin; /* residuals of rare size are left to the form below */
 #endif
     return restore_plain_c(bits, predictor, &partitions, plane);
 }
@@ -161,11 +158,15 @@ static bool read_linear(spsh__flac_bits *bits, uint32_t order, uint32_t bits_per
     return restore(bits, &predictor, block_samples, plane);
 }
 
-/* Whether all samples have at most that many bits; a loop that becomes vectors. */
+/* Whether all samples have at most that many bits. */
 static bool is_within(const int32_t *plane, uint32_t count, uint32_t bits_per_sample)
 {
     uint32_t half = 1u << (bits_per_sample - 1);
     uint32_t outside = 0;
+#if defined(__x86_64__)
+    if (has_vectors())
+        return spsh__flac_is_within_avx2(plane, count, bits_per_sample);
+#endif
     for (uint32_t i = 0; i < count; i++)
         outside |= (uint32_t)plane[i] + half;
     return outside >> bits_per_sample == 0;

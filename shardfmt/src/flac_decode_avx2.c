@@ -1,21 +1,25 @@
 /* flac_decode_avx2.c: residual and prediction in one pass, and CRC-16, with vector instructions.
  *
  * Two chains bound the speed: where the next Rice code begins (a count of zeros and two shifts),
- * and what the next sample is (a multiplication, an addition, a shift). They do not touch each
- * other, so that one loop over both keeps the processor busy. All taps but the first two are kept
- * off the second chain: sums of later samples wait in the elements of acc, and each new sample is
- * multiplied with all further taps at once:
+ * and what the next sample is. They do not touch each other, so that one loop over both keeps the
+ * processor busy: the codes in ordinary registers, the prediction in vectors. Sums of later samples
+ * wait in the elements of acc, and each new sample is multiplied with all taps at once:
  *
- *     acc[0] acc[1] ...   element i: what samples up to t contribute to sample t + 3 + i
- *     taps[0] taps[1] ... element i: tap i + 2
+ *     next                element 0: sample[t] * tap 0
+ *     ready               element 0: what samples before t contribute to sample t + 1
+ *     acc[0] acc[1] ...   element i: what samples up to t contribute to sample t + 2 + i
+ *     taps[0] taps[1] ... element i: tap 1 + i
  *
- *     acc = (acc moved down by one element) + sample[t] * taps
+ *     total     = ready + next + (residual << shift)
+ *     sample[t] = total >> shift
+ *     ready     = acc
+ *     acc       = (acc moved down by one element) + sample[t] * taps
  *
- * Element 0 leaves for an ordinary register two samples before it is needed. Its latency is hidden.
- *
- * 32 bits hold these sums when the taps' sizes add up to less than 2^(32 - bits_per_sample); the
- * caller has checked it, and that no sample which is out of range can come back into it by
- * wrapping. So the first sample out of range is stored as such, whatever the later ones are.
+ * From one sample to the next it is a shift, a multiplication and an addition; all else has a
+ * sample's time more. To add the residual in front of the shift is the same, where nothing wraps:
+ * 32 bits hold a total when the taps' sizes times the greatest sample stay below 2^31 - 2^29, and
+ * the shifted residual below 2^29. Both are checked. So the first sample that is out of range,
+ * which has none before it, is stored as what it is, whatever the later ones are.
  */
 #include "flac_bits.h"
 #include "flac_frames.h"
@@ -27,7 +31,12 @@
 #define TARGET __attribute__((target("avx2,bmi,bmi2,lzcnt,pclmul")))
 #define INLINE TARGET __attribute__((always_inline)) static inline
 
-enum { NEAR_TAPS = 2, GROUP_TAPS = 4, GROUPS_MAX = 8, FAST_PARAMETER_MAX = 20 };
+enum {
+    GROUP_TAPS = 4,
+    GROUPS_MAX = 8,
+    STEP_MAX = 4,
+    LONG_STEP_PARAMETER_MAX = 10,
+};
 
 #if defined(__clang__)
 #define UNROLL _Pragma("clang loop unroll(full)")
@@ -38,80 +47,97 @@ enum { NEAR_TAPS = 2, GROUP_TAPS = 4, GROUPS_MAX = 8, FAST_PARAMETER_MAX = 20 };
 typedef struct flac_history {
     __m128i acc[GROUPS_MAX];
     __m128i taps[GROUPS_MAX];
-    uint64_t near[NEAR_TAPS];    /* taps 0 and 1, sign-extended */
-    uint64_t samples[NEAR_TAPS]; /* the last one, the one before */
-    uint64_t sums[NEAR_TAPS];    /* of the next sample, of the one behind it */
+    __m128i ready; /* element 0: acc's for the next sample, which has moved out of it */
+    __m128i next;
+    __m128i first_tap;
+    __m128i shift_count;
     uint32_t shift;
 } flac_history;
 
-/* Puts a sample behind the others. is_wide: samples of more than 16 bits. */
-INLINE void remember(flac_history *history, uint64_t sample, unsigned groups, bool is_wide)
+/* Taps of 16 bits have zeros above them, for the upper halves of the samples must not count. */
+INLINE __m128i multiply(__m128i samples, __m128i taps, bool is_wide)
 {
-    history->samples[1] = history->samples[0];
-    history->samples[0] = sample;
-    if (groups == 0)
-        return;
-    const __m128i all = _mm_broadcastd_epi32(_mm_cvtsi32_si128((int32_t)(uint32_t)sample));
+    return is_wide ? _mm_mullo_epi32(samples, taps) : _mm_madd_epi16(samples, taps);
+}
+
+/* Puts a sample, element 0, behind the others. is_wide: samples of more than 16 bits. */
+INLINE void remember(flac_history *history, __m128i sample, unsigned groups, bool is_wide)
+{
+    const __m128i all = _mm_shuffle_epi32(sample, 0);
+    history->next = multiply(sample, history->first_tap, is_wide);
+    history->ready = history->acc[0];
     UNROLL
     for (unsigned i = 0; i < groups; i++) {
         __m128i moved = i + 1 < groups ? _mm_alignr_epi8(history->acc[i + 1], history->acc[i], 4)
                                        : _mm_srli_si128(history->acc[i], 4);
-        __m128i product = is_wide ? _mm_mullo_epi32(all, history->taps[i])
-                                  : _mm_madd_epi16(all, history->taps[i]);
-        history->acc[i] = _mm_add_epi32(moved, product);
+        history->acc[i] = _mm_add_epi32(moved, multiply(all, history->taps[i], is_wide));
     }
 }
 
-INLINE int32_t predict(flac_history *history, int32_t residual, unsigned groups, bool is_wide)
+/* raised: element 0 is the residual, shifted. */
+INLINE void predict(flac_history *history, __m128i raised, int32_t *out, unsigned groups,
+                    bool is_wide)
 {
-    uint64_t sum = history->sums[0] + history->near[1] * history->samples[1] +
-                   ((uint64_t)(int64_t)residual << history->shift);
-    sum += history->near[0] * history->samples[0];
-    int64_t sample = (int64_t)sum >> history->shift;
-    history->sums[0] = history->sums[1];
-    if (groups > 0)
-        history->sums[1] = (uint64_t)(int64_t)_mm_cvtsi128_si32(history->acc[0]);
-    remember(history, (uint64_t)sample, groups, is_wide);
-    return (int32_t)(uint32_t)(uint64_t)sample;
+    __m128i total = _mm_add_epi32(_mm_add_epi32(raised, history->ready), history->next);
+    __m128i sample = _mm_sra_epi32(total, history->shift_count);
+    _mm_storeu_si32(out, sample);
+    remember(history, sample, groups, is_wide);
 }
 
 INLINE void begin(flac_history *history, const spsh__flac_predictor *predictor,
                   const int32_t *warm_up, unsigned groups, bool is_wide)
 {
-    uint32_t mask = is_wide ? UINT32_MAX : UINT16_MAX;
-    uint32_t far[GROUPS_MAX * GROUP_TAPS] = {0};
-    for (uint32_t i = NEAR_TAPS; i < predictor->order; i++)
-        far[i - NEAR_TAPS] = (uint32_t)predictor->taps[i] & mask;
+    const __m128i mask = _mm_set1_epi32(is_wide ? -1 : UINT16_MAX);
     UNROLL
     for (unsigned i = 0; i < groups; i++) {
+        const int32_t *taps = predictor->taps + (size_t)GROUP_TAPS * i + 1;
         history->acc[i] = _mm_setzero_si128();
-        history->taps[i] = _mm_loadu_si128((const __m128i *)(const void *)(far + 4 * (size_t)i));
+        history->taps[i] =
+            _mm_and_si128(_mm_loadu_si128((const __m128i *)(const void *)taps), mask);
     }
-    UNROLL
-    for (unsigned i = 0; i < NEAR_TAPS; i++) {
-        history->near[i] = i < predictor->order ? (uint64_t)(int64_t)predictor->taps[i] : 0;
-        history->samples[i] = 0;
-        history->sums[i] = 0;
-    }
+    history->ready = _mm_setzero_si128();
+    history->next = _mm_setzero_si128();
+    history->first_tap = _mm_and_si128(_mm_cvtsi32_si128(predictor->taps[0]), mask);
     history->shift = predictor->shift;
-    for (uint32_t i = 0; i < predictor->order; i++) {
-        history->sums[0] = history->sums[1];
-        if (groups > 0)
-            history->sums[1] = (uint64_t)(int64_t)_mm_cvtsi128_si32(history->acc[0]);
-        remember(history, (uint64_t)(int64_t)warm_up[i], groups, is_wide);
-    }
+    history->shift_count = _mm_cvtsi32_si128((int32_t)predictor->shift);
+    for (uint32_t i = 0; i < predictor->order; i++)
+        remember(history, _mm_cvtsi32_si128(warm_up[i]), groups, is_wide);
 }
 
-/* The residual whose code begins at the top of *window, which moves on; zeros are counted. The
- * stop bit becomes 1 << parameter, which is taken away from the result again. */
-INLINE int32_t take_rice(uint64_t *window, uint32_t parameter, uint32_t *used)
+/* The folded residual whose code begins at the top of *window, which moves on. The stop bit has the
+ * weight of one zero more. Without a one in the window the result is wrong, and *left loses 64. */
+INLINE uint64_t take_rice(uint64_t *window, uint32_t parameter, uint32_t *left)
 {
-    uint32_t zeros = (uint32_t)_lzcnt_u64(*window | 1);
-    uint64_t rest = *window << zeros;
+    uint32_t zeros = (uint32_t)_lzcnt_u64(*window);
+    uint64_t rest = *window << (zeros & 63);
     uint32_t low = (uint32_t)(rest >> (63 - parameter));
     *window = rest << (parameter + 1);
-    *used += zeros;
-    return spsh__flac_unfold((zeros << parameter) + low - (1u << parameter));
+    *left -= zeros;
+    return ((zeros - 1) << parameter) + low;
+}
+
+/* Four folded residuals, the signs unfolded, shifted. */
+INLINE __m128i raise(const uint64_t folded[STEP_MAX], __m128i shift_count)
+{
+    __m128i all = _mm_set_epi64x((int64_t)(folded[2] | folded[3] << 32),
+                                 (int64_t)(folded[0] | folded[1] << 32));
+    __m128i sign = _mm_sub_epi32(_mm_setzero_si128(), _mm_and_si128(all, _mm_set1_epi32(1)));
+    return _mm_sll_epi32(_mm_xor_si128(_mm_srli_epi32(all, 1), sign), shift_count);
+}
+
+INLINE __m128i raise_one(int32_t residual, uint32_t shift)
+{
+    return _mm_cvtsi32_si128((int32_t)((uint32_t)residual << shift));
+}
+
+INLINE __m128i element(__m128i all, unsigned index)
+{
+    switch (index) {
+    case 1: return _mm_srli_si128(all, 4);
+    case 2: return _mm_srli_si128(all, 8);
+    case 3: return _mm_srli_si128(all, 12);
+    default: return all;
+    }
 }
 
 typedef struct slow_rice {
@@ -129,32 +155,65 @@ TARGET __attribute__((noinline)) static slow_rice take_slow_rice(spsh__flac_bits
     return result;
 }
 
-/* Codes in steps of as many as fit a refilled window, as nearly all do. */
-INLINE bool restore_rice(spsh__flac_bits *outer, flac_history *history, uint32_t parameter,
-                         int32_t *out, uint32_t count, unsigned groups, bool is_wide)
+/* Whether the residual, shifted, stays below 2^RAISED_BITS. */
+INLINE bool is_small(int32_t residual, uint32_t shift)
 {
-    enum { STEP = 2 };
+    int64_t raised = (int64_t)residual * (INT64_C(1) << shift);
+    int64_t limit = INT64_C(1) << SPSH__FLAC_RAISED_BITS;
+    return raised > -limit && raised < limit;
+}
+
+/* Raw residuals. */
+INLINE bool restore_raw(spsh__flac_bits *bits, flac_history *history, uint32_t width, int32_t *out,
+                        const int32_t *end, unsigned groups, bool is_wide)
+{
+    for (; out < end; out++) {
+        int32_t residual = spsh__flac_get_signed(bits, width);
+        if (!is_small(residual, history->shift))
+            return false;
+        predict(history, raise_one(residual, history->shift), out, groups, is_wide);
+    }
+    return true;
+}
+
+/* Whether every residual is small of which step fit a window. */
+INLINE bool is_step_small(uint32_t step, uint32_t parameter, uint32_t shift)
+{
+    uint32_t used = step * (parameter + 1);
+    return used < 64 && is_small((int32_t)((64 - used) << parameter) / 2 + 1, shift);
+}
+
+/* Codes in steps of as many as fit a refilled window, as nearly all do; others one by one. The
+ * caller has seen that what fits is small. */
+INLINE bool restore_rice(spsh__flac_bits *outer, flac_history *history, uint32_t parameter,
+                         int32_t *out, const int32_t *end, unsigned groups, bool is_wide,
+                         unsigned step)
+{
     spsh__flac_bits bits = *outer;
-    uint32_t i = 0;
-    while (i < count) {
+    const int32_t *last_step = end - out >= (ptrdiff_t)step ? end - step : out - 1;
+    while (out < end) {
+        uint64_t folded[STEP_MAX] = {0};
         spsh__flac_refill(&bits);
         uint64_t window = bits.window;
-        uint32_t used = STEP * (parameter + 1);
-        int32_t first = take_rice(&window, parameter, &used);
-        int32_t second = take_rice(&window, parameter, &used);
-        if (__builtin_expect(used <= bits.count && count - i >= STEP, 1)) {
+        uint32_t left = bits.count - step * (parameter + 1);
+        UNROLL
+        for (unsigned i = 0; i < step; i++)
+            folded[i] = take_rice(&window, parameter, &left);
+        if (__builtin_expect(left <= 63 && out <= last_step, 1)) {
+            const __m128i raised = raise(folded, history->shift_count);
             bits.window = window;
-            bits.count -= used;
-            out[i] = predict(history, first, groups, is_wide);
-            out[i + 1] = predict(history, second, groups, is_wide);
-            i += STEP;
+            bits.count = left;
+            UNROLL
+            for (unsigned i = 0; i < step; i++)
+                predict(history, element(raised, i), out + i, groups, is_wide);
+            out += step;
             continue;
         }
         slow_rice slow = take_slow_rice(bits, parameter);
-        if (!slow.is_good)
+        if (!slow.is_good || !is_small(slow.residual, history->shift))
             return false;
         bits = slow.bits;
-        out[i++] = predict(history, slow.residual, groups, is_wide);
+        predict(history, raise_one(slow.residual, history->shift), out++, groups, is_wide);
     }
     *outer = bits;
     return true;
@@ -173,13 +232,18 @@ INLINE bool restore(spsh__flac_bits *outer, const spsh__flac_predictor *predicto
         spsh__flac_coding coding;
         if (!spsh__flac_get_coding(&bits, partitions, &coding))
             return false;
-        if (coding.is_raw) {
-            for (uint32_t i = 0; i < count; i++)
-                out[i] =
-                    predict(&history, spsh__flac_get_signed(&bits, coding.bits), groups, is_wide);
-        } else if (!restore_rice(&bits, &history, coding.bits, out, count, groups, is_wide)) {
+        bool is_good = false; /* nor is it with residuals that large */
+        if (coding.is_raw)
+            is_good = restore_raw(&bits, &history, coding.bits, out, out + count, groups, is_wide);
+        else if (coding.bits <= LONG_STEP_PARAMETER_MAX &&
+                 is_step_small(STEP_MAX, coding.bits, predictor->shift))
+            is_good = restore_rice(&bits, &history, coding.bits, out, out + count, groups, is_wide,
+                                   STEP_MAX);
+        else if (is_step_small(STEP_MAX / 2, coding.bits, predictor->shift))
+            is_good = restore_rice(&bits, &history, coding.bits, out, out + count, groups, is_wide,
+                                   STEP_MAX / 2);
+        if (!is_good)
             return false;
-        }
         out += count;
     }
     *outer = bits;
@@ -194,13 +258,12 @@ INLINE bool restore(spsh__flac_bits *outer, const spsh__flac_predictor *predicto
     {                                                                                              \
         return restore(bits, predictor, partitions, plane, groups_, is_wide_);                     \
     }
-RESTORE(restore_2, 0, false)
-RESTORE(restore_6, 1, false)
-RESTORE(restore_10, 2, false)
-RESTORE(restore_14, 3, false)
+RESTORE(restore_5, 1, false)
+RESTORE(restore_9, 2, false)
+RESTORE(restore_13, 3, false)
 RESTORE(restore_32, 8, false)
-RESTORE(restore_wide_6, 1, true)
-RESTORE(restore_wide_14, 3, true)
+RESTORE(restore_wide_5, 1, true)
+RESTORE(restore_wide_13, 3, true)
 RESTORE(restore_wide_32, 8, true)
 
 bool spsh__flac_restore_avx2(spsh__flac_bits *bits, const spsh__flac_predictor *predictor,
@@ -208,15 +271,35 @@ bool spsh__flac_restore_avx2(spsh__flac_bits *bits, const spsh__flac_predictor *
 {
     bool is_wide = predictor->bits_per_sample > 16;
     spsh__flac_restore_fn *restore_fn = is_wide ? restore_wide_32 : restore_32;
-    if (predictor->order <= NEAR_TAPS)
-        restore_fn = restore_2;
-    else if (predictor->order <= NEAR_TAPS + GROUP_TAPS)
-        restore_fn = is_wide ? restore_wide_6 : restore_6;
-    else if (predictor->order <= NEAR_TAPS + 2 * GROUP_TAPS)
-        restore_fn = is_wide ? restore_wide_14 : restore_10;
-    else if (predictor->order <= NEAR_TAPS + 3 * GROUP_TAPS)
-        restore_fn = is_wide ? restore_wide_14 : restore_14;
+    if (predictor->order <= GROUP_TAPS + 1)
+        restore_fn = is_wide ? restore_wide_5 : restore_5;
+    else if (predictor->order <= 2 * GROUP_TAPS + 1)
+        restore_fn = is_wide ? restore_wide_13 : restore_9;
+    else if (predictor->order <= 3 * GROUP_TAPS + 1)
+        restore_fn = is_wide ? restore_wide_13 : restore_13;
     return restore_fn(bits, predictor, partitions, plane);
+}
+
+TARGET bool spsh__flac_is_within_avx2(const int32_t *plane, uint32_t count,
+                                      uint32_t bits_per_sample)
+{
+    const __m256i half = _mm256_set1_epi32((int32_t)(1u << (bits_per_sample - 1)));
+    __m256i outside[4] = {_mm256_setzero_si256(), _mm256_setzero_si256(), _mm256_setzero_si256(),
+                          _mm256_setzero_si256()};
+    uint32_t rest = 0;
+    uint32_t i = 0;
+    for (; count - i >= 32; i += 32)
+        for (uint32_t k = 0; k < 4; k++)
+            outside[k] = _mm256_or_si256(
+                outside[k],
+                _mm256_add_epi32(
+                    half, _mm256_loadu_si256((const __m256i *)(const void *)(plane + i + 8 * k))));
+    for (; i < count; i++)
+        rest |= (uint32_t)plane[i] + (1u << (bits_per_sample - 1));
+    outside[0] = _mm256_or_si256(_mm256_or_si256(outside[0], outside[1]),
+                                 _mm256_or_si256(outside[2], outside[3]));
+    const __m256i above = _mm256_set1_epi32((int32_t)(UINT32_MAX << bits_per_sample));
+    return _mm256_testz_si256(outside[0], above) != 0 && rest >> bits_per_sample == 0;
 }
 
 /* Polynomials modulo x^16 + x^15 + x^2 + 1: 16 bytes move up by 128 places, which multiplies their
