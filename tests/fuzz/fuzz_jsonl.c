@@ -1,0 +1,126 @@
+/* fuzz_jsonl.c: JSON lines against jansson: both take the same lines, and see the same values.
+ *
+ * The first byte chooses how small the reader's window is. Exceptions: jansson refuses numbers that
+ * do not fit and NULs in keys, we refuse deep nesting.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include <jansson.h>
+
+#include "jsonl.h"
+#include "names.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static const char *const names[] = {"a", "b", "o.a", "o.b.c", "duration", "text"};
+#define NAME_COUNT (sizeof(names) / sizeof(names[0]))
+
+static void must(bool condition)
+{
+    if (!condition)
+        abort();
+}
+
+/* The value that jansson has under a dotted name; NULL: none. */
+static const json_t *find(const json_t *object, const char *name)
+{
+    char key[32];
+    const char *dot = strchr(name, '.');
+    if (dot == NULL)
+        return json_object_get(object, name);
+    memcpy(key, name, (size_t)(dot - name));
+    key[dot - name] = '\0';
+    return find(json_object_get(object, key), dot + 1);
+}
+
+static void compare_value(const spsh__json_value *got, const json_t *want)
+{
+    spsh__builder text = {0};
+    uint64_t ns = 0;
+    must(spsh__json_seconds(got, &ns) != SPSH__TIME_OK || ns <= SPSH__TIME_NS_MAX);
+    if (got->kind == SPSH__JSON_STRING) {
+        must(json_is_string(want));
+        const spsh_bytes mine = spsh__json_text(got, &text);
+        must(!text.failed && spsh__text_is_utf8(mine));
+        must(mine.size_bytes == json_string_length(want) &&
+             memcmp(mine.data, json_string_value(want), mine.size_bytes) == 0);
+    } else if (got->kind == SPSH__JSON_ARRAY) {
+        spsh_bytes rest = got->raw;
+        spsh__json_value element;
+        size_t count = 0;
+        for (; spsh__json_array_next(&rest, &element); count++)
+            compare_value(&element, json_array_get(want, count));
+        must(count == json_array_size(want));
+    } else {
+        must((got->kind == SPSH__JSON_OBJECT) == json_is_object(want));
+        must((got->kind == SPSH__JSON_NUMBER) == json_is_number(want));
+        must((got->kind == SPSH__JSON_TRUE) == json_is_true(want));
+        must((got->kind == SPSH__JSON_NULL) == json_is_null(want));
+    }
+    spsh__builder_free(&text);
+}
+
+/* Of a key that stands twice we pick the last, and inner names from each of its objects; escaped
+ * keys we do not match: both are seldom, and left out of the comparison. */
+static bool comparable(spsh_bytes raw)
+{
+    json_t *strict = json_loadb((const char *)raw.data, raw.size_bytes,
+                                JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, NULL);
+    const bool is = strict != NULL && memchr(raw.data, '\\', raw.size_bytes) == NULL;
+    json_decref(strict);
+    return is;
+}
+
+static void compare_line(const spsh__jsonl_line *line)
+{
+    json_error_t error;
+    json_t *object =
+        json_loadb((const char *)line->raw.data, line->raw.size_bytes, JSON_ALLOW_NUL, &error);
+    if (line->problem != NULL) {
+        must(!json_is_object(object) || strstr(line->problem, "deep") != NULL);
+        json_decref(object);
+        return;
+    }
+    if (object == NULL) {
+        must(json_error_code(&error) == json_error_numeric_overflow ||
+             json_error_code(&error) == json_error_null_byte_in_key);
+        return;
+    }
+    must(json_is_object(object));
+    for (size_t i = 0; i < NAME_COUNT && comparable(line->raw); i++) {
+        const json_t *want = find(object, names[i]);
+        must((line->values[i].kind == SPSH__JSON_ABSENT) == (want == NULL));
+        if (want != NULL)
+            compare_value(&line->values[i], want);
+    }
+    if (line->extras.size_bytes > 0) {
+        json_t *extras = json_loadb((const char *)line->extras.data, line->extras.size_bytes,
+                                    JSON_ALLOW_NUL, NULL);
+        must(json_is_object(extras) && json_object_size(extras) <= json_object_size(object));
+        json_decref(extras);
+    }
+    json_decref(object);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    if (size == 0)
+        return 0;
+    const spsh__text_memory memory = {data + 1, size - 1};
+    spsh__text_input input = spsh__text_input_memory(&memory, "fuzz");
+    spsh__jsonl_reader *reader = NULL;
+    spsh__jsonl_line line;
+    uint64_t number = 0;
+    spsh_status rc;
+    input.window_bytes = 16 + (size_t)data[0];
+    must(spsh__jsonl_reader_new(&input, names, NAME_COUNT, &reader, NULL) == SPSH_OK);
+    while ((rc = spsh__jsonl_reader_next(reader, &line, NULL)) == SPSH_OK) {
+        must(line.line > number && line.offset_bytes <= memory.size_bytes);
+        number = line.line;
+        compare_line(&line);
+    }
+    must(rc == SPSH_E_END);
+    spsh__jsonl_reader_free(reader);
+    return 0;
+}
