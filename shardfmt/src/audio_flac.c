@@ -1,4 +1,4 @@
-/* audio_flac.c: FLAC through libFLAC: decoding with MD5, encoding, and the verdict.
+/* audio_flac.c: FLAC: decoding with MD5, encoding, and the verdict.
  *
  * libFLAC never sees the metadata of a file: it is fed "fLaC", STREAMINFO, and the frames, so that
  * neither a 16 MiB picture nor a seek table that lies costs anything:
@@ -10,8 +10,14 @@
  * too. So errors are only counted, and a whole decode is judged by its sample count and MD5. When
  * these do not agree, the frames are walked (flac_frames.c) to tell damage from a limit of libFLAC:
  * samples that leave their nominal range, which clipped audio from old encoders has.
+ *
+ * A file in memory whose MD5 is not asked for is decoded by flac_decode.c, several times as fast.
+ * libFLAC waits where that run began: at the first frame, or where a seek led to. When a frame is
+ * not plain, libFLAC takes over from there, and what it decodes is dropped up to the samples that
+ * the reader has. So errors and verdicts are libFLAC's alone.
  */
 #include "audio_internal.h"
+#include "flac_decode.h"
 #include "flac_frames.h"
 
 #include <FLAC/stream_decoder.h>
@@ -47,6 +53,14 @@ typedef struct flac_state {
     uint64_t expected;
     bool keep_going; /* the decoder's */
     bool has_ended;
+
+    bool runs_own;        /* our own decoder does the work */
+    spsh_bytes own_file;  /* all of the source; empty: our own decoder is not for this stream */
+    uint64_t own_offset;  /* of the next frame */
+    uint64_t own_sample;  /* its first */
+    uint64_t own_decoded; /* samples since libFLAC waits */
+    int32_t *own_planes;
+    size_t own_planes_bytes;
     bool has_changed; /* channels, bits or rate differ from STREAMINFO's, or a jump missed */
     spsh_status io_status;
     spsh_error io_error;
@@ -249,25 +263,10 @@ static void interleave(const flac_state *state, const FLAC__int32 *const planes[
     }
 }
 
-static FLAC__StreamDecoderWriteStatus on_write(const FLAC__StreamDecoder *library,
-                                               const FLAC__Frame *frame,
-                                               const FLAC__int32 *const planes[], void *user)
+/* A decoded block: what is to be dropped is dropped, what the reader has no room for is kept. */
+static void deliver(flac_state *state, const FLAC__int32 *const planes[], uint64_t count)
 {
-    (void)library;
-    flac_state *state = (flac_state *)user;
-    uint64_t count = frame->header.blocksize;
     uint64_t begin = 0;
-    if (frame->header.channels != state->info->channels ||
-        frame->header.bits_per_sample != state->info->bits_per_sample ||
-        frame->header.sample_rate != state->info->sample_rate_hz || count > BLOCK_MAX ||
-        (state->check_position && frame->header.number.sample_number != state->expected)) {
-        state->has_changed = true;
-        return FLAC__STREAM_DECODER_WRITE_STATUS_ABORT;
-    }
-    if (!state->keep_going && state->error_count > 0)
-        return FLAC__STREAM_DECODER_WRITE_STATUS_CONTINUE;
-    state->check_position = false;
-    state->decoded += count;
     if (state->skip > 0) {
         begin = state->skip < count ? state->skip : count;
         state->skip -= begin;
@@ -285,6 +284,27 @@ static FLAC__StreamDecoderWriteStatus on_write(const FLAC__StreamDecoder *librar
         state->pending_begin = 0;
         state->pending_count = count - now;
     }
+}
+
+static FLAC__StreamDecoderWriteStatus on_write(const FLAC__StreamDecoder *library,
+                                               const FLAC__Frame *frame,
+                                               const FLAC__int32 *const planes[], void *user)
+{
+    (void)library;
+    flac_state *state = (flac_state *)user;
+    uint64_t count = frame->header.blocksize;
+    if (frame->header.channels != state->info->channels ||
+        frame->header.bits_per_sample != state->info->bits_per_sample ||
+        frame->header.sample_rate != state->info->sample_rate_hz || count > BLOCK_MAX ||
+        (state->check_position && frame->header.number.sample_number != state->expected)) {
+        state->has_changed = true;
+        return FLAC__STREAM_DECODER_WRITE_STATUS_ABORT;
+    }
+    if (!state->keep_going && state->error_count > 0)
+        return FLAC__STREAM_DECODER_WRITE_STATUS_CONTINUE;
+    state->check_position = false;
+    state->decoded += count;
+    deliver(state, planes, count);
     return FLAC__STREAM_DECODER_WRITE_STATUS_CONTINUE;
 }
 
@@ -323,7 +343,9 @@ static spsh_status take_state(spsh_decoder *decoder, spsh_error *err)
     else
         *state = (flac_state){.library = state->library,
                               .pending = state->pending,
-                              .pending_bytes = state->pending_bytes};
+                              .pending_bytes = state->pending_bytes,
+                              .own_planes = state->own_planes,
+                              .own_planes_bytes = state->own_planes_bytes};
     if (state == NULL)
         return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "FLAC decoder: %zu bytes",
                          sizeof(*state));
@@ -349,6 +371,98 @@ static spsh_status take_pending_memory(spsh_decoder *decoder, flac_state *state,
     state->pending_bytes = wanted;
     return SPSH_OK;
 }
+
+/* ---- our own decoder ---- */
+
+static spsh__flac_shape own_shape(const flac_state *state)
+{
+    return (spsh__flac_shape){state->info->channels, state->info->sample_rate_hz,
+                              state->info->bits_per_sample, state->head.block_samples_max};
+}
+
+/* From the frame at that offset of the file, where libFLAC waits too. */
+static void own_begin(flac_state *state, uint64_t offset, uint64_t sample)
+{
+    state->runs_own = state->own_file.size_bytes > 0;
+    state->own_offset = offset;
+    state->own_sample = sample;
+    state->own_decoded = 0;
+}
+
+static spsh_status own_open(spsh_decoder *decoder, flac_state *state, spsh_error *err)
+{
+    const spsh_audio_info *info = &decoder->info;
+    const size_t wanted = sizeof(int32_t) * info->channels * (size_t)state->head.block_samples_max;
+    spsh_bytes file = {NULL, 0};
+    if (checks_md5(decoder) || info->bits_per_sample > SPSH__FLAC_BITS_MAX || wanted == 0 ||
+        !spsh__flac_decode_is_fast() || decoder->source.size_bytes > SIZE_MAX ||
+        !spsh__source_view(&decoder->source, 0, (size_t)decoder->source.size_bytes, &file))
+        return SPSH_OK;
+    if (wanted > state->own_planes_bytes) {
+        spsh__free(&decoder->allocator, state->own_planes);
+        state->own_planes_bytes = 0;
+        state->own_planes = (int32_t *)spsh__alloc(&decoder->allocator, wanted);
+        if (state->own_planes == NULL)
+            return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "FLAC decoder: %zu bytes",
+                             wanted);
+        state->own_planes_bytes = wanted;
+    }
+    state->own_file = file;
+    own_begin(state, state->head.first_frame_offset_bytes, 0);
+    return SPSH_OK;
+}
+
+/* Whether the frame is the one that comes next. Blocks of one size but the last are numbered from
+ * 0, so that behind a shorter one none fits. */
+static bool own_is_next(const flac_state *state, const spsh__flac_frame *frame)
+{
+    const spsh__flac_head *head = &state->head;
+    bool is_known = state->info->samples != SPSH_SAMPLES_UNKNOWN;
+    if (is_known && frame->block_samples > state->info->samples - state->own_sample)
+        return false;
+    if (frame->number_is_sample)
+        return frame->number == state->own_sample;
+    return head->block_samples_min == head->block_samples_max &&
+           frame->number * head->block_samples_max == state->own_sample;
+}
+
+/* The next frame. false: it is not plain, or not there although more samples are stated. */
+static bool own_step(flac_state *state)
+{
+    const spsh__flac_shape shape = own_shape(state);
+    const FLAC__int32 *planes[FLAC__MAX_CHANNELS] = {NULL};
+    spsh__flac_frame frame = {.size_bytes = 0};
+    bool is_known = state->info->samples != SPSH_SAMPLES_UNKNOWN;
+    spsh_bytes rest = {state->own_file.data + state->own_offset,
+                       state->own_file.size_bytes - (size_t)state->own_offset};
+    if (is_known ? state->own_sample >= state->info->samples : rest.size_bytes == 0) {
+        state->has_ended = true;
+        return true;
+    }
+    if (!spsh__flac_decode_frame(rest, &shape, state->own_planes, &frame) ||
+        !own_is_next(state, &frame))
+        return false;
+    for (uint32_t c = 0; c < shape.channels; c++)
+        planes[c] = state->own_planes + (size_t)c * shape.block_samples_max;
+    deliver(state, planes, frame.block_samples);
+    state->own_offset += frame.size_bytes;
+    state->own_sample += frame.block_samples;
+    state->own_decoded += frame.block_samples;
+    return true;
+}
+
+/* Until the reader has enough, or libFLAC must go on. */
+static void own_run(flac_state *state)
+{
+    while (state->runs_own && state->dst_room > 0 && !state->has_ended) {
+        if (!own_step(state)) {
+            state->runs_own = false;
+            state->skip += state->own_decoded;
+        }
+    }
+}
+
+/* ---- decoder ---- */
 
 /* A library that has run is set back, which keeps its buffers. MD5 is checked in whole decodes
  * only, whose decoders are never opened again: libFLAC takes that setting once. */
@@ -386,6 +500,8 @@ static spsh_status flac_open(spsh_decoder *decoder, spsh__window *window, spsh_e
     memcpy(state->fed_head + sizeof(marker), state->head.streaminfo, 34);
     rc = take_pending_memory(decoder, state, err);
     if (rc == SPSH_OK)
+        rc = own_open(decoder, state, err);
+    if (rc == SPSH_OK)
         rc = start_library(decoder, state, err);
     if (rc != SPSH_OK)
         return rc;
@@ -412,6 +528,7 @@ static spsh_status flac_read(spsh_decoder *decoder, void *pcm, uint64_t capacity
     uint64_t done = take_pending(state, (uint8_t *)pcm, capacity);
     state->dst = (uint8_t *)pcm + done * sample_bytes;
     state->dst_room = capacity - done;
+    own_run(state);
     while (state->dst_room > 0 && !state->has_ended) {
         bool ok = FLAC__stream_decoder_process_single(state->library);
         FLAC__StreamDecoderState now = FLAC__stream_decoder_get_state(state->library);
@@ -467,6 +584,8 @@ static spsh_status jump(spsh_decoder *decoder, uint64_t feed_offset, uint64_t fr
     state->error_count = 0;
     state->has_ended = false;
     state->has_changed = false;
+    own_begin(state, state->head.first_frame_offset_bytes + (feed_offset - FED_HEAD_BYTES),
+              frame_sample);
     decoder->position = sample;
     return SPSH_OK;
 }
@@ -500,6 +619,7 @@ static spsh_status flac_seek(spsh_decoder *decoder, uint64_t sample, spsh_error 
         spsh_status rc = jump(decoder, FED_HEAD_BYTES, 0, 0, err);
         if (rc != SPSH_OK)
             return rc;
+        state->runs_own = false;
         state->check_position = true;
         state->expected = sample;
         if (FLAC__stream_decoder_seek_absolute(state->library, sample) && state->error_count == 0) {
@@ -521,6 +641,7 @@ static void flac_close(spsh_decoder *decoder)
     if (state->library != NULL)
         FLAC__stream_decoder_delete(state->library);
     spsh__free(&decoder->allocator, state->pending);
+    spsh__free(&decoder->allocator, state->own_planes);
     spsh__free(&decoder->allocator, state);
 }
 

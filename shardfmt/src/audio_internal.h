@@ -5,6 +5,7 @@
  *     audio_window.c   bounded reads from a source
  *     audio_wav.c      RIFF chunks; integer, float, A-law and mu-law decoding
  *     audio_flac.c     libFLAC: decode, encode            flac_frames.c  our own frame walker
+ *                                                     flac_decode.c  our own fast decoder
  *     audio_mp3.c      MPEG frame headers, Xing and LAME  audio_ogg.c    pages, Opus, Vorbis heads
  *     audio_mpg123.c   libmpg123: MP3                 audio_vorbis.c libvorbis: its headers
  *     audio_sndfile.c  libsndfile: Vorbis, Opus, GSM  audio_pcm.c    our own codec, pcm.h

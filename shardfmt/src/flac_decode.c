@@ -37,6 +37,15 @@ static bool has_vectors(void)
 }
 #endif
 
+bool spsh__flac_decode_is_fast(void)
+{
+#if defined(__x86_64__)
+    return has_vectors();
+#else
+    return false;
+#endif
+}
+
 static uint32_t frame_crc16(const uint8_t *data, size_t size_bytes)
 {
 #if defined(__x86_64__)

@@ -26,6 +26,9 @@ typedef struct spsh__flac_shape {
 bool spsh__flac_decode_frame(spsh_bytes bytes, const spsh__flac_shape *shape, int32_t *planes,
                              spsh__flac_frame *ret_frame);
 
+/* Whether this processor has what makes it faster than libFLAC. Plain C is not. */
+bool spsh__flac_decode_is_fast(void);
+
 /* For tests and benchmarks: no vector instructions. Not while another thread decodes. */
 void spsh__flac_force_plain_c(bool is_forced);
 
