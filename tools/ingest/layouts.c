@@ -16,8 +16,9 @@
 
 /* In the order in which they are listed and tried within a tier. */
 const spsh_layout *const spsh__layouts[] = {
-    &spsh__layout_librispeech, &spsh__layout_table,     &spsh__layout_folder,
-    &spsh__layout_table_raw,   &spsh__layout_table_rfc, NULL,
+    &spsh__layout_mls,       &spsh__layout_librispeech, &spsh__layout_table,
+    &spsh__layout_folder,    &spsh__layout_mls_flac,    &spsh__layout_mls_opus,
+    &spsh__layout_table_raw, &spsh__layout_table_rfc,   NULL,
 };
 
 const char *spsh__reject_reason_text(spsh_reject_reason reason)

@@ -4,6 +4,9 @@
 
 #include "ingest.h"
 
+extern const spsh_layout spsh__layout_mls;
+extern const spsh_layout spsh__layout_mls_flac;
+extern const spsh_layout spsh__layout_mls_opus;
 extern const spsh_layout spsh__layout_librispeech;
 extern const spsh_layout spsh__layout_table;
 extern const spsh_layout spsh__layout_table_raw;

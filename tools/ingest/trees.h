@@ -1,0 +1,41 @@
+/* trees.h: the folders at or below a root where a corpus begins, however it was unpacked: the root
+ * itself, one wrapper folder, a release with a folder a language. Folders that only hold audio are
+ * not entered, so millions of clips are not read to find out that they are clips.
+ */
+#ifndef SPSH_INGEST_TREES_H
+#define SPSH_INGEST_TREES_H
+
+#include "scan.h"
+
+typedef struct spsh__tree_search {
+    const char *root;
+    spsh__scan *scan; /* NULL for a probe: it stops at the first tree and after some folders */
+    /* Whether the folder is a tree. path is relative to the root, "" for the root. */
+    spsh_status (*check_fn)(void *user, int folder_fd, const char *path, bool *ret_is_tree,
+                            spsh_error *err);
+    void *user;
+} spsh__tree_search;
+
+/** Sorted paths relative to the root; free with spsh__trees_free. */
+typedef struct spsh__trees {
+    char **paths;
+    size_t count, capacity;
+} spsh__trees;
+
+/* Trees inside a tree are not looked for. On failure nothing has to be freed. */
+SPSH_NODISCARD spsh_status spsh__trees_find(const spsh__tree_search *search, spsh__trees *ret_trees,
+                                            spsh_error *err);
+void spsh__trees_free(spsh__trees *trees);
+
+/* The last folder of root/path as it is really called, for trees named by their folder. Appended;
+ * nothing when it cannot be told. */
+void spsh__tree_name(const char *root, const char *path, spsh__builder *out);
+
+/* Where the folder is a regular file or a folder of that name (links are followed). */
+bool spsh__tree_has_file(int folder_fd, const char *name);
+bool spsh__tree_has_folder(int folder_fd, const char *name);
+
+/* Open root/path, or -1. */
+int spsh__tree_open(const char *root, const char *path);
+
+#endif
