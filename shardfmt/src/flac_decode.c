@@ -145,7 +145,7 @@ static bool read_fixed(spsh__flac_bits *bits, uint32_t order, uint32_t bits_per_
     };
     spsh__flac_predictor predictor = {.order = order, .bits_per_sample = bits_per_sample};
     memcpy(predictor.taps, taps[order], sizeof(taps[order]));
-    if (order > block_samples)
+    if (order >= block_samples) /* as libFLAC has it */
         return false;
     read_samples(bits, bits_per_sample, order, plane);
     return restore(bits, &predictor, block_samples, plane);
@@ -155,7 +155,7 @@ static bool read_linear(spsh__flac_bits *bits, uint32_t order, uint32_t bits_per
                         uint32_t block_samples, int32_t *plane)
 {
     spsh__flac_predictor predictor = {.order = order, .bits_per_sample = bits_per_sample};
-    if (order > block_samples)
+    if (order >= block_samples) /* as libFLAC has it */
         return false;
     read_samples(bits, bits_per_sample, order, plane);
     uint32_t precision = spsh__flac_get(bits, 4) + 1;
@@ -258,8 +258,8 @@ static bool read_channels(spsh__flac_bits *bits, const spsh__flac_shape *shape,
            is_within(second, frame->block_samples, shape->bits_per_sample);
 }
 
-bool spsh__flac_decode_frame(spsh_bytes bytes, const spsh__flac_shape *shape, int32_t *planes,
-                             spsh__flac_frame *ret_frame)
+bool spsh__flac_decode_unchecked(spsh_bytes bytes, const spsh__flac_shape *shape, int32_t *planes,
+                                 spsh__flac_frame *ret_frame)
 {
     spsh__flac_frame frame = {.size_bytes = 0};
     spsh_bytes head = {bytes.data,
@@ -277,11 +277,19 @@ bool spsh__flac_decode_frame(spsh_bytes bytes, const spsh__flac_shape *shape, in
     if (spsh__flac_get(&bits, padding) != 0)
         return false;
     uint64_t end = spsh__flac_bits_position(&bits) / 8;
-    if (end > bytes.size_bytes || bytes.size_bytes - end < FRAME_TAIL_BYTES)
-        return false;
-    if (frame_crc16(bytes.data, (size_t)end + FRAME_TAIL_BYTES) != 0)
-        return false;
     frame.size_bytes = end + FRAME_TAIL_BYTES;
+    *ret_frame = frame;
+    return end <= bytes.size_bytes;
+}
+
+bool spsh__flac_decode_frame(spsh_bytes bytes, const spsh__flac_shape *shape, int32_t *planes,
+                             spsh__flac_frame *ret_frame)
+{
+    spsh__flac_frame frame = {.size_bytes = 0};
+    if (!spsh__flac_decode_unchecked(bytes, shape, planes, &frame) ||
+        frame.size_bytes > bytes.size_bytes ||
+        frame_crc16(bytes.data, (size_t)frame.size_bytes) != 0)
+        return false;
     *ret_frame = frame;
     return true;
 }

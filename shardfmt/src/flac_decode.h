@@ -26,6 +26,11 @@ typedef struct spsh__flac_shape {
 bool spsh__flac_decode_frame(spsh_bytes bytes, const spsh__flac_shape *shape, int32_t *planes,
                              spsh__flac_frame *ret_frame);
 
+/* The same without a look at the CRC-16, for fuzzing: damage that it would stop goes deeper. The
+ * frame's last two bytes need not be there. */
+bool spsh__flac_decode_unchecked(spsh_bytes bytes, const spsh__flac_shape *shape, int32_t *planes,
+                                 spsh__flac_frame *ret_frame);
+
 /* Whether this processor has what makes it faster than libFLAC. Plain C is not. */
 bool spsh__flac_decode_is_fast(void);
 
