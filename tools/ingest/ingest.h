@@ -38,7 +38,9 @@
     X(CHANGED_WHILE_READ, "changed_while_read")                                                    \
     X(REMOTE_SOURCE, "remote_source")                                                              \
     X(EXCLUDED_BY_RULE, "excluded_by_rule")                                                        \
-    X(DECODER_LIMIT, "decoder_limit") /* not left out: kept byte-exact, see spsh_decode_verdict */
+    /* Not left out: kept byte-exact, see spsh_decode_verdict. */                                  \
+    X(DECODER_LIMIT, "decoder_limit")                                                              \
+    X(COMMAND_SOURCE, "command_source")
 
 typedef enum spsh_reject_reason {
 #define SPSH_X(name_, text_) SPSH_REJECT_##name_,

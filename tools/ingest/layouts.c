@@ -15,11 +15,20 @@
 #define SURVEY_FOLDERS_MAX UINT64_C(64)
 
 /* In the order in which they are listed and tried within a tier. */
+/* clang-format off: one a line */
 const spsh_layout *const spsh__layouts[] = {
-    &spsh__layout_mls,       &spsh__layout_librispeech, &spsh__layout_table,
-    &spsh__layout_folder,    &spsh__layout_mls_flac,    &spsh__layout_mls_opus,
-    &spsh__layout_table_raw, &spsh__layout_table_rfc,   NULL,
+    &spsh__layout_mls,
+    &spsh__layout_librispeech,
+    &spsh__layout_kaldi,
+    &spsh__layout_table,
+    &spsh__layout_folder,
+    &spsh__layout_mls_flac,
+    &spsh__layout_mls_opus,
+    &spsh__layout_table_raw,
+    &spsh__layout_table_rfc,
+    NULL,
 };
+/* clang-format on */
 
 const char *spsh__reject_reason_text(spsh_reject_reason reason)
 {

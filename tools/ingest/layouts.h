@@ -7,6 +7,7 @@
 extern const spsh_layout spsh__layout_mls;
 extern const spsh_layout spsh__layout_mls_flac;
 extern const spsh_layout spsh__layout_mls_opus;
+extern const spsh_layout spsh__layout_kaldi;
 extern const spsh_layout spsh__layout_librispeech;
 extern const spsh_layout spsh__layout_table;
 extern const spsh_layout spsh__layout_table_raw;

@@ -1,0 +1,111 @@
+"""Kaldi data directories: commands, archives, tabs, open segments, files that are not sorted."""
+
+
+def write(path, text):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(text.encode())
+
+
+def make_train(root, clip):
+    """Utterances are recordings; wav.scp is sorted, text is not."""
+    data = root / "data" / "train_all"
+    for name in ("a01", "a02", "a03", "a04", "a05", "a06", "a08", "a10"):
+        clip(root / "corpus" / f"{name}.wav", seed=sum(name.encode()))
+    clip(data / "near.flac", seed=1)
+    clip(root / "corpus" / "with blank.wav", seed=2)
+    marker = root / "was-run"
+    entries = [
+        ("a01", "corpus/a01.wav"),
+        ("a02", str(root / "corpus" / "a02.wav")),
+        ("a03", "flac -c -d -s corpus/a03.wav |"),
+        ("a04", "sox corpus/a04.wav -t wav -r 16000 -b 16 - rate -h 16000 dither |"),
+        ("a05", "ffmpeg -nostdin -loglevel error -i corpus/a05.wav -f wav -ar 16000 - |"),
+        ("a06", "cat corpus/a06.wav|"),
+        ("a07", "gunzip -c corpus/a07.wav.gz |"),
+        ("a08", "sph2pipe -f wav -p -c 2 corpus/a08.wav |"),
+        ("a09", f"touch {marker} ; cat corpus/a01.wav |"),
+        ("a10", "foo.ark:1234"),
+        ("a11", f"$(touch {marker}) |"),
+        ("a12", "near.flac"),
+        ("a13", "corpus/gone.wav"),
+        ("a14", "https://example.org/a14.wav"),
+        ("a15", "/usr/bin/sox 'corpus/with blank.wav' -t wav - remix 2 |"),
+        ("sp1.1-a01", "sox corpus/a01.wav -t wav - speed 1.1 |"),
+    ]
+    # One line is joined by a tab, and the last has no end.
+    write(data / "wav.scp", "\n".join(
+        name + ("\t" if name == "a02" else " ") + value for name, value in entries))
+    write(data / "text", "a05 fünf\na01\tHELLO  WORLD\na02   padded  \na03\na04 nan\na12 near\n"
+                         "a99 of nobody\na06 a\u2028b\n")
+    write(data / "utt2spk", "".join(f"{name} spk{name[1]}\n" for name, _ in entries[:6]) +
+          "a12 a12\n")
+    write(data / "spk2gender", "spk0 f\n")
+    write(data / "utt2uniq", "a01 a01\nsp1.1-a01 a01\n")
+    write(data / "._text", "a01 wrong\n")
+
+
+def make_dev(root, clip):
+    """Segments of long recordings, two channels, another language."""
+    data = root / "data" / "dev"
+    clip(data / "audio" / "call1.wav", seconds=3, channels=2, seed=3)
+    clip(data / "audio" / "call2.wav", seconds=2, seed=4)
+    clip(data / "audio" / "call3.wav", seconds=1, seed=5)
+    write(data / "wav.scp", "call1-A audio/call1.wav\ncall1-B audio/call1.wav\n"
+                            "call2 audio/call2.wav\ncall3 audio/call3.wav\n")
+    write(data / "reco2file_and_channel", "call1-A call1 A\ncall1-B call1 B\n")
+    write(data / "segments", "u1 call1-A 0.5 1.25\nu2 call1-B 0.50 1.25\nu3\tcall2\t1\t-1\n"
+                             "u5 call2 0.2 0.1\nu4 call2 0 0.50\nu6 callX 0 1\nu7 call2 0\n")
+    write(data / "text", "u1 one\nu2 two\nu3 three\nu4 \n")
+    write(data / "utt2spk", "u1 A\nu2 B\nu3 unknown\n")
+    write(data / "utt2lang", "u1 de\nu2 de\nu3 fr\nu4 fr\n")
+
+
+def make(root, clip):
+    make_train(root, clip)
+    make_dev(root, clip)
+    write(root / "data" / "lang" / "phones.txt", "a 1\n")
+
+
+
+
+EXPECTED = {
+    "root": "data",
+    "utterances": 12,
+    "rejects": {
+        # Six that cannot be packed, and one note for the files that commands read.
+        "command_source": (7, 6),
+        "missing_audio": (2, 2),
+        "remote_source": (1, 1),
+        "orphan_text": (1, 0),
+        "orphan_audio": (1, 0),
+        "segment_range": (1, 1),
+        "row_field_count": (1, 1),
+    },
+    "domains": {"train_all": 8, "de": 2, "fr": 2},
+    "speakers": 3,
+    "ids": {
+        "a01": {"text": "HELLO  WORLD", "split": "train", "speaker": "spk0", "seconds": 0.4,
+                "extras": {"gender": "f", "data_dir": "train_all"}},
+        "a02": {"text": "padded"},
+        "a03": {"text": ""},
+        "a04": {"text": "nan"},
+        "a05": {"text": "fünf"},
+        "a06": {"text": "a\u2028b"},
+        "a12": {"text": "near", "speaker": None, "source": "train_all/near.flac"},
+        "a15": {"text": None, "extras": {"channel": "2"}},
+        "sp1.1-a01": None,
+        "u1": {"text": "one", "split": "dev", "seconds": 0.75, "language": "de",
+               "document": "call1-A", "extras": {"channel": "A"}},
+        "u2": {"text": "two", "seconds": 0.75, "extras": {"channel": "B"}},
+        "u3": {"seconds": 1.0, "domain": "fr", "speaker": None},
+        "u4": {"text": "", "seconds": 0.5},
+        "u5": None,
+    },
+}
+
+CASES = {
+    "": (make, EXPECTED),
+    "one split": (make, {"root": "data", "options": ["--split", "dev"], "utterances": 4,
+                         "excluded": 0}),
+    "above the data": (make, {"utterances": 12}),
+}

@@ -1,0 +1,688 @@
+/* layout_kaldi.c: Kaldi data directories.
+ *
+ *     [<name>/]wav.scp                  recording  file or command
+ *     [<name>/]segments                 utterance  recording start end    (else: recordings)
+ *     [<name>/]text, utt2spk, utt2lang, utt2uniq                          by utterance
+ *     [<name>/]spk2gender                                                 by speaker
+ *     [<name>/]reco2file_and_channel    recording  file channel
+ *
+ * A root is a data directory, or a folder with several (train/, dev/, test/). One file leads,
+ * `segments` or else wav.scp; its rows are the utterances, and the others are joined to it
+ * (kaldi_table.h).
+ *
+ * A relative path means what it meant to the tools that wrote it: relative to the process's
+ * directory, or else to the data directory or one of the folders above it, the nearest first; the
+ * base that fitted the last recording is tried before the others. Commands are never run.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "fail.h"
+#include "json_text.h"
+#include "kaldi_command.h"
+#include "kaldi_table.h"
+#include "layouts.h"
+#include "names.h"
+#include "scan.h"
+#include "table.h"
+
+#define BASES_MAX   ((size_t)8)
+#define FOLDERS_MAX ((size_t)4096)
+#define SECOND_NS   UINT64_C(1000000000)
+
+typedef enum kaldi_file {
+    WAV,
+    SEGMENTS,
+    TEXT,
+    UTT2SPK,
+    UTT2LANG,
+    UTT2UNIQ,
+    SPK2GENDER,
+    CHANNELS,
+    FILES
+} kaldi_file;
+
+static const char *const file_names[FILES] = {
+    "wav.scp",  "segments", "text",       "utt2spk",
+    "utt2lang", "utt2uniq", "spk2gender", "reco2file_and_channel",
+};
+
+/** The recording of the last row: segments of one recording stand together. */
+typedef struct recording {
+    spsh__builder id;
+    bool known, found;
+    spsh_reject reject; /* when it was not found; its source is in `written` */
+    uint64_t size_bytes;
+    spsh__builder path, source, channel, written;
+} recording;
+
+typedef struct kaldi_scan {
+    spsh__scan scan;
+    char *real_root;
+    char *bases[BASES_MAX]; /* absolute folders that relative paths are tried in */
+    size_t base_count, last_base;
+    spsh_bytes name, split; /* of the data directory */
+    spsh__kaldi_table tables[FILES];
+    spsh__kaldi_source entry;
+    recording recording;
+    uint64_t commands; /* whose file is packed instead */
+    spsh__builder prefix, place, speaker, language, gender, extras;
+} kaldi_scan;
+
+static spsh_status no_memory(spsh_error *err)
+{
+    return SPSH_INGEST_FAIL(err, SPSH_E_NO_MEMORY, "no memory for a data directory");
+}
+
+static void set(spsh__builder *out, spsh_bytes value)
+{
+    spsh__builder_clear(out);
+    spsh__builder_append_bytes(out, value);
+}
+
+/* "data/train/" and the file's name, as rejects tell it. */
+static spsh_bytes place_of(kaldi_scan *k, kaldi_file file)
+{
+    set(&k->place, spsh__builder_bytes(&k->prefix));
+    spsh__builder_append_text(&k->place, file_names[file]);
+    return spsh__builder_bytes(&k->place);
+}
+
+static bool is_remote(spsh_bytes path)
+{
+    size_t i = 0;
+    while (i < path.size_bytes && ((path.data[i] | 0x20) >= 'a' && (path.data[i] | 0x20) <= 'z'))
+        i++;
+    return i > 0 && path.size_bytes - i >= 3 && memcmp(path.data + i, "://", 3) == 0;
+}
+
+/* Look in one base; *ret_errno is that of the look. */
+static bool look_in(kaldi_scan *k, const char *base, struct stat *ret_info, int *ret_errno)
+{
+    recording *r = &k->recording;
+    spsh_bytes path = spsh__builder_bytes(&k->entry.path);
+    while (path.size_bytes > 2 && memcmp(path.data, "./", 2) == 0)
+        path = (spsh_bytes){path.data + 2, path.size_bytes - 2};
+    spsh__builder_clear(&r->path);
+    if (base != NULL) {
+        spsh__builder_append_text(&r->path, base);
+        spsh__builder_append(&r->path, "/", 1);
+    }
+    spsh__builder_append_bytes(&r->path, path);
+    const char *name = spsh__builder_text(&r->path);
+    const bool found = name != NULL && stat(name, ret_info) == 0 && !S_ISDIR(ret_info->st_mode);
+    *ret_errno = found ? 0 : errno;
+    return found;
+}
+
+static bool look_everywhere(kaldi_scan *k, struct stat *ret_info, int *ret_errno)
+{
+    if (k->entry.path.size_bytes > 0 && k->entry.path.data[0] == '/')
+        return look_in(k, NULL, ret_info, ret_errno);
+    if (k->last_base < k->base_count && look_in(k, k->bases[k->last_base], ret_info, ret_errno))
+        return true;
+    for (size_t i = 0; i < k->base_count; i++) {
+        if (look_in(k, k->bases[i], ret_info, ret_errno)) {
+            k->last_base = i;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The file as it is stored: below the root if it lies there, else as it was written. */
+static void name_source(kaldi_scan *k)
+{
+    recording *r = &k->recording;
+    spsh_bytes path = spsh__builder_bytes(&r->path);
+    const size_t root_bytes = k->real_root == NULL ? 0 : strlen(k->real_root);
+    spsh__builder_clear(&r->source);
+    if (root_bytes > 0 && path.size_bytes > root_bytes + 1 && path.data[root_bytes] == '/' &&
+        memcmp(path.data, k->real_root, root_bytes) == 0)
+        path = (spsh_bytes){path.data + root_bytes + 1, path.size_bytes - root_bytes - 1};
+    else
+        path = spsh__builder_bytes(&k->entry.path);
+    spsh__name_append(&r->source, path);
+}
+
+/* Find the file of an entry of wav.scp. */
+static void resolve(kaldi_scan *k, spsh_bytes written)
+{
+    recording *r = &k->recording;
+    struct stat info = {0};
+    int os_errno = 0;
+    r->found = false;
+    r->reject = (spsh_reject){.rows = 1, .reason = SPSH_REJECT_COMMAND_SOURCE};
+    set(&r->written, written);
+    spsh__kaldi_source_parse(written, &k->entry);
+    if (k->entry.problem != NULL) {
+        r->reject.detail = k->entry.problem;
+        return;
+    }
+    set(&r->written, spsh__builder_bytes(&k->entry.path));
+    if (is_remote(spsh__builder_bytes(&k->entry.path))) {
+        r->reject.reason = SPSH_REJECT_REMOTE_SOURCE;
+        r->reject.detail = "audio is read from files only; download it first";
+    } else if (!look_everywhere(k, &info, &os_errno)) {
+        const bool absent = os_errno == ENOENT || os_errno == ENOTDIR || os_errno == 0;
+        r->reject.reason = absent ? SPSH_REJECT_MISSING_AUDIO : SPSH_REJECT_UNREADABLE;
+        r->reject.detail = absent ? NULL : strerror(os_errno);
+    } else if (!S_ISREG(info.st_mode)) {
+        r->reject.reason = SPSH_REJECT_NOT_REGULAR;
+    } else {
+        r->found = true;
+        r->size_bytes = (uint64_t)info.st_size;
+        k->commands += k->entry.is_command;
+        name_source(k);
+    }
+}
+
+/* The channel that the command or reco2file_and_channel picks. */
+static spsh_status find_channel(kaldi_scan *k, spsh_bytes id, spsh_error *err)
+{
+    recording *r = &k->recording;
+    bool found = false;
+    spsh_bytes value = {0};
+    set(&r->channel, spsh__builder_bytes(&k->entry.channel));
+    spsh_status rc = spsh__kaldi_table_find(&k->tables[CHANNELS], id, &found, &value, err);
+    if (rc != SPSH_OK || !found || r->channel.size_bytes > 0)
+        return rc;
+    size_t begin = value.size_bytes;
+    while (begin > 0 && value.data[begin - 1] != ' ' && value.data[begin - 1] != '\t')
+        begin--;
+    if (begin > 0)
+        set(&r->channel, (spsh_bytes){value.data + begin, value.size_bytes - begin});
+    return SPSH_OK;
+}
+
+/* Make k->recording that of an id; entry: its row of wav.scp where that is the leading file. */
+static spsh_status take_recording(kaldi_scan *k, spsh_bytes id, const spsh_bytes *entry,
+                                  spsh_error *err)
+{
+    recording *r = &k->recording;
+    bool found = true;
+    spsh_bytes value = entry == NULL ? (spsh_bytes){0} : *entry;
+    if (entry == NULL && r->known && spsh__bytes_equal(spsh__builder_bytes(&r->id), id))
+        return SPSH_OK;
+    r->known = false;
+    set(&r->id, id);
+    spsh_status rc =
+        entry != NULL ? SPSH_OK : spsh__kaldi_table_find(&k->tables[WAV], id, &found, &value, err);
+    if (rc != SPSH_OK)
+        return rc;
+    if (found) {
+        resolve(k, value);
+        rc = find_channel(k, id, err);
+    } else {
+        set(&r->written, id);
+        r->found = false;
+        r->reject = (spsh_reject){.reason = SPSH_REJECT_MISSING_AUDIO,
+                                  .detail = "wav.scp does not have this recording",
+                                  .rows = 1};
+    }
+    if (r->id.failed || r->written.failed || r->path.failed || r->source.failed ||
+        r->channel.failed || k->entry.path.failed)
+        return no_memory(err);
+    r->known = true;
+    return rc;
+}
+
+/* A value of a table by utterance or speaker, copied; empty where there is none. */
+static spsh_status look_up(kaldi_scan *k, kaldi_file file, spsh_bytes key, spsh__builder *out,
+                           spsh_error *err)
+{
+    bool found = false;
+    spsh_bytes value = {0};
+    spsh__builder_clear(out);
+    if (key.size_bytes == 0)
+        return SPSH_OK;
+    spsh_status rc = spsh__kaldi_table_find(&k->tables[file], key, &found, &value, err);
+    if (rc == SPSH_OK && !spsh__is_placeholder(value))
+        spsh__builder_append_bytes(out, value);
+    return rc;
+}
+
+static void member(kaldi_scan *k, const char *key, spsh_bytes value)
+{
+    if (value.size_bytes > 0)
+        spsh__json_member(&k->extras, 0, spsh__bytes_of(key), value);
+}
+
+/** An utterance: a row of the leading file. */
+typedef struct utterance {
+    spsh_bytes id, recording;
+    uint64_t start_ns, end_ns;
+    bool has_segment;
+} utterance;
+
+static spsh_status describe(kaldi_scan *k, const utterance *u, spsh_error *err)
+{
+    spsh_status rc = look_up(k, UTT2SPK, u->id, &k->speaker, err);
+    /* Where nobody is known, Kaldi has every utterance be its own speaker. */
+    if (spsh__bytes_equal(spsh__builder_bytes(&k->speaker), u->id))
+        spsh__builder_clear(&k->speaker);
+    if (rc == SPSH_OK)
+        rc = look_up(k, UTT2LANG, u->id, &k->language, err);
+    if (rc == SPSH_OK)
+        rc = look_up(k, SPK2GENDER, spsh__builder_bytes(&k->speaker), &k->gender, err);
+    spsh__builder_clear(&k->extras);
+    member(k, "channel", spsh__builder_bytes(&k->recording.channel));
+    member(k, "data_dir", k->name);
+    member(k, "gender", spsh__builder_bytes(&k->gender));
+    if (rc == SPSH_OK)
+        rc = look_up(k, UTT2UNIQ, u->id, &k->gender, err);
+    if (!spsh__bytes_equal(spsh__builder_bytes(&k->gender), u->id))
+        member(k, "utt2uniq", spsh__builder_bytes(&k->gender));
+    spsh__json_close(&k->extras, 0);
+    return rc;
+}
+
+static spsh_status emit(kaldi_scan *k, const utterance *u, const spsh__place *place,
+                        spsh_error *err)
+{
+    const recording *r = &k->recording;
+    bool has_text = false;
+    spsh_bytes text = {0};
+    spsh_status rc = describe(k, u, err);
+    if (rc == SPSH_OK)
+        rc = spsh__kaldi_table_find(&k->tables[TEXT], u->id, &has_text, &text, err);
+    if (rc != SPSH_OK)
+        return rc;
+    if (k->speaker.failed || k->language.failed || k->gender.failed || k->extras.failed)
+        return no_memory(err);
+    const spsh_bytes language = spsh__builder_bytes(&k->language);
+    spsh_ingest_item item = {
+        .audio_path = (const char *)r->path.data,
+        .source = spsh__builder_bytes(&r->source),
+        .recording_id = spsh__builder_bytes(&r->source),
+        .id = u->id,
+        .has_text = has_text,
+        .text = text,
+        .domain = language.size_bytes > 0 ? language : k->name,
+        .split = k->split,
+        .speaker = spsh__builder_bytes(&k->speaker),
+        .language = language,
+        .document = u->has_segment ? u->recording : (spsh_bytes){0},
+        .extras = spsh__builder_bytes(&k->extras),
+        .start_ns = u->start_ns,
+        .end_ns = u->end_ns,
+        .source_bytes = r->size_bytes,
+    };
+    return spsh__scan_emit(&k->scan, &item, place, err);
+}
+
+/* The next word of rest. */
+static spsh_bytes take_word(spsh_bytes *rest)
+{
+    size_t begin = 0;
+    while (begin < rest->size_bytes && (rest->data[begin] == ' ' || rest->data[begin] == '\t'))
+        begin++;
+    size_t end = begin;
+    while (end < rest->size_bytes && rest->data[end] != ' ' && rest->data[end] != '\t')
+        end++;
+    const spsh_bytes word = {rest->data + begin, end - begin};
+    *rest = (spsh_bytes){rest->data + end, rest->size_bytes - end};
+    return word;
+}
+
+/* "recording start end"; an end of -1 is that of the recording. */
+static const char *parse_segment(spsh_bytes rest, utterance *u, spsh_reject_reason *ret_reason)
+{
+    u->has_segment = true;
+    u->recording = take_word(&rest);
+    const spsh_bytes start = take_word(&rest);
+    const spsh_bytes end = take_word(&rest);
+    *ret_reason = SPSH_REJECT_ROW_FIELD_COUNT;
+    if (end.size_bytes == 0)
+        return "a segment has an utterance, a recording, a start and an end";
+    *ret_reason = SPSH_REJECT_SEGMENT_RANGE;
+    if (spsh__table_time(start, SECOND_NS, &u->start_ns) != SPSH__TIME_OK)
+        return "the start is no number of seconds";
+    if (end.data[0] == '-') {
+        u->end_ns = SPSH_SEGMENT_END;
+        return NULL;
+    }
+    if (spsh__table_time(end, SECOND_NS, &u->end_ns) != SPSH__TIME_OK)
+        return "the end is no number of seconds";
+    return u->end_ns > u->start_ns ? NULL : "the end is not behind the start";
+}
+
+static spsh_status scan_row(kaldi_scan *k, kaldi_file leader, const spsh__row *row, spsh_error *err)
+{
+    const spsh__place place = {spsh__builder_bytes(&k->place), row->line, row->offset_bytes,
+                               row->raw};
+    spsh_reject reject = {.reason = SPSH_REJECT_ROW_SYNTAX, .detail = row->problem, .rows = 1};
+    if (row->problem != NULL)
+        return spsh__scan_reject(&k->scan, &reject, &place, err);
+    utterance u = {.id = row->fields[0], .recording = row->fields[0], .end_ns = SPSH_SEGMENT_END};
+    reject.id = u.id;
+    if (leader == SEGMENTS) {
+        reject.detail = parse_segment(row->fields[1], &u, &reject.reason);
+        if (reject.detail != NULL)
+            return spsh__scan_reject(&k->scan, &reject, &place, err);
+    }
+    spsh_status rc = take_recording(k, u.recording, leader == WAV ? &row->fields[1] : NULL, err);
+    if (rc != SPSH_OK)
+        return rc;
+    if (!k->recording.found) {
+        reject = k->recording.reject;
+        reject.id = u.id;
+        reject.source = spsh__builder_bytes(&k->recording.written);
+        return spsh__scan_reject(&k->scan, &reject, &place, err);
+    }
+    return emit(k, &u, &place, err);
+}
+
+static spsh_status reject_unused(kaldi_scan *k, kaldi_file file, const spsh__row *row,
+                                 spsh_error *err)
+{
+    const spsh__place place = {place_of(k, file), row->line, row->offset_bytes, row->raw};
+    const spsh_reject reject = {
+        .reason = file == TEXT ? SPSH_REJECT_ORPHAN_TEXT : SPSH_REJECT_ORPHAN_AUDIO,
+        .id = row->fields[0],
+        .detail = file == TEXT ? "no utterance has this id" : "no segment has this recording"};
+    return k->place.failed ? no_memory(err) : spsh__scan_reject(&k->scan, &reject, &place, err);
+}
+
+static spsh_status reject_unused_text(void *user, const spsh__row *row, spsh_error *err)
+{
+    kaldi_scan *k = user;
+    spsh__builder leader = k->place; /* stays the place of the row that is being joined */
+    k->place = (spsh__builder){0};
+    spsh_status rc = reject_unused(k, TEXT, row, err);
+    spsh__builder_free(&k->place);
+    k->place = leader;
+    return rc;
+}
+
+static spsh_status reject_unused_recording(void *user, const spsh__row *row, spsh_error *err)
+{
+    return reject_unused(user, WAV, row, err);
+}
+
+static spsh_status scan_rows(kaldi_scan *k, kaldi_file leader, spsh_error *err)
+{
+    const spsh__dialect dialect = {.kind = SPSH__DIALECT_KALDI};
+    spsh__row_reader *reader = NULL;
+    spsh__row row;
+    if (place_of(k, leader).size_bytes == 0)
+        return no_memory(err);
+    spsh_status rc = spsh__row_reader_new(&k->tables[leader].input, &dialect, &reader, err);
+    while (rc == SPSH_OK && (rc = spsh__row_reader_next(reader, &row, err)) == SPSH_OK) {
+        rc = scan_row(k, leader, &row, err);
+        if (rc == SPSH_OK)
+            rc = spsh__scan_progress(&k->scan, 1, err);
+    }
+    spsh__row_reader_free(reader);
+    return rc == SPSH_E_END ? SPSH_OK : rc;
+}
+
+static spsh_status open_tables(kaldi_scan *k, int folder_fd, kaldi_file *ret_leader,
+                               spsh_error *err)
+{
+    spsh_status rc = SPSH_OK;
+    for (int i = 0; i < FILES && rc == SPSH_OK; i++)
+        rc = spsh__kaldi_table_open(folder_fd, file_names[i], &k->tables[i], err);
+    if (rc != SPSH_OK)
+        return rc;
+    const kaldi_file leader = k->tables[SEGMENTS].exists ? SEGMENTS : WAV;
+    const bool sorted = k->tables[leader].sorted;
+    k->tables[TEXT].unused_fn = reject_unused_text;
+    k->tables[TEXT].user = k;
+    if (leader == SEGMENTS) {
+        k->tables[WAV].unused_fn = reject_unused_recording;
+        k->tables[WAV].user = k;
+        rc = spsh__kaldi_table_begin(&k->tables[WAV], false, err);
+    }
+    for (int i = TEXT; i <= UTT2UNIQ && rc == SPSH_OK; i++)
+        rc = spsh__kaldi_table_begin(&k->tables[i], sorted, err);
+    for (int i = SPK2GENDER; i < FILES && rc == SPSH_OK; i++)
+        rc = spsh__kaldi_table_begin(&k->tables[i], false, err);
+    *ret_leader = leader;
+    return rc;
+}
+
+/* Nothing is lost by a command whose file is packed, but it is said. */
+static spsh_status tell_commands(kaldi_scan *k, spsh_error *err)
+{
+    char detail[128];
+    if (k->commands == 0)
+        return SPSH_OK;
+    (void)snprintf(detail, sizeof(detail),
+                   "%" PRIu64 " commands were not run: the files that they read are packed as "
+                   "they are",
+                   k->commands);
+    const spsh_reject reject = {
+        .reason = SPSH_REJECT_COMMAND_SOURCE, .source = place_of(k, WAV), .detail = detail};
+    k->commands = 0;
+    return k->place.failed ? no_memory(err) : spsh__scan_reject(&k->scan, &reject, NULL, err);
+}
+
+static void close_tables(kaldi_scan *k)
+{
+    for (size_t i = 0; i < FILES; i++)
+        spsh__kaldi_table_close(&k->tables[i]);
+    for (size_t i = 0; i < k->base_count; i++)
+        free(k->bases[i]);
+    k->base_count = 0;
+    k->last_base = SIZE_MAX;
+    k->recording.known = false;
+}
+
+/* The process's directory, the data directory, and the folders above it. */
+static spsh_status find_bases(kaldi_scan *k, const char *folder, spsh_error *err)
+{
+    k->bases[0] = realpath(".", NULL);
+    k->bases[1] = realpath(folder, NULL);
+    k->base_count = 2;
+    if (k->bases[0] == NULL || k->bases[1] == NULL)
+        return SPSH_INGEST_FAIL_OS(err, SPSH_E_IO, errno, "%s: has no path", folder);
+    while (k->base_count < BASES_MAX) {
+        const char *last = k->bases[k->base_count - 1];
+        const char *slash = strrchr(last, '/');
+        if (slash == NULL || slash == last)
+            break;
+        char *parent = strndup(last, (size_t)(slash - last));
+        if (parent == NULL)
+            return no_memory(err);
+        k->bases[k->base_count++] = parent;
+    }
+    return SPSH_OK;
+}
+
+/* "train" of "train_clean_100"; empty when the name is not that of a split. */
+static spsh_bytes split_of(spsh_bytes name)
+{
+    static const char *const splits[] = {"train", "dev", "test"};
+    for (size_t i = 0; i < sizeof(splits) / sizeof(splits[0]); i++) {
+        const size_t length = strlen(splits[i]);
+        if (name.size_bytes >= length && memcmp(name.data, splits[i], length) == 0 &&
+            (name.size_bytes == length || name.data[length] == '_' || name.data[length] == '-'))
+            return (spsh_bytes){name.data, length};
+    }
+    return (spsh_bytes){0};
+}
+
+/* below: of the root, "" for the root itself. */
+static spsh_status scan_directory(kaldi_scan *k, const char *below, spsh_error *err)
+{
+    kaldi_file leader = WAV;
+    char *folder = NULL;
+    int fd = -1;
+    if (asprintf(&folder, "%s%s%s", k->scan.options->root, *below == '\0' ? "" : "/", below) < 0)
+        return no_memory(err);
+    spsh__builder_clear(&k->prefix);
+    if (*below != '\0') {
+        spsh__name_append(&k->prefix, spsh__bytes_of(below));
+        spsh__builder_append(&k->prefix, "/", 1);
+    }
+    spsh_status rc = find_bases(k, folder, err);
+    if (rc != SPSH_OK)
+        goto out;
+    k->name = spsh__bytes_of(strrchr(k->bases[1], '/') + 1);
+    k->split = split_of(k->name);
+    fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0) {
+        rc = SPSH_INGEST_FAIL_OS(err, SPSH_E_IO, errno, "%s: cannot be opened", folder);
+        goto out;
+    }
+    rc = open_tables(k, fd, &leader, err);
+    if (rc == SPSH_OK &&
+        (spsh__scan_wants_split(&k->scan, k->split) || spsh__scan_wants_split(&k->scan, k->name)))
+        rc = scan_rows(k, leader, err);
+    else if (rc == SPSH_OK)
+        k->scan.excluded_rows += k->tables[leader].row_count;
+    if (rc == SPSH_OK && k->scan.options->split_filter == NULL)
+        rc = spsh__kaldi_table_end(&k->tables[TEXT], err);
+    if (rc == SPSH_OK && k->scan.options->split_filter == NULL && leader == SEGMENTS)
+        rc = spsh__kaldi_table_end(&k->tables[WAV], err);
+    if (rc == SPSH_OK)
+        rc = tell_commands(k, err);
+out:
+    close_tables(k);
+    if (fd >= 0)
+        (void)close(fd);
+    free(folder);
+    return rc;
+}
+
+/** Data directories of a root. */
+typedef struct directories {
+    char *names[FOLDERS_MAX]; /* below the root; one "" for the root itself */
+    size_t count;
+} directories;
+
+static void directories_free(directories *d)
+{
+    for (size_t i = 0; i < d->count; i++)
+        free(d->names[i]);
+    free(d);
+}
+
+static int compare_directories(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static spsh_status add_directory(directories *d, int root_fd, const char *name, spsh_error *err)
+{
+    char wav_scp[PATH_MAX];
+    struct stat info;
+    const int length =
+        snprintf(wav_scp, sizeof(wav_scp), "%s%swav.scp", name, *name == '\0' ? "" : "/");
+    if (length < 0 || (size_t)length >= sizeof(wav_scp) || d->count == FOLDERS_MAX ||
+        fstatat(root_fd, wav_scp, &info, 0) != 0 || !S_ISREG(info.st_mode))
+        return SPSH_OK;
+    d->names[d->count] = strdup(name);
+    if (d->names[d->count] == NULL)
+        return no_memory(err);
+    d->count++;
+    return SPSH_OK;
+}
+
+/* The root if it is one, else the folders in it that are. */
+static spsh_status find_directories(const char *root, directories **ret_directories,
+                                    spsh_error *err)
+{
+    spsh_status rc = SPSH_OK;
+    directories *d = calloc(1, sizeof(*d));
+    if (d == NULL)
+        return no_memory(err);
+    DIR *directory = opendir(root);
+    if (directory != NULL) {
+        rc = add_directory(d, dirfd(directory), "", err);
+        const bool below = d->count == 0;
+        const struct dirent *entry = NULL;
+        for (size_t i = 0; below && rc == SPSH_OK && i < FOLDERS_MAX; i++) {
+            entry = readdir(directory);
+            if (entry == NULL)
+                break;
+            if (entry->d_name[0] != '.' &&
+                (entry->d_type == DT_DIR || entry->d_type == DT_UNKNOWN) &&
+                !spsh__is_ignored_name(entry->d_name))
+                rc = add_directory(d, dirfd(directory), entry->d_name, err);
+        }
+        (void)closedir(directory);
+    }
+    if (rc != SPSH_OK) {
+        directories_free(d);
+        return rc;
+    }
+    qsort(d->names, d->count, sizeof(d->names[0]), compare_directories);
+    *ret_directories = d;
+    return SPSH_OK;
+}
+
+static void kaldi_free(kaldi_scan *k)
+{
+    spsh__builder *const buffers[] = {&k->recording.id,
+                                      &k->recording.path,
+                                      &k->recording.source,
+                                      &k->recording.channel,
+                                      &k->recording.written,
+                                      &k->prefix,
+                                      &k->place,
+                                      &k->speaker,
+                                      &k->language,
+                                      &k->gender,
+                                      &k->extras};
+    for (size_t i = 0; i < sizeof(buffers) / sizeof(buffers[0]); i++)
+        spsh__builder_free(buffers[i]);
+    spsh__kaldi_source_free(&k->entry);
+    free(k->real_root);
+}
+
+static spsh_status kaldi_layout_scan(const spsh_ingest_options *options,
+                                     const spsh_ingest_sink *sink, spsh_error *err)
+{
+    kaldi_scan k = {.last_base = SIZE_MAX};
+    directories *d = NULL;
+    spsh_status rc = spsh__scan_begin(&k.scan, options, sink, err);
+    if (rc == SPSH_OK)
+        rc = spsh__scan_refuse_column(&k.scan, "a Kaldi data directory", err);
+    if (rc == SPSH_OK)
+        rc = find_directories(options->root, &d, err);
+    if (rc == SPSH_OK && d->count == 0)
+        rc = SPSH_INGEST_FAIL(err, SPSH_E_NOT_FOUND, "%s: has no wav.scp", options->root);
+    k.real_root = realpath(options->root, NULL);
+    for (size_t i = 0; rc == SPSH_OK && i < d->count; i++)
+        rc = scan_directory(&k, d->names[i], err);
+    if (rc == SPSH_OK)
+        rc = spsh__scan_finish(&k.scan, err);
+    if (d != NULL)
+        directories_free(d);
+    kaldi_free(&k);
+    return rc;
+}
+
+static spsh_status kaldi_layout_probe(const char *root, spsh_layout_probe *ret_probe,
+                                      spsh_error *err)
+{
+    directories *d = NULL;
+    *ret_probe = (spsh_layout_probe){0};
+    spsh_status rc = find_directories(root, &d, err);
+    if (rc != SPSH_OK)
+        return rc;
+    if (d->count > 0) {
+        ret_probe->matches = true;
+        spsh__probe_say(ret_probe, "it holds %.100s%swav.scp", d->names[0],
+                        d->names[0][0] == '\0' ? "" : "/");
+    }
+    directories_free(d);
+    return SPSH_OK;
+}
+
+const spsh_layout spsh__layout_kaldi = {
+    .name = "kaldi",
+    .summary = "Kaldi data directories: wav.scp with text, segments, utt2spk ...",
+    .tier = SPSH_LAYOUT_FORMAT,
+    .probe_fn = kaldi_layout_probe,
+    .scan_fn = kaldi_layout_scan,
+};
