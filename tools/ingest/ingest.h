@@ -40,7 +40,8 @@
     X(EXCLUDED_BY_RULE, "excluded_by_rule")                                                        \
     /* Not left out: kept byte-exact, see spsh_decode_verdict. */                                  \
     X(DECODER_LIMIT, "decoder_limit")                                                              \
-    X(COMMAND_SOURCE, "command_source")
+    X(COMMAND_SOURCE, "command_source")                                                            \
+    X(SPLIT_CONFLICT, "split_conflict")
 
 typedef enum spsh_reject_reason {
 #define SPSH_X(name_, text_) SPSH_REJECT_##name_,

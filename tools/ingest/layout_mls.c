@@ -647,12 +647,11 @@ static spsh_status scan_tree(mls_scan *m, const char *tree, spsh_error *err)
     return rc;
 }
 
-static spsh_status check_tree(void *user, int folder_fd, const char *path, bool *ret_is_tree,
-                              spsh_error *err)
+static spsh_status check_tree(int folder_fd, bool *ret_is_tree, spsh_error *err)
 {
     static const char *const names[] = {"train/transcripts.txt", "dev/transcripts.txt",
                                         "test/transcripts.txt"};
-    (void)user, (void)path, (void)err;
+    (void)err;
     for (size_t i = 0; i < 3 && !*ret_is_tree; i++)
         *ret_is_tree = spsh__tree_has_file(folder_fd, names[i]);
     *ret_is_tree = *ret_is_tree && (spsh__tree_has_folder(folder_fd, "train/audio") ||
@@ -735,7 +734,7 @@ static spsh_status mls_scan_form(const spsh_ingest_options *options, const spsh_
                                  mls_form form, spsh_error *err)
 {
     mls_scan m = {.segments = {.fd = -1}};
-    const spsh__tree_search search = {options->root, &m.scan, check_tree, NULL};
+    const spsh__tree_search search = {options->root, &m.scan, check_tree};
     spsh__trees trees = {0};
     spsh__builder text = {0};
     spsh_bytes *names = NULL;
@@ -792,17 +791,8 @@ static spsh_status scan_opus(const spsh_ingest_options *options, const spsh_inge
 
 static spsh_status mls_probe(const char *root, spsh_layout_probe *ret_probe, spsh_error *err)
 {
-    const spsh__tree_search search = {root, NULL, check_tree, NULL};
-    spsh__trees trees = {0};
-    *ret_probe = (spsh_layout_probe){0};
-    spsh_status rc = spsh__trees_find(&search, &trees, err);
-    if (rc == SPSH_OK && trees.count > 0) {
-        ret_probe->matches = true;
-        spsh__probe_say(ret_probe, "%.120s%sholds splits with transcripts.txt and audio/",
-                        trees.paths[0], trees.paths[0][0] == '\0' ? "it " : " ");
-    }
-    spsh__trees_free(&trees);
-    return rc;
+    return spsh__trees_probe(root, check_tree, "holds splits with transcripts.txt and audio/",
+                             ret_probe, err);
 }
 
 const spsh_layout spsh__layout_mls = {

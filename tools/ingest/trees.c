@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "fail.h"
+#include "layouts.h"
 #include "names.h"
 
 #define DEPTH_MAX         4U
@@ -160,7 +161,7 @@ static spsh_status visit(tree_walk *w, const char *path, unsigned depth, spsh_er
         return w->search->scan == NULL
                    ? SPSH_OK
                    : spsh__scan_walk_note(w->search->scan, SPSH__WALK_UNREADABLE, path, errno, err);
-    spsh_status rc = w->search->check_fn(w->search->user, fd, path, &is_tree, err);
+    spsh_status rc = w->search->check_fn(fd, &is_tree, err);
     if (rc == SPSH_OK && is_tree)
         rc = add_path(w->trees, strdup(path), err);
     else if (rc == SPSH_OK && depth < DEPTH_MAX)
@@ -195,6 +196,43 @@ void spsh__trees_free(spsh__trees *trees)
         free(trees->paths[i]);
     free(trees->paths);
     *trees = (spsh__trees){0};
+}
+
+spsh_status spsh__trees_scan(const spsh_ingest_options *options, const spsh_ingest_sink *sink,
+                             spsh__tree_check_fn check_fn, spsh__tree_scan_fn scan_fn,
+                             spsh_error *err)
+{
+    spsh__scan scan;
+    spsh__trees trees = {0};
+    const spsh__tree_search search = {options->root, &scan, check_fn};
+    spsh_status rc = spsh__scan_begin(&scan, options, sink, err);
+    if (rc == SPSH_OK)
+        rc = spsh__trees_find(&search, &trees, err);
+    if (rc == SPSH_OK && trees.count == 0)
+        rc = SPSH_INGEST_FAIL(err, SPSH_E_NOT_FOUND, "%s: holds no corpus of this layout",
+                              options->root);
+    for (size_t i = 0; i < trees.count && rc == SPSH_OK; i++)
+        rc = scan_fn(&scan, trees.paths[i], err);
+    if (rc == SPSH_OK)
+        rc = spsh__scan_finish(&scan, err);
+    spsh__trees_free(&trees);
+    return rc;
+}
+
+spsh_status spsh__trees_probe(const char *root, spsh__tree_check_fn check_fn, const char *what,
+                              spsh_layout_probe *ret_probe, spsh_error *err)
+{
+    const spsh__tree_search search = {root, NULL, check_fn};
+    spsh__trees trees = {0};
+    *ret_probe = (spsh_layout_probe){0};
+    spsh_status rc = spsh__trees_find(&search, &trees, err);
+    if (rc == SPSH_OK && trees.count > 0) {
+        ret_probe->matches = true;
+        spsh__probe_say(ret_probe, "%.120s %s", trees.paths[0][0] == '\0' ? "it" : trees.paths[0],
+                        what);
+    }
+    spsh__trees_free(&trees);
+    return rc;
 }
 
 void spsh__tree_name(const char *root, const char *path, spsh__builder *out)

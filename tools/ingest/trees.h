@@ -7,13 +7,13 @@
 
 #include "scan.h"
 
+/* Whether a folder is a tree; *ret_is_tree is false before. */
+typedef spsh_status (*spsh__tree_check_fn)(int folder_fd, bool *ret_is_tree, spsh_error *err);
+
 typedef struct spsh__tree_search {
     const char *root;
     spsh__scan *scan; /* NULL for a probe: it stops at the first tree and after some folders */
-    /* Whether the folder is a tree. path is relative to the root, "" for the root. */
-    spsh_status (*check_fn)(void *user, int folder_fd, const char *path, bool *ret_is_tree,
-                            spsh_error *err);
-    void *user;
+    spsh__tree_check_fn check_fn;
 } spsh__tree_search;
 
 /** Sorted paths relative to the root; free with spsh__trees_free. */
@@ -26,6 +26,18 @@ typedef struct spsh__trees {
 SPSH_NODISCARD spsh_status spsh__trees_find(const spsh__tree_search *search, spsh__trees *ret_trees,
                                             spsh_error *err);
 void spsh__trees_free(spsh__trees *trees);
+
+/* A layout's scan: begin, find the trees, read each, finish. */
+typedef spsh_status (*spsh__tree_scan_fn)(spsh__scan *scan, const char *path, spsh_error *err);
+SPSH_NODISCARD spsh_status spsh__trees_scan(const spsh_ingest_options *options,
+                                            const spsh_ingest_sink *sink,
+                                            spsh__tree_check_fn check_fn,
+                                            spsh__tree_scan_fn scan_fn, spsh_error *err);
+
+/* A layout's probe: says where the first tree is, and what it holds. */
+SPSH_NODISCARD spsh_status spsh__trees_probe(const char *root, spsh__tree_check_fn check_fn,
+                                             const char *what, spsh_layout_probe *ret_probe,
+                                             spsh_error *err);
 
 /* The last folder of root/path as it is really called, for trees named by their folder. Appended;
  * nothing when it cannot be told. */

@@ -1,0 +1,214 @@
+"""Common Voice, scripted speech: the columns of every release and what breaks other readers."""
+import shutil
+
+OLD = "client_id path sentence up_votes down_votes age gender accent".split()
+V5_0 = "client_id path accent sentence up_votes down_votes gender age".split()
+V5_1 = OLD + ["locale", "segment"]
+V8 = [name.replace("accent", "accents") for name in V5_1]
+V13 = ("client_id path sentence up_votes down_votes age gender accents variant locale "
+       "segment").split()
+V17 = ("client_id path sentence_id sentence sentence_domain up_votes down_votes age gender accents "
+       "variant locale segment").split()
+ANNE, BODO, CLEO = "a" * 128, "b" * 128, "c" * 128
+
+
+def row(path, sentence, client=ANNE, **more):
+    return {"client_id": client, "path": path, "sentence": sentence, "up_votes": "2",
+            "down_votes": "0", **more}
+
+
+def write(path, columns, rows, end="\n", cut=None):
+    lines = ["\t".join(columns)]
+    for one in rows:
+        lines.append("\t".join(one.get(name, "") for name in columns))
+        if cut == one["path"]:
+            lines[-1] = lines[-1].rstrip("\t")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes("".join(line + end for line in lines).encode("utf-8"))
+
+
+def clips(tree, clip, names, first=0, rate=32000):
+    for i, name in enumerate(names):
+        clip(tree / "clips" / name, seed=first + i, rate=rate)
+
+
+def make_flat(root, clip):
+    """Releases 1 to 4: no wrapper, eight columns, paths without extension."""
+    tree = root / "cv-corpus-3_cy"
+    names = ["e0" * 32, "e1" * 32, "e2" * 32]
+    clips(tree, clip, [name + ".mp3" for name in names], 10, 48000)
+    rows = [row(names[0], "Un", age="fourties", gender="male", accent="united_kingdom"),
+            row(names[1], "Dau"), row(names[2], "Tri", BODO)]
+    write(tree / "train.tsv", OLD, rows[:2])
+    write(tree / "test.tsv", OLD, rows[2:])
+    write(tree / "dev.tsv", OLD, [])
+    write(tree / "validated.tsv", OLD, rows)
+
+
+def make_middle(root, clip):
+    """5.0 with its order of columns, 5.1 and 8.0, under one root: a folder a release."""
+    for number, (release, columns, locale) in enumerate([
+            ("cv-corpus-5-2020-06-22", V5_0, "eo"), ("cv-corpus-5.1-2020-06-22", V5_1, "zh-CN"),
+            ("cv-corpus-8.0-2022-01-19", V8, "kmr"), ("cv-corpus-13.0-2023-03-09", V13, "rm-sursilv")]):
+        tree = root / release / locale
+        name = f"common_voice_{locale}_{number}.mp3"
+        clips(tree, clip, [name], 20 + number)
+        rows = [row(name, f"frazo {number}", age="teens", gender="other", accent="x", accents="y",
+                    variant="v", locale=locale, segment="Singleword Benchmark")]
+        write(tree / "validated.tsv", columns, rows)
+        write(tree / "train.tsv", columns, rows, end="\r\n")
+
+
+def make_new(root, clip):
+    tree = (root / "cv-corpus-25.0-2026-03-09-de" / "cv-corpus-25.0-2026-03-09" / "de")
+    prefix = "common_voice_de_"
+    sound = [f"{prefix}{n}.mp3" for n in range(100, 116)]
+    clips(tree, clip, sound, 40)
+    clip(tree / "clips" / f"{prefix}100.mp3", rate=48000, seed=40)
+    clip(tree / "clips" / f"{prefix}101.mp3", rate=44100, channels=2, seed=41)
+    orphan = clip(tree / "clips" / f"{prefix}999.mp3", seed=99)
+    (tree / "clips" / f"{prefix}200.mp3").write_bytes(b"")
+    (tree / "clips" / f"{prefix}201.mp3").write_bytes(orphan.read_bytes()[:200])
+    (tree / "clips" / f"{prefix}202.mp3").write_bytes(
+        b"<!DOCTYPE html><html><head><title>403 Forbidden</title></head>" + b" " * 600)
+    (tree / "clips" / "._common_voice_de_1.mp3").write_bytes(b"Mac")
+    full = {"sentence_id": "5f" * 32, "locale": "de", "age": "fourties", "gender": "male_masculine",
+            "accents": "Deutschland|Berlin, sonst 出生地:31 上海市", "variant": "",
+            "sentence_domain": "general,news_current_affairs,healthcare"}
+    text = {
+        100: 'Er sagte "ja und ging.', 101: '"Nein', 102: "nan", 103: "null",
+        104: "zurück\\nund\\tvor", 105: "Tom &amp; Jerry", 106: "می\u200cخواهم",
+        107: "schöne Grüße", 108: "scho\u0308ne Gru\u0308ße", 109: "Schöne Grüße",
+        110: "a\u2028b\u0085c\u000bd", 111: "in train und test", 112: "noch unklar",
+        113: "Im Jahr 1984", 114: "validiert nur", 115: "letzte",
+        200: "leer", 201: "kurz", 202: "verboten", 300: "fehlt"}
+    rows = {n: row(f"{prefix}{n}.mp3", sentence, BODO if n % 2 else ANNE, **full)
+            for n, sentence in text.items()}
+    rows[102].update(age="", gender="", accents="", sentence_domain="", variant="")
+    rows[103].update(gender="female", age="sixties", accents="", sentence_domain="")
+    rows[113].update(up_votes="0", down_votes="2")
+    train = [100, 101, 102, 103, 104, 105, 106, 107, 109, 111, 200, 300]
+    dev = [110]
+    test = [108, 111, 115]
+    write(tree / "train.tsv", V17, [rows[n] for n in train])
+    write(tree / "dev.tsv", V17, [rows[n] for n in dev])
+    write(tree / "test.tsv", V17, [rows[n] for n in test])
+    # The last columns are empty, and one row has lost their TABs.
+    write(tree / "validated.tsv", V17,
+          [rows[n] for n in train + dev + [108, 115] + [114, 201, 202]],
+          cut=f"{prefix}114.mp3")
+    write(tree / "other.tsv", V17, [rows[112]])
+    write(tree / "invalidated.tsv", V17, [rows[113]])
+    with open(tree / "train.tsv", "ab") as train_file:
+        train_file.write((ANNE + f"\t{prefix}400.mp3" + "\tx" * 13 + "\n").encode())
+        train_file.write((BODO + f"\t{prefix}100.mp3\tid\tzum zweiten Mal\n").encode())
+    (tree / "reported.tsv").write_bytes(
+        b"sentence\tsentence_id\tlocale\treason\nein \"Satz\nmit\tLF\tde\tx\ty\tz\nnoch\n")
+    (tree / "validated_sentences.tsv").write_text(
+        "sentence_id\tsentence\tsentence_domain\tsource\tis_used\tclips_count\n"
+        'id\t"Er sagte ""ja"" und\nging."\t\tself\t1\t1\n', encoding="utf-8")
+    (tree / "clip_durations.tsv").write_text(
+        "clip\tduration[ms]\n" + "".join(f"{name}\t400\n" for name in sound[1:]))
+    (tree / "README.md").write_text("# Common Voice 25.0\n")
+    # A locale without a validated sentence yet.
+    empty = tree.parent / "ab"
+    clips(empty, clip, ["common_voice_ab_1.mp3"], 80)
+    write(empty / "train.tsv", V17, [])
+    write(empty / "validated.tsv", V17, [row("common_voice_ab_1.mp3", "Аԥсуа", CLEO, locale="ab")])
+
+
+def make_variants(root, clip):
+    base = root / "cv-corpus-25.0-2026-03-09" / "cy"
+    names = ["common_voice_cy_1.mp3", "common_voice_cy_2.mp3"]
+    clips(base, clip, names, 120)
+    rows = [row(name, "Bore da", locale="cy", variant="cy-southwes" if i else "")
+            for i, name in enumerate(names)]
+    write(base / "train.tsv", V17, rows)
+    write(base / "validated.tsv", V17, rows)
+    variant = root / "cv-corpus-25.0-2026-03-09-variants" / "cy-southwes"
+    (variant / "clips").mkdir(parents=True)
+    shutil.copy(base / "clips" / names[1], variant / "clips" / names[1])
+    write(variant / "validated.tsv", V17, rows[1:])
+    delta = root / "cv-corpus-25.0-delta-2026-03-09" / "sc"
+    clips(delta, clip, ["common_voice_sc_1.mp3", "common_voice_sc_2.mp3"], 130)
+    write(delta / "validated.tsv", V17, [row("common_voice_sc_1.mp3", "Bonas dies", locale="sc")])
+    write(delta / "other.tsv", V17, [row("common_voice_sc_2.mp3", "Adiosu", locale="sc")])
+
+
+NEW = {
+    "utterances": 15,
+    "rejects": {
+        "orphan_audio": (1, 0), "missing_audio": (1, 1), "empty_file": (1, 1),
+        "tiny_file": (1, 1), "not_audio": (1, 1), "row_field_count": (1, 1), "dup_id": (1, 1),
+        "split_conflict": (1, 0), "excluded_by_rule": (1, 0)},
+    "domains": {"cv/de": 14, "cv/ab": 1},
+    "splits": {"train": 9, "dev": 1, "test": 3, "validated": 2},
+    "languages": {"de": 14, "ab": 1},
+    "speakers": 3,
+    "ids": {
+        "common_voice_de_100": {
+            "text": 'Er sagte "ja und ging.', "split": "train", "speaker": f"cv/{ANNE}",
+            "domain": "cv/de", "language": "de", "sample_rate_hz": 48000,
+            "extras": {"age": "fourties", "gender": "male_masculine", "up_votes": "2",
+                       "down_votes": "0", "accents": "Deutschland|Berlin, sonst 出生地:31 上海市",
+                       "sentence_domain": "general,news_current_affairs,healthcare",
+                       "sentence_id": "5f" * 32, "variant": None, "locale": None}},
+        "common_voice_de_101": {"text": '"Nein', "channels": 2, "sample_rate_hz": 44100},
+        "common_voice_de_102": {"text": "nan", "sample_rate_hz": 32000,
+                                "extras": {"age": None, "gender": None}},
+        "common_voice_de_103": {"text": "null", "extras": {"gender": "female"}},
+        "common_voice_de_104": {"text": "zurück\\nund\\tvor"},
+        "common_voice_de_105": {"text": "Tom &amp; Jerry"},
+        "common_voice_de_106": {"text": "می\u200cخواهم"},
+        "common_voice_de_107": {"text": "schöne Grüße", "split": "train"},
+        "common_voice_de_108": {"text": "scho\u0308ne Gru\u0308ße", "split": "test"},
+        "common_voice_de_109": {"text": "Schöne Grüße"},
+        "common_voice_de_110": {"text": "a\u2028b\u0085c\u000bd", "split": "dev"},
+        "common_voice_de_111": {"split": "test"},
+        "common_voice_de_112": None,
+        "common_voice_de_113": None,
+        "common_voice_de_114": {"text": "validiert nur", "split": "validated"},
+        "common_voice_ab_1": {"split": "validated", "domain": "cv/ab"},
+        "common_voice_de_999": None,
+    },
+}
+
+CASES = {
+    "1 to 4": (make_flat, {
+        "utterances": 3, "rejects": {}, "domains": {"cv/cy": 3},
+        "splits": {"train": 2, "test": 1}, "languages": {"cy": 3}, "speakers": 2,
+        "all_ids": ["e0" * 32, "e1" * 32, "e2" * 32],
+        "ids": {"e0" * 32: {"text": "Un", "sample_rate_hz": 48000, "extras": {
+            "age": "fourties", "gender": "male", "accent": "united_kingdom"}}}}),
+    "5 to 13": (make_middle, {
+        "utterances": 4, "rejects": {}, "splits": {"train": 4},
+        "domains": {"cv/eo": 1, "cv/zh-CN": 1, "cv/kmr": 1, "cv/rm-sursilv": 1},
+        "ids": {
+            "common_voice_eo_0": {"text": "frazo 0", "language": "eo",
+                                  "extras": {"age": "teens", "gender": "other", "accent": "x"}},
+            "common_voice_zh-CN_1": {"language": "zh-CN", "extras": {
+                "segment": "Singleword Benchmark", "accent": "x"}},
+            "common_voice_kmr_2": {"extras": {"accents": "y", "accent": None}},
+            "common_voice_rm-sursilv_3": {"extras": {"variant": "v"}}}}),
+    "25": (make_new, NEW),
+    "25, all buckets": (make_new, {
+        "options": ["--split", "train,dev,test,validated,other,invalidated"],
+        "utterances": 17,
+        "rejects": {reason: count for reason, count in NEW["rejects"].items()
+                    if reason != "excluded_by_rule"},
+        "splits": {**NEW["splits"], "other": 1, "invalidated": 1},
+        "ids": {"common_voice_de_112": {"split": "other"},
+                "common_voice_de_113": {"split": "invalidated", "extras": {"down_votes": "2"}}}}),
+    "25, by column": (make_new, {
+        "options": ["--domain", "column:gender", "--split", "train"],
+        "domains": {"male_masculine": 7, "female": 1, "default": 1}}),
+    "variant and delta": (make_variants, {
+        "utterances": 4, "domains": {"cv/cy": 3, "cv/sc": 1},
+        "splits": {"train": 2, "validated": 2}, "rejects": {"excluded_by_rule": (1, 0)},
+        "ids": {"cy-southwes/common_voice_cy_2": {
+                    "domain": "cv/cy", "split": "validated",
+                    "extras": {"variant": "cy-southwes"}},
+                "common_voice_cy_2": {"split": "train",
+                                      "duplicate_of": "cy-southwes/common_voice_cy_2"},
+                "common_voice_sc_1": {"split": "validated"}}}),
+}

@@ -1,0 +1,536 @@
+/* clip_table.c: see clip_table.h.
+ *
+ * An index of hashes holds what is known about each name: whether it is on disk, and which table
+ * named it first. The folder is listed into it, then the tables stream by. Rows for clips that have
+ * been seen are passed over, so that a clip which stands in train and in validated is one
+ * utterance.
+ */
+#include "clip_table.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "fail.h"
+#include "json_text.h"
+#include "name_index.h"
+#include "names.h"
+#include "table.h"
+
+#define COLUMNS_MAX    ((size_t)128)
+#define NAME_BYTES_MAX ((size_t)255)
+#define STATE_KNOWN    UINT32_C(1)
+#define STATE_ON_DISK  UINT32_C(2)
+#define STATE_SPECIAL  UINT32_C(4)
+#define STATE_AUDIO    UINT32_C(8) /* its name says audio: an orphan if no row has it */
+#define STATE_ROW      UINT32_C(16)
+#define TABLE_SHIFT    8 /* the number of the table that named it first */
+#define TABLE_MASK     UINT32_C(15)
+
+typedef struct clip_column {
+    spsh__clip_role role; /* SPSH__CLIP_ROLES: an extra */
+    bool is_repeated;     /* an earlier column has the name: that one counts */
+    size_t name_at, name_bytes;
+} clip_column;
+
+typedef struct clip_scan {
+    spsh__scan *scan;
+    const spsh__clip_form *form;
+    const spsh__clip_tree *tree;
+    size_t table; /* being read */
+    size_t column_of[SPSH__CLIP_ROLES];
+    clip_column columns[COLUMNS_MAX];
+    size_t column_count;
+    size_t domain_column; /* --domain column:NAME */
+    spsh__name_index index;
+    spsh__builder names, folder, file, clip, path, source, id, speaker, domain, extras;
+} clip_scan;
+
+static spsh_status no_memory(spsh_error *err)
+{
+    return SPSH_INGEST_FAIL(err, SPSH_E_NO_MEMORY, "no memory for a table of clips");
+}
+
+static void append_part(spsh__builder *path, const char *part)
+{
+    if (part[0] == '\0')
+        return;
+    if (path->size_bytes > 0)
+        spsh__builder_append(path, "/", 1);
+    spsh__builder_append_text(path, part);
+}
+
+bool spsh__is_locale(spsh_bytes text)
+{
+    size_t letters = 0;
+    while (letters < text.size_bytes && text.data[letters] >= 'a' && text.data[letters] <= 'z')
+        letters++;
+    if (letters < 2 || letters > 3)
+        return false;
+    for (size_t i = letters; i < text.size_bytes; i++) {
+        const uint8_t c = text.data[i];
+        if (c != '-' && !(c >= '0' && c <= '9') && !(c >= 'a' && c <= 'z') &&
+            !(c >= 'A' && c <= 'Z'))
+            return false;
+    }
+    return letters == text.size_bytes || text.data[letters] == '-';
+}
+
+/* ---- the folder of clips ---- */
+
+static spsh_status enter_clip(clip_scan *c, int fd, const struct dirent *entry, spsh_error *err)
+{
+    uint32_t state = STATE_KNOWN | STATE_ON_DISK;
+    struct stat info;
+    const spsh_bytes name = spsh__bytes_of(entry->d_name);
+    if (entry->d_type == DT_UNKNOWN || entry->d_type == DT_LNK) {
+        if (fstatat(fd, entry->d_name, &info, 0) == 0 && S_ISDIR(info.st_mode))
+            return SPSH_OK;
+    } else if (entry->d_type == DT_DIR) {
+        return SPSH_OK;
+    } else if (entry->d_type != DT_REG) {
+        state |= STATE_SPECIAL;
+    }
+    if (spsh__is_audio_name(name))
+        state |= STATE_AUDIO;
+    if (spsh__name_index_add(&c->index, name, state) == NULL)
+        return no_memory(err);
+    return SPSH_OK;
+}
+
+static spsh_status report_orphan(clip_scan *c, const char *name, spsh_error *err)
+{
+    const spsh__name_slot *slot = spsh__name_index_find(&c->index, spsh__bytes_of(name));
+    if (slot == NULL || (slot->state & STATE_ROW) != 0 || (slot->state & STATE_AUDIO) == 0)
+        return SPSH_OK;
+    spsh__builder_clear(&c->source);
+    spsh__builder_append_bytes(&c->source, spsh__builder_bytes(&c->folder));
+    append_part(&c->source, name);
+    const spsh_reject reject = {.reason = SPSH_REJECT_ORPHAN_AUDIO,
+                                .source = spsh__builder_bytes(&c->source),
+                                .detail = "no table has a row for it"};
+    return c->source.failed ? no_memory(err) : spsh__scan_reject(c->scan, &reject, NULL, err);
+}
+
+/* Enter all names of the folder, or report those that no row had. */
+static spsh_status list_clips(clip_scan *c, bool report, spsh_error *err)
+{
+    const struct dirent *entry = NULL;
+    spsh_status rc = SPSH_OK;
+    const char *folder = spsh__builder_text(&c->folder);
+    if (folder == NULL)
+        return no_memory(err);
+    const int fd = spsh__tree_open(c->scan->options->root, folder);
+    DIR *directory = fd < 0 ? NULL : fdopendir(fd);
+    if (directory == NULL) {
+        const int error = errno;
+        if (fd >= 0)
+            (void)close(fd);
+        return spsh__scan_walk_note(c->scan, SPSH__WALK_UNREADABLE, folder, error, err);
+    }
+    while (rc == SPSH_OK && (entry = readdir(directory)) != NULL) {
+        if (entry->d_name[0] == '.' || spsh__is_ignored_name(entry->d_name))
+            continue;
+        rc = report ? report_orphan(c, entry->d_name, err) : enter_clip(c, fd, entry, err);
+        if (rc == SPSH_OK && !report)
+            rc = spsh__scan_progress(c->scan, 1, err);
+    }
+    (void)closedir(directory);
+    return rc;
+}
+
+/* ---- columns ---- */
+
+static spsh__clip_role role_of(const spsh__clip_form *form, spsh_bytes name)
+{
+    for (size_t role = 0; role < SPSH__CLIP_ROLES; role++) {
+        if (form->columns[role] != NULL &&
+            spsh__bytes_equal(name, spsh__bytes_of(form->columns[role])))
+            return (spsh__clip_role)role;
+    }
+    return SPSH__CLIP_ROLES;
+}
+
+static spsh_bytes column_name(const clip_scan *c, size_t column)
+{
+    return (spsh_bytes){c->names.data + c->columns[column].name_at, c->columns[column].name_bytes};
+}
+
+static spsh_status add_column(clip_scan *c, spsh_bytes name, spsh_error *err)
+{
+    clip_column *column = &c->columns[c->column_count];
+    *column = (clip_column){role_of(c->form, name), false, c->names.size_bytes, name.size_bytes};
+    for (size_t i = 0; i < c->column_count && !column->is_repeated; i++)
+        column->is_repeated = spsh__bytes_equal(column_name(c, i), name);
+    spsh__builder_append_bytes(&c->names, name);
+    if (c->names.failed)
+        return no_memory(err);
+    if (!column->is_repeated && column->role != SPSH__CLIP_ROLES)
+        c->column_of[column->role] = c->column_count;
+    c->column_count++;
+    return SPSH_OK;
+}
+
+static spsh_status take_header(clip_scan *c, const spsh__row *row, spsh_error *err)
+{
+    spsh_status rc = SPSH_OK;
+    c->column_count = 0;
+    spsh__builder_clear(&c->names);
+    for (size_t role = 0; role < SPSH__CLIP_ROLES; role++)
+        c->column_of[role] = SPSH__COLUMN_NONE;
+    for (size_t i = 0; i < row->field_count && i < COLUMNS_MAX && rc == SPSH_OK; i++)
+        rc = add_column(c, row->fields[i], err);
+    c->domain_column = SPSH__COLUMN_NONE;
+    if (rc != SPSH_OK || c->scan->domain_rule != SPSH__DOMAIN_COLUMN)
+        return rc;
+    for (size_t i = 0; i < c->column_count && c->domain_column == SPSH__COLUMN_NONE; i++) {
+        if (spsh__bytes_equal_nocase(column_name(c, i), c->scan->domain_name))
+            c->domain_column = i;
+    }
+    if (c->domain_column == SPSH__COLUMN_NONE)
+        return SPSH_INGEST_FAIL(err, SPSH_E_INVALID_ARG, "%.*s: has no column '%.60s'",
+                                (int)c->file.size_bytes, (const char *)c->file.data,
+                                c->scan->options->domain_rule + strlen("column:"));
+    return SPSH_OK;
+}
+
+static spsh_bytes field_at(const spsh__row *row, size_t column)
+{
+    return column < row->field_count ? row->fields[column] : (spsh_bytes){0};
+}
+
+static spsh_bytes field(const clip_scan *c, const spsh__row *row, spsh__clip_role role)
+{
+    return field_at(row, c->column_of[role]);
+}
+
+/* ---- rows ---- */
+
+/* clip becomes the name of the row's file in the folder of clips. */
+static spsh__name_slot *find_clip(clip_scan *c, spsh_bytes written)
+{
+    const spsh_bytes folder = spsh__bytes_of(c->tree->clips);
+    const size_t prefix = folder.size_bytes + 1;
+    if (written.size_bytes > prefix && written.data[prefix - 1] == '/' &&
+        memcmp(written.data, folder.data, folder.size_bytes) == 0)
+        written = (spsh_bytes){written.data + prefix, written.size_bytes - prefix};
+    spsh__builder_clear(&c->clip);
+    spsh__builder_append_bytes(&c->clip, written);
+    spsh__name_slot *slot = spsh__name_index_find(&c->index, written);
+    if (slot == NULL && c->form->extension_may_lack && !spsh__is_audio_name(written)) {
+        spsh__builder_append_text(&c->clip, ".mp3");
+        if (!c->clip.failed)
+            slot = spsh__name_index_find(&c->index, spsh__builder_bytes(&c->clip));
+    }
+    if (slot == NULL && !c->clip.failed)
+        slot = spsh__name_index_add(&c->index, spsh__builder_bytes(&c->clip), STATE_KNOWN);
+    return c->clip.failed ? NULL : slot;
+}
+
+static spsh_bytes row_split(const clip_scan *c, const spsh__row *row)
+{
+    const char *split = c->tree->tables[c->table].split;
+    return split != NULL ? spsh__bytes_of(split) : field(c, row, SPSH__CLIP_SPLIT);
+}
+
+static bool is_wanted(const clip_scan *c, spsh_bytes split)
+{
+    if (c->scan->options->split_filter == NULL)
+        return !c->tree->tables[c->table].only_when_asked;
+    return spsh__scan_wants_split(c->scan, split);
+}
+
+static spsh_status reject_clip(clip_scan *c, spsh_reject reject, const spsh__place *place,
+                               spsh_error *err)
+{
+    spsh__builder_clear(&c->source);
+    spsh__builder_append_bytes(&c->source, spsh__builder_bytes(&c->folder));
+    spsh__builder_append(&c->source, "/", 1);
+    spsh__builder_append_bytes(&c->source, spsh__builder_bytes(&c->clip));
+    reject.source = spsh__builder_bytes(&c->source);
+    return c->source.failed ? no_memory(err) : spsh__scan_reject(c->scan, &reject, place, err);
+}
+
+/* A row for a clip that a row before had. */
+static spsh_status pass_over(clip_scan *c, uint32_t state, const spsh__place *place,
+                             spsh_error *err)
+{
+    char detail[160];
+    const size_t first = (state >> TABLE_SHIFT) & TABLE_MASK;
+    const spsh__clip_table *before = &c->tree->tables[first];
+    const spsh__clip_table *now = &c->tree->tables[c->table];
+    spsh_reject reject = {.reason = SPSH_REJECT_SPLIT_CONFLICT, .detail = detail};
+    if (before != now && before->is_exclusive && now->holds_exclusive)
+        return SPSH_OK;
+    if (before == now) {
+        reject.reason = SPSH_REJECT_DUP_ID;
+        reject.detail = "an earlier row of the table has this clip";
+        reject.rows = 1;
+    } else {
+        (void)snprintf(detail, sizeof(detail), "%.60s has this clip too, and keeps it",
+                       before->name);
+    }
+    return reject_clip(c, reject, place, err);
+}
+
+static void set_extras(clip_scan *c, const spsh__row *row)
+{
+    spsh__builder_clear(&c->extras);
+    for (size_t i = 0; i < row->field_count && i < c->column_count; i++) {
+        const clip_column *column = &c->columns[i];
+        if (column->role == SPSH__CLIP_ROLES && !column->is_repeated &&
+            row->fields[i].size_bytes > 0)
+            spsh__json_member(&c->extras, 0, column_name(c, i), row->fields[i]);
+    }
+    spsh__json_close(&c->extras, 0);
+}
+
+/* A variant's folder "cy-southwes" holds copies of clips of "cy": its ids say so. */
+static bool is_variant(const clip_scan *c, spsh_bytes locale)
+{
+    const char *name = c->tree->name;
+    return locale.size_bytes > 0 && strlen(name) > locale.size_bytes &&
+           memcmp(name, locale.data, locale.size_bytes) == 0 && name[locale.size_bytes] == '-';
+}
+
+static void set_id(clip_scan *c, const spsh__row *row, spsh_bytes locale)
+{
+    const spsh_bytes given = field(c, row, SPSH__CLIP_ID);
+    const spsh_bytes clip = spsh__builder_bytes(&c->clip);
+    spsh__builder_clear(&c->id);
+    if (is_variant(c, locale)) {
+        spsh__builder_append_text(&c->id, c->tree->name);
+        spsh__builder_append(&c->id, "/", 1);
+    }
+    spsh__builder_append_text(&c->id, c->tree->id_prefix);
+    if (given.size_bytes > 0)
+        spsh__builder_append_bytes(&c->id, given);
+    else
+        spsh__name_append(&c->id, (spsh_bytes){clip.data, spsh__audio_stem(clip)});
+}
+
+static void set_names(clip_scan *c, const spsh__row *row, spsh_bytes locale)
+{
+    const spsh_bytes speaker = field(c, row, SPSH__CLIP_SPEAKER);
+    spsh__builder_clear(&c->speaker);
+    if (!spsh__is_placeholder(speaker)) {
+        spsh__builder_append_text(&c->speaker, c->form->corpus);
+        spsh__builder_append(&c->speaker, "/", 1);
+        spsh__builder_append_bytes(&c->speaker, speaker);
+    }
+    spsh__builder_clear(&c->domain);
+    if (c->domain_column != SPSH__COLUMN_NONE) {
+        spsh__builder_append_bytes(&c->domain, field_at(row, c->domain_column));
+    } else {
+        spsh__builder_append_text(&c->domain, c->form->corpus);
+        spsh__builder_append(&c->domain, "/", 1);
+        spsh__builder_append_bytes(&c->domain, locale);
+    }
+    spsh__builder_clear(&c->path);
+    spsh__builder_append_text(&c->path, c->scan->options->root);
+    spsh__builder_append(&c->path, "/", 1);
+    spsh__builder_append_bytes(&c->path, spsh__builder_bytes(&c->folder));
+    spsh__builder_append(&c->path, "/", 1);
+    spsh__builder_append_bytes(&c->path, spsh__builder_bytes(&c->clip));
+    const size_t root_bytes = strlen(c->scan->options->root) + 1;
+    spsh__builder_clear(&c->source);
+    if (!c->path.failed)
+        spsh__name_append(&c->source,
+                          (spsh_bytes){c->path.data + root_bytes, c->path.size_bytes - root_bytes});
+}
+
+static spsh_status emit_row(clip_scan *c, const spsh__row *row, spsh_bytes split,
+                            const spsh__place *place, spsh_error *err)
+{
+    const spsh_bytes text = field(c, row, SPSH__CLIP_TEXT);
+    spsh_bytes locale = field(c, row, SPSH__CLIP_LOCALE);
+    const bool named = !spsh__is_placeholder(locale);
+    if (!named)
+        locale = spsh__bytes_of(c->tree->locale);
+    set_id(c, row, locale);
+    set_names(c, row, locale);
+    set_extras(c, row);
+    spsh_ingest_item item = {
+        .audio_path = spsh__builder_text(&c->path),
+        .source = spsh__builder_bytes(&c->source),
+        .recording_id = spsh__builder_bytes(&c->id),
+        .id = spsh__builder_bytes(&c->id),
+        .has_text = text.size_bytes > 0,
+        .text = text,
+        .domain = spsh__builder_bytes(&c->domain),
+        .split = spsh__is_placeholder(split) ? (spsh_bytes){0} : split,
+        .speaker = spsh__builder_bytes(&c->speaker),
+        .language = spsh__is_locale(locale) ? locale : (spsh_bytes){0},
+        .document = field(c, row, SPSH__CLIP_DOCUMENT),
+        .extras = spsh__builder_bytes(&c->extras),
+        .end_ns = SPSH_SEGMENT_END,
+        .source_bytes = SPSH_SOURCE_BYTES_UNKNOWN,
+    };
+    if (item.audio_path == NULL || c->source.failed || c->id.failed || c->speaker.failed ||
+        c->domain.failed || c->extras.failed)
+        return no_memory(err);
+    return spsh__scan_emit(c->scan, &item, place, err);
+}
+
+/* A row whose clip no row before had. */
+static spsh_status take_row(clip_scan *c, const spsh__row *row, uint32_t state,
+                            const spsh__place *place, spsh_error *err)
+{
+    spsh_reject reject = {.rows = 1};
+    const spsh_bytes split = row_split(c, row);
+    if (row->field_count > c->column_count) {
+        reject.reason = SPSH_REJECT_ROW_FIELD_COUNT;
+        reject.detail = "the row has more fields than the header";
+        return spsh__scan_reject(c->scan, &reject, place, err);
+    }
+    if (!is_wanted(c, split)) {
+        c->scan->excluded_rows++;
+        return SPSH_OK;
+    }
+    if ((state & STATE_ON_DISK) != 0 && (state & STATE_SPECIAL) == 0)
+        return emit_row(c, row, split, place, err);
+    reject.reason =
+        (state & STATE_SPECIAL) != 0 ? SPSH_REJECT_NOT_REGULAR : SPSH_REJECT_MISSING_AUDIO;
+    return reject_clip(c, reject, place, err);
+}
+
+static spsh_status scan_row(clip_scan *c, const spsh__row *row, spsh_error *err)
+{
+    const spsh__place place = {spsh__builder_bytes(&c->file), row->line, row->offset_bytes,
+                               row->raw};
+    const spsh_bytes written = field(c, row, SPSH__CLIP_PATH);
+    spsh_reject reject = {.reason = SPSH_REJECT_ROW_SYNTAX, .detail = row->problem, .rows = 1};
+    if (row->problem == NULL && row->field_count == 1 && row->fields[0].size_bytes == 0)
+        return SPSH_OK;
+    if (row->problem != NULL)
+        return spsh__scan_reject(c->scan, &reject, &place, err);
+    if (written.size_bytes == 0 || written.size_bytes > NAME_BYTES_MAX) {
+        reject.reason = SPSH_REJECT_MISSING_AUDIO;
+        reject.detail = "the row names no clip";
+        return spsh__scan_reject(c->scan, &reject, &place, err);
+    }
+    spsh__name_slot *slot = find_clip(c, written);
+    if (slot == NULL)
+        return no_memory(err);
+    if ((slot->state & STATE_ROW) != 0)
+        return pass_over(c, slot->state, &place, err);
+    slot->state |= STATE_ROW | ((uint32_t)c->table << TABLE_SHIFT);
+    return take_row(c, row, slot->state, &place, err);
+}
+
+static spsh_status scan_rows(clip_scan *c, spsh__text_file *file, spsh_error *err)
+{
+    const spsh__text_input input = spsh__text_input_file(file);
+    spsh__row_reader *reader = NULL;
+    spsh__row row;
+    spsh_status rc = spsh__row_reader_new(&input, &c->form->dialect, &reader, err);
+    if (rc == SPSH_OK)
+        rc = spsh__row_reader_next(reader, &row, err);
+    if (rc == SPSH_OK)
+        rc = take_header(c, &row, err);
+    while (rc == SPSH_OK && (rc = spsh__row_reader_next(reader, &row, err)) == SPSH_OK) {
+        rc = scan_row(c, &row, err);
+        if (rc == SPSH_OK)
+            rc = spsh__scan_progress(c->scan, 1, err);
+    }
+    spsh__row_reader_free(reader);
+    return rc == SPSH_E_END ? SPSH_OK : rc;
+}
+
+static spsh_status scan_table(clip_scan *c, spsh_error *err)
+{
+    struct stat info;
+    spsh__text_file file = {.fd = -1};
+    spsh_error open_error = SPSH_ERROR_INIT;
+    spsh__builder_clear(&c->file);
+    append_part(&c->file, c->tree->path);
+    append_part(&c->file, c->tree->tables[c->table].name);
+    spsh__builder_clear(&c->path);
+    spsh__builder_append_text(&c->path, c->scan->options->root);
+    append_part(&c->path, c->tree->path);
+    append_part(&c->path, c->tree->tables[c->table].name);
+    const char *path = spsh__builder_text(&c->path);
+    if (path == NULL || c->file.failed)
+        return no_memory(err);
+    if (stat(path, &info) != 0 && errno == ENOENT)
+        return SPSH_OK;
+    if (spsh__text_file_open(AT_FDCWD, path, &file, &open_error) != SPSH_OK) {
+        const spsh_reject reject = {.reason = SPSH_REJECT_UNREADABLE,
+                                    .source = spsh__builder_bytes(&c->file),
+                                    .detail = open_error.message};
+        return spsh__scan_reject(c->scan, &reject, NULL, err);
+    }
+    spsh_status rc = scan_rows(c, &file, err);
+    spsh__text_file_close(&file);
+    return rc;
+}
+
+spsh_status spsh__clip_tree_scan(spsh__scan *scan, const spsh__clip_form *form,
+                                 const spsh__clip_tree *tree, spsh_error *err)
+{
+    clip_scan *c = calloc(1, sizeof(*c));
+    if (c == NULL)
+        return no_memory(err);
+    c->scan = scan;
+    c->form = form;
+    c->tree = tree;
+    append_part(&c->folder, tree->path);
+    append_part(&c->folder, tree->clips);
+    spsh_status rc = list_clips(c, false, err);
+    for (c->table = 0; c->table < tree->table_count && rc == SPSH_OK; c->table++)
+        rc = scan_table(c, err);
+    if (rc == SPSH_OK && spsh__name_index_any(&c->index, STATE_ON_DISK | STATE_AUDIO, STATE_ROW))
+        rc = list_clips(c, true, err);
+    spsh__builder *const buffers[] = {&c->names,  &c->folder, &c->file,    &c->clip,   &c->path,
+                                      &c->source, &c->id,     &c->speaker, &c->domain, &c->extras};
+    for (size_t i = 0; i < sizeof(buffers) / sizeof(buffers[0]); i++)
+        spsh__builder_free(buffers[i]);
+    spsh__name_index_free(&c->index);
+    free(c);
+    return rc;
+}
+
+static bool names_all(const spsh__row *row, const char *const *columns)
+{
+    for (; *columns != NULL; columns++) {
+        bool found = false;
+        for (size_t i = 0; i < row->field_count && !found; i++)
+            found = spsh__bytes_equal(row->fields[i], spsh__bytes_of(*columns));
+        if (!found)
+            return false;
+    }
+    return true;
+}
+
+spsh_status spsh__clip_header_has(int folder_fd, const char *name, const spsh__dialect *dialect,
+                                  const char *const *columns, bool *ret_has, spsh_error *err)
+{
+    spsh__text_file file = {.fd = -1};
+    spsh__row_reader *reader = NULL;
+    spsh__row row;
+    *ret_has = false;
+    /* What cannot be opened here is reported when the corpus is read, if it is one. */
+    if (!spsh__tree_has_file(folder_fd, name) ||
+        spsh__text_file_open(folder_fd, name, &file, NULL) != SPSH_OK)
+        return SPSH_OK;
+    uint8_t head[4096];
+    size_t head_bytes = 0;
+    const spsh__text_input input = spsh__text_input_file(&file);
+    spsh_status rc = input.read_at_fn(input.user, 0, head, sizeof(head), &head_bytes, err);
+    spsh__text_file_close(&file);
+    if (rc != SPSH_OK || memchr(head, '\n', head_bytes) == NULL)
+        return rc; /* a first line that long is no header of ours */
+    const spsh__text_memory memory = {head, head_bytes};
+    const spsh__text_input text = spsh__text_input_memory(&memory, name);
+    rc = spsh__row_reader_new(&text, dialect, &reader, err);
+    if (rc == SPSH_OK)
+        rc = spsh__row_reader_next(reader, &row, err);
+    if (rc == SPSH_OK)
+        *ret_has = row.problem == NULL && names_all(&row, columns);
+    spsh__row_reader_free(reader);
+    return rc == SPSH_E_END ? SPSH_OK : rc;
+}

@@ -1,0 +1,68 @@
+/* clip_table.h: tables with a row a clip, beside a folder of clips, as Common Voice has them.
+ *
+ * One clip may stand in several tables (validated.tsv holds train.tsv): it is emitted once, by the
+ * first table of the tree that names it, so the tables are given in the order of their claim.
+ */
+#ifndef SPSH_INGEST_CLIP_TABLE_H
+#define SPSH_INGEST_CLIP_TABLE_H
+
+#include "dialect.h"
+#include "scan.h"
+#include "trees.h"
+
+typedef enum spsh__clip_role {
+    SPSH__CLIP_PATH,
+    SPSH__CLIP_TEXT,
+    SPSH__CLIP_SPEAKER,
+    SPSH__CLIP_LOCALE,
+    SPSH__CLIP_ID,
+    SPSH__CLIP_SPLIT,
+    SPSH__CLIP_DOCUMENT,
+    SPSH__CLIP_ROLES
+} spsh__clip_role;
+
+/** How a corpus writes its tables. */
+typedef struct spsh__clip_form {
+    const char *corpus; /* before the locale in domains, before the id in speakers */
+    spsh__dialect dialect;
+    const char *columns[SPSH__CLIP_ROLES]; /* names; NULL: it has none. All others are extras. */
+    bool extension_may_lack;               /* ".mp3" is added to a path that is not there */
+} spsh__clip_form;
+
+typedef struct spsh__clip_table {
+    const char *name;     /* relative to the tree */
+    const char *split;    /* of its rows, where there is no split column */
+    bool is_exclusive;    /* no clip may stand in two of these */
+    bool holds_exclusive; /* clips of the exclusive ones stand here again, as a rule */
+    bool only_when_asked; /* packed only when --split names it */
+} spsh__clip_table;
+
+/** A folder with tables and clips. All borrowed. */
+typedef struct spsh__clip_tree {
+    const char *path;   /* relative to the root */
+    const char *name;   /* of its folder */
+    const char *clips;  /* folder of the clips, relative to path */
+    const char *locale; /* for rows that name none */
+    const char *id_prefix;
+    const spsh__clip_table *tables; /* those that are not there are passed over */
+    size_t table_count;             /* at most 16 */
+} spsh__clip_tree;
+
+/**
+ * Emit the tree's clips; report clips without a row, rows without a clip, and clips that two
+ * exclusive tables name. The folder of clips is listed once, in directory order, and once more if
+ * clips have no row. Memory: 30 to 60 bytes a clip.
+ */
+SPSH_NODISCARD spsh_status spsh__clip_tree_scan(spsh__scan *scan, const spsh__clip_form *form,
+                                                const spsh__clip_tree *tree, spsh_error *err);
+
+/* Whether the first row of a file names these columns (ended by NULL). */
+SPSH_NODISCARD spsh_status spsh__clip_header_has(int folder_fd, const char *name,
+                                                 const spsh__dialect *dialect,
+                                                 const char *const *columns, bool *ret_has,
+                                                 spsh_error *err);
+
+/* Whether text looks like "de", "kmr" or "zh-CN". */
+bool spsh__is_locale(spsh_bytes text);
+
+#endif

@@ -1,0 +1,105 @@
+/* layout_common_voice.c: Common Voice, scripted speech, releases 1 to 25 and deltas.
+ *
+ *     [wrapper/][cv-corpus-<version>-<date>/][<locale>/]clips/common_voice_<locale>_<number>.mp3
+ *     [...]{test,dev,train,validated,other,invalidated}.tsv    one row a clip, columns by name
+ *
+ * The producer writes these tables without quoting, so a quote is text. validated.tsv holds test,
+ * dev and train again; the tables are therefore read in the order below, and a clip belongs to the
+ * first that has it. test comes first: if a clip stands in train as well, it is not trained on.
+ * Columns differ by release and are found by name; reported.tsv and the *_sentences.tsv are broken
+ * or quoted, and hold no clips: they are not read.
+ */
+#include "clip_table.h"
+#include "fail.h"
+#include "layouts.h"
+#include "names.h"
+
+static const spsh__clip_table tables[] = {
+    {"test.tsv",        "test",        true,  false, false},
+    {"dev.tsv",         "dev",         true,  false, false},
+    {"train.tsv",       "train",       true,  false, false},
+    {"validated.tsv",   "validated",   false, true,  false},
+    {"other.tsv",       "other",       false, false, true },
+    {"invalidated.tsv", "invalidated", false, false, true },
+};
+#define TABLE_COUNT (sizeof(tables) / sizeof(tables[0]))
+
+static const spsh__clip_form form = {
+    .corpus = "cv",
+    .dialect = {.kind = SPSH__DIALECT_RAW, .delimiter = '\t'},
+    .columns = { "path", "sentence", "client_id", "locale", NULL, NULL, NULL},
+    .extension_may_lack = true,
+};
+
+static spsh_status check_tree(int folder_fd, bool *ret_is_tree, spsh_error *err)
+{
+    static const char *const columns[] = {"client_id", "path", "sentence", NULL};
+    spsh_status rc = SPSH_OK;
+    if (!spsh__tree_has_folder(folder_fd, "clips"))
+        return SPSH_OK;
+    for (size_t i = 0; i < TABLE_COUNT && rc == SPSH_OK && !*ret_is_tree; i++)
+        rc = spsh__clip_header_has(folder_fd, tables[i].name, &form.dialect, columns, ret_is_tree,
+                                   err);
+    return rc;
+}
+
+/* The locale where no column says it: the folder "de", or the end of "cv-corpus-4-2019-12-10_de" or
+ * "cv-corpus-7.0-2021-07-21-de". */
+static const char *locale_of(const char *folder)
+{
+    if (spsh__is_locale(spsh__bytes_of(folder)))
+        return folder;
+    const char *end = strrchr(folder, '_');
+    if (end == NULL)
+        end = strrchr(folder, '-');
+    if (end != NULL && spsh__is_locale(spsh__bytes_of(end + 1)))
+        return end + 1;
+    return "unknown";
+}
+
+static spsh_status scan_tree(spsh__scan *scan, const char *path, spsh_error *err)
+{
+    spsh__builder name = {0};
+    spsh__tree_name(scan->options->root, path, &name);
+    const char *folder = spsh__builder_text(&name);
+    spsh_status rc = SPSH_OK;
+    if (folder == NULL) {
+        rc = SPSH_INGEST_FAIL(err, SPSH_E_NO_MEMORY, "no memory for the name of a folder");
+    } else {
+        const spsh__clip_tree tree = {
+            .path = path,
+            .name = folder,
+            .clips = "clips",
+            .locale = locale_of(folder),
+            .id_prefix = "",
+            .tables = tables,
+            .table_count = TABLE_COUNT,
+        };
+        rc = spsh__clip_tree_scan(scan, &form, &tree, err);
+    }
+    spsh__builder_free(&name);
+    return rc;
+}
+
+static spsh_status common_voice_scan(const spsh_ingest_options *options,
+                                     const spsh_ingest_sink *sink, spsh_error *err)
+{
+    return spsh__trees_scan(options, sink, check_tree, scan_tree, err);
+}
+
+static spsh_status common_voice_probe(const char *root, spsh_layout_probe *ret_probe,
+                                      spsh_error *err)
+{
+    return spsh__trees_probe(root, check_tree,
+                             "holds clips/ and tables with client_id, path and "
+                             "sentence",
+                             ret_probe, err);
+}
+
+const spsh_layout spsh__layout_common_voice = {
+    .name = "common-voice",
+    .summary = "Common Voice, scripted speech, releases 1 to 25: clips/ and train.tsv ...",
+    .tier = SPSH_LAYOUT_CORPUS,
+    .probe_fn = common_voice_probe,
+    .scan_fn = common_voice_scan,
+};

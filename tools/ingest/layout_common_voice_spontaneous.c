@@ -1,0 +1,113 @@
+/* layout_common_voice_spontaneous.c: Common Voice, spontaneous speech.
+ *
+ *     [sps-corpus-<version>-<date>-<locale>/]ss-corpus-<locale>.tsv     one row a recording
+ *     [...]audios/spontaneous-speech-<locale>-<number>.mp3
+ *
+ * One table with a split column, written without quoting. Recordings that were reported stay in
+ * audios/ without a row: orphans.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "clip_table.h"
+#include "fail.h"
+#include "layouts.h"
+#include "names.h"
+
+#define TABLE_PREFIX   "ss-corpus-"
+#define TABLE_SUFFIX   ".tsv"
+#define NAME_BYTES_MAX ((size_t)256)
+
+static const spsh__clip_form form = {
+    .corpus = "cv-sps",
+    .dialect = {.kind = SPSH__DIALECT_RAW, .delimiter = '\t'},
+    .columns = { "audio_file", "transcription", "client_id", NULL, "audio_id", "split", "prompt_id"},
+};
+
+/* The first, by name, of the folder's tables; empty when there is none. */
+static void find_table(int folder_fd, char ret_name[NAME_BYTES_MAX])
+{
+    const struct dirent *entry = NULL;
+    const int own = dup(folder_fd);
+    DIR *directory = own < 0 ? NULL : fdopendir(own);
+    ret_name[0] = '\0';
+    if (directory == NULL) {
+        if (own >= 0)
+            (void)close(own);
+        return;
+    }
+    rewinddir(directory);
+    while ((entry = readdir(directory)) != NULL) {
+        const size_t length = strlen(entry->d_name);
+        if (strncmp(entry->d_name, TABLE_PREFIX, strlen(TABLE_PREFIX)) != 0 ||
+            length <= strlen(TABLE_PREFIX TABLE_SUFFIX) || length >= NAME_BYTES_MAX ||
+            strcmp(entry->d_name + length - strlen(TABLE_SUFFIX), TABLE_SUFFIX) != 0)
+            continue;
+        if (ret_name[0] == '\0' || strcmp(entry->d_name, ret_name) < 0)
+            memcpy(ret_name, entry->d_name, length + 1);
+    }
+    (void)closedir(directory);
+}
+
+static spsh_status check_tree(int folder_fd, bool *ret_is_tree, spsh_error *err)
+{
+    static const char *const columns[] = {"client_id", "audio_file", "transcription", NULL};
+    char name[NAME_BYTES_MAX];
+    if (!spsh__tree_has_folder(folder_fd, "audios"))
+        return SPSH_OK;
+    find_table(folder_fd, name);
+    if (name[0] == '\0')
+        return SPSH_OK;
+    return spsh__clip_header_has(folder_fd, name, &form.dialect, columns, ret_is_tree, err);
+}
+
+static spsh_status scan_tree(spsh__scan *scan, const char *path, spsh_error *err)
+{
+    char name[NAME_BYTES_MAX];
+    char locale[NAME_BYTES_MAX];
+    const int fd = spsh__tree_open(scan->options->root, path);
+    if (fd < 0)
+        return spsh__scan_walk_note(scan, SPSH__WALK_UNREADABLE, path, errno, err);
+    find_table(fd, name);
+    (void)close(fd);
+    if (name[0] == '\0')
+        return SPSH_OK;
+    const size_t prefix = strlen(TABLE_PREFIX);
+    const size_t length = strlen(name) - prefix - strlen(TABLE_SUFFIX);
+    memcpy(locale, name + prefix, length);
+    locale[length] = '\0';
+    const spsh__clip_table table = {.name = name};
+    const spsh__clip_tree tree = {
+        .path = path,
+        .name = "",
+        .clips = "audios",
+        .locale = locale,
+        .id_prefix = "",
+        .tables = &table,
+        .table_count = 1,
+    };
+    return spsh__clip_tree_scan(scan, &form, &tree, err);
+}
+
+static spsh_status spontaneous_scan(const spsh_ingest_options *options,
+                                    const spsh_ingest_sink *sink, spsh_error *err)
+{
+    return spsh__trees_scan(options, sink, check_tree, scan_tree, err);
+}
+
+static spsh_status spontaneous_probe(const char *root, spsh_layout_probe *ret_probe,
+                                     spsh_error *err)
+{
+    return spsh__trees_probe(root, check_tree, "holds audios/ and ss-corpus-<locale>.tsv",
+                             ret_probe, err);
+}
+
+const spsh_layout spsh__layout_common_voice_spontaneous = {
+    .name = "common-voice-spontaneous",
+    .summary = "Common Voice, spontaneous speech: ss-corpus-<locale>.tsv and audios/",
+    .tier = SPSH_LAYOUT_CORPUS,
+    .probe_fn = spontaneous_probe,
+    .scan_fn = spontaneous_scan,
+};
