@@ -1,7 +1,7 @@
 /* fuzz_jsonl.c: JSON lines against jansson: both take the same lines, and see the same values.
  *
  * The first byte chooses how small the reader's window is. Exceptions: jansson refuses numbers that
- * do not fit and NULs in keys, we refuse deep nesting.
+ * do not fit and NULs in keys, and takes a NUL for the end of the text; we refuse deep nesting.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -118,7 +118,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     while ((rc = spsh__jsonl_reader_next(reader, &line, NULL)) == SPSH_OK) {
         must(line.line > number && line.offset_bytes <= memory.size_bytes);
         number = line.line;
-        compare_line(&line);
+        if (memchr(line.raw.data, '\0', line.raw.size_bytes) == NULL)
+            compare_line(&line);
     }
     must(rc == SPSH_E_END);
     spsh__jsonl_reader_free(reader);

@@ -329,8 +329,9 @@ static size_t match_key(const json_names *n, const spsh__json_value *key, uint32
 {
     size_t found = n->count;
     *ret_leads = 0;
-    if (key->escaped || key->raw.size_bytes == 0)
-        return found;
+    if (key->escaped || key->raw.size_bytes == 0 ||
+        memchr(key->raw.data, '.', key->raw.size_bytes) != NULL)
+        return found; /* a key with a dot is not a path */
     const uint8_t first = key->raw.data[0];
     for (uint32_t left = n->active; left != 0; left &= left - 1) {
         const size_t i = (size_t)__builtin_ctz(left);

@@ -12,6 +12,8 @@ extern const spsh_layout spsh__layout_common_voice_spontaneous;
 extern const spsh_layout spsh__layout_common_voice;
 extern const spsh_layout spsh__layout_common_voice_2017;
 extern const spsh_layout spsh__layout_librispeech;
+extern const spsh_layout spsh__layout_wenet;
+extern const spsh_layout spsh__layout_nemo;
 extern const spsh_layout spsh__layout_table;
 extern const spsh_layout spsh__layout_table_raw;
 extern const spsh_layout spsh__layout_table_rfc;

@@ -1,0 +1,92 @@
+"""NeMo manifests: a folder with two of them, and one that is given by itself."""
+import json
+
+
+def write_lines(path, rows):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path, "wb") as file:
+        for row in rows:
+            file.write(row if isinstance(row, bytes) else json.dumps(row).encode() + b"\n")
+
+
+def make(root, clip):
+    clip(root / "wav" / "a.wav", seconds=0.5, seed=1)
+    clip(root / "wav" / "long.flac", seconds=1.2, seed=2)
+    clip(root / "wav" / "with blank.opus", seed=3)
+    clip(root / "wav" / "ä.mp3", seed=4)
+    clip(root / "wav" / "sidecar.ogg", seed=5)
+    clip(root / "wav" / "skipped.wav", seed=6)
+    clip(root / "wav" / "dev.wav", seed=7)
+    outside = clip(root.parent / "elsewhere" / "absolute.wav", seed=8)
+    (root / "text").mkdir()
+    (root / "text" / "sidecar.txt").write_text("from a file\n")
+    write_lines(root / "train_manifest.json", [
+        b"\xef\xbb\xbf" + json.dumps({
+            "audio_filepath": "wav/a.wav", "duration": 0.49, "text": "Hé \"quoted\" \U0001f600",
+            "lang": "fr", "speaker": "s1", "orig_sample_rate": 44100, "pnc": "yes",
+            "custom": {"snr": 1.5e1, "tags": ["x", None]}}).encode() + b"\n",
+        {"audio_filepath": "wav/long.flac", "offset": 0.1, "duration": 0.3, "text": "cut one"},
+        {"audio_filepath": "./wav/long.flac", "offset": 0.4000000001, "duration": 0.5,
+         "text": "cut two", "normalized_text": "CUT TWO"},
+        {"audio_filepath": "wav/long.flac", "offset": 1.0, "text": "to the end", "duration": None},
+        b"\r\n",
+        {"audio_filename": "wav/with blank.opus", "duration": 0.4, "normalized_text": "normal",
+         "speaker": 17, "domain": "calls"},
+        b'{"audio_filepath": "wav/broken.wav", "text": "no end\n',
+        b'{"audio_filepath": "wav/broken.wav", "duration": NaN, "text": ""}\n',
+        {"audio_filepath": "wav/ä.mp3", "duration": 0.4, "text": "", "speaker": "N/A"},
+        {"audio_filepath": "wav/sidecar.ogg", "duration": 0.4, "text_filepath": "text/sidecar.txt"},
+        {"audio_filepath": "wav/skipped.wav", "duration": 0.4, "text": "x", "_skipme": True},
+        {"audio_filepath": "wav/missing.wav", "duration": 0.4, "text": "x", "_skipme": 0},
+        {"audio_filepath": "s3://bucket/key.wav", "duration": 0.4, "text": "x"},
+        {"audio_filepath": "wav/long.flac", "offset": -1, "duration": 0.4, "text": "x"},
+        {"duration": 0.4, "text": "names nothing"},
+        b'{"audio_filepath": "' + json.dumps(str(outside))[1:-1].encode() + b'", "text": "last"}',
+    ])
+    write_lines(root / "dev.jsonl", [{"audio_filepath": "wav/dev.wav", "duration": 0.4, "text": "dev"}])
+    write_lines(root / "config.json", [{"sample_rate": 16000}])
+
+
+EXPECTED = {
+    "utterances": 9,
+    "rejects": {"row_syntax": (2, 2), "missing_audio": (2, 2), "remote_source": (1, 1),
+                "segment_range": (1, 1), "excluded_by_rule": (1, 0)},
+    "domains": {"fr": 1, "calls": 1, "default": 7},
+    "splits": {"train": 8, "dev": 1},
+    "speakers": 2,
+    "ids": {
+        "wav/a": {"text": "Hé \"quoted\" \U0001f600", "speaker": "s1", "language": "fr", "seconds": 0.5,
+                  "extras": {"orig_sample_rate": 44100, "pnc": "yes", "duration": 0.49,
+                             "custom": {"snr": 15.0, "tags": ["x", None]}}},
+        "wav/long#100000000-400000000": {"text": "cut one", "samples": 4800, "start_sample": 1600},
+        "wav/long#400000000-900000000": {"text": "cut two", "samples": 8000,
+                                         "extras": {"normalized_text": "CUT TWO"}},
+        "wav/long#1000000000-end": {"text": "to the end", "samples": 3200},
+        "wav/with blank": {"text": "normal", "speaker": "17", "domain": "calls"},
+        "wav/ä": {"text": None, "speaker": None, "split": "train"},
+        "wav/sidecar": {"text": "from a file"},
+        "wav/dev": {"text": "dev", "split": "dev"},
+        "wav/skipped": None,
+    },
+}
+
+ONE = {
+    "root": "dev.jsonl",
+    "utterances": 1,
+    "rejects": {},
+    "all_ids": ["wav/dev"],
+}
+
+SPLIT = {
+    "options": ["--split", "dev"],
+    "utterances": 1,
+    "rejects": {"excluded_by_rule": (1, 0)},
+    "splits": {"dev": 1},
+}
+
+CASES = {
+    "folder": (make, EXPECTED),
+    "file": (make, ONE),
+    "split": (make, SPLIT),
+    "column": (make, {"options": ["--domain", "column:pnc"], "domains": {"yes": 1, "default": 8}}),
+}
