@@ -35,7 +35,7 @@ enum {
     GROUP_TAPS = 4,
     GROUPS_MAX = 8,
     STEP_MAX = 4,
-    LONG_STEP_PARAMETER_MAX = 10,
+    LONG_STEP_PARAMETER_MAX = 8,
 };
 
 #if defined(__clang__)
@@ -43,6 +43,13 @@ enum {
 #else
 #define UNROLL _Pragma("GCC unroll 8")
 #endif
+
+/* What is known when a function is compiled. */
+typedef struct flac_form {
+    unsigned groups; /* vectors of taps */
+    unsigned step;   /* codes taken from a window */
+    bool is_wide;    /* samples of more than 16 bits */
+} flac_form;
 
 typedef struct flac_history {
     __m128i acc[GROUPS_MAX];
@@ -60,36 +67,36 @@ INLINE __m128i multiply(__m128i samples, __m128i taps, bool is_wide)
     return is_wide ? _mm_mullo_epi32(samples, taps) : _mm_madd_epi16(samples, taps);
 }
 
-/* Puts a sample, element 0, behind the others. is_wide: samples of more than 16 bits. */
-INLINE void remember(flac_history *history, __m128i sample, unsigned groups, bool is_wide)
+/* Puts a sample, element 0, behind the others. */
+INLINE void remember(flac_history *history, __m128i sample, flac_form form)
 {
     const __m128i all = _mm_shuffle_epi32(sample, 0);
-    history->next = multiply(sample, history->first_tap, is_wide);
+    history->next = multiply(sample, history->first_tap, form.is_wide);
     history->ready = history->acc[0];
     UNROLL
-    for (unsigned i = 0; i < groups; i++) {
-        __m128i moved = i + 1 < groups ? _mm_alignr_epi8(history->acc[i + 1], history->acc[i], 4)
-                                       : _mm_srli_si128(history->acc[i], 4);
-        history->acc[i] = _mm_add_epi32(moved, multiply(all, history->taps[i], is_wide));
+    for (unsigned i = 0; i < form.groups; i++) {
+        __m128i moved = i + 1 < form.groups
+                            ? _mm_alignr_epi8(history->acc[i + 1], history->acc[i], 4)
+                            : _mm_srli_si128(history->acc[i], 4);
+        history->acc[i] = _mm_add_epi32(moved, multiply(all, history->taps[i], form.is_wide));
     }
 }
 
 /* raised: element 0 is the residual, shifted. */
-INLINE void predict(flac_history *history, __m128i raised, int32_t *out, unsigned groups,
-                    bool is_wide)
+INLINE void predict(flac_history *history, __m128i raised, int32_t *out, flac_form form)
 {
     __m128i total = _mm_add_epi32(_mm_add_epi32(raised, history->ready), history->next);
-    __m128i sample = _mm_sra_epi32(total, history->shift_count);
+    __m128i sample = _mm_srav_epi32(total, history->shift_count);
     _mm_storeu_si32(out, sample);
-    remember(history, sample, groups, is_wide);
+    remember(history, sample, form);
 }
 
 INLINE void begin(flac_history *history, const spsh__flac_predictor *predictor,
-                  const int32_t *warm_up, unsigned groups, bool is_wide)
+                  const int32_t *warm_up, flac_form form)
 {
-    const __m128i mask = _mm_set1_epi32(is_wide ? -1 : UINT16_MAX);
+    const __m128i mask = _mm_set1_epi32(form.is_wide ? -1 : UINT16_MAX);
     UNROLL
-    for (unsigned i = 0; i < groups; i++) {
+    for (unsigned i = 0; i < form.groups; i++) {
         const int32_t *taps = predictor->taps + (size_t)GROUP_TAPS * i + 1;
         history->acc[i] = _mm_setzero_si128();
         history->taps[i] =
@@ -99,13 +106,13 @@ INLINE void begin(flac_history *history, const spsh__flac_predictor *predictor,
     history->next = _mm_setzero_si128();
     history->first_tap = _mm_and_si128(_mm_cvtsi32_si128(predictor->taps[0]), mask);
     history->shift = predictor->shift;
-    history->shift_count = _mm_cvtsi32_si128((int32_t)predictor->shift);
+    history->shift_count = _mm_set1_epi32((int32_t)predictor->shift);
     for (uint32_t i = 0; i < predictor->order; i++)
-        remember(history, _mm_cvtsi32_si128(warm_up[i]), groups, is_wide);
+        remember(history, _mm_cvtsi32_si128(warm_up[i]), form);
 }
 
-/* The folded residual whose code begins at the top of *window, which moves on. The stop bit has the
- * weight of one zero more. Without a one in the window the result is wrong, and *left loses 64. */
+/* The folded residual whose code begins at the top of *window, which moves on. The stop bit is left
+ * in it: 1 << parameter too much. Without a one in the window it is wrong, and *left loses 64. */
 INLINE uint64_t take_rice(uint64_t *window, uint32_t parameter, uint32_t *left)
 {
     uint32_t zeros = (uint32_t)_lzcnt_u64(*window);
@@ -113,16 +120,17 @@ INLINE uint64_t take_rice(uint64_t *window, uint32_t parameter, uint32_t *left)
     uint32_t low = (uint32_t)(rest >> (63 - parameter));
     *window = rest << (parameter + 1);
     *left -= zeros;
-    return ((zeros - 1) << parameter) + low;
+    return (zeros << parameter) + low;
 }
 
-/* Four folded residuals, the signs unfolded, shifted. */
-INLINE __m128i raise(const uint64_t folded[STEP_MAX], __m128i shift_count)
+/* Four of these: without the stop bits, the signs unfolded, shifted. */
+INLINE __m128i raise(const uint64_t folded[STEP_MAX], __m128i stop_bits, __m128i shift_count)
 {
     __m128i all = _mm_set_epi64x((int64_t)(folded[2] | folded[3] << 32),
                                  (int64_t)(folded[0] | folded[1] << 32));
+    all = _mm_sub_epi32(all, stop_bits);
     __m128i sign = _mm_sub_epi32(_mm_setzero_si128(), _mm_and_si128(all, _mm_set1_epi32(1)));
-    return _mm_sll_epi32(_mm_xor_si128(_mm_srli_epi32(all, 1), sign), shift_count);
+    return _mm_sllv_epi32(_mm_xor_si128(_mm_srli_epi32(all, 1), sign), shift_count);
 }
 
 INLINE __m128i raise_one(int32_t residual, uint32_t shift)
@@ -165,13 +173,13 @@ INLINE bool is_small(int32_t residual, uint32_t shift)
 
 /* Raw residuals. */
 INLINE bool restore_raw(spsh__flac_bits *bits, flac_history *history, uint32_t width, int32_t *out,
-                        const int32_t *end, unsigned groups, bool is_wide)
+                        const int32_t *end, flac_form form)
 {
     for (; out < end; out++) {
         int32_t residual = spsh__flac_get_signed(bits, width);
         if (!is_small(residual, history->shift))
             return false;
-        predict(history, raise_one(residual, history->shift), out, groups, is_wide);
+        predict(history, raise_one(residual, history->shift), out, form);
     }
     return true;
 }
@@ -186,46 +194,45 @@ INLINE bool is_step_small(uint32_t step, uint32_t parameter, uint32_t shift)
 /* Codes in steps of as many as fit a refilled window, as nearly all do; others one by one. The
  * caller has seen that what fits is small. */
 INLINE bool restore_rice(spsh__flac_bits *outer, flac_history *history, uint32_t parameter,
-                         int32_t *out, const int32_t *end, unsigned groups, bool is_wide,
-                         unsigned step)
+                         int32_t *out, const int32_t *end, flac_form form)
 {
     spsh__flac_bits bits = *outer;
-    const int32_t *last_step = end - out >= (ptrdiff_t)step ? end - step : out - 1;
+    const __m128i stop_bits = _mm_set1_epi32((int32_t)(1u << parameter));
     while (out < end) {
         uint64_t folded[STEP_MAX] = {0};
         spsh__flac_refill(&bits);
         uint64_t window = bits.window;
-        uint32_t left = bits.count - step * (parameter + 1);
+        uint32_t left = bits.count - form.step * (parameter + 1);
         UNROLL
-        for (unsigned i = 0; i < step; i++)
+        for (unsigned i = 0; i < form.step; i++)
             folded[i] = take_rice(&window, parameter, &left);
-        if (__builtin_expect(left <= 63 && out <= last_step, 1)) {
-            const __m128i raised = raise(folded, history->shift_count);
+        if (__builtin_expect(left <= 63 && end - out >= (ptrdiff_t)form.step, 1)) {
+            const __m128i raised = raise(folded, stop_bits, history->shift_count);
             bits.window = window;
             bits.count = left;
             UNROLL
-            for (unsigned i = 0; i < step; i++)
-                predict(history, element(raised, i), out + i, groups, is_wide);
-            out += step;
+            for (unsigned i = 0; i < form.step; i++)
+                predict(history, element(raised, i), out + i, form);
+            out += form.step;
             continue;
         }
         slow_rice slow = take_slow_rice(bits, parameter);
         if (!slow.is_good || !is_small(slow.residual, history->shift))
             return false;
         bits = slow.bits;
-        predict(history, raise_one(slow.residual, history->shift), out++, groups, is_wide);
+        predict(history, raise_one(slow.residual, history->shift), out++, form);
     }
     *outer = bits;
     return true;
 }
 
 INLINE bool restore(spsh__flac_bits *outer, const spsh__flac_predictor *predictor,
-                    const spsh__flac_partitions *partitions, int32_t *plane, unsigned groups,
-                    bool is_wide)
+                    const spsh__flac_partitions *partitions, int32_t *plane, flac_form form)
 {
+    const flac_form half = {form.groups, form.step / 2, form.is_wide};
     spsh__flac_bits bits = *outer;
     flac_history history;
-    begin(&history, predictor, plane, groups, is_wide);
+    begin(&history, predictor, plane, form);
     int32_t *out = plane + predictor->order;
     for (uint32_t p = 0; p < partitions->count; p++) {
         uint32_t count = spsh__flac_partition_samples(partitions, p, predictor->order);
@@ -234,14 +241,12 @@ INLINE bool restore(spsh__flac_bits *outer, const spsh__flac_predictor *predicto
             return false;
         bool is_good = false; /* nor is it with residuals that large */
         if (coding.is_raw)
-            is_good = restore_raw(&bits, &history, coding.bits, out, out + count, groups, is_wide);
+            is_good = restore_raw(&bits, &history, coding.bits, out, out + count, form);
         else if (coding.bits <= LONG_STEP_PARAMETER_MAX &&
                  is_step_small(STEP_MAX, coding.bits, predictor->shift))
-            is_good = restore_rice(&bits, &history, coding.bits, out, out + count, groups, is_wide,
-                                   STEP_MAX);
+            is_good = restore_rice(&bits, &history, coding.bits, out, out + count, form);
         else if (is_step_small(STEP_MAX / 2, coding.bits, predictor->shift))
-            is_good = restore_rice(&bits, &history, coding.bits, out, out + count, groups, is_wide,
-                                   STEP_MAX / 2);
+            is_good = restore_rice(&bits, &history, coding.bits, out, out + count, half);
         if (!is_good)
             return false;
         out += count;
@@ -256,7 +261,8 @@ INLINE bool restore(spsh__flac_bits *outer, const spsh__flac_predictor *predicto
         spsh__flac_bits *bits, const spsh__flac_predictor *predictor,                              \
         const spsh__flac_partitions *partitions, int32_t *plane)                                   \
     {                                                                                              \
-        return restore(bits, predictor, partitions, plane, groups_, is_wide_);                     \
+        return restore(bits, predictor, partitions, plane,                                         \
+                       (flac_form){groups_, STEP_MAX, is_wide_});                                  \
     }
 RESTORE(restore_5, 1, false)
 RESTORE(restore_9, 2, false)
