@@ -352,9 +352,9 @@ static void test_table_raw_tsv(void)
     begin();
     make("clips/common_voice_en_1.mp3", "x");
     make("clips/common_voice_en_2.mp3", "x");
-    make("validated.tsv", "speaker\tpath\tsentence\tup_votes\tage\tlocale\n"
-                          "3f\tcommon_voice_en_1.mp3\tAn unbalanced \" quote\t2\t\ten\n"
-                          "3f\tcommon_voice_en_2\tnan\t\tteens\ten\n");
+    make("manifest.tsv", "speaker\tpath\tsentence\tup_votes\tage\tlocale\n"
+                         "3f\tcommon_voice_en_1.mp3\tAn unbalanced \" quote\t2\t\ten\n"
+                         "3f\tcommon_voice_en_2\tnan\t\tteens\ten\n");
     check_detected(base, "table");
     check_scan("table", &(spsh_ingest_options){.root = base}, want);
     end();

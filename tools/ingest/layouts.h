@@ -8,6 +8,7 @@ extern const spsh_layout spsh__layout_mls;
 extern const spsh_layout spsh__layout_mls_flac;
 extern const spsh_layout spsh__layout_mls_opus;
 extern const spsh_layout spsh__layout_kaldi;
+extern const spsh_layout spsh__layout_audiofolder;
 extern const spsh_layout spsh__layout_common_voice_spontaneous;
 extern const spsh_layout spsh__layout_common_voice;
 extern const spsh_layout spsh__layout_common_voice_2017;
