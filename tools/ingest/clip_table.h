@@ -51,7 +51,7 @@ typedef struct spsh__clip_tree {
 /**
  * Emit the tree's clips; report clips without a row, rows without a clip, and clips that two
  * exclusive tables name. The folder of clips is listed once, in directory order, and once more if
- * clips have no row. Memory: 30 to 60 bytes a clip.
+ * clips have no row. Memory: see name_index.h.
  */
 SPSH_NODISCARD spsh_status spsh__clip_tree_scan(spsh__scan *scan, const spsh__clip_form *form,
                                                 const spsh__clip_tree *tree, spsh_error *err);
