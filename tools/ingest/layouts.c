@@ -18,6 +18,7 @@
 /* clang-format off: one a line */
 const spsh_layout *const spsh__layouts[] = {
     &spsh__layout_mls,
+    &spsh__layout_peoples_speech,
     &spsh__layout_common_voice_spontaneous,
     &spsh__layout_common_voice,
     &spsh__layout_common_voice_2017,

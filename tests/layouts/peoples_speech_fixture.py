@@ -1,0 +1,125 @@
+"""The People's Speech with its archives unpacked, its site release, and its bucket form."""
+import hashlib
+import json
+
+
+def member_name(identifier, document, index):
+    key = f"{identifier}/{document}"
+    for old, new in (("/", "_SLASH_"), (".", "_DOT_"), (" ", "_SPACE_")):
+        key = key.replace(old, new)
+    if len(key) >= 236:
+        key = key[:172] + hashlib.sha256(key.encode()).hexdigest()
+    return f"{key}_{index:05d}.flac"
+
+
+def document(identifier, names, labels, durations, order=("duration_ms", "label", "name"), **more):
+    lists = {"duration_ms": durations, "label": labels, "name": names}
+    if "output_paths" in order:
+        lists["output_paths"] = lists.pop("name")
+    return dict({"identifier": identifier, "training_data": {key: lists[key] for key in order}}, **more)
+
+
+def write_lines(path, rows):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" if isinstance(row, dict) else row
+                            for row in rows), encoding="utf-8")
+
+
+def forget_md5_and_length(path):
+    """As a FLAC encoder leaves them that writes into a pipe."""
+    data = bytearray(path.read_bytes())
+    assert data[:4] == b"fLaC" and data[4] & 0x7f == 0
+    data[8 + 13] &= 0xf0
+    data[8 + 14:8 + 34] = bytes(20)
+    path.write_bytes(data)
+
+
+LONG = "x" * 300 + " item"
+NAMES = {
+    "first": member_name("gov.council 2016", "Council Meeting/part.1.mp3", 0),
+    "second": member_name("gov.council 2016", "Council Meeting/part.1.mp3", 1),
+    "long": member_name(LONG, "audio.mp3", 7),
+    "sa": member_name("show", "e1.mp3", 3),
+    "gone": member_name("show", "e1.mp3", 4),
+    "val": "gov_dev_00001.flac",
+    "test": "gov_test_00002.flac",
+}
+LABEL = "it costs 12 dollars \ufb01rst of all we\u2019ll see"
+
+
+def make(root, clip):
+    for seed, (subset, key) in enumerate([("train/clean", "first"), ("train/clean", "second"),
+                                          ("train/clean", "long"), ("train/dirty_sa", "sa"),
+                                          ("validation", "val"), ("test", "test")]):
+        clip(root / subset / NAMES[key], seed=seed)
+    forget_md5_and_length(root / "train" / "clean" / NAMES["first"])
+    clean = [
+        document("gov.council 2016", [NAMES["first"], NAMES["second"]], [LABEL, "two"], [400, 2400]),
+        document(LONG, [NAMES["long"]], ["long name"], [400], order=("name", "label", "duration_ms"),
+                 text_document_id="a.srt"),
+        # The same member in another document: one of the two is left out.
+        document("other", [NAMES["second"]], ["three"], [400], order=("label", "duration_ms", "name")),
+        document("uneven", ["a.flac", "b.flac", "c.flac"], ["a", "b"], [1, 2, 3]),
+        "{\"identifier\": \"broken\", \"training_data\": \n",
+    ]
+    write_lines(root / "train" / "clean.json", clean)
+    write_lines(root / "train" / "clean_000000.json", clean[:1])
+    write_lines(root / "train" / "dirty_sa.json",
+                [document("show", [NAMES["sa"], NAMES["gone"]], ["hello", "gone"], [400, 400])])
+    write_lines(root / "validation" / "validation.json",
+                [document("dev", [NAMES["val"]], ["valid"], [400])])
+    write_lines(root / "test" / "test.json", [document("test", [NAMES["test"]], [None], [400])])
+
+
+EXPECTED = {
+    "utterances": 6,
+    "rejects": {"dup_id": (1, 1), "row_field_count": (1, 3), "row_syntax": (1, 1),
+                "missing_audio": (1, 1), "excluded_by_rule": (1, 0)},
+    "domains": {"ps/clean": 3, "ps/dirty_sa": 1, "ps/validation": 1, "ps/test": 1},
+    "splits": {"train": 4, "validation": 1, "test": 1},
+    "languages": {"en": 6},
+    "speakers": 0,
+    "ids": {
+        "gov_DOT_council_SPACE_2016_SLASH_Council_SPACE_Meeting_SLASH_part_DOT_1_DOT_mp3_00000": {
+            "text": LABEL, "document": "gov.council 2016", "domain": "ps/clean", "split": "train",
+            "seconds": 0.4, "extras": {"licence": "CC BY", "duration_ms": 400}},
+        NAMES["second"][:-5]: {"extras": {"licence": "CC BY", "duration_ms": 2400}, "seconds": 0.4},
+        NAMES["long"][:-5]: {"text": "long name", "document": LONG,
+                             "extras": {"text_document_id": "a.srt"}},
+        NAMES["sa"][:-5]: {"extras": {"licence": "CC BY-SA"}, "domain": "ps/dirty_sa"},
+        "gov_dev_00001": {"split": "validation", "text": "valid", "document": "dev"},
+        "gov_test_00002": {"split": "test", "text": None},
+    },
+}
+
+
+def make_site(root, clip):
+    stem = "part-00000-3f7a1c52-6b5e-4a7e-9a1f-0c6f8a2b4d10-c000"
+    clip(root / "dirty" / stem / NAMES["sa"], seed=1)
+    write_lines(root / "dirty" / f"{stem}.json?authorization=abc",
+                [document("show", [NAMES["sa"]], ["hello"], [400])])
+
+
+def make_bucket(root, clip):
+    clip(root / "training_set" / "show" / NAMES["sa"], seed=1)
+    clip(root / "training_set" / NAMES["first"], seed=2)
+    write_lines(root / "dataset_manifest_mp3_clean_all.json", [
+        document("show", [f"gs://bucket/out/training_set/show/{NAMES['sa']}"], ["hello"], [400],
+                 order=("duration_ms", "label", "output_paths"), audio_document_id="e1.mp3"),
+        document("gov", [f"training_set/{NAMES['first']}"], ["one"], [400],
+                 order=("output_paths", "label", "duration_ms")),
+    ])
+    (root / "credits.csv").write_text("identifier,creator\n")
+
+
+CASES = {
+    "unpacked": (make, EXPECTED),
+    "split": (make, {"options": ["--split", "dirty_sa,test"], "utterances": 2,
+                     "splits": {"train": 1, "test": 1}}),
+    "site": (make_site, {"utterances": 1, "rejects": {}, "domains": {"ps/dirty": 1},
+                         "all_ids": [NAMES["sa"][:-5]]}),
+    "bucket": (make_bucket, {
+        "utterances": 2, "rejects": {}, "domains": {"ps/clean": 2},
+        "ids": {NAMES["sa"][:-5]: {"text": "hello", "extras": {"audio_document_id": "e1.mp3"}},
+                NAMES["first"][:-5]: {"text": "one", "document": "gov"}}}),
+}

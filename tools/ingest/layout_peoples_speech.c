@@ -1,0 +1,561 @@
+/* layout_peoples_speech.c: The People's Speech, with its audio unpacked.
+ *
+ *     train/clean.json          {"identifier": ..., "training_data": {"duration_ms": [...],
+ *                                "label": [...], "name": [...]}}           one document a line
+ *     train/clean/<name>.flac   also beside the manifest
+ *     validation/validation.json, test/test.json; earlier releases: clean.json in the root
+ *     dataset_manifest*.json    the same with "output_paths" below training_set/
+ *     part-00000-<uuid>.json    the same; the name may end in a query
+ *
+ * The lists of a document are joined by their names: their order differs by release. Manifests
+ * stand in the root or in the folders of its first level; of a folder only the names are read, and
+ * a folder called like a manifest holds its clips and is not listed. Audio is looked for where the
+ * last clip was, so a clip costs one stat.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "fail.h"
+#include "json_text.h"
+#include "jsonl.h"
+#include "layouts.h"
+#include "names.h"
+#include "scan.h"
+
+#define PROBE_NAMES_MAX 20000U
+#define PROBE_FILES_MAX 32U
+#define FOLDERS_MAX     ((size_t)256)
+#define MANIFESTS_MAX   ((size_t)4096)
+#define PLACES          4
+#define FORMS           3
+
+enum { LABEL, NAME, PATHS, DURATION, IDENTIFIER, PICKED };
+static const char *const picked[PICKED] = {"training_data.label", "training_data.name",
+                                           "training_data.output_paths",
+                                           "training_data.duration_ms", "identifier"};
+
+typedef struct name_list {
+    char **names; /* relative to the root */
+    size_t count, capacity;
+} name_list;
+
+typedef struct subset {
+    const char *name;
+    const char *split, *licence; /* licence NULL: not told */
+} subset;
+
+/* Longer names first: they are looked for within a manifest's name. */
+static const subset subsets[] = {
+    {"clean_sa",   "train",      "CC BY-SA"},
+    {"dirty_sa",   "train",      "CC BY-SA"},
+    {"clean",      "train",      "CC BY"   },
+    {"dirty",      "train",      "CC BY"   },
+    {"validation", "validation", NULL      },
+    {"test",       "test",       NULL      },
+};
+static const subset unknown_subset = {"", "", NULL};
+
+typedef struct ps_scan {
+    spsh__scan scan;
+    int root_fd;
+    const char *manifest; /* being read, relative to the root */
+    const subset *subset;
+    spsh__builder places[PLACES]; /* folders with '/', relative to the root */
+    unsigned last_place;          /* place and form of the last clip */
+    spsh__builder relative, path, source, text, name, domain, document, extras;
+} ps_scan;
+
+static spsh_status no_memory(spsh_error *err)
+{
+    return SPSH_INGEST_FAIL(err, SPSH_E_NO_MEMORY, "no memory for a manifest");
+}
+
+static void list_free(name_list *list)
+{
+    for (size_t i = 0; i < list->count; i++)
+        free(list->names[i]);
+    free(list->names);
+    *list = (name_list){0};
+}
+
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static spsh_status list_add(name_list *list, const char *folder, const char *name, spsh_error *err)
+{
+    if (list->count == list->capacity) {
+        const size_t capacity = list->capacity == 0 ? 16 : 2 * list->capacity;
+        char **grown = realloc(list->names, capacity * sizeof(*grown));
+        if (grown == NULL)
+            return no_memory(err);
+        list->names = grown;
+        list->capacity = capacity;
+    }
+    char *path = NULL;
+    if (asprintf(&path, "%s%s%s", folder, folder[0] == '\0' ? "" : "/", name) < 0)
+        return no_memory(err);
+    list->names[list->count++] = path;
+    return SPSH_OK;
+}
+
+/* Bytes of a manifest's name before ".json", whatever stands behind it; 0 when it is none. */
+static size_t manifest_stem(const char *name)
+{
+    const char *found = strstr(name, ".json");
+    if (found == NULL || spsh__is_ignored_name(name))
+        return 0;
+    const char behind = found[5] == 'l' ? found[6] : found[5];
+    return behind == '\0' || behind == '?' ? (size_t)(found - name) : 0;
+}
+
+/* Manifests by name in one folder, and the folders in it. */
+static spsh_status list_folder(int root_fd, const char *folder, unsigned names_max,
+                               name_list *manifests, name_list *folders, spsh_error *err)
+{
+    spsh_status rc = SPSH_OK;
+    const struct dirent *entry = NULL;
+    const int fd =
+        openat(root_fd, folder[0] == '\0' ? "." : folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *directory = fd < 0 ? NULL : fdopendir(fd);
+    if (directory == NULL) {
+        if (fd >= 0)
+            (void)close(fd);
+        return SPSH_OK; /* what cannot be read has no manifests */
+    }
+    for (unsigned i = 0; i < names_max && rc == SPSH_OK; i++) {
+        entry = readdir(directory);
+        if (entry == NULL)
+            break;
+        if (manifest_stem(entry->d_name) > 0 && manifests->count < MANIFESTS_MAX)
+            rc = list_add(manifests, folder, entry->d_name, err);
+        else if (folders != NULL && entry->d_name[0] != '.' && folders->count < FOLDERS_MAX &&
+                 !spsh__is_audio_name(spsh__bytes_of(entry->d_name)) && entry->d_type != DT_REG)
+            rc = list_add(folders, folder, entry->d_name, err);
+    }
+    (void)closedir(directory);
+    return rc;
+}
+
+static bool is_clip_folder(const name_list *manifests, const char *folder)
+{
+    for (size_t i = 0; i < manifests->count; i++) {
+        const size_t stem = manifest_stem(manifests->names[i]);
+        if (strlen(folder) == stem && strncmp(manifests->names[i], folder, stem) == 0)
+            return true;
+    }
+    return strcmp(folder, "training_set") == 0;
+}
+
+static spsh_status list_manifests(int root_fd, unsigned names_max, name_list *manifests,
+                                  spsh_error *err)
+{
+    name_list folders = {0};
+    spsh_status rc = list_folder(root_fd, "", names_max, manifests, &folders, err);
+    const name_list in_root = *manifests;
+    name_list below = {0};
+    for (size_t i = 0; i < folders.count && rc == SPSH_OK; i++) {
+        if (!is_clip_folder(&in_root, folders.names[i]))
+            rc = list_folder(root_fd, folders.names[i], names_max, &below, NULL, err);
+    }
+    for (size_t i = 0; i < below.count && rc == SPSH_OK; i++)
+        rc = list_add(manifests, "", below.names[i], err);
+    list_free(&below);
+    list_free(&folders);
+    if (manifests->count > 1)
+        qsort(manifests->names, manifests->count, sizeof(*manifests->names), compare_names);
+    return rc;
+}
+
+/* Whether the first readable line of the file is a document. */
+static bool is_manifest(int root_fd, const char *name)
+{
+    spsh__text_file file = {.fd = -1};
+    spsh__jsonl_reader *reader = NULL;
+    spsh__jsonl_line line = {0};
+    bool is = false;
+    if (spsh__text_file_open(root_fd, name, &file, NULL) != SPSH_OK)
+        return false;
+    const spsh__text_input input = spsh__text_input_file(&file);
+    if (spsh__jsonl_reader_new(&input, picked, PICKED, &reader, NULL) == SPSH_OK) {
+        for (int i = 0; i < 4 && !is; i++) {
+            if (spsh__jsonl_reader_next(reader, &line, NULL) != SPSH_OK)
+                break;
+            is = line.problem == NULL && line.values[IDENTIFIER].kind != SPSH__JSON_ABSENT &&
+                 (line.values[NAME].kind == SPSH__JSON_ARRAY ||
+                  line.values[PATHS].kind == SPSH__JSON_ARRAY);
+        }
+    }
+    spsh__jsonl_reader_free(reader);
+    spsh__text_file_close(&file);
+    return is;
+}
+
+static spsh_status ps_probe(const char *root, spsh_layout_probe *ret_probe, spsh_error *err)
+{
+    name_list manifests = {0};
+    *ret_probe = (spsh_layout_probe){0};
+    const int root_fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (root_fd < 0)
+        return SPSH_OK;
+    spsh_status rc = list_manifests(root_fd, PROBE_NAMES_MAX, &manifests, err);
+    for (size_t i = 0; i < manifests.count && i < PROBE_FILES_MAX && rc == SPSH_OK; i++) {
+        if (!is_manifest(root_fd, manifests.names[i]))
+            continue;
+        ret_probe->matches = true;
+        spsh__probe_say(ret_probe, "%.120s has documents with 'identifier' and 'training_data'",
+                        manifests.names[i]);
+        break;
+    }
+    list_free(&manifests);
+    (void)close(root_fd);
+    return rc;
+}
+
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash == NULL ? path : slash + 1;
+}
+
+/* By the manifest's name, else by the folders that it stands in, from the innermost. */
+static const subset *subset_of(const char *manifest)
+{
+    const char *end = manifest + strlen(manifest);
+    while (end > manifest) {
+        const char *begin = end;
+        while (begin > manifest && begin[-1] != '/')
+            begin--;
+        for (size_t i = 0; i < sizeof(subsets) / sizeof(subsets[0]); i++) {
+            if (memmem(begin, (size_t)(end - begin), subsets[i].name, strlen(subsets[i].name)))
+                return &subsets[i];
+        }
+        end = begin > manifest ? begin - 1 : manifest;
+    }
+    return &unknown_subset;
+}
+
+/* <subset>_000000.json repeats the first archive of <subset>.json. */
+static bool is_microset(const name_list *manifests, const char *name)
+{
+    static const char ending[] = "_000000";
+    const size_t length = sizeof(ending) - 1;
+    const size_t stem = manifest_stem(name);
+    if (stem <= length || strncmp(name + stem - length, ending, length) != 0)
+        return false;
+    for (size_t i = 0; i < manifests->count; i++) {
+        if (manifest_stem(manifests->names[i]) == stem - length &&
+            strncmp(manifests->names[i], name, stem - length) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Where the clips of a manifest may lie: in a folder of its name, beside it, in one of the root. */
+static bool set_places(ps_scan *p)
+{
+    const size_t stem = manifest_stem(p->manifest);
+    const size_t folder = (size_t)(base_name(p->manifest) - p->manifest);
+    for (size_t i = 0; i < PLACES; i++)
+        spsh__builder_clear(&p->places[i]);
+    spsh__builder_append(&p->places[0], p->manifest, stem);
+    spsh__builder_append_text(&p->places[0], "/");
+    spsh__builder_append(&p->places[1], p->manifest, folder);
+    spsh__builder_append_text(&p->places[2], p->subset->name);
+    spsh__builder_append_text(&p->places[2], "/");
+    spsh__builder_append_text(&p->places[3], p->subset->split);
+    spsh__builder_append_text(&p->places[3], "/");
+    spsh__builder_append_text(&p->places[3], p->subset->name);
+    spsh__builder_append_text(&p->places[3], "/");
+    p->last_place = 0;
+    return !p->places[0].failed && !p->places[1].failed && !p->places[2].failed &&
+           !p->places[3].failed;
+}
+
+/* The written path as a file name, as it stands, or from training_set/ on. Empty: has no such form.
+ */
+static spsh_bytes form_of(spsh_bytes written, unsigned form)
+{
+    static const char mark[] = "training_set/";
+    const uint8_t *slash = memrchr(written.data, '/', written.size_bytes);
+    const uint8_t *end = written.data + written.size_bytes;
+    if (form == 0 && slash != NULL)
+        return (spsh_bytes){slash + 1, (size_t)(end - slash - 1)};
+    if (form == 0)
+        return written;
+    if (slash == NULL)
+        return (spsh_bytes){0};
+    const uint8_t *found = memmem(written.data, written.size_bytes, mark, sizeof(mark) - 1);
+    if (form == 2 && found != NULL)
+        return (spsh_bytes){found, (size_t)(end - found)};
+    const bool below =
+        written.data[0] != '/' && memmem(written.data, written.size_bytes, "://", 3) == NULL;
+    return form == 1 && below ? written : (spsh_bytes){0};
+}
+
+static bool look_at(ps_scan *p, spsh_bytes written, unsigned place, struct stat *info)
+{
+    const spsh_bytes form = form_of(written, place % FORMS);
+    if (form.size_bytes == 0)
+        return false;
+    spsh__builder_clear(&p->relative);
+    spsh__builder_append_bytes(&p->relative, spsh__builder_bytes(&p->places[place / FORMS]));
+    spsh__builder_append_bytes(&p->relative, form);
+    const char *path = spsh__builder_text(&p->relative);
+    return path != NULL && fstatat(p->root_fd, path, info, 0) == 0 && !S_ISDIR(info->st_mode);
+}
+
+static bool find_clip(ps_scan *p, spsh_bytes written, struct stat *info)
+{
+    if (written.size_bytes == 0 || memchr(written.data, '\0', written.size_bytes) != NULL)
+        return false;
+    if (look_at(p, written, p->last_place, info))
+        return true;
+    for (unsigned place = 0; place < PLACES * FORMS; place++) {
+        if (look_at(p, written, place, info)) {
+            p->last_place = place;
+            return true;
+        }
+    }
+    return false;
+}
+
+/** A document being taken apart. */
+typedef struct document {
+    const spsh__jsonl_line *line;
+    spsh__place place;
+    spsh_bytes rest[IDENTIFIER]; /* what is left of each list */
+    bool has[IDENTIFIER];
+} document;
+
+static void set_extras(ps_scan *p, const document *d, const spsh__json_value *duration)
+{
+    spsh__builder_clear(&p->extras);
+    spsh__builder_append_bytes(&p->extras, d->line->extras);
+    if (p->extras.size_bytes > 0)
+        p->extras.size_bytes--; /* the closing brace */
+    if (p->subset->licence != NULL)
+        spsh__json_member(&p->extras, 0, spsh__bytes_of("licence"),
+                          spsh__bytes_of(p->subset->licence));
+    if (duration->kind == SPSH__JSON_NUMBER) {
+        spsh__builder_append_text(&p->extras, p->extras.size_bytes == 0 ? "{" : ",");
+        spsh__builder_append_text(&p->extras, "\"duration_ms\":");
+        spsh__builder_append_bytes(&p->extras, duration->raw);
+    }
+    spsh__json_close(&p->extras, 0);
+}
+
+static spsh_status emit_clip(ps_scan *p, const document *d, const spsh__json_value *elements,
+                             spsh_error *err)
+{
+    struct stat info;
+    spsh__builder_clear(&p->name);
+    spsh__builder_clear(&p->text);
+    const spsh_bytes written = spsh__json_text(&elements[d->has[PATHS] ? PATHS : NAME], &p->name);
+    const spsh_bytes base = written.size_bytes > 0 ? form_of(written, 0) : written;
+    const spsh_bytes id = {base.data, spsh__audio_stem(base)};
+    const spsh_bytes text = spsh__json_text(&elements[LABEL], &p->text);
+    const bool found = find_clip(p, written, &info);
+    if (p->relative.failed || p->name.failed || p->text.failed)
+        return no_memory(err);
+    if (!found || !S_ISREG(info.st_mode)) {
+        const spsh_reject reject = {
+            .reason = found ? SPSH_REJECT_NOT_REGULAR : SPSH_REJECT_MISSING_AUDIO,
+            .source = written,
+            .id = id,
+            .rows = 1,
+        };
+        return spsh__scan_reject(&p->scan, &reject, &d->place, err);
+    }
+    spsh__builder_clear(&p->path);
+    spsh__builder_append_text(&p->path, p->scan.options->root);
+    spsh__builder_append_text(&p->path, "/");
+    spsh__builder_append_bytes(&p->path, spsh__builder_bytes(&p->relative));
+    spsh__builder_clear(&p->source);
+    spsh__name_append(&p->source, spsh__builder_bytes(&p->relative));
+    set_extras(p, d, &elements[DURATION]);
+    spsh_ingest_item item = {
+        .audio_path = spsh__builder_text(&p->path),
+        .source = spsh__builder_bytes(&p->source),
+        .recording_id = spsh__builder_bytes(&p->source),
+        .id = id,
+        .has_text = elements[LABEL].kind == SPSH__JSON_STRING && text.size_bytes > 0,
+        .text = text,
+        .domain = spsh__builder_bytes(&p->domain),
+        .split = spsh__bytes_of(p->subset->split),
+        .language = spsh__bytes_of("en"),
+        .document = spsh__builder_bytes(&p->document),
+        .extras = spsh__builder_bytes(&p->extras),
+        .end_ns = SPSH_SEGMENT_END,
+        .source_bytes = (uint64_t)info.st_size,
+    };
+    if (item.audio_path == NULL || p->source.failed || p->extras.failed)
+        return no_memory(err);
+    return spsh__scan_emit(&p->scan, &item, &d->place, err);
+}
+
+static size_t count_elements(const spsh__json_value *list)
+{
+    spsh_bytes rest = list->raw;
+    spsh__json_value element;
+    size_t count = 0;
+    while (list->kind == SPSH__JSON_ARRAY && spsh__json_array_next(&rest, &element))
+        count++;
+    return count;
+}
+
+static spsh_status reject_document(ps_scan *p, const document *d, spsh_reject_reason reason,
+                                   const char *detail, uint64_t rows, spsh_error *err)
+{
+    const spsh_reject reject = {.reason = reason, .detail = detail, .rows = rows};
+    return spsh__scan_reject(&p->scan, &reject, &d->place, err);
+}
+
+static spsh_status scan_document(ps_scan *p, const spsh__jsonl_line *line, spsh_error *err)
+{
+    document d = {
+        .line = line,
+        .place = {spsh__bytes_of(p->manifest), line->line, line->offset_bytes, line->raw}
+    };
+    size_t count = 0;
+    size_t list_count = 0;
+    bool equal = false;
+    if (line->problem != NULL)
+        return reject_document(p, &d, SPSH_REJECT_ROW_SYNTAX, line->problem, 1, err);
+    for (size_t i = 0; i < IDENTIFIER; i++) {
+        d.has[i] = line->values[i].kind == SPSH__JSON_ARRAY;
+        d.rest[i] = d.has[i] ? line->values[i].raw : (spsh_bytes){0};
+        const size_t elements = count_elements(&line->values[i]);
+        if (d.has[i])
+            equal = (equal && elements == count) || list_count == 0;
+        list_count += d.has[i];
+        count = elements > count ? elements : count;
+    }
+    if (!d.has[NAME] && !d.has[PATHS])
+        return reject_document(p, &d, SPSH_REJECT_MISSING_AUDIO, "the document names no audio",
+                               count > 0 ? count : 1, err);
+    if (!equal)
+        return reject_document(p, &d, SPSH_REJECT_ROW_FIELD_COUNT,
+                               "the lists of the document differ in length", count, err);
+    spsh__builder_clear(&p->document);
+    if (line->values[IDENTIFIER].kind == SPSH__JSON_STRING)
+        spsh__json_unescape(&line->values[IDENTIFIER], &p->document);
+    if (p->document.failed)
+        return no_memory(err);
+    spsh_status rc = SPSH_OK;
+    for (size_t clip = 0; clip < count && rc == SPSH_OK; clip++) {
+        spsh__json_value elements[IDENTIFIER] = {0};
+        for (size_t i = 0; i < IDENTIFIER; i++)
+            (void)spsh__json_array_next(&d.rest[i], &elements[i]);
+        rc = emit_clip(p, &d, elements, err);
+        if (rc == SPSH_OK)
+            rc = spsh__scan_progress(&p->scan, 1, err);
+    }
+    return rc;
+}
+
+static spsh_status scan_documents(ps_scan *p, const spsh__text_input *input, spsh_error *err)
+{
+    const bool wanted = spsh__scan_wants_split(&p->scan, spsh__bytes_of(p->subset->split)) ||
+                        spsh__scan_wants_split(&p->scan, spsh__bytes_of(p->subset->name));
+    spsh__jsonl_reader *reader = NULL;
+    spsh__jsonl_line line;
+    spsh_status rc = spsh__jsonl_reader_new(input, picked, PICKED, &reader, err);
+    while (rc == SPSH_OK && (rc = spsh__jsonl_reader_next(reader, &line, err)) == SPSH_OK) {
+        if (wanted)
+            rc = scan_document(p, &line, err);
+        else
+            p->scan.excluded_rows += count_elements(
+                &line.values[line.values[NAME].kind == SPSH__JSON_ARRAY ? NAME : PATHS]);
+    }
+    spsh__jsonl_reader_free(reader);
+    return rc == SPSH_E_END ? SPSH_OK : rc;
+}
+
+static spsh_status scan_manifest(ps_scan *p, const char *name, spsh_error *err)
+{
+    spsh__text_file file = {.fd = -1};
+    p->manifest = name;
+    p->subset = subset_of(name);
+    spsh__builder_clear(&p->domain);
+    spsh__builder_append_text(&p->domain, p->subset->name[0] == '\0' ? "ps" : "ps/");
+    spsh__builder_append_text(&p->domain, p->subset->name);
+    if (!set_places(p) || p->domain.failed)
+        return no_memory(err);
+    spsh_status rc = spsh__text_file_open(p->root_fd, name, &file, err);
+    if (rc != SPSH_OK)
+        return rc;
+    const spsh__text_input input = spsh__text_input_file(&file);
+    rc = scan_documents(p, &input, err);
+    spsh__text_file_close(&file);
+    return rc;
+}
+
+static spsh_status scan_manifests(ps_scan *p, const name_list *manifests, spsh_error *err)
+{
+    spsh_status rc = SPSH_OK;
+    size_t taken = 0;
+    for (size_t i = 0; i < manifests->count && rc == SPSH_OK; i++) {
+        const char *name = manifests->names[i];
+        if (!is_manifest(p->root_fd, name))
+            continue;
+        taken++;
+        if (!is_microset(manifests, name)) {
+            rc = scan_manifest(p, name, err);
+            continue;
+        }
+        const spsh_reject reject = {.reason = SPSH_REJECT_EXCLUDED_BY_RULE,
+                                    .source = spsh__bytes_of(name),
+                                    .detail = "it repeats a part of the subset's manifest"};
+        rc = spsh__scan_reject(&p->scan, &reject, NULL, err);
+    }
+    if (rc == SPSH_OK && taken == 0)
+        rc = SPSH_INGEST_FAIL(err, SPSH_E_NOT_FOUND,
+                              "%s: holds no JSON lines with 'identifier' and 'training_data'",
+                              p->scan.options->root);
+    return rc == SPSH_OK ? spsh__scan_finish(&p->scan, err) : rc;
+}
+
+static spsh_status ps_scan_root(const spsh_ingest_options *options, const spsh_ingest_sink *sink,
+                                spsh_error *err)
+{
+    ps_scan p = {.root_fd = -1};
+    name_list manifests = {0};
+    spsh_status rc = spsh__scan_begin(&p.scan, options, sink, err);
+    if (rc == SPSH_OK)
+        rc = spsh__scan_refuse_column(&p.scan, "The People's Speech", err);
+    if (rc == SPSH_OK) {
+        p.root_fd = open(options->root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (p.root_fd < 0)
+            rc = SPSH_INGEST_FAIL_OS(err, SPSH_E_IO, errno, "%s: cannot be opened", options->root);
+    }
+    if (rc == SPSH_OK)
+        rc = list_manifests(p.root_fd, UINT32_MAX, &manifests, err);
+    if (rc == SPSH_OK)
+        rc = scan_manifests(&p, &manifests, err);
+    list_free(&manifests);
+    if (p.root_fd >= 0)
+        (void)close(p.root_fd);
+    for (size_t i = 0; i < PLACES; i++)
+        spsh__builder_free(&p.places[i]);
+    spsh__builder *const buffers[] = {&p.relative, &p.path,   &p.source,   &p.text,
+                                      &p.name,     &p.domain, &p.document, &p.extras};
+    for (size_t i = 0; i < sizeof(buffers) / sizeof(buffers[0]); i++)
+        spsh__builder_free(buffers[i]);
+    return rc;
+}
+
+const spsh_layout spsh__layout_peoples_speech = {
+    .name = "peoples-speech",
+    .summary = "The People's Speech, unpacked: JSON lines with training_data, and FLAC files",
+    .tier = SPSH_LAYOUT_CORPUS,
+    .probe_fn = ps_probe,
+    .scan_fn = ps_scan_root,
+};
