@@ -298,8 +298,9 @@ TARGET bool spsh__flac_is_within_avx2(const int32_t *plane, uint32_t count,
         for (uint32_t k = 0; k < 4; k++)
             outside[k] = _mm256_or_si256(
                 outside[k],
-                _mm256_add_epi32(
-                    half, _mm256_loadu_si256((const __m256i *)(const void *)(plane + i + 8 * k))));
+                _mm256_add_epi32(half,
+                                 _mm256_loadu_si256(
+                                     (const __m256i *)(const void *)(plane + i + 8 * (size_t)k))));
     for (; i < count; i++)
         rest |= (uint32_t)plane[i] + (1u << (bits_per_sample - 1));
     outside[0] = _mm256_or_si256(_mm256_or_si256(outside[0], outside[1]),
