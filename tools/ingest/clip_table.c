@@ -23,6 +23,7 @@
 
 #define COLUMNS_MAX    ((size_t)128)
 #define NAME_BYTES_MAX ((size_t)255)
+#define YEAR_BYTES     ((size_t)4)
 #define STATE_KNOWN    UINT32_C(1)
 #define STATE_ON_DISK  UINT32_C(2)
 #define STATE_SPECIAL  UINT32_C(4)
@@ -82,11 +83,12 @@ bool spsh__is_locale(spsh_bytes text)
 
 /* ---- the folder of clips ---- */
 
+/* clip holds the entry's name, as rows have it. */
 static spsh_status enter_clip(clip_scan *c, int fd, const struct dirent *entry, spsh_error *err)
 {
     uint32_t state = STATE_KNOWN | STATE_ON_DISK;
     struct stat info;
-    const spsh_bytes name = spsh__bytes_of(entry->d_name);
+    const spsh_bytes name = spsh__builder_bytes(&c->clip);
     if (entry->d_type == DT_UNKNOWN || entry->d_type == DT_LNK) {
         if (fstatat(fd, entry->d_name, &info, 0) == 0 && S_ISDIR(info.st_mode))
             return SPSH_OK;
@@ -102,45 +104,85 @@ static spsh_status enter_clip(clip_scan *c, int fd, const struct dirent *entry, 
     return SPSH_OK;
 }
 
-static spsh_status report_orphan(clip_scan *c, const char *name, spsh_error *err)
+/* path becomes the clip's path, relative to the root, behind what it holds. */
+static void append_clip_path(const clip_scan *c, spsh__builder *path)
 {
-    const spsh__name_slot *slot = spsh__name_index_find(&c->index, spsh__bytes_of(name));
+    spsh__builder_append_bytes(path, spsh__builder_bytes(&c->folder));
+    if (c->folder.size_bytes > 0)
+        spsh__builder_append(path, "/", 1);
+    spsh__builder_append_bytes(path, spsh__builder_bytes(&c->clip));
+}
+
+static spsh_status report_orphan(clip_scan *c, spsh_error *err)
+{
+    const spsh__name_slot *slot = spsh__name_index_find(&c->index, spsh__builder_bytes(&c->clip));
     if (slot == NULL || (slot->state & STATE_ROW) != 0 || (slot->state & STATE_AUDIO) == 0)
         return SPSH_OK;
     spsh__builder_clear(&c->source);
-    spsh__builder_append_bytes(&c->source, spsh__builder_bytes(&c->folder));
-    append_part(&c->source, name);
+    append_clip_path(c, &c->source);
     const spsh_reject reject = {.reason = SPSH_REJECT_ORPHAN_AUDIO,
                                 .source = spsh__builder_bytes(&c->source),
                                 .detail = "no table has a row for it"};
     return c->source.failed ? no_memory(err) : spsh__scan_reject(c->scan, &reject, NULL, err);
 }
 
-/* Enter all names of the folder, or report those that no row had. */
-static spsh_status list_clips(clip_scan *c, bool report, spsh_error *err)
+static bool is_year(const char *name)
+{
+    return strlen(name) == YEAR_BYTES && strspn(name, "0123456789") == YEAR_BYTES;
+}
+
+static spsh_status list_clips(clip_scan *c, int fd, const char *year, bool report, spsh_error *err);
+
+/* One entry of the folder of clips, or of the folder of a year in it. */
+static spsh_status list_entry(clip_scan *c, int fd, const struct dirent *entry, const char *year,
+                              bool report, spsh_error *err)
+{
+    if (c->form->in_year_folders && year[0] == '\0') {
+        const int year_fd = is_year(entry->d_name)
+                                ? openat(fd, entry->d_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+                                : -1;
+        return year_fd < 0 ? SPSH_OK : list_clips(c, year_fd, entry->d_name, report, err);
+    }
+    spsh__builder_clear(&c->clip);
+    spsh__builder_append_text(&c->clip, year);
+    if (year[0] != '\0')
+        spsh__builder_append(&c->clip, "/", 1);
+    spsh__builder_append_text(&c->clip, entry->d_name);
+    if (c->clip.failed)
+        return no_memory(err);
+    if (report)
+        return report_orphan(c, err);
+    spsh_status rc = enter_clip(c, fd, entry, err);
+    return rc == SPSH_OK ? spsh__scan_progress(c->scan, 1, err) : rc;
+}
+
+/* Enter all names of a folder, or report those that no row had. Takes fd. */
+static spsh_status list_clips(clip_scan *c, int fd, const char *year, bool report, spsh_error *err)
 {
     const struct dirent *entry = NULL;
     spsh_status rc = SPSH_OK;
+    DIR *directory = fdopendir(fd);
+    if (directory == NULL) {
+        (void)close(fd);
+        return no_memory(err);
+    }
+    while (rc == SPSH_OK && (entry = readdir(directory)) != NULL) {
+        if (entry->d_name[0] != '.' && !spsh__is_ignored_name(entry->d_name))
+            rc = list_entry(c, fd, entry, year, report, err);
+    }
+    (void)closedir(directory);
+    return rc;
+}
+
+static spsh_status list_all_clips(clip_scan *c, bool report, spsh_error *err)
+{
     const char *folder = spsh__builder_text(&c->folder);
     if (folder == NULL)
         return no_memory(err);
     const int fd = spsh__tree_open(c->scan->options->root, folder);
-    DIR *directory = fd < 0 ? NULL : fdopendir(fd);
-    if (directory == NULL) {
-        const int error = errno;
-        if (fd >= 0)
-            (void)close(fd);
-        return spsh__scan_walk_note(c->scan, SPSH__WALK_UNREADABLE, folder, error, err);
-    }
-    while (rc == SPSH_OK && (entry = readdir(directory)) != NULL) {
-        if (entry->d_name[0] == '.' || spsh__is_ignored_name(entry->d_name))
-            continue;
-        rc = report ? report_orphan(c, entry->d_name, err) : enter_clip(c, fd, entry, err);
-        if (rc == SPSH_OK && !report)
-            rc = spsh__scan_progress(c->scan, 1, err);
-    }
-    (void)closedir(directory);
-    return rc;
+    if (fd < 0)
+        return spsh__scan_walk_note(c->scan, SPSH__WALK_UNREADABLE, folder, errno, err);
+    return list_clips(c, fd, "", report, err);
 }
 
 /* ---- columns ---- */
@@ -219,12 +261,15 @@ static spsh__name_slot *find_clip(clip_scan *c, spsh_bytes written)
         memcmp(written.data, folder.data, folder.size_bytes) == 0)
         written = (spsh_bytes){written.data + prefix, written.size_bytes - prefix};
     spsh__builder_clear(&c->clip);
+    if (c->form->in_year_folders && written.size_bytes > YEAR_BYTES) {
+        spsh__builder_append(&c->clip, written.data, YEAR_BYTES);
+        spsh__builder_append(&c->clip, "/", 1);
+    }
     spsh__builder_append_bytes(&c->clip, written);
-    spsh__name_slot *slot = spsh__name_index_find(&c->index, written);
-    if (slot == NULL && c->form->extension_may_lack && !spsh__is_audio_name(written)) {
-        spsh__builder_append_text(&c->clip, ".mp3");
-        if (!c->clip.failed)
-            slot = spsh__name_index_find(&c->index, spsh__builder_bytes(&c->clip));
+    spsh__name_slot *slot = spsh__name_index_find(&c->index, spsh__builder_bytes(&c->clip));
+    if (slot == NULL && c->form->extension != NULL && !spsh__is_audio_name(written)) {
+        spsh__builder_append_text(&c->clip, c->form->extension);
+        slot = spsh__name_index_find(&c->index, spsh__builder_bytes(&c->clip));
     }
     if (slot == NULL && !c->clip.failed)
         slot = spsh__name_index_add(&c->index, spsh__builder_bytes(&c->clip), STATE_KNOWN);
@@ -234,13 +279,16 @@ static spsh__name_slot *find_clip(clip_scan *c, spsh_bytes written)
 static spsh_bytes row_split(const clip_scan *c, const spsh__row *row)
 {
     const char *split = c->tree->tables[c->table].split;
-    return split != NULL ? spsh__bytes_of(split) : field(c, row, SPSH__CLIP_SPLIT);
+    const spsh_bytes written = field(c, row, SPSH__CLIP_SPLIT);
+    return written.size_bytes > 0 || split == NULL ? written : spsh__bytes_of(split);
 }
 
 static bool is_wanted(const clip_scan *c, spsh_bytes split)
 {
+    const char *left = c->form->left_split;
     if (c->scan->options->split_filter == NULL)
-        return !c->tree->tables[c->table].only_when_asked;
+        return !c->tree->tables[c->table].only_when_asked &&
+               (left == NULL || !spsh__bytes_equal(split, spsh__bytes_of(left)));
     return spsh__scan_wants_split(c->scan, split);
 }
 
@@ -248,9 +296,7 @@ static spsh_status reject_clip(clip_scan *c, spsh_reject reject, const spsh__pla
                                spsh_error *err)
 {
     spsh__builder_clear(&c->source);
-    spsh__builder_append_bytes(&c->source, spsh__builder_bytes(&c->folder));
-    spsh__builder_append(&c->source, "/", 1);
-    spsh__builder_append_bytes(&c->source, spsh__builder_bytes(&c->clip));
+    append_clip_path(c, &c->source);
     reject.source = spsh__builder_bytes(&c->source);
     return c->source.failed ? no_memory(err) : spsh__scan_reject(c->scan, &reject, place, err);
 }
@@ -300,7 +346,9 @@ static bool is_variant(const clip_scan *c, spsh_bytes locale)
 static void set_id(clip_scan *c, const spsh__row *row, spsh_bytes locale)
 {
     const spsh_bytes given = field(c, row, SPSH__CLIP_ID);
-    const spsh_bytes clip = spsh__builder_bytes(&c->clip);
+    spsh_bytes clip = spsh__builder_bytes(&c->clip);
+    if (c->form->in_year_folders && clip.size_bytes > YEAR_BYTES + 1)
+        clip = (spsh_bytes){clip.data + YEAR_BYTES + 1, clip.size_bytes - YEAR_BYTES - 1};
     spsh__builder_clear(&c->id);
     if (is_variant(c, locale)) {
         spsh__builder_append_text(&c->id, c->tree->name);
@@ -333,9 +381,7 @@ static void set_names(clip_scan *c, const spsh__row *row, spsh_bytes locale)
     spsh__builder_clear(&c->path);
     spsh__builder_append_text(&c->path, c->scan->options->root);
     spsh__builder_append(&c->path, "/", 1);
-    spsh__builder_append_bytes(&c->path, spsh__builder_bytes(&c->folder));
-    spsh__builder_append(&c->path, "/", 1);
-    spsh__builder_append_bytes(&c->path, spsh__builder_bytes(&c->clip));
+    append_clip_path(c, &c->path);
     const size_t root_bytes = strlen(c->scan->options->root) + 1;
     spsh__builder_clear(&c->source);
     if (!c->path.failed)
@@ -343,13 +389,22 @@ static void set_names(clip_scan *c, const spsh__row *row, spsh_bytes locale)
                           (spsh_bytes){c->path.data + root_bytes, c->path.size_bytes - root_bytes});
 }
 
+/* "en" of "en_accented"; empty when it is no locale. */
+static spsh_bytes language_of(spsh_bytes locale)
+{
+    const uint8_t *end =
+        locale.size_bytes == 0 ? NULL : memchr(locale.data, '_', locale.size_bytes);
+    if (end != NULL)
+        locale.size_bytes = (size_t)(end - locale.data);
+    return spsh__is_locale(locale) ? locale : (spsh_bytes){0};
+}
+
 static spsh_status emit_row(clip_scan *c, const spsh__row *row, spsh_bytes split,
                             const spsh__place *place, spsh_error *err)
 {
     const spsh_bytes text = field(c, row, SPSH__CLIP_TEXT);
     spsh_bytes locale = field(c, row, SPSH__CLIP_LOCALE);
-    const bool named = !spsh__is_placeholder(locale);
-    if (!named)
+    if (spsh__is_placeholder(locale))
         locale = spsh__bytes_of(c->tree->locale);
     set_id(c, row, locale);
     set_names(c, row, locale);
@@ -364,7 +419,7 @@ static spsh_status emit_row(clip_scan *c, const spsh__row *row, spsh_bytes split
         .domain = spsh__builder_bytes(&c->domain),
         .split = spsh__is_placeholder(split) ? (spsh_bytes){0} : split,
         .speaker = spsh__builder_bytes(&c->speaker),
-        .language = spsh__is_locale(locale) ? locale : (spsh_bytes){0},
+        .language = language_of(locale),
         .document = field(c, row, SPSH__CLIP_DOCUMENT),
         .extras = spsh__builder_bytes(&c->extras),
         .end_ns = SPSH_SEGMENT_END,
@@ -480,11 +535,11 @@ spsh_status spsh__clip_tree_scan(spsh__scan *scan, const spsh__clip_form *form,
     c->tree = tree;
     append_part(&c->folder, tree->path);
     append_part(&c->folder, tree->clips);
-    spsh_status rc = list_clips(c, false, err);
+    spsh_status rc = list_all_clips(c, false, err);
     for (c->table = 0; c->table < tree->table_count && rc == SPSH_OK; c->table++)
         rc = scan_table(c, err);
     if (rc == SPSH_OK && spsh__name_index_any(&c->index, STATE_ON_DISK | STATE_AUDIO, STATE_ROW))
-        rc = list_clips(c, true, err);
+        rc = list_all_clips(c, true, err);
     spsh__builder *const buffers[] = {&c->names,  &c->folder, &c->file,    &c->clip,   &c->path,
                                       &c->source, &c->id,     &c->speaker, &c->domain, &c->extras};
     for (size_t i = 0; i < sizeof(buffers) / sizeof(buffers[0]); i++)

@@ -26,12 +26,14 @@ typedef struct spsh__clip_form {
     const char *corpus; /* before the locale in domains, before the id in speakers */
     spsh__dialect dialect;
     const char *columns[SPSH__CLIP_ROLES]; /* names; NULL: it has none. All others are extras. */
-    bool extension_may_lack;               /* ".mp3" is added to a path that is not there */
+    const char *extension;                 /* to add to a path that lacks one; NULL: none does */
+    bool in_year_folders;                  /* "20090112-..." lies in the folder 2009 */
+    const char *left_split;                /* packed only when --split names it; NULL: none is */
 } spsh__clip_form;
 
 typedef struct spsh__clip_table {
     const char *name;     /* relative to the tree */
-    const char *split;    /* of its rows, where there is no split column */
+    const char *split;    /* of its rows, where no column says it */
     bool is_exclusive;    /* no clip may stand in two of these */
     bool holds_exclusive; /* clips of the exclusive ones stand here again, as a rule */
     bool only_when_asked; /* packed only when --split names it */

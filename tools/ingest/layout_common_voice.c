@@ -28,7 +28,7 @@ static const spsh__clip_form form = {
     .corpus = "cv",
     .dialect = {.kind = SPSH__DIALECT_RAW, .delimiter = '\t'},
     .columns = { "path", "sentence", "client_id", "locale", NULL, NULL, NULL},
-    .extension_may_lack = true,
+    .extension = ".mp3",
 };
 
 static spsh_status check_tree(int folder_fd, bool *ret_is_tree, spsh_error *err)

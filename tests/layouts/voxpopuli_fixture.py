@@ -1,0 +1,43 @@
+"""VoxPopuli, transcribed: a table a split, audio in the folder of its year."""
+
+HEADER = "id\traw_text\tnormalized_text\tspeaker_id\tsplit\tgender\tis_gold_transcript\taccent\n"
+SESSION = "20090112-0900-PLENARY-3-{}_20090112-18:48:33_{}"
+
+
+def make(root, clip):
+    for language, seed in (("hr", 10), ("en_accented", 40)):
+        tree = root / "voxpopuli" / "transcribed_data" / language
+        ids = [SESSION.format(language, i) for i in range(4)]
+        ids.append(ids[0].replace("2009", "2012"))
+        for i, name in enumerate(ids):
+            if i != 1:
+                clip(tree / name[:4] / f"{name}.ogg", seed=seed + i)
+        clip(tree / "2012" / f"{SESSION.format(language, 9)}.ogg", seed=seed + 9)
+        row = "{}\t{}\t{}\t{}\t{}\tmale\tFalse\tNone\n"
+        (tree / "asr_test.tsv").write_text(
+            HEADER + row.format(ids[0], 'Ovo je "test', "ovo je test", "96745", "test") +
+            row.format(ids[1], "Nema zvuka.", "nema zvuka", "96745", "test"), encoding="utf-8")
+        (tree / "asr_train.tsv").write_text(
+            HEADER + row.format(ids[2], "", "čšž bez sirovog", "N/A", "train") +
+            row.format(ids[3], "Loše.", "loše", "5", "invalid") +
+            row.format(ids[4], "Drugo.", "", "5", ""), encoding="utf-8")
+
+
+FIRST, LAST = SESSION.format("hr", 0), SESSION.format("hr", 0).replace("2009", "2012")
+
+EXPECTED = {
+    "utterances": 6,
+    "rejects": {"missing_audio": (2, 2), "orphan_audio": (2, 0), "excluded_by_rule": (1, 0)},
+    "domains": {"voxpopuli/hr": 3, "voxpopuli/en_accented": 3},
+    "splits": {"train": 4, "test": 2},
+    "languages": {"hr": 3, "en": 3},
+    "ids": {
+        f"2009/{FIRST}": None,
+        FIRST: {"text": "ovo je test", "speaker": "voxpopuli/96745", "language": "hr",
+                "split": "test", "extras": {"raw_text": 'Ovo je "test', "gender": "male",
+                                            "is_gold_transcript": "False"}},
+        SESSION.format("hr", 2): {"text": "čšž bez sirovog", "speaker": None},
+        SESSION.format("hr", 3): None,
+        LAST: {"text": None, "split": "train", "extras": {"raw_text": "Drugo."}},
+    },
+}
