@@ -15,9 +15,7 @@
 #include <stdbool.h>
 
 #define SPSH__FLAC_ORDER_MAX 32
-/* Of totals in the vector form: that many bits are for residuals. */
-#define SPSH__FLAC_RAISED_BITS 29
-#define SPSH__FLAC_INLINE      __attribute__((always_inline)) static inline
+#define SPSH__FLAC_INLINE    __attribute__((always_inline)) static inline
 
 typedef struct spsh__flac_bits {
     const uint8_t *data;
@@ -32,6 +30,7 @@ typedef struct spsh__flac_predictor {
     uint32_t order;
     uint32_t shift;
     uint32_t bits_per_sample;
+    int64_t raised_max; /* vector form: of a residual, shifted, for a total to fit 32 bits */
     int32_t taps[SPSH__FLAC_ORDER_MAX + 1]; /* behind order: zeros */
 } spsh__flac_predictor;
 

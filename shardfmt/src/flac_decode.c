@@ -91,19 +91,20 @@ static bool restore_plain_c(spsh__flac_bits *bits, const spsh__flac_predictor *p
 }
 
 #if defined(__x86_64__)
-/* Whether the vector form's totals fit 32 bits, with room for residuals. */
-static bool fits_vectors(const spsh__flac_predictor *predictor)
+/* Whether the vector form's totals fit 32 bits; how much room is left for residuals. */
+static bool fits_vectors(spsh__flac_predictor *predictor)
 {
     uint64_t sizes = 0;
     for (uint32_t j = 0; j < predictor->order; j++)
         sizes += (uint32_t)(predictor->taps[j] < 0 ? -predictor->taps[j] : predictor->taps[j]);
     sizes <<= predictor->bits_per_sample - 1;
-    return sizes < (UINT64_C(1) << 31) - (UINT64_C(1) << SPSH__FLAC_RAISED_BITS);
+    predictor->raised_max = INT32_MAX - (int64_t)sizes;
+    return predictor->raised_max > 0;
 }
 #endif
 
-static bool restore(spsh__flac_bits *bits, const spsh__flac_predictor *predictor,
-                    uint32_t block_samples, int32_t *plane)
+static bool restore(spsh__flac_bits *bits, spsh__flac_predictor *predictor, uint32_t block_samples,
+                    int32_t *plane)
 {
     spsh__flac_partitions partitions;
     uint32_t method = spsh__flac_get(bits, 2);

@@ -17,8 +17,8 @@
  *
  * From one sample to the next it is a shift, a multiplication and an addition; all else has a
  * sample's time more. To add the residual in front of the shift is the same, where nothing wraps:
- * 32 bits hold a total when the taps' sizes times the greatest sample stay below 2^31 - 2^29, and
- * the shifted residual below 2^29. Both are checked. So the first sample that is out of range,
+ * 32 bits hold a total when the taps' sizes times the greatest sample, and the shifted residual,
+ * add up to less than 2^31. That is checked. So the first sample that is out of range,
  * which has none before it, is stored as what it is, whatever the later ones are.
  */
 #include "flac_bits.h"
@@ -59,6 +59,7 @@ typedef struct flac_history {
     __m128i first_tap;
     __m128i shift_count;
     uint32_t shift;
+    int64_t raised_max; /* the predictor's */
 } flac_history;
 
 /* Taps of 16 bits have zeros above them, for the upper halves of the samples must not count. */
@@ -106,6 +107,7 @@ INLINE void begin(flac_history *history, const spsh__flac_predictor *predictor,
     history->next = _mm_setzero_si128();
     history->first_tap = _mm_and_si128(_mm_cvtsi32_si128(predictor->taps[0]), mask);
     history->shift = predictor->shift;
+    history->raised_max = predictor->raised_max;
     history->shift_count = _mm_set1_epi32((int32_t)predictor->shift);
     for (uint32_t i = 0; i < predictor->order; i++)
         remember(history, _mm_cvtsi32_si128(warm_up[i]), form);
@@ -163,12 +165,11 @@ TARGET __attribute__((noinline)) static slow_rice take_slow_rice(spsh__flac_bits
     return result;
 }
 
-/* Whether the residual, shifted, stays below 2^RAISED_BITS. */
-INLINE bool is_small(int32_t residual, uint32_t shift)
+/* Whether the residual, shifted, leaves the total within 32 bits. */
+INLINE bool is_small(int32_t residual, uint32_t shift, int64_t raised_max)
 {
     int64_t raised = (int64_t)residual * (INT64_C(1) << shift);
-    int64_t limit = INT64_C(1) << SPSH__FLAC_RAISED_BITS;
-    return raised > -limit && raised < limit;
+    return raised >= -raised_max && raised <= raised_max;
 }
 
 /* Raw residuals. */
@@ -177,7 +178,7 @@ INLINE bool restore_raw(spsh__flac_bits *bits, flac_history *history, uint32_t w
 {
     for (; out < end; out++) {
         int32_t residual = spsh__flac_get_signed(bits, width);
-        if (!is_small(residual, history->shift))
+        if (!is_small(residual, history->shift, history->raised_max))
             return false;
         predict(history, raise_one(residual, history->shift), out, form);
     }
@@ -185,10 +186,11 @@ INLINE bool restore_raw(spsh__flac_bits *bits, flac_history *history, uint32_t w
 }
 
 /* Whether every residual is small of which step fit a window. */
-INLINE bool is_step_small(uint32_t step, uint32_t parameter, uint32_t shift)
+INLINE bool is_step_small(uint32_t step, uint32_t parameter, const flac_history *history)
 {
     uint32_t used = step * (parameter + 1);
-    return used < 64 && is_small((int32_t)((64 - used) << parameter) / 2 + 1, shift);
+    return used < 64 && is_small((int32_t)((64 - used) << parameter) / 2 + 1, history->shift,
+                                 history->raised_max);
 }
 
 /* Codes in steps of as many as fit a refilled window, as nearly all do; others one by one. The
@@ -217,7 +219,7 @@ INLINE bool restore_rice(spsh__flac_bits *outer, flac_history *history, uint32_t
             continue;
         }
         slow_rice slow = take_slow_rice(bits, parameter);
-        if (!slow.is_good || !is_small(slow.residual, history->shift))
+        if (!slow.is_good || !is_small(slow.residual, history->shift, history->raised_max))
             return false;
         bits = slow.bits;
         predict(history, raise_one(slow.residual, history->shift), out++, form);
@@ -243,9 +245,9 @@ INLINE bool restore(spsh__flac_bits *outer, const spsh__flac_predictor *predicto
         if (coding.is_raw)
             is_good = restore_raw(&bits, &history, coding.bits, out, out + count, form);
         else if (coding.bits <= LONG_STEP_PARAMETER_MAX &&
-                 is_step_small(STEP_MAX, coding.bits, predictor->shift))
+                 is_step_small(STEP_MAX, coding.bits, &history))
             is_good = restore_rice(&bits, &history, coding.bits, out, out + count, form);
-        else if (is_step_small(STEP_MAX / 2, coding.bits, predictor->shift))
+        else if (is_step_small(STEP_MAX / 2, coding.bits, &history))
             is_good = restore_rice(&bits, &history, coding.bits, out, out + count, half);
         if (!is_good)
             return false;
