@@ -165,8 +165,29 @@ static void test_every_allocation_failure(void)
     test_remove_tree(root);
 }
 
+static void test_json_manifests(void)
+{
+    char root[512];
+    test_temp_dir(root, sizeof(root));
+    make(root, "a.wav", "x");
+    make(root, "train.json",
+         "{\"audio_filepath\":\"a.wav\",\"text\":\"\\u00e4\",\"x\":[1],\"speaker\":\"\\u00e4\"}\n"
+         "{\"audio_filepath\":\"a.wav\",\"offset\":1,\"text_filepath\":\"a.txt\"}\n{\n"
+         "{\"audio_filepath\":\"gone.wav\"}\n");
+    make(root, "data.list", "{\"key\":\"k\",\"wav\":\"a.wav\",\"txt\":\"t\"}\n");
+    make(root, "ps/clean.json",
+         "{\"identifier\":\"i\\u00e4\",\"training_data\":{\"name\":[\"a\\u00e4.flac\",\"b.flac\"],"
+         "\"label\":[\"\\u00e4\",\"t\"],\"duration_ms\":[1,2]}}\n");
+    make(root, "ps/clean/a\xc3\xa4.flac", "x");
+    check_layout("nemo", root);
+    check_layout("wenet", root);
+    check_layout("peoples-speech", root);
+    test_remove_tree(root);
+}
+
 int main(void)
 {
     RUN(test_every_allocation_failure);
+    RUN(test_json_manifests);
     return TEST_RESULT();
 }

@@ -192,7 +192,7 @@ static spsh_status first_line_fits(const spsh__text_input *input, const spsh__js
     return rc == SPSH_E_END ? SPSH_OK : rc;
 }
 
-/* Whether a file is a manifest of the format. One that cannot be read is none. */
+/* Whether a file is a manifest of the format. */
 static spsh_status file_fits(const manifest_list *list, const char *name,
                              const spsh__json_format *format, bool *ret_fits, spsh_error *err)
 {
@@ -210,7 +210,7 @@ static spsh_status file_fits(const manifest_list *list, const char *name,
         spsh__text_file_close(&file);
     }
     free(path);
-    return rc == SPSH_E_NO_MEMORY ? rc : SPSH_OK;
+    return rc;
 }
 
 spsh_status spsh__json_manifest_probe(const char *root, const spsh__json_format *format,
@@ -225,6 +225,8 @@ spsh_status spsh__json_manifest_probe(const char *root, const spsh__json_format 
         rc = no_memory(err);
     for (size_t i = 0; i < list.count && i < PROBE_FILES && rc == SPSH_OK; i++) {
         rc = file_fits(&list, list.names[i], format, &ret_probe->matches, err);
+        if (rc != SPSH_OK && rc != SPSH_E_NO_MEMORY)
+            rc = SPSH_OK; /* the scan reports it */
         if (!ret_probe->matches)
             continue;
         spsh__probe_say(ret_probe, "%.80s is %s: its lines are objects with '%s'", list.names[i],
@@ -514,6 +516,30 @@ static spsh_status scan_manifest(manifest_scan *m, const char *name, spsh_error 
     return rc;
 }
 
+/* The manifests among the files; a file that cannot be read is reported, for it may be one. */
+static spsh_status scan_files(manifest_scan *m, const manifest_list *list, spsh_error *err)
+{
+    size_t taken = 0;
+    spsh_status rc = SPSH_OK;
+    for (size_t i = 0; i < list->count && rc == SPSH_OK; i++) {
+        bool fits = false;
+        rc = file_fits(list, list->names[i], m->format, &fits, err);
+        if (rc == SPSH_OK && fits) {
+            rc = scan_manifest(m, list->names[i], err);
+            taken++;
+        } else if (rc != SPSH_OK && rc != SPSH_E_NO_MEMORY) {
+            const spsh_reject reject = {.reason = SPSH_REJECT_UNREADABLE,
+                                        .source = spsh__bytes_of(list->names[i]),
+                                        .detail = "it may be a manifest"};
+            rc = spsh__scan_reject(&m->scan, &reject, NULL, err);
+        }
+    }
+    if (rc == SPSH_OK && taken == 0)
+        rc = SPSH_INGEST_FAIL(err, SPSH_E_NOT_FOUND, "%s: holds no file that is %s",
+                              m->scan.options->root, m->format->title);
+    return rc == SPSH_OK ? spsh__scan_finish(&m->scan, err) : rc;
+}
+
 static void scan_free(manifest_scan *m)
 {
     spsh__audio_resolver_free(m->resolver);
@@ -533,7 +559,6 @@ spsh_status spsh__json_manifest_scan(const spsh_ingest_options *options,
 {
     manifest_scan m = {.format = format};
     manifest_list list = {0};
-    size_t taken = 0;
     spsh_status rc = spsh__scan_begin(&m.scan, options, sink, err);
     if (rc == SPSH_OK)
         rc = list_files(options->root, format, &list, err);
@@ -541,19 +566,8 @@ spsh_status spsh__json_manifest_scan(const spsh_ingest_options *options,
         rc = spsh__audio_resolver_new(list.folder, &m.resolver, err);
     m.folder = list.folder;
     take_names(format, m.names);
-    for (size_t i = 0; i < list.count && rc == SPSH_OK; i++) {
-        bool fits = false;
-        rc = file_fits(&list, list.names[i], format, &fits, err);
-        if (rc == SPSH_OK && fits) {
-            rc = scan_manifest(&m, list.names[i], err);
-            taken++;
-        }
-    }
-    if (rc == SPSH_OK && taken == 0)
-        rc = SPSH_INGEST_FAIL(err, SPSH_E_NOT_FOUND, "%s: holds no file that is %s", options->root,
-                              format->title);
     if (rc == SPSH_OK)
-        rc = spsh__scan_finish(&m.scan, err);
+        rc = scan_files(&m, &list, err);
     scan_free(&m);
     list_free(&list);
     return rc;

@@ -30,6 +30,7 @@
 
 #define PROBE_NAMES_MAX 20000U
 #define PROBE_FILES_MAX 32U
+#define PROBE_LINES     4
 #define FOLDERS_MAX     ((size_t)256)
 #define MANIFESTS_MAX   ((size_t)4096)
 #define PLACES          4
@@ -112,8 +113,10 @@ static size_t manifest_stem(const char *name)
     const char *found = strstr(name, ".json");
     if (found == NULL || spsh__is_ignored_name(name))
         return 0;
-    const char behind = found[5] == 'l' ? found[6] : found[5];
-    return behind == '\0' || behind == '?' ? (size_t)(found - name) : 0;
+    const char *behind = found + strlen(".json");
+    if (*behind == 'l')
+        behind++;
+    return *behind == '\0' || *behind == '?' ? (size_t)(found - name) : 0;
 }
 
 /* Manifests by name in one folder, and the folders in it. */
@@ -126,9 +129,12 @@ static spsh_status list_folder(int root_fd, const char *folder, unsigned names_m
         openat(root_fd, folder[0] == '\0' ? "." : folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *directory = fd < 0 ? NULL : fdopendir(fd);
     if (directory == NULL) {
+        rc = errno == ENOTDIR || errno == ENOENT
+                 ? SPSH_OK
+                 : SPSH_INGEST_FAIL_OS(err, SPSH_E_IO, errno, "%s: cannot be read", folder);
         if (fd >= 0)
             (void)close(fd);
-        return SPSH_OK; /* what cannot be read has no manifests */
+        return rc;
     }
     for (unsigned i = 0; i < names_max && rc == SPSH_OK; i++) {
         entry = readdir(directory);
@@ -175,27 +181,27 @@ static spsh_status list_manifests(int root_fd, unsigned names_max, name_list *ma
 }
 
 /* Whether the first readable line of the file is a document. */
-static bool is_manifest(int root_fd, const char *name)
+static spsh_status is_manifest(int root_fd, const char *name, bool *ret_is, spsh_error *err)
 {
     spsh__text_file file = {.fd = -1};
     spsh__jsonl_reader *reader = NULL;
     spsh__jsonl_line line = {0};
-    bool is = false;
-    if (spsh__text_file_open(root_fd, name, &file, NULL) != SPSH_OK)
-        return false;
+    *ret_is = false;
+    spsh_status rc = spsh__text_file_open(root_fd, name, &file, err);
+    if (rc != SPSH_OK)
+        return rc;
     const spsh__text_input input = spsh__text_input_file(&file);
-    if (spsh__jsonl_reader_new(&input, picked, PICKED, &reader, NULL) == SPSH_OK) {
-        for (int i = 0; i < 4 && !is; i++) {
-            if (spsh__jsonl_reader_next(reader, &line, NULL) != SPSH_OK)
-                break;
-            is = line.problem == NULL && line.values[IDENTIFIER].kind != SPSH__JSON_ABSENT &&
-                 (line.values[NAME].kind == SPSH__JSON_ARRAY ||
-                  line.values[PATHS].kind == SPSH__JSON_ARRAY);
-        }
+    rc = spsh__jsonl_reader_new(&input, picked, PICKED, &reader, err);
+    for (int i = 0; i < PROBE_LINES && rc == SPSH_OK && !*ret_is; i++) {
+        rc = spsh__jsonl_reader_next(reader, &line, err);
+        *ret_is = rc == SPSH_OK && line.problem == NULL &&
+                  line.values[IDENTIFIER].kind != SPSH__JSON_ABSENT &&
+                  (line.values[NAME].kind == SPSH__JSON_ARRAY ||
+                   line.values[PATHS].kind == SPSH__JSON_ARRAY);
     }
     spsh__jsonl_reader_free(reader);
     spsh__text_file_close(&file);
-    return is;
+    return rc == SPSH_E_END ? SPSH_OK : rc;
 }
 
 static spsh_status ps_probe(const char *root, spsh_layout_probe *ret_probe, spsh_error *err)
@@ -207,16 +213,18 @@ static spsh_status ps_probe(const char *root, spsh_layout_probe *ret_probe, spsh
         return SPSH_OK;
     spsh_status rc = list_manifests(root_fd, PROBE_NAMES_MAX, &manifests, err);
     for (size_t i = 0; i < manifests.count && i < PROBE_FILES_MAX && rc == SPSH_OK; i++) {
-        if (!is_manifest(root_fd, manifests.names[i]))
+        rc = is_manifest(root_fd, manifests.names[i], &ret_probe->matches, err);
+        if (rc != SPSH_OK && rc != SPSH_E_NO_MEMORY)
+            rc = SPSH_OK; /* the scan reports it */
+        if (!ret_probe->matches)
             continue;
-        ret_probe->matches = true;
         spsh__probe_say(ret_probe, "%.120s has documents with 'identifier' and 'training_data'",
                         manifests.names[i]);
         break;
     }
     list_free(&manifests);
     (void)close(root_fd);
-    return rc;
+    return rc == SPSH_E_NO_MEMORY ? rc : SPSH_OK;
 }
 
 static const char *base_name(const char *path)
@@ -504,17 +512,20 @@ static spsh_status scan_manifests(ps_scan *p, const name_list *manifests, spsh_e
     size_t taken = 0;
     for (size_t i = 0; i < manifests->count && rc == SPSH_OK; i++) {
         const char *name = manifests->names[i];
-        if (!is_manifest(p->root_fd, name))
-            continue;
-        taken++;
-        if (!is_microset(manifests, name)) {
-            rc = scan_manifest(p, name, err);
-            continue;
+        spsh_reject reject = {.reason = SPSH_REJECT_EXCLUDED_BY_RULE,
+                              .source = spsh__bytes_of(name),
+                              .detail = "it repeats a part of the subset's manifest"};
+        bool is = false;
+        rc = is_manifest(p->root_fd, name, &is, err);
+        if (rc != SPSH_OK && rc != SPSH_E_NO_MEMORY) {
+            reject.reason = SPSH_REJECT_UNREADABLE;
+            reject.detail = "it may be a manifest";
+            rc = spsh__scan_reject(&p->scan, &reject, NULL, err);
+        } else if (rc == SPSH_OK && is) {
+            taken++;
+            rc = is_microset(manifests, name) ? spsh__scan_reject(&p->scan, &reject, NULL, err)
+                                              : scan_manifest(p, name, err);
         }
-        const spsh_reject reject = {.reason = SPSH_REJECT_EXCLUDED_BY_RULE,
-                                    .source = spsh__bytes_of(name),
-                                    .detail = "it repeats a part of the subset's manifest"};
-        rc = spsh__scan_reject(&p->scan, &reject, NULL, err);
     }
     if (rc == SPSH_OK && taken == 0)
         rc = SPSH_INGEST_FAIL(err, SPSH_E_NOT_FOUND,
