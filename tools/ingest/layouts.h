@@ -13,6 +13,7 @@ extern const spsh_layout spsh__layout_common_voice_spontaneous;
 extern const spsh_layout spsh__layout_common_voice;
 extern const spsh_layout spsh__layout_common_voice_2017;
 extern const spsh_layout spsh__layout_librispeech;
+extern const spsh_layout spsh__layout_librilight;
 extern const spsh_layout spsh__layout_voxpopuli;
 extern const spsh_layout spsh__layout_peoples_speech;
 extern const spsh_layout spsh__layout_wenet;
