@@ -56,6 +56,14 @@ def make_bare(root, clip):
     make_chapters(root, clip)
 
 
+def make_finetuning(root, clip):
+    """The labelled sets of Libri-Light: no folder says which split."""
+    for i, (folder, reader) in enumerate((("1h/0/clean", 10), ("1h/5/other", 11), ("9h/other", 12))):
+        key = f"{reader}-20"
+        clip(root / folder / str(reader) / "20" / f"{key}-0000.flac", seed=70 + i)
+        write(root / folder / str(reader) / "20" / f"{key}.trans.txt", f"{key}-0000 TEXT {i}\n")
+
+
 EXPECTED = {
     "utterances": 8,
     "rejects": {"missing_audio": (1, 1), "orphan_audio": (1, 0), "row_syntax": (1, 1)},
@@ -79,5 +87,8 @@ CASES = {
                          "ids": {"60-121082-0000": {"extras": {"subset": "train-clean-100"}}}}),
     "a subset": (make, {"root": "LibriSpeech/test-other", "utterances": 1,
                         "domains": {"librispeech/other": 1}}),
+    "finetuning": (make_finetuning, {
+        "utterances": 3, "rejects": {}, "splits": {"": 3},
+        "domains": {"librispeech/clean": 1, "librispeech/other": 2}}),
     "one split": (make, {"options": ["--split", "test"], "utterances": 2}),
 }

@@ -290,7 +290,8 @@ static spsh_bytes split_of(spsh_bytes subset)
     return (spsh_bytes){0};
 }
 
-/* The folder above the reader's. */
+/* The folder above the reader's, when it is called like a subset or, in the sets that Libri-Light
+ * adds for finetuning, like a half of one. */
 static spsh_bytes subset_of(libri_scan *l, const spsh__folder *folder,
                             const spsh__librispeech_key *key)
 {
@@ -307,7 +308,9 @@ static spsh_bytes subset_of(libri_scan *l, const spsh__folder *folder,
     if (spsh__bytes_equal(last_component(path), key->reader))
         drop_component(&path);
     const spsh_bytes subset = last_component(path);
-    return split_of(subset).size_bytes > 0 ? subset : (spsh_bytes){0};
+    const bool half = spsh__bytes_equal(subset, spsh__bytes_of("clean")) ||
+                      spsh__bytes_equal(subset, spsh__bytes_of("other"));
+    return half || split_of(subset).size_bytes > 0 ? subset : (spsh_bytes){0};
 }
 
 static bool has_word(spsh_bytes subset, const char *word)
