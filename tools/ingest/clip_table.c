@@ -90,8 +90,12 @@ static spsh_status enter_clip(clip_scan *c, int fd, const struct dirent *entry, 
     struct stat info;
     const spsh_bytes name = spsh__builder_bytes(&c->clip);
     if (entry->d_type == DT_UNKNOWN || entry->d_type == DT_LNK) {
-        if (fstatat(fd, entry->d_name, &info, 0) == 0 && S_ISDIR(info.st_mode))
+        /* A link to nothing stays a name: the packer says what is wrong with it. */
+        const bool known = fstatat(fd, entry->d_name, &info, 0) == 0;
+        if (known && S_ISDIR(info.st_mode))
             return SPSH_OK;
+        if (known && !S_ISREG(info.st_mode))
+            state |= STATE_SPECIAL;
     } else if (entry->d_type == DT_DIR) {
         return SPSH_OK;
     } else if (entry->d_type != DT_REG) {
