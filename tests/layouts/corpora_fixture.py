@@ -46,7 +46,7 @@ CASES = {
         "ids": {"k1": {"source": "own/data/train/wav/k1.wav", "text": "ja"}},
         "stderr": "recognised as librispeech because",
     }),
-    "leftovers": (make_several, {"layout": "kaldi", "stderr": "loose is not packed"}),
+    "leftovers": (make_several, {"layout": "kaldi", "stderr": "loose holds audio outside"}),
     "tables": (make_tables, {"layout": "table", "utterances": 2, "rejects": {},
                              "ids": {"wavs/two": {"source": "two/wavs/two.wav"}}}),
     "two formats": (make_two_formats, {"status": 1, "stderr": "--layout kaldi"}),

@@ -28,6 +28,8 @@
 #include "layouts.h"
 #include "names.h"
 
+#define OUTSIDE "holds audio outside the recognised corpora; it is packed only if one names it"
+
 #define DEPTH_MAX    3U
 #define FOLDERS_MAX  500U
 #define NAMES_MAX    20000U /* of one folder */
@@ -213,7 +215,8 @@ static spsh_status take_folder(finder *f, const char *path, const spsh__layout_m
     for (size_t i = first_source; i < c->source_count && rc == SPSH_OK; i++) {
         if (c->sources[i].layout != match->layouts[0])
             rc = push_leftover(f, c->sources[i].root,
-                               "another corpus inside this one; give it by itself to pack it", err);
+                               "is another corpus inside this one; give it by itself to pack it",
+                               err);
     }
     drop_sources(c, first_source);
     return rc == SPSH_OK ? push_source(f, path, match->layouts[0], &match->probes[0], err) : rc;
@@ -255,7 +258,7 @@ static spsh_status look_below(finder *f, const char *path, const listing *l, uns
             listing clips;
             rc = list(f, child, &clips, err);
             if (rc == SPSH_OK && clips.has_audio)
-                rc = push_leftover(f, child, "audio that belongs to no recognised corpus", err);
+                rc = push_leftover(f, child, OUTSIDE, err);
             listing_free(&clips);
         }
         free(child);
@@ -275,11 +278,12 @@ static spsh_status look(finder *f, const char *path, unsigned depth, spsh_error 
     }
     spsh_status rc = spsh__layout_match_root(path, f->tier_max, &match, err);
     if (rc == SPSH_E_INVALID_ARG && depth > 0)
-        rc = push_leftover(f, path, "several tables of audio; give each by itself to pack it", err);
+        rc = push_leftover(f, path, "holds several tables of audio; give each by itself to pack it",
+                           err);
     if (rc == SPSH_OK)
         rc = list(f, path, &l, err);
     if (rc == SPSH_OK && l.has_audio)
-        rc = push_leftover(f, path, "audio that belongs to no recognised corpus", err);
+        rc = push_leftover(f, path, OUTSIDE, err);
     if (rc == SPSH_OK && depth < DEPTH_MAX)
         rc = look_below(f, path, &l, depth, err);
     if (rc == SPSH_OK)

@@ -33,9 +33,10 @@
 #include "scan.h"
 #include "table.h"
 
-#define BASES_MAX   ((size_t)8)
-#define FOLDERS_MAX ((size_t)4096)
-#define SECOND_NS   UINT64_C(1000000000)
+#define ENTRY_BYTES_MAX ((size_t)160)
+#define BASES_MAX       ((size_t)8)
+#define FOLDERS_MAX     ((size_t)4096)
+#define SECOND_NS       UINT64_C(1000000000)
 
 typedef enum kaldi_file {
     WAV,
@@ -60,7 +61,7 @@ typedef struct recording {
     bool known, found;
     spsh_reject reject; /* when it was not found; its source is in `written` */
     uint64_t size_bytes;
-    spsh__builder path, source, channel, written;
+    spsh__builder path, source, channel, written, detail;
 } recording;
 
 typedef struct kaldi_scan {
@@ -152,6 +153,20 @@ static void name_source(kaldi_scan *k)
     spsh__name_append(&r->source, path);
 }
 
+/* An entry that names no file is told by wav.scp, and quoted behind the reason. */
+static void tell_entry(kaldi_scan *k, spsh_bytes written)
+{
+    recording *r = &k->recording;
+    if (written.size_bytes > ENTRY_BYTES_MAX)
+        written.size_bytes = ENTRY_BYTES_MAX;
+    set(&r->written, spsh__builder_bytes(&k->prefix));
+    spsh__builder_append_text(&r->written, file_names[WAV]);
+    set(&r->detail, spsh__bytes_of(k->entry.problem));
+    spsh__builder_append_text(&r->detail, ": ");
+    spsh__name_append(&r->detail, written);
+    r->reject.detail = spsh__builder_text(&r->detail);
+}
+
 /* Find the file of an entry of wav.scp. */
 static void resolve(kaldi_scan *k, spsh_bytes written)
 {
@@ -163,7 +178,7 @@ static void resolve(kaldi_scan *k, spsh_bytes written)
     set(&r->written, written);
     spsh__kaldi_source_parse(written, &k->entry);
     if (k->entry.problem != NULL) {
-        r->reject.detail = k->entry.problem;
+        tell_entry(k, written);
         return;
     }
     set(&r->written, spsh__builder_bytes(&k->entry.path));
@@ -228,7 +243,7 @@ static spsh_status take_recording(kaldi_scan *k, spsh_bytes id, const spsh_bytes
                                   .rows = 1};
     }
     if (r->id.failed || r->written.failed || r->path.failed || r->source.failed ||
-        r->channel.failed || k->entry.path.failed)
+        r->channel.failed || r->detail.failed || k->entry.path.failed)
         return no_memory(err);
     r->known = true;
     return rc;
@@ -622,17 +637,10 @@ static spsh_status find_directories(const char *root, directories **ret_director
 
 static void kaldi_free(kaldi_scan *k)
 {
-    spsh__builder *const buffers[] = {&k->recording.id,
-                                      &k->recording.path,
-                                      &k->recording.source,
-                                      &k->recording.channel,
-                                      &k->recording.written,
-                                      &k->prefix,
-                                      &k->place,
-                                      &k->speaker,
-                                      &k->language,
-                                      &k->gender,
-                                      &k->extras};
+    spsh__builder *const buffers[] = {
+        &k->recording.id,      &k->recording.path,   &k->recording.source, &k->recording.channel,
+        &k->recording.written, &k->recording.detail, &k->prefix,           &k->place,
+        &k->speaker,           &k->language,         &k->gender,           &k->extras};
     for (size_t i = 0; i < sizeof(buffers) / sizeof(buffers[0]); i++)
         spsh__builder_free(buffers[i]);
     spsh__kaldi_source_free(&k->entry);

@@ -51,7 +51,10 @@ static void append_u64be(spsh__builder *out, uint64_t number)
  * until the next call. */
 static spsh_bytes from_corpus(spsh__plan_scan *scan, spsh_bytes source)
 {
-    if (scan->below[0] == '\0' || (source.size_bytes > 0 && source.data[0] == '/'))
+    const bool elsewhere =
+        source.size_bytes > 0 &&
+        (source.data[0] == '/' || memmem(source.data, source.size_bytes, "://", 3) != NULL);
+    if (scan->below[0] == '\0' || elsewhere)
         return source;
     spsh__builder_clear(&scan->path);
     spsh__name_append(&scan->path, spsh__bytes_of(scan->below));
@@ -224,7 +227,7 @@ static spsh_status tell_leftovers(spsh__plan_scan *scan, const char *root,
                                     .source = spsh__bytes_of(corpus->leftovers[i].below),
                                     .offset_bytes = SPSH_OFFSET_NONE,
                                     .detail = corpus->leftovers[i].detail};
-        say(scan, SPSH_LOG_WARNING, "%s: %s is not packed: %s", root, corpus->leftovers[i].below,
+        say(scan, SPSH_LOG_WARNING, "%s: %s %s", root, corpus->leftovers[i].below,
             corpus->leftovers[i].detail);
         rc = on_reject(scan, &reject, err);
     }
