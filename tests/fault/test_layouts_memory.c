@@ -185,9 +185,36 @@ static void test_json_manifests(void)
     test_remove_tree(root);
 }
 
+static void test_formats(void)
+{
+    char root[512];
+    test_temp_dir(root, sizeof(root));
+    make(root, "corpus/a.wav", "x");
+    make(root, "corpus/b.wav", "x");
+    make(root, "train/wav.scp",
+         "b cat ../corpus/b.wav |\na ../corpus/a.wav\nc sox c.wav -t wav - speed 2 |\nd gone\n");
+    make(root, "train/segments", "u1 a 0 1\nu2 b 0 -1\nu3 c 0 1\nu4 d 0 1\nu5 a 1 0\n");
+    make(root, "train/text", "u1 one\nu2 two\nu9 nine\n");
+    make(root, "train/utt2spk", "u2 s\nu1 s\n");
+    make(root, "train/spk2gender", "s f\n");
+    make(root, "train/reco2file_and_channel", "a a A\n");
+    make(root, "metadata.csv", "file_name,text,n\ncorpus/a.wav,\"t \"\"\",1\ngone.wav,t,2\n");
+    make(root, "more/metadata.jsonl",
+         "{\"a_file_name\":\"\\u0061.wav\",\"text\":\"\\u00e4\",\"speaker\":\"\\u00e4\"}\n{\n");
+    make(root, "more/a.wav", "x");
+    make(root, "small/1/book/c.flac", "x");
+    make(root, "small/1/book/c.json",
+         "{\"book_meta\":{\"id\":\"2\",\"title\":\"\\u00e4\"},\"snr\":1}");
+    check_layout("kaldi", root);
+    check_layout("audiofolder", root);
+    check_layout("libri-light", root);
+    test_remove_tree(root);
+}
+
 int main(void)
 {
     RUN(test_every_allocation_failure);
     RUN(test_json_manifests);
+    RUN(test_formats);
     return TEST_RESULT();
 }

@@ -371,7 +371,11 @@ static spsh_status scan_json_line(folder_scan *f, const spsh__jsonl_line *line, 
         .extras = line->extras,
     };
     values.has_text = values.text.size_bytes > 0;
-    return scan_values(f, &values, &place, err);
+    for (size_t i = 0; i < sizeof(f->strings) / sizeof(f->strings[0]); i++) {
+        if (f->strings[i].failed)
+            return no_memory(err);
+    }
+    return f->extras.failed ? no_memory(err) : scan_values(f, &values, &place, err);
 }
 
 static spsh_status scan_jsonl(folder_scan *f, const spsh__text_input *input, const char *file_key,
@@ -399,42 +403,62 @@ typedef struct metadata {
     char key[KEY_BYTES]; /* the column or member that names the audio */
 } metadata;
 
-/* Whether the file's first line has a member or column for the audio. */
-static bool is_metadata(int folder_fd, const char *name, metadata *m)
+/* Take the column that names the audio out of a header. */
+static spsh_status read_key(const uint8_t *head, size_t size_bytes, metadata *m, bool *ret_found,
+                            spsh_error *err)
 {
-    uint8_t head[16384];
-    size_t size_bytes = sizeof(head);
-    size_t file_at = SIZE_MAX;
-    if (read_head(folder_fd, name, head, &size_bytes, NULL) != SPSH_OK)
-        return false;
-    m->name = name;
-    if (m->is_jsonl)
-        return file_member((spsh_bytes){head, size_bytes}, m->key);
     const spsh__text_memory memory = {head, size_bytes};
-    const spsh__text_input input = spsh__text_input_memory(&memory, name);
+    const spsh__text_input input = spsh__text_input_memory(&memory, m->name);
     const spsh__dialect dialect = {.kind = SPSH__DIALECT_RFC, .delimiter = ','};
     spsh__row_reader *reader = NULL;
     spsh__row row;
-    if (spsh__row_reader_new(&input, &dialect, &reader, NULL) == SPSH_OK &&
-        spsh__row_reader_next(reader, &row, NULL) == SPSH_OK && row.problem == NULL)
-        file_at = file_column(row.fields, row.field_count);
-    if (file_at != SIZE_MAX)
-        (void)snprintf(m->key, sizeof(m->key), "%.*s", (int)row.fields[file_at].size_bytes,
-                       (const char *)row.fields[file_at].data);
+    spsh_status rc = spsh__row_reader_new(&input, &dialect, &reader, err);
+    if (rc == SPSH_OK)
+        rc = spsh__row_reader_next(reader, &row, err);
+    if (rc == SPSH_OK && row.problem == NULL) {
+        const size_t file_at = file_column(row.fields, row.field_count);
+        *ret_found = file_at != SIZE_MAX;
+        if (*ret_found)
+            (void)snprintf(m->key, sizeof(m->key), "%.*s", (int)row.fields[file_at].size_bytes,
+                           (const char *)row.fields[file_at].data);
+    }
     spsh__row_reader_free(reader);
-    return file_at != SIZE_MAX;
+    return rc == SPSH_E_END ? SPSH_OK : rc;
+}
+
+/* Whether the file's first line has a member or column for the audio. One that cannot be read is
+ * none. */
+static spsh_status check_metadata(int folder_fd, metadata *m, bool *ret_found, spsh_error *err)
+{
+    uint8_t head[16384];
+    size_t size_bytes = sizeof(head);
+    *ret_found = false;
+    if (faccessat(folder_fd, m->name, R_OK, 0) != 0 ||
+        read_head(folder_fd, m->name, head, &size_bytes, NULL) != SPSH_OK)
+        return SPSH_OK;
+    if (!m->is_jsonl)
+        return read_key(head, size_bytes, m, ret_found, err);
+    *ret_found = file_member((spsh_bytes){head, size_bytes}, m->key);
+    return SPSH_OK;
 }
 
 /* metadata.csv before metadata.jsonl. */
-static metadata find_metadata(int folder_fd)
+static spsh_status find_metadata(int folder_fd, metadata *ret_metadata, spsh_error *err)
 {
     static const char *const names[] = {"metadata.csv", "metadata.jsonl"};
+    *ret_metadata = (metadata){0};
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        metadata m = {.is_jsonl = i == 1};
-        if (faccessat(folder_fd, names[i], R_OK, 0) == 0 && is_metadata(folder_fd, names[i], &m))
-            return m;
+        metadata m = {.name = names[i], .is_jsonl = i == 1};
+        bool found = false;
+        spsh_status rc = check_metadata(folder_fd, &m, &found, err);
+        if (rc != SPSH_OK)
+            return rc;
+        if (found) {
+            *ret_metadata = m;
+            return SPSH_OK;
+        }
     }
-    return (metadata){0};
+    return SPSH_OK;
 }
 
 static spsh_status scan_metadata(folder_scan *f, const spsh__folder *folder, const metadata *m,
@@ -486,8 +510,10 @@ static spsh_status reject_unnamed(folder_scan *f, const spsh__folder *folder, sp
 static spsh_status scan_folder(void *user, const spsh__folder *folder, spsh_error *err)
 {
     folder_scan *f = user;
-    const metadata m = find_metadata(folder->fd);
-    spsh_status rc = m.name == NULL ? SPSH_OK : scan_metadata(f, folder, &m, err);
+    metadata m;
+    spsh_status rc = find_metadata(folder->fd, &m, err);
+    if (rc == SPSH_OK && m.name != NULL)
+        rc = scan_metadata(f, folder, &m, err);
     return rc == SPSH_OK ? reject_unnamed(f, folder, err) : rc;
 }
 
@@ -526,23 +552,27 @@ static spsh_status audiofolder_scan(const spsh_ingest_options *options,
 
 static spsh_status check_folder(int folder_fd, bool *ret_is_tree, spsh_error *err)
 {
-    (void)err;
-    *ret_is_tree = find_metadata(folder_fd).name != NULL;
-    return SPSH_OK;
+    metadata m;
+    spsh_status rc = find_metadata(folder_fd, &m, err);
+    *ret_is_tree = rc == SPSH_OK && m.name != NULL;
+    return rc;
 }
 
-static void tell_metadata(const char *root, const char *path, spsh_layout_probe *probe)
+static spsh_status tell_metadata(const char *root, const char *path, spsh_layout_probe *probe,
+                                 spsh_error *err)
 {
+    metadata m;
     const int fd = spsh__tree_open(root, path);
     if (fd < 0)
-        return;
-    const metadata m = find_metadata(fd);
+        return SPSH_OK;
+    spsh_status rc = find_metadata(fd, &m, err);
     (void)close(fd);
-    if (m.name == NULL)
-        return;
+    if (rc != SPSH_OK || m.name == NULL)
+        return rc;
     probe->matches = true;
     spsh__probe_say(probe, "%.80s%s%s has the %s '%.60s'", path, path[0] == '\0' ? "" : "/", m.name,
                     m.is_jsonl ? "member" : "column", m.key);
+    return SPSH_OK;
 }
 
 static spsh_status audiofolder_probe(const char *root, spsh_layout_probe *ret_probe,
@@ -558,9 +588,9 @@ static spsh_status audiofolder_probe(const char *root, spsh_layout_probe *ret_pr
     if (rc != SPSH_OK)
         return rc;
     if (trees.count > 0)
-        tell_metadata(root, trees.paths[0], ret_probe);
+        rc = tell_metadata(root, trees.paths[0], ret_probe, err);
     spsh__trees_free(&trees);
-    return SPSH_OK;
+    return rc;
 }
 
 const spsh_layout spsh__layout_audiofolder = {

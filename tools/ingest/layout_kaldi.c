@@ -74,6 +74,7 @@ typedef struct kaldi_scan {
     spsh__kaldi_source entry;
     recording recording;
     uint64_t commands; /* whose file is packed instead */
+    bool failed;       /* no memory while looking for audio */
     spsh__builder prefix, place, speaker, language, gender, extras;
 } kaldi_scan;
 
@@ -118,6 +119,7 @@ static bool look_in(kaldi_scan *k, const char *base, struct stat *ret_info, int 
     }
     spsh__builder_append_bytes(&r->path, path);
     const char *name = spsh__builder_text(&r->path);
+    k->failed |= name == NULL;
     const bool found = name != NULL && stat(name, ret_info) == 0 && !S_ISDIR(ret_info->st_mode);
     *ret_errno = found ? 0 : errno;
     return found;
@@ -242,7 +244,7 @@ static spsh_status take_recording(kaldi_scan *k, spsh_bytes id, const spsh_bytes
                                   .detail = "wav.scp does not have this recording",
                                   .rows = 1};
     }
-    if (r->id.failed || r->written.failed || r->path.failed || r->source.failed ||
+    if (k->failed || r->id.failed || r->written.failed || r->path.failed || r->source.failed ||
         r->channel.failed || r->detail.failed || k->entry.path.failed)
         return no_memory(err);
     r->known = true;
@@ -291,6 +293,7 @@ static spsh_status describe(kaldi_scan *k, const utterance *u, spsh_error *err)
     member(k, "channel", spsh__builder_bytes(&k->recording.channel));
     member(k, "data_dir", k->name);
     member(k, "gender", spsh__builder_bytes(&k->gender));
+    k->failed |= k->gender.failed;
     if (rc == SPSH_OK)
         rc = look_up(k, UTT2UNIQ, u->id, &k->gender, err);
     if (!spsh__bytes_equal(spsh__builder_bytes(&k->gender), u->id))
@@ -310,7 +313,8 @@ static spsh_status emit(kaldi_scan *k, const utterance *u, const spsh__place *pl
         rc = spsh__kaldi_table_find(&k->tables[TEXT], u->id, &has_text, &text, err);
     if (rc != SPSH_OK)
         return rc;
-    if (k->speaker.failed || k->language.failed || k->gender.failed || k->extras.failed)
+    if (k->failed || k->speaker.failed || k->language.failed || k->gender.failed ||
+        k->extras.failed)
         return no_memory(err);
     const spsh_bytes language = spsh__builder_bytes(&k->language);
     spsh_ingest_item item = {
@@ -538,7 +542,7 @@ static spsh_status scan_directory(kaldi_scan *k, const char *below, spsh_error *
         spsh__name_append(&k->prefix, spsh__bytes_of(below));
         spsh__builder_append(&k->prefix, "/", 1);
     }
-    spsh_status rc = find_bases(k, folder, err);
+    spsh_status rc = k->prefix.failed ? no_memory(err) : find_bases(k, folder, err);
     if (rc != SPSH_OK)
         goto out;
     k->name = spsh__bytes_of(strrchr(k->bases[1], '/') + 1);

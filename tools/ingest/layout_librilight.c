@@ -95,6 +95,7 @@ static void text_member(light_scan *l, const char *key, const spsh__json_value *
 {
     spsh__builder_clear(&l->strings);
     spsh_bytes text = spsh__json_text(value, &l->strings);
+    l->extras.failed |= l->strings.failed;
     if (value->kind == SPSH__JSON_NUMBER)
         text = value->raw;
     if (text.size_bytes > 0)
@@ -221,7 +222,8 @@ static spsh_status scan_folder(void *user, const spsh__folder *folder, spsh_erro
             const spsh_reject reject = {.reason = SPSH_REJECT_ORPHAN_AUDIO,
                                         .source = spsh__builder_bytes(&l->source),
                                         .detail = "not in <speaker>/<book>"};
-            rc = spsh__scan_reject(&l->scan, &reject, NULL, err);
+            rc =
+                l->source.failed ? no_memory(err) : spsh__scan_reject(&l->scan, &reject, NULL, err);
         }
     }
     return rc == SPSH_OK ? spsh__scan_progress(&l->scan, folder->entry_count, err) : rc;
