@@ -409,7 +409,7 @@ static spsh_status read_segment(mls_scan *m, uint64_t offset, spsh_bytes *ret_ro
 static spsh_status add_provenance(mls_scan *m, uint64_t offset, spsh_error *err)
 {
     static const char *const keys[] = {NULL, "source_url", "source_start", "source_end"};
-    spsh_bytes row;
+    spsh_bytes row = {NULL, 0};
     spsh_status rc = read_segment(m, offset, &row, err);
     if (rc != SPSH_OK)
         return rc;
