@@ -124,11 +124,16 @@ def run_lhotse(work, workers):
 def speechshard_of(work, name, threads):
     import speechshard
 
+    opened = []  # as a trainer does: opened once (in the time to the first batch), then epoch after epoch
+
     def serve():
-        loader = speechshard.Loader(
-            work / f"{name}.spsh", max_seconds=BATCH_SECONDS, threads=threads, cached=True
-        )
-        for batch in loader:
+        if not opened:
+            opened.append(
+                speechshard.Loader(
+                    work / f"{name}.spsh", max_seconds=BATCH_SECONDS, threads=threads, cached=True
+                )
+            )
+        for batch in opened[0]:
             yield [batch.utterance(i) for i in range(len(batch))]
 
     return serve
