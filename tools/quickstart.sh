@@ -79,3 +79,9 @@ head -n 8 "$work/ls.txt"
 say "7. One of them, back as a WAV file"
 show "$speechshard" cat "$dataset" "$id" -o "$work/hello.wav"
 ls -l "$work/hello.wav"
+
+say "8. What training with batches of 300 seconds would get, with equal shares of the languages"
+show "$speechshard" plan "$dataset" --max-seconds 300 --alpha 0
+
+say "9. How fast it loads here"
+show "$speechshard" bench "$dataset" --max-seconds 300 --seconds 3

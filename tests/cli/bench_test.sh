@@ -18,6 +18,7 @@ want_usage "exclude each other" bench "$c" --cached --direct
 want_usage "is not auto, io_uring or pread" bench "$c" --engine mmap
 want_usage "--threads: 0 is out of range" bench "$c" --threads 0
 want_usage "--seconds: 'long' is not a number" bench "$c" --seconds long
+want_usage "--seconds: nothing can be measured" bench "$c" --seconds 0
 want_usage "--alpha: 'x' is not a number" bench "$c" --alpha x
 want_usage "is not DOMAIN=W" bench "$c" --weight x
 want_usage "talks" bench "$d" --domain nowhere

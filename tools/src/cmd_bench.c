@@ -177,6 +177,8 @@ int spsh__cmd_bench(int argc, char **argv)
         return rc;
     if (r.cached && r.direct)
         return spsh__cli_usage("bench", "--cached and --direct exclude each other");
+    if (!(r.seconds > 0))
+        return spsh__cli_usage("bench", "--seconds: nothing can be measured in no time");
     rc = spsh__plan_request_make("bench", &r.words, &plan);
     if (rc != SPSH_EXIT_DONE)
         return rc;
