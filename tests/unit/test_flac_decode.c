@@ -317,6 +317,25 @@ static void test_samples_out_of_range_are_refused(void)
     spsh__flac_force_plain_c(false);
 }
 
+/* As libFLAC has it: warm-up samples alone are no frame. */
+static void test_an_order_of_the_whole_block_is_refused(void)
+{
+    static const int32_t pcm[2] = {5, 7};
+    for (uint32_t samples = 1; samples <= 2; samples++) {
+        flac_writer writer = writer_of(1, 16);
+        flac_writer_begin(&writer, buffer, sizeof(buffer));
+        (void)flac_writer_delta_frame(&writer, pcm, samples); /* order 1 */
+        size_t size = flac_writer_end(&writer);
+        spsh__flac_shape shape = shape_of(buffer + 8);
+        for (int form = 0; form < 2; form++) {
+            spsh__flac_force_plain_c(form == 1);
+            CHECK_U64(decode(buffer, size, FIRST_FRAME, &shape), samples == 1 ? FIRST_FRAME : size);
+            CHECK_U64(decoded.samples, samples == 1 ? 0 : samples);
+        }
+        spsh__flac_force_plain_c(false);
+    }
+}
+
 static void test_other_shapes_are_refused(void)
 {
     flac_writer writer = writer_of(2, 16);
@@ -450,6 +469,7 @@ int main(void)
     RUN(test_short_streams);
     RUN(test_verbatim_and_raw_residuals);
     RUN(test_samples_out_of_range_are_refused);
+    RUN(test_an_order_of_the_whole_block_is_refused);
     RUN(test_other_shapes_are_refused);
     RUN(test_every_truncation_and_bit_flip);
     RUN(test_vector_crc_is_the_plain_one);
