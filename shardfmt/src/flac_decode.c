@@ -17,7 +17,6 @@
 #include "flac_bits.h"
 
 #define FRAME_TAIL_BYTES 2
-#define HEAD_BYTES_MAX   16
 #define STEREO_LEFT      8
 #define STEREO_RIGHT     9
 #define STEREO_MID       10
@@ -263,11 +262,7 @@ bool spsh__flac_decode_unchecked(spsh_bytes bytes, const spsh__flac_shape *shape
                                  spsh__flac_frame *ret_frame)
 {
     spsh__flac_frame frame = {.size_bytes = 0};
-    spsh_bytes head = {bytes.data,
-                       bytes.size_bytes < HEAD_BYTES_MAX ? bytes.size_bytes : HEAD_BYTES_MAX};
-    if (!spsh__flac_parse_frame(head, &frame) || frame.channels != shape->channels ||
-        (frame.bits_per_sample != 0 && frame.bits_per_sample != shape->bits_per_sample) ||
-        (frame.sample_rate_hz != 0 && frame.sample_rate_hz != shape->sample_rate_hz) ||
+    if (!spsh__flac_parse_frame(bytes, &frame) || !spsh__flac_has_shape(&frame, shape) ||
         frame.block_samples > shape->block_samples_max)
         return false;
     spsh__flac_bits bits = {

@@ -11,16 +11,9 @@
 
 #define SPSH__FLAC_BITS_MAX 16
 
-/* What STREAMINFO says; frames with other values are not plain. */
-typedef struct spsh__flac_shape {
-    uint32_t channels;
-    uint32_t sample_rate_hz;
-    uint32_t bits_per_sample;   /* 4 to SPSH__FLAC_BITS_MAX */
-    uint32_t block_samples_max; /* 1 to 65535 */
-} spsh__flac_shape;
-
 /* Decodes the frame at the start of bytes, which go on to the end of the file. Channel c's samples
- * are planes[c * block_samples_max] and following. ret_frame's offset_bytes and sample are 0.
+ * are planes[c * block_samples_max] and following; the shape has 4 to SPSH__FLAC_BITS_MAX bits and
+ * blocks of 1 to 65535 samples. ret_frame's offset_bytes and sample are 0.
  * false: not plain; the planes then hold anything. Reads nothing outside of bytes, allocates
  * nothing. Thread-safe. */
 bool spsh__flac_decode_frame(spsh_bytes bytes, const spsh__flac_shape *shape, int32_t *planes,

@@ -16,9 +16,8 @@
 
 #include <pthread.h>
 
-#define ID3V1_BYTES      128
-#define HEADER_BYTES_MAX 16
-#define FRAME_BYTES_MIN  9 /* header of 6 with its CRC, one subframe byte, CRC-16 */
+#define ID3V1_BYTES     128
+#define FRAME_BYTES_MIN 9 /* header of 6 with its CRC, one subframe byte, CRC-16 */
 
 static uint8_t crc8(const uint8_t *data, size_t size)
 {
@@ -163,6 +162,13 @@ bool spsh__flac_parse_frame(spsh_bytes bytes, spsh__flac_frame *ret_frame)
     return true;
 }
 
+bool spsh__flac_has_shape(const spsh__flac_frame *frame, const spsh__flac_shape *shape)
+{
+    return frame->channels == shape->channels &&
+           (frame->bits_per_sample == 0 || frame->bits_per_sample == shape->bits_per_sample) &&
+           (frame->sample_rate_hz == 0 || frame->sample_rate_hz == shape->sample_rate_hz);
+}
+
 void spsh__flac_walk_begin(spsh__flac_walker *walker, spsh_bytes file,
                            uint64_t first_frame_offset_bytes, const uint8_t streaminfo[34])
 {
@@ -170,10 +176,11 @@ void spsh__flac_walk_begin(spsh__flac_walker *walker, spsh_bytes file,
     walker->offset_bytes = first_frame_offset_bytes;
     walker->sample = 0;
     walker->has_frame = false;
-    walker->sample_rate_hz =
+    walker->shape.block_samples_max = (uint32_t)streaminfo[2] << 8 | streaminfo[3];
+    walker->shape.sample_rate_hz =
         (uint32_t)streaminfo[10] << 12 | (uint32_t)streaminfo[11] << 4 | streaminfo[12] >> 4;
-    walker->channels = (streaminfo[12] >> 1 & 7u) + 1;
-    walker->bits_per_sample = ((streaminfo[12] & 1u) << 4 | streaminfo[13] >> 4) + 1;
+    walker->shape.channels = (streaminfo[12] >> 1 & 7u) + 1;
+    walker->shape.bits_per_sample = ((streaminfo[12] & 1u) << 4 | streaminfo[13] >> 4) + 1;
     walker->sample_count = (uint64_t)(streaminfo[13] & 15) << 32;
     for (int i = 0; i < 4; i++)
         walker->sample_count |= (uint64_t)streaminfo[14 + i] << (24 - 8 * i);
@@ -183,9 +190,7 @@ void spsh__flac_walk_begin(spsh__flac_walker *walker, spsh_bytes file,
 static bool belongs(const spsh__flac_walker *walker, const spsh__flac_frame *frame,
                     const spsh__flac_frame *before)
 {
-    if (frame->channels != walker->channels ||
-        (frame->bits_per_sample != 0 && frame->bits_per_sample != walker->bits_per_sample) ||
-        (frame->sample_rate_hz != 0 && frame->sample_rate_hz != walker->sample_rate_hz))
+    if (!spsh__flac_has_shape(frame, &walker->shape))
         return false;
     if (before == NULL)
         return true;
@@ -212,8 +217,6 @@ static bool is_followed(const spsh__flac_walker *walker, uint64_t offset)
 {
     spsh__flac_frame after = {.size_bytes = 0};
     spsh_bytes rest = {walker->file.data + offset, walker->file.size_bytes - (size_t)offset};
-    if (rest.size_bytes > HEADER_BYTES_MAX)
-        rest.size_bytes = HEADER_BYTES_MAX;
     return is_end(walker->file, offset) || spsh__flac_parse_frame(rest, &after);
 }
 
@@ -254,8 +257,6 @@ spsh_status spsh__flac_walk_next(spsh__flac_walker *walker, spsh__flac_frame *re
     if (begin > walker->file.size_bytes || is_end(walker->file, begin))
         return SPSH_E_END;
     spsh_bytes rest = {walker->file.data + begin, walker->file.size_bytes - (size_t)begin};
-    if (rest.size_bytes > HEADER_BYTES_MAX)
-        rest.size_bytes = HEADER_BYTES_MAX;
     if (!spsh__flac_parse_frame(rest, &frame) ||
         !belongs(walker, &frame, walker->has_frame ? &walker->last : NULL))
         return SPSH_FAIL(err, SPSH_E_CORRUPT, begin, "FLAC: no frame header at byte %llu",

@@ -21,15 +21,21 @@ typedef struct spsh__flac_frame {
     bool number_is_sample;
 } spsh__flac_frame;
 
+/* What STREAMINFO says of all frames. */
+typedef struct spsh__flac_shape {
+    uint32_t channels;
+    uint32_t sample_rate_hz;
+    uint32_t bits_per_sample;
+    uint32_t block_samples_max;
+} spsh__flac_shape;
+
 /* One file being walked. */
 typedef struct spsh__flac_walker {
     spsh_bytes file;
     uint64_t offset_bytes; /* of the next frame */
     uint64_t sample;
     uint64_t sample_count; /* STREAMINFO's; 0 when it states none */
-    uint32_t channels;
-    uint32_t sample_rate_hz;
-    uint32_t bits_per_sample;
+    spsh__flac_shape shape;
     bool has_frame;        /* last is set */
     spsh__flac_frame last; /* the frame that was returned before */
 } spsh__flac_walker;
@@ -37,8 +43,12 @@ typedef struct spsh__flac_walker {
 /* CRC-16 of what crc stands for and data behind it; 0 at the start. */
 uint32_t spsh__flac_crc16(uint32_t crc, const uint8_t *data, size_t size_bytes);
 
-/* Parses a frame header and checks its CRC-8 and every reserved value. false: it is none. */
+/* Parses a frame header, of 16 bytes at most, and checks its CRC-8 and every reserved value. false:
+ * it is none. */
 bool spsh__flac_parse_frame(spsh_bytes bytes, spsh__flac_frame *ret_frame);
+
+/* Whether the header agrees with STREAMINFO: all but the block size. */
+bool spsh__flac_has_shape(const spsh__flac_frame *frame, const spsh__flac_shape *shape);
 
 /* Starts at the first frame, whose offset the caller has from the metadata blocks. */
 void spsh__flac_walk_begin(spsh__flac_walker *walker, spsh_bytes file,

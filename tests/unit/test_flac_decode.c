@@ -48,8 +48,7 @@ static spsh__flac_shape shape_of(const uint8_t streaminfo[34])
 {
     spsh__flac_walker walker;
     spsh__flac_walk_begin(&walker, (spsh_bytes){NULL, 0}, 0, streaminfo);
-    return (spsh__flac_shape){walker.channels, walker.sample_rate_hz, walker.bits_per_sample,
-                              (uint32_t)streaminfo[2] << 8 | streaminfo[3]};
+    return walker.shape;
 }
 
 /* Decodes frame by frame from first_frame on into decoded; returns how many bytes were plain. */
