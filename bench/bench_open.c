@@ -14,22 +14,17 @@
  * also need its shard). Memory: growth of the resident set over the open; and the pages of both
  * files that are in the page cache after a cold open, which includes what the kernel read ahead.
  */
-#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "bench_kit.h"
+#include "index_files.h"
 #include "manifest.h"
-#include "speechshard/dataset.h"
 
 enum {
-    BATCH = 8192,
     LOOKUPS = 20000,
     COLD_LOOKUPS = 500,
     COLUMN_CALLS = 20000000,
@@ -37,34 +32,6 @@ enum {
 };
 
 static const uint8_t dataset_id[16] = "bench of opening";
-static spsh_error err = SPSH_ERROR_INIT;
-
-static void stop(const char *what)
-{
-    fprintf(stderr, "bench_open: %s: %s %s\n", what, err.message,
-            errno != 0 ? strerror(errno) : "");
-    exit(1);
-}
-
-static void check(spsh_status rc, const char *what)
-{
-    if (rc != SPSH_OK)
-        stop(what);
-}
-
-static double now_ms(void)
-{
-    struct timespec time;
-    (void)clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec * 1e3 + (double)time.tv_nsec / 1e6;
-}
-
-static uint64_t mix64(uint64_t z)
-{
-    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return z ^ (z >> 31);
-}
 
 /* ---- a dataset index ---- */
 
@@ -72,6 +39,7 @@ static uint64_t mix64(uint64_t z)
  * grows with e: so both columns can be written without sorting. */
 typedef struct layout {
     uint64_t count, factor, inverse, step;
+    uint64_t shard_rows;
 } layout;
 
 static uint64_t multiply_modulo(uint64_t a, uint64_t b, uint64_t modulus)
@@ -124,14 +92,15 @@ static uint64_t hash_of_entry(const layout *l, uint64_t entry)
     return entry * l->step + mix64(entry) % l->step;
 }
 
-static uint64_t cell(const layout *l, uint32_t column, uint64_t p, uint64_t rows_per_shard)
+static uint64_t cell(const void *user, uint32_t column, uint64_t p)
 {
+    const layout *l = (const layout *)user;
     switch (column) {
     case SPSH__INDEX_ID_HASH: return hash_of_entry(l, multiply_modulo(p, l->factor, l->count));
     case SPSH__INDEX_BY_ID: return multiply_modulo(p, l->inverse, l->count);
-    case SPSH__INDEX_PAYLOAD_SHARD: return p / rows_per_shard;
-    case SPSH__INDEX_PAYLOAD_RECORD: return p % rows_per_shard;
-    case SPSH__INDEX_RECORD_OFFSET: return 4096 + p % rows_per_shard * 131072;
+    case SPSH__INDEX_PAYLOAD_SHARD: return p / l->shard_rows;
+    case SPSH__INDEX_PAYLOAD_RECORD: return p % l->shard_rows;
+    case SPSH__INDEX_RECORD_OFFSET: return 4096 + p % l->shard_rows * 131072;
     case SPSH__INDEX_RECORD_BYTES: return 131072;
     case SPSH__INDEX_SAMPLES: return 100000 + mix64(p) % 200000;
     case SPSH__INDEX_SAMPLE_RATE_HZ: return 16000;
@@ -144,123 +113,18 @@ static uint64_t cell(const layout *l, uint32_t column, uint64_t p, uint64_t rows
     }
 }
 
-static void write_rows(spsh__section_writer *sections, uint64_t count, uint64_t rows_per_shard)
+static void write_dataset(const char *directory, uint64_t shards, uint64_t count)
 {
-    static uint8_t bytes[BATCH * 8];
-    const layout l = make_layout(count);
-    for (uint64_t first = 0; first < count; first += BATCH) {
-        uint64_t rows = count - first < BATCH ? count - first : BATCH;
-        for (uint32_t c = SPSH__INDEX_COLUMN_FIRST; c <= SPSH__INDEX_COLUMN_LAST; c++) {
-            uint32_t width = spsh__index_element_bytes(c);
-            for (uint64_t i = 0; i < rows; i++) {
-                uint64_t value = cell(&l, c, first + i, rows_per_shard);
-                memcpy(bytes + i * width, &value, width); /* little-endian machines only */
-            }
-            check(spsh__section_append(sections, c, bytes, rows, &err), "index");
-        }
-    }
-}
-
-static void write_index(const char *directory, uint64_t count, uint64_t rows_per_shard,
-                        spsh__footer *ret_footer)
-{
-    spsh__section
-        list[SPSH__INDEX_COLUMN_LAST - SPSH__INDEX_COLUMN_FIRST + 1 + 2 * SPSH_NAME_KINDS];
-    uint32_t used = 0;
-    spsh__header header = {.kind = SPSH__KIND_INDEX, .ordinal = 1};
-    uint8_t page[SPSH__PAGE_BYTES];
-    spsh_file_writer *file = NULL;
-    spsh__section_writer *sections = NULL;
-    for (uint32_t c = SPSH__INDEX_COLUMN_FIRST; c <= SPSH__INDEX_COLUMN_LAST; c++)
-        list[used++] = (spsh__section){c, spsh__index_element_bytes(c), count};
-    for (uint32_t i = 0; i < 2 * SPSH_NAME_KINDS; i++)
-        list[used++] = (spsh__section){SPSH__INDEX_NAME_ENDS + i, i % 2 == 0 ? 8 : 1, 0};
-    memcpy(header.dataset_id, dataset_id, 16);
-    spsh__generation_file_id(dataset_id, 1, "index", header.file_id);
-    spsh__header_encode(&header, page);
-    check(spsh_file_writer_open(spsh_io_default(), directory, "index-00000001.spsh", 0, NULL, &file,
-                                &err),
-          "index");
-    check(spsh_file_writer_write(file, page, sizeof(page), &err), "index");
-    check(spsh__section_writer_open(file, &header, list, used, NULL, &sections, &err), "index");
-    write_rows(sections, count, rows_per_shard);
-    check(spsh__section_writer_finish(sections, NULL, 0, 0, count, ret_footer, &err), "index");
-    check(spsh_file_writer_publish(file, SPSH_PUBLISH_NEW, &err), "index");
-    spsh__section_writer_free(sections);
-    spsh_file_writer_free(file);
-}
-
-/* ---- a manifest ---- */
-
-static void *zeroed(uint64_t size_bytes)
-{
-    void *memory = calloc(1, (size_t)size_bytes + 1);
-    if (memory == NULL)
-        stop("memory");
-    return memory;
-}
-
-static void write_manifest(const char *directory, uint64_t shards, uint64_t count,
-                           uint64_t rows_per_shard, const spsh__footer *index)
-{
-    uint64_t *bytes = (uint64_t *)zeroed(8 * shards);
-    uint32_t *units = (uint32_t *)zeroed(4 * shards);
-    uint64_t *begins = (uint64_t *)zeroed(8 * (shards + 1));
-    void *zeros = zeroed(16 * shards);
-    const uint64_t totals[SPSH__TOTALS] = {count, count, 0, count * 100000, 0, 0, 0, count};
-    const uint64_t generation = 1;
-    for (uint64_t i = 0; i < shards; i++) {
-        bytes[i] = UINT64_C(1) << 30;
-        units[i] = (uint32_t)i;
-    }
-    for (uint64_t i = 0; i <= shards; i++)
-        begins[i] = i * rows_per_shard < count ? i * rows_per_shard : count;
-    const spsh__column columns[] = {
-        {SPSH__MANIFEST_SHARD_FILE_ID,        16, shards,       zeros             },
-        {SPSH__MANIFEST_SHARD_ROOT_HASH,      16, shards,       zeros             },
-        {SPSH__MANIFEST_SHARD_BYTES,          8,  shards,       bytes             },
-        {SPSH__MANIFEST_SHARD_UNIT,           4,  shards,       units             },
-        {SPSH__MANIFEST_SHARD_NUMBER,         4,  shards,       zeros             },
-        {SPSH__MANIFEST_UTTERANCE_BEGIN,      8,  shards + 1,   begins            },
-        {SPSH__MANIFEST_RECORD_BEGIN,         8,  shards + 1,   begins            },
-        {SPSH__MANIFEST_GROUP_DOMAIN,         4,  0,            NULL              },
-        {SPSH__MANIFEST_GROUP_SPLIT,          4,  0,            NULL              },
-        {SPSH__MANIFEST_GROUP_SAMPLE_RATE_HZ, 4,  0,            NULL              },
-        {SPSH__MANIFEST_GROUP_UTTERANCES,     8,  0,            NULL              },
-        {SPSH__MANIFEST_GROUP_SAMPLES,        8,  0,            NULL              },
-        {SPSH__MANIFEST_TOTALS,               8,  SPSH__TOTALS, totals            },
-        {SPSH__MANIFEST_INDEX_FILE_ID,        16, 1,            index->file_id    },
-        {SPSH__MANIFEST_INDEX_ROOT_HASH,      16, 1,            index->root_hash  },
-        {SPSH__MANIFEST_INDEX_BYTES,          8,  1,            &index->file_bytes},
-        {SPSH__MANIFEST_INDEX_GENERATION,     8,  1,            &generation       },
-        {SPSH__MANIFEST_OVERLAY_FILE_ID,      16, 0,            NULL              },
-        {SPSH__MANIFEST_OVERLAY_ROOT_HASH,    16, 0,            NULL              },
-        {SPSH__MANIFEST_OVERLAY_BYTES,        8,  0,            NULL              },
-        {SPSH__MANIFEST_OVERLAY_NAME_ENDS,    8,  0,            NULL              },
-        {SPSH__MANIFEST_OVERLAY_NAMES,        1,  0,            NULL              },
-        {SPSH__MANIFEST_OPTIONS,              1,  0,            NULL              },
-        {SPSH__MANIFEST_DOMAIN_ENDS,          8,  0,            NULL              },
-        {SPSH__MANIFEST_DOMAINS,              1,  0,            NULL              },
-        {SPSH__MANIFEST_SPLIT_ENDS,           8,  0,            NULL              },
-        {SPSH__MANIFEST_SPLITS,               1,  0,            NULL              },
-    };
-    spsh__columns_file file = {
-        .directory = directory,
-        .name = "manifest.spsh",
-        .header = {.kind = SPSH__KIND_MANIFEST, .ordinal = 1},
-        .columns = columns,
-        .column_count = sizeof(columns) / sizeof(columns[0]),
-        .utterance_count = count,
-        .mode = SPSH_PUBLISH_NEW
-    };
-    memcpy(file.header.dataset_id, dataset_id, 16);
-    spsh__generation_file_id(dataset_id, 1, "manifest", file.header.file_id);
-    check(spsh__columns_publish(spsh_io_default(), spsh_allocator_default(), &file, NULL, &err),
-          "manifest");
-    free(bytes);
-    free(units);
-    free(begins);
-    free(zeros);
+    layout l = make_layout(count);
+    const index_files files = {.path = directory,
+                               .dataset_id = dataset_id,
+                               .utterance_count = count,
+                               .shard_count = shards,
+                               .shard_bytes = UINT64_C(1) << 30,
+                               .cell_fn = cell,
+                               .user = &l};
+    l.shard_rows = index_files_shard_rows(&files);
+    check(index_files_write(&files, &err), "dataset");
 }
 
 /* ---- measuring ---- */
@@ -297,9 +161,9 @@ static uint64_t cached_bytes(const char *directory)
             stop(path);
         size_t size_bytes = (size_t)info.st_size;
         size_t pages = (size_bytes + 4095) / 4096;
-        unsigned char *present = (unsigned char *)zeroed(pages);
+        unsigned char *present = (unsigned char *)calloc(pages, 1);
         void *mapping = mmap(NULL, size_bytes, PROT_READ, MAP_SHARED, fd, 0);
-        if (mapping == MAP_FAILED || mincore(mapping, size_bytes, present) != 0)
+        if (present == NULL || mapping == MAP_FAILED || mincore(mapping, size_bytes, present) != 0)
             stop(path);
         for (size_t p = 0; p < pages; p++)
             total += (present[p] & 1) * UINT64_C(4096);
@@ -375,20 +239,6 @@ static double finds_ms(const spsh_dataset *dataset, uint64_t seed, uint64_t look
     return spent;
 }
 
-static int compare_doubles(const void *a, const void *b)
-{
-    double x = *(const double *)a;
-    double y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static void print_times(const char *name, double *times, size_t rounds)
-{
-    qsort(times, rounds, sizeof(*times), compare_doubles);
-    printf("  \"%s\": {\"median\": %.3f, \"least\": %.3f, \"most\": %.3f},\n", name,
-           times[rounds / 2], times[0], times[rounds - 1]);
-}
-
 static void measure(const char *directory, size_t rounds)
 {
     double cold[ROUNDS_MAX];
@@ -413,8 +263,8 @@ static void measure(const char *directory, size_t rounds)
         warm[i] = now_ms() - begin;
         spsh_dataset_close(dataset);
     }
-    print_times("open_cold_ms", cold, rounds);
-    print_times("open_warm_ms", warm, rounds);
+    print_times("open_cold_ms", cold, rounds, ",");
+    print_times("open_warm_ms", warm, rounds, ",");
     printf("  \"resident_growth_bytes_most\": %" PRIu64 ",\n", grown_most);
     printf("  \"page_cache_bytes_after_cold_open_most\": %" PRIu64 ",\n", cached_most);
     drop_caches(directory);
@@ -452,13 +302,10 @@ int main(int argc, char **argv)
         fprintf(stderr, "bench_open: want 1 <= SHARDS <= UTTERANCES <= 2^36 and 1 to 100 rounds\n");
         return 2;
     }
-    uint64_t rows_per_shard = (count + shards - 1) / shards;
     path_of(path, argv[1], names[0]);
     if (stat(path, &info) != 0) {
-        spsh__footer index;
         errno = 0;
-        write_index(argv[1], count, rows_per_shard, &index);
-        write_manifest(argv[1], shards, count, rows_per_shard, &index);
+        write_dataset(argv[1], shards, count);
     }
     spsh_dataset *dataset = open_dataset(argv[1]);
     const spsh_dataset_info *found = spsh_dataset_info_get(dataset);

@@ -16,49 +16,18 @@
  * With several domains a place in an epoch is known when it has been gone through; the cache
  * directory keeps that.
  */
-#include <errno.h>
 #include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 
+#include "bench_kit.h"
+#include "index_files.h"
 #include "manifest.h"
 #include "speechshard/sampler.h"
 
-enum { BATCH = 8192, ROUNDS_MAX = 100, PLACES = 3 };
+enum { ROUNDS_MAX = 100, PLACES = 3 };
 
 static const uint8_t dataset_id[16] = "bench of resumes";
 static const unsigned percents[PLACES] = {1, 50, 99};
-static spsh_error err = SPSH_ERROR_INIT;
-
-static void stop(const char *what)
-{
-    fprintf(stderr, "bench_resume: %s: %s %s\n", what, err.message,
-            errno != 0 ? strerror(errno) : "");
-    exit(1);
-}
-
-static void check(spsh_status rc, const char *what)
-{
-    if (rc != SPSH_OK)
-        stop(what);
-}
-
-static double now_ms(void)
-{
-    struct timespec time;
-    (void)clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec * 1e3 + (double)time.tv_nsec / 1e6;
-}
-
-static uint64_t mix64(uint64_t z)
-{
-    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return z ^ (z >> 31);
-}
 
 /* ---- a dataset ---- */
 
@@ -94,8 +63,9 @@ static uint32_t domain_of(const request *r, uint64_t p)
     return low;
 }
 
-static uint64_t cell(const request *r, uint32_t column, uint64_t p)
+static uint64_t cell(const void *user, uint32_t column, uint64_t p)
 {
+    const request *r = (const request *)user;
     switch (column) {
     case SPSH__INDEX_ID_HASH: /* ascends, so that by_id is the position */
     case SPSH__INDEX_BY_ID:
@@ -114,142 +84,24 @@ static uint64_t cell(const request *r, uint32_t column, uint64_t p)
     }
 }
 
-static void write_rows(const request *r, spsh__section_writer *sections)
+static void write_dataset(const request *r)
 {
-    static uint8_t bytes[BATCH * 8];
-    for (uint64_t first = 0; first < r->count; first += BATCH) {
-        uint64_t rows = r->count - first < BATCH ? r->count - first : BATCH;
-        for (uint32_t c = SPSH__INDEX_COLUMN_FIRST; c <= SPSH__INDEX_COLUMN_LAST; c++) {
-            uint32_t width = spsh__index_element_bytes(c);
-            for (uint64_t i = 0; i < rows; i++) {
-                uint64_t value = cell(r, c, first + i);
-                memcpy(bytes + i * width, &value, width); /* little-endian machines only */
-            }
-            check(spsh__section_append(sections, c, bytes, rows, &err), "index");
-        }
-    }
-}
-
-typedef struct names {
-    uint64_t *ends;
-    char *bytes;
-} names;
-
-static names make_names(uint32_t count)
-{
-    names n = {(uint64_t *)calloc(count, sizeof(uint64_t)), (char *)calloc(count, 16)};
-    uint64_t used = 0;
-    if (n.ends == NULL || n.bytes == NULL)
+    index_files files = {.path = r->directory,
+                         .dataset_id = dataset_id,
+                         .utterance_count = r->count,
+                         .shard_count = 1,
+                         .shard_bytes = UINT64_C(1) << 40,
+                         .cell_fn = cell,
+                         .user = r};
+    index_names *domains = &files.names[SPSH_NAME_DOMAIN];
+    *domains = index_names_make("domain", 0, r->domains);
+    if (domains->bytes == NULL)
         stop("memory");
-    for (uint32_t d = 0; d < count; d++) {
-        used += (uint64_t)snprintf(n.bytes + used, 16, "domain%u", d);
-        n.ends[d] = used;
-    }
-    return n;
-}
-
-static void write_index(const request *r, const names *n, spsh__footer *ret_footer)
-{
-    spsh__section
-        list[SPSH__INDEX_COLUMN_LAST - SPSH__INDEX_COLUMN_FIRST + 1 + 2 * SPSH_NAME_KINDS];
-    uint32_t used = 0;
-    spsh__header header = {.kind = SPSH__KIND_INDEX, .ordinal = 1};
-    uint8_t page[SPSH__PAGE_BYTES];
-    spsh_file_writer *file = NULL;
-    spsh__section_writer *sections = NULL;
-    for (uint32_t c = SPSH__INDEX_COLUMN_FIRST; c <= SPSH__INDEX_COLUMN_LAST; c++)
-        list[used++] = (spsh__section){c, spsh__index_element_bytes(c), r->count};
-    for (uint32_t i = 0; i < 2 * SPSH_NAME_KINDS; i++)
-        list[used++] = (spsh__section){SPSH__INDEX_NAME_ENDS + i, i % 2 == 0 ? 8 : 1,
-                                       i == 0   ? r->domains
-                                       : i == 1 ? n->ends[r->domains - 1]
-                                                : 0};
-    memcpy(header.dataset_id, dataset_id, 16);
-    spsh__generation_file_id(dataset_id, 1, "index", header.file_id);
-    spsh__header_encode(&header, page);
-    check(spsh_file_writer_open(spsh_io_default(), r->directory, "index-00000001.spsh", 0, NULL,
-                                &file, &err),
-          "index");
-    check(spsh_file_writer_write(file, page, sizeof(page), &err), "index");
-    check(spsh__section_writer_open(file, &header, list, used, NULL, &sections, &err), "index");
-    write_rows(r, sections);
-    check(spsh__section_append(sections, SPSH__INDEX_NAME_ENDS, n->ends, r->domains, &err),
-          "names");
-    check(spsh__section_append(sections, SPSH__INDEX_NAME_ENDS + 1, n->bytes,
-                               n->ends[r->domains - 1], &err),
-          "names");
-    check(spsh__section_writer_finish(sections, NULL, 0, 0, r->count, ret_footer, &err), "index");
-    check(spsh_file_writer_publish(file, SPSH_PUBLISH_NEW, &err), "index");
-    spsh__section_writer_free(sections);
-    spsh_file_writer_free(file);
-}
-
-static void write_manifest(const request *r, const names *n, const spsh__footer *index)
-{
-    static const uint64_t zeros[2];
-    static const uint64_t bytes = UINT64_C(1) << 40;
-    const uint64_t begins[2] = {0, r->count};
-    const uint64_t totals[SPSH__TOTALS] = {r->count, r->count, 0, 0, 0, 0, 0, r->count};
-    const uint64_t generation = 1;
-    const spsh__column columns[] = {
-        {SPSH__MANIFEST_SHARD_FILE_ID,        16, 1,                       zeros             },
-        {SPSH__MANIFEST_SHARD_ROOT_HASH,      16, 1,                       zeros             },
-        {SPSH__MANIFEST_SHARD_BYTES,          8,  1,                       &bytes            },
-        {SPSH__MANIFEST_SHARD_UNIT,           4,  1,                       zeros             },
-        {SPSH__MANIFEST_SHARD_NUMBER,         4,  1,                       zeros             },
-        {SPSH__MANIFEST_UTTERANCE_BEGIN,      8,  2,                       begins            },
-        {SPSH__MANIFEST_RECORD_BEGIN,         8,  2,                       begins            },
-        {SPSH__MANIFEST_GROUP_DOMAIN,         4,  0,                       NULL              },
-        {SPSH__MANIFEST_GROUP_SPLIT,          4,  0,                       NULL              },
-        {SPSH__MANIFEST_GROUP_SAMPLE_RATE_HZ, 4,  0,                       NULL              },
-        {SPSH__MANIFEST_GROUP_UTTERANCES,     8,  0,                       NULL              },
-        {SPSH__MANIFEST_GROUP_SAMPLES,        8,  0,                       NULL              },
-        {SPSH__MANIFEST_TOTALS,               8,  SPSH__TOTALS,            totals            },
-        {SPSH__MANIFEST_INDEX_FILE_ID,        16, 1,                       index->file_id    },
-        {SPSH__MANIFEST_INDEX_ROOT_HASH,      16, 1,                       index->root_hash  },
-        {SPSH__MANIFEST_INDEX_BYTES,          8,  1,                       &index->file_bytes},
-        {SPSH__MANIFEST_INDEX_GENERATION,     8,  1,                       &generation       },
-        {SPSH__MANIFEST_OVERLAY_FILE_ID,      16, 0,                       NULL              },
-        {SPSH__MANIFEST_OVERLAY_ROOT_HASH,    16, 0,                       NULL              },
-        {SPSH__MANIFEST_OVERLAY_BYTES,        8,  0,                       NULL              },
-        {SPSH__MANIFEST_OVERLAY_NAME_ENDS,    8,  0,                       NULL              },
-        {SPSH__MANIFEST_OVERLAY_NAMES,        1,  0,                       NULL              },
-        {SPSH__MANIFEST_OPTIONS,              1,  0,                       NULL              },
-        {SPSH__MANIFEST_DOMAIN_ENDS,          8,  r->domains,              n->ends           },
-        {SPSH__MANIFEST_DOMAINS,              1,  n->ends[r->domains - 1], n->bytes          },
-        {SPSH__MANIFEST_SPLIT_ENDS,           8,  0,                       NULL              },
-        {SPSH__MANIFEST_SPLITS,               1,  0,                       NULL              },
-    };
-    spsh__columns_file file = {
-        .directory = r->directory,
-        .name = "manifest.spsh",
-        .header = {.kind = SPSH__KIND_MANIFEST, .ordinal = 1},
-        .columns = columns,
-        .column_count = sizeof(columns) / sizeof(columns[0]),
-        .utterance_count = r->count,
-        .mode = SPSH_PUBLISH_NEW
-    };
-    memcpy(file.header.dataset_id, dataset_id, 16);
-    spsh__generation_file_id(dataset_id, 1, "manifest", file.header.file_id);
-    check(spsh__columns_publish(spsh_io_default(), spsh_allocator_default(), &file, NULL, &err),
-          "manifest");
+    check(index_files_write(&files, &err), "dataset");
+    index_names_free(domains);
 }
 
 /* ---- measuring ---- */
-
-static int compare_doubles(const void *a, const void *b)
-{
-    double x = *(const double *)a;
-    double y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static void print_times(const char *name, double *times, size_t rounds, const char *end)
-{
-    qsort(times, rounds, sizeof(*times), compare_doubles);
-    printf("  \"%s\": {\"median\": %.3f, \"least\": %.3f, \"most\": %.3f}%s\n", name,
-           times[rounds / 2], times[0], times[rounds - 1], end);
-}
 
 typedef struct opened {
     spsh_dataset *dataset;
@@ -382,14 +234,9 @@ int main(int argc, char **argv)
         snprintf(cache, sizeof(cache), "%s/cache", argv[1]) >= 4096)
         stop("arguments");
     if (stat(path, &info) != 0) {
-        spsh__footer footer;
-        names n = make_names(r.domains);
         if (mkdir(argv[1], 0777) != 0 || mkdir(cache, 0777) != 0)
             stop(argv[1]);
-        write_index(&r, &n, &footer);
-        write_manifest(&r, &n, &footer);
-        free(n.ends);
-        free(n.bytes);
+        write_dataset(&r);
     }
     errno = 0;
     printf("{\n  \"utterances\": %" PRIu64 ",\n  \"domains\": %u,\n", r.count, r.domains);
