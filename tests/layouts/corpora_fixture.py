@@ -31,8 +31,6 @@ def make_tables(root, clip):
         write(root / name / "table.csv", f"path,text\nwavs/{name}.wav,{name}\n")
 
 
-
-
 def make_two_formats(root, clip):
     make_kaldi(root, clip)
     write(root / "metadata.csv", "file_name,text\nwav/k1.wav,ja\n")
@@ -53,4 +51,6 @@ CASES = {
     "two formats, one chosen": (make_two_formats,
                                 {"options": ["--layout", "audiofolder"], "utterances": 1,
                                  "all_ids": ["wav/k1"]}),
+    "another layout forced": (make_tables, {"options": ["--layout", "common-voice"], "status": 1,
+                                            "stderr": "no folder here holds clips/ and tables"}),
 }

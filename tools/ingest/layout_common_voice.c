@@ -10,7 +10,6 @@
  * or quoted, and hold no clips: they are not read.
  */
 #include "clip_table.h"
-#include "fail.h"
 #include "layouts.h"
 #include "names.h"
 
@@ -57,43 +56,33 @@ static const char *locale_of(const char *folder)
     return "unknown";
 }
 
-static spsh_status scan_tree(spsh__scan *scan, const char *path, spsh_error *err)
+static spsh_status scan_tree(spsh__scan *scan, const char *path, const char *name, spsh_error *err)
 {
-    spsh__builder name = {0};
-    spsh__tree_name(scan->options->root, path, &name);
-    const char *folder = spsh__builder_text(&name);
-    spsh_status rc = SPSH_OK;
-    if (folder == NULL) {
-        rc = SPSH_INGEST_FAIL(err, SPSH_E_NO_MEMORY, "no memory for the name of a folder");
-    } else {
-        const spsh__clip_tree tree = {
-            .path = path,
-            .name = folder,
-            .clips = "clips",
-            .locale = locale_of(folder),
-            .id_prefix = "",
-            .tables = tables,
-            .table_count = TABLE_COUNT,
-        };
-        rc = spsh__clip_tree_scan(scan, &form, &tree, err);
-    }
-    spsh__builder_free(&name);
-    return rc;
+    const spsh__clip_tree tree = {
+        .path = path,
+        .name = name,
+        .clips = "clips",
+        .locale = locale_of(name),
+        .id_prefix = "",
+        .tables = tables,
+        .table_count = TABLE_COUNT,
+    };
+    return spsh__clip_tree_scan(scan, &form, &tree, err);
 }
+
+static const spsh__tree_layout trees = {"holds clips/ and tables with client_id, path and sentence",
+                                        check_tree, scan_tree};
 
 static spsh_status common_voice_scan(const spsh_ingest_options *options,
                                      const spsh_ingest_sink *sink, spsh_error *err)
 {
-    return spsh__trees_scan(options, sink, check_tree, scan_tree, err);
+    return spsh__trees_scan(options, sink, &trees, err);
 }
 
 static spsh_status common_voice_probe(const char *root, spsh_layout_probe *ret_probe,
                                       spsh_error *err)
 {
-    return spsh__trees_probe(root, check_tree,
-                             "holds clips/ and tables with client_id, path and "
-                             "sentence",
-                             ret_probe, err);
+    return spsh__trees_probe(root, trees.check_fn, trees.what, ret_probe, err);
 }
 
 const spsh_layout spsh__layout_common_voice = {

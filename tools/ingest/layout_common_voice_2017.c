@@ -41,9 +41,10 @@ static spsh_status check_tree(int folder_fd, bool *ret_is_tree, spsh_error *err)
     return rc;
 }
 
-static spsh_status scan_tree(spsh__scan *scan, const char *path, spsh_error *err)
+static spsh_status scan_tree(spsh__scan *scan, const char *path, const char *name, spsh_error *err)
 {
     spsh_status rc = SPSH_OK;
+    (void)name;
     const int fd = spsh__tree_open(scan->options->root, path);
     if (fd < 0)
         return spsh__scan_walk_note(scan, SPSH__WALK_UNREADABLE, path, errno, err);
@@ -64,17 +65,19 @@ static spsh_status scan_tree(spsh__scan *scan, const char *path, spsh_error *err
     return rc;
 }
 
+static const spsh__tree_layout trees = {"holds cv-*.csv with filename, text and votes", check_tree,
+                                        scan_tree};
+
 static spsh_status common_voice_2017_scan(const spsh_ingest_options *options,
                                           const spsh_ingest_sink *sink, spsh_error *err)
 {
-    return spsh__trees_scan(options, sink, check_tree, scan_tree, err);
+    return spsh__trees_scan(options, sink, &trees, err);
 }
 
 static spsh_status common_voice_2017_probe(const char *root, spsh_layout_probe *ret_probe,
                                            spsh_error *err)
 {
-    return spsh__trees_probe(root, check_tree, "holds cv-*.csv with filename, text and votes",
-                             ret_probe, err);
+    return spsh__trees_probe(root, trees.check_fn, trees.what, ret_probe, err);
 }
 
 const spsh_layout spsh__layout_common_voice_2017 = {

@@ -63,22 +63,23 @@ static spsh_status check_tree(int folder_fd, bool *ret_is_tree, spsh_error *err)
     return spsh__clip_header_has(folder_fd, name, &form.dialect, columns, ret_is_tree, err);
 }
 
-static spsh_status scan_tree(spsh__scan *scan, const char *path, spsh_error *err)
+static spsh_status scan_tree(spsh__scan *scan, const char *path, const char *name, spsh_error *err)
 {
-    char name[NAME_BYTES_MAX];
+    (void)name;
+    char table_name[NAME_BYTES_MAX];
     char locale[NAME_BYTES_MAX];
     const int fd = spsh__tree_open(scan->options->root, path);
     if (fd < 0)
         return spsh__scan_walk_note(scan, SPSH__WALK_UNREADABLE, path, errno, err);
-    find_table(fd, name);
+    find_table(fd, table_name);
     (void)close(fd);
-    if (name[0] == '\0')
+    if (table_name[0] == '\0')
         return SPSH_OK;
     const size_t prefix = strlen(TABLE_PREFIX);
-    const size_t length = strlen(name) - prefix - strlen(TABLE_SUFFIX);
-    memcpy(locale, name + prefix, length);
+    const size_t length = strlen(table_name) - prefix - strlen(TABLE_SUFFIX);
+    memcpy(locale, table_name + prefix, length);
     locale[length] = '\0';
-    const spsh__clip_table table = {.name = name};
+    const spsh__clip_table table = {.name = table_name};
     const spsh__clip_tree tree = {
         .path = path,
         .name = "",
@@ -91,17 +92,19 @@ static spsh_status scan_tree(spsh__scan *scan, const char *path, spsh_error *err
     return spsh__clip_tree_scan(scan, &form, &tree, err);
 }
 
+static const spsh__tree_layout trees = {"holds audios/ and ss-corpus-<locale>.tsv", check_tree,
+                                        scan_tree};
+
 static spsh_status spontaneous_scan(const spsh_ingest_options *options,
                                     const spsh_ingest_sink *sink, spsh_error *err)
 {
-    return spsh__trees_scan(options, sink, check_tree, scan_tree, err);
+    return spsh__trees_scan(options, sink, &trees, err);
 }
 
 static spsh_status spontaneous_probe(const char *root, spsh_layout_probe *ret_probe,
                                      spsh_error *err)
 {
-    return spsh__trees_probe(root, check_tree, "holds audios/ and ss-corpus-<locale>.tsv",
-                             ret_probe, err);
+    return spsh__trees_probe(root, trees.check_fn, trees.what, ret_probe, err);
 }
 
 const spsh_layout spsh__layout_common_voice_spontaneous = {

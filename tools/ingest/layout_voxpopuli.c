@@ -7,7 +7,6 @@
  * texts of some languages are missing. Rows whose split is "invalid" are packed when --split asks.
  */
 #include "clip_table.h"
-#include "fail.h"
 #include "layouts.h"
 #include "names.h"
 
@@ -37,42 +36,32 @@ static spsh_status check_tree(int folder_fd, bool *ret_is_tree, spsh_error *err)
     return rc;
 }
 
-static spsh_status scan_tree(spsh__scan *scan, const char *path, spsh_error *err)
+static spsh_status scan_tree(spsh__scan *scan, const char *path, const char *name, spsh_error *err)
 {
-    spsh__builder name = {0};
-    spsh__tree_name(scan->options->root, path, &name);
-    const char *folder = spsh__builder_text(&name);
-    spsh_status rc = SPSH_OK;
-    if (folder == NULL) {
-        rc = SPSH_INGEST_FAIL(err, SPSH_E_NO_MEMORY, "no memory for the name of a folder");
-    } else {
-        const spsh__clip_tree tree = {
-            .path = path,
-            .name = folder,
-            .clips = "",
-            .locale = folder[0] != '\0' ? folder : "unknown",
-            .id_prefix = "",
-            .tables = tables,
-            .table_count = TABLE_COUNT,
-        };
-        rc = spsh__clip_tree_scan(scan, &form, &tree, err);
-    }
-    spsh__builder_free(&name);
-    return rc;
+    const spsh__clip_tree tree = {
+        .path = path,
+        .name = name,
+        .clips = "",
+        .locale = name[0] != '\0' ? name : "unknown",
+        .id_prefix = "",
+        .tables = tables,
+        .table_count = TABLE_COUNT,
+    };
+    return spsh__clip_tree_scan(scan, &form, &tree, err);
 }
+
+static const spsh__tree_layout trees = {"holds asr_*.tsv with id, raw_text and normalized_text",
+                                        check_tree, scan_tree};
 
 static spsh_status voxpopuli_scan(const spsh_ingest_options *options, const spsh_ingest_sink *sink,
                                   spsh_error *err)
 {
-    return spsh__trees_scan(options, sink, check_tree, scan_tree, err);
+    return spsh__trees_scan(options, sink, &trees, err);
 }
 
 static spsh_status voxpopuli_probe(const char *root, spsh_layout_probe *ret_probe, spsh_error *err)
 {
-    return spsh__trees_probe(root, check_tree,
-                             "holds asr_*.tsv with id, raw_text and "
-                             "normalized_text",
-                             ret_probe, err);
+    return spsh__trees_probe(root, trees.check_fn, trees.what, ret_probe, err);
 }
 
 const spsh_layout spsh__layout_voxpopuli = {

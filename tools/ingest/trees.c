@@ -198,21 +198,31 @@ void spsh__trees_free(spsh__trees *trees)
     *trees = (spsh__trees){0};
 }
 
+static spsh_status scan_named(spsh__scan *scan, const char *path, const spsh__tree_layout *layout,
+                              spsh_error *err)
+{
+    spsh__builder builder = {0};
+    spsh__tree_name(scan->options->root, path, &builder);
+    const char *name = spsh__builder_text(&builder);
+    spsh_status rc = name == NULL ? no_memory(err) : layout->scan_fn(scan, path, name, err);
+    spsh__builder_free(&builder);
+    return rc;
+}
+
 spsh_status spsh__trees_scan(const spsh_ingest_options *options, const spsh_ingest_sink *sink,
-                             spsh__tree_check_fn check_fn, spsh__tree_scan_fn scan_fn,
-                             spsh_error *err)
+                             const spsh__tree_layout *layout, spsh_error *err)
 {
     spsh__scan scan;
     spsh__trees trees = {0};
-    const spsh__tree_search search = {options->root, &scan, check_fn};
+    const spsh__tree_search search = {options->root, &scan, layout->check_fn};
     spsh_status rc = spsh__scan_begin(&scan, options, sink, err);
     if (rc == SPSH_OK)
         rc = spsh__trees_find(&search, &trees, err);
     if (rc == SPSH_OK && trees.count == 0)
-        rc = SPSH_INGEST_FAIL(err, SPSH_E_NOT_FOUND, "%s: holds no corpus of this layout",
-                              options->root);
+        rc = SPSH_INGEST_FAIL(err, SPSH_E_NOT_FOUND, "%s: no folder here %s", options->root,
+                              layout->what);
     for (size_t i = 0; i < trees.count && rc == SPSH_OK; i++)
-        rc = scan_fn(&scan, trees.paths[i], err);
+        rc = scan_named(&scan, trees.paths[i], layout, err);
     if (rc == SPSH_OK)
         rc = spsh__scan_finish(&scan, err);
     spsh__trees_free(&trees);

@@ -27,12 +27,18 @@ SPSH_NODISCARD spsh_status spsh__trees_find(const spsh__tree_search *search, sps
                                             spsh_error *err);
 void spsh__trees_free(spsh__trees *trees);
 
+/** A layout whose trees are read one by one. */
+typedef struct spsh__tree_layout {
+    const char *what; /* it is known by, behind "it" or a path: "holds clips/ and ..." */
+    spsh__tree_check_fn check_fn;
+    /* name: of the tree's folder, see spsh__tree_name */
+    spsh_status (*scan_fn)(spsh__scan *scan, const char *path, const char *name, spsh_error *err);
+} spsh__tree_layout;
+
 /* A layout's scan: begin, find the trees, read each, finish. */
-typedef spsh_status (*spsh__tree_scan_fn)(spsh__scan *scan, const char *path, spsh_error *err);
 SPSH_NODISCARD spsh_status spsh__trees_scan(const spsh_ingest_options *options,
                                             const spsh_ingest_sink *sink,
-                                            spsh__tree_check_fn check_fn,
-                                            spsh__tree_scan_fn scan_fn, spsh_error *err);
+                                            const spsh__tree_layout *layout, spsh_error *err);
 
 /* A layout's probe: says where the first tree is, and what it holds. */
 SPSH_NODISCARD spsh_status spsh__trees_probe(const char *root, spsh__tree_check_fn check_fn,
