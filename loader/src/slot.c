@@ -147,6 +147,9 @@ void spsh__slot_close(spsh__slot *slot)
 
 spsh_status spsh__slot_reset(spsh__slot *slot, uint32_t utterance_count, spsh_error *err)
 {
+    slot->bad_count = 0;
+    slot->status = SPSH_OK;
+    slot->status_number = SPSH_NONE_U32;
     if (utterance_count > slot->capacity) {
         uint32_t capacity = slot->capacity < CAPACITY_MIN ? CAPACITY_MIN : slot->capacity;
         while (capacity < utterance_count)
@@ -158,18 +161,19 @@ spsh_status spsh__slot_reset(spsh__slot *slot, uint32_t utterance_count, spsh_er
             slot->budget, count * sizeof(*slot->utterances));
         slot->jobs = (spsh__job *)spsh__budget_take(slot->budget, count * sizeof(*slot->jobs));
         slot->order = (spsh__job **)spsh__budget_take(slot->budget, count * sizeof(spsh__job *));
-        if (slot->utterances == NULL || slot->jobs == NULL || slot->order == NULL)
-            return SPSH_FAIL(err, SPSH_E_LIMIT, SPSH_OFFSET_NONE,
-                             "loader: tables for a batch of %u utterances: %llu of %llu bytes are "
-                             "taken; more memory_bytes, or batch_utterances_max, would do",
-                             utterance_count, ULL(atomic_load(&slot->budget->used_bytes)),
-                             ULL(slot->budget->limit_bytes));
+        if (slot->utterances == NULL || slot->jobs == NULL || slot->order == NULL) {
+            spsh_status rc =
+                SPSH_FAIL(err, SPSH_E_LIMIT, SPSH_OFFSET_NONE,
+                          "loader: tables for a batch of %u utterances: %llu of %llu bytes are "
+                          "taken; more memory_bytes, or batch_utterances_max, would do",
+                          utterance_count, ULL(atomic_load(&slot->budget->used_bytes)),
+                          ULL(slot->budget->limit_bytes));
+            give_tables(slot); /* or the next batch would take them for whole */
+            return rc;
+        }
     }
     slot->job_count = utterance_count;
     slot->stride = 0;
-    slot->bad_count = 0;
-    slot->status = SPSH_OK;
-    slot->status_number = SPSH_NONE_U32;
     slot->chunk_now = slot->chunks;
     if (slot->chunk_now != NULL)
         slot->chunk_now->used_bytes = 0;

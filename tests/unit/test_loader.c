@@ -829,6 +829,59 @@ static void test_every_allocation_failure(void)
     spsh_dataset_close(dataset);
 }
 
+typedef struct one_failure {
+    fault_alloc below;
+    uint64_t fail_at; /* that call alone fails */
+    _Atomic uint64_t calls;
+} one_failure;
+
+static void *fail_once(void *opaque, size_t size_bytes)
+{
+    one_failure *once = (one_failure *)opaque;
+    if (atomic_fetch_add(&once->calls, 1) == once->fail_at)
+        return NULL;
+    return fault_alloc_alloc(&once->below, size_bytes);
+}
+
+static void free_below(void *opaque, void *memory)
+{
+    fault_alloc_free(&((one_failure *)opaque)->below, memory);
+}
+
+/* What had no memory fails its batch, and a seek goes on as if nothing had been. */
+static void test_goes_on_after_an_allocation_failure(void)
+{
+    spsh_dataset *dataset = open_dataset(plain_path);
+    spsh_loader_options opt = small_options();
+    uint64_t want = 0;
+    uint64_t opening = 0;
+    uint32_t failures = 0;
+    for (uint32_t n = 0; n < 40; n++) {
+        one_failure once = {{.fail_at = UINT64_MAX}, n == 0 ? UINT64_MAX : opening + n - 1, 0};
+        const spsh_allocator allocator = {fail_once, free_below, &once};
+        spsh_loader *loader = NULL;
+        const spsh_batch *batch = NULL;
+        opt.plan.allocator = &allocator;
+        spsh_status rc =
+            spsh_loader_open((const spsh_dataset *const *)&dataset, 1, &opt, &loader, &err);
+        opening = n == 0 ? atomic_load(&once.calls) : opening;
+        while (rc == SPSH_OK && (rc = spsh_loader_next(loader, &batch, &err)) == SPSH_OK)
+            spsh_loader_release(loader, batch);
+        CHECK(rc == SPSH_E_END || rc == SPSH_E_NO_MEMORY || rc == SPSH_E_LIMIT);
+        failures += rc != SPSH_E_END;
+        if (loader != NULL) {
+            require(spsh_loader_seek(loader, 0, 0, &err));
+            const uint64_t found = digest_epochs(loader, 1);
+            want = n == 0 ? found : want;
+            CHECK_U64(found, want);
+        }
+        spsh_loader_close(loader);
+        CHECK_I64(once.below.live_count, 0);
+    }
+    CHECK(failures > 0);
+    spsh_dataset_close(dataset);
+}
+
 /* Tables and chunks are kept for the next batch: what is held does not grow with what is served. */
 static void test_memory_does_not_grow(void)
 {
@@ -955,6 +1008,7 @@ int main(void)
     RUN(test_long_utterances);
     RUN(test_arena_is_the_callers);
     RUN(test_every_allocation_failure);
+    RUN(test_goes_on_after_an_allocation_failure);
     RUN(test_memory_does_not_grow);
     RUN(test_options);
     RUN(test_no_text);
