@@ -1,14 +1,13 @@
 /* decode.c: take a job, verify and decode its record, fetch its strings; judge what fails.
  *
- * A record that fails a check is read again, by a reader of the dataset: other memory, other
- * system calls, and, for O_DIRECT, another way through the kernel. Only if that fails too is the
- * record bad; the reader's message then names dataset, shard, utterance, offset, expected and
- * found.
+ * What fails a check is read again, by a reader of the dataset: other memory, other system calls,
+ * and, for O_DIRECT, another way through the kernel. Only if that fails too is the record bad; the
+ * reader's message then names dataset, shard, utterance, offset, expected and found. Of what the
+ * engine does not read (fetch.c), a reader makes the first attempt as well.
  */
 #include "decode.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <time.h>
 
 #include "fetch.h"
@@ -27,17 +26,11 @@ struct spsh__worker {
 
 /* ---- one job ---- */
 
-static spsh_status read_again(spsh__worker *w, spsh__job *job, const spsh_error *first,
-                              spsh_error *err)
+/* By a reader of the dataset. Errors name the utterance. */
+static spsh_status read_self(spsh__worker *w, spsh__job *job, spsh_error *err)
 {
     spsh_loader *loader = w->loader;
     bool named = false;
-    const bool is_retry = job->retry || job->record != NULL;
-    if (is_retry)
-        atomic_fetch_add(&loader->counters.retries, 1);
-    else if (job->item.samples > 0)
-        atomic_fetch_add(&loader->counters.range_reads, 1);
-    spsh__job_give_back(loader, job);
     const uint64_t begin = spsh__now_ns();
     spsh_status rc = spsh__render_self(&w->renderer, job, &named, err);
     const uint64_t took_ms = (spsh__now_ns() - begin) / 1000000;
@@ -51,11 +44,35 @@ static spsh_status read_again(spsh__worker *w, spsh__job *job, const spsh_error 
     }
     if (rc != SPSH_OK && !named)
         spsh__job_name(loader, job, err);
-    if (rc == SPSH_OK && first->status != SPSH_OK) {
-        spsh_error why = *first;
-        spsh__job_name(loader, job, &why);
-        spsh__log(loader, SPSH_LOG_WARNING, "%s (good when read again)", why.message);
+    return rc;
+}
+
+/* What the engine has read, or else a part that it does not read. What it has read in vain fails
+ * with nothing in err: there is nothing new to say. */
+static spsh_status read_first(spsh__worker *w, spsh__job *job, spsh_error *err)
+{
+    spsh_loader *loader = w->loader;
+    if (job->retry)
+        return SPSH_E_IO;
+    if (job->record == NULL) {
+        if (job->item.samples > 0)
+            atomic_fetch_add(&loader->counters.range_reads, 1);
+        return read_self(w, job, err);
     }
+    spsh_status rc = spsh__render_record(&w->renderer, job, job->request->file_id, err);
+    if (rc != SPSH_OK)
+        spsh__job_name(loader, job, err);
+    return rc;
+}
+
+static spsh_status read_again(spsh__worker *w, spsh__job *job, const spsh_error *first,
+                              spsh_error *err)
+{
+    atomic_fetch_add(&w->loader->counters.retries, 1);
+    spsh__job_give_back(w->loader, job);
+    spsh_status rc = read_self(w, job, err);
+    if (rc == SPSH_OK && first->status != SPSH_OK)
+        spsh__log(w->loader, SPSH_LOG_WARNING, "%s (good when read again)", first->message);
     return rc;
 }
 
@@ -80,9 +97,7 @@ static void work(spsh__worker *w, spsh__job *job)
     spsh_loader *loader = w->loader;
     spsh_error first = SPSH_ERROR_INIT;
     spsh_error err = SPSH_ERROR_INIT;
-    spsh_status rc = SPSH_E_IO;
-    if (job->record != NULL)
-        rc = spsh__render_record(&w->renderer, job, job->request->file_id, &first);
+    spsh_status rc = read_first(w, job, &first);
     if (rc != SPSH_OK && rc != SPSH_E_NO_MEMORY)
         rc = read_again(w, job, &first, &err);
     else if (rc != SPSH_OK)

@@ -351,6 +351,9 @@ static void test_what_a_second_read_heals(void)
     hurt(position_of(1, 5), EIO, 3); /* the engine tries three times */
     check_unharmed(&opt, 3);
     heal();
+    hurt(position_of(1, TALK_SHORT), EIO, 1); /* of a long recording: read by who decodes */
+    check_unharmed(&opt, 1);
+    heal();
     opt.on_error = SPSH_ON_ERROR_SKIP;
     hurt(position_of(0, 1), 0, 1);
     hurt(position_of(2, 7), 0, 1);
