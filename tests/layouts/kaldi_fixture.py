@@ -103,9 +103,17 @@ EXPECTED = {
     },
 }
 
+def make_broken(root, clip):
+    make(root, clip)
+    (root / "data" / "dev" / "segments").unlink()
+    (root / "data" / "dev" / "segments").mkdir()
+
+
 CASES = {
     "": (make, EXPECTED),
     "one split": (make, {"root": "data", "options": ["--split", "dev"], "utterances": 4,
                          "excluded": 0}),
     "above the data": (make, {"utterances": 12}),
+    "a file that is none": (make_broken, {"root": "data", "status": 1,
+                                          "stderr": "/data/dev: segments: is not a regular file"}),
 }

@@ -46,6 +46,15 @@ void spsh__builder_append_text(spsh__builder *buffer, const char *text)
     spsh__builder_append(buffer, text, strlen(text));
 }
 
+void spsh__builder_append_part(spsh__builder *path, const char *part)
+{
+    if (part[0] == '\0')
+        return;
+    if (path->size_bytes > 0)
+        spsh__builder_append(path, "/", 1);
+    spsh__builder_append_text(path, part);
+}
+
 void spsh__builder_clear(spsh__builder *buffer)
 {
     buffer->size_bytes = 0;

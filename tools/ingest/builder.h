@@ -27,6 +27,10 @@ void spsh__builder_append(spsh__builder *buffer, const void *data, size_t size_b
 void spsh__builder_append_bytes(spsh__builder *buffer, spsh_bytes bytes);
 void spsh__builder_append_text(spsh__builder *buffer, const char *text);
 
+/* A part of a path, with a '/' before it when there is something to part it from. An empty one is
+ * left out. */
+void spsh__builder_append_part(spsh__builder *path, const char *part);
+
 /* Empty, with its memory kept; a failure is forgotten. */
 void spsh__builder_clear(spsh__builder *buffer);
 void spsh__builder_free(spsh__builder *buffer);

@@ -56,15 +56,6 @@ static spsh_status no_memory(spsh_error *err)
     return SPSH_INGEST_FAIL(err, SPSH_E_NO_MEMORY, "no memory for a table of clips");
 }
 
-static void append_part(spsh__builder *path, const char *part)
-{
-    if (part[0] == '\0')
-        return;
-    if (path->size_bytes > 0)
-        spsh__builder_append(path, "/", 1);
-    spsh__builder_append_text(path, part);
-}
-
 bool spsh__is_locale(spsh_bytes text)
 {
     size_t letters = 0;
@@ -469,7 +460,9 @@ static spsh_status scan_row(clip_scan *c, const spsh__row *row, spsh_error *err)
         return spsh__scan_reject(c->scan, &reject, &place, err);
     if (written.size_bytes == 0 || written.size_bytes > NAME_BYTES_MAX) {
         reject.reason = SPSH_REJECT_MISSING_AUDIO;
-        reject.detail = "the row names no clip";
+        reject.detail = c->column_of[SPSH__CLIP_PATH] == SPSH__COLUMN_NONE
+                            ? "the table's header has no column of clips"
+                            : "the row names no clip";
         return spsh__scan_reject(c->scan, &reject, &place, err);
     }
     spsh__name_slot *slot = find_clip(c, written);
@@ -506,12 +499,12 @@ static spsh_status scan_table(clip_scan *c, spsh_error *err)
     spsh__text_file file = {.fd = -1};
     spsh_error open_error = SPSH_ERROR_INIT;
     spsh__builder_clear(&c->file);
-    append_part(&c->file, c->tree->path);
-    append_part(&c->file, c->tree->tables[c->table].name);
+    spsh__builder_append_part(&c->file, c->tree->path);
+    spsh__builder_append_part(&c->file, c->tree->tables[c->table].name);
     spsh__builder_clear(&c->path);
     spsh__builder_append_text(&c->path, c->scan->options->root);
-    append_part(&c->path, c->tree->path);
-    append_part(&c->path, c->tree->tables[c->table].name);
+    spsh__builder_append_part(&c->path, c->tree->path);
+    spsh__builder_append_part(&c->path, c->tree->tables[c->table].name);
     const char *path = spsh__builder_text(&c->path);
     if (path == NULL || c->file.failed)
         return no_memory(err);
@@ -537,8 +530,8 @@ spsh_status spsh__clip_tree_scan(spsh__scan *scan, const spsh__clip_form *form,
     c->scan = scan;
     c->form = form;
     c->tree = tree;
-    append_part(&c->folder, tree->path);
-    append_part(&c->folder, tree->clips);
+    spsh__builder_append_part(&c->folder, tree->path);
+    spsh__builder_append_part(&c->folder, tree->clips);
     spsh_status rc = list_all_clips(c, false, err);
     for (c->table = 0; c->table < tree->table_count && rc == SPSH_OK; c->table++)
         rc = scan_table(c, err);

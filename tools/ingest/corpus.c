@@ -70,12 +70,7 @@ static int compare_names(const void *a, const void *b)
 /* Whether a folder of that name holds clips and nothing to recognise. */
 static bool holds_clips(const char *name)
 {
-    static const char *const names[] = {"clips", "wav", "wavs", "audio", "audios"};
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        if (strcmp(name, names[i]) == 0)
-            return true;
-    }
-    return name[strspn(name, "0123456789")] == '\0';
+    return spsh__is_clip_folder(name) || name[strspn(name, "0123456789")] == '\0';
 }
 
 static bool is_folder(int fd, const struct dirent *entry)

@@ -532,6 +532,7 @@ static spsh_bytes split_of(spsh_bytes name)
 /* below: of the root, "" for the root itself. */
 static spsh_status scan_directory(kaldi_scan *k, const char *below, spsh_error *err)
 {
+    spsh_error opened = SPSH_ERROR_INIT;
     kaldi_file leader = WAV;
     char *folder = NULL;
     int fd = -1;
@@ -552,7 +553,9 @@ static spsh_status scan_directory(kaldi_scan *k, const char *below, spsh_error *
         rc = SPSH_INGEST_FAIL_OS(err, SPSH_E_IO, errno, "%s: cannot be opened", folder);
         goto out;
     }
-    rc = open_tables(k, fd, &leader, err);
+    rc = open_tables(k, fd, &leader, &opened);
+    if (rc != SPSH_OK)
+        rc = SPSH_INGEST_FAIL_OS(err, rc, opened.os_errno, "%s: %s", folder, opened.message);
     if (rc == SPSH_OK &&
         (spsh__scan_wants_split(&k->scan, k->split) || spsh__scan_wants_split(&k->scan, k->name)))
         rc = scan_rows(k, leader, err);

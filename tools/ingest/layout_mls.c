@@ -153,22 +153,13 @@ static spsh_bytes language_code(spsh_bytes language)
     return (spsh_bytes){0};
 }
 
-static void append_part(spsh__builder *path, const char *part)
-{
-    if (part[0] == '\0')
-        return;
-    if (path->size_bytes > 0)
-        spsh__builder_append(path, "/", 1);
-    spsh__builder_append_text(path, part);
-}
-
 /* file becomes tree/split/name, with what is empty left out. */
 static void set_file(mls_scan *m, const char *split, const char *name)
 {
     spsh__builder_clear(&m->file);
-    append_part(&m->file, m->tree);
-    append_part(&m->file, split);
-    append_part(&m->file, name);
+    spsh__builder_append_part(&m->file, m->tree);
+    spsh__builder_append_part(&m->file, split);
+    spsh__builder_append_part(&m->file, name);
 }
 
 /* Open what set_file said; false when it is not there. */
@@ -249,7 +240,7 @@ static spsh_status take_audio(mls_scan *m, const char *name, unsigned depth, sps
         m->misplaced = true;
     } else {
         const spsh__name_slot *slot = spsh__name_index_find(&m->index, stem);
-        append_part(&m->source, name);
+        spsh__builder_append_part(&m->source, name);
         if (!known || slot == NULL || (slot->state & STATE_ROW) == 0)
             rc = report_orphan(m, spsh__builder_bytes(&m->source), stem, !known, err);
         m->source.size_bytes = folder_bytes;
@@ -270,7 +261,7 @@ static spsh_status list_audio(mls_scan *m, int parent_fd, const char *name, unsi
     spsh_status rc = SPSH_OK;
     const struct dirent *entry = NULL;
     const size_t before = m->source.size_bytes;
-    append_part(&m->source, name);
+    spsh__builder_append_part(&m->source, name);
     const int fd = openat(parent_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *directory = fd < 0 ? NULL : fdopendir(fd);
     if (directory == NULL) {
@@ -463,9 +454,9 @@ static spsh_status set_extras(mls_scan *m, const spsh__name_slot *slot, spsh_byt
 static void set_source(mls_scan *m, spsh_bytes id, const mls_id *parts, size_t extension)
 {
     spsh__builder_clear(&m->source);
-    append_part(&m->source, m->tree);
-    append_part(&m->source, m->split);
-    append_part(&m->source, "audio/");
+    spsh__builder_append_part(&m->source, m->tree);
+    spsh__builder_append_part(&m->source, m->split);
+    spsh__builder_append_part(&m->source, "audio/");
     spsh__builder_append_bytes(&m->source, parts->speaker);
     spsh__builder_append(&m->source, "/", 1);
     spsh__builder_append_bytes(&m->source, parts->book);

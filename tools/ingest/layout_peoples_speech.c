@@ -545,7 +545,8 @@ static spsh_status ps_scan_root(const spsh_ingest_options *options, const spsh_i
     if (rc == SPSH_OK) {
         p.root_fd = open(options->root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         if (p.root_fd < 0)
-            rc = SPSH_INGEST_FAIL_OS(err, SPSH_E_IO, errno, "%s: cannot be opened", options->root);
+            rc = SPSH_INGEST_FAIL_OS(err, SPSH_E_IO, errno, "%s: cannot be opened as a folder",
+                                     options->root);
     }
     if (rc == SPSH_OK)
         rc = list_manifests(p.root_fd, UINT32_MAX, &manifests, err);

@@ -145,6 +145,16 @@ static bool ends_with(spsh_bytes name, spsh_bytes suffix)
     return spsh__bytes_equal_nocase((spsh_bytes){name.data + at, suffix.size_bytes}, suffix);
 }
 
+bool spsh__is_clip_folder(const char *name)
+{
+    static const char *const names[] = {"clips", "audio", "audios", "wav", "wavs"};
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        if (strcmp(name, names[i]) == 0)
+            return true;
+    }
+    return false;
+}
+
 bool spsh__is_ignored_name(const char *name)
 {
     static const char *const prefixes[] = {"._", ".git"};

@@ -38,6 +38,9 @@ size_t spsh__audio_stem(spsh_bytes path);
 /* Whether a name ends in an extension that says audio, whether or not we can decode it. */
 bool spsh__is_audio_name(spsh_bytes name);
 
+/* Whether folders of that name hold clips and nothing else, as corpora are laid out. */
+bool spsh__is_clip_folder(const char *name);
+
 /* Left by desktops, version control and unfinished downloads: never looked at. */
 bool spsh__is_ignored_name(const char *name);
 

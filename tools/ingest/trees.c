@@ -70,16 +70,6 @@ int spsh__tree_open(const char *root, const char *path)
     return fd;
 }
 
-static bool holds_only_audio(const char *name)
-{
-    static const char *const names[] = {"clips", "audio", "audios", "wav", "wavs"};
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        if (strcmp(name, names[i]) == 0)
-            return true;
-    }
-    return false;
-}
-
 /* Whether an entry is a folder to look into; links to folders count with --follow-links only. */
 static spsh_status check_entry(const tree_walk *w, int fd, const struct dirent *entry,
                                const char *folder, bool *ret_enter, spsh_error *err)
@@ -88,7 +78,7 @@ static spsh_status check_entry(const tree_walk *w, int fd, const struct dirent *
     spsh__scan *scan = w->search->scan;
     *ret_enter = false;
     if (entry->d_name[0] == '.' || spsh__is_ignored_name(entry->d_name) ||
-        holds_only_audio(entry->d_name))
+        spsh__is_clip_folder(entry->d_name))
         return SPSH_OK;
     if (entry->d_type != DT_DIR && entry->d_type != DT_LNK && entry->d_type != DT_UNKNOWN)
         return SPSH_OK;
