@@ -47,6 +47,7 @@ struct spsh__fetch {
     uint32_t at, order_count;
     size_t merge_bytes_max;
     bool has_ended;             /* the plan cannot go on; or the engine */
+    bool has_said_unopened;     /* one message: what cannot be read after all is named by itself */
     pthread_mutex_t watch_lock; /* of what a shard is being opened for */
     uint64_t opening_since_ns;  /* 0: none is */
     spsh__job opening_for;
@@ -283,7 +284,9 @@ static bool submit_batch(spsh__fetch *f)
                                                &file, &err);
         say_opening(f, NULL);
         if (rc != SPSH_OK) {
-            spsh__log(loader, SPSH_LOG_WARNING, "%s", err.message);
+            if (!f->has_said_unopened)
+                spsh__log(loader, SPSH_LOG_WARNING, "%s", err.message);
+            f->has_said_unopened = true;
             hand_over_unread(f, f->slot, f->at, count);
             f->at += count;
             continue;
