@@ -17,12 +17,6 @@ typedef struct name_list {
     uint32_t count;
 } name_list;
 
-static spsh_status name_of(const spsh_dataset *dataset, spsh_name_kind kind, uint32_t number,
-                           spsh_bytes *ret_name, spsh_error *err)
-{
-    return spsh_dataset_name(dataset, kind, number, ret_name, err);
-}
-
 static bool is_same(spsh_bytes name, const char *text)
 {
     size_t size = strlen(text);
@@ -37,7 +31,7 @@ static spsh_status find_slot(const spsh_dataset *dataset, spsh_name_kind kind, c
     *ret_slot = text[0] == '\0' ? count : SPSH_NONE_U32;
     for (uint32_t i = 0; i < count && *ret_slot == SPSH_NONE_U32; i++) {
         spsh_bytes name = {NULL, 0};
-        spsh_status rc = name_of(dataset, kind, i, &name, err);
+        spsh_status rc = spsh_dataset_name(dataset, kind, i, &name, err);
         if (rc != SPSH_OK)
             return rc;
         if (is_same(name, text))
@@ -77,7 +71,7 @@ static bool is_in(const spsh_dataset *const *datasets, uint32_t dataset_count, s
         uint32_t count = (uint32_t)spsh_dataset_name_count(datasets[d], kind);
         for (uint32_t i = 0; i < count; i++) {
             spsh_bytes other = {NULL, 0};
-            if (name_of(datasets[d], kind, i, &other, NULL) == SPSH_OK &&
+            if (spsh_dataset_name(datasets[d], kind, i, &other, NULL) == SPSH_OK &&
                 other.size_bytes == name.size_bytes &&
                 memcmp(other.data, name.data, name.size_bytes) == 0)
                 return true;
@@ -95,7 +89,7 @@ static spsh_status fail_unknown(const spsh_dataset *const *datasets, uint32_t da
         uint32_t count = (uint32_t)spsh_dataset_name_count(datasets[d], list->kind);
         for (uint32_t i = 0; i < count; i++) {
             spsh_bytes known = {NULL, 0};
-            spsh_status rc = name_of(datasets[d], list->kind, i, &known, err);
+            spsh_status rc = spsh_dataset_name(datasets[d], list->kind, i, &known, err);
             if (rc != SPSH_OK)
                 return rc;
             /* Past the end of the text names are counted, not compared. */

@@ -63,17 +63,9 @@ static spsh_status make_plan(const spsh_dataset *const *datasets, uint32_t datas
 static spsh_status find_members(spsh_plan *plan, const spsh__filter *filters, uint32_t threads,
                                 spsh_error *err)
 {
-    uint32_t *names =
-        (uint32_t *)spsh__new_array(&plan->allocator, plan->dataset_count, sizeof(*names));
-    if (names == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "plan");
-    for (uint32_t d = 0; d < plan->dataset_count; d++)
-        names[d] = filters[d].domain_names;
     spsh__lengths_open(plan);
     /* Lengths are written after scanning, when the index has been checked. */
-    bool is_cached = plan->lengths_map != NULL && spsh__cache_load_scan(plan, names, threads);
-    spsh__delete(&plan->allocator, names);
-    if (is_cached)
+    if (plan->lengths_map != NULL && spsh__cache_load_scan(plan, filters, threads))
         return SPSH_OK;
     spsh_status rc = spsh__plan_scan(plan, filters, threads, err);
     if (rc == SPSH_OK && plan->domain_count > 0) {
@@ -136,6 +128,9 @@ spsh_status spsh__plan_open(const spsh_dataset *const *datasets, uint32_t datase
         rc = find_members(plan, filters, threads == 0 ? spsh__workers_default() : threads, err);
     if (rc == SPSH_OK)
         rc = check_result(plan, err);
+    /* What was found, and is cached, is the rate as stored. */
+    if (rc == SPSH_OK && opt.sample_rate_hz != 0)
+        plan->info.sample_rate_hz_max = opt.sample_rate_hz;
     if (rc == SPSH_OK)
         rc = spsh__plan_shares(plan, filters, err);
     if (rc == SPSH_OK)

@@ -387,7 +387,7 @@ static bool load_runs(spsh_plan *plan, const spsh__plan_domain *of, const uint8_
     return false;
 }
 
-static bool load_domains(spsh_plan *plan, const uint32_t *domain_names, const uint8_t *domains,
+static bool load_domains(spsh_plan *plan, const spsh__filter *filters, const uint8_t *domains,
                          const uint8_t *runs)
 {
     uint64_t run = 0;
@@ -405,7 +405,7 @@ static bool load_domains(spsh_plan *plan, const uint32_t *domain_names, const ui
                                   .run_count = (uint32_t)run_count};
         if (of->dataset >= plan->dataset_count || run_count == 0 ||
             run_count >= plan->run_count - run || run_count > UINT32_MAX ||
-            (of->name != SPSH_NONE_U32 && of->name >= domain_names[of->dataset]) ||
+            (of->name != SPSH_NONE_U32 && of->name >= filters[of->dataset].domain_names) ||
             of->count == 0 || of->count > plan->datasets[of->dataset].count ||
             of->units < of->count)
             return false;
@@ -419,7 +419,7 @@ static bool load_domains(spsh_plan *plan, const uint32_t *domain_names, const ui
     return run == plan->run_count && plan->domain_count > 0;
 }
 
-static bool load_body(spsh_plan *plan, const uint32_t *domain_names, const mapping *m)
+static bool load_body(spsh_plan *plan, const spsh__filter *filters, const mapping *m)
 {
     uint64_t values[SCAN_FIELDS];
     const uint8_t *at = m->data + HEAD_BYTES;
@@ -445,10 +445,10 @@ static bool load_body(spsh_plan *plan, const uint32_t *domain_names, const mappi
     plan->runs = (spsh__member_run *)spsh__new_array(&plan->allocator, (size_t)plan->run_count,
                                                      sizeof(*plan->runs));
     return plan->domains != NULL && plan->runs != NULL &&
-           load_domains(plan, domain_names, domains, runs);
+           load_domains(plan, filters, domains, runs);
 }
 
-bool spsh__cache_load_scan(spsh_plan *plan, const uint32_t *domain_names, uint32_t threads)
+bool spsh__cache_load_scan(spsh_plan *plan, const spsh__filter *filters, uint32_t threads)
 {
     const uint32_t one = 1;
     const key k = scan_key(plan);
@@ -456,7 +456,7 @@ bool spsh__cache_load_scan(spsh_plan *plan, const uint32_t *domain_names, uint32
     /* Offsets are used where they lie. */
     if (plan->cache_dir == NULL || *(const uint8_t *)&one != 1 || !open_file(plan, &k, threads, &m))
         return false;
-    if (load_body(plan, domain_names, &m)) {
+    if (load_body(plan, filters, &m)) {
         plan->cache_map = m.data;
         plan->cache_map_bytes = m.size_bytes;
         return true;

@@ -7,6 +7,7 @@
 #ifndef SPSH_PLAN_CACHE_H
 #define SPSH_PLAN_CACHE_H
 
+#include "filter.h"
 #include "plan_states.h"
 
 typedef enum spsh__cache_kind {
@@ -38,7 +39,7 @@ void spsh__cache_unmap(const spsh__cache_mapping *mapping);
 void spsh__cache_remove(const spsh_plan *plan, const spsh__cache_key *key);
 
 /* Fills what spsh__plan_scan fills. */
-bool spsh__cache_load_scan(spsh_plan *plan, const uint32_t *domain_names, uint32_t threads);
+bool spsh__cache_load_scan(spsh_plan *plan, const spsh__filter *filters, uint32_t threads);
 void spsh__cache_save_scan(const spsh_plan *plan);
 /* Give the mapping back. */
 void spsh__cache_close(spsh_plan *plan);

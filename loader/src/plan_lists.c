@@ -61,8 +61,6 @@ static void take_ranges(spsh__scan *s)
         if (r.channels_max > plan->info.channels_max)
             plan->info.channels_max = r.channels_max;
     }
-    if (plan->info.sample_rate_hz_max > 0 && plan->options.sample_rate_hz != 0)
-        plan->info.sample_rate_hz_max = plan->options.sample_rate_hz;
 }
 
 /* Domains that have members; then numbers[slot] is each one's place. */

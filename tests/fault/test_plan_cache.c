@@ -228,6 +228,62 @@ static void seal(cache_file *f)
     spsh__put_u64le(f->data + body + 8 * pieces, XXH3_64bits(f->data + body, (size_t)(8 * pieces)));
 }
 
+static uint64_t skipped_count(const plan_kit *kit, const spsh_plan_options *opt)
+{
+    spsh_plan *plan = plan_kit_plan(kit, opt);
+    uint64_t count = spsh_plan_info_get(plan)->skipped_count;
+    spsh_plan_close(plan);
+    return count;
+}
+
+/* A number that is in the file alone comes out of it; not when the file's keys are another plan's,
+ * as those of another revision of the order are. */
+static void test_it_is_read_when_its_keys_are_right(void)
+{
+    enum { DATASET_KEY = 24, SKIPPED = 64 + 2 * 8 };
+    char cache[700];
+    spsh_plan_options opt = SPSH_PLAN_OPTIONS_INIT;
+    plan_kit kit = make_kit(cache, &opt);
+    cache_file files[8];
+    opt.cache_dir = cache;
+    CHECK_U64(skipped_count(&kit, &opt), 0);
+    uint32_t count = list_files(cache, files, 8);
+    CHECK_U64(count, 2); /* a scan, lengths */
+    for (uint32_t i = 0; i < count; i++) {
+        cache_file *f = &files[i];
+        for (size_t key = 0; key < 5 && strstr(f->path, "scan") != NULL; key++) {
+            f->data[SKIPPED] = 77;
+            seal(f);
+            write_file(f->path, f->data, f->size_bytes);
+            CHECK_U64(skipped_count(&kit, &opt), 77);
+            f->data[DATASET_KEY + 8 * key] ^= 1;
+            seal(f);
+            write_file(f->path, f->data, f->size_bytes);
+            CHECK_U64(skipped_count(&kit, &opt), 0);
+            f->data[DATASET_KEY + 8 * key] ^= 1;
+        }
+        free(f->data);
+    }
+    plan_kit_close(&kit);
+}
+
+/* What is served depends on more options than what passes. */
+static void test_rates_after_resampling(void)
+{
+    static const uint32_t rates[] = {8000, 0, 48000, 0};
+    char cache[700];
+    spsh_plan_options opt = SPSH_PLAN_OPTIONS_INIT;
+    plan_kit kit = make_kit(cache, &opt);
+    opt.cache_dir = cache;
+    for (size_t i = 0; i < sizeof(rates) / sizeof(rates[0]); i++) {
+        opt.sample_rate_hz = rates[i];
+        spsh_plan *plan = plan_kit_plan(&kit, &opt);
+        CHECK_U64(spsh_plan_info_get(plan)->sample_rate_hz_max, rates[i] == 0 ? 16000 : rates[i]);
+        spsh_plan_close(plan);
+    }
+    plan_kit_close(&kit);
+}
+
 /* Anything may come out, but for a crash: this is for the sanitizers. */
 static void use_plan(const plan_kit *kit, const spsh_plan_options *opt)
 {
@@ -327,6 +383,8 @@ int main(void)
     RUN(test_the_order_is_the_same);
     RUN(test_damage_is_as_no_cache);
     RUN(test_damaged_lengths);
+    RUN(test_it_is_read_when_its_keys_are_right);
+    RUN(test_rates_after_resampling);
     RUN(test_misleading_files);
     RUN(test_no_directory);
     return TEST_RESULT();
