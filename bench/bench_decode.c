@@ -11,14 +11,13 @@
  *     sndfile   libsndfile's sf_readf_short over a virtual file: neither MD5 nor hash
  */
 #include <FLAC/stream_decoder.h>
-#include <dirent.h>
 #include <sndfile.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <time.h>
 
+#include "bench_files.h"
+#include "bench_kit.h"
 #include "speechshard/audio.h"
 
 #define ROUNDS    5
@@ -29,11 +28,6 @@ typedef struct bench_file {
     spsh_bytes bytes;
     spsh_codec codec;
 } bench_file;
-
-typedef struct memory_file {
-    spsh_bytes bytes;
-    size_t position;
-} memory_file;
 
 /* What one decode of one file produced. */
 typedef struct amount {
@@ -50,28 +44,12 @@ typedef struct way {
 static bench_file files[FILES_MAX];
 static size_t file_count;
 
-static void *must_alloc(size_t size_bytes)
+static void take_file(const char *path)
 {
-    void *memory = malloc(size_bytes == 0 ? 1 : size_bytes);
-    if (memory == NULL) {
-        perror("malloc");
-        exit(1);
-    }
-    return memory;
-}
-
-static void load_file(const char *path, size_t size_bytes)
-{
-    FILE *file = fopen(path, "rb");
-    if (file == NULL || file_count == FILES_MAX) {
-        perror(path);
-        exit(1);
-    }
-    uint8_t *data = (uint8_t *)must_alloc(size_bytes);
-    size_t got = fread(data, 1, size_bytes, file);
-    (void)fclose(file);
+    size_t got = 0;
+    uint8_t *data = bench_read_file(path, &got);
     spsh_codec codec = spsh_audio_sniff(data, got < 4096 ? got : 4096, path);
-    if (codec == SPSH_CODEC_UNKNOWN) {
+    if (codec == SPSH_CODEC_UNKNOWN || file_count == FILES_MAX) {
         free(data);
         return;
     }
@@ -81,37 +59,11 @@ static void load_file(const char *path, size_t size_bytes)
     };
 }
 
-static void load_path(const char *path)
-{
-    struct stat info;
-    if (stat(path, &info) != 0) {
-        perror(path);
-        exit(1);
-    }
-    if (S_ISREG(info.st_mode))
-        load_file(path, (size_t)info.st_size);
-    if (!S_ISDIR(info.st_mode))
-        return;
-    DIR *folder = opendir(path);
-    if (folder == NULL) {
-        perror(path);
-        exit(1);
-    }
-    for (const struct dirent *entry = readdir(folder); entry != NULL; entry = readdir(folder)) {
-        char child[4096];
-        int length = snprintf(child, sizeof(child), "%s/%s", path, entry->d_name);
-        if (entry->d_name[0] != '.' && length > 0 && (size_t)length < sizeof(child))
-            load_path(child);
-    }
-    (void)closedir(folder);
-}
-
 /* ---- ours ---- */
 
 static amount run_ours(const bench_file *file, bool skip_md5)
 {
     spsh_decode_result result;
-    spsh_error err = SPSH_ERROR_INIT;
     spsh_decoder_options options = SPSH_DECODER_OPTIONS_INIT;
     options.skip_md5 = skip_md5;
     if (spsh_audio_decode_memory(file->bytes, file->codec, &options, NULL, NULL, &result, &err) !=
@@ -135,22 +87,9 @@ static amount decode_ours_no_md5(const bench_file *file)
 /* ---- libFLAC ---- */
 
 typedef struct flac_run {
-    memory_file file;
+    bench_stream stream;
     amount done;
 } flac_run;
-
-static FLAC__StreamDecoderReadStatus on_read(const FLAC__StreamDecoder *decoder,
-                                             FLAC__byte buffer[], size_t *bytes, void *user)
-{
-    memory_file *file = &((flac_run *)user)->file;
-    size_t left = file->bytes.size_bytes - file->position;
-    (void)decoder;
-    *bytes = *bytes < left ? *bytes : left;
-    memcpy(buffer, file->bytes.data + file->position, *bytes);
-    file->position += *bytes;
-    return *bytes == 0 ? FLAC__STREAM_DECODER_READ_STATUS_END_OF_STREAM
-                       : FLAC__STREAM_DECODER_READ_STATUS_CONTINUE;
-}
 
 static FLAC__StreamDecoderWriteStatus on_write(const FLAC__StreamDecoder *decoder,
                                                const FLAC__Frame *frame,
@@ -164,12 +103,6 @@ static FLAC__StreamDecoderWriteStatus on_write(const FLAC__StreamDecoder *decode
     return FLAC__STREAM_DECODER_WRITE_STATUS_CONTINUE;
 }
 
-static void on_error(const FLAC__StreamDecoder *decoder, FLAC__StreamDecoderErrorStatus status,
-                     void *user)
-{
-    (void)decoder, (void)status, (void)user;
-}
-
 static amount run_flac(const bench_file *file, bool md5)
 {
     flac_run run = {
@@ -180,8 +113,9 @@ static amount run_flac(const bench_file *file, bool md5)
     if (decoder == NULL)
         return run.done;
     (void)FLAC__stream_decoder_set_md5_checking(decoder, md5);
-    if (FLAC__stream_decoder_init_stream(decoder, on_read, NULL, NULL, NULL, NULL, on_write, NULL,
-                                         on_error, &run) == FLAC__STREAM_DECODER_INIT_STATUS_OK)
+    if (FLAC__stream_decoder_init_stream(decoder, bench_flac_read, NULL, NULL, NULL, NULL, on_write,
+                                         NULL, bench_flac_ignore,
+                                         &run) == FLAC__STREAM_DECODER_INIT_STATUS_OK)
         (void)FLAC__stream_decoder_process_until_end_of_stream(decoder);
     (void)FLAC__stream_decoder_finish(decoder);
     FLAC__stream_decoder_delete(decoder);
@@ -202,12 +136,12 @@ static amount decode_flac_md5(const bench_file *file)
 
 static sf_count_t on_length(void *user)
 {
-    return (sf_count_t)((const memory_file *)user)->bytes.size_bytes;
+    return (sf_count_t)((const bench_stream *)user)->bytes.size_bytes;
 }
 
 static sf_count_t on_seek(sf_count_t offset, int whence, void *user)
 {
-    memory_file *file = (memory_file *)user;
+    bench_stream *file = (bench_stream *)user;
     sf_count_t base = whence == SEEK_SET   ? 0
                       : whence == SEEK_CUR ? (sf_count_t)file->position
                                            : on_length(user);
@@ -219,7 +153,7 @@ static sf_count_t on_seek(sf_count_t offset, int whence, void *user)
 
 static sf_count_t on_sndfile_read(void *dst, sf_count_t count, void *user)
 {
-    memory_file *file = (memory_file *)user;
+    bench_stream *file = (bench_stream *)user;
     size_t left = file->bytes.size_bytes - file->position;
     size_t now = (size_t)count < left ? (size_t)count : left;
     memcpy(dst, file->bytes.data + file->position, now);
@@ -229,7 +163,7 @@ static sf_count_t on_sndfile_read(void *dst, sf_count_t count, void *user)
 
 static sf_count_t on_tell(void *user)
 {
-    return (sf_count_t)((const memory_file *)user)->position;
+    return (sf_count_t)((const bench_stream *)user)->position;
 }
 
 static amount decode_sndfile(const bench_file *file)
@@ -237,7 +171,7 @@ static amount decode_sndfile(const bench_file *file)
     static short pcm[32768];
     SF_VIRTUAL_IO io = {on_length, on_seek, on_sndfile_read, NULL, on_tell};
     SF_INFO info = {0};
-    memory_file memory = {file->bytes, 0};
+    bench_stream memory = {file->bytes, 0};
     amount done = {0, 0};
     if (file->codec == SPSH_CODEC_GSM || file->codec == SPSH_CODEC_PCM)
         return done;
@@ -265,23 +199,10 @@ static const way ways[] = {
 };
 #define WAY_COUNT (sizeof(ways) / sizeof(ways[0]))
 
-static double now_seconds(void)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
-static int compare_doubles(const void *a, const void *b)
-{
-    double x = *(const double *)a;
-    double y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static void run_codec(spsh_codec codec)
 {
     double seconds[WAY_COUNT][ROUNDS] = {{0}};
+    double our_median = 0;
     amount total[WAY_COUNT] = {
         {0, 0}
     };
@@ -290,7 +211,7 @@ static void run_codec(spsh_codec codec)
         for (size_t w = 0; w < WAY_COUNT; w++) {
             if (ways[w].flac_only && codec != SPSH_CODEC_FLAC)
                 continue;
-            double begin = now_seconds();
+            double begin = cpu_seconds();
             total[w] = (amount){0, 0};
             count = 0;
             for (size_t i = 0; i < file_count; i++) {
@@ -301,18 +222,17 @@ static void run_codec(spsh_codec codec)
                 total[w].seconds += done.seconds;
                 count++;
             }
-            seconds[w][round] = now_seconds() - begin;
+            seconds[w][round] = cpu_seconds() - begin;
         }
     }
     for (size_t w = 0; w < WAY_COUNT; w++) {
         if (total[w].pcm_bytes <= 0)
             continue;
-        qsort(seconds[w], ROUNDS, sizeof(seconds[w][0]), compare_doubles);
-        double median = seconds[w][ROUNDS / 2];
+        const figure time = figure_of(seconds[w], ROUNDS);
+        our_median = w == 0 ? time.median : our_median;
         printf("%-8s %-14s %7zu %10.1f %12.0f %11.1f %% %8.2f\n", spsh_codec_name(codec),
-               ways[w].name, count, total[w].pcm_bytes / median * 1e-6, total[w].seconds / median,
-               (seconds[w][ROUNDS - 1] - seconds[w][0]) / median * 100,
-               seconds[0][ROUNDS / 2] / median);
+               ways[w].name, count, total[w].pcm_bytes / time.median * 1e-6,
+               total[w].seconds / time.median, time.spread_percent, our_median / time.median);
     }
 }
 
@@ -325,7 +245,7 @@ int main(int argc, char **argv)
         return 2;
     }
     for (int i = 1; i < argc; i++)
-        load_path(argv[i]);
+        bench_walk(argv[i], take_file);
     printf("%s\n", spsh_audio_versions());
     printf("%-8s %-14s %7s %10s %12s %13s %8s\n", "codec", "way", "files", "MB/s PCM",
            "x real time", "spread", "of ours");

@@ -15,9 +15,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "bench_kit.h"
 #include "builder.h"
 #include "dialect.h"
 #include "layouts.h"
@@ -33,21 +33,6 @@ typedef struct text {
 
 static uint64_t rows_wanted = ROWS_DEFAULT;
 static char folder[] = "/tmp/bench_dialect-XXXXXX";
-
-static void must(bool condition, const char *what)
-{
-    if (!condition) {
-        perror(what);
-        exit(1);
-    }
-}
-
-static double cpu_seconds(void)
-{
-    struct timespec now;
-    must(clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now) == 0, "clock_gettime");
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
 
 static void append_cell(text *t, const char *cell, bool quoted, bool last)
 {
@@ -138,17 +123,17 @@ static uint64_t read_rows(const text *t)
     return rows;
 }
 
-static spsh_status count_item(void *user, const spsh_ingest_item *item, spsh_error *err)
+static spsh_status count_item(void *user, const spsh_ingest_item *item, spsh_error *ret_err)
 {
     uint64_t *rows = user;
-    (void)item, (void)err;
+    (void)item, (void)ret_err;
     ++*rows;
     return SPSH_OK;
 }
 
-static spsh_status count_reject(void *user, const spsh_reject *reject, spsh_error *err)
+static spsh_status count_reject(void *user, const spsh_reject *reject, spsh_error *ret_err)
 {
-    (void)user, (void)reject, (void)err;
+    (void)user, (void)reject, (void)ret_err;
     return SPSH_OK;
 }
 
@@ -204,13 +189,6 @@ static uint64_t read_layout(const text *t)
     return rows;
 }
 
-static int compare_doubles(const void *a, const void *b)
-{
-    const double x = *(const double *)a;
-    const double y = *(const double *)b;
-    return x < y ? -1 : x > y;
-}
-
 int main(int argc, char **argv)
 {
     if (argc > 1)
@@ -256,11 +234,9 @@ int main(int argc, char **argv)
     remove_folder();
     printf("%-12s %12s %10s %8s\n", "way", "rows/s", "MB/s", "spread");
     for (size_t i = 0; i < WAYS; i++) {
-        qsort(seconds[i], ROUNDS, sizeof(double), compare_doubles);
-        const double median = seconds[i][ROUNDS / 2];
-        printf("%-12s %12.0f %10.0f %7.0f%%\n", ways[i].name, (double)rows[i] / median,
-               (double)ways[i].text->bytes.size_bytes / median * 1e-6,
-               (seconds[i][ROUNDS - 1] - seconds[i][0]) / median * 100);
+        const figure time = figure_of(seconds[i], ROUNDS);
+        printf("%-12s %12.0f %10.0f %7.0f%%\n", ways[i].name, (double)rows[i] / time.median,
+               (double)ways[i].text->bytes.size_bytes / time.median * 1e-6, time.spread_percent);
     }
     spsh__builder_free(&raw.bytes);
     spsh__builder_free(&rfc.bytes);

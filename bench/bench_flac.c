@@ -9,14 +9,12 @@
  * every frame; a frame that is left to libFLAC is counted as refused.
  */
 #include <FLAC/stream_decoder.h>
-#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <time.h>
 
 #include "audio_internal.h"
+#include "bench_files.h"
+#include "bench_kit.h"
 #include "flac_decode.h"
 
 #define ROUNDS    7
@@ -38,8 +36,7 @@ typedef struct amount {
 } amount;
 
 typedef struct flac_run {
-    spsh_bytes bytes;
-    size_t position;
+    bench_stream stream;
     amount *done;
 } flac_run;
 
@@ -53,8 +50,10 @@ static void add_values(amount *done, const int32_t *plane, uint32_t count)
     done->sum = done->sum * 31 + (uint32_t)plane[0] + (uint32_t)plane[count - 1];
 }
 
-static void take_file(uint8_t *data, size_t size_bytes)
+static void take_file(const char *path)
 {
+    size_t size_bytes = 0;
+    uint8_t *data = bench_read_file(path, &size_bytes);
     bench_file file = {
         data, {data, size_bytes},
          { 0, 0,            0, 0},
@@ -77,58 +76,7 @@ static void take_file(uint8_t *data, size_t size_bytes)
     files[file_count++] = file;
 }
 
-static void load_file(const char *path, size_t size_bytes)
-{
-    uint8_t *data = (uint8_t *)malloc(size_bytes + 1);
-    FILE *file = fopen(path, "rb");
-    if (file == NULL || data == NULL) {
-        perror(path);
-        exit(1);
-    }
-    size_bytes = fread(data, 1, size_bytes, file);
-    (void)fclose(file);
-    take_file(data, size_bytes);
-}
-
-static void load_path(const char *path)
-{
-    struct stat info;
-    if (stat(path, &info) != 0) {
-        perror(path);
-        exit(1);
-    }
-    if (S_ISREG(info.st_mode))
-        load_file(path, (size_t)info.st_size);
-    if (!S_ISDIR(info.st_mode))
-        return;
-    DIR *folder = opendir(path);
-    if (folder == NULL) {
-        perror(path);
-        exit(1);
-    }
-    for (const struct dirent *entry = readdir(folder); entry != NULL; entry = readdir(folder)) {
-        char child[4096];
-        int length = snprintf(child, sizeof(child), "%s/%s", path, entry->d_name);
-        if (entry->d_name[0] != '.' && length > 0 && (size_t)length < sizeof(child))
-            load_path(child);
-    }
-    (void)closedir(folder);
-}
-
 /* ---- the ways ---- */
-
-static FLAC__StreamDecoderReadStatus on_read(const FLAC__StreamDecoder *library,
-                                             FLAC__byte buffer[], size_t *bytes, void *user)
-{
-    flac_run *run = (flac_run *)user;
-    size_t left = run->bytes.size_bytes - run->position;
-    (void)library;
-    *bytes = *bytes < left ? *bytes : left;
-    memcpy(buffer, run->bytes.data + run->position, *bytes);
-    run->position += *bytes;
-    return *bytes == 0 ? FLAC__STREAM_DECODER_READ_STATUS_END_OF_STREAM
-                       : FLAC__STREAM_DECODER_READ_STATUS_CONTINUE;
-}
 
 static FLAC__StreamDecoderWriteStatus on_write(const FLAC__StreamDecoder *library,
                                                const FLAC__Frame *frame,
@@ -152,20 +100,17 @@ static void on_error(const FLAC__StreamDecoder *library, FLAC__StreamDecoderErro
 /* One decoder for all files. */
 static void decode_library(amount *done)
 {
-    flac_run run = {
-        {NULL, 0},
-        0, done
-    };
+    flac_run run = {.done = done};
     FLAC__StreamDecoder *library = FLAC__stream_decoder_new();
     if (library == NULL)
         exit(1);
     (void)FLAC__stream_decoder_set_md5_checking(library, false);
-    if (FLAC__stream_decoder_init_stream(library, on_read, NULL, NULL, NULL, NULL, on_write, NULL,
-                                         on_error, &run) != FLAC__STREAM_DECODER_INIT_STATUS_OK)
+    if (FLAC__stream_decoder_init_stream(library, bench_flac_read, NULL, NULL, NULL, NULL, on_write,
+                                         NULL, on_error,
+                                         &run) != FLAC__STREAM_DECODER_INIT_STATUS_OK)
         exit(1);
     for (size_t i = 0; i < file_count; i++) {
-        run.bytes = files[i].bytes;
-        run.position = 0;
+        run.stream = (bench_stream){files[i].bytes, 0};
         (void)FLAC__stream_decoder_reset(library);
         (void)FLAC__stream_decoder_process_until_end_of_stream(library);
     }
@@ -214,23 +159,10 @@ static const way ways[] = {
 };
 #define WAY_COUNT (sizeof(ways) / sizeof(ways[0]))
 
-static double now_seconds(void)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
-static int compare_doubles(const void *a, const void *b)
-{
-    double x = *(const double *)a;
-    double y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 int main(int argc, char **argv)
 {
     double seconds[WAY_COUNT][ROUNDS] = {{0}};
+    double first_median = 0;
     amount amounts[WAY_COUNT] = {
         {0, 0, 0, 0}
     };
@@ -239,24 +171,23 @@ int main(int argc, char **argv)
         return 2;
     }
     for (int i = 1; i < argc; i++)
-        load_path(argv[i]);
+        bench_walk(argv[i], take_file);
     for (int round = 0; round < ROUNDS; round++) {
         for (size_t w = 0; w < WAY_COUNT; w++) {
-            double begin = now_seconds();
+            double begin = cpu_seconds();
             amounts[w] = (amount){0, 0, 0, 0};
             ways[w].decode_fn(&amounts[w]);
-            seconds[w][round] = now_seconds() - begin;
+            seconds[w][round] = cpu_seconds() - begin;
         }
     }
     printf("%-14s %9s %9s %14s %8s %8s %8s\n", "way", "ns/sample", "spread", "s / audio hour",
            "ratio", "refused", "agrees");
     for (size_t w = 0; w < WAY_COUNT && amounts[0].values > 0; w++) {
-        qsort(seconds[w], ROUNDS, sizeof(seconds[w][0]), compare_doubles);
-        double median = seconds[w][ROUNDS / 2];
+        const figure time = figure_of(seconds[w], ROUNDS);
+        first_median = w == 0 ? time.median : first_median;
         printf("%-14s %9.2f %7.1f %% %14.4f %8.2f %8llu %8s\n", ways[w].name,
-               median * 1e9 / (double)amounts[w].values,
-               (seconds[w][ROUNDS - 1] - seconds[w][0]) / median * 100,
-               median * 3600 / amounts[w].seconds, seconds[0][ROUNDS / 2] / median,
+               time.median * 1e9 / (double)amounts[w].values, time.spread_percent,
+               time.median * 3600 / amounts[w].seconds, first_median / time.median,
                (unsigned long long)amounts[w].refused,
                amounts[w].sum == amounts[0].sum ? "yes" : "no");
     }

@@ -11,8 +11,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "bench_kit.h"
 #include "jsonl.h"
 
 #define ROUNDS            5
@@ -23,21 +23,6 @@ typedef struct text {
     spsh__builder bytes;
     uint64_t lines;
 } text;
-
-static void must(bool condition, const char *what)
-{
-    if (!condition) {
-        perror(what);
-        exit(1);
-    }
-}
-
-static double cpu_seconds(void)
-{
-    struct timespec now;
-    must(clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now) == 0, "clock_gettime");
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
 
 static void append_nemo(text *t, const char *words)
 {
@@ -126,13 +111,6 @@ static uint64_t read_text(const text *t)
     return lines;
 }
 
-static int compare_doubles(const void *a, const void *b)
-{
-    const double x = *(const double *)a;
-    const double y = *(const double *)b;
-    return x < y ? -1 : x > y;
-}
-
 int main(int argc, char **argv)
 {
     const size_t size_bytes =
@@ -159,11 +137,10 @@ int main(int argc, char **argv)
     }
     printf("%-16s %10s %12s %8s\n", "text", "MB/s", "lines/s", "spread");
     for (size_t i = 0; i < TEXTS; i++) {
-        qsort(seconds[i], ROUNDS, sizeof(double), compare_doubles);
-        const double median = seconds[i][ROUNDS / 2];
+        const figure time = figure_of(seconds[i], ROUNDS);
         printf("%-16s %10.0f %12.0f %7.0f%%\n", texts[i].name,
-               (double)texts[i].bytes.size_bytes / median * 1e-6, (double)texts[i].lines / median,
-               (seconds[i][ROUNDS - 1] - seconds[i][0]) / median * 100);
+               (double)texts[i].bytes.size_bytes / time.median * 1e-6,
+               (double)texts[i].lines / time.median, time.spread_percent);
         spsh__builder_free(&texts[i].bytes);
     }
     return 0;

@@ -1,8 +1,9 @@
-/* bench_kit.h: what benches of datasets share: giving up, the clock, numbers, medians. */
+/* bench_kit.h: what benches share: giving up, clocks, numbers, medians. */
 #ifndef BENCH_KIT_H
 #define BENCH_KIT_H
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,6 +26,26 @@ static inline void check(spsh_status rc, const char *what)
         stop(what);
 }
 
+/* For calls whose message says enough. */
+static inline void check_ok(spsh_status rc)
+{
+    check(rc, "failed");
+}
+
+static inline void must(bool is_good, const char *what)
+{
+    if (!is_good)
+        stop(what);
+}
+
+/* Processor time of this thread. */
+static inline double cpu_seconds(void)
+{
+    struct timespec time;
+    (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
+}
+
 static inline double now_ms(void)
 {
     struct timespec time;
@@ -39,6 +60,13 @@ static inline uint64_t mix64(uint64_t z)
     return z ^ (z >> 31);
 }
 
+/* SplitMix64. */
+static inline uint64_t next_random(uint64_t *state)
+{
+    *state += UINT64_C(0x9e3779b97f4a7c15);
+    return mix64(*state);
+}
+
 static inline int compare_doubles(const void *a, const void *b)
 {
     double x = *(const double *)a;
@@ -46,12 +74,27 @@ static inline int compare_doubles(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+typedef struct figure {
+    double median, least, most;
+    double spread_percent; /* most less least, of the median */
+} figure;
+
+/* Sorts the rounds. */
+static inline figure figure_of(double *rounds, size_t count)
+{
+    qsort(rounds, count, sizeof(*rounds), compare_doubles);
+    const double median = rounds[count / 2];
+    const double least = rounds[0];
+    const double most = rounds[count - 1];
+    return (figure){median, least, most, (most - least) / median * 100};
+}
+
 /* A member of a JSON object. */
 static inline void print_times(const char *name, double *times, size_t rounds, const char *end)
 {
-    qsort(times, rounds, sizeof(*times), compare_doubles);
-    printf("  \"%s\": {\"median\": %.3f, \"least\": %.3f, \"most\": %.3f}%s\n", name,
-           times[rounds / 2], times[0], times[rounds - 1], end);
+    const figure f = figure_of(times, rounds);
+    printf("  \"%s\": {\"median\": %.3f, \"least\": %.3f, \"most\": %.3f}%s\n", name, f.median,
+           f.least, f.most, end);
 }
 
 #endif

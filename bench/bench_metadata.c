@@ -1,41 +1,24 @@
 /* bench_metadata.c: what a look at an utterance's text costs, at random positions.
  *
- *     bench_metadata make DATASET UTTERANCES     text of about 150 bytes, ids and paths as corpora
- * have bench_metadata read DATASET CALLS
+ *     bench_metadata make DATASET UTTERANCES
+ *     bench_metadata read DATASET CALLS [SHARDS-OPEN]
  *
- * make prints bytes of the metadata blocks, of the shards' and the dataset's index. read prints
- * microseconds of processor time a call of spsh_reader_metadata, five rounds.
+ * make writes text of about 150 bytes, and ids and paths as corpora have; it prints bytes of the
+ * metadata blocks, of the shards' and the dataset's index. read prints microseconds of processor
+ * time a call of spsh_reader_metadata, five rounds.
  */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 
+#include "bench_kit.h"
 #include "speechshard/publish.h"
 
 enum { ROUNDS = 5, WORDS = 4000, SHARDS_MAX = 64, SHARD_ROWS = 25000 };
 
-static spsh_error err = SPSH_ERROR_INIT;
 static char words[WORDS][12];
-
-static void must(spsh_status rc)
-{
-    if (rc == SPSH_OK)
-        return;
-    fprintf(stderr, "bench_metadata: %s\n", err.message);
-    exit(1);
-}
-
-static uint64_t next_random(uint64_t *state)
-{
-    *state += UINT64_C(0x9e3779b97f4a7c15);
-    uint64_t z = *state;
-    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return z ^ (z >> 31);
-}
 
 static spsh_bytes text_of(const char *text)
 {
@@ -76,7 +59,7 @@ static void make_shard(const char *directory, uint32_t unit, uint64_t rows, spsh
     uint64_t random = unit, record = 0;
     opt.directory = directory;
     opt.unit = unit;
-    must(spsh_shard_writer_open(&opt, &writer, &err));
+    check_ok(spsh_shard_writer_open(&opt, &writer, &err));
     const spsh_record head = {.id = text_of("recording"),
                               .payload_bytes = 5,
                               .samples = 160000,
@@ -87,7 +70,7 @@ static void make_shard(const char *directory, uint32_t unit, uint64_t rows, spsh
                               .format = SPSH_SAMPLE_I16,
                               .bits_per_sample = 16,
                               .flags = SPSH_RECORD_UNDECODABLE};
-    must(spsh_shard_writer_add_record(writer, &head, "hello", &record, &err));
+    check_ok(spsh_shard_writer_add_record(writer, &head, "hello", &record, &err));
     for (uint64_t row = 0; row < rows; row++) {
         char id[64], source[128], speaker[16], text[400];
         const uint32_t who = (uint32_t)(next_random(&random) % 2000);
@@ -107,9 +90,9 @@ static void make_shard(const char *directory, uint32_t unit, uint64_t rows, spsh
                                           .language = text_of("en"),
                                           .text = text_of(text),
                                           .source = text_of(source)};
-        must(spsh_shard_writer_add_utterance(writer, &utterance, &err));
+        check_ok(spsh_shard_writer_add_utterance(writer, &utterance, &err));
     }
-    must(spsh_shard_writer_seal(writer, seal, &err));
+    check_ok(spsh_shard_writer_seal(writer, seal, &err));
     spsh_shard_writer_free(writer);
 }
 
@@ -136,20 +119,13 @@ static int make(const char *path, uint64_t utterances)
     opt.seals = seals;
     opt.seal_count = shards;
     opt.options_json = text_of("{}");
-    must(spsh_dataset_publish(&opt, NULL, &err));
+    check_ok(spsh_dataset_publish(&opt, NULL, &err));
     (void)snprintf(file, sizeof(file), "%s/index-00000001.spsh", path);
     if (stat(file, &info) != 0)
         return 1;
     printf("bytes an utterance: shards (metadata and index) %.2f, dataset index %.2f\n",
            (double)shard_bytes / (double)utterances, (double)info.st_size / (double)utterances);
     return 0;
-}
-
-static double now_us(void)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-    return (double)now.tv_sec * 1e6 + (double)now.tv_nsec * 1e-3;
 }
 
 static int read_all(const char *path, uint64_t calls, uint32_t shards_open)
@@ -159,17 +135,17 @@ static int read_all(const char *path, uint64_t calls, uint32_t shards_open)
     spsh_reader *reader = NULL;
     uint64_t random = 1, bytes = 0;
     opt.shards_open_max = shards_open;
-    must(spsh_dataset_open(path, &opt, &dataset, &err));
-    must(spsh_reader_open(dataset, &reader, &err));
+    check_ok(spsh_dataset_open(path, &opt, &dataset, &err));
+    check_ok(spsh_reader_open(dataset, &reader, &err));
     const uint64_t count = spsh_dataset_info_get(dataset)->utterance_count;
     for (int round = 0; round < ROUNDS; round++) {
-        const double begin = now_us();
+        const double begin = cpu_seconds();
         for (uint64_t i = 0; i < calls; i++) {
             spsh_utterance utterance;
-            must(spsh_reader_metadata(reader, next_random(&random) % count, &utterance, &err));
+            check_ok(spsh_reader_metadata(reader, next_random(&random) % count, &utterance, &err));
             bytes += utterance.text.size_bytes;
         }
-        printf("%.2f us a call\n", (now_us() - begin) / (double)calls);
+        printf("%.2f us a call\n", (cpu_seconds() - begin) * 1e6 / (double)calls);
     }
     printf("text: %.1f bytes a call\n", (double)bytes / (double)(calls * ROUNDS));
     spsh_reader_close(reader);

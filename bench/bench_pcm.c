@@ -15,13 +15,13 @@
  */
 #include <FLAC/stream_decoder.h>
 #include <FLAC/stream_encoder.h>
-#include <ftw.h>
 #include <sndfile.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "bench_files.h"
+#include "bench_kit.h"
 #include "pcm_internal.h"
 #include "speechshard/pcm.h"
 
@@ -32,7 +32,6 @@ typedef struct byte_buffer {
     uint8_t *bytes;
     size_t size_bytes;
     size_t capacity_bytes;
-    size_t position;
 } byte_buffer;
 
 typedef struct bench_file {
@@ -57,14 +56,6 @@ static int16_t *decoded; /* as large as the largest file */
 static size_t decoded_values;
 static byte_buffer scratch;
 static FLAC__int32 wide[FRAME_VALUES_MAX];
-
-static void must(bool good, const char *what)
-{
-    if (!good) {
-        fprintf(stderr, "bench_pcm: %s failed\n", what);
-        exit(1);
-    }
-}
 
 static size_t pcm_size(const bench_file *file)
 {
@@ -117,20 +108,6 @@ static void encode_flac(const bench_file *file, byte_buffer *out)
     FLAC__stream_encoder_delete(encoder);
 }
 
-static FLAC__StreamDecoderReadStatus give_flac(const FLAC__StreamDecoder *decoder,
-                                               FLAC__byte bytes[], size_t *size_bytes, void *user)
-{
-    byte_buffer *in = (byte_buffer *)user;
-    size_t left = in->size_bytes - in->position;
-    (void)decoder;
-    if (*size_bytes > left)
-        *size_bytes = left;
-    memcpy(bytes, in->bytes + in->position, *size_bytes);
-    in->position += *size_bytes;
-    return *size_bytes == 0 ? FLAC__STREAM_DECODER_READ_STATUS_END_OF_STREAM
-                            : FLAC__STREAM_DECODER_READ_STATUS_CONTINUE;
-}
-
 static FLAC__StreamDecoderWriteStatus take_samples(const FLAC__StreamDecoder *decoder,
                                                    const FLAC__Frame *frame,
                                                    const FLAC__int32 *const planes[], void *user)
@@ -153,12 +130,15 @@ static void take_error(const FLAC__StreamDecoder *decoder, FLAC__StreamDecoderEr
 
 static void run_flac_decode(const bench_file *file)
 {
-    byte_buffer in = file->flac;
+    bench_stream in = {
+        {file->flac.bytes, file->flac.size_bytes},
+        0
+    };
     FLAC__StreamDecoder *decoder = FLAC__stream_decoder_new();
     must(decoder != NULL, "FLAC__stream_decoder_new");
     decoded_values = 0;
-    must(FLAC__stream_decoder_init_stream(decoder, give_flac, NULL, NULL, NULL, NULL, take_samples,
-                                          NULL, take_error,
+    must(FLAC__stream_decoder_init_stream(decoder, bench_flac_read, NULL, NULL, NULL, NULL,
+                                          take_samples, NULL, take_error,
                                           &in) == FLAC__STREAM_DECODER_INIT_STATUS_OK &&
              FLAC__stream_decoder_process_until_end_of_stream(decoder),
          "flac decoder");
@@ -212,13 +192,12 @@ static bool is_supported(const bench_way *way)
     return way->isa == PCM_ISA_COUNT || spsh__pcm_isa_is_supported(way->isa);
 }
 
-static int take_file(const char *path, const struct stat *stat, int kind, struct FTW *walk)
+static void take_file(const char *path)
 {
     SF_INFO info = {0};
-    (void)stat, (void)walk;
-    SNDFILE *source = kind == FTW_F ? sf_open(path, SFM_READ, &info) : NULL;
+    SNDFILE *source = sf_open(path, SFM_READ, &info);
     if (source == NULL)
-        return 0;
+        return;
     if ((info.format & SF_FORMAT_SUBMASK) == SF_FORMAT_PCM_16 && info.frames > 0 &&
         file_count < FILES_MAX) {
         bench_file *file = &files[file_count++];
@@ -229,35 +208,20 @@ static int take_file(const char *path, const struct stat *stat, int kind, struct
         file->samples = (uint64_t)sf_readf_short(source, file->pcm, info.frames);
     }
     (void)sf_close(source);
-    return 0;
-}
-
-static double now_s(void)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
 static double measure(const bench_way *way, double pcm_bytes)
 {
-    double start = now_s();
+    double start = cpu_seconds();
     double seconds = 0;
     uint64_t passes = 0;
     spsh__pcm_force_isa(way->isa);
     for (; seconds < ROUND_SECONDS; passes++) {
         for (size_t i = 0; i < file_count; i++)
             way->run_fn(&files[i]);
-        seconds = now_s() - start;
+        seconds = cpu_seconds() - start;
     }
     return (double)passes * pcm_bytes / seconds;
-}
-
-static int compare_rates(const void *a, const void *b)
-{
-    double x = *(const double *)a;
-    double y = *(const double *)b;
-    return (x > y) - (x < y);
 }
 
 static void print_machine(void)
@@ -298,16 +262,14 @@ static void print_results(int argc, char **argv, double pcm_bytes)
         flac_bytes / pcm_bytes, payload_bytes / pcm_bytes, payload_bytes / flac_bytes);
     printf("  \"rounds\": %d,\n  \"mb_per_s\": {", ROUNDS);
     for (size_t w = 0; w < WAYS; w++) {
-        double *rates = ways[w].rates;
         if (!is_supported(&ways[w]))
             continue;
-        qsort(rates, ROUNDS, sizeof(rates[0]), compare_rates);
-        double median = rates[ROUNDS / 2];
-        flac_rate = w == 0 ? median : flac_rate;
+        const figure rate = figure_of(ways[w].rates, ROUNDS);
+        flac_rate = w == 0 ? rate.median : flac_rate;
         printf("%s\n    \"%s\": {\"median\": %.0f, \"least\": %.0f, \"most\": %.0f, "
                "\"to_flac_decode\": %.2f}",
-               w == 0 ? "" : ",", ways[w].name, median / 1e6, rates[0] / 1e6,
-               rates[ROUNDS - 1] / 1e6, median / flac_rate);
+               w == 0 ? "" : ",", ways[w].name, rate.median / 1e6, rate.least / 1e6,
+               rate.most / 1e6, rate.median / flac_rate);
     }
     printf("\n  }\n}\n");
 }
@@ -317,7 +279,7 @@ int main(int argc, char **argv)
     double pcm_bytes = 0;
     size_t largest_bytes = 1;
     for (int i = 1; i < argc; i++)
-        must(nftw(argv[i], take_file, 16, FTW_PHYS) == 0, argv[i]);
+        bench_walk(argv[i], take_file);
     if (file_count == 0) {
         fprintf(stderr, "usage: bench_pcm FILE-OR-FOLDER... > RESULT.json\n");
         return 2;

@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#include "bench_kit.h"
 #include "speechshard/publish.h"
 #include "speechshard/read_engine.h"
 #include "speechshard/verify.h"
@@ -24,25 +25,6 @@ enum {
     SHARDS_MAX = 64,
 };
 #define SHARD_BYTES (UINT64_C(1) << 30)
-
-static spsh_error err = SPSH_ERROR_INIT;
-
-static void must(spsh_status rc)
-{
-    if (rc == SPSH_OK)
-        return;
-    fprintf(stderr, "bench_read: %s\n", err.message);
-    exit(1);
-}
-
-static uint64_t next_random(uint64_t *state)
-{
-    *state += UINT64_C(0x9e3779b97f4a7c15);
-    uint64_t z = *state;
-    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return z ^ (z >> 31);
-}
 
 /* ---- clocks ---- */
 
@@ -89,7 +71,7 @@ static void make_shard(const char *directory, uint32_t unit, spsh_shard_seal *re
     opt.directory = directory;
     opt.unit = unit;
     memset(opt.dataset_id, 0x42, 16);
-    must(spsh_shard_writer_open(&opt, &writer, &err));
+    check_ok(spsh_shard_writer_open(&opt, &writer, &err));
     for (uint32_t n = 0; spsh_shard_writer_size(writer) + PAYLOAD_BYTES < SHARD_BYTES; n++) {
         char id[64], speaker[32];
         uint64_t record = 0;
@@ -106,7 +88,7 @@ static void make_shard(const char *directory, uint32_t unit, spsh_shard_seal *re
                                   .codec = SPSH_CODEC_FLAC,
                                   .format = SPSH_SAMPLE_I16,
                                   .bits_per_sample = 16};
-        must(spsh_shard_writer_add_record(writer, &head, payload, &record, &err));
+        check_ok(spsh_shard_writer_add_record(writer, &head, payload, &record, &err));
         const spsh_utterance row = {
             .id = text_of(id),
             .record = record,
@@ -119,9 +101,9 @@ static void make_shard(const char *directory, uint32_t unit, spsh_shard_seal *re
             .text = text_of("a sentence of about the length that people read aloud in ten seconds, "
                             "give or take a few words, which is what corpora of speech consist of"),
             .source = text_of(id)};
-        must(spsh_shard_writer_add_utterance(writer, &row, &err));
+        check_ok(spsh_shard_writer_add_utterance(writer, &row, &err));
     }
-    must(spsh_shard_writer_seal(writer, ret_seal, &err));
+    check_ok(spsh_shard_writer_seal(writer, ret_seal, &err));
     spsh_shard_writer_free(writer);
 }
 
@@ -144,7 +126,7 @@ static int make(const char *path, uint64_t shards)
     opt.seals = seals;
     opt.seal_count = shards;
     opt.options_json = text_of("{}");
-    must(spsh_dataset_publish(&opt, NULL, &err));
+    check_ok(spsh_dataset_publish(&opt, NULL, &err));
     return 0;
 }
 
@@ -157,7 +139,7 @@ static int verify(const char *path, bool cached, uint32_t jobs)
     opt.jobs = jobs;
     opt.flags = cached ? SPSH_VERIFY_CACHED : 0;
     stopwatch begin = now();
-    must(spsh_verify(path, &opt, &result, &err));
+    check_ok(spsh_verify(path, &opt, &result, &err));
     char what[64];
     (void)snprintf(what, sizeof(what), "verify %s%s jobs %u", result.engine,
                    result.direct ? " direct" : " cached", jobs);
@@ -178,8 +160,8 @@ static void choose(const spsh_dataset *dataset, place *places, uint64_t count)
     uint64_t random = 1;
     for (uint64_t n = 0; n < count; n++) {
         spsh_row row;
-        must(spsh_dataset_rows(dataset, next_random(&random) % info->utterance_count, 1, &row,
-                               &err));
+        check_ok(spsh_dataset_rows(dataset, next_random(&random) % info->utterance_count, 1, &row,
+                                   &err));
         places[n] = (place){row.payload_shard, row.record_bytes, row.record_offset_bytes};
     }
 }
@@ -190,7 +172,7 @@ static int shuffled(const char *path, uint64_t count, uint32_t depth)
     spsh_read_engine *engine = NULL;
     uint32_t files[SHARDS_MAX];
     uint8_t file_ids[SHARDS_MAX][16];
-    must(spsh_dataset_open(path, NULL, &dataset, &err));
+    check_ok(spsh_dataset_open(path, NULL, &dataset, &err));
     const uint64_t shards = spsh_dataset_info_get(dataset)->shard_count;
     place *places = shards <= SHARDS_MAX ? malloc((size_t)count * sizeof(*places)) : NULL;
     if (places == NULL)
@@ -202,14 +184,14 @@ static int shuffled(const char *path, uint64_t count, uint32_t depth)
         .requests_max = depth,
         .files_max = SHARDS_MAX,
     };
-    must(spsh_read_engine_open(&opt, &engine, &err));
+    check_ok(spsh_read_engine_open(&opt, &engine, &err));
     for (uint64_t n = 0; n < shards; n++) {
         char name[32], file[4200];
         spsh_shard_seal seal;
-        must(spsh_dataset_shard(dataset, n, &seal, &err));
+        check_ok(spsh_dataset_shard(dataset, n, &seal, &err));
         spsh_shard_file_name(seal.unit, seal.number, name);
         (void)snprintf(file, sizeof(file), "%s/shards/%s", path, name);
-        must(spsh_read_engine_add_file(engine, file, &files[n], &err));
+        check_ok(spsh_read_engine_add_file(engine, file, &files[n], &err));
         memcpy(file_ids[n], seal.file_id, 16);
     }
     uint64_t asked = 0, bytes = 0;
@@ -219,12 +201,13 @@ static int shuffled(const char *path, uint64_t count, uint32_t depth)
         spsh_record record;
         spsh_bytes payload;
         for (; asked < count && spsh_read_has_room(engine, places[asked].record_bytes); asked++)
-            must(spsh_read_submit(engine, files[places[asked].shard], places[asked].offset_bytes,
-                                  places[asked].record_bytes, asked, &err));
-        must(spsh_read_wait(engine, &done, &err));
-        must(done.status);
-        must(spsh_record_check(file_ids[places[n].shard], done.offset_bytes, done.data,
-                               done.got_bytes, &record, &payload, &err));
+            check_ok(spsh_read_submit(engine, files[places[asked].shard],
+                                      places[asked].offset_bytes, places[asked].record_bytes, asked,
+                                      &err));
+        check_ok(spsh_read_wait(engine, &done, &err));
+        must(done.status == SPSH_OK, "read");
+        check_ok(spsh_record_check(file_ids[places[n].shard], done.offset_bytes, done.data,
+                                   done.got_bytes, &record, &payload, &err));
         bytes += done.got_bytes;
         spsh_read_recycle(engine, &done);
     }

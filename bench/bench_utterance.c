@@ -15,8 +15,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "bench_files.h"
+#include "bench_kit.h"
 #include "speechshard/audio.h"
 #include "speechshard/pcm.h"
 
@@ -36,16 +37,6 @@ static size_t piece_count;
 static int16_t pcm[15 * RATE_HZ];
 static uint64_t checksum;
 
-static spsh_error err = SPSH_ERROR_INIT;
-
-static void must(spsh_status rc)
-{
-    if (rc == SPSH_OK)
-        return;
-    fprintf(stderr, "bench_utterance: %s\n", err.message);
-    exit(1);
-}
-
 static spsh_status take(void *user, const spsh_audio_info *info, const void *samples,
                         uint64_t count, spsh_error *ret_err)
 {
@@ -60,17 +51,12 @@ static spsh_status take(void *user, const spsh_audio_info *info, const void *sam
 
 static void load(const char *path)
 {
-    static uint8_t data[1 << 24];
     spsh_decode_result result;
-    FILE *file = fopen(path, "rb");
-    if (file == NULL) {
-        perror(path);
-        exit(1);
-    }
-    size_t size = fread(data, 1, sizeof(data), file);
-    (void)fclose(file);
-    must(spsh_audio_decode_memory((spsh_bytes){data, size}, SPSH_CODEC_FLAC, NULL, take, NULL,
-                                  &result, &err));
+    size_t size = 0;
+    uint8_t *data = bench_read_file(path, &size);
+    check_ok(spsh_audio_decode_memory((spsh_bytes){data, size}, SPSH_CODEC_FLAC, NULL, take, NULL,
+                                      &result, &err));
+    free(data);
 }
 
 static void cut(spsh_codec codec, uint64_t samples)
@@ -86,10 +72,10 @@ static void cut(spsh_codec codec, uint64_t samples)
         if (data == NULL)
             exit(1);
         if (codec == SPSH_CODEC_FLAC)
-            must(spsh_flac_encode(speech + at, SPSH_SAMPLE_I16, 16, samples, 1, RATE_HZ, data, size,
-                                  &size, &err));
+            check_ok(spsh_flac_encode(speech + at, SPSH_SAMPLE_I16, 16, samples, 1, RATE_HZ, data,
+                                      size, &size, &err));
         else
-            must(spsh_pcm_encode(speech + at, samples, 1, data, size, &size, &err));
+            check_ok(spsh_pcm_encode(speech + at, samples, 1, data, size, &size, &err));
         pieces[piece_count++] = (piece){
             .memory = data, .bytes = {data, size},
                  .samples = samples, .codec = codec
@@ -100,21 +86,7 @@ static void cut(spsh_codec codec, uint64_t samples)
 /* ---- ways ---- */
 
 static FLAC__StreamDecoder *library;
-static const piece *current;
-static size_t position;
 static uint64_t written;
-
-static FLAC__StreamDecoderReadStatus on_read(const FLAC__StreamDecoder *decoder,
-                                             FLAC__byte buffer[], size_t *bytes, void *user)
-{
-    const size_t left = current->bytes.size_bytes - position;
-    (void)decoder, (void)user;
-    *bytes = *bytes < left ? *bytes : left;
-    memcpy(buffer, current->bytes.data + position, *bytes);
-    position += *bytes;
-    return *bytes == 0 ? FLAC__STREAM_DECODER_READ_STATUS_END_OF_STREAM
-                       : FLAC__STREAM_DECODER_READ_STATUS_CONTINUE;
-}
 
 static FLAC__StreamDecoderWriteStatus on_write(const FLAC__StreamDecoder *decoder,
                                                const FLAC__Frame *frame,
@@ -127,23 +99,16 @@ static FLAC__StreamDecoderWriteStatus on_write(const FLAC__StreamDecoder *decode
     return FLAC__STREAM_DECODER_WRITE_STATUS_CONTINUE;
 }
 
-static void on_error(const FLAC__StreamDecoder *decoder, FLAC__StreamDecoderErrorStatus status,
-                     void *user)
-{
-    (void)decoder, (void)status, (void)user;
-}
-
 static void decode_bare(const piece *p)
 {
     if (p->codec == SPSH_CODEC_PCM) {
-        must(spsh_pcm_decode(p->bytes.data, p->bytes.size_bytes, 0, p->samples, pcm, &err));
+        check_ok(spsh_pcm_decode(p->bytes.data, p->bytes.size_bytes, 0, p->samples, pcm, &err));
         return;
     }
-    current = p;
-    position = 0;
+    bench_stream stream = {p->bytes, 0};
     written = 0;
-    (void)FLAC__stream_decoder_init_stream(library, on_read, NULL, NULL, NULL, NULL, on_write, NULL,
-                                           on_error, NULL);
+    (void)FLAC__stream_decoder_init_stream(library, bench_flac_read, NULL, NULL, NULL, NULL,
+                                           on_write, NULL, bench_flac_ignore, &stream);
     (void)FLAC__stream_decoder_process_until_end_of_stream(library);
     (void)FLAC__stream_decoder_finish(library);
 }
@@ -151,7 +116,7 @@ static void decode_bare(const piece *p)
 static void read_all(spsh_decoder *decoder, const piece *p)
 {
     uint64_t got = 0;
-    must(spsh_decoder_read_i16(decoder, pcm, p->samples, &got, &err));
+    check_ok(spsh_decoder_read_i16(decoder, pcm, p->samples, &got, &err));
     if (got != p->samples)
         exit(1);
 }
@@ -164,7 +129,7 @@ static void decode_open(const piece *p)
     spsh_decoder *decoder = NULL;
     opt.sample_rate_hz = RATE_HZ;
     opt.skip_md5 = true;
-    must(spsh_decoder_open(&source, p->codec, &opt, &decoder, &err));
+    check_ok(spsh_decoder_open(&source, p->codec, &opt, &decoder, &err));
     read_all(decoder, p);
     spsh_decoder_free(decoder);
 }
@@ -180,9 +145,9 @@ static void decode_reopen(const piece *p)
     opt.sample_rate_hz = RATE_HZ;
     opt.skip_md5 = true;
     if (kept == NULL)
-        must(spsh_decoder_open(&source, p->codec, &opt, &kept, &err));
+        check_ok(spsh_decoder_open(&source, p->codec, &opt, &kept, &err));
     else
-        must(spsh_decoder_reopen(kept, &source, p->codec, &opt, &err));
+        check_ok(spsh_decoder_reopen(kept, &source, p->codec, &opt, &err));
     read_all(kept, p);
 }
 
@@ -196,40 +161,27 @@ static const struct {
 };
 #define WAYS (sizeof(ways) / sizeof(ways[0]))
 
-static double now_us(void)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-    return (double)now.tv_sec * 1e6 + (double)now.tv_nsec * 1e-3;
-}
-
-static int compare_doubles(const void *a, const void *b)
-{
-    double x = *(const double *)a;
-    double y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static void measure(spsh_codec codec, double seconds)
 {
     double spent[WAYS][ROUNDS];
+    double bare_median = 0;
     cut(codec, (uint64_t)(seconds * RATE_HZ));
     for (size_t round = 0; round < ROUNDS; round++) {
         for (size_t w = 0; w < WAYS; w++) {
-            double begin = now_us();
+            const double begin = cpu_seconds();
             for (size_t i = 0; i < piece_count; i++) {
                 ways[w].decode_fn(&pieces[i]);
                 checksum += (uint64_t)(pcm[0] + pcm[pieces[i].samples - 1]);
             }
-            spent[w][round] = (now_us() - begin) / (double)piece_count;
+            spent[w][round] = (cpu_seconds() - begin) * 1e6 / (double)piece_count;
         }
     }
     for (size_t w = 0; w < WAYS; w++) {
-        qsort(spent[w], ROUNDS, sizeof(double), compare_doubles);
+        const figure time = figure_of(spent[w], ROUNDS);
+        bare_median = w == 0 ? time.median : bare_median;
         printf("%-5s %5.1f s  %-7s %6zu %10.2f us %7.1f %% %8.3f\n", spsh_codec_name(codec),
-               seconds, ways[w].name, piece_count, spent[w][ROUNDS / 2],
-               (spent[w][ROUNDS - 1] - spent[w][0]) / spent[w][ROUNDS / 2] * 100,
-               spent[w][ROUNDS / 2] / spent[0][ROUNDS / 2]);
+               seconds, ways[w].name, piece_count, time.median, time.spread_percent,
+               time.median / bare_median);
     }
 }
 
