@@ -47,10 +47,10 @@ static spsh_status check_seconds(const spsh_plan_options *o, spsh_error *err)
     const struct {
         const char *name;
         double value;
-        bool bounds_batch;
+        bool is_bound;
     } fields[] = {
         {"utterance_seconds_min",    o->utterance_seconds_min,    false},
-        {"utterance_seconds_max",    o->utterance_seconds_max,    false},
+        {"utterance_seconds_max",    o->utterance_seconds_max,    true },
         {"batch_seconds_max",        o->batch_seconds_max,        true },
         {"batch_padded_seconds_max", o->batch_padded_seconds_max, true },
     };
@@ -61,7 +61,7 @@ static spsh_status check_seconds(const spsh_plan_options *o, spsh_error *err)
             return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
                              "%s is %g, must be 0 to %g seconds", fields[i].name, value,
                              SECONDS_MAX);
-        if (fields[i].bounds_batch && value > 0 && spsh__ticks_of_seconds(value) == 0)
+        if (fields[i].is_bound && value > 0 && spsh__ticks_of_seconds(value) == 0)
             return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
                              "%s is %g, less than a microsecond", fields[i].name, value);
     }

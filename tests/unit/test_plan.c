@@ -727,6 +727,9 @@ static void test_refusals(void)
     o.batch_seconds_max = (double)strtod("nan", NULL);
     check_refused(&kit, &o, SPSH_E_INVALID_ARG, "batch_seconds_max is");
     o = init;
+    o.utterance_seconds_max = 1e-7; /* rounded, it would be none */
+    check_refused(&kit, &o, SPSH_E_INVALID_ARG, "utterance_seconds_max is 1e-07, less than");
+    o = init;
     o.flags = 8;
     check_refused(&kit, &o, SPSH_E_INVALID_ARG, "flags 0x8");
     o = init;
