@@ -11,7 +11,6 @@
  */
 #include "speechshard/loader.h"
 
-#include <inttypes.h>
 #include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -169,7 +168,7 @@ static bool choose_cached(const spsh_loader *loader)
     return shard_bytes <= available_bytes() / 2;
 }
 
-static spsh_status divide_memory(spsh_loader *loader, spsh__slot_size *ret_size, spsh_error *err)
+static spsh_status divide_memory(spsh_loader *loader, uint64_t *ret_slot_bytes, spsh_error *err)
 {
     const spsh_loader_options *opt = &loader->opt;
     const spsh_plan_info *info = spsh_plan_info_get(loader->plan);
@@ -181,9 +180,9 @@ static spsh_status divide_memory(spsh_loader *loader, spsh__slot_size *ret_size,
     const uint64_t chunks = (uint64_t)opt->decode_threads * SPSH__CHUNK_BYTES;
     const uint64_t others = staging + 2 * part + chunks;
     const uint64_t room = opt->memory_bytes > others ? opt->memory_bytes - others : 0;
-    if (!spsh__slot_size_find(opt, info, ret_size) || room / 2 < TABLE_BYTES ||
-        ret_size->bytes > room / 2 - TABLE_BYTES) {
-        const double slot_mb = (double)ret_size->bytes / 1e6;
+    uint64_t slot_bytes = spsh__slot_bytes(opt, info);
+    if (room / 2 < TABLE_BYTES || slot_bytes > room / 2 - TABLE_BYTES) {
+        const double slot_mb = (double)slot_bytes / 1e6;
         return SPSH_FAIL(
             err, SPSH_E_LIMIT, NONE,
             "memory_bytes is %llu, which leaves %.1f MB for slots; a slot for the largest batch "
@@ -197,28 +196,30 @@ static spsh_status divide_memory(spsh_loader *loader, spsh__slot_size *ret_size,
                 ? ""
                 : " (batch_seconds_max bounds them however long an utterance is)");
     }
-    if (ret_size->bytes == 0)
-        ret_size->bytes = SPSH__ARENA_ALIGN;
-    const uint64_t fit = room / (ret_size->bytes + TABLE_BYTES);
+    if (slot_bytes == 0)
+        slot_bytes = SPSH__ARENA_ALIGN;
+    const uint64_t fit = room / (slot_bytes + TABLE_BYTES);
     loader->slot_count = fit < opt->slots ? (uint32_t)fit : opt->slots;
     loader->staging_bytes = (size_t)staging;
     loader->budget.allocator = loader->allocator;
     loader->budget.limit_bytes = part + chunks + loader->slot_count * TABLE_BYTES;
     if (loader->slot_count < opt->slots)
         spsh__log(loader, SPSH_LOG_INFO, "%u slots of %.1f MB fit into memory_bytes, not %u",
-                  loader->slot_count, (double)ret_size->bytes / 1e6, opt->slots);
+                  loader->slot_count, (double)slot_bytes / 1e6, opt->slots);
+    *ret_slot_bytes = slot_bytes;
     return SPSH_OK;
 }
 
 static spsh_status open_slots(spsh_loader *loader, spsh_error *err)
 {
     const spsh_allocator *allocator = &loader->allocator;
-    spsh__slot_size size = {0, 0};
-    spsh_status rc = divide_memory(loader, &size, err);
+    uint64_t slot_bytes = 0;
+    spsh_status rc = divide_memory(loader, &slot_bytes, err);
     if (rc != SPSH_OK)
         return rc;
-    const uint64_t arena_bytes = loader->staging_bytes + loader->slot_count * size.bytes;
+    const uint64_t arena_bytes = loader->staging_bytes + loader->slot_count * slot_bytes;
     rc = spsh__memory_open(loader->opt.arena, (size_t)arena_bytes, &loader->memory, err);
+    loader->opt.arena = NULL; /* the memory has a copy; the caller's may end */
     if (rc != SPSH_OK)
         return rc;
     loader->line_capacity = 2 * loader->slot_count + 2;
@@ -230,8 +231,8 @@ static spsh_status open_slots(spsh_loader *loader, spsh_error *err)
         return SPSH_FAIL(err, SPSH_E_NO_MEMORY, NONE, "loader: slots");
     uint8_t *audio = loader->memory.data + loader->staging_bytes;
     for (uint32_t n = 0; n < loader->slot_count && rc == SPSH_OK; n++)
-        rc = spsh__slot_open(&loader->slots[n], &loader->budget, audio + n * size.bytes,
-                             (size_t)size.bytes, err);
+        rc = spsh__slot_open(&loader->slots[n], &loader->budget, audio + n * slot_bytes,
+                             (size_t)slot_bytes, err);
     return rc;
 }
 
@@ -365,10 +366,6 @@ spsh_status spsh_loader_open(const spsh_dataset *const *datasets, uint32_t datas
     loader->opt = opt;
     loader->dataset_count = dataset_count;
     fill_defaults(&loader->opt);
-    if (opt.arena != NULL) {
-        loader->arena_hook = *opt.arena;
-        loader->opt.arena = &loader->arena_hook;
-    }
     rc = open_locks(loader, err);
     if (rc != SPSH_OK) {
         spsh__delete(allocator, loader);

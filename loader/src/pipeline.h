@@ -56,8 +56,7 @@ typedef struct spsh__counters {
 struct spsh_loader {
     /* fixed after open */
     spsh_allocator allocator;
-    spsh_loader_options opt; /* with defaults filled in */
-    spsh_arena arena_hook;
+    spsh_loader_options opt;   /* with defaults filled in */
     pthread_mutex_t *own_lock; /* lock, for functions that take a const loader */
     const spsh_dataset **datasets;
     uint32_t dataset_count;

@@ -5,8 +5,6 @@
  */
 #include "policy.h"
 
-#include <stdio.h>
-
 #include "fetch.h"
 
 #define ULL(value_) ((unsigned long long)(value_))

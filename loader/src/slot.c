@@ -80,8 +80,7 @@ static double samples_in(double seconds, uint32_t rate_hz, double utterances)
     return ceil(seconds * (double)rate_hz) + utterances;
 }
 
-bool spsh__slot_size_find(const spsh_loader_options *options, const spsh_plan_info *info,
-                          spsh__slot_size *ret_size)
+uint64_t spsh__slot_bytes(const spsh_loader_options *options, const spsh_plan_info *info)
 {
     const spsh_plan_options *plan = &options->plan;
     const bool padded = options->output == SPSH_OUTPUT_FLOAT32;
@@ -98,12 +97,9 @@ bool spsh__slot_size_find(const spsh_loader_options *options, const spsh_plan_in
         samples = fmin(samples, samples_in(plan->batch_seconds_max, rate, count));
     const double channels = options->channel == SPSH_CHANNEL_ALL ? (double)info->channels_max : 1;
     const double value_bytes = padded ? 4 : 2;
-    if (samples * channels * value_bytes > 0x1p46)
-        return false;
-    ret_size->values = (uint64_t)samples * (uint64_t)channels;
-    ret_size->bytes = ret_size->values * (uint64_t)value_bytes + SPSH__ARENA_ALIGN - 1;
-    ret_size->bytes &= ~(uint64_t)(SPSH__ARENA_ALIGN - 1);
-    return true;
+    /* Two of 64 TiB are more than there are addresses. */
+    const uint64_t bytes = (uint64_t)fmin(samples * channels * value_bytes, 0x1p46);
+    return (bytes + SPSH__ARENA_ALIGN - 1) & ~(uint64_t)(SPSH__ARENA_ALIGN - 1);
 }
 
 /* ---- tables ---- */

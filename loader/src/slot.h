@@ -39,15 +39,8 @@ spsh_status spsh__memory_open(const spsh_arena *hook, size_t size_bytes, spsh__m
                               spsh_error *err);
 void spsh__memory_close(spsh__memory *memory);
 
-/* What a slot must hold. */
-typedef struct spsh__slot_size {
-    uint64_t values; /* of all channels */
-    uint64_t bytes;  /* a multiple of SPSH__ARENA_ALIGN */
-} spsh__slot_size;
-
-/* The largest batch that a plan may make. false: more than memory can address. */
-bool spsh__slot_size_find(const spsh_loader_options *options, const spsh_plan_info *info,
-                          spsh__slot_size *ret_size);
+/* Bytes of the largest batch that a plan may make, a multiple of SPSH__ARENA_ALIGN. */
+uint64_t spsh__slot_bytes(const spsh_loader_options *options, const spsh_plan_info *info);
 
 struct spsh__slot;
 struct spsh__request;
