@@ -89,61 +89,41 @@ void spsh__bad_encode(const spsh__bad *bad, uint8_t *extra)
     spsh__put_u64le(at, XXH3_64bits(extra, (size_t)(at - extra)));
 }
 
-static spsh_status decode_entries(const spsh__bad *bad, const uint8_t *extra, size_t count,
-                                  spsh__bad *ret_bad, spsh_error *err)
+static spsh_status decode_entry(spsh__bad *bad, const uint8_t *entry, uint32_t dataset_count,
+                                spsh_error *err)
 {
-    ret_bad->allocator = bad->allocator;
-    ret_bad->limit = bad->limit;
-    for (size_t n = 0; n < count; n++) {
-        spsh_bad_record record = {.dataset = spsh__get_u32le(extra + SPSH__BAD_ENTRY_BYTES * n),
-                                  .position =
-                                      spsh__get_u64le(extra + SPSH__BAD_ENTRY_BYTES * n + 4)};
-        spsh_error_set(&record.error, SPSH_E_CANCELED, 0, SPSH_OFFSET_NONE,
-                       "utterance number %llu of dataset %u: in the restored cursor's quarantine",
-                       ULL(record.position), record.dataset);
-        const spsh_bad_record *before = find(&bad->known, record.dataset, record.position);
-        if (before != NULL)
-            record = *before;
-        spsh_status rc = spsh__bad_learn(ret_bad, &record, err);
-        if (rc == SPSH_OK && find(&ret_bad->served, record.dataset, record.position) == NULL)
-            rc = append(ret_bad, &ret_bad->served, &record, err);
-        if (rc != SPSH_OK)
-            return rc;
-    }
-    return SPSH_OK;
+    spsh_bad_record record = {.dataset = spsh__get_u32le(entry),
+                              .position = spsh__get_u64le(entry + 4)};
+    if (record.dataset >= dataset_count)
+        return SPSH_FAIL(err, SPSH_E_CORRUPT, SPSH_CURSOR_BYTES,
+                         "cursor: quarantine: dataset %u, there are %u", record.dataset,
+                         dataset_count);
+    if (find(&bad->served, record.dataset, record.position) != NULL)
+        return SPSH_OK;
+    spsh_error_set(&record.error, SPSH_E_CANCELED, 0, SPSH_OFFSET_NONE,
+                   "utterance number %llu of dataset %u: in the restored cursor's quarantine",
+                   ULL(record.position), record.dataset);
+    spsh_status rc = append(bad, &bad->known, &record, err);
+    return rc == SPSH_OK ? append(bad, &bad->served, &record, err) : rc;
 }
 
 spsh_status spsh__bad_decode(spsh__bad *bad, const uint8_t *extra, size_t size_bytes,
                              uint32_t dataset_count, spsh_error *err)
 {
-    spsh__bad decoded = {.limit = 0};
-    size_t count = 0;
-    if (size_bytes > 0) {
-        if (size_bytes < HASH_BYTES || (size_bytes - HASH_BYTES) % SPSH__BAD_ENTRY_BYTES != 0)
-            return SPSH_FAIL(err, SPSH_E_CORRUPT, SPSH_CURSOR_BYTES,
-                             "cursor: a quarantine of %zu bytes", size_bytes);
-        const size_t entry_bytes = size_bytes - HASH_BYTES;
-        const uint64_t expected = spsh__get_u64le(extra + entry_bytes);
-        const uint64_t found = XXH3_64bits(extra, entry_bytes);
-        if (expected != found)
-            return SPSH_FAIL(err, SPSH_E_CORRUPT, SPSH_CURSOR_BYTES,
-                             "cursor: quarantine: checksum 0x%016llx, expected 0x%016llx",
-                             ULL(found), ULL(expected));
-        count = entry_bytes / SPSH__BAD_ENTRY_BYTES;
-    }
-    for (size_t n = 0; n < count; n++) {
-        const uint32_t dataset = spsh__get_u32le(extra + SPSH__BAD_ENTRY_BYTES * n);
-        if (dataset >= dataset_count)
-            return SPSH_FAIL(err, SPSH_E_CORRUPT, SPSH_CURSOR_BYTES,
-                             "cursor: quarantine: dataset %u, there are %u", dataset,
-                             dataset_count);
-    }
-    spsh_status rc = decode_entries(bad, extra, count, &decoded, err);
-    if (rc != SPSH_OK) {
-        spsh__bad_free(&decoded);
-        return rc;
-    }
-    spsh__bad_free(bad);
-    *bad = decoded;
-    return SPSH_OK;
+    if (size_bytes == 0)
+        return SPSH_OK;
+    if (size_bytes < HASH_BYTES || (size_bytes - HASH_BYTES) % SPSH__BAD_ENTRY_BYTES != 0)
+        return SPSH_FAIL(err, SPSH_E_CORRUPT, SPSH_CURSOR_BYTES,
+                         "cursor: a quarantine of %zu bytes", size_bytes);
+    const size_t entry_bytes = size_bytes - HASH_BYTES;
+    const uint64_t expected = spsh__get_u64le(extra + entry_bytes);
+    const uint64_t found = XXH3_64bits(extra, entry_bytes);
+    if (expected != found)
+        return SPSH_FAIL(err, SPSH_E_CORRUPT, SPSH_CURSOR_BYTES,
+                         "cursor: quarantine: checksum 0x%016llx, expected 0x%016llx", ULL(found),
+                         ULL(expected));
+    spsh_status rc = SPSH_OK;
+    for (size_t at = 0; at < entry_bytes && rc == SPSH_OK; at += SPSH__BAD_ENTRY_BYTES)
+        rc = decode_entry(bad, extra + at, dataset_count, err);
+    return rc;
 }

@@ -36,7 +36,7 @@ spsh_status spsh__bad_serve(spsh__bad *bad, const spsh_bad_record *records, size
 /* Behind the 80 bytes of a cursor; 0 when there are none. */
 size_t spsh__bad_extra_bytes(const spsh__bad *bad);
 void spsh__bad_encode(const spsh__bad *bad, uint8_t *extra);
-/* Replace both lists by those of a cursor; on failure nothing changes. */
+/* Into an empty bad; after a failure, too, spsh__bad_free ends it. */
 spsh_status spsh__bad_decode(spsh__bad *bad, const uint8_t *extra, size_t size_bytes,
                              uint32_t dataset_count, spsh_error *err);
 
