@@ -8,7 +8,6 @@
 #include "decode.h"
 
 #include <inttypes.h>
-#include <time.h>
 
 #include "fetch.h"
 #include "policy.h"
@@ -210,14 +209,8 @@ void spsh__decode_stop(spsh_loader *loader)
 uint64_t spsh__decode_cpu_ns(const spsh_loader *loader)
 {
     uint64_t sum = 0;
-    for (uint32_t n = 0; n < loader->worker_count; n++) {
-        clockid_t clock = 0;
-        struct timespec used = {0, 0};
-        const spsh__worker *w = &loader->workers[n];
-        if (!w->is_started || pthread_getcpuclockid(w->thread, &clock) != 0 ||
-            clock_gettime(clock, &used) != 0)
-            continue;
-        sum += (uint64_t)used.tv_sec * UINT64_C(1000000000) + (uint64_t)used.tv_nsec;
-    }
+    for (uint32_t n = 0; n < loader->worker_count; n++)
+        if (loader->workers[n].is_started)
+            sum += spsh__thread_cpu_ns(loader->workers[n].thread);
     return sum;
 }

@@ -17,7 +17,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <sys/resource.h>
-#include <time.h>
 
 #include "layout.h"
 #include "policy.h"
@@ -181,11 +180,11 @@ static bool begin_batch(spsh__fetch *f)
 
 /* ---- reads ---- */
 
-/* Jobs first ... first + count of the order were not read: who decodes tries again. */
-static void hand_over_unread(spsh__fetch *f, spsh__slot *slot, uint32_t first, uint32_t count)
+/* The next jobs of the order cannot be read from here: who decodes tries again. */
+static void hand_over_unread(spsh__fetch *f, uint32_t count)
 {
-    for (uint32_t n = first; n < first + count; n++) {
-        spsh__job *job = slot->order[n];
+    for (uint32_t n = 0; n < count; n++) {
+        spsh__job *job = f->slot->order[f->at++];
         job->retry = true;
         spsh__queue_put(&f->loader->queue, job, job);
     }
@@ -287,8 +286,7 @@ static bool submit_batch(spsh__fetch *f)
             if (!f->has_said_unopened)
                 spsh__log(loader, SPSH_LOG_WARNING, "%s", err.message);
             f->has_said_unopened = true;
-            hand_over_unread(f, f->slot, f->at, count);
-            f->at += count;
+            hand_over_unread(f, count);
             continue;
         }
         rc = spsh_read_submit(f->engine, file->file, begin, (size_t)(end - begin),
@@ -706,10 +704,5 @@ const char *spsh__fetch_engine_name(const spsh_loader *loader)
 
 uint64_t spsh__fetch_cpu_ns(const spsh_loader *loader)
 {
-    clockid_t clock = 0;
-    struct timespec used = {0, 0};
-    if (!loader->fetch->is_started || pthread_getcpuclockid(loader->fetch->thread, &clock) != 0 ||
-        clock_gettime(clock, &used) != 0)
-        return 0;
-    return (uint64_t)used.tv_sec * UINT64_C(1000000000) + (uint64_t)used.tv_nsec;
+    return loader->fetch->is_started ? spsh__thread_cpu_ns(loader->fetch->thread) : 0;
 }

@@ -12,22 +12,8 @@ static void close_entry(spsh__shard_files *files, spsh__shard_file *entry)
     entry->is_open = false;
 }
 
-/* An entry that is free, or can be. NULL: reads of every file are pending. */
-static spsh__shard_file *take_entry(spsh__shard_files *files)
-{
-    spsh__shard_file *oldest = NULL;
-    for (uint32_t n = 0; n < files->count; n++) {
-        spsh__shard_file *entry = &files->entries[n];
-        if (!entry->is_open)
-            return entry;
-        if (entry->pending == 0 && (oldest == NULL || entry->used_at < oldest->used_at))
-            oldest = entry;
-    }
-    return oldest;
-}
-
-/* Close what was unused longest, if anything can be closed. */
-static bool close_oldest(spsh__shard_files *files)
+/* What is open and was unused longest. NULL: reads of every open file are pending. */
+static spsh__shard_file *find_oldest(spsh__shard_files *files)
 {
     spsh__shard_file *oldest = NULL;
     for (uint32_t n = 0; n < files->count; n++) {
@@ -36,6 +22,22 @@ static bool close_oldest(spsh__shard_files *files)
             (oldest == NULL || entry->used_at < oldest->used_at))
             oldest = entry;
     }
+    return oldest;
+}
+
+/* An entry that is free, or can be; or NULL. */
+static spsh__shard_file *take_entry(spsh__shard_files *files)
+{
+    for (uint32_t n = 0; n < files->count; n++)
+        if (!files->entries[n].is_open)
+            return &files->entries[n];
+    return find_oldest(files);
+}
+
+/* false: nothing can be closed. */
+static bool close_oldest(spsh__shard_files *files)
+{
+    spsh__shard_file *oldest = find_oldest(files);
     if (oldest != NULL)
         close_entry(files, oldest);
     return oldest != NULL;

@@ -14,6 +14,15 @@ uint64_t spsh__now_ns(void)
     return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
 }
 
+uint64_t spsh__thread_cpu_ns(pthread_t thread)
+{
+    clockid_t clock = 0;
+    struct timespec used = {0, 0};
+    if (pthread_getcpuclockid(thread, &clock) != 0 || clock_gettime(clock, &used) != 0)
+        return 0;
+    return (uint64_t)used.tv_sec * UINT64_C(1000000000) + (uint64_t)used.tv_nsec;
+}
+
 /* ---- gaps ---- */
 
 /* Values below 8 have a bucket each; then come 8 for every power of two. */

@@ -2,6 +2,8 @@
 #ifndef SPSH_STATS_H
 #define SPSH_STATS_H
 
+#include <pthread.h>
+
 #include "speechshard/loader.h"
 
 /* Gaps by their logarithm: 8 buckets an octave, so a percentile is right within 9 %. */
@@ -12,7 +14,8 @@ typedef struct spsh__gaps {
     uint64_t total, max_ns;
 } spsh__gaps;
 
-uint64_t spsh__now_ns(void); /* steady */
+uint64_t spsh__now_ns(void);                    /* steady */
+uint64_t spsh__thread_cpu_ns(pthread_t thread); /* 0: not known */
 
 void spsh__gaps_add(spsh__gaps *gaps, uint64_t gap_ns);
 /* An upper bound of the share'th part, 0 ... 1; 0 without gaps. */
