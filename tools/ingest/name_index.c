@@ -4,6 +4,7 @@
 #include "name_index.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <xxhash.h>
 
 #define CAPACITY_MIN ((size_t)1024)
@@ -28,21 +29,48 @@ static spsh__name_slot *probe(const spsh__name_index *index, const spsh__name_sl
     }
 }
 
+/* The names before the first free slot: among them are those whose search began at the end of the
+ * table and went on at its beginning. */
+static size_t first_run(const spsh__name_index *index)
+{
+    size_t count = 0;
+    while (count < index->capacity && index->slots[count].state != 0)
+        count++;
+    return count;
+}
+
+/* Twice as many slots, in place. Behind a free slot, each name's new place is at or before its old
+ * one, or in the new half: names taken in the order of their slots never jump over one that still
+ * has to move. Only the first run has names that began elsewhere; it waits outside. */
 static bool grow(spsh__name_index *index)
 {
-    spsh__name_index larger = {.count = index->count};
-    if (index->capacity > SIZE_MAX / 2 / sizeof(*larger.slots))
+    const size_t before = index->capacity;
+    const size_t capacity = before == 0 ? CAPACITY_MIN : before * 2;
+    const size_t run = first_run(index);
+    if (before > SIZE_MAX / 2 / sizeof(*index->slots))
         return false;
-    larger.capacity = index->capacity == 0 ? CAPACITY_MIN : index->capacity * 2;
-    larger.slots = calloc(larger.capacity, sizeof(*larger.slots));
-    if (larger.slots == NULL)
+    spsh__name_slot *waiting = malloc((run + 1) * sizeof(*waiting));
+    spsh__name_slot *slots =
+        waiting == NULL ? NULL : realloc(index->slots, capacity * sizeof(*slots));
+    if (slots == NULL) {
+        free(waiting);
         return false;
-    for (size_t i = 0; i < index->capacity; i++) {
-        if (index->slots[i].state != 0)
-            *probe(&larger, &index->slots[i]) = index->slots[i];
     }
-    free(index->slots);
-    *index = larger;
+    if (run > 0)
+        memcpy(waiting, slots, run * sizeof(*slots));
+    memset(slots, 0, run * sizeof(*slots));
+    memset(slots + before, 0, (capacity - before) * sizeof(*slots));
+    index->slots = slots;
+    index->capacity = capacity;
+    for (size_t i = run; i < before + run; i++) {
+        const spsh__name_slot slot = i < before ? slots[i] : waiting[i - before];
+        if (slot.state == 0)
+            continue;
+        if (i < before)
+            slots[i].state = 0;
+        *probe(index, &slot) = slot;
+    }
+    free(waiting);
     return true;
 }
 

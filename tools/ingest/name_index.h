@@ -1,8 +1,8 @@
 /* name_index.h: what is known about each of many file names or ids, without keeping the names.
  *
  * A slot holds 96 bits of the name's XXH3-128, 32 bits of state and a 64-bit value of the caller's:
- * 24 bytes, 32 to 64 a name with the free slots, half as much again while it grows. Two of ten
- * million names share 96 bits with a probability below 10^-15.
+ * 24 bytes, 32 to 64 a name with the free slots; it grows in place. Two of ten million names share
+ * 96 bits with a probability below 10^-15.
  */
 #ifndef SPSH_INGEST_NAME_INDEX_H
 #define SPSH_INGEST_NAME_INDEX_H
