@@ -11,6 +11,7 @@
  */
 #include "speechshard/loader.h"
 
+#include <inttypes.h>
 #include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -94,12 +95,15 @@ static spsh_status check_options(const spsh_loader_options *opt, spsh_error *err
     else if ((opt->flags & ~(uint32_t)FLAGS_KNOWN) != 0 ||
              (opt->flags & SPSH_LOADER_CACHED && opt->flags & SPSH_LOADER_DIRECT))
         bad = "flags";
-    else if (opt->world_size == 0 ? opt->rank != 0 : opt->rank >= opt->world_size)
-        bad = "rank";
     else if (opt->arena != NULL && (opt->arena->alloc_fn == NULL || opt->arena->free_fn == NULL))
         bad = "arena";
     if (bad != NULL)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG, NONE, "loader options: %s is out of range", bad);
+    if (opt->world_size == 0 ? opt->rank != 0 : opt->rank >= opt->world_size)
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, NONE,
+                         "loader options: rank %" PRIu32 " of a world of %" PRIu32
+                         "; ranks count from 0",
+                         opt->rank, opt->world_size == 0 ? 1 : opt->world_size);
     return SPSH_OK;
 }
 

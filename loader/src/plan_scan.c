@@ -562,8 +562,8 @@ static spsh_status check_long(const spsh__scan *s, spsh_error *err)
         dataset++;
     return SPSH_FAIL(err, SPSH_E_LIMIT, SPSH_OFFSET_NONE,
                      "%s: utterance %" PRIu64
-                     " lasts %.3f s, a batch at most %.3f s; drop or split long utterances, or "
-                     "bound their seconds",
+                     " lasts %.3f s, a batch at most %.3f s; drop or split long utterances "
+                     "(`long`), or bound their seconds (`max_duration`)",
                      spsh_dataset_path(s->plan->datasets[dataset].dataset),
                      row - s->datasets[dataset].first_block * BLOCK, (double)ticks / 1e6,
                      (double)s->plan->caps.item_ticks / 1e6);
