@@ -78,7 +78,7 @@ static spsh_status take_item(void *user, const spsh_ingest_item *item, spsh_erro
     (void)err;
     for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++)
         add(d, values[i].data, values[i].size_bytes);
-    add(d, item->audio_path, strlen(item->audio_path));
+    add(d, item->audio.path, strlen(item->audio.path));
     d->items++;
     return SPSH_OK;
 }
@@ -95,13 +95,18 @@ static spsh_status take_reject(void *user, const spsh_reject *reject, spsh_error
 static spsh_status scan(const spsh_layout *layout, const char *root, uint64_t at,
                         digest *ret_digest)
 {
-    const spsh_ingest_options options = {.root = root, .follow_links = true};
+    spsh__view *view = NULL;
+    const spsh__view_options view_options = {.root = root};
     digest d = {0};
     const spsh_ingest_sink sink = {take_item, take_reject, NULL, &d};
     calls = 0;
     fail_at = at;
-    spsh_status rc = layout->scan_fn(&options, &sink, NULL);
+    spsh_status rc = spsh__view_open(&view_options, &view, NULL);
+    const spsh_ingest_options options = {.view = view, .follow_links = true};
+    if (rc == SPSH_OK)
+        rc = layout->scan_fn(&options, &sink, NULL);
     fail_at = UINT64_MAX;
+    spsh__view_close(view);
     *ret_digest = d;
     return rc;
 }

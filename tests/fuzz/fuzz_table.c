@@ -91,12 +91,16 @@ static void scan_as_corpus(const uint8_t *data, size_t size, uint8_t choice)
         fd = memfd_create("fuzz_table", MFD_CLOEXEC);
     must(fd >= 0 && ftruncate(fd, 0) == 0 && pwrite(fd, data, size, 0) == (ssize_t)size);
     (void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+    spsh__view *view = NULL;
+    const spsh__view_options view_options = {.root = path};
+    must(spsh__view_open(&view_options, &view, NULL) == SPSH_OK);
     const spsh_ingest_options options = {
-        .root = path, .domain_rule = choice % 5 == 0 ? "column:text" : NULL, .split_filter = NULL};
+        .view = view, .domain_rule = choice % 5 == 0 ? "column:text" : NULL, .split_filter = NULL};
     const spsh_ingest_sink sink = {take_item, take_reject, NULL, &items};
     spsh_error err = SPSH_ERROR_INIT;
     const spsh_status rc = spsh__layout_find(layouts[choice % 3])->scan_fn(&options, &sink, &err);
     must(rc == SPSH_OK || err.message[0] != '\0');
+    spsh__view_close(view);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -105,10 +105,10 @@ static spsh_status take_item(void *user, const spsh_ingest_item *item, spsh_erro
         spsh__builder_append_text(&line, "\"");
         spsh__builder_append_bytes(&line, item->text);
         spsh__builder_append_text(&line, "\"");
-    } else if (item->text_path != NULL) {
+    } else if (item->sidecar.path != NULL) {
         spsh__builder_append_text(&line, "~");
-        spsh__builder_append_text(&line, strrchr(item->text_path, '/') + 1);
-        CHECK(access(item->text_path, R_OK) == 0);
+        spsh__builder_append_text(&line, strrchr(item->sidecar.path, '/') + 1);
+        CHECK(access(item->sidecar.path, R_OK) == 0);
     } else {
         spsh__builder_append_text(&line, "-");
     }
@@ -122,7 +122,7 @@ static spsh_status take_item(void *user, const spsh_ingest_item *item, spsh_erro
         spsh__builder_append_text(&line, range);
     }
     REQUIRE(!line.failed);
-    CHECK(access(item->audio_path, F_OK) == 0);
+    CHECK(access(item->audio.path, F_OK) == 0);
     CHECK(item->recording_id.size_bytes > 0);
     add_line(l, &line);
     spsh__builder_free(&line);
@@ -154,13 +154,45 @@ static int compare_lines(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static spsh_status scan(const char *layout, const spsh_ingest_options *options, lines *l,
+/** spsh_ingest_options of a root that has no view yet. */
+typedef struct corpus_options {
+    const char *root, *domain_rule, *split_filter;
+    bool follow_links;
+} corpus_options;
+
+static spsh_status scan_into(const char *layout, const corpus_options *options,
+                             const spsh_ingest_sink *sink, spsh_error *err)
+{
+    spsh__view *view = NULL;
+    const spsh__view_options view_options = {.root = options->root};
+    const spsh_layout *found = spsh__layout_find(layout);
+    REQUIRE(found != NULL);
+    spsh_status rc = spsh__view_open(&view_options, &view, err);
+    const spsh_ingest_options ingest = {view, options->domain_rule, options->split_filter,
+                                        options->follow_links};
+    if (rc == SPSH_OK)
+        rc = found->scan_fn(&ingest, sink, err);
+    spsh__view_close(view);
+    return rc;
+}
+
+static spsh_status detect(const char *root, const spsh_layout **ret_layout,
+                          spsh_layout_probe *ret_probe, spsh_error *err)
+{
+    spsh__view *view = NULL;
+    const spsh__view_options options = {.root = root};
+    spsh_status rc = spsh__view_open(&options, &view, err);
+    if (rc == SPSH_OK)
+        rc = spsh__layout_detect(view, ret_layout, ret_probe, err);
+    spsh__view_close(view);
+    return rc;
+}
+
+static spsh_status scan(const char *layout, const corpus_options *options, lines *l,
                         spsh_error *err)
 {
     const spsh_ingest_sink sink = {take_item, take_reject, NULL, l};
-    const spsh_layout *found = spsh__layout_find(layout);
-    REQUIRE(found != NULL);
-    spsh_status rc = found->scan_fn(options, &sink, err);
+    spsh_status rc = scan_into(layout, options, &sink, err);
     qsort(l->lines, l->count, sizeof(l->lines[0]), compare_lines);
     return rc;
 }
@@ -173,8 +205,7 @@ static void free_lines(lines *l)
 }
 
 /* Scan and compare all lines, ended by NULL. */
-static void check_scan(const char *layout, const spsh_ingest_options *options,
-                       const char *const *want)
+static void check_scan(const char *layout, const corpus_options *options, const char *const *want)
 {
     lines got = {0};
     spsh_error err = SPSH_ERROR_INIT;
@@ -191,7 +222,7 @@ static void check_scan(const char *layout, const spsh_ingest_options *options,
     free_lines(&got);
 }
 
-static void check_refused(const char *layout, const spsh_ingest_options *options, spsh_status want,
+static void check_refused(const char *layout, const corpus_options *options, spsh_status want,
                           const char *words)
 {
     lines got = {0};
@@ -208,7 +239,7 @@ static void check_detected(const char *root, const char *want)
     const spsh_layout *layout = NULL;
     spsh_layout_probe probe = {0};
     spsh_error err = SPSH_ERROR_INIT;
-    spsh_status rc = spsh__layout_detect(root, &layout, &probe, &err);
+    spsh_status rc = detect(root, &layout, &probe, &err);
     CHECK_STR(rc == SPSH_OK ? layout->name : spsh_status_name(rc), want);
     CHECK((rc == SPSH_OK ? probe.evidence : err.message)[0] != '\0');
 }
@@ -264,7 +295,7 @@ static void test_librispeech(void)
     begin();
     make_librispeech("LibriSpeech/");
     check_detected(base, "librispeech");
-    check_scan("librispeech", &(spsh_ingest_options){.root = base}, want);
+    check_scan("librispeech", &(corpus_options){.root = base}, want);
     end();
 }
 
@@ -282,7 +313,7 @@ static void test_librispeech_roots(void)
                        "{\"subset\":\"dev-other\"}",
                        sources[i]);
         check_detected(at(roots[i]), "librispeech");
-        check_scan("librispeech", &(spsh_ingest_options){.root = at(roots[i])},
+        check_scan("librispeech", &(corpus_options){.root = at(roots[i])},
                    (const char *const[]){want, NULL});
     }
     end();
@@ -295,7 +326,7 @@ static void test_librispeech_rules(void)
     lines got = {0};
     begin();
     make_librispeech("");
-    const spsh_ingest_options options = {
+    const corpus_options options = {
         .root = base, .domain_rule = "dir:2", .split_filter = "test,dev-other"};
     CHECK(scan("librispeech", &options, &got, NULL) == SPSH_OK);
     CHECK_U64(got.items, 1);
@@ -303,8 +334,7 @@ static void test_librispeech_rules(void)
     CHECK_U64(got.rows_lost, 1);
     CHECK_STR(got.lines[got.count - 1], want);
     free_lines(&got);
-    check_refused("librispeech",
-                  &(spsh_ingest_options){.root = base, .domain_rule = "column:speaker"},
+    check_refused("librispeech", &(corpus_options){.root = base, .domain_rule = "column:speaker"},
                   SPSH_E_INVALID_ARG, "no columns");
     end();
 }
@@ -338,7 +368,7 @@ static void test_table_csv(void)
                   "\"open,b.wav,t\r\n");
     check_detected(base, "table");
     check_detected(at("t.csv"), "table");
-    check_scan("table", &(spsh_ingest_options){.root = base}, want);
+    check_scan("table", &(corpus_options){.root = base}, want);
     end();
 }
 
@@ -356,7 +386,7 @@ static void test_table_raw_tsv(void)
                          "3f\tcommon_voice_en_1.mp3\tAn unbalanced \" quote\t2\t\ten\n"
                          "3f\tcommon_voice_en_2\tnan\t\tteens\ten\n");
     check_detected(base, "table");
-    check_scan("table", &(spsh_ingest_options){.root = base}, want);
+    check_scan("table", &(corpus_options){.root = base}, want);
     end();
 }
 
@@ -367,7 +397,7 @@ static void test_table_quoting(void)
     begin();
     make("a.wav", "x");
     make("t.tsv", "path\ttext\na.wav\t\"b\"\n");
-    const spsh_ingest_options options = {.root = at("t.tsv")};
+    const corpus_options options = {.root = at("t.tsv")};
     check_refused("table", &options, SPSH_E_SYNTAX, "from line 2 on");
     check_refused("table", &options, SPSH_E_SYNTAX, "--layout table-raw");
     check_scan("table-raw", &options, raw);
@@ -400,7 +430,7 @@ static void test_table_segments(void)
                   "long,e,1,-1,\n"
                   "long,tail,7,nan,\n"
                   "long,head,,500,\n");
-    check_scan("table", &(spsh_ingest_options){.root = base}, want);
+    check_scan("table", &(corpus_options){.root = base}, want);
     end();
 }
 
@@ -416,7 +446,7 @@ static void test_table_mixed_extensions(void)
     make("b.mp3", "x");
     make("t.txt", "path\tspk\na.wav\t\na.flac\t\nb.mp3\t\n");
     check_detected(base, "table");
-    check_scan("table", &(spsh_ingest_options){.root = at("t.txt")}, want);
+    check_scan("table", &(corpus_options){.root = at("t.txt")}, want);
     end();
 }
 
@@ -444,7 +474,7 @@ static void test_table_paths(void)
     (void)snprintf(stem, sizeof(stem), "%s/out", base);
     (void)snprintf(outside, sizeof(outside), "%s %s.wav - default - - - - -", stem, stem);
     want[1] = outside;
-    check_scan("table", &(spsh_ingest_options){.root = at("c")}, want);
+    check_scan("table", &(corpus_options){.root = at("c")}, want);
     end();
 }
 
@@ -460,7 +490,7 @@ static void test_table_empty_paths(void)
     begin();
     make("clips/a.wav", "x");
     make("t.csv", "wav,speaker\n./\n/\nclips/\n,x\na\n");
-    check_scan("table", &(spsh_ingest_options){.root = at("t.csv")}, want);
+    check_scan("table", &(corpus_options){.root = at("t.csv")}, want);
     end();
 }
 
@@ -473,7 +503,7 @@ static void test_table_rules(void)
     make("d/a.wav", "x");
     make("d/b.wav", "x");
     make("t.csv", "path,split,colour\nd/a.wav,train,red\nd/b.wav,test,\n");
-    spsh_ingest_options options = {
+    corpus_options options = {
         .root = base, .domain_rule = "column:Colour", .split_filter = "dev,train"};
     CHECK(scan("table", &options, &got, NULL) == SPSH_OK);
     CHECK_U64(got.count, 2);
@@ -501,15 +531,14 @@ static void test_table_refusals(void)
     check_detected(base, "SPSH_E_INVALID_ARG");
     check_detected(at("nope.csv"), "SPSH_E_NOT_FOUND");
     check_detected(at("gone.csv"), "table");
-    check_refused("table", &(spsh_ingest_options){.root = base}, SPSH_E_INVALID_ARG,
+    check_refused("table", &(corpus_options){.root = base}, SPSH_E_INVALID_ARG,
                   "one.csv and two.csv");
-    check_refused("table", &(spsh_ingest_options){.root = at("nope.csv")}, SPSH_E_SYNTAX,
+    check_refused("table", &(corpus_options){.root = at("nope.csv")}, SPSH_E_SYNTAX,
                   "it begins 'name,text'");
     make_bytes("u16.csv", "\xff\xfep\0a\0", 6);
-    check_refused("table", &(spsh_ingest_options){.root = at("u16.csv")}, SPSH_E_SYNTAX, "UTF-16");
+    check_refused("table", &(corpus_options){.root = at("u16.csv")}, SPSH_E_SYNTAX, "UTF-16");
     make_bytes("z.csv", "\x1f\x8b\x08", 3);
-    check_refused("table", &(spsh_ingest_options){.root = at("z.csv")}, SPSH_E_SYNTAX,
-                  "compressed");
+    check_refused("table", &(corpus_options){.root = at("z.csv")}, SPSH_E_SYNTAX, "compressed");
     end();
 }
 
@@ -529,7 +558,7 @@ static void test_table_dialects(void)
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
         /* The extension says which delimiter comes first, not which it is. */
         make("t.csv", texts[i]);
-        check_scan("table", &(spsh_ingest_options){.root = at("t.csv")}, want);
+        check_scan("table", &(corpus_options){.root = at("t.csv")}, want);
     }
     end();
 }
@@ -545,7 +574,7 @@ static void test_table_odd_columns(void)
     begin();
     make("a.wav", "x");
     make("t.csv", "path,n#5,\xc3,n,n,\xff,,column7\na.wav,1,2,3,4,5,6,7\n");
-    check_scan("table", &(spsh_ingest_options){.root = at("t.csv")}, want);
+    check_scan("table", &(corpus_options){.root = at("t.csv")}, want);
     end();
 }
 
@@ -600,7 +629,7 @@ static void test_folder(void)
     REQUIRE(mkfifo(at("s/fifo.wav"), 0666) == 0);
     make_link("nowhere", "s/dead.flac");
     check_detected(base, "folder");
-    check_scan("folder", &(spsh_ingest_options){.root = base}, want);
+    check_scan("folder", &(corpus_options){.root = base}, want);
     end();
 }
 
@@ -623,9 +652,8 @@ static void test_folder_links(void)
     make_link("..", "root/en/loop");
     make_link("en", "root/en_US");
     make_link("../other", "root/outside");
-    check_scan("folder", &(spsh_ingest_options){.root = at("root")}, plain);
-    check_scan("folder", &(spsh_ingest_options){.root = at("root"), .follow_links = true},
-               followed);
+    check_scan("folder", &(corpus_options){.root = at("root")}, plain);
+    check_scan("folder", &(corpus_options){.root = at("root"), .follow_links = true}, followed);
     end();
 }
 
@@ -651,16 +679,16 @@ static void test_folder_domains(void)
         char flat[128];
         (void)snprintf(deep, sizeof(deep), "x/y/a x/y/a.wav - %s - - - - -", cases[i].deep);
         (void)snprintf(flat, sizeof(flat), "b b.wav - %s - - - - -", cases[i].flat);
-        check_scan("folder", &(spsh_ingest_options){.root = base, .domain_rule = cases[i].rule},
+        check_scan("folder", &(corpus_options){.root = base, .domain_rule = cases[i].rule},
                    (const char *const[]){flat, deep, NULL});
     }
-    check_refused("folder", &(spsh_ingest_options){.root = base, .domain_rule = "column:x"},
+    check_refused("folder", &(corpus_options){.root = base, .domain_rule = "column:x"},
                   SPSH_E_INVALID_ARG, "no columns");
-    check_refused("folder", &(spsh_ingest_options){.root = base, .domain_rule = "dir:x"},
+    check_refused("folder", &(corpus_options){.root = base, .domain_rule = "dir:x"},
                   SPSH_E_INVALID_ARG, "dir:1");
-    check_refused("folder", &(spsh_ingest_options){.root = base, .domain_rule = ""},
-                  SPSH_E_INVALID_ARG, "write a name");
-    check_refused("folder", &(spsh_ingest_options){.root = base, .split_filter = "train"},
+    check_refused("folder", &(corpus_options){.root = base, .domain_rule = ""}, SPSH_E_INVALID_ARG,
+                  "write a name");
+    check_refused("folder", &(corpus_options){.root = base, .split_filter = "train"},
                   SPSH_E_INVALID_ARG, "no splits");
     end();
 }
@@ -676,7 +704,7 @@ static void test_unreadable_folder(void)
     REQUIRE(chmod(at("shut"), 0) == 0 && chmod(base, 0755) == 0);
     REQUIRE(!root || seteuid(65534) == 0);
     if (eaccess(base, R_OK | X_OK) == 0)
-        check_scan("folder", &(spsh_ingest_options){.root = base}, want);
+        check_scan("folder", &(corpus_options){.root = base}, want);
     REQUIRE(!root || seteuid(0) == 0);
     REQUIRE(chmod(at("shut"), 0777) == 0);
     end();
@@ -698,7 +726,7 @@ static void test_path_too_long(void)
         REQUIRE(fds[i] >= 0 && mkdirat(fds[i], name, 0777) == 0);
         fds[i + 1] = openat(fds[i], name, O_RDONLY | O_DIRECTORY);
     }
-    CHECK(scan("folder", &(spsh_ingest_options){.root = base}, &got, NULL) == SPSH_OK);
+    CHECK(scan("folder", &(corpus_options){.root = base}, &got, NULL) == SPSH_OK);
     CHECK_U64(got.items, 1);
     CHECK_U64(got.count, 2);
     CHECK(strncmp(got.lines[0], "!unreadable ddd", 15) == 0);
@@ -725,7 +753,7 @@ static void test_many_files_in_one_folder(void)
         REQUIRE(file >= 0 && close(file) == 0);
     }
     REQUIRE(close(fd) == 0);
-    CHECK(scan("folder", &(spsh_ingest_options){.root = base}, &got, NULL) == SPSH_OK);
+    CHECK(scan("folder", &(corpus_options){.root = base}, &got, NULL) == SPSH_OK);
     CHECK_U64(got.items, FILES / 2);
     CHECK_U64(got.rows_lost, 0);
     free_lines(&got);
@@ -755,15 +783,14 @@ static void test_stopping(void)
     for (size_t i = 0; i < sizeof(layouts) / sizeof(layouts[0]); i++) {
         uint64_t calls = 0;
         lines got = {.stop_with = SPSH_E_NO_SPACE};
-        const spsh_ingest_options options = {.root = base};
+        const corpus_options options = {.root = base};
         const spsh_ingest_sink sink = {ignore_item, take_reject, cancel, &calls};
         CHECK_I64(scan(layouts[i], &options, &got, NULL), SPSH_E_NO_SPACE);
         CHECK_U64(got.items, 1);
         free_lines(&got);
         /* Rejects would write to the counter: only the table has none. */
         if (strcmp(layouts[i], "table") == 0)
-            CHECK_I64(spsh__layout_find(layouts[i])->scan_fn(&options, &sink, NULL),
-                      SPSH_E_CANCELED);
+            CHECK_I64(scan_into(layouts[i], &options, &sink, NULL), SPSH_E_CANCELED);
     }
     end();
 }
@@ -777,10 +804,10 @@ static void test_nothing_is_recognised(void)
     make("x/notes.md", "x");
     make("x/paper.pdf", "x");
     make("x/more.md", "x");
-    CHECK(spsh__layout_detect(base, &layout, &probe, &err) == SPSH_E_NOT_FOUND);
+    CHECK(detect(base, &layout, &probe, &err) == SPSH_E_NOT_FOUND);
     CHECK(strstr(err.message, "2 .md") != NULL && strstr(err.message, "1 .pdf") != NULL);
-    CHECK(spsh__layout_detect(at("absent"), &layout, &probe, &err) == SPSH_E_NOT_FOUND);
-    CHECK(spsh__layout_detect(at("x/notes.md"), &layout, &probe, &err) == SPSH_E_NOT_FOUND);
+    CHECK(detect(at("absent"), &layout, &probe, &err) == SPSH_E_NOT_FOUND);
+    CHECK(detect(at("x/notes.md"), &layout, &probe, &err) == SPSH_E_NOT_FOUND);
     CHECK(layout == NULL);
     CHECK(spsh__layout_find("no such layout") == NULL);
     end();

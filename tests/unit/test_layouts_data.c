@@ -14,9 +14,9 @@ static spsh_status count_item(void *user, const spsh_ingest_item *item, spsh_err
     counts *c = user;
     (void)err;
     c->items++;
-    c->texts += item->has_text || item->text_path != NULL;
+    c->texts += item->has_text || item->sidecar.path != NULL;
     c->bytes += item->source_bytes;
-    CHECK(access(item->audio_path, R_OK) == 0);
+    CHECK(access(item->audio.path, R_OK) == 0);
     return SPSH_OK;
 }
 
@@ -40,12 +40,16 @@ static void check_corpus(const char *relative, const char *layout, uint64_t rows
     spsh_error err = SPSH_ERROR_INIT;
     counts c = {0};
     test_data_path(root, sizeof(root), relative);
-    const spsh_ingest_options options = {.root = root};
+    spsh__view *view = NULL;
+    const spsh__view_options view_options = {.root = root};
+    REQUIRE(spsh__view_open(&view_options, &view, &err) == SPSH_OK);
+    const spsh_ingest_options options = {.view = view};
     const spsh_ingest_sink sink = {count_item, count_reject, NULL, &c};
-    CHECK_I64(spsh__layout_detect(root, &found, &probe, &err), SPSH_OK);
+    CHECK_I64(spsh__layout_detect(view, &found, &probe, &err), SPSH_OK);
     REQUIRE(found != NULL);
     CHECK_STR(found->name, layout);
     CHECK_I64(found->scan_fn(&options, &sink, &err), SPSH_OK);
+    spsh__view_close(view);
     printf("       %s: %" PRIu64 " utterances, %" PRIu64 " with text, %" PRIu64 " rejects\n",
            relative, c.items, c.texts, c.rejects);
     CHECK_U64(c.items + c.rows_lost, rows);

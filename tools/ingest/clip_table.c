@@ -7,19 +7,16 @@
  */
 #include "clip_table.h"
 
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "fail.h"
 #include "json_text.h"
 #include "name_index.h"
 #include "names.h"
 #include "table.h"
+#include "text_file.h"
 
 #define COLUMNS_MAX    ((size_t)128)
 #define NAME_BYTES_MAX ((size_t)255)
@@ -74,31 +71,6 @@ bool spsh__is_locale(spsh_bytes text)
 
 /* ---- the folder of clips ---- */
 
-/* clip holds the entry's name, as rows have it. */
-static spsh_status enter_clip(clip_scan *c, int fd, const struct dirent *entry, spsh_error *err)
-{
-    uint32_t state = STATE_KNOWN | STATE_ON_DISK;
-    struct stat info;
-    const spsh_bytes name = spsh__builder_bytes(&c->clip);
-    if (entry->d_type == DT_UNKNOWN || entry->d_type == DT_LNK) {
-        /* A link to nothing stays a name: the packer says what is wrong with it. */
-        const bool known = fstatat(fd, entry->d_name, &info, 0) == 0;
-        if (known && S_ISDIR(info.st_mode))
-            return SPSH_OK;
-        if (known && !S_ISREG(info.st_mode))
-            state |= STATE_SPECIAL;
-    } else if (entry->d_type == DT_DIR) {
-        return SPSH_OK;
-    } else if (entry->d_type != DT_REG) {
-        state |= STATE_SPECIAL;
-    }
-    if (spsh__is_audio_name(name))
-        state |= STATE_AUDIO;
-    if (spsh__name_index_add(&c->index, name, state) == NULL)
-        return no_memory(err);
-    return SPSH_OK;
-}
-
 /* path becomes the clip's path, relative to the root, behind what it holds. */
 static void append_clip_path(const clip_scan *c, spsh__builder *path)
 {
@@ -106,6 +78,36 @@ static void append_clip_path(const clip_scan *c, spsh__builder *path)
     if (c->folder.size_bytes > 0)
         spsh__builder_append(path, "/", 1);
     spsh__builder_append_bytes(path, spsh__builder_bytes(&c->clip));
+}
+
+/* What a link leads to. One to nothing stays a file: the packer says what is wrong with it. */
+static spsh__view_type look_behind(clip_scan *c)
+{
+    spsh__view_info info = {.type = SPSH__VIEW_FILE};
+    spsh__builder_clear(&c->path);
+    append_clip_path(c, &c->path);
+    const char *path = spsh__builder_text(&c->path);
+    if (path == NULL || spsh__view_stat(c->scan->options->view, path, &info) != 0)
+        return SPSH__VIEW_FILE;
+    return info.type;
+}
+
+/* clip holds the entry's name, as rows have it. */
+static spsh_status enter_clip(clip_scan *c, spsh__view_type type, spsh_error *err)
+{
+    uint32_t state = STATE_KNOWN | STATE_ON_DISK;
+    const spsh_bytes name = spsh__builder_bytes(&c->clip);
+    if (type == SPSH__VIEW_LINK)
+        type = look_behind(c);
+    if (type == SPSH__VIEW_FOLDER)
+        return SPSH_OK;
+    if (type == SPSH__VIEW_SPECIAL)
+        state |= STATE_SPECIAL;
+    if (spsh__is_audio_name(name))
+        state |= STATE_AUDIO;
+    if (spsh__name_index_add(&c->index, name, state) == NULL)
+        return no_memory(err);
+    return SPSH_OK;
 }
 
 static spsh_status report_orphan(clip_scan *c, spsh_error *err)
@@ -126,58 +128,51 @@ static bool is_year(const char *name)
     return strlen(name) == YEAR_BYTES && strspn(name, "0123456789") == YEAR_BYTES;
 }
 
-static spsh_status list_clips(clip_scan *c, int fd, const char *year, bool report, spsh_error *err);
+static spsh_status list_clips(clip_scan *c, const char *year, bool report, spsh_error *err);
 
 /* One entry of the folder of clips, or of the folder of a year in it. */
-static spsh_status list_entry(clip_scan *c, int fd, const struct dirent *entry, const char *year,
+static spsh_status list_entry(clip_scan *c, const spsh__view_entry *entry, const char *year,
                               bool report, spsh_error *err)
 {
-    if (c->form->in_year_folders && year[0] == '\0') {
-        const int year_fd = is_year(entry->d_name)
-                                ? openat(fd, entry->d_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
-                                : -1;
-        return year_fd < 0 ? SPSH_OK : list_clips(c, year_fd, entry->d_name, report, err);
-    }
+    if (c->form->in_year_folders && year[0] == '\0')
+        return is_year(entry->name) ? list_clips(c, entry->name, report, err) : SPSH_OK;
     spsh__builder_clear(&c->clip);
-    spsh__builder_append_text(&c->clip, year);
-    if (year[0] != '\0')
-        spsh__builder_append(&c->clip, "/", 1);
-    spsh__builder_append_text(&c->clip, entry->d_name);
+    spsh__builder_append_part(&c->clip, year);
+    spsh__builder_append_part(&c->clip, entry->name);
     if (c->clip.failed)
         return no_memory(err);
     if (report)
         return report_orphan(c, err);
-    spsh_status rc = enter_clip(c, fd, entry, err);
+    spsh_status rc = enter_clip(c, entry->type, err);
     return rc == SPSH_OK ? spsh__scan_progress(c->scan, 1, err) : rc;
 }
 
-/* Enter all names of a folder, or report those that no row had. Takes fd. */
-static spsh_status list_clips(clip_scan *c, int fd, const char *year, bool report, spsh_error *err)
+/* Enter all names of the folder of clips or of a year in it, or report those that no row had. */
+static spsh_status list_clips(clip_scan *c, const char *year, bool report, spsh_error *err)
 {
-    const struct dirent *entry = NULL;
+    char name[YEAR_BYTES + 1]; /* what year points at is gone with the next entry */
+    spsh__view_entry entry;
     spsh_status rc = SPSH_OK;
-    DIR *directory = fdopendir(fd);
-    if (directory == NULL) {
-        (void)close(fd);
+    (void)snprintf(name, sizeof(name), "%s", year);
+    spsh__builder_clear(&c->path);
+    spsh__builder_append_bytes(&c->path, spsh__builder_bytes(&c->folder));
+    spsh__builder_append_part(&c->path, name);
+    const char *path = spsh__builder_text(&c->path);
+    if (path == NULL)
         return no_memory(err);
-    }
-    while (rc == SPSH_OK && (entry = readdir(directory)) != NULL) {
-        if (entry->d_name[0] != '.' && !spsh__is_ignored_name(entry->d_name))
-            rc = list_entry(c, fd, entry, year, report, err);
-    }
-    (void)closedir(directory);
-    return rc;
-}
-
-static spsh_status list_all_clips(clip_scan *c, bool report, spsh_error *err)
-{
-    const char *folder = spsh__builder_text(&c->folder);
+    spsh__view_folder *folder = spsh__view_folder_open(c->scan->options->view, path);
+    if (folder == NULL && errno == ENOMEM)
+        return no_memory(err);
+    if (folder == NULL && name[0] != '\0')
+        return SPSH_OK; /* a file, then, that is called like a year */
     if (folder == NULL)
-        return no_memory(err);
-    const int fd = spsh__tree_open(c->scan->options->root, folder);
-    if (fd < 0)
-        return spsh__scan_walk_note(c->scan, SPSH__WALK_UNREADABLE, folder, errno, err);
-    return list_clips(c, fd, "", report, err);
+        return spsh__scan_walk_note(c->scan, SPSH__WALK_UNREADABLE, path, errno, err);
+    while (rc == SPSH_OK && spsh__view_folder_next(folder, &entry)) {
+        if (entry.name[0] != '.' && !spsh__is_ignored_name(entry.name))
+            rc = list_entry(c, &entry, name, report, err);
+    }
+    spsh__view_folder_close(folder);
+    return rc;
 }
 
 /* ---- columns ---- */
@@ -374,14 +369,9 @@ static void set_names(clip_scan *c, const spsh__row *row, spsh_bytes locale)
         spsh__builder_append_bytes(&c->domain, locale);
     }
     spsh__builder_clear(&c->path);
-    spsh__builder_append_text(&c->path, c->scan->options->root);
-    spsh__builder_append(&c->path, "/", 1);
     append_clip_path(c, &c->path);
-    const size_t root_bytes = strlen(c->scan->options->root) + 1;
     spsh__builder_clear(&c->source);
-    if (!c->path.failed)
-        spsh__name_append(&c->source,
-                          (spsh_bytes){c->path.data + root_bytes, c->path.size_bytes - root_bytes});
+    spsh__name_append(&c->source, spsh__builder_bytes(&c->path));
 }
 
 /* "en" of "en_accented"; empty when it is no locale. */
@@ -495,28 +485,28 @@ static spsh_status scan_rows(clip_scan *c, spsh__text_file *file, spsh_error *er
 
 static spsh_status scan_table(clip_scan *c, spsh_error *err)
 {
-    struct stat info;
+    spsh__view_info info;
+    const spsh__view *view = c->scan->options->view;
     spsh__text_file file = {.fd = -1};
     spsh_error open_error = SPSH_ERROR_INIT;
     spsh__builder_clear(&c->file);
     spsh__builder_append_part(&c->file, c->tree->path);
     spsh__builder_append_part(&c->file, c->tree->tables[c->table].name);
-    spsh__builder_clear(&c->path);
-    spsh__builder_append_text(&c->path, c->scan->options->root);
-    spsh__builder_append_part(&c->path, c->tree->path);
-    spsh__builder_append_part(&c->path, c->tree->tables[c->table].name);
-    const char *path = spsh__builder_text(&c->path);
-    if (path == NULL || c->file.failed)
+    const char *path = spsh__builder_text(&c->file);
+    if (path == NULL)
         return no_memory(err);
-    if (stat(path, &info) != 0 && errno == ENOENT)
+    if (spsh__view_stat(view, path, &info) == ENOENT)
         return SPSH_OK;
-    if (spsh__text_file_open(AT_FDCWD, path, &file, &open_error) != SPSH_OK) {
+    spsh_status rc = spsh__text_file_open(view, path, &file, &open_error);
+    if (rc == SPSH_E_NO_MEMORY)
+        return no_memory(err);
+    if (rc != SPSH_OK) {
         const spsh_reject reject = {.reason = SPSH_REJECT_UNREADABLE,
                                     .source = spsh__builder_bytes(&c->file),
                                     .detail = open_error.message};
         return spsh__scan_reject(c->scan, &reject, NULL, err);
     }
-    spsh_status rc = scan_rows(c, &file, err);
+    rc = scan_rows(c, &file, err);
     spsh__text_file_close(&file);
     return rc;
 }
@@ -532,11 +522,11 @@ spsh_status spsh__clip_tree_scan(spsh__scan *scan, const spsh__clip_form *form,
     c->tree = tree;
     spsh__builder_append_part(&c->folder, tree->path);
     spsh__builder_append_part(&c->folder, tree->clips);
-    spsh_status rc = list_all_clips(c, false, err);
+    spsh_status rc = list_clips(c, "", false, err);
     for (c->table = 0; c->table < tree->table_count && rc == SPSH_OK; c->table++)
         rc = scan_table(c, err);
     if (rc == SPSH_OK && spsh__name_index_any(&c->index, STATE_ON_DISK | STATE_AUDIO, STATE_ROW))
-        rc = list_all_clips(c, true, err);
+        rc = list_clips(c, "", true, err);
     spsh__builder *const buffers[] = {&c->names,  &c->folder, &c->file,    &c->clip,   &c->path,
                                       &c->source, &c->id,     &c->speaker, &c->domain, &c->extras};
     for (size_t i = 0; i < sizeof(buffers) / sizeof(buffers[0]); i++)
@@ -558,26 +548,30 @@ static bool names_all(const spsh__row *row, const char *const *columns)
     return true;
 }
 
-spsh_status spsh__clip_header_has(int folder_fd, const char *name, const spsh__dialect *dialect,
-                                  const char *const *columns, bool *ret_has, spsh_error *err)
+spsh_status spsh__clip_header_has(const spsh__view *view, const char *path,
+                                  const spsh__dialect *dialect, const char *const *columns,
+                                  bool *ret_has, spsh_error *err)
 {
     spsh__text_file file = {.fd = -1};
     spsh__row_reader *reader = NULL;
     spsh__row row;
     *ret_has = false;
-    /* What cannot be opened here is reported when the corpus is read, if it is one. */
-    if (!spsh__tree_has_file(folder_fd, name) ||
-        spsh__text_file_open(folder_fd, name, &file, NULL) != SPSH_OK)
+    if (!spsh__view_has_file(view, path))
         return SPSH_OK;
+    spsh_status rc = spsh__text_file_open(view, path, &file, NULL);
+    if (rc == SPSH_E_NO_MEMORY)
+        return no_memory(err);
+    if (rc != SPSH_OK)
+        return SPSH_OK; /* reported when the corpus is read, if it is one */
     uint8_t head[4096];
     size_t head_bytes = 0;
     const spsh__text_input input = spsh__text_input_file(&file);
-    spsh_status rc = input.read_at_fn(input.user, 0, head, sizeof(head), &head_bytes, err);
+    rc = input.read_at_fn(input.user, 0, head, sizeof(head), &head_bytes, err);
     spsh__text_file_close(&file);
     if (rc != SPSH_OK || memchr(head, '\n', head_bytes) == NULL)
         return rc; /* a first line that long is no header of ours */
     const spsh__text_memory memory = {head, head_bytes};
-    const spsh__text_input text = spsh__text_input_memory(&memory, name);
+    const spsh__text_input text = spsh__text_input_memory(&memory, path);
     rc = spsh__row_reader_new(&text, dialect, &reader, err);
     if (rc == SPSH_OK)
         rc = spsh__row_reader_next(reader, &row, err);

@@ -58,8 +58,8 @@ typedef struct spsh__clip_tree {
 SPSH_NODISCARD spsh_status spsh__clip_tree_scan(spsh__scan *scan, const spsh__clip_form *form,
                                                 const spsh__clip_tree *tree, spsh_error *err);
 
-/* Whether the first row of a file names these columns (ended by NULL). */
-SPSH_NODISCARD spsh_status spsh__clip_header_has(int folder_fd, const char *name,
+/* Whether the first row of a file of the view names these columns (ended by NULL). */
+SPSH_NODISCARD spsh_status spsh__clip_header_has(const spsh__view *view, const char *name,
                                                  const spsh__dialect *dialect,
                                                  const char *const *columns, bool *ret_has,
                                                  spsh_error *err);

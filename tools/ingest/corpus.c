@@ -18,11 +18,8 @@
  */
 #include "corpus.h"
 
-#include <dirent.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 
 #include "fail.h"
 #include "layouts.h"
@@ -36,7 +33,7 @@
 #define CHILDREN_MAX ((size_t)400)
 
 typedef struct finder {
-    const char *root;
+    const spsh__view *view; /* of the whole corpus; paths are below it */
     spsh__corpus *corpus;
     spsh_layout_tier tier_max;
     unsigned folders; /* listed so far */
@@ -73,45 +70,35 @@ static bool holds_clips(const char *name)
     return spsh__is_clip_folder(name) || name[strspn(name, "0123456789")] == '\0';
 }
 
-static bool is_folder(int fd, const struct dirent *entry)
-{
-    struct stat info;
-    if (entry->d_type != DT_UNKNOWN)
-        return entry->d_type == DT_DIR;
-    return fstatat(fd, entry->d_name, &info, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(info.st_mode);
-}
-
 /* Of a folder with more names than are read, the first ones that the file system gives: only a
  * folder of clips has that many. */
 static spsh_status list_folder(finder *f, const char *path, listing *ret_listing, spsh_error *err)
 {
     spsh_status rc = SPSH_OK;
-    DIR *directory = opendir(path);
+    spsh__view_entry entry;
+    spsh__view_folder *folder = spsh__view_folder_open(f->view, path);
     f->folders++;
-    if (directory == NULL)
+    if (folder == NULL)
         return SPSH_OK; /* the layout that walks it reports it */
-    for (unsigned i = 0; i < NAMES_MAX; i++) {
-        const struct dirent *entry = readdir(directory);
-        if (entry == NULL)
-            break;
-        if (entry->d_name[0] == '.' || spsh__is_ignored_name(entry->d_name))
+    for (unsigned i = 0; i < NAMES_MAX && spsh__view_folder_next(folder, &entry); i++) {
+        if (entry.name[0] == '.' || spsh__is_ignored_name(entry.name))
             continue;
-        if (!is_folder(dirfd(directory), entry)) {
-            ret_listing->has_audio |= spsh__is_audio_name(spsh__bytes_of(entry->d_name));
+        if (entry.type != SPSH__VIEW_FOLDER) {
+            ret_listing->has_audio |= spsh__is_audio_name(spsh__bytes_of(entry.name));
             continue;
         }
         if (ret_listing->child_count == CHILDREN_MAX) {
-            f->corpus->cut_short |= !holds_clips(entry->d_name);
+            f->corpus->cut_short |= !holds_clips(entry.name);
             continue;
         }
-        char *name = strdup(entry->d_name);
+        char *name = strdup(entry.name);
         if (name == NULL) {
             rc = no_memory(err);
             break;
         }
         ret_listing->children[ret_listing->child_count++] = name;
     }
-    (void)closedir(directory);
+    spsh__view_folder_close(folder);
     if (ret_listing->child_count > 1)
         qsort(ret_listing->children, ret_listing->child_count, sizeof(char *), compare_names);
     return rc;
@@ -125,18 +112,9 @@ static spsh_status list(finder *f, const char *path, listing *ret_listing, spsh_
     return list_folder(f, path, ret_listing, err);
 }
 
-static const char *below_of(const finder *f, const char *path)
-{
-    const char *below = path + strlen(f->root);
-    while (*below == '/')
-        below++;
-    return below;
-}
-
 static spsh_status push_leftover(finder *f, const char *path, const char *detail, spsh_error *err)
 {
     spsh__corpus *c = f->corpus;
-    const char *below = below_of(f, path);
     if (c->leftover_count == c->leftover_capacity) {
         size_t capacity = c->leftover_capacity == 0 ? 16 : 2 * c->leftover_capacity;
         spsh__corpus_leftover *grown = realloc(c->leftovers, capacity * sizeof(*grown));
@@ -145,7 +123,7 @@ static spsh_status push_leftover(finder *f, const char *path, const char *detail
         c->leftovers = grown;
         c->leftover_capacity = capacity;
     }
-    char *copy = strdup(*below == '\0' ? "." : below);
+    char *copy = strdup(path[0] == '\0' ? "." : path);
     if (copy == NULL)
         return no_memory(err);
     c->leftovers[c->leftover_count++] = (spsh__corpus_leftover){copy, detail};
@@ -167,7 +145,7 @@ static spsh_status push_source(finder *f, const char *path, const spsh_layout *l
     char *copy = strdup(path);
     if (copy == NULL)
         return no_memory(err);
-    c->sources[c->source_count++] = (spsh__corpus_source){copy, below_of(f, copy), layout, *probe};
+    c->sources[c->source_count++] = (spsh__corpus_source){copy, layout, *probe};
     return SPSH_OK;
 }
 
@@ -180,7 +158,7 @@ static void drop_leftovers(spsh__corpus *c, size_t count)
 static void drop_sources(spsh__corpus *c, size_t count)
 {
     while (c->source_count > count)
-        free(c->sources[--c->source_count].root);
+        free(c->sources[--c->source_count].below);
 }
 
 static bool found_below(const spsh__corpus *c, size_t first, const spsh_layout *layout)
@@ -209,12 +187,23 @@ static spsh_status take_folder(finder *f, const char *path, const spsh__layout_m
     spsh_status rc = SPSH_OK;
     for (size_t i = first_source; i < c->source_count && rc == SPSH_OK; i++) {
         if (c->sources[i].layout != match->layouts[0])
-            rc = push_leftover(f, c->sources[i].root,
+            rc = push_leftover(f, c->sources[i].below,
                                "is another corpus inside this one; give it by itself to pack it",
                                err);
     }
     drop_sources(c, first_source);
     return rc == SPSH_OK ? push_source(f, path, match->layouts[0], &match->probes[0], err) : rc;
+}
+
+static spsh_status refuse(const finder *f, const char *path, const spsh__layout_match *match,
+                          spsh_error *err)
+{
+    spsh__view *view = NULL;
+    spsh_status rc = spsh__view_below(f->view, path, &view, err);
+    if (rc == SPSH_OK)
+        rc = spsh__layout_refuse(view, match, err);
+    spsh__view_close(view);
+    return rc;
 }
 
 /* What path is, now that the folders below it are known. */
@@ -230,7 +219,7 @@ static spsh_status decide(finder *f, const char *path, const spsh__layout_match 
     if (match->count == 0 || several)
         return SPSH_OK;
     if (match->count > 1)
-        return spsh__layout_refuse(path, match, err);
+        return refuse(f, path, match, err);
     drop_leftovers(c, first[1]);
     return take_folder(f, path, match, first[0], err);
 }
@@ -243,9 +232,7 @@ static spsh_status look_below(finder *f, const char *path, const listing *l, uns
     spsh_status rc = SPSH_OK;
     for (size_t i = 0; i < l->child_count && rc == SPSH_OK; i++) {
         char *child = NULL;
-        const size_t length = strlen(path);
-        const char *slash = length > 0 && path[length - 1] == '/' ? "" : "/";
-        if (asprintf(&child, "%s%s%s", path, slash, l->children[i]) < 0)
+        if (asprintf(&child, "%s%s%s", path, path[0] == '\0' ? "" : "/", l->children[i]) < 0)
             return no_memory(err);
         if (!holds_clips(l->children[i])) {
             rc = look(f, child, depth + 1, err);
@@ -261,6 +248,21 @@ static spsh_status look_below(finder *f, const char *path, const listing *l, uns
     return rc;
 }
 
+static spsh_status match_folder(finder *f, const char *path, spsh__layout_match *ret_match,
+                                spsh_error *err)
+{
+    spsh__view *view = NULL;
+    spsh_error open_error = SPSH_ERROR_INIT;
+    spsh_status rc = spsh__view_below(f->view, path, &view, &open_error);
+    if (rc == SPSH_E_NO_MEMORY)
+        return no_memory(err);
+    if (rc != SPSH_OK)
+        return SPSH_OK; /* the layout that walks it reports it */
+    rc = spsh__layout_match_view(view, f->tier_max, ret_match, err);
+    spsh__view_close(view);
+    return rc;
+}
+
 static spsh_status look(finder *f, const char *path, unsigned depth, spsh_error *err)
 {
     spsh__corpus *c = f->corpus;
@@ -271,7 +273,7 @@ static spsh_status look(finder *f, const char *path, unsigned depth, spsh_error 
         c->cut_short = true;
         return SPSH_OK;
     }
-    spsh_status rc = spsh__layout_match_root(path, f->tier_max, &match, err);
+    spsh_status rc = match_folder(f, path, &match, err);
     if (rc == SPSH_E_INVALID_ARG && depth > 0)
         rc = push_leftover(f, path, "holds several tables of audio; give each by itself to pack it",
                            err);
@@ -292,36 +294,35 @@ static spsh_status find_below(finder *f, spsh_error *err)
 {
     spsh__layout_match match = {0};
     f->tier_max = SPSH_LAYOUT_ARCHIVE;
-    spsh_status rc = look(f, f->root, 0, err);
+    spsh_status rc = look(f, "", 0, err);
     if (rc != SPSH_OK || f->corpus->source_count > 0)
         return rc;
     drop_leftovers(f->corpus, 0);
-    rc = spsh__layout_match_root(f->root, SPSH_LAYOUT_TABLE, &match, err);
+    rc = spsh__layout_match_view(f->view, SPSH_LAYOUT_TABLE, &match, err);
     if (rc != SPSH_OK || match.count > 0)
         return rc;
     f->tier_max = SPSH_LAYOUT_TABLE;
     f->folders = 0;
-    rc = look(f, f->root, 0, err);
+    rc = look(f, "", 0, err);
     if (rc == SPSH_OK && f->corpus->source_count == 0)
         drop_leftovers(f->corpus, 0);
     return rc;
 }
 
-spsh_status spsh__corpus_find(const char *root, spsh__corpus *ret_corpus, spsh_error *err)
+spsh_status spsh__corpus_find(const spsh__view *view, spsh__corpus *ret_corpus, spsh_error *err)
 {
-    struct stat info;
     spsh__corpus corpus = {0};
     const spsh_layout *layout = NULL;
     spsh_layout_probe probe = {0};
-    finder f = {.root = root, .corpus = &corpus};
+    finder f = {.view = view, .corpus = &corpus};
     spsh_status rc = SPSH_OK;
-    if (stat(root, &info) == 0 && S_ISDIR(info.st_mode))
+    if (spsh__view_file(view) == NULL)
         rc = find_below(&f, err);
     if (rc == SPSH_OK && corpus.source_count == 0) {
         corpus.cut_short = false;
-        rc = spsh__layout_detect(root, &layout, &probe, err);
+        rc = spsh__layout_detect(view, &layout, &probe, err);
         if (rc == SPSH_OK)
-            rc = push_source(&f, root, layout, &probe, err);
+            rc = push_source(&f, "", layout, &probe, err);
     }
     if (rc == SPSH_OK) {
         *ret_corpus = corpus;

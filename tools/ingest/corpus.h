@@ -4,10 +4,9 @@
 
 #include "ingest.h"
 
-/** A root that one layout packs. */
+/** A folder that one layout packs, seen by spsh__view_below. */
 typedef struct spsh__corpus_source {
-    char *root;        /* to give to the layout */
-    const char *below; /* the same, relative to the corpus: "" for the corpus itself; in root */
+    char *below; /* relative to the corpus: "" for the corpus itself */
     const spsh_layout *layout;
     spsh_layout_probe probe;
 } spsh__corpus_source;
@@ -33,7 +32,7 @@ typedef struct spsh__corpus {
  * @return SPSH_E_NOT_FOUND when nothing is recognised; SPSH_E_INVALID_ARG when two layouts fit
  * equally well
  */
-spsh_status spsh__corpus_find(const char *root, spsh__corpus *ret_corpus, spsh_error *err);
+spsh_status spsh__corpus_find(const spsh__view *view, spsh__corpus *ret_corpus, spsh_error *err);
 void spsh__corpus_free(spsh__corpus *corpus);
 
 #endif

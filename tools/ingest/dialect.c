@@ -16,12 +16,8 @@
 #include "dialect.h"
 
 #include <assert.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "fail.h"
 
@@ -470,58 +466,6 @@ spsh__text_input spsh__text_input_memory(const spsh__text_memory *memory, const 
         void *out;
     } user = {.in = memory}; /* read_memory takes it back as const */
     return (spsh__text_input){read_memory, user.out, name, 0};
-}
-
-static spsh_status read_file(void *user, uint64_t offset_bytes, void *buffer, size_t size_bytes,
-                             size_t *ret_size_bytes, spsh_error *err)
-{
-    const spsh__text_file *file = user;
-    size_t done = 0;
-    while (done < size_bytes) {
-        ssize_t got = pread(file->fd, (uint8_t *)buffer + done, size_bytes - done,
-                            (off_t)(offset_bytes + done));
-        if (got == 0)
-            break;
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0)
-            return SPSH_INGEST_FAIL_OS(err, SPSH_E_IO, errno, "%s: cannot be read", file->path);
-        done += (size_t)got;
-    }
-    *ret_size_bytes = done;
-    return SPSH_OK;
-}
-
-spsh__text_input spsh__text_input_file(spsh__text_file *file)
-{
-    /* A small file is read at once, and one byte more shows that this was all. */
-    const bool small = file->size_bytes < WINDOW_BYTES_DEFAULT;
-    return (spsh__text_input){read_file, file, file->path,
-                              small ? (size_t)file->size_bytes + 1 : 0};
-}
-
-spsh_status spsh__text_file_open(int directory_fd, const char *path, spsh__text_file *ret_file,
-                                 spsh_error *err)
-{
-    struct stat info;
-    /* O_NONBLOCK: opening a FIFO must not wait for its writer. */
-    int fd = openat(directory_fd, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    if (fd < 0)
-        return SPSH_INGEST_FAIL_OS(err, errno == ENOENT ? SPSH_E_NOT_FOUND : SPSH_E_IO, errno,
-                                   "%s: cannot be opened", path);
-    if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
-        (void)close(fd);
-        return SPSH_INGEST_FAIL(err, SPSH_E_INVALID_ARG, "%s: is not a regular file", path);
-    }
-    *ret_file = (spsh__text_file){fd, path, (uint64_t)info.st_size};
-    return SPSH_OK;
-}
-
-void spsh__text_file_close(spsh__text_file *file)
-{
-    if (file->fd >= 0)
-        (void)close(file->fd);
-    file->fd = -1;
 }
 
 /* The first SAMPLE_BYTES of the text that user is. */

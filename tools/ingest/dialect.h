@@ -86,19 +86,6 @@ typedef struct spsh__text_memory {
 
 spsh__text_input spsh__text_input_memory(const spsh__text_memory *memory, const char *name);
 
-/** A file as an input; fd -1 is closed. */
-typedef struct spsh__text_file {
-    int fd;
-    const char *path; /* borrowed */
-    uint64_t size_bytes;
-} spsh__text_file;
-
-/* Opens a regular file relative to directory_fd (or AT_FDCWD); anything else is refused. */
-SPSH_NODISCARD spsh_status spsh__text_file_open(int directory_fd, const char *path,
-                                                spsh__text_file *ret_file, spsh_error *err);
-spsh__text_input spsh__text_input_file(spsh__text_file *file);
-void spsh__text_file_close(spsh__text_file *file);
-
 typedef enum spsh__quoting {
     SPSH__QUOTING_SAME,    /* both readings give the same fields: RAW is right */
     SPSH__QUOTING_RAW,     /* only RAW gives every row the same number of fields */

@@ -11,6 +11,7 @@
 #include <stdbool.h>
 
 #include "speechshard/base.h"
+#include "view.h"
 
 /* Reason codes of reports/rejects.jsonl. Append only. */
 #define SPSH_REJECT_MAP(X)                                                                         \
@@ -41,7 +42,11 @@
     /* Not left out: kept byte-exact, see spsh_decode_verdict. */                                  \
     X(DECODER_LIMIT, "decoder_limit")                                                              \
     X(COMMAND_SOURCE, "command_source")                                                            \
-    X(SPLIT_CONFLICT, "split_conflict")
+    X(SPLIT_CONFLICT, "split_conflict")                                                            \
+    X(DUP_MEMBER, "dup_member")                                                                    \
+    X(BAD_MEMBER, "bad_member")                                                                    \
+    X(COUNT_MISMATCH, "count_mismatch")                                                            \
+    X(UNSUPPORTED_SOURCE, "unsupported_source")
 
 typedef enum spsh_reject_reason {
 #define SPSH_X(name_, text_) SPSH_REJECT_##name_,
@@ -55,15 +60,21 @@ const char *spsh__reject_reason_text(spsh_reject_reason reason);
 #define SPSH_SEGMENT_END          UINT64_MAX /* end_ns of a segment that ends with its recording */
 #define SPSH_SOURCE_BYTES_UNKNOWN UINT64_MAX
 
-/** One utterance as a layout sees it. Everything is borrowed for the duration of emit. */
+/** One utterance as a layout sees it. Everything is borrowed for the duration of emit.
+ *
+ * A layout says where the audio is by its path in the view, or by a piece that a member gave it;
+ * spsh__scan_emit turns the path into a piece. The sink gets pieces.
+ */
 typedef struct spsh_ingest_item {
-    const char *audio_path;  /* to open: absolute, or relative to the process's directory */
+    const char *audio_path;  /* in the view, or absolute; NULL: audio is set */
+    spsh__piece audio;       /* to read; source_bytes is its size */
     spsh_bytes source;       /* stored and reported: path relative to the root, UTF-8 as found */
     spsh_bytes recording_id; /* equal for all segments of one audio file */
     spsh_bytes id;           /* of the utterance; unique within the dataset */
     bool has_text;           /* false and text_path NULL: unlabelled */
     spsh_bytes text;
-    const char *text_path; /* a sidecar that the packer reads (only when has_text is false) */
+    const char *text_path; /* a sidecar in the view that the packer reads (has_text is false) */
+    spsh__piece sidecar;   /* the same to read; path NULL: none */
     spsh_bytes domain, split, speaker, language, document; /* empty: absent */
     spsh_bytes extras;        /* a JSON object of columns we do not know, or empty */
     uint64_t start_ns;        /* segment start in nanoseconds */
@@ -92,7 +103,7 @@ typedef struct spsh_ingest_sink {
 } spsh_ingest_sink;
 
 typedef struct spsh_ingest_options {
-    const char *root;         /* a directory or a manifest file, as the user gave it */
+    const spsh__view *view;
     const char *domain_rule;  /* --domain: NULL, "NAME" (constant) or "dir:N"/"column:NAME" */
     const char *split_filter; /* --split: comma list or NULL: all */
     bool follow_links;        /* --follow-links: also walk symbolic links to directories */
@@ -119,7 +130,7 @@ typedef struct spsh_layout {
     const char *name; /* --layout NAME */
     const char *summary;
     spsh_layout_tier tier;
-    spsh_status (*probe_fn)(const char *root, spsh_layout_probe *ret_probe, spsh_error *err);
+    spsh_status (*probe_fn)(const spsh__view *view, spsh_layout_probe *ret_probe, spsh_error *err);
     spsh_status (*scan_fn)(const spsh_ingest_options *options, const spsh_ingest_sink *sink,
                            spsh_error *err);
 } spsh_layout;
@@ -131,12 +142,12 @@ extern const spsh_layout *const spsh__layouts[];
 const spsh_layout *spsh__layout_find(const char *name);
 
 /**
- * Probe root with every layout; the best tier wins.
+ * Probe a view with every layout; the best tier wins.
  *
  * @return SPSH_OK; SPSH_E_NOT_FOUND when nothing matches, with what was seen and what to try;
  * SPSH_E_INVALID_ARG when two of one tier do, with both.
  */
-spsh_status spsh__layout_detect(const char *root, const spsh_layout **ret_layout,
+spsh_status spsh__layout_detect(const spsh__view *view, const spsh_layout **ret_layout,
                                 spsh_layout_probe *ret_probe, spsh_error *err);
 
 #endif

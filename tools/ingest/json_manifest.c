@@ -8,13 +8,10 @@
 #include "json_manifest.h"
 
 #include <assert.h>
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 
 #include "fail.h"
 #include "jsonl.h"
@@ -22,6 +19,7 @@
 #include "names.h"
 #include "scan.h"
 #include "table_audio.h"
+#include "text_file.h"
 
 #define PROBE_BYTES      ((uint64_t)1 << 20)
 #define PROBE_LINES      8U
@@ -31,8 +29,7 @@
 #define NAME_ROLES_COUNT ((size_t)SPSH__JSON_START) /* the roles that are texts come first */
 
 typedef struct manifest_list {
-    char *folder; /* that they stand in */
-    char **names; /* sorted */
+    char **names; /* sorted; in the root of the view */
     size_t count, capacity;
 } manifest_list;
 
@@ -41,7 +38,6 @@ typedef struct manifest_scan {
     const spsh__json_format *format;
     const char *names[SPSH__JSON_NAMES_MAX];
     spsh__audio_resolver *resolver;
-    const char *folder;
     const char *manifest;                            /* being read */
     spsh_bytes split;                                /* by its name */
     const spsh__json_value *roles[SPSH__JSON_ROLES]; /* of the current line; NULL: none */
@@ -60,7 +56,6 @@ static void list_free(manifest_list *list)
     for (size_t i = 0; i < list->count; i++)
         free(list->names[i]);
     free(list->names);
-    free(list->folder);
     *list = (manifest_list){0};
 }
 
@@ -85,7 +80,7 @@ static bool has_extension(const char *name, const char *const *extensions)
 static spsh_status list_add(manifest_list *list, const char *name, spsh_error *err)
 {
     if (list->count == MANIFESTS_MAX)
-        return SPSH_INGEST_FAIL(err, SPSH_E_LIMIT, "%s: more than %zu manifests", list->folder,
+        return SPSH_INGEST_FAIL(err, SPSH_E_LIMIT, "%s and others: more than %zu manifests", name,
                                 MANIFESTS_MAX);
     if (list->count == list->capacity) {
         const size_t capacity = list->capacity == 0 ? 16 : 2 * list->capacity;
@@ -100,35 +95,23 @@ static spsh_status list_add(manifest_list *list, const char *name, spsh_error *e
 }
 
 /* The files in a folder that may be manifests, or the file that was given. */
-static spsh_status list_files(const char *root, const spsh__json_format *format,
+static spsh_status list_files(const spsh__view *view, const spsh__json_format *format,
                               manifest_list *list, spsh_error *err)
 {
-    struct stat info;
     spsh_status rc = SPSH_OK;
-    const struct dirent *entry = NULL;
-    if (stat(root, &info) != 0)
-        return SPSH_INGEST_FAIL_OS(err, SPSH_E_IO, errno, "%s: cannot be read", root);
-    if (!S_ISDIR(info.st_mode)) {
-        const char *slash = strrchr(root, '/');
-        list->folder =
-            slash == NULL ? strdup(".") : strndup(root, slash == root ? 1 : (size_t)(slash - root));
-        if (list->folder == NULL)
-            return no_memory(err);
-        return S_ISREG(info.st_mode) ? list_add(list, slash == NULL ? root : slash + 1, err)
-                                     : SPSH_OK;
+    spsh__view_entry entry;
+    const char *file = spsh__view_file(view);
+    if (file != NULL)
+        return spsh__view_has_file(view, file) ? list_add(list, file, err) : SPSH_OK;
+    spsh__view_folder *folder = spsh__view_folder_open(view, "");
+    if (folder == NULL)
+        return SPSH_INGEST_FAIL_OS(err, errno == ENOMEM ? SPSH_E_NO_MEMORY : SPSH_E_IO, errno,
+                                   "%s: cannot be read", spsh__view_root(view));
+    while (rc == SPSH_OK && spsh__view_folder_next(folder, &entry)) {
+        if (has_extension(entry.name, format->extensions) && !spsh__is_ignored_name(entry.name))
+            rc = list_add(list, entry.name, err);
     }
-    list->folder = strdup(root);
-    DIR *directory = opendir(root);
-    if (directory == NULL)
-        return SPSH_INGEST_FAIL_OS(err, SPSH_E_IO, errno, "%s: cannot be read", root);
-    if (list->folder == NULL)
-        rc = no_memory(err);
-    while (rc == SPSH_OK && (entry = readdir(directory)) != NULL) {
-        if (has_extension(entry->d_name, format->extensions) &&
-            !spsh__is_ignored_name(entry->d_name))
-            rc = list_add(list, entry->d_name, err);
-    }
-    (void)closedir(directory);
+    spsh__view_folder_close(folder);
     if (list->count > 1)
         qsort(list->names, list->count, sizeof(*list->names), compare_names);
     return rc;
@@ -193,38 +176,34 @@ static spsh_status first_line_fits(const spsh__text_input *input, const spsh__js
 }
 
 /* Whether a file is a manifest of the format. */
-static spsh_status file_fits(const manifest_list *list, const char *name,
+static spsh_status file_fits(const spsh__view *view, const char *name,
                              const spsh__json_format *format, bool *ret_fits, spsh_error *err)
 {
     spsh__text_file file = {.fd = -1};
-    char *path = NULL;
     *ret_fits = false;
-    if (asprintf(&path, "%s/%s", list->folder, name) < 0)
-        return no_memory(err);
-    spsh_status rc = spsh__text_file_open(AT_FDCWD, path, &file, err);
+    spsh_status rc = spsh__text_file_open(view, name, &file, err);
     if (rc == SPSH_OK) {
         probe_input head = {spsh__text_input_file(&file)};
         const spsh__text_input input = {
-            .read_at_fn = read_head, .user = &head, .name = path, .window_bytes = PROBE_WINDOW};
+            .read_at_fn = read_head, .user = &head, .name = name, .window_bytes = PROBE_WINDOW};
         rc = first_line_fits(&input, format, ret_fits, err);
         spsh__text_file_close(&file);
     }
-    free(path);
     return rc;
 }
 
-spsh_status spsh__json_manifest_probe(const char *root, const spsh__json_format *format,
+spsh_status spsh__json_manifest_probe(const spsh__view *view, const spsh__json_format *format,
                                       spsh_layout_probe *ret_probe, spsh_error *err)
 {
     manifest_list list = {0};
     *ret_probe = (spsh_layout_probe){0};
-    spsh_status rc = list_files(root, format, &list, NULL);
+    spsh_status rc = list_files(view, format, &list, NULL);
     if (rc != SPSH_OK && rc != SPSH_E_NO_MEMORY)
         rc = SPSH_OK; /* what cannot be read is reported by the layout that walks it */
     else if (rc == SPSH_E_NO_MEMORY)
         rc = no_memory(err);
     for (size_t i = 0; i < list.count && i < PROBE_FILES && rc == SPSH_OK; i++) {
-        rc = file_fits(&list, list.names[i], format, &ret_probe->matches, err);
+        rc = file_fits(view, list.names[i], format, &ret_probe->matches, err);
         if (rc != SPSH_OK && rc != SPSH_E_NO_MEMORY)
             rc = SPSH_OK; /* the scan reports it */
         if (!ret_probe->matches)
@@ -373,10 +352,6 @@ static const char *take_text_path(manifest_scan *m)
     if (written.size_bytes == 0 || m->texts[SPSH__JSON_TEXT].size_bytes > 0 ||
         memchr(written.data, '\0', written.size_bytes) != NULL)
         return NULL;
-    if (written.data[0] != '/') {
-        spsh__builder_append_text(&m->text_path, m->folder);
-        spsh__builder_append_text(&m->text_path, "/");
-    }
     spsh__builder_append_bytes(&m->text_path, written);
     return spsh__builder_text(&m->text_path);
 }
@@ -404,7 +379,7 @@ static spsh_status emit_line(manifest_scan *m, const spsh__jsonl_line *line,
                              const spsh__place *place, spsh_error *err)
 {
     spsh__builder_clear(&m->source);
-    spsh__name_append(&m->source, audio->relative);
+    spsh__name_append(&m->source, spsh__bytes_of(audio->path));
     take_extras(m, line, s->given);
     take_id(m, s);
     const spsh_bytes text = m->texts[SPSH__JSON_TEXT];
@@ -501,10 +476,7 @@ static spsh_status scan_lines(manifest_scan *m, const spsh__text_input *input, s
 static spsh_status scan_manifest(manifest_scan *m, const char *name, spsh_error *err)
 {
     spsh__text_file file = {.fd = -1};
-    char *path = NULL;
-    if (asprintf(&path, "%s/%s", m->folder, name) < 0)
-        return no_memory(err);
-    spsh_status rc = spsh__text_file_open(AT_FDCWD, path, &file, err);
+    spsh_status rc = spsh__text_file_open(m->scan.options->view, name, &file, err);
     if (rc == SPSH_OK) {
         const spsh__text_input input = spsh__text_input_file(&file);
         m->manifest = name;
@@ -512,7 +484,6 @@ static spsh_status scan_manifest(manifest_scan *m, const char *name, spsh_error 
         rc = scan_lines(m, &input, err);
         spsh__text_file_close(&file);
     }
-    free(path);
     return rc;
 }
 
@@ -523,7 +494,7 @@ static spsh_status scan_files(manifest_scan *m, const manifest_list *list, spsh_
     spsh_status rc = SPSH_OK;
     for (size_t i = 0; i < list->count && rc == SPSH_OK; i++) {
         bool fits = false;
-        rc = file_fits(list, list->names[i], m->format, &fits, err);
+        rc = file_fits(m->scan.options->view, list->names[i], m->format, &fits, err);
         if (rc == SPSH_OK && fits) {
             rc = scan_manifest(m, list->names[i], err);
             taken++;
@@ -536,7 +507,7 @@ static spsh_status scan_files(manifest_scan *m, const manifest_list *list, spsh_
     }
     if (rc == SPSH_OK && taken == 0)
         rc = SPSH_INGEST_FAIL(err, SPSH_E_NOT_FOUND, "%s: holds no file that is %s",
-                              m->scan.options->root, m->format->title);
+                              spsh__view_root(m->scan.options->view), m->format->title);
     return rc == SPSH_OK ? spsh__scan_finish(&m->scan, err) : rc;
 }
 
@@ -561,10 +532,9 @@ spsh_status spsh__json_manifest_scan(const spsh_ingest_options *options,
     manifest_list list = {0};
     spsh_status rc = spsh__scan_begin(&m.scan, options, sink, err);
     if (rc == SPSH_OK)
-        rc = list_files(options->root, format, &list, err);
+        rc = list_files(options->view, format, &list, err);
     if (rc == SPSH_OK)
-        rc = spsh__audio_resolver_new(list.folder, &m.resolver, err);
-    m.folder = list.folder;
+        rc = spsh__audio_resolver_new(options->view, &m.resolver, err);
     take_names(format, m.names);
     if (rc == SPSH_OK)
         rc = scan_files(&m, &list, err);

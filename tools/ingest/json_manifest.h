@@ -37,8 +37,8 @@ typedef struct spsh__json_format {
     const char *const *extensions; /* of files that are looked at in a folder; ended by NULL */
 } spsh__json_format;
 
-/* root is a manifest, or a folder with one or several. */
-SPSH_NODISCARD spsh_status spsh__json_manifest_probe(const char *root,
+/* The view's file is the manifest, or its root has one or several. */
+SPSH_NODISCARD spsh_status spsh__json_manifest_probe(const spsh__view *view,
                                                      const spsh__json_format *format,
                                                      spsh_layout_probe *ret_probe, spsh_error *err);
 SPSH_NODISCARD spsh_status spsh__json_manifest_scan(const spsh_ingest_options *options,

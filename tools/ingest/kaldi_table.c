@@ -4,10 +4,8 @@
 #include "kaldi_table.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "fail.h"
 #include "names.h"
@@ -67,12 +65,13 @@ static spsh_status check_order(spsh__kaldi_table *t, spsh_error *err)
     return rc == SPSH_E_END ? SPSH_OK : rc;
 }
 
-spsh_status spsh__kaldi_table_open(int folder_fd, const char *name, spsh__kaldi_table *table,
-                                   spsh_error *err)
+spsh_status spsh__kaldi_table_open(const spsh__view *folder, const char *name,
+                                   spsh__kaldi_table *table, spsh_error *err)
 {
-    if (faccessat(folder_fd, name, F_OK, 0) != 0 && errno == ENOENT)
+    spsh__view_info info;
+    if (spsh__view_stat(folder, name, &info) == ENOENT)
         return SPSH_OK;
-    spsh_status rc = spsh__text_file_open(folder_fd, name, &table->file, err);
+    spsh_status rc = spsh__text_file_open(folder, name, &table->file, err);
     if (rc != SPSH_OK)
         return rc;
     table->exists = true;

@@ -7,7 +7,7 @@
 #define SPSH_INGEST_KALDI_TABLE_H
 
 #include "builder.h"
-#include "dialect.h"
+#include "text_file.h"
 
 typedef struct spsh__kaldi_entry {
     uint64_t hash;
@@ -31,8 +31,9 @@ typedef struct spsh__kaldi_table {
     void *user;
 } spsh__kaldi_table;
 
-/* Open name in the folder and see whether it is sorted. A file that is not there is no error. */
-SPSH_NODISCARD spsh_status spsh__kaldi_table_open(int folder_fd, const char *name,
+/* Open name, which is borrowed, in the folder and see whether it is sorted. A file that is not
+ * there is no error. */
+SPSH_NODISCARD spsh_status spsh__kaldi_table_open(const spsh__view *folder, const char *name,
                                                   spsh__kaldi_table *table, spsh_error *err);
 
 /* Get ready for finding: keys_sorted says that they will come strictly ascending. */

@@ -10,11 +10,8 @@
  * relative to the root, because train/1.wav and test/1.wav are both "1.wav" in their files.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "fail.h"
 #include "json_text.h"
@@ -24,6 +21,7 @@
 #include "names.h"
 #include "scan.h"
 #include "table.h"
+#include "text_file.h"
 #include "trees.h"
 
 #define FILE_NAME "file_name"
@@ -42,7 +40,7 @@ typedef struct folder_scan {
     const char *folder;    /* of the metadata file that is being read, relative to the root */
     spsh_bytes folder_split;
     uint64_t seen; /* metadata files */
-    spsh__builder prefix, place, relative, path, source, id, extras, strings[6];
+    spsh__builder prefix, place, relative, source, id, extras, strings[6];
 } folder_scan;
 
 static spsh_status no_memory(spsh_error *err)
@@ -101,11 +99,11 @@ static bool file_member(spsh_bytes line, char key[KEY_BYTES])
 }
 
 /* The first line of a small piece of the file. */
-static spsh_status read_head(int folder_fd, const char *name, uint8_t *head, size_t *size_bytes,
-                             spsh_error *err)
+static spsh_status read_head(const spsh__view *view, const char *path, uint8_t *head,
+                             size_t *size_bytes, spsh_error *err)
 {
     spsh__text_file file = {.fd = -1};
-    spsh_status rc = spsh__text_file_open(folder_fd, name, &file, err);
+    spsh_status rc = spsh__text_file_open(view, path, &file, err);
     if (rc != SPSH_OK)
         return rc;
     const spsh__text_input input = spsh__text_input_file(&file);
@@ -150,7 +148,7 @@ static void join(spsh__builder *out, spsh_bytes before, spsh_bytes name)
     spsh__builder_append_bytes(out, name);
 }
 
-static spsh_status emit_row(folder_scan *f, const row_values *row, const struct stat *info,
+static spsh_status emit_row(folder_scan *f, const row_values *row, const spsh__view_info *info,
                             const spsh__place *place, spsh_error *err)
 {
     const spsh_bytes relative = spsh__builder_bytes(&f->relative);
@@ -163,7 +161,7 @@ static spsh_status emit_row(folder_scan *f, const row_values *row, const struct 
     if (f->source.failed || f->id.failed)
         return no_memory(err);
     spsh_ingest_item item = {
-        .audio_path = (const char *)f->path.data,
+        .audio_path = (const char *)f->relative.data,
         .source = spsh__builder_bytes(&f->source),
         .recording_id = spsh__builder_bytes(&f->source),
         .id = row->id.size_bytes > 0 ? row->id : spsh__builder_bytes(&f->id),
@@ -175,7 +173,7 @@ static spsh_status emit_row(folder_scan *f, const row_values *row, const struct 
         .language = row->language,
         .extras = row->extras,
         .end_ns = SPSH_SEGMENT_END,
-        .source_bytes = (uint64_t)info->st_size,
+        .source_bytes = info->size_bytes,
     };
     return spsh__scan_emit(&f->scan, &item, place, err);
 }
@@ -184,7 +182,7 @@ static spsh_status emit_row(folder_scan *f, const row_values *row, const struct 
 static spsh_status scan_values(folder_scan *f, row_values *row, const spsh__place *place,
                                spsh_error *err)
 {
-    struct stat info;
+    spsh__view_info info;
     spsh_reject reject = {
         .reason = SPSH_REJECT_MISSING_AUDIO, .source = row->file, .id = row->id, .rows = 1};
     if (row->file.size_bytes == 0) {
@@ -194,14 +192,8 @@ static spsh_status scan_values(folder_scan *f, row_values *row, const spsh__plac
     while (row->file.size_bytes > 2 && memcmp(row->file.data, "./", 2) == 0)
         row->file = (spsh_bytes){row->file.data + 2, row->file.size_bytes - 2};
     join(&f->relative, spsh__builder_bytes(&f->prefix), row->file);
-    spsh__builder_clear(&f->path);
-    if (f->relative.size_bytes > 0 && f->relative.data[0] != '/') {
-        spsh__builder_append_text(&f->path, f->scan.options->root);
-        spsh__builder_append(&f->path, "/", 1);
-    }
-    spsh__builder_append_bytes(&f->path, spsh__builder_bytes(&f->relative));
-    const char *path = spsh__builder_text(&f->path);
-    if (path == NULL || f->relative.failed ||
+    const char *path = spsh__builder_text(&f->relative);
+    if (path == NULL ||
         spsh__name_index_add(&f->used, spsh__builder_bytes(&f->relative), USED) == NULL)
         return no_memory(err);
     if (row->split.size_bytes == 0)
@@ -211,13 +203,14 @@ static spsh_status scan_values(folder_scan *f, row_values *row, const spsh__plac
         return SPSH_OK;
     }
     reject.source = spsh__builder_bytes(&f->relative);
-    if (stat(path, &info) != 0) {
-        const bool absent = errno == ENOENT || errno == ENOTDIR;
+    const int error = spsh__view_stat(f->scan.options->view, path, &info);
+    if (error != 0) {
+        const bool absent = error == ENOENT || error == ENOTDIR;
         reject.reason = absent ? SPSH_REJECT_MISSING_AUDIO : SPSH_REJECT_UNREADABLE;
-        reject.detail = absent ? NULL : strerror(errno);
+        reject.detail = absent ? NULL : strerror(error);
         return spsh__scan_reject(&f->scan, &reject, place, err);
     }
-    if (!S_ISREG(info.st_mode)) {
+    if (info.type != SPSH__VIEW_FILE) {
         reject.reason = SPSH_REJECT_NOT_REGULAR;
         return spsh__scan_reject(&f->scan, &reject, place, err);
     }
@@ -426,16 +419,19 @@ static spsh_status read_key(const uint8_t *head, size_t size_bytes, metadata *m,
     return rc == SPSH_E_END ? SPSH_OK : rc;
 }
 
-/* Whether the file's first line has a member or column for the audio. One that cannot be read is
- * none. */
-static spsh_status check_metadata(int folder_fd, metadata *m, bool *ret_found, spsh_error *err)
+/* Whether the first line of the file at path has a member or column for the audio. One that cannot
+ * be read is none. */
+static spsh_status check_metadata(const spsh__view *view, const char *path, metadata *m,
+                                  bool *ret_found, spsh_error *err)
 {
     uint8_t head[16384];
     size_t size_bytes = sizeof(head);
     *ret_found = false;
-    if (faccessat(folder_fd, m->name, R_OK, 0) != 0 ||
-        read_head(folder_fd, m->name, head, &size_bytes, NULL) != SPSH_OK)
+    if (!spsh__view_has_file(view, path))
         return SPSH_OK;
+    const spsh_status rc = read_head(view, path, head, &size_bytes, NULL);
+    if (rc != SPSH_OK)
+        return rc == SPSH_E_NO_MEMORY ? no_memory(err) : SPSH_OK;
     if (!m->is_jsonl)
         return read_key(head, size_bytes, m, ret_found, err);
     *ret_found = file_member((spsh_bytes){head, size_bytes}, m->key);
@@ -443,22 +439,27 @@ static spsh_status check_metadata(int folder_fd, metadata *m, bool *ret_found, s
 }
 
 /* metadata.csv before metadata.jsonl. */
-static spsh_status find_metadata(int folder_fd, metadata *ret_metadata, spsh_error *err)
+static spsh_status find_metadata(const spsh__view *view, const char *folder, metadata *ret_metadata,
+                                 spsh_error *err)
 {
     static const char *const names[] = {"metadata.csv", "metadata.jsonl"};
+    spsh_status rc = SPSH_OK;
     *ret_metadata = (metadata){0};
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]) && rc == SPSH_OK; i++) {
         metadata m = {.name = names[i], .is_jsonl = i == 1};
         bool found = false;
-        spsh_status rc = check_metadata(folder_fd, &m, &found, err);
-        if (rc != SPSH_OK)
-            return rc;
+        spsh__builder builder = {0};
+        spsh__builder_append_part(&builder, folder);
+        spsh__builder_append_part(&builder, m.name);
+        const char *path = spsh__builder_text(&builder);
+        rc = path == NULL ? no_memory(err) : check_metadata(view, path, &m, &found, err);
+        spsh__builder_free(&builder);
         if (found) {
             *ret_metadata = m;
-            return SPSH_OK;
+            break;
         }
     }
-    return SPSH_OK;
+    return rc;
 }
 
 static spsh_status scan_metadata(folder_scan *f, const spsh__folder *folder, const metadata *m,
@@ -470,9 +471,10 @@ static spsh_status scan_metadata(folder_scan *f, const spsh__folder *folder, con
     if (folder->path[0] != '\0')
         spsh__builder_append(&f->prefix, "/", 1);
     join(&f->place, spsh__builder_bytes(&f->prefix), spsh__bytes_of(m->name));
-    if (f->prefix.failed || f->place.failed)
+    const char *path = spsh__builder_text(&f->place);
+    if (f->prefix.failed || path == NULL)
         return no_memory(err);
-    spsh_status rc = spsh__text_file_open(folder->fd, m->name, &file, err);
+    spsh_status rc = spsh__text_file_open(folder->view, path, &file, err);
     if (rc != SPSH_OK)
         return rc;
     const spsh__text_input input = spsh__text_input_file(&file);
@@ -511,7 +513,7 @@ static spsh_status scan_folder(void *user, const spsh__folder *folder, spsh_erro
 {
     folder_scan *f = user;
     metadata m;
-    spsh_status rc = find_metadata(folder->fd, &m, err);
+    spsh_status rc = find_metadata(folder->view, folder->path, &m, err);
     if (rc == SPSH_OK && m.name != NULL)
         rc = scan_metadata(f, folder, &m, err);
     return rc == SPSH_OK ? reject_unnamed(f, folder, err) : rc;
@@ -533,15 +535,15 @@ static spsh_status audiofolder_scan(const spsh_ingest_options *options,
     if (rc == SPSH_OK)
         rc = spsh__scan_refuse_column(&f.scan, "an AudioFolder", err);
     if (rc == SPSH_OK)
-        rc = spsh__walk(options->root, options->follow_links, &visitor, err);
+        rc = spsh__walk(options->view, options->follow_links, &visitor, err);
     if (rc == SPSH_OK && f.seen == 0)
         rc = SPSH_INGEST_FAIL(err, SPSH_E_NOT_FOUND,
                               "%s: no metadata.csv or metadata.jsonl with a file_name",
-                              options->root);
+                              spsh__view_root(options->view));
     if (rc == SPSH_OK)
         rc = spsh__scan_finish(&f.scan, err);
     spsh__name_index_free(&f.used);
-    spsh__builder *const buffers[] = {&f.prefix, &f.place, &f.relative, &f.path,
+    spsh__builder *const buffers[] = {&f.prefix, &f.place, &f.relative,
                                       &f.source, &f.id,    &f.extras};
     for (size_t i = 0; i < sizeof(buffers) / sizeof(buffers[0]); i++)
         spsh__builder_free(buffers[i]);
@@ -550,23 +552,19 @@ static spsh_status audiofolder_scan(const spsh_ingest_options *options,
     return rc;
 }
 
-static spsh_status check_folder(int folder_fd, bool *ret_is_tree, spsh_error *err)
+static spsh_status check_folder(const spsh__view *folder, bool *ret_is_tree, spsh_error *err)
 {
     metadata m;
-    spsh_status rc = find_metadata(folder_fd, &m, err);
+    spsh_status rc = find_metadata(folder, "", &m, err);
     *ret_is_tree = rc == SPSH_OK && m.name != NULL;
     return rc;
 }
 
-static spsh_status tell_metadata(const char *root, const char *path, spsh_layout_probe *probe,
+static spsh_status tell_metadata(const spsh__view *view, const char *path, spsh_layout_probe *probe,
                                  spsh_error *err)
 {
     metadata m;
-    const int fd = spsh__tree_open(root, path);
-    if (fd < 0)
-        return SPSH_OK;
-    spsh_status rc = find_metadata(fd, &m, err);
-    (void)close(fd);
+    spsh_status rc = find_metadata(view, path, &m, err);
     if (rc != SPSH_OK || m.name == NULL)
         return rc;
     probe->matches = true;
@@ -575,20 +573,17 @@ static spsh_status tell_metadata(const char *root, const char *path, spsh_layout
     return SPSH_OK;
 }
 
-static spsh_status audiofolder_probe(const char *root, spsh_layout_probe *ret_probe,
+static spsh_status audiofolder_probe(const spsh__view *view, spsh_layout_probe *ret_probe,
                                      spsh_error *err)
 {
-    struct stat info;
     spsh__trees trees = {0};
-    const spsh__tree_search search = {.root = root, .check_fn = check_folder};
+    const spsh__tree_search search = {.view = view, .check_fn = check_folder};
     *ret_probe = (spsh_layout_probe){0};
-    if (stat(root, &info) != 0 || !S_ISDIR(info.st_mode))
-        return SPSH_OK;
     spsh_status rc = spsh__trees_find(&search, &trees, err);
     if (rc != SPSH_OK)
         return rc;
     if (trees.count > 0)
-        rc = tell_metadata(root, trees.paths[0], ret_probe, err);
+        rc = tell_metadata(view, trees.paths[0], ret_probe, err);
     spsh__trees_free(&trees);
     return rc;
 }

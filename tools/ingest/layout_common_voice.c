@@ -30,15 +30,15 @@ static const spsh__clip_form form = {
     .extension = ".mp3",
 };
 
-static spsh_status check_tree(int folder_fd, bool *ret_is_tree, spsh_error *err)
+static spsh_status check_tree(const spsh__view *folder, bool *ret_is_tree, spsh_error *err)
 {
     static const char *const columns[] = {"client_id", "path", "sentence", NULL};
     spsh_status rc = SPSH_OK;
-    if (!spsh__tree_has_folder(folder_fd, "clips"))
+    if (!spsh__view_has_folder(folder, "clips"))
         return SPSH_OK;
     for (size_t i = 0; i < TABLE_COUNT && rc == SPSH_OK && !*ret_is_tree; i++)
-        rc = spsh__clip_header_has(folder_fd, tables[i].name, &form.dialect, columns, ret_is_tree,
-                                   err);
+        rc =
+            spsh__clip_header_has(folder, tables[i].name, &form.dialect, columns, ret_is_tree, err);
     return rc;
 }
 
@@ -79,10 +79,10 @@ static spsh_status common_voice_scan(const spsh_ingest_options *options,
     return spsh__trees_scan(options, sink, &trees, err);
 }
 
-static spsh_status common_voice_probe(const char *root, spsh_layout_probe *ret_probe,
+static spsh_status common_voice_probe(const spsh__view *view, spsh_layout_probe *ret_probe,
                                       spsh_error *err)
 {
-    return spsh__trees_probe(root, trees.check_fn, trees.what, ret_probe, err);
+    return spsh__trees_probe(view, trees.check_fn, trees.what, ret_probe, err);
 }
 
 const spsh_layout spsh__layout_common_voice = {

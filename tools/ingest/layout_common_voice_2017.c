@@ -5,9 +5,6 @@
  *
  * Numbers begin at 0 in every folder, so an id keeps the folder's name. Nobody is named.
  */
-#include <errno.h>
-#include <unistd.h>
-
 #include "clip_table.h"
 #include "layouts.h"
 
@@ -31,23 +28,21 @@ static const spsh__clip_form form = {
     .columns = { "filename", "text", NULL, NULL, NULL, NULL, NULL},
 };
 
-static spsh_status check_tree(int folder_fd, bool *ret_is_tree, spsh_error *err)
+static spsh_status check_tree(const spsh__view *folder, bool *ret_is_tree, spsh_error *err)
 {
     static const char *const columns[] = {"filename", "text", "up_votes", NULL};
     spsh_status rc = SPSH_OK;
     for (size_t i = 0; i < PART_COUNT && rc == SPSH_OK && !*ret_is_tree; i++)
-        rc = spsh__clip_header_has(folder_fd, parts[i].table.name, &form.dialect, columns,
-                                   ret_is_tree, err);
+        rc = spsh__clip_header_has(folder, parts[i].table.name, &form.dialect, columns, ret_is_tree,
+                                   err);
     return rc;
 }
 
 static spsh_status scan_tree(spsh__scan *scan, const char *path, const char *name, spsh_error *err)
 {
-    spsh_status rc = SPSH_OK;
+    spsh__view *view = NULL;
     (void)name;
-    const int fd = spsh__tree_open(scan->options->root, path);
-    if (fd < 0)
-        return spsh__scan_walk_note(scan, SPSH__WALK_UNREADABLE, path, errno, err);
+    spsh_status rc = spsh__view_below(scan->options->view, path, &view, err);
     for (size_t i = 0; i < PART_COUNT && rc == SPSH_OK; i++) {
         const spsh__clip_tree tree = {
             .path = path,
@@ -58,10 +53,10 @@ static spsh_status scan_tree(spsh__scan *scan, const char *path, const char *nam
             .tables = &parts[i].table,
             .table_count = 1,
         };
-        if (spsh__tree_has_file(fd, parts[i].table.name))
+        if (spsh__view_has_file(view, parts[i].table.name))
             rc = spsh__clip_tree_scan(scan, &form, &tree, err);
     }
-    (void)close(fd);
+    spsh__view_close(view);
     return rc;
 }
 
@@ -74,10 +69,10 @@ static spsh_status common_voice_2017_scan(const spsh_ingest_options *options,
     return spsh__trees_scan(options, sink, &trees, err);
 }
 
-static spsh_status common_voice_2017_probe(const char *root, spsh_layout_probe *ret_probe,
+static spsh_status common_voice_2017_probe(const spsh__view *view, spsh_layout_probe *ret_probe,
                                            spsh_error *err)
 {
-    return spsh__trees_probe(root, trees.check_fn, trees.what, ret_probe, err);
+    return spsh__trees_probe(view, trees.check_fn, trees.what, ret_probe, err);
 }
 
 const spsh_layout spsh__layout_common_voice_2017 = {

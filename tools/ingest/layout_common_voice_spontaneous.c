@@ -6,11 +6,6 @@
  * One table with a split column, written without quoting. Recordings that were reported stay in
  * audios/ without a row: orphans.
  */
-#include <dirent.h>
-#include <errno.h>
-#include <stdio.h>
-#include <unistd.h>
-
 #include "clip_table.h"
 #include "fail.h"
 #include "layouts.h"
@@ -26,41 +21,34 @@ static const spsh__clip_form form = {
     .columns = { "audio_file", "transcription", "client_id", NULL, "audio_id", "split", "prompt_id"},
 };
 
-/* The first, by name, of the folder's tables; empty when there is none. */
-static void find_table(int folder_fd, char ret_name[NAME_BYTES_MAX])
+/* The first, by name, of the tables in the folder at path; empty when there is none. */
+static void find_table(const spsh__view *view, const char *path, char ret_name[NAME_BYTES_MAX])
 {
-    const struct dirent *entry = NULL;
-    const int own = dup(folder_fd);
-    DIR *directory = own < 0 ? NULL : fdopendir(own);
+    spsh__view_entry entry;
+    spsh__view_folder *folder = spsh__view_folder_open(view, path);
     ret_name[0] = '\0';
-    if (directory == NULL) {
-        if (own >= 0)
-            (void)close(own);
-        return;
-    }
-    rewinddir(directory);
-    while ((entry = readdir(directory)) != NULL) {
-        const size_t length = strlen(entry->d_name);
-        if (strncmp(entry->d_name, TABLE_PREFIX, strlen(TABLE_PREFIX)) != 0 ||
+    while (folder != NULL && spsh__view_folder_next(folder, &entry)) {
+        const size_t length = strlen(entry.name);
+        if (strncmp(entry.name, TABLE_PREFIX, strlen(TABLE_PREFIX)) != 0 ||
             length <= strlen(TABLE_PREFIX TABLE_SUFFIX) || length >= NAME_BYTES_MAX ||
-            strcmp(entry->d_name + length - strlen(TABLE_SUFFIX), TABLE_SUFFIX) != 0)
+            strcmp(entry.name + length - strlen(TABLE_SUFFIX), TABLE_SUFFIX) != 0)
             continue;
-        if (ret_name[0] == '\0' || strcmp(entry->d_name, ret_name) < 0)
-            memcpy(ret_name, entry->d_name, length + 1);
+        if (ret_name[0] == '\0' || strcmp(entry.name, ret_name) < 0)
+            memcpy(ret_name, entry.name, length + 1);
     }
-    (void)closedir(directory);
+    spsh__view_folder_close(folder);
 }
 
-static spsh_status check_tree(int folder_fd, bool *ret_is_tree, spsh_error *err)
+static spsh_status check_tree(const spsh__view *folder, bool *ret_is_tree, spsh_error *err)
 {
     static const char *const columns[] = {"client_id", "audio_file", "transcription", NULL};
     char name[NAME_BYTES_MAX];
-    if (!spsh__tree_has_folder(folder_fd, "audios"))
+    if (!spsh__view_has_folder(folder, "audios"))
         return SPSH_OK;
-    find_table(folder_fd, name);
+    find_table(folder, "", name);
     if (name[0] == '\0')
         return SPSH_OK;
-    return spsh__clip_header_has(folder_fd, name, &form.dialect, columns, ret_is_tree, err);
+    return spsh__clip_header_has(folder, name, &form.dialect, columns, ret_is_tree, err);
 }
 
 static spsh_status scan_tree(spsh__scan *scan, const char *path, const char *name, spsh_error *err)
@@ -68,11 +56,7 @@ static spsh_status scan_tree(spsh__scan *scan, const char *path, const char *nam
     (void)name;
     char table_name[NAME_BYTES_MAX];
     char locale[NAME_BYTES_MAX];
-    const int fd = spsh__tree_open(scan->options->root, path);
-    if (fd < 0)
-        return spsh__scan_walk_note(scan, SPSH__WALK_UNREADABLE, path, errno, err);
-    find_table(fd, table_name);
-    (void)close(fd);
+    find_table(scan->options->view, path, table_name);
     if (table_name[0] == '\0')
         return SPSH_OK;
     const size_t prefix = strlen(TABLE_PREFIX);
@@ -101,10 +85,10 @@ static spsh_status spontaneous_scan(const spsh_ingest_options *options,
     return spsh__trees_scan(options, sink, &trees, err);
 }
 
-static spsh_status spontaneous_probe(const char *root, spsh_layout_probe *ret_probe,
+static spsh_status spontaneous_probe(const spsh__view *view, spsh_layout_probe *ret_probe,
                                      spsh_error *err)
 {
-    return spsh__trees_probe(root, trees.check_fn, trees.what, ret_probe, err);
+    return spsh__trees_probe(view, trees.check_fn, trees.what, ret_probe, err);
 }
 
 const spsh_layout spsh__layout_common_voice_spontaneous = {

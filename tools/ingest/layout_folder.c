@@ -10,10 +10,7 @@
  * ids are unique within the folder and hence below the root.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "fail.h"
 #include "layouts.h"
@@ -88,14 +85,6 @@ static void join(spsh__builder *path, const char *folder, spsh_bytes name)
     spsh__builder_append_bytes(path, name);
 }
 
-static void join_root(spsh__builder *path, const char *root, const char *folder, const char *name)
-{
-    spsh__builder_clear(path);
-    spsh__builder_append_text(path, root);
-    spsh__builder_append(path, "/", 1);
-    join(path, folder, spsh__bytes_of(name));
-}
-
 static spsh_status reject_entry(folder_scan *f, const spsh__folder *folder, const char *name,
                                 spsh_reject reject, spsh_error *err)
 {
@@ -143,14 +132,15 @@ static spsh_status classify(folder_scan *f, const spsh__folder *folder, size_t i
 }
 
 /* Whether a file of the folder is called like the stem, as in a.wav beside a.wav.flac. */
-static bool stem_is_taken(const spsh__folder *folder, spsh_bytes stem)
+static bool stem_is_taken(folder_scan *f, const spsh__folder *folder, spsh_bytes stem)
 {
-    char name[256];
-    if (!spsh__is_audio_name(stem) || stem.size_bytes >= sizeof(name))
+    spsh__view_info info;
+    if (!spsh__is_audio_name(stem))
         return false;
-    memcpy(name, stem.data, stem.size_bytes);
-    name[stem.size_bytes] = '\0';
-    return faccessat(folder->fd, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+    spsh__builder_clear(&f->audio_path);
+    join(&f->audio_path, folder->path, stem);
+    const char *path = spsh__builder_text(&f->audio_path);
+    return path != NULL && spsh__view_stat(folder->view, path, &info) == 0;
 }
 
 static spsh_status emit_audio(folder_scan *f, const spsh__folder *folder, const stem_entry *audio,
@@ -159,16 +149,21 @@ static spsh_status emit_audio(folder_scan *f, const spsh__folder *folder, const 
     const spsh__entry *entry = &folder->entries[audio->entry];
     const spsh_bytes name = {(const uint8_t *)entry->name, entry->name_bytes};
     const spsh_bytes stem = keep_extension ? name : stem_of(folder, audio);
-    struct stat info;
-    if (fstatat(folder->fd, entry->name, &info, 0) != 0) {
+    spsh__view_info info;
+    spsh__builder_clear(&f->audio_path);
+    join(&f->audio_path, folder->path, name);
+    const char *path = spsh__builder_text(&f->audio_path);
+    const int os_errno = path == NULL ? ENOMEM : spsh__view_stat(folder->view, path, &info);
+    if (os_errno == ENOMEM)
+        return SPSH_INGEST_FAIL(err, SPSH_E_NO_MEMORY, "no memory for a path");
+    if (os_errno != 0) {
         const spsh_reject reject = {
-            .reason = SPSH_REJECT_UNREADABLE, .detail = strerror(errno), .rows = 1};
+            .reason = SPSH_REJECT_UNREADABLE, .detail = strerror(os_errno), .rows = 1};
         return reject_entry(f, folder, entry->name, reject, err);
     }
-    join_root(&f->audio_path, f->scan.options->root, folder->path, entry->name);
+    spsh__builder_clear(&f->text_path);
     if (sidecar != NULL)
-        join_root(&f->text_path, f->scan.options->root, folder->path,
-                  folder->entries[sidecar->entry].name);
+        join(&f->text_path, folder->path, spsh__bytes_of(folder->entries[sidecar->entry].name));
     spsh__builder_clear(&f->source);
     spsh__name_append(&f->source, spsh__bytes_of(folder->path));
     if (folder->path[0] != '\0')
@@ -179,16 +174,15 @@ static spsh_status emit_audio(folder_scan *f, const spsh__folder *folder, const 
     spsh__name_append(&f->id, stem);
 
     spsh_ingest_item item = {
-        .audio_path = spsh__builder_text(&f->audio_path),
+        .audio_path = path,
         .source = spsh__builder_bytes(&f->source),
         .recording_id = spsh__builder_bytes(&f->id),
         .id = spsh__builder_bytes(&f->id),
         .text_path = sidecar == NULL ? NULL : spsh__builder_text(&f->text_path),
         .end_ns = SPSH_SEGMENT_END,
-        .source_bytes = (uint64_t)info.st_size,
+        .source_bytes = info.size_bytes,
     };
-    if (item.audio_path == NULL || (sidecar != NULL && item.text_path == NULL) ||
-        f->source.failed || f->id.failed)
+    if ((sidecar != NULL && item.text_path == NULL) || f->source.failed || f->id.failed)
         return SPSH_INGEST_FAIL(err, SPSH_E_NO_MEMORY, "no memory for a path");
     return spsh__scan_emit(&f->scan, &item, NULL, err);
 }
@@ -208,7 +202,7 @@ static spsh_status emit_stem(folder_scan *f, const spsh__folder *folder, size_t 
         f->sidecar_count++;
     const stem_entry *sidecar = audio_end < end ? &f->stems[audio_end] : NULL;
     const bool keep_extension =
-        audio_end - begin > 1 || stem_is_taken(folder, stem_of(folder, &f->stems[begin]));
+        audio_end - begin > 1 || stem_is_taken(f, folder, stem_of(folder, &f->stems[begin]));
     spsh_status rc = SPSH_OK;
     for (size_t i = begin; i < audio_end && rc == SPSH_OK; i++)
         rc = emit_audio(f, folder, &f->stems[i], sidecar, keep_extension, err);
@@ -289,7 +283,7 @@ static spsh_status folder_layout_scan(const spsh_ingest_options *options,
     if (rc == SPSH_OK)
         rc = spsh__scan_refuse_column(&f.scan, "a folder of audio", err);
     if (rc == SPSH_OK)
-        rc = spsh__walk(options->root, options->follow_links, &visitor, err);
+        rc = spsh__walk(options->view, options->follow_links, &visitor, err);
     if (rc == SPSH_OK)
         rc = spsh__scan_finish(&f.scan, err);
     free(f.stems);
@@ -326,15 +320,14 @@ static spsh_status probe_note(void *user, spsh__walk_note note, const char *path
     return SPSH_OK;
 }
 
-static spsh_status folder_layout_probe(const char *root, spsh_layout_probe *ret_probe,
+static spsh_status folder_layout_probe(const spsh__view *view, spsh_layout_probe *ret_probe,
                                        spsh_error *err)
 {
-    struct stat info;
     const spsh__walk_visitor visitor = {probe_folder, probe_note, ret_probe};
     *ret_probe = (spsh_layout_probe){0};
-    if (stat(root, &info) != 0 || !S_ISDIR(info.st_mode))
+    if (spsh__view_file(view) != NULL)
         return SPSH_OK;
-    spsh_status rc = spsh__walk(root, false, &visitor, err);
+    spsh_status rc = spsh__walk(view, false, &visitor, err);
     return rc == SPSH_E_END ? SPSH_OK : rc;
 }
 

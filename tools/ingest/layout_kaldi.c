@@ -11,18 +11,14 @@
  * (kaldi_table.h).
  *
  * A relative path means what it meant to the tools that wrote it: relative to the process's
- * directory, or else to the data directory or one of the folders above it, the nearest first; the
- * base that fitted the last recording is tried before the others. Commands are never run.
+ * directory, or else to the data directory or one of the folders above it, the nearest first, those
+ * above the corpus included; the base that fitted the last recording is tried before the others.
+ * Commands are never run.
  */
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "fail.h"
 #include "json_text.h"
@@ -66,9 +62,10 @@ typedef struct recording {
 
 typedef struct kaldi_scan {
     spsh__scan scan;
-    char *real_root;
-    char *bases[BASES_MAX]; /* absolute folders that relative paths are tried in */
+    const char *real_root;
+    char *bases[BASES_MAX]; /* folders that relative paths are tried in: in the view or absolute */
     size_t base_count, last_base;
+    spsh__builder folder;   /* the data directory's name */
     spsh_bytes name, split; /* of the data directory */
     spsh__kaldi_table tables[FILES];
     spsh__kaldi_source entry;
@@ -106,29 +103,27 @@ static bool is_remote(spsh_bytes path)
 }
 
 /* Look in one base; *ret_errno is that of the look. */
-static bool look_in(kaldi_scan *k, const char *base, struct stat *ret_info, int *ret_errno)
+static bool look_in(kaldi_scan *k, const char *base, spsh__view_info *ret_info, int *ret_errno)
 {
     recording *r = &k->recording;
     spsh_bytes path = spsh__builder_bytes(&k->entry.path);
     while (path.size_bytes > 2 && memcmp(path.data, "./", 2) == 0)
         path = (spsh_bytes){path.data + 2, path.size_bytes - 2};
     spsh__builder_clear(&r->path);
-    if (base != NULL) {
-        spsh__builder_append_text(&r->path, base);
+    spsh__builder_append_part(&r->path, base);
+    if (*base != '\0')
         spsh__builder_append(&r->path, "/", 1);
-    }
     spsh__builder_append_bytes(&r->path, path);
     const char *name = spsh__builder_text(&r->path);
     k->failed |= name == NULL;
-    const bool found = name != NULL && stat(name, ret_info) == 0 && !S_ISDIR(ret_info->st_mode);
-    *ret_errno = found ? 0 : errno;
-    return found;
+    *ret_errno = name == NULL ? ENOMEM : spsh__view_stat(k->scan.options->view, name, ret_info);
+    return *ret_errno == 0 && ret_info->type != SPSH__VIEW_FOLDER;
 }
 
-static bool look_everywhere(kaldi_scan *k, struct stat *ret_info, int *ret_errno)
+static bool look_everywhere(kaldi_scan *k, spsh__view_info *ret_info, int *ret_errno)
 {
     if (k->entry.path.size_bytes > 0 && k->entry.path.data[0] == '/')
-        return look_in(k, NULL, ret_info, ret_errno);
+        return look_in(k, "", ret_info, ret_errno);
     if (k->last_base < k->base_count && look_in(k, k->bases[k->last_base], ret_info, ret_errno))
         return true;
     for (size_t i = 0; i < k->base_count; i++) {
@@ -140,7 +135,8 @@ static bool look_everywhere(kaldi_scan *k, struct stat *ret_info, int *ret_errno
     return false;
 }
 
-/* The file as it is stored: below the root if it lies there, else as it was written. */
+/* The file as it is stored: its path in the view, below the root if it lies there on the disk, else
+ * as it was written. */
 static void name_source(kaldi_scan *k)
 {
     recording *r = &k->recording;
@@ -150,7 +146,7 @@ static void name_source(kaldi_scan *k)
     if (root_bytes > 0 && path.size_bytes > root_bytes + 1 && path.data[root_bytes] == '/' &&
         memcmp(path.data, k->real_root, root_bytes) == 0)
         path = (spsh_bytes){path.data + root_bytes + 1, path.size_bytes - root_bytes - 1};
-    else
+    else if (path.size_bytes > 0 && path.data[0] == '/')
         path = spsh__builder_bytes(&k->entry.path);
     spsh__name_append(&r->source, path);
 }
@@ -173,7 +169,7 @@ static void tell_entry(kaldi_scan *k, spsh_bytes written)
 static void resolve(kaldi_scan *k, spsh_bytes written)
 {
     recording *r = &k->recording;
-    struct stat info = {0};
+    spsh__view_info info = {0};
     int os_errno = 0;
     r->found = false;
     r->reject = (spsh_reject){.rows = 1, .reason = SPSH_REJECT_COMMAND_SOURCE};
@@ -191,11 +187,11 @@ static void resolve(kaldi_scan *k, spsh_bytes written)
         const bool absent = os_errno == ENOENT || os_errno == ENOTDIR || os_errno == 0;
         r->reject.reason = absent ? SPSH_REJECT_MISSING_AUDIO : SPSH_REJECT_UNREADABLE;
         r->reject.detail = absent ? NULL : strerror(os_errno);
-    } else if (!S_ISREG(info.st_mode)) {
+    } else if (info.type != SPSH__VIEW_FILE) {
         r->reject.reason = SPSH_REJECT_NOT_REGULAR;
     } else {
         r->found = true;
-        r->size_bytes = (uint64_t)info.st_size;
+        r->size_bytes = info.size_bytes;
         k->commands += k->entry.is_command;
         name_source(k);
     }
@@ -443,12 +439,12 @@ static spsh_status scan_rows(kaldi_scan *k, kaldi_file leader, spsh_error *err)
     return rc == SPSH_E_END ? SPSH_OK : rc;
 }
 
-static spsh_status open_tables(kaldi_scan *k, int folder_fd, kaldi_file *ret_leader,
+static spsh_status open_tables(kaldi_scan *k, const spsh__view *folder, kaldi_file *ret_leader,
                                spsh_error *err)
 {
     spsh_status rc = SPSH_OK;
     for (int i = 0; i < FILES && rc == SPSH_OK; i++)
-        rc = spsh__kaldi_table_open(folder_fd, file_names[i], &k->tables[i], err);
+        rc = spsh__kaldi_table_open(folder, file_names[i], &k->tables[i], err);
     if (rc != SPSH_OK)
         return rc;
     const kaldi_file leader = k->tables[SEGMENTS].exists ? SEGMENTS : WAV;
@@ -495,25 +491,54 @@ static void close_tables(kaldi_scan *k)
     k->recording.known = false;
 }
 
-/* The process's directory, the data directory, and the folders above it. */
-static spsh_status find_bases(kaldi_scan *k, const char *folder, spsh_error *err)
+/* Takes path. */
+static bool add_base(kaldi_scan *k, char *path)
 {
-    k->bases[0] = realpath(".", NULL);
-    k->bases[1] = realpath(folder, NULL);
-    k->base_count = 2;
-    if (k->bases[0] == NULL || k->bases[1] == NULL)
-        return SPSH_INGEST_FAIL_OS(err, SPSH_E_IO, errno, "%s: has no path", folder);
-    while (k->base_count < BASES_MAX) {
-        const char *last = k->bases[k->base_count - 1];
-        const char *slash = strrchr(last, '/');
-        if (slash == NULL || slash == last)
-            break;
-        char *parent = strndup(last, (size_t)(slash - last));
-        if (parent == NULL)
-            return no_memory(err);
-        k->bases[k->base_count++] = parent;
+    if (path != NULL && k->base_count < BASES_MAX) {
+        k->bases[k->base_count++] = path;
+        return true;
     }
-    return SPSH_OK;
+    const bool fits = path != NULL;
+    free(path);
+    return fits;
+}
+
+/* The folders on the disk that a corpus lies in; the root itself may stand in an archive. */
+static bool add_bases_above(kaldi_scan *k)
+{
+    char *root = strdup(spsh__view_root(k->scan.options->view));
+    char *path = root == NULL ? NULL : realpath(root, NULL);
+    bool fits = root != NULL;
+    bool below = true; /* path is the root, which is known already, or the archive */
+    for (char *slash; fits && path == NULL && (slash = strrchr(root, '/')) != NULL;) {
+        *slash = '\0';
+        path = realpath(root, NULL);
+        below = false;
+    }
+    for (char *slash; fits && path != NULL && (slash = strrchr(path, '/')) != NULL;) {
+        if (!below && path[0] != '\0')
+            fits = add_base(k, strdup(path));
+        below = false;
+        *slash = '\0';
+    }
+    free(path);
+    free(root);
+    return fits;
+}
+
+/* The process's directory, the data directory, and the folders above it. */
+static spsh_status find_bases(kaldi_scan *k, const char *below, spsh_error *err)
+{
+    char *process = realpath(".", NULL);
+    bool fits = process == NULL || add_base(k, process);
+    fits = fits && add_base(k, strdup(below));
+    for (size_t length = strlen(below); fits && length > 0;) {
+        while (length > 0 && below[length - 1] != '/')
+            length--;
+        length -= length > 0;
+        fits = add_base(k, strndup(below, length));
+    }
+    return fits && add_bases_above(k) ? SPSH_OK : no_memory(err);
 }
 
 /* "train" of "train_clean_100"; empty when the name is not that of a split. */
@@ -529,49 +554,52 @@ static spsh_bytes split_of(spsh_bytes name)
     return (spsh_bytes){0};
 }
 
+static spsh_status scan_tables(kaldi_scan *k, kaldi_file leader, spsh_error *err)
+{
+    spsh_status rc = SPSH_OK;
+    const bool whole = k->scan.options->split_filter == NULL;
+    if (spsh__scan_wants_split(&k->scan, k->split) || spsh__scan_wants_split(&k->scan, k->name))
+        rc = scan_rows(k, leader, err);
+    else
+        k->scan.excluded_rows += k->tables[leader].row_count;
+    if (rc == SPSH_OK && whole)
+        rc = spsh__kaldi_table_end(&k->tables[TEXT], err);
+    if (rc == SPSH_OK && whole && leader == SEGMENTS)
+        rc = spsh__kaldi_table_end(&k->tables[WAV], err);
+    return rc == SPSH_OK ? tell_commands(k, err) : rc;
+}
+
 /* below: of the root, "" for the root itself. */
 static spsh_status scan_directory(kaldi_scan *k, const char *below, spsh_error *err)
 {
     spsh_error opened = SPSH_ERROR_INIT;
+    spsh__view *folder = NULL;
     kaldi_file leader = WAV;
-    char *folder = NULL;
-    int fd = -1;
-    if (asprintf(&folder, "%s%s%s", k->scan.options->root, *below == '\0' ? "" : "/", below) < 0)
-        return no_memory(err);
     spsh__builder_clear(&k->prefix);
     if (*below != '\0') {
         spsh__name_append(&k->prefix, spsh__bytes_of(below));
         spsh__builder_append(&k->prefix, "/", 1);
     }
-    spsh_status rc = k->prefix.failed ? no_memory(err) : find_bases(k, folder, err);
+    spsh__builder_clear(&k->folder);
+    spsh__view_folder_name(k->scan.options->view, below, &k->folder);
+    spsh_status rc =
+        k->prefix.failed || k->folder.failed ? no_memory(err) : find_bases(k, below, err);
     if (rc != SPSH_OK)
         goto out;
-    k->name = spsh__bytes_of(strrchr(k->bases[1], '/') + 1);
+    k->name = spsh__builder_bytes(&k->folder);
     k->split = split_of(k->name);
-    fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0) {
-        rc = SPSH_INGEST_FAIL_OS(err, SPSH_E_IO, errno, "%s: cannot be opened", folder);
-        goto out;
-    }
-    rc = open_tables(k, fd, &leader, &opened);
+    rc = spsh__view_below(k->scan.options->view, below, &folder, err);
     if (rc != SPSH_OK)
-        rc = SPSH_INGEST_FAIL_OS(err, rc, opened.os_errno, "%s: %s", folder, opened.message);
-    if (rc == SPSH_OK &&
-        (spsh__scan_wants_split(&k->scan, k->split) || spsh__scan_wants_split(&k->scan, k->name)))
-        rc = scan_rows(k, leader, err);
-    else if (rc == SPSH_OK)
-        k->scan.excluded_rows += k->tables[leader].row_count;
-    if (rc == SPSH_OK && k->scan.options->split_filter == NULL)
-        rc = spsh__kaldi_table_end(&k->tables[TEXT], err);
-    if (rc == SPSH_OK && k->scan.options->split_filter == NULL && leader == SEGMENTS)
-        rc = spsh__kaldi_table_end(&k->tables[WAV], err);
+        goto out;
+    rc = open_tables(k, folder, &leader, &opened);
+    if (rc != SPSH_OK)
+        rc = SPSH_INGEST_FAIL_OS(err, rc, opened.os_errno, "%s: %s", spsh__view_root(folder),
+                                 opened.message);
     if (rc == SPSH_OK)
-        rc = tell_commands(k, err);
+        rc = scan_tables(k, leader, err);
 out:
     close_tables(k);
-    if (fd >= 0)
-        (void)close(fd);
-    free(folder);
+    spsh__view_close(folder);
     return rc;
 }
 
@@ -593,15 +621,18 @@ static int compare_directories(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static spsh_status add_directory(directories *d, int root_fd, const char *name, spsh_error *err)
+static spsh_status add_directory(directories *d, const spsh__view *view, const char *name,
+                                 spsh_error *err)
 {
-    char wav_scp[PATH_MAX];
-    struct stat info;
-    const int length =
-        snprintf(wav_scp, sizeof(wav_scp), "%s%swav.scp", name, *name == '\0' ? "" : "/");
-    if (length < 0 || (size_t)length >= sizeof(wav_scp) || d->count == FOLDERS_MAX ||
-        fstatat(root_fd, wav_scp, &info, 0) != 0 || !S_ISREG(info.st_mode))
-        return SPSH_OK;
+    spsh__builder wav_scp = {0};
+    spsh__builder_append_part(&wav_scp, name);
+    spsh__builder_append_part(&wav_scp, file_names[WAV]);
+    const char *path = spsh__builder_text(&wav_scp);
+    const bool is_one = path != NULL && spsh__view_has_file(view, path);
+    const bool fits = path != NULL;
+    spsh__builder_free(&wav_scp);
+    if (!is_one || d->count == FOLDERS_MAX)
+        return fits ? SPSH_OK : no_memory(err);
     d->names[d->count] = strdup(name);
     if (d->names[d->count] == NULL)
         return no_memory(err);
@@ -610,29 +641,28 @@ static spsh_status add_directory(directories *d, int root_fd, const char *name, 
 }
 
 /* The root if it is one, else the folders in it that are. */
-static spsh_status find_directories(const char *root, directories **ret_directories,
+static spsh_status find_directories(const spsh__view *view, directories **ret_directories,
                                     spsh_error *err)
 {
-    spsh_status rc = SPSH_OK;
     directories *d = calloc(1, sizeof(*d));
     if (d == NULL)
         return no_memory(err);
-    DIR *directory = opendir(root);
-    if (directory != NULL) {
-        rc = add_directory(d, dirfd(directory), "", err);
-        const bool below = d->count == 0;
-        const struct dirent *entry = NULL;
-        for (size_t i = 0; below && rc == SPSH_OK && i < FOLDERS_MAX; i++) {
-            entry = readdir(directory);
-            if (entry == NULL)
-                break;
-            if (entry->d_name[0] != '.' &&
-                (entry->d_type == DT_DIR || entry->d_type == DT_UNKNOWN) &&
-                !spsh__is_ignored_name(entry->d_name))
-                rc = add_directory(d, dirfd(directory), entry->d_name, err);
-        }
-        (void)closedir(directory);
+    spsh__view_entry entry;
+    spsh__view_folder *folder = NULL;
+    spsh_status rc = spsh__view_file(view) != NULL ? SPSH_OK : add_directory(d, view, "", err);
+    if (rc == SPSH_OK && d->count == 0 && spsh__view_file(view) == NULL) {
+        folder = spsh__view_folder_open(view, "");
+        if (folder == NULL && errno == ENOMEM)
+            rc = no_memory(err);
     }
+    for (size_t i = 0; folder != NULL && rc == SPSH_OK && i < FOLDERS_MAX; i++) {
+        if (!spsh__view_folder_next(folder, &entry))
+            break;
+        if (entry.name[0] != '.' && entry.type == SPSH__VIEW_FOLDER &&
+            !spsh__is_ignored_name(entry.name))
+            rc = add_directory(d, view, entry.name, err);
+    }
+    spsh__view_folder_close(folder);
     if (rc != SPSH_OK) {
         directories_free(d);
         return rc;
@@ -644,14 +674,22 @@ static spsh_status find_directories(const char *root, directories **ret_director
 
 static void kaldi_free(kaldi_scan *k)
 {
-    spsh__builder *const buffers[] = {
-        &k->recording.id,      &k->recording.path,   &k->recording.source, &k->recording.channel,
-        &k->recording.written, &k->recording.detail, &k->prefix,           &k->place,
-        &k->speaker,           &k->language,         &k->gender,           &k->extras};
+    spsh__builder *const buffers[] = {&k->recording.id,
+                                      &k->recording.path,
+                                      &k->recording.source,
+                                      &k->recording.channel,
+                                      &k->recording.written,
+                                      &k->recording.detail,
+                                      &k->prefix,
+                                      &k->place,
+                                      &k->speaker,
+                                      &k->language,
+                                      &k->gender,
+                                      &k->extras,
+                                      &k->folder};
     for (size_t i = 0; i < sizeof(buffers) / sizeof(buffers[0]); i++)
         spsh__builder_free(buffers[i]);
     spsh__kaldi_source_free(&k->entry);
-    free(k->real_root);
 }
 
 static spsh_status kaldi_layout_scan(const spsh_ingest_options *options,
@@ -663,10 +701,11 @@ static spsh_status kaldi_layout_scan(const spsh_ingest_options *options,
     if (rc == SPSH_OK)
         rc = spsh__scan_refuse_column(&k.scan, "a Kaldi data directory", err);
     if (rc == SPSH_OK)
-        rc = find_directories(options->root, &d, err);
+        rc = find_directories(options->view, &d, err);
     if (rc == SPSH_OK && d->count == 0)
-        rc = SPSH_INGEST_FAIL(err, SPSH_E_NOT_FOUND, "%s: has no wav.scp", options->root);
-    k.real_root = realpath(options->root, NULL);
+        rc = SPSH_INGEST_FAIL(err, SPSH_E_NOT_FOUND, "%s: has no wav.scp",
+                              spsh__view_root(options->view));
+    k.real_root = spsh__view_real_root(options->view);
     for (size_t i = 0; rc == SPSH_OK && i < d->count; i++)
         rc = scan_directory(&k, d->names[i], err);
     if (rc == SPSH_OK)
@@ -677,12 +716,12 @@ static spsh_status kaldi_layout_scan(const spsh_ingest_options *options,
     return rc;
 }
 
-static spsh_status kaldi_layout_probe(const char *root, spsh_layout_probe *ret_probe,
+static spsh_status kaldi_layout_probe(const spsh__view *view, spsh_layout_probe *ret_probe,
                                       spsh_error *err)
 {
     directories *d = NULL;
     *ret_probe = (spsh_layout_probe){0};
-    spsh_status rc = find_directories(root, &d, err);
+    spsh_status rc = find_directories(view, &d, err);
     if (rc != SPSH_OK)
         return rc;
     if (d->count > 0) {

@@ -7,13 +7,9 @@
  * folder above the speaker's, be it the root itself or above it, so that an id does not depend on
  * the root that was given.
  */
-#include <dirent.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "fail.h"
 #include "json_text.h"
@@ -21,6 +17,7 @@
 #include "layouts.h"
 #include "names.h"
 #include "scan.h"
+#include "text_file.h"
 #include "trees.h"
 
 #define JSON_BYTES_MAX  ((size_t)16 << 20)
@@ -30,7 +27,7 @@
 
 typedef struct light_scan {
     spsh__scan scan;
-    char *real_root;
+    const char *real_root; /* NULL when unknown */
     spsh__builder place, json, speaker, domain, id, source, path, extras, strings;
 } light_scan;
 
@@ -113,15 +110,18 @@ static spsh_status read_json(light_scan *l, const spsh__folder *folder, spsh_byt
     size_t offset = 0;
     spsh__builder_clear(&l->extras);
     spsh__builder_clear(&l->json);
+    spsh__builder_append_part(&l->json, folder->path);
+    if (l->json.size_bytes > 0)
+        spsh__builder_append(&l->json, "/", 1);
     spsh__builder_append_bytes(&l->json, stem);
     spsh__builder_append_text(&l->json, ".json");
     const char *name = spsh__builder_text(&l->json);
     if (name == NULL)
         return no_memory(err);
-    if (spsh__text_file_open(folder->fd, name, &file, NULL) != SPSH_OK)
-        return SPSH_OK;
+    spsh_status rc = spsh__text_file_open(folder->view, name, &file, NULL);
+    if (rc != SPSH_OK)
+        return rc == SPSH_E_NO_MEMORY ? no_memory(err) : SPSH_OK;
     spsh__builder_clear(&l->json);
-    spsh_status rc = SPSH_OK;
     if (file.size_bytes <= JSON_BYTES_MAX) {
         const spsh__text_input input = spsh__text_input_file(&file);
         uint8_t *data = spsh__builder_reserve(&l->json, (size_t)file.size_bytes + 1);
@@ -153,12 +153,18 @@ static void append_part(spsh__builder *out, spsh_bytes part)
 static spsh_status emit_chapter(light_scan *l, const spsh__folder *folder,
                                 const chapter_place *where, spsh_bytes name, spsh_error *err)
 {
-    struct stat info;
+    spsh__view_info info;
     const spsh_bytes stem = {name.data, spsh__audio_stem(name)};
     spsh__builder_clear(&l->source);
     append_part(&l->source, spsh__bytes_of(folder->path));
     spsh__name_append(&l->source, name);
-    if (fstatat(folder->fd, (const char *)name.data, &info, 0) != 0 || !S_ISREG(info.st_mode)) {
+    spsh__builder_clear(&l->path);
+    spsh__builder_append_part(&l->path, folder->path);
+    spsh__builder_append_part(&l->path, (const char *)name.data);
+    const char *path = spsh__builder_text(&l->path);
+    if (path == NULL)
+        return no_memory(err);
+    if (spsh__view_stat(folder->view, path, &info) != 0 || info.type != SPSH__VIEW_FILE) {
         const spsh_reject reject = {
             .reason = SPSH_REJECT_UNREADABLE, .source = spsh__builder_bytes(&l->source), .rows = 1};
         return spsh__scan_reject(&l->scan, &reject, NULL, err);
@@ -166,12 +172,6 @@ static spsh_status emit_chapter(light_scan *l, const spsh__folder *folder,
     spsh_status rc = read_json(l, folder, stem, err);
     if (rc != SPSH_OK)
         return rc;
-    spsh__builder_clear(&l->path);
-    spsh__builder_append_text(&l->path, l->scan.options->root);
-    spsh__builder_append(&l->path, "/", 1);
-    spsh__builder_append_text(&l->path, folder->path);
-    spsh__builder_append(&l->path, "/", 1);
-    spsh__builder_append_bytes(&l->path, name);
     spsh__builder_clear(&l->id);
     append_part(&l->id, where->subset);
     append_part(&l->id, where->speaker);
@@ -185,7 +185,7 @@ static spsh_status emit_chapter(light_scan *l, const spsh__folder *folder,
     spsh__builder_append_text(&l->speaker, "libri-light/");
     spsh__builder_append_bytes(&l->speaker, where->speaker);
     spsh_ingest_item item = {
-        .audio_path = spsh__builder_text(&l->path),
+        .audio_path = path,
         .source = spsh__builder_bytes(&l->source),
         .recording_id = spsh__builder_bytes(&l->id),
         .id = spsh__builder_bytes(&l->id),
@@ -195,10 +195,10 @@ static spsh_status emit_chapter(light_scan *l, const spsh__folder *folder,
         .document = where->book,
         .extras = spsh__builder_bytes(&l->extras),
         .end_ns = SPSH_SEGMENT_END,
-        .source_bytes = (uint64_t)info.st_size,
+        .source_bytes = info.size_bytes,
     };
-    if (item.audio_path == NULL || l->place.failed || l->source.failed || l->id.failed ||
-        l->domain.failed || l->speaker.failed || l->extras.failed || l->strings.failed)
+    if (l->place.failed || l->source.failed || l->id.failed || l->domain.failed ||
+        l->speaker.failed || l->extras.failed || l->strings.failed)
         return no_memory(err);
     return spsh__scan_emit(&l->scan, &item, NULL, err);
 }
@@ -246,12 +246,11 @@ static spsh_status librilight_scan(const spsh_ingest_options *options, const sps
         rc = spsh__scan_refuse_split(&l.scan, "Libri-Light", err);
     if (rc == SPSH_OK)
         rc = spsh__scan_refuse_column(&l.scan, "Libri-Light", err);
-    l.real_root = realpath(options->root, NULL);
+    l.real_root = spsh__view_real_root(options->view);
     if (rc == SPSH_OK)
-        rc = spsh__walk(options->root, options->follow_links, &visitor, err);
+        rc = spsh__walk(options->view, options->follow_links, &visitor, err);
     if (rc == SPSH_OK)
         rc = spsh__scan_finish(&l.scan, err);
-    free(l.real_root);
     spsh__builder *const buffers[] = {&l.place,  &l.json, &l.speaker, &l.domain, &l.id,
                                       &l.source, &l.path, &l.extras,  &l.strings};
     for (size_t i = 0; i < sizeof(buffers) / sizeof(buffers[0]); i++)
@@ -260,7 +259,7 @@ static spsh_status librilight_scan(const spsh_ingest_options *options, const sps
 }
 
 /* Whether a JSON file stands beside a chapter of its name and speaks of a book. */
-static bool is_chapter_json(int folder_fd, const char *name)
+static bool is_chapter_json(const spsh__view *folder, const char *name)
 {
     char chapter[NAME_MAX + 1];
     char head[PROBE_BYTES];
@@ -270,8 +269,8 @@ static bool is_chapter_json(int folder_fd, const char *name)
     if (length < 6 || length > NAME_MAX || strcmp(name + length - 5, ".json") != 0)
         return false;
     (void)snprintf(chapter, sizeof(chapter), "%.*s.flac", (int)(length - 5), name);
-    if (!spsh__tree_has_file(folder_fd, chapter) ||
-        spsh__text_file_open(folder_fd, name, &file, NULL) != SPSH_OK)
+    if (!spsh__view_has_file(folder, chapter) ||
+        spsh__text_file_open(folder, name, &file, NULL) != SPSH_OK)
         return false;
     const spsh__text_input input = spsh__text_input_file(&file);
     const spsh_status rc = input.read_at_fn(input.user, 0, head, sizeof(head), &size_bytes, NULL);
@@ -280,34 +279,31 @@ static bool is_chapter_json(int folder_fd, const char *name)
            memmem(head, size_bytes, "\"book_meta\"", strlen("\"book_meta\"")) != NULL;
 }
 
-static spsh_status check_folder(int folder_fd, bool *ret_is_tree, spsh_error *err)
+static spsh_status check_folder(const spsh__view *folder, bool *ret_is_tree, spsh_error *err)
 {
-    const int own = openat(folder_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *directory = own < 0 ? NULL : fdopendir(own);
+    spsh__view_entry entry;
+    spsh__view_folder *listing = spsh__view_folder_open(folder, "");
     unsigned tried = 0;
     (void)err;
-    if (directory == NULL) {
-        if (own >= 0)
-            (void)close(own);
+    if (listing == NULL)
         return SPSH_OK;
-    }
     for (unsigned i = 0; i < PROBE_NAMES_MAX && tried < PROBE_JSON_MAX && !*ret_is_tree; i++) {
-        const struct dirent *entry = readdir(directory);
-        if (entry == NULL)
+        if (!spsh__view_folder_next(listing, &entry))
             break;
-        const size_t length = strlen(entry->d_name);
-        if (length < 6 || strcmp(entry->d_name + length - 5, ".json") != 0)
+        const size_t length = strlen(entry.name);
+        if (length < 6 || strcmp(entry.name + length - 5, ".json") != 0)
             continue;
         tried++;
-        *ret_is_tree = is_chapter_json(folder_fd, entry->d_name);
+        *ret_is_tree = is_chapter_json(folder, entry.name);
     }
-    (void)closedir(directory);
+    spsh__view_folder_close(listing);
     return SPSH_OK;
 }
 
-static spsh_status librilight_probe(const char *root, spsh_layout_probe *ret_probe, spsh_error *err)
+static spsh_status librilight_probe(const spsh__view *view, spsh_layout_probe *ret_probe,
+                                    spsh_error *err)
 {
-    return spsh__trees_probe(root, check_folder, "has chapters as flac and json with a book_meta",
+    return spsh__trees_probe(view, check_folder, "has chapters as flac and json with a book_meta",
                              ret_probe, err);
 }
 

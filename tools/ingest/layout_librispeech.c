@@ -13,16 +13,15 @@
 #include "layout_librispeech.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 
 #include "fail.h"
 #include "json_text.h"
 #include "layouts.h"
 #include "names.h"
 #include "scan.h"
+#include "text_file.h"
 
 #define TRANS_SUFFIX      ".trans.txt"
 #define READERS_MAX       ((size_t)1 << 20)
@@ -164,11 +163,11 @@ typedef struct audio_entry {
 typedef struct libri_scan {
     spsh__scan scan;
     spsh__librispeech_readers readers;
-    char *real_root; /* NULL when unknown */
+    const char *real_root; /* NULL when unknown */
     audio_entry *audio;
     size_t audio_count, audio_capacity;
     bool failed; /* no memory while looking for audio */
-    spsh__builder name, path, source, id, speaker, extras, where, trans;
+    spsh__builder name, source, id, speaker, extras, where, trans;
 } libri_scan;
 
 static spsh_status no_memory(spsh_error *err)
@@ -351,23 +350,18 @@ typedef struct trans_line {
     spsh__place place;
 } trans_line;
 
-static spsh_status emit_line(libri_scan *l, const spsh__folder *folder, const trans_line *line,
-                             const char *name, uint64_t size_bytes, spsh_error *err)
+static spsh_status emit_line(libri_scan *l, const trans_line *line, const char *path,
+                             uint64_t size_bytes, spsh_error *err)
 {
     set_extras(l, line->subset, line->key.reader);
     spsh__builder_clear(&l->speaker);
     spsh__builder_append_text(&l->speaker, "librispeech/");
     spsh__builder_append_bytes(&l->speaker, line->key.reader);
-    set_source(l, folder, name);
-    spsh__builder_clear(&l->path);
-    spsh__builder_append_text(&l->path, l->scan.options->root);
-    spsh__builder_append(&l->path, "/", 1);
-    spsh__builder_append_bytes(&l->path, spsh__builder_bytes(&l->source));
     spsh__builder_clear(&l->name);
-    spsh__name_append(&l->name, spsh__builder_bytes(&l->source));
+    spsh__name_append(&l->name, spsh__bytes_of(path));
 
     spsh_ingest_item item = {
-        .audio_path = spsh__builder_text(&l->path),
+        .audio_path = path,
         .source = spsh__builder_bytes(&l->name),
         .recording_id = line->id,
         .id = line->id,
@@ -382,8 +376,7 @@ static spsh_status emit_line(libri_scan *l, const spsh__folder *folder, const tr
         .end_ns = SPSH_SEGMENT_END,
         .source_bytes = size_bytes,
     };
-    if (item.audio_path == NULL || l->source.failed || l->name.failed || l->speaker.failed ||
-        l->extras.failed || l->where.failed)
+    if (l->name.failed || l->speaker.failed || l->extras.failed || l->where.failed)
         return no_memory(err);
     return spsh__scan_emit(&l->scan, &item, &line->place, err);
 }
@@ -403,7 +396,7 @@ static const audio_entry *use_audio(libri_scan *l, const spsh__folder *folder, s
 static spsh_status scan_line(libri_scan *l, const spsh__folder *folder, const trans_line *line,
                              spsh_error *err)
 {
-    struct stat info;
+    spsh__view_info info;
     spsh_reject reject = {.reason = SPSH_REJECT_MISSING_AUDIO, .id = line->id, .rows = 1};
     const audio_entry *audio = use_audio(l, folder, line->id);
     if (l->failed)
@@ -422,8 +415,12 @@ static spsh_status scan_line(libri_scan *l, const spsh__folder *folder, const tr
                             : reject_file(l, folder, name, reject, &line->place, err);
     }
     const spsh__entry *entry = &folder->entries[audio->entry];
-    if (fstatat(folder->fd, entry->name, &info, 0) == 0 && S_ISREG(info.st_mode))
-        return emit_line(l, folder, line, entry->name, (uint64_t)info.st_size, err);
+    set_source(l, folder, entry->name);
+    const char *path = spsh__builder_text(&l->source);
+    if (path == NULL)
+        return no_memory(err);
+    if (spsh__view_stat(folder->view, path, &info) == 0 && info.type == SPSH__VIEW_FILE)
+        return emit_line(l, line, path, info.size_bytes, err);
     reject.reason =
         entry->type == SPSH__ENTRY_SPECIAL ? SPSH_REJECT_NOT_REGULAR : SPSH_REJECT_UNREADABLE;
     return reject_file(l, folder, entry->name, reject, &line->place, err);
@@ -461,17 +458,18 @@ static spsh_status scan_trans(libri_scan *l, const spsh__folder *folder, const c
     spsh__row_reader *reader = NULL;
     spsh__row row;
     spsh_error open_error = SPSH_ERROR_INIT;
-    spsh_status rc = spsh__text_file_open(folder->fd, name, &file, &open_error);
-    if (rc != SPSH_OK) {
-        const spsh_reject reject = {.reason = SPSH_REJECT_UNREADABLE, .detail = open_error.message};
-        return reject_file(l, folder, name, reject, NULL, err);
-    }
     set_source(l, folder, name);
     spsh__builder_clear(&l->trans);
     spsh__builder_append_bytes(&l->trans, spsh__builder_bytes(&l->source));
-    if (l->trans.failed || l->source.failed) {
-        rc = no_memory(err);
-        goto out;
+    const char *path = spsh__builder_text(&l->trans);
+    if (path == NULL || l->source.failed)
+        return no_memory(err);
+    spsh_status rc = spsh__text_file_open(folder->view, path, &file, &open_error);
+    if (rc == SPSH_E_NO_MEMORY)
+        return no_memory(err);
+    if (rc != SPSH_OK) {
+        const spsh_reject reject = {.reason = SPSH_REJECT_UNREADABLE, .detail = open_error.message};
+        return reject_file(l, folder, name, reject, NULL, err);
     }
     const spsh__text_input input = spsh__text_input_file(&file);
     rc = spsh__row_reader_new(&input, &dialect, &reader, err);
@@ -482,7 +480,6 @@ static spsh_status scan_trans(libri_scan *l, const spsh__folder *folder, const c
     }
     if (rc == SPSH_E_END)
         rc = SPSH_OK;
-out:
     spsh__row_reader_free(reader);
     spsh__text_file_close(&file);
     return rc;
@@ -493,7 +490,12 @@ static spsh_status scan_speakers(libri_scan *l, const spsh__folder *folder, cons
 {
     spsh__text_file file = {.fd = -1};
     spsh_error open_error = SPSH_ERROR_INIT;
-    spsh_status rc = spsh__text_file_open(folder->fd, name, &file, &open_error);
+    set_source(l, folder, name);
+    const char *path = spsh__builder_text(&l->source);
+    spsh_status rc = path == NULL ? SPSH_E_NO_MEMORY
+                                  : spsh__text_file_open(folder->view, path, &file, &open_error);
+    if (rc == SPSH_E_NO_MEMORY)
+        return no_memory(err);
     if (rc != SPSH_OK) {
         const spsh_reject reject = {.reason = SPSH_REJECT_UNREADABLE, .detail = open_error.message};
         return reject_file(l, folder, name, reject, NULL, err);
@@ -556,16 +558,15 @@ static spsh_status librispeech_scan(const spsh_ingest_options *options,
     spsh_status rc = spsh__scan_begin(&l.scan, options, sink, err);
     if (rc == SPSH_OK)
         rc = spsh__scan_refuse_column(&l.scan, "LibriSpeech", err);
-    l.real_root = realpath(options->root, NULL);
+    l.real_root = spsh__view_real_root(options->view);
     if (rc == SPSH_OK)
-        rc = spsh__walk(options->root, options->follow_links, &visitor, err);
+        rc = spsh__walk(options->view, options->follow_links, &visitor, err);
     if (rc == SPSH_OK)
         rc = spsh__scan_finish(&l.scan, err);
     spsh__librispeech_readers_free(&l.readers);
-    free(l.real_root);
     free(l.audio);
-    spsh__builder *const buffers[] = {&l.name,    &l.path,   &l.source, &l.id,
-                                      &l.speaker, &l.extras, &l.where,  &l.trans};
+    spsh__builder *const buffers[] = {&l.name,   &l.source, &l.id,   &l.speaker,
+                                      &l.extras, &l.where,  &l.trans};
     for (size_t i = 0; i < sizeof(buffers) / sizeof(buffers[0]); i++)
         spsh__builder_free(buffers[i]);
     return rc;
@@ -604,16 +605,15 @@ static spsh_status probe_note(void *user, spsh__walk_note note, const char *path
     return SPSH_OK;
 }
 
-static spsh_status librispeech_probe(const char *root, spsh_layout_probe *ret_probe,
+static spsh_status librispeech_probe(const spsh__view *view, spsh_layout_probe *ret_probe,
                                      spsh_error *err)
 {
-    struct stat info;
     libri_probe p = {.result = ret_probe};
     const spsh__walk_visitor visitor = {probe_folder, probe_note, &p};
     *ret_probe = (spsh_layout_probe){0};
-    if (stat(root, &info) != 0 || !S_ISDIR(info.st_mode))
+    if (spsh__view_file(view) != NULL)
         return SPSH_OK;
-    spsh_status rc = spsh__walk(root, false, &visitor, err);
+    spsh_status rc = spsh__walk(view, false, &visitor, err);
     return rc == SPSH_E_END ? SPSH_OK : rc;
 }
 

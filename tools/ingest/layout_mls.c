@@ -14,13 +14,9 @@
  * left no name in the index, so only if there is any are the folders read a second time, to report
  * it.
  */
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "fail.h"
 #include "json_text.h"
@@ -29,6 +25,7 @@
 #include "name_index.h"
 #include "names.h"
 #include "scan.h"
+#include "text_file.h"
 #include "trees.h"
 
 #define WINDOW_BYTES      ((size_t)64 << 10)
@@ -68,7 +65,7 @@ typedef struct mls_scan {
     uint8_t *window;
     uint64_t window_at;
     size_t window_bytes;
-    spsh__builder name, file, path, source, id, speaker, domain, extras;
+    spsh__builder name, file, source, id, speaker, domain, extras;
 } mls_scan;
 
 /** "10148_10119_000003" taken apart. */
@@ -166,19 +163,19 @@ static void set_file(mls_scan *m, const char *split, const char *name)
 static spsh_status open_file(mls_scan *m, spsh__text_file *ret_file, bool *ret_there,
                              spsh_error *err)
 {
-    struct stat info;
+    spsh__view_info info;
+    const spsh__view *view = m->scan.options->view;
     spsh_error open_error = SPSH_ERROR_INIT;
     *ret_there = false;
-    spsh__builder_clear(&m->path);
-    spsh__builder_append_text(&m->path, m->scan.options->root);
-    spsh__builder_append(&m->path, "/", 1);
-    spsh__builder_append_bytes(&m->path, spsh__builder_bytes(&m->file));
-    const char *path = spsh__builder_text(&m->path);
-    if (path == NULL || m->file.failed)
+    const char *path = spsh__builder_text(&m->file);
+    if (path == NULL)
         return no_memory(err);
-    if (stat(path, &info) != 0 && errno == ENOENT)
+    if (spsh__view_stat(view, path, &info) == ENOENT)
         return SPSH_OK;
-    if (spsh__text_file_open(AT_FDCWD, path, ret_file, &open_error) == SPSH_OK) {
+    const spsh_status rc = spsh__text_file_open(view, path, ret_file, &open_error);
+    if (rc == SPSH_E_NO_MEMORY)
+        return no_memory(err);
+    if (rc == SPSH_OK) {
         *ret_there = true;
         return SPSH_OK;
     }
@@ -248,66 +245,76 @@ static spsh_status take_audio(mls_scan *m, const char *name, unsigned depth, sps
     return rc;
 }
 
-static bool is_folder(int fd, const struct dirent *entry)
-{
-    if (entry->d_type != DT_UNKNOWN && entry->d_type != DT_LNK)
-        return entry->d_type == DT_DIR;
-    return spsh__tree_has_folder(fd, entry->d_name);
-}
+static spsh_status list_audio(mls_scan *m, const char *name, unsigned depth, spsh_error *err);
 
-static spsh_status list_audio(mls_scan *m, int parent_fd, const char *name, unsigned depth,
+/* One entry of a folder, which source holds. */
+static spsh_status take_entry(mls_scan *m, const spsh__view_entry *entry, unsigned depth,
                               spsh_error *err)
 {
+    spsh__view_info info;
+    if (spsh__is_audio_name(spsh__bytes_of(entry->name)))
+        return take_audio(m, entry->name, depth, err);
+    if (depth == DEPTH_CLIPS ||
+        (entry->type != SPSH__VIEW_FOLDER && entry->type != SPSH__VIEW_LINK))
+        return SPSH_OK;
+    if (entry->type == SPSH__VIEW_LINK) {
+        const size_t before = m->source.size_bytes;
+        spsh__builder_append_part(&m->source, entry->name);
+        const char *path = spsh__builder_text(&m->source);
+        const bool is_folder = path != NULL &&
+                               spsh__view_stat(m->scan.options->view, path, &info) == 0 &&
+                               info.type == SPSH__VIEW_FOLDER;
+        m->source.size_bytes = before;
+        if (!is_folder)
+            return path == NULL ? no_memory(err) : SPSH_OK;
+    }
+    return list_audio(m, entry->name, depth + 1, err);
+}
+
+/* A folder in the one that source holds, which it holds again at the end. */
+static spsh_status list_audio(mls_scan *m, const char *name, unsigned depth, spsh_error *err)
+{
     spsh_status rc = SPSH_OK;
-    const struct dirent *entry = NULL;
+    spsh__view_entry entry;
     const size_t before = m->source.size_bytes;
     spsh__builder_append_part(&m->source, name);
-    const int fd = openat(parent_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *directory = fd < 0 ? NULL : fdopendir(fd);
-    if (directory == NULL) {
-        const int error = errno;
-        if (fd >= 0)
-            (void)close(fd);
-        const char *path = spsh__builder_text(&m->source);
-        rc = path == NULL ? no_memory(err)
-             : m->pass == PASS_INDEX
-                 ? spsh__scan_walk_note(&m->scan, SPSH__WALK_UNREADABLE, path, error, err)
-                 : SPSH_OK;
+    const char *path = spsh__builder_text(&m->source);
+    if (path == NULL)
+        return no_memory(err);
+    spsh__view_folder *folder = spsh__view_folder_open(m->scan.options->view, path);
+    if (folder == NULL) {
+        if (errno == ENOMEM)
+            return no_memory(err);
+        if (m->pass == PASS_INDEX)
+            rc = spsh__scan_walk_note(&m->scan, SPSH__WALK_UNREADABLE, path, errno, err);
         m->source.size_bytes = before;
         return rc;
     }
     uint64_t files = 0;
-    while (rc == SPSH_OK && (entry = readdir(directory)) != NULL) {
-        if (entry->d_name[0] == '.' || spsh__is_ignored_name(entry->d_name))
+    while (rc == SPSH_OK && spsh__view_folder_next(folder, &entry)) {
+        if (entry.name[0] == '.' || spsh__is_ignored_name(entry.name))
             continue;
         files++;
-        if (spsh__is_audio_name(spsh__bytes_of(entry->d_name)))
-            rc = take_audio(m, entry->d_name, depth, err);
-        else if (depth < DEPTH_CLIPS && is_folder(fd, entry))
-            rc = list_audio(m, fd, entry->d_name, depth + 1, err);
+        rc = take_entry(m, &entry, depth, err);
     }
-    (void)closedir(directory);
+    spsh__view_folder_close(folder);
     m->source.size_bytes = before;
     return rc == SPSH_OK ? spsh__scan_progress(&m->scan, files, err) : rc;
 }
 
 static spsh_status pass_audio(mls_scan *m, audio_pass pass, spsh_error *err)
 {
+    spsh__view_info info;
     set_file(m, m->split, "");
     const char *folder = spsh__builder_text(&m->file);
     if (folder == NULL)
         return no_memory(err);
-    const int fd = spsh__tree_open(m->scan.options->root, folder);
-    if (fd < 0 && errno == ENOENT)
+    if (spsh__view_stat(m->scan.options->view, folder, &info) == ENOENT)
         return SPSH_OK; /* a corpus may have been cut down to one split */
-    if (fd < 0)
-        return spsh__scan_walk_note(&m->scan, SPSH__WALK_UNREADABLE, folder, errno, err);
     m->pass = pass;
     spsh__builder_clear(&m->source);
     spsh__builder_append_bytes(&m->source, spsh__builder_bytes(&m->file));
-    spsh_status rc = list_audio(m, fd, "audio", 0, err);
-    (void)close(fd);
-    return rc;
+    return list_audio(m, "audio", 0, err);
 }
 
 /* ---- what else is known about an id ---- */
@@ -475,17 +482,13 @@ static spsh_status emit_row(mls_scan *m, const spsh__row *row, const mls_id *par
     if (rc != SPSH_OK)
         return rc;
     set_source(m, row->fields[0], parts, extension);
-    spsh__builder_clear(&m->path);
-    spsh__builder_append_text(&m->path, m->scan.options->root);
-    spsh__builder_append(&m->path, "/", 1);
-    spsh__builder_append_bytes(&m->path, spsh__builder_bytes(&m->source));
     spsh__builder_clear(&m->name);
     spsh__name_append(&m->name, spsh__builder_bytes(&m->source));
     spsh__builder_clear(&m->speaker);
     spsh__builder_append_text(&m->speaker, "mls/");
     spsh__builder_append_bytes(&m->speaker, parts->speaker);
     spsh_ingest_item item = {
-        .audio_path = spsh__builder_text(&m->path),
+        .audio_path = spsh__builder_text(&m->source),
         .source = spsh__builder_bytes(&m->name),
         .recording_id = row->fields[0],
         .id = row->fields[0],
@@ -501,8 +504,7 @@ static spsh_status emit_row(mls_scan *m, const spsh__row *row, const mls_id *par
         .source_bytes = SPSH_SOURCE_BYTES_UNKNOWN,
         .nominal_rate_hz = extension == EXTENSION_OPUS ? NOMINAL_RATE_HZ : 0,
     };
-    if (item.audio_path == NULL || m->source.failed || m->name.failed || m->speaker.failed ||
-        m->extras.failed)
+    if (item.audio_path == NULL || m->name.failed || m->speaker.failed || m->extras.failed)
         return no_memory(err);
     return spsh__scan_emit(&m->scan, &item, place, err);
 }
@@ -638,26 +640,26 @@ static spsh_status scan_tree(mls_scan *m, const char *tree, spsh_error *err)
     return rc;
 }
 
-static spsh_status check_tree(int folder_fd, bool *ret_is_tree, spsh_error *err)
+static spsh_status check_tree(const spsh__view *folder, bool *ret_is_tree, spsh_error *err)
 {
     static const char *const names[] = {"train/transcripts.txt", "dev/transcripts.txt",
                                         "test/transcripts.txt"};
     (void)err;
     for (size_t i = 0; i < 3 && !*ret_is_tree; i++)
-        *ret_is_tree = spsh__tree_has_file(folder_fd, names[i]);
-    *ret_is_tree = *ret_is_tree && (spsh__tree_has_folder(folder_fd, "train/audio") ||
-                                    spsh__tree_has_folder(folder_fd, "dev/audio") ||
-                                    spsh__tree_has_folder(folder_fd, "test/audio"));
+        *ret_is_tree = spsh__view_has_file(folder, names[i]);
+    *ret_is_tree = *ret_is_tree && (spsh__view_has_folder(folder, "train/audio") ||
+                                    spsh__view_has_folder(folder, "dev/audio") ||
+                                    spsh__view_has_folder(folder, "test/audio"));
     return SPSH_OK;
 }
 
 /* The names of all trees, each with a NUL behind it: what language and form they are. */
-static bool name_trees(const char *root, const spsh__trees *trees, spsh__builder *names,
+static bool name_trees(const spsh__view *view, const spsh__trees *trees, spsh__builder *names,
                        spsh_bytes *ret_names)
 {
     size_t at = 0;
     for (size_t i = 0; i < trees->count; i++) {
-        spsh__tree_name(root, trees->paths[i], names);
+        spsh__view_folder_name(view, trees->paths[i], names);
         spsh__builder_append(names, "", 1);
     }
     for (size_t i = 0; i < trees->count && !names->failed; i++) {
@@ -673,8 +675,8 @@ static mls_form form_of(spsh_bytes name)
 }
 
 /* One language as flac and as opus is every utterance twice, under the same id. */
-static spsh_status refuse_both(const char *root, const spsh__trees *trees, const spsh_bytes *names,
-                               spsh_error *err)
+static spsh_status refuse_both(const spsh__view *view, const spsh__trees *trees,
+                               const spsh_bytes *names, spsh_error *err)
 {
     for (size_t i = 0; i < trees->count; i++) {
         for (size_t j = 0; j < trees->count; j++) {
@@ -684,7 +686,7 @@ static spsh_status refuse_both(const char *root, const spsh__trees *trees, const
                                         "%s: '%.60s' and '%.60s' hold the same utterances, as "
                                         "flac and as opus; give one of the two folders, or "
                                         "--layout mls-flac or mls-opus",
-                                        root, trees->paths[i], trees->paths[j]);
+                                        spsh__view_root(view), trees->paths[i], trees->paths[j]);
         }
     }
     return SPSH_OK;
@@ -711,8 +713,8 @@ static spsh_status scan_trees(mls_scan *m, const spsh__trees *trees, const spsh_
 
 static void mls_free(mls_scan *m)
 {
-    spsh__builder *const buffers[] = {&m->name, &m->file,    &m->path,   &m->source,
-                                      &m->id,   &m->speaker, &m->domain, &m->extras};
+    spsh__builder *const buffers[] = {&m->name,    &m->file,   &m->source, &m->id,
+                                      &m->speaker, &m->domain, &m->extras};
     for (size_t i = 0; i < sizeof(buffers) / sizeof(buffers[0]); i++)
         spsh__builder_free(buffers[i]);
     spsh__librispeech_readers_free(&m->speakers);
@@ -725,7 +727,7 @@ static spsh_status mls_scan_form(const spsh_ingest_options *options, const spsh_
                                  mls_form form, spsh_error *err)
 {
     mls_scan m = {.segments = {.fd = -1}};
-    const spsh__tree_search search = {options->root, &m.scan, check_tree};
+    const spsh__tree_search search = {options->view, &m.scan, check_tree};
     spsh__trees trees = {0};
     spsh__builder text = {0};
     spsh_bytes *names = NULL;
@@ -740,16 +742,16 @@ static spsh_status mls_scan_form(const spsh_ingest_options *options, const spsh_
         rc = SPSH_INGEST_FAIL(err, SPSH_E_NOT_FOUND,
                               "%s: holds no folder with train, dev or test that have "
                               "transcripts.txt and audio/",
-                              options->root);
+                              spsh__view_root(options->view));
         goto out;
     }
     names = calloc(trees.count, sizeof(*names));
-    if (names == NULL || !name_trees(options->root, &trees, &text, names)) {
+    if (names == NULL || !name_trees(options->view, &trees, &text, names)) {
         rc = no_memory(err);
         goto out;
     }
     if (form == MLS_ANY)
-        rc = refuse_both(options->root, &trees, names, err);
+        rc = refuse_both(options->view, &trees, names, err);
     if (rc == SPSH_OK)
         rc = scan_trees(&m, &trees, names, form, err);
     if (rc == SPSH_OK)
@@ -780,9 +782,9 @@ static spsh_status scan_opus(const spsh_ingest_options *options, const spsh_inge
     return mls_scan_form(options, sink, MLS_OPUS, err);
 }
 
-static spsh_status mls_probe(const char *root, spsh_layout_probe *ret_probe, spsh_error *err)
+static spsh_status mls_probe(const spsh__view *view, spsh_layout_probe *ret_probe, spsh_error *err)
 {
-    return spsh__trees_probe(root, check_tree, "holds splits with transcripts.txt and audio/",
+    return spsh__trees_probe(view, check_tree, "holds splits with transcripts.txt and audio/",
                              ret_probe, err);
 }
 

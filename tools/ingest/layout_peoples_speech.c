@@ -12,14 +12,10 @@
  * a folder called like a manifest holds its clips and is not listed. Audio is looked for where the
  * last clip was, so a clip costs one stat.
  */
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "fail.h"
 #include "json_text.h"
@@ -27,6 +23,7 @@
 #include "layouts.h"
 #include "names.h"
 #include "scan.h"
+#include "text_file.h"
 
 #define PROBE_NAMES_MAX 20000U
 #define PROBE_FILES_MAX 32U
@@ -64,12 +61,11 @@ static const subset unknown_subset = {"", "", NULL};
 
 typedef struct ps_scan {
     spsh__scan scan;
-    int root_fd;
     const char *manifest; /* being read, relative to the root */
     const subset *subset;
     spsh__builder places[PLACES]; /* folders with '/', relative to the root */
     unsigned last_place;          /* place and form of the last clip */
-    spsh__builder relative, path, source, text, name, domain, document, extras;
+    spsh__builder relative, source, text, name, domain, document, extras;
 } ps_scan;
 
 static spsh_status no_memory(spsh_error *err)
@@ -120,33 +116,29 @@ static size_t manifest_stem(const char *name)
 }
 
 /* Manifests by name in one folder, and the folders in it. */
-static spsh_status list_folder(int root_fd, const char *folder, unsigned names_max,
+static spsh_status list_folder(const spsh__view *view, const char *path, unsigned names_max,
                                name_list *manifests, name_list *folders, spsh_error *err)
 {
     spsh_status rc = SPSH_OK;
-    const struct dirent *entry = NULL;
-    const int fd =
-        openat(root_fd, folder[0] == '\0' ? "." : folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *directory = fd < 0 ? NULL : fdopendir(fd);
-    if (directory == NULL) {
-        rc = errno == ENOTDIR || errno == ENOENT
-                 ? SPSH_OK
-                 : SPSH_INGEST_FAIL_OS(err, SPSH_E_IO, errno, "%s: cannot be read", folder);
-        if (fd >= 0)
-            (void)close(fd);
-        return rc;
-    }
+    spsh__view_entry entry;
+    spsh__view_folder *folder = spsh__view_folder_open(view, path);
+    if (folder == NULL && errno == ENOMEM)
+        return no_memory(err);
+    if (folder == NULL)
+        return errno == ENOTDIR || errno == ENOENT
+                   ? SPSH_OK
+                   : SPSH_INGEST_FAIL_OS(err, SPSH_E_IO, errno, "%s: cannot be read", path);
     for (unsigned i = 0; i < names_max && rc == SPSH_OK; i++) {
-        entry = readdir(directory);
-        if (entry == NULL)
+        if (!spsh__view_folder_next(folder, &entry))
             break;
-        if (manifest_stem(entry->d_name) > 0 && manifests->count < MANIFESTS_MAX)
-            rc = list_add(manifests, folder, entry->d_name, err);
-        else if (folders != NULL && entry->d_name[0] != '.' && folders->count < FOLDERS_MAX &&
-                 !spsh__is_audio_name(spsh__bytes_of(entry->d_name)) && entry->d_type != DT_REG)
-            rc = list_add(folders, folder, entry->d_name, err);
+        if (manifest_stem(entry.name) > 0 && manifests->count < MANIFESTS_MAX)
+            rc = list_add(manifests, path, entry.name, err);
+        else if (folders != NULL && entry.name[0] != '.' && folders->count < FOLDERS_MAX &&
+                 !spsh__is_audio_name(spsh__bytes_of(entry.name)) &&
+                 (entry.type == SPSH__VIEW_FOLDER || entry.type == SPSH__VIEW_LINK))
+            rc = list_add(folders, path, entry.name, err);
     }
-    (void)closedir(directory);
+    spsh__view_folder_close(folder);
     return rc;
 }
 
@@ -160,16 +152,16 @@ static bool is_clip_folder(const name_list *manifests, const char *folder)
     return strcmp(folder, "training_set") == 0;
 }
 
-static spsh_status list_manifests(int root_fd, unsigned names_max, name_list *manifests,
+static spsh_status list_manifests(const spsh__view *view, unsigned names_max, name_list *manifests,
                                   spsh_error *err)
 {
     name_list folders = {0};
-    spsh_status rc = list_folder(root_fd, "", names_max, manifests, &folders, err);
+    spsh_status rc = list_folder(view, "", names_max, manifests, &folders, err);
     const name_list in_root = *manifests;
     name_list below = {0};
     for (size_t i = 0; i < folders.count && rc == SPSH_OK; i++) {
         if (!is_clip_folder(&in_root, folders.names[i]))
-            rc = list_folder(root_fd, folders.names[i], names_max, &below, NULL, err);
+            rc = list_folder(view, folders.names[i], names_max, &below, NULL, err);
     }
     for (size_t i = 0; i < below.count && rc == SPSH_OK; i++)
         rc = list_add(manifests, "", below.names[i], err);
@@ -181,13 +173,14 @@ static spsh_status list_manifests(int root_fd, unsigned names_max, name_list *ma
 }
 
 /* Whether the first readable line of the file is a document. */
-static spsh_status is_manifest(int root_fd, const char *name, bool *ret_is, spsh_error *err)
+static spsh_status is_manifest(const spsh__view *view, const char *name, bool *ret_is,
+                               spsh_error *err)
 {
     spsh__text_file file = {.fd = -1};
     spsh__jsonl_reader *reader = NULL;
     spsh__jsonl_line line = {0};
     *ret_is = false;
-    spsh_status rc = spsh__text_file_open(root_fd, name, &file, err);
+    spsh_status rc = spsh__text_file_open(view, name, &file, err);
     if (rc != SPSH_OK)
         return rc;
     const spsh__text_input input = spsh__text_input_file(&file);
@@ -204,16 +197,15 @@ static spsh_status is_manifest(int root_fd, const char *name, bool *ret_is, spsh
     return rc == SPSH_E_END ? SPSH_OK : rc;
 }
 
-static spsh_status ps_probe(const char *root, spsh_layout_probe *ret_probe, spsh_error *err)
+static spsh_status ps_probe(const spsh__view *view, spsh_layout_probe *ret_probe, spsh_error *err)
 {
     name_list manifests = {0};
     *ret_probe = (spsh_layout_probe){0};
-    const int root_fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (root_fd < 0)
+    if (spsh__view_file(view) != NULL)
         return SPSH_OK;
-    spsh_status rc = list_manifests(root_fd, PROBE_NAMES_MAX, &manifests, err);
+    spsh_status rc = list_manifests(view, PROBE_NAMES_MAX, &manifests, err);
     for (size_t i = 0; i < manifests.count && i < PROBE_FILES_MAX && rc == SPSH_OK; i++) {
-        rc = is_manifest(root_fd, manifests.names[i], &ret_probe->matches, err);
+        rc = is_manifest(view, manifests.names[i], &ret_probe->matches, err);
         if (rc != SPSH_OK && rc != SPSH_E_NO_MEMORY)
             rc = SPSH_OK; /* the scan reports it */
         if (!ret_probe->matches)
@@ -223,7 +215,6 @@ static spsh_status ps_probe(const char *root, spsh_layout_probe *ret_probe, spsh
         break;
     }
     list_free(&manifests);
-    (void)close(root_fd);
     return rc == SPSH_E_NO_MEMORY ? rc : SPSH_OK;
 }
 
@@ -308,7 +299,7 @@ static spsh_bytes form_of(spsh_bytes written, unsigned form)
     return form == 1 && below ? written : (spsh_bytes){0};
 }
 
-static bool look_at(ps_scan *p, spsh_bytes written, unsigned place, struct stat *info)
+static bool look_at(ps_scan *p, spsh_bytes written, unsigned place, spsh__view_info *info)
 {
     const spsh_bytes form = form_of(written, place % FORMS);
     if (form.size_bytes == 0)
@@ -317,10 +308,11 @@ static bool look_at(ps_scan *p, spsh_bytes written, unsigned place, struct stat 
     spsh__builder_append_bytes(&p->relative, spsh__builder_bytes(&p->places[place / FORMS]));
     spsh__builder_append_bytes(&p->relative, form);
     const char *path = spsh__builder_text(&p->relative);
-    return path != NULL && fstatat(p->root_fd, path, info, 0) == 0 && !S_ISDIR(info->st_mode);
+    return path != NULL && spsh__view_stat(p->scan.options->view, path, info) == 0 &&
+           info->type != SPSH__VIEW_FOLDER;
 }
 
-static bool find_clip(ps_scan *p, spsh_bytes written, struct stat *info)
+static bool find_clip(ps_scan *p, spsh_bytes written, spsh__view_info *info)
 {
     if (written.size_bytes == 0 || memchr(written.data, '\0', written.size_bytes) != NULL)
         return false;
@@ -363,7 +355,7 @@ static void set_extras(ps_scan *p, const document *d, const spsh__json_value *du
 static spsh_status emit_clip(ps_scan *p, const document *d, const spsh__json_value *elements,
                              spsh_error *err)
 {
-    struct stat info;
+    spsh__view_info info;
     spsh__builder_clear(&p->name);
     spsh__builder_clear(&p->text);
     const spsh_bytes written = spsh__json_text(&elements[d->has[PATHS] ? PATHS : NAME], &p->name);
@@ -373,7 +365,7 @@ static spsh_status emit_clip(ps_scan *p, const document *d, const spsh__json_val
     const bool found = find_clip(p, written, &info);
     if (p->relative.failed || p->name.failed || p->text.failed)
         return no_memory(err);
-    if (!found || !S_ISREG(info.st_mode)) {
+    if (!found || info.type != SPSH__VIEW_FILE) {
         const spsh_reject reject = {
             .reason = found ? SPSH_REJECT_NOT_REGULAR : SPSH_REJECT_MISSING_AUDIO,
             .source = written,
@@ -382,15 +374,11 @@ static spsh_status emit_clip(ps_scan *p, const document *d, const spsh__json_val
         };
         return spsh__scan_reject(&p->scan, &reject, &d->place, err);
     }
-    spsh__builder_clear(&p->path);
-    spsh__builder_append_text(&p->path, p->scan.options->root);
-    spsh__builder_append_text(&p->path, "/");
-    spsh__builder_append_bytes(&p->path, spsh__builder_bytes(&p->relative));
     spsh__builder_clear(&p->source);
     spsh__name_append(&p->source, spsh__builder_bytes(&p->relative));
     set_extras(p, d, &elements[DURATION]);
     spsh_ingest_item item = {
-        .audio_path = spsh__builder_text(&p->path),
+        .audio_path = spsh__builder_text(&p->relative),
         .source = spsh__builder_bytes(&p->source),
         .recording_id = spsh__builder_bytes(&p->source),
         .id = id,
@@ -402,7 +390,7 @@ static spsh_status emit_clip(ps_scan *p, const document *d, const spsh__json_val
         .document = spsh__builder_bytes(&p->document),
         .extras = spsh__builder_bytes(&p->extras),
         .end_ns = SPSH_SEGMENT_END,
-        .source_bytes = (uint64_t)info.st_size,
+        .source_bytes = info.size_bytes,
     };
     if (item.audio_path == NULL || p->source.failed || p->extras.failed)
         return no_memory(err);
@@ -497,7 +485,7 @@ static spsh_status scan_manifest(ps_scan *p, const char *name, spsh_error *err)
     spsh__builder_append_text(&p->domain, p->subset->name);
     if (!set_places(p) || p->domain.failed)
         return no_memory(err);
-    spsh_status rc = spsh__text_file_open(p->root_fd, name, &file, err);
+    spsh_status rc = spsh__text_file_open(p->scan.options->view, name, &file, err);
     if (rc != SPSH_OK)
         return rc;
     const spsh__text_input input = spsh__text_input_file(&file);
@@ -516,7 +504,7 @@ static spsh_status scan_manifests(ps_scan *p, const name_list *manifests, spsh_e
                               .source = spsh__bytes_of(name),
                               .detail = "it repeats a part of the subset's manifest"};
         bool is = false;
-        rc = is_manifest(p->root_fd, name, &is, err);
+        rc = is_manifest(p->scan.options->view, name, &is, err);
         if (rc != SPSH_OK && rc != SPSH_E_NO_MEMORY) {
             reject.reason = SPSH_REJECT_UNREADABLE;
             reject.detail = "it may be a manifest";
@@ -530,35 +518,27 @@ static spsh_status scan_manifests(ps_scan *p, const name_list *manifests, spsh_e
     if (rc == SPSH_OK && taken == 0)
         rc = SPSH_INGEST_FAIL(err, SPSH_E_NOT_FOUND,
                               "%s: holds no JSON lines with 'identifier' and 'training_data'",
-                              p->scan.options->root);
+                              spsh__view_root(p->scan.options->view));
     return rc == SPSH_OK ? spsh__scan_finish(&p->scan, err) : rc;
 }
 
 static spsh_status ps_scan_root(const spsh_ingest_options *options, const spsh_ingest_sink *sink,
                                 spsh_error *err)
 {
-    ps_scan p = {.root_fd = -1};
+    ps_scan p = {0};
     name_list manifests = {0};
     spsh_status rc = spsh__scan_begin(&p.scan, options, sink, err);
     if (rc == SPSH_OK)
         rc = spsh__scan_refuse_column(&p.scan, "The People's Speech", err);
-    if (rc == SPSH_OK) {
-        p.root_fd = open(options->root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        if (p.root_fd < 0)
-            rc = SPSH_INGEST_FAIL_OS(err, SPSH_E_IO, errno, "%s: cannot be opened as a folder",
-                                     options->root);
-    }
     if (rc == SPSH_OK)
-        rc = list_manifests(p.root_fd, UINT32_MAX, &manifests, err);
+        rc = list_manifests(options->view, UINT32_MAX, &manifests, err);
     if (rc == SPSH_OK)
         rc = scan_manifests(&p, &manifests, err);
     list_free(&manifests);
-    if (p.root_fd >= 0)
-        (void)close(p.root_fd);
     for (size_t i = 0; i < PLACES; i++)
         spsh__builder_free(&p.places[i]);
-    spsh__builder *const buffers[] = {&p.relative, &p.path,   &p.source,   &p.text,
-                                      &p.name,     &p.domain, &p.document, &p.extras};
+    spsh__builder *const buffers[] = {&p.relative, &p.source,   &p.text,  &p.name,
+                                      &p.domain,   &p.document, &p.extras};
     for (size_t i = 0; i < sizeof(buffers) / sizeof(buffers[0]); i++)
         spsh__builder_free(buffers[i]);
     return rc;

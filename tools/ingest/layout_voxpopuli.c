@@ -26,13 +26,13 @@ static const spsh__clip_form form = {
     .left_split = "invalid",
 };
 
-static spsh_status check_tree(int folder_fd, bool *ret_is_tree, spsh_error *err)
+static spsh_status check_tree(const spsh__view *folder, bool *ret_is_tree, spsh_error *err)
 {
     static const char *const columns[] = {"id", "raw_text", "normalized_text", NULL};
     spsh_status rc = SPSH_OK;
     for (size_t i = 0; i < TABLE_COUNT && rc == SPSH_OK && !*ret_is_tree; i++)
-        rc = spsh__clip_header_has(folder_fd, tables[i].name, &form.dialect, columns, ret_is_tree,
-                                   err);
+        rc =
+            spsh__clip_header_has(folder, tables[i].name, &form.dialect, columns, ret_is_tree, err);
     return rc;
 }
 
@@ -59,9 +59,10 @@ static spsh_status voxpopuli_scan(const spsh_ingest_options *options, const spsh
     return spsh__trees_scan(options, sink, &trees, err);
 }
 
-static spsh_status voxpopuli_probe(const char *root, spsh_layout_probe *ret_probe, spsh_error *err)
+static spsh_status voxpopuli_probe(const spsh__view *view, spsh_layout_probe *ret_probe,
+                                   spsh_error *err)
 {
-    return spsh__trees_probe(root, trees.check_fn, trees.what, ret_probe, err);
+    return spsh__trees_probe(view, trees.check_fn, trees.what, ret_probe, err);
 }
 
 const spsh_layout spsh__layout_voxpopuli = {

@@ -28,9 +28,10 @@ static const spsh__json_format format = {
     .extensions = extensions,
 };
 
-static spsh_status wenet_probe(const char *root, spsh_layout_probe *ret_probe, spsh_error *err)
+static spsh_status wenet_probe(const spsh__view *view, spsh_layout_probe *ret_probe,
+                               spsh_error *err)
 {
-    return spsh__json_manifest_probe(root, &format, ret_probe, err);
+    return spsh__json_manifest_probe(view, &format, ret_probe, err);
 }
 
 static spsh_status wenet_scan(const spsh_ingest_options *options, const spsh_ingest_sink *sink,

@@ -1,10 +1,8 @@
 /* layouts.c: the table of layouts, and finding the one that a root has. */
 #include "layouts.h"
 
-#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <sys/stat.h>
 
 #include "fail.h"
 #include "names.h"
@@ -69,7 +67,7 @@ const spsh_layout *spsh__layout_find(const char *name)
     return NULL;
 }
 
-spsh_status spsh__layout_match_root(const char *root, spsh_layout_tier tier_max,
+spsh_status spsh__layout_match_view(const spsh__view *view, spsh_layout_tier tier_max,
                                     spsh__layout_match *ret_match, spsh_error *err)
 {
     spsh__layout_match match = {0};
@@ -79,7 +77,7 @@ spsh_status spsh__layout_match_root(const char *root, spsh_layout_tier tier_max,
             spsh_layout_probe probe = {0};
             if ((int)spsh__layouts[i]->tier != tier || match.count == SPSH__LAYOUT_MATCHES_MAX)
                 continue;
-            spsh_status rc = spsh__layouts[i]->probe_fn(root, &probe, err);
+            spsh_status rc = spsh__layouts[i]->probe_fn(view, &probe, err);
             if (rc != SPSH_OK)
                 return rc;
             if (!probe.matches)
@@ -92,13 +90,15 @@ spsh_status spsh__layout_match_root(const char *root, spsh_layout_tier tier_max,
     return SPSH_OK;
 }
 
-spsh_status spsh__layout_refuse(const char *root, const spsh__layout_match *match, spsh_error *err)
+spsh_status spsh__layout_refuse(const spsh__view *view, const spsh__layout_match *match,
+                                spsh_error *err)
 {
     return SPSH_INGEST_FAIL(err, SPSH_E_INVALID_ARG,
                             "%s: fits two layouts; choose --layout %s (%.60s) or --layout %s "
                             "(%.60s)",
-                            root, match->layouts[0]->name, match->probes[0].evidence,
-                            match->layouts[1]->name, match->probes[1].evidence);
+                            spsh__view_root(view), match->layouts[0]->name,
+                            match->probes[0].evidence, match->layouts[1]->name,
+                            match->probes[1].evidence);
 }
 
 /** What lies in the first folders below a root, for the message that nothing was recognised. */
@@ -149,13 +149,14 @@ static spsh_status survey_note(void *user, spsh__walk_note note, const char *pat
     return SPSH_OK;
 }
 
-static spsh_status nothing_found(const char *root, spsh_error *err)
+static spsh_status nothing_found(const spsh__view *view, spsh_error *err)
 {
+    const char *root = spsh__view_root(view);
     survey s = {0};
     char seen[200] = "";
     size_t at = 0;
     const spsh__walk_visitor visitor = {survey_folder, survey_note, &s};
-    spsh_status rc = spsh__walk(root, false, &visitor, err);
+    spsh_status rc = spsh__walk(view, false, &visitor, err);
     if (rc != SPSH_OK && rc != SPSH_E_END)
         return rc;
     for (size_t i = 0; i < s.kind_count && at < sizeof(seen) - 1; i++) {
@@ -177,29 +178,25 @@ static spsh_status nothing_found(const char *root, spsh_error *err)
                             s.others > 0 ? ", others" : "");
 }
 
-spsh_status spsh__layout_detect(const char *root, const spsh_layout **ret_layout,
+spsh_status spsh__layout_detect(const spsh__view *view, const spsh_layout **ret_layout,
                                 spsh_layout_probe *ret_probe, spsh_error *err)
 {
-    struct stat info;
-    if (stat(root, &info) != 0)
-        return SPSH_INGEST_FAIL_OS(err, errno == ENOENT ? SPSH_E_NOT_FOUND : SPSH_E_IO, errno,
-                                   "%s: cannot be read", root);
     spsh__layout_match match = {0};
-    spsh_status rc = spsh__layout_match_root(root, SPSH_LAYOUT_FOLDER, &match, err);
+    spsh_status rc = spsh__layout_match_view(view, SPSH_LAYOUT_FOLDER, &match, err);
     if (rc != SPSH_OK)
         return rc;
     if (match.count > 1)
-        return spsh__layout_refuse(root, &match, err);
+        return spsh__layout_refuse(view, &match, err);
     if (match.count == 1) {
         *ret_layout = match.layouts[0];
         *ret_probe = match.probes[0];
         return SPSH_OK;
     }
-    if (!S_ISDIR(info.st_mode))
+    if (spsh__view_file(view) != NULL)
         return SPSH_INGEST_FAIL(err, SPSH_E_NOT_FOUND,
                                 "%s: no corpus layout fits this file: a table needs a header row "
                                 "with a column such as path, file or audio, and rows whose audio "
                                 "exists; else give the folder that holds the audio",
-                                root);
-    return nothing_found(root, err);
+                                spsh__view_root(view));
+    return nothing_found(view, err);
 }

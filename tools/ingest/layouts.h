@@ -32,13 +32,14 @@ typedef struct spsh__layout_match {
     size_t count;
 } spsh__layout_match;
 
-/* Probe root with the layouts up to a tier. */
-SPSH_NODISCARD spsh_status spsh__layout_match_root(const char *root, spsh_layout_tier tier_max,
+/* Probe a view with the layouts up to a tier. */
+SPSH_NODISCARD spsh_status spsh__layout_match_view(const spsh__view *view,
+                                                   spsh_layout_tier tier_max,
                                                    spsh__layout_match *ret_match, spsh_error *err);
 
 /* SPSH_E_INVALID_ARG with the first two layouts of a match, and how to choose. */
-SPSH_NODISCARD spsh_status spsh__layout_refuse(const char *root, const spsh__layout_match *match,
-                                               spsh_error *err);
+SPSH_NODISCARD spsh_status spsh__layout_refuse(const spsh__view *view,
+                                               const spsh__layout_match *match, spsh_error *err);
 
 /* Fill evidence, cut to its size. */
 void spsh__probe_say(spsh_layout_probe *probe, const char *format, ...) SPSH_PRINTF(2, 3);

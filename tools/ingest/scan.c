@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -61,7 +62,7 @@ spsh_status spsh__scan_refuse_split(const spsh__scan *scan, const char *layout, 
     return SPSH_INGEST_FAIL(err, SPSH_E_INVALID_ARG,
                             "%s: %s has no splits, so none can be chosen; leave out the choice of "
                             "splits or give a table with a split column",
-                            scan->options->root, layout);
+                            spsh__view_root(scan->options->view), layout);
 }
 
 spsh_status spsh__scan_refuse_column(const spsh__scan *scan, const char *layout, spsh_error *err)
@@ -71,7 +72,7 @@ spsh_status spsh__scan_refuse_column(const spsh__scan *scan, const char *layout,
     return SPSH_INGEST_FAIL(err, SPSH_E_INVALID_ARG,
                             "%s: %s has no columns; domain rule 'column:' is for tables, write a "
                             "name or dir:N",
-                            scan->options->root, layout);
+                            spsh__view_root(scan->options->view), layout);
 }
 
 bool spsh__scan_wants_split(const spsh__scan *scan, spsh_bytes split)
@@ -176,13 +177,42 @@ static bool item_refused(const spsh_ingest_item *item, spsh_reject *ret_reject)
     return true;
 }
 
+/* 0, or an errno. The sidecar's path is copied into text_path, as a view keeps one piece's path at
+ * a time. */
+static int find_pieces(const spsh__scan *scan, spsh_ingest_item *item, char text_path[PATH_MAX])
+{
+    const spsh__view *view = scan->options->view;
+    int os_errno = 0;
+    if (item->text_path != NULL) {
+        os_errno = spsh__view_locate_known(view, item->text_path, SPSH__PIECE_BYTES_UNKNOWN,
+                                           &item->sidecar);
+        const size_t size = os_errno == 0 ? strlen(item->sidecar.path) + 1 : 0;
+        if (size > PATH_MAX)
+            return ENAMETOOLONG;
+        if (size > 0)
+            item->sidecar.path = memcpy(text_path, item->sidecar.path, size);
+    }
+    if (os_errno != 0 || item->audio_path == NULL)
+        return os_errno;
+    return spsh__view_locate_known(view, item->audio_path, item->source_bytes, &item->audio);
+}
+
 spsh_status spsh__scan_emit(spsh__scan *scan, spsh_ingest_item *item, const spsh__place *place,
                             spsh_error *err)
 {
     spsh_reject reject;
+    char text_path[PATH_MAX];
     apply_domain_rule(scan, item);
     if (item_refused(item, &reject))
         return spsh__scan_reject(scan, &reject, place, err);
+    const int os_errno = find_pieces(scan, item, text_path);
+    if (os_errno == ENOMEM)
+        return SPSH_INGEST_FAIL(err, SPSH_E_NO_MEMORY, "no memory for a path");
+    if (os_errno != 0) {
+        reject.reason = SPSH_REJECT_UNREADABLE;
+        reject.detail = strerror(os_errno);
+        return spsh__scan_reject(scan, &reject, place, err);
+    }
     return scan->sink->emit_fn(scan->sink->user, item, err);
 }
 
@@ -241,7 +271,7 @@ spsh_status spsh__scan_finish(spsh__scan *scan, spsh_error *err)
                        "%" PRIu64 " utterances of splits that were not asked for",
                        scan->excluded_rows);
         const spsh_reject reject = {.reason = SPSH_REJECT_EXCLUDED_BY_RULE,
-                                    .source = spsh__bytes_of(scan->options->root),
+                                    .source = spsh__bytes_of(spsh__view_root(scan->options->view)),
                                     .detail = detail};
         spsh_status rc = spsh__scan_reject(scan, &reject, NULL, err);
         if (rc != SPSH_OK)

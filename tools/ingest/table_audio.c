@@ -2,51 +2,39 @@
 #include "table_audio.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "fail.h"
 #include "names.h"
 
-static const char *const folders[] = {"", "clips/", "wavs/", "wav/", "audio/", "audios/"};
+static const char *const folders[] = {"", "clips", "wavs", "wav", "audio", "audios"};
 static const char *const extensions[] = {"", ".wav", ".flac", ".mp3", ".opus", ".ogg"};
 
 #define FOLDER_COUNT (sizeof(folders) / sizeof(folders[0]))
 #define PLACE_COUNT  (FOLDER_COUNT * (sizeof(extensions) / sizeof(extensions[0])))
 
 struct spsh__audio_resolver {
-    const char *root;
-    char *real_root; /* absolute, without links; NULL when unknown */
-    int root_fd;
+    const spsh__view *view;
+    const char *real_root;         /* absolute, without links; NULL when unknown */
     bool has_folder[FOLDER_COUNT]; /* so that a missing file costs few looks */
     size_t last_place;
-    spsh__builder written, plain, relative, path;
+    spsh__builder written, plain, path;
     bool have_last; /* last and written hold the row before */
     bool failed;    /* no memory while looking */
     spsh__audio_file last;
 };
 
-spsh_status spsh__audio_resolver_new(const char *root, spsh__audio_resolver **ret_resolver,
+spsh_status spsh__audio_resolver_new(const spsh__view *view, spsh__audio_resolver **ret_resolver,
                                      spsh_error *err)
 {
     spsh__audio_resolver *r = calloc(1, sizeof(*r));
     if (r == NULL)
         return SPSH_INGEST_FAIL(err, SPSH_E_NO_MEMORY, "no memory to look for audio");
-    r->root = root;
-    r->root_fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (r->root_fd < 0) {
-        spsh_status rc = SPSH_INGEST_FAIL_OS(err, SPSH_E_IO, errno, "%s: cannot be opened", root);
-        free(r);
-        return rc;
-    }
-    r->real_root = realpath(root, NULL);
+    r->view = view;
+    r->real_root = spsh__view_real_root(view);
     r->has_folder[0] = true;
-    for (size_t i = 1; i < FOLDER_COUNT; i++) {
-        struct stat info;
-        r->has_folder[i] = fstatat(r->root_fd, folders[i], &info, 0) == 0;
-    }
+    for (size_t i = 1; i < FOLDER_COUNT; i++)
+        r->has_folder[i] = spsh__view_has_folder(view, folders[i]);
     *ret_resolver = r;
     return SPSH_OK;
 }
@@ -55,11 +43,8 @@ void spsh__audio_resolver_free(spsh__audio_resolver *resolver)
 {
     if (resolver == NULL)
         return;
-    (void)close(resolver->root_fd);
-    free(resolver->real_root);
     spsh__builder_free(&resolver->written);
     spsh__builder_free(&resolver->plain);
-    spsh__builder_free(&resolver->relative);
     spsh__builder_free(&resolver->path);
     free(resolver);
 }
@@ -103,32 +88,35 @@ static bool is_remote(spsh_bytes path)
 /* Look at one place; false when nothing is there and the next may be tried. */
 static bool look_at(spsh__audio_resolver *r, size_t place, spsh__audio_file *file)
 {
-    struct stat info;
+    spsh__view_info info;
     const char *folder = folders[place % FOLDER_COUNT];
     const char *extension = extensions[place / FOLDER_COUNT];
     const bool absolute = r->plain.data[0] == '/';
     if (!r->has_folder[place % FOLDER_COUNT] || (absolute && folder[0] != '\0'))
         return false;
-    spsh__builder_clear(&r->relative);
-    spsh__builder_append_text(&r->relative, folder);
-    spsh__builder_append_bytes(&r->relative, spsh__builder_bytes(&r->plain));
-    spsh__builder_append_text(&r->relative, extension);
-    const char *relative = spsh__builder_text(&r->relative);
-    if (relative == NULL) {
+    spsh__builder_clear(&r->path);
+    spsh__builder_append_text(&r->path, folder);
+    if (folder[0] != '\0')
+        spsh__builder_append(&r->path, "/", 1);
+    spsh__builder_append_bytes(&r->path, spsh__builder_bytes(&r->plain));
+    spsh__builder_append_text(&r->path, extension);
+    const char *path = spsh__builder_text(&r->path);
+    if (path == NULL) {
         r->failed = true;
         return false;
     }
-    if (fstatat(r->root_fd, relative, &info, 0) != 0) {
-        if (errno != ENOENT && errno != ENOTDIR) {
+    const int os_errno = spsh__view_stat(r->view, path, &info);
+    if (os_errno != 0) {
+        if (os_errno != ENOENT && os_errno != ENOTDIR) {
             file->found = SPSH__AUDIO_UNREADABLE;
-            file->os_errno = errno;
+            file->os_errno = os_errno;
         }
         return false;
     }
-    if (S_ISDIR(info.st_mode))
+    if (info.type == SPSH__VIEW_FOLDER)
         return false;
-    file->found = S_ISREG(info.st_mode) ? SPSH__AUDIO_FOUND : SPSH__AUDIO_NOT_REGULAR;
-    file->size_bytes = (uint64_t)info.st_size;
+    file->found = info.type == SPSH__VIEW_FILE ? SPSH__AUDIO_FOUND : SPSH__AUDIO_NOT_REGULAR;
+    file->size_bytes = info.size_bytes;
     file->extension_was_added = extension[0] != '\0';
     r->last_place = place;
     return true;
@@ -142,19 +130,6 @@ static void look_everywhere(spsh__audio_resolver *r, spsh__audio_file *file)
         if (look_at(r, place, file))
             return;
     }
-}
-
-static bool name_paths(spsh__audio_resolver *r, spsh__audio_file *file)
-{
-    spsh__builder_clear(&r->path);
-    if (r->relative.size_bytes > 0 && r->relative.data[0] != '/') {
-        spsh__builder_append_text(&r->path, r->root);
-        spsh__builder_append(&r->path, "/", 1);
-    }
-    spsh__builder_append_bytes(&r->path, spsh__builder_bytes(&r->relative));
-    file->path = spsh__builder_text(&r->path);
-    file->relative = spsh__builder_bytes(&r->relative);
-    return file->path != NULL && !r->relative.failed;
 }
 
 spsh_status spsh__audio_resolve(spsh__audio_resolver *resolver, spsh_bytes written,
@@ -176,7 +151,8 @@ spsh_status spsh__audio_resolve(spsh__audio_resolver *resolver, spsh_bytes writt
         file.found = SPSH__AUDIO_REMOTE;
     else if (r->plain.size_bytes > 0 && memchr(written.data, '\0', written.size_bytes) == NULL)
         look_everywhere(r, &file);
-    if (r->failed || r->written.failed || r->plain.failed || !name_paths(r, &file))
+    file.path = spsh__builder_text(&r->path);
+    if (file.path == NULL || r->failed || r->written.failed || r->plain.failed)
         return SPSH_INGEST_FAIL(err, SPSH_E_NO_MEMORY, "no memory for a path");
     r->last = file;
     r->have_last = true;

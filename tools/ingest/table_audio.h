@@ -5,6 +5,7 @@
 #include <stdbool.h>
 
 #include "builder.h"
+#include "view.h"
 
 typedef enum spsh__audio_found {
     SPSH__AUDIO_FOUND,
@@ -17,17 +18,16 @@ typedef enum spsh__audio_found {
 /** The audio of the current row. Valid until the next call with the same resolver. */
 typedef struct spsh__audio_file {
     spsh__audio_found found;
-    int os_errno;        /* when UNREADABLE */
-    const char *path;    /* to open */
-    spsh_bytes relative; /* to the root, or absolute when it lies outside; bytes as on disk */
+    int os_errno;     /* when UNREADABLE */
+    const char *path; /* in the view, or absolute when it lies outside; bytes as on disk */
     bool extension_was_added;
     uint64_t size_bytes;
 } spsh__audio_file;
 
 typedef struct spsh__audio_resolver spsh__audio_resolver;
 
-/* root is the folder of the table, borrowed. SPSH_E_IO when it cannot be opened, or no memory. */
-SPSH_NODISCARD spsh_status spsh__audio_resolver_new(const char *root,
+/* The table stands in the root of view, which is borrowed. */
+SPSH_NODISCARD spsh_status spsh__audio_resolver_new(const spsh__view *view,
                                                     spsh__audio_resolver **ret_resolver,
                                                     spsh_error *err);
 void spsh__audio_resolver_free(spsh__audio_resolver *resolver);

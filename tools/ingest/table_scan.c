@@ -9,8 +9,6 @@
  */
 #include "table_scan.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,6 +18,7 @@
 #include "names.h"
 #include "scan.h"
 #include "table_audio.h"
+#include "text_file.h"
 
 #define PROBE_ROWS 4096U
 
@@ -27,8 +26,8 @@ typedef struct table_scan {
     spsh__scan scan;
     spsh__text_file file;
     spsh__text_input input;
-    char *path, *root; /* of the table, and of the folder it stands in */
-    const char *name;  /* the table's own, within path */
+    const char *name; /* of the table, in the root of the view */
+    char *path;       /* the same for messages */
     spsh__table_format format;
     spsh__audio_resolver *resolver;
     size_t domain_column;
@@ -43,22 +42,12 @@ static spsh_status no_memory(const table_scan *t, spsh_error *err)
     return SPSH_INGEST_FAIL(err, SPSH_E_NO_MEMORY, "%s: no memory for a row", t->path);
 }
 
-/* The folder a file stands in: "." for a bare name. */
-static char *folder_of(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    if (slash == NULL)
-        return strdup(".");
-    return strndup(path, slash == path ? 1 : (size_t)(slash - path));
-}
-
 static void table_close(table_scan *t)
 {
     spsh__text_file_close(&t->file);
     spsh__table_columns_free(&t->format.columns);
     spsh__audio_resolver_free(t->resolver);
     free(t->path);
-    free(t->root);
     free(t->collisions);
     spsh__builder_free(&t->source);
     spsh__builder_free(&t->recording_id);
@@ -67,26 +56,28 @@ static void table_close(table_scan *t)
     spsh__builder_free(&t->extras);
 }
 
-/* On failure the caller closes t all the same. */
-static spsh_status table_open(table_scan *t, const char *path, spsh__table_quoting quoting,
-                              spsh_error *err)
+/* On failure the caller closes t all the same. name is borrowed. */
+static spsh_status table_open(table_scan *t, const spsh__view *view, const char *name,
+                              spsh__table_quoting quoting, spsh_error *err)
 {
+    const char *root = spsh__view_root(view);
     t->file.fd = -1;
-    t->path = strdup(path);
-    t->root = folder_of(path);
-    if (t->path == NULL || t->root == NULL)
-        return SPSH_INGEST_FAIL(err, SPSH_E_NO_MEMORY, "%s: no memory for its path", path);
-    const char *slash = strrchr(t->path, '/');
-    t->name = slash == NULL ? t->path : slash + 1;
+    t->name = name;
+    if (spsh__view_file(view) != NULL)
+        t->path = strdup(root);
+    else if (asprintf(&t->path, "%s/%s", root, name) < 0)
+        t->path = NULL;
+    if (t->path == NULL)
+        return SPSH_INGEST_FAIL(err, SPSH_E_NO_MEMORY, "%s: no memory for its path", name);
     spsh__text_file file = {.fd = -1};
-    spsh_status rc = spsh__text_file_open(AT_FDCWD, t->path, &file, err);
+    spsh_status rc = spsh__text_file_open(view, t->name, &file, err);
     if (rc != SPSH_OK)
         return rc;
     t->file = file;
     t->input = spsh__text_input_file(&t->file);
     rc = spsh__table_sniff(&t->input, t->path, quoting, &t->format, err);
     if (rc == SPSH_OK && t->format.found)
-        rc = spsh__audio_resolver_new(t->root, &t->resolver, err);
+        rc = spsh__audio_resolver_new(view, &t->resolver, err);
     return rc;
 }
 
@@ -360,13 +351,14 @@ static spsh_status emit_row(table_scan *t, const spsh__row *row, const spsh__aud
 {
     const spsh_bytes text = field(t, row, SPSH__COLUMN_TEXT);
     const spsh_bytes id = name_field(t, row, SPSH__COLUMN_ID);
+    const spsh_bytes path = spsh__bytes_of(audio->path);
     spsh__builder_clear(&t->source);
     spsh__builder_clear(&t->recording_id);
     spsh__builder_clear(&t->id);
     spsh__builder_clear(&t->plain);
     spsh__builder_clear(&t->extras);
-    spsh__name_append(&t->source, audio->relative);
-    append_path_id(t, audio->relative, t->mixed && audio->extension_was_added, &t->recording_id);
+    spsh__name_append(&t->source, path);
+    append_path_id(t, path, t->mixed && audio->extension_was_added, &t->recording_id);
     if (id.size_bytes == 0) {
         spsh__audio_plain_path(t->resolver, field(t, row, SPSH__COLUMN_AUDIO), &t->plain);
         append_path_id(t, spsh__builder_bytes(&t->plain), false, &t->id);
@@ -440,7 +432,7 @@ static spsh_status scan_row(table_scan *t, const spsh__row *row, spsh_error *err
     }
     if (!row_segment(t, row, &cut)) {
         reject = (spsh_reject){.reason = SPSH_REJECT_SEGMENT_RANGE,
-                               .source = audio.relative,
+                               .source = spsh__bytes_of(audio.path),
                                .detail = "start and end are decimal numbers, and end is later",
                                .rows = 1};
         return spsh__scan_reject(&t->scan, &reject, &place, err);
@@ -510,14 +502,14 @@ static spsh_status check_rules(table_scan *t, spsh_error *err)
                                              : spsh__scan_refuse_split(&t->scan, t->name, err);
 }
 
-spsh_status spsh__table_scan(const char *path, spsh__table_quoting quoting,
+spsh_status spsh__table_scan(const char *name, spsh__table_quoting quoting,
                              const spsh_ingest_options *options, const spsh_ingest_sink *sink,
                              spsh_error *err)
 {
     table_scan t = {.file = {.fd = -1}};
     spsh_status rc = spsh__scan_begin(&t.scan, options, sink, err);
     if (rc == SPSH_OK)
-        rc = table_open(&t, path, quoting, err);
+        rc = table_open(&t, options->view, name, quoting, err);
     if (rc == SPSH_OK)
         rc = check_rules(&t, err);
     if (rc == SPSH_OK)
@@ -550,11 +542,11 @@ static spsh_status rows_resolve(table_scan *t, bool *ret_resolves, spsh_error *e
     return rc == SPSH_E_END ? SPSH_OK : rc;
 }
 
-spsh_status spsh__table_probe(const char *path, bool given, spsh_layout_probe *probe,
-                              spsh_error *err)
+spsh_status spsh__table_probe(const spsh__view *view, const char *name, bool given,
+                              spsh_layout_probe *probe, spsh_error *err)
 {
     table_scan t = {.file = {.fd = -1}};
-    spsh_status rc = table_open(&t, path, SPSH__TABLE_QUOTING_DECIDE, err);
+    spsh_status rc = table_open(&t, view, name, SPSH__TABLE_QUOTING_DECIDE, err);
     bool resolves = given && rc == SPSH_OK && t.format.found;
     if (rc == SPSH_OK && t.format.found && !given)
         rc = rows_resolve(&t, &resolves, err);

@@ -5,8 +5,8 @@
 #include "ingest.h"
 #include "table.h"
 
-/* Emit the rows of the table at path; the options' root is used for messages only. */
-SPSH_NODISCARD spsh_status spsh__table_scan(const char *path, spsh__table_quoting quoting,
+/* Emit the rows of the table of that name in the root of the options' view. */
+SPSH_NODISCARD spsh_status spsh__table_scan(const char *name, spsh__table_quoting quoting,
                                             const spsh_ingest_options *options,
                                             const spsh_ingest_sink *sink, spsh_error *err);
 
@@ -15,7 +15,7 @@ SPSH_NODISCARD spsh_status spsh__table_scan(const char *path, spsh__table_quotin
  * audio that exists. A file that was given by name needs the column only; should its audio be
  * elsewhere, its rows will say so one by one.
  */
-SPSH_NODISCARD spsh_status spsh__table_probe(const char *path, bool given,
+SPSH_NODISCARD spsh_status spsh__table_probe(const spsh__view *view, const char *name, bool given,
                                              spsh_layout_probe *ret_probe, spsh_error *err);
 
 #endif

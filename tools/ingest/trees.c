@@ -1,12 +1,8 @@
 /* trees.c: see trees.h. Depth first, names sorted, at most four levels below the root. */
 #include "trees.h"
 
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "fail.h"
 #include "layouts.h"
@@ -58,45 +54,26 @@ static char *join(const char *folder, const char *name)
     return text;
 }
 
-int spsh__tree_open(const char *root, const char *path)
-{
-    char *whole = path[0] == '\0' ? NULL : join(root, path);
-    if (path[0] != '\0' && whole == NULL) {
-        errno = ENOMEM;
-        return -1;
-    }
-    const int fd = open(whole != NULL ? whole : root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    free(whole);
-    return fd;
-}
-
 /* Whether an entry is a folder to look into; links to folders count with --follow-links only. */
-static spsh_status check_entry(const tree_walk *w, int fd, const struct dirent *entry,
-                               const char *folder, bool *ret_enter, spsh_error *err)
+static spsh_status check_entry(const tree_walk *w, const spsh__view *folder, const char *path,
+                               const spsh__view_entry *entry, bool *ret_enter, spsh_error *err)
 {
-    struct stat info;
     spsh__scan *scan = w->search->scan;
+    const bool is_link = entry->type == SPSH__VIEW_LINK;
     *ret_enter = false;
-    if (entry->d_name[0] == '.' || spsh__is_ignored_name(entry->d_name) ||
-        spsh__is_clip_folder(entry->d_name))
+    if (entry->name[0] == '.' || spsh__is_ignored_name(entry->name) ||
+        spsh__is_clip_folder(entry->name) || (entry->type != SPSH__VIEW_FOLDER && !is_link))
         return SPSH_OK;
-    if (entry->d_type != DT_DIR && entry->d_type != DT_LNK && entry->d_type != DT_UNKNOWN)
-        return SPSH_OK;
-    if (fstatat(fd, entry->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0)
-        return SPSH_OK;
-    const bool is_link = S_ISLNK(info.st_mode);
-    if (is_link && fstatat(fd, entry->d_name, &info, 0) != 0)
-        return SPSH_OK;
-    if (!S_ISDIR(info.st_mode))
+    if (is_link && !spsh__view_has_folder(folder, entry->name))
         return SPSH_OK;
     *ret_enter = !is_link || (scan != NULL && scan->options->follow_links);
     if (*ret_enter || scan == NULL)
         return SPSH_OK;
-    char *path = join(folder, entry->d_name);
-    if (path == NULL)
+    char *link = join(path, entry->name);
+    if (link == NULL)
         return no_memory(err);
-    spsh_status rc = spsh__scan_walk_note(scan, SPSH__WALK_LINK_NOT_TAKEN, path, 0, err);
-    free(path);
+    spsh_status rc = spsh__scan_walk_note(scan, SPSH__WALK_LINK_NOT_TAKEN, link, 0, err);
+    free(link);
     return rc;
 }
 
@@ -105,32 +82,33 @@ static int compare_paths(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
+/* A probe passes over what cannot be read; a scan reports it. */
+static spsh_status note_unreadable(const tree_walk *w, const char *path, int os_errno,
+                                   spsh_error *err)
+{
+    if (w->search->scan == NULL)
+        return SPSH_OK;
+    return spsh__scan_walk_note(w->search->scan, SPSH__WALK_UNREADABLE, path, os_errno, err);
+}
+
 /* The paths of the folders in a folder. */
-static spsh_status list_folders(const tree_walk *w, int fd, const char *folder,
+static spsh_status list_folders(const tree_walk *w, const spsh__view *folder, const char *path,
                                 spsh__trees *children, spsh_error *err)
 {
     spsh_status rc = SPSH_OK;
-    const struct dirent *entry = NULL;
-    const int own = dup(fd);
-    DIR *directory = own < 0 ? NULL : fdopendir(own);
-    if (directory == NULL) {
-        const int error = errno;
-        if (own >= 0)
-            (void)close(own);
-        return w->search->scan == NULL
-                   ? SPSH_OK
-                   : spsh__scan_walk_note(w->search->scan, SPSH__WALK_UNREADABLE, folder, error,
-                                          err);
-    }
-    for (unsigned i = 0; rc == SPSH_OK && (entry = readdir(directory)) != NULL; i++) {
+    spsh__view_entry entry;
+    spsh__view_folder *listing = spsh__view_folder_open(folder, "");
+    if (listing == NULL)
+        return errno == ENOMEM ? no_memory(err) : note_unreadable(w, path, errno, err);
+    for (unsigned i = 0; rc == SPSH_OK && spsh__view_folder_next(listing, &entry); i++) {
         bool enter = false;
         if (w->search->scan == NULL && i == PROBE_ENTRIES_MAX)
             break;
-        rc = check_entry(w, fd, entry, folder, &enter, err);
+        rc = check_entry(w, folder, path, &entry, &enter, err);
         if (rc == SPSH_OK && enter)
-            rc = add_path(children, join(folder, entry->d_name), err);
+            rc = add_path(children, join(path, entry.name), err);
     }
-    (void)closedir(directory);
+    spsh__view_folder_close(listing);
     if (children->count > 1)
         qsort(children->paths, children->count, sizeof(children->paths[0]), compare_paths);
     return rc;
@@ -145,18 +123,20 @@ static spsh_status visit(tree_walk *w, const char *path, unsigned depth, spsh_er
 {
     bool is_tree = false;
     spsh__trees children = {0};
-    const int fd = spsh__tree_open(w->search->root, path);
+    spsh__view *folder = NULL;
+    spsh_error open_error = SPSH_ERROR_INIT;
     w->folders++;
-    if (fd < 0)
-        return w->search->scan == NULL
-                   ? SPSH_OK
-                   : spsh__scan_walk_note(w->search->scan, SPSH__WALK_UNREADABLE, path, errno, err);
-    spsh_status rc = w->search->check_fn(fd, &is_tree, err);
+    spsh_status rc = spsh__view_below(w->search->view, path, &folder, &open_error);
+    if (rc == SPSH_E_NO_MEMORY)
+        return no_memory(err);
+    if (rc != SPSH_OK)
+        return note_unreadable(w, path, open_error.os_errno, err);
+    rc = w->search->check_fn(folder, &is_tree, err);
     if (rc == SPSH_OK && is_tree)
         rc = add_path(w->trees, strdup(path), err);
     else if (rc == SPSH_OK && depth < DEPTH_MAX)
-        rc = list_folders(w, fd, path, &children, err);
-    (void)close(fd);
+        rc = list_folders(w, folder, path, &children, err);
+    spsh__view_close(folder);
     for (size_t i = 0; i < children.count && rc == SPSH_OK && !is_done(w); i++)
         rc = visit(w, children.paths[i], depth + 1, err);
     spsh__trees_free(&children);
@@ -166,11 +146,10 @@ static spsh_status visit(tree_walk *w, const char *path, unsigned depth, spsh_er
 spsh_status spsh__trees_find(const spsh__tree_search *search, spsh__trees *ret_trees,
                              spsh_error *err)
 {
-    struct stat info;
     spsh__trees trees = {0};
     tree_walk walk = {.search = search, .trees = &trees};
     spsh_status rc = SPSH_OK;
-    if (stat(search->root, &info) == 0 && S_ISDIR(info.st_mode))
+    if (spsh__view_file(search->view) == NULL)
         rc = visit(&walk, "", 0, err);
     if (rc != SPSH_OK) {
         spsh__trees_free(&trees);
@@ -192,7 +171,7 @@ static spsh_status scan_named(spsh__scan *scan, const char *path, const spsh__tr
                               spsh_error *err)
 {
     spsh__builder builder = {0};
-    spsh__tree_name(scan->options->root, path, &builder);
+    spsh__view_folder_name(scan->options->view, path, &builder);
     const char *name = spsh__builder_text(&builder);
     spsh_status rc = name == NULL ? no_memory(err) : layout->scan_fn(scan, path, name, err);
     spsh__builder_free(&builder);
@@ -204,13 +183,13 @@ spsh_status spsh__trees_scan(const spsh_ingest_options *options, const spsh_inge
 {
     spsh__scan scan;
     spsh__trees trees = {0};
-    const spsh__tree_search search = {options->root, &scan, layout->check_fn};
+    const spsh__tree_search search = {options->view, &scan, layout->check_fn};
     spsh_status rc = spsh__scan_begin(&scan, options, sink, err);
     if (rc == SPSH_OK)
         rc = spsh__trees_find(&search, &trees, err);
     if (rc == SPSH_OK && trees.count == 0)
-        rc = SPSH_INGEST_FAIL(err, SPSH_E_NOT_FOUND, "%s: no folder here %s", options->root,
-                              layout->what);
+        rc = SPSH_INGEST_FAIL(err, SPSH_E_NOT_FOUND, "%s: no folder here %s",
+                              spsh__view_root(options->view), layout->what);
     for (size_t i = 0; i < trees.count && rc == SPSH_OK; i++)
         rc = scan_named(&scan, trees.paths[i], layout, err);
     if (rc == SPSH_OK)
@@ -219,10 +198,10 @@ spsh_status spsh__trees_scan(const spsh_ingest_options *options, const spsh_inge
     return rc;
 }
 
-spsh_status spsh__trees_probe(const char *root, spsh__tree_check_fn check_fn, const char *what,
-                              spsh_layout_probe *ret_probe, spsh_error *err)
+spsh_status spsh__trees_probe(const spsh__view *view, spsh__tree_check_fn check_fn,
+                              const char *what, spsh_layout_probe *ret_probe, spsh_error *err)
 {
-    const spsh__tree_search search = {root, NULL, check_fn};
+    const spsh__tree_search search = {view, NULL, check_fn};
     spsh__trees trees = {0};
     *ret_probe = (spsh_layout_probe){0};
     spsh_status rc = spsh__trees_find(&search, &trees, err);
@@ -233,30 +212,4 @@ spsh_status spsh__trees_probe(const char *root, spsh__tree_check_fn check_fn, co
     }
     spsh__trees_free(&trees);
     return rc;
-}
-
-void spsh__tree_name(const char *root, const char *path, spsh__builder *out)
-{
-    const char *slash = strrchr(path, '/');
-    if (path[0] != '\0') {
-        spsh__builder_append_text(out, slash == NULL ? path : slash + 1);
-        return;
-    }
-    char *real = realpath(root, NULL);
-    slash = real == NULL ? NULL : strrchr(real, '/');
-    if (slash != NULL)
-        spsh__builder_append_text(out, slash + 1);
-    free(real);
-}
-
-bool spsh__tree_has_file(int folder_fd, const char *name)
-{
-    struct stat info;
-    return fstatat(folder_fd, name, &info, 0) == 0 && S_ISREG(info.st_mode);
-}
-
-bool spsh__tree_has_folder(int folder_fd, const char *name)
-{
-    struct stat info;
-    return fstatat(folder_fd, name, &info, 0) == 0 && S_ISDIR(info.st_mode);
 }

@@ -7,11 +7,12 @@
 
 #include "scan.h"
 
-/* Whether a folder is a tree; *ret_is_tree is false before. */
-typedef spsh_status (*spsh__tree_check_fn)(int folder_fd, bool *ret_is_tree, spsh_error *err);
+/* Whether the root of a view is a tree; *ret_is_tree is false before. */
+typedef spsh_status (*spsh__tree_check_fn)(const spsh__view *folder, bool *ret_is_tree,
+                                           spsh_error *err);
 
 typedef struct spsh__tree_search {
-    const char *root;
+    const spsh__view *view;
     spsh__scan *scan; /* NULL for a probe: it stops at the first tree and after some folders */
     spsh__tree_check_fn check_fn;
 } spsh__tree_search;
@@ -31,7 +32,7 @@ void spsh__trees_free(spsh__trees *trees);
 typedef struct spsh__tree_layout {
     const char *what; /* it is known by, behind "it" or a path: "holds clips/ and ..." */
     spsh__tree_check_fn check_fn;
-    /* name: of the tree's folder, see spsh__tree_name */
+    /* name: of the tree's folder, see spsh__view_folder_name */
     spsh_status (*scan_fn)(spsh__scan *scan, const char *path, const char *name, spsh_error *err);
 } spsh__tree_layout;
 
@@ -41,19 +42,8 @@ SPSH_NODISCARD spsh_status spsh__trees_scan(const spsh_ingest_options *options,
                                             const spsh__tree_layout *layout, spsh_error *err);
 
 /* A layout's probe: says where the first tree is, and what it holds. */
-SPSH_NODISCARD spsh_status spsh__trees_probe(const char *root, spsh__tree_check_fn check_fn,
+SPSH_NODISCARD spsh_status spsh__trees_probe(const spsh__view *view, spsh__tree_check_fn check_fn,
                                              const char *what, spsh_layout_probe *ret_probe,
                                              spsh_error *err);
-
-/* The last folder of root/path as it is really called, for trees named by their folder. Appended;
- * nothing when it cannot be told. */
-void spsh__tree_name(const char *root, const char *path, spsh__builder *out);
-
-/* Where the folder is a regular file or a folder of that name (links are followed). */
-bool spsh__tree_has_file(int folder_fd, const char *name);
-bool spsh__tree_has_folder(int folder_fd, const char *name);
-
-/* Open root/path, or -1. */
-int spsh__tree_open(const char *root, const char *path);
 
 #endif

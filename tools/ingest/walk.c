@@ -1,18 +1,13 @@
 /* walk.c: a stack of paths, and one list of names that is used again for each folder.
  *
- * Paths are opened relative to the root's descriptor. A path that the kernel would not take
- * (PATH_MAX) is reported, not walked: nobody could open a file below it by name either.
+ * A path that the kernel would not take (PATH_MAX) is reported by the view, not walked: nobody
+ * could open a file below it by name either.
  */
 #include "walk.h"
 
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "builder.h"
 #include "fail.h"
@@ -24,16 +19,14 @@ typedef struct path_list {
 } path_list;
 
 typedef struct folder_key {
-    dev_t device;
-    ino_t inode;
+    uint64_t device, inode;
     bool used;
 } folder_key;
 
 typedef struct walk {
+    const spsh__view *view;
     const spsh__walk_visitor *visitor;
     bool follow_links;
-    size_t root_bytes;
-    int root_fd;
     path_list pending; /* last one next */
     path_list links;   /* to folders; only with follow_links */
     folder_key *seen;  /* hash table; only with follow_links */
@@ -41,6 +34,7 @@ typedef struct walk {
     spsh__builder names; /* NUL-terminated, of the folder being read */
     spsh__entry *entries;
     size_t entry_count, entry_capacity;
+    spsh__builder path; /* of a name that has to be looked at */
 } walk;
 
 static spsh_status no_memory(spsh_error *err)
@@ -100,8 +94,7 @@ static void list_sort_down(path_list *list, size_t begin)
 /* The key's slot, or the empty one where it belongs. capacity is a power of two. */
 static folder_key *find_key(folder_key *seen, size_t capacity, const folder_key *key)
 {
-    const uint64_t mixed =
-        ((uint64_t)key->inode ^ ((uint64_t)key->device << 40)) * UINT64_C(0x9e3779b97f4a7c15);
+    const uint64_t mixed = (key->inode ^ (key->device << 40)) * UINT64_C(0x9e3779b97f4a7c15);
     size_t at = (size_t)(mixed >> 32) & (capacity - 1);
     while (seen[at].used && (seen[at].inode != key->inode || seen[at].device != key->device))
         at = (at + 1) & (capacity - 1);
@@ -125,10 +118,14 @@ static bool keys_grow(walk *w)
     return true;
 }
 
-/* Remember a folder; *ret_new is false when it was walked before. */
-static spsh_status remember(walk *w, const struct stat *info, bool *ret_new, spsh_error *err)
+/* Remember a folder; *ret_new is false when it was walked before. In an archive there are no links
+ * to folders, so none is walked twice. */
+static spsh_status remember(walk *w, const spsh__view_info *info, bool *ret_new, spsh_error *err)
 {
-    const folder_key key = {info->st_dev, info->st_ino, true};
+    const folder_key key = {info->device, info->inode, true};
+    *ret_new = true;
+    if (key.device == 0 && key.inode == 0)
+        return SPSH_OK;
     if (w->seen_count * 2 >= w->seen_capacity && !keys_grow(w))
         return no_memory(err);
     folder_key *slot = find_key(w->seen, w->seen_capacity, &key);
@@ -167,47 +164,53 @@ static spsh_status add_link(walk *w, const char *folder, const char *name, spsh_
     return rc;
 }
 
-static spsh_status add_name(walk *w, int fd, const char *folder, const struct dirent *entry,
+/* What is behind a name; an errno when it cannot be told. */
+static int look_at(walk *w, const char *folder, const char *name, spsh__view_info *ret_info)
+{
+    spsh__builder_clear(&w->path);
+    spsh__builder_append_part(&w->path, folder);
+    spsh__builder_append_part(&w->path, name);
+    const char *path = spsh__builder_text(&w->path);
+    return path == NULL ? ENOMEM : spsh__view_stat(w->view, path, ret_info);
+}
+
+static spsh_status add_name(walk *w, const char *folder, const spsh__view_entry *entry,
                             spsh_error *err)
 {
-    const char *name = entry->d_name;
-    struct stat info;
-    if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || spsh__is_ignored_name(name))
+    const char *name = entry->name;
+    spsh__view_info info;
+    if (spsh__is_ignored_name(name))
         return SPSH_OK;
-    if (entry->d_type == DT_REG)
-        return add_entry(w, name, SPSH__ENTRY_FILE, err);
-    if (entry->d_type == DT_DIR)
-        return list_push(&w->pending, folder, name, err);
-    bool is_link = entry->d_type == DT_LNK;
-    if (entry->d_type == DT_UNKNOWN) {
-        if (fstatat(fd, name, &info, AT_SYMLINK_NOFOLLOW) != 0)
-            return add_entry(w, name, SPSH__ENTRY_BROKEN, err);
-        is_link = S_ISLNK(info.st_mode);
+    switch (entry->type) {
+    case SPSH__VIEW_FILE: return add_entry(w, name, SPSH__ENTRY_FILE, err);
+    case SPSH__VIEW_FOLDER: return list_push(&w->pending, folder, name, err);
+    case SPSH__VIEW_SPECIAL: return add_entry(w, name, SPSH__ENTRY_SPECIAL, err);
+    case SPSH__VIEW_LINK: break;
     }
-    if (fstatat(fd, name, &info, 0) != 0)
+    const int os_errno = look_at(w, folder, name, &info);
+    if (os_errno == ENOMEM)
+        return no_memory(err);
+    if (os_errno != 0)
         return add_entry(w, name, SPSH__ENTRY_BROKEN, err);
-    if (S_ISDIR(info.st_mode))
-        return is_link ? add_link(w, folder, name, err) : list_push(&w->pending, folder, name, err);
-    return add_entry(w, name, S_ISREG(info.st_mode) ? SPSH__ENTRY_FILE : SPSH__ENTRY_SPECIAL, err);
+    if (info.type == SPSH__VIEW_FOLDER)
+        return add_link(w, folder, name, err);
+    return add_entry(w, name, info.type == SPSH__VIEW_FILE ? SPSH__ENTRY_FILE : SPSH__ENTRY_SPECIAL,
+                     err);
 }
 
 /* All names of one folder; *ret_errno is set when the listing breaks off. */
-static spsh_status read_names(walk *w, DIR *directory, const char *path, int *ret_errno,
+static spsh_status read_names(walk *w, spsh__view_folder *listing, const char *path, int *ret_errno,
                               spsh_error *err)
 {
+    spsh__view_entry entry;
     w->entry_count = 0;
     spsh__builder_clear(&w->names);
-    for (;;) {
-        errno = 0;
-        const struct dirent *entry = readdir(directory);
-        if (entry == NULL) {
-            *ret_errno = errno;
-            break;
-        }
-        spsh_status rc = add_name(w, dirfd(directory), path, entry, err);
+    while (spsh__view_folder_next(listing, &entry)) {
+        spsh_status rc = add_name(w, path, &entry, err);
         if (rc != SPSH_OK)
             return rc;
     }
+    *ret_errno = errno;
     size_t at = 0;
     for (size_t i = 0; i < w->entry_count; i++) {
         w->entries[i].name = (const char *)w->names.data + at;
@@ -216,56 +219,50 @@ static spsh_status read_names(walk *w, DIR *directory, const char *path, int *re
     return SPSH_OK;
 }
 
-static spsh_status open_folder(walk *w, const char *path, DIR **ret_directory, spsh_error *err)
+static spsh_status open_folder(walk *w, const char *path, spsh__view_folder **ret_listing,
+                               spsh_error *err)
 {
-    const char *name = path[0] == '\0' ? "." : path;
-    struct stat info;
-    DIR *directory = NULL;
-    int os_errno = 0;
-    int fd = -1;
-    if (w->root_bytes + 1 + strlen(path) >= PATH_MAX)
-        os_errno = ENAMETOOLONG;
-    else
-        fd = openat(w->root_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (os_errno == 0 && (fd < 0 || fstat(fd, &info) != 0))
-        os_errno = errno;
+    spsh__view_info info;
+    spsh__view_folder *listing = spsh__view_folder_open(w->view, path);
+    int os_errno = listing == NULL ? errno : 0;
+    if (os_errno == 0 && w->follow_links)
+        os_errno = spsh__view_stat(w->view, path, &info);
     if (os_errno == 0 && w->follow_links) {
         bool is_new = true;
         spsh_status rc = remember(w, &info, &is_new, err);
         if (rc == SPSH_OK && !is_new)
             rc = note(w, SPSH__WALK_ALREADY_VISITED, path, 0, err);
         if (rc != SPSH_OK || !is_new) {
-            (void)close(fd);
+            spsh__view_folder_close(listing);
             return rc;
         }
     }
-    if (os_errno == 0) {
-        directory = fdopendir(fd);
-        os_errno = directory == NULL ? errno : 0;
+    if (os_errno != 0) {
+        spsh__view_folder_close(listing);
+        return os_errno == ENOMEM ? no_memory(err)
+                                  : note(w, SPSH__WALK_UNREADABLE, path, os_errno, err);
     }
-    if (directory == NULL && fd >= 0)
-        (void)close(fd);
-    *ret_directory = directory;
-    return os_errno == 0 ? SPSH_OK : note(w, SPSH__WALK_UNREADABLE, path, os_errno, err);
+    *ret_listing = listing;
+    return SPSH_OK;
 }
 
 static spsh_status visit(walk *w, const char *path, spsh_error *err)
 {
-    DIR *directory = NULL;
+    spsh__view_folder *listing = NULL;
     int os_errno = 0;
     const size_t begin = w->pending.count;
-    spsh_status rc = open_folder(w, path, &directory, err);
-    if (rc != SPSH_OK || directory == NULL)
+    spsh_status rc = open_folder(w, path, &listing, err);
+    if (rc != SPSH_OK || listing == NULL)
         return rc;
-    rc = read_names(w, directory, path, &os_errno, err);
+    rc = read_names(w, listing, path, &os_errno, err);
+    spsh__view_folder_close(listing);
     if (rc == SPSH_OK && os_errno != 0)
         rc = note(w, SPSH__WALK_UNREADABLE, path, os_errno, err);
     if (rc == SPSH_OK) {
-        const spsh__folder folder = {dirfd(directory), path, w->entries, w->entry_count};
+        const spsh__folder folder = {w->view, path, w->entries, w->entry_count};
         list_sort_down(&w->pending, begin);
         rc = w->visitor->folder_fn(w->visitor->user, &folder, err);
     }
-    (void)closedir(directory);
     return rc;
 }
 
@@ -285,20 +282,16 @@ static spsh_status walk_all(walk *w, spsh_error *err)
     return rc;
 }
 
-spsh_status spsh__walk(const char *root, bool follow_links, const spsh__walk_visitor *visitor,
+spsh_status spsh__walk(const spsh__view *view, bool follow_links, const spsh__walk_visitor *visitor,
                        spsh_error *err)
 {
-    walk w = {.visitor = visitor, .follow_links = follow_links, .root_bytes = strlen(root)};
-    w.root_fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (w.root_fd < 0)
-        return SPSH_INGEST_FAIL_OS(err, errno == ENOENT ? SPSH_E_NOT_FOUND : SPSH_E_IO, errno,
-                                   "%s: cannot be opened as a folder", root);
+    walk w = {.view = view, .visitor = visitor, .follow_links = follow_links};
     spsh_status rc = walk_all(&w, err);
-    (void)close(w.root_fd);
     list_free(&w.pending);
     list_free(&w.links);
     free(w.seen);
     free(w.entries);
     spsh__builder_free(&w.names);
+    spsh__builder_free(&w.path);
     return rc;
 }

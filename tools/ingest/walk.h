@@ -14,6 +14,7 @@
 #include <stdbool.h>
 
 #include "speechshard/base.h"
+#include "view.h"
 
 typedef enum spsh__entry_type {
     SPSH__ENTRY_FILE,
@@ -30,8 +31,8 @@ typedef struct spsh__entry {
 /** One folder, during the call. Entries are in no order; ignored names and folders are not among
  * them. */
 typedef struct spsh__folder {
-    int fd;
-    const char *path; /* relative to the root; "" for the root */
+    const spsh__view *view;
+    const char *path; /* in the view; "" for the root */
     const spsh__entry *entries;
     size_t entry_count;
 } spsh__folder;
@@ -51,7 +52,7 @@ typedef struct spsh__walk_visitor {
 
 /* SPSH_E_NOT_FOUND or SPSH_E_IO when root itself cannot be read, no memory, or what a visitor gave.
  */
-SPSH_NODISCARD spsh_status spsh__walk(const char *root, bool follow_links,
+SPSH_NODISCARD spsh_status spsh__walk(const spsh__view *view, bool follow_links,
                                       const spsh__walk_visitor *visitor, spsh_error *err);
 
 #endif

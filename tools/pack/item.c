@@ -6,10 +6,11 @@
 #define ITEM_STRINGS    12U
 #define ITEM_PATHS      2U /* the last strings: where the files lie, no part of the dataset */
 #define ITEM_SIZE_BYTES 4U
-#define ITEM_HEAD_BYTES (ITEM_SIZE_BYTES + 8U + 32U + 4U * ITEM_STRINGS)
+#define ITEM_NUMBERS    10U /* of 64 bits */
+#define ITEM_HEAD_BYTES (ITEM_SIZE_BYTES + 8U + 8U * ITEM_NUMBERS + 4U * ITEM_STRINGS)
 
-#define ITEM_HAS_TEXT  UINT32_C(1)
-#define ITEM_TEXT_PATH UINT32_C(2)
+#define ITEM_HAS_TEXT UINT32_C(1)
+#define ITEM_SIDECAR  UINT32_C(2)
 
 static spsh_bytes bytes_of_path(const char *path)
 {
@@ -29,23 +30,18 @@ static void strings_of(const spsh_ingest_item *item, spsh_bytes ret_strings[ITEM
         item->language,
         item->document,
         item->extras,
-        bytes_of_path(item->audio_path),
-        bytes_of_path(item->text_path),
+        bytes_of_path(item->audio.path),
+        bytes_of_path(item->sidecar.path),
     };
     memcpy(ret_strings, strings, sizeof(strings));
 }
 
 static uint32_t flags_of(const spsh_ingest_item *item)
 {
-    return (item->has_text ? ITEM_HAS_TEXT : 0) | (item->text_path != NULL ? ITEM_TEXT_PATH : 0);
+    return (item->has_text ? ITEM_HAS_TEXT : 0) | (item->sidecar.path != NULL ? ITEM_SIDECAR : 0);
 }
 
 static void append_u32(spsh__builder *out, uint32_t value)
-{
-    spsh__builder_append(out, &value, sizeof(value));
-}
-
-static void append_u64(spsh__builder *out, uint64_t value)
 {
     spsh__builder_append(out, &value, sizeof(value));
 }
@@ -65,10 +61,14 @@ void spsh__item_append(spsh__builder *out, const spsh_ingest_item *item, uint64_
     append_u32(out, (uint32_t)size_bytes);
     append_u32(out, flags_of(item));
     append_u32(out, item->nominal_rate_hz);
-    append_u64(out, item->start_ns);
-    append_u64(out, item->end_ns);
-    append_u64(out, item->source_bytes);
-    append_u64(out, sequence);
+    const uint64_t numbers[ITEM_NUMBERS] = {
+        item->start_ns,           item->end_ns,
+        item->source_bytes,       sequence,
+        item->audio.offset_bytes, item->audio.size_bytes,
+        item->audio.file_bytes,   item->sidecar.offset_bytes,
+        item->sidecar.size_bytes, item->sidecar.file_bytes,
+    };
+    spsh__builder_append(out, numbers, sizeof(numbers));
     for (size_t i = 0; i < ITEM_STRINGS; i++)
         append_u32(out, (uint32_t)strings[i].size_bytes);
     for (size_t i = 0; i < ITEM_STRINGS; i++) {
@@ -80,13 +80,6 @@ void spsh__item_append(spsh__builder *out, const spsh_ingest_item *item, uint64_
 static uint32_t load_u32(const uint8_t *data)
 {
     uint32_t value = 0;
-    memcpy(&value, data, sizeof(value));
-    return value;
-}
-
-static uint64_t load_u64(const uint8_t *data)
-{
-    uint64_t value = 0;
     memcpy(&value, data, sizeof(value));
     return value;
 }
@@ -123,26 +116,29 @@ bool spsh__item_read(spsh_bytes data, spsh_ingest_item *ret_item, uint64_t *ret_
         return false;
     const uint8_t *head = data.data + ITEM_SIZE_BYTES;
     uint32_t flags = load_u32(head);
+    uint64_t n[ITEM_NUMBERS];
+    memcpy(n, head + 8, sizeof(n));
     *ret_item = (spsh_ingest_item){
-        .audio_path = (const char *)s[10].data,
+        .audio = {(const char *)s[10].data, n[4], n[5], n[6]},
         .source = s[0],
         .recording_id = s[1],
         .id = s[2],
         .has_text = (flags & ITEM_HAS_TEXT) != 0,
         .text = s[3],
-        .text_path = (flags & ITEM_TEXT_PATH) != 0 ? (const char *)s[11].data : NULL,
         .domain = s[4],
         .split = s[5],
         .speaker = s[6],
         .language = s[7],
         .document = s[8],
         .extras = s[9],
-        .start_ns = load_u64(head + 8),
-        .end_ns = load_u64(head + 16),
-        .source_bytes = load_u64(head + 24),
+        .start_ns = n[0],
+        .end_ns = n[1],
+        .source_bytes = n[2],
         .nominal_rate_hz = load_u32(head + 4),
     };
-    *ret_sequence = load_u64(head + 32);
+    if ((flags & ITEM_SIDECAR) != 0)
+        ret_item->sidecar = (spsh__piece){(const char *)s[11].data, n[7], n[8], n[9]};
+    *ret_sequence = n[3];
     return true;
 }
 

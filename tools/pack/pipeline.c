@@ -50,11 +50,10 @@ static void run_job(const spsh__pipeline *pipeline, job_slot *slot)
         slot->status = SPSH_PACK_FAIL(&slot->error, SPSH_E_CORRUPT, "the plan is damaged");
         return;
     }
-    slot->status = spsh__prepare(pack, item.audio_path, item.source_bytes, item.nominal_rate_hz,
-                                 &slot->result.prepared, &slot->error);
-    if (slot->status == SPSH_OK && item.text_path != NULL && !slot->result.prepared.rejected)
+    slot->status = spsh__prepare(pack, &item, &slot->result.prepared, &slot->error);
+    if (slot->status == SPSH_OK && item.sidecar.path != NULL && !slot->result.prepared.rejected)
         slot->status =
-            spsh__prepare_text(pack->io, item.text_path, &slot->result.text,
+            spsh__prepare_text(pack->io, &item.sidecar, &slot->result.text,
                                &slot->result.text_reason, &slot->result.text_detail, &slot->error);
 }
 

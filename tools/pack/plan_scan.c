@@ -22,6 +22,7 @@
 
 struct spsh__plan_scan {
     const spsh__pack_options *options;
+    const char *work_directory;
     spsh_sorter *items;
     spsh_sorter *ids;
     spsh_sorter *rejects;
@@ -194,11 +195,11 @@ static void say(const spsh__plan_scan *scan, spsh_log_level level, const char *f
     scan->options->log_fn(scan->options->user, level, line);
 }
 
-static spsh_status scan_source(spsh__plan_scan *scan, const char *root, const spsh_layout *layout,
-                               spsh_error *err)
+static spsh_status scan_source(spsh__plan_scan *scan, const spsh__view *view,
+                               const spsh_layout *layout, spsh_error *err)
 {
     const spsh__pack_options *options = scan->options;
-    const spsh_ingest_options ingest = {root, options->domain_rule, options->split_filter,
+    const spsh_ingest_options ingest = {view, options->domain_rule, options->split_filter,
                                         options->follow_links};
     const spsh_ingest_sink sink = {on_emit, on_reject, on_progress, scan};
 
@@ -216,9 +217,10 @@ static spsh_status scan_source(spsh__plan_scan *scan, const char *root, const sp
 }
 
 /* What was found and is not packed: no row is lost by it, and nothing is left unsaid. */
-static spsh_status tell_leftovers(spsh__plan_scan *scan, const char *root,
+static spsh_status tell_leftovers(spsh__plan_scan *scan, const spsh__view *view,
                                   const spsh__corpus *corpus, spsh_error *err)
 {
+    const char *root = spsh__view_root(view);
     spsh_status rc = SPSH_OK;
 
     scan->below = "";
@@ -239,31 +241,55 @@ static spsh_status tell_leftovers(spsh__plan_scan *scan, const char *root,
     return rc;
 }
 
-static spsh_status scan_corpus(spsh__plan_scan *scan, const char *root, spsh_error *err)
+static spsh_status scan_found(spsh__plan_scan *scan, const spsh__view *view,
+                              const spsh__corpus_source *source, spsh_error *err)
+{
+    spsh__view *below = NULL;
+    spsh_status rc = spsh__view_below(view, source->below, &below, err);
+
+    if (rc != SPSH_OK)
+        return rc;
+    scan->below = source->below;
+    say(scan, SPSH_LOG_INFO, "%s: recognised as %s because %s", spsh__view_root(below),
+        source->layout->name, source->probe.evidence);
+    rc = scan_source(scan, below, source->layout, err);
+    scan->below = "";
+    spsh__view_close(below);
+    return rc;
+}
+
+static spsh_status scan_view(spsh__plan_scan *scan, const spsh__view *view, spsh_error *err)
 {
     spsh__corpus corpus = {0};
 
-    scan->below = "";
     if (scan->options->layout != NULL) {
         const spsh_layout *layout = spsh__layout_find(scan->options->layout);
         if (layout == NULL)
             return SPSH_PACK_FAIL(err, SPSH_E_INVALID_ARG, "no layout is named %s",
                                   scan->options->layout);
-        say(scan, SPSH_LOG_INFO, "%s: read as %s because --layout says so", root, layout->name);
-        return scan_source(scan, root, layout, err);
+        say(scan, SPSH_LOG_INFO, "%s: read as %s because --layout says so", spsh__view_root(view),
+            layout->name);
+        return scan_source(scan, view, layout, err);
     }
-    spsh_status rc = spsh__corpus_find(root, &corpus, err);
-    for (size_t i = 0; i < corpus.source_count && rc == SPSH_OK; i++) {
-        const spsh__corpus_source *source = &corpus.sources[i];
-        scan->below = source->below;
-        say(scan, SPSH_LOG_INFO, "%s: recognised as %s because %s", source->root,
-            source->layout->name, source->probe.evidence);
-        rc = scan_source(scan, source->root, source->layout, err);
-    }
+    spsh_status rc = spsh__corpus_find(view, &corpus, err);
+    for (size_t i = 0; i < corpus.source_count && rc == SPSH_OK; i++)
+        rc = scan_found(scan, view, &corpus.sources[i], err);
     if (rc == SPSH_OK)
-        rc = tell_leftovers(scan, root, &corpus, err);
-    scan->below = "";
+        rc = tell_leftovers(scan, view, &corpus, err);
     spsh__corpus_free(&corpus);
+    return rc;
+}
+
+static spsh_status scan_corpus(spsh__plan_scan *scan, const char *root, spsh_error *err)
+{
+    const spsh__view_options options = {.root = root, .scratch_directory = scan->work_directory};
+    spsh__view *view = NULL;
+    spsh_status rc = spsh__view_open(&options, &view, err);
+
+    scan->below = "";
+    if (rc == SPSH_OK)
+        rc = scan_view(scan, view, err);
+    spsh__view_close(view);
     return rc;
 }
 
@@ -349,6 +375,7 @@ spsh_status spsh__plan_scan_run(const spsh__pack_options *options, const char *w
     if (scan == NULL)
         return SPSH_PACK_NO_MEMORY(err);
     scan->options = options;
+    scan->work_directory = work_directory;
     scan->below = "";
     rc = open_sorters(scan, work_directory, err);
     for (scan->corpus = 0; rc == SPSH_OK && scan->corpus < options->corpus_count; scan->corpus++)

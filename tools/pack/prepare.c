@@ -394,15 +394,20 @@ static void choose_key(const spsh__pack_options *options, spsh__prepared *prepar
                            prepared->key);
 }
 
-spsh_status spsh__prepare(const spsh__pack_options *options, const char *path,
-                          uint64_t planned_bytes, uint32_t nominal_rate_hz,
+/* The name that is stored: it is the same in whatever the file was delivered. NUL-terminated in a
+ * plan's item. */
+static const char *name_of(const spsh_ingest_item *item)
+{
+    return (const char *)item->source.data;
+}
+
+spsh_status spsh__prepare(const spsh__pack_options *options, const spsh_ingest_item *item,
                           spsh__prepared *ret_prepared, spsh_error *err)
 {
     spsh__prepared prepared = {0};
     spsh__pack_source source = {0};
-    spsh_status rc =
-        spsh__pack_source_read(options->io, path, planned_bytes,
-                               SPSH_RECORD_BYTES_MAX - (UINT64_C(1) << 24), &source, err);
+    spsh_status rc = spsh__pack_source_read(
+        options->io, &item->audio, SPSH_RECORD_BYTES_MAX - (UINT64_C(1) << 24), &source, err);
     if (rc != SPSH_OK)
         return rc;
     prepared.file = source.data;
@@ -412,11 +417,11 @@ spsh_status spsh__prepare(const spsh__pack_options *options, const char *path,
         *ret_prepared = prepared;
         return SPSH_OK;
     }
-    spsh_codec codec = spsh_audio_sniff(prepared.file, source.size_bytes, path);
+    spsh_codec codec = spsh_audio_sniff(prepared.file, source.size_bytes, name_of(item));
     if (options->trust_headers && options->codec == SPSH__PACK_KEEP)
-        rc = trust_headers(options, &prepared, codec, nominal_rate_hz, err);
+        rc = trust_headers(options, &prepared, codec, item->nominal_rate_hz, err);
     else
-        rc = decode_file(options, &prepared, codec, nominal_rate_hz, err);
+        rc = decode_file(options, &prepared, codec, item->nominal_rate_hz, err);
     if (rc == SPSH_OK && !prepared.rejected) {
         rc = add_seek_points(&prepared, err);
         choose_key(options, &prepared);
@@ -519,7 +524,7 @@ void spsh__prepared_free(spsh__prepared *prepared)
     *prepared = (spsh__prepared){0};
 }
 
-spsh_status spsh__prepare_text(const spsh_io *io, const char *path, spsh__builder *text,
+spsh_status spsh__prepare_text(const spsh_io *io, const spsh__piece *sidecar, spsh__builder *text,
                                spsh_reject_reason *ret_reason, const char **ret_detail,
                                spsh_error *err)
 {
@@ -527,8 +532,7 @@ spsh_status spsh__prepare_text(const spsh_io *io, const char *path, spsh__builde
     uint64_t line_ends = 0;
 
     *ret_detail = NULL;
-    spsh_status rc = spsh__pack_source_read(io, path, SPSH_SOURCE_BYTES_UNKNOWN,
-                                            SPSH_TEXT_BYTES_MAX, &source, err);
+    spsh_status rc = spsh__pack_source_read(io, sidecar, SPSH_TEXT_BYTES_MAX, &source, err);
     if (rc != SPSH_OK)
         return rc;
     if (source.rejected && source.reason == SPSH_REJECT_EMPTY_FILE)

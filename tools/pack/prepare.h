@@ -27,13 +27,12 @@ typedef struct spsh__prepared {
 } spsh__prepared;
 
 /**
- * @param planned_bytes  size of the file when it was scanned, or SPSH_SOURCE_BYTES_UNKNOWN
- * @param nominal_rate_hz  of the layout; 0: the file's
+ * Prepare the audio of an item of the plan.
+ *
  * @return SPSH_OK, also when the file is rejected; SPSH_E_NO_MEMORY, SPSH_E_IO (the disk failed,
  * not the file).
  */
-spsh_status spsh__prepare(const spsh__pack_options *options, const char *path,
-                          uint64_t planned_bytes, uint32_t nominal_rate_hz,
+spsh_status spsh__prepare(const spsh__pack_options *options, const spsh_ingest_item *item,
                           spsh__prepared *ret_prepared, spsh_error *err);
 
 /** Do two records hold the same audio: equal payload bytes, or (SPSH_DEDUPE_PCM) equal decoded
@@ -45,7 +44,7 @@ void spsh__prepared_free(spsh__prepared *prepared);
 
 /** Read a sidecar transcript into text. *ret_detail: why it is rejected (with *ret_reason), else
  * NULL. */
-spsh_status spsh__prepare_text(const spsh_io *io, const char *path, spsh__builder *text,
+spsh_status spsh__prepare_text(const spsh_io *io, const spsh__piece *sidecar, spsh__builder *text,
                                spsh_reject_reason *ret_reason, const char **ret_detail,
                                spsh_error *err);
 

@@ -1,5 +1,5 @@
-/* source.h: open and read a file of somebody's corpus, which may be anything and may change
- * meanwhile. */
+/* source.h: open and read a file of somebody's corpus, or a piece of one, which may be anything and
+ * may change meanwhile. */
 #ifndef SPSH_PACK_SOURCE_H
 #define SPSH_PACK_SOURCE_H
 
@@ -16,17 +16,17 @@ typedef struct spsh__pack_source {
 } spsh__pack_source;
 
 /**
- * Read a whole regular file.
+ * Read a regular file, or a piece of one.
  *
  * Never blocks on a FIFO; a file that changes while it is read is rejected.
  *
- * @param planned_bytes  size it must have, or SPSH_SOURCE_BYTES_UNKNOWN
- * @param size_max       larger files are rejected as too_long
+ * @param piece     the file must still have its file_bytes; when that is SPSH_SOURCE_BYTES_UNKNOWN,
+ * it is read whole, whatever its size
+ * @param size_max  larger ones are rejected as too_long
  * @return SPSH_OK, also when rejected; SPSH_E_IO and SPSH_E_NO_MEMORY end a pack: they are not the
  * file's fault.
  */
-spsh_status spsh__pack_source_read(const spsh_io *io, const char *path, uint64_t planned_bytes,
-                                   uint64_t size_max, spsh__pack_source *ret_source,
-                                   spsh_error *err);
+spsh_status spsh__pack_source_read(const spsh_io *io, const spsh__piece *piece, uint64_t size_max,
+                                   spsh__pack_source *ret_source, spsh_error *err);
 
 #endif

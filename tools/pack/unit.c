@@ -56,7 +56,8 @@ static bool same_recording(const spsh_ingest_item *a, const spsh_ingest_item *b)
 {
     return a->recording_id.size_bytes == b->recording_id.size_bytes &&
            memcmp(a->recording_id.data, b->recording_id.data, a->recording_id.size_bytes) == 0 &&
-           strcmp(a->audio_path, b->audio_path) == 0;
+           a->audio.offset_bytes == b->audio.offset_bytes &&
+           strcmp(a->audio.path, b->audio.path) == 0;
 }
 
 static uint64_t cost_of(const spsh__pack_options *options, const spsh_ingest_item *item)
@@ -176,12 +177,15 @@ static spsh_status is_same_file(placer *p, const spsh__prepared *prepared,
 {
     spsh__pack_source source = {0};
 
-    spsh_status rc =
-        spsh__pack_source_read(p->context->options->io, item->audio_path, prepared->source_bytes,
-                               prepared->source_bytes, &source, err);
+    *ret_same = false;
+    if (item->audio.size_bytes != prepared->source_bytes &&
+        item->audio.size_bytes != SPSH_SOURCE_BYTES_UNKNOWN)
+        return SPSH_OK;
+    spsh_status rc = spsh__pack_source_read(p->context->options->io, &item->audio,
+                                            prepared->source_bytes, &source, err);
     if (rc != SPSH_OK)
         return rc;
-    *ret_same = !source.rejected &&
+    *ret_same = !source.rejected && source.size_bytes == prepared->source_bytes &&
                 memcmp(source.data, prepared->file, (size_t)prepared->source_bytes) == 0;
     free(source.data);
     return SPSH_OK;
@@ -204,8 +208,7 @@ static spsh_status is_copy_of(placer *p, const spsh__prepared *prepared, uint64_
     if (rc != SPSH_OK || *ret_same ||
         (options->dedupe == SPSH_DEDUPE_BYTES && options->codec == SPSH__PACK_KEEP))
         return rc;
-    rc = spsh__prepare(options, item.audio_path, item.source_bytes, item.nominal_rate_hz, &earlier,
-                       err);
+    rc = spsh__prepare(options, &item, &earlier, err);
     if (rc == SPSH_OK)
         rc = spsh__prepared_equal(prepared, &earlier, options->dedupe, ret_same, err);
     spsh__prepared_free(&earlier);
@@ -275,7 +278,7 @@ static bool text_of(const spsh_ingest_item *item, const spsh__job_result *result
     if (item->has_text) {
         utterance->text = item->text;
         utterance->flags = SPSH_UTTERANCE_HAS_TEXT;
-    } else if (item->text_path != NULL && first) {
+    } else if (item->sidecar.path != NULL && first) {
         if (result->text_detail != NULL)
             return false;
         utterance->text = spsh__builder_bytes(&result->text);

@@ -4,7 +4,6 @@
  * the table is kept in one buffer that the entries point into by offset, since it moves while it
  * grows.
  */
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +16,7 @@
 #include "names.h"
 #include "selection.h"
 #include "speechshard/publish.h"
+#include "text_file.h"
 
 enum { UNKNOWN_SHOWN_MAX = 10 };
 
@@ -105,7 +105,8 @@ static spsh_status read_edits(const char *path, spsh_overlay_type type, edits *e
     spsh__row_reader *rows = NULL;
     spsh__text_file file;
     spsh__row row;
-    spsh_status rc = spsh__text_file_open(AT_FDCWD, path, &file, err);
+    const spsh__piece piece = {path, 0, SPSH__PIECE_BYTES_UNKNOWN, SPSH__PIECE_BYTES_UNKNOWN};
+    spsh_status rc = spsh__text_file_open_piece(&piece, path, &file, err);
     if (rc != SPSH_OK)
         return rc;
     const spsh__text_input input = spsh__text_input_file(&file);

@@ -1,0 +1,28 @@
+/* view_internal.h: what a view is made of, for the sources that implement it. */
+#ifndef SPSH_INGEST_VIEW_INTERNAL_H
+#define SPSH_INGEST_VIEW_INTERNAL_H
+
+#include <dirent.h>
+
+#include "view.h"
+
+/** What functions that take a const view may change. */
+typedef struct spsh__view_scratch {
+    spsh__builder path; /* of the piece that was located last */
+    char *real_root;
+    bool real_root_is_known; /* real_root is what it will be, NULL too */
+} spsh__view_scratch;
+
+struct spsh__view {
+    char *root;   /* as it was given */
+    char *folder; /* what paths are relative to: root, or the folder of the manifest */
+    char *file;   /* name of the manifest in folder, or NULL */
+    int root_fd;  /* of folder */
+    spsh__view_scratch *scratch;
+};
+
+struct spsh__view_folder {
+    DIR *directory;
+};
+
+#endif
