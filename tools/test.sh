@@ -19,6 +19,7 @@ groups="build test"
 case $preset in *clang* | fuzz) groups="$groups lint" ;; esac
 # shellcheck disable=SC2086 # a list of groups
 tools/install-deps.sh $groups
+tools/install-pyarrow.sh
 
 cmake --preset "$preset" >/dev/null
 cmake --build "$build" --parallel "$jobs"

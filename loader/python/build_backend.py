@@ -25,7 +25,10 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 NAME = "speechshard"
-FILES = ("__init__.py", "__init__.pyi", "py.typed", "_speechshard.abi3.so")
+FILES = (
+    "__init__.py", "__init__.pyi", "_parquet_corpora.py", "_tar_stream.py", "parquet.py", "py.typed",
+    "_speechshard.abi3.so",
+)  # fmt: skip
 
 
 def _version():
