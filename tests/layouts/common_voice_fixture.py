@@ -1,5 +1,7 @@
 """Common Voice, scripted speech: the columns of every release and what breaks other readers."""
+import json
 import shutil
+import tarfile
 
 OLD = "client_id path sentence up_votes down_votes age gender accent".split()
 V5_0 = "client_id path accent sentence up_votes down_votes gender age".split()
@@ -135,6 +137,75 @@ def make_variants(root, clip):
     write(delta / "other.tsv", V17, [row("common_voice_sc_2.mp3", "Adiosu", locale="sc")])
 
 
+def make_flat_archives(root, clip):
+    """Releases 1 to 3 as they were given out: one archive a locale, and no folder in any."""
+    for seed, locale in enumerate(("cy", "tt")):
+        tree = root / locale
+        name = f"{seed}e" * 32
+        clips(tree, clip, [name + ".mp3"], 140 + seed)
+        rows = [row(name, f"frawddeg {locale}")]
+        write(tree / "train.tsv", OLD, rows)
+        write(tree / "validated.tsv", OLD, rows)
+        # The first is called what it is; the other is a gzip that says tar twice.
+        archive = root / (f"{locale}.tar.gz" if seed == 0 else f"cv-corpus-3_{locale}.tar.tar")
+        with tarfile.open(archive, "w:gz") as tar:
+            for part in ("clips", "train.tsv", "validated.tsv"):
+                tar.add(tree / part, arcname=part)
+        shutil.rmtree(tree)
+
+
+def make_flat_archive(root, clip):
+    make_flat_archives(root, clip)
+    (root / "cv-corpus-3_tt.tar.tar").unlink()
+
+
+def make_mirror(root, clip):
+    """As on the Hugging Face hub, with its archives unpacked: two of them in train."""
+    shards = {}
+    for locale, seed in (("cy", 150), ("rm-vallader", 160)):
+        places = {"train": (0, 0, 1), "dev": (0,), "test": (0,), "other": (0,), "invalidated": (0,),
+                  "validated": ()}
+        number = 0
+        for split, archives in places.items():
+            rows = []
+            for archive in archives:
+                name = f"common_voice_{locale}_{number}"
+                clip(root / "audio" / locale / split / f"{locale}_{split}_{archive}" /
+                     f"{name}.mp3", seed=seed + number)
+                # The path has lost its extension in some releases.
+                rows.append(row(name + (".mp3" if number else ""), f"{split} {number}",
+                                locale=locale))
+                number += 1
+            write(root / "transcript" / locale / f"{split}.tsv", V17, rows)
+        shards[locale] = {split: len(set(archives)) for split, archives in places.items()}
+    clip(root / "audio" / "cy" / "dev" / "cy_dev_0" / "common_voice_cy_99.mp3", seed=190)
+    (root / "n_shards.json").write_text(json.dumps(shards))
+    (root / "README.md").write_text("# Common Voice\n")
+
+
+def make_mirror_tarred(root, clip):
+    make_mirror(root, clip)
+    for folder in sorted((root / "audio").glob("*/*/*")):
+        with tarfile.open(folder.parent / f"{folder.name}.tar", "w") as tar:
+            tar.add(folder, arcname=folder.name)
+        shutil.rmtree(folder)
+
+
+MIRROR = {
+    "utterances": 10,
+    "rejects": {"orphan_audio": (1, 0), "excluded_by_rule": (1, 0)},
+    "domains": {"cv/cy": 5, "cv/rm-vallader": 5},
+    "splits": {"train": 6, "dev": 2, "test": 2},
+    "languages": {"cy": 5, "rm-vallader": 5},
+    "ids": {
+        "common_voice_cy_0": {"text": "train 0", "split": "train", "domain": "cv/cy",
+                              "source": "audio/cy/train/cy_train_0/common_voice_cy_0.mp3"},
+        "common_voice_cy_2": {"source": "audio/cy/train/cy_train_1/common_voice_cy_2.mp3"},
+        "common_voice_cy_4": {"text": "test 4", "split": "test"},
+        "common_voice_rm-vallader_3": {"split": "dev"},
+    },
+}
+
 NEW = {
     "utterances": 15,
     "rejects": {
@@ -180,6 +251,7 @@ CASES = {
         "all_ids": ["e0" * 32, "e1" * 32, "e2" * 32],
         "ids": {"e0" * 32: {"text": "Un", "sample_rate_hz": 48000, "extras": {
             "age": "fourties", "gender": "male", "accent": "united_kingdom"}}}}),
+    "mirror": (make_mirror, MIRROR),
     "5 to 13": (make_middle, {
         "utterances": 4, "rejects": {}, "splits": {"train": 4},
         "domains": {"cv/eo": 1, "cv/zh-CN": 1, "cv/kmr": 1, "cv/rm-sursilv": 1},

@@ -52,5 +52,5 @@ CASES = {
                                 {"options": ["--layout", "audiofolder"], "utterances": 1,
                                  "all_ids": ["wav/k1"]}),
     "another layout forced": (make_tables, {"options": ["--layout", "common-voice"], "status": 1,
-                                            "stderr": "no folder here holds clips/ and tables"}),
+                                            "stderr": "no folder here holds clips and tables"}),
 }

@@ -1,4 +1,5 @@
-"""Multilingual LibriSpeech as flac and as opus, and the two beside each other."""
+"""Multilingual LibriSpeech as flac, as opus, the two beside each other, and in small archives."""
+import tarfile
 
 METAINFO = (
     " SPEAKER   |   GENDER   | PARTITION  |  MINUTES   |  BOOK ID   |             TITLE              |"
@@ -73,6 +74,39 @@ def make_flac(root, clip):
     (root / "mls_lm_polish" / "data.txt").write_text("sam tekst\n")
 
 
+def make_hub(root, clip):
+    """As it first was on the Hugging Face hub: a few archives of each reader and book."""
+    make_tree(root / "data" / "mls_polish", clip, ".flac")
+    for split in ("train", "dev", "test"):
+        audio_folder = root / "data" / "mls_polish" / split / "audio"
+        names = []
+        for i, file in enumerate(sorted(audio_folder.glob("*/*/*.flac"))):
+            if file.parent.name != file.name.split("_")[1]:
+                file.unlink()
+                continue
+            speaker, book, _ = file.stem.split("_")
+            names.append(f"{speaker}_{book}_{i:03d}")
+            with tarfile.open(audio_folder / f"{names[-1]}.tar.gz", "w:gz") as tar:
+                tar.add(file, arcname=file.name)
+            file.unlink()
+        for folder in sorted(audio_folder.glob("**/*"), reverse=True):
+            if folder.is_dir():
+                for file in folder.iterdir():
+                    file.unlink()
+                folder.rmdir()
+        (audio_folder.parent / "audio_filenames.txt").write_text(
+            "".join(f"{name}\n" for name in names))
+
+
+def make_hub_flat(root, clip):
+    make_hub(root, clip)
+    for archive in sorted(root.glob("**/*.tar.gz")):
+        with tarfile.open(archive) as tar:
+            for member in tar:
+                (archive.parent / member.name).write_bytes(tar.extractfile(member).read())
+        archive.unlink()
+
+
 def make_opus(root, clip):
     make_tree(root / "mls_polish_opus", clip, ".opus")
 
@@ -113,6 +147,8 @@ FLAC = {
     },
 }
 
+HUB = {**FLAC, "rejects": {"missing_audio": (1, 1), "orphan_audio": (1, 0)}}
+
 OPUS = {
     **{key: FLAC[key] for key in ("utterances", "rejects", "domains", "splits", "speakers")},
     "ids": {
@@ -125,6 +161,7 @@ OPUS = {
 CASES = {
     "flac": (make_flac, FLAC),
     "opus": (make_opus, OPUS),
+    "hub, unpacked": (make_hub_flat, HUB),
     "the tree itself": (make_flac, {**FLAC, "root": "mls_polish"}),
     "both": (make_both, {"status": 1, "stderr": "--layout mls-flac or mls-opus"}),
     "both, one chosen": (make_both, {

@@ -1,6 +1,7 @@
-"""The People's Speech with its archives unpacked, its site release, and its bucket form."""
+"""The People's Speech in its archives and unpacked, its site release, and its bucket form."""
 import hashlib
 import json
+import tarfile
 
 
 def member_name(identifier, document, index):
@@ -32,6 +33,15 @@ def forget_md5_and_length(path):
     data[8 + 13] &= 0xf0
     data[8 + 14:8 + 34] = bytes(20)
     path.write_bytes(data)
+
+
+def into_tar(path, files):
+    """Move files into a tar, without their folders."""
+    with tarfile.open(path, "w", format=tarfile.GNU_FORMAT) as tar:
+        for file in files:
+            tar.add(file, arcname=file.name)
+    for file in files:
+        file.unlink()
 
 
 LONG = "x" * 300 + " item"
@@ -93,6 +103,56 @@ EXPECTED = {
 }
 
 
+def make_tarred(root, clip):
+    """As on the Hugging Face hub: the members are in the order of their names."""
+    make(root, clip)
+    clean = root / "train" / "clean"
+    names = sorted(NAMES[key] for key in ("first", "second", "long"))
+    into_tar(clean / "clean_000000.tar", [clean / name for name in names[:2]])
+    into_tar(clean / "clean_000001.tar", [clean / name for name in names[2:]])
+    (clean / "n_files.txt").write_text("2\n")
+    for folder, stem, key in (("train/dirty_sa", "dirty_sa_000000", "sa"),
+                              ("validation", "validation_000000", "val"),
+                              ("test", "test_000000", "test")):
+        into_tar(root / folder / f"{stem}.tar", [root / folder / NAMES[key]])
+
+
+def make_early(root, clip):
+    """Manifests in the root, and one member twice: names were once cut to 100 characters."""
+    clean = root / "clean"
+    one = clip(clean / NAMES["first"], seed=1)
+    tar = tarfile.open(clean / "clean_000000.tar", "w")
+    tar.add(one, arcname=one.name)
+    tar.add(clip(clean / "again.flac", seed=2), arcname=one.name)
+    tar.close()
+    one.unlink()
+    (clean / "again.flac").unlink()
+    write_lines(root / "clean.json", [document("gov", [NAMES["first"]], ["one"], [400])])
+
+
+def make_microset(root, clip):
+    """One archive of a subset, with the manifest that was made for it."""
+    clean = root / "train" / "clean"
+    into_tar(clip(clean / NAMES["first"], seed=1).parent / "clean_000000.tar",
+             [clean / NAMES["first"]])
+    write_lines(root / "train" / "clean_000000.json",
+                [document("gov", [NAMES["first"]], ["one"], [400])])
+
+
+def make_site_tarred(root, clip, order=("duration_ms", "label", "name")):
+    """One archive a subset, saved with the query of its address."""
+    for seed, (subset, key) in enumerate([("dirty_sa", "sa"), ("clean", "first")]):
+        stem = f"part-00000-{seed}f7a1c52-6b5e-4a7e-9a1f-0c6f8a2b4d10-c000"
+        member = clip(root / subset / NAMES[key], seed=seed)
+        into_tar(root / subset / f"{stem}.tar?authorization=3_2022_ab%2Bc", [member])
+        write_lines(root / subset / f"{stem}.json?authorization=3_2022_de%2Ff",
+                    [document("show", [NAMES[key]], ["hello"], [400], order=order)])
+
+
+def make_site_paths(root, clip):
+    make_site_tarred(root, clip, order=("label", "output_paths", "duration_ms"))
+
+
 def make_site(root, clip):
     stem = "part-00000-3f7a1c52-6b5e-4a7e-9a1f-0c6f8a2b4d10-c000"
     clip(root / "dirty" / stem / NAMES["sa"], seed=1)
@@ -112,10 +172,18 @@ def make_bucket(root, clip):
     (root / "credits.csv").write_text("identifier,creator\n")
 
 
+SITE = {
+    "utterances": 2, "rejects": {}, "domains": {"ps/dirty_sa": 1, "ps/clean": 1},
+    "ids": {NAMES["sa"][:-5]: {"text": "hello", "extras": {"licence": "CC BY-SA"}}},
+}
+
 CASES = {
     "unpacked": (make, EXPECTED),
     "split": (make, {"options": ["--split", "dirty_sa,test"], "utterances": 2,
                      "splits": {"train": 1, "test": 1}}),
+    "a manifest": (make, {
+        "root": "train/dirty_sa.json", "utterances": 1, "rejects": {"missing_audio": (1, 1)},
+        "domains": {"ps/dirty_sa": 1}}),
     "site": (make_site, {"utterances": 1, "rejects": {}, "domains": {"ps/dirty": 1},
                          "all_ids": [NAMES["sa"][:-5]]}),
     "bucket": (make_bucket, {

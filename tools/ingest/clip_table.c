@@ -1,8 +1,8 @@
 /* clip_table.c: see clip_table.h.
  *
- * An index of hashes holds what is known about each name: whether it is on disk, and which table
- * named it first. The folder is listed into it, then the tables stream by. Rows for clips that have
- * been seen are passed over, so that a clip which stands in train and in validated is one
+ * An index of hashes holds what is known about each name: in which folder it lies, and which table
+ * named it first. The folders are listed into it, then the tables stream by. Rows for clips that
+ * have been seen are passed over, so that a clip which stands in train and in validated is one
  * utterance.
  */
 #include "clip_table.h"
@@ -43,9 +43,12 @@ typedef struct clip_scan {
     size_t column_of[SPSH__CLIP_ROLES];
     clip_column columns[COLUMNS_MAX];
     size_t column_count;
-    size_t domain_column; /* --domain column:NAME */
-    spsh__name_index index;
-    spsh__builder names, folder, file, clip, path, source, id, speaker, domain, extras;
+    size_t domain_column;   /* --domain column:NAME */
+    spsh__name_index index; /* value: number of the folder */
+    char **folders;         /* that clips lie in; the first is the tree's */
+    size_t folder_count, folder_capacity;
+    size_t folder; /* being listed, or of the row's clip */
+    spsh__builder names, file, clip, path, source, id, speaker, domain, extras;
 } clip_scan;
 
 static spsh_status no_memory(spsh_error *err)
@@ -69,13 +72,14 @@ bool spsh__is_locale(spsh_bytes text)
     return letters == text.size_bytes || text.data[letters] == '-';
 }
 
-/* ---- the folder of clips ---- */
+/* ---- the folders of clips ---- */
 
 /* path becomes the clip's path, relative to the root, behind what it holds. */
 static void append_clip_path(const clip_scan *c, spsh__builder *path)
 {
-    spsh__builder_append_bytes(path, spsh__builder_bytes(&c->folder));
-    if (c->folder.size_bytes > 0)
+    const char *folder = c->folders[c->folder];
+    spsh__builder_append_part(path, folder);
+    if (folder[0] != '\0')
         spsh__builder_append(path, "/", 1);
     spsh__builder_append_bytes(path, spsh__builder_bytes(&c->clip));
 }
@@ -105,8 +109,12 @@ static spsh_status enter_clip(clip_scan *c, spsh__view_type type, spsh_error *er
         state |= STATE_SPECIAL;
     if (spsh__is_audio_name(name))
         state |= STATE_AUDIO;
-    if (spsh__name_index_add(&c->index, name, state) == NULL)
+    if (c->folder > 0 && spsh__name_index_find(&c->index, name) != NULL)
+        return SPSH_OK;
+    spsh__name_slot *slot = spsh__name_index_add(&c->index, name, state);
+    if (slot == NULL)
         return no_memory(err);
+    slot->value = c->folder;
     return SPSH_OK;
 }
 
@@ -155,7 +163,7 @@ static spsh_status list_clips(clip_scan *c, const char *year, bool report, spsh_
     spsh_status rc = SPSH_OK;
     (void)snprintf(name, sizeof(name), "%s", year);
     spsh__builder_clear(&c->path);
-    spsh__builder_append_bytes(&c->path, spsh__builder_bytes(&c->folder));
+    spsh__builder_append_part(&c->path, c->folders[c->folder]);
     spsh__builder_append_part(&c->path, name);
     const char *path = spsh__builder_text(&c->path);
     if (path == NULL)
@@ -172,6 +180,67 @@ static spsh_status list_clips(clip_scan *c, const char *year, bool report, spsh_
             rc = list_entry(c, &entry, name, report, err);
     }
     spsh__view_folder_close(folder);
+    return rc;
+}
+
+static spsh_status list_all_clips(clip_scan *c, bool report, spsh_error *err)
+{
+    spsh_status rc = SPSH_OK;
+    for (c->folder = 0; c->folder < c->folder_count && rc == SPSH_OK; c->folder++)
+        rc = list_clips(c, "", report, err);
+    c->folder = 0;
+    return rc;
+}
+
+static spsh_status add_folder(clip_scan *c, const char *parent, const char *name, spsh_error *err)
+{
+    spsh__builder path = {0};
+    if (c->folder_count == c->folder_capacity) {
+        const size_t capacity = c->folder_capacity == 0 ? 16 : c->folder_capacity * 2;
+        char **folders = realloc(c->folders, capacity * sizeof(*folders));
+        if (folders == NULL)
+            return no_memory(err);
+        c->folders = folders;
+        c->folder_capacity = capacity;
+    }
+    spsh__builder_append_part(&path, parent);
+    spsh__builder_append_part(&path, name);
+    const char *text = spsh__builder_text(&path);
+    char *copy = text == NULL ? NULL : strdup(text);
+    spsh__builder_free(&path);
+    if (copy == NULL)
+        return no_memory(err);
+    c->folders[c->folder_count++] = copy;
+    return SPSH_OK;
+}
+
+static int compare_folders(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* The folders of the clips: the tree's and those below it, each level sorted. What cannot be listed
+ * is told by list_clips. */
+static spsh_status find_folders(clip_scan *c, spsh_error *err)
+{
+    const spsh__view *view = c->scan->options->view;
+    size_t begin = 0;
+    spsh_status rc = add_folder(c, c->tree->path, c->tree->clips, err);
+    for (unsigned level = 0; level < c->tree->depth; level++) {
+        const size_t end = c->folder_count;
+        for (; begin < end && rc == SPSH_OK; begin++) {
+            spsh__view_entry entry;
+            spsh__view_folder *folder = spsh__view_folder_open(view, c->folders[begin]);
+            while (folder != NULL && rc == SPSH_OK && spsh__view_folder_next(folder, &entry)) {
+                if (entry.type == SPSH__VIEW_FOLDER && entry.name[0] != '.' &&
+                    !spsh__is_ignored_name(entry.name))
+                    rc = add_folder(c, c->folders[begin], entry.name, err);
+            }
+            spsh__view_folder_close(folder);
+        }
+        if (c->folder_count > end)
+            qsort(c->folders + end, c->folder_count - end, sizeof(*c->folders), compare_folders);
+    }
     return rc;
 }
 
@@ -458,6 +527,7 @@ static spsh_status scan_row(clip_scan *c, const spsh__row *row, spsh_error *err)
     spsh__name_slot *slot = find_clip(c, written);
     if (slot == NULL)
         return no_memory(err);
+    c->folder = (size_t)slot->value;
     if ((slot->state & STATE_ROW) != 0)
         return pass_over(c, slot->state, &place, err);
     slot->state |= STATE_ROW | ((uint32_t)c->table << TABLE_SHIFT);
@@ -520,17 +590,20 @@ spsh_status spsh__clip_tree_scan(spsh__scan *scan, const spsh__clip_form *form,
     c->scan = scan;
     c->form = form;
     c->tree = tree;
-    spsh__builder_append_part(&c->folder, tree->path);
-    spsh__builder_append_part(&c->folder, tree->clips);
-    spsh_status rc = list_clips(c, "", false, err);
+    spsh_status rc = find_folders(c, err);
+    if (rc == SPSH_OK)
+        rc = list_all_clips(c, false, err);
     for (c->table = 0; c->table < tree->table_count && rc == SPSH_OK; c->table++)
         rc = scan_table(c, err);
     if (rc == SPSH_OK && spsh__name_index_any(&c->index, STATE_ON_DISK | STATE_AUDIO, STATE_ROW))
-        rc = list_clips(c, "", true, err);
-    spsh__builder *const buffers[] = {&c->names,  &c->folder, &c->file,    &c->clip,   &c->path,
-                                      &c->source, &c->id,     &c->speaker, &c->domain, &c->extras};
+        rc = list_all_clips(c, true, err);
+    spsh__builder *const buffers[] = {&c->names, &c->file,    &c->clip,   &c->path,  &c->source,
+                                      &c->id,    &c->speaker, &c->domain, &c->extras};
     for (size_t i = 0; i < sizeof(buffers) / sizeof(buffers[0]); i++)
         spsh__builder_free(buffers[i]);
+    for (size_t i = 0; i < c->folder_count; i++)
+        free(c->folders[i]);
+    free(c->folders);
     spsh__name_index_free(&c->index);
     free(c);
     return rc;

@@ -44,6 +44,7 @@ typedef struct spsh__clip_tree {
     const char *path;   /* relative to the root */
     const char *name;   /* of its folder */
     const char *clips;  /* folder of the clips, relative to path */
+    unsigned depth;     /* clips lie in the folders below that one, too, so many levels deep */
     const char *locale; /* for rows that name none */
     const char *id_prefix;
     const spsh__clip_table *tables; /* those that are not there are passed over */
@@ -52,8 +53,9 @@ typedef struct spsh__clip_tree {
 
 /**
  * Emit the tree's clips; report clips without a row, rows without a clip, and clips that two
- * exclusive tables name. The folder of clips is listed once, in directory order, and once more if
- * clips have no row. Memory: see name_index.h.
+ * exclusive tables name. Folders of clips are listed once, in directory order, and once more if
+ * clips have no row; of two clips of one name the one in the first folder by name is taken. Memory:
+ * see name_index.h.
  */
 SPSH_NODISCARD spsh_status spsh__clip_tree_scan(spsh__scan *scan, const spsh__clip_form *form,
                                                 const spsh__clip_tree *tree, spsh_error *err);

@@ -3,13 +3,20 @@
  *     [wrapper/][cv-corpus-<version>-<date>/][<locale>/]clips/common_voice_<locale>_<number>.mp3
  *     [...]{test,dev,train,validated,other,invalidated}.tsv    one row a clip, columns by name
  *
+ *     transcript/<locale>/{test,dev,train ...}.tsv             the same as mirrored on the
+ *     audio/<locale>/<split>/<locale>_<split>_<i>/<clip>.mp3   Hugging Face hub, in many archives
+ *
  * The producer writes these tables without quoting, so a quote is text. validated.tsv holds test,
  * dev and train again; the tables are therefore read in the order below, and a clip belongs to the
  * first that has it. test comes first: if a clip stands in train as well, it is not trained on.
  * Columns differ by release and are found by name; reported.tsv and the *_sentences.tsv are broken
  * or quoted, and hold no clips: they are not read.
  */
+#include <stdio.h>
+#include <stdlib.h>
+
 #include "clip_table.h"
+#include "fail.h"
 #include "layouts.h"
 #include "names.h"
 
@@ -30,16 +37,59 @@ static const spsh__clip_form form = {
     .extension = ".mp3",
 };
 
-static spsh_status check_tree(const spsh__view *folder, bool *ret_is_tree, spsh_error *err)
+#define MIRROR_TABLES    "transcript"
+#define MIRROR_CLIPS     "audio"
+#define MIRROR_DEPTH     2U /* split, archive */
+#define LOCALE_BYTES     ((size_t)64)
+#define MIRROR_PATH_MAX  ((size_t)128)
+#define MIRROR_CHECK_MAX 4U /* folders that are looked into to know a mirror */
+
+/* Whether the folder has one of the tables. */
+static spsh_status has_table(const spsh__view *folder, bool *ret_has, spsh_error *err)
 {
     static const char *const columns[] = {"client_id", "path", "sentence", NULL};
     spsh_status rc = SPSH_OK;
-    if (!spsh__view_has_folder(folder, "clips"))
-        return SPSH_OK;
-    for (size_t i = 0; i < TABLE_COUNT && rc == SPSH_OK && !*ret_is_tree; i++)
-        rc =
-            spsh__clip_header_has(folder, tables[i].name, &form.dialect, columns, ret_is_tree, err);
+    *ret_has = false;
+    for (size_t i = 0; i < TABLE_COUNT && rc == SPSH_OK && !*ret_has; i++)
+        rc = spsh__clip_header_has(folder, tables[i].name, &form.dialect, columns, ret_has, err);
     return rc;
+}
+
+static bool is_locale_entry(const spsh__view_entry *entry)
+{
+    return (entry->type == SPSH__VIEW_FOLDER || entry->type == SPSH__VIEW_LINK) &&
+           spsh__is_locale(spsh__bytes_of(entry->name)) && strlen(entry->name) < LOCALE_BYTES;
+}
+
+static spsh_status check_mirror(const spsh__view *folder, bool *ret_is_tree, spsh_error *err)
+{
+    spsh_status rc = SPSH_OK;
+    spsh__view_entry entry;
+    unsigned checked = 0;
+    if (!spsh__view_has_folder(folder, MIRROR_TABLES) ||
+        !spsh__view_has_folder(folder, MIRROR_CLIPS))
+        return SPSH_OK;
+    spsh__view_folder *locales = spsh__view_folder_open(folder, MIRROR_TABLES);
+    while (locales != NULL && rc == SPSH_OK && !*ret_is_tree && checked < MIRROR_CHECK_MAX &&
+           spsh__view_folder_next(locales, &entry)) {
+        char path[MIRROR_PATH_MAX];
+        spsh__view *locale = NULL;
+        (void)snprintf(path, sizeof(path), MIRROR_TABLES "/%.*s", (int)LOCALE_BYTES, entry.name);
+        if (!is_locale_entry(&entry) || spsh__view_below(folder, path, &locale, NULL) != SPSH_OK)
+            continue;
+        checked++;
+        rc = has_table(locale, ret_is_tree, err);
+        spsh__view_close(locale);
+    }
+    spsh__view_folder_close(locales);
+    return rc;
+}
+
+static spsh_status check_tree(const spsh__view *folder, bool *ret_is_tree, spsh_error *err)
+{
+    if (!spsh__view_has_folder(folder, "clips"))
+        return check_mirror(folder, ret_is_tree, err);
+    return has_table(folder, ret_is_tree, err);
 }
 
 /* The locale where no column says it: the folder "de", or the end of "cv-corpus-4-2019-12-10_de" or
@@ -56,6 +106,69 @@ static const char *locale_of(const char *folder)
     return "unknown";
 }
 
+static spsh_status scan_mirrored(spsh__scan *scan, const char *path, const char *locale,
+                                 spsh_error *err)
+{
+    spsh__clip_table mirrored[TABLE_COUNT];
+    char names[TABLE_COUNT][MIRROR_PATH_MAX];
+    char clips[MIRROR_PATH_MAX];
+    for (size_t i = 0; i < TABLE_COUNT; i++) {
+        (void)snprintf(names[i], sizeof(names[i]), MIRROR_TABLES "/%.63s/%s", locale,
+                       tables[i].name);
+        mirrored[i] = tables[i];
+        mirrored[i].name = names[i];
+    }
+    (void)snprintf(clips, sizeof(clips), MIRROR_CLIPS "/%.63s", locale);
+    const spsh__clip_tree tree = {
+        .path = path,
+        .name = locale,
+        .clips = clips,
+        .depth = MIRROR_DEPTH,
+        .locale = locale,
+        .id_prefix = "",
+        .tables = mirrored,
+        .table_count = TABLE_COUNT,
+    };
+    return spsh__clip_tree_scan(scan, &form, &tree, err);
+}
+
+static int compare_locales(const void *a, const void *b)
+{
+    return strcmp(a, b);
+}
+
+/* Every locale that has a folder of tables, in the order of their names. */
+static spsh_status scan_mirror(spsh__scan *scan, const char *path, spsh_error *err)
+{
+    spsh_status rc = SPSH_OK;
+    spsh__view_entry entry;
+    spsh__builder folder = {0};
+    spsh__builder locales = {0};
+    spsh__builder_append_part(&folder, path);
+    spsh__builder_append_part(&folder, MIRROR_TABLES);
+    const char *text = spsh__builder_text(&folder);
+    spsh__view_folder *listing =
+        text == NULL ? NULL : spsh__view_folder_open(scan->options->view, text);
+    while (listing != NULL && spsh__view_folder_next(listing, &entry)) {
+        char locale[LOCALE_BYTES] = {0};
+        if (!is_locale_entry(&entry))
+            continue;
+        memcpy(locale, entry.name, strlen(entry.name));
+        spsh__builder_append(&locales, locale, sizeof(locale));
+    }
+    spsh__view_folder_close(listing);
+    if (text == NULL || locales.failed)
+        rc = SPSH_INGEST_FAIL(err, SPSH_E_NO_MEMORY, "no memory for the names of locales");
+    const size_t count = locales.size_bytes / LOCALE_BYTES;
+    if (rc == SPSH_OK && count > 1)
+        qsort(locales.data, count, LOCALE_BYTES, compare_locales);
+    for (size_t i = 0; i < count && rc == SPSH_OK; i++)
+        rc = scan_mirrored(scan, path, (const char *)locales.data + i * LOCALE_BYTES, err);
+    spsh__builder_free(&folder);
+    spsh__builder_free(&locales);
+    return rc;
+}
+
 static spsh_status scan_tree(spsh__scan *scan, const char *path, const char *name, spsh_error *err)
 {
     const spsh__clip_tree tree = {
@@ -67,10 +180,16 @@ static spsh_status scan_tree(spsh__scan *scan, const char *path, const char *nam
         .tables = tables,
         .table_count = TABLE_COUNT,
     };
-    return spsh__clip_tree_scan(scan, &form, &tree, err);
+    spsh__view *view = NULL;
+    spsh_status rc = spsh__view_below(scan->options->view, path, &view, err);
+    if (rc != SPSH_OK)
+        return rc;
+    const bool is_mirror = !spsh__view_has_folder(view, "clips");
+    spsh__view_close(view);
+    return is_mirror ? scan_mirror(scan, path, err) : spsh__clip_tree_scan(scan, &form, &tree, err);
 }
 
-static const spsh__tree_layout trees = {"holds clips/ and tables with client_id, path and sentence",
+static const spsh__tree_layout trees = {"holds clips and tables with client_id, path and sentence",
                                         check_tree, scan_tree};
 
 static spsh_status common_voice_scan(const spsh_ingest_options *options,

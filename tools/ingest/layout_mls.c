@@ -4,6 +4,7 @@
  *     mls_<language>[_opus]/<split>/transcripts.txt           id TAB text
  *     mls_<language>[_opus]/<split>/segments.txt              id TAB url TAB start TAB end
  *     mls_<language>[_opus]/<split>/audio/<speaker>/<book>/<speaker>_<book>_<index>.flac or .opus
+ *     mls_<language>[_opus]/<split>/audio/<speaker>_<book>_<index>.flac    in many small archives
  *     mls_<language>[_opus]/train/limited_supervision/{9hr,1hr/0 ... 1hr/5}/handles.txt
  *
  * The files are joined by id through one index of hashes, so they may be in any order: first every
@@ -37,7 +38,8 @@
 /* Bits of an id's state; the extensions come first, in order of preference. */
 #define EXTENSION_BIT(n_) (UINT32_C(1) << (n_))
 #define EXTENSION_OPUS    1U
-#define STATE_AUDIO       UINT32_C(0xf)
+#define FLAT_SHIFT        4U /* the same bits for files in audio/ itself */
+#define STATE_AUDIO       UINT32_C(0xff)
 #define STATE_KNOWN       (UINT32_C(1) << 8)
 #define STATE_ROW         (UINT32_C(1) << 9) /* of transcripts.txt */
 #define STATE_SEGMENT     (UINT32_C(1) << 10)
@@ -221,7 +223,10 @@ static spsh_status take_audio(mls_scan *m, const char *name, unsigned depth, sps
     const spsh_bytes whole = spsh__bytes_of(name);
     const spsh_bytes stem = {whole.data, spsh__audio_stem(whole)};
     const size_t folder_bytes = m->source.size_bytes;
-    const bool placed = depth == DEPTH_CLIPS && is_place_of(spsh__builder_bytes(&m->source), stem);
+    mls_id id;
+    const bool flat = depth == 0 && parse_id(stem, &id);
+    const bool placed =
+        flat || (depth == DEPTH_CLIPS && is_place_of(spsh__builder_bytes(&m->source), stem));
     size_t extension = 0;
     spsh_status rc = SPSH_OK;
     while (extension < EXTENSION_COUNT &&
@@ -232,7 +237,7 @@ static spsh_status take_audio(mls_scan *m, const char *name, unsigned depth, sps
         spsh__name_slot *slot = spsh__name_index_add(&m->index, stem, STATE_KNOWN);
         if (slot == NULL)
             return no_memory(err);
-        slot->state |= EXTENSION_BIT(extension);
+        slot->state |= EXTENSION_BIT(extension) << (flat ? FLAT_SHIFT : 0);
     } else if (m->pass == PASS_INDEX) {
         m->misplaced = true;
     } else {
@@ -371,6 +376,7 @@ static spsh_status open_segments(mls_scan *m, spsh_error *err)
     m->window_bytes = 0;
     set_file(m, m->split, "segments.txt");
     spsh_status rc = open_file(m, &m->segments, &there, err);
+    m->segments.path = "segments.txt"; /* `file` is set anew while this one is open */
     if (rc == SPSH_OK && there)
         rc = mark_rows(m, &m->segments, STATE_SEGMENT, err);
     return rc;
@@ -457,17 +463,19 @@ static spsh_status set_extras(mls_scan *m, const spsh__name_slot *slot, spsh_byt
 
 /* ---- transcripts ---- */
 
-/* source becomes the path of the id's audio with that extension. */
-static void set_source(mls_scan *m, spsh_bytes id, const mls_id *parts, size_t extension)
+/* source becomes the path of the id's audio with that extension, in audio/ itself when flat. */
+static void set_source(mls_scan *m, spsh_bytes id, const mls_id *parts, size_t extension, bool flat)
 {
     spsh__builder_clear(&m->source);
     spsh__builder_append_part(&m->source, m->tree);
     spsh__builder_append_part(&m->source, m->split);
     spsh__builder_append_part(&m->source, "audio/");
-    spsh__builder_append_bytes(&m->source, parts->speaker);
-    spsh__builder_append(&m->source, "/", 1);
-    spsh__builder_append_bytes(&m->source, parts->book);
-    spsh__builder_append(&m->source, "/", 1);
+    if (!flat) {
+        spsh__builder_append_bytes(&m->source, parts->speaker);
+        spsh__builder_append(&m->source, "/", 1);
+        spsh__builder_append_bytes(&m->source, parts->book);
+        spsh__builder_append(&m->source, "/", 1);
+    }
     spsh__builder_append_bytes(&m->source, id);
     spsh__builder_append_text(&m->source, extensions[extension]);
 }
@@ -475,13 +483,15 @@ static void set_source(mls_scan *m, spsh_bytes id, const mls_id *parts, size_t e
 static spsh_status emit_row(mls_scan *m, const spsh__row *row, const mls_id *parts,
                             const spsh__name_slot *slot, const spsh__place *place, spsh_error *err)
 {
-    size_t extension = 0;
-    while ((slot->state & EXTENSION_BIT(extension)) == 0)
-        extension++;
+    size_t bit = 0;
+    while ((slot->state & EXTENSION_BIT(bit)) == 0)
+        bit++;
+    const bool flat = bit >= FLAT_SHIFT;
+    const size_t extension = bit % FLAT_SHIFT;
     spsh_status rc = set_extras(m, slot, parts->speaker, err);
     if (rc != SPSH_OK)
         return rc;
-    set_source(m, row->fields[0], parts, extension);
+    set_source(m, row->fields[0], parts, extension, flat);
     spsh__builder_clear(&m->name);
     spsh__name_append(&m->name, spsh__builder_bytes(&m->source));
     spsh__builder_clear(&m->speaker);
@@ -525,7 +535,7 @@ static spsh_status take_row(mls_scan *m, const spsh__row *row, const mls_id *par
         reject.detail = "an earlier line has this id";
     } else {
         reject.reason = SPSH_REJECT_MISSING_AUDIO;
-        set_source(m, row->fields[0], parts, m->extension);
+        set_source(m, row->fields[0], parts, m->extension, false);
         reject.source = spsh__builder_bytes(&m->source);
         if (m->source.failed)
             return no_memory(err);
@@ -597,7 +607,7 @@ static spsh_status scan_split(mls_scan *m, const char *split, spsh_error *err)
     if (rc == SPSH_OK)
         rc = scan_transcripts(m, true, err);
     bool orphans = m->misplaced;
-    for (size_t i = 0; i < EXTENSION_COUNT && !orphans; i++)
+    for (size_t i = 0; i < 2 * FLAT_SHIFT && !orphans; i++)
         orphans = spsh__name_index_any(&m->index, EXTENSION_BIT(i), STATE_ROW);
     if (rc == SPSH_OK && orphans)
         rc = pass_audio(m, PASS_ORPHANS, err);

@@ -1,11 +1,11 @@
-/* layout_peoples_speech.c: The People's Speech, with its audio unpacked.
+/* layout_peoples_speech.c: The People's Speech, in files or in its archives.
  *
  *     train/clean.json          {"identifier": ..., "training_data": {"duration_ms": [...],
  *                                "label": [...], "name": [...]}}           one document a line
  *     train/clean/<name>.flac   also beside the manifest
  *     validation/validation.json, test/test.json; earlier releases: clean.json in the root
  *     dataset_manifest*.json    the same with "output_paths" below training_set/
- *     part-00000-<uuid>.json    the same; the name may end in a query
+ *     part-00000-<uuid>.json    the same; the name may end in a query, as may that of its archive
  *
  * The lists of a document are joined by their names: their order differs by release. Manifests
  * stand in the root or in the folders of its first level; of a folder only the names are read, and
@@ -57,6 +57,7 @@ static const subset subsets[] = {
     {"validation", "validation", NULL      },
     {"test",       "test",       NULL      },
 };
+#define SUBSET_COUNT (sizeof(subsets) / sizeof(subsets[0]))
 static const subset unknown_subset = {"", "", NULL};
 
 typedef struct ps_scan {
@@ -156,6 +157,8 @@ static spsh_status list_manifests(const spsh__view *view, unsigned names_max, na
                                   spsh_error *err)
 {
     name_list folders = {0};
+    if (spsh__view_file(view) != NULL)
+        return list_add(manifests, "", spsh__view_file(view), err);
     spsh_status rc = list_folder(view, "", names_max, manifests, &folders, err);
     const name_list in_root = *manifests;
     name_list below = {0};
@@ -201,8 +204,6 @@ static spsh_status ps_probe(const spsh__view *view, spsh_layout_probe *ret_probe
 {
     name_list manifests = {0};
     *ret_probe = (spsh_layout_probe){0};
-    if (spsh__view_file(view) != NULL)
-        return SPSH_OK;
     spsh_status rc = list_manifests(view, PROBE_NAMES_MAX, &manifests, err);
     for (size_t i = 0; i < manifests.count && i < PROBE_FILES_MAX && rc == SPSH_OK; i++) {
         rc = is_manifest(view, manifests.names[i], &ret_probe->matches, err);
@@ -225,20 +226,35 @@ static const char *base_name(const char *path)
 }
 
 /* By the manifest's name, else by the folders that it stands in, from the innermost. */
-static const subset *subset_of(const char *manifest)
+static const subset *find_subset(const char *manifest)
 {
     const char *end = manifest + strlen(manifest);
     while (end > manifest) {
         const char *begin = end;
         while (begin > manifest && begin[-1] != '/')
             begin--;
-        for (size_t i = 0; i < sizeof(subsets) / sizeof(subsets[0]); i++) {
+        for (size_t i = 0; i < SUBSET_COUNT; i++) {
             if (memmem(begin, (size_t)(end - begin), subsets[i].name, strlen(subsets[i].name)))
                 return &subsets[i];
         }
         end = begin > manifest ? begin - 1 : manifest;
     }
-    return &unknown_subset;
+    return NULL;
+}
+
+/* The same; where nothing below the root says it, the root may be called like a subset. */
+static spsh_status set_subset(ps_scan *p, spsh_error *err)
+{
+    const subset *found = find_subset(p->manifest);
+    spsh__builder_clear(&p->name);
+    if (found == NULL)
+        spsh__view_folder_name(p->scan.options->view, "", &p->name);
+    for (size_t i = 0; i < SUBSET_COUNT && found == NULL; i++) {
+        if (spsh__bytes_equal(spsh__builder_bytes(&p->name), spsh__bytes_of(subsets[i].name)))
+            found = &subsets[i];
+    }
+    p->subset = found == NULL ? &unknown_subset : found;
+    return p->name.failed ? no_memory(err) : SPSH_OK;
 }
 
 /* <subset>_000000.json repeats the first archive of <subset>.json. */
@@ -479,13 +495,15 @@ static spsh_status scan_manifest(ps_scan *p, const char *name, spsh_error *err)
 {
     spsh__text_file file = {.fd = -1};
     p->manifest = name;
-    p->subset = subset_of(name);
+    spsh_status rc = set_subset(p, err);
+    if (rc != SPSH_OK)
+        return rc;
     spsh__builder_clear(&p->domain);
     spsh__builder_append_text(&p->domain, p->subset->name[0] == '\0' ? "ps" : "ps/");
     spsh__builder_append_text(&p->domain, p->subset->name);
     if (!set_places(p) || p->domain.failed)
         return no_memory(err);
-    spsh_status rc = spsh__text_file_open(p->scan.options->view, name, &file, err);
+    rc = spsh__text_file_open(p->scan.options->view, name, &file, err);
     if (rc != SPSH_OK)
         return rc;
     const spsh__text_input input = spsh__text_input_file(&file);
@@ -546,7 +564,7 @@ static spsh_status ps_scan_root(const spsh_ingest_options *options, const spsh_i
 
 const spsh_layout spsh__layout_peoples_speech = {
     .name = "peoples-speech",
-    .summary = "The People's Speech, unpacked: JSON lines with training_data, and FLAC files",
+    .summary = "The People's Speech: JSON lines with training_data, and FLAC files",
     .tier = SPSH_LAYOUT_CORPUS,
     .probe_fn = ps_probe,
     .scan_fn = ps_scan_root,
