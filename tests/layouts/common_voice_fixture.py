@@ -7,6 +7,7 @@ OLD = "client_id path sentence up_votes down_votes age gender accent".split()
 V5_0 = "client_id path accent sentence up_votes down_votes gender age".split()
 V5_1 = OLD + ["locale", "segment"]
 V8 = [name.replace("accent", "accents") for name in V5_1]
+V9 = V8[:8] + ["accents"] + V8[8:]  # as once written
 V13 = ("client_id path sentence up_votes down_votes age gender accents variant locale "
        "segment").split()
 V17 = ("client_id path sentence_id sentence sentence_domain up_votes down_votes age gender accents "
@@ -51,7 +52,8 @@ def make_middle(root, clip):
     """5.0 with its order of columns, 5.1 and 8.0, under one root: a folder a release."""
     for number, (release, columns, locale) in enumerate([
             ("cv-corpus-5-2020-06-22", V5_0, "eo"), ("cv-corpus-5.1-2020-06-22", V5_1, "zh-CN"),
-            ("cv-corpus-8.0-2022-01-19", V8, "kmr"), ("cv-corpus-13.0-2023-03-09", V13, "rm-sursilv")]):
+            ("cv-corpus-8.0-2022-01-19", V8, "kmr"), ("cv-corpus-9.0-2022-04-27", V9, "uk"),
+            ("cv-corpus-13.0-2023-03-09", V13, "rm-sursilv")]):
         tree = root / release / locale
         name = f"common_voice_{locale}_{number}.mp3"
         clips(tree, clip, [name], 20 + number)
@@ -135,6 +137,8 @@ def make_variants(root, clip):
     clips(delta, clip, ["common_voice_sc_1.mp3", "common_voice_sc_2.mp3"], 130)
     write(delta / "validated.tsv", V17, [row("common_voice_sc_1.mp3", "Bonas dies", locale="sc")])
     write(delta / "other.tsv", V17, [row("common_voice_sc_2.mp3", "Adiosu", locale="sc")])
+    # The deltas of 11.0 came without their tables.
+    clips(root / "cv-corpus-11.0-delta-2022-09-21" / "br", clip, ["common_voice_br_1.mp3"], 133)
 
 
 def make_flat_archives(root, clip):
@@ -253,15 +257,16 @@ CASES = {
             "age": "fourties", "gender": "male", "accent": "united_kingdom"}}}}),
     "mirror": (make_mirror, MIRROR),
     "5 to 13": (make_middle, {
-        "utterances": 4, "rejects": {}, "splits": {"train": 4},
-        "domains": {"cv/eo": 1, "cv/zh-CN": 1, "cv/kmr": 1, "cv/rm-sursilv": 1},
+        "utterances": 5, "rejects": {"excluded_by_rule": (2, 0)}, "splits": {"train": 5},
+        "domains": {"cv/eo": 1, "cv/zh-CN": 1, "cv/kmr": 1, "cv/uk": 1, "cv/rm-sursilv": 1},
         "ids": {
             "common_voice_eo_0": {"text": "frazo 0", "language": "eo",
                                   "extras": {"age": "teens", "gender": "other", "accent": "x"}},
             "common_voice_zh-CN_1": {"language": "zh-CN", "extras": {
                 "segment": "Singleword Benchmark", "accent": "x"}},
             "common_voice_kmr_2": {"extras": {"accents": "y", "accent": None}},
-            "common_voice_rm-sursilv_3": {"extras": {"variant": "v"}}}}),
+            "common_voice_uk_3": {"extras": {"accents": "y", "locale": None}},
+            "common_voice_rm-sursilv_4": {"extras": {"variant": "v"}}}}),
     "25": (make_new, NEW),
     "25, all buckets": (make_new, {
         "options": ["--split", "train,dev,test,validated,other,invalidated"],
@@ -276,7 +281,7 @@ CASES = {
         "domains": {"male_masculine": 7, "female": 1, "default": 1}}),
     "variant and delta": (make_variants, {
         "utterances": 4, "domains": {"cv/cy": 3, "cv/sc": 1},
-        "splits": {"train": 2, "validated": 2}, "rejects": {"excluded_by_rule": (1, 0)},
+        "splits": {"train": 2, "validated": 2}, "rejects": {"excluded_by_rule": (1, 0), "orphan_audio": (1, 0)},
         "ids": {"cy-southwes/common_voice_cy_2": {
                     "domain": "cv/cy", "split": "validated",
                     "extras": {"variant": "cy-southwes"}},

@@ -9,7 +9,7 @@ def write(path, text):
 def make_train(root, clip):
     """Utterances are recordings; wav.scp is sorted, text is not."""
     data = root / "data" / "train_all"
-    for name in ("a01", "a02", "a03", "a04", "a05", "a06", "a08", "a10"):
+    for name in ("a01", "a02", "a03", "a04", "a05", "a06", "a08", "a10", "sp0.9-a01"):
         clip(root / "corpus" / f"{name}.wav", seed=sum(name.encode()))
     clip(data / "near.flac", seed=1)
     clip(root / "corpus" / "with blank.wav", seed=2)
@@ -30,6 +30,7 @@ def make_train(root, clip):
         ("a13", "corpus/gone.wav"),
         ("a14", "https://example.org/a14.wav"),
         ("a15", "/usr/bin/sox 'corpus/with blank.wav' -t wav - remix 2 |"),
+        ("sp0.9-a01", "corpus/sp0.9-a01.wav"),
         ("sp1.1-a01", "sox corpus/a01.wav -t wav - speed 1.1 |"),
     ]
     # One line is joined by a tab, and the last has no end.
@@ -40,7 +41,7 @@ def make_train(root, clip):
     write(data / "utt2spk", "".join(f"{name} spk{name[1]}\n" for name, _ in entries[:6]) +
           "a12 a12\n")
     write(data / "spk2gender", "spk0 f\n")
-    write(data / "utt2uniq", "a01 a01\nsp1.1-a01 a01\n")
+    write(data / "utt2uniq", "a01 a01\nsp0.9-a01 a01\nsp1.1-a01 a01\n")
     write(data / "._text", "a01 wrong\n")
 
 
@@ -70,7 +71,7 @@ def make(root, clip):
 
 EXPECTED = {
     "root": "data",
-    "utterances": 12,
+    "utterances": 13,
     "rejects": {
         # Six that cannot be packed, and one note for the files that commands read.
         "command_source": (7, 6),
@@ -81,7 +82,7 @@ EXPECTED = {
         "segment_range": (1, 1),
         "row_field_count": (1, 1),
     },
-    "domains": {"train_all": 8, "de": 2, "fr": 2},
+    "domains": {"train_all": 9, "de": 2, "fr": 2},
     "speakers": 3,
     "ids": {
         "a01": {"text": "HELLO  WORLD", "split": "train", "speaker": "spk0", "seconds": 0.4,
@@ -93,6 +94,8 @@ EXPECTED = {
         "a06": {"text": "a\u2028b"},
         "a12": {"text": "near", "speaker": None, "source": "train_all/near.flac"},
         "a15": {"text": None, "extras": {"channel": "2"}},
+        # A copy at another speed is what it is; which utterance it is a copy of stays known.
+        "sp0.9-a01": {"extras": {"utt2uniq": "a01"}},
         "sp1.1-a01": None,
         "u1": {"text": "one", "split": "dev", "seconds": 0.75, "language": "de",
                "document": "call1-A", "extras": {"channel": "A"}},
@@ -113,7 +116,7 @@ CASES = {
     "": (make, EXPECTED),
     "one split": (make, {"root": "data", "options": ["--split", "dev"], "utterances": 4,
                          "excluded": 0}),
-    "above the data": (make, {"utterances": 12}),
+    "above the data": (make, {"utterances": 13}),
     "a file that is none": (make_broken, {"root": "data", "status": 1,
                                           "stderr": "/data/dev: segments: is not a regular file"}),
 }

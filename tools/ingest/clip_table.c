@@ -276,6 +276,25 @@ static spsh_status add_column(clip_scan *c, spsh_bytes name, spsh_error *err)
     return SPSH_OK;
 }
 
+/* An intermediate release of Common Voice had a column twice. */
+static spsh_status tell_repeated(clip_scan *c, spsh_error *err)
+{
+    spsh_status rc = SPSH_OK;
+    for (size_t i = 0; i < c->column_count && rc == SPSH_OK; i++) {
+        char detail[128];
+        const spsh_bytes name = column_name(c, i);
+        const spsh_reject reject = {.reason = SPSH_REJECT_EXCLUDED_BY_RULE,
+                                    .source = spsh__builder_bytes(&c->file),
+                                    .detail = detail};
+        (void)snprintf(detail, sizeof(detail),
+                       "the column '%.*s' stands there twice: the first counts",
+                       (int)(name.size_bytes < 60 ? name.size_bytes : 60), (const char *)name.data);
+        if (c->columns[i].is_repeated)
+            rc = spsh__scan_reject(c->scan, &reject, NULL, err);
+    }
+    return rc;
+}
+
 static spsh_status take_header(clip_scan *c, const spsh__row *row, spsh_error *err)
 {
     spsh_status rc = SPSH_OK;
@@ -285,6 +304,8 @@ static spsh_status take_header(clip_scan *c, const spsh__row *row, spsh_error *e
         c->column_of[role] = SPSH__COLUMN_NONE;
     for (size_t i = 0; i < row->field_count && i < COLUMNS_MAX && rc == SPSH_OK; i++)
         rc = add_column(c, row->fields[i], err);
+    if (rc == SPSH_OK)
+        rc = tell_repeated(c, err);
     c->domain_column = SPSH__COLUMN_NONE;
     if (rc != SPSH_OK || c->scan->domain_rule != SPSH__DOMAIN_COLUMN)
         return rc;

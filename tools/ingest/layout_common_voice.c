@@ -40,6 +40,8 @@ static const spsh__clip_form form = {
 #define MIRROR_TABLES    "transcript"
 #define MIRROR_CLIPS     "audio"
 #define MIRROR_DEPTH     2U /* split, archive */
+#define CLIP_PREFIX      "common_voice_"
+#define CLIPS_CHECK_MAX  16U /* names that are looked at to know clips */
 #define LOCALE_BYTES     ((size_t)64)
 #define MIRROR_PATH_MAX  ((size_t)128)
 #define MIRROR_CHECK_MAX 4U /* folders that are looked into to know a mirror */
@@ -90,6 +92,31 @@ static spsh_status check_tree(const spsh__view *folder, bool *ret_is_tree, spsh_
     if (!spsh__view_has_folder(folder, "clips"))
         return check_mirror(folder, ret_is_tree, err);
     return has_table(folder, ret_is_tree, err);
+}
+
+/* Whether clips/ has clips of Common Voice. Some releases of new clips came without their tables.
+ */
+static bool has_clips(const spsh__view *folder)
+{
+    bool found = false;
+    spsh__view_entry entry;
+    spsh__view_folder *clips = spsh__view_folder_open(folder, "clips");
+    for (unsigned i = 0; clips != NULL && i < CLIPS_CHECK_MAX && !found; i++) {
+        if (!spsh__view_folder_next(clips, &entry))
+            break;
+        found = strncmp(entry.name, CLIP_PREFIX, strlen(CLIP_PREFIX)) == 0;
+    }
+    spsh__view_folder_close(clips);
+    return found;
+}
+
+/* A scan reads clips without tables, too, to report that they have no row. */
+static spsh_status check_scanned(const spsh__view *folder, bool *ret_is_tree, spsh_error *err)
+{
+    spsh_status rc = check_tree(folder, ret_is_tree, err);
+    if (rc == SPSH_OK && !*ret_is_tree)
+        *ret_is_tree = has_clips(folder);
+    return rc;
 }
 
 /* The locale where no column says it: the folder "de", or the end of "cv-corpus-4-2019-12-10_de" or
@@ -190,7 +217,7 @@ static spsh_status scan_tree(spsh__scan *scan, const char *path, const char *nam
 }
 
 static const spsh__tree_layout trees = {"holds clips and tables with client_id, path and sentence",
-                                        check_tree, scan_tree};
+                                        check_scanned, scan_tree};
 
 static spsh_status common_voice_scan(const spsh_ingest_options *options,
                                      const spsh_ingest_sink *sink, spsh_error *err)
@@ -201,7 +228,7 @@ static spsh_status common_voice_scan(const spsh_ingest_options *options,
 static spsh_status common_voice_probe(const spsh__view *view, spsh_layout_probe *ret_probe,
                                       spsh_error *err)
 {
-    return spsh__trees_probe(view, trees.check_fn, trees.what, ret_probe, err);
+    return spsh__trees_probe(view, check_tree, trees.what, ret_probe, err);
 }
 
 const spsh_layout spsh__layout_common_voice = {
