@@ -47,12 +47,16 @@ import speechshard
 assert speechshard.__file__.startswith(sys.prefix), speechshard.__file__
 assert importlib.metadata.version("speechshard") == speechshard.__version__
 files = {str(f) for f in importlib.metadata.files("speechshard")}
-assert {"speechshard/py.typed", "speechshard/__init__.pyi"} <= files, files
+assert {"speechshard/py.typed", "speechshard/__init__.pyi", "speechshard/parquet.py"} <= files, files
 loader = speechshard.Loader(sys.argv[1])
 assert sum(len(batch) for batch in loader) == len(speechshard.Dataset(sys.argv[1])) == 20
 EOF
 cd "$work"
 "$python" use.py "$work/corpus.spsh"
+"$python" -m speechshard.parquet --help >"$work/log"
+status=0
+"$python" -m speechshard.parquet "$work" >"$work/log" 2>&1 || status=$?
+[ "$status" -eq 1 ] && grep -q 'pip install pyarrow' "$work/log"
 
 echo "-- what it needs is on every machine with the audio libraries, and nothing of ours is visible"
 module=$(find "$work/venv" -name '_speechshard.abi3.so')

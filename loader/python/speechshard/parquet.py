@@ -54,8 +54,12 @@ def pyarrow_or_fail():
     return pyarrow
 
 
-def say(text):
-    print(f"speechshard.parquet: {text}", file=sys.stderr, flush=True)
+quiet = False  # --quiet: errors only
+
+
+def say(text, is_error=False):
+    if is_error or not quiet:
+        print(f"speechshard.parquet: {text}", file=sys.stderr, flush=True)
 
 
 # ---- files ----
@@ -415,13 +419,16 @@ class Producer:
         for place, why in corpus.excluded:
             self._stream.reject(place.relative, "excluded_by_rule", f"{why}; {place.rows} rows", rows=0)
         for place in places:
-            for item in ahead(batches(place)):
-                if len(item) == 3:
-                    first, rows, error = item
-                    detail = str(error).split("\n")[0]
-                    self._stream.reject(f"{place.relative}#{first}", "unreadable", detail, rows)
-                else:
-                    self._batch(corpus, place, *item)
+            with contextlib.closing(ahead(batches(place))) as items:
+                for item in items:
+                    if len(item) == 3:
+                        self._unreadable(place, *item)
+                    else:
+                        self._batch(corpus, place, *item)
+
+    def _unreadable(self, place, first, rows, error):
+        detail = str(error).split("\n")[0]
+        self._stream.reject(f"{place.relative}#{first}", "unreadable", detail, rows)
 
     def _batch(self, corpus, place, first, batch):
         audio = Audio(batch.column(batch.schema.get_field_index(place.audio)))
@@ -621,7 +628,9 @@ def pack(arguments, options, planned):
 
 
 def run(words):
+    global quiet
     own, options = split_arguments(words)
+    quiet = "--quiet" in options or "-q" in options
     arguments = parser().parse_args(own)
     if arguments.output is None and options:
         parser().error(f"{options[0]} is not an option here; options of pack need -o DATASET")
@@ -639,11 +648,11 @@ def main():
     try:
         return run(sys.argv[1:])
     except BrokenPipeError:
-        say("the reader of the stream has gone")
+        say("the reader of the stream has gone", is_error=True)
     except (Failure, StreamError, OSError) as error:
-        say(str(error))
+        say(str(error), is_error=True)
     except KeyboardInterrupt:
-        say("interrupted")
+        say("interrupted", is_error=True)
     return 1
 
 
