@@ -27,6 +27,7 @@ const spsh_layout *const spsh__layouts[] = {
     &spsh__layout_audiofolder,
     &spsh__layout_wenet,
     &spsh__layout_nemo,
+    &spsh__layout_lhotse,
     &spsh__layout_table,
     &spsh__layout_folder,
     &spsh__layout_mls_flac,
