@@ -24,8 +24,10 @@ static spsh_status pack(const spsh_io *io, spsh_error *err)
                                         .memory_bytes = UINT64_C(16) << 20,
                                         .rejects_max_ppm = 10000,
                                         .io = io};
-    spsh__pack_result result;
-    return spsh__pack(&options, &result, err);
+    spsh__pack_result result = {0};
+    spsh_status rc = spsh__pack(&options, &result, err);
+    spsh__pack_result_free(&result);
+    return rc;
 }
 
 static int add_file(const char *path, const struct stat *state, int type, struct FTW *place)

@@ -27,7 +27,7 @@ def make(root, clip):
 
 
 EXPECTED = {
-    "utterances": 4,
+    "utterances": 4, "excluded": 2,
     "rejects": {"missing_audio": (1, 1), "orphan_audio": (1, 0), "excluded_by_rule": (1, 0)},
     "domains": {"cv/en": 4},
     "splits": {"train": 3, "dev": 1},

@@ -196,7 +196,7 @@ def make_mirror_tarred(root, clip):
 
 
 MIRROR = {
-    "utterances": 10,
+    "utterances": 10, "rows_in": 14, "excluded": 4,
     "rejects": {"orphan_audio": (1, 0), "excluded_by_rule": (1, 0)},
     "domains": {"cv/cy": 5, "cv/rm-vallader": 5},
     "splits": {"train": 6, "dev": 2, "test": 2},
@@ -211,7 +211,7 @@ MIRROR = {
 }
 
 NEW = {
-    "utterances": 15,
+    "utterances": 15, "rows_in": 39, "merged": 16, "excluded": 2,
     "rejects": {
         "orphan_audio": (1, 0), "missing_audio": (1, 1), "empty_file": (1, 1),
         "tiny_file": (1, 1), "not_audio": (1, 1), "row_field_count": (1, 1), "dup_id": (1, 1),
@@ -250,14 +250,14 @@ NEW = {
 
 CASES = {
     "1 to 4": (make_flat, {
-        "utterances": 3, "rejects": {}, "domains": {"cv/cy": 3},
+        "utterances": 3, "rows_in": 6, "merged": 3, "rejects": {}, "domains": {"cv/cy": 3},
         "splits": {"train": 2, "test": 1}, "languages": {"cy": 3}, "speakers": 2,
         "all_ids": ["e0" * 32, "e1" * 32, "e2" * 32],
         "ids": {"e0" * 32: {"text": "Un", "sample_rate_hz": 48000, "extras": {
             "age": "fourties", "gender": "male", "accent": "united_kingdom"}}}}),
     "mirror": (make_mirror, MIRROR),
     "5 to 13": (make_middle, {
-        "utterances": 5, "rejects": {"excluded_by_rule": (2, 0)}, "splits": {"train": 5},
+        "utterances": 5, "rows_in": 10, "merged": 5, "rejects": {"excluded_by_rule": (2, 0)}, "splits": {"train": 5},
         "domains": {"cv/eo": 1, "cv/zh-CN": 1, "cv/kmr": 1, "cv/uk": 1, "cv/rm-sursilv": 1},
         "ids": {
             "common_voice_eo_0": {"text": "frazo 0", "language": "eo",
@@ -270,7 +270,7 @@ CASES = {
     "25": (make_new, NEW),
     "25, all buckets": (make_new, {
         "options": ["--split", "train,dev,test,validated,other,invalidated"],
-        "utterances": 17,
+        "utterances": 17, "rows_in": 39, "merged": 16,
         "rejects": {reason: count for reason, count in NEW["rejects"].items()
                     if reason != "excluded_by_rule"},
         "splits": {**NEW["splits"], "other": 1, "invalidated": 1},
@@ -278,9 +278,10 @@ CASES = {
                 "common_voice_de_113": {"split": "invalidated", "extras": {"down_votes": "2"}}}}),
     "25, by column": (make_new, {
         "options": ["--domain", "column:gender", "--split", "train"],
+        "rows_in": 39, "merged": 16, "excluded": 10,
         "domains": {"male_masculine": 7, "female": 1, "default": 1}}),
     "variant and delta": (make_variants, {
-        "utterances": 4, "domains": {"cv/cy": 3, "cv/sc": 1},
+        "utterances": 4, "rows_in": 7, "merged": 2, "excluded": 1, "domains": {"cv/cy": 3, "cv/sc": 1},
         "splits": {"train": 2, "validated": 2}, "rejects": {"excluded_by_rule": (1, 0), "orphan_audio": (1, 0)},
         "ids": {"cy-southwes/common_voice_cy_2": {
                     "domain": "cv/cy", "split": "validated",

@@ -115,7 +115,7 @@ def make_broken(root, clip):
 CASES = {
     "": (make, EXPECTED),
     "one split": (make, {"root": "data", "options": ["--split", "dev"], "utterances": 4,
-                         "excluded": 0}),
+                         "excluded": 17}),
     "above the data": (make, {"utterances": 13}),
     "a file that is none": (make_broken, {"root": "data", "status": 1,
                                           "stderr": "/data/dev: segments: is not a regular file"}),

@@ -16,7 +16,9 @@ extension and makes the folders above it. EXPECTED holds any of
     stderr      a piece of text among the messages
     utterances  number
     rejects     {reason: events} of all reasons; rows of a reason as {reason: (events, rows)}
-    excluded    rows in, that were neither packed nor rejected; default 0
+    rows_in     rows of the tables; without it only the sum is checked
+    merged      rows that name what another row gave already; default 0
+    excluded    rows that were not asked for; default 0
     domains     {name: utterances}, splits, languages alike
     speakers    number
     ids         {id: {field of `ls --json`: value}}, 'seconds' within 0.05; a missing id fails, {id: None}
@@ -122,12 +124,26 @@ def check_utterances(checks, expected, utterances):
             check_fields(checks, name, by_id[name], fields)
 
 
+def check_rows(checks, expected, report):
+    """Every row of every source comes out somewhere, once."""
+    fates = ("packed", "rejected", "merged", "excluded")
+    for fate in ("merged", "excluded"):
+        checks.equal(fate, report[fate], expected.get(fate, 0))
+    if "rows_in" in expected:
+        checks.equal("rows in", report["rows_in"], expected["rows_in"])
+    for source in [report, *report["sources"]]:
+        checks.equal(f"rows in of {source.get('root', 'all sources')}", source["rows_in"],
+                     sum(source[fate] for fate in fates))
+    for key in ("rows_in", *fates):
+        checks.equal(f"{key} of all sources", sum(source[key] for source in report["sources"]),
+                     report[key])
+
+
 def check_counts(checks, expected, report, info):
     if "utterances" in expected:
         checks.equal("utterances", info["utterances"], expected["utterances"])
     checks.equal("packed", report["packed"], info["utterances"])
-    checks.equal("rows in", report["rows_in"],
-                 report["packed"] + report["rejected"] + expected.get("excluded", 0))
+    check_rows(checks, expected, report)
     if "domains" in expected:
         checks.equal("domains", {domain["name"]: domain["utterances"] for domain in info["domains"]},
                      expected["domains"])

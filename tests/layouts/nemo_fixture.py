@@ -78,7 +78,7 @@ ONE = {
 }
 
 SPLIT = {
-    "options": ["--split", "dev"],
+    "options": ["--split", "dev"], "excluded": 15,
     "utterances": 1,
     "rejects": {"excluded_by_rule": (1, 0)},
     "splits": {"dev": 1},

@@ -179,7 +179,7 @@ SITE = {
 
 CASES = {
     "unpacked": (make, EXPECTED),
-    "split": (make, {"options": ["--split", "dirty_sa,test"], "utterances": 2,
+    "split": (make, {"options": ["--split", "dirty_sa,test"], "utterances": 2, "excluded": 8,
                      "splits": {"train": 1, "test": 1}}),
     "a manifest": (make, {
         "root": "train/dirty_sa.json", "utterances": 1, "rejects": {"missing_audio": (1, 1)},

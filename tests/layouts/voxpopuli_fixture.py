@@ -26,7 +26,7 @@ def make(root, clip):
 FIRST, LAST = SESSION.format("hr", 0), SESSION.format("hr", 0).replace("2009", "2012")
 
 EXPECTED = {
-    "utterances": 6,
+    "utterances": 6, "excluded": 2,
     "rejects": {"missing_audio": (2, 2), "orphan_audio": (2, 0), "excluded_by_rule": (1, 0)},
     "domains": {"voxpopuli/hr": 3, "voxpopuli/en_accented": 3},
     "splits": {"train": 4, "test": 2},

@@ -44,7 +44,7 @@ static void check_corpus(const char *relative, const char *layout, uint64_t rows
     const spsh__view_options view_options = {.root = root};
     REQUIRE(spsh__view_open(&view_options, &view, &err) == SPSH_OK);
     const spsh_ingest_options options = {.view = view};
-    const spsh_ingest_sink sink = {count_item, count_reject, NULL, &c};
+    const spsh_ingest_sink sink = {count_item, count_reject, NULL, NULL, &c};
     CHECK_I64(spsh__layout_detect(view, &found, &probe, &err), SPSH_OK);
     REQUIRE(found != NULL);
     CHECK_STR(found->name, layout);

@@ -390,6 +390,8 @@ static spsh_status pass_over(clip_scan *c, uint32_t state, const spsh__place *pl
     const spsh__clip_table *before = &c->tree->tables[first];
     const spsh__clip_table *now = &c->tree->tables[c->table];
     spsh_reject reject = {.reason = SPSH_REJECT_SPLIT_CONFLICT, .detail = detail};
+    if (before != now)
+        spsh__scan_merge(c->scan, 1);
     if (before != now && before->is_exclusive && now->holds_exclusive)
         return SPSH_OK;
     if (before == now) {

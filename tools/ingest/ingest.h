@@ -76,6 +76,8 @@ typedef struct spsh_ingest_item {
     const char *text_path; /* a sidecar in the view that the packer reads (has_text is false) */
     spsh__piece sidecar;   /* the same to read; path NULL: none */
     spsh_bytes domain, split, speaker, language, document; /* empty: absent */
+    spsh_bytes subset;        /* of a release, as published counts name it; not kept */
+    spsh_bytes layout_domain; /* the domain before --domain; spsh__scan_emit sets it; not kept */
     spsh_bytes extras;        /* a JSON object of columns we do not know, or empty */
     uint64_t start_ns;        /* segment start in nanoseconds */
     uint64_t end_ns;          /* exclusive; SPSH_SEGMENT_END */
@@ -99,6 +101,9 @@ typedef struct spsh_ingest_sink {
     spsh_status (*emit_fn)(void *user, const spsh_ingest_item *item, spsh_error *err);
     spsh_status (*reject_fn)(void *user, const spsh_reject *reject, spsh_error *err);
     spsh_status (*progress_fn)(void *user, uint64_t files_seen, spsh_error *err); /* may cancel */
+    /* Rows that are neither emitted nor rejected, once behind all others; may be NULL. merged: they
+     * name what another row gave already; excluded: they were not asked for. */
+    void (*rows_fn)(void *user, uint64_t merged, uint64_t excluded);
     void *user;
 } spsh_ingest_sink;
 

@@ -202,6 +202,7 @@ spsh_status spsh__scan_emit(spsh__scan *scan, spsh_ingest_item *item, const spsh
 {
     spsh_reject reject;
     char text_path[PATH_MAX];
+    item->layout_domain = item->domain;
     apply_domain_rule(scan, item);
     if (item_refused(item, &reject))
         return spsh__scan_reject(scan, &reject, place, err);
@@ -271,12 +272,15 @@ spsh_status spsh__scan_finish(spsh__scan *scan, spsh_error *err)
                        "%" PRIu64 " utterances of splits that were not asked for",
                        scan->excluded_rows);
         const spsh_reject reject = {.reason = SPSH_REJECT_EXCLUDED_BY_RULE,
-                                    .source = spsh__bytes_of(spsh__view_root(scan->options->view)),
+                                    .source = spsh__bytes_of("."),
                                     .detail = detail};
         spsh_status rc = spsh__scan_reject(scan, &reject, NULL, err);
         if (rc != SPSH_OK)
             return rc;
     }
+    if (scan->sink->rows_fn != NULL)
+        scan->sink->rows_fn(scan->sink->user, scan->merged_rows,
+                            scan->excluded_rows + scan->skipped_rows);
     if (scan->sink->progress_fn == NULL)
         return SPSH_OK;
     return scan->sink->progress_fn(scan->sink->user, scan->files_seen, err);

@@ -25,7 +25,9 @@ typedef struct spsh__scan {
     spsh_bytes domain_name; /* the constant or the column */
     long domain_directory;  /* dir:N; never 0 */
     uint64_t files_seen;
+    uint64_t merged_rows;   /* name what another row gave already */
     uint64_t excluded_rows; /* by --split */
+    uint64_t skipped_rows;  /* that the corpus itself says to leave out; each is reported */
 } spsh__scan;
 
 /** Where a row stands, for rejects; all zero for an item that came from no row. */
@@ -62,10 +64,17 @@ SPSH_NODISCARD spsh_status spsh__scan_reject(spsh__scan *scan, const spsh_reject
 SPSH_NODISCARD spsh_status spsh__scan_walk_note(spsh__scan *scan, spsh__walk_note note,
                                                 const char *path, int os_errno, spsh_error *err);
 
+/* Rows that are passed over since another row of this source gave the same utterance. */
+static inline void spsh__scan_merge(spsh__scan *scan, uint64_t rows)
+{
+    scan->merged_rows += rows;
+}
+
 /* Count files and tell the sink now and then; it may cancel. */
 SPSH_NODISCARD spsh_status spsh__scan_progress(spsh__scan *scan, uint64_t files, spsh_error *err);
 
-/* Reports what --split left out, as one reject that names the number: nothing was lost by it. */
+/* Reports what --split left out, as one reject that names the number: nothing was lost by it; and
+ * tells the sink how many rows were merged and excluded. */
 SPSH_NODISCARD spsh_status spsh__scan_finish(spsh__scan *scan, spsh_error *err);
 
 #endif

@@ -268,18 +268,58 @@ static spsh_status pack_units(const spsh__pack_options *options, const paths *p,
     return rc;
 }
 
-static spsh_status finish(const spsh__pack_options *options, const paths *p, const spsh__plan *plan,
-                          const spsh__packed *packed, spsh__pack_result *result, spsh_error *err)
+/* Every row of every source is accounted for, or we are wrong about what was packed. */
+static spsh_status check_balance(const spsh__plan *plan, const spsh__packed *packed,
+                                 spsh_error *err)
 {
-    spsh_status rc =
-        spsh__report_write_rejects(options, text(&p->work), text(&p->reports), packed, err);
+    for (size_t i = 0; i < plan->sources.count; i++) {
+        const spsh__source *source = &plan->sources.items[i];
+        if (!spsh__source_balances(&source->rows, &packed->tallies[i]))
+            return SPSH_PACK_FAIL(
+                err, SPSH_E_CORRUPT,
+                "%s: %" PRIu64 " rows came in, of which %" PRIu64 " were packed and %" PRIu64
+                " rejected, which is not all: this is a fault of speechshard, please report it",
+                source->root, spsh__source_rows_in(&source->rows), packed->tallies[i].packed,
+                spsh__source_rejected(&source->rows, &packed->tallies[i]));
+    }
+    return SPSH_OK;
+}
 
+/* What the published dataset, and all before it, amounts to. */
+static spsh_status report(const spsh__pack_options *options, const paths *p, spsh__plan *plan,
+                          spsh__packed *packed, spsh__pack_result *result, spsh_error *err)
+{
+    spsh_dataset_options opening = SPSH_DATASET_OPTIONS_INIT;
+    spsh_dataset *dataset = NULL;
+
+    opening.io = options->io;
+    opening.flags = SPSH_DATASET_IGNORE_OVERLAYS;
+    spsh_status rc = spsh_dataset_open(options->output, &opening, &dataset, err);
+    if (rc == SPSH_OK)
+        rc = spsh__facts_gather(result, plan, packed, dataset, result->facts, err);
+    spsh_dataset_close(dataset);
+    if (rc == SPSH_OK)
+        rc = spsh__report_write(options, text(&p->reports), result->facts, err);
+    return rc;
+}
+
+static spsh_status finish(const spsh__pack_options *options, const paths *p, spsh__plan *plan,
+                          spsh__packed *packed, spsh__pack_result *result, spsh_error *err)
+{
+    spsh_status rc = check_balance(plan, packed, err);
+
+    result->facts = calloc(1, sizeof(*result->facts));
+    if (rc == SPSH_OK && result->facts == NULL)
+        rc = SPSH_PACK_NO_MEMORY(err);
+    if (rc == SPSH_OK)
+        rc = spsh__report_write_rejects(options, text(&p->work), text(&p->reports), packed,
+                                        &result->facts->examples, err);
     if (rc != SPSH_OK)
         return rc;
     result->too_many_rejects = too_many_rejects(options, result);
     if (options->strict && spsh__reject_rows(&result->rejects) > 0) {
         result->withheld = true;
-        return SPSH_OK;
+        return spsh__facts_gather(result, plan, packed, NULL, result->facts, err);
     }
     if (result->counts.packed == 0) {
         remove_work(options->io, p); /* what is mended must be seen by the next run */
@@ -290,7 +330,7 @@ static spsh_status finish(const spsh__pack_options *options, const paths *p, con
     }
     rc = merge(options, plan, packed, result, err);
     if (rc == SPSH_OK)
-        rc = spsh__report_write(options, text(&p->reports), plan, result, err);
+        rc = report(options, p, plan, packed, result, err);
     if (rc == SPSH_OK)
         remove_work(options->io, p);
     return rc;
@@ -298,11 +338,12 @@ static spsh_status finish(const spsh__pack_options *options, const paths *p, con
 
 /* Pack what the plan lists and publish it; also to finish what a killed run had published already.
  */
-static spsh_status pack_plan(const spsh__pack_options *options, const paths *p,
-                             const spsh__plan *plan, spsh__pack_result *result, spsh_error *err)
+static spsh_status pack_plan(const spsh__pack_options *options, const paths *p, spsh__plan *plan,
+                             spsh__pack_result *result, spsh_error *err)
 {
     spsh__packed packed = {0};
-    spsh_status rc = pack_units(options, p, plan, &packed, err);
+    spsh_status rc = spsh__packed_begin(&packed, plan) ? pack_units(options, p, plan, &packed, err)
+                                                       : SPSH_PACK_NO_MEMORY(err);
 
     if (rc == SPSH_OK) {
         result->counts = packed.counts;
@@ -387,5 +428,14 @@ spsh_status spsh__pack(const spsh__pack_options *options, spsh__pack_result *ret
     free_paths(&p);
     if (rc == SPSH_OK)
         *ret_result = result;
+    else
+        spsh__pack_result_free(&result);
     return rc;
+}
+
+void spsh__pack_result_free(spsh__pack_result *result)
+{
+    spsh__facts_free(result->facts);
+    free(result->facts);
+    *result = (spsh__pack_result){0};
 }

@@ -75,18 +75,21 @@ typedef struct spsh__pack_counts {
 
 #define SPSH__PACK_COUNTS_WORDS (sizeof(spsh__pack_counts) / sizeof(uint64_t))
 
+struct spsh__facts; /* facts.h */
+
 typedef struct spsh__pack_result {
     spsh__pack_counts counts;
     spsh__reject_counts rejects;
     spsh_dataset_info info;
     uint64_t row_count; /* utterances that the layouts offered */
     uint64_t unit_count;
-    uint64_t units_resumed;   /* committed by an earlier, interrupted run */
-    uint64_t decode_ns;       /* this run: processor time in decoders of what is stored, */
-    uint64_t decode_audio_ms; /* and the audio that they decoded */
-    bool already_packed;      /* the dataset was there: nothing was done */
-    bool too_many_rejects;    /* more than rejects_max_ppm; published all the same */
-    bool withheld;            /* strict, and something was rejected: not published, state is kept */
+    uint64_t units_resumed;    /* committed by an earlier, interrupted run */
+    uint64_t decode_ns;        /* this run: processor time in decoders of what is stored, */
+    uint64_t decode_audio_ms;  /* and the audio that they decoded */
+    struct spsh__facts *facts; /* for reports; NULL when already packed; spsh__pack_result_free */
+    bool already_packed;       /* the dataset was there: nothing was done */
+    bool too_many_rejects;     /* more than rejects_max_ppm; published all the same */
+    bool withheld; /* strict, and something was rejected: not published, state is kept */
 } spsh__pack_result;
 
 /**
@@ -98,5 +101,7 @@ typedef struct spsh__pack_result {
  */
 spsh_status spsh__pack(const spsh__pack_options *options, spsh__pack_result *ret_result,
                        spsh_error *err);
+
+void spsh__pack_result_free(spsh__pack_result *result);
 
 #endif

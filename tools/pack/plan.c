@@ -30,6 +30,7 @@
 #define PLAN_ITEMS_NAME   "plan.items"
 #define PLAN_REJECTS_NAME "plan.rejects"
 #define PLAN_HEAD         "speechshard-plan"
+#define PLAN_VERSION      2U
 #define UNIT_WORDS        5U
 #define COUNT_WORDS       3U
 
@@ -202,7 +203,7 @@ static spsh_status write_journal(const spsh__pack_options *options, const char *
 {
     spsh__builder out = {0};
     const uint64_t counts[COUNT_WORDS] = {plan->row_count, plan->item_count, plan->source_bytes};
-    const uint64_t head[] = {1, plan->unit_count};
+    const uint64_t head[] = {PLAN_VERSION, plan->unit_count};
 
     spsh__journal_numbers(&out, PLAN_HEAD, head, 2);
     for (size_t i = 0; i < options->corpus_count; i++)
@@ -212,6 +213,8 @@ static spsh_status write_journal(const spsh__pack_options *options, const char *
     spsh__journal_numbers(&out, "counts", counts, COUNT_WORDS);
     spsh__journal_numbers(&out, "reject_events", plan->rejects.events, SPSH_REJECT_COUNT);
     spsh__journal_numbers(&out, "reject_rows", plan->rejects.rows, SPSH_REJECT_COUNT);
+    spsh__sources_append(&out, &plan->sources);
+    spsh__published_append(&out, &plan->published);
     for (uint64_t i = 0; i < plan->unit_count; i++) {
         const spsh__plan_unit *unit = &plan->units[i];
         const uint64_t words[UNIT_WORDS] = {unit->offset_bytes, unit->size_bytes, unit->item_count,
@@ -226,19 +229,21 @@ static spsh_status write_journal(const spsh__pack_options *options, const char *
 static spsh_status fill_plan(plan_writer *writer, spsh__plan_scan *scan, spsh_error *err)
 {
     spsh__plan *plan = writer->plan;
-    size_t layout_count = 0;
     spsh_status rc = SPSH_OK;
 
     if (!options_json(writer->options, &plan->options))
         return SPSH_PACK_NO_MEMORY(err);
     spsh__pack_hasher_add(writer->identity, spsh__builder_bytes(&plan->options));
-    const char *const *layouts = spsh__plan_scan_layouts(scan, &layout_count);
-    for (size_t i = 0; i < layout_count; i++)
-        spsh__pack_hasher_add(writer->identity, spsh__bytes_of(layouts[i]));
+    spsh__sources *sources = spsh__plan_scan_sources(scan);
+    for (size_t i = 0; i < sources->count; i++)
+        spsh__pack_hasher_add(writer->identity, spsh__bytes_of(sources->items[i].layout));
     rc = write_items(writer, scan, err);
     if (rc != SPSH_OK)
         return rc;
     spsh__pack_hasher_digest(writer->identity, plan->dataset_id);
+    plan->sources = *sources;
+    *sources = (spsh__sources){0};
+    plan->published = *spsh__plan_scan_published(scan);
     plan->rejects = *spsh__plan_scan_reject_counts(scan);
     plan->row_count = plan->item_count + spsh__reject_rows(&plan->rejects);
     return write_rejects(writer->options->io, writer->work_directory, scan, err);
@@ -322,7 +327,9 @@ static bool read_body(spsh__journal *journal, spsh__plan *plan, uint64_t unit_co
         !spsh__journal_take(journal, "reject_events", &rest) ||
         !spsh__journal_parse(rest, plan->rejects.events, SPSH_REJECT_COUNT) ||
         !spsh__journal_take(journal, "reject_rows", &rest) ||
-        !spsh__journal_parse(rest, plan->rejects.rows, SPSH_REJECT_COUNT))
+        !spsh__journal_parse(rest, plan->rejects.rows, SPSH_REJECT_COUNT) ||
+        !spsh__sources_take(journal, &plan->sources) || plan->sources.count == 0 ||
+        !spsh__published_take(journal, &plan->published))
         return false;
     plan->row_count = counts[0];
     plan->item_count = counts[1];
@@ -350,7 +357,7 @@ spsh_status spsh__plan_load(const spsh__pack_options *options, const char *work_
     if (rc != SPSH_OK)
         goto out;
     if (!spsh__journal_take(&journal, PLAN_HEAD, &rest) || !spsh__journal_parse(rest, head, 2) ||
-        head[0] != 1) {
+        head[0] != PLAN_VERSION) {
         rc = SPSH_PACK_FAIL(err, SPSH_E_EXISTS,
                             "%s holds an unfinished pack of another version of speechshard; remove "
                             "the directory to start afresh",
@@ -417,5 +424,6 @@ void spsh__plan_free(spsh__plan *plan)
 {
     free(plan->units);
     spsh__builder_free(&plan->options);
+    spsh__sources_free(&plan->sources);
     *plan = (spsh__plan){0};
 }

@@ -12,6 +12,8 @@
 #define SPSH_PACK_PLAN_H
 
 #include "pack.h"
+#include "published.h"
+#include "sources.h"
 
 typedef struct spsh__plan_unit {
     uint64_t offset_bytes; /* in plan.items */
@@ -29,6 +31,8 @@ typedef struct spsh__plan {
     uint64_t source_bytes; /* of their audio files, as far as known */
     uint64_t row_count;    /* items and rows that the scan rejected */
     spsh__reject_counts rejects;
+    spsh__sources sources;
+    spsh__published_found published;
     spsh__builder options; /* the options as a JSON object: part of the identity */
     bool loaded;           /* of an interrupted run, not made by this one */
 } spsh__plan;

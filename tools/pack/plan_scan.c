@@ -26,8 +26,8 @@ struct spsh__plan_scan {
     spsh_sorter *items;
     spsh_sorter *ids;
     spsh_sorter *rejects;
-    const char **layouts; /* of the sources that were scanned or are being scanned */
-    size_t source_count, source_capacity;
+    spsh__sources sources; /* the last one is being scanned */
+    spsh__published_found published;
     size_t corpus;     /* being scanned */
     const char *below; /* the source's place in its corpus; "" for the corpus itself */
     uint64_t sequence;
@@ -85,7 +85,17 @@ static spsh_status on_reject(void *user, const spsh_reject *reject, spsh_error *
     spsh_reject full = *reject;
 
     full.source = from_corpus(scan, reject->source);
+    if (scan->sources.count > 0)
+        scan->sources.items[scan->sources.count - 1].rows.rejected += reject->rows;
     return scan->path.failed ? SPSH_PACK_NO_MEMORY(err) : add_reject(scan, &full, err);
+}
+
+static void on_rows(void *user, uint64_t merged, uint64_t excluded)
+{
+    spsh__plan_scan *scan = user;
+    spsh__source_rows *rows = &scan->sources.items[scan->sources.count - 1].rows;
+    rows->merged += merged;
+    rows->excluded += excluded;
 }
 
 /* What no dataset can hold is a reject, whichever layout let it through. */
@@ -165,6 +175,8 @@ static spsh_status on_emit(void *user, const spsh_ingest_item *item_in, spsh_err
                          (spsh_bytes){(const uint8_t *)&scan->sequence, sizeof(scan->sequence)},
                          err);
     scan->sequence++;
+    scan->sources.items[scan->sources.count - 1].rows.offered++;
+    spsh__published_add(&scan->published, item);
     return rc;
 }
 
@@ -196,23 +208,17 @@ static void say(const spsh__plan_scan *scan, spsh_log_level level, const char *f
 }
 
 static spsh_status scan_source(spsh__plan_scan *scan, const spsh__view *view,
-                               const spsh_layout *layout, spsh_error *err)
+                               const spsh_layout *layout, const char *evidence, spsh_error *err)
 {
     const spsh__pack_options *options = scan->options;
     const spsh_ingest_options ingest = {view, options->domain_rule, options->split_filter,
                                         options->follow_links};
-    const spsh_ingest_sink sink = {on_emit, on_reject, on_progress, scan};
+    const spsh_ingest_sink sink = {on_emit, on_reject, on_progress, on_rows, scan};
 
-    if (scan->source_count == scan->source_capacity) {
-        size_t capacity = scan->source_capacity == 0 ? 16 : 2 * scan->source_capacity;
-        const char **grown =
-            (const char **)realloc((void *)scan->layouts, capacity * sizeof(*grown));
-        if (grown == NULL)
-            return SPSH_PACK_NO_MEMORY(err);
-        scan->layouts = grown;
-        scan->source_capacity = capacity;
-    }
-    scan->layouts[scan->source_count++] = layout->name;
+    if (!spsh__sources_add(&scan->sources, scan->corpus, scan->below, layout->name, evidence))
+        return SPSH_PACK_NO_MEMORY(err);
+    scan->sources.items[scan->sources.count - 1].first_sequence = scan->sequence;
+    spsh__published_begin(&scan->published, layout->name);
     return layout->scan_fn(&ingest, &sink, err);
 }
 
@@ -252,7 +258,7 @@ static spsh_status scan_found(spsh__plan_scan *scan, const spsh__view *view,
     scan->below = source->below;
     say(scan, SPSH_LOG_INFO, "%s: recognised as %s because %s", spsh__view_root(below),
         source->layout->name, source->probe.evidence);
-    rc = scan_source(scan, below, source->layout, err);
+    rc = scan_source(scan, below, source->layout, source->probe.evidence, err);
     scan->below = "";
     spsh__view_close(below);
     return rc;
@@ -269,7 +275,7 @@ static spsh_status scan_view(spsh__plan_scan *scan, const spsh__view *view, spsh
                                   scan->options->layout);
         say(scan, SPSH_LOG_INFO, "%s: read as %s because --layout says so", spsh__view_root(view),
             layout->name);
-        return scan_source(scan, view, layout, err);
+        return scan_source(scan, view, layout, "--layout says so", err);
     }
     spsh_status rc = spsh__corpus_find(view, &corpus, err);
     for (size_t i = 0; i < corpus.source_count && rc == SPSH_OK; i++)
@@ -290,6 +296,26 @@ static spsh_status scan_corpus(spsh__plan_scan *scan, const char *root, spsh_err
     if (rc == SPSH_OK)
         rc = scan_view(scan, view, err);
     spsh__view_close(view);
+    return rc;
+}
+
+/* Parts of known releases that are there in part: no row is lost by it. */
+static spsh_status tell_published(spsh__plan_scan *scan, spsh_error *err)
+{
+    char line[SPSH__PUBLISHED_LINE_BYTES];
+    spsh_status rc = SPSH_OK;
+
+    for (size_t i = 0; i < spsh__published_count() && rc == SPSH_OK; i++) {
+        const uint64_t found = scan->published.utterances[i];
+        if (found == 0 || !spsh__published_differs(i, found))
+            continue;
+        const spsh_reject reject = {.reason = SPSH_REJECT_COUNT_MISMATCH,
+                                    .source = spsh__bytes_of("."),
+                                    .offset_bytes = SPSH_OFFSET_NONE,
+                                    .detail = spsh__published_line(i, found, line)};
+        say(scan, SPSH_LOG_WARNING, "%s", line);
+        rc = add_reject(scan, &reject, err);
+    }
     return rc;
 }
 
@@ -381,6 +407,8 @@ spsh_status spsh__plan_scan_run(const spsh__pack_options *options, const char *w
     for (scan->corpus = 0; rc == SPSH_OK && scan->corpus < options->corpus_count; scan->corpus++)
         rc = scan_corpus(scan, options->corpora[scan->corpus], err);
     if (rc == SPSH_OK)
+        rc = tell_published(scan, err);
+    if (rc == SPSH_OK)
         rc = find_duplicates(scan, err);
     if (rc == SPSH_OK) {
         *ret_scan = scan;
@@ -390,10 +418,14 @@ spsh_status spsh__plan_scan_run(const spsh__pack_options *options, const char *w
     return rc;
 }
 
-const char *const *spsh__plan_scan_layouts(const spsh__plan_scan *scan, size_t *ret_count)
+spsh__sources *spsh__plan_scan_sources(spsh__plan_scan *scan)
 {
-    *ret_count = scan->source_count;
-    return scan->layouts;
+    return &scan->sources;
+}
+
+const spsh__published_found *spsh__plan_scan_published(const spsh__plan_scan *scan)
+{
+    return &scan->published;
 }
 
 uint64_t spsh__plan_scan_item_count(const spsh__plan_scan *scan)
@@ -426,6 +458,9 @@ spsh_status spsh__plan_scan_next(spsh__plan_scan *scan, spsh_bytes *ret_item, bo
                                 .offset_bytes = SPSH_OFFSET_NONE,
                                 .detail = "another utterance has this id",
                                 .rows = 1};
+    spsh__source_rows *rows = &scan->sources.items[spsh__sources_of(&scan->sources, sequence)].rows;
+    rows->rejected++;
+    rows->repeated++;
     return add_reject(scan, &reject, err);
 }
 
@@ -448,7 +483,7 @@ void spsh__plan_scan_free(spsh__plan_scan *scan)
     spsh_sorter_free(scan->items);
     spsh_sorter_free(scan->ids);
     spsh_sorter_free(scan->rejects);
-    free((void *)scan->layouts);
+    spsh__sources_free(&scan->sources);
     free(scan->duplicates);
     spsh__builder_free(&scan->key);
     spsh__builder_free(&scan->value);

@@ -4,6 +4,8 @@
 #define SPSH_PACK_PLAN_SCAN_H
 
 #include "pack.h"
+#include "published.h"
+#include "sources.h"
 
 /* Items sorted by (hash of the recording's id, id, order of emission), or by order of emission; ids
  * that were given twice are known. Memory is bounded: everything goes through external sorts. */
@@ -13,8 +15,12 @@ typedef struct spsh__plan_scan spsh__plan_scan;
 spsh_status spsh__plan_scan_run(const spsh__pack_options *options, const char *work_directory,
                                 spsh__plan_scan **ret_scan, spsh_error *err);
 
-/** The names of the layouts in use, one for each source; borrowed until free. */
-const char *const *spsh__plan_scan_layouts(const spsh__plan_scan *scan, size_t *ret_count);
+/** The sources in the order of the scan, with what was counted; borrowed until free. Duplicate ids
+ * count when all items were taken. */
+spsh__sources *spsh__plan_scan_sources(spsh__plan_scan *scan);
+
+/** What was offered of published releases; borrowed until free. */
+const spsh__published_found *spsh__plan_scan_published(const spsh__plan_scan *scan);
 
 /** Utterances emitted, those with duplicate ids included. */
 uint64_t spsh__plan_scan_item_count(const spsh__plan_scan *scan);

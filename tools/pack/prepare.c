@@ -49,10 +49,9 @@ static size_t sample_bytes(spsh_sample_format format)
     return format == SPSH_SAMPLE_I16 ? sizeof(int16_t) : sizeof(int32_t);
 }
 
-static spsh_status collect_pcm(void *user, const spsh_audio_info *info, const void *pcm,
+static spsh_status collect_pcm(pcm_buffer *buffer, const spsh_audio_info *info, const void *pcm,
                                uint64_t samples, spsh_error *err)
 {
-    pcm_buffer *buffer = user;
     size_t size_bytes = (size_t)samples * info->channels * sample_bytes(info->format);
 
     if (size_bytes > buffer->capacity_bytes - buffer->size_bytes) {
@@ -66,6 +65,22 @@ static spsh_status collect_pcm(void *user, const spsh_audio_info *info, const vo
     memcpy(buffer->data + buffer->size_bytes, pcm, size_bytes);
     buffer->size_bytes += size_bytes;
     return SPSH_OK;
+}
+
+/* Where decoded audio goes. */
+typedef struct pcm_sink {
+    pcm_buffer *buffer; /* NULL: it is not wanted again */
+    spsh__level *level; /* NULL: not measured */
+} pcm_sink;
+
+static spsh_status take_pcm(void *user, const spsh_audio_info *info, const void *pcm,
+                            uint64_t samples, spsh_error *err)
+{
+    const pcm_sink *sink = user;
+
+    if (sink->level != NULL)
+        spsh__level_add(sink->level, info->format, pcm, (size_t)samples * info->channels);
+    return sink->buffer == NULL ? SPSH_OK : collect_pcm(sink->buffer, info, pcm, samples, err);
 }
 
 static void judge_error(spsh__prepared *prepared, spsh_codec codec, const spsh_error *cause)
@@ -289,12 +304,12 @@ static spsh_status decode_file(const spsh__pack_options *options, spsh__prepared
     const spsh_bytes file = {prepared->file, (size_t)prepared->source_bytes};
     bool collect = options->codec != SPSH__PACK_KEEP;
     pcm_buffer pcm = {0};
+    pcm_sink sink = {collect ? &pcm : NULL, options->trust_headers ? NULL : &prepared->level};
     spsh_decode_result result;
     spsh_error cause = SPSH_ERROR_INIT;
 
     uint64_t begin_ns = thread_time_ns();
-    spsh_status rc = spsh_audio_decode_memory(file, codec, NULL, collect ? collect_pcm : NULL, &pcm,
-                                              &result, &cause);
+    spsh_status rc = spsh_audio_decode_memory(file, codec, NULL, take_pcm, &sink, &result, &cause);
     prepared->decode_ns = thread_time_ns() - begin_ns;
     if (rc == SPSH_E_NO_MEMORY) {
         rc = SPSH_PACK_NO_MEMORY(err);
@@ -310,6 +325,8 @@ static spsh_status decode_file(const spsh__pack_options *options, spsh__prepared
         goto out;
     fill_record(prepared, &result.info, result.samples, nominal_rate_hz);
     bool undecodable = (prepared->record.flags & SPSH_RECORD_UNDECODABLE) != 0;
+    if (undecodable)
+        prepared->level = (spsh__level){0};
     if (!undecodable) {
         memcpy(prepared->record.pcm_hash, result.pcm_hash, sizeof(result.pcm_hash));
         prepared->record.flags |= SPSH_RECORD_PCM_HASH;

@@ -6,6 +6,7 @@
 #ifndef SPSH_PACK_PREPARE_H
 #define SPSH_PACK_PREPARE_H
 
+#include "level.h"
 #include "pack.h"
 
 /** What came of a file. All memory is its own; zero-initialise, free with spsh__prepared_free. */
@@ -18,6 +19,7 @@ typedef struct spsh__prepared {
     uint8_t key[16];           /* copies have equal keys; equal keys are compared in full */
     uint64_t source_bytes;
     uint64_t pcm_bytes;
+    spsh__level level;  /* of what was decoded; nothing in it when headers are trusted */
     uint64_t decode_ns; /* processor time that decoding the payload took; 0: it was not decoded */
     bool unverified;
     bool kept_as_is;

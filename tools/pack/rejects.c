@@ -3,6 +3,8 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "json_text.h"
 #include "names.h"
@@ -62,4 +64,58 @@ void spsh__reject_append(spsh__builder *lines, spsh__reject_counts *counts,
     spsh__builder_append(lines, "\n", 1);
     counts->events[reject->reason]++;
     counts->rows[reject->reason] += reject->rows;
+}
+
+/* ---- examples ---- */
+
+#define LINE_START "{\"reason\":\"" /* as spsh__reject_append writes it */
+
+static bool keep_line(spsh__examples *examples)
+{
+    const char *line = spsh__builder_text(&examples->line);
+    const size_t start = strlen(LINE_START);
+    if (line == NULL)
+        return false;
+    for (int i = 0; i < SPSH_REJECT_COUNT && strncmp(line, LINE_START, start) == 0; i++) {
+        const char *reason = spsh__reject_reason_text((spsh_reject_reason)i);
+        const size_t length = strlen(reason);
+        if (strncmp(line + start, reason, length) != 0 || line[start + length] != '"')
+            continue;
+        char **lines = examples->lines[i];
+        size_t at = 0;
+        while (at < SPSH__EXAMPLES_MAX && lines[at] != NULL)
+            at++;
+        if (at == SPSH__EXAMPLES_MAX)
+            return true;
+        lines[at] = strdup(line);
+        return lines[at] != NULL;
+    }
+    return true;
+}
+
+bool spsh__examples_watch(spsh__examples *examples, spsh_bytes piece)
+{
+    bool good = true;
+    while (piece.size_bytes > 0 && good) {
+        const uint8_t *end = memchr(piece.data, '\n', piece.size_bytes);
+        const size_t length = end == NULL ? piece.size_bytes : (size_t)(end - piece.data);
+        spsh__builder_append(&examples->line, piece.data, length);
+        if (end != NULL) {
+            good = keep_line(examples);
+            spsh__builder_clear(&examples->line);
+        }
+        const size_t taken = length + (end != NULL);
+        piece = (spsh_bytes){piece.data + taken, piece.size_bytes - taken};
+    }
+    return good && !examples->line.failed;
+}
+
+void spsh__examples_free(spsh__examples *examples)
+{
+    for (int i = 0; i < SPSH_REJECT_COUNT; i++) {
+        for (size_t k = 0; k < SPSH__EXAMPLES_MAX; k++)
+            free(examples->lines[i][k]);
+    }
+    spsh__builder_free(&examples->line);
+    *examples = (spsh__examples){0};
 }

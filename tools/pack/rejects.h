@@ -17,4 +17,16 @@ void spsh__reject_counts_add(spsh__reject_counts *sum, const spsh__reject_counts
 void spsh__reject_append(spsh__builder *lines, spsh__reject_counts *counts,
                          const spsh_reject *reject);
 
+#define SPSH__EXAMPLES_MAX 3U
+
+/** The first lines of each reason, found while rejects.jsonl goes by. Zero-initialise. */
+typedef struct spsh__examples {
+    char *lines[SPSH_REJECT_COUNT][SPSH__EXAMPLES_MAX]; /* NUL-terminated; NULL: none */
+    spsh__builder line;                                 /* that has begun */
+} spsh__examples;
+
+/* The next bytes of the file, cut anywhere. false: no memory. */
+bool spsh__examples_watch(spsh__examples *examples, spsh_bytes piece);
+void spsh__examples_free(spsh__examples *examples);
+
 #endif

@@ -96,6 +96,11 @@ static spsh_status make_jobs(placer *p, uint64_t item_count, spsh_error *err)
 
 /* ---- rejects ---- */
 
+static spsh__source_tally *tally_of(placer *p, uint64_t sequence)
+{
+    return &p->state.tallies[spsh__sources_of(&p->context->plan->sources, sequence)];
+}
+
 static void reject_item(placer *p, const spsh_ingest_item *item, spsh_reject_reason reason,
                         const char *detail)
 {
@@ -243,6 +248,11 @@ static uint64_t samples_at(uint64_t time_ns, uint32_t rate_hz)
            (rest_ns * rate_hz + NS_PER_SECOND / 2) / NS_PER_SECOND;
 }
 
+static uint64_t time_of(uint64_t samples, uint32_t rate_hz)
+{
+    return samples / rate_hz * NS_PER_SECOND + samples % rate_hz * NS_PER_SECOND / rate_hz;
+}
+
 /* An item's segment in samples; false with the reason when the recording does not have it. */
 static bool segment_of(const spsh_ingest_item *item, const spsh_record *record,
                        spsh_utterance *utterance, bool *ret_clamped, char detail[160])
@@ -327,6 +337,7 @@ static void count_recording(placer *p, const spsh__prepared *prepared, bool copy
     counts->kept_as_is += prepared->kept_as_is ? 1 : 0;
     counts->resampled += (record->flags & SPSH_RECORD_RESAMPLED) != 0 ? 1 : 0;
     counts->decode_unjudged += (record->flags & SPSH_RECORD_TRUSTED) != 0 ? 1 : 0;
+    spsh__level_count(&prepared->level, &p->state.levels);
 }
 
 /* Store the recording, or find it stored; the number is for its utterances. */
@@ -377,12 +388,13 @@ static spsh_status place_job(placer *p, spsh__job_result *result, spsh_error *er
         if (!spsh__item_read(rest, &item, &sequence))
             return SPSH_PACK_FAIL(err, SPSH_E_CORRUPT, "the plan is damaged");
         at += spsh__item_size(rest);
-        if (result->prepared.rejected) {
+        spsh__source_tally *tally = tally_of(p, sequence);
+        if (result->prepared.rejected)
             reject_item(p, &item, result->prepared.reason, result->prepared.detail);
+        if (result->prepared.rejected || !make_utterance(p, &item, result, i == 0, &utterance)) {
+            tally->rejected++;
             continue;
         }
-        if (!make_utterance(p, &item, result, i == 0, &utterance))
-            continue;
         if (!placed)
             rc = place_recording(p, result, item.recording_id, &record, err);
         placed = true;
@@ -392,6 +404,8 @@ static spsh_status place_job(placer *p, spsh__job_result *result, spsh_error *er
         if (rc != SPSH_OK)
             return rc;
         p->state.next_utterance++;
+        tally->packed++;
+        tally->audio_ns += time_of(utterance.samples, result->prepared.record.sample_rate_hz);
         p->state.counts.packed++;
         p->state.counts.text_missing += (utterance.flags & SPSH_UTTERANCE_HAS_TEXT) == 0 ? 1 : 0;
     }
@@ -459,8 +473,11 @@ spsh_status spsh__unit_pack(const spsh__unit_context *context, uint64_t unit, sp
     const spsh__plan_unit *planned = &context->plan->units[unit];
     placer p = {.context = context, .packed = packed, .state = {.unit = unit}};
     uint8_t *items = NULL;
+    spsh_status rc = SPSH_OK;
 
-    spsh_status rc = spsh__unit_journal_resume(context, &p.state, packed, err);
+    p.state.tallies = calloc(context->plan->sources.count, sizeof(*p.state.tallies));
+    rc = p.state.tallies == NULL ? SPSH_PACK_NO_MEMORY(err)
+                                 : spsh__unit_journal_resume(context, &p.state, packed, err);
     if (rc != SPSH_OK)
         goto out;
     if (p.state.last) {
@@ -480,14 +497,22 @@ out:
     spsh_shard_writer_free(p.writer);
     spsh__stored_free(&p.state.stored);
     spsh__builder_free(&p.state.reject_lines);
+    free(p.state.tallies);
     free(p.jobs);
     free(items);
     return rc;
+}
+
+bool spsh__packed_begin(spsh__packed *packed, const spsh__plan *plan)
+{
+    packed->tallies = calloc(plan->sources.count, sizeof(*packed->tallies));
+    return packed->tallies != NULL;
 }
 
 void spsh__packed_free(spsh__packed *packed)
 {
     free(packed->seals);
     free(packed->reject_files);
+    free(packed->tallies);
     *packed = (spsh__packed){0};
 }

@@ -8,13 +8,16 @@
 #ifndef SPSH_PACK_UNIT_H
 #define SPSH_PACK_UNIT_H
 
+#include "level.h"
 #include "plan.h"
 
-/** What the packed units amount to so far. Zero-initialise; free with spsh__packed_free. */
+/** What the packed units amount to so far. Zero-initialise, begin; free with spsh__packed_free. */
 typedef struct spsh__packed {
     spsh__pack_counts counts;
     spsh__reject_counts rejects;
-    spsh_shard_seal *seals; /* ascending (unit, number) */
+    spsh__level_counts levels;
+    spsh__source_tally *tallies; /* by source of the plan */
+    spsh_shard_seal *seals;      /* ascending (unit, number) */
     uint64_t seal_count;
     uint64_t seal_capacity;
     char (*reject_files)[32]; /* names in the work directory, in order */
@@ -31,6 +34,9 @@ typedef struct spsh__unit_context {
     const char *work_directory;
     const char *shard_directory;
 } spsh__unit_context;
+
+/** Make room for the plan's sources. false: no memory. */
+bool spsh__packed_begin(spsh__packed *packed, const spsh__plan *plan);
 
 /** Pack (or go on with, or only read the journals of) a unit and add what it gave to packed. */
 spsh_status spsh__unit_pack(const spsh__unit_context *context, uint64_t unit, spsh__packed *packed,

@@ -15,6 +15,7 @@
 #define HEAD        "speechshard-unit"
 #define STATE_WORDS 7U
 #define SEAL_WORDS  4U
+#define VERSION     2U
 
 static void file_name(const spsh__unit_state *state, const char *suffix, char dst[32])
 {
@@ -50,22 +51,25 @@ static spsh_status add_reject_file(spsh__packed *packed, const char name[32], sp
     return SPSH_OK;
 }
 
-static void add_counts(spsh__pack_counts *sum, const spsh__pack_counts *more)
+/* Structs of counts, as so many words. */
+static void add_words(void *sum, const void *more, size_t count)
 {
-    uint64_t to[SPSH__PACK_COUNTS_WORDS];
-    uint64_t from[SPSH__PACK_COUNTS_WORDS];
-
-    memcpy(to, sum, sizeof(to));
-    memcpy(from, more, sizeof(from));
-    for (size_t i = 0; i < SPSH__PACK_COUNTS_WORDS; i++)
-        to[i] += from[i];
-    memcpy(sum, to, sizeof(to));
+    for (size_t i = 0; i < count; i++) {
+        uint64_t to = 0;
+        uint64_t from = 0;
+        memcpy(&to, (const char *)sum + i * sizeof(to), sizeof(to));
+        memcpy(&from, (const char *)more + i * sizeof(from), sizeof(from));
+        to += from;
+        memcpy((char *)sum + i * sizeof(to), &to, sizeof(to));
+    }
 }
 
 /* What a journal and its reject lines add to the whole. */
-static spsh_status account(spsh__unit_state *state, const spsh_shard_seal *seal, bool has_rejects,
-                           spsh__packed *packed, spsh_error *err)
+static spsh_status account(const spsh__unit_context *context, spsh__unit_state *state,
+                           const spsh_shard_seal *seal, bool has_rejects, spsh__packed *packed,
+                           spsh_error *err)
 {
+    const size_t tally_bytes = context->plan->sources.count * sizeof(*state->tallies);
     spsh_status rc = SPSH_OK;
     char name[32];
 
@@ -77,10 +81,14 @@ static spsh_status account(spsh__unit_state *state, const spsh_shard_seal *seal,
         rc = add_seal(packed, seal, err);
     if (rc != SPSH_OK)
         return rc;
-    add_counts(&packed->counts, &state->counts);
+    add_words(&packed->counts, &state->counts, SPSH__PACK_COUNTS_WORDS);
+    add_words(&packed->levels, &state->levels, SPSH__LEVEL_COUNTS_WORDS);
+    add_words(packed->tallies, state->tallies, tally_bytes / sizeof(uint64_t));
     spsh__reject_counts_add(&packed->rejects, &state->rejects);
     state->counts = (spsh__pack_counts){0};
+    state->levels = (spsh__level_counts){0};
     state->rejects = (spsh__reject_counts){0};
+    memset(state->tallies, 0, tally_bytes);
     state->part++;
     return SPSH_OK;
 }
@@ -123,20 +131,24 @@ static void append_stored(spsh__builder *out, const spsh__unit_state *state)
 static void append_journal(spsh__builder *out, const spsh__unit_context *context,
                            const spsh__unit_state *state, const spsh_shard_seal *seal)
 {
-    const uint64_t head[] = {1, state->unit, state->part};
+    const uint64_t head[] = {VERSION, state->unit, state->part};
     const uint64_t words[STATE_WORDS] = {
         state->shard_number,           state->next_job,     state->next_record,
         state->next_utterance,         state->last ? 1 : 0, seal != NULL ? 1 : 0,
         state->reject_lines.size_bytes};
     uint64_t counts[SPSH__PACK_COUNTS_WORDS];
+    uint64_t levels[SPSH__LEVEL_COUNTS_WORDS];
 
     memcpy(counts, &state->counts, sizeof(counts));
+    memcpy(levels, &state->levels, sizeof(levels));
     spsh__journal_numbers(out, HEAD, head, 3);
     spsh__journal_hash(out, "dataset", context->plan->dataset_id);
     spsh__journal_numbers(out, "state", words, STATE_WORDS);
     spsh__journal_numbers(out, "counts", counts, SPSH__PACK_COUNTS_WORDS);
     spsh__journal_numbers(out, "reject_events", state->rejects.events, SPSH_REJECT_COUNT);
     spsh__journal_numbers(out, "reject_rows", state->rejects.rows, SPSH_REJECT_COUNT);
+    spsh__journal_numbers(out, "levels", levels, SPSH__LEVEL_COUNTS_WORDS);
+    spsh__tallies_append(out, state->tallies, context->plan->sources.count);
     if (seal != NULL) {
         const uint64_t seal_words[SEAL_WORDS] = {seal->number, seal->file_bytes, seal->record_count,
                                                  seal->utterance_count};
@@ -166,7 +178,7 @@ spsh_status spsh__unit_journal_write(const spsh__unit_context *context, spsh__un
         return rc;
     state->stored_written = state->stored.count;
     spsh__builder_clear(&state->reject_lines);
-    return account(state, seal, has_rejects, packed, err);
+    return account(context, state, seal, has_rejects, packed, err);
 }
 
 static bool read_seal(spsh__journal *journal, const spsh__unit_state *state,
@@ -220,10 +232,11 @@ static bool read_state(spsh__journal *journal, const spsh__unit_context *context
     uint64_t head[3];
     uint64_t words[STATE_WORDS];
     uint64_t counts[SPSH__PACK_COUNTS_WORDS];
+    uint64_t levels[SPSH__LEVEL_COUNTS_WORDS];
     uint8_t dataset_id[16];
 
     if (!spsh__journal_take(journal, HEAD, &rest) || !spsh__journal_parse(rest, head, 3) ||
-        head[0] != 1 || head[1] != state->unit || head[2] != state->part ||
+        head[0] != VERSION || head[1] != state->unit || head[2] != state->part ||
         !spsh__journal_take(journal, "dataset", &rest) || !spsh__hex128_parse(rest, dataset_id) ||
         memcmp(dataset_id, context->plan->dataset_id, sizeof(dataset_id)) != 0 ||
         !spsh__journal_take(journal, "state", &rest) ||
@@ -233,9 +246,13 @@ static bool read_state(spsh__journal *journal, const spsh__unit_context *context
         !spsh__journal_take(journal, "reject_events", &rest) ||
         !spsh__journal_parse(rest, state->rejects.events, SPSH_REJECT_COUNT) ||
         !spsh__journal_take(journal, "reject_rows", &rest) ||
-        !spsh__journal_parse(rest, state->rejects.rows, SPSH_REJECT_COUNT))
+        !spsh__journal_parse(rest, state->rejects.rows, SPSH_REJECT_COUNT) ||
+        !spsh__journal_take(journal, "levels", &rest) ||
+        !spsh__journal_parse(rest, levels, SPSH__LEVEL_COUNTS_WORDS) ||
+        !spsh__tallies_take(journal, state->tallies, context->plan->sources.count))
         return false;
     memcpy(&state->counts, counts, sizeof(counts));
+    memcpy(&state->levels, levels, sizeof(levels));
     state->shard_number = (uint32_t)words[0];
     state->next_job = words[1];
     state->next_record = words[2];
@@ -263,7 +280,7 @@ static spsh_status read_journal(const spsh__unit_context *context, const char *p
     spsh__journal_free(&journal);
     if (rc != SPSH_OK)
         return rc;
-    return account(state, sealed ? &seal : NULL, has_rejects, packed, err);
+    return account(context, state, sealed ? &seal : NULL, has_rejects, packed, err);
 }
 
 spsh_status spsh__unit_journal_resume(const spsh__unit_context *context, spsh__unit_state *state,

@@ -16,6 +16,8 @@ typedef struct spsh__unit_state {
     bool last;                /* the unit is finished */
     spsh__pack_counts counts; /* since the journal before */
     spsh__reject_counts rejects;
+    spsh__level_counts levels;
+    spsh__source_tally *tallies; /* by source of the plan */
     spsh__builder reject_lines;
     spsh__stored stored;   /* of the whole unit */
     size_t stored_written; /* entries in earlier journals */

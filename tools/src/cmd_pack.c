@@ -230,6 +230,7 @@ static int run(const spsh_cli_args *args, const pack_arguments *a, spsh__pack_op
         rc =
             status == SPSH_OK ? tell_result(options, &result, a->json) : spsh__cli_fail(NULL, &err);
     }
+    spsh__pack_result_free(&result);
     for (int i = 0; corpora != NULL && i < args->operand_count; i++)
         free(corpora[i]);
     free(corpora);

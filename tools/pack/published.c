@@ -1,0 +1,150 @@
+/* published.c: see published.h. */
+#include "published.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "cli.h"
+#include "names.h"
+
+/* Utterances as the authors of the releases state them, in their README files and cards, or as they
+ * are listed in the files of the release:
+ *
+ *     MLS               the table of splits of the data set's card; english train: the lines of its
+ *                       transcripts.txt. The count of english test was not found.
+ *     LibriSpeech       lines of the .trans.txt files of each subset
+ *     People's Speech   rows stated on the card of the release as parquet; clean_sa and dirty were
+ *                       not found
+ */
+/* clang-format off: a table */
+const spsh__published spsh__published_parts[] = {
+    {"mls",            "MLS",                 "english train",    "mls/english",       "train",      NULL,         10808037},
+    {"mls",            "MLS",                 "english dev",      "mls/english",       "dev",        NULL,         3807    },
+    {"mls",            "MLS",                 "german train",     "mls/german",        "train",      NULL,         469942  },
+    {"mls",            "MLS",                 "german dev",       "mls/german",        "dev",        NULL,         3469    },
+    {"mls",            "MLS",                 "german test",      "mls/german",        "test",       NULL,         3394    },
+    {"mls",            "MLS",                 "dutch train",      "mls/dutch",         "train",      NULL,         374287  },
+    {"mls",            "MLS",                 "dutch dev",        "mls/dutch",         "dev",        NULL,         3095    },
+    {"mls",            "MLS",                 "dutch test",       "mls/dutch",         "test",       NULL,         3075    },
+    {"mls",            "MLS",                 "french train",     "mls/french",        "train",      NULL,         258213  },
+    {"mls",            "MLS",                 "french dev",       "mls/french",        "dev",        NULL,         2416    },
+    {"mls",            "MLS",                 "french test",      "mls/french",        "test",       NULL,         2426    },
+    {"mls",            "MLS",                 "spanish train",    "mls/spanish",       "train",      NULL,         220701  },
+    {"mls",            "MLS",                 "spanish dev",      "mls/spanish",       "dev",        NULL,         2408    },
+    {"mls",            "MLS",                 "spanish test",     "mls/spanish",       "test",       NULL,         2385    },
+    {"mls",            "MLS",                 "italian train",    "mls/italian",       "train",      NULL,         59623   },
+    {"mls",            "MLS",                 "italian dev",      "mls/italian",       "dev",        NULL,         1248    },
+    {"mls",            "MLS",                 "italian test",     "mls/italian",       "test",       NULL,         1262    },
+    {"mls",            "MLS",                 "portuguese train", "mls/portuguese",    "train",      NULL,         37533   },
+    {"mls",            "MLS",                 "portuguese dev",   "mls/portuguese",    "dev",        NULL,         826     },
+    {"mls",            "MLS",                 "portuguese test",  "mls/portuguese",    "test",       NULL,         871     },
+    {"mls",            "MLS",                 "polish train",     "mls/polish",        "train",      NULL,         25043   },
+    {"mls",            "MLS",                 "polish dev",       "mls/polish",        "dev",        NULL,         512     },
+    {"mls",            "MLS",                 "polish test",      "mls/polish",        "test",       NULL,         520     },
+    {"librispeech",    "LibriSpeech",         "train-clean-100",  "librispeech/clean", "train",
+     "train-clean-100",                                                                                            28539   },
+    {"librispeech",    "LibriSpeech",         "train-clean-360",  "librispeech/clean", "train",
+     "train-clean-360",                                                                                            104014  },
+    {"librispeech",    "LibriSpeech",         "train-other-500",  "librispeech/other", "train",
+     "train-other-500",                                                                                            148688  },
+    {"librispeech",    "LibriSpeech",         "dev-clean",        "librispeech/clean", "dev",        "dev-clean",  2703    },
+    {"librispeech",    "LibriSpeech",         "dev-other",        "librispeech/other", "dev",        "dev-other",  2864    },
+    {"librispeech",    "LibriSpeech",         "test-clean",       "librispeech/clean", "test",       "test-clean", 2620    },
+    {"librispeech",    "LibriSpeech",         "test-other",       "librispeech/other", "test",       "test-other", 2939    },
+    {"peoples-speech", "The People's Speech", "clean",            "ps/clean",          "train",      NULL,         1501271 },
+    {"peoples-speech", "The People's Speech", "dirty_sa",         "ps/dirty_sa",       "train",      NULL,         548014  },
+    {"peoples-speech", "The People's Speech", "validation",       "ps/validation",     "validation", NULL,
+     18622                                                                                                                 },
+    {"peoples-speech", "The People's Speech", "test",             "ps/test",           "test",       NULL,         34898   },
+};
+/* clang-format on */
+
+_Static_assert(sizeof(spsh__published_parts) / sizeof(spsh__published_parts[0]) <=
+                   SPSH__PUBLISHED_MAX,
+               "every part has a counter");
+
+size_t spsh__published_count(void)
+{
+    return sizeof(spsh__published_parts) / sizeof(spsh__published_parts[0]);
+}
+
+static bool reads(const char *layout, size_t part)
+{
+    const char *name = spsh__published_parts[part].layout;
+    return strncmp(layout, name, strlen(name)) == 0;
+}
+
+void spsh__published_begin(spsh__published_found *found, const char *layout)
+{
+    const size_t count = spsh__published_count();
+    found->first = 0;
+    while (found->first < count && !reads(layout, found->first))
+        found->first++;
+    found->end = found->first;
+    while (found->end < count && reads(layout, found->end))
+        found->end++;
+    found->last = found->first;
+}
+
+static bool is_of(size_t part, const spsh_ingest_item *item)
+{
+    const spsh__published *p = &spsh__published_parts[part];
+    return spsh__bytes_equal(item->layout_domain, spsh__bytes_of(p->domain)) &&
+           spsh__bytes_equal(item->split, spsh__bytes_of(p->split)) &&
+           (p->subset == NULL || spsh__bytes_equal(item->subset, spsh__bytes_of(p->subset)));
+}
+
+void spsh__published_add(spsh__published_found *found, const spsh_ingest_item *item)
+{
+    size_t part = found->last;
+    if (found->first == found->end)
+        return;
+    if (!is_of(part, item)) {
+        part = found->first;
+        while (part < found->end && !is_of(part, item))
+            part++;
+    }
+    if (part == found->end)
+        return;
+    found->last = part;
+    found->utterances[part]++;
+}
+
+bool spsh__published_differs(size_t part, uint64_t found)
+{
+    const uint64_t all = spsh__published_parts[part].utterances;
+    return found != all && found >= all / 100 * SPSH__PUBLISHED_NOTE_PERCENT;
+}
+
+const char *spsh__published_line(size_t part, uint64_t found, char dst[SPSH__PUBLISHED_LINE_BYTES])
+{
+    const spsh__published *p = &spsh__published_parts[part];
+    char all_text[SPSH_HUMAN_BYTES];
+    char found_text[SPSH_HUMAN_BYTES];
+    (void)snprintf(dst, SPSH__PUBLISHED_LINE_BYTES,
+                   "%s %s: %s of %s published utterances found (%u %%)", p->corpus, p->part,
+                   spsh__human_count(found, found_text), spsh__human_count(p->utterances, all_text),
+                   (unsigned)(found * 100 / p->utterances));
+    return dst;
+}
+
+void spsh__published_append(spsh__builder *out, const spsh__published_found *found)
+{
+    for (size_t i = 0; i < spsh__published_count(); i++) {
+        const uint64_t words[] = {i, found->utterances[i]};
+        if (found->utterances[i] != 0)
+            spsh__journal_numbers(out, "published", words, 2);
+    }
+}
+
+bool spsh__published_take(spsh__journal *journal, spsh__published_found *ret_found)
+{
+    const char *rest = NULL;
+    while (spsh__journal_take(journal, "published", &rest)) {
+        uint64_t w[2];
+        if (!spsh__journal_parse(rest, w, 2) || w[0] >= spsh__published_count())
+            return false;
+        ret_found->utterances[w[0]] = w[1];
+    }
+    return true;
+}

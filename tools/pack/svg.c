@@ -1,0 +1,196 @@
+/* svg.c: see svg.h.
+ *
+ *       y_label
+ *    200 +-----------------------------
+ *        |        ##                        WIDTH x HEIGHT, scaled by the page;
+ *    100 +------ ## ## ----------------     LEFT, TOP, RIGHT and BOTTOM around the plot
+ *        |    ## ## ## ##           ##
+ *      0 +--+-----+-----+-----+-----+--
+ *           0     5    10    15    20+
+ *                 x_label
+ */
+#include "svg.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "names.h"
+
+#define WIDTH      560.0
+#define HEIGHT     220.0
+#define LEFT       48.0
+#define RIGHT      14.0
+#define TOP        24.0
+#define BOTTOM     42.0
+#define GAP        1.0 /* between bars */
+#define BAR_UNITS  1000.0
+#define TICKS_X    8.0
+#define TICKS_Y    4.0
+#define TEXT_BYTES 1024
+
+static bool is_xml_character(spsh_bytes sequence)
+{
+    if (sequence.size_bytes == 1)
+        return sequence.data[0] >= 0x20 || sequence.data[0] == '\t' || sequence.data[0] == '\n' ||
+               sequence.data[0] == '\r';
+    /* U+FFFE and U+FFFF are the only ones of the others that are none. */
+    return sequence.size_bytes != 3 || memcmp(sequence.data, "\xef\xbf\xbe", 2) != 0 ||
+           sequence.data[2] < 0xbe;
+}
+
+void spsh__html_text(spsh__builder *out, spsh_bytes text)
+{
+    for (size_t at = 0; at < text.size_bytes;) {
+        spsh_bytes rest = {text.data + at, text.size_bytes - at};
+        size_t length = text.data[at] < 0x80 ? 1 : spsh__utf8_sequence(rest);
+        rest.size_bytes = length;
+        at += length == 0 ? 1 : length;
+        if (length == 0 || !is_xml_character(rest)) {
+            spsh__builder_append_text(out, "\xef\xbf\xbd");
+            continue;
+        }
+        switch (rest.data[0]) {
+        case '&': spsh__builder_append_text(out, "&amp;"); break;
+        case '<': spsh__builder_append_text(out, "&lt;"); break;
+        case '>': spsh__builder_append_text(out, "&gt;"); break;
+        case '"': spsh__builder_append_text(out, "&quot;"); break;
+        case '\'': spsh__builder_append_text(out, "&#39;"); break;
+        default: spsh__builder_append_bytes(out, rest); break;
+        }
+    }
+}
+
+void spsh__html_format(spsh__builder *out, const char *format, ...)
+{
+    char text[TEXT_BYTES];
+    va_list args;
+    va_start(args, format);
+    const int length = vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    if (length < 0 || (size_t)length >= sizeof(text))
+        out->failed = true;
+    else
+        spsh__builder_append(out, text, (size_t)length);
+}
+
+void spsh__svg_bar(spsh__builder *out, const spsh__svg_slice *slices, size_t count, double whole)
+{
+    double at = 0;
+    spsh__html_format(out,
+                      "<svg class=\"bar\" viewBox=\"0 0 %.0f 10\" "
+                      "preserveAspectRatio=\"none\" aria-hidden=\"true\">",
+                      BAR_UNITS);
+    for (size_t i = 0; i < count && whole > 0; i++) {
+        const double width = slices[i].value / whole * BAR_UNITS;
+        if (width > 0)
+            spsh__html_format(out,
+                              "<rect class=\"c%u\" x=\"%.2f\" y=\"0\" width=\"%.2f\" "
+                              "height=\"10\"/>",
+                              slices[i].color % SPSH__SVG_COLORS, at, width);
+        at += width;
+    }
+    spsh__builder_append_text(out, "</svg>");
+}
+
+/* 1, 2 or 5 times a power of ten, so that about `ticks` of them make the range. */
+static double nice_step(double range, double ticks)
+{
+    double step = 1e-3;
+    for (unsigned i = 0; range / step > ticks && i < 60; i++)
+        step *= i % 3 == 1 ? 2.5 : 2; /* 1, 2, 5, 10 */
+    return step;
+}
+
+/* "250", "1.5 k", "12 M" */
+static void short_count(double value, char dst[32])
+{
+    if (value >= 1e6)
+        (void)snprintf(dst, 32, "%.4g M", value / 1e6);
+    else if (value >= 1e4)
+        (void)snprintf(dst, 32, "%.4g k", value / 1e3);
+    else
+        (void)snprintf(dst, 32, "%.4g", value);
+}
+
+static void draw_text(spsh__builder *out, double x, double y, const char *anchor, const char *text)
+{
+    spsh__html_format(out, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\">", x, y, anchor);
+    spsh__html_text(out, spsh__bytes_of(text));
+    spsh__builder_append_text(out, "</text>");
+}
+
+static void draw_y(spsh__builder *out, double step, double top)
+{
+    char text[32];
+    for (double value = 0; value <= top * 1.0001; value += step) {
+        const double y = HEIGHT - BOTTOM - value / top * (HEIGHT - TOP - BOTTOM);
+        spsh__html_format(out,
+                          "<line class=\"%s\" x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\"/>",
+                          value > 0 ? "grid" : "axis", LEFT, y, WIDTH - RIGHT, y);
+        short_count(value, text);
+        draw_text(out, LEFT - 6, y + 4, "end", text);
+    }
+}
+
+static void draw_x(spsh__builder *out, const spsh__svg_histogram *h)
+{
+    const double range = h->step * (double)h->count;
+    const double last = h->first + range;
+    const double step = nice_step(range, TICKS_X);
+    char text[40];
+    for (double i = ceil(h->first / step - 1e-9); i * step <= last + step * 1e-6; i++) {
+        const double x = LEFT + (i * step - h->first) / range * (WIDTH - LEFT - RIGHT);
+        spsh__html_format(out,
+                          "<line class=\"axis\" x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\"/>",
+                          x, HEIGHT - BOTTOM, x, HEIGHT - BOTTOM + 4);
+        (void)snprintf(text, sizeof(text), "%.4g", i == 0 ? 0.0 : i * step);
+        draw_text(out, x, HEIGHT - BOTTOM + 17, "middle", text);
+    }
+}
+
+static void draw_bars(spsh__builder *out, const spsh__svg_histogram *h, double top)
+{
+    const double width = (WIDTH - LEFT - RIGHT) / (double)h->count;
+    for (size_t i = 0; i < h->count; i++) {
+        double height = (double)h->values[i] / top * (HEIGHT - TOP - BOTTOM);
+        const double from = h->first + (double)i * h->step;
+        if (h->values[i] == 0)
+            continue;
+        height = height < 1 ? 1 : height; /* one among a million is still to be seen */
+        spsh__html_format(out,
+                          "<rect class=\"c%u\" x=\"%.2f\" y=\"%.2f\" width=\"%.2f\" "
+                          "height=\"%.2f\"><title>",
+                          h->color % SPSH__SVG_COLORS, LEFT + (double)i * width + GAP / 2,
+                          HEIGHT - BOTTOM - height, width - GAP, height);
+        if (i == 0 && h->first_is_open)
+            spsh__html_format(out, "below %.4g", from + h->step);
+        else if (i + 1 == h->count && h->last_is_open)
+            spsh__html_format(out, "%.4g and more", from);
+        else
+            spsh__html_format(out, "%.4g to %.4g", from, from + h->step);
+        spsh__html_format(out, ": %llu</title></rect>", (unsigned long long)h->values[i]);
+    }
+}
+
+void spsh__svg_histogram_draw(spsh__builder *out, const spsh__svg_histogram *h)
+{
+    uint64_t most = 1;
+    for (size_t i = 0; i < h->count; i++)
+        most = h->values[i] > most ? h->values[i] : most;
+    double step = nice_step((double)most, TICKS_Y);
+    step = step < 1 ? 1 : step;
+    const double top = ceil((double)most / step - 1e-9) * step;
+    spsh__html_format(out, "<svg class=\"plot\" viewBox=\"0 0 %.0f %.0f\" role=\"img\"><title>",
+                      WIDTH, HEIGHT);
+    spsh__html_text(out, spsh__bytes_of(h->title));
+    spsh__builder_append_text(out, "</title>");
+    draw_y(out, step, top);
+    draw_bars(out, h, top);
+    if (h->count > 0)
+        draw_x(out, h);
+    draw_text(out, 2, 12, "start", h->y_label);
+    draw_text(out, LEFT + (WIDTH - LEFT - RIGHT) / 2, HEIGHT - 6, "middle", h->x_label);
+    spsh__builder_append_text(out, "</svg>");
+}

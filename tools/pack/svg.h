@@ -1,0 +1,44 @@
+/* svg.h: what pages are drawn with: escaped text, bars and histograms, as well-formed XML.
+ *
+ * Text comes from corpora and is hostile: it goes through spsh__html_text, which leaves nothing
+ * that a browser would take for markup, and nothing that XML forbids. Numbers are written by the
+ * C locale, so that the bytes of a page depend on nothing but its content. Colours are classes
+ * (c0 ... c7), which the page's style sheet fills in for light and dark.
+ */
+#ifndef SPSH_PACK_SVG_H
+#define SPSH_PACK_SVG_H
+
+#include "builder.h"
+
+#define SPSH__SVG_COLORS 8U /* the last one for all that has none of its own */
+
+/* Escaped, for content and for attributes. What is not UTF-8 or no character of XML: U+FFFD. */
+void spsh__html_text(spsh__builder *out, spsh_bytes text);
+
+/* Text with "%s" and the like; at most 1 KiB. Nothing is escaped. */
+void spsh__html_format(spsh__builder *out, const char *format, ...) SPSH_PRINTF(2, 3);
+
+/** A part of a bar. */
+typedef struct spsh__svg_slice {
+    double value;
+    unsigned color; /* 0 ... SPSH__SVG_COLORS - 1 */
+} spsh__svg_slice;
+
+/* Slices beside each other in a bar whose whole length is `whole`. As wide as its place. */
+void spsh__svg_bar(spsh__builder *out, const spsh__svg_slice *slices, size_t count, double whole);
+
+typedef struct spsh__svg_histogram {
+    const uint64_t *values;
+    size_t count;
+    double first, step; /* where the first bar begins, and how wide each is, in units of x */
+    bool first_is_open; /* the first bar holds all that is less, */
+    bool last_is_open;  /* the last one all that is more */
+    unsigned color;
+    const char *title;   /* what is shown, for those who cannot see it */
+    const char *x_label; /* with its unit */
+    const char *y_label;
+} spsh__svg_histogram;
+
+void spsh__svg_histogram_draw(spsh__builder *out, const spsh__svg_histogram *histogram);
+
+#endif
