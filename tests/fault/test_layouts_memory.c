@@ -216,10 +216,49 @@ static void test_formats(void)
     test_remove_tree(root);
 }
 
+#define CV "client_id\tpath\tsentence\tlocale\tage\tage\n"
+
+static void test_corpora(void)
+{
+    char root[512];
+    test_temp_dir(root, sizeof(root));
+    make(root, "a/audio/de/train/de_train_0/common_voice_de_1.mp3", "x");
+    make(root, "a/audio/de/train/de_train_1/common_voice_de_2.mp3", "x");
+    make(root, "a/transcript/de/train.tsv",
+         CV "c\tcommon_voice_de_1\tA\tde\tteens\tx\nc\tcommon_voice_de_2.mp3\tB\tde\t\t\n");
+    make(root, "a/transcript/cy/train.tsv", CV "c\tcommon_voice_cy_2.mp3\tB\tcy\t\t\n");
+    make(root, "b/en/clips/common_voice_en_1.mp3", "x");
+    make(root, "b/en/clips/common_voice_en_2.mp3", "x");
+    make(root, "b/en/train.tsv", CV "c\tcommon_voice_en_1.mp3\tA\ten\t\t\n");
+    make(root, "b/fr/clips/common_voice_fr_1.mp3", "x");
+    check_layout("common-voice", root);
+    make(root, "s/audios/x.mp3", "x");
+    make(root, "s/ss-corpus-de.tsv",
+         "client_id\taudio_id\taudio_file\ttranscription\n"
+         "c\t1\tx.mp3\tA\nc\t2\ty.mp3\tB\n");
+    check_layout("common-voice-spontaneous", root);
+    make(root, "o/cv-valid-dev/s-0.mp3", "x");
+    make(root, "o/cv-valid-dev.csv", "filename,text,up_votes\ncv-valid-dev/s-0.mp3,\"a\"\"\",1\n");
+    check_layout("common-voice-2017", root);
+    make(root, "transcribed_data/de/2009/20090112-x.ogg", "x");
+    make(root, "transcribed_data/de/asr_dev.tsv",
+         "id\traw_text\tnormalized_text\n20090112-x\tA\ta\n20090112-y\tA\ta\n");
+    check_layout("voxpopuli", root);
+    make(root, "mls_polish/dev/audio/1/2/1_2_000001.flac", "x");
+    make(root, "mls_polish/dev/audio/1_2_000002.flac", "x");
+    make(root, "mls_polish/dev/audio/1_2_000009.flac", "x");
+    make(root, "mls_polish/dev/transcripts.txt", "1_2_000001\ta\n1_2_000002\tb\n1_2_000003\tc\n");
+    make(root, "mls_polish/dev/segments.txt", "1_2_000001\tu\t1\t2\n");
+    make(root, "mls_polish/metainfo.txt", "1 | F | dev | 1 | 2 | t | c\n");
+    check_layout("mls", root);
+    test_remove_tree(root);
+}
+
 int main(void)
 {
     RUN(test_every_allocation_failure);
     RUN(test_json_manifests);
     RUN(test_formats);
+    RUN(test_corpora);
     return TEST_RESULT();
 }

@@ -231,6 +231,8 @@ static spsh_status find_folders(clip_scan *c, spsh_error *err)
         for (; begin < end && rc == SPSH_OK; begin++) {
             spsh__view_entry entry;
             spsh__view_folder *folder = spsh__view_folder_open(view, c->folders[begin]);
+            if (folder == NULL && errno == ENOMEM)
+                return no_memory(err);
             while (folder != NULL && rc == SPSH_OK && spsh__view_folder_next(folder, &entry)) {
                 if (entry.type == SPSH__VIEW_FOLDER && entry.name[0] != '.' &&
                     !spsh__is_ignored_name(entry.name))

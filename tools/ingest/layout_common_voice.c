@@ -12,6 +12,7 @@
  * Columns differ by release and are found by name; reported.tsv and the *_sentences.tsv are broken
  * or quoted, and hold no clips: they are not read.
  */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -63,6 +64,11 @@ static bool is_locale_entry(const spsh__view_entry *entry)
            spsh__is_locale(spsh__bytes_of(entry->name)) && strlen(entry->name) < LOCALE_BYTES;
 }
 
+static spsh_status no_memory(spsh_error *err)
+{
+    return SPSH_INGEST_FAIL(err, SPSH_E_NO_MEMORY, "no memory for the names of locales");
+}
+
 static spsh_status check_mirror(const spsh__view *folder, bool *ret_is_tree, spsh_error *err)
 {
     spsh_status rc = SPSH_OK;
@@ -72,15 +78,21 @@ static spsh_status check_mirror(const spsh__view *folder, bool *ret_is_tree, sps
         !spsh__view_has_folder(folder, MIRROR_CLIPS))
         return SPSH_OK;
     spsh__view_folder *locales = spsh__view_folder_open(folder, MIRROR_TABLES);
+    if (locales == NULL && errno == ENOMEM)
+        return no_memory(err);
     while (locales != NULL && rc == SPSH_OK && !*ret_is_tree && checked < MIRROR_CHECK_MAX &&
            spsh__view_folder_next(locales, &entry)) {
         char path[MIRROR_PATH_MAX];
         spsh__view *locale = NULL;
         (void)snprintf(path, sizeof(path), MIRROR_TABLES "/%.*s", (int)LOCALE_BYTES, entry.name);
-        if (!is_locale_entry(&entry) || spsh__view_below(folder, path, &locale, NULL) != SPSH_OK)
+        if (!is_locale_entry(&entry))
             continue;
         checked++;
-        rc = has_table(locale, ret_is_tree, err);
+        const spsh_status opened = spsh__view_below(folder, path, &locale, NULL);
+        if (opened == SPSH_OK)
+            rc = has_table(locale, ret_is_tree, err);
+        else if (opened == SPSH_E_NO_MEMORY)
+            rc = no_memory(err);
         spsh__view_close(locale);
     }
     spsh__view_folder_close(locales);
@@ -96,27 +108,26 @@ static spsh_status check_tree(const spsh__view *folder, bool *ret_is_tree, spsh_
 
 /* Whether clips/ has clips of Common Voice. Some releases of new clips came without their tables.
  */
-static bool has_clips(const spsh__view *folder)
+static spsh_status check_clips(const spsh__view *folder, bool *ret_has, spsh_error *err)
 {
-    bool found = false;
     spsh__view_entry entry;
     spsh__view_folder *clips = spsh__view_folder_open(folder, "clips");
-    for (unsigned i = 0; clips != NULL && i < CLIPS_CHECK_MAX && !found; i++) {
+    if (clips == NULL && errno == ENOMEM)
+        return no_memory(err);
+    for (unsigned i = 0; clips != NULL && i < CLIPS_CHECK_MAX && !*ret_has; i++) {
         if (!spsh__view_folder_next(clips, &entry))
             break;
-        found = strncmp(entry.name, CLIP_PREFIX, strlen(CLIP_PREFIX)) == 0;
+        *ret_has = strncmp(entry.name, CLIP_PREFIX, strlen(CLIP_PREFIX)) == 0;
     }
     spsh__view_folder_close(clips);
-    return found;
+    return SPSH_OK;
 }
 
 /* A scan reads clips without tables, too, to report that they have no row. */
 static spsh_status check_scanned(const spsh__view *folder, bool *ret_is_tree, spsh_error *err)
 {
     spsh_status rc = check_tree(folder, ret_is_tree, err);
-    if (rc == SPSH_OK && !*ret_is_tree)
-        *ret_is_tree = has_clips(folder);
-    return rc;
+    return rc == SPSH_OK && !*ret_is_tree ? check_clips(folder, ret_is_tree, err) : rc;
 }
 
 /* The locale where no column says it: the folder "de", or the end of "cv-corpus-4-2019-12-10_de" or
@@ -176,6 +187,7 @@ static spsh_status scan_mirror(spsh__scan *scan, const char *path, spsh_error *e
     const char *text = spsh__builder_text(&folder);
     spsh__view_folder *listing =
         text == NULL ? NULL : spsh__view_folder_open(scan->options->view, text);
+    const bool no_listing = listing == NULL && errno == ENOMEM;
     while (listing != NULL && spsh__view_folder_next(listing, &entry)) {
         char locale[LOCALE_BYTES] = {0};
         if (!is_locale_entry(&entry))
@@ -184,8 +196,8 @@ static spsh_status scan_mirror(spsh__scan *scan, const char *path, spsh_error *e
         spsh__builder_append(&locales, locale, sizeof(locale));
     }
     spsh__view_folder_close(listing);
-    if (text == NULL || locales.failed)
-        rc = SPSH_INGEST_FAIL(err, SPSH_E_NO_MEMORY, "no memory for the names of locales");
+    if (text == NULL || locales.failed || no_listing)
+        rc = no_memory(err);
     const size_t count = locales.size_bytes / LOCALE_BYTES;
     if (rc == SPSH_OK && count > 1)
         qsort(locales.data, count, LOCALE_BYTES, compare_locales);

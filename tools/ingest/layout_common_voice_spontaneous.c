@@ -6,6 +6,8 @@
  * One table with a split column, written without quoting. Recordings that were reported stay in
  * audios/ without a row: orphans.
  */
+#include <errno.h>
+
 #include "clip_table.h"
 #include "fail.h"
 #include "layouts.h"
@@ -22,11 +24,14 @@ static const spsh__clip_form form = {
 };
 
 /* The first, by name, of the tables in the folder at path; empty when there is none. */
-static void find_table(const spsh__view *view, const char *path, char ret_name[NAME_BYTES_MAX])
+static spsh_status find_table(const spsh__view *view, const char *path,
+                              char ret_name[NAME_BYTES_MAX], spsh_error *err)
 {
     spsh__view_entry entry;
     spsh__view_folder *folder = spsh__view_folder_open(view, path);
     ret_name[0] = '\0';
+    if (folder == NULL && errno == ENOMEM)
+        return SPSH_INGEST_FAIL(err, SPSH_E_NO_MEMORY, "no memory for the names of tables");
     while (folder != NULL && spsh__view_folder_next(folder, &entry)) {
         const size_t length = strlen(entry.name);
         if (strncmp(entry.name, TABLE_PREFIX, strlen(TABLE_PREFIX)) != 0 ||
@@ -37,6 +42,7 @@ static void find_table(const spsh__view *view, const char *path, char ret_name[N
             memcpy(ret_name, entry.name, length + 1);
     }
     spsh__view_folder_close(folder);
+    return SPSH_OK;
 }
 
 static spsh_status check_tree(const spsh__view *folder, bool *ret_is_tree, spsh_error *err)
@@ -45,9 +51,9 @@ static spsh_status check_tree(const spsh__view *folder, bool *ret_is_tree, spsh_
     char name[NAME_BYTES_MAX];
     if (!spsh__view_has_folder(folder, "audios"))
         return SPSH_OK;
-    find_table(folder, "", name);
-    if (name[0] == '\0')
-        return SPSH_OK;
+    spsh_status rc = find_table(folder, "", name, err);
+    if (rc != SPSH_OK || name[0] == '\0')
+        return rc;
     return spsh__clip_header_has(folder, name, &form.dialect, columns, ret_is_tree, err);
 }
 
@@ -56,9 +62,9 @@ static spsh_status scan_tree(spsh__scan *scan, const char *path, const char *nam
     (void)name;
     char table_name[NAME_BYTES_MAX];
     char locale[NAME_BYTES_MAX];
-    find_table(scan->options->view, path, table_name);
-    if (table_name[0] == '\0')
-        return SPSH_OK;
+    spsh_status rc = find_table(scan->options->view, path, table_name, err);
+    if (rc != SPSH_OK || table_name[0] == '\0')
+        return rc;
     const size_t prefix = strlen(TABLE_PREFIX);
     const size_t length = strlen(table_name) - prefix - strlen(TABLE_SUFFIX);
     memcpy(locale, table_name + prefix, length);
