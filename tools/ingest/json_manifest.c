@@ -34,8 +34,9 @@ typedef struct manifest_list {
 } manifest_list;
 
 typedef struct manifest_scan {
-    spsh__scan scan;
+    spsh__scan *scan;
     const spsh__json_format *format;
+    const spsh__json_archives *members; /* NULL: audio is in files */
     const char *names[SPSH__JSON_NAMES_MAX];
     spsh__audio_resolver *resolver;
     const char *manifest;                            /* being read */
@@ -166,18 +167,20 @@ static spsh_status first_line_fits(const spsh__text_input *input, const spsh__js
         if (rc != SPSH_OK || line.problem != NULL)
             continue;
         take_roles(format, line.values, roles);
-        *ret_fits = roles[SPSH__JSON_SHARD] == NULL;
+        *ret_fits = true;
         for (size_t role = 0; role < SPSH__JSON_ROLES; role++)
-            *ret_fits = *ret_fits && ((format->required >> role & 1) == 0 || roles[role] != NULL);
+            *ret_fits =
+                *ret_fits &&
+                ((roles[role] != NULL ? format->excluded : format->required) >> role & 1) == 0;
         break;
     }
     spsh__jsonl_reader_free(reader);
     return rc == SPSH_E_END ? SPSH_OK : rc;
 }
 
-/* Whether a file is a manifest of the format. */
-static spsh_status file_fits(const spsh__view *view, const char *name,
-                             const spsh__json_format *format, bool *ret_fits, spsh_error *err)
+spsh_status spsh__json_manifest_fits(const spsh__view *view, const char *name,
+                                     const spsh__json_format *format, bool *ret_fits,
+                                     spsh_error *err)
 {
     spsh__text_file file = {.fd = -1};
     *ret_fits = false;
@@ -203,7 +206,7 @@ spsh_status spsh__json_manifest_probe(const spsh__view *view, const spsh__json_f
     else if (rc == SPSH_E_NO_MEMORY)
         rc = no_memory(err);
     for (size_t i = 0; i < list.count && i < PROBE_FILES && rc == SPSH_OK; i++) {
-        rc = file_fits(view, list.names[i], format, &ret_probe->matches, err);
+        rc = spsh__json_manifest_fits(view, list.names[i], format, &ret_probe->matches, err);
         if (rc != SPSH_OK && rc != SPSH_E_NO_MEMORY)
             rc = SPSH_OK; /* the scan reports it */
         if (!ret_probe->matches)
@@ -334,7 +337,14 @@ static void take_id(manifest_scan *m, const segment *s)
         spsh__builder_append_bytes(&m->id, m->texts[SPSH__JSON_ID]);
         return;
     }
-    spsh__audio_plain_path(m->resolver, m->texts[SPSH__JSON_AUDIO], &m->plain);
+    if (m->members != NULL) {
+        spsh__builder_append_part(&m->plain, m->members->folder);
+        if (m->plain.size_bytes > 0)
+            spsh__builder_append(&m->plain, "/", 1);
+        spsh__builder_append_bytes(&m->plain, m->texts[SPSH__JSON_AUDIO]);
+    } else {
+        spsh__audio_plain_path(m->resolver, m->texts[SPSH__JSON_AUDIO], &m->plain);
+    }
     const spsh_bytes plain = spsh__builder_bytes(&m->plain);
     spsh__name_append(&m->id, (spsh_bytes){plain.data, spsh__audio_stem(plain)});
     if (s->given && s->end_ns == SPSH_SEGMENT_END)
@@ -359,8 +369,8 @@ static const char *take_text_path(manifest_scan *m)
 /* --domain column:NAME asks for a key that the format may not know. */
 static spsh_bytes take_domain(manifest_scan *m, const spsh__jsonl_line *line)
 {
-    if (m->scan.domain_rule == SPSH__DOMAIN_COLUMN) {
-        const char *name = (const char *)m->scan.domain_name.data;
+    if (m->scan->domain_rule == SPSH__DOMAIN_COLUMN) {
+        const char *name = (const char *)m->scan->domain_name.data;
         spsh__json_value value;
         size_t offset = 0;
         spsh__builder_clear(&m->column);
@@ -374,17 +384,24 @@ static spsh_bytes take_domain(manifest_scan *m, const spsh__jsonl_line *line)
     return domain.size_bytes > 0 ? domain : m->texts[SPSH__JSON_LANGUAGE];
 }
 
+/** The audio of a line: a file of the view, or a piece. */
+typedef struct line_audio {
+    const char *path; /* NULL: a piece */
+    spsh__piece piece;
+    uint64_t size_bytes;
+} line_audio;
+
+/* m->source is that of the audio. */
 static spsh_status emit_line(manifest_scan *m, const spsh__jsonl_line *line,
-                             const spsh__audio_file *audio, const segment *s,
-                             const spsh__place *place, spsh_error *err)
+                             const line_audio *audio, const segment *s, const spsh__place *place,
+                             spsh_error *err)
 {
-    spsh__builder_clear(&m->source);
-    spsh__name_append(&m->source, spsh__bytes_of(audio->path));
     take_extras(m, line, s->given);
     take_id(m, s);
     const spsh_bytes text = m->texts[SPSH__JSON_TEXT];
     spsh_ingest_item item = {
         .audio_path = audio->path,
+        .audio = audio->piece,
         .source = spsh__builder_bytes(&m->source),
         .recording_id = spsh__builder_bytes(&m->source),
         .id = spsh__builder_bytes(&m->id),
@@ -403,7 +420,7 @@ static spsh_status emit_line(manifest_scan *m, const spsh__jsonl_line *line,
     if (m->source.failed || m->extras.failed || m->id.failed || m->plain.failed ||
         m->text_path.failed || m->column.failed)
         return no_memory(err);
-    return spsh__scan_emit(&m->scan, &item, place, err);
+    return spsh__scan_emit(m->scan, &item, place, err);
 }
 
 static spsh_status reject_line(manifest_scan *m, spsh_reject_reason reason, const char *detail,
@@ -417,43 +434,103 @@ static spsh_status reject_line(manifest_scan *m, spsh_reject_reason reason, cons
         .detail = detail,
         .rows = reason == SPSH_REJECT_EXCLUDED_BY_RULE ? 0 : 1,
     };
-    return spsh__scan_reject(&m->scan, &reject, place, err);
+    return spsh__scan_reject(m->scan, &reject, place, err);
+}
+
+/* The audio in a file. SPSH_E_END: there is none, and it is reported. */
+static spsh_status find_file(manifest_scan *m, const spsh__place *place, line_audio *ret_audio,
+                             spsh_error *err)
+{
+    spsh__audio_file file;
+    spsh_status rc = spsh__audio_resolve(m->resolver, m->texts[SPSH__JSON_AUDIO], &file, err);
+    if (rc != SPSH_OK)
+        return rc;
+    switch (file.found) {
+    case SPSH__AUDIO_FOUND:
+        spsh__name_append(&m->source, spsh__bytes_of(file.path));
+        *ret_audio = (line_audio){.path = file.path, .size_bytes = file.size_bytes};
+        return SPSH_OK;
+    case SPSH__AUDIO_MISSING:
+        rc = reject_line(m, SPSH_REJECT_MISSING_AUDIO, NULL, place, err);
+        break;
+    case SPSH__AUDIO_NOT_REGULAR:
+        rc = reject_line(m, SPSH_REJECT_NOT_REGULAR, NULL, place, err);
+        break;
+    case SPSH__AUDIO_REMOTE:
+        rc = reject_line(m, SPSH_REJECT_REMOTE_SOURCE,
+                         "audio is read from files only; download it first", place, err);
+        break;
+    case SPSH__AUDIO_UNREADABLE:
+        rc = reject_line(m, SPSH_REJECT_UNREADABLE, strerror(file.os_errno), place, err);
+        break;
+    }
+    return rc == SPSH_OK ? SPSH_E_END : rc;
+}
+
+/* The same in an archive. */
+static spsh_status find_member(manifest_scan *m, const spsh__place *place, line_audio *ret_audio,
+                               spsh_error *err)
+{
+    spsh__json_archived member = {0};
+    spsh_status rc = m->members->find_fn(m->members->user, m->texts[SPSH__JSON_AUDIO],
+                                         m->roles[SPSH__JSON_SHARD], &member, err);
+    if (rc != SPSH_OK)
+        return rc;
+    if (!member.found) {
+        rc = reject_line(m, SPSH_REJECT_MISSING_AUDIO, member.detail, place, err);
+        return rc == SPSH_OK ? SPSH_E_END : rc;
+    }
+    spsh__builder_append_bytes(&m->source, member.source);
+    *ret_audio = (line_audio){.piece = member.piece, .size_bytes = member.piece.size_bytes};
+    return SPSH_OK;
+}
+
+/* A line that can be read, its roles and texts taken. */
+static spsh_status scan_row(manifest_scan *m, const spsh__jsonl_line *line,
+                            const spsh__place *place, spsh_error *err)
+{
+    line_audio audio;
+    segment s;
+    if (m->texts[SPSH__JSON_AUDIO].size_bytes == 0)
+        return reject_line(m, SPSH_REJECT_MISSING_AUDIO, "the line names no audio", place, err);
+    spsh__builder_clear(&m->source);
+    spsh_status rc =
+        m->members != NULL ? find_member(m, place, &audio, err) : find_file(m, place, &audio, err);
+    if (rc != SPSH_OK)
+        return rc == SPSH_E_END ? SPSH_OK : rc;
+    if (!take_segment(m, &s))
+        return reject_line(m, SPSH_REJECT_SEGMENT_RANGE,
+                           "times are seconds from 0 on, and the end is later than the start",
+                           place, err);
+    return emit_line(m, line, &audio, &s, place, err);
+}
+
+/* What is skipped is in its archive all the same. */
+static spsh_status skip_row(manifest_scan *m, const spsh__place *place, spsh_error *err)
+{
+    spsh__json_archived member = {0};
+    spsh_status rc = SPSH_OK;
+    if (m->members != NULL && m->texts[SPSH__JSON_AUDIO].size_bytes > 0)
+        rc = m->members->find_fn(m->members->user, m->texts[SPSH__JSON_AUDIO],
+                                 m->roles[SPSH__JSON_SHARD], &member, err);
+    if (rc != SPSH_OK)
+        return rc;
+    return reject_line(m, SPSH_REJECT_EXCLUDED_BY_RULE, "the manifest says that it is skipped",
+                       place, err);
 }
 
 static spsh_status scan_line(manifest_scan *m, const spsh__jsonl_line *line, spsh_error *err)
 {
     const spsh__place place = {spsh__bytes_of(m->manifest), line->line, line->offset_bytes,
                                line->raw};
-    spsh__audio_file audio;
-    segment s;
     if (line->problem != NULL)
         return reject_line(m, SPSH_REJECT_ROW_SYNTAX, line->problem, &place, err);
     take_roles(m->format, line->values, m->roles);
     if (!take_texts(m))
         return no_memory(err);
     if (m->roles[SPSH__JSON_SKIP] != NULL && spsh__json_truthy(m->roles[SPSH__JSON_SKIP]))
-        return reject_line(m, SPSH_REJECT_EXCLUDED_BY_RULE, "the manifest says that it is skipped",
-                           &place, err);
-    if (m->texts[SPSH__JSON_AUDIO].size_bytes == 0)
-        return reject_line(m, SPSH_REJECT_MISSING_AUDIO, "the line names no audio", &place, err);
-    spsh_status rc = spsh__audio_resolve(m->resolver, m->texts[SPSH__JSON_AUDIO], &audio, err);
-    if (rc != SPSH_OK)
-        return rc;
-    switch (audio.found) {
-    case SPSH__AUDIO_FOUND: break;
-    case SPSH__AUDIO_MISSING: return reject_line(m, SPSH_REJECT_MISSING_AUDIO, NULL, &place, err);
-    case SPSH__AUDIO_NOT_REGULAR: return reject_line(m, SPSH_REJECT_NOT_REGULAR, NULL, &place, err);
-    case SPSH__AUDIO_REMOTE:
-        return reject_line(m, SPSH_REJECT_REMOTE_SOURCE,
-                           "audio is read from files only; download it first", &place, err);
-    case SPSH__AUDIO_UNREADABLE:
-        return reject_line(m, SPSH_REJECT_UNREADABLE, strerror(audio.os_errno), &place, err);
-    }
-    if (!take_segment(m, &s))
-        return reject_line(m, SPSH_REJECT_SEGMENT_RANGE,
-                           "times are seconds from 0 on, and the end is later than the start",
-                           &place, err);
-    return emit_line(m, line, &audio, &s, &place, err);
+        return skip_row(m, &place, err);
+    return scan_row(m, line, &place, err);
 }
 
 static spsh_status scan_lines(manifest_scan *m, const spsh__text_input *input, spsh_error *err)
@@ -462,25 +539,32 @@ static spsh_status scan_lines(manifest_scan *m, const spsh__text_input *input, s
     spsh__jsonl_line line;
     spsh_status rc = spsh__jsonl_reader_new(input, m->names, m->format->key_count, &reader, err);
     while (rc == SPSH_OK && (rc = spsh__jsonl_reader_next(reader, &line, err)) == SPSH_OK) {
-        if (spsh__scan_wants_split(&m->scan, m->split))
+        if (spsh__scan_wants_split(m->scan, m->split))
             rc = scan_line(m, &line, err);
         else
-            m->scan.excluded_rows++;
+            m->scan->excluded_rows++;
         if (rc == SPSH_OK)
-            rc = spsh__scan_progress(&m->scan, 1, err);
+            rc = spsh__scan_progress(m->scan, 1, err);
     }
     spsh__jsonl_reader_free(reader);
     return rc == SPSH_E_END ? SPSH_OK : rc;
 }
 
+static spsh_bytes split_of_manifest(const manifest_scan *m, const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    const spsh_bytes split = spsh__split_of_name(slash == NULL ? path : slash + 1);
+    return split.size_bytes == 0 && m->members != NULL ? m->members->split : split;
+}
+
 static spsh_status scan_manifest(manifest_scan *m, const char *name, spsh_error *err)
 {
     spsh__text_file file = {.fd = -1};
-    spsh_status rc = spsh__text_file_open(m->scan.options->view, name, &file, err);
+    spsh_status rc = spsh__text_file_open(m->scan->options->view, name, &file, err);
     if (rc == SPSH_OK) {
         const spsh__text_input input = spsh__text_input_file(&file);
         m->manifest = name;
-        m->split = spsh__split_of_name(name);
+        m->split = split_of_manifest(m, name);
         rc = scan_lines(m, &input, err);
         spsh__text_file_close(&file);
     }
@@ -494,7 +578,8 @@ static spsh_status scan_files(manifest_scan *m, const manifest_list *list, spsh_
     spsh_status rc = SPSH_OK;
     for (size_t i = 0; i < list->count && rc == SPSH_OK; i++) {
         bool fits = false;
-        rc = file_fits(m->scan.options->view, list->names[i], m->format, &fits, err);
+        rc =
+            spsh__json_manifest_fits(m->scan->options->view, list->names[i], m->format, &fits, err);
         if (rc == SPSH_OK && fits) {
             rc = scan_manifest(m, list->names[i], err);
             taken++;
@@ -502,13 +587,13 @@ static spsh_status scan_files(manifest_scan *m, const manifest_list *list, spsh_
             const spsh_reject reject = {.reason = SPSH_REJECT_UNREADABLE,
                                         .source = spsh__bytes_of(list->names[i]),
                                         .detail = "it may be a manifest"};
-            rc = spsh__scan_reject(&m->scan, &reject, NULL, err);
+            rc = spsh__scan_reject(m->scan, &reject, NULL, err);
         }
     }
     if (rc == SPSH_OK && taken == 0)
         rc = SPSH_INGEST_FAIL(err, SPSH_E_NOT_FOUND, "%s: holds no file that is %s",
-                              spsh__view_root(m->scan.options->view), m->format->title);
-    return rc == SPSH_OK ? spsh__scan_finish(&m->scan, err) : rc;
+                              spsh__view_root(m->scan->options->view), m->format->title);
+    return rc == SPSH_OK ? spsh__scan_finish(m->scan, err) : rc;
 }
 
 static void scan_free(manifest_scan *m)
@@ -524,13 +609,25 @@ static void scan_free(manifest_scan *m)
     spsh__builder_free(&m->column);
 }
 
+spsh_status spsh__json_manifest_read(spsh__scan *scan, const spsh__json_format *format,
+                                     const char *path, const spsh__json_archives *members,
+                                     spsh_error *err)
+{
+    manifest_scan m = {.scan = scan, .format = format, .members = members};
+    take_names(format, m.names);
+    spsh_status rc = scan_manifest(&m, path, err);
+    scan_free(&m);
+    return rc;
+}
+
 spsh_status spsh__json_manifest_scan(const spsh_ingest_options *options,
                                      const spsh_ingest_sink *sink, const spsh__json_format *format,
                                      spsh_error *err)
 {
-    manifest_scan m = {.format = format};
+    spsh__scan scan;
+    manifest_scan m = {.scan = &scan, .format = format};
     manifest_list list = {0};
-    spsh_status rc = spsh__scan_begin(&m.scan, options, sink, err);
+    spsh_status rc = spsh__scan_begin(&scan, options, sink, err);
     if (rc == SPSH_OK)
         rc = list_files(options->view, format, &list, err);
     if (rc == SPSH_OK)

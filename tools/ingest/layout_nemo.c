@@ -4,7 +4,7 @@
  *
  * Manifests of archives, whose lines carry a shard_id, are another layout.
  */
-#include "json_manifest.h"
+#include "layout_nemo.h"
 #include "layouts.h"
 
 static const spsh__json_key keys[] = {
@@ -25,23 +25,24 @@ static const spsh__json_key keys[] = {
 
 static const char *const extensions[] = {".json", ".jsonl", NULL};
 
-static const spsh__json_format format = {
+const spsh__json_format spsh__nemo_format = {
     .title = "a NeMo manifest",
     .keys = keys,
     .key_count = sizeof(keys) / sizeof(keys[0]),
     .required = UINT32_C(1) << SPSH__JSON_AUDIO,
+    .excluded = UINT32_C(1) << SPSH__JSON_SHARD,
     .extensions = extensions,
 };
 
 static spsh_status nemo_probe(const spsh__view *view, spsh_layout_probe *ret_probe, spsh_error *err)
 {
-    return spsh__json_manifest_probe(view, &format, ret_probe, err);
+    return spsh__json_manifest_probe(view, &spsh__nemo_format, ret_probe, err);
 }
 
 static spsh_status nemo_scan(const spsh_ingest_options *options, const spsh_ingest_sink *sink,
                              spsh_error *err)
 {
-    return spsh__json_manifest_scan(options, sink, &format, err);
+    return spsh__json_manifest_scan(options, sink, &spsh__nemo_format, err);
 }
 
 const spsh_layout spsh__layout_nemo = {
