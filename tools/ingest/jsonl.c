@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "fail.h"
+#include "json_text.h"
 #include "names.h"
 
 #define ONES  UINT64_C(0x0101010101010101)
@@ -499,6 +500,20 @@ spsh_bytes spsh__json_text(const spsh__json_value *value, spsh__builder *out)
     const size_t start = out->size_bytes;
     spsh__json_unescape(value, out);
     return out->failed ? (spsh_bytes){0} : (spsh_bytes){out->data + start, out->size_bytes - start};
+}
+
+void spsh__json_value_member(spsh__builder *out, size_t start, const char *key,
+                             const spsh__json_value *value)
+{
+    const char *quote = value->kind == SPSH__JSON_STRING ? "\"" : "";
+    if (value->kind <= SPSH__JSON_NULL)
+        return;
+    spsh__builder_append(out, out->size_bytes == start ? "{" : ",", 1);
+    spsh__json_string(out, spsh__bytes_of(key));
+    spsh__builder_append(out, ":", 1);
+    spsh__builder_append_text(out, quote);
+    spsh__builder_append_bytes(out, value->raw);
+    spsh__builder_append_text(out, quote);
 }
 
 spsh__time_result spsh__json_seconds(const spsh__json_value *value, uint64_t *ret_ns)

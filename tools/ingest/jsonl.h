@@ -93,6 +93,12 @@ void spsh__json_unescape(const spsh__json_value *value, spsh__builder *out);
  * escapes (borrowed until out grows). Empty for what is not a string. */
 spsh_bytes spsh__json_text(const spsh__json_value *value, spsh__builder *out);
 
+/* A member of an object that begins at out's byte start, with a value as it was written: the first
+ * call opens the object (spsh__json_close in json_text.h closes it). Nothing for null and no value.
+ */
+void spsh__json_value_member(spsh__builder *out, size_t start, const char *key,
+                             const spsh__json_value *value);
+
 /* A number, or a string that holds one, of seconds, exactly; ABSENT for null and no value. */
 spsh__time_result spsh__json_seconds(const spsh__json_value *value, uint64_t *ret_ns);
 

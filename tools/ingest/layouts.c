@@ -23,6 +23,7 @@ const spsh_layout *const spsh__layouts[] = {
     &spsh__layout_librispeech,
     &spsh__layout_librilight,
     &spsh__layout_voxpopuli,
+    &spsh__layout_gigaspeech,
     &spsh__layout_kaldi,
     &spsh__layout_audiofolder,
     &spsh__layout_wenet,

@@ -19,6 +19,7 @@ extern const spsh_layout spsh__layout_peoples_speech;
 extern const spsh_layout spsh__layout_wenet;
 extern const spsh_layout spsh__layout_nemo;
 extern const spsh_layout spsh__layout_lhotse;
+extern const spsh_layout spsh__layout_gigaspeech;
 extern const spsh_layout spsh__layout_table;
 extern const spsh_layout spsh__layout_table_raw;
 extern const spsh_layout spsh__layout_table_rfc;

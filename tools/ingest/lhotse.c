@@ -433,19 +433,6 @@ static spsh_bytes name_of(const spsh__json_value *value, spsh__builder *out)
     return spsh__is_placeholder(text) ? (spsh_bytes){0} : text;
 }
 
-static void extra_raw(spsh__builder *extras, const char *key, const spsh__json_value *value)
-{
-    const char *quote = value->kind == SPSH__JSON_STRING ? "\"" : "";
-    if (value->kind <= SPSH__JSON_NULL)
-        return;
-    spsh__builder_append(extras, extras->size_bytes == 0 ? "{" : ",", 1);
-    spsh__json_string(extras, spsh__bytes_of(key));
-    spsh__builder_append(extras, ":", 1);
-    spsh__builder_append_text(extras, quote);
-    spsh__builder_append_bytes(extras, value->raw);
-    spsh__builder_append_text(extras, quote);
-}
-
 static bool has_members(const spsh__json_value *object)
 {
     return object->kind == SPSH__JSON_OBJECT &&
@@ -461,11 +448,11 @@ static void take_extras(spsh__lhotse *l, spsh_bytes own, const spsh__lhotse_cut 
     if (extras->size_bytes > 0)
         extras->size_bytes--; /* the closing brace */
     if (cut != NULL && own.size_bytes == 0)
-        extra_raw(extras, "channel", &cut->channel);
+        spsh__json_value_member(extras, 0, "channel", &cut->channel);
     if (cut != NULL && cut->id.size_bytes > 0 && !spsh__bytes_equal(cut->id, id))
         spsh__json_member(extras, 0, spsh__bytes_of("cut"), cut->id);
     if (cut != NULL && has_members(&cut->custom))
-        extra_raw(extras, "cut_custom", &cut->custom);
+        spsh__json_value_member(extras, 0, "cut_custom", &cut->custom);
     if (l->command.channel.size_bytes > 0)
         spsh__json_member(extras, 0, spsh__bytes_of("source_channel"),
                           spsh__builder_bytes(&l->command.channel));
