@@ -169,7 +169,7 @@ static spsh_status scan_into(const char *layout, const corpus_options *options,
     REQUIRE(found != NULL);
     spsh_status rc = spsh__view_open(&view_options, &view, err);
     const spsh_ingest_options ingest = {view, options->domain_rule, options->split_filter,
-                                        options->follow_links};
+                                        options->follow_links, false};
     if (rc == SPSH_OK)
         rc = found->scan_fn(&ingest, sink, err);
     spsh__view_close(view);

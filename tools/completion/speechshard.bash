@@ -25,6 +25,7 @@ _speechshard()
     --duplicates) mapfile -t COMPREPLY < <(compgen -W "all once" -- "$current"); return ;;
     --long) mapfile -t COMPREPLY < <(compgen -W "error drop split" -- "$current"); return ;;
     --shuffle) mapfile -t COMPREPLY < <(compgen -W "global none" -- "$current"); return ;;
+    --wds-key) mapfile -t COMPREPLY < <(compgen -W "first-dot last-dot" -- "$current"); return ;;
     --engine) mapfile -t COMPREPLY < <(compgen -W "auto io_uring pread" -- "$current"); return ;;
     --cache) mapfile -t COMPREPLY < <(compgen -d -- "$current"); return ;;
     -o | --output)
@@ -38,7 +39,7 @@ _speechshard()
     esac
     case ${COMP_WORDS[1]} in
     pack) options="--output --layout --codec --shard-size --split --dedupe --domain --jobs --rate
-        --order --trust-headers --follow-links --strict --max-rejects --memory --json" ;;
+        --order --trust-headers --wds-key --follow-links --strict --max-rejects --memory --json" ;;
     info) options="--json" ;;
     verify) options="--decode --cached --jobs --json" ;;
     ls) options="--json --domain --split --limit --offset" ;;

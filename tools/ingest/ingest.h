@@ -112,6 +112,7 @@ typedef struct spsh_ingest_options {
     const char *domain_rule;  /* --domain: NULL, "NAME" (constant) or "dir:N"/"column:NAME" */
     const char *split_filter; /* --split: comma list or NULL: all */
     bool follow_links;        /* --follow-links: also walk symbolic links to directories */
+    bool key_to_last_dot;     /* --wds-key last-dot: what of a member's name is its sample's key */
 } spsh_ingest_options;
 
 /** What probe found out. */

@@ -88,6 +88,8 @@ static bool options_json(const spsh__pack_options *options, spsh__builder *json)
         member_text(json, "domain", options->domain_rule);
     if (options->split_filter != NULL)
         member_text(json, "split", options->split_filter);
+    if (options->key_to_last_dot)
+        member_text(json, "wds_key", "last-dot");
     member_number(json, "rate_hz", options->rate_hz);
     member_number(json, "shard_bytes", options->shard_bytes);
     spsh__json_close(json, 0);

@@ -212,7 +212,7 @@ static spsh_status scan_source(spsh__plan_scan *scan, const spsh__view *view,
 {
     const spsh__pack_options *options = scan->options;
     const spsh_ingest_options ingest = {view, options->domain_rule, options->split_filter,
-                                        options->follow_links};
+                                        options->follow_links, options->key_to_last_dot};
     const spsh_ingest_sink sink = {on_emit, on_reject, on_progress, on_rows, scan};
 
     if (!spsh__sources_add(&scan->sources, scan->corpus, scan->below, layout->name, evidence))

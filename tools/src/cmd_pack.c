@@ -88,6 +88,7 @@ typedef struct pack_arguments {
     int codec;  /* -1: not given */
     int dedupe; /* -1: not given */
     int order;
+    int wds_key;
     uint64_t rate_hz;
     uint64_t shard_bytes;
     uint64_t memory_bytes;
@@ -149,6 +150,7 @@ static void fill(const pack_arguments *a, spsh__pack_options *options)
     options->source_order = a->order == 1;
     options->trust_headers = a->trust_headers;
     options->follow_links = a->follow_links;
+    options->key_to_last_dot = a->wds_key == 1;
     options->rate_hz = (uint32_t)a->rate_hz;
     options->shard_bytes = a->shard_bytes;
     options->memory_bytes = a->memory_bytes;
@@ -244,36 +246,39 @@ int spsh__cmd_pack(int argc, char **argv)
                         .shard_bytes = SHARD_BYTES_DEFAULT,
                         .memory_bytes = MEMORY_BYTES_DEFAULT};
     const spsh_cli_option options[] = {
-        {"output",        'o', SPSH_CLI_TEXT,   "DATASET",        "the directory to make",                         &a.output,        0,                0              },
+        {"output",        'o', SPSH_CLI_TEXT,   "DATASET",            "the directory to make",                         &a.output,        0,                0              },
         {"layout",        0,   SPSH_CLI_TEXT,   "LAYOUT",
-         "do not detect: librispeech, table, table-raw, table-rfc or folder",                                      &a.layout,        0,                0              },
+         "do not detect: librispeech, table, table-raw, table-rfc or folder",                                          &a.layout,        0,                0              },
         {"codec",         0,   SPSH_CLI_CHOICE, "keep|flac|pcm",
          "keep: the files as they are (default); flac: encode what is not;\n"
-         "pcm: lossless int16, decodes over ten times faster than flac",                                           &a.codec,         0,                0              },
+         "pcm: lossless int16, decodes over ten times faster than flac",                                               &a.codec,         0,                0              },
         {"dedupe",        0,   SPSH_CLI_CHOICE, "none|bytes|pcm",
          "store equal files (bytes), or equal audio (pcm), once; default: bytes\n"
-         "with --codec keep, else pcm",                                                                            &a.dedupe,        0,                0              },
-        {"rate",          0,   SPSH_CLI_COUNT,  "HZ",             "resample everything; implies --codec pcm",      &a.rate_hz,
-         1000,                                                                                                                                         768000         },
+         "with --codec keep, else pcm",                                                                                &a.dedupe,        0,                0              },
+        {"rate",          0,   SPSH_CLI_COUNT,  "HZ",                 "resample everything; implies --codec pcm",      &a.rate_hz,
+         1000,                                                                                                                                             768000         },
         {"order",         0,   SPSH_CLI_CHOICE, "hash|source",
-         "hash: neighbours in a shard are strangers (default); source: as found",                                  &a.order,         0,                0              },
+         "hash: neighbours in a shard are strangers (default); source: as found",                                      &a.order,         0,                0              },
         {"domain",        0,   SPSH_CLI_TEXT,   "RULE",
-         "NAME, dir:N (N-th directory, -1 is the file's own) or column:NAME",                                      &a.domain,        0,                0              },
-        {"split",         0,   SPSH_CLI_TEXT,   "S,...",          "pack these splits only",                        &a.split,         0,                0              },
-        {"shard-size",    0,   SPSH_CLI_SIZE,   "SIZE",           "of a shard file; default 1G",                   &a.shard_bytes,
-         SHARD_BYTES_MIN,                                                                                                                              SHARD_BYTES_MAX},
+         "NAME, dir:N (N-th directory, -1 is the file's own) or column:NAME",                                          &a.domain,        0,                0              },
+        {"split",         0,   SPSH_CLI_TEXT,   "S,...",              "pack these splits only",                        &a.split,         0,                0              },
+        {"shard-size",    0,   SPSH_CLI_SIZE,   "SIZE",               "of a shard file; default 1G",                   &a.shard_bytes,
+         SHARD_BYTES_MIN,                                                                                                                                  SHARD_BYTES_MAX},
         {"trust-headers", 0,   SPSH_CLI_FLAG,   NULL,
-         "believe lengths in file headers instead of decoding; faster, checks less",                               &a.trust_headers, 0,                0              },
-        {"follow-links",  0,   SPSH_CLI_FLAG,   NULL,             "enter symbolic links to directories",
-         &a.follow_links,                                                                                                            0,                0              },
-        {"strict",        0,   SPSH_CLI_FLAG,   NULL,             "publish nothing if a row is left out",          &a.strict,        0,                0              },
+         "believe lengths in file headers instead of decoding; faster, checks less",                                   &a.trust_headers, 0,                0              },
+        {"wds-key",       0,   SPSH_CLI_CHOICE, "first-dot|last-dot",
+         "of WebDataset, a member's key ends at the first dot of its name (default)\n"
+         "or at the last",                                                                                             &a.wds_key,       0,                0              },
+        {"follow-links",  0,   SPSH_CLI_FLAG,   NULL,                 "enter symbolic links to directories",
+         &a.follow_links,                                                                                                                0,                0              },
+        {"strict",        0,   SPSH_CLI_FLAG,   NULL,                 "publish nothing if a row is left out",          &a.strict,        0,                0              },
         {"max-rejects",   0,   SPSH_CLI_TEXT,   "PERCENT",
          "more rows left out make the exit status 1; default 1% (20% for audio\n"
-         "that is not there), and never fewer than 17",                                                            &a.rejects_max,   0,                0              },
-        {"jobs",          'j', SPSH_CLI_COUNT,  "N",              "threads; default: one a core",                  &a.jobs,          1,                JOBS_MAX       },
-        {"memory",        0,   SPSH_CLI_SIZE,   "SIZE",           "for audio in flight and sorting; default 256M",
-         &a.memory_bytes,                                                                                                            MEMORY_BYTES_MIN, 0              },
-        {"json",          0,   SPSH_CLI_FLAG,   NULL,             "print the report as JSON",                      &a.json,          0,                0              },
+         "that is not there), and never fewer than 17",                                                                &a.rejects_max,   0,                0              },
+        {"jobs",          'j', SPSH_CLI_COUNT,  "N",                  "threads; default: one a core",                  &a.jobs,          1,                JOBS_MAX       },
+        {"memory",        0,   SPSH_CLI_SIZE,   "SIZE",               "for audio in flight and sorting; default 256M",
+         &a.memory_bytes,                                                                                                                MEMORY_BYTES_MIN, 0              },
+        {"json",          0,   SPSH_CLI_FLAG,   NULL,                 "print the report as JSON",                      &a.json,          0,                0              },
         SPSH_CLI_OPTIONS_END,
     };
     const spsh_cli_command command = {
