@@ -1,6 +1,9 @@
 /* view.c: see view.h. Every look at the disk is one system call relative to the root's descriptor,
  * with the path as the caller has it, so that looking costs no copy of a path. Only pieces need
  * the whole path, because a worker opens them later; it is built in one buffer of the view.
+ *
+ * The index of archives is asked when the disk has no such file: a view without archives pays
+ * nothing for it.
  */
 #include "view.h"
 
@@ -12,6 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "archive_find.h"
 #include "fail.h"
 #include "view_internal.h"
 
@@ -55,20 +59,96 @@ static spsh_status open_root(spsh__view *view, spsh_error *err)
     return view->root_fd < 0 ? fail_root(view->folder, errno, err) : SPSH_OK;
 }
 
-/* Takes root, which may be NULL when there was no memory for it. */
-static spsh_status open_view(char *root, spsh__view **ret_view, spsh_error *err)
+/* Without a root yet. root and scratch_directory are copied; prefix is taken. */
+static spsh_status make_view(const char *root, const char *scratch_directory, char *prefix,
+                             spsh__view **ret_view, spsh_error *err)
 {
     spsh__view *view = calloc(1, sizeof(*view));
-    spsh_status rc = SPSH_OK;
-    if (view == NULL || root == NULL) {
-        free(view);
-        free(root);
+    if (view == NULL) {
+        free(prefix);
         return no_memory(err);
     }
-    view->root = root;
     view->root_fd = -1;
+    view->root = strdup(root);
+    view->prefix = prefix;
     view->scratch = calloc(1, sizeof(*view->scratch));
-    rc = view->scratch == NULL ? no_memory(err) : open_root(view, err);
+    view->scratch_directory = scratch_directory == NULL ? NULL : strdup(scratch_directory);
+    *ret_view = view;
+    return view->root == NULL || prefix == NULL || view->scratch == NULL ||
+                   (scratch_directory != NULL && view->scratch_directory == NULL)
+               ? no_memory(err)
+               : SPSH_OK;
+}
+
+/* A root that is an archive: called as it would be unpacked. */
+static spsh_status name_archive(spsh__view *view, spsh_error *err)
+{
+    const spsh_bytes stem = spsh__archive_stem(view->root);
+    view->folder = strdup(view->root);
+    view->scratch->real_root_is_known = true;
+    if (view->folder == NULL)
+        return no_memory(err);
+    char *parent = folder_of(view->root);
+    char *real = parent == NULL ? NULL : realpath(parent, NULL);
+    free(parent);
+    if (real != NULL && strcmp(view->root, SPSH__ARCHIVE_STDIN) != 0) {
+        spsh__builder name = {0};
+        spsh__builder_append_text(&name, real);
+        spsh__builder_append(&name, "/", 1);
+        spsh__builder_append_bytes(&name, stem);
+        if (spsh__builder_text(&name) != NULL)
+            view->scratch->real_root = strdup((const char *)name.data);
+        spsh__builder_free(&name);
+    }
+    free(real);
+    return SPSH_OK;
+}
+
+static spsh_status open_archives(spsh__view *view, const spsh__view_options *options,
+                                 const spsh_io *io, bool is_archive, spsh_error *err)
+{
+    const spsh__archive_index_options indexing = {
+        .io = io,
+        .root = is_archive ? view->root : view->folder,
+        .scratch_directory = options->scratch_directory,
+        .plain_only = view->file != NULL,
+        .observer = options->observer,
+    };
+    spsh_status rc = spsh__archive_index_build(&indexing, &view->own_index, err);
+    view->index = view->own_index;
+    if (rc == SPSH_OK && !is_archive && spsh__archive_index_archive(view->index, 0) == NULL) {
+        spsh__archive_index_free(view->own_index); /* most corpora */
+        view->own_index = NULL;
+        view->index = NULL;
+    }
+    return rc;
+}
+
+spsh_status spsh__view_open(const spsh__view_options *options, spsh__view **ret_view,
+                            spsh_error *err)
+{
+    const spsh_io *io = options->io == NULL ? spsh_io_default() : options->io;
+    const bool unpacks = options->scratch_directory != NULL;
+    bool is_archive = unpacks && strcmp(options->root, SPSH__ARCHIVE_STDIN) == 0;
+    spsh__view *view = NULL;
+    spsh_status rc = make_view(options->root, options->scratch_directory, strdup(""), &view, err);
+
+    if (rc == SPSH_OK && !is_archive)
+        rc = open_root(view, err);
+    if (rc == SPSH_OK && unpacks && view->file != NULL)
+        rc = spsh__archive_is_one(io, view->root, &is_archive, err);
+    if (rc == SPSH_OK && is_archive) {
+        if (view->root_fd >= 0)
+            (void)close(view->root_fd);
+        free(view->file);
+        free(view->folder);
+        view->root_fd = -1;
+        view->file = NULL;
+        view->folder = NULL;
+        rc = name_archive(view, err);
+    }
+    if (rc == SPSH_OK && unpacks)
+        rc = open_archives(view, options, io, is_archive, err);
     if (rc == SPSH_OK) {
         *ret_view = view;
         view = NULL;
@@ -77,25 +157,57 @@ static spsh_status open_view(char *root, spsh__view **ret_view, spsh_error *err)
     return rc;
 }
 
-spsh_status spsh__view_open(const spsh__view_options *options, spsh__view **ret_view,
-                            spsh_error *err)
+static char *join(const char *folder, const char *path)
 {
-    return open_view(strdup(options->root), ret_view, err);
+    spsh__builder whole = {0};
+    spsh__builder_append_text(&whole, folder);
+    if (path[0] != '\0' && whole.size_bytes > 0 && whole.data[whole.size_bytes - 1] != '/')
+        spsh__builder_append(&whole, "/", 1);
+    spsh__builder_append_text(&whole, path);
+    char *text = spsh__builder_text(&whole) == NULL ? NULL : strdup((const char *)whole.data);
+    spsh__builder_free(&whole);
+    return text;
+}
+
+/* A folder that is in archives only. */
+static spsh_status name_member(const spsh__view *above, const char *path, spsh__view *view,
+                               spsh_error *err)
+{
+    const char *real = spsh__view_real_root(above);
+    view->folder = strdup(view->root);
+    view->scratch->real_root_is_known = true;
+    view->scratch->real_root = real == NULL ? NULL : join(real, path);
+    return view->folder == NULL ? no_memory(err) : SPSH_OK;
 }
 
 spsh_status spsh__view_below(const spsh__view *view, const char *path, spsh__view **ret_view,
                              spsh_error *err)
 {
-    spsh__builder whole = {0};
-    if (path[0] == '\0')
-        return open_view(strdup(view->root), ret_view, err);
-    spsh__builder_append_text(&whole, view->folder);
-    if (whole.size_bytes > 0 && whole.data[whole.size_bytes - 1] != '/')
-        spsh__builder_append(&whole, "/", 1);
-    spsh__builder_append_text(&whole, path);
-    char *root = spsh__builder_text(&whole) == NULL ? NULL : strdup((const char *)whole.data);
-    spsh__builder_free(&whole);
-    return open_view(root, ret_view, err);
+    spsh__view *below = NULL;
+    spsh__view_info info = {.device = 0, .inode = 0};
+    char *root = path[0] == '\0' ? strdup(view->root) : join(view->folder, path);
+    if (root == NULL)
+        return no_memory(err);
+    spsh_status rc =
+        make_view(root, view->scratch_directory, join(view->prefix, path), &below, err);
+    free(root);
+    const int os_errno = spsh__view_stat(view, path, &info);
+    const bool is_in_archive =
+        os_errno == 0 && info.type == SPSH__VIEW_FOLDER && info.device == 0 && info.inode == 0;
+    if (rc == SPSH_OK)
+        rc = is_in_archive ? name_member(view, path, below, err) : open_root(below, err);
+    if (rc == SPSH_OK && path[0] != '\0' && below->file != NULL) {
+        /* A manifest: its paths are relative to its folder. */
+        char *slash = strrchr(below->prefix, '/');
+        *(slash == NULL ? below->prefix : slash) = '\0';
+    }
+    if (rc == SPSH_OK) {
+        below->index = view->index;
+        *ret_view = below;
+        below = NULL;
+    }
+    spsh__view_close(below);
+    return rc;
 }
 
 void spsh__view_close(spsh__view *view)
@@ -104,14 +216,18 @@ void spsh__view_close(spsh__view *view)
         return;
     if (view->root_fd >= 0)
         (void)close(view->root_fd);
+    spsh__archive_index_free(view->own_index);
     if (view->scratch != NULL) {
         spsh__builder_free(&view->scratch->path);
+        spsh__builder_free(&view->scratch->member);
         free(view->scratch->real_root);
     }
     free(view->scratch);
     free(view->file);
     free(view->folder);
     free(view->root);
+    free(view->prefix);
+    free(view->scratch_directory);
     free(view);
 }
 
@@ -161,11 +277,67 @@ static spsh__view_type type_of(mode_t mode)
     return S_ISLNK(mode) ? SPSH__VIEW_LINK : SPSH__VIEW_SPECIAL;
 }
 
+/* Append a path without empty, "." and ".." parts; false when it leads above where it begins. */
+static bool append_plain(spsh__builder *out, const char *path)
+{
+    while (*path != '\0') {
+        size_t part = strcspn(path, "/");
+        if (part == 2 && memcmp(path, "..", 2) == 0) {
+            if (out->size_bytes == 0)
+                return false;
+            while (out->size_bytes > 0 && out->data[out->size_bytes - 1] != '/')
+                out->size_bytes--;
+            out->size_bytes -= out->size_bytes > 0 ? 1 : 0;
+        } else if (part > 0 && !(part == 1 && path[0] == '.')) {
+            if (out->size_bytes > 0)
+                spsh__builder_append(out, "/", 1);
+            spsh__builder_append(out, path, part);
+        }
+        path += part;
+        path += *path == '/' ? 1 : 0;
+    }
+    return true;
+}
+
+/* What a path is called in the index; NULL when it cannot be in it. */
+static const char *path_in_archives(const spsh__view *view, const char *path)
+{
+    spsh__builder *out = &view->scratch->member;
+    if (view->index == NULL || path[0] == '/')
+        return NULL;
+    spsh__builder_clear(out);
+    spsh__builder_append_text(out, view->prefix);
+    if (!append_plain(out, path))
+        return NULL;
+    return spsh__builder_text(out);
+}
+
+/* Looked up once the disk has said that it has no such file. */
+static bool find_in_archives(const spsh__view *view, const char *path,
+                             spsh__archive_entry *ret_entry)
+{
+    const char *member = path_in_archives(view, path);
+    return member != NULL && spsh__archive_index_find(view->index, member, ret_entry);
+}
+
+static int stat_on_disk(const spsh__view *view, const char *path, struct stat *ret_info)
+{
+    if (view->root_fd < 0 && path[0] != '/')
+        return ENOENT;
+    return fstatat(view->root_fd, path_at(path), ret_info, 0) == 0 ? 0 : errno;
+}
+
 int spsh__view_stat(const spsh__view *view, const char *path, spsh__view_info *ret_info)
 {
     struct stat info;
-    if (fstatat(view->root_fd, path_at(path), &info, 0) != 0)
-        return errno;
+    spsh__archive_entry entry;
+    const int os_errno = stat_on_disk(view, path, &info);
+    if ((os_errno == ENOENT || os_errno == ENOTDIR) && find_in_archives(view, path, &entry)) {
+        *ret_info = (spsh__view_info){.type = entry.type, .size_bytes = entry.piece.size_bytes};
+        return 0;
+    }
+    if (os_errno != 0)
+        return os_errno;
     *ret_info = (spsh__view_info){
         .type = type_of(info.st_mode),
         .size_bytes = (uint64_t)info.st_size,
@@ -187,8 +359,19 @@ bool spsh__view_has_folder(const spsh__view *view, const char *path)
     return spsh__view_stat(view, path, &info) == 0 && info.type == SPSH__VIEW_FOLDER;
 }
 
-int spsh__view_locate_known(const spsh__view *view, const char *path, uint64_t size_bytes,
-                            spsh__piece *ret_piece)
+/* A piece that outlives the entry it came from. */
+static int give_piece(const spsh__view *view, const spsh__piece *piece, spsh__piece *ret_piece)
+{
+    spsh__builder *whole = &view->scratch->path;
+    spsh__builder_clear(whole);
+    spsh__builder_append_text(whole, piece->path);
+    *ret_piece = *piece;
+    ret_piece->path = spsh__builder_text(whole);
+    return ret_piece->path == NULL ? ENOMEM : 0;
+}
+
+static int give_file(const spsh__view *view, const char *path, uint64_t size_bytes,
+                     spsh__piece *ret_piece)
 {
     spsh__builder *whole = &view->scratch->path;
     spsh__builder_clear(whole);
@@ -204,6 +387,18 @@ int spsh__view_locate_known(const spsh__view *view, const char *path, uint64_t s
     return 0;
 }
 
+int spsh__view_locate_known(const spsh__view *view, const char *path, uint64_t size_bytes,
+                            spsh__piece *ret_piece)
+{
+    spsh__archive_entry entry;
+    struct stat info;
+    /* A member is hidden by what lies on the disk; without archives there is nothing to ask. */
+    if (view->index != NULL && find_in_archives(view, path, &entry) &&
+        entry.type == SPSH__VIEW_FILE && stat_on_disk(view, path, &info) != 0)
+        return give_piece(view, &entry.piece, ret_piece);
+    return give_file(view, path, size_bytes, ret_piece);
+}
+
 int spsh__view_locate(const spsh__view *view, const char *path, spsh__piece *ret_piece)
 {
     spsh__view_info info;
@@ -212,31 +407,47 @@ int spsh__view_locate(const spsh__view *view, const char *path, spsh__piece *ret
         return os_errno;
     if (info.type != SPSH__VIEW_FILE)
         return info.type == SPSH__VIEW_FOLDER ? EISDIR : EINVAL;
-    return spsh__view_locate_known(view, path, info.size_bytes, ret_piece);
+    if (info.device == 0 && info.inode == 0)
+        return spsh__view_locate_known(view, path, info.size_bytes, ret_piece);
+    return give_file(view, path, info.size_bytes, ret_piece);
 }
 
 /* ---- listing ---- */
 
+static DIR *open_on_disk(const spsh__view *view, const char *path, int *ret_errno)
+{
+    /* A file below a longer path could not be opened by name. */
+    *ret_errno = ENAMETOOLONG;
+    if (strlen(view->folder) + 1 + strlen(path) >= PATH_MAX)
+        return NULL;
+    *ret_errno = ENOENT;
+    if (view->root_fd < 0 && path[0] != '/')
+        return NULL;
+    const int fd = openat(view->root_fd, path_at(path), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *directory = fd < 0 ? NULL : fdopendir(fd);
+    *ret_errno = errno;
+    if (directory == NULL && fd >= 0)
+        (void)close(fd);
+    return directory;
+}
+
 spsh__view_folder *spsh__view_folder_open(const spsh__view *view, const char *path)
 {
+    int os_errno = ENOMEM;
     spsh__view_folder *folder = calloc(1, sizeof(*folder));
     if (folder == NULL) {
         errno = ENOMEM;
         return NULL;
     }
-    /* A file below a longer path could not be opened by name. */
-    const bool is_long = strlen(view->folder) + 1 + strlen(path) >= PATH_MAX;
-    const int fd =
-        is_long ? -1 : openat(view->root_fd, path_at(path), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    int os_errno = is_long ? ENAMETOOLONG : errno;
-    if (fd >= 0) {
-        folder->directory = fdopendir(fd);
-        os_errno = errno;
-    }
-    if (folder->directory != NULL)
+    folder->directory = open_on_disk(view, path, &os_errno);
+    const bool is_absent = os_errno == ENOENT || os_errno == ENOTDIR;
+    const char *member =
+        folder->directory != NULL || is_absent ? path_in_archives(view, path) : NULL;
+    if (member != NULL &&
+        spsh__archive_index_folder(view->index, member, &folder->next, &folder->end))
+        folder->index = view->index;
+    if (folder->directory != NULL || folder->index != NULL)
         return folder;
-    if (fd >= 0)
-        (void)close(fd);
     free(folder);
     errno = os_errno;
     return NULL;
@@ -258,16 +469,35 @@ static spsh__view_type entry_type(DIR *directory, const struct dirent *entry)
     return type_of(info.st_mode);
 }
 
+/* The next member that nothing on the disk hides. */
+static bool next_member(spsh__view_folder *folder, spsh__view_entry *ret_entry)
+{
+    spsh__archive_entry entry;
+    struct stat info;
+    while (folder->next < folder->end) {
+        spsh__archive_index_entry(folder->index, folder->next++, &entry);
+        if (folder->directory != NULL &&
+            fstatat(dirfd(folder->directory), entry.name, &info, AT_SYMLINK_NOFOLLOW) == 0)
+            continue;
+        *ret_entry = (spsh__view_entry){entry.name, entry.type};
+        return true;
+    }
+    errno = 0;
+    return false;
+}
+
 bool spsh__view_folder_next(spsh__view_folder *folder, spsh__view_entry *ret_entry)
 {
     const struct dirent *entry = NULL;
+    if (folder->directory == NULL)
+        return next_member(folder, ret_entry);
     do {
         errno = 0;
         entry = readdir(folder->directory);
     } while (entry != NULL &&
              (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0));
     if (entry == NULL)
-        return false;
+        return errno == 0 && next_member(folder, ret_entry);
     *ret_entry = (spsh__view_entry){entry->d_name, entry_type(folder->directory, entry)};
     return true;
 }
@@ -276,6 +506,39 @@ void spsh__view_folder_close(spsh__view_folder *folder)
 {
     if (folder == NULL)
         return;
-    (void)closedir(folder->directory);
+    if (folder->directory != NULL)
+        (void)closedir(folder->directory);
     free(folder);
+}
+
+/* ---- archives ---- */
+
+const char *spsh__view_archive(const spsh__view *view, size_t number)
+{
+    const size_t prefix_bytes = strlen(view->prefix);
+    const char *archive = NULL;
+    if (view->index == NULL)
+        return NULL;
+    if (prefix_bytes == 0)
+        return spsh__archive_index_archive(view->index, number);
+    /* Sorted paths: those below one folder stand together. */
+    size_t first = spsh__archive_index_first(view->index, view->prefix);
+    archive = spsh__archive_index_archive(view->index, first + number);
+    if (archive == NULL || strncmp(archive, view->prefix, prefix_bytes) != 0 ||
+        archive[prefix_bytes] != '/')
+        return NULL;
+    return archive + prefix_bytes + 1;
+}
+
+spsh_status spsh__view_members(const spsh__view *view, const char *archive,
+                               spsh__view_member_fn member_fn, void *user, spsh_error *err)
+{
+    char *path = view->index == NULL ? NULL : join(view->prefix, archive);
+    if (view->index == NULL)
+        return SPSH_INGEST_FAIL(err, SPSH_E_NOT_FOUND, "%s: no such archive", archive);
+    if (path == NULL)
+        return no_memory(err);
+    spsh_status rc = spsh__archive_index_members(view->index, path, member_fn, user, err);
+    free(path);
+    return rc;
 }

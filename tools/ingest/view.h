@@ -22,7 +22,7 @@
 #include <stdbool.h>
 
 #include "builder.h"
-#include "speechshard/base.h"
+#include "speechshard/io.h"
 
 typedef enum spsh__view_type {
     SPSH__VIEW_FILE,
@@ -56,14 +56,43 @@ typedef struct spsh__view_entry {
 typedef struct spsh__view spsh__view;
 typedef struct spsh__view_folder spsh__view_folder;
 
+typedef enum spsh__view_problem_kind {
+    SPSH__VIEW_DUP_MEMBER,
+    SPSH__VIEW_BAD_MEMBER,
+    SPSH__VIEW_ARCHIVE_TRUNCATED,
+    SPSH__VIEW_ARCHIVE_BAD,
+    SPSH__VIEW_ARCHIVE_UNREADABLE,
+    SPSH__VIEW_ARCHIVE_UNPACKED, /* what is in it lies on the disk already: it is not read */
+} spsh__view_problem_kind;
+
+/** Something in an archive that cannot be shown. Borrowed during the call. */
+typedef struct spsh__view_problem {
+    spsh__view_problem_kind kind;
+    const char *path; /* of the archive or member, relative to the root; bytes as found */
+    const char *detail;
+} spsh__view_problem;
+
+/** Who is told what happens while archives are read. Any function may be NULL. */
+typedef struct spsh__view_observer {
+    spsh_status (*problem_fn)(void *user, const spsh__view_problem *problem, spsh_error *err);
+    /* Compressed archives, in their own bytes; may cancel. */
+    spsh_status (*unpack_fn)(void *user, uint64_t done_bytes, uint64_t total_bytes,
+                             spsh_error *err);
+    spsh_log_fn log_fn;
+    void *user;
+} spsh__view_observer;
+
 typedef struct spsh__view_options {
-    const char *root;
+    const char *root; /* "-": an archive on standard input, which is read to its end */
     /* For what has to be decompressed, which takes its whole size there; NULL: archives and
      * compressed files stay the files that they are. */
     const char *scratch_directory;
+    const spsh_io *io;                   /* for archives; NULL: the operating system's */
+    const spsh__view_observer *observer; /* of spsh__view_open; may be NULL */
 } spsh__view_options;
 
-/* options are copied. SPSH_E_NOT_FOUND or SPSH_E_IO when the root cannot be read. */
+/* options are copied. SPSH_E_NOT_FOUND or SPSH_E_IO when the root cannot be read; for archives what
+ * spsh__archive_index_build says. */
 SPSH_NODISCARD spsh_status spsh__view_open(const spsh__view_options *options, spsh__view **ret_view,
                                            spsh_error *err);
 

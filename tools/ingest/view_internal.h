@@ -4,11 +4,13 @@
 
 #include <dirent.h>
 
+#include "archive_index.h"
 #include "view.h"
 
 /** What functions that take a const view may change. */
 typedef struct spsh__view_scratch {
-    spsh__builder path; /* of the piece that was located last */
+    spsh__builder path;   /* of the piece that was located last */
+    spsh__builder member; /* path in the index that was looked up last */
     char *real_root;
     bool real_root_is_known; /* real_root is what it will be, NULL too */
 } spsh__view_scratch;
@@ -17,12 +19,18 @@ struct spsh__view {
     char *root;   /* as it was given */
     char *folder; /* what paths are relative to: root, or the folder of the manifest */
     char *file;   /* name of the manifest in folder, or NULL */
-    int root_fd;  /* of folder */
+    int root_fd;  /* of folder; -1: there is no such folder on the disk, only in archives */
+    char *scratch_directory;          /* or NULL */
+    const spsh__archive_index *index; /* or NULL: no archives */
+    spsh__archive_index *own_index;   /* the same, to be freed with this view */
+    char *prefix;                     /* of paths in the index: "" or what is above the root */
     spsh__view_scratch *scratch;
 };
 
 struct spsh__view_folder {
-    DIR *directory;
+    DIR *directory; /* or NULL */
+    const spsh__archive_index *index;
+    uint64_t next, end; /* entries of the index that come behind those of the disk */
 };
 
 #endif

@@ -1,0 +1,257 @@
+/* archive_find.c: the search for archives.
+ *
+ * Only names are looked at here. A name may lie both ways: what has an archive's extension, and
+ * what has no extension at all, is sniffed by the caller; what is called like audio or text is
+ * believed, or every clip would have to be opened.
+ */
+#include "archive_find.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+
+#include "fail.h"
+#include "names.h"
+
+#define DEPTH_MAX           4U     /* of folders, the root is the first */
+#define FOLDERS_MAX         2000U  /* that are listed */
+#define NAMES_MAX           20000U /* of a folder in which no archive was seen */
+#define CLIP_NAMES_MAX      64U    /* the same of a folder of clips */
+#define EXTENSION_BYTES_MAX 10U
+
+typedef struct search {
+    const char *root;
+    spsh__archive_names *names;
+    unsigned folders;
+} search;
+
+static spsh_status no_memory(spsh_error *err)
+{
+    return SPSH_INGEST_FAIL(err, SPSH_E_NO_MEMORY, "no memory to look for archives");
+}
+
+/* Without a query of a download: "a.tar?authorization=..." is "a.tar". */
+static size_t name_bytes(const char *name)
+{
+    return strcspn(name, "?");
+}
+
+static bool ends_with(const char *name, size_t length, const char *suffix)
+{
+    size_t suffix_bytes = strlen(suffix);
+    return length > suffix_bytes &&
+           strncasecmp(name + length - suffix_bytes, suffix, suffix_bytes) == 0;
+}
+
+/* Length of the archive extension at the end of a name, 0 if there is none. */
+static size_t archive_extension(const char *name, size_t length)
+{
+    static const char *const extensions[] = {".tar", ".tgz", ".tbz", ".tbz2", ".txz", ".tzst",
+                                             ".zip", ".gz",  ".bz2", ".xz",   ".zst", ".lz4"};
+
+    for (size_t i = 0; i < sizeof(extensions) / sizeof(extensions[0]); i++)
+        if (ends_with(name, length, extensions[i]))
+            return strlen(extensions[i]);
+    return 0;
+}
+
+/* Length of what reads as an extension: letters and digits, at least one letter. */
+static size_t any_extension(const char *name, size_t length)
+{
+    size_t extension_bytes = 0;
+    bool letter = false;
+
+    while (extension_bytes < length && isalnum((unsigned char)name[length - 1 - extension_bytes])) {
+        letter = letter || isalpha((unsigned char)name[length - 1 - extension_bytes]);
+        extension_bytes++;
+    }
+    const bool is_extension =
+        letter && extension_bytes > 0 && extension_bytes <= EXTENSION_BYTES_MAX &&
+        extension_bytes + 1 < length && name[length - 1 - extension_bytes] == '.';
+    return is_extension ? extension_bytes + 1 : 0;
+}
+
+static bool may_be_archive(const char *name)
+{
+    size_t length = name_bytes(name);
+    size_t packed = 0;
+    size_t more = 0;
+
+    if (name[0] == '.' || spsh__is_ignored_name(name))
+        return false;
+    while ((more = archive_extension(name, length)) != 0) {
+        /* A tar may hold anything, whatever stands before. */
+        if (more == strlen(".tar") && ends_with(name, length, ".tar"))
+            return true;
+        packed += more;
+        length -= more;
+    }
+    /* "cuts.jsonl.gz" is a table, "de.gz" may be anything. */
+    if (packed > strlen(".lz4"))
+        return true;
+    if (packed > 0 && !ends_with(name, length + packed, ".gz") &&
+        !ends_with(name, length + packed, ".xz") && !ends_with(name, length + packed, ".bz2") &&
+        !ends_with(name, length + packed, ".zst") && !ends_with(name, length + packed, ".lz4"))
+        return true;
+    return any_extension(name, length) == 0;
+}
+
+spsh_bytes spsh__archive_stem(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    const char *name = slash == NULL ? path : slash + 1;
+    size_t length = name_bytes(name);
+    size_t more = 0;
+
+    while ((more = archive_extension(name, length)) != 0)
+        length -= more;
+    return (spsh_bytes){(const uint8_t *)name, length};
+}
+
+static spsh_status push(spsh__archive_names *names, const char *path, spsh_error *err)
+{
+    if (names->count == names->capacity) {
+        size_t capacity = names->capacity == 0 ? 64 : 2 * names->capacity;
+        char **grown = realloc(names->paths, capacity * sizeof(*grown));
+        if (grown == NULL)
+            return no_memory(err);
+        names->paths = grown;
+        names->capacity = capacity;
+    }
+    names->paths[names->count] = strdup(path);
+    if (names->paths[names->count] == NULL)
+        return no_memory(err);
+    names->count++;
+    return SPSH_OK;
+}
+
+/* A link is a file here: what is behind it is looked at when it is opened. */
+static bool is_folder(const char *whole, const struct dirent *entry)
+{
+    struct stat state;
+    if (entry->d_type != DT_UNKNOWN)
+        return entry->d_type == DT_DIR;
+    return lstat(whole, &state) == 0 && S_ISDIR(state.st_mode);
+}
+
+/* Folders found go to children, archives to the result. */
+static spsh_status look_at(search *s, const char *path, const struct dirent *entry,
+                           spsh__archive_names *children, spsh_error *err)
+{
+    spsh__builder below = {0};
+    spsh__builder whole = {0};
+    spsh_status rc = SPSH_OK;
+
+    spsh__builder_append_text(&below, path);
+    spsh__builder_append_part(&below, entry->d_name);
+    spsh__builder_append_text(&whole, s->root);
+    if (spsh__builder_text(&below) != NULL)
+        spsh__builder_append_part(&whole, spsh__builder_text(&below));
+    if (below.failed || spsh__builder_text(&whole) == NULL)
+        rc = no_memory(err);
+    else if (is_folder(spsh__builder_text(&whole), entry))
+        rc = push(children, spsh__builder_text(&below), err);
+    else if (may_be_archive(entry->d_name))
+        rc = push(s->names, spsh__builder_text(&below), err);
+    spsh__builder_free(&below);
+    spsh__builder_free(&whole);
+    return rc;
+}
+
+static bool is_worth_a_look(const struct dirent *entry)
+{
+    if (entry->d_name[0] == '.' || spsh__is_ignored_name(entry->d_name))
+        return false;
+    return entry->d_type == DT_DIR || entry->d_type == DT_UNKNOWN || may_be_archive(entry->d_name);
+}
+
+static spsh_status list(search *s, const char *path, unsigned names_max,
+                        spsh__archive_names *children, spsh_error *err)
+{
+    spsh__builder whole = {0};
+    const struct dirent *entry = NULL;
+    DIR *directory = NULL;
+    spsh_status rc = SPSH_OK;
+    size_t found = s->names->count;
+    unsigned seen = 0;
+
+    spsh__builder_append_text(&whole, s->root);
+    spsh__builder_append_part(&whole, path);
+    if (spsh__builder_text(&whole) != NULL)
+        directory = opendir(spsh__builder_text(&whole));
+    if (whole.failed)
+        rc = no_memory(err);
+    spsh__builder_free(&whole);
+    /* A folder that cannot be read is reported by the layout that walks it. */
+    while (rc == SPSH_OK && directory != NULL && (entry = readdir(directory)) != NULL) {
+        if (++seen > names_max && s->names->count == found)
+            break;
+        if (is_worth_a_look(entry))
+            rc = look_at(s, path, entry, children, err);
+    }
+    if (directory != NULL)
+        (void)closedir(directory);
+    return rc;
+}
+
+static int compare_paths(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static void sort(spsh__archive_names *names)
+{
+    if (names->count > 1)
+        qsort(names->paths, names->count, sizeof(char *), compare_paths);
+}
+
+/* Level by level, so that what is near the root is found when there are too many folders. */
+static spsh_status search_level(search *s, const spsh__archive_names *folders,
+                                spsh__archive_names *children, spsh_error *err)
+{
+    spsh_status rc = SPSH_OK;
+
+    for (size_t i = 0; i < folders->count && rc == SPSH_OK && s->folders < FOLDERS_MAX; i++) {
+        const char *slash = strrchr(folders->paths[i], '/');
+        const char *name = slash == NULL ? folders->paths[i] : slash + 1;
+        s->folders++;
+        rc = list(s, folders->paths[i], spsh__is_clip_folder(name) ? CLIP_NAMES_MAX : NAMES_MAX,
+                  children, err);
+    }
+    sort(children);
+    return rc;
+}
+
+spsh_status spsh__archive_find(const char *root, spsh__archive_names *ret_names, spsh_error *err)
+{
+    spsh__archive_names names = {0};
+    spsh__archive_names level = {0};
+    search s = {.root = root, .names = &names};
+    spsh_status rc = push(&level, "", err);
+
+    for (unsigned depth = 0; depth < DEPTH_MAX && level.count > 0 && rc == SPSH_OK; depth++) {
+        spsh__archive_names children = {0};
+        rc = search_level(&s, &level, &children, err);
+        spsh__archive_names_free(&level);
+        level = children;
+    }
+    spsh__archive_names_free(&level);
+    if (rc != SPSH_OK) {
+        spsh__archive_names_free(&names);
+        return rc;
+    }
+    sort(&names);
+    *ret_names = names;
+    return SPSH_OK;
+}
+
+void spsh__archive_names_free(spsh__archive_names *names)
+{
+    for (size_t i = 0; i < names->count; i++)
+        free(names->paths[i]);
+    free(names->paths);
+    *names = (spsh__archive_names){0};
+}

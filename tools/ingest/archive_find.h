@@ -1,0 +1,25 @@
+/* archive_find.h: which files of a corpus are archives. */
+#ifndef SPSH_INGEST_ARCHIVE_FIND_H
+#define SPSH_INGEST_ARCHIVE_FIND_H
+
+#include "archive_file.h"
+#include "builder.h"
+
+/** Files that may be archives, by their names; paths relative to the root, sorted. Free with
+ * spsh__archive_names_free. */
+typedef struct spsh__archive_names {
+    char **paths;
+    size_t count, capacity;
+} spsh__archive_names;
+
+/* Looks into the folders of the first levels. Folders of clips are entered only when their first
+ * names say that they hold archives, and in a folder of very many names archives must be among the
+ * first, so that the search costs the same for a corpus of any size. */
+SPSH_NODISCARD spsh_status spsh__archive_find(const char *root, spsh__archive_names *ret_names,
+                                              spsh_error *err);
+void spsh__archive_names_free(spsh__archive_names *names);
+
+/* What an archive is called without what says how it is packed: "de" for "x/de.tar.gz?token=1". */
+spsh_bytes spsh__archive_stem(const char *path);
+
+#endif
