@@ -386,13 +386,16 @@ static spsh_status scan_row(kaldi_scan *k, kaldi_file leader, const spsh__row *r
     spsh_status rc = take_recording(k, u.recording, leader == WAV ? &row->fields[1] : NULL, err);
     if (rc != SPSH_OK)
         return rc;
-    if (!k->recording.found) {
-        reject = k->recording.reject;
-        reject.id = u.id;
-        reject.source = spsh__builder_bytes(&k->recording.written);
-        return spsh__scan_reject(&k->scan, &reject, &place, err);
-    }
-    return emit(k, &u, &place, err);
+    if (k->recording.found)
+        return emit(k, &u, &place, err);
+    /* Its text is no orphan: it goes with the utterance. */
+    bool has_text = false;
+    spsh_bytes text = {0};
+    rc = spsh__kaldi_table_find(&k->tables[TEXT], u.id, &has_text, &text, err);
+    reject = k->recording.reject;
+    reject.id = u.id;
+    reject.source = spsh__builder_bytes(&k->recording.written);
+    return rc == SPSH_OK ? spsh__scan_reject(&k->scan, &reject, &place, err) : rc;
 }
 
 static spsh_status reject_unused(kaldi_scan *k, kaldi_file file, const spsh__row *row,
