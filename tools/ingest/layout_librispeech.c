@@ -369,6 +369,7 @@ static spsh_status emit_line(libri_scan *l, const trans_line *line, const char *
         .text = line->text,
         .domain = spsh__bytes_of(domain_of(line->subset)),
         .split = line->split,
+        .subset = line->subset,
         .speaker = spsh__builder_bytes(&l->speaker),
         .language = spsh__bytes_of("en"),
         .document = line->key.chapter,

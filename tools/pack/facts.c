@@ -331,14 +331,15 @@ static void warn(spsh__facts *f, const char *format, ...)
     va_end(args);
 }
 
-static void warn_of_share(spsh__facts *f, uint64_t part, uint64_t whole, const char *what)
+static void warn_of_share(spsh__facts *f, const char *what, uint64_t part, uint64_t whole)
 {
-    char count[SPSH_HUMAN_BYTES];
+    char some[SPSH_HUMAN_BYTES];
+    char all[SPSH_HUMAN_BYTES];
     char percent[SPSH_HUMAN_BYTES];
-    if (whole == 0 || (double)part < SHARE_WARNED * (double)whole || part == 0)
-        return;
-    warn(f, "%s %s (%s)", spsh__human_count(part, count), what,
-         spsh__human_percent((double)part, (double)whole, percent));
+    if (part > 0 && (double)part >= SHARE_WARNED * (double)whole)
+        warn(f, "%s: %s of %s (%s)", what, spsh__human_count(part, some),
+             spsh__human_count(whole, all),
+             spsh__human_percent((double)part, (double)whole, percent));
 }
 
 /* What the most hours are in, and how much is not. */
@@ -364,26 +365,25 @@ static void warn_of_kinds(spsh__facts *f)
 static void warn_of_all(spsh__facts *f)
 {
     char line[SPSH__PUBLISHED_LINE_BYTES];
+    char count[SPSH_HUMAN_BYTES];
     uint64_t crossing = 0;
     for (size_t i = 0; i < spsh__published_count(); i++) {
         const uint64_t found = f->published.utterances[i];
         if (found > 0 && spsh__published_differs(i, found))
             warn(f, "%s", spsh__published_line(i, found, line));
     }
-    warn_of_share(f, f->tally.rejected + f->rows.rejected, spsh__source_rows_in(&f->rows),
-                  "rows were rejected");
+    warn_of_share(f, "rejected rows", spsh__source_rejected(&f->rows, &f->tally),
+                  spsh__source_rows_in(&f->rows));
     for (size_t i = 0; i < f->splits.count; i++)
         crossing += f->splits.items[i].from_others;
-    if (crossing > 0) {
-        char count[SPSH_HUMAN_BYTES];
-        warn(f, "%s utterances are copies of audio in another split",
+    if (crossing > 0) /* however few they are */
+        warn(f, "utterances that are copies of audio in another split: %s",
              spsh__human_count(crossing, count));
-    }
-    warn_of_share(f, f->counts.text_missing, f->counts.packed, "utterances have no text");
-    warn_of_share(f, spsh__level_quiet(&f->levels), f->levels.recordings,
-                  "recordings are as good as silent: RMS below -60 dBFS");
-    warn_of_share(f, f->levels.clipped, f->levels.recordings,
-                  "recordings are clipped: 8 or more values at full scale");
+    warn_of_share(f, "utterances without text", f->counts.text_missing, f->counts.packed);
+    warn_of_share(f, "recordings that are as good as silent, RMS below -60 dBFS",
+                  spsh__level_quiet(&f->levels), f->levels.recordings);
+    warn_of_share(f, "clipped recordings, 8 or more values at full scale", f->levels.clipped,
+                  f->levels.recordings);
     warn_of_kinds(f);
     if (f->counts.decode_unjudged > 0)
         warn(f, "headers were trusted: nothing was decoded, levels were not measured");

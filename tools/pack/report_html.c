@@ -60,7 +60,14 @@ static const char *const style[] = {
     "tr:last-child td{border-bottom:0}\n",
     "td:last-child,th:last-child{padding-right:0}\n",
     ".n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}\n",
-    ".name{max-width:340px;overflow-wrap:anywhere}\n",
+    ".name{min-width:110px;max-width:340px;overflow-wrap:anywhere}\n",
+    ".name "
+    "bdi{display:-webkit-box;-webkit-box-orient:vertical;-webkit-line-clamp:3;overflow:hidden;text-align:left}\n",
+    ".name span bdi{display:inline}\n",
+    ".legend "
+    "bdi{display:inline-block;max-width:260px;overflow:hidden;text-overflow:ellipsis;white-space:"
+    "nowrap;"
+    "vertical-align:bottom}\n",
     ".bars{width:34%;min-width:140px}\n",
     ".total td{font-weight:600;border-top:2px solid var(--line)}\n",
     "svg.bar{display:block;width:100%;height:12px;margin-top:4px;background:var(--line);border-"
@@ -229,7 +236,7 @@ static void draw_tiles(spsh__builder *out, const spsh__facts *f)
                    spsh__human_percent((double)(f->rows.rejected + f->tally.rejected),
                                        (double)spsh__source_rows_in(&f->rows), part));
     tile(out, spsh__human_count(f->rows.rejected + f->tally.rejected, value), label);
-    (void)snprintf(label, sizeof(label), "copies of other utterances (%s)",
+    (void)snprintf(label, sizeof(label), "copies of other utterances, %s",
                    spsh__human_duration(f->copies.seconds, part));
     tile(out, spsh__human_count(f->copies.utterances, value), label);
     (void)snprintf(label, sizeof(label), "speakers named");
@@ -276,8 +283,10 @@ static void row_source(spsh__builder *out, const spsh__facts *f, size_t i)
     spsh__builder_append_text(out, "<tr><td class=\"name\">");
     if (several)
         spsh__html_format(out, "corpus %" PRIu64 " ", source->operand + 1);
-    if (!several || strcmp(source->root, ".") != 0)
+    if (strcmp(source->root, ".") != 0)
         name(out, spsh__bytes_of(source->root));
+    else if (!several)
+        spsh__builder_append_text(out, "the whole corpus");
     spsh__builder_append_text(out, "<br/><span class=\"soft\">");
     text(out, source->layout);
     spsh__builder_append_text(out, ": ");
@@ -411,7 +420,7 @@ static void draw_legend(spsh__builder *out, const spsh__facts *f)
     }
     if (f->splits.count > SPLITS_COLORED)
         spsh__html_format(out,
-                          "<span><i class=\"c%u\"></i>%zu other splits "
+                          "<span><i class=\"c%u\"></i>others (%zu) "
                           "<span class=\"soft\">%s</span></span>",
                           SPSH__SVG_COLORS - 1, f->splits.count - SPLITS_COLORED,
                           spsh__human_duration(others, duration));
