@@ -56,7 +56,7 @@ def make_dev(root, clip):
     write(data / "reco2file_and_channel", "call1-A call1 A\ncall1-B call1 B\n")
     write(data / "segments", "u1 call1-A 0.5 1.25\nu2 call1-B 0.50 1.25\nu3\tcall2\t1\t-1\n"
                              "u5 call2 0.2 0.1\nu4 call2 0 0.50\nu6 callX 0 1\nu7 call2 0\n")
-    write(data / "text", "u1 one\nu2 two\nu3 three\nu4 \nu6 gone, too\n")
+    write(data / "text", "u1 one\nu2 two\nu3 three\nu4 \nu5 backwards\nu6 gone, too\n")
     write(data / "utt2spk", "u1 A\nu2 B\nu3 unknown\n")
     write(data / "utt2lang", "u1 de\nu2 de\nu3 fr\nu4 fr\n")
 

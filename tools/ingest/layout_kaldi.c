@@ -369,6 +369,16 @@ static const char *parse_segment(spsh_bytes rest, utterance *u, spsh_reject_reas
     return u->end_ns > u->start_ns ? NULL : "the end is not behind the start";
 }
 
+/* An utterance that is left out: its text goes with it, and is no orphan. */
+static spsh_status reject_utterance(kaldi_scan *k, const spsh_reject *reject,
+                                    const spsh__place *place, spsh_error *err)
+{
+    bool has_text = false;
+    spsh_bytes text = {0};
+    spsh_status rc = spsh__kaldi_table_find(&k->tables[TEXT], reject->id, &has_text, &text, err);
+    return rc == SPSH_OK ? spsh__scan_reject(&k->scan, reject, place, err) : rc;
+}
+
 static spsh_status scan_row(kaldi_scan *k, kaldi_file leader, const spsh__row *row, spsh_error *err)
 {
     const spsh__place place = {spsh__builder_bytes(&k->place), row->line, row->offset_bytes,
@@ -381,21 +391,17 @@ static spsh_status scan_row(kaldi_scan *k, kaldi_file leader, const spsh__row *r
     if (leader == SEGMENTS) {
         reject.detail = parse_segment(row->fields[1], &u, &reject.reason);
         if (reject.detail != NULL)
-            return spsh__scan_reject(&k->scan, &reject, &place, err);
+            return reject_utterance(k, &reject, &place, err);
     }
     spsh_status rc = take_recording(k, u.recording, leader == WAV ? &row->fields[1] : NULL, err);
     if (rc != SPSH_OK)
         return rc;
     if (k->recording.found)
         return emit(k, &u, &place, err);
-    /* Its text is no orphan: it goes with the utterance. */
-    bool has_text = false;
-    spsh_bytes text = {0};
-    rc = spsh__kaldi_table_find(&k->tables[TEXT], u.id, &has_text, &text, err);
     reject = k->recording.reject;
     reject.id = u.id;
     reject.source = spsh__builder_bytes(&k->recording.written);
-    return rc == SPSH_OK ? spsh__scan_reject(&k->scan, &reject, &place, err) : rc;
+    return reject_utterance(k, &reject, &place, err);
 }
 
 static spsh_status reject_unused(kaldi_scan *k, kaldi_file file, const spsh__row *row,
