@@ -149,6 +149,8 @@ spsh_status spsh__view_open(const spsh__view_options *options, spsh__view **ret_
     }
     if (rc == SPSH_OK && unpacks)
         rc = open_archives(view, options, io, is_archive, err);
+    if (rc == SPSH_OK && view->index != NULL)
+        view->index_root = spsh__view_real_root(view);
     if (rc == SPSH_OK) {
         *ret_view = view;
         view = NULL;
@@ -203,6 +205,7 @@ spsh_status spsh__view_below(const spsh__view *view, const char *path, spsh__vie
     }
     if (rc == SPSH_OK) {
         below->index = view->index;
+        below->index_root = view->index_root;
         *ret_view = below;
         below = NULL;
     }
@@ -303,10 +306,19 @@ static bool append_plain(spsh__builder *out, const char *path)
 static const char *path_in_archives(const spsh__view *view, const char *path)
 {
     spsh__builder *out = &view->scratch->member;
-    if (view->index == NULL || path[0] == '/')
+    if (view->index == NULL)
         return NULL;
     spsh__builder_clear(out);
-    spsh__builder_append_text(out, view->prefix);
+    if (path[0] == '/') {
+        /* Where it would lie if it had been unpacked. */
+        const size_t root_bytes = view->index_root == NULL ? 0 : strlen(view->index_root);
+        if (root_bytes == 0 || strncmp(path, view->index_root, root_bytes) != 0 ||
+            path[root_bytes] != '/')
+            return NULL;
+        path += root_bytes;
+    } else {
+        spsh__builder_append_text(out, view->prefix);
+    }
     if (!append_plain(out, path))
         return NULL;
     return spsh__builder_text(out);

@@ -24,6 +24,7 @@ struct spsh__view {
     const spsh__archive_index *index; /* or NULL: no archives */
     spsh__archive_index *own_index;   /* the same, to be freed with this view */
     char *prefix;                     /* of paths in the index: "" or what is above the root */
+    const char *index_root;           /* where the index's root lies, absolute; NULL: unknown */
     spsh__view_scratch *scratch;
 };
 

@@ -16,6 +16,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include "archive_index.h"
 #include "fail.h"
 #include "plan.h"
 #include "report.h"
@@ -104,6 +105,12 @@ static bool is_temporary(const char *name)
     return strstr(name, ".tmp-") != NULL;
 }
 
+/* What archives were unpacked to for a plan that was not finished. */
+static bool is_unpacked(const char *name)
+{
+    return strncmp(name, SPSH__ARCHIVE_SPOOL_PREFIX, strlen(SPSH__ARCHIVE_SPOOL_PREFIX)) == 0;
+}
+
 static bool is_any(const char *name)
 {
     return name[0] != '\0';
@@ -183,8 +190,10 @@ static spsh_status get_plan(const spsh__pack_options *options, const paths *p, s
 
     if (rc == SPSH_OK)
         log_line(options, "going on with an interrupted pack");
-    if (rc == SPSH_E_NOT_FOUND)
+    if (rc == SPSH_E_NOT_FOUND) {
+        remove_files(options->io, text(&p->work), is_unpacked);
         rc = spsh__plan_build(options, text(&p->work), plan, err);
+    }
     if (rc == SPSH_OK) {
         (void)snprintf(line, sizeof(line), "%" PRIu64 " utterances to pack in %" PRIu64 " unit%s",
                        plan->item_count, plan->unit_count, plan->unit_count == 1 ? "" : "s");

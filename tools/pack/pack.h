@@ -25,14 +25,14 @@ typedef enum spsh__pack_codec {
 
 /** How far a phase is. */
 typedef struct spsh__pack_progress {
-    const char *phase;                /* "scan", "pack", "merge" */
+    const char *phase;                /* "unpack", "scan", "pack", "merge" */
     uint64_t done_items, total_items; /* utterances; total 0: unknown */
     uint64_t done_bytes, total_bytes; /* of source audio */
     uint64_t reject_rows;
 } spsh__pack_progress;
 
 typedef struct spsh__pack_options {
-    const char *const *corpora; /* what the user pointed at */
+    const char *const *corpora; /* what the user pointed at; "-": an archive on standard input */
     size_t corpus_count;
     const char *output;       /* the dataset's directory; made if it is not there */
     const char *layout;       /* NULL: detect each */

@@ -286,9 +286,58 @@ static spsh_status scan_view(spsh__plan_scan *scan, const spsh__view *view, spsh
     return rc;
 }
 
+/* What archives have that cannot be shown. No row is known to be lost by it: metadata that name
+ * what is missing are counted by their layout. */
+static spsh_status on_problem(void *user, const spsh__view_problem *problem, spsh_error *err)
+{
+    static const spsh_reject_reason reasons[] = {
+        [SPSH__VIEW_DUP_MEMBER] = SPSH_REJECT_DUP_MEMBER,
+        [SPSH__VIEW_BAD_MEMBER] = SPSH_REJECT_BAD_MEMBER,
+        [SPSH__VIEW_ARCHIVE_TRUNCATED] = SPSH_REJECT_TRUNCATED,
+        [SPSH__VIEW_ARCHIVE_BAD] = SPSH_REJECT_BAD_CONTAINER,
+        [SPSH__VIEW_ARCHIVE_UNREADABLE] = SPSH_REJECT_UNREADABLE,
+        [SPSH__VIEW_ARCHIVE_UNPACKED] = SPSH_REJECT_EXCLUDED_BY_RULE,
+    };
+    spsh__plan_scan *scan = user;
+    const bool is_loss =
+        problem->kind != SPSH__VIEW_DUP_MEMBER && problem->kind != SPSH__VIEW_ARCHIVE_UNPACKED;
+    const spsh_reject reject = {.reason = reasons[problem->kind],
+                                .source = spsh__bytes_of(problem->path),
+                                .offset_bytes = SPSH_OFFSET_NONE,
+                                .detail = problem->detail};
+
+    if (is_loss && scan->options->strict)
+        return SPSH_PACK_FAIL(err, SPSH_E_CORRUPT, "%s: %s; --strict allows no loss", problem->path,
+                              problem->detail);
+    if (is_loss && problem->kind != SPSH__VIEW_BAD_MEMBER)
+        say(scan, SPSH_LOG_WARNING, "%s: %s", problem->path, problem->detail);
+    return add_reject(scan, &reject, err);
+}
+
+static spsh_status on_unpack(void *user, uint64_t done_bytes, uint64_t total_bytes, spsh_error *err)
+{
+    const spsh__plan_scan *scan = user;
+    const spsh__pack_progress progress = {
+        .phase = "unpack", .done_bytes = done_bytes, .total_bytes = total_bytes};
+
+    if (scan->options->progress_fn != NULL &&
+        scan->options->progress_fn(scan->options->user, &progress) != 0)
+        return SPSH_PACK_FAIL(err, SPSH_E_CANCELED, "canceled");
+    return SPSH_OK;
+}
+
+static void on_log(void *user, spsh_log_level level, const char *text)
+{
+    say(user, level, "%s", text);
+}
+
 static spsh_status scan_corpus(spsh__plan_scan *scan, const char *root, spsh_error *err)
 {
-    const spsh__view_options options = {.root = root, .scratch_directory = scan->work_directory};
+    const spsh__view_observer observer = {on_problem, on_unpack, on_log, scan};
+    const spsh__view_options options = {.root = root,
+                                        .scratch_directory = scan->work_directory,
+                                        .io = scan->options->io,
+                                        .observer = &observer};
     spsh__view *view = NULL;
     spsh_status rc = spsh__view_open(&options, &view, err);
 

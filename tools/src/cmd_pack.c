@@ -59,9 +59,9 @@ static int on_progress(void *user, const spsh__pack_progress *progress)
     (void)snprintf(text, sizeof(text), "%s utterances, %s rejected",
                    spsh__human_count(progress->done_items, done),
                    spsh__human_count(progress->reject_rows, rejects));
-    bool packing = progress->total_bytes != 0;
-    spsh__progress_update(&view->line, packing ? progress->done_bytes : progress->done_items,
-                          packing ? text : NULL);
+    bool in_bytes = progress->total_bytes != 0;
+    spsh__progress_update(&view->line, in_bytes ? progress->done_bytes : progress->done_items,
+                          in_bytes && progress->total_items != 0 ? text : NULL);
     return interrupted != 0;
 }
 
@@ -203,7 +203,10 @@ static int tell_result(const spsh__pack_options *options, const spsh__pack_resul
 static int resolve_corpora(const spsh_cli_args *args, char **ret_paths)
 {
     for (int i = 0; i < args->operand_count; i++) {
-        ret_paths[i] = realpath(args->operands[i], NULL);
+        bool is_stdin = strcmp(args->operands[i], "-") == 0;
+        if (is_stdin && args->operand_count > 1)
+            return spsh__cli_usage("pack", "\"-\" is packed by itself");
+        ret_paths[i] = is_stdin ? strdup("-") : realpath(args->operands[i], NULL);
         if (ret_paths[i] == NULL) {
             spsh__cli_error("%s: %s", args->operands[i], strerror(errno));
             return SPSH_EXIT_FAILED;
