@@ -232,7 +232,11 @@ static void test_published(void)
     CHECK_U64(found_of(&found, "train-clean-360"), 1);
     CHECK_U64(found_of(&found, "train-clean-100"), 0);
     CHECK_STR(spsh__published_line(0, 5496281, line),
-              "MLS english train: 5,496,281 of 10,808,037 published utterances found (50 %)");
+              "MLS english train: 5,496,281 of 10,808,037 published utterances found (51 %)");
+    CHECK_STR(spsh__published_line(22, 519, line),
+              "MLS polish test: 519 of 520 published utterances found (99 %)");
+    CHECK_STR(spsh__published_line(22, 521, line),
+              "MLS polish test: 521 of 520 published utterances found (101 %)");
 }
 
 /* A selection is no mismatch, nor is the whole. */
@@ -275,8 +279,8 @@ static void test_html_text(void)
 static void test_bar(void)
 {
     const spsh__svg_slice slices[] = {
-        {1, 0},
-        {0, 1},
+        {1, 0 },
+        {0, 1 },
         {1, 10},
     };
     spsh__builder out = {0};

@@ -1,6 +1,7 @@
 /* published.c: see published.h. */
 #include "published.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -121,10 +122,13 @@ const char *spsh__published_line(size_t part, uint64_t found, char dst[SPSH__PUB
     const spsh__published *p = &spsh__published_parts[part];
     char all_text[SPSH_HUMAN_BYTES];
     char found_text[SPSH_HUMAN_BYTES];
+    uint64_t percent = (found * 200 + p->utterances) / (2 * p->utterances);
+    if (percent == 100) /* only the whole is that */
+        percent = found < p->utterances ? 99 : found > p->utterances ? 101 : 100;
     (void)snprintf(dst, SPSH__PUBLISHED_LINE_BYTES,
-                   "%s %s: %s of %s published utterances found (%u %%)", p->corpus, p->part,
-                   spsh__human_count(found, found_text), spsh__human_count(p->utterances, all_text),
-                   (unsigned)(found * 100 / p->utterances));
+                   "%s %s: %s of %s published utterances found (%" PRIu64 " %%)", p->corpus,
+                   p->part, spsh__human_count(found, found_text),
+                   spsh__human_count(p->utterances, all_text), percent);
     return dst;
 }
 

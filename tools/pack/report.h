@@ -1,7 +1,7 @@
 /* report.h: what a pack did, for people and for programs: three files and a table.
  *
  *     reports/rejects.jsonl   a line for everything that was left out
- *     reports/pack.json       counts, for programs; docs/layouts.md lists its members
+ *     reports/pack.json       counts, for programs; docs/REPORT.md lists its members
  *     reports/pack.html       the same to look at
  *
  * All are a pure function of input and options: no times, no paths, no thread counts.

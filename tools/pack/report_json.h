@@ -1,4 +1,4 @@
-/* report_json.h: reports/pack.json, for programs. docs/layouts.md lists its members; they stay. */
+/* report_json.h: reports/pack.json, for programs. docs/REPORT.md lists its members; they stay. */
 #ifndef SPSH_PACK_REPORT_JSON_H
 #define SPSH_PACK_REPORT_JSON_H
 
