@@ -1,4 +1,4 @@
-"""VoxPopuli, transcribed: a table a split, audio in the folder of its year."""
+"""VoxPopuli, transcribed: a table a split, audio in the folder of its year; and the annotation alone."""
 
 HEADER = "id\traw_text\tnormalized_text\tspeaker_id\tsplit\tgender\tis_gold_transcript\taccent\n"
 SESSION = "20090112-0900-PLENARY-3-{}_20090112-18:48:33_{}"
@@ -40,4 +40,64 @@ EXPECTED = {
         SESSION.format("hr", 3): None,
         LAST: {"text": None, "split": "train", "extras": {"raw_text": "Drugo."}},
     },
+}
+
+
+COLUMNS = ("id_|paragraph_id|session_id|speaker_id|original_text|normed_text|decoded|start_time|end_time|cer|wer|vad|"
+           "split|gender")
+EVENT = "20090112-0900-PLENARY-3-{}"
+
+
+def annotation(language, rows):
+    lines = [COLUMNS] + [f'{i}|{i[:8]}|{EVENT.format(language)}|{speaker}|{original}|{normed}|x y|1.5|2.5|0.1|0.2|'
+                         f'"[(1.5, 2.0), (2.1, 2.5)]"|{split}|female'
+                         for i, speaker, original, normed, split in rows]
+    return "\n".join(lines).encode() + b"\n"
+
+
+ROWS = [
+    ("20090112-18:48:33_0", "96745", '"Ovo je | ""test"""', "ovo je test", "test"),
+    ("20090112-18:48:33_1", "N/A", "", "čšž bez sirovog", "train"),
+    ("20090112-18:48:33_2", "5", "Loše.", "loše", "invalid"),
+    ("20090112-18:48:33_3", "5", "Nema zvuka.", "nema zvuka", "dev"),
+    ("20090112-18:48:33_4", "5", "Bez norme.", "", "train"),
+]
+
+
+def make_annotation(root, clip):
+    tree = root / "transcribed_data" / "hr"
+    for i in (0, 1, 2, 4):
+        clip(tree / "2009" / f"{EVENT.format('hr')}-20090112-18:48:33_{i}.ogg", seed=i)
+    (tree / "asr_hr.tsv").write_bytes(annotation("hr", ROWS))
+
+
+def make_both(root, clip):
+    make(root, clip)
+    (root / "voxpopuli" / "transcribed_data" / "hr" / "asr_hr.tsv").write_bytes(annotation("hr", ROWS))
+
+
+ANNOTATION = {
+    "utterances": 3,
+    "rejects": {"missing_audio": (1, 1), "excluded_by_rule": (1, 0)},
+    "rows_in": 5,
+    "excluded": 1,
+    "domains": {"voxpopuli/hr": 3},
+    "splits": {"train": 2, "test": 1},
+    "languages": {"hr": 3},
+    "speakers": 2,
+    "ids": {
+        f"{EVENT.format('hr')}-20090112-18:48:33_0": {
+            "text": "ovo je test", "split": "test", "speaker": "voxpopuli/96745",
+            "document": EVENT.format("hr"),
+            "extras": {"original_text": 'Ovo je | "test"', "vad": "[(1.5, 2.0), (2.1, 2.5)]", "cer": "0.1"}},
+        f"{EVENT.format('hr')}-20090112-18:48:33_1": {"text": "čšž bez sirovog", "speaker": None},
+        f"{EVENT.format('hr')}-20090112-18:48:33_4": {"text": None},
+    },
+}
+
+CASES = {
+    "tables": (make, EXPECTED),
+    "annotation": (make_annotation, ANNOTATION),
+    "invalid": (make_annotation, {"options": ["--split", "invalid"], "utterances": 1, "excluded": 4}),
+    "both": (make_both, {**EXPECTED, "rejects": {**EXPECTED["rejects"], "excluded_by_rule": (2, 0)}}),
 }

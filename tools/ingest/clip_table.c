@@ -48,7 +48,7 @@ typedef struct clip_scan {
     char **folders;         /* that clips lie in; the first is the tree's */
     size_t folder_count, folder_capacity;
     size_t folder; /* being listed, or of the row's clip */
-    spsh__builder names, file, clip, path, source, id, speaker, domain, extras;
+    spsh__builder names, file, written, clip, path, source, id, speaker, domain, extras;
 } clip_scan;
 
 static spsh_status no_memory(spsh_error *err)
@@ -532,11 +532,24 @@ static spsh_status take_row(clip_scan *c, const spsh__row *row, uint32_t state,
     return reject_clip(c, reject, place, err);
 }
 
+/* What the row calls its clip; empty when it names none. */
+static spsh_bytes row_path(clip_scan *c, const spsh__row *row)
+{
+    const spsh_bytes written = field(c, row, SPSH__CLIP_PATH);
+    if (!c->form->document_before_path || written.size_bytes == 0)
+        return written;
+    spsh__builder_clear(&c->written);
+    spsh__builder_append_bytes(&c->written, field(c, row, SPSH__CLIP_DOCUMENT));
+    spsh__builder_append(&c->written, "-", 1);
+    spsh__builder_append_bytes(&c->written, written);
+    return spsh__builder_bytes(&c->written);
+}
+
 static spsh_status scan_row(clip_scan *c, const spsh__row *row, spsh_error *err)
 {
     const spsh__place place = {spsh__builder_bytes(&c->file), row->line, row->offset_bytes,
                                row->raw};
-    const spsh_bytes written = field(c, row, SPSH__CLIP_PATH);
+    const spsh_bytes written = row_path(c, row);
     spsh_reject reject = {.reason = SPSH_REJECT_ROW_SYNTAX, .detail = row->problem, .rows = 1};
     if (row->problem == NULL && row->field_count == 1 && row->fields[0].size_bytes == 0)
         return SPSH_OK;
@@ -549,7 +562,7 @@ static spsh_status scan_row(clip_scan *c, const spsh__row *row, spsh_error *err)
                             : "the row names no clip";
         return spsh__scan_reject(c->scan, &reject, &place, err);
     }
-    spsh__name_slot *slot = find_clip(c, written);
+    spsh__name_slot *slot = c->written.failed ? NULL : find_clip(c, written);
     if (slot == NULL)
         return no_memory(err);
     c->folder = (size_t)slot->value;
@@ -622,8 +635,8 @@ spsh_status spsh__clip_tree_scan(spsh__scan *scan, const spsh__clip_form *form,
         rc = scan_table(c, err);
     if (rc == SPSH_OK && spsh__name_index_any(&c->index, STATE_ON_DISK | STATE_AUDIO, STATE_ROW))
         rc = list_all_clips(c, true, err);
-    spsh__builder *const buffers[] = {&c->names, &c->file,    &c->clip,   &c->path,  &c->source,
-                                      &c->id,    &c->speaker, &c->domain, &c->extras};
+    spsh__builder *const buffers[] = {&c->names,  &c->file, &c->written, &c->clip,   &c->path,
+                                      &c->source, &c->id,   &c->speaker, &c->domain, &c->extras};
     for (size_t i = 0; i < sizeof(buffers) / sizeof(buffers[0]); i++)
         spsh__builder_free(buffers[i]);
     for (size_t i = 0; i < c->folder_count; i++)

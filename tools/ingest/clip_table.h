@@ -29,6 +29,7 @@ typedef struct spsh__clip_form {
     const char *extension;                 /* to add to a path that lacks one; NULL: none does */
     bool in_year_folders;                  /* "20090112-..." lies in the folder 2009 */
     const char *left_split;                /* packed only when --split names it; NULL: none is */
+    bool document_before_path;             /* the clip of a row is "<document>-<path>" */
 } spsh__clip_form;
 
 typedef struct spsh__clip_table {
