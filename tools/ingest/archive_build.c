@@ -366,7 +366,8 @@ static spsh_status unpack_stream(build *b, int from, const char *name, spsh__ind
 
     if (rc != SPSH_OK)
         return rc;
-    spsh_status got = spsh__archive_open_stream(b->options->io, from, name, &stream, &cause);
+    const spsh__archive_input input = {b->options->io, from, name, 0, SPSH_OFFSET_NONE};
+    spsh_status got = spsh__archive_open_stream(&input, &stream, &cause);
     while (got == SPSH_OK && rc == SPSH_OK) {
         spsh_bytes data = {NULL, 0};
         got = spsh__archive_read(stream, &data, &cause);

@@ -56,9 +56,10 @@ struct spsh__archive {
     bool plain;   /* members may be pieces */
     bool checked; /* a piece was compared with what libarchive delivers */
     bool at_end;
-    int os_errno; /* of the call that failed inside libarchive */
+    int os_errno;   /* of the call that failed inside libarchive */
+    uint64_t begin; /* of a stream in the file */
     uint64_t position;
-    uint64_t size_bytes; /* of the file; UINT64_MAX: not known */
+    uint64_t size_bytes; /* of the file, or the end of the stream; UINT64_MAX: not known */
     uint64_t delivered;  /* bytes of members, all together */
     uint64_t member_count;
     uint64_t member_at; /* bytes of this member that were given */
@@ -83,7 +84,9 @@ static la_ssize_t on_read(struct archive *handle, void *user, const void **ret_d
 
     do {
         if (a->seekable) {
-            got = a->io->pread_fn(a->io->user, a->fd, a->buffer, a->buffer_bytes, a->position);
+            uint64_t left = a->size_bytes > a->position ? a->size_bytes - a->position : 0;
+            size_t bytes = left < a->buffer_bytes ? (size_t)left : a->buffer_bytes;
+            got = a->io->pread_fn(a->io->user, a->fd, a->buffer, bytes, a->position);
         } else {
             got = read(a->fd, a->buffer, a->buffer_bytes);
             got = got < 0 ? -(int64_t)errno : got;
@@ -207,7 +210,7 @@ static bool is_zip(const uint8_t *head, size_t size_bytes)
     return size_bytes >= 4 && (memcmp(head, "PK\3\4", 4) == 0 || memcmp(head, "PK\5\6", 4) == 0);
 }
 
-static bool is_compressed(const uint8_t *head, size_t size_bytes)
+bool spsh__archive_is_compressed(const uint8_t *head, size_t size_bytes)
 {
     static const struct {
         uint8_t bytes[6];
@@ -319,15 +322,19 @@ spsh_status spsh__archive_open(const spsh_io *io, int fd, const char *path,
     return rc;
 }
 
-spsh_status spsh__archive_open_stream(const spsh_io *io, int fd, const char *path,
-                                      spsh__archive **ret_archive, spsh_error *err)
+spsh_status spsh__archive_open_stream(const spsh__archive_input *input, spsh__archive **ret_archive,
+                                      spsh_error *err)
 {
     spsh__archive *a = NULL;
     struct archive_entry *entry = NULL;
-    spsh_status rc = make(io, fd, path, &a, err);
+    spsh_status rc = make(input->io, input->fd, input->path, &a, err);
 
     if (rc == SPSH_OK) {
         a->stream = true;
+        a->begin = input->begin_bytes;
+        a->position = input->begin_bytes;
+        if (a->seekable && input->end_bytes < a->size_bytes)
+            a->size_bytes = input->end_bytes;
         a->member_bytes = UINT64_MAX;
         rc = connect(a, err);
     }
@@ -360,10 +367,11 @@ spsh_status spsh__archive_sniff(const spsh_io *io, int fd, const char *path,
         return rc;
     if (is_tar(head, got) || is_zip(head, got))
         *ret_kind = SPSH__ARCHIVE_PLAIN;
-    if (*ret_kind != SPSH__ARCHIVE_NONE || !is_compressed(head, got))
+    if (*ret_kind != SPSH__ARCHIVE_NONE || !spsh__archive_is_compressed(head, got))
         return SPSH_OK;
     got = 0;
-    rc = spsh__archive_open_stream(io, fd, path, &stream, err);
+    const spsh__archive_input input = {io, fd, path, 0, SPSH_OFFSET_NONE};
+    rc = spsh__archive_open_stream(&input, &stream, err);
     while (rc == SPSH_OK && got < sizeof(head)) {
         spsh_bytes data = {NULL, 0};
         rc = spsh__archive_read(stream, &data, err);
@@ -667,11 +675,11 @@ static spsh_status give(spsh__archive *a, spsh_bytes data, spsh_bytes *ret_data,
     a->member_at += data.size_bytes;
     a->delivered += data.size_bytes;
     if (a->delivered > RATIO_FREE_BYTES &&
-        (a->delivered - RATIO_FREE_BYTES) / RATIO_MAX > a->position)
+        (a->delivered - RATIO_FREE_BYTES) / RATIO_MAX > a->position - a->begin)
         return SPSH_INGEST_FAIL(err, SPSH_E_LIMIT,
                                 "%s: %" PRIu64 " bytes of it unpack to more than %" PRIu64
                                 ": no speech does",
-                                a->path, a->position, a->delivered);
+                                a->path, a->position - a->begin, a->delivered);
     *ret_data = data;
     return SPSH_OK;
 }

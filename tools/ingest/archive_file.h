@@ -53,9 +53,21 @@ typedef struct spsh__archive spsh__archive;
 SPSH_NODISCARD spsh_status spsh__archive_open(const spsh_io *io, int fd, const char *path,
                                               spsh__archive **ret_archive, spsh_error *err);
 
-/* The whole file as one member, decompressed if it was compressed: it is there at once, for
+/* Whether a file that begins so is compressed in a way that is read here. */
+bool spsh__archive_is_compressed(const uint8_t *head, size_t size_bytes);
+
+/** A file, or a part of one. */
+typedef struct spsh__archive_input {
+    const spsh_io *io;
+    int fd;           /* borrowed */
+    const char *path; /* for messages */
+    uint64_t begin_bytes;
+    uint64_t end_bytes; /* SPSH_OFFSET_NONE: the file's */
+} spsh__archive_input;
+
+/* The whole input as one member, decompressed if it was compressed: it is there at once, for
  * spsh__archive_read. */
-SPSH_NODISCARD spsh_status spsh__archive_open_stream(const spsh_io *io, int fd, const char *path,
+SPSH_NODISCARD spsh_status spsh__archive_open_stream(const spsh__archive_input *input,
                                                      spsh__archive **ret_archive, spsh_error *err);
 
 /* SPSH_OK, SPSH_E_END; SPSH_E_CORRUPT or SPSH_E_TRUNCATED: what follows cannot be read;

@@ -1,20 +1,57 @@
-/* text_file.c: see text_file.h. */
+/* text_file.c: see text_file.h.
+ *
+ * What is compressed is decompressed into a file without a name in the scratch directory, never
+ * further than somebody reads: a look at the begin of a large one costs little.
+ */
 #include "text_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "archive_file.h"
+#include "archive_table.h"
 #include "fail.h"
+#include "view_internal.h"
 
 #define WINDOW_BYTES_SMALL ((uint64_t)256 << 10)
+
+struct spsh__text_stream {
+    spsh__archive *archive;
+    int source;          /* descriptor of the compressed file */
+    uint64_t size_bytes; /* decompressed so far, in the text file's fd */
+    bool at_end;
+};
+
+/* Decompress up to there, or to the end. */
+static spsh_status reach(const spsh__text_file *file, uint64_t end_bytes, spsh_error *err)
+{
+    spsh__text_stream *stream = file->stream;
+    spsh_status rc = SPSH_OK;
+    while (rc == SPSH_OK && !stream->at_end && stream->size_bytes < end_bytes) {
+        spsh_bytes data = {NULL, 0};
+        rc = spsh__archive_read(stream->archive, &data, err);
+        if (rc == SPSH_OK)
+            rc = spsh__archive_write(spsh_io_default(), file->fd, file->path, data,
+                                     stream->size_bytes, err);
+        stream->at_end = rc == SPSH_E_END;
+        stream->size_bytes += rc == SPSH_OK ? data.size_bytes : 0;
+    }
+    return rc == SPSH_E_END ? SPSH_OK : rc;
+}
 
 static spsh_status read_file(void *user, uint64_t offset_bytes, void *buffer, size_t size_bytes,
                              size_t *ret_size_bytes, spsh_error *err)
 {
     const spsh__text_file *file = user;
     size_t done = 0;
+    if (file->stream != NULL) {
+        spsh_status rc = reach(file, offset_bytes + size_bytes, err);
+        if (rc != SPSH_OK)
+            return rc;
+    }
     if (file->is_part) {
         const uint64_t left = offset_bytes < file->size_bytes ? file->size_bytes - offset_bytes : 0;
         size_bytes = left < size_bytes ? (size_t)left : size_bytes;
@@ -42,6 +79,51 @@ spsh__text_input spsh__text_input_file(spsh__text_file *file)
                               small ? (size_t)file->size_bytes + 1 : 0};
 }
 
+static void free_stream(spsh__text_stream *stream)
+{
+    if (stream == NULL)
+        return;
+    spsh__archive_close(stream->archive);
+    if (stream->source >= 0)
+        (void)close(stream->source);
+    free(stream);
+}
+
+static bool is_compressed(const spsh__text_file *file)
+{
+    uint8_t head[8];
+    const size_t size = file->size_bytes < sizeof(head) ? (size_t)file->size_bytes : sizeof(head);
+    const ssize_t got = pread(file->fd, head, size, (off_t)file->offset_bytes);
+    return got > 0 && spsh__archive_is_compressed(head, (size_t)got);
+}
+
+/* file->fd becomes the file of what is decompressed. */
+static spsh_status decompress(const spsh__view *view, spsh__text_file *file, spsh_error *err)
+{
+    const spsh_io *io = spsh_io_default();
+    const spsh__archive_input input = {io, file->fd, file->path, file->offset_bytes,
+                                       file->is_part ? file->offset_bytes + file->size_bytes
+                                                     : SPSH_OFFSET_NONE};
+    spsh__column room = {.fd = -1};
+    spsh__text_stream *stream = calloc(1, sizeof(*stream));
+    if (stream == NULL)
+        return SPSH_INGEST_FAIL(err, SPSH_E_NO_MEMORY, "%s: no memory to read it", file->path);
+    stream->source = -1;
+    spsh_status rc = spsh__archive_open_stream(&input, &stream->archive, err);
+    if (rc == SPSH_OK)
+        rc = spsh__column_open(io, view->scratch_directory, &room, err);
+    if (rc != SPSH_OK) {
+        free_stream(stream);
+        return rc;
+    }
+    stream->source = file->fd;
+    *file = (spsh__text_file){.fd = room.fd,
+                              .path = file->path,
+                              .size_bytes = SPSH__PIECE_BYTES_UNKNOWN,
+                              .stream = stream};
+    return SPSH_OK;
+}
+
 spsh_status spsh__text_file_open(const spsh__view *view, const char *path,
                                  spsh__text_file *ret_file, spsh_error *err)
 {
@@ -50,7 +132,13 @@ spsh_status spsh__text_file_open(const spsh__view *view, const char *path,
     if (os_errno != 0)
         return SPSH_INGEST_FAIL_OS(err, os_errno == ENOMEM ? SPSH_E_NO_MEMORY : SPSH_E_IO, os_errno,
                                    "%s: cannot be opened", path);
-    return spsh__text_file_open_piece(&piece, path, ret_file, err);
+    spsh_status rc = spsh__text_file_open_piece(&piece, path, ret_file, err);
+    if (rc == SPSH_OK && view->scratch_directory != NULL && is_compressed(ret_file)) {
+        rc = decompress(view, ret_file, err);
+        if (rc != SPSH_OK)
+            spsh__text_file_close(ret_file);
+    }
+    return rc;
 }
 
 spsh_status spsh__text_file_open_piece(const spsh__piece *piece, const char *path,
@@ -87,4 +175,6 @@ void spsh__text_file_close(spsh__text_file *file)
     if (file->fd >= 0)
         (void)close(file->fd);
     file->fd = -1;
+    free_stream(file->stream);
+    file->stream = NULL;
 }

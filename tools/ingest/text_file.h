@@ -5,6 +5,8 @@
 #include "dialect.h"
 #include "view.h"
 
+typedef struct spsh__text_stream spsh__text_stream;
+
 /** An open file; fd -1 is closed. */
 typedef struct spsh__text_file {
     int fd;
@@ -12,9 +14,12 @@ typedef struct spsh__text_file {
     uint64_t offset_bytes; /* of its first byte in fd */
     uint64_t size_bytes;
     bool is_part; /* of fd: what lies behind size_bytes is not read. A whole file may grow. */
+    spsh__text_stream *stream; /* of a compressed file, whose size_bytes is not known, or NULL */
 } spsh__text_file;
 
-/* Opens a regular file; anything else is refused. SPSH_E_NOT_FOUND when there is none. */
+/* Opens a regular file; anything else is refused. SPSH_E_NOT_FOUND when there is none. A compressed
+ * file is given decompressed, as far as it is read: its size_bytes is SPSH__PIECE_BYTES_UNKNOWN.
+ */
 SPSH_NODISCARD spsh_status spsh__text_file_open(const spsh__view *view, const char *path,
                                                 spsh__text_file *ret_file, spsh_error *err);
 
