@@ -14,6 +14,7 @@
 #include <stdlib.h>
 
 #include "fail.h"
+#include "json_text.h"
 #include "jsonl.h"
 #include "layouts.h"
 #include "names.h"
@@ -314,18 +315,10 @@ static void take_extras(manifest_scan *m, const spsh__jsonl_line *line, bool cut
         const spsh__json_value *value = &line->values[i];
         const bool unused = m->roles[role] != value || (role == SPSH__JSON_DURATION && !cut) ||
                             role == SPSH__JSON_SHARD;
-        if (!unused || value->kind <= SPSH__JSON_NULL)
-            continue;
-        const char *quote = value->kind == SPSH__JSON_STRING ? "\"" : "";
-        spsh__builder_append_text(&m->extras, m->extras.size_bytes == 0 ? "{\"" : ",\"");
-        spsh__builder_append_text(&m->extras, m->format->keys[i].name);
-        spsh__builder_append_text(&m->extras, "\":");
-        spsh__builder_append_text(&m->extras, quote);
-        spsh__builder_append_bytes(&m->extras, value->raw);
-        spsh__builder_append_text(&m->extras, quote);
+        if (unused)
+            spsh__json_value_member(&m->extras, 0, m->format->keys[i].name, value);
     }
-    if (m->extras.size_bytes > 0)
-        spsh__builder_append_text(&m->extras, "}");
+    spsh__json_close(&m->extras, 0);
 }
 
 static void take_id(manifest_scan *m, const segment *s)

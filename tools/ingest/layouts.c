@@ -15,6 +15,7 @@
 /* In the order in which they are listed and tried within a tier. */
 /* clang-format off: one a line */
 const spsh_layout *const spsh__layouts[] = {
+    &spsh__layout_nemo_tarred,
     &spsh__layout_mls,
     &spsh__layout_peoples_speech,
     &spsh__layout_common_voice_spontaneous,
@@ -27,8 +28,10 @@ const spsh_layout *const spsh__layouts[] = {
     &spsh__layout_kaldi,
     &spsh__layout_audiofolder,
     &spsh__layout_wenet,
+    &spsh__layout_wenet_shards,
     &spsh__layout_nemo,
     &spsh__layout_lhotse,
+    &spsh__layout_webdataset,
     &spsh__layout_table,
     &spsh__layout_folder,
     &spsh__layout_mls_flac,

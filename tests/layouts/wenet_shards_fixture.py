@@ -1,0 +1,56 @@
+"""wenet's shards: texts before audio, texts that are missing, lists with everything lists have."""
+from tars import Clips, write_tar
+
+
+def make(root, clip):
+    wav = Clips(root, clip)
+    data = root / "data" / "train"
+    write_tar(data / "shards" / "shards_000000000.tar", [
+        ("BAC009S0002W0122.txt", "而对楼市成交抑制作用最大的限购".encode()),
+        ("BAC009S0002W0122.wav", wav()),
+        ("BAC009S0002W0123.wav", wav()),
+        ("BAC009S0002W0124.txt", b"with a line end\n"),
+        ("BAC009S0002W0124.wav", wav()),
+    ])
+    write_tar(data / "shards" / "shards_000000001.tar", [
+        ("BAC009S0003W0121.txt", b""),
+        ("BAC009S0003W0121.wav", wav()),
+    ])
+    write_tar(data / "shards" / "shards_000000002.tar", [("unlisted.wav", wav())])
+    (data / "data.list").write_bytes(
+        b"\n"
+        b"/somewhere/data/train/shards/shards_000000000.tar\n"
+        b"   \n"
+        b"data/train/shards/shards_000000001.tar \r\n"
+        b"./shards/shards_000000000.tar\n"
+        b"https://example.org/shards_000000007.tar\n"
+        b"shards/shards_000000009.tar")
+
+
+EXPECTED = {
+    "root": "data",
+    "utterances": 4,
+    "rejects": {"remote_source": (1, 1), "missing_audio": (1, 1), "excluded_by_rule": (1, 0)},
+    "splits": {"train": 4},
+    "domains": {"default": 4},
+    "all_ids": ["BAC009S0002W0122", "BAC009S0002W0123", "BAC009S0002W0124", "BAC009S0003W0121"],
+    "ids": {
+        "BAC009S0002W0122": {"text": "而对楼市成交抑制作用最大的限购",
+                             "source": "shards/shards_000000000.tar/BAC009S0002W0122.wav"},
+        "BAC009S0002W0123": {"text": None},
+        "BAC009S0002W0124": {"text": "with a line end"},
+        "BAC009S0003W0121": {"text": ""},
+    },
+}
+
+
+def make_shards(root, clip):
+    make(root, clip)
+    (root / "data" / "train" / "data.list").unlink()
+
+
+CASES = {
+    "folder": (make, dict(EXPECTED, root="data/train")),
+    "file": (make, dict(EXPECTED, root="data/train/data.list")),
+    "without a list": (make_shards, {"root": "data/train/shards", "utterances": 5, "rejects": {}}),
+}
