@@ -255,7 +255,17 @@ CASES = {
         "all_ids": ["e0" * 32, "e1" * 32, "e2" * 32],
         "ids": {"e0" * 32: {"text": "Un", "sample_rate_hz": 48000, "extras": {
             "age": "fourties", "gender": "male", "accent": "united_kingdom"}}}}),
+    "1 to 4, archives": (make_flat_archives, {
+        "utterances": 2, "rejects": {}, "merged": 2, "domains": {"cv/cy": 1, "cv/tt": 1},
+        "splits": {"train": 2}, "languages": {"cy": 1, "tt": 1},
+        "ids": {"0e" * 32: {"text": "frawddeg cy"}, "1e" * 32: {"text": "frawddeg tt"}}}),
+    "1 to 4, an archive in a folder": (make_flat_archive, {
+        "utterances": 1, "rejects": {}, "merged": 1, "domains": {"cv/cy": 1}}),
+    "1 to 4, an archive": (make_flat_archives, {
+        "root": "cv-corpus-3_tt.tar.tar", "utterances": 1, "rejects": {}, "merged": 1,
+        "domains": {"cv/tt": 1}}),
     "mirror": (make_mirror, MIRROR),
+    "mirror, archives": (make_mirror_tarred, MIRROR),
     "5 to 13": (make_middle, {
         "utterances": 5, "rows_in": 10, "merged": 5, "rejects": {"excluded_by_rule": (2, 0)}, "splits": {"train": 5},
         "domains": {"cv/eo": 1, "cv/zh-CN": 1, "cv/kmr": 1, "cv/uk": 1, "cv/rm-sursilv": 1},

@@ -161,6 +161,7 @@ OPUS = {
 CASES = {
     "flac": (make_flac, FLAC),
     "opus": (make_opus, OPUS),
+    "hub": (make_hub, HUB),
     "hub, unpacked": (make_hub_flat, HUB),
     "the tree itself": (make_flac, {**FLAC, "root": "mls_polish"}),
     "both": (make_both, {"status": 1, "stderr": "--layout mls-flac or mls-opus"}),

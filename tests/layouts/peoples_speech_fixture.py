@@ -117,6 +117,11 @@ def make_tarred(root, clip):
         into_tar(root / folder / f"{stem}.tar", [root / folder / NAMES[key]])
 
 
+def make_lost(root, clip):
+    make_tarred(root, clip)
+    (root / "train" / "clean" / "clean_000001.tar").unlink()
+
+
 def make_early(root, clip):
     """Manifests in the root, and one member twice: names were once cut to 100 characters."""
     clean = root / "clean"
@@ -181,9 +186,23 @@ CASES = {
     "unpacked": (make, EXPECTED),
     "split": (make, {"options": ["--split", "dirty_sa,test"], "utterances": 2, "excluded": 8,
                      "splits": {"train": 1, "test": 1}}),
-    "a manifest": (make, {
+    "tarred": (make_tarred, EXPECTED),
+    "tarred, one archive lost": (make_lost, {
+        "utterances": 5, "rejects": {**EXPECTED["rejects"], "missing_audio": (2, 2),
+                                     "count_mismatch": (1, 0)}}),
+    "early": (make_early, {
+        "utterances": 1, "rejects": {"dup_member": (1, 0)}, "domains": {"ps/clean": 1},
+        "ids": {NAMES["first"][:-5]: {"text": "one"}}}),
+    "microset": (make_microset, {
+        "utterances": 1, "rejects": {}, "domains": {"ps/clean": 1}, "splits": {"train": 1}}),
+    "a manifest": (make_tarred, {
         "root": "train/dirty_sa.json", "utterances": 1, "rejects": {"missing_audio": (1, 1)},
         "domains": {"ps/dirty_sa": 1}}),
+    "site, tarred": (make_site_tarred, SITE),
+    "site, output_paths": (make_site_paths, SITE),
+    "site, one subset": (make_site_tarred, {
+        "root": "dirty_sa", "utterances": 1, "domains": {"ps/dirty_sa": 1},
+        "ids": {NAMES["sa"][:-5]: {"source": NAMES["sa"]}}}),
     "site": (make_site, {"utterances": 1, "rejects": {}, "domains": {"ps/dirty": 1},
                          "all_ids": [NAMES["sa"][:-5]]}),
     "bucket": (make_bucket, {

@@ -16,8 +16,9 @@
 #include "fail.h"
 #include "names.h"
 
-#define DEPTH_MAX           4U     /* of folders, the root is the first */
-#define FOLDERS_MAX         2000U  /* that are listed */
+#define DEPTH_MAX           6U     /* of folders, the root is the first */
+#define NUMBERED_DEPTH_MAX  4U     /* the same of numbered ones: readers, chapters, years */
+#define FOLDERS_MAX         10000U /* that are listed; a mirror of Common Voice has 2,000 */
 #define NAMES_MAX           20000U /* of a folder in which no archive was seen */
 #define CLIP_NAMES_MAX      64U    /* the same of a folder of clips */
 #define EXTENSION_BYTES_MAX 10U
@@ -209,7 +210,7 @@ static void sort(spsh__archive_names *names)
 }
 
 /* Level by level, so that what is near the root is found when there are too many folders. */
-static spsh_status search_level(search *s, const spsh__archive_names *folders,
+static spsh_status search_level(search *s, unsigned depth, const spsh__archive_names *folders,
                                 spsh__archive_names *children, spsh_error *err)
 {
     spsh_status rc = SPSH_OK;
@@ -217,6 +218,8 @@ static spsh_status search_level(search *s, const spsh__archive_names *folders,
     for (size_t i = 0; i < folders->count && rc == SPSH_OK && s->folders < FOLDERS_MAX; i++) {
         const char *slash = strrchr(folders->paths[i], '/');
         const char *name = slash == NULL ? folders->paths[i] : slash + 1;
+        if (depth >= NUMBERED_DEPTH_MAX && name[strspn(name, "0123456789")] == '\0')
+            continue;
         s->folders++;
         rc = list(s, folders->paths[i], spsh__is_clip_folder(name) ? CLIP_NAMES_MAX : NAMES_MAX,
                   children, err);
@@ -234,7 +237,7 @@ spsh_status spsh__archive_find(const char *root, spsh__archive_names *ret_names,
 
     for (unsigned depth = 0; depth < DEPTH_MAX && level.count > 0 && rc == SPSH_OK; depth++) {
         spsh__archive_names children = {0};
-        rc = search_level(&s, &level, &children, err);
+        rc = search_level(&s, depth, &level, &children, err);
         spsh__archive_names_free(&level);
         level = children;
     }

@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "archive_find.h"
 #include "clip_table.h"
 #include "fail.h"
 #include "layouts.h"
@@ -130,18 +131,34 @@ static spsh_status check_scanned(const spsh__view *folder, bool *ret_is_tree, sp
     return rc == SPSH_OK && !*ret_is_tree ? check_clips(folder, ret_is_tree, err) : rc;
 }
 
-/* The locale where no column says it: the folder "de", or the end of "cv-corpus-4-2019-12-10_de" or
- * "cv-corpus-7.0-2021-07-21-de". */
-static const char *locale_of(const char *folder)
+/* The locale in a name: "de" itself, or the end of "cv-corpus-4-2019-12-10_de" or
+ * "cv-corpus-7.0-2021-07-21-de"; NULL when there is none. */
+static const char *locale_in(const char *name)
 {
-    if (spsh__is_locale(spsh__bytes_of(folder)))
-        return folder;
-    const char *end = strrchr(folder, '_');
+    if (spsh__is_locale(spsh__bytes_of(name)))
+        return name;
+    const char *end = strrchr(name, '_');
     if (end == NULL)
-        end = strrchr(folder, '-');
-    if (end != NULL && spsh__is_locale(spsh__bytes_of(end + 1)))
-        return end + 1;
-    return "unknown";
+        end = strrchr(name, '-');
+    return end != NULL && spsh__is_locale(spsh__bytes_of(end + 1)) ? end + 1 : NULL;
+}
+
+/* The locale where no column says it: of an archive that was unpacked here (the first releases had
+ * no folder in them), else of the folder. out keeps it. */
+static const char *locale_of(const spsh__view *folder, const char *name, spsh__builder *out)
+{
+    const char *archive = NULL;
+    for (size_t i = 0; (archive = spsh__view_archive(folder, i)) != NULL; i++) {
+        if (strchr(archive, '/') != NULL)
+            continue;
+        spsh__builder_clear(out);
+        spsh__builder_append_bytes(out, spsh__archive_stem(archive));
+        const char *stem = spsh__builder_text(out);
+        if (stem == NULL || locale_in(stem) != NULL)
+            return stem == NULL ? NULL : locale_in(stem);
+    }
+    const char *locale = locale_in(name);
+    return locale == NULL ? "unknown" : locale;
 }
 
 static spsh_status scan_mirrored(spsh__scan *scan, const char *path, const char *locale,
@@ -210,22 +227,29 @@ static spsh_status scan_mirror(spsh__scan *scan, const char *path, spsh_error *e
 
 static spsh_status scan_tree(spsh__scan *scan, const char *path, const char *name, spsh_error *err)
 {
+    spsh__view *folder = NULL;
+    spsh__builder locale = {0};
+    spsh_status rc = spsh__view_below(scan->options->view, path, &folder, err);
+    if (rc != SPSH_OK)
+        return rc;
     const spsh__clip_tree tree = {
         .path = path,
         .name = name,
         .clips = "clips",
-        .locale = locale_of(name),
+        .locale = locale_of(folder, name, &locale),
         .id_prefix = "",
         .tables = tables,
         .table_count = TABLE_COUNT,
     };
-    spsh__view *view = NULL;
-    spsh_status rc = spsh__view_below(scan->options->view, path, &view, err);
-    if (rc != SPSH_OK)
-        return rc;
-    const bool is_mirror = !spsh__view_has_folder(view, "clips");
-    spsh__view_close(view);
-    return is_mirror ? scan_mirror(scan, path, err) : spsh__clip_tree_scan(scan, &form, &tree, err);
+    if (tree.locale == NULL)
+        rc = no_memory(err);
+    else if (spsh__view_has_folder(folder, tree.clips))
+        rc = spsh__clip_tree_scan(scan, &form, &tree, err);
+    else
+        rc = scan_mirror(scan, path, err);
+    spsh__view_close(folder);
+    spsh__builder_free(&locale);
+    return rc;
 }
 
 static const spsh__tree_layout trees = {"holds clips and tables with client_id, path and sentence",

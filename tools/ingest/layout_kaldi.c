@@ -512,26 +512,18 @@ static bool add_base(kaldi_scan *k, char *path)
     return fits;
 }
 
-/* The folders on the disk that a corpus lies in; the root itself may stand in an archive. */
+/* The folders that the corpus lies in. */
 static bool add_bases_above(kaldi_scan *k)
 {
-    char *root = strdup(spsh__view_root(k->scan.options->view));
-    char *path = root == NULL ? NULL : realpath(root, NULL);
-    bool fits = root != NULL;
-    bool below = true; /* path is the root, which is known already, or the archive */
-    for (char *slash; fits && path == NULL && (slash = strrchr(root, '/')) != NULL;) {
-        *slash = '\0';
-        path = realpath(root, NULL);
-        below = false;
+    const char *root = spsh__view_real_root(k->scan.options->view);
+    bool fits = true;
+    for (size_t length = root == NULL ? 0 : strlen(root); fits && length > 0;) {
+        while (length > 0 && root[length - 1] != '/')
+            length--;
+        length -= length > 0;
+        if (length > 0)
+            fits = add_base(k, strndup(root, length));
     }
-    for (char *slash; fits && path != NULL && (slash = strrchr(path, '/')) != NULL;) {
-        if (!below && path[0] != '\0')
-            fits = add_base(k, strdup(path));
-        below = false;
-        *slash = '\0';
-    }
-    free(path);
-    free(root);
     return fits;
 }
 

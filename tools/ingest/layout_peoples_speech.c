@@ -491,6 +491,57 @@ static spsh_status scan_documents(ps_scan *p, const spsh__text_input *input, sps
     return rc == SPSH_E_END ? SPSH_OK : rc;
 }
 
+/* Archives right in a folder, which ends in '/'. */
+static uint64_t count_archives(const spsh__view *view, spsh_bytes folder)
+{
+    uint64_t count = 0;
+    const char *archive = NULL;
+    for (size_t i = 0; (archive = spsh__view_archive(view, i)) != NULL; i++) {
+        const size_t length = strlen(archive);
+        count += length > folder.size_bytes &&
+                 (folder.size_bytes == 0 || memcmp(archive, folder.data, folder.size_bytes) == 0) &&
+                 strchr(archive + folder.size_bytes, '/') == NULL;
+    }
+    return count;
+}
+
+/* Some revisions say how many archives a folder has: a download may have stopped before. Where
+ * they were unpacked there is nothing to count. */
+static spsh_status check_count(ps_scan *p, spsh_bytes folder, spsh_error *err)
+{
+    const spsh__view *view = p->scan.options->view;
+    spsh__text_file file = {.fd = -1};
+    uint8_t text[32] = {0};
+    size_t text_bytes = 0;
+    uint64_t want = 0;
+    const uint64_t found = count_archives(view, folder);
+    spsh__builder_clear(&p->relative);
+    spsh__builder_append_bytes(&p->relative, folder);
+    spsh__builder_append_text(&p->relative, "n_files.txt");
+    const char *path = spsh__builder_text(&p->relative);
+    if (path == NULL)
+        return no_memory(err);
+    if (found == 0 || !spsh__view_has_file(view, path))
+        return SPSH_OK;
+    spsh_status rc = spsh__text_file_open(view, path, &file, err);
+    if (rc != SPSH_OK)
+        return rc;
+    const spsh__text_input input = spsh__text_input_file(&file);
+    rc = input.read_at_fn(input.user, 0, text, sizeof(text) - 1, &text_bytes, err);
+    spsh__text_file_close(&file);
+    for (size_t i = 0; i < text_bytes && i < 9 && text[i] >= '0' && text[i] <= '9'; i++)
+        want = want * 10 + (uint64_t)(text[i] - '0');
+    if (rc != SPSH_OK || want == 0 || want == found)
+        return rc;
+    char detail[96];
+    (void)snprintf(detail, sizeof(detail),
+                   "%" PRIu64 " archives are here, and %" PRIu64 " should be", found, want);
+    const spsh_reject reject = {.reason = SPSH_REJECT_COUNT_MISMATCH,
+                                .source = spsh__builder_bytes(&p->relative),
+                                .detail = detail};
+    return spsh__scan_reject(&p->scan, &reject, NULL, err);
+}
+
 static spsh_status scan_manifest(ps_scan *p, const char *name, spsh_error *err)
 {
     spsh__text_file file = {.fd = -1};
@@ -509,6 +560,8 @@ static spsh_status scan_manifest(ps_scan *p, const char *name, spsh_error *err)
     const spsh__text_input input = spsh__text_input_file(&file);
     rc = scan_documents(p, &input, err);
     spsh__text_file_close(&file);
+    for (size_t i = 0; i < 2 && rc == SPSH_OK; i++)
+        rc = check_count(p, spsh__builder_bytes(&p->places[i]), err);
     return rc;
 }
 
