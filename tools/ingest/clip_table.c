@@ -179,8 +179,16 @@ static spsh_status list_clips(clip_scan *c, const char *year, bool report, spsh_
         if (entry.name[0] != '.' && !spsh__is_ignored_name(entry.name))
             rc = list_entry(c, &entry, name, report, err);
     }
+    const int os_errno = rc == SPSH_OK ? errno : 0; /* not 0: names are missing */
     spsh__view_folder_close(folder);
-    return rc;
+    if (os_errno == 0 || report)
+        return rc;
+    spsh__builder_clear(&c->path);
+    spsh__builder_append_part(&c->path, c->folders[c->folder]);
+    spsh__builder_append_part(&c->path, name);
+    path = spsh__builder_text(&c->path);
+    return path == NULL ? no_memory(err)
+                        : spsh__scan_walk_note(c->scan, SPSH__WALK_UNREADABLE, path, os_errno, err);
 }
 
 static spsh_status list_all_clips(clip_scan *c, bool report, spsh_error *err)

@@ -302,7 +302,14 @@ static spsh_status list_audio(mls_scan *m, const char *name, unsigned depth, sps
         files++;
         rc = take_entry(m, &entry, depth, err);
     }
+    const int os_errno = rc == SPSH_OK ? errno : 0; /* not 0: names are missing */
     spsh__view_folder_close(folder);
+    if (os_errno != 0 && m->pass == PASS_INDEX) {
+        path = spsh__builder_text(&m->source);
+        rc = path == NULL
+                 ? no_memory(err)
+                 : spsh__scan_walk_note(&m->scan, SPSH__WALK_UNREADABLE, path, os_errno, err);
+    }
     m->source.size_bytes = before;
     return rc == SPSH_OK ? spsh__scan_progress(&m->scan, files, err) : rc;
 }

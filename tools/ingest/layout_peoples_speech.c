@@ -129,9 +129,12 @@ static spsh_status list_folder(const spsh__view *view, const char *path, unsigne
         return errno == ENOTDIR || errno == ENOENT
                    ? SPSH_OK
                    : SPSH_INGEST_FAIL_OS(err, SPSH_E_IO, errno, "%s: cannot be read", path);
+    int os_errno = 0;
     for (unsigned i = 0; i < names_max && rc == SPSH_OK; i++) {
-        if (!spsh__view_folder_next(folder, &entry))
+        if (!spsh__view_folder_next(folder, &entry)) {
+            os_errno = errno;
             break;
+        }
         if (manifest_stem(entry.name) > 0 && manifests->count < MANIFESTS_MAX)
             rc = list_add(manifests, path, entry.name, err);
         else if (folders != NULL && entry.name[0] != '.' && folders->count < FOLDERS_MAX &&
@@ -140,6 +143,8 @@ static spsh_status list_folder(const spsh__view *view, const char *path, unsigne
             rc = list_add(folders, path, entry.name, err);
     }
     spsh__view_folder_close(folder);
+    if (os_errno != 0)
+        rc = SPSH_INGEST_FAIL_OS(err, SPSH_E_IO, os_errno, "%s: cannot be read further", path);
     return rc;
 }
 
