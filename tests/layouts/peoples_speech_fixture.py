@@ -123,15 +123,15 @@ def make_lost(root, clip):
 
 
 def make_early(root, clip):
-    """Manifests in the root, and one member twice: names were once cut to 100 characters."""
+    """Manifests in the root, and one member three times, in two archives: names were once cut to
+    100 characters."""
     clean = root / "clean"
-    one = clip(clean / NAMES["first"], seed=1)
-    tar = tarfile.open(clean / "clean_000000.tar", "w")
-    tar.add(one, arcname=one.name)
-    tar.add(clip(clean / "again.flac", seed=2), arcname=one.name)
-    tar.close()
-    one.unlink()
-    (clean / "again.flac").unlink()
+    clips = [clip(clean / f"{seed}.flac", seconds=0.4 + seed / 10, seed=seed) for seed in range(3)]
+    for number, members in enumerate((clips[:2], clips[2:])):
+        with tarfile.open(clean / f"clean_{number:06d}.tar", "w") as tar:
+            for member in members:
+                tar.add(member, arcname=NAMES["first"])
+                member.unlink()
     write_lines(root / "clean.json", [document("gov", [NAMES["first"]], ["one"], [400])])
 
 
@@ -191,8 +191,8 @@ CASES = {
         "utterances": 5, "rejects": {**EXPECTED["rejects"], "missing_audio": (2, 2),
                                      "count_mismatch": (1, 0)}}),
     "early": (make_early, {
-        "utterances": 1, "rejects": {"dup_member": (1, 0)}, "domains": {"ps/clean": 1},
-        "ids": {NAMES["first"][:-5]: {"text": "one"}}}),
+        "utterances": 1, "rejects": {"dup_member": (2, 0)}, "domains": {"ps/clean": 1},
+        "ids": {NAMES["first"][:-5]: {"text": "one", "seconds": 0.6}}}),
     "microset": (make_microset, {
         "utterances": 1, "rejects": {}, "domains": {"ps/clean": 1}, "splits": {"train": 1}}),
     "a manifest": (make_tarred, {
