@@ -126,6 +126,13 @@ REPEATED = {
 }
 
 
+def make_same_texts(root, clip):
+    """Shards that would lie over each other if they were unpacked."""
+    audio = Clips(root, clip)
+    for number in range(2):
+        write_tar(root / f"shard_{number}.tar", [("0.txt", b"same"), ("0.wav", audio())])
+
+
 def make_packed_folder(root, clip):
     """One archive of audio with texts is a packed folder."""
     audio = Clips(root, clip)
@@ -196,6 +203,8 @@ def make_truncated(root, clip):
 
 
 TRUNCATED = {
+    "archive": False,  # what is cut off is told by the tar's name
+    "rejects": {"truncated": (1, 0), "orphan_text": (1, 0)},
     "all_ids": ["0", "2"],
     "ids": {"0": {"text": "whole"}, "2": {"text": "no end"}},
 }
@@ -206,6 +215,7 @@ CASES = {
     "split": (make, {"options": ["--split", "dev"], "all_ids": ["dev-0"], "excluded": 15}),
     "column": (make, {"options": ["--domain", "column:source"], "domains": {"podcast": 1, "default": 14}}),
     "repeated keys": (make_repeated, REPEATED),
+    "same texts": (make_same_texts, {"rejects": {}, "all_ids": ["shard_0/0", "shard_1/0"]}),
     "packed folder": (make_packed_folder, PACKED_FOLDER),
     "stream": (make_stream, STREAM),
     "stream's column": (make_stream, {"root": "stream.tar", "options": ["--domain", "column:gender"],
