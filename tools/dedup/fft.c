@@ -1,0 +1,157 @@
+/* fft.c: decimation in frequency, radix 4 with one leading step of radix 2 where the size asks.
+ *
+ * The result of a floating-point transform depends on which numbers are added first, and on nothing
+ * else as long as each operation is rounded by itself: no contraction to fused multiply-adds (this
+ * folder is built with -ffp-contract=off), no extended precision, no reassociation. Lanes never
+ * meet. So 128-bit registers, scalars and anything else give the same bits.
+ */
+#include "fft.h"
+
+#include <float.h>
+#include <math.h>
+
+#if FLT_EVAL_METHOD != 0
+#error "fingerprints need floats that are evaluated as floats (on 32-bit x86: -msse2 -mfpmath=sse)"
+#endif
+
+void spsh__fft_circle_init(spsh__fft_circle *circle)
+{
+    const float unit = 1.0F / SPSH__COSINE_1;
+    for (int step = 0; step < SPSH__TURN; step++) {
+        circle->cosine[step] = (float)spsh__cosine(step) * unit;
+        circle->minus_sine[step] = (float)spsh__cosine(step + SPSH__TURN / 4) * unit;
+    }
+}
+
+/* *re + i *im = (x + iy) * (c + is) */
+static inline void turn(spsh__lanes x, spsh__lanes y, float c, float s, spsh__lanes *re,
+                        spsh__lanes *im)
+{
+    *re = x * c - y * s;
+    *im = x * s + y * c;
+}
+
+static void radix2(const spsh__fft_circle *circle, spsh__lanes *re, spsh__lanes *im, size_t size)
+{
+    const size_t half = size / 2;
+    for (size_t k = 0; k < half; k++) {
+        const size_t step = k * (SPSH__TURN / size);
+        const spsh__lanes x = re[k] - re[k + half];
+        const spsh__lanes y = im[k] - im[k + half];
+        re[k] = re[k] + re[k + half];
+        im[k] = im[k] + im[k + half];
+        turn(x, y, circle->cosine[step], circle->minus_sine[step], &re[k + half], &im[k + half]);
+    }
+}
+
+/* One butterfly: four values `quarter` apart; twiddles of steps w, 2w and 3w. */
+static inline void butterfly(const spsh__fft_circle *circle, spsh__lanes *re, spsh__lanes *im,
+                             size_t quarter, size_t w)
+{
+    const spsh__lanes ar = re[0] + re[2 * quarter];
+    const spsh__lanes ai = im[0] + im[2 * quarter];
+    const spsh__lanes br = re[0] - re[2 * quarter];
+    const spsh__lanes bi = im[0] - im[2 * quarter];
+    const spsh__lanes cr = re[quarter] + re[3 * quarter];
+    const spsh__lanes ci = im[quarter] + im[3 * quarter];
+    /* minus i times the difference */
+    const spsh__lanes dr = im[quarter] - im[3 * quarter];
+    const spsh__lanes di = re[3 * quarter] - re[quarter];
+
+    re[0] = ar + cr;
+    im[0] = ai + ci;
+    turn(br + dr, bi + di, circle->cosine[w], circle->minus_sine[w], &re[quarter], &im[quarter]);
+    turn(ar - cr, ai - ci, circle->cosine[2 * w], circle->minus_sine[2 * w], &re[2 * quarter],
+         &im[2 * quarter]);
+    turn(br - dr, bi - di, circle->cosine[3 * w], circle->minus_sine[3 * w], &re[3 * quarter],
+         &im[3 * quarter]);
+}
+
+/* The steps of radix 4 from blocks of `block` down to `last`, over `size` values. */
+static void radix4(const spsh__fft_circle *circle, spsh__lanes *re, spsh__lanes *im, size_t size,
+                   size_t last)
+{
+    for (size_t block = size; block >= last; block /= 4) {
+        const size_t quarter = block / 4;
+        const size_t step = SPSH__TURN / block;
+        for (size_t k = 0; k < quarter; k++)
+            for (size_t start = k; start < size; start += block)
+                butterfly(circle, re + start, im + start, quarter, k * step);
+    }
+}
+
+/* 256 values after 256, which are 8 KB: all steps would go over more than a processor's first
+ * cache. */
+void spsh__fft_lanes(const spsh__fft_circle *circle, spsh__lanes *re, spsh__lanes *im, size_t size)
+{
+    enum { LARGE = 1024, SMALL = 256 };
+    if (size == SPSH__FFT_LANE_MAX)
+        radix2(circle, re, im, size);
+    for (size_t large = 0; large < size; large += LARGE) {
+        radix4(circle, re + large, im + large, LARGE, LARGE);
+        for (size_t small = large; small < large + LARGE; small += SMALL)
+            radix4(circle, re + small, im + small, SMALL, 4);
+    }
+}
+
+size_t spsh__fft_position(size_t bin, size_t size)
+{
+    size_t position = 0;
+    size_t block = size;
+    if (size == SPSH__FFT_LANE_MAX) {
+        position = (bin & 1) * (size / 2);
+        bin >>= 1;
+        block = size / 2;
+    }
+    for (; block > 1; block /= 4) {
+        position += (bin & 3) * (block / 4);
+        bin >>= 2;
+    }
+    return position;
+}
+
+void spsh__fft_roots_init(spsh__complex *roots, size_t size)
+{
+    const double turn_angle = 6.283185307179586;
+    for (size_t k = 0; k < size / 2; k++) {
+        const double angle = turn_angle * (double)k / (double)size;
+        roots[k] = (spsh__complex){cos(angle), -sin(angle)};
+    }
+}
+
+static void reverse_bits(spsh__complex *x, size_t size)
+{
+    size_t reversed = 0;
+    for (size_t i = 1; i < size; i++) {
+        size_t bit = size / 2;
+        while ((reversed & bit) != 0) {
+            reversed ^= bit;
+            bit /= 2;
+        }
+        reversed |= bit;
+        if (i < reversed) {
+            const spsh__complex other = x[i];
+            x[i] = x[reversed];
+            x[reversed] = other;
+        }
+    }
+}
+
+void spsh__fft(spsh__complex *x, size_t size, const spsh__complex *roots)
+{
+    reverse_bits(x, size);
+    for (size_t half = 1; half < size; half *= 2) {
+        const size_t stride = size / (2 * half);
+        for (size_t start = 0; start < size; start += 2 * half) {
+            for (size_t k = 0; k < half; k++) {
+                const spsh__complex w = roots[k * stride];
+                spsh__complex *low = &x[start + k];
+                spsh__complex *high = low + half;
+                const double re = high->re * w.re - high->im * w.im;
+                const double im = high->re * w.im + high->im * w.re;
+                *high = (spsh__complex){low->re - re, low->im - im};
+                *low = (spsh__complex){low->re + re, low->im + im};
+            }
+        }
+    }
+}
