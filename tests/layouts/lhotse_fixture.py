@@ -76,8 +76,8 @@ TRAIN_SUPERVISIONS = [
 
 def make_pairs(root, clip):
     make_clips(root, clip)
-    write_lines(root / "demo_recordings_train-clean.jsonl", TRAIN_RECORDINGS)
-    write_lines(root / "demo_supervisions_train-clean.jsonl", TRAIN_SUPERVISIONS)
+    write_lines(root / "demo_recordings_train-clean.jsonl.gz", TRAIN_RECORDINGS)
+    write_lines(root / "demo_supervisions_train-clean.jsonl.gz", TRAIN_SUPERVISIONS)
     # The same id is another recording in another part.
     write_lines(root / "demo_recordings_dev.jsonl", [recording("rec-1", "audio/dev.flac", seconds=1.0)])
     write_lines(root / "demo_supervisions_dev.jsonl",
@@ -137,7 +137,7 @@ SHARED = {
 def make_cuts(root, clip):
     make_clips(root, clip)
     first = recording("rec-1", "./audio/rec-1.flac")
-    write_lines(root / "demo_cuts_train.jsonl", [
+    write_lines(root / "demo_cuts_train.jsonl.gz", [
         cut("cut-1", 0.5, 1.25, [supervision("sup-1", "rec-1", 0.25, 0.5, "one", speaker="s1"),
                                  supervision("sup-2", "rec-1", -0.125, 0.25, "two"),
                                  supervision("sup-3", "rec-1", -0.75, 0.25, "before the recording")],
@@ -155,8 +155,8 @@ def make_cuts(root, clip):
         b"\n",
         b"not json\n",
     ])
-    write_lines(root / "demo_recordings_train.jsonl", [first])
-    write_lines(root / "demo_supervisions_train.jsonl", [supervision("sup-1", "rec-1", 0.75, 0.5, "one")])
+    write_lines(root / "demo_recordings_train.jsonl.gz", [first])
+    write_lines(root / "demo_supervisions_train.jsonl.gz", [supervision("sup-1", "rec-1", 0.75, 0.5, "one")])
 
 
 CUTS = {
@@ -191,10 +191,10 @@ CASES = {
     "pairs": (make_pairs, PAIRS),
     "shared": (make_shared, SHARED),
     "cuts": (make_cuts, CUTS),
-    "one cuts file": (make_cuts, {**CUTS, "root": "demo_cuts_train.jsonl",
+    "one cuts file": (make_cuts, {**CUTS, "root": "demo_cuts_train.jsonl.gz",
                                   "rejects": {reason: count for reason, count in CUTS["rejects"].items()
                                               if reason != "excluded_by_rule"}}),
-    "one supervisions file": (make_cuts, {"root": "demo_supervisions_train.jsonl", "rejects": {},
+    "one supervisions file": (make_cuts, {"root": "demo_supervisions_train.jsonl.gz", "rejects": {},
                                           "all_ids": ["sup-1"]}),
     "recordings": (make_recordings, {"utterances": 3, "rejects": {}, "splits": {"test": 3}, "ids": {
         "rec-1": {"text": None, "samples": 32000}}}),

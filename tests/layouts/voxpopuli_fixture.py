@@ -1,4 +1,5 @@
 """VoxPopuli, transcribed: a table a split, audio in the folder of its year; and the annotation alone."""
+import gzip
 
 HEADER = "id\traw_text\tnormalized_text\tspeaker_id\tsplit\tgender\tis_gold_transcript\taccent\n"
 SESSION = "20090112-0900-PLENARY-3-{}_20090112-18:48:33_{}"
@@ -52,7 +53,7 @@ def annotation(language, rows):
     lines = [COLUMNS] + [f'{i}|{i[:8]}|{EVENT.format(language)}|{speaker}|{original}|{normed}|x y|1.5|2.5|0.1|0.2|'
                          f'"[(1.5, 2.0), (2.1, 2.5)]"|{split}|female'
                          for i, speaker, original, normed, split in rows]
-    return "\n".join(lines).encode() + b"\n"
+    return gzip.compress("\n".join(lines).encode() + b"\n", mtime=0)
 
 
 ROWS = [
@@ -68,12 +69,12 @@ def make_annotation(root, clip):
     tree = root / "transcribed_data" / "hr"
     for i in (0, 1, 2, 4):
         clip(tree / "2009" / f"{EVENT.format('hr')}-20090112-18:48:33_{i}.ogg", seed=i)
-    (tree / "asr_hr.tsv").write_bytes(annotation("hr", ROWS))
+    (tree / "asr_hr.tsv.gz").write_bytes(annotation("hr", ROWS))
 
 
 def make_both(root, clip):
     make(root, clip)
-    (root / "voxpopuli" / "transcribed_data" / "hr" / "asr_hr.tsv").write_bytes(annotation("hr", ROWS))
+    (root / "voxpopuli" / "transcribed_data" / "hr" / "asr_hr.tsv.gz").write_bytes(annotation("hr", ROWS))
 
 
 ANNOTATION = {

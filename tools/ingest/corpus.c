@@ -9,6 +9,8 @@
  *     the same layout only   the folder is the corpus: its parts are splits or subsets
  *     the same and others    the folder holds several corpora: each is a source
  *     others only            the folder is the corpus; the others are reported, not packed
+ *     others that know       they are the corpora, where the folder is nothing but archives with
+ *     their archives better  members that pair up
  *
  * Two layouts of one rank that both fit a folder are explained by two corpora below it, or refused.
  *
@@ -206,6 +208,18 @@ static spsh_status refuse(const finder *f, const char *path, const spsh__layout_
     return rc;
 }
 
+/* A layout of any archives finds those of a corpus below, which knows what is in them. */
+static bool better_below(const spsh__corpus *c, size_t first, const spsh__layout_match *match)
+{
+    if (match->count == 0 || match->layouts[0]->tier != SPSH_LAYOUT_ARCHIVE)
+        return false;
+    for (size_t i = first; i < c->source_count; i++) {
+        if (c->sources[i].layout->tier < SPSH_LAYOUT_ARCHIVE)
+            return true;
+    }
+    return false;
+}
+
 /* What path is, now that the folders below it are known. */
 static spsh_status decide(finder *f, const char *path, const spsh__layout_match *match,
                           const size_t first[2], spsh_error *err)
@@ -216,7 +230,7 @@ static spsh_status decide(finder *f, const char *path, const spsh__layout_match 
         several = several && found_below(c, first[0], match->layouts[i]);
     if (match->count == 1)
         several = several && !only_below(c, first[0], match->layouts[0]);
-    if (match->count == 0 || several)
+    if (match->count == 0 || several || better_below(c, first[0], match))
         return SPSH_OK;
     if (match->count > 1)
         return refuse(f, path, match, err);

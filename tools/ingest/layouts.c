@@ -15,6 +15,7 @@
 /* In the order in which they are listed and tried within a tier. */
 /* clang-format off: one a line */
 const spsh_layout *const spsh__layouts[] = {
+    &spsh__layout_lhotse_shar,
     &spsh__layout_nemo_tarred,
     &spsh__layout_mls,
     &spsh__layout_peoples_speech,

@@ -22,6 +22,7 @@ extern const spsh_layout spsh__layout_nemo_tarred;
 extern const spsh_layout spsh__layout_wenet_shards;
 extern const spsh_layout spsh__layout_webdataset;
 extern const spsh_layout spsh__layout_lhotse;
+extern const spsh_layout spsh__layout_lhotse_shar;
 extern const spsh_layout spsh__layout_gigaspeech;
 extern const spsh_layout spsh__layout_table;
 extern const spsh_layout spsh__layout_table_raw;
