@@ -25,7 +25,10 @@ extension and makes the folders above it. EXPECTED holds any of
                 means that it must not be there; extras: those given must be among those found
     all_ids     a list: exactly these
 
-The dataset is packed twice, with one worker and with four, and must have the same bytes.
+    archive     False: the case cannot be delivered in archives; the fixture says why beside it
+
+The dataset is packed twice, with one worker and with four, and must have the same bytes. Then the
+tree is put into archives (archive_form.py), and must give the same bytes again.
 """
 import collections
 import importlib.util
@@ -37,6 +40,10 @@ import sys
 import tempfile
 
 sys.dont_write_bytecode = True
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+
+import archive_form  # noqa: E402
+
 SECONDS_TOLERANCE = 0.05
 
 
@@ -152,6 +159,39 @@ def check_counts(checks, expected, report, info):
             checks.equal(table, info[table], expected[table])
 
 
+def same_but_evidence(dataset):
+    """What a dataset is. Which of several files gave a corpus away may depend on the order of names
+    in a folder."""
+    files = files_below(dataset)
+    files.pop("reports/pack.html")
+    report = json.loads(files.pop("reports/pack.json"))
+    for source in report["sources"]:
+        del source["evidence"]
+    return {**files, "pack.json": report}
+
+
+def check_archive(checks, command, expected, root, unpacked):
+    source = root / expected.get("root", "")
+    form = archive_form.pack_up(source if source.is_dir() else root, checks.name,
+                                source if source.is_file() else None)
+    if form is None:
+        return
+    dataset = unpacked.with_name("archive.spsh")
+    packed = pack(command, expected, root, dataset, 2)
+    checks.equal(f"exit status of {form}", packed.returncode, 0)
+    if packed.returncode != 0:
+        print(packed.stderr)
+        return
+    want, got = same_but_evidence(unpacked), same_but_evidence(dataset)
+    for name in sorted(want.keys() | got.keys()):
+        if want.get(name) != got.get(name):
+            checks.fail(f"{form}: {name} is not that of the unpacked tree")
+            if name.endswith(".jsonl"):
+                print(f"{want[name]!r}\n{got[name]!r}")
+    if (dataset / ".pack").exists():
+        checks.fail(f"{form}: .pack is left over")
+
+
 def check_case(checks, command, make, expected, layout, clip):
     with tempfile.TemporaryDirectory() as work:
         work = pathlib.Path(work)
@@ -186,6 +226,8 @@ def check_case(checks, command, make, expected, layout, clip):
         checks.equal("exit status with four workers", again.returncode, 0)
         if files_below(first) != files_below(second):
             checks.fail("one worker and four made different bytes")
+        if expected.get("archive", True):
+            check_archive(checks, command, expected, root, first)
 
 
 def main():

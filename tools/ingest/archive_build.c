@@ -47,10 +47,9 @@ void spsh__indexed_archive_clear(spsh__indexed_archive *archive)
     *archive = (spsh__indexed_archive){0};
 }
 
-spsh_status spsh__archive_tell(const spsh__archive_index *index, const spsh__view_problem *problem,
-                               spsh_error *err)
+spsh_status spsh__archive_tell(const spsh__view_observer *observer,
+                               const spsh__view_problem *problem, spsh_error *err)
 {
-    const spsh__view_observer *observer = index->observer;
     if (observer == NULL || observer->problem_fn == NULL)
         return SPSH_OK;
     return observer->problem_fn(observer->user, problem, err);
@@ -91,7 +90,7 @@ static spsh_status tell(const build *b, spsh__view_problem_kind kind, const char
                         const char *detail, spsh_error *err)
 {
     const spsh__view_problem problem = {kind, report_name(b, path), detail};
-    return spsh__archive_tell(b->index, &problem, err);
+    return spsh__archive_tell(b->index->observer, &problem, err);
 }
 
 /* Damage is reported and what was read before it counts; anything else ends the pack. */

@@ -19,6 +19,7 @@ typedef struct spsh__indexed_archive {
     uint64_t packed_bytes; /* size of the archive */
     spsh__archive_kind kind;
     bool own_folder;
+    bool is_listed; /* a layout reads its members in order, and judges repeated ones itself */
     uint64_t first_member, member_count;
 } spsh__indexed_archive;
 
@@ -30,11 +31,12 @@ struct spsh__archive_index {
     size_t archive_count, archive_capacity;
     uint64_t link_count;
     spsh__archive_table table;
+    spsh__column repeated; /* uint64_t each: members whose path a later member has */
 };
 
 void spsh__indexed_archive_clear(spsh__indexed_archive *archive);
 spsh_status spsh__archive_no_memory(spsh_error *err);
-SPSH_NODISCARD spsh_status spsh__archive_tell(const spsh__archive_index *index,
+SPSH_NODISCARD spsh_status spsh__archive_tell(const spsh__view_observer *observer,
                                               const spsh__view_problem *problem, spsh_error *err);
 
 /* Where the member's bytes are; only for pieces and spooled ones. */

@@ -280,7 +280,8 @@ typedef struct group {
     uint64_t member;
 } group;
 
-static spsh_status report_member(const spsh__archive_index *index, uint64_t member,
+static spsh_status report_member(const spsh__archive_index *index,
+                                 const spsh__view_observer *observer, uint64_t member,
                                  spsh__view_problem_kind kind, const char *detail, spsh_error *err)
 {
     const spsh__member_record record = spsh__archive_table_member(&index->table, member);
@@ -289,7 +290,7 @@ static spsh_status report_member(const spsh__archive_index *index, uint64_t memb
     spsh__archive_path(index, &record, &path);
     const spsh__view_problem problem = {kind, spsh__builder_text(&path), detail};
     spsh_status rc = problem.path == NULL ? spsh__archive_no_memory(err)
-                                          : spsh__archive_tell(index, &problem, err);
+                                          : spsh__archive_tell(observer, &problem, err);
     spsh__builder_free(&path);
     return rc;
 }
@@ -335,13 +336,13 @@ static spsh_status end_group(spsh__archive_index *index, group *g, spsh_error *e
     if (rc == SPSH_OK)
         rc = spsh__column_append(&table->entries, &entry, sizeof(entry), err);
     if (rc == SPSH_OK && g->is_folder && g->member != SPSH__NO_MEMBER)
-        rc = report_member(index, g->member, SPSH__VIEW_BAD_MEMBER, "a folder has the same path",
-                           err);
+        rc = report_member(index, index->observer, g->member, SPSH__VIEW_BAD_MEMBER,
+                           "a folder has the same path", err);
     return rc;
 }
 
 /* One more of the same path: the later one stays. */
-static spsh_status join_group(const spsh__archive_index *index, group *g, uint64_t member,
+static spsh_status join_group(spsh__archive_index *index, group *g, uint64_t member,
                               spsh_error *err)
 {
     bool same = false;
@@ -357,8 +358,7 @@ static spsh_status join_group(const spsh__archive_index *index, group *g, uint64
             spsh__archive_table_member(table, member).archive)
             rc = is_same_file(index, g->member, member, &same, err);
         if (rc == SPSH_OK && !same)
-            rc = report_member(index, g->member, SPSH__VIEW_DUP_MEMBER,
-                               "a later member has the same path and takes its place", err);
+            rc = spsh__column_append(&index->repeated, &g->member, sizeof(g->member), err);
     }
     g->member = member;
     return rc;
@@ -560,6 +560,28 @@ spsh_status spsh__archive_index_members(const spsh__archive_index *index, const 
         if (entry.type == SPSH__VIEW_FILE)
             rc = member_fn(user, &member, err);
     }
+    index->archives[number].is_listed |= rc == SPSH_OK;
+    return rc;
+}
+
+void spsh__archive_index_forget_listed(const spsh__archive_index *index)
+{
+    for (size_t i = 0; i < index->archive_count; i++)
+        index->archives[i].is_listed = false;
+}
+
+spsh_status spsh__archive_index_tell_repeated(const spsh__archive_index *index,
+                                              const spsh__view_observer *observer, spsh_error *err)
+{
+    spsh_status rc = SPSH_OK;
+
+    for (uint64_t at = 0; at < index->repeated.size_bytes && rc == SPSH_OK; at += sizeof(at)) {
+        uint64_t member = 0;
+        memcpy(&member, index->repeated.data + at, sizeof(member));
+        if (!index->archives[spsh__archive_table_member(&index->table, member).archive].is_listed)
+            rc = report_member(index, observer, member, SPSH__VIEW_DUP_MEMBER,
+                               "a later member has the same path and takes its place", err);
+    }
     return rc;
 }
 
@@ -576,7 +598,7 @@ static spsh_status report_dead_links(const spsh__archive_index *index, spsh_erro
         spsh__archive_entry entry = {.name = ""};
         if (spsh__archive_table_member(&index->table, n).kind == SPSH__MEMBER_LINK &&
             !fill_entry(index, n, 0, &entry))
-            rc = report_member(index, n, SPSH__VIEW_BAD_MEMBER,
+            rc = report_member(index, index->observer, n, SPSH__VIEW_BAD_MEMBER,
                                "a hard link to a member that is not there", err);
     }
     return rc;
@@ -603,6 +625,8 @@ static spsh_status make_table(spsh__archive_index *index, const char *directory,
         rc = spsh__column_map(&table->entries, err);
     if (rc == SPSH_OK)
         rc = spsh__column_map(&table->paths, err);
+    if (rc == SPSH_OK)
+        rc = spsh__column_map(&index->repeated, err);
     return rc == SPSH_OK ? report_dead_links(index, err) : rc;
 }
 
@@ -616,7 +640,10 @@ spsh_status spsh__archive_index_build(const spsh__archive_index_options *options
         return spsh__archive_no_memory(err);
     index->io = options->io;
     index->observer = options->observer;
+    index->repeated.fd = -1;
     rc = spsh__archive_table_open(options->io, options->scratch_directory, &index->table, err);
+    if (rc == SPSH_OK)
+        rc = spsh__column_open(options->io, options->scratch_directory, &index->repeated, err);
     if (rc == SPSH_OK)
         rc = spsh__archive_read_all(index, options, err);
     if (rc == SPSH_OK)
@@ -638,5 +665,6 @@ void spsh__archive_index_free(spsh__archive_index *index)
         spsh__indexed_archive_clear(&index->archives[i]);
     free(index->archives);
     spsh__archive_table_close(&index->table);
+    spsh__column_close(&index->repeated);
     free(index);
 }

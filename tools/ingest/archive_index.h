@@ -63,4 +63,12 @@ SPSH_NODISCARD spsh_status spsh__archive_index_members(const spsh__archive_index
                                                        spsh__view_member_fn member_fn, void *user,
                                                        spsh_error *err);
 
+/* Repeated members are not reported when the index is built: whether one is lost depends on how its
+ * archive is read. A layout that lists the members of an archive, all of them and since
+ * forget_listed, judges them itself; the others are told. */
+void spsh__archive_index_forget_listed(const spsh__archive_index *index);
+SPSH_NODISCARD spsh_status spsh__archive_index_tell_repeated(const spsh__archive_index *index,
+                                                             const spsh__view_observer *observer,
+                                                             spsh_error *err);
+
 #endif

@@ -554,3 +554,16 @@ spsh_status spsh__view_members(const spsh__view *view, const char *archive,
     free(path);
     return rc;
 }
+
+void spsh__view_scan_begins(const spsh__view *view)
+{
+    if (view->index != NULL)
+        spsh__archive_index_forget_listed(view->index);
+}
+
+spsh_status spsh__view_scan_ends(const spsh__view *view, const spsh__view_observer *observer,
+                                 spsh_error *err)
+{
+    return view->index == NULL ? SPSH_OK
+                               : spsh__archive_index_tell_repeated(view->index, observer, err);
+}

@@ -146,6 +146,14 @@ typedef struct spsh__view_member {
     spsh__piece piece; /* of a file */
 } spsh__view_member;
 
+/* Members of one archive with one path: the later one is shown, as tar would leave it. The earlier
+ * ones are reported behind the scan, unless a layout went through the archive by
+ * spsh__view_members, since whoever does so judges them itself. */
+void spsh__view_scan_begins(const spsh__view *view);
+SPSH_NODISCARD spsh_status spsh__view_scan_ends(const spsh__view *view,
+                                                const spsh__view_observer *observer,
+                                                spsh_error *err);
+
 typedef spsh_status (*spsh__view_member_fn)(void *user, const spsh__view_member *member,
                                             spsh_error *err);
 

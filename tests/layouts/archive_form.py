@@ -1,0 +1,95 @@
+"""archive_form.py: a corpus as it is delivered: in archives, where they would be unpacked.
+
+The form follows from the case's name, so that all are used and a run can be repeated: tar in every
+compression, zip, names that lie, metadata before or behind the audio. A corpus whose archives
+matter in themselves (samples in tars) keeps them, and they are compressed under their old names.
+"""
+import bz2
+import gzip
+import io
+import lzma
+import shutil
+import tarfile
+import zipfile
+import zlib
+
+AUDIO = (".wav", ".flac", ".mp3", ".opus", ".ogg")
+PACKERS = {"": lambda data: data, "gz": lambda data: gzip.compress(data, 1, mtime=0),
+           "xz": lambda data: lzma.compress(data, preset=0), "bz2": bz2.compress}
+FORMS = (  # name of the archive, compression or "zip"
+    ("corpus.tar", ""),
+    ("corpus.tar.gz", "gz"),
+    ("corpus.zip", "zip"),
+    ("corpus.tgz", "gz"),
+    ("corpus.tar.xz", "xz"),
+    ("corpus.tar.tar", "gz"),
+    ("corpus-1.0-2026-01-01", "gz"),
+    ("corpus.tar.gz", ""),
+    ("corpus.tar?authorization=1", "bz2"),
+)
+
+
+def is_tar(path):
+    return path.is_file() and not path.is_symlink() and path.stat().st_size > 0 and \
+        tarfile.is_tarfile(path)
+
+
+def recompress(tars, number):
+    packer = ("gz", "xz", "bz2")[number % 3]
+    for path in tars:
+        data = path.read_bytes()
+        if data[257:262] == b"ustar":
+            path.write_bytes(PACKERS[packer](data))
+    return f"its tars compressed with {packer}"
+
+
+def has_odd_names(paths):
+    for path in paths:
+        try:
+            str(path).encode("utf-8")
+        except UnicodeEncodeError:
+            return True
+    return False
+
+
+def write_tar(root, paths, number):
+    stream = io.BytesIO()
+    style = (tarfile.PAX_FORMAT, tarfile.GNU_FORMAT)[number % 2]
+    with tarfile.open(fileobj=stream, mode="w", format=style, errors="surrogateescape") as tar:
+        for path in paths:
+            tar.add(root / path, arcname=("./" if number % 3 == 0 else "") + str(path),
+                    recursive=False)
+    return stream.getvalue()
+
+
+def write_zip(root, paths):
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w", strict_timestamps=False) as archive:
+        for path in paths:
+            kind = zipfile.ZIP_STORED if path.suffix in AUDIO else zipfile.ZIP_DEFLATED
+            archive.write(root / path, str(path), kind)
+    return stream.getvalue()
+
+
+def pack_up(root, case, kept):
+    """Put what is below root into an archive beside it, but for the file that is pointed at."""
+    number = zlib.crc32(case.encode())
+    paths = [path.relative_to(root) for path in sorted(root.rglob("*"))]
+    tars = [root / path for path in paths if is_tar(root / path)]
+    if tars:
+        return None if kept is not None else recompress(tars, number)
+    name, packer = FORMS[number % len(FORMS)]
+    if kept is not None or (packer == "zip" and has_odd_names(paths)):
+        name, packer = FORMS[0]  # beside a manifest only what need not be unpacked is read
+    metadata_first = number % 5 < 3
+    paths = [path for path in paths if root / path != kept]
+    paths.sort(key=lambda path: ((path.suffix in AUDIO) == metadata_first, path))
+    data = write_zip(root, paths) if packer == "zip" else \
+        PACKERS[packer](write_tar(root, paths, number))
+    for path in paths:
+        if len(path.parts) == 1 and (kept is None or root / path not in kept.parents):
+            (shutil.rmtree if (root / path).is_dir() else type(root).unlink)(root / path)
+        elif not (root / path).is_dir() and (root / path).exists():
+            (root / path).unlink()
+    (root / name).write_bytes(data)
+    return f"{name} ({packer or 'plain'}, metadata {'first' if metadata_first else 'last'})"
