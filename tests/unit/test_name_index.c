@@ -69,9 +69,42 @@ static void test_add_again(void)
     spsh__name_index_free(&index);
 }
 
+/* Names that are marked are there once they are settled, in whatever order they came, as often as
+ * they came. */
+static void test_marks(void)
+{
+    uint64_t random = test_seed(12);
+    const unsigned long long salt = test_random(&random);
+    spsh__name_index index = {0};
+    char text[48];
+    for (size_t i = 0; i < 2 * NAME_COUNT; i++) {
+        const uint32_t bit = i < NAME_COUNT ? 1 : 4;
+        const uint64_t value = i % 2 == 0 ? i : SPSH__NAME_VALUE_KEPT;
+        REQUIRE(spsh__name_index_mark(&index, name_of(text, salt, i % NAME_COUNT), bit, value));
+        spsh__name_index_expect(&index, name_of(text, salt, i));
+    }
+    REQUIRE(spsh__name_index_settle(&index));
+    CHECK_U64(index.count, NAME_COUNT);
+    for (size_t i = 0; i < NAME_COUNT; i++) {
+        const spsh__name_slot *slot = spsh__name_index_find(&index, name_of(text, salt, i));
+        REQUIRE(slot != NULL);
+        CHECK_U64(slot->state, 5);
+        CHECK_U64(slot->value, i % 2 == 0 ? NAME_COUNT + i : 0);
+    }
+    /* Nothing is known of a mark before. */
+    REQUIRE(spsh__name_index_mark(&index, name_of(text, salt, NAME_COUNT), 2, 7));
+    CHECK(spsh__name_index_find(&index, name_of(text, salt, NAME_COUNT)) == NULL);
+    REQUIRE(spsh__name_index_settle(&index) && spsh__name_index_settle(&index));
+    const spsh__name_slot *slot = spsh__name_index_find(&index, name_of(text, salt, NAME_COUNT));
+    REQUIRE(slot != NULL);
+    CHECK(slot->state == 2 && slot->value == 7);
+    spsh__name_index_free(&index);
+}
+
 int main(void)
 {
     RUN(test_growth);
     RUN(test_add_again);
+    RUN(test_marks);
     return TEST_RESULT();
 }

@@ -4,12 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-uint8_t *spsh__builder_reserve(spsh__builder *buffer, size_t size_bytes)
+uint8_t *spsh__builder_grow(spsh__builder *buffer, size_t size_bytes)
 {
     if (buffer->failed)
         return NULL;
-    if (buffer->data != NULL && size_bytes <= buffer->capacity_bytes - buffer->size_bytes)
-        return buffer->data + buffer->size_bytes;
     if (size_bytes > SIZE_MAX / 4 || buffer->size_bytes > SIZE_MAX / 4) {
         buffer->failed = true;
         return NULL;
@@ -25,25 +23,6 @@ uint8_t *spsh__builder_reserve(spsh__builder *buffer, size_t size_bytes)
     buffer->data = data;
     buffer->capacity_bytes = capacity;
     return data + buffer->size_bytes;
-}
-
-void spsh__builder_append(spsh__builder *buffer, const void *data, size_t size_bytes)
-{
-    uint8_t *end = spsh__builder_reserve(buffer, size_bytes);
-    if (end == NULL || size_bytes == 0)
-        return;
-    memcpy(end, data, size_bytes);
-    buffer->size_bytes += size_bytes;
-}
-
-void spsh__builder_append_bytes(spsh__builder *buffer, spsh_bytes bytes)
-{
-    spsh__builder_append(buffer, bytes.data, bytes.size_bytes);
-}
-
-void spsh__builder_append_text(spsh__builder *buffer, const char *text)
-{
-    spsh__builder_append(buffer, text, strlen(text));
 }
 
 void spsh__builder_append_part(spsh__builder *path, const char *part)

@@ -11,6 +11,7 @@
 #define SPSH_INGEST_BUILDER_H
 
 #include <stdbool.h>
+#include <string.h>
 
 #include "speechshard/base.h"
 
@@ -21,11 +22,36 @@ typedef struct spsh__builder {
     bool failed;
 } spsh__builder;
 
+uint8_t *spsh__builder_grow(spsh__builder *buffer, size_t size_bytes);
+
 /* Room for size_bytes more behind the end; NULL (and failed) when there is no memory. */
-uint8_t *spsh__builder_reserve(spsh__builder *buffer, size_t size_bytes);
-void spsh__builder_append(spsh__builder *buffer, const void *data, size_t size_bytes);
-void spsh__builder_append_bytes(spsh__builder *buffer, spsh_bytes bytes);
-void spsh__builder_append_text(spsh__builder *buffer, const char *text);
+static inline uint8_t *spsh__builder_reserve(spsh__builder *buffer, size_t size_bytes)
+{
+    if (!buffer->failed && buffer->data != NULL &&
+        size_bytes <= buffer->capacity_bytes - buffer->size_bytes)
+        return buffer->data + buffer->size_bytes;
+    return spsh__builder_grow(buffer, size_bytes);
+}
+
+/* Inline, as a row is built of dozens of short pieces. */
+static inline void spsh__builder_append(spsh__builder *buffer, const void *data, size_t size_bytes)
+{
+    uint8_t *end = spsh__builder_reserve(buffer, size_bytes);
+    if (end == NULL || size_bytes == 0)
+        return;
+    memcpy(end, data, size_bytes);
+    buffer->size_bytes += size_bytes;
+}
+
+static inline void spsh__builder_append_bytes(spsh__builder *buffer, spsh_bytes bytes)
+{
+    spsh__builder_append(buffer, bytes.data, bytes.size_bytes);
+}
+
+static inline void spsh__builder_append_text(spsh__builder *buffer, const char *text)
+{
+    spsh__builder_append(buffer, text, strlen(text));
+}
 
 /* A part of a path, with a '/' before it when there is something to part it from. An empty one is
  * left out. */

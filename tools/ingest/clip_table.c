@@ -18,16 +18,17 @@
 #include "table.h"
 #include "text_file.h"
 
-#define COLUMNS_MAX    ((size_t)128)
-#define NAME_BYTES_MAX ((size_t)255)
-#define YEAR_BYTES     ((size_t)4)
-#define STATE_KNOWN    UINT32_C(1)
-#define STATE_ON_DISK  UINT32_C(2)
-#define STATE_SPECIAL  UINT32_C(4)
-#define STATE_AUDIO    UINT32_C(8) /* its name says audio: an orphan if no row has it */
-#define STATE_ROW      UINT32_C(16)
-#define TABLE_SHIFT    8 /* the number of the table that named it first */
-#define TABLE_MASK     UINT32_C(15)
+#define COLUMNS_MAX     ((size_t)128)
+#define NAME_BYTES_MAX  ((size_t)255)
+#define AHEAD_BYTES_MAX ((size_t)1024)
+#define YEAR_BYTES      ((size_t)4)
+#define STATE_KNOWN     UINT32_C(1)
+#define STATE_ON_DISK   UINT32_C(2)
+#define STATE_SPECIAL   UINT32_C(4)
+#define STATE_AUDIO     UINT32_C(8) /* its name says audio: an orphan if no row has it */
+#define STATE_ROW       UINT32_C(16)
+#define TABLE_SHIFT     8 /* the number of the table that named it first */
+#define TABLE_MASK      UINT32_C(15)
 
 typedef struct clip_column {
     spsh__clip_role role; /* SPSH__CLIP_ROLES: an extra */
@@ -109,7 +110,9 @@ static spsh_status enter_clip(clip_scan *c, spsh__view_type type, spsh_error *er
         state |= STATE_SPECIAL;
     if (spsh__is_audio_name(name))
         state |= STATE_AUDIO;
-    if (c->folder > 0 && spsh__name_index_find(&c->index, name) != NULL)
+    if (c->folder == 0)
+        return spsh__name_index_mark(&c->index, name, state, 0) ? SPSH_OK : no_memory(err);
+    if (spsh__name_index_find(&c->index, name) != NULL)
         return SPSH_OK;
     spsh__name_slot *slot = spsh__name_index_add(&c->index, name, state);
     if (slot == NULL)
@@ -181,6 +184,8 @@ static spsh_status list_clips(clip_scan *c, const char *year, bool report, spsh_
     }
     const int os_errno = rc == SPSH_OK ? errno : 0; /* not 0: names are missing */
     spsh__view_folder_close(folder);
+    if (rc == SPSH_OK && !spsh__name_index_settle(&c->index))
+        return no_memory(err);
     if (os_errno == 0 || report)
         return rc;
     spsh__builder_clear(&c->path);
@@ -342,14 +347,42 @@ static spsh_bytes field(const clip_scan *c, const spsh__row *row, spsh__clip_rol
 
 /* ---- rows ---- */
 
-/* clip becomes the name of the row's file in the folder of clips. */
-static spsh__name_slot *find_clip(clip_scan *c, spsh_bytes written)
+/* A path without the folder of clips, with which some tables write it. */
+static spsh_bytes below_clips(const clip_scan *c, spsh_bytes written)
 {
     const spsh_bytes folder = spsh__bytes_of(c->tree->clips);
     const size_t prefix = folder.size_bytes + 1;
     if (written.size_bytes > prefix && written.data[prefix - 1] == '/' &&
         memcmp(written.data, folder.data, folder.size_bytes) == 0)
-        written = (spsh_bytes){written.data + prefix, written.size_bytes - prefix};
+        return (spsh_bytes){written.data + prefix, written.size_bytes - prefix};
+    return written;
+}
+
+/* The next row's clip, so that its slot is there when the row is. */
+static void expect_clip(const clip_scan *c, spsh_bytes ahead)
+{
+    const uint8_t *at = ahead.data;
+    size_t left = ahead.size_bytes < AHEAD_BYTES_MAX ? ahead.size_bytes : AHEAD_BYTES_MAX;
+    if (c->column_of[SPSH__CLIP_PATH] == SPSH__COLUMN_NONE)
+        return;
+    for (size_t column = 0; left > 0; column++) {
+        const uint8_t *end = memchr(at, c->form->dialect.delimiter, left);
+        const size_t size = end == NULL ? 0 : (size_t)(end - at);
+        if (end == NULL)
+            return;
+        if (column == c->column_of[SPSH__CLIP_PATH]) {
+            spsh__name_index_expect(&c->index, below_clips(c, (spsh_bytes){at, size}));
+            return;
+        }
+        at = end + 1;
+        left -= size + 1;
+    }
+}
+
+/* clip becomes the name of the row's file in the folder of clips. */
+static spsh__name_slot *find_clip(clip_scan *c, spsh_bytes written)
+{
+    written = below_clips(c, written);
     spsh__builder_clear(&c->clip);
     if (c->form->in_year_folders && written.size_bytes > YEAR_BYTES) {
         spsh__builder_append(&c->clip, written.data, YEAR_BYTES);
@@ -591,6 +624,7 @@ static spsh_status scan_rows(clip_scan *c, spsh__text_file *file, spsh_error *er
     if (rc == SPSH_OK)
         rc = take_header(c, &row, err);
     while (rc == SPSH_OK && (rc = spsh__row_reader_next(reader, &row, err)) == SPSH_OK) {
+        expect_clip(c, spsh__row_reader_ahead(reader));
         rc = scan_row(c, &row, err);
         if (rc == SPSH_OK)
             rc = spsh__scan_progress(c->scan, 1, err);

@@ -406,6 +406,11 @@ spsh_status spsh__row_reader_next(spsh__row_reader *reader, spsh__row *ret_row, 
     return rc;
 }
 
+spsh_bytes spsh__row_reader_ahead(const spsh__row_reader *reader)
+{
+    return (spsh_bytes){reader->data + reader->next, reader->end - reader->next};
+}
+
 spsh_status spsh__row_reader_new(const spsh__text_input *input, const spsh__dialect *dialect,
                                  spsh__row_reader **ret_reader, spsh_error *err)
 {

@@ -76,6 +76,10 @@ SPSH_NODISCARD spsh_status spsh__row_reader_new(const spsh__text_input *input,
 SPSH_NODISCARD spsh_status spsh__row_reader_next(spsh__row_reader *reader, spsh__row *ret_row,
                                                  spsh_error *err);
 
+/* What is in memory behind the row that next gave: the rows that follow, the last one cut off. For
+ * hints, as nothing is parsed yet. */
+spsh_bytes spsh__row_reader_ahead(const spsh__row_reader *reader);
+
 void spsh__row_reader_free(spsh__row_reader *reader);
 
 /** Text in memory as an input. */

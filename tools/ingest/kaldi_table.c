@@ -1,16 +1,23 @@
 /* kaldi_table.c: see kaldi_table.h. The index is sorted by hash, then offset; a hash that is found
- * is checked against the row itself, so a collision costs a read and no mistake.
+ * is checked against the row itself, so a collision costs a read and no mistake. Hashes are spread
+ * evenly: their upper bits choose a bucket of about BUCKET_ROWS entries that stand together, so a
+ * search waits for memory twice, where halving the whole index would at each of its first steps.
+ * The rows of a file that is not large are kept, as a read of each costs more than all else.
  */
 #include "kaldi_table.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <xxhash.h>
 
 #include "fail.h"
 #include "names.h"
 
-#define LINE_BYTES ((size_t)4096)
+#define LINE_BYTES_FIRST ((size_t)512) /* most lines are shorter */
+#define LINE_BYTES       ((size_t)16384)
+#define WHOLE_BYTES_MAX  ((uint64_t)96 << 20) /* of a file that is kept in memory */
+#define BUCKET_ROWS      ((size_t)8)
 
 static const spsh__dialect kaldi_dialect = {.kind = SPSH__DIALECT_KALDI};
 
@@ -21,10 +28,7 @@ static spsh_status no_memory(const spsh__kaldi_table *t, spsh_error *err)
 
 static uint64_t hash_key(spsh_bytes key)
 {
-    uint64_t hash = UINT64_C(0xcbf29ce484222325); /* FNV-1a */
-    for (size_t i = 0; i < key.size_bytes; i++)
-        hash = (hash ^ key.data[i]) * UINT64_C(0x100000001b3);
-    return hash;
+    return XXH3_64bits(key.data, key.size_bytes);
 }
 
 static int compare_keys(spsh_bytes a, spsh_bytes b)
@@ -88,6 +92,50 @@ static int compare_entries(const void *a, const void *b)
     return x->place < y->place ? -1 : x->place > y->place;
 }
 
+static size_t bucket_of(const spsh__kaldi_table *t, uint64_t hash)
+{
+    return (size_t)(((hash >> 32) * (uint64_t)t->bucket_count) >> 32);
+}
+
+/* The buckets' first entries, and the end of the last. */
+static spsh_status build_buckets(spsh__kaldi_table *t, spsh_error *err)
+{
+    const size_t count = (size_t)t->row_count;
+    size_t entry = 0;
+    t->bucket_count = count / BUCKET_ROWS + 1;
+    t->buckets = malloc((t->bucket_count + 1) * sizeof(*t->buckets));
+    if (t->buckets == NULL)
+        return no_memory(t, err);
+    for (size_t bucket = 0; bucket <= t->bucket_count; bucket++) {
+        while (entry < count && bucket_of(t, t->entries[entry].hash) < bucket)
+            entry++;
+        t->buckets[bucket] = entry;
+    }
+    return SPSH_OK;
+}
+
+/* The first entry with that hash, or the one where it would be. */
+static size_t first_entry(const spsh__kaldi_table *t, uint64_t hash)
+{
+    const size_t bucket = bucket_of(t, hash);
+    size_t low = t->buckets[bucket];
+    while (low < t->buckets[bucket + 1] && t->entries[low].hash < hash)
+        low++;
+    return low;
+}
+
+/* Keep the file, if it is no large one. */
+static spsh_status keep_whole(spsh__kaldi_table *t, spsh_error *err)
+{
+    if (t->file.size_bytes == 0 || t->file.size_bytes > WHOLE_BYTES_MAX)
+        return SPSH_OK;
+    t->whole = malloc((size_t)t->file.size_bytes);
+    if (t->whole == NULL)
+        return no_memory(t, err);
+    return t->input.read_at_fn(t->input.user, 0, t->whole, (size_t)t->file.size_bytes,
+                               &t->whole_bytes, err);
+}
+
 static spsh_status build_index(spsh__kaldi_table *t, spsh_error *err)
 {
     spsh__row_reader *reader = NULL;
@@ -106,7 +154,11 @@ static spsh_status build_index(spsh__kaldi_table *t, spsh_error *err)
     spsh__row_reader_free(reader);
     t->row_count = count;
     qsort(t->entries, (size_t)count, sizeof(*t->entries), compare_entries);
-    return rc == SPSH_E_END ? SPSH_OK : rc;
+    if (rc == SPSH_E_END)
+        rc = SPSH_OK;
+    if (rc == SPSH_OK)
+        rc = build_buckets(t, err);
+    return rc == SPSH_OK ? keep_whole(t, err) : rc;
 }
 
 /* The next row of the stream; none at its end. */
@@ -163,24 +215,34 @@ static spsh_status find_in_stream(spsh__kaldi_table *t, spsh_bytes key, bool *re
     return SPSH_OK;
 }
 
-/* Read the row at an offset into line, without its line end. */
-static spsh_status read_line(spsh__kaldi_table *t, uint64_t offset_bytes, spsh_error *err)
+/* The row at an offset, without its line end; from the file into line, if it is not in memory. */
+static spsh_status read_line(spsh__kaldi_table *t, uint64_t offset_bytes, spsh_bytes *ret_line,
+                             spsh_error *err)
 {
+    if (offset_bytes < t->whole_bytes) {
+        const uint8_t *begin = t->whole + offset_bytes;
+        const size_t left = t->whole_bytes - (size_t)offset_bytes;
+        const uint8_t *end = memchr(begin, '\n', left);
+        *ret_line = (spsh_bytes){begin, end == NULL ? left : (size_t)(end - begin)};
+        return SPSH_OK;
+    }
     size_t got = 0;
+    size_t wanted = LINE_BYTES_FIRST;
+    bool more = true;
     spsh__builder_clear(&t->line);
-    do {
-        uint8_t *end = spsh__builder_reserve(&t->line, LINE_BYTES);
+    for (; more; wanted = LINE_BYTES) {
+        uint8_t *end = spsh__builder_reserve(&t->line, wanted);
         if (end == NULL)
             return no_memory(t, err);
         spsh_status rc = t->input.read_at_fn(t->input.user, offset_bytes + t->line.size_bytes, end,
-                                             LINE_BYTES, &got, err);
+                                             wanted, &got, err);
         if (rc != SPSH_OK)
             return rc;
         const uint8_t *line_end = got == 0 ? NULL : memchr(end, '\n', got);
         t->line.size_bytes += line_end == NULL ? got : (size_t)(line_end - end);
-        if (line_end != NULL)
-            break;
-    } while (got == LINE_BYTES && t->line.size_bytes < SPSH__ROW_BYTES_MAX);
+        more = line_end == NULL && got == wanted && t->line.size_bytes < SPSH__ROW_BYTES_MAX;
+    }
+    *ret_line = spsh__builder_bytes(&t->line);
     return SPSH_OK;
 }
 
@@ -189,12 +251,12 @@ static bool is_blank(uint8_t c)
     return c == ' ' || c == '\t' || c == '\r';
 }
 
-/* Whether the line in `line` has that key; then *ret_value is the rest. */
-static bool line_has_key(const spsh__kaldi_table *t, spsh_bytes key, spsh_bytes *ret_value)
+/* Whether the line has that key; then *ret_value is the rest. */
+static bool line_has_key(spsh_bytes line, spsh_bytes key, spsh_bytes *ret_value)
 {
     size_t begin = 0;
-    size_t end = t->line.size_bytes;
-    const uint8_t *text = t->line.data;
+    size_t end = line.size_bytes;
+    const uint8_t *text = line.data;
     while (end > 0 && is_blank(text[end - 1]))
         end--;
     while (begin < end && is_blank(text[begin]))
@@ -210,29 +272,16 @@ static bool line_has_key(const spsh__kaldi_table *t, spsh_bytes key, spsh_bytes 
     return true;
 }
 
-static size_t first_entry(const spsh__kaldi_table *t, uint64_t hash)
-{
-    size_t low = 0;
-    size_t high = (size_t)t->row_count;
-    while (low < high) {
-        const size_t middle = low + (high - low) / 2;
-        if (t->entries[middle].hash < hash)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
 static spsh_status find_in_index(spsh__kaldi_table *t, spsh_bytes key, bool *ret_found,
                                  spsh_bytes *ret_value, spsh_error *err)
 {
     const uint64_t hash = hash_key(key);
     for (size_t i = first_entry(t, hash); i < t->row_count && t->entries[i].hash == hash; i++) {
-        spsh_status rc = read_line(t, t->entries[i].place / 2, err);
+        spsh_bytes line = {0};
+        spsh_status rc = read_line(t, t->entries[i].place / 2, &line, err);
         if (rc != SPSH_OK)
             return rc;
-        if (!line_has_key(t, key, ret_value))
+        if (!line_has_key(line, key, ret_value))
             continue;
         t->found_count += (t->entries[i].place & 1) == 0;
         t->entries[i].place |= 1;
@@ -308,6 +357,8 @@ void spsh__kaldi_table_close(spsh__kaldi_table *table)
     if (table->exists)
         spsh__text_file_close(&table->file);
     free(table->entries);
+    free(table->buckets);
+    free(table->whole);
     spsh__builder_free(&table->line);
     spsh__builder_free(&table->key);
     *table = (spsh__kaldi_table){0};

@@ -1,7 +1,8 @@
 /* kaldi_table.h: a file of keys and values (text, utt2spk ...), joined with another by its keys.
  *
  * Files of a data directory are sorted by contract. Two that are, are joined as they stream by, in
- * no memory. A file that is not, or whose partner is not, gets an index: 16 bytes a row.
+ * no memory. A file that is not, or whose partner is not, gets an index: 17 bytes a row, and a file
+ * of at most 96 MiB is kept in memory with it.
  */
 #ifndef SPSH_INGEST_KALDI_TABLE_H
 #define SPSH_INGEST_KALDI_TABLE_H
@@ -24,6 +25,10 @@ typedef struct spsh__kaldi_table {
     spsh__row_reader *reader; /* joined as it streams */
     spsh__row row;            /* of the reader; field_count 0: none */
     spsh__kaldi_entry *entries;
+    size_t *buckets; /* where in entries each begins, and their end */
+    size_t bucket_count;
+    uint8_t *whole; /* the file, when it is kept */
+    size_t whole_bytes;
     spsh__builder line; /* the row that an index found */
     spsh__builder key;
     /* The caller's, set before begin: gets every row that was never asked for; may be NULL. */

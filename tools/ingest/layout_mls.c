@@ -30,6 +30,7 @@
 #include "trees.h"
 
 #define WINDOW_BYTES      ((size_t)64 << 10)
+#define ID_BYTES_EXPECTED ((size_t)64)
 #define SEGMENT_BYTES_MAX ((size_t)4096)
 #define FOLD_COUNT        6U
 #define NOMINAL_RATE_HZ   16000U
@@ -234,10 +235,9 @@ static spsh_status take_audio(mls_scan *m, const char *name, unsigned depth, sps
         extension++;
     const bool known = placed && extension < EXTENSION_COUNT;
     if (m->pass == PASS_INDEX && known) {
-        spsh__name_slot *slot = spsh__name_index_add(&m->index, stem, STATE_KNOWN);
-        if (slot == NULL)
+        const uint32_t bit = EXTENSION_BIT(extension) << (flat ? FLAT_SHIFT : 0);
+        if (!spsh__name_index_mark(&m->index, stem, STATE_KNOWN | bit, SPSH__NAME_VALUE_KEPT))
             return no_memory(err);
-        slot->state |= EXTENSION_BIT(extension) << (flat ? FLAT_SHIFT : 0);
     } else if (m->pass == PASS_INDEX) {
         m->misplaced = true;
     } else {
@@ -341,15 +341,14 @@ static spsh_status mark_rows(mls_scan *m, spsh__text_file *file, uint32_t bit, s
     while (rc == SPSH_OK && (rc = spsh__row_reader_next(reader, &row, err)) == SPSH_OK) {
         if (row.problem != NULL || row.fields[0].size_bytes == 0)
             continue;
-        spsh__name_slot *slot = spsh__name_index_add(&m->index, row.fields[0], STATE_KNOWN);
-        if (slot == NULL) {
+        const uint64_t value = bit == STATE_SEGMENT ? row.offset_bytes : SPSH__NAME_VALUE_KEPT;
+        if (!spsh__name_index_mark(&m->index, row.fields[0], STATE_KNOWN | bit, value)) {
             rc = no_memory(err);
             break;
         }
-        slot->state |= bit;
-        if (bit == STATE_SEGMENT)
-            slot->value = row.offset_bytes;
     }
+    if (rc == SPSH_E_END && !spsh__name_index_settle(&m->index))
+        rc = no_memory(err);
     spsh__row_reader_free(reader);
     return rc == SPSH_E_END ? SPSH_OK : rc;
 }
@@ -568,6 +567,15 @@ static spsh_status scan_row(mls_scan *m, const spsh__row *row, spsh_error *err)
     return spsh__scan_reject(&m->scan, &reject, &place, err);
 }
 
+/* The next row's id, so that its slot is there when the row is. */
+static void expect_row(const mls_scan *m, spsh_bytes ahead)
+{
+    const size_t size = ahead.size_bytes < ID_BYTES_EXPECTED ? ahead.size_bytes : ID_BYTES_EXPECTED;
+    const uint8_t *tab = size == 0 ? NULL : memchr(ahead.data, '\t', size);
+    if (tab != NULL)
+        spsh__name_index_expect(&m->index, (spsh_bytes){ahead.data, (size_t)(tab - ahead.data)});
+}
+
 static spsh_status scan_transcripts(mls_scan *m, bool wanted, spsh_error *err)
 {
     const spsh__dialect dialect = {.kind = SPSH__DIALECT_RAW, .delimiter = '\t'};
@@ -588,6 +596,7 @@ static spsh_status scan_transcripts(mls_scan *m, bool wanted, spsh_error *err)
     if (rc == SPSH_OK)
         rc = spsh__row_reader_new(&input, &dialect, &reader, err);
     while (rc == SPSH_OK && (rc = spsh__row_reader_next(reader, &row, err)) == SPSH_OK) {
+        expect_row(m, spsh__row_reader_ahead(reader));
         if (wanted)
             rc = scan_row(m, &row, err);
         else
@@ -607,6 +616,8 @@ static spsh_status scan_split(mls_scan *m, const char *split, spsh_error *err)
     if (!spsh__scan_wants_split(&m->scan, spsh__bytes_of(split)))
         return scan_transcripts(m, false, err);
     spsh_status rc = pass_audio(m, PASS_INDEX, err);
+    if (rc == SPSH_OK && !spsh__name_index_settle(&m->index))
+        rc = no_memory(err);
     if (rc == SPSH_OK)
         rc = open_segments(m, err);
     if (rc == SPSH_OK)

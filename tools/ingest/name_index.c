@@ -1,5 +1,8 @@
 /* name_index.c: open addressing with linear probing, at most three quarters full. Nothing is ever
  * removed, so a search ends at the first free slot, and state 0 marks a free one.
+ *
+ * Of millions of names, each is a miss of the cache. Where the next names are known, their slots
+ * are asked for before they are needed, so that several misses are waited for at once.
  */
 #include "name_index.h"
 
@@ -74,6 +77,13 @@ static bool grow(spsh__name_index *index)
     return true;
 }
 
+/* Where the search for it begins. */
+static void fetch(const spsh__name_index *index, const spsh__name_slot *wanted)
+{
+    if (index->capacity > 0)
+        __builtin_prefetch(&index->slots[(size_t)wanted->hash_high & (index->capacity - 1)], 1);
+}
+
 spsh__name_slot *spsh__name_index_find(const spsh__name_index *index, spsh_bytes name)
 {
     if (index->capacity == 0)
@@ -83,18 +93,69 @@ spsh__name_slot *spsh__name_index_find(const spsh__name_index *index, spsh_bytes
     return slot->state != 0 ? slot : NULL;
 }
 
-spsh__name_slot *spsh__name_index_add(spsh__name_index *index, spsh_bytes name, uint32_t state)
+/* The slot of what is wanted, made with its state and value when there is none. */
+static spsh__name_slot *add(spsh__name_index *index, const spsh__name_slot *wanted)
 {
-    spsh__name_slot wanted = hash_name(name);
     if (index->count >= index->capacity / 4 * 3 && !grow(index))
         return NULL;
-    spsh__name_slot *slot = probe(index, &wanted);
+    spsh__name_slot *slot = probe(index, wanted);
     if (slot->state == 0) {
-        wanted.state = state;
-        *slot = wanted;
+        *slot = *wanted;
         index->count++;
     }
     return slot;
+}
+
+spsh__name_slot *spsh__name_index_add(spsh__name_index *index, spsh_bytes name, uint32_t state)
+{
+    spsh__name_slot wanted = hash_name(name);
+    wanted.state = state;
+    return add(index, &wanted);
+}
+
+static bool do_first_mark(spsh__name_index *index)
+{
+    const spsh__name_slot mark = index->marks[index->mark_first];
+    spsh__name_slot wanted = mark;
+    index->mark_first = (index->mark_first + 1) % SPSH__NAME_MARKS;
+    index->mark_count--;
+    if (mark.value == SPSH__NAME_VALUE_KEPT)
+        wanted.value = 0;
+    spsh__name_slot *slot = add(index, &wanted);
+    if (slot == NULL)
+        return false;
+    slot->state |= mark.state;
+    if (mark.value != SPSH__NAME_VALUE_KEPT)
+        slot->value = mark.value;
+    return true;
+}
+
+bool spsh__name_index_mark(spsh__name_index *index, spsh_bytes name, uint32_t bits, uint64_t value)
+{
+    if (index->mark_count == SPSH__NAME_MARKS && !do_first_mark(index))
+        return false;
+    spsh__name_slot *mark =
+        &index->marks[(index->mark_first + index->mark_count++) % SPSH__NAME_MARKS];
+    *mark = hash_name(name);
+    mark->state = bits;
+    mark->value = value;
+    fetch(index, mark);
+    return true;
+}
+
+bool spsh__name_index_settle(spsh__name_index *index)
+{
+    while (index->mark_count > 0) {
+        if (!do_first_mark(index))
+            return false;
+    }
+    return true;
+}
+
+void spsh__name_index_expect(const spsh__name_index *index, spsh_bytes name)
+{
+    const spsh__name_slot wanted = hash_name(name);
+    fetch(index, &wanted);
 }
 
 bool spsh__name_index_any(const spsh__name_index *index, uint32_t with, uint32_t without)

@@ -86,12 +86,29 @@ static bool is_hex(uint8_t byte)
     return (byte >= '0' && byte <= '9') || (lower(byte) >= 'a' && lower(byte) <= 'f');
 }
 
+/* Whether one of eight bytes is a control character, '%' or no ASCII. Sums and differences set the
+ * high bit of such a byte; a carry or borrow can only come from a byte that sets its own. */
+static bool has_unplain(uint64_t word)
+{
+    const uint64_t ones = UINT64_C(0x0101010101010101);
+    const uint64_t percents = word ^ (ones * '%');
+    return ((word | (word + ones) | (word - ones * 0x20) | (percents - ones)) & (ones * 0x80)) != 0;
+}
+
 void spsh__name_append(spsh__builder *out, spsh_bytes name)
 {
     static const char hex[] = "0123456789ABCDEF";
     size_t plain = 0;
     size_t i = 0;
     while (i < name.size_bytes) {
+        uint64_t word = 0;
+        if (name.size_bytes - i >= sizeof(word)) {
+            memcpy(&word, name.data + i, sizeof(word));
+            if (!has_unplain(word)) {
+                i += sizeof(word);
+                continue;
+            }
+        }
         const uint8_t byte = name.data[i];
         if (byte >= 0x20 && byte < 0x7f && byte != '%') {
             i++;
