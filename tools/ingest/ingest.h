@@ -136,7 +136,6 @@ typedef struct spsh_layout {
     const char *name; /* --layout NAME */
     const char *summary;
     spsh_layout_tier tier;
-    bool reads_archives; /* one by one: members of equal paths do not hide each other */
     spsh_status (*probe_fn)(const spsh__view *view, spsh_layout_probe *ret_probe, spsh_error *err);
     spsh_status (*scan_fn)(const spsh_ingest_options *options, const spsh_ingest_sink *sink,
                            spsh_error *err);

@@ -468,7 +468,6 @@ const spsh_layout spsh__layout_nemo_tarred = {
     .name = "nemo-tarred",
     .summary = "NeMo manifests whose lines have a shard_id, and their audio_*.tar",
     .tier = SPSH_LAYOUT_CORPUS,
-    .reads_archives = true,
     .probe_fn = nemo_tarred_probe,
     .scan_fn = nemo_tarred_scan,
 };

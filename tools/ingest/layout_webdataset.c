@@ -104,7 +104,6 @@ const spsh_layout spsh__layout_webdataset = {
     .name = "webdataset",
     .summary = "WebDataset: tars with samples of audio, text and JSON; the stream of `pack -`",
     .tier = SPSH_LAYOUT_ARCHIVE,
-    .reads_archives = true,
     .probe_fn = webdataset_probe,
     .scan_fn = webdataset_scan,
 };

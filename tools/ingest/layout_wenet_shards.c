@@ -351,7 +351,6 @@ const spsh_layout spsh__layout_wenet_shards = {
     .name = "wenet-shards",
     .summary = "wenet's shards: tars of KEY.txt and KEY.wav, and lists of them",
     .tier = SPSH_LAYOUT_FORMAT,
-    .reads_archives = true,
     .probe_fn = wenet_shards_probe,
     .scan_fn = wenet_shards_scan,
 };

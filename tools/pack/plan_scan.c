@@ -20,15 +20,12 @@
 #include "speechshard/limits.h"
 #include "speechshard/sorter.h"
 
-#define SHADOWED_SORT_BYTES (UINT64_C(4) << 20)
-
 struct spsh__plan_scan {
     const spsh__pack_options *options;
     const char *work_directory;
     spsh_sorter *items;
     spsh_sorter *ids;
     spsh_sorter *rejects;
-    spsh_sorter *shadowed; /* of the corpus: path -> why; NULL: none */
     spsh__sources sources; /* the last one is being scanned */
     spsh__published_found published;
     size_t corpus;     /* being scanned */
@@ -290,64 +287,12 @@ static spsh_status scan_view(spsh__plan_scan *scan, const spsh__view *view, spsh
     return rc;
 }
 
-/* Members that others with the same path hide are told when the layouts are known: to one that
- * reads archives one by one nothing is hidden. */
-static spsh_status keep_shadowed(spsh__plan_scan *scan, const spsh__view_problem *problem,
-                                 spsh_error *err)
-{
-    spsh_sorter_options options = SPSH_SORTER_OPTIONS_INIT;
-    spsh_status rc = SPSH_OK;
-
-    options.io = scan->options->io;
-    options.directory = scan->work_directory;
-    options.memory_bytes = SHADOWED_SORT_BYTES;
-    if (scan->shadowed == NULL)
-        rc = spsh_sorter_open(&options, &scan->shadowed, err);
-    return rc != SPSH_OK ? rc
-                         : spsh_sorter_add(scan->shadowed, spsh__bytes_of(problem->path),
-                                           spsh__bytes_of(problem->detail), err);
-}
-
-static bool is_shadowed(const spsh__plan_scan *scan, spsh_bytes path)
-{
-    for (size_t i = 0; i < scan->sources.count; i++) {
-        const spsh__source *source = &scan->sources.items[i];
-        const spsh_layout *layout = spsh__layout_find(source->layout);
-        const spsh_bytes root = spsh__bytes_of(source->root);
-        const bool is_root = strcmp(source->root, ".") == 0;
-        if (source->operand == scan->corpus && layout != NULL && layout->reads_archives &&
-            (is_root || (path.size_bytes > root.size_bytes && path.data[root.size_bytes] == '/' &&
-                         memcmp(path.data, root.data, root.size_bytes) == 0)))
-            return false;
-    }
-    return true;
-}
-
-static spsh_status tell_shadowed(spsh__plan_scan *scan, spsh_error *err)
-{
-    spsh_status rc = SPSH_OK;
-
-    while (rc == SPSH_OK && scan->shadowed != NULL) {
-        spsh_reject reject = {.reason = SPSH_REJECT_DUP_MEMBER, .offset_bytes = SPSH_OFFSET_NONE};
-        spsh_bytes detail = {NULL, 0};
-        rc = spsh_sorter_next(scan->shadowed, &reject.source, &detail, err);
-        if (rc != SPSH_OK || !is_shadowed(scan, reject.source))
-            continue;
-        spsh__builder_clear(&scan->path);
-        spsh__builder_append_bytes(&scan->path, detail);
-        reject.detail = spsh__builder_text(&scan->path);
-        rc = reject.detail == NULL ? SPSH_PACK_NO_MEMORY(err) : add_reject(scan, &reject, err);
-    }
-    spsh_sorter_free(scan->shadowed);
-    scan->shadowed = NULL;
-    return rc == SPSH_E_END ? SPSH_OK : rc;
-}
-
 /* What archives have that cannot be shown. No row is known to be lost by it: metadata that name
  * what is missing are counted by their layout. */
 static spsh_status on_problem(void *user, const spsh__view_problem *problem, spsh_error *err)
 {
     static const spsh_reject_reason reasons[] = {
+        [SPSH__VIEW_DUP_MEMBER] = SPSH_REJECT_DUP_MEMBER,
         [SPSH__VIEW_BAD_MEMBER] = SPSH_REJECT_BAD_MEMBER,
         [SPSH__VIEW_ARCHIVE_TRUNCATED] = SPSH_REJECT_TRUNCATED,
         [SPSH__VIEW_ARCHIVE_BAD] = SPSH_REJECT_BAD_CONTAINER,
@@ -355,14 +300,13 @@ static spsh_status on_problem(void *user, const spsh__view_problem *problem, sps
         [SPSH__VIEW_ARCHIVE_UNPACKED] = SPSH_REJECT_EXCLUDED_BY_RULE,
     };
     spsh__plan_scan *scan = user;
-    const bool is_loss = problem->kind != SPSH__VIEW_ARCHIVE_UNPACKED;
+    const bool is_loss =
+        problem->kind != SPSH__VIEW_DUP_MEMBER && problem->kind != SPSH__VIEW_ARCHIVE_UNPACKED;
     const spsh_reject reject = {.reason = reasons[problem->kind],
                                 .source = spsh__bytes_of(problem->path),
                                 .offset_bytes = SPSH_OFFSET_NONE,
                                 .detail = problem->detail};
 
-    if (problem->kind == SPSH__VIEW_DUP_MEMBER)
-        return keep_shadowed(scan, problem, err);
     if (is_loss && scan->options->strict)
         return SPSH_PACK_FAIL(err, SPSH_E_CORRUPT, "%s: %s; --strict allows no loss", problem->path,
                               problem->detail);
@@ -403,8 +347,6 @@ static spsh_status scan_corpus(spsh__plan_scan *scan, const char *root, spsh_err
         rc = scan_view(scan, view, err);
     if (rc == SPSH_OK)
         rc = spsh__view_scan_ends(view, &observer, err);
-    if (rc == SPSH_OK)
-        rc = tell_shadowed(scan, err);
     spsh__view_close(view);
     return rc;
 }
@@ -593,7 +535,6 @@ void spsh__plan_scan_free(spsh__plan_scan *scan)
     spsh_sorter_free(scan->items);
     spsh_sorter_free(scan->ids);
     spsh_sorter_free(scan->rejects);
-    spsh_sorter_free(scan->shadowed);
     spsh__sources_free(&scan->sources);
     free(scan->duplicates);
     spsh__builder_free(&scan->key);
