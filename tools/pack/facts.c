@@ -358,7 +358,7 @@ static void warn_of_kinds(spsh__facts *f)
         warn(f, "sample rates differ: %s of the hours are not %" PRIu32 " Hz",
              spsh__human_percent(other_rate, f->all.seconds, percent), f->kinds[0].sample_rate_hz);
     if (other_channels > 0)
-        warn(f, "numbers of channels differ: %s of the hours have not %" PRIu32,
+        warn(f, "numbers of channels differ: %s of the hours have another one than %" PRIu32,
              spsh__human_percent(other_channels, f->all.seconds, percent), f->kinds[0].channels);
 }
 

@@ -85,7 +85,9 @@ static int16_t of_float(float value)
         return INT16_MAX;
     if (scaled <= -FLOAT_TO_INT16)
         return INT16_MIN;
-    return scaled == scaled ? (int16_t)scaled : 0; /* NaN is silence, as when it is decoded */
+    if (scaled != scaled)
+        return 0; /* NaN is silence, as when it is decoded */
+    return (int16_t)scaled;
 }
 
 void spsh__level_add(spsh__level *level, spsh_sample_format format, const void *pcm, size_t values)
@@ -99,9 +101,13 @@ void spsh__level_add(spsh__level *level, spsh_sample_format format, const void *
         const size_t count = values - done < BLOCK_VALUES ? values - done : BLOCK_VALUES;
         const int32_t *integers = (const int32_t *)pcm + done;
         const float *floats = (const float *)pcm + done;
-        for (size_t i = 0; i < count; i++)
-            block[i] = format == SPSH_SAMPLE_I32 ? (int16_t)(integers[i] >> I32_TO_I16_BITS)
-                                                 : of_float(floats[i]);
+        if (format == SPSH_SAMPLE_I32) {
+            for (size_t i = 0; i < count; i++)
+                block[i] = (int16_t)(integers[i] >> I32_TO_I16_BITS);
+        } else {
+            for (size_t i = 0; i < count; i++)
+                block[i] = of_float(floats[i]);
+        }
         add_i16(level, block, count);
         done += count;
     }

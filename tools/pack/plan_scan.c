@@ -59,6 +59,8 @@ static spsh_bytes from_corpus(spsh__plan_scan *scan, spsh_bytes source)
         return source;
     spsh__builder_clear(&scan->path);
     spsh__name_append(&scan->path, spsh__bytes_of(scan->below));
+    if (spsh__bytes_equal(source, spsh__bytes_of("."))) /* the source itself */
+        return spsh__builder_bytes(&scan->path);
     spsh__builder_append(&scan->path, "/", 1);
     spsh__builder_append_bytes(&scan->path, source);
     return spsh__builder_bytes(&scan->path);

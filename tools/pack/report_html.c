@@ -63,7 +63,6 @@ static const char *const style[] = {
     ".name{min-width:110px;max-width:340px;overflow-wrap:anywhere}\n",
     ".name "
     "bdi{display:-webkit-box;-webkit-box-orient:vertical;-webkit-line-clamp:3;overflow:hidden;text-align:left}\n",
-    ".name span bdi{display:inline}\n",
     ".legend "
     "bdi{display:inline-block;max-width:260px;overflow:hidden;text-overflow:ellipsis;white-space:"
     "nowrap;"
@@ -133,7 +132,7 @@ static void cell_percent(spsh__builder *out, double part, double whole)
 
 static void cell_name(spsh__builder *out, spsh_bytes bytes)
 {
-    spsh__builder_append_text(out, "<td class=\"name\">");
+    spsh__builder_append_text(out, "<td class=\"name clamp\">");
     name(out, bytes);
     spsh__builder_append_text(out, "</td>");
 }

@@ -124,7 +124,9 @@ static void draw_text(spsh__builder *out, double x, double y, const char *anchor
 static void draw_y(spsh__builder *out, double step, double top)
 {
     char text[32];
-    for (double value = 0; value <= top * 1.0001; value += step) {
+    const unsigned lines = (unsigned)(top / step + 0.5);
+    for (unsigned i = 0; i <= lines; i++) {
+        const double value = step * i;
         const double y = HEIGHT - BOTTOM - value / top * (HEIGHT - TOP - BOTTOM);
         spsh__html_format(out,
                           "<line class=\"%s\" x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\"/>",
@@ -140,12 +142,14 @@ static void draw_x(spsh__builder *out, const spsh__svg_histogram *h)
     const double last = h->first + range;
     const double step = nice_step(range, TICKS_X);
     char text[40];
-    for (double i = ceil(h->first / step - 1e-9); i * step <= last + step * 1e-6; i++) {
-        const double x = LEFT + (i * step - h->first) / range * (WIDTH - LEFT - RIGHT);
+    const int64_t begin = (int64_t)ceil(h->first / step - 1e-9);
+    for (int64_t i = begin; (double)i * step <= last + step * 1e-6; i++) {
+        const double value = (double)i * step;
+        const double x = LEFT + (value - h->first) / range * (WIDTH - LEFT - RIGHT);
         spsh__html_format(out,
                           "<line class=\"axis\" x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\"/>",
                           x, HEIGHT - BOTTOM, x, HEIGHT - BOTTOM + 4);
-        (void)snprintf(text, sizeof(text), "%.4g", i == 0 ? 0.0 : i * step);
+        (void)snprintf(text, sizeof(text), "%.4g", value);
         draw_text(out, x, HEIGHT - BOTTOM + 17, "middle", text);
     }
 }
