@@ -44,7 +44,7 @@ typedef struct spsh__pack_options {
     bool trust_headers;
     bool follow_links;
     bool key_to_last_dot; /* of WebDataset members; else to the first */
-    uint32_t rate_hz; /* 0: as it is */
+    uint32_t rate_hz;     /* 0: as it is */
     uint64_t shard_bytes;
     uint32_t jobs;            /* worker threads, at least 1 */
     uint64_t memory_bytes;    /* for audio in flight and for sorting */

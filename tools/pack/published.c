@@ -17,46 +17,42 @@
  *     People's Speech   rows stated on the card of the release as parquet; clean_sa and dirty were
  *                       not found
  */
-/* clang-format off: a table */
+/* clang-format off */
 const spsh__published spsh__published_parts[] = {
-    {"mls",            "MLS",                 "english train",    "mls/english",       "train",      NULL,         10808037},
-    {"mls",            "MLS",                 "english dev",      "mls/english",       "dev",        NULL,         3807    },
-    {"mls",            "MLS",                 "german train",     "mls/german",        "train",      NULL,         469942  },
-    {"mls",            "MLS",                 "german dev",       "mls/german",        "dev",        NULL,         3469    },
-    {"mls",            "MLS",                 "german test",      "mls/german",        "test",       NULL,         3394    },
-    {"mls",            "MLS",                 "dutch train",      "mls/dutch",         "train",      NULL,         374287  },
-    {"mls",            "MLS",                 "dutch dev",        "mls/dutch",         "dev",        NULL,         3095    },
-    {"mls",            "MLS",                 "dutch test",       "mls/dutch",         "test",       NULL,         3075    },
-    {"mls",            "MLS",                 "french train",     "mls/french",        "train",      NULL,         258213  },
-    {"mls",            "MLS",                 "french dev",       "mls/french",        "dev",        NULL,         2416    },
-    {"mls",            "MLS",                 "french test",      "mls/french",        "test",       NULL,         2426    },
-    {"mls",            "MLS",                 "spanish train",    "mls/spanish",       "train",      NULL,         220701  },
-    {"mls",            "MLS",                 "spanish dev",      "mls/spanish",       "dev",        NULL,         2408    },
-    {"mls",            "MLS",                 "spanish test",     "mls/spanish",       "test",       NULL,         2385    },
-    {"mls",            "MLS",                 "italian train",    "mls/italian",       "train",      NULL,         59623   },
-    {"mls",            "MLS",                 "italian dev",      "mls/italian",       "dev",        NULL,         1248    },
-    {"mls",            "MLS",                 "italian test",     "mls/italian",       "test",       NULL,         1262    },
-    {"mls",            "MLS",                 "portuguese train", "mls/portuguese",    "train",      NULL,         37533   },
-    {"mls",            "MLS",                 "portuguese dev",   "mls/portuguese",    "dev",        NULL,         826     },
-    {"mls",            "MLS",                 "portuguese test",  "mls/portuguese",    "test",       NULL,         871     },
-    {"mls",            "MLS",                 "polish train",     "mls/polish",        "train",      NULL,         25043   },
-    {"mls",            "MLS",                 "polish dev",       "mls/polish",        "dev",        NULL,         512     },
-    {"mls",            "MLS",                 "polish test",      "mls/polish",        "test",       NULL,         520     },
-    {"librispeech",    "LibriSpeech",         "train-clean-100",  "librispeech/clean", "train",
-     "train-clean-100",                                                                                            28539   },
-    {"librispeech",    "LibriSpeech",         "train-clean-360",  "librispeech/clean", "train",
-     "train-clean-360",                                                                                            104014  },
-    {"librispeech",    "LibriSpeech",         "train-other-500",  "librispeech/other", "train",
-     "train-other-500",                                                                                            148688  },
-    {"librispeech",    "LibriSpeech",         "dev-clean",        "librispeech/clean", "dev",        "dev-clean",  2703    },
-    {"librispeech",    "LibriSpeech",         "dev-other",        "librispeech/other", "dev",        "dev-other",  2864    },
-    {"librispeech",    "LibriSpeech",         "test-clean",       "librispeech/clean", "test",       "test-clean", 2620    },
-    {"librispeech",    "LibriSpeech",         "test-other",       "librispeech/other", "test",       "test-other", 2939    },
-    {"peoples-speech", "The People's Speech", "clean",            "ps/clean",          "train",      NULL,         1501271 },
-    {"peoples-speech", "The People's Speech", "dirty_sa",         "ps/dirty_sa",       "train",      NULL,         548014  },
-    {"peoples-speech", "The People's Speech", "validation",       "ps/validation",     "validation", NULL,
-     18622                                                                                                                 },
-    {"peoples-speech", "The People's Speech", "test",             "ps/test",           "test",       NULL,         34898   },
+    {"mls", "MLS", "english train",    "mls/english",    "train", 10808037},
+    {"mls", "MLS", "english dev",      "mls/english",    "dev",   3807},
+    {"mls", "MLS", "german train",     "mls/german",     "train", 469942},
+    {"mls", "MLS", "german dev",       "mls/german",     "dev",   3469},
+    {"mls", "MLS", "german test",      "mls/german",     "test",  3394},
+    {"mls", "MLS", "dutch train",      "mls/dutch",      "train", 374287},
+    {"mls", "MLS", "dutch dev",        "mls/dutch",      "dev",   3095},
+    {"mls", "MLS", "dutch test",       "mls/dutch",      "test",  3075},
+    {"mls", "MLS", "french train",     "mls/french",     "train", 258213},
+    {"mls", "MLS", "french dev",       "mls/french",     "dev",   2416},
+    {"mls", "MLS", "french test",      "mls/french",     "test",  2426},
+    {"mls", "MLS", "spanish train",    "mls/spanish",    "train", 220701},
+    {"mls", "MLS", "spanish dev",      "mls/spanish",    "dev",   2408},
+    {"mls", "MLS", "spanish test",     "mls/spanish",    "test",  2385},
+    {"mls", "MLS", "italian train",    "mls/italian",    "train", 59623},
+    {"mls", "MLS", "italian dev",      "mls/italian",    "dev",   1248},
+    {"mls", "MLS", "italian test",     "mls/italian",    "test",  1262},
+    {"mls", "MLS", "portuguese train", "mls/portuguese", "train", 37533},
+    {"mls", "MLS", "portuguese dev",   "mls/portuguese", "dev",   826},
+    {"mls", "MLS", "portuguese test",  "mls/portuguese", "test",  871},
+    {"mls", "MLS", "polish train",     "mls/polish",     "train", 25043},
+    {"mls", "MLS", "polish dev",       "mls/polish",     "dev",   512},
+    {"mls", "MLS", "polish test",      "mls/polish",     "test",  520},
+    {"librispeech", "LibriSpeech", "train-clean-100", NULL, NULL, 28539},
+    {"librispeech", "LibriSpeech", "train-clean-360", NULL, NULL, 104014},
+    {"librispeech", "LibriSpeech", "train-other-500", NULL, NULL, 148688},
+    {"librispeech", "LibriSpeech", "dev-clean",       NULL, NULL, 2703},
+    {"librispeech", "LibriSpeech", "dev-other",       NULL, NULL, 2864},
+    {"librispeech", "LibriSpeech", "test-clean",      NULL, NULL, 2620},
+    {"librispeech", "LibriSpeech", "test-other",      NULL, NULL, 2939},
+    {"peoples-speech", "The People's Speech", "clean",      "ps/clean",      "train",      1501271},
+    {"peoples-speech", "The People's Speech", "dirty_sa",   "ps/dirty_sa",   "train",      548014},
+    {"peoples-speech", "The People's Speech", "validation", "ps/validation", "validation", 18622},
+    {"peoples-speech", "The People's Speech", "test",       "ps/test",       "test",       34898},
 };
 /* clang-format on */
 
@@ -90,9 +86,10 @@ void spsh__published_begin(spsh__published_found *found, const char *layout)
 static bool is_of(size_t part, const spsh_ingest_item *item)
 {
     const spsh__published *p = &spsh__published_parts[part];
+    if (p->domain == NULL)
+        return spsh__bytes_equal(item->subset, spsh__bytes_of(p->part));
     return spsh__bytes_equal(item->layout_domain, spsh__bytes_of(p->domain)) &&
-           spsh__bytes_equal(item->split, spsh__bytes_of(p->split)) &&
-           (p->subset == NULL || spsh__bytes_equal(item->subset, spsh__bytes_of(p->subset)));
+           spsh__bytes_equal(item->split, spsh__bytes_of(p->split));
 }
 
 void spsh__published_add(spsh__published_found *found, const spsh_ingest_item *item)

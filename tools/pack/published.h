@@ -16,13 +16,11 @@
 
 /** A part of a release. */
 typedef struct spsh__published {
-    const char
-        *layout; /* names of layouts that read it begin with this; parts of one stand together */
+    const char *layout; /* names of layouts that read it begin so; parts of one stand together */
     const char *corpus; /* as people call it */
     const char *part;
-    const char *domain; /* as the layout gives them, before --domain; */
+    const char *domain; /* as the layout gives it, before --domain; NULL: part is a subset's name */
     const char *split;
-    const char *subset; /* what else tells parts of one domain and split apart, or NULL */
     uint64_t utterances;
 } spsh__published;
 

@@ -19,37 +19,34 @@
 #define SPLITS_COLORED  (SPSH__SVG_COLORS - 1U)
 #define LEVEL_RANGE_MIN 40U
 
-/* clang-format off: a style sheet */
-/* In pieces: C promises no more than 4095 characters of a string. */
+/* A line a string: C promises no more than 4095 characters of one. */
+/* clang-format off */
 static const char *const style[] = {
-    ":root{color-scheme:light "
-    "dark;--bg:#f6f7f9;--card:#fff;--ink:#1c2733;--soft:#5b6875;--line:#dfe4ea;"
-    "--warn:#fff6e0;--warn-line:#e3b341;"
-    "--c0:#2f6fb4;--c1:#e08a2e;--c2:#3c9a6b;--c3:#8a63b8;--c4:#cc4f55;--c5:#2f9bb0;--c6:#a8882f;--"
-    "c7:#97a2ae}\n",
-    "@media "
-    "(prefers-color-scheme:dark){:root{--bg:#12171d;--card:#1a2129;--ink:#e4e9ee;--soft:#98a5b3;"
-    "--line:#2f3944;--warn:#2e2712;--warn-line:#a8842a;"
-    "--c0:#5b9bdc;--c1:#eea352;--c2:#5fbd8d;--c3:#ad8bd8;--c4:#e57b80;--c5:#56bdd1;--c6:#cbaf5a;--"
-    "c7:#75818d}}\n",
+    ":root{color-scheme:light dark;\n",
+    "--bg:#f6f7f9;--card:#fff;--ink:#1c2733;--soft:#5b6875;--line:#dfe4ea;\n",
+    "--warn:#fff6e0;--warn-line:#e3b341;\n",
+    "--c0:#2f6fb4;--c1:#e08a2e;--c2:#3c9a6b;--c3:#8a63b8;\n",
+    "--c4:#cc4f55;--c5:#2f9bb0;--c6:#a8882f;--c7:#97a2ae}\n",
+    "@media (prefers-color-scheme:dark){:root{\n",
+    "--bg:#12171d;--card:#1a2129;--ink:#e4e9ee;--soft:#98a5b3;--line:#2f3944;\n",
+    "--warn:#2e2712;--warn-line:#a8842a;\n",
+    "--c0:#5b9bdc;--c1:#eea352;--c2:#5fbd8d;--c3:#ad8bd8;\n",
+    "--c4:#e57b80;--c5:#56bdd1;--c6:#cbaf5a;--c7:#75818d}}\n",
     "*{box-sizing:border-box}\n",
-    "body{margin:0;background:var(--bg);color:var(--ink);"
-    "font:14px/1.45 system-ui,-apple-system,\"Segoe UI\",Roboto,\"Noto Sans\",\"DejaVu "
-    "Sans\",sans-serif}\n",
+    "body,svg text{font-family:system-ui,-apple-system,\"Segoe UI\",Roboto,\"Noto Sans\",\n",
+    "\"DejaVu Sans\",sans-serif}\n",
+    "body{margin:0;background:var(--bg);color:var(--ink);font-size:14px;line-height:1.45}\n",
     "main{max-width:1080px;margin:0 auto;padding:28px 20px 60px}\n",
     "h1{font-size:24px;margin:0}\n",
     "h2{font-size:17px;margin:0 0 12px}\n",
     "p{margin:6px 0}\n",
     ".soft{color:var(--soft)}\n",
-    "section{background:var(--card);border:1px solid var(--line);border-radius:8px;padding:18px "
-    "20px;margin-top:16px}\n",
-    ".tiles{display:grid;grid-template-columns:repeat(auto-fit,minmax(150px,1fr));gap:12px;margin-"
-    "top:18px}\n",
-    ".tile{background:var(--card);border:1px solid var(--line);border-radius:8px;padding:12px "
-    "14px}\n",
-    ".tile "
-    "b{display:block;font-size:21px;font-weight:600;font-variant-numeric:tabular-nums;white-space:"
-    "nowrap}\n",
+    "section,.tile{background:var(--card);border:1px solid var(--line);border-radius:8px}\n",
+    "section{padding:18px 20px;margin-top:16px}\n",
+    ".tiles{display:grid;grid-template-columns:repeat(auto-fit,minmax(150px,1fr));gap:12px;\n",
+    "margin-top:18px}\n",
+    ".tile{padding:12px 14px}\n",
+    ".tile b{display:block;font-size:21px;font-weight:600;white-space:nowrap}\n",
     ".tile span{color:var(--soft);font-size:12.5px}\n",
     ".warnings{background:var(--warn);border-color:var(--warn-line)}\n",
     ".warnings ul{margin:0;padding-left:20px}\n",
@@ -59,37 +56,40 @@ static const char *const style[] = {
     "td,th{padding:4px 14px 4px 0;vertical-align:top;border-bottom:1px solid var(--line)}\n",
     "tr:last-child td{border-bottom:0}\n",
     "td:last-child,th:last-child{padding-right:0}\n",
-    ".n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}\n",
+    ".n{text-align:right;white-space:nowrap}\n",
+    ".n,.tile b{font-variant-numeric:tabular-nums}\n",
     ".name{min-width:110px;max-width:340px;overflow-wrap:anywhere}\n",
-    ".name "
-    "bdi{display:-webkit-box;-webkit-box-orient:vertical;-webkit-line-clamp:3;overflow:hidden;text-align:left}\n",
-    ".legend "
-    "bdi{display:inline-block;max-width:260px;overflow:hidden;text-overflow:ellipsis;white-space:"
-    "nowrap;"
-    "vertical-align:bottom}\n",
+    ".clamp bdi{display:-webkit-box;-webkit-box-orient:vertical;-webkit-line-clamp:3;\n",
+    "overflow:hidden;text-align:left}\n",
     ".bars{width:34%;min-width:140px}\n",
+    ".bars.narrow{width:18%}\n",
     ".total td{font-weight:600;border-top:2px solid var(--line)}\n",
-    "svg.bar{display:block;width:100%;height:12px;margin-top:4px;background:var(--line);border-"
-    "radius:3px}\n",
+    "svg.bar{display:block;width:100%;height:12px;margin-top:4px;\n",
+    "background:var(--line);border-radius:3px}\n",
     "svg.plot{display:block;width:100%;height:auto;max-width:640px}\n",
-    "svg text{font:11px system-ui,-apple-system,\"Segoe UI\",Roboto,\"DejaVu "
-    "Sans\",sans-serif;fill:var(--soft)}\n",
-    "svg .grid{stroke:var(--line)}svg .axis{stroke:var(--soft)}\n",
-    ".c0{fill:var(--c0);color:var(--c0)}.c1{fill:var(--c1);color:var(--c1)}.c2{fill:var(--c2);"
-    "color:var(--c2)}"
-    ".c3{fill:var(--c3);color:var(--c3)}.c4{fill:var(--c4);color:var(--c4)}.c5{fill:var(--c5);"
-    "color:var(--c5)}"
-    ".c6{fill:var(--c6);color:var(--c6)}.c7{fill:var(--c7);color:var(--c7)}\n",
+    "svg text{font-size:11px;fill:var(--soft)}\n",
+    "svg .grid{stroke:var(--line)}\n",
+    "svg .axis{stroke:var(--soft)}\n",
+    ".c0{fill:var(--c0);color:var(--c0)}\n",
+    ".c1{fill:var(--c1);color:var(--c1)}\n",
+    ".c2{fill:var(--c2);color:var(--c2)}\n",
+    ".c3{fill:var(--c3);color:var(--c3)}\n",
+    ".c4{fill:var(--c4);color:var(--c4)}\n",
+    ".c5{fill:var(--c5);color:var(--c5)}\n",
+    ".c6{fill:var(--c6);color:var(--c6)}\n",
+    ".c7{fill:var(--c7);color:var(--c7)}\n",
     ".legend{display:flex;flex-wrap:wrap;gap:4px 18px;margin:0 0 10px;font-size:13px}\n",
-    ".legend "
-    "i{display:inline-block;width:11px;height:11px;border-radius:2px;background:currentColor;"
-    "margin-right:6px}\n",
+    ".legend i{display:inline-block;width:11px;height:11px;border-radius:2px;\n",
+    "background:currentColor;margin-right:6px}\n",
+    ".legend bdi{display:inline-block;max-width:260px;overflow:hidden;text-overflow:ellipsis;\n",
+    "white-space:nowrap;vertical-align:bottom}\n",
     ".plots{display:grid;grid-template-columns:repeat(auto-fit,minmax(320px,1fr));gap:20px}\n",
-    "details{margin-top:10px}summary{cursor:pointer;color:var(--soft)}\n",
+    "details{margin-top:10px}\n",
+    "summary{cursor:pointer;color:var(--soft)}\n",
     "code,pre{font:12.5px ui-monospace,Menlo,Consolas,\"DejaVu Sans Mono\",monospace}\n",
     "pre{margin:0;white-space:pre-wrap;overflow-wrap:anywhere}\n",
-    ".examples{margin:0;padding:0;list-style:none;font-size:12.5px}.examples "
-    "li{margin-bottom:3px;overflow-wrap:anywhere}\n",
+    ".examples{margin:0;padding:0;list-style:none;font-size:12.5px}\n",
+    ".examples li{margin-bottom:3px;overflow-wrap:anywhere}\n",
 };
 /* clang-format on */
 
@@ -598,7 +598,7 @@ static void draw_reason(spsh__builder *out, const spsh__facts *f, size_t reason,
                       spsh__reject_reason_text((spsh_reject_reason)reason));
     cell_count(out, f->rejects.events[reason]);
     cell_count(out, f->rejects.rows[reason]);
-    spsh__builder_append_text(out, "<td class=\"bars\" style=\"width:18%\">");
+    spsh__builder_append_text(out, "<td class=\"bars narrow\">");
     const spsh__svg_slice slice = {(double)f->rejects.events[reason], 4};
     spsh__svg_bar(out, &slice, 1, (double)most);
     spsh__builder_append_text(out, "</td><td><ul class=\"examples\">");
