@@ -54,7 +54,7 @@ def make(root, clip):
 
 
 EXPECTED = {
-    "utterances": 9,
+    "utterances": 9, "excluded": 1,
     "rejects": {"missing_audio": (4, 4), "row_syntax": (1, 1), "excluded_by_rule": (1, 0),
                 "not_audio": (1, 1), "orphan_audio": (2, 0)},
     "domains": {"en": 1, "default": 8},
@@ -99,7 +99,7 @@ CASES = {
     "folder": (make, EXPECTED),
     "file": (make, dict(EXPECTED, root="tarred_audio_manifest.json")),
     "sharded": (make_sharded, {
-        "utterances": 9,
+        "utterances": 9, "excluded": 1,
         "rejects": {"missing_audio": (2, 2), "excluded_by_rule": (1, 0), "not_audio": (1, 1),
                     "orphan_audio": (2, 0)},
         "all_ids": EXPECTED["all_ids"],

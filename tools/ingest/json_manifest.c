@@ -508,6 +508,7 @@ static spsh_status skip_row(manifest_scan *m, const spsh__place *place, spsh_err
                                  m->roles[SPSH__JSON_SHARD], &member, err);
     if (rc != SPSH_OK)
         return rc;
+    m->scan->skipped_rows++;
     return reject_line(m, SPSH_REJECT_EXCLUDED_BY_RULE, "the manifest says that it is skipped",
                        place, err);
 }
