@@ -254,11 +254,54 @@ static void test_corpora(void)
     test_remove_tree(root);
 }
 
+static void test_lhotse_and_gigaspeech(void)
+{
+    static const char recording[] =
+        "{\"id\":\"r\\u00e4\",\"sources\":[{\"type\":\"file\",\"channels\":[0],\"source\":"
+        "\"/moved/audio/a.wav\"}],\"sampling_rate\":16000,\"duration\":2}";
+    char text[2048];
+    char root[512];
+    test_temp_dir(root, sizeof(root));
+    make(root, "audio/a.wav", "x");
+    (void)snprintf(text, sizeof(text),
+                   "%s\n{\"id\":\"c\",\"sources\":[{\"type\":\"command\",\"source\":"
+                   "\"cat audio/a.wav\"}],\"sampling_rate\":8000}\n{\n",
+                   recording);
+    make(root, "d_recordings_train.jsonl", text);
+    make(
+        root, "d_supervisions_train.jsonl",
+        "{\"id\":\"s\\u00e4\",\"recording_id\":\"r\\u00e4\",\"start\":0,\"duration\":1,\"text\":"
+        "\"\\u00e4\",\"custom\":{\"a\":1}}\n"
+        "{\"id\":\"t\",\"recording_id\":\"c\",\"start\":0,\"duration\":1,\"speaker\":\"\\u00e4\"}\n"
+        "{\"id\":\"u\",\"recording_id\":\"gone\",\"start\":0,\"duration\":1}\n");
+    check_layout("lhotse", root);
+    (void)snprintf(
+        text, sizeof(text),
+        "{\"id\":\"c\\u00e4\",\"type\":\"MonoCut\",\"start\":0,\"duration\":1,"
+        "\"custom\":{\"b\":2},\"supervisions\":[{\"id\":\"x\",\"start\":0,\"duration\":1,"
+        "\"text\":\"\\u00e4\"}],\"recording\":%s}\n"
+        "{\"id\":\"m\",\"type\":\"MixedCut\"}\n",
+        recording);
+    make(root, "d_cuts_train.jsonl", text);
+    check_layout("lhotse", root);
+    make(root, "GigaSpeech.json",
+         "{\"audios\": [{\"path\": \"audio/a.wav\", \"aid\": \"\\u00e4\", \"url\": \"u\", "
+         "\"segments\": [{\"sid\": \"\\u00e4\", \"begin_time\": 0, \"end_time\": 1, \"text_tn\": "
+         "\"\\u00e4\", \"speaker\": \"\\u00e4\", \"subsets\": [\"{XL}\"]}, 1]}, "
+         "{\"path\": \"gone\", \"aid\": \"g\", \"segments\": [{}]}, 2]}");
+    make(root, "metadata/xs_metadata/xs_chunks_0000_metadata.csv",
+         "sid,speaker,text_tn,source\nA,N/A,\"a \"\"b\"\"\",0\nB,x,b,1\n");
+    make(root, "audio/xs_files/xs_chunks_0000/A.wav", "x");
+    check_layout("gigaspeech", root);
+    test_remove_tree(root);
+}
+
 int main(void)
 {
     RUN(test_every_allocation_failure);
     RUN(test_json_manifests);
     RUN(test_formats);
     RUN(test_corpora);
+    RUN(test_lhotse_and_gigaspeech);
     return TEST_RESULT();
 }

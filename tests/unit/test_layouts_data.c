@@ -88,10 +88,89 @@ static void test_librispeech(void)
     }
 }
 
+/* Manifests whose recordings are what a program would make: every row is told, and nothing is run.
+ */
+static void check_commands(const char *relative, const char *layout, uint64_t rows)
+{
+    char root[1024];
+    char scratch[512];
+    const spsh_layout *found = NULL;
+    spsh_layout_probe probe = {0};
+    spsh__view *view = NULL;
+    counts c = {0};
+    test_data_path(root, sizeof(root), relative);
+    test_temp_dir(scratch, sizeof(scratch));
+    const spsh__view_options view_options = {.root = root, .scratch_directory = scratch};
+    REQUIRE(spsh__view_open(&view_options, &view, NULL) == SPSH_OK);
+    const spsh_ingest_options options = {.view = view};
+    const spsh_ingest_sink sink = {count_item, count_reject, NULL, NULL, &c};
+    CHECK_I64(spsh__layout_detect(view, &found, &probe, NULL), SPSH_OK);
+    REQUIRE(found != NULL);
+    CHECK_STR(found->name, layout);
+    CHECK_I64(found->scan_fn(&options, &sink, NULL), SPSH_OK);
+    CHECK_U64(c.items, 0);
+    CHECK_U64(c.rows_lost, rows);
+    CHECK_U64(c.reasons[SPSH_REJECT_COMMAND_SOURCE], rows);
+    CHECK_U64(c.rejects, rows);
+    spsh__view_close(view);
+    test_remove_tree(scratch);
+}
+
+static void test_commands(void)
+{
+    check_commands("lhotse-fixtures/test/fixtures/mini_librispeech", "kaldi", 38);
+    check_commands("lhotse-fixtures/test/fixtures/mini_librispeech2", "kaldi", 3);
+    check_commands("lhotse-fixtures/test/fixtures/mini_librispeech/lhotse", "lhotse", 38);
+    check_commands("lhotse-fixtures/test/fixtures/mini_librispeech/lhotse-b", "lhotse", 38);
+    check_commands("lhotse-fixtures/test/fixtures/mini_librispeech2/lhotse", "lhotse", 3);
+    check_commands("lhotse-fixtures/test/fixtures/mini_librispeech2/lhotse/supervisions.jsonl.gz",
+                   "lhotse", 3);
+}
+
+/* Lhotse's own clips, named by absolute paths. */
+static void test_lhotse(void)
+{
+    static const char *const clips[] = {"libri/libri-1088-134315-0000.wav",
+                                        "mix_cut_test/audio/storage/2412-153948-0000.flac",
+                                        "common_voice_en_651325.mp3", "stereo.opus"};
+    char folder[512];
+    char clip[1024];
+    char path[1024];
+    counts c = {0};
+    spsh__view *view = NULL;
+    test_temp_dir(folder, sizeof(folder));
+    (void)snprintf(path, sizeof(path), "%s/cuts.jsonl", folder);
+    FILE *file = fopen(path, "wb");
+    REQUIRE(file != NULL);
+    for (size_t i = 0; i < sizeof(clips) / sizeof(clips[0]); i++) {
+        char relative[256];
+        (void)snprintf(relative, sizeof(relative), "lhotse-fixtures/test/fixtures/%s", clips[i]);
+        test_data_path(clip, sizeof(clip), relative);
+        (void)fprintf(file,
+                      "{\"id\": \"%zu\", \"type\": \"MonoCut\", \"start\": 0.1, \"duration\": 0.2, "
+                      "\"channel\": 0, \"supervisions\": [], \"recording\": {\"id\": \"r%zu\", "
+                      "\"sources\": [{\"type\": \"file\", \"channels\": [0], \"source\": \"%s\"}], "
+                      "\"sampling_rate\": 16000, \"num_samples\": 16000, \"duration\": 1.0}}\n",
+                      i, i, clip);
+    }
+    REQUIRE(fclose(file) == 0);
+    const spsh__view_options view_options = {.root = folder};
+    REQUIRE(spsh__view_open(&view_options, &view, NULL) == SPSH_OK);
+    const spsh_ingest_options options = {.view = view};
+    const spsh_ingest_sink sink = {count_item, count_reject, NULL, NULL, &c};
+    CHECK_I64(spsh__layout_find("lhotse")->scan_fn(&options, &sink, NULL), SPSH_OK);
+    CHECK_U64(c.items, sizeof(clips) / sizeof(clips[0]));
+    CHECK_U64(c.rejects, 0);
+    spsh__view_close(view);
+    test_remove_tree(folder);
+}
+
 int main(void)
 {
     RUN(test_manifests);
     RUN(test_folders);
     RUN(test_librispeech);
+    RUN(test_commands);
+    RUN(test_lhotse);
     return TEST_RESULT();
 }

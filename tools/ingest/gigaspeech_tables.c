@@ -8,6 +8,7 @@
  */
 #include "gigaspeech_tables.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -228,8 +229,10 @@ static spsh_status find_clip(spsh__giga_tables *t, spsh_bytes sid, spsh__view_in
         const char *path = clip_path(t, place, sid);
         if (path == NULL)
             return no_memory(err);
-        if (spsh__view_stat(t->scan->options->view, path, ret_info) != 0 ||
-            ret_info->type == SPSH__VIEW_FOLDER)
+        const int os_errno = spsh__view_stat(t->scan->options->view, path, ret_info);
+        if (os_errno == ENOMEM)
+            return no_memory(err);
+        if (os_errno != 0 || ret_info->type == SPSH__VIEW_FOLDER)
             continue;
         t->last_place = place;
         *ret_path = path;
@@ -326,7 +329,10 @@ static spsh_status take_row(spsh__giga_tables *t, const spsh__row *row, spsh_err
         return rc;
     if (path == NULL || info.type != SPSH__VIEW_FILE) {
         reject.reason = path == NULL ? SPSH_REJECT_MISSING_AUDIO : SPSH_REJECT_NOT_REGULAR;
-        reject.source = spsh__bytes_of(clip_path(t, t->last_place, sid));
+        path = clip_path(t, t->last_place, sid);
+        if (path == NULL)
+            return no_memory(err);
+        reject.source = spsh__bytes_of(path);
         return spsh__scan_reject(t->scan, &reject, &place, err);
     }
     if (spsh__name_index_add(&t->index, sid, 1) == NULL)

@@ -11,6 +11,7 @@
  * lies. In the second form the subsets are apart, and repeat each other: a segment is taken where
  * it stands first, by an index of ids (name_index.h: 32 to 64 bytes each).
  */
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -115,7 +116,7 @@ static spsh_bytes column_of(giga_scan *g, spsh_bytes segment, spsh_bytes recordi
             continue;
         const spsh_bytes text =
             value.kind == SPSH__JSON_NUMBER ? value.raw : spsh__json_text(&value, &g->column);
-        if (!spsh__is_placeholder(text))
+        if (g->column.failed || !spsh__is_placeholder(text))
             return text;
     }
     return (spsh_bytes){0};
@@ -180,6 +181,8 @@ static spsh_status take_segment(giga_scan *g, const giga_audio *audio, spsh_byte
     spsh__builder_clear(&g->text);
     spsh__builder_clear(&g->column);
     item.id = spsh__json_text(&v[SEGMENT_SID], &g->id);
+    if (g->id.failed)
+        return no_memory(err);
     item.text = spsh__json_text(&v[SEGMENT_TEXT], &g->text);
     item.has_text = item.text.size_bytes > 0;
     if (spsh__json_seconds(&v[SEGMENT_BEGIN], &item.start_ns) != SPSH__TIME_OK ||
@@ -192,6 +195,8 @@ static spsh_status take_segment(giga_scan *g, const giga_audio *audio, spsh_byte
                                           ? &v[SEGMENT_SPEAKER]
                                           : &audio->values[AUDIO_SPEAKER];
     item.speaker = spsh__giga_speaker(&g->speaker, spsh__json_text(speaker, &g->column));
+    if (g->column.failed)
+        return no_memory(err);
     segment_extras(g, subsets, item.text);
     item.extras = spsh__builder_bytes(&g->extras);
     item.domain =
@@ -425,6 +430,8 @@ static spsh_status look_in(const spsh__view *view, const char *folder, unsigned 
     spsh__builder path = {0};
     unsigned looked = 0;
     spsh__view_folder *listing = spsh__view_folder_open(view, folder);
+    if (listing == NULL && errno == ENOMEM)
+        rc = no_memory(err);
     while (listing != NULL && rc == SPSH_OK && spsh__view_folder_next(listing, &entry)) {
         const bool is_folder = entry.type == SPSH__VIEW_FOLDER;
         if (spsh__is_ignored_name(entry.name) || (is_folder && depth == 0) ||
@@ -459,10 +466,8 @@ static spsh_status find_files(const spsh__view *view, giga_files *f, spsh_error 
     if (given != NULL)
         return look_at(view, given, f, err);
     spsh_status rc = look_in(view, "", 0, f, err);
-    for (size_t i = 0; i < 2 && rc == SPSH_OK; i++) {
-        if (spsh__view_has_folder(view, folders[i]))
-            rc = look_in(view, folders[i], 1, f, err);
-    }
+    for (size_t i = 0; i < 2 && rc == SPSH_OK; i++)
+        rc = look_in(view, folders[i], 1, f, err);
     if (f->count > 1)
         qsort(f->paths, f->count, sizeof(*f->paths), compare_texts);
     return rc;

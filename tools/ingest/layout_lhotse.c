@@ -8,6 +8,7 @@
  * Else supervisions lead, and are joined to the recordings of the same corpus and part; without
  * supervisions each recording is an utterance.
  */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -122,7 +123,7 @@ static spsh_status list_names(const spsh__view *view, manifest_list *list, spsh_
     spsh__view_entry entry;
     spsh__view_folder *folder = spsh__view_folder_open(view, "");
     if (folder == NULL)
-        return SPSH_OK; /* whoever walks it reports it */
+        return errno == ENOMEM ? no_memory(err) : SPSH_OK; /* whoever walks it reports it */
     while (rc == SPSH_OK && spsh__view_folder_next(folder, &entry)) {
         if (entry.type != SPSH__VIEW_FOLDER && !spsh__is_ignored_name(entry.name) &&
             (is_lines_name(entry.name) || is_whole_name(entry.name)))
@@ -248,11 +249,13 @@ static spsh_status take_recording(lhotse_scan *s, const spsh__json_value *writte
     bool found = false;
     spsh__builder_clear(&s->wanted_id);
     const spsh_bytes id = spsh__json_text(written, &s->wanted_id);
+    if (s->wanted_id.failed)
+        return no_memory(err);
     if (s->have_last && spsh__bytes_equal(id, spsh__builder_bytes(&s->last_id)))
         return SPSH_OK;
     spsh__builder_clear(&s->last_id);
     spsh__builder_append_bytes(&s->last_id, id);
-    if (s->last_id.failed || s->wanted_id.failed)
+    if (s->last_id.failed)
         return no_memory(err);
     s->have_last = true;
     s->audio = (spsh__lhotse_audio){

@@ -10,6 +10,7 @@
  *
  * The audio of a member is that of its cut alone: times in the cut are times in the member.
  */
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -99,9 +100,14 @@ static bool find_cuts(const spsh__view *view, const char *suffix, spsh__builder 
     static const char *const endings[] = {".jsonl.gz", ".jsonl"};
     for (size_t i = 0; i < 2; i++) {
         cuts_path(out, suffix, endings[i]);
+        spsh__view_info info = {0};
         const char *path = spsh__builder_text(out);
-        if (path != NULL && spsh__view_has_file(view, path))
+        const int os_errno = path == NULL ? ENOMEM : spsh__view_stat(view, path, &info);
+        if (os_errno == 0 && info.type == SPSH__VIEW_FILE)
             return true;
+        out->failed |= os_errno == ENOMEM;
+        if (out->failed)
+            return false;
     }
     return false;
 }
@@ -186,8 +192,8 @@ static spsh_status list_shards(shar_scan *s, spsh_error *err)
     size_t kept = 0;
     spsh__view_folder *folder = spsh__view_folder_open(s->scan.options->view, "");
     if (folder == NULL)
-        return SPSH_INGEST_FAIL(err, SPSH_E_IO, "%s: cannot be read",
-                                spsh__view_root(s->scan.options->view));
+        return SPSH_INGEST_FAIL_OS(err, errno == ENOMEM ? SPSH_E_NO_MEMORY : SPSH_E_IO, errno,
+                                   "%s: cannot be read", spsh__view_root(s->scan.options->view));
     while (rc == SPSH_OK && spsh__view_folder_next(folder, &entry)) {
         if (entry.type == SPSH__VIEW_FOLDER || spsh__is_ignored_name(entry.name) ||
             !parse_name(entry.name, &n))

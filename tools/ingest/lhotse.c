@@ -249,6 +249,8 @@ static spsh_status find_command(spsh__lhotse *l, spsh_bytes command, spsh__lhots
     if (l->written.failed)
         return no_memory(err);
     spsh__kaldi_source_parse(spsh__builder_bytes(&l->written), &l->command);
+    if (l->command.path.failed || l->command.channel.failed)
+        return no_memory(err);
     if (l->command.problem != NULL) {
         spsh__builder_clear(&l->detail);
         spsh__builder_append_text(&l->detail, l->command.problem);
@@ -261,7 +263,7 @@ static spsh_status find_command(spsh__lhotse *l, spsh_bytes command, spsh__lhots
     }
     spsh__builder_clear(&l->written);
     spsh__builder_append_bytes(&l->written, spsh__builder_bytes(&l->command.path));
-    if (l->written.failed || l->command.path.failed)
+    if (l->written.failed)
         return no_memory(err);
     spsh_status rc = find_file(l, audio, err);
     l->commands += audio->found;
@@ -303,7 +305,7 @@ static spsh_status find_source(spsh__lhotse *l, const spsh__json_value *source,
     } else {
         refuse(audio, SPSH_REJECT_UNSUPPORTED_SOURCE, "its source has a type that is not known");
     }
-    return SPSH_OK;
+    return l->written.failed ? no_memory(err) : SPSH_OK;
 }
 
 spsh_status spsh__lhotse_find_audio(spsh__lhotse *l, const spsh__json_value *values,
@@ -409,7 +411,7 @@ static spsh_bytes column_of(spsh__lhotse *l, spsh_bytes raw)
         spsh__builder_clear(&l->column);
         const spsh_bytes text =
             v[i].kind == SPSH__JSON_NUMBER ? v[i].raw : spsh__json_text(&v[i], &l->column);
-        if (!spsh__is_placeholder(text))
+        if (l->column.failed || !spsh__is_placeholder(text))
             return text;
     }
     return (spsh_bytes){0};
@@ -421,7 +423,7 @@ static spsh_bytes domain_of(spsh__lhotse *l, spsh_bytes supervision, spsh_bytes 
     if (l->scan->domain_rule != SPSH__DOMAIN_COLUMN)
         return l->name.prefix.size_bytes > 0 ? l->name.prefix : language;
     const spsh_bytes own = column_of(l, supervision);
-    return own.size_bytes > 0 ? own : column_of(l, cut);
+    return own.size_bytes > 0 || l->column.failed ? own : column_of(l, cut);
 }
 
 /* The text of a value, a number's digits; empty for a word that says that there is none. */
@@ -497,6 +499,8 @@ spsh_status spsh__lhotse_supervision_emit(spsh__lhotse *l,
     spsh_reject reject = audio->reject;
     reject.id = item.id;
     reject.rows = 1;
+    if (l->id.failed)
+        return no_memory(err);
     if (!audio->found)
         return reject_row(l, &reject, place, err);
     if (!add_time(&v[SUP_START], cut == NULL ? 0 : cut->start_ns, &item.start_ns) ||
