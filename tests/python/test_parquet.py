@@ -5,6 +5,7 @@ corpus, unpacked, must give the same utterances."""
 import io
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -12,6 +13,7 @@ import unittest
 from pathlib import Path
 
 import support
+from speechshard._parquet_corpora import NameSet
 
 try:
     import pyarrow as pa
@@ -19,6 +21,11 @@ try:
 except ImportError as error:
     print(f"skipped: {error}; tools/install-pyarrow.sh installs it", file=sys.stderr)
     sys.exit(77)
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "layouts"))
+import common_voice_fixture  # noqa: E402
+import mls_fixture  # noqa: E402
+import peoples_speech_fixture  # noqa: E402
 
 MODULE = [sys.executable, "-m", "speechshard.parquet"]
 STRING_AUDIO = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
@@ -187,6 +194,9 @@ class AudioColumns(ParquetTest):
         write(self.root / "train.parquet", rows, pa.binary())
         stream = Stream(self.root)
         self.assertEqual([stream.audio[f"u{i}"] == loud[i:] for i in range(20)], [True] * 20)
+        # It takes several batches, whose rows go on counting.
+        sources = [stream.samples[f"u{i}"]["source"] for i in range(20)]
+        self.assertEqual(sources, [f"train.parquet#{i}" for i in range(20)])
 
     def test_images_are_not_audio(self):
         rows = [{"image": {"bytes": b"\x89PNG", "path": "a.png"}, "n": 1}]
@@ -251,6 +261,13 @@ class Columns(ParquetTest):
         self.assertEqual(
             [(r[0], r[2]) for r in stream.rejects], [("text_invalid_utf8", "train.parquet#5")]
         )
+        # Arrow itself refuses these; no row of theirs is lost silently.
+        words = pa.array([b"ok", b"\xff"], pa.binary()).view(pa.string())
+        texts = pa.DictionaryArray.from_arrays(pa.array([0, 1, 0, 1, 0, 1, 0]), words)
+        table = table.set_column(2, "text", texts)
+        pq.write_table(table, self.root / "train.parquet")
+        rejects = Stream(self.root).rejects
+        self.assertEqual(rejects, [("unreadable", None, "train.parquet#0", 7)])
 
     def test_ids_from_paths_keep_folder_and_split(self):
         rows = [
@@ -525,6 +542,16 @@ class Presets(ParquetTest):
         self.assertEqual(stream.reasons(), [("excluded_by_rule", 0)])
 
 
+class Names(unittest.TestCase):
+    def test_a_set_of_names_grows_and_forgets_nothing(self):
+        names = NameSet()
+        for number in range(20000):
+            self.assertIsNone(names.add(f"clip {number}", number % 8))
+        for number in range(20000):
+            self.assertEqual(names.add(f"clip {number}", 0), number % 8)
+        self.assertEqual(names.count, 20000)
+
+
 class Failures(ParquetTest):
     def test_a_damaged_row_group_is_reported_with_its_rows(self):
         path = self.root / "train.parquet"
@@ -560,15 +587,213 @@ class Failures(ParquetTest):
         write(self.root / "train.parquet", self.rows(3))
         code = (
             "import sys, speechshard.parquet as p\n"
-            "def fail(self, audio, size): raise OSError('the disk has gone')\n"
-            "p.Producer._row = fail\np.TarStream.reject = fail\nsys.exit(p.run(sys.argv[1:]))"
+            "row = p.Producer._row\n"
+            "def fail(self, corpus, place, values, data, source):\n"
+            "    if source.endswith('#2'): raise OSError('the disk has gone')\n"
+            "    row(self, corpus, place, values, data, source)\n"
+            "p.Producer._row = fail\nsys.exit(p.main())"
         )
         done = subprocess.run([sys.executable, "-c", code, self.root], capture_output=True)
-        self.assertNotEqual(done.returncode, 0)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("speechshard.parquet: the disk has gone", done.stderr.decode())
+        names = []
         with self.assertRaises(tarfile.ReadError):
             with tarfile.open(fileobj=io.BytesIO(done.stdout)) as tar:
                 for member in tar:
-                    tar.extractfile(member).read()
+                    names.append(member.name)
+        self.assertEqual(names[:4], [f"{i:012d}.{e}" for i in range(2) for e in ("json", "flac")])
+        self.assertEqual(tarfile.TarInfo.frombuf(done.stdout[-512:], "ascii", "strict").size, 512)
+
+
+class Packing(ParquetTest):
+    def pack(self, *words):
+        words = [*MODULE, self.root, "-o", self.root / "out.spsh", *words]
+        return subprocess.run([str(word) for word in words], capture_output=True, encoding="utf-8")
+
+    def test_options_and_status_are_those_of_pack(self):
+        rows = self.rows(40)
+        rows[0]["audio"]["bytes"] = b"<html>" + bytes(600)
+        rows[1]["audio"] = None
+        write(self.root / "train.parquet", rows)
+        done = self.pack("--codec", "pcm", "-j", "2", "--json", "--quiet", "--shard-size=1M", "--strict")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("--strict allows no rejects", done.stderr)
+        shutil.rmtree(self.root / "out.spsh")
+        done = self.pack("--codec", "pcm", "-j", "2", "--json", "--quiet", "--max-rejects", "20%")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        report = json.loads(done.stdout)
+        self.assertEqual((report["rows_in"], report["packed"], report["rejected"]), (40, 38, 2))
+        self.assertEqual(report["options"]["codec"], "pcm")
+        lines = (self.root / "out.spsh" / "reports" / "rejects.jsonl").read_text().split("\n")
+        self.assertEqual(
+            {(r["reason"], r["id"], r["source"]) for r in map(json.loads, filter(None, lines))},
+            {
+                ("not_audio", "u0", "train.parquet#0"),
+                ("missing_audio", "u1", "train.parquet#1"),
+            },
+        )
+        self.assertEqual(self.pack("--no-such-option").returncode, 2)
+        done = self.pack("--command", self.root / "gone")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("there is no such command", done.stderr)
+
+    def test_rejects_before_the_first_audio(self):
+        write(
+            self.root / "train.parquet",
+            [{"id": f"u{i}", "audio": None} for i in range(5000)] + self.rows(2),
+        )
+        done = self.pack("--json", "--quiet", "--max-rejects", "100%")
+        report = json.loads(done.stdout)
+        self.assertEqual((report["rows_in"], report["packed"], report["rejected"]), (5002, 2, 5000))
+
+    def test_a_stream_that_was_cut_off_is_not_packed(self):
+        write(self.root / "train.parquet", self.rows(3))
+        whole = run(self.root).stdout
+        for size in (len(whole) - 1024, len(whole) - 1025, 512, 0):
+            words = [
+                support.COMMAND,
+                "pack",
+                "-",
+                "--layout",
+                "webdataset",
+                "-o",
+                self.root / "cut.spsh",
+            ]
+            done = subprocess.run(words, input=whole[:size], capture_output=True)
+            self.assertEqual(done.returncode, 1, size)
+            self.assertFalse((self.root / "cut.spsh" / "manifest.spsh").exists())
+
+    def test_a_producer_that_fails_publishes_nothing(self):
+        write(self.root / "train.parquet", self.rows(300))
+        for failure in ("raise OSError('the disk has gone')", "os.kill(os.getpid(), 9)"):
+            code = (
+                "import os, sys, speechshard.parquet as p\n"
+                "row = p.Producer._row\n"
+                "def fail(self, corpus, place, values, data, source):\n"
+                f"    if source.endswith('#299'): {failure}\n"
+                "    row(self, corpus, place, values, data, source)\n"
+                "p.Producer._row = fail\nsys.exit(p.main())"
+            )
+            words = [sys.executable, "-c", code, self.root, "-o", self.root / "out.spsh"]
+            self.assertNotEqual(subprocess.run(words, capture_output=True).returncode, 0)
+            self.assertEqual(list(self.root.glob("out.spsh/manifest.spsh")), [])
+
+
+def utterances(dataset):
+    listed = subprocess.run([support.COMMAND, "ls", "--json", dataset], check=True, capture_output=True)
+    return {u["id"]: u for u in map(json.loads, listed.stdout.decode().strip("\n").split("\n"))}
+
+
+class SameAsUnpacked(ParquetTest):
+    """The fixtures of the layouts, as they are and as the parquet files that mirrors make of them."""
+
+    def compare(self, root, parquet, fields, only_unpacked):
+        """only_unpacked: rejects of what a parquet file has no place for."""
+        options = ["--json", "--max-rejects", "100%", "--quiet"]
+        reports = []
+        for words in (
+            [support.COMMAND, "pack", root, "-o", self.root / "a.spsh", *options],
+            [*MODULE, parquet, "-o", self.root / "b.spsh", *options],
+        ):
+            done = subprocess.run([str(word) for word in words], capture_output=True)
+            self.assertEqual(done.returncode, 0, done.stderr.decode())
+            reports.append(json.loads(done.stdout))
+        unpacked, streamed = (
+            {reason: count["rows"] for reason, count in report["rejects"].items() if count["rows"] > 0}
+            for report in reports
+        )
+        for reason, rows in only_unpacked.items():
+            unpacked[reason] -= rows
+        self.assertEqual(streamed, {reason: rows for reason, rows in unpacked.items() if rows > 0})
+        self.assertEqual(reports[1]["rows_in"], reports[1]["packed"] + reports[1]["rejected"])
+        want, got = utterances(self.root / "a.spsh"), utterances(self.root / "b.spsh")
+        self.assertEqual(sorted(got), sorted(want))
+        for name, utterance in want.items():
+            for field in (*fields, "id", "text", "domain", "split", "speaker", "language", "pcm_hash",
+                          "nominal_sample_rate_hz", "codec", "samples"):  # fmt: skip
+                self.assertEqual(got[name][field], utterance[field], f"{name}: {field}")
+        return want, got
+
+    def test_mls(self):
+        mls_fixture.make_opus(self.root / "corpus", clip)
+        tree = self.root / "corpus" / "mls_polish_opus"
+        read = {}
+        for split in ("train", "dev", "test"):
+            lines = (tree / split / "segments.txt").read_text(encoding="utf-8").split("\n")
+            times = {line.split("\t")[0]: line.split("\t")[1:] for line in lines if line}
+            rows = []
+            for line in (tree / split / "transcripts.txt").read_text(encoding="utf-8").split("\n")[:-1]:
+                name, text = line.split("\t")
+                path = mls_fixture.audio(tree / split, name, ".opus")
+                read[name] = {
+                    "audio": {"bytes": path.read_bytes() if path.exists() else None, "path": path.name},
+                    "original_path": times[name][0], "begin_time": float(times[name][1]),
+                    "end_time": float(times[name][2]), "transcript": text, "audio_duration": 0.4,
+                    "speaker_id": name.split("_")[0], "chapter_id": name.split("_")[1],
+                    "file": path.name, "id": name,
+                }  # fmt: skip
+                rows.append(read[name])
+            write(self.root / "hf" / "polish" / f"{split}-00000-of-00001.parquet", rows)
+        for name, split in (("6892_10801_000001", "9_hours"), ("7034_9188_000000", "1_hours")):
+            write(self.root / "hf" / "polish" / f"{split}-00000-of-00001.parquet", [read[name]])
+        want, got = self.compare(self.root / "corpus", self.root / "hf", ["document"], {})
+        for name, utterance in want.items():
+            extras = {**utterance["extras"], "audio_duration": 0.4}
+            extras.pop("gender", None)
+            if "limited_supervision" in extras:  # the files do not tell the folds of 1hr
+                extras["limited_supervision"] = extras["limited_supervision"].split("/")[0]
+            self.assertEqual(got[name]["extras"], extras)
+
+    def test_peoples_speech(self):
+        peoples_speech_fixture.make(self.root / "corpus", clip)
+        for subset, split in (("clean", "train"), ("dirty_sa", "train"), ("validation", "validation"),
+                              ("test", "test")):  # fmt: skip
+            folder = self.root / "corpus" / (split if split != "train" else "")
+            folder = folder / "train" if split == "train" else folder
+            rows = []
+            for line in (folder / f"{subset}.json").read_text(encoding="utf-8").split("\n"):
+                try:
+                    data = json.loads(line)["training_data"]
+                except ValueError:
+                    continue
+                for name, label, duration in zip(data["name"], data["label"], data["duration_ms"]):
+                    path = folder / subset / name if split == "train" else folder / name
+                    audio = path.read_bytes() if path.exists() else None
+                    if audio is not None or name == peoples_speech_fixture.NAMES["gone"]:
+                        rows.append({"id": name, "audio": {"bytes": audio, "path": name},
+                                     "duration_ms": duration, "text": label})  # fmt: skip
+            text = {"text": pa.string(), "duration_ms": pa.int32()}
+            for config in ("clean", "dirty_sa") if split != "train" else (subset,):
+                write(self.root / "hf" / config / f"{split}-00000-of-00001.parquet", rows, types=text)
+        want, got = self.compare(self.root / "corpus", self.root / "hf", [],
+                                 {"row_field_count": 3, "row_syntax": 1})  # fmt: skip
+        for name, utterance in want.items():
+            utterance["extras"].pop("text_document_id", None)
+            self.assertEqual(got[name]["extras"], utterance["extras"])
+            if "_SLASH_" in name:
+                self.assertEqual(got[name]["document"], utterance["document"])
+
+    def test_common_voice(self):
+        common_voice_fixture.make_new(self.root / "corpus", clip)
+        for locale in ("de", "ab"):
+            tree = next((self.root / "corpus").glob(f"*/*/{locale}"))
+            for table in sorted(tree.glob("*.tsv")):
+                names, *lines = table.read_bytes().decode().rstrip("\n").split("\n")
+                names = names.split("\t")
+                if "client_id" not in names or not lines:
+                    continue
+                rows = []
+                for fields in (line.split("\t") for line in lines):
+                    row = dict(zip(names, fields + [""] * (len(names) - len(fields))))
+                    path = tree / "clips" / row["path"]
+                    row["audio"] = {"bytes": path.read_bytes() if path.exists() else None,
+                                    "path": f"de_{table.stem}_0/{path.name}"}  # fmt: skip
+                    if len(fields) <= len(names):
+                        rows.append(row)
+                split = {"dev": "validation"}.get(table.stem, table.stem)
+                write(self.root / "hf" / locale / f"{split}-00000-of-00001.parquet", rows)
+        self.compare(self.root / "corpus", self.root / "hf", ["extras", "document"],
+                     {"row_field_count": 1})  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -37,7 +37,8 @@ SPLIT_WORD = (
 SPLIT_NAME = re.compile(SPLIT_WORD + "([._-].*)?")
 CLIP_FOLDERS = ("", "clips", "wavs", "wav", "audio", "audios")
 PACK_OPTIONS_WITH_VALUE = (
-    "--layout --codec --dedupe --rate --order --domain --shard-size --max-rejects --jobs -j --memory"
+    "--layout --codec --dedupe --rate --order --domain --shard-size --max-rejects --jobs -j --memory "
+    "--wds-key"
 ).split()
 
 
@@ -243,10 +244,8 @@ def values_of(column, labels):
     try:
         values = column.to_pylist()
     except UnicodeDecodeError:
-        pa = pyarrow_or_fail()
-        if pa.types.is_dictionary(column.type):
-            column = column.dictionary_decode()
-        values = [decode(value) for value in column.cast(pa.large_binary()).to_pylist()]
+        binary = column.cast(pyarrow_or_fail().large_binary())
+        values = [decode(value) for value in binary.to_pylist()]
     if labels is not None:
         values = [class_name(value, labels) for value in values]
     return values
@@ -611,9 +610,9 @@ def pack(arguments, options, planned):
     command = shutil.which(arguments.command)
     if command is None:
         raise Failure(f"{arguments.command}: there is no such command; name it with --command PATH")
-    child = subprocess.Popen(
-        [command, "pack", "-", "-o", arguments.output, *options], stdin=subprocess.PIPE
-    )
+    # Named, because the first samples may be nothing but rejects.
+    words = [command, "pack", "-", "--layout", "webdataset", "-o", arguments.output, *options]
+    child = subprocess.Popen(words, stdin=subprocess.PIPE)
     try:
         with contextlib.suppress(BrokenPipeError):  # pack has said why
             produce(child.stdin.fileno(), planned)
@@ -621,6 +620,8 @@ def pack(arguments, options, planned):
             child.stdin.close()
     except BaseException:
         child.terminate()
+        with contextlib.suppress(OSError):
+            child.stdin.close()  # pack may wait for what comes, and notices the signal behind it
         child.wait()
         raise
     status = child.wait()
