@@ -1,10 +1,15 @@
 /* test_pack_io.c: every call of the I/O table fails in turn while a small corpus is packed, once or
- * from then on (a crash). A clean rerun must then give the bytes of an undisturbed run.
+ * from then on (a crash). A clean rerun must then give the bytes of an undisturbed run. So for
+ * files in a folder, and for the same in a compressed tar, a plain one and a zip that packs its
+ * members.
  */
 #include "fault_io.h"
 #include "hash.h"
 #include "pack.h"
 #include "spsh_test.h"
+#include "test_archive.h"
+
+#define CLIPS 24U
 
 static char directory[256]; /* of this test */
 static char corpus[300];
@@ -64,15 +69,50 @@ static void remove_output(void)
         test_remove_tree(output);
 }
 
+#define WAV_BYTES ((size_t)44 + 4000)
+
+static void make_wav(uint8_t wav[WAV_BYTES], unsigned seed)
+{
+    static const uint8_t head[44] =
+        "RIFF\xC4\x0F\0\0WAVEfmt \x10\0\0\0\1\0\1\0\x40\x1F\0\0\x80\x3E\0\0\2\0\x10\0data\xA0\x0F";
+    memcpy(wav, head, sizeof(head));
+    for (size_t i = sizeof(head); i < WAV_BYTES; i++)
+        wav[i] = (uint8_t)((i * (seed + 3)) >> (seed % 5));
+}
+
 static void write_wav(const char *path, unsigned seed)
 {
-    uint8_t wav[44 + 4000] =
-        "RIFF\xC4\x0F\0\0WAVEfmt \x10\0\0\0\1\0\1\0\x40\x1F\0\0\x80\x3E\0\0\2\0\x10\0data\xA0\x0F";
+    uint8_t wav[WAV_BYTES];
     FILE *file = fopen(path, "wb");
-    for (size_t i = 44; i < sizeof(wav); i++)
-        wav[i] = (uint8_t)((i * (seed + 3)) >> (seed % 5));
+    make_wav(wav, seed);
     REQUIRE(file != NULL && fwrite(wav, 1, sizeof(wav), file) == sizeof(wav));
     REQUIRE(fclose(file) == 0);
+}
+
+/* The same clips, a third of them in each archive. */
+static void make_archives(void)
+{
+    static const char *const forms[3][3] = {
+        {"gnutar", "gzip", "a.tar.gz"},
+        {"ustar",  NULL,   "b.tar"   },
+        {"zip",    NULL,   "c.zip"   },
+    };
+    static uint8_t wavs[CLIPS][WAV_BYTES];
+    static char names[CLIPS][16];
+    test_member members[CLIPS];
+    char path[400];
+
+    test_remove_tree(corpus);
+    REQUIRE(mkdir(corpus, 0777) == 0);
+    for (unsigned i = 0; i < CLIPS; i++) {
+        make_wav(wavs[i], i % 21);
+        (void)snprintf(names[i], sizeof(names[0]), "%02u.wav", i);
+        members[i] = (test_member){names[i], (const char *)wavs[i], WAV_BYTES, 0};
+    }
+    for (size_t i = 0; i < 3; i++) {
+        (void)snprintf(path, sizeof(path), "%s/%s", corpus, forms[i][2]);
+        test_archive_write(path, forms[i][0], forms[i][1], members + i * (CLIPS / 3), CLIPS / 3);
+    }
 }
 
 static void make_corpus(void)
@@ -82,7 +122,7 @@ static void make_corpus(void)
     (void)snprintf(corpus, sizeof(corpus), "%s/corpus", directory);
     (void)snprintf(output, sizeof(output), "%s/corpus.spsh", directory);
     REQUIRE(mkdir(corpus, 0777) == 0);
-    for (unsigned i = 0; i < 24; i++) {
+    for (unsigned i = 0; i < CLIPS; i++) {
         (void)snprintf(path, sizeof(path), "%s/%02u.wav", corpus, i);
         write_wav(path, i % 21);
     }
@@ -168,11 +208,21 @@ int main(void)
     if (access("/dev/shm", W_OK) == 0)
         (void)setenv("TMPDIR", "/dev/shm", 0);
     make_corpus();
-    RUN(test_no_space);
-    RUN(test_input_output_error);
-    RUN(test_interrupted_call);
-    RUN(test_crash);
-    RUN(test_short_transfers);
+    uint8_t files[16];
+    uint8_t archives[16];
+    REQUIRE(pack(spsh_io_default(), NULL) == SPSH_OK);
+    digest(files);
+    for (int form = 0; form < 2; form++) {
+        if (form == 1)
+            make_archives();
+        RUN(test_no_space);
+        RUN(test_input_output_error);
+        RUN(test_interrupted_call);
+        RUN(test_crash);
+        RUN(test_short_transfers);
+    }
+    digest(archives);
+    CHECK(memcmp(files, archives, sizeof(files)) == 0);
     test_remove_tree(directory);
     return TEST_RESULT();
 }

@@ -254,6 +254,14 @@ static spsh_status judge(build *b, const char *path, int fd, uint64_t size_bytes
     return push_archive(b->index, &a, err);
 }
 
+/* Conditions of the name; everything else is the machine's trouble, and passes. */
+static bool is_permanent(int error)
+{
+    return error == ENOENT || error == ENOTDIR || error == EACCES || error == EPERM ||
+           error == ELOOP || error == ENAMETOOLONG || error == ENXIO || error == EISDIR ||
+           error == EINVAL;
+}
+
 static spsh_status judge_path(build *b, const char *path, spsh_error *err)
 {
     uint64_t size_bytes = 0;
@@ -266,6 +274,8 @@ static spsh_status judge_path(build *b, const char *path, spsh_error *err)
         return spsh__archive_no_memory(err);
     int fd = open_regular(b->options->io, whole, &size_bytes);
     free(whole);
+    if (fd < 0 && !is_permanent(-fd))
+        return fail_open(path, -fd, err);
     if (fd < 0)
         return is_named_so && fd != -EINVAL
                    ? tell(b, SPSH__VIEW_ARCHIVE_UNREADABLE, path, strerror(-fd), err)

@@ -587,21 +587,22 @@ static spsh_status fill_member(spsh__archive *a, struct archive_entry *entry,
 
 /* Zeros behind the last member, before what cannot be read: the archive was at its end, and more
  * was appended. tar does not look at it either. */
-static bool is_behind_end(const spsh__archive *a)
+static spsh_status look_behind_end(const spsh__archive *a, bool *ret_behind, spsh_error *err)
 {
     uint8_t block[TAR_BLOCK_BYTES];
     size_t got = 0;
     uint64_t at = (uint64_t)archive_filter_bytes(a->handle, 0); /* behind the block that failed */
 
+    *ret_behind = false;
     if (!a->plain || a->zip || a->member_count == 0 || at < a->member_end + 2 * TAR_BLOCK_BYTES)
-        return false;
-    if (read_at(a, block, sizeof(block), at - 2 * TAR_BLOCK_BYTES, &got, NULL) != SPSH_OK ||
-        got != sizeof(block))
-        return false;
+        return SPSH_OK;
+    spsh_status rc = read_at(a, block, sizeof(block), at - 2 * TAR_BLOCK_BYTES, &got, err);
+    if (rc != SPSH_OK || got != sizeof(block))
+        return rc;
+    *ret_behind = true;
     for (size_t i = 0; i < sizeof(block); i++)
-        if (block[i] != 0)
-            return false;
-    return true;
+        *ret_behind = *ret_behind && block[i] == 0;
+    return SPSH_OK;
 }
 
 /* What is decompressed only to be passed over counts as well. */
@@ -629,7 +630,13 @@ static spsh_status next_member(spsh__archive *a, spsh__archive_member *member, s
     int got = archive_read_next_header(a->handle, &entry);
     /* ARCHIVE_RETRY is a header that is none. What stands behind it is not guessed at. */
     const bool is_damaged = got < ARCHIVE_WARN || got == ARCHIVE_RETRY;
-    if (got == ARCHIVE_EOF || (is_damaged && a->os_errno == 0 && is_behind_end(a))) {
+    bool is_behind = false;
+    if (is_damaged && a->os_errno == 0) {
+        spsh_status rc = look_behind_end(a, &is_behind, err);
+        if (rc != SPSH_OK)
+            return rc;
+    }
+    if (got == ARCHIVE_EOF || is_behind) {
         a->at_end = true;
         return SPSH_E_END;
     }

@@ -32,7 +32,7 @@
 
 /* ---- collisions ---- */
 
-/* Whether two members have the same bytes. What cannot be read is not the same. */
+/* Whether two members have the same bytes. */
 static spsh_status is_same_file(const spsh__archive_index *index, uint64_t a, uint64_t b,
                                 bool *ret_same, spsh_error *err)
 {
@@ -53,7 +53,9 @@ static spsh_status is_same_file(const spsh__archive_index *index, uint64_t a, ui
     for (int i = 0; i < 2 && rc == SPSH_OK; i++) {
         spsh__archive_piece(index, &members[i], &pieces[i]);
         fds[i] = index->io->open_fn(index->io->user, pieces[i].path, O_RDONLY | O_CLOEXEC, 0);
-        *ret_same = *ret_same && fds[i] >= 0;
+        if (fds[i] < 0)
+            rc = SPSH_INGEST_FAIL_OS(err, SPSH_E_IO, -fds[i], "%s: %s", pieces[i].path,
+                                     strerror(-fds[i]));
     }
     for (uint64_t at = 0; rc == SPSH_OK && *ret_same && at < members[0].size_bytes;) {
         uint64_t left = members[0].size_bytes - at;
