@@ -17,7 +17,11 @@
 
 #include "archive_find.h"
 #include "fail.h"
+#include "names.h"
 #include "view_internal.h"
+
+#define MEMBER_PATH_BYTES                                                                          \
+    ((size_t)4 * PATH_MAX) /* of a folder, a member and what ".." takes back */
 
 static spsh_status no_memory(spsh_error *err)
 {
@@ -74,10 +78,14 @@ static spsh_status make_view(const char *root, const char *scratch_directory, ch
     view->scratch = calloc(1, sizeof(*view->scratch));
     view->scratch_directory = scratch_directory == NULL ? NULL : strdup(scratch_directory);
     *ret_view = view;
-    return view->root == NULL || prefix == NULL || view->scratch == NULL ||
-                   (scratch_directory != NULL && view->scratch_directory == NULL)
-               ? no_memory(err)
-               : SPSH_OK;
+    if (view->root == NULL || prefix == NULL || view->scratch == NULL ||
+        (scratch_directory != NULL && view->scratch_directory == NULL))
+        return no_memory(err);
+    /* Looking up members never asks for memory: a short moment must not hide a file. */
+    if (scratch_directory != NULL &&
+        spsh__builder_reserve(&view->scratch->member, MEMBER_PATH_BYTES) == NULL)
+        return no_memory(err);
+    return SPSH_OK;
 }
 
 /* A root that is an archive: called as it would be unpacked. */
@@ -89,8 +97,11 @@ static spsh_status name_archive(spsh__view *view, spsh_error *err)
     if (view->folder == NULL)
         return no_memory(err);
     char *parent = folder_of(view->root);
-    char *real = parent == NULL ? NULL : realpath(parent, NULL);
+    if (parent == NULL)
+        return no_memory(err);
+    char *real = realpath(parent, NULL);
     free(parent);
+    spsh_status rc = SPSH_OK;
     if (real != NULL && strcmp(view->root, SPSH__ARCHIVE_STDIN) != 0) {
         spsh__builder name = {0};
         spsh__builder_append_text(&name, real);
@@ -99,9 +110,10 @@ static spsh_status name_archive(spsh__view *view, spsh_error *err)
         if (spsh__builder_text(&name) != NULL)
             view->scratch->real_root = strdup((const char *)name.data);
         spsh__builder_free(&name);
+        rc = view->scratch->real_root == NULL ? no_memory(err) : SPSH_OK;
     }
     free(real);
-    return SPSH_OK;
+    return rc;
 }
 
 static spsh_status open_archives(spsh__view *view, const spsh__view_options *options,
@@ -179,7 +191,8 @@ static spsh_status name_member(const spsh__view *above, const char *path, spsh__
     view->folder = strdup(view->root);
     view->scratch->real_root_is_known = true;
     view->scratch->real_root = real == NULL ? NULL : join(real, path);
-    return view->folder == NULL ? no_memory(err) : SPSH_OK;
+    const bool is_short = real != NULL && view->scratch->real_root == NULL;
+    return view->folder == NULL || is_short ? no_memory(err) : SPSH_OK;
 }
 
 spsh_status spsh__view_below(const spsh__view *view, const char *path, spsh__view **ret_view,
@@ -306,7 +319,7 @@ static bool append_plain(spsh__builder *out, const char *path)
 static const char *path_in_archives(const spsh__view *view, const char *path)
 {
     spsh__builder *out = &view->scratch->member;
-    if (view->index == NULL)
+    if (view->index == NULL || strlen(view->prefix) + strlen(path) + 2 > MEMBER_PATH_BYTES)
         return NULL;
     spsh__builder_clear(out);
     if (path[0] == '/') {
@@ -485,11 +498,9 @@ static spsh__view_type entry_type(DIR *directory, const struct dirent *entry)
 static bool next_member(spsh__view_folder *folder, spsh__view_entry *ret_entry)
 {
     spsh__archive_entry entry;
-    struct stat info;
     while (folder->next < folder->end) {
         spsh__archive_index_entry(folder->index, folder->next++, &entry);
-        if (folder->directory != NULL &&
-            fstatat(dirfd(folder->directory), entry.name, &info, AT_SYMLINK_NOFOLLOW) == 0)
+        if (spsh__name_index_find(&folder->on_disk, spsh__bytes_of(entry.name)) != NULL)
             continue;
         *ret_entry = (spsh__view_entry){entry.name, entry.type};
         return true;
@@ -501,15 +512,22 @@ static bool next_member(spsh__view_folder *folder, spsh__view_entry *ret_entry)
 bool spsh__view_folder_next(spsh__view_folder *folder, spsh__view_entry *ret_entry)
 {
     const struct dirent *entry = NULL;
-    if (folder->directory == NULL)
+    if (folder->directory == NULL || folder->disk_is_read)
         return next_member(folder, ret_entry);
     do {
         errno = 0;
         entry = readdir(folder->directory);
     } while (entry != NULL &&
              (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0));
-    if (entry == NULL)
-        return errno == 0 && next_member(folder, ret_entry);
+    if (entry == NULL) {
+        folder->disk_is_read = errno == 0;
+        return folder->disk_is_read && next_member(folder, ret_entry);
+    }
+    if (folder->next < folder->end &&
+        spsh__name_index_add(&folder->on_disk, spsh__bytes_of(entry->d_name), 1) == NULL) {
+        errno = ENOMEM;
+        return false;
+    }
     *ret_entry = (spsh__view_entry){entry->d_name, entry_type(folder->directory, entry)};
     return true;
 }
@@ -520,6 +538,7 @@ void spsh__view_folder_close(spsh__view_folder *folder)
         return;
     if (folder->directory != NULL)
         (void)closedir(folder->directory);
+    spsh__name_index_free(&folder->on_disk);
     free(folder);
 }
 

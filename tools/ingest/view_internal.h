@@ -5,6 +5,7 @@
 #include <dirent.h>
 
 #include "archive_index.h"
+#include "name_index.h"
 #include "view.h"
 
 /** What functions that take a const view may change. */
@@ -32,6 +33,8 @@ struct spsh__view_folder {
     DIR *directory; /* or NULL */
     const spsh__archive_index *index;
     uint64_t next, end; /* entries of the index that come behind those of the disk */
+    bool disk_is_read;
+    spsh__name_index on_disk; /* names that hide members */
 };
 
 #endif
