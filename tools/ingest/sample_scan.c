@@ -92,6 +92,8 @@ typedef struct sample_scan {
     spsh__builder name; /* the archive's path; of a root that is an archive, what it is called */
     spsh__builder prefix;
     spsh_bytes split;
+    spsh__text_file file; /* that the last .json was read from: as a rule the archive */
+    spsh__builder file_path;
     spsh__builder json, unescaped[TEXT_ROLES], column;
     spsh__builder source, id, extras, detail;
 } sample_scan;
@@ -274,11 +276,25 @@ static const char *parse_description(sample_scan *s, description *d)
     return problem;
 }
 
+/* Open the whole file that a piece is of, unless it is open. */
+static spsh_status open_file(sample_scan *s, const spsh__piece *piece, spsh_error *err)
+{
+    const spsh__piece whole = {piece->path, 0, piece->file_bytes, piece->file_bytes};
+    if (s->file.fd >= 0 &&
+        spsh__bytes_equal(spsh__builder_bytes(&s->file_path), spsh__bytes_of(piece->path)))
+        return SPSH_OK;
+    spsh__text_file_close(&s->file);
+    spsh__builder_clear(&s->file_path);
+    spsh__builder_append_text(&s->file_path, piece->path);
+    if (s->file_path.failed)
+        return no_memory(err);
+    return spsh__text_file_open_piece(&whole, s->archive, &s->file, err);
+}
+
 /* Read a .json; *ret_problem says what is wrong with it. */
 static spsh_status read_description(sample_scan *s, const spsh__sample_part *json, description *d,
                                     const char **ret_problem, spsh_error *err)
 {
-    spsh__text_file file = {.fd = -1};
     size_t size_bytes = 0;
     spsh__builder_clear(&s->json);
     if (json->piece.size_bytes > JSON_BYTES_MAX) {
@@ -288,12 +304,11 @@ static spsh_status read_description(sample_scan *s, const spsh__sample_part *jso
     uint8_t *data = spsh__builder_reserve(&s->json, (size_t)json->piece.size_bytes + 1);
     if (data == NULL)
         return no_memory(err);
-    spsh_status rc = spsh__text_file_open_piece(&json->piece, s->archive, &file, err);
+    spsh_status rc = open_file(s, &json->piece, err);
     if (rc == SPSH_OK) {
-        const spsh__text_input input = spsh__text_input_file(&file);
-        rc =
-            input.read_at_fn(input.user, 0, data, (size_t)json->piece.size_bytes, &size_bytes, err);
-        spsh__text_file_close(&file);
+        const spsh__text_input input = spsh__text_input_file(&s->file);
+        rc = input.read_at_fn(input.user, json->piece.offset_bytes, data,
+                              (size_t)json->piece.size_bytes, &size_bytes, err);
     }
     s->json.size_bytes = size_bytes;
     if (rc == SPSH_OK)
@@ -619,6 +634,8 @@ static void free_scan(sample_scan *s)
 {
     for (size_t i = 0; i < TEXT_ROLES; i++)
         spsh__builder_free(&s->unescaped[i]);
+    spsh__text_file_close(&s->file);
+    spsh__builder_free(&s->file_path);
     spsh__builder_free(&s->name);
     spsh__builder_free(&s->prefix);
     spsh__builder_free(&s->json);
@@ -632,7 +649,7 @@ static void free_scan(sample_scan *s)
 
 spsh_status spsh__sample_scan(spsh__scan *scan, const spsh__sample_set *set, spsh_error *err)
 {
-    sample_scan s = {.scan = scan, .set = set};
+    sample_scan s = {.scan = scan, .set = set, .file = {.fd = -1}};
     const spsh__sample_sink compare = {compare_key, NULL, &s};
     const spsh__sample_sink sink = {scan_sample, reject_spare, &s};
     spsh_status rc = SPSH_OK;
