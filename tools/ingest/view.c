@@ -498,9 +498,13 @@ static spsh__view_type entry_type(DIR *directory, const struct dirent *entry)
 static bool next_member(spsh__view_folder *folder, spsh__view_entry *ret_entry)
 {
     spsh__archive_entry entry;
+    struct stat info;
     while (folder->next < folder->end) {
         spsh__archive_index_entry(folder->index, folder->next++, &entry);
         if (spsh__name_index_find(&folder->on_disk, spsh__bytes_of(entry.name)) != NULL)
+            continue;
+        if (folder->looks &&
+            fstatat(dirfd(folder->directory), entry.name, &info, AT_SYMLINK_NOFOLLOW) == 0)
             continue;
         *ret_entry = (spsh__view_entry){entry.name, entry.type};
         return true;
@@ -523,11 +527,9 @@ bool spsh__view_folder_next(spsh__view_folder *folder, spsh__view_entry *ret_ent
         folder->disk_is_read = errno == 0;
         return folder->disk_is_read && next_member(folder, ret_entry);
     }
-    if (folder->next < folder->end &&
-        spsh__name_index_add(&folder->on_disk, spsh__bytes_of(entry->d_name), 1) == NULL) {
-        errno = ENOMEM;
-        return false;
-    }
+    if (folder->next < folder->end && !folder->looks)
+        folder->looks =
+            spsh__name_index_add(&folder->on_disk, spsh__bytes_of(entry->d_name), 1) == NULL;
     *ret_entry = (spsh__view_entry){entry->d_name, entry_type(folder->directory, entry)};
     return true;
 }

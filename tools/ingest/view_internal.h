@@ -35,6 +35,7 @@ struct spsh__view_folder {
     uint64_t next, end; /* entries of the index that come behind those of the disk */
     bool disk_is_read;
     spsh__name_index on_disk; /* names that hide members */
+    bool looks;               /* there was no memory for them: look at the disk */
 };
 
 #endif
