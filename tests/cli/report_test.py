@@ -226,6 +226,30 @@ def check_published(work):
           "no section on published counts")
 
 
+def check_common_voice(work):
+    """Clips of all tables count, asked for or not, missing ones and deltas do not."""
+    corpus = work / "common_voice"
+    header = "client_id\tpath\tsentence\n"
+    trees = {"cv-corpus-25.0-2026-03-09/fr": {"train": (0, 1), "validated": (0, 1, 2), "other": (3, 4, 9)},
+             "cv-corpus-25.0-delta-2026-03-09/rw": {"other": (5,), "validated": (6,)},
+             "cv-corpus-24.0-2025-12-05/de": {"train": (7,)}}
+    for tree, tables in trees.items():
+        clips = corpus / tree / "clips"
+        clips.mkdir(parents=True)
+        for table, numbers in tables.items():
+            (corpus / tree / f"{table}.tsv").write_text(
+                header + "".join(f"me\tclip_{number}.mp3\ttext {number}\n" for number in numbers))
+            for number in numbers:
+                if number != 9:
+                    subprocess.run([MAKE_CLIP, str(clips / f"clip_{number}.mp3"), "0.2", "16000", "1",
+                                    str(number)], check=True)
+    want = [("25.0 fr", 5, 864728)]
+    for root in (corpus, corpus / "cv-corpus-25.0-2026-03-09" / "fr"):
+        _, report, _ = pack(work, [root], f"{root.name}.spsh")
+        equal([(part["part"], part["found"], part["published"]) for part in report["published"]], want,
+              f"clips of the release below {root.name}")
+
+
 def main():
     with tempfile.TemporaryDirectory() as work:
         work = pathlib.Path(work)
@@ -234,6 +258,7 @@ def main():
         check_levels(work)
         check_copies(work)
         check_published(work)
+        check_common_voice(work)
     return 1 if failures else 0
 
 

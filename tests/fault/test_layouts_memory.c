@@ -98,7 +98,7 @@ static spsh_status scan(const spsh_layout *layout, const char *root, uint64_t at
     spsh__view *view = NULL;
     const spsh__view_options view_options = {.root = root};
     digest d = {0};
-    const spsh_ingest_sink sink = {take_item, take_reject, NULL, NULL, &d};
+    const spsh_ingest_sink sink = {take_item, take_reject, NULL, NULL, NULL, &d};
     calls = 0;
     fail_at = at;
     spsh_status rc = spsh__view_open(&view_options, &view, NULL);

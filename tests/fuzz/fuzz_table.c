@@ -96,7 +96,7 @@ static void scan_as_corpus(const uint8_t *data, size_t size, uint8_t choice)
     must(spsh__view_open(&view_options, &view, NULL) == SPSH_OK);
     const spsh_ingest_options options = {
         .view = view, .domain_rule = choice % 5 == 0 ? "column:text" : NULL, .split_filter = NULL};
-    const spsh_ingest_sink sink = {take_item, take_reject, NULL, NULL, &items};
+    const spsh_ingest_sink sink = {take_item, take_reject, NULL, NULL, NULL, &items};
     spsh_error err = SPSH_ERROR_INIT;
     const spsh_status rc = spsh__layout_find(layouts[choice % 3])->scan_fn(&options, &sink, &err);
     must(rc == SPSH_OK || err.message[0] != '\0');

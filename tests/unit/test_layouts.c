@@ -191,7 +191,7 @@ static spsh_status detect(const char *root, const spsh_layout **ret_layout,
 static spsh_status scan(const char *layout, const corpus_options *options, lines *l,
                         spsh_error *err)
 {
-    const spsh_ingest_sink sink = {take_item, take_reject, NULL, NULL, l};
+    const spsh_ingest_sink sink = {take_item, take_reject, NULL, NULL, NULL, l};
     spsh_status rc = scan_into(layout, options, &sink, err);
     qsort(l->lines, l->count, sizeof(l->lines[0]), compare_lines);
     return rc;
@@ -784,7 +784,7 @@ static void test_stopping(void)
         uint64_t calls = 0;
         lines got = {.stop_with = SPSH_E_NO_SPACE};
         const corpus_options options = {.root = base};
-        const spsh_ingest_sink sink = {ignore_item, take_reject, cancel, NULL, &calls};
+        const spsh_ingest_sink sink = {ignore_item, take_reject, cancel, NULL, NULL, &calls};
         CHECK_I64(scan(layouts[i], &options, &got, NULL), SPSH_E_NO_SPACE);
         CHECK_U64(got.items, 1);
         free_lines(&got);

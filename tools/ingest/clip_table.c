@@ -519,6 +519,11 @@ static spsh_bytes language_of(spsh_bytes locale)
     return spsh__is_locale(locale) ? locale : (spsh_bytes){0};
 }
 
+static spsh_bytes subset_of(const clip_scan *c)
+{
+    return c->tree->subset == NULL ? (spsh_bytes){0} : spsh__bytes_of(c->tree->subset);
+}
+
 static spsh_status emit_row(clip_scan *c, const spsh__row *row, spsh_bytes split,
                             const spsh__place *place, spsh_error *err)
 {
@@ -538,6 +543,7 @@ static spsh_status emit_row(clip_scan *c, const spsh__row *row, spsh_bytes split
         .text = text,
         .domain = spsh__builder_bytes(&c->domain),
         .split = spsh__is_placeholder(split) ? (spsh_bytes){0} : split,
+        .subset = subset_of(c),
         .speaker = spsh__builder_bytes(&c->speaker),
         .language = language_of(locale),
         .document = field(c, row, SPSH__CLIP_DOCUMENT),
@@ -562,11 +568,16 @@ static spsh_status take_row(clip_scan *c, const spsh__row *row, uint32_t state,
         reject.detail = "the row has more fields than the header";
         return spsh__scan_reject(c->scan, &reject, place, err);
     }
+    const bool is_there = (state & STATE_ON_DISK) != 0 && (state & STATE_SPECIAL) == 0;
     if (!is_wanted(c, split)) {
-        c->scan->excluded_rows++;
+        const spsh_ingest_item item = {.subset = subset_of(c)};
+        if (is_there)
+            spsh__scan_exclude(c->scan, &item);
+        else
+            c->scan->excluded_rows++;
         return SPSH_OK;
     }
-    if ((state & STATE_ON_DISK) != 0 && (state & STATE_SPECIAL) == 0)
+    if (is_there)
         return emit_row(c, row, split, place, err);
     reject.reason =
         (state & STATE_SPECIAL) != 0 ? SPSH_REJECT_NOT_REGULAR : SPSH_REJECT_MISSING_AUDIO;

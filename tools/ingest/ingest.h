@@ -104,6 +104,8 @@ typedef struct spsh_ingest_sink {
     /* Rows that are neither emitted nor rejected, once behind all others; may be NULL. merged: they
      * name what another row gave already; excluded: they were not asked for. */
     void (*rows_fn)(void *user, uint64_t merged, uint64_t excluded);
+    /* An excluded row whose audio is there, with what published counts go by; may be NULL. */
+    void (*found_fn)(void *user, const spsh_ingest_item *item);
     void *user;
 } spsh_ingest_sink;
 

@@ -225,14 +225,34 @@ static spsh_status scan_mirror(spsh__scan *scan, const char *path, spsh_error *e
     return rc;
 }
 
+/* "25.0 de" where the folder is that locale of the release, by the names of the folders above it;
+ * empty in deltas, and where it cannot be told. */
+static void append_subset(const spsh__scan *scan, const char *path, const char *locale,
+                          spsh__builder *out)
+{
+    static const char release[] = "cv-corpus-25.0-2"; /* the date follows, or "delta" */
+    spsh__builder whole = {0};
+    spsh__builder_append_text(&whole, spsh__view_root(scan->options->view));
+    spsh__builder_append_part(&whole, path);
+    const char *text = spsh__builder_text(&whole);
+    const char *found = text == NULL ? NULL : strstr(text, release);
+    if (found != NULL && strstr(found, "-variants") == NULL) {
+        spsh__builder_append_text(out, "25.0 ");
+        spsh__builder_append_text(out, locale);
+    }
+    out->failed = out->failed || text == NULL;
+    spsh__builder_free(&whole);
+}
+
 static spsh_status scan_tree(spsh__scan *scan, const char *path, const char *name, spsh_error *err)
 {
     spsh__view *folder = NULL;
     spsh__builder locale = {0};
+    spsh__builder subset = {0};
     spsh_status rc = spsh__view_below(scan->options->view, path, &folder, err);
     if (rc != SPSH_OK)
         return rc;
-    const spsh__clip_tree tree = {
+    spsh__clip_tree tree = {
         .path = path,
         .name = name,
         .clips = "clips",
@@ -241,7 +261,11 @@ static spsh_status scan_tree(spsh__scan *scan, const char *path, const char *nam
         .tables = tables,
         .table_count = TABLE_COUNT,
     };
-    if (tree.locale == NULL)
+    if (tree.locale != NULL) {
+        append_subset(scan, path, tree.locale, &subset);
+        tree.subset = spsh__builder_text(&subset);
+    }
+    if (tree.subset == NULL)
         rc = no_memory(err);
     else if (spsh__view_has_folder(folder, tree.clips))
         rc = spsh__clip_tree_scan(scan, &form, &tree, err);
@@ -249,6 +273,7 @@ static spsh_status scan_tree(spsh__scan *scan, const char *path, const char *nam
         rc = scan_mirror(scan, path, err);
     spsh__view_close(folder);
     spsh__builder_free(&locale);
+    spsh__builder_free(&subset);
     return rc;
 }
 

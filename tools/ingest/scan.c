@@ -217,6 +217,13 @@ spsh_status spsh__scan_emit(spsh__scan *scan, spsh_ingest_item *item, const spsh
     return scan->sink->emit_fn(scan->sink->user, item, err);
 }
 
+void spsh__scan_exclude(spsh__scan *scan, const spsh_ingest_item *item)
+{
+    scan->excluded_rows++;
+    if (scan->sink->found_fn != NULL)
+        scan->sink->found_fn(scan->sink->user, item);
+}
+
 spsh_status spsh__scan_reject(spsh__scan *scan, const spsh_reject *reject, const spsh__place *place,
                               spsh_error *err)
 {

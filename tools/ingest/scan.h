@@ -70,6 +70,10 @@ static inline void spsh__scan_merge(spsh__scan *scan, uint64_t rows)
     scan->merged_rows += rows;
 }
 
+/* A row that --split, or the corpus itself, does not ask for, although its audio is there; item says
+ * what published counts go by. Where no release is known, excluded_rows is all that counts. */
+void spsh__scan_exclude(spsh__scan *scan, const spsh_ingest_item *item);
+
 /* Count files and tell the sink now and then; it may cancel. */
 SPSH_NODISCARD spsh_status spsh__scan_progress(spsh__scan *scan, uint64_t files, spsh_error *err);
 

@@ -100,6 +100,12 @@ static void on_rows(void *user, uint64_t merged, uint64_t excluded)
     rows->excluded += excluded;
 }
 
+static void on_found(void *user, const spsh_ingest_item *item)
+{
+    spsh__plan_scan *scan = user;
+    spsh__published_add(&scan->published, item);
+}
+
 /* What no dataset can hold is a reject, whichever layout let it through. */
 static const char *flaw_of(const spsh_ingest_item *item, spsh_reject_reason *ret_reason)
 {
@@ -215,7 +221,7 @@ static spsh_status scan_source(spsh__plan_scan *scan, const spsh__view *view,
     const spsh__pack_options *options = scan->options;
     const spsh_ingest_options ingest = {view, options->domain_rule, options->split_filter,
                                         options->follow_links, options->key_to_last_dot};
-    const spsh_ingest_sink sink = {on_emit, on_reject, on_progress, on_rows, scan};
+    const spsh_ingest_sink sink = {on_emit, on_reject, on_progress, on_rows, on_found, scan};
 
     if (!spsh__sources_add(&scan->sources, scan->corpus, scan->below, layout->name, evidence))
         return SPSH_PACK_NO_MEMORY(err);

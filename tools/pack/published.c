@@ -16,6 +16,8 @@
  *     LibriSpeech       lines of the .trans.txt files of each subset
  *     People's Speech   rows stated on the card of the release as parquet; clean_sa and dirty were
  *                       not found
+ *     Common Voice      clips of a locale, in all of its tables, by the statistics of the release;
+ *                       of the largest locales
  */
 /* clang-format off */
 const spsh__published spsh__published_parts[] = {
@@ -53,6 +55,10 @@ const spsh__published spsh__published_parts[] = {
     {"peoples-speech", "The People's Speech", "dirty_sa",   "ps/dirty_sa",   "train",      548014},
     {"peoples-speech", "The People's Speech", "validation", "ps/validation", "validation", 18622},
     {"peoples-speech", "The People's Speech", "test",       "ps/test",       "test",       34898},
+    {"common-voice", "Common Voice", "25.0 en", NULL, NULL, 2574404},
+    {"common-voice", "Common Voice", "25.0 rw", NULL, NULL, 1714228},
+    {"common-voice", "Common Voice", "25.0 de", NULL, NULL, 1015951},
+    {"common-voice", "Common Voice", "25.0 fr", NULL, NULL, 864728},
 };
 /* clang-format on */
 
