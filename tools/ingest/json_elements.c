@@ -85,9 +85,35 @@ static spsh_status skip_blanks(spsh__json_elements *e, uint8_t *ret_byte, spsh_e
     }
 }
 
+static uint64_t load_u64le(const uint8_t *data)
+{
+    uint64_t value = 0;
+    for (unsigned i = 0; i < 8; i++)
+        value |= (uint64_t)data[i] << (8 * i);
+    return value;
+}
+
+/* To the first quote or backslash, or near the end: strings are most of the text, and are passed
+ * eight bytes at a time. */
+static size_t skip_plain(const uint8_t *data, size_t at, size_t size)
+{
+    const uint64_t ones = UINT64_C(0x0101010101010101);
+    for (; size - at >= 8; at += 8) {
+        const uint64_t word = load_u64le(data + at);
+        const uint64_t quote = word ^ (ones * '"');
+        const uint64_t backslash = word ^ (ones * '\\');
+        const uint64_t equal = ((quote - ones) & ~quote) | ((backslash - ones) & ~backslash);
+        if ((equal & (ones << 7)) != 0)
+            break;
+    }
+    return at;
+}
+
 /* Over what is in data of a string. */
 static void pass_string(spsh__json_elements *e, value_state *s)
 {
+    if (!s->escaped)
+        e->at = skip_plain(e->data, e->at, e->size);
     for (; e->at < e->size; e->at++) {
         const uint8_t c = e->data[e->at];
         if (s->escaped) {
@@ -102,6 +128,11 @@ static void pass_string(spsh__json_elements *e, value_state *s)
     }
 }
 
+/* Bytes that say something inside of brackets. */
+static const bool is_structure[256] = {
+    ['"'] = true, ['{'] = true, ['}'] = true, ['['] = true, [']'] = true, ['\n'] = true,
+};
+
 /* Over what is in data of a value. True at its end. */
 static bool pass_window(spsh__json_elements *e, value_state *s)
 {
@@ -113,6 +144,10 @@ static bool pass_window(spsh__json_elements *e, value_state *s)
             continue;
         }
         const uint8_t c = e->data[e->at];
+        if (s->depth > 0 && !is_structure[c]) {
+            e->at++;
+            continue;
+        }
         const bool blank = c == ' ' || c == '\t' || c == '\r' || c == '\n';
         if (s->depth == 0 && (blank || c == ',' || c == '}' || c == ']'))
             return true;

@@ -231,7 +231,7 @@ static spsh_status scan_cut(lhotse_scan *s, const spsh__jsonl_line *line, const 
     if (!spsh__lhotse_cut_take(&s->lhotse, line, &cut))
         return no_memory(err);
     if (!is_wanted(s)) {
-        s->scan.excluded_rows += cut.rows;
+        s->scan.excluded_rows += spsh__lhotse_cut_rows(&cut);
         return SPSH_OK;
     }
     spsh_status rc = SPSH_OK;
@@ -291,7 +291,7 @@ static spsh_status scan_recording(lhotse_scan *s, const spsh__jsonl_line *line,
     }
     spsh_status rc = spsh__lhotse_find_audio(&s->lhotse, line->values, &audio, err);
     const spsh__lhotse_cut whole = {
-        .id = audio.recording_id, .end_ns = SPSH_SEGMENT_END, .line = line->raw, .rows = 1};
+        .id = audio.recording_id, .end_ns = SPSH_SEGMENT_END, .line = line->raw};
     return rc == SPSH_OK ? spsh__lhotse_cut_emit(&s->lhotse, &whole, &audio, place, err) : rc;
 }
 

@@ -260,7 +260,7 @@ static spsh_status reject_member(shar_scan *s, const char *detail, const spsh__l
                                 .source = spsh__builder_bytes(&s->source),
                                 .id = cut == NULL ? (spsh_bytes){0} : cut->id,
                                 .detail = detail,
-                                .rows = cut == NULL ? 0 : cut->rows};
+                                .rows = cut == NULL ? 0 : spsh__lhotse_cut_rows(cut)};
     return spsh__scan_reject(&s->scan, &reject, place, err);
 }
 
@@ -285,7 +285,7 @@ static spsh_status take_pair(shar_scan *s, const spsh__lhotse_cut *cut, const sp
     static const char *const id_name[] = {"id"};
     size_t offset = 0;
     if (!is_wanted(s)) {
-        s->scan.excluded_rows += cut->rows;
+        s->scan.excluded_rows += spsh__lhotse_cut_rows(cut);
         return SPSH_OK;
     }
     if (!spsh__bytes_equal(stem, cut->id))
@@ -394,7 +394,7 @@ static spsh_status end_shard(shar_scan *s, spsh_error *err)
            (rc = spsh__jsonl_reader_next(s->cuts, &line, err)) == SPSH_OK) {
         if (line.problem == NULL && !spsh__lhotse_cut_take(&s->lhotse, &line, &cut))
             return no_memory(err);
-        rows += line.problem == NULL ? cut.rows : 1;
+        rows += line.problem == NULL ? spsh__lhotse_cut_rows(&cut) : 1;
         cuts++;
     }
     if ((rc != SPSH_OK && rc != SPSH_E_END) || (cuts == 0 && s->pairs_left == 0))

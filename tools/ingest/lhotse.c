@@ -352,6 +352,22 @@ static const char *cut_problem(const spsh__json_value *v, spsh_reject_reason *re
     return NULL;
 }
 
+/* What the loops over supervisions begin with. */
+static spsh_bytes supervisions_of(const spsh__lhotse_cut *cut)
+{
+    return cut->supervisions.kind == SPSH__JSON_ARRAY ? cut->supervisions.raw : (spsh_bytes){0};
+}
+
+uint64_t spsh__lhotse_cut_rows(const spsh__lhotse_cut *cut)
+{
+    spsh_bytes rest = supervisions_of(cut);
+    spsh__json_value supervision;
+    uint64_t rows = 0;
+    while (spsh__json_array_next(&rest, &supervision))
+        rows++;
+    return rows > 0 ? rows : 1;
+}
+
 /* Behind the start in a recording; a start before it is a negative number. */
 static bool add_time(const spsh__json_value *value, uint64_t base_ns, uint64_t *ret_ns)
 {
@@ -375,14 +391,8 @@ bool spsh__lhotse_cut_take(spsh__lhotse *l, const spsh__jsonl_line *line, spsh__
                             .recording = v[CUT_RECORDING],
                             .custom = v[CUT_CUSTOM],
                             .channel = v[CUT_CHANNEL]};
-    spsh_bytes rest =
-        cut.supervisions.kind == SPSH__JSON_ARRAY ? cut.supervisions.raw : (spsh_bytes){0};
-    spsh__json_value supervision;
     spsh__builder_clear(&l->cut_id);
     cut.id = spsh__json_text(&v[CUT_ID], &l->cut_id);
-    while (spsh__json_array_next(&rest, &supervision))
-        cut.rows++;
-    cut.rows += cut.rows == 0;
     cut.problem = cut_problem(v, &cut.reason);
     if (cut.problem == NULL &&
         (!add_time(&v[CUT_START], 0, &cut.start_ns) ||
@@ -564,20 +574,22 @@ spsh_status spsh__lhotse_cut_emit(spsh__lhotse *l, const spsh__lhotse_cut *cut,
                                   const spsh__lhotse_audio *audio, const spsh__place *place,
                                   spsh_error *err)
 {
-    spsh_bytes rest =
-        cut->supervisions.kind == SPSH__JSON_ARRAY ? cut->supervisions.raw : (spsh_bytes){0};
+    spsh_bytes rest = supervisions_of(cut);
     spsh__json_value supervision;
     spsh_status rc = SPSH_OK;
     if (cut->problem != NULL) {
-        const spsh_reject reject = {
-            .reason = cut->reason, .id = cut->id, .detail = cut->problem, .rows = cut->rows};
+        const spsh_reject reject = {.reason = cut->reason,
+                                    .id = cut->id,
+                                    .detail = cut->problem,
+                                    .rows = spsh__lhotse_cut_rows(cut)};
         return reject_row(l, &reject, place, err);
     }
-    if (!has_elements(&cut->supervisions))
-        return emit_unlabelled(l, cut, audio, place, err);
-    while (rc == SPSH_OK && spsh__json_array_next(&rest, &supervision))
+    bool labelled = false;
+    while (rc == SPSH_OK && spsh__json_array_next(&rest, &supervision)) {
+        labelled = true;
         rc = emit_inner(l, &supervision, cut, audio, place, err);
-    return rc;
+    }
+    return labelled ? rc : emit_unlabelled(l, cut, audio, place, err);
 }
 
 spsh_status spsh__lhotse_tell_commands(spsh__lhotse *l, spsh_error *err)

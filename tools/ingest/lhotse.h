@@ -72,10 +72,12 @@ typedef struct spsh__lhotse_cut {
     uint64_t start_ns, end_ns; /* end: SPSH_SEGMENT_END for a whole recording */
     spsh_bytes line;           /* as it stands in the manifest */
     spsh__json_value supervisions, recording, custom, channel;
-    uint64_t rows; /* utterances: one for each supervision, but at least one */
     spsh_reject_reason reason;
     const char *problem; /* NULL, or why it cannot be packed */
 } spsh__lhotse_cut;
+
+/* Utterances of a cut: one for each supervision, but at least one. */
+uint64_t spsh__lhotse_cut_rows(const spsh__lhotse_cut *cut);
 
 /* values: those of spsh__lhotse_cut_names. False when there is no memory. */
 SPSH_NODISCARD bool spsh__lhotse_cut_take(spsh__lhotse *l, const spsh__jsonl_line *line,
