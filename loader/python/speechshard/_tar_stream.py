@@ -3,12 +3,15 @@
 A header is a template with two fields filled in, because two of them are written for each utterance.
 """
 
+import contextlib
+import fcntl
 import json
 import os
 
 BLOCK = 512
 BUFFER_BYTES = 1 << 20
 PIECE_BYTES = 1 << 20
+F_SETPIPE_SZ = 1031  # which fcntl has from Python 3.10
 SIZE_MAX = 8**11 - 1  # what fits into a ustar header
 COPIED_BYTES_MAX = 128 << 10  # larger ones are written from where they lie
 
@@ -49,6 +52,8 @@ class TarStream:
 
     def __init__(self, fd):
         self._fd = fd
+        with contextlib.suppress(OSError):  # a wide pipe, if it is one: fewer changes of process
+            fcntl.fcntl(fd, F_SETPIPE_SZ, BUFFER_BYTES)
         self._buffer = bytearray()
         self.samples = 0
         self.rejects = 0
