@@ -251,6 +251,15 @@ static void test_corpora(void)
     make(root, "mls_polish/dev/segments.txt", "1_2_000001\tu\t1\t2\n");
     make(root, "mls_polish/metainfo.txt", "1 | F | dev | 1 | 2 | t | c\n");
     check_layout("mls", root);
+    make(root, "mdc/schema.yaml",
+         "dataset_id: d\ntask: ASR\nindex_file: i.csv\nbase_audio_path:\n- w\n- v/${b}\ncolumns:\n"
+         "  audio_path:\n    source_column: a\n    file_extension: .wav\n"
+         "  text:\n    source_column: b\n    dtype: file_content\n  speaker:\n    source_column: "
+         "c\n");
+    make(root, "mdc/below/i.csv", "a,b,c,d\nx,x,s,1\ny,y.txt,,\nz,z,s,\n");
+    make(root, "mdc/below/w/x.wav", "x");
+    make(root, "mdc/below/v/y.txt/y.wav", "x");
+    check_layout("mdc", root);
     test_remove_tree(root);
 }
 

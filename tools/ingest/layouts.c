@@ -24,6 +24,7 @@ const spsh_layout *const spsh__layouts[] = {
     &spsh__layout_common_voice_2017,
     &spsh__layout_librispeech,
     &spsh__layout_librilight,
+    &spsh__layout_mdc,
     &spsh__layout_voxpopuli,
     &spsh__layout_gigaspeech,
     &spsh__layout_kaldi,

@@ -4,6 +4,7 @@
 
 #include "ingest.h"
 
+extern const spsh_layout spsh__layout_mdc;
 extern const spsh_layout spsh__layout_mls;
 extern const spsh_layout spsh__layout_mls_flac;
 extern const spsh_layout spsh__layout_mls_opus;
