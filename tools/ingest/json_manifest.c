@@ -251,6 +251,17 @@ spsh_bytes spsh__split_of_name(const char *name)
     return (spsh_bytes){0};
 }
 
+bool spsh__split_of_root(const spsh__view *view, spsh_bytes *ret_split)
+{
+    spsh__builder name = {0};
+    spsh__view_folder_name(view, "", &name);
+    const char *text = spsh__builder_text(&name);
+    if (text != NULL)
+        *ret_split = spsh__split_of_name(text);
+    spsh__builder_free(&name);
+    return text != NULL;
+}
+
 /* Texts of the line; a number stands for its digits. */
 static bool take_texts(manifest_scan *m)
 {

@@ -83,4 +83,7 @@ SPSH_NODISCARD spsh_status spsh__json_manifest_scan(const spsh_ingest_options *o
  * characters that are no letters ("val" and "valid" are "validation"); else empty. */
 spsh_bytes spsh__split_of_name(const char *name);
 
+/* The same for what the root is called. False without memory. */
+bool spsh__split_of_root(const spsh__view *view, spsh_bytes *ret_split);
+
 #endif

@@ -12,6 +12,7 @@
  * The manifest of all archives is read if there is one, else those of single archives. What the
  * producer left out, because archives have equal numbers of members, is in none of them.
  */
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -138,6 +139,8 @@ static spsh_status list_folder(const spsh__view *view, const char *folder, spsh_
     spsh__view_entry entry;
     spsh_status rc = SPSH_OK;
     spsh__view_folder *opened = spsh__view_folder_open(view, folder);
+    if (opened == NULL && errno == ENOMEM)
+        return no_memory(err);
     while (rc == SPSH_OK && opened != NULL && list->count < PATHS_MAX &&
            spsh__view_folder_next(opened, &entry)) {
         const bool fits = entry.type == type || entry.type == SPSH__VIEW_LINK;
@@ -354,27 +357,15 @@ static spsh_status find_line(void *user, spsh_bytes written, const spsh__json_va
 
 /* ---- units ---- */
 
-static spsh_bytes split_of_folder(const spsh__view *view, const char *folder)
-{
-    spsh__builder name = {0};
-    spsh_bytes split = spsh__split_of_name(folder);
-    if (split.size_bytes == 0) {
-        spsh__view_folder_name(view, "", &name);
-        const char *text = spsh__builder_text(&name);
-        split = text == NULL ? (spsh_bytes){0} : spsh__split_of_name(text);
-    }
-    spsh__builder_free(&name);
-    return split;
-}
-
 static spsh_status scan_manifests(unit_scan *u, const path_list *manifests, spsh_error *err)
 {
-    const spsh__json_archives members = {
+    spsh__json_archives members = {
         .find_fn = find_line,
         .user = u,
         .folder = u->folder,
-        .split = split_of_folder(u->scan->options->view, u->folder),
     };
+    if (!spsh__split_of_root(u->scan->options->view, &members.split))
+        return no_memory(err);
     const spsh__member_visitor orphans = {tell_orphan, u};
     spsh_status rc = index_archives(u, err);
     for (size_t i = 0; i < manifests->count && rc == SPSH_OK; i++) {

@@ -9,6 +9,7 @@
  * shard is the archive below the corpus whose path ends like the line: the longest end that is one
  * decides. Without a list all archives count.
  */
+#include <errno.h>
 #include <stdlib.h>
 
 #include "dialect.h"
@@ -144,6 +145,8 @@ static spsh_status find_lists(const spsh__view *view, char **lists, size_t *ret_
     bool is_list = false;
     spsh__view_entry entry = {.name = given};
     spsh__view_folder *folder = given == NULL ? spsh__view_folder_open(view, "") : NULL;
+    if (given == NULL && folder == NULL && errno == ENOMEM)
+        return no_memory(err);
     bool more = given != NULL || (folder != NULL && spsh__view_folder_next(folder, &entry));
     while (rc == SPSH_OK && more && count < LISTS_MAX) {
         is_list = given != NULL || (ends_with(spsh__bytes_of(entry.name), ".list") &&
@@ -263,23 +266,13 @@ static const char *nth_shard(const void *user, size_t number)
     return number < s->shard_count ? s->shards[number] : NULL;
 }
 
-static spsh_bytes split_of_root(const spsh__view *view)
-{
-    spsh__builder name = {0};
-    spsh__view_folder_name(view, "", &name);
-    const char *text = spsh__builder_text(&name);
-    const spsh_bytes split = text == NULL ? (spsh_bytes){0} : spsh__split_of_name(text);
-    spsh__builder_free(&name);
-    return split;
-}
-
 static spsh_status scan_shards(shard_scan *s, const char *list, spsh_error *err)
 {
     spsh__sample_set set = {.archive_fn = nth_shard, .user = s};
     if (list != NULL)
         set.split = spsh__split_of_name(list);
-    if (set.split.size_bytes == 0)
-        set.split = split_of_root(s->view);
+    if (set.split.size_bytes == 0 && !spsh__split_of_root(s->view, &set.split))
+        return no_memory(err);
     return spsh__sample_scan(&s->scan, &set, err);
 }
 
