@@ -1,4 +1,5 @@
-/* fuzz_jsonl.c: JSON lines against jansson: both take the same lines, and see the same values.
+/* fuzz_jsonl.c: JSON lines against jansson: both take the same lines, and see the same values; and
+ * the elements of a list in an object, which is the whole text.
  *
  * The first byte chooses how small the reader's window is. Exceptions: jansson refuses numbers that
  * do not fit and NULs in keys, and takes a NUL for the end of the text; we refuse deep nesting.
@@ -8,6 +9,7 @@
 
 #include <jansson.h>
 
+#include "json_elements.h"
 #include "jsonl.h"
 #include "names.h"
 
@@ -103,6 +105,34 @@ static void compare_line(const spsh__jsonl_line *line)
     json_decref(object);
 }
 
+/* Where the text is an object with a list "a", its elements are jansson's; else they only end. */
+static void compare_elements(const spsh__text_input *input, const spsh__text_memory *memory)
+{
+    json_t *object =
+        json_loadb((const char *)memory->data, memory->size_bytes, JSON_REJECT_DUPLICATES, NULL);
+    const json_t *want = json_object_get(object, "a");
+    const bool same =
+        json_is_array(want) && comparable((spsh_bytes){memory->data, memory->size_bytes});
+    spsh__json_elements *elements = NULL;
+    spsh__json_element element;
+    size_t count = 0;
+    spsh_status rc = spsh__json_elements_new(input, "a", &elements, NULL);
+    while (rc == SPSH_OK && (rc = spsh__json_elements_next(elements, &element, NULL)) == SPSH_OK) {
+        must(element.offset_bytes + element.raw.size_bytes <= memory->size_bytes);
+        if (same) {
+            json_t *got = json_loadb((const char *)element.raw.data, element.raw.size_bytes,
+                                     JSON_DECODE_ANY, NULL);
+            must(got != NULL && json_equal(got, json_array_get(want, count)));
+            json_decref(got);
+        }
+        count++;
+    }
+    must(rc == SPSH_E_END || rc == SPSH_E_CORRUPT || rc == SPSH_E_NOT_FOUND);
+    must(!same || (rc == SPSH_E_END && count == json_array_size(want)));
+    spsh__json_elements_free(elements);
+    json_decref(object);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (size == 0)
@@ -123,5 +153,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     must(rc == SPSH_E_END);
     spsh__jsonl_reader_free(reader);
+    compare_elements(&input, &memory);
     return 0;
 }
