@@ -144,5 +144,17 @@ for tar in "$work"/tars.3/*.tar; do
     tar -tf "$tar"
 done >"$work/out"
 want_lines 32
+
+# What was exported packs again as the same utterances.
+run ls "$d"
+LC_ALL=C sort "$work/out" >"$work/want"
+for tars in tars tars.3; do
+    run pack "$work/$tars" -o "$work/again-$tars.spsh"
+    want_status 0
+    want_err "recognised as webdataset"
+    run ls "$work/again-$tars.spsh"
+    LC_ALL=C sort "$work/out" >"$work/again"
+    want_same "$work/want" "$work/again"
+done
 [ -z "$(find "$work" -name '*.tmp-*')" ] || fail "a temporary file is left"
 cli_result

@@ -193,6 +193,13 @@ STREAM = {
 }
 
 
+def make_concatenated(root, clip):
+    """Two tars in one file, and bytes behind the last that belong to none."""
+    audio = Clips(root, clip)
+    parts = [tar_bytes([(f"{n}.wav", audio()), (f"{n}.txt", b"part")]) for n in range(2)]
+    (root / "shard-000000.tar").write_bytes(b"".join(parts) + b"left over" * 200)
+
+
 def make_truncated(root, clip):
     """A tar that ends within a member, and one that ends without its last blocks."""
     audio = Clips(root, clip)
@@ -220,5 +227,6 @@ CASES = {
     "stream": (make_stream, STREAM),
     "stream's column": (make_stream, {"root": "stream.tar", "options": ["--domain", "column:gender"],
                                       "domains": {"F": 1, "default": 3}}),
+    "concatenated": (make_concatenated, {"all_ids": ["0", "1"], "rejects": {}}),
     "truncated": (make_truncated, TRUNCATED),
 }
