@@ -95,7 +95,8 @@ static spsh_status choose_table(const spsh__view *view, char **ret_name, spsh_la
     for (size_t i = 0; i < c.count && rc == SPSH_OK; i++) {
         spsh_layout_probe one = {0};
         /* A candidate that cannot be read is not the table; the folder may hold another. */
-        const spsh_status probed = spsh__table_probe(view, c.names[i], false, &one, NULL);
+        const spsh_status probed =
+            spsh__table_probe(view, c.names[i], SPSH__TABLE_QUOTING_DECIDE, false, &one, NULL);
         if (probed == SPSH_E_NO_MEMORY)
             rc = SPSH_INGEST_FAIL(err, SPSH_E_NO_MEMORY, "%s: no memory for a row", c.names[i]);
         if (probed != SPSH_OK || !one.matches)
@@ -127,7 +128,7 @@ static spsh_status table_probe(const spsh__view *view, spsh_layout_probe *ret_pr
     if (file != NULL && !spsh__view_has_file(view, file))
         return SPSH_OK;
     if (file != NULL)
-        return spsh__table_probe(view, file, true, ret_probe, err);
+        return spsh__table_probe(view, file, SPSH__TABLE_QUOTING_DECIDE, true, ret_probe, err);
     spsh_status rc = choose_table(view, &name, ret_probe, err);
     free(name);
     return rc;

@@ -34,6 +34,7 @@ const spsh_layout *const spsh__layouts[] = {
     &spsh__layout_nemo,
     &spsh__layout_lhotse,
     &spsh__layout_webdataset,
+    &spsh__layout_ljspeech,
     &spsh__layout_table,
     &spsh__layout_folder,
     &spsh__layout_mls_flac,

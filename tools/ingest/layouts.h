@@ -25,6 +25,7 @@ extern const spsh_layout spsh__layout_webdataset;
 extern const spsh_layout spsh__layout_lhotse;
 extern const spsh_layout spsh__layout_lhotse_shar;
 extern const spsh_layout spsh__layout_gigaspeech;
+extern const spsh_layout spsh__layout_ljspeech;
 extern const spsh_layout spsh__layout_table;
 extern const spsh_layout spsh__layout_table_raw;
 extern const spsh_layout spsh__layout_table_rfc;

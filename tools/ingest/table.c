@@ -12,6 +12,7 @@
 #include "names.h"
 
 #define NAME_PLAIN_MAX ((size_t)64)
+#define HEADLESS_ROWS  64U
 
 static const char *const audio_names[] = {
     "path",       "file", "file_name", "filename",     "audio", "audio_path", "audio_filepath",
@@ -319,15 +320,71 @@ static spsh_status settle_quoting(const spsh__text_input *input, spsh__table_for
     return SPSH_OK;
 }
 
+static bool is_number(spsh_bytes field)
+{
+    size_t digits = 0;
+    while (digits < field.size_bytes && field.data[digits] >= '0' && field.data[digits] <= '9')
+        digits++;
+    return digits > 0 && digits == field.size_bytes;
+}
+
+/* What the columns of a table without names are: the audio, then the text (two columns); the audio,
+ * a speaker's number, the text; or, as LJ Speech has it, the audio, the text as printed and the
+ * text as spoken. */
+static spsh_status name_columns(spsh__table_format *format, size_t count, bool numbered,
+                                spsh_error *err)
+{
+    const spsh_bytes two[] = {spsh__bytes_of("audio"), spsh__bytes_of("text")};
+    const spsh_bytes three[] = {spsh__bytes_of("audio"),
+                                spsh__bytes_of(numbered ? "speaker" : "raw_text"),
+                                spsh__bytes_of("text")};
+    format->headless = true;
+    format->found = true;
+    if (count == 3 && !numbered)
+        format->text_else = 1;
+    return spsh__table_columns_parse(count == 2 ? two : three, count, &format->columns, err);
+}
+
+/* A table without names is one by its first rows: two or three fields each, all alike. */
+static spsh_status sniff_headless(const spsh__text_input *input, spsh__table_format *format,
+                                  spsh_error *err)
+{
+    spsh__row_reader *reader = NULL;
+    spsh__row row;
+    size_t count = 0;
+    bool alike = true;
+    bool numbered = true;
+    format->dialect = dialect_of('|', SPSH__TABLE_QUOTING_DECIDE);
+    spsh_status rc = spsh__row_reader_new(input, &format->dialect, &reader, err);
+    for (unsigned i = 0; i < HEADLESS_ROWS && rc == SPSH_OK && alike; i++) {
+        rc = spsh__row_reader_next(reader, &row, err);
+        if (rc != SPSH_OK)
+            break;
+        count = i == 0 ? row.field_count : count;
+        alike = row.problem == NULL && row.field_count == count;
+        numbered = numbered && alike && count == 3 && is_number(row.fields[1]);
+    }
+    spsh__row_reader_free(reader);
+    if (rc != SPSH_OK && rc != SPSH_E_END)
+        return rc;
+    return alike && (count == 2 || count == 3) ? name_columns(format, count, numbered, err)
+                                               : SPSH_OK;
+}
+
 spsh_status spsh__table_sniff(const spsh__text_input *input, const char *path,
                               spsh__table_quoting quoting, spsh__table_format *ret_format,
                               spsh_error *err)
 {
-    spsh__table_format format = {0};
+    spsh__table_format format = {.text_else = SPSH__COLUMN_NONE};
     uint8_t delimiters[4];
     spsh_status rc = SPSH_OK;
-    order_delimiters(path, delimiters);
-    for (size_t i = 0; i < sizeof(delimiters) && rc == SPSH_OK && !format.found; i++) {
+    if (quoting == SPSH__TABLE_NO_HEADER)
+        rc = sniff_headless(input, &format, err);
+    else
+        order_delimiters(path, delimiters);
+    for (size_t i = 0; quoting != SPSH__TABLE_NO_HEADER && i < sizeof(delimiters) &&
+                       rc == SPSH_OK && !format.found;
+         i++) {
         format.dialect = dialect_of(delimiters[i], quoting);
         rc = try_header(input, &format.dialect, &format.columns, &format.found, err);
     }

@@ -51,12 +51,15 @@ typedef enum spsh__table_quoting {
     SPSH__TABLE_QUOTING_DECIDE,
     SPSH__TABLE_QUOTING_RAW,
     SPSH__TABLE_QUOTING_RFC,
+    SPSH__TABLE_NO_HEADER, /* pipes between fields, and no row of names, as LJ Speech has it */
 } spsh__table_quoting;
 
 typedef struct spsh__table_format {
-    bool found; /* a header row with an audio column */
+    bool found;    /* a header row with an audio column, or none and rows that look alike */
+    bool headless; /* the first row is data */
     spsh__dialect dialect;
     spsh__table_columns columns;
+    size_t text_else;      /* column of the text where that of the text is empty; else NONE */
     uint64_t unclear_line; /* not 0: both ways of quoting fit, and differ from this line on */
 } spsh__table_format;
 

@@ -81,7 +81,7 @@ static spsh_status table_open(table_scan *t, const spsh__view *view, const char 
     return rc;
 }
 
-/* A reader that stands behind the header row. */
+/* A reader that stands behind the header row, where there is one. */
 static spsh_status open_rows(const table_scan *t, spsh__row_reader **ret_reader, spsh_error *err)
 {
     spsh__row header;
@@ -89,7 +89,8 @@ static spsh_status open_rows(const table_scan *t, spsh__row_reader **ret_reader,
     spsh_status rc = spsh__row_reader_new(&t->input, &t->format.dialect, &reader, err);
     if (rc != SPSH_OK)
         return rc;
-    rc = spsh__row_reader_next(reader, &header, err);
+    if (!t->format.headless)
+        rc = spsh__row_reader_next(reader, &header, err);
     if (rc != SPSH_OK && rc != SPSH_E_END) {
         spsh__row_reader_free(reader);
         return rc;
@@ -346,10 +347,16 @@ static spsh_bytes row_domain(const table_scan *t, const spsh__row *row)
     return domain.size_bytes > 0 ? domain : name_field(t, row, SPSH__COLUMN_LANGUAGE);
 }
 
+static spsh_bytes row_text(const table_scan *t, const spsh__row *row)
+{
+    const spsh_bytes text = field(t, row, SPSH__COLUMN_TEXT);
+    return text.size_bytes > 0 ? text : field_at(row, t->format.text_else);
+}
+
 static spsh_status emit_row(table_scan *t, const spsh__row *row, const spsh__audio_file *audio,
                             const segment *cut, const spsh__place *place, spsh_error *err)
 {
-    const spsh_bytes text = field(t, row, SPSH__COLUMN_TEXT);
+    const spsh_bytes text = row_text(t, row);
     const spsh_bytes id = name_field(t, row, SPSH__COLUMN_ID);
     const spsh_bytes path = spsh__bytes_of(audio->path);
     spsh__builder_clear(&t->source);
@@ -542,15 +549,19 @@ static spsh_status rows_resolve(table_scan *t, bool *ret_resolves, spsh_error *e
     return rc == SPSH_E_END ? SPSH_OK : rc;
 }
 
-spsh_status spsh__table_probe(const spsh__view *view, const char *name, bool given,
-                              spsh_layout_probe *probe, spsh_error *err)
+spsh_status spsh__table_probe(const spsh__view *view, const char *name, spsh__table_quoting quoting,
+                              bool given, spsh_layout_probe *probe, spsh_error *err)
 {
     table_scan t = {.file = {.fd = -1}};
-    spsh_status rc = table_open(&t, view, name, SPSH__TABLE_QUOTING_DECIDE, err);
+    spsh_status rc = table_open(&t, view, name, quoting, err);
     bool resolves = given && rc == SPSH_OK && t.format.found;
     if (rc == SPSH_OK && t.format.found && !given)
         rc = rows_resolve(&t, &resolves, err);
-    if (rc == SPSH_OK && resolves) {
+    if (rc == SPSH_OK && resolves && t.format.headless) {
+        probe->matches = true;
+        spsh__probe_say(probe, "%.80s has no header, and %zu fields between pipes, of audio first",
+                        t.name, t.format.columns.count);
+    } else if (rc == SPSH_OK && resolves) {
         const struct spsh__table_column *column =
             &t.format.columns.columns[t.format.columns.column_of[SPSH__COLUMN_AUDIO]];
         probe->matches = true;

@@ -15,7 +15,8 @@ SPSH_NODISCARD spsh_status spsh__table_scan(const char *name, spsh__table_quotin
  * audio that exists. A file that was given by name needs the column only; should its audio be
  * elsewhere, its rows will say so one by one.
  */
-SPSH_NODISCARD spsh_status spsh__table_probe(const spsh__view *view, const char *name, bool given,
+SPSH_NODISCARD spsh_status spsh__table_probe(const spsh__view *view, const char *name,
+                                             spsh__table_quoting quoting, bool given,
                                              spsh_layout_probe *ret_probe, spsh_error *err);
 
 #endif

@@ -1,0 +1,68 @@
+"""Tables: byte order mark, CR LF, quoted commas, lines in fields, milliseconds, quotes of two kinds."""
+
+
+def make_csv(root, clip):
+    for i, name in enumerate(("one", "two", "three", "four")):
+        clip(root / "audio" / f"{name}.wav", seconds=1.0, seed=i)
+    (root / "corpus.csv").write_bytes(
+        b"\xef\xbb\xbfPath,Transcript,speaker_id,Start_ms,Duration_MS,Mood\r\n"
+        b'audio/one.wav,"yes, he said ""no""",s1,,,calm\r\n'
+        b'audio/two.wav,"two\nlines",N/A,250,500,\r\n'
+        b"audio/three.wav,,s2,0.5,1,\r\n"
+        b"audio/four.wav,text,s2,900,900,\r\n"  # ends behind its file
+        b"audio/none.wav,gone,s2,,,\r\n"
+        b"audio/one.wav,more,s1,,,calm,extra\r\n"
+        b",empty,s1,,,\r\n")
+
+
+def make_raw(root, clip):
+    for i in range(4):
+        clip(root / "clips" / f"c{i}.wav", seed=i)
+    (root / "t.tsv").write_text(
+        'path\tsentence\tclient_name\n'
+        'c0\t"unbalanced\tx\n'
+        "c1.wav\tnull\t\n"
+        'c2.wav\tin the "middle\ty\n'
+        "c3.wav\ta\u2028b\x0bc\tz\n", encoding="utf-8")
+
+
+def make_unclear(root, clip):
+    clip(root / "a.wav", seed=1)
+    (root / "t.tsv").write_text('path\ttext\na.wav\t"quoted"\n')
+
+
+def make_two(root, clip):
+    clip(root / "a.wav", seed=1)
+    for name in ("train.csv", "dev.csv"):
+        (root / name).write_text("path,text\na.wav,hello\n")
+
+
+def make_deepspeech(root, clip):
+    clip(root / "a b.wav", seconds=0.5, seed=1)
+    (root / "train.csv").write_text("wav_filename,wav_filesize,transcript\n./a b.wav,16044,hello\n")
+
+
+CASES = {
+    "csv": (make_csv, {
+        "utterances": 3,
+        "rejects": {"segment_range": (1, 1), "missing_audio": (2, 2), "row_field_count": (1, 1)},
+        "speakers": 2,
+        "ids": {
+            "audio/one": {"text": 'yes, he said "no"', "speaker": "s1", "extras": {"Mood": "calm"}},
+            "audio/two#250000000-750000000": {"text": "two\nlines", "speaker": None, "seconds": 0.5},
+            "audio/three#500000-1500000": {"text": None, "seconds": 0.001},
+        }}),
+    "raw tsv": (make_raw, {
+        "utterances": 4, "rejects": {},
+        "ids": {"c0": {"text": '"unbalanced', "extras": {"client_name": "x"}},
+                "c1": {"text": "null"}, "c2": {"text": 'in the "middle'},
+                "c3": {"text": "a\u2028b\x0bc"}}}),
+    "unclear quotes": (make_unclear, {"status": 1, "stderr": "table-raw"}),
+    "said raw": (make_unclear, {"options": ["--layout", "table-raw"], "utterances": 1,
+                                "ids": {"a": {"text": '"quoted"'}}}),
+    "said rfc": (make_unclear, {"options": ["--layout", "table-rfc"], "utterances": 1,
+                                "ids": {"a": {"text": "quoted"}}}),
+    "two tables": (make_two, {"status": 1, "stderr": "several tables"}),
+    "deepspeech": (make_deepspeech, {"utterances": 1, "rejects": {},
+                                     "ids": {"a b": {"text": "hello", "seconds": 0.5}}}),
+}
