@@ -7,6 +7,7 @@
 #include "spsh_test.h"
 
 #include "layouts.h"
+#include "test_archive.h"
 
 /* The names are the linker's.
  * NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming) */
@@ -92,12 +93,25 @@ static spsh_status take_reject(void *user, const spsh_reject *reject, spsh_error
     return SPSH_OK;
 }
 
+static spsh_status take_problem(void *user, const spsh__view_problem *problem, spsh_error *err)
+{
+    digest *d = user;
+    (void)err;
+    add(d, &problem->kind, sizeof(problem->kind));
+    add(d, problem->path, strlen(problem->path));
+    return SPSH_OK;
+}
+
+static const char *scratch; /* of the running test; NULL: archives are files */
+
 static spsh_status scan(const spsh_layout *layout, const char *root, uint64_t at,
                         digest *ret_digest)
 {
     spsh__view *view = NULL;
-    const spsh__view_options view_options = {.root = root};
     digest d = {0};
+    const spsh__view_observer observer = {.problem_fn = take_problem, .user = &d};
+    const spsh__view_options view_options = {
+        .root = root, .scratch_directory = scratch, .observer = &observer};
     const spsh_ingest_sink sink = {take_item, take_reject, NULL, NULL, NULL, &d};
     calls = 0;
     fail_at = at;
@@ -105,8 +119,14 @@ static spsh_status scan(const spsh_layout *layout, const char *root, uint64_t at
     const spsh_ingest_options options = {.view = view, .follow_links = true};
     if (rc == SPSH_OK)
         rc = layout->scan_fn(&options, &sink, NULL);
+    if (rc == SPSH_OK)
+        rc = spsh__view_scan_ends(view, &observer, NULL);
     fail_at = UINT64_MAX;
     spsh__view_close(view);
+    if (scratch != NULL) {
+        test_remove_tree(scratch);
+        REQUIRE(mkdir(scratch, 0777) == 0);
+    }
     *ret_digest = d;
     return rc;
 }
@@ -125,6 +145,8 @@ static void check_layout(const char *name, const char *root)
         for (uint64_t at = 0;; at++) {
             const spsh_status rc = scan(layout, root, at, &got);
             CHECK(rc == SPSH_OK || rc == SPSH_E_NO_MEMORY);
+            if (rc == SPSH_OK && got.value != want.value)
+                        (int)got.items);
             CHECK(rc != SPSH_OK || got.value == want.value);
             if (calls <= at)
                 break;
@@ -213,6 +235,45 @@ static void test_formats(void)
     check_layout("kaldi", root);
     check_layout("audiofolder", root);
     check_layout("libri-light", root);
+    test_remove_tree(root);
+}
+
+static void test_archives(void)
+{
+    static const test_member train[] = {
+        TEST_FILE("dev-clean/60/1/60-1.trans.txt", "60-1-0000 A\n60-1-0001 B\n60-1-0002 C\n"),
+        TEST_FILE("dev-clean/60/1/60-1-0000.flac", "x"),
+        TEST_MEMBER("dev-clean/60/1/60-1-0001.flac", 'h', "dev-clean/60/1/60-1-0000.flac"),
+        TEST_MEMBER("dev-clean/60/1/60-1-0002.flac", 'h', "gone"),
+        TEST_FILE("SPEAKERS.TXT", "60 | M | dev-clean | 20.18 | |CBW|Simon\n"),
+        TEST_FILE("../out", "x"),
+    };
+    static const test_member more[] = {
+        TEST_FILE("SPEAKERS.TXT", "60 | M | dev-clean | 20.18 | |CBW|Simon\n"),
+        TEST_FILE("dev-clean/60/1/60-1-0003.flac", "y"),
+        TEST_FILE("dev-clean/60/1/60-1-0003.flac", "z"),
+    };
+    static const test_member flat[] = {TEST_FILE("t.tsv", "1"), TEST_FILE("a.wav", "x")};
+    static const test_member other[] = {TEST_FILE("t.tsv", "2"), TEST_FILE("a.wav", "x")};
+    char root[512];
+    char path[1024];
+    char room[512];
+    test_temp_dir(root, sizeof(root));
+    test_temp_dir(room, sizeof(room));
+    scratch = room;
+    (void)snprintf(path, sizeof(path), "%s/a.tar.gz", root);
+    test_archive_write(path, "pax", "gzip", train, 6);
+    (void)snprintf(path, sizeof(path), "%s/b.zip", root);
+    test_archive_write(path, "zip", NULL, more, 3);
+    check_layout("librispeech", root);
+    (void)snprintf(path, sizeof(path), "%s/a.tar.gz", root);
+    test_archive_write(path, "gnutar", NULL, flat, 2);
+    (void)snprintf(path, sizeof(path), "%s/b.zip", root);
+    test_archive_write(path, "gnutar", NULL, other, 2);
+    check_layout("folder", root);
+    check_layout("folder", path);
+    scratch = NULL;
+    test_remove_tree(room);
     test_remove_tree(root);
 }
 
@@ -305,10 +366,55 @@ static void test_lhotse_and_gigaspeech(void)
     test_remove_tree(root);
 }
 
+static void test_samples(void)
+{
+    static const test_member first[] = {
+        TEST_FILE("1.json", "{\"text\":\"\\u00e4\",\"lang\":\"\\u00e4\",\"x\":1,\"source\":2}"),
+        TEST_FILE("1.wav", "x"),
+        TEST_FILE("2.txt", "t"),
+        TEST_FILE("2.wav", "x"),
+        TEST_FILE("2.WAV", "x"),
+        TEST_FILE("1.txt", "late"),
+    };
+    static const test_member second[] = {
+        TEST_FILE("2.json", "{\"id\":\"\\u00e4\",\"extras\":{\"a\":1}}"),
+        TEST_FILE("2.wav", "y"),
+        TEST_FILE("3.json", "{\"reject\":{\"reason\":\"unreadable\",\"detail\":\"\\u00e4\"}}"),
+        TEST_FILE("4.wav", "y"),
+    };
+    static const char lines[] =
+        "{\"audio_filepath\":\"1.wav\",\"shard_id\":0,\"text\":\"\\u00e4\"}\n"
+        "{\"audio_filepath\":\"1-sub1.flac\",\"shard_id\":0,\"offset\":1}\n"
+        "{\"audio_filepath\":\"4.wav\",\"shard_id\":1,\"_skipme\":true}\n"
+        "{\"audio_filepath\":\"gone.wav\",\"shard_id\":7}\n";
+    char root[512];
+    char room[512];
+    char path[1024];
+    test_temp_dir(root, sizeof(root));
+    test_temp_dir(room, sizeof(room));
+    scratch = room;
+    (void)snprintf(path, sizeof(path), "%s/talks_0.tar", root);
+    test_archive_write(path, "gnutar", NULL, first, 6);
+    (void)snprintf(path, sizeof(path), "%s/talks_1.tar", root);
+    test_archive_write(path, "gnutar", NULL, second, 4);
+    make(root, "data.list", "\n/x/talks_1.tar\ntalks_1.tar\nhttp://x/talks_2.tar\n");
+    check_layout("webdataset", root);
+    check_layout("wenet-shards", root);
+    make(root, "sharded_manifests/manifest_0.json", lines);
+    check_layout("nemo-tarred", root);
+    make(root, "tarred_audio_manifest.json", lines);
+    check_layout("nemo-tarred", root);
+    scratch = NULL;
+    test_remove_tree(room);
+    test_remove_tree(root);
+}
+
 int main(void)
 {
     RUN(test_every_allocation_failure);
     RUN(test_json_manifests);
+    RUN(test_archives);
+    RUN(test_samples);
     RUN(test_formats);
     RUN(test_corpora);
     RUN(test_lhotse_and_gigaspeech);

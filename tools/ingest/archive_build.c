@@ -181,7 +181,8 @@ static bool lies_on_disk(const char *root, spsh_bytes folder, spsh_bytes own, co
 }
 
 /* Whether the first files of an archive lie on the disk, in its folder or in one of its own. */
-static bool is_unpacked(const build *b, const char *path, int fd)
+static spsh_status is_unpacked(const build *b, const char *path, int fd, bool *ret_is,
+                               spsh_error *err)
 {
     const char *slash = strrchr(path, '/');
     const spsh_bytes folder = {(const uint8_t *)path, slash == NULL ? 0 : (size_t)(slash - path)};
@@ -192,10 +193,11 @@ static bool is_unpacked(const build *b, const char *path, int fd)
     bool in_place = true;
     bool in_own = true;
 
-    if (spsh__archive_open(b->options->io, fd, path, &archive, NULL) != SPSH_OK)
-        return false;
-    while (files < PEEK_MEMBERS && (in_place || in_own) &&
-           spsh__archive_next(archive, &member, NULL) == SPSH_OK) {
+    spsh_status rc = spsh__archive_open(b->options->io, fd, path, &archive, err);
+    while (rc == SPSH_OK && files < PEEK_MEMBERS && (in_place || in_own)) {
+        rc = spsh__archive_next(archive, &member, err);
+        if (rc != SPSH_OK)
+            break;
         if (member.type != SPSH__ARCHIVE_FILE || member.problem != NULL)
             continue;
         files++;
@@ -204,7 +206,9 @@ static bool is_unpacked(const build *b, const char *path, int fd)
         in_own = in_own && lies_on_disk(b->options->root, folder, stem, member.name);
     }
     spsh__archive_close(archive);
-    return files > 0 && (in_place || in_own);
+    *ret_is = files > 0 && (in_place || in_own);
+    /* Damage is reported when the archive is read. */
+    return rc == SPSH_E_END || rc == SPSH_E_CORRUPT || rc == SPSH_E_TRUNCATED ? SPSH_OK : rc;
 }
 
 /* Takes path and data, also on failure. */
@@ -246,7 +250,12 @@ static spsh_status judge(build *b, const char *path, int fd, uint64_t size_bytes
         return SPSH_OK;
     if (a.kind != SPSH__ARCHIVE_PLAIN && a.kind != SPSH__ARCHIVE_COMPRESSED)
         return SPSH_OK;
-    if (path[0] != '\0' && is_unpacked(b, path, fd))
+    bool unpacked = false;
+    if (path[0] != '\0')
+        rc = is_unpacked(b, path, fd, &unpacked, err);
+    if (rc != SPSH_OK)
+        return rc;
+    if (unpacked)
         return tell(b, SPSH__VIEW_ARCHIVE_UNPACKED, path, "was unpacked beside it", err);
     b->packed_total += a.kind == SPSH__ARCHIVE_COMPRESSED ? size_bytes : 0;
     a.path = strdup(path);

@@ -23,6 +23,12 @@ typedef struct spsh__indexed_archive {
     uint64_t first_member, member_count;
 } spsh__indexed_archive;
 
+/** A hard link that leads somewhere. */
+typedef struct spsh__link_record {
+    uint64_t member;
+    uint64_t target; /* a member that is a file */
+} spsh__link_record;
+
 struct spsh__archive_index {
     const spsh_io *io;
     const spsh__view_observer *observer; /* while it is built */
@@ -32,6 +38,7 @@ struct spsh__archive_index {
     uint64_t link_count;
     spsh__archive_table table;
     spsh__column repeated; /* uint64_t each: members whose path a later member has */
+    spsh__column links;    /* spsh__link_record each, sorted by member */
 };
 
 void spsh__indexed_archive_clear(spsh__indexed_archive *archive);

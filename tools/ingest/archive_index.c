@@ -417,57 +417,45 @@ static spsh_status sort_paths(spsh__archive_index *index, const spsh_sorter_opti
 
 /* ---- looking up ---- */
 
-static bool fill_entry(const spsh__archive_index *index, uint64_t member, unsigned links,
-                       spsh__archive_entry *ret_entry);
-
-static bool find(const spsh__archive_index *index, const char *path, unsigned links,
-                 spsh__archive_entry *ret_entry)
+/* What a hard link leads to, SPSH__NO_MEMBER: nothing. */
+static uint64_t link_target(const spsh__archive_index *index, uint64_t member)
 {
-    uint64_t number = 0;
+    size_t low = 0;
+    size_t high = (size_t)index->links.mapped_bytes / sizeof(spsh__link_record);
 
-    if (!spsh__archive_table_find(&index->table, path, &number))
-        return false;
-    const spsh__entry_record entry = spsh__archive_table_entry(&index->table, number);
-    ret_entry->name = spsh__archive_table_name(&index->table, &entry);
-    if (entry.member == SPSH__NO_MEMBER) {
-        ret_entry->type = SPSH__VIEW_FOLDER;
-        return true;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        spsh__link_record record;
+        memcpy(&record, index->links.data + middle * sizeof(record), sizeof(record));
+        if (record.member == member)
+            return record.target;
+        if (record.member < member)
+            low = middle + 1;
+        else
+            high = middle;
     }
-    return fill_entry(index, entry.member, links, ret_entry);
+    return SPSH__NO_MEMBER;
 }
 
-/* What a hard link leads to. */
-static bool follow(const spsh__archive_index *index, spsh__member_record record, unsigned links,
-                   spsh__archive_entry *ret_entry)
-{
-    spsh__builder path = {0};
-    const char *name = ret_entry->name;
-
-    record.name = record.offset_bytes;
-    spsh__archive_path(index, &record, &path);
-    bool found = links < LINKS_MAX && spsh__builder_text(&path) != NULL &&
-                 find(index, spsh__builder_text(&path), links + 1, ret_entry) &&
-                 ret_entry->type == SPSH__VIEW_FILE;
-    spsh__builder_free(&path);
-    ret_entry->name = name;
-    return found;
-}
-
-static bool fill_entry(const spsh__archive_index *index, uint64_t member, unsigned links,
+/* All but the name. */
+static void fill_entry(const spsh__archive_index *index, uint64_t number,
                        spsh__archive_entry *ret_entry)
 {
-    const spsh__member_record record = spsh__archive_table_member(&index->table, member);
+    spsh__member_record record;
+    uint64_t member = number;
 
     ret_entry->type = SPSH__VIEW_SPECIAL;
-    switch (record.kind) {
-    case SPSH__MEMBER_LINK: return follow(index, record, links, ret_entry);
-    case SPSH__MEMBER_SPECIAL:
-    case SPSH__MEMBER_FOLDER: return true;
-    default: break;
+    record = spsh__archive_table_member(&index->table, member);
+    if (record.kind == SPSH__MEMBER_LINK) {
+        member = link_target(index, member);
+        if (member == SPSH__NO_MEMBER)
+            return;
+        record = spsh__archive_table_member(&index->table, member);
     }
+    if (record.kind > SPSH__MEMBER_SPOOLED)
+        return;
     ret_entry->type = SPSH__VIEW_FILE;
     spsh__archive_piece(index, &record, &ret_entry->piece);
-    return true;
 }
 
 bool spsh__archive_index_find(const spsh__archive_index *index, const char *path,
@@ -481,13 +469,17 @@ bool spsh__archive_index_find(const spsh__archive_index *index, const char *path
         ret_entry->type = SPSH__VIEW_FOLDER;
         return index->is_root || spsh__archive_index_folder(index, "", &first, &end);
     }
-    return find(index, path, 0, ret_entry);
+    uint64_t number = 0;
+    if (!spsh__archive_table_find(&index->table, path, &number))
+        return false;
+    spsh__archive_index_entry(index, number, ret_entry);
+    return true;
 }
 
 bool spsh__archive_index_folder(const spsh__archive_index *index, const char *path,
                                 uint64_t *ret_first, uint64_t *ret_end)
 {
-    spsh__archive_entry entry;
+    uint64_t number = 0;
 
     *ret_first = 0;
     *ret_end = 0;
@@ -495,7 +487,8 @@ bool spsh__archive_index_folder(const spsh__archive_index *index, const char *pa
         return true;
     if (path[0] == '\0')
         return index->is_root;
-    return find(index, path, 0, &entry) && entry.type == SPSH__VIEW_FOLDER; /* an empty one */
+    return spsh__archive_table_find(&index->table, path, &number) && /* an empty one */
+           spsh__archive_table_entry(&index->table, number).member == SPSH__NO_MEMBER;
 }
 
 void spsh__archive_index_entry(const spsh__archive_index *index, uint64_t number,
@@ -505,8 +498,8 @@ void spsh__archive_index_entry(const spsh__archive_index *index, uint64_t number
 
     *ret_entry = (spsh__archive_entry){.name = spsh__archive_table_name(&index->table, &entry),
                                        .type = SPSH__VIEW_FOLDER};
-    if (entry.member != SPSH__NO_MEMBER && !fill_entry(index, entry.member, 0, ret_entry))
-        ret_entry->type = SPSH__VIEW_SPECIAL; /* a hard link to nothing */
+    if (entry.member != SPSH__NO_MEMBER)
+        fill_entry(index, entry.member, ret_entry);
 }
 
 const char *spsh__archive_index_archive(const spsh__archive_index *index, size_t number)
@@ -514,15 +507,20 @@ const char *spsh__archive_index_archive(const spsh__archive_index *index, size_t
     return number < index->archive_count ? index->archives[number].path : NULL;
 }
 
-/* The first archive whose path is not before these bytes. */
-static size_t lower_bound(const spsh__archive_index *index, const char *path)
+/* The first archive whose path is not before that text with a '/' or a NUL behind it. */
+static size_t lower_bound(const spsh__archive_index *index, const char *path, char behind)
 {
+    size_t path_bytes = strlen(path);
     size_t low = 0;
     size_t high = index->archive_count;
 
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (strcmp(index->archives[middle].path, path) < 0)
+        const char *other = index->archives[middle].path;
+        int order = strncmp(other, path, path_bytes);
+        if (order == 0)
+            order = (int)(unsigned char)other[path_bytes] - (int)(unsigned char)behind;
+        if (order < 0)
             low = middle + 1;
         else
             high = middle;
@@ -532,21 +530,14 @@ static size_t lower_bound(const spsh__archive_index *index, const char *path)
 
 size_t spsh__archive_index_first(const spsh__archive_index *index, const char *folder)
 {
-    spsh__builder path = {0};
-
-    spsh__builder_append_text(&path, folder);
-    spsh__builder_append(&path, "/", 1);
-    size_t first = spsh__builder_text(&path) == NULL ? index->archive_count
-                                                     : lower_bound(index, (const char *)path.data);
-    spsh__builder_free(&path);
-    return first;
+    return lower_bound(index, folder, '/');
 }
 
 spsh_status spsh__archive_index_members(const spsh__archive_index *index, const char *archive,
                                         spsh__view_member_fn member_fn, void *user, spsh_error *err)
 {
     spsh_status rc = SPSH_OK;
-    size_t number = lower_bound(index, archive);
+    size_t number = lower_bound(index, archive, '\0');
 
     if (number == index->archive_count || strcmp(index->archives[number].path, archive) != 0)
         return SPSH_INGEST_FAIL(err, SPSH_E_NOT_FOUND, "%s: no such archive", archive);
@@ -555,8 +546,7 @@ spsh_status spsh__archive_index_members(const spsh__archive_index *index, const 
         const spsh__member_record record =
             spsh__archive_table_member(&index->table, a->first_member + n);
         spsh__archive_entry entry = {.name = NULL};
-        if (!fill_entry(index, a->first_member + n, 0, &entry))
-            entry.type = SPSH__VIEW_SPECIAL;
+        fill_entry(index, a->first_member + n, &entry);
         const spsh__view_member member = {spsh__column_text(&index->table.names, record.name), n,
                                           entry.type, entry.piece};
         if (entry.type == SPSH__VIEW_FILE)
@@ -589,21 +579,59 @@ spsh_status spsh__archive_index_tell_repeated(const spsh__archive_index *index,
 
 /* ---- building ---- */
 
-/* Hard links whose target is not there: known when everything is sorted. */
-static spsh_status report_dead_links(const spsh__archive_index *index, spsh_error *err)
+/* Follow a hard link, and what it leads to if that is one. *ret_target: SPSH__NO_MEMBER for one to
+ * nothing. */
+static spsh_status resolve_link(const spsh__archive_index *index, uint64_t link,
+                                uint64_t *ret_target, spsh_error *err)
+{
+    spsh__builder path = {0};
+    spsh_status rc = SPSH_OK;
+    uint64_t member = link;
+
+    *ret_target = SPSH__NO_MEMBER;
+    for (unsigned i = 0; i < LINKS_MAX; i++) {
+        spsh__member_record record = spsh__archive_table_member(&index->table, member);
+        uint64_t number = 0;
+        if (record.kind <= SPSH__MEMBER_SPOOLED)
+            *ret_target = member;
+        if (record.kind != SPSH__MEMBER_LINK)
+            break;
+        record.name = record.offset_bytes;
+        spsh__builder_clear(&path);
+        spsh__archive_path(index, &record, &path);
+        if (spsh__builder_text(&path) == NULL) {
+            rc = spsh__archive_no_memory(err);
+            break;
+        }
+        if (!spsh__archive_table_find(&index->table, spsh__builder_text(&path), &number))
+            break;
+        member = spsh__archive_table_entry(&index->table, number).member;
+        if (member == SPSH__NO_MEMBER)
+            break;
+    }
+    spsh__builder_free(&path);
+    return rc;
+}
+
+/* Where hard links lead is known when everything is sorted. */
+static spsh_status resolve_links(spsh__archive_index *index, spsh_error *err)
 {
     uint64_t count =
         index->link_count == 0 ? 0 : index->table.members.size_bytes / sizeof(spsh__member_record);
     spsh_status rc = SPSH_OK;
 
     for (uint64_t n = 0; n < count && rc == SPSH_OK; n++) {
-        spsh__archive_entry entry = {.name = ""};
-        if (spsh__archive_table_member(&index->table, n).kind == SPSH__MEMBER_LINK &&
-            !fill_entry(index, n, 0, &entry))
+        spsh__link_record link = {n, SPSH__NO_MEMBER};
+        if (spsh__archive_table_member(&index->table, n).kind != SPSH__MEMBER_LINK)
+            continue;
+        rc = resolve_link(index, n, &link.target, err);
+        if (rc == SPSH_OK && link.target == SPSH__NO_MEMBER)
             rc = report_member(index, index->observer, n, SPSH__VIEW_BAD_MEMBER,
                                "a hard link to a member that is not there", err);
+        else if (rc == SPSH_OK)
+            rc = spsh__column_append(&index->links, &link, sizeof(link), err);
     }
-    return rc;
+    return rc == SPSH_OK ? spsh__column_map(&index->links, err) : rc;
 }
 
 static spsh_status make_table(spsh__archive_index *index, const char *directory, spsh_error *err)
@@ -629,7 +657,7 @@ static spsh_status make_table(spsh__archive_index *index, const char *directory,
         rc = spsh__column_map(&table->paths, err);
     if (rc == SPSH_OK)
         rc = spsh__column_map(&index->repeated, err);
-    return rc == SPSH_OK ? report_dead_links(index, err) : rc;
+    return rc == SPSH_OK ? resolve_links(index, err) : rc;
 }
 
 spsh_status spsh__archive_index_build(const spsh__archive_index_options *options,
@@ -643,9 +671,12 @@ spsh_status spsh__archive_index_build(const spsh__archive_index_options *options
     index->io = options->io;
     index->observer = options->observer;
     index->repeated.fd = -1;
+    index->links.fd = -1;
     rc = spsh__archive_table_open(options->io, options->scratch_directory, &index->table, err);
     if (rc == SPSH_OK)
         rc = spsh__column_open(options->io, options->scratch_directory, &index->repeated, err);
+    if (rc == SPSH_OK)
+        rc = spsh__column_open(options->io, options->scratch_directory, &index->links, err);
     if (rc == SPSH_OK)
         rc = spsh__archive_read_all(index, options, err);
     if (rc == SPSH_OK)
@@ -668,5 +699,6 @@ void spsh__archive_index_free(spsh__archive_index *index)
     free(index->archives);
     spsh__archive_table_close(&index->table);
     spsh__column_close(&index->repeated);
+    spsh__column_close(&index->links);
     free(index);
 }

@@ -106,10 +106,12 @@ static spsh_status read_item(reader *r, size_t indent, char *at, spsh_error *err
         r->depth--;
     if (r->depth == 0)
         return refuse(r, "a list without a key is not understood", err);
+    at = skip_blanks(at);
+    const bool is_quoted = *at == '"' || *at == '\'';
     spsh_status rc = read_value(r, at, &text, err);
     if (rc != SPSH_OK)
         return rc;
-    if (*text == '\0' || (*skip_blanks(at) != '"' && strstr(text, ": ") != NULL))
+    if (*text == '\0' || (!is_quoted && strstr(text, ": ") != NULL))
         return refuse(r, "only lists of plain values are understood", err);
     return give(r, true, text, err);
 }
