@@ -269,6 +269,18 @@ class Columns(ParquetTest):
         rejects = Stream(self.root).rejects
         self.assertEqual(rejects, [("unreadable", None, "train.parquet#0", 7)])
 
+    def test_missing_files_and_tables_of_something_else_are_said(self):
+        for number in (0, 1, 3):
+            write(self.root / "data" / f"train-{number:05d}-of-00009.parquet", self.rows(1, number))
+        pq.write_table(pa.table({"speaker": ["a"], "age": [7]}), self.root / "data" / "speakers.parquet")
+        stream = Stream(self.root)
+        self.assertEqual(stream.ids, ["u0", "u1", "u3"])
+        self.assertIn("6 of 9 files of 'train' are not there: 00002, 00004, 00005, 00006, 00007 ...",
+                      stream.messages)  # fmt: skip
+        self.assertEqual(stream.reasons(), [("count_mismatch", 0)])
+        self.assertIn("speakers.parquet: no column holds audio", stream.messages)
+        self.assertEqual(Stream(self.root / "data" / "train-00003-of-00009.parquet").rejects, [])
+
     def test_ids_from_paths_keep_folder_and_split(self):
         rows = [
             {"audio": {"bytes": audio_bytes(seed=i), "path": f"{i}.wav"}, "transcription": "x"}

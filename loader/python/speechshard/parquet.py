@@ -80,7 +80,8 @@ class Place:
         self.relative = path.relative_to(root).as_posix()
         folders = list(path.relative_to(root).parts[:-1])
         name = path.name[: -len(".parquet")]
-        sharded = re.fullmatch(r"(.+?)-[0-9]{4,6}-of-[0-9]{4,6}(-[0-9a-f]+)?", name)
+        sharded = re.fullmatch(r"(.+?)-([0-9]{4,6})-of-([0-9]{4,6})(-[0-9a-f]+)?", name)
+        self.number, self.total = (int(sharded[2]), int(sharded[3])) if sharded else (0, 0)
         above = list(root.parts[-2:])
         if sharded or SPLIT_NAME.fullmatch(name):
             self.split = sharded[1] if sharded else name
@@ -417,6 +418,8 @@ class Producer:
     def corpus(self, corpus, places):
         for place, why in corpus.excluded:
             self._stream.reject(place.relative, "excluded_by_rule", f"{why}; {place.rows} rows", rows=0)
+        for first, missing in incomplete(places):
+            self._stream.reject(first.relative, "count_mismatch", missing, rows=0)
         for place in places:
             with contextlib.closing(ahead(batches(place))) as items:
                 for item in items:
@@ -484,11 +487,37 @@ class Producer:
 # ---- corpora ----
 
 
+def with_audio(places):
+    """Looks at all; what has no audio in it is another kind of table."""
+    for place in places:
+        place.look()
+    found = [place for place in places if place.audio is not None]
+    for place in (p for p in places if p.audio is None):
+        names = ", ".join(place.schema.names)
+        text = f"{place.path}: no column holds audio (bytes, or a path); columns: {names}"
+        if not found:
+            raise Failure(text)
+        say(text)
+    return found
+
+
+def incomplete(places):
+    """[(a file, what is said about it)] for those that are numbered and lack others: most likely a
+    download that stopped."""
+    sets = {}
+    for place in places:
+        if place.total > 0 and os.path.isdir(place.source):
+            sets.setdefault((place.source, place.folder, place.split, place.total), []).append(place)
+    for (_, _, split, total), found in sets.items():
+        missing = sorted(set(range(total)) - {place.number for place in found})
+        if missing:
+            some = ", ".join(f"{number:05d}" for number in missing[:5])
+            more = " ..." if len(missing) > 5 else ""
+            yield found[0], f"{len(missing)} of {total} files of '{split}' are not there: {some}{more}"
+
+
 def recognise(place, forced):
     """The class of a file's corpus, and why."""
-    if place.audio is None:
-        names = ", ".join(place.schema.names)
-        raise Failure(f"{place.path}: no column holds audio (bytes, or a path); columns: {names}")
     if forced is not None:
         return forced, "--preset says so"
     table = Table(place)
@@ -515,8 +544,7 @@ def plan(places, arguments):
     forced = next((c for c in corpora.CORPORA if c.name == arguments.preset), None)
     places, partial = drop_partial(places, arguments.partial)
     groups = {}
-    for place in places:
-        place.look()
+    for place in with_audio(places):
         kind, why = recognise(place, forced)
         groups.setdefault(kind, []).append((place, why))
     planned = []
@@ -527,6 +555,8 @@ def plan(places, arguments):
         rows = sum(place.rows for place in chosen)
         say(f"{first.source}: recognised as {kind.name} because {why}; {len(chosen)} files, {rows} rows")
         planned.append((corpus, chosen))
+        for place, missing in incomplete(chosen):
+            say(f"{place.relative}: {missing}")
     for place in partial:
         place.look()
         planned[0][0].leave_out(place, f"'{place.split}' is only a part of its split")
