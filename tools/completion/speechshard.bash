@@ -19,7 +19,7 @@ _speechshard()
     --codec) mapfile -t COMPREPLY < <(compgen -W "keep flac pcm" -- "$current"); return ;;
     --dedupe) mapfile -t COMPREPLY < <(compgen -W "none bytes pcm" -- "$current"); return ;;
     --order) mapfile -t COMPREPLY < <(compgen -W "hash source" -- "$current"); return ;;
-    --layout) mapfile -t COMPREPLY < <(compgen -W "librispeech table table-raw table-rfc folder" -- "$current"); return ;;
+    --layout) mapfile -t COMPREPLY < <(compgen -W "$(speechshard pack --layout list 2>/dev/null | cut -d' ' -f1)" -- "$current"); return ;;
     -t | --to) mapfile -t COMPREPLY < <(compgen -W "wav files webdataset" -- "$current"); return ;;
     --unit) mapfile -t COMPREPLY < <(compgen -W "seconds utterances tokens" -- "$current"); return ;;
     --duplicates) mapfile -t COMPREPLY < <(compgen -W "all once" -- "$current"); return ;;

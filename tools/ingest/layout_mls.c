@@ -826,7 +826,7 @@ const spsh_layout spsh__layout_mls = {
 
 const spsh_layout spsh__layout_mls_flac = {
     .name = "mls-flac",
-    .summary = "the same; of a language that is there as flac and as opus, the flac",
+    .summary = "mls, and of a language that is there as flac and as opus, the flac",
     .tier = SPSH_LAYOUT_FORCED,
     .probe_fn = mls_probe,
     .scan_fn = scan_flac,
@@ -834,7 +834,7 @@ const spsh_layout spsh__layout_mls_flac = {
 
 const spsh_layout spsh__layout_mls_opus = {
     .name = "mls-opus",
-    .summary = "the same; of a language that is there as flac and as opus, the opus",
+    .summary = "mls, and of a language that is there as flac and as opus, the opus",
     .tier = SPSH_LAYOUT_FORCED,
     .probe_fn = mls_probe,
     .scan_fn = scan_opus,

@@ -182,7 +182,7 @@ const spsh_layout spsh__layout_table = {
 
 const spsh_layout spsh__layout_table_raw = {
     .name = "table-raw",
-    .summary = "the same, where quotes are part of the text",
+    .summary = "a table where quotes are part of the text",
     .tier = SPSH_LAYOUT_FORCED,
     .probe_fn = table_probe,
     .scan_fn = scan_raw,
@@ -190,7 +190,7 @@ const spsh_layout spsh__layout_table_raw = {
 
 const spsh_layout spsh__layout_table_rfc = {
     .name = "table-rfc",
-    .summary = "the same, where quotes enclose fields (RFC 4180)",
+    .summary = "a table where quotes enclose fields (RFC 4180)",
     .tier = SPSH_LAYOUT_FORCED,
     .probe_fn = table_probe,
     .scan_fn = scan_rfc,

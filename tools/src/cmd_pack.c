@@ -17,6 +17,7 @@
 #define MEMORY_BYTES_MIN     (UINT64_C(16) << 20)
 #define REJECTS_MAX_PPM      UINT64_C(10000)
 #define JOBS_MAX             1024U
+#define LAYOUTS_MAX          ((size_t)64)
 
 static volatile sig_atomic_t interrupted;
 
@@ -121,13 +122,12 @@ static int settle(const pack_arguments *a, spsh__pack_options *options)
         return spsh__cli_usage("pack", "--trust-headers does not decode, so it goes with --codec "
                                        "keep only");
     if (a->layout != NULL && spsh__layout_find(a->layout) == NULL) {
-        const char *names[32] = {NULL};
-        for (size_t i = 0; spsh__layouts[i] != NULL && i + 1 < sizeof(names) / sizeof(names[0]);
-             i++)
+        const char *names[LAYOUTS_MAX] = {NULL};
+        for (size_t i = 0; spsh__layouts[i] != NULL && i + 1 < LAYOUTS_MAX; i++)
             names[i] = spsh__layouts[i]->name;
         const char *near = spsh__cli_nearest(a->layout, names);
         return spsh__cli_usage("pack", "--layout %s: no such layout; %s%s%s", a->layout,
-                               near != NULL ? "did you mean " : "see --help for the list",
+                               near != NULL ? "did you mean " : "`--layout list` prints them",
                                near != NULL ? near : "", near != NULL ? "?" : "");
     }
     if (a->codec >= 0)
@@ -242,6 +242,13 @@ static int run(const spsh_cli_args *args, const pack_arguments *a, spsh__pack_op
     return spsh__cli_finish(rc);
 }
 
+static int list_layouts(void)
+{
+    for (size_t i = 0; spsh__layouts[i] != NULL; i++)
+        (void)printf("%-26s %s\n", spsh__layouts[i]->name, spsh__layouts[i]->summary);
+    return spsh__cli_finish(SPSH_EXIT_DONE);
+}
+
 int spsh__cmd_pack(int argc, char **argv)
 {
     pack_arguments a = {.codec = -1,
@@ -249,51 +256,53 @@ int spsh__cmd_pack(int argc, char **argv)
                         .shard_bytes = SHARD_BYTES_DEFAULT,
                         .memory_bytes = MEMORY_BYTES_DEFAULT};
     const spsh_cli_option options[] = {
-        {"output",        'o', SPSH_CLI_TEXT,   "DATASET",            "the directory to make",                         &a.output,        0,                0              },
-        {"layout",        0,   SPSH_CLI_TEXT,   "LAYOUT",
-         "do not detect: librispeech, table, table-raw, table-rfc or folder",                                          &a.layout,        0,                0              },
+        {"output",        'o', SPSH_CLI_TEXT,   "DATASET",            "the directory to make",                           &a.output,        0,                0              },
+        {"layout",        0,   SPSH_CLI_TEXT,   "LAYOUT",             "do not detect; `--layout list` prints the names",
+         &a.layout,                                                                                                                        0,                0              },
         {"codec",         0,   SPSH_CLI_CHOICE, "keep|flac|pcm",
          "keep: the files as they are (default); flac: encode what is not;\n"
-         "pcm: lossless int16, decodes over ten times faster than flac",                                               &a.codec,         0,                0              },
+         "pcm: lossless int16, decodes over ten times faster than flac",                                                 &a.codec,         0,                0              },
         {"dedupe",        0,   SPSH_CLI_CHOICE, "none|bytes|pcm",
          "store equal files (bytes), or equal audio (pcm), once; default: bytes\n"
-         "with --codec keep, else pcm",                                                                                &a.dedupe,        0,                0              },
-        {"rate",          0,   SPSH_CLI_COUNT,  "HZ",                 "resample everything; implies --codec pcm",      &a.rate_hz,
-         1000,                                                                                                                                             768000         },
+         "with --codec keep, else pcm",                                                                                  &a.dedupe,        0,                0              },
+        {"rate",          0,   SPSH_CLI_COUNT,  "HZ",                 "resample everything; implies --codec pcm",        &a.rate_hz,
+         1000,                                                                                                                                               768000         },
         {"order",         0,   SPSH_CLI_CHOICE, "hash|source",
-         "hash: neighbours in a shard are strangers (default); source: as found",                                      &a.order,         0,                0              },
+         "hash: neighbours in a shard are strangers (default); source: as found",                                        &a.order,         0,                0              },
         {"domain",        0,   SPSH_CLI_TEXT,   "RULE",
-         "NAME, dir:N (N-th directory, -1 is the file's own) or column:NAME",                                          &a.domain,        0,                0              },
-        {"split",         0,   SPSH_CLI_TEXT,   "S,...",              "pack these splits only",                        &a.split,         0,                0              },
-        {"shard-size",    0,   SPSH_CLI_SIZE,   "SIZE",               "of a shard file; default 1G",                   &a.shard_bytes,
-         SHARD_BYTES_MIN,                                                                                                                                  SHARD_BYTES_MAX},
+         "NAME, dir:N (N-th directory, -1 is the file's own) or column:NAME",                                            &a.domain,        0,                0              },
+        {"split",         0,   SPSH_CLI_TEXT,   "S,...",              "pack these splits only",                          &a.split,         0,                0              },
+        {"shard-size",    0,   SPSH_CLI_SIZE,   "SIZE",               "of a shard file; default 1G",                     &a.shard_bytes,
+         SHARD_BYTES_MIN,                                                                                                                                    SHARD_BYTES_MAX},
         {"trust-headers", 0,   SPSH_CLI_FLAG,   NULL,
-         "believe lengths in file headers instead of decoding; faster, checks less",                                   &a.trust_headers, 0,                0              },
+         "believe lengths in file headers instead of decoding; faster, checks less",                                     &a.trust_headers, 0,                0              },
         {"wds-key",       0,   SPSH_CLI_CHOICE, "first-dot|last-dot",
          "of WebDataset, a member's key ends at the first dot of its name (default)\n"
-         "or at the last",                                                                                             &a.wds_key,       0,                0              },
+         "or at the last",                                                                                               &a.wds_key,       0,                0              },
         {"follow-links",  0,   SPSH_CLI_FLAG,   NULL,                 "enter symbolic links to directories",
-         &a.follow_links,                                                                                                                0,                0              },
-        {"strict",        0,   SPSH_CLI_FLAG,   NULL,                 "publish nothing if a row is left out",          &a.strict,        0,                0              },
+         &a.follow_links,                                                                                                                  0,                0              },
+        {"strict",        0,   SPSH_CLI_FLAG,   NULL,                 "publish nothing if a row is left out",            &a.strict,        0,                0              },
         {"max-rejects",   0,   SPSH_CLI_TEXT,   "PERCENT",
          "more rows left out make the exit status 1; default 1% (20% for audio\n"
-         "that is not there), and never fewer than 17",                                                                &a.rejects_max,   0,                0              },
-        {"jobs",          'j', SPSH_CLI_COUNT,  "N",                  "threads; default: one a core",                  &a.jobs,          1,                JOBS_MAX       },
+         "that is not there), and never fewer than 17",                                                                  &a.rejects_max,   0,                0              },
+        {"jobs",          'j', SPSH_CLI_COUNT,  "N",                  "threads; default: one a core",                    &a.jobs,          1,                JOBS_MAX       },
         {"memory",        0,   SPSH_CLI_SIZE,   "SIZE",               "for audio in flight and sorting; default 256M",
-         &a.memory_bytes,                                                                                                                MEMORY_BYTES_MIN, 0              },
-        {"json",          0,   SPSH_CLI_FLAG,   NULL,                 "print the report as JSON",                      &a.json,          0,                0              },
+         &a.memory_bytes,                                                                                                                  MEMORY_BYTES_MIN, 0              },
+        {"json",          0,   SPSH_CLI_FLAG,   NULL,                 "print the report as JSON",                        &a.json,          0,                0              },
         SPSH_CLI_OPTIONS_END,
     };
     const spsh_cli_command command = {
         "pack",
-        "CORPUS...",
+        "[CORPUS...]",
         "CORPUS... -o DATASET [options]",
         "pack speech corpora into a dataset of checksummed shards",
-        "CORPUS is a folder of audio with or without .txt files beside it, a CSV or TSV manifest, "
-        "or\n"
-        "a LibriSpeech tree. The same input and options give the same bytes. A pack that was\n"
-        "interrupted goes on when the command is repeated.",
+        "CORPUS is a folder, an archive (tar, tar.gz, tar.xz, zip ...), a manifest, or '-' for an\n"
+        "archive on standard input. What it is - Common Voice, MLS, Kaldi, Lhotse, a table, plain\n"
+        "audio with texts ... - is found out and said; several corpora in one folder are packed\n"
+        "together. The same input and options give the same bytes. A pack that was interrupted\n"
+        "goes on when the command is repeated.",
         "speechshard pack LibriSpeech/ -o libri.spsh\n"
+        "speechshard pack cv-corpus-25.0-2026-03-09-de.tar.gz -o cv-de.spsh\n"
         "speechshard pack manifest.tsv -o corpus.spsh --codec pcm --rate 16000\n"
         "speechshard pack de/ fr/ it/ -o three.spsh --domain dir:-1\n",
         options};
@@ -303,8 +312,10 @@ int spsh__cmd_pack(int argc, char **argv)
     int rc = spsh__cli_parse(&command, argc, argv, &args);
     if (rc != SPSH_CLI_RUN)
         return rc;
+    if (a.layout != NULL && strcmp(a.layout, "list") == 0)
+        return list_layouts();
     if (args.operand_count == 0)
-        return spsh__cli_usage("pack", "a corpus is missing: a folder or a CSV/TSV manifest");
+        return spsh__cli_usage("pack", "a corpus is missing: a folder, an archive or a manifest");
     rc = settle(&a, &pack);
     return rc != SPSH_CLI_RUN ? rc : run(&args, &a, &pack);
 }
