@@ -424,6 +424,11 @@ static spsh_status take_samples(spsh__fingerprint *maker, const int32_t *samples
         maker->samples[maker->sample_count + i] = (float)samples[i];
     maker->sample_count += count;
     maker->sample_total += count;
+    if (maker->sink.samples_fn != NULL && count > 0) {
+        spsh_status rc = maker->sink.samples_fn(maker->sink.user, samples, count, err);
+        if (rc != SPSH_OK)
+            return rc;
+    }
     while (maker->sample_count >= GROUP_SPAN) {
         spsh_status rc = take_group(maker, UINT64_MAX, UINT64_MAX, err);
         if (rc != SPSH_OK)
@@ -518,14 +523,48 @@ static spsh_status collect_key(void *user, const spsh__print_key *key, spsh_erro
     return SPSH_OK;
 }
 
+static spsh_status collect_samples(void *user, const int32_t *samples, size_t count,
+                                   spsh_error *err)
+{
+    spsh__print *print = user;
+    void *items = print->samples;
+    spsh_status rc = reserve(&items, &print->sample_capacity, print->sample_count + count,
+                             sizeof(*print->samples), err);
+    if (rc != SPSH_OK)
+        return rc;
+    print->samples = items;
+    memcpy(print->samples + print->sample_count, samples, count * sizeof(*samples));
+    print->sample_count += count;
+    return SPSH_OK;
+}
+
 spsh__print_sink spsh__print_collect(spsh__print *print)
 {
-    return (spsh__print_sink){collect_frames, collect_key, print};
+    return (spsh__print_sink){collect_frames, collect_key, NULL, print};
+}
+
+spsh__print_sink spsh__print_collect_all(spsh__print *print)
+{
+    return (spsh__print_sink){collect_frames, collect_key, collect_samples, print};
+}
+
+spsh_status spsh__print_make(uint32_t rate_hz, const int16_t *samples, size_t count,
+                             spsh__print *print, spsh_error *err)
+{
+    spsh__fingerprint *maker = NULL;
+    spsh_status rc = spsh__fingerprint_new(rate_hz, spsh__print_collect_all(print), &maker, err);
+    if (rc == SPSH_OK)
+        rc = spsh__fingerprint_push(maker, samples, count, err);
+    if (rc == SPSH_OK)
+        rc = spsh__fingerprint_finish(maker, err);
+    spsh__fingerprint_free(maker);
+    return rc;
 }
 
 void spsh__print_free(spsh__print *print)
 {
     free(print->frames);
     free(print->keys);
+    free(print->samples);
     *print = (spsh__print){0};
 }

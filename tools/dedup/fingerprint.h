@@ -2,11 +2,9 @@
  * by.
  *
  *     spsh__fingerprint *maker = NULL;
- *     rc = spsh__fingerprint_new(16000, (spsh__print_sink){my_frames, my_keys, me}, &maker, err);
- *     while (rc == SPSH_OK && (count = more(pcm)) > 0)
- *         rc = spsh__fingerprint_push(maker, pcm, count, err);
- *     if (rc == SPSH_OK)
- *         rc = spsh__fingerprint_finish(maker, err);
+ *     rc = spsh__fingerprint_new(16000, (spsh__print_sink){my_frames, my_key, NULL, me}, &maker,
+ * err); while (rc == SPSH_OK && (count = more(pcm)) > 0) rc = spsh__fingerprint_push(maker, pcm,
+ * count, err); if (rc == SPSH_OK) rc = spsh__fingerprint_finish(maker, err);
  *     spsh__fingerprint_free(maker);
  *
  * Every 16 ms a print frame: 32 bits and a level. About four times a second a key: 48 bits and the
@@ -51,6 +49,8 @@ typedef struct spsh__print_sink {
     spsh_status (*frames_fn)(void *user, uint64_t first, const spsh__print_frame *frames,
                              size_t count, spsh_error *err);
     spsh_status (*key_fn)(void *user, const spsh__print_key *key, spsh_error *err);
+    /* The 8 kHz signal, in sixteenths of the input's unit; what verification works on. */
+    spsh_status (*samples_fn)(void *user, const int32_t *samples, size_t count, spsh_error *err);
     void *user;
 } spsh__print_sink;
 
@@ -84,10 +84,18 @@ typedef struct spsh__print {
     spsh__print_key *keys;
     size_t key_count;
     size_t key_capacity;
+    int32_t *samples; /* of 8 kHz; with spsh__print_collect_all only */
+    size_t sample_count;
+    size_t sample_capacity;
 } spsh__print;
 
-/* A sink that appends to print, which is borrowed. */
+/* A sink that appends to print, which is borrowed; the second also keeps the 8 kHz signal. */
 spsh__print_sink spsh__print_collect(spsh__print *print);
+spsh__print_sink spsh__print_collect_all(spsh__print *print);
+
+/* A whole recording that is in memory, with its 8 kHz signal; appended to print. */
+spsh_status spsh__print_make(uint32_t rate_hz, const int16_t *samples, size_t count,
+                             spsh__print *print, spsh_error *err);
 
 void spsh__print_free(spsh__print *print);
 

@@ -1,0 +1,120 @@
+/* test_align_data.c: real copies are found, and the same word said again by the same voice is none.
+ */
+#include <dirent.h>
+#include <sndfile.h>
+
+#include "align.h"
+#include "spsh_test.h"
+
+enum { TAKES = 50 };
+
+static spsh__print listen(const char *path)
+{
+    spsh__print print = {0};
+    SF_INFO info = {0};
+    SNDFILE *file = sf_open(path, SFM_READ, &info);
+    REQUIRE(file != NULL && info.channels == 1 && info.frames > 0);
+    int16_t *samples = calloc((size_t)info.frames, sizeof(*samples));
+    REQUIRE(samples != NULL);
+    const sf_count_t count = sf_readf_short(file, samples, info.frames);
+    CHECK(sf_close(file) == 0);
+    REQUIRE(spsh__print_make((uint32_t)info.samplerate, samples, (size_t)count, &print, NULL) ==
+            SPSH_OK);
+    free(samples);
+    return print;
+}
+
+static spsh__align_class compare(const spsh__print *a, const spsh__print *b)
+{
+    spsh__alignment found = {0};
+    int64_t offset = 0;
+    if (spsh__align_search(a, b, &spsh__align_limits_default, &offset))
+        REQUIRE(spsh__align(a, b, offset, &spsh__align_limits_default, &found, NULL) == SPSH_OK);
+    return found.kind;
+}
+
+/* Every two takes of a digit by a speaker. */
+static void test_takes_are_no_copies(void)
+{
+    static const char *const speakers[] = {"george",  "jackson", "lucas",
+                                           "nicolas", "theo",    "yweweler"};
+    uint64_t pairs = 0;
+    uint64_t kinds[SPSH__ALIGN_CLASS_COUNT] = {0};
+    for (size_t group = 0; group < 60; group++) {
+        spsh__print prints[TAKES];
+        for (int take = 0; take < TAKES; take++) {
+            char name[128];
+            char path[600];
+            (void)snprintf(name, sizeof(name), "fsdd/recordings/%zu_%s_%d.wav", group % 10,
+                           speakers[group / 10], take);
+            test_data_path(path, sizeof(path), name);
+            prints[take] = listen(path);
+        }
+        for (size_t i = 0; i < TAKES; i++)
+            for (size_t k = i + 1; k < TAKES; k++, pairs++)
+                kinds[compare(&prints[i], &prints[k])]++;
+        for (size_t i = 0; i < TAKES; i++)
+            spsh__print_free(&prints[i]);
+    }
+    CHECK_U64(pairs, 73500);
+    CHECK_U64(kinds[SPSH__ALIGN_NONE] + kinds[SPSH__ALIGN_REREAD], pairs);
+}
+
+static void test_codecs_are_copies(void)
+{
+    for (int i = 1; i <= 8; i++) {
+        static const char *const copies[] = {"flac", "mp3"};
+        char name[128];
+        char path[600];
+        (void)snprintf(name, sizeof(name), "ljspeech-3codecs/ljspeech/wavs/LJ001-%04d.wav", i);
+        test_data_path(path, sizeof(path), name);
+        spsh__print source = listen(path);
+        for (size_t k = 0; k < 2; k++) {
+            (void)snprintf(name, sizeof(name), "ljspeech-3codecs/ljspeech/wavs/LJ001-%04d.%s", i,
+                           copies[k]);
+            test_data_path(path, sizeof(path), name);
+            spsh__print copy = listen(path);
+            CHECK_STR(spsh__align_class_text(compare(&copy, &source)), "same_recording");
+            spsh__print_free(&copy);
+        }
+        spsh__print_free(&source);
+    }
+}
+
+/* Trimmed and cleaned after recording, and Opus on the other side. */
+static void test_natural_twins(void)
+{
+    char folder[600];
+    test_data_path(folder, sizeof(folder), "kerstin-pairs/cleaned");
+    DIR *dir = opendir(folder);
+    REQUIRE(dir != NULL);
+    int pairs = 0;
+    for (struct dirent *entry = readdir(dir); entry != NULL; entry = readdir(dir)) {
+        char path[900];
+        char name[300];
+        const size_t length = strlen(entry->d_name);
+        if (length < 6 || strcmp(entry->d_name + length - 5, ".flac") != 0 || pairs >= 20)
+            continue;
+        (void)snprintf(path, sizeof(path), "%s/%s", folder, entry->d_name);
+        spsh__print cleaned = listen(path);
+        (void)snprintf(name, sizeof(name), "kerstin-pairs/original/%.*s.opus", (int)length - 5,
+                       entry->d_name);
+        test_data_path(path, sizeof(path), name);
+        spsh__print original = listen(path);
+        const spsh__align_class kind = compare(&cleaned, &original);
+        CHECK(kind == SPSH__ALIGN_SAME_RECORDING || kind == SPSH__ALIGN_CONTAINED);
+        spsh__print_free(&cleaned);
+        spsh__print_free(&original);
+        pairs++;
+    }
+    CHECK(closedir(dir) == 0);
+    CHECK_I64(pairs, 20);
+}
+
+int main(void)
+{
+    RUN(test_takes_are_no_copies);
+    RUN(test_codecs_are_copies);
+    RUN(test_natural_twins);
+    return TEST_RESULT();
+}

@@ -1,0 +1,373 @@
+/* align.c: offset -> common part -> waveform -> class.
+ *
+ * The common part is the run of frames with the greatest sum of (bit_worth * 32 - wrong bits) over
+ * frames active in both: what agrees earns, what does not costs, inactive frames are free. So a
+ * jingle before other speech is cut out where the speech begins to differ, without a window.
+ *
+ * The rule (judge) asks in this order: is there enough, is it speech, do the bits agree, does the
+ * waveform, does it once a drift is undone, do at least pulses and envelopes. Each step needs the
+ * ones before it.
+ */
+#include "align.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fail.h"
+
+enum {
+    NEAR = 4,                /* frames by which a proposed offset may be wrong */
+    STRETCH_MAX = 60 * 8000, /* samples */
+    DRIFT_ROUNDS = 3,
+};
+
+const spsh__align_limits spsh__align_limits_default = {
+    .version = 1,
+    .bit_worth = 0.36,
+    .ber_max = {0.28, 0.34, 0.36},
+    .active_min_s = 0.5,
+    .short_s = 0.95,
+    .long_s = 3,
+    .words_min_hz = 8,
+    .tonality_max = 0.95,
+    .ncc_sure = 0.80,
+    .ncc_with_bits = 0.65,
+    .ber_sure = 0.20,
+    .ncc_short = 0.90,
+    .white_min = 0.35,
+    .white_short = 0.55,
+    .ncc_block = 0.6,
+    .coverage_min = 0.8,
+    .slope_min_ppm = 200,
+    .ber_probable = 0.25,
+    .envelope_probable = 0.35,
+    .ber_long = 0.31,
+    .envelope_long = 0.10,
+    .spread_max_ms = 0.5,
+    .share_performance = 0.5,
+    .envelope_performance = 0.25,
+};
+
+const char *spsh__align_class_text(spsh__align_class value)
+{
+    static const char *const texts[] = {
+#define SPSH_X(name_, text_) text_,
+        SPSH_ALIGN_CLASS_MAP(SPSH_X)
+#undef SPSH_X
+    };
+    return value < SPSH__ALIGN_CLASS_COUNT ? texts[value] : "unknown";
+}
+
+/* Frames of a that have a partner in b. */
+typedef struct overlap {
+    size_t first;
+    size_t end;
+} overlap;
+
+static overlap overlap_at(const spsh__print *a, const spsh__print *b, int64_t offset)
+{
+    const int64_t first = offset < 0 ? -offset : 0;
+    const int64_t room = (int64_t)b->frame_count - offset;
+    const int64_t end = room < (int64_t)a->frame_count ? room : (int64_t)a->frame_count;
+    if (end <= first)
+        return (overlap){0, 0};
+    return (overlap){(size_t)first, (size_t)end};
+}
+
+static uint32_t wrong_bits(const spsh__print *a, const spsh__print *b, int64_t offset, size_t i)
+{
+    const spsh__print_frame *other = &b->frames[(int64_t)i + offset];
+    return (uint32_t)__builtin_popcount(a->frames[i].word ^ other->word);
+}
+
+static bool is_active(const spsh__print *a, const spsh__print *b, int64_t offset, size_t i)
+{
+    return a->frames[i].is_active && b->frames[(int64_t)i + offset].is_active;
+}
+
+/* n frames in a row come from n + 15 hops of sound. */
+static double seconds_of(size_t active_frames)
+{
+    const double span = SPSH__PRINT_SPAN / 8000.0;
+    return active_frames == 0 ? 0 : (double)(active_frames - 1) / SPSH__PRINT_HZ + span;
+}
+
+/* How far the prints agree beyond chance, in standard deviations if bits were independent; negative
+ * if too little is active. */
+static double score_at(const spsh__print *a, const spsh__print *b, const spsh__align_limits *limits,
+                       int64_t offset)
+{
+    const overlap part = overlap_at(a, b, offset);
+    uint64_t wrong = 0;
+    size_t active = 0;
+    for (size_t i = part.first; i < part.end; i++) {
+        if (!is_active(a, b, offset, i))
+            continue;
+        active++;
+        wrong += wrong_bits(a, b, offset, i);
+    }
+    if (seconds_of(active) < limits->active_min_s)
+        return -1;
+    const double bits = 32.0 * (double)active;
+    return (bits / 2 - (double)wrong) / sqrt(bits);
+}
+
+static bool best_offset(const spsh__print *a, const spsh__print *b,
+                        const spsh__align_limits *limits, int64_t first, int64_t last,
+                        int64_t *ret_offset)
+{
+    double best = 0;
+    bool is_found = false;
+    for (int64_t offset = first; offset <= last; offset++) {
+        const double score = score_at(a, b, limits, offset);
+        if (score <= best)
+            continue;
+        best = score;
+        *ret_offset = offset;
+        is_found = true;
+    }
+    return is_found;
+}
+
+bool spsh__align_search(const spsh__print *a, const spsh__print *b,
+                        const spsh__align_limits *limits, int64_t *ret_offset)
+{
+    return best_offset(a, b, limits, -(int64_t)a->frame_count, (int64_t)b->frame_count, ret_offset);
+}
+
+/* The run worth most (see above). */
+static overlap find_common(const spsh__print *a, const spsh__print *b,
+                           const spsh__align_limits *limits, int64_t offset)
+{
+    const overlap part = overlap_at(a, b, offset);
+    overlap best = {part.first, part.first};
+    size_t first = part.first;
+    double best_worth = 0;
+    double worth = 0;
+    for (size_t i = part.first; i < part.end; i++) {
+        if (is_active(a, b, offset, i))
+            worth += limits->bit_worth * 32 - wrong_bits(a, b, offset, i);
+        if (worth <= 0) {
+            worth = 0;
+            first = i + 1;
+        } else if (worth >= best_worth) {
+            best_worth = worth;
+            best = (overlap){first, i + 1};
+        }
+    }
+    return best;
+}
+
+static int compare_words(const void *a, const void *b)
+{
+    const uint32_t x = *(const uint32_t *)a;
+    const uint32_t y = *(const uint32_t *)b;
+    return (x > y) - (x < y);
+}
+
+static size_t count_active(const spsh__print *print, size_t first, size_t end)
+{
+    size_t count = 0;
+    for (size_t i = first; i < end; i++)
+        count += print->frames[i].is_active;
+    return count;
+}
+
+/* Everything that the bits of the common part say. */
+static spsh_status measure_bits(const spsh__print *a, const spsh__print *b, int64_t offset,
+                                overlap common, spsh__alignment *found, spsh_error *err)
+{
+    uint32_t *words = calloc(common.end - common.first + 1, sizeof(*words));
+    size_t active = 0;
+    uint64_t wrong = 0;
+    if (words == NULL)
+        return SPSH_DEDUP_NO_MEMORY(err);
+    for (size_t i = common.first; i < common.end; i++) {
+        if (!is_active(a, b, offset, i))
+            continue;
+        words[active++] = a->frames[i].word;
+        wrong += wrong_bits(a, b, offset, i);
+    }
+    qsort(words, active, sizeof(*words), compare_words);
+    size_t distinct = active > 0;
+    for (size_t i = 1; i < active; i++)
+        distinct += words[i] != words[i - 1];
+    free(words);
+
+    const size_t a_active = count_active(a, 0, a->frame_count);
+    const size_t b_active = count_active(b, 0, b->frame_count);
+    const size_t b_first = (size_t)((int64_t)common.first + offset);
+    const size_t b_end = (size_t)((int64_t)common.end + offset);
+    found->active_s = seconds_of(active);
+    if (active > 0) {
+        found->ber = (double)wrong / (32.0 * (double)active);
+        found->words_hz = (double)distinct * SPSH__PRINT_HZ / (double)active;
+    }
+    if (a_active > 0)
+        found->coverage_a = (double)count_active(a, common.first, common.end) / (double)a_active;
+    if (b_active > 0)
+        found->coverage_b = (double)count_active(b, b_first, b_end) / (double)b_active;
+    return SPSH_OK;
+}
+
+/* The samples of the common part: all that its frames come from where a recording begins or ends
+ * there, their middles where the other sound begins. */
+static void find_samples(const spsh__print *a, const spsh__print *b, int64_t offset, overlap common,
+                         spsh__alignment *found)
+{
+    const overlap part = overlap_at(a, b, offset);
+    const size_t half = SPSH__PRINT_SPAN / 2;
+    size_t first = common.first * SPSH__PRINT_HOP;
+    size_t end = (common.end - 1) * SPSH__PRINT_HOP + SPSH__PRINT_SPAN;
+    if (common.first > part.first)
+        first += half;
+    if (common.end < part.end)
+        end -= half;
+    found->a_first = first;
+    found->b_first = (uint64_t)((int64_t)first + offset * SPSH__PRINT_HOP);
+    found->count = end > first ? end - first : 0;
+}
+
+static double ber_limit(const spsh__align_limits *limits, double active_s)
+{
+    return limits->ber_max[active_s < 1.5 ? 0 : active_s < 2.5 ? 1 : 2];
+}
+
+/* ncc: the better of plain and whitened correlation; white: the whitened. */
+static bool is_waveform_same(const spsh__align_limits *limits, const spsh__alignment *found,
+                             double ncc, double white)
+{
+    const double size = fmax(fabs(ncc), fabs(white));
+    if (found->active_s < limits->short_s)
+        return size >= limits->ncc_short && fabs(white) >= limits->white_short;
+    return fabs(white) >= limits->white_min &&
+           (size >= limits->ncc_sure ||
+            (size >= limits->ncc_with_bits && found->ber <= limits->ber_sure));
+}
+
+static bool is_probable_copy(const spsh__align_limits *limits, const spsh__alignment *found)
+{
+    if (found->active_s < limits->short_s)
+        return false;
+    if (found->active_s >= limits->long_s && found->ber <= limits->ber_long &&
+        found->envelope >= limits->envelope_long)
+        return true;
+    return found->ber <= limits->ber_probable && found->envelope >= limits->envelope_probable;
+}
+
+static spsh__align_class judge(const spsh__align_limits *limits, const spsh__alignment *found)
+{
+    const bool is_in_step = found->drift.block_share >= limits->share_performance &&
+                            found->drift.good_count >= 3 &&
+                            found->drift.spread_ms <= limits->spread_max_ms;
+
+    if (found->active_s < limits->active_min_s || found->words_hz < limits->words_min_hz ||
+        found->tonality > limits->tonality_max || found->ber > ber_limit(limits, found->active_s))
+        return SPSH__ALIGN_NONE;
+    if (is_waveform_same(limits, found, found->ncc, found->ncc_white)) {
+        const bool is_all_a = found->coverage_a >= limits->coverage_min;
+        const bool is_all_b = found->coverage_b >= limits->coverage_min;
+        if (is_all_a && is_all_b)
+            return SPSH__ALIGN_SAME_RECORDING;
+        return is_all_a || is_all_b ? SPSH__ALIGN_CONTAINED : SPSH__ALIGN_SHARED_SEGMENT;
+    }
+    if (is_waveform_same(limits, found, found->unscaled.ncc, found->unscaled.ncc_white))
+        return SPSH__ALIGN_TIME_SCALED;
+    if (is_in_step && found->active_s >= limits->short_s &&
+        found->envelope >= limits->envelope_performance)
+        return SPSH__ALIGN_SAME_PERFORMANCE;
+    return is_probable_copy(limits, found) ? SPSH__ALIGN_PROBABLE_COPY : SPSH__ALIGN_REREAD;
+}
+
+/* Follows the drift and undoes it, a few times, as the line gets better; keeps the best. */
+static spsh_status try_unscaled(const spsh__align_limits *limits, spsh__stretch *stretch,
+                                spsh__alignment *found, spsh_error *err)
+{
+    double slope_ppm = found->drift.slope_ppm;
+    double total_ppm = 0;
+    double lag = found->ncc != 0 ? found->lag : 0;
+    spsh_status rc = SPSH_OK;
+
+    for (int round = 0; rc == SPSH_OK && round < DRIFT_ROUNDS; round++) {
+        spsh__correlation after = {0};
+        spsh__drift drift = {0};
+        rc = spsh__undo_drift(stretch, slope_ppm, round == 0 ? 0 : lag, err);
+        if (rc == SPSH_OK)
+            rc = spsh__correlate(stretch, &after, err);
+        if (rc == SPSH_OK)
+            rc = spsh__follow_drift(stretch, after.lag, limits->ncc_block, &drift, err);
+        if (rc != SPSH_OK)
+            return rc;
+        total_ppm += slope_ppm;
+        if (fabs(after.ncc) > fabs(found->unscaled.ncc)) {
+            found->unscaled = after;
+            found->drift.slope_ppm = total_ppm;
+        }
+        if (drift.good_count < 3 || fabs(drift.slope_ppm) < 2)
+            break;
+        slope_ppm = drift.slope_ppm;
+        lag = after.lag;
+    }
+    return rc;
+}
+
+/* Everything that the waveforms of the common part say. */
+static spsh_status measure_waveform(const spsh__print *a, const spsh__print *b,
+                                    const spsh__align_limits *limits, spsh__alignment *found,
+                                    spsh_error *err)
+{
+    const size_t count = found->count < STRETCH_MAX ? (size_t)found->count : STRETCH_MAX;
+    const size_t skip = ((size_t)found->count - count) / 2;
+    spsh__stretch stretch = {0};
+    spsh__correlation best = {0};
+    spsh_status rc =
+        spsh__stretch_make(a->samples, a->sample_count, (size_t)found->a_first + skip, b->samples,
+                           b->sample_count, (int64_t)(found->b_first + skip), count, &stretch, err);
+    if (rc == SPSH_OK)
+        rc = spsh__find_tonality(&stretch, &found->tonality, err);
+    if (rc == SPSH_OK)
+        rc = spsh__correlate(&stretch, &best, err);
+    if (rc == SPSH_OK)
+        rc = spsh__follow_drift(&stretch, best.lag, limits->ncc_block, &found->drift, err);
+    if (rc != SPSH_OK)
+        goto out;
+    found->ncc = best.ncc;
+    found->ncc_white = best.ncc_white;
+    found->is_inverted = best.ncc < 0;
+    found->lag = (double)found->b_first - (double)found->a_first + best.lag;
+    if (is_waveform_same(limits, found, best.ncc, best.ncc_white))
+        goto out;
+    rc = spsh__correlate_envelopes(&stretch, best.lag, &found->envelope, err);
+    if (rc == SPSH_OK && found->drift.good_count >= 3 &&
+        fabs(found->drift.slope_ppm) >= limits->slope_min_ppm)
+        rc = try_unscaled(limits, &stretch, found, err);
+out:
+    spsh__stretch_free(&stretch);
+    return rc;
+}
+
+spsh_status spsh__align(const spsh__print *a, const spsh__print *b, int64_t offset,
+                        const spsh__align_limits *limits, spsh__alignment *ret_alignment,
+                        spsh_error *err)
+{
+    spsh__alignment found = {0};
+    spsh_status rc = SPSH_OK;
+    int64_t best = offset;
+
+    if (best_offset(a, b, limits, offset - NEAR, offset + NEAR, &best)) {
+        const overlap common = find_common(a, b, limits, best);
+        if (common.end > common.first) {
+            find_samples(a, b, best, common, &found);
+            rc = measure_bits(a, b, best, common, &found, err);
+            if (rc == SPSH_OK && found.active_s >= limits->active_min_s &&
+                found.ber <= ber_limit(limits, found.active_s))
+                rc = measure_waveform(a, b, limits, &found, err);
+            if (rc != SPSH_OK)
+                return rc;
+            found.kind = judge(limits, &found);
+        }
+    }
+    *ret_alignment = found;
+    return SPSH_OK;
+}

@@ -1,0 +1,108 @@
+/* align.h: is this the same recording? What two prints and two signals say, and a class.
+ *
+ *     spsh__print_make(16000, pcm_a, count_a, &a, err);
+ *     spsh__print_make(48000, pcm_b, count_b, &b, err);
+ *     if (spsh__align_search(&a, &b, &limits, &offset))
+ *         rc = spsh__align(&a, &b, offset, &limits, &found, err);
+ *
+ * Fingerprints find, waveforms decide: a sentence that the same voice reads again comes close in
+ * bits and in envelopes, but its waveform does not correlate; tones correlate with each other, but
+ * differ in bits; silence has equal bits, but nothing active. So every class that may drop
+ * something needs all.
+ */
+#ifndef SPSH_DEDUP_ALIGN_H
+#define SPSH_DEDUP_ALIGN_H
+
+#include "coherence.h"
+#include "fingerprint.h"
+
+#define SPSH_ALIGN_CLASS_MAP(X)                                                                    \
+    X(NONE, "none")                     /* nothing in common that counts */                        \
+    X(SAME_RECORDING, "same_recording") /* all that is active in both */                           \
+    X(CONTAINED, "contained")           /* all that is active in one of them */                    \
+    X(SHARED_SEGMENT, "shared_segment") /* a part of both */                                       \
+    X(TIME_SCALED, "time_scaled")       /* the same waveform once b's speed is undone */           \
+    X(PROBABLE_COPY, "probable_copy") /* bits and pulses agree, the waveform does not: a codec */  \
+    X(SAME_PERFORMANCE, "same_performance") /* in step, but through another microphone or room */  \
+    X(REREAD, "reread")                     /* alike in bits only: the same words, said again */
+
+typedef enum spsh__align_class {
+#define SPSH_X(name_, text_) SPSH__ALIGN_##name_,
+    SPSH_ALIGN_CLASS_MAP(SPSH_X)
+#undef SPSH_X
+        SPSH__ALIGN_CLASS_COUNT
+} spsh__align_class;
+
+const char *spsh__align_class_text(spsh__align_class value);
+
+/* Every threshold of the rule; spsh__align_limits_default has the fitted ones. Seconds are active.
+ */
+typedef struct spsh__align_limits {
+    uint32_t version;
+    double bit_worth;    /* bit error rate at which a frame speaks neither for nor against */
+    double ber_max[3];   /* from active_min_s, 1.5 s and 2.5 s on: above it, no match */
+    double active_min_s; /* less proves nothing */
+    double short_s;      /* below it ncc_short and white_short are asked for */
+    double long_s;       /* from it on bits alone weigh more */
+    double words_min_hz; /* distinct words a second: fewer are a tone or a hum */
+    double tonality_max;
+    double ncc_sure;      /* enough by itself */
+    double ncc_with_bits; /* enough with ber_sure */
+    double ber_sure;
+    double ncc_short;
+    double white_min; /* a vowel's fundamental alone can correlate: the whitened must follow */
+    double white_short;
+    double ncc_block;    /* a block of 200 ms agrees */
+    double coverage_min; /* of the active speech of a recording, to call it all */
+    double slope_min_ppm;
+    double ber_probable; /* for probable_copy, with envelope_probable */
+    double envelope_probable;
+    double ber_long; /* the same from long_s on */
+    double envelope_long;
+    double spread_max_ms;     /* of block lags, for same_performance */
+    double share_performance; /* of blocks in step */
+    double envelope_performance;
+} spsh__align_limits;
+
+extern const spsh__align_limits spsh__align_limits_default;
+
+typedef struct spsh__alignment {
+    spsh__align_class kind;
+    uint64_t a_first; /* samples of 8 kHz */
+    uint64_t b_first;
+    uint64_t count;
+    double lag;        /* b's sample for a's sample 0: b_first - a_first, corrected, fractional */
+    double active_s;   /* of the common part */
+    double coverage_a; /* of a's active frames, those in the common part */
+    double coverage_b;
+    double ber;      /* bit error rate over active frames */
+    double words_hz; /* distinct words a second */
+    double tonality;
+    double ncc;
+    double ncc_white;
+    double envelope; /* 0 where the waveform has decided already */
+    spsh__drift drift;
+    spsh__correlation unscaled; /* with the drift undone; 0 where it was not tried */
+    bool is_inverted;           /* polarity */
+} spsh__alignment;
+
+/**
+ * The offset (a's frame plus offset is b's frame) at which the prints agree best, of all offsets.
+ *
+ * @return whether any offset has active_min_s in common. Time: the product of the lengths.
+ */
+bool spsh__align_search(const spsh__print *a, const spsh__print *b,
+                        const spsh__align_limits *limits, int64_t *ret_offset);
+
+/**
+ * Judges a against b near an offset that search or keys proposed (within 4 frames).
+ *
+ * @param a, b  with samples (spsh__print_collect_all)
+ * @return SPSH_OK or SPSH_E_NO_MEMORY. Thread-safe. Waveforms are compared over at most a minute in
+ * the middle of the common part, so time and memory are bounded.
+ */
+spsh_status spsh__align(const spsh__print *a, const spsh__print *b, int64_t offset,
+                        const spsh__align_limits *limits, spsh__alignment *ret_alignment,
+                        spsh_error *err);
+
+#endif
