@@ -259,7 +259,8 @@ static void scan(const char *name, const char *root)
     spsh__view *view = NULL;
     struct rusage before;
     struct rusage after;
-    const spsh__view_options view_options = {.root = root};
+    /* As pack has it: archives are looked for. */
+    const spsh__view_options view_options = {.root = root, .scratch_directory = P_tmpdir};
     const spsh_ingest_sink sink = {.emit_fn = take_item, .reject_fn = take_reject, .user = &c};
     const spsh_layout *layout = spsh__layout_find(name);
     must(layout != NULL, name);
