@@ -336,18 +336,20 @@ static spsh_status find_line(void *user, spsh_bytes written, const spsh__json_va
         return SPSH_OK;
     if (number == UINT64_MAX)
         return SPSH_OK;
-    size_t i = 0;
+    spsh_bytes name = written;
+    bool found = false;
     spsh_status rc = SPSH_OK;
-    for (; i < sizeof(names) / sizeof(names[0]) && rc == SPSH_OK && !ret_member->found; i++)
-        rc =
-            spsh__member_index_find(u->members, number, names[i], &ret_member->found, &member, err);
-    if (rc != SPSH_OK || !ret_member->found) {
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]) && rc == SPSH_OK && !found; i++) {
+        name = names[i];
+        rc = spsh__member_index_find(u->members, number, name, &found, &member, err);
+    }
+    ret_member->found = found;
+    if (rc != SPSH_OK || !found) {
         ret_member->detail = spsh__member_index_has(u->members, number)
                                  ? "its archive has no such member"
                                  : "no archive has the line's number";
         return rc;
     }
-    const spsh_bytes name = names[i - 1];
     (void)source_of(u, member.archive, (spsh_bytes){name.data, spsh__audio_stem(name)});
     spsh__name_append(&u->source, member.extension);
     ret_member->piece = member.piece;
