@@ -98,8 +98,25 @@ def make_single(root, clip):
     write_tar(root / "recording.tar", pair(root, clip, "a", "original", 1))
 
 
+def make_truncated(root, clip):
+    """An archive that ends in the middle of its fourth recording."""
+    make(root, clip)
+    archive = root / "train-clean" / "recording.000000.tar"
+    archive.write_bytes(archive.read_bytes()[:30000])
+
+
+TRUNCATED = {
+    "utterances": 5,
+    "rejects": {"missing_audio": (1, 1), "truncated": (1, 0), "count_mismatch": (3, 6), "bad_member": (2, 1),
+                "excluded_by_rule": (2, 0)},
+    "rows_in": 13,
+    # What is compressed again does not end in the middle.
+    "archive": False,
+}
+
 CASES = {
     "shards": (make, EXPECTED),
+    "truncated": (make_truncated, TRUNCATED),
     "one shard": (make_single, {"all_ids": ["a-0"], "rejects": {}, "rows_in": 1}),
     "split": (make, {"options": ["--split", "train-clean"], "utterances": 6}),
 }
