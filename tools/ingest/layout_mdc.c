@@ -213,15 +213,21 @@ static const char *join_path(mdc_scan *m, const spsh__row *row, const char *fold
     return m->folder.failed || m->value.failed ? NULL : spsh__builder_text(path);
 }
 
-/* Find the file that a column names; path is where it is, or where it should be. */
-static spsh_status find_file(mdc_scan *m, const spsh__row *row, size_t column, spsh__builder *path,
-                             spsh__view_info *ret_info, bool *ret_found, spsh_error *err)
+typedef struct mdc_file {
+    spsh__builder *path; /* where it is, or where it should be */
+    bool found;
+    spsh__view_info info;
+} mdc_file;
+
+/* Find the file that a column names. */
+static spsh_status find_file(mdc_scan *m, const spsh__row *row, size_t column, mdc_file *file,
+                             spsh_error *err)
 {
     const spsh__mdc_schema *s = m->schema;
     const spsh__mdc_column *c = &s->columns[column];
     const spsh_bytes written = trim(field_at(row, m->field_of[column]));
     const size_t folder_count = s->audio_folders.count > 0 ? s->audio_folders.count : 1;
-    *ret_found = false;
+    file->found = false;
     spsh__builder_clear(&m->value);
     if (c->path[0] != '\0')
         fill_in(m, c->path, row, written, &m->value);
@@ -229,23 +235,23 @@ static spsh_status find_file(mdc_scan *m, const spsh__row *row, size_t column, s
         spsh__builder_append_bytes(&m->value, written);
     const char *extension =
         ends_with(spsh__builder_bytes(&m->value), c->extension) ? "" : c->extension;
-    for (size_t i = 0; i < 2 * folder_count && !*ret_found; i++) {
+    for (size_t i = 0; i < 2 * folder_count && !file->found; i++) {
         const char *folder = s->audio_folders.count > 0 ? s->audio_folders.items[i / 2] : "";
         if (i % 2 == 1 && *extension == '\0')
             continue;
         /* With the extension first: a folder may be called like the file without it. */
-        const char *text = join_path(m, row, folder, i % 2 == 0 ? extension : "", path);
+        const char *text = join_path(m, row, folder, i % 2 == 0 ? extension : "", file->path);
         if (text == NULL)
             return no_memory(err);
-        const int os_errno = spsh__view_stat(m->scan->options->view, text, ret_info);
+        const int os_errno = spsh__view_stat(m->scan->options->view, text, &file->info);
         if (os_errno == ENOMEM)
             return no_memory(err);
-        *ret_found = os_errno == 0 && ret_info->type != SPSH__VIEW_FOLDER;
+        file->found = os_errno == 0 && file->info.type != SPSH__VIEW_FOLDER;
     }
-    if (*ret_found)
+    if (file->found)
         return SPSH_OK;
     const char *first = s->audio_folders.count > 0 ? s->audio_folders.items[0] : "";
-    return join_path(m, row, first, extension, path) == NULL ? no_memory(err) : SPSH_OK;
+    return join_path(m, row, first, extension, file->path) == NULL ? no_memory(err) : SPSH_OK;
 }
 
 /* ---- rows ---- */
@@ -304,13 +310,12 @@ static spsh_status emit_row(mdc_scan *m, const spsh__row *row, const spsh__place
     const spsh_bytes id = role_value(m, row, ROLE_ID);
     const bool has_file = text_column != SPSH__COLUMN_NONE &&
                           strcmp(m->schema->columns[text_column].dtype, "file_content") == 0;
+    mdc_file file = {.path = &m->text_path};
     spsh_bytes text = {0};
-    spsh__view_info info;
-    bool found = false;
     if (text_column != SPSH__COLUMN_NONE)
         text = field_at(row, m->field_of[text_column]);
     if (has_file && text.size_bytes > 0) {
-        spsh_status rc = find_file(m, row, text_column, &m->text_path, &info, &found, err);
+        spsh_status rc = find_file(m, row, text_column, &file, err);
         if (rc != SPSH_OK)
             return rc;
     }
@@ -344,8 +349,7 @@ static spsh_status scan_row(mdc_scan *m, const spsh__row *row, spsh_error *err)
                                row->raw};
     const size_t audio = m->role_of[ROLE_AUDIO];
     spsh_reject reject = {.reason = SPSH_REJECT_ROW_SYNTAX, .detail = row->problem, .rows = 1};
-    spsh__view_info info;
-    bool found = false;
+    mdc_file file = {.path = &m->path};
     if (row->problem == NULL && row->field_count == 1 && row->fields[0].size_bytes == 0)
         return SPSH_OK;
     if (row->problem == NULL && m->header_count > 0 && row->field_count > m->header_count) {
@@ -363,13 +367,13 @@ static spsh_status scan_row(mdc_scan *m, const spsh__row *row, spsh_error *err)
         reject.detail = "the row names no file";
         return spsh__scan_reject(m->scan, &reject, &place, err);
     }
-    spsh_status rc = find_file(m, row, audio, &m->path, &info, &found, err);
+    spsh_status rc = find_file(m, row, audio, &file, err);
     if (rc != SPSH_OK)
         return rc;
-    if (found && info.type == SPSH__VIEW_FILE)
-        return emit_row(m, row, &place, info.size_bytes, err);
+    if (file.found && file.info.type == SPSH__VIEW_FILE)
+        return emit_row(m, row, &place, file.info.size_bytes, err);
     reject.source = spsh__builder_bytes(&m->path);
-    if (found)
+    if (file.found)
         reject.reason = SPSH_REJECT_NOT_REGULAR;
     return spsh__scan_reject(m->scan, &reject, &place, err);
 }
