@@ -44,6 +44,28 @@ EXPECTED = {
 }
 
 
+def make_splits(root, clip):
+    """A list for each split; the archives of both are called alike."""
+    make(root, clip)
+    wav = Clips(root, clip)
+    wav.seed = 10
+    dev = root / "data" / "dev"
+    write_tar(dev / "shards" / "shards_000000000.tar", [("d.txt", b"dev"), ("d.wav", wav())])
+    write_tar(dev / "shards" / "shards_000000001.tar", [("unlisted-too.wav", wav())])
+    (dev / "data.list").write_bytes(b"shards/shards_000000000.tar\n")
+
+
+SPLITS = {
+    "root": "data",
+    "utterances": 5,
+    "rejects": EXPECTED["rejects"],
+    "splits": {"train": 4, "dev": 1},
+    "all_ids": [*EXPECTED["all_ids"], "d"],
+    "ids": {"d": {"source": "dev/shards/shards_000000000.tar/d.wav", "split": "dev"},
+            "BAC009S0002W0123": {"source": "train/shards/shards_000000000.tar/BAC009S0002W0123.wav"}},
+}
+
+
 def make_shards(root, clip):
     make(root, clip)
     (root / "data" / "train" / "data.list").unlink()
@@ -52,5 +74,6 @@ def make_shards(root, clip):
 CASES = {
     "folder": (make, dict(EXPECTED, root="data/train")),
     "file": (make, dict(EXPECTED, root="data/train/data.list")),
+    "splits": (make_splits, SPLITS),
     "without a list": (make_shards, {"root": "data/train/shards", "utterances": 5, "rejects": {}}),
 }

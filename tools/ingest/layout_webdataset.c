@@ -81,8 +81,9 @@ static spsh_status webdataset_probe(const spsh__view *view, spsh_layout_probe *r
     return rc;
 }
 
-static const char *nth_archive(const void *user, size_t number)
+static const char *nth_archive(const void *user, size_t number, spsh_bytes *ret_split)
 {
+    (void)ret_split;
     return spsh__view_archive(user, number);
 }
 

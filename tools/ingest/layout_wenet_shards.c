@@ -22,21 +22,34 @@
 #include "text_file.h"
 
 #define LISTS_MAX    ((size_t)256)
+#define FOLDERS_MAX  64U /* that are looked into */
 #define SHARD_DIGITS ((size_t)9)
 #define PROBE_WINDOW ((size_t)16 << 10)
 #define PROBE_LINES  8U
 
 enum { LISTED = 1, TAKEN = 2 };
 
+/** Lists of shards: sorted paths in the view. All zero is empty. */
+typedef struct list_set {
+    char *paths[LISTS_MAX];
+    size_t count;
+    unsigned folders; /* seen while they were looked for */
+} list_set;
+
+typedef struct shard {
+    const char *archive; /* borrowed from the view */
+    spsh_bytes split;    /* by the list's name */
+} shard;
+
 typedef struct shard_scan {
     spsh__scan scan;
     const spsh__view *view;
-    char *lists[LISTS_MAX]; /* names in the root, sorted */
-    size_t list_count;
+    list_set lists;
+    const char *list;          /* being read */
     spsh__name_index archives; /* value: number in the view */
-    const char **shards;       /* of the list being read; borrowed from the view */
+    shard *shards;             /* in the order of the lists */
     size_t shard_count, shard_capacity;
-    spsh__builder line;
+    spsh__builder path;
 } shard_scan;
 
 static spsh_status no_memory(spsh_error *err)
@@ -129,47 +142,65 @@ static int compare_names(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static void free_lists(char **lists, size_t count)
+static void free_lists(list_set *lists)
 {
-    for (size_t i = 0; i < count; i++)
-        free(lists[i]);
+    for (size_t i = 0; i < lists->count; i++)
+        free(lists->paths[i]);
+    lists->count = 0;
 }
 
-/* The manifest that was given, or the lists in the root. */
-static spsh_status find_lists(const spsh__view *view, char **lists, size_t *ret_count,
-                              spsh_error *err)
+/* Keep a path if it is that of a list. */
+static spsh_status add_list(const spsh__view *view, list_set *lists, const char *path,
+                            spsh_error *err)
+{
+    bool is_list = false;
+    spsh_status rc = file_is_list(view, path, &is_list, err);
+    if (rc != SPSH_OK || !is_list || lists->count == LISTS_MAX)
+        return rc;
+    lists->paths[lists->count] = strdup(path);
+    return lists->paths[lists->count] == NULL ? no_memory(err) : (lists->count++, SPSH_OK);
+}
+
+/* A name in the root: a list, or a folder with a data.list. */
+static spsh_status look_at(const spsh__view *view, const spsh__view_entry *entry, list_set *lists,
+                           spsh_error *err)
+{
+    spsh__builder path = {0};
+    if (spsh__is_ignored_name(entry->name))
+        return SPSH_OK;
+    if (entry->type == SPSH__VIEW_FILE || entry->type == SPSH__VIEW_LINK)
+        return ends_with(spsh__bytes_of(entry->name), ".list")
+                   ? add_list(view, lists, entry->name, err)
+                   : SPSH_OK;
+    if (entry->type != SPSH__VIEW_FOLDER || lists->folders++ >= FOLDERS_MAX)
+        return SPSH_OK;
+    spsh__builder_append_part(&path, entry->name);
+    spsh__builder_append_part(&path, "data.list");
+    const char *text = spsh__builder_text(&path);
+    spsh_status rc = text == NULL                      ? no_memory(err)
+                     : spsh__view_has_file(view, text) ? add_list(view, lists, text, err)
+                                                       : SPSH_OK;
+    spsh__builder_free(&path);
+    return rc;
+}
+
+/* The manifest that was given, or the lists in the root and in the folders right below it. */
+static spsh_status find_lists(const spsh__view *view, list_set *lists, spsh_error *err)
 {
     const char *given = spsh__view_file(view);
-    size_t count = 0;
     spsh_status rc = SPSH_OK;
-    bool is_list = false;
-    spsh__view_entry entry = {.name = given};
-    spsh__view_folder *folder = given == NULL ? spsh__view_folder_open(view, "") : NULL;
-    if (given == NULL && folder == NULL && errno == ENOMEM)
-        return no_memory(err);
-    bool more = given != NULL || (folder != NULL && spsh__view_folder_next(folder, &entry));
-    while (rc == SPSH_OK && more && count < LISTS_MAX) {
-        is_list = given != NULL || (ends_with(spsh__bytes_of(entry.name), ".list") &&
-                                    !spsh__is_ignored_name(entry.name));
-        if (is_list)
-            rc = file_is_list(view, entry.name, &is_list, err);
-        if (rc == SPSH_OK && is_list) {
-            lists[count] = strdup(entry.name);
-            rc = lists[count] == NULL ? no_memory(err) : SPSH_OK;
-            count += rc == SPSH_OK;
-        }
-        more = given == NULL && spsh__view_folder_next(folder, &entry);
-    }
-    if (folder != NULL)
-        spsh__view_folder_close(folder);
-    if (rc != SPSH_OK) {
-        free_lists(lists, count);
-        return rc;
-    }
-    if (count > 1)
-        qsort(lists, count, sizeof(*lists), compare_names);
-    *ret_count = count;
-    return SPSH_OK;
+    spsh__view_entry entry;
+    if (given != NULL)
+        return add_list(view, lists, given, err);
+    spsh__view_folder *folder = spsh__view_folder_open(view, "");
+    if (folder == NULL)
+        return errno == ENOMEM ? no_memory(err) : SPSH_OK;
+    while (rc == SPSH_OK && spsh__view_folder_next(folder, &entry))
+        rc = look_at(view, &entry, lists, err);
+    spsh__view_folder_close(folder);
+    if (lists->count > 1)
+        qsort(lists->paths, lists->count, sizeof(*lists->paths), compare_names);
+    return rc;
 }
 
 /* ---- shards ---- */
@@ -196,18 +227,32 @@ static spsh_status index_archives(shard_scan *s, spsh_error *err)
     }
 }
 
-/* The archive that a line means, or NULL. */
-static spsh__name_slot *find_archive(const shard_scan *s, spsh_bytes line)
+/* The slot of the archive at a path in a folder. */
+static spsh__name_slot *find_below(shard_scan *s, const char *folder, size_t folder_bytes,
+                                   spsh_bytes path)
 {
+    spsh__builder_clear(&s->path);
+    spsh__builder_append(&s->path, folder, folder_bytes);
+    spsh__builder_append_bytes(&s->path, path);
+    return spsh__name_index_find(&s->archives, spsh__builder_bytes(&s->path));
+}
+
+/* The archive that a line means, or NULL: by its longest end, below the root or the list. */
+static spsh__name_slot *find_archive(shard_scan *s, spsh_bytes line)
+{
+    const char *slash = strrchr(s->list, '/');
+    const size_t folder_bytes = slash == NULL ? 0 : (size_t)(slash + 1 - s->list);
     for (;;) {
         while (line.size_bytes >= 2 && memcmp(line.data, "./", 2) == 0)
             line = (spsh_bytes){line.data + 2, line.size_bytes - 2};
-        spsh__name_slot *slot = spsh__name_index_find(&s->archives, line);
-        const uint8_t *slash = memchr(line.data, '/', line.size_bytes);
-        if (slot != NULL || slash == NULL)
+        spsh__name_slot *slot = find_below(s, s->list, folder_bytes, line);
+        if (slot == NULL && folder_bytes > 0)
+            slot = find_below(s, "", 0, line);
+        const uint8_t *next = memchr(line.data, '/', line.size_bytes);
+        if (slot != NULL || next == NULL)
             return slot;
-        line.size_bytes -= (size_t)(slash + 1 - line.data);
-        line.data = slash + 1;
+        line.size_bytes -= (size_t)(next + 1 - line.data);
+        line.data = next + 1;
     }
 }
 
@@ -215,31 +260,30 @@ static spsh_status push_shard(shard_scan *s, const char *archive, spsh_error *er
 {
     if (s->shard_count == s->shard_capacity) {
         const size_t capacity = s->shard_capacity == 0 ? 64 : 2 * s->shard_capacity;
-        const char **grown = realloc((void *)s->shards, capacity * sizeof(*grown));
+        shard *grown = realloc(s->shards, capacity * sizeof(*grown));
         if (grown == NULL)
             return no_memory(err);
         s->shards = grown;
         s->shard_capacity = capacity;
     }
-    s->shards[s->shard_count++] = archive;
+    const char *slash = s->list == NULL ? NULL : strrchr(s->list, '/');
+    const char *name = slash == NULL ? s->list : slash + 1;
+    s->shards[s->shard_count++] =
+        (shard){archive, name == NULL ? (spsh_bytes){0} : spsh__split_of_name(name)};
     return SPSH_OK;
 }
 
-typedef struct list_read {
-    shard_scan *scan;
-    const char *name;
-} list_read;
-
 static spsh_status take_line(void *user, const spsh__row *row, spsh_error *err)
 {
-    const list_read *list = user;
-    shard_scan *s = list->scan;
-    const spsh__place place = {spsh__bytes_of(list->name), row->line, row->offset_bytes, row->raw};
+    shard_scan *s = user;
+    const spsh__place place = {spsh__bytes_of(s->list), row->line, row->offset_bytes, row->raw};
     const spsh_bytes line = trim(row->raw);
     spsh_reject reject = {.reason = SPSH_REJECT_ROW_SYNTAX, .detail = row->problem, .rows = 1};
     if (row->problem == NULL && line.size_bytes == 0)
         return SPSH_OK;
     spsh__name_slot *slot = row->problem == NULL ? find_archive(s, line) : NULL;
+    if (s->path.failed)
+        return no_memory(err);
     if (slot != NULL && (slot->state & TAKEN) == 0) {
         slot->state |= TAKEN;
         return push_shard(s, spsh__view_archive(s->view, (size_t)slot->value), err);
@@ -260,33 +304,25 @@ static spsh_status take_line(void *user, const spsh__row *row, spsh_error *err)
     return spsh__scan_reject(&s->scan, &reject, &place, err);
 }
 
-static const char *nth_shard(const void *user, size_t number)
+static const char *nth_shard(const void *user, size_t number, spsh_bytes *ret_split)
 {
     const shard_scan *s = user;
-    return number < s->shard_count ? s->shards[number] : NULL;
+    if (number >= s->shard_count)
+        return NULL;
+    *ret_split = s->shards[number].split;
+    return s->shards[number].archive;
 }
 
-static spsh_status scan_shards(shard_scan *s, const char *list, spsh_error *err)
+/* Shards of the lists, or all archives. */
+static spsh_status take_shards(shard_scan *s, spsh_error *err)
 {
-    spsh__sample_set set = {.archive_fn = nth_shard, .user = s};
-    if (list != NULL)
-        set.split = spsh__split_of_name(list);
-    if (set.split.size_bytes == 0 && !spsh__split_of_root(s->view, &set.split))
-        return no_memory(err);
-    return spsh__sample_scan(&s->scan, &set, err);
-}
-
-static spsh_status scan_list(shard_scan *s, const char *list, spsh_error *err)
-{
-    list_read read = {s, list};
-    s->shard_count = 0;
-    spsh_status rc = read_lines(s->view, list, 0, take_line, &read, err);
-    return rc == SPSH_OK ? scan_shards(s, list, err) : rc;
-}
-
-static spsh_status scan_all(shard_scan *s, spsh_error *err)
-{
-    spsh_status rc = SPSH_OK;
+    spsh_status rc = index_archives(s, err);
+    for (size_t i = 0; i < s->lists.count && rc == SPSH_OK; i++) {
+        s->list = s->lists.paths[i];
+        rc = read_lines(s->view, s->list, 0, take_line, s, err);
+    }
+    if (s->lists.count > 0)
+        return rc;
     for (size_t i = 0; rc == SPSH_OK; i++) {
         const char *archive = spsh__view_archive(s->view, i);
         if (archive == NULL)
@@ -297,46 +333,47 @@ static spsh_status scan_all(shard_scan *s, spsh_error *err)
         rc =
             SPSH_INGEST_FAIL(err, SPSH_E_NOT_FOUND, "%s: holds neither a list of shards nor shards",
                              spsh__view_root(s->view));
-    return rc == SPSH_OK ? scan_shards(s, NULL, err) : rc;
+    return rc;
 }
 
 static spsh_status wenet_shards_scan(const spsh_ingest_options *options,
                                      const spsh_ingest_sink *sink, spsh_error *err)
 {
     shard_scan s = {.view = options->view};
+    spsh__sample_set set = {.archive_fn = nth_shard, .user = &s};
     spsh_status rc = spsh__scan_begin(&s.scan, options, sink, err);
     if (rc == SPSH_OK)
-        rc = find_lists(s.view, s.lists, &s.list_count, err);
+        rc = find_lists(s.view, &s.lists, err);
     if (rc == SPSH_OK)
-        rc = index_archives(&s, err);
-    for (size_t i = 0; i < s.list_count && rc == SPSH_OK; i++)
-        rc = scan_list(&s, s.lists[i], err);
-    if (rc == SPSH_OK && s.list_count == 0)
-        rc = scan_all(&s, err);
+        rc = take_shards(&s, err);
+    if (rc == SPSH_OK && !spsh__split_of_root(s.view, &set.split))
+        rc = no_memory(err);
+    if (rc == SPSH_OK)
+        rc = spsh__sample_scan(&s.scan, &set, err);
     if (rc == SPSH_OK)
         rc = spsh__scan_finish(&s.scan, err);
-    free_lists(s.lists, s.list_count);
+    free_lists(&s.lists);
     spsh__name_index_free(&s.archives);
-    free((void *)s.shards);
+    spsh__builder_free(&s.path);
+    free(s.shards);
     return rc;
 }
 
 static spsh_status wenet_shards_probe(const spsh__view *view, spsh_layout_probe *ret_probe,
                                       spsh_error *err)
 {
-    char *lists[LISTS_MAX];
-    size_t count = 0;
+    list_set lists = {.count = 0};
     *ret_probe = (spsh_layout_probe){0};
-    spsh_status rc = find_lists(view, lists, &count, err);
-    const char *archive = rc == SPSH_OK && count == 0 ? spsh__view_archive(view, 0) : NULL;
-    if (rc == SPSH_OK && count > 0) {
+    spsh_status rc = find_lists(view, &lists, err);
+    const char *archive = rc == SPSH_OK && lists.count == 0 ? spsh__view_archive(view, 0) : NULL;
+    if (rc == SPSH_OK && lists.count > 0) {
         ret_probe->matches = true;
-        spsh__probe_say(ret_probe, "%.80s is a list of archives", lists[0]);
+        spsh__probe_say(ret_probe, "%.80s is a list of archives", lists.paths[0]);
     } else if (archive != NULL && is_shard_name(archive)) {
         ret_probe->matches = true;
         spsh__probe_say(ret_probe, "%.80s is named like wenet's shards", archive);
     }
-    free_lists(lists, count);
+    free_lists(&lists);
     return rc;
 }
 

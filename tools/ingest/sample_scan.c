@@ -210,8 +210,9 @@ static bool take_name(sample_scan *s)
         return false;
     s->stem_bytes = archive_stem(s->archive);
     spsh__builder_clear(&s->prefix);
-    spsh__builder_append_bytes(&s->prefix, spsh__sample_prefix((const char *)s->name.data));
-    s->split = split_of_path((char *)s->name.data);
+    spsh__name_append(&s->prefix, spsh__sample_prefix((const char *)s->name.data));
+    if (s->split.size_bytes == 0)
+        s->split = split_of_path((char *)s->name.data);
     if (s->split.size_bytes == 0)
         s->split = s->set->split;
     return !s->prefix.failed;
@@ -621,7 +622,8 @@ static spsh_status read_archives(sample_scan *s, const spsh__sample_sink *sink, 
     const bool to_last_dot = s->scan->options->key_to_last_dot;
     spsh_status rc = SPSH_OK;
     for (s->number = 0; rc == SPSH_OK; s->number++) {
-        s->archive = s->set->archive_fn(s->set->user, s->number);
+        s->split = (spsh_bytes){0};
+        s->archive = s->set->archive_fn(s->set->user, s->number, &s->split);
         if (s->archive == NULL)
             break;
         rc = take_name(s) ? spsh__samples_read(view, s->archive, to_last_dot, sink, err)
@@ -655,7 +657,7 @@ spsh_status spsh__sample_scan(spsh__scan *scan, const spsh__sample_set *set, sps
     spsh_status rc = SPSH_OK;
     for (size_t i = 0; i < KEY_COUNT; i++)
         s.names[i] = json_keys[i].name;
-    if (set->archive_fn(set->user, 0) != NULL && set->archive_fn(set->user, 1) != NULL)
+    if (set->archive_fn(set->user, 1, &s.split) != NULL)
         rc = read_archives(&s, &compare, err);
     spsh__name_index_free(&s.keys);
     if (rc == SPSH_OK || (rc == SPSH_E_END && s.several))

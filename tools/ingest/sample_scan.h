@@ -7,7 +7,8 @@
 
 /** Archives of a view, in the order in which they are read. */
 typedef struct spsh__sample_set {
-    const char *(*archive_fn)(const void *user, size_t number); /* NULL behind the last */
+    /* NULL behind the last. *ret_split is empty before: the split, where it is known. */
+    const char *(*archive_fn)(const void *user, size_t number, spsh_bytes *ret_split);
     const void *user;
     spsh_bytes split; /* of archives whose path names none */
 } spsh__sample_set;
