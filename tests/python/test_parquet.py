@@ -261,6 +261,10 @@ class Columns(ParquetTest):
         self.assertEqual(
             [(r[0], r[2]) for r in stream.rejects], [("text_invalid_utf8", "train.parquet#5")]
         )
+        table = table.rename_columns(["id", "audio", "note"])
+        pq.write_table(table, self.root / "train.parquet")
+        self.assertEqual(Stream(self.root).samples["f"]["extras"], {"note": "\ufffd\ufffd"})
+        table = table.rename_columns(["id", "audio", "text"])
         # Arrow itself refuses these; no row of theirs is lost silently.
         words = pa.array([b"ok", b"\xff"], pa.binary()).view(pa.string())
         texts = pa.DictionaryArray.from_arrays(pa.array([0, 1, 0, 1, 0, 1, 0]), words)
@@ -530,6 +534,13 @@ class Presets(ParquetTest):
                 "source": "hr/validation-00000-of-00001.parquet#0",
             },
         )
+        write(
+            self.root / "vp" / "multilang" / "validation-00000-of-00001.parquet",
+            [row],
+            classes={"language": ["en", "hr", "en_accented"]},
+        )
+        stream = Stream(self.root / "vp")
+        self.assertEqual(stream.reasons(), [("excluded_by_rule", 0)])
         second = stream.samples["2009-hr_1"]
         self.assertEqual(
             (second["domain"], second["language"], second.get("speaker")),

@@ -49,17 +49,17 @@ class Reject(Exception):
 
 
 class Invalid:
-    """Stands for a string that is not UTF-8."""
+    """A string that is not UTF-8: no text and no name, but an extra with U+FFFD in it."""
 
-
-INVALID = Invalid()
+    def __init__(self, value):
+        self.replaced = value.decode(errors="replace")
 
 
 def text_of(value):
     """A value as a table would hold it; "" for none."""
     if value is None:
         return ""
-    if value is INVALID:
+    if isinstance(value, Invalid):
         raise Reject("text_invalid_utf8")
     return value if isinstance(value, str) else str(value)
 
@@ -88,8 +88,8 @@ def is_locale(name):
 
 def extra_value(value):
     """A JSON value, or None for what says nothing."""
-    if value is INVALID:
-        raise Reject("text_invalid_utf8")
+    if isinstance(value, Invalid):
+        return value.replaced
     if value is None or value == "" or isinstance(value, (bytes, list, dict)):
         return None
     if isinstance(value, float):
@@ -140,7 +140,6 @@ class Corpus:
     """What all have in common. places: of its files, sorted."""
 
     name = ""
-    title = ""
     split_names = {}  # as the files are called: as the unpacked corpus calls it
     only_when_asked = ()
     hidden = ()  # columns that are read for their role, or say nothing
@@ -180,6 +179,14 @@ class Corpus:
     def leave_out(self, place, why):
         self.excluded.append((place, why))
 
+    def without(self, config, places):
+        """A config that has all the others in it is left out where they are there."""
+        if all(place.config == config for place in places):
+            return places
+        for place in (p for p in places if p.config == config):
+            self.leave_out(place, f"the config '{config}' repeats the others")
+        return [place for place in places if place.config != config]
+
     def extras(self, row):
         return {
             key: extra_value(value)
@@ -191,7 +198,7 @@ class Corpus:
 class Mls(Corpus):
     """Multilingual LibriSpeech. `chapter_id` is the book."""
 
-    name, title = "mls", "Multilingual LibriSpeech"
+    name = "mls"
     limited = {"9_hours": "9hr", "1_hours": "1hr"}
     split_names = {"9_hours": "train", "1_hours": "train"}
     order = ("train", "dev", "test", "9_hours", "1_hours")
@@ -284,7 +291,7 @@ class PeoplesSpeech(Corpus):
     """The People's Speech: each config brings the same validation and test, and microset a part of
     the others."""
 
-    name, title = "peoples-speech", "The People's Speech"
+    name = "peoples-speech"
     configs = ("clean", "clean_sa", "dirty", "dirty_sa", "microset", "validation", "test")
 
     @classmethod
@@ -333,14 +340,16 @@ class PeoplesSpeech(Corpus):
         # The key is the identifier, "/" and the recording, with these three encoded.
         document = re.sub(r"_[0-9]{5}$", "", name).split("_SLASH_")[0]
         document = document.replace("_DOT_", ".").replace("_SPACE_", " ")
-        duration = row.get("duration_ms")
         return name, {
             "text": text_of(row["text"]) or None,
             "language": "en",
             "domain": f"ps/{subset}" if subset else "ps",
             "split": self.split(place),
             "document": document,
-            "extras": {"licence": PEOPLES_SPEECH_LICENCES.get(subset), "duration_ms": duration},
+            "extras": {
+                "licence": PEOPLES_SPEECH_LICENCES.get(subset),
+                "duration_ms": row["duration_ms"],
+            },
         }
 
 
@@ -388,7 +397,7 @@ class Clips(Corpus):
 
 
 class CommonVoice(Clips):
-    name, title = "common-voice", "Common Voice"
+    name = "common-voice"
     order = ("test", "dev", "train", "validated", "other", "invalidated")
     only_when_asked = ("other", "invalidated")
     holds_others = ("validated",)
@@ -437,8 +446,11 @@ class CommonVoice(Clips):
 
 
 class VoxPopuli(Clips):
-    name, title = "voxpopuli", "VoxPopuli"
+    name = "voxpopuli"
     hidden = ("audio_id", "id", "normalized_text", "speaker_id", "language", "split")
+
+    def arrange(self):
+        return self.without("multilang", super().arrange())
 
     @staticmethod
     def match(table):
@@ -467,7 +479,7 @@ class VoxPopuli(Clips):
 
 
 class LibriSpeech(Corpus):
-    name, title = "librispeech", "LibriSpeech"
+    name = "librispeech"
     hidden = ("id", "file", "text", "speaker_id", "chapter_id")
 
     @staticmethod
@@ -482,16 +494,7 @@ class LibriSpeech(Corpus):
         return (place.split.replace(".", "-"),)
 
     def arrange(self):
-        """The config `all` repeats the others."""
-        chosen = super().arrange()
-        others = {p.config for p in chosen} - {"all"}
-        return [
-            p
-            for p in chosen
-            if p.config != "all"
-            or not others
-            or self.leave_out(p, "the config 'all' repeats the others")
-        ]
+        return self.without("all", super().arrange())
 
     def split(self, place):
         first = re.split("[.-]", place.split)[0]
@@ -546,7 +549,7 @@ def column_of(names, role_names):
 class Generic(Corpus):
     """Any other: columns have their roles by name, as in tables."""
 
-    name, title = "generic", "parquet files"
+    name = "generic"
 
     def __init__(self, places, wanted):
         super().__init__(places, wanted)

@@ -23,7 +23,7 @@ import threading
 from pathlib import Path
 
 from . import _parquet_corpora as corpora
-from ._parquet_corpora import AUDIO_PATH, INVALID, Reject
+from ._parquet_corpora import AUDIO_PATH, Invalid, Reject
 from ._tar_stream import StreamError, TarStream
 
 BATCH_BYTES = 16 << 20
@@ -256,7 +256,7 @@ def decode(value):
     try:
         return None if value is None else value.decode()
     except UnicodeDecodeError:
-        return INVALID
+        return Invalid(value)
 
 
 def class_name(value, labels):
