@@ -22,7 +22,8 @@ def make(root, clip):
         ("000001.wav", audio()),
         ("000001.json", json_bytes(transcript="Zweiter „Text“", speaker_id=7, lang="de", snr=12.5,
                                    source="podcast", extra={"a": [1, None]}, normalized_text="zweiter")),
-        ("000002.json", json_bytes(text="json first", domain="calls", document="book", speaker="N/A")),
+        ("000002.json", b"\xef\xbb\xbf" + json_bytes(text="json first", domain="calls", document="book",
+                                                      speaker="N/A")),
         ("000002.opus", audio("opus")),
         ("README", b"no dot"),
         ("a.b/c.d.flac", audio("flac")),
@@ -43,6 +44,9 @@ def make(root, clip):
         ("000010.wav", audio()),
         ("000010.json", b'{"text": "never closed'),
         ("000011.wav", audio()),
+        *((f"000011.field{n}", b"") for n in range(62)),
+        ("000011.json", json_bytes(text="the 64th member")),
+        ("000011.txt", b"one too many"),
         ("000012.v1.wav", audio()),
         ("000012.v1.txt", b"version one"),
         ("000012.v2.wav", audio()),
@@ -65,7 +69,7 @@ def make(root, clip):
 
 EXPECTED = {
     "utterances": 15,
-    "rejects": {"dup_member": (3, 2), "empty_file": (1, 1), "missing_audio": (1, 1),
+    "rejects": {"dup_member": (4, 2), "empty_file": (1, 1), "missing_audio": (1, 1),
                 "orphan_text": (1, 0), "row_syntax": (1, 1)},
     "domains": {"talks": 13, "de": 1, "calls": 1},
     "splits": {"train": 14, "dev": 1},
@@ -83,7 +87,7 @@ EXPECTED = {
         "000003": {"text": "the first of two"},
         "000004": {"text": None},
         "000007": {"text": "upper case"},
-        "000011": {"text": None},
+        "000011": {"text": "the 64th member"},
         "000012": {"text": "version one"},
         "named-here": {"text": "the text file wins", "extras": {"text": "the other"}},
         "t1/a": {"text": "gnu"},
@@ -96,7 +100,7 @@ EXPECTED = {
 LAST_DOT = {
     "options": ["--wds-key", "last-dot"],
     "utterances": 16,
-    "rejects": {"dup_member": (2, 1), "empty_file": (1, 1), "missing_audio": (1, 1),
+    "rejects": {"dup_member": (3, 1), "empty_file": (1, 1), "missing_audio": (1, 1),
                 "orphan_text": (1, 0), "row_syntax": (1, 1)},
     "ids": {
         "a.b/c.d": {"text": "dots"},
@@ -186,6 +190,7 @@ STREAM = {
     "all_ids": ["MLS/1_2_3", "empty", "5", "8"],
     "ids": {
         "MLS/1_2_3": {"text": " kept  as it is \n", "speaker": "mls/1", "language": "pl", "document": "2",
+                      "nominal_sample_rate_hz": 16000,
                       "source": "dev-00000-of-00001.parquet#0", "extras": {"gender": "F", "n": 1}},
         "empty": {"text": "", "speaker": None, "domain": "default", "source": "4.wav"},
         "5": {"text": None, "speaker": "N/A", "extras": {"k": "N/A"}},
