@@ -493,7 +493,7 @@ static spsh_status find_member(manifest_scan *m, const spsh__place *place, line_
 static spsh_status scan_row(manifest_scan *m, const spsh__jsonl_line *line,
                             const spsh__place *place, spsh_error *err)
 {
-    line_audio audio;
+    line_audio audio = {0};
     segment s;
     if (m->texts[SPSH__JSON_AUDIO].size_bytes == 0)
         return reject_line(m, SPSH_REJECT_MISSING_AUDIO, "the line names no audio", place, err);
