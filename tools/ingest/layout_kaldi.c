@@ -63,7 +63,8 @@ typedef struct recording {
 typedef struct kaldi_scan {
     spsh__scan scan;
     const char *real_root;
-    char *bases[BASES_MAX]; /* folders that relative paths are tried in: in the view or absolute */
+    spsh__builder bases;       /* folders that relative paths are tried in, each with its NUL */
+    size_t base_at[BASES_MAX]; /* in the view, or absolute */
     size_t base_count, last_base;
     spsh__builder folder;   /* the data directory's name */
     spsh_bytes name, split; /* of the data directory */
@@ -103,15 +104,15 @@ static bool is_remote(spsh_bytes path)
 }
 
 /* Look in one base; *ret_errno is that of the look. */
-static bool look_in(kaldi_scan *k, const char *base, spsh__view_info *ret_info, int *ret_errno)
+static bool look_in(kaldi_scan *k, const char *folder, spsh__view_info *ret_info, int *ret_errno)
 {
     recording *r = &k->recording;
     spsh_bytes path = spsh__builder_bytes(&k->entry.path);
     while (path.size_bytes > 2 && memcmp(path.data, "./", 2) == 0)
         path = (spsh_bytes){path.data + 2, path.size_bytes - 2};
     spsh__builder_clear(&r->path);
-    spsh__builder_append_part(&r->path, base);
-    if (*base != '\0')
+    spsh__builder_append_part(&r->path, folder);
+    if (*folder != '\0')
         spsh__builder_append(&r->path, "/", 1);
     spsh__builder_append_bytes(&r->path, path);
     const char *name = spsh__builder_text(&r->path);
@@ -120,14 +121,19 @@ static bool look_in(kaldi_scan *k, const char *base, spsh__view_info *ret_info, 
     return *ret_errno == 0 && ret_info->type != SPSH__VIEW_FOLDER;
 }
 
+static const char *base_at(const kaldi_scan *k, size_t number)
+{
+    return (const char *)k->bases.data + k->base_at[number];
+}
+
 static bool look_everywhere(kaldi_scan *k, spsh__view_info *ret_info, int *ret_errno)
 {
     if (k->entry.path.size_bytes > 0 && k->entry.path.data[0] == '/')
         return look_in(k, "", ret_info, ret_errno);
-    if (k->last_base < k->base_count && look_in(k, k->bases[k->last_base], ret_info, ret_errno))
+    if (k->last_base < k->base_count && look_in(k, base_at(k, k->last_base), ret_info, ret_errno))
         return true;
     for (size_t i = 0; i < k->base_count; i++) {
-        if (look_in(k, k->bases[i], ret_info, ret_errno)) {
+        if (look_in(k, base_at(k, i), ret_info, ret_errno)) {
             k->last_base = i;
             return true;
         }
@@ -493,53 +499,46 @@ static void close_tables(kaldi_scan *k)
 {
     for (size_t i = 0; i < FILES; i++)
         spsh__kaldi_table_close(&k->tables[i]);
-    for (size_t i = 0; i < k->base_count; i++)
-        free(k->bases[i]);
     k->base_count = 0;
     k->last_base = SIZE_MAX;
     k->recording.known = false;
 }
 
-/* Takes path. */
-static bool add_base(kaldi_scan *k, char *path)
+/* The first bytes of a path. More than BASES_MAX are left out. */
+static void add_base(kaldi_scan *k, const char *path, size_t length)
 {
-    if (path != NULL && k->base_count < BASES_MAX) {
-        k->bases[k->base_count++] = path;
-        return true;
-    }
-    const bool fits = path != NULL;
-    free(path);
-    return fits;
+    if (k->base_count == BASES_MAX)
+        return;
+    k->base_at[k->base_count++] = k->bases.size_bytes;
+    spsh__builder_append(&k->bases, path, length);
+    spsh__builder_append(&k->bases, "", 1);
 }
 
-/* The folders that the corpus lies in. */
-static bool add_bases_above(kaldi_scan *k)
+/* The folders above a path, the nearest first; "" only when the path is relative. */
+static void add_folders_above(kaldi_scan *k, const char *path)
 {
-    const char *root = spsh__view_real_root(k->scan.options->view);
-    bool fits = true;
-    for (size_t length = root == NULL ? 0 : strlen(root); fits && length > 0;) {
-        while (length > 0 && root[length - 1] != '/')
+    for (size_t length = strlen(path); length > 0;) {
+        while (length > 0 && path[length - 1] != '/')
             length--;
         length -= length > 0;
-        if (length > 0)
-            fits = add_base(k, strndup(root, length));
+        if (length > 0 || path[0] != '/')
+            add_base(k, path, length);
     }
-    return fits;
 }
 
 /* The process's directory, the data directory, and the folders above it. */
 static spsh_status find_bases(kaldi_scan *k, const char *below, spsh_error *err)
 {
+    const char *root = spsh__view_real_root(k->scan.options->view);
     char *process = realpath(".", NULL);
-    bool fits = process == NULL || add_base(k, process);
-    fits = fits && add_base(k, strdup(below));
-    for (size_t length = strlen(below); fits && length > 0;) {
-        while (length > 0 && below[length - 1] != '/')
-            length--;
-        length -= length > 0;
-        fits = add_base(k, strndup(below, length));
-    }
-    return fits && add_bases_above(k) ? SPSH_OK : no_memory(err);
+    spsh__builder_clear(&k->bases);
+    if (process != NULL)
+        add_base(k, process, strlen(process));
+    free(process);
+    add_base(k, below, strlen(below));
+    add_folders_above(k, below);
+    add_folders_above(k, root == NULL ? "" : root);
+    return k->bases.failed ? no_memory(err) : SPSH_OK;
 }
 
 /* "train" of "train_clean_100"; empty when the name is not that of a split. */
@@ -686,6 +685,7 @@ static void kaldi_free(kaldi_scan *k)
                                       &k->speaker,
                                       &k->language,
                                       &k->gender,
+                                      &k->bases,
                                       &k->extras,
                                       &k->folder};
     for (size_t i = 0; i < sizeof(buffers) / sizeof(buffers[0]); i++)

@@ -39,7 +39,7 @@
 /* Bits of an id's state; the extensions come first, in order of preference. */
 #define EXTENSION_BIT(n_) (UINT32_C(1) << (n_))
 #define EXTENSION_OPUS    1U
-#define FLAT_SHIFT        4U /* the same bits for files in audio/ itself */
+#define FLAT_SHIFT        ((size_t)4) /* the same bits for files in audio/ itself */
 #define STATE_AUDIO       UINT32_C(0xff)
 #define STATE_KNOWN       (UINT32_C(1) << 8)
 #define STATE_ROW         (UINT32_C(1) << 9) /* of transcripts.txt */
