@@ -47,28 +47,30 @@ static spsh_status collect(const char *text, size_t size_bytes, size_t window, c
 
 static void test_forms(void)
 {
+    static const char kinds[] = "{\"list\": [1, {\"a\": [2, 3]}, \"x,]}\\\"\", [], null]}";
+    static const char behind[] = "\xef\xbb\xbf \n{\"a\": {\"list\": [9]}, \"b\": \"list\", "
+                                 "\"c\": [[{}]], \"list\"\n:\t[ {} ] }";
+    /* What is behind the list is not read; what is wrong inside an element is not seen. */
+    static const char nonsense[] = "{\"list\": [{nonsense}, {\"b\" 1}] nonsense";
     static const elements_case cases[] = {
-        {"{\"list\": [1, {\"a\": [2, 3]}, \"x,]}\\\"\", [], null]}",
-         "1 {\"a\": [2, 3]} \"x,]}\\\"\" [] null ",       SPSH_E_END                                                                      },
-        {"\xef\xbb\xbf \n{\"a\": {\"list\": [9]}, \"b\": \"list\", \"c\": [[{}]], \"list\"\n:\t[ "
-         "{} ] }",                                                           "{} ",                                        SPSH_E_END                                                        },
-        {"{\"list\": []}",                                                          "",                              SPSH_E_END},
-        {"{\"list\": {\"list\": [1]}, \"list\": [2]}",                                                          "2 ",  SPSH_E_END                          },
- /* What is behind the list is not read; what is wrong inside an element is not seen. */
-        {"{\"list\": [{nonsense}, {\"b\" 1}] nonsense",                                                          "{nonsense} {\"b\" 1} ", SPSH_E_END},
-        {"{\"list\": [{} {}]}",                                                          "{} ",                         SPSH_E_CORRUPT                                                                    },
-        {"{\"list\": [{}}",                                                          "{} ",                             SPSH_E_CORRUPT},
-        {"{\"list\": [{}, {\"a\": ",                                                          "{} ",                    SPSH_E_CORRUPT                                                           },
-        {"{\"list\": [{}, ",                                                          "{} ",                            SPSH_E_CORRUPT},
-        {"{\"list\": [{}",                                                          "{} ",                              SPSH_E_CORRUPT                                                             },
-        {"{\"list\": [",                                                          "",                                SPSH_E_CORRUPT},
-        {"{\"list\": 1}",                                                          "",                               SPSH_E_NOT_FOUND                                                            },
-        {"{\"a\": [1]}",                                                          "",                                SPSH_E_NOT_FOUND},
-        {"{\"a\": [1",                                                          "",                                  SPSH_E_NOT_FOUND                                                              },
-        {"{\"a\" [1]}",                                                          "",                                 SPSH_E_NOT_FOUND},
-        {"{}",                                                          "",                                          SPSH_E_NOT_FOUND                                                                       },
-        {"[{\"list\": [1]}]",                                                          "",                           SPSH_E_NOT_FOUND},
-        {"",                                                          "",                                            SPSH_E_NOT_FOUND                                                                                        },
+        {kinds,                                        "1 {\"a\": [2, 3]} \"x,]}\\\"\" [] null ", SPSH_E_END      },
+        {behind,                                       "{} ",                                     SPSH_E_END      },
+        {nonsense,                                     "{nonsense} {\"b\" 1} ",                   SPSH_E_END      },
+        {"{\"list\": []}",                             "",                                        SPSH_E_END      },
+        {"{\"list\": {\"list\": [1]}, \"list\": [2]}", "2 ",                                      SPSH_E_END      },
+        {"{\"list\": [{} {}]}",                        "{} ",                                     SPSH_E_CORRUPT  },
+        {"{\"list\": [{}}",                            "{} ",                                     SPSH_E_CORRUPT  },
+        {"{\"list\": [{}, {\"a\": ",                   "{} ",                                     SPSH_E_CORRUPT  },
+        {"{\"list\": [{}, ",                           "{} ",                                     SPSH_E_CORRUPT  },
+        {"{\"list\": [{}",                             "{} ",                                     SPSH_E_CORRUPT  },
+        {"{\"list\": [",                               "",                                        SPSH_E_CORRUPT  },
+        {"{\"list\": 1}",                              "",                                        SPSH_E_NOT_FOUND},
+        {"{\"a\": [1]}",                               "",                                        SPSH_E_NOT_FOUND},
+        {"{\"a\": [1",                                 "",                                        SPSH_E_NOT_FOUND},
+        {"{\"a\" [1]}",                                "",                                        SPSH_E_NOT_FOUND},
+        {"{}",                                         "",                                        SPSH_E_NOT_FOUND},
+        {"[{\"list\": [1]}]",                          "",                                        SPSH_E_NOT_FOUND},
+        {"",                                           "",                                        SPSH_E_NOT_FOUND},
     };
     char got[1024];
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {

@@ -48,7 +48,7 @@ typedef struct spsh__clip_tree {
     unsigned depth;     /* clips lie in the folders below that one, too, so many levels deep */
     const char *locale; /* for rows that name none */
     const char *id_prefix;
-    const char *subset; /* of a release, as published counts name it; NULL: not told */
+    const char *subset;             /* of a release, as published counts name it; NULL: not told */
     const spsh__clip_table *tables; /* those that are not there are passed over */
     size_t table_count;             /* at most 16 */
 } spsh__clip_tree;
