@@ -60,7 +60,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     int fd = memfd_create("archive", MFD_CLOEXEC);
 
     must(fd >= 0 && write(fd, data, size) == (ssize_t)size);
-    (void)spsh__archive_sniff(io, fd, "archive", &kind, NULL);
+    must(spsh__archive_sniff(io, fd, "archive", &kind, NULL) != SPSH_E_IO);
     if (spsh__archive_open(io, fd, "archive", &archive, NULL) == SPSH_OK) {
         while (done < READ_BYTES_MAX && spsh__archive_next(archive, &member, NULL) == SPSH_OK) {
             done += 512;

@@ -40,14 +40,15 @@
 #define PLAIN_BLOCK_BYTES  ((size_t)16 << 10) /* headers only, clips are skipped */
 #define STREAM_BLOCK_BYTES ((size_t)256 << 10)
 #define SNIFF_BYTES        ((size_t)64 << 10)
-#define TAR_BLOCK_BYTES    512U
+#define TAR_BLOCK_BYTES    ((size_t)512)
 #define ZIP_HEADER_BYTES   30U
 #define ZIP_SEARCH_BYTES   (ZIP_HEADER_BYTES + 2U * 65535U)
 
 struct spsh__archive {
     const spsh_io *io;
     int fd;
-    char *path;
+    const char *path;
+    char *own_path; /* the same, unless it is the caller's */
     struct archive *handle;
     locale_t locale;
     bool seekable;
@@ -278,11 +279,12 @@ static spsh_status make(const spsh_io *io, int fd, const char *path, spsh__archi
     spsh__archive *a = calloc(1, sizeof(*a));
 
     if (a != NULL)
-        a->path = strdup(path);
-    if (a == NULL || a->path == NULL) {
+        a->own_path = strdup(path);
+    if (a == NULL || a->own_path == NULL) {
         free(a);
         return SPSH_INGEST_FAIL(err, SPSH_E_NO_MEMORY, "%s: out of memory", path);
     }
+    a->path = a->own_path;
     a->io = io;
     a->fd = fd;
     a->size_bytes = UINT64_MAX;
@@ -358,7 +360,7 @@ spsh_status spsh__archive_sniff(const spsh_io *io, int fd, const char *path,
 {
     spsh__archive *stream = NULL;
     uint8_t head[TAR_BLOCK_BYTES];
-    spsh__archive probe = {.io = io, .fd = fd, .path = (char *)(uintptr_t)path};
+    spsh__archive probe = {.io = io, .fd = fd, .path = path};
     size_t got = 0;
 
     *ret_kind = SPSH__ARCHIVE_NONE;
@@ -730,6 +732,6 @@ void spsh__archive_close(spsh__archive *archive)
     spsh__builder_free(&archive->name);
     spsh__builder_free(&archive->target);
     free(archive->buffer);
-    free(archive->path);
+    free(archive->own_path);
     free(archive);
 }

@@ -38,7 +38,6 @@ static spsh_status is_same_file(const spsh__archive_index *index, uint64_t a, ui
 {
     const spsh__member_record members[2] = {spsh__archive_table_member(&index->table, a),
                                             spsh__archive_table_member(&index->table, b)};
-    uint8_t *room = NULL;
     int fds[2] = {-1, -1};
     spsh__piece pieces[2];
     spsh_status rc = SPSH_OK;
@@ -47,9 +46,9 @@ static spsh_status is_same_file(const spsh__archive_index *index, uint64_t a, ui
                 members[0].kind <= SPSH__MEMBER_SPOOLED && members[1].kind <= SPSH__MEMBER_SPOOLED;
     if (!*ret_same)
         return SPSH_OK;
-    room = malloc(2 * COMPARE_BYTES);
+    uint8_t *room = malloc(2 * COMPARE_BYTES);
     if (room == NULL)
-        rc = spsh__archive_no_memory(err);
+        return spsh__archive_no_memory(err);
     for (int i = 0; i < 2 && rc == SPSH_OK; i++) {
         spsh__archive_piece(index, &members[i], &pieces[i]);
         fds[i] = index->io->open_fn(index->io->user, pieces[i].path, O_RDONLY | O_CLOEXEC, 0);

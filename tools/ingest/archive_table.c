@@ -95,8 +95,7 @@ spsh_status spsh__column_append(spsh__column *column, const void *data, size_t s
 static void unmap(spsh__column *column)
 {
     if (column->data != NULL)
-        (void)column->io->munmap_fn(column->io->user, (void *)(uintptr_t)column->data,
-                                    (size_t)column->mapped_bytes);
+        (void)column->io->munmap_fn(column->io->user, column->data, (size_t)column->mapped_bytes);
     column->data = NULL;
     column->mapped_bytes = 0;
 }

@@ -19,7 +19,7 @@ typedef struct spsh__column {
     int fd; /* -1: not open */
     spsh__builder pending;
     uint64_t size_bytes; /* with what is pending */
-    const uint8_t *data; /* once it is mapped; NULL when it is empty */
+    uint8_t *data;       /* once it is mapped, for reading; NULL when it is empty */
     uint64_t mapped_bytes;
 } spsh__column;
 

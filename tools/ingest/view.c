@@ -503,7 +503,7 @@ static bool next_member(spsh__view_folder *folder, spsh__view_entry *ret_entry)
         spsh__archive_index_entry(folder->index, folder->next++, &entry);
         if (spsh__name_index_find(&folder->on_disk, spsh__bytes_of(entry.name)) != NULL)
             continue;
-        if (folder->looks &&
+        if (folder->directory != NULL && folder->looks &&
             fstatat(dirfd(folder->directory), entry.name, &info, AT_SYMLINK_NOFOLLOW) == 0)
             continue;
         *ret_entry = (spsh__view_entry){entry.name, entry.type};
