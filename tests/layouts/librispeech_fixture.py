@@ -1,4 +1,6 @@
 """LibriSpeech: subsets side by side, a name with pipes, a last line without end, alignments."""
+import shutil
+import tarfile
 
 SPEAKERS = """\
 ;
@@ -81,8 +83,20 @@ EXPECTED = {
     },
 }
 
+def make_downloads(root, clip):
+    """One archive a subset, each with the files about all."""
+    top = root / "LibriSpeech"
+    make(root, clip)
+    for subset in ("train-clean-100", "dev-clean", "test-clean", "test-other"):
+        with tarfile.open(root / f"{subset}.tar.gz", "w:gz") as tar:
+            for name in ("README.TXT", "SPEAKERS.TXT", "CHAPTERS.TXT", subset):
+                tar.add(top / name, arcname=f"LibriSpeech/{name}")
+    shutil.rmtree(top)
+
+
 CASES = {
     "": (make, EXPECTED),
+    "downloads": (make_downloads, EXPECTED),
     "bare": (make_bare, {"utterances": 8, "rejects": {}, "speakers": 4,
                          "ids": {"60-121082-0000": {"extras": {"subset": "train-clean-100"}}}}),
     "a subset": (make, {"root": "LibriSpeech/test-other", "utterances": 1,

@@ -93,14 +93,24 @@ static spsh_status tell(const build *b, spsh__view_problem_kind kind, const char
     return spsh__archive_tell(b->index->observer, &problem, err);
 }
 
+/* A message begins with a path: the archive's, or that of a file of the scratch directory. */
+static const char *without_path(const char *message, const char *path)
+{
+    const char *at = path[0] == '\0' ? NULL : strstr(message, path);
+    at = strstr(at == NULL ? message : at + strlen(path), ": ");
+    return at == NULL ? message : at + 2;
+}
+
 /* Damage is reported and what was read before it counts; anything else ends the pack. */
 static spsh_status tell_damage(const build *b, const char *path, spsh_status damage,
                                const spsh_error *cause, spsh_error *err)
 {
+    const char *detail = without_path(cause->message, path);
+
     if (damage == SPSH_E_TRUNCATED)
-        return tell(b, SPSH__VIEW_ARCHIVE_TRUNCATED, path, cause->message, err);
+        return tell(b, SPSH__VIEW_ARCHIVE_TRUNCATED, path, detail, err);
     if (damage == SPSH_E_CORRUPT)
-        return tell(b, SPSH__VIEW_ARCHIVE_BAD, path, cause->message, err);
+        return tell(b, SPSH__VIEW_ARCHIVE_BAD, path, detail, err);
     if (damage != SPSH_OK && damage != SPSH_E_END && err != NULL)
         *err = *cause;
     return damage == SPSH_E_END ? SPSH_OK : damage;
@@ -237,6 +247,20 @@ static spsh_status push_archive(spsh__archive_index *index, const spsh__indexed_
     return SPSH_OK;
 }
 
+/* A download that failed must not be taken for a corpus that has less. What is compressed and no
+ * tar is somebody's file. */
+static spsh_status tell_foreign(const build *b, const char *path, int fd, spsh_error *err)
+{
+    char detail[80];
+    const char *what = NULL;
+    spsh_status rc = spsh__archive_say_foreign(b->options->io, fd, path, &what, err);
+
+    if (rc != SPSH_OK || what == NULL)
+        return rc;
+    (void)snprintf(detail, sizeof(detail), "is called an archive and %s", what);
+    return tell(b, SPSH__VIEW_ARCHIVE_BAD, path, detail, err);
+}
+
 /* An open file that may be an archive. */
 static spsh_status judge(build *b, const char *path, int fd, uint64_t size_bytes, spsh_error *err)
 {
@@ -246,6 +270,8 @@ static spsh_status judge(build *b, const char *path, int fd, uint64_t size_bytes
 
     if (rc != SPSH_OK)
         return tell_damage(b, path, rc, &cause, err);
+    if (a.kind == SPSH__ARCHIVE_NONE && spsh__archive_is_called_one(path))
+        return tell_foreign(b, path, fd, err);
     if (a.kind == SPSH__ARCHIVE_COMPRESSED && b->options->plain_only)
         return SPSH_OK;
     if (a.kind != SPSH__ARCHIVE_PLAIN && a.kind != SPSH__ARCHIVE_COMPRESSED)
@@ -275,9 +301,6 @@ static spsh_status judge_path(build *b, const char *path, spsh_error *err)
 {
     uint64_t size_bytes = 0;
     char *whole = path[0] == '\0' ? strdup(b->options->root) : join(b->options->root, path);
-    const char *slash = strrchr(path, '/');
-    bool is_named_so =
-        spsh__archive_stem(path).size_bytes < strlen(slash == NULL ? path : slash + 1);
 
     if (whole == NULL)
         return spsh__archive_no_memory(err);
@@ -286,7 +309,7 @@ static spsh_status judge_path(build *b, const char *path, spsh_error *err)
     if (fd < 0 && !is_permanent(-fd))
         return fail_open(path, -fd, err);
     if (fd < 0)
-        return is_named_so && fd != -EINVAL
+        return spsh__archive_is_called_one(path) && fd != -EINVAL
                    ? tell(b, SPSH__VIEW_ARCHIVE_UNREADABLE, path, strerror(-fd), err)
                    : SPSH_OK;
     spsh_status rc = judge(b, path, fd, size_bytes, err);
@@ -453,12 +476,12 @@ static spsh_status spool_member(reader *r, spsh__member_record *record, spsh_sta
     return rc;
 }
 
-static spsh_status tell_bad_member(const reader *r, const char *name, const char *detail,
-                                   spsh_error *err)
+static spsh_status tell_member(const reader *r, spsh__view_problem_kind kind, const char *name,
+                               const char *detail, spsh_error *err)
 {
     char *path = join(report_name(r->b, r->a->path), name);
-    spsh_status rc = path == NULL ? spsh__archive_no_memory(err)
-                                  : tell(r->b, SPSH__VIEW_BAD_MEMBER, path, detail, err);
+    spsh_status rc =
+        path == NULL ? spsh__archive_no_memory(err) : tell(r->b, kind, path, detail, err);
     free(path);
     return rc;
 }
@@ -485,8 +508,13 @@ static spsh_status add_member(reader *r, const spsh__archive_member *member, sps
     if (member->problem != NULL)
         return member->type == SPSH__ARCHIVE_FOLDER
                    ? SPSH_OK
-                   : tell_bad_member(r, member->name, member->problem, err);
-    rc = add_text(&table->names, member->name, &record.name, err);
+                   : tell_member(r, SPSH__VIEW_BAD_MEMBER, member->name, member->problem, err);
+    if (member->type == SPSH__ARCHIVE_FILE && spsh__archive_is_called_one(member->name))
+        rc = tell_member(r, SPSH__VIEW_ARCHIVE_NESTED, member->name,
+                         "is an archive in an archive, which is not opened: unpack the outer one",
+                         err);
+    if (rc == SPSH_OK)
+        rc = add_text(&table->names, member->name, &record.name, err);
     if (rc == SPSH_OK && member->type == SPSH__ARCHIVE_HARD_LINK) {
         record.kind = SPSH__MEMBER_LINK;
         rc = add_text(&table->names, member->target, &record.offset_bytes, err);
@@ -498,7 +526,8 @@ static spsh_status add_member(reader *r, const spsh__archive_member *member, sps
     } else if (rc == SPSH_OK && member->offset_bytes == SPSH_OFFSET_NONE) {
         rc = spool_member(r, &record, &damage, err);
         if (rc == SPSH_OK && damage != SPSH_OK)
-            return tell_bad_member(r, member->name, "its bytes cannot be unpacked", err);
+            return tell_member(r, SPSH__VIEW_BAD_MEMBER, member->name,
+                               "its bytes cannot be unpacked", err);
     }
     if (rc == SPSH_OK)
         rc = spsh__column_append(&table->members, &record, sizeof(record), err);

@@ -30,6 +30,11 @@ typedef enum spsh__archive_kind {
 SPSH_NODISCARD spsh_status spsh__archive_sniff(const spsh_io *io, int fd, const char *path,
                                                spsh__archive_kind *ret_kind, spsh_error *err);
 
+/* What a file is that is called an archive and is none: "has 0 bytes". NULL: an archive without
+ * members, which is zeros alone. */
+SPSH_NODISCARD spsh_status spsh__archive_say_foreign(const spsh_io *io, int fd, const char *path,
+                                                     const char **ret_what, spsh_error *err);
+
 typedef enum spsh__archive_member_type {
     SPSH__ARCHIVE_FILE,
     SPSH__ARCHIVE_FOLDER,

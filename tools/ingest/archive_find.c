@@ -50,8 +50,9 @@ static bool ends_with(const char *name, size_t length, const char *suffix)
 /* Length of the archive extension at the end of a name, 0 if there is none. */
 static size_t archive_extension(const char *name, size_t length)
 {
-    static const char *const extensions[] = {".tar", ".tgz", ".tbz", ".tbz2", ".txz", ".tzst",
-                                             ".zip", ".gz",  ".bz2", ".xz",   ".zst", ".lz4"};
+    static const char *const extensions[] = {".tar",  ".tgz", ".tbz", ".tbz2", ".txz",
+                                             ".tzst", ".zip", ".rar", ".7z",   ".gz",
+                                             ".bz2",  ".xz",  ".zst", ".lz4"};
 
     for (size_t i = 0; i < sizeof(extensions) / sizeof(extensions[0]); i++)
         if (ends_with(name, length, extensions[i]))
@@ -98,6 +99,13 @@ static bool may_be_archive(const char *name)
         !ends_with(name, length + packed, ".zst") && !ends_with(name, length + packed, ".lz4"))
         return true;
     return any_extension(name, length) == 0;
+}
+
+bool spsh__archive_is_called_one(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    const char *name = slash == NULL ? path : slash + 1;
+    return may_be_archive(name) && archive_extension(name, name_bytes(name)) > 0;
 }
 
 spsh_bytes spsh__archive_stem(const char *path)

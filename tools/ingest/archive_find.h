@@ -19,6 +19,9 @@ SPSH_NODISCARD spsh_status spsh__archive_find(const char *root, spsh__archive_na
                                               spsh_error *err);
 void spsh__archive_names_free(spsh__archive_names *names);
 
+/* Whether a file has a name that archives have; "cuts.jsonl.gz" and "de" have not. */
+bool spsh__archive_is_called_one(const char *path);
+
 /* What an archive is called without what says how it is packed: "de" for "x/de.tar.gz?token=1". */
 spsh_bytes spsh__archive_stem(const char *path);
 

@@ -157,6 +157,15 @@ static spsh_status survey_note(void *user, spsh__walk_note note, const char *pat
     return SPSH_OK;
 }
 
+#define READ_BY_PYTHON                                                                             \
+    "parquet files are packed by `python -m speechshard.parquet SOURCE -o DATASET`"
+
+static bool is_parquet(const char *path)
+{
+    const char *dot = strrchr(path, '.');
+    return dot != NULL && strcmp(dot, ".parquet") == 0;
+}
+
 static spsh_status nothing_found(const spsh__view *view, spsh_error *err)
 {
     const char *root = spsh__view_root(view);
@@ -179,11 +188,15 @@ static spsh_status nothing_found(const spsh__view *view, spsh_error *err)
                                 "%s: no corpus layout fits: no files in %llu folder(s)%s", root,
                                 (unsigned long long)s.folders,
                                 "; links to folders are walked with --follow-links only");
+    bool has_parquet = false;
+    for (size_t i = 0; i < s.kind_count; i++)
+        has_parquet = has_parquet || is_parquet(s.kinds[i].extension);
     return SPSH_INGEST_FAIL(err, SPSH_E_NOT_FOUND,
-                            "%s: no corpus layout fits: %llu file(s) seen (%s%s); give a folder "
-                            "with audio, a .csv or .tsv with a column of audio paths, or --layout",
-                            root, (unsigned long long)s.files, seen,
-                            s.others > 0 ? ", others" : "");
+                            "%s: no corpus layout fits: %llu file(s) seen (%s%s); %s", root,
+                            (unsigned long long)s.files, seen, s.others > 0 ? ", others" : "",
+                            has_parquet ? READ_BY_PYTHON
+                                        : "give a folder with audio, a .csv or .tsv with a column "
+                                          "of audio paths, or --layout");
 }
 
 spsh_status spsh__layout_detect(const spsh__view *view, const spsh_layout **ret_layout,
@@ -200,6 +213,9 @@ spsh_status spsh__layout_detect(const spsh__view *view, const spsh_layout **ret_
         *ret_probe = match.probes[0];
         return SPSH_OK;
     }
+    if (spsh__view_file(view) != NULL && is_parquet(spsh__view_root(view)))
+        return SPSH_INGEST_FAIL(err, SPSH_E_NOT_FOUND, "%s: " READ_BY_PYTHON,
+                                spsh__view_root(view));
     if (spsh__view_file(view) != NULL)
         return SPSH_INGEST_FAIL(err, SPSH_E_NOT_FOUND,
                                 "%s: no corpus layout fits this file: a table needs a header row "

@@ -63,6 +63,7 @@ typedef enum spsh__view_problem_kind {
     SPSH__VIEW_ARCHIVE_BAD,
     SPSH__VIEW_ARCHIVE_UNREADABLE,
     SPSH__VIEW_ARCHIVE_UNPACKED, /* what is in it lies on the disk already: it is not read */
+    SPSH__VIEW_ARCHIVE_NESTED,   /* an archive that is a member of another one: it is not read */
 } spsh__view_problem_kind;
 
 /** Something in an archive that cannot be shown. Borrowed during the call. */

@@ -245,6 +245,24 @@ static bool too_many_rejects(const spsh__pack_options *options, const spsh__pack
            exceeds(missing, missing_max_ppm, result->row_count);
 }
 
+static spsh_status fail_empty(const spsh__pack_result *result, spsh_error *err)
+{
+    const uint64_t *rows = result->rejects.rows;
+    size_t most = 0;
+
+    for (size_t i = 1; i < SPSH_REJECT_COUNT; i++)
+        most = rows[i] > rows[most] ? i : most;
+    if (rows[most] == 0)
+        return SPSH_PACK_FAIL(err, SPSH_E_NOT_FOUND,
+                              "nothing to pack: the corpus has no rows, or none that --split asks "
+                              "for (reports/rejects.jsonl says more)");
+    return SPSH_PACK_FAIL(err, SPSH_E_NOT_FOUND,
+                          "nothing to pack: no utterance is left of %" PRIu64 " rows; %" PRIu64
+                          " are %s (reports/rejects.jsonl says more)",
+                          result->row_count, rows[most],
+                          spsh__reject_reason_text((spsh_reject_reason)most));
+}
+
 static spsh_status merge(const spsh__pack_options *options, const spsh__plan *plan,
                          const spsh__packed *packed, spsh__pack_result *result, spsh_error *err)
 {
@@ -332,10 +350,7 @@ static spsh_status finish(const spsh__pack_options *options, const paths *p, sps
     }
     if (result->counts.packed == 0) {
         remove_work(options->io, p); /* what is mended must be seen by the next run */
-        return SPSH_PACK_FAIL(err, SPSH_E_NOT_FOUND,
-                              "nothing to pack: no utterance is left of %" PRIu64
-                              " rows (%s says why)",
-                              result->row_count, "reports/rejects.jsonl");
+        return fail_empty(result, err);
     }
     rc = merge(options, plan, packed, result, err);
     if (rc == SPSH_OK)

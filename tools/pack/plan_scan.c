@@ -31,7 +31,9 @@ struct spsh__plan_scan {
     size_t corpus;     /* being scanned */
     const char *below; /* the source's place in its corpus; "" for the corpus itself */
     uint64_t sequence;
-    uint64_t *duplicates; /* sequences, ascending */
+    uint64_t closed_members; /* of archives: cannot be read, or are archives */
+    char closed_member[240]; /* the first, and why */
+    uint64_t *duplicates;    /* sequences, ascending */
     size_t duplicate_count;
     size_t duplicate_capacity;
     spsh__reject_counts counts;
@@ -306,10 +308,12 @@ static spsh_status on_problem(void *user, const spsh__view_problem *problem, sps
         [SPSH__VIEW_ARCHIVE_BAD] = SPSH_REJECT_BAD_CONTAINER,
         [SPSH__VIEW_ARCHIVE_UNREADABLE] = SPSH_REJECT_UNREADABLE,
         [SPSH__VIEW_ARCHIVE_UNPACKED] = SPSH_REJECT_EXCLUDED_BY_RULE,
+        [SPSH__VIEW_ARCHIVE_NESTED] = SPSH_REJECT_EXCLUDED_BY_RULE,
     };
     spsh__plan_scan *scan = user;
-    const bool is_loss =
-        problem->kind != SPSH__VIEW_DUP_MEMBER && problem->kind != SPSH__VIEW_ARCHIVE_UNPACKED;
+    const bool is_loss = problem->kind != SPSH__VIEW_DUP_MEMBER &&
+                         problem->kind != SPSH__VIEW_ARCHIVE_UNPACKED &&
+                         problem->kind != SPSH__VIEW_ARCHIVE_NESTED;
     const spsh_reject reject = {.reason = reasons[problem->kind],
                                 .source = spsh__bytes_of(problem->path),
                                 .offset_bytes = SPSH_OFFSET_NONE,
@@ -318,7 +322,12 @@ static spsh_status on_problem(void *user, const spsh__view_problem *problem, sps
     if (is_loss && scan->options->strict)
         return SPSH_PACK_FAIL(err, SPSH_E_CORRUPT, "%s: %s; --strict allows no loss", problem->path,
                               problem->detail);
-    if (is_loss && problem->kind != SPSH__VIEW_BAD_MEMBER)
+    const bool is_closed =
+        problem->kind == SPSH__VIEW_BAD_MEMBER || problem->kind == SPSH__VIEW_ARCHIVE_NESTED;
+    if (is_closed && scan->closed_members++ == 0)
+        (void)snprintf(scan->closed_member, sizeof(scan->closed_member), "%s: %s", problem->path,
+                       problem->detail);
+    if (is_loss && !is_closed)
         say(scan, SPSH_LOG_WARNING, "%s: %s", problem->path, problem->detail);
     return add_reject(scan, &reject, err);
 }
@@ -351,6 +360,10 @@ static spsh_status scan_corpus(spsh__plan_scan *scan, const char *root, spsh_err
     spsh_status rc = spsh__view_open(&options, &view, err);
 
     scan->below = "";
+    if (scan->closed_members > 0)
+        say(scan, SPSH_LOG_WARNING, "%s: %llu members of archives were not opened, the first: %s",
+            root, (unsigned long long)scan->closed_members, scan->closed_member);
+    scan->closed_members = 0;
     if (rc == SPSH_OK)
         rc = scan_view(scan, view, err);
     if (rc == SPSH_OK)
