@@ -2,6 +2,7 @@
 #include "spsh_test.h"
 
 #include <fcntl.h>
+#include <locale.h>
 
 #include "archive_file.h"
 #include "test_archive.h"
@@ -548,6 +549,8 @@ static void test_compressed_text(void)
 
 int main(void)
 {
+    /* Where the locale has UTF-8, libarchive would put letters and accents together. */
+    (void)setlocale(LC_ALL, "C.UTF-8");
     RUN(test_formats);
     RUN(test_sniff);
     RUN(test_names);
