@@ -27,25 +27,32 @@ const spsh__align_limits spsh__align_limits_default = {
     .bit_worth = 0.36,
     .ber_max = {0.28, 0.34, 0.36},
     .active_min_s = 0.5,
+    .tiny_s = 0.65,
     .short_s = 0.95,
+    .probable_s = 1.5,
     .long_s = 3,
     .words_min_hz = 8,
     .tonality_max = 0.95,
     .ncc_sure = 0.80,
     .ncc_with_bits = 0.65,
     .ber_sure = 0.20,
-    .ncc_short = 0.90,
+    .ncc_tiny = 0.90,
+    .ncc_short = 0.85,
     .white_min = 0.35,
-    .white_short = 0.55,
+    .white_tiny = 0.60,
+    .white_short = 0.50,
+    .white_with_bits = 0.65,
     .ncc_block = 0.6,
     .coverage_min = 0.8,
     .slope_min_ppm = 200,
     .ber_probable = 0.25,
     .envelope_probable = 0.35,
-    .ber_long = 0.31,
-    .envelope_long = 0.10,
+    .ber_long = 0.30,
+    .envelope_long = 0.18,
     .spread_max_ms = 0.5,
-    .share_performance = 0.5,
+    .share_performance = 0.6,
+    .slope_max_ppm = 1000,
+    .blocks_performance = 5,
     .envelope_performance = 0.25,
 };
 
@@ -238,17 +245,21 @@ static double ber_limit(const spsh__align_limits *limits, double active_s)
 static bool is_waveform_same(const spsh__align_limits *limits, const spsh__alignment *found,
                              double ncc, double white)
 {
-    const double size = fmax(fabs(ncc), fabs(white));
+    const double flat = fabs(white);
+    const double size = fmax(fabs(ncc), flat);
+    const bool is_clean = found->ber <= limits->ber_sure;
+    if (found->active_s < limits->tiny_s)
+        return size >= limits->ncc_tiny && flat >= limits->white_tiny;
     if (found->active_s < limits->short_s)
-        return size >= limits->ncc_short && fabs(white) >= limits->white_short;
-    return fabs(white) >= limits->white_min &&
-           (size >= limits->ncc_sure ||
-            (size >= limits->ncc_with_bits && found->ber <= limits->ber_sure));
+        return (size >= limits->ncc_short && flat >= limits->white_short) ||
+               (flat >= limits->white_with_bits && is_clean);
+    return flat >= limits->white_min &&
+           (size >= limits->ncc_sure || (size >= limits->ncc_with_bits && is_clean));
 }
 
 static bool is_probable_copy(const spsh__align_limits *limits, const spsh__alignment *found)
 {
-    if (found->active_s < limits->short_s)
+    if (found->active_s < limits->probable_s)
         return false;
     if (found->active_s >= limits->long_s && found->ber <= limits->ber_long &&
         found->envelope >= limits->envelope_long)
@@ -259,8 +270,9 @@ static bool is_probable_copy(const spsh__align_limits *limits, const spsh__align
 static spsh__align_class judge(const spsh__align_limits *limits, const spsh__alignment *found)
 {
     const bool is_in_step = found->drift.block_share >= limits->share_performance &&
-                            found->drift.good_count >= 3 &&
-                            found->drift.spread_ms <= limits->spread_max_ms;
+                            found->drift.good_count >= limits->blocks_performance &&
+                            found->drift.spread_ms <= limits->spread_max_ms &&
+                            fabs(found->drift.slope_ppm) <= limits->slope_max_ppm;
 
     if (found->active_s < limits->active_min_s || found->words_hz < limits->words_min_hz ||
         found->tonality > limits->tonality_max || found->ber > ber_limit(limits, found->active_s))
@@ -274,8 +286,7 @@ static spsh__align_class judge(const spsh__align_limits *limits, const spsh__ali
     }
     if (is_waveform_same(limits, found, found->unscaled.ncc, found->unscaled.ncc_white))
         return SPSH__ALIGN_TIME_SCALED;
-    if (is_in_step && found->active_s >= limits->short_s &&
-        found->envelope >= limits->envelope_performance)
+    if (is_in_step && found->envelope >= limits->envelope_performance)
         return SPSH__ALIGN_SAME_PERFORMANCE;
     return is_probable_copy(limits, found) ? SPSH__ALIGN_PROBABLE_COPY : SPSH__ALIGN_REREAD;
 }
@@ -321,9 +332,9 @@ static spsh_status measure_waveform(const spsh__print *a, const spsh__print *b,
     const size_t skip = ((size_t)found->count - count) / 2;
     spsh__stretch stretch = {0};
     spsh__correlation best = {0};
-    spsh_status rc =
-        spsh__stretch_make(a->samples, a->sample_count, (size_t)found->a_first + skip, b->samples,
-                           b->sample_count, (int64_t)(found->b_first + skip), count, &stretch, err);
+    const spsh__cut a_cut = {a->samples, a->sample_count, (int64_t)(found->a_first + skip)};
+    const spsh__cut b_cut = {b->samples, b->sample_count, (int64_t)(found->b_first + skip)};
+    spsh_status rc = spsh__stretch_make(a_cut, b_cut, count, &stretch, err);
     if (rc == SPSH_OK)
         rc = spsh__find_tonality(&stretch, &found->tonality, err);
     if (rc == SPSH_OK)

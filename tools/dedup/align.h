@@ -42,18 +42,23 @@ typedef struct spsh__align_limits {
     double bit_worth;    /* bit error rate at which a frame speaks neither for nor against */
     double ber_max[3];   /* from active_min_s, 1.5 s and 2.5 s on: above it, no match */
     double active_min_s; /* less proves nothing */
-    double short_s;      /* below it ncc_short and white_short are asked for */
+    double tiny_s;       /* below it ncc_tiny and white_tiny are asked for */
+    double short_s;      /* below it ncc_short and white_short */
+    double probable_s;   /* less is no probable_copy */
     double long_s;       /* from it on bits alone weigh more */
     double words_min_hz; /* distinct words a second: fewer are a tone or a hum */
     double tonality_max;
     double ncc_sure;      /* enough by itself */
     double ncc_with_bits; /* enough with ber_sure */
     double ber_sure;
+    double ncc_tiny;
     double ncc_short;
     double white_min; /* a vowel's fundamental alone can correlate: the whitened must follow */
+    double white_tiny;
     double white_short;
-    double ncc_block;    /* a block of 200 ms agrees */
-    double coverage_min; /* of the active speech of a recording, to call it all */
+    double white_with_bits; /* whitened, enough for the short with ber_sure */
+    double ncc_block;       /* a block of 200 ms agrees */
+    double coverage_min;    /* of the active speech of a recording, to call it all */
     double slope_min_ppm;
     double ber_probable; /* for probable_copy, with envelope_probable */
     double envelope_probable;
@@ -61,6 +66,8 @@ typedef struct spsh__align_limits {
     double envelope_long;
     double spread_max_ms;     /* of block lags, for same_performance */
     double share_performance; /* of blocks in step */
+    double slope_max_ppm;     /* two microphones of one clock */
+    uint32_t blocks_performance;
     double envelope_performance;
 } spsh__align_limits;
 

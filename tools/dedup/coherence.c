@@ -18,8 +18,9 @@
 
 enum {
     SIZE = 8192,
-    STEP = SIZE - 2 * SPSH__LAG_MAX,
-    LAGS = 2 * SPSH__LAG_MAX + 1,
+    MARGIN = 2 * SPSH__LAG_MAX, /* by which b is longer than a */
+    STEP = SIZE - MARGIN,
+    LAGS = MARGIN + 1,
     BIN_LOW = 307, /* 300 Hz */
     BIN_HIGH = 3482,
     SMOOTH = 64, /* bins either way of a long-term spectrum: 62 Hz */
@@ -27,6 +28,7 @@ enum {
     SINC_HALF = 16,
     BLOCK = 1600,
     TRACK = 64, /* samples that a lag may move from block to block: 4 % */
+    TRACKED = 2 * TRACK + 1,
 };
 static const double pi = 3.141592653589793;
 
@@ -75,24 +77,22 @@ static void make_filter(double *filter)
 }
 
 /* A piece at a time, as doubles with zeros where x has nothing. */
-static void filter_part(const double *filter, const int32_t *x, size_t size, int64_t first,
-                        double *out, size_t count)
+static void filter_part(const double *filter, spsh__cut cut, double *out, size_t count)
 {
     enum { PIECE = 1024, TAPS = 2 * FILTER_HALF + 1 };
     double piece[PIECE + TAPS - 1];
     for (size_t done = 0; done < count; done += PIECE) {
         for (size_t i = 0; i < PIECE + TAPS - 1; i++) {
-            const int64_t at = first + (int64_t)(done + i) - FILTER_HALF;
-            piece[i] = at >= 0 && at < (int64_t)size ? (double)x[at] : 0;
+            const int64_t at = cut.first + (int64_t)(done + i) - FILTER_HALF;
+            piece[i] = at >= 0 && at < (int64_t)cut.size ? (double)cut.samples[at] : 0;
         }
         for (size_t i = 0; i < PIECE && done + i < count; i++)
             out[done + i] = dot(filter, piece + i, TAPS);
     }
 }
 
-spsh_status spsh__stretch_make(const int32_t *a, size_t a_size, size_t a_first, const int32_t *b,
-                               size_t b_size, int64_t b_first, size_t count,
-                               spsh__stretch *ret_stretch, spsh_error *err)
+spsh_status spsh__stretch_make(spsh__cut a, spsh__cut b, size_t count, spsh__stretch *ret_stretch,
+                               spsh_error *err)
 {
     double filter[2 * FILTER_HALF + 1];
     spsh__stretch stretch = {.count = count};
@@ -103,8 +103,9 @@ spsh_status spsh__stretch_make(const int32_t *a, size_t a_size, size_t a_first, 
         return SPSH_DEDUP_NO_MEMORY(err);
     }
     make_filter(filter);
-    filter_part(filter, a, a_size, (int64_t)a_first, stretch.a, count);
-    filter_part(filter, b, b_size, b_first - SPSH__LAG_MAX, stretch.b, count + LAGS - 1);
+    b.first -= SPSH__LAG_MAX;
+    filter_part(filter, a, stretch.a, count);
+    filter_part(filter, b, stretch.b, count + MARGIN);
     *ret_stretch = stretch;
     return SPSH_OK;
 }
@@ -132,7 +133,7 @@ static void add_block(workspace *work, const spsh__stretch *stretch, size_t firs
 {
     const size_t left = stretch->count - first;
     const size_t a_count = left < STEP ? left : STEP;
-    const size_t b_count = a_count + 2 * SPSH__LAG_MAX;
+    const size_t b_count = a_count + MARGIN;
     memset(work->block, 0, sizeof(work->block));
     for (size_t i = 0; i < a_count; i++)
         work->block[i].re = stretch->a[first + i];
@@ -194,7 +195,8 @@ static double find_peak(const double *x, size_t count, double *ret_place)
             best = i;
     double place = (double)best;
     double value = x[best];
-    for (double step = 0.25; step > 0.004; step /= 2) {
+    double step = 0.25;
+    for (int halving = 0; halving < 6; halving++) {
         for (int side = -1; side <= 1; side += 2) {
             const double other = between(x, count, place + side * step);
             if (fabs(other) > fabs(value)) {
@@ -202,6 +204,7 @@ static double find_peak(const double *x, size_t count, double *ret_place)
                 place += side * step;
             }
         }
+        step /= 2;
     }
     *ret_place = place;
     return value;
@@ -270,23 +273,23 @@ typedef struct block_lag {
 /* Best lag of one block within TRACK of `near`. */
 static void fit_block(const spsh__stretch *stretch, size_t index, double near, block_lag *block)
 {
-    double sums[2 * TRACK + 1] = {0};
+    double sums[TRACKED] = {0};
     const double *a = stretch->a + index * BLOCK;
     const int64_t start =
         (int64_t)(index * BLOCK) + SPSH__LAG_MAX + (int64_t)floor(near + 0.5) - TRACK;
-    const int64_t b_size = (int64_t)stretch->count + 2 * SPSH__LAG_MAX;
+    const int64_t b_size = (int64_t)stretch->count + MARGIN;
     double place = 0;
 
     *block = (block_lag){.middle = ((double)index + 0.5) * BLOCK};
-    if (start < 0 || start + 2 * TRACK + BLOCK > b_size)
+    if (start < 0 || start + TRACKED - 1 + BLOCK > b_size)
         return;
-    for (size_t lag = 0; lag <= 2 * TRACK; lag++) {
+    for (size_t lag = 0; lag < TRACKED; lag++) {
         const double *b = stretch->b + start + (int64_t)lag;
         sums[lag] = dot(a, b, BLOCK);
     }
-    const double peak = find_peak(sums, 2 * TRACK + 1, &place);
+    const double peak = find_peak(sums, TRACKED, &place);
     double whole = floor(place + 0.5);
-    whole = whole < 0 ? 0 : whole > 2 * TRACK ? 2 * TRACK : whole;
+    whole = whole < 0 ? 0 : whole > TRACKED - 1 ? TRACKED - 1 : whole;
     const double b_energy = energy(stretch->b + start + (int64_t)whole, BLOCK);
     const double a_energy = energy(a, BLOCK);
     if (a_energy <= 0 || b_energy <= 0)
@@ -408,7 +411,7 @@ out:
 
 spsh_status spsh__undo_drift(spsh__stretch *stretch, double slope_ppm, double lag, spsh_error *err)
 {
-    const size_t size = stretch->count + 2 * SPSH__LAG_MAX;
+    const size_t size = stretch->count + MARGIN;
     const double middle = (double)stretch->count / 2 + SPSH__LAG_MAX;
     double *b = calloc(size + 1, sizeof(*b));
     if (b == NULL)
@@ -489,7 +492,7 @@ spsh_status spsh__correlate_envelopes(const spsh__stretch *stretch, double lag,
     size_t a_count = 0;
     size_t b_count = 0;
     double *a = make_envelopes(stretch->a, stretch->count, &a_count);
-    double *b = make_envelopes(stretch->b, stretch->count + 2 * SPSH__LAG_MAX, &b_count);
+    double *b = make_envelopes(stretch->b, stretch->count + MARGIN, &b_count);
     spsh_status rc = SPSH_OK;
 
     *ret_correlation = 0;

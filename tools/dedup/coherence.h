@@ -36,15 +36,17 @@ typedef struct spsh__drift {
     double spread_ms; /* median distance of good blocks' lags from the line */
 } spsh__drift;
 
-/**
- * Cuts a and b out of longer signals, band-passes them, zeros where b has nothing.
- *
- * @param a_first, b_first  first sample of each; b_first may be negative or beyond the end
- * @return SPSH_OK or SPSH_E_NO_MEMORY; free with spsh__stretch_free
- */
-spsh_status spsh__stretch_make(const int32_t *a, size_t a_size, size_t a_first, const int32_t *b,
-                               size_t b_size, int64_t b_first, size_t count,
-                               spsh__stretch *ret_stretch, spsh_error *err);
+/* Where in a signal to begin; first may be negative or beyond the end. */
+typedef struct spsh__cut {
+    const int32_t *samples;
+    size_t size;
+    int64_t first;
+} spsh__cut;
+
+/* Cuts count samples of a and what may belong to them of b, band-passed, zeros where there is
+ * nothing. SPSH_OK or SPSH_E_NO_MEMORY; free with spsh__stretch_free. */
+spsh_status spsh__stretch_make(spsh__cut a, spsh__cut b, size_t count, spsh__stretch *ret_stretch,
+                               spsh_error *err);
 void spsh__stretch_free(spsh__stretch *stretch);
 
 /* The best lag within SPSH__LAG_MAX. Silence against anything: all 0. */

@@ -45,6 +45,7 @@ enum {
     PEAK_REACH = 3,
     KEY_REACH = 20,
     KEY_MIDDLE = 10,
+    FRAMES_WAITING = BLOCK * BLOCKS_KEPT,
     KEYS_WAITING = BLOCK * (BLOCKS_NEAR + 2) / (PEAK_REACH + 1) + 1,
 };
 
@@ -98,7 +99,7 @@ struct spsh__fingerprint {
     uint64_t sample_total; /* since the start of the recording */
     uint64_t group_frame;  /* first frame of the next group */
 
-    spsh__print_frame waiting[BLOCK * BLOCKS_KEPT]; /* print frame i at i % (BLOCK * BLOCKS_KEPT) */
+    spsh__print_frame waiting[FRAMES_WAITING]; /* print frame i at i % FRAMES_WAITING */
     uint8_t loudest[BLOCKS_KEPT];
     uint64_t frame_count;
     uint64_t blocks_done;
@@ -282,8 +283,7 @@ static void add_print_frame(spsh__fingerprint *maker)
         *loudest = 0;
     if (level > *loudest)
         *loudest = (uint8_t)level;
-    maker->waiting[i % (BLOCK * BLOCKS_KEPT)] =
-        (spsh__print_frame){.word = word, .level = (uint8_t)level};
+    maker->waiting[i % FRAMES_WAITING] = (spsh__print_frame){.word = word, .level = (uint8_t)level};
 }
 
 /* The three least differences of a key, where `order` names the wide frames from the lowest bits
@@ -361,7 +361,7 @@ static spsh_status give_block(spsh__fingerprint *maker, spsh_error *err)
     const uint64_t last_block = (maker->frame_count - 1) / BLOCK;
     const uint64_t left = maker->frame_count - first;
     const size_t count = left < BLOCK ? (size_t)left : BLOCK;
-    spsh__print_frame *frames = &maker->waiting[first % (BLOCK * BLOCKS_KEPT)];
+    spsh__print_frame *frames = &maker->waiting[first % FRAMES_WAITING];
     spsh_status rc = SPSH_OK;
     int32_t reference = 0;
 
