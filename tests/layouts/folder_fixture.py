@@ -1,4 +1,5 @@
-"""Folders of audio with sidecars: byte order mark, CR LF, empty, and orphans both ways."""
+"""Folders of audio with sidecars: byte order mark, CR LF, empty, JSON, and orphans both ways."""
+import json
 
 
 def make(root, clip):
@@ -25,3 +26,41 @@ EXPECTED = {
         "b/seven": None,
     },
 }
+
+
+def make_json(root, clip):
+    for i in range(7):
+        clip(root / f"{i}.wav", seed=10 + i)
+    documents = {
+        0: {"text": "erst\u00e9r \u2028", "speaker": "s1", "lang": "de", "snr": 12.5, "tags": ["x", None]},
+        1: {"transcript": None, "sentence": "zweiter", "speaker_id": 7, "domain": "calls", "text": 3},
+        2: {"words": [{"word": "a", "start": 0.1}], "speaker": "N/A"},
+        3: {"text": "the text file wins", "language": "fr"},
+        9: {"text": "no audio"},
+    }
+    for number, document in documents.items():
+        (root / f"{number}.json").write_text(json.dumps(document), encoding="utf-8")
+    (root / "3.txt").write_text("dritter\n")
+    (root / "4.json").write_text('{"text": "never closed')
+    (root / "5.json").write_text("[1, 2]")
+    (root / "metadata.json").write_text("{}")
+
+
+JSON = {
+    "utterances": 7,
+    "rejects": {"row_syntax": (2, 0)},
+    "domains": {"de": 1, "fr": 1, "calls": 1, "default": 4},
+    "languages": {"de": 1, "fr": 1},
+    "speakers": 2,
+    "ids": {
+        "0": {"text": "erst\u00e9r \u2028", "speaker": "s1", "language": "de",
+              "extras": {"snr": 12.5, "tags": ["x", None], "text": None}},
+        "1": {"text": "zweiter", "speaker": "7", "extras": {"text": 3}},
+        "2": {"text": None, "speaker": None, "extras": {"words": [{"word": "a", "start": 0.1}]}},
+        "3": {"text": "dritter", "extras": {"text": "the text file wins"}},
+        "4": {"text": None},
+        "6": {"text": None},
+    },
+}
+
+CASES = {"texts": (make, EXPECTED), "json": (make_json, JSON)}

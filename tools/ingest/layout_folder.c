@@ -3,7 +3,8 @@
  * Within one folder, every audio file and every possible sidecar is an entry (stem, kind). Sorted
  * by stem, then kind, a stem's audio files come first and its best sidecar right behind them, so
  * one pass pairs a folder of any size. "a.normalized.txt" is entered twice, as a text of "a" and of
- * "a.normalized": which one it is depends on the audio that is there.
+ * "a.normalized": which one it is depends on the audio that is there. A .json is the last of its
+ * stem: it says what else is known, and the text where no file does.
  *
  * An id is the path without extension. It keeps the extension when a neighbour has the same stem
  * (a.wav, a.flac), or when the stem is itself the name of a neighbour (a.wav, a.wav.flac), so that
@@ -13,15 +14,18 @@
 #include <stdlib.h>
 
 #include "fail.h"
+#include "json_sidecar.h"
 #include "layouts.h"
 #include "names.h"
 #include "scan.h"
 #include "walk.h"
 
+#define JSON_KIND (1U + SPSH__SIDECAR_RANKS)
+
 typedef struct stem_entry {
     uint32_t entry; /* index in the folder's entries */
     uint16_t stem_bytes;
-    uint8_t kind;    /* 0: audio, 1 + rank: sidecar */
+    uint8_t kind;    /* 0: audio, 1 + rank: sidecar, JSON_KIND */
     uint8_t matched; /* sidecar: an audio file has its stem */
 } stem_entry;
 
@@ -30,8 +34,15 @@ typedef struct folder_scan {
     stem_entry *stems;
     size_t stem_count, stem_capacity;
     uint64_t sidecar_count; /* audio files with a text, in this folder */
-    spsh__builder audio_path, text_path, source, id;
+    spsh__builder audio_path, text_path, json_path, source, id;
+    spsh__json_sidecar json; /* of the audio file at hand */
 } folder_scan;
+
+/** What lies beside an audio file; NULL: nothing. */
+typedef struct companions {
+    const stem_entry *text, *json;
+    bool keep_extension; /* in the id */
+} companions;
 
 static spsh_bytes stem_of(const spsh__folder *folder, const stem_entry *entry)
 {
@@ -114,6 +125,7 @@ static spsh_status classify(folder_scan *f, const spsh__folder *folder, size_t i
 {
     const spsh__entry *entry = &folder->entries[index];
     const spsh_bytes name = {(const uint8_t *)entry->name, entry->name_bytes};
+    const spsh_bytes json_suffix = spsh__bytes_of(".json");
     spsh_status rc = SPSH_OK;
     if (spsh__is_audio_name(name)) {
         if (entry->type != SPSH__ENTRY_FILE)
@@ -128,6 +140,11 @@ static spsh_status classify(folder_scan *f, const spsh__folder *folder, size_t i
             return reject_irregular(f, folder, entry, 0, err);
         rc = add_stem(f, index, stem_bytes, 1 + rank, err);
     }
+    if (rc == SPSH_OK && entry->type == SPSH__ENTRY_FILE &&
+        name.size_bytes > json_suffix.size_bytes &&
+        memcmp(name.data + name.size_bytes - json_suffix.size_bytes, json_suffix.data,
+               json_suffix.size_bytes) == 0)
+        rc = add_stem(f, index, name.size_bytes - json_suffix.size_bytes, JSON_KIND, err);
     return rc;
 }
 
@@ -143,12 +160,44 @@ static bool stem_is_taken(folder_scan *f, const spsh__folder *folder, spsh_bytes
     return path != NULL && spsh__view_stat(folder->view, path, &info) == 0;
 }
 
-static spsh_status emit_audio(folder_scan *f, const spsh__folder *folder, const stem_entry *audio,
-                              const stem_entry *sidecar, bool keep_extension, spsh_error *err)
+/* One that cannot be read costs nothing but what it says. */
+static spsh_status read_json(folder_scan *f, const spsh__folder *folder, const companions *beside,
+                             spsh_error *err)
 {
+    const char *problem = NULL;
+    const char *name = folder->entries[beside->json->entry].name;
+    spsh__builder_clear(&f->json_path);
+    join(&f->json_path, folder->path, spsh__bytes_of(name));
+    const char *path = spsh__builder_text(&f->json_path);
+    if (path == NULL)
+        return SPSH_INGEST_FAIL(err, SPSH_E_NO_MEMORY, "no memory for a path");
+    spsh_status rc =
+        spsh__json_sidecar_read(&f->json, folder->view, path, beside->text != NULL, &problem, err);
+    if (rc != SPSH_OK || problem == NULL)
+        return rc;
+    const spsh_reject reject = {.reason = SPSH_REJECT_ROW_SYNTAX, .detail = problem};
+    return reject_entry(f, folder, name, reject, err);
+}
+
+static void add_json(const spsh__json_sidecar *json, spsh_ingest_item *item)
+{
+    item->speaker = json->speaker;
+    item->language = json->language;
+    item->domain = json->domain.size_bytes > 0 ? json->domain : json->language;
+    item->extras = json->extras;
+    if (item->text_path == NULL) {
+        item->has_text = json->has_text;
+        item->text = json->text;
+    }
+}
+
+static spsh_status emit_audio(folder_scan *f, const spsh__folder *folder, const stem_entry *audio,
+                              const companions *beside, spsh_error *err)
+{
+    const stem_entry *sidecar = beside->text;
     const spsh__entry *entry = &folder->entries[audio->entry];
     const spsh_bytes name = {(const uint8_t *)entry->name, entry->name_bytes};
-    const spsh_bytes stem = keep_extension ? name : stem_of(folder, audio);
+    const spsh_bytes stem = beside->keep_extension ? name : stem_of(folder, audio);
     spsh__view_info info;
     spsh__builder_clear(&f->audio_path);
     join(&f->audio_path, folder->path, name);
@@ -161,6 +210,9 @@ static spsh_status emit_audio(folder_scan *f, const spsh__folder *folder, const 
             .reason = SPSH_REJECT_UNREADABLE, .detail = strerror(os_errno), .rows = 1};
         return reject_entry(f, folder, entry->name, reject, err);
     }
+    spsh_status rc = beside->json == NULL ? SPSH_OK : read_json(f, folder, beside, err);
+    if (rc != SPSH_OK)
+        return rc;
     spsh__builder_clear(&f->text_path);
     if (sidecar != NULL)
         join(&f->text_path, folder->path, spsh__bytes_of(folder->entries[sidecar->entry].name));
@@ -184,6 +236,8 @@ static spsh_status emit_audio(folder_scan *f, const spsh__folder *folder, const 
     };
     if ((sidecar != NULL && item.text_path == NULL) || f->source.failed || f->id.failed)
         return SPSH_INGEST_FAIL(err, SPSH_E_NO_MEMORY, "no memory for a path");
+    if (beside->json != NULL)
+        add_json(&f->json, &item);
     return spsh__scan_emit(&f->scan, &item, NULL, err);
 }
 
@@ -198,14 +252,18 @@ static spsh_status emit_stem(folder_scan *f, const spsh__folder *folder, size_t 
         return SPSH_OK;
     for (size_t i = audio_end; i < end; i++)
         f->stems[i].matched = 1;
-    if (audio_end < end)
+    companions beside = {.keep_extension =
+                             audio_end - begin > 1 ||
+                             stem_is_taken(f, folder, stem_of(folder, &f->stems[begin]))};
+    if (audio_end < end && f->stems[end - 1].kind == JSON_KIND)
+        beside.json = &f->stems[end - 1];
+    if (audio_end < end && f->stems[audio_end].kind != JSON_KIND) {
+        beside.text = &f->stems[audio_end];
         f->sidecar_count++;
-    const stem_entry *sidecar = audio_end < end ? &f->stems[audio_end] : NULL;
-    const bool keep_extension =
-        audio_end - begin > 1 || stem_is_taken(f, folder, stem_of(folder, &f->stems[begin]));
+    }
     spsh_status rc = SPSH_OK;
     for (size_t i = begin; i < audio_end && rc == SPSH_OK; i++)
-        rc = emit_audio(f, folder, &f->stems[i], sidecar, keep_extension, err);
+        rc = emit_audio(f, folder, &f->stems[i], &beside, err);
     return rc;
 }
 
@@ -229,7 +287,7 @@ static spsh_status reject_orphans(folder_scan *f, const spsh__folder *folder, sp
         const bool again = i > 0 && f->stems[i - 1].entry == entry->entry;
         const spsh_reject reject = {.reason = SPSH_REJECT_ORPHAN_TEXT,
                                     .detail = "no audio file has this name"};
-        if (entry->kind != 0 && !entry->matched && !again)
+        if (entry->kind != 0 && entry->kind != JSON_KIND && !entry->matched && !again)
             rc = reject_entry(f, folder, folder->entries[entry->entry].name, reject, err);
     }
     return rc;
@@ -289,6 +347,8 @@ static spsh_status folder_layout_scan(const spsh_ingest_options *options,
     free(f.stems);
     spsh__builder_free(&f.audio_path);
     spsh__builder_free(&f.text_path);
+    spsh__builder_free(&f.json_path);
+    spsh__json_sidecar_free(&f.json);
     spsh__builder_free(&f.source);
     spsh__builder_free(&f.id);
     return rc;
