@@ -2,10 +2,12 @@
 
 import io
 import json
+import signal
 import subprocess
 import sys
 import tarfile
 import tempfile
+import time
 from pathlib import Path
 
 command, make_clip = sys.argv[1:]
@@ -119,3 +121,17 @@ for size in (-(-len(data.rstrip(b"\0")) // 512) * 512, 0):
     done = subprocess.run(words, input=data[:size], capture_output=True)
     check("exit status", done.returncode, 1)
     check("a dataset", (folder / "cut.spsh" / "manifest.spsh").exists(), False)
+
+# A producer that has stopped does not keep pack from ending when it is asked to.
+words = [command, "pack", "-", "-o", folder / "stopped.spsh", "--quiet"]
+waiting = subprocess.Popen(words, stdin=subprocess.PIPE, stderr=subprocess.PIPE)
+waiting.stdin.write(data[:2048])
+waiting.stdin.flush()
+while not (folder / "stopped.spsh" / ".pack").exists():
+    check("pack", waiting.poll(), None)
+    time.sleep(0.01)
+while waiting.poll() is None:  # it may have been asked before it began to wait
+    waiting.send_signal(signal.SIGTERM)
+    time.sleep(0.05)
+check("exit status", waiting.wait(), 1)
+check("a message", b"canceled" in waiting.stderr.read(), True)

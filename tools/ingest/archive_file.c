@@ -92,7 +92,7 @@ static la_ssize_t on_read(struct archive *handle, void *user, const void **ret_d
             got = read(a->fd, a->buffer, a->buffer_bytes);
             got = got < 0 ? -(int64_t)errno : got;
         }
-    } while (got == -EINTR);
+    } while (got == -EINTR && a->seekable);
     if (got < 0) {
         a->os_errno = (int)-got;
         archive_set_error(handle, a->os_errno, "%s", strerror(a->os_errno));
@@ -142,6 +142,9 @@ static spsh_status fail_read(spsh__archive *a, spsh_error *err)
     const char *text = archive_error_string(a->handle);
     int number = archive_errno(a->handle);
 
+    /* A pipe may have nothing to say for hours: a signal that somebody handles ends the wait. */
+    if (a->os_errno == EINTR)
+        return SPSH_INGEST_FAIL(err, SPSH_E_CANCELED, "canceled");
     if (a->os_errno != 0)
         return SPSH_INGEST_FAIL_OS(err, SPSH_E_IO, a->os_errno, "%s: %s", a->path,
                                    strerror(a->os_errno));
