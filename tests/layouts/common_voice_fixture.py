@@ -121,6 +121,28 @@ def make_new(root, clip):
     write(empty / "validated.tsv", V17, [row("common_voice_ab_1.mp3", "Аԥсуа", CLEO, locale="ab")])
 
 
+def make_odd(root, clip):
+    """Bytes that tables should not have, and tables that are none of clips."""
+    tree = root / "cv-corpus-25.0-2026-03-09" / "de"
+    names = [f"common_voice_de_{n}.mp3" for n in range(8)]
+    clips(tree, clip, names, 300)
+    rows = [row(name, f"satz {n}", locale="de") for n, name in enumerate(names)]
+    rows[1]["sentence"] = "lang " * 40000  # longer than the field limit of some CSV readers
+    rows[2]["client_id"] = ""
+    rows[3].update(locale="", accents="")
+    rows[5]["sentence"] = "nul \0 und esc \x1b"
+    write(tree / "validated.tsv", V17, rows)
+    table = (tree / "validated.tsv").read_bytes().replace(b"satz 4", b"satz \xff4")
+    table = table.replace(b"satz 6\t", b"satz 6\t\xfe\xff")  # of another column
+    (tree / "validated.tsv").write_bytes(b"\xef\xbb\xbf" + table.removesuffix(b"\n"))
+    (tree / "train.tsv").write_bytes(b"")
+    (tree / "dev.tsv").write_bytes(b"\n")
+    (tree / "clip_problems.tsv").write_text(
+        "path\tlocale\treason\tstatus\ttimestamp\tvalue\n"
+        "common_voice_de_7.mp3\tde\tDURATION_ZERO\texcluded\t1700000000\t0\n")
+    (tree / "times.txt").write_text("common_voice_de_0.mp3 400\n")
+
+
 def make_variants(root, clip):
     base = root / "cv-corpus-25.0-2026-03-09" / "cy"
     names = ["common_voice_cy_1.mp3", "common_voice_cy_2.mp3"]
@@ -290,6 +312,17 @@ CASES = {
         "options": ["--domain", "column:gender", "--split", "train"],
         "rows_in": 39, "merged": 16, "excluded": 10,
         "domains": {"male_masculine": 7, "female": 1, "default": 1}}),
+    "odd bytes": (make_odd, {
+        "utterances": 7, "rows_in": 8, "rejects": {"text_invalid_utf8": (1, 1)}, "speakers": 1,
+        "domains": {"cv/de": 7}, "splits": {"validated": 7},
+        "ids": {"common_voice_de_0": {"text": "satz 0"},
+                "common_voice_de_1": {"text": "lang " * 40000},
+                "common_voice_de_2": {"speaker": None},
+                "common_voice_de_3": {"domain": "cv/de", "language": "de"},
+                "common_voice_de_4": None,
+                "common_voice_de_5": {"text": "nul \0 und esc \x1b"},
+                "common_voice_de_6": {"extras": {"sentence_domain": "\ufffd\ufffd"}},
+                "common_voice_de_7": {"text": "satz 7"}}}),
     "variant and delta": (make_variants, {
         "utterances": 4, "rows_in": 7, "merged": 2, "excluded": 1, "domains": {"cv/cy": 3, "cv/sc": 1},
         "splits": {"train": 2, "validated": 2}, "rejects": {"excluded_by_rule": (1, 0), "orphan_audio": (1, 0)},

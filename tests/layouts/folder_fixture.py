@@ -43,6 +43,7 @@ def make_json(root, clip):
     (root / "3.txt").write_text("dritter\n")
     (root / "4.json").write_text('{"text": "never closed')
     (root / "5.json").write_text("[1, 2]")
+    (root / "6.JSON").write_text('{"text": "sechster"}')
     (root / "metadata.json").write_text("{}")
 
 
@@ -59,7 +60,7 @@ JSON = {
         "2": {"text": None, "speaker": None, "extras": {"words": [{"word": "a", "start": 0.1}]}},
         "3": {"text": "dritter", "extras": {"text": "the text file wins"}},
         "4": {"text": None},
-        "6": {"text": None},
+        "6": {"text": "sechster"},
     },
 }
 

@@ -106,6 +106,14 @@ EXPECTED = {
     },
 }
 
+def make_windows(root, clip):
+    """After an editor: CR LF, and a byte order mark."""
+    make(root, clip)
+    for file in [*root.glob("data/train_all/*"), *root.glob("data/dev/*")]:
+        if file.is_file() and file.suffix == "":
+            file.write_bytes(b"\xef\xbb\xbf" + file.read_bytes().replace(b"\n", b"\r\n"))
+
+
 def make_broken(root, clip):
     make(root, clip)
     (root / "data" / "dev" / "segments").unlink()
@@ -114,6 +122,7 @@ def make_broken(root, clip):
 
 CASES = {
     "": (make, EXPECTED),
+    "CR LF": (make_windows, EXPECTED),
     "one split": (make, {"root": "data", "options": ["--split", "dev"], "utterances": 4,
                          "excluded": 17}),
     "above the data": (make, {"utterances": 13}),

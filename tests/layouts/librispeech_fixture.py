@@ -58,6 +58,13 @@ def make_bare(root, clip):
     make_chapters(root, clip)
 
 
+def make_windows(root, clip):
+    """After an editor: CR LF, and a byte order mark."""
+    make(root, clip)
+    for file in [*root.rglob("[0-9]*.trans.txt"), root / "LibriSpeech" / "SPEAKERS.TXT"]:
+        file.write_bytes(b"\xef\xbb\xbf" + file.read_bytes().replace(b"\n", b"\r\n"))
+
+
 def make_finetuning(root, clip):
     """The labelled sets of Libri-Light: no folder says which split."""
     for i, (folder, reader) in enumerate((("1h/0/clean", 10), ("1h/5/other", 11), ("9h/other", 12))):
@@ -97,6 +104,7 @@ def make_downloads(root, clip):
 CASES = {
     "": (make, EXPECTED),
     "downloads": (make_downloads, EXPECTED),
+    "CR LF": (make_windows, EXPECTED),
     "bare": (make_bare, {"utterances": 8, "rejects": {}, "speakers": 4,
                          "ids": {"60-121082-0000": {"extras": {"subset": "train-clean-100"}}}}),
     "a subset": (make, {"root": "LibriSpeech/test-other", "utterances": 1,

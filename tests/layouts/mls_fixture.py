@@ -107,6 +107,13 @@ def make_hub_flat(root, clip):
         archive.unlink()
 
 
+def make_windows(root, clip):
+    """After an editor: CR LF, and a byte order mark."""
+    make_flac(root, clip)
+    for file in (root / "mls_polish").rglob("*.txt"):
+        file.write_bytes(b"\xef\xbb\xbf" + file.read_bytes().replace(b"\n", b"\r\n"))
+
+
 def make_opus(root, clip):
     make_tree(root / "mls_polish_opus", clip, ".opus")
 
@@ -160,6 +167,7 @@ OPUS = {
 
 CASES = {
     "flac": (make_flac, FLAC),
+    "flac, CR LF": (make_windows, FLAC),
     "opus": (make_opus, OPUS),
     "hub": (make_hub, HUB),
     "hub, unpacked": (make_hub_flat, HUB),

@@ -42,7 +42,20 @@ def make_deepspeech(root, clip):
     (root / "train.csv").write_text("wav_filename,wav_filesize,transcript\n./a b.wav,16044,hello\n")
 
 
+def make_seconds(root, clip):
+    for i in range(5):
+        clip(root / f"{i}.wav", seconds=2.0, seed=i)
+    (root / "list.csv").write_text(
+        "file,text,start,end,duration\n0.wav,a,0.5,1.25,\n1.wav,b,0,1e0,\n2.wav,c,0.5,,\n"
+        "3.wav,d,0.25,,0.5\n4.wav,e,,,1999\n")
+
+
 CASES = {
+    "seconds": (make_seconds, {
+        "utterances": 5, "rejects": {},
+        "ids": {"0#500000000-1250000000": {"seconds": 0.75}, "1#0-1000000000": {"seconds": 1.0},
+                "2#500000000-end": {"seconds": 1.5}, "3#250000000-750000000": {"seconds": 0.5},
+                "4": {"seconds": 2.0, "extras": {"duration": "1999"}}}}),
     "csv": (make_csv, {
         "utterances": 3,
         "rejects": {"segment_range": (1, 1), "missing_audio": (2, 2), "row_field_count": (1, 1)},

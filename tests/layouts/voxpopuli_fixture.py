@@ -1,5 +1,7 @@
 """VoxPopuli, transcribed: a table a split, audio in the folder of its year; and the annotation alone."""
 import gzip
+import shutil
+import tarfile
 
 HEADER = "id\traw_text\tnormalized_text\tspeaker_id\tsplit\tgender\tis_gold_transcript\taccent\n"
 SESSION = "20090112-0900-PLENARY-3-{}_20090112-18:48:33_{}"
@@ -96,7 +98,40 @@ ANNOTATION = {
     },
 }
 
+def make_mirror(root, clip):
+    """As on the Hugging Face hub, with its archives unpacked."""
+    tree = root / "data" / "hr"
+    row = "{}\t{}\t{}\t96745\t{}\tmale\tFalse\tNone\n"
+    for seed, (split, number, part) in enumerate([("train", 0, 0), ("train", 1, 1), ("test", 2, 0)]):
+        clip(tree / split / f"{split}_part_{part}" / f"{SESSION.format('hr', number)}.wav", seed=seed)
+    clip(tree / "test" / "test_part_0" / f"{SESSION.format('hr', 9)}.wav", seed=9)
+    rows = {"train": (0, 1, 5), "test": (2,), "dev": ()}
+    for split, numbers in rows.items():
+        (tree / f"asr_{split}.tsv").write_text(HEADER + "".join(
+            row.format(SESSION.format("hr", n), f"Broj {n}.", f"broj {n}", split) for n in numbers),
+            encoding="utf-8")
+    (root / "data" / "n_files.json").write_text('{"hr": {"train": 2, "dev": 1, "test": 1}}')
+
+
+def make_mirror_tarred(root, clip):
+    make_mirror(root, clip)
+    for folder in sorted((root / "data" / "hr").glob("*/*_part_*")):
+        with tarfile.open(folder.parent / f"{folder.name}.tar.gz", "w:gz") as tar:
+            tar.add(folder, arcname=folder.name)
+        shutil.rmtree(folder)
+
+
+MIRROR = {
+    "utterances": 3, "rejects": {"missing_audio": (1, 1), "orphan_audio": (1, 0)},
+    "domains": {"voxpopuli/hr": 3}, "splits": {"train": 2, "test": 1}, "languages": {"hr": 3},
+    "ids": {SESSION.format("hr", 1): {
+        "text": "broj 1", "speaker": "voxpopuli/96745", "split": "train",
+        "source": f"data/hr/train/train_part_1/{SESSION.format('hr', 1)}.wav"}},
+}
+
 CASES = {
+    "mirror": (make_mirror, MIRROR),
+    "mirror, archives": (make_mirror_tarred, MIRROR),
     "tables": (make, EXPECTED),
     "annotation": (make_annotation, ANNOTATION),
     "invalid": (make_annotation, {"options": ["--split", "invalid"], "utterances": 1, "excluded": 4}),

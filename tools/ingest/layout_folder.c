@@ -140,11 +140,12 @@ static spsh_status classify(folder_scan *f, const spsh__folder *folder, size_t i
             return reject_irregular(f, folder, entry, 0, err);
         rc = add_stem(f, index, stem_bytes, 1 + rank, err);
     }
-    if (rc == SPSH_OK && entry->type == SPSH__ENTRY_FILE &&
-        name.size_bytes > json_suffix.size_bytes &&
-        memcmp(name.data + name.size_bytes - json_suffix.size_bytes, json_suffix.data,
-               json_suffix.size_bytes) == 0)
-        rc = add_stem(f, index, name.size_bytes - json_suffix.size_bytes, JSON_KIND, err);
+    const size_t json_stem =
+        json_suffix.size_bytes < name.size_bytes ? name.size_bytes - json_suffix.size_bytes : 0;
+    const spsh_bytes ending = {name.data + json_stem, name.size_bytes - json_stem};
+    if (rc == SPSH_OK && entry->type == SPSH__ENTRY_FILE && json_stem > 0 &&
+        spsh__bytes_equal_nocase(ending, json_suffix))
+        rc = add_stem(f, index, json_stem, JSON_KIND, err);
     return rc;
 }
 

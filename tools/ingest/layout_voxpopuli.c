@@ -6,7 +6,10 @@
  *     [transcribed_data/]<language>/asr_<language>.tsv.gz      id_ | session_id | normed_text | ...
  *     [transcribed_data/]<language>/<year>/<session_id>-<id_>.ogg
  *
- * The last is the annotation that the first are made from; it is read where they are not.
+ *     data/<language>/asr_{train,dev,test}.tsv                 as mirrored on the Hugging Face hub
+ *     data/<language>/<split>/<split>_part_<n>/<id>.wav
+ *
+ * The annotation is what the tables are made from; it is read where they are not.
  *
  * The tables are not quoted, the annotation is. The text is the normalized one, the other is an
  * extra: half of the raw texts of some languages are missing. Rows whose split is "invalid" are
@@ -32,6 +35,16 @@ static const spsh__clip_form form = {
     .columns = { "id", "normalized_text", "speaker_id", NULL, NULL, "split", NULL},
     .extension = ".ogg",
     .in_year_folders = true,
+    .left_split = "invalid",
+};
+
+#define MIRROR_DEPTH 2U /* the split, and what its archives unpack to */
+
+static const spsh__clip_form mirror_form = {
+    .corpus = "voxpopuli",
+    .dialect = {.kind = SPSH__DIALECT_RAW, .delimiter = '\t'},
+    .columns = { "id", "normalized_text", "speaker_id", NULL, NULL, "split", NULL},
+    .extension = ".wav",
     .left_split = "invalid",
 };
 
@@ -129,17 +142,21 @@ static spsh_status scan_tree(spsh__scan *scan, const char *path, const char *nam
     spsh__builder annotation = {0};
     spsh__view *folder = NULL;
     bool in_tables = false;
+    bool is_mirror = false;
     spsh_status rc = spsh__view_below(scan->options->view, path, &folder, err);
     if (rc == SPSH_OK)
         rc = has_tables(folder, &in_tables, err);
     if (rc == SPSH_OK)
         rc = find_annotation(folder, &annotation, err);
+    for (size_t i = 0; i < TABLE_COUNT && rc == SPSH_OK && in_tables; i++)
+        is_mirror = is_mirror || spsh__view_has_folder(folder, tables[i].split);
     spsh__view_close(folder);
     const spsh__clip_table annotated = {.name = (const char *)annotation.data};
     const spsh__clip_tree tree = {
         .path = path,
         .name = name,
         .clips = "",
+        .depth = is_mirror ? MIRROR_DEPTH : 0,
         .locale = name[0] != '\0' ? name : "unknown",
         .id_prefix = "",
         .tables = in_tables ? tables : &annotated,
@@ -148,7 +165,11 @@ static spsh_status scan_tree(spsh__scan *scan, const char *path, const char *nam
     if (rc == SPSH_OK && in_tables && annotation.size_bytes > 0)
         rc = report_annotation(scan, path, annotated.name, err);
     if (rc == SPSH_OK)
-        rc = spsh__clip_tree_scan(scan, in_tables ? &form : &annotation_form, &tree, err);
+        rc = spsh__clip_tree_scan(scan,
+                                  is_mirror   ? &mirror_form
+                                  : in_tables ? &form
+                                              : &annotation_form,
+                                  &tree, err);
     spsh__builder_free(&annotation);
     return rc;
 }
