@@ -29,7 +29,15 @@ typedef struct item {
     uint32_t rate_hz;
 } item;
 
+/* Keys in common: of 48 bits, and of the upper 32, when each may turn over one of its weak bits. */
+typedef struct key_hits {
+    uint64_t keys48;
+    uint64_t keys32;
+} key_hits;
+
 typedef struct tally {
+    key_hits hits;
+    uint64_t key_pairs;
     uint64_t pairs;
     uint64_t windows; /* offsets compared */
     uint64_t kinds[SPSH__ALIGN_CLASS_COUNT];
@@ -88,16 +96,48 @@ static void unload(item *file)
     spsh__print_free(&file->print);
 }
 
+/* Whether the upper `bits` of the keys are equal, one weak bit of each left open. */
+static bool is_hit(const spsh__print_key *a, const spsh__print_key *b, uint32_t bits)
+{
+    const uint64_t mask = ((UINT64_C(1) << bits) - 1) << (SPSH__KEY_BITS - bits);
+    for (size_t i = 0; i <= SPSH__KEY_WEAK_MAX; i++) {
+        for (size_t k = 0; k <= SPSH__KEY_WEAK_MAX; k++) {
+            const uint64_t a_turned = i == 0 ? 0 : UINT64_C(1) << a->weak[i - 1];
+            const uint64_t b_turned = k == 0 ? 0 : UINT64_C(1) << b->weak[k - 1];
+            if (((a->bits ^ b->bits ^ a_turned ^ b_turned) & mask) == 0)
+                return true;
+        }
+    }
+    return false;
+}
+
+/* Hits within 3 frames of the offset; INT64_MAX: of any. */
+static key_hits count_hits(const spsh__print *a, const spsh__print *b, int64_t offset)
+{
+    key_hits hits = {0};
+    for (size_t i = 0; i < a->key_count; i++) {
+        for (size_t k = 0; k < b->key_count; k++) {
+            const int64_t at = (int64_t)b->keys[k].frame - (int64_t)a->keys[i].frame;
+            if (offset != INT64_MAX && (at < offset - 3 || at > offset + 3))
+                continue;
+            hits.keys48 += is_hit(&a->keys[i], &b->keys[k], 48);
+            hits.keys32 += is_hit(&a->keys[i], &b->keys[k], 32);
+        }
+    }
+    return hits;
+}
+
 static void print_result(const char *truth, const item *query, const char *other, double clip_s,
-                         double start_s, const spsh__alignment *found)
+                         double start_s, const spsh__alignment *found, key_hits hits)
 {
     printf("%s\t%s\t%s\t%s\t%s\t%.0f\t%.6f\t%s\t%.4f\t%.4f\t%.4f\t%.4f\t%.3f\t%.3f\t%.3f\t%.4f\t"
-           "%.1f\t%.3f\t%.4f\t%.3f\t%.3f\t%.1f\t%.3f\n",
+           "%.1f\t%.3f\t%.4f\t%.3f\t%.3f\t%.1f\t%.3f\t%" PRIu64 "\t%" PRIu64 "\n",
            truth, query->family, query->group, query->id, other, clip_s, start_s,
            spsh__align_class_text(found->kind), found->ber, found->ncc, found->ncc_white,
            found->envelope, found->active_s, found->coverage_a, found->coverage_b,
            found->lag / 8000, found->drift.slope_ppm, found->drift.spread_ms, found->unscaled.ncc,
-           found->drift.block_median, found->drift.block_share, found->words_hz, found->tonality);
+           found->drift.block_median, found->drift.block_share, found->words_hz, found->tonality,
+           hits.keys48, hits.keys32);
 }
 
 /* Aligns query against source and says how it went. */
@@ -119,6 +159,10 @@ static void match_wrong(const spsh__print *query, const item *about, const item 
                         double clip_s, double start_s)
 {
     const spsh__alignment found = match(query, &source->print);
+    const key_hits hits = count_hits(query, &source->print, INT64_MAX);
+    wrong_pairs.hits.keys48 += hits.keys48;
+    wrong_pairs.hits.keys32 += hits.keys32;
+    wrong_pairs.key_pairs += (uint64_t)query->key_count * source->print.key_count;
     wrong_pairs.pairs++;
     wrong_pairs.windows += query->frame_count + source->print.frame_count;
     wrong_pairs.kinds[found.kind]++;
@@ -126,7 +170,7 @@ static void match_wrong(const spsh__print *query, const item *about, const item 
         wrong_pairs.worst_ncc = fabs(found.ncc);
     if ((found.kind != SPSH__ALIGN_NONE && found.kind != SPSH__ALIGN_REREAD) ||
         fabs(found.ncc) > 0.4 || found.envelope > 0.2)
-        print_result("false", about, source->id, clip_s, start_s, &found);
+        print_result("false", about, source->id, clip_s, start_s, &found, hits);
 }
 
 static void match_copy(const item *copy, double clip_s, double start_s, const spsh__print *print)
@@ -139,7 +183,9 @@ static void match_copy(const item *copy, double clip_s, double start_s, const sp
             continue;
         }
         const spsh__alignment found = match(print, &sources[i].print);
-        print_result("true", copy, sources[i].id, clip_s, start_s, &found);
+        const int64_t offset = (int64_t)lrint(found.lag / SPSH__PRINT_HOP);
+        print_result("true", copy, sources[i].id, clip_s, start_s, &found,
+                     count_hits(print, &sources[i].print, offset));
     }
 }
 
@@ -222,7 +268,8 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < SPSH__ALIGN_CLASS_COUNT; i++)
         printf("\t%s\t%" PRIu64, spsh__align_class_text((spsh__align_class)i),
                wrong_pairs.kinds[i]);
-    printf("\n");
+    printf("\tkey_pairs\t%" PRIu64 "\thits48\t%" PRIu64 "\thits32\t%" PRIu64 "\n",
+           wrong_pairs.key_pairs, wrong_pairs.hits.keys48, wrong_pairs.hits.keys32);
     for (size_t i = 0; i < source_count; i++)
         unload(&sources[i]);
     return 0;

@@ -71,6 +71,11 @@ def main():
         white = [abs(float(r[10])) for r in every]
         print(f"{family} | " + " | ".join(parts) + f" | {percentile(ber, 0.5):.3f}, {percentile(ber, 0.95):.3f} | "
               f"{percentile(ncc, 0.05):.3f}, {percentile(ncc, 0.5):.3f} | {percentile(white, 0.05):.3f}")
+    print("whole recordings: share with at least 1 / 2 common keys of 48 bits, of 32 bits")
+    for family in dict.fromkeys(key[0] for key in sorted(cells)):
+        cell = [c[0] for c in cells[family, 0]]
+        shares = [sum(int(r[at]) >= least for r in cell) / max(len(cell), 1) for at in (23, 24) for least in (1, 2)]
+        print(f"{family} | {len(cell)} | " + " | ".join(f"{share:.3f}" for share in shares))
     print(f"offset error of {len(errors)} found copies that keep time, ms: median {percentile(errors, 0.5):.4f}, "
           f"p99 {percentile(errors, 0.99):.4f}, most {max(errors, default=0):.4f}")
     false = [r for r in rows if r[0] == "false" and r[2] in keep and not r[1].startswith("babble")]
