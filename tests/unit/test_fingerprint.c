@@ -245,8 +245,8 @@ static void test_stream(void)
         tally sum = {.fail_at = failing ? 10000 : UINT64_MAX};
         spsh__fingerprint *maker = NULL;
         spsh_error err = SPSH_ERROR_INIT;
-        spsh_status rc =
-            spsh__fingerprint_new(8000, (spsh__print_sink){.frames_fn = count_frames, .user = &sum}, &maker, &err);
+        spsh_status rc = spsh__fingerprint_new(
+            8000, (spsh__print_sink){.frames_fn = count_frames, .user = &sum}, &maker, &err);
         for (int minute = 0; rc == SPSH_OK && minute < 30; minute++)
             rc = spsh__fingerprint_push(maker, samples, COUNT, &err);
         if (rc == SPSH_OK)
