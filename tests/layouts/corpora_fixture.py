@@ -63,6 +63,7 @@ def make_archives(root, clip):
     into_tar(root / "code", root / "code.tar.gz")
     write(root / "mls_polish.tar.gz", "\n<!DOCTYPE html><title>403 Forbidden</title>")
     write(root / "mls_dutch.tar", "")
+    write(root / "mls_german.tar.gz", "version https://git-lfs.github.com/spec/v1\nsize 12\n")
     write(root / "old.rar", "Rar!" + "x" * 600)
     with tarfile.open(root / "nothing.tar", "w"):
         pass
@@ -109,11 +110,14 @@ CASES = {
     "archives": (make_archives, {
         "archive": False,  # most of it is none
         "layout": "librispeech", "utterances": 2, "all_ids": ["84-1-0000", "k1"],
-        "rejects": {"bad_container": (3, 0)},
+        "rejects": {"bad_container": (3, 0), "unreadable": (1, 0)},
         "ids": {"k1": {"source": "own/wav/k1.wav"},
                 "84-1-0000": {"source": "LibriSpeech/dev-clean/84/1/84-1-0000.flac"}},
         "stderr": "mls_polish.tar.gz: is called an archive and looks like an HTML page",
     }),
+    "archives, by exit status": (make_archives, {
+        "options": ["--max-rejects", "99%"], "status": 1,
+        "stderr": "published, but 3 archives or manifests are damaged"}),
     "archives, no loss allowed": (make_archives, {"options": ["--strict"], "status": 1,
                                                   "stderr": "--strict allows no loss"}),
     "failed download": (make_failed_download, {

@@ -251,14 +251,15 @@ static spsh_status push_archive(spsh__archive_index *index, const spsh__indexed_
  * tar is somebody's file. */
 static spsh_status tell_foreign(const build *b, const char *path, int fd, spsh_error *err)
 {
-    char detail[80];
-    const char *what = NULL;
-    spsh_status rc = spsh__archive_say_foreign(b->options->io, fd, path, &what, err);
+    char detail[100];
+    spsh__archive_foreign foreign;
+    spsh_status rc = spsh__archive_say_foreign(b->options->io, fd, path, &foreign, err);
 
-    if (rc != SPSH_OK || what == NULL)
+    if (rc != SPSH_OK || foreign.what == NULL)
         return rc;
-    (void)snprintf(detail, sizeof(detail), "is called an archive and %s", what);
-    return tell(b, SPSH__VIEW_ARCHIVE_BAD, path, detail, err);
+    (void)snprintf(detail, sizeof(detail), "is called an archive and %s", foreign.what);
+    return tell(b, foreign.is_failure ? SPSH__VIEW_ARCHIVE_BAD : SPSH__VIEW_ARCHIVE_UNREADABLE,
+                path, detail, err);
 }
 
 /* An open file that may be an archive. */

@@ -394,27 +394,29 @@ spsh_status spsh__archive_sniff(const spsh_io *io, int fd, const char *path,
 }
 
 spsh_status spsh__archive_say_foreign(const spsh_io *io, int fd, const char *path,
-                                      const char **ret_what, spsh_error *err)
+                                      spsh__archive_foreign *ret_foreign, spsh_error *err)
 {
+    static const char pointer[] = "version https://git-lfs.";
     static const uint8_t zeros[TAR_BLOCK_BYTES];
     uint8_t head[TAR_BLOCK_BYTES];
     spsh__archive probe = {.io = io, .fd = fd, .path = path};
     size_t got = 0;
     size_t at = 0;
 
+    *ret_foreign = (spsh__archive_foreign){NULL, true};
     spsh_status rc = read_at(&probe, head, sizeof(head), 0, &got, err);
     if (rc != SPSH_OK)
         return rc;
     while (at < got && (head[at] == ' ' || head[at] == '\n' || head[at] == '\r'))
         at++;
     if (got == 0)
-        *ret_what = "has 0 bytes";
+        ret_foreign->what = "has 0 bytes";
     else if (at < got && head[at] == '<')
-        *ret_what = "looks like an HTML page, as of a download that failed";
-    else if (got == sizeof(head) && memcmp(head, zeros, sizeof(head)) == 0)
-        *ret_what = NULL;
-    else
-        *ret_what = "is none that can be read";
+        ret_foreign->what = "looks like an HTML page, as of a download that failed";
+    else if (got >= sizeof(pointer) && memcmp(head, pointer, sizeof(pointer) - 1) == 0)
+        ret_foreign->what = "is a Git LFS pointer: the file was not downloaded";
+    else if (got < sizeof(head) || memcmp(head, zeros, sizeof(head)) != 0)
+        *ret_foreign = (spsh__archive_foreign){"is of a kind that is not read", false};
     return SPSH_OK;
 }
 

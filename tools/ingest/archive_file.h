@@ -30,10 +30,15 @@ typedef enum spsh__archive_kind {
 SPSH_NODISCARD spsh_status spsh__archive_sniff(const spsh_io *io, int fd, const char *path,
                                                spsh__archive_kind *ret_kind, spsh_error *err);
 
-/* What a file is that is called an archive and is none: "has 0 bytes". NULL: an archive without
- * members, which is zeros alone. */
+/** A file that is called an archive and is none. */
+typedef struct spsh__archive_foreign {
+    const char *what; /* "has 0 bytes"; NULL: a tar without members, which is zeros alone */
+    bool is_failure;  /* of a download; else it may be anything */
+} spsh__archive_foreign;
+
 SPSH_NODISCARD spsh_status spsh__archive_say_foreign(const spsh_io *io, int fd, const char *path,
-                                                     const char **ret_what, spsh_error *err);
+                                                     spsh__archive_foreign *ret_foreign,
+                                                     spsh_error *err);
 
 typedef enum spsh__archive_member_type {
     SPSH__ARCHIVE_FILE,

@@ -24,6 +24,7 @@
 
 /* So few rejects are no reason to stop, whatever the share. */
 #define REJECTS_ALWAYS_FINE UINT64_C(16)
+#define REJECTS_ALL_PPM     UINT64_C(1000000)
 #define MISSING_MAX_PPM     UINT64_C(200000)
 
 typedef struct paths {
@@ -230,8 +231,9 @@ static bool exceeds(uint64_t rows, uint64_t max_ppm, uint64_t row_count)
     return (double)rows * 1e6 > (double)max_ppm * (double)row_count;
 }
 
-/* Half a corpus is a failure, a handful of bad files is not. Files that are not there at all are
- * mostly a download that is known to be partial, so more of them are borne. */
+/* Half a corpus is a failure, and so is an archive of which a part is there; a handful of bad files
+ * is not. Files that are not there at all are mostly a download that is known to be partial, so more
+ * of them are borne. */
 static bool too_many_rejects(const spsh__pack_options *options, const spsh__pack_result *result)
 {
     uint64_t rows = spsh__reject_rows(&result->rejects);
@@ -239,6 +241,8 @@ static bool too_many_rejects(const spsh__pack_options *options, const spsh__pack
     uint64_t missing_max_ppm =
         options->rejects_max_ppm > MISSING_MAX_PPM ? options->rejects_max_ppm : MISSING_MAX_PPM;
 
+    if (result->damaged_files > 0 && options->rejects_max_ppm < REJECTS_ALL_PPM)
+        return true;
     if (rows <= REJECTS_ALWAYS_FINE)
         return false;
     return exceeds(rows - missing, options->rejects_max_ppm, result->row_count) ||
@@ -343,6 +347,8 @@ static spsh_status finish(const spsh__pack_options *options, const paths *p, sps
                                         &result->facts->examples, err);
     if (rc != SPSH_OK)
         return rc;
+    result->damaged_files = plan->rejects.events[SPSH_REJECT_TRUNCATED] +
+                            plan->rejects.events[SPSH_REJECT_BAD_CONTAINER];
     result->too_many_rejects = too_many_rejects(options, result);
     if (options->strict && spsh__reject_rows(&result->rejects) > 0) {
         result->withheld = true;

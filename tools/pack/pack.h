@@ -90,7 +90,8 @@ typedef struct spsh__pack_result {
     struct spsh__facts *facts; /* for reports; NULL when already packed; spsh__pack_result_free */
     bool already_packed;       /* the dataset was there: nothing was done */
     bool too_many_rejects;     /* more than rejects_max_ppm; published all the same */
-    bool withheld; /* strict, and something was rejected: not published, state is kept */
+    uint64_t damaged_files; /* archives and manifests that end early: nobody knows what they lack */
+    bool withheld;          /* strict, and something was rejected: not published, state is kept */
 } spsh__pack_result;
 
 /**

@@ -193,6 +193,11 @@ static int tell_result(const spsh__pack_options *options, const spsh__pack_resul
                         "command publishes what is packed; after mending the corpus, remove %s "
                         "first",
                         options->output, options->output);
+    else if (result->too_many_rejects && result->damaged_files > 0)
+        spsh__cli_error(
+            "%s: published, but %s archives or manifests are damaged (see above), and what "
+            "they lack is not known; --max-rejects 100%% allows it",
+            options->output, spsh__human_count(result->damaged_files, rows));
     else if (result->too_many_rejects)
         spsh__cli_error("%s: published, but more rows were left out than --max-rejects allows",
                         options->output);
