@@ -15,29 +15,15 @@ rounds=${5:-5}
 speechshard=$build/tools/speechshard
 work=$(mktemp -d "$scratch/bench-archive-XXXXXX")
 trap 'rm -rf "$work"' EXIT
+# shellcheck source=bench/kit.sh
+. "$(dirname "$0")/kit.sh"
 
-for copy in $(seq "$copies"); do
-    mkdir -p "$work/tree/copy-$copy"
-    cp -r "$corpus/." "$work/tree/copy-$copy"
-done
+copy_corpus "$corpus" "$copies"
 files=$(find "$work/tree" -type f | wc -l)
 bytes=$(du -sb "$work/tree" | cut -f1)
 tar -C "$work/tree" -cf "$work/corpus.tar" .
 gzip -1 -k "$work/corpus.tar"
 rm -rf "$work/tree"
-
-# timed NAME COMMAND...: wall seconds, CPU seconds and peak KiB, appended to the table NAME.
-timed() {
-    local name=$1
-    shift
-    rm -rf "$work/out"
-    mkdir "$work/out"
-    /usr/bin/time -f '%e %U %S %M' -o "$work/time" "$@" >/dev/null 2>"$work/log" || {
-        cat "$work/log" >&2
-        exit 1
-    }
-    cat "$work/time" >>"$work/$name"
-}
 
 pack() { # pack NAME ARCHIVE
     timed "$1" "$speechshard" pack "$2" --layout folder -o "$work/out/spsh" --quiet --trust-headers --dedupe none
@@ -50,20 +36,5 @@ for _ in $(seq "$rounds"); do
     pack pack_gz "$work/corpus.tar.gz"
 done
 
-median() { # median COLUMN FILE
-    awk -v c="$1" '{print $c}' "$2" | sort -n | awk '{v[NR]=$1} END {print (NR % 2) ? v[(NR+1)/2] : (v[NR/2]+v[NR/2+1])/2}'
-}
-range() { awk -v c="$1" '{print $c}' "$2" | sort -n | sed -n '1p;$p' | paste -sd, -; }
-
-echo "{"
-echo "  \"machine\": \"$(uname -m), $(nproc) cores, $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1), Linux $(uname -r)\","
-echo "  \"command\": \"bench/archive.sh BUILD CORPUS SCRATCH $copies $rounds\","
-echo "  \"files\": $files, \"bytes\": $bytes,"
-for name in tar pack tar_gz pack_gz; do
-    printf '  "%s": {"wall_s": %s, "wall_s_range": [%s], "user_s": %s, "sys_s": %s, "peak_kib": %s, "mb_per_s": %s}' \
-        "$name" "$(median 1 "$work/$name")" "$(range 1 "$work/$name")" "$(median 2 "$work/$name")" \
-        "$(median 3 "$work/$name")" "$(median 4 "$work/$name")" \
-        "$(awk -v b="$bytes" -v t="$(median 1 "$work/$name")" 'BEGIN {printf "%.1f", b / 1e6 / t}')"
-    [ "$name" = pack_gz ] && echo || echo ,
-done
-echo "}"
+report "bench/archive.sh BUILD CORPUS SCRATCH $copies $rounds" "\"files\": $files" "$bytes" \
+    tar pack tar_gz pack_gz

@@ -25,11 +25,10 @@ threads=$(nproc)
 milliseconds=$(awk -v s="$seconds" 'BEGIN {print int(s * 1000)}')
 work=$(mktemp -d "$scratch/bench-loader-XXXXXX")
 trap 'rm -rf "$work"' EXIT
+# shellcheck source=bench/kit.sh
+. "$(dirname "$0")/kit.sh"
 
-for copy in $(seq "$copies"); do
-    mkdir -p "$work/tree/copy-$copy"
-    cp -r "$corpus/." "$work/tree/copy-$copy"
-done
+copy_corpus "$corpus" "$copies"
 for codec in keep pcm; do
     "$speechshard" pack "$work/tree" --layout folder --dedupe none --codec "$codec" --shard-size 1G \
         -o "$work/$codec.spsh" --quiet >/dev/null
@@ -61,7 +60,7 @@ member() { # member NAME: standard input, an object, as a member
 }
 
 echo "{"
-echo "  \"machine\": \"$(uname -m), $(nproc) cores, $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1), Linux $(uname -r)\","
+echo "  \"machine\": \"$(machine)\","
 echo "  \"command\": \"bench/loader.sh BUILD CORPUS SCRATCH $copies $rounds $seconds\","
 for codec in keep pcm; do
     dataset=$work/$codec.spsh
