@@ -1,17 +1,12 @@
-/* fuzz_yaml.c: schema.yaml as text: every value that is given lies in the text, with its keys, in
- * the order of the lines; a text with a NUL in it ends there.
+/* fuzz_yaml.c: settings in YAML: within the limits every value has its text, its first key and a
+ * line of the text, in the order of the lines; another reading gives as many.
  */
 #include <stdlib.h>
 #include <string.h>
 
-#include "yaml_lines.h"
+#include "yaml_values.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-typedef struct seen {
-    const char *begin, *end; /* of the text, with its NUL */
-    uint64_t line;
-} seen;
 
 static void must(bool condition)
 {
@@ -19,34 +14,39 @@ static void must(bool condition)
         abort();
 }
 
-static void check_text(const seen *s, const char *text)
+static void check_values(const spsh__yaml *yaml, size_t size)
 {
-    must(text >= s->begin && text < s->end && strlen(text) < (size_t)(s->end - text));
-}
-
-static spsh_status check_value(void *user, const spsh__yaml_value *value, spsh_error *err)
-{
-    seen *s = user;
-    (void)err;
-    must(value->keys[0] != NULL && value->text[0] != '\0' && strchr(value->text, '\n') == NULL);
-    check_text(s, value->text);
-    for (size_t i = 0; i < SPSH__YAML_DEPTH_MAX && value->keys[i] != NULL; i++)
-        check_text(s, value->keys[i]);
-    must(value->line > s->line);
-    s->line = value->line;
-    return SPSH_OK;
+    uint64_t line = 1;
+    must(yaml->value_count <= SPSH__YAML_VALUES_MAX);
+    for (size_t i = 0; i < yaml->value_count; i++) {
+        const spsh__yaml_value *value = &yaml->values[i];
+        bool ends = false;
+        must(value->keys[0] != NULL && value->text[0] != '\0' && strlen(value->text) <= 2 * size);
+        for (size_t k = 0; k < SPSH__YAML_DEPTH_MAX; k++) {
+            must(!ends || value->keys[k] == NULL);
+            ends = value->keys[k] == NULL;
+            must(ends || strlen(value->keys[k]) <= 2 * size);
+        }
+        must(value->line >= line && value->line <= size + 1);
+        line = value->line;
+    }
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    char *text = malloc(size + 1);
-    must(text != NULL);
-    if (size > 0)
-        memcpy(text, data, size);
-    text[size] = '\0';
-    seen s = {text, text + size + 1, 0};
-    const spsh_status rc = spsh__yaml_read(text, "fuzz", check_value, &s, NULL);
-    must(rc == SPSH_OK || rc == SPSH_E_CORRUPT);
-    free(text);
+    spsh__yaml yaml = {0};
+    spsh__yaml again = {0};
+    const char *text = size == 0 ? "" : (const char *)data;
+    const spsh_status rc = spsh__yaml_read(text, size, "fuzz", &yaml, NULL);
+    must(rc == SPSH_OK || rc == SPSH_E_CORRUPT || rc == SPSH_E_LIMIT);
+    if (rc != SPSH_OK) {
+        must(yaml.values == NULL && yaml.texts == NULL);
+        return 0;
+    }
+    check_values(&yaml, size);
+    must(spsh__yaml_read(text, size, "fuzz", &again, NULL) == rc);
+    must(again.value_count == yaml.value_count);
+    spsh__yaml_free(&again);
+    spsh__yaml_free(&yaml);
     return 0;
 }

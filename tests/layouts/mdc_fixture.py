@@ -90,6 +90,23 @@ def make_bad(root, clip):
     write(root / "metadata.csv", "file_name,text\na.wav,one\n")
 
 
+def make_flow(root, clip):
+    """The schema in YAML as a program may write it: in brackets, folded, with escapes."""
+    write(root / "schema.yaml",
+          '%YAML 1.1\n---\n{dataset_id: flow, "task": ASR, index_file: list.txt, separator: "\\x7C",\n'
+          "base_audio_path: [gone, wavs], columns: {audio_path: {source_column: File\n  name},\n"
+          "  transcription: {source_column: 'Text', optional: ~}}, splits: []}\n")
+    clip(root / "wavs" / "a.wav", seed=30)
+    write(root / "list.txt", "File name|Text\na.wav|one\n")
+
+
+def make_alias(root, clip):
+    """A mark that stands for a value elsewhere is refused, and the schema with it."""
+    make_flow(root, clip)
+    write(root / "schema.yaml", "dataset_id: &x list.txt\ntask: ASR\nseparator: '|'\nindex_file: *x\n"
+          "base_audio_path: wavs\ncolumns:\n  audio_path:\n    source_column: File name\n")
+
+
 ONE = "khmer-corpus/data/recipes/s1_khm_001"
 
 CASES = {
@@ -113,5 +130,9 @@ CASES = {
         "utterances": 2, "rejects": {"unreadable": (1, 0)}, "domains": {"mdc/lin": 2},
         "ids": {"Lingala/One/clips/1": {"text": '"One', "extras": {"section": "One"}},
                 "Lingala/Two/clips/1": {"text": '"Two'}}}),
+    "in brackets": (make_flow, {
+        "utterances": 1, "rejects": {}, "domains": {"mdc/flow": 1},
+        "ids": {"wavs/a": {"text": "one"}}}),
+    "with an alias": (make_alias, {"layout": "table", "utterances": 1}),
     "not understood": (make_bad, {"layout": "audiofolder", "utterances": 1}),
 }

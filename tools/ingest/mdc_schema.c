@@ -8,9 +8,6 @@
 
 #include "fail.h"
 #include "text_file.h"
-#include "yaml_lines.h"
-
-#define SCHEMA_BYTES_MAX UINT64_C(262144)
 
 static spsh_status refuse(const spsh__yaml_value *value, const char *what, spsh_error *err)
 {
@@ -52,9 +49,8 @@ static spsh_status take_column(spsh__mdc_schema *s, const spsh__yaml_value *valu
     return SPSH_OK;
 }
 
-static spsh_status take_value(void *user, const spsh__yaml_value *value, spsh_error *err)
+static spsh_status take_value(spsh__mdc_schema *s, const spsh__yaml_value *value, spsh_error *err)
 {
-    spsh__mdc_schema *s = user;
     const struct {
         const char *key, **text;
     } texts[] = {
@@ -86,7 +82,7 @@ static spsh_status take_value(void *user, const spsh__yaml_value *value, spsh_er
     return SPSH_OK;
 }
 
-static spsh_status read_text(const spsh__view *folder, char **ret_text, spsh_error *err)
+static spsh_status read_yaml(const spsh__view *folder, spsh__yaml *ret_yaml, spsh_error *err)
 {
     spsh__text_file file = {.fd = -1};
     size_t text_bytes = 0;
@@ -94,21 +90,15 @@ static spsh_status read_text(const spsh__view *folder, char **ret_text, spsh_err
     if (rc != SPSH_OK)
         return rc;
     const spsh__text_input input = spsh__text_input_file(&file);
-    char *text = file.size_bytes > SCHEMA_BYTES_MAX ? NULL : calloc(1, SCHEMA_BYTES_MAX + 1);
-    if (file.size_bytes > SCHEMA_BYTES_MAX)
-        rc = SPSH_INGEST_FAIL(err, SPSH_E_CORRUPT, "%s: is larger than any schema",
-                              SPSH__MDC_SCHEMA_FILE);
-    else if (text == NULL)
-        rc = SPSH_INGEST_FAIL(err, SPSH_E_NO_MEMORY, "no memory for a schema");
-    else
-        rc = input.read_at_fn(input.user, 0, text, SCHEMA_BYTES_MAX, &text_bytes, err);
-    if (rc == SPSH_OK && strlen(text) != text_bytes)
-        rc = SPSH_INGEST_FAIL(err, SPSH_E_CORRUPT, "%s: is no text", SPSH__MDC_SCHEMA_FILE);
+    /* One byte more than is read tells that the text is too long. */
+    char *text = malloc(SPSH__YAML_BYTES_MAX + 1);
+    rc = text == NULL
+             ? SPSH_INGEST_FAIL(err, SPSH_E_NO_MEMORY, "no memory for a schema")
+             : input.read_at_fn(input.user, 0, text, SPSH__YAML_BYTES_MAX + 1, &text_bytes, err);
+    if (rc == SPSH_OK)
+        rc = spsh__yaml_read(text, text_bytes, SPSH__MDC_SCHEMA_FILE, ret_yaml, err);
+    free(text);
     spsh__text_file_close(&file);
-    if (rc != SPSH_OK)
-        free(text);
-    else
-        *ret_text = text;
     return rc;
 }
 
@@ -122,21 +112,21 @@ spsh_status spsh__mdc_schema_read(const spsh__view *folder, spsh__mdc_schema *re
                           .separator = "",
                           .section_root = "",
                           .has_header = true};
-    spsh_status rc = read_text(folder, &s.text, err);
-    if (rc == SPSH_OK)
-        rc = spsh__yaml_read(s.text, SPSH__MDC_SCHEMA_FILE, take_value, &s, err);
+    spsh_status rc = read_yaml(folder, &s.yaml, err);
+    for (size_t i = 0; rc == SPSH_OK && i < s.yaml.value_count; i++)
+        rc = take_value(&s, &s.yaml.values[i], err);
     if (rc == SPSH_OK && (s.dataset_id[0] == '\0' || s.task[0] == '\0'))
         rc = SPSH_INGEST_FAIL(err, SPSH_E_CORRUPT, "%s: has no dataset_id and task",
                               SPSH__MDC_SCHEMA_FILE);
     if (rc == SPSH_OK)
         *ret_schema = s;
     else
-        free(s.text);
+        spsh__yaml_free(&s.yaml);
     return rc;
 }
 
 void spsh__mdc_schema_free(spsh__mdc_schema *schema)
 {
-    free(schema->text);
+    spsh__yaml_free(&schema->yaml);
     *schema = (spsh__mdc_schema){0};
 }

@@ -14,6 +14,7 @@
 #define SPSH_INGEST_MDC_SCHEMA_H
 
 #include "view.h"
+#include "yaml_values.h"
 
 #define SPSH__MDC_SCHEMA_FILE "schema.yaml"
 #define SPSH__MDC_COLUMNS_MAX ((size_t)128)
@@ -48,7 +49,7 @@ typedef struct spsh__mdc_schema {
     spsh__mdc_list sections;
     spsh__mdc_column columns[SPSH__MDC_COLUMNS_MAX];
     size_t column_count;
-    char *text; /* that the others point into */
+    spsh__yaml yaml; /* that the others point into */
 } spsh__mdc_schema;
 
 /* Read schema.yaml in the root of a view. SPSH_E_NOT_FOUND when there is none; SPSH_E_CORRUPT when
