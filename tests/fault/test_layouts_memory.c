@@ -181,6 +181,11 @@ static void test_every_allocation_failure(void)
     make(root, "dev-clean/60/1/60-1-0009.txt", "text");
     make(root, "clips/a.mp3", "x");
     make(root, "clips/a.wav", "x");
+    make(root, "clips/a.json",
+         "{\"text\": \"a\\u00e9\", \"speaker\": \"s\\u00e9\", \"lang\": \"de\", \"snr\": 1, "
+         "\"domain\": null}");
+    make(root, "dev-clean/60/1/60-1-0009.json", "{\"text\": \"x\", \"speaker_id\": 7}");
+    make(root, "dev-clean/60/1/60-1-0000.json", "{broken");
     make(root, "t.csv",
          "path,text,start,end,extra\na.mp3,\"x "
          "\"\"y\"\"\",0,1,e\na.wav,z,,,\nb.wav,q,,,\nclips/a,t,,,\n");
