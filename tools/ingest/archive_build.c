@@ -320,12 +320,12 @@ static spsh_status judge_path(build *b, const char *path, spsh_error *err)
 
 static spsh_status find_archives(build *b, spsh_error *err)
 {
-    spsh__archive_names names = {0};
+    spsh__path_list names = {0};
     spsh_status rc = spsh__archive_find(b->options->root, &names, err);
 
     for (size_t i = 0; i < names.count && rc == SPSH_OK; i++)
         rc = judge_path(b, names.paths[i], err);
-    spsh__archive_names_free(&names);
+    spsh__path_list_free(&names);
     return rc;
 }
 

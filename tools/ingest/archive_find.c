@@ -25,7 +25,7 @@
 
 typedef struct search {
     const char *root;
-    spsh__archive_names *names;
+    spsh__path_list *names;
     unsigned folders;
 } search;
 
@@ -120,21 +120,9 @@ spsh_bytes spsh__archive_stem(const char *path)
     return (spsh_bytes){(const uint8_t *)name, length};
 }
 
-static spsh_status push(spsh__archive_names *names, const char *path, spsh_error *err)
+static spsh_status push(spsh__path_list *list, const char *path, spsh_error *err)
 {
-    if (names->count == names->capacity) {
-        size_t capacity = names->capacity == 0 ? 64 : 2 * names->capacity;
-        char **grown = realloc(names->paths, capacity * sizeof(*grown));
-        if (grown == NULL)
-            return no_memory(err);
-        names->paths = grown;
-        names->capacity = capacity;
-    }
-    names->paths[names->count] = strdup(path);
-    if (names->paths[names->count] == NULL)
-        return no_memory(err);
-    names->count++;
-    return SPSH_OK;
+    return spsh__path_list_add(list, "", path) ? SPSH_OK : no_memory(err);
 }
 
 /* A link is a file here: what is behind it is looked at when it is opened. */
@@ -148,7 +136,7 @@ static bool is_folder(const char *whole, const struct dirent *entry)
 
 /* Folders found go to children, archives to the result. */
 static spsh_status look_at(search *s, const char *path, const struct dirent *entry,
-                           spsh__archive_names *children, spsh_error *err)
+                           spsh__path_list *children, spsh_error *err)
 {
     spsh__builder below = {0};
     spsh__builder whole = {0};
@@ -177,8 +165,8 @@ static bool is_worth_a_look(const struct dirent *entry)
     return entry->d_type == DT_DIR || entry->d_type == DT_UNKNOWN || may_be_archive(entry->d_name);
 }
 
-static spsh_status list(search *s, const char *path, unsigned names_max,
-                        spsh__archive_names *children, spsh_error *err)
+static spsh_status list(search *s, const char *path, unsigned names_max, spsh__path_list *children,
+                        spsh_error *err)
 {
     spsh__builder whole = {0};
     const struct dirent *entry = NULL;
@@ -206,20 +194,9 @@ static spsh_status list(search *s, const char *path, unsigned names_max,
     return rc;
 }
 
-static int compare_paths(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-static void sort(spsh__archive_names *names)
-{
-    if (names->count > 1)
-        qsort(names->paths, names->count, sizeof(char *), compare_paths);
-}
-
 /* Level by level, so that what is near the root is found when there are too many folders. */
-static spsh_status search_level(search *s, unsigned depth, const spsh__archive_names *folders,
-                                spsh__archive_names *children, spsh_error *err)
+static spsh_status search_level(search *s, unsigned depth, const spsh__path_list *folders,
+                                spsh__path_list *children, spsh_error *err)
 {
     spsh_status rc = SPSH_OK;
 
@@ -232,37 +209,29 @@ static spsh_status search_level(search *s, unsigned depth, const spsh__archive_n
         rc = list(s, folders->paths[i], spsh__is_clip_folder(name) ? CLIP_NAMES_MAX : NAMES_MAX,
                   children, err);
     }
-    sort(children);
+    spsh__path_list_sort(children, 0);
     return rc;
 }
 
-spsh_status spsh__archive_find(const char *root, spsh__archive_names *ret_names, spsh_error *err)
+spsh_status spsh__archive_find(const char *root, spsh__path_list *ret_names, spsh_error *err)
 {
-    spsh__archive_names names = {0};
-    spsh__archive_names level = {0};
+    spsh__path_list names = {0};
+    spsh__path_list level = {0};
     search s = {.root = root, .names = &names};
     spsh_status rc = push(&level, "", err);
 
     for (unsigned depth = 0; depth < DEPTH_MAX && level.count > 0 && rc == SPSH_OK; depth++) {
-        spsh__archive_names children = {0};
+        spsh__path_list children = {0};
         rc = search_level(&s, depth, &level, &children, err);
-        spsh__archive_names_free(&level);
+        spsh__path_list_free(&level);
         level = children;
     }
-    spsh__archive_names_free(&level);
+    spsh__path_list_free(&level);
     if (rc != SPSH_OK) {
-        spsh__archive_names_free(&names);
+        spsh__path_list_free(&names);
         return rc;
     }
-    sort(&names);
+    spsh__path_list_sort(&names, 0);
     *ret_names = names;
     return SPSH_OK;
-}
-
-void spsh__archive_names_free(spsh__archive_names *names)
-{
-    for (size_t i = 0; i < names->count; i++)
-        free(names->paths[i]);
-    free(names->paths);
-    *names = (spsh__archive_names){0};
 }

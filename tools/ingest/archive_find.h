@@ -4,20 +4,15 @@
 
 #include "archive_file.h"
 #include "builder.h"
+#include "path_list.h"
 
-/** Files that may be archives, by their names; paths relative to the root, sorted. Free with
- * spsh__archive_names_free. */
-typedef struct spsh__archive_names {
-    char **paths;
-    size_t count, capacity;
-} spsh__archive_names;
-
-/* Looks into the folders of the first levels. Folders of clips are entered only when their first
+/* Files that may be archives, by their names; paths relative to the root, sorted.
+ *
+ * Looks into the folders of the first levels. Folders of clips are entered only when their first
  * names say that they hold archives, and in a folder of very many names archives must be among the
  * first, so that the search costs the same for a corpus of any size. */
-SPSH_NODISCARD spsh_status spsh__archive_find(const char *root, spsh__archive_names *ret_names,
+SPSH_NODISCARD spsh_status spsh__archive_find(const char *root, spsh__path_list *ret_names,
                                               spsh_error *err);
-void spsh__archive_names_free(spsh__archive_names *names);
 
 /* Whether a file has a name that archives have; "cuts.jsonl.gz" and "de" have not. */
 bool spsh__archive_is_called_one(const char *path);

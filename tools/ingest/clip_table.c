@@ -15,6 +15,7 @@
 #include "json_text.h"
 #include "name_index.h"
 #include "names.h"
+#include "path_list.h"
 #include "table.h"
 #include "text_file.h"
 
@@ -44,11 +45,10 @@ typedef struct clip_scan {
     size_t column_of[SPSH__CLIP_ROLES];
     clip_column columns[COLUMNS_MAX];
     size_t column_count;
-    size_t domain_column;   /* --domain column:NAME */
-    spsh__name_index index; /* value: number of the folder */
-    char **folders;         /* that clips lie in; the first is the tree's */
-    size_t folder_count, folder_capacity;
-    size_t folder; /* being listed, or of the row's clip */
+    size_t domain_column;    /* --domain column:NAME */
+    spsh__name_index index;  /* value: number of the folder */
+    spsh__path_list folders; /* that clips lie in; the first is the tree's */
+    size_t folder;           /* being listed, or of the row's clip */
     spsh__builder names, file, written, clip, path, source, id, speaker, domain, extras;
 } clip_scan;
 
@@ -78,7 +78,7 @@ bool spsh__is_locale(spsh_bytes text)
 /* path becomes the clip's path, relative to the root, behind what it holds. */
 static void append_clip_path(const clip_scan *c, spsh__builder *path)
 {
-    const char *folder = c->folders[c->folder];
+    const char *folder = c->folders.paths[c->folder];
     spsh__builder_append_part(path, folder);
     if (folder[0] != '\0')
         spsh__builder_append(path, "/", 1);
@@ -166,7 +166,7 @@ static spsh_status list_clips(clip_scan *c, const char *year, bool report, spsh_
     spsh_status rc = SPSH_OK;
     (void)snprintf(name, sizeof(name), "%s", year);
     spsh__builder_clear(&c->path);
-    spsh__builder_append_part(&c->path, c->folders[c->folder]);
+    spsh__builder_append_part(&c->path, c->folders.paths[c->folder]);
     spsh__builder_append_part(&c->path, name);
     const char *path = spsh__builder_text(&c->path);
     if (path == NULL)
@@ -189,7 +189,7 @@ static spsh_status list_clips(clip_scan *c, const char *year, bool report, spsh_
     if (os_errno == 0 || report)
         return rc;
     spsh__builder_clear(&c->path);
-    spsh__builder_append_part(&c->path, c->folders[c->folder]);
+    spsh__builder_append_part(&c->path, c->folders.paths[c->folder]);
     spsh__builder_append_part(&c->path, name);
     path = spsh__builder_text(&c->path);
     return path == NULL ? no_memory(err)
@@ -199,7 +199,7 @@ static spsh_status list_clips(clip_scan *c, const char *year, bool report, spsh_
 static spsh_status list_all_clips(clip_scan *c, bool report, spsh_error *err)
 {
     spsh_status rc = SPSH_OK;
-    for (c->folder = 0; c->folder < c->folder_count && rc == SPSH_OK; c->folder++)
+    for (c->folder = 0; c->folder < c->folders.count && rc == SPSH_OK; c->folder++)
         rc = list_clips(c, "", report, err);
     c->folder = 0;
     return rc;
@@ -207,29 +207,7 @@ static spsh_status list_all_clips(clip_scan *c, bool report, spsh_error *err)
 
 static spsh_status add_folder(clip_scan *c, const char *parent, const char *name, spsh_error *err)
 {
-    spsh__builder path = {0};
-    if (c->folder_count == c->folder_capacity) {
-        const size_t capacity = c->folder_capacity == 0 ? 16 : c->folder_capacity * 2;
-        char **folders = realloc(c->folders, capacity * sizeof(*folders));
-        if (folders == NULL)
-            return no_memory(err);
-        c->folders = folders;
-        c->folder_capacity = capacity;
-    }
-    spsh__builder_append_part(&path, parent);
-    spsh__builder_append_part(&path, name);
-    const char *text = spsh__builder_text(&path);
-    char *copy = text == NULL ? NULL : strdup(text);
-    spsh__builder_free(&path);
-    if (copy == NULL)
-        return no_memory(err);
-    c->folders[c->folder_count++] = copy;
-    return SPSH_OK;
-}
-
-static int compare_folders(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
+    return spsh__path_list_add(&c->folders, parent, name) ? SPSH_OK : no_memory(err);
 }
 
 /* The folders of the clips: the tree's and those below it, each level sorted. What cannot be listed
@@ -240,21 +218,20 @@ static spsh_status find_folders(clip_scan *c, spsh_error *err)
     size_t begin = 0;
     spsh_status rc = add_folder(c, c->tree->path, c->tree->clips, err);
     for (unsigned level = 0; level < c->tree->depth; level++) {
-        const size_t end = c->folder_count;
+        const size_t end = c->folders.count;
         for (; begin < end && rc == SPSH_OK; begin++) {
             spsh__view_entry entry;
-            spsh__view_folder *folder = spsh__view_folder_open(view, c->folders[begin]);
+            spsh__view_folder *folder = spsh__view_folder_open(view, c->folders.paths[begin]);
             if (folder == NULL && errno == ENOMEM)
                 return no_memory(err);
             while (folder != NULL && rc == SPSH_OK && spsh__view_folder_next(folder, &entry)) {
                 if (entry.type == SPSH__VIEW_FOLDER && entry.name[0] != '.' &&
                     !spsh__is_ignored_name(entry.name))
-                    rc = add_folder(c, c->folders[begin], entry.name, err);
+                    rc = add_folder(c, c->folders.paths[begin], entry.name, err);
             }
             spsh__view_folder_close(folder);
         }
-        if (c->folder_count > end)
-            qsort(c->folders + end, c->folder_count - end, sizeof(*c->folders), compare_folders);
+        spsh__path_list_sort(&c->folders, end);
     }
     return rc;
 }
@@ -692,9 +669,7 @@ spsh_status spsh__clip_tree_scan(spsh__scan *scan, const spsh__clip_form *form,
                                       &c->source, &c->id,   &c->speaker, &c->domain, &c->extras};
     for (size_t i = 0; i < sizeof(buffers) / sizeof(buffers[0]); i++)
         spsh__builder_free(buffers[i]);
-    for (size_t i = 0; i < c->folder_count; i++)
-        free(c->folders[i]);
-    free(c->folders);
+    spsh__path_list_free(&c->folders);
     spsh__name_index_free(&c->index);
     free(c);
     return rc;

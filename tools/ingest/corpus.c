@@ -26,6 +26,7 @@
 #include "fail.h"
 #include "layouts.h"
 #include "names.h"
+#include "path_list.h"
 
 #define OUTSIDE "holds audio outside the recognised corpora; it is packed only if one names it"
 
@@ -43,27 +44,13 @@ typedef struct finder {
 
 /** What one folder holds. */
 typedef struct listing {
-    char **children; /* names of folders, sorted */
-    size_t child_count;
+    spsh__path_list children; /* names of folders, sorted */
     bool has_audio;
 } listing;
 
 static spsh_status no_memory(spsh_error *err)
 {
     return SPSH_INGEST_FAIL(err, SPSH_E_NO_MEMORY, "no memory to look for corpora");
-}
-
-static void listing_free(listing *l)
-{
-    for (size_t i = 0; i < l->child_count; i++)
-        free(l->children[i]);
-    free(l->children);
-    *l = (listing){0};
-}
-
-static int compare_names(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
 /* Whether a folder of that name holds clips and nothing to recognise. */
@@ -74,7 +61,7 @@ static bool holds_clips(const char *name)
 
 /* Of a folder with more names than are read, the first ones that the file system gives: only a
  * folder of clips has that many. */
-static spsh_status list_folder(finder *f, const char *path, listing *ret_listing, spsh_error *err)
+static spsh_status list(finder *f, const char *path, listing *ret_listing, spsh_error *err)
 {
     spsh_status rc = SPSH_OK;
     spsh__view_entry entry;
@@ -89,29 +76,18 @@ static spsh_status list_folder(finder *f, const char *path, listing *ret_listing
             ret_listing->has_audio |= spsh__is_audio_name(spsh__bytes_of(entry.name));
             continue;
         }
-        if (ret_listing->child_count == CHILDREN_MAX) {
+        if (ret_listing->children.count == CHILDREN_MAX) {
             f->corpus->cut_short |= !holds_clips(entry.name);
             continue;
         }
-        char *name = strdup(entry.name);
-        if (name == NULL) {
+        if (!spsh__path_list_add(&ret_listing->children, "", entry.name)) {
             rc = no_memory(err);
             break;
         }
-        ret_listing->children[ret_listing->child_count++] = name;
     }
     spsh__view_folder_close(folder);
-    if (ret_listing->child_count > 1)
-        qsort(ret_listing->children, ret_listing->child_count, sizeof(char *), compare_names);
+    spsh__path_list_sort(&ret_listing->children, 0);
     return rc;
-}
-
-static spsh_status list(finder *f, const char *path, listing *ret_listing, spsh_error *err)
-{
-    *ret_listing = (listing){.children = calloc(CHILDREN_MAX, sizeof(char *))};
-    if (ret_listing->children == NULL)
-        return no_memory(err);
-    return list_folder(f, path, ret_listing, err);
 }
 
 static spsh_status push_leftover(finder *f, const char *path, const char *detail, spsh_error *err)
@@ -244,18 +220,18 @@ static spsh_status look_below(finder *f, const char *path, const listing *l, uns
                               spsh_error *err)
 {
     spsh_status rc = SPSH_OK;
-    for (size_t i = 0; i < l->child_count && rc == SPSH_OK; i++) {
+    for (size_t i = 0; i < l->children.count && rc == SPSH_OK; i++) {
         char *child = NULL;
-        if (asprintf(&child, "%s%s%s", path, path[0] == '\0' ? "" : "/", l->children[i]) < 0)
+        if (asprintf(&child, "%s%s%s", path, path[0] == '\0' ? "" : "/", l->children.paths[i]) < 0)
             return no_memory(err);
-        if (!holds_clips(l->children[i])) {
+        if (!holds_clips(l->children.paths[i])) {
             rc = look(f, child, depth + 1, err);
         } else if (f->folders < FOLDERS_MAX) {
-            listing clips;
+            listing clips = {0};
             rc = list(f, child, &clips, err);
             if (rc == SPSH_OK && clips.has_audio)
                 rc = push_leftover(f, child, OUTSIDE, err);
-            listing_free(&clips);
+            spsh__path_list_free(&clips.children);
         }
         free(child);
     }
@@ -299,7 +275,7 @@ static spsh_status look(finder *f, const char *path, unsigned depth, spsh_error 
         rc = look_below(f, path, &l, depth, err);
     if (rc == SPSH_OK)
         rc = decide(f, path, &match, first, err);
-    listing_free(&l);
+    spsh__path_list_free(&l.children);
     return rc;
 }
 

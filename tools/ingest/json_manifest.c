@@ -18,6 +18,7 @@
 #include "jsonl.h"
 #include "layouts.h"
 #include "names.h"
+#include "path_list.h"
 #include "scan.h"
 #include "table_audio.h"
 #include "text_file.h"
@@ -28,11 +29,6 @@
 #define PROBE_FILES      32U
 #define MANIFESTS_MAX    ((size_t)4096)
 #define NAME_ROLES_COUNT ((size_t)SPSH__JSON_START) /* the roles that are texts come first */
-
-typedef struct manifest_list {
-    char **names; /* sorted; in the root of the view */
-    size_t count, capacity;
-} manifest_list;
 
 typedef struct manifest_scan {
     spsh__scan *scan;
@@ -53,19 +49,6 @@ static spsh_status no_memory(spsh_error *err)
     return SPSH_INGEST_FAIL(err, SPSH_E_NO_MEMORY, "no memory for a manifest");
 }
 
-static void list_free(manifest_list *list)
-{
-    for (size_t i = 0; i < list->count; i++)
-        free(list->names[i]);
-    free(list->names);
-    *list = (manifest_list){0};
-}
-
-static int compare_names(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
 static bool has_extension(const char *name, const char *const *extensions)
 {
     const spsh_bytes all = spsh__bytes_of(name);
@@ -79,26 +62,17 @@ static bool has_extension(const char *name, const char *const *extensions)
     return false;
 }
 
-static spsh_status list_add(manifest_list *list, const char *name, spsh_error *err)
+static spsh_status list_add(spsh__path_list *list, const char *name, spsh_error *err)
 {
     if (list->count == MANIFESTS_MAX)
         return SPSH_INGEST_FAIL(err, SPSH_E_LIMIT, "%s and others: more than %zu manifests", name,
                                 MANIFESTS_MAX);
-    if (list->count == list->capacity) {
-        const size_t capacity = list->capacity == 0 ? 16 : 2 * list->capacity;
-        char **grown = realloc(list->names, capacity * sizeof(*grown));
-        if (grown == NULL)
-            return no_memory(err);
-        list->names = grown;
-        list->capacity = capacity;
-    }
-    list->names[list->count] = strdup(name);
-    return list->names[list->count] == NULL ? no_memory(err) : (list->count++, SPSH_OK);
+    return spsh__path_list_add(list, "", name) ? SPSH_OK : no_memory(err);
 }
 
 /* The files in a folder that may be manifests, or the file that was given. */
 static spsh_status list_files(const spsh__view *view, const spsh__json_format *format,
-                              manifest_list *list, spsh_error *err)
+                              spsh__path_list *list, spsh_error *err)
 {
     spsh_status rc = SPSH_OK;
     spsh__view_entry entry;
@@ -114,8 +88,7 @@ static spsh_status list_files(const spsh__view *view, const spsh__json_format *f
             rc = list_add(list, entry.name, err);
     }
     spsh__view_folder_close(folder);
-    if (list->count > 1)
-        qsort(list->names, list->count, sizeof(*list->names), compare_names);
+    spsh__path_list_sort(list, 0);
     return rc;
 }
 
@@ -199,7 +172,7 @@ spsh_status spsh__json_manifest_fits(const spsh__view *view, const char *name,
 spsh_status spsh__json_manifest_probe(const spsh__view *view, const spsh__json_format *format,
                                       spsh_layout_probe *ret_probe, spsh_error *err)
 {
-    manifest_list list = {0};
+    spsh__path_list list = {0};
     *ret_probe = (spsh_layout_probe){0};
     spsh_status rc = list_files(view, format, &list, NULL);
     if (rc != SPSH_OK && rc != SPSH_E_NO_MEMORY)
@@ -207,16 +180,16 @@ spsh_status spsh__json_manifest_probe(const spsh__view *view, const spsh__json_f
     else if (rc == SPSH_E_NO_MEMORY)
         rc = no_memory(err);
     for (size_t i = 0; i < list.count && i < PROBE_FILES && rc == SPSH_OK; i++) {
-        rc = spsh__json_manifest_fits(view, list.names[i], format, &ret_probe->matches, err);
+        rc = spsh__json_manifest_fits(view, list.paths[i], format, &ret_probe->matches, err);
         if (rc != SPSH_OK && rc != SPSH_E_NO_MEMORY)
             rc = SPSH_OK; /* the scan reports it */
         if (!ret_probe->matches)
             continue;
-        spsh__probe_say(ret_probe, "%.80s is %s: its lines are objects with '%s'", list.names[i],
+        spsh__probe_say(ret_probe, "%.80s is %s: its lines are objects with '%s'", list.paths[i],
                         format->title, format->keys[0].name);
         break;
     }
-    list_free(&list);
+    spsh__path_list_free(&list);
     return rc;
 }
 
@@ -577,20 +550,20 @@ static spsh_status scan_manifest(manifest_scan *m, const char *name, spsh_error 
 }
 
 /* The manifests among the files; a file that cannot be read is reported, for it may be one. */
-static spsh_status scan_files(manifest_scan *m, const manifest_list *list, spsh_error *err)
+static spsh_status scan_files(manifest_scan *m, const spsh__path_list *list, spsh_error *err)
 {
     size_t taken = 0;
     spsh_status rc = SPSH_OK;
     for (size_t i = 0; i < list->count && rc == SPSH_OK; i++) {
         bool fits = false;
         rc =
-            spsh__json_manifest_fits(m->scan->options->view, list->names[i], m->format, &fits, err);
+            spsh__json_manifest_fits(m->scan->options->view, list->paths[i], m->format, &fits, err);
         if (rc == SPSH_OK && fits) {
-            rc = scan_manifest(m, list->names[i], err);
+            rc = scan_manifest(m, list->paths[i], err);
             taken++;
         } else if (rc != SPSH_OK && rc != SPSH_E_NO_MEMORY) {
             const spsh_reject reject = {.reason = SPSH_REJECT_UNREADABLE,
-                                        .source = spsh__bytes_of(list->names[i]),
+                                        .source = spsh__bytes_of(list->paths[i]),
                                         .detail = "it may be a manifest"};
             rc = spsh__scan_reject(m->scan, &reject, NULL, err);
         }
@@ -631,7 +604,7 @@ spsh_status spsh__json_manifest_scan(const spsh_ingest_options *options,
 {
     spsh__scan scan;
     manifest_scan m = {.scan = &scan, .format = format};
-    manifest_list list = {0};
+    spsh__path_list list = {0};
     spsh_status rc = spsh__scan_begin(&scan, options, sink, err);
     if (rc == SPSH_OK)
         rc = list_files(options->view, format, &list, err);
@@ -641,6 +614,6 @@ spsh_status spsh__json_manifest_scan(const spsh_ingest_options *options,
     if (rc == SPSH_OK)
         rc = scan_files(&m, &list, err);
     scan_free(&m);
-    list_free(&list);
+    spsh__path_list_free(&list);
     return rc;
 }

@@ -576,7 +576,7 @@ static spsh_status tell_metadata(const spsh__view *view, const char *path, spsh_
 static spsh_status audiofolder_probe(const spsh__view *view, spsh_layout_probe *ret_probe,
                                      spsh_error *err)
 {
-    spsh__trees trees = {0};
+    spsh__path_list trees = {0};
     const spsh__tree_search search = {.view = view, .check_fn = check_folder};
     *ret_probe = (spsh_layout_probe){0};
     spsh_status rc = spsh__trees_find(&search, &trees, err);
@@ -584,7 +584,7 @@ static spsh_status audiofolder_probe(const spsh__view *view, spsh_layout_probe *
         return rc;
     if (trees.count > 0)
         rc = tell_metadata(view, trees.paths[0], ret_probe, err);
-    spsh__trees_free(&trees);
+    spsh__path_list_free(&trees);
     return rc;
 }
 

@@ -24,6 +24,7 @@
 #include "jsonl.h"
 #include "layouts.h"
 #include "names.h"
+#include "path_list.h"
 #include "scan.h"
 #include "table_audio.h"
 #include "text_file.h"
@@ -349,32 +350,9 @@ static spsh_status scan_json(giga_scan *g, const char *name, spsh_error *err)
 
 /** Files that are metadata; .json and tables. */
 typedef struct giga_files {
-    char **paths; /* sorted */
-    size_t count, capacity;
-    bool first_only; /* of a probe */
+    spsh__path_list list; /* sorted */
+    bool first_only;      /* of a probe */
 } giga_files;
-
-static void files_free(giga_files *f)
-{
-    for (size_t i = 0; i < f->count; i++)
-        free(f->paths[i]);
-    free(f->paths);
-    *f = (giga_files){0};
-}
-
-static spsh_status add_file(giga_files *f, const char *path, spsh_error *err)
-{
-    if (f->count == f->capacity) {
-        const size_t capacity = f->capacity == 0 ? 64 : 2 * f->capacity;
-        char **grown = realloc(f->paths, capacity * sizeof(*grown));
-        if (grown == NULL)
-            return no_memory(err);
-        f->paths = grown;
-        f->capacity = capacity;
-    }
-    f->paths[f->count] = strdup(path);
-    return f->paths[f->count] == NULL ? no_memory(err) : (f->count++, SPSH_OK);
-}
 
 /* An object with the list of recordings, by its head. */
 static spsh_status json_fits(const spsh__view *view, const char *path, bool *ret_fits,
@@ -419,7 +397,9 @@ static spsh_status look_at(const spsh__view *view, const char *path, giga_files 
         rc = spsh__giga_is_table(view, path, &fits, err);
     if (rc == SPSH_E_NO_MEMORY)
         return rc;
-    return rc == SPSH_OK && fits ? add_file(f, path, err) : SPSH_OK;
+    if (rc != SPSH_OK || !fits)
+        return SPSH_OK;
+    return spsh__path_list_add(&f->list, "", path) ? SPSH_OK : no_memory(err);
 }
 
 static spsh_status look_in(const spsh__view *view, const char *folder, unsigned depth,
@@ -437,7 +417,7 @@ static spsh_status look_in(const spsh__view *view, const char *folder, unsigned 
         if (spsh__is_ignored_name(entry.name) || (is_folder && depth == 0) ||
             (!is_folder && !is_json_name(entry.name) && !spsh__giga_is_table_name(entry.name)))
             continue;
-        if (f->first_only && (f->count > 0 || ++looked > PROBE_FILES))
+        if (f->first_only && (f->list.count > 0 || ++looked > PROBE_FILES))
             break;
         spsh__builder_clear(&path);
         spsh__builder_append_part(&path, folder);
@@ -454,11 +434,6 @@ static spsh_status look_in(const spsh__view *view, const char *folder, unsigned 
     return rc;
 }
 
-static int compare_texts(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
 static spsh_status find_files(const spsh__view *view, giga_files *f, spsh_error *err)
 {
     static const char *const folders[] = {"metadata", "data/metadata"};
@@ -468,8 +443,7 @@ static spsh_status find_files(const spsh__view *view, giga_files *f, spsh_error 
     spsh_status rc = look_in(view, "", 0, f, err);
     for (size_t i = 0; i < 2 && rc == SPSH_OK; i++)
         rc = look_in(view, folders[i], 1, f, err);
-    if (f->count > 1)
-        qsort(f->paths, f->count, sizeof(*f->paths), compare_texts);
+    spsh__path_list_sort(&f->list, 0);
     return rc;
 }
 
@@ -478,14 +452,14 @@ static spsh_status giga_probe(const spsh__view *view, spsh_layout_probe *ret_pro
     giga_files files = {.first_only = true};
     *ret_probe = (spsh_layout_probe){0};
     spsh_status rc = find_files(view, &files, err);
-    if (rc == SPSH_OK && files.count > 0) {
+    if (rc == SPSH_OK && files.list.count > 0) {
         ret_probe->matches = true;
-        spsh__probe_say(ret_probe, "%.100s %s", files.paths[0],
-                        is_json_name(files.paths[0])
+        spsh__probe_say(ret_probe, "%.100s %s", files.list.paths[0],
+                        is_json_name(files.list.paths[0])
                             ? "is an object with 'audios' and their segments"
                             : "is a table of segments with sid and text");
     }
-    files_free(&files);
+    spsh__path_list_free(&files.list);
     return rc;
 }
 
@@ -514,18 +488,19 @@ static spsh_status giga_scan_root(const spsh_ingest_options *options, const spsh
         rc = spsh__giga_tables_new(&g->scan, &g->tables, err);
     if (rc == SPSH_OK)
         rc = find_files(options->view, &files, err);
-    if (rc == SPSH_OK && files.count == 0)
+    if (rc == SPSH_OK && files.list.count == 0)
         rc = SPSH_INGEST_FAIL(err, SPSH_E_NOT_FOUND,
                               "%s: holds no GigaSpeech.json and no <subset>_chunks_*_metadata.csv",
                               spsh__view_root(options->view));
-    for (size_t i = 0; i < files.count && rc == SPSH_OK; i++)
-        rc = is_json_name(files.paths[i]) ? scan_json(g, files.paths[i], err)
-                                          : spsh__giga_table_scan(g->tables, files.paths[i], err);
+    for (size_t i = 0; i < files.list.count && rc == SPSH_OK; i++)
+        rc = is_json_name(files.list.paths[i])
+                 ? scan_json(g, files.list.paths[i], err)
+                 : spsh__giga_table_scan(g->tables, files.list.paths[i], err);
     if (rc == SPSH_OK)
         rc = spsh__giga_tables_end(g->tables, err);
     if (rc == SPSH_OK)
         rc = spsh__scan_finish(&g->scan, err);
-    files_free(&files);
+    spsh__path_list_free(&files.list);
     giga_free(g);
     return rc;
 }

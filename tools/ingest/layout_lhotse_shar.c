@@ -21,6 +21,7 @@
 #include "layouts.h"
 #include "lhotse.h"
 #include "names.h"
+#include "path_list.h"
 #include "text_file.h"
 
 #define FIELDS_MAX ((size_t)64)
@@ -36,8 +37,7 @@ typedef struct shar_scan {
     spsh__lhotse lhotse;
     shar_field fields[FIELDS_MAX]; /* that are not read */
     size_t field_count;
-    char **suffixes; /* of the shards: ".000000", or "" for one that has no number; sorted */
-    size_t suffix_count, suffix_capacity;
+    spsh__path_list suffixes; /* of the shards: ".000000", "" without a number; sorted */
     spsh__builder folder_name;
     /* The shard that is being read. */
     spsh__jsonl_reader *cuts;
@@ -143,19 +143,8 @@ static spsh_status shar_probe(const spsh__view *view, spsh_layout_probe *ret_pro
 
 static spsh_status add_suffix(shar_scan *s, const char *suffix, size_t size_bytes, spsh_error *err)
 {
-    if (s->suffix_count == s->suffix_capacity) {
-        const size_t capacity = s->suffix_capacity == 0 ? 64 : 2 * s->suffix_capacity;
-        char **grown = realloc(s->suffixes, capacity * sizeof(*grown));
-        if (grown == NULL)
-            return no_memory(err);
-        s->suffixes = grown;
-        s->suffix_capacity = capacity;
-    }
-    s->suffixes[s->suffix_count] = strndup(suffix, size_bytes);
-    if (s->suffixes[s->suffix_count] == NULL)
-        return no_memory(err);
-    s->suffix_count++;
-    return SPSH_OK;
+    return spsh__path_list_push(&s->suffixes, strndup(suffix, size_bytes)) ? SPSH_OK
+                                                                           : no_memory(err);
 }
 
 static spsh_status add_field(shar_scan *s, const char *name, size_t size_bytes, spsh_error *err)
@@ -171,11 +160,6 @@ static spsh_status add_field(shar_scan *s, const char *name, size_t size_bytes, 
         return SPSH_OK;
     s->fields[s->field_count] = (shar_field){strndup(name, size_bytes), 1};
     return s->fields[s->field_count].name == NULL ? no_memory(err) : (s->field_count++, SPSH_OK);
-}
-
-static int compare_texts(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
 static int compare_fields(const void *a, const void *b)
@@ -204,17 +188,16 @@ static spsh_status list_shards(shar_scan *s, spsh_error *err)
             rc = add_field(s, entry.name, n.field_bytes, err);
     }
     spsh__view_folder_close(folder);
-    if (s->suffix_count > 1)
-        qsort(s->suffixes, s->suffix_count, sizeof(*s->suffixes), compare_texts);
+    spsh__path_list_sort(&s->suffixes, 0);
     if (s->field_count > 1)
         qsort(s->fields, s->field_count, sizeof(*s->fields), compare_fields);
-    for (size_t i = 0; i < s->suffix_count; i++) {
-        if (kept > 0 && strcmp(s->suffixes[kept - 1], s->suffixes[i]) == 0)
-            free(s->suffixes[i]);
+    for (size_t i = 0; i < s->suffixes.count; i++) {
+        if (kept > 0 && strcmp(s->suffixes.paths[kept - 1], s->suffixes.paths[i]) == 0)
+            free(s->suffixes.paths[i]);
         else
-            s->suffixes[kept++] = s->suffixes[i];
+            s->suffixes.paths[kept++] = s->suffixes.paths[i];
     }
-    s->suffix_count = kept;
+    s->suffixes.count = kept;
     return rc;
 }
 
@@ -469,11 +452,9 @@ static void shar_free(shar_scan *s)
                                       &s->data_name,   &s->data_path, &s->source};
     for (size_t i = 0; i < sizeof(buffers) / sizeof(buffers[0]); i++)
         spsh__builder_free(buffers[i]);
-    for (size_t i = 0; i < s->suffix_count; i++)
-        free(s->suffixes[i]);
+    spsh__path_list_free(&s->suffixes);
     for (size_t i = 0; i < s->field_count; i++)
         free(s->fields[i].name);
-    free(s->suffixes);
     spsh__lhotse_free(&s->lhotse);
     free(s);
 }
@@ -493,8 +474,8 @@ static spsh_status shar_scan_root(const spsh_ingest_options *options, const spsh
         s->lhotse.name.split = spsh__split_of_name((const char *)s->folder_name.data);
         rc = list_shards(s, err);
     }
-    for (size_t i = 0; i < s->suffix_count && rc == SPSH_OK; i++)
-        rc = scan_shard(s, s->suffixes[i], err);
+    for (size_t i = 0; i < s->suffixes.count && rc == SPSH_OK; i++)
+        rc = scan_shard(s, s->suffixes.paths[i], err);
     if (rc == SPSH_OK)
         rc = report_fields(s, err);
     if (rc == SPSH_OK)

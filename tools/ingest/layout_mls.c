@@ -682,7 +682,7 @@ static spsh_status check_tree(const spsh__view *folder, bool *ret_is_tree, spsh_
 }
 
 /* The names of all trees, each with a NUL behind it: what language and form they are. */
-static bool name_trees(const spsh__view *view, const spsh__trees *trees, spsh__builder *names,
+static bool name_trees(const spsh__view *view, const spsh__path_list *trees, spsh__builder *names,
                        spsh_bytes *ret_names)
 {
     size_t at = 0;
@@ -703,7 +703,7 @@ static mls_form form_of(spsh_bytes name)
 }
 
 /* One language as flac and as opus is every utterance twice, under the same id. */
-static spsh_status refuse_both(const spsh__view *view, const spsh__trees *trees,
+static spsh_status refuse_both(const spsh__view *view, const spsh__path_list *trees,
                                const spsh_bytes *names, spsh_error *err)
 {
     for (size_t i = 0; i < trees->count; i++) {
@@ -720,7 +720,7 @@ static spsh_status refuse_both(const spsh__view *view, const spsh__trees *trees,
     return SPSH_OK;
 }
 
-static spsh_status scan_trees(mls_scan *m, const spsh__trees *trees, const spsh_bytes *names,
+static spsh_status scan_trees(mls_scan *m, const spsh__path_list *trees, const spsh_bytes *names,
                               mls_form form, spsh_error *err)
 {
     spsh_status rc = SPSH_OK;
@@ -756,7 +756,7 @@ static spsh_status mls_scan_form(const spsh_ingest_options *options, const spsh_
 {
     mls_scan m = {.segments = {.fd = -1}};
     const spsh__tree_search search = {options->view, &m.scan, check_tree};
-    spsh__trees trees = {0};
+    spsh__path_list trees = {0};
     spsh__builder text = {0};
     spsh_bytes *names = NULL;
     spsh_status rc = spsh__scan_begin(&m.scan, options, sink, err);
@@ -786,7 +786,7 @@ static spsh_status mls_scan_form(const spsh_ingest_options *options, const spsh_
         rc = spsh__scan_finish(&m.scan, err);
 out:
     mls_free(&m);
-    spsh__trees_free(&trees);
+    spsh__path_list_free(&trees);
     spsh__builder_free(&text);
     free(names);
     return rc;

@@ -22,22 +22,17 @@
 #include "layouts.h"
 #include "member_index.h"
 #include "names.h"
+#include "path_list.h"
 
 #define PATHS_MAX     ((size_t)1 << 16)
 #define LOOKS_MAX     ((size_t)64) /* of files beside archives: a folder may hold millions */
 #define NUMBER_DIGITS ((size_t)18)
 
-/** Sorted paths in the view. */
-typedef struct path_list {
-    char **paths;
-    size_t count, capacity;
-} path_list;
-
 /** One folder with manifests and archives. */
 typedef struct unit_scan {
     spsh__scan *scan;
     const char *folder; /* "" or "bucket1" */
-    const path_list *buckets;
+    const spsh__path_list *buckets;
     spsh__json_format format;
     spsh__member_index *members;
     uint64_t manifest_number; /* of the archive, by the manifest's name; UINT64_MAX: none */
@@ -91,34 +86,10 @@ static bool is_below(const char *path, const char *folder)
 
 /* ---- lists of paths ---- */
 
-static void list_free(path_list *list)
+static spsh_status list_add(spsh__path_list *list, const char *folder, const char *name,
+                            spsh_error *err)
 {
-    for (size_t i = 0; i < list->count; i++)
-        free(list->paths[i]);
-    free(list->paths);
-    *list = (path_list){0};
-}
-
-/* folder and name, joined. */
-static spsh_status list_add(path_list *list, const char *folder, const char *name, spsh_error *err)
-{
-    spsh__builder path = {0};
-    if (list->count == list->capacity) {
-        const size_t capacity = list->capacity == 0 ? 16 : 2 * list->capacity;
-        char **grown = realloc(list->paths, capacity * sizeof(*grown));
-        if (grown == NULL)
-            return no_memory(err);
-        list->paths = grown;
-        list->capacity = capacity;
-    }
-    spsh__builder_append_part(&path, folder);
-    spsh__builder_append_part(&path, name);
-    char *copy = spsh__builder_text(&path) == NULL ? NULL : strdup((const char *)path.data);
-    spsh__builder_free(&path);
-    if (copy == NULL)
-        return no_memory(err);
-    list->paths[list->count++] = copy;
-    return SPSH_OK;
+    return spsh__path_list_add(list, folder, name) ? SPSH_OK : no_memory(err);
 }
 
 static int compare_paths(const void *a, const void *b)
@@ -134,7 +105,8 @@ static int compare_paths(const void *a, const void *b)
 
 /* The names in a folder that keep_fn keeps and that are of a type; none when it cannot be read. */
 static spsh_status list_folder(const spsh__view *view, const char *folder, spsh__view_type type,
-                               bool (*keep_fn)(const char *name), path_list *list, spsh_error *err)
+                               bool (*keep_fn)(const char *name), spsh__path_list *list,
+                               spsh_error *err)
 {
     spsh__view_entry entry;
     spsh_status rc = SPSH_OK;
@@ -167,7 +139,7 @@ static spsh__json_format format_of(bool has_shards)
 
 /* Keep the manifests among the first files. */
 static spsh_status keep_manifests(const spsh__view *view, bool has_shards, size_t looks_max,
-                                  path_list *list, spsh_error *err)
+                                  spsh__path_list *list, spsh_error *err)
 {
     const spsh__json_format format = format_of(has_shards);
     size_t kept = 0;
@@ -187,7 +159,7 @@ static spsh_status keep_manifests(const spsh__view *view, bool has_shards, size_
 }
 
 /* The manifest that was given, or NeMo's, or others that are like it. */
-static spsh_status find_whole(const spsh__view *view, const char *folder, path_list *ret_list,
+static spsh_status find_whole(const spsh__view *view, const char *folder, spsh__path_list *ret_list,
                               spsh_error *err)
 {
     const char *given = folder[0] == '\0' ? spsh__view_file(view) : NULL;
@@ -202,7 +174,7 @@ static spsh_status find_whole(const spsh__view *view, const char *folder, path_l
 
 /* The manifests of a folder; a probe looks at the first only. */
 static spsh_status find_manifests(const spsh__view *view, const char *folder, bool is_probe,
-                                  path_list *ret_list, spsh_error *err)
+                                  spsh__path_list *ret_list, spsh_error *err)
 {
     spsh__builder sharded = {0};
     spsh_status rc = find_whole(view, folder, ret_list, err);
@@ -220,7 +192,8 @@ static spsh_status find_manifests(const spsh__view *view, const char *folder, bo
 }
 
 /* The root and its buckets. */
-static spsh_status find_folders(const spsh__view *view, path_list *ret_buckets, spsh_error *err)
+static spsh_status find_folders(const spsh__view *view, spsh__path_list *ret_buckets,
+                                spsh_error *err)
 {
     if (spsh__view_file(view) != NULL)
         return SPSH_OK;
@@ -359,7 +332,7 @@ static spsh_status find_line(void *user, spsh_bytes written, const spsh__json_va
 
 /* ---- units ---- */
 
-static spsh_status scan_manifests(unit_scan *u, const path_list *manifests, spsh_error *err)
+static spsh_status scan_manifests(unit_scan *u, const spsh__path_list *manifests, spsh_error *err)
 {
     spsh__json_archives members = {
         .find_fn = find_line,
@@ -380,18 +353,18 @@ static spsh_status scan_manifests(unit_scan *u, const path_list *manifests, spsh
     return rc;
 }
 
-static spsh_status scan_unit(spsh__scan *scan, const char *folder, const path_list *buckets,
+static spsh_status scan_unit(spsh__scan *scan, const char *folder, const spsh__path_list *buckets,
                              bool *ret_taken, spsh_error *err)
 {
     unit_scan u = {.scan = scan, .folder = folder, .buckets = buckets, .format = format_of(true)};
-    path_list manifests = {0};
+    spsh__path_list manifests = {0};
     spsh_status rc = find_manifests(scan->options->view, folder, false, &manifests, err);
     *ret_taken |= manifests.count > 0;
     if (rc == SPSH_OK && manifests.count > 0)
         rc = scan_manifests(&u, &manifests, err);
     spsh__member_index_free(u.members);
     spsh__builder_free(&u.source);
-    list_free(&manifests);
+    spsh__path_list_free(&manifests);
     return rc;
 }
 
@@ -399,7 +372,7 @@ static spsh_status nemo_tarred_scan(const spsh_ingest_options *options,
                                     const spsh_ingest_sink *sink, spsh_error *err)
 {
     spsh__scan scan;
-    path_list buckets = {0};
+    spsh__path_list buckets = {0};
     bool taken = false;
     spsh_status rc = spsh__scan_begin(&scan, options, sink, err);
     if (rc == SPSH_OK)
@@ -413,7 +386,7 @@ static spsh_status nemo_tarred_scan(const spsh_ingest_options *options,
                               spsh__view_root(options->view));
     if (rc == SPSH_OK)
         rc = spsh__scan_finish(&scan, err);
-    list_free(&buckets);
+    spsh__path_list_free(&buckets);
     return rc;
 }
 
@@ -431,7 +404,7 @@ static bool has_archive(const spsh__view *view, const char *manifest)
 static spsh_status probe_unit(const spsh__view *view, const char *folder,
                               spsh_layout_probe *ret_probe, spsh_error *err)
 {
-    path_list manifests = {0};
+    spsh__path_list manifests = {0};
     spsh_status rc = find_manifests(view, folder, true, &manifests, err);
     if (rc == SPSH_OK && manifests.count > 0) {
         const char *first = manifests.paths[0];
@@ -439,21 +412,21 @@ static spsh_status probe_unit(const spsh__view *view, const char *folder,
             strstr(first, "sharded_manifests/") == NULL || has_archive(view, first);
         spsh__probe_say(ret_probe, "%.100s is a NeMo manifest of archives", first);
     }
-    list_free(&manifests);
+    spsh__path_list_free(&manifests);
     return rc;
 }
 
 static spsh_status nemo_tarred_probe(const spsh__view *view, spsh_layout_probe *ret_probe,
                                      spsh_error *err)
 {
-    path_list buckets = {0};
+    spsh__path_list buckets = {0};
     *ret_probe = (spsh_layout_probe){0};
     spsh_status rc = probe_unit(view, "", ret_probe, err);
     if (rc == SPSH_OK && !ret_probe->matches)
         rc = find_folders(view, &buckets, err);
     if (rc == SPSH_OK && buckets.count > 0)
         rc = probe_unit(view, buckets.paths[0], ret_probe, err);
-    list_free(&buckets);
+    spsh__path_list_free(&buckets);
     return rc;
 }
 

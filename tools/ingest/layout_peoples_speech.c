@@ -22,6 +22,7 @@
 #include "jsonl.h"
 #include "layouts.h"
 #include "names.h"
+#include "path_list.h"
 #include "scan.h"
 #include "text_file.h"
 
@@ -37,11 +38,6 @@ enum { LABEL, NAME, PATHS, DURATION, IDENTIFIER, PICKED };
 static const char *const picked[PICKED] = {"training_data.label", "training_data.name",
                                            "training_data.output_paths",
                                            "training_data.duration_ms", "identifier"};
-
-typedef struct name_list {
-    char **names; /* relative to the root */
-    size_t count, capacity;
-} name_list;
 
 typedef struct subset {
     const char *name;
@@ -74,34 +70,11 @@ static spsh_status no_memory(spsh_error *err)
     return SPSH_INGEST_FAIL(err, SPSH_E_NO_MEMORY, "no memory for a manifest");
 }
 
-static void list_free(name_list *list)
+/* Paths are relative to the root. */
+static spsh_status list_add(spsh__path_list *list, const char *folder, const char *name,
+                            spsh_error *err)
 {
-    for (size_t i = 0; i < list->count; i++)
-        free(list->names[i]);
-    free(list->names);
-    *list = (name_list){0};
-}
-
-static int compare_names(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-static spsh_status list_add(name_list *list, const char *folder, const char *name, spsh_error *err)
-{
-    if (list->count == list->capacity) {
-        const size_t capacity = list->capacity == 0 ? 16 : 2 * list->capacity;
-        char **grown = realloc(list->names, capacity * sizeof(*grown));
-        if (grown == NULL)
-            return no_memory(err);
-        list->names = grown;
-        list->capacity = capacity;
-    }
-    char *path = NULL;
-    if (asprintf(&path, "%s%s%s", folder, folder[0] == '\0' ? "" : "/", name) < 0)
-        return no_memory(err);
-    list->names[list->count++] = path;
-    return SPSH_OK;
+    return spsh__path_list_add(list, folder, name) ? SPSH_OK : no_memory(err);
 }
 
 /* Bytes of a manifest's name before ".json", whatever stands behind it; 0 when it is none. */
@@ -118,7 +91,8 @@ static size_t manifest_stem(const char *name)
 
 /* Manifests by name in one folder, and the folders in it. */
 static spsh_status list_folder(const spsh__view *view, const char *path, unsigned names_max,
-                               name_list *manifests, name_list *folders, spsh_error *err)
+                               spsh__path_list *manifests, spsh__path_list *folders,
+                               spsh_error *err)
 {
     spsh_status rc = SPSH_OK;
     spsh__view_entry entry;
@@ -148,35 +122,34 @@ static spsh_status list_folder(const spsh__view *view, const char *path, unsigne
     return rc;
 }
 
-static bool is_clip_folder(const name_list *manifests, const char *folder)
+static bool is_clip_folder(const spsh__path_list *manifests, const char *folder)
 {
     for (size_t i = 0; i < manifests->count; i++) {
-        const size_t stem = manifest_stem(manifests->names[i]);
-        if (strlen(folder) == stem && strncmp(manifests->names[i], folder, stem) == 0)
+        const size_t stem = manifest_stem(manifests->paths[i]);
+        if (strlen(folder) == stem && strncmp(manifests->paths[i], folder, stem) == 0)
             return true;
     }
     return strcmp(folder, "training_set") == 0;
 }
 
-static spsh_status list_manifests(const spsh__view *view, unsigned names_max, name_list *manifests,
-                                  spsh_error *err)
+static spsh_status list_manifests(const spsh__view *view, unsigned names_max,
+                                  spsh__path_list *manifests, spsh_error *err)
 {
-    name_list folders = {0};
+    spsh__path_list folders = {0};
     if (spsh__view_file(view) != NULL)
         return list_add(manifests, "", spsh__view_file(view), err);
     spsh_status rc = list_folder(view, "", names_max, manifests, &folders, err);
-    const name_list in_root = *manifests;
-    name_list below = {0};
+    const spsh__path_list in_root = *manifests;
+    spsh__path_list below = {0};
     for (size_t i = 0; i < folders.count && rc == SPSH_OK; i++) {
-        if (!is_clip_folder(&in_root, folders.names[i]))
-            rc = list_folder(view, folders.names[i], names_max, &below, NULL, err);
+        if (!is_clip_folder(&in_root, folders.paths[i]))
+            rc = list_folder(view, folders.paths[i], names_max, &below, NULL, err);
     }
     for (size_t i = 0; i < below.count && rc == SPSH_OK; i++)
-        rc = list_add(manifests, "", below.names[i], err);
-    list_free(&below);
-    list_free(&folders);
-    if (manifests->count > 1)
-        qsort(manifests->names, manifests->count, sizeof(*manifests->names), compare_names);
+        rc = list_add(manifests, "", below.paths[i], err);
+    spsh__path_list_free(&below);
+    spsh__path_list_free(&folders);
+    spsh__path_list_sort(manifests, 0);
     return rc;
 }
 
@@ -207,20 +180,20 @@ static spsh_status is_manifest(const spsh__view *view, const char *name, bool *r
 
 static spsh_status ps_probe(const spsh__view *view, spsh_layout_probe *ret_probe, spsh_error *err)
 {
-    name_list manifests = {0};
+    spsh__path_list manifests = {0};
     *ret_probe = (spsh_layout_probe){0};
     spsh_status rc = list_manifests(view, PROBE_NAMES_MAX, &manifests, err);
     for (size_t i = 0; i < manifests.count && i < PROBE_FILES_MAX && rc == SPSH_OK; i++) {
-        rc = is_manifest(view, manifests.names[i], &ret_probe->matches, err);
+        rc = is_manifest(view, manifests.paths[i], &ret_probe->matches, err);
         if (rc != SPSH_OK && rc != SPSH_E_NO_MEMORY)
             rc = SPSH_OK; /* the scan reports it */
         if (!ret_probe->matches)
             continue;
         spsh__probe_say(ret_probe, "%.120s has documents with 'identifier' and 'training_data'",
-                        manifests.names[i]);
+                        manifests.paths[i]);
         break;
     }
-    list_free(&manifests);
+    spsh__path_list_free(&manifests);
     return rc == SPSH_E_NO_MEMORY ? rc : SPSH_OK;
 }
 
@@ -263,7 +236,7 @@ static spsh_status set_subset(ps_scan *p, spsh_error *err)
 }
 
 /* <subset>_000000.json repeats the first archive of <subset>.json. */
-static bool is_microset(const name_list *manifests, const char *name)
+static bool is_microset(const spsh__path_list *manifests, const char *name)
 {
     static const char ending[] = "_000000";
     const size_t length = sizeof(ending) - 1;
@@ -271,8 +244,8 @@ static bool is_microset(const name_list *manifests, const char *name)
     if (stem <= length || strncmp(name + stem - length, ending, length) != 0)
         return false;
     for (size_t i = 0; i < manifests->count; i++) {
-        if (manifest_stem(manifests->names[i]) == stem - length &&
-            strncmp(manifests->names[i], name, stem - length) == 0)
+        if (manifest_stem(manifests->paths[i]) == stem - length &&
+            strncmp(manifests->paths[i], name, stem - length) == 0)
             return true;
     }
     return false;
@@ -570,12 +543,12 @@ static spsh_status scan_manifest(ps_scan *p, const char *name, spsh_error *err)
     return rc;
 }
 
-static spsh_status scan_manifests(ps_scan *p, const name_list *manifests, spsh_error *err)
+static spsh_status scan_manifests(ps_scan *p, const spsh__path_list *manifests, spsh_error *err)
 {
     spsh_status rc = SPSH_OK;
     size_t taken = 0;
     for (size_t i = 0; i < manifests->count && rc == SPSH_OK; i++) {
-        const char *name = manifests->names[i];
+        const char *name = manifests->paths[i];
         spsh_reject reject = {.reason = SPSH_REJECT_EXCLUDED_BY_RULE,
                               .source = spsh__bytes_of(name),
                               .detail = "it repeats a part of the subset's manifest"};
@@ -602,7 +575,7 @@ static spsh_status ps_scan_root(const spsh_ingest_options *options, const spsh_i
                                 spsh_error *err)
 {
     ps_scan p = {0};
-    name_list manifests = {0};
+    spsh__path_list manifests = {0};
     spsh_status rc = spsh__scan_begin(&p.scan, options, sink, err);
     if (rc == SPSH_OK)
         rc = spsh__scan_refuse_column(&p.scan, "The People's Speech", err);
@@ -610,7 +583,7 @@ static spsh_status ps_scan_root(const spsh_ingest_options *options, const spsh_i
         rc = list_manifests(options->view, UINT32_MAX, &manifests, err);
     if (rc == SPSH_OK)
         rc = scan_manifests(&p, &manifests, err);
-    list_free(&manifests);
+    spsh__path_list_free(&manifests);
     for (size_t i = 0; i < PLACES; i++)
         spsh__builder_free(&p.places[i]);
     spsh__builder *const buffers[] = {&p.relative, &p.source,   &p.text,  &p.name,

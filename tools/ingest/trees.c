@@ -14,44 +14,13 @@
 
 typedef struct tree_walk {
     const spsh__tree_search *search;
-    spsh__trees *trees;
+    spsh__path_list *trees;
     unsigned folders; /* looked at */
 } tree_walk;
 
 static spsh_status no_memory(spsh_error *err)
 {
     return SPSH_INGEST_FAIL(err, SPSH_E_NO_MEMORY, "no memory for the names of folders");
-}
-
-/* Takes path. */
-static spsh_status add_path(spsh__trees *trees, char *path, spsh_error *err)
-{
-    if (path != NULL && trees->count == trees->capacity) {
-        const size_t capacity = trees->capacity == 0 ? 16 : trees->capacity * 2;
-        char **paths = realloc(trees->paths, capacity * sizeof(*paths));
-        if (paths == NULL) {
-            free(path);
-            return no_memory(err);
-        }
-        trees->paths = paths;
-        trees->capacity = capacity;
-    }
-    if (path == NULL)
-        return no_memory(err);
-    trees->paths[trees->count++] = path;
-    return SPSH_OK;
-}
-
-static char *join(const char *folder, const char *name)
-{
-    spsh__builder path = {0};
-    spsh__builder_append_text(&path, folder);
-    if (folder[0] != '\0')
-        spsh__builder_append(&path, "/", 1);
-    spsh__builder_append_text(&path, name);
-    char *text = spsh__builder_text(&path) == NULL ? NULL : strdup((const char *)path.data);
-    spsh__builder_free(&path);
-    return text;
 }
 
 /* Whether an entry is a folder to look into; links to folders count with --follow-links only. */
@@ -69,17 +38,15 @@ static spsh_status check_entry(const tree_walk *w, const spsh__view *folder, con
     *ret_enter = !is_link || (scan != NULL && scan->options->follow_links);
     if (*ret_enter || scan == NULL)
         return SPSH_OK;
-    char *link = join(path, entry->name);
-    if (link == NULL)
-        return no_memory(err);
-    spsh_status rc = spsh__scan_walk_note(scan, SPSH__WALK_LINK_NOT_TAKEN, link, 0, err);
-    free(link);
+    spsh__builder link = {0};
+    spsh__builder_append_part(&link, path);
+    spsh__builder_append_part(&link, entry->name);
+    spsh_status rc = spsh__builder_text(&link) == NULL
+                         ? no_memory(err)
+                         : spsh__scan_walk_note(scan, SPSH__WALK_LINK_NOT_TAKEN,
+                                                spsh__builder_text(&link), 0, err);
+    spsh__builder_free(&link);
     return rc;
-}
-
-static int compare_paths(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
 /* A probe passes over what cannot be read; a scan reports it. */
@@ -93,7 +60,7 @@ static spsh_status note_unreadable(const tree_walk *w, const char *path, int os_
 
 /* The paths of the folders in a folder. */
 static spsh_status list_folders(const tree_walk *w, const spsh__view *folder, const char *path,
-                                spsh__trees *children, spsh_error *err)
+                                spsh__path_list *children, spsh_error *err)
 {
     spsh_status rc = SPSH_OK;
     spsh__view_entry entry;
@@ -105,12 +72,11 @@ static spsh_status list_folders(const tree_walk *w, const spsh__view *folder, co
         if (w->search->scan == NULL && i == PROBE_ENTRIES_MAX)
             break;
         rc = check_entry(w, folder, path, &entry, &enter, err);
-        if (rc == SPSH_OK && enter)
-            rc = add_path(children, join(path, entry.name), err);
+        if (rc == SPSH_OK && enter && !spsh__path_list_add(children, path, entry.name))
+            rc = no_memory(err);
     }
     spsh__view_folder_close(listing);
-    if (children->count > 1)
-        qsort(children->paths, children->count, sizeof(children->paths[0]), compare_paths);
+    spsh__path_list_sort(children, 0);
     return rc;
 }
 
@@ -122,7 +88,7 @@ static bool is_done(const tree_walk *w)
 static spsh_status visit(tree_walk *w, const char *path, unsigned depth, spsh_error *err)
 {
     bool is_tree = false;
-    spsh__trees children = {0};
+    spsh__path_list children = {0};
     spsh__view *folder = NULL;
     spsh_error open_error = SPSH_ERROR_INIT;
     w->folders++;
@@ -133,38 +99,30 @@ static spsh_status visit(tree_walk *w, const char *path, unsigned depth, spsh_er
         return note_unreadable(w, path, open_error.os_errno, err);
     rc = w->search->check_fn(folder, &is_tree, err);
     if (rc == SPSH_OK && is_tree)
-        rc = add_path(w->trees, strdup(path), err);
+        rc = spsh__path_list_add(w->trees, "", path) ? SPSH_OK : no_memory(err);
     else if (rc == SPSH_OK && depth < DEPTH_MAX)
         rc = list_folders(w, folder, path, &children, err);
     spsh__view_close(folder);
     for (size_t i = 0; i < children.count && rc == SPSH_OK && !is_done(w); i++)
         rc = visit(w, children.paths[i], depth + 1, err);
-    spsh__trees_free(&children);
+    spsh__path_list_free(&children);
     return rc;
 }
 
-spsh_status spsh__trees_find(const spsh__tree_search *search, spsh__trees *ret_trees,
+spsh_status spsh__trees_find(const spsh__tree_search *search, spsh__path_list *ret_trees,
                              spsh_error *err)
 {
-    spsh__trees trees = {0};
+    spsh__path_list trees = {0};
     tree_walk walk = {.search = search, .trees = &trees};
     spsh_status rc = SPSH_OK;
     if (spsh__view_file(search->view) == NULL)
         rc = visit(&walk, "", 0, err);
     if (rc != SPSH_OK) {
-        spsh__trees_free(&trees);
+        spsh__path_list_free(&trees);
         return rc;
     }
     *ret_trees = trees;
     return SPSH_OK;
-}
-
-void spsh__trees_free(spsh__trees *trees)
-{
-    for (size_t i = 0; i < trees->count; i++)
-        free(trees->paths[i]);
-    free(trees->paths);
-    *trees = (spsh__trees){0};
 }
 
 static spsh_status scan_named(spsh__scan *scan, const char *path, const spsh__tree_layout *layout,
@@ -182,7 +140,7 @@ spsh_status spsh__trees_scan(const spsh_ingest_options *options, const spsh_inge
                              const spsh__tree_layout *layout, spsh_error *err)
 {
     spsh__scan scan;
-    spsh__trees trees = {0};
+    spsh__path_list trees = {0};
     const spsh__tree_search search = {options->view, &scan, layout->check_fn};
     spsh_status rc = spsh__scan_begin(&scan, options, sink, err);
     if (rc == SPSH_OK)
@@ -194,7 +152,7 @@ spsh_status spsh__trees_scan(const spsh_ingest_options *options, const spsh_inge
         rc = scan_named(&scan, trees.paths[i], layout, err);
     if (rc == SPSH_OK)
         rc = spsh__scan_finish(&scan, err);
-    spsh__trees_free(&trees);
+    spsh__path_list_free(&trees);
     return rc;
 }
 
@@ -202,7 +160,7 @@ spsh_status spsh__trees_probe(const spsh__view *view, spsh__tree_check_fn check_
                               const char *what, spsh_layout_probe *ret_probe, spsh_error *err)
 {
     const spsh__tree_search search = {view, NULL, check_fn};
-    spsh__trees trees = {0};
+    spsh__path_list trees = {0};
     *ret_probe = (spsh_layout_probe){0};
     spsh_status rc = spsh__trees_find(&search, &trees, err);
     if (rc == SPSH_OK && trees.count > 0) {
@@ -210,6 +168,6 @@ spsh_status spsh__trees_probe(const spsh__view *view, spsh__tree_check_fn check_
         spsh__probe_say(ret_probe, "%.120s %s", trees.paths[0][0] == '\0' ? "it" : trees.paths[0],
                         what);
     }
-    spsh__trees_free(&trees);
+    spsh__path_list_free(&trees);
     return rc;
 }

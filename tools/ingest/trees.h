@@ -5,6 +5,7 @@
 #ifndef SPSH_INGEST_TREES_H
 #define SPSH_INGEST_TREES_H
 
+#include "path_list.h"
 #include "scan.h"
 
 /* Whether the root of a view is a tree; *ret_is_tree is false before. */
@@ -17,16 +18,10 @@ typedef struct spsh__tree_search {
     spsh__tree_check_fn check_fn;
 } spsh__tree_search;
 
-/** Sorted paths relative to the root; free with spsh__trees_free. */
-typedef struct spsh__trees {
-    char **paths;
-    size_t count, capacity;
-} spsh__trees;
-
-/* Trees inside a tree are not looked for. On failure nothing has to be freed. */
-SPSH_NODISCARD spsh_status spsh__trees_find(const spsh__tree_search *search, spsh__trees *ret_trees,
-                                            spsh_error *err);
-void spsh__trees_free(spsh__trees *trees);
+/* *ret_trees becomes sorted paths relative to the root. Trees inside a tree are not looked for. On
+ * failure nothing has to be freed. */
+SPSH_NODISCARD spsh_status spsh__trees_find(const spsh__tree_search *search,
+                                            spsh__path_list *ret_trees, spsh_error *err);
 
 /** A layout whose trees are read one by one. */
 typedef struct spsh__tree_layout {

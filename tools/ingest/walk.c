@@ -12,11 +12,7 @@
 #include "builder.h"
 #include "fail.h"
 #include "names.h"
-
-typedef struct path_list {
-    char **paths;
-    size_t count, capacity;
-} path_list;
+#include "path_list.h"
 
 typedef struct folder_key {
     uint64_t device, inode;
@@ -27,9 +23,9 @@ typedef struct walk {
     const spsh__view *view;
     const spsh__walk_visitor *visitor;
     bool follow_links;
-    path_list pending; /* last one next */
-    path_list links;   /* to folders; only with follow_links */
-    folder_key *seen;  /* hash table; only with follow_links */
+    spsh__path_list pending; /* last one next */
+    spsh__path_list links;   /* to folders; only with follow_links */
+    folder_key *seen;        /* hash table; only with follow_links */
     size_t seen_count, seen_capacity;
     spsh__builder names; /* NUL-terminated, of the folder being read */
     spsh__entry *entries;
@@ -48,35 +44,10 @@ static spsh_status note(walk *w, spsh__walk_note what, const char *path, int os_
     return w->visitor->note_fn(w->visitor->user, what, path, os_errno, err);
 }
 
-static spsh_status list_push(path_list *list, const char *folder, const char *name, spsh_error *err)
+static spsh_status list_push(spsh__path_list *list, const char *folder, const char *name,
+                             spsh_error *err)
 {
-    if (list->count == list->capacity) {
-        size_t capacity = list->capacity == 0 ? 64 : list->capacity * 2;
-        char **paths = realloc(list->paths, capacity * sizeof(*paths));
-        if (paths == NULL)
-            return no_memory(err);
-        list->paths = paths;
-        list->capacity = capacity;
-    }
-    const size_t folder_bytes = strlen(folder);
-    const size_t name_bytes = strlen(name);
-    char *path = malloc(folder_bytes + 1 + name_bytes + 1);
-    if (path == NULL)
-        return no_memory(err);
-    size_t at = folder_bytes;
-    memcpy(path, folder, folder_bytes);
-    if (folder_bytes > 0)
-        path[at++] = '/';
-    memcpy(path + at, name, name_bytes + 1);
-    list->paths[list->count++] = path;
-    return SPSH_OK;
-}
-
-static void list_free(path_list *list)
-{
-    for (size_t i = 0; i < list->count; i++)
-        free(list->paths[i]);
-    free(list->paths);
+    return spsh__path_list_add(list, folder, name) ? SPSH_OK : no_memory(err);
 }
 
 static int compare_paths_down(const void *a, const void *b)
@@ -85,7 +56,7 @@ static int compare_paths_down(const void *a, const void *b)
 }
 
 /* Sort what a folder added, the first name last, because the list is taken from its end. */
-static void list_sort_down(path_list *list, size_t begin)
+static void list_sort_down(spsh__path_list *list, size_t begin)
 {
     if (list->count - begin > 1)
         qsort(list->paths + begin, list->count - begin, sizeof(*list->paths), compare_paths_down);
@@ -156,11 +127,11 @@ static spsh_status add_link(walk *w, const char *folder, const char *name, spsh_
 {
     if (w->follow_links)
         return list_push(&w->links, folder, name, err);
-    path_list one = {0};
+    spsh__path_list one = {0};
     spsh_status rc = list_push(&one, folder, name, err);
     if (rc == SPSH_OK)
         rc = note(w, SPSH__WALK_LINK_NOT_TAKEN, one.paths[0], 0, err);
-    list_free(&one);
+    spsh__path_list_free(&one);
     return rc;
 }
 
@@ -270,7 +241,7 @@ static spsh_status walk_all(walk *w, spsh_error *err)
 {
     spsh_status rc = visit(w, "", err);
     while (rc == SPSH_OK && (w->pending.count > 0 || w->links.count > 0)) {
-        path_list *list = &w->pending;
+        spsh__path_list *list = &w->pending;
         if (list->count == 0) {
             list = &w->links;
             list_sort_down(list, 0);
@@ -287,8 +258,8 @@ spsh_status spsh__walk(const spsh__view *view, bool follow_links, const spsh__wa
 {
     walk w = {.view = view, .visitor = visitor, .follow_links = follow_links};
     spsh_status rc = walk_all(&w, err);
-    list_free(&w.pending);
-    list_free(&w.links);
+    spsh__path_list_free(&w.pending);
+    spsh__path_list_free(&w.links);
     free(w.seen);
     free(w.entries);
     spsh__builder_free(&w.names);
