@@ -165,11 +165,25 @@ static spsh_status sort_tops(spsh__archive_index *index, spsh_sorter *sorter, sp
     return rc;
 }
 
+/* The next key that was sorted and the member that it came with. */
+static spsh_status next_member(spsh_sorter *sorter, spsh_bytes *ret_key, uint64_t *ret_member,
+                               spsh_error *err)
+{
+    spsh_bytes value = {NULL, 0};
+    spsh_status rc = spsh_sorter_next(sorter, ret_key, &value, err);
+
+    if (rc == SPSH_OK)
+        memcpy(ret_member, value.data, sizeof(*ret_member));
+    return rc;
+}
+
 static spsh_status find_collisions(spsh__archive_index *index, const spsh_sorter_options *sorting,
                                    spsh_error *err)
 {
     spsh_sorter *sorter = NULL;
     collision c = {.differ = false};
+    spsh_bytes key = {NULL, 0};
+    uint64_t member = 0;
     spsh_status rc = SPSH_OK;
 
     if (index->archive_count < 2)
@@ -177,16 +191,8 @@ static spsh_status find_collisions(spsh__archive_index *index, const spsh_sorter
     rc = spsh_sorter_open(sorting, &sorter, err);
     if (rc == SPSH_OK)
         rc = sort_tops(index, sorter, err);
-    while (rc == SPSH_OK) {
-        spsh_bytes key = {NULL, 0};
-        spsh_bytes value = {NULL, 0};
-        uint64_t member = 0;
-        rc = spsh_sorter_next(sorter, &key, &value, err);
-        if (rc != SPSH_OK)
-            break;
-        memcpy(&member, value.data, sizeof(member));
+    while (rc == SPSH_OK && (rc = next_member(sorter, &key, &member, err)) == SPSH_OK)
         rc = add_collision(index, &c, key, member, err);
-    }
     end_collision(index, &c);
     spsh__builder_free(&c.key);
     spsh__builder_free(&c.members);
@@ -388,21 +394,15 @@ static spsh_status sort_paths(spsh__archive_index *index, const spsh_sorter_opti
 {
     spsh_sorter *sorter = NULL;
     group g = {.any = false};
+    spsh_bytes key = {NULL, 0};
+    uint64_t member = 0;
     spsh__folder_record end = {0, 0};
     spsh_status rc = spsh_sorter_open(sorting, &sorter, err);
 
     if (rc == SPSH_OK)
         rc = feed(index, sorter, err);
-    while (rc == SPSH_OK) {
-        spsh_bytes key = {NULL, 0};
-        spsh_bytes value = {NULL, 0};
-        uint64_t member = 0;
-        rc = spsh_sorter_next(sorter, &key, &value, err);
-        if (rc != SPSH_OK)
-            break;
-        memcpy(&member, value.data, sizeof(member));
+    while (rc == SPSH_OK && (rc = next_member(sorter, &key, &member, err)) == SPSH_OK)
         rc = take(index, &g, key, member, err);
-    }
     if (rc == SPSH_E_END)
         rc = end_group(index, &g, err);
     end.first_entry = index->table.entries.size_bytes / sizeof(spsh__entry_record);

@@ -188,20 +188,34 @@ static int compare(const char *text, size_t size_bytes, const char *other)
     return order != 0 || other[size_bytes] == '\0' ? order : -1;
 }
 
-bool spsh__archive_table_folder(const spsh__archive_table *table, const char *path,
-                                size_t path_bytes, uint64_t *ret_first, uint64_t *ret_end)
+static const char *folder_text(const spsh__archive_table *table, uint64_t number)
 {
-    uint64_t count = table->folders.size_bytes / sizeof(spsh__folder_record);
-    uint64_t low = 0;
-    uint64_t high = count == 0 ? 0 : count - 1; /* the last is the end */
+    return spsh__column_text(&table->paths, folder_at(table, number).path);
+}
+
+static const char *entry_text(const spsh__archive_table *table, uint64_t number)
+{
+    const spsh__entry_record entry = spsh__archive_table_entry(table, number);
+    return spsh__archive_table_name(table, &entry);
+}
+
+/** Rows that are sorted by what text_fn gives. */
+typedef struct rows {
+    const char *(*text_fn)(const spsh__archive_table *table, uint64_t number);
+    uint64_t first, end;
+} rows;
+
+static bool find_row(const spsh__archive_table *table, rows among, const char *text,
+                     size_t size_bytes, uint64_t *ret_number)
+{
+    uint64_t low = among.first;
+    uint64_t high = among.end;
 
     while (low < high) {
         uint64_t middle = low + (high - low) / 2;
-        const spsh__folder_record folder = folder_at(table, middle);
-        int order = compare(path, path_bytes, spsh__column_text(&table->paths, folder.path));
+        int order = compare(text, size_bytes, among.text_fn(table, middle));
         if (order == 0) {
-            *ret_first = folder.first_entry;
-            *ret_end = folder_at(table, middle + 1).first_entry;
+            *ret_number = middle;
             return true;
         }
         if (order < 0)
@@ -212,29 +226,28 @@ bool spsh__archive_table_folder(const spsh__archive_table *table, const char *pa
     return false;
 }
 
+bool spsh__archive_table_folder(const spsh__archive_table *table, const char *path,
+                                size_t path_bytes, uint64_t *ret_first, uint64_t *ret_end)
+{
+    uint64_t count = table->folders.size_bytes / sizeof(spsh__folder_record);
+    const rows folders = {folder_text, 0, count == 0 ? 0 : count - 1}; /* the last is the end */
+    uint64_t number = 0;
+
+    if (!find_row(table, folders, path, path_bytes, &number))
+        return false;
+    *ret_first = folder_at(table, number).first_entry;
+    *ret_end = folder_at(table, number + 1).first_entry;
+    return true;
+}
+
 bool spsh__archive_table_find(const spsh__archive_table *table, const char *path,
                               uint64_t *ret_entry)
 {
     const char *slash = strrchr(path, '/');
     const char *name = slash == NULL ? path : slash + 1;
-    uint64_t low = 0;
-    uint64_t high = 0;
+    rows entries = {entry_text, 0, 0};
 
-    if (!spsh__archive_table_folder(table, path, slash == NULL ? 0 : (size_t)(slash - path), &low,
-                                    &high))
-        return false;
-    while (low < high) {
-        uint64_t middle = low + (high - low) / 2;
-        const spsh__entry_record entry = spsh__archive_table_entry(table, middle);
-        int order = strcmp(name, spsh__archive_table_name(table, &entry));
-        if (order == 0) {
-            *ret_entry = middle;
-            return true;
-        }
-        if (order < 0)
-            high = middle;
-        else
-            low = middle + 1;
-    }
-    return false;
+    return spsh__archive_table_folder(table, path, slash == NULL ? 0 : (size_t)(slash - path),
+                                      &entries.first, &entries.end) &&
+           find_row(table, entries, name, strlen(name), ret_entry);
 }
