@@ -6,22 +6,11 @@
 
 #include "archive_file.h"
 #include "test_archive.h"
+#include "test_tree.h"
 #include "text_file.h"
 #include "view.h"
 
 #define NFD "e\xcc\x81" /* a letter and its accent, two characters */
-
-static char base[512]; /* the temporary folder of the running test */
-
-static const char *at(const char *relative)
-{
-    static char paths[4][1024];
-    static unsigned next;
-    char *path = paths[next++ % 4];
-    int length = snprintf(path, sizeof(paths[0]), "%s/%s", base, relative);
-    REQUIRE(length > 0 && (size_t)length < sizeof(paths[0]));
-    return path;
-}
 
 static void begin(void)
 {

@@ -11,18 +11,7 @@
 
 #include "layouts.h"
 #include "names.h"
-
-static char base[512]; /* the temporary folder of the running test */
-
-static const char *at(const char *relative)
-{
-    static char paths[4][1024];
-    static unsigned next;
-    char *path = paths[next++ % 4];
-    int length = snprintf(path, sizeof(paths[0]), "%s/%s", base, relative);
-    REQUIRE(length > 0 && (size_t)length < sizeof(paths[0]));
-    return path;
-}
+#include "test_tree.h"
 
 static void make_parents(const char *path)
 {

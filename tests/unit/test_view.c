@@ -3,20 +3,9 @@
 
 #include <fcntl.h>
 
+#include "test_tree.h"
 #include "text_file.h"
 #include "view.h"
-
-static char base[512]; /* the temporary folder of the running test */
-
-static const char *at(const char *relative)
-{
-    static char paths[4][1024];
-    static unsigned next;
-    char *path = paths[next++ % 4];
-    int length = snprintf(path, sizeof(paths[0]), "%s/%s", base, relative);
-    REQUIRE(length > 0 && (size_t)length < sizeof(paths[0]));
-    return path;
-}
 
 static void make(const char *relative, const char *text)
 {
