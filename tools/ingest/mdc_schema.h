@@ -53,7 +53,7 @@ typedef struct spsh__mdc_schema {
 } spsh__mdc_schema;
 
 /* Read schema.yaml in the root of a view. SPSH_E_NOT_FOUND when there is none; SPSH_E_CORRUPT when
- * it is not understood, or no schema of a dataset. */
+ * it is not understood, or no schema of a dataset; SPSH_E_LIMIT when it is longer than any. */
 SPSH_NODISCARD spsh_status spsh__mdc_schema_read(const spsh__view *folder,
                                                  spsh__mdc_schema *ret_schema, spsh_error *err);
 void spsh__mdc_schema_free(spsh__mdc_schema *schema);
