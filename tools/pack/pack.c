@@ -232,8 +232,8 @@ static bool exceeds(uint64_t rows, uint64_t max_ppm, uint64_t row_count)
 }
 
 /* Half a corpus is a failure, and so is an archive of which a part is there; a handful of bad files
- * is not. Files that are not there at all are mostly a download that is known to be partial, so more
- * of them are borne. */
+ * is not. Files that are not there at all are mostly a download that is known to be partial, so
+ * more of them are borne. */
 static bool too_many_rejects(const spsh__pack_options *options, const spsh__pack_result *result)
 {
     uint64_t rows = spsh__reject_rows(&result->rejects);
