@@ -8,7 +8,6 @@
 
 #include <ctype.h>
 #include <dirent.h>
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
@@ -103,15 +102,13 @@ static bool may_be_archive(const char *name)
 
 bool spsh__archive_is_called_one(const char *path)
 {
-    const char *slash = strrchr(path, '/');
-    const char *name = slash == NULL ? path : slash + 1;
+    const char *name = spsh__base_name(path);
     return may_be_archive(name) && archive_extension(name, name_bytes(name)) > 0;
 }
 
 spsh_bytes spsh__archive_stem(const char *path)
 {
-    const char *slash = strrchr(path, '/');
-    const char *name = slash == NULL ? path : slash + 1;
+    const char *name = spsh__base_name(path);
     size_t length = name_bytes(name);
     size_t more = 0;
 

@@ -11,7 +11,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "fail.h"
 #include "json_text.h"
@@ -530,8 +529,7 @@ static spsh_status scan_lines(manifest_scan *m, const spsh__text_input *input, s
 
 static spsh_bytes split_of_manifest(const manifest_scan *m, const char *path)
 {
-    const char *slash = strrchr(path, '/');
-    const spsh_bytes split = spsh__split_of_name(slash == NULL ? path : slash + 1);
+    const spsh_bytes split = spsh__split_of_name(spsh__base_name(path));
     return split.size_bytes == 0 && m->members != NULL ? m->members->split : split;
 }
 

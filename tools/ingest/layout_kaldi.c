@@ -16,8 +16,6 @@
  * Commands are never run.
  */
 #include <errno.h>
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "fail.h"
@@ -479,20 +477,15 @@ static spsh_status open_tables(kaldi_scan *k, const spsh__view *folder, kaldi_fi
     return rc;
 }
 
-/* Nothing is lost by a command whose file is packed, but it is said. */
 static spsh_status tell_commands(kaldi_scan *k, spsh_error *err)
 {
-    char detail[128];
-    if (k->commands == 0)
+    const uint64_t count = k->commands;
+    if (count == 0)
         return SPSH_OK;
-    (void)snprintf(detail, sizeof(detail),
-                   "%" PRIu64 " commands were not run: the files that they read are packed as "
-                   "they are",
-                   k->commands);
-    const spsh_reject reject = {
-        .reason = SPSH_REJECT_COMMAND_SOURCE, .source = place_of(k, WAV), .detail = detail};
+    const spsh_bytes source = place_of(k, WAV);
     k->commands = 0;
-    return k->place.failed ? no_memory(err) : spsh__scan_reject(&k->scan, &reject, NULL, err);
+    return k->place.failed ? no_memory(err)
+                           : spsh__scan_tell_commands(&k->scan, count, source, err);
 }
 
 static void close_tables(kaldi_scan *k)

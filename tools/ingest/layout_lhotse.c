@@ -533,7 +533,7 @@ static spsh_status lhotse_scan_root(const spsh_ingest_options *options,
     if (rc == SPSH_OK)
         rc = scan_all(s, err);
     if (rc == SPSH_OK)
-        rc = spsh__lhotse_tell_commands(&s->lhotse, err);
+        rc = spsh__scan_tell_commands(&s->scan, s->lhotse.commands, spsh__bytes_of("."), err);
     if (rc == SPSH_OK)
         rc = spsh__scan_finish(&s->scan, err);
     list_free(&s->list);

@@ -46,16 +46,10 @@ static spsh_status no_memory(spsh_error *err)
 
 /* ---- names ---- */
 
-static const char *base_of(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash == NULL ? path : slash + 1;
-}
-
 /* The digits behind the last '_' that has some: "audio_12.tar", "manifest_0.json". */
 static uint64_t number_of(const char *path)
 {
-    const char *base = base_of(path);
+    const char *base = spsh__base_name(path);
     for (const char *at = base + strlen(base); at > base; at--) {
         const size_t digits = strspn(at, "0123456789");
         if (at[-1] == '_' && digits > 0 && digits <= NUMBER_DIGITS)

@@ -15,7 +15,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "fail.h"
 #include "json_text.h"
@@ -197,12 +196,6 @@ static spsh_status ps_probe(const spsh__view *view, spsh_layout_probe *ret_probe
     return rc == SPSH_E_NO_MEMORY ? rc : SPSH_OK;
 }
 
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash == NULL ? path : slash + 1;
-}
-
 /* By the manifest's name, else by the folders that it stands in, from the innermost. */
 static const subset *find_subset(const char *manifest)
 {
@@ -255,7 +248,7 @@ static bool is_microset(const spsh__path_list *manifests, const char *name)
 static bool set_places(ps_scan *p)
 {
     const size_t stem = manifest_stem(p->manifest);
-    const size_t folder = (size_t)(base_name(p->manifest) - p->manifest);
+    const size_t folder = (size_t)(spsh__base_name(p->manifest) - p->manifest);
     for (size_t i = 0; i < PLACES; i++)
         spsh__builder_clear(&p->places[i]);
     spsh__builder_append(&p->places[0], p->manifest, stem);

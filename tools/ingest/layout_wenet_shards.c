@@ -207,8 +207,7 @@ static spsh_status find_lists(const spsh__view *view, list_set *lists, spsh_erro
 
 static bool is_shard_name(const char *archive)
 {
-    const char *slash = strrchr(archive, '/');
-    const char *base = slash == NULL ? archive : slash + 1;
+    const char *base = spsh__base_name(archive);
     return strncmp(base, "shards_", 7) == 0 &&
            spsh__sample_number_digits(archive) == SHARD_DIGITS &&
            strspn(base + 7, "0123456789") == SHARD_DIGITS;
@@ -266,10 +265,8 @@ static spsh_status push_shard(shard_scan *s, const char *archive, spsh_error *er
         s->shards = grown;
         s->shard_capacity = capacity;
     }
-    const char *slash = s->list == NULL ? NULL : strrchr(s->list, '/');
-    const char *name = slash == NULL ? s->list : slash + 1;
-    s->shards[s->shard_count++] =
-        (shard){archive, name == NULL ? (spsh_bytes){0} : spsh__split_of_name(name)};
+    s->shards[s->shard_count++] = (shard){
+        archive, s->list == NULL ? (spsh_bytes){0} : spsh__split_of_name(spsh__base_name(s->list))};
     return SPSH_OK;
 }
 

@@ -7,7 +7,6 @@
  */
 #include "lhotse.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -590,20 +589,6 @@ spsh_status spsh__lhotse_cut_emit(spsh__lhotse *l, const spsh__lhotse_cut *cut,
         rc = emit_inner(l, &supervision, cut, audio, place, err);
     }
     return labelled ? rc : emit_unlabelled(l, cut, audio, place, err);
-}
-
-spsh_status spsh__lhotse_tell_commands(spsh__lhotse *l, spsh_error *err)
-{
-    char detail[128];
-    if (l->commands == 0)
-        return SPSH_OK;
-    (void)snprintf(detail, sizeof(detail),
-                   "%" PRIu64 " commands were not run: the files that they read are packed as "
-                   "they are",
-                   l->commands);
-    const spsh_reject reject = {
-        .reason = SPSH_REJECT_COMMAND_SOURCE, .source = spsh__bytes_of("."), .detail = detail};
-    return spsh__scan_reject(l->scan, &reject, NULL, err);
 }
 
 void spsh__lhotse_free(spsh__lhotse *l)

@@ -103,7 +103,4 @@ SPSH_NODISCARD spsh_status spsh__lhotse_supervision_emit(
     spsh__lhotse *l, const spsh__lhotse_supervision *supervision, const spsh__lhotse_cut *cut,
     const spsh__lhotse_audio *audio, const spsh__place *place, spsh_error *err);
 
-/* Say how many commands were not run. */
-SPSH_NODISCARD spsh_status spsh__lhotse_tell_commands(spsh__lhotse *l, spsh_error *err);
-
 #endif

@@ -18,6 +18,13 @@ static inline bool spsh__bytes_equal(spsh_bytes a, spsh_bytes b)
            (a.size_bytes == 0 || memcmp(a.data, b.data, a.size_bytes) == 0);
 }
 
+/* The last part of a path. */
+static inline const char *spsh__base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash == NULL ? path : slash + 1;
+}
+
 /* ASCII case is ignored. */
 bool spsh__bytes_equal_nocase(spsh_bytes a, spsh_bytes b);
 

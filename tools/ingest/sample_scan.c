@@ -105,12 +105,6 @@ static spsh_status no_memory(spsh_error *err)
 
 /* ---- names of archives ---- */
 
-static const char *base_of(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash == NULL ? path : slash + 1;
-}
-
 /* Bytes of a name before the extensions that say what packed it. */
 static size_t archive_stem(const char *path)
 {
@@ -150,7 +144,7 @@ const char *spsh__sample_archive_name(const spsh__view *view, const char *archiv
 
 size_t spsh__sample_number_digits(const char *archive)
 {
-    const char *base = base_of(archive);
+    const char *base = spsh__base_name(archive);
     const size_t size_bytes = archive_stem(base);
     size_t digits = 0;
     while (digits < size_bytes && is_digit(base[size_bytes - digits - 1]))
@@ -173,7 +167,7 @@ static bool says_nothing(spsh_bytes word)
 
 spsh_bytes spsh__sample_prefix(const char *archive)
 {
-    const char *base = base_of(archive);
+    const char *base = spsh__base_name(archive);
     const size_t digits = spsh__sample_number_digits(archive);
     spsh_bytes name = {(const uint8_t *)base, archive_stem(base) - digits};
     if (digits == 0)

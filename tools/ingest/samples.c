@@ -52,8 +52,7 @@ static size_t key_size(spsh_bytes name, bool to_last_dot)
 
 static bool is_passed_over(const char *name)
 {
-    const char *slash = strrchr(name, '/');
-    const char *base = slash == NULL ? name : slash + 1;
+    const char *base = spsh__base_name(name);
     return strncmp(base, "__meta__", 8) == 0 || spsh__is_ignored_name(base);
 }
 

@@ -241,6 +241,21 @@ spsh_status spsh__scan_reject(spsh__scan *scan, const spsh_reject *reject, const
     return scan->sink->reject_fn(scan->sink->user, &full, err);
 }
 
+spsh_status spsh__scan_tell_commands(spsh__scan *scan, uint64_t count, spsh_bytes source,
+                                     spsh_error *err)
+{
+    char detail[128];
+    if (count == 0)
+        return SPSH_OK;
+    (void)snprintf(detail, sizeof(detail),
+                   "%" PRIu64 " commands were not run: the files that they read are packed as "
+                   "they are",
+                   count);
+    const spsh_reject reject = {
+        .reason = SPSH_REJECT_COMMAND_SOURCE, .source = source, .detail = detail};
+    return spsh__scan_reject(scan, &reject, NULL, err);
+}
+
 spsh_status spsh__scan_walk_note(spsh__scan *scan, spsh__walk_note note, const char *path,
                                  int os_errno, spsh_error *err)
 {

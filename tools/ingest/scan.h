@@ -60,6 +60,10 @@ SPSH_NODISCARD spsh_status spsh__scan_emit(spsh__scan *scan, spsh_ingest_item *i
 SPSH_NODISCARD spsh_status spsh__scan_reject(spsh__scan *scan, const spsh_reject *reject,
                                              const spsh__place *place, spsh_error *err);
 
+/* Nothing is lost by a command whose file is packed, but it is said. count 0: nothing is. */
+SPSH_NODISCARD spsh_status spsh__scan_tell_commands(spsh__scan *scan, uint64_t count,
+                                                    spsh_bytes source, spsh_error *err);
+
 /* What the walker could not or did not enter, as a reject that loses no row. */
 SPSH_NODISCARD spsh_status spsh__scan_walk_note(spsh__scan *scan, spsh__walk_note note,
                                                 const char *path, int os_errno, spsh_error *err);
@@ -70,8 +74,8 @@ static inline void spsh__scan_merge(spsh__scan *scan, uint64_t rows)
     scan->merged_rows += rows;
 }
 
-/* A row that --split, or the corpus itself, does not ask for, although its audio is there; item says
- * what published counts go by. Where no release is known, excluded_rows is all that counts. */
+/* A row that --split, or the corpus itself, does not ask for, although its audio is there; item
+ * says what published counts go by. Where no release is known, excluded_rows is all that counts. */
 void spsh__scan_exclude(spsh__scan *scan, const spsh_ingest_item *item);
 
 /* Count files and tell the sink now and then; it may cancel. */

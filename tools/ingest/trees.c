@@ -2,7 +2,6 @@
 #include "trees.h"
 
 #include <errno.h>
-#include <stdlib.h>
 
 #include "fail.h"
 #include "layouts.h"
