@@ -81,6 +81,7 @@ EXPECTED = {
         "orphan_audio": (1, 0),
         "segment_range": (1, 1),
         "row_field_count": (1, 1),
+        "augmented_copy": (1, 0),
     },
     "domains": {"train_all": 9, "de": 2, "fr": 2},
     "speakers": 3,
@@ -120,8 +121,32 @@ def make_broken(root, clip):
     (root / "data" / "dev" / "segments").mkdir()
 
 
+def make_copies(root, clip):
+    """Without utt2uniq: only what begins as perturbed copies do is one."""
+    data = root / "train"
+    names = ("a", "sp0.9-a", "sp1.1-a", "sp1-b", "sp.9-c", "sp1.1d", "spring-1.1-e")
+    for i, name in enumerate(names):
+        clip(data / "wav" / f"{name}.wav", seed=50 + i)
+    write(data / "wav.scp", "".join(f"{name} wav/{name}.wav\n" for name in sorted(names)))
+
+
+def make_odd_texts(root, clip):
+    texts = {"a": "bell\x07", "b": "del\x7f", "c": "mark \ufeffhere", "d": "plain\tü\u2028\u00a0",
+             "e": "\uff21\u3000\uffe5", "f": "carriage\rreturn"}
+    for i, name in enumerate(texts):
+        clip(root / "wav" / f"{name}.wav", seed=60 + i)
+    write(root / "wav.scp", "".join(f"{name} wav/{name}.wav\n" for name in texts))
+    write(root / "text", "".join(f"{name} {text}\n" for name, text in texts.items()))
+
+
 CASES = {
     "": (make, EXPECTED),
+    "odd texts": (make_odd_texts, {
+        "utterances": 6, "rejects": {"text_control_chars": (4, 0)},
+        "ids": {"a": {"text": "bell\x07"}, "c": {"text": "mark \ufeffhere"}}}),
+    "copies": (make_copies, {
+        "utterances": 7, "rejects": {"augmented_copy": (1, 0)},
+        "told": ["by construction (speed perturbation), packed as they are: 2"]}),
     "CR LF": (make_windows, EXPECTED),
     "one split": (make, {"root": "data", "options": ["--split", "dev"], "utterances": 4,
                          "excluded": 17}),

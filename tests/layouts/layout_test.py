@@ -16,6 +16,7 @@ extension and makes the folders above it. EXPECTED holds any of
     stderr      a piece of text among the messages
     utterances  number
     rejects     {reason: events} of all reasons; rows of a reason as {reason: (events, rows)}
+    told        a list: pieces of text, each in the detail of some reject
     rows_in     rows of the tables; without it only the sum is checked
     merged      rows that name what another row gave already; default 0
     excluded    rows that were not asked for; default 0
@@ -215,6 +216,9 @@ def check_case(checks, command, make, expected, layout, clip):
         check_counts(checks, expected, report, json.loads(run(command, "info", "--json", first).stdout))
         if "rejects" in expected:
             check_rejects(checks, expected["rejects"], report, rejects)
+        for text in expected.get("told", []):
+            if not any(text in reject.get("detail", "") for reject in rejects):
+                checks.fail(f"no reject says {text!r}")
         check_utterances(checks, expected, read_lines(run(command, "ls", "--json", first).stdout))
         if checks.failures:
             print(packed.stderr)

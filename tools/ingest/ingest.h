@@ -46,6 +46,10 @@
     X(DUP_MEMBER, "dup_member")                                                                    \
     X(BAD_MEMBER, "bad_member")                                                                    \
     X(COUNT_MISMATCH, "count_mismatch")                                                            \
+    /* Not left out either: copies by construction; a text, a speaker that look wrong. */          \
+    X(AUGMENTED_COPY, "augmented_copy")                                                            \
+    X(TEXT_CONTROL_CHARS, "text_control_chars")                                                    \
+    X(UNKNOWN_SPEAKER, "unknown_speaker")                                                          \
     X(UNSUPPORTED_SOURCE, "unsupported_source")
 
 typedef enum spsh_reject_reason {

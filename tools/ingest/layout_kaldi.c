@@ -16,6 +16,8 @@
  * Commands are never run.
  */
 #include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "fail.h"
@@ -70,6 +72,7 @@ typedef struct kaldi_scan {
     spsh__kaldi_source entry;
     recording recording;
     uint64_t commands; /* whose file is packed instead */
+    uint64_t copies;   /* at another speed */
     bool failed;       /* no memory while looking for audio */
     spsh__builder prefix, place, speaker, language, gender, extras;
 } kaldi_scan;
@@ -266,6 +269,22 @@ static spsh_status look_up(kaldi_scan *k, kaldi_file file, spsh_bytes key, spsh_
     return rc;
 }
 
+/* "sp0.9-": what perturbing the speed puts before an id. */
+static bool has_speed(spsh_bytes id)
+{
+    size_t at = 2;
+    if (id.size_bytes < 6 || memcmp(id.data, "sp", 2) != 0)
+        return false;
+    for (int part = 0; part < 2; part++) {
+        const size_t first = at;
+        while (at < id.size_bytes && id.data[at] >= '0' && id.data[at] <= '9')
+            at++;
+        if (at == first || at == id.size_bytes || id.data[at++] != (part == 0 ? '.' : '-'))
+            return false;
+    }
+    return true;
+}
+
 static void member(kaldi_scan *k, const char *key, spsh_bytes value)
 {
     if (value.size_bytes > 0)
@@ -296,8 +315,10 @@ static spsh_status describe(kaldi_scan *k, const utterance *u, spsh_error *err)
     k->failed |= k->gender.failed;
     if (rc == SPSH_OK)
         rc = look_up(k, UTT2UNIQ, u->id, &k->gender, err);
-    if (!spsh__bytes_equal(spsh__builder_bytes(&k->gender), u->id))
-        member(k, "utt2uniq", spsh__builder_bytes(&k->gender));
+    const spsh_bytes original = spsh__builder_bytes(&k->gender);
+    if (!spsh__bytes_equal(original, u->id))
+        member(k, "utt2uniq", original);
+    k->copies += original.size_bytes > 0 ? !spsh__bytes_equal(original, u->id) : has_speed(u->id);
     spsh__json_close(&k->extras, 0);
     return rc;
 }
@@ -488,6 +509,23 @@ static spsh_status tell_commands(kaldi_scan *k, spsh_error *err)
                            : spsh__scan_tell_commands(&k->scan, count, source, err);
 }
 
+/* They are packed, and train on the same words as often as there are copies. */
+static spsh_status tell_copies(kaldi_scan *k, spsh_error *err)
+{
+    char detail[128];
+    if (k->copies == 0)
+        return SPSH_OK;
+    (void)snprintf(detail, sizeof(detail),
+                   "copies of other utterances by construction (speed perturbation), packed as "
+                   "they are: %" PRIu64,
+                   k->copies);
+    const spsh_reject reject = {.reason = SPSH_REJECT_AUGMENTED_COPY,
+                                .source = place_of(k, k->tables[UTT2UNIQ].exists ? UTT2UNIQ : WAV),
+                                .detail = detail};
+    k->copies = 0;
+    return k->place.failed ? no_memory(err) : spsh__scan_reject(&k->scan, &reject, NULL, err);
+}
+
 static void close_tables(kaldi_scan *k)
 {
     for (size_t i = 0; i < FILES; i++)
@@ -559,7 +597,9 @@ static spsh_status scan_tables(kaldi_scan *k, kaldi_file leader, spsh_error *err
         rc = spsh__kaldi_table_end(&k->tables[TEXT], err);
     if (rc == SPSH_OK && whole && leader == SEGMENTS)
         rc = spsh__kaldi_table_end(&k->tables[WAV], err);
-    return rc == SPSH_OK ? tell_commands(k, err) : rc;
+    if (rc == SPSH_OK)
+        rc = tell_commands(k, err);
+    return rc == SPSH_OK ? tell_copies(k, err) : rc;
 }
 
 /* below: of the root, "" for the root itself. */

@@ -130,6 +130,23 @@ static bool has_control(spsh_bytes text)
     return false;
 }
 
+/* A control character other than TAB and line feed, or a byte order mark, which in a text is
+ * nothing to read. One pass without a branch looks whether there may be one. */
+static bool text_has_control(spsh_bytes text)
+{
+    static const uint8_t mark[] = {0xef, 0xbb, 0xbf};
+    unsigned control = 0;
+    unsigned first = 0;
+    for (size_t i = 0; i < text.size_bytes; i++) {
+        const uint8_t byte = text.data[i];
+        control |= (unsigned)(byte < 0x20) & (unsigned)(byte != '\t') & (unsigned)(byte != '\n');
+        control |= (unsigned)(byte == 0x7f);
+        first |= (unsigned)(byte == mark[0]);
+    }
+    return control != 0 ||
+           (first != 0 && memmem(text.data, text.size_bytes, mark, sizeof(mark)) != NULL);
+}
+
 static const char *name_problem(const spsh_ingest_item *item)
 {
     const struct {
@@ -213,6 +230,16 @@ spsh_status spsh__scan_emit(spsh__scan *scan, spsh_ingest_item *item, const spsh
         reject.reason = SPSH_REJECT_UNREADABLE;
         reject.detail = strerror(os_errno);
         return spsh__scan_reject(scan, &reject, place, err);
+    }
+    if (text_has_control(item->text)) {
+        reject =
+            (spsh_reject){.reason = SPSH_REJECT_TEXT_CONTROL_CHARS,
+                          .source = item->source,
+                          .id = item->id,
+                          .detail = "the text has control characters or U+FEFF; kept as it is"};
+        const spsh_status rc = spsh__scan_reject(scan, &reject, place, err);
+        if (rc != SPSH_OK)
+            return rc;
     }
     return scan->sink->emit_fn(scan->sink->user, item, err);
 }
