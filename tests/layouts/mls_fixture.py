@@ -134,7 +134,7 @@ def make_languages(root, clip):
 
 FLAC = {
     "utterances": 5,
-    "rejects": {"missing_audio": (1, 1), "orphan_audio": (2, 0)},
+    "rejects": {"missing_audio": (1, 1), "orphan_audio": (2, 0), "unknown_speaker": (1, 0)},
     "domains": {"mls/polish": 5},
     "splits": {"train": 3, "dev": 1, "test": 1},
     "languages": {"pl": 5},
@@ -154,7 +154,7 @@ FLAC = {
     },
 }
 
-HUB = {**FLAC, "rejects": {"missing_audio": (1, 1), "orphan_audio": (1, 0)}}
+HUB = {**FLAC, "rejects": {**FLAC["rejects"], "orphan_audio": (1, 0)}}
 
 OPUS = {
     **{key: FLAC[key] for key in ("utterances", "rejects", "domains", "splits", "speakers")},
@@ -182,6 +182,7 @@ CASES = {
         "utterances": 6, "domains": {"mls/polish": 5, "mls/german": 1},
         "languages": {"pl": 5, "de": 1},
         "rejects": {"missing_audio": (1, 1), "orphan_audio": (2, 0), "dup_id": (1, 1),
+                    "unknown_speaker": (1, 0),
                     "row_field_count": (1, 1), "row_syntax": (1, 1)},
         "ids": {"252_77_000001": {"text": "grüße", "domain": "mls/german"}}}),
 }

@@ -61,7 +61,9 @@ typedef struct mls_scan {
     size_t extension;    /* that a missing file should have */
     spsh_bytes language; /* as the folder's name has it, "unknown" when it does not */
     spsh__librispeech_readers speakers;
-    spsh__name_index index; /* of one split */
+    bool has_metainfo;
+    spsh__name_index strangers; /* speakers that were reported, of one tree */
+    spsh__name_index index;     /* of one split */
     audio_pass pass;
     bool misplaced; /* audio that does not lie where its name says */
     spsh__text_file segments;
@@ -449,8 +451,21 @@ static void add_limited_supervision(mls_scan *m, uint32_t state)
     }
 }
 
+/* A speaker whom metainfo.txt does not name: once, at the first of the rows. */
+static spsh_status report_stranger(mls_scan *m, spsh_bytes speaker, const spsh__place *place,
+                                   spsh_error *err)
+{
+    const spsh_reject reject = {.reason = SPSH_REJECT_UNKNOWN_SPEAKER,
+                                .detail = "metainfo.txt does not name this speaker"};
+    if (spsh__name_index_find(&m->strangers, speaker) != NULL)
+        return SPSH_OK;
+    if (spsh__name_index_add(&m->strangers, speaker, STATE_KNOWN) == NULL)
+        return no_memory(err);
+    return spsh__scan_reject(&m->scan, &reject, place, err);
+}
+
 static spsh_status set_extras(mls_scan *m, const spsh__name_slot *slot, spsh_bytes speaker,
-                              spsh_error *err)
+                              const spsh__place *place, spsh_error *err)
 {
     uint64_t number = 0;
     spsh_status rc = SPSH_OK;
@@ -460,8 +475,10 @@ static spsh_status set_extras(mls_scan *m, const spsh__name_slot *slot, spsh_byt
     const spsh__librispeech_reader *known = spsh__librispeech_readers_find(&m->speakers, number);
     if (known != NULL)
         spsh__json_member(&m->extras, 0, spsh__bytes_of("gender"), spsh__bytes_of(known->sex));
+    else if (m->has_metainfo)
+        rc = report_stranger(m, speaker, place, err);
     add_limited_supervision(m, slot->state);
-    if ((slot->state & STATE_SEGMENT) != 0)
+    if (rc == SPSH_OK && (slot->state & STATE_SEGMENT) != 0)
         rc = add_provenance(m, slot->value, err);
     spsh__json_close(&m->extras, 0);
     return rc;
@@ -494,7 +511,7 @@ static spsh_status emit_row(mls_scan *m, const spsh__row *row, const mls_id *par
         bit++;
     const bool flat = bit >= FLAT_SHIFT;
     const size_t extension = bit % FLAT_SHIFT;
-    spsh_status rc = set_extras(m, slot, parts->speaker, err);
+    spsh_status rc = set_extras(m, slot, parts->speaker, place, err);
     if (rc != SPSH_OK)
         return rc;
     set_source(m, row->fields[0], parts, extension, flat);
@@ -642,6 +659,7 @@ static spsh_status read_metainfo(mls_scan *m, spsh_error *err)
     bool there = false;
     set_file(m, "", "metainfo.txt");
     spsh_status rc = open_file(m, &file, &there, err);
+    m->has_metainfo = there;
     if (rc != SPSH_OK || !there)
         return rc;
     /* "SPEAKER | GENDER | ..." begins like LibriSpeech's "ID | SEX | ...", and the rest, with its
@@ -665,6 +683,7 @@ static spsh_status scan_tree(mls_scan *m, const char *tree, spsh_error *err)
     for (size_t i = 0; i < 3 && rc == SPSH_OK; i++)
         rc = scan_split(m, splits[i], err);
     spsh__librispeech_readers_free(&m->speakers);
+    spsh__name_index_free(&m->strangers);
     return rc;
 }
 
