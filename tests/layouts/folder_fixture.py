@@ -1,5 +1,6 @@
 """Folders of audio with sidecars: byte order mark, CR LF, empty, JSON, and orphans both ways."""
 import json
+import tarfile
 
 
 def make(root, clip):
@@ -64,4 +65,22 @@ JSON = {
     },
 }
 
-CASES = {"texts": (make, EXPECTED), "json": (make_json, JSON)}
+def make_link_in_archive(root, clip):
+    with tarfile.open(root / "clips.tar.gz", "w:gz") as tar:
+        tar.add(clip(root / "one.wav", seed=20), "clips/one.wav")
+        link = tarfile.TarInfo("clips/two.wav")
+        link.type, link.linkname = tarfile.SYMTYPE, "one.wav"
+        tar.addfile(link)
+    (root / "one.wav").unlink()
+
+
+CASES = {
+    "texts": (make, EXPECTED),
+    "json": (make_json, JSON),
+    "link in an archive": (make_link_in_archive, {
+        "archive": False,  # it is one
+        "utterances": 1, "rejects": {"not_regular": (1, 1)},
+        "told": ["a symbolic link in an archive, which is not followed"],
+        "stderr": "kB of compressed archives"}),
+    "one row left out": (make, {"stderr": "1 row was left out"}),
+}

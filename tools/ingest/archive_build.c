@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "archive_find.h"
+#include "cli.h"
 #include "fail.h"
 #include "names.h"
 
@@ -612,13 +613,14 @@ static void announce(const build *b)
 {
     const spsh__view_observer *observer = b->index->observer;
     char line[512];
+    char size[SPSH_HUMAN_BYTES];
 
     if (b->packed_total == 0 || observer == NULL || observer->log_fn == NULL)
         return;
     (void)snprintf(line, sizeof(line),
-                   "%s: %.1f MB of compressed archives will be unpacked into %s, which takes more "
+                   "%s: %s of compressed archives will be unpacked into %s, which takes more "
                    "than that until the dataset is there",
-                   b->options->root, (double)b->packed_total / 1e6, b->scratch);
+                   b->options->root, spsh__human_bytes(b->packed_total, size), b->scratch);
     observer->log_fn(observer->user, SPSH_LOG_INFO, line);
 }
 

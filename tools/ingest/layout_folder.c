@@ -112,11 +112,18 @@ static spsh_status reject_irregular(folder_scan *f, const spsh__folder *folder,
                                     const spsh__entry *entry, uint64_t rows, spsh_error *err)
 {
     const bool broken = entry->type == SPSH__ENTRY_BROKEN;
-    const spsh_reject reject = {
+    spsh_reject reject = {
         .reason = broken ? SPSH_REJECT_UNREADABLE : SPSH_REJECT_NOT_REGULAR,
         .detail = broken ? "a link to nothing that can be read" : "a FIFO, socket or device",
         .rows = rows,
     };
+    spsh__view_info info = {0};
+    spsh__builder_clear(&f->source);
+    join(&f->source, folder->path, spsh__bytes_of(entry->name));
+    const char *path = spsh__builder_text(&f->source);
+    if (path != NULL && !broken && spsh__view_stat(folder->view, path, &info) == 0 &&
+        info.inode == 0) /* no device is worth a word there */
+        reject.detail = "a symbolic link in an archive, which is not followed";
     return reject_entry(f, folder, entry->name, reject, err);
 }
 

@@ -24,8 +24,9 @@ static void rows_of_audio(spsh_table *table, const spsh__pack_result *result)
     char whole[SPSH_HUMAN_BYTES];
     char note[128];
 
-    (void)snprintf(note, sizeof(note), "of %s rows",
-                   spsh__human_count(spsh__source_rows_in(&result->facts->rows), whole));
+    const uint64_t rows_in = spsh__source_rows_in(&result->facts->rows);
+    (void)snprintf(note, sizeof(note), "of %s row%s", spsh__human_count(rows_in, whole),
+                   rows_in == 1 ? "" : "s");
     spsh__table_row(table, "utterances", spsh__human_count(c->packed, text), note);
     spsh__table_row(table, "audio", spsh__human_duration((double)c->audio_ms / 1000.0, text), "");
     (void)snprintf(note, sizeof(note), "from %s of source files, %s of their PCM",
@@ -84,8 +85,9 @@ static void print_counts(FILE *stream, const spsh__pack_options *options,
             continue;
         (void)snprintf(name, sizeof(name), "rejected: %s",
                        spsh__reject_reason_text((spsh_reject_reason)i));
-        (void)snprintf(note, sizeof(note), "cost %s rows",
-                       spsh__human_count(result->rejects.rows[i], rows));
+        (void)snprintf(note, sizeof(note), "cost %s row%s",
+                       spsh__human_count(result->rejects.rows[i], rows),
+                       result->rejects.rows[i] == 1 ? "" : "s");
         row_count(table, name, result->rejects.events[i], note);
     }
     (void)spsh__table_print(table, stream, "  ", 0);

@@ -186,8 +186,9 @@ static int tell_result(const spsh__pack_options *options, const spsh__pack_resul
     else
         spsh__report_print(stdout, options, result);
     if (rejected > 0)
-        spsh__cli_message("%s rows were left out: %s/reports/rejects.jsonl says which and why",
-                          spsh__human_count(rejected, rows), options->output);
+        spsh__cli_message("%s %s left out: %s/reports/rejects.jsonl says which and why",
+                          spsh__human_count(rejected, rows),
+                          rejected == 1 ? "row was" : "rows were", options->output);
     if (result->withheld)
         spsh__cli_error("%s: not published, since --strict allows no rejects; without it the same "
                         "command publishes what is packed; after mending the corpus, remove %s "
