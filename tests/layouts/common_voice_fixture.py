@@ -235,6 +235,7 @@ MIRROR = {
 NEW = {
     "utterances": 15, "rows_in": 39, "merged": 16, "excluded": 2,
     "rejects": {
+        "text_control_chars": (1, 0),
         "orphan_audio": (1, 0), "missing_audio": (1, 1), "empty_file": (1, 1),
         "tiny_file": (1, 1), "not_audio": (1, 1), "row_field_count": (1, 1), "dup_id": (1, 1),
         "split_conflict": (1, 0), "excluded_by_rule": (1, 0)},
@@ -270,7 +271,21 @@ NEW = {
     },
 }
 
+def make_releases(root, clip):
+    """Two releases side by side: the later one has all clips of the earlier one."""
+    for number, release in enumerate(("cv-corpus-24.0", "cv-corpus-25.0")):
+        rows = ["client_id\tpath\tsentence"]
+        for i in range(3 + number):
+            name = f"common_voice_ga_{i}.mp3"
+            clip(root / release / "ga" / "clips" / name, seed=70 + i)
+            rows.append(f"c{i}\t{name}\tabairt {i}")
+        (root / release / "ga" / "validated.tsv").write_text("\n".join(rows) + "\n")
+
+
 CASES = {
+    "two releases": (make_releases, {
+        "utterances": 4, "rejects": {"dup_id": (3, 3)},
+        "stderr": "corpus/cv-corpus-24.0: two releases of one corpus?"}),
     "1 to 4": (make_flat, {
         "utterances": 3, "rows_in": 6, "merged": 3, "rejects": {}, "domains": {"cv/cy": 3},
         "splits": {"train": 2, "test": 1}, "languages": {"cy": 3}, "speakers": 2,
@@ -313,7 +328,7 @@ CASES = {
         "rows_in": 39, "merged": 16, "excluded": 10,
         "domains": {"male_masculine": 7, "female": 1, "default": 1}}),
     "odd bytes": (make_odd, {
-        "utterances": 7, "rows_in": 8, "rejects": {"text_invalid_utf8": (1, 1)}, "speakers": 1,
+        "utterances": 7, "rows_in": 8, "rejects": {"text_invalid_utf8": (1, 1), "text_control_chars": (1, 0)}, "speakers": 1,
         "domains": {"cv/de": 7}, "splits": {"validated": 7},
         "ids": {"common_voice_de_0": {"text": "satz 0"},
                 "common_voice_de_1": {"text": "lang " * 40000},

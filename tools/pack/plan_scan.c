@@ -17,6 +17,7 @@
 #include "fail.h"
 #include "item.h"
 #include "names.h"
+#include "origins.h"
 #include "speechshard/limits.h"
 #include "speechshard/sorter.h"
 
@@ -28,6 +29,7 @@ struct spsh__plan_scan {
     spsh_sorter *rejects;
     spsh__sources sources; /* the last one is being scanned */
     spsh__published_found published;
+    spsh__origins origins;
     size_t corpus;     /* being scanned */
     const char *below; /* the source's place in its corpus; "" for the corpus itself */
     uint64_t sequence;
@@ -184,6 +186,8 @@ static spsh_status on_emit(void *user, const spsh_ingest_item *item_in, spsh_err
     rc = spsh_sorter_add(scan->ids, (spsh_bytes){id_hash, sizeof(id_hash)},
                          (spsh_bytes){(const uint8_t *)&scan->sequence, sizeof(scan->sequence)},
                          err);
+    if (rc == SPSH_OK && !spsh__origins_see(&scan->origins, full.source, scan->sequence))
+        return SPSH_PACK_NO_MEMORY(err);
     scan->sequence++;
     scan->sources.items[scan->sources.count - 1].rows.offered++;
     spsh__published_add(&scan->published, item);
@@ -229,6 +233,7 @@ static spsh_status scan_source(spsh__plan_scan *scan, const spsh__view *view,
         return SPSH_PACK_NO_MEMORY(err);
     scan->sources.items[scan->sources.count - 1].first_sequence = scan->sequence;
     spsh__published_begin(&scan->published, layout->name);
+    spsh__origins_begin(&scan->origins, scan->options->corpora[scan->corpus]);
     return layout->scan_fn(&ingest, &sink, err);
 }
 
@@ -419,6 +424,7 @@ static int compare_u64(const void *a, const void *b)
 static spsh_status find_duplicates(spsh__plan_scan *scan, spsh_error *err)
 {
     uint8_t previous[16];
+    uint64_t holder = 0; /* the first item with that id */
     bool have_previous = false;
     spsh_status rc = SPSH_OK;
 
@@ -429,11 +435,14 @@ static spsh_status find_duplicates(spsh__plan_scan *scan, spsh_error *err)
         rc = spsh_sorter_next(scan->ids, &key, &value, err);
         if (rc != SPSH_OK)
             break;
+        memcpy(&sequence, value.data, sizeof(sequence));
         if (have_previous && memcmp(previous, key.data, sizeof(previous)) == 0) {
-            memcpy(&sequence, value.data, sizeof(sequence));
+            spsh__origins_share(&scan->origins, holder, sequence);
             rc = push_duplicate(scan, sequence, err);
             if (rc != SPSH_OK)
                 return rc;
+        } else {
+            holder = sequence;
         }
         memcpy(previous, key.data, sizeof(previous));
         have_previous = true;
@@ -445,6 +454,18 @@ static spsh_status find_duplicates(spsh__plan_scan *scan, spsh_error *err)
     if (scan->duplicate_count > 0)
         qsort(scan->duplicates, scan->duplicate_count, sizeof(uint64_t), compare_u64);
     return SPSH_OK;
+}
+
+static void tell_shared_ids(const spsh__plan_scan *scan)
+{
+    for (size_t i = 0; i < scan->origins.pair_count; i++) {
+        const spsh__origin_pair *pair = &scan->origins.pairs[i];
+        say(scan, SPSH_LOG_WARNING,
+            "%llu ids of %.*s are those of %.*s: two releases of one corpus?",
+            (unsigned long long)pair->ids, (int)pair->later.size_bytes,
+            (const char *)pair->later.data, (int)pair->earlier.size_bytes,
+            (const char *)pair->earlier.data);
+    }
 }
 
 static spsh_status open_sorters(spsh__plan_scan *scan, const char *work_directory, spsh_error *err)
@@ -484,6 +505,7 @@ spsh_status spsh__plan_scan_run(const spsh__pack_options *options, const char *w
     if (rc == SPSH_OK)
         rc = find_duplicates(scan, err);
     if (rc == SPSH_OK) {
+        tell_shared_ids(scan);
         *ret_scan = scan;
         scan = NULL;
     }
@@ -557,6 +579,7 @@ void spsh__plan_scan_free(spsh__plan_scan *scan)
     spsh_sorter_free(scan->ids);
     spsh_sorter_free(scan->rejects);
     spsh__sources_free(&scan->sources);
+    spsh__origins_free(&scan->origins);
     free(scan->duplicates);
     spsh__builder_free(&scan->key);
     spsh__builder_free(&scan->value);
