@@ -66,7 +66,7 @@ CASES = {
             "audio/three#500000-1500000": {"text": None, "seconds": 0.001},
         }}),
     "raw tsv": (make_raw, {
-        "utterances": 4, "rejects": {},
+        "utterances": 4, "rejects": {"text_control_chars": (1, 0)},
         "ids": {"c0": {"text": '"unbalanced', "extras": {"client_name": "x"}},
                 "c1": {"text": "null"}, "c2": {"text": 'in the "middle'},
                 "c3": {"text": "a\u2028b\x0bc"}}}),
