@@ -27,14 +27,14 @@ def make(root, clip):
     write_tree(root, clip, "de", COLUMNS, {
         11: {"transcription": 'Na ja, "Glück', "quality_tags": "noise|short|lang"},
         12: {"transcription": "", "split": "unassigned"},
-        13: {"transcription": "nan", "split": "dev", "age": "teens"},
+        13: {"transcription": "nan", "split": "dev", "age": "teens", "duration_ms": "4000"},
         14: {"transcription": "drei", "split": "test", "client_id": "e" * 128}}, 10)
     write_tree(root, clip, "cy", OLD, {21: {"transcription": "Wel"}}, 80)
 
 
 EXPECTED = {
     "utterances": 5,
-    "rejects": {"orphan_audio": (2, 0)},
+    "rejects": {"orphan_audio": (2, 0), "duration_mismatch": (1, 0)},
     "domains": {"cv-sps/de": 4, "cv-sps/cy": 1},
     "splits": {"train": 2, "dev": 1, "test": 1, "unassigned": 1},
     "languages": {"de": 4, "cy": 1},
@@ -43,7 +43,7 @@ EXPECTED = {
         "11": {"text": 'Na ja, "Glück', "speaker": "cv-sps/" + "d" * 128, "document": "77",
                "extras": {"quality_tags": "noise|short|lang", "prompt": 'Was heißt "Glück?'}},
         "12": {"text": None, "split": "unassigned"},
-        "13": {"text": "nan", "extras": {"age": "teens"}},
+        "13": {"text": "nan", "extras": {"age": "teens", "duration_ms": "4000"}},
         "21": {"domain": "cv-sps/cy"},
     },
 }

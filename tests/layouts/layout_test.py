@@ -16,6 +16,7 @@ extension and makes the folders above it. EXPECTED holds any of
     stderr      a piece of text among the messages
     utterances  number
     rejects     {reason: events} of all reasons; rows of a reason as {reason: (events, rows)}
+    reject_details  {id: detail} of the one reject that has this id
     told        a list: pieces of text, each in the detail of some reject
     rows_in     rows of the tables; without it only the sum is checked
     merged      rows that name what another row gave already; default 0
@@ -105,6 +106,8 @@ def check_rejects(checks, want, report, rejects):
             checks.equal(f"rows of {reason}", report["rejects"][reason]["rows"], count[1])
     listed = collections.Counter(reject["reason"] for reject in rejects)
     checks.equal("reasons in rejects.jsonl", dict(listed), got)
+    told = any("audio is not as long as their metadata say" in line for line in report["warnings"])
+    checks.equal("odd durations are worth a look", told, "duration_mismatch" in got)
 
 
 def check_fields(checks, name, got, want):
@@ -216,6 +219,9 @@ def check_case(checks, command, make, expected, layout, clip):
         check_counts(checks, expected, report, json.loads(run(command, "info", "--json", first).stdout))
         if "rejects" in expected:
             check_rejects(checks, expected["rejects"], report, rejects)
+        for id, detail in expected.get("reject_details", {}).items():
+            checks.equal(f"details of {id}", [reject.get("detail") for reject in rejects
+                                              if reject.get("id") == id], [detail])
         for text in expected.get("told", []):
             if not any(text in reject.get("detail", "") for reject in rejects):
                 checks.fail(f"no reject says {text!r}")

@@ -179,7 +179,7 @@ def make_recordings(root, clip):
     make_clips(root, clip)
     write_lines(root / "demo_recordings_test.jsonl",
                 [recording(f"rec-{i}", f"audio/rec-{i}.flac", seconds=1.9) for i in (1, 2)] +
-                [recording("stereo", "audio/stereo.wav", channel_ids=[0, 1])])
+                [recording("stereo", "audio/stereo.wav", seconds=1.04, channel_ids=[0, 1])])
 
 
 def make_list(root, clip):
@@ -196,7 +196,7 @@ CASES = {
                                               if reason != "excluded_by_rule"}}),
     "one supervisions file": (make_cuts, {"root": "demo_supervisions_train.jsonl.gz", "rejects": {},
                                           "all_ids": ["sup-1"]}),
-    "recordings": (make_recordings, {"utterances": 3, "rejects": {}, "splits": {"test": 3}, "ids": {
+    "recordings": (make_recordings, {"utterances": 3, "rejects": {"duration_mismatch": (2, 0)}, "splits": {"test": 3}, "ids": {
         "rec-1": {"text": None, "samples": 32000}}}),
     "split": (make_pairs, {"options": ["--split", "dev"], "all_ids": ["dev-1", "dev-2"], "excluded": 14}),
     "column": (make_pairs, {"options": ["--domain", "column:city"], "domains": {"Łódź": 1, "default": 5}}),

@@ -21,6 +21,7 @@ TEXT = {
 }
 URL = "http://www.archive.org/download/book_{}_librivox/chapter_01_64kb.mp3"
 SILENT = "6892_10801_000007"
+ODD = "6892_10801_000000"  # segments.txt says another length than its audio has
 
 
 def write_split(split, ids, times):
@@ -51,8 +52,8 @@ def make_tree(tree, clip, extension):
                      seed=sum(name.encode()) + len(extension))
         # Neither in the order of the transcripts nor in that of time.
         write_split(tree / split, ids,
-                    [(name, f"{100 - i}.50", f"{110 - i}.25") for i, name in
-                     enumerate(reversed(ids))])
+                    [(name, f"{100 - i}.50", f"{100 - i}.92" if name != ODD else f"{110 - i}.25")
+                     for i, name in enumerate(reversed(ids))])
     clip(audio(tree / "dev", "8758_9217_000009", extension), seed=901)
     clip(tree / "dev" / "audio" / "8758" / "9999" / f"8758_9217_000011{extension}", seed=902)
     (tree / "dev" / "audio" / "8758" / "9217" / "._x.flac").write_bytes(b"x")
@@ -134,7 +135,9 @@ def make_languages(root, clip):
 
 FLAC = {
     "utterances": 5,
-    "rejects": {"missing_audio": (1, 1), "orphan_audio": (2, 0), "unknown_speaker": (1, 0)},
+    "rejects": {"missing_audio": (1, 1), "orphan_audio": (2, 0), "unknown_speaker": (1, 0),
+                "duration_mismatch": (1, 0)},
+    "reject_details": {ODD: "the metadata say 9.750 s, the audio has 0.400 s"},
     "domains": {"mls/polish": 5},
     "splits": {"train": 3, "dev": 1, "test": 1},
     "languages": {"pl": 5},
@@ -183,6 +186,7 @@ CASES = {
         "languages": {"pl": 5, "de": 1},
         "rejects": {"missing_audio": (1, 1), "orphan_audio": (2, 0), "dup_id": (1, 1),
                     "unknown_speaker": (1, 0),
+                    "duration_mismatch": (1, 0),
                     "row_field_count": (1, 1), "row_syntax": (1, 1)},
         "ids": {"252_77_000001": {"text": "grüße", "domain": "mls/german"}}}),
 }

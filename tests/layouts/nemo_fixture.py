@@ -30,7 +30,7 @@ def make(root, clip):
          "text": "cut two", "normalized_text": "CUT TWO"},
         {"audio_filepath": "wav/long.flac", "offset": 1.0, "text": "to the end", "duration": None},
         b"\r\n",
-        {"audio_filename": "wav/with blank.opus", "duration": 0.4, "normalized_text": "normal",
+        {"audio_filename": "wav/with blank.opus", "duration": 0.5, "normalized_text": "normal",
          "speaker": 17, "domain": "calls"},
         b'{"audio_filepath": "wav/broken.wav", "text": "no end\n',
         b'{"audio_filepath": "wav/broken.wav", "duration": NaN, "text": ""}\n',
@@ -50,7 +50,8 @@ def make(root, clip):
 EXPECTED = {
     "utterances": 9, "rows_in": 16, "excluded": 1,
     "rejects": {"row_syntax": (2, 2), "missing_audio": (2, 2), "remote_source": (1, 1),
-                "segment_range": (1, 1), "excluded_by_rule": (1, 0)},
+                "segment_range": (1, 1), "excluded_by_rule": (1, 0), "duration_mismatch": (1, 0)},
+    "reject_details": {"wav/with blank": "the metadata say 0.500 s, the audio has 0.400 s"},
     "domains": {"fr": 1, "calls": 1, "default": 7},
     "splits": {"train": 8, "dev": 1},
     "speakers": 2,

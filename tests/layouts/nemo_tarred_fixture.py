@@ -9,12 +9,12 @@ def row(name, text, shard=None, **others):
 
 
 ROWS = [
-    row("home_user_a_wav.wav", "first", 0, lang="en", speaker="s1"),
+    row("home_user_a_wav.wav", "first", 0, duration=0.5, lang="en", speaker="s1"),
     row("changed.wav", "another extension", 1),  # the archives' order is not the lines'
     row("long.flac", "cut one", 0, offset=0.1, duration=0.3),
     row("long-sub1.flac", "cut two", 0, offset=0.4, duration=0.5),
     row("long-sub2.flac", "to the end", 0, offset=1.0, duration=None),
-    row("own-sub1.wav", "a member of its own", 0),
+    row("own-sub1.wav", "a member of its own", 0, duration=0.3),
     row("talk_1.5_0.4.wav", "sliced", 0, source_audio_offset=1.5),
     row("skipped.wav", "not wanted", 0, _skipme=True),
     row("corrupt.wav", "bytes that are no audio", 1),
@@ -56,7 +56,8 @@ def make(root, clip):
 EXPECTED = {
     "utterances": 9, "excluded": 1,
     "rejects": {"missing_audio": (4, 4), "row_syntax": (1, 1), "excluded_by_rule": (1, 0),
-                "not_audio": (1, 1), "orphan_audio": (2, 0)},
+                "not_audio": (1, 1), "orphan_audio": (2, 0), "duration_mismatch": (1, 0)},
+    "reject_details": {"twin": "the metadata say 0.400 s, the audio has 0.600 s"},
     "domains": {"en": 1, "default": 8},
     "speakers": 1,
     "all_ids": ["home_user_a_wav", "changed", "long#100000000-400000000",
@@ -101,7 +102,7 @@ CASES = {
     "sharded": (make_sharded, {
         "utterances": 9, "excluded": 1,
         "rejects": {"missing_audio": (2, 2), "excluded_by_rule": (1, 0), "not_audio": (1, 1),
-                    "orphan_audio": (2, 0)},
+                    "orphan_audio": (2, 0), "duration_mismatch": (1, 0)},
         "all_ids": EXPECTED["all_ids"],
     }),
     "buckets": (make_buckets, {

@@ -84,7 +84,7 @@ def make(root, clip):
 EXPECTED = {
     "utterances": 6,
     "rejects": {"dup_id": (1, 1), "row_field_count": (1, 3), "row_syntax": (1, 1),
-                "missing_audio": (1, 1), "excluded_by_rule": (1, 0)},
+                "missing_audio": (1, 1), "excluded_by_rule": (1, 0), "duration_mismatch": (1, 0)},
     "domains": {"ps/clean": 3, "ps/dirty_sa": 1, "ps/validation": 1, "ps/test": 1},
     "splits": {"train": 4, "validation": 1, "test": 1},
     "languages": {"en": 6},
@@ -191,7 +191,7 @@ CASES = {
         "utterances": 5, "rejects": {**EXPECTED["rejects"], "missing_audio": (2, 2),
                                      "count_mismatch": (1, 0)}}),
     "early": (make_early, {
-        "utterances": 1, "rejects": {"dup_member": (2, 0)}, "domains": {"ps/clean": 1},
+        "utterances": 1, "rejects": {"dup_member": (2, 0), "duration_mismatch": (1, 0)}, "domains": {"ps/clean": 1},
         "ids": {NAMES["first"][:-5]: {"text": "one", "seconds": 0.6}}}),
     "microset": (make_microset, {
         "utterances": 1, "rejects": {}, "domains": {"ps/clean": 1}, "splits": {"train": 1}}),

@@ -430,8 +430,8 @@ static void set_extras(clip_scan *c, const spsh__row *row)
     spsh__builder_clear(&c->extras);
     for (size_t i = 0; i < row->field_count && i < c->column_count; i++) {
         const clip_column *column = &c->columns[i];
-        if (column->role == SPSH__CLIP_ROLES && !column->is_repeated &&
-            row->fields[i].size_bytes > 0)
+        if ((column->role == SPSH__CLIP_ROLES || column->role == SPSH__CLIP_DURATION) &&
+            !column->is_repeated && row->fields[i].size_bytes > 0)
             spsh__json_member(&c->extras, 0, column_name(c, i), row->fields[i]);
     }
     spsh__json_close(&c->extras, 0);
@@ -501,6 +501,15 @@ static spsh_bytes subset_of(const clip_scan *c)
     return c->tree->subset == NULL ? (spsh_bytes){0} : spsh__bytes_of(c->tree->subset);
 }
 
+static uint64_t row_length(const clip_scan *c, const spsh__row *row)
+{
+    uint64_t length_ns = 0;
+    const spsh_bytes written = field(c, row, SPSH__CLIP_DURATION);
+    const spsh__time_result result =
+        spsh__table_time(written, c->form->duration_unit_ns, &length_ns);
+    return result == SPSH__TIME_OK ? length_ns : 0;
+}
+
 static spsh_status emit_row(clip_scan *c, const spsh__row *row, spsh_bytes split,
                             const spsh__place *place, spsh_error *err)
 {
@@ -526,6 +535,7 @@ static spsh_status emit_row(clip_scan *c, const spsh__row *row, spsh_bytes split
         .document = field(c, row, SPSH__CLIP_DOCUMENT),
         .extras = spsh__builder_bytes(&c->extras),
         .end_ns = SPSH_SEGMENT_END,
+        .expected_ns = row_length(c, row),
         .source_bytes = SPSH_SOURCE_BYTES_UNKNOWN,
     };
     if (item.audio_path == NULL || c->source.failed || c->id.failed || c->speaker.failed ||

@@ -18,6 +18,7 @@ typedef enum spsh__clip_role {
     SPSH__CLIP_ID,
     SPSH__CLIP_SPLIT,
     SPSH__CLIP_DOCUMENT,
+    SPSH__CLIP_DURATION, /* stays an extra */
     SPSH__CLIP_ROLES
 } spsh__clip_role;
 
@@ -30,6 +31,7 @@ typedef struct spsh__clip_form {
     bool in_year_folders;                  /* "20090112-..." lies in the folder 2009 */
     const char *left_split;                /* packed only when --split names it; NULL: none is */
     bool document_before_path;             /* the clip of a row is "<document>-<path>" */
+    uint64_t duration_unit_ns;             /* of SPSH__CLIP_DURATION */
 } spsh__clip_form;
 
 typedef struct spsh__clip_table {

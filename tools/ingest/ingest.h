@@ -50,7 +50,9 @@
     X(AUGMENTED_COPY, "augmented_copy")                                                            \
     X(TEXT_CONTROL_CHARS, "text_control_chars")                                                    \
     X(UNKNOWN_SPEAKER, "unknown_speaker")                                                          \
-    X(UNSUPPORTED_SOURCE, "unsupported_source")
+    X(UNSUPPORTED_SOURCE, "unsupported_source")                                                    \
+    /* Not left out: the audio is not as long as its metadata say. */                              \
+    X(DURATION_MISMATCH, "duration_mismatch")
 
 typedef enum spsh_reject_reason {
 #define SPSH_X(name_, text_) SPSH_REJECT_##name_,
@@ -86,6 +88,8 @@ typedef struct spsh_ingest_item {
     uint64_t start_ns;        /* segment start in nanoseconds */
     uint64_t end_ns;          /* exclusive; SPSH_SEGMENT_END */
     uint64_t source_bytes;    /* size of the audio file, or SPSH_SOURCE_BYTES_UNKNOWN */
+    uint64_t expected_ns; /* length of the audio file that the metadata state; 0: not told. Compared
+                           * for whole files alone, and not kept. */
     uint32_t nominal_rate_hz; /* a rule of the layout (MLS Opus: 16000), else 0 */
 } spsh_ingest_item;
 

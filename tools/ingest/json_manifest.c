@@ -259,6 +259,7 @@ static bool take_texts(manifest_scan *m)
 
 typedef struct segment {
     uint64_t start_ns, end_ns;
+    uint64_t expected_ns; /* of the file */
     bool given;
 } segment;
 
@@ -268,7 +269,7 @@ static spsh__time_result role_time(const manifest_scan *m, spsh__json_role role,
 }
 
 /* False when the line's times make no segment. A duration alone is that of the file: it is rounded
- * as a rule, so the file's own length counts. */
+ * as a rule, so the file's own length counts, and the two are compared. */
 static bool take_segment(const manifest_scan *m, segment *s)
 {
     uint64_t duration_ns = 0;
@@ -278,9 +279,13 @@ static bool take_segment(const manifest_scan *m, segment *s)
     if (start == SPSH__TIME_BAD || end == SPSH__TIME_BAD)
         return false;
     s->given = start == SPSH__TIME_OK || end == SPSH__TIME_OK;
-    if (!s->given || end == SPSH__TIME_OK)
+    if (s->given && end == SPSH__TIME_OK)
         return s->end_ns > s->start_ns;
     const spsh__time_result duration = role_time(m, SPSH__JSON_DURATION, &duration_ns);
+    if (!s->given) {
+        s->expected_ns = duration == SPSH__TIME_OK ? duration_ns : 0;
+        return true;
+    }
     if (duration == SPSH__TIME_OK)
         s->end_ns = s->start_ns + duration_ns;
     return duration != SPSH__TIME_BAD && s->end_ns > s->start_ns;
@@ -391,6 +396,7 @@ static spsh_status emit_line(manifest_scan *m, const spsh__jsonl_line *line,
         .extras = spsh__builder_bytes(&m->extras),
         .start_ns = s->start_ns,
         .end_ns = s->end_ns,
+        .expected_ns = s->expected_ns,
         .source_bytes = audio->size_bytes,
     };
     if (m->source.failed || m->extras.failed || m->id.failed || m->plain.failed ||

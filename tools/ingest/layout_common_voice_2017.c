@@ -25,7 +25,8 @@ static const struct {
 static const spsh__clip_form form = {
     .corpus = "cv",
     .dialect = {.kind = SPSH__DIALECT_RFC, .delimiter = ','},
-    .columns = { "filename", "text", NULL, NULL, NULL, NULL, NULL},
+    .columns = { "filename", "text", NULL, NULL, NULL, NULL, NULL, "duration"},
+    .duration_unit_ns = UINT64_C(1000000000),
 };
 
 static spsh_status check_tree(const spsh__view *folder, bool *ret_is_tree, spsh_error *err)

@@ -20,7 +20,9 @@
 static const spsh__clip_form form = {
     .corpus = "cv-sps",
     .dialect = {.kind = SPSH__DIALECT_RAW, .delimiter = '\t'},
-    .columns = { "audio_file", "transcription", "client_id", NULL, "audio_id", "split", "prompt_id"},
+    .columns = { "audio_file", "transcription", "client_id", NULL, "audio_id", "split", "prompt_id",
+                "duration_ms"},
+    .duration_unit_ns = UINT64_C(1000000),
 };
 
 /* The first, by name, of the tables in the folder at path; empty when there is none. */

@@ -26,6 +26,7 @@
 #include "name_index.h"
 #include "names.h"
 #include "scan.h"
+#include "table.h"
 #include "text_file.h"
 #include "trees.h"
 
@@ -34,6 +35,7 @@
 #define SEGMENT_BYTES_MAX ((size_t)4096)
 #define FOLD_COUNT        6U
 #define NOMINAL_RATE_HZ   16000U
+#define NS_PER_SECOND     UINT64_C(1000000000)
 #define DEPTH_CLIPS       2U /* audio/<speaker>/<book>/ */
 
 /* Bits of an id's state; the extensions come first, in order of preference. */
@@ -70,6 +72,7 @@ typedef struct mls_scan {
     uint8_t *window;
     uint64_t window_at;
     size_t window_bytes;
+    uint64_t expected_ns; /* length of the row's audio by segments.txt; 0: not told */
     spsh__builder name, file, source, id, speaker, domain, extras;
 } mls_scan;
 
@@ -421,6 +424,8 @@ static spsh_status read_segment(mls_scan *m, uint64_t offset, spsh_bytes *ret_ro
 static spsh_status add_provenance(mls_scan *m, uint64_t offset, spsh_error *err)
 {
     static const char *const keys[] = {NULL, "source_url", "source_start", "source_end"};
+    uint64_t times_ns[4] = {0};
+    bool timed = true;
     spsh_bytes row = {NULL, 0};
     spsh_status rc = read_segment(m, offset, &row, err);
     if (rc != SPSH_OK)
@@ -431,10 +436,14 @@ static spsh_status add_provenance(mls_scan *m, uint64_t offset, spsh_error *err)
                                   tab == NULL ? row.size_bytes : (size_t)(tab - row.data)};
         if (keys[column] != NULL && field.size_bytes > 0)
             spsh__json_member(&m->extras, 0, spsh__bytes_of(keys[column]), field);
+        if (column >= 2)
+            timed &= spsh__table_time(field, NS_PER_SECOND, &times_ns[column]) == SPSH__TIME_OK;
         if (tab == NULL)
             break;
         row = (spsh_bytes){tab + 1, row.size_bytes - field.size_bytes - 1};
     }
+    if (timed && times_ns[3] > times_ns[2])
+        m->expected_ns = times_ns[3] - times_ns[2];
     return SPSH_OK;
 }
 
@@ -469,6 +478,7 @@ static spsh_status set_extras(mls_scan *m, const spsh__name_slot *slot, spsh_byt
 {
     uint64_t number = 0;
     spsh_status rc = SPSH_OK;
+    m->expected_ns = 0;
     spsh__builder_clear(&m->extras);
     for (size_t i = 0; i < speaker.size_bytes && i < 18; i++)
         number = number * 10 + (uint64_t)(speaker.data[i] - '0');
@@ -534,6 +544,7 @@ static spsh_status emit_row(mls_scan *m, const spsh__row *row, const mls_id *par
         .document = parts->book,
         .extras = spsh__builder_bytes(&m->extras),
         .end_ns = SPSH_SEGMENT_END,
+        .expected_ns = m->expected_ns,
         .source_bytes = SPSH_SOURCE_BYTES_UNKNOWN,
         .nominal_rate_hz = extension == EXTENSION_OPUS ? NOMINAL_RATE_HZ : 0,
     };

@@ -32,6 +32,7 @@
 #define MANIFESTS_MAX   ((size_t)4096)
 #define PLACES          4
 #define FORMS           3
+#define NS_PER_MS       UINT64_C(1000000)
 
 enum { LABEL, NAME, PATHS, DURATION, IDENTIFIER, PICKED };
 static const char *const picked[PICKED] = {"training_data.label", "training_data.name",
@@ -364,6 +365,9 @@ static spsh_status emit_clip(ps_scan *p, const document *d, const spsh__json_val
     spsh__builder_clear(&p->source);
     spsh__name_append(&p->source, spsh__builder_bytes(&p->relative));
     set_extras(p, d, &elements[DURATION]);
+    uint64_t expected_ns = 0;
+    if (elements[DURATION].kind == SPSH__JSON_NUMBER)
+        (void)spsh__table_time(elements[DURATION].raw, NS_PER_MS, &expected_ns);
     spsh_ingest_item item = {
         .audio_path = spsh__builder_text(&p->relative),
         .source = spsh__builder_bytes(&p->source),
@@ -377,6 +381,7 @@ static spsh_status emit_clip(ps_scan *p, const document *d, const spsh__json_val
         .document = spsh__builder_bytes(&p->document),
         .extras = spsh__builder_bytes(&p->extras),
         .end_ns = SPSH_SEGMENT_END,
+        .expected_ns = expected_ns,
         .source_bytes = info.size_bytes,
     };
     if (item.audio_path == NULL || p->source.failed || p->extras.failed)

@@ -27,7 +27,7 @@ const char *const spsh__lhotse_recording_names[SPSH__LHOTSE_NAMES_MAX] = {
     "id",          "sources",  "sampling_rate", "transforms",
     "channel_ids", "duration", "num_samples",   "type",
 };
-enum { RECORDING_ID, SOURCES, SAMPLING_RATE, TRANSFORMS, CHANNEL_IDS };
+enum { RECORDING_ID, SOURCES, SAMPLING_RATE, TRANSFORMS, CHANNEL_IDS, DURATION };
 
 const char *const spsh__lhotse_supervision_names[SPSH__LHOTSE_NAMES_MAX] = {
     "id", "recording_id", "start", "duration", "text", "speaker", "language", "type",
@@ -319,6 +319,8 @@ spsh_status spsh__lhotse_find_audio(spsh__lhotse *l, const spsh__json_value *val
     if (l->recording_id.failed)
         return no_memory(err);
     audio.recording_id = spsh__builder_bytes(&l->recording_id);
+    if (spsh__json_seconds(&values[DURATION], &audio.expected_ns) != SPSH__TIME_OK)
+        audio.expected_ns = 0;
     spsh_status rc = SPSH_OK;
     if (has_elements(&values[TRANSFORMS]))
         refuse(&audio, SPSH_REJECT_UNSUPPORTED_SOURCE,
@@ -535,7 +537,10 @@ static spsh_status emit_unlabelled(spsh__lhotse *l, const spsh__lhotse_cut *cut,
                                    const spsh__lhotse_audio *audio, const spsh__place *place,
                                    spsh_error *err)
 {
-    spsh_ingest_item item = {.id = cut->id, .start_ns = cut->start_ns, .end_ns = cut->end_ns};
+    spsh_ingest_item item = {.id = cut->id,
+                             .start_ns = cut->start_ns,
+                             .end_ns = cut->end_ns,
+                             .expected_ns = audio->expected_ns};
     spsh_reject reject = audio->reject;
     reject.id = cut->id;
     reject.rows = 1;

@@ -48,6 +48,7 @@ typedef struct spsh__lhotse_audio {
     spsh__piece piece;
     spsh_bytes source; /* as it is stored */
     uint64_t size_bytes;
+    uint64_t expected_ns; /* its length by the manifest; 0: not told */
     spsh_bytes recording_id;
 } spsh__lhotse_audio;
 

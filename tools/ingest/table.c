@@ -126,7 +126,7 @@ static void find_roles(const spsh_bytes *names, size_t count, spsh__table_column
     }
 }
 
-/* A duration stays an extra: without a start it is a claim about the file, for later checks. */
+/* A duration stays an extra: without a start it is a claim about the file, which is checked. */
 static bool is_extra(const spsh__table_columns *columns, size_t column)
 {
     for (size_t role = 0; role < SPSH__COLUMN_DURATION; role++) {

@@ -275,7 +275,8 @@ static void append_path_id(const table_scan *t, spsh_bytes path, bool keep_exten
 
 typedef struct segment {
     uint64_t start_ns, end_ns;
-    bool given; /* the row names a start or an end */
+    uint64_t expected_ns; /* of the file */
+    bool given;           /* the row names a start or an end */
 } segment;
 
 /* False when the row's times make no segment. */
@@ -294,8 +295,11 @@ static bool row_segment(const table_scan *t, const spsh__row *row, segment *ret_
     if (results[SPSH__COLUMN_START] == SPSH__TIME_BAD ||
         results[SPSH__COLUMN_END] == SPSH__TIME_BAD)
         return false;
-    if (!ret_segment->given)
+    if (!ret_segment->given) {
+        if (results[SPSH__COLUMN_DURATION] == SPSH__TIME_OK)
+            ret_segment->expected_ns = times[SPSH__COLUMN_DURATION];
         return true;
+    }
     ret_segment->start_ns = times[SPSH__COLUMN_START];
     if (has_end)
         ret_segment->end_ns = times[SPSH__COLUMN_END];
@@ -391,6 +395,7 @@ static spsh_status emit_row(table_scan *t, const spsh__row *row, const spsh__aud
         .extras = spsh__builder_bytes(&t->extras),
         .start_ns = cut->start_ns,
         .end_ns = cut->end_ns,
+        .expected_ns = cut->expected_ns,
         .source_bytes = audio->size_bytes,
     };
     return spsh__scan_emit(&t->scan, &item, place, err);

@@ -366,6 +366,7 @@ static void warn_of_all(spsh__facts *f)
 {
     char line[SPSH__PUBLISHED_LINE_BYTES];
     char count[SPSH_HUMAN_BYTES];
+    char all[SPSH_HUMAN_BYTES];
     uint64_t crossing = 0;
     for (size_t i = 0; i < spsh__published_count(); i++) {
         const uint64_t found = f->published.utterances[i];
@@ -379,6 +380,10 @@ static void warn_of_all(spsh__facts *f)
     if (crossing > 0) /* however few they are */
         warn(f, "utterances that are copies of audio in another split: %s",
              spsh__human_count(crossing, count));
+    if (f->rejects.events[SPSH_REJECT_DURATION_MISMATCH] > 0) /* other audio than was described? */
+        warn(f, "utterances whose audio is not as long as their metadata say: %s of %s",
+             spsh__human_count(f->rejects.events[SPSH_REJECT_DURATION_MISMATCH], count),
+             spsh__human_count(f->counts.packed, all));
     warn_of_share(f, "utterances without text", f->counts.text_missing, f->counts.packed);
     warn_of_share(f, "recordings that are as good as silent, RMS below -60 dBFS",
                   spsh__level_quiet(&f->levels), f->levels.recordings);

@@ -6,8 +6,11 @@
 #define ITEM_STRINGS    12U
 #define ITEM_PATHS      2U /* the last strings: where the files lie, no part of the dataset */
 #define ITEM_SIZE_BYTES 4U
-#define ITEM_NUMBERS    10U /* of 64 bits */
+#define ITEM_NUMBERS    11U /* of 64 bits */
 #define ITEM_HEAD_BYTES (ITEM_SIZE_BYTES + 8U + 8U * ITEM_NUMBERS + 4U * ITEM_STRINGS)
+
+#define LENGTH_SLACK_NS   UINT64_C(50000000)
+#define LENGTH_SLACK_PART UINT64_C(100)
 
 #define ITEM_HAS_TEXT UINT32_C(1)
 #define ITEM_SIDECAR  UINT32_C(2)
@@ -67,6 +70,7 @@ void spsh__item_append(spsh__builder *out, const spsh_ingest_item *item, uint64_
         item->audio.offset_bytes, item->audio.size_bytes,
         item->audio.file_bytes,   item->sidecar.offset_bytes,
         item->sidecar.size_bytes, item->sidecar.file_bytes,
+        item->expected_ns,
     };
     spsh__builder_append(out, numbers, sizeof(numbers));
     for (size_t i = 0; i < ITEM_STRINGS; i++)
@@ -134,12 +138,23 @@ bool spsh__item_read(spsh_bytes data, spsh_ingest_item *ret_item, uint64_t *ret_
         .start_ns = n[0],
         .end_ns = n[1],
         .source_bytes = n[2],
+        .expected_ns = n[10],
         .nominal_rate_hz = load_u32(head + 4),
     };
     if ((flags & ITEM_SIDECAR) != 0)
         ret_item->sidecar = (spsh__piece){(const char *)s[11].data, n[7], n[8], n[9]};
     *ret_sequence = n[3];
     return true;
+}
+
+bool spsh__item_length_is_off(const spsh_ingest_item *item, uint64_t audio_ns)
+{
+    const uint64_t part_ns = item->expected_ns / LENGTH_SLACK_PART;
+    const uint64_t slack_ns = part_ns > LENGTH_SLACK_NS ? part_ns : LENGTH_SLACK_NS;
+    const uint64_t off_ns =
+        audio_ns > item->expected_ns ? audio_ns - item->expected_ns : item->expected_ns - audio_ns;
+    const bool is_whole = item->start_ns == 0 && item->end_ns == SPSH_SEGMENT_END;
+    return item->expected_ns != 0 && is_whole && off_ns > slack_ns;
 }
 
 void spsh__item_hash(spsh__pack_hasher *hasher, const spsh_ingest_item *item)

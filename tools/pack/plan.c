@@ -30,7 +30,7 @@
 #define PLAN_ITEMS_NAME   "plan.items"
 #define PLAN_REJECTS_NAME "plan.rejects"
 #define PLAN_HEAD         "speechshard-plan"
-#define PLAN_VERSION      2U
+#define PLAN_VERSION      3U
 #define UNIT_WORDS        5U
 #define COUNT_WORDS       3U
 

@@ -20,6 +20,7 @@
 #define CLAMP_NS                                                                                   \
     UINT64_C(10000000) /* a segment may end 10 ms behind its recording: rounding in manifests */
 #define NS_PER_SECOND     UINT64_C(1000000000)
+#define NS_PER_MS         UINT64_C(1000000)
 #define EXPANSION_KEEP    1U  /* memory a job takes, in sizes of its source: the file alone, */
 #define EXPANSION_ENCODE  16U /* or with lossy audio decoded to int16 and encoded */
 #define RECORD_ROOM_BYTES UINT64_C(8192)
@@ -118,6 +119,29 @@ static void note_undecodable(placer *p, spsh_bytes recording_id, const char *det
 {
     const spsh_reject note = {.reason = SPSH_REJECT_DECODER_LIMIT,
                               .id = recording_id,
+                              .offset_bytes = SPSH_OFFSET_NONE,
+                              .detail = detail,
+                              .rows = 0};
+    spsh__reject_append(&p->state.reject_lines, &p->state.rejects, &note);
+}
+
+/* The same of audio that is not as long as its metadata say: its own length counts. Milliseconds
+ * tell them apart: less than fifty are no difference. */
+static void note_length(placer *p, const spsh_ingest_item *item, uint64_t audio_ns)
+{
+    const uint64_t expected_ms = (item->expected_ns + NS_PER_MS / 2) / NS_PER_MS;
+    const uint64_t audio_ms = (audio_ns + NS_PER_MS / 2) / NS_PER_MS;
+    char detail[160];
+
+    if (!spsh__item_length_is_off(item, audio_ns))
+        return;
+    (void)snprintf(detail, sizeof(detail),
+                   "the metadata say %" PRIu64 ".%03" PRIu64 " s, the audio has %" PRIu64
+                   ".%03" PRIu64 " s",
+                   expected_ms / 1000, expected_ms % 1000, audio_ms / 1000, audio_ms % 1000);
+    const spsh_reject note = {.reason = SPSH_REJECT_DURATION_MISMATCH,
+                              .source = item->source,
+                              .id = item->id,
                               .offset_bytes = SPSH_OFFSET_NONE,
                               .detail = detail,
                               .rows = 0};
@@ -405,7 +429,10 @@ static spsh_status place_job(placer *p, spsh__job_result *result, spsh_error *er
             return rc;
         p->state.next_utterance++;
         tally->packed++;
-        tally->audio_ns += time_of(utterance.samples, result->prepared.record.sample_rate_hz);
+        const uint64_t audio_ns =
+            time_of(utterance.samples, result->prepared.record.sample_rate_hz);
+        tally->audio_ns += audio_ns;
+        note_length(p, &item, audio_ns);
         p->state.counts.packed++;
         p->state.counts.text_missing += (utterance.flags & SPSH_UTTERANCE_HAS_TEXT) == 0 ? 1 : 0;
     }

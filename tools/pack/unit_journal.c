@@ -15,7 +15,7 @@
 #define HEAD        "speechshard-unit"
 #define STATE_WORDS 7U
 #define SEAL_WORDS  4U
-#define VERSION     2U
+#define VERSION     3U
 
 static void file_name(const spsh__unit_state *state, const char *suffix, char dst[32])
 {
