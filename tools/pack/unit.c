@@ -321,6 +321,29 @@ static bool text_of(const spsh_ingest_item *item, const spsh__job_result *result
     return true;
 }
 
+/* Whether any item of a job will be an utterance. Nothing is counted or reported. */
+static bool has_utterance(const placer *p, const spsh__job_result *result)
+{
+    size_t at = (size_t)result->job->first_item_bytes;
+    if (result->prepared.rejected)
+        return false;
+    for (uint32_t i = 0; i < result->job->item_count; i++) {
+        const spsh_bytes rest = {p->items.data + at, p->items.size_bytes - at};
+        spsh_ingest_item item;
+        spsh_utterance utterance;
+        uint64_t sequence = 0;
+        char detail[160];
+        bool clamped = false;
+        if (!spsh__item_read(rest, &item, &sequence))
+            return false;
+        if (segment_of(&item, &result->prepared.record, &utterance, &clamped, detail) &&
+            text_of(&item, result, i == 0, &utterance))
+            return true;
+        at += spsh__item_size(rest);
+    }
+    return false;
+}
+
 static bool make_utterance(placer *p, const spsh_ingest_item *item, const spsh__job_result *result,
                            bool first, spsh_utterance *utterance)
 {
@@ -364,26 +387,20 @@ static void count_recording(placer *p, const spsh__prepared *prepared, bool copy
     spsh__level_count(&prepared->level, &p->state.levels);
 }
 
-/* Store the recording, or find it stored; the number is for its utterances. */
+/* Store the recording, or take the one that it is a copy of; the number is for its utterances. */
 static spsh_status place_recording(placer *p, spsh__job_result *result, spsh_bytes recording_id,
-                                   uint64_t *ret_record, spsh_error *err)
+                                   bool copy, uint64_t *ret_record, spsh_error *err)
 {
     spsh__prepared *prepared = &result->prepared;
-    bool copy = false;
 
-    spsh_status rc = find_copy(p, prepared, ret_record, &copy, err);
-    if (rc == SPSH_OK)
-        rc = ensure_shard(p, result->job_index, copy ? 0 : prepared->record.payload_bytes, err);
-    if (rc != SPSH_OK)
-        return rc;
     count_recording(p, prepared, copy);
     if (copy)
         return SPSH_OK;
     if ((prepared->record.flags & SPSH_RECORD_UNDECODABLE) != 0)
         note_undecodable(p, recording_id, prepared->detail);
     prepared->record.id = recording_id;
-    rc = spsh_shard_writer_add_record(p->writer, &prepared->record, prepared->payload, ret_record,
-                                      err);
+    spsh_status rc = spsh_shard_writer_add_record(p->writer, &prepared->record, prepared->payload,
+                                                  ret_record, err);
     if (rc != SPSH_OK)
         return rc;
     p->state.next_record++;
@@ -396,18 +413,34 @@ static spsh_status place_recording(placer *p, spsh__job_result *result, spsh_byt
     return spsh__stored_add(&p->state.stored, &entry, err);
 }
 
+/* A shard is sealed before anything of the next job is counted: its journal says that the job is
+ * still to be done, and a rerun would count it again. */
+static spsh_status make_room(placer *p, const spsh__job_result *result, uint64_t *ret_record,
+                             bool *ret_copy, spsh_error *err)
+{
+    *ret_copy = false;
+    if (!has_utterance(p, result))
+        return SPSH_OK;
+    spsh_status rc = find_copy(p, &result->prepared, ret_record, ret_copy, err);
+    if (rc != SPSH_OK)
+        return rc;
+    return ensure_shard(p, result->job_index, *ret_copy ? 0 : result->prepared.record.payload_bytes,
+                        err);
+}
+
 static spsh_status place_job(placer *p, spsh__job_result *result, spsh_error *err)
 {
     size_t at = (size_t)result->job->first_item_bytes;
     uint64_t record = 0;
     bool placed = false;
+    bool copy = false;
 
-    for (uint32_t i = 0; i < result->job->item_count; i++) {
+    spsh_status rc = make_room(p, result, &record, &copy, err);
+    for (uint32_t i = 0; rc == SPSH_OK && i < result->job->item_count; i++) {
         const spsh_bytes rest = {p->items.data + at, p->items.size_bytes - at};
         spsh_ingest_item item;
         spsh_utterance utterance;
         uint64_t sequence = 0;
-        spsh_status rc = SPSH_OK;
 
         if (!spsh__item_read(rest, &item, &sequence))
             return SPSH_PACK_FAIL(err, SPSH_E_CORRUPT, "the plan is damaged");
@@ -420,13 +453,13 @@ static spsh_status place_job(placer *p, spsh__job_result *result, spsh_error *er
             continue;
         }
         if (!placed)
-            rc = place_recording(p, result, item.recording_id, &record, err);
+            rc = place_recording(p, result, item.recording_id, copy, &record, err);
         placed = true;
         utterance.record = record;
         if (rc == SPSH_OK)
             rc = spsh_shard_writer_add_utterance(p->writer, &utterance, err);
         if (rc != SPSH_OK)
-            return rc;
+            break;
         p->state.next_utterance++;
         tally->packed++;
         const uint64_t audio_ns =
@@ -436,7 +469,9 @@ static spsh_status place_job(placer *p, spsh__job_result *result, spsh_error *er
         p->state.counts.packed++;
         p->state.counts.text_missing += (utterance.flags & SPSH_UTTERANCE_HAS_TEXT) == 0 ? 1 : 0;
     }
-    return p->state.reject_lines.failed ? SPSH_PACK_NO_MEMORY(err) : SPSH_OK;
+    if (rc == SPSH_OK && p->state.reject_lines.failed)
+        rc = SPSH_PACK_NO_MEMORY(err);
+    return rc;
 }
 
 /* ---- the unit ---- */
