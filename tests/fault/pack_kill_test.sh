@@ -1,7 +1,7 @@
 #!/bin/bash
 # Kill a small pack before every single system call, on every thread, and rerun: the dataset must be the one of an
 # uninterrupted run, and shards that were sealed must still be the same files.
-# usage: pack_kill_test.sh [STEP]      STEP 1 (default) is every call, as at night; 3 is every third
+# usage: pack_kill_test.sh [STEP]      STEP 1 (default) is every call, as at night; 3 is every third until there is a plan, then every call
 # shellcheck disable=SC1091,SC2154 # the kit sets work, command, make_corpus and failures
 source "$(dirname "$0")/../support/pack_kit.sh"
 step=${1:-1}
@@ -10,7 +10,7 @@ strace -o /dev/null true 2>/dev/null || { echo "ptrace is not allowed here"; exi
 
 # Each recording has a segment that it does not reach to, first, and one that it has: what is rejected just before a shard is
 # sealed is counted once.
-"$make_corpus" "$work/corpus" 24
+"$make_corpus" "$work/corpus" 24 800
 (cd "$work/corpus" && printf 'path\tstart\tend\n' && find . -name '*.wav' -printf '%P\t1000\t1001\n%P\t0.005\t\n') >"$work/table" && mv "$work/table" "$work/corpus/corpus.tsv"
 options=(--jobs 2 --shard-size 64K --codec pcm --max-rejects 100%)
 "$command" pack "$work/corpus" -o "$work/want" "${options[@]}" --quiet >/dev/null || fail "plain pack"
@@ -28,6 +28,8 @@ while :; do
         status=$?
     } 2>/dev/null
     [ $status -eq 0 ] && [ ! -e "$work/got/.pack" ] && break
+    stride=$step
+    [ -e "$work/got/.pack/plan" ] && stride=1
     before=$(sealed "$work/got")
     "$command" pack "$work/corpus" -o "$work/got" "${options[@]}" --quiet >/dev/null 2>"$work/message" || {
         fail "rerun after a kill at call $n: $(cat "$work/message")"
@@ -39,7 +41,7 @@ while :; do
     check_same "$work/want" "$work/got" "kill at call $n"
     [ "$failures" -gt 3 ] && break
     points=$((points + 1))
-    n=$((n + step))
+    n=$((n + stride))
 done
 echo "$points kill points"
 [ "$points" -ge $((100 / step)) ] || fail "only $points kill points were reached"
