@@ -285,7 +285,7 @@ def make_releases(root, clip):
 CASES = {
     "two releases": (make_releases, {
         "utterances": 4, "rejects": {"dup_id": (3, 3)},
-        "stderr": "corpus/cv-corpus-24.0: two releases of one corpus?"}),
+        "stderr": "corpus/cv-corpus-24.0 too: two releases of one corpus?"}),
     "1 to 4": (make_flat, {
         "utterances": 3, "rows_in": 6, "merged": 3, "rejects": {}, "domains": {"cv/cy": 3},
         "splits": {"train": 2, "test": 1}, "languages": {"cy": 3}, "speakers": 2,

@@ -460,10 +460,10 @@ static void tell_shared_ids(const spsh__plan_scan *scan)
 {
     for (size_t i = 0; i < scan->origins.pair_count; i++) {
         const spsh__origin_pair *pair = &scan->origins.pairs[i];
-        say(scan, SPSH_LOG_WARNING,
-            "%llu ids of %.*s are those of %.*s: two releases of one corpus?",
-            (unsigned long long)pair->ids, (int)pair->later.size_bytes,
-            (const char *)pair->later.data, (int)pair->earlier.size_bytes,
+        say(scan, SPSH_LOG_WARNING, "%llu %s of %.*s %s in %.*s too: two releases of one corpus?",
+            (unsigned long long)pair->ids, pair->ids == 1 ? "id" : "ids",
+            (int)pair->later.size_bytes, (const char *)pair->later.data,
+            pair->ids == 1 ? "is" : "are", (int)pair->earlier.size_bytes,
             (const char *)pair->earlier.data);
     }
 }
