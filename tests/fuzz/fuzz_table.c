@@ -75,9 +75,10 @@ static spsh_status take_reject(void *user, const spsh_reject *reject, spsh_error
 {
     uint64_t *items = user;
     (void)err;
-    must(reject->excerpt.size_bytes <= 200 && reject->rows == 1);
+    const bool is_kept = reject->reason == SPSH_REJECT_TEXT_CONTROL_CHARS;
+    must(reject->excerpt.size_bytes <= 200 && reject->rows == (is_kept ? 0 : 1));
     must(reject->reason < SPSH_REJECT_COUNT);
-    ++*items;
+    *items += reject->rows;
     return SPSH_OK;
 }
 
