@@ -1,0 +1,23 @@
+/* pair_view.h: two aligned recordings as a picture (SVG) and as a listening cut (WAV).
+ *
+ * The picture: both waveforms' envelopes one above the other on one time line, the two prints'
+ * agreement (a strip: wrong bits of each frame), the blocks' correlation, and the numbers beneath.
+ */
+#ifndef SPSH_DEDUP_PAIR_VIEW_H
+#define SPSH_DEDUP_PAIR_VIEW_H
+
+#include "builder.h"
+#include "match.h"
+#include "print_set.h"
+
+/* Appends an <svg> for the page; classes instead of colours (svg.h). At most a minute around the
+ * match is drawn. */
+spsh_status spsh__pair_view_draw(const spsh__print_set *set, const spsh__match *match,
+                                 spsh__builder *out, spsh_error *err);
+
+/* Writes a stereo WAV: a left, b right, aligned, the matched stretch and a second around it, at the
+ * higher rate of the two (soxr); at most a minute. */
+spsh_status spsh__pair_view_listen(const spsh__print_set *set, const spsh__match *match,
+                                   const char *path, spsh_error *err);
+
+#endif

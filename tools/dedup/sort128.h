@@ -1,0 +1,48 @@
+/* sort128.h: sort records of 16 bytes, more than fit into memory.
+ *
+ *     spsh__sort128_open(&options, &sort, err);
+ *     spsh__sort128_add(sort, records, count, err);               // as often as needed
+ *     while ((rc = spsh__sort128_next(sort, &records, &count, err)) == SPSH_OK) ...   // SPSH_E_END
+ *     spsh__sort128_free(sort);
+ *
+ * Everything that detection has to bring together (keys, hits, hashes of chunks and texts) is
+ * packed into 128 bits, so one sort serves all: buffers are radix-sorted, spilled as runs with a
+ * checksum a block, and merged. Equal records are interchangeable, so the result is a pure function
+ * of what was added.
+ */
+#ifndef SPSH_DEDUP_SORT128_H
+#define SPSH_DEDUP_SORT128_H
+
+#include "speechshard/io.h"
+
+/* Ordered by high, then low. */
+typedef struct spsh__u128 {
+    uint64_t high, low;
+} spsh__u128;
+
+typedef struct spsh__sort128_options {
+    const spsh_io *io; /* NULL: the operating system; borrowed until free */
+    const char
+        *temporary_path;   /* a directory for runs, which are unlinked as soon as they are open */
+    uint64_t memory_bytes; /* at least 1 MiB; all of it counts, also while merging */
+    uint32_t threads;      /* at least 1 */
+} spsh__sort128_options;
+
+typedef struct spsh__sort128 spsh__sort128;
+
+spsh_status spsh__sort128_open(const spsh__sort128_options *options, spsh__sort128 **ret_sort,
+                               spsh_error *err);
+/* SPSH_E_NO_SPACE, _IO, _NO_MEMORY. One thread. */
+spsh_status spsh__sort128_add(spsh__sort128 *sort, const spsh__u128 *records, size_t count,
+                              spsh_error *err);
+/* The next records in order, borrowed until the next call. SPSH_E_END, which leaves err alone. */
+spsh_status spsh__sort128_next(spsh__sort128 *sort, const spsh__u128 **ret_records,
+                               size_t *ret_count, spsh_error *err);
+uint64_t spsh__sort128_count(const spsh__sort128 *sort);
+uint64_t spsh__sort128_spilled_bytes(const spsh__sort128 *sort);
+void spsh__sort128_free(spsh__sort128 *sort);
+
+/* In memory; scratch has room for count as well. */
+void spsh__radix_sort128(spsh__u128 *records, spsh__u128 *scratch, size_t count);
+
+#endif

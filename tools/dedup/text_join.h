@@ -1,0 +1,51 @@
+/* text_join.h: which transcripts are the same, nearly the same, or occur in longer ones; which
+ * speakers, documents and sources are on both sides.
+ *
+ *     spsh__text_join_run(set, &options, sink, &facts, err);
+ *
+ * The test side is small and held in memory; the train side is streamed once. Nothing of this may
+ * drop anything: the same sentence is read by many.
+ *
+ * TEXT_EXACT: equal normalised texts. TEXT_NEAR: character 5-gram MinHash, 32 bands of 4, then the
+ * edit distance is at most 15 % of the longer. TEXT_COVERED: word 13-grams (8-grams for texts
+ * shorter than 20 words) of a test text that occur in one train text, at least half of them.
+ * SPEAKER, DOCUMENT: equal names, through aliases. SOURCE: equal source after its query is cut off,
+ * or the same file or URL with overlapping intervals (extras of MLS segments).
+ */
+#ifndef SPSH_DEDUP_TEXT_JOIN_H
+#define SPSH_DEDUP_TEXT_JOIN_H
+
+#include "match.h"
+#include "print_set.h"
+#include "text_profile.h"
+
+typedef struct spsh__text_join_options {
+    spsh__text_profile profile;
+    const char *alias_path; /* lines: name, TAB, the name it stands for; NULL: none */
+    bool fold_names;        /* compare speakers and documents by their case-folded names */
+    uint64_t matches_max;   /* a test utterance and tier: further ones are only counted; 0: 10 */
+    uint64_t memory_bytes;
+    uint32_t threads;
+    void (*progress_fn)(void *user, const char *stage, uint64_t done, uint64_t total);
+    void *user;
+} spsh__text_join_options;
+
+/* For one test utterance: how many train utterances each tier found, beyond those in the sink. */
+typedef struct spsh__text_counts {
+    uint64_t exact, near, covered, speaker, document, source;
+    double covered_share; /* of its n-grams, those that occur anywhere in train */
+} spsh__text_counts;
+
+typedef struct spsh__text_facts {
+    uint64_t train_count, test_count;             /* utterances read */
+    uint64_t train_empty_count, test_empty_count; /* no text, or none after normalising */
+    uint64_t train_speaker_count, test_speaker_count, shared_speaker_count;
+    uint64_t train_document_count, test_document_count, shared_document_count;
+    spsh__text_counts *tests; /* by order of the test side's ordinals; from malloc */
+} spsh__text_facts;
+
+spsh_status spsh__text_join_run(const spsh__print_set *set, const spsh__text_join_options *options,
+                                spsh__match_sink sink, spsh__text_facts *ret_facts,
+                                spsh_error *err);
+
+#endif

@@ -1,0 +1,27 @@
+/* text_profile.h: transcripts made comparable, in ways that have names.
+ *
+ * A profile is named and versioned ("default-1"), and every result states it. default: NFKC, case
+ * folding, punctuation and symbols away, apostrophes and dashes made one, white space collapsed.
+ * Digits stay. cjk: the same, each ideograph a word. marks: the same without diacritics.
+ */
+#ifndef SPSH_DEDUP_TEXT_PROFILE_H
+#define SPSH_DEDUP_TEXT_PROFILE_H
+
+#include "builder.h"
+
+typedef enum spsh__text_profile {
+    SPSH__TEXT_PROFILE_DEFAULT,
+    SPSH__TEXT_PROFILE_CJK,
+    SPSH__TEXT_PROFILE_MARKS,
+    SPSH__TEXT_PROFILE_COUNT,
+} spsh__text_profile;
+
+/* "default-1" */
+const char *spsh__text_profile_name(spsh__text_profile profile);
+
+/* Replaces what out holds by the normalised text: words with one blank between. What is not UTF-8
+ * is SPSH_E_SYNTAX. */
+spsh_status spsh__text_normalise(spsh__text_profile profile, spsh_bytes text, spsh__builder *out,
+                                 spsh_error *err);
+
+#endif
