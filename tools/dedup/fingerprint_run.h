@@ -1,0 +1,34 @@
+/* fingerprint_run.h: makes the segments that a dataset lacks.
+ *
+ * Utterances are extracted on threads, shards are published one after the other; what is there and
+ * sound is left alone, so a rerun goes on. Several machines share the shards (part i of n).
+ */
+#ifndef SPSH_DEDUP_FINGERPRINT_RUN_H
+#define SPSH_DEDUP_FINGERPRINT_RUN_H
+
+#include "segment.h"
+
+typedef struct spsh__fingerprint_run_options {
+    const spsh_io *io;
+    uint32_t threads;
+    uint64_t part, part_count; /* shards whose number is part modulo part_count; 0 of 1: all */
+    void (*progress_fn)(void *user, uint64_t utterances_done, uint64_t utterances_total);
+    void *user;
+} spsh__fingerprint_run_options;
+
+typedef struct spsh__fingerprint_run_facts {
+    uint64_t shard_count, made_count; /* of this part; of those, new ones */
+    uint64_t utterance_count, alias_count, undecoded_count;
+    uint64_t key_count, chunk_count;
+    double seconds;         /* audio that was extracted now */
+    uint64_t segment_bytes; /* of all segments of this part */
+} spsh__fingerprint_run_facts;
+
+/* SPSH_E_CANCELED when *stop (may be NULL) was seen true: published segments stay. A segment of
+ * another version, or damaged, is made anew. */
+spsh_status spsh__fingerprint_run(const char *dataset_path,
+                                  const spsh__fingerprint_run_options *options,
+                                  const volatile bool *stop, spsh__fingerprint_run_facts *ret_facts,
+                                  spsh_error *err);
+
+#endif

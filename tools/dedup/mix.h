@@ -1,0 +1,16 @@
+/* mix.h: which one-channel signal a print is of.
+ *
+ * Channel 0 is the mix: the sum of all channels divided by their number, rounded towards minus
+ * infinity; of one channel: itself. Channel c is the c-th, from 1. docs/FINGERPRINT.md 7.
+ */
+#ifndef SPSH_DEDUP_MIX_H
+#define SPSH_DEDUP_MIX_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* count samples per channel, interleaved; mono has room for count and may be the same memory. */
+void spsh__mix_channel(const int16_t *samples, size_t count, uint32_t channels, uint32_t channel,
+                       int16_t *mono);
+
+#endif
