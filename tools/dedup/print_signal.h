@@ -1,10 +1,10 @@
-/* signal.h: samples of a print's signal, at 8 kHz, from anywhere in an utterance.
+/* print_signal.h: samples of a print's signal, at 8 kHz, from anywhere in an utterance.
  *
  * The same values as resampling the whole from its start: a stretch begins at a sample of the
  * source where the resampler's phase is 0, a little earlier than asked for.
  */
-#ifndef SPSH_DEDUP_SIGNAL_H
-#define SPSH_DEDUP_SIGNAL_H
+#ifndef SPSH_DEDUP_PRINT_SIGNAL_H
+#define SPSH_DEDUP_PRINT_SIGNAL_H
 
 #include "print_set.h"
 
