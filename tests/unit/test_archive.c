@@ -5,6 +5,7 @@
 #include <locale.h>
 
 #include "archive_file.h"
+#include "archive_index.h"
 #include "test_archive.h"
 #include "test_tree.h"
 #include "text_file.h"
@@ -511,6 +512,28 @@ static void test_view_damage(void)
     end();
 }
 
+/* A file given itself that is called an archive: what lies beside it is not looked at. */
+static void test_view_foreign(void)
+{
+    static const test_member members[] = {TEST_FILE("a.wav", "1")};
+    spsh_error err = SPSH_ERROR_INIT;
+    spsh__view *view = NULL;
+    bool is = true;
+    begin();
+    test_archive_write(at("corpus/x.tar"), "gnutar", NULL, members, 1);
+    write_bytes(at("corpus/e.tar.gz"), "<html>not found</html>", 22);
+    CHECK(spsh__archive_is_one(spsh_io_default(), at("corpus/e.tar.gz"), &is, &err) ==
+          SPSH_E_SYNTAX);
+    CHECK(strstr(err.message, "e.tar.gz: is called an archive, but looks like an HTML page") !=
+          NULL);
+    const spsh__view_options options = {.root = at("corpus/e.tar.gz"), .scratch_directory = at("scratch")};
+    CHECK(spsh__view_open(&options, &view, NULL) == SPSH_E_SYNTAX && view == NULL);
+    write_bytes(at("corpus/e.tar.gz"), "", 0);
+    CHECK(spsh__archive_is_one(spsh_io_default(), at("corpus/e.tar.gz"), &is, NULL) ==
+          SPSH_E_SYNTAX);
+    end();
+}
+
 /* Compressed tables are read as they are, also out of an archive. */
 static void test_compressed_text(void)
 {
@@ -551,6 +574,7 @@ int main(void)
     RUN(test_view_members);
     RUN(test_view_unpacked);
     RUN(test_view_damage);
+    RUN(test_view_foreign);
     RUN(test_compressed_text);
     return TEST_RESULT();
 }

@@ -151,6 +151,17 @@ static spsh_status fail_open(const char *path, int error, spsh_error *err)
                                path, strerror(error));
 }
 
+/* A file that was named by the user: what else it is should be said at once. */
+static spsh_status refuse_foreign(const spsh_io *io, int fd, const char *path, spsh_error *err)
+{
+    spsh__archive_foreign foreign;
+    spsh_status rc = spsh__archive_say_foreign(io, fd, path, &foreign, err);
+    if (rc == SPSH_OK && foreign.what != NULL)
+        rc = SPSH_INGEST_FAIL(err, SPSH_E_SYNTAX, "%s: is called an archive, but %s", path,
+                              foreign.what);
+    return rc;
+}
+
 spsh_status spsh__archive_is_one(const spsh_io *io, const char *path, bool *ret_is, spsh_error *err)
 {
     spsh__archive_kind kind = SPSH__ARCHIVE_NONE;
@@ -161,14 +172,13 @@ spsh_status spsh__archive_is_one(const spsh_io *io, const char *path, bool *ret_
     if (fd < 0)
         return fail_open(path, -fd, err);
     spsh_status rc = spsh__archive_sniff(io, fd, path, &kind, &cause);
+    if (rc == SPSH_OK && kind == SPSH__ARCHIVE_NONE && spsh__archive_is_called_one(path))
+        rc = refuse_foreign(io, fd, path, &cause);
     (void)io->close_fn(io->user, fd);
     *ret_is = kind == SPSH__ARCHIVE_PLAIN || kind == SPSH__ARCHIVE_COMPRESSED;
-    if (rc != SPSH_OK && rc != SPSH_E_CORRUPT && rc != SPSH_E_TRUNCATED) {
-        if (err != NULL)
-            *err = cause;
-        return rc;
-    }
-    return SPSH_OK; /* damaged from its begin: the file that it is */
+    if (rc != SPSH_OK && err != NULL)
+        *err = cause;
+    return rc;
 }
 
 /* ---- which archives ---- */

@@ -24,7 +24,8 @@ typedef struct spsh__archive_index_options {
     const spsh__view_observer *observer; /* may be NULL */
 } spsh__archive_index_options;
 
-/* Whether a file is an archive: what a view of it shows is what is in it. */
+/* Whether a file is an archive: what a view of it shows is what is in it. One that is called so but
+ * holds something else, or begins damaged, is SPSH_E_SYNTAX, _CORRUPT or _TRUNCATED. */
 SPSH_NODISCARD spsh_status spsh__archive_is_one(const spsh_io *io, const char *path, bool *ret_is,
                                                 spsh_error *err);
 

@@ -196,8 +196,9 @@ static spsh_status get_plan(const spsh__pack_options *options, const paths *p, s
         rc = spsh__plan_build(options, text(&p->work), plan, err);
     }
     if (rc == SPSH_OK) {
-        (void)snprintf(line, sizeof(line), "%" PRIu64 " utterances to pack in %" PRIu64 " unit%s",
-                       plan->item_count, plan->unit_count, plan->unit_count == 1 ? "" : "s");
+        (void)snprintf(line, sizeof(line), "%" PRIu64 " utterance%s to pack in %" PRIu64 " unit%s",
+                       plan->item_count, plan->item_count == 1 ? "" : "s", plan->unit_count,
+                       plan->unit_count == 1 ? "" : "s");
         log_line(options, line);
     }
     return rc;

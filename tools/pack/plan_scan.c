@@ -366,8 +366,9 @@ static spsh_status scan_corpus(spsh__plan_scan *scan, const char *root, spsh_err
 
     scan->below = "";
     if (scan->closed_members > 0)
-        say(scan, SPSH_LOG_WARNING, "%s: %llu members of archives were not opened, the first: %s",
-            root, (unsigned long long)scan->closed_members, scan->closed_member);
+        say(scan, SPSH_LOG_WARNING, "%s: %llu archive member%s not opened, the first: %s", root,
+            (unsigned long long)scan->closed_members, scan->closed_members == 1 ? " was" : "s were",
+            scan->closed_member);
     scan->closed_members = 0;
     if (rc == SPSH_OK)
         rc = scan_view(scan, view, err);

@@ -196,9 +196,10 @@ static int tell_result(const spsh__pack_options *options, const spsh__pack_resul
                         options->output, options->output);
     else if (result->too_many_rejects && result->damaged_files > 0)
         spsh__cli_error(
-            "%s: published, but %s archives or manifests are damaged (see above), and what "
-            "they lack is not known; --max-rejects 100%% allows it",
-            options->output, spsh__human_count(result->damaged_files, rows));
+            "%s: published, but %s %s damaged (see above), and what is missing is not known; "
+            "--max-rejects 100%% allows it",
+            options->output, spsh__human_count(result->damaged_files, rows),
+            result->damaged_files == 1 ? "archive or manifest is" : "archives or manifests are");
     else if (result->too_many_rejects)
         spsh__cli_error("%s: published, but more rows were left out than --max-rejects allows",
                         options->output);
