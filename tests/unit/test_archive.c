@@ -526,7 +526,8 @@ static void test_view_foreign(void)
           SPSH_E_SYNTAX);
     CHECK(strstr(err.message, "e.tar.gz: is called an archive, but looks like an HTML page") !=
           NULL);
-    const spsh__view_options options = {.root = at("corpus/e.tar.gz"), .scratch_directory = at("scratch")};
+    const spsh__view_options options = {.root = at("corpus/e.tar.gz"),
+                                        .scratch_directory = at("scratch")};
     CHECK(spsh__view_open(&options, &view, NULL) == SPSH_E_SYNTAX && view == NULL);
     write_bytes(at("corpus/e.tar.gz"), "", 0);
     CHECK(spsh__archive_is_one(spsh_io_default(), at("corpus/e.tar.gz"), &is, NULL) ==
