@@ -52,16 +52,25 @@ const char *spsh__decision_text(spsh__decision decision);
 typedef struct spsh__member {
     uint64_t ordinal;
     spsh__decision decision;
-    uint64_t match; /* with the kept one, in matches (or checked); SPSH_NONE_U64 for the kept one */
+    uint64_t match;  /* its proof, a number in matches (or checked): with the kept one, or with one
+                        whose samples equal those of the kept one; SPSH_NONE_U64 for the kept one,
+                        and where there is none */
     char reason[64]; /* why it is kept or not, for people: "lossless", "lower bandwidth" */
 } spsh__member;
 
 typedef struct spsh__cluster {
     uint64_t first_member, member_count; /* in members; the kept one first, then by ordinal */
     double saved_seconds;
-    uint64_t saved_bytes;
-    bool texts_differ; /* copies whose normalised transcripts are not the same */
+    uint64_t saved_bytes; /* what a reader of the dataset no longer reads */
+    bool texts_differ;    /* copies whose normalised transcripts are not the same */
 } spsh__cluster;
+
+/* A stretch that many utterances share (a jingle, a disclaimer). */
+typedef struct spsh__boilerplate {
+    uint64_t ordinal; /* one of them, and where in it */
+    double start_s, seconds;
+    uint64_t utterance_count; /* copies of one recording count once */
+} spsh__boilerplate;
 
 typedef struct spsh__clusters {
     spsh__cluster *clusters; /* by their kept member's ordinal */
@@ -70,6 +79,8 @@ typedef struct spsh__clusters {
     uint64_t member_count;
     spsh__match *checked; /* matches that the check added; numbers go on after the given ones */
     uint64_t checked_count;
+    spsh__boilerplate *boilerplate; /* most utterances first */
+    size_t boilerplate_count;
 } spsh__clusters;
 
 /* Listens to two utterances and sends their matches to sink. pair_fn NULL: nothing is checked. */
@@ -79,11 +90,44 @@ typedef struct spsh__pair_check {
     void *user;
 } spsh__pair_check;
 
-/* matches: sorted by spsh__match_compare. Free with spsh__clusters_free. */
+/* matches: sorted by spsh__match_compare. Memory: about 150 bytes a match and an utterance that has
+ * one. Free with spsh__clusters_free. */
 spsh_status spsh__clusters_make(const spsh__print_set *set, const spsh__match *matches,
                                 uint64_t match_count, const spsh__policy *policy,
                                 spsh__pair_check check, spsh__clusters *ret_clusters,
                                 spsh_error *err);
 void spsh__clusters_free(spsh__clusters *clusters);
+
+/* ---- the same over facts from elsewhere ---- */
+
+/* What policies ask of an utterance. */
+typedef struct spsh__copy_quality {
+    uint64_t ordinal;
+    size_t dataset;
+    double seconds;
+    uint64_t bytes;
+    bool is_lossless, has_text;
+    bool is_protected; /* policy.drop_from does not name its split */
+    uint32_t bandwidth_hz, payload_bps, clipped_count;
+    uint64_t text_hash; /* of the normalised transcript; 0: none */
+} spsh__copy_quality;
+
+typedef struct spsh__copy_stretch {
+    double first_s, seconds;
+} spsh__copy_stretch;
+
+typedef struct spsh__quality_source {
+    spsh_status (*quality_fn)(void *user, uint64_t ordinal, spsh__copy_quality *ret_quality,
+                              spsh_error *err);
+    /* Share of the utterance's active speech that lies in the stretches. */
+    spsh_status (*covered_fn)(void *user, uint64_t ordinal, const spsh__copy_stretch *stretches,
+                              size_t count, double *ret_share, spsh_error *err);
+    void *user;
+} spsh__quality_source;
+
+spsh_status spsh__clusters_of(const spsh__quality_source *source, const spsh__match *matches,
+                              uint64_t match_count, const spsh__policy *policy,
+                              spsh__pair_check check, spsh__clusters *ret_clusters,
+                              spsh_error *err);
 
 #endif

@@ -28,13 +28,6 @@ typedef struct spsh__copy_facts {
     uint64_t ncc_same[SPSH__HISTOGRAM_BARS], ncc_other[SPSH__HISTOGRAM_BARS];
 } spsh__copy_facts;
 
-/* A stretch that many utterances share (a jingle, a disclaimer). */
-typedef struct spsh__boilerplate {
-    uint64_t ordinal; /* one of them, and where in it */
-    double start_s, seconds;
-    uint64_t utterance_count;
-} spsh__boilerplate;
-
 typedef struct spsh__plan_facts {
     spsh__copy_facts common;
     const spsh__match *matches; /* matches, then the checked ones: as members number them */
@@ -42,8 +35,6 @@ typedef struct spsh__plan_facts {
     const spsh__policy *policy;
     uint64_t dropped_count, dropped_bytes;
     double dropped_seconds, total_seconds;
-    const spsh__boilerplate *boilerplate;
-    size_t boilerplate_count;
 } spsh__plan_facts;
 
 /* What a test utterance shares with train, strongest first; bit i of an utterance's mask. */
