@@ -23,7 +23,8 @@ typedef struct spsh__text_join_options {
     spsh__text_profile profile;
     const char *alias_path; /* lines: name, TAB, the name it stands for; NULL: none */
     bool fold_names;        /* compare speakers and documents by their case-folded names */
-    uint64_t matches_max;   /* a test utterance and tier: further ones are only counted; 0: 10 */
+    uint64_t matches_max;   /* a test utterance, tier and train split (of a dataset): the first ones
+                               by ordinal; further ones are only counted; 0: 10 */
     uint64_t memory_bytes;
     uint32_t threads;
     void (*progress_fn)(void *user, const char *stage, uint64_t done, uint64_t total);
