@@ -7,8 +7,8 @@
  *
  * Everything that detection has to bring together (keys, hits, hashes of chunks and texts) is
  * packed into 128 bits, so one sort serves all: buffers are radix-sorted, spilled as runs with a
- * checksum a block, and merged. Equal records are interchangeable, so the result is a pure function
- * of what was added.
+ * checksum a block (spill.h), and merged. Equal records are interchangeable, so the result is a
+ * pure function of what was added.
  */
 #ifndef SPSH_DEDUP_SORT128_H
 #define SPSH_DEDUP_SORT128_H
@@ -32,10 +32,11 @@ typedef struct spsh__sort128 spsh__sort128;
 
 spsh_status spsh__sort128_open(const spsh__sort128_options *options, spsh__sort128 **ret_sort,
                                spsh_error *err);
-/* SPSH_E_NO_SPACE, _IO, _NO_MEMORY. One thread. */
+/* SPSH_E_NO_SPACE, _IO, _NO_MEMORY; _INVALID_ARG after next. One thread. */
 spsh_status spsh__sort128_add(spsh__sort128 *sort, const spsh__u128 *records, size_t count,
                               spsh_error *err);
-/* The next records in order, borrowed until the next call. SPSH_E_END, which leaves err alone. */
+/* The next records in order, borrowed until the next call. SPSH_E_END, which leaves err alone.
+ * SPSH_E_CORRUPT, which names the file, for a block that came back other than it was written. */
 spsh_status spsh__sort128_next(spsh__sort128 *sort, const spsh__u128 **ret_records,
                                size_t *ret_count, spsh_error *err);
 uint64_t spsh__sort128_count(const spsh__sort128 *sort);
@@ -44,5 +45,7 @@ void spsh__sort128_free(spsh__sort128 *sort);
 
 /* In memory; scratch has room for count as well. */
 void spsh__radix_sort128(spsh__u128 *records, spsh__u128 *scratch, size_t count);
+void spsh__radix_sort128_threads(spsh__u128 *records, spsh__u128 *scratch, size_t count,
+                                 uint32_t threads);
 
 #endif

@@ -1,0 +1,139 @@
+/* radix128.c: records of 16 bytes sorted in memory, from the most significant byte down.
+ *
+ * A range is spread by the first byte in which its records differ, from one array to the other, and
+ * each of the 256 parts goes on likewise until a few records are left, which are inserted one by
+ * one. Bytes that all have in common cost one reading. After two steps a part fits into the cache.
+ * Threads share the parts of the first step.
+ */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "sort128.h"
+
+enum { FEW = 24, DIGITS = 256, BYTES = 16, THREADS_MAX = 64, PARALLEL_MIN = 1 << 16 };
+
+static bool is_less(const spsh__u128 *a, const spsh__u128 *b)
+{
+    return a->high != b->high ? a->high < b->high : a->low < b->low;
+}
+
+static void insert_sort(spsh__u128 *records, size_t count)
+{
+    for (size_t i = 1; i < count; i++) {
+        const spsh__u128 taken = records[i];
+        size_t place = i;
+        for (; place > 0 && is_less(&taken, &records[place - 1]); place--)
+            records[place] = records[place - 1];
+        records[place] = taken;
+    }
+}
+
+/* The most significant byte that is not the same in all, 0 the highest; BYTES: all are equal. */
+static unsigned first_difference(const spsh__u128 *records, size_t count)
+{
+    spsh__u128 differs = {0, 0};
+    for (size_t i = 1; i < count; i++) {
+        differs.high |= records[i].high ^ records[0].high;
+        differs.low |= records[i].low ^ records[0].low;
+    }
+    if (differs.high != 0)
+        return (unsigned)__builtin_clzll(differs.high) / 8;
+    if (differs.low != 0)
+        return 8 + (unsigned)__builtin_clzll(differs.low) / 8;
+    return BYTES;
+}
+
+static unsigned digit(const spsh__u128 *record, unsigned byte)
+{
+    return (
+        unsigned)((byte < 8 ? record->high >> (56 - 8 * byte) : record->low >> (120 - 8 * byte)) &
+                  (DIGITS - 1));
+}
+
+/* From one array to the other by a byte; starts[d] is where digit d begins, starts[DIGITS] count.
+ */
+static void spread(const spsh__u128 *from, spsh__u128 *to, size_t count, unsigned byte,
+                   size_t starts[DIGITS + 1])
+{
+    size_t next[DIGITS] = {0};
+    for (size_t i = 0; i < count; i++)
+        next[digit(&from[i], byte)]++;
+    size_t sum = 0;
+    for (unsigned d = 0; d < DIGITS; d++) {
+        starts[d] = sum;
+        sum += next[d];
+        next[d] = starts[d];
+    }
+    starts[DIGITS] = sum;
+    for (size_t i = 0; i < count; i++)
+        to[next[digit(&from[i], byte)]++] = from[i];
+}
+
+/* Sorts what `from` holds; it ends in `to` if is_to, else in `from`. Depth: at most BYTES. */
+static void sort_range(spsh__u128 *from, spsh__u128 *to, size_t count, bool is_to)
+{
+    size_t starts[DIGITS + 1];
+    unsigned byte = BYTES;
+
+    if (count <= FEW)
+        insert_sort(from, count);
+    else
+        byte = first_difference(from, count);
+    if (byte == BYTES) {
+        if (is_to)
+            memcpy(to, from, count * sizeof(*to));
+        return;
+    }
+    spread(from, to, count, byte, starts);
+    for (unsigned d = 0; d < DIGITS; d++)
+        if (starts[d + 1] > starts[d])
+            sort_range(to + starts[d], from + starts[d], starts[d + 1] - starts[d], !is_to);
+}
+
+void spsh__radix_sort128(spsh__u128 *records, spsh__u128 *scratch, size_t count)
+{
+    sort_range(records, scratch, count, false);
+}
+
+typedef struct parts {
+    spsh__u128 *records;
+    spsh__u128 *scratch; /* where they are, spread by one byte */
+    size_t starts[DIGITS + 1];
+    _Atomic unsigned next;
+} parts;
+
+static void *sort_parts(void *user)
+{
+    parts *shared = user;
+    for (;;) {
+        const unsigned d = atomic_fetch_add(&shared->next, 1);
+        if (d >= DIGITS)
+            return NULL;
+        const size_t start = shared->starts[d];
+        sort_range(shared->scratch + start, shared->records + start, shared->starts[d + 1] - start,
+                   true);
+    }
+}
+
+void spsh__radix_sort128_threads(spsh__u128 *records, spsh__u128 *scratch, size_t count,
+                                 uint32_t threads)
+{
+    pthread_t started[THREADS_MAX];
+    uint32_t started_count = 0;
+    parts shared = {.records = records, .scratch = scratch};
+    const unsigned byte = count < PARALLEL_MIN ? BYTES : first_difference(records, count);
+
+    if (threads < 2 || byte == BYTES) {
+        spsh__radix_sort128(records, scratch, count);
+        return;
+    }
+    spread(records, scratch, count, byte, shared.starts);
+    while (started_count + 1 < threads && started_count < THREADS_MAX &&
+           pthread_create(&started[started_count], NULL, sort_parts, &shared) == 0)
+        started_count++;
+    (void)sort_parts(&shared); /* also what threads that could not start would have done */
+    for (uint32_t i = 0; i < started_count; i++)
+        (void)pthread_join(started[i], NULL);
+}
