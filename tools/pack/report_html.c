@@ -12,213 +12,12 @@
 #include "hash.h"
 #include "jsonl.h"
 #include "names.h"
-#include "svg.h"
+#include "page.h"
 
-#define ROWS_SHOWN      30U   /* of a table; the others are behind a click, */
-#define ROWS_FOLDED     2000U /* and the rest in pack.json */
 #define SPLITS_COLORED  (SPSH__SVG_COLORS - 1U)
 #define LEVEL_RANGE_MIN 40U
 
-/* A line a string: C promises no more than 4095 characters of one. */
-/* clang-format off */
-static const char *const style[] = {
-    ":root{color-scheme:light dark;\n",
-    "--bg:#f6f7f9;--card:#fff;--ink:#1c2733;--soft:#5b6875;--line:#dfe4ea;\n",
-    "--warn:#fff6e0;--warn-line:#e3b341;\n",
-    "--c0:#2f6fb4;--c1:#e08a2e;--c2:#3c9a6b;--c3:#8a63b8;\n",
-    "--c4:#cc4f55;--c5:#2f9bb0;--c6:#a8882f;--c7:#97a2ae}\n",
-    "@media (prefers-color-scheme:dark){:root{\n",
-    "--bg:#12171d;--card:#1a2129;--ink:#e4e9ee;--soft:#98a5b3;--line:#2f3944;\n",
-    "--warn:#2e2712;--warn-line:#a8842a;\n",
-    "--c0:#5b9bdc;--c1:#eea352;--c2:#5fbd8d;--c3:#ad8bd8;\n",
-    "--c4:#e57b80;--c5:#56bdd1;--c6:#cbaf5a;--c7:#75818d}}\n",
-    "*{box-sizing:border-box}\n",
-    "body,svg text{font-family:system-ui,-apple-system,\"Segoe UI\",Roboto,\"Noto Sans\",\n",
-    "\"DejaVu Sans\",sans-serif}\n",
-    "body{margin:0;background:var(--bg);color:var(--ink);font-size:14px;line-height:1.45}\n",
-    "main{max-width:1080px;margin:0 auto;padding:28px 20px 60px}\n",
-    "h1{font-size:24px;margin:0}\n",
-    "h2{font-size:17px;margin:0 0 12px}\n",
-    "p{margin:6px 0}\n",
-    ".soft{color:var(--soft)}\n",
-    "section,.tile{background:var(--card);border:1px solid var(--line);border-radius:8px}\n",
-    "section{padding:18px 20px;margin-top:16px}\n",
-    ".tiles{display:grid;grid-template-columns:repeat(auto-fit,minmax(150px,1fr));gap:12px;\n",
-    "margin-top:18px}\n",
-    ".tile{padding:12px 14px}\n",
-    ".tile b{display:block;font-size:21px;font-weight:600;white-space:nowrap}\n",
-    ".tile span{color:var(--soft);font-size:12.5px}\n",
-    ".warnings{background:var(--warn);border-color:var(--warn-line)}\n",
-    ".warnings ul{margin:0;padding-left:20px}\n",
-    ".wide{overflow-x:auto}\n",
-    "table{border-collapse:collapse;width:100%}\n",
-    "th{font-weight:600;color:var(--soft);font-size:12.5px;text-align:left;white-space:nowrap}\n",
-    "td,th{padding:4px 14px 4px 0;vertical-align:top;border-bottom:1px solid var(--line)}\n",
-    "tr:last-child td{border-bottom:0}\n",
-    "td:last-child,th:last-child{padding-right:0}\n",
-    ".n{text-align:right;white-space:nowrap}\n",
-    ".n,.tile b{font-variant-numeric:tabular-nums}\n",
-    ".name{min-width:110px;max-width:340px;overflow-wrap:anywhere}\n",
-    ".clamp bdi{display:-webkit-box;-webkit-box-orient:vertical;-webkit-line-clamp:3;\n",
-    "overflow:hidden;text-align:left}\n",
-    ".bars{width:34%;min-width:140px}\n",
-    ".bars.narrow{width:18%}\n",
-    ".total td{font-weight:600;border-top:2px solid var(--line)}\n",
-    "svg.bar{display:block;width:100%;height:12px;margin-top:4px;\n",
-    "background:var(--line);border-radius:3px}\n",
-    "svg.plot{display:block;width:100%;height:auto;max-width:640px}\n",
-    "svg text{font-size:11px;fill:var(--soft)}\n",
-    "svg .grid{stroke:var(--line)}\n",
-    "svg .axis{stroke:var(--soft)}\n",
-    ".c0{fill:var(--c0);color:var(--c0)}\n",
-    ".c1{fill:var(--c1);color:var(--c1)}\n",
-    ".c2{fill:var(--c2);color:var(--c2)}\n",
-    ".c3{fill:var(--c3);color:var(--c3)}\n",
-    ".c4{fill:var(--c4);color:var(--c4)}\n",
-    ".c5{fill:var(--c5);color:var(--c5)}\n",
-    ".c6{fill:var(--c6);color:var(--c6)}\n",
-    ".c7{fill:var(--c7);color:var(--c7)}\n",
-    ".legend{display:flex;flex-wrap:wrap;gap:4px 18px;margin:0 0 10px;font-size:13px}\n",
-    ".legend i{display:inline-block;width:11px;height:11px;border-radius:2px;\n",
-    "background:currentColor;margin-right:6px}\n",
-    ".legend bdi{display:inline-block;max-width:260px;overflow:hidden;text-overflow:ellipsis;\n",
-    "white-space:nowrap;vertical-align:bottom}\n",
-    ".plots{display:grid;grid-template-columns:repeat(auto-fit,minmax(320px,1fr));gap:20px}\n",
-    "details{margin-top:10px}\n",
-    "summary{cursor:pointer;color:var(--soft)}\n",
-    "code,pre{font:12.5px ui-monospace,Menlo,Consolas,\"DejaVu Sans Mono\",monospace}\n",
-    "pre{margin:0;white-space:pre-wrap;overflow-wrap:anywhere}\n",
-    ".examples{margin:0;padding:0;list-style:none;font-size:12.5px}\n",
-    ".examples li{margin-bottom:3px;overflow-wrap:anywhere}\n",
-};
-/* clang-format on */
-
-/* ---- small pieces ---- */
-
-static void text(spsh__builder *out, const char *plain)
-{
-    spsh__html_text(out, spsh__bytes_of(plain));
-}
-
-/* A name out of a corpus: its direction is its own matter. */
-static void name(spsh__builder *out, spsh_bytes bytes)
-{
-    if (bytes.size_bytes == 0) {
-        spsh__builder_append_text(out, "<span class=\"soft\">(none)</span>");
-        return;
-    }
-    spsh__builder_append_text(out, "<bdi>");
-    spsh__html_text(out, bytes);
-    spsh__builder_append_text(out, "</bdi>");
-}
-
-static void cell_count(spsh__builder *out, uint64_t count)
-{
-    char number[SPSH_HUMAN_BYTES];
-    spsh__html_format(out, "<td class=\"n\">%s</td>", spsh__human_count(count, number));
-}
-
-static void cell_duration(spsh__builder *out, double seconds)
-{
-    char number[SPSH_HUMAN_BYTES];
-    spsh__html_format(out, "<td class=\"n\">%s</td>", spsh__human_duration(seconds, number));
-}
-
-static void cell_percent(spsh__builder *out, double part, double whole)
-{
-    char number[SPSH_HUMAN_BYTES];
-    spsh__html_format(out, "<td class=\"n\">%s</td>", spsh__human_percent(part, whole, number));
-}
-
-static void cell_name(spsh__builder *out, spsh_bytes bytes)
-{
-    spsh__builder_append_text(out, "<td class=\"name clamp\">");
-    name(out, bytes);
-    spsh__builder_append_text(out, "</td>");
-}
-
-static void cell_bar(spsh__builder *out, double part, double whole, unsigned color)
-{
-    const spsh__svg_slice slice = {part, color};
-    spsh__builder_append_text(out, "<td class=\"bars\">");
-    spsh__svg_bar(out, &slice, 1, whole);
-    spsh__builder_append_text(out, "</td>");
-}
-
-static void open_section(spsh__builder *out, const char *title)
-{
-    spsh__html_format(out, "<section><h2>%s</h2>\n", title);
-}
-
-static void close_section(spsh__builder *out)
-{
-    spsh__builder_append_text(out, "</section>\n");
-}
-
-/* head: cells, separated by '|'; those that begin with '#' are numbers. */
-static void open_table(spsh__builder *out, const char *head)
-{
-    spsh__builder_append_text(out, "<div class=\"wide\"><table><thead><tr>");
-    for (;;) {
-        const size_t length = strcspn(head, "|");
-        const bool number = head[0] == '#';
-        spsh__builder_append_text(out, number ? "<th class=\"n\">" : "<th>");
-        spsh__builder_append(out, head + number, length - number);
-        spsh__builder_append_text(out, "</th>");
-        if (head[length] == '\0')
-            break;
-        head += length + 1;
-    }
-    spsh__builder_append_text(out, "</tr></thead><tbody>\n");
-}
-
-static void close_table(spsh__builder *out)
-{
-    spsh__builder_append_text(out, "</tbody></table></div>\n");
-}
-
-/* Rows 0 ... count - 1 of a long table: the first ones, the next ones folded, the rest counted. */
-typedef struct long_table {
-    const spsh__facts *facts;
-    const char *head;
-    void (*row_fn)(spsh__builder *out, const spsh__facts *facts, size_t row);
-    size_t count;
-} long_table;
-
-static void draw_long_table(spsh__builder *out, const long_table *table)
-{
-    char number[SPSH_HUMAN_BYTES];
-    /* One more than fits is no reason to fold. */
-    const size_t shown = table->count <= ROWS_SHOWN + ROWS_SHOWN / 4 ? table->count : ROWS_SHOWN;
-    const size_t folded = table->count - shown < ROWS_FOLDED ? table->count - shown : ROWS_FOLDED;
-    open_table(out, table->head);
-    for (size_t i = 0; i < shown; i++)
-        table->row_fn(out, table->facts, i);
-    close_table(out);
-    if (folded > 0) {
-        spsh__html_format(out, "<details><summary>and %s more</summary>\n",
-                          spsh__human_count(table->count - shown, number));
-        open_table(out, table->head);
-        for (size_t i = shown; i < shown + folded; i++)
-            table->row_fn(out, table->facts, i);
-        close_table(out);
-        if (shown + folded < table->count)
-            spsh__html_format(out, "<p class=\"soft\">and %s more in pack.json</p>",
-                              spsh__human_count(table->count - shown - folded, number));
-        spsh__builder_append_text(out, "</details>\n");
-    }
-}
-
 /* ---- the head ---- */
-
-static void tile(spsh__builder *out, const char *value, const char *label)
-{
-    spsh__builder_append_text(out, "<div class=\"tile\"><b>");
-    text(out, value);
-    spsh__builder_append_text(out, "</b><span>");
-    text(out, label);
-    spsh__builder_append_text(out, "</span></div>\n");
-}
 
 static void draw_tiles(spsh__builder *out, const spsh__facts *f)
 {
@@ -227,24 +26,24 @@ static void draw_tiles(spsh__builder *out, const spsh__facts *f)
     char label[128];
     spsh__builder_append_text(out, "<div class=\"tiles\">\n");
     (void)snprintf(label, sizeof(label), "of audio in utterances");
-    tile(out, spsh__human_duration(f->all.seconds, value), label);
+    spsh__page_tile(out, spsh__human_duration(f->all.seconds, value), label);
     (void)snprintf(label, sizeof(label), "utterances of %s rows",
                    spsh__human_count(spsh__source_rows_in(&f->rows), part));
-    tile(out, spsh__human_count(f->counts.packed, value), label);
+    spsh__page_tile(out, spsh__human_count(f->counts.packed, value), label);
     (void)snprintf(label, sizeof(label), "rows rejected (%s)",
                    spsh__human_percent((double)(f->rows.rejected + f->tally.rejected),
                                        (double)spsh__source_rows_in(&f->rows), part));
-    tile(out, spsh__human_count(f->rows.rejected + f->tally.rejected, value), label);
+    spsh__page_tile(out, spsh__human_count(f->rows.rejected + f->tally.rejected, value), label);
     (void)snprintf(label, sizeof(label), "copies of other utterances, %s",
                    spsh__human_duration(f->copies.seconds, part));
-    tile(out, spsh__human_count(f->copies.utterances, value), label);
+    spsh__page_tile(out, spsh__human_count(f->copies.utterances, value), label);
     (void)snprintf(label, sizeof(label), "speakers named");
-    tile(out, spsh__human_count(f->info.speaker_count, value), label);
+    spsh__page_tile(out, spsh__human_count(f->info.speaker_count, value), label);
     (void)snprintf(
         label, sizeof(label), "in %s shard%s; %s of the PCM",
         spsh__human_count(f->info.shard_count, part), f->info.shard_count == 1 ? "" : "s",
         spsh__human_percent((double)f->counts.payload_bytes, (double)f->counts.pcm_bytes, value));
-    tile(out, spsh__human_bytes(f->info.shard_bytes, value), label);
+    spsh__page_tile(out, spsh__human_bytes(f->info.shard_bytes, value), label);
     spsh__builder_append_text(out, "</div>\n");
 }
 
@@ -255,7 +54,7 @@ static void draw_warnings(spsh__builder *out, const spsh__facts *f)
     spsh__builder_append_text(out, "<section class=\"warnings\"><h2>Worth a look</h2><ul>\n");
     for (size_t i = 0; i < f->warning_count; i++) {
         spsh__builder_append_text(out, "<li>");
-        text(out, f->warnings[i]);
+        spsh__page_text(out, f->warnings[i]);
         spsh__builder_append_text(out, "</li>\n");
     }
     spsh__builder_append_text(out, "</ul></section>\n");
@@ -266,36 +65,38 @@ static void draw_warnings(spsh__builder *out, const spsh__facts *f)
 static void cells_of_rows(spsh__builder *out, const spsh__source_rows *rows,
                           const spsh__source_tally *tally)
 {
-    cell_count(out, spsh__source_rows_in(rows));
-    cell_count(out, tally->packed);
-    cell_count(out, spsh__source_rejected(rows, tally));
-    cell_count(out, rows->merged);
-    cell_count(out, rows->excluded);
-    cell_duration(out, (double)tally->audio_ns / 1e9);
+    spsh__page_cell_count(out, spsh__source_rows_in(rows));
+    spsh__page_cell_count(out, tally->packed);
+    spsh__page_cell_count(out, spsh__source_rejected(rows, tally));
+    spsh__page_cell_count(out, rows->merged);
+    spsh__page_cell_count(out, rows->excluded);
+    spsh__page_cell_duration(out, (double)tally->audio_ns / 1e9);
     spsh__builder_append_text(out, "</tr>\n");
 }
 
-static void row_source(spsh__builder *out, const spsh__facts *f, size_t i)
+static void row_source(spsh__builder *out, const void *facts, size_t i)
 {
+    const spsh__facts *const f = (const spsh__facts *)facts;
     const spsh__source *source = &f->sources.items[i];
     const bool several = f->sources.items[f->sources.count - 1].operand > 0;
     spsh__builder_append_text(out, "<tr><td class=\"name\">");
     if (several)
         spsh__html_format(out, "corpus %" PRIu64 " ", source->operand + 1);
     if (strcmp(source->root, ".") != 0)
-        name(out, spsh__bytes_of(source->root));
+        spsh__page_name(out, spsh__bytes_of(source->root));
     else if (!several)
         spsh__builder_append_text(out, "the whole corpus");
     spsh__builder_append_text(out, "<br/><span class=\"soft\">");
-    text(out, source->layout);
+    spsh__page_text(out, source->layout);
     spsh__builder_append_text(out, ": ");
-    name(out, spsh__bytes_of(source->evidence));
+    spsh__page_name(out, spsh__bytes_of(source->evidence));
     spsh__builder_append_text(out, "</span></td>");
     cells_of_rows(out, &source->rows, &f->tallies[i]);
 }
 
-static void row_source_or_total(spsh__builder *out, const spsh__facts *f, size_t i)
+static void row_source_or_total(spsh__builder *out, const void *facts, size_t i)
 {
+    const spsh__facts *const f = (const spsh__facts *)facts;
     if (i < f->sources.count) {
         row_source(out, f, i);
         return;
@@ -306,18 +107,20 @@ static void row_source_or_total(spsh__builder *out, const spsh__facts *f, size_t
 
 static void draw_sources(spsh__builder *out, const spsh__facts *f)
 {
-    const long_table table = {f, "source|#rows in|#packed|#rejected|#merged|#excluded|#audio",
-                              row_source_or_total, f->sources.count + (f->sources.count > 1)};
-    open_section(out, "Sources: where every row went");
-    draw_long_table(out, &table);
+    const spsh__page_table table = {f, "source|#rows in|#packed|#rejected|#merged|#excluded|#audio",
+                                    row_source_or_total, f->sources.count + (f->sources.count > 1),
+                                    "pack.json"};
+    spsh__page_section_open(out, "Sources: where every row went");
+    spsh__page_rows(out, &table);
     spsh__builder_append_text(
         out, "<p class=\"soft\">rows in = packed + rejected + merged + excluded. Merged rows name "
              "what another row of the source gave already; excluded ones were not asked for.</p>");
-    close_section(out);
+    spsh__page_section_close(out);
 }
 
-static void row_published(spsh__builder *out, const spsh__facts *f, size_t row)
+static void row_published(spsh__builder *out, const void *facts, size_t row)
 {
+    const spsh__facts *const f = (const spsh__facts *)facts;
     size_t part = 0;
     for (size_t seen = 0;; part++) {
         seen += f->published.utterances[part] > 0 ? 1 : 0;
@@ -327,28 +130,28 @@ static void row_published(spsh__builder *out, const spsh__facts *f, size_t row)
     const spsh__published *p = &spsh__published_parts[part];
     const uint64_t found = f->published.utterances[part];
     spsh__builder_append_text(out, "<tr><td class=\"name\">");
-    text(out, p->corpus);
+    spsh__page_text(out, p->corpus);
     spsh__builder_append_text(out, " ");
-    text(out, p->part);
+    spsh__page_text(out, p->part);
     spsh__builder_append_text(out, "</td>");
-    cell_count(out, found);
-    cell_count(out, p->utterances);
-    cell_percent(out, (double)found, (double)p->utterances);
-    cell_bar(out, (double)found, (double)(found > p->utterances ? found : p->utterances),
-             found == p->utterances ? 2 : 1);
+    spsh__page_cell_count(out, found);
+    spsh__page_cell_count(out, p->utterances);
+    spsh__page_cell_percent(out, (double)found, (double)p->utterances);
+    spsh__page_cell_bar(out, (double)found, (double)(found > p->utterances ? found : p->utterances),
+                        found == p->utterances ? 2 : 1);
     spsh__builder_append_text(out, "</tr>\n");
 }
 
 static void draw_published(spsh__builder *out, const spsh__facts *f)
 {
-    long_table table = {f, "part|#found|#published|#share|", row_published, 0};
+    spsh__page_table table = {f, "part|#found|#published|#share|", row_published, 0, "pack.json"};
     for (size_t i = 0; i < spsh__published_count(); i++)
         table.count += f->published.utterances[i] > 0 ? 1 : 0;
     if (table.count == 0)
         return;
-    open_section(out, "Compared with the published releases");
-    draw_long_table(out, &table);
-    close_section(out);
+    spsh__page_section_open(out, "Compared with the published releases");
+    spsh__page_rows(out, &table);
+    spsh__page_section_close(out);
 }
 
 /* ---- domains and splits ---- */
@@ -383,14 +186,15 @@ static void draw_domain_bar(spsh__builder *out, const spsh__facts *f, size_t dom
     spsh__svg_bar(out, slices, SPSH__SVG_COLORS, f->domains.items[0].all.seconds);
 }
 
-static void row_domain(spsh__builder *out, const spsh__facts *f, size_t i)
+static void row_domain(spsh__builder *out, const void *facts, size_t i)
 {
+    const spsh__facts *const f = (const spsh__facts *)facts;
     const spsh__part *domain = &f->domains.items[i];
     spsh__builder_append_text(out, "<tr>");
-    cell_name(out, domain->name);
-    cell_duration(out, domain->all.seconds);
-    cell_percent(out, domain->all.seconds, f->all.seconds);
-    cell_count(out, domain->all.utterances);
+    spsh__page_cell_name(out, domain->name);
+    spsh__page_cell_duration(out, domain->all.seconds);
+    spsh__page_cell_percent(out, domain->all.seconds, f->all.seconds);
+    spsh__page_cell_count(out, domain->all.utterances);
     spsh__builder_append_text(out, "<td class=\"bars\">");
     draw_domain_bar(out, f, i);
     spsh__builder_append_text(out, "</td></tr>\n");
@@ -412,7 +216,7 @@ static void draw_legend(spsh__builder *out, const spsh__facts *f)
         if (split->name.size_bytes == 0)
             spsh__builder_append_text(out, "no split");
         else
-            name(out, split->name);
+            spsh__page_name(out, split->name);
         spsh__html_format(out, " <span class=\"soft\">%s, %s</span></span>",
                           spsh__human_duration(split->all.seconds, duration),
                           spsh__human_percent(split->all.seconds, f->all.seconds, percent));
@@ -428,16 +232,16 @@ static void draw_legend(spsh__builder *out, const spsh__facts *f)
 
 static void draw_domains(spsh__builder *out, const spsh__facts *f)
 {
-    const long_table table = {f, "domain|#audio|#share|#utterances|by split", row_domain,
-                              f->domains.count};
+    const spsh__page_table table = {f, "domain|#audio|#share|#utterances|by split", row_domain,
+                                    f->domains.count, "pack.json"};
     char title[64];
     char number[SPSH_HUMAN_BYTES];
     (void)snprintf(title, sizeof(title), "Hours by domain and split: %s domain%s",
                    spsh__human_count(f->domains.count, number), f->domains.count == 1 ? "" : "s");
-    open_section(out, title);
+    spsh__page_section_open(out, title);
     draw_legend(out, f);
-    draw_long_table(out, &table);
-    close_section(out);
+    spsh__page_rows(out, &table);
+    spsh__page_section_close(out);
 }
 
 /* ---- durations and levels ---- */
@@ -454,24 +258,25 @@ static void draw_durations(spsh__builder *out, const spsh__facts *f)
         .x_label = d->last_is_open ? "seconds; the last bar holds all longer ones" : "seconds",
         .y_label = "utterances"};
     char number[SPSH_HUMAN_BYTES];
-    open_section(out, "Durations");
+    spsh__page_section_open(out, "Durations");
     spsh__builder_append_text(out, "<div class=\"plots\"><div>");
     spsh__svg_histogram_draw(out, &plot);
     spsh__builder_append_text(out, "</div><div>");
-    open_table(out, "of the utterances|#are at most");
+    spsh__page_table_open(out, "of the utterances|#are at most");
     for (size_t i = 0; i < SPSH__PERCENTILES; i++)
         spsh__html_format(out, "<tr><td>%u %%</td><td class=\"n\">%s</td></tr>\n",
                           spsh__percentiles[i], spsh__human_duration(d->percentiles[i], number));
     spsh__builder_append_text(out, "<tr><td>all (the longest)</td>");
-    cell_duration(out, d->max_seconds);
+    spsh__page_cell_duration(out, d->max_seconds);
     spsh__builder_append_text(out, "</tr><tr><td>shortest</td>");
-    cell_duration(out, d->min_seconds);
+    spsh__page_cell_duration(out, d->min_seconds);
     spsh__builder_append_text(out, "</tr><tr><td>mean</td>");
-    cell_duration(out, f->all.utterances == 0 ? 0 : f->all.seconds / (double)f->all.utterances);
+    spsh__page_cell_duration(
+        out, f->all.utterances == 0 ? 0 : f->all.seconds / (double)f->all.utterances);
     spsh__builder_append_text(out, "</tr>\n");
-    close_table(out);
+    spsh__page_table_close(out);
     spsh__builder_append_text(out, "</div></div>\n");
-    close_section(out);
+    spsh__page_section_close(out);
 }
 
 /* Decibels a plot reaches down: to the lowest bin in use, in tens. */
@@ -512,7 +317,7 @@ static void draw_levels(spsh__builder *out, const spsh__facts *f)
     char percent[SPSH_HUMAN_BYTES];
     if (levels->recordings == 0)
         return;
-    open_section(out, "Levels");
+    spsh__page_section_open(out, "Levels");
     spsh__builder_append_text(out, "<div class=\"plots\">");
     draw_level(out, levels->peaks, "recordings by peak level", "peak, dB of full scale", 5);
     draw_level(out, levels->rms, "recordings by RMS level", "RMS, dB of full scale", 3);
@@ -528,13 +333,14 @@ static void draw_levels(spsh__builder *out, const spsh__facts *f)
         spsh__human_count(levels->clipped, number),
         spsh__human_percent((double)levels->clipped, (double)levels->recordings, percent),
         SPSH__LEVEL_CLIPPED_AT);
-    close_section(out);
+    spsh__page_section_close(out);
 }
 
 /* ---- codecs and rates ---- */
 
-static void row_kind(spsh__builder *out, const spsh__facts *f, size_t i)
+static void row_kind(spsh__builder *out, const void *facts, size_t i)
 {
+    const spsh__facts *const f = (const spsh__facts *)facts;
     const spsh__kind *kind = &f->kinds[i];
     char rate[SPSH_HUMAN_BYTES];
     if (kind->sample_rate_hz == 0)
@@ -544,20 +350,20 @@ static void row_kind(spsh__builder *out, const spsh__facts *f, size_t i)
             out, "<tr><td>%s</td><td class=\"n\">%s Hz</td><td class=\"n\">%" PRIu32 "</td>",
             spsh_codec_name(kind->codec), spsh__human_count(kind->sample_rate_hz, rate),
             kind->channels);
-    cell_duration(out, kind->all.seconds);
-    cell_percent(out, kind->all.seconds, f->all.seconds);
-    cell_count(out, kind->all.utterances);
-    cell_bar(out, kind->all.seconds, f->all.seconds, 0);
+    spsh__page_cell_duration(out, kind->all.seconds);
+    spsh__page_cell_percent(out, kind->all.seconds, f->all.seconds);
+    spsh__page_cell_count(out, kind->all.utterances);
+    spsh__page_cell_bar(out, kind->all.seconds, f->all.seconds, 0);
     spsh__builder_append_text(out, "</tr>\n");
 }
 
 static void draw_kinds(spsh__builder *out, const spsh__facts *f)
 {
-    const long_table table = {f, "codec|#rate|#channels|#audio|#share|#utterances|", row_kind,
-                              f->kind_count};
-    open_section(out, "Codecs and rates, as stored");
-    draw_long_table(out, &table);
-    close_section(out);
+    const spsh__page_table table = {f, "codec|#rate|#channels|#audio|#share|#utterances|", row_kind,
+                                    f->kind_count, "pack.json"};
+    spsh__page_section_open(out, "Codecs and rates, as stored");
+    spsh__page_rows(out, &table);
+    spsh__page_section_close(out);
 }
 
 /* ---- rejects ---- */
@@ -581,7 +387,7 @@ static void draw_example(spsh__builder *out, const char *line)
             continue;
         if (i == EXAMPLE_DETAIL)
             spsh__builder_append_text(out, " <span class=\"soft\">");
-        name(out, value);
+        spsh__page_name(out, value);
         if (i == EXAMPLE_SOURCE && values[EXAMPLE_LINE].kind == SPSH__JSON_NUMBER) {
             spsh__builder_append_text(out, ", line ");
             spsh__html_text(out, values[EXAMPLE_LINE].raw);
@@ -596,8 +402,8 @@ static void draw_reason(spsh__builder *out, const spsh__facts *f, size_t reason,
 {
     spsh__html_format(out, "<tr><td><code>%s</code></td>",
                       spsh__reject_reason_text((spsh_reject_reason)reason));
-    cell_count(out, f->rejects.events[reason]);
-    cell_count(out, f->rejects.rows[reason]);
+    spsh__page_cell_count(out, f->rejects.events[reason]);
+    spsh__page_cell_count(out, f->rejects.rows[reason]);
     spsh__builder_append_text(out, "<td class=\"bars narrow\">");
     const spsh__svg_slice slice = {(double)f->rejects.events[reason], 4};
     spsh__svg_bar(out, &slice, 1, (double)most);
@@ -617,8 +423,8 @@ static void draw_rejects(spsh__builder *out, const spsh__facts *f)
         most = f->rejects.events[i] > most ? f->rejects.events[i] : most;
     if (most == 0)
         return;
-    open_section(out, "What was left out, by reason");
-    open_table(out, "reason|#events|#rows lost||the first ones");
+    spsh__page_section_open(out, "What was left out, by reason");
+    spsh__page_table_open(out, "reason|#events|#rows lost||the first ones");
     for (;;) { /* the most first; reasons are few */
         size_t next = SPSH_REJECT_COUNT;
         for (size_t i = 0; i < SPSH_REJECT_COUNT; i++) {
@@ -631,16 +437,17 @@ static void draw_rejects(spsh__builder *out, const spsh__facts *f)
         drawn[next] = true;
         draw_reason(out, f, next, most);
     }
-    close_table(out);
+    spsh__page_table_close(out);
     spsh__builder_append_text(out, "<p class=\"soft\"><code>rejects.jsonl</code> beside this page "
                                    "lists all of them.</p>\n");
-    close_section(out);
+    spsh__page_section_close(out);
 }
 
 /* ---- copies ---- */
 
-static void row_copies(spsh__builder *out, const spsh__facts *f, size_t row)
+static void row_copies(spsh__builder *out, const void *facts, size_t row)
 {
+    const spsh__facts *const f = (const spsh__facts *)facts;
     size_t i = 0;
     for (size_t seen = 0;; i++) {
         seen += f->domains.items[i].copies.utterances > 0 ? 1 : 0;
@@ -649,29 +456,30 @@ static void row_copies(spsh__builder *out, const spsh__facts *f, size_t row)
     }
     const spsh__part *domain = &f->domains.items[i];
     spsh__builder_append_text(out, "<tr>");
-    cell_name(out, domain->name);
-    cell_count(out, domain->copies.utterances);
-    cell_percent(out, (double)domain->copies.utterances, (double)domain->all.utterances);
-    cell_duration(out, domain->copies.seconds);
-    cell_count(out, domain->from_others);
-    cell_bar(out, (double)domain->copies.utterances, (double)domain->all.utterances, 6);
+    spsh__page_cell_name(out, domain->name);
+    spsh__page_cell_count(out, domain->copies.utterances);
+    spsh__page_cell_percent(out, (double)domain->copies.utterances, (double)domain->all.utterances);
+    spsh__page_cell_duration(out, domain->copies.seconds);
+    spsh__page_cell_count(out, domain->from_others);
+    spsh__page_cell_bar(out, (double)domain->copies.utterances, (double)domain->all.utterances, 6);
     spsh__builder_append_text(out, "</tr>\n");
 }
 
 static void draw_copies(spsh__builder *out, const spsh__facts *f)
 {
-    long_table table = {f, "domain|#copies|#share|#audio|#of another domain|", row_copies, 0};
+    spsh__page_table table = {f, "domain|#copies|#share|#audio|#of another domain|", row_copies, 0,
+                              "pack.json"};
     if (f->copies.utterances == 0)
         return;
     for (size_t i = 0; i < f->domains.count; i++)
         table.count += f->domains.items[i].copies.utterances > 0 ? 1 : 0;
-    open_section(out, "Duplicates by domain");
-    draw_long_table(out, &table);
+    spsh__page_section_open(out, "Duplicates by domain");
+    spsh__page_rows(out, &table);
     spsh__builder_append_text(
         out,
         "<p class=\"soft\">A copy has the audio of an earlier utterance, which is stored once; "
         "it keeps its own id, text and metadata.</p>\n");
-    close_section(out);
+    spsh__page_section_close(out);
 }
 
 /* ---- the page ---- */
@@ -680,15 +488,9 @@ void spsh__report_html(spsh__builder *out, const spsh__facts *f)
 {
     char id[33];
     spsh__hex128(f->dataset_id, id);
-    spsh__builder_append_text(
-        out, "<!DOCTYPE html>\n<html xmlns=\"http://www.w3.org/1999/xhtml\" lang=\"en\"><head>"
-             "<meta charset=\"utf-8\"/><meta name=\"viewport\" "
-             "content=\"width=device-width, initial-scale=1\"/><title>speechshard pack</title>\n"
-             "<style>\n");
-    for (size_t i = 0; i < sizeof(style) / sizeof(style[0]); i++)
-        spsh__builder_append_text(out, style[i]);
+    spsh__page_open(out, "speechshard pack", NULL);
     spsh__html_format(out,
-                      "</style></head><body><main>\n<h1>What was packed</h1><p class=\"soft\">"
+                      "<h1>What was packed</h1><p class=\"soft\">"
                       "dataset <code>%s</code></p>\n",
                       id);
     draw_tiles(out, f);
@@ -701,10 +503,10 @@ void spsh__report_html(spsh__builder *out, const spsh__facts *f)
     draw_kinds(out, f);
     draw_rejects(out, f);
     draw_copies(out, f);
-    open_section(out, "Options");
+    spsh__page_section_open(out, "Options");
     spsh__builder_append_text(out, "<pre>");
     spsh__html_text(out, spsh__builder_bytes(&f->options));
     spsh__builder_append_text(out, "</pre>\n");
-    close_section(out);
-    spsh__builder_append_text(out, "</main></body></html>\n");
+    spsh__page_section_close(out);
+    spsh__page_close(out);
 }

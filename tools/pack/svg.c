@@ -28,6 +28,7 @@
 #define BAR_UNITS  1000.0
 #define TICKS_X    8.0
 #define TICKS_Y    4.0
+#define TICKS_LOG  5.0
 #define TEXT_BYTES 1024
 
 static bool is_xml_character(spsh_bytes sequence)
@@ -121,19 +122,40 @@ static void draw_text(spsh__builder *out, double x, double y, const char *anchor
     spsh__builder_append_text(out, "</text>");
 }
 
-static void draw_y(spsh__builder *out, double step, double top)
+/* How high a bar of so many is, of 1. */
+static double height_of(const spsh__svg_histogram *h, double value, double top)
+{
+    return h->is_log ? log10(1 + value) / log10(1 + top) : value / top;
+}
+
+static void draw_level(spsh__builder *out, const spsh__svg_histogram *h, double value, double top)
 {
     char text[32];
-    const unsigned lines = (unsigned)(top / step + 0.5);
-    for (unsigned i = 0; i <= lines; i++) {
-        const double value = step * i;
-        const double y = HEIGHT - BOTTOM - value / top * (HEIGHT - TOP - BOTTOM);
-        spsh__html_format(out,
-                          "<line class=\"%s\" x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\"/>",
-                          value > 0 ? "grid" : "axis", LEFT, y, WIDTH - RIGHT, y);
-        short_count(value, text);
-        draw_text(out, LEFT - 6, y + 4, "end", text);
+    const double y = HEIGHT - BOTTOM - height_of(h, value, top) * (HEIGHT - TOP - BOTTOM);
+    spsh__html_format(out, "<line class=\"%s\" x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\"/>",
+                      value > 0 ? "grid" : "axis", LEFT, y, WIDTH - RIGHT, y);
+    short_count(value, text);
+    draw_text(out, LEFT - 6, y + 4, "end", text);
+}
+
+/* The highest line; the bars end at or below it. */
+static double draw_y(spsh__builder *out, const spsh__svg_histogram *h, double most)
+{
+    double step = nice_step(most, TICKS_Y);
+    step = step < 1 ? 1 : step;
+    double top = ceil(most / step - 1e-9) * step;
+    if (h->is_log) {
+        for (top = 1; top < most;)
+            top *= 10;
+        draw_level(out, h, 0, top);
+        for (double value = top; value >= 1; value /= log10(top) > TICKS_LOG ? 1000 : 10)
+            draw_level(out, h, value, top);
+        return top;
     }
+    const unsigned lines = (unsigned)(top / step + 0.5);
+    for (unsigned i = 0; i <= lines; i++)
+        draw_level(out, h, step * i, top);
+    return top;
 }
 
 static void draw_x(spsh__builder *out, const spsh__svg_histogram *h)
@@ -154,19 +176,23 @@ static void draw_x(spsh__builder *out, const spsh__svg_histogram *h)
     }
 }
 
-static void draw_bars(spsh__builder *out, const spsh__svg_histogram *h, double top)
+/* Bars of one kind: as wide as a step, or the left (0) or right (1) half of it. */
+static void draw_bars(spsh__builder *out, const spsh__svg_histogram *h, double top, unsigned kind)
 {
-    const double width = (WIDTH - LEFT - RIGHT) / (double)h->count;
+    const uint64_t *values = kind == 0 ? h->values : h->others;
+    const double step = (WIDTH - LEFT - RIGHT) / (double)h->count;
+    const double width = h->others == NULL ? step : step / 2;
     for (size_t i = 0; i < h->count; i++) {
-        double height = (double)h->values[i] / top * (HEIGHT - TOP - BOTTOM);
+        double height = height_of(h, (double)values[i], top) * (HEIGHT - TOP - BOTTOM);
         const double from = h->first + (double)i * h->step;
-        if (h->values[i] == 0)
+        if (values[i] == 0)
             continue;
         height = height < 1 ? 1 : height; /* one among a million is still to be seen */
         spsh__html_format(out,
                           "<rect class=\"c%u\" x=\"%.2f\" y=\"%.2f\" width=\"%.2f\" "
                           "height=\"%.2f\"><title>",
-                          h->color % SPSH__SVG_COLORS, LEFT + (double)i * width + GAP / 2,
+                          (kind == 0 ? h->color : h->other_color) % SPSH__SVG_COLORS,
+                          LEFT + (double)i * step + kind * width + GAP / 2,
                           HEIGHT - BOTTOM - height, width - GAP, height);
         if (i == 0 && h->first_is_open)
             spsh__html_format(out, "below %.4g", from + h->step);
@@ -174,24 +200,40 @@ static void draw_bars(spsh__builder *out, const spsh__svg_histogram *h, double t
             spsh__html_format(out, "%.4g and more", from);
         else
             spsh__html_format(out, "%.4g to %.4g", from, from + h->step);
-        spsh__html_format(out, ": %llu</title></rect>", (unsigned long long)h->values[i]);
+        spsh__html_format(out, ": %llu</title></rect>", (unsigned long long)values[i]);
+    }
+}
+
+/* Labels in turn on two lines, so that neighbours do not meet. */
+static void draw_marks(spsh__builder *out, const spsh__svg_histogram *h)
+{
+    for (size_t i = 0; i < h->mark_count; i++) {
+        const double x = LEFT + (h->marks[i].x - h->first) / (h->step * (double)h->count) *
+                                    (WIDTH - LEFT - RIGHT);
+        const double y = TOP - 2 + (double)(i % 2) * 12;
+        spsh__html_format(out,
+                          "<line class=\"mark\" x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\"/>",
+                          x, y - 8, x, HEIGHT - BOTTOM);
+        draw_text(out, x + 3, y, "start", h->marks[i].label);
     }
 }
 
 void spsh__svg_histogram_draw(spsh__builder *out, const spsh__svg_histogram *h)
 {
     uint64_t most = 1;
-    for (size_t i = 0; i < h->count; i++)
+    for (size_t i = 0; i < h->count; i++) {
         most = h->values[i] > most ? h->values[i] : most;
-    double step = nice_step((double)most, TICKS_Y);
-    step = step < 1 ? 1 : step;
-    const double top = ceil((double)most / step - 1e-9) * step;
+        most = h->others != NULL && h->others[i] > most ? h->others[i] : most;
+    }
     spsh__html_format(out, "<svg class=\"plot\" viewBox=\"0 0 %.0f %.0f\" role=\"img\"><title>",
                       WIDTH, HEIGHT);
     spsh__html_text(out, spsh__bytes_of(h->title));
     spsh__builder_append_text(out, "</title>");
-    draw_y(out, step, top);
-    draw_bars(out, h, top);
+    const double top = draw_y(out, h, (double)most);
+    draw_bars(out, h, top, 0);
+    if (h->others != NULL)
+        draw_bars(out, h, top, 1);
+    draw_marks(out, h);
     if (h->count > 0)
         draw_x(out, h);
     draw_text(out, 2, 12, "start", h->y_label);

@@ -27,13 +27,23 @@ typedef struct spsh__svg_slice {
 /* Slices beside each other in a bar whose whole length is `whole`. As wide as its place. */
 void spsh__svg_bar(spsh__builder *out, const spsh__svg_slice *slices, size_t count, double whole);
 
+/** A line across a histogram: a limit. */
+typedef struct spsh__svg_mark {
+    double x;
+    const char *label; /* short */
+} spsh__svg_mark;
+
 typedef struct spsh__svg_histogram {
     const uint64_t *values;
+    const uint64_t *others; /* a second one, beside the bars of the first; NULL: none */
     size_t count;
+    const spsh__svg_mark *marks;
+    size_t mark_count;
+    bool is_log;        /* bars grow with the logarithm: one is seen beside a million */
     double first, step; /* where the first bar begins, and how wide each is, in units of x */
     bool first_is_open; /* the first bar holds all that is less, */
     bool last_is_open;  /* the last one all that is more */
-    unsigned color;
+    unsigned color, other_color;
     const char *title;   /* what is shown, for those who cannot see it */
     const char *x_label; /* with its unit */
     const char *y_label;

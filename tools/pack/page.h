@@ -1,0 +1,50 @@
+/* page.h: what all pages are made of: one style sheet (light and dark), sections, tables, tiles.
+ *
+ *     spsh__page_open(out, "speechshard pack", NULL);
+ *     spsh__page_section_open(out, "Sources");
+ *     ...
+ *     spsh__page_section_close(out);
+ *     spsh__page_close(out);
+ *
+ * A page needs nothing but itself: no script, no other file. It is well-formed XML. What comes out
+ * of a corpus goes through spsh__page_name or spsh__html_text (svg.h).
+ */
+#ifndef SPSH_PACK_PAGE_H
+#define SPSH_PACK_PAGE_H
+
+#include "svg.h"
+
+/* more_style: lines behind the common style sheet, ended by NULL; may be NULL. */
+void spsh__page_open(spsh__builder *out, const char *title, const char *const *more_style);
+void spsh__page_close(spsh__builder *out);
+
+void spsh__page_text(spsh__builder *out, const char *text);
+/* A name or text out of a corpus: its direction is its own matter. */
+void spsh__page_name(spsh__builder *out, spsh_bytes name);
+void spsh__page_tile(spsh__builder *out, const char *value, const char *label);
+
+/* title: markup */
+void spsh__page_section_open(spsh__builder *out, const char *title);
+void spsh__page_section_close(spsh__builder *out);
+
+/* head: cells, separated by '|'; those that begin with '#' are numbers. */
+void spsh__page_table_open(spsh__builder *out, const char *head);
+void spsh__page_table_close(spsh__builder *out);
+void spsh__page_cell_count(spsh__builder *out, uint64_t count);
+void spsh__page_cell_duration(spsh__builder *out, double seconds);
+void spsh__page_cell_percent(spsh__builder *out, double part, double whole);
+void spsh__page_cell_name(spsh__builder *out, spsh_bytes name);
+void spsh__page_cell_bar(spsh__builder *out, double part, double whole, unsigned color);
+
+/* Rows 0 ... count - 1 of a long table: the first ones, the next ones folded, the rest counted. */
+typedef struct spsh__page_table {
+    const void *user;
+    const char *head;
+    void (*row_fn)(spsh__builder *out, const void *user, size_t row);
+    size_t count;
+    const char *rest; /* the file that has all rows */
+} spsh__page_table;
+
+void spsh__page_rows(spsh__builder *out, const spsh__page_table *table);
+
+#endif
