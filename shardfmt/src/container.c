@@ -67,7 +67,7 @@ struct spsh__container {
 static const char *kind_name(uint32_t kind)
 {
     static const char *const names[] = {"file of unknown kind", "shard",   "manifest",
-                                        "dataset index",        "overlay", "commit record"};
+                                        "dataset index",        "overlay", "fingerprint segment"};
     return names[kind < sizeof(names) / sizeof(names[0]) ? kind : 0];
 }
 
@@ -108,13 +108,13 @@ static spsh_status check_header_fields(const uint8_t *page, const char *path, sp
     if (refuse != 0)
         return SPSH_FAIL(err, SPSH_E_VERSION, 56, "%s: needs features 0x%llx, unknown here", path,
                          ULL(refuse));
-    if (kind < SPSH__KIND_SHARD || kind > SPSH__KIND_OVERLAY)
-        return SPSH_FAIL(err, SPSH_E_CORRUPT, 32, "%s: header: kind %u, expected 1 to 4", path,
+    if (kind < SPSH__KIND_SHARD || kind > SPSH__KIND_FINGERPRINT)
+        return SPSH_FAIL(err, SPSH_E_CORRUPT, 32, "%s: header: kind %u, expected 1 to 5", path,
                          kind);
     if (spsh__load_u32le(page + 92) != SPSH__SECTION_PAGE)
         return SPSH_FAIL(err, SPSH_E_CORRUPT, 92, "%s: header: page_bytes %u, expected %u", path,
                          spsh__load_u32le(page + 92), SPSH__SECTION_PAGE);
-    if (kind != SPSH__KIND_SHARD && !all_zero(page + 88, 4))
+    if (kind != SPSH__KIND_SHARD && kind != SPSH__KIND_FINGERPRINT && !all_zero(page + 88, 4))
         return SPSH_FAIL(err, SPSH_E_CORRUPT, 88, "%s: header: sub_ordinal of a %s is not 0", path,
                          kind_name(kind));
     if (kind != SPSH__KIND_SHARD && !all_zero(page + 96, 16))
@@ -236,7 +236,8 @@ static const char *find_bad_count(const spsh__footer *f)
         return "only shards have blocks";
     if (f->record_count != 0)
         return "record_count";
-    if (f->utterance_count != 0 && f->kind != SPSH__KIND_MANIFEST && f->kind != SPSH__KIND_INDEX)
+    if (f->utterance_count != 0 && f->kind != SPSH__KIND_MANIFEST && f->kind != SPSH__KIND_INDEX &&
+        f->kind != SPSH__KIND_FINGERPRINT)
         return "utterance_count";
     return NULL;
 }
@@ -633,6 +634,12 @@ const char *spsh__container_path(const spsh__container *container)
 int spsh__container_fd(const spsh__container *container)
 {
     return container->fd;
+}
+
+void spsh__container_release_fd(spsh__container *container)
+{
+    (void)container->io->close_fn(container->io->user, container->fd);
+    container->fd = -1;
 }
 
 /* ---- columns ---- */

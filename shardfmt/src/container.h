@@ -16,6 +16,7 @@ typedef enum spsh__file_kind {
     SPSH__KIND_MANIFEST = 2,
     SPSH__KIND_INDEX = 3,
     SPSH__KIND_OVERLAY = 4,
+    SPSH__KIND_FINGERPRINT = 5,
 } spsh__file_kind;
 
 typedef struct spsh__header {
@@ -101,6 +102,8 @@ const spsh__header *spsh__container_header(const spsh__container *container);
 const spsh__footer *spsh__container_footer(const spsh__container *container);
 const char *spsh__container_path(const spsh__container *container);
 int spsh__container_fd(const spsh__container *container);
+/* For those who read nothing but columns: they are mapped, the descriptor goes back (fd is -1). */
+void spsh__container_release_fd(spsh__container *container);
 
 /* Element count of a section; 0 when it is absent (then ret_count of a required one must be checked
  * by the caller). */

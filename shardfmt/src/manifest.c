@@ -63,6 +63,7 @@ static const section_rule manifest_sections[] = {
 };
 
 enum { MANIFEST_SECTIONS = sizeof(manifest_sections) / sizeof(manifest_sections[0]) };
+_Static_assert((int)MANIFEST_SECTIONS <= (int)SPSH__COLUMNS_MAX, "a manifest's columns");
 
 uint32_t spsh__index_element_bytes(uint32_t column)
 {
@@ -469,10 +470,10 @@ static spsh_status write_columns(spsh_file_writer *writer, const spsh_allocator 
                                  const spsh__columns_file *file, spsh__footer *ret_footer,
                                  spsh_error *err)
 {
-    spsh__section sections[MANIFEST_SECTIONS];
+    spsh__section sections[SPSH__COLUMNS_MAX];
     spsh__section_writer *section_writer = NULL;
     uint8_t header[SPSH__PAGE_BYTES];
-    if (file->column_count > MANIFEST_SECTIONS)
+    if (file->column_count > SPSH__COLUMNS_MAX)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE, "%u columns",
                          file->column_count);
     for (uint32_t i = 0; i < file->column_count; i++)

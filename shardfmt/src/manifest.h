@@ -116,13 +116,15 @@ typedef struct spsh__column {
     const void *elements;
 } spsh__column;
 
+enum { SPSH__COLUMNS_MAX = 32 };
+
 /* A container without blocks, written from columns. */
 typedef struct spsh__columns_file {
     const char *directory;
     const char *name;
     spsh__header header;
     const spsh__column *columns; /* ascending ids */
-    uint32_t column_count;
+    uint32_t column_count;       /* at most SPSH__COLUMNS_MAX */
     uint64_t utterance_count;
     spsh_publish_mode mode;
 } spsh__columns_file;
