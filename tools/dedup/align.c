@@ -17,8 +17,11 @@
 #include "fail.h"
 
 enum {
-    NEAR = 4,                /* frames by which a proposed offset may be wrong */
-    STRETCH_MAX = 60 * 8000, /* samples */
+    NEAR = 4,                                   /* frames by which a proposed offset may be wrong */
+    STRETCH_MAX = 60 * 8000,                    /* samples */
+    STRETCH_ACTIVE = 10 * 125 / 2,              /* frames: fewer, and another minute is taken */
+    AROUND = SPSH__LAG_MAX + SPSH__FILTER_HALF, /* samples beside a stretch that it depends on */
+    WORDS_MAX = 300 * 125 / 2,                  /* frames whose words are counted */
     DRIFT_ROUNDS = 3,
 };
 
@@ -72,7 +75,7 @@ typedef struct overlap {
     size_t end;
 } overlap;
 
-static overlap overlap_at(const spsh__print *a, const spsh__print *b, int64_t offset)
+static overlap overlap_at(const spsh__align_side *a, const spsh__align_side *b, int64_t offset)
 {
     const int64_t first = offset < 0 ? -offset : 0;
     const int64_t room = (int64_t)b->frame_count - offset;
@@ -82,13 +85,15 @@ static overlap overlap_at(const spsh__print *a, const spsh__print *b, int64_t of
     return (overlap){(size_t)first, (size_t)end};
 }
 
-static uint32_t wrong_bits(const spsh__print *a, const spsh__print *b, int64_t offset, size_t i)
+static uint32_t wrong_bits(const spsh__align_side *a, const spsh__align_side *b, int64_t offset,
+                           size_t i)
 {
     const spsh__print_frame *other = &b->frames[(int64_t)i + offset];
     return (uint32_t)__builtin_popcount(a->frames[i].word ^ other->word);
 }
 
-static bool is_active(const spsh__print *a, const spsh__print *b, int64_t offset, size_t i)
+static bool is_active(const spsh__align_side *a, const spsh__align_side *b, int64_t offset,
+                      size_t i)
 {
     return a->frames[i].is_active && b->frames[(int64_t)i + offset].is_active;
 }
@@ -102,8 +107,8 @@ static double seconds_of(size_t active_frames)
 
 /* How far the prints agree beyond chance, in standard deviations if bits were independent; negative
  * if too little is active. */
-static double score_at(const spsh__print *a, const spsh__print *b, const spsh__align_limits *limits,
-                       int64_t offset)
+static double score_at(const spsh__align_side *a, const spsh__align_side *b,
+                       const spsh__align_limits *limits, int64_t offset)
 {
     const overlap part = overlap_at(a, b, offset);
     uint64_t wrong = 0;
@@ -120,14 +125,15 @@ static double score_at(const spsh__print *a, const spsh__print *b, const spsh__a
     return (bits / 2 - (double)wrong) / sqrt(bits);
 }
 
-static bool best_offset(const spsh__print *a, const spsh__print *b,
-                        const spsh__align_limits *limits, int64_t first, int64_t last,
-                        int64_t *ret_offset)
+bool spsh__align_search(const spsh__print *a, const spsh__print *b,
+                        const spsh__align_limits *limits, int64_t *ret_offset)
 {
+    const spsh__align_side left = spsh__align_side_of(a);
+    const spsh__align_side right = spsh__align_side_of(b);
     double best = 0;
     bool is_found = false;
-    for (int64_t offset = first; offset <= last; offset++) {
-        const double score = score_at(a, b, limits, offset);
+    for (int64_t offset = -(int64_t)a->frame_count; offset <= (int64_t)b->frame_count; offset++) {
+        const double score = score_at(&left, &right, limits, offset);
         if (score <= best)
             continue;
         best = score;
@@ -137,24 +143,17 @@ static bool best_offset(const spsh__print *a, const spsh__print *b,
     return is_found;
 }
 
-bool spsh__align_search(const spsh__print *a, const spsh__print *b,
-                        const spsh__align_limits *limits, int64_t *ret_offset)
+/* The run worth most (see above) of a part of the frames. */
+static overlap find_common(const spsh__align_side *a, const spsh__align_side *b, double bit_worth,
+                           int64_t offset, overlap part, double *ret_worth)
 {
-    return best_offset(a, b, limits, -(int64_t)a->frame_count, (int64_t)b->frame_count, ret_offset);
-}
-
-/* The run worth most (see above). */
-static overlap find_common(const spsh__print *a, const spsh__print *b,
-                           const spsh__align_limits *limits, int64_t offset)
-{
-    const overlap part = overlap_at(a, b, offset);
     overlap best = {part.first, part.first};
     size_t first = part.first;
     double best_worth = 0;
     double worth = 0;
     for (size_t i = part.first; i < part.end; i++) {
         if (is_active(a, b, offset, i))
-            worth += limits->bit_worth * 32 - wrong_bits(a, b, offset, i);
+            worth += bit_worth * 32 - wrong_bits(a, b, offset, i);
         if (worth <= 0) {
             worth = 0;
             first = i + 1;
@@ -163,6 +162,7 @@ static overlap find_common(const spsh__print *a, const spsh__print *b,
             best = (overlap){first, i + 1};
         }
     }
+    *ret_worth = best_worth;
     return best;
 }
 
@@ -173,19 +173,21 @@ static int compare_words(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static size_t count_active(const spsh__print *print, size_t first, size_t end)
+static size_t count_active(const spsh__align_side *side, size_t first, size_t end)
 {
     size_t count = 0;
-    for (size_t i = first; i < end; i++)
-        count += print->frames[i].is_active;
+    for (size_t i = first; i < end && i < side->frame_count; i++)
+        count += side->frames[i].is_active;
     return count;
 }
 
 /* Everything that the bits of the common part say. */
-static spsh_status measure_bits(const spsh__print *a, const spsh__print *b, int64_t offset,
-                                overlap common, spsh__alignment *found, spsh_error *err)
+static spsh_status measure_bits(const spsh__align_side *a, const spsh__align_side *b,
+                                int64_t offset, overlap common, spsh__alignment *found,
+                                spsh_error *err)
 {
-    uint32_t *words = calloc(common.end - common.first + 1, sizeof(*words));
+    const size_t room = common.end - common.first;
+    uint32_t *words = calloc(room < WORDS_MAX ? room + 1 : WORDS_MAX, sizeof(*words));
     size_t active = 0;
     uint64_t wrong = 0;
     if (words == NULL)
@@ -193,12 +195,15 @@ static spsh_status measure_bits(const spsh__print *a, const spsh__print *b, int6
     for (size_t i = common.first; i < common.end; i++) {
         if (!is_active(a, b, offset, i))
             continue;
-        words[active++] = a->frames[i].word;
+        if (active < WORDS_MAX)
+            words[active] = a->frames[i].word;
+        active++;
         wrong += wrong_bits(a, b, offset, i);
     }
-    qsort(words, active, sizeof(*words), compare_words);
-    size_t distinct = active > 0;
-    for (size_t i = 1; i < active; i++)
+    const size_t counted = active < WORDS_MAX ? active : WORDS_MAX;
+    qsort(words, counted, sizeof(*words), compare_words);
+    size_t distinct = counted > 0;
+    for (size_t i = 1; i < counted; i++)
         distinct += words[i] != words[i - 1];
     free(words);
 
@@ -209,7 +214,7 @@ static spsh_status measure_bits(const spsh__print *a, const spsh__print *b, int6
     found->active_s = seconds_of(active);
     if (active > 0) {
         found->ber = (double)wrong / (32.0 * (double)active);
-        found->words_hz = (double)distinct * SPSH__PRINT_HZ / (double)active;
+        found->words_hz = (double)distinct * SPSH__PRINT_HZ / (double)counted;
     }
     if (a_active > 0)
         found->coverage_a = (double)count_active(a, common.first, common.end) / (double)a_active;
@@ -220,8 +225,8 @@ static spsh_status measure_bits(const spsh__print *a, const spsh__print *b, int6
 
 /* The samples of the common part: all that its frames come from where a recording begins or ends
  * there, their middles where the other sound begins. */
-static void find_samples(const spsh__print *a, const spsh__print *b, int64_t offset, overlap common,
-                         spsh__alignment *found)
+static void find_samples(const spsh__align_side *a, const spsh__align_side *b, int64_t offset,
+                         overlap common, spsh__alignment *found)
 {
     const overlap part = overlap_at(a, b, offset);
     const size_t half = SPSH__PRINT_SPAN / 2;
@@ -323,18 +328,74 @@ static spsh_status try_unscaled(const spsh__align_limits *limits, spsh__stretch 
     return rc;
 }
 
+/* Where in the common part the waveforms are compared: its middle, or, if that is a pause, the
+ * minute in which most is active. */
+static size_t pick_stretch(const spsh__align_side *a, const spsh__alignment *found, size_t count)
+{
+    const size_t middle = ((size_t)found->count - count) / 2;
+    const size_t frames = count / SPSH__PRINT_HOP;
+    const size_t first = (size_t)found->a_first / SPSH__PRINT_HOP;
+    const size_t from = first + middle / SPSH__PRINT_HOP;
+    size_t best = middle;
+    size_t most = 0;
+    if (found->count <= STRETCH_MAX || count_active(a, from, from + frames) >= STRETCH_ACTIVE)
+        return middle;
+    for (size_t skip = 0; skip + count <= found->count; skip += count) {
+        const size_t at = first + skip / SPSH__PRINT_HOP;
+        const size_t active = count_active(a, at, at + frames);
+        if (active <= most)
+            continue;
+        most = active;
+        best = skip;
+    }
+    return best;
+}
+
+/* Samples from `first` to `first + count` that there are, and a cut that starts there. */
+static spsh_status fetch(const spsh__align_side *side, uint64_t first, size_t count,
+                         int32_t **ret_samples, spsh__cut *ret_cut, spsh_error *err)
+{
+    const uint64_t from = first < AROUND ? 0 : first - AROUND;
+    const uint64_t wanted = first + count + AROUND;
+    const uint64_t end = wanted < side->sample_count ? wanted : side->sample_count;
+    const size_t size = end > from ? (size_t)(end - from) : 0;
+    int32_t *samples = calloc(size + 1, sizeof(*samples));
+    spsh_status rc = samples == NULL ? SPSH_DEDUP_NO_MEMORY(err) : SPSH_OK;
+    if (rc == SPSH_OK && size > 0)
+        rc = side->samples_fn(side->user, from, size, samples, err);
+    *ret_samples = samples;
+    *ret_cut = (spsh__cut){samples, size, (int64_t)first - (int64_t)from};
+    return rc;
+}
+
+static spsh_status make_stretch(const spsh__align_side *a, const spsh__align_side *b,
+                                const spsh__alignment *found, spsh__stretch *ret_stretch,
+                                spsh_error *err)
+{
+    const size_t count = found->count < STRETCH_MAX ? (size_t)found->count : STRETCH_MAX;
+    const size_t skip = pick_stretch(a, found, count);
+    int32_t *a_samples = NULL;
+    int32_t *b_samples = NULL;
+    spsh__cut a_cut = {0};
+    spsh__cut b_cut = {0};
+    spsh_status rc = fetch(a, found->a_first + skip, count, &a_samples, &a_cut, err);
+    if (rc == SPSH_OK)
+        rc = fetch(b, found->b_first + skip, count, &b_samples, &b_cut, err);
+    if (rc == SPSH_OK)
+        rc = spsh__stretch_make(a_cut, b_cut, count, ret_stretch, err);
+    free(a_samples);
+    free(b_samples);
+    return rc;
+}
+
 /* Everything that the waveforms of the common part say. */
-static spsh_status measure_waveform(const spsh__print *a, const spsh__print *b,
+static spsh_status measure_waveform(const spsh__align_side *a, const spsh__align_side *b,
                                     const spsh__align_limits *limits, spsh__alignment *found,
                                     spsh_error *err)
 {
-    const size_t count = found->count < STRETCH_MAX ? (size_t)found->count : STRETCH_MAX;
-    const size_t skip = ((size_t)found->count - count) / 2;
     spsh__stretch stretch = {0};
     spsh__correlation best = {0};
-    const spsh__cut a_cut = {a->samples, a->sample_count, (int64_t)(found->a_first + skip)};
-    const spsh__cut b_cut = {b->samples, b->sample_count, (int64_t)(found->b_first + skip)};
-    spsh_status rc = spsh__stretch_make(a_cut, b_cut, count, &stretch, err);
+    spsh_status rc = make_stretch(a, b, found, &stretch, err);
     if (rc == SPSH_OK)
         rc = spsh__find_tonality(&stretch, &found->tonality, err);
     if (rc == SPSH_OK)
@@ -358,27 +419,113 @@ out:
     return rc;
 }
 
+static spsh_status judge_run(const spsh__align_side *a, const spsh__align_side *b, int64_t offset,
+                             const spsh__align_limits *limits, overlap run, spsh__alignment *found,
+                             spsh_error *err)
+{
+    *found = (spsh__alignment){0};
+    find_samples(a, b, offset, run, found);
+    spsh_status rc = measure_bits(a, b, offset, run, found, err);
+    if (rc == SPSH_OK && found->active_s >= limits->active_min_s &&
+        found->ber <= ber_limit(limits, found->active_s))
+        rc = measure_waveform(a, b, limits, found, err);
+    if (rc == SPSH_OK)
+        found->kind = judge(limits, found);
+    return rc;
+}
+
+static bool is_shared(const spsh__alignment *found, double active_min_s)
+{
+    return found->active_s >= active_min_s && found->kind >= SPSH__ALIGN_SAME_RECORDING &&
+           found->kind <= SPSH__ALIGN_TIME_SCALED;
+}
+
+/* The runs of what is left beside the first one: the best of each piece, which leaves two more. */
+static spsh_status judge_rest(const spsh__align_side *a, const spsh__align_side *b, int64_t offset,
+                              const spsh__align_limits *limits, overlap first,
+                              spsh__alignments *found, spsh_error *err)
+{
+    const overlap all = overlap_at(a, b, offset);
+    overlap pieces[2 * SPSH__ALIGN_RUNS_MAX] = {
+        {all.first, first.first},
+        {first.end, all.end    }
+    };
+    size_t piece_count = 2;
+    for (size_t i = 0; i < piece_count && found->count < found->count_max; i++) {
+        double worth = 0;
+        const overlap run = find_common(a, b, limits->bit_worth, offset, pieces[i], &worth);
+        const size_t active = count_active(a, run.first, run.end);
+        if (seconds_of(active) < limits->short_s)
+            continue;
+        spsh__alignment *item = &found->items[found->count];
+        spsh_status rc = judge_run(a, b, offset, limits, run, item, err);
+        if (rc != SPSH_OK)
+            return rc;
+        if (!is_shared(item, limits->short_s))
+            continue;
+        found->count++;
+        if (piece_count + 2 <= 2 * SPSH__ALIGN_RUNS_MAX) {
+            pieces[piece_count++] = (overlap){pieces[i].first, run.first};
+            pieces[piece_count++] = (overlap){run.end, pieces[i].end};
+        }
+    }
+    return SPSH_OK;
+}
+
+spsh_status spsh__align_sides(const spsh__align_side *a, const spsh__align_side *b, int64_t offset,
+                              const spsh__align_limits *limits, spsh__alignments *found,
+                              spsh_error *err)
+{
+    overlap run = {0, 0};
+    int64_t best = offset;
+    double most = 0;
+
+    found->count = 0;
+    found->frame_pairs = 0;
+    for (int64_t at = offset - NEAR; at <= offset + NEAR; at++) {
+        double worth = 0;
+        const overlap all = overlap_at(a, b, at);
+        const overlap common = find_common(a, b, limits->bit_worth, at, all, &worth);
+        found->frame_pairs += all.end - all.first;
+        if (worth > most) {
+            most = worth;
+            best = at;
+            run = common;
+        }
+    }
+    if (most <= 0)
+        return SPSH_OK;
+    spsh_status rc = judge_run(a, b, best, limits, run, &found->items[0], err);
+    found->count = rc == SPSH_OK ? 1 : 0;
+    if (rc == SPSH_OK && found->count_max > 1)
+        rc = judge_rest(a, b, best, limits, run, found, err);
+    return rc;
+}
+
+static spsh_status copy_samples(const void *user, uint64_t first, size_t count, int32_t *dst,
+                                spsh_error *err)
+{
+    const spsh__print *print = user;
+    (void)err;
+    memcpy(dst, print->samples + first, count * sizeof(*dst));
+    return SPSH_OK;
+}
+
+spsh__align_side spsh__align_side_of(const spsh__print *print)
+{
+    return (spsh__align_side){print->frames, print->frame_count, print->sample_count, copy_samples,
+                              print};
+}
+
 spsh_status spsh__align(const spsh__print *a, const spsh__print *b, int64_t offset,
                         const spsh__align_limits *limits, spsh__alignment *ret_alignment,
                         spsh_error *err)
 {
-    spsh__alignment found = {0};
-    spsh_status rc = SPSH_OK;
-    int64_t best = offset;
-
-    if (best_offset(a, b, limits, offset - NEAR, offset + NEAR, &best)) {
-        const overlap common = find_common(a, b, limits, best);
-        if (common.end > common.first) {
-            find_samples(a, b, best, common, &found);
-            rc = measure_bits(a, b, best, common, &found, err);
-            if (rc == SPSH_OK && found.active_s >= limits->active_min_s &&
-                found.ber <= ber_limit(limits, found.active_s))
-                rc = measure_waveform(a, b, limits, &found, err);
-            if (rc != SPSH_OK)
-                return rc;
-            found.kind = judge(limits, &found);
-        }
-    }
-    *ret_alignment = found;
-    return SPSH_OK;
+    const spsh__align_side left = spsh__align_side_of(a);
+    const spsh__align_side right = spsh__align_side_of(b);
+    spsh__alignments found = {.count_max = 1};
+    spsh_status rc = spsh__align_sides(&left, &right, offset, limits, &found, err);
+    if (rc == SPSH_OK)
+        *ret_alignment = found.count > 0 ? found.items[0] : (spsh__alignment){0};
+    return rc;
 }

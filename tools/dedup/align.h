@@ -93,6 +93,30 @@ typedef struct spsh__alignment {
     bool is_inverted;           /* polarity */
 } spsh__alignment;
 
+/* A recording as its frames and a way to its signal, which is asked for only where bits agree. */
+typedef struct spsh__align_side {
+    const spsh__print_frame *frames;
+    size_t frame_count;
+    uint64_t sample_count; /* of 8 kHz */
+    /* Samples [first, first + count), all inside the signal, into dst. */
+    spsh_status (*samples_fn)(const void *user, uint64_t first, size_t count, int32_t *dst,
+                              spsh_error *err);
+    const void *user;
+} spsh__align_side;
+
+/* Of a print with samples (spsh__print_collect_all), which is borrowed. */
+spsh__align_side spsh__align_side_of(const spsh__print *print);
+
+#define SPSH__ALIGN_RUNS_MAX 8
+
+/* What two recordings have in common at one offset. */
+typedef struct spsh__alignments {
+    spsh__alignment items[SPSH__ALIGN_RUNS_MAX]; /* the first is the longest run, of any class */
+    size_t count;
+    size_t count_max;     /* given: how many are wanted, 1 to SPSH__ALIGN_RUNS_MAX */
+    uint64_t frame_pairs; /* compared */
+} spsh__alignments;
+
 /**
  * The offset (a's frame plus offset is b's frame) at which the prints agree best, of all offsets.
  *
@@ -104,10 +128,19 @@ bool spsh__align_search(const spsh__print *a, const spsh__print *b,
 /**
  * Judges a against b near an offset that search or keys proposed (within 4 frames).
  *
- * @param a, b  with samples (spsh__print_collect_all)
- * @return SPSH_OK or SPSH_E_NO_MEMORY. Thread-safe. Waveforms are compared over at most a minute in
- * the middle of the common part, so time and memory are bounded.
+ * Recordings that were put together from the same pieces may have several runs in common at one
+ * offset, with other sound between: those after the first have at least short_s of active speech
+ * and a class that says what is shared (same_recording to time_scaled).
+ *
+ * @return SPSH_OK, SPSH_E_NO_MEMORY or what samples_fn returned. Thread-safe. Waveforms are
+ * compared over at most a minute of a run, so memory is bounded (15 MB) whatever the lengths; time
+ * grows with the number of frames.
  */
+spsh_status spsh__align_sides(const spsh__align_side *a, const spsh__align_side *b, int64_t offset,
+                              const spsh__align_limits *limits, spsh__alignments *found,
+                              spsh_error *err);
+
+/* The first run alone, of two prints with samples. */
 spsh_status spsh__align(const spsh__print *a, const spsh__print *b, int64_t offset,
                         const spsh__align_limits *limits, spsh__alignment *ret_alignment,
                         spsh_error *err);

@@ -24,7 +24,7 @@ enum {
     BIN_LOW = 307, /* 300 Hz */
     BIN_HIGH = 3482,
     SMOOTH = 64, /* bins either way of a long-term spectrum: 62 Hz */
-    FILTER_HALF = 64,
+    FILTER_HALF = SPSH__FILTER_HALF,
     SINC_HALF = 16,
     BLOCK = 1600,
     TRACK = 64, /* samples that a lag may move from block to block: 4 % */

@@ -11,7 +11,8 @@
 
 #include "speechshard/base.h"
 
-#define SPSH__LAG_MAX 512 /* samples of 8 kHz either way: 64 ms */
+#define SPSH__LAG_MAX     512 /* samples of 8 kHz either way: 64 ms */
+#define SPSH__FILTER_HALF 64  /* samples by which the band-pass reaches beyond a stretch */
 
 /* Two stretches, band-passed from 300 to 3,400 Hz. Sample i of a goes with b[i + SPSH__LAG_MAX]. */
 typedef struct spsh__stretch {
