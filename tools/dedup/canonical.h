@@ -15,12 +15,13 @@ typedef struct spsh__digests {
     uint8_t trim[16]; /* without frames of zeros at either end; of nothing but zeros: all zero */
     uint8_t mono[16]; /* of the first channel alone, trimmed, when all channels are equal */
     uint64_t trim_first, trim_count; /* samples per channel */
-    uint32_t clipped_count;          /* full-scale samples in runs of 3 and more */
+    uint32_t clipped_count;          /* samples at full scale (of 16 bits) in runs of 3 and more */
 } spsh__digests;
 
 typedef struct spsh__canonical spsh__canonical;
 
 spsh_status spsh__canonical_new(spsh__canonical **ret_canonical, spsh_error *err);
+/* Also after a finish, or instead of one. channels: 1 to SPSH_CHANNELS_MAX. */
 void spsh__canonical_begin(spsh__canonical *canonical, uint32_t rate_hz, uint32_t channels);
 /* count samples per channel, in any pieces. */
 void spsh__canonical_push(spsh__canonical *canonical, const int32_t *samples, size_t count);

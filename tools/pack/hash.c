@@ -41,6 +41,11 @@ spsh__pack_hasher *spsh__pack_hasher_new(void)
     return hasher;
 }
 
+void spsh__pack_hasher_reset(spsh__pack_hasher *hasher)
+{
+    (void)XXH3_128bits_reset(hasher->state);
+}
+
 void spsh__pack_hasher_add(spsh__pack_hasher *hasher, spsh_bytes data)
 {
     if (data.size_bytes > 0)
