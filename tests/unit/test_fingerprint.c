@@ -132,6 +132,74 @@ static void test_pieces(void)
 }
 
 /* Equal neighbours give bit 0, silence is not active, nothing is found by it. */
+typedef struct dense_list {
+    spsh__print print;
+    spsh__dense_key keys[4096];
+    size_t count;
+} dense_list;
+
+static spsh_status take_frames(void *user, uint64_t first, const spsh__print_frame *frames,
+                               size_t count, spsh_error *err)
+{
+    dense_list *list = user;
+    const spsh__print_sink sink = spsh__print_collect(&list->print);
+    return sink.frames_fn(sink.user, first, frames, count, err);
+}
+
+static spsh_status take_dense(void *user, const spsh__dense_key *key, spsh_error *err)
+{
+    dense_list *list = user;
+    (void)err;
+    REQUIRE(list->count < 4096);
+    list->keys[list->count++] = *key;
+    return SPSH_OK;
+}
+
+/* One at each active frame whose key would be whole, that of a stored key among them; the weak
+ * places of the upper 32 bits go on where the stored key's stop. */
+static void test_dense_keys(void)
+{
+    enum { RATE = 16000, COUNT = 30 * RATE, GAP = 20 };
+    static int16_t samples[COUNT];
+    static dense_list list;
+    const spsh__print_sink sink = {.frames_fn = take_frames, .dense_fn = take_dense, .user = &list};
+    spsh__fingerprint *maker = NULL;
+    size_t at = 0;
+
+    make_signal(SIGNAL_SPEECH, RATE, 5, samples, COUNT);
+    spsh__print want = make_print(RATE, samples, COUNT);
+    REQUIRE(spsh__fingerprint_new(RATE, sink, &maker, NULL) == SPSH_OK);
+    for (size_t done = 0; done < COUNT; done += 1000)
+        REQUIRE(spsh__fingerprint_push(maker, samples + done, 1000, NULL) == SPSH_OK);
+    REQUIRE(spsh__fingerprint_finish(maker, NULL) == SPSH_OK);
+    spsh__fingerprint_free(maker);
+
+    for (uint64_t frame = 4; frame + GAP + 4 < want.frame_count; frame++) {
+        if (!want.frames[frame].is_active)
+            continue;
+        REQUIRE(at < list.count);
+        CHECK_U64(list.keys[at].frame, frame);
+        for (size_t i = 0; i < SPSH__DENSE_WEAK; i++)
+            CHECK(list.keys[at].weak[i] >= 16 && list.keys[at].weak[i] < SPSH__KEY_BITS);
+        at++;
+    }
+    CHECK(at > 800 && list.count - at <= 8); /* where the wide frames end, a few more or less */
+    CHECK(want.key_count > 50);
+    for (size_t k = 0; k < want.key_count; k++) {
+        size_t i = 0;
+        while (i < list.count && list.keys[i].frame != want.keys[k].frame)
+            i++;
+        REQUIRE(i < list.count);
+        CHECK_U64(list.keys[i].bits, want.keys[k].bits);
+        size_t upper = 0;
+        for (size_t w = 0; w < SPSH__KEY_WEAK_MAX; w++)
+            if (want.keys[k].weak[w] >= 16)
+                CHECK_U64(list.keys[i].weak[upper++], want.keys[k].weak[w]);
+    }
+    spsh__print_free(&list.print);
+    spsh__print_free(&want);
+}
+
 static void test_silence(void)
 {
     for (size_t i = 0; i < RATE_COUNT; i++) {
@@ -335,6 +403,7 @@ int main(void)
     RUN(test_rates_outside_are_refused);
     RUN(test_lengths);
     RUN(test_pieces);
+    RUN(test_dense_keys);
     RUN(test_silence);
     RUN(test_key_rate_is_bounded);
     RUN(test_activity_is_local);

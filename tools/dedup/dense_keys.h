@@ -11,6 +11,6 @@
 
 /* *ret_keys from malloc. reader: of the print's dataset. */
 spsh_status spsh__dense_keys_make(const spsh__print_set *set, spsh_reader *reader, uint64_t print,
-                                  spsh__print_key **ret_keys, size_t *ret_count, spsh_error *err);
+                                  spsh__dense_key **ret_keys, size_t *ret_count, spsh_error *err);
 
 #endif

@@ -47,6 +47,7 @@ enum {
     KEY_MIDDLE = 10,
     FRAMES_WAITING = BLOCK * BLOCKS_KEPT,
     KEYS_WAITING = BLOCK * (BLOCKS_NEAR + 2) / (PEAK_REACH + 1) + 1,
+    DENSE_WAITING = BLOCK * (BLOCKS_NEAR + 2) + GROUP,
 };
 
 /* A unit of 16-bit white noise (16 after resampling) adds about so much to a bin: see the document.
@@ -108,6 +109,8 @@ struct spsh__fingerprint {
     uint64_t wide_count;
     spsh__print_key keys[KEYS_WAITING];
     size_t key_count;
+    spsh__dense_key dense_keys[DENSE_WAITING]; /* when the sink wants them */
+    size_t dense_count;
 };
 
 /* round(1024 log2(1 + (i + 0.5) / 1024)), a bit at a time: squaring doubles the logarithm. */
@@ -156,6 +159,7 @@ static void forget(spsh__fingerprint *maker)
     maker->blocks_done = 0;
     maker->wide_count = 0;
     maker->key_count = 0;
+    maker->dense_count = 0;
 }
 
 spsh_status spsh__fingerprint_new(uint32_t rate_hz, spsh__print_sink sink,
@@ -286,22 +290,24 @@ static void add_print_frame(spsh__fingerprint *maker)
     maker->waiting[i % FRAMES_WAITING] = (spsh__print_frame){.word = word, .level = (uint8_t)level};
 }
 
-/* The three least differences of a key, where `order` names the wide frames from the lowest bits
- * on. */
-static void find_weak(const wide_frame *const *order, uint8_t *weak)
+/* The `weak_count` least differences of a key from `first_place` on, where `order` names the wide
+ * frames from the lowest bits on. */
+static void find_weak(const wide_frame *const *order, uint32_t first_place, uint8_t *weak,
+                      size_t weak_count)
 {
-    int32_t least[SPSH__KEY_WEAK_MAX] = {INT32_MAX, INT32_MAX, INT32_MAX};
-    for (uint32_t place = 0; place < SPSH__KEY_BITS; place++) {
+    int32_t least[SPSH__DENSE_WEAK] = {INT32_MAX, INT32_MAX, INT32_MAX,
+                                       INT32_MAX, INT32_MAX, INT32_MAX};
+    for (uint32_t place = first_place; place < SPSH__KEY_BITS; place++) {
         const int32_t value = order[place / WIDE_BITS]->differences[place % WIDE_BITS];
         const int32_t size = value < 0 ? -value : value;
-        size_t i = SPSH__KEY_WEAK_MAX;
+        size_t i = weak_count;
         for (; i > 0 && size < least[i - 1]; i--) {
-            if (i == SPSH__KEY_WEAK_MAX)
+            if (i == weak_count)
                 continue;
             least[i] = least[i - 1];
             weak[i] = weak[i - 1];
         }
-        if (i == SPSH__KEY_WEAK_MAX)
+        if (i == weak_count)
             continue;
         least[i] = size;
         weak[i] = (uint8_t)place;
@@ -328,6 +334,27 @@ static bool is_peak(const spsh__fingerprint *maker, uint64_t u)
     return true;
 }
 
+/* The bits of a key at wide frame u, and the frames that they are of. */
+static uint64_t key_bits(const spsh__fingerprint *maker, uint64_t u, const wide_frame *order[3])
+{
+    uint64_t bits = 0;
+    order[0] = wide_at(maker, u + KEY_MIDDLE);
+    order[1] = wide_at(maker, u + KEY_REACH);
+    order[2] = wide_at(maker, u);
+    for (uint32_t i = 0; i < 3; i++)
+        bits |= (uint64_t)order[i]->bits << (i * WIDE_BITS);
+    return bits;
+}
+
+static void add_dense_key(spsh__fingerprint *maker, uint64_t u)
+{
+    const wide_frame *order[3];
+    spsh__dense_key *key = &maker->dense_keys[maker->dense_count++];
+    *key = (spsh__dense_key){.frame = u + WIDE_AHEAD};
+    key->bits = key_bits(maker, u, order);
+    find_weak(order, WIDE_BITS, key->weak, SPSH__DENSE_WEAK);
+}
+
 static void add_wide_frame(spsh__fingerprint *maker)
 {
     const uint64_t newest = maker->wide_count++;
@@ -341,16 +368,52 @@ static void add_wide_frame(spsh__fingerprint *maker)
         wide->bits = (uint16_t)(wide->bits | (value > 0) << band);
     }
 
+    if (newest >= KEY_REACH && maker->sink.dense_fn != NULL)
+        add_dense_key(maker, newest - KEY_REACH);
     const uint64_t u = newest - KEY_REACH;
     if (newest < KEY_REACH + PEAK_REACH + 1 || !is_peak(maker, u))
         return;
-    const wide_frame *order[3] = {wide_at(maker, u + KEY_MIDDLE), wide_at(maker, u + KEY_REACH),
-                                  wide_at(maker, u)};
+    const wide_frame *order[3];
     spsh__print_key *key = &maker->keys[maker->key_count++];
     *key = (spsh__print_key){.frame = u + WIDE_AHEAD};
-    for (uint32_t i = 0; i < 3; i++)
-        key->bits |= (uint64_t)order[i]->bits << (i * WIDE_BITS);
-    find_weak(order, key->weak);
+    key->bits = key_bits(maker, u, order);
+    find_weak(order, 0, key->weak, SPSH__KEY_WEAK_MAX);
+}
+
+/* Keys before frame `end`, where their frame is active; frames: of the block that ends there. */
+static spsh_status give_keys(spsh__fingerprint *maker, const spsh__print_frame *frames,
+                             uint64_t end, spsh_error *err)
+{
+    spsh_status rc = SPSH_OK;
+    size_t given = 0;
+    for (; rc == SPSH_OK && given < maker->key_count; given++) {
+        const spsh__print_key *key = &maker->keys[given];
+        if (key->frame >= end)
+            break;
+        if (maker->sink.key_fn != NULL && frames[key->frame % BLOCK].is_active)
+            rc = maker->sink.key_fn(maker->sink.user, key, err);
+    }
+    maker->key_count -= given;
+    memmove(maker->keys, maker->keys + given, maker->key_count * sizeof(maker->keys[0]));
+    return rc;
+}
+
+static spsh_status give_dense_keys(spsh__fingerprint *maker, const spsh__print_frame *frames,
+                                   uint64_t end, spsh_error *err)
+{
+    spsh_status rc = SPSH_OK;
+    size_t given = 0;
+    for (; rc == SPSH_OK && given < maker->dense_count; given++) {
+        const spsh__dense_key *key = &maker->dense_keys[given];
+        if (key->frame >= end)
+            break;
+        if (frames[key->frame % BLOCK].is_active)
+            rc = maker->sink.dense_fn(maker->sink.user, key, err);
+    }
+    maker->dense_count -= given;
+    memmove(maker->dense_keys, maker->dense_keys + given,
+            maker->dense_count * sizeof(maker->dense_keys[0]));
+    return rc;
 }
 
 /* Gives out the block `blocks_done` with the keys in it. */
@@ -375,17 +438,9 @@ static spsh_status give_block(spsh__fingerprint *maker, spsh_error *err)
     if (maker->sink.frames_fn != NULL)
         rc = maker->sink.frames_fn(maker->sink.user, first, frames, count, err);
 
-    size_t given = 0;
-    for (; rc == SPSH_OK && given < maker->key_count; given++) {
-        const spsh__print_key *key = &maker->keys[given];
-        if (key->frame >= first + count)
-            break;
-        if (maker->sink.key_fn != NULL && frames[key->frame - first].is_active)
-            rc = maker->sink.key_fn(maker->sink.user, key, err);
-    }
-    maker->key_count -= given;
-    memmove(maker->keys, maker->keys + given, maker->key_count * sizeof(maker->keys[0]));
-    return rc;
+    if (rc == SPSH_OK)
+        rc = give_keys(maker, frames, first + count, err);
+    return rc == SPSH_OK ? give_dense_keys(maker, frames, first + count, err) : rc;
 }
 
 /* One group; dense_end and wide_end: how many frames of each kind the recording is known to have.
@@ -540,12 +595,12 @@ static spsh_status collect_samples(void *user, const int32_t *samples, size_t co
 
 spsh__print_sink spsh__print_collect(spsh__print *print)
 {
-    return (spsh__print_sink){collect_frames, collect_key, NULL, print};
+    return (spsh__print_sink){.frames_fn = collect_frames, .key_fn = collect_key, .user = print};
 }
 
 spsh__print_sink spsh__print_collect_all(spsh__print *print)
 {
-    return (spsh__print_sink){collect_frames, collect_key, collect_samples, print};
+    return (spsh__print_sink){collect_frames, collect_key, NULL, collect_samples, print};
 }
 
 spsh_status spsh__print_make(uint32_t rate_hz, const int16_t *samples, size_t count,

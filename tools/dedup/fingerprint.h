@@ -2,10 +2,10 @@
  * by.
  *
  *     spsh__fingerprint *maker = NULL;
- *     rc = spsh__fingerprint_new(16000, (spsh__print_sink){my_frames, my_key, NULL, me}, &maker,
- * err); while (rc == SPSH_OK && (count = more(pcm)) > 0) rc = spsh__fingerprint_push(maker, pcm,
- * count, err); if (rc == SPSH_OK) rc = spsh__fingerprint_finish(maker, err);
- *     spsh__fingerprint_free(maker);
+ *     rc = spsh__fingerprint_new(16000, (spsh__print_sink){.frames_fn = my_frames, .user = me},
+ *                               &maker, err); while (rc == SPSH_OK && (count = more(pcm)) > 0) rc =
+ * spsh__fingerprint_push(maker, pcm, count, err); if (rc == SPSH_OK) rc =
+ * spsh__fingerprint_finish(maker, err); spsh__fingerprint_free(maker);
  *
  * Every 16 ms a print frame: 32 bits and a level. About four times a second a key: 48 bits and the
  * three of them that are nearest to turning over. docs/FINGERPRINT.md is normative; the same input
@@ -28,6 +28,7 @@
 #define SPSH__LEVEL_RANGE  40   /* 30 dB */
 #define SPSH__KEY_BITS     48
 #define SPSH__KEY_WEAK_MAX 3
+#define SPSH__DENSE_WEAK   6
 
 /* Frame i comes from samples 128 i to 128 i + 2047 of the 8 kHz signal. */
 typedef struct spsh__print_frame {
@@ -43,12 +44,21 @@ typedef struct spsh__print_key {
                                          least first */
 } spsh__print_key;
 
-/* Called with each piece in order; anything but SPSH_OK ends the push with that. Either may be
- * NULL. */
+/* A key as it would be if there were one at every active frame: for the small side of an audit,
+ * which looks for the upper 32 bits of stored keys and can afford to turn over more. */
+typedef struct spsh__dense_key {
+    uint64_t bits;                  /* as of a key */
+    uint64_t frame;                 /* likewise */
+    uint8_t weak[SPSH__DENSE_WEAK]; /* of the upper 32 bits (16 to 47), least certain first */
+} spsh__dense_key;
+
+/* Called with each piece in order; anything but SPSH_OK ends the push with that. Any may be NULL.
+ */
 typedef struct spsh__print_sink {
     spsh_status (*frames_fn)(void *user, uint64_t first, const spsh__print_frame *frames,
                              size_t count, spsh_error *err);
     spsh_status (*key_fn)(void *user, const spsh__print_key *key, spsh_error *err);
+    spsh_status (*dense_fn)(void *user, const spsh__dense_key *key, spsh_error *err);
     /* The 8 kHz signal, in sixteenths of the input's unit; what verification works on. */
     spsh_status (*samples_fn)(void *user, const int32_t *samples, size_t count, spsh_error *err);
     void *user;
@@ -60,7 +70,7 @@ typedef struct spsh__fingerprint spsh__fingerprint;
  * @param rate_hz  of the samples, 8,000 to 192,000
  * @return SPSH_OK, SPSH_E_INVALID_ARG or SPSH_E_NO_MEMORY
  *
- * Memory: 180 KB and the resampler's, whatever the length. One thread per object.
+ * Memory: 200 KB and the resampler's, whatever the length. One thread per object.
  */
 spsh_status spsh__fingerprint_new(uint32_t rate_hz, spsh__print_sink sink,
                                   spsh__fingerprint **ret_maker, spsh_error *err);

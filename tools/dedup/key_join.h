@@ -1,7 +1,7 @@
 /* key_join.h: which prints may hold the same sound: those with keys in common, at one offset.
  *
  *     spsh__key_join_open(&options, &join, err);
- *     for each print: spsh__key_join_add(join, SPSH__SIDE_TRAIN, number, keys, count, err);
+ *     for each print: spsh__key_join_add(join, number, keys, count, err);
  *     while ((rc = spsh__key_join_next(join, &candidate, err)) == SPSH_OK) ...       // SPSH_E_END
  *     spsh__key_join_free(join);
  *
@@ -19,6 +19,9 @@
 #include "fingerprint.h"
 #include "print_set.h"
 #include "sort128.h"
+
+#define SPSH__JOIN_PRINTS_MAX (UINT64_C(1) << 38)
+#define SPSH__JOIN_FRAMES_MAX (UINT64_C(1) << 30) /* 198 days */
 
 typedef enum spsh__join_mode {
     SPSH__JOIN_MILD, /* 48 bits, all against all of one side */
@@ -51,9 +54,13 @@ typedef struct spsh__key_join spsh__key_join;
 
 spsh_status spsh__key_join_open(const spsh__key_join_options *options, spsh__key_join **ret_join,
                                 spsh_error *err);
-/* side: SPSH__SIDE_TRAIN unless mode is AUDIT. Each print once; any order. One thread. */
-spsh_status spsh__key_join_add(spsh__key_join *join, spsh__side side, uint64_t print,
-                               const spsh__print_key *keys, size_t count, spsh_error *err);
+/* Stored keys of one print; mode AUDIT: of train. Each print once; any order. One thread.
+ * SPSH_E_LIMIT for a number or a frame beyond SPSH__JOIN_PRINTS_MAX and SPSH__JOIN_FRAMES_MAX. */
+spsh_status spsh__key_join_add(spsh__key_join *join, uint64_t print, const spsh__print_key *keys,
+                               size_t count, spsh_error *err);
+/* Mode AUDIT: dense keys of one print of test (dense_keys.h). */
+spsh_status spsh__key_join_add_test(spsh__key_join *join, uint64_t print,
+                                    const spsh__dense_key *keys, size_t count, spsh_error *err);
 /* Ascending (a, b, offset). The first call does the work. */
 spsh_status spsh__key_join_next(spsh__key_join *join, spsh__candidate *ret_candidate,
                                 spsh_error *err);
