@@ -15,6 +15,10 @@
 
 #define SPSH__SEGMENT_DIRECTORY "fingerprints"
 
+/* Of everything in a segment that is no print: digests, chunks, measures. Prints have their own,
+ * SPSH__FINGERPRINT_VERSION. */
+#define SPSH__SEGMENT_VERSION 1
+
 /* flags of a row */
 #define SPSH__ROW_DECODED UINT32_C(1) /* digests, chunks and prints are there */
 #define SPSH__ROW_WHOLE   UINT32_C(2) /* views a whole record: payload_hash speaks for it */
@@ -78,6 +82,14 @@ spsh_status spsh__segment_writer_open(spsh__segment_writer **ret_writer, spsh_er
 /* In the order of the shard's utterances. */
 spsh_status spsh__segment_writer_add(spsh__segment_writer *writer, const spsh__segment_entry *entry,
                                      spsh_error *err);
+/* All rows of part behind those of writer: pieces of a shard that threads have collected. */
+spsh_status spsh__segment_writer_append(spsh__segment_writer *writer,
+                                        const spsh__segment_writer *part, spsh_error *err);
+/* Empty again, for the next shard or piece; memory is kept. */
+spsh_status spsh__segment_writer_reset(spsh__segment_writer *writer, spsh_error *err);
+uint64_t spsh__segment_writer_row_count(const spsh__segment_writer *writer);
+uint64_t spsh__segment_writer_key_count(const spsh__segment_writer *writer);
+uint64_t spsh__segment_writer_chunk_count(const spsh__segment_writer *writer);
 /* Memory that is held: bounded by the shard's audio (about 470 bytes a second). */
 uint64_t spsh__segment_writer_bytes(const spsh__segment_writer *writer);
 /* DATASET/fingerprints is made if need be. seal: of the shard. */
@@ -97,6 +109,11 @@ spsh_status spsh__segment_open(const spsh_dataset *dataset, const spsh_shard_sea
 void spsh__segment_close(spsh__segment *segment);
 uint64_t spsh__segment_row_count(const spsh__segment *segment);
 uint64_t spsh__segment_print_count(const spsh__segment *segment);
+uint64_t spsh__segment_key_count(const spsh__segment *segment);
+uint64_t spsh__segment_chunk_count(const spsh__segment *segment);
+uint64_t spsh__segment_file_bytes(const spsh__segment *segment);
+/* Equal hashes: equal files. */
+void spsh__segment_root_hash(const spsh__segment *segment, uint8_t ret_hash[16]);
 
 /* All below: any thread; pages are checked when first touched; ranges out of bounds and values that
  * cannot be are SPSH_E_CORRUPT. */
