@@ -21,7 +21,8 @@
 #define SPSH__SCALE_COUNT      9
 #define SPSH__SCALE_FASTER_END 5
 
-/* 1, then the faster, then the slower. Speeds of 0.9, 0.95, 1.05 and 1.1 and their reciprocals. */
+/* 1, then the faster, then the slower. Keys and drift fit reach half a percent further, so 0.97 and
+ * 0.95 are there as well as 0.9, 1.03, 1.05 and 1.1. */
 extern const double spsh__scales[SPSH__SCALE_COUNT];
 
 /* The number in a join of a print at a speed. */
