@@ -29,11 +29,14 @@ typedef struct spsh__print_source {
 typedef struct spsh__print_set spsh__print_set;
 
 /**
- * A dataset may be named more than once; two sides that claim one utterance are SPSH_E_INVALID_ARG,
- * and so is a split that the dataset does not have (its splits are named). A shard without a
- * segment: SPSH_E_NOT_FOUND, the message names the command that makes it.
+ * A dataset may be named more than once, by paths that lead to one folder (copies of a dataset in
+ * two places are SPSH_E_INVALID_ARG: nothing that is written could tell them apart); two sides that
+ * claim one utterance are SPSH_E_INVALID_ARG, and so is a split that the dataset does not have (its
+ * splits are named). A shard without a segment: SPSH_E_NOT_FOUND, the message names the command
+ * that makes it.
  *
- * Memory: one byte an utterance, 16 bytes a shard; the segments are mapped. Thread-safe afterwards.
+ * Memory: one byte an utterance, 3 KB a shard; the segments are mapped and keep no descriptor.
+ * Thread-safe afterwards.
  */
 spsh_status spsh__print_set_open(const spsh__print_source *sources, size_t source_count,
                                  const spsh_io *io, spsh__print_set **ret_set, spsh_error *err);
@@ -51,8 +54,8 @@ spsh__side spsh__print_set_side(const spsh__print_set *set, uint64_t ordinal);
 void spsh__print_set_place(const spsh__print_set *set, uint64_t ordinal, size_t *ret_dataset,
                            uint64_t *ret_position);
 
-/* The row; of an alias (ret_alias_of is not SPSH_NONE_U64) everything but id_key and flags is that
- * of the utterance it copies. */
+/* The row; of an alias (ret_alias_of is not SPSH_NONE_U64) everything but id_key, ROW_ALIAS and
+ * ROW_HAS_TEXT is that of the utterance it copies. That one may be on another side, or on none. */
 spsh_status spsh__print_set_row(const spsh__print_set *set, uint64_t ordinal,
                                 spsh__segment_row *ret_row, uint64_t *ret_alias_of,
                                 spsh_error *err);
@@ -67,7 +70,8 @@ typedef struct spsh__set_print {
 } spsh__set_print;
 spsh_status spsh__print_set_print(const spsh__print_set *set, uint64_t print,
                                   spsh__set_print *ret_print, spsh_error *err);
-/* Its prints: numbers first ... first + count - 1. */
+/* Its prints: numbers first ... first + count - 1; of an alias: those of the utterance it copies.
+ */
 spsh_status spsh__print_set_prints_of(const spsh__print_set *set, uint64_t ordinal,
                                       uint64_t *ret_first, uint64_t *ret_count, spsh_error *err);
 /* Copies; dst has room for row.chunk_count. */
