@@ -1,0 +1,17 @@
+/* edit_distance.h: Levenshtein distance of code points, up to a limit. */
+#ifndef SPSH_DEDUP_EDIT_DISTANCE_H
+#define SPSH_DEDUP_EDIT_DISTANCE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct spsh__points {
+    const uint32_t *at;
+    size_t count;
+} spsh__points;
+
+/* The distance, or limit + 1 when it is above limit. row has room for 2 * limit + 3; steps are at
+ * most (2 * limit + 1) times the shorter text, fewer when the texts are far apart. */
+size_t spsh__edit_distance(spsh__points a, spsh__points b, size_t limit, uint32_t *row);
+
+#endif
