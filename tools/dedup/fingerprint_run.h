@@ -12,20 +12,22 @@ typedef struct spsh__fingerprint_run_options {
     const spsh_io *io;
     uint32_t threads;
     uint64_t part, part_count; /* shards whose number is part modulo part_count; 0 of 1: all */
-    void (*progress_fn)(void *user, uint64_t utterances_done, uint64_t utterances_total);
+    bool check_pages; /* of segments that are there: each byte, not only what opening looks at */
+    void (*progress_fn)(void *user, uint64_t utterances_done, uint64_t utterances_to_do);
     void *user;
 } spsh__fingerprint_run_options;
 
 typedef struct spsh__fingerprint_run_facts {
-    uint64_t shard_count, made_count; /* of this part; of those, new ones */
-    uint64_t utterance_count, alias_count, undecoded_count;
+    uint64_t shard_count, made_count;                       /* of this part; of those, new ones */
+    uint64_t utterance_count, alias_count, undecoded_count; /* of this part, also those below */
     uint64_t key_count, chunk_count;
     double seconds;         /* audio that was extracted now */
     uint64_t segment_bytes; /* of all segments of this part */
 } spsh__fingerprint_run_facts;
 
 /* SPSH_E_CANCELED when *stop (may be NULL) was seen true: published segments stay. A segment of
- * another version, or damaged, is made anew. */
+ * another version or shard, or damaged, is made anew; without check_pages a damaged page shows when
+ * it is read. */
 spsh_status spsh__fingerprint_run(const char *dataset_path,
                                   const spsh__fingerprint_run_options *options,
                                   const volatile bool *stop, spsh__fingerprint_run_facts *ret_facts,

@@ -325,6 +325,21 @@ spsh_status spsh__segment_print_get(const spsh__segment *segment, uint64_t print
     return SPSH_OK;
 }
 
+spsh_status spsh__segment_flag_count(const spsh__segment *segment, uint32_t flag,
+                                     uint64_t *ret_count, spsh_error *err)
+{
+    uint64_t count = 0;
+    for (uint64_t row = 0; row < segment->row_count; row++) {
+        uint32_t flags = 0;
+        const spsh_status rc = get_u32(segment, SPSH__SEGMENT_FLAGS, row, &flags, err);
+        if (rc != SPSH_OK)
+            return rc;
+        count += (flags & flag) != 0;
+    }
+    *ret_count = count;
+    return SPSH_OK;
+}
+
 /* ---- frames, keys, chunks ---- */
 
 spsh_status spsh__segment_frames(const spsh__segment *segment, uint64_t first, uint64_t count,

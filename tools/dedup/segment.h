@@ -111,6 +111,9 @@ uint64_t spsh__segment_row_count(const spsh__segment *segment);
 uint64_t spsh__segment_print_count(const spsh__segment *segment);
 uint64_t spsh__segment_key_count(const spsh__segment *segment);
 uint64_t spsh__segment_chunk_count(const spsh__segment *segment);
+/* Rows that have a flag. */
+spsh_status spsh__segment_flag_count(const spsh__segment *segment, uint32_t flag,
+                                     uint64_t *ret_count, spsh_error *err);
 uint64_t spsh__segment_file_bytes(const spsh__segment *segment);
 /* Equal hashes: equal files. */
 void spsh__segment_root_hash(const spsh__segment *segment, uint8_t ret_hash[16]);
