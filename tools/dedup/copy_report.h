@@ -30,7 +30,7 @@ typedef struct spsh__copy_facts {
 
 typedef struct spsh__plan_facts {
     spsh__copy_facts common;
-    const spsh__match *matches; /* matches, then the checked ones: as members number them */
+    const spsh__match *matches; /* common.match_count; clusters->checked go on after them */
     const spsh__clusters *clusters;
     const spsh__policy *policy;
     uint64_t dropped_count, dropped_bytes;

@@ -152,10 +152,16 @@ static spsh_status no_memory(spsh_error *err)
     return SPSH_E_NO_MEMORY;
 }
 
+spsh_status spsh__wav_write_head(const spsh__wav *wav, const spsh__byte_sink *sink, spsh_error *err)
+{
+    uint8_t header[HEADER_BYTES_MAX];
+    make_header(wav, header);
+    return sink->write_fn(sink->user, header, header_bytes(wav), err);
+}
+
 spsh_status spsh__wav_write(const spsh__wav *wav, spsh_reader *reader, uint64_t position,
                             const spsh__byte_sink *sink, spsh_error *err)
 {
-    uint8_t header[HEADER_BYTES_MAX];
     source from = {reader, position, 0};
     spsh_status rc = SPSH_OK;
     chunk *pcm = (chunk *)malloc(sizeof(*pcm));
@@ -164,8 +170,7 @@ spsh_status spsh__wav_write(const spsh__wav *wav, spsh_reader *reader, uint64_t 
         rc = no_memory(err);
         goto out;
     }
-    make_header(wav, header);
-    rc = sink->write_fn(sink->user, header, header_bytes(wav), err);
+    rc = spsh__wav_write_head(wav, sink, err);
     while (rc == SPSH_OK && from.done < wav->samples) {
         uint64_t samples = 0;
         rc = read_chunk(wav, &from, pcm, &samples, err);
