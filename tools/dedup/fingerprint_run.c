@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "extract_pipeline.h"
 #include "fail.h"
@@ -271,29 +272,152 @@ static spsh_status make_all(run *r, spsh_error *err)
     return rc;
 }
 
+/* ---- estimates ---- */
+
+/* Where utterance n of those to do is. */
+static uint64_t to_do_position(const run *r, uint64_t n)
+{
+    const part_shard *shard = r->shards;
+    while (!shard->to_do || n >= shard->seal.utterance_count) {
+        n -= shard->to_do ? shard->seal.utterance_count : 0;
+        shard++;
+    }
+    return shard->first + n;
+}
+
+static spsh_status add_audio(const run *r, const part_shard *shard, double *seconds,
+                             spsh_error *err)
+{
+    spsh_row rows[64];
+    const uint64_t room = sizeof(rows) / sizeof(rows[0]);
+    const uint64_t total = shard->seal.utterance_count;
+    for (uint64_t at = 0; at < total; at += room) {
+        const uint64_t count = total - at < room ? total - at : room;
+        const spsh_status rc = spsh_dataset_rows(r->dataset, shard->first + at, count, rows, err);
+        if (rc != SPSH_OK)
+            return rc;
+        for (uint64_t i = 0; i < count; i++)
+            if (rows[i].duplicate_of == SPSH_NONE_U64)
+                *seconds += (double)rows[i].samples / (double)rows[i].sample_rate_hz;
+    }
+    return SPSH_OK;
+}
+
+static double cpu_seconds(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+/* Utterances spread over all that are to do, each next one between those before, until the time is
+ * up; *writer gets their rows. */
+static spsh_status measure(const run *r, double measure_s, spsh__segment_writer *writer,
+                           spsh__fingerprint_estimate *estimate, spsh_error *err)
+{
+    spsh__extractor *extractor = NULL;
+    const double golden = 0.6180339887498949;
+    double place = 0.0;
+    spsh_status rc = spsh__extractor_open(r->dataset, &extractor, err);
+    const double begin = cpu_seconds();
+    while (rc == SPSH_OK && estimate->core_seconds < measure_s &&
+           estimate->sample_count < r->utterances_to_do) {
+        spsh__segment_entry entry;
+        const uint64_t n = (uint64_t)(place * (double)r->utterances_to_do);
+        rc = spsh__extractor_run(extractor, to_do_position(r, n), &entry, err);
+        if (rc == SPSH_OK)
+            rc = spsh__segment_writer_add(writer, &entry, err);
+        if (rc == SPSH_OK && (entry.row.flags & SPSH__ROW_DECODED) != 0)
+            estimate->sample_seconds +=
+                (double)entry.row.samples / (double)entry.row.sample_rate_hz;
+        estimate->sample_count++;
+        place = place + golden >= 1.0 ? place + golden - 1.0 : place + golden;
+        estimate->core_seconds = cpu_seconds() - begin;
+    }
+    spsh__extractor_close(extractor);
+    return rc;
+}
+
+static spsh_status estimate_all(run *r, double measure_s, spsh__fingerprint_estimate *estimate,
+                                spsh_error *err)
+{
+    spsh__segment_writer *writer = NULL;
+    spsh_status rc = SPSH_OK;
+    for (size_t i = 0; i < r->shard_count && rc == SPSH_OK; i++)
+        if (r->shards[i].to_do)
+            rc = add_audio(r, &r->shards[i], &estimate->seconds, err);
+    if (rc == SPSH_OK)
+        rc = spsh__segment_writer_open(&writer, err);
+    if (rc == SPSH_OK)
+        rc = measure(r, measure_s, writer, estimate, err);
+    if (rc == SPSH_OK && estimate->sample_count > 0) {
+        const double by_count = (double)r->utterances_to_do / (double)estimate->sample_count;
+        const double by_seconds = estimate->sample_seconds > 0.0
+                                      ? estimate->seconds / estimate->sample_seconds
+                                      : by_count;
+        estimate->segment_bytes =
+            (uint64_t)((double)spsh__segment_writer_data_bytes(writer) * by_seconds);
+        estimate->core_seconds *= by_seconds;
+    }
+    spsh__segment_writer_free(writer);
+    return rc;
+}
+
+static spsh_status prepare(run *r, const char *dataset_path, spsh_error *err)
+{
+    if (r->options->part >= r->options->part_count)
+        return SPSH_DEDUP_FAIL(err, SPSH_E_INVALID_ARG, "part %llu of %llu: counted from 0",
+                               (unsigned long long)r->options->part,
+                               (unsigned long long)r->options->part_count);
+    spsh_status rc = open_dataset(r, dataset_path, err);
+    if (rc == SPSH_OK)
+        rc = list_shards(r, err);
+    if (rc == SPSH_OK)
+        rc = look_at_all(r, err);
+    return rc;
+}
+
+static void finish(run *r)
+{
+    free(r->jobs);
+    free(r->shards);
+    spsh_dataset_close(r->dataset);
+}
+
+spsh_status spsh__fingerprint_estimate_make(const char *dataset_path,
+                                            const spsh__fingerprint_run_options *options,
+                                            double measure_s,
+                                            spsh__fingerprint_estimate *ret_estimate,
+                                            spsh_error *err)
+{
+    run r = {.options = options};
+    spsh__fingerprint_estimate estimate = {0};
+    spsh_status rc = prepare(&r, dataset_path, err);
+    if (rc == SPSH_OK)
+        rc = estimate_all(&r, measure_s, &estimate, err);
+    if (rc == SPSH_OK) {
+        estimate.shard_count = r.shard_count;
+        estimate.to_do_count = r.to_do_count;
+        estimate.utterance_count = r.utterances_to_do;
+        *ret_estimate = estimate;
+    }
+    finish(&r);
+    return rc;
+}
+
 spsh_status spsh__fingerprint_run(const char *dataset_path,
                                   const spsh__fingerprint_run_options *options,
                                   const volatile bool *stop, spsh__fingerprint_run_facts *ret_facts,
                                   spsh_error *err)
 {
     run r = {.options = options, .stop = stop};
-    if (options->part >= options->part_count)
-        return SPSH_DEDUP_FAIL(err, SPSH_E_INVALID_ARG, "part %llu of %llu: counted from 0",
-                               (unsigned long long)options->part,
-                               (unsigned long long)options->part_count);
-    spsh_status rc = open_dataset(&r, dataset_path, err);
-    if (rc == SPSH_OK)
-        rc = list_shards(&r, err);
-    if (rc == SPSH_OK)
-        rc = look_at_all(&r, err);
+    spsh_status rc = prepare(&r, dataset_path, err);
     if (rc == SPSH_OK && r.to_do_count > 0) {
         remove_stale(&r);
         rc = make_all(&r, err);
     }
     if (rc == SPSH_OK)
         *ret_facts = r.facts;
-    free(r.jobs);
-    free(r.shards);
-    spsh_dataset_close(r.dataset);
+    finish(&r);
     return rc;
 }

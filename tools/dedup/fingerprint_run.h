@@ -33,4 +33,22 @@ spsh_status spsh__fingerprint_run(const char *dataset_path,
                                   const volatile bool *stop, spsh__fingerprint_run_facts *ret_facts,
                                   spsh_error *err);
 
+/* What it would take, measured on a few utterances from all over the part. */
+typedef struct spsh__fingerprint_estimate {
+    uint64_t shard_count, to_do_count;
+    uint64_t utterance_count; /* of shards to do */
+    double seconds;           /* of their audio; copies by reference are no work */
+    uint64_t segment_bytes;   /* of what would be made */
+    double core_seconds;
+    uint64_t sample_count; /* utterances measured */
+    double sample_seconds; /* of their audio */
+} spsh__fingerprint_estimate;
+
+/* Extracts for about measure_s; writes nothing. threads, progress_fn: not looked at. */
+spsh_status spsh__fingerprint_estimate_make(const char *dataset_path,
+                                            const spsh__fingerprint_run_options *options,
+                                            double measure_s,
+                                            spsh__fingerprint_estimate *ret_estimate,
+                                            spsh_error *err);
+
 #endif

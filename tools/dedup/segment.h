@@ -87,6 +87,8 @@ spsh_status spsh__segment_writer_append(spsh__segment_writer *writer,
                                         const spsh__segment_writer *part, spsh_error *err);
 /* Empty again, for the next shard or piece; memory is kept. */
 spsh_status spsh__segment_writer_reset(spsh__segment_writer *writer, spsh_error *err);
+/* Of all columns, as they will be in the file. */
+uint64_t spsh__segment_writer_data_bytes(const spsh__segment_writer *writer);
 uint64_t spsh__segment_writer_row_count(const spsh__segment_writer *writer);
 uint64_t spsh__segment_writer_key_count(const spsh__segment_writer *writer);
 uint64_t spsh__segment_writer_chunk_count(const spsh__segment_writer *writer);

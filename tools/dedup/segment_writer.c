@@ -138,6 +138,14 @@ uint64_t spsh__segment_writer_bytes(const spsh__segment_writer *writer)
     return bytes;
 }
 
+uint64_t spsh__segment_writer_data_bytes(const spsh__segment_writer *writer)
+{
+    uint64_t bytes = 0;
+    for (unsigned i = 0; i < SPSH__SEGMENT_COLUMN_COUNT; i++)
+        bytes += writer->columns[i].size;
+    return bytes;
+}
+
 uint64_t spsh__segment_writer_row_count(const spsh__segment_writer *writer)
 {
     return count_of(writer, SPSH__SEGMENT_FLAGS);

@@ -13,5 +13,6 @@ int spsh__cmd_export(int argc, char **argv);
 int spsh__cmd_overlay(int argc, char **argv);
 int spsh__cmd_plan(int argc, char **argv);
 int spsh__cmd_bench(int argc, char **argv);
+int spsh__cmd_fingerprint(int argc, char **argv);
 
 #endif

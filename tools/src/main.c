@@ -16,17 +16,18 @@ typedef struct subcommand {
 
 /* In the order in which a user meets them. */
 static const subcommand subcommands[] = {
-    {"pack",    spsh__cmd_pack,    "pack speech corpora into a dataset"                     },
-    {"info",    spsh__cmd_info,    "show what a dataset holds"                              },
-    {"ls",      spsh__cmd_ls,      "list the utterances"                                    },
-    {"cat",     spsh__cmd_cat,     "write one utterance as a WAV file"                      },
-    {"verify",  spsh__cmd_verify,  "check every byte of a dataset"                          },
-    {"repair",  spsh__cmd_repair,  "rebuild what can be rebuilt, save what is intact"       },
-    {"export",  spsh__cmd_export,  "write the utterances in a form that other programs read"},
-    {"overlay", spsh__cmd_overlay, "edit a dataset without touching what is sealed"         },
-    {"plan",    spsh__cmd_plan,    "show what training with given options will be like"     },
-    {"bench",   spsh__cmd_bench,   "measure how fast a dataset loads on this machine"       },
-    {NULL,      NULL,              NULL                                                     },
+    {"pack",        spsh__cmd_pack,        "pack speech corpora into a dataset"                     },
+    {"info",        spsh__cmd_info,        "show what a dataset holds"                              },
+    {"ls",          spsh__cmd_ls,          "list the utterances"                                    },
+    {"cat",         spsh__cmd_cat,         "write one utterance as a WAV file"                      },
+    {"verify",      spsh__cmd_verify,      "check every byte of a dataset"                          },
+    {"repair",      spsh__cmd_repair,      "rebuild what can be rebuilt, save what is intact"       },
+    {"export",      spsh__cmd_export,      "write the utterances in a form that other programs read"},
+    {"overlay",     spsh__cmd_overlay,     "edit a dataset without touching what is sealed"         },
+    {"plan",        spsh__cmd_plan,        "show what training with given options will be like"     },
+    {"bench",       spsh__cmd_bench,       "measure how fast a dataset loads on this machine"       },
+    {"fingerprint", spsh__cmd_fingerprint, "make what copies are found by"                          },
+    {NULL,          NULL,                  NULL                                                     },
 };
 
 enum { NAMES_MAX = sizeof(subcommands) / sizeof(subcommands[0]) };
@@ -39,7 +40,7 @@ static int print_help(void)
            "\n"
            "Commands:\n");
     for (const subcommand *s = subcommands; s->name != NULL; s++)
-        printf("  %-9s %s\n", s->name, s->summary);
+        printf("  %-11s %s\n", s->name, s->summary);
     printf("\n"
            "Options:\n"
            "  --help     print this; after a command: its options and examples\n"

@@ -1,0 +1,231 @@
+/* cmd_fingerprint.c: `speechshard fingerprint`: makes the segments that a dataset lacks. */
+#include <signal.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cli.h"
+#include "commands.h"
+#include "fingerprint_run.h"
+#include "json_out.h"
+#include "part.h"
+
+enum { JOBS_MAX = 1024 };
+
+static const double measure_s = 2.0; /* for an estimate */
+
+static volatile bool interrupted;
+
+static void on_signal(int signal_number)
+{
+    (void)signal_number;
+    interrupted = true;
+}
+
+typedef struct fingerprint_command {
+    spsh__fingerprint_run_options run;
+    spsh_progress progress;
+    spsh_json *json; /* NULL: lines for people */
+} fingerprint_command;
+
+static double now_s(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+static void on_progress(void *user, uint64_t done, uint64_t to_do)
+{
+    fingerprint_command *c = (fingerprint_command *)user;
+    c->progress.total = to_do;
+    spsh__progress_update(&c->progress, done, NULL);
+}
+
+/* ---- results ---- */
+
+static spsh_status put_json(fingerprint_command *c, const char *path,
+                            const spsh__fingerprint_run_facts *facts, double took_s,
+                            spsh_error *err)
+{
+    spsh__json_put_string(c->json, "dataset", path);
+    spsh__json_put_u64(c->json, "segments", facts->shard_count);
+    spsh__json_put_u64(c->json, "made", facts->made_count);
+    spsh__json_put_u64(c->json, "utterances", facts->utterance_count);
+    spsh__json_put_u64(c->json, "duplicates", facts->alias_count);
+    spsh__json_put_u64(c->json, "undecodable", facts->undecoded_count);
+    spsh__json_put_u64(c->json, "keys", facts->key_count);
+    spsh__json_put_u64(c->json, "chunks", facts->chunk_count);
+    spsh__json_put_u64(c->json, "bytes", facts->segment_bytes);
+    spsh__json_put_real(c->json, "audio_seconds", facts->seconds);
+    spsh__json_put_real(c->json, "seconds", took_s);
+    return spsh__json_write_line(c->json, stdout, err);
+}
+
+static void print_facts(const char *path, const spsh__fingerprint_run_facts *facts, double took_s)
+{
+    char segments[SPSH_HUMAN_BYTES], made[SPSH_HUMAN_BYTES], utterances[SPSH_HUMAN_BYTES];
+    char keys[SPSH_HUMAN_BYTES], chunks[SPSH_HUMAN_BYTES], bytes[SPSH_HUMAN_BYTES];
+    char audio[SPSH_HUMAN_BYTES], took[SPSH_HUMAN_BYTES], undecoded[SPSH_HUMAN_BYTES];
+    char speed[SPSH_HUMAN_BYTES];
+    (void)printf("%s: %s utterances in %s segment%s (%s new): %s keys, %s chunks, %s\n", path,
+                 spsh__human_count(facts->utterance_count, utterances),
+                 spsh__human_count(facts->shard_count, segments),
+                 facts->shard_count == 1 ? "" : "s", spsh__human_count(facts->made_count, made),
+                 spsh__human_count(facts->key_count, keys),
+                 spsh__human_count(facts->chunk_count, chunks),
+                 spsh__human_bytes(facts->segment_bytes, bytes));
+    if (facts->undecoded_count > 0)
+        spsh__cli_message("%s: %s utterances cannot be decoded: only equal bytes will be found",
+                          path, spsh__human_count(facts->undecoded_count, undecoded));
+    if (facts->made_count > 0 && took_s > 0.0)
+        spsh__cli_message("%s: %s of audio in %s, %s times real time", path,
+                          spsh__human_duration(facts->seconds, audio),
+                          spsh__human_duration(took_s, took),
+                          spsh__human_count((uint64_t)(facts->seconds / took_s), speed));
+}
+
+static int make(fingerprint_command *c, const char *path)
+{
+    spsh__fingerprint_run_facts facts = {0};
+    spsh_error err = SPSH_ERROR_INIT;
+    const double begin_s = now_s();
+    spsh__progress_begin(&c->progress, "fingerprint", "utterances", 0);
+    spsh_status rc = spsh__fingerprint_run(path, &c->run, &interrupted, &facts, &err);
+    spsh__progress_end(&c->progress);
+    if (rc == SPSH_E_CANCELED) {
+        spsh__cli_error(
+            "%s: stopped; the segments that are done stay, and the same command goes on", path);
+        return SPSH_EXIT_FAILED;
+    }
+    if (rc == SPSH_OK && c->json != NULL)
+        rc = put_json(c, path, &facts, now_s() - begin_s, &err);
+    else if (rc == SPSH_OK)
+        print_facts(path, &facts, now_s() - begin_s);
+    return rc == SPSH_OK ? SPSH_EXIT_DONE : spsh__cli_fail(NULL, &err);
+}
+
+/* ---- estimates ---- */
+
+static spsh_status put_estimate_json(fingerprint_command *c, const char *path,
+                                     const spsh__fingerprint_estimate *estimate, spsh_error *err)
+{
+    spsh__json_put_string(c->json, "dataset", path);
+    spsh__json_put_u64(c->json, "segments", estimate->shard_count);
+    spsh__json_put_u64(c->json, "to_make", estimate->to_do_count);
+    spsh__json_put_u64(c->json, "utterances", estimate->utterance_count);
+    spsh__json_put_real(c->json, "audio_hours", estimate->seconds / 3600.0);
+    spsh__json_put_real(c->json, "core_hours", estimate->core_seconds / 3600.0);
+    spsh__json_put_u64(c->json, "bytes", estimate->segment_bytes);
+    spsh__json_put_u64(c->json, "measured_utterances", estimate->sample_count);
+    spsh__json_put_real(c->json, "measured_audio_seconds", estimate->sample_seconds);
+    return spsh__json_write_line(c->json, stdout, err);
+}
+
+static void print_estimate(const char *path, const spsh__fingerprint_estimate *estimate)
+{
+    char segments[SPSH_HUMAN_BYTES], to_do[SPSH_HUMAN_BYTES], utterances[SPSH_HUMAN_BYTES];
+    char audio[SPSH_HUMAN_BYTES], core[SPSH_HUMAN_BYTES], bytes[SPSH_HUMAN_BYTES];
+    char sample[SPSH_HUMAN_BYTES], sample_audio[SPSH_HUMAN_BYTES];
+    (void)printf("%s: %s of %s segments to make: %s utterances, %s of audio\n", path,
+                 spsh__human_count(estimate->to_do_count, to_do),
+                 spsh__human_count(estimate->shard_count, segments),
+                 spsh__human_count(estimate->utterance_count, utterances),
+                 spsh__human_duration(estimate->seconds, audio));
+    if (estimate->to_do_count > 0)
+        (void)printf("  about %s of one core (%s utterances measured, %s), %s on disk\n",
+                     spsh__human_duration(estimate->core_seconds, core),
+                     spsh__human_count(estimate->sample_count, sample),
+                     spsh__human_duration(estimate->sample_seconds, sample_audio),
+                     spsh__human_bytes(estimate->segment_bytes, bytes));
+}
+
+static int tell_estimate(fingerprint_command *c, const char *path)
+{
+    spsh__fingerprint_estimate estimate = {0};
+    spsh_error err = SPSH_ERROR_INIT;
+    spsh_status rc = spsh__fingerprint_estimate_make(path, &c->run, measure_s, &estimate, &err);
+    if (rc == SPSH_OK && c->json != NULL)
+        rc = put_estimate_json(c, path, &estimate, &err);
+    else if (rc == SPSH_OK)
+        print_estimate(path, &estimate);
+    return rc == SPSH_OK ? SPSH_EXIT_DONE : spsh__cli_fail(NULL, &err);
+}
+
+/* ---- the command ---- */
+
+static void watch_signals(void)
+{
+    struct sigaction action = {.sa_handler = on_signal};
+    (void)sigemptyset(&action.sa_mask);
+    (void)sigaction(SIGINT, &action, NULL);
+    (void)sigaction(SIGTERM, &action, NULL);
+}
+
+static uint32_t processor_count(void)
+{
+    const long count = sysconf(_SC_NPROCESSORS_ONLN);
+    return count < 1 ? 1 : count > JOBS_MAX ? JOBS_MAX : (uint32_t)count;
+}
+
+static int run_all(fingerprint_command *c, const spsh_cli_args *args, bool estimate)
+{
+    int rc = SPSH_EXIT_DONE;
+    for (int n = 0; n < args->operand_count && !interrupted; n++) {
+        const char *path = args->operands[n];
+        if ((estimate ? tell_estimate(c, path) : make(c, path)) != SPSH_EXIT_DONE)
+            rc = SPSH_EXIT_FAILED;
+    }
+    return rc;
+}
+
+int spsh__cmd_fingerprint(int argc, char **argv)
+{
+    bool json = false, estimate = false;
+    uint64_t jobs = 0;
+    const char *part = NULL;
+    const spsh_cli_option options[] = {
+        {"jobs",     'j', SPSH_CLI_COUNT, "N",   "threads; default: one a core", &jobs,     1, JOBS_MAX},
+        {"part",     0,   SPSH_CLI_TEXT,  "I/N",
+         "only every N-th shard, from shard I on (0 to N-1): for several machines\n"
+         "that share the work",                                                  &part,     0, 0       },
+        {"estimate", 0,   SPSH_CLI_FLAG,  NULL,
+         "make nothing; measure a few utterances and say what it would take",    &estimate, 0, 0       },
+        {"json",     0,   SPSH_CLI_FLAG,  NULL,  "print JSON, a line a dataset", &json,     0, 0       },
+        SPSH_CLI_OPTIONS_END,
+    };
+    const spsh_cli_command command = {
+        "fingerprint",
+        "DATASET...",
+        NULL,
+        "make what copies are found by",
+        "Decodes every utterance once and writes what it is known by (digests, chunks of PCM, an\n"
+        "acoustic fingerprint with its keys) to DATASET/fingerprints, a file for each shard. What "
+        "is\n"
+        "there and sound is left alone, so an interrupted run goes on; the bytes depend on the\n"
+        "dataset alone. dedupe and audit make what is missing by themselves.\n",
+        "speechshard fingerprint corpus.spsh\n"
+        "speechshard fingerprint corpus.spsh --estimate\n"
+        "speechshard fingerprint corpus.spsh --part 0/4      # 1/4, 2/4, 3/4 elsewhere\n",
+        options};
+    spsh_cli_args args;
+    int rc = spsh__cli_parse(&command, argc, argv, &args);
+    if (rc != SPSH_CLI_RUN)
+        return rc;
+    fingerprint_command c = {
+        .run = {.io = spsh_io_default(), .check_pages = true, .progress_fn = on_progress}
+    };
+    c.run.user = &c;
+    c.run.threads = jobs != 0 ? (uint32_t)jobs : processor_count();
+    if (!spsh__part_parse(part, &c.run.part, &c.run.part_count))
+        return spsh__cli_usage("fingerprint",
+                               "--part '%s' is not a part: '0/4' is the first of four, '3/4' the "
+                               "last",
+                               part);
+    c.json = json ? spsh__json_new() : NULL;
+    if (json && c.json == NULL)
+        return spsh__cli_fail_memory();
+    watch_signals();
+    rc = run_all(&c, &args, estimate);
+    spsh__json_free(c.json);
+    return spsh__cli_finish(rc);
+}

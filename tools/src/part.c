@@ -1,0 +1,31 @@
+/* part.c: two counts with a slash between. */
+#include "part.h"
+
+#include <stddef.h>
+
+enum { DIGITS_MAX = 9 };
+
+static bool take_count(const char **at, uint64_t *ret_value)
+{
+    uint64_t value = 0;
+    size_t digits = 0;
+    for (; **at >= '0' && **at <= '9' && digits <= DIGITS_MAX; (*at)++, digits++)
+        value = value * 10 + (uint64_t)(**at - '0');
+    *ret_value = value;
+    return digits > 0 && digits <= DIGITS_MAX;
+}
+
+bool spsh__part_parse(const char *text, uint64_t *ret_part, uint64_t *ret_count)
+{
+    uint64_t part = 0;
+    uint64_t count = 1;
+    if (text != NULL) {
+        const char *at = text;
+        if (!take_count(&at, &part) || *at++ != '/' || !take_count(&at, &count) || *at != '\0' ||
+            part >= count)
+            return false;
+    }
+    *ret_part = part;
+    *ret_count = count;
+    return true;
+}
