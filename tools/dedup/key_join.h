@@ -23,6 +23,8 @@
 #define SPSH__JOIN_PRINTS_MAX (UINT64_C(1) << 38)
 #define SPSH__JOIN_FRAMES_MAX (UINT64_C(1) << 30) /* 198 days */
 
+#define SPSH__JOIN_AUDIT_WEAK 5 /* of a dense key, in every combination */
+
 typedef enum spsh__join_mode {
     SPSH__JOIN_MILD, /* 48 bits, all against all of one side */
     SPSH__JOIN_DEEP, /* the upper 32 bits */

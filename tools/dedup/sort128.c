@@ -1,4 +1,5 @@
-/* sort128.c: half of the memory for records, half to sort them; then runs, then a merge.
+/* sort128.c: half of the memory for records, half to sort them; then runs, then a merge. Both grow
+ * with what is added.
  *
  *     add ... add   buffer full -> radix sort -> a run of blocks in a spill file
  *     next          nothing spilled: the sorted buffer itself
@@ -52,7 +53,7 @@ struct spsh__sort128 {
 
     spsh__u128 *records;
     spsh__u128 *scratch;
-    size_t filled, capacity;
+    size_t filled, room, capacity; /* there is room for; at most */
     size_t block_records;
 
     spsh__spill *files[2];
@@ -151,7 +152,7 @@ static spsh_status open_file(spsh__sort128 *sort, uint32_t file, spsh_error *err
 static spsh_status sort_buffer(spsh__sort128 *sort, spsh_error *err)
 {
     if (sort->scratch == NULL)
-        sort->scratch = malloc(sort->capacity * RECORD_BYTES);
+        sort->scratch = malloc(sort->room * RECORD_BYTES);
     if (sort->scratch == NULL)
         return SPSH_DEDUP_NO_MEMORY(err);
     spsh__radix_sort128_threads(sort->records, sort->scratch, sort->filled, sort->threads);
@@ -192,6 +193,24 @@ static spsh_status spill_buffer(spsh__sort128 *sort, spsh_error *err)
     return rc;
 }
 
+/* Room for `wanted` records, as far as the memory goes. */
+static spsh_status grow(spsh__sort128 *sort, size_t wanted, spsh_error *err)
+{
+    size_t room = sort->room == 0 ? sort->block_records : sort->room;
+    while (room < wanted && room < sort->capacity)
+        room *= 2;
+    if (room > sort->capacity)
+        room = sort->capacity;
+    if (room == sort->room)
+        return SPSH_OK;
+    spsh__u128 *grown = realloc(sort->records, room * RECORD_BYTES);
+    if (grown == NULL)
+        return SPSH_DEDUP_NO_MEMORY(err);
+    sort->records = grown;
+    sort->room = room;
+    return SPSH_OK;
+}
+
 spsh_status spsh__sort128_add(spsh__sort128 *sort, const spsh__u128 *records, size_t count,
                               spsh_error *err)
 {
@@ -201,13 +220,13 @@ spsh_status spsh__sort128_add(spsh__sort128 *sort, const spsh__u128 *records, si
         return SPSH_DEDUP_FAIL(err, SPSH_E_INVALID_ARG, "records were added after the first read");
     if (sort->failure != SPSH_OK)
         return SPSH_DEDUP_FAIL(err, sort->failure, "the sort has failed before");
-    if (sort->records == NULL) /* pages that stay empty are never touched */
-        sort->records = malloc(sort->capacity * RECORD_BYTES);
-    if (sort->records == NULL)
-        rc = SPSH_DEDUP_NO_MEMORY(err);
     sort->count += count;
     while (rc == SPSH_OK && count > 0) {
-        const size_t room = sort->capacity - sort->filled;
+        if (sort->filled + count > sort->room)
+            rc = grow(sort, sort->filled + count, err);
+        if (rc != SPSH_OK)
+            break;
+        const size_t room = sort->room - sort->filled;
         const size_t taken = count < room ? count : room;
         memcpy(sort->records + sort->filled, records, taken * RECORD_BYTES);
         sort->filled += taken;

@@ -1,0 +1,161 @@
+/* join_record.h: keys, probes and hits of a join, each in 128 bits.
+ *
+ *     a key, in its partition        the rest of its bits | six or three slots | print | frame |
+ * ... a probe, to be sorted          the rest of its bits | side | print | frame | turned | short
+ *     a hit, to be sorted            a | b | offset | place | short
+ *
+ * The upper 10 bits of a key are its partition, which makes room for everything else: 2^38 prints,
+ * and frames up to 2^30, which are 198 days. A slot holds a place whose bit may be turned over;
+ * places in the partition's bits stand for turns that have been made, since the record came from
+ * another partition. A place in a hit is a's frame modulo 2^20 (4.6 hours): two votes that agree in
+ * it and in the offset are counted once.
+ */
+#ifndef SPSH_DEDUP_JOIN_RECORD_H
+#define SPSH_DEDUP_JOIN_RECORD_H
+
+#include "key_join.h"
+
+enum {
+    SPSH__JOIN_PARTITION_BITS = 10,
+    SPSH__JOIN_PARTITIONS = 1 << SPSH__JOIN_PARTITION_BITS,
+    SPSH__JOIN_SLOTS = SPSH__DENSE_WEAK,
+    SPSH__JOIN_NO_PLACE = 63,
+    SPSH__JOIN_PRINT_BITS = 38,
+    SPSH__JOIN_FRAME_BITS = 30,
+    SPSH__JOIN_PLACE_BITS = 20,
+};
+
+/* What a mode compares. */
+typedef struct spsh__join_form {
+    unsigned bits;      /* of a key */
+    unsigned rest_bits; /* of them below the partition's */
+    unsigned slots;
+    bool has_sides;     /* train and test, else one side against itself */
+    unsigned turn_bits; /* of a probe's turned: a place, or a bit for each place */
+} spsh__join_form;
+
+typedef struct spsh__join_key {
+    uint64_t bits;                   /* all of them */
+    uint8_t slots[SPSH__JOIN_SLOTS]; /* places from the lowest of `bits`; NO_PLACE is none */
+    uint64_t print;
+    uint64_t frame;
+    bool is_short; /* of a print with few keys */
+    bool is_test;
+} spsh__join_key;
+
+typedef struct spsh__join_probe {
+    uint64_t rest;
+    uint64_t print;
+    uint64_t frame;
+    uint64_t turned; /* a bit for each place that was turned over */
+    bool is_short;
+    bool is_test;
+} spsh__join_probe;
+
+typedef struct spsh__join_hit {
+    uint64_t a, b;
+    int64_t offset;
+    uint32_t place;
+    bool is_short;
+} spsh__join_hit;
+
+static inline void spsh__join_push(spsh__u128 *record, unsigned bits, uint64_t value)
+{
+    record->high = record->high << bits | record->low >> (64 - bits);
+    record->low = record->low << bits | value;
+}
+
+static inline uint64_t spsh__join_pull(spsh__u128 *record, unsigned bits)
+{
+    const uint64_t value = record->low & ((UINT64_C(1) << bits) - 1);
+    record->low = record->low >> bits | record->high << (64 - bits);
+    record->high >>= bits;
+    return value;
+}
+
+static inline unsigned spsh__join_partition(const spsh__join_form *form, uint64_t bits)
+{
+    return (unsigned)(bits >> form->rest_bits);
+}
+
+static inline spsh__u128 spsh__join_pack_key(const spsh__join_form *form, const spsh__join_key *key)
+{
+    spsh__u128 record = {0, key->bits & ((UINT64_C(1) << form->rest_bits) - 1)};
+    for (unsigned i = 0; i < form->slots; i++)
+        spsh__join_push(&record, 6, key->slots[i]);
+    spsh__join_push(&record, SPSH__JOIN_PRINT_BITS, key->print);
+    spsh__join_push(&record, SPSH__JOIN_FRAME_BITS, key->frame);
+    spsh__join_push(&record, 1, key->is_short);
+    spsh__join_push(&record, 1, key->is_test);
+    return record;
+}
+
+/* All but the bits of the partition, which are 0. */
+static inline spsh__join_key spsh__join_unpack_key(const spsh__join_form *form, spsh__u128 record)
+{
+    spsh__join_key key = {0};
+    key.is_test = spsh__join_pull(&record, 1) != 0;
+    key.is_short = spsh__join_pull(&record, 1) != 0;
+    key.frame = spsh__join_pull(&record, SPSH__JOIN_FRAME_BITS);
+    key.print = spsh__join_pull(&record, SPSH__JOIN_PRINT_BITS);
+    for (unsigned i = form->slots; i > 0; i--)
+        key.slots[i - 1] = (uint8_t)spsh__join_pull(&record, 6);
+    key.bits = record.low;
+    return key;
+}
+
+/* In order of the key, then test before train, then prints. */
+static inline spsh__u128 spsh__join_pack_probe(const spsh__join_form *form,
+                                               const spsh__join_probe *probe)
+{
+    uint64_t turned = probe->turned;
+    if (form->turn_bits == 6)
+        turned = turned == 0 ? SPSH__JOIN_NO_PLACE : (uint64_t)__builtin_ctzll(turned);
+    spsh__u128 record = {0, probe->rest};
+    spsh__join_push(&record, 1, !probe->is_test);
+    spsh__join_push(&record, SPSH__JOIN_PRINT_BITS, probe->print);
+    spsh__join_push(&record, SPSH__JOIN_FRAME_BITS, probe->frame);
+    spsh__join_push(&record, form->turn_bits, turned);
+    spsh__join_push(&record, 1, probe->is_short);
+    return record;
+}
+
+static inline spsh__join_probe spsh__join_unpack_probe(const spsh__join_form *form,
+                                                       spsh__u128 record)
+{
+    spsh__join_probe probe;
+    probe.is_short = spsh__join_pull(&record, 1) != 0;
+    probe.turned = spsh__join_pull(&record, form->turn_bits);
+    if (form->turn_bits == 6)
+        probe.turned = probe.turned == SPSH__JOIN_NO_PLACE ? 0 : UINT64_C(1) << probe.turned;
+    probe.frame = spsh__join_pull(&record, SPSH__JOIN_FRAME_BITS);
+    probe.print = spsh__join_pull(&record, SPSH__JOIN_PRINT_BITS);
+    probe.is_test = spsh__join_pull(&record, 1) == 0;
+    probe.rest = record.low;
+    return probe;
+}
+
+static inline spsh__u128 spsh__join_pack_hit(const spsh__join_hit *hit)
+{
+    spsh__u128 record = {0, hit->a};
+    spsh__join_push(&record, SPSH__JOIN_PRINT_BITS, hit->b);
+    spsh__join_push(&record, SPSH__JOIN_FRAME_BITS + 1,
+                    (uint64_t)(hit->offset + (INT64_C(1) << SPSH__JOIN_FRAME_BITS)));
+    spsh__join_push(&record, SPSH__JOIN_PLACE_BITS, hit->place);
+    spsh__join_push(&record, 1, hit->is_short);
+    return record;
+}
+
+static inline spsh__join_hit spsh__join_unpack_hit(spsh__u128 record)
+{
+    spsh__join_hit hit;
+    hit.is_short = spsh__join_pull(&record, 1) != 0;
+    hit.place = (uint32_t)spsh__join_pull(&record, SPSH__JOIN_PLACE_BITS);
+    hit.offset = (int64_t)spsh__join_pull(&record, SPSH__JOIN_FRAME_BITS + 1) -
+                 (INT64_C(1) << SPSH__JOIN_FRAME_BITS);
+    hit.b = spsh__join_pull(&record, SPSH__JOIN_PRINT_BITS);
+    hit.a = record.low;
+    return hit;
+}
+
+#endif
