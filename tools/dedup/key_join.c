@@ -294,7 +294,7 @@ spsh_status spsh__key_join_add_test(spsh__key_join *join, uint64_t print,
                               .is_short = count < FEW_KEYS,
                               .is_test = true};
         memset(key.slots, SPSH__JOIN_NO_PLACE, sizeof(key.slots));
-        for (unsigned w = 0; w < join->mode->dense_weak; w++)
+        for (unsigned w = 0; w < join->mode->dense_weak && w < SPSH__JOIN_SLOTS; w++)
             key.slots[w] = (uint8_t)(keys[i].weak[w] - dropped);
         rc = check_frame(key.frame, err);
         if (rc == SPSH_OK)
