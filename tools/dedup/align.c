@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "drift_fit.h"
 #include "fail.h"
 
 enum {
@@ -48,6 +49,7 @@ const spsh__align_limits spsh__align_limits_default = {
     .ncc_block = 0.6,
     .coverage_min = 0.8,
     .slope_min_ppm = 200,
+    .speed_max_ppm = 15000,
     .ber_probable = 0.25,
     .envelope_probable = 0.35,
     .ber_long = 0.30,
@@ -289,21 +291,24 @@ static spsh__align_class judge(const spsh__align_limits *limits, const spsh__ali
             return SPSH__ALIGN_SAME_RECORDING;
         return is_all_a || is_all_b ? SPSH__ALIGN_CONTAINED : SPSH__ALIGN_SHARED_SEGMENT;
     }
-    if (is_waveform_same(limits, found, found->unscaled.ncc, found->unscaled.ncc_white))
+    if (is_waveform_same(limits, found, found->unscaled.ncc, found->unscaled.ncc_white) &&
+        fabs(found->drift.slope_ppm) >= limits->slope_min_ppm)
         return SPSH__ALIGN_TIME_SCALED;
     if (is_in_step && found->envelope >= limits->envelope_performance)
         return SPSH__ALIGN_SAME_PERFORMANCE;
     return is_probable_copy(limits, found) ? SPSH__ALIGN_PROBABLE_COPY : SPSH__ALIGN_REREAD;
 }
 
-/* Follows the drift and undoes it, a few times, as the line gets better; keeps the best. */
+/* Fits a drift and undoes it, a few times, as the line through the blocks gets better; keeps the
+ * best. */
 static spsh_status try_unscaled(const spsh__align_limits *limits, spsh__stretch *stretch,
                                 spsh__alignment *found, spsh_error *err)
 {
-    double slope_ppm = found->drift.slope_ppm;
+    double slope_ppm = 0;
     double total_ppm = 0;
     double lag = found->ncc != 0 ? found->lag : 0;
-    spsh_status rc = SPSH_OK;
+    spsh_status rc =
+        spsh__drift_fit(stretch, limits->speed_max_ppm, limits->ncc_block, &slope_ppm, err);
 
     for (int round = 0; rc == SPSH_OK && round < DRIFT_ROUNDS; round++) {
         spsh__correlation after = {0};
@@ -411,8 +416,7 @@ static spsh_status measure_waveform(const spsh__align_side *a, const spsh__align
     if (is_waveform_same(limits, found, best.ncc, best.ncc_white))
         goto out;
     rc = spsh__correlate_envelopes(&stretch, best.lag, &found->envelope, err);
-    if (rc == SPSH_OK && found->drift.good_count >= 3 &&
-        fabs(found->drift.slope_ppm) >= limits->slope_min_ppm)
+    if (rc == SPSH_OK && found->active_s >= limits->short_s)
         rc = try_unscaled(limits, &stretch, found, err);
 out:
     spsh__stretch_free(&stretch);

@@ -60,7 +60,8 @@ typedef struct spsh__align_limits {
     double ncc_block;       /* a block of 200 ms agrees */
     double coverage_min;    /* of the active speech of a recording, to call it all */
     double slope_min_ppm;
-    double ber_probable; /* for probable_copy, with envelope_probable */
+    double speed_max_ppm; /* drifts that are tried when the waveforms do not agree as they are */
+    double ber_probable;  /* for probable_copy, with envelope_probable */
     double envelope_probable;
     double ber_long; /* the same from long_s on */
     double envelope_long;

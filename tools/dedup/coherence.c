@@ -15,6 +15,7 @@
 
 #include "fail.h"
 #include "fft.h"
+#include "sinc_table.h"
 
 enum {
     SIZE = 8192,
@@ -413,13 +414,26 @@ spsh_status spsh__undo_drift(spsh__stretch *stretch, double slope_ppm, double la
 {
     const size_t size = stretch->count + MARGIN;
     const double middle = (double)stretch->count / 2 + SPSH__LAG_MAX;
+    double *table = spsh__sinc_table_new();
     double *b = calloc(size + 1, sizeof(*b));
-    if (b == NULL)
+    double *wide = calloc(size + 2 * SPSH__SINC_TAPS, sizeof(*wide)); /* with zeros around */
+    if (table == NULL || b == NULL || wide == NULL) {
+        free(table);
+        free(b);
+        free(wide);
         return SPSH_DEDUP_NO_MEMORY(err);
+    }
+    memcpy(wide + SPSH__SINC_TAPS, stretch->b, size * sizeof(*wide));
     for (size_t i = 0; i < size; i++) {
         const double from_middle = (double)i - middle;
-        b[i] = between(stretch->b, size, middle + lag + from_middle * (1 + slope_ppm / 1e6));
+        const double place = middle + lag + from_middle * (1 + slope_ppm / 1e6);
+        const double whole = floor(place);
+        const double first = whole + SPSH__SINC_TAPS - (SPSH__SINC_HALF - 1);
+        if (first >= 0 && first <= (double)size + SPSH__SINC_TAPS)
+            b[i] = spsh__sinc_at(table, wide + (size_t)first, place - whole);
     }
+    free(table);
+    free(wide);
     free(stretch->b);
     stretch->b = b;
     return SPSH_OK;
