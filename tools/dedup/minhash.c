@@ -1,10 +1,13 @@
-/* minhash.c: see minhash.h. Grams are hashed by a polynomial that rolls, then mixed: the upper 7
- * bits are the bin, all of it the number.
+/* minhash.c: see minhash.h. A gram's hash is a polynomial that rolls, mixed; a multiplication by an
+ * odd number permutes it for each round. The upper bits of that are the bin, all of it the number.
  */
 #include "minhash.h"
 
 #define FACTOR UINT64_C(0x9e3779b97f4a7c15)
 #define EMPTY  UINT64_MAX
+
+enum { ROUNDS = 4, BIN_BITS = 5, BINS = 1 << BIN_BITS };
+_Static_assert(ROUNDS *BINS == SPSH__MINHASH_VALUES, "bins");
 
 static uint64_t mix(uint64_t x)
 {
@@ -15,47 +18,51 @@ static uint64_t mix(uint64_t x)
     return x ^ x >> 32;
 }
 
-static void densify(spsh__minhash *m)
+/* Bins of one round that are empty take the number of another, drawn by their own number. */
+static void densify(uint64_t bins[BINS])
 {
-    uint64_t filled[SPSH__MINHASH_VALUES / 64] = {0};
-    for (unsigned i = 0; i < SPSH__MINHASH_VALUES; i++)
-        filled[i / 64] |= (uint64_t)(m->values[i] != EMPTY) << (i % 64);
-    for (unsigned i = 0; i < SPSH__MINHASH_VALUES; i++) {
-        if ((filled[i / 64] >> (i % 64) & 1) != 0)
-            continue;
-        unsigned from = i;
-        for (uint64_t attempt = 1; (filled[from / 64] >> (from % 64) & 1) == 0; attempt++)
-            from = (unsigned)(mix(i * FACTOR + attempt) >> 57);
-        m->values[i] = m->values[from];
+    uint64_t full[BINS];
+    for (unsigned i = 0; i < BINS; i++)
+        full[i] = bins[i];
+    for (unsigned i = 0; i < BINS; i++) {
+        for (uint64_t attempt = 1; bins[i] == EMPTY; attempt++)
+            bins[i] = full[mix(i * FACTOR + attempt) >> (64 - BIN_BITS)];
     }
 }
 
 void spsh__minhash_of(const uint32_t *points, size_t count, spsh__minhash *ret_minhash)
 {
     const uint64_t oldest = FACTOR * FACTOR * FACTOR * FACTOR;
+    uint64_t *values = ret_minhash->values;
+    uint64_t factors[ROUNDS];
     uint64_t rolling = 0;
     for (unsigned i = 0; i < SPSH__MINHASH_VALUES; i++)
-        ret_minhash->values[i] = EMPTY;
+        values[i] = EMPTY;
+    for (unsigned round = 0; round < ROUNDS; round++)
+        factors[round] = mix((round + 1) * FACTOR) | 1;
     for (size_t i = 0; i < count; i++) {
         rolling = rolling * FACTOR + points[i] + 1;
         if (i + 1 < SPSH__MINHASH_GRAM)
             continue;
-        uint64_t value = mix(rolling);
-        value -= value == EMPTY;
-        uint64_t *bin = &ret_minhash->values[value >> 57];
-        *bin = value < *bin ? value : *bin;
+        const uint64_t hash = mix(rolling);
+        for (unsigned round = 0; round < ROUNDS; round++) {
+            const uint64_t value = hash * factors[round];
+            uint64_t *bin = &values[round * BINS + (value >> (64 - BIN_BITS))];
+            *bin = value < *bin ? value : *bin;
+        }
         rolling -= (points[i + 1 - SPSH__MINHASH_GRAM] + 1) * oldest;
     }
-    densify(ret_minhash);
+    for (unsigned round = 0; round < ROUNDS; round++)
+        densify(values + round * BINS);
 }
 
+/* The numbers of a band lie far apart, so that they come from different rounds. */
 void spsh__minhash_bands(const spsh__minhash *minhash, uint64_t ret_keys[SPSH__MINHASH_BANDS])
 {
-    const unsigned rows = SPSH__MINHASH_VALUES / SPSH__MINHASH_BANDS;
     for (unsigned band = 0; band < SPSH__MINHASH_BANDS; band++) {
         uint64_t key = band + 1;
-        for (unsigned i = 0; i < rows; i++)
-            key = mix(key * FACTOR + minhash->values[band * rows + i]);
+        for (unsigned i = band; i < SPSH__MINHASH_VALUES; i += SPSH__MINHASH_BANDS)
+            key = mix(key * FACTOR + minhash->values[i]);
         ret_keys[band] = key;
     }
 }

@@ -92,7 +92,7 @@ static void push_blank(points *p)
 
 static void push_starter(points *p, int32_t point)
 {
-    if (p->profile == SPSH__TEXT_PROFILE_CJK && last_of(p) != BLANK && point != APOSTROPHE) {
+    if (p->profile == SPSH__TEXT_PROFILE_CJK && last_of(p) != BLANK) {
         /* Marks behind an ideograph belong to it. */
         size_t base = p->count - 1;
         while (base > 0 && p->marks > 0 && p->count - 1 - base < p->marks)
