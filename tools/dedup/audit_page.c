@@ -187,6 +187,7 @@ static void draw_cell(spsh__copy_page *page, const spsh__leak_cell *cell, unsign
                       const spsh__leak_split *split)
 {
     char number[SPSH_HUMAN_BYTES];
+    char duration[SPSH_HUMAN_BYTES];
     const uint64_t count = cell->utterances[kind];
     const double share = split->utterances > 0 ? (double)count / (double)split->utterances : 0;
     if (count == 0) {
@@ -194,10 +195,9 @@ static void draw_cell(spsh__copy_page *page, const spsh__leak_cell *cell, unsign
         return;
     }
     spsh__html_format(page->out,
-                      "<td class=\"h%u\">%s<br/>%.2f %%<br/><span class=\"soft\">%.1f min</span>"
-                      "</td>",
+                      "<td class=\"h%u\">%s<br/>%.2f %%<br/><span class=\"soft\">%s</span></td>",
                       heat_of(share), spsh__human_count(count, number), 100 * share,
-                      cell->seconds[kind] / 60);
+                      spsh__human_duration(cell->seconds[kind], duration));
 }
 
 static void draw_split(spsh__copy_page *page, const char *tag, const spsh__leak_split *split)
@@ -212,7 +212,7 @@ static void draw_split(spsh__copy_page *page, const char *tag, const spsh__leak_
 static void draw_matrix(spsh__copy_page *page, const spsh__audit_facts *f, unsigned kind)
 {
     spsh__html_format(page->out,
-                      "<h3><code>%s</code>: %s</h3>\n<div class=\"wide\">"
+                      "<div><h3><code>%s</code>: %s</h3>\n<div class=\"wide\">"
                       "<table class=\"matrix\"><thead><tr><th>train \\ test</th>",
                       spsh__leak_text((spsh__leak)kind), spsh__leak_meaning((spsh__leak)kind));
     for (size_t j = 0; j < f->test_count; j++)
@@ -231,7 +231,7 @@ static void draw_matrix(spsh__copy_page *page, const spsh__audit_facts *f, unsig
             draw_cell(page, &f->totals[j], kind, &f->test[j]);
         spsh__builder_append_text(page->out, "</tr>\n");
     }
-    spsh__builder_append_text(page->out, "</tbody></table></div>\n");
+    spsh__builder_append_text(page->out, "</tbody></table></div></div>\n");
 }
 
 static void draw_matrices(spsh__copy_page *page, const spsh__audit_facts *f, const totals *t)
@@ -239,15 +239,16 @@ static void draw_matrices(spsh__copy_page *page, const spsh__audit_facts *f, con
     size_t clean = 0;
     spsh__page_section_open(page->out, "Which split leaks into which");
     spsh__builder_append_text(
-        page->out,
-        "<p class=\"soft\">Number, share and minutes of the test split's utterances that "
-        "the train split touches. Shades: above 0, 0.1, 1, 5 and 25 %.</p>\n");
+        page->out, "<p class=\"soft\">Number, share and length of the test split's utterances that "
+                   "the train split touches. Shades: above 0, 0.1, 1, 5 and 25 %.</p>\n"
+                   "<div class=\"matrices\">\n");
     for (unsigned k = 0; k < SPSH__LEAK_COUNT; k++) {
         if (t->leaked[k] > 0)
             draw_matrix(page, f, k);
         else
             clean++;
     }
+    spsh__builder_append_text(page->out, "</div>\n");
     if (clean > 0) {
         spsh__builder_append_text(page->out, "<p>Nothing was found for: ");
         for (unsigned k = 0, n = 0; k < SPSH__LEAK_COUNT; k++) {

@@ -31,6 +31,7 @@ static const char *const style[] = {
     ".good{color:var(--c2)}.bad{color:var(--c4)}\n",
     "q{quotes:none;font-style:italic}\n",
     "table.matrix td,table.matrix th{padding:5px 10px;border:1px solid var(--line)}\n",
+    ".matrices{display:flex;flex-wrap:wrap;gap:0 48px}.matrices>div{min-width:0;max-width:100%}\n",
     "table.matrix{width:auto}table.matrix th{white-space:normal;max-width:220px}\n",
     "table.matrix td{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}\n",
     "table.matrix tr:last-child td{border-bottom:1px solid var(--line)}\n",
@@ -182,6 +183,15 @@ static spsh_status draw_side(spsh__copy_page *page, const char *letter, uint64_t
     return rc;
 }
 
+/* What the picture says itself, where there is none. */
+static void draw_words(spsh__copy_page *page, const spsh__match *match)
+{
+    spsh__builder_append_text(page->out, "<p class=\"soft\">");
+    if (match->kind != SPSH__ALIGN_NONE)
+        spsh__html_format(page->out, "%s by ", spsh__align_class_text(match->kind));
+    spsh__copy_evidence_words(page, match);
+}
+
 spsh_status spsh__copy_figure(spsh__copy_page *page, const spsh__match *match, spsh_error *err)
 {
     spsh_error why = SPSH_ERROR_INIT;
@@ -191,21 +201,21 @@ spsh_status spsh__copy_figure(spsh__copy_page *page, const spsh__match *match, s
         rc = draw_side(page, "b", match->b, err);
     if (rc != SPSH_OK)
         return rc;
-    spsh__builder_append_text(page->out, "<span class=\"soft\">");
-    if (match->kind != SPSH__ALIGN_NONE)
-        spsh__html_format(page->out, "%s by ", spsh__align_class_text(match->kind));
-    spsh__copy_evidence_words(page, match);
-    spsh__builder_append_text(page->out, "</span></figcaption>\n");
-    if (match->count > 0 && page->pictures < SPSH__PICTURES_MAX) {
-        page->pictures++;
-        rc = spsh__pair_view_draw(page->facts->set, match, page->out, &why);
-        if (rc == SPSH_E_NO_MEMORY)
-            return SPSH_DEDUP_NO_MEMORY(err);
-        if (rc != SPSH_OK) {
-            spsh__builder_append_text(page->out, "<p class=\"soft\">no picture: ");
-            spsh__page_text(page->out, why.message);
-            spsh__builder_append_text(page->out, "</p>\n");
-        }
+    spsh__builder_append_text(page->out, "</figcaption>\n");
+    if (match->count == 0 || page->pictures == SPSH__PICTURES_MAX) {
+        draw_words(page, match);
+        spsh__builder_append_text(page->out, "</p></figure>\n");
+        return SPSH_OK;
+    }
+    page->pictures++;
+    rc = spsh__pair_view_draw(page->facts->set, match, page->out, &why);
+    if (rc == SPSH_E_NO_MEMORY)
+        return SPSH_DEDUP_NO_MEMORY(err);
+    if (rc != SPSH_OK) {
+        draw_words(page, match);
+        spsh__builder_append_text(page->out, "; no picture: ");
+        spsh__page_text(page->out, why.message);
+        spsh__builder_append_text(page->out, "</p>\n");
     }
     spsh__builder_append_text(page->out, "</figure>\n");
     return SPSH_OK;
@@ -228,8 +238,7 @@ const char *spsh__copy_class_meaning(spsh__align_class kind)
 
 /* ---- what was found ---- */
 
-/* Exact tiers in one colour each, acoustic ones in theirs. */
-static unsigned tier_color(spsh__tier tier)
+unsigned spsh__copy_tier_color(spsh__tier tier)
 {
     static const unsigned colors[SPSH__TIER_COUNT] = {2, 5, 0, 1, 3, 6, 6, 6, 7, 7, 7};
     return tier < SPSH__TIER_COUNT ? colors[tier] : 7;
@@ -245,7 +254,7 @@ static void draw_tier_legend(spsh__copy_page *page)
             count += page->facts->by_tier_class[t][k];
         spsh__html_format(page->out,
                           "<span><i class=\"c%u\"></i>%s <span class=\"soft\">%s</span></span>",
-                          tier_color((spsh__tier)t), spsh__tier_text((spsh__tier)t),
+                          spsh__copy_tier_color((spsh__tier)t), spsh__tier_text((spsh__tier)t),
                           spsh__human_count(count, number));
     }
     spsh__builder_append_text(page->out, "</div>\n");
@@ -273,7 +282,7 @@ void spsh__copy_found(spsh__copy_page *page)
             continue;
         for (unsigned t = 0; t <= SPSH__TIER_SCALED; t++)
             slices[t] = (spsh__svg_slice){(double)page->facts->by_tier_class[t][k],
-                                          tier_color((spsh__tier)t)};
+                                          spsh__copy_tier_color((spsh__tier)t)};
         spsh__html_format(page->out, "<tr><td><code>%s</code></td><td>%s</td>",
                           spsh__align_class_text((spsh__align_class)k),
                           spsh__copy_class_meaning((spsh__align_class)k));
@@ -296,9 +305,9 @@ static uint64_t sum_of(const uint64_t *bars)
     return sum;
 }
 
-/* Where the copies end and the others begin: with a gap between, or the bars that hold both. */
-static void say_gap(spsh__copy_page *page, const uint64_t *low, const uint64_t *high, double step,
-                    const char *what)
+/* Where the lower kind ends and the higher one begins: a gap, or bars that hold both. */
+static void find_gap(const uint64_t *low, const uint64_t *high, double step, double *ret_first,
+                     double *ret_end)
 {
     size_t low_end = 0;
     size_t high_first = SPSH__HISTOGRAM_BARS;
@@ -306,18 +315,29 @@ static void say_gap(spsh__copy_page *page, const uint64_t *low, const uint64_t *
         low_end = low[i] > 0 ? i + 1 : low_end;
         high_first = high[i] > 0 && high_first == SPSH__HISTOGRAM_BARS ? i : high_first;
     }
+    *ret_first = (double)low_end * step;
+    *ret_end = (double)high_first * step;
     if (sum_of(low) == 0 || sum_of(high) == 0)
-        return;
-    if (high_first >= low_end)
+        *ret_first = *ret_end = 0;
+}
+
+static void draw_evidence(spsh__copy_page *page, spsh__svg_histogram *plot, const uint64_t *low,
+                          const uint64_t *high, const char *what)
+{
+    find_gap(low, high, plot->step, &plot->gap_first, &plot->gap_end);
+    spsh__builder_append_text(page->out, "<div>");
+    spsh__svg_histogram_draw(page->out, plot);
+    if (plot->gap_end > plot->gap_first)
         spsh__html_format(page->out,
                           "<p class=\"soft\">Nothing has a %s from %.2f to %.2f: the gap between "
                           "the two.</p>",
-                          what, (double)low_end * step, (double)high_first * step);
-    else
+                          what, plot->gap_first, plot->gap_end);
+    else if (plot->gap_end < plot->gap_first)
         spsh__html_format(page->out,
                           "<p class=\"soft\">From %.2f to %.2f both kinds occur: there the %s "
                           "alone does not decide.</p>",
-                          (double)high_first * step, (double)low_end * step, what);
+                          plot->gap_end, plot->gap_first, what);
+    spsh__builder_append_text(page->out, "</div>");
 }
 
 void spsh__copy_evidence(spsh__copy_page *page)
@@ -332,18 +352,18 @@ void spsh__copy_evidence(spsh__copy_page *page)
         {limits->ncc_with_bits, "with bits"},
         {limits->ncc_sure,      "sure"     },
     };
-    const spsh__svg_histogram ber = {.values = f->ber_same,
-                                     .others = f->ber_other,
-                                     .count = SPSH__HISTOGRAM_BARS,
-                                     .marks = ber_marks,
-                                     .mark_count = 2,
-                                     .is_log = true,
-                                     .step = 0.5 / SPSH__HISTOGRAM_BARS,
-                                     .color = 0,
-                                     .other_color = 7,
-                                     .title = "pairs by bit error rate",
-                                     .x_label = "bit error rate of the fingerprints",
-                                     .y_label = "pairs (logarithmic)"};
+    spsh__svg_histogram ber = {.values = f->ber_same,
+                               .others = f->ber_other,
+                               .count = SPSH__HISTOGRAM_BARS,
+                               .marks = ber_marks,
+                               .mark_count = 2,
+                               .is_log = true,
+                               .step = 0.5 / SPSH__HISTOGRAM_BARS,
+                               .color = 0,
+                               .other_color = 7,
+                               .title = "pairs by bit error rate",
+                               .x_label = "bit error rate of the fingerprints",
+                               .y_label = "pairs (logarithmic)"};
     spsh__svg_histogram ncc = ber;
     ncc.values = f->ncc_same;
     ncc.others = f->ncc_other;
@@ -357,14 +377,11 @@ void spsh__copy_evidence(spsh__copy_page *page)
     spsh__builder_append_text(
         page->out, "<div class=\"legend\"><span><i class=\"c0\"></i>called a copy</span><span>"
                    "<i class=\"c7\"></i>listened to, and not called one</span></div>"
-                   "<div class=\"plots\"><div>");
-    spsh__svg_histogram_draw(page->out, &ber);
-    say_gap(page, f->ber_same, f->ber_other, ber.step, "bit error rate");
-    spsh__builder_append_text(page->out, "</div><div>");
-    spsh__svg_histogram_draw(page->out, &ncc);
-    say_gap(page, f->ncc_other, f->ncc_same, ncc.step, "correlation");
+                   "<div class=\"plots\">");
+    draw_evidence(page, &ber, f->ber_same, f->ber_other, "bit error rate");
+    draw_evidence(page, &ncc, f->ncc_other, f->ncc_same, "correlation");
     spsh__builder_append_text(
-        page->out, "</div></div>\n<p class=\"soft\">A copy has to pass both, and the whitened "
+        page->out, "</div>\n<p class=\"soft\">A copy has to pass both, and the whitened "
                    "correlation too; the limits for short stretches are higher (below).</p>\n");
     spsh__page_section_close(page->out);
 }

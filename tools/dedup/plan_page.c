@@ -139,11 +139,10 @@ static void draw_tiles(spsh__copy_page *page, const spsh__plan_facts *f, const s
         }
     }
     spsh__builder_append_text(page->out, "<div class=\"tiles\">\n");
-    (void)snprintf(label, sizeof(label), "would go: %s of the audio",
-                   spsh__human_percent(f->dropped_seconds, f->total_seconds, part));
+    (void)snprintf(label, sizeof(label), "would go, %s of %s",
+                   spsh__human_percent(f->dropped_seconds, f->total_seconds, part),
+                   spsh__human_duration(f->total_seconds, value));
     spsh__page_tile(page->out, spsh__human_duration(f->dropped_seconds, value), label);
-    (void)snprintf(label, sizeof(label), "in all that was looked at");
-    spsh__page_tile(page->out, spsh__human_duration(f->total_seconds, value), label);
     (void)snprintf(label, sizeof(label), "utterances of %s would go",
                    spsh__human_count(spsh__print_set_count(f->common.set), part));
     spsh__page_tile(page->out, spsh__human_count(f->dropped_count, value), label);
@@ -214,7 +213,7 @@ static void draw_going(spsh__copy_page *page, const spsh__plan_facts *f, const s
             spsh__html_format(page->out, "<td class=\"n\">%s</td>",
                               spsh__human_bytes((uint64_t)bytes, number));
             spsh__page_cell_percent(page->out, g->seconds, f->total_seconds);
-            spsh__page_cell_bar(page->out, g->seconds, all, t < SPSH__TIER_ACOUSTIC ? 2 : 0);
+            spsh__page_cell_bar(page->out, g->seconds, all, spsh__copy_tier_color((spsh__tier)t));
             spsh__builder_append_text(page->out, "</tr>\n");
         }
     }
@@ -355,12 +354,30 @@ static double strength(const spsh__match *match)
     return fabs(match->ncc);
 }
 
-/* Ascending by strength, of equal ones the first; the weakest stay. */
+static bool have_one_in_common(const spsh__match *x, const spsh__match *y)
+{
+    return x->a == y->a || x->a == y->b || x->b == y->a || x->b == y->b;
+}
+
+/* Ascending by strength, of equal ones the first; the weakest stay, each of other utterances. */
 static void offer_weak(const spsh__plan_facts *f, uint64_t *held, uint64_t number)
 {
-    size_t at = WEAKEST;
-    while (at > 0 && (held[at - 1] == UINT64_MAX ||
-                      strength(match_at(f, number)) < strength(match_at(f, held[at - 1]))))
+    const spsh__match *m = match_at(f, number);
+    size_t end = 0;
+    while (end < WEAKEST && held[end] != UINT64_MAX)
+        end++;
+    for (size_t i = 0; i < end;) {
+        if (!have_one_in_common(m, match_at(f, held[i]))) {
+            i++;
+            continue;
+        }
+        if (strength(match_at(f, held[i])) <= strength(m))
+            return;
+        memmove(&held[i], &held[i + 1], (--end - i) * sizeof(held[0]));
+        held[end] = UINT64_MAX;
+    }
+    size_t at = end;
+    while (at > 0 && strength(m) < strength(match_at(f, held[at - 1])))
         at--;
     if (at == WEAKEST)
         return;

@@ -60,6 +60,7 @@ static const char *const style[] = {
     "svg text{font-size:11px;fill:var(--soft)}\n",
     "svg .grid{stroke:var(--line)}\n",
     "svg .axis{stroke:var(--soft)}\n",
+    "svg .gap{fill:var(--c2);fill-opacity:.13}\n",
     "svg .mark{stroke:var(--c4);stroke-dasharray:3 2}\n",
     ".c0{fill:var(--c0);color:var(--c0)}\n",
     ".c1{fill:var(--c1);color:var(--c1)}\n",

@@ -204,6 +204,16 @@ static void draw_bars(spsh__builder *out, const spsh__svg_histogram *h, double t
     }
 }
 
+static void draw_gap(spsh__builder *out, const spsh__svg_histogram *h)
+{
+    const double unit = (WIDTH - LEFT - RIGHT) / (h->step * (double)h->count);
+    if (h->gap_end > h->gap_first)
+        spsh__html_format(
+            out, "<rect class=\"gap\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\"/>",
+            LEFT + (h->gap_first - h->first) * unit, TOP, (h->gap_end - h->gap_first) * unit,
+            HEIGHT - TOP - BOTTOM);
+}
+
 /* Labels in turn on two lines, so that neighbours do not meet. */
 static void draw_marks(spsh__builder *out, const spsh__svg_histogram *h)
 {
@@ -230,6 +240,7 @@ void spsh__svg_histogram_draw(spsh__builder *out, const spsh__svg_histogram *h)
     spsh__html_text(out, spsh__bytes_of(h->title));
     spsh__builder_append_text(out, "</title>");
     const double top = draw_y(out, h, (double)most);
+    draw_gap(out, h);
     draw_bars(out, h, top, 0);
     if (h->others != NULL)
         draw_bars(out, h, top, 1);

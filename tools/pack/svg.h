@@ -39,10 +39,11 @@ typedef struct spsh__svg_histogram {
     size_t count;
     const spsh__svg_mark *marks;
     size_t mark_count;
-    bool is_log;        /* bars grow with the logarithm: one is seen beside a million */
-    double first, step; /* where the first bar begins, and how wide each is, in units of x */
-    bool first_is_open; /* the first bar holds all that is less, */
-    bool last_is_open;  /* the last one all that is more */
+    double gap_first, gap_end; /* shaded; nothing when they are equal */
+    bool is_log;               /* bars grow with the logarithm: one is seen beside a million */
+    double first, step;        /* where the first bar begins, and how wide each is, in units of x */
+    bool first_is_open;        /* the first bar holds all that is less, */
+    bool last_is_open;         /* the last one all that is more */
     unsigned color, other_color;
     const char *title;   /* what is shown, for those who cannot see it */
     const char *x_label; /* with its unit */
