@@ -82,7 +82,9 @@ static double run_all(tally *sum)
             spsh__fingerprint_free(maker);
             rate_hz = files[i].rate_hz;
             check_ok(spsh__fingerprint_new(
-                rate_hz, (spsh__print_sink){count_frames, count_key, NULL, sum}, &maker, &err));
+                rate_hz,
+                (spsh__print_sink){.frames_fn = count_frames, .key_fn = count_key, .user = sum},
+                &maker, &err));
         }
         check_ok(spsh__fingerprint_push(maker, files[i].pcm, files[i].count, &err));
         check_ok(spsh__fingerprint_finish(maker, &err));
