@@ -2,7 +2,7 @@
 _speechshard()
 {
     local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]}
-    local commands="pack info ls cat verify repair export overlay plan bench"
+    local commands="pack info ls cat verify repair export overlay plan bench fingerprint"
     local common="--help --quiet --version"
     local options
     local plan="--seed --max-seconds --max-padded-seconds --max-utterances --alpha --weight --unit
@@ -49,6 +49,7 @@ _speechshard()
     overlay) options="--skip --transcript --json" ;;
     plan) options="$plan --compare --epoch --whole --json" ;;
     bench) options="$plan --seconds --threads --engine --cached --direct --cold --json" ;;
+    fingerprint) options="--jobs --part --estimate --json" ;;
     *) return ;;
     esac
     if [[ ${COMP_WORDS[1]} == overlay && $COMP_CWORD -eq 3 && $current != -* ]]; then
