@@ -1,10 +1,10 @@
 /* verify.c: which files there are, in which order they are checked, and what they are beside files.
  *
  * The manifest first, since it says what else there is; the dataset index next, since it tells what
- * a damaged record costs; then the shards, in the manifest's order, overlays and older manifests;
- * last, all of them against each other. Each file is read once, through the read engine; the small
- * ones (manifest, index, overlays) are then opened as readers open them and their content is held
- * against the rules of the format.
+ * a damaged record costs; then the shards, in the manifest's order, overlays, fingerprint segments
+ * and older manifests; last, all of them against each other. Each file is read once, through the
+ * read engine; the small ones (manifest, index, overlays) are then opened as readers open them and
+ * their content is held against the rules of the format.
  */
 #include "io_internal.h"
 #include "options.h"
@@ -180,6 +180,35 @@ static spsh_status check_overlays(spsh__verify *v, spsh_error *err)
     return rc;
 }
 
+static spsh_status check_if_there(spsh__verify *v, const char *name, uint32_t kind, spsh_error *err)
+{
+    struct stat info;
+    spsh__verify_file file = {.kind = kind};
+    char *path = spsh__path_join(v->allocator, v->directory, name);
+    if (path == NULL)
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "%s", name);
+    const bool there = v->io->stat_fn(v->io->user, path, &info) != -ENOENT;
+    spsh__free(v->allocator, path);
+    return there ? check_named(v, name, &file, NULL, err) : SPSH_OK;
+}
+
+/* What is derived from the shards and may be made again. */
+static spsh_status check_fingerprints(spsh__verify *v, spsh_error *err)
+{
+    spsh_status rc = SPSH_OK;
+    for (uint64_t n = 0; n < v->manifest->info.shard_count && rc == SPSH_OK; n++) {
+        spsh_shard_seal seal;
+        char name[48], file_name[32];
+        rc = spsh__manifest_seal(v->manifest, n, &seal, err);
+        if (rc != SPSH_OK)
+            break;
+        spsh_shard_file_name(seal.unit, seal.number, file_name);
+        (void)snprintf(name, sizeof(name), "fingerprints/%s", file_name);
+        rc = check_if_there(v, name, SPSH__KIND_FINGERPRINT, err);
+    }
+    return rc;
+}
+
 /* They may have been cleared away; those that are there must be good. */
 static spsh_status check_older(spsh__verify *v, spsh_error *err)
 {
@@ -188,16 +217,8 @@ static spsh_status check_older(spsh__verify *v, spsh_error *err)
     spsh_status rc = SPSH_OK;
     for (uint64_t g = oldest; g < newest && rc == SPSH_OK; g++) {
         char name[40];
-        struct stat info;
         spsh__generation_name("manifest", g, name);
-        char *path = spsh__path_join(v->allocator, v->directory, name);
-        const bool there = path != NULL && v->io->stat_fn(v->io->user, path, &info) != -ENOENT;
-        if (path == NULL)
-            rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "%s", name);
-        spsh__free(v->allocator, path);
-        spsh__verify_file file = {.kind = SPSH__KIND_MANIFEST};
-        if (there)
-            rc = check_named(v, name, &file, NULL, err);
+        rc = check_if_there(v, name, SPSH__KIND_MANIFEST, err);
     }
     return rc;
 }
@@ -228,6 +249,8 @@ static spsh_status check_listed(spsh__verify *v, spsh_error *err)
         rc = check_shards(v, err);
     if (rc == SPSH_OK)
         rc = check_overlays(v, err);
+    if (rc == SPSH_OK)
+        rc = check_fingerprints(v, err);
     if (rc == SPSH_OK)
         rc = check_older(v, err);
     if (rc == SPSH_OK && index != NULL)
