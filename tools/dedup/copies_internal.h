@@ -1,0 +1,45 @@
+/* copies_internal.h: the stages of copies.c. */
+#ifndef SPSH_DEDUP_COPIES_INTERNAL_H
+#define SPSH_DEDUP_COPIES_INTERNAL_H
+
+#include "copies.h"
+#include "speechshard/sorter.h"
+
+/* ---- copies_keys.c: keys of all that takes part, on threads ---- */
+
+typedef struct spsh__key_feed {
+    const spsh__print_set *set;
+    const spsh__copies_options *options;
+    const spsh__exact_groups *groups;
+    const volatile bool *stop;
+} spsh__key_feed;
+
+/* Adds the keys of every print that has to be looked for. */
+spsh_status spsh__key_feed_run(const spsh__key_feed *feed, spsh__key_join *join, spsh_error *err);
+
+/* ---- copies_alias.c: utterances that take part only through an alias ---- */
+
+/* An utterance whose samples an overlay or the choice of splits leaves out, while an alias of it
+ * takes part: what is found of its prints is the alias's. */
+typedef struct spsh__stand_in {
+    uint64_t base, alias;
+} spsh__stand_in;
+
+typedef struct spsh__stand_ins {
+    spsh__stand_in *items; /* by base */
+    size_t count;
+} spsh__stand_ins;
+
+/* Also counts the utterances that take part and do not decode. */
+spsh_status spsh__stand_ins_find(const spsh__print_set *set, spsh__stand_ins *ret_list,
+                                 uint64_t *ret_undecoded, spsh_error *err);
+/* The match between those that take part; false: of an utterance with itself. */
+bool spsh__stand_ins_apply(const spsh__stand_ins *list, spsh__match *match);
+
+/* ---- copies_collect.c: matches of all files, sorted, each stretch once ---- */
+
+spsh_status spsh__collect_add(spsh_sorter *sorter, const spsh__match *match, spsh_error *err);
+/* All, in the order of spsh__match_compare. */
+spsh_status spsh__collect_send(spsh_sorter *sorter, spsh__match_sink sink, spsh_error *err);
+
+#endif

@@ -1,0 +1,251 @@
+/* copies_keys.c: the keys of all prints, into a join.
+ *
+ * Of a group of equal samples only the first takes part. Stored keys are read; keys of the small
+ * side of an audit, and those of other speeds, are made from the audio again. So utterances are
+ * dealt to threads, and what a thread has made is added under a lock: the join does not mind the
+ * order.
+ */
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "copies_internal.h"
+#include "dense_keys.h"
+#include "fail.h"
+#include "scaled_keys.h"
+
+enum { DEAL_AT_ONCE = 64 };
+
+typedef struct pool {
+    const spsh__key_feed *feed;
+    spsh__key_join *join;
+    pthread_mutex_t mutex; /* for all below and the join */
+    uint64_t next;         /* utterance to deal out */
+    uint64_t end;
+    spsh_status status;
+    spsh_error err;
+} pool;
+
+typedef struct worker {
+    pool *pool;
+    pthread_t thread;
+    bool is_started;
+    spsh_reader **readers;
+    spsh__print_key *keys; /* of one print */
+    size_t key_capacity;
+} worker;
+
+static bool has_audit(const pool *p)
+{
+    return p->feed->options->mode == SPSH__JOIN_AUDIT;
+}
+
+static spsh_status get_reader(worker *w, uint64_t utterance, spsh_reader **ret_reader,
+                              spsh_error *err)
+{
+    const spsh__print_set *set = w->pool->feed->set;
+    size_t dataset = 0;
+    uint64_t position = 0;
+    spsh_status rc = SPSH_OK;
+    spsh__print_set_place(set, utterance, &dataset, &position);
+    if (w->readers[dataset] == NULL)
+        rc = spsh_reader_open(spsh__print_set_dataset(set, dataset), &w->readers[dataset], err);
+    *ret_reader = w->readers[dataset];
+    return rc;
+}
+
+static spsh_status add_keys(pool *p, uint64_t number, const spsh__print_key *keys, size_t count,
+                            spsh_error *err)
+{
+    (void)pthread_mutex_lock(&p->mutex);
+    spsh_status rc = spsh__key_join_add(p->join, number, keys, count, err);
+    (void)pthread_mutex_unlock(&p->mutex);
+    return rc;
+}
+
+static spsh_status add_stored(worker *w, uint64_t number, const spsh__set_print *print,
+                              spsh_error *err)
+{
+    const size_t count = (size_t)print->key_count;
+    if (count > w->key_capacity) {
+        spsh__print_key *grown = realloc(w->keys, 2 * count * sizeof(*grown));
+        if (grown == NULL)
+            return SPSH_DEDUP_NO_MEMORY(err);
+        w->keys = grown;
+        w->key_capacity = 2 * count;
+    }
+    spsh_status rc =
+        spsh__segment_keys(print->segment, print->first_key, print->key_count, w->keys, err);
+    return rc == SPSH_OK ? add_keys(w->pool, number, w->keys, count, err) : rc;
+}
+
+static spsh_status add_dense(worker *w, uint64_t number, const spsh__set_print *print,
+                             spsh_error *err)
+{
+    spsh_reader *reader = NULL;
+    spsh__dense_key *keys = NULL;
+    size_t count = 0;
+    spsh_status rc = get_reader(w, print->utterance, &reader, err);
+    if (rc == SPSH_OK)
+        rc = spsh__dense_keys_make(w->pool->feed->set, reader, number, &keys, &count, err);
+    if (rc == SPSH_OK) {
+        (void)pthread_mutex_lock(&w->pool->mutex);
+        rc = spsh__key_join_add_test(w->pool->join, number, keys, count, err);
+        (void)pthread_mutex_unlock(&w->pool->mutex);
+    }
+    free(keys);
+    return rc;
+}
+
+static spsh_status add_scaled(worker *w, uint64_t number, const spsh__set_print *print,
+                              spsh_error *err)
+{
+    const spsh__print_set *set = w->pool->feed->set;
+    const size_t end = has_audit(w->pool) ? SPSH__SCALE_COUNT : SPSH__SCALE_FASTER_END;
+    spsh__print_signal signal = {set, NULL, print->utterance, print->channel};
+    spsh_status rc = get_reader(w, print->utterance, &signal.reader, err);
+    for (size_t scale = 1; scale < end && rc == SPSH_OK; scale++) {
+        spsh__print_key *keys = NULL;
+        size_t count = 0;
+        rc = spsh__scaled_keys_make(&signal, spsh__scales[scale], &keys, &count, err);
+        if (rc == SPSH_OK)
+            rc = add_keys(w->pool,
+                          spsh__scaled_number(spsh__print_set_print_count(set), number, scale),
+                          keys, count, err);
+        free(keys);
+    }
+    return rc;
+}
+
+static spsh_status add_utterance(worker *w, uint64_t ordinal, spsh_error *err)
+{
+    const spsh__key_feed *feed = w->pool->feed;
+    const spsh__side side = spsh__print_set_side(feed->set, ordinal);
+    uint64_t first = 0;
+    uint64_t count = 0;
+    spsh_status rc = spsh__print_set_prints_of(feed->set, ordinal, &first, &count, err);
+    for (uint64_t number = first; number < first + count && rc == SPSH_OK; number++) {
+        spsh__set_print print;
+        rc = spsh__print_set_print(feed->set, number, &print, err);
+        if (rc != SPSH_OK)
+            return rc;
+        if (has_audit(w->pool) && side == SPSH__SIDE_TEST) {
+            rc = add_dense(w, number, &print, err);
+            continue;
+        }
+        rc = add_stored(w, number, &print, err);
+        if (rc == SPSH_OK && feed->options->speed_grid)
+            rc = add_scaled(w, number, &print, err);
+    }
+    return rc;
+}
+
+/* Its prints are its own, or those of a base that takes no part itself. */
+static spsh_status takes_part(const spsh__key_feed *feed, uint64_t ordinal, bool *ret_takes_part,
+                              spsh_error *err)
+{
+    spsh__segment_row row;
+    uint64_t base = SPSH_NONE_U64;
+    *ret_takes_part = false;
+    if (spsh__print_set_side(feed->set, ordinal) == SPSH__SIDE_NONE ||
+        spsh__exact_representative(feed->groups, ordinal) != ordinal)
+        return SPSH_OK;
+    spsh_status rc = spsh__print_set_row(feed->set, ordinal, &row, &base, err);
+    *ret_takes_part =
+        base == SPSH_NONE_U64 || spsh__print_set_side(feed->set, base) == SPSH__SIDE_NONE;
+    return rc;
+}
+
+/* Utterances [*ret_first, *ret_end) for a thread; none: an empty range. */
+static void deal(pool *p, uint64_t *ret_first, uint64_t *ret_end)
+{
+    const spsh__copies_options *options = p->feed->options;
+    (void)pthread_mutex_lock(&p->mutex);
+    if (p->feed->stop != NULL && *p->feed->stop && p->status == SPSH_OK)
+        p->status = SPSH_DEDUP_FAIL(&p->err, SPSH_E_CANCELED, "stopped");
+    *ret_first = p->status == SPSH_OK ? p->next : p->end;
+    *ret_end = p->end - *ret_first < DEAL_AT_ONCE ? p->end : *ret_first + DEAL_AT_ONCE;
+    p->next = *ret_end;
+    if (options->progress_fn != NULL)
+        options->progress_fn(options->user, "read keys", *ret_first, p->end);
+    (void)pthread_mutex_unlock(&p->mutex);
+}
+
+static void *work(void *argument)
+{
+    worker *w = argument;
+    pool *p = w->pool;
+    for (;;) {
+        spsh_error err = SPSH_ERROR_INIT;
+        spsh_status rc = SPSH_OK;
+        uint64_t first = 0;
+        uint64_t end = 0;
+        deal(p, &first, &end);
+        if (first == end)
+            return NULL;
+        for (uint64_t i = first; i < end && rc == SPSH_OK; i++) {
+            bool part = false;
+            rc = takes_part(p->feed, i, &part, &err);
+            if (rc == SPSH_OK && part)
+                rc = add_utterance(w, i, &err);
+        }
+        (void)pthread_mutex_lock(&p->mutex);
+        if (rc != SPSH_OK && p->status == SPSH_OK) {
+            p->status = rc;
+            p->err = err;
+        }
+        (void)pthread_mutex_unlock(&p->mutex);
+    }
+}
+
+static bool start_workers(pool *p, worker *workers, uint32_t count)
+{
+    const size_t dataset_count = spsh__print_set_dataset_count(p->feed->set);
+    for (uint32_t i = 0; i < count; i++) {
+        workers[i].pool = p;
+        workers[i].readers = (spsh_reader **)calloc(dataset_count + 1, sizeof(spsh_reader *));
+        if (workers[i].readers == NULL)
+            return false;
+    }
+    /* The caller's thread is the first worker; one that cannot be started is done without. */
+    for (uint32_t i = 1; i < count; i++)
+        workers[i].is_started = pthread_create(&workers[i].thread, NULL, work, &workers[i]) == 0;
+    return true;
+}
+
+static void free_workers(const pool *p, worker *workers, uint32_t count)
+{
+    const size_t dataset_count = spsh__print_set_dataset_count(p->feed->set);
+    for (uint32_t i = 0; i < count; i++) {
+        for (size_t k = 0; workers[i].readers != NULL && k < dataset_count; k++)
+            spsh_reader_close(workers[i].readers[k]);
+        free((void *)workers[i].readers);
+        free(workers[i].keys);
+    }
+    free(workers);
+}
+
+spsh_status spsh__key_feed_run(const spsh__key_feed *feed, spsh__key_join *join, spsh_error *err)
+{
+    pool p = {.feed = feed, .join = join, .end = spsh__print_set_count(feed->set)};
+    const uint32_t count = feed->options->threads < 1 ? 1 : feed->options->threads;
+    worker *workers = calloc(count, sizeof(*workers));
+    if (workers == NULL)
+        return SPSH_DEDUP_NO_MEMORY(err);
+    if (pthread_mutex_init(&p.mutex, NULL) != 0) {
+        free(workers);
+        return SPSH_DEDUP_NO_MEMORY(err);
+    }
+    if (start_workers(&p, workers, count))
+        (void)work(&workers[0]);
+    else
+        p.status = SPSH_DEDUP_NO_MEMORY(&p.err);
+    for (uint32_t i = 1; i < count; i++) {
+        if (workers[i].is_started)
+            (void)pthread_join(workers[i].thread, NULL);
+    }
+    free_workers(&p, workers, count);
+    (void)pthread_mutex_destroy(&p.mutex);
+    if (p.status != SPSH_OK && err != NULL)
+        *err = p.err;
+    return p.status;
+}
