@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "extract_pipeline.h"
 #include "fail.h"
@@ -142,6 +143,12 @@ static spsh_status look_at_all(run *r, spsh_error *err)
 
 /* ---- what is in the way ---- */
 
+/* In a container, the process that was killed had our own number as often as not. */
+static bool is_running(long pid)
+{
+    return pid != (long)getpid() && (kill((pid_t)pid, 0) == 0 || errno != ESRCH);
+}
+
 /* NAME.tmp-PID-N of a process that is no more, for a shard that is to do here. */
 static bool is_stale(const run *r, const char *name)
 {
@@ -151,7 +158,7 @@ static bool is_stale(const run *r, const char *name)
         return false;
     errno = 0;
     const long pid = strtol(mark + strlen(".tmp-"), &end, 10);
-    if (errno != 0 || pid <= 0 || *end != '-' || kill((pid_t)pid, 0) == 0 || errno != ESRCH)
+    if (errno != 0 || pid <= 0 || *end != '-' || is_running(pid))
         return false;
     for (size_t i = 0; i < r->shard_count; i++) {
         char file[32];
