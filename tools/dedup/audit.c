@@ -127,6 +127,24 @@ void spsh__leak_interval(uint64_t part, uint64_t whole, double *ret_low, double 
     *ret_high = part == whole ? 1 : middle + half;
 }
 
+int spsh__leak_compare(const spsh__match *left, const spsh__match *right)
+{
+    const double lefts[] = {left->ncc, left->similarity, left->coverage_a + left->coverage_b,
+                            left->active_s};
+    const double rights[] = {right->ncc, right->similarity, right->coverage_a + right->coverage_b,
+                             right->active_s};
+    if (left->tier != right->tier)
+        return left->tier < right->tier ? -1 : 1;
+    if (left->kind != right->kind)
+        return left->kind < right->kind ? -1 : 1;
+    for (size_t i = 0; i < sizeof(lefts) / sizeof(lefts[0]); i++) {
+        const double difference = fabs(lefts[i]) - fabs(rights[i]);
+        if (difference < 0 || difference > 0)
+            return difference > 0 ? -1 : 1;
+    }
+    return spsh__match_compare(left, right);
+}
+
 /* Equal samples, so that what is true of one is true of the other: not for stretches of a record
  * that overlap for the most part. */
 static bool is_equal(const spsh__match *match)
@@ -333,30 +351,13 @@ static spsh_status list_members(spsh__audit *audit, spsh_error *err)
 
 /* ---- bits and evidence ---- */
 
-/* Negative: l is the stronger. */
-static int compare_strength(const spsh__match *l, const spsh__match *r)
-{
-    const double left[] = {l->ncc, l->similarity, l->coverage_a + l->coverage_b, l->active_s};
-    const double right[] = {r->ncc, r->similarity, r->coverage_a + r->coverage_b, r->active_s};
-    if (l->tier != r->tier)
-        return l->tier < r->tier ? -1 : 1;
-    if (l->kind != r->kind)
-        return l->kind < r->kind ? -1 : 1;
-    for (size_t i = 0; i < sizeof(left) / sizeof(left[0]); i++) {
-        const double difference = fabs(left[i]) - fabs(right[i]);
-        if (difference < 0 || difference > 0)
-            return difference > 0 ? -1 : 1;
-    }
-    return spsh__match_compare(l, r);
-}
-
 static void take_evidence(const spsh__audit *audit, spsh__leak_evidence *held,
                           const spsh__leak_evidence *offered)
 {
     if (offered->match == SPSH_NONE_U64)
         return;
     if (held->match == SPSH_NONE_U64 ||
-        compare_strength(&audit->matches[offered->match], &audit->matches[held->match]) < 0)
+        spsh__leak_compare(&audit->matches[offered->match], &audit->matches[held->match]) < 0)
         *held = *offered;
 }
 

@@ -31,6 +31,9 @@ const char *spsh__leak_meaning(spsh__leak leak); /* "the same recording, or part
 /* The kind that a match is evidence of; SPSH__LEAK_COUNT: none. */
 spsh__leak spsh__leak_of(const spsh__match *match);
 
+/* Negative: left is the stronger evidence; a total order. */
+int spsh__leak_compare(const spsh__match *left, const spsh__match *right);
+
 /* Wilson's interval of 95 % for a share of part in whole, as shares; 0 and 1 of nothing. */
 void spsh__leak_interval(uint64_t part, uint64_t whole, double *ret_low, double *ret_high);
 

@@ -16,7 +16,6 @@ typedef struct spsh__audit_report {
     const spsh__leaks *leaks;
     const char *inputs; /* spsh__audit_inputs */
     const spsh_io *io;
-    bool fold_names;
     bool has_aliases;
     uint8_t alias_hash[16]; /* XXH3-128 of the file */
 } spsh__audit_report;

@@ -1,0 +1,320 @@
+"""audit_test.py COMMAND MAKE_SPEECH: audits of a corpus with leaks of each kind planted, told exactly.
+
+Corpus `speech` (layout mls) has splits train, dev and test, corpus `web` (layout folder) is train alone. Dev is clean.
+"""
+import hashlib
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import xml.etree.ElementTree as ElementTree
+
+COMMAND, MAKE_SPEECH = sys.argv[1:]
+KINDS = ["recording", "segment", "performance", "sentence", "sentence_near", "document", "source", "speaker"]
+URL = "http://www.archive.org/download/book_{}_librivox/chapter_01_64kb.mp3"
+WORDS = ("amber basin cedar delta ember fjord grove haven inlet jetty kelp lagoon meadow north ocean prairie quarry "
+         "river summit tundra upland valley willow xylem yonder zephyr").split()
+failures = 0
+
+
+def check(good, what):
+    global failures
+    if not good:
+        failures += 1
+        print("FAILED:", what)
+
+
+def equal(got, want, what):
+    check(got == want, f"{what}: {got!r}, want {want!r}")
+
+
+def run(*words, cwd=None):
+    environment = {"LC_ALL": "C.UTF-8", "PATH": "/usr/bin:/bin"}
+    return subprocess.run([COMMAND, *map(str, words)], stdin=subprocess.DEVNULL, capture_output=True,
+                          encoding="utf-8", env=environment, cwd=cwd)
+
+
+def speech(path, *pieces, rate=16000):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    subprocess.run([MAKE_SPEECH, path, str(rate), *pieces], check=True)
+
+
+def sentence(number):
+    """Another one for each number: no two are alike."""
+    return " ".join(WORDS[(number * 7 + k * k * (number % 5 + 1) + k) % len(WORDS)] + str(number) for k in range(6))
+
+
+# id -> (pieces, text, (start, end) of its source, rate); a text of None is its own.
+TRAIN = {
+    "100_200_000000": (["11:0:4"], "the quick brown fox jumps over the lazy dog", (0, 4), 16000),
+    "100_200_000001": (["12:0:8"], None, (10, 18), 16000),
+    "100_200_000002": (["13:0:3", "14:0:2.5"], None, (20, 25), 16000),
+    "101_201_000000": (["15:0:4"], None, (0, 4), 16000),
+    "102_202_000000": (["16:0:3"], None, (100, 103), 16000),
+}
+TEST = {
+    "300_400_000000": (["21:0:3"], None, (0, 3), 16000),                       # web has it as MP3
+    "301_401_000000": (["21:0:3"], None, (0, 3), 16000),                       # the same bytes again
+    "302_402_000000": (["12:3:1.5"], None, (0, 1), 16000),                     # out of 100_200_000001
+    "303_403_000000": (["22:0:3", "14:0:2.5"], None, (0, 5), 16000),           # shares a jingle
+    "304_404_000000": (["15:0:4"], None, (0, 4), 16160),                       # 1 % faster
+    "305_405_000000": (["23:0:3"], "The quick brown fox jumps over the lazy dog.", (0, 3), 16000),
+    "306_406_000000": (["24:0:3"], "the quick brown fox jumped over the lazy dog", (0, 3), 16000),
+    "102_407_000000": (["25:0:3"], None, (0, 3), 16000),                       # speaker 102
+    "308_202_000000": (["26:0:3"], None, (200, 203), 16000),                   # book 202, elsewhere in it
+    "309_202_000000": (["27:0:3"], None, (102, 105), 16000),                   # and where train is
+    "310_410_000000": (["28:0:3"], None, (0, 3), 16000),                       # clean
+    "311_411_000000": (["29:0:3"], None, (0, 3), 16000),                       # clean
+}
+DEV = {f"{n}_{n}_000000": ([f"{n}:0:2"], None, (0, 2), 16000) for n in range(500, 504)}
+WANT = {
+    "recording": ["300_400_000000", "301_401_000000", "302_402_000000"],
+    "segment": ["303_403_000000"],
+    "performance": ["304_404_000000"],
+    "sentence": ["305_405_000000"],
+    "sentence_near": ["306_406_000000"],
+    "document": ["308_202_000000", "309_202_000000"],
+    "source": ["309_202_000000"],
+    "speaker": ["102_407_000000"],
+}
+DIRTY = sorted(set(sum((WANT[kind] for kind in ("recording", "segment", "performance", "sentence")), [])))
+
+
+def make_corpora(work):
+    root = work / "speech" / "mls_polish"
+    number = 0
+    for split, utterances in (("train", TRAIN), ("test", TEST), ("dev", DEV)):
+        texts, times = [], []
+        for name, (pieces, text, (begin, end), rate) in utterances.items():
+            speaker, book, _ = name.split("_")
+            speech(root / split / "audio" / speaker / book / f"{name}.flac", *pieces, rate=rate)
+            texts.append(f"{name}\t{text or sentence(number)}\n")
+            times.append(f"{name}\t{URL.format(book)}\t{begin}\t{end}\n")
+            number += 1
+        (root / split / "transcripts.txt").write_text("".join(texts), encoding="utf-8")
+        (root / split / "segments.txt").write_text("".join(times), encoding="utf-8")
+    speech(work / "web" / "copied.mp3", "21:0:3")
+    speech(work / "web" / "other.mp3", "31:0:3")
+    for name in ("speech", "web"):
+        done = run("pack", work / name, "-o", work / f"{name}.spsh", "--max-rejects", "100%")
+        check(done.returncode == 0, f"pack {name}: {done.stderr}")
+
+
+def audit(work, name, *options, train=("speech.spsh:train", "web.spsh"), test=("speech.spsh:test",)):
+    sides = []
+    for side, operands in (("--train", train), ("--test", test)):
+        for operand in operands:
+            sides += [side, operand]
+    return run("audit", *sides, "-o", name, *options, cwd=work)
+
+
+def files_of(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def lines(folder, name):
+    return [json.loads(line) for line in (folder / name).read_text(encoding="utf-8").splitlines()]
+
+
+def kinds_of(folder):
+    found = {kind: [] for kind in KINDS}
+    for leak in lines(folder, "leaks.jsonl"):
+        for kind in leak["kinds"]:
+            found[kind].append(leak["id"].split("/")[-1])
+    return {kind: sorted(ids) for kind, ids in found.items()}
+
+
+def test_kinds(work):
+    done = audit(work, "audit")
+    equal(done.returncode, 1, f"status: {done.stderr}")
+    folder = work / "audit"
+    equal(sorted(files_of(folder)),
+          ["clean-speech-test.txt", "dirty-speech-test.txt", "leaks.jsonl", "pairs.jsonl", "report.html",
+           "statement.json", "summary.json"], "files")
+    found = kinds_of(folder)
+    for kind in KINDS:
+        equal(found[kind], WANT[kind], kind)
+    summary = json.loads((folder / "summary.json").read_text())
+    equal([(part["corpus"], part["split"], part["utterances"]) for part in summary["train"]],
+          [("speech.spsh", "train", len(TRAIN)), ("web.spsh", None, 2)], "train")
+    equal([(part["corpus"], part["split"], part["utterances"]) for part in summary["test"]],
+          [("speech.spsh", "test", len(TEST))], "test")
+    leaks = summary["test"][0]["leaks"]
+    for kind in KINDS:
+        equal(leaks[kind]["utterances"], len(WANT[kind]), f"summary: {kind}")
+    equal(leaks["recording"]["percent"], 25.0, "percent")
+    check(abs(leaks["recording"]["percent_low"] - 8.893865) < 1e-3, f"low end: {leaks['recording']}")
+    check(abs(leaks["recording"]["percent_high"] - 53.231) < 1e-2, f"high end: {leaks['recording']}")
+    check(abs(leaks["recording"]["minutes"] - 7.5 / 60) < 1e-5, f"minutes: {leaks['recording']}")
+    # Which train split: the MP3 is of web, all else of speech.
+    cells = {cell["train"]: cell["leaks"] for cell in summary["cells"]}
+    equal(cells[0]["recording"]["utterances"], 1, "cell speech")
+    equal(cells[1]["recording"]["utterances"], 2, "cell web")
+    equal(cells[1]["segment"]["utterances"], 0, "cell web, segment")
+    equal([(f["kind"], f["utterances"], f["limit_percent"]) for f in summary["failures"]],
+          [("recording", 3, 0.0), ("segment", 1, 0.0)], "failures")
+    equal(sorted(name.split("/")[-1] for name in (folder / "dirty-speech-test.txt").read_text().split()), DIRTY, "dirty")
+    equal(len((folder / "clean-speech-test.txt").read_text().split()), len(TEST) - len(DIRTY), "clean")
+    check("3 of 12 utterances (25.00 %)" in done.stderr and "passed by 25.00 %" in done.stderr,
+          f"messages: {done.stderr}")
+    for kind in KINDS:
+        check(kind in done.stdout, f"{kind} in the table")
+    check("305_405_000000  with speech.spsh: 100_200_000000  (text_exact)" in done.stdout, f"an example: {done.stdout}")
+    check("arXiv 2505.22251" in done.stderr and "Common Voice" in done.stderr, "notes")
+    check(not (work / "audit.work").exists(), "work folder is gone")
+
+
+def test_evidence(work):
+    folder = work / "audit"
+    leaks = {leak["id"].split("/")[-1]: leak for leak in lines(folder, "leaks.jsonl")}
+    part = leaks["302_402_000000"]["evidence"][0]
+    equal((part["kind"], part["class"], part["train"]["id"].split("/")[-1], part["train"]["split"]),
+          ("recording", "contained", "100_200_000001", "train"), "a part")
+    check(abs(part["train_start_s"] - part["start_s"] - 3.0) < 0.02, f"where it lies: {part}")
+    first, second = (leaks[name]["evidence"][0] for name in ("300_400_000000", "301_401_000000"))
+    equal(first["train"]["corpus"], "web.spsh", "the MP3")
+    copies = [evidence["copy_of"] for evidence in (first, second)]
+    equal(sum(copy is not None for copy in copies), 1, f"one speaks for the other: {copies}")
+    pairs = lines(folder, "pairs.jsonl")
+    for pair in pairs:
+        check(pair["schema"] == "speechshard-audit-pair-1" and pair["b"]["split"] == "test" and
+              pair["a"]["split"] in ("train", None), f"sides: {pair}")
+    segment = [pair for pair in pairs if pair["kinds"] == ["segment"]]
+    equal(len(segment), 1, "segments")
+    got = segment[0]["segments"][0]
+    check(abs(got["a_start"] - 3.0) < 0.1 and abs(got["b_start"] - 3.0) < 0.1 and
+          abs(got["a_end"] - 5.5) < 0.1, f"the stretch: {got}")
+    near = [pair for pair in pairs if "sentence_near" in pair["kinds"]]
+    check(len(near) == 1 and 0.9 < near[0]["text"]["similarity"] < 1 and not near[0]["text"]["exact"], f"near: {near}")
+    page = (folder / "report.html").read_text(encoding="utf-8")
+    ElementTree.fromstring(page.encode())
+
+
+def test_the_same_bytes(work):
+    want = files_of(work / "audit")
+    runs = {
+        "one": (["--jobs", "1"], {}),
+        "two": (["--jobs", "2", "--memory", "64M"], {}),
+        "eight": (["--jobs", "8", "--work", work / "elsewhere"], {}),
+        "order": ([], {"train": ("web.spsh", "speech.spsh:train")}),
+    }
+    for name, (options, sides) in runs.items():
+        audit(work, name, *options, **sides)
+        got = files_of(work / name)
+        equal(sorted(got), sorted(want), f"{name}: files")
+        for file in want:
+            check(got.get(file) == want[file], f"{name}: {file} differs")
+
+
+def test_limits(work):
+    cases = [
+        (["--fail-on", "none"], 0),
+        (["--fail-on", "recording=25", "--fail-on", "segment=10"], 0),
+        (["--fail-on", "recording=24.9", "--fail-on", "segment=10"], 1),
+        (["--fail-on", "none", "--fail-on", "speaker"], 1),
+        (["--fail-on", "none", "--fail-on", "sentence=8.4"], 0),
+        (["--fail-on", "none", "--fail-on", "sentence=8.3"], 1),
+    ]
+    for options, status in cases:
+        done = audit(work, "limits", *options)
+        equal(done.returncode, status, f"{options}: {done.stderr}")
+        summary = json.loads((work / "limits" / "summary.json").read_text())
+        equal(summary["failed"], status == 1, f"{options}: failed")
+    for options in (["--fail-on", "sentnce"], ["--fail-on", "sentence=101"], ["--fail-on", "sentence=x"],
+                    ["--fail-on", "none=3"], ["--profile", "none"]):
+        equal(audit(work, "limits", *options).returncode, 2, f"{options}")
+    check("did you mean 'sentence'?" in audit(work, "limits", "--fail-on", "sentnce").stderr, "nearest kind")
+
+
+def test_clean(work):
+    done = audit(work, "clean", test=("speech.spsh:dev",))
+    equal(done.returncode, 0, f"clean: {done.stderr}")
+    equal((work / "clean" / "leaks.jsonl").read_text(), "", "no leak")
+    equal((work / "clean" / "dirty-speech-dev.txt").read_text(), "", "nothing dirty")
+    equal(len((work / "clean" / "clean-speech-dev.txt").read_text().split()), len(DEV), "all clean")
+    done = audit(work, "two-splits", "--json", test=("speech.spsh:dev,test",))
+    equal(done.returncode, 1, "one of two splits leaks")
+    equal(done.stdout, (work / "two-splits" / "summary.json").read_text(), "--json is summary.json")
+    equal([part["split"] for part in json.loads(done.stdout)["test"]], ["dev", "test"], "splits")
+
+
+def test_folders(work):
+    before = files_of(work / "audit")
+    (work / "audit" / "notes.md").write_text("mine")
+    done = audit(work, "audit", test=("speech.spsh:dev",))
+    equal(done.returncode, 0, f"replaced: {done.stderr}")
+    after = files_of(work / "audit")
+    equal(after.pop("notes.md"), b"mine", "files of others stay")
+    check("clean-speech-test.txt" not in after and "clean-speech-dev.txt" in after, f"lists: {sorted(after)}")
+    (work / "audit" / "notes.md").unlink()
+    audit(work, "audit")
+    equal(files_of(work / "audit"), before, "and back")
+    (work / "taken").mkdir()
+    (work / "taken" / "summary.json").write_text("{}")
+    for name in ("taken", "speech.spsh", "speech/mls_polish/test/transcripts.txt"):
+        done = audit(work, name)
+        equal(done.returncode, 1, f"{name} is refused: {done.stderr}")
+        check("no report of an audit" in done.stderr or "no folder" in done.stderr, f"{name}: {done.stderr}")
+    equal(files_of(work / "taken"), {"summary.json": b"{}"}, "untouched")
+
+
+def test_statement(work):
+    statement = work / "audit" / "statement.json"
+    stated = json.loads(statement.read_text())
+    equal([entry["side"] for entry in stated["inputs"]], ["train", "train", "test"], "inputs")
+    equal(stated["files"]["pairs.jsonl"] != stated["files"]["leaks.jsonl"], True, "files")
+    sides = ["--train", "web.spsh", "--train", "speech.spsh:train", "--test", "speech.spsh:test"]
+    equal(run("audit", "--check", statement, cwd=work).returncode, 0, "unchanged")
+    done = run("audit", "--check", statement, *sides, cwd=work)
+    equal(done.returncode, 0, f"same data: {done.stderr}")
+    check("6 files" in done.stdout, f"files: {done.stdout}")
+    for other in (["--train", "web.spsh", "--test", "speech.spsh:test"],
+                  ["--train", "web.spsh", "--train", "speech.spsh", "--test", "speech.spsh:test"],
+                  ["--train", "web.spsh", "--train", "speech.spsh:train", "--test", "speech.spsh:dev"]):
+        done = run("audit", "--check", statement, *other, cwd=work)
+        equal(done.returncode, 1, f"other data: {other} {done.stderr}")
+    check("differs in splits" in done.stderr, f"what differs: {done.stderr}")
+    shutil.copytree(work / "audit", work / "changed")
+    changed = work / "changed" / "statement.json"
+    text = statement.read_text()
+    changed.write_text(text.replace('"utterances": 12', '"utterances": 13', 1))
+    done = run("audit", "--check", changed)
+    check(done.returncode == 1 and "was changed" in done.stderr, f"changed: {done.stderr}")
+    changed.write_text(text)
+    (work / "changed" / "clean-speech-test.txt").write_text("all\n")
+    done = run("audit", "--check", changed)
+    check(done.returncode == 1 and "clean-speech-test.txt was changed" in done.stderr, f"a file: {done.stderr}")
+    (work / "changed" / "clean-speech-test.txt").unlink()
+    equal(run("audit", "--check", changed).returncode, 0, "a file that is not there")
+    equal(run("audit", "--check", work / "audit" / "summary.json").returncode, 1, "no statement")
+    shutil.rmtree(work / "changed")
+
+
+def test_usage(work):
+    for words in ([], ["--train", "speech.spsh:train"], ["--train", "a", "--test", "b"], ["x"],
+                  ["--train", ":train", "--test", "b", "-o", "x"]):
+        done = run("audit", *words, cwd=work)
+        equal(done.returncode, 2, f"{words}: {done.stderr}")
+        equal(done.stdout, "", f"{words}: output")
+    for train, test, what in ((("speech.spsh:trian",), ("speech.spsh:test",), "trian"),
+                              (("speech.spsh",), ("speech.spsh:test",), "test"),
+                              (("nowhere.spsh",), ("speech.spsh:test",), "nowhere.spsh")):
+        done = audit(work, "usage", train=train, test=test)
+        check(done.returncode in (1, 2) and what in done.stderr, f"{train}: {done.returncode} {done.stderr}")
+        check(not (work / "usage").exists(), f"{train}: nothing was written")
+
+
+with tempfile.TemporaryDirectory() as folder:
+    place = pathlib.Path(folder)
+    make_corpora(place)
+    for test in (test_kinds, test_evidence, test_the_same_bytes, test_limits, test_clean, test_folders,
+                 test_statement, test_usage):
+        before = failures
+        test(place)
+        print("ok" if failures == before else "FAILED", test.__name__)
+sys.exit(1 if failures else 0)

@@ -1,0 +1,336 @@
+/* cmd_audit.c: `speechshard audit`: what of the test sets was trained on. */
+#include <inttypes.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "speechshard/io.h"
+
+#include "audit_out.h"
+#include "cli.h"
+#include "commands.h"
+
+enum { JOBS_MAX = 1024, STAGE_BYTES = 64 };
+
+static volatile bool interrupted;
+
+static void on_signal(int signal_number)
+{
+    (void)signal_number;
+    interrupted = true;
+}
+
+/* What was typed. */
+typedef struct audit_command {
+    spsh_cli_texts train, test, limits;
+    const char *folder, *alias_path, *work_path, *statement_path;
+    int profile;
+    bool speed_grid, json;
+    uint64_t memory_bytes, jobs;
+    spsh__source_list sources;
+    spsh__builder line; /* what matters of it, for the report */
+    spsh_progress progress;
+    char stage[STAGE_BYTES];
+} audit_command;
+
+/* ---- limits ---- */
+
+static int unknown_kind(const char *text, size_t bytes)
+{
+    const char *names[SPSH__LEAK_COUNT + 2] = {NULL};
+    char *name = strndup(text, bytes);
+    for (unsigned k = 0; k < SPSH__LEAK_COUNT; k++)
+        names[k] = spsh__leak_text((spsh__leak)k);
+    names[SPSH__LEAK_COUNT] = "none";
+    if (name == NULL)
+        return spsh__cli_fail_memory();
+    const char *nearest = spsh__cli_nearest(name, names);
+    const int rc =
+        spsh__cli_usage("audit",
+                        "--fail-on %s: kinds are recording, segment, performance, sentence, "
+                        "sentence_near, document, source, speaker, none%s%s%s",
+                        text, nearest != NULL ? "; did you mean '" : "",
+                        nearest != NULL ? nearest : "", nearest != NULL ? "'?" : "");
+    free(name);
+    return rc;
+}
+
+/* KIND[=PERCENT] */
+static int take_limit(const char *text, double limits[SPSH__LEAK_COUNT])
+{
+    const char *equals = strchr(text, '=');
+    const size_t bytes = equals != NULL ? (size_t)(equals - text) : strlen(text);
+    double percent = 0;
+    if (equals != NULL) {
+        char *end = NULL;
+        percent = strtod(equals + 1, &end);
+        if (end == equals + 1 || *end != '\0' || !(percent >= 0 && percent <= 100))
+            return spsh__cli_usage("audit", "--fail-on %s: a percentage is from 0 to 100", text);
+    }
+    if (equals == NULL && strcmp(text, "none") == 0) {
+        for (unsigned k = 0; k < SPSH__LEAK_COUNT; k++)
+            limits[k] = 2;
+        return SPSH_EXIT_DONE;
+    }
+    for (unsigned k = 0; k < SPSH__LEAK_COUNT; k++) {
+        const char *kind = spsh__leak_text((spsh__leak)k);
+        if (strlen(kind) == bytes && memcmp(kind, text, bytes) == 0) {
+            limits[k] = percent / 100;
+            return SPSH_EXIT_DONE;
+        }
+    }
+    return unknown_kind(text, bytes);
+}
+
+static int take_limits(const spsh_cli_texts *texts, double limits[SPSH__LEAK_COUNT])
+{
+    int rc = SPSH_EXIT_DONE;
+    for (unsigned k = 0; k < SPSH__LEAK_COUNT; k++)
+        limits[k] = k == SPSH__LEAK_RECORDING || k == SPSH__LEAK_SEGMENT ? 0 : 2;
+    for (size_t i = 0; i < texts->count && rc == SPSH_EXIT_DONE; i++)
+        rc = take_limit(texts->items[i], limits);
+    return rc;
+}
+
+/* ---- operands ---- */
+
+static int take_sources(audit_command *c, const spsh_cli_texts *texts, spsh__side side)
+{
+    spsh_error err = SPSH_ERROR_INIT;
+    for (size_t i = 0; i < texts->count; i++) {
+        const spsh_status rc =
+            spsh__source_list_add(&c->sources, texts->items[i], side, spsh_io_default(), &err);
+        if (rc == SPSH_E_INVALID_ARG)
+            return spsh__cli_usage("audit", "%s", err.message);
+        if (rc != SPSH_OK)
+            return spsh__cli_fail(NULL, &err);
+    }
+    return SPSH_EXIT_DONE;
+}
+
+static int compare_texts(const void *left, const void *right)
+{
+    const char *const *l = left;
+    const char *const *r = right;
+    return strcmp(*l, *r);
+}
+
+static void append_option(spsh__builder *line, const char *name, const spsh_cli_texts *texts)
+{
+    spsh_cli_texts sorted = *texts;
+    qsort(sorted.items, sorted.count, sizeof(sorted.items[0]), compare_texts);
+    for (size_t i = 0; i < sorted.count; i++) {
+        spsh__builder_append_text(line, " --");
+        spsh__builder_append_text(line, name);
+        spsh__builder_append_text(line, " ");
+        spsh__builder_append_text(line, sorted.items[i]);
+    }
+}
+
+/* The command without what leaves the result as it is; operands in one order. */
+static const char *build_line(audit_command *c, spsh__text_profile profile)
+{
+    spsh__builder_append_text(&c->line, "speechshard audit");
+    append_option(&c->line, "train", &c->train);
+    append_option(&c->line, "test", &c->test);
+    for (size_t i = 0; i < c->limits.count; i++) {
+        spsh__builder_append_text(&c->line, " --fail-on ");
+        spsh__builder_append_text(&c->line, c->limits.items[i]);
+    }
+    spsh__builder_append_text(&c->line, " --profile ");
+    spsh__builder_append(&c->line, spsh__text_profile_name(profile),
+                         strcspn(spsh__text_profile_name(profile), "-"));
+    if (c->alias_path != NULL) {
+        spsh__builder_append_text(&c->line, " --aliases ");
+        spsh__builder_append_text(&c->line, c->alias_path);
+    }
+    if (c->speed_grid)
+        spsh__builder_append_text(&c->line, " --speed-grid");
+    return spsh__builder_text(&c->line);
+}
+
+/* ---- running ---- */
+
+static void on_progress(void *user, const char *stage, uint64_t done, uint64_t total)
+{
+    audit_command *c = (audit_command *)user;
+    if (strncmp(c->stage, stage, STAGE_BYTES - 1) != 0) {
+        spsh__progress_end(&c->progress);
+        snprintf(c->stage, sizeof(c->stage), "%s", stage);
+        spsh__progress_begin(&c->progress, c->stage, "", total);
+    }
+    c->progress.total = total;
+    spsh__progress_update(&c->progress, done, NULL);
+}
+
+static int print_json(const spsh__audit_run *run)
+{
+    spsh_error err = SPSH_ERROR_INIT;
+    spsh_json *json = spsh__json_new();
+    if (json == NULL)
+        return spsh__cli_fail_memory();
+    spsh_status rc = spsh__audit_put_summary(&run->report, json, &err);
+    if (rc == SPSH_OK)
+        rc = spsh__json_write_pretty(json, stdout, &err);
+    spsh__json_free(json);
+    return rc == SPSH_OK || spsh__cli_output_failed() ? SPSH_EXIT_DONE : spsh__cli_fail(NULL, &err);
+}
+
+static int tell(const audit_command *c, const spsh__audit_run *run)
+{
+    const int rc = c->json ? print_json(run) : spsh__audit_print(run);
+    if (rc != SPSH_EXIT_DONE)
+        return rc;
+    spsh__audit_tell(run);
+    spsh__cli_message("report: %s/report.html", c->folder);
+    return run->facts.is_failed ? SPSH_EXIT_FAILED : SPSH_EXIT_DONE;
+}
+
+static void watch_signals(void)
+{
+    struct sigaction action = {.sa_handler = on_signal};
+    (void)sigemptyset(&action.sa_mask);
+    (void)sigaction(SIGINT, &action, NULL);
+    (void)sigaction(SIGTERM, &action, NULL);
+}
+
+static uint32_t processor_count(void)
+{
+    const long count = sysconf(_SC_NPROCESSORS_ONLN);
+    return count < 1 ? 1 : count > JOBS_MAX ? JOBS_MAX : (uint32_t)count;
+}
+
+static int run_audit(audit_command *c, spsh__audit_options *options)
+{
+    spsh_error err = SPSH_ERROR_INIT;
+    spsh__audit_run run = {0};
+    watch_signals();
+    const spsh_status status = spsh__audit_run_all(options, &interrupted, &run, &err);
+    int rc = SPSH_EXIT_FAILED;
+    spsh__progress_end(&c->progress);
+    if (status == SPSH_OK)
+        rc = tell(c, &run);
+    else if (status == SPSH_E_CANCELED)
+        spsh__cli_error("stopped; what is done stays, and the same command goes on");
+    else
+        (void)spsh__cli_fail(NULL, &err);
+    spsh__audit_run_free(&run);
+    return rc;
+}
+
+/* ---- checking ---- */
+
+static int check(audit_command *c)
+{
+    spsh_error err = SPSH_ERROR_INIT;
+    char *inputs = NULL;
+    uint64_t files = 0;
+    spsh_status rc = SPSH_OK;
+    if (c->sources.count > 0)
+        rc = spsh__audit_inputs(c->sources.items, c->sources.count, spsh_io_default(), &inputs,
+                                &err);
+    if (rc == SPSH_OK)
+        rc =
+            spsh__audit_statement_check(c->statement_path, inputs, spsh_io_default(), &files, &err);
+    free(inputs);
+    if (rc != SPSH_OK)
+        return spsh__cli_fail(NULL, &err);
+    printf("%s: unchanged, and so are %" PRIu64 " files beside it%s\n", c->statement_path, files,
+           c->sources.count > 0 ? "; the data are those of the audit"
+                                : "; give --train and --test to compare the data");
+    return SPSH_EXIT_DONE;
+}
+
+static int run(audit_command *c)
+{
+    spsh__audit_options options = {
+        .sources = &c->sources,
+        .folder = c->folder,
+        .work_path = c->work_path,
+        .alias_path = c->alias_path,
+        .profile = (spsh__text_profile)c->profile,
+        .speed_grid = c->speed_grid,
+        .memory_bytes = c->memory_bytes,
+        .threads = c->jobs != 0 ? (uint32_t)c->jobs : processor_count(),
+        .io = spsh_io_default(),
+        .progress_fn = on_progress,
+        .user = c,
+    };
+    int rc = take_limits(&c->limits, options.fail_limits);
+    if (rc == SPSH_EXIT_DONE)
+        rc = take_sources(c, &c->train, SPSH__SIDE_TRAIN);
+    if (rc == SPSH_EXIT_DONE)
+        rc = take_sources(c, &c->test, SPSH__SIDE_TEST);
+    if (rc != SPSH_EXIT_DONE)
+        return rc;
+    if (c->statement_path != NULL)
+        return check(c);
+    if (c->train.count == 0 || c->test.count == 0 || c->folder == NULL)
+        return spsh__cli_usage("audit", "%s is missing",
+                               c->train.count == 0  ? "--train DATASET[:SPLITS]"
+                               : c->test.count == 0 ? "--test DATASET[:SPLITS]"
+                                                    : "-o REPORT");
+    options.command = build_line(c, options.profile);
+    return options.command != NULL ? run_audit(c, &options) : spsh__cli_fail_memory();
+}
+
+int spsh__cmd_audit(int argc, char **argv)
+{
+    audit_command c = {.memory_bytes = UINT64_C(4) << 30};
+    const spsh_cli_option options[] = {
+        {"train",      0,   SPSH_CLI_TEXTS,  "DATASET[:SPLITS]",
+         "what is trained on; splits with commas between; may be repeated",                               &c.train,          0, 0       },
+        {"test",       0,   SPSH_CLI_TEXTS,  "DATASET[:SPLITS]",
+         "what is tested with; may be repeated, and be a split of the same dataset",                      &c.test,           0, 0       },
+        {"output",     'o', SPSH_CLI_TEXT,   "REPORT",
+         "folder for the report; an earlier report is replaced",                                          &c.folder,         0, 0       },
+        {"fail-on",    0,   SPSH_CLI_TEXTS,  "KIND[=PERCENT]",
+         "exit 1 when more of a test split leaks so; 'none' takes all limits away;\n"
+         "recording=0 and segment=0 are set unless said otherwise; may be repeated",                      &c.limits,         0, 0       },
+        {"profile",    0,   SPSH_CLI_CHOICE, "default|cjk|marks",
+         "how texts are made comparable: cjk takes ideographs as words, marks\n"
+         "drops diacritics",                                                                              &c.profile,        0, 0       },
+        {"aliases",    0,   SPSH_CLI_TEXT,   "FILE",
+         "lines of a name, a tab and the name it stands for: speakers and documents\n"
+         "that are called differently",                                                                   &c.alias_path,     0, 0       },
+        {"speed-grid", 0,   SPSH_CLI_FLAG,   NULL,
+         "also look for audio whose speed was changed (0.9, 1.1, ...)",                                   &c.speed_grid,     0, 0       },
+        {"check",      0,   SPSH_CLI_TEXT,   "STATEMENT",
+         "audit nothing; check the hashes of a statement.json and of the files beside\n"
+         "it and, with --train and --test, that these are the data it is of",                             &c.statement_path, 0, 0       },
+        {"memory",     0,   SPSH_CLI_SIZE,   "SIZE",              "memory for joins; default 4G",         &c.memory_bytes,
+         UINT64_C(64) << 20,                                                                                                    0       },
+        {"work",       0,   SPSH_CLI_TEXT,   "DIR",
+         "folder for what is done so far; default: REPORT.work; gone at the end",                         &c.work_path,      0,
+         0                                                                                                                              },
+        {"jobs",       'j', SPSH_CLI_COUNT,  "N",                 "threads; default: one a core",         &c.jobs,           1, JOBS_MAX},
+        {"json",       0,   SPSH_CLI_FLAG,   NULL,                "print summary.json instead of tables", &c.json,           0, 0       },
+        SPSH_CLI_OPTIONS_END,
+    };
+    const spsh_cli_command command = {
+        "audit",
+        "",
+        "--train DATASET[:SPLITS]... --test DATASET[:SPLITS]... -o REPORT [options]\n"
+        "--check STATEMENT [--train ... --test ...]\n",
+        "find what leaks from training into test sets",
+        "Compares every test utterance with all of train: audio (the same recording, a part of "
+        "it,\n"
+        "the same performance), sentences, documents, sources, speakers. Prints how much of each\n"
+        "test split is touched and writes a report, with the ids that are clean. Nothing is "
+        "changed.\n"
+        "Exit status: 0 all within the limits, 1 a limit is passed or the audit failed.\n",
+        "speechshard audit --train a.spsh:train --train b.spsh --test a.spsh:test,dev -o audit\n"
+        "speechshard audit --train a.spsh:train --test a.spsh:test -o audit --fail-on sentence=5\n"
+        "speechshard audit --check audit/statement.json --train a.spsh:train --test a.spsh:test\n",
+        options,
+    };
+    spsh_cli_args args;
+    int rc = spsh__cli_parse(&command, argc, argv, &args);
+    if (rc != SPSH_CLI_RUN)
+        return rc;
+    rc = run(&c);
+    spsh__source_list_free(&c.sources);
+    spsh__builder_free(&c.line);
+    return spsh__cli_finish(rc);
+}
