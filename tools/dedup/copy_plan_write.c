@@ -346,7 +346,7 @@ static spsh_status write_pair(plan_writer *w, uint64_t number, const spsh__match
                               uint64_t count, spsh_error *err)
 {
     subject subjects[SIDES];
-    spsh__align_class kind = matches[0].kind;
+    const spsh__match *best = &matches[0]; /* of equal ones the lowest tier: they are sorted */
     double coverage_a = 0;
     double coverage_b = 0;
     spsh_status rc = read_subject(w, 0, matches[0].a, &subjects[0], err);
@@ -355,15 +355,15 @@ static spsh_status write_pair(plan_writer *w, uint64_t number, const spsh__match
     if (rc != SPSH_OK)
         return rc;
     for (uint64_t i = 0; i < count; i++) {
-        kind = matches[i].kind < kind ? matches[i].kind : kind;
+        best = matches[i].kind < best->kind ? &matches[i] : best;
         coverage_a = matches[i].coverage_a > coverage_a ? matches[i].coverage_a : coverage_a;
         coverage_b = matches[i].coverage_b > coverage_b ? matches[i].coverage_b : coverage_b;
     }
     const uint64_t cluster = cluster_of(w, matches[0].a);
     spsh__json_put_string(w->json, "type", "pair");
     spsh__json_put_u64(w->json, "pair", number);
-    spsh__json_put_string(w->json, "class", spsh__align_class_text(kind));
-    spsh__json_put_string(w->json, "tier", spsh__tier_text(matches[0].tier));
+    spsh__json_put_string(w->json, "class", spsh__align_class_text(best->kind));
+    spsh__json_put_string(w->json, "tier", spsh__tier_text(best->tier));
     put_subject(w->json, "a", &subjects[0]);
     put_subject(w->json, "b", &subjects[1]);
     spsh__json_begin_array(w->json, "segments");

@@ -1,0 +1,350 @@
+/* cmd_dedupe.c: `speechshard dedupe`: finds copies and writes a plan; changes nothing. */
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli.h"
+#include "commands.h"
+#include "dedupe_out.h"
+#include "part.h"
+
+enum { JOBS_MAX = 1024, BOILERPLATE_MIN = 20 };
+#define MEMORY_DEFAULT (UINT64_C(4) << 30)
+#define MEMORY_MIN     (UINT64_C(64) << 20)
+
+static volatile bool interrupted;
+
+static void on_signal(int signal_number)
+{
+    (void)signal_number;
+    interrupted = true;
+}
+
+typedef struct dedupe_command {
+    const char *plan_path, *html_path, *work_path, *drop_from, *part_text;
+    spsh_cli_texts prefer;
+    int search, keep, contained;
+    uint64_t memory_bytes, jobs;
+    bool exact_only, speed_grid, confirm, estimate, json;
+    spsh__source_list sources;
+    spsh__builder command;   /* as it was typed */
+    spsh__builder work;      /* the default path */
+    spsh__builder preferred; /* const char * each, from malloc */
+    char *temporary;         /* a directory of this run alone, or NULL */
+    spsh_progress progress;
+    const char *stage;
+} dedupe_command;
+
+/* ---- what the run tells meanwhile ---- */
+
+static void on_progress(void *user, const char *stage, uint64_t done, uint64_t total)
+{
+    dedupe_command *c = (dedupe_command *)user;
+    if (c->stage == NULL || strcmp(c->stage, stage) != 0) {
+        if (c->stage != NULL)
+            spsh__progress_end(&c->progress);
+        c->stage = stage;
+        spsh__progress_begin(&c->progress, stage, "", total);
+    }
+    c->progress.total = total;
+    spsh__progress_update(&c->progress, done, NULL);
+}
+
+static void on_space(void *user, uint64_t temporary_bytes, const char *work_path,
+                     uint64_t memory_bytes)
+{
+    char memory[SPSH_HUMAN_BYTES];
+    char temporary[SPSH_HUMAN_BYTES];
+    (void)user;
+    spsh__cli_message("takes at most %s of memory, and for a while up to %s in %s",
+                      spsh__human_bytes(memory_bytes, memory),
+                      spsh__human_bytes(temporary_bytes, temporary), work_path);
+}
+
+static void watch_signals(void)
+{
+    struct sigaction action = {.sa_handler = on_signal};
+    (void)sigemptyset(&action.sa_mask);
+    (void)sigaction(SIGINT, &action, NULL);
+    (void)sigaction(SIGTERM, &action, NULL);
+}
+
+/* ---- arguments ---- */
+
+/* Paths without links and dots, so that a plan finds its datasets from anywhere. */
+static char *real_path(const char *path)
+{
+    char *real = realpath(path, NULL);
+    if (real == NULL)
+        spsh__cli_error("%s: %s", path, strerror(errno));
+    return real;
+}
+
+static int take_source(dedupe_command *c, const char *operand)
+{
+    spsh__source_list given = {0};
+    spsh__builder whole = {0};
+    spsh_error err = SPSH_ERROR_INIT;
+    int rc = SPSH_EXIT_DONE;
+    if (spsh__source_list_add(&given, operand, SPSH__SIDE_TRAIN, NULL, &err) != SPSH_OK)
+        return spsh__cli_usage("dedupe", "%s", err.message);
+    char *real = real_path(given.items[0].path);
+    if (real == NULL)
+        rc = SPSH_EXIT_FAILED;
+    if (rc == SPSH_EXIT_DONE) {
+        spsh__builder_append_text(&whole, real);
+        if (given.items[0].splits != NULL) {
+            spsh__builder_append_text(&whole, ":");
+            spsh__builder_append_text(&whole, given.items[0].splits);
+        }
+        const char *text = spsh__builder_text(&whole);
+        if (text == NULL)
+            rc = spsh__cli_fail_memory();
+        else if (spsh__source_list_add(&c->sources, text, SPSH__SIDE_TRAIN, NULL, &err) != SPSH_OK)
+            rc = spsh__cli_fail("dedupe", &err);
+    }
+    free(real);
+    spsh__builder_free(&whole);
+    spsh__source_list_free(&given);
+    return rc;
+}
+
+static int take_prefer(dedupe_command *c)
+{
+    for (size_t i = 0; i < c->prefer.count; i++) {
+        bool is_there = false;
+        char *real = real_path(c->prefer.items[i]);
+        if (real == NULL)
+            return SPSH_EXIT_FAILED;
+        for (size_t k = 0; k < c->sources.count; k++)
+            is_there = is_there || strcmp(c->sources.items[k].path, real) == 0;
+        spsh__builder_append(&c->preferred, &real, sizeof(real));
+        if (c->preferred.failed) {
+            free(real);
+            return spsh__cli_fail_memory();
+        }
+        if (!is_there)
+            return spsh__cli_usage("dedupe", "--prefer %s: none of the datasets",
+                                   c->prefer.items[i]);
+    }
+    if (c->prefer.count > SPSH__PREFER_MAX)
+        return spsh__cli_usage("dedupe", "--prefer: at most %d times", SPSH__PREFER_MAX);
+    return SPSH_EXIT_DONE;
+}
+
+/* Beside the plan; without one a directory that is of no use afterwards. */
+static int settle_work(dedupe_command *c)
+{
+    if (c->work_path != NULL)
+        return SPSH_EXIT_DONE;
+    if (c->plan_path != NULL) {
+        spsh__builder_append_text(&c->work, c->plan_path);
+        spsh__builder_append_text(&c->work, ".work");
+    } else {
+        const char *root = getenv("TMPDIR"); /* NOLINT(concurrency-mt-unsafe): before threads */
+        spsh__builder_append_text(&c->work, root == NULL || root[0] == '\0' ? "/tmp" : root);
+        spsh__builder_append_text(&c->work, "/speechshard-XXXXXX");
+        const char *text = spsh__builder_text(&c->work);
+        c->temporary = text == NULL ? NULL : strdup(text);
+        if (c->temporary == NULL)
+            return spsh__cli_fail_memory();
+        if (c->estimate)
+            *strrchr(c->temporary, '/') = '\0'; /* nothing is made */
+        else if (mkdtemp(c->temporary) == NULL) {
+            spsh__cli_error("%s: %s", c->temporary, strerror(errno));
+            free(c->temporary);
+            c->temporary = NULL;
+            return SPSH_EXIT_FAILED;
+        }
+        spsh__builder_clear(&c->work);
+        spsh__builder_append_text(&c->work, c->temporary);
+        spsh__builder_append_text(&c->work, "/work");
+    }
+    c->work_path = spsh__builder_text(&c->work);
+    return c->work_path == NULL ? spsh__cli_fail_memory() : SPSH_EXIT_DONE;
+}
+
+static int check_arguments(const dedupe_command *c)
+{
+    if (c->part_text != NULL && c->plan_path == NULL && c->work_path == NULL)
+        return spsh__cli_usage("dedupe",
+                               "--part needs -o PLAN or --work DIR, which the parts share");
+    if (c->exact_only && (c->speed_grid || c->search != 0))
+        return spsh__cli_usage("dedupe", "--exact-only listens to nothing, so it does not go with "
+                                         "--search and --speed-grid");
+    return SPSH_EXIT_DONE;
+}
+
+static uint32_t processor_count(void)
+{
+    const long count = sysconf(_SC_NPROCESSORS_ONLN);
+    return count < 1 ? 1 : (count > JOBS_MAX ? JOBS_MAX : (uint32_t)count);
+}
+
+/* ---- the command ---- */
+
+static int tell(dedupe_command *c, const spsh__dedupe_options *options, const spsh__dedupe *d)
+{
+    spsh_error err = SPSH_ERROR_INIT;
+    if (!c->json) {
+        spsh__dedupe_print(options, d);
+        return SPSH_EXIT_DONE;
+    }
+    if (spsh__dedupe_print_json(options, d, &err) == SPSH_OK || spsh__cli_output_failed())
+        return SPSH_EXIT_DONE;
+    return spsh__cli_fail(NULL, &err);
+}
+
+static int find(dedupe_command *c, const spsh__dedupe_options *options)
+{
+    spsh_error err = SPSH_ERROR_INIT;
+    spsh__dedupe d;
+    int rc = SPSH_EXIT_FAILED;
+    watch_signals();
+    const spsh_status status = spsh__dedupe_run(options, &interrupted, &d, &err);
+    if (c->stage != NULL)
+        spsh__progress_end(&c->progress);
+    if (status == SPSH_OK) {
+        rc = tell(c, options, &d);
+    } else if (status == SPSH_E_CANCELED && c->temporary == NULL) {
+        spsh__cli_error("stopped; what is done stays in %s, and the same command goes on",
+                        options->work_path);
+    } else if (status == SPSH_E_CANCELED) {
+        spsh__cli_error("stopped; with -o PLAN or --work DIR the same command would go on");
+    } else if (status == SPSH_E_END) {
+        spsh__cli_message("%s", err.message);
+        rc = SPSH_EXIT_DONE;
+    } else {
+        (void)spsh__cli_fail("dedupe", &err);
+    }
+    spsh__dedupe_free(&d);
+    if (c->temporary != NULL) {
+        (void)spsh__copies_remove(options->work_path, options->io, NULL);
+        (void)rmdir(c->temporary);
+    }
+    return rc;
+}
+
+static int run(dedupe_command *c, const spsh_cli_args *args)
+{
+    spsh__dedupe_options options = {
+        .sources = &c->sources,
+        .plan_path = c->plan_path,
+        .html_path = c->html_path,
+        .mode = c->search == 1 ? SPSH__JOIN_DEEP : SPSH__JOIN_MILD,
+        .exact_only = c->exact_only,
+        .speed_grid = c->speed_grid,
+        .confirm = c->confirm,
+        .policy = {.keep = (spsh__keep)c->keep,
+                   .contained = (spsh__contained_rule)c->contained,
+                   .drop_from = c->drop_from,
+                   .boilerplate_min = BOILERPLATE_MIN},
+        .memory_bytes = c->memory_bytes,
+        .threads = c->jobs != 0 ? (uint32_t)c->jobs : processor_count(),
+        .io = spsh_io_default(),
+        .progress_fn = on_progress,
+        .space_fn = on_space,
+        .user = c,
+    };
+    int rc = check_arguments(c);
+    if (rc == SPSH_EXIT_DONE && !spsh__part_parse(c->part_text, &options.part, &options.part_count))
+        rc = spsh__cli_usage("dedupe", "--part: '%s' is not I/N, such as 0/4", c->part_text);
+    for (int i = 0; i < args->operand_count && rc == SPSH_EXIT_DONE; i++)
+        rc = take_source(c, args->operands[i]);
+    if (rc == SPSH_EXIT_DONE)
+        rc = take_prefer(c);
+    if (rc == SPSH_EXIT_DONE)
+        rc = settle_work(c);
+    if (rc != SPSH_EXIT_DONE)
+        return rc;
+    options.work_path = c->work_path;
+    options.command = spsh__builder_text(&c->command);
+    options.prefer = (const char *const *)(void *)c->preferred.data;
+    options.prefer_count = c->prefer.count;
+    if (options.command == NULL)
+        return spsh__cli_fail_memory();
+    return c->estimate ? spsh__dedupe_estimate(&options, c->json) : find(c, &options);
+}
+
+static void free_command(dedupe_command *c)
+{
+    char **preferred = (char **)(void *)c->preferred.data;
+    for (size_t i = 0; i < c->preferred.size_bytes / sizeof(*preferred); i++)
+        free(preferred[i]);
+    spsh__builder_free(&c->preferred);
+    spsh__source_list_free(&c->sources);
+    spsh__builder_free(&c->command);
+    spsh__builder_free(&c->work);
+    free(c->temporary);
+}
+
+int spsh__cmd_dedupe(int argc, char **argv)
+{
+    dedupe_command c = {.memory_bytes = MEMORY_DEFAULT};
+    const spsh_cli_option options[] = {
+        {"output",     'o', SPSH_CLI_TEXT,   "PLAN",                    "the plan to write, as JSON lines",                    &c.plan_path,    0,
+         0                                                                                                                                                 },
+        {"html",       0,   SPSH_CLI_TEXT,   "FILE",                    "a page to look at: clusters, pictures, evidence",
+         &c.html_path,                                                                                                                          0, 0       },
+        {"search",     0,   SPSH_CLI_CHOICE, "mild|deep",
+         "mild: copies through common codecs, trims, filters (default);\n"
+         "deep: also through harsh ones (GSM, Opus at 10 kbit/s); takes longer",                                               &c.search,       0, 0       },
+        {"exact-only", 0,   SPSH_CLI_FLAG,   NULL,                      "equal bytes and samples only; listens to nothing",
+         &c.exact_only,                                                                                                                         0, 0       },
+        {"keep",       0,   SPSH_CLI_CHOICE, "best|first|longest",
+         "of copies; best: lossless, bandwidth, bit rate, length, transcript,\n"
+         "clipping, in this order (default)",                                                                                  &c.keep,         0, 0       },
+        {"prefer",     0,   SPSH_CLI_TEXTS,  "DATASET",
+         "keep its copies before those of others; may be repeated",                                                            &c.prefer,       0, 0       },
+        {"drop-from",  0,   SPSH_CLI_TEXT,   "SPLITS",                  "drop nothing from other splits; commas between",
+         &c.drop_from,                                                                                                                          0, 0       },
+        {"contained",  0,   SPSH_CLI_CHOICE, "tag|keep-long|keep-part",
+         "what lies inside a longer recording: tell only (default), drop the\n"
+         "part, or drop the whole where its parts have all of its speech",                                                     &c.contained,    0, 0       },
+        {"speed-grid", 0,   SPSH_CLI_FLAG,   NULL,
+         "also look for copies at 0.9, 0.95, 1.05, 1.1 times the speed; told,\n"
+         "never dropped; decodes everything again",                                                                            &c.speed_grid,   0, 0       },
+        {"confirm",    0,   SPSH_CLI_FLAG,   NULL,                      "read exact copies again and compare them",            &c.confirm,
+         0,                                                                                                                                        0       },
+        {"memory",     0,   SPSH_CLI_SIZE,   "SIZE",                    "for sorting and joining; default 4G",                 &c.memory_bytes,
+         MEMORY_MIN,                                                                                                                               0       },
+        {"work",       0,   SPSH_CLI_TEXT,   "DIR",                     "for what is found meanwhile; default PLAN.work",
+         &c.work_path,                                                                                                                          0, 0       },
+        {"jobs",       'j', SPSH_CLI_COUNT,  "N",                       "threads; default: one a core",                        &c.jobs,         1, JOBS_MAX},
+        {"part",       0,   SPSH_CLI_TEXT,   "I/N",                     "the share of machine I (from 0) of N that share DIR",
+         &c.part_text,                                                                                                                          0, 0       },
+        {"estimate",   0,   SPSH_CLI_FLAG,   NULL,                      "print what it would take, and make nothing",
+         &c.estimate,                                                                                                                           0, 0       },
+        {"json",       0,   SPSH_CLI_FLAG,   NULL,                      "print the summary as JSON",                           &c.json,         0, 0       },
+        SPSH_CLI_OPTIONS_END,
+    };
+    const spsh_cli_command command = {
+        "dedupe",
+        "DATASET[:SPLITS]...",
+        NULL,
+        "find copies, in one dataset or over several",
+        "Writes a plan of what to leave out, and why; `speechshard apply` brings it into force.\n"
+        "Fingerprints that are missing are made first. What was stopped goes on when the same\n"
+        "command is run again. Not found: clips below 0.5 s that are not equal in samples, copies\n"
+        "through neural codecs (told, never dropped), other speeds and pitches, speech under\n"
+        "louder speech or music.\n",
+        "speechshard dedupe corpus.spsh -o plan.jsonl --html plan.html\n"
+        "speechshard dedupe corpus.spsh:train crawl.spsh -o plan.jsonl --prefer corpus.spsh\n"
+        "speechshard dedupe corpus.spsh -o plan.jsonl --drop-from train\n"
+        "speechshard apply plan.jsonl\n",
+        options,
+    };
+    spsh_cli_args args;
+    spsh__builder_append_text(&c.command, "speechshard");
+    for (int i = 0; i < argc; i++) {
+        spsh__builder_append_text(&c.command, " ");
+        spsh__builder_append_text(&c.command, argv[i]);
+    }
+    int rc = spsh__cli_parse(&command, argc, argv, &args);
+    if (rc == SPSH_CLI_RUN)
+        rc = spsh__cli_finish(run(&c, &args));
+    free_command(&c);
+    return rc;
+}
