@@ -2,7 +2,7 @@
 _speechshard()
 {
     local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]}
-    local commands="pack info ls cat verify repair export overlay plan bench fingerprint"
+    local commands="pack info ls cat verify repair export overlay plan bench fingerprint explain"
     local common="--help --quiet --version"
     local options
     local plan="--seed --max-seconds --max-padded-seconds --max-utterances --alpha --weight --unit
@@ -50,6 +50,7 @@ _speechshard()
     plan) options="$plan --compare --epoch --whole --json" ;;
     bench) options="$plan --seconds --threads --engine --cached --direct --cold --json" ;;
     fingerprint) options="--jobs --part --estimate --json" ;;
+    explain) options="--plot --listen --json" ;;
     *) return ;;
     esac
     if [[ ${COMP_WORDS[1]} == overlay && $COMP_CWORD -eq 3 && $current != -* ]]; then
