@@ -28,6 +28,7 @@ static const subcommand subcommands[] = {
     {"bench",       spsh__cmd_bench,       "measure how fast a dataset loads on this machine"       },
     {"fingerprint", spsh__cmd_fingerprint, "make what copies are found by"                          },
     {"audit",       spsh__cmd_audit,       "find what leaks from training into test sets"           },
+    {"dedupe",      spsh__cmd_dedupe,      "find copies, in one dataset or over several"             },
     {"apply",       spsh__cmd_apply,       "leave out the copies that a plan of dedupe drops"        },
     {"revert",      spsh__cmd_revert,      "undo apply: the view before it, exactly"                 },
     {"explain",     spsh__cmd_explain,     "say why two utterances are copies, or are not"          },
