@@ -24,6 +24,8 @@ enum {
     AROUND = SPSH__LAG_MAX + SPSH__FILTER_HALF, /* samples beside a stretch that it depends on */
     WORDS_MAX = 300 * 125 / 2,                  /* frames whose words are counted */
     DRIFT_ROUNDS = 3,
+    GAP_COST = 400, /* what disagrees so much ends a run: some two seconds of other sound */
+    GAPS_MAX = 4,
 };
 
 const spsh__align_limits spsh__align_limits_default = {
@@ -153,11 +155,15 @@ static overlap find_common(const spsh__align_side *a, const spsh__align_side *b,
     size_t first = part.first;
     double best_worth = 0;
     double worth = 0;
+    double peak = 0; /* of the run at hand */
     for (size_t i = part.first; i < part.end; i++) {
         if (is_active(a, b, offset, i))
             worth += bit_worth * 32 - wrong_bits(a, b, offset, i);
-        if (worth <= 0) {
+        if (worth > peak)
+            peak = worth;
+        if (worth <= 0 || worth < peak - GAP_COST) {
             worth = 0;
+            peak = 0;
             first = i + 1;
         } else if (worth >= best_worth) {
             best_worth = worth;
@@ -375,10 +381,11 @@ static spsh_status fetch(const spsh__align_side *side, uint64_t first, size_t co
 
 static spsh_status make_stretch(const spsh__align_side *a, const spsh__align_side *b,
                                 const spsh__alignment *found, spsh__stretch *ret_stretch,
-                                spsh_error *err)
+                                size_t *ret_skip, spsh_error *err)
 {
     const size_t count = found->count < STRETCH_MAX ? (size_t)found->count : STRETCH_MAX;
     const size_t skip = pick_stretch(a, found, count);
+    *ret_skip = skip;
     int32_t *a_samples = NULL;
     int32_t *b_samples = NULL;
     spsh__cut a_cut = {0};
@@ -400,7 +407,8 @@ static spsh_status measure_waveform(const spsh__align_side *a, const spsh__align
 {
     spsh__stretch stretch = {0};
     spsh__correlation best = {0};
-    spsh_status rc = make_stretch(a, b, found, &stretch, err);
+    size_t skip = 0;
+    spsh_status rc = make_stretch(a, b, found, &stretch, &skip, err);
     if (rc == SPSH_OK)
         rc = spsh__find_tonality(&stretch, &found->tonality, err);
     if (rc == SPSH_OK)
@@ -409,6 +417,7 @@ static spsh_status measure_waveform(const spsh__align_side *a, const spsh__align
         rc = spsh__follow_drift(&stretch, best.lag, limits->ncc_block, &found->drift, err);
     if (rc != SPSH_OK)
         goto out;
+    found->drift.gap_first += found->a_first + skip;
     found->ncc = best.ncc;
     found->ncc_white = best.ncc_white;
     found->is_inverted = best.ncc < 0;
@@ -423,18 +432,59 @@ out:
     return rc;
 }
 
+/* Whether bits agree as little as waveforms in the longest gap between good blocks. If so, the
+ * better side of it is what is left of the run. */
+static bool cut_gap(const spsh__align_side *a, const spsh__align_side *b, int64_t offset,
+                    const spsh__align_limits *limits, const spsh__drift *drift, overlap *run)
+{
+    /* Frames whose middle lies in the gap. */
+    const size_t half = SPSH__PRINT_SPAN / SPSH__PRINT_HOP / 2;
+    const size_t middle = drift->gap_first / SPSH__PRINT_HOP;
+    const size_t length = drift->gap_count / SPSH__PRINT_HOP;
+    overlap gap = {middle > half + run->first ? middle - half : run->first, 0};
+    gap.end = gap.first + length < run->end ? gap.first + length : run->end;
+    double worths[2] = {0, 0};
+    double worth = 0;
+    size_t active = 0;
+
+    if (drift->gap_count == 0)
+        return false;
+    for (size_t i = gap.first; i < gap.end; i++) {
+        if (!is_active(a, b, offset, i))
+            continue;
+        active++;
+        worth += limits->bit_worth * 32 - wrong_bits(a, b, offset, i);
+    }
+    if (active < length / 2 || worth >= 0)
+        return false;
+    const overlap before =
+        find_common(a, b, limits->bit_worth, offset, (overlap){run->first, gap.first}, &worths[0]);
+    const overlap after =
+        find_common(a, b, limits->bit_worth, offset, (overlap){gap.end, run->end}, &worths[1]);
+    *run = worths[0] >= worths[1] ? before : after;
+    return run->end > run->first;
+}
+
+/* Judges a run; run becomes what is left of it without other sound inside. */
 static spsh_status judge_run(const spsh__align_side *a, const spsh__align_side *b, int64_t offset,
-                             const spsh__align_limits *limits, overlap run, spsh__alignment *found,
+                             const spsh__align_limits *limits, overlap *run, spsh__alignment *found,
                              spsh_error *err)
 {
-    *found = (spsh__alignment){0};
-    find_samples(a, b, offset, run, found);
-    spsh_status rc = measure_bits(a, b, offset, run, found, err);
-    if (rc == SPSH_OK && found->active_s >= limits->active_min_s &&
-        found->ber <= ber_limit(limits, found->active_s))
-        rc = measure_waveform(a, b, limits, found, err);
-    if (rc == SPSH_OK)
-        found->kind = judge(limits, found);
+    spsh_status rc = SPSH_OK;
+    for (int gaps = 0; rc == SPSH_OK && gaps <= GAPS_MAX; gaps++) {
+        *found = (spsh__alignment){0};
+        find_samples(a, b, offset, *run, found);
+        rc = measure_bits(a, b, offset, *run, found, err);
+        if (rc == SPSH_OK && found->active_s >= limits->active_min_s &&
+            found->ber <= ber_limit(limits, found->active_s))
+            rc = measure_waveform(a, b, limits, found, err);
+        if (rc == SPSH_OK)
+            found->kind = judge(limits, found);
+        if (rc != SPSH_OK || found->kind < SPSH__ALIGN_SAME_RECORDING ||
+            found->kind > SPSH__ALIGN_SHARED_SEGMENT ||
+            !cut_gap(a, b, offset, limits, &found->drift, run))
+            break;
+    }
     return rc;
 }
 
@@ -457,12 +507,12 @@ static spsh_status judge_rest(const spsh__align_side *a, const spsh__align_side 
     size_t piece_count = 2;
     for (size_t i = 0; i < piece_count && found->count < found->count_max; i++) {
         double worth = 0;
-        const overlap run = find_common(a, b, limits->bit_worth, offset, pieces[i], &worth);
+        overlap run = find_common(a, b, limits->bit_worth, offset, pieces[i], &worth);
         const size_t active = count_active(a, run.first, run.end);
         if (seconds_of(active) < limits->short_s)
             continue;
         spsh__alignment *item = &found->items[found->count];
-        spsh_status rc = judge_run(a, b, offset, limits, run, item, err);
+        spsh_status rc = judge_run(a, b, offset, limits, &run, item, err);
         if (rc != SPSH_OK)
             return rc;
         if (!is_shared(item, limits->short_s))
@@ -499,7 +549,7 @@ spsh_status spsh__align_sides(const spsh__align_side *a, const spsh__align_side 
     }
     if (most <= 0)
         return SPSH_OK;
-    spsh_status rc = judge_run(a, b, best, limits, run, &found->items[0], err);
+    spsh_status rc = judge_run(a, b, best, limits, &run, &found->items[0], err);
     found->count = rc == SPSH_OK ? 1 : 0;
     if (rc == SPSH_OK && found->count_max > 1)
         rc = judge_rest(a, b, best, limits, run, found, err);

@@ -30,7 +30,10 @@ enum {
     BLOCK = 1600,
     TRACK = 64, /* samples that a lag may move from block to block: 4 % */
     TRACKED = 2 * TRACK + 1,
+    GAP_BLOCKS = 2,
 };
+#define GAP_PART 0.75 /* of what a good block has */
+
 static const double pi = 3.141592653589793;
 
 static double sinc(double x)
@@ -356,6 +359,28 @@ static void fit_line(const block_lag *good, size_t count, double *room, spsh__dr
     drift->spread_ms = median_of(room, count) / 8;
 }
 
+/* The longest run of loud blocks that do not agree at all; quiet ones between them belong to it. */
+static void find_gap(const block_lag *blocks, size_t count, double good_min, spsh__drift *drift)
+{
+    size_t first = 0; /* of the run at hand */
+    size_t loud = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (!blocks[i].is_loud)
+            continue;
+        if (fabs(blocks[i].ncc) >= good_min * GAP_PART) {
+            loud = 0;
+            continue;
+        }
+        if (loud == 0)
+            first = i;
+        loud++;
+        if (loud >= GAP_BLOCKS && (i + 1 - first) * BLOCK > drift->gap_count) {
+            drift->gap_first = first * BLOCK;
+            drift->gap_count = (i + 1 - first) * BLOCK;
+        }
+    }
+}
+
 static void sum_up(block_lag *blocks, size_t count, double good_min, double *room,
                    spsh__drift *drift)
 {
@@ -364,6 +389,7 @@ static void sum_up(block_lag *blocks, size_t count, double good_min, double *roo
         if (blocks[i].is_loud)
             room[drift->block_count++] = fabs(blocks[i].ncc);
     drift->block_median = median_of(room, drift->block_count);
+    find_gap(blocks, count, good_min, drift);
     for (size_t i = 0; i < count; i++)
         if (blocks[i].is_loud && fabs(blocks[i].ncc) >= good_min)
             blocks[good++] = blocks[i];

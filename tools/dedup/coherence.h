@@ -33,6 +33,8 @@ typedef struct spsh__drift {
     double block_share; /* of blocks above good_min */
     uint32_t block_count; /* loud enough to count */
     uint32_t good_count;
+    size_t gap_first; /* samples: the longest stretch in which no loud block comes near good_min */
+    size_t gap_count; /* 0: there is none of two loud blocks */
     double slope_ppm; /* how much longer b is; of a line through the good blocks' lags */
     double spread_ms; /* median distance of good blocks' lags from the line */
 } spsh__drift;
