@@ -39,7 +39,8 @@ typedef struct tally {
     key_hits hits;
     uint64_t key_pairs;
     uint64_t pairs;
-    uint64_t windows; /* offsets compared */
+    uint64_t windows;    /* offsets compared */
+    double window_pairs; /* of a second each: frames against frames, less those that overlap */
     uint64_t kinds[SPSH__ALIGN_CLASS_COUNT];
     double worst_ncc;
     double align_seconds;
@@ -165,6 +166,8 @@ static void match_wrong(const spsh__print *query, const item *about, const item 
     wrong_pairs.key_pairs += (uint64_t)query->key_count * source->print.key_count;
     wrong_pairs.pairs++;
     wrong_pairs.windows += query->frame_count + source->print.frame_count;
+    wrong_pairs.window_pairs +=
+        (double)query->frame_count * (double)source->print.frame_count / SPSH__PRINT_HZ;
     wrong_pairs.kinds[found.kind]++;
     if (fabs(found.ncc) > wrong_pairs.worst_ncc)
         wrong_pairs.worst_ncc = fabs(found.ncc);
@@ -261,8 +264,9 @@ int main(int argc, char **argv)
     else
         read_list(argv[2], false, argc > 3 ? strtoull(argv[3], NULL, 0) : 1);
 
-    printf("summary\tpairs\t%" PRIu64 "\twindows\t%" PRIu64 "\tworst_ncc\t%.4f\talign_ms\t%.3f",
-           wrong_pairs.pairs, wrong_pairs.windows, wrong_pairs.worst_ncc,
+    printf("summary\tpairs\t%" PRIu64 "\twindows\t%" PRIu64
+           "\twindow_pairs\t%.3g\tworst_ncc\t%.4f\talign_ms\t%.3f",
+           wrong_pairs.pairs, wrong_pairs.windows, wrong_pairs.window_pairs, wrong_pairs.worst_ncc,
            wrong_pairs.aligned > 0 ? wrong_pairs.align_seconds * 1e3 / (double)wrong_pairs.aligned
                                    : 0);
     for (size_t i = 0; i < SPSH__ALIGN_CLASS_COUNT; i++)
