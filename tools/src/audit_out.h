@@ -11,4 +11,7 @@ int spsh__audit_print(const spsh__audit_run *run);
 /* The warnings, and which limits were passed by how much, as messages. */
 void spsh__audit_tell(const spsh__audit_run *run);
 
+/* What it would take; nothing is made. Returns the exit status. */
+int spsh__audit_estimate(const spsh__audit_options *options, bool json);
+
 #endif

@@ -9,6 +9,8 @@
 #include "dedup/fail.h"
 #include "fingerprint_run.h"
 #include "hash.h"
+#include "scaled_keys.h"
+#include "work_space.h"
 
 enum {
     MATCHES_MAX = 3, /* of an utterance, kind of text or name, and train split */
@@ -51,12 +53,42 @@ static spsh_status make_segments(const spsh__audit_options *options, const volat
 
 /* ---- matches ---- */
 
+uint64_t spsh__audit_space(const spsh__audit_options *options, uint64_t train_keys,
+                           uint64_t test_frames)
+{
+    /* At other speeds train's keys are made again. */
+    const uint64_t speeds = options->speed_grid ? SPSH__SCALE_FASTER_END : 1;
+    return spsh__key_join_space(SPSH__JOIN_AUDIT, train_keys * speeds, test_frames,
+                                options->memory_bytes);
+}
+
+/* A test print has a key at each frame at most. */
+static spsh_status check_space(const spsh__audit_options *options, const spsh__print_set *set,
+                               spsh_error *err)
+{
+    uint64_t train_keys = 0;
+    uint64_t test_frames = 0;
+    for (uint64_t i = 0; i < spsh__print_set_print_count(set); i++) {
+        spsh__set_print print;
+        const spsh_status rc = spsh__print_set_print(set, i, &print, err);
+        if (rc != SPSH_OK)
+            return rc;
+        const spsh__side side = spsh__print_set_side(set, print.utterance);
+        train_keys += side == SPSH__SIDE_TRAIN ? print.key_count : 0;
+        test_frames += side == SPSH__SIDE_TEST ? print.frame_count : 0;
+    }
+    const uint64_t need = spsh__audit_space(options, train_keys, test_frames);
+    if (options->space_fn != NULL)
+        options->space_fn(options->user, need, options->work_path);
+    return spsh__work_space_check(options->work_path, need, err);
+}
+
 static spsh_status find_copies(const spsh__audit_options *options, const volatile bool *stop,
-                               const char *work_path, spsh__audit_run *run, spsh_error *err)
+                               spsh__audit_run *run, spsh_error *err)
 {
     const spsh__copies_options copies = {
         .io = options->io,
-        .work_path = work_path,
+        .work_path = options->work_path,
         .memory_bytes = options->memory_bytes,
         .threads = options->threads,
         .mode = SPSH__JOIN_AUDIT,
@@ -177,8 +209,8 @@ static spsh_status open_sides(const spsh__audit_options *options, spsh__audit_ru
     return rc;
 }
 
-static spsh_status run_stages(const spsh__audit_options *options, const volatile bool *stop,
-                              const char *work_path, spsh__audit_run *run, spsh_error *err)
+spsh_status spsh__audit_run_all(const spsh__audit_options *options, const volatile bool *stop,
+                                spsh__audit_run *run, spsh_error *err)
 {
     spsh_status rc = spsh__audit_folder_check(options->folder, options->io, err);
     if (rc == SPSH_OK)
@@ -191,7 +223,9 @@ static spsh_status run_stages(const spsh__audit_options *options, const volatile
     if (rc == SPSH_OK)
         rc = open_sides(options, run, err);
     if (rc == SPSH_OK)
-        rc = find_copies(options, stop, work_path, run, err);
+        rc = check_space(options, run->set, err);
+    if (rc == SPSH_OK)
+        rc = find_copies(options, stop, run, err);
     if (rc == SPSH_OK)
         rc = find_texts(options, run, err);
     if (rc == SPSH_OK)
@@ -201,26 +235,7 @@ static spsh_status run_stages(const spsh__audit_options *options, const volatile
     gather(options, run);
     rc = spsh__audit_files_write(options->folder, &run->report, err);
     if (rc == SPSH_OK)
-        rc = spsh__copies_remove(work_path, options->io, err);
-    return rc;
-}
-
-spsh_status spsh__audit_run_all(const spsh__audit_options *options, const volatile bool *stop,
-                                spsh__audit_run *run, spsh_error *err)
-{
-    spsh__builder work = {0};
-    size_t end = strlen(options->folder);
-    spsh_status rc = SPSH_E_NO_MEMORY;
-    while (end > 1 && options->folder[end - 1] == '/')
-        end--;
-    spsh__builder_append(&work, options->folder, end);
-    spsh__builder_append_text(&work, ".work");
-    const char *path = options->work_path != NULL ? options->work_path : spsh__builder_text(&work);
-    if (path != NULL)
-        rc = run_stages(options, stop, path, run, err);
-    else
-        spsh_error_set(err, rc, 0, SPSH_OFFSET_NONE, "out of memory");
-    spsh__builder_free(&work);
+        rc = spsh__copies_remove(options->work_path, options->io, err);
     return rc;
 }
 

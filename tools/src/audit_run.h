@@ -14,7 +14,7 @@
 typedef struct spsh__audit_options {
     const spsh__source_list *sources;
     const char *folder;
-    const char *work_path; /* NULL: FOLDER.work */
+    const char *work_path;
     const char *alias_path;
     const char *command; /* for the report; what does not change the result is not in it */
     spsh__text_profile profile;
@@ -24,6 +24,8 @@ typedef struct spsh__audit_options {
     uint32_t threads;
     const spsh_io *io;
     void (*progress_fn)(void *user, const char *stage, uint64_t done, uint64_t total);
+    /* Before anything long: what it will take. */
+    void (*space_fn)(void *user, uint64_t temporary_bytes, const char *work_path);
     void *user;
 } spsh__audit_options;
 
@@ -40,7 +42,12 @@ typedef struct spsh__audit_run {
     char *inputs;
 } spsh__audit_run;
 
-/* The folder is checked first and written last. SPSH_E_CANCELED when *stop was seen true. */
+/* Temporary bytes at most, for so many stored keys of train and frames of test. */
+uint64_t spsh__audit_space(const spsh__audit_options *options, uint64_t train_keys,
+                           uint64_t test_frames);
+
+/* The folder is checked first and written last. SPSH_E_CANCELED when *stop was seen true;
+ * SPSH_E_NO_SPACE when the disk has too little. */
 spsh_status spsh__audit_run_all(const spsh__audit_options *options, const volatile bool *stop,
                                 spsh__audit_run *run, spsh_error *err);
 void spsh__audit_run_free(spsh__audit_run *run);

@@ -26,10 +26,11 @@ typedef struct audit_command {
     spsh_cli_texts train, test, limits;
     const char *folder, *alias_path, *work_path, *statement_path;
     int profile;
-    bool speed_grid, json;
+    bool speed_grid, estimate, json;
     uint64_t memory_bytes, jobs;
     spsh__source_list sources;
     spsh__builder line; /* what matters of it, for the report */
+    spsh__builder work; /* REPORT.work */
     spsh_progress progress;
     char stage[STAGE_BYTES];
 } audit_command;
@@ -150,6 +151,17 @@ static const char *build_line(audit_command *c, spsh__text_profile profile)
     return spsh__builder_text(&c->line);
 }
 
+/* REPORT.work, whether or not there is a slash behind REPORT. */
+static const char *default_work(audit_command *c)
+{
+    size_t bytes = strlen(c->folder);
+    while (bytes > 1 && c->folder[bytes - 1] == '/')
+        bytes--;
+    spsh__builder_append(&c->work, c->folder, bytes);
+    spsh__builder_append_text(&c->work, ".work");
+    return spsh__builder_text(&c->work);
+}
+
 /* ---- running ---- */
 
 static void on_progress(void *user, const char *stage, uint64_t done, uint64_t total)
@@ -162,6 +174,15 @@ static void on_progress(void *user, const char *stage, uint64_t done, uint64_t t
     }
     c->progress.total = total;
     spsh__progress_update(&c->progress, done, NULL);
+}
+
+static void on_space(void *user, uint64_t temporary_bytes, const char *work_path)
+{
+    audit_command *c = (audit_command *)user;
+    char space[SPSH_HUMAN_BYTES];
+    spsh__progress_end(&c->progress);
+    spsh__cli_message("temporary space: at most %s in %s",
+                      spsh__human_bytes(temporary_bytes, space), work_path);
 }
 
 static int print_json(const spsh__audit_run *run)
@@ -255,6 +276,7 @@ static int run(audit_command *c)
         .threads = c->jobs != 0 ? (uint32_t)c->jobs : processor_count(),
         .io = spsh_io_default(),
         .progress_fn = on_progress,
+        .space_fn = on_space,
         .user = c,
     };
     int rc = take_limits(&c->limits, options.fail_limits);
@@ -272,7 +294,11 @@ static int run(audit_command *c)
                                : c->test.count == 0 ? "--test DATASET[:SPLITS]"
                                                     : "-o REPORT");
     options.command = build_line(c, options.profile);
-    return options.command != NULL ? run_audit(c, &options) : spsh__cli_fail_memory();
+    if (options.work_path == NULL)
+        options.work_path = default_work(c);
+    if (options.command == NULL || options.work_path == NULL)
+        return spsh__cli_fail_memory();
+    return c->estimate ? spsh__audit_estimate(&options, c->json) : run_audit(c, &options);
 }
 
 int spsh__cmd_audit(int argc, char **argv)
@@ -280,32 +306,34 @@ int spsh__cmd_audit(int argc, char **argv)
     audit_command c = {.memory_bytes = UINT64_C(4) << 30};
     const spsh_cli_option options[] = {
         {"train",      0,   SPSH_CLI_TEXTS,  "DATASET[:SPLITS]",
-         "what is trained on; splits with commas between; may be repeated",                               &c.train,          0, 0       },
+         "what is trained on; splits with commas between; may be repeated",                                     &c.train,          0, 0       },
         {"test",       0,   SPSH_CLI_TEXTS,  "DATASET[:SPLITS]",
-         "what is tested with; may be repeated, and be a split of the same dataset",                      &c.test,           0, 0       },
+         "what is tested with; may be repeated, and be a split of the same dataset",                            &c.test,           0, 0       },
         {"output",     'o', SPSH_CLI_TEXT,   "REPORT",
-         "folder for the report; an earlier report is replaced",                                          &c.folder,         0, 0       },
+         "folder for the report; an earlier report is replaced",                                                &c.folder,         0, 0       },
         {"fail-on",    0,   SPSH_CLI_TEXTS,  "KIND[=PERCENT]",
          "exit 1 when more of a test split leaks so; 'none' takes all limits away;\n"
-         "recording=0 and segment=0 are set unless said otherwise; may be repeated",                      &c.limits,         0, 0       },
+         "recording=0 and segment=0 are set unless said otherwise; may be repeated",                            &c.limits,         0, 0       },
         {"profile",    0,   SPSH_CLI_CHOICE, "default|cjk|marks",
          "how texts are made comparable: cjk takes ideographs as words, marks\n"
-         "drops diacritics",                                                                              &c.profile,        0, 0       },
+         "drops diacritics",                                                                                    &c.profile,        0, 0       },
         {"aliases",    0,   SPSH_CLI_TEXT,   "FILE",
          "lines of a name, a tab and the name it stands for: speakers and documents\n"
-         "that are called differently",                                                                   &c.alias_path,     0, 0       },
+         "that are called differently",                                                                         &c.alias_path,     0, 0       },
         {"speed-grid", 0,   SPSH_CLI_FLAG,   NULL,
-         "also look for audio whose speed was changed (0.9, 1.1, ...)",                                   &c.speed_grid,     0, 0       },
+         "also look for audio whose speed was changed (0.9, 1.1, ...)",                                         &c.speed_grid,     0, 0       },
         {"check",      0,   SPSH_CLI_TEXT,   "STATEMENT",
          "audit nothing; check the hashes of a statement.json and of the files beside\n"
-         "it and, with --train and --test, that these are the data it is of",                             &c.statement_path, 0, 0       },
-        {"memory",     0,   SPSH_CLI_SIZE,   "SIZE",              "memory for joins; default 4G",         &c.memory_bytes,
-         UINT64_C(64) << 20,                                                                                                    0       },
+         "it and, with --train and --test, that these are the data it is of",                                   &c.statement_path, 0, 0       },
+        {"memory",     0,   SPSH_CLI_SIZE,   "SIZE",              "memory for joins; default 4G",               &c.memory_bytes,
+         UINT64_C(64) << 20,                                                                                                          0       },
         {"work",       0,   SPSH_CLI_TEXT,   "DIR",
-         "folder for what is done so far; default: REPORT.work; gone at the end",                         &c.work_path,      0,
-         0                                                                                                                              },
-        {"jobs",       'j', SPSH_CLI_COUNT,  "N",                 "threads; default: one a core",         &c.jobs,           1, JOBS_MAX},
-        {"json",       0,   SPSH_CLI_FLAG,   NULL,                "print summary.json instead of tables", &c.json,           0, 0       },
+         "folder for what is done so far; default: REPORT.work; gone at the end",                               &c.work_path,      0,
+         0                                                                                                                                    },
+        {"jobs",       'j', SPSH_CLI_COUNT,  "N",                 "threads; default: one a core",               &c.jobs,           1, JOBS_MAX},
+        {"estimate",   0,   SPSH_CLI_FLAG,   NULL,                "print what it would take, and make nothing",
+         &c.estimate,                                                                                                              0, 0       },
+        {"json",       0,   SPSH_CLI_FLAG,   NULL,                "print summary.json instead of tables",       &c.json,           0, 0       },
         SPSH_CLI_OPTIONS_END,
     };
     const spsh_cli_command command = {
@@ -332,5 +360,6 @@ int spsh__cmd_audit(int argc, char **argv)
     rc = run(&c);
     spsh__source_list_free(&c.sources);
     spsh__builder_free(&c.line);
+    spsh__builder_free(&c.work);
     return spsh__cli_finish(rc);
 }

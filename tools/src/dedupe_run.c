@@ -4,11 +4,11 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/statvfs.h>
 
 #include "dedup/fail.h"
 #include "fingerprint_run.h"
 #include "scaled_keys.h"
+#include "work_space.h"
 
 /* ---- segments and the set ---- */
 
@@ -162,37 +162,13 @@ uint64_t spsh__dedupe_space(const spsh__dedupe_options *options, uint64_t key_co
     return spsh__key_join_space(options->mode, key_count * speeds, 0, options->memory_bytes);
 }
 
-/* Free bytes where the path is to be made. */
-static bool free_space(const char *path, uint64_t *ret_bytes)
-{
-    struct statvfs info;
-    spsh__builder parent = {0};
-    const char *slash = strrchr(path, '/');
-    spsh__builder_append(&parent, path, slash == NULL ? 0 : (size_t)(slash - path) + 1);
-    if (parent.size_bytes == 0)
-        spsh__builder_append_text(&parent, ".");
-    const char *text = spsh__builder_text(&parent);
-    const bool known = text != NULL && statvfs(text, &info) == 0;
-    if (known)
-        *ret_bytes = (uint64_t)info.f_bavail * (uint64_t)info.f_frsize;
-    spsh__builder_free(&parent);
-    return known;
-}
-
 static spsh_status check_space(const spsh__dedupe_options *options, const spsh__dedupe *d,
                                spsh_error *err)
 {
     const uint64_t need = spsh__dedupe_space(options, d->key_count);
-    uint64_t free_bytes = 0;
     if (options->space_fn != NULL)
         options->space_fn(options->user, need, options->work_path, options->memory_bytes);
-    if (free_space(options->work_path, &free_bytes) && free_bytes < need)
-        return SPSH_DEDUP_FAIL(
-            err, SPSH_E_NO_SPACE,
-            "%s: needs up to %.1f GB for a while, and the disk has %.1f GB; give "
-            "--work a directory on another one",
-            options->work_path, (double)need / 1e9, (double)free_bytes / 1e9);
-    return SPSH_OK;
+    return spsh__work_space_check(options->work_path, need, err);
 }
 
 /* ---- copies and clusters ---- */
