@@ -31,7 +31,7 @@ typedef struct spsh__join_form {
     unsigned rest_bits; /* of them below the partition's */
     unsigned slots;
     bool has_sides;     /* train and test, else one side against itself */
-    unsigned turn_bits; /* of a probe's turned: a place, or a bit for each place */
+    unsigned turn_bits; /* of a probe's turned: three places, or a bit for each place */
 } spsh__join_form;
 
 typedef struct spsh__join_key {
@@ -104,18 +104,40 @@ static inline spsh__join_key spsh__join_unpack_key(const spsh__join_form *form, 
     return key;
 }
 
+enum { SPSH__JOIN_THREE_PLACES = 18 };
+
+/* Up to three places, 6 bits each, from a bit for each; and back. */
+static inline uint64_t spsh__join_places(uint64_t turned)
+{
+    uint64_t places = 0;
+    for (unsigned i = 0; i < 3; i++) {
+        places =
+            places << 6 | (turned == 0 ? SPSH__JOIN_NO_PLACE : (uint64_t)__builtin_ctzll(turned));
+        turned &= turned - 1;
+    }
+    return places;
+}
+
+static inline uint64_t spsh__join_turned(uint64_t places)
+{
+    uint64_t turned = 0;
+    for (unsigned shift = 0; shift < SPSH__JOIN_THREE_PLACES; shift += 6)
+        if ((places >> shift & 63) != SPSH__JOIN_NO_PLACE)
+            turned |= UINT64_C(1) << (places >> shift & 63);
+    return turned;
+}
+
 /* In order of the key, then test before train, then prints. */
 static inline spsh__u128 spsh__join_pack_probe(const spsh__join_form *form,
                                                const spsh__join_probe *probe)
 {
-    uint64_t turned = probe->turned;
-    if (form->turn_bits == 6)
-        turned = turned == 0 ? SPSH__JOIN_NO_PLACE : (uint64_t)__builtin_ctzll(turned);
+    const bool has_places = form->turn_bits == SPSH__JOIN_THREE_PLACES;
     spsh__u128 record = {0, probe->rest};
     spsh__join_push(&record, 1, !probe->is_test);
     spsh__join_push(&record, SPSH__JOIN_PRINT_BITS, probe->print);
     spsh__join_push(&record, SPSH__JOIN_FRAME_BITS, probe->frame);
-    spsh__join_push(&record, form->turn_bits, turned);
+    spsh__join_push(&record, form->turn_bits,
+                    has_places ? spsh__join_places(probe->turned) : probe->turned);
     spsh__join_push(&record, 1, probe->is_short);
     return record;
 }
@@ -126,8 +148,8 @@ static inline spsh__join_probe spsh__join_unpack_probe(const spsh__join_form *fo
     spsh__join_probe probe;
     probe.is_short = spsh__join_pull(&record, 1) != 0;
     probe.turned = spsh__join_pull(&record, form->turn_bits);
-    if (form->turn_bits == 6)
-        probe.turned = probe.turned == SPSH__JOIN_NO_PLACE ? 0 : UINT64_C(1) << probe.turned;
+    if (form->turn_bits == SPSH__JOIN_THREE_PLACES)
+        probe.turned = spsh__join_turned(probe.turned);
     probe.frame = spsh__join_pull(&record, SPSH__JOIN_FRAME_BITS);
     probe.print = spsh__join_pull(&record, SPSH__JOIN_PRINT_BITS);
     probe.is_test = spsh__join_pull(&record, 1) == 0;

@@ -5,7 +5,8 @@
  *     while ((rc = spsh__key_join_next(join, &candidate, err)) == SPSH_OK) ...       // SPSH_E_END
  *     spsh__key_join_free(join);
  *
- * Each key is looked for as it is and with some of its weak bits turned over, on both sides.
+ * Each key is looked for as it is and with its weak bits turned over, in all combinations, on both
+ * sides.
  * Records go to partitions by their upper bits; a partition is sorted and joined in memory; hits
  * (a, b, offset) are sorted externally and counted. A crowded key (hold music, one vowel held) is
  * not joined with itself in full: each record meets the first few and its next neighbours in order
@@ -69,7 +70,9 @@ spsh_status spsh__key_join_next(spsh__key_join *join, spsh__candidate *ret_candi
 void spsh__key_join_facts(const spsh__key_join *join, spsh__join_facts *ret_facts);
 void spsh__key_join_free(spsh__key_join *join);
 
-/* Temporary bytes that so many keys on each side need at most: stated before anything starts. */
+/* Temporary bytes that so many keys on each side take on disk at one time: stated before anything
+ * starts. Of speech, with copies of up to a tenth of it; probes of a partition that does not fit
+ * into a thread's memory go to disk besides. */
 uint64_t spsh__key_join_space(spsh__join_mode mode, uint64_t train_keys, uint64_t test_keys,
                               uint64_t memory_bytes);
 

@@ -1,0 +1,158 @@
+/* bench_key_join.c: keys of many utterances to pairs: time, memory, disk, and whether planted
+ * copies are found.
+ *
+ *     bench_key_join UTTERANCES MODE MEMORY_MIB THREADS FILE...       MODE: mild or deep
+ *
+ * Real keys are made from the audio files. A generated key has each of its three words of 16 bits
+ * from another real key, drawn independently, and its weak places from one more: so the bits of a
+ * word depend on each other as in speech, and equal words are as frequent, and a little more so
+ * since some thousand keys are drawn from (words 320 ms apart are nearly independent). An utterance
+ * has 5 to 20 keys (12.5 on average, as 3.6 s at 3.5 a second). Of a thousand utterances one is a
+ * copy of another, 7 frames later: a fifth of its keys are lost, a third has one of its weak bits
+ * turned over, and frames are off by one either way. Temporary files go to TMPDIR. Output: JSON.
+ */
+#include <inttypes.h>
+#include <sndfile.h>
+#include <sys/resource.h>
+
+#include "bench_kit.h"
+#include "key_join.h"
+
+enum { KEYS_MAX = 1 << 20, KEYS_OF_ONE = 20, PLANTED_EVERY = 1000, SHIFT = 7 };
+
+static spsh__print_key real_keys[KEYS_MAX];
+static size_t real_count;
+
+static void take_file(const char *path)
+{
+    SF_INFO info = {0};
+    SNDFILE *sound = sf_open(path, SFM_READ, &info);
+    must(sound != NULL && info.samplerate >= 8000, path);
+    const size_t channels = (size_t)info.channels;
+    int16_t *pcm = calloc((size_t)info.frames * channels + 1, sizeof(*pcm));
+    must(pcm != NULL, "memory");
+    const size_t count = (size_t)sf_readf_short(sound, pcm, info.frames);
+    (void)sf_close(sound);
+    for (size_t i = 0; i < count; i++)
+        pcm[i] = pcm[i * channels];
+    spsh__print print = {0};
+    check_ok(spsh__print_make((uint32_t)info.samplerate, pcm, count, &print, &err));
+    for (size_t i = 0; i < print.key_count && real_count < KEYS_MAX; i++)
+        real_keys[real_count++] = print.keys[i];
+    spsh__print_free(&print);
+    free(pcm);
+}
+
+static const spsh__print_key *draw(uint64_t *state)
+{
+    return &real_keys[next_random(state) % real_count];
+}
+
+/* Always the same for an utterance. */
+static size_t make_keys(uint64_t utterance, spsh__print_key *keys)
+{
+    uint64_t state = mix64(utterance + 1);
+    const size_t count = 5 + (size_t)(next_random(&state) % (KEYS_OF_ONE - 4));
+    uint64_t frame = 4;
+    for (size_t i = 0; i < count; i++) {
+        keys[i] = *draw(&state);
+        keys[i].bits = (draw(&state)->bits & UINT64_C(0xffff00000000)) |
+                       (draw(&state)->bits & UINT64_C(0xffff0000)) |
+                       (draw(&state)->bits & UINT64_C(0xffff));
+        keys[i].frame = frame;
+        frame += 4 + next_random(&state) % 28;
+    }
+    return count;
+}
+
+static uint64_t source_of(uint64_t copy)
+{
+    uint64_t state = mix64(copy ^ UINT64_C(0x5bd1e995));
+    return next_random(&state) % (copy / PLANTED_EVERY) * PLANTED_EVERY + 1 +
+           next_random(&state) % (PLANTED_EVERY - 1);
+}
+
+static bool is_copy(uint64_t utterance)
+{
+    return utterance > 0 && utterance % PLANTED_EVERY == 0;
+}
+
+static size_t make_copy(uint64_t utterance, spsh__print_key *keys)
+{
+    uint64_t state = mix64(utterance ^ UINT64_C(0x27d4eb2f));
+    const size_t count = make_keys(source_of(utterance), keys);
+    size_t kept = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (next_random(&state) % 5 == 0)
+            continue;
+        keys[kept] = keys[i];
+        if (next_random(&state) % 3 == 0)
+            keys[kept].bits ^= UINT64_C(1)
+                               << keys[kept].weak[next_random(&state) % SPSH__KEY_WEAK_MAX];
+        keys[kept].frame += SHIFT - 1 + next_random(&state) % 3;
+        kept++;
+    }
+    return kept;
+}
+
+static bool is_found(const spsh__candidate *candidate)
+{
+    return is_copy(candidate->b) && source_of(candidate->b) == candidate->a &&
+           candidate->offset >= SHIFT - 3 && candidate->offset <= SHIFT + 3;
+}
+
+int main(int argc, char **argv)
+{
+    must(argc > 5, "usage: bench_key_join UTTERANCES mild|deep MEMORY_MIB THREADS FILE...");
+    const uint64_t utterances = strtoull(argv[1], NULL, 0);
+    const bool is_deep = strcmp(argv[2], "deep") == 0;
+    const spsh__key_join_options options = {
+        .mode = is_deep ? SPSH__JOIN_DEEP : SPSH__JOIN_MILD,
+        .temporary_path = getenv("TMPDIR") == NULL ? "/tmp" : getenv("TMPDIR"),
+        .memory_bytes = strtoull(argv[3], NULL, 0) << 20,
+        .threads = (uint32_t)strtoul(argv[4], NULL, 0)};
+    spsh__key_join *join = NULL;
+    spsh__print_key keys[KEYS_OF_ONE];
+    spsh__candidate candidate;
+    spsh__join_facts facts;
+    struct rusage usage;
+    spsh_status rc = SPSH_OK;
+    uint64_t planted = 0;
+    uint64_t found = 0;
+    uint64_t last_found = 0;
+
+    for (int i = 5; i < argc; i++)
+        take_file(argv[i]);
+    const double start = now_ms();
+    check_ok(spsh__key_join_open(&options, &join, &err));
+    for (uint64_t i = 0; i < utterances; i++) {
+        const size_t count = is_copy(i) ? make_copy(i, keys) : make_keys(i, keys);
+        planted += is_copy(i);
+        check_ok(spsh__key_join_add(join, i, keys, count, &err));
+    }
+    const double added = now_ms();
+    rc = spsh__key_join_next(join, &candidate, &err);
+    const double joined = now_ms();
+    for (; rc == SPSH_OK; rc = spsh__key_join_next(join, &candidate, &err)) {
+        found += is_found(&candidate) && candidate.b != last_found;
+        last_found = is_found(&candidate) ? candidate.b : last_found;
+    }
+    must(rc == SPSH_E_END, "join");
+    const double end = now_ms();
+    spsh__key_join_facts(join, &facts);
+    spsh__key_join_free(join);
+    (void)getrusage(RUSAGE_SELF, &usage);
+    printf("{\"utterances\": %" PRIu64 ", \"mode\": \"%s\", \"memory_mib\": %s, \"threads\": %s, "
+           "\"real_keys\": %zu, \"keys\": %" PRIu64 ", \"probes\": %" PRIu64 ", \"hits\": %" PRIu64
+           ", \"candidates\": %" PRIu64 ", \"crowded_keys\": %" PRIu64 ",\n",
+           utterances, is_deep ? "deep" : "mild", argv[3], argv[4], real_count, facts.key_count,
+           facts.probe_count, facts.hit_count, facts.candidate_count, facts.crowded_count);
+    printf(" \"planted\": %" PRIu64 ", \"found\": %" PRIu64
+           ", \"add_s\": %.1f, \"join_s\": %.1f, \"count_s\": %.1f, \"total_s\": %.1f, "
+           "\"rss_mib\": %ld, \"spilled_mib\": %.0f, \"space_mib\": %.0f}\n",
+           planted, found, (added - start) / 1e3, (joined - added) / 1e3, (end - joined) / 1e3,
+           (end - start) / 1e3, usage.ru_maxrss / 1024, (double)facts.spilled_bytes / 1048576,
+           (double)spsh__key_join_space(options.mode, facts.key_count, 0, options.memory_bytes) /
+               1048576);
+    return 0;
+}

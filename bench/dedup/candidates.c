@@ -1,0 +1,302 @@
+/* candidates.c: how often the keys lead from a copy to its source, and how often elsewhere.
+ *
+ *     candidates LIST [SEED]
+ *
+ * LIST: as for match_pairs (transform.sh writes it). For each family, all sources and all copies of
+ * that family go through key_join: whole copies in the modes mild, deep and audit, clips of 1, 2
+ * and 3 s (CLIPS of each copy, mostly speech) in deep and audit. Output: a line of tab-separated
+ * values for each copy or clip: `candidate`, mode, family, group, id, seconds (0: whole), votes (0:
+ * not found, or more than 0.2 s from where it is); and for each family, mode and length the pairs
+ * of different sources that were proposed: `false`, mode, family, seconds, proposed, pairs, keys of
+ * sources, keys of copies, hits, proposed by votes (1, 2, 3, more).
+ */
+#include <inttypes.h>
+#include <sndfile.h>
+
+#include "bench_kit.h"
+#include "key_join.h"
+
+enum { SOURCES_MAX = 4096, LINE_MAX_BYTES = 4096, LENGTHS = 4, CLIPS = 4, CLIPS_MAX = 1 << 15 };
+
+typedef struct item {
+    char family[64];
+    char group[64];
+    char id[128];
+    char path[1024];
+    spsh__print print;
+    int16_t *pcm;
+    size_t count;
+    uint32_t rate_hz;
+} item;
+
+typedef struct dense_list {
+    spsh__dense_key *keys;
+    size_t count, capacity;
+} dense_list;
+
+/* A copy, or a clip of one. */
+typedef struct clip {
+    char family[64];
+    char id[128];
+    size_t source;
+    unsigned seconds; /* 0: whole */
+    double start_s;
+    spsh__print print;
+    dense_list dense;
+    uint32_t votes;
+} clip;
+
+static item sources[SOURCES_MAX];
+static size_t source_count;
+static clip clips[CLIPS_MAX];
+static size_t clip_count;
+static const char *temporary;
+
+static bool parse(char *line, item *ret_item)
+{
+    char *fields[4];
+    for (size_t i = 0; i < 4; i++) {
+        fields[i] = strsep(&line, "\t\n");
+        if (fields[i] == NULL)
+            return false;
+    }
+    *ret_item = (item){0};
+    (void)snprintf(ret_item->family, sizeof(ret_item->family), "%s", fields[0]);
+    (void)snprintf(ret_item->group, sizeof(ret_item->group), "%s", fields[1]);
+    (void)snprintf(ret_item->id, sizeof(ret_item->id), "%s", fields[2]);
+    (void)snprintf(ret_item->path, sizeof(ret_item->path), "%s", fields[3]);
+    return true;
+}
+
+/* Samples of the first channel. */
+static bool load(item *file)
+{
+    SF_INFO info = {0};
+    SNDFILE *sound = sf_open(file->path, SFM_READ, &info);
+    if (sound == NULL || info.frames <= 0 || info.samplerate < 8000) {
+        fprintf(stderr, "%s: not read\n", file->path);
+        if (sound != NULL)
+            (void)sf_close(sound);
+        return false;
+    }
+    const size_t channels = (size_t)info.channels;
+    int16_t *pcm = calloc((size_t)info.frames * channels + 1, sizeof(*pcm));
+    must(pcm != NULL, "memory");
+    file->count = (size_t)sf_readf_short(sound, pcm, info.frames);
+    file->rate_hz = (uint32_t)info.samplerate;
+    (void)sf_close(sound);
+    for (size_t i = 0; i < file->count; i++)
+        pcm[i] = pcm[i * channels];
+    file->pcm = pcm;
+    return true;
+}
+
+static spsh_status take_frames(void *user, uint64_t first, const spsh__print_frame *frames,
+                               size_t count, spsh_error *error)
+{
+    const spsh__print_sink sink = spsh__print_collect(&((clip *)user)->print);
+    return sink.frames_fn(sink.user, first, frames, count, error);
+}
+
+static spsh_status take_key(void *user, const spsh__print_key *key, spsh_error *error)
+{
+    const spsh__print_sink sink = spsh__print_collect(&((clip *)user)->print);
+    return sink.key_fn(sink.user, key, error);
+}
+
+static spsh_status take_dense(void *user, const spsh__dense_key *key, spsh_error *error)
+{
+    dense_list *list = &((clip *)user)->dense;
+    (void)error;
+    if (list->count == list->capacity) {
+        list->capacity = list->capacity == 0 ? 64 : 2 * list->capacity;
+        list->keys = realloc(list->keys, list->capacity * sizeof(*list->keys));
+        must(list->keys != NULL, "memory");
+    }
+    list->keys[list->count++] = *key;
+    return SPSH_OK;
+}
+
+static void make_clip(const item *copy, size_t source, unsigned seconds, size_t start,
+                      size_t length)
+{
+    must(clip_count < CLIPS_MAX, "too many clips");
+    clip *made = &clips[clip_count++];
+    const spsh__print_sink sink = {
+        .frames_fn = take_frames, .key_fn = take_key, .dense_fn = take_dense, .user = made};
+    spsh__fingerprint *maker = NULL;
+
+    *made = (clip){.source = source, .seconds = seconds, .start_s = (double)start / copy->rate_hz};
+    memcpy(made->family, copy->family, sizeof(made->family));
+    memcpy(made->id, copy->id, sizeof(made->id));
+    check_ok(spsh__fingerprint_new(copy->rate_hz, sink, &maker, &err));
+    check_ok(spsh__fingerprint_push(maker, copy->pcm + start, length, &err));
+    check_ok(spsh__fingerprint_finish(maker, &err));
+    spsh__fingerprint_free(maker);
+}
+
+/* Three quarters of the frames behind a sample are active, by the whole recording's own measure. */
+static bool is_speech(const clip *whole, uint32_t rate_hz, size_t start, size_t length)
+{
+    const double hop = (double)rate_hz / SPSH__PRINT_HZ;
+    const size_t first = (size_t)((double)start / hop);
+    const size_t count = (size_t)((double)length / hop);
+    size_t active = 0;
+    for (size_t i = first; i < first + count && i < whole->print.frame_count; i++)
+        active += whole->print.frames[i].is_active;
+    return active * 4 >= count * 3;
+}
+
+static void make_clips(const item *copy, size_t source, uint64_t *state)
+{
+    const clip *whole = &clips[clip_count];
+    make_clip(copy, source, 0, 0, copy->count);
+    for (unsigned seconds = 1; seconds < LENGTHS; seconds++) {
+        const size_t length = (size_t)seconds * copy->rate_hz;
+        for (size_t i = 0; i < CLIPS && length <= copy->count; i++) {
+            size_t start = 0;
+            for (int attempt = 0; attempt < 50; attempt++) {
+                start = (size_t)(next_random(state) % (copy->count - length + 1));
+                if (is_speech(whole, copy->rate_hz, start, length))
+                    break;
+            }
+            make_clip(copy, source, seconds, start, length);
+        }
+    }
+}
+
+static size_t source_of(const item *copy)
+{
+    for (size_t i = 0; i < source_count; i++)
+        if (strcmp(sources[i].group, copy->group) == 0 && strcmp(sources[i].id, copy->id) == 0)
+            return i;
+    return SOURCES_MAX;
+}
+
+static void read_list(const char *path, bool is_source, uint64_t seed)
+{
+    char line[LINE_MAX_BYTES];
+    FILE *list = fopen(path, "r");
+    must(list != NULL, path);
+    while (fgets(line, sizeof(line), list) != NULL) {
+        item file;
+        if (!parse(line, &file) || (strcmp(file.family, "source") == 0) != is_source ||
+            !load(&file))
+            continue;
+        if (is_source) {
+            must(source_count < SOURCES_MAX, "too many sources");
+            check_ok(spsh__print_make(file.rate_hz, file.pcm, file.count, &file.print, &err));
+            sources[source_count++] = file;
+        } else if (source_of(&file) < SOURCES_MAX) {
+            make_clips(&file, source_of(&file), &seed);
+        }
+        free(file.pcm);
+    }
+    (void)fclose(list);
+}
+
+typedef struct tally {
+    uint64_t proposed, pairs, source_keys, copy_keys, hits, by_votes[4];
+} tally;
+
+static void take_candidate(const spsh__candidate *candidate, tally *sums)
+{
+    if (candidate->b < source_count) { /* between two sources */
+        sums->proposed++;
+        sums->by_votes[candidate->votes < 4 ? candidate->votes - 1 : 3]++;
+        return;
+    }
+    if (candidate->a >= source_count)
+        return; /* between two copies: another question */
+    clip *copy = &clips[candidate->b - source_count];
+    if (candidate->a != copy->source) {
+        sums->proposed++;
+        sums->by_votes[candidate->votes < 4 ? candidate->votes - 1 : 3]++;
+        return;
+    }
+    const double error_s = (double)candidate->offset / SPSH__PRINT_HZ + copy->start_s;
+    if ((strcmp(copy->family, "natural") == 0 || (error_s > -0.2 && error_s < 0.2)) &&
+        candidate->votes > copy->votes)
+        copy->votes = candidate->votes;
+}
+
+static bool is_of(const clip *copy, const char *family, unsigned seconds)
+{
+    return strcmp(copy->family, family) == 0 && copy->seconds == seconds;
+}
+
+static void join(spsh__join_mode mode, const char *mode_text, const char *family, unsigned seconds)
+{
+    const spsh__key_join_options options = {
+        .mode = mode, .temporary_path = temporary, .memory_bytes = 64 << 20, .threads = 1};
+    spsh__key_join *at_work = NULL;
+    spsh__candidate candidate;
+    spsh__join_facts facts;
+    spsh_status rc = SPSH_OK;
+    tally sums = {0};
+    uint64_t copies = 0;
+
+    check_ok(spsh__key_join_open(&options, &at_work, &err));
+    for (size_t i = 0; i < source_count; i++) {
+        const spsh__print *print = &sources[i].print;
+        check_ok(spsh__key_join_add(at_work, i, print->keys, print->key_count, &err));
+        sums.source_keys += print->key_count;
+    }
+    for (size_t i = 0; i < clip_count; i++) {
+        clip *copy = &clips[i];
+        if (!is_of(copy, family, seconds))
+            continue;
+        const bool is_dense = mode == SPSH__JOIN_AUDIT;
+        copy->votes = 0;
+        copies++;
+        sums.copy_keys += is_dense ? copy->dense.count : copy->print.key_count;
+        check_ok(is_dense ? spsh__key_join_add_test(at_work, source_count + i, copy->dense.keys,
+                                                    copy->dense.count, &err)
+                          : spsh__key_join_add(at_work, source_count + i, copy->print.keys,
+                                               copy->print.key_count, &err));
+    }
+    while ((rc = spsh__key_join_next(at_work, &candidate, &err)) == SPSH_OK)
+        take_candidate(&candidate, &sums);
+    must(rc == SPSH_E_END, "join");
+    spsh__key_join_facts(at_work, &facts);
+    spsh__key_join_free(at_work);
+
+    sums.pairs = copies * (source_count - 1);
+    if (mode != SPSH__JOIN_AUDIT)
+        sums.pairs += source_count * (source_count - 1) / 2;
+    for (size_t i = 0; i < clip_count; i++)
+        if (is_of(&clips[i], family, seconds))
+            printf("candidate\t%s\t%s\t%s\t%s\t%u\t%" PRIu32 "\n", mode_text, family,
+                   sources[clips[i].source].group, clips[i].id, seconds, clips[i].votes);
+    printf("false\t%s\t%s\t%u\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64
+           "\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\n",
+           mode_text, family, seconds, sums.proposed, sums.pairs, sums.source_keys, sums.copy_keys,
+           facts.hit_count, sums.by_votes[0], sums.by_votes[1], sums.by_votes[2], sums.by_votes[3]);
+}
+
+int main(int argc, char **argv)
+{
+    must(argc >= 2, "usage: candidates LIST [SEED]");
+    temporary = getenv("TMPDIR") == NULL ? "/tmp" : getenv("TMPDIR");
+    read_list(argv[1], true, 0);
+    read_list(argv[1], false, argc > 2 ? strtoull(argv[2], NULL, 0) : 1);
+    for (size_t i = 0; i < clip_count; i++) {
+        bool is_new = true;
+        for (size_t k = 0; k < i && is_new; k++)
+            is_new = strcmp(clips[i].family, clips[k].family) != 0;
+        if (!is_new)
+            continue;
+        join(SPSH__JOIN_MILD, "mild", clips[i].family, 0);
+        for (unsigned seconds = 0; seconds < LENGTHS; seconds++) {
+            join(SPSH__JOIN_DEEP, "deep", clips[i].family, seconds);
+            join(SPSH__JOIN_AUDIT, "audit", clips[i].family, seconds);
+        }
+    }
+    for (size_t i = 0; i < clip_count; i++) {
+        spsh__print_free(&clips[i].print);
+        free(clips[i].dense.keys);
+    }
+    for (size_t i = 0; i < source_count; i++)
+        spsh__print_free(&sources[i].print);
+    return 0;
+}
