@@ -2,7 +2,7 @@
 _speechshard()
 {
     local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]}
-    local commands="pack info ls cat verify repair export overlay plan bench fingerprint explain"
+    local commands="pack info ls cat verify repair export overlay plan bench fingerprint audit explain"
     local common="--help --quiet --version"
     local options
     local plan="--seed --max-seconds --max-padded-seconds --max-utterances --alpha --weight --unit
@@ -27,6 +27,9 @@ _speechshard()
     --shuffle) mapfile -t COMPREPLY < <(compgen -W "global none" -- "$current"); return ;;
     --wds-key) mapfile -t COMPREPLY < <(compgen -W "first-dot last-dot" -- "$current"); return ;;
     --engine) mapfile -t COMPREPLY < <(compgen -W "auto io_uring pread" -- "$current"); return ;;
+    --fail-on) mapfile -t COMPREPLY < <(compgen -W "recording segment performance sentence sentence_near document source speaker none" -- "$current"); return ;;
+    --profile) mapfile -t COMPREPLY < <(compgen -W "default cjk marks" -- "$current"); return ;;
+    --train | --test | --work) mapfile -t COMPREPLY < <(compgen -d -- "$current"); return ;;
     --cache) mapfile -t COMPREPLY < <(compgen -d -- "$current"); return ;;
     -o | --output)
         if [[ ${COMP_WORDS[1]} == plan || ${COMP_WORDS[1]} == bench ]]; then
@@ -50,6 +53,8 @@ _speechshard()
     plan) options="$plan --compare --epoch --whole --json" ;;
     bench) options="$plan --seconds --threads --engine --cached --direct --cold --json" ;;
     fingerprint) options="--jobs --part --estimate --json" ;;
+    audit) options="--train --test --output --fail-on --profile --aliases --speed-grid --check --memory --work
+        --jobs --estimate --json" ;;
     explain) options="--plot --listen --json" ;;
     *) return ;;
     esac
