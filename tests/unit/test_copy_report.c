@@ -1,0 +1,562 @@
+/* test_copy_report.c: the pages of plans and audits from facts made by hand, over a small dataset
+ * whose ids and texts are hostile. With an argument the pages are written there, for a test that
+ * reads them as XML (cli/copy_page_test.py).
+ */
+#include "spsh_test.h"
+
+#include <sys/stat.h>
+
+#include "audit.h"
+#include "copy_report.h"
+#include "fingerprint_run.h"
+#include "pair_audio.h"
+#include "pair_view.h"
+#include "print_signals.h"
+#include "speechshard/publish.h"
+
+enum {
+    RATE_HZ = 16000,
+    SECONDS = 3,
+    SAMPLES = SECONDS * RATE_HZ,
+    CLIPS = 6,
+    HEAD = 44,
+    MATCHES = 60, /* more than are drawn */
+};
+
+static const uint8_t dataset_id[16] = {'p', 'a', 'g', 'e', 's', 1};
+static spsh_error err = SPSH_ERROR_INIT;
+
+static const char *const ids[CLIPS] = {
+    "a/<script>alert(1)</script>",       "b]]>\"quoted\" & 'so'", "c/plain",
+    "d\xd7\xa9\xd7\x9c\xd7\x95\xd7\x9d", "e %s %n <!-- -->",      "f"};
+static const char *const texts[CLIPS] = {
+    "</q></svg><b>bold</b>",   "one\x01\ttwo", "the same words", "the same words", "",
+    "\xe5\x90\x8d\xe5\x89\x8d"};
+
+static spsh_bytes text_of(const char *text)
+{
+    return (spsh_bytes){(const uint8_t *)text, strlen(text)};
+}
+
+static void require(spsh_status status)
+{
+    if (status != SPSH_OK)
+        fprintf(stderr, "%s\n", err.message);
+    REQUIRE(status == SPSH_OK);
+}
+
+/* ---- the dataset: 0 and 1 are the same speech, 1 begins half a second later ---- */
+
+static void put(uint8_t *at, uint32_t value, int size_bytes)
+{
+    for (int n = 0; n < size_bytes; n++)
+        at[n] = (uint8_t)(value >> (8 * n));
+}
+
+static void make_wav(size_t clip, uint8_t file[HEAD + 2 * SAMPLES])
+{
+    static int16_t pcm[SAMPLES + RATE_HZ / 2];
+    const size_t later = clip == 1 ? RATE_HZ / 2 : 0;
+    make_signal(SIGNAL_SPEECH, RATE_HZ, clip == 1 ? 100 : 100 + clip, pcm, SAMPLES + RATE_HZ / 2);
+    memcpy(file, "RIFF....WAVEfmt ....................data....", HEAD);
+    put(file + 4, 36 + 2 * SAMPLES, 4);
+    put(file + 16, 16, 4);
+    put(file + 20, 1, 2);
+    put(file + 22, 1, 2);
+    put(file + 24, RATE_HZ, 4);
+    put(file + 28, 2 * RATE_HZ, 4);
+    put(file + 32, 2, 2);
+    put(file + 34, 16, 2);
+    put(file + 40, 2 * SAMPLES, 4);
+    for (size_t n = 0; n < SAMPLES; n++)
+        put(file + HEAD + 2 * n, (uint16_t)pcm[n + later], 2);
+}
+
+static void add_clip(spsh_shard_writer *writer, size_t clip)
+{
+    static uint8_t file[HEAD + 2 * SAMPLES];
+    uint64_t number = 0;
+    spsh_decode_result decoded;
+    make_wav(clip, file);
+    require(spsh_audio_decode_memory((spsh_bytes){file, sizeof(file)}, SPSH_CODEC_WAV, NULL, NULL,
+                                     NULL, &decoded, &err));
+    spsh_record record = {.id = text_of(ids[clip]),
+                          .payload_bytes = sizeof(file),
+                          .samples = decoded.samples,
+                          .sample_rate_hz = RATE_HZ,
+                          .nominal_rate_hz = RATE_HZ,
+                          .channels = 1,
+                          .codec = SPSH_CODEC_WAV,
+                          .format = SPSH_SAMPLE_I16,
+                          .bits_per_sample = 16,
+                          .flags = SPSH_RECORD_PCM_HASH};
+    memcpy(record.pcm_hash, decoded.pcm_hash, 16);
+    require(spsh_shard_writer_add_record(writer, &record, file, &number, &err));
+    const spsh_utterance row = {.id = text_of(ids[clip]),
+                                .record = number,
+                                .samples = SAMPLES,
+                                .flags = texts[clip][0] == '\0' ? 0 : SPSH_UTTERANCE_HAS_TEXT,
+                                .domain = text_of("pages"),
+                                .split = text_of(clip < 3 ? "train" : "test <i>"),
+                                .speaker = text_of("A & B"),
+                                .language = text_of("en"),
+                                .text = text_of(texts[clip])};
+    require(spsh_shard_writer_add_utterance(writer, &row, &err));
+}
+
+static void make_dataset(const char *path)
+{
+    spsh_shard_writer_options opt = SPSH_SHARD_WRITER_OPTIONS_INIT;
+    spsh_publish_options publish = SPSH_PUBLISH_OPTIONS_INIT;
+    const spsh__fingerprint_run_options run = {.threads = 2, .part_count = 1};
+    spsh__fingerprint_run_facts facts;
+    spsh_shard_writer *writer = NULL;
+    spsh_shard_seal seal;
+    char shards[600];
+    (void)snprintf(shards, sizeof(shards), "%s/shards", path);
+    REQUIRE(mkdir(path, 0700) == 0 && mkdir(shards, 0700) == 0);
+    opt.directory = shards;
+    memcpy(opt.dataset_id, dataset_id, sizeof(dataset_id));
+    require(spsh_shard_writer_open(&opt, &writer, &err));
+    for (size_t i = 0; i < CLIPS; i++)
+        add_clip(writer, i);
+    require(spsh_shard_writer_seal(writer, &seal, &err));
+    spsh_shard_writer_free(writer);
+    publish.path = path;
+    memcpy(publish.dataset_id, dataset_id, sizeof(dataset_id));
+    publish.seals = &seal;
+    publish.seal_count = 1;
+    publish.options_json = text_of("{}");
+    require(spsh_dataset_publish(&publish, NULL, &err));
+    require(spsh__fingerprint_run(path, &run, NULL, &facts, &err));
+}
+
+static spsh__print_set *open_set(const char *path)
+{
+    const spsh__print_source source = {path, NULL, SPSH__SIDE_TRAIN};
+    spsh__print_set *set = NULL;
+    require(spsh__print_set_open(&source, 1, NULL, &set, &err));
+    return set;
+}
+
+/* ---- facts ---- */
+
+typedef struct world {
+    spsh__print_set *set;
+    spsh__match matches[MATCHES + SPSH__TIER_COUNT];
+    spsh__copies_facts copies;
+    spsh__copy_facts common;
+    spsh__cluster clusters[2];
+    spsh__member members[5];
+    spsh__boilerplate boilerplate;
+    spsh__clusters all;
+    spsh__policy policy;
+    spsh__plan_facts plan;
+    spsh__text_facts text_facts;
+    spsh__leak_split splits[2];
+    spsh__leak_cell cell;
+    uint8_t masks[3];
+    uint64_t tests[3];
+    spsh__audit_facts audit;
+} world;
+
+static spsh__match make_match(uint64_t a, uint64_t b, spsh__tier tier, spsh__align_class kind)
+{
+    return (spsh__match){.a = a,
+                         .b = b,
+                         .tier = tier,
+                         .kind = kind,
+                         .rate_hz = 8000,
+                         .a_first = 4000,
+                         .count = 20000,
+                         .lag = -4000,
+                         .coverage_a = 0.8,
+                         .coverage_b = 1,
+                         .active_s = 2,
+                         .ber = 0.05,
+                         .words_hz = 50,
+                         .ncc = 0.9,
+                         .ncc_white = 0.8,
+                         .scale = 1,
+                         .similarity = 0.9};
+}
+
+static void fill_matches(world *w)
+{
+    for (size_t i = 0; i < MATCHES; i++) {
+        const spsh__align_class kind = (spsh__align_class)(1 + i % (SPSH__ALIGN_CLASS_COUNT - 1));
+        w->matches[i] =
+            make_match(i % CLIPS, (i + 1 + i / CLIPS % 4) % CLIPS, SPSH__TIER_ACOUSTIC, kind);
+        w->matches[i].ncc = 0.4 + 0.01 * (double)i;
+        w->common.by_tier_class[SPSH__TIER_ACOUSTIC][kind]++;
+    }
+    w->matches[0] = make_match(0, 1, SPSH__TIER_ACOUSTIC, SPSH__ALIGN_SAME_RECORDING);
+    w->matches[0].a_first = 4000;
+    w->matches[0].b_first = 0;
+    for (unsigned t = 0; t < SPSH__TIER_COUNT; t++) {
+        spsh__match *m = &w->matches[MATCHES + t];
+        *m = make_match(t % 3, 3 + t % 3, (spsh__tier)t,
+                        t < SPSH__TIER_TEXT_EXACT ? SPSH__ALIGN_SAME_RECORDING : SPSH__ALIGN_NONE);
+        m->count = t < SPSH__TIER_TEXT_EXACT ? m->count : 0;
+        w->common.by_tier_class[t][m->kind]++;
+    }
+    w->common.match_count = MATCHES + SPSH__TIER_COUNT;
+}
+
+static void fill_plan(world *w)
+{
+    const uint64_t none = SPSH_NONE_U64;
+    w->members[0] = (spsh__member){0, SPSH__DECISION_KEEP, none, "lossless"};
+    w->members[1] = (spsh__member){1, SPSH__DECISION_DROP, 0, "lower <bandwidth>"};
+    w->members[2] = (spsh__member){2, SPSH__DECISION_UNPROVEN, none, ""};
+    w->members[3] = (spsh__member){3, SPSH__DECISION_KEEP, none, "first"};
+    w->members[4] = (spsh__member){4, SPSH__DECISION_PROTECTED, MATCHES, "of test"};
+    w->clusters[0] = (spsh__cluster){0, 3, SECONDS, 96000, true};
+    w->clusters[1] = (spsh__cluster){3, 2, 0, 0, false};
+    w->boilerplate = (spsh__boilerplate){5, 0.5, 1.5, 40};
+    w->all = (spsh__clusters){.clusters = w->clusters,
+                              .cluster_count = 2,
+                              .members = w->members,
+                              .member_count = 5,
+                              .boilerplate = &w->boilerplate,
+                              .boilerplate_count = 1};
+    w->policy = (spsh__policy){.prefer_count = 1, .drop_from = "train,<b>", .boilerplate_min = 20};
+    w->plan = (spsh__plan_facts){.common = w->common,
+                                 .matches = w->matches,
+                                 .clusters = &w->all,
+                                 .policy = &w->policy,
+                                 .dropped_count = 1,
+                                 .dropped_bytes = 96000,
+                                 .dropped_seconds = SECONDS,
+                                 .total_seconds = CLIPS * SECONDS};
+}
+
+static void fill_audit(world *w)
+{
+    w->text_facts = (spsh__text_facts){.train_count = 3, .test_count = 3, .test_empty_count = 1};
+    w->splits[0] = (spsh__leak_split){"pages: train", 3, 9};
+    w->splits[1] = (spsh__leak_split){"pages: test <i>", 3, 9};
+    for (unsigned k = 0; k < SPSH__LEAK_COUNT; k++) {
+        w->cell.utterances[k] = k == SPSH__LEAK_DOCUMENT ? 0 : 1 + k % 3;
+        w->cell.seconds[k] = 3.0 * (double)w->cell.utterances[k];
+    }
+    w->masks[0] = 1;
+    w->audit = (spsh__audit_facts){.common = w->common,
+                                   .matches = w->matches,
+                                   .texts = &w->text_facts,
+                                   .train = &w->splits[0],
+                                   .test = &w->splits[1],
+                                   .train_count = 1,
+                                   .test_count = 1,
+                                   .cells = &w->cell,
+                                   .totals = &w->cell,
+                                   .masks = w->masks,
+                                   .test_ordinals = w->tests,
+                                   .test_utterance_count = 3,
+                                   .is_failed = true};
+    for (unsigned k = 0; k < SPSH__LEAK_COUNT; k++)
+        w->audit.fail_limits[k] = k == 0 ? 0.01 : 2;
+}
+
+/* is_empty: a search that found nothing. */
+static world *make_world(const char *path, bool is_empty)
+{
+    world *w = (world *)calloc(1, sizeof(*w));
+    REQUIRE(w != NULL);
+    w->set = open_set(path);
+    w->copies.judge.decoded_count = 1234567;
+    w->copies.undecoded_count = is_empty ? 0 : 2;
+    w->common = (spsh__copy_facts){.set = w->set,
+                                   .copies = &w->copies,
+                                   .limits = &spsh__align_limits_default,
+                                   .command = "speechshard dedupe 'x & <y>'",
+                                   .mode = "mild"};
+    if (is_empty) {
+        w->plan = (spsh__plan_facts){
+            .common = w->common, .clusters = &w->all, .policy = &w->policy, .total_seconds = 18};
+        w->splits[0] = (spsh__leak_split){"pages: train", 3, 9};
+        w->audit = (spsh__audit_facts){.common = w->common,
+                                       .texts = &w->text_facts,
+                                       .train = &w->splits[0],
+                                       .test = &w->splits[0],
+                                       .train_count = 1,
+                                       .test_count = 1,
+                                       .cells = &w->cell,
+                                       .totals = &w->cell,
+                                       .masks = w->masks,
+                                       .test_ordinals = w->tests,
+                                       .test_utterance_count = 3};
+        for (unsigned k = 0; k < SPSH__LEAK_COUNT; k++)
+            w->audit.fail_limits[k] = 2;
+        return w;
+    }
+    for (size_t i = 0; i < SPSH__HISTOGRAM_BARS; i++) {
+        w->common.ber_same[i] = i < 15 ? 1000 >> (i / 2) : 0;
+        w->common.ber_other[i] = i > 20 ? 10000 : 0;
+        w->common.ncc_same[i] = i > 40 ? 5 : 0;
+        w->common.ncc_other[i] = i < 30 ? 100 : 0;
+    }
+    fill_matches(w);
+    fill_plan(w);
+    fill_audit(w);
+    return w;
+}
+
+static void free_world(world *w)
+{
+    spsh__print_set_close(w->set);
+    free(w);
+}
+
+/* ---- pages ---- */
+
+static char scratch[512];
+static char dataset[600];
+
+static const char *plan_of(const world *w, spsh__builder *out)
+{
+    spsh__builder_clear(out);
+    require(spsh__plan_page(&w->plan, out, &err));
+    const char *text = spsh__builder_text(out);
+    REQUIRE(text != NULL);
+    return text;
+}
+
+static const char *audit_of(const world *w, spsh__builder *out)
+{
+    spsh__builder_clear(out);
+    require(spsh__audit_page(&w->audit, out, &err));
+    const char *text = spsh__builder_text(out);
+    REQUIRE(text != NULL);
+    return text;
+}
+
+static size_t count_of(const char *text, const char *what)
+{
+    size_t count = 0;
+    for (const char *at = strstr(text, what); at != NULL; at = strstr(at + 1, what))
+        count++;
+    return count;
+}
+
+static void check_has(const char *page, const char *what)
+{
+    if (strstr(page, what) == NULL)
+        fprintf(stderr, "the page lacks: %s\n", what);
+    CHECK(strstr(page, what) != NULL);
+}
+
+static void check_escaped(const char *page)
+{
+    CHECK(strstr(page, "<script") == NULL);
+    CHECK(strstr(page, "<b>bold") == NULL);
+    CHECK(strstr(page, "<!-- -->") == NULL);
+    CHECK(strstr(page, "<y>") == NULL);
+    CHECK(strstr(page, "\x01") == NULL);
+    check_has(page, "a/&lt;script&gt;alert(1)&lt;/script&gt;");
+    check_has(page, "x &amp; &lt;y&gt;");
+}
+
+static void test_plan_page(void)
+{
+    static const char *const want[] = {"3.00 s</b><span>would go, 16.7 % of 18.00 s",
+                                       "Worth a look",
+                                       "What would go, and by",
+                                       "Pairs that were found",
+                                       "How clear it is",
+                                       "from 0.15 to 0.21: the gap",
+                                       "from 0.60 to 0.82: the gap",
+                                       "Clusters by size",
+                                       "The largest clusters",
+                                       "lower &lt;bandwidth&gt;",
+                                       "Copies whose transcripts differ",
+                                       "Pairs to look at",
+                                       "Stretches that many utterances share",
+                                       "only copies of <bdi>train,&lt;b&gt;",
+                                       "How it was done",
+                                       "Every limit (version 1)",
+                                       "bit error rate</td><td>at most 0.28",
+                                       "1,234,567 pairs listened to here, fewer than 26.",
+                                       "What this does not see"};
+    world *w = make_world(dataset, false);
+    spsh__builder out = {0};
+    const char *page = plan_of(w, &out);
+    for (size_t i = 0; i < sizeof(want) / sizeof(want[0]); i++)
+        check_has(page, want[i]);
+    check_escaped(page);
+    CHECK(count_of(page, "<svg class=\"pair\"") >= 20); /* some of each class, of any pair once */
+    CHECK(count_of(page, "<svg class=\"pair\"") <= 40);
+    CHECK_U64(count_of(page, "no picture"), 0);
+    CHECK(strstr(page, "nan") == NULL && strstr(page, "inf ") == NULL);
+    spsh__builder_free(&out);
+    free_world(w);
+}
+
+static void test_audit_page(void)
+{
+    static const char *const want[] = {"<b class=\"bad\">Failed</b>",
+                                       "Of 3 test utterances, 2 share no recording",
+                                       "What the test side shares",
+                                       "<td class=\"n\">33.33 %</td><td class=\"n\">6.15 to 79.23",
+                                       "Which split leaks into which",
+                                       "<td class=\"h5\">1<br/>33.33 %",
+                                       "Nothing was found for: <code>document</code>",
+                                       "client_id",
+                                       "2505.22251",
+                                       "Examples",
+                                       "<code>default-1</code>",
+                                       "How it was done",
+                                       "pages: test &lt;i&gt;"};
+    world *w = make_world(dataset, false);
+    spsh__builder out = {0};
+    const char *page = audit_of(w, &out);
+    for (size_t i = 0; i < sizeof(want) / sizeof(want[0]); i++)
+        check_has(page, want[i]);
+    check_escaped(page);
+    CHECK(count_of(page, "<svg class=\"pair\"") > 3);
+    spsh__builder_free(&out);
+    free_world(w);
+}
+
+static void test_nothing_found(void)
+{
+    world *w = make_world(dataset, true);
+    spsh__builder out = {0};
+    const char *page = plan_of(w, &out);
+    check_has(page, "No two utterances were found to share audio");
+    check_has(page, "What this does not see");
+    CHECK_U64(count_of(page, "<svg class=\"pair\""), 0);
+    page = audit_of(w, &out);
+    check_has(page, "Nothing was found to leak");
+    check_has(page, "Of 3 test utterances, 3 share no recording");
+    spsh__builder_free(&out);
+    free_world(w);
+}
+
+static void test_same_bytes(void)
+{
+    world *w = make_world(dataset, false);
+    world *other = make_world(dataset, false);
+    spsh__builder first = {0};
+    spsh__builder second = {0};
+    CHECK_STR(plan_of(w, &first), plan_of(other, &second));
+    CHECK_STR(audit_of(w, &first), audit_of(other, &second));
+    spsh__builder_free(&first);
+    spsh__builder_free(&second);
+    free_world(w);
+    free_world(other);
+}
+
+/* ---- pictures and cuts ---- */
+
+/* b begins half a second later: what is common is there, sample by sample. */
+static void test_window(void)
+{
+    world *w = make_world(dataset, false);
+    spsh__pair_window *window = NULL;
+    require(spsh__pair_window_make(w->set, &w->matches[0], &window, &err));
+    CHECK(window->seconds > 3.49 && window->seconds < 3.51);
+    CHECK(window->match_first_s > 0.49 && window->match_first_s < 0.51);
+    CHECK(window->b.first_s < -0.49 && window->b.first_s > -0.51);
+    CHECK_U64(window->block_count, 12);
+    for (size_t i = 0; i < window->block_count; i++)
+        CHECK(window->blocks[i] < 0 || window->blocks[i] > 0.99F);
+    CHECK(window->has_gain && window->gain_db > -0.1 && window->gain_db < 0.1);
+    CHECK(window->b.high[0] < window->b.low[0]); /* nothing of b yet */
+    CHECK(window->a.high[0] >= window->a.low[0]);
+    spsh__pair_window_free(window);
+    free_world(w);
+}
+
+static void test_listen(void)
+{
+    enum { STEREO_HEAD = 44 };
+    static uint8_t file[STEREO_HEAD + 4 * 5 * RATE_HZ];
+    world *w = make_world(dataset, false);
+    char path[700];
+    (void)snprintf(path, sizeof(path), "%s/cut.wav", scratch);
+    require(spsh__pair_view_listen(w->set, &w->matches[0], path, &err));
+    FILE *stream = fopen(path, "rb");
+    REQUIRE(stream != NULL);
+    const size_t size = fread(file, 1, sizeof(file), stream);
+    CHECK_U64(size, STEREO_HEAD + 4 * 72000); /* 2.5 s and a second before and behind */
+    CHECK(fclose(stream) == 0);
+    CHECK(memcmp(file, "RIFF", 4) == 0 && file[22] == 2);
+    size_t differ = 0;
+    for (size_t n = RATE_HZ; n < RATE_HZ * 7 / 2; n++) {
+        const uint8_t *at = file + STEREO_HEAD + 4 * n;
+        differ += memcmp(at, at + 2, 2) != 0;
+    }
+    CHECK_U64(differ, 0);
+    free_world(w);
+}
+
+/* Its audio is gone: pictures are, too, and the rest of the page stays. */
+static void test_broken_audio(void)
+{
+    char broken[600];
+    char shard[800];
+    (void)snprintf(broken, sizeof(broken), "%s/broken.spsh", scratch);
+    make_dataset(broken);
+    (void)snprintf(shard, sizeof(shard), "%s/shards/000000-000.spsh", broken);
+    FILE *stream = fopen(shard, "r+b");
+    REQUIRE(stream != NULL);
+    CHECK(fseek(stream, 40000, SEEK_SET) == 0 && fputs("damaged", stream) >= 0);
+    CHECK(fclose(stream) == 0);
+    world *w = make_world(broken, false);
+    spsh__builder out = {0};
+    const char *page = plan_of(w, &out);
+    CHECK(count_of(page, "no picture: ") > 0);
+    CHECK(count_of(page, "<svg class=\"pair\"") > 0);
+    check_has(page, "What this does not see");
+    spsh__builder_free(&out);
+    free_world(w);
+}
+
+/* ---- for the reader of XML ---- */
+
+static void write_page(const char *folder, const char *name, const char *page)
+{
+    char path[700];
+    (void)snprintf(path, sizeof(path), "%s/%s", folder, name);
+    FILE *stream = fopen(path, "wb");
+    REQUIRE(stream != NULL && fputs(page, stream) >= 0 && fclose(stream) == 0);
+}
+
+static void write_pages(const char *folder)
+{
+    spsh__builder out = {0};
+    for (int empty = 0; empty < 2; empty++) {
+        world *w = make_world(dataset, empty == 1);
+        write_page(folder, empty == 1 ? "empty-plan.html" : "plan.html", plan_of(w, &out));
+        write_page(folder, empty == 1 ? "empty-audit.html" : "audit.html", audit_of(w, &out));
+        if (empty == 0) {
+            spsh__builder_clear(&out);
+            require(spsh__pair_view_file(w->set, &w->matches[0], &out, &err));
+            write_page(folder, "pair.svg", spsh__builder_text(&out));
+        }
+        free_world(w);
+    }
+    spsh__builder_free(&out);
+}
+
+int main(int argc, char **argv)
+{
+    test_temp_dir(scratch, sizeof(scratch));
+    (void)snprintf(dataset, sizeof(dataset), "%s/pages.spsh", scratch);
+    make_dataset(dataset);
+    if (argc == 2) {
+        write_pages(argv[1]);
+        test_remove_tree(scratch);
+        return 0;
+    }
+    RUN(test_plan_page);
+    RUN(test_audit_page);
+    RUN(test_nothing_found);
+    RUN(test_same_bytes);
+    RUN(test_window);
+    RUN(test_listen);
+    RUN(test_broken_audio);
+    test_remove_tree(scratch);
+    return TEST_RESULT();
+}
