@@ -5,7 +5,7 @@
  * Pieces are cut out of signals of 16 kHz (print_signals.h), one a seed, and put one after the
  * other; so two clips can share a stretch, and one can lie in another. HEADER_HZ is what the file
  * says: another number than 16000 is another speed. The extension says what is written: .wav,
- * .flac, .mp3.
+ * .flac, .mp3, .opus.
  */
 #include <sndfile.h>
 #include <stdio.h>
@@ -25,6 +25,8 @@ static int format_of(const char *path)
         return SF_FORMAT_FLAC | SF_FORMAT_PCM_16;
     if (dot != NULL && strcmp(dot, ".mp3") == 0)
         return SF_FORMAT_MPEG | SF_FORMAT_MPEG_LAYER_III;
+    if (dot != NULL && strcmp(dot, ".opus") == 0)
+        return SF_FORMAT_OGG | SF_FORMAT_OPUS;
     return 0;
 }
 

@@ -134,36 +134,43 @@ static int take_prefer(dedupe_command *c)
     return SPSH_EXIT_DONE;
 }
 
-/* Beside the plan; without one a directory that is of no use afterwards. */
+/* A directory that is of no use afterwards. */
+static int make_temporary(dedupe_command *c)
+{
+    spsh__builder_append_text(&c->work, "/speechshard-XXXXXX");
+    const char *text = spsh__builder_text(&c->work);
+    char *path = text == NULL ? NULL : strdup(text);
+    if (path == NULL)
+        return spsh__cli_fail_memory();
+    if (mkdtemp(path) == NULL) {
+        spsh__cli_error("%s: %s", path, strerror(errno));
+        free(path);
+        return SPSH_EXIT_FAILED;
+    }
+    c->temporary = path;
+    spsh__builder_clear(&c->work);
+    spsh__builder_append_text(&c->work, path);
+    spsh__builder_append_text(&c->work, "/work");
+    return SPSH_EXIT_DONE;
+}
+
+/* Beside the plan, or where temporary files are; an estimate only names the place. */
 static int settle_work(dedupe_command *c)
 {
+    int rc = SPSH_EXIT_DONE;
     if (c->work_path != NULL)
-        return SPSH_EXIT_DONE;
+        return rc;
     if (c->plan_path != NULL) {
         spsh__builder_append_text(&c->work, c->plan_path);
         spsh__builder_append_text(&c->work, ".work");
     } else {
         const char *root = getenv("TMPDIR"); /* NOLINT(concurrency-mt-unsafe): before threads */
         spsh__builder_append_text(&c->work, root == NULL || root[0] == '\0' ? "/tmp" : root);
-        spsh__builder_append_text(&c->work, "/speechshard-XXXXXX");
-        const char *text = spsh__builder_text(&c->work);
-        c->temporary = text == NULL ? NULL : strdup(text);
-        if (c->temporary == NULL)
-            return spsh__cli_fail_memory();
-        if (c->estimate)
-            *strrchr(c->temporary, '/') = '\0'; /* nothing is made */
-        else if (mkdtemp(c->temporary) == NULL) {
-            spsh__cli_error("%s: %s", c->temporary, strerror(errno));
-            free(c->temporary);
-            c->temporary = NULL;
-            return SPSH_EXIT_FAILED;
-        }
-        spsh__builder_clear(&c->work);
-        spsh__builder_append_text(&c->work, c->temporary);
-        spsh__builder_append_text(&c->work, "/work");
+        if (!c->estimate)
+            rc = make_temporary(c);
     }
     c->work_path = spsh__builder_text(&c->work);
-    return c->work_path == NULL ? spsh__cli_fail_memory() : SPSH_EXIT_DONE;
+    return rc == SPSH_EXIT_DONE && c->work_path == NULL ? spsh__cli_fail_memory() : rc;
 }
 
 static int check_arguments(const dedupe_command *c)
@@ -322,8 +329,8 @@ int spsh__cmd_dedupe(int argc, char **argv)
     };
     const spsh_cli_command command = {
         "dedupe",
-        "DATASET[:SPLITS]...",
-        NULL,
+        "DATASET...",
+        "DATASET[:SPLITS]... [-o PLAN] [options]\n",
         "find copies, in one dataset or over several",
         "Writes a plan of what to leave out, and why; `speechshard apply` brings it into force.\n"
         "Fingerprints that are missing are made first. What was stopped goes on when the same\n"

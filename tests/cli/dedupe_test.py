@@ -1,0 +1,320 @@
+"""dedupe_test.py COMMAND MAKE_SPEECH: copies of each kind are planted, found, planned, left out and taken back.
+
+Corpus `one` is a table with splits and transcripts, `two` a folder. What is found does not depend on threads, memory, the
+order of the arguments, the size of shards, parts, or on being killed.
+"""
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import xml.etree.ElementTree as ElementTree
+
+COMMAND, MAKE_SPEECH = sys.argv[1:]
+failures = 0
+
+
+def check(good, what):
+    global failures
+    if not good:
+        failures += 1
+        print("FAILED:", what)
+
+
+def equal(got, want, what):
+    check(got == want, f"{what}: {got!r}, want {want!r}")
+
+
+def run(*words):
+    environment = {"LC_ALL": "C.UTF-8", "PATH": "/usr/bin:/bin", "TMPDIR": str(work / "tmp")}
+    return subprocess.run([COMMAND, *map(str, words)], stdin=subprocess.DEVNULL, capture_output=True,
+                          encoding="utf-8", env=environment)
+
+
+def good(*words):
+    done = run(*words)
+    check(done.returncode == 0, f"{words}: exit {done.returncode}: {done.stderr}")
+    return done
+
+
+def bad(text, *words, status=1):
+    done = run(*words)
+    equal(done.returncode, status, f"exit status of {words}; {done.stderr}")
+    check(text in done.stderr, f"{words}: no '{text}' in: {done.stderr}")
+    check(all(line.startswith("speechshard: ") for line in done.stderr.splitlines()), f"prefix of {done.stderr}")
+
+
+# name -> (pieces, split, text); the extension is the codec
+ONE = {
+    "plain.flac": (["1:0:4"], "train", "One, two."),
+    "plain-wav.wav": (["1:0:4"], "train", "one two"),
+    "plain-mp3.mp3": (["1:0:4"], "test", "won too"),
+    "whole.flac": (["2:0:6"], "train", ""),
+    "cut.wav": (["2:0.313:5.4"], "train", ""),
+    "long.flac": (["3:0:10"], "train", ""),
+    "part.mp3": (["3:4:3"], "train", ""),
+    "jingle-a.wav": (["50:0:2", "60:0:5"], "train", ""),
+    "jingle-b.wav": (["50:0:2", "61:0:5"], "train", ""),
+    "alone.wav": (["70:0:5"], "dev", "nobody else"),
+    "short.wav": (["71:0:0.3"], "train", ""),
+}
+TWO = {
+    "again.opus": ["1:0:4"],
+    "unlike.mp3": ["72:0:4"],
+    "short-mp3.mp3": ["71:0:0.3"],  # too short for anything but equal samples
+    "half-1.wav": ["80:0:4"],
+    "half-2.wav": ["80:4:4"],
+    "both.flac": ["80:0:8"],
+}
+
+
+def make(path, pieces):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    subprocess.run([MAKE_SPEECH, path, "16000", *pieces], check=True)
+
+
+def make_corpora():
+    lines = ["path\tsplit\ttext"]
+    for name, (pieces, split, text) in ONE.items():
+        make(work / "one" / name, pieces)
+        lines.append(f"{name}\t{split}\t{text}")
+    shutil.copy(work / "one" / "alone.wav", work / "one" / "alone-twin.wav")
+    lines.append("alone-twin.wav\ttrain\tsomebody else")
+    (work / "one" / "corpus.tsv").write_text("\n".join(lines) + "\n")
+    for name, pieces in TWO.items():
+        make(work / "two" / name, pieces)
+    good("pack", work / "one" / "corpus.tsv", "-o", work / "one.spsh", "--domain", "one")
+    good("pack", work / "two", "-o", work / "two.spsh", "--layout", "folder")
+
+
+class Plan:
+    def __init__(self, path):
+        self.lines = [json.loads(line) for line in pathlib.Path(path).read_text().splitlines()]
+        self.head = self.lines[0]
+        self.pairs, self.members, self.clusters = {}, {}, []
+        for line in self.lines[1:-1]:
+            if line["type"] == "pair":
+                self.pairs[frozenset((line["a"]["id"], line["b"]["id"]))] = line
+            elif line["type"] == "member":
+                self.members[line["id"]] = line
+            elif line["type"] == "cluster":
+                self.clusters.append(line)
+        check(list(self.lines[-1]) == ["end"], "the last line is the end")
+
+    def kind(self, a, b):
+        pair = self.pairs.get(frozenset((a, b)))
+        return None if pair is None else (pair["class"], pair["tier"])
+
+    def decisions(self, *ids):
+        return [self.members[i]["decision"] if i in self.members else "none" for i in ids]
+
+    def essence(self):
+        """What does not depend on which dataset is which."""
+        return (sorted((sorted(key), pair["class"], pair["tier"]) for key, pair in self.pairs.items()),
+                sorted((i, m["decision"], m["reason"], m["kept"]["id"]) for i, m in self.members.items()))
+
+
+def dedupe(name, *words, datasets=None):
+    plan = work / name
+    done = good("dedupe", *(datasets or [work / "one.spsh", work / "two.spsh"]), "-o", plan, *words)
+    check(not (work / (name + ".work")).exists(), f"{name}: the work directory is gone")
+    return Plan(plan), done
+
+
+def test_found():
+    plan, done = dedupe("plan.jsonl", "--html", work / "plan.html")
+    equal(plan.kind("plain", "plain-wav"), ("same_recording", "pcm"), "FLAC and WAV")
+    equal(plan.kind("alone", "alone-twin"), ("same_recording", "bytes"), "equal files")
+    equal(plan.kind("plain", "plain-mp3"), ("same_recording", "acoustic"), "FLAC and MP3")
+    equal((plan.kind("plain", "again") or plan.kind("plain-wav", "again")), ("same_recording", "acoustic"), "over datasets")
+    equal(plan.kind("whole", "cut")[0], "same_recording", "a trim")
+    equal(plan.kind("long", "part"), ("contained", "acoustic"), "a part")
+    equal(plan.kind("jingle-a", "jingle-b")[0], "shared_segment", "a jingle")
+    check(not any(i in key for key in plan.pairs for i in ("unlike", "short", "short-mp3")), "no false copies")
+    part = plan.pairs[frozenset(("long", "part"))]
+    segment = part["segments"][0]
+    start = segment["a_start_s"] if part["a"]["id"] == "long" else segment["b_start_s"]
+    check(abs(start - 4) < 0.2, f"the part begins at {start}")
+    jingle = plan.pairs[frozenset(("jingle-a", "jingle-b"))]["segments"]
+    check(all(s["a_start_s"] < 0.3 and s["a_end_s"] < 2.4 for s in jingle), f"the jingle: {jingle}")
+    equal(plan.decisions("plain", "plain-wav", "plain-mp3", "again"), ["keep", "drop", "drop", "drop"], "the plain ones")
+    equal(plan.decisions("cut", "whole", "part", "long"), ["drop", "keep", "tag", "keep"], "trim and part")
+    equal(plan.decisions("jingle-a", "jingle-b", "unlike"), ["none"] * 3, "a jingle is no copy")
+    equal(plan.decisions("both", "half-1", "half-2"), ["keep", "tag", "tag"], "halves")
+    equal(plan.members["plain-mp3"]["reason"], "lossy", "why")
+    cluster = plan.clusters[plan.members["plain"]["cluster"]]
+    equal((cluster["members"], cluster["texts_differ"]), (4, True), "the cluster")
+    equal(plan.members["plain-mp3"]["text"], "won too", "texts that disagree are told")
+    check("transcripts of copies that disagree" in done.stdout, "so does the table")
+    check("speechshard apply" in done.stdout, "what to do next")
+    ElementTree.fromstring((work / "plan.html").read_text())
+    return plan
+
+
+def test_options(plan):
+    exact, _ = dedupe("exact.jsonl", "--exact-only")
+    equal(exact.kind("plain", "plain-wav"), ("same_recording", "pcm"), "exact")
+    equal(exact.kind("plain", "plain-mp3"), None, "exact listens to nothing")
+    equal(exact.decisions("plain-mp3", "plain-wav"), ["none", "drop"], "exact decisions")
+    first, _ = dedupe("first.jsonl", "--keep", "first")
+    equal(sorted(first.decisions("alone", "alone-twin")), ["drop", "keep"], "first")
+    two, _ = dedupe("two.jsonl", "--prefer", work / "two.spsh")
+    equal(two.decisions("again", "plain"), ["keep", "drop"], "a preferred dataset")
+    equal(two.members["again"]["reason"], "of a preferred dataset", "and why")
+    test, _ = dedupe("test.jsonl", "--drop-from", "train,dev")
+    # Of `two`, which has no splits, nothing is dropped either: one of the two that stay anyway is the one to keep.
+    equal(sorted(test.decisions("plain-mp3", "again")), ["keep", "protected"], "test is never touched")
+    equal(test.decisions("plain", "plain-wav"), ["drop", "drop"], "train is")
+    long, _ = dedupe("long.jsonl", "--contained", "keep-long")
+    equal(long.decisions("part", "half-1", "half-2", "both", "long"), ["drop", "drop", "drop", "keep", "keep"], "long")
+    parts, _ = dedupe("parts.jsonl", "--contained", "keep-part")
+    equal(parts.decisions("both", "long"), ["drop", "keep"], "parts")
+    only, _ = dedupe("split.jsonl", datasets=[str(work / "one.spsh") + ":train"])
+    equal(only.kind("plain", "plain-mp3"), None, "another split takes no part")
+    equal(only.head["datasets"][0]["splits"], "train", "splits are told")
+    deep, _ = dedupe("deep.jsonl", "--search", "deep")
+    check(set(plan.pairs) <= set(deep.pairs), "deep finds what mild does")
+
+
+def test_same_result(plan):
+    want = (work / "plan.jsonl").read_bytes()
+    for number, words in enumerate([("-j", 1), ("-j", 3, "--memory", "64M"), ("--memory", "1G", "--work", work / "w")]):
+        dedupe(f"same-{number}.jsonl", *words)
+        equal((work / f"same-{number}.jsonl").read_bytes() == want, True, f"same bytes with {words}")
+    dedupe("order.jsonl", datasets=[work / "two.spsh", work / "one.spsh", str(work / "one.spsh") + ":train"])
+    equal((work / "order.jsonl").read_bytes() == want, True, "same bytes in another order")
+    good("pack", work / "one" / "corpus.tsv", "-o", work / "small.spsh", "--domain", "one", "--shard-size", "64K")
+    small, _ = dedupe("small.jsonl", datasets=[work / "small.spsh", work / "two.spsh"])
+    equal(small.essence(), plan.essence(), "shards of another size")
+    part = ("dedupe", work / "one.spsh", work / "two.spsh", "-o", work / "parts.jsonl", "--work", work / "shared")
+    for number in (0, 1, 0):
+        good(*part, "--part", f"{number}/2")
+    equal((work / "parts.jsonl").read_bytes() == want, True, "same bytes in parts")
+
+
+def test_killed():
+    want = (work / "plan.jsonl").read_bytes()
+    words = [COMMAND, "dedupe", work / "one.spsh", work / "two.spsh", "-o", work / "killed.jsonl", "-j", "1"]
+    for path in ("one.spsh", "two.spsh"):
+        shutil.rmtree(work / path / "fingerprints")
+    kills = 0
+    for number in range(40):
+        process = subprocess.Popen([str(word) for word in words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(0.02 * (number + 1))
+        process.send_signal(signal.SIGKILL)
+        if process.wait() == 0:
+            break
+        kills += 1
+    check(kills > 0, "it was killed")
+    good(*words[1:])
+    equal((work / "killed.jsonl").read_bytes() == want, True, f"same bytes after {kills} kills")
+    check(not (work / "killed.jsonl.work").exists(), "nothing is left")
+    equal(sorted(p.name for p in (work / "tmp").iterdir()), [], "no temporary files")
+
+
+def test_work_directory():
+    foreign = work / "foreign"
+    foreign.mkdir()
+    (foreign / "run").write_text("work speechshard.copies/1\nversion 0\n")
+    bad("holds the work of another run: 'version 0' there", "dedupe", work / "one.spsh", "-o", work / "f.jsonl",
+        "--work", foreign)
+    done = good("dedupe", work / "one.spsh", "--estimate")
+    check("temporary space" in done.stdout and not list((work / "tmp").iterdir()), "an estimate makes nothing")
+    summary = json.loads(good("dedupe", work / "one.spsh", work / "two.spsh", "--json").stdout)
+    equal(summary["drop"]["together"]["utterances"], 5, "the summary")
+    equal(summary["members"]["drop"], 5, "the summary's members")
+
+
+def listing(name):
+    return good("ls", "--json", work / name).stdout
+
+
+def test_apply():
+    before = [listing("one.spsh"), listing("two.spsh")]
+    (work / "skip.tsv").write_text("jingle-a\ttoo merry\n")
+    done = good("apply", work / "plan.jsonl")
+    check("skips 5 utterances of 2 datasets" in done.stderr, done.stderr)
+    rows = {row["id"]: row for row in map(json.loads, (listing("one.spsh") + listing("two.spsh")).splitlines())}
+    equal(sorted(i for i, row in rows.items() if row.get("skipped")),
+          sorted(i for i, m in Plan(work / "plan.jsonl").members.items() if m["decision"] == "drop"), "what is skipped")
+    equal(rows["again"]["skip_reason"], "copy of one.spsh plain (same_recording, acoustic)", "the reason")
+    check("applied already" in good("apply", work / "plan.jsonl").stderr, "twice")
+    again, _ = dedupe("again.jsonl")
+    equal([m for m in again.members.values() if m["decision"] == "drop"], [], "nothing is left to drop")
+    good("overlay", work / "one.spsh", "add", "mine", "--skip", work / "skip.tsv")
+    check("from 2 datasets" in good("revert", work / "plan.jsonl").stderr, "reverted")
+    check("not applied" in good("revert", work / "plan.jsonl").stderr, "reverted twice")
+    equal(good("overlay", work / "one.spsh").stdout, "mine\tskip\t1\n", "other overlays stay")
+    good("overlay", work / "one.spsh", "remove", "mine")
+    equal([listing("one.spsh"), listing("two.spsh")], before, "the view before")
+
+
+def test_apply_refuses():
+    plan = work / "plan.jsonl"
+    before = [listing("one.spsh"), listing("two.spsh")]
+    kept = Plan(plan).members["plain-mp3"]["kept"]["id"]
+    (work / "kept.tsv").write_text(kept + "\tno good\n")
+    good("overlay", work / "one.spsh", "add", "kept", "--skip", work / "kept.tsv")
+    bad(f"'{kept}', which the plan keeps in place of its copies, is skipped", "apply", plan)
+    good("overlay", work / "one.spsh", "remove", "kept")
+    os.rename(work / "two.spsh", work / "moved.spsh")
+    bad("two.spsh", "apply", plan)
+    good("apply", plan, work / "moved.spsh")
+    good("revert", plan, work / "moved.spsh")
+    bad("none of the datasets that", "apply", plan, work / "small.spsh")
+    os.rename(work / "small.spsh", work / "two.spsh")
+    bad("another dataset: the plan was made for", "apply", plan)
+    os.rename(work / "two.spsh", work / "small.spsh")
+    os.rename(work / "moved.spsh", work / "two.spsh")
+    equal([listing("one.spsh"), listing("two.spsh")], before, "nothing is changed")
+    text = plan.read_text()
+    lines = text.splitlines(keepends=True)
+    at = next(i for i, line in enumerate(lines) if '"decision":"drop"' in line)
+    changes = {
+        f"ends with line {len(lines) - 1}, without": "".join(lines[:-1]),
+        f"line {len(lines)}: not the hash": text.replace("same_recording", "same_recordinG", 1),
+        f"line {at + 1}: ": text.replace(lines[at], lines[at][:-9] + "\n"),
+        f"line {at + 1}: an utterance is dropped for what may never": text.replace(
+            lines[at], lines[at].replace('"tier":"acoustic"', '"tier":"text_exact"').replace('"tier":"pcm"', '"tier":"text_exact"')
+            .replace('"tier":"bytes"', '"tier":"text_exact"').replace('"tier":"pcm_chunks"', '"tier":"text_exact"')),
+        "schema speechshard.copy-plan/2": text.replace("copy-plan/1", "copy-plan/2", 1),
+        "goes on after its end": text + lines[-2],
+        "not the first line of a plan": "".join(lines[1:]),
+    }
+    for message, changed in changes.items():
+        (work / "bad.jsonl").write_text(changed)
+        bad(message, "apply", work / "bad.jsonl")
+        bad(message, "revert", work / "bad.jsonl")
+    equal([listing("one.spsh"), listing("two.spsh")], before, "still nothing is changed")
+
+
+def test_usage():
+    one = work / "one.spsh"
+    bad("DATASET is missing", "dedupe", status=2)
+    bad("PLAN is missing", "apply", status=2)
+    bad("--part needs", "dedupe", one, "--part", "0/2", status=2)
+    bad("is not I/N", "dedupe", one, "-o", "x", "--part", "2/2", status=2)
+    bad("--exact-only listens to nothing", "dedupe", one, "--exact-only", "--search", "deep", status=2)
+    bad("none of the datasets", "dedupe", one, "--prefer", work / "two.spsh", status=2)
+    bad("no dataset has a split 'tarin'", "dedupe", one, "--drop-from", "tarin")
+    bad("No such file", "dedupe", work / "nothing.spsh")
+    bad("cannot open", "apply", work / "nothing.jsonl")
+
+
+with tempfile.TemporaryDirectory() as folder:
+    work = pathlib.Path(os.path.realpath(folder))
+    (work / "tmp").mkdir()
+    make_corpora()
+    found = test_found()
+    test_options(found)
+    test_same_result(found)
+    test_killed()
+    test_work_directory()
+    test_apply()
+    test_apply_refuses()
+    test_usage()
+sys.exit(1 if failures else 0)
