@@ -1,4 +1,6 @@
 /* test_text_profile.c: what a transcript says in every script, and texts that were made to hurt. */
+#include <utf8proc.h>
+
 #include "names.h"
 #include "spsh_test.h"
 #include "text_profile.h"
@@ -113,6 +115,65 @@ static void test_ideographs_are_words(void)
     CHECK_CJK("\xed\x95\x9c\xea\xb5\xad", "\xed\x95\x9c\xea\xb5\xad");
 }
 
+/* Each letter, alone and with marks behind it, is what its canonical parts are. */
+static void test_short_cuts_change_nothing(void)
+{
+    static const int32_t tails[][2] = {
+        {0,      0    },
+        {0x301,  0    },
+        {0x323,  0    },
+        {0x307,  0x323},
+        {0x308,  0x301},
+        {0x3099, 0    },
+        {0x11a8, 0    },
+        {'x',    0x654}
+    };
+    spsh__builder other = {0};
+    unsigned different = 0;
+    for (int32_t point = 0xa0; point < 0x30000; point++) {
+        const size_t tail = (size_t)point % 8;
+        const utf8proc_option_t nfd = UTF8PROC_STABLE | UTF8PROC_DECOMPOSE;
+        uint8_t whole[16], *parts = NULL;
+        size_t size = 0;
+        if (point >= 0xd800 && point < 0xe000)
+            continue;
+        size += (size_t)utf8proc_encode_char(point, whole);
+        for (size_t i = 0; i < 2 && tails[tail][i] != 0; i++)
+            size += (size_t)utf8proc_encode_char(tails[tail][i], whole + size);
+        const utf8proc_ssize_t count = utf8proc_map(whole, (utf8proc_ssize_t)size, &parts, nfd);
+        REQUIRE(count > 0);
+        for (unsigned profile = 0; profile < SPSH__TEXT_PROFILE_COUNT; profile++) {
+            REQUIRE(spsh__text_normalise((spsh__text_profile)profile, (spsh_bytes){whole, size},
+                                         &out, NULL) == SPSH_OK);
+            REQUIRE(spsh__text_normalise((spsh__text_profile)profile,
+                                         (spsh_bytes){parts, (size_t)count}, &other,
+                                         NULL) == SPSH_OK);
+            if (!spsh__bytes_equal(spsh__builder_bytes(&out), spsh__builder_bytes(&other)) &&
+                different++ < 10)
+                printf("U+%04X, tail %zu, profile %u\n", (unsigned)point, tail, profile);
+        }
+        free(parts);
+    }
+    CHECK_U64(different, 0);
+    spsh__builder_free(&other);
+}
+
+/* The way of ASCII and the way of all others agree: an ideograph is put behind. */
+static void test_ascii_is_no_other_way(void)
+{
+    static const char letters[] = "aB1' `.-\t";
+    uint64_t random = test_seed(21);
+    for (unsigned round = 0; round < 20000; round++) {
+        char text[24] = "", longer[40], want[80];
+        for (unsigned i = 0; i < 12; i++)
+            text[i] = letters[test_random(&random) % (sizeof(letters) - 1)];
+        (void)snprintf(longer, sizeof(longer), "%s \xe4\xbb\x8a", text);
+        const char *plain = normal(SPSH__TEXT_PROFILE_DEFAULT, text);
+        (void)snprintf(want, sizeof(want), "%s%s\xe4\xbb\x8a", plain, plain[0] == '\0' ? "" : " ");
+        CHECK_DEFAULT(longer, want);
+    }
+}
+
 static void test_what_is_not_utf8(void)
 {
     static const char *const bad[] = {"\xff", "a\xc3", "\xc0\xaf", "\xed\xa0\x80",
@@ -186,7 +247,7 @@ static void test_normal_stays_normal(void)
         CHECK(strstr(normal_text, "  ") == NULL && normal_text[0] != ' ');
         CHECK(out.size_bytes == 0 || normal_text[out.size_bytes - 1] != ' ');
         REQUIRE(spsh__text_normalise(profile, spsh__builder_bytes(&out), &again, NULL) == SPSH_OK);
-        CHECK(spsh__bytes_equal(spsh__builder_bytes(&out), spsh__builder_bytes(&again)));
+        CHECK_STR(spsh__builder_text(&again), spsh__builder_text(&out));
     }
     spsh__builder_free(&text);
     spsh__builder_free(&again);
@@ -201,6 +262,8 @@ int main(void)
     RUN(test_what_cannot_be_seen);
     RUN(test_scripts);
     RUN(test_ideographs_are_words);
+    RUN(test_short_cuts_change_nothing);
+    RUN(test_ascii_is_no_other_way);
     RUN(test_what_is_not_utf8);
     RUN(test_hostile_texts_are_bounded);
     RUN(test_normal_stays_normal);

@@ -2,11 +2,15 @@
  *
  *     texts     the normalised texts, one behind the other; ends[number]
  *     keys      while texts are added: 32 band keys each
- *     filter    for each band, a bit for every key (8 bits a text): most keys end here
- *     starts    for each band, where each bucket begins in that band's entries
- *     entries   for each band: (text, 32 more bits of the key), by bucket, then ascending
+ *     shapes    of each text: its length, and how often each of 28 sets of code points occurs
+ *     filter    for each band, two bits of a word for every key (16 bits a text): most keys end
+ * here starts    for each band, where each bucket begins in that band's entries entries   for each
+ * band: (text, 32 more bits of the key), by bucket, then ascending
  *
- * A bucket is the lower bits of a key. 400 bytes a text and its own bytes; 256 more until finish.
+ * A bucket is the lower bits of a key. 500 bytes a text and its own bytes; 256 more until finish.
+ *
+ * Each edit changes at most one count of a shape by one up and one down, so shapes bound the
+ * distance from below: texts that merely share a phrase are told apart without looking at them.
  */
 #include "text_near.h"
 
@@ -16,17 +20,22 @@
 #include "fail.h"
 #include "minhash.h"
 
-enum { BANDS = SPSH__MINHASH_BANDS, TEXTS_MAX = 1 << 27, BUCKET_BITS_MIN = 6 };
+enum { BANDS = SPSH__MINHASH_BANDS, TEXTS_MAX = 1 << 27, BUCKET_BITS_MIN = 6, SETS = 28 };
 
 typedef struct entry {
     uint32_t text, tag;
 } entry;
 
+typedef struct shape {
+    uint32_t size;        /* code points; 0: has no near ones */
+    uint8_t counts[SETS]; /* 255: or more */
+} shape;
+
 struct spsh__text_near {
     spsh__text_profile profile;
     spsh__builder texts, keys;
-    spsh__builder ends;  /* u64 */
-    spsh__builder sizes; /* u32: code points; 0: has no near ones */
+    spsh__builder ends;   /* u64 */
+    spsh__builder shapes; /* shape */
     size_t count;
     uint64_t *filter;
     uint32_t *starts;
@@ -65,6 +74,26 @@ static size_t take_points(spsh__text_profile profile, spsh_bytes text, uint32_t 
     return count < SPSH__MINHASH_GRAM ? 0 : count;
 }
 
+static shape shape_of(const uint32_t *points, size_t size)
+{
+    shape s = {.size = (uint32_t)size};
+    for (size_t i = 0; i < size; i++) {
+        uint8_t *count = &s.counts[points[i] % SETS];
+        *count = (uint8_t)(*count + (*count < UINT8_MAX));
+    }
+    return s;
+}
+
+/* No edit distance is less. */
+static size_t distance_least(const shape *a, const shape *b)
+{
+    unsigned sum = a->size > b->size ? a->size - b->size : b->size - a->size;
+    for (unsigned i = 0; i < SETS; i++)
+        sum += a->counts[i] > b->counts[i] ? (unsigned)(a->counts[i] - b->counts[i])
+                                           : (unsigned)(b->counts[i] - a->counts[i]);
+    return sum / 2;
+}
+
 spsh__text_near *spsh__text_near_new(spsh__text_profile profile)
 {
     spsh__text_near *near = calloc(1, sizeof(*near));
@@ -90,20 +119,20 @@ spsh_status spsh__text_near_add(spsh__text_near *near, uint32_t number, spsh_byt
             spsh__builder_append_bytes(&near->texts, text);
         }
         const uint64_t end = near->texts.size_bytes;
-        const uint32_t size32 = (uint32_t)size;
+        const shape form = shape_of(points, size);
         spsh__builder_append(&near->keys, keys, sizeof(keys));
         spsh__builder_append(&near->ends, &end, sizeof(end));
-        spsh__builder_append(&near->sizes, &size32, sizeof(size32));
+        spsh__builder_append(&near->shapes, &form, sizeof(form));
         near->count++;
     }
-    if (near->texts.failed || near->keys.failed || near->ends.failed || near->sizes.failed)
+    if (near->texts.failed || near->keys.failed || near->ends.failed || near->shapes.failed)
         return SPSH_DEDUP_NO_MEMORY(err);
     return SPSH_OK;
 }
 
-static const uint32_t *sizes_of(const spsh__text_near *near)
+static const shape *shapes_of(const spsh__text_near *near)
 {
-    return (const uint32_t *)(const void *)near->sizes.data;
+    return (const shape *)(const void *)near->shapes.data;
 }
 
 static size_t bucket_of(const spsh__text_near *near, uint64_t key)
@@ -111,11 +140,16 @@ static size_t bucket_of(const spsh__text_near *near, uint64_t key)
     return (size_t)key & (((size_t)1 << near->bucket_bits) - 1);
 }
 
-/* Of one band: a place among eight times as many bits as there are buckets. */
-static size_t filter_bit(const spsh__text_near *near, unsigned band, uint64_t key)
+/* 16 bits a bucket. */
+static uint64_t *filter_word(const spsh__text_near *near, unsigned band, uint64_t key)
 {
-    const size_t bits = (size_t)8 << near->bucket_bits;
-    return band * bits + ((size_t)(key >> 29) & (bits - 1));
+    const size_t words = (size_t)1 << near->bucket_bits >> 2;
+    return near->filter + band * words + ((size_t)(key >> 20) & (words - 1));
+}
+
+static uint64_t filter_bits(uint64_t key)
+{
+    return UINT64_C(1) << (key >> 52 & 63) | UINT64_C(1) << (key >> 58);
 }
 
 static uint32_t tag_of(uint64_t key)
@@ -126,23 +160,22 @@ static uint32_t tag_of(uint64_t key)
 static void fill_band(spsh__text_near *near, unsigned band)
 {
     const uint64_t *keys = (const uint64_t *)(const void *)near->keys.data;
-    const uint32_t *sizes = sizes_of(near);
+    const shape *shapes = shapes_of(near);
     const size_t buckets = (size_t)1 << near->bucket_bits;
     uint32_t *starts = near->starts + band * (buckets + 2);
     entry *entries = near->entries + band * near->count;
     for (size_t text = 0; text < near->count; text++) {
-        if (sizes[text] > 0)
+        if (shapes[text].size > 0)
             starts[bucket_of(near, keys[text * BANDS + band]) + 2]++;
     }
     for (size_t i = 2; i < buckets + 2; i++)
         starts[i] += starts[i - 1];
     for (size_t text = 0; text < near->count; text++) {
         const uint64_t key = keys[text * BANDS + band];
-        if (sizes[text] == 0)
+        if (shapes[text].size == 0)
             continue;
         entries[starts[bucket_of(near, key) + 1]++] = (entry){(uint32_t)text, tag_of(key)};
-        const size_t bit = filter_bit(near, band, key);
-        near->filter[bit / 64] |= UINT64_C(1) << (bit % 64);
+        *filter_word(near, band, key) |= filter_bits(key);
     }
 }
 
@@ -152,7 +185,7 @@ spsh_status spsh__text_near_finish(spsh__text_near *near, spsh_error *err)
     while (((size_t)1 << near->bucket_bits) < near->count)
         near->bucket_bits++;
     const size_t buckets = (size_t)1 << near->bucket_bits;
-    near->filter = calloc(BANDS * buckets / 8, sizeof(*near->filter));
+    near->filter = calloc(BANDS * buckets / 4, sizeof(*near->filter));
     near->starts = calloc(BANDS * (buckets + 2), sizeof(*near->starts));
     near->entries = malloc((BANDS * near->count + 1) * sizeof(*near->entries));
     if (near->filter == NULL || near->starts == NULL || near->entries == NULL)
@@ -166,8 +199,8 @@ spsh_status spsh__text_near_finish(spsh__text_near *near, spsh_error *err)
 uint64_t spsh__text_near_bytes(const spsh__text_near *near)
 {
     const uint64_t buckets = near->starts == NULL ? 0 : (uint64_t)1 << near->bucket_bits;
-    return near->texts.capacity_bytes + near->ends.capacity_bytes + near->sizes.capacity_bytes +
-           near->keys.capacity_bytes + near->count * BANDS * sizeof(entry) + BANDS * buckets * 5;
+    return near->texts.capacity_bytes + near->ends.capacity_bytes + near->shapes.capacity_bytes +
+           near->keys.capacity_bytes + near->count * BANDS * sizeof(entry) + BANDS * buckets * 6;
 }
 
 void spsh__text_near_free(spsh__text_near *near)
@@ -177,7 +210,7 @@ void spsh__text_near_free(spsh__text_near *near)
     spsh__builder_free(&near->texts);
     spsh__builder_free(&near->keys);
     spsh__builder_free(&near->ends);
-    spsh__builder_free(&near->sizes);
+    spsh__builder_free(&near->shapes);
     free(near->filter);
     free(near->starts);
     free(near->entries);
@@ -212,8 +245,7 @@ void spsh__near_probe_free(spsh__near_probe *probe)
 static bool take_band(spsh__near_probe *probe, unsigned band, uint64_t key)
 {
     const spsh__text_near *near = probe->near;
-    const size_t bit = filter_bit(near, band, key);
-    if ((near->filter[bit / 64] >> (bit % 64) & 1) == 0)
+    if ((~*filter_word(near, band, key) & filter_bits(key)) != 0)
         return true;
     const size_t buckets = (size_t)1 << near->bucket_bits;
     const uint32_t *start = near->starts + band * (buckets + 2) + bucket_of(near, key);
@@ -229,22 +261,23 @@ static bool take_band(spsh__near_probe *probe, unsigned band, uint64_t key)
     return true;
 }
 
-static bool is_near(spsh__near_probe *probe, size_t size, uint32_t number, double *ret_similarity)
+static bool is_near(spsh__near_probe *probe, const shape *form, uint32_t number,
+                    double *ret_similarity)
 {
     const spsh__text_near *near = probe->near;
     const uint64_t *ends = (const uint64_t *)(const void *)near->ends.data;
-    const size_t other_size = sizes_of(near)[number];
+    const shape *other_form = &shapes_of(near)[number];
+    const uint32_t longer = form->size > other_form->size ? form->size : other_form->size;
+    const size_t limit = (size_t)(SPSH__NEAR_DISTANCE * longer);
+    if (distance_least(form, other_form) > limit)
+        return false;
     const uint64_t begin = number == 0 ? 0 : ends[number - 1];
     const spsh_bytes other = {near->texts.data + begin, (size_t)(ends[number] - begin)};
-    const size_t longer = size > other_size ? size : other_size;
-    const size_t limit = (size_t)(SPSH__NEAR_DISTANCE * (double)longer);
-    if (longer - (size < other_size ? size : other_size) > limit)
-        return false;
     (void)take_points(near->profile, other, probe->other);
-    const spsh__points a = {probe->text, size};
-    const spsh__points b = {probe->other, other_size};
+    const spsh__points a = {probe->text, form->size};
+    const spsh__points b = {probe->other, other_form->size};
     const size_t distance = spsh__edit_distance(a, b, limit, probe->row);
-    *ret_similarity = 1 - (double)distance / (double)longer;
+    *ret_similarity = 1 - (double)distance / longer;
     return distance <= limit;
 }
 
@@ -268,6 +301,8 @@ size_t spsh__near_probe_text(spsh__near_probe *probe, spsh_bytes text,
         return 0;
     spsh__minhash_of(probe->text, size, &minhash);
     spsh__minhash_bands(&minhash, keys);
+    for (unsigned band = 0; band < BANDS; band++)
+        __builtin_prefetch(filter_word(probe->near, band, keys[band]));
     probe->candidate_count = 0;
     if (++probe->stamp == 0) {
         memset(probe->stamps, 0, probe->near->count * sizeof(*probe->stamps));
@@ -275,10 +310,11 @@ size_t spsh__near_probe_text(spsh__near_probe *probe, spsh_bytes text,
     }
     for (unsigned band = 0; band < BANDS && !*ret_crowded; band++)
         *ret_crowded = !take_band(probe, band, keys[band]);
+    const shape form = shape_of(probe->text, size);
     for (size_t i = 0; i < probe->candidate_count; i++) {
         spsh__near_text *found = &probe->found[count];
         found->number = probe->candidates[i];
-        count += is_near(probe, size, found->number, &found->similarity);
+        count += is_near(probe, &form, found->number, &found->similarity);
     }
     if (count > 1)
         qsort(probe->found, count, sizeof(*probe->found), compare_found);
