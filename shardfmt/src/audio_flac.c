@@ -520,34 +520,6 @@ static uint64_t take_pending(flac_state *state, uint8_t *dst, uint64_t capacity)
     return count;
 }
 
-/* libFLAC 1.4 returns with the upper halves of vector registers in use, and then every SSE
- * instruction of whoever reads, such as the transforms of a fingerprint, takes two to three times
- * as long until somebody clears them. */
-#if defined(__x86_64__)
-__attribute__((target("avx"))) static void clear_upper_halves(void)
-{
-    __builtin_ia32_vzeroupper();
-}
-
-static void calm_processor(void)
-{
-    if (__builtin_cpu_supports("avx"))
-        clear_upper_halves();
-}
-#else
-static void calm_processor(void)
-{
-}
-#endif
-
-/* One frame or block of metadata. */
-static bool run_library(flac_state *state)
-{
-    const bool ok = FLAC__stream_decoder_process_single(state->library);
-    calm_processor();
-    return ok;
-}
-
 static spsh_status flac_read(spsh_decoder *decoder, void *pcm, uint64_t capacity,
                              uint64_t *ret_samples, spsh_error *err)
 {
@@ -558,7 +530,7 @@ static spsh_status flac_read(spsh_decoder *decoder, void *pcm, uint64_t capacity
     state->dst_room = capacity - done;
     own_run(state);
     while (state->dst_room > 0 && !state->has_ended) {
-        bool ok = run_library(state);
+        bool ok = FLAC__stream_decoder_process_single(state->library);
         FLAC__StreamDecoderState now = FLAC__stream_decoder_get_state(state->library);
         state->has_ended = !ok || now == FLAC__STREAM_DECODER_END_OF_STREAM;
         if (state->io_status != SPSH_OK)
