@@ -447,6 +447,36 @@ static void test_same_bytes(void)
     free_world(other);
 }
 
+/* Each limit of the rule is on the page: another value of it makes another page. */
+static void test_every_limit(void)
+{
+    enum { FIRST = offsetof(spsh__align_limits, bit_worth) / sizeof(double) };
+    const size_t blocks = offsetof(spsh__align_limits, blocks_performance) / sizeof(double);
+    const size_t end = sizeof(spsh__align_limits) / sizeof(double);
+    world *w = make_world(dataset, true);
+    spsh__builder out = {0};
+    spsh__builder changed = {0};
+    (void)plan_of(w, &out);
+    for (size_t i = FIRST; i < end; i++) {
+        spsh__align_limits limits = spsh__align_limits_default;
+        double value = 0;
+        uint8_t *at = (uint8_t *)&limits + i * sizeof(double);
+        memcpy(&value, at, sizeof(value));
+        value *= 1.5;
+        if (i == blocks)
+            limits.blocks_performance += 2;
+        else
+            memcpy(at, &value, sizeof(value));
+        w->plan.common.limits = &limits;
+        if (strcmp(plan_of(w, &changed), spsh__builder_text(&out)) == 0)
+            fprintf(stderr, "limit %zu of the rule is not on the page\n", i - FIRST);
+        CHECK(strcmp(spsh__builder_text(&changed), spsh__builder_text(&out)) != 0);
+    }
+    spsh__builder_free(&changed);
+    spsh__builder_free(&out);
+    free_world(w);
+}
+
 /* ---- pictures and cuts ---- */
 
 /* b begins half a second later: what is common is there, sample by sample. */
@@ -554,6 +584,7 @@ int main(int argc, char **argv)
     RUN(test_audit_page);
     RUN(test_nothing_found);
     RUN(test_same_bytes);
+    RUN(test_every_limit);
     RUN(test_window);
     RUN(test_listen);
     RUN(test_broken_audio);

@@ -16,9 +16,8 @@
 
 /* Pairs of recordings that are no copies, every offset compared, none called one; see
  * docs/BENCHMARKS.md. With 95 % confidence fewer than 3 of so many would be. */
-#define CALIBRATION_PAIRS   147958.0
-#define CALIBRATION_OFFSETS 1.3e8
-#define RULE_OF_THREE       3.0
+#define CALIBRATION_PAIRS UINT64_C(148000)
+#define RULE_OF_THREE     3
 
 /* clang-format off */
 static const char *const style[] = {
@@ -174,7 +173,12 @@ void spsh__copy_evidence_words(spsh__copy_page *page, const spsh__match *match)
 static spsh_status draw_side(spsh__copy_page *page, const char *letter, uint64_t ordinal,
                              spsh_error *err)
 {
+    const spsh__side side = spsh__print_set_side(page->facts->set, ordinal);
     spsh__html_format(page->out, "<b>%s</b> ", letter);
+    if (spsh__print_set_side_count(page->facts->set, SPSH__SIDE_TEST) > 0)
+        spsh__html_format(page->out, "<span class=\"pill %s\">%s</span> ",
+                          side == SPSH__SIDE_TEST ? "drop" : "keep",
+                          side == SPSH__SIDE_TEST ? "test" : "train");
     spsh_status rc = spsh__copy_name(page, ordinal, err);
     spsh__builder_append_text(page->out, " \xe2\x80\x94 ");
     if (rc == SPSH_OK)
@@ -448,8 +452,11 @@ static void draw_limits(spsh__copy_page *page)
               l->white_tiny);
     limit_row(page, "all of a recording", "at least %.0f %% of its active speech",
               100 * l->coverage_min);
-    limit_row(page, "drift", "undone from %.3g ppm on; a block of 200 ms agrees from %.3g",
-              l->slope_min_ppm, l->ncc_block);
+    limit_row(
+        page, "drift",
+        "told and undone from %.0f ppm on, tried up to %.0f ppm; a block of 200 ms agrees from "
+        "%.3g",
+        l->slope_min_ppm, l->speed_max_ppm, l->ncc_block);
     limit_row(page, "probable copy",
               "from %.3g s: bit error rate at most %.3g and envelope at least %.3g; from %.3g s: "
               "%.3g and %.3g",
@@ -457,7 +464,7 @@ static void draw_limits(spsh__copy_page *page)
               l->envelope_long);
     limit_row(page, "same performance",
               "%.0f %% of the blocks and at least %u in step, lags within %.3g ms of a line, at "
-              "most %.3g ppm, envelope at least %.3g",
+              "most %.0f ppm, envelope at least %.3g",
               100 * l->share_performance, (unsigned)l->blocks_performance, l->spread_max_ms,
               l->slope_max_ppm, l->envelope_performance);
     spsh__page_table_close(page->out);
@@ -492,24 +499,20 @@ static void draw_counts(spsh__copy_page *page)
 
 static void draw_bound(spsh__copy_page *page)
 {
-    const double rate = RULE_OF_THREE / CALIBRATION_PAIRS;
-    const double most = rate * (double)page->facts->copies->judge.decoded_count;
+    const uint64_t one_in = CALIBRATION_PAIRS / RULE_OF_THREE;
+    const uint64_t heard = page->facts->copies->judge.decoded_count;
     char number[SPSH_HUMAN_BYTES];
-    spsh__builder_append_text(page->out, "<h3>False links</h3><p>");
+    char rate[SPSH_HUMAN_BYTES];
     spsh__html_format(
         page->out,
-        "The limits were tried on about %s pairs of recordings that are no copies (other sentences "
-        "of one voice, the same words said again), at %.2g offsets: none was called a copy. With "
-        "95&#160;%% confidence fewer than %.1e of such pairs would be; ",
-        spsh__human_count((uint64_t)(CALIBRATION_PAIRS / 1000) * 1000, number), CALIBRATION_OFFSETS,
-        rate);
-    if (most < 1)
-        spsh__html_format(page->out, "of the %s pairs listened to here, fewer than one.",
-                          spsh__human_count(page->facts->copies->judge.decoded_count, number));
-    else
-        spsh__html_format(page->out, "of the %s pairs listened to here, fewer than %.0f.",
-                          spsh__human_count(page->facts->copies->judge.decoded_count, number),
-                          ceil(most));
+        "<h3>False links</h3><p>The limits were tried on about %s pairs of recordings that are no "
+        "copies (other sentences of one voice, the same words said again), at 130 million offsets: "
+        "none was called a copy. With 95&#160;%% confidence fewer than 1 in %s of such pairs would "
+        "be",
+        spsh__human_count(CALIBRATION_PAIRS, number), spsh__human_count(one_in, rate));
+    spsh__html_format(page->out, "; of the %s pairs listened to here, fewer than %s.",
+                      spsh__human_count(heard, number),
+                      spsh__human_count(heard / one_in + 1, rate));
     spsh__builder_append_text(
         page->out,
         " Pairs that share keys are more alike than pairs drawn at random, and the trial "
@@ -519,19 +522,30 @@ static void draw_bound(spsh__copy_page *page)
 
 static void draw_blind_spots(spsh__copy_page *page)
 {
-    static const char *const spots[] = {
-        "less than half a second of active speech: only exact copies are told",
-        "another speed or pitch: drifts up to 1 % are found in part, the usual speeds with "
-        "--speed-grid, nothing else",
-        "parametric and neural codecs, and voices under music or other speech as loud as they: "
-        "told as probable_copy at best, and never dropped",
-        "strong codecs (GSM, Opus below 16 kbit/s), reverberation and noise: found less often "
-        "without --search deep, as two such copies share few keys",
-        "audio that does not decode here: unknown, not unique",
+    static const struct {
+        const char *mode; /* NULL: of every search */
+        const char *text;
+    } spots[] = {
+        {"exact", "everything but equal bytes and samples: copies that were encoded, resampled or "
+                  "filtered again were not looked for"                       },
+        {"mild",  "strong codecs (GSM, Opus below 16 kbit/s), reverberation and noise: two such "
+                 "copies share few keys, and --search deep finds more of them"},
+        {"deep",  "strong codecs (GSM, Opus below 16 kbit/s), reverberation and noise: two such "
+                 "copies share few keys, and some are missed"                 },
+        {"audit",
+         "strong codecs, reverberation and noise on less than two seconds: some are missed"   },
+        {NULL,    "less than half a second of active speech: only exact copies are told"      },
+        {NULL,    "another pitch, and another speed beyond a drift of 1.5 % (where the speed grid is "
+               "on: beyond the usual speeds)"                                   },
+        {NULL,    "parametric and neural codecs, and voices under music or other speech as loud as "
+               "they: told as probable_copy at best, and never dropped"         },
+        {NULL,    "audio that does not decode here: unknown, not unique"                      },
     };
     spsh__builder_append_text(page->out, "<h3>What this does not see</h3><ul>");
-    for (size_t i = 0; i < sizeof(spots) / sizeof(spots[0]); i++)
-        spsh__html_format(page->out, "<li>%s</li>", spots[i]);
+    for (size_t i = 0; i < sizeof(spots) / sizeof(spots[0]); i++) {
+        if (spots[i].mode == NULL || strcmp(spots[i].mode, page->facts->mode) == 0)
+            spsh__html_format(page->out, "<li>%s</li>", spots[i].text);
+    }
     spsh__builder_append_text(page->out, "</ul>\n");
 }
 

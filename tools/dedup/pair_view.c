@@ -279,9 +279,13 @@ static void draw_numbers(spsh__builder *out, const spsh__pair_window *w, const s
     line[0] = '\0';
     if (m->tier == SPSH__TIER_ACOUSTIC || m->tier == SPSH__TIER_SCALED)
         used = (size_t)snprintf(line, sizeof(line),
-                                "bit error rate %.3f, correlation %.3f, whitened %.3f, "
-                                "envelope %.2f, drift %.0f ppm; ",
-                                m->ber, m->ncc, m->ncc_white, m->envelope, m->slope_ppm);
+                                "bit error rate %.3f, correlation %.3f, whitened %.3f; ", m->ber,
+                                m->ncc, m->ncc_white);
+    if (m->envelope > 0) /* looked at where the waveform did not decide */
+        used += (size_t)snprintf(line + used, sizeof(line) - used, "envelope %.2f; ", m->envelope);
+    if (fabs(m->slope_ppm) >= 1)
+        used +=
+            (size_t)snprintf(line + used, sizeof(line) - used, "drift %.0f ppm; ", m->slope_ppm);
     if (w->has_gain)
         used += (size_t)snprintf(line + used, sizeof(line) - used, "b is %.1f dB %s; ",
                                  fabs(w->gain_db), w->gain_db < 0 ? "quieter" : "louder");
