@@ -25,6 +25,7 @@
 enum {
     JOB_UTTERANCES = 16,
     SHARDS_OPEN_MAX = 128,
+    SEGMENT_OVERHEAD = 20480, /* header, directory, page table, footers */
 };
 
 /* A shard of this part. */
@@ -363,7 +364,8 @@ static spsh_status estimate_all(run *r, double measure_s, spsh__fingerprint_esti
                                       ? estimate->seconds / estimate->sample_seconds
                                       : by_count;
         estimate->segment_bytes =
-            (uint64_t)((double)spsh__segment_writer_data_bytes(writer) * by_seconds);
+            (uint64_t)((double)spsh__segment_writer_data_bytes(writer) * by_seconds) +
+            r->to_do_count * SEGMENT_OVERHEAD;
         estimate->core_seconds *= by_seconds;
     }
     spsh__segment_writer_free(writer);
