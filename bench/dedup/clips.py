@@ -2,7 +2,7 @@
 """Cut the copies that transform.sh made into clips: clips.py WORK OUT [SEED]
 
 For each line of WORK/list.tsv: the whole file and one clip each of 1, 2 and 3 s at any sample, three quarters of it active (the
-best of 32 places), where the file is long enough. Sources go to OUT/sources/ID.wav, the others to OUT/clips/FAMILY/KIND/ID.wav;
+best of 32 places), where the file is long enough. Sources go to OUT/sources as they are, the others to OUT/clips/KIND/FAMILY/ID.wav;
 OUT/truth.tsv has a line each: family, kind (0: whole, else seconds), group, id, path, first sample, sample rate.
 """
 
@@ -63,15 +63,16 @@ def main():
             open(os.path.join(out, "truth.tsv"), "w", encoding="utf-8") as truth:
         for line in lines:
             family, group, name, path = line.rstrip("\n").split("\t")
+            if family == "source":
+                target = os.path.join(out, "sources", name + os.path.splitext(path)[1])
+                os.makedirs(os.path.dirname(target), exist_ok=True)
+                shutil.copyfile(path, target)
+                truth.write(f"source\t0\t{group}\t{name}\t{target}\t0\t0\n")
+                continue
             try:
                 rate, samples = read(path)
-            except (wave.Error, ValueError, EOFError, OSError):
-                continue  # natural pairs in other containers are packed as they are
-            if family == "source":
-                target = os.path.join(out, "sources", f"{name}.wav")
-                write(target, rate, samples)
-                truth.write(f"source\t0\t{group}\t{name}\t{target}\t0\t{rate}\n")
-                continue
+            except (wave.Error, ValueError, EOFError):
+                continue  # the encoder of this family made nothing
             size, active = active_blocks(rate, samples)
             for kind in KINDS:
                 draw = random.Random(f"{seed} {family} {name} {kind}")
@@ -79,7 +80,7 @@ def main():
                 if clip > len(samples) or (kind > 0 and clip == len(samples)):
                     continue
                 first = place(draw, len(samples), clip, size, active)
-                target = os.path.join(out, "clips", family, str(kind), f"{name}.wav")
+                target = os.path.join(out, "clips", str(kind), family, f"{name}.wav")
                 if kind == 0:
                     os.makedirs(os.path.dirname(target), exist_ok=True)
                     shutil.copyfile(path, target)

@@ -85,4 +85,5 @@ def main():
         print("all pairs that are not copies (babble of another source counted, where it is one):", " ".join(fields[1:]))
 
 
-main()
+if __name__ == "__main__":
+    main()
