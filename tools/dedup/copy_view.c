@@ -21,6 +21,7 @@ typedef struct place {
     spsh_reader *reader;
     bool is_applied; /* the overlay is in force */
     bool is_new;     /* by this call */
+    bool is_tried;   /* by this call: a failure may come after the overlay is in force */
 } place;
 
 typedef struct view {
@@ -197,6 +198,7 @@ static spsh_status apply_one(const view *v, size_t number, bool add, spsh_error 
     spsh_status rc =
         entries == NULL ? SPSH_DEDUP_NO_MEMORY(err) : make_entries(v, number, &text, entries, err);
     if (rc == SPSH_OK && add) {
+        p->is_tried = true;
         rc = spsh_overlay_add(p->path, v->name, SPSH_OVERLAY_SKIP, entries, count, v->io, err);
         p->is_new = rc == SPSH_OK;
     }
@@ -209,14 +211,14 @@ static spsh_status undo(const view *v, spsh_status why, spsh_error *err)
 {
     for (size_t i = 0; i < v->count; i++) {
         spsh_error undo_err = SPSH_ERROR_INIT;
-        if (!v->places[i].is_new)
+        if (!v->places[i].is_tried)
             continue;
-        if (spsh_overlay_remove(v->places[i].path, v->name, v->io, &undo_err) != SPSH_OK)
+        const spsh_status rc = spsh_overlay_remove(v->places[i].path, v->name, v->io, &undo_err);
+        if (rc != SPSH_OK && rc != SPSH_E_NOT_FOUND)
             return SPSH_DEDUP_FAIL(err, why,
                                    "the plan is applied to some datasets only, and overlay %s of "
                                    "%s could not be taken back: %.200s; revert the plan",
                                    v->name, v->places[i].path, undo_err.message);
-        v->places[i].is_new = false;
     }
     return why;
 }
