@@ -195,7 +195,8 @@ static spsh_status keep_samples(spsh__chunker *chunker, const int32_t *samples, 
 {
     const uint32_t channels = chunker->channels;
     const size_t used = chunker->pcm_count - chunker->pcm_skipped;
-    if (chunker->pcm_count + count > chunker->pcm_capacity && chunker->pcm_skipped >= used) {
+    if (chunker->pcm_count + count > chunker->pcm_capacity && chunker->pcm_skipped > 0 &&
+        chunker->pcm_skipped >= used) {
         memcpy(chunker->pcm, chunker->pcm + chunker->pcm_skipped * channels,
                used * channels * sizeof(*samples));
         chunker->pcm_skipped = 0;
