@@ -2,7 +2,7 @@
 _speechshard()
 {
     local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]}
-    local commands="pack info ls cat verify repair export overlay plan bench fingerprint audit explain"
+    local commands="pack info ls cat verify repair export overlay plan bench fingerprint dedupe apply revert audit explain"
     local common="--help --quiet --version"
     local options
     local plan="--seed --max-seconds --max-padded-seconds --max-utterances --alpha --weight --unit
@@ -17,6 +17,9 @@ _speechshard()
     fi
     case $previous in
     --codec) mapfile -t COMPREPLY < <(compgen -W "keep flac pcm" -- "$current"); return ;;
+    --search) mapfile -t COMPREPLY < <(compgen -W "mild deep" -- "$current"); return ;;
+    --keep) mapfile -t COMPREPLY < <(compgen -W "best first longest" -- "$current"); return ;;
+    --contained) mapfile -t COMPREPLY < <(compgen -W "tag keep-long keep-part" -- "$current"); return ;;
     --dedupe) mapfile -t COMPREPLY < <(compgen -W "none bytes pcm" -- "$current"); return ;;
     --order) mapfile -t COMPREPLY < <(compgen -W "hash source" -- "$current"); return ;;
     --layout) mapfile -t COMPREPLY < <(compgen -W "$(speechshard pack --layout list 2>/dev/null | cut -d' ' -f1)" -- "$current"); return ;;
@@ -53,6 +56,9 @@ _speechshard()
     plan) options="$plan --compare --epoch --whole --json" ;;
     bench) options="$plan --seconds --threads --engine --cached --direct --cold --json" ;;
     fingerprint) options="--jobs --part --estimate --json" ;;
+    dedupe) options="--output --html --search --exact-only --keep --prefer --drop-from --contained
+        --speed-grid --confirm --memory --work --jobs --part --estimate --json" ;;
+    apply | revert) options="" ;;
     audit) options="--train --test --output --fail-on --profile --aliases --speed-grid --check --memory --work
         --jobs --estimate --json" ;;
     explain) options="--plot --listen --json" ;;
