@@ -1,5 +1,6 @@
 /* test_segment.c: what goes into a segment comes out of it; every byte that is changed, every cut,
  * every value that cannot be is told, with the file's name. */
+#include "fingerprint_run.h"
 #include "segment.h"
 #include "segment_columns.h"
 #include "spsh_test.h"
@@ -474,6 +475,44 @@ static void test_another_shards_segment(void)
     free(data);
 }
 
+/* Made anew: a segment of another version, one with a damaged page. */
+static void test_what_is_unsound_is_made_anew(void)
+{
+    spsh__fingerprint_run_options options = {.threads = 1, .part_count = 1};
+    spsh__fingerprint_run_facts facts;
+    const char *path = spsh_dataset_path(dataset);
+    const uint8_t version[4] = {9};
+    uint8_t *data = NULL;
+    uint8_t *again = NULL;
+    size_t size = 0;
+    size_t again_size = 0;
+    REQUIRE(unlink(segment_path) == 0);
+    REQUIRE(spsh__fingerprint_run(path, &options, NULL, &facts, NULL) == SPSH_OK);
+    CHECK_U64(facts.shard_count, TINY_SHARDS);
+    load(&data, &size);
+    publish_changed(SPSH__SEGMENT_VERSIONS, 0, version);
+    CHECK_I64(spsh__fingerprint_run(path, &options, NULL, &facts, NULL), SPSH_OK);
+    CHECK_U64(facts.made_count, 1);
+    load(&again, &again_size);
+    CHECK(again_size == size && memcmp(data, again, size) == 0);
+    free(again);
+    again = malloc(size);
+    REQUIRE(again != NULL);
+    memcpy(again, data, size);
+    again[4096 + 40 * SPSH__SEGMENT_COLUMN_COUNT] ^= 1; /* padding */
+    store(again, size);
+    free(again);
+    options.check_pages = true;
+    CHECK_I64(spsh__fingerprint_run(path, &options, NULL, &facts, NULL), SPSH_OK);
+    CHECK_U64(facts.made_count, 1);
+    load(&again, &again_size);
+    CHECK(again_size == size && memcmp(data, again, size) == 0);
+    free(again);
+    free(data);
+    options.part = 1;
+    CHECK_I64(spsh__fingerprint_run(path, &options, NULL, &facts, NULL), SPSH_E_INVALID_ARG);
+}
+
 /* What does not fit into a key's or chunk's place is refused when it is written. */
 static void test_limits_of_the_writer(void)
 {
@@ -514,6 +553,7 @@ int main(void)
     RUN(test_values_that_cannot_be);
     RUN(test_another_shards_segment);
     RUN(test_limits_of_the_writer);
+    RUN(test_what_is_unsound_is_made_anew);
     spsh_dataset_close(dataset);
     test_remove_tree(folder);
     return TEST_RESULT();
