@@ -265,8 +265,8 @@ static void audit(unsigned threads)
 {
     char text[TEXT_BYTES];
     double wall = 0, made_wall = 0;
-    check_ok(spsh__text_index_open(SPSH__TEXT_PROFILE_DEFAULT, KEEP, UINT64_C(4) << 30, &text_index,
-                                   &err));
+    check_ok(spsh__text_index_open(SPSH__TEXT_PROFILE_DEFAULT, (spsh__hit_rule){KEEP, NULL},
+                                   UINT64_C(4) << 30, &text_index, &err));
     const double begin = cpu_seconds();
     for (uint64_t i = 0; i < test_rows; i++) {
         uint32_t number = 0;

@@ -2,9 +2,7 @@
 
 Corpus `speech` (layout mls) has splits train, dev and test, corpus `web` (layout folder) is train alone. Dev is clean.
 """
-import hashlib
 import json
-import os
 import pathlib
 import shutil
 import signal
@@ -14,7 +12,7 @@ import tempfile
 import time
 import xml.etree.ElementTree as ElementTree
 
-COMMAND, MAKE_SPEECH = sys.argv[1:]
+COMMAND, MAKE_SPEECH = map(str, map(pathlib.Path.resolve, map(pathlib.Path, sys.argv[1:])))
 KINDS = ["recording", "segment", "performance", "sentence", "sentence_near", "document", "source", "speaker"]
 URL = "http://www.archive.org/download/book_{}_librivox/chapter_01_64kb.mp3"
 WORDS = ("amber basin cedar delta ember fjord grove haven inlet jetty kelp lagoon meadow north ocean prairie quarry "
@@ -309,11 +307,117 @@ def test_usage(work):
         check(not (work / "usage").exists(), f"{train}: nothing was written")
 
 
+def test_stopped_runs_go_on(work):
+    """Killed anywhere, then run again: the same report, and nothing is left beside it."""
+    want = files_of(work / "audit")
+    words = [COMMAND, "audit", "--train", "speech.spsh:train", "--train", "web.spsh", "--test", "speech.spsh:test",
+             "-o", "killed", "--quiet"]
+    delays = [0.01, 0.03, 0.06, 0.09, 0.12, 0.16, 0.2]
+    for number, delay in enumerate(delays):
+        for name in ("speech.spsh", "web.spsh"):
+            if number % 3 == 0:
+                shutil.rmtree(work / name / "fingerprints", ignore_errors=True)
+        process = subprocess.Popen(words, cwd=work, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        time.sleep(delay)
+        process.send_signal(signal.SIGTERM if number % 2 else signal.SIGKILL)
+        messages = process.communicate()[1].decode()
+        check(process.returncode in (1, -signal.SIGKILL), f"{delay}: {process.returncode} {messages}")
+        if process.returncode == 1 and "leak:" not in messages:
+            check("the same command goes on" in messages, f"stopped: {messages}")
+    done = subprocess.run(words, cwd=work, capture_output=True, encoding="utf-8")
+    equal(done.returncode, 1, f"after all: {done.stderr}")
+    equal(files_of(work / "killed") == want, True, "the same report")
+    check(not (work / "killed.work").exists(), "work folder is gone")
+
+
+def pack_table(work, name, rows):
+    """rows: (split, speaker, text, pieces); ids are the places in the table."""
+    folder = work / name
+    folder.mkdir()
+    table = ["path\tsplit\tspeaker\ttext\n"]
+    for number, (split, speaker, text, pieces) in enumerate(rows):
+        speech(folder / f"{number}.wav", *pieces)
+        table.append(f"{number}.wav\t{split}\t{speaker}\t{text}\n")
+    (folder / "table.tsv").write_text("".join(table), encoding="utf-8")
+    done = run("pack", folder / "table.tsv", "-o", work / f"{name}.spsh", "--max-rejects", "100%")
+    check(done.returncode == 0, f"pack {name}: {done.stderr}")
+
+
+def test_each_train_split_is_told(work):
+    """More train utterances than pairs are listed: none of the cells may miss its leak."""
+    rows = [("first", "one", "it is the same again", [f"{600 + n}:0:1.5"]) for n in range(12)]
+    rows += [("second", "two", "it is the same again", ["620:0:1.5"])]
+    rows += [("third", "three", "quite another one here", ["621:0:1.5"])]
+    rows += [("test", "four", "It is the SAME again!", ["622:0:1.5"])]
+    pack_table(work, "many", rows)
+    done = audit(work, "many-audit", "--fail-on", "sentence=50", train=("many.spsh:first,second,third",),
+                 test=("many.spsh:test",))
+    equal(done.returncode, 1, f"sentence: {done.stderr}")
+    summary = json.loads((work / "many-audit" / "summary.json").read_text())
+    equal([cell["leaks"]["sentence"]["utterances"] for cell in summary["cells"]], [1, 1, 0], "cells")
+    leak, = lines(work / "many-audit", "leaks.jsonl")
+    equal(leak["train_utterances"]["sentence"], 13, "all are counted")
+    per_split = {}
+    for pair in lines(work / "many-audit", "pairs.jsonl"):
+        per_split[pair["a"]["split"]] = per_split.get(pair["a"]["split"], 0) + 1
+    equal(per_split, {"first": 3, "second": 1}, "pairs that are listed")
+
+
+def test_skipped_utterances_are_on_no_side(work):
+    rows = [("train", "one", "a first one", ["700:0:2"]), ("train", "two", "a second one", ["701:0:2"]),
+            ("test", "three", "a third one", ["700:0:2"]), ("test", "four", "a fourth one", ["702:0:2"])]
+    pack_table(work, "skip", rows)
+    sides = {"train": ("skip.spsh:train",), "test": ("skip.spsh:test",)}
+    equal(audit(work, "skip-audit", **sides).returncode, 1, "before")
+    ids = [json.loads(line) for line in run("ls", "--json", work / "skip.spsh").stdout.splitlines()]
+    guilty = [entry["id"] for entry in ids if entry["text"] == "a first one"]
+    (work / "skipped.txt").write_text("".join(f"{name}\n" for name in guilty))
+    done = run("overlay", work / "skip.spsh", "add", "clean", "--skip", work / "skipped.txt")
+    equal(done.returncode, 0, f"overlay: {done.stderr}")
+    equal(audit(work, "skip-audit", **sides).returncode, 0, "after")
+    summary = json.loads((work / "skip-audit" / "summary.json").read_text())
+    equal([part["utterances"] for part in summary["train"]], [1], "what is left")
+    dirty = (work / "skip-audit" / "dirty-skip-test.txt").read_text()
+    equal(dirty, "", "nothing is dirty")
+    stated = json.loads((work / "skip-audit" / "statement.json").read_text())
+    equal([entry["overlays"] for entry in stated["inputs"]],
+          [[{"name": "clean", "type": "skip", "entries": 1}]] * 2, "the overlay is stated")
+
+
+def test_hostile_names(work):
+    rows = [("a/../b", "<b>", "]]> &amp; <script>", ["800:0:2"]), ("a_.._b", "x", "שלום עולם", ["801:0:2"]),
+            ("train", "<b>", "]]> &amp; <script>", ["800:0:2"])]
+    pack_table(work, "hostile <i>", rows)
+    done = audit(work, "hostile-audit", train=("hostile <i>.spsh:train",), test=("hostile <i>.spsh:a/../b,a_.._b",))
+    equal(done.returncode, 1, f"hostile: {done.stderr}")
+    names = [name for name in files_of(work / "hostile-audit") if name.endswith(".txt")]
+    equal(sorted(names), sorted(f"{word}-hostile__i_-a_.._b{more}.txt" for word in ("clean", "dirty")
+                                for more in ("", "+2")), "names of lists")
+    page = (work / "hostile-audit" / "report.html").read_text(encoding="utf-8")
+    ElementTree.fromstring(page.encode())
+    check("<script" not in page and "<i>" not in page.replace("<i></i>", ""), "markup out of the corpus")
+    equal(run("audit", "--check", work / "hostile-audit" / "statement.json").returncode, 0, "statement")
+
+
+def test_estimate(work):
+    shutil.rmtree(work / "web.spsh" / "fingerprints")
+    done = audit(work, "estimated", "--estimate", "--json")
+    equal(done.returncode, 0, f"estimate: {done.stderr}")
+    estimate = json.loads(done.stdout)
+    train, test = (3600 * estimate[f"{side}_hours"] for side in ("train", "test"))
+    check(abs(train - 30.5) < 0.5 and abs(test - 37.96) < 0.01, f"seconds of audio: {train} {test}")
+    check(estimate["fingerprint_hours"] > 0, f"to be made: {estimate}")
+    done = audit(work, "estimated", "--estimate")
+    check("temporary space" in done.stdout and "still to be made" in done.stdout, done.stdout)
+    check(not (work / "estimated").exists() and not (work / "web.spsh" / "fingerprints").exists(), "nothing is made")
+
+
 with tempfile.TemporaryDirectory() as folder:
     place = pathlib.Path(folder)
     make_corpora(place)
-    for test in (test_kinds, test_evidence, test_the_same_bytes, test_limits, test_clean, test_folders,
-                 test_statement, test_usage):
+    for test in (test_kinds, test_evidence, test_the_same_bytes, test_stopped_runs_go_on, test_limits, test_clean,
+                 test_folders, test_statement, test_usage, test_each_train_split_is_told,
+                 test_skipped_utterances_are_on_no_side, test_hostile_names, test_estimate):
         before = failures
         test(place)
         print("ok" if failures == before else "FAILED", test.__name__)

@@ -312,8 +312,8 @@ static spsh__text_index *run_index(unsigned threads)
     crew crews[THREADS_MAX];
     char text[TEXT_BYTES];
     spsh__text_index *index = NULL;
-    REQUIRE(spsh__text_index_open(SPSH__TEXT_PROFILE_DEFAULT, KEEP, UINT64_C(1) << 30, &index,
-                                  NULL) == SPSH_OK);
+    REQUIRE(spsh__text_index_open(SPSH__TEXT_PROFILE_DEFAULT, (spsh__hit_rule){KEEP, NULL},
+                                  UINT64_C(1) << 30, &index, NULL) == SPSH_OK);
     for (uint32_t i = 0; i < TESTS; i++) {
         uint32_t number = 0;
         train_text(i * 31, text);
@@ -369,8 +369,8 @@ static void test_one_sentence_is_one_text(void)
     const spsh__hit *hits = NULL;
     uint32_t number = 7, kept = 0;
     bool is_empty = true;
-    REQUIRE(spsh__text_index_open(SPSH__TEXT_PROFILE_DEFAULT, KEEP, 1 << 20, &index, NULL) ==
-            SPSH_OK);
+    REQUIRE(spsh__text_index_open(SPSH__TEXT_PROFILE_DEFAULT, (spsh__hit_rule){KEEP, NULL}, 1 << 20,
+                                  &index, NULL) == SPSH_OK);
     for (unsigned i = 0; i < TIMES; i++) {
         REQUIRE(spsh__text_index_add(index, text, &number, NULL) == SPSH_OK);
         CHECK_U64(number, 0);
@@ -398,8 +398,8 @@ static void test_crowds_are_told(void)
     bool is_empty = false;
     spsh__text_index *index = NULL;
     spsh__text_probe *probe = NULL;
-    REQUIRE(spsh__text_index_open(SPSH__TEXT_PROFILE_DEFAULT, KEEP, UINT64_C(1) << 30, &index,
-                                  NULL) == SPSH_OK);
+    REQUIRE(spsh__text_index_open(SPSH__TEXT_PROFILE_DEFAULT, (spsh__hit_rule){KEEP, NULL},
+                                  UINT64_C(1) << 30, &index, NULL) == SPSH_OK);
     for (unsigned i = 0; i < 2 * SPSH__NEAR_CANDIDATES_MAX; i++) {
         (void)snprintf(text, sizeof(text),
                        "please call us back at the following number which is %u", 10000 + i);
@@ -422,8 +422,8 @@ static void test_memory_is_kept(void)
     spsh_status rc = SPSH_OK;
     spsh__text_index *index = NULL;
     unsigned i = 0;
-    REQUIRE(spsh__text_index_open(SPSH__TEXT_PROFILE_DEFAULT, KEEP, 1 << 20, &index, NULL) ==
-            SPSH_OK);
+    REQUIRE(spsh__text_index_open(SPSH__TEXT_PROFILE_DEFAULT, (spsh__hit_rule){KEEP, NULL}, 1 << 20,
+                                  &index, NULL) == SPSH_OK);
     for (; rc == SPSH_OK && i < 10000; i++) {
         (void)snprintf(text, sizeof(text), "a text that is number %u of many", i);
         rc = spsh__text_index_add(index, spsh__bytes_of(text), &number, &err);

@@ -308,7 +308,7 @@ static void test_stretches(void)
     uint64_t begins[STRETCHES], ends[STRETCHES];
     static uint64_t want[STRETCHES];
     uint32_t number = 0;
-    REQUIRE(spsh__source_index_open(KEEP, &index, &err) == SPSH_OK);
+    REQUIRE(spsh__source_index_open((spsh__hit_rule){KEEP, NULL}, &index, &err) == SPSH_OK);
     for (uint32_t i = 0; i < STRETCHES; i++) {
         begins[i] = test_random(&random) % 1000000;
         ends[i] = begins[i] + 1 + test_random(&random) % (i % 50 == 0 ? 300000 : 3000);

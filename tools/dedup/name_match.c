@@ -346,8 +346,8 @@ static spsh_status take_side(spsh__name_join *join, spsh__side side, spsh_error 
     return rc;
 }
 
-static spsh_status run_join(spsh__name_join *join, const spsh__name_rules *rules, uint32_t keep,
-                            spsh_error *err)
+static spsh_status run_join(spsh__name_join *join, const spsh__name_rules *rules,
+                            spsh__hit_rule rule, spsh_error *err)
 {
     const spsh__hit *hits = NULL;
     uint32_t kept = 0;
@@ -362,7 +362,7 @@ static spsh_status run_join(spsh__name_join *join, const spsh__name_rules *rules
         rc = take_side(join, SPSH__SIDE_TEST, err);
     join->counts.test = join->numbers.count;
     if (rc == SPSH_OK)
-        rc = spsh__hit_table_open(join->counts.test, keep, &join->hits, err);
+        rc = spsh__hit_table_open(join->counts.test, rule, &join->hits, err);
     if (rc == SPSH_OK)
         rc = take_side(join, SPSH__SIDE_TRAIN, err);
     for (uint64_t i = 0; i < join->counts.test && rc == SPSH_OK; i++)
@@ -372,7 +372,7 @@ static spsh_status run_join(spsh__name_join *join, const spsh__name_rules *rules
 }
 
 spsh_status spsh__name_join_open(const spsh__print_set *set, spsh_name_kind kind,
-                                 const spsh__name_rules *rules, uint32_t keep,
+                                 const spsh__name_rules *rules, spsh__hit_rule rule,
                                  spsh__name_join **ret_join, spsh_error *err)
 {
     spsh__name_join *join = calloc(1, sizeof(*join));
@@ -381,7 +381,7 @@ spsh_status spsh__name_join_open(const spsh__print_set *set, spsh_name_kind kind
     join->set = set;
     join->kind = kind;
     join->column = kind == SPSH_NAME_SPEAKER ? SPSH_COLUMN_SPEAKER : SPSH_COLUMN_DOCUMENT;
-    const spsh_status rc = run_join(join, rules, keep, err);
+    const spsh_status rc = run_join(join, rules, rule, err);
     if (rc != SPSH_OK) {
         spsh__name_join_free(join);
         return rc;

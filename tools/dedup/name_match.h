@@ -1,7 +1,7 @@
 /* name_match.h: speakers and documents that are on both sides, by their names.
  *
  *     spsh__name_rules_open("aliases.tsv", fold, &rules, err);
- *     spsh__name_join_open(set, SPSH_NAME_SPEAKER, rules, keep, &join, err);     does the work
+ *     spsh__name_join_open(set, SPSH_NAME_SPEAKER, rules, rule, &join, err);     does the work
  *     number = spsh__name_join_number(join, ordinal)          of a test utterance
  *     spsh__name_join_hits(join, number, &hits, &kept)
  *
@@ -28,9 +28,9 @@ typedef struct spsh__name_join spsh__name_join;
 #define SPSH__NAME_ABSENT UINT32_MAX
 
 /* kind: SPSH_NAME_SPEAKER or _DOCUMENT. Goes once through two columns of the index; takes 64 bytes
- * a name, and 8 + 24 * keep for each of the test side. */
+ * a name, and 12 bytes and 28 a hit that the rule keeps for each of the test side. */
 spsh_status spsh__name_join_open(const spsh__print_set *set, spsh_name_kind kind,
-                                 const spsh__name_rules *rules, uint32_t keep,
+                                 const spsh__name_rules *rules, spsh__hit_rule rule,
                                  spsh__name_join **ret_join, spsh_error *err);
 void spsh__name_join_free(spsh__name_join *join);
 

@@ -130,7 +130,7 @@ struct spsh__source_index {
     size_t thing_count;
     size_t *firsts; /* by group: where it begins */
     spsh__hit_table *hits;
-    uint32_t keep;
+    spsh__hit_rule rule;
 };
 
 static thing *things_of(const spsh__source_index *index)
@@ -138,12 +138,13 @@ static thing *things_of(const spsh__source_index *index)
     return (thing *)(void *)index->things.data;
 }
 
-spsh_status spsh__source_index_open(uint32_t keep, spsh__source_index **ret_index, spsh_error *err)
+spsh_status spsh__source_index_open(spsh__hit_rule rule, spsh__source_index **ret_index,
+                                    spsh_error *err)
 {
     spsh__source_index *index = calloc(1, sizeof(*index));
     if (index == NULL)
         return SPSH_DEDUP_NO_MEMORY(err);
-    index->keep = keep;
+    index->rule = rule;
     *ret_index = index;
     return SPSH_OK;
 }
@@ -218,14 +219,14 @@ spsh_status spsh__source_index_finish(spsh__source_index *index, spsh_error *err
         if (is_first)
             index->firsts[things[i].group] = i;
     }
-    return spsh__hit_table_open(count, index->keep, &index->hits, err);
+    return spsh__hit_table_open(count, index->rule, &index->hits, err);
 }
 
 uint64_t spsh__source_index_bytes(const spsh__source_index *index)
 {
     return spsh__hash_map_bytes(&index->map) + index->things.capacity_bytes +
            index->thing_count * sizeof(*index->firsts) +
-           spsh__hit_table_bytes(index->thing_count, index->keep);
+           spsh__hit_table_bytes(index->thing_count, index->rule);
 }
 
 /* Things of the group from first on that begin before end_ns. */

@@ -35,7 +35,8 @@ spsh_status spsh__source_key_of(const spsh_utterance *utterance, uint32_t datase
 
 typedef struct spsh__source_index spsh__source_index;
 
-spsh_status spsh__source_index_open(uint32_t keep, spsh__source_index **ret_index, spsh_error *err);
+spsh_status spsh__source_index_open(spsh__hit_rule rule, spsh__source_index **ret_index,
+                                    spsh_error *err);
 void spsh__source_index_free(spsh__source_index *index);
 
 /* ret_number: of what was added; equal whole files have one. */

@@ -10,7 +10,7 @@
 
 struct spsh__text_index {
     spsh__text_profile profile;
-    uint32_t keep;
+    spsh__hit_rule rule;
     uint64_t memory_bytes;
     spsh__hash_map exact; /* hash of a normalised text -> its number */
     spsh__text_near *near;
@@ -27,14 +27,15 @@ struct spsh__text_probe {
     uint64_t crowded;
 };
 
-spsh_status spsh__text_index_open(spsh__text_profile profile, uint32_t keep, uint64_t memory_bytes,
-                                  spsh__text_index **ret_index, spsh_error *err)
+spsh_status spsh__text_index_open(spsh__text_profile profile, spsh__hit_rule rule,
+                                  uint64_t memory_bytes, spsh__text_index **ret_index,
+                                  spsh_error *err)
 {
     spsh__text_index *index = calloc(1, sizeof(*index));
     if (index == NULL)
         return SPSH_DEDUP_NO_MEMORY(err);
     index->profile = profile;
-    index->keep = keep;
+    index->rule = rule;
     index->memory_bytes = memory_bytes;
     index->near = spsh__text_near_new(profile);
     index->cover = spsh__text_cover_new();
@@ -68,7 +69,7 @@ uint64_t spsh__text_index_bytes(const spsh__text_index *index)
 {
     return spsh__hash_map_bytes(&index->exact) + spsh__text_near_bytes(index->near) +
            spsh__text_cover_bytes(index->cover) +
-           SPSH__TEXT_TIERS * spsh__hit_table_bytes(index->exact.count, index->keep);
+           SPSH__TEXT_TIERS * spsh__hit_table_bytes(index->exact.count, index->rule);
 }
 
 static spsh_status check_memory(const spsh__text_index *index, spsh_error *err)
@@ -122,7 +123,7 @@ spsh_status spsh__text_index_finish(spsh__text_index *index, spsh_error *err)
     if (rc == SPSH_OK)
         rc = check_memory(index, err);
     for (unsigned tier = 0; tier < SPSH__TEXT_TIERS && rc == SPSH_OK; tier++)
-        rc = spsh__hit_table_open(index->exact.count, index->keep, &index->hits[tier], err);
+        rc = spsh__hit_table_open(index->exact.count, index->rule, &index->hits[tier], err);
     return rc;
 }
 

@@ -3,7 +3,7 @@
  *
  * Speakers and documents are columns of the index and are joined there (name_match.c); texts and
  * sources come from the shards' metadata. What is counted does not depend on which thread took
- * what: the index keeps counts and the lowest ordinals.
+ * what: the index keeps counts and the lowest ordinals of each train split.
  */
 #include "text_join.h"
 
@@ -29,7 +29,7 @@ typedef struct test_entry {
 typedef struct join {
     const spsh__print_set *set;
     const spsh__text_join_options *options;
-    uint32_t keep;
+    spsh__hit_rule rule;
     spsh__text_index *texts;
     spsh__source_index *sources;
     spsh__name_join *speakers, *documents;
@@ -339,9 +339,9 @@ static spsh_status join_names(join *j, spsh_error *err)
     spsh_status rc =
         spsh__name_rules_open(j->options->alias_path, j->options->fold_names, &rules, err);
     if (rc == SPSH_OK)
-        rc = spsh__name_join_open(j->set, SPSH_NAME_SPEAKER, rules, j->keep, &j->speakers, err);
+        rc = spsh__name_join_open(j->set, SPSH_NAME_SPEAKER, rules, j->rule, &j->speakers, err);
     if (rc == SPSH_OK)
-        rc = spsh__name_join_open(j->set, SPSH_NAME_DOCUMENT, rules, j->keep, &j->documents, err);
+        rc = spsh__name_join_open(j->set, SPSH_NAME_DOCUMENT, rules, j->rule, &j->documents, err);
     spsh__name_rules_free(rules);
     if (rc != SPSH_OK)
         return rc;
@@ -359,23 +359,28 @@ static spsh_status join_names(join *j, spsh_error *err)
 spsh_status spsh__text_join_run(const spsh__print_set *set, const spsh__text_join_options *options,
                                 spsh__match_sink sink, spsh__text_facts *ret_facts, spsh_error *err)
 {
-    join j = {.set = set, .options = options, .keep = MATCHES_DEFAULT};
+    join j = {
+        .set = set, .options = options, .rule = {MATCHES_DEFAULT, NULL}
+    };
     if (options->matches_max > MATCHES_LIMIT)
         return SPSH_DEDUP_FAIL(err, SPSH_E_INVALID_ARG, "at most %d matches are kept of a tier",
                                MATCHES_LIMIT);
     if (options->matches_max > 0)
-        j.keep = (uint32_t)options->matches_max;
+        j.rule.keep = (uint32_t)options->matches_max;
     (void)pthread_mutex_init(&j.lock, NULL);
-    spsh_status rc =
-        spsh__text_index_open(options->profile, j.keep, options->memory_bytes, &j.texts, err);
+    spsh_status rc = spsh__train_splits_open(set, &j.rule.splits, err);
     if (rc == SPSH_OK)
-        rc = spsh__source_index_open(j.keep, &j.sources, err);
+        rc = spsh__text_index_open(options->profile, j.rule, options->memory_bytes, &j.texts, err);
+    if (rc == SPSH_OK)
+        rc = spsh__source_index_open(j.rule, &j.sources, err);
     if (rc == SPSH_OK)
         rc = join_names(&j, err);
     if (rc == SPSH_OK)
         rc = read_tests(&j, err);
     if (rc == SPSH_OK)
         rc = probe_train(&j, err);
+    if (rc == SPSH_OK)
+        rc = spsh__train_splits_status(j.rule.splits, err);
     for (uint64_t i = 0; i < j.test_count && rc == SPSH_OK; i++)
         rc = send_test(&j, i, &sink, err);
     if (rc == SPSH_OK) {
@@ -387,6 +392,7 @@ spsh_status spsh__text_join_run(const spsh__print_set *set, const spsh__text_joi
     spsh__source_index_free(j.sources);
     spsh__name_join_free(j.speakers);
     spsh__name_join_free(j.documents);
+    spsh__train_splits_free(j.rule.splits);
     free(j.tests);
     free(j.facts.tests);
     return rc;

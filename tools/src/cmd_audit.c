@@ -180,6 +180,8 @@ static void on_space(void *user, uint64_t temporary_bytes, const char *work_path
 {
     audit_command *c = (audit_command *)user;
     char space[SPSH_HUMAN_BYTES];
+    if (temporary_bytes == 0)
+        return;
     spsh__progress_end(&c->progress);
     spsh__cli_message("temporary space: at most %s in %s",
                       spsh__human_bytes(temporary_bytes, space), work_path);
