@@ -291,7 +291,7 @@ static world *make_world(const char *path, bool is_empty)
         return w;
     }
     for (size_t i = 0; i < SPSH__HISTOGRAM_BARS; i++) {
-        w->common.ber_same[i] = i < 15 ? 1000 >> (i / 2) : 0;
+        w->common.ber_same[i] = i < 15 ? UINT64_C(1000) >> (i / 2) : 0;
         w->common.ber_other[i] = i > 20 ? 10000 : 0;
         w->common.ncc_same[i] = i > 40 ? 5 : 0;
         w->common.ncc_other[i] = i < 30 ? 100 : 0;

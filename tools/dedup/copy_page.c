@@ -91,8 +91,7 @@ static spsh_status get_metadata(spsh__copy_page *page, uint64_t ordinal, size_t 
     return rc == SPSH_OK ? spsh_reader_metadata(*reader, position, ret_utterance, err) : rc;
 }
 
-/* A path's last part. */
-static const char *last_part(const char *path)
+const char *spsh__copy_last_part(const char *path)
 {
     const char *part = path;
     for (const char *at = path; *at != '\0'; at++)
@@ -110,7 +109,7 @@ spsh_status spsh__copy_name(spsh__copy_page *page, uint64_t ordinal, spsh_error 
     if (page->dataset_count > 1) {
         const spsh_dataset *d = spsh__print_set_dataset(page->facts->set, dataset);
         spsh__builder_append_text(page->out, "<span class=\"soft\">");
-        spsh__page_text(page->out, last_part(spsh_dataset_path(d)));
+        spsh__page_text(page->out, spsh__copy_last_part(spsh_dataset_path(d)));
         spsh__builder_append_text(page->out, ":</span> ");
     }
     spsh__page_name(page->out, utterance.id);

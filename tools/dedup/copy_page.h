@@ -34,6 +34,8 @@ void spsh__copy_page_free(spsh__copy_page *page);
 /* What a class means, for people. */
 const char *spsh__copy_class_meaning(spsh__align_class kind);
 
+/* Of a path. */
+const char *spsh__copy_last_part(const char *path);
 unsigned spsh__copy_tier_color(spsh__tier tier);
 
 /* The utterance's id, with its dataset's name where there are several; soft: its split. */

@@ -12,6 +12,7 @@
 #include "copy_page.h"
 #include "fail.h"
 #include "names.h"
+#include "plan_parts.h"
 
 enum {
     CLUSTERS_SHOWN = 20,
@@ -34,6 +35,7 @@ static const char *const size_names[SIZES] = {
 typedef struct going {
     uint64_t count;
     double seconds;
+    uint64_t bytes;
 } going;
 
 typedef struct summary {
@@ -45,6 +47,7 @@ typedef struct summary {
     size_t largest_count;
     uint64_t texts[TEXTS_SHOWN];
     uint64_t texts_differ;
+    spsh__plan_parts *parts;
 } summary;
 
 /* The pairs that are shown; UINT64_MAX: none. */
@@ -96,6 +99,8 @@ static void count_cluster(const spsh__copy_page *page, const spsh__plan_facts *f
 {
     const spsh__cluster *cluster = &f->clusters->clusters[number];
     const spsh__member *members = members_of(f, cluster);
+    spsh__segment_row row;
+    uint64_t alias_of = SPSH_NONE_U64;
     size_t size = 0;
     while (cluster->member_count >= size_ends[size])
         size++;
@@ -109,10 +114,14 @@ static void count_cluster(const spsh__copy_page *page, const spsh__plan_facts *f
             s->by_decision[m->decision].count++;
             s->by_decision[m->decision].seconds += seconds;
         }
+        if (m->decision == SPSH__DECISION_DROP)
+            spsh__plan_parts_add(s->parts, m->ordinal, seconds);
         if (m->decision == SPSH__DECISION_DROP && match != NULL) {
             going *g = &s->by_tier_class[match->tier][match->kind];
             g->count++;
             g->seconds += seconds;
+            if (spsh__print_set_row(f->common.set, m->ordinal, &row, &alias_of, NULL) == SPSH_OK)
+                g->bytes += (uint64_t)(seconds * (double)row.payload_bps / 8);
         }
     }
     if (cluster->texts_differ) {
@@ -198,7 +207,7 @@ static void draw_going(spsh__copy_page *page, const spsh__plan_facts *f, const s
     if (f->dropped_count == 0)
         return;
     spsh__page_section_open(page->out, "What would go, and by which evidence");
-    spsh__page_table_open(page->out, "evidence|class|#utterances|#audio|#bytes, about|#share|");
+    spsh__page_table_open(page->out, "evidence|class|#utterances|#audio|#bytes|#share|");
     for (unsigned t = 0; t < SPSH__TIER_COUNT; t++) {
         for (unsigned k = 0; k < SPSH__ALIGN_CLASS_COUNT; k++) {
             const going *g = &s->by_tier_class[t][k];
@@ -209,9 +218,8 @@ static void draw_going(spsh__copy_page *page, const spsh__plan_facts *f, const s
                               spsh__align_class_text((spsh__align_class)k));
             spsh__page_cell_count(page->out, g->count);
             spsh__page_cell_duration(page->out, g->seconds);
-            const double bytes = all > 0 ? (double)f->dropped_bytes * g->seconds / all : 0;
             spsh__html_format(page->out, "<td class=\"n\">%s</td>",
-                              spsh__human_bytes((uint64_t)bytes, number));
+                              spsh__human_bytes(g->bytes, number));
             spsh__page_cell_percent(page->out, g->seconds, f->total_seconds);
             spsh__page_cell_bar(page->out, g->seconds, all, spsh__copy_tier_color((spsh__tier)t));
             spsh__builder_append_text(page->out, "</tr>\n");
@@ -554,10 +562,12 @@ static spsh_status draw_body(spsh__copy_page *page, const spsh__plan_facts *f, c
         spsh__page_section_close(page->out);
     }
     draw_going(page, f, s);
+    spsh_status rc = spsh__plan_parts_draw(s->parts, page->out, err);
     spsh__copy_found(page);
     spsh__copy_evidence(page);
     draw_sizes(page, s);
-    spsh_status rc = draw_largest(page, f, s, err);
+    if (rc == SPSH_OK)
+        rc = draw_largest(page, f, s, err);
     if (rc == SPSH_OK)
         rc = draw_texts(page, f, s, err);
     if (rc == SPSH_OK)
@@ -576,7 +586,9 @@ spsh_status spsh__plan_page(const spsh__plan_facts *facts, spsh__builder *out, s
     summary *s = (summary *)calloc(1, sizeof(*s));
     if (s == NULL)
         return SPSH_DEDUP_NO_MEMORY(err);
-    spsh_status rc = spsh__copy_page_open(&page, &facts->common, "speechshard dedupe", out, err);
+    spsh_status rc = spsh__plan_parts_open(facts->common.set, &s->parts, err);
+    if (rc == SPSH_OK)
+        rc = spsh__copy_page_open(&page, &facts->common, "speechshard dedupe", out, err);
     if (rc == SPSH_OK) {
         for (uint64_t i = 0; i < facts->clusters->cluster_count; i++)
             count_cluster(&page, facts, s, i);
@@ -586,6 +598,7 @@ spsh_status spsh__plan_page(const spsh__plan_facts *facts, spsh__builder *out, s
         rc = draw_body(&page, facts, s, err);
         spsh__copy_page_close(&page);
     }
+    spsh__plan_parts_free(s->parts);
     free(s);
     if (rc == SPSH_OK && out->failed)
         return SPSH_DEDUP_NO_MEMORY(err);
