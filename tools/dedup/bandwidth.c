@@ -169,5 +169,5 @@ uint32_t spsh__bandwidth_finish(spsh__bandwidth *measure)
     for (uint32_t band = 0; band < BANDS; band++)
         if (m->energy[band] > floor && m->energy[band] > relative)
             bands = band + 1;
-    return (uint32_t)((uint64_t)bands * m->rate_hz / (2 * BANDS));
+    return (uint32_t)((uint64_t)bands * m->rate_hz / (UINT64_C(2) * BANDS));
 }

@@ -136,7 +136,7 @@ static void add_products(spsh__extractor *x, size_t count, uint32_t channels)
         for (uint32_t b = a; b < channels; b++) {
             int64_t sum = 0;
             for (size_t i = 0; i < count; i++)
-                sum += (int32_t)x->narrow[i * channels + a] * x->narrow[i * channels + b];
+                sum += (int64_t)x->narrow[i * channels + a] * x->narrow[i * channels + b];
             x->products[a][b] += (double)sum;
         }
     }

@@ -20,7 +20,7 @@ static int16_t divide_down(int32_t sum, int32_t channels)
 void spsh__mix_channel(const int16_t *samples, size_t count, uint32_t channels, uint32_t channel,
                        int16_t *mono)
 {
-    if (channels == 1) {
+    if (channels <= 1) {
         if (mono != samples)
             memcpy(mono, samples, count * sizeof(*mono));
         return;
