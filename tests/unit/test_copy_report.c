@@ -8,11 +8,46 @@
 
 #include "audit.h"
 #include "copy_report.h"
+#include "explain.h"
 #include "fingerprint_run.h"
 #include "pair_audio.h"
 #include "pair_view.h"
 #include "print_signals.h"
 #include "speechshard/publish.h"
+
+/* The linker puts these in the place of malloc and its kin (--wrap).
+ * NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming) */
+void *__real_malloc(size_t size);
+void *__real_calloc(size_t count, size_t size);
+void *__real_realloc(void *memory, size_t size);
+void *__wrap_malloc(size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+void *__wrap_realloc(void *memory, size_t size);
+
+static uint64_t calls;
+static uint64_t fail_at = UINT64_MAX;
+
+static bool fails(void)
+{
+    return calls++ == fail_at;
+}
+
+void *__wrap_malloc(size_t size)
+{
+    return fails() ? NULL : __real_malloc(size);
+}
+
+void *__wrap_calloc(size_t count, size_t size)
+{
+    return fails() ? NULL : __real_calloc(count, size);
+}
+
+void *__wrap_realloc(void *memory, size_t size)
+{
+    return fails() ? NULL : __real_realloc(memory, size);
+}
+
+/* NOLINTEND(bugprone-reserved-identifier,readability-identifier-naming) */
 
 enum {
     RATE_HZ = 16000,
@@ -543,6 +578,65 @@ static void test_broken_audio(void)
     free_world(w);
 }
 
+/* ---- without memory ---- */
+
+typedef spsh_status task(const world *w, spsh_error *err_);
+
+static spsh_status draw_plan(const world *w, spsh_error *err_)
+{
+    spsh__builder out = {0};
+    const spsh_status rc = spsh__plan_page(&w->plan, &out, err_);
+    spsh__builder_free(&out);
+    return rc;
+}
+
+static spsh_status draw_audit(const world *w, spsh_error *err_)
+{
+    spsh__builder out = {0};
+    const spsh_status rc = spsh__audit_page(&w->audit, &out, err_);
+    spsh__builder_free(&out);
+    return rc;
+}
+
+static spsh_status cut(const world *w, spsh_error *err_)
+{
+    char path[700];
+    (void)snprintf(path, sizeof(path), "%s/memory.wav", scratch);
+    return spsh__pair_view_listen(w->set, &w->matches[0], path, err_);
+}
+
+static spsh_status explain(const world *w, spsh_error *err_)
+{
+    spsh__explain_facts facts;
+    return spsh__explain_find(w->set, 0, 2, &facts, err_);
+}
+
+/* Each allocation fails once: that is told, and what was made before is freed (the address
+ * sanitizer looks). The many of the pictures are tried in steps that grow. */
+static void test_without_memory(void)
+{
+    static task *const tasks[] = {draw_plan, draw_audit, cut, explain};
+    world *w = make_world(dataset, false);
+    w->plan.common.match_count = 1;
+    w->audit.common.match_count = 1;
+    for (size_t i = 0; i < sizeof(tasks) / sizeof(tasks[0]); i++) {
+        uint64_t failures = 0;
+        for (uint64_t at = 0;; at += 1 + at / 8) {
+            calls = 0;
+            fail_at = at;
+            const spsh_status rc = tasks[i](w, &err);
+            const bool was_reached = calls > at;
+            fail_at = UINT64_MAX;
+            CHECK(rc != SPSH_OK || !was_reached || i < 2); /* a page may do without a picture */
+            failures += rc == SPSH_E_NO_MEMORY;
+            if (!was_reached)
+                break;
+        }
+        CHECK(failures > 3);
+    }
+    free_world(w);
+}
+
 /* ---- for the reader of XML ---- */
 
 static void write_page(const char *folder, const char *name, const char *page)
@@ -588,6 +682,7 @@ int main(int argc, char **argv)
     RUN(test_window);
     RUN(test_listen);
     RUN(test_broken_audio);
+    RUN(test_without_memory);
     test_remove_tree(scratch);
     return TEST_RESULT();
 }
