@@ -18,6 +18,7 @@ CLIPS = {
     "lossless.flac": (["1:0:6"], 16000, "the whole story"),
     "lossy.mp3": (["1:0:6"], 16000, "The whole story!"),
     "part.flac": (["1:2:3"], 16000, "story"),
+    "odd.flac": (["1:2.0003126:3"], 16000, ""),  # begins with sample 32,005: between two of 8 kHz
     "shared.flac": (["2:0:4", "1:1:2"], 16000, "another, with a piece of it"),
     "faster.flac": (["1:0:6"], 17600, ""),
     "other.flac": (["3:0:6"], 16000, "<b>other</b> \u202e words"),
@@ -82,6 +83,9 @@ def check_classes(dataset):
     turned = explain(dataset, "part", "whole")
     check(abs(turned["matches"][0]["lag_ms"] - 2000) < 1, f"the same turned: {turned['matches'][0]['lag_ms']} ms")
     equal((turned["matches"][0]["coverage_a"], turned["a"]["id"]), (match["coverage_b"], "part"), "turned")
+    for words, want in (("whole", "odd"), -2000.3125), (("odd", "whole"), 2000.3125):
+        lag_ms = explain(dataset, *words)["matches"][0]["lag_ms"]
+        check(abs(lag_ms - want) < 0.03, f"{words}: lag of {lag_ms} ms, want {want}")
     check(found["exact"]["pieces"] > 3, "equal pieces of PCM")
 
     found = explain(dataset, "whole", "shared")
