@@ -209,23 +209,25 @@ static spsh_status join(spsh__builder *path, const char *folder, const char *nam
     return spsh__builder_text(path) != NULL ? SPSH_OK : SPSH_DEDUP_NO_MEMORY(err);
 }
 
-static bool is_audit(const char *folder, const spsh_io *io)
+/* Whether the summary begins as one of ours; what cannot be read does not. */
+static spsh_status look_for_mark(const char *folder, const spsh_io *io, bool *ret_found,
+                                 spsh_error *err)
 {
     static const char mark[] = SUMMARY_MARK;
     char head[sizeof(mark)] = "";
     spsh__builder path = {0};
-    bool found = false;
-    if (join(&path, folder, SUMMARY_FILE, NULL) == SPSH_OK) {
-        const char *text = spsh__builder_text(&path);
-        const int fd = io->open_fn(io->user, text, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0);
-        if (fd >= 0) {
-            found = spsh_io_read_exact(io, fd, head, sizeof(mark) - 1, 0, text, NULL) == SPSH_OK &&
-                    memcmp(head, mark, sizeof(mark) - 1) == 0;
-            (void)io->close_fn(io->user, fd);
-        }
+    const spsh_status rc = join(&path, folder, SUMMARY_FILE, err);
+    const char *text = spsh__builder_text(&path);
+    const int fd =
+        rc == SPSH_OK ? io->open_fn(io->user, text, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0) : -1;
+    *ret_found = false;
+    if (fd >= 0) {
+        *ret_found = spsh_io_read_exact(io, fd, head, sizeof(mark) - 1, 0, text, NULL) == SPSH_OK &&
+                     memcmp(head, mark, sizeof(mark) - 1) == 0;
+        (void)io->close_fn(io->user, fd);
     }
     spsh__builder_free(&path);
-    return found;
+    return rc;
 }
 
 spsh_status spsh__audit_folder_check(const char *folder, const spsh_io *io, spsh_error *err)
@@ -243,8 +245,10 @@ spsh_status spsh__audit_folder_check(const char *folder, const spsh_io *io, spsh
             strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 ||
             strncmp(entry->d_name, SUMMARY_FILE ".tmp-", sizeof(SUMMARY_FILE ".tmp-") - 1) == 0;
     closedir(listing);
-    if (is_empty || is_audit(folder, io))
-        return SPSH_OK;
+    bool is_audit = false;
+    const spsh_status rc = is_empty ? SPSH_OK : look_for_mark(folder, io, &is_audit, err);
+    if (rc != SPSH_OK || is_empty || is_audit)
+        return rc;
     return SPSH_DEDUP_FAIL(err, SPSH_E_EXISTS,
                            "%s is not empty and no report of an audit; nothing was written",
                            folder);

@@ -215,7 +215,10 @@ static void *work(void *user)
         const uint64_t first = atomic_fetch_add(&j->next, PIECE);
         if (first >= spsh__print_set_count(j->set))
             break;
-        rc = probe_piece(j, &r, probe, first, &counts, &error);
+        if (j->options->stop != NULL && *j->options->stop)
+            rc = SPSH_DEDUP_FAIL(&error, SPSH_E_CANCELED, "stopped");
+        else
+            rc = probe_piece(j, &r, probe, first, &counts, &error);
         finish_piece(j, &counts);
     }
     if (rc != SPSH_OK)

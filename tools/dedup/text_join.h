@@ -27,6 +27,7 @@ typedef struct spsh__text_join_options {
                                by ordinal; further ones are only counted; 0: 10 */
     uint64_t memory_bytes;
     uint32_t threads;
+    const volatile bool *stop; /* SPSH_E_CANCELED once it is seen true; may be NULL */
     void (*progress_fn)(void *user, const char *stage, uint64_t done, uint64_t total);
     void *user;
 } spsh__text_join_options;

@@ -102,8 +102,8 @@ static spsh_status find_copies(const spsh__audit_options *options, const volatil
                              err);
 }
 
-static spsh_status find_texts(const spsh__audit_options *options, spsh__audit_run *run,
-                              spsh_error *err)
+static spsh_status find_texts(const spsh__audit_options *options, const volatile bool *stop,
+                              spsh__audit_run *run, spsh_error *err)
 {
     const spsh__text_join_options texts = {
         .profile = options->profile,
@@ -111,6 +111,7 @@ static spsh_status find_texts(const spsh__audit_options *options, spsh__audit_ru
         .matches_max = MATCHES_MAX,
         .memory_bytes = options->memory_bytes,
         .threads = options->threads,
+        .stop = stop,
         .progress_fn = options->progress_fn,
         .user = options->user,
     };
@@ -227,7 +228,7 @@ spsh_status spsh__audit_run_all(const spsh__audit_options *options, const volati
     if (rc == SPSH_OK)
         rc = find_copies(options, stop, run, err);
     if (rc == SPSH_OK)
-        rc = find_texts(options, run, err);
+        rc = find_texts(options, stop, run, err);
     if (rc == SPSH_OK)
         rc = spsh__audit_count(run->audit, &run->leaks, err);
     if (rc != SPSH_OK)
