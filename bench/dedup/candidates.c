@@ -14,9 +14,17 @@
 #include <sndfile.h>
 
 #include "bench_kit.h"
+#include "frame_scan.h"
 #include "key_join.h"
 
-enum { SOURCES_MAX = 4096, LINE_MAX_BYTES = 4096, LENGTHS = 4, CLIPS = 4, CLIPS_MAX = 1 << 15 };
+enum {
+    VOTES_TOLD = 12,
+    SOURCES_MAX = 4096,
+    LINE_MAX_BYTES = 4096,
+    LENGTHS = 4,
+    CLIPS = 4,
+    CLIPS_MAX = 1 << 15
+};
 
 typedef struct item {
     char family[64];
@@ -34,6 +42,11 @@ typedef struct dense_list {
     size_t count, capacity;
 } dense_list;
 
+typedef struct word_list {
+    spsh__weak_word *words;
+    size_t count, capacity;
+} word_list;
+
 /* A copy, or a clip of one. */
 typedef struct clip {
     char family[64];
@@ -43,6 +56,7 @@ typedef struct clip {
     double start_s;
     spsh__print print;
     dense_list dense;
+    word_list words;
     uint32_t votes;
 } clip;
 
@@ -117,13 +131,29 @@ static spsh_status take_dense(void *user, const spsh__dense_key *key, spsh_error
     return SPSH_OK;
 }
 
+static spsh_status take_word(void *user, const spsh__weak_word *word, spsh_error *error)
+{
+    word_list *list = &((clip *)user)->words;
+    (void)error;
+    if (list->count == list->capacity) {
+        list->capacity = list->capacity == 0 ? 64 : 2 * list->capacity;
+        list->words = realloc(list->words, list->capacity * sizeof(*list->words));
+        must(list->words != NULL, "memory");
+    }
+    list->words[list->count++] = *word;
+    return SPSH_OK;
+}
+
 static void make_clip(const item *copy, size_t source, unsigned seconds, size_t start,
                       size_t length)
 {
     must(clip_count < CLIPS_MAX, "too many clips");
     clip *made = &clips[clip_count++];
-    const spsh__print_sink sink = {
-        .frames_fn = take_frames, .key_fn = take_key, .dense_fn = take_dense, .user = made};
+    const spsh__print_sink sink = {.frames_fn = take_frames,
+                                   .key_fn = take_key,
+                                   .dense_fn = take_dense,
+                                   .word_fn = take_word,
+                                   .user = made};
     spsh__fingerprint *maker = NULL;
 
     *made = (clip){.source = source, .seconds = seconds, .start_s = (double)start / copy->rate_hz};
@@ -196,14 +226,14 @@ static void read_list(const char *path, bool is_source, uint64_t seed)
 }
 
 typedef struct tally {
-    uint64_t proposed, pairs, source_keys, copy_keys, hits, by_votes[4];
+    uint64_t proposed, pairs, source_keys, copy_keys, hits, by_votes[VOTES_TOLD];
 } tally;
 
 static void take_candidate(const spsh__candidate *candidate, tally *sums)
 {
     if (candidate->b < source_count) { /* between two sources */
         sums->proposed++;
-        sums->by_votes[candidate->votes < 4 ? candidate->votes - 1 : 3]++;
+        sums->by_votes[candidate->votes < VOTES_TOLD ? candidate->votes - 1 : VOTES_TOLD - 1]++;
         return;
     }
     if (candidate->a >= source_count)
@@ -211,7 +241,7 @@ static void take_candidate(const spsh__candidate *candidate, tally *sums)
     clip *copy = &clips[candidate->b - source_count];
     if (candidate->a != copy->source) {
         sums->proposed++;
-        sums->by_votes[candidate->votes < 4 ? candidate->votes - 1 : 3]++;
+        sums->by_votes[candidate->votes < VOTES_TOLD ? candidate->votes - 1 : VOTES_TOLD - 1]++;
         return;
     }
     const double error_s = (double)candidate->offset / SPSH__PRINT_HZ + copy->start_s;
@@ -223,6 +253,20 @@ static void take_candidate(const spsh__candidate *candidate, tally *sums)
 static bool is_of(const clip *copy, const char *family, unsigned seconds)
 {
     return strcmp(copy->family, family) == 0 && copy->seconds == seconds;
+}
+
+static void print_results(const char *mode, const char *family, unsigned seconds, const tally *sums)
+{
+    for (size_t i = 0; i < clip_count; i++)
+        if (is_of(&clips[i], family, seconds))
+            printf("candidate\t%s\t%s\t%s\t%s\t%u\t%" PRIu32 "\n", mode, family,
+                   sources[clips[i].source].group, clips[i].id, seconds, clips[i].votes);
+    printf("false\t%s\t%s\t%u\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64, mode,
+           family, seconds, sums->proposed, sums->pairs, sums->source_keys, sums->copy_keys,
+           sums->hits);
+    for (size_t i = 0; i < VOTES_TOLD; i++)
+        printf("\t%" PRIu64, sums->by_votes[i]);
+    printf("\n");
 }
 
 static void join(spsh__join_mode mode, const char *mode_text, const char *family, unsigned seconds)
@@ -264,14 +308,45 @@ static void join(spsh__join_mode mode, const char *mode_text, const char *family
     sums.pairs = copies * (source_count - 1);
     if (mode != SPSH__JOIN_AUDIT)
         sums.pairs += source_count * (source_count - 1) / 2;
-    for (size_t i = 0; i < clip_count; i++)
-        if (is_of(&clips[i], family, seconds))
-            printf("candidate\t%s\t%s\t%s\t%s\t%u\t%" PRIu32 "\n", mode_text, family,
-                   sources[clips[i].source].group, clips[i].id, seconds, clips[i].votes);
-    printf("false\t%s\t%s\t%u\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64
-           "\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\n",
-           mode_text, family, seconds, sums.proposed, sums.pairs, sums.source_keys, sums.copy_keys,
-           facts.hit_count, sums.by_votes[0], sums.by_votes[1], sums.by_votes[2], sums.by_votes[3]);
+    sums.hits = facts.hit_count;
+    print_results(mode_text, family, seconds, &sums);
+}
+
+/* The same by every frame: copies are the small set. */
+static void scan(const char *family, unsigned seconds)
+{
+    spsh__frame_scan *small = NULL;
+    spsh__frame_finder *finder = NULL;
+    tally sums = {0};
+    uint64_t copies = 0;
+
+    check_ok(spsh__frame_scan_open(&small, &err));
+    for (size_t i = 0; i < clip_count; i++) {
+        clip *copy = &clips[i];
+        if (!is_of(copy, family, seconds))
+            continue;
+        copy->votes = 0;
+        copies++;
+        sums.copy_keys += copy->words.count;
+        check_ok(spsh__frame_scan_add(small, source_count + i, copy->words.words, copy->words.count,
+                                      &err));
+    }
+    check_ok(spsh__frame_scan_ready(small, &err));
+    check_ok(spsh__frame_finder_new(small, &finder, &err));
+    for (size_t i = 0; i < source_count; i++) {
+        const spsh__print *print = &sources[i].print;
+        const spsh__candidate *found = NULL;
+        size_t found_count = 0;
+        const spsh__frame_stretch whole = {i, 0, print->frames, print->frame_count};
+        check_ok(spsh__frame_finder_run(finder, &whole, &found, &found_count, &err));
+        sums.source_keys += print->frame_count;
+        for (size_t k = 0; k < found_count; k++)
+            take_candidate(&found[k], &sums);
+    }
+    spsh__frame_finder_free(finder);
+    spsh__frame_scan_free(small);
+    sums.pairs = copies * (source_count - 1);
+    print_results("frames", family, seconds, &sums);
 }
 
 int main(int argc, char **argv)
@@ -290,11 +365,13 @@ int main(int argc, char **argv)
         for (unsigned seconds = 0; seconds < LENGTHS; seconds++) {
             join(SPSH__JOIN_DEEP, "deep", clips[i].family, seconds);
             join(SPSH__JOIN_AUDIT, "audit", clips[i].family, seconds);
+            scan(clips[i].family, seconds);
         }
     }
     for (size_t i = 0; i < clip_count; i++) {
         spsh__print_free(&clips[i].print);
         free(clips[i].dense.keys);
+        free(clips[i].words.words);
     }
     for (size_t i = 0; i < source_count; i++)
         spsh__print_free(&sources[i].print);

@@ -426,6 +426,47 @@ static void test_disk_failures(void)
     }
 }
 
+/* What was found elsewhere comes in order among the rest, the same offset once. */
+static void test_candidates_from_elsewhere(void)
+{
+    static const spsh__candidate added[] = {
+        {7, 2, -5, 9      },
+        {0, 9, 4,  1 << 21},
+        {7, 2, 90, 4      },
+        {7, 2, -3, 8      },
+        {0, 1, 3,  4      },
+    };
+    spsh__key_join *join = open_join(SPSH__JOIN_AUDIT, NULL, 2);
+    const spsh__dense_key test = {
+        .bits = 5, .frame = 10, .weak = {16, 17, 18, 19, 20, 21}
+    };
+    const spsh__print_key train = {
+        .bits = 5, .frame = 30, .weak = {1, 2, 3}
+    };
+    spsh__candidate got = {0};
+    spsh_error err = SPSH_ERROR_INIT;
+    for (size_t i = 0; i < 5; i++)
+        REQUIRE(spsh__key_join_add_candidate(join, &added[i], &err) == SPSH_OK);
+    REQUIRE(spsh__key_join_add(join, 3, &train, 1, &err) == SPSH_OK);
+    REQUIRE(spsh__key_join_add_test(join, 1, &test, 1, &err) == SPSH_OK);
+    static const spsh__candidate want[] = {
+        {0, 1, 3,   4            },
+        {0, 9, 4,   (1 << 20) - 1},
+        {3, 1, -20, 1            },
+        {7, 2, -5,  9            },
+        {7, 2, 90,  4            },
+    };
+    for (size_t i = 0; i < 5; i++) {
+        REQUIRE(spsh__key_join_next(join, &got, &err) == SPSH_OK);
+        CHECK(got.a == want[i].a && got.b == want[i].b && got.offset == want[i].offset);
+        CHECK_U64(got.votes, want[i].votes);
+    }
+    CHECK_I64(spsh__key_join_next(join, &got, &err), SPSH_E_END);
+    CHECK_I64(spsh__key_join_next(join, &got, &err), SPSH_E_END);
+    CHECK_I64(spsh__key_join_add_candidate(join, &added[0], &err), SPSH_E_INVALID_ARG);
+    spsh__key_join_free(join);
+}
+
 /* Stated before anything starts, and true: keys of random weak places, enough to go to disk. */
 static void test_space(void)
 {
@@ -494,6 +535,7 @@ int main(void)
     RUN(test_on_disk);
     RUN(test_crowd);
     RUN(test_tone);
+    RUN(test_candidates_from_elsewhere);
     RUN(test_space);
     RUN(test_limits);
     CHECK(rmdir(directory) == 0); /* nothing is left */

@@ -11,6 +11,7 @@
 #include "copies_internal.h"
 #include "dense_keys.h"
 #include "fail.h"
+#include "frame_search.h"
 #include "scaled_keys.h"
 
 enum { DEAL_AT_ONCE = 64 };
@@ -128,12 +129,13 @@ static spsh_status add_utterance(worker *w, uint64_t ordinal, spsh_error *err)
         rc = spsh__print_set_print(feed->set, number, &print, err);
         if (rc != SPSH_OK)
             return rc;
-        if (has_audit(w->pool) && side == SPSH__SIDE_TEST) {
+        /* At their own speed, an audit's prints are compared by every frame: frame_search.h. */
+        if (has_audit(w->pool) && side == SPSH__SIDE_TEST && feed->options->speed_grid)
             rc = add_dense(w, number, &print, err);
-            continue;
-        }
-        rc = add_stored(w, number, &print, err);
-        if (rc == SPSH_OK && feed->options->speed_grid)
+        else if (!has_audit(w->pool))
+            rc = add_stored(w, number, &print, err);
+        if (rc == SPSH_OK && feed->options->speed_grid &&
+            !(has_audit(w->pool) && side == SPSH__SIDE_TEST))
             rc = add_scaled(w, number, &print, err);
     }
     return rc;
@@ -224,6 +226,28 @@ static void free_workers(const pool *p, worker *workers, uint32_t count)
     free(workers);
 }
 
+static spsh_status is_searched(const void *user, uint64_t ordinal, bool *ret_takes_part,
+                               spsh_error *err)
+{
+    return takes_part(user, ordinal, ret_takes_part, err);
+}
+
+static spsh_status search_frames(const spsh__key_feed *feed, spsh__key_join *join, spsh_error *err)
+{
+    const spsh__copies_options *options = feed->options;
+    const spsh__frame_search search = {
+        .set = feed->set,
+        .memory_bytes = options->memory_bytes,
+        .threads = options->threads,
+        .takes_part_fn = is_searched,
+        .user = feed,
+        .stop = feed->stop,
+        .progress_fn = options->progress_fn,
+        .progress_user = options->user,
+    };
+    return spsh__frame_search_run(&search, join, err);
+}
+
 spsh_status spsh__key_feed_run(const spsh__key_feed *feed, spsh__key_join *join, spsh_error *err)
 {
     pool p = {.feed = feed, .join = join, .end = spsh__print_set_count(feed->set)};
@@ -247,5 +271,7 @@ spsh_status spsh__key_feed_run(const spsh__key_feed *feed, spsh__key_join *join,
     (void)pthread_mutex_destroy(&p.mutex);
     if (p.status != SPSH_OK && err != NULL)
         *err = p.err;
-    return p.status;
+    if (p.status != SPSH_OK || !has_audit(&p))
+        return p.status;
+    return search_frames(feed, join, err);
 }

@@ -1,31 +1,43 @@
-/* dense_keys.c: decodes one channel of an utterance in pieces and keeps its dense keys. */
+/* dense_keys.c: decodes one channel of an utterance in pieces and keeps what comes at each frame.
+ */
 #include "dense_keys.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "fail.h"
 #include "mix.h"
 
 enum { PIECE = 16384 }; /* samples of a channel */
 
-typedef struct key_list {
-    spsh__dense_key *keys;
+/* Of either kind. */
+typedef struct list {
+    void *items;
     size_t count, capacity;
-} key_list;
+} list;
+
+static spsh_status append(list *to, const void *item, size_t size_bytes, spsh_error *err)
+{
+    if (to->count == to->capacity) {
+        const size_t larger = to->capacity == 0 ? 256 : 2 * to->capacity;
+        void *grown = realloc(to->items, larger * size_bytes);
+        if (grown == NULL)
+            return SPSH_DEDUP_NO_MEMORY(err);
+        to->items = grown;
+        to->capacity = larger;
+    }
+    memcpy((uint8_t *)to->items + to->count++ * size_bytes, item, size_bytes);
+    return SPSH_OK;
+}
 
 static spsh_status take_key(void *user, const spsh__dense_key *key, spsh_error *err)
 {
-    key_list *list = user;
-    if (list->count == list->capacity) {
-        const size_t larger = list->capacity == 0 ? 256 : 2 * list->capacity;
-        spsh__dense_key *grown = realloc(list->keys, larger * sizeof(*grown));
-        if (grown == NULL)
-            return SPSH_DEDUP_NO_MEMORY(err);
-        list->keys = grown;
-        list->capacity = larger;
-    }
-    list->keys[list->count++] = *key;
-    return SPSH_OK;
+    return append(user, key, sizeof(*key), err);
+}
+
+static spsh_status take_word(void *user, const spsh__weak_word *word, spsh_error *err)
+{
+    return append(user, word, sizeof(*word), err);
 }
 
 static spsh_status feed(spsh__fingerprint *maker, spsh_reader *reader, uint64_t position,
@@ -48,16 +60,14 @@ static spsh_status feed(spsh__fingerprint *maker, spsh_reader *reader, uint64_t 
     return rc == SPSH_OK ? spsh__fingerprint_finish(maker, err) : rc;
 }
 
-spsh_status spsh__dense_keys_make(const spsh__print_set *set, spsh_reader *reader, uint64_t print,
-                                  spsh__dense_key **ret_keys, size_t *ret_count, spsh_error *err)
+static spsh_status make(const spsh__print_set *set, spsh_reader *reader, uint64_t print,
+                        spsh__print_sink sink, spsh_error *err)
 {
     spsh__set_print whose;
     size_t dataset = 0;
     uint64_t position = 0;
     spsh_row row;
-    key_list list = {NULL, 0, 0};
     spsh__fingerprint *maker = NULL;
-    const spsh__print_sink sink = {.dense_fn = take_key, .user = &list};
 
     spsh_status rc = spsh__print_set_print(set, print, &whose, err);
     if (rc != SPSH_OK)
@@ -69,11 +79,35 @@ spsh_status spsh__dense_keys_make(const spsh__print_set *set, spsh_reader *reade
     if (rc == SPSH_OK)
         rc = feed(maker, reader, position, &row, whose.channel, err);
     spsh__fingerprint_free(maker);
+    return rc;
+}
+
+spsh_status spsh__dense_keys_make(const spsh__print_set *set, spsh_reader *reader, uint64_t print,
+                                  spsh__dense_key **ret_keys, size_t *ret_count, spsh_error *err)
+{
+    list keys = {NULL, 0, 0};
+    const spsh__print_sink sink = {.dense_fn = take_key, .user = &keys};
+    const spsh_status rc = make(set, reader, print, sink, err);
     if (rc != SPSH_OK) {
-        free(list.keys);
+        free(keys.items);
         return rc;
     }
-    *ret_keys = list.keys;
-    *ret_count = list.count;
+    *ret_keys = keys.items;
+    *ret_count = keys.count;
+    return SPSH_OK;
+}
+
+spsh_status spsh__weak_words_make(const spsh__print_set *set, spsh_reader *reader, uint64_t print,
+                                  spsh__weak_word **ret_words, size_t *ret_count, spsh_error *err)
+{
+    list words = {NULL, 0, 0};
+    const spsh__print_sink sink = {.word_fn = take_word, .user = &words};
+    const spsh_status rc = make(set, reader, print, sink, err);
+    if (rc != SPSH_OK) {
+        free(words.items);
+        return rc;
+    }
+    *ret_words = words.items;
+    *ret_count = words.count;
     return SPSH_OK;
 }

@@ -101,6 +101,7 @@ struct spsh__fingerprint {
     uint64_t group_frame;  /* first frame of the next group */
 
     spsh__print_frame waiting[FRAMES_WAITING]; /* print frame i at i % FRAMES_WAITING */
+    uint8_t waiting_weak[FRAMES_WAITING][SPSH__DENSE_WEAK]; /* when the sink wants them */
     uint8_t loudest[BLOCKS_KEPT];
     uint64_t frame_count;
     uint64_t blocks_done;
@@ -270,12 +271,49 @@ static int32_t difference(const analysis *kind, uint64_t frame, uint32_t band)
     return (now[band] - now[band + 1]) - (before[band] - before[band + 1]);
 }
 
+/* The places of the least differences so far, the least first. */
+typedef struct weakest {
+    int32_t least[SPSH__DENSE_WEAK];
+    uint8_t *places;
+    size_t count;
+} weakest;
+
+static weakest no_weakest(uint8_t *places, size_t count)
+{
+    weakest none = {.places = places, .count = count};
+    for (size_t i = 0; i < count; i++)
+        none.least[i] = INT32_MAX;
+    return none;
+}
+
+/* The next place, with the difference that decides its bit. */
+static void weigh(weakest *found, uint32_t place, int32_t value)
+{
+    const int32_t size = value < 0 ? -value : value;
+    size_t i = found->count;
+    for (; i > 0 && size < found->least[i - 1]; i--) {
+        if (i == found->count)
+            continue;
+        found->least[i] = found->least[i - 1];
+        found->places[i] = found->places[i - 1];
+    }
+    if (i == found->count)
+        return;
+    found->least[i] = size;
+    found->places[i] = (uint8_t)place;
+}
+
 static void add_print_frame(spsh__fingerprint *maker)
 {
     const uint64_t i = maker->frame_count++;
     uint32_t word = 0;
-    for (uint32_t band = 0; band + 1 < DENSE_BANDS; band++)
-        word |= (uint32_t)(difference(&maker->dense, i, band) > 0) << band;
+    weakest found = no_weakest(maker->waiting_weak[i % FRAMES_WAITING], SPSH__DENSE_WEAK);
+    for (uint32_t band = 0; band + 1 < DENSE_BANDS; band++) {
+        const int32_t value = difference(&maker->dense, i, band);
+        word |= (uint32_t)(value > 0) << band;
+        if (maker->sink.word_fn != NULL)
+            weigh(&found, band, value);
+    }
 
     const int32_t total = maker->dense.totals[(i + LAG / 2) % (LAG + GROUP)];
     int32_t level = total < LEVEL_ZERO ? 0 : (total - LEVEL_ZERO) >> LEVEL_SHIFT;
@@ -295,23 +333,9 @@ static void add_print_frame(spsh__fingerprint *maker)
 static void find_weak(const wide_frame *const *order, uint32_t first_place, uint8_t *weak,
                       size_t weak_count)
 {
-    int32_t least[SPSH__DENSE_WEAK] = {INT32_MAX, INT32_MAX, INT32_MAX,
-                                       INT32_MAX, INT32_MAX, INT32_MAX};
-    for (uint32_t place = first_place; place < SPSH__KEY_BITS; place++) {
-        const int32_t value = order[place / WIDE_BITS]->differences[place % WIDE_BITS];
-        const int32_t size = value < 0 ? -value : value;
-        size_t i = weak_count;
-        for (; i > 0 && size < least[i - 1]; i--) {
-            if (i == weak_count)
-                continue;
-            least[i] = least[i - 1];
-            weak[i] = weak[i - 1];
-        }
-        if (i == weak_count)
-            continue;
-        least[i] = size;
-        weak[i] = (uint8_t)place;
-    }
+    weakest found = no_weakest(weak, weak_count);
+    for (uint32_t place = first_place; place < SPSH__KEY_BITS; place++)
+        weigh(&found, place, order[place / WIDE_BITS]->differences[place % WIDE_BITS]);
 }
 
 static const wide_frame *wide_at(const spsh__fingerprint *maker, uint64_t u)
@@ -416,6 +440,20 @@ static spsh_status give_dense_keys(spsh__fingerprint *maker, const spsh__print_f
     return rc;
 }
 
+static spsh_status give_words(spsh__fingerprint *maker, uint64_t first, size_t count,
+                              spsh_error *err)
+{
+    spsh_status rc = SPSH_OK;
+    for (size_t i = 0; rc == SPSH_OK && i < count; i++) {
+        const size_t at = (size_t)((first + i) % FRAMES_WAITING);
+        spsh__weak_word word = {.frame = first + i, .word = maker->waiting[at].word};
+        memcpy(word.weak, maker->waiting_weak[at], sizeof(word.weak));
+        if (maker->waiting[at].is_active)
+            rc = maker->sink.word_fn(maker->sink.user, &word, err);
+    }
+    return rc;
+}
+
 /* Gives out the block `blocks_done` with the keys in it. */
 static spsh_status give_block(spsh__fingerprint *maker, spsh_error *err)
 {
@@ -438,6 +476,8 @@ static spsh_status give_block(spsh__fingerprint *maker, spsh_error *err)
     if (maker->sink.frames_fn != NULL)
         rc = maker->sink.frames_fn(maker->sink.user, first, frames, count, err);
 
+    if (rc == SPSH_OK && maker->sink.word_fn != NULL)
+        rc = give_words(maker, first, count, err);
     if (rc == SPSH_OK)
         rc = give_keys(maker, frames, first + count, err);
     return rc == SPSH_OK ? give_dense_keys(maker, frames, first + count, err) : rc;
@@ -600,7 +640,10 @@ spsh__print_sink spsh__print_collect(spsh__print *print)
 
 spsh__print_sink spsh__print_collect_all(spsh__print *print)
 {
-    return (spsh__print_sink){collect_frames, collect_key, NULL, collect_samples, print};
+    return (spsh__print_sink){.frames_fn = collect_frames,
+                              .key_fn = collect_key,
+                              .samples_fn = collect_samples,
+                              .user = print};
 }
 
 spsh_status spsh__print_make(uint32_t rate_hz, const int16_t *samples, size_t count,

@@ -52,6 +52,14 @@ typedef struct spsh__dense_key {
     uint8_t weak[SPSH__DENSE_WEAK]; /* of the upper 32 bits (16 to 47), least certain first */
 } spsh__dense_key;
 
+/* An active print frame with its least certain bits: for clips that are looked for in every frame
+ * of others (frame_scan.h). */
+typedef struct spsh__weak_word {
+    uint64_t frame;
+    uint32_t word;
+    uint8_t weak[SPSH__DENSE_WEAK]; /* places, least certain first */
+} spsh__weak_word;
+
 /* Called with each piece in order; anything but SPSH_OK ends the push with that. Any may be NULL.
  */
 typedef struct spsh__print_sink {
@@ -59,6 +67,7 @@ typedef struct spsh__print_sink {
                              size_t count, spsh_error *err);
     spsh_status (*key_fn)(void *user, const spsh__print_key *key, spsh_error *err);
     spsh_status (*dense_fn)(void *user, const spsh__dense_key *key, spsh_error *err);
+    spsh_status (*word_fn)(void *user, const spsh__weak_word *word, spsh_error *err);
     /* The 8 kHz signal, in sixteenths of the input's unit; what verification works on. */
     spsh_status (*samples_fn)(void *user, const int32_t *samples, size_t count, spsh_error *err);
     void *user;

@@ -180,4 +180,23 @@ static inline spsh__join_hit spsh__join_unpack_hit(spsh__u128 record)
     return hit;
 }
 
+/* a | b | offset | votes, which end at 2^20 - 1. */
+static inline spsh__u128 spsh__join_pack_candidate(const spsh__candidate *candidate)
+{
+    const uint32_t votes_max = (1U << SPSH__JOIN_PLACE_BITS) - 1;
+    const spsh__join_hit as_hit = {
+        .a = candidate->a,
+        .b = candidate->b,
+        .offset = candidate->offset,
+        .place = candidate->votes < votes_max ? candidate->votes : votes_max,
+    };
+    return spsh__join_pack_hit(&as_hit);
+}
+
+static inline spsh__candidate spsh__join_unpack_candidate(spsh__u128 record)
+{
+    const spsh__join_hit as_hit = spsh__join_unpack_hit(record);
+    return (spsh__candidate){as_hit.a, as_hit.b, as_hit.offset, as_hit.place};
+}
+
 #endif

@@ -28,7 +28,8 @@ enum {
     RECORD_BYTES = sizeof(spsh__u128),
     BLOCK_BYTES_MIN = 4 << 10,
     BLOCK_BYTES_MAX = 256 << 10,
-    FEW_KEYS = 8, /* fewer in a print: one vote is enough */
+    SAME_OFFSET = 6, /* frames */
+    FEW_KEYS = 8,    /* fewer in a print: one vote is enough */
     PROBES = 4096,
     THREADS_MAX = 64,
 };
@@ -67,6 +68,11 @@ struct spsh__key_join {
     char *temporary_path;
     spsh__sort128 *hits;
     spsh__join_votes *votes;
+    spsh__sort128 *others; /* candidates that were found elsewhere; opened for the first */
+    const spsh__u128 *other_piece;
+    size_t other_at, other_count;
+    spsh__candidate own, other; /* the next of either kind, when there is one */
+    bool has_own, has_other, has_seen_other;
     spsh__join_facts facts;
     bool is_reading;
     spsh_status failure;
@@ -94,15 +100,16 @@ static uint64_t block_bytes_for(uint64_t memory_bytes)
     return bytes > BLOCK_BYTES_MAX ? BLOCK_BYTES_MAX : bytes;
 }
 
-static spsh_status open_hits(spsh__key_join *join, spsh_error *err)
+static spsh_status open_sort(const spsh__key_join *join, uint64_t memory_bytes,
+                             spsh__sort128 **ret_sort, spsh_error *err)
 {
     const spsh__sort128_options sort = {
         .io = join->options.io,
         .temporary_path = join->temporary_path,
-        .memory_bytes = join->options.memory_bytes / 4,
+        .memory_bytes = memory_bytes,
         .threads = join->options.threads,
     };
-    return spsh__sort128_open(&sort, &join->hits, err);
+    return spsh__sort128_open(&sort, ret_sort, err);
 }
 
 spsh_status spsh__key_join_open(const spsh__key_join_options *options, spsh__key_join **ret_join,
@@ -132,7 +139,7 @@ spsh_status spsh__key_join_open(const spsh__key_join_options *options, spsh__key
     if (join->partitions == NULL || join->temporary_path == NULL)
         rc = SPSH_DEDUP_NO_MEMORY(err);
     if (rc == SPSH_OK)
-        rc = open_hits(join, err);
+        rc = open_sort(join, join->options.memory_bytes / 4, &join->hits, err);
     if (rc != SPSH_OK) {
         spsh__key_join_free(join);
         return rc;
@@ -152,6 +159,7 @@ void spsh__key_join_free(spsh__key_join *join)
     free(join->partitions);
     spsh__join_votes_free(join->votes);
     spsh__sort128_free(join->hits);
+    spsh__sort128_free(join->others);
     spsh__spill_close(join->spill);
     free(join->temporary_path);
     (void)pthread_mutex_destroy(&join->lock);
@@ -538,6 +546,81 @@ static spsh_status start_reading(spsh__key_join *join, spsh_error *err)
     return rc;
 }
 
+spsh_status spsh__key_join_add_candidate(spsh__key_join *join, const spsh__candidate *candidate,
+                                         spsh_error *err)
+{
+    spsh_status rc =
+        check_print(join, candidate->a > candidate->b ? candidate->a : candidate->b, err);
+    if (rc == SPSH_OK && join->others == NULL)
+        rc = open_sort(join, join->options.memory_bytes / 16, &join->others, err);
+    if (rc != SPSH_OK)
+        return rc;
+    const spsh__u128 record = spsh__join_pack_candidate(candidate);
+    rc = spsh__sort128_add(join->others, &record, 1, err);
+    join->failure = rc;
+    return rc;
+}
+
+/* Sees to it that the next of what came from elsewhere is there, as long as there is one; of the
+ * same pair, what is within 6 frames of the one before is that again. */
+static spsh_status next_other(spsh__key_join *join, spsh_error *err)
+{
+    while (join->others != NULL) {
+        if (join->other_at == join->other_count) {
+            const spsh_status rc =
+                spsh__sort128_next(join->others, &join->other_piece, &join->other_count, err);
+            join->other_at = 0;
+            if (rc != SPSH_OK) {
+                join->other_count = 0;
+                return rc;
+            }
+        }
+        const spsh__candidate last = join->other;
+        const spsh__candidate next =
+            spsh__join_unpack_candidate(join->other_piece[join->other_at++]);
+        if (join->has_seen_other && last.a == next.a && last.b == next.b &&
+            next.offset - last.offset <= SAME_OFFSET)
+            continue;
+        join->has_seen_other = true;
+        join->has_other = true;
+        join->other = next;
+        return SPSH_OK;
+    }
+    return SPSH_E_END;
+}
+
+static bool comes_first(const spsh__candidate *x, const spsh__candidate *y)
+{
+    if (x->a != y->a)
+        return x->a < y->a;
+    return x->b != y->b ? x->b < y->b : x->offset <= y->offset;
+}
+
+/* The lower of both kinds. */
+static spsh_status next_of_both(spsh__key_join *join, spsh__candidate *ret_candidate,
+                                spsh_error *err)
+{
+    spsh_status rc = SPSH_OK;
+    if (!join->has_own) {
+        rc = spsh__join_votes_next(join->votes, &join->own, err);
+        join->has_own = rc == SPSH_OK;
+    }
+    if ((rc == SPSH_OK || rc == SPSH_E_END) && !join->has_other)
+        rc = next_other(join, err);
+    if (rc != SPSH_OK && rc != SPSH_E_END)
+        return rc;
+    if (!join->has_own && !join->has_other)
+        return SPSH_E_END;
+    const bool is_own =
+        join->has_own && (!join->has_other || comes_first(&join->own, &join->other));
+    *ret_candidate = is_own ? join->own : join->other;
+    if (is_own)
+        join->has_own = false;
+    else
+        join->has_other = false;
+    return SPSH_OK;
+}
+
 spsh_status spsh__key_join_next(spsh__key_join *join, spsh__candidate *ret_candidate,
                                 spsh_error *err)
 {
@@ -547,7 +630,7 @@ spsh_status spsh__key_join_next(spsh__key_join *join, spsh__candidate *ret_candi
     if (!join->is_reading)
         rc = start_reading(join, err);
     if (rc == SPSH_OK)
-        rc = spsh__join_votes_next(join->votes, ret_candidate, err);
+        rc = next_of_both(join, ret_candidate, err);
     if (rc == SPSH_OK)
         join->facts.candidate_count++;
     else if (rc != SPSH_E_END)
@@ -559,6 +642,8 @@ void spsh__key_join_facts(const spsh__key_join *join, spsh__join_facts *ret_fact
 {
     *ret_facts = join->facts;
     ret_facts->spilled_bytes += spsh__sort128_spilled_bytes(join->hits);
+    if (join->others != NULL)
+        ret_facts->spilled_bytes += spsh__sort128_spilled_bytes(join->others);
 }
 
 /* What real speech was measured to need (docs/BENCHMARKS.md): records of a key, for its weak places

@@ -64,6 +64,10 @@ spsh_status spsh__key_join_add(spsh__key_join *join, uint64_t print, const spsh_
 /* Mode AUDIT: dense keys of one print of test (dense_keys.h). */
 spsh_status spsh__key_join_add_test(spsh__key_join *join, uint64_t print,
                                     const spsh__dense_key *keys, size_t count, spsh_error *err);
+/* A candidate that was found elsewhere (frame_search.h); of pairs of prints that have no keys here.
+ */
+spsh_status spsh__key_join_add_candidate(spsh__key_join *join, const spsh__candidate *candidate,
+                                         spsh_error *err);
 /* Ascending (a, b, offset). The first call does the work. */
 spsh_status spsh__key_join_next(spsh__key_join *join, spsh__candidate *ret_candidate,
                                 spsh_error *err);

@@ -1,0 +1,226 @@
+/* test_frame_scan.c: clips are found in long prints where they are, in any pieces and any order;
+ * what is everywhere says nothing; weak words are the frames' own.
+ */
+#include "frame_scan.h"
+#include "print_signals.h"
+#include "spsh_test.h"
+
+enum { RATE = 8000, LONG = 120 * RATE, CLIP = RATE, LONGS = 4, CLIPS = 12, WORDS_MAX = 20000 };
+
+static int16_t signals[LONGS][LONG];
+static spsh__print prints[LONGS];
+
+typedef struct word_list {
+    spsh__weak_word words[WORDS_MAX];
+    size_t count;
+} word_list;
+static word_list clips[CLIPS];
+static size_t clip_start[CLIPS]; /* samples */
+
+static spsh_status take_word(void *user, const spsh__weak_word *word, spsh_error *err)
+{
+    word_list *list = user;
+    (void)err;
+    REQUIRE(list->count < WORDS_MAX);
+    list->words[list->count++] = *word;
+    return SPSH_OK;
+}
+
+static void make_words(const int16_t *samples, size_t count, word_list *list)
+{
+    const spsh__print_sink sink = {.word_fn = take_word, .user = list};
+    spsh__fingerprint *maker = NULL;
+    list->count = 0;
+    REQUIRE(spsh__fingerprint_new(RATE, sink, &maker, NULL) == SPSH_OK);
+    REQUIRE(spsh__fingerprint_push(maker, samples, count, NULL) == SPSH_OK);
+    REQUIRE(spsh__fingerprint_finish(maker, NULL) == SPSH_OK);
+    spsh__fingerprint_free(maker);
+}
+
+/* Long prints 0 to 3; clip k of print k % 4, with a little noise, between two frames. */
+static void make_all(uint64_t seed)
+{
+    static int16_t clip[CLIP];
+    uint64_t state = seed;
+    for (size_t i = 0; i < LONGS; i++) {
+        make_signal(SIGNAL_SPEECH, RATE, 100 + i, signals[i], LONG);
+        REQUIRE(spsh__print_make(RATE, signals[i], LONG, &prints[i], NULL) == SPSH_OK);
+    }
+    for (size_t k = 0; k < CLIPS; k++) {
+        clip_start[k] = (size_t)(test_random(&state) % (LONG - CLIP));
+        for (size_t i = 0; i < CLIP; i++)
+            clip[i] = (int16_t)(signals[k % LONGS][clip_start[k] + i] / 2 +
+                                (int)(test_random(&state) % 64) - 32);
+        make_words(clip, CLIP, &clips[k]);
+    }
+}
+
+static void test_words(void)
+{
+    static word_list list;
+    make_words(signals[0], LONG, &list);
+    size_t at = 0;
+    for (size_t i = 0; i < prints[0].frame_count; i++) {
+        if (!prints[0].frames[i].is_active)
+            continue;
+        REQUIRE(at < list.count);
+        CHECK_U64(list.words[at].frame, i);
+        CHECK_U64(list.words[at].word, prints[0].frames[i].word);
+        for (size_t w = 0; w < SPSH__DENSE_WEAK; w++)
+            for (size_t v = 0; v <= w; v++)
+                CHECK(list.words[at].weak[w] < 32 &&
+                      (v == w || list.words[at].weak[w] != list.words[at].weak[v]));
+        at++;
+    }
+    CHECK_U64(at, list.count);
+}
+
+/* Clips numbered 1,000 and up. */
+static spsh__frame_scan *make_scan(bool is_reverse)
+{
+    spsh__frame_scan *scan = NULL;
+    REQUIRE(spsh__frame_scan_open(&scan, NULL) == SPSH_OK);
+    for (size_t i = 0; i < CLIPS; i++) {
+        const size_t k = is_reverse ? CLIPS - 1 - i : i;
+        REQUIRE(spsh__frame_scan_add(scan, 1000 + k, clips[k].words, clips[k].count, NULL) ==
+                SPSH_OK);
+    }
+    REQUIRE(spsh__frame_scan_ready(scan, NULL) == SPSH_OK);
+    return scan;
+}
+
+static void check_found(const spsh__candidate *found, size_t count, size_t print)
+{
+    size_t seen = 0;
+    for (size_t i = 0; i < count; i++) {
+        const size_t k = (size_t)(found[i].b - 1000);
+        const double want = -(double)clip_start[k] / SPSH__PRINT_HOP;
+        CHECK_U64(found[i].a, print);
+        REQUIRE(k < CLIPS);
+        CHECK_U64(k % LONGS, print);
+        CHECK((double)found[i].offset > want - 3 && (double)found[i].offset < want + 3);
+        CHECK(found[i].votes >= SPSH__SCAN_VOTES);
+        CHECK(i == 0 || found[i].b > found[i - 1].b);
+        seen++;
+    }
+    CHECK_U64(seen, CLIPS / LONGS);
+}
+
+static void test_found(void)
+{
+    for (int is_reverse = 0; is_reverse < 2; is_reverse++) {
+        spsh__frame_scan *scan = make_scan(is_reverse != 0);
+        spsh__frame_finder *finder = NULL;
+        REQUIRE(spsh__frame_finder_new(scan, &finder, NULL) == SPSH_OK);
+        for (size_t i = 0; i < LONGS; i++) {
+            const spsh__frame_stretch whole = {i, 0, prints[i].frames, prints[i].frame_count};
+            const spsh__candidate *found = NULL;
+            size_t count = 0;
+            REQUIRE(spsh__frame_finder_run(finder, &whole, &found, &count, NULL) == SPSH_OK);
+            check_found(found, count, i);
+        }
+        spsh__frame_finder_free(finder);
+        spsh__frame_scan_free(scan);
+    }
+}
+
+/* In stretches that overlap, and far into a recording, the same comes out. */
+static void test_stretches(void)
+{
+    enum { PIECE = 1000, FAR = 1 << 29 };
+    spsh__frame_scan *scan = make_scan(false);
+    spsh__frame_finder *finder = NULL;
+    bool is_seen[CLIPS] = {false};
+    REQUIRE(spsh__frame_finder_new(scan, &finder, NULL) == SPSH_OK);
+    for (size_t first = 0; first < prints[1].frame_count; first += PIECE - SPSH__SCAN_OVERLAP) {
+        const size_t left = prints[1].frame_count - first;
+        const spsh__frame_stretch piece = {1, FAR + first, prints[1].frames + first,
+                                           left < PIECE ? left : PIECE};
+        const spsh__candidate *found = NULL;
+        size_t count = 0;
+        REQUIRE(spsh__frame_finder_run(finder, &piece, &found, &count, NULL) == SPSH_OK);
+        for (size_t i = 0; i < count; i++) {
+            const size_t k = (size_t)(found[i].b - 1000);
+            const double want = -(double)clip_start[k] / SPSH__PRINT_HOP - FAR;
+            CHECK_U64(k % LONGS, 1);
+            CHECK((double)found[i].offset > want - 3 && (double)found[i].offset < want + 3);
+            is_seen[k] = true;
+        }
+    }
+    for (size_t k = 1; k < CLIPS; k += LONGS)
+        CHECK(is_seen[k]);
+    spsh__frame_finder_free(finder);
+    spsh__frame_scan_free(scan);
+}
+
+/* A thousand clips of one tone, and the tone for two minutes: bounded, and soon over. */
+static void test_tone(void)
+{
+    static int16_t tone[LONG];
+    static word_list words;
+    spsh__print print = {0};
+    spsh__frame_scan *scan = NULL;
+    spsh__frame_finder *finder = NULL;
+    const spsh__candidate *found = NULL;
+    size_t count = 0;
+
+    make_signal(SIGNAL_TONE, RATE, 1, tone, LONG);
+    REQUIRE(spsh__print_make(RATE, tone, LONG, &print, NULL) == SPSH_OK);
+    make_words(tone, CLIP, &words);
+    CHECK(words.count > 20);
+    REQUIRE(spsh__frame_scan_open(&scan, NULL) == SPSH_OK);
+    for (uint64_t i = 0; i < 1000; i++)
+        REQUIRE(spsh__frame_scan_add(scan, i, words.words, words.count, NULL) == SPSH_OK);
+    REQUIRE(spsh__frame_scan_ready(scan, NULL) == SPSH_OK);
+    REQUIRE(spsh__frame_finder_new(scan, &finder, NULL) == SPSH_OK);
+    const spsh__frame_stretch whole = {5000, 0, print.frames, print.frame_count};
+    CHECK_I64(spsh__frame_finder_run(finder, &whole, &found, &count, NULL), SPSH_OK);
+    CHECK_U64(count, 0);
+    spsh__frame_finder_free(finder);
+    spsh__frame_scan_free(scan);
+    spsh__print_free(&print);
+}
+
+static void test_limits(void)
+{
+    spsh__frame_scan *scan = NULL;
+    spsh__frame_finder *finder = NULL;
+    const spsh__candidate *found = NULL;
+    size_t count = 0;
+    spsh__weak_word word = {
+        .frame = SPSH__JOIN_FRAMES_MAX, .word = 1, .weak = {0, 1, 2, 3, 4, 5}
+    };
+    spsh_error err = SPSH_ERROR_INIT;
+    REQUIRE(spsh__frame_scan_open(&scan, NULL) == SPSH_OK);
+    CHECK_I64(spsh__frame_scan_add(scan, 0, &word, 1, &err), SPSH_E_LIMIT);
+    CHECK_I64(spsh__frame_scan_add(scan, 0, NULL, 0, &err), SPSH_OK);
+    word.frame--;
+    for (uint64_t i = 0; i < 3; i++)
+        CHECK_I64(spsh__frame_scan_add(scan, i, &word, 1, &err), SPSH_OK);
+    CHECK_I64(spsh__frame_scan_add(scan, 3, &word, 1, &err), SPSH_E_LIMIT); /* 2^32 in all */
+    REQUIRE(spsh__frame_scan_ready(scan, NULL) == SPSH_OK);
+    REQUIRE(spsh__frame_finder_new(scan, &finder, NULL) == SPSH_OK);
+    const spsh__print_frame frame = {1, 60, true};
+    spsh__frame_stretch far = {9, SPSH__JOIN_FRAMES_MAX, &frame, 1};
+    CHECK_I64(spsh__frame_finder_run(finder, &far, &found, &count, &err), SPSH_E_LIMIT);
+    far.first--;
+    CHECK_I64(spsh__frame_finder_run(finder, &far, &found, &count, &err), SPSH_OK);
+    CHECK_U64(count, 0);
+    far.count = 0;
+    CHECK_I64(spsh__frame_finder_run(finder, &far, &found, &count, &err), SPSH_OK);
+    spsh__frame_finder_free(finder);
+    spsh__frame_scan_free(scan);
+}
+
+int main(void)
+{
+    make_all(test_seed(1));
+    RUN(test_words);
+    RUN(test_found);
+    RUN(test_stretches);
+    RUN(test_tone);
+    RUN(test_limits);
+    for (size_t i = 0; i < LONGS; i++)
+        spsh__print_free(&prints[i]);
+    return TEST_RESULT();
+}

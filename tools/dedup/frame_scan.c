@@ -1,0 +1,442 @@
+/* frame_scan.c: a table from words to frames of the small set; the large set's words against it.
+ *
+ *     number     a frame of the small set: where its print begins, and its place in that
+ *     table      bucket = upper bits of the mixed word -> entries {mixed word, number}
+ *     a run      blocks of 4,096 frames t; each entry of a frame's word is a hit on the diagonal
+ *                number - t; a first reading counts hits by diagonal / 4, a second keeps those near
+ *                which there are enough, sorted; distinct t within 2 diagonals are the votes
+ *
+ * Mixing is a multiplication by an odd number: different words stay different. Entries are counted,
+ * then placed in the order of the frames, so the table is a function of what was added.
+ */
+#include "frame_scan.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "fail.h"
+
+enum {
+    WAYS = 1 << SPSH__SCAN_WEAK,
+    BUCKET_BITS_MIN = 10,
+    BUCKET_BITS_MAX = 26,
+    FREQUENT_MIN = 512,     /* entries of a word, or */
+    FREQUENT_SHARE = 16384, /* this part of all: more say nothing */
+    BLOCK = 4096,           /* frames of the large set at once, */
+    COUNTERS = 1 << 16,     /* of hits by diagonal / 4 */
+    NEAR = 2,
+    APART = 6,
+};
+#define NUMBERS_MAX ((uint64_t)UINT32_MAX)
+#define BIAS        (UINT64_C(1) << 31) /* offsets are within 2^30 */
+
+/* One that was added. */
+typedef struct test_frame {
+    uint32_t word;
+    uint32_t number;
+    uint8_t weak[SPSH__SCAN_WEAK];
+} test_frame;
+
+typedef struct entry {
+    uint32_t mixed;
+    uint32_t number;
+} entry;
+
+typedef struct test_print {
+    uint64_t print;
+    uint64_t first; /* number of its frame 0 */
+} test_print;
+
+struct spsh__frame_scan {
+    test_frame *frames;
+    size_t frame_count, frame_capacity;
+    uint64_t next_number;
+    test_print *prints;
+    size_t print_count, print_capacity;
+    unsigned bucket_bits;
+    uint32_t frequent;
+    size_t *starts; /* of buckets; one more than there are */
+    entry *entries;
+};
+
+struct spsh__frame_finder {
+    const spsh__frame_scan *scan;
+    uint16_t counters[COUNTERS];
+    spsh__u128 *hits; /* diagonal, t; then print and offset, t */
+    spsh__u128 *scratch;
+    size_t hit_count, hit_capacity;
+    spsh__candidate *found;
+    size_t found_count, found_capacity;
+};
+
+spsh_status spsh__frame_scan_open(spsh__frame_scan **ret_scan, spsh_error *err)
+{
+    spsh__frame_scan *scan = calloc(1, sizeof(*scan));
+    if (scan == NULL)
+        return SPSH_DEDUP_NO_MEMORY(err);
+    *ret_scan = scan;
+    return SPSH_OK;
+}
+
+uint64_t spsh__frame_scan_bytes(uint64_t frame_count)
+{
+    /* The list grows by doubling; entries; at most one bucket for two of them. */
+    return frame_count *
+           (2 * sizeof(test_frame) + WAYS * sizeof(entry) + WAYS / 2 * sizeof(size_t));
+}
+
+void spsh__frame_scan_free(spsh__frame_scan *scan)
+{
+    if (scan == NULL)
+        return;
+    free(scan->frames);
+    free(scan->prints);
+    free(scan->starts);
+    free(scan->entries);
+    free(scan);
+}
+
+/* Room for `needed` items, by doubling. */
+static spsh_status reserve(void **items, size_t *capacity, size_t needed, size_t size_bytes,
+                           spsh_error *err)
+{
+    if (needed <= *capacity)
+        return SPSH_OK;
+    size_t larger = *capacity == 0 ? 256 : *capacity;
+    while (larger < needed)
+        larger *= 2;
+    void *grown = realloc(*items, larger * size_bytes);
+    if (grown == NULL)
+        return SPSH_DEDUP_NO_MEMORY(err);
+    *items = grown;
+    *capacity = larger;
+    return SPSH_OK;
+}
+
+spsh_status spsh__frame_scan_add(spsh__frame_scan *scan, uint64_t print,
+                                 const spsh__weak_word *words, size_t count, spsh_error *err)
+{
+    void *prints = scan->prints;
+    void *frames = scan->frames;
+    if (count == 0)
+        return SPSH_OK;
+    const uint64_t span = words[count - 1].frame + 1;
+    if (span > SPSH__JOIN_FRAMES_MAX)
+        return SPSH_DEDUP_FAIL(err, SPSH_E_LIMIT, "a recording of more than 198 days");
+    if (scan->next_number + span > NUMBERS_MAX)
+        return SPSH_DEDUP_FAIL(err, SPSH_E_LIMIT, "more than 2^32 frames to look for at once");
+    spsh_status rc =
+        reserve(&prints, &scan->print_capacity, scan->print_count + 1, sizeof(*scan->prints), err);
+    scan->prints = prints;
+    if (rc == SPSH_OK)
+        rc = reserve(&frames, &scan->frame_capacity, scan->frame_count + count,
+                     sizeof(*scan->frames), err);
+    scan->frames = frames;
+    if (rc != SPSH_OK)
+        return rc;
+    for (size_t i = 0; i < count; i++) {
+        test_frame *frame = &scan->frames[scan->frame_count++];
+        frame->word = words[i].word;
+        frame->number = (uint32_t)(scan->next_number + words[i].frame);
+        memcpy(frame->weak, words[i].weak, sizeof(frame->weak));
+    }
+    scan->prints[scan->print_count++] = (test_print){print, scan->next_number};
+    scan->next_number += span;
+    return SPSH_OK;
+}
+
+static uint32_t mix(uint32_t word)
+{
+    return word * UINT32_C(0x9e3779b1);
+}
+
+/* The mixed word of one way to turn over a frame's weakest bits. */
+static uint32_t mixed_way(const test_frame *frame, unsigned way)
+{
+    uint32_t word = frame->word;
+    for (unsigned i = 0; i < SPSH__SCAN_WEAK; i++)
+        word ^= (uint32_t)(way >> i & 1) << frame->weak[i];
+    return mix(word);
+}
+
+static void fill_table(spsh__frame_scan *scan)
+{
+    const unsigned shift = 32 - scan->bucket_bits;
+    const size_t buckets = (size_t)1 << scan->bucket_bits;
+    for (size_t i = 0; i < scan->frame_count; i++)
+        for (unsigned way = 0; way < WAYS; way++)
+            scan->starts[mixed_way(&scan->frames[i], way) >> shift]++;
+    size_t sum = 0;
+    for (size_t b = 0; b <= buckets; b++) {
+        const size_t count = scan->starts[b];
+        scan->starts[b] = sum;
+        sum += count;
+    }
+    for (size_t i = 0; i < scan->frame_count; i++) {
+        for (unsigned way = 0; way < WAYS; way++) {
+            const uint32_t mixed = mixed_way(&scan->frames[i], way);
+            scan->entries[scan->starts[mixed >> shift]++] = (entry){mixed, scan->frames[i].number};
+        }
+    }
+    memmove(scan->starts + 1, scan->starts, buckets * sizeof(*scan->starts));
+    scan->starts[0] = 0;
+}
+
+spsh_status spsh__frame_scan_ready(spsh__frame_scan *scan, spsh_error *err)
+{
+    const size_t entry_count = scan->frame_count * WAYS;
+    scan->bucket_bits = BUCKET_BITS_MIN;
+    while (scan->bucket_bits < BUCKET_BITS_MAX && (size_t)4 << scan->bucket_bits <= entry_count)
+        scan->bucket_bits++;
+    scan->frequent = FREQUENT_MIN;
+    if (entry_count / FREQUENT_SHARE > FREQUENT_MIN)
+        scan->frequent = (uint32_t)(entry_count / FREQUENT_SHARE);
+    scan->starts = calloc(((size_t)1 << scan->bucket_bits) + 1, sizeof(*scan->starts));
+    scan->entries = malloc((entry_count + 1) * sizeof(*scan->entries));
+    if (scan->starts == NULL || scan->entries == NULL)
+        return SPSH_DEDUP_NO_MEMORY(err);
+    fill_table(scan);
+    free(scan->frames);
+    scan->frames = NULL;
+    return SPSH_OK;
+}
+
+spsh_status spsh__frame_finder_new(const spsh__frame_scan *scan, spsh__frame_finder **ret_finder,
+                                   spsh_error *err)
+{
+    spsh__frame_finder *finder = calloc(1, sizeof(*finder));
+    if (finder == NULL)
+        return SPSH_DEDUP_NO_MEMORY(err);
+    finder->scan = scan;
+    *ret_finder = finder;
+    return SPSH_OK;
+}
+
+void spsh__frame_finder_free(spsh__frame_finder *finder)
+{
+    if (finder == NULL)
+        return;
+    free(finder->hits);
+    free(finder->scratch);
+    free(finder->found);
+    free(finder);
+}
+
+static size_t counter_of(uint64_t diagonal)
+{
+    return (size_t)(diagonal >> 2) & (COUNTERS - 1);
+}
+
+/* The entries of one frame's word, as hits. */
+static spsh_status add_hits(spsh__frame_finder *finder, uint32_t word, uint64_t t, spsh_error *err)
+{
+    const spsh__frame_scan *scan = finder->scan;
+    const uint32_t mixed = mix(word);
+    const size_t bucket = mixed >> (32 - scan->bucket_bits);
+    const size_t before = finder->hit_count;
+    void *hits = finder->hits;
+
+    for (size_t i = scan->starts[bucket]; i < scan->starts[bucket + 1]; i++) {
+        if (scan->entries[i].mixed != mixed)
+            continue;
+        if (finder->hit_count - before == scan->frequent) { /* it says nothing */
+            finder->hit_count = before;
+            return SPSH_OK;
+        }
+        const spsh_status rc = reserve(&hits, &finder->hit_capacity, finder->hit_count + 1,
+                                       sizeof(*finder->hits), err);
+        if (rc != SPSH_OK)
+            return rc;
+        finder->hits = hits;
+        finder->hits[finder->hit_count++] = (spsh__u128){scan->entries[i].number + BIAS - t, t};
+    }
+    for (size_t i = before; i < finder->hit_count; i++) {
+        uint16_t *counter = &finder->counters[counter_of(finder->hits[i].high)];
+        *counter = (uint16_t)(*counter + (*counter < UINT16_MAX));
+    }
+    return SPSH_OK;
+}
+
+/* Which print a number belongs to. */
+static size_t print_of(const spsh__frame_scan *scan, uint64_t number)
+{
+    size_t low = 0;
+    size_t high = scan->print_count;
+    while (high - low > 1) {
+        const size_t middle = low + (high - low) / 2;
+        if (scan->prints[middle].first <= number)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* Keeps hits near which there are enough, by print and offset, which has a bias. */
+static void keep_dense(spsh__frame_finder *finder)
+{
+    const spsh__frame_scan *scan = finder->scan;
+    size_t kept = 0;
+    for (size_t i = 0; i < finder->hit_count; i++) {
+        const uint64_t diagonal = finder->hits[i].high;
+        const uint64_t t = finder->hits[i].low;
+        const uint32_t near = (uint32_t)finder->counters[counter_of(diagonal)] +
+                              finder->counters[counter_of(diagonal + 4)] +
+                              finder->counters[counter_of(diagonal - 4)];
+        if (near < SPSH__SCAN_VOTES)
+            continue;
+        const uint64_t number = diagonal + t - BIAS;
+        const size_t print = print_of(scan, number);
+        finder->hits[kept++] = (spsh__u128){
+            (uint64_t)print << 32 | (number - scan->prints[print].first + BIAS - t), t};
+    }
+    finder->hit_count = kept;
+}
+
+/* Distinct t on offsets near one; hits are of one print. */
+static uint32_t count_votes(const spsh__u128 *hits, size_t count, uint64_t offset, uint64_t first_t)
+{
+    uint64_t seen[BLOCK / 64] = {0};
+    uint32_t votes = 0;
+    for (size_t i = 0; i < count; i++) {
+        const uint64_t t = hits[i].low - first_t;
+        const uint64_t bit = UINT64_C(1) << t % 64;
+        if (hits[i].high + NEAR < offset || hits[i].high > offset + NEAR ||
+            (seen[t / 64] & bit) != 0)
+            continue;
+        seen[t / 64] |= bit;
+        votes++;
+    }
+    return votes;
+}
+
+static spsh_status add_found(spsh__frame_finder *finder, const spsh__candidate *candidate,
+                             spsh_error *err)
+{
+    void *found = finder->found;
+    const spsh_status rc = reserve(&found, &finder->found_capacity, finder->found_count + 1,
+                                   sizeof(*finder->found), err);
+    if (rc != SPSH_OK)
+        return rc;
+    finder->found = found;
+    finder->found[finder->found_count++] = *candidate;
+    return SPSH_OK;
+}
+
+/* Hits of one print whose offsets are next to each other: the best offset with votes enough, then
+ * the best of what is away from it. */
+static spsh_status end_cluster(spsh__frame_finder *finder, uint64_t print, spsh__u128 *hits,
+                               size_t count, uint64_t first_t, spsh_error *err)
+{
+    spsh_status rc = SPSH_OK;
+    while (rc == SPSH_OK && count >= SPSH__SCAN_VOTES) {
+        uint64_t best = 0;
+        uint32_t best_votes = 0;
+        for (size_t i = 0; i < count; i++) {
+            if (i > 0 && hits[i].high == hits[i - 1].high)
+                continue;
+            const uint32_t votes = count_votes(hits, count, hits[i].high, first_t);
+            if (votes > best_votes) {
+                best_votes = votes;
+                best = hits[i].high;
+            }
+        }
+        if (best_votes < SPSH__SCAN_VOTES)
+            break;
+        const spsh__candidate candidate = {print, finder->scan->prints[best >> 32].print,
+                                           (int64_t)(best & UINT32_MAX) - (int64_t)BIAS,
+                                           best_votes};
+        rc = add_found(finder, &candidate, err);
+        size_t left = 0;
+        for (size_t i = 0; i < count; i++)
+            if (hits[i].high + APART < best || hits[i].high > best + APART)
+                hits[left++] = hits[i];
+        count = left;
+    }
+    return rc;
+}
+
+/* The hits of a block to candidates. */
+static spsh_status end_block(spsh__frame_finder *finder, uint64_t print, uint64_t first_t,
+                             spsh_error *err)
+{
+    spsh_status rc = SPSH_OK;
+    keep_dense(finder);
+    memset(finder->counters, 0, sizeof(finder->counters));
+    if (finder->hit_count < SPSH__SCAN_VOTES)
+        return SPSH_OK;
+    spsh__u128 *scratch = realloc(finder->scratch, finder->hit_count * sizeof(*scratch));
+    if (scratch == NULL)
+        return SPSH_DEDUP_NO_MEMORY(err);
+    finder->scratch = scratch;
+    spsh__radix_sort128(finder->hits, scratch, finder->hit_count);
+    size_t first = 0;
+    for (size_t i = 1; rc == SPSH_OK && i <= finder->hit_count; i++) {
+        const bool goes_on = i < finder->hit_count &&
+                             finder->hits[i].high >> 32 == finder->hits[first].high >> 32 &&
+                             finder->hits[i].high - finder->hits[i - 1].high <= NEAR;
+        if (goes_on)
+            continue;
+        rc = end_cluster(finder, print, finder->hits + first, i - first, first_t, err);
+        first = i;
+    }
+    return rc;
+}
+
+static int compare_found(const void *left, const void *right)
+{
+    const spsh__candidate *a = left;
+    const spsh__candidate *b = right;
+    if (a->b != b->b)
+        return a->b < b->b ? -1 : 1;
+    return (a->offset > b->offset) - (a->offset < b->offset);
+}
+
+/* In order, and once where two blocks have found the same. */
+static void unite_found(spsh__frame_finder *finder)
+{
+    size_t kept = 0;
+    if (finder->found_count > 1)
+        qsort(finder->found, finder->found_count, sizeof(*finder->found), compare_found);
+    for (size_t i = 0; i < finder->found_count; i++) {
+        const spsh__candidate *next = &finder->found[i];
+        spsh__candidate *last = kept > 0 ? &finder->found[kept - 1] : NULL;
+        if (last == NULL || last->b != next->b || next->offset - last->offset > APART)
+            finder->found[kept++] = *next;
+        else if (next->votes > last->votes)
+            *last = *next;
+    }
+    finder->found_count = kept;
+}
+
+spsh_status spsh__frame_finder_run(spsh__frame_finder *finder, const spsh__frame_stretch *stretch,
+                                   const spsh__candidate **ret_candidates, size_t *ret_count,
+                                   spsh_error *err)
+{
+    const uint64_t stretch_end = stretch->first + stretch->count;
+    spsh_status rc = SPSH_OK;
+
+    finder->found_count = 0;
+    if (stretch_end > SPSH__JOIN_FRAMES_MAX)
+        return SPSH_DEDUP_FAIL(err, SPSH_E_LIMIT, "a recording of more than 198 days");
+    for (uint64_t first = stretch->first; rc == SPSH_OK && first < stretch_end;
+         first += BLOCK - SPSH__SCAN_OVERLAP) {
+        const uint64_t end = stretch_end - first < BLOCK ? stretch_end : first + BLOCK;
+        finder->hit_count = 0;
+        for (uint64_t t = first; rc == SPSH_OK && t < end; t++) {
+            const spsh__print_frame *frame = &stretch->frames[t - stretch->first];
+            if (frame->is_active)
+                rc = add_hits(finder, frame->word, t, err);
+        }
+        if (rc == SPSH_OK)
+            rc = end_block(finder, stretch->print, first, err);
+        if (end == stretch_end)
+            break;
+    }
+    if (rc != SPSH_OK)
+        return rc;
+    unite_found(finder);
+    *ret_candidates = finder->found;
+    *ret_count = finder->found_count;
+    return SPSH_OK;
+}

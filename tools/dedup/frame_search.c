@@ -1,0 +1,293 @@
+/* frame_search.c: parts of test -> table; threads deal out train's utterances and look them up. */
+#include "frame_search.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "dense_keys.h"
+#include "fail.h"
+#include "frame_scan.h"
+
+enum {
+    DEAL_AT_ONCE = 64,
+    STRETCH = 1 << 16, /* frames at once: 17 minutes */
+    THREADS_MAX = 64,
+};
+
+typedef struct pool {
+    const spsh__frame_search *search;
+    spsh__key_join *join;
+    spsh__side side;        /* at work: TEST fills the table, TRAIN is looked up in it */
+    spsh__frame_scan *scan; /* of this part */
+    pthread_mutex_t mutex;  /* for all below, the scan while it fills, and the join */
+    uint64_t next, end;     /* utterances to deal out */
+    spsh_status status;
+    spsh_error err;
+} pool;
+
+typedef struct worker {
+    pool *pool;
+    spsh_reader **readers; /* of test's datasets */
+    spsh__frame_finder *finder;
+    spsh__print_frame *frames; /* STRETCH */
+} worker;
+
+static spsh_status takes_part(const spsh__frame_search *search, uint64_t ordinal, spsh__side side,
+                              bool *ret_takes_part, spsh_error *err)
+{
+    *ret_takes_part = false;
+    if (spsh__print_set_side(search->set, ordinal) != side)
+        return SPSH_OK;
+    return search->takes_part_fn(search->user, ordinal, ret_takes_part, err);
+}
+
+/* ---- test: words into the table ---- */
+
+static spsh_status add_words(worker *w, uint64_t ordinal, uint64_t number, spsh_error *err)
+{
+    pool *p = w->pool;
+    const spsh__print_set *set = p->search->set;
+    spsh__weak_word *words = NULL;
+    size_t count = 0;
+    size_t dataset = 0;
+    uint64_t position = 0;
+    spsh_status rc = SPSH_OK;
+
+    spsh__print_set_place(set, ordinal, &dataset, &position);
+    if (w->readers[dataset] == NULL)
+        rc = spsh_reader_open(spsh__print_set_dataset(set, dataset), &w->readers[dataset], err);
+    if (rc == SPSH_OK)
+        rc = spsh__weak_words_make(set, w->readers[dataset], number, &words, &count, err);
+    if (rc == SPSH_OK) {
+        (void)pthread_mutex_lock(&p->mutex);
+        rc = spsh__frame_scan_add(p->scan, number, words, count, err);
+        (void)pthread_mutex_unlock(&p->mutex);
+    }
+    free(words);
+    return rc;
+}
+
+/* ---- train: frames against the table ---- */
+
+static spsh_status add_found(pool *p, const spsh__candidate *found, size_t count, spsh_error *err)
+{
+    spsh_status rc = SPSH_OK;
+    if (count == 0)
+        return SPSH_OK;
+    (void)pthread_mutex_lock(&p->mutex);
+    for (size_t i = 0; rc == SPSH_OK && i < count; i++)
+        rc = spsh__key_join_add_candidate(p->join, &found[i], err);
+    (void)pthread_mutex_unlock(&p->mutex);
+    return rc;
+}
+
+static spsh_status look_up(worker *w, uint64_t number, const spsh__set_print *print,
+                           spsh_error *err)
+{
+    spsh_status rc = SPSH_OK;
+    for (uint64_t first = 0; rc == SPSH_OK && first < print->frame_count;
+         first += STRETCH - SPSH__SCAN_OVERLAP) {
+        const uint64_t left = print->frame_count - first;
+        const spsh__frame_stretch stretch = {number, first, w->frames,
+                                             left < STRETCH ? (size_t)left : STRETCH};
+        const spsh__candidate *found = NULL;
+        size_t found_count = 0;
+        rc = spsh__segment_frames(print->segment, print->first_frame + first, stretch.count,
+                                  w->frames, err);
+        if (rc == SPSH_OK)
+            rc = spsh__frame_finder_run(w->finder, &stretch, &found, &found_count, err);
+        if (rc == SPSH_OK)
+            rc = add_found(w->pool, found, found_count, err);
+        if (left <= STRETCH)
+            break;
+    }
+    return rc;
+}
+
+/* ---- both ---- */
+
+static spsh_status take_utterance(worker *w, uint64_t ordinal, spsh_error *err)
+{
+    const pool *p = w->pool;
+    uint64_t first = 0;
+    uint64_t count = 0;
+    bool part = false;
+    spsh_status rc = takes_part(p->search, ordinal, p->side, &part, err);
+    if (rc != SPSH_OK || !part)
+        return rc;
+    rc = spsh__print_set_prints_of(p->search->set, ordinal, &first, &count, err);
+    for (uint64_t number = first; rc == SPSH_OK && number < first + count; number++) {
+        spsh__set_print print;
+        rc = spsh__print_set_print(p->search->set, number, &print, err);
+        if (rc == SPSH_OK)
+            rc = p->side == SPSH__SIDE_TEST ? add_words(w, ordinal, number, err)
+                                            : look_up(w, number, &print, err);
+    }
+    return rc;
+}
+
+/* Utterances [*ret_first, *ret_end) for a thread; none: an empty range. */
+static void deal(pool *p, uint64_t *ret_first, uint64_t *ret_end)
+{
+    const spsh__frame_search *search = p->search;
+    (void)pthread_mutex_lock(&p->mutex);
+    if (search->stop != NULL && *search->stop && p->status == SPSH_OK)
+        p->status = SPSH_DEDUP_FAIL(&p->err, SPSH_E_CANCELED, "stopped");
+    *ret_first = p->status == SPSH_OK ? p->next : p->end;
+    *ret_end = p->end - *ret_first < DEAL_AT_ONCE ? p->end : *ret_first + DEAL_AT_ONCE;
+    p->next = *ret_end;
+    if (search->progress_fn != NULL)
+        search->progress_fn(search->progress_user,
+                            p->side == SPSH__SIDE_TEST ? "listen to test" : "search train",
+                            *ret_first, p->end);
+    (void)pthread_mutex_unlock(&p->mutex);
+}
+
+static void *work(void *argument)
+{
+    worker *w = argument;
+    pool *p = w->pool;
+    for (;;) {
+        spsh_error err = SPSH_ERROR_INIT;
+        spsh_status rc = SPSH_OK;
+        uint64_t first = 0;
+        uint64_t end = 0;
+        deal(p, &first, &end);
+        if (first == end)
+            return NULL;
+        for (uint64_t i = first; i < end && rc == SPSH_OK; i++)
+            rc = take_utterance(w, i, &err);
+        (void)pthread_mutex_lock(&p->mutex);
+        if (rc != SPSH_OK && p->status == SPSH_OK) {
+            p->status = rc;
+            p->err = err;
+        }
+        (void)pthread_mutex_unlock(&p->mutex);
+    }
+}
+
+static spsh_status open_worker(worker *w, pool *p, spsh_error *err)
+{
+    w->pool = p;
+    w->readers = (spsh_reader **)calloc(spsh__print_set_dataset_count(p->search->set) + 1,
+                                        sizeof(spsh_reader *));
+    w->frames = calloc(STRETCH, sizeof(*w->frames));
+    if (w->readers == NULL || w->frames == NULL)
+        return SPSH_DEDUP_NO_MEMORY(err);
+    return p->side == SPSH__SIDE_TRAIN ? spsh__frame_finder_new(p->scan, &w->finder, err) : SPSH_OK;
+}
+
+static void close_worker(worker *w, size_t dataset_count)
+{
+    for (size_t i = 0; w->readers != NULL && i < dataset_count; i++)
+        spsh_reader_close(w->readers[i]);
+    free((void *)w->readers);
+    free(w->frames);
+    spsh__frame_finder_free(w->finder);
+}
+
+/* Utterances [first, end) of one side, on all threads. */
+static spsh_status take_all(pool *p, spsh__side side, uint64_t first, uint64_t end, spsh_error *err)
+{
+    const uint32_t wanted = p->search->threads < THREADS_MAX ? p->search->threads : THREADS_MAX;
+    const uint32_t threads = wanted < 1 ? 1 : wanted;
+    pthread_t started[THREADS_MAX];
+    uint32_t started_count = 0;
+    spsh_status rc = SPSH_OK;
+    worker *workers = calloc(threads, sizeof(*workers));
+
+    if (workers == NULL)
+        return SPSH_DEDUP_NO_MEMORY(err);
+    p->side = side;
+    p->next = first;
+    p->end = end;
+    for (uint32_t i = 0; rc == SPSH_OK && i < threads; i++)
+        rc = open_worker(&workers[i], p, err);
+    if (rc == SPSH_OK) {
+        while (started_count + 1 < threads && pthread_create(&started[started_count], NULL, work,
+                                                             &workers[started_count + 1]) == 0)
+            started_count++;
+        (void)work(&workers[0]); /* also what threads that could not start would have done */
+        for (uint32_t i = 0; i < started_count; i++)
+            (void)pthread_join(started[i], NULL);
+        rc = p->status;
+        if (rc != SPSH_OK && err != NULL)
+            *err = p->err;
+    }
+    for (uint32_t i = 0; i < threads; i++)
+        close_worker(&workers[i], spsh__print_set_dataset_count(p->search->set));
+    free(workers);
+    return rc;
+}
+
+/* Up to which utterance test's frames fit into the memory. */
+static spsh_status find_part(const spsh__frame_search *search, uint64_t first, uint64_t *ret_end,
+                             bool *ret_is_empty, spsh_error *err)
+{
+    const uint64_t count = spsh__print_set_count(search->set);
+    uint64_t frames = 0;
+    uint64_t i = first;
+
+    for (; i < count; i++) {
+        bool part = false;
+        uint64_t prints = 0;
+        uint64_t first_print = 0;
+        uint64_t own = 0;
+        spsh_status rc = takes_part(search, i, SPSH__SIDE_TEST, &part, err);
+        if (rc == SPSH_OK && part)
+            rc = spsh__print_set_prints_of(search->set, i, &first_print, &prints, err);
+        for (uint64_t k = 0; rc == SPSH_OK && k < prints; k++) {
+            spsh__set_print print;
+            rc = spsh__print_set_print(search->set, first_print + k, &print, err);
+            own += rc == SPSH_OK ? print.frame_count : 0;
+        }
+        if (rc != SPSH_OK)
+            return rc;
+        if (frames > 0 && spsh__frame_scan_bytes(frames + own) > search->memory_bytes)
+            break;
+        frames += own;
+    }
+    const uint64_t needed = spsh__frame_scan_bytes(frames);
+    if (needed > search->memory_bytes)
+        return SPSH_DEDUP_FAIL(err, SPSH_E_LIMIT,
+                               "the longest recording of test needs %" PRIu64 " MiB of memory",
+                               (needed >> 20) + 1);
+    *ret_end = i;
+    *ret_is_empty = frames == 0;
+    return SPSH_OK;
+}
+
+static spsh_status run_part(pool *p, uint64_t first, uint64_t end, spsh_error *err)
+{
+    spsh_status rc = spsh__frame_scan_open(&p->scan, err);
+    if (rc == SPSH_OK)
+        rc = take_all(p, SPSH__SIDE_TEST, first, end, err);
+    if (rc == SPSH_OK)
+        rc = spsh__frame_scan_ready(p->scan, err);
+    if (rc == SPSH_OK)
+        rc = take_all(p, SPSH__SIDE_TRAIN, 0, spsh__print_set_count(p->search->set), err);
+    spsh__frame_scan_free(p->scan);
+    p->scan = NULL;
+    return rc;
+}
+
+spsh_status spsh__frame_search_run(const spsh__frame_search *search, spsh__key_join *join,
+                                   spsh_error *err)
+{
+    pool p = {.search = search, .join = join};
+    spsh_status rc = SPSH_OK;
+    uint64_t end = 0;
+
+    if (pthread_mutex_init(&p.mutex, NULL) != 0)
+        return SPSH_DEDUP_NO_MEMORY(err);
+    for (uint64_t first = 0; rc == SPSH_OK && first < spsh__print_set_count(search->set);
+         first = end) {
+        bool is_empty = false;
+        rc = find_part(search, first, &end, &is_empty, err);
+        if (rc == SPSH_OK && !is_empty)
+            rc = run_part(&p, first, end, err);
+    }
+    (void)pthread_mutex_destroy(&p.mutex);
+    return rc;
+}
