@@ -4,6 +4,9 @@
  * frames active in both: what agrees earns, what does not costs, inactive frames are free. So a
  * jingle before other speech is cut out where the speech begins to differ, without a window.
  *
+ * A long enough gap ends a run, a shorter one if the waveforms disagree in it as well: two prompts
+ * that differ in one word share their beginning, and that is what is said of them.
+ *
  * The rule (judge) asks in this order: is there enough, is it speech, do the bits agree, does the
  * waveform, does it once a drift is undone, do at least pulses and envelopes. Each step needs the
  * ones before it.
@@ -24,13 +27,13 @@ enum {
     AROUND = SPSH__LAG_MAX + SPSH__FILTER_HALF, /* samples beside a stretch that it depends on */
     WORDS_MAX = 300 * 125 / 2,                  /* frames whose words are counted */
     DRIFT_ROUNDS = 3,
-    GAP_COST = 400, /* what disagrees so much ends a run: some two seconds of other sound */
     GAPS_MAX = 4,
 };
 
 const spsh__align_limits spsh__align_limits_default = {
     .version = 1,
     .bit_worth = 0.36,
+    .gap_cost = 400,
     .ber_max = {0.28, 0.34, 0.36},
     .active_min_s = 0.5,
     .tiny_s = 0.65,
@@ -49,6 +52,7 @@ const spsh__align_limits spsh__align_limits_default = {
     .white_short = 0.50,
     .white_with_bits = 0.65,
     .ncc_block = 0.6,
+    .ncc_gap = 0.45,
     .coverage_min = 0.8,
     .slope_min_ppm = 200,
     .speed_max_ppm = 15000,
@@ -148,8 +152,9 @@ bool spsh__align_search(const spsh__print *a, const spsh__print *b,
 }
 
 /* The run worth most (see above) of a part of the frames. */
-static overlap find_common(const spsh__align_side *a, const spsh__align_side *b, double bit_worth,
-                           int64_t offset, overlap part, double *ret_worth)
+static overlap find_common(const spsh__align_side *a, const spsh__align_side *b,
+                           const spsh__align_limits *limits, int64_t offset, overlap part,
+                           double *ret_worth)
 {
     overlap best = {part.first, part.first};
     size_t first = part.first;
@@ -158,10 +163,10 @@ static overlap find_common(const spsh__align_side *a, const spsh__align_side *b,
     double peak = 0; /* of the run at hand */
     for (size_t i = part.first; i < part.end; i++) {
         if (is_active(a, b, offset, i))
-            worth += bit_worth * 32 - wrong_bits(a, b, offset, i);
+            worth += limits->bit_worth * 32 - wrong_bits(a, b, offset, i);
         if (worth > peak)
             peak = worth;
-        if (worth <= 0 || worth < peak - GAP_COST) {
+        if (worth <= 0 || worth < peak - limits->gap_cost) {
             worth = 0;
             peak = 0;
             first = i + 1;
@@ -323,7 +328,7 @@ static spsh_status try_unscaled(const spsh__align_limits *limits, spsh__stretch 
         if (rc == SPSH_OK)
             rc = spsh__correlate(stretch, &after, err);
         if (rc == SPSH_OK)
-            rc = spsh__follow_drift(stretch, after.lag, limits->ncc_block, &drift, err);
+            rc = spsh__follow_drift(stretch, after.lag, limits->ncc_block, 0, &drift, err);
         if (rc != SPSH_OK)
             return rc;
         total_ppm += slope_ppm;
@@ -414,7 +419,8 @@ static spsh_status measure_waveform(const spsh__align_side *a, const spsh__align
     if (rc == SPSH_OK)
         rc = spsh__correlate(&stretch, &best, err);
     if (rc == SPSH_OK)
-        rc = spsh__follow_drift(&stretch, best.lag, limits->ncc_block, &found->drift, err);
+        rc = spsh__follow_drift(&stretch, best.lag, limits->ncc_block, limits->ncc_gap,
+                                &found->drift, err);
     if (rc != SPSH_OK)
         goto out;
     found->drift.gap_first += found->a_first + skip;
@@ -425,7 +431,7 @@ static spsh_status measure_waveform(const spsh__align_side *a, const spsh__align
     if (is_waveform_same(limits, found, best.ncc, best.ncc_white))
         goto out;
     rc = spsh__correlate_envelopes(&stretch, best.lag, &found->envelope, err);
-    if (rc == SPSH_OK && found->active_s >= limits->short_s)
+    if (rc == SPSH_OK && found->active_s >= limits->short_s && found->ber <= limits->ber_long)
         rc = try_unscaled(limits, &stretch, found, err);
 out:
     spsh__stretch_free(&stretch);
@@ -458,9 +464,9 @@ static bool cut_gap(const spsh__align_side *a, const spsh__align_side *b, int64_
     if (active < length / 2 || worth >= 0)
         return false;
     const overlap before =
-        find_common(a, b, limits->bit_worth, offset, (overlap){run->first, gap.first}, &worths[0]);
+        find_common(a, b, limits, offset, (overlap){run->first, gap.first}, &worths[0]);
     const overlap after =
-        find_common(a, b, limits->bit_worth, offset, (overlap){gap.end, run->end}, &worths[1]);
+        find_common(a, b, limits, offset, (overlap){gap.end, run->end}, &worths[1]);
     *run = worths[0] >= worths[1] ? before : after;
     return run->end > run->first;
 }
@@ -507,7 +513,7 @@ static spsh_status judge_rest(const spsh__align_side *a, const spsh__align_side 
     size_t piece_count = 2;
     for (size_t i = 0; i < piece_count && found->count < found->count_max; i++) {
         double worth = 0;
-        overlap run = find_common(a, b, limits->bit_worth, offset, pieces[i], &worth);
+        overlap run = find_common(a, b, limits, offset, pieces[i], &worth);
         const size_t active = count_active(a, run.first, run.end);
         if (seconds_of(active) < limits->short_s)
             continue;
@@ -539,7 +545,7 @@ spsh_status spsh__align_sides(const spsh__align_side *a, const spsh__align_side 
     for (int64_t at = offset - NEAR; at <= offset + NEAR; at++) {
         double worth = 0;
         const overlap all = overlap_at(a, b, at);
-        const overlap common = find_common(a, b, limits->bit_worth, at, all, &worth);
+        const overlap common = find_common(a, b, limits, at, all, &worth);
         found->frame_pairs += all.end - all.first;
         if (worth > most) {
             most = worth;

@@ -40,6 +40,7 @@ const char *spsh__align_class_text(spsh__align_class value);
 typedef struct spsh__align_limits {
     uint32_t version;
     double bit_worth;    /* bit error rate at which a frame speaks neither for nor against */
+    double gap_cost;     /* wrong bits beyond that which end a run: some 2 s of other sound */
     double ber_max[3];   /* from active_min_s, 1.5 s and 2.5 s on: above it, no match */
     double active_min_s; /* less proves nothing */
     double tiny_s;       /* below it ncc_tiny and white_tiny are asked for */
@@ -58,6 +59,7 @@ typedef struct spsh__align_limits {
     double white_short;
     double white_with_bits; /* whitened, enough for the short with ber_sure */
     double ncc_block;       /* a block of 200 ms agrees */
+    double ncc_gap;         /* below it it does not, and two such divide a run if bits say so too */
     double coverage_min;    /* of the active speech of a recording, to call it all */
     double slope_min_ppm;
     double speed_max_ppm; /* drifts that are tried when the waveforms do not agree as they are */

@@ -32,8 +32,6 @@ enum {
     TRACKED = 2 * TRACK + 1,
     GAP_BLOCKS = 2,
 };
-#define GAP_PART 0.75 /* of what a good block has */
-
 static const double pi = 3.141592653589793;
 
 static double sinc(double x)
@@ -360,14 +358,14 @@ static void fit_line(const block_lag *good, size_t count, double *room, spsh__dr
 }
 
 /* The longest run of loud blocks that do not agree at all; quiet ones between them belong to it. */
-static void find_gap(const block_lag *blocks, size_t count, double good_min, spsh__drift *drift)
+static void find_gap(const block_lag *blocks, size_t count, double gap_max, spsh__drift *drift)
 {
     size_t first = 0; /* of the run at hand */
     size_t loud = 0;
     for (size_t i = 0; i < count; i++) {
         if (!blocks[i].is_loud)
             continue;
-        if (fabs(blocks[i].ncc) >= good_min * GAP_PART) {
+        if (fabs(blocks[i].ncc) >= gap_max) {
             loud = 0;
             continue;
         }
@@ -389,7 +387,6 @@ static void sum_up(block_lag *blocks, size_t count, double good_min, double *roo
         if (blocks[i].is_loud)
             room[drift->block_count++] = fabs(blocks[i].ncc);
     drift->block_median = median_of(room, drift->block_count);
-    find_gap(blocks, count, good_min, drift);
     for (size_t i = 0; i < count; i++)
         if (blocks[i].is_loud && fabs(blocks[i].ncc) >= good_min)
             blocks[good++] = blocks[i];
@@ -401,7 +398,7 @@ static void sum_up(block_lag *blocks, size_t count, double good_min, double *roo
 }
 
 spsh_status spsh__follow_drift(const spsh__stretch *stretch, double lag, double good_min,
-                               spsh__drift *ret_drift, spsh_error *err)
+                               double gap_max, spsh__drift *ret_drift, spsh_error *err)
 {
     const size_t count = stretch->count / BLOCK;
     spsh_status rc = SPSH_OK;
@@ -428,6 +425,7 @@ spsh_status spsh__follow_drift(const spsh__stretch *stretch, double lag, double 
     }
     if (count > 0) {
         track(stretch, blocks, count, best, good_min);
+        find_gap(blocks, count, gap_max, ret_drift);
         sum_up(blocks, count, good_min, room, ret_drift);
     }
 out:

@@ -33,7 +33,7 @@ typedef struct spsh__drift {
     double block_share; /* of blocks above good_min */
     uint32_t block_count; /* loud enough to count */
     uint32_t good_count;
-    size_t gap_first; /* samples: the longest stretch in which no loud block comes near good_min */
+    size_t gap_first; /* samples: the longest stretch whose loud blocks are all below gap_max */
     size_t gap_count; /* 0: there is none of two loud blocks */
     double slope_ppm; /* how much longer b is; of a line through the good blocks' lags */
     double spread_ms; /* median distance of good blocks' lags from the line */
@@ -56,9 +56,10 @@ void spsh__stretch_free(spsh__stretch *stretch);
 spsh_status spsh__correlate(const spsh__stretch *stretch, spsh__correlation *ret_correlation,
                             spsh_error *err);
 
-/* Follows the lag through blocks of 200 ms, outwards from the best. */
+/* Follows the lag through blocks of 200 ms, outwards from the best. Blocks below gap_max make gaps;
+ * 0: none are looked for. */
 spsh_status spsh__follow_drift(const spsh__stretch *stretch, double lag, double good_min,
-                               spsh__drift *ret_drift, spsh_error *err);
+                               double gap_max, spsh__drift *ret_drift, spsh_error *err);
 
 /* Stretches b so that it is slope_ppm shorter, about the middle. */
 spsh_status spsh__undo_drift(spsh__stretch *stretch, double slope_ppm, double lag, spsh_error *err);

@@ -56,7 +56,7 @@ static spsh_status try_slope(const spsh__stretch *piece, double slope_ppm, doubl
     if (rc == SPSH_OK)
         rc = spsh__correlate(&copy, &made.correlation, err);
     if (rc == SPSH_OK && good_min > 0)
-        rc = spsh__follow_drift(&copy, made.correlation.lag, good_min, &made.left, err);
+        rc = spsh__follow_drift(&copy, made.correlation.lag, good_min, 0, &made.left, err);
     free(copy.b);
     if (rc == SPSH_OK)
         *ret_trial = made;
