@@ -286,11 +286,12 @@ static void draw_numbers(spsh__builder *out, const spsh__pair_window *w, const s
     if (fabs(m->slope_ppm) >= 1)
         used +=
             (size_t)snprintf(line + used, sizeof(line) - used, "drift %.0f ppm; ", m->slope_ppm);
-    if (w->has_gain)
+    const bool is_copy = m->kind != SPSH__ALIGN_NONE && m->kind != SPSH__ALIGN_REREAD;
+    if (w->has_gain && is_copy)
         used += (size_t)snprintf(line + used, sizeof(line) - used, "b is %.1f dB %s; ",
                                  fabs(w->gain_db), w->gain_db < 0 ? "quieter" : "louder");
     (void)snprintf(line + used, sizeof(line) - used, "%s%s",
-                   m->is_inverted ? "b is inverted; " : "",
+                   m->is_inverted && is_copy ? "b is inverted; " : "",
                    m->scale > 0 && fabs(m->scale - 1) > 1e-9 ? "b's speed undone" : "");
     const size_t length = strlen(line);
     if (length >= 2 && line[length - 2] == ';')
