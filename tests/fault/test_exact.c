@@ -86,6 +86,9 @@ static spsh_status refuse_match(void *user, const spsh__match *match, spsh_error
     return SPSH_OK;
 }
 
+static bool groups_only;
+static volatile bool stop;
+
 static spsh_status find(spsh__match_sink sink, bool confirm, spsh_error *err)
 {
     const spsh__print_source source = {path, NULL, SPSH__SIDE_TRAIN};
@@ -96,6 +99,8 @@ static spsh_status find(spsh__match_sink sink, bool confirm, spsh_error *err)
         .min_active_s = 0.5,
         .coverage_min = 0.8,
         .confirm = confirm,
+        .groups_only = groups_only,
+        .stop = &stop,
     };
     spsh__print_set *set = NULL;
     spsh__exact_groups *groups = NULL;
@@ -142,6 +147,34 @@ static void test_a_refused_match_ends_it(void)
     }
 }
 
+static spsh_status stop_at_match(void *user, const spsh__match *match, spsh_error *err)
+{
+    stop = true;
+    return count_match(user, match, err);
+}
+
+static void test_stopping(void)
+{
+    size_t count = 0;
+    spsh_error err = SPSH_ERROR_INIT;
+    stop = true;
+    CHECK_I64(find((spsh__match_sink){count_match, &count}, false, &err), SPSH_E_CANCELED);
+    CHECK_U64(count, 0);
+    stop = false;
+    CHECK_I64(find((spsh__match_sink){stop_at_match, &count}, false, &err), SPSH_E_CANCELED);
+    CHECK(count > 0 && count < 3);
+    stop = false;
+}
+
+static void test_groups_only(void)
+{
+    size_t count = 0;
+    groups_only = true;
+    CHECK(find((spsh__match_sink){count_match, &count}, false, NULL) == SPSH_OK);
+    CHECK_U64(count, 2); /* equal samples, one record; no stretch */
+    groups_only = false;
+}
+
 /* Damage is told, it is not taken for samples that differ. Last: the dataset is spoilt. */
 static void test_damaged_samples_are_a_failure(void)
 {
@@ -168,6 +201,8 @@ int main(void)
     make_dataset();
     RUN(test_every_allocation_failure);
     RUN(test_a_refused_match_ends_it);
+    RUN(test_stopping);
+    RUN(test_groups_only);
     RUN(test_damaged_samples_are_a_failure);
     test_remove_tree(folder);
     return TEST_RESULT();

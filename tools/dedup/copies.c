@@ -206,7 +206,7 @@ static spsh_status open_work(run *r, const char *name, uint32_t record_bytes,
 
 /* ---- exact tiers ---- */
 
-static spsh_status run_exact(run *r, bool confirm, spsh__match_sink sink,
+static spsh_status run_exact(run *r, bool groups_only, spsh__match_sink sink,
                              spsh__exact_groups **ret_groups, spsh_error *err)
 {
     const spsh__copies_options *o = r->options;
@@ -217,7 +217,9 @@ static spsh_status run_exact(run *r, bool confirm, spsh__match_sink sink,
         .threads = o->threads,
         .min_active_s = o->limits->active_min_s,
         .coverage_min = o->limits->coverage_min,
-        .confirm = confirm,
+        .confirm = o->confirm,
+        .groups_only = groups_only,
+        .stop = r->stop,
         .progress_fn = o->progress_fn,
         .user = o->user,
     };
@@ -230,8 +232,7 @@ static spsh_status make_exact(run *r, spsh__exact_groups **ret_groups, spsh_erro
     spsh_status rc = spsh__work_writer_open(r->io, r->options->work_path, "exact", r->hash,
                                             SPSH__MATCH_BYTES, &file.writer, err);
     if (rc == SPSH_OK)
-        rc = run_exact(r, r->options->confirm, (spsh__match_sink){write_match, &file}, ret_groups,
-                       err);
+        rc = run_exact(r, false, (spsh__match_sink){write_match, &file}, ret_groups, err);
     if (rc == SPSH_OK)
         rc = spsh__work_writer_publish(file.writer, NULL, 0, err);
     spsh__work_writer_free(file.writer);
@@ -313,8 +314,8 @@ static spsh_status make_pairs(run *r, spsh_error *err)
         rc = make_exact(r, &groups, err);
     } else if (rc == SPSH_OK) {
         spsh__work_file_close(&file);
-        if (need_candidates) /* the groups alone */
-            rc = run_exact(r, false, (spsh__match_sink){ignore_match, NULL}, &groups, err);
+        if (need_candidates)
+            rc = run_exact(r, true, (spsh__match_sink){ignore_match, NULL}, &groups, err);
     }
     if (rc == SPSH_OK)
         rc = check_stop(r, err);

@@ -32,6 +32,8 @@ typedef struct spsh__exact_options {
     double min_active_s; /* a shared stretch must last so long, unless it covers a recording, 0.5 */
     double coverage_min; /* spsh__align_limits.coverage_min */
     bool confirm;        /* read both and compare */
+    bool groups_only;    /* no stretches: for who has the matches, and wants the groups again */
+    const volatile bool *stop; /* may be NULL: seen true, it ends with SPSH_E_CANCELED */
     void (*progress_fn)(void *user, const char *stage, uint64_t done, uint64_t total);
     void *user;
 } spsh__exact_options;

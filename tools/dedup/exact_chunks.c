@@ -117,8 +117,10 @@ static spsh_status add_all(chunk_finder *finder, spsh_error *err)
         if (spsh__print_set_side(search->set, i) != SPSH__SIDE_NONE &&
             spsh__exact_get(search->groups, i) == i)
             rc = add_chunks(finder, reader, i, err);
-        if (i % PROGRESS_STEP == 0)
+        if (i % PROGRESS_STEP == 0 && rc == SPSH_OK) {
+            rc = spsh__exact_check_stop(search, err);
             tell(search, "chunks", i, count);
+        }
     }
     spsh__exact_reader_free(reader);
     return rc;
@@ -204,7 +206,10 @@ static spsh_status meet_all(chunk_finder *finder, spsh_error *err)
     size_t count = 0;
     uint64_t hash = 0;
     spsh_status rc = SPSH_OK;
-    while ((rc = spsh__sort128_next(finder->chunks, &records, &count, err)) == SPSH_OK)
+    while ((rc = spsh__sort128_next(finder->chunks, &records, &count, err)) == SPSH_OK) {
+        rc = spsh__exact_check_stop(finder->search, err);
+        if (rc != SPSH_OK)
+            return rc;
         for (size_t i = 0; i < count; i++) {
             if (records[i].high >> 8 != hash) {
                 rc = end_holder(finder, err);
@@ -216,6 +221,7 @@ static spsh_status meet_all(chunk_finder *finder, spsh_error *err)
             if (rc != SPSH_OK)
                 return rc;
         }
+    }
     if (rc == SPSH_E_END)
         rc = end_holder(finder, err);
     return rc == SPSH_OK ? add_ready(finder, err) : rc;
@@ -393,7 +399,9 @@ static spsh_status flush_pairs(chunk_finder *finder, spsh_error *err)
 {
     const spsh__match_sink *sink = &finder->search->sink;
     const spsh__exact_work work = {read_pair, finder, finder->batch_count};
-    spsh_status rc = spsh__exact_team_run(finder->team, &work, err);
+    spsh_status rc = spsh__exact_check_stop(finder->search, err);
+    if (rc == SPSH_OK)
+        rc = spsh__exact_team_run(finder->team, &work, err);
     for (size_t i = 0; i < finder->batch_count; i++) {
         chunk_pair *pair = &finder->batch[i];
         for (size_t k = 0; rc == SPSH_OK && k < pair->match_count; k++)

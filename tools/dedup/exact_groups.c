@@ -134,6 +134,8 @@ static spsh_status add_dataset(group_finder *finder, size_t dataset, spsh_error 
         for (uint64_t i = 0; rc == SPSH_OK && i < some; i++)
             if (spsh__print_set_side(set, first + at + i) != SPSH__SIDE_NONE)
                 rc = add_utterance(finder, first + at + i, dataset, &rows[i], err);
+        if (rc == SPSH_OK)
+            rc = spsh__exact_check_stop(finder->search, err);
         if ((first + at) % PROGRESS_STEP < ROWS_AT_ONCE)
             tell(finder->search, "samples", first + at);
     }
@@ -341,7 +343,10 @@ static spsh_status take_records(group_finder *finder, spsh_error *err)
     size_t count = 0;
     spsh__u128 before = {UINT64_MAX, UINT64_MAX}; /* of no kind */
     spsh_status rc = SPSH_OK;
-    while ((rc = spsh__sort128_next(finder->sort, &records, &count, err)) == SPSH_OK)
+    while ((rc = spsh__sort128_next(finder->sort, &records, &count, err)) == SPSH_OK) {
+        rc = spsh__exact_check_stop(finder->search, err);
+        if (rc != SPSH_OK)
+            return rc;
         for (size_t i = 0; i < count; i++) {
             const spsh__u128 record = records[i];
             const uint64_t ordinal = record.low & ORDINAL_MASK;
@@ -357,6 +362,7 @@ static spsh_status take_records(group_finder *finder, spsh_error *err)
                 return rc;
             before = record;
         }
+    }
     return rc == SPSH_E_END ? end_place(finder, err) : rc;
 }
 
@@ -401,8 +407,8 @@ static spsh_status confirm_pair(void *user, size_t number, spsh__exact_reader *r
 static spsh_status star_flush(star_batch *batch, spsh_error *err)
 {
     const spsh__exact_search *search = batch->search;
-    spsh_status rc = SPSH_OK;
-    if (batch->team != NULL) {
+    spsh_status rc = spsh__exact_check_stop(search, err);
+    if (rc == SPSH_OK && batch->team != NULL) {
         const spsh__exact_work work = {confirm_pair, batch, batch->count};
         rc = spsh__exact_team_run(batch->team, &work, err);
     }
