@@ -438,6 +438,11 @@ static void draw_limits(spsh__copy_page *page)
               "at most %.3g below 1.5 s, %.3g below 2.5 s, %.3g above; a frame speaks for a copy "
               "below %.3g",
               l->ber_max[0], l->ber_max[1], l->ber_max[2], l->bit_worth);
+    limit_row(
+        page, "where a run ends",
+        "%.0f wrong bits beyond that; blocks that correlate by less than %.3g divide it where "
+        "bits say so, too",
+        l->gap_cost, l->ncc_gap);
     limit_row(page, "is it speech", "at least %.3g distinct words a second, tonality at most %.3g",
               l->words_min_hz, l->tonality_max);
     limit_row(page, "correlation",
@@ -532,7 +537,7 @@ static void draw_blind_spots(spsh__copy_page *page)
         {"deep",  "strong codecs (GSM, Opus below 16 kbit/s), reverberation and noise: two such "
                  "copies share few keys, and some are missed"                 },
         {"audit",
-         "strong codecs, reverberation and noise on less than two seconds: some are missed"   },
+         "strong codecs, reverberation and noise on clips of a second or so: some are missed" },
         {NULL,    "less than half a second of active speech: only exact copies are told"      },
         {NULL,    "another pitch, and another speed beyond a drift of 1.5 % (where the speed grid is "
                "on: beyond the usual speeds)"                                   },
