@@ -199,4 +199,5 @@ def main():
             print(f"k {bits:012x} {frame} {weak[0]} {weak[1]} {weak[2]}")
 
 
-main()
+if __name__ == "__main__":
+    main()

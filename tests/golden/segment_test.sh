@@ -1,0 +1,34 @@
+#!/bin/sh
+# Segments are those that a second implementation (spsh_segment.py, from docs/FORMAT.md and docs/FINGERPRINT.md) makes of the same records.
+# Usage: segment_test.sh SPEECHSHARD MAKE_CLIP
+set -eu
+here=$(dirname "$0")
+python=
+for candidate in python3 /usr/bin/python3; do
+    if "$candidate" -c 'import numpy, lz4.block, xxhash' 2>/dev/null; then
+        python=$candidate
+        break
+    fi
+done
+if [ -z "$python" ]; then
+    echo "python3 with numpy, lz4 and xxhash is missing"
+    exit 77
+fi
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+mkdir "$work/corpus"
+n=0
+for shape in "2.0 8000 1" "1.5 16000 2" "1.0 44100 1" "0.9 22050 3" "3.0 16000 1" "0.01 8000 1" "1 4000 2" "0.7 48000 6"; do
+    n=$((n + 1))
+    # shellcheck disable=SC2086 # three words
+    "$2" "$work/corpus/clip$n.wav" $shape $n
+done
+cp "$work/corpus/clip1.wav" "$work/corpus/copy.wav"
+printf 'path\tstart\tend\tid\n' >"$work/corpus/corpus.tsv"
+for n in 1 2 3 4 5 6 7 8; do
+    printf 'clip%d.wav\t\t\twhole%d\n' $n $n
+done >>"$work/corpus/corpus.tsv"
+printf 'copy.wav\t\t\tcopy\nclip5.wav\t0.5\t2.5\tpart\nclip5.wav\t0.5\t2.5\tpart-again\n' >>"$work/corpus/corpus.tsv"
+"$1" pack "$work/corpus" -o "$work/d.spsh" --shard-size 128K --quiet >/dev/null
+"$1" fingerprint "$work/d.spsh" --quiet
+"$python" -B "$here/spsh_segment.py" "$work/d.spsh"
