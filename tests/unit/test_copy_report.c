@@ -461,6 +461,8 @@ static void test_nothing_found(void)
     check_has(page, "No two utterances were found to share audio");
     check_has(page, "What this does not see");
     CHECK_U64(count_of(page, "<svg class=\"pair\""), 0);
+    w->plan.common.mode = "exact";
+    check_has(plan_of(w, &out), "<li>everything but equal bytes and samples");
     page = audit_of(w, &out);
     check_has(page, "Nothing was found to leak");
     check_has(page, "Of 3 test utterances, 3 share no recording");

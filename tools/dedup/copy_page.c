@@ -545,9 +545,11 @@ static void draw_blind_spots(spsh__copy_page *page)
                "they: told as probable_copy at best, and never dropped"         },
         {NULL,    "audio that does not decode here: unknown, not unique"                      },
     };
+    const bool is_exact = strcmp(page->facts->mode, "exact") == 0;
     spsh__builder_append_text(page->out, "<h3>What this does not see</h3><ul>");
     for (size_t i = 0; i < sizeof(spots) / sizeof(spots[0]); i++) {
-        if (spots[i].mode == NULL || strcmp(spots[i].mode, page->facts->mode) == 0)
+        const char *mode = spots[i].mode;
+        if (mode == NULL ? !is_exact : strcmp(mode, page->facts->mode) == 0)
             spsh__html_format(page->out, "<li>%s</li>", spots[i].text);
     }
     spsh__builder_append_text(page->out, "</ul>\n");
