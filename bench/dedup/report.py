@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """Tables of what match_pairs found: report.py [--half fit|report|all] RESULTS...
+Of what candidates found: report.py --candidates RESULTS...
 
 Groups (speakers) are halved by the order of their names: the first, third ... are for fitting thresholds, the others for
 reporting. Rates have 95 % Wilson intervals. `found` is a true pair called same_recording, contained or shared_segment, with the
@@ -31,9 +32,44 @@ def percentile(values, part):
     return sorted(values)[min(int(len(values) * part), len(values) - 1)] if values else 0
 
 
+LENGTHS = {0: "whole", 1: "1 s", 2: "2 s", 3: "3 s"}
+MILD = {"mp3_64", "opus_24", "g711", "rate_8000", "gain_-20", "cut_137", "highpass", "natural", "lj_flac", "lj_mp3"}
+
+
+def share(votes):
+    good = sum(vote > 0 for vote in votes)
+    low, high = wilson(good, len(votes))
+    return f"{good} of {len(votes)}: {good / max(len(votes), 1):.3f} [{low:.4f}-{high:.4f}]"
+
+
+def candidates(paths):
+    """Rows of candidates.c: shares found by mode and length, MILD families together; false ones."""
+    found = collections.defaultdict(list)
+    wrong = collections.defaultdict(lambda: [0, 0])
+    for path in paths:
+        for line in open(path, encoding="utf-8"):
+            row = line.rstrip("\n").split("\t")
+            if row[0] == "candidate":
+                families = [row[2]] + (["mild families"] if row[2] in MILD else [])
+                for family in families:
+                    found[row[1], int(row[5]), family].append(int(row[6]))
+            else:
+                wrong[row[1], int(row[3])][0] += int(row[4])
+                wrong[row[1], int(row[3])][1] += int(row[5])
+    for mode, length in dict.fromkeys(key[:2] for key in found):
+        proposed, pairs = wrong[mode, length]
+        print(f"{mode}, {LENGTHS[length]}: {proposed} of {pairs} other pairs, {1e6 * proposed / max(pairs, 1):.1f} of a million")
+        for key, votes in found.items():
+            if key[:2] == (mode, length):
+                print(f"  {key[2]} | {share(votes)}")
+
+
 def main():
     args = sys.argv[1:]
     half = "all"
+    if args[:1] == ["--candidates"]:
+        candidates(args[1:])
+        return
     if args[:1] == ["--half"]:
         half, args = args[1], args[2:]
     rows, summaries = [], []

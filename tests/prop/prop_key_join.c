@@ -184,7 +184,8 @@ static bool has_offset(const result *found, size_t a, size_t b, int64_t offset, 
 /* Every candidate has the votes that it says; every offset with votes enough is a candidate's. */
 static void check_pair(const world *all, const result *found, size_t a, size_t b)
 {
-    const uint32_t least = all->counts[a] < 8 || all->counts[b] < 8 ? 1 : 2;
+    const size_t few = all->mode == SPSH__JOIN_MILD ? 16 : 8;
+    const uint32_t least = all->counts[a] < few || all->counts[b] < few ? 1 : 2;
     for (size_t i = 0; i < all->counts[a]; i++) {
         for (size_t k = 0; k < all->counts[b]; k++) {
             const int64_t at = (int64_t)all->keys[b][k].frame - (int64_t)all->keys[a][i].frame;
@@ -255,7 +256,7 @@ static void test_against_loop(void)
 
 /* ---- many keys: planted copies among noise, on disk ---- */
 
-enum { MANY = 60000, EACH = 10, PLANTED = 200 };
+enum { MANY = 40000, EACH = 16, PLANTED = 200 };
 
 static void make_noise(uint64_t print, spsh__print_key keys[EACH])
 {
@@ -470,7 +471,7 @@ static void test_candidates_from_elsewhere(void)
 /* Stated before anything starts, and true: keys of random weak places, enough to go to disk. */
 static void test_space(void)
 {
-    enum { UTTERANCES = 200000 };
+    enum { UTTERANCES = 120000 };
     spsh__key_join *join = open_join(SPSH__JOIN_MILD, NULL, 1);
     spsh__print_key keys[EACH];
     spsh__candidate got = {0};

@@ -29,7 +29,8 @@
 typedef enum spsh__join_mode {
     SPSH__JOIN_MILD, /* 48 bits, all against all of one side */
     SPSH__JOIN_DEEP, /* the upper 32 bits */
-    SPSH__JOIN_AUDIT /* the upper 32; test keys are dense (spsh__fingerprint_dense), train sparse */
+    SPSH__JOIN_AUDIT /* the upper 32; test keys are dense, train's are stored ones, of other speeds:
+                        at the same speed frame_search.h finds more */
 } spsh__join_mode;
 
 typedef struct spsh__key_join_options {
@@ -46,7 +47,8 @@ typedef struct spsh__key_join_options {
 typedef struct spsh__candidate {
     uint64_t a, b; /* numbers as added; mild and deep: a < b; audit: a of train, b of test */
     int64_t offset;
-    uint32_t votes; /* distinct places of a that agree */
+    uint32_t votes; /* distinct places of a that agree: 2, or 1 where a print has fewer than 16
+                       keys (deep and audit: 8) */
 } spsh__candidate;
 
 typedef struct spsh__join_facts {
