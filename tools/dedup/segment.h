@@ -3,9 +3,10 @@
  *     DATASET/fingerprints/000012-003.spsh     beside DATASET/shards/000012-003.spsh
  *
  * A segment is a pure function of its shard, the dataset's index and the version: whichever machine
- * makes it, in whatever order, its bytes are the same; so a set of segments needs no merging, and a
- * run that was killed goes on with the shards that have none. The file has the container's form
- * (FORMAT.md 2, kind 5): columns with checksummed pages, immutable once published.
+ * makes it, in whatever order, its bytes are the same (with one version of the decoders of lossy
+ * codecs: another one's samples differ by a bit here and there); so a set of segments needs no
+ * merging, and a run that was killed goes on with the shards that have none. The file has the
+ * container's form (FORMAT.md 2, kind 5): columns with checksummed pages, immutable once published.
  */
 #ifndef SPSH_DEDUP_SEGMENT_H
 #define SPSH_DEDUP_SEGMENT_H
