@@ -196,6 +196,37 @@ def test_same_result(plan):
     equal((work / "parts.jsonl").read_bytes() == want, True, "same bytes in parts")
 
 
+def test_parts_from_nothing():
+    """Each part makes its fingerprints, and waits for the others'."""
+    want = (work / "small.jsonl").read_bytes()
+    shutil.rmtree(work / "small.spsh" / "fingerprints")
+    part = ("dedupe", work / "small.spsh", work / "two.spsh", "-o", work / "waits.jsonl", "--part")
+    check("when the other parts are done" in good(*part, "0/3").stderr, "part 0 waits")
+    check("when the other parts are done" in good(*part, "1/3").stderr, "part 1 waits")
+    check(not (work / "waits.jsonl").exists(), "no plan before all parts are done")
+    for number in (2, 0, 1):
+        good(*part, f"{number}/3")
+    equal((work / "waits.jsonl").read_bytes() == want, True, "same bytes in parts from nothing")
+
+
+def test_stopped():
+    words = [COMMAND, "dedupe", work / "one.spsh", "-o", work / "stopped.jsonl", "-j", "1"]
+    for number in range(20):
+        shutil.rmtree(work / "one.spsh" / "fingerprints")
+        process = subprocess.Popen([str(word) for word in words], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                   encoding="utf-8")
+        time.sleep(0.03 * (number + 1))
+        process.send_signal(signal.SIGTERM)
+        message = process.communicate()[1]
+        if process.returncode == 1:
+            check("and the same command goes on" in message, f"what a stopped run says: {message}")
+            break
+        if process.returncode == 0:
+            print("not stopped in time")
+            break
+    good(*words[1:])
+
+
 def test_killed():
     want = (work / "plan.jsonl").read_bytes()
     words = [COMMAND, "dedupe", work / "one.spsh", work / "two.spsh", "-o", work / "killed.jsonl", "-j", "1"]
@@ -312,6 +343,8 @@ with tempfile.TemporaryDirectory() as folder:
     found = test_found()
     test_options(found)
     test_same_result(found)
+    test_parts_from_nothing()
+    test_stopped()
     test_killed()
     test_work_directory()
     test_apply()

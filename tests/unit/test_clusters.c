@@ -505,8 +505,8 @@ static void test_windows_are_no_boilerplate(void)
     world_init(&w);
     for (uint64_t i = 0; i + 1 < 40; i++) {
         spsh__match *m = add(&w, i, i + 1, SPSH__TIER_CHUNKS, SPSH__ALIGN_SHARED_SEGMENT);
-        m->a_first = 20000;
-        m->count = 20000;
+        m->a_first = 16000;
+        m->count = 24000;
     }
     run(&w, true);
     CHECK_U64(w.result.boilerplate_count, 0);

@@ -358,7 +358,9 @@ static spsh_status write_pair(plan_writer *w, uint64_t number, const spsh__match
     if (rc != SPSH_OK)
         return rc;
     for (uint64_t i = 0; i < count; i++) {
-        best = matches[i].kind < best->kind ? &matches[i] : best;
+        if (matches[i].kind != SPSH__ALIGN_NONE &&
+            (best->kind == SPSH__ALIGN_NONE || matches[i].kind < best->kind))
+            best = &matches[i];
         coverage_a = matches[i].coverage_a > coverage_a ? matches[i].coverage_a : coverage_a;
         coverage_b = matches[i].coverage_b > coverage_b ? matches[i].coverage_b : coverage_b;
     }
