@@ -85,3 +85,6 @@ show "$speechshard" plan "$dataset" --max-seconds 300 --alpha 0
 
 say "9. How fast it loads here"
 show "$speechshard" bench "$dataset" --max-seconds 300 --seconds 3
+
+say "10. Which of them are copies: other languages' voices, or the same prompt under two names"
+show "$speechshard" dedupe "$dataset" -o "$work/plan.jsonl" --html "$work/plan.html"
