@@ -102,7 +102,7 @@ static size_t leak(planted kind, uint64_t number, char *text)
         /* The first word of the second half. */
         const char *begin = memchr(whole + bytes / 2, ' ', bytes - bytes / 2);
         const size_t from = begin == NULL ? bytes : (size_t)(begin - whole);
-        const char *end = from + 1 < bytes ? memchr(begin + 1, ' ', bytes - from - 1) : NULL;
+        const char *end = begin == NULL ? NULL : memchr(begin + 1, ' ', bytes - from - 1);
         size = add_words(&random, 1, from, text);
         if (end != NULL) {
             memcpy(text + size, end, bytes - (size_t)(end - whole));
