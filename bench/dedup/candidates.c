@@ -2,13 +2,13 @@
  *
  *     candidates LIST [SEED]
  *
- * LIST: as for match_pairs (transform.sh writes it). For each family, all sources and all copies of
- * that family go through key_join: whole copies in the modes mild, deep and audit, clips of 1, 2
- * and 3 s (CLIPS of each copy, mostly speech) in deep and audit. Output: a line of tab-separated
- * values for each copy or clip: `candidate`, mode, family, group, id, seconds (0: whole), votes (0:
- * not found, or more than 0.2 s from where it is); and for each family, mode and length the pairs
- * of different sources that were proposed: `false`, mode, family, seconds, proposed, pairs, keys of
- * sources, keys of copies, hits, proposed by votes (1, 2, 3, more).
+ * LIST: as for match_pairs (transform.sh writes it). All sources, and all copies of a family, whole
+ * or clips of 1, 2 and 3 s (CLIPS of each copy, mostly speech), go through key_join in each mode,
+ * and through frame_scan (`frames`). Output: a line of tab-separated values for each copy or clip:
+ * `candidate`, mode, family, group, id, seconds (0: whole), votes (0: not found, or more than 0.2 s
+ * from where it is); and for each family, mode and length the pairs of different sources that were
+ * proposed: `false`, mode, family, seconds, proposed, pairs, keys or frames of sources, those of
+ * copies, hits, proposed by votes (1, 2 ... 12 and more). report.py --candidates makes a table.
  */
 #include <inttypes.h>
 #include <sndfile.h>
@@ -361,8 +361,8 @@ int main(int argc, char **argv)
             is_new = strcmp(clips[i].family, clips[k].family) != 0;
         if (!is_new)
             continue;
-        join(SPSH__JOIN_MILD, "mild", clips[i].family, 0);
         for (unsigned seconds = 0; seconds < LENGTHS; seconds++) {
+            join(SPSH__JOIN_MILD, "mild", clips[i].family, seconds);
             join(SPSH__JOIN_DEEP, "deep", clips[i].family, seconds);
             join(SPSH__JOIN_AUDIT, "audit", clips[i].family, seconds);
             scan(clips[i].family, seconds);

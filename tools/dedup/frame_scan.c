@@ -45,6 +45,7 @@ typedef struct entry {
 typedef struct test_print {
     uint64_t print;
     uint64_t first; /* number of its frame 0 */
+    uint32_t votes_min;
 } test_print;
 
 struct spsh__frame_scan {
@@ -140,7 +141,8 @@ spsh_status spsh__frame_scan_add(spsh__frame_scan *scan, uint64_t print,
         frame->number = (uint32_t)(scan->next_number + words[i].frame);
         memcpy(frame->weak, words[i].weak, sizeof(frame->weak));
     }
-    scan->prints[scan->print_count++] = (test_print){print, scan->next_number};
+    scan->prints[scan->print_count++] =
+        (test_print){print, scan->next_number, SPSH__SCAN_VOTES + (span >= SPSH__SCAN_LONG)};
     scan->next_number += span;
     return SPSH_OK;
 }
@@ -328,8 +330,9 @@ static spsh_status add_found(spsh__frame_finder *finder, const spsh__candidate *
 static spsh_status end_cluster(spsh__frame_finder *finder, uint64_t print, spsh__u128 *hits,
                                size_t count, uint64_t first_t, spsh_error *err)
 {
+    const uint32_t least = finder->scan->prints[hits[0].high >> 32].votes_min;
     spsh_status rc = SPSH_OK;
-    while (rc == SPSH_OK && count >= SPSH__SCAN_VOTES) {
+    while (rc == SPSH_OK && count >= least) {
         uint64_t best = 0;
         uint32_t best_votes = 0;
         for (size_t i = 0; i < count; i++) {
@@ -341,7 +344,7 @@ static spsh_status end_cluster(spsh__frame_finder *finder, uint64_t print, spsh_
                 best = hits[i].high;
             }
         }
-        if (best_votes < SPSH__SCAN_VOTES)
+        if (best_votes < least)
             break;
         const spsh__candidate candidate = {print, finder->scan->prints[best >> 32].print,
                                            (int64_t)(best & UINT32_MAX) - (int64_t)BIAS,

@@ -19,8 +19,9 @@
 #include "key_join.h"
 
 enum {
-    SPSH__SCAN_WEAK = 6, /* bits of a word of the small set that are tried both ways */
-    SPSH__SCAN_VOTES = 4,
+    SPSH__SCAN_WEAK = 6,      /* bits of a word of the small set that are tried both ways */
+    SPSH__SCAN_VOTES = 3,     /* for a print of the small set; one more from */
+    SPSH__SCAN_LONG = 250,    /* frames on: 4 s */
     SPSH__SCAN_OVERLAP = 128, /* frames */
 };
 
