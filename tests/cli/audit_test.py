@@ -397,6 +397,12 @@ def test_hostile_names(work):
     ElementTree.fromstring(page.encode())
     check("<script" not in page and "<i>" not in page.replace("<i></i>", ""), "markup out of the corpus")
     equal(run("audit", "--check", work / "hostile-audit" / "statement.json").returncode, 0, "statement")
+    (work / "hostile <i>.spsh").rename(work / "bad\udcff.spsh")  # a byte that is not UTF-8
+    done = audit(work, "hostile-audit", train=("bad\udcff.spsh:train",), test=("bad\udcff.spsh:a_.._b",))
+    equal(done.returncode, 0, f"a folder that is not UTF-8: {done.stderr}")
+    summary = json.loads((work / "hostile-audit" / "summary.json").read_text(encoding="utf-8"))
+    equal(summary["test"][0]["corpus"], "bad?.spsh", "its name")
+    ElementTree.parse(work / "hostile-audit" / "report.html")
 
 
 def test_estimate(work):

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <utf8proc.h>
+
 #include "fail.h"
 #include "hash.h"
 
@@ -120,7 +122,7 @@ static spsh_status collect_all(collector *c, spsh_error *err)
 
 /* ---- names ---- */
 
-spsh_bytes spsh__audit_base_name(const char *path)
+static spsh_bytes base_of(const char *path)
 {
     size_t end = strlen(path);
     while (end > 1 && path[end - 1] == '/')
@@ -131,33 +133,58 @@ spsh_bytes spsh__audit_base_name(const char *path)
     return (spsh_bytes){(const uint8_t *)path + begin, end - begin};
 }
 
+spsh_status spsh__audit_corpus_name(const char *path, char **ret_name, spsh_error *err)
+{
+    const spsh_bytes base = base_of(path);
+    char *name = malloc(base.size_bytes + 1);
+    if (name == NULL)
+        return SPSH_DEDUP_NO_MEMORY(err);
+    memcpy(name, base.data, base.size_bytes);
+    name[base.size_bytes] = '\0';
+    for (size_t at = 0; at < base.size_bytes;) {
+        utf8proc_int32_t point = 0;
+        const utf8proc_ssize_t bytes =
+            utf8proc_iterate(base.data + at, (utf8proc_ssize_t)(base.size_bytes - at), &point);
+        if (bytes <= 0)
+            name[at] = '?';
+        at += bytes <= 0 ? 1 : (size_t)bytes;
+    }
+    *ret_name = name;
+    return SPSH_OK;
+}
+
 static bool is_same(spsh_bytes left, spsh_bytes right)
 {
     return left.size_bytes == right.size_bytes &&
            (left.size_bytes == 0 || memcmp(left.data, right.data, left.size_bytes) == 0);
 }
 
-static char *corpus_name(const spsh__print_set *set, size_t dataset)
+/* What a dataset is called here: two of one name have their ids behind it. */
+static spsh_status name_corpus(const spsh__print_set *set, size_t dataset, char **ret_name,
+                               spsh_error *err)
 {
     const spsh_dataset *own = spsh__print_set_dataset(set, dataset);
-    const spsh_bytes base = spsh__audit_base_name(spsh_dataset_path(own));
+    const spsh_bytes base = base_of(spsh_dataset_path(own));
+    char *name = NULL;
     char id[33];
     bool is_alone = true;
     for (size_t d = 0; d < spsh__print_set_dataset_count(set); d++) {
         const spsh_dataset *other = spsh__print_set_dataset(set, d);
-        is_alone = is_alone && (d == dataset ||
-                                !is_same(spsh__audit_base_name(spsh_dataset_path(other)), base));
+        is_alone = is_alone && (d == dataset || !is_same(base_of(spsh_dataset_path(other)), base));
     }
-    char *name = malloc(base.size_bytes + ID_DIGITS + 4);
-    if (name == NULL)
-        return NULL;
-    memcpy(name, base.data, base.size_bytes);
-    name[base.size_bytes] = '\0';
-    if (!is_alone) {
+    const spsh_status rc = spsh__audit_corpus_name(spsh_dataset_path(own), &name, err);
+    if (rc != SPSH_OK || is_alone) {
+        *ret_name = name;
+        return rc;
+    }
+    const size_t bytes = strlen(name) + ID_DIGITS + 4;
+    *ret_name = malloc(bytes);
+    if (*ret_name != NULL) {
         spsh__hex128(spsh_dataset_info_get(own)->dataset_id, id);
-        snprintf(name + base.size_bytes, ID_DIGITS + 4, " (%.*s)", ID_DIGITS, id);
+        snprintf(*ret_name, bytes, "%s (%.*s)", name, ID_DIGITS, id);
     }
-    return name;
+    free(name);
+    return *ret_name != NULL ? SPSH_OK : SPSH_DEDUP_NO_MEMORY(err);
 }
 
 /* As much of a text as fits, in whole characters. */
@@ -298,9 +325,11 @@ static spsh_status make_tables(spsh__audit_sides *sides, spsh_error *err)
             spsh_dataset_name_count(spsh__print_set_dataset(sides->set, d), SPSH_NAME_SPLIT);
         table->name_count = (uint32_t)names;
         table->tallies = calloc((size_t)names + 1, sizeof(*table->tallies));
-        sides->corpora[d] = corpus_name(sides->set, d);
-        if (table->tallies == NULL || sides->corpora[d] == NULL)
+        if (table->tallies == NULL)
             return SPSH_DEDUP_NO_MEMORY(err);
+        const spsh_status rc = name_corpus(sides->set, d, &sides->corpora[d], err);
+        if (rc != SPSH_OK)
+            return rc;
     }
     return SPSH_OK;
 }

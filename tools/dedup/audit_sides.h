@@ -36,7 +36,7 @@ spsh_status spsh__audit_sides_make(const spsh__print_set *set, spsh__audit_sides
                                    spsh_error *err);
 void spsh__audit_sides_free(spsh__audit_sides *sides);
 
-/* The last part of a path, as far as it is not '/'. */
-spsh_bytes spsh__audit_base_name(const char *path);
+/* The last part of a path, from malloc; bytes that are not UTF-8 are question marks. */
+spsh_status spsh__audit_corpus_name(const char *path, char **ret_name, spsh_error *err);
 
 #endif

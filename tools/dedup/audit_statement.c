@@ -151,16 +151,22 @@ static spsh_status list_inputs(const input *inputs, size_t count, json_t *list, 
 {
     for (size_t i = 0; i < count; i++) {
         const spsh_dataset_info *info = spsh_dataset_info_get(inputs[i].dataset);
-        const spsh_bytes corpus = spsh__audit_base_name(spsh_dataset_path(inputs[i].dataset));
         json_t *overlays = NULL;
-        spsh_status rc = list_overlays(inputs[i].dataset, &overlays, err);
-        if (rc != SPSH_OK)
+        char *corpus = NULL;
+        spsh_status rc =
+            spsh__audit_corpus_name(spsh_dataset_path(inputs[i].dataset), &corpus, err);
+        if (rc == SPSH_OK)
+            rc = list_overlays(inputs[i].dataset, &overlays, err);
+        if (rc != SPSH_OK) {
+            free(corpus);
             return rc;
-        json_t *entry = json_pack("{s:s, s:o, s:o, s:o, s:o, s:o}", "side",
+        }
+        json_t *entry = json_pack("{s:s, s:s, s:o, s:o, s:o, s:o}", "side",
                                   inputs[i].side == SPSH__SIDE_TRAIN ? "train" : "test", "corpus",
-                                  text_of(corpus), "dataset_id", hash_of(info->dataset_id),
-                                  "index_hash", hash_of(info->index_hash), "splits",
+                                  corpus, "dataset_id", hash_of(info->dataset_id), "index_hash",
+                                  hash_of(info->index_hash), "splits",
                                   list_splits(inputs[i].splits), "overlays", overlays);
+        free(corpus);
         if (json_array_append_new(list, entry) != 0)
             return SPSH_DEDUP_NO_MEMORY(err);
     }
