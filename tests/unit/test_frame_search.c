@@ -1,0 +1,175 @@
+/* test_frame_search.c: clips of a test split in a train split, on any number of threads, in one
+ * part or many.
+ */
+#include "copy_dataset.h"
+#include "fingerprint_run.h"
+#include "frame_scan.h"
+#include "frame_search.h"
+#include "print_signals.h"
+#include "spsh_test.h"
+
+enum { RATE = 16000, LONG = 15 * RATE, CLIP = RATE, LONGS = 4, CLIPS = 6, FOUND_MAX = 64 };
+#define ENOUGH (UINT64_C(64) << 20)
+
+static char directory[512];
+static char path[600];
+static int16_t signals[LONGS][LONG];
+static size_t clip_start[CLIPS];
+
+typedef struct result {
+    spsh__candidate found[FOUND_MAX];
+    size_t count;
+} result;
+
+/* Utterances 0 to 3 of train, then clip k of train's k % 4, with a little noise. */
+static void make_dataset(uint64_t seed)
+{
+    static int16_t clip[CLIP];
+    uint64_t state = seed;
+    copy_audio audio = {.codec = SPSH_CODEC_FLAC, .bits = 16, .rate_hz = RATE, .channels = 1};
+    copy_dataset *set = copy_dataset_open(path, 1);
+    for (size_t i = 0; i < LONGS; i++) {
+        make_signal(SIGNAL_SPEECH, RATE, 300 + i, signals[i], LONG);
+        audio.pcm = signals[i];
+        audio.samples = LONG;
+        copy_dataset_utterance(set, copy_dataset_record(set, &audio), 0, LONG, "train");
+    }
+    for (size_t k = 0; k < CLIPS; k++) {
+        clip_start[k] = (size_t)(test_random(&state) % (LONG - CLIP));
+        for (size_t i = 0; i < CLIP; i++)
+            clip[i] = (int16_t)(signals[k % LONGS][clip_start[k] + i] / 2 +
+                                (int)(test_random(&state) % 64) - 32);
+        audio.pcm = clip;
+        audio.samples = CLIP;
+        copy_dataset_utterance(set, copy_dataset_record(set, &audio), 0, CLIP, "test");
+    }
+    copy_dataset_close(set, SPSH_DEDUPE_NONE);
+    const spsh__fingerprint_run_options run = {.threads = 1, .part_count = 1};
+    spsh__fingerprint_run_facts facts;
+    spsh_error err = SPSH_ERROR_INIT;
+    REQUIRE(spsh__fingerprint_run(path, &run, NULL, &facts, &err) == SPSH_OK);
+}
+
+static spsh__print_set *open_set(void)
+{
+    const spsh__print_source sources[] = {
+        {path, "train", SPSH__SIDE_TRAIN},
+        {path, "test",  SPSH__SIDE_TEST }
+    };
+    spsh__print_set *set = NULL;
+    spsh_error err = SPSH_ERROR_INIT;
+    REQUIRE(spsh__print_set_open(sources, 2, NULL, &set, &err) == SPSH_OK);
+    return set;
+}
+
+/* user: an utterance that is left out. */
+static spsh_status takes_part(const void *user, uint64_t ordinal, bool *ret_takes_part,
+                              spsh_error *err)
+{
+    const uint64_t *left_out = user;
+    (void)err;
+    *ret_takes_part = ordinal != *left_out;
+    return SPSH_OK;
+}
+
+static spsh_status search(const spsh__frame_search *options, result *ret, spsh_error *err)
+{
+    const spsh__key_join_options join_options = {.mode = SPSH__JOIN_AUDIT,
+                                                 .temporary_path = directory,
+                                                 .memory_bytes = ENOUGH,
+                                                 .threads = options->threads};
+    spsh__key_join *join = NULL;
+    REQUIRE(spsh__key_join_open(&join_options, &join, err) == SPSH_OK);
+    spsh_status rc = spsh__frame_search_run(options, join, err);
+    ret->count = 0;
+    while (rc == SPSH_OK) {
+        REQUIRE(ret->count < FOUND_MAX);
+        rc = spsh__key_join_next(join, &ret->found[ret->count], err);
+        ret->count += rc == SPSH_OK;
+    }
+    spsh__key_join_free(join);
+    return rc;
+}
+
+static void test_found(void)
+{
+    static const uint64_t memories[] = {ENOUGH, 50000}; /* the second: a part for each clip */
+    spsh__print_set *set = open_set();
+    spsh_error err = SPSH_ERROR_INIT;
+    const uint64_t none = UINT64_MAX;
+    for (size_t m = 0; m < 2; m++) {
+        for (uint32_t threads = 1; threads <= 3; threads += 2) {
+            const spsh__frame_search options = {.set = set,
+                                                .memory_bytes = memories[m],
+                                                .threads = threads,
+                                                .takes_part_fn = takes_part,
+                                                .user = &none};
+            result got;
+            CHECK_I64(search(&options, &got, &err), SPSH_E_END);
+            CHECK_U64(got.count, CLIPS);
+            for (size_t i = 0; i < got.count; i++) {
+                /* Prints are numbered as utterances: each has one. */
+                const size_t k = (size_t)(got.found[i].b - LONGS);
+                REQUIRE(k < CLIPS);
+                const double want = -(double)clip_start[k] * 8000 / RATE / SPSH__PRINT_HOP;
+                CHECK_U64(got.found[i].a, k % LONGS);
+                CHECK((double)got.found[i].offset > want - 3 &&
+                      (double)got.found[i].offset < want + 3);
+                CHECK(got.found[i].votes > 3);
+            }
+        }
+    }
+    CHECK(spsh__frame_scan_bytes(2 * 47) > memories[1]); /* it was in parts */
+    spsh__print_set_close(set);
+}
+
+static void test_left_out(void)
+{
+    spsh__print_set *set = open_set();
+    spsh_error err = SPSH_ERROR_INIT;
+    for (uint64_t left_out = 0; left_out < LONGS + CLIPS; left_out += 5) {
+        const spsh__frame_search options = {.set = set,
+                                            .memory_bytes = ENOUGH,
+                                            .threads = 2,
+                                            .takes_part_fn = takes_part,
+                                            .user = &left_out};
+        result got;
+        CHECK_I64(search(&options, &got, &err), SPSH_E_END);
+        CHECK(got.count == CLIPS - (left_out == 0 ? 2 : 1));
+        for (size_t i = 0; i < got.count; i++)
+            CHECK(got.found[i].a != left_out && got.found[i].b != left_out);
+    }
+    spsh__print_set_close(set);
+}
+
+static void test_refused(void)
+{
+    spsh__print_set *set = open_set();
+    spsh_error err = SPSH_ERROR_INIT;
+    const uint64_t none = UINT64_MAX;
+    const volatile bool stop = true;
+    result got;
+    spsh__frame_search options = {.set = set,
+                                  .memory_bytes = 10000,
+                                  .threads = 2,
+                                  .takes_part_fn = takes_part,
+                                  .user = &none};
+    CHECK_I64(search(&options, &got, &err), SPSH_E_LIMIT);
+    CHECK(strstr(err.message, "MiB") != NULL);
+    options.memory_bytes = ENOUGH;
+    options.stop = &stop;
+    CHECK_I64(search(&options, &got, &err), SPSH_E_CANCELED);
+    spsh__print_set_close(set);
+}
+
+int main(void)
+{
+    test_temp_dir(directory, sizeof(directory));
+    (void)snprintf(path, sizeof(path), "%s/set", directory);
+    make_dataset(test_seed(1));
+    RUN(test_found);
+    RUN(test_left_out);
+    RUN(test_refused);
+    test_remove_tree(directory);
+    return TEST_RESULT();
+}
