@@ -332,6 +332,41 @@ static void test_histogram(void)
     }
 }
 
+/* Two kinds, on a logarithmic scale, with a limit and a gap. */
+static void test_histogram_of_two(void)
+{
+    const uint64_t values[4] = {1, 0, 0, 0};
+    const uint64_t others[4] = {0, 0, 0, 1000000};
+    const spsh__svg_mark mark = {0.5, "a < limit"};
+    const spsh__svg_histogram plot = {.values = values,
+                                      .others = others,
+                                      .count = 4,
+                                      .marks = &mark,
+                                      .mark_count = 1,
+                                      .gap_first = 0.25,
+                                      .gap_end = 0.75,
+                                      .is_log = true,
+                                      .step = 0.25,
+                                      .color = 0,
+                                      .other_color = 7,
+                                      .title = "two",
+                                      .x_label = "x",
+                                      .y_label = "n"};
+    spsh__builder out = {0};
+    spsh__svg_histogram_draw(&out, &plot);
+    const char *text = spsh__builder_text(&out);
+    REQUIRE(text != NULL);
+    /* a twentieth of the height (154), not a millionth: log10(2) / log10(1000001) */
+    CHECK(strstr(text, "class=\"c0\" x=\"48.50\" y=\"170.27\" width=\"61.25\" height=\"7.73\"") !=
+          NULL);
+    CHECK(strstr(text, "class=\"c7\"") != NULL && strstr(text, "0.75 to 1: 1000000") != NULL);
+    CHECK(strstr(text, "class=\"mark\" x1=\"297.0\"") != NULL);
+    CHECK(strstr(text, "a &lt; limit") != NULL);
+    CHECK(strstr(text, "class=\"gap\" x=\"172.5\"") != NULL);
+    CHECK(strstr(text, ">1 M<") != NULL && strstr(text, ">1000<") != NULL);
+    spsh__builder_free(&out);
+}
+
 int main(void)
 {
     RUN(test_level_of_random_pcm);
@@ -346,5 +381,6 @@ int main(void)
     RUN(test_html_text);
     RUN(test_bar);
     RUN(test_histogram);
+    RUN(test_histogram_of_two);
     return TEST_RESULT();
 }

@@ -56,7 +56,7 @@ spsh_status spsh__copy_page_open(spsh__copy_page *page, const spsh__copy_facts *
         lines[count++] = spsh__pair_view_style[i];
     *page = (spsh__copy_page){.out = out, .facts = facts};
     page->dataset_count = spsh__print_set_dataset_count(facts->set);
-    page->readers = (spsh_reader **)calloc(page->dataset_count + 1, sizeof(*page->readers));
+    page->readers = (spsh__copy_reader *)calloc(page->dataset_count + 1, sizeof(*page->readers));
     if (page->readers == NULL)
         return SPSH_DEDUP_NO_MEMORY(err);
     spsh__page_open(out, title, lines);
@@ -66,7 +66,7 @@ spsh_status spsh__copy_page_open(spsh__copy_page *page, const spsh__copy_facts *
 void spsh__copy_page_free(spsh__copy_page *page)
 {
     for (size_t i = 0; page->readers != NULL && i < page->dataset_count; i++)
-        spsh_reader_close(page->readers[i]);
+        spsh_reader_close(page->readers[i].reader);
     free(page->readers);
     page->readers = NULL;
 }
@@ -85,7 +85,7 @@ static spsh_status get_metadata(spsh__copy_page *page, uint64_t ordinal, size_t 
     uint64_t position = 0;
     spsh_status rc = SPSH_OK;
     spsh__print_set_place(page->facts->set, ordinal, ret_dataset, &position);
-    spsh_reader **reader = &page->readers[*ret_dataset];
+    spsh_reader **reader = &page->readers[*ret_dataset].reader;
     if (*reader == NULL)
         rc = spsh_reader_open(spsh__print_set_dataset(page->facts->set, *ret_dataset), reader, err);
     return rc == SPSH_OK ? spsh_reader_metadata(*reader, position, ret_utterance, err) : rc;

@@ -15,10 +15,14 @@
 
 #define SPSH__PICTURES_MAX 40
 
+typedef struct spsh__copy_reader {
+    spsh_reader *reader; /* NULL until it is needed */
+} spsh__copy_reader;
+
 typedef struct spsh__copy_page {
     spsh__builder *out;
     const spsh__copy_facts *facts;
-    spsh_reader **readers; /* of each dataset; NULL until one is needed */
+    spsh__copy_reader *readers; /* of each dataset */
     size_t dataset_count;
     size_t pictures; /* drawn so far */
 } spsh__copy_page;

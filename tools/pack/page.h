@@ -18,9 +18,9 @@
 void spsh__page_open(spsh__builder *out, const char *title, const char *const *more_style);
 void spsh__page_close(spsh__builder *out);
 
-void spsh__page_text(spsh__builder *out, const char *text);
+void spsh__page_text(spsh__builder *out, const char *plain);
 /* A name or text out of a corpus: its direction is its own matter. */
-void spsh__page_name(spsh__builder *out, spsh_bytes name);
+void spsh__page_name(spsh__builder *out, spsh_bytes bytes);
 void spsh__page_tile(spsh__builder *out, const char *value, const char *label);
 
 /* title: markup */
@@ -33,7 +33,7 @@ void spsh__page_table_close(spsh__builder *out);
 void spsh__page_cell_count(spsh__builder *out, uint64_t count);
 void spsh__page_cell_duration(spsh__builder *out, double seconds);
 void spsh__page_cell_percent(spsh__builder *out, double part, double whole);
-void spsh__page_cell_name(spsh__builder *out, spsh_bytes name);
+void spsh__page_cell_name(spsh__builder *out, spsh_bytes bytes);
 void spsh__page_cell_bar(spsh__builder *out, double part, double whole, unsigned color);
 
 /* Rows 0 ... count - 1 of a long table: the first ones, the next ones folded, the rest counted. */

@@ -28,7 +28,7 @@
 #define BAR_UNITS  1000.0
 #define TICKS_X    8.0
 #define TICKS_Y    4.0
-#define TICKS_LOG  5.0
+#define TICKS_LOG  5U
 #define TEXT_BYTES 1024
 
 static bool is_xml_character(spsh_bytes sequence)
@@ -145,11 +145,12 @@ static double draw_y(spsh__builder *out, const spsh__svg_histogram *h, double mo
     step = step < 1 ? 1 : step;
     double top = ceil(most / step - 1e-9) * step;
     if (h->is_log) {
-        for (top = 1; top < most;)
-            top *= 10;
+        const unsigned decades = (unsigned)ceil(log10(most) - 1e-9);
+        const unsigned step_decades = decades > TICKS_LOG ? 3 : 1;
+        top = pow(10, decades);
         draw_level(out, h, 0, top);
-        for (double value = top; value >= 1; value /= log10(top) > TICKS_LOG ? 1000 : 10)
-            draw_level(out, h, value, top);
+        for (unsigned i = decades % step_decades; i <= decades; i += step_decades)
+            draw_level(out, h, pow(10, i), top);
         return top;
     }
     const unsigned lines = (unsigned)(top / step + 0.5);
