@@ -411,7 +411,7 @@ static void test_plan_page(void)
                                        "How it was done",
                                        "Every limit (version 1)",
                                        "bit error rate</td><td>at most 0.28",
-                                       "1,234,567 pairs listened to here, fewer than 26.",
+                                       "1,234,567 pairs listened to here, fewer than 5.",
                                        "What this does not see"};
     world *w = make_world(dataset, false);
     spsh__builder out = {0};

@@ -16,7 +16,7 @@
 
 /* Pairs of recordings that are no copies, every offset compared, none called one; see
  * docs/BENCHMARKS.md. With 95 % confidence fewer than 3 of so many would be. */
-#define CALIBRATION_PAIRS UINT64_C(148000)
+#define CALIBRATION_PAIRS UINT64_C(875000)
 #define RULE_OF_THREE     3
 
 /* clang-format off */
@@ -509,10 +509,10 @@ static void draw_bound(spsh__copy_page *page)
     char rate[SPSH_HUMAN_BYTES];
     spsh__html_format(
         page->out,
-        "<h3>False links</h3><p>The limits were tried on about %s pairs of recordings that are no "
-        "copies (other sentences of one voice, the same words said again), at 130 million offsets: "
-        "none was called a copy. With 95&#160;%% confidence fewer than 1 in %s of such pairs would "
-        "be",
+        "<h3>False links</h3><p>The limits were tried on about %s pairs of recordings (other "
+        "sentences of one voice, the same words said again, prompts cut out of one session, "
+        "noises), 790 million pairs of one-second windows: nothing was called a copy that is none. "
+        "With 95&#160;%% confidence fewer than 1 in %s of such pairs would be",
         spsh__human_count(CALIBRATION_PAIRS, number), spsh__human_count(one_in, rate));
     spsh__html_format(page->out, "; of the %s pairs listened to here, fewer than %s.",
                       spsh__human_count(heard, number),
