@@ -267,6 +267,40 @@ static void test_runs_of_words_against_search(void)
     spsh__text_cover_free(cover);
 }
 
+/* What is read before every text makes no pair by itself, and is a part of those that there are. */
+static void test_what_all_share_makes_no_pair(void)
+{
+    enum { COUNT = SPSH__COVER_CROWD + 10, CHOSEN = 77 };
+    char opening[TEXT_BYTES / 2], own[TEXT_BYTES / 4], text[TEXT_BYTES], chosen[TEXT_BYTES];
+    uint64_t random = seed + 4;
+    const spsh__covered *covered = NULL;
+    size_t count = 9;
+    spsh__text_cover *cover = spsh__text_cover_new();
+    REQUIRE(cover != NULL);
+    make_words(&random, 30, opening);
+    for (uint32_t i = 0; i < COUNT; i++) {
+        make_words(&random, 13, own);
+        (void)snprintf(text, sizeof(text), "%s own%u %s", opening, i, own);
+        REQUIRE(spsh__text_cover_add(cover, i, spsh__bytes_of(text), NULL) == SPSH_OK);
+        if (i == CHOSEN)
+            memcpy(chosen, text, sizeof(chosen));
+    }
+    REQUIRE(spsh__text_cover_finish(cover, NULL) == SPSH_OK);
+    spsh__cover_probe *probe = spsh__cover_probe_new(cover);
+    REQUIRE(probe != NULL);
+    REQUIRE(spsh__cover_probe_text(probe, spsh__bytes_of(opening), 0.5, &covered, &count, NULL) ==
+            SPSH_OK);
+    CHECK_U64(count, 0);
+    CHECK(spsh__text_cover_share(cover, 0) > 0.5 && spsh__text_cover_share(cover, 0) < 1);
+    REQUIRE(spsh__cover_probe_text(probe, spsh__bytes_of(chosen), 0.5, &covered, &count, NULL) ==
+            SPSH_OK);
+    REQUIRE(count == 1);
+    CHECK(covered[0].number == CHOSEN && covered[0].test == 1 && covered[0].train == 1);
+    CHECK(spsh__text_cover_share(cover, CHOSEN) == 1);
+    spsh__cover_probe_free(probe);
+    spsh__text_cover_free(cover);
+}
+
 /* ---- the index ---- */
 
 enum { TRAIN = 20000, TESTS = 300, KEEP = 4, THREADS_MAX = 8 };
@@ -440,6 +474,7 @@ int main(void)
     RUN(test_minhash_estimates_jaccard);
     RUN(test_near_texts_against_all_pairs);
     RUN(test_runs_of_words_against_search);
+    RUN(test_what_all_share_makes_no_pair);
     RUN(test_threads_do_not_matter);
     RUN(test_one_sentence_is_one_text);
     RUN(test_crowds_are_told);
