@@ -483,8 +483,8 @@ static void draw_counts(spsh__copy_page *page)
     } rows[] = {
         {"utterances",                                  spsh__print_set_count(page->facts->set)      },
         {"fingerprints",                                spsh__print_set_print_count(page->facts->set)},
-        {"keys",                                        c->join.key_count                            },
-        {"candidate pairs that share keys",             c->join.candidate_count                      },
+        {"keys compared",                               c->join.key_count                            },
+        {"candidate pairs, alike somewhere",            c->join.candidate_count                      },
         {"candidates whose fingerprints were compared", c->judge.judged_count                        },
         {"of them, listened to",                        c->judge.decoded_count                       },
         {"pairs of fingerprint frames compared",        c->judge.frame_pairs                         },
@@ -518,10 +518,9 @@ static void draw_bound(spsh__copy_page *page)
                       spsh__human_count(heard, number),
                       spsh__human_count(heard / one_in + 1, rate));
     spsh__builder_append_text(
-        page->out,
-        " Pairs that share keys are more alike than pairs drawn at random, and the trial "
-        "had some 300 voices, so this is a direction, not a promise: look at the "
-        "pictures of the weakest pairs. Exact tiers rest on digests of 128 bits.</p>\n");
+        page->out, " Candidates are more alike than pairs drawn at random, and the trial "
+                   "had some 300 voices, so this is a direction, not a promise: look at the "
+                   "pictures of the weakest pairs. Exact tiers rest on digests of 128 bits.</p>\n");
 }
 
 static void draw_blind_spots(spsh__copy_page *page)
