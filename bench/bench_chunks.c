@@ -2,8 +2,8 @@
  *
  *     bench_chunks > results/chunks.json
  *
- * Ten minutes of 16 kHz noise as left-justified 32-bit samples goes through in pieces of 4,096, as the
- * extractor gives them, in rounds, the ways in turn. Speech or noise makes no difference to the
+ * Ten minutes of 16 kHz noise as left-justified 32-bit samples goes through in pieces of 4,096, as
+ * the extractor gives them, in rounds, the ways in turn. Speech or noise makes no difference to the
  * work: every sample is hashed, no value is looked up.
  *
  *     memcpy      to another buffer in the same pieces: the limit of memory

@@ -70,7 +70,7 @@ typedef struct chunk_finder {
     spsh__u128 ready[PAIRS_AT_ONCE];
     size_t ready_count;
     spsh__exact_team *team;
-    chunk_pair *batch;
+    chunk_pair batch[SPSH__EXACT_JOBS];
     size_t batch_count;
 } chunk_finder;
 
@@ -159,9 +159,8 @@ static spsh_status end_holder(chunk_finder *finder, spsh_error *err)
 {
     chunk_crowd *crowd = &finder->crowd;
     const chunk_holder *holder = &finder->holder;
-    const size_t late = crowd->count < SPSH__EXACT_MEETS       ? 0
-                        : crowd->count < 2 * SPSH__EXACT_MEETS ? crowd->count - SPSH__EXACT_MEETS
-                                                               : SPSH__EXACT_MEETS;
+    const size_t later = crowd->count > SPSH__EXACT_MEETS ? crowd->count - SPSH__EXACT_MEETS : 0;
+    const size_t late = later < SPSH__EXACT_MEETS ? later : SPSH__EXACT_MEETS;
     const size_t early = crowd->count < SPSH__EXACT_MEETS ? crowd->count : SPSH__EXACT_MEETS;
     spsh_status rc = SPSH_OK;
     if (holder->place_count == 0)
@@ -291,8 +290,8 @@ static spsh_status go_forwards(pair_reading *r, chunk_hit *hit, bool *has_hit, u
         *has_hit = next_hit(r, hit);
         const uint64_t stop = *has_hit && hit->first < r->limit ? hit->first : r->limit;
         const uint64_t gap = stop > end ? stop - end : 0;
-        spsh_status rc =
-            spsh__exact_equal_after(r->reader, &r->a, end, &r->b, in_b(r, end), gap, &equal, err);
+        const spsh__exact_span span = {&r->a, &r->b, end, in_b(r, end), gap};
+        spsh_status rc = spsh__exact_equal_after(r->reader, &span, &equal, err);
         if (rc != SPSH_OK)
             return rc;
         *ret_end = end + equal;
@@ -322,8 +321,8 @@ static spsh_status confirm(pair_reading *r, const spsh__match *match, bool *ret_
                            spsh_error *err)
 {
     uint64_t equal = 0;
-    spsh_status rc = spsh__exact_equal_after(r->reader, &r->a, match->a_first, &r->b,
-                                             match->b_first, match->count, &equal, err);
+    const spsh__exact_span span = {&r->a, &r->b, match->a_first, match->b_first, match->count};
+    spsh_status rc = spsh__exact_equal_after(r->reader, &span, &equal, err);
     *ret_is_equal = equal == match->count;
     return rc;
 }
@@ -345,8 +344,8 @@ static spsh_status read_offset(pair_reading *r, chunk_pair *pair, spsh_error *er
         spsh__match match = {.tier = SPSH__TIER_CHUNKS};
         const uint64_t first = hit.first;
         const uint64_t room = first > covered ? first - covered : 0;
-        rc = spsh__exact_equal_before(r->reader, &r->a, first, &r->b, in_b(r, first), room, &before,
-                                      err);
+        const spsh__exact_span span = {&r->a, &r->b, first, in_b(r, first), room};
+        rc = spsh__exact_equal_before(r->reader, &span, &before, err);
         if (rc == SPSH_OK)
             rc = go_forwards(r, &hit, &has_hit, &end, &match.votes, err);
         if (rc != SPSH_OK)
@@ -373,7 +372,7 @@ static bool is_told(const spsh__exact_row *a, const spsh__exact_row *b, int64_t 
 
 static spsh_status read_pair(void *user, size_t number, spsh__exact_reader *reader, spsh_error *err)
 {
-    const chunk_finder *finder = user;
+    chunk_finder *finder = user;
     chunk_pair *pair = &finder->batch[number];
     pair_reading r = {.search = finder->search, .reader = reader};
     spsh_status rc = spsh__exact_row_get(r.search->set, pair->a, &r.a, err);
@@ -434,6 +433,12 @@ static void add_offset(chunk_pair *pair, chunk_offset offset)
         *least = offset;
 }
 
+static bool is_last_pair(const chunk_finder *finder, uint64_t a, uint64_t b)
+{
+    return finder->batch_count > 0 && finder->batch[finder->batch_count - 1].a == a &&
+           finder->batch[finder->batch_count - 1].b == b;
+}
+
 /* Equal records: one pair at one offset. */
 static spsh_status take_offset(chunk_finder *finder, spsh__u128 record, uint32_t votes,
                                spsh_error *err)
@@ -441,18 +446,18 @@ static spsh_status take_offset(chunk_finder *finder, spsh__u128 record, uint32_t
     const uint64_t a = record.high >> (64 - SPSH__EXACT_ORDINAL_BITS);
     const uint64_t b = (record.high << B_LOW_BITS | record.low >> (64 - B_LOW_BITS)) & ORDINAL_MASK;
     const uint64_t stored = record.low >> OFFSET_SHIFT & ((UINT64_C(1) << OFFSET_BITS) - 1);
-    chunk_pair *pair = finder->batch_count == 0 ? NULL : &finder->batch[finder->batch_count - 1];
-    if (pair == NULL || pair->a != a || pair->b != b) {
+    if (!is_last_pair(finder, a, b)) {
         if (finder->batch_count == SPSH__EXACT_JOBS) {
             spsh_status rc = flush_pairs(finder, err);
             if (rc != SPSH_OK)
                 return rc;
         }
-        pair = &finder->batch[finder->batch_count++];
-        pair->a = a;
-        pair->b = b;
+        finder->batch[finder->batch_count].a = a;
+        finder->batch[finder->batch_count].b = b;
+        finder->batch_count++;
     }
-    add_offset(pair, (chunk_offset){(int64_t)stored - OFFSET_ZERO, votes});
+    add_offset(&finder->batch[finder->batch_count - 1],
+               (chunk_offset){(int64_t)stored - OFFSET_ZERO, votes});
     return SPSH_OK;
 }
 
@@ -498,16 +503,11 @@ spsh_status spsh__exact_find_chunks(spsh__exact_search *search, spsh_error *err)
                             : SPSH__EXACT_MEMORY_MIN,
         .threads = options->threads > 0 ? options->threads : 1,
     };
-    spsh_status rc = SPSH_OK;
     chunk_finder *finder = calloc(1, sizeof(*finder));
     if (finder == NULL)
         return SPSH_DEDUP_NO_MEMORY(err);
     finder->search = search;
-    finder->batch = calloc(SPSH__EXACT_JOBS, sizeof(*finder->batch));
-    if (finder->batch == NULL)
-        rc = SPSH_DEDUP_NO_MEMORY(err);
-    if (rc == SPSH_OK)
-        rc = spsh__sort128_open(&sort_options, &finder->chunks, err);
+    spsh_status rc = spsh__sort128_open(&sort_options, &finder->chunks, err);
     if (rc == SPSH_OK)
         rc = spsh__sort128_open(&sort_options, &finder->pairs, err);
     if (rc == SPSH_OK)
@@ -518,9 +518,8 @@ spsh_status spsh__exact_find_chunks(spsh__exact_search *search, spsh_error *err)
         rc = meet_all(finder, err);
     if (rc == SPSH_OK)
         rc = read_all(finder, err);
-    for (size_t i = 0; finder->batch != NULL && i < SPSH__EXACT_JOBS; i++)
+    for (size_t i = 0; i < SPSH__EXACT_JOBS; i++)
         free(finder->batch[i].matches);
-    free(finder->batch);
     spsh__exact_team_free(finder->team);
     spsh__sort128_free(finder->chunks);
     spsh__sort128_free(finder->pairs);

@@ -395,7 +395,8 @@ static spsh_status confirm_pair(void *user, size_t number, spsh__exact_reader *r
         rc = spsh__exact_row_get(batch->search->set, m->b, &b, err);
     if (rc != SPSH_OK)
         return rc;
-    rc = spsh__exact_equal_after(reader, &a, m->a_first, &b, m->b_first, m->count, &equal, &local);
+    const spsh__exact_span span = {&a, &b, m->a_first, m->b_first, m->count};
+    rc = spsh__exact_equal_after(reader, &span, &equal, &local);
     pair->is_good = rc == SPSH_OK && equal == m->count;
     if (rc == SPSH_OK || rc == SPSH_E_AUDIO) /* what does not decode is not confirmed */
         return SPSH_OK;

@@ -87,15 +87,20 @@ spsh_status spsh__exact_reader_chunks(spsh__exact_reader *reader, int which,
                                       const spsh__exact_row *row, const spsh__chunk **ret_chunks,
                                       spsh_error *err);
 
-/* How many samples per channel from a_first and b_first on are equal, count at most. One channel
+/* Two places to compare at. */
+typedef struct spsh__exact_span {
+    const spsh__exact_row *a, *b;
+    uint64_t a_at, b_at; /* samples */
+    uint64_t count;      /* per channel, at most */
+} spsh__exact_span;
+
+/* How many samples per channel from the places on are equal; none if rates differ. One channel
  * equals several if all of them equal it. */
-spsh_status spsh__exact_equal_after(spsh__exact_reader *reader, const spsh__exact_row *a,
-                                    uint64_t a_first, const spsh__exact_row *b, uint64_t b_first,
-                                    uint64_t count, uint64_t *ret_count, spsh_error *err);
-/* The same backwards: before a_end and b_end. */
-spsh_status spsh__exact_equal_before(spsh__exact_reader *reader, const spsh__exact_row *a,
-                                     uint64_t a_end, const spsh__exact_row *b, uint64_t b_end,
-                                     uint64_t count, uint64_t *ret_count, spsh_error *err);
+spsh_status spsh__exact_equal_after(spsh__exact_reader *reader, const spsh__exact_span *span,
+                                    uint64_t *ret_count, spsh_error *err);
+/* The same backwards, before the places. */
+spsh_status spsh__exact_equal_before(spsh__exact_reader *reader, const spsh__exact_span *span,
+                                     uint64_t *ret_count, spsh_error *err);
 
 /* ---- threads ---- */
 

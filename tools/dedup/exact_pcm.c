@@ -92,9 +92,12 @@ static spsh_status read_piece(spsh__exact_reader *reader, int which, const spsh_
     return rc;
 }
 
-static bool is_frame_equal(const spsh__exact_reader *reader, uint32_t a_channels,
-                           uint32_t b_channels, uint64_t at)
+/* Of frames that were read. */
+static bool is_frame_equal(const spsh__exact_reader *reader, const spsh__exact_span *span,
+                           uint64_t at)
 {
+    const uint32_t a_channels = span->a->row.channels;
+    const uint32_t b_channels = span->b->row.channels;
     const int32_t *a = reader->pcm[0] + at * a_channels;
     const int32_t *b = reader->pcm[1] + at * b_channels;
     const uint32_t most = a_channels > b_channels ? a_channels : b_channels;
@@ -104,48 +107,50 @@ static bool is_frame_equal(const spsh__exact_reader *reader, uint32_t a_channels
     return true;
 }
 
-/* Pieces that are equal throughout are the rule, and told at once. */
-static bool is_piece_equal(const spsh__exact_reader *reader, uint32_t a_channels,
-                           uint32_t b_channels, uint64_t count)
+/* How many of the count frames that were read are equal, from the first on or, backwards, from the
+ * last. */
+static uint64_t count_equal(const spsh__exact_reader *reader, const spsh__exact_span *span,
+                            uint64_t count, bool backwards)
 {
-    return a_channels == b_channels &&
-           memcmp(reader->pcm[0], reader->pcm[1],
-                  (size_t)count * a_channels * sizeof(reader->pcm[0][0])) == 0;
+    const uint32_t channels = span->a->row.channels;
+    uint64_t equal = 0;
+    if (channels == span->b->row.channels && /* the rule, and told at once */
+        memcmp(reader->pcm[0], reader->pcm[1],
+               (size_t)count * channels * sizeof(reader->pcm[0][0])) == 0)
+        return count;
+    while (equal < count && is_frame_equal(reader, span, backwards ? count - equal - 1 : equal))
+        equal++;
+    return equal;
 }
 
-static uint64_t piece_most(const spsh__exact_row *a, const spsh__exact_row *b)
+static bool can_compare(const spsh__segment_row *a, const spsh__segment_row *b)
 {
-    const uint32_t channels = a->row.channels > b->row.channels ? a->row.channels : b->row.channels;
-    return PIECE_VALUES / channels;
+    return a->channels > 0 && b->channels > 0 && a->sample_rate_hz == b->sample_rate_hz &&
+           (a->channels == b->channels || a->channels == 1 || b->channels == 1);
 }
 
-static bool can_compare(const spsh__exact_row *a, const spsh__exact_row *b)
+static spsh_status compare(spsh__exact_reader *reader, const spsh__exact_span *span, bool backwards,
+                           uint64_t *ret_count, spsh_error *err)
 {
-    return a->row.channels > 0 && b->row.channels > 0 &&
-           a->row.sample_rate_hz == b->row.sample_rate_hz &&
-           (a->row.channels == b->row.channels || a->row.channels == 1 || b->row.channels == 1);
-}
-
-spsh_status spsh__exact_equal_after(spsh__exact_reader *reader, const spsh__exact_row *a,
-                                    uint64_t a_first, const spsh__exact_row *b, uint64_t b_first,
-                                    uint64_t count, uint64_t *ret_count, spsh_error *err)
-{
+    const spsh__segment_row *a = &span->a->row;
+    const spsh__segment_row *b = &span->b->row;
     uint64_t done = 0;
     uint64_t piece = PIECE_FIRST;
     *ret_count = 0;
-    while (can_compare(a, b) && done < count) {
-        piece = piece < piece_most(a, b) ? piece : piece_most(a, b);
-        const uint64_t some = count - done < piece ? count - done : piece;
-        spsh_status rc = read_piece(reader, 0, a, a_first + done, some, err);
+    if (!can_compare(a, b))
+        return SPSH_OK;
+    const uint64_t most = PIECE_VALUES / (a->channels > b->channels ? a->channels : b->channels);
+    while (done < span->count) {
+        piece = piece < most ? piece : most;
+        const uint64_t some = span->count - done < piece ? span->count - done : piece;
+        const uint64_t a_first = backwards ? span->a_at - done - some : span->a_at + done;
+        const uint64_t b_first = backwards ? span->b_at - done - some : span->b_at + done;
+        spsh_status rc = read_piece(reader, 0, span->a, a_first, some, err);
         if (rc == SPSH_OK)
-            rc = read_piece(reader, 1, b, b_first + done, some, err);
+            rc = read_piece(reader, 1, span->b, b_first, some, err);
         if (rc != SPSH_OK)
             return rc;
-        uint64_t equal = 0;
-        if (is_piece_equal(reader, a->row.channels, b->row.channels, some))
-            equal = some;
-        while (equal < some && is_frame_equal(reader, a->row.channels, b->row.channels, equal))
-            equal++;
+        const uint64_t equal = count_equal(reader, span, some, backwards);
         done += equal;
         *ret_count = done;
         if (equal < some)
@@ -155,34 +160,16 @@ spsh_status spsh__exact_equal_after(spsh__exact_reader *reader, const spsh__exac
     return SPSH_OK;
 }
 
-spsh_status spsh__exact_equal_before(spsh__exact_reader *reader, const spsh__exact_row *a,
-                                     uint64_t a_end, const spsh__exact_row *b, uint64_t b_end,
-                                     uint64_t count, uint64_t *ret_count, spsh_error *err)
+spsh_status spsh__exact_equal_after(spsh__exact_reader *reader, const spsh__exact_span *span,
+                                    uint64_t *ret_count, spsh_error *err)
 {
-    uint64_t done = 0;
-    uint64_t piece = PIECE_FIRST;
-    *ret_count = 0;
-    while (can_compare(a, b) && done < count) {
-        piece = piece < piece_most(a, b) ? piece : piece_most(a, b);
-        const uint64_t some = count - done < piece ? count - done : piece;
-        spsh_status rc = read_piece(reader, 0, a, a_end - done - some, some, err);
-        if (rc == SPSH_OK)
-            rc = read_piece(reader, 1, b, b_end - done - some, some, err);
-        if (rc != SPSH_OK)
-            return rc;
-        uint64_t equal = 0;
-        if (is_piece_equal(reader, a->row.channels, b->row.channels, some))
-            equal = some;
-        while (equal < some &&
-               is_frame_equal(reader, a->row.channels, b->row.channels, some - equal - 1))
-            equal++;
-        done += equal;
-        *ret_count = done;
-        if (equal < some)
-            return SPSH_OK;
-        piece *= 2;
-    }
-    return SPSH_OK;
+    return compare(reader, span, false, ret_count, err);
+}
+
+spsh_status spsh__exact_equal_before(spsh__exact_reader *reader, const spsh__exact_span *span,
+                                     uint64_t *ret_count, spsh_error *err)
+{
+    return compare(reader, span, true, ret_count, err);
 }
 
 /* ---- threads ---- */
