@@ -114,7 +114,7 @@ spsh__align_side spsh__align_side_of(const spsh__print *print);
 
 /* What two recordings have in common at one offset. */
 typedef struct spsh__alignments {
-    spsh__alignment items[SPSH__ALIGN_RUNS_MAX]; /* the first is the longest run, of any class */
+    spsh__alignment items[SPSH__ALIGN_RUNS_MAX]; /* the first is the run worth most, of any class */
     size_t count;
     size_t count_max;     /* given: how many are wanted, 1 to SPSH__ALIGN_RUNS_MAX */
     uint64_t frame_pairs; /* compared */

@@ -43,7 +43,7 @@ typedef struct spsh__match {
     uint32_t rate_hz;       /* of the three below: both utterances' own rate, or 8,000 */
     uint64_t a_first;       /* samples */
     uint64_t b_first;
-    uint64_t count;
+    uint64_t count;    /* of a; of b at another speed as many less or more as scale says */
     double lag;        /* b's sample for a's sample 0, fractional */
     double coverage_a; /* of a's active speech (exact tiers: of its samples; text: of n-grams) */
     double coverage_b;
