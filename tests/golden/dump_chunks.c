@@ -8,7 +8,6 @@
  */
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "canonical.h"
@@ -23,6 +22,8 @@ typedef struct shape {
     uint32_t silent_first, silent_count; /* zeros put into it */
     uint32_t shift;                      /* 16: 16 bits, left-justified */
 } shape;
+
+enum { SAMPLES_MAX = 64000, VALUES_MAX = 100000 };
 
 static const shape shapes[] = {
     {"speech",  SIGNAL_SPEECH,  16000, 1, 64000, 0,     0,     16},
@@ -81,6 +82,8 @@ static spsh_status print_chunks(const shape *s, const int32_t *pcm, spsh__chunke
 
 int main(int argc, char **argv)
 {
+    static int16_t one[SAMPLES_MAX];
+    static int32_t pcm[VALUES_MAX];
     const int with_samples = argc > 1 && strcmp(argv[1], "--samples") == 0;
     spsh_error err = SPSH_ERROR_INIT;
     spsh__canonical *canonical = NULL;
@@ -91,10 +94,6 @@ int main(int argc, char **argv)
     for (size_t i = 0; rc == SPSH_OK && i < sizeof(shapes) / sizeof(shapes[0]); i++) {
         const shape *s = &shapes[i];
         const size_t values = (size_t)s->samples * s->channels;
-        int32_t *pcm = malloc(values * sizeof(*pcm));
-        int16_t *one = malloc(s->samples * sizeof(*one));
-        if (pcm == NULL || one == NULL)
-            return 1;
         make(s, 10 * i + 1, pcm, one);
         printf("signal %s %" PRIu32 " %" PRIu32 " %" PRIu32 "\n", s->name, s->rate_hz, s->channels,
                s->samples);
@@ -102,8 +101,6 @@ int main(int argc, char **argv)
             printf("%" PRId32 "%c", pcm[k], k + 1 == values ? '\n' : ' ');
         print_digests(s, pcm, canonical);
         rc = print_chunks(s, pcm, chunker, &err);
-        free(one);
-        free(pcm);
     }
     spsh__canonical_free(canonical);
     spsh__chunker_free(chunker);
