@@ -519,12 +519,12 @@ static spsh_status decide_group(work *w, node *const *members, size_t count, sps
 static spsh_status decide_same(work *w, spsh_error *err)
 {
     spsh_status rc = SPSH_OK;
-    node **order = calloc(w->node_count + 1, sizeof(*order));
+    node **order = calloc(w->node_count + 1, sizeof(node *));
     if (order == NULL)
         return SPSH_DEDUP_NO_MEMORY(err);
     for (size_t i = 0; i < w->node_count; i++)
         order[i] = &w->nodes[i];
-    qsort(order, w->node_count, sizeof(*order), compare_members);
+    qsort(order, w->node_count, sizeof(node *), compare_members);
     for (size_t first = 0; first < w->node_count && rc == SPSH_OK;) {
         size_t end = first + 1;
         while (end < w->node_count && order[end]->group == order[first]->group)
@@ -859,12 +859,12 @@ static spsh_status decide(work *w, spsh_error *err)
         rc = make_links(w, err);
     if (rc == SPSH_OK)
         rc = decide_same(w, err);
-    longest_first = calloc(w->node_count + 1, sizeof(*longest_first));
+    longest_first = calloc(w->node_count + 1, sizeof(node *));
     if (longest_first == NULL)
         return SPSH_DEDUP_NO_MEMORY(err);
     for (size_t i = 0; i < w->node_count; i++)
         longest_first[i] = &w->nodes[i];
-    qsort(longest_first, w->node_count, sizeof(*longest_first), compare_longest);
+    qsort(longest_first, w->node_count, sizeof(node *), compare_longest);
     if (rc == SPSH_OK && w->policy->contained != SPSH__CONTAINED_TAG)
         rc = decide_contained(w, longest_first, err);
     if (rc == SPSH_OK)

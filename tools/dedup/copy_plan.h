@@ -65,6 +65,6 @@ const uint8_t *spsh__copy_plan_hash(const spsh__copy_plan *plan); /* 16 bytes */
 size_t spsh__copy_plan_dataset_count(const spsh__copy_plan *plan);
 /* Borrowed until free. */
 const spsh__plan_dataset *spsh__copy_plan_dataset(const spsh__copy_plan *plan, size_t dataset);
-spsh__plan_drop spsh__copy_plan_drop(const spsh__copy_plan *plan, uint64_t drop);
+spsh__plan_drop spsh__copy_plan_drop(const spsh__copy_plan *plan, uint64_t number);
 
 #endif

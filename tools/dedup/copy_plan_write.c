@@ -537,7 +537,7 @@ static spsh_status prepare(plan_writer *w, spsh_error *err)
     const size_t reader_count = SIDES * spsh__print_set_dataset_count(w->set);
     w->hasher = spsh__pack_hasher_new();
     w->json = spsh__json_new();
-    w->readers = (spsh_reader **)calloc(reader_count + 1, sizeof(*w->readers));
+    w->readers = (spsh_reader **)calloc(reader_count + 1, sizeof(spsh_reader *));
     w->pairs = calloc((size_t)match_count + 1, sizeof(*w->pairs));
     w->belongings = calloc((size_t)all->member_count + 1, sizeof(*w->belongings));
     if (w->hasher == NULL || w->json == NULL || w->readers == NULL || w->pairs == NULL ||

@@ -143,7 +143,7 @@ spsh_status spsh__clusters_make(const spsh__print_set *set, const spsh__match *m
     const size_t dataset_count = spsh__print_set_dataset_count(set);
     quality_reader q = {.set = set, .policy = policy};
     const spsh__quality_source source = {get_quality, get_covered, &q};
-    q.readers = (spsh_reader **)calloc(dataset_count + 1, sizeof(*q.readers));
+    q.readers = (spsh_reader **)calloc(dataset_count + 1, sizeof(spsh_reader *));
     if (q.readers == NULL)
         return SPSH_DEDUP_NO_MEMORY(err);
     spsh_status rc =

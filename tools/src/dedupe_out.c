@@ -136,14 +136,15 @@ static int compare_clusters(const void *left, const void *right)
 static void print_largest(const spsh__dedupe *d)
 {
     const uint64_t count = d->clusters.cluster_count;
-    const spsh__cluster **order = (const spsh__cluster **)calloc((size_t)count + 1, sizeof(*order));
+    const spsh__cluster **order =
+        (const spsh__cluster **)calloc((size_t)count + 1, sizeof(spsh__cluster *));
     if (order == NULL || count == 0) {
         free((void *)order);
         return;
     }
     for (uint64_t i = 0; i < count; i++)
         order[i] = &d->clusters.clusters[i];
-    qsort((void *)order, (size_t)count, sizeof(*order), compare_clusters);
+    qsort((void *)order, (size_t)count, sizeof(spsh__cluster *), compare_clusters);
     printf("\nlargest clusters: the one that is kept, and why\n");
     for (uint64_t i = 0; i < count && i < CLUSTERS_SHOWN; i++) {
         const spsh__member *kept = &d->clusters.members[order[i]->first_member];

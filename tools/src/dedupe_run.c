@@ -308,57 +308,60 @@ static spsh_status sum_up(const spsh__dedupe_options *options, spsh__dedupe *d, 
 
 /* ---- files ---- */
 
-static int compare_texts(const void *left, const void *right)
+static int compare_names(const void *left, const void *right)
 {
-    const char *const *l = left;
-    const char *const *r = right;
-    return strcmp(*l, *r);
+    const spsh_bytes *l = left;
+    const spsh_bytes *r = right;
+    const size_t common = l->size_bytes < r->size_bytes ? l->size_bytes : r->size_bytes;
+    const int order = memcmp(l->data, r->data, common);
+    return order != 0 ? order : (l->size_bytes > r->size_bytes) - (l->size_bytes < r->size_bytes);
+}
+
+/* The names between the commas, borrowed, at the end of names. */
+static void add_names(const char *splits, spsh__builder *names)
+{
+    while (*splits != '\0') {
+        const size_t length = strcspn(splits, ",");
+        const spsh_bytes name = {(const uint8_t *)splits, length};
+        spsh__builder_append(names, &name, sizeof(name));
+        splits += length + (splits[length] == ',');
+    }
 }
 
 /* The splits that were asked for, each once and sorted; *ret_text NULL: all. */
 static spsh_status list_splits(const spsh__source_list *sources, const char *path, char **ret_text,
                                spsh_error *err)
 {
-    spsh__builder words = {0};
+    spsh__builder names = {0};
     spsh__builder joined = {0};
-    spsh_status rc = SPSH_OK;
     bool has_all = false;
-    size_t count = 0;
+    *ret_text = NULL;
     for (size_t i = 0; i < sources->count; i++) {
         if (strcmp(sources->items[i].path, path) != 0)
             continue;
-        has_all = has_all || sources->items[i].splits == NULL;
-        for (const char *at = sources->items[i].splits; at != NULL && *at != '\0';) {
-            const size_t length = strcspn(at, ",");
-            char *word = strndup(at, length);
-            if (word == NULL)
-                words.failed = true;
-            else
-                spsh__builder_append(&words, &word, sizeof(word));
-            count = words.size_bytes / sizeof(word);
-            at += length + (at[length] == ',');
-        }
+        if (sources->items[i].splits == NULL)
+            has_all = true;
+        else
+            add_names(sources->items[i].splits, &names);
     }
-    char **list = (char **)(void *)words.data;
+    spsh_bytes *list = (spsh_bytes *)(void *)names.data;
+    const size_t count = names.size_bytes / sizeof(*list);
     if (count > 1)
-        qsort((void *)list, count, sizeof(*list), compare_texts);
+        qsort(list, count, sizeof(*list), compare_names);
     for (size_t i = 0; i < count; i++) {
-        if (i > 0 && strcmp(list[i], list[i - 1]) == 0)
+        if (i > 0 && compare_names(&list[i], &list[i - 1]) == 0)
             continue;
         if (i > 0)
             spsh__builder_append_text(&joined, ",");
-        spsh__builder_append_text(&joined, list[i]);
+        spsh__builder_append_bytes(&joined, list[i]);
     }
-    if (words.failed || (!has_all && spsh__builder_text(&joined) == NULL))
-        rc = SPSH_DEDUP_NO_MEMORY(err);
-    *ret_text = rc == SPSH_OK && !has_all ? strdup((const char *)joined.data) : NULL;
-    if (rc == SPSH_OK && !has_all && *ret_text == NULL)
-        rc = SPSH_DEDUP_NO_MEMORY(err);
-    for (size_t i = 0; i < count; i++)
-        free(list[i]);
-    spsh__builder_free(&words);
+    const char *text = names.failed ? NULL : spsh__builder_text(&joined);
+    if (text != NULL && !has_all)
+        *ret_text = strdup(text);
+    const bool failed = text == NULL || (!has_all && *ret_text == NULL);
+    spsh__builder_free(&names);
     spsh__builder_free(&joined);
-    return rc;
+    return failed ? SPSH_DEDUP_NO_MEMORY(err) : SPSH_OK;
 }
 
 static spsh_status write_plan(const spsh__dedupe_options *options, spsh__dedupe *d, spsh_error *err)

@@ -38,9 +38,11 @@ int spsh__plan_view_open(const char *command, char *const *operands, int operand
         return spsh__cli_fail(command, &err);
     const size_t count = spsh__copy_plan_dataset_count(view.plan);
     view.paths = (const char **)calloc(count + 1, sizeof(*view.paths));
-    if (view.paths == NULL)
-        rc = spsh__cli_fail_memory();
-    for (size_t i = 0; i < count && rc == SPSH_EXIT_DONE; i++)
+    if (view.paths == NULL) {
+        spsh__plan_view_free(&view);
+        return spsh__cli_fail_memory();
+    }
+    for (size_t i = 0; i < count; i++)
         view.paths[i] = spsh__copy_plan_dataset(view.plan, i)->path;
     for (int i = 1; i < operand_count && rc == SPSH_EXIT_DONE; i++)
         rc = place_dataset(operands[0], operands[i], &view);
