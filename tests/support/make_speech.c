@@ -32,12 +32,11 @@ static int format_of(const char *path)
 
 static int write_piece(SNDFILE *file, const char *piece)
 {
-    unsigned long seed = 0;
-    double begin_s = 0;
-    double seconds = 0;
-    char rest = 0;
-    if (sscanf(piece, "%lu:%lf:%lf%c", &seed, &begin_s, &seconds, &rest) != 3 || begin_s < 0 ||
-        seconds <= 0 || begin_s + seconds > SECONDS_MAX)
+    char *end = NULL;
+    const unsigned long seed = strtoul(piece, &end, 10);
+    const double begin_s = *end == ':' ? strtod(end + 1, &end) : -1;
+    const double seconds = *end == ':' ? strtod(end + 1, &end) : -1;
+    if (*end != '\0' || begin_s < 0 || seconds <= 0 || begin_s + seconds > SECONDS_MAX)
         return -1;
     const size_t first = (size_t)(begin_s * RATE_HZ);
     const size_t count = (size_t)(seconds * RATE_HZ);

@@ -12,8 +12,9 @@ spsh_status spsh__audit_names_open(const spsh__audit_sides *sides, spsh__audit_n
                                    spsh_error *err)
 {
     const size_t datasets = spsh__print_set_dataset_count(sides->set);
-    spsh__audit_names names = {sides, calloc(datasets + 1, sizeof(*names.readers))};
+    spsh__audit_names names = {sides, NULL};
     spsh_status rc = SPSH_OK;
+    names.readers = calloc(datasets + 1, sizeof(spsh_reader *));
     if (names.readers == NULL)
         return SPSH_DEDUP_NO_MEMORY(err);
     for (size_t d = 0; d < datasets && rc == SPSH_OK; d++)

@@ -81,7 +81,10 @@ static spsh_status collect(collector *c, size_t dataset, uint64_t first, uint64_
 {
     const spsh_dataset *source = spsh__print_set_dataset(c->set, dataset);
     const uint64_t base = spsh__print_set_first(c->set, dataset) + first;
+    tally *tallies = c->tables[dataset].tallies;
     columns rows;
+    if (tallies == NULL)
+        return SPSH_DEDUP_NO_MEMORY(err);
     spsh_status rc = read_columns(source, first, count, &rows, err);
     for (uint64_t i = 0; i < count && rc == SPSH_OK; i++) {
         const spsh__side side = spsh__print_set_side(c->set, base + i);
@@ -92,7 +95,7 @@ static spsh_status collect(collector *c, size_t dataset, uint64_t first, uint64_
         rc = entry_of(source, &c->tables[dataset], (uint32_t)load(rows.split, i, 4), &entry, err);
         if (rc != SPSH_OK)
             break;
-        tally *t = &c->tables[dataset].tallies[entry];
+        tally *t = &tallies[entry];
         const double seconds =
             rate_hz == 0 ? 0 : (double)load(rows.samples, i, 8) / (double)rate_hz;
         t->side = side;
@@ -241,7 +244,8 @@ static spsh_status list_side(spsh__audit_sides *sides, spsh__side side,
     size_t count = 0;
     spsh_status rc = SPSH_OK;
     for (size_t d = 0; d < datasets; d++) {
-        for (uint32_t i = 0; i <= sides->tables[d].name_count; i++)
+        for (uint32_t i = 0; i <= sides->tables[d].name_count && sides->tables[d].tallies != NULL;
+             i++)
             count += sides->tables[d].tallies[i].side == side ? 1 : 0;
     }
     if (count == 0)

@@ -120,7 +120,7 @@ spsh_status spsh__audit_list_name(const spsh__audit_sides *sides, const char *li
         spsh__builder_clear(&other);
         build_slug(&sides->test[i], &other);
         if (other.size_bytes == slug.size_bytes &&
-            memcmp(other.data, slug.data, slug.size_bytes) == 0)
+            (slug.size_bytes == 0 || memcmp(other.data, slug.data, slug.size_bytes) == 0))
             alike++;
     }
     /* '+' is in no slug, so a numbered name is nobody else's. */
