@@ -16,8 +16,8 @@ int spsh__cmd_bench(int argc, char **argv);
 int spsh__cmd_fingerprint(int argc, char **argv);
 int spsh__cmd_apply(int argc, char **argv);
 int spsh__cmd_revert(int argc, char **argv);
-int spsh__cmd_audit(int argc, char **argv);
 int spsh__cmd_dedupe(int argc, char **argv);
+int spsh__cmd_audit(int argc, char **argv);
 int spsh__cmd_explain(int argc, char **argv);
 
 #endif
