@@ -119,8 +119,8 @@ static void print_decisions(const spsh__dedupe *d)
     print_sum("together", &all, d->facts.total_seconds);
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
         if (d->decisions[others[i].decision] > 0)
-            printf("  stay: %s %s\n", spsh__human_count(d->decisions[others[i].decision], count),
-                   others[i].text);
+            printf("  %s: %s stay\n", others[i].text,
+                   spsh__human_count(d->decisions[others[i].decision], count));
     }
 }
 
