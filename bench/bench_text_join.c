@@ -97,7 +97,10 @@ static size_t leak(planted kind, uint64_t number, char *text)
         text[0] = (char)(text[0] >= 'a' ? text[0] - 'a' + 'A' : text[0]);
         text[size++] = '.';
     } else if (kind == PLANTED_LETTER) {
-        text[bytes / 2] = text[bytes / 2] == 'x' ? 'y' : 'x';
+        size_t at = bytes / 2;
+        while (at > 0 && (uint8_t)text[at] >= 0x80)
+            at--;
+        text[at] = text[at] == 'x' ? 'y' : 'x';
     } else if (kind == PLANTED_WORD) {
         /* The first word of the second half. */
         const char *begin = memchr(whole + bytes / 2, ' ', bytes - bytes / 2);
