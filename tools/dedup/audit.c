@@ -2,7 +2,7 @@
  * join is found by union and find over the matches that say so; then bits and evidence of the
  * members of a group are put together and given to all of them.
  *
- * Memory: 192 bytes a match across sides, 16 a match of two copies, a byte for each (test
+ * Memory: 192 bytes a match across sides, 190 a match of two copies, a byte for each (test
  * utterance, train split), 128 for each test utterance's evidence.
  */
 #include "audit.h"
