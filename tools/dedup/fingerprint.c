@@ -274,16 +274,14 @@ static int32_t difference(const analysis *kind, uint64_t frame, uint32_t band)
 /* The places of the least differences so far, the least first. */
 typedef struct weakest {
     int32_t least[SPSH__DENSE_WEAK];
-    uint8_t *places;
+    uint8_t places[SPSH__DENSE_WEAK];
     size_t count;
 } weakest;
 
-static weakest no_weakest(uint8_t *places, size_t count)
+static void begin_weakest(weakest *found)
 {
-    weakest none = {.places = places, .count = count};
-    for (size_t i = 0; i < count; i++)
-        none.least[i] = INT32_MAX;
-    return none;
+    for (size_t i = 0; i < found->count; i++)
+        found->least[i] = INT32_MAX;
 }
 
 /* The next place, with the difference that decides its bit. */
@@ -307,13 +305,15 @@ static void add_print_frame(spsh__fingerprint *maker)
 {
     const uint64_t i = maker->frame_count++;
     uint32_t word = 0;
-    weakest found = no_weakest(maker->waiting_weak[i % FRAMES_WAITING], SPSH__DENSE_WEAK);
+    weakest found = {.count = SPSH__DENSE_WEAK};
+    begin_weakest(&found);
     for (uint32_t band = 0; band + 1 < DENSE_BANDS; band++) {
         const int32_t value = difference(&maker->dense, i, band);
         word |= (uint32_t)(value > 0) << band;
         if (maker->sink.word_fn != NULL)
             weigh(&found, band, value);
     }
+    memcpy(maker->waiting_weak[i % FRAMES_WAITING], found.places, sizeof(found.places));
 
     const int32_t total = maker->dense.totals[(i + LAG / 2) % (LAG + GROUP)];
     int32_t level = total < LEVEL_ZERO ? 0 : (total - LEVEL_ZERO) >> LEVEL_SHIFT;
@@ -333,9 +333,11 @@ static void add_print_frame(spsh__fingerprint *maker)
 static void find_weak(const wide_frame *const *order, uint32_t first_place, uint8_t *weak,
                       size_t weak_count)
 {
-    weakest found = no_weakest(weak, weak_count);
+    weakest found = {.count = weak_count};
+    begin_weakest(&found);
     for (uint32_t place = first_place; place < SPSH__KEY_BITS; place++)
         weigh(&found, place, order[place / WIDE_BITS]->differences[place % WIDE_BITS]);
+    memcpy(weak, found.places, weak_count);
 }
 
 static const wide_frame *wide_at(const spsh__fingerprint *maker, uint64_t u)

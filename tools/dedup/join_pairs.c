@@ -132,7 +132,8 @@ static void take_crowded(spsh__join_pairs *pairs, const spsh__join_probe *probe)
     for (size_t i = 0; i < pairs->head_count; i++)
         meet(pairs, &pairs->heads[i], probe);
     /* The tail begins with the heads. */
-    for (uint64_t i = pairs->taken > 2 * FEW ? pairs->taken - FEW : FEW; i < pairs->taken; i++)
+    for (uint64_t i = pairs->taken > UINT64_C(2) * FEW ? pairs->taken - FEW : FEW; i < pairs->taken;
+         i++)
         meet(pairs, &pairs->tail[i % FEW], probe);
     if (pairs->head_count < FEW)
         pairs->heads[pairs->head_count++] = *probe;

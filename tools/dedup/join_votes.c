@@ -206,7 +206,6 @@ static spsh_status next_pair(spsh__join_votes *votes, spsh_error *err)
             return rc;
         if (has_pair && (rc == SPSH_E_END || hit.a != pair.a || hit.b != pair.b)) {
             end_cluster(votes);
-            has_pair = false;
             if (votes->found_count > 0)
                 break;
         }

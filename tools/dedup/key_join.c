@@ -485,7 +485,7 @@ static spsh_status open_worker(worker *self, spsh__key_join *join, spsh_error *e
 {
     self->join = join;
     self->block = malloc((join->block_records + 1) * RECORD_BYTES);
-    self->probes = malloc(PROBES * RECORD_BYTES);
+    self->probes = malloc((size_t)PROBES * RECORD_BYTES);
     if (self->block == NULL || self->probes == NULL)
         return SPSH_DEDUP_NO_MEMORY(err);
     return spsh__join_pairs_new(&join->mode->form, (spsh__hit_sink){add_hits, join}, &self->pairs,
@@ -657,7 +657,8 @@ enum { STORED_PERCENT = 178, DENSE_PERCENT = 410, MILD_RARE = 34, COARSE_RARE = 
 /* Of records that come in blocks, those that are not in begun blocks. */
 static double spilled(double record_count, uint64_t memory_bytes)
 {
-    const double block = (double)(block_bytes_for(memory_bytes) / RECORD_BYTES - 1);
+    const uint64_t block_records = block_bytes_for(memory_bytes) / RECORD_BYTES - 1;
+    const double block = (double)block_records;
     const double begun = block / 2 * PARTITIONS;
     return record_count > begun ? (record_count - begun) * (block + 1) / block : 0;
 }
