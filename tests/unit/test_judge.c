@@ -10,7 +10,13 @@
 #include "scaled_keys.h"
 #include "spsh_test.h"
 
-enum { RATE = 8000, SECOND = RATE, HOUR = 3600 * SECOND, HOUR_PLACE = 1800 * SECOND + 417 };
+enum {
+    RATE = 8000,
+    SECOND = RATE,
+    HOUR = 3600 * SECOND,
+    HOUR_PLACE = 1800 * SECOND + 417,
+    HOUR_LAG = HOUR_PLACE - SECOND / 2
+};
 
 typedef enum clip_number {
     VOICE,       /* 6 s */
@@ -196,7 +202,7 @@ static void test_a_clip_in_an_hour(void)
     REQUIRE(found.count >= 1);
     const spsh__match *match = &found.items[0];
     check_kind(match->kind, SPSH__ALIGN_CONTAINED);
-    CHECK(fabs(match->lag - (HOUR_PLACE - SECOND / 2)) < 0.8);
+    CHECK(fabs(match->lag - HOUR_LAG) < 0.8);
     CHECK(match->coverage_a > 0.75 && match->coverage_b < 0.01);
     CHECK(fabs((double)match->count / SECOND - 5) < 0.4);
 }

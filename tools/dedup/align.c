@@ -28,6 +28,7 @@ enum {
     WORDS_MAX = 300 * 125 / 2,                  /* frames whose words are counted */
     DRIFT_ROUNDS = 3,
     GAPS_MAX = 4,
+    PIECES_MAX = 2 * SPSH__ALIGN_RUNS_MAX,
 };
 
 const spsh__align_limits spsh__align_limits_default = {
@@ -506,7 +507,7 @@ static spsh_status judge_rest(const spsh__align_side *a, const spsh__align_side 
                               spsh__alignments *found, spsh_error *err)
 {
     const overlap all = overlap_at(a, b, offset);
-    overlap pieces[2 * SPSH__ALIGN_RUNS_MAX] = {
+    overlap pieces[PIECES_MAX] = {
         {all.first, first.first},
         {first.end, all.end    }
     };
@@ -524,7 +525,7 @@ static spsh_status judge_rest(const spsh__align_side *a, const spsh__align_side 
         if (!is_shared(item, limits->short_s))
             continue;
         found->count++;
-        if (piece_count + 2 <= 2 * SPSH__ALIGN_RUNS_MAX) {
+        if (piece_count + 2 <= PIECES_MAX) {
             pieces[piece_count++] = (overlap){pieces[i].first, run.first};
             pieces[piece_count++] = (overlap){run.end, pieces[i].end};
         }

@@ -440,7 +440,8 @@ spsh_status spsh__undo_drift(spsh__stretch *stretch, double slope_ppm, double la
     const double middle = (double)stretch->count / 2 + SPSH__LAG_MAX;
     double *table = spsh__sinc_table_new();
     double *b = calloc(size + 1, sizeof(*b));
-    double *wide = calloc(size + 2 * SPSH__SINC_TAPS, sizeof(*wide)); /* with zeros around */
+    double *wide =
+        calloc(size + (size_t)2 * SPSH__SINC_TAPS, sizeof(*wide)); /* with zeros around */
     if (table == NULL || b == NULL || wide == NULL) {
         free(table);
         free(b);

@@ -45,7 +45,7 @@ static spsh__stretch loudest_piece(const spsh__stretch *stretch)
 static spsh_status try_slope(const spsh__stretch *piece, double slope_ppm, double good_min,
                              trial *ret_trial, spsh_error *err)
 {
-    const size_t b_count = piece->count + 2 * SPSH__LAG_MAX;
+    const size_t b_count = piece->count + (size_t)2 * SPSH__LAG_MAX;
     spsh__stretch copy = {piece->a, calloc(b_count + 1, sizeof(double)), piece->count};
     trial made = {.slope_ppm = slope_ppm};
     spsh_status rc = copy.b == NULL ? SPSH_DEDUP_NO_MEMORY(err) : SPSH_OK;
@@ -89,9 +89,9 @@ spsh_status spsh__drift_fit(const spsh__stretch *stretch, double slope_max_ppm, 
     }
     for (int i = 0; rc == SPSH_OK && i < LINE_ROUNDS && best.left.good_count >= LINE_BLOCKS; i++)
         rc = take_better(&piece, best.slope_ppm + best.left.slope_ppm, good_min, &best, err);
-    double step = climb_ppm;
-    for (int i = 0; rc == SPSH_OK && i < CLIMB_STEPS; i++, step /= 2) {
+    for (int i = 0; rc == SPSH_OK && i < CLIMB_STEPS; i++) {
         const double from = best.slope_ppm;
+        const double step = climb_ppm / (double)(1 << i);
         rc = take_better(&piece, from - step, 0, &best, err);
         if (rc == SPSH_OK)
             rc = take_better(&piece, from + step, 0, &best, err);

@@ -6,7 +6,7 @@
 
 #include "fail.h"
 
-enum { FORMS = SPSH__KEY_WEAK_MAX + 1, HITS_MAX = 1 << 22, NEAR = 3, LOW_BITS = 16 };
+enum { FORMS = SPSH__KEY_WEAK_MAX + 1, HITS_MAX = 1 << 22, NEAR = 3, SPREAD = 6, LOW_BITS = 16 };
 
 typedef struct form {
     uint32_t bits;
@@ -93,7 +93,7 @@ static size_t group(const int64_t *hits, size_t hit_count, spsh__pair_offset *li
     size_t count = 0;
     size_t first = 0;
     for (size_t i = 1; i <= hit_count; i++) {
-        if (i < hit_count && hits[i] - hits[i - 1] <= NEAR && hits[i] - hits[first] <= 2 * NEAR)
+        if (i < hit_count && hits[i] - hits[i - 1] <= NEAR && hits[i] - hits[first] <= SPREAD)
             continue;
         add(list, &count,
             (spsh__pair_offset){hits[first + (i - first) / 2], (uint32_t)(i - first)});

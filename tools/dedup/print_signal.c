@@ -112,6 +112,7 @@ spsh_status spsh__print_signal_length(const spsh__print_signal *signal, uint64_t
     return SPSH_OK;
 }
 
+/* NOLINTBEGIN(readability-non-const-parameter): dst is written, through the stretch */
 spsh_status spsh__print_signal_read(const spsh__print_signal *signal, uint64_t first, size_t count,
                                     int32_t *dst, spsh_error *err)
 {
@@ -141,3 +142,4 @@ spsh_status spsh__print_signal_read(const spsh__print_signal *signal, uint64_t f
     free(pcm);
     return rc;
 }
+/* NOLINTEND(readability-non-const-parameter) */

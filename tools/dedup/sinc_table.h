@@ -7,7 +7,7 @@
 #include <stddef.h>
 
 #define SPSH__SINC_HALF  16
-#define SPSH__SINC_TAPS  (2 * SPSH__SINC_HALF)
+#define SPSH__SINC_TAPS  32 /* twice that */
 #define SPSH__SINC_STEPS 512
 
 /* SPSH__SINC_TAPS weights for each of SPSH__SINC_STEPS + 1 steps; NULL: no memory. Free with free.
