@@ -29,6 +29,7 @@ enum {
     RUN_BYTES_MAX = 1 << 16,
     JOIN_FACTS = 5,
     JUDGE_FACTS = 3 + SPSH__ALIGN_CLASS_COUNT,
+    LISTEN_AT_ONCE = 256, /* between two looks at whether to stop */
 };
 #define JOIN_MEMORY_MIN (UINT64_C(64) << 20)
 #define SORT_MEMORY_MIN (UINT64_C(1) << 20)
@@ -363,6 +364,29 @@ static void judge_numbers(const run *r, const spsh__judge_facts *before,
         numbers[3 + i] = after.by_class[i] - before->by_class[i];
 }
 
+/* A few at a time, so that a run stops soon. */
+static spsh_status listen(run *r, const spsh__work_file *file, uint64_t number,
+                          const spsh__candidate *candidates, match_file *out, spsh_error *err)
+{
+    const spsh__copies_options *o = r->options;
+    const uint64_t first = number * SPSH__WORK_BLOCK_RECORDS;
+    const uint64_t behind = file->record_count - first;
+    const size_t count =
+        behind < SPSH__WORK_BLOCK_RECORDS ? (size_t)behind : SPSH__WORK_BLOCK_RECORDS;
+    spsh_status rc = SPSH_OK;
+    for (size_t at = 0; at < count && rc == SPSH_OK; at += LISTEN_AT_ONCE) {
+        const size_t left = count - at;
+        if (o->progress_fn != NULL)
+            o->progress_fn(o->user, "listen", first + at, file->record_count);
+        rc = spsh__judge_run(r->judge, candidates + at,
+                             left < LISTEN_AT_ONCE ? left : LISTEN_AT_ONCE,
+                             (spsh__match_sink){write_match, out}, err);
+        if (rc == SPSH_OK)
+            rc = check_stop(r, err);
+    }
+    return rc;
+}
+
 static spsh_status judge_block(run *r, const spsh__work_file *file, uint64_t number,
                                const char *name, spsh_error *err)
 {
@@ -379,8 +403,7 @@ static spsh_status judge_block(run *r, const spsh__work_file *file, uint64_t num
                                     &out.writer, err);
     if (rc == SPSH_OK) {
         spsh__judge_facts_get(r->judge, &before);
-        rc = spsh__judge_run(r->judge, candidates, count, (spsh__match_sink){write_match, &out},
-                             err);
+        rc = listen(r, file, number, candidates, &out, err);
     }
     if (rc == SPSH_OK) {
         judge_numbers(r, &before, numbers);
@@ -405,9 +428,6 @@ static spsh_status judge_part(run *r, const spsh__work_file *candidates, spsh_er
         spsh__work_file done;
         char name[40];
         name_judged(i, name);
-        if (o->progress_fn != NULL)
-            o->progress_fn(o->user, "listen", i * SPSH__WORK_BLOCK_RECORDS,
-                           candidates->record_count);
         rc = open_work(r, name, SPSH__MATCH_BYTES, &done, err);
         if (rc == SPSH_OK) {
             spsh__work_file_close(&done);

@@ -12,11 +12,10 @@
 
 enum { CLUSTERS_SHOWN = 10, TEXTS_SHOWN = 5, BOILERPLATE_SHOWN = 5 };
 
-#define KEYS_HZ   4.5 /* stored keys a second of speech */
-#define KEY_BYTES 16
-#define MEASURE_S 2.0
-#define JOIN_KEYS_PER_S                                                                            \
-    1e6 /* keys a second and core that a join takes in, sorts and brings together */
+#define KEYS_HZ         4.5 /* stored keys a second of speech */
+#define KEY_BYTES       16
+#define MEASURE_S       2.0
+#define JOIN_KEYS_PER_S 8e5 /* of one core: docs/BENCHMARKS.md */
 
 /* ---- names ---- */
 
@@ -370,7 +369,7 @@ static void print_estimate(const spsh__dedupe_options *options, const estimate *
     }
     printf("temporary space     at most %s in %s\n", spsh__human_bytes(all->temporary_bytes, text),
            options->work_path);
-    printf("memory              at most %s, and 200 bytes a match\n",
+    printf("memory              at most %s, and about 1 kB a copy\n",
            spsh__human_bytes(options->memory_bytes, text));
 }
 
