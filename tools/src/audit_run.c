@@ -56,10 +56,11 @@ static spsh_status make_segments(const spsh__audit_options *options, const volat
 uint64_t spsh__audit_space(const spsh__audit_options *options, uint64_t train_keys,
                            uint64_t test_frames)
 {
-    /* At other speeds train's keys are made again. */
-    const uint64_t speeds = options->speed_grid ? SPSH__SCALE_FASTER_END : 1;
-    return spsh__key_join_space(SPSH__JOIN_AUDIT, train_keys * speeds, test_frames,
-                                options->memory_bytes);
+    /* Keys are joined at other speeds than train's own alone; else a table in memory does. */
+    return options->speed_grid
+               ? spsh__key_join_space(SPSH__JOIN_AUDIT, train_keys * (SPSH__SCALE_COUNT - 1),
+                                      test_frames, options->memory_bytes)
+               : 0;
 }
 
 /* A test print has a key at each frame at most. */
