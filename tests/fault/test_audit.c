@@ -89,6 +89,8 @@ static size_t want_count;
 static fault_io no_fault = {.fail_at = UINT64_MAX};
 static spsh_io quick_io;
 
+static spsh_error told; /* by the last run */
+
 static spsh_status run_audit(const spsh_io *io)
 {
     spsh__source_list sources = {0};
@@ -110,7 +112,7 @@ static spsh_status run_audit(const spsh_io *io)
     if (rc == SPSH_OK)
         rc = spsh__source_list_add(&sources, operand, SPSH__SIDE_TEST, io, NULL);
     if (rc == SPSH_OK)
-        rc = spsh__audit_run_all(&options, NULL, &run, NULL);
+        rc = spsh__audit_run_all(&options, NULL, &run, &told);
     spsh__audit_run_free(&run);
     spsh__source_list_free(&sources);
     return rc;
@@ -227,8 +229,9 @@ static void test_failing_allocations(void)
         const spsh_status rc = run_audit(&quick_io);
         done = calls <= at;
         fail_at = UINT64_MAX;
-        if (rc != SPSH_OK)
-            CHECK_STR(spsh_status_name(rc), "SPSH_E_NO_MEMORY");
+        if (rc != SPSH_OK && rc != SPSH_E_NO_MEMORY)
+            fprintf(stderr, "%s\n", told.message);
+        CHECK(rc == SPSH_OK || rc == SPSH_E_NO_MEMORY);
         check_after(rc, at);
     }
     printf("%" PRIu64 " allocations\n", at);

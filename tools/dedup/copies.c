@@ -589,8 +589,9 @@ spsh_status spsh__copies_remove(const char *work_path, const spsh_io *io, spsh_e
         const char *text = spsh__builder_text(&path);
         const int failed = text == NULL ? -ENOMEM : use->unlink_fn(use->user, text);
         if (failed < 0 && failed != -ENOENT)
-            rc = SPSH_DEDUP_FAIL(err, spsh_io_status(-failed), "%s/%s: cannot remove: %s",
-                                 work_path, entry->d_name, strerror(-failed));
+            rc = SPSH_DEDUP_FAIL(
+                err, failed == -ENOMEM ? SPSH_E_NO_MEMORY : spsh_io_status(-failed),
+                "%s/%s: cannot remove: %s", work_path, entry->d_name, strerror(-failed));
     }
     (void)closedir(listing);
     spsh__builder_free(&path);
