@@ -187,8 +187,9 @@ static void test_near_texts_against_all_pairs(void)
             const size_t distance = spsh__edit_distance(left, right, limit, row);
             const bool is = is_found(found, count, k);
             CHECK(!is || distance <= limit);
-            want[distance * 100 / longer % PERCENT] += distance <= limit;
-            got[distance * 100 / longer % PERCENT] += is;
+            const size_t percent = distance * 100 / (longer + (longer == 0)) % PERCENT;
+            want[percent] += distance <= limit;
+            got[percent] += is;
         }
         CHECK(!crowded);
     }
@@ -206,8 +207,11 @@ static double share_by_search(const char *text, const char *in)
     const char *starts[TEXT_BYTES];
     char padded[TEXT_BYTES + 2], run[TEXT_BYTES + 2];
     size_t words = 0;
-    for (const char *at = text; at != NULL; at = strchr(at, ' '))
-        starts[words++] = at += *at == ' ';
+    const char *blank = text;
+    do {
+        starts[words] = words == 0 ? text : blank + 1;
+        blank = strchr(starts[words++], ' ');
+    } while (blank != NULL);
     starts[words] = text + strlen(text) + 1;
     const size_t length = words >= 20 ? 13 : 8;
     if (words < 8)

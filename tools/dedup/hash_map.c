@@ -58,8 +58,9 @@ static bool grow(spsh__hash_map *map)
         if (map->slots[i].value != SPSH__HASH_NONE)
             put(&larger, &map->slots[i]);
     }
-    spsh__hash_map_free(map);
+    spsh__hash_map smaller = *map;
     *map = larger;
+    spsh__hash_map_free(&smaller);
     return true;
 }
 

@@ -47,13 +47,13 @@ void spsh__minhash_of(const uint32_t *points, size_t count, spsh__minhash *ret_m
         const uint64_t hash = mix(rolling);
         for (unsigned round = 0; round < ROUNDS; round++) {
             const uint64_t value = hash * factors[round];
-            uint64_t *bin = &values[round * BINS + (value >> (64 - BIN_BITS))];
+            uint64_t *bin = &values[(size_t)round * BINS + (value >> (64 - BIN_BITS))];
             *bin = value < *bin ? value : *bin;
         }
         rolling -= (points[i + 1 - SPSH__MINHASH_GRAM] + 1) * oldest;
     }
     for (unsigned round = 0; round < ROUNDS; round++)
-        densify(values + round * BINS);
+        densify(values + (size_t)round * BINS);
 }
 
 /* The numbers of a band lie far apart, so that they come from different rounds. */

@@ -56,7 +56,7 @@ typedef struct rows {
 static spsh_status rows_open(const spsh__print_set *set, rows *ret_rows, spsh_error *err)
 {
     *ret_rows = (rows){.set = set};
-    ret_rows->readers = calloc(spsh__print_set_dataset_count(set) + 1, sizeof(*ret_rows->readers));
+    ret_rows->readers = calloc(spsh__print_set_dataset_count(set) + 1, sizeof(void *));
     return ret_rows->readers == NULL ? SPSH_DEDUP_NO_MEMORY(err) : SPSH_OK;
 }
 

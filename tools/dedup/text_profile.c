@@ -367,10 +367,10 @@ spsh_status spsh__text_normalise(spsh__text_profile profile, spsh_bytes text, sp
         return normalise_ascii(text, out, err);
     while (done < text.size_bytes) {
         int32_t point = 0;
-        if (room < p.count + 2 * POINTS_OF_ONE_MAX) {
+        if (room < p.count + (size_t)2 * POINTS_OF_ONE_MAX) {
             /* As much again as is left, so that plain text is done in one. */
             out->size_bytes = p.count * sizeof(*p.at);
-            const size_t more = text.size_bytes - done + 2 * POINTS_OF_ONE_MAX;
+            const size_t more = text.size_bytes - done + (size_t)2 * POINTS_OF_ONE_MAX;
             if (spsh__builder_reserve(out, more * sizeof(*p.at)) == NULL)
                 return SPSH_DEDUP_NO_MEMORY(err);
             p.at = (int32_t *)(void *)out->data;
