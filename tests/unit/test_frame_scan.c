@@ -89,21 +89,30 @@ static spsh__frame_scan *make_scan(bool is_reverse)
     return scan;
 }
 
+static bool is_in_place(const spsh__candidate *found, uint64_t first)
+{
+    const size_t k = (size_t)(found->b - 1000);
+    const double want = -(double)clip_start[k] / SPSH__PRINT_HOP - (double)first;
+    return (double)found->offset > want - 3 && (double)found->offset < want + 3;
+}
+
+/* Each clip of the print where it is, by most votes; chance may propose a few more. */
 static void check_found(const spsh__candidate *found, size_t count, size_t print)
 {
-    size_t seen = 0;
+    const spsh__candidate *best[CLIPS] = {NULL};
     for (size_t i = 0; i < count; i++) {
         const size_t k = (size_t)(found[i].b - 1000);
-        const double want = -(double)clip_start[k] / SPSH__PRINT_HOP;
         CHECK_U64(found[i].a, print);
         REQUIRE(k < CLIPS);
-        CHECK_U64(k % LONGS, print);
-        CHECK((double)found[i].offset > want - 3 && (double)found[i].offset < want + 3);
-        CHECK(found[i].votes >= SPSH__SCAN_VOTES);
-        CHECK(i == 0 || found[i].b > found[i - 1].b);
-        seen++;
+        CHECK(found[i].votes >= 1);
+        CHECK(i == 0 || found[i].b > found[i - 1].b ||
+              (found[i].b == found[i - 1].b && found[i].offset > found[i - 1].offset));
+        if (best[k] == NULL || found[i].votes > best[k]->votes)
+            best[k] = &found[i];
     }
-    CHECK_U64(seen, CLIPS / LONGS);
+    CHECK(count <= 3 * CLIPS / LONGS);
+    for (size_t k = print; k < CLIPS; k += LONGS)
+        CHECK(best[k] != NULL && best[k]->votes > 10 && is_in_place(best[k], 0));
 }
 
 static void test_found(void)
@@ -141,10 +150,8 @@ static void test_stretches(void)
         REQUIRE(spsh__frame_finder_run(finder, &piece, &found, &count, NULL) == SPSH_OK);
         for (size_t i = 0; i < count; i++) {
             const size_t k = (size_t)(found[i].b - 1000);
-            const double want = -(double)clip_start[k] / SPSH__PRINT_HOP - FAR;
-            CHECK_U64(k % LONGS, 1);
-            CHECK((double)found[i].offset > want - 3 && (double)found[i].offset < want + 3);
-            is_seen[k] = true;
+            REQUIRE(k < CLIPS);
+            is_seen[k] |= found[i].votes > 10 && is_in_place(&found[i], FAR);
         }
     }
     for (size_t k = 1; k < CLIPS; k += LONGS)

@@ -1,13 +1,18 @@
 /* frame_scan.c: a table from words to frames of the small set; the large set's words against it.
  *
- *     number     a frame of the small set: where its print begins, and its place in that
- *     table      bucket = upper bits of the mixed word -> entries {mixed word, number}
- *     a run      blocks of 4,096 frames t; each entry of a frame's word is a hit on the diagonal
- *                number - t; a first reading counts hits by diagonal / 4, a second keeps those near
- *                which there are enough, sorted; distinct t within 2 diagonals are the votes
+ *     number     a frame of the small set: where its print begins, and its place in that; prints
+ *                are further apart than neighbours reach
+ *     table      bucket = upper bits of the mixed word -> entries {mixed word, index of its frame}
+ *     a run      blocks of 4,096 frames t; each entry of a frame's word is a hit, if the neighbours
+ *                of both agree as well: every third frame, up to 0.7 s to either side, outwards,
+ *                given up as soon as chance explains it
+ *     hits       sorted by print and offset; distinct t within 2 offsets are the votes
  *
  * Mixing is a multiplication by an odd number: different words stay different. Entries are counted,
  * then placed in the order of the frames, so the table is a function of what was added.
+ *
+ * Why neighbours and not several words: of a second through GSM, often one word alone is within six
+ * weak bits of its copy, but all of its frames are nearer than other speech comes.
  */
 #include "frame_scan.h"
 
@@ -22,8 +27,14 @@ enum {
     BUCKET_BITS_MAX = 26,
     FREQUENT_MIN = 512,     /* entries of a word, or */
     FREQUENT_SHARE = 16384, /* this part of all: more say nothing */
-    BLOCK = 4096,           /* frames of the large set at once, */
-    COUNTERS = 1 << 16,     /* of hits by diagonal / 4 */
+    BLOCK = 4096,           /* frames of the large set at once */
+    BESIDE_FIRST = 6,       /* frames next to a hit share its sound: those say little */
+    BESIDE_STEP = 3,
+    BESIDE_LAST = 45,
+    BESIDE_MIN = 4,    /* neighbours that must have been compared */
+    BESIDE_WRONG = 25, /* half bits of 32 that may differ on average: 0.39 */
+    BESIDE_SLACK = 60, /* half bits beyond 26 a neighbour at which it is given up */
+    BESIDE_CHANCE = 26,
     NEAR = 2,
     APART = 6,
 };
@@ -39,13 +50,18 @@ typedef struct test_frame {
 
 typedef struct entry {
     uint32_t mixed;
-    uint32_t number;
+    uint32_t index; /* of its frame */
 } entry;
+
+/* What is left of a frame once the table stands. */
+typedef struct kept_frame {
+    uint32_t word;
+    uint32_t number;
+} kept_frame;
 
 typedef struct test_print {
     uint64_t print;
     uint64_t first; /* number of its frame 0 */
-    uint32_t votes_min;
 } test_print;
 
 struct spsh__frame_scan {
@@ -58,12 +74,12 @@ struct spsh__frame_scan {
     uint32_t frequent;
     size_t *starts; /* of buckets; one more than there are */
     entry *entries;
+    kept_frame *kept; /* frame_count */
 };
 
 struct spsh__frame_finder {
     const spsh__frame_scan *scan;
-    uint16_t counters[COUNTERS];
-    spsh__u128 *hits; /* diagonal, t; then print and offset, t */
+    spsh__u128 *hits; /* print and offset, which has a bias; t */
     spsh__u128 *scratch;
     size_t hit_count, hit_capacity;
     spsh__candidate *found;
@@ -82,8 +98,8 @@ spsh_status spsh__frame_scan_open(spsh__frame_scan **ret_scan, spsh_error *err)
 uint64_t spsh__frame_scan_bytes(uint64_t frame_count)
 {
     /* The list grows by doubling; entries; at most one bucket for two of them. */
-    return frame_count *
-           (2 * sizeof(test_frame) + WAYS * sizeof(entry) + WAYS / 2 * sizeof(size_t));
+    return frame_count * (2 * sizeof(test_frame) + sizeof(kept_frame) + WAYS * sizeof(entry) +
+                          WAYS / 2 * sizeof(size_t));
 }
 
 void spsh__frame_scan_free(spsh__frame_scan *scan)
@@ -94,6 +110,7 @@ void spsh__frame_scan_free(spsh__frame_scan *scan)
     free(scan->prints);
     free(scan->starts);
     free(scan->entries);
+    free(scan->kept);
     free(scan);
 }
 
@@ -141,9 +158,8 @@ spsh_status spsh__frame_scan_add(spsh__frame_scan *scan, uint64_t print,
         frame->number = (uint32_t)(scan->next_number + words[i].frame);
         memcpy(frame->weak, words[i].weak, sizeof(frame->weak));
     }
-    scan->prints[scan->print_count++] =
-        (test_print){print, scan->next_number, SPSH__SCAN_VOTES + (span >= SPSH__SCAN_LONG)};
-    scan->next_number += span;
+    scan->prints[scan->print_count++] = (test_print){print, scan->next_number};
+    scan->next_number += span + BESIDE_LAST;
     return SPSH_OK;
 }
 
@@ -177,7 +193,7 @@ static void fill_table(spsh__frame_scan *scan)
     for (size_t i = 0; i < scan->frame_count; i++) {
         for (unsigned way = 0; way < WAYS; way++) {
             const uint32_t mixed = mixed_way(&scan->frames[i], way);
-            scan->entries[scan->starts[mixed >> shift]++] = (entry){mixed, scan->frames[i].number};
+            scan->entries[scan->starts[mixed >> shift]++] = (entry){mixed, (uint32_t)i};
         }
     }
     memmove(scan->starts + 1, scan->starts, buckets * sizeof(*scan->starts));
@@ -195,9 +211,12 @@ spsh_status spsh__frame_scan_ready(spsh__frame_scan *scan, spsh_error *err)
         scan->frequent = (uint32_t)(entry_count / FREQUENT_SHARE);
     scan->starts = calloc(((size_t)1 << scan->bucket_bits) + 1, sizeof(*scan->starts));
     scan->entries = malloc((entry_count + 1) * sizeof(*scan->entries));
-    if (scan->starts == NULL || scan->entries == NULL)
+    scan->kept = malloc((scan->frame_count + 1) * sizeof(*scan->kept));
+    if (scan->starts == NULL || scan->entries == NULL || scan->kept == NULL)
         return SPSH_DEDUP_NO_MEMORY(err);
     fill_table(scan);
+    for (size_t i = 0; i < scan->frame_count; i++)
+        scan->kept[i] = (kept_frame){scan->frames[i].word, scan->frames[i].number};
     free(scan->frames);
     scan->frames = NULL;
     return SPSH_OK;
@@ -224,39 +243,40 @@ void spsh__frame_finder_free(spsh__frame_finder *finder)
     free(finder);
 }
 
-static size_t counter_of(uint64_t diagonal)
+/* Neighbours compared so far, and twice the bits that differ. */
+typedef struct agreement {
+    uint32_t count;
+    uint32_t wrong;
+} agreement;
+
+/* Frame `index` of the small set, if it is within reach of frame `hit`, which goes with frame `at`
+ * of the stretch. */
+static void compare_beside(const spsh__frame_scan *scan, const spsh__frame_stretch *stretch,
+                           size_t hit, size_t at, size_t index, agreement *sum)
 {
-    return (size_t)(diagonal >> 2) & (COUNTERS - 1);
+    if (index >= scan->frame_count) /* or below 0, which has wrapped */
+        return;
+    const int64_t apart = (int64_t)scan->kept[index].number - scan->kept[hit].number;
+    const int64_t t = (int64_t)at + apart;
+    if (apart > BESIDE_LAST || apart < -BESIDE_LAST || t < 0 || t >= (int64_t)stretch->count ||
+        !stretch->frames[t].is_active)
+        return;
+    sum->count++;
+    sum->wrong +=
+        2 * (uint32_t)__builtin_popcount(stretch->frames[t].word ^ scan->kept[index].word);
 }
 
-/* The entries of one frame's word, as hits. */
-static spsh_status add_hits(spsh__frame_finder *finder, uint32_t word, uint64_t t, spsh_error *err)
+static bool is_likely(const spsh__frame_scan *scan, const spsh__frame_stretch *stretch, size_t hit,
+                      size_t at)
 {
-    const spsh__frame_scan *scan = finder->scan;
-    const uint32_t mixed = mix(word);
-    const size_t bucket = mixed >> (32 - scan->bucket_bits);
-    const size_t before = finder->hit_count;
-    void *hits = finder->hits;
-
-    for (size_t i = scan->starts[bucket]; i < scan->starts[bucket + 1]; i++) {
-        if (scan->entries[i].mixed != mixed)
-            continue;
-        if (finder->hit_count - before == scan->frequent) { /* it says nothing */
-            finder->hit_count = before;
-            return SPSH_OK;
-        }
-        const spsh_status rc = reserve(&hits, &finder->hit_capacity, finder->hit_count + 1,
-                                       sizeof(*finder->hits), err);
-        if (rc != SPSH_OK)
-            return rc;
-        finder->hits = hits;
-        finder->hits[finder->hit_count++] = (spsh__u128){scan->entries[i].number + BIAS - t, t};
+    agreement sum = {0, 0};
+    for (size_t beside = BESIDE_FIRST; beside <= BESIDE_LAST; beside += BESIDE_STEP) {
+        compare_beside(scan, stretch, hit, at, hit + beside, &sum);
+        compare_beside(scan, stretch, hit, at, hit - beside, &sum);
+        if (sum.wrong > BESIDE_CHANCE * sum.count + BESIDE_SLACK)
+            return false;
     }
-    for (size_t i = before; i < finder->hit_count; i++) {
-        uint16_t *counter = &finder->counters[counter_of(finder->hits[i].high)];
-        *counter = (uint16_t)(*counter + (*counter < UINT16_MAX));
-    }
-    return SPSH_OK;
+    return sum.count >= BESIDE_MIN && sum.wrong <= BESIDE_WRONG * sum.count;
 }
 
 /* Which print a number belongs to. */
@@ -274,25 +294,44 @@ static size_t print_of(const spsh__frame_scan *scan, uint64_t number)
     return low;
 }
 
-/* Keeps hits near which there are enough, by print and offset, which has a bias. */
-static void keep_dense(spsh__frame_finder *finder)
+static spsh_status add_hit(spsh__frame_finder *finder, size_t index, uint64_t t, spsh_error *err)
 {
     const spsh__frame_scan *scan = finder->scan;
-    size_t kept = 0;
-    for (size_t i = 0; i < finder->hit_count; i++) {
-        const uint64_t diagonal = finder->hits[i].high;
-        const uint64_t t = finder->hits[i].low;
-        const uint32_t near = (uint32_t)finder->counters[counter_of(diagonal)] +
-                              finder->counters[counter_of(diagonal + 4)] +
-                              finder->counters[counter_of(diagonal - 4)];
-        if (near < SPSH__SCAN_VOTES)
+    void *hits = finder->hits;
+    const spsh_status rc =
+        reserve(&hits, &finder->hit_capacity, finder->hit_count + 1, sizeof(*finder->hits), err);
+    if (rc != SPSH_OK)
+        return rc;
+    finder->hits = hits;
+    const uint64_t number = scan->kept[index].number;
+    const size_t print = print_of(scan, number);
+    const uint64_t offset = number - scan->prints[print].first + BIAS - t;
+    finder->hits[finder->hit_count++] = (spsh__u128){(uint64_t)print << 32 | offset, t};
+    return SPSH_OK;
+}
+
+/* The entries of the word of frame `at` of the stretch, as hits. */
+static spsh_status add_hits(spsh__frame_finder *finder, const spsh__frame_stretch *stretch,
+                            size_t at, spsh_error *err)
+{
+    const spsh__frame_scan *scan = finder->scan;
+    const uint32_t mixed = mix(stretch->frames[at].word);
+    const size_t bucket = mixed >> (32 - scan->bucket_bits);
+    const size_t before = finder->hit_count;
+    uint32_t equal = 0;
+    spsh_status rc = SPSH_OK;
+
+    for (size_t i = scan->starts[bucket]; rc == SPSH_OK && i < scan->starts[bucket + 1]; i++) {
+        if (scan->entries[i].mixed != mixed)
             continue;
-        const uint64_t number = diagonal + t - BIAS;
-        const size_t print = print_of(scan, number);
-        finder->hits[kept++] = (spsh__u128){
-            (uint64_t)print << 32 | (number - scan->prints[print].first + BIAS - t), t};
+        if (equal++ == scan->frequent) { /* it says nothing */
+            finder->hit_count = before;
+            return SPSH_OK;
+        }
+        if (is_likely(scan, stretch, scan->entries[i].index, at))
+            rc = add_hit(finder, scan->entries[i].index, stretch->first + at, err);
     }
-    finder->hit_count = kept;
+    return rc;
 }
 
 /* Distinct t on offsets near one; hits are of one print. */
@@ -325,14 +364,13 @@ static spsh_status add_found(spsh__frame_finder *finder, const spsh__candidate *
     return SPSH_OK;
 }
 
-/* Hits of one print whose offsets are next to each other: the best offset with votes enough, then
- * the best of what is away from it. */
+/* Hits of one print whose offsets are next to each other: the offset with most votes, then that of
+ * what is away from it. */
 static spsh_status end_cluster(spsh__frame_finder *finder, uint64_t print, spsh__u128 *hits,
                                size_t count, uint64_t first_t, spsh_error *err)
 {
-    const uint32_t least = finder->scan->prints[hits[0].high >> 32].votes_min;
     spsh_status rc = SPSH_OK;
-    while (rc == SPSH_OK && count >= least) {
+    while (rc == SPSH_OK && count > 0) {
         uint64_t best = 0;
         uint32_t best_votes = 0;
         for (size_t i = 0; i < count; i++) {
@@ -344,8 +382,6 @@ static spsh_status end_cluster(spsh__frame_finder *finder, uint64_t print, spsh_
                 best = hits[i].high;
             }
         }
-        if (best_votes < least)
-            break;
         const spsh__candidate candidate = {print, finder->scan->prints[best >> 32].print,
                                            (int64_t)(best & UINT32_MAX) - (int64_t)BIAS,
                                            best_votes};
@@ -364,9 +400,7 @@ static spsh_status end_block(spsh__frame_finder *finder, uint64_t print, uint64_
                              spsh_error *err)
 {
     spsh_status rc = SPSH_OK;
-    keep_dense(finder);
-    memset(finder->counters, 0, sizeof(finder->counters));
-    if (finder->hit_count < SPSH__SCAN_VOTES)
+    if (finder->hit_count == 0)
         return SPSH_OK;
     spsh__u128 *scratch = realloc(finder->scratch, finder->hit_count * sizeof(*scratch));
     if (scratch == NULL)
@@ -427,9 +461,9 @@ spsh_status spsh__frame_finder_run(spsh__frame_finder *finder, const spsh__frame
         const uint64_t end = stretch_end - first < BLOCK ? stretch_end : first + BLOCK;
         finder->hit_count = 0;
         for (uint64_t t = first; rc == SPSH_OK && t < end; t++) {
-            const spsh__print_frame *frame = &stretch->frames[t - stretch->first];
-            if (frame->is_active)
-                rc = add_hits(finder, frame->word, t, err);
+            const size_t at = (size_t)(t - stretch->first);
+            if (stretch->frames[at].is_active)
+                rc = add_hits(finder, stretch, at, err);
         }
         if (rc == SPSH_OK)
             rc = end_block(finder, stretch->print, first, err);

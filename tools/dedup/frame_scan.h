@@ -8,8 +8,9 @@
  * Keys need 0.7 s around an onset: of a clip of a second, few keys of its source are left. So
  * audits look at every frame: the words of the small set, each with its six weakest bits in all
  * combinations, are a table in memory (0.8 KB a frame: an hour is 180 MB at most), and each active
- * frame of the large set is looked up as it is. Frames that agree at one offset are votes. Words
- * that the small set has all too often say nothing and are left out.
+ * frame of the large set is looked up as it is. One word is enough if the frames around it agree as
+ * well; further ones at its offset are votes. Words that the small set has all too often say
+ * nothing and are left out.
  *
  * The result depends on what was added, not on its order or on threads.
  */
@@ -20,8 +21,6 @@
 
 enum {
     SPSH__SCAN_WEAK = 6,      /* bits of a word of the small set that are tried both ways */
-    SPSH__SCAN_VOTES = 3,     /* for a print of the small set; one more from */
-    SPSH__SCAN_LONG = 250,    /* frames on: 4 s */
     SPSH__SCAN_OVERLAP = 128, /* frames */
 };
 
