@@ -21,6 +21,8 @@ static spsh_status get_quality(void *user, uint64_t ordinal, spsh__copy_quality 
     const world *w = user;
     (void)err;
     *ret_quality = w->qualities[ordinal];
+    if (ret_quality->sound_seconds == 0) /* where it is not stated: no zeros around it */
+        ret_quality->sound_seconds = ret_quality->seconds;
     return SPSH_OK;
 }
 
@@ -161,14 +163,17 @@ static void test_best_is_kept(void)
         spsh__copy_quality better, worse; /* of what stands beside it */
         const char *kept, *dropped;
     } cases[] = {
-        {{.is_lossless = true},  {.is_lossless = false}, "lossless",         "lossy"               },
-        {{.bandwidth_hz = 7000}, {.bandwidth_hz = 4000}, "higher bandwidth", "lower bandwidth"     },
-        {{.payload_bps = 64000}, {.payload_bps = 24000}, "higher bit rate",  "lower bit rate"      },
-        {{.seconds = 6},         {.seconds = 5},         "longer",           "shorter"             },
-        {{.has_text = true},     {.has_text = false},    "has a transcript", "no transcript"       },
+        {{.is_lossless = true},              {.is_lossless = false}, "lossless",         "lossy"               },
+        {{.bandwidth_hz = 7000},             {.bandwidth_hz = 4000}, "higher bandwidth", "lower bandwidth"     },
+        {{.payload_bps = 64000},             {.payload_bps = 24000}, "higher bit rate",  "lower bit rate"      },
+        {{.seconds = 6},                     {.seconds = 5},         "longer",           "shorter"             },
+        {{.seconds = 5, .sound_seconds = 5},
+         {.seconds = 6, .sound_seconds = 4},
+         "longer",                                                                       "shorter"             },
+        {{.has_text = true},                 {.has_text = false},    "has a transcript", "no transcript"       },
         {{.clipped_count = 0},
          {.clipped_count = 9},
-         "fewer clipped samples",                                            "more clipped samples"},
+         "fewer clipped samples",                                                        "more clipped samples"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         world w;

@@ -137,14 +137,14 @@ static void rank_node(const spsh__policy *policy, node *n)
     n->rank[CRITERION_PROTECTED] = !q->is_protected;
     n->rank[CRITERION_PREFERRED] = preferred;
     if (policy->keep == SPSH__KEEP_LONGEST)
-        n->rank[CRITERION_LONGEST] = UINT64_MAX - (uint64_t)(q->seconds * 1e6);
+        n->rank[CRITERION_LONGEST] = UINT64_MAX - (uint64_t)(q->sound_seconds * 1e6);
     if (policy->keep != SPSH__KEEP_FIRST) {
         /* In steps, since what was measured is not exact; bit rates of lossless codecs say nothing
          * of quality. */
         n->rank[CRITERION_LOSSLESS] = !q->is_lossless;
         n->rank[CRITERION_BANDWIDTH] = UINT64_MAX - q->bandwidth_hz / 500;
         n->rank[CRITERION_BIT_RATE] = q->is_lossless ? 0 : UINT64_MAX - q->payload_bps / 1000;
-        n->rank[CRITERION_LENGTH] = UINT64_MAX - (uint64_t)(q->seconds * 10);
+        n->rank[CRITERION_LENGTH] = UINT64_MAX - (uint64_t)(q->sound_seconds * 10);
         n->rank[CRITERION_TEXT] = !q->has_text;
         n->rank[CRITERION_CLIPPED] = q->clipped_count;
     }

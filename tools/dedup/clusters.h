@@ -105,6 +105,7 @@ typedef struct spsh__copy_quality {
     uint64_t ordinal;
     size_t dataset;
     double seconds;
+    double sound_seconds; /* without the zeros around it: what counts as longer */
     uint64_t bytes;
     bool is_lossless, has_text;
     bool is_protected; /* policy.drop_from does not name its split */

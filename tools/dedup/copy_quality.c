@@ -73,12 +73,14 @@ static spsh_status get_quality(void *user, uint64_t ordinal, spsh__copy_quality 
         rc = spsh_dataset_name(from, SPSH_NAME_SPLIT, place.split, &split, err);
     if (rc != SPSH_OK)
         return rc;
-    const double seconds =
-        row.sample_rate_hz == 0 ? 0 : (double)row.samples / (double)row.sample_rate_hz;
+    const double rate = row.sample_rate_hz == 0 ? 1 : (double)row.sample_rate_hz;
+    const double seconds = (double)row.samples / rate;
+    const bool is_decoded = (row.flags & SPSH__ROW_DECODED) != 0;
     *ret_quality = (spsh__copy_quality){
         .ordinal = ordinal,
         .dataset = dataset,
         .seconds = seconds,
+        .sound_seconds = is_decoded ? (double)row.trim_count / rate : seconds,
         .bytes = (uint64_t)(seconds * (double)row.payload_bps / 8),
         .is_lossless = (row.flags & SPSH__ROW_LOSSLESS) != 0,
         .has_text = (row.flags & SPSH__ROW_HAS_TEXT) != 0,

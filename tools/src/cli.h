@@ -130,6 +130,15 @@ int spsh__cli_finish(int exit_status);
 /** True once standard output has failed: time to stop producing. */
 bool spsh__cli_output_failed(void);
 
+/* ---- the machine ---- */
+
+/** Processors that are there, at least 1, at most max. */
+uint32_t spsh__cli_processors(uint32_t max);
+
+/** From now on SIGINT and SIGTERM only set what spsh__cli_interrupted points to. */
+void spsh__cli_watch_signals(void);
+const volatile bool *spsh__cli_interrupted(void);
+
 /* ---- progress ---- */
 
 /** A line on standard error, when that is a terminal and not --quiet: label, count, rate, time

@@ -1,9 +1,7 @@
 /* cmd_audit.c: `speechshard audit`: what of the test sets was trained on. */
 #include <inttypes.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "speechshard/io.h"
 
@@ -12,14 +10,6 @@
 #include "commands.h"
 
 enum { JOBS_MAX = 1024, STAGE_BYTES = 64 };
-
-static volatile bool interrupted;
-
-static void on_signal(int signal_number)
-{
-    (void)signal_number;
-    interrupted = true;
-}
 
 /* What was typed. */
 typedef struct audit_command {
@@ -210,26 +200,12 @@ static int tell(const audit_command *c, const spsh__audit_run *run)
     return run->facts.is_failed ? SPSH_EXIT_FAILED : SPSH_EXIT_DONE;
 }
 
-static void watch_signals(void)
-{
-    struct sigaction action = {.sa_handler = on_signal};
-    (void)sigemptyset(&action.sa_mask);
-    (void)sigaction(SIGINT, &action, NULL);
-    (void)sigaction(SIGTERM, &action, NULL);
-}
-
-static uint32_t processor_count(void)
-{
-    const long count = sysconf(_SC_NPROCESSORS_ONLN);
-    return count < 1 ? 1 : count > JOBS_MAX ? JOBS_MAX : (uint32_t)count;
-}
-
 static int run_audit(audit_command *c, spsh__audit_options *options)
 {
     spsh_error err = SPSH_ERROR_INIT;
     spsh__audit_run run = {0};
-    watch_signals();
-    const spsh_status status = spsh__audit_run_all(options, &interrupted, &run, &err);
+    spsh__cli_watch_signals();
+    const spsh_status status = spsh__audit_run_all(options, spsh__cli_interrupted(), &run, &err);
     int rc = SPSH_EXIT_FAILED;
     spsh__progress_end(&c->progress);
     if (status == SPSH_OK)
@@ -275,7 +251,7 @@ static int run(audit_command *c)
         .profile = (spsh__text_profile)c->profile,
         .speed_grid = c->speed_grid,
         .memory_bytes = c->memory_bytes,
-        .threads = c->jobs != 0 ? (uint32_t)c->jobs : processor_count(),
+        .threads = c->jobs != 0 ? (uint32_t)c->jobs : spsh__cli_processors(JOBS_MAX),
         .io = spsh_io_default(),
         .progress_fn = on_progress,
         .space_fn = on_space,

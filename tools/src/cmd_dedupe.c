@@ -1,6 +1,5 @@
 /* cmd_dedupe.c: `speechshard dedupe`: finds copies and writes a plan; changes nothing. */
 #include <errno.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -13,14 +12,6 @@
 enum { JOBS_MAX = 1024, BOILERPLATE_MIN = 20 };
 #define MEMORY_DEFAULT (UINT64_C(4) << 30)
 #define MEMORY_MIN     (UINT64_C(64) << 20)
-
-static volatile bool interrupted;
-
-static void on_signal(int signal_number)
-{
-    (void)signal_number;
-    interrupted = true;
-}
 
 typedef struct dedupe_command {
     const char *plan_path, *html_path, *work_path, *drop_from, *part_text;
@@ -61,14 +52,6 @@ static void on_space(void *user, uint64_t temporary_bytes, const char *work_path
     spsh__cli_message("takes at most %s of memory, and for a while up to %s in %s",
                       spsh__human_bytes(memory_bytes, memory),
                       spsh__human_bytes(temporary_bytes, temporary), work_path);
-}
-
-static void watch_signals(void)
-{
-    struct sigaction action = {.sa_handler = on_signal};
-    (void)sigemptyset(&action.sa_mask);
-    (void)sigaction(SIGINT, &action, NULL);
-    (void)sigaction(SIGTERM, &action, NULL);
 }
 
 /* ---- arguments ---- */
@@ -184,12 +167,6 @@ static int check_arguments(const dedupe_command *c)
     return SPSH_EXIT_DONE;
 }
 
-static uint32_t processor_count(void)
-{
-    const long count = sysconf(_SC_NPROCESSORS_ONLN);
-    return count < 1 ? 1 : (count > JOBS_MAX ? JOBS_MAX : (uint32_t)count);
-}
-
 /* ---- the command ---- */
 
 static int tell(dedupe_command *c, const spsh__dedupe_options *options, const spsh__dedupe *d)
@@ -209,8 +186,8 @@ static int find(dedupe_command *c, const spsh__dedupe_options *options)
     spsh_error err = SPSH_ERROR_INIT;
     spsh__dedupe d;
     int rc = SPSH_EXIT_FAILED;
-    watch_signals();
-    const spsh_status status = spsh__dedupe_run(options, &interrupted, &d, &err);
+    spsh__cli_watch_signals();
+    const spsh_status status = spsh__dedupe_run(options, spsh__cli_interrupted(), &d, &err);
     if (c->stage != NULL)
         spsh__progress_end(&c->progress);
     if (status == SPSH_OK) {
@@ -249,7 +226,7 @@ static int run(dedupe_command *c, const spsh_cli_args *args)
                    .drop_from = c->drop_from,
                    .boilerplate_min = BOILERPLATE_MIN},
         .memory_bytes = c->memory_bytes,
-        .threads = c->jobs != 0 ? (uint32_t)c->jobs : processor_count(),
+        .threads = c->jobs != 0 ? (uint32_t)c->jobs : spsh__cli_processors(JOBS_MAX),
         .io = spsh_io_default(),
         .progress_fn = on_progress,
         .space_fn = on_space,

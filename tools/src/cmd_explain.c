@@ -26,14 +26,6 @@ enum {
     TEXT_COLUMNS = 2000,
 };
 
-static volatile bool interrupted;
-
-static void on_signal(int signal_number)
-{
-    (void)signal_number;
-    interrupted = true;
-}
-
 typedef struct request {
     const char *paths[2];
     const char *ids[2];
@@ -534,7 +526,7 @@ static int open_set(const request *r, spsh__print_set **ret_set)
     for (size_t i = 0; rc == SPSH_OK && i < count; i++) {
         spsh__fingerprint_run_facts facts;
         sources[i] = (spsh__print_source){r->paths[i], NULL, SPSH__SIDE_TRAIN};
-        rc = spsh__fingerprint_run(r->paths[i], &options, &interrupted, &facts, &err);
+        rc = spsh__fingerprint_run(r->paths[i], &options, spsh__cli_interrupted(), &facts, &err);
         if (rc == SPSH_E_CANCELED) {
             spsh__cli_error("%s: stopped; the same command goes on", r->paths[i]);
             return SPSH_EXIT_FAILED;
@@ -543,14 +535,6 @@ static int open_set(const request *r, spsh__print_set **ret_set)
     if (rc == SPSH_OK)
         rc = spsh__print_set_open(sources, count, NULL, ret_set, &err);
     return rc == SPSH_OK ? SPSH_EXIT_DONE : spsh__cli_fail(NULL, &err);
-}
-
-static void watch_signals(void)
-{
-    struct sigaction action = {.sa_handler = on_signal};
-    (void)sigemptyset(&action.sa_mask);
-    (void)sigaction(SIGINT, &action, NULL);
-    (void)sigaction(SIGTERM, &action, NULL);
 }
 
 int spsh__cmd_explain(int argc, char **argv)
@@ -591,7 +575,7 @@ int spsh__cmd_explain(int argc, char **argv)
     r.ids[0] = args.operands[1];
     r.paths[1] = is_one ? args.operands[0] : args.operands[2];
     r.ids[1] = args.operands[is_one ? 2 : 3];
-    watch_signals();
+    spsh__cli_watch_signals();
     rc = open_set(&r, &set);
     if (rc == SPSH_EXIT_DONE)
         rc = explain(&r, set);

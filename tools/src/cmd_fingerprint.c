@@ -1,7 +1,5 @@
 /* cmd_fingerprint.c: `speechshard fingerprint`: makes the segments that a dataset lacks. */
-#include <signal.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "cli.h"
 #include "commands.h"
@@ -12,14 +10,6 @@
 enum { JOBS_MAX = 1024 };
 
 static const double measure_s = 2.0; /* for an estimate */
-
-static volatile bool interrupted;
-
-static void on_signal(int signal_number)
-{
-    (void)signal_number;
-    interrupted = true;
-}
 
 typedef struct fingerprint_command {
     spsh__fingerprint_run_options run;
@@ -90,7 +80,7 @@ static int make(fingerprint_command *c, const char *path)
     spsh_error err = SPSH_ERROR_INIT;
     const double begin_s = now_s();
     spsh__progress_begin(&c->progress, "fingerprint", "utterances", 0);
-    spsh_status rc = spsh__fingerprint_run(path, &c->run, &interrupted, &facts, &err);
+    spsh_status rc = spsh__fingerprint_run(path, &c->run, spsh__cli_interrupted(), &facts, &err);
     spsh__progress_end(&c->progress);
     if (rc == SPSH_E_CANCELED) {
         spsh__cli_error(
@@ -153,24 +143,10 @@ static int tell_estimate(fingerprint_command *c, const char *path)
 
 /* ---- the command ---- */
 
-static void watch_signals(void)
-{
-    struct sigaction action = {.sa_handler = on_signal};
-    (void)sigemptyset(&action.sa_mask);
-    (void)sigaction(SIGINT, &action, NULL);
-    (void)sigaction(SIGTERM, &action, NULL);
-}
-
-static uint32_t processor_count(void)
-{
-    const long count = sysconf(_SC_NPROCESSORS_ONLN);
-    return count < 1 ? 1 : count > JOBS_MAX ? JOBS_MAX : (uint32_t)count;
-}
-
 static int run_all(fingerprint_command *c, const spsh_cli_args *args, bool estimate)
 {
     int rc = SPSH_EXIT_DONE;
-    for (int n = 0; n < args->operand_count && !interrupted; n++) {
+    for (int n = 0; n < args->operand_count && !*spsh__cli_interrupted(); n++) {
         const char *path = args->operands[n];
         if ((estimate ? tell_estimate(c, path) : make(c, path)) != SPSH_EXIT_DONE)
             rc = SPSH_EXIT_FAILED;
@@ -215,7 +191,7 @@ int spsh__cmd_fingerprint(int argc, char **argv)
         .run = {.io = spsh_io_default(), .check_pages = true, .progress_fn = on_progress}
     };
     c.run.user = &c;
-    c.run.threads = jobs != 0 ? (uint32_t)jobs : processor_count();
+    c.run.threads = jobs != 0 ? (uint32_t)jobs : spsh__cli_processors(JOBS_MAX);
     if (!spsh__part_parse(part, &c.run.part, &c.run.part_count))
         return spsh__cli_usage("fingerprint",
                                "--part '%s' is not a part: '0/4' is the first of four, '3/4' the "
@@ -224,7 +200,7 @@ int spsh__cmd_fingerprint(int argc, char **argv)
     c.json = json ? spsh__json_new() : NULL;
     if (json && c.json == NULL)
         return spsh__cli_fail_memory();
-    watch_signals();
+    spsh__cli_watch_signals();
     rc = run_all(&c, &args, estimate);
     spsh__json_free(c.json);
     return spsh__cli_finish(rc);

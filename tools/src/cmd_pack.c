@@ -1,9 +1,7 @@
 /* cmd_pack.c: `speechshard pack`. */
 #include <errno.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "cli.h"
 #include "commands.h"
@@ -18,14 +16,6 @@
 #define REJECTS_MAX_PPM      UINT64_C(10000)
 #define JOBS_MAX             1024U
 #define LAYOUTS_MAX          ((size_t)64)
-
-static volatile sig_atomic_t interrupted;
-
-static void on_signal(int signal_number)
-{
-    (void)signal_number;
-    interrupted = 1;
-}
 
 static void on_log(void *user, spsh_log_level level, const char *text)
 {
@@ -63,7 +53,7 @@ static int on_progress(void *user, const spsh__pack_progress *progress)
     bool in_bytes = progress->total_bytes != 0;
     spsh__progress_update(&view->line, in_bytes ? progress->done_bytes : progress->done_items,
                           in_bytes && progress->total_items != 0 ? text : NULL);
-    return interrupted != 0;
+    return *spsh__cli_interrupted();
 }
 
 /* "5%", "0.5 %", "5": percent, as millionths. */
@@ -99,12 +89,6 @@ typedef struct pack_arguments {
     bool strict;
     bool json;
 } pack_arguments;
-
-static uint32_t processor_count(void)
-{
-    long count = sysconf(_SC_NPROCESSORS_ONLN);
-    return count < 1 ? 1 : (count > 64 ? 64 : (uint32_t)count);
-}
 
 /* Options that depend on each other; SPSH_CLI_RUN when they agree. */
 static int settle(const pack_arguments *a, spsh__pack_options *options)
@@ -154,19 +138,11 @@ static void fill(const pack_arguments *a, spsh__pack_options *options)
     options->rate_hz = (uint32_t)a->rate_hz;
     options->shard_bytes = a->shard_bytes;
     options->memory_bytes = a->memory_bytes;
-    options->jobs = a->jobs != 0 ? (uint32_t)a->jobs : processor_count();
+    options->jobs = a->jobs != 0 ? (uint32_t)a->jobs : spsh__cli_processors(64);
     options->strict = a->strict;
     options->io = spsh_io_default();
     options->log_fn = on_log;
     options->progress_fn = on_progress;
-}
-
-static void watch_signals(void)
-{
-    struct sigaction action = {.sa_handler = on_signal};
-    (void)sigemptyset(&action.sa_mask);
-    (void)sigaction(SIGINT, &action, NULL);
-    (void)sigaction(SIGTERM, &action, NULL);
 }
 
 static int tell_result(const spsh__pack_options *options, const spsh__pack_result *result,
@@ -235,7 +211,7 @@ static int run(const spsh_cli_args *args, const pack_arguments *a, spsh__pack_op
         options->corpora = (const char *const *)corpora;
         options->corpus_count = (size_t)args->operand_count;
         options->user = &view;
-        watch_signals();
+        spsh__cli_watch_signals();
         spsh_status status = spsh__pack(options, &result, &err);
         if (view.phase != NULL)
             spsh__progress_end(&view.line);
