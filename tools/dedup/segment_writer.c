@@ -54,7 +54,7 @@ void spsh__segment_file_id(const spsh_dataset *dataset, const spsh_shard_seal *s
 static uint8_t *extend(spsh__segment_writer *writer, spsh__segment_column number, size_t size)
 {
     column *c = &writer->columns[number];
-    if (c->capacity - c->size < size) {
+    if (c->bytes == NULL || c->capacity - c->size < size) {
         size_t capacity = c->capacity + c->capacity / 2 + size + 1024;
         uint8_t *bytes = capacity > size ? realloc(c->bytes, capacity) : NULL;
         if (bytes == NULL) {

@@ -12,7 +12,7 @@ void spsh__pack_hash128(spsh_bytes data, uint8_t ret_hash[16]);
 
 /* XXH3-128 of what is added piece by piece. */
 typedef struct spsh__pack_hasher spsh__pack_hasher;
-spsh__pack_hasher *spsh__pack_hasher_new(void); /* NULL: no memory */
+spsh__pack_hasher *spsh__pack_hasher_new(void);          /* NULL: no memory */
 void spsh__pack_hasher_reset(spsh__pack_hasher *hasher); /* to the state after new */
 void spsh__pack_hasher_add(spsh__pack_hasher *hasher, spsh_bytes data);
 void spsh__pack_hasher_digest(const spsh__pack_hasher *hasher, uint8_t ret_hash[16]);

@@ -27,10 +27,10 @@ static const subcommand subcommands[] = {
     {"plan",        spsh__cmd_plan,        "show what training with given options will be like"     },
     {"bench",       spsh__cmd_bench,       "measure how fast a dataset loads on this machine"       },
     {"fingerprint", spsh__cmd_fingerprint, "make what copies are found by"                          },
-    {"dedupe",      spsh__cmd_dedupe,      "find copies, in one dataset or over several"             },
+    {"dedupe",      spsh__cmd_dedupe,      "find copies, in one dataset or over several"            },
     {"audit",       spsh__cmd_audit,       "find what leaks from training into test sets"           },
-    {"apply",       spsh__cmd_apply,       "leave out the copies that a plan of dedupe drops"        },
-    {"revert",      spsh__cmd_revert,      "undo apply: the view before it, exactly"                 },
+    {"apply",       spsh__cmd_apply,       "leave out the copies that a plan of dedupe drops"       },
+    {"revert",      spsh__cmd_revert,      "undo apply: the view before it, exactly"                },
     {"explain",     spsh__cmd_explain,     "say why two utterances are copies, or are not"          },
     {NULL,          NULL,                  NULL                                                     },
 };
