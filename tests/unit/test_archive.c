@@ -139,6 +139,10 @@ static void test_sniff(void)
     }
     write_bytes(at("a"), zeros, sizeof(zeros));
     CHECK_I64(kind_of(at("a")), SPSH__ARCHIVE_NONE);
+    /* Bytes that add up to 0, with 8 blanks where the sum would stand, as chance makes them. */
+    memcpy(zeros, "\1\x81\x81\xfd", 4);
+    write_bytes(at("a"), zeros, sizeof(zeros));
+    CHECK_I64(kind_of(at("a")), SPSH__ARCHIVE_NONE);
     write_bytes(at("a"), "ustar", 5);
     CHECK_I64(kind_of(at("a")), SPSH__ARCHIVE_NONE);
     write_bytes(at("a"), "", 0);

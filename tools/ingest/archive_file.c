@@ -198,8 +198,11 @@ static bool is_tar(const uint8_t *head, size_t size_bytes)
         return false;
     while (at < 156 && head[at] == ' ')
         at++;
+    const size_t first = at;
     for (; at < 156 && head[at] >= '0' && head[at] <= '7'; at++)
         wanted = wanted * 8 + (uint64_t)(head[at] - '0');
+    if (at == first || (at < 156 && head[at] != '\0' && head[at] != ' '))
+        return false; /* no sum: bytes of a compressed file add up to 0 once in 4,000 */
     for (size_t i = 0; i < TAR_BLOCK_BYTES; i++) {
         if (i >= 148 && i < 156)
             continue;
