@@ -18,6 +18,8 @@
 #ifndef SPEECHSHARD_LOADER_H
 #define SPEECHSHARD_LOADER_H
 
+#include "speechshard/augment.h"
+#include "speechshard/featgen.h"
 #include "speechshard/sampler.h"
 
 #ifdef __cplusplus
@@ -30,10 +32,12 @@ extern "C" {
 
 /** What a batch's audio is. */
 typedef enum spsh_output {
-    SPSH_OUTPUT_INT16 = 0,   /* ragged: utterance after utterance */
-    SPSH_OUTPUT_FLOAT32 = 1, /* padded with zeros to the longest; full scale is 1. Where neither
-                                batch_utterances_max nor batch_padded_seconds_max bounds a batch,
-                                batch_seconds_max bounds it after padding */
+    SPSH_OUTPUT_INT16 = 0,    /* ragged: utterance after utterance */
+    SPSH_OUTPUT_FLOAT32 = 1,  /* padded with zeros to the longest; full scale is 1. Where neither
+                                 batch_utterances_max nor batch_padded_seconds_max bounds a batch,
+                                 batch_seconds_max bounds it after padding */
+    SPSH_OUTPUT_FEATURES = 2, /* frames of features (featgen.h), padded as FLOAT32 is: computed from
+                                 audio, or as a feature dataset stores them */
 } spsh_output;
 
 typedef enum spsh_engine {
@@ -87,6 +91,18 @@ typedef struct spsh_loader_options {
     uint32_t slow_read_ms;     /* a read that takes longer is logged and counted; 0: 5,000 */
     uint32_t read_deadline_ms; /* a read that takes longer fails spsh_loader_next; 0: 60,000 */
     uint32_t flags;            /* SPSH_LOADER_* */
+    const spsh_feature_options *features; /* for SPSH_OUTPUT_FEATURES: copied; SPSH_NORM_SPEAKER and
+                                             _DATASET take the dataset's stored statistics. Of a
+                                             feature dataset: NULL, or what it was made with */
+    spsh_feature_dtype feature_dtype;
+    float feature_padding;               /* value behind an utterance's frames */
+    const spsh_augment_options *augment; /* NULL: none; copied. Drawn from plan.seed, the epoch and
+                                            the utterance's id. Lengths of the plan are those before
+                                            a change of speed; a batch may get longer by it */
+    const spsh_dataset *const *noises;   /* datasets to draw noise from; borrowed until close */
+    uint32_t noise_count;
+    const spsh_dataset *const *rooms; /* ... and room responses */
+    uint32_t room_count;
 } spsh_loader_options;
 
 #define SPSH_LOADER_CACHED UINT32_C(1) /* read through the page cache */
@@ -99,16 +115,17 @@ typedef struct spsh_loader_options {
 /* clang-format off */
 #define SPSH_LOADER_OPTIONS_INIT {sizeof(spsh_loader_options), SPSH_PLAN_OPTIONS_INIT, NULL, NULL, \
     NULL, NULL, 0, 0, SPSH_OUTPUT_INT16, SPSH_CHANNEL_MIX, SPSH_ENGINE_AUTO, SPSH_ON_ERROR_FAIL, \
-    0, 0, 0, 0, 0, 0, 0}
+    0, 0, 0, 0, 0, 0, 0, NULL, SPSH_FLOAT32, 0, NULL, NULL, 0, NULL, 0}
 /* clang-format on */
 
 /** One utterance of a batch. Strings are borrowed until the batch is released. */
 typedef struct spsh_batch_utterance {
     spsh_bytes id, text, speaker, language; /* empty when absent, or under SPSH_LOADER_NO_TEXT */
-    uint64_t offset;                        /* of its first value in the batch's audio */
-    uint64_t samples;                       /* per channel, after resampling */
-    spsh_item item;                         /* where it comes from */
-    bool substitute;                        /* stands in for another that could not be read */
+    uint64_t offset;  /* of its first value in the batch's audio or features */
+    uint64_t samples; /* per channel, after resampling and a change of speed */
+    uint64_t frames;  /* of features; else 0 */
+    spsh_item item;   /* where it comes from */
+    bool substitute;  /* stands in for another that could not be read */
 } spsh_batch_utterance;
 
 /**
@@ -117,7 +134,8 @@ typedef struct spsh_batch_utterance {
  *
  * int16: utterance u has utterances[u].samples * channels values from offset on, interleaved, one
  * utterance right after the other. float32: the same, with offset = u * padded_samples * channels
- * and zeros behind.
+ * and zeros behind. features: frames of feature_dim values, offset = u * padded_frames *
+ * feature_dim.
  */
 typedef struct spsh_batch {
     uint64_t epoch, step, number; /* as spsh_planned_batch */
@@ -127,9 +145,13 @@ typedef struct spsh_batch {
     uint32_t channels;
     spsh_output output;
     uint64_t padded_samples; /* of the longest utterance */
-    const int16_t *i16;      /* one of the two, by output; the other is NULL */
+    const int16_t *i16;      /* one of the three, by output; the others are NULL */
     const float *f32;
-    uint64_t value_count; /* in i16 or f32 */
+    const void *features; /* feature_dtype: float or IEEE 754 binary16; NULL but for features */
+    spsh_feature_dtype feature_dtype;
+    uint32_t feature_dim;
+    uint64_t padded_frames; /* of the longest utterance */
+    uint64_t value_count;   /* in i16, f32 or features */
     const spsh_batch_utterance *utterances;
 } spsh_batch;
 
