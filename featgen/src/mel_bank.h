@@ -1,0 +1,23 @@
+/* mel_bank.h: triangles over the bins of a spectrum, row by row without their zeros. */
+#ifndef SPSH_MEL_BANK_H
+#define SPSH_MEL_BANK_H
+
+#include "speechshard/featgen.h"
+
+/* Row r: weights[offsets[r]] ... belong to bins first_bins[r] ...; there are offsets[r + 1] -
+ * offsets[r], none where a triangle lies between two bins. */
+typedef struct spsh__mel_bank {
+    uint32_t row_count;
+    uint32_t *first_bins; /* row_count */
+    uint32_t *offsets;    /* row_count + 1 */
+    float *weights;
+} spsh__mel_bank;
+
+/* SPSH_OK, SPSH_E_NO_MEMORY; then nothing is left to close. */
+spsh_status spsh__mel_bank_open(const spsh_allocator *allocator,
+                                const spsh_feature_options *features, uint32_t fft_size,
+                                spsh__mel_bank *bank, spsh_error *err);
+/* A bank of zeros is fine. */
+void spsh__mel_bank_close(const spsh_allocator *allocator, spsh__mel_bank *bank);
+
+#endif
