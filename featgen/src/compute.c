@@ -5,6 +5,7 @@
 #include <float.h>
 #include <math.h>
 
+#include "batch.h"
 #include "featgen_internal.h"
 #include "frame_samples.h"
 #include "norm.h"
@@ -170,6 +171,7 @@ void spsh_featgen_close(spsh_featgen *featgen)
         return;
     const spsh_allocator allocator = featgen->allocator;
     spsh__frame_tables *tables = &featgen->tables;
+    spsh__batch_close(featgen->batch);
     spsh__fft_plan_close(&allocator, &tables->fft);
     spsh__mel_bank_close(&allocator, &tables->mels);
     spsh__featgen_delete(&allocator, tables->window);

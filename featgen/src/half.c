@@ -70,9 +70,8 @@ void spsh_half_from_float(uint16_t *halves, const float *values, size_t count)
         halves[i] = half_of(values[i]);
 }
 
-/* Backwards, so that the two may be the same memory. */
 void spsh_float_from_half(float *values, const uint16_t *halves, size_t count)
 {
-    for (size_t i = count; i > 0; i--)
-        values[i - 1] = float_of(halves[i - 1]);
+    for (size_t i = 0; i < count; i++)
+        values[i] = float_of(halves[i]);
 }

@@ -225,7 +225,7 @@ SPSH_API SPSH_NODISCARD spsh_status spsh_featgen_compute(spsh_featgen_worker *wo
                                                          float *rows, spsh_error *err);
 
 /** Half precision (IEEE 754 binary16), rounded to nearest even; what is beyond its range becomes
- * the largest finite value. Thread-safe. The two may be the same memory. */
+ * the largest finite value. Thread-safe. */
 SPSH_API void spsh_half_from_float(uint16_t *halves, const float *values, size_t count);
 SPSH_API void spsh_float_from_half(float *values, const uint16_t *halves, size_t count);
 
@@ -250,8 +250,7 @@ typedef struct spsh_feature_batch {
  */
 SPSH_API SPSH_NODISCARD spsh_status spsh_featgen_batch(spsh_featgen *featgen,
                                                        const spsh_feature_input *inputs,
-                                                       size_t count,
-                                                       const spsh_feature_batch *batch,
+                                                       size_t count, const spsh_feature_batch *out,
                                                        uint64_t *frame_counts, spsh_error *err);
 
 /**
