@@ -12,7 +12,7 @@
 #include "featgen_internal.h"
 #include "spsh_test.h"
 
-enum { SIGNALS_MAX = 64, SEEN_MAX = 256, NAME_BYTES = 64 };
+enum { SIGNALS_MAX = 64, SEEN_MAX = 256, NAME_BYTES = 64, WORDS_MAX = 16 };
 
 static const char *const isa_names[] = {"scalar", "sse2", "neon", "avx2", "avx512"};
 
@@ -75,11 +75,36 @@ static void read_u16le(FILE *file, uint16_t *words, size_t count)
     }
 }
 
-static void read_signal(vectors *v, const char *line)
+static uint64_t number(const char *word)
+{
+    char *end = NULL;
+    errno = 0;
+    const unsigned long long value = strtoull(word, &end, 10);
+    REQUIRE(errno == 0 && end != word && *end == '\0');
+    return value;
+}
+
+static double real(const char *word)
+{
+    char *end = NULL;
+    const double value = strtod(word, &end);
+    REQUIRE(end != word && *end == '\0');
+    return value;
+}
+
+static void copy_name(char *name, const char *word)
+{
+    const int length = snprintf(name, NAME_BYTES, "%s", word);
+    REQUIRE(length > 0 && length < NAME_BYTES);
+}
+
+static void read_signal(vectors *v, char *const *words)
 {
     REQUIRE(v->signal_count < SIGNALS_MAX);
     signal *s = &v->signals[v->signal_count++];
-    REQUIRE(sscanf(line, "signal %63s %" SCNu32 " %zu", s->name, &s->rate_hz, &s->count) == 3);
+    copy_name(s->name, words[1]);
+    s->rate_hz = (uint32_t)number(words[2]);
+    s->count = (size_t)number(words[3]);
     uint16_t *words = new_array(s->count, sizeof(*words));
     s->samples = new_array(s->count, sizeof(*s->samples));
     read_u16le(v->pcm, words, s->count);
@@ -144,20 +169,19 @@ static void compute_case(vectors *v, spsh_featgen *featgen, const signal *s)
     free(samples);
 }
 
-static void read_case(vectors *v, const char *line)
+static void read_case(vectors *v, char *const *words)
 {
-    char signal_name[NAME_BYTES];
-    char text[SPSH_FEATURE_TEXT_BYTES_MAX];
-    uint64_t frames = 0;
+    const char *text = words[5];
+    const uint64_t frames = number(words[3]);
     spsh_error err = {0};
     spsh_feature_options options = {0};
     spsh_featgen *featgen = NULL;
     free(v->rows);
     v->rows = NULL;
-    REQUIRE(sscanf(line, "case %63s %63s %" SCNu64 " %" SCNu32 " %1023s", v->name, signal_name,
-                   &frames, &v->dim, text) == 5);
-    REQUIRE(sscanf(text, "%63[^,]", v->preset) == 1);
-    const signal *s = find_signal(v, signal_name);
+    copy_name(v->name, words[1]);
+    (void)snprintf(v->preset, sizeof(v->preset), "%.*s", (int)strcspn(text, ","), text);
+    v->dim = (uint32_t)number(words[4]);
+    const signal *s = find_signal(v, words[2]);
     v->case_count++;
     if (spsh_feature_options_parse(text, &options, &err) != SPSH_OK) {
         fprintf(stderr, "%s: %s\n", v->name, err.message);
@@ -199,19 +223,17 @@ static float read_f32le(FILE *file)
     return value;
 }
 
-static void read_values(vectors *v, const char *line)
+static void read_values(vectors *v, char *const *words)
 {
-    char who[NAME_BYTES];
-    char unit[8];
-    double tolerance = 0;
-    uint64_t first = 0;
-    uint64_t count = 0;
-    uint64_t step = 0;
-    uint32_t column = 0;
+    const char *who = words[1];
+    const char *unit = words[2];
+    const double tolerance = real(words[3]);
+    const uint64_t first = number(words[4]);
+    const uint64_t count = number(words[5]);
+    const uint64_t step = number(words[6]);
+    const uint32_t column = (uint32_t)number(words[7]);
     double difference = 0;
     double largest = 0;
-    REQUIRE(sscanf(line, "values %63s %7s %lf %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu32, who,
-                   unit, &tolerance, &first, &count, &step, &column) == 7);
     REQUIRE(v->rows != NULL && count > 0 && first + (count - 1) * step < v->frames);
     for (uint64_t k = 0; k < count; k++) {
         const float *row = v->rows + (size_t)(first + k * step) * v->dim;
@@ -249,6 +271,30 @@ static void print_table(const vectors *v)
     printf("%zu cases, %zu instruction sets\n", v->case_count, v->isa_count);
 }
 
+static void read_line(vectors *v, char *line)
+{
+    char *words[WORDS_MAX];
+    char *rest = NULL;
+    size_t count = 0;
+    for (char *word = strtok_r(line, " \n", &rest); word != NULL;
+         word = strtok_r(NULL, " \n", &rest)) {
+        if (count < WORDS_MAX)
+            words[count] = word;
+        count++;
+    }
+    REQUIRE(count > 0);
+    if (words[0][0] == '#')
+        return;
+    if (strcmp(words[0], "signal") == 0 && count == 4)
+        read_signal(v, words);
+    else if (strcmp(words[0], "case") == 0 && count == 6)
+        read_case(v, words);
+    else if (strcmp(words[0], "values") == 0 && count == 8)
+        read_values(v, words);
+    else
+        REQUIRE(false);
+}
+
 static void test_vectors(void)
 {
     static vectors v;
@@ -256,16 +302,8 @@ static void test_vectors(void)
     FILE *text = open_file("vectors.txt");
     v.pcm = open_file("signals.i16");
     v.values = open_file("values.f32");
-    while (fgets(line, sizeof(line), text) != NULL) {
-        if (strncmp(line, "signal ", 7) == 0)
-            read_signal(&v, line);
-        else if (strncmp(line, "case ", 5) == 0)
-            read_case(&v, line);
-        else if (strncmp(line, "values ", 7) == 0)
-            read_values(&v, line);
-        else
-            REQUIRE(line[0] == '#');
-    }
+    while (fgets(line, sizeof(line), text) != NULL)
+        read_line(&v, line);
     CHECK(v.case_count > 50);
     CHECK(fgetc(v.pcm) == EOF && fgetc(v.values) == EOF); /* all of both was asked for */
     print_table(&v);
