@@ -105,12 +105,12 @@ static void read_signal(vectors *v, char *const *words)
     copy_name(s->name, words[1]);
     s->rate_hz = (uint32_t)number(words[2]);
     s->count = (size_t)number(words[3]);
-    uint16_t *words = new_array(s->count, sizeof(*words));
+    uint16_t *pcm = new_array(s->count, sizeof(*pcm));
     s->samples = new_array(s->count, sizeof(*s->samples));
-    read_u16le(v->pcm, words, s->count);
+    read_u16le(v->pcm, pcm, s->count);
     if (s->count > 0)
-        memcpy(s->samples, words, s->count * sizeof(*words));
-    free(words);
+        memcpy(s->samples, pcm, s->count * sizeof(*pcm));
+    free(pcm);
 }
 
 static const signal *find_signal(const vectors *v, const char *name)
