@@ -8,8 +8,8 @@ Each case is a signal and the text of feature options. Whoever can compute it do
 
     formula     docs/FEATURES.md in numpy, float64 throughout: it tells which side errs
     torchaudio  torchaudio.compliance.kaldi
-    knf         kaldi-native-fbank: OnlineFbank, OnlineMfcc, Stft, compute_cmvn_stats. Not its
-                OnlineWhisperFbank, whose frames lie as Kaldi's without snip-edges do, not as Whisper's
+    knf         kaldi-native-fbank: OnlineFbank, OnlineMfcc, Stft, compute_cmvn_stats, and
+                OnlineWhisperFbank, whose frames lie as Kaldi's without snip-edges, not as Whisper's
     whisper     openai-whisper's own log_mel_spectrogram
     librosa     librosa.stft, filters.mel; scipy's windows
 
@@ -439,6 +439,11 @@ def knf(samples, o):
 
     if o["preset"] == "deepspeech":
         return knf_stft(samples, o)
+    if o["preset"] == "whisper-logmel" and o["edges"] == "mirror":
+        options = knf.WhisperFeatureOptions()
+        options.dim = o["mel_count"]
+        rows = knf_frames(knf.OnlineWhisperFbank(options), samples / np.float32(32768), o)
+        return np.log10(np.maximum(rows, o["log_floor"]))
     if (
         not like_kaldi(samples, o)
         or o["kind"] == "spectrum"
@@ -612,6 +617,7 @@ CASES = [
         "whisper-logmel,norm=none,drop_last_frame=off,edges=center-zeros,log=natural",
         "chirp16 speech48",
     ),
+    ("whisper-mirror", "whisper-logmel,norm=none,edges=mirror,drop_last_frame=off", "speech16"),
     ("mel-htk", "whisper-logmel,norm=none,mel_scale=htk,mel_count=40,log=natural", "speech16"),
     (
         "deepspeech",
