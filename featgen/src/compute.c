@@ -83,7 +83,8 @@ static spsh_status fill_tables(const spsh_allocator *allocator, spsh__frame_tabl
     tables->log_floor = larger(features->log_floor, FLT_MIN);
     tables->energy_floor = larger(features->energy_floor, tables->log_floor);
 
-    tables->window = spsh__featgen_new(allocator, tables->window_samples, sizeof(float));
+    tables->window =
+        spsh__featgen_new(allocator, (size_t)tables->window_samples + 1, sizeof(float));
     if (tables->window == NULL)
         return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "a window of %u samples", tables->window_samples);
     spsh__window_fill(features->window, tables->window_samples, tables->window);

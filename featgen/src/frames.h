@@ -26,7 +26,7 @@ typedef struct spsh__frame_tables {
     uint32_t window_samples, hop_samples, fft_size, bin_count; /* bin_count: fft_size / 2 + 1 */
     uint32_t dim;
     float log_floor, energy_floor; /* normal numbers */
-    float *window;                 /* window_samples */
+    float *window;                 /* window_samples, and one 0 more where those are odd */
     spsh__fft_plan fft;            /* real transform of fft_size */
     spsh__mel_bank mels;           /* MEL, MFCC */
     float *dct;                    /* MFCC: cepstrum_count rows of mel_count, the lifter in them */

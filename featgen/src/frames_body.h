@@ -159,27 +159,25 @@ INLINE vec sum_of_squares(const vec *x, size_t count, vec mean)
     return (parts[0] + parts[1]) + (parts[2] + parts[3]);
 }
 
-/* Samples, gathered, to what the transform takes, and zeros behind it. Returns the energy that the
- * options ask for. */
-INLINE vec condition(const spsh__frame_tables *tables, vec *x, vec mean)
+/* What the transform takes of a sample; *before: the value of the sample before it, then its own.
+ */
+INLINE vec condition(vec sample, vec mean, float preemphasis, float weight, vec *before)
 {
-    const size_t count = tables->window_samples;
+    const vec value = sample - mean;
+    const vec result = (value - *before * preemphasis) * weight;
+    *before = value;
+    return result;
+}
+
+/* All samples, in place, and zeros behind them. */
+INLINE void condition_all(const spsh__frame_tables *tables, vec *x, vec mean)
+{
     const float preemphasis = tables->features.preemphasis;
-    const float *window = tables->window;
-    vec energy = splat(0);
-    if (tables->features.energy == SPSH_ENERGY_RAW)
-        energy = sum_of_squares(x, count, mean);
     vec before = x[0] - mean; /* Kaldi's x[0] -= p x[0] */
-    for (size_t i = 0; i < count; i++) {
-        const vec value = x[i] - mean;
-        x[i] = (value - before * preemphasis) * window[i];
-        before = value;
-    }
-    if (tables->features.energy == SPSH_ENERGY_WINDOWED)
-        energy = sum_of_squares(x, count, splat(0));
-    for (size_t i = count; i < tables->fft_size; i++)
+    for (size_t i = 0; i < tables->window_samples; i++)
+        x[i] = condition(x[i], mean, preemphasis, tables->window[i], &before);
+    for (size_t i = tables->window_samples; i < tables->fft_size; i++)
         x[i] = splat(0);
-    return energy;
 }
 
 /* -------------------------------------------------------------------------------- transforms */
@@ -215,17 +213,29 @@ INLINE void butterfly3(vec *z, size_t step, const float *w)
     put(z + 2 * step, mid_re - off_im, mid_im + off_re, w == NULL ? NULL : w + 2);
 }
 
-INLINE void butterfly4(vec *z, size_t step, const float *w)
+/* Four points in registers to z; of the last legs those from leg_count on are 0. leg_count: a
+ * constant. */
+INLINE void butterfly4_of(const vec *re, const vec *im, uint32_t leg_count, vec *z, size_t step,
+                          const float *w)
 {
-    const vec *z1 = z + step, *z2 = z + 2 * step, *z3 = z + 3 * step;
-    const vec even_re = z[0] + z2[0], even_im = z[1] + z2[1];
-    const vec even_off_re = z[0] - z2[0], even_off_im = z[1] - z2[1];
-    const vec odd_re = z1[0] + z3[0], odd_im = z1[1] + z3[1];
-    const vec odd_off_re = z1[0] - z3[0], odd_off_im = z1[1] - z3[1];
+    const bool has2 = leg_count > 2, has3 = leg_count > 3;
+    const vec even_re = has2 ? re[0] + re[2] : re[0], even_im = has2 ? im[0] + im[2] : im[0];
+    const vec even_off_re = has2 ? re[0] - re[2] : re[0];
+    const vec even_off_im = has2 ? im[0] - im[2] : im[0];
+    const vec odd_re = has3 ? re[1] + re[3] : re[1], odd_im = has3 ? im[1] + im[3] : im[1];
+    const vec odd_off_re = has3 ? re[1] - re[3] : re[1];
+    const vec odd_off_im = has3 ? im[1] - im[3] : im[1];
     put(z, even_re + odd_re, even_im + odd_im, NULL);
     put(z + step, even_off_re + odd_off_im, even_off_im - odd_off_re, w);
     put(z + 2 * step, even_re - odd_re, even_im - odd_im, w == NULL ? NULL : w + 2);
     put(z + 3 * step, even_off_re - odd_off_im, even_off_im + odd_off_re, w == NULL ? NULL : w + 4);
+}
+
+INLINE void butterfly4(vec *z, size_t step, const float *w)
+{
+    const vec re[4] = {z[0], z[step], z[2 * step], z[3 * step]};
+    const vec im[4] = {z[1], z[step + 1], z[2 * step + 1], z[3 * step + 1]};
+    butterfly4_of(re, im, 4, z, step, w);
 }
 
 INLINE void butterfly5(vec *z, size_t step, const float *w)
@@ -314,9 +324,10 @@ INLINE void run_pass(uint32_t radix, const spsh__fft_plan *plan, const spsh__fft
     }
 }
 
-TARGET static void run_passes(const spsh__fft_plan *plan, vec *z, vec *spare)
+/* All passes from one on. */
+TARGET static void run_passes(const spsh__fft_plan *plan, uint32_t first, vec *z, vec *spare)
 {
-    for (uint32_t i = 0; i < plan->pass_count; i++) {
+    for (uint32_t i = first; i < plan->pass_count; i++) {
         const spsh__fft_pass *pass = &plan->passes[i];
         switch (pass->radix) {
         case 2: run_pass(2, plan, pass, z, spare); break;
@@ -363,8 +374,56 @@ TARGET static void powers_of_points(const spsh__fft_plan *plan, const vec *z, ve
     }
 }
 
-/* Real values at z to powers or magnitudes. */
-INLINE void transform(const spsh__frame_tables *tables, vec *z, vec *powers, vec *spare)
+/* Butterflies j ... end - 1 of the first pass; before: the values before those of each leg. */
+INLINE size_t first_pass_part(const spsh__frame_tables *tables, uint32_t leg_count, size_t j,
+                              size_t end, vec mean, vec *before, vec *z)
+{
+    const spsh__fft_pass *pass = &tables->fft.passes[0];
+    const float preemphasis = tables->features.preemphasis;
+    const size_t step = 2 * (size_t)pass->step;
+    static const float unturned[6] = {1, 0, 1, 0, 1, 0};
+    for (; j < end; j++) {
+        vec re[4], im[4];
+        for (uint32_t leg = 0; leg < leg_count; leg++) {
+            const vec *pair = z + 2 * j + leg * step;
+            const float *weights = tables->window + 2 * j + leg * step;
+            re[leg] = condition(pair[0], mean, preemphasis, weights[0], &before[leg]);
+            im[leg] = condition(pair[1], mean, preemphasis, weights[1], &before[leg]);
+        }
+        butterfly4_of(re, im, leg_count, z + 2 * j, step,
+                      j == 0 ? unturned : pass->twiddles + 6 * (j - 1));
+    }
+    return j;
+}
+
+/* Whether the first pass can take samples as they were gathered. */
+INLINE bool has_first_pass(const spsh__frame_tables *tables)
+{
+    const spsh__fft_plan *plan = &tables->fft;
+    return plan->is_paired && plan->pass_count > 0 && plan->passes[0].radix == 4 &&
+           tables->features.energy != SPSH_ENERGY_WINDOWED;
+}
+
+/* condition_all and the first pass, of radix 4, at once: where a window is shorter than the
+ * transform, so that legs 3 and 2 end early, nothing is done for the zeros behind it. */
+INLINE void first_pass(const spsh__frame_tables *tables, vec *z, vec mean)
+{
+    const size_t step = tables->fft.passes[0].step;
+    const size_t pairs = (tables->window_samples + (size_t)1) / 2;
+    const size_t ends[2] = {pairs > 2 * step ? pairs - 2 * step : 0,
+                            pairs > 3 * step ? pairs - 3 * step : 0};
+    vec before[4] = {z[0] - mean, z[2 * step - 1] - mean, z[4 * step - 1] - mean,
+                     z[6 * step - 1] - mean};
+    if (tables->window_samples % 2 != 0)
+        z[tables->window_samples] = splat(0);
+    size_t j = first_pass_part(tables, 4, 0, ends[1], mean, before, z);
+    j = first_pass_part(tables, 3, j, ends[0] < step ? ends[0] : step, mean, before, z);
+    (void)first_pass_part(tables, 2, j, step, mean, before, z);
+}
+
+/* What passes from `first` on leave of z to powers or magnitudes. */
+INLINE void transform(const spsh__frame_tables *tables, uint32_t first, vec *z, vec *powers,
+                      vec *spare)
 {
     const spsh__fft_plan *plan = &tables->fft;
     if (!plan->is_paired) {
@@ -373,7 +432,7 @@ INLINE void transform(const spsh__frame_tables *tables, vec *z, vec *powers, vec
             z[2 * (i - 1) + 1] = splat(0);
         }
     }
-    run_passes(plan, z, spare);
+    run_passes(plan, first, z, spare);
     if (plan->is_paired)
         powers_of_pairs(plan, z, powers);
     else
@@ -387,22 +446,37 @@ TARGET static void transform_block(const spsh__frame_tables *tables, void *scrat
 {
     const spsh__frame_room room = spsh__frame_room_of(tables);
     vec *memory = scratch;
-    transform(tables, memory, memory + room.powers, memory + room.spare);
+    transform(tables, 0, memory, memory + room.powers, memory + room.spare);
 }
 
 /* ------------------------------------------------------------------------------------ values */
 
+/* count rows of the same length from row on. count: a constant. */
+INLINE void apply_group(const spsh__mel_bank *bank, size_t row, size_t count, const vec *powers,
+                        vec *mels)
+{
+    const size_t length = bank->offsets[row + 1] - bank->offsets[row];
+    const float *weights = bank->weights + bank->offsets[row];
+    const vec *bins[SPSH__MEL_GROUP];
+    vec sums[SPSH__MEL_GROUP];
+    for (size_t r = 0; r < count; r++) {
+        bins[r] = powers + bank->first_bins[row + r];
+        sums[r] = splat(0);
+    }
+    for (size_t i = 0; i < length; i++)
+        for (size_t r = 0; r < count; r++)
+            sums[r] += bins[r][i] * weights[r * length + i];
+    for (size_t r = 0; r < count; r++)
+        mels[row + r] = sums[r];
+}
+
 TARGET static void apply_mels(const spsh__mel_bank *bank, const vec *powers, vec *mels)
 {
-    for (size_t row = 0; row < bank->row_count; row++) {
-        const float *weights = bank->weights + bank->offsets[row];
-        const size_t count = bank->offsets[row + 1] - bank->offsets[row];
-        const vec *bins = powers + bank->first_bins[row];
-        vec sum = splat(0);
-        for (size_t i = 0; i < count; i++)
-            sum += bins[i] * weights[i];
-        mels[row] = sum;
-    }
+    size_t row = 0;
+    for (; row + SPSH__MEL_GROUP <= bank->row_count; row += SPSH__MEL_GROUP)
+        apply_group(bank, row, SPSH__MEL_GROUP, powers, mels);
+    for (; row < bank->row_count; row++)
+        apply_group(bank, row, 1, powers, mels);
 }
 
 TARGET static void apply_dct(const spsh__frame_tables *tables, const vec *mels, vec *values)
@@ -445,8 +519,17 @@ TARGET static void frames(const spsh__frame_tables *tables, const float *const *
     vec *powers = x + room.powers;
     vec *values = x + room.values;
     const vec mean = gather(tables, windows, x);
-    const vec energy = condition(tables, x, mean);
-    transform(tables, x, powers, x + room.spare);
+    vec energy = splat(0);
+    if (features->energy == SPSH_ENERGY_RAW)
+        energy = sum_of_squares(x, tables->window_samples, mean);
+    const bool is_fused = has_first_pass(tables);
+    if (is_fused)
+        first_pass(tables, x, mean);
+    else
+        condition_all(tables, x, mean);
+    if (features->energy == SPSH_ENERGY_WINDOWED)
+        energy = sum_of_squares(x, tables->window_samples, splat(0));
+    transform(tables, is_fused ? 1 : 0, x, powers, x + room.spare);
 
     const size_t front =
         features->energy != SPSH_ENERGY_NONE && features->kind != SPSH_FEATURE_MFCC;

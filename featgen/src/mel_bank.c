@@ -58,30 +58,52 @@ static double bin_at(const triangles *t, uint32_t bin)
     return t->scale == SPSH_MEL_KALDI ? mel_of(t->scale, hz) : hz;
 }
 
-/* Writes row's weights where that is not NULL and returns how many there are. first_bin: in, that
- * of the row before, which begins no later; out, this row's. */
-static uint32_t fill_row(const triangles *t, uint32_t row, uint32_t *first_bin, float *weights)
+/* The bins inside of row's triangle: *first and how many. *first: in, that of the row before, which
+ * begins no later. */
+static uint32_t find_row(const triangles *t, uint32_t row, uint32_t *first)
+{
+    const double left = edge_at(t, row);
+    const double right = edge_at(t, row + 2);
+    while (*first < t->bin_count && bin_at(t, *first) <= left)
+        (*first)++;
+    uint32_t end = *first;
+    while (end < t->bin_count && bin_at(t, end) < right)
+        end++;
+    return end - *first;
+}
+
+static float weight_at(const triangles *t, uint32_t row, uint32_t bin)
 {
     const double left = edge_at(t, row);
     const double peak = edge_at(t, row + 1);
     const double right = edge_at(t, row + 2);
     const double height = t->scale == SPSH_MEL_SLANEY ? 2 / (right - left) : 1;
-    uint32_t count = 0;
-    for (uint32_t bin = *first_bin; bin < t->bin_count; bin++) {
-        const double at = bin_at(t, bin);
-        if (at >= right)
-            break;
-        if (at <= left)
-            continue;
-        const double weight =
-            at <= peak ? (at - left) / (peak - left) : (right - at) / (right - peak);
-        if (count == 0)
-            *first_bin = bin;
-        if (weights != NULL)
-            weights[count] = (float)(height * weight);
-        count++;
+    const double at = bin_at(t, bin);
+    if (bin >= t->bin_count || at <= left || at >= right)
+        return 0;
+    return (float)(height *
+                   (at <= peak ? (at - left) / (peak - left) : (right - at) / (right - peak)));
+}
+
+/* First bins and offsets; row_count + 1 offsets, those of a group at equal distances. */
+static void lay_out(const triangles *t, uint32_t bins, spsh__mel_bank *bank)
+{
+    uint32_t first = 0;
+    for (uint32_t group = 0; group < bank->row_count; group += SPSH__MEL_GROUP) {
+        const uint32_t left = bank->row_count - group;
+        const uint32_t end = group + (left < SPSH__MEL_GROUP ? left : SPSH__MEL_GROUP);
+        uint32_t longest = 0;
+        for (uint32_t row = group; row < end; row++) {
+            const uint32_t count = find_row(t, row, &first);
+            bank->first_bins[row] = first;
+            longest = count > longest ? count : longest;
+        }
+        for (uint32_t row = group; row < end; row++) {
+            bank->offsets[row + 1] = bank->offsets[row] + longest;
+            if (bank->first_bins[row] + longest > bins)
+                bank->first_bins[row] = bins - longest;
+        }
     }
-    return count;
 }
 
 spsh_status spsh__mel_bank_open(const spsh_allocator *allocator,
@@ -102,24 +124,20 @@ spsh_status spsh__mel_bank_open(const spsh_allocator *allocator,
         .step_mel = (mel_of(scale, high) - low_mel) / (features->mel_count + 1.0),
     };
     const uint32_t row_count = features->mel_count;
-    uint32_t weight_count = 0;
-    uint32_t first_bin = 0;
-    for (uint32_t row = 0; row < row_count; row++)
-        weight_count += fill_row(&t, row, &first_bin, NULL);
     *bank = (spsh__mel_bank){.row_count = row_count};
     bank->first_bins = spsh__featgen_new(allocator, row_count, sizeof(uint32_t));
     bank->offsets = spsh__featgen_new(allocator, (size_t)row_count + 1, sizeof(uint32_t));
-    bank->weights = spsh__featgen_new(allocator, weight_count, sizeof(float));
-    if (bank->first_bins == NULL || bank->offsets == NULL || bank->weights == NULL) {
+    if (bank->first_bins != NULL && bank->offsets != NULL) {
+        lay_out(&t, fft_size / 2 + 1, bank);
+        bank->weights = spsh__featgen_new(allocator, bank->offsets[row_count], sizeof(float));
+    }
+    if (bank->weights == NULL) {
         spsh__mel_bank_close(allocator, bank);
         return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "%u mel bins", row_count);
     }
-    for (uint32_t row = 0; row < row_count; row++) {
-        float *weights = bank->weights + bank->offsets[row];
-        bank->first_bins[row] = row == 0 ? 0 : bank->first_bins[row - 1];
-        bank->offsets[row + 1] =
-            bank->offsets[row] + fill_row(&t, row, &bank->first_bins[row], weights);
-    }
+    for (uint32_t row = 0; row < row_count; row++)
+        for (uint32_t i = bank->offsets[row]; i < bank->offsets[row + 1]; i++)
+            bank->weights[i] = weight_at(&t, row, bank->first_bins[row] + i - bank->offsets[row]);
     return SPSH_OK;
 }
 

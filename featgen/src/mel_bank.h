@@ -5,7 +5,10 @@
 #include "speechshard/featgen.h"
 
 /* Row r: weights[offsets[r]] ... belong to bins first_bins[r] ...; there are offsets[r + 1] -
- * offsets[r], none where a triangle lies between two bins. */
+ * offsets[r], none where a triangle lies between two bins. Rows SPSH__MEL_GROUP * i and those
+ * behind it have equally many, zeros at the ends of the shorter ones, so that they can be summed
+ * side by side. */
+#define SPSH__MEL_GROUP 4
 typedef struct spsh__mel_bank {
     uint32_t row_count;
     uint32_t *first_bins; /* row_count */
