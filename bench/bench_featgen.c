@@ -90,7 +90,7 @@ static void add_cases(const char *preset)
 
 static void make_room(void)
 {
-    uint64_t most = 0;
+    uint64_t most = 1;
     for (size_t i = 0; i < case_count; i++) {
         const spsh_featgen *featgen = cases[i].featgen;
         const uint64_t values =

@@ -110,8 +110,8 @@ spsh_status spsh__fft_plan_open(const spsh_allocator *allocator, uint32_t size,
         double cosine = 0;
         double sine = 0;
         turn(k, size, &cosine, &sine);
-        plan->unpack[2 * k] = (float)cosine;
-        plan->unpack[2 * k + 1] = (float)sine;
+        plan->unpack[(size_t)2 * k] = (float)cosine;
+        plan->unpack[(size_t)2 * k + 1] = (float)sine;
     }
     for (uint32_t k = 0; k < plan->point_count; k++)
         plan->places[k] = place_of(plan, k);

@@ -1,5 +1,5 @@
 /* prop_frames.c: random features of random signals have the same bits with every instruction set,
- * are finite, and do not depend on what stands around them in a block. */
+ * and are finite. */
 #include <math.h>
 
 #include "featgen_internal.h"
@@ -69,12 +69,16 @@ static void random_signal(uint64_t *state)
             quiet = below(state, 12);
         }
         const uint64_t random = test_random(state);
-        const int16_t noise = (int16_t)((int16_t)(random >> 48) >> quiet);
+        const int16_t noise = (int16_t)(((int32_t)(random >> 48) - 32768) / (1 << quiet));
         const uint32_t bits = (uint32_t)random;
-        pcm[i] = kind == 0 ? 0 : kind == 1 ? (int16_t)(i % 100 == 0) : noise;
+        pcm[i] = noise;
+        if (kind == 0)
+            pcm[i] = 0;
+        if (kind == 1)
+            pcm[i] = i % 100 == 0 ? 1 : 0;
         if (kind == 2)
             pcm[i] = i / 40 % 2 == 0 ? INT16_MAX : INT16_MIN;
-        values[i] = pcm[i] / 32768.0F;
+        values[i] = (float)pcm[i] / 32768.0F;
         if (kind == 3)
             memcpy(&values[i], &bits, sizeof(bits));
     }

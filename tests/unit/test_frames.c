@@ -3,6 +3,7 @@
  * set. */
 #include <math.h>
 
+#include "fault_alloc.h"
 #include "featgen_internal.h"
 #include "spsh_test.h"
 
@@ -111,6 +112,11 @@ static uint64_t compute(spsh_featgen *featgen, const spsh_feature_input *input, 
     REQUIRE(spsh_featgen_compute(worker, input, rows, NULL) == SPSH_OK);
     spsh_featgen_worker_close(worker);
     return spsh_featgen_frame_count(featgen, input->sample_count);
+}
+
+static bool same_bits(const void *a, const void *b, size_t float_count)
+{
+    return memcmp(a, b, float_count * sizeof(float)) == 0;
 }
 
 static double uniform(uint64_t *state)
@@ -525,7 +531,7 @@ static void test_block_boundaries(void)
         const uint64_t samples = (frames - 1) * 160 + 400 + frames;
         memset(some, 0xff, sizeof(some));
         (void)compute(featgen, &(spsh_feature_input){.i16 = pcm, .sample_count = samples}, some);
-        CHECK(memcmp(some, all, frames * 80 * sizeof(float)) == 0);
+        CHECK(same_bits(some, all, frames * 80));
         uint32_t behind = 0;
         if (frames < 33)
             memcpy(&behind, &some[frames * 80], sizeof(behind));
@@ -534,7 +540,7 @@ static void test_block_boundaries(void)
     for (uint64_t frame = 0; frame < 33; frame++) {
         const spsh_feature_input one = {.i16 = pcm + frame * 160, .sample_count = 400};
         (void)compute(featgen, &one, some);
-        CHECK(memcmp(some, all + frame * 80, 80 * sizeof(float)) == 0);
+        CHECK(same_bits(some, all + frame * 80, 80));
     }
     spsh_featgen_close(featgen);
 }
@@ -593,10 +599,10 @@ static void test_floats_are_cleaned(void)
     spsh_featgen *featgen = open_features(&f);
     (void)compute(featgen, &(spsh_feature_input){.f32 = wild, .sample_count = 600}, rows[0]);
     (void)compute(featgen, &(spsh_feature_input){.f32 = tame, .sample_count = 600}, rows[1]);
-    CHECK(memcmp(rows[0], rows[1], sizeof(rows[0])) == 0);
+    CHECK(same_bits(rows[0], rows[1], sizeof(rows[0]) / sizeof(float)));
     (void)compute(featgen, &(spsh_feature_input){.f32 = wild + 400, .sample_count = 600}, rows[0]);
     (void)compute(featgen, &(spsh_feature_input){.f32 = tame + 400, .sample_count = 600}, rows[1]);
-    CHECK(memcmp(rows[0], rows[1], sizeof(rows[0])) == 0);
+    CHECK(same_bits(rows[0], rows[1], sizeof(rows[0]) / sizeof(float)));
     for (size_t i = 0; i < 4 * 80; i++)
         CHECK(isfinite(rows[0][i]));
     spsh_featgen_close(featgen);
@@ -611,7 +617,7 @@ static void test_floats_are_like_integers(void)
     uint64_t state = test_seed(67);
     fill_speech(pcm, 3000, &state);
     for (size_t i = 0; i < 3000; i++)
-        values[i] = pcm[i] / 32768.0F;
+        values[i] = (float)pcm[i] / 32768.0F;
     for (int round = 0; round < 2; round++) {
         const spsh_feature_options f = round == 0 ? kaldi_fbank() : whisper();
         spsh_featgen *featgen = open_features(&f);
@@ -619,7 +625,7 @@ static void test_floats_are_like_integers(void)
         const spsh_feature_input floats = {.f32 = values, .sample_count = 3000};
         const uint64_t frames = compute(featgen, &integers, rows[0]);
         (void)compute(featgen, &floats, rows[1]);
-        CHECK(memcmp(rows[0], rows[1], frames * 80 * sizeof(float)) == 0);
+        CHECK(same_bits(rows[0], rows[1], frames * 80));
         spsh_featgen_close(featgen);
     }
 }
@@ -639,7 +645,7 @@ static void test_padding(void)
         compute(free_length, &(spsh_feature_input){.i16 = pcm, .sample_count = 3200}, rows[0]), 20);
     CHECK_U64(compute(padded, &(spsh_feature_input){.i16 = pcm, .sample_count = 1600}, rows[1]),
               20);
-    CHECK(memcmp(rows[0], rows[1], sizeof(rows[0])) == 0);
+    CHECK(same_bits(rows[0], rows[1], sizeof(rows[0]) / sizeof(float)));
     CHECK_U64(compute(padded, &(spsh_feature_input){.sample_count = 0}, rows[0]), 20);
     CHECK(fabsf(rows[0][0] + 10) < 1e-5F);
     spsh_featgen_close(free_length);
@@ -647,7 +653,7 @@ static void test_padding(void)
     spsh_featgen *cut = open_features(&f);
     CHECK_U64(compute(cut, &(spsh_feature_input){.i16 = pcm, .sample_count = 1600}, rows[0]), 5);
     CHECK_U64(compute(cut, &(spsh_feature_input){.i16 = pcm, .sample_count = 800}, rows[1]), 5);
-    CHECK(memcmp(rows[0], rows[1], 5 * 80 * sizeof(float)) == 0);
+    CHECK(same_bits(rows[0], rows[1], (size_t)5 * 80));
     spsh_featgen_close(padded);
     spsh_featgen_close(cut);
 }
@@ -688,6 +694,45 @@ static void test_refused_inputs(void)
     CHECK_I64(spsh_featgen_open(NULL, NULL, &featgen, NULL), SPSH_E_INVALID_ARG);
 }
 
+/* MFCC has all tables there are. */
+static spsh_status open_and_compute(fault_alloc *fault, const spsh_feature_options *features)
+{
+    static const int16_t pcm[400];
+    static float row[13];
+    const spsh_allocator allocator = {fault_alloc_alloc, fault_alloc_free, fault};
+    spsh_featgen_options options = SPSH_FEATGEN_OPTIONS_INIT;
+    spsh_featgen *featgen = NULL;
+    spsh_featgen_worker *worker = NULL;
+    options.allocator = &allocator;
+    spsh_status rc = spsh_featgen_open(features, &options, &featgen, NULL);
+    if (rc == SPSH_OK)
+        rc = spsh_featgen_worker_open(featgen, &worker, NULL);
+    if (rc == SPSH_OK) {
+        const uint64_t calls = fault->call_count;
+        const spsh_feature_input input = {.i16 = pcm, .sample_count = 400};
+        rc = spsh_featgen_compute(worker, &input, row, NULL);
+        CHECK_U64(fault->call_count, calls);
+    }
+    spsh_featgen_worker_close(worker);
+    spsh_featgen_close(featgen);
+    return rc;
+}
+
+static void test_every_allocation_failure(void)
+{
+    const spsh_feature_options features = kaldi_mfcc();
+    spsh_status rc = SPSH_E_NO_MEMORY;
+    uint64_t fail_at = 0;
+    for (; rc != SPSH_OK && fail_at < 100; fail_at++) {
+        fault_alloc fault = {.fail_at = fail_at};
+        rc = open_and_compute(&fault, &features);
+        CHECK(rc == SPSH_OK || rc == SPSH_E_NO_MEMORY);
+        CHECK_I64(fault.live_count, 0);
+    }
+    CHECK_I64(rc, SPSH_OK);
+    CHECK(fail_at > 8);
+}
+
 /* ---- the same bits ---- */
 
 static void test_isas_agree_on_presets(void)
@@ -714,7 +759,7 @@ static void test_isas_agree_on_presets(void)
                 continue;
             featgen->isa = isa;
             (void)compute(featgen, &input, got);
-            CHECK(memcmp(got, want, count * sizeof(float)) == 0);
+            CHECK(same_bits(got, want, count));
             CHECK_STR(spsh_featgen_isa(featgen), isa_names[i]);
         }
         free(want), free(got);
@@ -737,6 +782,7 @@ int main(void)
     RUN(test_floats_are_like_integers);
     RUN(test_padding);
     RUN(test_refused_inputs);
+    RUN(test_every_allocation_failure);
     RUN(test_isas_agree_on_presets);
     return TEST_RESULT();
 }
