@@ -174,6 +174,8 @@ PLAIN = dict(
     full_scale_one=True,
     remove_dc=False,
     preemphasis=0.0,
+    low_hz=0.0,
+    cepstrum_lifter=0.0,
 )
 PRESETS = {
     "kaldi-fbank": KALDI,
@@ -196,7 +198,7 @@ PRESETS = {
         log="log1p",
         norm="utterance",
     ),
-    "spectrogram": dict(KALDI, kind="spectrum", log="none"),
+    "spectrogram": dict(KALDI, kind="spectrum", log="none", cepstrum_lifter=0.0),
 }
 
 
@@ -272,6 +274,8 @@ def mel_matrix(o):
         edges = to_hz(edges)
     left, center, right = (edges[k : k + o["mel_count"], None] for k in range(3))
     weights = np.maximum(0, np.minimum((at - left) / (center - left), (right - at) / (right - center)))
+    if o["mel_scale"] == "kaldi":
+        weights[:, -1] = 0  # left out; of odd sizes it would count
     return weights * 2 / (right - left) if o["mel_scale"] == "slaney" else weights
 
 
@@ -309,7 +313,7 @@ def formula(samples, o):
     frames = frames * window_values(o["window"], o["N"])
     if o["energy"] == "windowed":
         energy = (frames**2).sum(axis=1)
-    energy = np.log(np.maximum(energy, max(o["energy_floor"], EPSILON)))[:, None]
+    energy = np.log(np.maximum(energy, max(o["energy_floor"], o["log_floor"])))[:, None]
     spectrum = np.abs(np.fft.rfft(frames, o["fft"], axis=1)) ** (1 if o["power"] == "magnitude" else 2)
     if o["kind"] == "spectrum":
         rows = logarithm(spectrum, o)
@@ -559,7 +563,7 @@ def librosa(samples, o):
 
 WHO = {"formula": formula, "torchaudio": torchaudio, "knf": knf, "whisper": whisper, "librosa": librosa}
 SINGLE = ("torchaudio", "knf", "whisper")  # these compute in float32
-ALONE = {"logmel-plain": 1e-3, "mel-htk": 6e-4}  # four times what featgen was apart
+ALONE = {"logmel-plain": 1e-3, "mel-htk": 6e-4, "fbank-401": 5e-4}  # four times what featgen was apart
 PACKAGES = {
     "torchaudio": "torchaudio",
     "knf": "kaldi_native_fbank",
@@ -598,6 +602,7 @@ CASES = [
     ("fbank-magnitude", "kaldi-fbank,power=magnitude", "chirp16"),
     ("fbank-linear", "kaldi-fbank,log=none", "speech16"),
     ("fbank-400", "kaldi-fbank,power_of_two=off", "speech16"),
+    ("fbank-401", "kaldi-fbank,window_us=25063,power_of_two=off,mel_count=40", "speech16"),
     ("fbank-1102", "kaldi-fbank,power_of_two=off,mel_count=40", "speech44"),
     ("fbank-5ms", "kaldi-fbank,window_us=32000,hop_us=5000,mel_count=40", "chirp16"),
     ("fbank-mean", "kaldi-fbank,mel_count=40,norm=mean", "speech16"),
