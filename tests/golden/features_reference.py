@@ -356,7 +356,7 @@ def like_kaldi(samples, o):
 def torchaudio(samples, o):
     if not like_kaldi(samples, o) or o["norm"] not in ("none", "mean") or o["log"] not in ("natural", "none"):
         return None
-    if len(samples) < o["N"]:
+    if len(samples) < o["N"] or o["fft"] % 2:
         return None  # refused
     import torch
 
