@@ -175,6 +175,7 @@ spsh_status spsh__decode_start(spsh_loader *loader, spsh_error *err)
                                        .datasets = loader->datasets,
                                        .dataset_count = loader->dataset_count,
                                        .budget = &loader->budget,
+                                       .maker = &loader->makers[n],
                                        .channel = loader->opt.channel};
         loader->worker_count++;
         rc = spsh__renderer_open(&w->renderer, err);
@@ -204,6 +205,14 @@ void spsh__decode_stop(spsh_loader *loader)
     spsh__delete(&loader->allocator, loader->workers);
     loader->workers = NULL;
     loader->worker_count = 0;
+}
+
+uint64_t spsh__feature_cpu_ns(const spsh_loader *loader)
+{
+    uint64_t sum = 0;
+    for (uint32_t n = 0; n < loader->worker_count; n++)
+        sum += atomic_load_explicit(&loader->makers[n].cpu_ns, memory_order_relaxed);
+    return sum;
 }
 
 uint64_t spsh__decode_cpu_ns(const spsh_loader *loader)

@@ -2,6 +2,7 @@
  *
  *     int16:    | utterance 0 | utterance 1 | ...            one right after the other
  *     float32:  | utterance 0, zeros | utterance 1, zeros |  rows as long as the longest
+ *     features: | frames, padding | frames, padding |        the same, in frames
  */
 #include "layout.h"
 
@@ -70,7 +71,8 @@ static spsh_status take_row(const spsh_loader *loader, spsh__job *job, const sps
                          ULL(row.samples), row.channels, row.sample_rate_hz);
     job->item = *item;
     job->row = row;
-    job->out_samples = resampled(item->samples, item->sample_rate_hz, rate_of(loader, item));
+    job->rate_samples = resampled(item->samples, item->sample_rate_hz, rate_of(loader, item));
+    spsh__recipe_measure(&loader->recipe, job);
     return SPSH_OK;
 }
 
@@ -107,9 +109,10 @@ static spsh_status prepare(spsh_loader *loader, spsh__slot *slot, uint32_t numbe
         return SPSH_FAIL(err, SPSH_E_MISMATCH, SPSH_OFFSET_NONE,
                          "loader: a batch of utterances of %u Hz, %u channels and of %u Hz, %u",
                          batch->sample_rate_hz, batch->channels, rate, channels);
-    job->room = job->out_samples;
     if (job->out_samples > batch->padded_samples)
         batch->padded_samples = job->out_samples;
+    if (job->frames > batch->padded_frames)
+        batch->padded_frames = job->frames;
     job->way = spsh__layout_is_servable(loader, job, &why) ? way_of(loader, job) : SPSH__WAY_BAD;
     slot->utterances[number] = (spsh_batch_utterance){.samples = 0};
     return SPSH_OK;
@@ -119,20 +122,23 @@ static spsh_status prepare(spsh_loader *loader, spsh__slot *slot, uint32_t numbe
 static bool place_jobs(spsh__slot *slot)
 {
     spsh_batch *batch = &slot->batch;
-    const bool padded = batch->output == SPSH_OUTPUT_FLOAT32;
-    const uint64_t capacity = slot->audio_bytes / (padded ? 4 : 2);
+    const bool padded = batch->output != SPSH_OUTPUT_INT16;
+    const bool framed = batch->output == SPSH_OUTPUT_FEATURES;
+    const uint64_t capacity = slot->audio_bytes / slot->value_bytes;
+    const uint64_t longest = framed ? batch->padded_frames : batch->padded_samples;
+    const uint64_t width = framed ? batch->feature_dim : batch->channels;
     uint64_t at = 0;
     for (uint32_t n = 0; n < slot->job_count; n++) {
         spsh__job *job = &slot->jobs[n];
-        const uint64_t samples = padded ? batch->padded_samples : job->out_samples;
+        const uint64_t length = padded ? longest : job->out_samples;
         uint64_t values = 0;
-        if (__builtin_mul_overflow(samples, (uint64_t)batch->channels, &values) ||
-            values > capacity - at)
+        if (__builtin_mul_overflow(length, width, &values) || values > capacity - at)
             return false;
         job->place = at;
+        job->room = padded ? batch->padded_samples : job->out_samples;
         at += values;
     }
-    slot->stride = padded ? batch->padded_samples * batch->channels : 0;
+    slot->stride = padded ? longest * width : 0;
     batch->value_count = at;
     return true;
 }
@@ -144,7 +150,10 @@ spsh_status spsh__layout(spsh_loader *loader, spsh__slot *slot, const spsh_plann
                                .step = planned->step,
                                .number = planned->number,
                                .flags = planned->flags,
-                               .output = loader->opt.output};
+                               .output = loader->opt.output,
+                               .feature_dtype = loader->recipe.dtype,
+                               .feature_dim = loader->recipe.dim};
+    slot->value_bytes = loader->recipe.value_bytes;
     slot->place = planned->at;
     slot->next = planned->next;
     spsh_status rc = spsh__slot_reset(slot, planned->item_count, err);
@@ -181,7 +190,9 @@ bool spsh__layout_substitute(const spsh_loader *loader, spsh__job *job, const sp
         return false;
     job->item = other.item;
     job->row = other.row;
+    job->rate_samples = other.rate_samples;
     job->out_samples = other.out_samples;
+    job->frames = other.frames;
     job->substitute = true;
     job->retry = false;
     job->way = SPSH__WAY_SELF;

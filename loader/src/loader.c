@@ -341,6 +341,8 @@ spsh_status spsh_loader_call_count(const spsh_loader *loader, uint64_t epoch, ui
 static void fill_stats(const spsh_loader *loader, spsh_loader_stats *s)
 {
     const spsh__counters *c = &loader->counters;
+    const uint64_t feature_ns = spsh__feature_cpu_ns(loader); /* first: no more than all */
+    const uint64_t thread_ns = spsh__decode_cpu_ns(loader);
     *s = (spsh_loader_stats){.direct = atomic_load(&c->direct),
                              .slots = loader->slot_count,
                              .decode_threads = loader->worker_count,
@@ -359,7 +361,8 @@ static void fill_stats(const spsh_loader *loader, spsh_loader_stats *s)
                              .slow_reads = atomic_load(&c->slow_reads),
                              .retries = atomic_load(&c->retries),
                              .bad_records = loader->bad_records,
-                             .decode_cpu_ns = spsh__decode_cpu_ns(loader),
+                             .decode_cpu_ns = thread_ns - feature_ns,
+                             .feature_cpu_ns = feature_ns,
                              .io_cpu_ns = spsh__fetch_cpu_ns(loader),
                              .wait_ns = loader->wait_ns,
                              .stalls = loader->stalls,

@@ -6,7 +6,7 @@
  *     1/16  decompressed texts of the datasets, see texts.h
  *     1/16  where reads land (at most 33 MiB; from the page cache 6 MiB, which stay in the
  *           processor's, and which an unprivileged process may lock by default)
- *     a chunk for each decode thread
+ *     a chunk for each decode thread, and what it needs to augment and to make features
  *     rest  slots, as many as are wanted and fit, each with 64 KiB more for small tables
  */
 #include "speechshard/loader.h"
@@ -80,7 +80,7 @@ static spsh_status take_options(const spsh_loader_options *options, spsh_loader_
 static spsh_status check_options(const spsh_loader_options *opt, spsh_error *err)
 {
     const char *bad = NULL;
-    if (opt->output != SPSH_OUTPUT_INT16 && opt->output != SPSH_OUTPUT_FLOAT32)
+    if ((unsigned)opt->output > SPSH_OUTPUT_FEATURES)
         bad = "output";
     else if (opt->channel < SPSH_CHANNEL_ALL || opt->channel > (int32_t)SPSH_CHANNELS_MAX)
         bad = "channel";
@@ -138,7 +138,7 @@ static void fill_defaults(spsh_loader_options *opt)
         plan->batch_seconds_max = SPSH_BATCH_SECONDS_DEFAULT;
     /* Padding is memory too: without a bound of it, one long utterance among short ones would need
      * a slot for as many long ones. */
-    if (opt->output == SPSH_OUTPUT_FLOAT32 && plan->batch_padded_seconds_max == 0 &&
+    if (opt->output != SPSH_OUTPUT_INT16 && plan->batch_padded_seconds_max == 0 &&
         plan->batch_utterances_max == 0)
         plan->batch_padded_seconds_max = plan->batch_seconds_max;
     if (opt->channel == SPSH_CHANNEL_ALL)
@@ -182,10 +182,12 @@ static spsh_status divide_memory(spsh_loader *loader, uint64_t *ret_slot_bytes, 
     if (staging < STAGING_BYTES_MIN)
         staging = STAGING_BYTES_MIN;
     const uint64_t chunks = (uint64_t)opt->decode_threads * SPSH__CHUNK_BYTES;
-    const uint64_t others = staging + 2 * part + chunks;
+    const uint64_t making = atomic_load(&loader->budget.used_bytes); /* nothing else is taken yet */
+    const uint64_t others = staging + 2 * part + chunks + making;
     const uint64_t room = opt->memory_bytes > others ? opt->memory_bytes - others : 0;
-    uint64_t slot_bytes = spsh__slot_bytes(opt, info);
+    uint64_t slot_bytes = spsh__recipe_slot_bytes(&loader->recipe, opt, info);
     if (room / 2 < TABLE_BYTES || slot_bytes > room / 2 - TABLE_BYTES) {
+        static const char *const padded[] = {"", ", float32 and padded", ", padded features"};
         const double slot_mb = (double)slot_bytes / 1e6;
         return SPSH_FAIL(
             err, SPSH_E_LIMIT, NONE,
@@ -193,9 +195,8 @@ static spsh_status divide_memory(spsh_loader *loader, uint64_t *ret_slot_bytes, 
             "(the longest utterance has %.1f s, %u Hz%s) needs %.1f MB, and there must be two: "
             "%.0f MB in all would do, or smaller batches%s",
             ULL(opt->memory_bytes), (double)room / 1e6, (double)info->longest_microseconds / 1e6,
-            info->sample_rate_hz_max,
-            opt->output == SPSH_OUTPUT_FLOAT32 ? ", float32 and padded" : "", slot_mb,
-            (2 * slot_mb + (double)chunks / 1e6 + 1) * 16 / 13 + 1,
+            info->sample_rate_hz_max, padded[opt->output], slot_mb,
+            (2 * slot_mb + (double)(chunks + making) / 1e6 + 1) * 16 / 13 + 1,
             opt->plan.batch_seconds_max > 0 || opt->plan.batch_padded_seconds_max > 0
                 ? ""
                 : " (batch_seconds_max bounds them however long an utterance is)");
@@ -205,13 +206,36 @@ static spsh_status divide_memory(spsh_loader *loader, uint64_t *ret_slot_bytes, 
     const uint64_t fit = room / (slot_bytes + TABLE_BYTES);
     loader->slot_count = fit < opt->slots ? (uint32_t)fit : opt->slots;
     loader->staging_bytes = (size_t)staging;
-    loader->budget.allocator = loader->allocator;
-    loader->budget.limit_bytes = part + chunks + loader->slot_count * TABLE_BYTES;
+    loader->budget.limit_bytes = part + chunks + making + loader->slot_count * TABLE_BYTES;
     if (loader->slot_count < opt->slots)
         spsh__log(loader, SPSH_LOG_INFO, "%u slots of %.1f MB fit into memory_bytes, not %u",
                   loader->slot_count, (double)slot_bytes / 1e6, opt->slots);
     *ret_slot_bytes = slot_bytes;
     return SPSH_OK;
+}
+
+/* One for each decode thread, with all the memory that it will need: what slots may have is what is
+ * left. */
+static spsh_status open_makers(spsh_loader *loader, spsh_error *err)
+{
+    const spsh_plan_info *info = spsh_plan_info_get(loader->plan);
+    const uint32_t count = loader->opt.decode_threads;
+    const uint64_t bytes = spsh__maker_bytes(&loader->recipe, info);
+    spsh_status rc = SPSH_OK;
+    if (bytes > loader->opt.memory_bytes / count)
+        return SPSH_FAIL(err, SPSH_E_LIMIT, NONE,
+                         "memory_bytes is %llu; to make features of the longest utterance (%.1f s) "
+                         "each of %u decode threads needs %.1f MB: more memory, fewer threads or "
+                         "shorter utterances would do",
+                         ULL(loader->opt.memory_bytes), (double)info->longest_microseconds / 1e6,
+                         count, (double)bytes / 1e6);
+    loader->makers =
+        (spsh__maker *)spsh__new_array(&loader->allocator, count, sizeof(*loader->makers));
+    if (loader->makers == NULL)
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, NONE, "loader: %u decode threads", count);
+    for (uint32_t n = 0; n < count && rc == SPSH_OK; n++)
+        rc = spsh__maker_open(&loader->makers[n], &loader->recipe, info, &loader->budget, err);
+    return rc;
 }
 
 static spsh_status open_slots(spsh_loader *loader, spsh_error *err)
@@ -306,7 +330,15 @@ static spsh_status open_parts(spsh_loader *loader, const spsh_dataset *const *da
     memcpy((void *)loader->datasets, (const void *)datasets,
            loader->dataset_count * sizeof(spsh_dataset *));
     loader->has_cached = choose_cached(loader);
-    spsh_status rc = open_plan(loader, datasets, err);
+    loader->budget.allocator = loader->allocator;
+    loader->budget.limit_bytes = loader->opt.memory_bytes;
+    loader->budget_allocator = spsh__budget_allocator(&loader->budget);
+    spsh_status rc =
+        spsh__recipe_open(&loader->recipe, &loader->opt, &loader->budget_allocator, err);
+    if (rc == SPSH_OK)
+        rc = open_plan(loader, datasets, err);
+    if (rc == SPSH_OK)
+        rc = open_makers(loader, err);
     if (rc == SPSH_OK)
         rc = open_slots(loader, err);
     if (rc == SPSH_OK)
@@ -329,6 +361,10 @@ static void close_parts(spsh_loader *loader)
     spsh__texts_close(loader->texts);
     for (uint32_t n = 0; loader->slots != NULL && n < loader->slot_count; n++)
         spsh__slot_close(&loader->slots[n]);
+    for (uint32_t n = 0; loader->makers != NULL && n < loader->opt.decode_threads; n++)
+        spsh__maker_close(&loader->makers[n]);
+    spsh__delete(&allocator, loader->makers);
+    spsh__recipe_close(&loader->recipe);
     spsh__delete(&allocator, loader->slots);
     spsh__delete(&allocator, loader->line);
     spsh__memory_close(&loader->memory);

@@ -22,7 +22,9 @@
 #define SPSH_PIPELINE_H
 
 #include "bad.h"
+#include "maker.h"
 #include "queue.h"
+#include "recipe.h"
 #include "slot.h"
 #include "stats.h"
 #include "texts.h"
@@ -66,8 +68,11 @@ struct spsh_loader {
     uint32_t slot_count;
     spsh__slot *slots;
     spsh__budget budget;
-    spsh__texts *texts; /* NULL under NO_TEXT */
-    bool has_cached;    /* reads go through the page cache */
+    spsh_allocator budget_allocator;
+    spsh__recipe recipe;
+    spsh__maker *makers; /* one for each decode thread */
+    spsh__texts *texts;  /* NULL under NO_TEXT */
+    bool has_cached;     /* reads go through the page cache */
 
     spsh__queue queue;
     spsh__worker *workers;

@@ -7,6 +7,9 @@
  *
  * Values are int16 or float32 throughout, as the batch is: a 24-bit source keeps its precision in a
  * float32 batch. The samples are those of spsh_reader_read_i16 or _f32.
+ *
+ * Where something is made of the samples (recipe.h), all of this ends in the maker's buffer instead
+ * of the slot, as int16, and the maker fills the slot.
  */
 #include "render.h"
 
@@ -206,22 +209,23 @@ static spsh_status reserve_scratch(spsh__renderer *r, uint64_t size_bytes, spsh_
     return SPSH_OK;
 }
 
-static spsh_status resample(spsh__renderer *r, const spsh__job *job, void *dst, spsh_error *err)
+static spsh_status resample(const source *s, const spsh__job *job, void *dst, spsh_error *err)
 {
+    const spsh__renderer *r = s->renderer;
     const spsh_batch *batch = &job->slot->batch;
     uint64_t got = 0;
     spsh_status rc = SPSH_OK;
-    if (batch->output == SPSH_OUTPUT_FLOAT32)
+    if (s->floats)
         rc = spsh_resample_f32((const float *)(const void *)r->scratch, job->item.samples,
                                batch->channels, job->item.sample_rate_hz, batch->sample_rate_hz,
-                               (float *)dst, job->out_samples, &got, err);
+                               (float *)dst, job->rate_samples, &got, err);
     else
         rc = spsh_resample_i16((const int16_t *)(const void *)r->scratch, job->item.samples,
                                batch->channels, job->item.sample_rate_hz, batch->sample_rate_hz,
-                               (int16_t *)dst, job->out_samples, &got, err);
-    if (rc == SPSH_OK && got != job->out_samples)
+                               (int16_t *)dst, job->rate_samples, &got, err);
+    if (rc == SPSH_OK && got != job->rate_samples)
         rc = SPSH_FAIL(err, SPSH_E_AUDIO, NONE, "resampled to %llu samples, not to %llu", ULL(got),
-                       ULL(job->out_samples));
+                       ULL(job->rate_samples));
     return rc;
 }
 
@@ -230,8 +234,15 @@ static spsh_status render(source *s, spsh__job *job, spsh_error *err)
     const spsh__slot *slot = job->slot;
     const spsh_batch *batch = &slot->batch;
     const size_t value_bytes = s->floats ? 4 : 2;
-    uint8_t *dst = slot->audio + job->place * value_bytes;
+    const spsh__maker *maker = s->renderer->maker;
+    uint8_t *dst = slot->audio + job->place * slot->value_bytes;
     spsh_status rc = SPSH_OK;
+    if (maker->recipe != NULL) {
+        dst = (uint8_t *)maker->pcm;
+        if (job->rate_samples > maker->samples_max)
+            return SPSH_FAIL(err, SPSH_E_LIMIT, NONE, "%llu samples, the longest has %llu",
+                             ULL(job->rate_samples), ULL(maker->samples_max));
+    }
     if (job->item.sample_rate_hz == batch->sample_rate_hz) {
         rc = pull_chosen(s, job, dst, err);
     } else {
@@ -239,18 +250,26 @@ static spsh_status render(source *s, spsh__job *job, spsh_error *err)
         if (rc == SPSH_OK)
             rc = pull_chosen(s, job, s->renderer->scratch, err);
         if (rc == SPSH_OK)
-            rc = resample(s->renderer, job, dst, err);
+            rc = resample(s, job, dst, err);
     }
     return rc;
 }
 
-/* float32: zeros behind the utterance, to the end of its row. */
-static void pad(const spsh__job *job)
+/* What is made of the samples; or float32: zeros behind the utterance, to the end of its row. */
+static spsh_status finish(const spsh__renderer *r, spsh__job *job, spsh_error *err)
 {
     const spsh__slot *slot = job->slot;
+    if (r->maker->recipe != NULL)
+        return spsh__maker_run(r->maker, job, err);
     const uint64_t values = job->out_samples * slot->batch.channels;
     if (slot->stride > values)
         memset(slot->audio + 4 * (job->place + values), 0, (size_t)(4 * (slot->stride - values)));
+    return SPSH_OK;
+}
+
+static bool wants_floats(const spsh__renderer *r, const spsh__job *job)
+{
+    return r->maker->recipe == NULL && job->slot->batch.output == SPSH_OUTPUT_FLOAT32;
 }
 
 /* ---- a record in memory ---- */
@@ -349,16 +368,14 @@ spsh_status spsh__render_record(spsh__renderer *renderer, spsh__job *job, const 
     source s = {.renderer = renderer,
                 .at = row->start_sample + job->item.start_sample,
                 .channels = row->channels,
-                .floats = job->slot->batch.output == SPSH_OUTPUT_FLOAT32};
+                .floats = wants_floats(renderer, job)};
     if (record.codec == SPSH_CODEC_PCM) {
         s.payload = payload;
         rc = render_pcm(&s, job, &record, err);
     } else {
         rc = render_decoded(&s, job, &record, payload, err);
     }
-    if (rc == SPSH_OK)
-        pad(job);
-    return rc;
+    return rc == SPSH_OK ? finish(renderer, job, err) : rc;
 }
 
 spsh_status spsh__render_self(spsh__renderer *renderer, spsh__job *job, bool *ret_named,
@@ -375,11 +392,9 @@ spsh_status spsh__render_self(spsh__renderer *renderer, spsh__job *job, bool *re
                     .position = job->item.position,
                     .at = job->item.start_sample,
                     .channels = job->row.channels,
-                    .floats = job->slot->batch.output == SPSH_OUTPUT_FLOAT32,
+                    .floats = wants_floats(renderer, job),
                     .ret_named = ret_named};
         rc = render(&s, job, err);
     }
-    if (rc == SPSH_OK)
-        pad(job);
-    return rc;
+    return rc == SPSH_OK ? finish(renderer, job, err) : rc;
 }

@@ -2,7 +2,7 @@
 #ifndef SPSH_RENDER_H
 #define SPSH_RENDER_H
 
-#include "slot.h"
+#include "maker.h"
 
 /* Of each decode thread, from the budget. */
 #define SPSH__CHUNK_BYTES ((size_t)64 << 10)
@@ -15,8 +15,9 @@ typedef struct spsh__renderer {
     uint32_t dataset_count;
     spsh__budget *budget;
     int32_t channel;
-    uint8_t *chunk;   /* of SPSH__CHUNK_BYTES */
-    uint8_t *scratch; /* an utterance before resampling; grows */
+    spsh__maker *maker; /* borrowed */
+    uint8_t *chunk;     /* of SPSH__CHUNK_BYTES */
+    uint8_t *scratch;   /* an utterance before resampling; grows */
     size_t scratch_bytes;
     spsh_memory_source memory; /* what the decoder reads */
     spsh_decoder *decoder;     /* goes from record to record */

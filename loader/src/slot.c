@@ -1,13 +1,7 @@
-/* slot.c: sizes, memory and tables of slots; closing gaps.
- *
- * A slot's audio holds the largest batch that the options allow. int16 is ragged, so the sum of
- * samples counts; float32 is padded, so the longest times the count does. A batch lies inside one
- * window: that bounds the number of its utterances, each of which may be rounded up to one sample
- * more when it is resampled.
- */
+/* slot.c: memory and tables of slots; closing gaps. Their size is in recipe.c. */
 #include "slot.h"
 
-#include <math.h>
+#include <stddef.h>
 #include <sys/mman.h>
 
 #define ULL(value_) ((unsigned long long)(value_))
@@ -35,6 +29,35 @@ void spsh__budget_give(spsh__budget *budget, void *memory, size_t size_bytes)
         return;
     budget->allocator.free_fn(budget->allocator.user, memory);
     atomic_fetch_sub(&budget->used_bytes, size_bytes);
+}
+
+/* In front of each block its size is kept: free does not say it. */
+typedef union block_head {
+    size_t size_bytes;
+    max_align_t align;
+} block_head;
+
+static void *allocate(void *user, size_t size_bytes)
+{
+    block_head *head = NULL;
+    if (size_bytes <= SIZE_MAX - sizeof(*head))
+        head = (block_head *)spsh__budget_take((spsh__budget *)user, sizeof(*head) + size_bytes);
+    if (head == NULL)
+        return NULL;
+    head->size_bytes = sizeof(*head) + size_bytes;
+    return head + 1;
+}
+
+static void release(void *user, void *memory)
+{
+    block_head *head = (block_head *)memory;
+    if (head != NULL)
+        spsh__budget_give((spsh__budget *)user, head - 1, (head - 1)->size_bytes);
+}
+
+spsh_allocator spsh__budget_allocator(spsh__budget *budget)
+{
+    return (spsh_allocator){allocate, release, budget};
 }
 
 spsh_status spsh__memory_open(const spsh_arena *hook, size_t size_bytes, spsh__memory *ret_memory,
@@ -70,36 +93,6 @@ void spsh__memory_close(spsh__memory *memory)
     else
         (void)munmap(memory->data, memory->size_bytes);
     memory->data = NULL;
-}
-
-/* ---- sizes ---- */
-
-/* Samples of one channel in so many seconds, and one more for each utterance. */
-static double samples_in(double seconds, uint32_t rate_hz, double utterances)
-{
-    return ceil(seconds * (double)rate_hz) + utterances;
-}
-
-uint64_t spsh__slot_bytes(const spsh_loader_options *options, const spsh_plan_info *info)
-{
-    const spsh_plan_options *plan = &options->plan;
-    const bool padded = options->output == SPSH_OUTPUT_FLOAT32;
-    const uint32_t rate = info->sample_rate_hz_max;
-    const double window = plan->window_utterances != 0 ? (double)plan->window_utterances
-                                                       : (double)SPSH_PLAN_WINDOW_DEFAULT;
-    const double count =
-        plan->batch_utterances_max != 0 ? (double)plan->batch_utterances_max : window;
-    const double longest = samples_in((double)info->longest_microseconds / 1e6, rate, 1);
-    double samples = count * longest;
-    if (plan->batch_padded_seconds_max > 0)
-        samples = fmin(samples, samples_in(plan->batch_padded_seconds_max, rate, count));
-    if (plan->batch_seconds_max > 0 && !padded)
-        samples = fmin(samples, samples_in(plan->batch_seconds_max, rate, count));
-    const double channels = options->channel == SPSH_CHANNEL_ALL ? (double)info->channels_max : 1;
-    const double value_bytes = padded ? 4 : 2;
-    /* Two of 64 TiB are more than there are addresses. */
-    const uint64_t bytes = (uint64_t)fmin(samples * channels * value_bytes, 0x1p46);
-    return (bytes + SPSH__ARENA_ALIGN - 1) & ~(uint64_t)(SPSH__ARENA_ALIGN - 1);
 }
 
 /* ---- tables ---- */
@@ -268,39 +261,34 @@ spsh_status spsh__slot_bad(spsh__slot *slot, const spsh_bad_record *bad)
 
 /* ---- the finished batch ---- */
 
-/* Move the utterances of a ragged batch down over those that were left out. */
-static void close_ragged(spsh__slot *slot)
+/* Values of an utterance of the finished batch. */
+static uint64_t values_of(const spsh__slot *slot, const spsh__job *job)
 {
-    const uint32_t channels = slot->batch.channels;
-    int16_t *audio = (int16_t *)(void *)slot->audio;
-    uint64_t at = 0;
-    for (uint32_t n = 0; n < slot->job_count; n++) {
-        spsh__job *job = &slot->jobs[n];
-        if (job->left_out)
-            continue;
-        const uint64_t values = job->out_samples * channels;
-        if (job->place != at)
-            memmove(audio + at, audio + job->place, (size_t)values * sizeof(*audio));
-        job->place = at;
-        at += values;
+    const spsh_batch *batch = &slot->batch;
+    switch (batch->output) {
+    case SPSH_OUTPUT_INT16: break;
+    case SPSH_OUTPUT_FLOAT32: return batch->padded_samples * batch->channels;
+    case SPSH_OUTPUT_FEATURES: return batch->padded_frames * batch->feature_dim;
     }
-    slot->batch.value_count = at;
+    return job->out_samples * batch->channels;
 }
 
-/* Rows as long as the longest that is left; zeros move with them. */
-static void close_padded(spsh__slot *slot)
+/* Move utterances down over those that were left out, and rows together that are as long as the
+ * longest that is left; padding moves with them. */
+static void close_gaps(spsh__slot *slot)
 {
-    const uint64_t stride = slot->batch.padded_samples * slot->batch.channels;
-    float *audio = (float *)(void *)slot->audio;
     uint64_t at = 0;
     for (uint32_t n = 0; n < slot->job_count; n++) {
         spsh__job *job = &slot->jobs[n];
         if (job->left_out)
             continue;
+        const uint64_t values = values_of(slot, job);
         if (job->place != at)
-            memmove(audio + at, audio + job->place, (size_t)stride * sizeof(*audio));
+            memmove(slot->audio + at * slot->value_bytes,
+                    slot->audio + job->place * slot->value_bytes,
+                    (size_t)values * slot->value_bytes);
         job->place = at;
-        at += stride;
+        at += values;
     }
     slot->batch.value_count = at;
 }
@@ -310,15 +298,15 @@ void spsh__slot_finish(spsh__slot *slot)
     spsh_batch *batch = &slot->batch;
     uint32_t count = 0;
     batch->padded_samples = 0;
+    batch->padded_frames = 0;
     for (uint32_t n = 0; n < slot->job_count; n++) {
         const spsh__job *job = &slot->jobs[n];
         if (!job->left_out && job->out_samples > batch->padded_samples)
             batch->padded_samples = job->out_samples;
+        if (!job->left_out && job->frames > batch->padded_frames)
+            batch->padded_frames = job->frames;
     }
-    if (batch->output == SPSH_OUTPUT_INT16)
-        close_ragged(slot);
-    else
-        close_padded(slot);
+    close_gaps(slot);
     for (uint32_t n = 0; n < slot->job_count; n++) {
         const spsh__job *job = &slot->jobs[n];
         if (job->left_out)
@@ -328,6 +316,7 @@ void spsh__slot_finish(spsh__slot *slot)
             *utterance = slot->utterances[n];
         utterance->offset = job->place;
         utterance->samples = job->out_samples;
+        utterance->frames = job->frames;
         utterance->item = job->item;
         utterance->substitute = job->substitute;
     }
@@ -335,10 +324,12 @@ void spsh__slot_finish(spsh__slot *slot)
     batch->utterances = slot->utterances;
     batch->i16 = NULL;
     batch->f32 = NULL;
-    if (batch->output == SPSH_OUTPUT_INT16)
-        batch->i16 = (const int16_t *)(const void *)slot->audio;
-    else
-        batch->f32 = (const float *)(const void *)slot->audio;
+    batch->features = NULL;
+    switch (batch->output) {
+    case SPSH_OUTPUT_INT16: batch->i16 = (const int16_t *)(const void *)slot->audio; break;
+    case SPSH_OUTPUT_FLOAT32: batch->f32 = (const float *)(const void *)slot->audio; break;
+    case SPSH_OUTPUT_FEATURES: batch->features = slot->audio; break;
+    }
     if (count == 0) {
         batch->sample_rate_hz = 0;
         batch->channels = 0;

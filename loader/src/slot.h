@@ -28,6 +28,8 @@ typedef struct spsh__budget {
 /* NULL: over the limit, or no memory. Not zeroed. */
 void *spsh__budget_take(spsh__budget *budget, size_t size_bytes);
 void spsh__budget_give(spsh__budget *budget, void *memory, size_t size_bytes);
+/* The budget as an allocator, for parts that take one. Memory goes back through it alone. */
+spsh_allocator spsh__budget_allocator(spsh__budget *budget);
 
 typedef struct spsh__memory {
     spsh_arena hook; /* alloc_fn NULL: mapped */
@@ -38,9 +40,6 @@ typedef struct spsh__memory {
 spsh_status spsh__memory_open(const spsh_arena *hook, size_t size_bytes, spsh__memory *ret_memory,
                               spsh_error *err);
 void spsh__memory_close(spsh__memory *memory);
-
-/* Bytes of the largest batch that a plan may make, a multiple of SPSH__ARENA_ALIGN. */
-uint64_t spsh__slot_bytes(const spsh_loader_options *options, const spsh_plan_info *info);
 
 struct spsh__slot;
 struct spsh__request;
@@ -61,11 +60,13 @@ typedef struct spsh__job {
     bool retry; /* has been read in vain */
     bool left_out;
     bool substitute;
-    uint32_t number;      /* of the utterance in the batch */
-    uint32_t attempts;    /* to find a substitute */
-    uint64_t out_samples; /* per channel, after resampling */
-    uint64_t room;        /* out_samples as planned */
-    uint64_t place;       /* of the first value in the slot's audio */
+    uint32_t number;       /* of the utterance in the batch */
+    uint32_t attempts;     /* to find a substitute */
+    uint64_t rate_samples; /* per channel, after resampling */
+    uint64_t out_samples;  /* after a change of speed, too */
+    uint64_t frames;       /* of features; else 0 */
+    uint64_t room;         /* out_samples that a substitute may have */
+    uint64_t place;        /* of the first value in the slot's audio */
     spsh_item planned;
     spsh_item item; /* planned, or a substitute */
     spsh_row row;   /* of item */
@@ -96,7 +97,8 @@ typedef struct spsh__slot {
     spsh__job **order; /* jobs to read, in the order of storage */
     uint32_t capacity; /* of the three */
     uint32_t job_count;
-    uint64_t stride; /* float32: values per utterance, as laid out */
+    size_t value_bytes;
+    uint64_t stride; /* padded: values per utterance, as laid out; ragged: 0 */
 
     spsh_position place; /* in whose window the batch is */
     spsh_position next;

@@ -170,12 +170,13 @@ typedef struct spsh_loader_stats {
     uint64_t coalesced_reads;     /* records that came with a neighbour's read */
     uint64_t range_reads;         /* utterances cut out of longer recordings */
     uint64_t slow_reads;
-    uint64_t retries;       /* records read a second time after a failed check */
-    uint64_t bad_records;   /* met in batches: skipped or substituted */
-    uint64_t decode_cpu_ns; /* of the decode threads */
-    uint64_t io_cpu_ns;     /* of the thread that plans and reads */
-    uint64_t wait_ns;       /* that next waited */
-    uint64_t stalls;        /* calls of next that waited more than a millisecond */
+    uint64_t retries;        /* records read a second time after a failed check */
+    uint64_t bad_records;    /* met in batches: skipped or substituted */
+    uint64_t decode_cpu_ns;  /* of the decode threads, without the next */
+    uint64_t feature_cpu_ns; /* ... augmentation and features */
+    uint64_t io_cpu_ns;      /* of the thread that plans and reads */
+    uint64_t wait_ns;        /* that next waited */
+    uint64_t stalls;         /* calls of next that waited more than a millisecond */
     uint64_t gap_p50_ns, gap_p99_ns, gap_max_ns; /* between the ends of calls of next */
 } spsh_loader_stats;
 

@@ -1,0 +1,517 @@
+/* test_loader_features.c: the features that the loader serves are those of spsh_featgen_compute of
+ * the samples that a reader gives, whatever the threads, engines and ranks are. */
+#include "speechshard/loader.h"
+
+#include <math.h>
+
+#include "fault_alloc.h"
+#include "spsh_test.h"
+#include "talk_dataset.h"
+
+enum { SAMPLES_MAX = 2 * TALK_LONG_SECONDS * 16000, VALUES_MAX = 1 << 20 };
+
+static char plain_path[600], mixed_path[600], work[512];
+static spsh_error err = SPSH_ERROR_INIT;
+
+static void require(spsh_status status)
+{
+    if (status != SPSH_OK)
+        fprintf(stderr, "%s: %s\n", spsh_status_name(status), err.message);
+    REQUIRE(status == SPSH_OK);
+}
+
+static spsh_dataset *open_dataset(const char *path)
+{
+    spsh_dataset *dataset = NULL;
+    require(spsh_dataset_open(path, NULL, &dataset, &err));
+    return dataset;
+}
+
+static spsh_loader *open_loader(const spsh_dataset *dataset, const spsh_loader_options *opt)
+{
+    spsh_loader *loader = NULL;
+    require(spsh_loader_open(&dataset, 1, opt, &loader, &err));
+    return loader;
+}
+
+static spsh_feature_options features_of(const char *text)
+{
+    spsh_feature_options features;
+    require(spsh_feature_options_parse(text, &features, &err));
+    return features;
+}
+
+/* features: borrowed until open. */
+static spsh_loader_options small_options(const spsh_feature_options *features)
+{
+    spsh_loader_options opt = SPSH_LOADER_OPTIONS_INIT;
+    opt.plan.seed = 7;
+    opt.plan.batch_seconds_max = 1.5;
+    opt.plan.window_utterances = 40;
+    opt.decode_threads = 2;
+    opt.memory_bytes = 64 << 20;
+    opt.output = SPSH_OUTPUT_FEATURES;
+    opt.features = features;
+    return opt;
+}
+
+/* ---- what is expected ---- */
+
+/* All that a batch of one dataset is checked with. */
+typedef struct check {
+    const spsh_dataset *dataset;
+    const spsh_loader_options *opt;
+    spsh_reader *reader;
+    spsh_featgen *featgen;
+    spsh_featgen_worker *worker;
+    int16_t i16[SAMPLES_MAX], mono[SAMPLES_MAX], rate[2 * SAMPLES_MAX];
+    float rows[VALUES_MAX];
+    uint16_t halves[VALUES_MAX];
+    uint64_t utterances, empty;
+} check;
+
+static check the_check;
+
+static void check_begin(const spsh_dataset *dataset, const spsh_feature_options *features,
+                        const spsh_loader_options *opt)
+{
+    check *c = &the_check;
+    c->dataset = dataset;
+    c->opt = opt;
+    c->utterances = c->empty = 0;
+    require(spsh_reader_open(dataset, &c->reader, &err));
+    require(spsh_featgen_open(features, NULL, &c->featgen, &err));
+    require(spsh_featgen_worker_open(c->featgen, &c->worker, &err));
+}
+
+static void check_end(void)
+{
+    check *c = &the_check;
+    spsh_featgen_worker_close(c->worker);
+    spsh_featgen_close(c->featgen);
+    spsh_reader_close(c->reader);
+}
+
+/* The item's samples: the mean of its channels, at the features' rate. */
+static const int16_t *expect_samples(check *c, const spsh_item *item, uint64_t *ret_samples)
+{
+    const uint32_t rate_hz = spsh_featgen_features(c->featgen)->sample_rate_hz;
+    spsh_row row;
+    uint64_t got = 0;
+    const int16_t *pcm = c->i16;
+    require(spsh_dataset_rows(c->dataset, item->position, 1, &row, &err));
+    require(spsh_reader_read_i16(c->reader, item->position, item->start_sample, c->i16,
+                                 item->samples, &got, &err));
+    CHECK_U64(got, item->samples);
+    if (row.channels > 1) {
+        for (uint64_t n = 0; n < got; n++)
+            c->mono[n] = (int16_t)((c->i16[2 * n] + c->i16[2 * n + 1] + 1) >> 1);
+        pcm = c->mono;
+    }
+    *ret_samples = got;
+    if (row.sample_rate_hz == rate_hz)
+        return pcm;
+    require(spsh_resample_i16(pcm, got, 1, row.sample_rate_hz, rate_hz, c->rate,
+                              sizeof(c->rate) / 2, ret_samples, &err));
+    return c->rate;
+}
+
+/* Of the utterance, as the batch has them. */
+static const void *expect_values(check *c, const spsh_batch_utterance *u)
+{
+    spsh_feature_input input = {.sample_count = 0};
+    input.i16 = expect_samples(c, &u->item, &input.sample_count);
+    CHECK_U64(u->samples, input.sample_count);
+    CHECK_U64(u->frames, spsh_featgen_frame_count(c->featgen, input.sample_count));
+    REQUIRE(u->frames * spsh_featgen_dim(c->featgen) <= VALUES_MAX);
+    require(spsh_featgen_compute(c->worker, &input, c->rows, &err));
+    if (c->opt->feature_dtype == SPSH_FLOAT32)
+        return c->rows;
+    spsh_half_from_float(c->halves, c->rows, u->frames * spsh_featgen_dim(c->featgen));
+    return c->halves;
+}
+
+static void check_padding(const check *c, const uint8_t *padding, uint64_t count)
+{
+    const float want = c->opt->feature_padding;
+    uint16_t half = 0;
+    const bool is_half = c->opt->feature_dtype == SPSH_FLOAT16;
+    spsh_half_from_float(&half, &want, 1);
+    for (uint64_t n = 0; n < count; n++)
+        REQUIRE(is_half ? memcmp(padding + 2 * n, &half, 2) == 0
+                        : memcmp(padding + 4 * n, &want, 4) == 0);
+}
+
+static void check_batch(check *c, const spsh_batch *batch)
+{
+    const size_t value_bytes = batch->feature_dtype == SPSH_FLOAT16 ? 2 : 4;
+    const uint8_t *values = (const uint8_t *)batch->features;
+    const uint64_t dim = spsh_featgen_dim(c->featgen);
+    uint64_t longest = 0;
+    CHECK_I64(batch->output, SPSH_OUTPUT_FEATURES);
+    CHECK_I64(batch->feature_dtype, c->opt->feature_dtype);
+    CHECK_U64(batch->feature_dim, dim);
+    CHECK_U64(batch->channels, 1);
+    CHECK_U64(batch->sample_rate_hz, spsh_featgen_features(c->featgen)->sample_rate_hz);
+    CHECK(batch->i16 == NULL && batch->f32 == NULL && batch->features != NULL);
+    for (uint32_t n = 0; n < batch->utterance_count; n++) {
+        const spsh_batch_utterance *u = &batch->utterances[n];
+        const void *want = expect_values(c, u);
+        const uint64_t left = (batch->padded_frames - u->frames) * dim;
+        REQUIRE(u->frames <= batch->padded_frames);
+        CHECK_U64(u->offset, n * batch->padded_frames * dim);
+        CHECK(memcmp(values + u->offset * value_bytes, want, u->frames * dim * value_bytes) == 0);
+        check_padding(c, values + (u->offset + u->frames * dim) * value_bytes, left);
+        longest = u->frames > longest ? u->frames : longest;
+        c->utterances++;
+        c->empty += u->frames == 0;
+    }
+    CHECK_U64(batch->padded_frames, longest);
+    CHECK_U64(batch->value_count, batch->utterance_count * longest * dim);
+}
+
+/* One epoch, all of it compared. */
+static void check_epoch(const char *path, const char *text, spsh_loader_options *opt)
+{
+    const spsh_feature_options features = features_of(text);
+    spsh_dataset *dataset = open_dataset(path);
+    const spsh_batch *batch = NULL;
+    spsh_loader_stats stats;
+    opt->features = &features;
+    check_begin(dataset, &features, opt);
+    spsh_loader *loader = open_loader(dataset, opt);
+    spsh_status rc = SPSH_OK;
+    while ((rc = spsh_loader_next(loader, &batch, &err)) == SPSH_OK) {
+        check_batch(&the_check, batch);
+        spsh_loader_release(loader, batch);
+    }
+    CHECK_I64(rc, SPSH_E_END);
+    CHECK_U64(the_check.utterances, TALK_UTTERANCES);
+    spsh_loader_stats_get(loader, &stats);
+    CHECK(stats.feature_cpu_ns > 0);
+    CHECK(stats.memory_bytes <= opt->memory_bytes);
+    spsh_loader_close(loader);
+    check_end();
+    spsh_dataset_close(dataset);
+}
+
+static void test_rows_are_those_of_featgen(void)
+{
+    static const char *const texts[] = {"kaldi-fbank", "whisper-logmel", "deepspeech",
+                                        "kaldi-mfcc,edges=mirror,norm=mean-variance",
+                                        "spectrogram,log=natural"};
+    for (uint32_t n = 0; n < 20; n++) {
+        const spsh_feature_options features = features_of(texts[n % 5]);
+        spsh_loader_options opt = small_options(&features);
+        opt.feature_dtype = n / 5 % 2 == 0 ? SPSH_FLOAT32 : SPSH_FLOAT16;
+        opt.feature_padding = n % 3 == 0 ? 0.0F : -15.9424F;
+        opt.decode_threads = 1 + n % 4;
+        opt.engine = n % 2 == 0 ? SPSH_ENGINE_AUTO : SPSH_ENGINE_PREAD;
+        opt.flags = n % 4 < 2 ? SPSH_LOADER_CACHED : SPSH_LOADER_DIRECT;
+        check_epoch(n >= 10 ? mixed_path : plain_path, texts[n % 5], &opt);
+    }
+}
+
+/* Some are too short for one frame; some batches have nothing but those. */
+static void test_without_frames(void)
+{
+    const spsh_feature_options features = features_of("kaldi-fbank,window_us=150000");
+    spsh_loader_options opt = small_options(&features);
+    check_epoch(plain_path, "kaldi-fbank,window_us=150000", &opt);
+    CHECK(the_check.empty > 0 && the_check.empty < TALK_UTTERANCES);
+    opt.plan.batch_utterances_max = 1;
+    opt.feature_dtype = SPSH_FLOAT16;
+    check_epoch(plain_path, "kaldi-fbank,window_us=150000", &opt);
+    check_epoch(plain_path, "kaldi-fbank,window_us=400000", &opt);
+    CHECK_U64(the_check.empty, TALK_UTTERANCES);
+}
+
+static void test_padded_to_a_length(void)
+{
+    const spsh_feature_options features = features_of("whisper-logmel");
+    spsh_loader_options opt = small_options(&features);
+    opt.plan.batch_utterances_max = 4;
+    check_epoch(plain_path, "whisper-logmel,pad_us=500000", &opt);
+    opt.feature_dtype = SPSH_FLOAT16;
+    check_epoch(mixed_path, "whisper-logmel,pad_us=100000", &opt);
+}
+
+static void test_other_rates_are_resampled(void)
+{
+    const spsh_feature_options features = features_of("kaldi-fbank");
+    spsh_loader_options opt = small_options(&features);
+    check_epoch(mixed_path, "kaldi-fbank,sample_rate_hz=8000", &opt);
+    check_epoch(plain_path, "kaldi-fbank,sample_rate_hz=22050", &opt);
+}
+
+/* ---- order ---- */
+
+static uint64_t mix(uint64_t state, uint64_t value)
+{
+    state ^= value + UINT64_C(0x9e3779b97f4a7c15) + (state << 6) + (state >> 2);
+    return state * UINT64_C(0xff51afd7ed558ccd);
+}
+
+static uint64_t digest_batch(uint64_t state, const spsh_batch *b)
+{
+    const uint8_t *bytes = (const uint8_t *)b->features;
+    size_t value_bytes = b->feature_dtype == SPSH_FLOAT16 ? 2 : 4;
+    if (b->output == SPSH_OUTPUT_INT16) {
+        bytes = (const uint8_t *)b->i16;
+        value_bytes = 2;
+    } else if (b->output == SPSH_OUTPUT_FLOAT32) {
+        bytes = (const uint8_t *)b->f32;
+        value_bytes = 4;
+    }
+    state = mix(mix(mix(state, b->number), b->utterance_count), b->value_count);
+    for (uint32_t n = 0; n < b->utterance_count; n++) {
+        const spsh_batch_utterance *u = &b->utterances[n];
+        state = mix(mix(mix(state, u->item.position), u->samples), u->frames);
+    }
+    for (uint64_t n = 0; n < b->value_count * value_bytes; n++)
+        state = (state ^ bytes[n]) * UINT64_C(0x100000001b3);
+    return state;
+}
+
+/* So many calls, or up to the end of the epoch. */
+static uint64_t digest_calls(spsh_loader *loader, uint64_t calls)
+{
+    uint64_t state = 1;
+    for (uint64_t n = 0; n < calls; n++) {
+        const spsh_batch *batch = NULL;
+        const spsh_status rc = spsh_loader_next(loader, &batch, &err);
+        if (rc == SPSH_E_END)
+            return mix(state, 77);
+        require(rc);
+        state = digest_batch(state, batch);
+        spsh_loader_release(loader, batch);
+    }
+    return state;
+}
+
+static void check_same_for_any(const spsh_dataset *dataset, const spsh_loader_options *base)
+{
+    uint64_t want[2] = {0, 0};
+    for (uint32_t n = 0; n < 8; n++) {
+        spsh_loader_options opt = *base;
+        opt.decode_threads = 1 + n % 4;
+        opt.slots = 2 + n;
+        opt.engine = n % 2 == 0 ? SPSH_ENGINE_AUTO : SPSH_ENGINE_PREAD;
+        opt.flags = n < 4 ? SPSH_LOADER_CACHED : SPSH_LOADER_DIRECT;
+        spsh_loader *loader = open_loader(dataset, &opt);
+        for (uint32_t epoch = 0; epoch < 2; epoch++) {
+            const uint64_t found = digest_calls(loader, UINT64_MAX);
+            want[epoch] = n == 0 ? found : want[epoch];
+            CHECK_U64(found, want[epoch]);
+        }
+        spsh_loader_close(loader);
+    }
+}
+
+/* From any place of an epoch on, what comes is what would have come. */
+static void check_resume(const spsh_dataset *dataset, const spsh_loader_options *opt)
+{
+    spsh_loader *loader = open_loader(dataset, opt);
+    uint64_t calls = 0;
+    require(spsh_loader_call_count(loader, 0, &calls, &err));
+    for (uint64_t at = 0; at < calls; at += 3) {
+        uint8_t cursor[SPSH_CURSOR_BYTES];
+        size_t size = 0;
+        require(spsh_loader_seek(loader, 1, at, &err));
+        require(spsh_loader_cursor_save(loader, cursor, sizeof(cursor), &size, &err));
+        const uint64_t want = digest_calls(loader, 4);
+        spsh_loader_options other = *opt;
+        other.decode_threads = 3;
+        spsh_loader *again = open_loader(dataset, &other);
+        require(spsh_loader_cursor_restore(again, cursor, size, &err));
+        CHECK_U64(digest_calls(again, 4), want);
+        spsh_loader_close(again);
+    }
+    spsh_loader_close(loader);
+}
+
+/* The ranks of a world: all of the epoch, and the same features of each utterance. */
+static void check_worlds(const spsh_dataset *dataset, const spsh_loader_options *base)
+{
+    static uint64_t want[TALK_UTTERANCES];
+    for (uint32_t world = 1; world <= 3; world++) {
+        uint32_t served[TALK_UTTERANCES] = {0};
+        for (uint32_t rank = 0; rank < world; rank++) {
+            spsh_loader_options opt = *base;
+            const spsh_batch *batch = NULL;
+            opt.rank = rank;
+            opt.world_size = world;
+            opt.plan.batch_utterances_max = 1;
+            spsh_loader *loader = open_loader(dataset, &opt);
+            while (spsh_loader_next(loader, &batch, &err) == SPSH_OK) {
+                for (uint32_t n = 0; n < batch->utterance_count; n++) {
+                    spsh_batch one = *batch;
+                    const uint64_t position = batch->utterances[n].item.position;
+                    one.number = 0;
+                    const uint64_t found = digest_batch(1, &one);
+                    want[position] = world == 1 ? found : want[position];
+                    CHECK_U64(found, want[position]);
+                    served[position]++;
+                }
+                spsh_loader_release(loader, batch);
+            }
+            CHECK_I64(err.status, SPSH_E_END);
+            spsh_loader_close(loader);
+        }
+        for (uint32_t n = 0; n < TALK_UTTERANCES; n++)
+            CHECK_U64(served[n], 1);
+    }
+}
+
+static void test_order_is_of_nothing_else(void)
+{
+    const spsh_feature_options features = features_of("kaldi-fbank,mel_count=20");
+    const spsh_loader_options opt = small_options(&features);
+    spsh_dataset *dataset = open_dataset(mixed_path);
+    check_same_for_any(dataset, &opt);
+    check_resume(dataset, &opt);
+    check_worlds(dataset, &opt);
+    spsh_dataset_close(dataset);
+}
+
+/* ---- memory ---- */
+
+static void test_memory_is_bounded(void)
+{
+    const spsh_feature_options features = features_of("kaldi-fbank");
+    spsh_loader_options opt = small_options(&features);
+    spsh_dataset *dataset = open_dataset(plain_path);
+    spsh_loader *loader = NULL;
+    spsh_loader_stats stats;
+    uint32_t opened = 0;
+    opt.feature_dtype = SPSH_FLOAT16;
+    opt.slots = 16;
+    for (uint64_t memory = (uint64_t)1 << 16; memory < 64 << 20; memory *= 2) {
+        opt.memory_bytes = memory;
+        const spsh_status rc =
+            spsh_loader_open((const spsh_dataset *const *)&dataset, 1, &opt, &loader, &err);
+        if (rc != SPSH_OK) {
+            CHECK(rc == SPSH_E_LIMIT || rc == SPSH_E_NO_MEMORY);
+            CHECK(opened == 0);
+            continue;
+        }
+        opened++;
+        CHECK(digest_calls(loader, UINT64_MAX) != 0);
+        spsh_loader_stats_get(loader, &stats);
+        CHECK(stats.slots >= 2 && stats.slots <= 16);
+        CHECK(stats.memory_bytes <= memory);
+        spsh_loader_close(loader);
+    }
+    CHECK(opened > 2);
+    spsh_dataset_close(dataset);
+}
+
+/* Whichever allocation fails: open fails, or a batch does, and nothing is lost. */
+static void test_allocation_failures(void)
+{
+    const spsh_feature_options features = features_of("kaldi-fbank");
+    spsh_loader_options opt = small_options(&features);
+    spsh_dataset *dataset = open_dataset(plain_path);
+    opt.feature_dtype = SPSH_FLOAT16;
+    opt.decode_threads = 1;
+    bool is_done = false;
+    for (uint64_t at = 0; !is_done; at++) {
+        fault_alloc fault = {.fail_at = at};
+        const spsh_allocator allocator = {fault_alloc_alloc, fault_alloc_free, &fault};
+        const spsh_batch *batch = NULL;
+        spsh_loader *loader = NULL;
+        opt.plan.allocator = &allocator;
+        spsh_status rc =
+            spsh_loader_open((const spsh_dataset *const *)&dataset, 1, &opt, &loader, &err);
+        if (rc == SPSH_OK) {
+            while ((rc = spsh_loader_next(loader, &batch, &err)) == SPSH_OK)
+                spsh_loader_release(loader, batch);
+            spsh_loader_close(loader);
+        }
+        CHECK(rc == SPSH_E_NO_MEMORY || rc == SPSH_E_LIMIT || rc == SPSH_E_END);
+        is_done = rc == SPSH_E_END && atomic_load(&fault.call_count) <= at;
+        CHECK_I64(atomic_load(&fault.live_count), 0);
+        REQUIRE(at < 2000);
+    }
+    spsh_dataset_close(dataset);
+}
+
+/* What is held does not grow with what is served. */
+static void test_memory_does_not_grow(void)
+{
+    const spsh_feature_options features = features_of("kaldi-fbank");
+    spsh_loader_options opt = small_options(&features);
+    fault_alloc fault = {.fail_at = UINT64_MAX};
+    const spsh_allocator allocator = {fault_alloc_alloc, fault_alloc_free, &fault};
+    spsh_dataset *dataset = open_dataset(plain_path);
+    opt.plan.allocator = &allocator;
+    opt.feature_dtype = SPSH_FLOAT16;
+    spsh_loader *loader = open_loader(dataset, &opt);
+    for (uint32_t epoch = 0; epoch < 3; epoch++)
+        CHECK(digest_calls(loader, UINT64_MAX) != 0);
+    const int64_t before = atomic_load(&fault.live_bytes_max);
+    for (uint32_t epoch = 0; epoch < 20; epoch++)
+        CHECK(digest_calls(loader, UINT64_MAX) != 0);
+    CHECK(atomic_load(&fault.live_bytes_max) < before + 16 * 16384 + before / 4);
+    spsh_loader_close(loader);
+    CHECK_I64(atomic_load(&fault.live_count), 0);
+    spsh_dataset_close(dataset);
+}
+
+/* ---- options ---- */
+
+static void refuse(const spsh_dataset *dataset, const spsh_loader_options *opt, const char *word)
+{
+    spsh_loader *loader = NULL;
+    CHECK_I64(spsh_loader_open(&dataset, 1, opt, &loader, &err), SPSH_E_INVALID_ARG);
+    CHECK(strstr(err.message, word) != NULL);
+    if (strstr(err.message, word) == NULL)
+        fprintf(stderr, "%s\n", err.message);
+}
+
+static void test_options(void)
+{
+    spsh_feature_options features = features_of("kaldi-fbank");
+    spsh_dataset *dataset = open_dataset(plain_path);
+    spsh_loader_options opt = small_options(NULL);
+    refuse(dataset, &opt, "features");
+    opt = small_options(&features);
+    opt.output = SPSH_OUTPUT_INT16;
+    refuse(dataset, &opt, "audio");
+    opt = small_options(&features);
+    opt.channel = SPSH_CHANNEL_ALL;
+    refuse(dataset, &opt, "channel");
+    opt = small_options(&features);
+    opt.plan.sample_rate_hz = 8000;
+    refuse(dataset, &opt, "8000");
+    opt = small_options(&features);
+    opt.feature_padding = NAN;
+    refuse(dataset, &opt, "feature_padding");
+    opt = small_options(&features);
+    opt.feature_dtype = (spsh_feature_dtype)2;
+    refuse(dataset, &opt, "feature_dtype");
+    opt = small_options(&features);
+    features.hop_us = 0;
+    refuse(dataset, &opt, "hop_us");
+    spsh_dataset_close(dataset);
+}
+
+int main(void)
+{
+    test_temp_dir(work, sizeof(work));
+    (void)snprintf(plain_path, sizeof(plain_path), "%s/plain", work);
+    (void)snprintf(mixed_path, sizeof(mixed_path), "%s/mixed", work);
+    talk_dataset_make(plain_path, TALK_PLAIN);
+    talk_dataset_make(mixed_path, TALK_MIXED);
+    RUN(test_rows_are_those_of_featgen);
+    RUN(test_without_frames);
+    RUN(test_padded_to_a_length);
+    RUN(test_other_rates_are_resampled);
+    RUN(test_order_is_of_nothing_else);
+    RUN(test_memory_is_bounded);
+    RUN(test_allocation_failures);
+    RUN(test_memory_does_not_grow);
+    RUN(test_options);
+    test_remove_tree(work);
+    return TEST_RESULT();
+}
