@@ -31,6 +31,7 @@ const char *spsh_codec_name(spsh_codec codec)
     case SPSH_CODEC_OPUS: return "opus";
     case SPSH_CODEC_GSM: return "gsm";
     case SPSH_CODEC_PCM: return "pcm";
+    case SPSH_CODEC_FEATURES: return "features";
     }
     return "unknown";
 }
@@ -196,6 +197,7 @@ static const spsh__audio_backend *find_backend(spsh_codec codec)
     case SPSH_CODEC_OPUS:
     case SPSH_CODEC_GSM: return &spsh__audio_sndfile;
     case SPSH_CODEC_PCM: return &spsh__audio_pcm;
+    case SPSH_CODEC_FEATURES:
     case SPSH_CODEC_UNKNOWN: break;
     }
     return NULL;
@@ -212,6 +214,9 @@ static spsh_status choose(spsh__window *window, spsh_codec codec, spsh_codec *re
         return rc;
     *ret_codec = codec;
     *ret_backend = find_backend(codec);
+    if (codec == SPSH_CODEC_FEATURES)
+        return SPSH_FAIL(err, SPSH_E_UNSUPPORTED, SPSH_OFFSET_NONE,
+                         "these are features, not audio: there is nothing to decode");
     if (*ret_backend == NULL)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE, "codec %d is not known",
                          (int)codec);

@@ -1,4 +1,4 @@
-/* metadata_block.c: rows to columns and back. The only file that names LZ4.
+/* metadata_block.c: rows to columns and back. Beside features.c the only file that names LZ4.
  *
  *     64   column_count, 0 | directory, 32 bytes a column | columns, each at a multiple of 8
  *

@@ -21,7 +21,8 @@ static bool is_lossy(uint32_t codec)
 
 static bool is_codec(uint32_t codec)
 {
-    return (codec >= SPSH_CODEC_WAV && codec <= SPSH_CODEC_GSM) || codec == SPSH_CODEC_PCM;
+    return (codec >= SPSH_CODEC_WAV && codec <= SPSH_CODEC_GSM) || codec == SPSH_CODEC_PCM ||
+           codec == SPSH_CODEC_FEATURES;
 }
 
 const char *spsh__record_find_bad(const spsh_record *record)
@@ -41,6 +42,9 @@ const char *spsh__record_find_bad(const spsh_record *record)
         return "codec";
     if (format < SPSH_SAMPLE_I16 || format > SPSH_SAMPLE_F32)
         return "sample_format";
+    if (codec == SPSH_CODEC_FEATURES &&
+        (format != SPSH_SAMPLE_F32 || (r->bits_per_sample != 16 && r->bits_per_sample != 32)))
+        return "sample_format or bits_per_sample of features";
     if (r->bits_per_sample > 64 || (r->bits_per_sample != 0 && is_lossy(codec)))
         return "bits_per_sample";
     if ((r->flags & ~(uint32_t)FLAGS_KNOWN) != 0 ||

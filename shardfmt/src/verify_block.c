@@ -7,6 +7,7 @@
  * are only compared when records are decoded as well.
  */
 #include "checksum.h"
+#include "speechshard/features.h"
 #include "verify_shard.h"
 
 #define ULL(value_) ((unsigned long long)(value_))
@@ -24,6 +25,34 @@ static const char *verdict_text(spsh_decode_verdict verdict)
     case SPSH_DECODE_DECODER_LIMIT: return "beyond the decoder library";
     }
     return "?";
+}
+
+/* The same of features: every block must decompress, and the rows be those that were hashed. */
+static spsh_status check_features(const spsh_allocator *allocator, const spsh_record *record,
+                                  spsh_bytes payload, spsh_error *err)
+{
+    spsh_features_info info;
+    uint8_t hash[16];
+    spsh_status rc = spsh_features_inspect(payload.data, payload.size_bytes, &info, err);
+    if (rc != SPSH_OK)
+        return rc;
+    if (info.value_bytes * 8 != record->bits_per_sample)
+        return SPSH_FAIL(err, SPSH_E_CORRUPT, SPSH_OFFSET_NONE,
+                         "features of %u bits, the head says %u", info.value_bytes * 8,
+                         record->bits_per_sample);
+    const size_t rows_bytes = (size_t)info.frame_count * info.dim * info.value_bytes;
+    uint8_t *memory = (uint8_t *)spsh__alloc(allocator, rows_bytes + SPSH_FEATURES_BLOCK_BYTES);
+    if (memory == NULL)
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "features: %zu bytes",
+                         rows_bytes);
+    rc = spsh_features_decode(payload, 0, info.frame_count, memory, memory + rows_bytes, err);
+    spsh_features_hash(&info, memory, hash);
+    if (rc == SPSH_OK && (record->flags & SPSH_RECORD_PCM_HASH) != 0 &&
+        memcmp(hash, record->pcm_hash, 16) != 0)
+        rc = SPSH_FAIL(err, SPSH_E_CORRUPT, SPSH_OFFSET_NONE,
+                       "decodes to other features than were stored");
+    spsh__free(allocator, memory);
+    return rc;
 }
 
 /* SPSH_E_AUDIO: the payload is not the audio that the head describes. */
@@ -67,6 +96,10 @@ static spsh_status check_payload(const spsh__shard_check *check, uint64_t offset
     spsh__hash128(payload.data, payload.size_bytes, hash);
     if (memcmp(hash, record.payload_hash, 16) != 0)
         return SPSH_FAIL(err, SPSH_E_CORRUPT, offset_bytes, "payload hash is not that of the head");
+    if (record.codec == SPSH_CODEC_FEATURES) {
+        *ret_part = "features";
+        return check_features(check->v->allocator, &record, payload, err);
+    }
     *ret_part = "audio";
     return check_audio(check->v->allocator, &record, payload, err);
 }

@@ -18,7 +18,7 @@
 
 #define FORMAT_VERSION "1.0"
 
-enum { CODECS = SPSH_CODEC_PCM + 1, LINE_BYTES = 256 };
+enum { CODECS = SPSH_CODEC_FEATURES + 1, LINE_BYTES = 256 };
 
 /* Utterances and duration under one name or rate. */
 typedef struct share {

@@ -119,7 +119,8 @@ typedef struct sample {
 static spsh_status prepare(spsh__export *e, const spsh__export_utterance *u, sample *s,
                            spsh_error *err)
 {
-    s->as_stored = spsh__export_is_whole(u) && u->row->codec != SPSH_CODEC_PCM;
+    s->as_stored = spsh__export_is_whole(u) && u->row->codec != SPSH_CODEC_PCM &&
+                   u->row->codec != SPSH_CODEC_FEATURES;
     s->audio_bytes = u->record->payload_bytes;
     if (!s->as_stored && (u->record->flags & SPSH_RECORD_UNDECODABLE) != 0) {
         spsh_error_set(err, SPSH_E_AUDIO, 0, SPSH_OFFSET_NONE,

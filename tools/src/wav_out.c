@@ -43,6 +43,12 @@ spsh_status spsh__wav_describe(spsh_reader *reader, uint64_t position, uint64_t 
     spsh_status rc = spsh_reader_record(reader, position, &record, err);
     if (rc != SPSH_OK)
         return rc;
+    if (record->codec == SPSH_CODEC_FEATURES) {
+        spsh_error_set(err, SPSH_E_UNSUPPORTED, 0, SPSH_OFFSET_NONE,
+                       "%.*s: the dataset holds features, not audio", (int)record->id.size_bytes,
+                       (const char *)record->id.data);
+        return SPSH_E_UNSUPPORTED;
+    }
     uint32_t bits = 32;
     if (record->format == SPSH_SAMPLE_I16)
         bits = 16;
@@ -226,6 +232,7 @@ const char *spsh__payload_extension(spsh_codec codec)
     case SPSH_CODEC_OPUS: return "opus";
     case SPSH_CODEC_GSM: return "gsm";
     case SPSH_CODEC_PCM: return "spcm";
+    case SPSH_CODEC_FEATURES: return "sfea";
     case SPSH_CODEC_UNKNOWN: break;
     }
     return "bin";

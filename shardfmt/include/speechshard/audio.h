@@ -23,13 +23,14 @@ extern "C" {
 /* Stored in shards: numbers are pinned. */
 typedef enum spsh_codec {
     SPSH_CODEC_UNKNOWN = 0,
-    SPSH_CODEC_WAV = 1,    /* RIFF/RF64: integer or float PCM, A-law, mu-law, GSM 06.10 */
-    SPSH_CODEC_FLAC = 2,   /* native FLAC stream */
-    SPSH_CODEC_MP3 = 3,    /* MPEG layer III, with or without ID3 */
-    SPSH_CODEC_VORBIS = 4, /* Ogg Vorbis */
-    SPSH_CODEC_OPUS = 5,   /* Ogg Opus */
-    SPSH_CODEC_GSM = 6,    /* headerless GSM 06.10 frames, 8 kHz mono; known by name only */
-    SPSH_CODEC_PCM = 16,   /* our own lossless int16 codec, pcm.h */
+    SPSH_CODEC_WAV = 1,       /* RIFF/RF64: integer or float PCM, A-law, mu-law, GSM 06.10 */
+    SPSH_CODEC_FLAC = 2,      /* native FLAC stream */
+    SPSH_CODEC_MP3 = 3,       /* MPEG layer III, with or without ID3 */
+    SPSH_CODEC_VORBIS = 4,    /* Ogg Vorbis */
+    SPSH_CODEC_OPUS = 5,      /* Ogg Opus */
+    SPSH_CODEC_GSM = 6,       /* headerless GSM 06.10 frames, 8 kHz mono; known by name only */
+    SPSH_CODEC_PCM = 16,      /* our own lossless int16 codec, pcm.h */
+    SPSH_CODEC_FEATURES = 17, /* no audio: rows of features, features.h. Decoders refuse it */
 } spsh_codec;
 
 /* How samples lie in memory and how pcm_hash sees them. Pinned. */

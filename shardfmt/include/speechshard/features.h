@@ -22,9 +22,10 @@
 extern "C" {
 #endif
 
-#define SPSH_FEATURES_DIM_MAX     UINT32_C(32768)  /* values of a frame */
-#define SPSH_FEATURES_BLOCK_BYTES UINT32_C(131072) /* of a block's rows at most; of scratch room   \
-                                                    */
+#define SPSH_FEATURES_DIM_MAX UINT32_C(32768) /* values of a frame */
+#define SPSH_FEATURES_BLOCK_BYTES                                                                  \
+    UINT32_C(131072) /* of a block's rows at most; of scratch room                                 \
+                      */
 
 /** What a payload's head says. */
 typedef struct spsh_features_info {
@@ -81,7 +82,8 @@ SPSH_API SPSH_NODISCARD spsh_status spsh_features_decode(spsh_bytes payload, uin
                                                          uint64_t frame_count, void *rows,
                                                          void *scratch, spsh_error *err);
 
-/** XXH3-128 of: u32 value_bytes, u32 dim, u64 frame_count, rows. The record's pcm_hash. */
+/** XXH3-128 of: u32 value_bytes, u32 dim, u64 frame_count, XXH3-128 of the rows. The record's
+ * pcm_hash. */
 SPSH_API void spsh_features_hash(const spsh_features_info *info, const void *rows,
                                  uint8_t ret_hash[16]);
 
