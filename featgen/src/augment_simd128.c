@@ -1,0 +1,32 @@
+/* augment_simd128.c: four lanes at a time, with what every x86-64 (SSE2) and every aarch64 (NEON)
+ * has. */
+#include "augment_kernels.h"
+
+#if defined(__x86_64__) || defined(__aarch64__)
+
+#if defined(__x86_64__)
+#define NAME "sse2"
+#else
+#define NAME "neon"
+#endif
+#define VEC_LANES 4
+#define TARGET
+#define INLINE __attribute__((always_inline)) static inline
+
+typedef float vec __attribute__((vector_size(16)));
+
+#include "augment_kernels_body.h"
+
+const spsh__augment_isa *spsh__augment_simd128(void)
+{
+    return &isa;
+}
+
+#else
+
+const spsh__augment_isa *spsh__augment_simd128(void)
+{
+    return NULL;
+}
+
+#endif

@@ -1,0 +1,23 @@
+/* augment_speed.h: the weights of a change of speed.
+ *
+ * A windowed sinc: output i, at input p = i * percent / 100, is the sum of x[t] w(t - p) over the
+ * inputs around p, with, for s = max(1, percent / 100) and h = half,
+ *
+ *     w(d) = sin(pi c d) / (pi d) * I0(B sqrt(1 - (d / h)^2)) / I0(B),   c = 0.95 / s
+ *
+ * scaled so that the weights of each of the places between inputs add up to 1. Straight to 0.9 of
+ * the lower of the two Nyquist frequencies, and nothing comes back from beyond it. Outside of an
+ * utterance there is silence.
+ */
+#ifndef SPSH_AUGMENT_SPEED_H
+#define SPSH_AUGMENT_SPEED_H
+
+#include "augment_kernels.h"
+
+/* SPSH_OK, SPSH_E_NO_MEMORY; then nothing is left to close. percent: 50 ... 200. */
+spsh_status spsh__resampler_open(const spsh_allocator *allocator, uint32_t percent,
+                                 spsh__resampler *resampler, spsh_error *err);
+/* A resampler of zeros is fine. */
+void spsh__resampler_close(const spsh_allocator *allocator, spsh__resampler *resampler);
+
+#endif

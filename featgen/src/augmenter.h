@@ -1,0 +1,22 @@
+/* augmenter.h: what an augmenter holds. */
+#ifndef SPSH_AUGMENTER_H
+#define SPSH_AUGMENTER_H
+
+#include "augment_room.h"
+#include "augment_speed.h"
+#include "speechshard/augment.h"
+
+struct spsh_augmenter {
+    spsh_allocator allocator;
+    const spsh__augment_isa *isa;
+    uint64_t sample_count_max, room_count_max;
+    spsh__resampler resamplers[SPSH_AUGMENT_SPEEDS_MAX];
+    uint32_t resampler_count;
+    uint32_t margin; /* zeros that resamplers need on each side */
+    spsh__room room; /* where room_count_max > 0 */
+    float *work;     /* longest utterance after the change of speed */
+    float *spare;    /* ... before it, with margins; what rooms make of it */
+    uint64_t clipped_count;
+};
+
+#endif
