@@ -66,8 +66,9 @@ struct spsh__container {
 
 static const char *kind_name(uint32_t kind)
 {
-    static const char *const names[] = {"file of unknown kind", "shard",   "manifest",
-                                        "dataset index",        "overlay", "fingerprint segment"};
+    static const char *const names[] = {
+        "file of unknown kind", "shard",     "manifest", "dataset index", "overlay",
+        "fingerprint segment",  "statistics"};
     return names[kind < sizeof(names) / sizeof(names[0]) ? kind : 0];
 }
 
@@ -108,8 +109,8 @@ static spsh_status check_header_fields(const uint8_t *page, const char *path, sp
     if (refuse != 0)
         return SPSH_FAIL(err, SPSH_E_VERSION, 56, "%s: needs features 0x%llx, unknown here", path,
                          ULL(refuse));
-    if (kind < SPSH__KIND_SHARD || kind > SPSH__KIND_FINGERPRINT)
-        return SPSH_FAIL(err, SPSH_E_CORRUPT, 32, "%s: header: kind %u, expected 1 to 5", path,
+    if (kind < SPSH__KIND_SHARD || kind > SPSH__KIND_STATISTICS)
+        return SPSH_FAIL(err, SPSH_E_CORRUPT, 32, "%s: header: kind %u, expected 1 to 6", path,
                          kind);
     if (spsh__load_u32le(page + 92) != SPSH__SECTION_PAGE)
         return SPSH_FAIL(err, SPSH_E_CORRUPT, 92, "%s: header: page_bytes %u, expected %u", path,

@@ -1,18 +1,22 @@
 /* verify.c: which files there are, in which order they are checked, and what they are beside files.
  *
  * The manifest first, since it says what else there is; the dataset index next, since it tells what
- * a damaged record costs; then the shards, in the manifest's order, overlays, fingerprint segments
- * and older manifests; last, all of them against each other. Each file is read once, through the
- * read engine; the small ones (manifest, index, overlays) are then opened as readers open them and
- * their content is held against the rules of the format.
+ * a damaged record costs; then the shards, in the manifest's order, overlays, fingerprint segments,
+ * statistics and older manifests; last, all of them against each other. Each file is read once,
+ * through the read engine; the small ones (manifest, index, overlays) are then opened as readers
+ * open them and their content is held against the rules of the format.
  */
+#include "buffer.h"
 #include "io_internal.h"
 #include "options.h"
 #include "overlay.h"
+#include "speechshard/statistics.h"
 #include "verify_internal.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #define ULL(value_) ((unsigned long long)(value_))
@@ -209,6 +213,65 @@ static spsh_status check_fingerprints(spsh__verify *v, spsh_error *err)
     return rc;
 }
 
+/* "KEY.spsh" or "KEY-SHARD.spsh", as statistics.h names them; not what a writer is at. */
+static bool is_statistics(const char *name)
+{
+    const char *ending = strchr(name, '.');
+    const size_t size = strspn(name, "0123456789abcdef-");
+    return size >= 32 && ending == name + size && strcmp(ending, ".spsh") == 0 &&
+           size < SPSH_STATISTICS_NAME_BYTES - strlen(ending);
+}
+
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp((const char *)a, (const char *)b);
+}
+
+typedef char statistics_name[SPSH_STATISTICS_NAME_BYTES];
+
+/* No other file says which there are; sorted, so that reports are the same everywhere. */
+static spsh_status list_statistics(const spsh__verify *v, DIR *open, spsh__buffer *names,
+                                   size_t *ret_count, spsh_error *err)
+{
+    const struct dirent *entry = NULL;
+    spsh_status rc = SPSH_OK;
+    while (rc == SPSH_OK && (entry = readdir(open)) != NULL) {
+        statistics_name name = "";
+        if (!is_statistics(entry->d_name))
+            continue;
+        memcpy(name, entry->d_name, strlen(entry->d_name));
+        rc = spsh__buffer_append(names, v->allocator, name, sizeof(name), err);
+        *ret_count += rc == SPSH_OK ? 1 : 0;
+    }
+    if (*ret_count > 1)
+        qsort(names->data, *ret_count, sizeof(statistics_name), compare_names);
+    return rc;
+}
+
+/* Likewise derived. */
+static spsh_status check_statistics(spsh__verify *v, spsh_error *err)
+{
+    spsh__buffer names = {NULL, 0, 0};
+    size_t count = 0;
+    char *path = spsh__path_join(v->allocator, v->directory, SPSH_STATISTICS_DIRECTORY);
+    if (path == NULL)
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "%s", v->directory);
+    DIR *open = opendir(path);
+    spsh__free(v->allocator, path);
+    if (open == NULL)
+        return SPSH_OK;
+    spsh_status rc = list_statistics(v, open, &names, &count, err);
+    (void)closedir(open);
+    for (size_t n = 0; n < count && rc == SPSH_OK; n++) {
+        char name[SPSH_STATISTICS_NAME_BYTES + 16];
+        (void)snprintf(name, sizeof(name), SPSH_STATISTICS_DIRECTORY "/%s",
+                       (const char *)names.data + n * sizeof(statistics_name));
+        rc = check_if_there(v, name, SPSH__KIND_STATISTICS, err);
+    }
+    spsh__buffer_free(&names, v->allocator);
+    return rc;
+}
+
 /* They may have been cleared away; those that are there must be good. */
 static spsh_status check_older(spsh__verify *v, spsh_error *err)
 {
@@ -251,6 +314,8 @@ static spsh_status check_listed(spsh__verify *v, spsh_error *err)
         rc = check_overlays(v, err);
     if (rc == SPSH_OK)
         rc = check_fingerprints(v, err);
+    if (rc == SPSH_OK)
+        rc = check_statistics(v, err);
     if (rc == SPSH_OK)
         rc = check_older(v, err);
     if (rc == SPSH_OK && index != NULL)

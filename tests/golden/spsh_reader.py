@@ -187,7 +187,7 @@ class Shard(Container):
         seeks, pages = u("II", data, at + 96)
         must(ordinal == len(self.records) and zero(data[at + 104:at + 128]), *where)
         must(1000 <= rate <= 768000 and 1 <= channels <= 64 and bits <= 64 and
-             codec in (1, 2, 3, 4, 5, 6, 16) and sample_format in (1, 2, 3) and
+             codec in (1, 2, 3, 4, 5, 6, 16, 17) and sample_format in (1, 2, 3) and
              (nominal == rate or codec == 5), *where, "audio fields")
         must(flags < 32 and (not flags & 6 if flags & 1 else zero(pcm_hash)), *where, "flags")
         must(1 <= id_bytes <= 4096, *where, "id_bytes")

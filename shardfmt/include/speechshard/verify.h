@@ -57,8 +57,8 @@ typedef struct spsh_verify_result {
 } spsh_verify_result;
 
 /**
- * Check every byte of every file that the manifest names, of fingerprint segments that lie beside
- * its shards, and that the files agree with each other
+ * Check every byte of every file that the manifest names, of fingerprint segments and statistics
+ * that lie beside its shards, and that the files agree with each other
  * (ids, root hashes, counts, references, overlays). Block checksums are checked with large O_DIRECT
  * reads; in a damaged block each record is then checked alone, so that the damaged ones are named.
  *
