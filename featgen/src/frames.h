@@ -17,7 +17,7 @@
 #include "speechshard/featgen.h"
 
 #define SPSH__LANES_MAX 16
-/* How many floats behind a window are read, and not used. */
+/* How many floats behind a window are read, and do not count; they are finite. */
 #define SPSH__WINDOW_SLACK 3
 
 /* What a block needs to know; immutable. */

@@ -374,9 +374,15 @@ TARGET static void powers_of_points(const spsh__fft_plan *plan, const vec *z, ve
     }
 }
 
-/* Butterflies j ... end - 1 of the first pass; before: the values before those of each leg. */
+/* What conditioning goes on with: the values before those of each leg. */
+typedef struct leg_state {
+    vec mean;
+    vec before[4];
+} leg_state;
+
+/* Butterflies j ... end - 1 of the first pass. */
 INLINE size_t first_pass_part(const spsh__frame_tables *tables, uint32_t leg_count, size_t j,
-                              size_t end, vec mean, vec *before, vec *z)
+                              size_t end, leg_state *state, vec *z)
 {
     const spsh__fft_pass *pass = &tables->fft.passes[0];
     const float preemphasis = tables->features.preemphasis;
@@ -387,8 +393,8 @@ INLINE size_t first_pass_part(const spsh__frame_tables *tables, uint32_t leg_cou
         for (uint32_t leg = 0; leg < leg_count; leg++) {
             const vec *pair = z + 2 * j + leg * step;
             const float *weights = tables->window + 2 * j + leg * step;
-            re[leg] = condition(pair[0], mean, preemphasis, weights[0], &before[leg]);
-            im[leg] = condition(pair[1], mean, preemphasis, weights[1], &before[leg]);
+            re[leg] = condition(pair[0], state->mean, preemphasis, weights[0], &state->before[leg]);
+            im[leg] = condition(pair[1], state->mean, preemphasis, weights[1], &state->before[leg]);
         }
         butterfly4_of(re, im, leg_count, z + 2 * j, step,
                       j == 0 ? unturned : pass->twiddles + 6 * (j - 1));
@@ -412,13 +418,13 @@ INLINE void first_pass(const spsh__frame_tables *tables, vec *z, vec mean)
     const size_t pairs = (tables->window_samples + (size_t)1) / 2;
     const size_t ends[2] = {pairs > 2 * step ? pairs - 2 * step : 0,
                             pairs > 3 * step ? pairs - 3 * step : 0};
-    vec before[4] = {z[0] - mean, z[2 * step - 1] - mean, z[4 * step - 1] - mean,
-                     z[6 * step - 1] - mean};
-    if (tables->window_samples % 2 != 0)
-        z[tables->window_samples] = splat(0);
-    size_t j = first_pass_part(tables, 4, 0, ends[1], mean, before, z);
-    j = first_pass_part(tables, 3, j, ends[0] < step ? ends[0] : step, mean, before, z);
-    (void)first_pass_part(tables, 2, j, step, mean, before, z);
+    leg_state state = {.mean = mean};
+    state.before[0] = z[0] - mean;
+    for (size_t leg = 1; leg < 4; leg++)
+        state.before[leg] = z[2 * leg * step - 1] - mean;
+    size_t j = first_pass_part(tables, 4, 0, ends[1], &state, z);
+    j = first_pass_part(tables, 3, j, ends[0] < step ? ends[0] : step, &state, z);
+    (void)first_pass_part(tables, 2, j, step, &state, z);
 }
 
 /* What passes from `first` on leave of z to powers or magnitudes. */
