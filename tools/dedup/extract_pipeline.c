@@ -1,39 +1,18 @@
-/* extract_pipeline.c: a ring of slots, each with a writer of its own.
- *
- *     released <= finished in any order <= taken <= released + window
- *
- * Threads take jobs in order; whoever publishes waits for the oldest. A job is a few utterances, so
- * one mutex for everything costs nothing that shows. Each thread opens its extractor when it
- * begins; if that fails, its first job fails with it.
+/* extract_pipeline.c: extraction as a kind of ordered work: an extractor a thread, a writer a
+ * result.
  */
 #include "extract_pipeline.h"
 
-#include <pthread.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "fail.h"
+#include "ordered_work.h"
 
-enum { SLOTS_PER_THREAD = 8 };
-
-typedef struct slot {
-    spsh__extract_result result;
-    bool done;
-    spsh_status status;
-    spsh_error error;
-} slot;
+enum { AHEAD = 8 };
 
 struct spsh__extract_pipeline {
     spsh__extract_pipeline_options options;
-    pthread_mutex_t mutex;
-    pthread_cond_t may_take;
-    pthread_cond_t may_hand_out;
-    pthread_t *threads;
-    size_t thread_count;
-    slot *slots;
-    size_t window;
-    size_t taken, released;
-    bool stopping;
+    spsh__ordered_work *work;
 };
 
 static double decoded_seconds(const spsh__segment_row *row)
@@ -43,16 +22,18 @@ static double decoded_seconds(const spsh__segment_row *row)
                : 0.0;
 }
 
-static spsh_status run_job(const spsh__extract_pipeline *p, spsh__extractor *extractor,
-                           spsh__extract_result *result, spsh_error *err)
+static spsh_status run_job(void *user, void *worker, size_t job, void *result_, spsh_error *err)
 {
+    const spsh__extract_pipeline *p = user;
+    spsh__extract_result *result = result_;
     spsh_status rc = spsh__segment_writer_reset(result->rows, err);
+    result->job = p->options.jobs[job];
     result->seconds = 0.0;
     for (uint32_t i = 0; i < result->job.count && rc == SPSH_OK; i++) {
         spsh__segment_entry entry;
         if (p->options.stop != NULL && *p->options.stop)
             return SPSH_DEDUP_FAIL(err, SPSH_E_CANCELED, "stopped");
-        rc = spsh__extractor_run(extractor, result->job.first + i, &entry, err);
+        rc = spsh__extractor_run(worker, result->job.first + i, &entry, err);
         if (rc == SPSH_OK)
             rc = spsh__segment_writer_add(result->rows, &entry, err);
         if (rc == SPSH_OK)
@@ -61,121 +42,82 @@ static spsh_status run_job(const spsh__extract_pipeline *p, spsh__extractor *ext
     return rc;
 }
 
-/* The next job's slot; NULL: there is nothing more to do. Under the mutex. */
-static slot *take(spsh__extract_pipeline *p)
+static spsh_status open_worker(void *user, void **ret_worker, spsh_error *err)
 {
-    while (!p->stopping && p->taken < p->options.job_count && p->taken - p->released >= p->window)
-        (void)pthread_cond_wait(&p->may_take, &p->mutex);
-    if (p->stopping || p->taken == p->options.job_count)
-        return NULL;
-    slot *s = &p->slots[p->taken % p->window];
-    s->result.job = p->options.jobs[p->taken];
-    s->done = false;
-    p->taken++;
-    return s;
-}
-
-static void *work(void *user)
-{
-    spsh__extract_pipeline *p = user;
+    const spsh__extract_pipeline *p = user;
     spsh__extractor *extractor = NULL;
-    (void)pthread_mutex_lock(&p->mutex);
-    for (slot *s = take(p); s != NULL; s = take(p)) {
-        (void)pthread_mutex_unlock(&p->mutex);
-        s->status = extractor != NULL
-                        ? SPSH_OK
-                        : spsh__extractor_open(p->options.dataset, &extractor, &s->error);
-        if (s->status == SPSH_OK)
-            s->status = run_job(p, extractor, &s->result, &s->error);
-        (void)pthread_mutex_lock(&p->mutex);
-        s->done = true;
-        (void)pthread_cond_signal(&p->may_hand_out);
-    }
-    (void)pthread_mutex_unlock(&p->mutex);
-    spsh__extractor_close(extractor);
-    return NULL;
+    const spsh_status rc = spsh__extractor_open(p->options.dataset, &extractor, err);
+    *ret_worker = extractor;
+    return rc;
 }
 
-static spsh_status start_threads(spsh__extract_pipeline *p, spsh_error *err)
+static void close_worker(void *worker)
 {
-    while (p->thread_count < p->options.threads &&
-           pthread_create(&p->threads[p->thread_count], NULL, work, p) == 0)
-        p->thread_count++; /* fewer are slower, not wrong */
-    return p->thread_count > 0 ? SPSH_OK
-                               : SPSH_DEDUP_FAIL(err, SPSH_E_NO_MEMORY, "no thread can be started");
+    spsh__extractor_close(worker);
+}
+
+static spsh_status new_result(void *user, void **ret_result, spsh_error *err)
+{
+    (void)user;
+    spsh__extract_result *result = calloc(1, sizeof(*result));
+    if (result == NULL)
+        return SPSH_DEDUP_NO_MEMORY(err);
+    const spsh_status rc = spsh__segment_writer_open(&result->rows, err);
+    if (rc == SPSH_OK)
+        *ret_result = result;
+    else
+        free(result);
+    return rc;
+}
+
+static void free_result(void *result)
+{
+    if (result != NULL)
+        spsh__segment_writer_free(((spsh__extract_result *)result)->rows);
+    free(result);
 }
 
 spsh_status spsh__extract_pipeline_start(const spsh__extract_pipeline_options *options,
                                          spsh__extract_pipeline **ret_pipeline, spsh_error *err)
 {
+    static const spsh__ordered_work_kind kind = {open_worker, close_worker, new_result, free_result,
+                                                 run_job};
     spsh__extract_pipeline *p = calloc(1, sizeof(*p));
     if (p == NULL)
         return SPSH_DEDUP_NO_MEMORY(err);
     p->options = *options;
-    if (p->options.threads == 0)
-        p->options.threads = 1;
-    p->window = (size_t)p->options.threads * SLOTS_PER_THREAD;
-    (void)pthread_mutex_init(&p->mutex, NULL);
-    (void)pthread_cond_init(&p->may_take, NULL);
-    (void)pthread_cond_init(&p->may_hand_out, NULL);
-    p->slots = calloc(p->window, sizeof(*p->slots));
-    p->threads = calloc(p->options.threads, sizeof(*p->threads));
-    spsh_status rc = p->slots == NULL || p->threads == NULL ? SPSH_DEDUP_NO_MEMORY(err) : SPSH_OK;
-    for (size_t i = 0; i < p->window && rc == SPSH_OK; i++)
-        rc = spsh__segment_writer_open(&p->slots[i].result.rows, err);
+    const spsh__ordered_work_options work = {.kind = &kind,
+                                             .user = p,
+                                             .job_count = options->job_count,
+                                             .threads = options->threads,
+                                             .ahead = AHEAD};
+    const spsh_status rc = spsh__ordered_work_start(&work, &p->work, err);
     if (rc == SPSH_OK)
-        rc = start_threads(p, err);
-    if (rc != SPSH_OK) {
-        spsh__extract_pipeline_stop(p);
-        return rc;
-    }
-    *ret_pipeline = p;
-    return SPSH_OK;
+        *ret_pipeline = p;
+    else
+        free(p);
+    return rc;
 }
 
 spsh_status spsh__extract_pipeline_next(spsh__extract_pipeline *pipeline,
                                         const spsh__extract_result **ret_result, spsh_error *err)
 {
-    spsh__extract_pipeline *p = pipeline;
-    if (p->released == p->options.job_count)
-        return SPSH_E_END;
-    slot *s = &p->slots[p->released % p->window];
-    (void)pthread_mutex_lock(&p->mutex);
-    while (p->taken == p->released || !s->done)
-        (void)pthread_cond_wait(&p->may_hand_out, &p->mutex);
-    (void)pthread_mutex_unlock(&p->mutex);
-    if (s->status != SPSH_OK && err != NULL)
-        *err = s->error;
-    *ret_result = &s->result;
-    return s->status;
+    size_t job = 0;
+    void *result = NULL;
+    const spsh_status rc = spsh__ordered_work_next(pipeline->work, &job, &result, err);
+    *ret_result = result;
+    return rc;
 }
 
 void spsh__extract_pipeline_release(spsh__extract_pipeline *pipeline)
 {
-    (void)pthread_mutex_lock(&pipeline->mutex);
-    pipeline->slots[pipeline->released % pipeline->window].done = false;
-    pipeline->released++;
-    (void)pthread_cond_broadcast(&pipeline->may_take);
-    (void)pthread_mutex_unlock(&pipeline->mutex);
+    spsh__ordered_work_release(pipeline->work);
 }
 
 void spsh__extract_pipeline_stop(spsh__extract_pipeline *pipeline)
 {
-    spsh__extract_pipeline *p = pipeline;
-    if (p == NULL)
+    if (pipeline == NULL)
         return;
-    (void)pthread_mutex_lock(&p->mutex);
-    p->stopping = true;
-    (void)pthread_cond_broadcast(&p->may_take);
-    (void)pthread_mutex_unlock(&p->mutex);
-    for (size_t i = 0; i < p->thread_count; i++)
-        (void)pthread_join(p->threads[i], NULL);
-    for (size_t i = 0; p->slots != NULL && i < p->window; i++)
-        spsh__segment_writer_free(p->slots[i].result.rows);
-    (void)pthread_cond_destroy(&p->may_hand_out);
-    (void)pthread_cond_destroy(&p->may_take);
-    (void)pthread_mutex_destroy(&p->mutex);
-    free(p->threads);
-    free(p->slots);
-    free(p);
+    spsh__ordered_work_stop(pipeline->work);
+    free(pipeline);
 }
