@@ -48,6 +48,8 @@ static spsh__way way_of(const spsh_loader *loader, const spsh__job *job)
     const uint64_t room = loader->staging_bytes / 4;
     if (job->item.samples == 0 || size > WHOLE_BYTES_MAX || size > room)
         return SPSH__WAY_SELF;
+    if (loader->recipe.stored[job->item.dataset] != 0)
+        return SPSH__WAY_WHOLE; /* of stored features there are no parts */
     if (size > WHOLE_BYTES_ALWAYS && size / 4 > wanted)
         return SPSH__WAY_SELF;
     return SPSH__WAY_WHOLE;

@@ -361,6 +361,7 @@ static void fill_stats(const spsh_loader *loader, spsh_loader_stats *s)
                              .slow_reads = atomic_load(&c->slow_reads),
                              .retries = atomic_load(&c->retries),
                              .bad_records = loader->bad_records,
+                             .bad_sounds = atomic_load(&c->bad_sounds),
                              .decode_cpu_ns = thread_ns - feature_ns,
                              .feature_cpu_ns = feature_ns,
                              .io_cpu_ns = spsh__fetch_cpu_ns(loader),

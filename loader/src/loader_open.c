@@ -37,6 +37,7 @@ enum {
     READ_DEADLINE_MS = 60000,
     QUARANTINE_MIN = 16,
     QUARANTINE_SHARE = 10000, /* of the epoch: one in */
+    BAD_SOUNDS_SAID = 16,
     FLAGS_KNOWN =
         SPSH_LOADER_CACHED | SPSH_LOADER_DIRECT | SPSH_LOADER_NO_TEXT | SPSH_LOADER_SQPOLL,
 };
@@ -214,28 +215,45 @@ static spsh_status divide_memory(spsh_loader *loader, uint64_t *ret_slot_bytes, 
     return SPSH_OK;
 }
 
+/* Under FAIL what needs it fails; else it is as if it had not been drawn. Any thread. */
+static bool goes_without(void *opaque, const spsh_error *why)
+{
+    spsh_loader *loader = (spsh_loader *)opaque;
+    if (loader->opt.on_error == SPSH_ON_ERROR_FAIL)
+        return false;
+    if (atomic_fetch_add(&loader->counters.bad_sounds, 1) < BAD_SOUNDS_SAID)
+        spsh__log(loader, SPSH_LOG_WARNING, "without: %s", why->message);
+    return true;
+}
+
+/* Does the lack of memory come from what was allowed? Then say so. */
+static spsh_status explain_lack(const spsh_loader *loader, spsh_status rc, spsh_error *err)
+{
+    if (rc != SPSH_E_NO_MEMORY || !atomic_load(&loader->budget.has_refused))
+        return rc;
+    return SPSH_FAIL(err, SPSH_E_LIMIT, NONE,
+                     "memory_bytes is %llu, which is too little for what %u decode threads need to "
+                     "augment and to make features: more of it, fewer threads or shorter "
+                     "utterances would do",
+                     ULL(loader->opt.memory_bytes), loader->opt.decode_threads);
+}
+
 /* One for each decode thread, with all the memory that it will need: what slots may have is what is
  * left. */
 static spsh_status open_makers(spsh_loader *loader, spsh_error *err)
 {
     const spsh_plan_info *info = spsh_plan_info_get(loader->plan);
     const uint32_t count = loader->opt.decode_threads;
-    const uint64_t bytes = spsh__maker_bytes(&loader->recipe, info);
     spsh_status rc = SPSH_OK;
-    if (bytes > loader->opt.memory_bytes / count)
-        return SPSH_FAIL(err, SPSH_E_LIMIT, NONE,
-                         "memory_bytes is %llu; to make features of the longest utterance (%.1f s) "
-                         "each of %u decode threads needs %.1f MB: more memory, fewer threads or "
-                         "shorter utterances would do",
-                         ULL(loader->opt.memory_bytes), (double)info->longest_microseconds / 1e6,
-                         count, (double)bytes / 1e6);
     loader->makers =
         (spsh__maker *)spsh__new_array(&loader->allocator, count, sizeof(*loader->makers));
     if (loader->makers == NULL)
         return SPSH_FAIL(err, SPSH_E_NO_MEMORY, NONE, "loader: %u decode threads", count);
-    for (uint32_t n = 0; n < count && rc == SPSH_OK; n++)
+    for (uint32_t n = 0; n < count && rc == SPSH_OK; n++) {
+        loader->makers[n].policy = (spsh__sound_policy){goes_without, loader};
         rc = spsh__maker_open(&loader->makers[n], &loader->recipe, info, &loader->budget, err);
-    return rc;
+    }
+    return explain_lack(loader, rc, err);
 }
 
 static spsh_status open_slots(spsh_loader *loader, spsh_error *err)
@@ -333,8 +351,8 @@ static spsh_status open_parts(spsh_loader *loader, const spsh_dataset *const *da
     loader->budget.allocator = loader->allocator;
     loader->budget.limit_bytes = loader->opt.memory_bytes;
     loader->budget_allocator = spsh__budget_allocator(&loader->budget);
-    spsh_status rc =
-        spsh__recipe_open(&loader->recipe, &loader->opt, &loader->budget_allocator, err);
+    spsh_status rc = spsh__recipe_open(&loader->recipe, &loader->opt, datasets,
+                                       loader->dataset_count, &loader->budget_allocator, err);
     if (rc == SPSH_OK)
         rc = open_plan(loader, datasets, err);
     if (rc == SPSH_OK)

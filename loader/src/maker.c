@@ -1,55 +1,108 @@
 /* maker.c: an utterance's samples become its part of a batch.
  *
- *     float32 features    pcm ----------> rows in the slot
- *     float16 features    pcm -> rows ---> halves in the slot
+ *     int16                 pcm ---augment---> slot
+ *     float32               pcm ---augment---> sound ---> slot
+ *     features              pcm --(augment---> sound)---> rows --mask--> slot, as float32 or halves
+ *     stored features       payload --decode-> (halves -> rows) --mask--> slot
  *
+ * Rows of float32 lie in the slot at once, and halves that stay as they are are decoded there.
  * Buffers are as long as the longest utterance of the plan, and are taken at open: nothing grows
  * later.
  */
 #include "maker.h"
 
+#include "speechshard/features.h"
 #include "stats.h"
 
 #define ULL(value_) ((unsigned long long)(value_))
 #define NONE        SPSH_OFFSET_NONE
 
-enum { PADDING_VALUES = 256 };
+enum { PADDING_VALUES = 256, ALIGNMENT = 64 };
 
 /* ---- memory ---- */
 
-static uint64_t rows_max(const spsh__recipe *recipe, uint64_t samples_max)
+/* Where the buffers lie in a maker's memory. */
+typedef struct buffers {
+    size_t pcm, sound, rows, halves, block, sums, means, end;
+} buffers;
+
+static size_t put(size_t *at, uint64_t size_bytes)
 {
-    if (recipe->featgen == NULL || recipe->dtype == SPSH_FLOAT32)
-        return 0;
-    return spsh_featgen_frame_count(recipe->featgen, samples_max) * recipe->dim;
+    const size_t here = *at;
+    *at += (size_t)(size_bytes + ALIGNMENT - 1) & ~(size_t)(ALIGNMENT - 1);
+    return here;
 }
 
-uint64_t spsh__maker_bytes(const spsh__recipe *recipe, const spsh_plan_info *info)
+static buffers buffers_of(const spsh__recipe *recipe, const spsh_plan_info *info)
 {
-    const uint64_t samples = spsh__recipe_samples_max(info);
-    if (!spsh__recipe_makes(recipe))
-        return 0;
-    return samples * sizeof(int16_t) + rows_max(recipe, samples) * sizeof(float);
+    const uint64_t out = spsh__recipe_out_samples_max(recipe, info);
+    uint64_t values = 0;
+    buffers b = {.end = 0};
+    b.pcm = put(&b.end, spsh__recipe_rate_samples_max(info) * sizeof(int16_t));
+    b.sound =
+        put(&b.end,
+            recipe->has_sound && recipe->output != SPSH_OUTPUT_INT16 ? out * sizeof(int16_t) : 0);
+    if (recipe->featgen != NULL)
+        values = spsh_featgen_frame_count(recipe->featgen, out) * recipe->dim;
+    b.rows = put(&b.end, recipe->dtype == SPSH_FLOAT16 ? values * sizeof(float) : 0);
+    b.halves = put(&b.end, recipe->has_halves ? values * sizeof(uint16_t) : 0);
+    b.block = put(&b.end, recipe->has_stored ? SPSH_FEATURES_BLOCK_BYTES : 0);
+    b.sums = put(&b.end, 2 * recipe->dim * sizeof(double));
+    b.means = put(&b.end, 2 * recipe->dim * sizeof(float));
+    return b;
+}
+
+static spsh_status take_buffers(spsh__maker *maker, const spsh_plan_info *info, spsh_error *err)
+{
+    const buffers b = buffers_of(maker->recipe, info);
+    maker->memory = (uint8_t *)spsh__budget_take(maker->budget, b.end);
+    if (maker->memory == NULL)
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, NONE,
+                         "loader: %zu bytes for what a decode thread makes of samples", b.end);
+    maker->memory_bytes = b.end;
+    maker->samples_max = spsh__recipe_rate_samples_max(info);
+    maker->pcm = (int16_t *)(void *)(maker->memory + b.pcm);
+    maker->sound = (int16_t *)(void *)(maker->memory + b.sound);
+    maker->rows = (float *)(void *)(maker->memory + b.rows);
+    maker->halves = maker->memory + b.halves;
+    maker->block = maker->memory + b.block;
+    maker->sums = (double *)(void *)(maker->memory + b.sums);
+    maker->means = (float *)(void *)(maker->memory + b.means);
+    return SPSH_OK;
+}
+
+static spsh_status open_augmenter(spsh__maker *maker, const spsh_plan_info *info, spsh_error *err)
+{
+    const spsh__recipe *recipe = maker->recipe;
+    const spsh_allocator allocator = spsh__budget_allocator(maker->budget);
+    const uint32_t rate_hz = info->sample_rate_hz_max;
+    const bool has_rooms = recipe->rooms.utterance_count > 0;
+    /* An utterance may be a sample longer than its seconds, at any rate. */
+    const double seconds = (double)info->longest_microseconds / 1e6 * recipe->stretch +
+                           4.0 / (double)SPSH_SAMPLE_RATE_HZ_MIN;
+    spsh_status rc = spsh__sound_reader_open(&maker->noises, &recipe->noises, seconds, rate_hz,
+                                             maker->budget, err);
+    if (rc == SPSH_OK)
+        rc = spsh__sound_reader_open(&maker->rooms, &recipe->rooms, SPSH_LOADER_ROOM_SECONDS,
+                                     rate_hz, maker->budget, err);
+    if (rc == SPSH_OK)
+        rc = spsh_augmenter_open(&recipe->augment, maker->samples_max,
+                                 has_rooms ? (uint64_t)SPSH_LOADER_ROOM_SECONDS * rate_hz : 0,
+                                 &allocator, &maker->augmenter, err);
+    return rc;
 }
 
 spsh_status spsh__maker_open(spsh__maker *maker, const spsh__recipe *recipe,
                              const spsh_plan_info *info, spsh__budget *budget, spsh_error *err)
 {
-    spsh_status rc = SPSH_OK;
-    *maker = (spsh__maker){.budget = budget};
     if (!spsh__recipe_makes(recipe))
         return SPSH_OK;
     maker->recipe = recipe;
-    maker->samples_max = spsh__recipe_samples_max(info);
-    maker->row_values_max = rows_max(recipe, maker->samples_max);
-    maker->pcm = (int16_t *)spsh__budget_take(budget, maker->samples_max * sizeof(*maker->pcm));
-    if (maker->row_values_max > 0)
-        maker->rows =
-            (float *)spsh__budget_take(budget, maker->row_values_max * sizeof(*maker->rows));
-    if (maker->pcm == NULL || (maker->row_values_max > 0 && maker->rows == NULL))
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, NONE, "loader: %llu bytes for features of a thread",
-                         ULL(spsh__maker_bytes(recipe, info)));
-    if (recipe->featgen != NULL)
+    maker->budget = budget;
+    spsh_status rc = take_buffers(maker, info, err);
+    if (rc == SPSH_OK && recipe->has_sound)
+        rc = open_augmenter(maker, info, err);
+    if (rc == SPSH_OK && recipe->featgen != NULL)
         rc = spsh_featgen_worker_open(recipe->featgen, &maker->worker, err);
     return rc;
 }
@@ -59,32 +112,100 @@ void spsh__maker_close(spsh__maker *maker)
     if (maker->recipe == NULL)
         return;
     spsh_featgen_worker_close(maker->worker);
-    spsh__budget_give(maker->budget, maker->pcm, maker->samples_max * sizeof(*maker->pcm));
-    spsh__budget_give(maker->budget, maker->rows, maker->row_values_max * sizeof(*maker->rows));
+    spsh_augmenter_close(maker->augmenter);
+    spsh__sound_reader_close(&maker->noises);
+    spsh__sound_reader_close(&maker->rooms);
+    spsh__budget_give(maker->budget, maker->memory, maker->memory_bytes);
     maker->recipe = NULL;
+}
+
+/* ---- sounds ---- */
+
+static bool goes_without(const spsh__maker *maker, spsh_status rc, const spsh_error *why)
+{
+    return rc != SPSH_E_NO_MEMORY && maker->policy.goes_without_fn(maker->policy.user, why);
+}
+
+/* A sound that cannot be read is tried twice, as a record is. */
+static spsh_status hear_noise(spsh__maker *maker, const spsh__job *job, spsh_augment_draw *draw,
+                              spsh_augment_input *input, spsh_error *err)
+{
+    const uint32_t rate_hz = job->slot->batch.sample_rate_hz;
+    spsh__sound sound = {.sample_count = 0};
+    spsh_status rc =
+        spsh__sound_read_noise(&maker->noises, draw, rate_hz, job->out_samples, &sound, err);
+    if (rc != SPSH_OK)
+        rc = spsh__sound_read_noise(&maker->noises, draw, rate_hz, job->out_samples, &sound, err);
+    if (rc != SPSH_OK && !goes_without(maker, rc, err))
+        return rc;
+    draw->has_noise = rc == SPSH_OK && sound.sample_count > 0;
+    input->noise = sound.pcm;
+    input->noise_count = sound.sample_count;
+    input->noise_start = sound.start;
+    return SPSH_OK;
+}
+
+static spsh_status hear_room(spsh__maker *maker, const spsh__job *job, spsh_augment_draw *draw,
+                             spsh_augment_input *input, spsh_error *err)
+{
+    const uint32_t rate_hz = job->slot->batch.sample_rate_hz;
+    spsh__sound sound = {.sample_count = 0};
+    spsh_status rc = spsh__sound_read_room(&maker->rooms, draw, rate_hz, &sound, err);
+    if (rc != SPSH_OK)
+        rc = spsh__sound_read_room(&maker->rooms, draw, rate_hz, &sound, err);
+    if (rc != SPSH_OK && !goes_without(maker, rc, err))
+        return rc;
+    draw->has_room = rc == SPSH_OK && sound.sample_count > 0;
+    input->room = sound.pcm;
+    input->room_count = sound.sample_count;
+    return SPSH_OK;
+}
+
+static spsh_status augment(spsh__maker *maker, const spsh__job *job, int16_t *out, spsh_error *err)
+{
+    spsh_augment_draw draw;
+    spsh_augment_input input = {.samples = maker->pcm, .sample_count = job->rate_samples};
+    spsh_status rc = SPSH_OK;
+    if (job->rate_samples == 0)
+        return SPSH_OK;
+    spsh__recipe_draw(maker->recipe, job, &draw);
+    if (draw.has_noise)
+        rc = hear_noise(maker, job, &draw, &input, err);
+    if (rc == SPSH_OK && draw.has_room)
+        rc = hear_room(maker, job, &draw, &input, err);
+    return rc == SPSH_OK ? spsh_augment_samples(maker->augmenter, &draw, &input, out, err) : rc;
 }
 
 /* ---- features ---- */
 
-/* Behind the last frame, to the end of the row of the batch. */
-static void pad_features(const spsh__recipe *recipe, const spsh__job *job)
+static uint8_t *place_of(const spsh__maker *maker, const spsh__job *job)
 {
-    const spsh__slot *slot = job->slot;
+    return job->slot->audio + job->place * maker->recipe->value_bytes;
+}
+
+/* Where rows of float are made. */
+static float *rows_of(const spsh__maker *maker, const spsh__job *job)
+{
+    return maker->recipe->dtype == SPSH_FLOAT16 ? maker->rows
+                                                : (float *)(void *)place_of(maker, job);
+}
+
+/* Behind the last frame, to the end of the row of the batch. */
+static void pad_features(const spsh__maker *maker, const spsh__job *job)
+{
+    const spsh__recipe *recipe = maker->recipe;
     const uint64_t values = job->frames * recipe->dim;
-    uint8_t *to = slot->audio + (job->place + values) * recipe->value_bytes;
-    uint64_t left = slot->stride - values;
+    uint8_t *to = place_of(maker, job) + values * recipe->value_bytes;
     float some[PADDING_VALUES];
     uint16_t halves[PADDING_VALUES];
     const void *from = some;
-    if (left == 0)
-        return;
     for (uint32_t n = 0; n < PADDING_VALUES; n++)
         some[n] = recipe->padding;
     if (recipe->dtype == SPSH_FLOAT16) {
         spsh_half_from_float(halves, some, PADDING_VALUES);
         from = halves;
     }
-    while (left > 0) {
+    for (uint64_t left = job->slot->stride - values; left > 0;) {
         const uint64_t now = left < PADDING_VALUES ? left : PADDING_VALUES;
         memcpy(to, from, now * recipe->value_bytes);
         to += now * recipe->value_bytes;
@@ -92,27 +213,142 @@ static void pad_features(const spsh__recipe *recipe, const spsh__job *job)
     }
 }
 
-static spsh_status make_features(spsh__maker *maker, const spsh__job *job, spsh_error *err)
+/* The mean of all values: sums of each dimension over frames, then over dimensions. */
+static float mean_of(const spsh__maker *maker, const float *rows, uint64_t frame_count)
+{
+    const uint32_t dim = maker->recipe->dim;
+    spsh_feature_sums sums = {.dim = dim, .sum = maker->sums, .square_sum = maker->sums + dim};
+    double sum = 0;
+    memset(maker->sums, 0, 2 * dim * sizeof(*maker->sums));
+    spsh_feature_sums_add(&sums, rows, frame_count);
+    for (uint32_t d = 0; d < dim; d++)
+        sum += sums.sum[d];
+    return (float)(sum / (double)(frame_count * dim));
+}
+
+/* Rows as they are to be: masked, in the slot, with padding behind. */
+static void deliver_rows(const spsh__maker *maker, const spsh__job *job, float *rows)
 {
     const spsh__recipe *recipe = maker->recipe;
-    const uint64_t values = job->frames * recipe->dim;
-    const spsh_feature_input input = {.i16 = maker->pcm, .sample_count = job->out_samples};
-    uint8_t *place = job->slot->audio + job->place * recipe->value_bytes;
-    float *rows = maker->rows != NULL ? maker->rows : (float *)(void *)place;
-    spsh_status rc = spsh_featgen_compute(maker->worker, &input, rows, err);
+    spsh_augment_draw draw;
+    if (recipe->has_masks && job->frames > 0) {
+        spsh__recipe_draw(recipe, job, &draw);
+        spsh_augment_mask(&draw, rows, job->frames, recipe->dim, mean_of(maker, rows, job->frames));
+    }
+    if (recipe->dtype == SPSH_FLOAT16)
+        spsh_half_from_float((uint16_t *)(void *)place_of(maker, job), rows,
+                             job->frames * recipe->dim);
+    pad_features(maker, job);
+}
+
+/* Means and scales of the dataset, or of the speaker. Of a speaker without frames there are none.
+ */
+static spsh_status read_norm(const spsh__maker *maker, const spsh__job *job,
+                             spsh_feature_input *input, spsh_error *err)
+{
+    const spsh__recipe *recipe = maker->recipe;
+    const uint32_t dim = recipe->dim;
+    float *mean = maker->means;
+    float *scale = maker->means + dim;
+    spsh_statistics_sums sums = {.sum = maker->sums, .square_sum = maker->sums + dim};
+    if (recipe->statistics == NULL)
+        return SPSH_OK;
+    const uint64_t group = recipe->norm == SPSH_NORM_DATASET
+                               ? SPSH_STATISTICS_DATASET
+                               : spsh_statistics_speaker(job->row.speaker);
+    spsh_status rc = spsh_statistics_get(recipe->statistics[job->item.dataset], group, &sums, err);
     if (rc != SPSH_OK)
         return rc;
-    if (recipe->dtype == SPSH_FLOAT16)
-        spsh_half_from_float((uint16_t *)(void *)place, rows, values);
-    pad_features(recipe, job);
+    const spsh_feature_sums all = {sums.frame_count, dim, sums.sum, sums.square_sum};
+    spsh_feature_sums_norm(&all, sums.frame_count > 0, mean, scale);
+    input->mean = mean;
+    input->scale = scale;
     return SPSH_OK;
 }
 
+static spsh_status make_features(spsh__maker *maker, const spsh__job *job, spsh_error *err)
+{
+    spsh_feature_input input = {.i16 = maker->pcm, .sample_count = job->out_samples};
+    float *rows = rows_of(maker, job);
+    spsh_status rc = SPSH_OK;
+    if (maker->recipe->has_sound) {
+        input.i16 = maker->sound;
+        rc = augment(maker, job, maker->sound, err);
+    }
+    if (rc == SPSH_OK)
+        rc = read_norm(maker, job, &input, err);
+    if (rc == SPSH_OK)
+        rc = spsh_featgen_compute(maker->worker, &input, rows, err);
+    if (rc == SPSH_OK)
+        deliver_rows(maker, job, rows);
+    return rc;
+}
+
+/* ---- audio ---- */
+
+static spsh_status make_f32(spsh__maker *maker, const spsh__job *job, spsh_error *err)
+{
+    float *to = (float *)(void *)place_of(maker, job);
+    spsh_status rc = augment(maker, job, maker->sound, err);
+    if (rc != SPSH_OK)
+        return rc;
+    for (uint64_t n = 0; n < job->out_samples; n++)
+        to[n] = (float)maker->sound[n] * 0x1p-15F;
+    for (uint64_t n = job->out_samples; n < job->slot->stride; n++)
+        to[n] = 0;
+    return SPSH_OK;
+}
+
+/* ---- the job ---- */
+
 spsh_status spsh__maker_run(spsh__maker *maker, spsh__job *job, spsh_error *err)
 {
-    const uint64_t begin = spsh__thread_cpu_ns(pthread_self());
-    const spsh_status rc = make_features(maker, job, err);
-    atomic_fetch_add_explicit(&maker->cpu_ns, spsh__thread_cpu_ns(pthread_self()) - begin,
+    const uint64_t begin_ns = spsh__thread_cpu_ns(pthread_self());
+    spsh_status rc = SPSH_OK;
+    switch (maker->recipe->output) {
+    case SPSH_OUTPUT_INT16:
+        rc = augment(maker, job, (int16_t *)(void *)place_of(maker, job), err);
+        break;
+    case SPSH_OUTPUT_FLOAT32: rc = make_f32(maker, job, err); break;
+    case SPSH_OUTPUT_FEATURES: rc = make_features(maker, job, err); break;
+    }
+    atomic_fetch_add_explicit(&maker->cpu_ns, spsh__thread_cpu_ns(pthread_self()) - begin_ns,
                               memory_order_relaxed);
     return rc;
+}
+
+spsh_status spsh__maker_run_stored(spsh__maker *maker, spsh__job *job, spsh_bytes payload,
+                                   spsh_error *err)
+{
+    const spsh__recipe *recipe = maker->recipe;
+    const uint32_t value_bytes = recipe->stored[job->item.dataset];
+    float *rows = rows_of(maker, job);
+    spsh_features_info info;
+    spsh_status rc = spsh_features_inspect(payload.data, payload.size_bytes, &info, err);
+    if (rc != SPSH_OK)
+        return rc;
+    if (info.frame_count != job->frames || info.dim != recipe->dim ||
+        info.value_bytes != value_bytes)
+        return SPSH_FAIL(err, SPSH_E_CORRUPT, NONE,
+                         "the payload holds %llu frames of %u values of %u bytes; the dataset's "
+                         "features are %llu frames of %u of %u",
+                         ULL(info.frame_count), info.dim, info.value_bytes, ULL(job->frames),
+                         recipe->dim, value_bytes);
+    const bool is_half = recipe->dtype == SPSH_FLOAT16;
+    if (value_bytes == 2 && is_half && !recipe->has_masks) {
+        rc = spsh_features_decode(payload, 0, job->frames, place_of(maker, job), maker->block, err);
+        if (rc == SPSH_OK)
+            pad_features(maker, job);
+        return rc;
+    }
+    rc = spsh_features_decode(payload, 0, job->frames,
+                              value_bytes == 2 ? maker->halves : (uint8_t *)(void *)rows,
+                              maker->block, err);
+    if (rc != SPSH_OK)
+        return rc;
+    if (value_bytes == 2)
+        spsh_float_from_half(rows, (const uint16_t *)(const void *)maker->halves,
+                             job->frames * recipe->dim);
+    deliver_rows(maker, job, rows);
+    return SPSH_OK;
 }

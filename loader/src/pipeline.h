@@ -51,7 +51,7 @@ typedef struct spsh__place {
 /* Counters that threads add to as they go. */
 typedef struct spsh__counters {
     _Atomic uint64_t reads, read_bytes, needed_bytes, coalesced_reads, range_reads;
-    _Atomic uint64_t slow_reads, retries;
+    _Atomic uint64_t slow_reads, retries, bad_sounds;
     _Atomic bool direct;
 } spsh__counters;
 

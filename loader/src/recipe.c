@@ -10,6 +10,8 @@
 
 #include <math.h>
 
+#include "speechshard/features.h"
+
 #define NONE SPSH_OFFSET_NONE
 
 /* ---- options ---- */
@@ -37,44 +39,239 @@ static spsh_status check_features(const spsh_loader_options *opt, spsh_error *er
     return SPSH_OK;
 }
 
-spsh_status spsh__recipe_open(spsh__recipe *recipe, spsh_loader_options *opt,
-                              const spsh_allocator *allocator, spsh_error *err)
+static spsh_status open_features(spsh__recipe *recipe, spsh_loader_options *opt, spsh_error *err)
 {
     spsh_featgen_options how = SPSH_FEATGEN_OPTIONS_INIT;
-    spsh_status rc = SPSH_OK;
-    *recipe = (spsh__recipe){.output = opt->output,
-                             .dtype = opt->feature_dtype,
-                             .padding = opt->feature_padding,
-                             .value_bytes = opt->output == SPSH_OUTPUT_INT16 ? 2 : 4};
-    if (opt->output != SPSH_OUTPUT_FEATURES) {
-        if (opt->features != NULL)
-            return SPSH_FAIL(err, SPSH_E_INVALID_ARG, NONE,
-                             "loader options: features are given, and the output is audio");
-        return SPSH_OK;
-    }
-    rc = check_features(opt, err);
+    spsh_status rc = check_features(opt, err);
     if (rc != SPSH_OK)
         return rc;
-    how.allocator = allocator;
+    how.allocator = recipe->allocator;
     rc = spsh_featgen_open(opt->features, &how, &recipe->featgen, err);
     if (rc != SPSH_OK)
         return rc;
     opt->plan.sample_rate_hz = opt->features->sample_rate_hz;
-    opt->features = NULL; /* the caller's may end */
     recipe->dim = spsh_featgen_dim(recipe->featgen);
     recipe->value_bytes = recipe->dtype == SPSH_FLOAT16 ? 2 : 4;
     return SPSH_OK;
+}
+
+/* ---- augmentation ---- */
+
+static spsh_status check_sounds(const spsh__sounds *sounds, float probability, spsh_error *err)
+{
+    if (probability > 0 && sounds->utterance_count == 0)
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, NONE,
+                         "loader options: %s_probability is %g, and no datasets of %ss are given",
+                         sounds->what, (double)probability, sounds->what);
+    if (probability <= 0 && sounds->utterance_count > 0)
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, NONE,
+                         "loader options: datasets of %ss are given, and %s_probability is 0",
+                         sounds->what, sounds->what);
+    return SPSH_OK;
+}
+
+static spsh_status check_augment(const spsh__recipe *recipe, const spsh_loader_options *opt,
+                                 spsh_error *err)
+{
+    const spsh_augment_options *augment = &recipe->augment;
+    spsh_status rc = check_sounds(&recipe->noises, augment->noise_probability, err);
+    if (rc == SPSH_OK)
+        rc = check_sounds(&recipe->rooms, augment->room_probability, err);
+    if (rc != SPSH_OK)
+        return rc;
+    if (recipe->has_masks && recipe->output != SPSH_OUTPUT_FEATURES)
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, NONE,
+                         "loader options: masks are for features, and the output is audio");
+    if (recipe->has_sound && opt->channel == SPSH_CHANNEL_ALL)
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, NONE,
+                         "loader options: audio is augmented in one channel: the mean of all, or "
+                         "one by its number");
+    return SPSH_OK;
+}
+
+static spsh_status open_augment(spsh__recipe *recipe, const spsh_loader_options *opt,
+                                spsh_error *err)
+{
+    spsh_augment_options *augment = &recipe->augment;
+    spsh_status rc = SPSH_OK;
+    if (opt->augment != NULL) {
+        rc = spsh_augment_options_check(opt->augment, err);
+        if (rc != SPSH_OK)
+            return rc;
+        *augment = *opt->augment;
+    }
+    recipe->seed = opt->plan.seed;
+    recipe->has_masks = augment->time_masks > 0 || augment->frequency_masks > 0;
+    recipe->has_sound = augment->speed_count > 0 || augment->noise_probability > 0 ||
+                        augment->room_probability > 0 || augment->gain_probability > 0;
+    recipe->stretch = 1;
+    for (uint32_t n = 0; n < augment->speed_count; n++)
+        recipe->stretch = fmax(recipe->stretch, 100.0 / augment->speeds[n]);
+    rc = spsh__sounds_open(&recipe->noises, "noise", opt->noises, opt->noise_count,
+                           recipe->allocator, err);
+    if (rc == SPSH_OK)
+        rc = spsh__sounds_open(&recipe->rooms, "room", opt->rooms, opt->room_count,
+                               recipe->allocator, err);
+    return rc == SPSH_OK ? check_augment(recipe, opt, err) : rc;
+}
+
+/* ---- stored features ---- */
+
+static spsh_status check_stored(const spsh__recipe *recipe, const spsh_loader_options *opt,
+                                const char *path, spsh_error *err)
+{
+    const char *why = NULL;
+    if (recipe->output != SPSH_OUTPUT_FEATURES)
+        why = "the output must be features; audio is in the dataset that they were made from";
+    else if (recipe->has_sound)
+        why = "speed, rooms, noise and gain are for audio; masks alone can be done to them";
+    else if (opt->channel != SPSH_CHANNEL_MIX)
+        why = "a channel cannot be chosen any more";
+    else if (opt->plan.long_utterances == SPSH_LONG_SPLIT)
+        why = "long utterances cannot be split any more";
+    if (why != NULL)
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, NONE, "%.400s holds features: %s", path, why);
+    return SPSH_OK;
+}
+
+/* Options that are not given are those of the first dataset of features; others must be the same.
+ */
+static spsh_status take_stored(spsh_feature_options *features, bool *has_features,
+                               const spsh_features_description *described, const char *path,
+                               spsh_error *err)
+{
+    char text[SPSH_FEATURE_TEXT_BYTES_MAX];
+    spsh_status rc = SPSH_OK;
+    if (!*has_features) {
+        rc = spsh_feature_options_parse(described->text, features, err);
+        *has_features = rc == SPSH_OK;
+        return rc;
+    }
+    (void)spsh_feature_options_text(features, text, sizeof(text));
+    if (strcmp(text, described->text) != 0)
+        return SPSH_FAIL(err, SPSH_E_MISMATCH, NONE,
+                         "%.160s holds other features: %.200s; asked for: %.200s", path,
+                         described->text, text);
+    return SPSH_OK;
+}
+
+/* Which datasets hold features, and are they the same? */
+static spsh_status open_stored(spsh__recipe *recipe, const spsh_loader_options *opt,
+                               const spsh_dataset *const *datasets, uint32_t dataset_count,
+                               spsh_feature_options *features, spsh_error *err)
+{
+    bool has_features = opt->features != NULL;
+    recipe->stored = (uint8_t *)spsh__new_array(recipe->allocator, dataset_count, 1);
+    if (recipe->stored == NULL)
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, NONE, "loader: %u datasets", dataset_count);
+    for (uint32_t n = 0; n < dataset_count; n++) {
+        const char *path = spsh_dataset_path(datasets[n]);
+        spsh_features_description described;
+        spsh_status rc = spsh_features_dataset(datasets[n], &described, err);
+        if (rc == SPSH_E_NOT_FOUND)
+            continue;
+        if (rc == SPSH_OK)
+            rc = check_stored(recipe, opt, path, err);
+        if (rc == SPSH_OK)
+            rc = take_stored(features, &has_features, &described, path, err);
+        if (rc != SPSH_OK)
+            return rc;
+        recipe->stored[n] = (uint8_t)described.value_bytes;
+        recipe->has_stored = true;
+        recipe->has_halves = recipe->has_halves || described.value_bytes == 2;
+    }
+    return SPSH_OK;
+}
+
+/* ---- statistics ---- */
+
+/* They are of features before the norm. */
+static spsh_status open_statistics(spsh__recipe *recipe, const spsh_loader_options *opt,
+                                   const spsh_dataset *const *datasets, spsh_error *err)
+{
+    spsh_feature_options features = *opt->features;
+    char text[SPSH_FEATURE_TEXT_BYTES_MAX];
+    spsh_status rc = SPSH_OK;
+    recipe->norm = features.norm;
+    if (features.norm != SPSH_NORM_SPEAKER && features.norm != SPSH_NORM_DATASET)
+        return SPSH_OK;
+    features.norm = SPSH_NORM_NONE;
+    (void)spsh_feature_options_text(&features, text, sizeof(text));
+    recipe->statistics = (spsh_statistics **)spsh__new_array(
+        recipe->allocator, recipe->dataset_count, sizeof(spsh_statistics *));
+    if (recipe->statistics == NULL)
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, NONE, "loader: %u datasets", recipe->dataset_count);
+    for (uint32_t n = 0; n < recipe->dataset_count && rc == SPSH_OK; n++) {
+        if (recipe->stored[n] != 0)
+            continue;
+        rc = spsh_statistics_open(datasets[n], text, SPSH_STATISTICS_WHOLE, opt->io,
+                                  &recipe->statistics[n], err);
+        if (rc == SPSH_OK && spsh_statistics_dim(recipe->statistics[n]) != recipe->dim)
+            rc = SPSH_FAIL(err, SPSH_E_CORRUPT, NONE,
+                           "%.200s: statistics of %u values a frame, the features have %u",
+                           spsh_dataset_path(datasets[n]),
+                           spsh_statistics_dim(recipe->statistics[n]), recipe->dim);
+        if (rc == SPSH_OK && recipe->norm == SPSH_NORM_SPEAKER &&
+            spsh_statistics_group_count(recipe->statistics[n]) <= SPSH_STATISTICS_NO_SPEAKER)
+            rc = SPSH_FAIL(err, SPSH_E_NOT_FOUND, NONE,
+                           "%.200s: there are statistics of the whole dataset, but not of its "
+                           "speakers; this makes them: speechshard featgen DATASET --stats --by "
+                           "speaker --features '%.300s'",
+                           spsh_dataset_path(datasets[n]), text);
+    }
+    return rc;
+}
+
+spsh_status spsh__recipe_open(spsh__recipe *recipe, spsh_loader_options *opt,
+                              const spsh_dataset *const *datasets, uint32_t dataset_count,
+                              const spsh_allocator *allocator, spsh_error *err)
+{
+    spsh_feature_options features;
+    *recipe = (spsh__recipe){.allocator = allocator,
+                             .dataset_count = dataset_count,
+                             .output = opt->output,
+                             .dtype = opt->feature_dtype,
+                             .padding = opt->feature_padding,
+                             .value_bytes = opt->output == SPSH_OUTPUT_INT16 ? 2 : 4};
+    if (opt->output != SPSH_OUTPUT_FEATURES && opt->features != NULL)
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, NONE,
+                         "loader options: features are given, and the output is audio");
+    if (opt->features != NULL)
+        features = *opt->features;
+    spsh_status rc = open_augment(recipe, opt, err);
+    if (rc == SPSH_OK)
+        rc = open_stored(recipe, opt, datasets, dataset_count, &features, err);
+    if (recipe->has_stored)
+        opt->features = &features;
+    if (rc == SPSH_OK && opt->output == SPSH_OUTPUT_FEATURES)
+        rc = open_features(recipe, opt, err);
+    if (rc == SPSH_OK && opt->output == SPSH_OUTPUT_FEATURES)
+        rc = open_statistics(recipe, opt, datasets, err);
+    opt->features = NULL; /* the caller's may end, as the rest */
+    opt->augment = NULL;
+    opt->noises = opt->rooms = NULL;
+    return rc;
 }
 
 void spsh__recipe_close(spsh__recipe *recipe)
 {
     spsh_featgen_close(recipe->featgen);
     recipe->featgen = NULL;
+    spsh__sounds_close(&recipe->noises);
+    spsh__sounds_close(&recipe->rooms);
+    if (recipe->allocator == NULL)
+        return;
+    for (uint32_t n = 0; recipe->statistics != NULL && n < recipe->dataset_count; n++)
+        spsh_statistics_close(recipe->statistics[n]);
+    spsh__delete(recipe->allocator, (void *)recipe->statistics);
+    spsh__delete(recipe->allocator, recipe->stored);
+    recipe->statistics = NULL;
+    recipe->stored = NULL;
 }
 
 bool spsh__recipe_makes(const spsh__recipe *recipe)
 {
-    return recipe->featgen != NULL;
+    return recipe->featgen != NULL || recipe->has_sound;
 }
 
 /* ---- sizes ---- */
@@ -85,10 +282,16 @@ static double samples_in(double seconds, uint32_t rate_hz, double utterances)
     return ceil(seconds * (double)rate_hz) + utterances;
 }
 
-uint64_t spsh__recipe_samples_max(const spsh_plan_info *info)
+uint64_t spsh__recipe_rate_samples_max(const spsh_plan_info *info)
 {
     return (uint64_t)samples_in((double)info->longest_microseconds / 1e6, info->sample_rate_hz_max,
                                 1);
+}
+
+uint64_t spsh__recipe_out_samples_max(const spsh__recipe *recipe, const spsh_plan_info *info)
+{
+    const double before = (double)spsh__recipe_rate_samples_max(info);
+    return (uint64_t)ceil(before * recipe->stretch) + (recipe->stretch > 1);
 }
 
 /* Frames of a batch: of so many samples in all, padding included, in so many utterances. */
@@ -124,12 +327,16 @@ uint64_t spsh__recipe_slot_bytes(const spsh__recipe *recipe, const spsh_loader_o
     const bool padded = recipe->output != SPSH_OUTPUT_INT16;
     const uint32_t rate = info->sample_rate_hz_max;
     const double count = count_in(plan);
-    const uint64_t longest = spsh__recipe_samples_max(info);
+    const uint64_t longest = spsh__recipe_out_samples_max(recipe, info);
     double samples = count * (double)longest;
+    double seconds = INFINITY; /* before a change of speed */
     if (plan->batch_padded_seconds_max > 0)
-        samples = fmin(samples, samples_in(plan->batch_padded_seconds_max, rate, count));
+        seconds = plan->batch_padded_seconds_max;
     if (plan->batch_seconds_max > 0 && !padded)
-        samples = fmin(samples, samples_in(plan->batch_seconds_max, rate, count));
+        seconds = fmin(seconds, plan->batch_seconds_max);
+    if (isfinite(seconds))
+        samples = fmin(samples, ceil(samples_in(seconds, rate, count) * recipe->stretch) +
+                                    (recipe->stretch > 1 ? count : 0));
     const double channels = opt->channel == SPSH_CHANNEL_ALL ? (double)info->channels_max : 1;
     double values = samples * channels;
     if (recipe->featgen != NULL)
@@ -141,10 +348,22 @@ uint64_t spsh__recipe_slot_bytes(const spsh__recipe *recipe, const spsh_loader_o
 
 /* ---- lengths ---- */
 
+void spsh__recipe_draw(const spsh__recipe *recipe, const spsh__job *job,
+                       spsh_augment_draw *ret_draw)
+{
+    spsh_augment_draw_make(&recipe->augment, recipe->seed, job->slot->batch.epoch, job->row.id_hash,
+                           ret_draw);
+}
+
 void spsh__recipe_measure(const spsh__recipe *recipe, spsh__job *job)
 {
+    spsh_augment_draw draw;
     job->out_samples = job->rate_samples;
     job->frames = 0;
+    if (recipe->augment.speed_count > 0) {
+        spsh__recipe_draw(recipe, job, &draw);
+        job->out_samples = spsh_augment_sample_count(&draw, job->rate_samples);
+    }
     if (recipe->featgen != NULL)
         job->frames = spsh_featgen_frame_count(recipe->featgen, job->out_samples);
 }

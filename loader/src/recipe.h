@@ -1,7 +1,8 @@
 /* recipe.h: what is made of an utterance's samples on their way into a batch, and how much room
- * that takes: all that threads share of features and augmentation. Fixed after open.
+ * that takes: all that threads share of augmentation and features. Fixed after open.
  *
  *     samples at the batch's rate -> speed, room, noise, gain -> features -> masks -> the slot
+ *     features as stored -----------------------------------------------> masks -> the slot
  *
  * How long an utterance becomes follows from the index, the seed and the epoch, so that it has its
  * place in a batch before anything is read.
@@ -9,20 +10,38 @@
 #ifndef SPSH_RECIPE_H
 #define SPSH_RECIPE_H
 
-#include "slot.h"
+#include "sounds.h"
+#include "speechshard/statistics.h"
 
 typedef struct spsh__recipe {
+    const spsh_allocator *allocator;
     spsh_output output;
     spsh_featgen *featgen; /* NULL: audio is served */
     uint32_t dim;          /* of features; else 0 */
     spsh_feature_dtype dtype;
     float padding;
     size_t value_bytes; /* in the slot */
+
+    bool has_sound; /* samples are augmented */
+    bool has_masks;
+    spsh_augment_options augment;
+    uint64_t seed;
+    double stretch; /* most samples after the change of speed, of one before */
+    spsh__sounds noises, rooms;
+
+    uint8_t *stored; /* by dataset: bytes of a value of stored features; 0: it holds audio */
+    bool has_stored, has_halves; /* any dataset; any of halves */
+
+    spsh_feature_norm norm;
+    spsh_statistics **statistics; /* by dataset, for SPSH_NORM_SPEAKER and _DATASET; of those that
+                                     hold audio */
+    uint32_t dataset_count;
 } spsh__recipe;
 
 /* Checks and takes what is said of features and augmentation; the plan's rate becomes theirs. The
- * options' pointers are not used any more after that. */
+ * options' pointers to them are not used any more after that. */
 spsh_status spsh__recipe_open(spsh__recipe *recipe, spsh_loader_options *opt,
+                              const spsh_dataset *const *datasets, uint32_t dataset_count,
                               const spsh_allocator *allocator, spsh_error *err);
 void spsh__recipe_close(spsh__recipe *recipe);
 
@@ -34,9 +53,14 @@ uint64_t spsh__recipe_slot_bytes(const spsh__recipe *recipe, const spsh_loader_o
                                  const spsh_plan_info *info);
 
 /* Samples of the longest utterance at the batch's rate, before and after the change of speed. */
-uint64_t spsh__recipe_samples_max(const spsh_plan_info *info);
+uint64_t spsh__recipe_rate_samples_max(const spsh_plan_info *info);
+uint64_t spsh__recipe_out_samples_max(const spsh__recipe *recipe, const spsh_plan_info *info);
 
-/* job->out_samples and job->frames, from job->rate_samples. */
+/* What is drawn for the job's item in its batch's epoch. */
+void spsh__recipe_draw(const spsh__recipe *recipe, const spsh__job *job,
+                       spsh_augment_draw *ret_draw);
+
+/* job->out_samples and job->frames, from job->row and job->rate_samples. */
 void spsh__recipe_measure(const spsh__recipe *recipe, spsh__job *job);
 
 #endif

@@ -148,6 +148,11 @@ static void choose_i16(const int16_t *from, uint64_t samples, uint32_t channels,
     }
 }
 
+void spsh__mix_i16(const int16_t *pcm, uint64_t samples, uint32_t channels, int16_t *dst)
+{
+    choose_i16(pcm, samples, channels, SPSH_CHANNEL_MIX, dst);
+}
+
 static void choose_f32(const float *from, uint64_t samples, uint32_t channels, int32_t channel,
                        float *to)
 {
@@ -201,7 +206,7 @@ static spsh_status reserve_scratch(spsh__renderer *r, uint64_t size_bytes, spsh_
     r->scratch = (uint8_t *)spsh__budget_take(r->budget, (size_t)size_bytes);
     if (r->scratch == NULL)
         return SPSH_FAIL(err, SPSH_E_NO_MEMORY, NONE,
-                         "loader: %llu bytes to resample an utterance: %llu of %llu bytes are "
+                         "loader: %llu bytes to hold an utterance: %llu of %llu bytes are "
                          "taken; more memory_bytes would do",
                          ULL(size_bytes), ULL(atomic_load(&r->budget->used_bytes)),
                          ULL(r->budget->limit_bytes));
@@ -237,12 +242,8 @@ static spsh_status render(source *s, spsh__job *job, spsh_error *err)
     const spsh__maker *maker = s->renderer->maker;
     uint8_t *dst = slot->audio + job->place * slot->value_bytes;
     spsh_status rc = SPSH_OK;
-    if (maker->recipe != NULL) {
+    if (maker->recipe != NULL)
         dst = (uint8_t *)maker->pcm;
-        if (job->rate_samples > maker->samples_max)
-            return SPSH_FAIL(err, SPSH_E_LIMIT, NONE, "%llu samples, the longest has %llu",
-                             ULL(job->rate_samples), ULL(maker->samples_max));
-    }
     if (job->item.sample_rate_hz == batch->sample_rate_hz) {
         rc = pull_chosen(s, job, dst, err);
     } else {
@@ -270,6 +271,15 @@ static spsh_status finish(const spsh__renderer *r, spsh__job *job, spsh_error *e
 static bool wants_floats(const spsh__renderer *r, const spsh__job *job)
 {
     return r->maker->recipe == NULL && job->slot->batch.output == SPSH_OUTPUT_FLOAT32;
+}
+
+/* The maker's buffers are for what the plan knows. */
+static spsh_status check_length(const spsh__renderer *r, const spsh__job *job, spsh_error *err)
+{
+    if (r->maker->recipe != NULL && job->rate_samples > r->maker->samples_max)
+        return SPSH_FAIL(err, SPSH_E_LIMIT, NONE, "%llu samples, the longest has %llu",
+                         ULL(job->rate_samples), ULL(r->maker->samples_max));
+    return SPSH_OK;
 }
 
 /* ---- a record in memory ---- */
@@ -353,6 +363,12 @@ static spsh_status render_decoded(source *s, spsh__job *job, const spsh_record *
     return rc;
 }
 
+/* Of stored features there is nothing to choose or to resample. */
+static bool is_stored(const spsh__renderer *r, const spsh__job *job)
+{
+    return r->maker->recipe != NULL && r->maker->recipe->stored[job->item.dataset] != 0;
+}
+
 spsh_status spsh__render_record(spsh__renderer *renderer, spsh__job *job, const uint8_t file_id[16],
                                 spsh_error *err)
 {
@@ -363,8 +379,12 @@ spsh_status spsh__render_record(spsh__renderer *renderer, spsh__job *job, const 
                                        row->record_bytes, &record, &payload, err);
     if (rc == SPSH_OK)
         rc = check_record(job, &record, err);
+    if (rc == SPSH_OK)
+        rc = check_length(renderer, job, err);
     if (rc != SPSH_OK)
         return rc;
+    if (is_stored(renderer, job))
+        return spsh__maker_run_stored(renderer->maker, job, payload, err);
     source s = {.renderer = renderer,
                 .at = row->start_sample + job->item.start_sample,
                 .channels = row->channels,
@@ -378,13 +398,41 @@ spsh_status spsh__render_record(spsh__renderer *renderer, spsh__job *job, const 
     return rc == SPSH_OK ? finish(renderer, job, err) : rc;
 }
 
+/* The whole record, by a reader. */
+static spsh_status render_stored(spsh__renderer *r, spsh__job *job, bool *ret_named,
+                                 spsh_error *err)
+{
+    spsh_reader **reader = &r->readers[job->item.dataset];
+    const spsh_record *record = NULL;
+    spsh_status rc = SPSH_OK;
+    if (*reader == NULL)
+        rc = spsh_reader_open(r->datasets[job->item.dataset], reader, err);
+    if (rc == SPSH_OK)
+        rc = spsh_reader_record(*reader, job->item.position, &record, err);
+    *ret_named = rc != SPSH_OK;
+    if (rc == SPSH_OK)
+        rc = check_record(job, record, err);
+    const size_t size_bytes = rc == SPSH_OK ? (size_t)record->payload_bytes : 0;
+    if (rc == SPSH_OK)
+        rc = reserve_scratch(r, size_bytes, err);
+    if (rc == SPSH_OK) {
+        rc = spsh_reader_payload(*reader, job->item.position, 0, r->scratch, size_bytes, err);
+        *ret_named = rc != SPSH_OK;
+    }
+    if (rc == SPSH_OK)
+        rc = spsh__maker_run_stored(r->maker, job, (spsh_bytes){r->scratch, size_bytes}, err);
+    return rc;
+}
+
 spsh_status spsh__render_self(spsh__renderer *renderer, spsh__job *job, bool *ret_named,
                               spsh_error *err)
 {
     spsh_reader **reader = &renderer->readers[job->item.dataset];
-    spsh_status rc = SPSH_OK;
+    spsh_status rc = check_length(renderer, job, err);
     *ret_named = false;
-    if (job->item.samples > 0 && *reader == NULL)
+    if (rc == SPSH_OK && is_stored(renderer, job))
+        return render_stored(renderer, job, ret_named, err);
+    if (rc == SPSH_OK && job->item.samples > 0 && *reader == NULL)
         rc = spsh_reader_open(renderer->datasets[job->item.dataset], reader, err);
     if (rc == SPSH_OK && job->item.samples > 0) {
         source s = {.renderer = renderer,

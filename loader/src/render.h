@@ -4,9 +4,6 @@
 
 #include "maker.h"
 
-/* Of each decode thread, from the budget. */
-#define SPSH__CHUNK_BYTES ((size_t)64 << 10)
-
 /* What a decode thread brings along. */
 typedef struct spsh__renderer {
     const spsh_allocator *allocator;
@@ -25,6 +22,9 @@ typedef struct spsh__renderer {
 
 spsh_status spsh__renderer_open(spsh__renderer *renderer, spsh_error *err);
 void spsh__renderer_close(spsh__renderer *renderer);
+
+/* The means of channels, halves up. */
+void spsh__mix_i16(const int16_t *pcm, uint64_t samples, uint32_t channels, int16_t *dst);
 
 /* From job->record, which is verified first. Errors do not name the utterance. */
 spsh_status spsh__render_record(spsh__renderer *renderer, spsh__job *job, const uint8_t file_id[16],

@@ -18,6 +18,8 @@ void *spsh__budget_take(spsh__budget *budget, size_t size_bytes)
     void *memory = NULL;
     if (before <= budget->limit_bytes && size_bytes <= budget->limit_bytes - before)
         memory = budget->allocator.alloc_fn(budget->allocator.user, size_bytes);
+    else
+        atomic_store(&budget->has_refused, true);
     if (memory == NULL)
         atomic_fetch_sub(&budget->used_bytes, size_bytes);
     return memory;

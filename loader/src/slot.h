@@ -18,11 +18,15 @@
 
 #define SPSH__ARENA_ALIGN UINT32_C(4096)
 
+/* Of each decode thread, for samples on their way; from the budget. */
+#define SPSH__CHUNK_BYTES ((size_t)64 << 10)
+
 /* Memory beside the arena: counted, and refused beyond a limit. Thread-safe. */
 typedef struct spsh__budget {
     spsh_allocator allocator;
     uint64_t limit_bytes;
     _Atomic uint64_t used_bytes;
+    _Atomic bool has_refused; /* for the limit, not for want of memory */
 } spsh__budget;
 
 /* NULL: over the limit, or no memory. Not zeroed. */

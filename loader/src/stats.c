@@ -143,6 +143,7 @@ size_t spsh__stats_json(const spsh_loader_stats *stats, const spsh_plan *plan,
     put_number(&out, "slow_reads", s->slow_reads);
     put_number(&out, "retries", s->retries);
     put_number(&out, "bad_records", s->bad_records);
+    put_number(&out, "bad_sounds", s->bad_sounds);
     put_number(&out, "decode_cpu_ns", s->decode_cpu_ns);
     put_number(&out, "feature_cpu_ns", s->feature_cpu_ns);
     put_number(&out, "io_cpu_ns", s->io_cpu_ns);

@@ -64,7 +64,10 @@ typedef struct check {
     spsh_reader *reader;
     spsh_featgen *featgen;
     spsh_featgen_worker *worker;
-    int16_t i16[SAMPLES_MAX], mono[SAMPLES_MAX], rate[2 * SAMPLES_MAX];
+    spsh_augmenter *augmenter; /* NULL: nothing is augmented */
+    uint64_t epoch;
+    int16_t i16[SAMPLES_MAX], mono[SAMPLES_MAX], rate[2 * SAMPLES_MAX], augmented[4 * SAMPLES_MAX];
+    int16_t noise[SAMPLES_MAX], room[SAMPLES_MAX];
     float rows[VALUES_MAX];
     uint16_t halves[VALUES_MAX];
     uint64_t utterances, empty;
@@ -82,6 +85,10 @@ static void check_begin(const spsh_dataset *dataset, const spsh_feature_options 
     require(spsh_reader_open(dataset, &c->reader, &err));
     require(spsh_featgen_open(features, NULL, &c->featgen, &err));
     require(spsh_featgen_worker_open(c->featgen, &c->worker, &err));
+    c->augmenter = NULL;
+    if (opt->augment != NULL)
+        require(spsh_augmenter_open(opt->augment, SAMPLES_MAX, SPSH_LOADER_ROOM_SECONDS * 16000,
+                                    NULL, &c->augmenter, &err));
 }
 
 static void check_end(void)
@@ -89,6 +96,7 @@ static void check_end(void)
     check *c = &the_check;
     spsh_featgen_worker_close(c->worker);
     spsh_featgen_close(c->featgen);
+    spsh_augmenter_close(c->augmenter);
     spsh_reader_close(c->reader);
 }
 
@@ -116,15 +124,88 @@ static const int16_t *expect_samples(check *c, const spsh_item *item, uint64_t *
     return c->rate;
 }
 
+/* ---- augmentation, by itself ---- */
+
+/* All of a sound that a fraction names: of one channel, at the batches' rate. */
+static uint64_t expect_sound(const spsh_dataset *const *datasets, uint32_t count,
+                             spsh_fraction which, int16_t *pcm)
+{
+    spsh_reader *reader = NULL;
+    uint64_t all = 0;
+    uint64_t got = 0;
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < count; i++)
+        all += spsh_dataset_info_get(datasets[i])->utterance_count;
+    uint64_t position = spsh_fraction_of(which, all);
+    while (position >= spsh_dataset_info_get(datasets[n])->utterance_count)
+        position -= spsh_dataset_info_get(datasets[n++])->utterance_count;
+    require(spsh_reader_open(datasets[n], &reader, &err));
+    require(spsh_reader_read_i16(reader, position, 0, pcm, SAMPLES_MAX, &got, &err));
+    spsh_reader_close(reader);
+    return got;
+}
+
+static void expect_draw(const check *c, const spsh_item *item, spsh_augment_draw *draw)
+{
+    spsh_row row;
+    require(spsh_dataset_rows(c->dataset, item->position, 1, &row, &err));
+    spsh_augment_draw_make(c->opt->augment, c->opt->plan.seed, c->epoch, row.id_hash, draw);
+}
+
+static const int16_t *expect_augmented(check *c, const spsh_item *item, uint64_t *ret_samples)
+{
+    spsh_augment_input input = {.samples = expect_samples(c, item, &input.sample_count)};
+    const spsh_loader_options *opt = c->opt;
+    spsh_augment_draw draw;
+    *ret_samples = input.sample_count;
+    if (c->augmenter == NULL)
+        return input.samples;
+    expect_draw(c, item, &draw);
+    if (draw.has_noise) {
+        input.noise = c->noise;
+        input.noise_count = expect_sound(opt->noises, opt->noise_count, draw.noise, c->noise);
+        input.noise_start = spsh_fraction_of(draw.noise_start, input.noise_count);
+    }
+    if (draw.has_room) {
+        input.room = c->room;
+        input.room_count = expect_sound(opt->rooms, opt->room_count, draw.room, c->room);
+        if (input.room_count > SPSH_LOADER_ROOM_SECONDS * 16000)
+            input.room_count = SPSH_LOADER_ROOM_SECONDS * 16000;
+    }
+    *ret_samples = spsh_augment_sample_count(&draw, input.sample_count);
+    require(spsh_augment_samples(c->augmenter, &draw, &input, c->augmented, &err));
+    return c->augmented;
+}
+
+/* Masked values are the mean of all. */
+static void expect_masks(check *c, const spsh_item *item, uint64_t frame_count)
+{
+    const uint32_t dim = spsh_featgen_dim(c->featgen);
+    static double sums[4096];
+    spsh_augment_draw draw;
+    double sum = 0;
+    if (c->augmenter == NULL || frame_count == 0)
+        return;
+    memset(sums, 0, sizeof(sums));
+    for (uint64_t t = 0; t < frame_count; t++)
+        for (uint32_t d = 0; d < dim; d++)
+            sums[d] += (double)c->rows[t * dim + d];
+    for (uint32_t d = 0; d < dim; d++)
+        sum += sums[d];
+    expect_draw(c, item, &draw);
+    spsh_augment_mask(&draw, c->rows, frame_count, dim, (float)(sum / (double)(frame_count * dim)));
+}
+
 /* Of the utterance, as the batch has them. */
 static const void *expect_values(check *c, const spsh_batch_utterance *u)
 {
     spsh_feature_input input = {.sample_count = 0};
-    input.i16 = expect_samples(c, &u->item, &input.sample_count);
+    input.i16 = expect_augmented(c, &u->item, &input.sample_count);
     CHECK_U64(u->samples, input.sample_count);
     CHECK_U64(u->frames, spsh_featgen_frame_count(c->featgen, input.sample_count));
     REQUIRE(u->frames * spsh_featgen_dim(c->featgen) <= VALUES_MAX);
     require(spsh_featgen_compute(c->worker, &input, c->rows, &err));
+    expect_masks(c, &u->item, u->frames);
     if (c->opt->feature_dtype == SPSH_FLOAT32)
         return c->rows;
     spsh_half_from_float(c->halves, c->rows, u->frames * spsh_featgen_dim(c->featgen));
@@ -148,6 +229,7 @@ static void check_batch(check *c, const spsh_batch *batch)
     const uint8_t *values = (const uint8_t *)batch->features;
     const uint64_t dim = spsh_featgen_dim(c->featgen);
     uint64_t longest = 0;
+    c->epoch = batch->epoch;
     CHECK_I64(batch->output, SPSH_OUTPUT_FEATURES);
     CHECK_I64(batch->feature_dtype, c->opt->feature_dtype);
     CHECK_U64(batch->feature_dim, dim);
@@ -242,6 +324,93 @@ static void test_other_rates_are_resampled(void)
     spsh_loader_options opt = small_options(&features);
     check_epoch(mixed_path, "kaldi-fbank,sample_rate_hz=8000", &opt);
     check_epoch(plain_path, "kaldi-fbank,sample_rate_hz=22050", &opt);
+}
+
+/* ---- augmentation ---- */
+
+static spsh_augment_options augment_of(const char *text)
+{
+    spsh_augment_options augment;
+    require(spsh_augment_options_parse(text, &augment, &err));
+    return augment;
+}
+
+#define ALL_OF_IT                                                                                  \
+    "speeds=0.9:1:1.1,noise_probability=0.6,noise_snr_db_min=5,noise_snr_db_max=20,"               \
+    "room_probability=0.5,gain_probability=0.5,gain_db_min=-6,gain_db_max=6,time_masks=2,"         \
+    "time_mask_frames_max=4,frequency_masks=2,frequency_mask_bins_max=10"
+
+static void test_augmented_as_by_direct_calls(void)
+{
+    static const char *const texts[] = {
+        ALL_OF_IT, "speeds=0.5:2", "noise_probability=1,noise_snr_db_max=10", "room_probability=1",
+        "time_masks=3,time_mask_frames_max=9,frequency_masks=1,frequency_mask_bins_max=20"};
+    spsh_dataset *plain = open_dataset(plain_path);
+    spsh_dataset *other = open_dataset(plain_path);
+    const spsh_dataset *const sounds[2] = {plain, other};
+    for (uint32_t n = 0; n < 10; n++) {
+        const spsh_feature_options features = features_of("kaldi-fbank");
+        const spsh_augment_options augment = augment_of(texts[n % 5]);
+        spsh_loader_options opt = small_options(&features);
+        opt.augment = &augment;
+        opt.feature_dtype = n < 5 ? SPSH_FLOAT32 : SPSH_FLOAT16;
+        opt.decode_threads = 1 + n % 4;
+        if (augment.noise_probability > 0) {
+            opt.noises = sounds;
+            opt.noise_count = 2;
+        }
+        if (augment.room_probability > 0) {
+            opt.rooms = sounds;
+            opt.room_count = 1;
+        }
+        check_epoch(n % 2 == 0 ? plain_path : mixed_path, "kaldi-fbank", &opt);
+    }
+    spsh_dataset_close(other);
+    spsh_dataset_close(plain);
+}
+
+/* The same augmented samples, as they are. */
+static void test_audio_is_augmented(void)
+{
+    const spsh_feature_options features = features_of("kaldi-fbank");
+    const spsh_augment_options augment = augment_of(
+        "speeds=0.9:1:1.1,noise_probability=0.6,noise_snr_db_max=20,room_probability=0.5");
+    spsh_dataset *dataset = open_dataset(plain_path);
+    const spsh_dataset *const sounds = dataset;
+    spsh_loader_options opt = small_options(NULL);
+    opt.augment = &augment;
+    opt.noises = opt.rooms = &sounds;
+    opt.noise_count = opt.room_count = 1;
+    for (uint32_t n = 0; n < 2; n++) {
+        const spsh_batch *batch = NULL;
+        check *c = &the_check;
+        opt.output = n == 0 ? SPSH_OUTPUT_INT16 : SPSH_OUTPUT_FLOAT32;
+        check_begin(dataset, &features, &opt);
+        spsh_loader *loader = open_loader(dataset, &opt);
+        for (uint32_t epoch = 0; epoch < 2; epoch++) {
+            while (spsh_loader_next(loader, &batch, &err) == SPSH_OK) {
+                c->epoch = batch->epoch;
+                for (uint32_t i = 0; i < batch->utterance_count; i++) {
+                    const spsh_batch_utterance *u = &batch->utterances[i];
+                    uint64_t samples = 0;
+                    const int16_t *want = expect_augmented(c, &u->item, &samples);
+                    CHECK_U64(u->samples, samples);
+                    CHECK_U64(u->frames, 0);
+                    CHECK(n == 1 || memcmp(batch->i16 + u->offset, want, 2 * samples) == 0);
+                    for (uint64_t at = 0; n == 1 && at < batch->padded_samples; at++)
+                        REQUIRE(batch->f32[u->offset + at] ==
+                                (at < samples ? (float)want[at] / 32768.0F : 0.0F));
+                    c->utterances++;
+                }
+                spsh_loader_release(loader, batch);
+            }
+            CHECK_I64(err.status, SPSH_E_END);
+        }
+        CHECK_U64(c->utterances, 2 * TALK_UTTERANCES);
+        spsh_loader_close(loader);
+        check_end();
+    }
+    spsh_dataset_close(dataset);
 }
 
 /* ---- order ---- */
@@ -363,6 +532,23 @@ static void check_worlds(const spsh_dataset *dataset, const spsh_loader_options 
     }
 }
 
+/* Noise and rooms of other rates and channel counts, too. */
+static void test_order_of_augmented(void)
+{
+    const spsh_feature_options features = features_of("kaldi-fbank,mel_count=20");
+    const spsh_augment_options augment = augment_of(ALL_OF_IT);
+    spsh_loader_options opt = small_options(&features);
+    spsh_dataset *dataset = open_dataset(mixed_path);
+    const spsh_dataset *const sounds = dataset;
+    opt.augment = &augment;
+    opt.noises = opt.rooms = &sounds;
+    opt.noise_count = opt.room_count = 1;
+    check_same_for_any(dataset, &opt);
+    check_resume(dataset, &opt);
+    check_worlds(dataset, &opt);
+    spsh_dataset_close(dataset);
+}
+
 static void test_order_is_of_nothing_else(void)
 {
     const spsh_feature_options features = features_of("kaldi-fbank,mel_count=20");
@@ -379,19 +565,25 @@ static void test_order_is_of_nothing_else(void)
 static void test_memory_is_bounded(void)
 {
     const spsh_feature_options features = features_of("kaldi-fbank");
+    const spsh_augment_options augment = augment_of(ALL_OF_IT);
     spsh_loader_options opt = small_options(&features);
     spsh_dataset *dataset = open_dataset(plain_path);
+    const spsh_dataset *const sounds = dataset;
+    opt.augment = &augment;
+    opt.noises = opt.rooms = &sounds;
+    opt.noise_count = opt.room_count = 1;
     spsh_loader *loader = NULL;
     spsh_loader_stats stats;
     uint32_t opened = 0;
     opt.feature_dtype = SPSH_FLOAT16;
     opt.slots = 16;
-    for (uint64_t memory = (uint64_t)1 << 16; memory < 64 << 20; memory *= 2) {
+    for (uint64_t memory = (uint64_t)1 << 16; memory <= 64 << 20; memory *= 2) {
         opt.memory_bytes = memory;
         const spsh_status rc =
             spsh_loader_open((const spsh_dataset *const *)&dataset, 1, &opt, &loader, &err);
         if (rc != SPSH_OK) {
-            CHECK(rc == SPSH_E_LIMIT || rc == SPSH_E_NO_MEMORY);
+            CHECK_I64(rc, SPSH_E_LIMIT);
+            CHECK(strstr(err.message, "memory_bytes") != NULL);
             CHECK(opened == 0);
             continue;
         }
@@ -411,7 +603,12 @@ static void test_allocation_failures(void)
 {
     const spsh_feature_options features = features_of("kaldi-fbank");
     spsh_loader_options opt = small_options(&features);
+    const spsh_augment_options augment = augment_of(ALL_OF_IT);
     spsh_dataset *dataset = open_dataset(plain_path);
+    const spsh_dataset *const sounds = dataset;
+    opt.augment = &augment;
+    opt.noises = opt.rooms = &sounds;
+    opt.noise_count = opt.room_count = 1;
     opt.feature_dtype = SPSH_FLOAT16;
     opt.decode_threads = 1;
     bool is_done = false;
@@ -490,6 +687,27 @@ static void test_options(void)
     opt = small_options(&features);
     opt.feature_dtype = (spsh_feature_dtype)2;
     refuse(dataset, &opt, "feature_dtype");
+    spsh_augment_options augment = augment_of("noise_probability=0.5");
+    const spsh_dataset *const sounds = dataset;
+    opt = small_options(&features);
+    opt.augment = &augment;
+    refuse(dataset, &opt, "no datasets of noises");
+    opt.rooms = &sounds;
+    opt.room_count = 1;
+    opt.noises = &sounds;
+    opt.noise_count = 1;
+    refuse(dataset, &opt, "room_probability is 0");
+    opt.room_count = 0;
+    opt.output = SPSH_OUTPUT_INT16;
+    opt.features = NULL;
+    opt.channel = SPSH_CHANNEL_ALL;
+    refuse(dataset, &opt, "one channel");
+    augment = augment_of("time_masks=1,time_mask_frames_max=5");
+    opt.channel = SPSH_CHANNEL_MIX;
+    opt.noise_count = 0;
+    refuse(dataset, &opt, "masks");
+    augment.speed_count = 1; /* of 0 percent */
+    refuse(dataset, &opt, "speed");
     opt = small_options(&features);
     features.hop_us = 0;
     refuse(dataset, &opt, "hop_us");
@@ -508,6 +726,9 @@ int main(void)
     RUN(test_padded_to_a_length);
     RUN(test_other_rates_are_resampled);
     RUN(test_order_is_of_nothing_else);
+    RUN(test_order_of_augmented);
+    RUN(test_augmented_as_by_direct_calls);
+    RUN(test_audio_is_augmented);
     RUN(test_memory_is_bounded);
     RUN(test_allocation_failures);
     RUN(test_memory_does_not_grow);

@@ -29,6 +29,7 @@ extern "C" {
 #define SPSH_LOADER_THREADS_MAX    UINT32_C(256)
 #define SPSH_LOADER_SLOTS_MAX      UINT32_C(256)
 #define SPSH_LOADER_MEMORY_DEFAULT (UINT64_C(1) << 30)
+#define SPSH_LOADER_ROOM_SECONDS   2
 
 /** What a batch's audio is. */
 typedef enum spsh_output {
@@ -99,9 +100,14 @@ typedef struct spsh_loader_options {
     const spsh_augment_options *augment; /* NULL: none; copied. Drawn from plan.seed, the epoch and
                                             the utterance's id. Lengths of the plan are those before
                                             a change of speed; a batch may get longer by it */
-    const spsh_dataset *const *noises;   /* datasets to draw noise from; borrowed until close */
+    const spsh_dataset *const *noises;   /* datasets to draw noise from; borrowed until close. One
+                                            of all utterances is drawn, by the number of the dataset
+                                            and the position; of several channels, their mean. One
+                                            that cannot be read fails next under on_error = FAIL;
+                                            else it is left out, logged and counted */
     uint32_t noise_count;
-    const spsh_dataset *const *rooms; /* ... and room responses */
+    const spsh_dataset *const *rooms; /* ... and room responses, of which the first
+                                         SPSH_LOADER_ROOM_SECONDS are used */
     uint32_t room_count;
 } spsh_loader_options;
 
@@ -172,6 +178,7 @@ typedef struct spsh_loader_stats {
     uint64_t slow_reads;
     uint64_t retries;        /* records read a second time after a failed check */
     uint64_t bad_records;    /* met in batches: skipped or substituted */
+    uint64_t bad_sounds;     /* noises and rooms that could not be read, and were left out */
     uint64_t decode_cpu_ns;  /* of the decode threads, without the next */
     uint64_t feature_cpu_ns; /* ... augmentation and features */
     uint64_t io_cpu_ns;      /* of the thread that plans and reads */
