@@ -7,7 +7,8 @@
 
     loader = speechshard.Loader(dataset, seed=1, max_seconds=600)
     for batch in loader:                # one epoch; the next `for` is the next epoch
-        ...                             # batch.audio, batch.lengths, batch.texts
+        ...                             # batch.audio, batch.lengths, batch.texts; or, with
+                                        # features="kaldi-fbank", batch.features, batch.frames
     state = loader.state_dict()         # a small dict; load_state_dict() on any world size
 """
 
@@ -17,6 +18,7 @@ from ._speechshard import (
     CorruptError,
     Dataset,
     Error,
+    Featgen,
     InvalidArgumentError,
     Loader,
     NotFoundError,
@@ -31,6 +33,7 @@ __all__ = [
     "CorruptError",
     "Dataset",
     "Error",
+    "Featgen",
     "InvalidArgumentError",
     "Loader",
     "NotFoundError",

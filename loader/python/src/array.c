@@ -1,8 +1,9 @@
 /* array.c: speechshard.Array: a view of numbers, without a copy.
  *
- * One to three dimensions of int16, float32 or int64. It is handed on through the buffer protocol
- * (memoryview, numpy.asarray) and DLPack (dlpack.c); element access is for looking at things, not
- * for arithmetic. Elements are reached through a memoryview, which knows how to read them.
+ * One to three dimensions of int16, float16, float32 or int64. It is handed on through the buffer
+ * protocol (memoryview, numpy.asarray) and DLPack (dlpack.c); element access is for looking at
+ * things, not for arithmetic. Elements are reached through a memoryview, which knows how to read
+ * them; but float16, which older ones do not know, is made float32 for that.
  */
 #include <string.h>
 
@@ -16,6 +17,7 @@ static struct {
     Py_ssize_t bytes;
 } dtypes[] = {
     [SPSH_PY_INT16] = {"int16",   "h", 2},
+    [SPSH_PY_FLOAT16] = {"float16", "e", 2},
     [SPSH_PY_FLOAT32] = {"float32", "f", 4},
     [SPSH_PY_INT64] = {"int64",   "q", 8},
 };
@@ -138,6 +140,35 @@ PyObject *spsh__py_array_copy(const spsh__py_array *array)
     return copy;
 }
 
+/* float16 as float32, in new memory. */
+static PyObject *widen(const spsh__py_array *array)
+{
+    spsh__py_layout layout = {.dtype = SPSH_PY_FLOAT32, .ndim = array->ndim};
+    PyObject *halves = spsh__py_array_copy(array);
+    for (int i = 0; i < array->ndim; i++)
+        layout.shape[i] = array->shape[i];
+    PyObject *floats = halves == NULL ? NULL : spsh__py_array_new(NULL, NULL, &layout);
+    if (floats != NULL) {
+        const void *from = ((spsh__py_array *)halves)->data;
+        void *to = ((spsh__py_array *)floats)->data;
+        spsh_float_from_half((float *)to, (const uint16_t *)from, (size_t)element_count(array));
+    }
+    Py_XDECREF(halves);
+    return floats;
+}
+
+/* A memoryview whose elements can be read. */
+static PyObject *view_elements(PyObject *self)
+{
+    const spsh__py_array *array = (const spsh__py_array *)self;
+    if (array->dtype != SPSH_PY_FLOAT16)
+        return PyMemoryView_FromObject(self);
+    PyObject *floats = widen(array);
+    PyObject *view = floats == NULL ? NULL : PyMemoryView_FromObject(floats);
+    Py_XDECREF(floats);
+    return view;
+}
+
 /* ---- buffer protocol ---- */
 
 static int array_get_buffer(PyObject *self, spsh__py_buffer *view, int flags)
@@ -211,6 +242,13 @@ static PyObject *array_item(PyObject *self, Py_ssize_t index)
     }
     if (array->ndim > 1)
         return part(array, index, -1, 1);
+    if (array->dtype == SPSH_PY_FLOAT16) {
+        uint16_t half = 0;
+        float number = 0;
+        memcpy(&half, array->data + index * array->strides[0], sizeof(half));
+        spsh_float_from_half(&number, &half, 1);
+        return PyFloat_FromDouble((double)number);
+    }
     PyObject *view = PyMemoryView_FromObject(self);
     PyObject *value = view == NULL ? NULL : PySequence_GetItem(view, index);
     Py_XDECREF(view);
@@ -241,7 +279,7 @@ static PyObject *array_subscript(PyObject *self, PyObject *key)
 static PyObject *array_tolist(PyObject *self, PyObject *unused)
 {
     (void)unused;
-    PyObject *view = PyMemoryView_FromObject(self);
+    PyObject *view = view_elements(self);
     PyObject *list = view == NULL ? NULL : PyObject_CallMethod(view, "tolist", NULL);
     Py_XDECREF(view);
     return list;
@@ -289,9 +327,9 @@ static PyObject *array_repr(PyObject *self)
 }
 
 static PyGetSetDef properties[] = {
-    {"shape", get_shape, NULL, "Sizes, as a tuple.",                   NULL},
-    {"dtype", get_dtype, NULL, "\"int16\", \"float32\" or \"int64\".", NULL},
-    {NULL,    NULL,      NULL, NULL,                                   NULL},
+    {"shape", get_shape, NULL, "Sizes, as a tuple.",                                NULL},
+    {"dtype", get_dtype, NULL, "\"int16\", \"float16\", \"float32\" or \"int64\".", NULL},
+    {NULL,    NULL,      NULL, NULL,                                                NULL},
 };
 
 static PyMethodDef methods[] = {

@@ -1,10 +1,10 @@
-/* batch.c: speechshard.Batch: utterances with their audio, in a slot of the loader.
+/* batch.c: speechshard.Batch: utterances with their audio or features, in a slot of the loader.
  *
- * Nothing is copied: audio arrays point into the slot and hold the Batch, which gives the slot back
- * when it goes. When the loader has no slot left to go on with, the batch is copied into one block
- * of its own instead:
+ * Nothing is copied: arrays of values point into the slot and hold the Batch, which gives the slot
+ * back when it goes. When the loader has no slot left to go on with, the batch is copied into one
+ * block of its own instead:
  *
- *     spsh_batch | utterances | audio (64-byte aligned) | ids, texts, names
+ *     spsh_batch | utterances | values (64-byte aligned) | ids, texts, names
  *
  * Lists of strings and arrays of numbers are made when they are first asked for.
  */
@@ -16,13 +16,14 @@
 enum { LIST_IDS, LIST_TEXTS, LIST_SPEAKERS, LIST_LANGUAGES, LIST_DOMAINS, LISTS };
 enum {
     NUMBERS_LENGTHS,
+    NUMBERS_FRAMES,
     NUMBERS_OFFSETS,
     NUMBERS_POSITIONS,
     NUMBERS_STARTS,
     NUMBERS_DATASETS,
     NUMBERS
 };
-enum { AUDIO_ALIGNMENT = 64 };
+enum { VALUES_ALIGNMENT = 64 };
 
 typedef struct batch {
     PyObject ob_base;
@@ -33,14 +34,39 @@ typedef struct batch {
     PyObject *lists[LISTS], *numbers[NUMBERS];
 } batch;
 
-static size_t item_bytes(const spsh_batch *from)
+static spsh__py_dtype dtype_of(const spsh_batch *from)
 {
-    return from->output == SPSH_OUTPUT_INT16 ? sizeof(int16_t) : sizeof(float);
+    switch (from->output) {
+    case SPSH_OUTPUT_INT16: return SPSH_PY_INT16;
+    case SPSH_OUTPUT_FLOAT32: return SPSH_PY_FLOAT32;
+    case SPSH_OUTPUT_FEATURES: break;
+    }
+    return from->feature_dtype == SPSH_FLOAT16 ? SPSH_PY_FLOAT16 : SPSH_PY_FLOAT32;
 }
 
-static const void *audio_of(const spsh_batch *from)
+static size_t item_bytes(const spsh_batch *from)
 {
-    return from->output == SPSH_OUTPUT_INT16 ? (const void *)from->i16 : (const void *)from->f32;
+    return (size_t)spsh__py_item_bytes(dtype_of(from));
+}
+
+/* Audio or features. */
+static const void *values_of(const spsh_batch *from)
+{
+    switch (from->output) {
+    case SPSH_OUTPUT_INT16: return from->i16;
+    case SPSH_OUTPUT_FLOAT32: return from->f32;
+    case SPSH_OUTPUT_FEATURES: break;
+    }
+    return from->features;
+}
+
+static void set_values(spsh_batch *to, const void *values)
+{
+    switch (to->output) {
+    case SPSH_OUTPUT_INT16: to->i16 = (const int16_t *)values; break;
+    case SPSH_OUTPUT_FLOAT32: to->f32 = (const float *)values; break;
+    case SPSH_OUTPUT_FEATURES: to->features = values; break;
+    }
 }
 
 /* ---- copying ---- */
@@ -67,25 +93,22 @@ static size_t text_bytes(const spsh_batch *from)
 /* NULL when there is no memory. Needs no GIL. */
 static spsh_batch *copy_batch(const spsh_batch *from)
 {
-    size_t audio_bytes = (size_t)from->value_count * item_bytes(from);
+    size_t value_bytes = (size_t)from->value_count * item_bytes(from);
     size_t head_bytes = sizeof(*from) + from->utterance_count * sizeof(*from->utterances);
     uint8_t *block =
-        (uint8_t *)malloc(head_bytes + AUDIO_ALIGNMENT + audio_bytes + text_bytes(from) + 1);
+        (uint8_t *)malloc(head_bytes + VALUES_ALIGNMENT + value_bytes + text_bytes(from) + 1);
     if (block == NULL)
         return NULL;
     spsh_batch *to = (spsh_batch *)(void *)block;
     spsh_batch_utterance *utterances = (spsh_batch_utterance *)(void *)(block + sizeof(*to));
-    uint8_t *audio = block + head_bytes;
-    audio += AUDIO_ALIGNMENT - (uintptr_t)audio % AUDIO_ALIGNMENT;
-    uint8_t *text = audio + audio_bytes;
+    uint8_t *values = block + head_bytes;
+    values += VALUES_ALIGNMENT - (uintptr_t)values % VALUES_ALIGNMENT;
+    uint8_t *text = values + value_bytes;
     *to = *from;
     to->utterances = utterances;
-    if (from->output == SPSH_OUTPUT_INT16)
-        to->i16 = (const int16_t *)(void *)audio;
-    else
-        to->f32 = (const float *)(void *)audio;
-    if (audio_bytes > 0)
-        memcpy(audio, audio_of(from), audio_bytes);
+    set_values(to, values);
+    if (value_bytes > 0)
+        memcpy(values, values_of(from), value_bytes);
     for (uint32_t i = 0; i < from->utterance_count; i++) {
         utterances[i] = from->utterances[i];
         copy_text(&utterances[i].id, &text);
@@ -185,6 +208,7 @@ static int64_t number_at(int which, const spsh_batch_utterance *utterance)
 {
     switch (which) {
     case NUMBERS_LENGTHS: return (int64_t)utterance->samples;
+    case NUMBERS_FRAMES: return (int64_t)utterance->frames;
     case NUMBERS_OFFSETS: return (int64_t)utterance->offset;
     case NUMBERS_POSITIONS: return (int64_t)utterance->item.position;
     case NUMBERS_STARTS: return (int64_t)utterance->item.start_sample;
@@ -212,22 +236,39 @@ static PyObject *get_numbers(PyObject *object, void *closure)
     return self->numbers[which];
 }
 
-/* ---- audio ---- */
+/* ---- audio and features ---- */
 
 static PyObject *get_audio(PyObject *object, void *unused)
 {
     (void)unused;
     const spsh_batch *from = ((batch *)object)->batch;
-    spsh__py_layout layout = {.dtype = SPSH_PY_INT16, .ndim = 1};
+    spsh__py_layout layout = {.dtype = dtype_of(from), .ndim = 1};
+    if (from->output == SPSH_OUTPUT_FEATURES)
+        return PyErr_Format(PyExc_AttributeError,
+                            "the batch has features, not audio: batch.features");
     layout.shape[0] = (Py_ssize_t)from->value_count;
     if (from->output == SPSH_OUTPUT_FLOAT32) {
-        layout.dtype = SPSH_PY_FLOAT32;
         layout.ndim = from->channels > 1 ? 3 : 2;
         layout.shape[0] = (Py_ssize_t)from->utterance_count;
         layout.shape[1] = (Py_ssize_t)from->padded_samples;
         layout.shape[2] = (Py_ssize_t)from->channels;
     }
-    return spsh__py_array_new(object, audio_of(from), &layout);
+    return spsh__py_array_new(object, values_of(from), &layout);
+}
+
+static PyObject *get_features(PyObject *object, void *unused)
+{
+    (void)unused;
+    const spsh_batch *from = ((batch *)object)->batch;
+    spsh__py_layout layout = {.dtype = dtype_of(from), .ndim = 3};
+    if (from->output != SPSH_OUTPUT_FEATURES)
+        return PyErr_Format(PyExc_AttributeError,
+                            "the batch has audio; Loader(..., features=\"kaldi-fbank\") gives "
+                            "features");
+    layout.shape[0] = (Py_ssize_t)from->utterance_count;
+    layout.shape[1] = (Py_ssize_t)from->padded_frames;
+    layout.shape[2] = (Py_ssize_t)from->feature_dim;
+    return spsh__py_array_new(object, values_of(from), &layout);
 }
 
 static PyObject *batch_utterance(PyObject *object, PyObject *number)
@@ -241,12 +282,16 @@ static PyObject *batch_utterance(PyObject *object, PyObject *number)
         return PyErr_Format(PyExc_IndexError, "the batch has %u utterances",
                             (unsigned)from->utterance_count);
     const spsh_batch_utterance *utterance = &from->utterances[at];
-    spsh__py_layout layout = {.ndim = from->channels > 1 ? 2 : 1};
-    layout.dtype = from->output == SPSH_OUTPUT_INT16 ? SPSH_PY_INT16 : SPSH_PY_FLOAT32;
+    spsh__py_layout layout = {.dtype = dtype_of(from), .ndim = from->channels > 1 ? 2 : 1};
     layout.shape[0] = (Py_ssize_t)utterance->samples;
     layout.shape[1] = (Py_ssize_t)from->channels;
-    const uint8_t *audio = (const uint8_t *)audio_of(from);
-    return spsh__py_array_new(object, audio + utterance->offset * item_bytes(from), &layout);
+    if (from->output == SPSH_OUTPUT_FEATURES) {
+        layout.ndim = 2;
+        layout.shape[0] = (Py_ssize_t)utterance->frames;
+        layout.shape[1] = (Py_ssize_t)from->feature_dim;
+    }
+    const uint8_t *values = (const uint8_t *)values_of(from);
+    return spsh__py_array_new(object, values + utterance->offset * item_bytes(from), &layout);
 }
 
 /* ---- the rest ---- */
@@ -286,44 +331,49 @@ static PyObject *batch_repr(PyObject *object)
         (unsigned)from->utterance_count, (unsigned)from->sample_rate_hz);
 }
 
-static int numbers[] = {0, 1, 2, 3, 4};
+static int numbers[] = {0, 1, 2, 3, 4, 5};
 #define CLOSURE(number_) (&numbers[(number_)])
 static unsigned flags[] = {SPSH_BATCH_EMPTY, SPSH_BATCH_STEP_END};
 
 static PyGetSetDef properties[] = {
-    {"ids",            get_list,    NULL, "A list of str; so are the next four.",                       CLOSURE(LIST_IDS)         },
-    {"texts",          get_list,    NULL, "Transcripts; \"\" when there is none.",                      CLOSURE(LIST_TEXTS)       },
-    {"speakers",       get_list,    NULL, "\"\" when absent.",                                          CLOSURE(LIST_SPEAKERS)    },
-    {"languages",      get_list,    NULL, "\"\" when absent.",                                          CLOSURE(LIST_LANGUAGES)   },
-    {"domains",        get_list,    NULL, "\"\" when absent.",                                          CLOSURE(LIST_DOMAINS)     },
-    {"lengths",        get_numbers, NULL, "Samples per channel, an int64 Array; so are the next four.",
-     CLOSURE(NUMBERS_LENGTHS)                                                                                                     },
-    {"offsets",        get_numbers, NULL, "Of each utterance's first value in audio, taken flat.",
-     CLOSURE(NUMBERS_OFFSETS)                                                                                                     },
-    {"positions",      get_numbers, NULL, "In their datasets.",                                         CLOSURE(NUMBERS_POSITIONS)},
-    {"starts",         get_numbers, NULL,
-     "First sample, as stored, of an utterance that was split; else 0.",                                CLOSURE(NUMBERS_STARTS)   },
-    {"datasets",       get_numbers, NULL, "Numbers of their datasets.",                                 CLOSURE(NUMBERS_DATASETS) },
-    {"audio",          get_audio,   NULL,
+    {"ids",            get_list,     NULL, "A list of str; so are the next four.",                       CLOSURE(LIST_IDS)         },
+    {"texts",          get_list,     NULL, "Transcripts; \"\" when there is none.",                      CLOSURE(LIST_TEXTS)       },
+    {"speakers",       get_list,     NULL, "\"\" when absent.",                                          CLOSURE(LIST_SPEAKERS)    },
+    {"languages",      get_list,     NULL, "\"\" when absent.",                                          CLOSURE(LIST_LANGUAGES)   },
+    {"domains",        get_list,     NULL, "\"\" when absent.",                                          CLOSURE(LIST_DOMAINS)     },
+    {"lengths",        get_numbers,  NULL, "Samples per channel, an int64 Array; so are the next five.",
+     CLOSURE(NUMBERS_LENGTHS)                                                                                                      },
+    {"frames",         get_numbers,  NULL, "Of features; 0 of audio.",                                   CLOSURE(NUMBERS_FRAMES)   },
+    {"offsets",        get_numbers,  NULL,
+     "Of each utterance's first value in audio or features, taken flat.",                                CLOSURE(NUMBERS_OFFSETS)  },
+    {"positions",      get_numbers,  NULL, "In their datasets.",                                         CLOSURE(NUMBERS_POSITIONS)},
+    {"starts",         get_numbers,  NULL,
+     "First sample, as stored, of an utterance that was split; else 0.",                                 CLOSURE(NUMBERS_STARTS)   },
+    {"datasets",       get_numbers,  NULL, "Numbers of their datasets.",                                 CLOSURE(NUMBERS_DATASETS) },
+    {"audio",          get_audio,    NULL,
      "int16: utterance after utterance, one dimension, channels interleaved. float32: "
      "(utterances,\n"
-     "samples of the longest), padded with zeros, and a third dimension for several channels.",         NULL                      },
-    {"sample_rate_hz", get_scalar,  NULL, "Of all of them; 0 in an empty batch.",
-     CLOSURE(SCALAR_RATE)                                                                                                         },
-    {"channels",       get_scalar,  NULL, "Of all of them; 0 in an empty batch.",
-     CLOSURE(SCALAR_CHANNELS)                                                                                                     },
-    {"epoch",          get_scalar,  NULL, NULL,                                                         CLOSURE(SCALAR_EPOCH)     },
-    {"step",           get_scalar,  NULL, "Of the epoch; the same on all ranks.",                       CLOSURE(SCALAR_STEP)      },
-    {"number",         get_scalar,  NULL, "In the epoch, over all ranks.",                              CLOSURE(SCALAR_NUMBER)    },
-    {"empty",          get_flag,    NULL, "This rank gets nothing in the epoch's last step.",           &flags[0]                 },
-    {"step_end",       get_flag,    NULL, "The last one of this rank in its step.",                     &flags[1]                 },
-    {NULL,             NULL,        NULL, NULL,                                                         NULL                      },
+     "samples of the longest), padded with zeros, and a third dimension for several channels.",          NULL                      },
+    {"features",       get_features, NULL,
+     "float32 or float16: (utterances, frames of the longest, values of a frame), padded; frames "
+     "has\ntheir numbers. AttributeError when the batch has audio, as audio when it has features.",      NULL                      },
+    {"sample_rate_hz", get_scalar,   NULL, "Of all of them; 0 in an empty batch.",
+     CLOSURE(SCALAR_RATE)                                                                                                          },
+    {"channels",       get_scalar,   NULL, "Of all of them; 0 in an empty batch.",
+     CLOSURE(SCALAR_CHANNELS)                                                                                                      },
+    {"epoch",          get_scalar,   NULL, NULL,                                                         CLOSURE(SCALAR_EPOCH)     },
+    {"step",           get_scalar,   NULL, "Of the epoch; the same on all ranks.",                       CLOSURE(SCALAR_STEP)      },
+    {"number",         get_scalar,   NULL, "In the epoch, over all ranks.",                              CLOSURE(SCALAR_NUMBER)    },
+    {"empty",          get_flag,     NULL, "This rank gets nothing in the epoch's last step.",           &flags[0]                 },
+    {"step_end",       get_flag,     NULL, "The last one of this rank in its step.",                     &flags[1]                 },
+    {NULL,             NULL,         NULL, NULL,                                                         NULL                      },
 };
 
 static PyMethodDef methods[] = {
     {"utterance", batch_utterance, METH_O,
-     "utterance(i) -> Array: the audio of one of them, (samples,) or (samples, channels)."},
-    {NULL,        NULL,            0,      NULL                                           },
+     "utterance(i) -> Array: the audio of one of them, (samples,) or (samples, channels); or its\n"
+     "features, (frames, values of a frame)."  },
+    {NULL,        NULL,            0,      NULL},
 };
 
 static char doc[] = "A batch of utterances. len() is their number.\n\n"

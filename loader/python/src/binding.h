@@ -72,6 +72,7 @@ int spsh__py_list_take(PyObject *list, PyObject *value); /* takes value; or NULL
 
 typedef enum spsh__py_dtype {
     SPSH_PY_INT16,
+    SPSH_PY_FLOAT16,
     SPSH_PY_FLOAT32,
     SPSH_PY_INT64,
 } spsh__py_dtype;
@@ -143,18 +144,24 @@ PyObject *spsh__py_utterance_new(PyObject *dataset, uint64_t position);
 
 typedef struct spsh__py_log spsh__py_log;
 
+/* Datasets that a lease holds. */
+typedef struct spsh__py_stores {
+    spsh__py_store **stores;
+    const spsh_dataset **datasets;
+    uint32_t count;
+} spsh__py_stores;
+
 typedef struct spsh__py_lease {
     spsh_loader *loader;
     Py_ssize_t holders;
     pid_t pid; /* that opened it: a fork has none of its threads */
     spsh__py_log *log;
-    spsh__py_store **stores;
-    const spsh_dataset **datasets;
-    uint32_t dataset_count;
+    spsh__py_stores served, noises, rooms;
 } spsh__py_lease;
 
-/* Without a loader yet. datasets: a path, a Dataset, or a sequence of them. */
-spsh__py_lease *spsh__py_lease_new(PyObject *datasets);
+/* Without a loader yet. Each is a path, a Dataset, or a sequence of them; noises and rooms may be
+ * NULL. */
+spsh__py_lease *spsh__py_lease_new(PyObject *datasets, PyObject *noises, PyObject *rooms);
 int spsh__py_lease_open(spsh__py_lease *lease, const spsh_loader_options *options);
 spsh__py_lease *spsh__py_lease_hold(spsh__py_lease *lease);
 void spsh__py_lease_drop(spsh__py_lease *lease); /* NULL is fine */
@@ -177,11 +184,19 @@ typedef struct spsh__py_config {
     PyObject *kept; /* bytes that options points into */
     const char **splits, **domains, **languages;
     spsh_weight *weights;
+    spsh_feature_options features;
+    spsh_augment_options augment;
+    PyObject *noise, *rooms; /* datasets; borrowed; NULL: none */
+    bool has_output;
 } spsh__py_config;
 
 /* Ends with spsh__py_config_clear, also after a failure. */
 int spsh__py_config_parse(PyObject *keywords, spsh__py_config *config);
 void spsh__py_config_clear(spsh__py_config *config);
+
+/* ---- featgen.c ---- */
+
+int spsh__py_featgen_init(PyObject *module);
 
 /* ---- batch.c ---- */
 

@@ -109,7 +109,8 @@ static void fill_tensor(export *exported, const spsh__py_array *array, dl_tensor
         .data = array->data,
         .device = {DEVICE_CPU, 0},
         .ndim = array->ndim,
-        .code = array->dtype == SPSH_PY_FLOAT32 ? CODE_FLOAT : CODE_INT,
+        .code = array->dtype == SPSH_PY_FLOAT16 || array->dtype == SPSH_PY_FLOAT32 ? CODE_FLOAT
+                                                                                   : CODE_INT,
         .bits = (uint8_t)(8 * item_bytes),
         .lanes = 1,
         .shape = exported->shape,

@@ -8,6 +8,14 @@
 
 #include "binding.h"
 
+static void drop_stores(spsh__py_stores *stores)
+{
+    for (uint32_t i = 0; i < stores->count; i++)
+        spsh__py_store_drop(stores->stores[i]);
+    free(stores->stores);
+    free(stores->datasets);
+}
+
 static void lease_free(spsh__py_lease *lease)
 {
     if (lease->loader != NULL && lease->pid != getpid())
@@ -17,10 +25,9 @@ static void lease_free(spsh__py_lease *lease)
         spsh_loader_close(lease->loader);
         Py_END_ALLOW_THREADS;
     }
-    for (uint32_t i = 0; i < lease->dataset_count; i++)
-        spsh__py_store_drop(lease->stores[i]);
-    free(lease->stores);
-    free(lease->datasets);
+    drop_stores(&lease->served);
+    drop_stores(&lease->noises);
+    drop_stores(&lease->rooms);
     spsh__py_log_free(lease->log);
     free(lease);
 }
@@ -83,7 +90,7 @@ static PyObject *as_tuple(PyObject *datasets)
     return tuple;
 }
 
-static int open_stores(spsh__py_lease *lease, PyObject *tuple)
+static int open_each(spsh__py_stores *stores, PyObject *tuple)
 {
     Py_ssize_t count = PyTuple_Size(tuple);
     if (count < 1 || count > (Py_ssize_t)SPSH_PLAN_DATASETS_MAX) {
@@ -92,10 +99,10 @@ static int open_stores(spsh__py_lease *lease, PyObject *tuple)
         return -1;
     }
     /* NOLINTBEGIN(bugprone-sizeof-expression): arrays of pointers */
-    lease->stores = (spsh__py_store **)calloc((size_t)count, sizeof(*lease->stores));
-    lease->datasets = (const spsh_dataset **)calloc((size_t)count, sizeof(*lease->datasets));
+    stores->stores = (spsh__py_store **)calloc((size_t)count, sizeof(*stores->stores));
+    stores->datasets = (const spsh_dataset **)calloc((size_t)count, sizeof(*stores->datasets));
     /* NOLINTEND(bugprone-sizeof-expression) */
-    if (lease->stores == NULL || lease->datasets == NULL) {
+    if (stores->stores == NULL || stores->datasets == NULL) {
         PyErr_NoMemory();
         return -1;
     }
@@ -103,16 +110,27 @@ static int open_stores(spsh__py_lease *lease, PyObject *tuple)
         spsh__py_store *store = open_store(PyTuple_GetItem(tuple, i));
         if (store == NULL)
             return -1;
-        lease->stores[i] = store;
-        lease->datasets[i] = store->dataset;
-        lease->dataset_count++;
+        stores->stores[i] = store;
+        stores->datasets[i] = store->dataset;
+        stores->count++;
     }
     return 0;
 }
 
+/* datasets NULL: none. */
+static int open_stores(spsh__py_stores *stores, PyObject *datasets)
+{
+    PyObject *tuple = datasets == NULL ? NULL : as_tuple(datasets);
+    if (tuple == NULL)
+        return datasets == NULL ? 0 : -1;
+    int rc = open_each(stores, tuple);
+    Py_DECREF(tuple);
+    return rc;
+}
+
 /* ---- open ---- */
 
-spsh__py_lease *spsh__py_lease_new(PyObject *datasets)
+spsh__py_lease *spsh__py_lease_new(PyObject *datasets, PyObject *noises, PyObject *rooms)
 {
     spsh__py_lease *lease = (spsh__py_lease *)calloc(1, sizeof(*lease));
     if (lease == NULL) {
@@ -121,10 +139,9 @@ spsh__py_lease *spsh__py_lease_new(PyObject *datasets)
     }
     lease->holders = 1;
     lease->pid = getpid();
-    PyObject *tuple = as_tuple(datasets);
-    if (tuple != NULL && open_stores(lease, tuple) == 0)
+    if (open_stores(&lease->served, datasets) == 0 && open_stores(&lease->noises, noises) == 0 &&
+        open_stores(&lease->rooms, rooms) == 0)
         lease->log = spsh__py_log_new();
-    Py_XDECREF(tuple);
     if (lease->log != NULL)
         return lease;
     spsh__py_lease_drop(lease);
@@ -138,8 +155,12 @@ int spsh__py_lease_open(spsh__py_lease *lease, const spsh_loader_options *option
     spsh_status rc = SPSH_OK;
     opt.log_fn = spsh__py_log_put;
     opt.log_user = lease->log;
+    opt.noises = lease->noises.datasets;
+    opt.noise_count = lease->noises.count;
+    opt.rooms = lease->rooms.datasets;
+    opt.room_count = lease->rooms.count;
     Py_BEGIN_ALLOW_THREADS;
-    rc = spsh_loader_open(lease->datasets, lease->dataset_count, &opt, &lease->loader, &err);
+    rc = spsh_loader_open(lease->served.datasets, lease->served.count, &opt, &lease->loader, &err);
     Py_END_ALLOW_THREADS;
     if (rc == SPSH_OK)
         return 0;

@@ -70,13 +70,13 @@ static PyObject *log_callable(PyObject *given)
 }
 
 /* self->log is set; it may be called before this is done. */
-static int open_with(spsh__py_loader *self, PyObject *datasets, const spsh_loader_options *options)
+static int open_with(spsh__py_loader *self, PyObject *datasets, const spsh__py_config *config)
 {
     PyObject *domains = NULL;
-    spsh__py_lease *lease = spsh__py_lease_new(datasets);
+    spsh__py_lease *lease = spsh__py_lease_new(datasets, config->noise, config->rooms);
     if (lease == NULL)
         return -1;
-    if (spsh__py_lease_open(lease, options) == 0)
+    if (spsh__py_lease_open(lease, &config->options) == 0)
         domains = spsh__py_plan_domain_names(spsh_loader_plan(lease->loader));
     spsh__py_log_drain(lease->log, self->log);
     if (domains == NULL) {
@@ -102,7 +102,7 @@ static int loader_init(PyObject *object, PyObject *args, PyObject *keywords)
     int rc = spsh__py_config_parse(keywords, &config);
     if (rc == 0) {
         self->log = log_callable(config.log);
-        rc = self->log == NULL ? -1 : open_with(self, datasets, &config.options);
+        rc = self->log == NULL ? -1 : open_with(self, datasets, &config);
         if (rc != 0)
             Py_CLEAR(self->log);
     }

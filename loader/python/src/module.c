@@ -27,6 +27,7 @@ PyMODINIT_FUNC PyInit__speechshard(void)
     if (spsh__py_errors_init(module) == 0 && spsh__py_array_init(module) == 0 &&
         spsh__py_dataset_init(module) == 0 && spsh__py_utterance_init(module) == 0 &&
         spsh__py_batch_init(module) == 0 && spsh__py_loader_init(module) == 0 &&
+        spsh__py_featgen_init(module) == 0 &&
         PyModule_AddStringConstant(module, "__version__", spsh_version()) == 0)
         return module;
     Py_DECREF(module);

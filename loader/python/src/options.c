@@ -73,6 +73,17 @@ static int parse_real(const option_row *option, PyObject *value, spsh__py_config
     return 0;
 }
 
+static int parse_single(const option_row *option, PyObject *value, spsh__py_config *config)
+{
+    double number = PyFloat_AsDouble(value);
+    if (number == -1.0 && PyErr_Occurred() != NULL) {
+        PyErr_Format(PyExc_TypeError, "%s must be a number", option->name);
+        return -1;
+    }
+    *(float *)place_of(option, config) = (float)number;
+    return 0;
+}
+
 /* ---- words ---- */
 
 static int refuse_word(const option_row *option)
@@ -99,6 +110,12 @@ static int parse_word(const option_row *option, PyObject *value, spsh__py_config
         }
     }
     return refuse_word(option);
+}
+
+static int parse_output(const option_row *option, PyObject *value, spsh__py_config *config)
+{
+    config->has_output = true;
+    return parse_word(option, value, config);
 }
 
 /* "mix", "all" or a number from 1. */
@@ -274,6 +291,55 @@ static int parse_weights(const option_row *option, PyObject *value, spsh__py_con
     return 0;
 }
 
+/* ---- features ---- */
+
+/* Texts are read by the library; whatever is wrong with one is wrong with an argument. */
+static int raise_text(spsh_error *err)
+{
+    err->status = SPSH_E_INVALID_ARG;
+    spsh__py_raise(err);
+    return -1;
+}
+
+static int parse_features(const option_row *option, PyObject *value, spsh__py_config *config)
+{
+    spsh_error err = SPSH_ERROR_INIT;
+    PyObject *bytes = spsh__py_utf8(value, option->name);
+    if (bytes == NULL)
+        return -1;
+    spsh_status rc = spsh_feature_options_parse(PyBytes_AsString(bytes), &config->features, &err);
+    Py_DECREF(bytes);
+    config->options.features = &config->features;
+    return rc == SPSH_OK ? 0 : raise_text(&err);
+}
+
+static int parse_augment(const option_row *option, PyObject *value, spsh__py_config *config)
+{
+    spsh_error err = SPSH_ERROR_INIT;
+    PyObject *bytes = spsh__py_utf8(value, option->name);
+    if (bytes == NULL)
+        return -1;
+    spsh_status rc = spsh_augment_options_parse(PyBytes_AsString(bytes), &config->augment, &err);
+    Py_DECREF(bytes);
+    config->options.augment = &config->augment;
+    return rc == SPSH_OK ? 0 : raise_text(&err);
+}
+
+/* What they are is found out when they are opened. */
+static int parse_noise(const option_row *option, PyObject *value, spsh__py_config *config)
+{
+    (void)option;
+    config->noise = value;
+    return 0;
+}
+
+static int parse_rooms(const option_row *option, PyObject *value, spsh__py_config *config)
+{
+    (void)option;
+    config->rooms = value;
+    return 0;
+}
+
 static int parse_log(const option_row *option, PyObject *value, spsh__py_config *config)
 {
     (void)option;
@@ -304,9 +370,15 @@ static const choice longs[] = {
     {NULL,    0              }
 };
 static const choice outputs[] = {
-    {"int16",   SPSH_OUTPUT_INT16  },
-    {"float32", SPSH_OUTPUT_FLOAT32},
-    {NULL,      0                  }
+    {"int16",    SPSH_OUTPUT_INT16   },
+    {"float32",  SPSH_OUTPUT_FLOAT32 },
+    {"features", SPSH_OUTPUT_FEATURES},
+    {NULL,       0                   }
+};
+static const choice dtypes[] = {
+    {"float32", SPSH_FLOAT32},
+    {"float16", SPSH_FLOAT16},
+    {NULL,      0           }
 };
 static const choice channels[] = {
     {"mix", SPSH_CHANNEL_MIX},
@@ -349,7 +421,13 @@ static const option_row options[] = {
     {"max_per_speaker",    parse_u32,       AT(plan.speaker_utterances_max),   NULL      },
     {"duplicates",         parse_word,      AT(plan.duplicates),               duplicates},
     {"long",               parse_word,      AT(plan.long_utterances),          longs     },
-    {"output",             parse_word,      AT(output),                        outputs   },
+    {"output",             parse_output,    AT(output),                        outputs   },
+    {"features",           parse_features,  0,                                 NULL      },
+    {"feature_dtype",      parse_word,      AT(feature_dtype),                 dtypes    },
+    {"feature_padding",    parse_single,    AT(feature_padding),               NULL      },
+    {"augment",            parse_augment,   0,                                 NULL      },
+    {"noise",              parse_noise,     0,                                 NULL      },
+    {"rooms",              parse_rooms,     0,                                 NULL      },
     {"sample_rate_hz",     parse_u32,       AT(plan.sample_rate_hz),           NULL      },
     {"channel",            parse_channel,   AT(channel),                       channels  },
     {"shuffle",            parse_shuffle,   AT(plan.shuffle_block_utterances), NULL      },
@@ -391,6 +469,8 @@ int spsh__py_config_parse(PyObject *keywords, spsh__py_config *config)
         if (value != Py_None && option->parse(option, value, config) != 0)
             return -1;
     }
+    if (config->options.features != NULL && !config->has_output)
+        config->options.output = SPSH_OUTPUT_FEATURES;
     return 0;
 }
 

@@ -119,7 +119,7 @@ static PyObject *bad_dict(const spsh__py_lease *lease, const spsh_bad_record *ba
     PyObject *dict = PyDict_New();
     if (dict == NULL)
         return NULL;
-    const char *path = spsh_dataset_path(lease->datasets[bad->dataset]);
+    const char *path = spsh_dataset_path(lease->served.datasets[bad->dataset]);
     if (spsh__py_dict_take(dict, "dataset", PyUnicode_DecodeFSDefault(path)) == 0 &&
         spsh__py_dict_u64(dict, "position", bad->position) == 0 &&
         spsh__py_dict_u64(dict, "epoch", bad->epoch) == 0 &&
