@@ -329,36 +329,36 @@ static void test_frequency_masks(void)
     check_share(all, 1 / 5.0);
 }
 
+enum { FRAMES = 50, DIM = 20 };
+
+static bool is_masked(const spsh_augment_draw *draw, uint64_t frame, uint32_t bin)
+{
+    for (uint32_t m = 0; m < 2; m++) {
+        uint64_t first = 0, count = 0;
+        uint32_t low = 0, bins = 0;
+        spsh_augment_time_mask(draw, m, FRAMES, &first, &count);
+        spsh_augment_frequency_mask(draw, m, DIM, &low, &bins);
+        if (frame - first < count || bin - low < bins)
+            return true;
+    }
+    return false;
+}
+
 /* Masked values are those of the masks, and no others are. */
 static void test_mask(void)
 {
-    enum { FRAMES = 50, DIM = 20 };
     const spsh_augment_options options = parsed("specaugment-ld,time_mask_frames_max=10,"
                                                 "frequency_mask_bins_max=5");
-    for (uint64_t key = 0; key < 100; key++) {
-        float rows[FRAMES][DIM];
-        spsh_augment_draw draw;
-        spsh_augment_draw_make(&options, 9, 9, key, &draw);
-        for (size_t i = 0; i < FRAMES; i++)
-            for (size_t d = 0; d < DIM; d++)
-                rows[i][d] = (float)(i * DIM + d);
-        spsh_augment_mask(&draw, rows[0], FRAMES, DIM, -1.5F);
-        for (uint64_t i = 0; i < FRAMES; i++) {
-            for (uint32_t d = 0; d < DIM; d++) {
-                bool is_masked = false;
-                for (uint32_t m = 0; m < 2; m++) {
-                    uint64_t first = 0, count = 0;
-                    uint32_t low = 0, bins = 0;
-                    spsh_augment_time_mask(&draw, m, FRAMES, &first, &count);
-                    spsh_augment_frequency_mask(&draw, m, DIM, &low, &bins);
-                    is_masked |= i - first < count || d - low < bins;
-                }
-                CHECK(rows[i][d] == (is_masked ? -1.5F : (float)(i * DIM + d)));
-            }
-        }
-    }
     spsh_augment_draw draw;
-    spsh_augment_draw_make(&options, 9, 9, 0, &draw);
+    for (uint64_t key = 0; key < 100; key++) {
+        float rows[FRAMES * DIM];
+        spsh_augment_draw_make(&options, 9, 9, key, &draw);
+        for (uint32_t i = 0; i < FRAMES * DIM; i++)
+            rows[i] = (float)i;
+        spsh_augment_mask(&draw, rows, FRAMES, DIM, -1.5F);
+        for (uint32_t i = 0; i < FRAMES * DIM; i++)
+            CHECK(rows[i] == (is_masked(&draw, i / DIM, i % DIM) ? -1.5F : (float)i));
+    }
     spsh_augment_mask(&draw, NULL, 0, DIM, 0);
 }
 

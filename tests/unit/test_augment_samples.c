@@ -107,7 +107,10 @@ static void test_nothing_folds_back(void)
     static const uint32_t speeds[] = {110, 151, 200};
     spsh_augmenter *augmenter = opened("speeds=1.1:1.51:2");
     for (size_t i = 0; i < sizeof(speeds) / sizeof(speeds[0]); i++) {
-        for (double place = 1.005; place * 100 / speeds[i] < 0.99; place += 0.01) {
+        for (int step = 0; step < 98; step++) {
+            const double place = 1.005 + step * 0.01; /* of the Nyquist frequency afterwards */
+            if (place * 100 / speeds[i] > 0.99)
+                break;
             make_tone(tone, 8000, place * 50 / speeds[i], 30000);
             const uint64_t count = change_speed(augmenter, speeds[i], 8000);
             for (uint64_t k = 300; k < count - 300; k++)
@@ -164,7 +167,8 @@ static void test_noise(void)
     make_noise(noise, 20000, 5, 300);
     for (int i = 0; i < 200; i++)
         noise[i] = 3000; /* loud at its beginning: its level depends on where it starts */
-    for (float snr = -5; snr <= 20; snr += 2.5F) {
+    for (int step = 0; step <= 10; step++) {
+        const float snr = (float)step * 2.5F - 5;
         for (uint64_t start = 0; start < 7000; start += 2333) {
             spsh_augment_draw draw = {.speed_percent = 100, .has_noise = true, .snr_db = snr};
             spsh_augment_input input = all_sounds(20000, 7000, 0);
@@ -299,7 +303,8 @@ static void test_gain(void)
     REQUIRE(spsh_augment_samples(augmenter, &draw, &input, out, NULL) == SPSH_OK);
     CHECK(out[0] == 2000 && out[1] == -32768 && out[2] == 32767 && out[3] == -2);
     CHECK_U64(spsh_augmenter_clipped_count(augmenter), 2); /* 16384 * 2 is 32768 */
-    for (float db = -60; db <= 60; db += 0.37F) {
+    for (int step = -160; step <= 160; step++) {
+        const float db = (float)step * 0.37F;
         speech[0] = db < 0 ? 32000 : 30;
         draw.gain_db = db;
         REQUIRE(spsh_augment_samples(augmenter, &draw, &input, out, NULL) == SPSH_OK);
