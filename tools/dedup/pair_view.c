@@ -23,6 +23,7 @@
 #include "names.h"
 #include "page.h"
 #include "pair_audio.h"
+#include "svg_marks.h"
 
 enum {
     LEFT = 40,
@@ -51,16 +52,6 @@ const char *const spsh__pair_view_style[] = {
     "svg.pair .limit{stroke:var(--soft);stroke-dasharray:2 3}\n",
     NULL,
 };
-static const char *const file_style[] = {
-    "svg{--bg:#fff;--ink:#1c2733;--soft:#5b6875;--line:#dfe4ea;\n",
-    "--c0:#2f6fb4;--c1:#e08a2e;--c2:#3c9a6b;--c3:#8a63b8;--c4:#cc4f55;background:var(--bg)}\n",
-    "@media (prefers-color-scheme:dark){svg{--bg:#1a2129;--ink:#e4e9ee;--soft:#98a5b3;\n",
-    "--line:#2f3944;--c0:#5b9bdc;--c1:#eea352;--c2:#5fbd8d;--c3:#ad8bd8;--c4:#e57b80}}\n",
-    "text{font:11px system-ui,sans-serif;fill:var(--soft)}\n",
-    ".axis{stroke:var(--soft)}.grid{stroke:var(--line)}\n",
-    ".c0{fill:var(--c0)}.c2{fill:var(--c2)}.c3{fill:var(--c3)}.c4{fill:var(--c4)}\n",
-    NULL,
-};
 /* clang-format on */
 
 static int x_of(const spsh__pair_window *w, double seconds)
@@ -68,55 +59,15 @@ static int x_of(const spsh__pair_window *w, double seconds)
     return LEFT + (int)lround(seconds / w->seconds * PLOT);
 }
 
-static void open_text(spsh__builder *out, int x, int y, const char *anchor, const char *css)
-{
-    spsh__html_format(out, "<text%s x=\"%d\" y=\"%d\" text-anchor=\"%s\">", css, x, y, anchor);
-}
-
-static void draw_label(spsh__builder *out, int x, int y, const char *anchor, const char *text)
-{
-    open_text(out, x, y, anchor, "");
-    spsh__page_text(out, text);
-    spsh__builder_append_text(out, "</text>");
-}
-
-static void draw_line(spsh__builder *out, const char *css, int x1, int y1, int x2, int y2)
-{
-    spsh__html_format(out, "<line class=\"%s\" x1=\"%d\" y1=\"%d\" x2=\"%d\" y2=\"%d\"/>", css, x1,
-                      y1, x2, y2);
-}
-
-static void draw_rect(spsh__builder *out, const char *css, int x, int y, int width, int height)
-{
-    spsh__html_format(out, "<rect class=\"%s\" x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\"/>", css,
-                      x, y, width < 1 ? 1 : width, height);
-}
-
 /* ---- lanes ---- */
 
-/* Upper edge to the right, lower edge back. Each is drawn as tall as it is loud: the peak is told.
- */
+/* Each is drawn as tall as it is loud: the peak is told. */
 static void draw_envelope(spsh__builder *out, const spsh__pair_lane *lane, int top, const char *css)
 {
-    const double scale = lane->peak > 0 ? LANE / 2.0 / (double)lane->peak : 0;
-    const int middle = top + LANE / 2;
-    int first = 0;
-    int end = SPSH__PAIR_COLUMNS;
-    while (first < end && lane->high[first] < lane->low[first])
-        first++;
-    while (end > first && lane->high[end - 1] < lane->low[end - 1])
-        end--;
-    if (first == end)
-        return;
-    spsh__html_format(out, "<path class=\"%s\" d=\"M%d,%d", css, LEFT + 2 * first, middle);
-    for (int i = first; i < end; i++)
-        spsh__html_format(out, " %d,%d", LEFT + 2 * i,
-                          middle - (int)lround((double)lane->high[i] * scale));
-    for (int i = end; i-- > first;)
-        spsh__html_format(out, " %d,%d", LEFT + 2 * i,
-                          middle + 1 - (int)lround((double)lane->low[i] * scale));
-    spsh__builder_append_text(out, "Z\"/>");
-    draw_line(out, "grid", LEFT, middle, RIGHT, middle);
+    const spsh__svg_lane drawn = {lane->low, lane->high, SPSH__PAIR_COLUMNS, LEFT, 2,
+                                  top,       LANE,       lane->peak};
+    spsh__svg_envelope(out, css, &drawn);
+    spsh__svg_line(out, "grid", LEFT, top + LANE / 2, RIGHT, top + LANE / 2);
 }
 
 /* An id that fits into the line: the end of a path tells more than its beginning. */
@@ -143,7 +94,7 @@ static spsh_status draw_head(spsh__builder *out, const spsh__pair_window *w,
     if (rc == SPSH_OK)
         rc = spsh_reader_metadata(reader, lane->position, &utterance, err);
     if (rc == SPSH_OK) {
-        open_text(out, LEFT, top - 8, "start", " class=\"id\"");
+        spsh__svg_text_open(out, LEFT, top - 8, "start", "id");
         spsh__html_format(out, "%s  ", letter);
         append_id(out, utterance.id);
         spsh__builder_append_text(out, "</text>");
@@ -157,7 +108,7 @@ static spsh_status draw_head(spsh__builder *out, const spsh__pair_window *w,
             (void)snprintf(text, sizeof(text), "all %.2f s, %u Hz, peak %.0f dB", lane->total_s,
                            (unsigned)lane->row.sample_rate_hz,
                            20 * log10(fmax((double)lane->peak, 1e-5)));
-        draw_label(out, RIGHT, top - 8, "end", text);
+        spsh__svg_label(out, RIGHT, top - 8, "end", text);
     }
     spsh_reader_close(reader);
     return rc;
@@ -171,9 +122,9 @@ static void draw_whole(spsh__builder *out, const spsh__pair_window *w, const sps
     const double last = fmin(lane->first_s + w->seconds * lane->speed, lane->total_s);
     if (last <= first || (first <= 0 && last >= lane->total_s - 0.005))
         return;
-    draw_rect(out, "all", LEFT, top - 5, PLOT, 3);
-    draw_rect(out, "c3", LEFT + (int)(first / lane->total_s * PLOT), top - 5,
-              (int)((last - first) / lane->total_s * PLOT), 3);
+    spsh__svg_rect(out, "all", LEFT, top - 5, PLOT, 3);
+    spsh__svg_rect(out, "c3", LEFT + (int)(first / lane->total_s * PLOT), top - 5,
+                   (int)((last - first) / lane->total_s * PLOT), 3);
 }
 
 /* ---- strips ---- */
@@ -215,9 +166,9 @@ static void draw_bits(spsh__builder *out, const spsh__pair_window *w)
         if (any)
             spsh__builder_append_text(out, "\"/>");
     }
-    draw_line(out, "limit", LEFT, limit, RIGHT, limit);
-    draw_line(out, "axis", LEFT, zero, RIGHT, zero);
-    draw_label(out, LEFT - 4, zero, "end", "bits");
+    spsh__svg_line(out, "limit", LEFT, limit, RIGHT, limit);
+    spsh__svg_line(out, "axis", LEFT, zero, RIGHT, zero);
+    spsh__svg_label(out, LEFT - 4, zero, "end", "bits");
 }
 
 static void draw_blocks(spsh__builder *out, const spsh__pair_window *w)
@@ -231,12 +182,12 @@ static void draw_blocks(spsh__builder *out, const spsh__pair_window *w)
         const int width = x_of(w, first + SPSH__PAIR_BLOCK_S) - x;
         const int height = (int)lround((double)w->blocks[i] * STRIP);
         if (w->blocks[i] >= 0)
-            draw_rect(out, (double)w->blocks[i] >= good ? "c2" : "c4", x, zero - height,
-                      width > 3 ? width - 1 : width, height);
+            spsh__svg_rect(out, (double)w->blocks[i] >= good ? "c2" : "c4", x, zero - height,
+                           width > 3 ? width - 1 : width, height);
     }
-    draw_line(out, "limit", LEFT, limit, RIGHT, limit);
-    draw_line(out, "axis", LEFT, zero, RIGHT, zero);
-    draw_label(out, LEFT - 4, zero, "end", "wave");
+    spsh__svg_line(out, "limit", LEFT, limit, RIGHT, limit);
+    spsh__svg_line(out, "axis", LEFT, zero, RIGHT, zero);
+    spsh__svg_label(out, LEFT - 4, zero, "end", "wave");
 }
 
 static void draw_axis(spsh__builder *out, const spsh__pair_window *w)
@@ -252,9 +203,9 @@ static void draw_axis(spsh__builder *out, const spsh__pair_window *w)
         const int x = x_of(w, value - w->a.first_s);
         if (value - w->a.first_s > w->seconds + 1e-9)
             break;
-        draw_line(out, "axis", x, AXIS, x, AXIS + 4);
+        spsh__svg_line(out, "axis", x, AXIS, x, AXIS + 4);
         (void)snprintf(text, sizeof(text), "%.4g s", fabs(value) < 1e-9 ? 0.0 : value);
-        draw_label(out, x, AXIS + 15, x > RIGHT - 20 ? "end" : "middle", text);
+        spsh__svg_label(out, x, AXIS + 15, x > RIGHT - 20 ? "end" : "middle", text);
     }
 }
 
@@ -265,8 +216,8 @@ static void draw_numbers(spsh__builder *out, const spsh__pair_window *w, const s
     const spsh__pair_place place = spsh__pair_place_of(m);
     char line[256];
     if (m->count == 0) {
-        draw_label(out, LEFT, AXIS + 33, "start",
-                   "no stretch in common; both from their beginnings");
+        spsh__svg_label(out, LEFT, AXIS + 33, "start",
+                        "no stretch in common; both from their beginnings");
         return;
     }
     (void)snprintf(line, sizeof(line),
@@ -274,7 +225,7 @@ static void draw_numbers(spsh__builder *out, const spsh__pair_window *w, const s
                    "%.0f %% of b's speech",
                    spsh__align_class_text(m->kind), spsh__tier_text(m->tier), place.a_s,
                    place.a_first_s, place.b_first_s, 100 * m->coverage_a, 100 * m->coverage_b);
-    draw_label(out, LEFT, AXIS + 33, "start", line);
+    spsh__svg_label(out, LEFT, AXIS + 33, "start", line);
     size_t used = 0;
     line[0] = '\0';
     if (m->tier == SPSH__TIER_ACOUSTIC || m->tier == SPSH__TIER_SCALED)
@@ -296,10 +247,12 @@ static void draw_numbers(spsh__builder *out, const spsh__pair_window *w, const s
     const size_t length = strlen(line);
     if (length >= 2 && line[length - 2] == ';')
         line[length - 2] = '\0';
-    draw_label(out, LEFT, AXIS + 48, "start", line);
+    spsh__svg_label(out, LEFT, AXIS + 48, "start", line);
 }
 
 /* ---- the picture ---- */
+
+static const char title[] = "two waveforms, aligned; wrong bits and correlation beneath";
 
 static spsh_status draw_window(spsh__builder *out, const spsh__pair_window *w,
                                const spsh__match *match, spsh_error *err)
@@ -312,9 +265,9 @@ static spsh_status draw_window(spsh__builder *out, const spsh__pair_window *w,
     if (rc != SPSH_OK)
         return rc;
     if (w->match_s > 0) {
-        draw_rect(out, "match", first, LANE_A, last - first, STRIP_BLOCKS + STRIP - LANE_A);
-        draw_line(out, "edge", first, LANE_A, first, STRIP_BLOCKS + STRIP);
-        draw_line(out, "edge", last, LANE_A, last, STRIP_BLOCKS + STRIP);
+        spsh__svg_rect(out, "match", first, LANE_A, last - first, STRIP_BLOCKS + STRIP - LANE_A);
+        spsh__svg_line(out, "edge", first, LANE_A, first, STRIP_BLOCKS + STRIP);
+        spsh__svg_line(out, "edge", last, LANE_A, last, STRIP_BLOCKS + STRIP);
     }
     draw_whole(out, w, &w->a, LANE_A);
     draw_whole(out, w, &w->b, LANE_B);
@@ -336,21 +289,17 @@ static spsh_status draw(const spsh__print_set *set, const spsh__match *match, bo
     if (rc == SPSH_OK)
         rc = draw_window(&picture, w, match, err);
     if (rc == SPSH_OK) {
-        spsh__html_format(out,
-                          "<svg%s class=\"pair\" viewBox=\"0 0 %d %d\" role=\"img\"><title>two "
-                          "waveforms, aligned; wrong bits and correlation beneath</title>",
-                          is_file ? " xmlns=\"http://www.w3.org/2000/svg\"" : "", WIDTH, HEIGHT);
-        if (is_file) {
-            spsh__builder_append_text(out, "<style>\n");
-            for (size_t i = 0; file_style[i] != NULL; i++)
-                spsh__builder_append_text(out, file_style[i]);
-            for (size_t i = 1; spsh__pair_view_style[i] != NULL; i++)
-                spsh__builder_append_text(out, spsh__pair_view_style[i]);
-            spsh__builder_append_text(out, "</style>\n");
-        }
+        if (is_file)
+            spsh__svg_file_open(out, "pair", WIDTH, HEIGHT, spsh__bytes_of(title),
+                                spsh__pair_view_style + 1);
+        else
+            spsh__html_format(out,
+                              "<svg class=\"pair\" viewBox=\"0 0 %d %d\" role=\"img\">"
+                              "<title>%s</title>",
+                              WIDTH, HEIGHT, title);
         out->failed = out->failed || picture.failed;
         spsh__builder_append_bytes(out, spsh__builder_bytes(&picture));
-        spsh__builder_append_text(out, "</svg>\n");
+        spsh__svg_file_close(out);
     }
     spsh__builder_free(&picture);
     spsh__pair_window_free(w);

@@ -1,8 +1,10 @@
-/* cmd_cat.c: `speechshard cat`: one utterance as a WAV file, or its recording as it is stored. */
+/* cmd_cat.c: `speechshard cat`: one utterance as a WAV file, its recording as it is stored, or a
+ * picture of it. */
 #include <inttypes.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "cat_plot.h"
 #include "cli.h"
 #include "commands.h"
 #include "file_out.h"
@@ -12,7 +14,10 @@ typedef struct request {
     const char *dataset_path;
     const char *id;
     const char *output; /* NULL: standard output */
+    const char *plot;
+    const spsh_feature_options *features; /* of the picture; NULL: none are said */
     bool payload;
+    bool has_audio; /* is written: not for a picture alone */
 } request;
 
 /* The stored bytes hold the whole recording: say so where the utterance is less. */
@@ -84,7 +89,9 @@ static int cat(const request *r, const spsh_dataset *dataset)
     }
     if (rc == SPSH_OK)
         rc = spsh_dataset_rows(dataset, position, 1, &row, &err);
-    if (rc == SPSH_OK)
+    if (rc == SPSH_OK && r->plot != NULL)
+        rc = spsh__cat_plot(r->plot, r->features, reader, position, &row, &err);
+    if (rc == SPSH_OK && r->has_audio)
         rc = write_output(r, reader, position, &row, &err);
     spsh_reader_close(reader);
     if (rc == SPSH_OK || spsh__cli_output_failed())
@@ -95,24 +102,59 @@ static int cat(const request *r, const spsh_dataset *dataset)
     return SPSH_EXIT_FAILED;
 }
 
+/* What was written, before anything is opened. */
+static int check(request *r, const char *features, spsh_feature_options *options)
+{
+    spsh__canvas_kind kind = SPSH__CANVAS_SVG;
+    spsh_error err = SPSH_ERROR_INIT;
+    r->has_audio = r->plot == NULL || r->output != NULL || r->payload;
+    if (r->output != NULL && strcmp(r->output, "-") == 0)
+        r->output = NULL;
+    if (r->plot != NULL && !spsh__cat_plot_kind(r->plot, &kind))
+        return spsh__cli_usage("cat", "--plot: '%s' ends neither in .svg nor in .png", r->plot);
+    if (features != NULL && r->plot == NULL)
+        return spsh__cli_usage("cat", "--features are those of a picture: --plot FILE is missing");
+    if (features != NULL) {
+        if (spsh_feature_options_parse(features, options, &err) != SPSH_OK)
+            return spsh__cli_usage("cat", "--features: %s", err.message);
+        r->features = options;
+    }
+    if (r->has_audio && r->output == NULL && isatty(STDOUT_FILENO))
+        return spsh__cli_usage("cat", "standard output is a terminal; use -o FILE or a pipe");
+    return SPSH_EXIT_DONE;
+}
+
 int spsh__cmd_cat(int argc, char **argv)
 {
-    request r = {NULL, NULL, NULL, false};
+    request r = {.output = NULL};
+    const char *features = NULL;
+    spsh_feature_options feature_options;
+    /* clang-format off */
     const spsh_cli_option options[] = {
-        {"output",  'o', SPSH_CLI_TEXT, "FILE", "write to FILE instead of standard output",
-         &r.output,                                                                                            0, 0},
-        {"payload", 0,   SPSH_CLI_FLAG, NULL,
-         "write the recording as it is stored, such as the\noriginal FLAC file, without decoding", &r.payload, 0, 0},
+        {"output", 'o', SPSH_CLI_TEXT, "FILE", "write to FILE instead of standard output",
+         &r.output, 0, 0},
+        {"payload", 0, SPSH_CLI_FLAG, NULL,
+         "write the recording as it is stored, such as the\noriginal FLAC file, without decoding",
+         &r.payload, 0, 0},
+        {"plot", 0, SPSH_CLI_TEXT, "FILE",
+         "draw waveform and features: .svg or .png; audio is\nwritten as well only with --output",
+         &r.plot, 0, 0},
+        {"features", 0, SPSH_CLI_TEXT, "TEXT",
+         "which: a preset and changes to it, such as\nwhisper-logmel,mel_count=128; default: "
+         "kaldi-fbank\nat the utterance's own rate",
+         &features, 0, 0},
         SPSH_CLI_OPTIONS_END,
     };
+    /* clang-format on */
     const spsh_cli_command command = {
         "cat",
         "DATASET ID",
         NULL,
-        "write one utterance as a WAV file",
+        "write one utterance as a WAV file, or draw it",
         "The samples are those of the source: 16 bits, 24 or 32 bits, or 32-bit float.\n",
         "speechshard cat corpus.spsh en/hello-world | aplay\n"
         "speechshard cat corpus.spsh en/hello-world -o hello.wav\n"
+        "speechshard cat corpus.spsh en/hello-world --plot hello.svg\n"
         "speechshard cat corpus.spsh 84-121123-0001 --payload -o 84-121123-0001.flac\n",
         options,
     };
@@ -123,11 +165,9 @@ int spsh__cmd_cat(int argc, char **argv)
         return rc;
     r.dataset_path = args.operands[0];
     r.id = args.operands[1];
-    if (r.output != NULL && strcmp(r.output, "-") == 0)
-        r.output = NULL;
-    if (r.output == NULL && isatty(STDOUT_FILENO))
-        return spsh__cli_usage("cat", "standard output is a terminal; use -o FILE or a pipe");
-    rc = spsh__dataset_open_or_report(r.dataset_path, 0, &dataset);
+    rc = check(&r, features, &feature_options);
+    if (rc == SPSH_EXIT_DONE)
+        rc = spsh__dataset_open_or_report(r.dataset_path, 0, &dataset);
     if (rc == SPSH_EXIT_DONE)
         rc = cat(&r, dataset);
     spsh_dataset_close(dataset);
