@@ -226,12 +226,12 @@ spsh_status spsh_augmenter_open(const spsh_augment_options *options, uint64_t sa
     spsh_status rc = spsh_augment_options_check(options, err);
     if (rc != SPSH_OK)
         return rc;
-    if (sample_count_max > SAMPLE_COUNT_MAX || room_count_max > SPSH__ROOM_COUNT_MAX)
+    if (sample_count_max > SAMPLE_COUNT_MAX || room_count_max > SPSH_AUGMENT_ROOM_SAMPLES_MAX)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
                          "augmentation: %llu samples and responses of %llu, at most %llu and %llu",
                          (unsigned long long)sample_count_max, (unsigned long long)room_count_max,
                          (unsigned long long)SAMPLE_COUNT_MAX,
-                         (unsigned long long)SPSH__ROOM_COUNT_MAX);
+                         (unsigned long long)SPSH_AUGMENT_ROOM_SAMPLES_MAX);
     if (allocator == NULL)
         allocator = spsh_allocator_default();
     augmenter = spsh__featgen_new(allocator, 1, sizeof(*augmenter));

@@ -14,8 +14,7 @@
 #define SPSH_AUGMENT_ROOM_H
 
 #include "augment_kernels.h"
-
-#define SPSH__ROOM_COUNT_MAX (UINT64_C(1) << 20)
+#include "speechshard/augment.h"
 
 typedef struct spsh__room {
     spsh__turns turns;
@@ -31,8 +30,8 @@ typedef struct spsh__signal_span {
     uint64_t count;
 } spsh__signal_span;
 
-/* count_max: of the response, 1 ... SPSH__ROOM_COUNT_MAX. SPSH_OK, SPSH_E_NO_MEMORY; then nothing
- * is left to close. */
+/* count_max: of the response, 1 ... SPSH_AUGMENT_ROOM_SAMPLES_MAX. SPSH_OK, SPSH_E_NO_MEMORY; then
+ * nothing is left to close. */
 spsh_status spsh__room_open(const spsh_allocator *allocator, uint64_t count_max, spsh__room *room,
                             spsh_error *err);
 /* A room of zeros is fine. */

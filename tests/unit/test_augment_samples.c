@@ -457,8 +457,9 @@ static void test_open_refused(void)
     spsh_augment_options options = SPSH_AUGMENT_OPTIONS_INIT;
     CHECK_I64(spsh_augmenter_open(&options, UINT64_MAX, 0, NULL, &augmenter, NULL),
               SPSH_E_INVALID_ARG);
-    CHECK_I64(spsh_augmenter_open(&options, 1, SPSH__ROOM_COUNT_MAX + 1, NULL, &augmenter, NULL),
-              SPSH_E_INVALID_ARG);
+    CHECK_I64(
+        spsh_augmenter_open(&options, 1, SPSH_AUGMENT_ROOM_SAMPLES_MAX + 1, NULL, &augmenter, NULL),
+        SPSH_E_INVALID_ARG);
     options.gain_probability = 2;
     CHECK_I64(spsh_augmenter_open(&options, 1, 0, NULL, &augmenter, NULL), SPSH_E_INVALID_ARG);
     CHECK(augmenter == NULL);

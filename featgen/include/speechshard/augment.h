@@ -27,9 +27,10 @@
 extern "C" {
 #endif
 
-#define SPSH_AUGMENT_SPEEDS_MAX     8
-#define SPSH_AUGMENT_MASKS_MAX      16 /* of time; and as many of frequency */
-#define SPSH_AUGMENT_TEXT_BYTES_MAX 1024
+#define SPSH_AUGMENT_SPEEDS_MAX       8
+#define SPSH_AUGMENT_MASKS_MAX        16 /* of time; and as many of frequency */
+#define SPSH_AUGMENT_TEXT_BYTES_MAX   1024
+#define SPSH_AUGMENT_ROOM_SAMPLES_MAX (UINT64_C(1) << 20) /* of a room response */
 
 /** 0 in every field: nothing is done. */
 typedef struct spsh_augment_options {
@@ -128,8 +129,10 @@ typedef struct spsh_augmenter spsh_augmenter;
 
 /**
  * @param options           those that draws are made with; copied
- * @param sample_count_max  longest utterance, before the change of speed
- * @param room_count_max    longest room response; 0 without rooms
+ * @param sample_count_max  longest utterance, before the change of speed. Memory: 4 bytes a sample,
+ *                          of the slowest speed, twice with speeds or rooms
+ * @param room_count_max    longest room response, at most SPSH_AUGMENT_ROOM_SAMPLES_MAX; 0 without
+ *                          rooms. Memory: 100 to 210 bytes a sample
  * @param allocator         NULL: malloc and free; copied
  * @return SPSH_OK, SPSH_E_NO_MEMORY, SPSH_E_INVALID_ARG
  */
