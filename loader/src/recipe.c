@@ -134,6 +134,17 @@ static spsh_status check_stored(const spsh__recipe *recipe, const spsh_loader_op
     return SPSH_OK;
 }
 
+/* The field in which two canonical texts differ first. */
+static const char *first_difference(const char *text, const char *other, int *ret_length)
+{
+    size_t field = 0;
+    for (size_t n = 0; text[n] != '\0' && text[n] == other[n]; n++)
+        if (text[n] == ',')
+            field = n + 1;
+    *ret_length = (int)strcspn(text + field, ",");
+    return text + field;
+}
+
 /* Options that are not given are those of the first dataset of features; others must be the same.
  */
 static spsh_status take_stored(spsh_feature_options *features, bool *has_features,
@@ -141,18 +152,21 @@ static spsh_status take_stored(spsh_feature_options *features, bool *has_feature
                                spsh_error *err)
 {
     char text[SPSH_FEATURE_TEXT_BYTES_MAX];
-    spsh_status rc = SPSH_OK;
+    int has_length = 0;
+    int wants_length = 0;
     if (!*has_features) {
-        rc = spsh_feature_options_parse(described->text, features, err);
+        const spsh_status rc = spsh_feature_options_parse(described->text, features, err);
         *has_features = rc == SPSH_OK;
         return rc;
     }
     (void)spsh_feature_options_text(features, text, sizeof(text));
-    if (strcmp(text, described->text) != 0)
-        return SPSH_FAIL(err, SPSH_E_MISMATCH, NONE,
-                         "%.160s holds other features: %.200s; asked for: %.200s", path,
-                         described->text, text);
-    return SPSH_OK;
+    if (strcmp(text, described->text) == 0)
+        return SPSH_OK;
+    const char *has = first_difference(described->text, text, &has_length);
+    const char *wants = first_difference(text, described->text, &wants_length);
+    return SPSH_FAIL(err, SPSH_E_MISMATCH, NONE,
+                     "%.300s holds other features: %.*s; asked for: %.*s", path, has_length, has,
+                     wants_length, wants);
 }
 
 /* Which datasets hold features, and are they the same? */

@@ -10,6 +10,7 @@
 #include <math.h>
 
 #include "render.h"
+#include "speechshard/features.h"
 
 #define ULL(value_) ((unsigned long long)(value_))
 #define NONE        SPSH_OFFSET_NONE
@@ -19,6 +20,11 @@
 static spsh_status check_dataset(spsh__sounds *sounds, const spsh_dataset *dataset, spsh_error *err)
 {
     const uint64_t groups = spsh_dataset_group_count(dataset);
+    spsh_features_description described;
+    if (spsh_features_dataset(dataset, &described, NULL) != SPSH_E_NOT_FOUND)
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, NONE,
+                         "loader options: %.400s holds features, which are no %s",
+                         spsh_dataset_path(dataset), sounds->what);
     for (uint64_t n = 0; n < groups; n++) {
         spsh_dataset_group group;
         spsh_status rc = spsh_dataset_group_get(dataset, n, &group, err);
