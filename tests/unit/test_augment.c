@@ -117,6 +117,32 @@ static void test_refused(void)
     }
 }
 
+/* Texts with changed bytes, or cut, are refused, or are good options. */
+static void test_damaged_text(void)
+{
+    uint64_t state = test_seed(7);
+    uint64_t taken = 0;
+    for (int round = 0; round < 20000; round++) {
+        char text[SPSH_AUGMENT_TEXT_BYTES_MAX] = {0};
+        spsh_augment_options options = parsed(spsh_augment_preset_name((uint32_t)round % 5));
+        size_t size = spsh_augment_options_text(&options, text, sizeof(text));
+        for (uint64_t change = test_random(&state) % 4; change > 0; change--) {
+            const size_t at = test_random(&state) % size;
+            text[at] = ",=:.-e0129 aspn"[test_random(&state) % 16];
+            size = strlen(text) > 0 ? strlen(text) : 1;
+        }
+        if (spsh_augment_options_parse(text, &options, NULL) != SPSH_OK)
+            continue;
+        taken++;
+        CHECK_I64(spsh_augment_options_check(&options, NULL), SPSH_OK);
+        char again[SPSH_AUGMENT_TEXT_BYTES_MAX];
+        (void)spsh_augment_options_text(&options, again, sizeof(again));
+        const spsh_augment_options back = parsed(again);
+        check_same(&options, &back);
+    }
+    CHECK(taken > 5000 && taken < 20000);
+}
+
 /* Structs that no text made. */
 static void test_check(void)
 {
@@ -411,6 +437,7 @@ int main(void)
     RUN(test_presets);
     RUN(test_text);
     RUN(test_refused);
+    RUN(test_damaged_text);
     RUN(test_check);
     RUN(test_fractions);
     RUN(test_kinds_are_apart);
