@@ -55,9 +55,8 @@ static spsh_status take_row(spsh_hearing *h, uint64_t position, int32_t channel,
                          (int)channel, row->channels);
     h->job.slot = &h->slot;
     h->job.way = SPSH__WAY_SELF;
-    h->job.item = (spsh_item){.position = position,
-                              .samples = row->samples,
-                              .sample_rate_hz = row->sample_rate_hz};
+    h->job.item = (spsh_item){
+        .position = position, .samples = row->samples, .sample_rate_hz = row->sample_rate_hz};
     return SPSH_OK;
 }
 
@@ -103,8 +102,8 @@ static spsh_status open_parts(spsh_hearing *h, spsh_loader_options *opt, spsh_er
     h->slot.batch.channels = 1;
     h->slot.batch.output = SPSH_OUTPUT_FEATURES;
     h->slot.value_bytes = h->recipe.value_bytes;
-    h->job.rate_samples = resampled(h->job.row.samples, h->job.row.sample_rate_hz,
-                                    h->slot.batch.sample_rate_hz);
+    h->job.rate_samples =
+        resampled(h->job.row.samples, h->job.row.sample_rate_hz, h->slot.batch.sample_rate_hz);
     return SPSH_OK;
 }
 
@@ -121,8 +120,7 @@ spsh_status spsh_hearing_open(const spsh_dataset *dataset, uint64_t position,
     h->allocator = *allocator;
     h->dataset = dataset;
     h->budget.allocator = h->allocator;
-    h->budget.limit_bytes =
-        opt.memory_bytes != 0 ? opt.memory_bytes : SPSH_LOADER_MEMORY_DEFAULT;
+    h->budget.limit_bytes = opt.memory_bytes != 0 ? opt.memory_bytes : SPSH_LOADER_MEMORY_DEFAULT;
     h->budget_allocator = spsh__budget_allocator(&h->budget);
     spsh_status rc = take_row(h, position, opt.channel, err);
     if (rc == SPSH_OK)
@@ -160,4 +158,146 @@ void spsh_hearing_close(spsh_hearing *hearing)
 const spsh_feature_options *spsh_hearing_features(const spsh_hearing *hearing)
 {
     return &hearing->features;
+}
+
+/* ---- telling ---- */
+
+static spsh_status copy_id(const spsh_hearing *h, spsh_bytes id, char **ret_copy, spsh_error *err)
+{
+    char *copy = (char *)spsh__new(&h->allocator, id.size_bytes + 1);
+    if (copy == NULL)
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, NONE, "hearing: an id of %zu bytes", id.size_bytes);
+    memcpy(copy, id.data, id.size_bytes);
+    spsh__delete(&h->allocator, *ret_copy);
+    *ret_copy = copy;
+    return SPSH_OK;
+}
+
+/* Which sound a draw names, and how long it is as stored. */
+static spsh_status name_sound(const spsh_hearing *h, const spsh__sounds *sounds,
+                              spsh_fraction which, char **ret_id, uint64_t *ret_samples,
+                              spsh_error *err)
+{
+    const spsh_dataset *dataset = NULL;
+    uint64_t position = 0;
+    spsh_reader *reader = NULL;
+    spsh_utterance utterance;
+    spsh_row row;
+    spsh__sounds_find(sounds, which, &dataset, &position);
+    spsh_status rc = spsh_dataset_rows(dataset, position, 1, &row, err);
+    if (rc == SPSH_OK)
+        rc = spsh_reader_open(dataset, &reader, err);
+    if (rc == SPSH_OK)
+        rc = spsh_reader_metadata(reader, position, &utterance, err);
+    if (rc == SPSH_OK)
+        rc = copy_id(h, utterance.id, ret_id, err);
+    if (rc == SPSH_OK)
+        *ret_samples = row.samples;
+    spsh_reader_close(reader);
+    return rc;
+}
+
+/* An empty sound is not mixed in, and nothing is done to no samples. */
+static spsh_status name_sounds(spsh_hearing *h, spsh_augment_draw *draw,
+                               spsh_augment_subject *subject, spsh_error *err)
+{
+    uint64_t samples = 0;
+    spsh_status rc = SPSH_OK;
+    if (h->job.rate_samples == 0)
+        draw->has_noise = draw->has_room = draw->has_gain = false;
+    if (draw->has_noise) {
+        rc = name_sound(h, &h->recipe.noises, draw->noise, &h->noise_id, &samples, err);
+        draw->has_noise = samples > 0;
+        subject->noise_id = h->noise_id;
+        subject->noise_start = spsh_fraction_of(draw->noise_start, samples);
+    }
+    samples = 0;
+    if (rc == SPSH_OK && draw->has_room) {
+        rc = name_sound(h, &h->recipe.rooms, draw->room, &h->room_id, &samples, err);
+        draw->has_room = samples > 0;
+        subject->room_id = h->room_id;
+    }
+    return rc;
+}
+
+spsh_status spsh_hearing_draw(spsh_hearing *hearing, uint64_t epoch, spsh_augment_draw *ret_draw,
+                              spsh_augment_subject *ret_subject, spsh_error *err)
+{
+    spsh_hearing *h = hearing;
+    spsh_augment_draw draw;
+    h->slot.batch.epoch = epoch;
+    spsh__recipe_measure(&h->recipe, &h->job);
+    spsh__recipe_draw(&h->recipe, &h->job, &draw);
+    spsh_augment_subject subject = {
+        .sample_count = h->job.rate_samples, .frame_count = h->job.frames, .dim = h->recipe.dim};
+    spsh_status rc = name_sounds(h, &draw, &subject, err);
+    if (rc == SPSH_OK) {
+        *ret_draw = draw;
+        *ret_subject = subject;
+    }
+    return rc;
+}
+
+/* ---- listening ---- */
+
+static bool never(void *user, const spsh_error *why)
+{
+    (void)user;
+    (void)why;
+    return false;
+}
+
+/* Room for the rows of this epoch, and with the first call, for what makes them. */
+static spsh_status reserve(spsh_hearing *h, spsh_error *err)
+{
+    const uint64_t values = h->job.frames * h->recipe.dim;
+    const uint64_t bytes = values * sizeof(float);
+    const spsh_plan_info plan = plan_of(h);
+    spsh_status rc = SPSH_OK;
+    if (h->maker.recipe == NULL) {
+        h->maker.policy = (spsh__sound_policy){never, NULL};
+        rc = spsh__maker_open(&h->maker, &h->recipe, &plan, &h->budget, err);
+    }
+    h->slot.stride = values;
+    if (rc != SPSH_OK || bytes < h->slot.audio_bytes)
+        return rc;
+    spsh__budget_give(&h->budget, h->slot.audio, h->slot.audio_bytes);
+    h->slot.audio_bytes = 0;
+    h->slot.audio = (uint8_t *)spsh__budget_take(&h->budget, (size_t)bytes + sizeof(float));
+    if (h->slot.audio == NULL)
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, NONE, "hearing: %llu bytes for %llu frames",
+                         ULL(bytes), ULL(h->job.frames));
+    h->slot.audio_bytes = (size_t)bytes + sizeof(float);
+    return SPSH_OK;
+}
+
+spsh_status spsh_hearing_listen(spsh_hearing *hearing, uint64_t epoch, spsh_heard *ret_heard,
+                                spsh_error *err)
+{
+    spsh_hearing *h = hearing;
+    const spsh__recipe *recipe = &h->recipe;
+    bool named = false;
+    spsh_error why = SPSH_ERROR_INIT;
+    h->slot.batch.epoch = epoch;
+    spsh__recipe_measure(recipe, &h->job);
+    spsh_status rc = reserve(h, err);
+    if (rc != SPSH_OK)
+        return rc;
+    rc = spsh__render_self(&h->renderer, &h->job, &named, &why);
+    if (rc != SPSH_OK) {
+        spsh_error_set(err, rc, why.os_errno, why.offset_bytes, "%s%.100s%s%s", named ? "" : "in ",
+                       named ? "" : spsh_dataset_path(h->dataset), named ? "" : ": ", why.message);
+        return rc;
+    }
+    *ret_heard = (spsh_heard){.sample_rate_hz = h->features.sample_rate_hz,
+                              .samples = recipe->has_sound ? h->maker.sound : h->maker.pcm,
+                              .sample_count = h->job.out_samples,
+                              .rows = (const float *)(const void *)h->slot.audio,
+                              .frame_count = h->job.frames,
+                              .dim = recipe->dim};
+    if (recipe->has_stored) {
+        ret_heard->samples = NULL;
+        ret_heard->sample_count = 0;
+    }
+    return SPSH_OK;
 }

@@ -72,6 +72,22 @@ void spsh__sounds_close(spsh__sounds *sounds)
     *sounds = (spsh__sounds){.what = NULL};
 }
 
+uint32_t spsh__sounds_find(const spsh__sounds *sounds, spsh_fraction which,
+                           const spsh_dataset **ret_dataset, uint64_t *ret_position)
+{
+    uint64_t position = spsh_fraction_of(which, sounds->utterance_count);
+    uint32_t number = 0;
+    for (;; number++) {
+        const uint64_t count = spsh_dataset_info_get(sounds->datasets[number])->utterance_count;
+        if (position < count || number + 1 == sounds->dataset_count)
+            break;
+        position -= count;
+    }
+    *ret_dataset = sounds->datasets[number];
+    *ret_position = position;
+    return number;
+}
+
 /* ---- memory ---- */
 
 spsh_status spsh__sound_reader_open(spsh__sound_reader *reader, const spsh__sounds *sounds,
@@ -128,15 +144,9 @@ static spsh_status find(spsh__sound_reader *reader, spsh_fraction which, found_s
                         spsh_error *err)
 {
     const spsh__sounds *sounds = reader->sounds;
-    uint64_t position = spsh_fraction_of(which, sounds->utterance_count);
-    uint32_t number = 0;
-    for (;; number++) {
-        const uint64_t count = spsh_dataset_info_get(sounds->datasets[number])->utterance_count;
-        if (position < count || number + 1 == sounds->dataset_count)
-            break;
-        position -= count;
-    }
-    const spsh_dataset *dataset = sounds->datasets[number];
+    const spsh_dataset *dataset = NULL;
+    uint64_t position = 0;
+    const uint32_t number = spsh__sounds_find(sounds, which, &dataset, &position);
     spsh_status rc = spsh_dataset_rows(dataset, position, 1, &ret_found->row, err);
     if (rc == SPSH_OK &&
         (ret_found->row.sample_rate_hz > sounds->rate_hz_max ||

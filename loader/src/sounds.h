@@ -25,6 +25,10 @@ spsh_status spsh__sounds_open(spsh__sounds *sounds, const char *what,
                               const spsh_allocator *allocator, spsh_error *err);
 void spsh__sounds_close(spsh__sounds *sounds);
 
+/* Which utterance a fraction names. There must be one. Returns the number of its dataset. */
+uint32_t spsh__sounds_find(const spsh__sounds *sounds, spsh_fraction which,
+                           const spsh_dataset **ret_dataset, uint64_t *ret_position);
+
 /* One thread's readers and room. */
 typedef struct spsh__sound_reader {
     const spsh__sounds *sounds; /* NULL: not open */
