@@ -231,6 +231,16 @@ static void test_what_a_draw_depends_on(void)
     CHECK(a.gain_db != b.gain_db);
 }
 
+/* The numbers are those of the loader: spsh__draw(1, 2, 3, 3 << 16 | 1) of
+ * loader/src/permutation.h. */
+static void test_draw_of_loader(void)
+{
+    const spsh_augment_options options = parsed("room_probability=1");
+    spsh_augment_draw draw;
+    spsh_augment_draw_make(&options, 1, 2, 3, &draw);
+    CHECK_U64(draw.room, UINT64_C(2891428612760691322));
+}
+
 static void test_nothing(void)
 {
     const spsh_augment_options options = SPSH_AUGMENT_OPTIONS_INIT;
@@ -442,6 +452,7 @@ int main(void)
     RUN(test_fractions);
     RUN(test_kinds_are_apart);
     RUN(test_what_a_draw_depends_on);
+    RUN(test_draw_of_loader);
     RUN(test_nothing);
     RUN(test_shares);
     RUN(test_sample_counts);
