@@ -10,17 +10,14 @@
  */
 #include "fingerprint_run.h"
 
-#include <dirent.h>
-#include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "extract_pipeline.h"
 #include "fail.h"
+#include "stale_files.h"
 
 enum {
     JOB_UTTERANCES = 16,
@@ -144,56 +141,29 @@ static spsh_status look_at_all(run *r, spsh_error *err)
 
 /* ---- what is in the way ---- */
 
-/* In a container, the process that was killed had our own number as often as not. */
-static bool is_running(long pid)
+/* A temporary of a shard that is to do here. */
+static bool is_to_do(void *user, const char *name, size_t name_bytes)
 {
-    return pid != (long)getpid() && (kill((pid_t)pid, 0) == 0 || errno != ESRCH);
-}
-
-/* NAME.tmp-PID-N of a process that is no more, for a shard that is to do here. */
-static bool is_stale(const run *r, const char *name)
-{
-    char *end = NULL;
-    const char *mark = strstr(name, ".tmp-");
-    if (mark == NULL)
-        return false;
-    errno = 0;
-    const long pid = strtol(mark + strlen(".tmp-"), &end, 10);
-    if (errno != 0 || pid <= 0 || *end != '-' || is_running(pid))
-        return false;
+    const run *r = user;
     for (size_t i = 0; i < r->shard_count; i++) {
         char file[32];
         spsh_shard_file_name(r->shards[i].seal.unit, r->shards[i].seal.number, file);
-        if (r->shards[i].to_do && strlen(file) == (size_t)(mark - name) &&
-            memcmp(file, name, strlen(file)) == 0)
+        if (r->shards[i].to_do && strlen(file) == name_bytes && memcmp(file, name, name_bytes) == 0)
             return true;
     }
     return false;
 }
 
-static char *join(const char *directory, const char *name)
-{
-    const size_t room = strlen(directory) + strlen(name) + 2;
-    char *path = malloc(room);
-    if (path != NULL)
-        (void)snprintf(path, room, "%s/%s", directory, name);
-    return path;
-}
-
-/* What cannot be removed is in nobody's way. */
-static void remove_stale(const run *r)
+static void remove_stale(run *r)
 {
     const spsh_io *io = r->options->io != NULL ? r->options->io : spsh_io_default();
-    char *directory = join(spsh_dataset_path(r->dataset), SPSH__SEGMENT_DIRECTORY);
-    DIR *list = directory != NULL ? opendir(directory) : NULL;
-    for (struct dirent *entry = NULL; list != NULL && (entry = readdir(list)) != NULL;) {
-        char *path = is_stale(r, entry->d_name) ? join(directory, entry->d_name) : NULL;
-        if (path != NULL)
-            (void)io->unlink_fn(io->user, path);
-        free(path);
-    }
-    if (list != NULL)
-        (void)closedir(list);
+    const char *path = spsh_dataset_path(r->dataset);
+    const size_t room = strlen(path) + sizeof(SPSH__SEGMENT_DIRECTORY) + 1;
+    char *directory = malloc(room);
+    if (directory == NULL)
+        return;
+    (void)snprintf(directory, room, "%s/%s", path, SPSH__SEGMENT_DIRECTORY);
+    spsh__remove_stale(io, directory, is_to_do, r);
     free(directory);
 }
 

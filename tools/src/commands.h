@@ -13,6 +13,7 @@ int spsh__cmd_export(int argc, char **argv);
 int spsh__cmd_overlay(int argc, char **argv);
 int spsh__cmd_plan(int argc, char **argv);
 int spsh__cmd_bench(int argc, char **argv);
+int spsh__cmd_featgen(int argc, char **argv);
 int spsh__cmd_fingerprint(int argc, char **argv);
 int spsh__cmd_apply(int argc, char **argv);
 int spsh__cmd_revert(int argc, char **argv);

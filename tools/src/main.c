@@ -26,6 +26,7 @@ static const subcommand subcommands[] = {
     {"overlay",     spsh__cmd_overlay,     "edit a dataset without touching what is sealed"         },
     {"plan",        spsh__cmd_plan,        "show what training with given options will be like"     },
     {"bench",       spsh__cmd_bench,       "measure how fast a dataset loads on this machine"       },
+    {"featgen",     spsh__cmd_featgen,     "make a dataset of features, or statistics of them"      },
     {"fingerprint", spsh__cmd_fingerprint, "make what copies are found by"                          },
     {"dedupe",      spsh__cmd_dedupe,      "find copies, in one dataset or over several"            },
     {"audit",       spsh__cmd_audit,       "find what leaks from training into test sets"           },

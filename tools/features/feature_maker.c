@@ -1,0 +1,191 @@
+/* feature_maker.c: decode in pieces, mix, resample as a whole, compute. Memory grows to the longest
+ * utterance and stays.
+ */
+#include "feature_maker.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "fail.h"
+
+enum { PIECE_VALUES = 1 << 15 };
+
+/* Memory that grows. */
+typedef struct room {
+    void *memory;
+    uint64_t size_bytes;
+} room;
+
+struct spsh__feature_maker {
+    spsh__feature_setup setup;
+    spsh_reader *reader;
+    spsh_featgen_worker *worker;
+    float *mean, *scale; /* dim each */
+    double *sums;        /* 2 * dim */
+    uint64_t group;      /* whose they are */
+    room pcm, resampled, rows;
+    int16_t piece[PIECE_VALUES];
+};
+
+spsh_status spsh__feature_maker_open(const spsh__feature_setup *setup,
+                                     spsh__feature_maker **ret_maker, spsh_error *err)
+{
+    const size_t dim = spsh_featgen_dim(setup->featgen);
+    spsh__feature_maker *m = calloc(1, sizeof(*m));
+    if (m == NULL)
+        return SPSH_FEATURES_NO_MEMORY(err);
+    m->setup = *setup;
+    m->group = UINT64_MAX;
+    m->mean = calloc(dim, sizeof(*m->mean));
+    m->scale = calloc(dim, sizeof(*m->scale));
+    m->sums = calloc(2 * dim, sizeof(*m->sums));
+    spsh_status rc = m->mean == NULL || m->scale == NULL || m->sums == NULL
+                         ? SPSH_FEATURES_NO_MEMORY(err)
+                         : spsh_reader_open(setup->dataset, &m->reader, err);
+    if (rc == SPSH_OK)
+        rc = spsh_featgen_worker_open(setup->featgen, &m->worker, err);
+    if (rc == SPSH_OK)
+        *ret_maker = m;
+    else
+        spsh__feature_maker_close(m);
+    return rc;
+}
+
+void spsh__feature_maker_close(spsh__feature_maker *maker)
+{
+    if (maker == NULL)
+        return;
+    spsh_featgen_worker_close(maker->worker);
+    spsh_reader_close(maker->reader);
+    free(maker->mean);
+    free(maker->scale);
+    free(maker->sums);
+    free(maker->pcm.memory);
+    free(maker->resampled.memory);
+    free(maker->rows.memory);
+    free(maker);
+}
+
+bool spsh__feature_is_damage(spsh_status status)
+{
+    return status == SPSH_E_AUDIO || status == SPSH_E_CORRUPT || status == SPSH_E_TRUNCATED ||
+           status == SPSH_E_UNSUPPORTED;
+}
+
+/* What is in the old memory is not needed any more. */
+static spsh_status grow(room *r, uint64_t count, size_t element_bytes, spsh_error *err)
+{
+    if (r->memory != NULL && count <= r->size_bytes / element_bytes)
+        return SPSH_OK;
+    free(r->memory);
+    *r = (room){NULL, 0};
+    if (count < SPSH_PCM_BYTES_MAX)
+        r->memory = malloc((size_t)(count + 1) * element_bytes);
+    if (r->memory == NULL)
+        return SPSH_FEATURES_FAIL(err, SPSH_E_NO_MEMORY, "no memory for %llu values",
+                                  (unsigned long long)count);
+    r->size_bytes = count * element_bytes;
+    return SPSH_OK;
+}
+
+/* Rounded to the nearest, halves up: as the loader's. */
+static void mix(const int16_t *from, uint64_t samples, uint32_t channels, int16_t *to)
+{
+    const int32_t count = (int32_t)channels;
+    for (uint64_t n = 0; n < samples; n++) {
+        int32_t sum = 0;
+        for (uint32_t c = 0; c < channels; c++)
+            sum += from[n * channels + c];
+        /* An offset of whole means keeps the dividend positive, where division rounds down. */
+        to[n] = (int16_t)((2 * sum + count + 131072 * count) / (2 * count) - 65536);
+    }
+}
+
+static spsh_status decode(spsh__feature_maker *m, uint64_t position, const spsh_row *row,
+                          spsh_error *err)
+{
+    const uint64_t fit = PIECE_VALUES / row->channels;
+    int16_t *pcm = m->pcm.memory;
+    spsh_status rc = SPSH_OK;
+    for (uint64_t done = 0; done < row->samples && rc == SPSH_OK;) {
+        const bool straight = row->channels == 1;
+        uint64_t got = 0;
+        rc = spsh_reader_read_i16(m->reader, position, done, straight ? pcm + done : m->piece,
+                                  straight ? row->samples - done : fit, &got, err);
+        if (rc == SPSH_OK && got == 0)
+            rc = SPSH_FEATURES_FAIL(err, SPSH_E_AUDIO, "utterance number %llu: ends at sample %llu",
+                                    (unsigned long long)position, (unsigned long long)done);
+        if (rc == SPSH_OK && !straight)
+            mix(m->piece, got, row->channels, pcm + done);
+        done += got;
+    }
+    return rc;
+}
+
+/* The samples at the features' rate. */
+static spsh_status prepare(spsh__feature_maker *m, uint64_t position, const spsh_row *row,
+                           spsh_feature_input *input, spsh_error *err)
+{
+    const uint32_t rate_hz = spsh_featgen_features(m->setup.featgen)->sample_rate_hz;
+    spsh_status rc = grow(&m->pcm, row->samples, sizeof(int16_t), err);
+    if (rc == SPSH_OK)
+        rc = decode(m, position, row, err);
+    input->i16 = m->pcm.memory;
+    input->sample_count = row->samples;
+    if (rc != SPSH_OK || rate_hz == row->sample_rate_hz)
+        return rc;
+    const uint64_t most = row->samples / row->sample_rate_hz * rate_hz +
+                          row->samples % row->sample_rate_hz * rate_hz / row->sample_rate_hz + 1;
+    rc = grow(&m->resampled, most, sizeof(int16_t), err);
+    if (rc == SPSH_OK)
+        rc = spsh_resample_i16(m->pcm.memory, row->samples, 1, row->sample_rate_hz, rate_hz,
+                               m->resampled.memory, most, &input->sample_count, err);
+    input->i16 = m->resampled.memory;
+    return rc;
+}
+
+static spsh_status take_norm(spsh__feature_maker *m, const spsh_row *row, spsh_feature_input *input,
+                             spsh_error *err)
+{
+    const uint32_t dim = spsh_featgen_dim(m->setup.featgen);
+    const uint64_t group = spsh_featgen_features(m->setup.featgen)->norm == SPSH_NORM_SPEAKER
+                               ? spsh_statistics_speaker(row->speaker)
+                               : SPSH_STATISTICS_DATASET;
+    if (m->setup.statistics == NULL)
+        return SPSH_OK;
+    input->mean = m->mean;
+    input->scale = m->scale;
+    if (group == m->group)
+        return SPSH_OK;
+    spsh_statistics_sums found = {0, m->sums, m->sums + dim};
+    const spsh_status rc = spsh_statistics_get(m->setup.statistics, group, &found, err);
+    if (rc != SPSH_OK)
+        return rc;
+    const spsh_feature_sums sums = {found.frame_count, dim, found.sum, found.square_sum};
+    spsh_feature_sums_norm(&sums, true, m->mean, m->scale);
+    m->group = group;
+    return SPSH_OK;
+}
+
+spsh_status spsh__feature_maker_run(spsh__feature_maker *maker, uint64_t position,
+                                    const spsh_row *row, const float **ret_rows,
+                                    uint64_t *ret_frame_count, spsh_error *err)
+{
+    spsh__feature_maker *m = maker;
+    spsh_feature_input input = {0};
+    spsh_status rc = take_norm(m, row, &input, err);
+    if (rc == SPSH_OK)
+        rc = prepare(m, position, row, &input, err);
+    if (rc != SPSH_OK)
+        return rc;
+    const uint64_t frames = spsh_featgen_frame_count(m->setup.featgen, input.sample_count);
+    const uint64_t values = frames * spsh_featgen_dim(m->setup.featgen);
+    rc = grow(&m->rows, values, sizeof(float), err);
+    if (rc == SPSH_OK)
+        rc = spsh_featgen_compute(m->worker, &input, m->rows.memory, err);
+    if (rc == SPSH_OK) {
+        *ret_rows = m->rows.memory;
+        *ret_frame_count = frames;
+    }
+    return rc;
+}
