@@ -76,7 +76,7 @@ static spsh_status open_augmenter(spsh__maker *maker, const spsh_plan_info *info
     const spsh__recipe *recipe = maker->recipe;
     const spsh_allocator allocator = spsh__budget_allocator(maker->budget);
     const uint32_t rate_hz = info->sample_rate_hz_max;
-    const bool has_rooms = recipe->rooms.utterance_count > 0;
+    const uint64_t room_max = spsh__room_samples_max(rate_hz);
     /* An utterance may be a sample longer than its seconds, at any rate. */
     const double seconds = (double)info->longest_microseconds / 1e6 * recipe->stretch +
                            4.0 / (double)SPSH_SAMPLE_RATE_HZ_MIN;
@@ -87,8 +87,8 @@ static spsh_status open_augmenter(spsh__maker *maker, const spsh_plan_info *info
                                      rate_hz, maker->budget, err);
     if (rc == SPSH_OK)
         rc = spsh_augmenter_open(&recipe->augment, maker->samples_max,
-                                 has_rooms ? (uint64_t)SPSH_LOADER_ROOM_SECONDS * rate_hz : 0,
-                                 &allocator, &maker->augmenter, err);
+                                 recipe->rooms.utterance_count > 0 ? room_max : 0, &allocator,
+                                 &maker->augmenter, err);
     return rc;
 }
 
@@ -121,9 +121,15 @@ void spsh__maker_close(spsh__maker *maker)
 
 /* ---- sounds ---- */
 
-static bool goes_without(const spsh__maker *maker, spsh_status rc, const spsh_error *why)
+/* err names the utterance of the sound, and then says what it was for. */
+static bool goes_without(const spsh__maker *maker, const char *what, spsh_status rc,
+                         spsh_error *err)
 {
-    return rc != SPSH_E_NO_MEMORY && maker->policy.goes_without_fn(maker->policy.user, why);
+    const spsh_error why = *err;
+    if (rc == SPSH_E_NO_MEMORY)
+        return false;
+    spsh_error_set(err, why.status, why.os_errno, NONE, "%s: %.400s", what, why.message);
+    return maker->policy.goes_without_fn(maker->policy.user, err);
 }
 
 /* A sound that cannot be read is tried twice, as a record is. */
@@ -136,7 +142,7 @@ static spsh_status hear_noise(spsh__maker *maker, const spsh__job *job, spsh_aug
         spsh__sound_read_noise(&maker->noises, draw, rate_hz, job->out_samples, &sound, err);
     if (rc != SPSH_OK)
         rc = spsh__sound_read_noise(&maker->noises, draw, rate_hz, job->out_samples, &sound, err);
-    if (rc != SPSH_OK && !goes_without(maker, rc, err))
+    if (rc != SPSH_OK && !goes_without(maker, "noise", rc, err))
         return rc;
     draw->has_noise = rc == SPSH_OK && sound.sample_count > 0;
     input->noise = sound.pcm;
@@ -153,7 +159,7 @@ static spsh_status hear_room(spsh__maker *maker, const spsh__job *job, spsh_augm
     spsh_status rc = spsh__sound_read_room(&maker->rooms, draw, rate_hz, &sound, err);
     if (rc != SPSH_OK)
         rc = spsh__sound_read_room(&maker->rooms, draw, rate_hz, &sound, err);
-    if (rc != SPSH_OK && !goes_without(maker, rc, err))
+    if (rc != SPSH_OK && !goes_without(maker, "room", rc, err))
         return rc;
     draw->has_room = rc == SPSH_OK && sound.sample_count > 0;
     input->room = sound.pcm;

@@ -232,6 +232,12 @@ spsh_status spsh__sound_read_noise(spsh__sound_reader *reader, const spsh_augmen
     return rc;
 }
 
+uint64_t spsh__room_samples_max(uint32_t rate_hz)
+{
+    const uint64_t count = (uint64_t)SPSH_LOADER_ROOM_SECONDS * rate_hz;
+    return count < SPSH_AUGMENT_ROOM_SAMPLES_MAX ? count : SPSH_AUGMENT_ROOM_SAMPLES_MAX;
+}
+
 spsh_status spsh__sound_read_room(spsh__sound_reader *reader, const spsh_augment_draw *draw,
                                   uint32_t rate_hz, spsh__sound *ret_sound, spsh_error *err)
 {
@@ -242,5 +248,9 @@ spsh_status spsh__sound_read_room(spsh__sound_reader *reader, const spsh_augment
     const uint64_t most = (uint64_t)SPSH_LOADER_ROOM_SECONDS * found.row.sample_rate_hz;
     const uint64_t count = found.row.samples < most ? found.row.samples : most;
     rc = pull(reader, &found, 0, count, reader->stored, err);
-    return rc == SPSH_OK ? resample(reader, &found, count, rate_hz, ret_sound, err) : rc;
+    if (rc == SPSH_OK)
+        rc = resample(reader, &found, count, rate_hz, ret_sound, err);
+    if (rc == SPSH_OK && ret_sound->sample_count > spsh__room_samples_max(rate_hz))
+        ret_sound->sample_count = spsh__room_samples_max(rate_hz);
+    return rc;
 }

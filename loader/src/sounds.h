@@ -60,6 +60,9 @@ spsh_status spsh__sound_read_noise(spsh__sound_reader *reader, const spsh_augmen
                                    uint32_t rate_hz, uint64_t sample_count, spsh__sound *ret_sound,
                                    spsh_error *err);
 
+/* Of a room response, at that rate. */
+uint64_t spsh__room_samples_max(uint32_t rate_hz);
+
 /* The room response that the draw names. */
 spsh_status spsh__sound_read_room(spsh__sound_reader *reader, const spsh_augment_draw *draw,
                                   uint32_t rate_hz, spsh__sound *ret_sound, spsh_error *err);

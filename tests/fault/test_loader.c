@@ -227,6 +227,14 @@ typedef struct served {
 static uint64_t digest_audio(const spsh_batch *batch, const spsh_batch_utterance *u)
 {
     uint64_t state = u->samples;
+    const float *rows = (const float *)batch->features;
+    for (uint64_t n = 0; rows != NULL && n < u->frames * batch->feature_dim; n++) {
+        uint32_t bits = 0;
+        memcpy(&bits, &rows[u->offset + n], sizeof(bits));
+        state = mix(state, bits);
+    }
+    if (rows != NULL)
+        return state;
     for (uint64_t n = 0; n < u->samples * batch->channels; n++) {
         uint32_t bits = 0;
         if (batch->f32 != NULL)
@@ -249,7 +257,10 @@ static void note_batch(served *s, const spsh_batch *batch)
         s->audio[u->item.position] = digest_audio(batch, u);
         s->digest = mix(mix(s->digest, u->item.position), s->audio[u->item.position]);
         CHECK_U64(u->offset, end); /* no holes */
-        end += (batch->f32 != NULL ? batch->padded_samples : u->samples) * batch->channels;
+        if (batch->features != NULL)
+            end += batch->padded_frames * batch->feature_dim;
+        else
+            end += (batch->f32 != NULL ? batch->padded_samples : u->samples) * batch->channels;
         CHECK(u->id.size_bytes > 0);
     }
     CHECK_U64(batch->value_count, end);
@@ -283,11 +294,27 @@ static void serve_with(const spsh_loader_options *opt, served *s, spsh_loader_st
 
 static served clean, found, again;
 
+/* Features come with augmentation. */
+static void set_output(spsh_loader_options *opt, spsh_output output)
+{
+    static spsh_feature_options features;
+    static spsh_augment_options augment;
+    opt->output = output;
+    if (output != SPSH_OUTPUT_FEATURES)
+        return;
+    require(spsh_feature_options_parse("kaldi-fbank,mel_count=8", &features, &err));
+    require(spsh_augment_options_parse(
+        "speeds=0.9:1:1.1,gain_probability=0.5,gain_db_min=-9,time_masks=1,time_mask_frames_max=5",
+        &augment, &err));
+    opt->features = &features;
+    opt->augment = &augment;
+}
+
 static void serve_clean(spsh_output output)
 {
     spsh_loader_options opt = fault_options();
     heal();
-    opt.output = output;
+    set_output(&opt, output);
     serve_with(&opt, &clean, NULL);
     CHECK_I64(clean.rc, SPSH_E_END);
 }
@@ -474,7 +501,7 @@ static void run_bad(spsh_on_error policy, spsh_output output, int os_errno)
         opt.decode_threads = threads[n];
         opt.slots = n == 0 ? 2 : 8;
         opt.on_error = policy;
-        opt.output = output;
+        set_output(&opt, output);
         serve_with(&opt, n == 0 ? &found : &again, &stats);
         CHECK(stats.bad_records >= 3 + TALK_SEGMENTS);
         if (policy == SPSH_ON_ERROR_SKIP)
@@ -493,6 +520,8 @@ static void test_policy_skip(void)
     run_bad(SPSH_ON_ERROR_SKIP, SPSH_OUTPUT_INT16, 0);
     serve_clean(SPSH_OUTPUT_FLOAT32);
     run_bad(SPSH_ON_ERROR_SKIP, SPSH_OUTPUT_FLOAT32, EIO);
+    serve_clean(SPSH_OUTPUT_FEATURES);
+    run_bad(SPSH_ON_ERROR_SKIP, SPSH_OUTPUT_FEATURES, EIO);
 }
 
 static void test_policy_substitute(void)
@@ -507,6 +536,69 @@ static void test_policy_substitute(void)
     CHECK(substitutes > 0);
     serve_clean(SPSH_OUTPUT_FLOAT32);
     run_bad(SPSH_ON_ERROR_SUBSTITUTE, SPSH_OUTPUT_FLOAT32, EIO);
+    serve_clean(SPSH_OUTPUT_FEATURES);
+    run_bad(SPSH_ON_ERROR_SUBSTITUTE, SPSH_OUTPUT_FEATURES, EIO);
+    run_bad(SPSH_ON_ERROR_SUBSTITUTE, SPSH_OUTPUT_FEATURES, 0);
+}
+
+/* ---- noises and rooms ---- */
+
+static void serve_noisy(spsh_loader_options *opt, served *s, spsh_loader_stats *stats)
+{
+    spsh_dataset *noises = open_dataset(); /* that the disk is of */
+    const spsh_dataset *const sounds = noises;
+    spsh_dataset *dataset = NULL;
+    opt->io = NULL;
+    opt->noises = &sounds;
+    opt->noise_count = 1;
+    require(spsh_dataset_open(path, NULL, &dataset, &err));
+    spsh_loader *loader = open_loader(dataset, opt);
+    serve(loader, s);
+    spsh_loader_stats_get(loader, stats);
+    spsh_loader_close(loader);
+    spsh_dataset_close(dataset);
+    spsh_dataset_close(noises);
+}
+
+/* A noise that cannot be read fails what needs it, or is left out; nothing else changes. */
+static void test_sounds_that_cannot_be_read(void)
+{
+    static const uint32_t threads[] = {1, 4};
+    spsh_loader_options opt = fault_options();
+    spsh_augment_options augment;
+    spsh_loader_stats stats;
+    uint32_t changed = 0;
+    require(spsh_augment_options_parse("noise_probability=1,noise_snr_db_max=5", &augment, &err));
+    opt.augment = &augment;
+    heal();
+    serve_noisy(&opt, &clean, &stats);
+    CHECK_I64(clean.rc, SPSH_E_END);
+    CHECK_U64(stats.bad_sounds, 0);
+    hurt(position_of(1, 5), EIO, 1); /* read again */
+    serve_noisy(&opt, &found, &stats);
+    CHECK_I64(found.rc, SPSH_E_END);
+    CHECK_U64(found.digest, clean.digest);
+    heal();
+    for (uint32_t n = 0; n < TALK_SHORT && n < TROUBLES_MAX; n++)
+        hurt(position_of(1, n), n % 2 == 0 ? EIO : 0, UINT64_MAX);
+    serve_noisy(&opt, &found, &stats);
+    CHECK(found.rc == SPSH_E_IO || found.rc == SPSH_E_CORRUPT);
+    CHECK(strstr(err.message, "noise: ") != NULL);
+    opt.on_error = SPSH_ON_ERROR_SKIP;
+    for (uint32_t n = 0; n < 2; n++) {
+        opt.decode_threads = threads[n];
+        serve_noisy(&opt, n == 0 ? &found : &again, &stats);
+        CHECK(stats.bad_sounds > 0);
+        CHECK_U64(stats.bad_records, 0);
+        CHECK_U64(stats.utterances, TALK_UTTERANCES);
+        CHECK(strstr(heard.text, "without: ") != NULL);
+    }
+    CHECK_I64(found.rc, SPSH_E_END);
+    CHECK_U64(found.digest, again.digest);
+    for (uint32_t n = 0; n < TALK_UTTERANCES; n++)
+        changed += found.audio[n] != clean.audio[n];
+    CHECK(changed > 0 && changed < TALK_UTTERANCES / 2);
+    heal();
 }
 
 /* ---- the limit, and what a cursor carries ---- */
@@ -866,6 +958,7 @@ int main(void)
     RUN(test_policy_fail);
     RUN(test_policy_skip);
     RUN(test_policy_substitute);
+    RUN(test_sounds_that_cannot_be_read);
     RUN(test_quarantine_limit);
     RUN(test_cursor_carries_quarantine);
     RUN(test_shard_removed_swapped_cut);
