@@ -1,52 +1,6 @@
-/* half.c: IEEE 754 binary16, in integers, so that every processor rounds alike.
- *
- *     float   s eeeeeeee mmmmmmmmmmmmmmmmmmmmmmm      value 2^(e - 127) * 1.m
- *     half    s    eeeee mmmmmmmmmm                   value 2^(e - 15) * 1.m, e = 0: 2^-14 * 0.m
- */
+/* half.c: halves of floats (half_bits.h), and back. */
+#include "half_bits.h"
 #include "speechshard/featgen.h"
-
-#include <string.h>
-
-enum {
-    FLOAT_SIGN_SHIFT = 31,
-    HALF_SIGN_SHIFT = 15,
-    MANTISSA_DROPPED = 13,     /* 23 - 10 bits */
-    EXPONENT_DIFFERENCE = 112, /* 127 - 15 */
-    HALF_EXPONENT_MAX = 30,
-    HALF_LARGEST = 0x7bff,
-    HALF_NAN = 0x7e00,
-};
-
-/* value / 2^shift, to nearest, ties to even; shift is 1 ... 31. */
-static uint32_t shift_rounded(uint32_t value, uint32_t shift)
-{
-    const uint32_t half = UINT32_C(1) << (shift - 1);
-    const uint32_t odd = (value >> shift) & 1;
-    return (value + half - 1 + odd) >> shift;
-}
-
-static uint16_t half_of(float value)
-{
-    uint32_t bits = 0;
-    memcpy(&bits, &value, sizeof bits);
-    const uint32_t sign = bits >> FLOAT_SIGN_SHIFT << HALF_SIGN_SHIFT;
-    const uint32_t magnitude = bits & 0x7fffffff;
-    const int32_t exponent = (int32_t)(magnitude >> 23) - EXPONENT_DIFFERENCE;
-    if (magnitude > 0x7f800000)
-        return (uint16_t)(sign | HALF_NAN);
-    if (exponent > HALF_EXPONENT_MAX)
-        return (uint16_t)(sign | HALF_LARGEST);
-    if (exponent < -10)
-        return (uint16_t)sign;
-    uint32_t rounded = 0;
-    if (exponent > 0) /* a carry out of the mantissa raises the exponent, as it should */
-        rounded =
-            shift_rounded(magnitude - ((uint32_t)EXPONENT_DIFFERENCE << 23), MANTISSA_DROPPED);
-    else
-        rounded = shift_rounded((magnitude & 0x7fffff) | 0x800000,
-                                (uint32_t)(MANTISSA_DROPPED + 1 - exponent));
-    return (uint16_t)(sign | (rounded > HALF_LARGEST ? HALF_LARGEST : rounded));
-}
 
 static float float_of(uint16_t half)
 {
@@ -67,7 +21,7 @@ static float float_of(uint16_t half)
 void spsh_half_from_float(uint16_t *halves, const float *values, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        halves[i] = half_of(values[i]);
+        halves[i] = spsh__half_of(values[i]);
 }
 
 void spsh_float_from_half(float *values, const uint16_t *halves, size_t count)

@@ -1,0 +1,110 @@
+# The plug-in libspeechshard-cuda.so, from the .cu files of all parts. nvcc is called by custom commands: CUDA is no language of
+# the project, so that nothing changes where it is missing. CUDA's runtime is linked statically.
+set(SPEECHSHARD_CUDA AUTO CACHE STRING "Build the CUDA plug-in: AUTO (where nvcc works), ON or OFF")
+set_property(CACHE SPEECHSHARD_CUDA PROPERTY STRINGS AUTO ON OFF)
+set(SPEECHSHARD_CUDA_ARCHITECTURES "80;86;89;90;100" CACHE STRING
+    "Compute capabilities with code of their own; later ones compile PTX of the last when they load it")
+
+# Sets SPEECHSHARD_CUDA_REASON to why there is no plug-in, or to nothing.
+function(_speechshard_find_nvcc)
+    set(SPEECHSHARD_CUDA_REASON "" PARENT_SCOPE)
+    if(SPEECHSHARD_CUDA STREQUAL "AUTO" AND (SPEECHSHARD_SANITIZE OR SPEECHSHARD_FUZZ))
+        set(SPEECHSHARD_CUDA_REASON "sanitizers do not see it" PARENT_SCOPE)
+        return()
+    endif()
+    find_program(SPEECHSHARD_NVCC nvcc HINTS ENV CUDA_PATH PATHS /usr/local/cuda PATH_SUFFIXES bin)
+    if(NOT SPEECHSHARD_NVCC)
+        set(SPEECHSHARD_CUDA_REASON "nvcc was not found" PARENT_SCOPE)
+        return()
+    endif()
+    execute_process(COMMAND ${SPEECHSHARD_NVCC} --version OUTPUT_VARIABLE _text ERROR_QUIET)
+    if(NOT _text MATCHES "release ([0-9]+\\.[0-9]+)" OR CMAKE_MATCH_1 VERSION_LESS 12.8)
+        set(SPEECHSHARD_CUDA_REASON "${SPEECHSHARD_NVCC} is older than 12.8" PARENT_SCOPE)
+        return()
+    endif()
+    # It needs a host compiler that it likes. Once: the answer is kept.
+    if(NOT DEFINED CACHE{SPEECHSHARD_NVCC_WORKS})
+        set(_try "${PROJECT_BINARY_DIR}/CMakeFiles/speechshard-nvcc")
+        file(WRITE "${_try}.cu" "#include <cuda_runtime.h>\n__global__ void f(int *x) { *x = 1; }\n")
+        execute_process(COMMAND ${SPEECHSHARD_NVCC} -std=c++17 -arch=sm_80 -c "${_try}.cu" -o "${_try}.o"
+            RESULT_VARIABLE _result OUTPUT_FILE "${_try}.log" ERROR_FILE "${_try}.log")
+        if(_result EQUAL 0)
+            set(SPEECHSHARD_NVCC_WORKS ON CACHE INTERNAL "nvcc compiles")
+        else()
+            set(SPEECHSHARD_CUDA_REASON "${SPEECHSHARD_NVCC} does not work (${_try}.log)" PARENT_SCOPE)
+            return()
+        endif()
+    endif()
+endfunction()
+
+if(SPEECHSHARD_CUDA STREQUAL "AUTO" OR SPEECHSHARD_CUDA)
+    _speechshard_find_nvcc()
+    if(SPEECHSHARD_CUDA_REASON AND NOT SPEECHSHARD_CUDA STREQUAL "AUTO")
+        message(FATAL_ERROR "SPEECHSHARD_CUDA is ON, and ${SPEECHSHARD_CUDA_REASON}")
+    endif()
+else()
+    set(SPEECHSHARD_CUDA_REASON "SPEECHSHARD_CUDA is OFF")
+endif()
+if(SPEECHSHARD_CUDA_REASON)
+    message(STATUS "The CUDA plug-in is not built: ${SPEECHSHARD_CUDA_REASON}")
+else()
+    message(STATUS "The CUDA plug-in is built by ${SPEECHSHARD_NVCC}")
+endif()
+
+# speechshard_cuda_sources(FILE.cu...): what a part has in the plug-in. Sees the part's include/ and src/ folders, and the public
+# headers of shardfmt.
+function(speechshard_cuda_sources)
+    foreach(_source IN LISTS ARGN)
+        set_property(GLOBAL APPEND PROPERTY SPEECHSHARD_CUDA_SOURCES "${CMAKE_CURRENT_SOURCE_DIR}/${_source}")
+    endforeach()
+endfunction()
+
+# One object; adds it to the list `objects` of the caller.
+function(_speechshard_cuda_object source)
+    cmake_path(RELATIVE_PATH source BASE_DIRECTORY "${PROJECT_SOURCE_DIR}" OUTPUT_VARIABLE _name)
+    string(REGEX MATCH "^[^/]+" _part "${_name}")
+    set(_object "${PROJECT_BINARY_DIR}/cuda/${_name}.o")
+    get_filename_component(_folder "${_object}" DIRECTORY)
+    file(MAKE_DIRECTORY "${_folder}")
+    set(_flags -std=c++17 -O3 -lineinfo --fmad=false -Xcompiler
+        -fPIC,-fvisibility=hidden,-fno-exceptions,-Wall,-Wextra,-Wno-missing-field-initializers)
+    if(CMAKE_COMPILE_WARNING_AS_ERROR)
+        list(APPEND _flags -Werror all-warnings)
+    endif()
+    foreach(_architecture IN LISTS SPEECHSHARD_CUDA_ARCHITECTURES)
+        list(APPEND _flags -gencode arch=compute_${_architecture},code=sm_${_architecture})
+        set(_last ${_architecture})
+    endforeach()
+    list(APPEND _flags -gencode arch=compute_${_last},code=compute_${_last})
+    add_custom_command(OUTPUT "${_object}"
+        COMMAND ${SPEECHSHARD_NVCC} ${_flags} -I "${PROJECT_SOURCE_DIR}/shardfmt/include"
+            -I "${PROJECT_SOURCE_DIR}/${_part}/include" -I "${PROJECT_SOURCE_DIR}/${_part}/src"
+            -MD -MF "${_object}.d" -c "${source}" -o "${_object}"
+        DEPENDS "${source}" DEPFILE "${_object}.d" COMMENT "nvcc ${_name}" VERBATIM)
+    list(APPEND objects "${_object}")
+    set(objects "${objects}" PARENT_SCOPE)
+endfunction()
+
+# After all parts: the plug-in, target speechshard_cuda, in the top of the build folder.
+function(speechshard_add_cuda_plugin)
+    if(SPEECHSHARD_CUDA_REASON)
+        return()
+    endif()
+    get_property(_sources GLOBAL PROPERTY SPEECHSHARD_CUDA_SOURCES)
+    set(objects "")
+    foreach(_source IN LISTS _sources)
+        _speechshard_cuda_object("${_source}")
+    endforeach()
+    get_filename_component(_bin "${SPEECHSHARD_NVCC}" REALPATH)
+    get_filename_component(_root "${_bin}/../.." ABSOLUTE)
+    find_library(SPEECHSHARD_CUDART_STATIC cudart_static HINTS "${_root}" PATH_SUFFIXES lib64 lib REQUIRED)
+    add_library(speechshard_cuda MODULE ${objects})
+    set_source_files_properties(${objects} PROPERTIES EXTERNAL_OBJECT TRUE GENERATED TRUE)
+    set_target_properties(speechshard_cuda PROPERTIES
+        OUTPUT_NAME speechshard-cuda LINKER_LANGUAGE C LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}")
+    # supc++: what the code that nvcc makes for the host needs of C++, statically.
+    target_link_libraries(speechshard_cuda PRIVATE ${SPEECHSHARD_CUDART_STATIC} supc++ Threads::Threads ${CMAKE_DL_LIBS} rt)
+    # Nothing is left open, and nothing of the runtime is seen from outside.
+    target_link_options(speechshard_cuda PRIVATE LINKER:-z,defs LINKER:--exclude-libs,ALL)
+    install(TARGETS speechshard_cuda LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+endfunction()

@@ -1,0 +1,41 @@
+/* device_entry.h: what featgen's library and its part of the plug-in say to each other. The library
+ * checks and lays out, the plug-in owns the device's memory and starts kernels. */
+#ifndef SPSH_DEVICE_ENTRY_H
+#define SPSH_DEVICE_ENTRY_H
+
+#include "device_job.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define SPSH__DEVICE_FEATURES_SYMBOL "spsh_cuda_features_entry"
+
+/* What the plug-in has to hold. */
+typedef struct spsh__device_features_plan {
+    const spsh__frame_tables *tables;
+    uint32_t device;
+    uint32_t utterance_count_max;
+    uint64_t row_count_max; /* rows between frames and norm; 0: none are needed */
+} spsh__device_features_plan;
+
+typedef struct spsh__device_features_entry {
+    size_t tables_bytes, job_bytes; /* sizeof, as the plug-in was compiled */
+    spsh_status (*open_fn)(const spsh__device_features_plan *plan, void **ret_state,
+                           spsh_error *err);
+    void (*close_fn)(void *state);
+    /* Room for a batch's utterances; waits until the device is done with what was in it. */
+    spsh_status (*begin_fn)(void *state, spsh__device_utterance **ret_utterances, spsh_error *err);
+    /* job: from samples to padding_value, mean, scales and stats_stride as given; the plug-in fills
+     * in the rest. frames_max: of an utterance. */
+    spsh_status (*run_fn)(void *state, void *stream, const spsh__device_job *job,
+                          uint64_t frames_max, spsh_error *err);
+} spsh__device_features_entry;
+
+typedef const spsh__device_features_entry *spsh__device_features_entry_fn(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,87 @@
+/* cuda.h: GPUs. What needs CUDA is in a plug-in, libspeechshard-cuda.so, that is loaded when
+ * somebody asks for it: libraries and command are the same with and without it.
+ *
+ *     spsh_cuda *cuda = NULL;
+ *     if (spsh_cuda_open(NULL, &cuda, &err) != SPSH_OK)
+ *         fprintf(stderr, "no GPU: %s\n", err.message);       // says why: go on with the CPU
+ *     spsh_cuda_close(cuda);
+ *
+ * A stream is a cudaStream_t, given as void *; NULL is the legacy default stream. All work is put
+ * onto the stream and done in its order.
+ */
+#ifndef SPEECHSHARD_CUDA_H
+#define SPEECHSHARD_CUDA_H
+
+#include "speechshard/base.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define SPSH_CUDA_PLUGIN_NAME "libspeechshard-cuda.so"
+
+/** A loaded plug-in that found a driver and at least one device. Immutable: any thread may use it,
+ * not during close. */
+typedef struct spsh_cuda spsh_cuda;
+
+typedef struct spsh_cuda_device {
+    char name[256];
+    uint32_t capability_major, capability_minor; /* 9, 0: sm_90 */
+    uint32_t multiprocessor_count;
+    uint32_t driver_version, runtime_version; /* 13000: 13.0 */
+    uint64_t memory_bytes;
+    uint64_t bandwidth_bytes; /* of its memory, a second, by clock and bus width; 0: unknown */
+} spsh_cuda_device;
+
+/**
+ * Load the plug-in and look for devices.
+ *
+ * @param path  of the plug-in; NULL: SPSH_CUDA_PLUGIN_NAME beside the library (or program) that
+ * this function is in, then in the library folder as installed, then wherever the system looks for
+ * libraries (LD_LIBRARY_PATH too). The environment is not looked at otherwise.
+ * @return SPSH_OK; SPSH_E_NOT_FOUND (no plug-in there), SPSH_E_VERSION (one of another version),
+ * SPSH_E_UNSUPPORTED (no driver, one that is too old, no device), SPSH_E_IO (it cannot be loaded,
+ * the driver fails), SPSH_E_NO_MEMORY. The message says which, and what to do.
+ *
+ * Thread-safe. The plug-in's code stays in the process once it was loaded.
+ */
+SPSH_API SPSH_NODISCARD spsh_status spsh_cuda_open(const char *path, spsh_cuda **ret_cuda,
+                                                   spsh_error *err);
+
+/** NULL is fine. What was opened through it must be closed before. */
+SPSH_API void spsh_cuda_close(spsh_cuda *cuda);
+
+/** At least 1. */
+SPSH_API uint32_t spsh_cuda_device_count(const spsh_cuda *cuda);
+
+/** SPSH_OK, SPSH_E_INVALID_ARG (no such number), SPSH_E_IO. */
+SPSH_API SPSH_NODISCARD spsh_status spsh_cuda_device_get(const spsh_cuda *cuda, uint32_t number,
+                                                         spsh_cuda_device *ret_device,
+                                                         spsh_error *err);
+
+/** Memory of a device, aligned to 256 bytes: SPSH_OK, SPSH_E_NO_MEMORY, SPSH_E_INVALID_ARG (no such
+ * device, no bytes), SPSH_E_IO. */
+SPSH_API SPSH_NODISCARD spsh_status spsh_cuda_alloc(const spsh_cuda *cuda, uint32_t device,
+                                                    size_t size_bytes, void **ret_memory,
+                                                    spsh_error *err);
+/** Waits for work that uses it. NULL is fine. */
+SPSH_API void spsh_cuda_free(const spsh_cuda *cuda, void *memory);
+
+/** Copy between host and device, any way, in the stream's order. Host memory that is not pinned is
+ * read before the return; what is written to it is there after spsh_cuda_synchronize. */
+SPSH_API SPSH_NODISCARD spsh_status spsh_cuda_copy(const spsh_cuda *cuda, void *to,
+                                                   const void *from, size_t size_bytes,
+                                                   void *stream, spsh_error *err);
+
+/** Wait until a stream is done; errors of its work are told here. SPSH_OK, SPSH_E_IO. */
+SPSH_API SPSH_NODISCARD spsh_status spsh_cuda_synchronize(const spsh_cuda *cuda, void *stream,
+                                                          spsh_error *err);
+
+/** What a part of the plug-in exports under a name (cuda_plugin.h); NULL: nothing. */
+SPSH_API void *spsh_cuda_symbol(const spsh_cuda *cuda, const char *name);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

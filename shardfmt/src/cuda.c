@@ -1,0 +1,182 @@
+/* cuda.c: finding and loading the plug-in. It is never unloaded: CUDA's runtime within it keeps
+ * threads and handlers that outlive any caller. */
+#include "speechshard/cuda.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base_internal.h"
+#include "speechshard/cuda_plugin.h"
+
+enum { PATH_BYTES = 4096 };
+
+struct spsh_cuda {
+    void *library;
+    const spsh__cuda_plugin *plugin;
+    uint32_t device_count;
+};
+
+/* ---- where it is ---- */
+
+/* A path, relative to the folder of what this code is in; false: there is no such file. */
+static bool beside(const char *relative, char path[PATH_BYTES])
+{
+    static const char here = 0;
+    Dl_info info;
+    if (dladdr(&here, &info) == 0 || info.dli_fname == NULL)
+        return false;
+    const char *slash = strrchr(info.dli_fname, '/');
+    const int folder_bytes = slash == NULL ? 0 : (int)(slash - info.dli_fname + 1);
+    const int length = snprintf(path, PATH_BYTES, "%.*s%s", folder_bytes, info.dli_fname, relative);
+    return length > 0 && length < PATH_BYTES && strchr(path, '/') != NULL &&
+           access(path, F_OK) == 0;
+}
+
+/* Into path, at most PATH_BYTES; a bare name is left to the system. */
+static const char *find(char path[PATH_BYTES])
+{
+    if (beside(SPSH_CUDA_PLUGIN_NAME, path) ||
+        beside(SPSH__LIBRARY_FOLDER "/" SPSH_CUDA_PLUGIN_NAME, path))
+        return path;
+    return SPSH_CUDA_PLUGIN_NAME;
+}
+
+/* dlerror's text, which names the file and what is wrong; there is always one after a failure. */
+static const char *loader_text(void)
+{
+    const char *text = dlerror();
+    return text == NULL ? "no reason given" : text;
+}
+
+static spsh_status load(const char *path, void **ret_library, spsh_error *err)
+{
+    char found[PATH_BYTES];
+    const char *name = path != NULL ? path : find(found);
+    if (strchr(name, '/') != NULL && access(name, F_OK) != 0)
+        return SPSH_FAIL(err, SPSH_E_NOT_FOUND, SPSH_OFFSET_NONE,
+                         "%s: the CUDA plug-in is not there", name);
+    void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    if (library == NULL && strchr(name, '/') == NULL)
+        return SPSH_FAIL(err, SPSH_E_NOT_FOUND, SPSH_OFFSET_NONE,
+                         "the CUDA plug-in was not built or not installed (%s)", loader_text());
+    if (library == NULL)
+        return SPSH_FAIL(err, SPSH_E_IO, SPSH_OFFSET_NONE, "the CUDA plug-in cannot be loaded: %s",
+                         loader_text());
+    *ret_library = library;
+    return SPSH_OK;
+}
+
+/* ---- what it says ---- */
+
+static spsh_status greet(spsh_cuda *cuda, spsh_error *err)
+{
+    spsh__cuda_plugin_fn *plugin_fn = NULL;
+    void *symbol = dlsym(cuda->library, SPSH__CUDA_PLUGIN_SYMBOL);
+    if (symbol == NULL)
+        return SPSH_FAIL(err, SPSH_E_VERSION, SPSH_OFFSET_NONE,
+                         "the file that was loaded is no CUDA plug-in: it has no symbol %s",
+                         SPSH__CUDA_PLUGIN_SYMBOL);
+    memcpy(&plugin_fn, &symbol, sizeof(plugin_fn));
+    cuda->plugin = plugin_fn();
+    if (cuda->plugin->abi != SPSH__CUDA_ABI)
+        return SPSH_FAIL(err, SPSH_E_VERSION, SPSH_OFFSET_NONE,
+                         "the CUDA plug-in speaks version %u of its interface, this library %u: "
+                         "install both from one build",
+                         cuda->plugin->abi, (unsigned)SPSH__CUDA_ABI);
+    if (strcmp(cuda->plugin->version, SPSH_VERSION_STRING) != 0)
+        return SPSH_FAIL(err, SPSH_E_VERSION, SPSH_OFFSET_NONE,
+                         "the CUDA plug-in is of version %.40s, this library of %s: install both "
+                         "from one build",
+                         cuda->plugin->version, SPSH_VERSION_STRING);
+    return cuda->plugin->count_fn(&cuda->device_count, err);
+}
+
+spsh_status spsh_cuda_open(const char *path, spsh_cuda **ret_cuda, spsh_error *err)
+{
+    const spsh_allocator *allocator = spsh_allocator_default();
+    spsh_cuda *cuda = NULL;
+    spsh_status rc;
+
+    if (ret_cuda == NULL)
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE, "ret_cuda must be given");
+    cuda = spsh__alloc(allocator, sizeof(*cuda));
+    if (cuda == NULL)
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "cuda: %zu bytes", sizeof(*cuda));
+    memset(cuda, 0, sizeof(*cuda));
+    rc = load(path, &cuda->library, err);
+    if (rc != SPSH_OK)
+        goto out;
+    rc = greet(cuda, err);
+    if (rc != SPSH_OK)
+        goto out;
+    *ret_cuda = cuda;
+    cuda = NULL;
+out:
+    spsh_cuda_close(cuda);
+    return rc;
+}
+
+void spsh_cuda_close(spsh_cuda *cuda)
+{
+    if (cuda == NULL)
+        return;
+    if (cuda->library != NULL)
+        (void)dlclose(cuda->library);
+    spsh__free(spsh_allocator_default(), cuda);
+}
+
+uint32_t spsh_cuda_device_count(const spsh_cuda *cuda)
+{
+    return cuda->device_count;
+}
+
+static spsh_status check_device(const spsh_cuda *cuda, uint32_t number, spsh_error *err)
+{
+    if (number >= cuda->device_count)
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+                         "there is no device %u: they are numbered 0 to %u", number,
+                         cuda->device_count - 1);
+    return SPSH_OK;
+}
+
+spsh_status spsh_cuda_device_get(const spsh_cuda *cuda, uint32_t number,
+                                 spsh_cuda_device *ret_device, spsh_error *err)
+{
+    const spsh_status rc = check_device(cuda, number, err);
+    return rc != SPSH_OK ? rc : cuda->plugin->device_fn(number, ret_device, err);
+}
+
+spsh_status spsh_cuda_alloc(const spsh_cuda *cuda, uint32_t device, size_t size_bytes,
+                            void **ret_memory, spsh_error *err)
+{
+    const spsh_status rc = check_device(cuda, device, err);
+    if (rc != SPSH_OK)
+        return rc;
+    if (size_bytes == 0)
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE, "no bytes to allocate");
+    return cuda->plugin->alloc_fn(device, size_bytes, ret_memory, err);
+}
+
+void spsh_cuda_free(const spsh_cuda *cuda, void *memory)
+{
+    if (memory != NULL)
+        cuda->plugin->free_fn(memory);
+}
+
+spsh_status spsh_cuda_copy(const spsh_cuda *cuda, void *to, const void *from, size_t size_bytes,
+                           void *stream, spsh_error *err)
+{
+    return size_bytes == 0 ? SPSH_OK : cuda->plugin->copy_fn(to, from, size_bytes, stream, err);
+}
+
+spsh_status spsh_cuda_synchronize(const spsh_cuda *cuda, void *stream, spsh_error *err)
+{
+    return cuda->plugin->synchronize_fn(stream, err);
+}
+
+void *spsh_cuda_symbol(const spsh_cuda *cuda, const char *name)
+{
+    return dlsym(cuda->library, name);
+}
