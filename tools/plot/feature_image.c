@@ -72,7 +72,7 @@ double spsh__feature_image_height_of(const spsh__feature_image *image, double va
     return (bin + rows_before(image) + 0.5) / image->dim;
 }
 
-static void place_in_time(const spsh__speech_rows *rows, spsh__feature_image *image)
+static void place_in_time(const spsh__feature_rows *rows, spsh__feature_image *image)
 {
     const spsh_feature_options *f = &rows->options;
     const double hop = floor((double)f->sample_rate_hz * f->hop_us / 1e6);
@@ -88,7 +88,7 @@ static void place_in_time(const spsh__speech_rows *rows, spsh__feature_image *im
 /* ---- values ---- */
 
 /* The mean of what falls into a cell; cells are columns * rows, the lowest bin first. */
-static void average(const spsh__speech_rows *rows, const spsh__feature_image *image, double *cells)
+static void average(const spsh__feature_rows *rows, const spsh__feature_image *image, double *cells)
 {
     for (uint64_t column = 0; column < image->columns; column++) {
         const uint64_t first = column * rows->frame_count / image->columns;
@@ -176,7 +176,7 @@ static spsh_status find_range(spsh__feature_image *image, double *cells, spsh_er
     return SPSH_OK;
 }
 
-spsh_status spsh__feature_image_make(const spsh__speech_rows *rows, spsh__feature_image *ret_image,
+spsh_status spsh__feature_image_make(const spsh__feature_rows *rows, spsh__feature_image *ret_image,
                                      spsh_error *err)
 {
     spsh__feature_image *image = ret_image;

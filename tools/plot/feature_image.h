@@ -13,9 +13,19 @@
 #ifndef SPSH_PLOT_FEATURE_IMAGE_H
 #define SPSH_PLOT_FEATURE_IMAGE_H
 
-#include "speech.h"
+#include <stdbool.h>
+
+#include "speechshard/featgen.h"
 
 enum { SPSH__IMAGE_COLUMNS_MAX = 920, SPSH__IMAGE_ROWS_MAX = 480 };
+
+/** Borrowed. */
+typedef struct spsh__feature_rows {
+    spsh_feature_options options;
+    const float *rows; /* frame_count * dim */
+    uint64_t frame_count;
+    uint32_t dim;
+} spsh__feature_rows;
 
 typedef struct spsh__feature_image {
     spsh_feature_options options;
@@ -27,7 +37,7 @@ typedef struct spsh__feature_image {
     double first_s, end_s; /* where the first frame begins and the last one ends, hop by hop */
 } spsh__feature_image;
 
-SPSH_NODISCARD spsh_status spsh__feature_image_make(const spsh__speech_rows *rows,
+SPSH_NODISCARD spsh_status spsh__feature_image_make(const spsh__feature_rows *rows,
                                                     spsh__feature_image *ret_image,
                                                     spsh_error *err);
 void spsh__feature_image_free(spsh__feature_image *image);

@@ -17,7 +17,6 @@
 #include <stdlib.h>
 
 #include "cli.h"
-#include "feature_image.h"
 #include "names.h"
 
 enum {
@@ -35,7 +34,7 @@ enum {
     LANES_HEIGHT_EACH = 56, /* at least */
     ID_BYTES = 1024,        /* more than are shown of any */
     FACTS_COLUMNS = 60,
-    LINE_COLUMNS = 165,
+    LINE_COLUMNS = 152,
     DESCRIPTION_COLUMNS = 4000,
     TICK_GAP = 14, /* between labels of the upright axis */
 };

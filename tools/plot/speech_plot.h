@@ -1,6 +1,6 @@
 /* speech_plot.h: an utterance as a picture: waveform above, features below, what it is on top.
  *
- *     const spsh__speech_plot plot = {&utterance, "flac", &speech, &rows, NULL, NULL, 0};
+ *     const spsh__speech_plot plot = {&utterance, "flac", &speech, &rows, NULL, NULL};
  *     rc = spsh__speech_plot_draw(&plot, SPSH__CANVAS_SVG, &out, &err);
  *
  * The size does not depend on the length: a column shows the lowest and the highest of its samples,
@@ -10,16 +10,17 @@
 #define SPSH_PLOT_SPEECH_PLOT_H
 
 #include "canvas.h"
+#include "feature_image.h"
 #include "speech.h"
 #include "speechshard/augment.h"
 
 typedef struct spsh__speech_plot {
     const spsh_utterance *utterance;
     const char *codec;
-    const spsh__speech *speech;     /* the first four channels are drawn; NULL: there is no audio */
-    const spsh__speech_rows *rows;  /* before masks */
+    const spsh__speech *speech; /* the first four channels are drawn; NULL: there is no audio */
+    const spsh__feature_rows *rows;
     const char *what;               /* has been done to it: one line more; NULL: nothing */
-    const spsh_augment_draw *masks; /* are drawn over the features; NULL: none */
+    const spsh_augment_draw *masks; /* are drawn over the rows; NULL: none */
 } spsh__speech_plot;
 
 /** Appends the file. */

@@ -5,6 +5,8 @@
 
 #include "file_out.h"
 
+enum { PIECE = 4096 /* samples written at once */ };
+
 static bool ends_with(const char *text, const char *end)
 {
     const size_t length = strlen(text);
@@ -17,7 +19,9 @@ bool spsh__cat_plot_kind(const char *path, spsh__canvas_kind *ret_kind)
     return *ret_kind == SPSH__CANVAS_PNG || ends_with(path, ".svg");
 }
 
-spsh_status spsh__cat_plot_write(const char *path, const spsh__speech_plot *plot, spsh_error *err)
+/* ---- the picture ---- */
+
+static spsh_status write_picture(const char *path, const spsh__speech_plot *plot, spsh_error *err)
 {
     spsh__builder out = {0};
     spsh__canvas_kind kind = SPSH__CANVAS_SVG;
@@ -29,35 +33,92 @@ spsh_status spsh__cat_plot_write(const char *path, const spsh__speech_plot *plot
     return rc;
 }
 
-spsh_status spsh__cat_plot(const char *path, const spsh_feature_options *features,
-                           spsh_reader *reader, uint64_t position, const spsh_row *row,
-                           spsh_error *err)
+/* "seed 1, epoch 0: speed 0.9, ..." */
+static const char *tell(const spsh__cat_subject *c, const spsh_augment_draw *draw,
+                        const spsh_augment_subject *subject, spsh__builder *out)
 {
-    spsh_feature_options options;
+    spsh__html_format(out,
+                      "seed %llu, epoch %llu: ", (unsigned long long)c->request->loader.plan.seed,
+                      (unsigned long long)c->epoch);
+    spsh__hear_tell(out, draw, subject);
+    return spsh__builder_text(out);
+}
+
+static spsh_status plot(const spsh__cat_subject *c, spsh_hearing *hearing, const spsh_heard *heard,
+                        spsh_error *err)
+{
+    const bool is_augmented = c->request->loader.augment != NULL;
+    const spsh__feature_rows rows = {*spsh_hearing_features(hearing), heard->rows,
+                                     heard->frame_count, heard->dim};
+    /* What was heard is one channel, and borrowed. */
+    spsh__speech stored = {0};
+    spsh__speech sound = {NULL, NULL, heard->sample_count, 1, heard->sample_rate_hz};
+    spsh__builder what = {0};
+    spsh_augment_draw draw;
+    spsh_augment_subject subject;
     spsh_utterance utterance;
-    spsh__speech speech = {0};
-    spsh__speech mono = {0};
-    spsh__speech_rows rows = {.rows = NULL};
-    spsh_status rc = spsh_feature_options_preset("kaldi-fbank", &options, err);
-    if (features != NULL)
-        options = *features;
-    else if (rc == SPSH_OK)
-        options.sample_rate_hz = row->sample_rate_hz;
-    if (rc == SPSH_OK)
-        rc = spsh__speech_read(reader, position, row, &speech, err);
-    if (rc == SPSH_OK)
-        rc = spsh__speech_mix(&speech, options.sample_rate_hz, &mono, err);
-    if (rc == SPSH_OK)
-        rc = spsh__speech_features(&mono, &options, &rows, err);
-    if (rc == SPSH_OK) /* borrowed until the reader's next call */
-        rc = spsh_reader_metadata(reader, position, &utterance, err);
-    if (rc == SPSH_OK) {
-        const spsh__speech_plot plot = {
-            &utterance, spsh_codec_name(row->codec), &speech, &rows, NULL, NULL};
-        rc = spsh__cat_plot_write(path, &plot, err);
+    spsh__speech_plot picture = {&utterance, spsh_codec_name(c->row->codec), NULL, &rows, NULL,
+                                 NULL};
+    spsh_status rc = spsh_hearing_draw(hearing, c->epoch, &draw, &subject, err);
+    if (rc == SPSH_OK && heard->samples != NULL && !is_augmented) {
+        rc = spsh__speech_read(c->reader, c->position, c->row, &stored, err);
+        picture.speech = &stored;
+    } else if (heard->samples != NULL) {
+        sound.samples = heard->samples;
+        picture.speech = &sound;
     }
-    spsh__speech_features_free(&rows);
-    spsh__speech_free(&mono);
-    spsh__speech_free(&speech);
+    if (rc == SPSH_OK) /* borrowed until the reader's next call */
+        rc = spsh_reader_metadata(c->reader, c->position, &utterance, err);
+    if (is_augmented) {
+        picture.what = tell(c, &draw, &subject, &what);
+        picture.masks = &draw;
+    }
+    if (rc == SPSH_OK)
+        rc = write_picture(c->plot, &picture, err);
+    spsh__builder_free(&what);
+    spsh__speech_free(&stored);
+    return rc;
+}
+
+/* ---- the sound ---- */
+
+static spsh_status write_sound(const spsh__cat_subject *c, const spsh_heard *heard, spsh_error *err)
+{
+    const spsh__wav wav = {SPSH_SAMPLE_I16, 16, 1, heard->sample_rate_hz, heard->sample_count};
+    uint8_t bytes[2 * PIECE];
+    if (heard->samples == NULL || heard->sample_count > (UINT32_MAX - 64) / 2) {
+        const spsh_status status = heard->samples == NULL ? SPSH_E_UNSUPPORTED : SPSH_E_LIMIT;
+        spsh_error_set(err, status, 0, SPSH_OFFSET_NONE, "%s: %s", spsh_dataset_path(c->dataset),
+                       heard->samples == NULL ? "the dataset holds features, not audio"
+                                              : "it does not fit into a WAV file of 4 GiB");
+        return status;
+    }
+    spsh_status rc = spsh__wav_write_head(&wav, c->sink, err);
+    for (uint64_t done = 0; rc == SPSH_OK && done < heard->sample_count; done += PIECE) {
+        const uint64_t left = heard->sample_count - done;
+        const size_t count = left < PIECE ? (size_t)left : PIECE;
+        for (size_t i = 0; i < count; i++) {
+            const uint16_t value = (uint16_t)heard->samples[done + i];
+            bytes[2 * i] = (uint8_t)value;
+            bytes[2 * i + 1] = (uint8_t)(value >> 8);
+        }
+        rc = c->sink->write_fn(c->sink->user, bytes, 2 * count, err);
+    }
+    return rc;
+}
+
+spsh_status spsh__cat_hear(const spsh__cat_subject *subject, spsh_error *err)
+{
+    const spsh__cat_subject *c = subject;
+    spsh_hearing *hearing = NULL;
+    spsh_heard heard;
+    spsh_status rc = spsh_hearing_open(c->dataset, c->position, &c->request->loader, &hearing, err);
+    if (rc == SPSH_OK)
+        rc = spsh_hearing_listen(hearing, c->epoch, &heard, err);
+    if (rc == SPSH_OK && c->plot != NULL)
+        rc = plot(c, hearing, &heard, err);
+    if (rc == SPSH_OK && c->sink != NULL)
+        rc = write_sound(c, &heard, err);
+    spsh_hearing_close(hearing);
     return rc;
 }

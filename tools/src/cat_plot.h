@@ -1,19 +1,28 @@
-/* cat_plot.h: an utterance as a picture file. */
+/* cat_plot.h: an utterance as a picture, or as training hears it: what `cat` does with
+ * spsh_hearing. */
 #ifndef SPSH_CAT_PLOT_H
 #define SPSH_CAT_PLOT_H
 
+#include "hear_words.h"
 #include "speech_plot.h"
+#include "wav_out.h"
 
 /** By the end of the file's name: .svg or .png. False: neither. */
 bool spsh__cat_plot_kind(const char *path, spsh__canvas_kind *ret_kind);
 
-/** Write the picture of an utterance as it is stored. features: NULL: kaldi-fbank at its rate. */
-SPSH_NODISCARD spsh_status spsh__cat_plot(const char *path, const spsh_feature_options *features,
-                                          spsh_reader *reader, uint64_t position,
-                                          const spsh_row *row, spsh_error *err);
+/** An utterance, and what is done with it. All borrowed. */
+typedef struct spsh__cat_subject {
+    const spsh_dataset *dataset;
+    spsh_reader *reader;
+    uint64_t position;
+    const spsh_row *row;
+    const spsh__hear_request *request;
+    uint64_t epoch;
+    const char *plot;            /* a file; NULL: none */
+    const spsh__byte_sink *sink; /* of a WAV file with what is heard; NULL: none */
+} spsh__cat_subject;
 
-/** Write any picture. */
-SPSH_NODISCARD spsh_status spsh__cat_plot_write(const char *path, const spsh__speech_plot *plot,
-                                                spsh_error *err);
+/** The waveform is that of the file, all channels, unless it is augmented. */
+SPSH_NODISCARD spsh_status spsh__cat_hear(const spsh__cat_subject *subject, spsh_error *err);
 
 #endif

@@ -1,5 +1,5 @@
-/* cmd_cat.c: `speechshard cat`: one utterance as a WAV file, its recording as it is stored, or a
- * picture of it. */
+/* cmd_cat.c: `speechshard cat`: one utterance as a WAV file, as it is or as training hears it; its
+ * recording as it is stored; a picture of it. */
 #include <inttypes.h>
 #include <string.h>
 #include <unistd.h>
@@ -14,10 +14,12 @@ typedef struct request {
     const char *dataset_path;
     const char *id;
     const char *output; /* NULL: standard output */
-    const char *plot;
-    const spsh_feature_options *features; /* of the picture; NULL: none are said */
+    const char *plot;   /* NULL: none */
+    spsh__hear_words words;
+    uint64_t epoch;
     bool payload;
     bool has_audio; /* is written: not for a picture alone */
+    spsh__hear_request hear;
 } request;
 
 /* The stored bytes hold the whole recording: say so where the utterance is less. */
@@ -36,32 +38,49 @@ static spsh_status note_part(const request *r, spsh_reader *reader, uint64_t pos
     return SPSH_OK;
 }
 
-static spsh_status write_utterance(const request *r, spsh_reader *reader, uint64_t position,
-                                   const spsh_row *row, const spsh__byte_sink *sink,
+/* The utterance that was asked for. */
+typedef struct found {
+    const spsh_dataset *dataset;
+    spsh_reader *reader;
+    uint64_t position;
+    spsh_row row;
+} found;
+
+/* To a picture, to sink, or both. */
+static spsh_status hear(const request *r, const found *f, const char *plot,
+                        const spsh__byte_sink *sink, spsh_error *err)
+{
+    const spsh__cat_subject subject = {f->dataset, f->reader, f->position, &f->row,
+                                       &r->hear,   r->epoch,  plot,        sink};
+    return spsh__cat_hear(&subject, err);
+}
+
+static spsh_status write_utterance(const request *r, const found *f, const spsh__byte_sink *sink,
                                    spsh_error *err)
 {
     spsh__wav wav;
     spsh_status rc;
+    if (r->words.augment != NULL)
+        return hear(r, f, NULL, sink, err);
     if (r->payload) {
-        rc = note_part(r, reader, position, row, err);
-        return rc == SPSH_OK ? spsh__payload_write(reader, position, sink, err) : rc;
+        rc = note_part(r, f->reader, f->position, &f->row, err);
+        return rc == SPSH_OK ? spsh__payload_write(f->reader, f->position, sink, err) : rc;
     }
-    rc = spsh__wav_describe(reader, position, row->samples, &wav, err);
-    return rc == SPSH_OK ? spsh__wav_write(&wav, reader, position, sink, err) : rc;
+    rc = spsh__wav_describe(f->reader, f->position, f->row.samples, &wav, err);
+    return rc == SPSH_OK ? spsh__wav_write(&wav, f->reader, f->position, sink, err) : rc;
 }
 
-static spsh_status write_output(const request *r, spsh_reader *reader, uint64_t position,
-                                const spsh_row *row, spsh_error *err)
+static spsh_status write_output(const request *r, const found *f, spsh_error *err)
 {
     spsh__file_out *file = NULL;
     spsh__byte_sink sink = spsh__stdout_sink();
     spsh_status rc = SPSH_OK;
     if (r->output == NULL)
-        return write_utterance(r, reader, position, row, &sink, err);
+        return write_utterance(r, f, &sink, err);
     rc = spsh__file_out_open(r->output, &file, err);
     if (rc == SPSH_OK) {
         sink = spsh__file_out_sink(file);
-        rc = write_utterance(r, reader, position, row, &sink, err);
+        rc = write_utterance(r, f, &sink, err);
     }
     if (rc == SPSH_OK)
         rc = spsh__file_out_finish(file, err);
@@ -72,30 +91,30 @@ static spsh_status write_output(const request *r, spsh_reader *reader, uint64_t 
 static int cat(const request *r, const spsh_dataset *dataset)
 {
     spsh_error err = SPSH_ERROR_INIT;
-    spsh_reader *reader = NULL;
-    spsh_row row;
-    uint64_t position = 0;
+    found f = {.dataset = dataset};
     const spsh_bytes id = {(const uint8_t *)r->id, strlen(r->id)};
-    spsh_status rc = spsh_reader_open(dataset, &reader, &err);
+    spsh_status rc = spsh_reader_open(dataset, &f.reader, &err);
     if (rc == SPSH_OK) {
-        rc = spsh_reader_find(reader, id, &position, &err);
+        rc = spsh_reader_find(f.reader, id, &f.position, &err);
         /* With an errno it is a shard that is not there. */
         if (rc == SPSH_E_NOT_FOUND && err.os_errno == 0) {
             spsh__cli_error("%s has no utterance '%s' ('speechshard ls' lists them)",
                             r->dataset_path, r->id);
-            spsh_reader_close(reader);
+            spsh_reader_close(f.reader);
             return SPSH_EXIT_FAILED;
         }
     }
     if (rc == SPSH_OK)
-        rc = spsh_dataset_rows(dataset, position, 1, &row, &err);
+        rc = spsh_dataset_rows(dataset, f.position, 1, &f.row, &err);
     if (rc == SPSH_OK && r->plot != NULL)
-        rc = spsh__cat_plot(r->plot, r->features, reader, position, &row, &err);
+        rc = hear(r, &f, r->plot, NULL, &err);
     if (rc == SPSH_OK && r->has_audio)
-        rc = write_output(r, reader, position, &row, &err);
-    spsh_reader_close(reader);
+        rc = write_output(r, &f, &err);
+    spsh_reader_close(f.reader);
     if (rc == SPSH_OK || spsh__cli_output_failed())
         return SPSH_EXIT_DONE;
+    if (rc == SPSH_E_INVALID_ARG)
+        return spsh__cli_usage("cat", "%s", err.message);
     spsh__cli_fail(NULL, &err);
     if (rc == SPSH_E_AUDIO && !r->payload)
         spsh__cli_message("--payload writes the stored bytes without decoding them");
@@ -103,32 +122,26 @@ static int cat(const request *r, const spsh_dataset *dataset)
 }
 
 /* What was written, before anything is opened. */
-static int check(request *r, const char *features, spsh_feature_options *options)
+static int check(request *r)
 {
     spsh__canvas_kind kind = SPSH__CANVAS_SVG;
-    spsh_error err = SPSH_ERROR_INIT;
     r->has_audio = r->plot == NULL || r->output != NULL || r->payload;
     if (r->output != NULL && strcmp(r->output, "-") == 0)
         r->output = NULL;
     if (r->plot != NULL && !spsh__cat_plot_kind(r->plot, &kind))
         return spsh__cli_usage("cat", "--plot: '%s' ends neither in .svg nor in .png", r->plot);
-    if (features != NULL && r->plot == NULL)
-        return spsh__cli_usage("cat", "--features are those of a picture: --plot FILE is missing");
-    if (features != NULL) {
-        if (spsh_feature_options_parse(features, options, &err) != SPSH_OK)
-            return spsh__cli_usage("cat", "--features: %s", err.message);
-        r->features = options;
-    }
+    if (r->payload && r->words.augment != NULL)
+        return spsh__cli_usage("cat", "--payload is what is stored; --augment changes it");
+    if (r->words.features != NULL && r->plot == NULL && r->words.augment == NULL)
+        return spsh__cli_usage("cat", "--features are for --plot FILE and for --augment TEXT");
     if (r->has_audio && r->output == NULL && isatty(STDOUT_FILENO))
         return spsh__cli_usage("cat", "standard output is a terminal; use -o FILE or a pipe");
-    return SPSH_EXIT_DONE;
+    return spsh__hear_request_make("cat", &r->words, &r->hear);
 }
 
 int spsh__cmd_cat(int argc, char **argv)
 {
     request r = {.output = NULL};
-    const char *features = NULL;
-    spsh_feature_options feature_options;
     /* clang-format off */
     const spsh_cli_option options[] = {
         {"output", 'o', SPSH_CLI_TEXT, "FILE", "write to FILE instead of standard output",
@@ -142,7 +155,16 @@ int spsh__cmd_cat(int argc, char **argv)
         {"features", 0, SPSH_CLI_TEXT, "TEXT",
          "which: a preset and changes to it, such as\nwhisper-logmel,mel_count=128; default: "
          "kaldi-fbank\nat the utterance's own rate",
-         &features, 0, 0},
+         &r.words.features, 0, 0},
+        {"augment", 0, SPSH_CLI_TEXT, "TEXT",
+         "as training hears it: a preset and changes to it,\nsuch as speed-perturb,time_masks=2",
+         &r.words.augment, 0, 0},
+        {"seed", 's', SPSH_CLI_COUNT, "N", "of that training; default: 0", &r.words.seed, 0, 0},
+        {"epoch", 0, SPSH_CLI_COUNT, "N", "in this epoch of it; default: 0", &r.epoch, 0, 0},
+        {"noise", 0, SPSH_CLI_TEXTS, "DATASET", "noises are drawn from it; may be repeated",
+         &r.words.noises, 0, 0},
+        {"room", 0, SPSH_CLI_TEXTS, "DATASET", "room responses are drawn from it; may be repeated",
+         &r.words.rooms, 0, 0},
         SPSH_CLI_OPTIONS_END,
     };
     /* clang-format on */
@@ -155,6 +177,8 @@ int spsh__cmd_cat(int argc, char **argv)
         "speechshard cat corpus.spsh en/hello-world | aplay\n"
         "speechshard cat corpus.spsh en/hello-world -o hello.wav\n"
         "speechshard cat corpus.spsh en/hello-world --plot hello.svg\n"
+        "speechshard cat corpus.spsh en/hello-world --augment speed-perturb --epoch 3 -o "
+        "heard.wav\n"
         "speechshard cat corpus.spsh 84-121123-0001 --payload -o 84-121123-0001.flac\n",
         options,
     };
@@ -165,11 +189,12 @@ int spsh__cmd_cat(int argc, char **argv)
         return rc;
     r.dataset_path = args.operands[0];
     r.id = args.operands[1];
-    rc = check(&r, features, &feature_options);
+    rc = check(&r);
     if (rc == SPSH_EXIT_DONE)
         rc = spsh__dataset_open_or_report(r.dataset_path, 0, &dataset);
     if (rc == SPSH_EXIT_DONE)
         rc = cat(&r, dataset);
     spsh_dataset_close(dataset);
+    spsh__hear_request_free(&r.hear);
     return spsh__cli_finish(rc);
 }
