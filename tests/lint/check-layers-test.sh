@@ -37,4 +37,5 @@ plant 1 tools/src/x.c '#include "shardfmt/src/base_internal.h"'
 plant 0 tools/src/x.c 'printf("x");'
 plant 1 featgen/src/x.c '#include "speechshard/manifest.h"'
 plant 0 featgen/src/x.c '#include "speechshard/base.h"'
+plant 1 featgen/src/x.c 'p = malloc(1);'
 exit $result
