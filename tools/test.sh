@@ -21,7 +21,8 @@ case $preset in *clang* | fuzz) groups="$groups lint" ;; esac
 tools/install-deps.sh $groups
 tools/install-pyarrow.sh
 
-cmake --preset "$preset" >/dev/null
+configured=$(cmake --preset "$preset")
+printf '%s\n' "$configured" | grep 'CUDA plug-in' # built, or why not
 cmake --build "$build" --parallel "$jobs"
 # Each public header must compile alone.
 cmake --build "$build" --parallel "$jobs" --target all_verify_interface_header_sets

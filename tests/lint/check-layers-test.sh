@@ -8,7 +8,7 @@ result=0
 
 plant() { # plant WANTED_EXIT FILE TEXT
     rm -rf "$tree/root"
-    mkdir -p "$tree/root/shardfmt/src" "$tree/root/tools/src" "$tree/root/featgen/src"
+    mkdir -p "$tree/root/shardfmt/src" "$tree/root/tools/src" "$tree/root/featgen/src/cuda"
     echo '#include "base_internal.h"' >"$tree/root/shardfmt/src/x.c"
     : >"$tree/root/shardfmt/src/base_internal.h"
     echo '#include "speechshard/base.h"' >"$tree/root/tools/src/x.c"
@@ -38,4 +38,8 @@ plant 0 tools/src/x.c 'printf("x");'
 plant 1 featgen/src/x.c '#include "speechshard/manifest.h"'
 plant 0 featgen/src/x.c '#include "speechshard/base.h"'
 plant 1 featgen/src/x.c 'p = malloc(1);'
+plant 0 featgen/src/cuda/x.cu '#include <cuda_runtime.h>'
+plant 1 featgen/src/x.cu '#include <cuda_runtime.h>'
+plant 1 featgen/src/cuda/x.h '#include <cuda_runtime.h>'
+plant 1 featgen/src/cuda/x.cu '#include "speechshard/loader.h"'
 exit $result

@@ -22,6 +22,13 @@ for dir in shardfmt loader featgen; do
     deny $dir "\\b($unsafe|exit|abort|printf|system)[[:space:]]*\\("
 done
 
+# CUDA is in the plug-in alone: .cu files, all of them in folders of that name, and nothing else includes its headers.
+for part in shardfmt loader featgen train tools; do
+    [ -d "$part" ] || continue
+    if find "$part" \( -name '*.cu' -o -name '*.cuh' \) ! -path '*/src/cuda/*' | grep .; then bad=1; fi
+    if grep -rnE '#include <(cuda|cublas|cudnn|nccl)' "$part" --include='*.[ch]'; then bad=1; fi
+done
+
 # Private headers are reached by bare name inside their own folder only.
 for owner in shardfmt loader featgen train tools; do
     [ -d "$owner" ] || continue

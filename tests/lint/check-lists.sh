@@ -17,13 +17,16 @@ done
 for file in loader/src/*.c loader/include/speechshard/*.h; do
     listed loader/CMakeLists.txt "$file"
 done
+for file in shardfmt/src/cuda/*.cu featgen/src/cuda/*.cu; do
+    listed "${file%%/*}/CMakeLists.txt" "$file"
+done
 for file in tools/*/*.c; do
     listed tools/CMakeLists.txt "$file"
 done
-for file in bench/*.c; do
+for file in bench/*.c bench/gpu/*.c; do
     [ -e "$file" ] && listed bench/CMakeLists.txt "$file"
 done
-for file in tests/unit/*.c tests/prop/*.c tests/fault/*.c tests/fuzz/fuzz_*.c tests/golden/*.c; do
+for file in tests/unit/*.c tests/prop/*.c tests/fault/*.c tests/fuzz/fuzz_*.c tests/golden/*.c tests/gpu/*.c; do
     [ -e "$file" ] && listed tests/CMakeLists.txt "$file"
 done
 for file in tests/cli/*_test.sh; do # most are registered by name, in one loop
