@@ -343,7 +343,7 @@ uint64_t spsh__recipe_slot_bytes(const spsh__recipe *recipe, const spsh_loader_o
     const double count = count_in(plan);
     const uint64_t longest = spsh__recipe_out_samples_max(recipe, info);
     double samples = count * (double)longest;
-    double seconds = INFINITY; /* before a change of speed */
+    double seconds = HUGE_VAL; /* before a change of speed */
     if (plan->batch_padded_seconds_max > 0)
         seconds = plan->batch_padded_seconds_max;
     if (plan->batch_seconds_max > 0 && !padded)

@@ -33,7 +33,9 @@ static void subtract(spsh_loader_stats *end, const spsh_loader_stats *begin)
     end->slow_reads -= begin->slow_reads;
     end->retries -= begin->retries;
     end->bad_records -= begin->bad_records;
+    end->bad_sounds -= begin->bad_sounds;
     end->decode_cpu_ns -= begin->decode_cpu_ns;
+    end->feature_cpu_ns -= begin->feature_cpu_ns;
     end->io_cpu_ns -= begin->io_cpu_ns;
     end->wait_ns -= begin->wait_ns;
     end->stalls -= begin->stalls;
