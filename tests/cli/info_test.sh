@@ -39,4 +39,26 @@ for member in '"format_version":"1.0"' '"shards":2' '"utterances":11' '"recordin
 done
 bytes=$(cat "$d"/shards/*.spsh | wc -c)
 want_out "\"bytes\":$bytes,"
+
+# Devices: those of the plug-in without CUDA, and none with a reason.
+twin=$SPEECHSHARD_BUILD_DIR/tests/libtwin_plugin.so
+SPEECHSHARD_CUDA_PLUGIN=$twin run info --devices
+want_status 0
+want_quiet
+want_lines 2
+want_out "device 1   twin 1, sm_10, 2 multiprocessors"
+SPEECHSHARD_CUDA_PLUGIN=$twin run info --devices --json
+want_status 0
+want_out '"name": "twin 0"'
+want_out '"reason": null'
+SPEECHSHARD_CUDA_PLUGIN=$work/nothing.so run info --devices
+want_status 0
+want_quiet
+want_out "no device  $work/nothing.so: the CUDA plug-in is not there"
+SPEECHSHARD_CUDA_PLUGIN=$work/nothing.so run info --devices --json
+want_status 0
+want_out '"devices": []'
+want_out 'nothing.so: the CUDA plug-in is not there"'
+want_usage "--devices takes no dataset" info --devices "$d"
+want_usage "DATASET is missing" info
 cli_result

@@ -109,4 +109,13 @@ esac
 [ -s "$prefix/share/man/man1/speechshard.1" ]
 [ -s "$prefix/share/man/man5/speechshard-format.5" ]
 [ -s "$prefix/share/bash-completion/completions/speechshard" ]
+if [ -e "$build/libspeechshard-cuda.so" ]; then
+    devices=$("$prefix/bin/speechshard" info --devices)
+    case $devices in
+    *plug-in*)
+        echo "the installed command does not find its plug-in: $devices"
+        exit 1
+        ;;
+    esac
+fi
 echo "installed: $(find "$prefix" -type f | wc -l) files"

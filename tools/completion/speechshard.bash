@@ -46,7 +46,7 @@ _speechshard()
     case ${COMP_WORDS[1]} in
     pack) options="--output --layout --codec --shard-size --split --dedupe --domain --jobs --rate
         --order --trust-headers --wds-key --follow-links --strict --max-rejects --memory --json" ;;
-    info) options="--json" ;;
+    info) options="--devices --json" ;;
     verify) options="--decode --cached --jobs --json" ;;
     ls) options="--json --domain --split --limit --offset" ;;
     cat) options="--output --payload" ;;

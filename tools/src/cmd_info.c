@@ -12,6 +12,7 @@
 
 #include "cli.h"
 #include "commands.h"
+#include "devices.h"
 #include "json_out.h"
 #include "selection.h"
 #include "speechshard/publish.h"
@@ -404,18 +405,21 @@ static int print_human(const summary *s)
 int spsh__cmd_info(int argc, char **argv)
 {
     bool json = false;
+    bool devices = false;
     const spsh_cli_option options[] = {
-        {"json", 0, SPSH_CLI_FLAG, NULL, "print one JSON object", &json, 0, 0},
+        {"json",    0, SPSH_CLI_FLAG, NULL, "print one JSON object",                &json,    0, 0},
+        {"devices", 0, SPSH_CLI_FLAG, NULL, "show the GPUs, or why there are none", &devices, 0, 0},
         SPSH_CLI_OPTIONS_END,
     };
     const spsh_cli_command command = {
         "info",
-        "DATASET",
-        NULL,
+        "[DATASET]",
+        "DATASET [options]\n--devices [--json]",
         "show what a dataset holds",
         NULL,
         "speechshard info corpus.spsh\n"
-        "speechshard info --json corpus.spsh | jq .domains\n",
+        "speechshard info --json corpus.spsh | jq .domains\n"
+        "speechshard info --devices\n",
         options,
     };
     spsh_cli_args args;
@@ -423,6 +427,12 @@ int spsh__cmd_info(int argc, char **argv)
     int rc = spsh__cli_parse(&command, argc, argv, &args);
     if (rc != SPSH_CLI_RUN)
         return rc;
+    if (devices && args.operand_count > 0)
+        return spsh__cli_usage("info", "--devices takes no dataset");
+    if (devices)
+        return spsh__cli_finish(spsh__print_devices(json));
+    if (args.operand_count == 0)
+        return spsh__cli_usage("info", "DATASET is missing");
     rc = spsh__dataset_open_or_report(args.operands[0], 0, &dataset);
     if (rc != SPSH_EXIT_DONE)
         return rc;
