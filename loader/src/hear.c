@@ -73,13 +73,13 @@ static spsh_status choose_features(spsh_hearing *h, spsh_loader_options *opt, sp
             rc = spsh_feature_options_parse(described.text, &h->features, err);
         } else if (rc == SPSH_E_NOT_FOUND) {
             rc = spsh_feature_options_preset("kaldi-fbank", &h->features, err);
-            h->features.sample_rate_hz = h->job.row.sample_rate_hz;
+            h->features.sample_rate_hz = opt->plan.sample_rate_hz != 0 ? opt->plan.sample_rate_hz
+                                                                       : h->job.row.sample_rate_hz;
         }
     }
     opt->features = &h->features;
     opt->output = SPSH_OUTPUT_FEATURES;
     opt->feature_dtype = SPSH_FLOAT32;
-    opt->plan.sample_rate_hz = 0;
     return rc;
 }
 

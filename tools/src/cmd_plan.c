@@ -11,6 +11,7 @@
 #include "cli.h"
 #include "commands.h"
 #include "plan_out.h"
+#include "show_augment.h"
 
 enum { LOOKED_AT_MAX = 1 << 20, WORDS_MAX = 128 };
 
@@ -176,6 +177,7 @@ typedef struct request {
     spsh_cli_texts compare;
     uint64_t epoch;
     bool whole, json;
+    spsh__show_request augment; /* id NULL: the plan is shown */
 } request;
 
 static int compare(const request *r, const spsh__datasets *datasets)
@@ -228,11 +230,38 @@ static int show(const request *r, const spsh__datasets *datasets)
     return rc;
 }
 
+/* ---- --show-augment ---- */
+
+static int show_augment(request *r, const spsh__datasets *datasets)
+{
+    r->augment.words.seed = r->words.seed;
+    r->augment.sample_rate_hz = (uint32_t)r->words.sample_rate_hz;
+    r->augment.first_epoch = r->epoch;
+    r->augment.json = r->json;
+    return spsh__show_augment(&r->augment, datasets);
+}
+
+static int check_augment(const request *r)
+{
+    const spsh__hear_words *w = &r->augment.words;
+    const bool has_words =
+        w->augment != NULL || w->features != NULL || w->noises.count > 0 || w->rooms.count > 0;
+    if (r->augment.id == NULL && has_words)
+        return spsh__cli_usage("plan", "--augment, --features, --noise and --room are for "
+                                       "--show-augment ID");
+    if (r->augment.id != NULL && w->augment == NULL)
+        return spsh__cli_usage("plan", "--show-augment: --augment TEXT is missing");
+    if (r->augment.id != NULL && r->compare.count > 0)
+        return spsh__cli_usage("plan", "--show-augment is of one setting, --compare of several");
+    return SPSH_EXIT_DONE;
+}
+
 /* ---- the command ---- */
 
 int spsh__cmd_plan(int argc, char **argv)
 {
-    request r = {.words = SPSH__PLAN_WORDS_INIT};
+    request r = {.words = SPSH__PLAN_WORDS_INIT, .augment = {.epoch_count = 1}};
+    /* clang-format off */
     const spsh_cli_option own[] = {
         {"epoch",   0, SPSH_CLI_COUNT, "N",         "look at this epoch; 0",   &r.epoch,   0, 0},
         {"compare", 0, SPSH_CLI_TEXTS, "'OPTIONS'",
@@ -241,8 +270,24 @@ int spsh__cmd_plan(int argc, char **argv)
         {"whole",   0, SPSH_CLI_FLAG,  NULL,
          "go through all of the epoch, instead of about a million utterances", &r.whole,   0, 0},
         {"json",    0, SPSH_CLI_FLAG,  NULL,        "print one JSON object",   &r.json,    0, 0},
+        {"show-augment", 0, SPSH_CLI_TEXT, "ID",
+         "instead: what is done to this utterance, in words, or\n"
+         "with --json a line an epoch", &r.augment.id, 0, 0},
+        {"augment", 0, SPSH_CLI_TEXT, "TEXT",
+         "a preset and changes to it, such as\nspeed-perturb,time_masks=2",
+         &r.augment.words.augment, 0, 0},
+        {"features", 0, SPSH_CLI_TEXT, "TEXT",
+         "that masks are of; default: kaldi-fbank at the utterance's rate",
+         &r.augment.words.features, 0, 0},
+        {"noise", 0, SPSH_CLI_TEXTS, "DATASET", "noises are drawn from it; may be repeated",
+         &r.augment.words.noises, 0, 0},
+        {"room", 0, SPSH_CLI_TEXTS, "DATASET", "room responses are drawn from it; may be repeated",
+         &r.augment.words.rooms, 0, 0},
+        {"epochs", 0, SPSH_CLI_COUNT, "N", "show so many, from --epoch on; 1",
+         &r.augment.epoch_count, 1, UINT32_MAX},
         SPSH_CLI_OPTIONS_END,
     };
+    /* clang-format on */
     spsh_cli_option options[SPSH__PLAN_OPTION_COUNT + sizeof(own) / sizeof(own[0])];
     spsh__plan_options_list(&r.words, options);
     memcpy(&options[SPSH__PLAN_OPTION_COUNT], own, sizeof(own));
@@ -256,7 +301,9 @@ int spsh__cmd_plan(int argc, char **argv)
         "speechshard plan corpus.spsh --max-seconds 600\n"
         "speechshard plan a.spsh b.spsh --alpha 0.5 --min-duration 1\n"
         "speechshard plan corpus.spsh --compare '--max-seconds 300' \\\n"
-        "    --compare '--max-padded-seconds 300 --shuffle 64'\n",
+        "    --compare '--max-padded-seconds 300 --shuffle 64'\n"
+        "speechshard plan corpus.spsh --show-augment en/hello --augment specaugment-ld --epochs "
+        "3\n",
         options,
     };
     spsh_cli_args args;
@@ -264,10 +311,15 @@ int spsh__cmd_plan(int argc, char **argv)
     int rc = spsh__cli_parse(&command, argc, argv, &args);
     if (rc != SPSH_CLI_RUN)
         return rc;
-    rc = spsh__datasets_open("plan", &args, &datasets);
+    rc = check_augment(&r);
+    if (rc == SPSH_EXIT_DONE)
+        rc = spsh__datasets_open("plan", &args, &datasets);
     if (rc != SPSH_EXIT_DONE)
         return rc;
-    rc = r.compare.count > 0 ? compare(&r, &datasets) : show(&r, &datasets);
+    if (r.augment.id != NULL)
+        rc = show_augment(&r, &datasets);
+    else
+        rc = r.compare.count > 0 ? compare(&r, &datasets) : show(&r, &datasets);
     spsh__datasets_close(&datasets);
     return spsh__cli_finish(rc);
 }

@@ -99,7 +99,8 @@ void spsh__hear_tell(spsh__builder *out, const spsh_augment_draw *draw,
 {
     const size_t start = out->size_bytes;
     if (draw->speed_percent != 100)
-        spsh__html_format(out, "speed %.4g", draw->speed_percent / 100.0);
+        spsh__html_format(out, "speed %.4g (%" PRIu64 " samples)", draw->speed_percent / 100.0,
+                          spsh_augment_sample_count(draw, subject->sample_count));
     if (draw->has_room) {
         begin(out, start);
         spsh__builder_append_text(out, "room ");

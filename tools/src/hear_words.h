@@ -34,8 +34,8 @@ int spsh__hear_request_make(const char *command, const spsh__hear_words *words,
                             spsh__hear_request *request);
 void spsh__hear_request_free(spsh__hear_request *request);
 
-/** A draw in words: "speed 0.9, noise cafe-1 from its sample 52 on at 12.5 dB, without frames 12 to
- * 51"; "as it is". */
+/** A draw in words: "speed 0.9 (17778 samples), noise cafe-1 from its sample 52 on at 12.5 dB,
+ * without frames 12 to 51"; "as it is". */
 void spsh__hear_tell(spsh__builder *out, const spsh_augment_draw *draw,
                      const spsh_augment_subject *subject);
 
