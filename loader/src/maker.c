@@ -47,8 +47,8 @@ static buffers buffers_of(const spsh__recipe *recipe, const spsh_plan_info *info
     b.rows = put(&b.end, recipe->dtype == SPSH_FLOAT16 ? values * sizeof(float) : 0);
     b.halves = put(&b.end, recipe->has_halves ? values * sizeof(uint16_t) : 0);
     b.block = put(&b.end, recipe->has_stored ? SPSH_FEATURES_BLOCK_BYTES : 0);
-    b.sums = put(&b.end, 2 * recipe->dim * sizeof(double));
-    b.means = put(&b.end, 2 * recipe->dim * sizeof(float));
+    b.sums = put(&b.end, 2 * sizeof(double) * recipe->dim);
+    b.means = put(&b.end, 2 * sizeof(float) * recipe->dim);
     return b;
 }
 
@@ -225,7 +225,7 @@ static float mean_of(const spsh__maker *maker, const float *rows, uint64_t frame
     const uint32_t dim = maker->recipe->dim;
     spsh_feature_sums sums = {.dim = dim, .sum = maker->sums, .square_sum = maker->sums + dim};
     double sum = 0;
-    memset(maker->sums, 0, 2 * dim * sizeof(*maker->sums));
+    memset(maker->sums, 0, 2 * sizeof(*maker->sums) * dim);
     spsh_feature_sums_add(&sums, rows, frame_count);
     for (uint32_t d = 0; d < dim; d++)
         sum += sums.sum[d];

@@ -240,7 +240,7 @@ spsh_status spsh__recipe_open(spsh__recipe *recipe, spsh_loader_options *opt,
                               const spsh_dataset *const *datasets, uint32_t dataset_count,
                               const spsh_allocator *allocator, spsh_error *err)
 {
-    spsh_feature_options features;
+    spsh_feature_options features = {.struct_size = sizeof(features)};
     *recipe = (spsh__recipe){.allocator = allocator,
                              .dataset_count = dataset_count,
                              .output = opt->output,

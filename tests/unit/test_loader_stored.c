@@ -210,15 +210,19 @@ static void serve_path(const char *path, const spsh_loader_options *opt, epoch *
     spsh_dataset_close(dataset);
 }
 
+static void check_equal(const served *a, const served *b)
+{
+    CHECK(strcmp(a->id, b->id) == 0);
+    CHECK_U64(a->frames, b->frames);
+    for (uint64_t n = 0; n < b->value_count; n++)
+        REQUIRE(a->values[n] == b->values[n]);
+}
+
 static void check_same(void)
 {
     CHECK_U64(found.count, want.count);
-    for (uint32_t n = 0; n < want.count && n < found.count; n++) {
-        CHECK(strcmp(found.utterances[n].id, want.utterances[n].id) == 0);
-        CHECK_U64(found.utterances[n].frames, want.utterances[n].frames);
-        CHECK(memcmp(found.utterances[n].values, want.utterances[n].values,
-                     want.utterances[n].value_count * sizeof(float)) == 0);
-    }
+    for (uint32_t n = 0; n < want.count && n < found.count; n++)
+        check_equal(&found.utterances[n], &want.utterances[n]);
 }
 
 #define TEXT  "kaldi-fbank,mel_count=20"
@@ -259,16 +263,18 @@ static void test_beside_audio(void)
 {
     const spsh_feature_options features = features_of(TEXT);
     spsh_loader_options opt = small_options(&features);
-    const spsh_dataset *datasets[2] = {open_dataset(audio_path), open_dataset(single_path)};
+    spsh_dataset *audio = open_dataset(audio_path);
+    spsh_dataset *stored = open_dataset(single_path);
+    const spsh_dataset *datasets[2] = {audio, stored};
     CHECK_I64(serve(datasets, 2, &opt, &found), SPSH_E_END);
     CHECK_U64(found.count, 2 * TALK_UTTERANCES);
     for (uint32_t n = 0; n + 1 < found.count; n += 2) /* each twice: sorted by id */
-        CHECK(memcmp(&found.utterances[n], &found.utterances[n + 1], sizeof(served)) == 0);
+        check_equal(&found.utterances[n], &found.utterances[n + 1]);
     opt.features = NULL;
     CHECK_I64(serve(datasets, 2, &opt, &found), SPSH_E_END);
     CHECK_U64(found.count, 2 * TALK_UTTERANCES);
-    spsh_dataset_close((spsh_dataset *)(uintptr_t)datasets[0]);
-    spsh_dataset_close((spsh_dataset *)(uintptr_t)datasets[1]);
+    spsh_dataset_close(audio);
+    spsh_dataset_close(stored);
 }
 
 /* ---- refused ---- */

@@ -109,12 +109,10 @@ static PyObject *featgen_compute(PyObject *object, PyObject *samples)
     layout.shape[0] = (Py_ssize_t)spsh_featgen_frame_count(self->featgen, input.sample_count);
     layout.shape[1] = (Py_ssize_t)spsh_featgen_dim(self->featgen);
     PyObject *array = spsh__py_array_new(NULL, NULL, &layout);
-    if (array != NULL) {
-        void *rows = ((spsh__py_array *)array)->data;
-        if (compute(self, &input, (float *)rows, &err) != SPSH_OK) {
-            spsh__py_raise(&err);
-            Py_CLEAR(array);
-        }
+    void *rows = array == NULL ? NULL : ((spsh__py_array *)array)->data;
+    if (array != NULL && compute(self, &input, (float *)rows, &err) != SPSH_OK) {
+        spsh__py_raise(&err);
+        Py_CLEAR(array);
     }
     Py_DECREF(bytes);
     return array;
