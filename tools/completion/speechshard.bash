@@ -21,6 +21,8 @@ _speechshard()
     --keep) mapfile -t COMPREPLY < <(compgen -W "best first longest" -- "$current"); return ;;
     --contained) mapfile -t COMPREPLY < <(compgen -W "tag keep-long keep-part" -- "$current"); return ;;
     --dedupe) mapfile -t COMPREPLY < <(compgen -W "none bytes pcm" -- "$current"); return ;;
+    --dtype) mapfile -t COMPREPLY < <(compgen -W "float16 float32" -- "$current"); return ;;
+    --by) mapfile -t COMPREPLY < <(compgen -W "speaker dataset" -- "$current"); return ;;
     --order) mapfile -t COMPREPLY < <(compgen -W "hash source" -- "$current"); return ;;
     --layout) mapfile -t COMPREPLY < <(compgen -W "$(speechshard pack --layout list 2>/dev/null | cut -d' ' -f1)" -- "$current"); return ;;
     -t | --to) mapfile -t COMPREPLY < <(compgen -W "wav files webdataset" -- "$current"); return ;;
@@ -32,6 +34,9 @@ _speechshard()
     --engine) mapfile -t COMPREPLY < <(compgen -W "auto io_uring pread" -- "$current"); return ;;
     --fail-on) mapfile -t COMPREPLY < <(compgen -W "recording segment performance sentence sentence_near document source speaker none" -- "$current"); return ;;
     --profile) mapfile -t COMPREPLY < <(compgen -W "default cjk marks" -- "$current"); return ;;
+    --features) mapfile -t COMPREPLY < <(compgen -W "kaldi-fbank kaldi-mfcc whisper-logmel deepspeech spectrogram" -- "$current"); return ;;
+    --augment) mapfile -t COMPREPLY < <(compgen -W "none specaugment-lb specaugment-ld speed-perturb deepspeech" -- "$current"); return ;;
+    --noise | --room) mapfile -t COMPREPLY < <(compgen -d -- "$current"); return ;;
     --train | --test | --work) mapfile -t COMPREPLY < <(compgen -d -- "$current"); return ;;
     --cache) mapfile -t COMPREPLY < <(compgen -d -- "$current"); return ;;
     -o | --output)
@@ -49,12 +54,14 @@ _speechshard()
     info) options="--devices --json" ;;
     verify) options="--decode --cached --jobs --json" ;;
     ls) options="--json --domain --split --limit --offset" ;;
-    cat) options="--output --payload" ;;
+    cat) options="--output --payload --plot --features --augment --seed --epoch --noise --room" ;;
     repair) options="--output --in-place --json" ;;
     export) options="--to --output --domain --split --shard-size" ;;
     overlay) options="--skip --transcript --json" ;;
-    plan) options="$plan --compare --epoch --whole --json" ;;
+    plan) options="$plan --compare --epoch --whole --json --show-augment --augment --features --noise --room
+        --epochs" ;;
     bench) options="$plan --seconds --threads --engine --cached --direct --cold --json" ;;
+    featgen) options="--output --features --dtype --stats --by --skip-damaged --jobs --part --estimate --json" ;;
     fingerprint) options="--jobs --part --estimate --json" ;;
     dedupe) options="--output --html --search --exact-only --keep --prefer --drop-from --contained
         --speed-grid --confirm --memory --work --jobs --part --estimate --json" ;;
