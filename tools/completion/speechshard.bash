@@ -2,7 +2,7 @@
 _speechshard()
 {
     local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]}
-    local commands="pack info ls cat verify repair export overlay plan bench fingerprint dedupe apply revert audit explain"
+    local commands="pack info ls cat verify repair export overlay plan bench featgen fingerprint dedupe apply revert audit explain"
     local common="--help --quiet --version"
     local options
     local plan="--seed --max-seconds --max-padded-seconds --max-utterances --alpha --weight --unit

@@ -162,7 +162,7 @@ static spsh_status take_norm(spsh__feature_maker *m, const spsh_row *row, spsh_f
     if (rc != SPSH_OK)
         return rc;
     const spsh_feature_sums sums = {found.frame_count, dim, found.sum, found.square_sum};
-    spsh_feature_sums_norm(&sums, true, m->mean, m->scale);
+    spsh_feature_sums_norm(&sums, found.frame_count > 0, m->mean, m->scale);
     m->group = group;
     return SPSH_OK;
 }

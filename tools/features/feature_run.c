@@ -164,13 +164,14 @@ static spsh_status check_published(run *r, bool *ret_there, spsh_error *err)
     spsh_dataset_options opt = SPSH_DATASET_OPTIONS_INIT;
     spsh_dataset *dataset = NULL;
     const char *output = r->work.options->output;
+    spsh_error why = SPSH_ERROR_INIT;
     opt.io = r->work.io;
     *ret_there = false;
-    spsh_status rc = spsh_dataset_open(output, &opt, &dataset, err);
+    spsh_status rc = spsh_dataset_open(output, &opt, &dataset, &why);
     if (rc == SPSH_E_NOT_FOUND)
         return check_output(r, err);
     if (rc != SPSH_OK)
-        return rc;
+        return spsh__feature_fail_with(&why, err);
     r->work.facts.info = *spsh_dataset_info_get(dataset);
     spsh_dataset_close(dataset);
     if (memcmp(r->work.facts.info.dataset_id, r->dataset_id, 16) != 0)
@@ -218,11 +219,14 @@ static spsh_status look_at_shards(run *r, spsh_shard_seal *seals, spsh_error *er
     r->work.facts.missing_count = 0;
     for (uint64_t n = 0; n < r->work.shard_count && rc == SPSH_OK; n++) {
         spsh_shard_seal seal = {0};
-        rc = look_at_shard(r, n, &seal, err);
+        spsh_error why = SPSH_ERROR_INIT;
+        rc = look_at_shard(r, n, &seal, &why);
         r->work.shards[n].is_made = rc == SPSH_OK;
         if (rc == SPSH_E_NOT_FOUND) {
             r->work.facts.missing_count++;
             rc = SPSH_OK;
+        } else if (rc != SPSH_OK) {
+            rc = spsh__feature_fail_with(&why, err);
         }
         if (seals != NULL)
             seals[n] = seal;
@@ -376,6 +380,12 @@ static bool is_to_do(void *user, const char *name, size_t name_bytes)
     return strlen(file) == name_bytes && memcmp(file, name, name_bytes) == 0;
 }
 
+static bool is_published_name(void *user, const char *name, size_t name_bytes)
+{
+    (void)user;
+    return name_bytes > 6 && (memcmp(name, "index-", 6) == 0 || memcmp(name, "manife", 6) == 0);
+}
+
 static spsh_status publish(run *r, spsh_error *err)
 {
     spsh_publish_options opt = SPSH_PUBLISH_OPTIONS_INIT;
@@ -387,6 +397,7 @@ static spsh_status publish(run *r, spsh_error *err)
     spsh_status rc = look_at_shards(r, seals, err);
     if (rc == SPSH_OK && r->work.facts.missing_count == 0) {
         uint64_t rows = 0;
+        spsh__remove_stale(r->work.io, r->work.options->output, is_published_name, NULL);
         for (uint64_t n = 0; n < r->work.shard_count; n++)
             rows += seals[n].utterance_count;
         opt.io = r->work.io;

@@ -10,6 +10,13 @@
 
 enum { AHEAD = 4, SHARDS_OPEN_MAX = 128 };
 
+spsh_status spsh__feature_fail_with(const spsh_error *why, spsh_error *err)
+{
+    if (err != NULL)
+        *err = *why;
+    return why->status;
+}
+
 /* ---- the source ---- */
 
 static spsh_status list_shards(spsh__feature_work *w, spsh_error *err)
@@ -45,12 +52,13 @@ static spsh_status list_skipped(spsh__feature_work *w, spsh_error *err)
 static spsh_status check_is_audio(const spsh__feature_work *w, spsh_error *err)
 {
     spsh_features_description described;
-    const spsh_status rc = spsh_features_dataset(w->source, &described, err);
+    spsh_error why = SPSH_ERROR_INIT;
+    const spsh_status rc = spsh_features_dataset(w->source, &described, &why);
     if (rc == SPSH_OK)
         return SPSH_FEATURES_FAIL(err, SPSH_E_INVALID_ARG,
                                   "%s holds features already; features are made of audio",
                                   w->options->source);
-    return rc == SPSH_E_NOT_FOUND ? SPSH_OK : rc;
+    return rc == SPSH_E_NOT_FOUND ? SPSH_OK : spsh__feature_fail_with(&why, err);
 }
 
 spsh_status spsh__feature_work_open(spsh__feature_work *work,
@@ -228,11 +236,8 @@ static spsh_status run_entry(const spsh__feature_work *w, thread_tools *worker,
                                  &entry->frame_count, &why);
     if (rc == SPSH_OK)
         return w->finish_fn(w, entry, rows, &worker->scratch, err);
-    if (!spsh__feature_is_damage(rc)) {
-        if (err != NULL)
-            *err = why;
-        return rc;
-    }
+    if (!spsh__feature_is_damage(rc))
+        return spsh__feature_fail_with(&why, err);
     entry->status = rc;
     memcpy(entry->message, why.message, sizeof(entry->message));
     return SPSH_OK;

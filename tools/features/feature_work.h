@@ -93,6 +93,9 @@ spsh_status spsh__feature_work_shard(spsh__feature_work *work, spsh__ordered_wor
                                      uint64_t shard, spsh__feature_put_fn put_fn, void *user,
                                      spsh_error *err);
 
+/* What a step failed with whose other outcomes are no failures. */
+spsh_status spsh__feature_fail_with(const spsh_error *why, spsh_error *err);
+
 /* Room for so many bytes; what was there is not kept. */
 spsh_status spsh__feature_bytes_take(spsh__feature_bytes *bytes, size_t size_bytes,
                                      spsh_error *err);

@@ -12,6 +12,7 @@
 
 #include "fail.h"
 #include "feature_work.h"
+#include "stale_files.h"
 
 /* Sums of groups, in order of first appearance or at their own numbers. */
 typedef struct sums {
@@ -209,9 +210,7 @@ static spsh_status look_at(run *r, uint64_t shard, bool *ret_there, spsh_error *
         spsh_statistics_open(r->work.source, r->text, shard, r->work.io, &found, &why);
     *ret_there = rc == SPSH_OK && has_enough(r, found, shard);
     spsh_statistics_close(found);
-    if ((rc == SPSH_E_NO_MEMORY || rc == SPSH_E_IO) && err != NULL)
-        *err = why;
-    return rc == SPSH_E_NO_MEMORY || rc == SPSH_E_IO ? rc : SPSH_OK;
+    return rc == SPSH_E_NO_MEMORY || rc == SPSH_E_IO ? spsh__feature_fail_with(&why, err) : SPSH_OK;
 }
 
 static spsh_status look_at_shards(run *r, spsh_error *err)
@@ -273,6 +272,32 @@ static void remove_shard_files(const run *r)
     free(file);
 }
 
+/* A temporary of what is made here; those of other parts may be at work. */
+static bool is_to_do(void *user, const char *name, size_t name_bytes)
+{
+    const run *r = user;
+    const char *mark = memchr(name, '-', name_bytes);
+    const uint64_t shard =
+        mark != NULL ? strtoull(mark + 1, NULL, 10) : (uint64_t)SPSH_STATISTICS_WHOLE;
+    char file[SPSH_STATISTICS_NAME_BYTES];
+    if (mark != NULL && (shard >= r->work.shard_count || !r->work.shards[shard].is_to_do))
+        return false;
+    spsh_statistics_file_name(r->text, shard, file);
+    return strlen(file) == name_bytes && memcmp(file, name, name_bytes) == 0;
+}
+
+static void remove_stale(run *r)
+{
+    const char *path = spsh_dataset_path(r->work.source);
+    const size_t room = strlen(path) + sizeof(SPSH_STATISTICS_DIRECTORY) + 1;
+    char *directory = malloc(room);
+    if (directory == NULL)
+        return;
+    (void)snprintf(directory, room, "%s/%s", path, SPSH_STATISTICS_DIRECTORY);
+    spsh__remove_stale(r->work.io, directory, is_to_do, r);
+    free(directory);
+}
+
 static spsh_status publish(run *r, spsh_error *err)
 {
     sums all = {.dim = r->shard.dim};
@@ -311,10 +336,13 @@ static spsh_status prepare(run *r, const spsh__feature_run_options *options, sps
 static spsh_status run_all(run *r, spsh_error *err)
 {
     spsh_status rc = look_at(r, SPSH_STATISTICS_WHOLE, &r->work.facts.already_there, err);
+    if (rc == SPSH_OK && r->work.facts.already_there)
+        remove_shard_files(r); /* of a run that was killed at its end */
     if (rc != SPSH_OK || r->work.facts.already_there)
         return rc;
     rc = look_at_shards(r, err);
     spsh__feature_work_number_jobs(&r->work);
+    remove_stale(r);
     if (rc == SPSH_OK)
         rc = sum_shards(r, err);
     return rc == SPSH_OK ? publish(r, err) : rc;

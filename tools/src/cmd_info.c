@@ -15,6 +15,7 @@
 #include "devices.h"
 #include "json_out.h"
 #include "selection.h"
+#include "speechshard/features.h"
 #include "speechshard/publish.h"
 
 #define FORMAT_VERSION "1.0"
@@ -302,7 +303,8 @@ static int print_totals(const summary *s)
     row_count(table, "speakers", info->speaker_count);
     snprintf(note, sizeof(note), "%s samples", spsh__human_count(s->samples, other));
     spsh__table_row(table, "duration", spsh__human_duration(s->seconds, number), note);
-    snprintf(note, sizeof(note), "%s of it audio", spsh__human_bytes(info->payload_bytes, other));
+    snprintf(note, sizeof(note), "%s of it %s", spsh__human_bytes(info->payload_bytes, other),
+             s->codec_utterances[SPSH_CODEC_FEATURES] != 0 ? "features" : "audio");
     row_bytes(table, "size", info->shard_bytes, note);
     if (info->unused_payload_bytes != 0)
         row_bytes(table, "unused", info->unused_payload_bytes, "copies that nothing refers to");
@@ -352,6 +354,17 @@ static int print_shares(const summary *s, const char *title, const shares *all)
     return good ? SPSH_EXIT_DONE : spsh__cli_fail_memory();
 }
 
+/* Which features, for a dataset of them. */
+static int print_features(const summary *s)
+{
+    spsh_features_description d;
+    spsh_error err = SPSH_ERROR_INIT;
+    const spsh_status rc = spsh_features_dataset(s->dataset, &d, &err);
+    if (rc == SPSH_OK)
+        printf("\nfeatures   float%u, %s", 8 * d.value_bytes, d.text);
+    return rc == SPSH_OK || rc == SPSH_E_NOT_FOUND ? SPSH_EXIT_DONE : spsh__cli_fail(NULL, &err);
+}
+
 static int print_counts(const summary *s)
 {
     spsh_error err = SPSH_ERROR_INIT;
@@ -383,8 +396,9 @@ static int print_counts(const summary *s)
         printf(", %s, %s utterances", overlay_type_name(overlay.type),
                spsh__human_count(overlay.entry_count, count));
     }
+    const int rc = print_features(s);
     putchar('\n');
-    return SPSH_EXIT_DONE;
+    return rc;
 }
 
 static int print_human(const summary *s)
