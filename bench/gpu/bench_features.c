@@ -53,7 +53,7 @@ static void make_samples(void)
     host_samples = calloc(count, sizeof(*host_samples));
     must(host_samples != NULL, "memory");
     for (size_t i = 0; i < count; i++)
-        host_samples[i] = (int16_t)(next_random(&state) % 20001) - 10000;
+        host_samples[i] = (int16_t)((int32_t)(next_random(&state) % 20001) - 10000);
     for (size_t u = 0; u < UTTERANCES; u++) {
         offsets[u] = u * SAMPLES;
         counts[u] = SAMPLES;

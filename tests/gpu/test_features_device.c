@@ -126,6 +126,14 @@ static uint64_t longest_frames(const spsh_featgen *featgen)
     return longest;
 }
 
+static uint64_t all_frames(const spsh_featgen *featgen)
+{
+    uint64_t frames = 0;
+    for (size_t u = 0; u < utterance_count; u++)
+        frames += spsh_featgen_frame_count(featgen, sample_counts[u]);
+    return frames;
+}
+
 static uint64_t padded_frames(const spsh_featgen *featgen, const layout *of)
 {
     return of->padding_frames == UINT64_MAX ? 0 : longest_frames(featgen) + of->padding_frames;
@@ -134,9 +142,7 @@ static uint64_t padded_frames(const spsh_featgen *featgen, const layout *of)
 static size_t value_count(const spsh_featgen *featgen, const layout *of)
 {
     const uint64_t padded = padded_frames(featgen, of);
-    uint64_t frames = 0;
-    for (size_t u = 0; u < utterance_count; u++)
-        frames += padded != 0 ? padded : spsh_featgen_frame_count(featgen, sample_counts[u]);
+    const uint64_t frames = padded != 0 ? padded * utterance_count : all_frames(featgen);
     return frames * spsh_featgen_dim(featgen);
 }
 
@@ -187,6 +193,7 @@ static void on_gpu(const spsh_featgen *featgen, const layout *of, batch_result *
     spsh_cuda_features_options options = SPSH_CUDA_FEATURES_OPTIONS_INIT;
     options.dtype = of->dtype;
     options.utterance_count_max = (uint32_t)utterance_count;
+    options.frame_count_max = all_frames(featgen);
     must(spsh_cuda_features_open(cuda, featgen, &options, &features, &err));
     result->bytes = count * value_bytes(of->dtype);
     result->values = malloc(guarded);
@@ -293,6 +300,7 @@ static const char *const texts[] = {
     "deepspeech,window_us=126,hop_us=63,remove_dc=on,norm=none",    /* 2 */
     "deepspeech,window_us=188,hop_us=126,energy=raw,norm=none",     /* 3 */
     "kaldi-fbank,sample_rate_hz=8000,mel_count=23",
+    "kaldi-mfcc,window_us=2000,hop_us=1000,mel_count=100,cepstrum_count=60", /* 32 points */
     "kaldi-fbank,sample_rate_hz=48000,low_hz=0,energy=raw,preemphasis=0,remove_dc=off",
     "whisper-logmel,window_us=128000,hop_us=7000",
     "kaldi-fbank,hop_us=40000,window=hamming",

@@ -1,4 +1,5 @@
-/* test_cuda.c TWIN ODD-FOLDER [PLUGIN], or --old-driver PLUGIN: finding and loading the CUDA plug-in, and saying why not.
+/* test_cuda.c TWIN ODD-FOLDER [PLUGIN], or --old-driver PLUGIN: finding and loading the CUDA
+ * plug-in, and saying why not.
  *
  * TWIN is the plug-in without CUDA (support/twin_plugin.c); ODD-FOLDER has the others
  * (support/odd_plugin.c); PLUGIN is the real one, where it was built.
@@ -123,7 +124,9 @@ static int beside(void)
     const spsh_status rc = spsh_cuda_open(NULL, &cuda, &err);
     if (rc == SPSH_E_NOT_FOUND && strstr(err.message, "was not built or not installed") != NULL)
         return 3;
-    return rc == SPSH_OK && spsh_cuda_device_count(cuda) == 2 ? 2 : 4;
+    const int result = rc == SPSH_OK && spsh_cuda_device_count(cuda) == 2 ? 2 : 4;
+    spsh_cuda_close(cuda);
+    return result;
 }
 
 /* The real one: a device, or why there is none. */

@@ -438,9 +438,8 @@ DEVICE void device_power_pair(const spsh__device_block *block, uint32_t k, uint3
     const float far_re = even_re - turned_re, far_im = even_im + turned_im;
     *device_at(block, job->room.other + k, lane) =
         device_magnitude(&job->tables, (near_re * near_re + near_im * near_im) * 0.25F);
-    if (last - k != k)
-        *device_at(block, job->room.other + last - k, lane) =
-            device_magnitude(&job->tables, (far_re * far_re + far_im * far_im) * 0.25F);
+    *device_at(block, job->room.other + last - k, lane) =
+        device_magnitude(&job->tables, (far_re * far_re + far_im * far_im) * 0.25F);
 }
 
 /* Bin 0, and the last one of an even size. */

@@ -31,11 +31,9 @@
     }
 #endif
 
-enum {
-    SPSH__DEVICE_THREADS = 256, /* of a block; a power of two */
-    SPSH__DEVICE_LANES_MAX = 8, /* frames of a block; SPSH__DEVICE_PARTS of them fit the threads */
-    SPSH__DEVICE_PARTS = 4,     /* partial sums of samples, as frames_body.h has them */
-};
+#define SPSH__DEVICE_THREADS   256U /* of a block; a power of two */
+#define SPSH__DEVICE_LANES_MAX 8U   /* frames of a block; a power of two */
+#define SPSH__DEVICE_PARTS     4U   /* partial sums of samples, as frames_body.h has them */
 
 /* One of a batch. */
 typedef struct spsh__device_utterance {
