@@ -1,11 +1,14 @@
 /* fingerprint.h: what a recording sounds like, in bits that survive codecs, and in keys to find it
  * by.
  *
+ *     const spsh__print_sink sink = {.frames_fn = my_frames, .user = me};
  *     spsh__fingerprint *maker = NULL;
- *     rc = spsh__fingerprint_new(16000, (spsh__print_sink){.frames_fn = my_frames, .user = me},
- *                               &maker, err); while (rc == SPSH_OK && (count = more(pcm)) > 0) rc =
- * spsh__fingerprint_push(maker, pcm, count, err); if (rc == SPSH_OK) rc =
- * spsh__fingerprint_finish(maker, err); spsh__fingerprint_free(maker);
+ *     spsh_status rc = spsh__fingerprint_new(16000, sink, &maker, err);
+ *     while (rc == SPSH_OK && (count = more(pcm)) > 0)
+ *         rc = spsh__fingerprint_push(maker, pcm, count, err);
+ *     if (rc == SPSH_OK)
+ *         rc = spsh__fingerprint_finish(maker, err);
+ *     spsh__fingerprint_free(maker);
  *
  * Every 16 ms a print frame: 32 bits and a level. About four times a second a key: 48 bits and the
  * three of them that are nearest to turning over. docs/FINGERPRINT.md is normative; the same input
