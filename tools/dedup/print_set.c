@@ -189,14 +189,15 @@ static spsh_status fail_split(const member *m, spsh_bytes wanted, spsh_error *er
             (void)snprintf(names + used, sizeof(names) - used, " ...");
             break;
         }
-        (void)snprintf(names + used, sizeof(names) - used, " %.*s", (int)name.size_bytes,
-                       (const char *)name.data);
+        (void)snprintf(names + used, sizeof(names) - used, "%s %.*s", n > 0 ? "," : "",
+                       (int)name.size_bytes, (const char *)name.data);
         used = strlen(names);
     }
-    return SPSH_DEDUP_FAIL(err, SPSH_E_INVALID_ARG, "%.100s: no split '%.*s'; there %s%s",
-                           spsh_dataset_path(m->dataset),
-                           wanted.size_bytes < 60 ? (int)wanted.size_bytes : 60,
-                           (const char *)wanted.data, count == 0 ? "is none" : "are:", names);
+    return SPSH_DEDUP_FAIL(
+        err, SPSH_E_INVALID_ARG, "%.100s: no split '%.*s'; this dataset has %s%s",
+        spsh_dataset_path(m->dataset), wanted.size_bytes < 60 ? (int)wanted.size_bytes : 60,
+        (const char *)wanted.data, count == 0 ? "no splits: leave ':SPLITS' away" : "the splits",
+        names);
 }
 
 /* Sets the flag of the split with that name. */
@@ -241,6 +242,19 @@ static spsh_status choose_splits(const member *m, const char *splits, bool **ret
     }
     *ret_chosen = chosen;
     return SPSH_OK;
+}
+
+spsh_status spsh__print_source_check(const spsh__print_source *source, const spsh_io *io,
+                                     spsh_error *err)
+{
+    member m = {0};
+    bool *chosen = NULL;
+    spsh_status rc = open_member(io, source->path, &m, err);
+    if (rc == SPSH_OK)
+        rc = choose_splits(&m, source->splits, &chosen, err);
+    free(chosen);
+    close_member(&m);
+    return rc;
 }
 
 static spsh_status fail_both(const member *m, uint64_t position, spsh_error *err)
