@@ -212,7 +212,7 @@ def test_parts_from_nothing():
 def test_stopped():
     words = [COMMAND, "dedupe", work / "one.spsh", "-o", work / "stopped.jsonl", "-j", "1"]
     for number in range(20):
-        shutil.rmtree(work / "one.spsh" / "fingerprints")
+        shutil.rmtree(work / "one.spsh" / "fingerprints", ignore_errors=True)
         process = subprocess.Popen([str(word) for word in words], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                    encoding="utf-8")
         time.sleep(0.03 * (number + 1))
@@ -323,12 +323,52 @@ def test_apply_refuses():
     equal([listing("one.spsh"), listing("two.spsh")], before, "still nothing is changed")
 
 
+def spoil(path):
+    """Damages the end of the data, which only shows when it is read."""
+    content = bytearray(path.read_bytes())
+    content[-5 * 4096] ^= 0x55
+    path.write_bytes(content)
+
+
+def test_damage():
+    """What is damaged is told with the command that is for it. The fingerprints have more than one page of 64 KiB."""
+    broken = work / "broken.spsh"
+    for number in (90, 91):
+        make(work / "broken" / f"{number}.flac", [f"{number}:0:150"])
+    good("pack", work / "broken", "-o", broken)
+    good("fingerprint", broken)
+    spoil(next((broken / "fingerprints").iterdir()))
+    bad(f"'speechshard fingerprint {broken}' makes damaged fingerprints anew", "dedupe", broken)
+    good("fingerprint", broken)
+    good("dedupe", broken, "-o", work / "mended.jsonl")
+    shutil.rmtree(broken / "fingerprints")
+    spoil(next((broken / "shards").iterdir()))
+    for command in ("dedupe", "fingerprint"):
+        bad(f"'speechshard verify {broken}' tells what is damaged", command, broken)
+    check("shards/" in run("verify", broken).stdout, "so it does")
+
+
+def test_splits():
+    one, fresh = work / "one.spsh", work / "fresh.spsh"
+    shutil.copytree(one, fresh, ignore=shutil.ignore_patterns("fingerprints"))
+    bad("no split 'tarin'; this dataset has the splits ", "dedupe", f"{fresh}:tarin")
+    told = run("dedupe", f"{fresh}:tarin").stderr.split("the splits ")[-1].strip()
+    equal(sorted(told.split(", ")), ["dev", "test", "train"], "its splits")
+    bad("no split 'tarin'", "dedupe", f"{fresh}:tarin", "--estimate")
+    check(not (fresh / "fingerprints").exists(), "a slip is told before anything is made")
+    bad("two.spsh: no split 'train'; this dataset has no splits", "dedupe", f"{work / 'two.spsh'}:train")
+    bad("names of splits are UTF-8", "dedupe", f"{one}:caf\udce9", status=2)
+    for splits, seconds in ((":dev", 5), (":dev,test", 9), ("", 60.7)):
+        hours = json.loads(good("dedupe", f"{one}{splits}", f"{one}:dev", "--estimate", "--json").stdout)["audio_hours"]
+        check(abs(3600 * hours - seconds) < 0.1, f"{splits}: {3600 * hours} s")
+
+
 def test_usage():
     one = work / "one.spsh"
     bad("DATASET is missing", "dedupe", status=2)
     bad("PLAN is missing", "apply", status=2)
     bad("--part needs", "dedupe", one, "--part", "0/2", status=2)
-    bad("is not I/N", "dedupe", one, "-o", "x", "--part", "2/2", status=2)
+    bad("--part '2/2' is not a part", "dedupe", one, "-o", "x", "--part", "2/2", status=2)
     bad("--exact-only listens to nothing", "dedupe", one, "--exact-only", "--search", "deep", status=2)
     bad("none of the datasets", "dedupe", one, "--prefer", work / "two.spsh", status=2)
     bad("no dataset has a split 'tarin'", "dedupe", one, "--drop-from", "tarin")
@@ -349,5 +389,7 @@ with tempfile.TemporaryDirectory() as folder:
     test_work_directory()
     test_apply()
     test_apply_refuses()
+    test_damage()
+    test_splits()
     test_usage()
 sys.exit(1 if failures else 0)

@@ -123,6 +123,18 @@ void spsh__file_out_free(spsh__file_out *file)
     free(file);
 }
 
+spsh_status spsh__file_out_write(const char *path, spsh_bytes content, spsh_error *err)
+{
+    spsh__file_out *file = NULL;
+    spsh_status rc = spsh__file_out_open(path, &file, err);
+    if (rc == SPSH_OK)
+        rc = write_file(file, content.data, content.size_bytes, err);
+    if (rc == SPSH_OK)
+        rc = spsh__file_out_finish(file, err);
+    spsh__file_out_free(file);
+    return rc;
+}
+
 static spsh_status write_stdout(void *user, const void *data, size_t size_bytes, spsh_error *err)
 {
     (void)user;

@@ -23,6 +23,10 @@ spsh__byte_sink spsh__file_out_sink(spsh__file_out *file);
 SPSH_NODISCARD spsh_status spsh__file_out_finish(spsh__file_out *file, spsh_error *err);
 void spsh__file_out_free(spsh__file_out *file);
 
+/** All of it: opened, written, finished. */
+SPSH_NODISCARD spsh_status spsh__file_out_write(const char *path, spsh_bytes content,
+                                                spsh_error *err);
+
 /** Standard output, through stdio. */
 spsh__byte_sink spsh__stdout_sink(void);
 
