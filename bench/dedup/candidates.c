@@ -331,7 +331,7 @@ static void scan(const char *family, unsigned seconds)
         check_ok(spsh__frame_scan_add(small, source_count + i, copy->words.words, copy->words.count,
                                       &err));
     }
-    check_ok(spsh__frame_scan_ready(small, &err));
+    check_ok(spsh__frame_scan_ready(small, NULL, &err));
     check_ok(spsh__frame_finder_new(small, &finder, &err));
     for (size_t i = 0; i < source_count; i++) {
         const spsh__print *print = &sources[i].print;

@@ -1,6 +1,9 @@
 /* test_frame_scan.c: clips are found in long prints where they are, in any pieces and any order;
- * what is everywhere says nothing; weak words are the frames' own.
+ * what is everywhere says nothing; weak words are the frames' own; frequent ones are counted
+ * exactly.
  */
+#include <stdlib.h>
+
 #include "frame_scan.h"
 #include "print_signals.h"
 #include "spsh_test.h"
@@ -85,7 +88,7 @@ static spsh__frame_scan *make_scan(bool is_reverse)
         REQUIRE(spsh__frame_scan_add(scan, 1000 + k, clips[k].words, clips[k].count, NULL) ==
                 SPSH_OK);
     }
-    REQUIRE(spsh__frame_scan_ready(scan, NULL) == SPSH_OK);
+    REQUIRE(spsh__frame_scan_ready(scan, NULL, NULL) == SPSH_OK);
     return scan;
 }
 
@@ -178,7 +181,7 @@ static void test_tone(void)
     REQUIRE(spsh__frame_scan_open(&scan, NULL) == SPSH_OK);
     for (uint64_t i = 0; i < 1000; i++)
         REQUIRE(spsh__frame_scan_add(scan, i, words.words, words.count, NULL) == SPSH_OK);
-    REQUIRE(spsh__frame_scan_ready(scan, NULL) == SPSH_OK);
+    REQUIRE(spsh__frame_scan_ready(scan, NULL, NULL) == SPSH_OK);
     REQUIRE(spsh__frame_finder_new(scan, &finder, NULL) == SPSH_OK);
     const spsh__frame_stretch whole = {5000, 0, print.frames, print.frame_count};
     CHECK_I64(spsh__frame_finder_run(finder, &whole, &found, &count, NULL), SPSH_OK);
@@ -186,6 +189,77 @@ static void test_tone(void)
     spsh__frame_finder_free(finder);
     spsh__frame_scan_free(scan);
     spsh__print_free(&print);
+}
+
+static int compare_mixed(const void *left, const void *right)
+{
+    const uint32_t a = *(const uint32_t *)left;
+    const uint32_t b = *(const uint32_t *)right;
+    return (a > b) - (a < b);
+}
+
+/* Counted by sorting all entries; every one of them stands for `times`. */
+static size_t list_frequent(const spsh__weak_word *words, size_t count, size_t times,
+                            uint32_t *list)
+{
+    const size_t total = count * SPSH__SCAN_WAYS;
+    uint32_t *entries = malloc(total * sizeof(*entries));
+    size_t found = 0;
+    REQUIRE(entries != NULL);
+    for (size_t i = 0; i < total; i++) {
+        const spsh__weak_word *word = &words[i / SPSH__SCAN_WAYS];
+        entries[i] = spsh__mixed_way(word->word, word->weak, (unsigned)(i % SPSH__SCAN_WAYS));
+    }
+    qsort(entries, total, sizeof(*entries), compare_mixed);
+    for (size_t i = 0, first = 0; i < total; i++) {
+        if (i + 1 < total && entries[i + 1] == entries[i])
+            continue;
+        if ((i + 1 - first) * times > 512 &&
+            (i + 1 - first) * times > total * times / SPSH__FREQUENT_SHARE)
+            list[found++] = entries[i];
+        first = i + 1;
+    }
+    free(entries);
+    return found;
+}
+
+/* One word just too often and one not quite, among others; then all of them many times over. */
+static void test_frequent(void)
+{
+    enum { FRAMES = 4000, NOT_QUITE = 512, TOO_OFTEN = 513 };
+    static spsh__weak_word words[FRAMES];
+    static uint32_t want[SPSH__FREQUENT_SHARE];
+    uint64_t state = test_seed(2);
+    for (size_t i = 0; i < FRAMES; i++) {
+        words[i] = (spsh__weak_word){.frame = i, .word = (uint32_t)test_random(&state)};
+        for (uint8_t w = 0; w < SPSH__DENSE_WEAK; w++)
+            words[i].weak[w] = (uint8_t)(5 * w + test_random(&state) % 5);
+    }
+    for (size_t i = 0; i < TOO_OFTEN; i++)
+        words[3 * i] = words[0];
+    for (size_t i = 0; i < NOT_QUITE; i++)
+        words[3 * i + 1] = words[1];
+    for (size_t times = 1; times <= 40; times += 39) {
+        spsh__word_counts *counts = NULL;
+        spsh__frequent_words got = {NULL, 0};
+        const size_t count = list_frequent(words, FRAMES, times, want);
+        REQUIRE(spsh__word_counts_new(&counts, NULL) == SPSH_OK);
+        for (size_t i = 0; i < times; i++)
+            spsh__word_counts_add(counts, words, FRAMES);
+        REQUIRE(spsh__word_counts_narrow(counts, NULL) == SPSH_OK);
+        for (size_t i = 0; i < times; i++)
+            spsh__word_counts_add(counts, words, FRAMES);
+        REQUIRE(spsh__word_counts_finish(counts, &got, NULL) == SPSH_OK);
+        CHECK_U64(count, times == 1 ? SPSH__SCAN_WAYS : 2 * SPSH__SCAN_WAYS);
+        CHECK_U64(got.count, count);
+        for (size_t i = 0; i < got.count && i < count; i++)
+            CHECK_U64(got.mixed[i], want[i]);
+        CHECK(spsh__frequent_words_has(&got, spsh__mix_word(words[0].word)));
+        CHECK(spsh__frequent_words_has(&got, spsh__mix_word(words[1].word)) == (times > 1));
+        CHECK(!spsh__frequent_words_has(&got, spsh__mix_word(words[2].word)));
+        free(got.mixed);
+        spsh__word_counts_free(counts);
+    }
 }
 
 static void test_limits(void)
@@ -205,7 +279,7 @@ static void test_limits(void)
     for (uint64_t i = 0; i < 3; i++)
         CHECK_I64(spsh__frame_scan_add(scan, i, &word, 1, &err), SPSH_OK);
     CHECK_I64(spsh__frame_scan_add(scan, 3, &word, 1, &err), SPSH_E_LIMIT); /* 2^32 in all */
-    REQUIRE(spsh__frame_scan_ready(scan, NULL) == SPSH_OK);
+    REQUIRE(spsh__frame_scan_ready(scan, NULL, NULL) == SPSH_OK);
     REQUIRE(spsh__frame_finder_new(scan, &finder, NULL) == SPSH_OK);
     const spsh__print_frame frame = {1, 60, true};
     spsh__frame_stretch far = {9, SPSH__JOIN_FRAMES_MAX, &frame, 1};
@@ -226,6 +300,7 @@ int main(void)
     RUN(test_found);
     RUN(test_stretches);
     RUN(test_tone);
+    RUN(test_frequent);
     RUN(test_limits);
     for (size_t i = 0; i < LONGS; i++)
         spsh__print_free(&prints[i]);

@@ -1,4 +1,8 @@
-/* frame_search.c: parts of test -> table; threads deal out train's utterances and look them up. */
+/* frame_search.c: parts of test -> table; threads deal out train's utterances and look them up.
+ *
+ * Where there are several parts, test is listened to twice before, to count its words: which of
+ * them are too frequent must not depend on where the parts end.
+ */
 #include "frame_search.h"
 
 #include <inttypes.h>
@@ -18,10 +22,12 @@ enum {
 typedef struct pool {
     const spsh__frame_search *search;
     spsh__key_join *join;
-    spsh__side side;        /* at work: TEST fills the table, TRAIN is looked up in it */
-    spsh__frame_scan *scan; /* of this part */
-    pthread_mutex_t mutex;  /* for all below, the scan while it fills, and the join */
-    uint64_t next, end;     /* utterances to deal out */
+    spsh__side side;            /* at work: TEST fills the table, TRAIN is looked up in it */
+    spsh__word_counts *counts;  /* while words are counted: TEST goes there; else NULL */
+    spsh__frequent_words words; /* of all of test; mixed NULL: there is one part */
+    spsh__frame_scan *scan;     /* of this part */
+    pthread_mutex_t mutex;      /* for all below, the scan while it fills, and the join */
+    uint64_t next, end;         /* utterances to deal out */
     spsh_status status;
     spsh_error err;
 } pool;
@@ -42,7 +48,7 @@ static spsh_status takes_part(const spsh__frame_search *search, uint64_t ordinal
     return search->takes_part_fn(search->user, ordinal, ret_takes_part, err);
 }
 
-/* ---- test: words into the table ---- */
+/* ---- test: words into the table, or into counts ---- */
 
 static spsh_status add_words(worker *w, uint64_t ordinal, uint64_t number, spsh_error *err)
 {
@@ -61,7 +67,10 @@ static spsh_status add_words(worker *w, uint64_t ordinal, uint64_t number, spsh_
         rc = spsh__weak_words_make(set, w->readers[dataset], number, &words, &count, err);
     if (rc == SPSH_OK) {
         (void)pthread_mutex_lock(&p->mutex);
-        rc = spsh__frame_scan_add(p->scan, number, words, count, err);
+        if (p->counts != NULL)
+            spsh__word_counts_add(p->counts, words, count);
+        else
+            rc = spsh__frame_scan_add(p->scan, number, words, count, err);
         (void)pthread_mutex_unlock(&p->mutex);
     }
     free(words);
@@ -258,13 +267,30 @@ static spsh_status find_part(const spsh__frame_search *search, uint64_t first, u
     return SPSH_OK;
 }
 
+static spsh_status count_words(pool *p, spsh_error *err)
+{
+    const uint64_t count = spsh__print_set_count(p->search->set);
+    spsh_status rc = spsh__word_counts_new(&p->counts, err);
+    if (rc == SPSH_OK)
+        rc = take_all(p, SPSH__SIDE_TEST, 0, count, err);
+    if (rc == SPSH_OK)
+        rc = spsh__word_counts_narrow(p->counts, err);
+    if (rc == SPSH_OK)
+        rc = take_all(p, SPSH__SIDE_TEST, 0, count, err);
+    if (rc == SPSH_OK)
+        rc = spsh__word_counts_finish(p->counts, &p->words, err);
+    spsh__word_counts_free(p->counts);
+    p->counts = NULL;
+    return rc;
+}
+
 static spsh_status run_part(pool *p, uint64_t first, uint64_t end, spsh_error *err)
 {
     spsh_status rc = spsh__frame_scan_open(&p->scan, err);
     if (rc == SPSH_OK)
         rc = take_all(p, SPSH__SIDE_TEST, first, end, err);
     if (rc == SPSH_OK)
-        rc = spsh__frame_scan_ready(p->scan, err);
+        rc = spsh__frame_scan_ready(p->scan, p->words.mixed == NULL ? NULL : &p->words, err);
     if (rc == SPSH_OK)
         rc = take_all(p, SPSH__SIDE_TRAIN, 0, spsh__print_set_count(p->search->set), err);
     spsh__frame_scan_free(p->scan);
@@ -276,18 +302,21 @@ spsh_status spsh__frame_search_run(const spsh__frame_search *search, spsh__key_j
                                    spsh_error *err)
 {
     pool p = {.search = search, .join = join};
+    const uint64_t count = spsh__print_set_count(search->set);
     spsh_status rc = SPSH_OK;
     uint64_t end = 0;
 
     if (pthread_mutex_init(&p.mutex, NULL) != 0)
         return SPSH_DEDUP_NO_MEMORY(err);
-    for (uint64_t first = 0; rc == SPSH_OK && first < spsh__print_set_count(search->set);
-         first = end) {
+    for (uint64_t first = 0; rc == SPSH_OK && first < count; first = end) {
         bool is_empty = false;
         rc = find_part(search, first, &end, &is_empty, err);
+        if (rc == SPSH_OK && first == 0 && end < count)
+            rc = count_words(&p, err);
         if (rc == SPSH_OK && !is_empty)
             rc = run_part(&p, first, end, err);
     }
     (void)pthread_mutex_destroy(&p.mutex);
+    free(p.words.mixed);
     return rc;
 }
