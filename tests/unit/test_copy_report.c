@@ -9,45 +9,12 @@
 #include "audit.h"
 #include "copy_report.h"
 #include "explain.h"
+#include "fail_malloc.h"
 #include "fingerprint_run.h"
 #include "pair_audio.h"
 #include "pair_view.h"
 #include "print_signals.h"
 #include "speechshard/publish.h"
-
-/* The linker puts these in the place of malloc and its kin (--wrap).
- * NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming) */
-void *__real_malloc(size_t size);
-void *__real_calloc(size_t count, size_t size);
-void *__real_realloc(void *memory, size_t size);
-void *__wrap_malloc(size_t size);
-void *__wrap_calloc(size_t count, size_t size);
-void *__wrap_realloc(void *memory, size_t size);
-
-static uint64_t calls;
-static uint64_t fail_at = UINT64_MAX;
-
-static bool fails(void)
-{
-    return calls++ == fail_at;
-}
-
-void *__wrap_malloc(size_t size)
-{
-    return fails() ? NULL : __real_malloc(size);
-}
-
-void *__wrap_calloc(size_t count, size_t size)
-{
-    return fails() ? NULL : __real_calloc(count, size);
-}
-
-void *__wrap_realloc(void *memory, size_t size)
-{
-    return fails() ? NULL : __real_realloc(memory, size);
-}
-
-/* NOLINTEND(bugprone-reserved-identifier,readability-identifier-naming) */
 
 enum {
     RATE_HZ = 16000,
@@ -624,11 +591,11 @@ static void test_without_memory(void)
     for (size_t i = 0; i < sizeof(tasks) / sizeof(tasks[0]); i++) {
         uint64_t failures = 0;
         for (uint64_t at = 0;; at += 1 + at / 8) {
-            calls = 0;
-            fail_at = at;
+            fail_malloc.calls = 0;
+            fail_malloc.at = at;
             const spsh_status rc = tasks[i](w, &err);
-            const bool was_reached = calls > at;
-            fail_at = UINT64_MAX;
+            const bool was_reached = fail_malloc.calls > at;
+            fail_malloc.at = UINT64_MAX;
             CHECK(rc != SPSH_OK || !was_reached || i < 2); /* a page may do without a picture */
             failures += rc == SPSH_E_NO_MEMORY;
             if (!was_reached)
