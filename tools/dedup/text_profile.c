@@ -40,17 +40,6 @@ const char *spsh__text_profile_name(spsh__text_profile profile)
     return profile < SPSH__TEXT_PROFILE_COUNT ? names[profile] : "unknown";
 }
 
-bool spsh__text_profile_find(const char *name, spsh__text_profile *ret_profile)
-{
-    for (unsigned i = 0; i < SPSH__TEXT_PROFILE_COUNT; i++) {
-        if (strcmp(name, spsh__text_profile_name((spsh__text_profile)i)) == 0) {
-            *ret_profile = (spsh__text_profile)i;
-            return true;
-        }
-    }
-    return false;
-}
-
 /* The text so far, as code points. */
 typedef struct points {
     int32_t *at; /* has room for what one code point of the input may become */

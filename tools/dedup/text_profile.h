@@ -19,8 +19,6 @@ typedef enum spsh__text_profile {
 
 /* "default-1" */
 const char *spsh__text_profile_name(spsh__text_profile profile);
-/* By that name; false when there is none. */
-bool spsh__text_profile_find(const char *name, spsh__text_profile *ret_profile);
 
 /* Replaces what out holds by the normalised text: words with one blank between, nothing when no
  * letter or digit is in it. What is not UTF-8 is SPSH_E_SYNTAX. Time is linear; out takes 72 bytes
