@@ -45,6 +45,7 @@ typedef enum spsh__decision {
     SPSH__DECISION_TAG,       /* a copy in part, or of a kind that never drops */
     SPSH__DECISION_PROTECTED, /* a copy, but of a split that nothing is dropped from */
     SPSH__DECISION_UNPROVEN,  /* linked, but not proven against the kept one */
+    SPSH__DECISION_COUNT,
 } spsh__decision;
 
 const char *spsh__decision_text(spsh__decision decision);

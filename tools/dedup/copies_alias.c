@@ -8,6 +8,7 @@
 
 #include "copies_internal.h"
 #include "fail.h"
+#include "grow.h"
 
 static int compare_stand_ins(const void *left, const void *right)
 {
@@ -21,14 +22,10 @@ static int compare_stand_ins(const void *left, const void *right)
 static spsh_status add_stand_in(spsh__stand_ins *list, size_t *capacity, spsh__stand_in item,
                                 spsh_error *err)
 {
-    if (list->count == *capacity) {
-        const size_t larger = *capacity == 0 ? 64 : 2 * *capacity;
-        spsh__stand_in *grown = realloc(list->items, larger * sizeof(*grown));
-        if (grown == NULL)
-            return SPSH_DEDUP_NO_MEMORY(err);
-        list->items = grown;
-        *capacity = larger;
-    }
+    spsh__stand_in *items = spsh__grow(list->items, capacity, list->count + 1, sizeof(*items));
+    if (items == NULL)
+        return SPSH_DEDUP_NO_MEMORY(err);
+    list->items = items;
     list->items[list->count++] = item;
     return SPSH_OK;
 }
