@@ -12,6 +12,7 @@
 #include "hash.h"
 #include "json_out.h"
 #include "limits_json.h"
+#include "set_readers.h"
 #include "text_profile.h"
 
 enum { SIDES = 2, BUFFER_BYTES = 1 << 20 };
@@ -29,9 +30,9 @@ typedef struct plan_writer {
     spsh__builder lines; /* not yet written */
     spsh__pack_hasher *hasher;
     spsh_json *json;
-    spsh_reader **readers; /* two a dataset: a's metadata stays while b's is read */
-    uint64_t *pairs;       /* of each match */
-    belonging *belongings; /* by ordinal */
+    spsh__set_readers readers[SIDES]; /* a's metadata stays while b's is read */
+    uint64_t *pairs;                  /* of each match */
+    belonging *belongings;            /* by ordinal */
     uint64_t belonging_count;
     spsh__builder texts[SIDES];
 } plan_writer;
@@ -74,13 +75,9 @@ static spsh_status read_subject(plan_writer *w, unsigned side, uint64_t ordinal,
     spsh_row row;
     spsh_shard_seal seal;
     spsh__print_set_place(w->set, ordinal, &ret_subject->dataset, &position);
-    spsh_reader **reader = &w->readers[SIDES * ret_subject->dataset + side];
     const spsh_dataset *dataset = spsh__print_set_dataset(w->set, ret_subject->dataset);
-    spsh_status rc = SPSH_OK;
-    if (*reader == NULL)
-        rc = spsh_reader_open(dataset, reader, err);
-    if (rc == SPSH_OK)
-        rc = spsh_reader_metadata(*reader, position, &ret_subject->metadata, err);
+    spsh_status rc =
+        spsh__set_readers_metadata(&w->readers[side], ordinal, &ret_subject->metadata, err);
     if (rc == SPSH_OK)
         rc = spsh_dataset_rows(dataset, position, 1, &row, err);
     if (rc == SPSH_OK)
@@ -484,15 +481,17 @@ static spsh_status prepare(plan_writer *w, spsh_error *err)
 {
     const spsh__clusters *all = w->facts->clusters;
     const uint64_t match_count = w->facts->common.match_count + all->checked_count;
-    const size_t reader_count = SIDES * spsh__print_set_dataset_count(w->set);
     w->hasher = spsh__pack_hasher_new();
     w->json = spsh__json_new();
-    w->readers = (spsh_reader **)calloc(reader_count + 1, sizeof(spsh_reader *));
     w->pairs = calloc((size_t)match_count + 1, sizeof(*w->pairs));
     w->belongings = calloc((size_t)all->member_count + 1, sizeof(*w->belongings));
-    if (w->hasher == NULL || w->json == NULL || w->readers == NULL || w->pairs == NULL ||
-        w->belongings == NULL)
+    if (w->hasher == NULL || w->json == NULL || w->pairs == NULL || w->belongings == NULL)
         return SPSH_DEDUP_NO_MEMORY(err);
+    for (unsigned side = 0; side < SIDES; side++) {
+        const spsh_status rc = spsh__set_readers_open(w->set, &w->readers[side], err);
+        if (rc != SPSH_OK)
+            return rc;
+    }
     for (uint64_t i = 0; i < all->cluster_count; i++) {
         const spsh__cluster *c = &all->clusters[i];
         for (uint64_t k = 0; k < c->member_count; k++)
@@ -541,13 +540,12 @@ spsh_status spsh__copy_plan_write(const spsh__plan_facts *facts,
     if (rc == SPSH_OK)
         rc = spsh_file_writer_publish(w.file, SPSH_PUBLISH_REPLACE, err);
     spsh_file_writer_free(w.file);
-    for (size_t i = 0; w.readers != NULL && i < SIDES * spsh__print_set_dataset_count(w.set); i++)
-        spsh_reader_close(w.readers[i]);
-    free((void *)w.readers);
     free(w.pairs);
     free(w.belongings);
-    for (unsigned side = 0; side < SIDES; side++)
+    for (unsigned side = 0; side < SIDES; side++) {
+        spsh__set_readers_close(&w.readers[side]);
         spsh__builder_free(&w.texts[side]);
+    }
     spsh__builder_free(&w.lines);
     spsh__pack_hasher_free(w.hasher);
     spsh__json_free(w.json);

@@ -10,6 +10,7 @@
 #include "clusters.h"
 #include "fail.h"
 #include "hash.h"
+#include "set_readers.h"
 #include "text_profile.h"
 
 enum { FRAMES_AT_ONCE = 4096 };
@@ -17,7 +18,7 @@ enum { FRAMES_AT_ONCE = 4096 };
 typedef struct quality_reader {
     const spsh__print_set *set;
     const spsh__policy *policy;
-    spsh_reader **readers; /* a dataset; opened when first asked */
+    spsh__set_readers readers;
     spsh__builder text;
 } quality_reader;
 
@@ -32,15 +33,11 @@ static bool names_split(const char *splits, spsh_bytes split)
     return false;
 }
 
-static spsh_status get_text_hash(quality_reader *q, size_t dataset, uint64_t position,
-                                 uint64_t *ret_hash, spsh_error *err)
+static spsh_status get_text_hash(quality_reader *q, uint64_t ordinal, uint64_t *ret_hash,
+                                 spsh_error *err)
 {
     spsh_utterance utterance;
-    spsh_status rc = SPSH_OK;
-    if (q->readers[dataset] == NULL)
-        rc = spsh_reader_open(spsh__print_set_dataset(q->set, dataset), &q->readers[dataset], err);
-    if (rc == SPSH_OK)
-        rc = spsh_reader_metadata(q->readers[dataset], position, &utterance, err);
+    spsh_status rc = spsh__set_readers_metadata(&q->readers, ordinal, &utterance, err);
     if (rc != SPSH_OK)
         return rc;
     rc = spsh__text_normalise(SPSH__TEXT_PROFILE_DEFAULT, utterance.text, &q->text, err);
@@ -90,7 +87,7 @@ static spsh_status get_quality(void *user, uint64_t ordinal, spsh__copy_quality 
         .clipped_count = row.clipped_count,
     };
     if (ret_quality->has_text)
-        rc = get_text_hash(q, dataset, position, &ret_quality->text_hash, err);
+        rc = get_text_hash(q, ordinal, &ret_quality->text_hash, err);
     return rc;
 }
 
@@ -142,17 +139,12 @@ spsh_status spsh__clusters_make(const spsh__print_set *set, const spsh__match *m
                                 spsh__pair_check check, spsh__clusters *ret_clusters,
                                 spsh_error *err)
 {
-    const size_t dataset_count = spsh__print_set_dataset_count(set);
     quality_reader q = {.set = set, .policy = policy};
     const spsh__quality_source source = {get_quality, get_covered, &q};
-    q.readers = (spsh_reader **)calloc(dataset_count + 1, sizeof(spsh_reader *));
-    if (q.readers == NULL)
-        return SPSH_DEDUP_NO_MEMORY(err);
-    spsh_status rc =
-        spsh__clusters_of(&source, matches, match_count, policy, check, ret_clusters, err);
-    for (size_t i = 0; i < dataset_count; i++)
-        spsh_reader_close(q.readers[i]);
-    free((void *)q.readers);
+    spsh_status rc = spsh__set_readers_open(set, &q.readers, err);
+    if (rc == SPSH_OK)
+        rc = spsh__clusters_of(&source, matches, match_count, policy, check, ret_clusters, err);
+    spsh__set_readers_close(&q.readers);
     spsh__builder_free(&q.text);
     return rc;
 }
