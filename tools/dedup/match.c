@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "fail.h"
+#include "little_endian.h"
 
 enum { U64_COUNT = 5, U32_COUNT = 8, REAL_COUNT = 15 };
 _Static_assert(U64_COUNT * 8 + U32_COUNT * 4 + REAL_COUNT * 8 == SPSH__MATCH_BYTES, "match size");
@@ -28,20 +29,6 @@ bool spsh__tier_may_drop(spsh__tier tier)
     return tier <= SPSH__TIER_ACOUSTIC;
 }
 
-static void put_bytes(uint8_t **at, uint64_t value, unsigned bytes)
-{
-    for (unsigned i = 0; i < bytes; i++)
-        *(*at)++ = (uint8_t)(value >> (8 * i));
-}
-
-static uint64_t get_bytes(const uint8_t **at, unsigned bytes)
-{
-    uint64_t value = 0;
-    for (unsigned i = 0; i < bytes; i++)
-        value |= (uint64_t) * (*at)++ << (8 * i);
-    return value;
-}
-
 void spsh__match_encode(const spsh__match *match, uint8_t bytes[SPSH__MATCH_BYTES])
 {
     const uint64_t u64s[U64_COUNT] = {match->a, match->b, match->a_first, match->b_first,
@@ -56,14 +43,14 @@ void spsh__match_encode(const spsh__match *match, uint8_t bytes[SPSH__MATCH_BYTE
         match->ncc_white, match->envelope,   match->block_share, match->slope_ppm,
         match->spread_ms, match->scale,      match->similarity,
     };
-    for (unsigned i = 0; i < U64_COUNT; i++)
-        put_bytes(&bytes, u64s[i], 8);
-    for (unsigned i = 0; i < U32_COUNT; i++)
-        put_bytes(&bytes, u32s[i], 4);
-    for (unsigned i = 0; i < REAL_COUNT; i++) {
+    for (unsigned i = 0; i < U64_COUNT; i++, bytes += 8)
+        spsh__store_le(bytes, u64s[i], 8);
+    for (unsigned i = 0; i < U32_COUNT; i++, bytes += 4)
+        spsh__store_le(bytes, u32s[i], 4);
+    for (unsigned i = 0; i < REAL_COUNT; i++, bytes += 8) {
         uint64_t bits = 0;
         memcpy(&bits, &reals[i], sizeof(bits));
-        put_bytes(&bytes, bits, 8);
+        spsh__store_le(bytes, bits, 8);
     }
 }
 
@@ -74,12 +61,12 @@ spsh_status spsh__match_decode(const uint8_t bytes[SPSH__MATCH_BYTES], spsh__mat
     uint32_t u32s[U32_COUNT];
     double reals[REAL_COUNT];
 
-    for (unsigned i = 0; i < U64_COUNT; i++)
-        u64s[i] = get_bytes(&bytes, 8);
-    for (unsigned i = 0; i < U32_COUNT; i++)
-        u32s[i] = (uint32_t)get_bytes(&bytes, 4);
-    for (unsigned i = 0; i < REAL_COUNT; i++) {
-        const uint64_t bits = get_bytes(&bytes, 8);
+    for (unsigned i = 0; i < U64_COUNT; i++, bytes += 8)
+        u64s[i] = spsh__load_le(bytes, 8);
+    for (unsigned i = 0; i < U32_COUNT; i++, bytes += 4)
+        u32s[i] = (uint32_t)spsh__load_le(bytes, 4);
+    for (unsigned i = 0; i < REAL_COUNT; i++, bytes += 8) {
+        const uint64_t bits = spsh__load_le(bytes, 8);
         memcpy(&reals[i], &bits, sizeof(bits));
         if (!isfinite(reals[i]))
             return SPSH_DEDUP_FAIL(err, SPSH_E_CORRUPT, "a match with a number that is none");
