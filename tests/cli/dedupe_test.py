@@ -182,9 +182,14 @@ def test_options(plan):
 
 def test_same_result(plan):
     want = (work / "plan.jsonl").read_bytes()
+    others = ["exact-copies.txt", "judged-by-me", "run.tsv"]
+    (work / "w").mkdir()
+    for name in others:
+        (work / "w" / name).write_text("not of a run\n")
     for number, words in enumerate([("-j", 1), ("-j", 3, "--memory", "64M"), ("--memory", "1G", "--work", work / "w")]):
         dedupe(f"same-{number}.jsonl", *words)
         equal((work / f"same-{number}.jsonl").read_bytes() == want, True, f"same bytes with {words}")
+    equal(sorted(p.name for p in (work / "w").iterdir()), others, "files of others stay in a work directory")
     dedupe("order.jsonl", datasets=[work / "two.spsh", work / "one.spsh", str(work / "one.spsh") + ":train"])
     equal((work / "order.jsonl").read_bytes() == want, True, "same bytes in another order")
     good("pack", work / "one" / "corpus.tsv", "-o", work / "small.spsh", "--domain", "one", "--shard-size", "64K")
