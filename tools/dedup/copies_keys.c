@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "copies_internal.h"
+#include "deal.h"
 #include "dense_keys.h"
 #include "fail.h"
 #include "frame_search.h"
@@ -19,17 +20,11 @@ enum { DEAL_AT_ONCE = 64 };
 typedef struct pool {
     const spsh__key_feed *feed;
     spsh__key_join *join;
-    pthread_mutex_t mutex; /* for all below and the join */
-    uint64_t next;         /* utterance to deal out */
-    uint64_t end;
-    spsh_status status;
-    spsh_error err;
+    pthread_mutex_t mutex; /* for the join */
 } pool;
 
 typedef struct worker {
     pool *pool;
-    pthread_t thread;
-    bool is_started;
     spsh_reader **readers;
     spsh__print_key *keys; /* of one print */
     size_t key_capacity;
@@ -157,49 +152,15 @@ static spsh_status takes_part(const spsh__key_feed *feed, uint64_t ordinal, bool
     return rc;
 }
 
-/* Utterances [*ret_first, *ret_end) for a thread; none: an empty range. */
-static void deal(pool *p, uint64_t *ret_first, uint64_t *ret_end)
-{
-    const spsh__copies_options *options = p->feed->options;
-    (void)pthread_mutex_lock(&p->mutex);
-    if (p->feed->stop != NULL && *p->feed->stop && p->status == SPSH_OK)
-        p->status = SPSH_DEDUP_FAIL(&p->err, SPSH_E_CANCELED, "stopped");
-    *ret_first = p->status == SPSH_OK ? p->next : p->end;
-    *ret_end = p->end - *ret_first < DEAL_AT_ONCE ? p->end : *ret_first + DEAL_AT_ONCE;
-    p->next = *ret_end;
-    if (options->progress_fn != NULL)
-        options->progress_fn(options->user, "read keys", *ret_first, p->end);
-    (void)pthread_mutex_unlock(&p->mutex);
-}
-
-static void *work(void *argument)
+static spsh_status take_utterance(void *argument, uint64_t ordinal, spsh_error *err)
 {
     worker *w = argument;
-    pool *p = w->pool;
-    for (;;) {
-        spsh_error err = SPSH_ERROR_INIT;
-        spsh_status rc = SPSH_OK;
-        uint64_t first = 0;
-        uint64_t end = 0;
-        deal(p, &first, &end);
-        if (first == end)
-            return NULL;
-        for (uint64_t i = first; i < end && rc == SPSH_OK; i++) {
-            bool part = false;
-            rc = takes_part(p->feed, i, &part, &err);
-            if (rc == SPSH_OK && part)
-                rc = add_utterance(w, i, &err);
-        }
-        (void)pthread_mutex_lock(&p->mutex);
-        if (rc != SPSH_OK && p->status == SPSH_OK) {
-            p->status = rc;
-            p->err = err;
-        }
-        (void)pthread_mutex_unlock(&p->mutex);
-    }
+    bool part = false;
+    const spsh_status rc = takes_part(w->pool->feed, ordinal, &part, err);
+    return rc == SPSH_OK && part ? add_utterance(w, ordinal, err) : rc;
 }
 
-static bool start_workers(pool *p, worker *workers, uint32_t count)
+static bool open_workers(pool *p, worker *workers, uint32_t count)
 {
     const size_t dataset_count = spsh__print_set_dataset_count(p->feed->set);
     for (uint32_t i = 0; i < count; i++) {
@@ -208,9 +169,6 @@ static bool start_workers(pool *p, worker *workers, uint32_t count)
         if (workers[i].readers == NULL)
             return false;
     }
-    /* The caller's thread is the first worker; one that cannot be started is done without. */
-    for (uint32_t i = 1; i < count; i++)
-        workers[i].is_started = pthread_create(&workers[i].thread, NULL, work, &workers[i]) == 0;
     return true;
 }
 
@@ -248,30 +206,35 @@ static spsh_status search_frames(const spsh__key_feed *feed, spsh__key_join *joi
     return spsh__frame_search_run(&search, join, err);
 }
 
-spsh_status spsh__key_feed_run(const spsh__key_feed *feed, spsh__key_join *join, spsh_error *err)
+static spsh_status add_all(pool *p, spsh_error *err)
 {
-    pool p = {.feed = feed, .join = join, .end = spsh__print_set_count(feed->set)};
-    const uint32_t count = feed->options->threads < 1 ? 1 : feed->options->threads;
+    const spsh__copies_options *options = p->feed->options;
+    const uint32_t count = options->threads < 1 ? 1 : options->threads;
+    const spsh__deal deal = {
+        .end = spsh__print_set_count(p->feed->set),
+        .at_once = DEAL_AT_ONCE,
+        .take_fn = take_utterance,
+        .stop = p->feed->stop,
+        .progress_fn = options->progress_fn,
+        .progress_user = options->user,
+        .stage = "read keys",
+    };
     worker *workers = calloc(count, sizeof(*workers));
     if (workers == NULL)
         return SPSH_DEDUP_NO_MEMORY(err);
-    if (pthread_mutex_init(&p.mutex, NULL) != 0) {
-        free(workers);
+    const spsh_status rc = open_workers(p, workers, count)
+                               ? spsh__deal_run(&deal, workers, sizeof(*workers), count, err)
+                               : SPSH_DEDUP_NO_MEMORY(err);
+    free_workers(p, workers, count);
+    return rc;
+}
+
+spsh_status spsh__key_feed_run(const spsh__key_feed *feed, spsh__key_join *join, spsh_error *err)
+{
+    pool p = {.feed = feed, .join = join};
+    if (pthread_mutex_init(&p.mutex, NULL) != 0)
         return SPSH_DEDUP_NO_MEMORY(err);
-    }
-    if (start_workers(&p, workers, count))
-        (void)work(&workers[0]);
-    else
-        p.status = SPSH_DEDUP_NO_MEMORY(&p.err);
-    for (uint32_t i = 1; i < count; i++) {
-        if (workers[i].is_started)
-            (void)pthread_join(workers[i].thread, NULL);
-    }
-    free_workers(&p, workers, count);
+    const spsh_status rc = add_all(&p, err);
     (void)pthread_mutex_destroy(&p.mutex);
-    if (p.status != SPSH_OK && err != NULL)
-        *err = p.err;
-    if (p.status != SPSH_OK || !has_audit(&p))
-        return p.status;
-    return search_frames(feed, join, err);
+    return rc == SPSH_OK && has_audit(&p) ? search_frames(feed, join, err) : rc;
 }

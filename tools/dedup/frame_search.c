@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "deal.h"
 #include "dense_keys.h"
 #include "fail.h"
 #include "frame_scan.h"
@@ -16,7 +17,6 @@
 enum {
     DEAL_AT_ONCE = 64,
     STRETCH = 1 << 16, /* frames at once: 17 minutes */
-    THREADS_MAX = 64,
 };
 
 typedef struct pool {
@@ -26,10 +26,7 @@ typedef struct pool {
     spsh__word_counts *counts;  /* while words are counted: TEST goes there; else NULL */
     spsh__frequent_words words; /* of all of test; mixed NULL: there is one part */
     spsh__frame_scan *scan;     /* of this part */
-    pthread_mutex_t mutex;      /* for all below, the scan while it fills, and the join */
-    uint64_t next, end;         /* utterances to deal out */
-    spsh_status status;
-    spsh_error err;
+    pthread_mutex_t mutex;      /* for the join, and the scan or counts while they fill */
 } pool;
 
 typedef struct worker {
@@ -116,8 +113,9 @@ static spsh_status look_up(worker *w, uint64_t number, const spsh__set_print *pr
 
 /* ---- both ---- */
 
-static spsh_status take_utterance(worker *w, uint64_t ordinal, spsh_error *err)
+static spsh_status take_utterance(void *argument, uint64_t ordinal, spsh_error *err)
 {
+    worker *w = argument;
     const pool *p = w->pool;
     uint64_t first = 0;
     uint64_t count = 0;
@@ -134,46 +132,6 @@ static spsh_status take_utterance(worker *w, uint64_t ordinal, spsh_error *err)
                                             : look_up(w, number, &print, err);
     }
     return rc;
-}
-
-/* Utterances [*ret_first, *ret_end) for a thread; none: an empty range. */
-static void deal(pool *p, uint64_t *ret_first, uint64_t *ret_end)
-{
-    const spsh__frame_search *search = p->search;
-    (void)pthread_mutex_lock(&p->mutex);
-    if (search->stop != NULL && *search->stop && p->status == SPSH_OK)
-        p->status = SPSH_DEDUP_FAIL(&p->err, SPSH_E_CANCELED, "stopped");
-    *ret_first = p->status == SPSH_OK ? p->next : p->end;
-    *ret_end = p->end - *ret_first < DEAL_AT_ONCE ? p->end : *ret_first + DEAL_AT_ONCE;
-    p->next = *ret_end;
-    if (search->progress_fn != NULL)
-        search->progress_fn(search->progress_user,
-                            p->side == SPSH__SIDE_TEST ? "listen to test" : "search train",
-                            *ret_first, p->end);
-    (void)pthread_mutex_unlock(&p->mutex);
-}
-
-static void *work(void *argument)
-{
-    worker *w = argument;
-    pool *p = w->pool;
-    for (;;) {
-        spsh_error err = SPSH_ERROR_INIT;
-        spsh_status rc = SPSH_OK;
-        uint64_t first = 0;
-        uint64_t end = 0;
-        deal(p, &first, &end);
-        if (first == end)
-            return NULL;
-        for (uint64_t i = first; i < end && rc == SPSH_OK; i++)
-            rc = take_utterance(w, i, &err);
-        (void)pthread_mutex_lock(&p->mutex);
-        if (rc != SPSH_OK && p->status == SPSH_OK) {
-            p->status = rc;
-            p->err = err;
-        }
-        (void)pthread_mutex_unlock(&p->mutex);
-    }
 }
 
 static spsh_status open_worker(worker *w, pool *p, spsh_error *err)
@@ -199,33 +157,30 @@ static void close_worker(worker *w, size_t dataset_count)
 /* Utterances [first, end) of one side, on all threads. */
 static spsh_status take_all(pool *p, spsh__side side, uint64_t first, uint64_t end, spsh_error *err)
 {
-    const uint32_t wanted = p->search->threads < THREADS_MAX ? p->search->threads : THREADS_MAX;
-    const uint32_t threads = wanted < 1 ? 1 : wanted;
-    pthread_t started[THREADS_MAX];
-    uint32_t started_count = 0;
+    const spsh__frame_search *search = p->search;
+    const uint32_t threads = search->threads < 1 ? 1 : search->threads;
+    const spsh__deal deal = {
+        .first = first,
+        .end = end,
+        .at_once = DEAL_AT_ONCE,
+        .take_fn = take_utterance,
+        .stop = search->stop,
+        .progress_fn = search->progress_fn,
+        .progress_user = search->progress_user,
+        .stage = side == SPSH__SIDE_TEST ? "listen to test" : "search train",
+    };
     spsh_status rc = SPSH_OK;
     worker *workers = calloc(threads, sizeof(*workers));
 
     if (workers == NULL)
         return SPSH_DEDUP_NO_MEMORY(err);
     p->side = side;
-    p->next = first;
-    p->end = end;
     for (uint32_t i = 0; rc == SPSH_OK && i < threads; i++)
         rc = open_worker(&workers[i], p, err);
-    if (rc == SPSH_OK) {
-        while (started_count + 1 < threads && pthread_create(&started[started_count], NULL, work,
-                                                             &workers[started_count + 1]) == 0)
-            started_count++;
-        (void)work(&workers[0]); /* also what threads that could not start would have done */
-        for (uint32_t i = 0; i < started_count; i++)
-            (void)pthread_join(started[i], NULL);
-        rc = p->status;
-        if (rc != SPSH_OK && err != NULL)
-            *err = p->err;
-    }
+    if (rc == SPSH_OK)
+        rc = spsh__deal_run(&deal, workers, sizeof(*workers), threads, err);
     for (uint32_t i = 0; i < threads; i++)
-        close_worker(&workers[i], spsh__print_set_dataset_count(p->search->set));
+        close_worker(&workers[i], spsh__print_set_dataset_count(search->set));
     free(workers);
     return rc;
 }
