@@ -63,8 +63,12 @@ static int take_source(dedupe_command *c, const char *operand)
     spsh__builder whole = {0};
     spsh_error err = SPSH_ERROR_INIT;
     int rc = SPSH_EXIT_DONE;
-    if (spsh__source_list_add(&given, operand, SPSH__SIDE_TRAIN, NULL, &err) != SPSH_OK)
+    const spsh_status given_rc =
+        spsh__source_list_add(&given, operand, SPSH__SIDE_TRAIN, NULL, &err);
+    if (given_rc == SPSH_E_INVALID_ARG)
         return spsh__cli_usage("dedupe", "%s", err.message);
+    if (given_rc != SPSH_OK)
+        return spsh__cli_fail("dedupe", &err);
     char *real = real_path(given.items[0].path);
     if (real == NULL)
         rc = SPSH_EXIT_FAILED;

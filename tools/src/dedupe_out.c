@@ -7,6 +7,7 @@
 
 #include "cli.h"
 #include "estimate_out.h"
+#include "names.h"
 #include "source_fail.h"
 
 enum { CLUSTERS_SHOWN = 10, TEXTS_SHOWN = 5, BOILERPLATE_SHOWN = 5 };
@@ -28,9 +29,7 @@ static spsh_status read_id(const spsh__dedupe *d, uint64_t ordinal, char *dst, s
     if (rc == SPSH_OK)
         rc = spsh_reader_metadata(reader, position, &utterance, NULL);
     if (rc == SPSH_OK) {
-        const char *slash = strrchr(spsh_dataset_path(from), '/');
-        (void)snprintf(dst, size_bytes, "%s %.*s",
-                       slash == NULL ? spsh_dataset_path(from) : slash + 1,
+        (void)snprintf(dst, size_bytes, "%s %.*s", spsh__base_name(spsh_dataset_path(from)),
                        (int)utterance.id.size_bytes, (const char *)utterance.id.data);
     }
     spsh_reader_close(reader);

@@ -70,17 +70,18 @@ static bool has_split(const spsh__builder *names, const char *name, size_t lengt
     return false;
 }
 
-/* Datasets that are none and splits that no dataset has are told before anything takes long: a slip
- * would protect all or nothing. */
+/* Splits that no dataset has are told before anything takes long: a slip would protect all. */
 static spsh_status check_names(const spsh__dedupe_options *options, spsh_error *err)
 {
     spsh__builder names = {0};
     spsh_status rc = SPSH_OK;
+    if (options->policy.drop_from == NULL)
+        return SPSH_OK;
     for (size_t i = 0; i < options->sources->count && rc == SPSH_OK; i++)
         rc = add_splits(options, options->sources->items[i].path, &names, err);
     if (rc == SPSH_OK && names.failed)
         rc = SPSH_DEDUP_NO_MEMORY(err);
-    for (const char *at = options->policy.drop_from; rc == SPSH_OK && at != NULL && *at != '\0';) {
+    for (const char *at = options->policy.drop_from; rc == SPSH_OK && *at != '\0';) {
         const size_t length = strcspn(at, ",");
         if (!has_split(&names, at, length))
             rc = SPSH_DEDUP_FAIL(err, SPSH_E_INVALID_ARG,
