@@ -69,7 +69,7 @@ static void test_words(void)
         REQUIRE(at < list.count);
         CHECK_U64(list.words[at].frame, i);
         CHECK_U64(list.words[at].word, prints[0].frames[i].word);
-        for (size_t w = 0; w < SPSH__DENSE_WEAK; w++)
+        for (size_t w = 0; w < SPSH__WORD_WEAK; w++)
             for (size_t v = 0; v <= w; v++)
                 CHECK(list.words[at].weak[w] < 32 &&
                       (v == w || list.words[at].weak[w] != list.words[at].weak[v]));
@@ -191,6 +191,22 @@ static void test_tone(void)
     spsh__print_free(&print);
 }
 
+/* Every set of places whose sum, from 1, is 14 at most, once. */
+static void test_ways(void)
+{
+    size_t at = 0;
+    for (uint32_t set = 0; set < UINT32_C(1) << SPSH__WORD_WEAK; set++) {
+        unsigned sum = 0;
+        for (unsigned place = 0; place < SPSH__WORD_WEAK; place++)
+            sum += (set >> place & 1) * (place + 1);
+        if (sum > 14)
+            continue;
+        REQUIRE(at < SPSH__SCAN_WAYS);
+        CHECK_U64(spsh__scan_ways[at++], set);
+    }
+    CHECK_U64(at, SPSH__SCAN_WAYS);
+}
+
 static int compare_mixed(const void *left, const void *right)
 {
     const uint32_t a = *(const uint32_t *)left;
@@ -232,8 +248,8 @@ static void test_frequent(void)
     uint64_t state = test_seed(2);
     for (size_t i = 0; i < FRAMES; i++) {
         words[i] = (spsh__weak_word){.frame = i, .word = (uint32_t)test_random(&state)};
-        for (uint8_t w = 0; w < SPSH__DENSE_WEAK; w++)
-            words[i].weak[w] = (uint8_t)(5 * w + test_random(&state) % 5);
+        for (uint8_t w = 0; w < SPSH__WORD_WEAK; w++)
+            words[i].weak[w] = (uint8_t)(2 * w + test_random(&state) % 2);
     }
     for (size_t i = 0; i < TOO_OFTEN; i++)
         words[3 * i] = words[0];
@@ -269,7 +285,9 @@ static void test_limits(void)
     const spsh__candidate *found = NULL;
     size_t count = 0;
     spsh__weak_word word = {
-        .frame = SPSH__JOIN_FRAMES_MAX, .word = 1, .weak = {0, 1, 2, 3, 4, 5}
+        .frame = SPSH__JOIN_FRAMES_MAX,
+        .word = 1,
+        .weak = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13}
     };
     spsh_error err = SPSH_ERROR_INIT;
     REQUIRE(spsh__frame_scan_open(&scan, NULL) == SPSH_OK);
@@ -300,6 +318,7 @@ int main(void)
     RUN(test_found);
     RUN(test_stretches);
     RUN(test_tone);
+    RUN(test_ways);
     RUN(test_frequent);
     RUN(test_limits);
     for (size_t i = 0; i < LONGS; i++)

@@ -116,7 +116,7 @@ static spsh_status search(const spsh__frame_search *options, result *ret, spsh_e
 
 static void test_found(void)
 {
-    static const uint64_t memories[] = {ENOUGH, 50000}; /* the second: a part for each clip */
+    static const uint64_t memories[] = {ENOUGH, 90000}; /* the second: a part for each clip */
     spsh__print_set *set = open_set(path);
     spsh_error err = SPSH_ERROR_INIT;
     const uint64_t none = UINT64_MAX;
@@ -149,7 +149,7 @@ static void test_found(void)
 /* The tones of test are too many to say anything, though those of each part are not. */
 static void test_frequent(void)
 {
-    static const uint64_t memories[] = {ENOUGH, 300000, 200000};
+    static const uint64_t memories[] = {ENOUGH, 500000, 334000};
     static result whole;
     static result got;
     spsh__print_set *set = open_set(tone_path);

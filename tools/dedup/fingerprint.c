@@ -101,8 +101,8 @@ struct spsh__fingerprint {
     uint64_t sample_total; /* since the start of the recording */
     uint64_t group_frame;  /* first frame of the next group */
 
-    spsh__print_frame waiting[FRAMES_WAITING]; /* print frame i at i % FRAMES_WAITING */
-    uint8_t waiting_weak[FRAMES_WAITING][SPSH__DENSE_WEAK]; /* when the sink wants them */
+    spsh__print_frame waiting[FRAMES_WAITING];             /* print frame i at i % FRAMES_WAITING */
+    uint8_t waiting_weak[FRAMES_WAITING][SPSH__WORD_WEAK]; /* when the sink wants them */
     uint8_t loudest[BLOCKS_KEPT];
     uint64_t frame_count;
     uint64_t blocks_done;
@@ -274,8 +274,8 @@ static int32_t difference(const analysis *kind, uint64_t frame, uint32_t band)
 
 /* The places of the least differences so far, the least first. */
 typedef struct weakest {
-    int32_t least[SPSH__DENSE_WEAK];
-    uint8_t places[SPSH__DENSE_WEAK];
+    int32_t least[SPSH__WORD_WEAK]; /* the longest such list */
+    uint8_t places[SPSH__WORD_WEAK];
     size_t count;
 } weakest;
 
@@ -306,7 +306,7 @@ static void add_print_frame(spsh__fingerprint *maker)
 {
     const uint64_t i = maker->frame_count++;
     uint32_t word = 0;
-    weakest found = {.count = SPSH__DENSE_WEAK};
+    weakest found = {.count = SPSH__WORD_WEAK};
     begin_weakest(&found);
     for (uint32_t band = 0; band + 1 < DENSE_BANDS; band++) {
         const int32_t value = difference(&maker->dense, i, band);

@@ -32,6 +32,7 @@
 #define SPSH__KEY_BITS     48
 #define SPSH__KEY_WEAK_MAX 3
 #define SPSH__DENSE_WEAK   6
+#define SPSH__WORD_WEAK    14
 
 /* Frame i comes from samples 128 i to 128 i + 2047 of the 8 kHz signal. */
 typedef struct spsh__print_frame {
@@ -60,7 +61,7 @@ typedef struct spsh__dense_key {
 typedef struct spsh__weak_word {
     uint64_t frame;
     uint32_t word;
-    uint8_t weak[SPSH__DENSE_WEAK]; /* places, least certain first */
+    uint8_t weak[SPSH__WORD_WEAK]; /* places, least certain first */
 } spsh__weak_word;
 
 /* Called with each piece in order; anything but SPSH_OK ends the push with that. Any may be NULL.

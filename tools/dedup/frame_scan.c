@@ -12,8 +12,8 @@
  * was added. A word whose entries are too many is known by them, where all that is looked for is in
  * the table; of a part, by the counts of all.
  *
- * Why neighbours and not several words: of a second through GSM, often one word alone is within six
- * weak bits of its copy, but all of its frames are nearer than other speech comes.
+ * Why neighbours and not several words: of a second through GSM, often one word alone is in the
+ * table as its copy has it, but all of its frames are nearer than other speech comes.
  */
 #include "frame_scan.h"
 
@@ -43,7 +43,7 @@ enum {
 typedef struct test_frame {
     uint32_t word;
     uint32_t number;
-    uint8_t weak[SPSH__SCAN_WEAK];
+    uint8_t weak[SPSH__WORD_WEAK];
 } test_frame;
 
 typedef struct entry {

@@ -7,12 +7,12 @@
  *     spsh__frame_finder_run(finder, &stretch, &candidates, &candidate_count, err);
  *
  * Keys need 0.7 s around an onset: of a clip of a second, few keys of its source are left. So
- * audits look at every frame: the words of the small set, each with its six weakest bits in all
- * combinations, are a table in memory (0.8 KB a frame: an hour is 180 MB at most), and each active
- * frame of the large set is looked up as it is. One word is enough if the frames around it agree as
- * well; further ones at its offset are votes. Words that the small set has all too often say
- * nothing and are left out. A table may hold a part of the small set only: then those are counted
- * before (word_counts.h), so that parts find together what the whole would.
+ * audits look at every frame: the words of the small set, each with its weakest bits turned over in
+ * the 110 likeliest ways, are a table in memory (1.4 KB a frame: an hour is 310 MB at most), and
+ * each active frame of the large set is looked up as it is. One word is enough if the frames around
+ * it agree as well; further ones at its offset are votes. Words that the small set has all too
+ * often say nothing and are left out. A table may hold a part of the small set only: then those are
+ * counted before (word_counts.h), so that parts find together what the whole would.
  *
  * The result depends on what was added, not on its order or on threads.
  */

@@ -8,8 +8,8 @@
  *     spsh__word_counts_finish(counts, &frequent, err);
  *     spsh__word_counts_free(counts);
  *
- * A frame counts for its word with its weakest bits in all combinations: the entries that it has in
- * the table of frame_scan.h. The result depends on what was added, not on its order.
+ * A frame counts for its word with its weakest bits turned over in each way: the entries that it
+ * has in the table of frame_scan.h. The result depends on what was added, not on its order.
  */
 #ifndef SPSH_DEDUP_WORD_COUNTS_H
 #define SPSH_DEDUP_WORD_COUNTS_H
@@ -17,8 +17,7 @@
 #include "fingerprint.h"
 
 enum {
-    SPSH__SCAN_WEAK = 6, /* bits of a word that are tried both ways */
-    SPSH__SCAN_WAYS = 1 << SPSH__SCAN_WEAK,
+    SPSH__SCAN_WAYS = 110,        /* in which a word's weakest bits are turned over */
     SPSH__FREQUENT_MIN = 512,     /* entries of a word, or */
     SPSH__FREQUENT_SHARE = 16384, /* this part of all: more are frequent */
 };
@@ -36,11 +35,14 @@ static inline uint32_t spsh__mix_word(uint32_t word)
     return word * UINT32_C(0x9e3779b1);
 }
 
+/* Bit r: the r-th weakest, from 0, is turned over. */
+extern const uint16_t spsh__scan_ways[SPSH__SCAN_WAYS];
+
 /* The mixed word of one way to turn over a frame's weakest bits. */
 static inline uint32_t spsh__mixed_way(uint32_t word, const uint8_t *weak, unsigned way)
 {
-    for (unsigned i = 0; i < SPSH__SCAN_WEAK; i++)
-        word ^= (uint32_t)(way >> i & 1) << weak[i];
+    for (uint32_t bits = spsh__scan_ways[way]; bits != 0; bits &= bits - 1)
+        word ^= UINT32_C(1) << weak[__builtin_ctz(bits)];
     return spsh__mix_word(word);
 }
 
