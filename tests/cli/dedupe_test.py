@@ -349,7 +349,8 @@ def test_damage():
     shutil.rmtree(broken / "fingerprints")
     spoil(next((broken / "shards").iterdir()))
     for command in ("dedupe", "fingerprint"):
-        bad(f"'speechshard verify {broken}' tells what is damaged", command, broken)
+        for words in ((), ("--estimate",)):
+            bad(f"'speechshard verify {broken}' tells what is damaged", command, broken, *words)
     check("shards/" in run("verify", broken).stdout, "so it does")
 
 

@@ -33,6 +33,12 @@ static void on_progress(void *user, const char *stage, uint64_t done, uint64_t t
     spsh__progress_update(&c->progress, done, NULL);
 }
 
+static int fail(const char *path, const spsh_error *err)
+{
+    const spsh__print_source source = {.path = path};
+    return spsh__source_fail(NULL, &source, 1, err);
+}
+
 /* ---- results ---- */
 
 static spsh_status put_json(fingerprint_command *c, const char *path,
@@ -93,8 +99,7 @@ static int make(fingerprint_command *c, const char *path)
         rc = put_json(c, path, &facts, now_s() - begin_s, &err);
     else if (rc == SPSH_OK)
         print_facts(path, &facts, now_s() - begin_s);
-    const spsh__print_source source = {.path = path};
-    return rc == SPSH_OK ? SPSH_EXIT_DONE : spsh__source_fail(NULL, &source, 1, &err);
+    return rc == SPSH_OK ? SPSH_EXIT_DONE : fail(path, &err);
 }
 
 /* ---- estimates ---- */
@@ -141,7 +146,7 @@ static int tell_estimate(fingerprint_command *c, const char *path)
         rc = put_estimate_json(c, path, &estimate, &err);
     else if (rc == SPSH_OK)
         print_estimate(path, &estimate);
-    return rc == SPSH_OK ? SPSH_EXIT_DONE : spsh__cli_fail(NULL, &err);
+    return rc == SPSH_OK ? SPSH_EXIT_DONE : fail(path, &err);
 }
 
 /* ---- the command ---- */
