@@ -27,7 +27,7 @@ static void make_dataset(void)
     copy_dataset_utterance(set, record, 0, 4 * RATE, "train");
     copy_dataset_utterance(set, record, 2 * RATE, 4 * RATE, "train");
     copy_dataset_close(set, SPSH_DEDUPE_NONE);
-    exact_fingerprint(path);
+    make_segments(path);
 }
 
 static spsh_status count_match(void *user, const spsh__match *match, spsh_error *err)

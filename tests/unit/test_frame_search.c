@@ -2,9 +2,9 @@
  * part or many; what test has too often is left out, however many parts there are.
  */
 #include "copy_dataset.h"
-#include "fingerprint_run.h"
 #include "frame_scan.h"
 #include "frame_search.h"
+#include "print_set_kit.h"
 #include "print_signals.h"
 #include "spsh_test.h"
 
@@ -36,11 +36,8 @@ static void add(copy_dataset *set, const int16_t *pcm, uint32_t samples, const c
 
 static void close_dataset(copy_dataset *set, const char *where)
 {
-    const spsh__fingerprint_run_options run = {.threads = 1, .part_count = 1};
-    spsh__fingerprint_run_facts facts;
-    spsh_error err = SPSH_ERROR_INIT;
     copy_dataset_close(set, SPSH_DEDUPE_NONE);
-    REQUIRE(spsh__fingerprint_run(where, &run, NULL, &facts, &err) == SPSH_OK);
+    make_segments(where);
 }
 
 /* Utterances 0 to 3 of train, then clip k of train's k % 4, with a little noise. The other dataset:
