@@ -7,39 +7,16 @@ import pathlib
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 import xml.etree.ElementTree as ElementTree
 
-COMMAND, MAKE_SPEECH = map(str, map(pathlib.Path.resolve, map(pathlib.Path, sys.argv[1:])))
+from cli_kit import COMMAND, check, equal, run, run_tests, speech
+
 KINDS = ["recording", "segment", "performance", "sentence", "sentence_near", "document", "source", "speaker"]
 URL = "http://www.archive.org/download/book_{}_librivox/chapter_01_64kb.mp3"
 WORDS = ("amber basin cedar delta ember fjord grove haven inlet jetty kelp lagoon meadow north ocean prairie quarry "
          "river summit tundra upland valley willow xylem yonder zephyr").split()
-failures = 0
-
-
-def check(good, what):
-    global failures
-    if not good:
-        failures += 1
-        print("FAILED:", what)
-
-
-def equal(got, want, what):
-    check(got == want, f"{what}: {got!r}, want {want!r}")
-
-
-def run(*words, cwd=None):
-    environment = {"LC_ALL": "C.UTF-8", "PATH": "/usr/bin:/bin"}
-    return subprocess.run([COMMAND, *map(str, words)], stdin=subprocess.DEVNULL, capture_output=True,
-                          encoding="utf-8", env=environment, cwd=cwd)
-
-
-def speech(path, *pieces, rate=16000):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    subprocess.run([MAKE_SPEECH, path, str(rate), *pieces], check=True)
 
 
 def sentence(number):
@@ -449,10 +426,6 @@ def test_estimate(work):
 with tempfile.TemporaryDirectory() as folder:
     place = pathlib.Path(folder)
     make_corpora(place)
-    for test in (test_kinds, test_evidence, test_the_same_bytes, test_stopped_runs_go_on, test_limits, test_clean,
-                 test_folders, test_statement, test_usage, test_damage, test_each_train_split_is_told,
-                 test_skipped_utterances_are_on_no_side, test_hostile_names, test_estimate):
-        before = failures
-        test(place)
-        print("ok" if failures == before else "FAILED", test.__name__)
-sys.exit(1 if failures else 0)
+    run_tests((test_kinds, test_evidence, test_the_same_bytes, test_stopped_runs_go_on, test_limits, test_clean,
+               test_folders, test_statement, test_usage, test_damage, test_each_train_split_is_told,
+               test_skipped_utterances_are_on_no_side, test_hostile_names, test_estimate), place)

@@ -9,30 +9,11 @@ import pathlib
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 import xml.etree.ElementTree as ElementTree
 
-COMMAND, MAKE_SPEECH = sys.argv[1:]
-failures = 0
-
-
-def check(good, what):
-    global failures
-    if not good:
-        failures += 1
-        print("FAILED:", what)
-
-
-def equal(got, want, what):
-    check(got == want, f"{what}: {got!r}, want {want!r}")
-
-
-def run(*words):
-    environment = {"LC_ALL": "C.UTF-8", "PATH": "/usr/bin:/bin", "TMPDIR": str(work / "tmp")}
-    return subprocess.run([COMMAND, *map(str, words)], stdin=subprocess.DEVNULL, capture_output=True,
-                          encoding="utf-8", env=environment)
+from cli_kit import COMMAND, check, environment, equal, finish, run, speech
 
 
 def good(*words):
@@ -72,21 +53,16 @@ TWO = {
 }
 
 
-def make(path, pieces):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    subprocess.run([MAKE_SPEECH, path, "16000", *pieces], check=True)
-
-
 def make_corpora():
     lines = ["path\tsplit\ttext"]
     for name, (pieces, split, text) in ONE.items():
-        make(work / "one" / name, pieces)
+        speech(work / "one" / name, *pieces)
         lines.append(f"{name}\t{split}\t{text}")
     shutil.copy(work / "one" / "alone.wav", work / "one" / "alone-twin.wav")
     lines.append("alone-twin.wav\ttrain\tsomebody else")
     (work / "one" / "corpus.tsv").write_text("\n".join(lines) + "\n")
     for name, pieces in TWO.items():
-        make(work / "two" / name, pieces)
+        speech(work / "two" / name, *pieces)
     good("pack", work / "one" / "corpus.tsv", "-o", work / "one.spsh", "--domain", "one")
     good("pack", work / "two", "-o", work / "two.spsh", "--layout", "folder")
 
@@ -339,7 +315,7 @@ def test_damage():
     """What is damaged is told with the command that is for it. The fingerprints have more than one page of 64 KiB."""
     broken = work / "broken.spsh"
     for number in (90, 91):
-        make(work / "broken" / f"{number}.flac", [f"{number}:0:150"])
+        speech(work / "broken" / f"{number}.flac", f"{number}:0:150")
     good("pack", work / "broken", "-o", broken)
     good("fingerprint", broken)
     spoil(next((broken / "fingerprints").iterdir()))
@@ -385,6 +361,7 @@ def test_usage():
 with tempfile.TemporaryDirectory() as folder:
     work = pathlib.Path(os.path.realpath(folder))
     (work / "tmp").mkdir()
+    environment["TMPDIR"] = str(work / "tmp")
     make_corpora()
     found = test_found()
     test_options(found)
@@ -398,4 +375,4 @@ with tempfile.TemporaryDirectory() as folder:
     test_damage()
     test_splits()
     test_usage()
-sys.exit(1 if failures else 0)
+finish()
