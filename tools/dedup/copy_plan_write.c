@@ -266,9 +266,7 @@ static spsh_status put_texts(plan_writer *w, const subject *subjects, spsh_error
     for (unsigned side = 0; side < SIDES; side++) {
         spsh_status rc = spsh__text_normalise(SPSH__TEXT_PROFILE_DEFAULT,
                                               subjects[side].metadata.text, &w->texts[side], err);
-        if (rc == SPSH_E_SYNTAX)
-            spsh__builder_clear(&w->texts[side]);
-        else if (rc != SPSH_OK)
+        if (rc != SPSH_OK)
             return rc;
     }
     spsh__json_begin_object(w->json, "equal");

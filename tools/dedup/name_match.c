@@ -44,7 +44,7 @@ static spsh_status compared(bool fold, spsh_bytes name, spsh__builder *out, spsh
     const spsh_status rc = spsh__text_normalise(SPSH__TEXT_PROFILE_DEFAULT, name, out, err);
     if (rc == SPSH_OK && out->size_bytes > 0)
         *ret_name = spsh__builder_bytes(out);
-    return rc == SPSH_E_SYNTAX ? SPSH_OK : rc;
+    return rc;
 }
 
 static spsh_status add_alias(spsh__name_rules *rules, const alias *entry, spsh__builder *scratch,

@@ -372,9 +372,9 @@ spsh_status spsh__text_normalise(spsh__text_profile profile, spsh_bytes text, sp
         const size_t left = text.size_bytes - done;
         const utf8proc_ssize_t size =
             utf8proc_iterate(text.data + done, left > 4 ? 4 : (utf8proc_ssize_t)left, &point);
-        if (size <= 0) {
+        if (size <= 0) { /* not UTF-8 */
             spsh__builder_clear(out);
-            return SPSH_DEDUP_FAIL(err, SPSH_E_SYNTAX, "a text is not UTF-8 at its byte %zu", done);
+            return SPSH_OK;
         }
         push_input(&p, point);
         done += (size_t)size;

@@ -117,13 +117,8 @@ static spsh_status normalise(const spsh__print_set *set, uint64_t ordinal, spsh_
     spsh_status rc = spsh_reader_open(spsh__print_set_dataset(set, dataset), &reader, err);
     if (rc == SPSH_OK)
         rc = spsh_reader_metadata(reader, position, &utterance, err);
-    if (rc == SPSH_OK) {
+    if (rc == SPSH_OK)
         rc = spsh__text_normalise(SPSH__TEXT_PROFILE_DEFAULT, utterance.text, out, err);
-        if (rc == SPSH_E_SYNTAX) { /* no text that could be compared */
-            spsh__builder_clear(out);
-            rc = SPSH_OK;
-        }
-    }
     spsh_reader_close(reader);
     return rc;
 }
