@@ -121,7 +121,8 @@ typedef struct spsh__copy_stretch {
 typedef struct spsh__quality_source {
     spsh_status (*quality_fn)(void *user, uint64_t ordinal, spsh__copy_quality *ret_quality,
                               spsh_error *err);
-    /* Share of the utterance's active speech that lies in the stretches. */
+    /* Share of the utterance's active speech that lies in the stretches, in the order of their
+     * beginnings. */
     spsh_status (*covered_fn)(void *user, uint64_t ordinal, const spsh__copy_stretch *stretches,
                               size_t count, double *ret_share, spsh_error *err);
     void *user;

@@ -4,6 +4,7 @@
  * for utterances that have a match. Asked in the order of ordinals, so shards are read from front
  * to back.
  */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -41,10 +42,6 @@ static spsh_status get_text_hash(quality_reader *q, uint64_t ordinal, uint64_t *
     if (rc != SPSH_OK)
         return rc;
     rc = spsh__text_normalise(SPSH__TEXT_PROFILE_DEFAULT, utterance.text, &q->text, err);
-    if (rc == SPSH_E_SYNTAX) { /* no words that could be compared */
-        spsh__builder_clear(&q->text);
-        rc = SPSH_OK;
-    }
     *ret_hash = 0;
     if (rc == SPSH_OK && q->text.size_bytes > 0)
         *ret_hash = spsh__pack_hash64(spsh__builder_bytes(&q->text)) | 1;
@@ -91,15 +88,20 @@ static spsh_status get_quality(void *user, uint64_t ordinal, spsh__copy_quality 
     return rc;
 }
 
-/* Frame i is heard in the middle of what it is made of. */
-static bool is_covered(uint64_t frame, const spsh__copy_stretch *stretches, size_t count)
+/* The stretches that have begun. */
+typedef struct sweep {
+    const spsh__copy_stretch *stretches;
+    size_t count, next;
+    double end_s; /* of those that have begun, the last */
+} sweep;
+
+/* Frames are asked for in order; each is heard in the middle of what it is made of. */
+static bool is_covered(sweep *s, uint64_t frame)
 {
     const double at = ((double)frame * SPSH__PRINT_HOP + SPSH__PRINT_SPAN / 2.0) / 8000;
-    for (size_t i = 0; i < count; i++) {
-        if (at >= stretches[i].first_s && at < stretches[i].first_s + stretches[i].seconds)
-            return true;
-    }
-    return false;
+    for (; s->next < s->count && s->stretches[s->next].first_s <= at; s->next++)
+        s->end_s = fmax(s->end_s, s->stretches[s->next].first_s + s->stretches[s->next].seconds);
+    return at < s->end_s;
 }
 
 static spsh_status get_covered(void *user, uint64_t ordinal, const spsh__copy_stretch *stretches,
@@ -111,6 +113,7 @@ static spsh_status get_covered(void *user, uint64_t ordinal, const spsh__copy_st
     uint64_t prints = 0;
     uint64_t active = 0;
     uint64_t covered = 0;
+    sweep s = {.stretches = stretches, .count = count};
     spsh_status rc = spsh__print_set_prints_of(q->set, ordinal, &first, &prints, err);
     *ret_share = 0;
     if (rc != SPSH_OK || prints == 0)
@@ -125,7 +128,7 @@ static spsh_status get_covered(void *user, uint64_t ordinal, const spsh__copy_st
         rc = spsh__segment_frames(print.segment, print.first_frame + at, now, frames, err);
         for (uint64_t i = 0; i < now && rc == SPSH_OK; i++) {
             active += frames[i].is_active;
-            covered += frames[i].is_active && is_covered(at + i, stretches, count);
+            covered += frames[i].is_active && is_covered(&s, at + i);
         }
     }
     free(frames);
