@@ -13,7 +13,9 @@
 #include "dense_keys.h"
 #include "fail.h"
 #include "frame_search.h"
+#include "grow.h"
 #include "scaled_keys.h"
+#include "set_readers.h"
 
 enum { DEAL_AT_ONCE = 64 };
 
@@ -25,7 +27,7 @@ typedef struct pool {
 
 typedef struct worker {
     pool *pool;
-    spsh_reader **readers;
+    spsh__set_readers readers;
     spsh__print_key *keys; /* of one print */
     size_t key_capacity;
 } worker;
@@ -33,20 +35,6 @@ typedef struct worker {
 static bool has_audit(const pool *p)
 {
     return p->feed->options->mode == SPSH__JOIN_AUDIT;
-}
-
-static spsh_status get_reader(worker *w, uint64_t utterance, spsh_reader **ret_reader,
-                              spsh_error *err)
-{
-    const spsh__print_set *set = w->pool->feed->set;
-    size_t dataset = 0;
-    uint64_t position = 0;
-    spsh_status rc = SPSH_OK;
-    spsh__print_set_place(set, utterance, &dataset, &position);
-    if (w->readers[dataset] == NULL)
-        rc = spsh_reader_open(spsh__print_set_dataset(set, dataset), &w->readers[dataset], err);
-    *ret_reader = w->readers[dataset];
-    return rc;
 }
 
 static spsh_status add_keys(pool *p, uint64_t number, const spsh__print_key *keys, size_t count,
@@ -62,13 +50,10 @@ static spsh_status add_stored(worker *w, uint64_t number, const spsh__set_print 
                               spsh_error *err)
 {
     const size_t count = (size_t)print->key_count;
-    if (count > w->key_capacity) {
-        spsh__print_key *grown = realloc(w->keys, 2 * count * sizeof(*grown));
-        if (grown == NULL)
-            return SPSH_DEDUP_NO_MEMORY(err);
-        w->keys = grown;
-        w->key_capacity = 2 * count;
-    }
+    spsh__print_key *keys = spsh__grow(w->keys, &w->key_capacity, count, sizeof(*keys));
+    if (keys == NULL)
+        return SPSH_DEDUP_NO_MEMORY(err);
+    w->keys = keys;
     spsh_status rc =
         spsh__segment_keys(print->segment, print->first_key, print->key_count, w->keys, err);
     return rc == SPSH_OK ? add_keys(w->pool, number, w->keys, count, err) : rc;
@@ -80,7 +65,8 @@ static spsh_status add_dense(worker *w, uint64_t number, const spsh__set_print *
     spsh_reader *reader = NULL;
     spsh__dense_key *keys = NULL;
     size_t count = 0;
-    spsh_status rc = get_reader(w, print->utterance, &reader, err);
+    uint64_t position = 0;
+    spsh_status rc = spsh__set_readers_find(&w->readers, print->utterance, &reader, &position, err);
     if (rc == SPSH_OK)
         rc = spsh__dense_keys_make(w->pool->feed->set, reader, number, &keys, &count, err);
     if (rc == SPSH_OK) {
@@ -98,7 +84,9 @@ static spsh_status add_scaled(worker *w, uint64_t number, const spsh__set_print 
     const spsh__print_set *set = w->pool->feed->set;
     const size_t end = has_audit(w->pool) ? SPSH__SCALE_COUNT : SPSH__SCALE_FASTER_END;
     spsh__print_signal signal = {set, NULL, print->utterance, print->channel};
-    spsh_status rc = get_reader(w, print->utterance, &signal.reader, err);
+    uint64_t position = 0;
+    spsh_status rc =
+        spsh__set_readers_find(&w->readers, print->utterance, &signal.reader, &position, err);
     for (size_t scale = 1; scale < end && rc == SPSH_OK; scale++) {
         spsh__print_key *keys = NULL;
         size_t count = 0;
@@ -160,30 +148,6 @@ static spsh_status take_utterance(void *argument, uint64_t ordinal, spsh_error *
     return rc == SPSH_OK && part ? add_utterance(w, ordinal, err) : rc;
 }
 
-static bool open_workers(pool *p, worker *workers, uint32_t count)
-{
-    const size_t dataset_count = spsh__print_set_dataset_count(p->feed->set);
-    for (uint32_t i = 0; i < count; i++) {
-        workers[i].pool = p;
-        workers[i].readers = (spsh_reader **)calloc(dataset_count + 1, sizeof(spsh_reader *));
-        if (workers[i].readers == NULL)
-            return false;
-    }
-    return true;
-}
-
-static void free_workers(const pool *p, worker *workers, uint32_t count)
-{
-    const size_t dataset_count = spsh__print_set_dataset_count(p->feed->set);
-    for (uint32_t i = 0; i < count; i++) {
-        for (size_t k = 0; workers[i].readers != NULL && k < dataset_count; k++)
-            spsh_reader_close(workers[i].readers[k]);
-        free((void *)workers[i].readers);
-        free(workers[i].keys);
-    }
-    free(workers);
-}
-
 static spsh_status is_searched(const void *user, uint64_t ordinal, bool *ret_takes_part,
                                spsh_error *err)
 {
@@ -219,13 +183,21 @@ static spsh_status add_all(pool *p, spsh_error *err)
         .progress_user = options->user,
         .stage = "read keys",
     };
+    spsh_status rc = SPSH_OK;
     worker *workers = calloc(count, sizeof(*workers));
     if (workers == NULL)
         return SPSH_DEDUP_NO_MEMORY(err);
-    const spsh_status rc = open_workers(p, workers, count)
-                               ? spsh__deal_run(&deal, workers, sizeof(*workers), count, err)
-                               : SPSH_DEDUP_NO_MEMORY(err);
-    free_workers(p, workers, count);
+    for (uint32_t i = 0; rc == SPSH_OK && i < count; i++) {
+        workers[i].pool = p;
+        rc = spsh__set_readers_open(p->feed->set, &workers[i].readers, err);
+    }
+    if (rc == SPSH_OK)
+        rc = spsh__deal_run(&deal, workers, sizeof(*workers), count, err);
+    for (uint32_t i = 0; i < count; i++) {
+        spsh__set_readers_close(&workers[i].readers);
+        free(workers[i].keys);
+    }
+    free(workers);
     return rc;
 }
 

@@ -21,6 +21,7 @@
 #include <string.h>
 
 #include "fail.h"
+#include "grow.h"
 
 enum {
     BUCKET_BITS_MIN = 10,
@@ -113,28 +114,9 @@ void spsh__frame_scan_free(spsh__frame_scan *scan)
     free(scan);
 }
 
-/* Room for `needed` items, by doubling. */
-static spsh_status reserve(void **items, size_t *capacity, size_t needed, size_t size_bytes,
-                           spsh_error *err)
-{
-    if (needed <= *capacity)
-        return SPSH_OK;
-    size_t larger = *capacity == 0 ? 256 : *capacity;
-    while (larger < needed)
-        larger *= 2;
-    void *grown = realloc(*items, larger * size_bytes);
-    if (grown == NULL)
-        return SPSH_DEDUP_NO_MEMORY(err);
-    *items = grown;
-    *capacity = larger;
-    return SPSH_OK;
-}
-
 spsh_status spsh__frame_scan_add(spsh__frame_scan *scan, uint64_t print,
                                  const spsh__weak_word *words, size_t count, spsh_error *err)
 {
-    void *prints = scan->prints;
-    void *frames = scan->frames;
     if (count == 0)
         return SPSH_OK;
     const uint64_t span = words[count - 1].frame + 1;
@@ -142,15 +124,16 @@ spsh_status spsh__frame_scan_add(spsh__frame_scan *scan, uint64_t print,
         return SPSH_DEDUP_FAIL(err, SPSH_E_LIMIT, "a recording of more than 198 days");
     if (scan->next_number + span > NUMBERS_MAX)
         return SPSH_DEDUP_FAIL(err, SPSH_E_LIMIT, "more than 2^32 frames to look for at once");
-    spsh_status rc =
-        reserve(&prints, &scan->print_capacity, scan->print_count + 1, sizeof(*scan->prints), err);
+    test_print *prints =
+        spsh__grow(scan->prints, &scan->print_capacity, scan->print_count + 1, sizeof(*prints));
+    if (prints == NULL)
+        return SPSH_DEDUP_NO_MEMORY(err);
     scan->prints = prints;
-    if (rc == SPSH_OK)
-        rc = reserve(&frames, &scan->frame_capacity, scan->frame_count + count,
-                     sizeof(*scan->frames), err);
+    test_frame *frames =
+        spsh__grow(scan->frames, &scan->frame_capacity, scan->frame_count + count, sizeof(*frames));
+    if (frames == NULL)
+        return SPSH_DEDUP_NO_MEMORY(err);
     scan->frames = frames;
-    if (rc != SPSH_OK)
-        return rc;
     for (size_t i = 0; i < count; i++) {
         test_frame *frame = &scan->frames[scan->frame_count++];
         frame->word = words[i].word;
@@ -287,11 +270,10 @@ static size_t print_of(const spsh__frame_scan *scan, uint64_t number)
 static spsh_status add_hit(spsh__frame_finder *finder, size_t index, uint64_t t, spsh_error *err)
 {
     const spsh__frame_scan *scan = finder->scan;
-    void *hits = finder->hits;
-    const spsh_status rc =
-        reserve(&hits, &finder->hit_capacity, finder->hit_count + 1, sizeof(*finder->hits), err);
-    if (rc != SPSH_OK)
-        return rc;
+    spsh__u128 *hits =
+        spsh__grow(finder->hits, &finder->hit_capacity, finder->hit_count + 1, sizeof(*hits));
+    if (hits == NULL)
+        return SPSH_DEDUP_NO_MEMORY(err);
     finder->hits = hits;
     const uint64_t number = scan->kept[index].number;
     const size_t print = print_of(scan, number);
@@ -352,11 +334,10 @@ static uint32_t count_votes(const spsh__u128 *hits, size_t count, uint64_t offse
 static spsh_status add_found(spsh__frame_finder *finder, const spsh__candidate *candidate,
                              spsh_error *err)
 {
-    void *found = finder->found;
-    const spsh_status rc = reserve(&found, &finder->found_capacity, finder->found_count + 1,
-                                   sizeof(*finder->found), err);
-    if (rc != SPSH_OK)
-        return rc;
+    spsh__candidate *found =
+        spsh__grow(finder->found, &finder->found_capacity, finder->found_count + 1, sizeof(*found));
+    if (found == NULL)
+        return SPSH_DEDUP_NO_MEMORY(err);
     finder->found = found;
     finder->found[finder->found_count++] = *candidate;
     return SPSH_OK;

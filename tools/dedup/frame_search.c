@@ -13,6 +13,7 @@
 #include "dense_keys.h"
 #include "fail.h"
 #include "frame_scan.h"
+#include "set_readers.h"
 
 enum {
     DEAL_AT_ONCE = 64,
@@ -31,7 +32,7 @@ typedef struct pool {
 
 typedef struct worker {
     pool *pool;
-    spsh_reader **readers; /* of test's datasets */
+    spsh__set_readers readers; /* of test */
     spsh__frame_finder *finder;
     spsh__print_frame *frames; /* STRETCH */
 } worker;
@@ -50,18 +51,14 @@ static spsh_status takes_part(const spsh__frame_search *search, uint64_t ordinal
 static spsh_status add_words(worker *w, uint64_t ordinal, uint64_t number, spsh_error *err)
 {
     pool *p = w->pool;
-    const spsh__print_set *set = p->search->set;
     spsh__weak_word *words = NULL;
     size_t count = 0;
-    size_t dataset = 0;
+    spsh_reader *reader = NULL;
     uint64_t position = 0;
-    spsh_status rc = SPSH_OK;
+    spsh_status rc = spsh__set_readers_find(&w->readers, ordinal, &reader, &position, err);
 
-    spsh__print_set_place(set, ordinal, &dataset, &position);
-    if (w->readers[dataset] == NULL)
-        rc = spsh_reader_open(spsh__print_set_dataset(set, dataset), &w->readers[dataset], err);
     if (rc == SPSH_OK)
-        rc = spsh__weak_words_make(set, w->readers[dataset], number, &words, &count, err);
+        rc = spsh__weak_words_make(p->search->set, reader, number, &words, &count, err);
     if (rc == SPSH_OK) {
         (void)pthread_mutex_lock(&p->mutex);
         if (p->counts != NULL)
@@ -137,19 +134,17 @@ static spsh_status take_utterance(void *argument, uint64_t ordinal, spsh_error *
 static spsh_status open_worker(worker *w, pool *p, spsh_error *err)
 {
     w->pool = p;
-    w->readers = (spsh_reader **)calloc(spsh__print_set_dataset_count(p->search->set) + 1,
-                                        sizeof(spsh_reader *));
+    if (p->side == SPSH__SIDE_TEST)
+        return spsh__set_readers_open(p->search->set, &w->readers, err);
     w->frames = calloc(STRETCH, sizeof(*w->frames));
-    if (w->readers == NULL || w->frames == NULL)
+    if (w->frames == NULL)
         return SPSH_DEDUP_NO_MEMORY(err);
-    return p->side == SPSH__SIDE_TRAIN ? spsh__frame_finder_new(p->scan, &w->finder, err) : SPSH_OK;
+    return spsh__frame_finder_new(p->scan, &w->finder, err);
 }
 
-static void close_worker(worker *w, size_t dataset_count)
+static void close_worker(worker *w)
 {
-    for (size_t i = 0; w->readers != NULL && i < dataset_count; i++)
-        spsh_reader_close(w->readers[i]);
-    free((void *)w->readers);
+    spsh__set_readers_close(&w->readers);
     free(w->frames);
     spsh__frame_finder_free(w->finder);
 }
@@ -180,7 +175,7 @@ static spsh_status take_all(pool *p, spsh__side side, uint64_t first, uint64_t e
     if (rc == SPSH_OK)
         rc = spsh__deal_run(&deal, workers, sizeof(*workers), threads, err);
     for (uint32_t i = 0; i < threads; i++)
-        close_worker(&workers[i], spsh__print_set_dataset_count(search->set));
+        close_worker(&workers[i]);
     free(workers);
     return rc;
 }

@@ -19,6 +19,7 @@
 
 #include "deal.h"
 #include "fail.h"
+#include "grow.h"
 #include "join_pairs.h"
 #include "join_votes.h"
 #include "spill.h"
@@ -177,14 +178,11 @@ static spsh_status spill_block(spsh__key_join *join, partition *part, spsh_error
         rc = spsh__spill_write(join->spill, part->begun, part->begun_count, &block, err);
     if (rc != SPSH_OK)
         return rc;
-    if (part->block_count == part->block_capacity) {
-        const size_t larger = part->block_capacity == 0 ? 16 : 2 * part->block_capacity;
-        uint64_t *grown = realloc(part->blocks, larger * sizeof(*grown));
-        if (grown == NULL)
-            return SPSH_DEDUP_NO_MEMORY(err);
-        part->blocks = grown;
-        part->block_capacity = larger;
-    }
+    uint64_t *blocks =
+        spsh__grow(part->blocks, &part->block_capacity, part->block_count + 1, sizeof(*blocks));
+    if (blocks == NULL)
+        return SPSH_DEDUP_NO_MEMORY(err);
+    part->blocks = blocks;
     part->blocks[part->block_count++] = block;
     part->begun_count = 0;
     return SPSH_OK;
