@@ -4,6 +4,7 @@
  */
 #include <stdlib.h>
 
+#include "fail_malloc.h"
 #include "frame_scan.h"
 #include "print_signals.h"
 #include "spsh_test.h"
@@ -278,6 +279,58 @@ static void test_frequent(void)
     }
 }
 
+/* Counts words, and looks for the clips without the frequent ones, as in a part. */
+static spsh_status find_in_part(spsh_error *err)
+{
+    const spsh__frame_stretch whole = {0, 0, prints[0].frames, prints[0].frame_count};
+    spsh__word_counts *counts = NULL;
+    spsh__frequent_words frequent = {NULL, 0};
+    spsh__frame_scan *scan = NULL;
+    spsh__frame_finder *finder = NULL;
+    const spsh__candidate *found = NULL;
+    size_t found_count = 0;
+    spsh_status rc = spsh__word_counts_new(&counts, err);
+    for (size_t k = 0; rc == SPSH_OK && k < CLIPS; k++)
+        spsh__word_counts_add(counts, clips[k].words, clips[k].count);
+    if (rc == SPSH_OK)
+        rc = spsh__word_counts_narrow(counts, err);
+    if (rc == SPSH_OK)
+        rc = spsh__word_counts_finish(counts, &frequent, err);
+    if (rc == SPSH_OK)
+        rc = spsh__frame_scan_open(&scan, err);
+    for (size_t k = 0; rc == SPSH_OK && k < CLIPS; k++)
+        rc = spsh__frame_scan_add(scan, 1000 + k, clips[k].words, clips[k].count, err);
+    if (rc == SPSH_OK)
+        rc = spsh__frame_scan_ready(scan, &frequent, err);
+    if (rc == SPSH_OK)
+        rc = spsh__frame_finder_new(scan, &finder, err);
+    if (rc == SPSH_OK)
+        rc = spsh__frame_finder_run(finder, &whole, &found, &found_count, err);
+    if (rc == SPSH_OK)
+        check_found(found, found_count, 0);
+    spsh__frame_finder_free(finder);
+    spsh__frame_scan_free(scan);
+    free(frequent.mixed);
+    spsh__word_counts_free(counts);
+    return rc;
+}
+
+static void test_no_memory(void)
+{
+    spsh_status rc = SPSH_E_NO_MEMORY;
+    for (uint64_t at = 0; rc != SPSH_OK; at++) {
+        spsh_error err = SPSH_ERROR_INIT;
+        fail_malloc.calls = 0;
+        fail_malloc.at = at;
+        rc = find_in_part(&err);
+        const bool was_reached = fail_malloc.calls > at;
+        fail_malloc.at = UINT64_MAX;
+        CHECK_I64(rc, was_reached ? SPSH_E_NO_MEMORY : SPSH_OK);
+        REQUIRE(rc == SPSH_OK || rc == SPSH_E_NO_MEMORY);
+        REQUIRE(at < 200);
+    }
+}
+
 static void test_limits(void)
 {
     spsh__frame_scan *scan = NULL;
@@ -320,6 +373,7 @@ int main(void)
     RUN(test_tone);
     RUN(test_ways);
     RUN(test_frequent);
+    RUN(test_no_memory);
     RUN(test_limits);
     for (size_t i = 0; i < LONGS; i++)
         spsh__print_free(&prints[i]);
