@@ -452,6 +452,34 @@ static void test_damaged_audio_is_named(void)
     }
 }
 
+/* Its stretch is that of b, whose speed was divided by the scale. */
+static void test_turned(void)
+{
+    const spsh__match match = {.a = 3,
+                               .b = 5,
+                               .rate_hz = 8000,
+                               .a_first = 100,
+                               .b_first = 200,
+                               .count = 11000,
+                               .lag = 12.5,
+                               .coverage_a = 0.9,
+                               .coverage_b = 0.4,
+                               .b_channel = 2,
+                               .slope_ppm = 40,
+                               .scale = 1.1};
+    const spsh__match turned = spsh__match_turned(&match);
+    CHECK(turned.a == 5 && turned.b == 3);
+    CHECK(turned.a_first == 200 && turned.b_first == 100 && turned.count == 10000);
+    CHECK(turned.coverage_a == 0.4 && turned.coverage_b == 0.9);
+    CHECK(turned.a_channel == 2 && turned.b_channel == 0);
+    CHECK(turned.lag == -12.5 && turned.slope_ppm == -40);
+    const spsh__match again = spsh__match_turned(&turned);
+    CHECK(again.a == 3 && again.a_first == 100 && again.count == 11000);
+    CHECK(again.scale > 1.0999 && again.scale < 1.1001);
+    const spsh__match text = {.a = 3, .b = 5};
+    CHECK(spsh__match_turned(&text).scale == 0 && spsh__match_turned(&text).a == 5);
+}
+
 int main(void)
 {
     test_temp_dir(root, sizeof(root));
@@ -468,6 +496,7 @@ int main(void)
     RUN(test_wrong_number);
     RUN(test_sink_that_stops);
     RUN(test_damaged_audio_is_named);
+    RUN(test_turned);
     spsh__print_set_close(set);
     test_remove_tree(root);
     return TEST_RESULT();

@@ -85,21 +85,9 @@ bool spsh__stand_ins_apply(const spsh__stand_ins *list, spsh__match *match)
 {
     const uint64_t a = rename_one(list, match->a);
     const uint64_t b = rename_one(list, match->b);
-    const spsh__match m = *match;
     match->a = a;
     match->b = b;
-    if (a > b) {
-        match->a = b;
-        match->b = a;
-        match->a_first = m.b_first;
-        match->b_first = m.a_first;
-        match->coverage_a = m.coverage_b;
-        match->coverage_b = m.coverage_a;
-        match->a_channel = m.b_channel;
-        match->b_channel = m.a_channel;
-        match->lag = -m.lag;
-        match->slope_ppm = -m.slope_ppm;
-        match->scale = m.scale > 0 ? 1 / m.scale : m.scale;
-    }
+    if (a > b)
+        *match = spsh__match_turned(match);
     return a != b;
 }

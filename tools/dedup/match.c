@@ -29,6 +29,26 @@ bool spsh__tier_may_drop(spsh__tier tier)
     return tier <= SPSH__TIER_ACOUSTIC;
 }
 
+spsh__match spsh__match_turned(const spsh__match *match)
+{
+    spsh__match turned = *match;
+    turned.a = match->b;
+    turned.b = match->a;
+    turned.a_first = match->b_first;
+    turned.b_first = match->a_first;
+    turned.lag = 0 - match->lag;
+    turned.coverage_a = match->coverage_b;
+    turned.coverage_b = match->coverage_a;
+    turned.a_channel = match->b_channel;
+    turned.b_channel = match->a_channel;
+    turned.slope_ppm = 0 - match->slope_ppm;
+    if (match->scale > 0) {
+        turned.count = (uint64_t)llround((double)match->count / match->scale);
+        turned.scale = 1 / match->scale;
+    }
+    return turned;
+}
+
 void spsh__match_encode(const spsh__match *match, uint8_t bytes[SPSH__MATCH_BYTES])
 {
     const uint64_t u64s[U64_COUNT] = {match->a, match->b, match->a_first, match->b_first,

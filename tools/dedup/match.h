@@ -58,6 +58,9 @@ typedef struct spsh__match {
     double similarity; /* of texts: 1 - edit distance / length */
 } spsh__match;
 
+/* The same with a and b exchanged. */
+spsh__match spsh__match_turned(const spsh__match *match);
+
 enum { SPSH__MATCH_BYTES = 192 };
 void spsh__match_encode(const spsh__match *match, uint8_t bytes[SPSH__MATCH_BYTES]);
 /* SPSH_E_CORRUPT for a tier, class or number that cannot be. */
