@@ -15,6 +15,7 @@
 
 #include "fail.h"
 #include "hash.h"
+#include "little_endian.h"
 #include "speechshard/publish.h"
 
 #define ULL(value_) ((unsigned long long)(value_))
@@ -285,9 +286,7 @@ static spsh_status claim_rows(spsh__print_set *set, const member *m, const bool 
         spsh_bytes splits = {NULL, 0};
         rc = spsh_dataset_column(m->dataset, SPSH_COLUMN_SPLIT, first, count, &splits, err);
         for (uint64_t i = 0; i < count && rc == SPSH_OK; i++) {
-            const uint8_t *b = splits.data + 4 * i;
-            const uint32_t split =
-                (uint32_t)b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24;
+            const uint64_t split = spsh__load_le(splits.data + 4 * i, 4);
             uint8_t *place = &set->sides[m->first + first + i];
             if (chosen != NULL && (split >= name_count || !chosen[split]))
                 continue;
