@@ -125,7 +125,7 @@ def test_kills(dataset, want):
         if n % 4 == 3:
             fingerprint(dataset)
             equal(segments(dataset), want, f"kill {n}: after a rerun")
-    print(f"{killed} of 12 runs were killed")
+    check(killed > 0, "no run was killed")
 
 
 def test_estimate(dataset):
