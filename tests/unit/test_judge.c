@@ -480,6 +480,21 @@ static void test_turned(void)
     CHECK(spsh__match_turned(&text).scale == 0 && spsh__match_turned(&text).a == 5);
 }
 
+/* Texts are evidence of no class; a reread may come before what is contained, by its tier. */
+static void test_the_strongest_match(void)
+{
+    const spsh__match matches[] = {
+        {.tier = SPSH__TIER_ACOUSTIC, .kind = SPSH__ALIGN_REREAD     },
+        {.tier = SPSH__TIER_SCALED,   .kind = SPSH__ALIGN_TIME_SCALED},
+        {.tier = SPSH__TIER_SCALED,   .kind = SPSH__ALIGN_TIME_SCALED, .count = 5},
+        {.tier = SPSH__TIER_TEXT_EXACT,                           .kind = SPSH__ALIGN_NONE                             },
+        {.tier = SPSH__TIER_SPEAKER,                           .kind = SPSH__ALIGN_NONE   },
+    };
+    CHECK(spsh__match_strongest(matches, 5) == &matches[1]);
+    CHECK(spsh__match_strongest(matches, 1) == &matches[0]);
+    CHECK(spsh__match_strongest(matches + 3, 2) == &matches[3]);
+}
+
 int main(void)
 {
     test_temp_dir(root, sizeof(root));
@@ -499,5 +514,6 @@ int main(void)
     RUN(test_turned);
     spsh__print_set_close(set);
     test_remove_tree(root);
+    RUN(test_the_strongest_match);
     return TEST_RESULT();
 }

@@ -173,7 +173,8 @@ spsh_status spsh__audit_put_pair(const spsh__audit_report *report, const spsh__a
                                  spsh_error *err)
 {
     const spsh__audit_roster *roster = &names->sides->roster;
-    const spsh__match first = spsh__audit_train_first(roster, &matches[0]);
+    const spsh__match *best = spsh__match_strongest(matches, count);
+    const spsh__match first = spsh__audit_train_first(roster, best);
     unsigned mask = 0;
     for (uint64_t i = 0; i < count; i++) {
         const spsh__leak leak = spsh__leak_of(&matches[i]);

@@ -297,7 +297,7 @@ static spsh_status write_pair(plan_writer *w, uint64_t number, const spsh__match
                               uint64_t count, spsh_error *err)
 {
     subject subjects[SIDES];
-    const spsh__match *best = &matches[0]; /* of equal ones the lowest tier: they are sorted */
+    const spsh__match *best = spsh__match_strongest(matches, count);
     double coverage_a = 0;
     double coverage_b = 0;
     spsh_status rc = read_subject(w, 0, matches[0].a, &subjects[0], err);
@@ -306,9 +306,6 @@ static spsh_status write_pair(plan_writer *w, uint64_t number, const spsh__match
     if (rc != SPSH_OK)
         return rc;
     for (uint64_t i = 0; i < count; i++) {
-        if (matches[i].kind != SPSH__ALIGN_NONE &&
-            (best->kind == SPSH__ALIGN_NONE || matches[i].kind < best->kind))
-            best = &matches[i];
         coverage_a = matches[i].coverage_a > coverage_a ? matches[i].coverage_a : coverage_a;
         coverage_b = matches[i].coverage_b > coverage_b ? matches[i].coverage_b : coverage_b;
     }

@@ -150,3 +150,14 @@ int spsh__match_compare(const void *left, const void *right)
     spsh__match_encode(r, right_bytes);
     return memcmp(left_bytes, right_bytes, sizeof(left_bytes));
 }
+
+const spsh__match *spsh__match_strongest(const spsh__match *matches, uint64_t count)
+{
+    const spsh__match *best = &matches[0];
+    for (uint64_t i = 1; i < count; i++) {
+        if (matches[i].kind != SPSH__ALIGN_NONE &&
+            (best->kind == SPSH__ALIGN_NONE || matches[i].kind < best->kind))
+            best = &matches[i];
+    }
+    return best;
+}

@@ -70,6 +70,10 @@ spsh_status spsh__match_decode(const uint8_t bytes[SPSH__MATCH_BYTES], spsh__mat
 /* By a, b, tier, a_first, b_first, then everything else: a total order, for qsort. */
 int spsh__match_compare(const void *left, const void *right);
 
+/* Of a pair's matches in that order, one or more: of the class that says most, of the lowest tier
+ * among equals. */
+const spsh__match *spsh__match_strongest(const spsh__match *matches, uint64_t count);
+
 /* Takes matches as they are found; anything but SPSH_OK ends the search with that. */
 typedef struct spsh__match_sink {
     spsh_status (*match_fn)(void *user, const spsh__match *match, spsh_error *err);
