@@ -128,6 +128,21 @@ def check_levels(work):
     check("Levels" not in text_of(check_page(dataset, "trusted headers")), "levels that were not measured")
 
 
+def check_too_long(work):
+    """A header that states more than can be read again is not trusted."""
+    corpus = work / "too-long"
+    write_wav(corpus / "short.wav", square(1, 900))
+    subprocess.run([MAKE_CLIP, str(corpus / "long.flac"), "1", "8000", "1", "1"], check=True)
+    data = bytearray((corpus / "long.flac").read_bytes())
+    stated = int.from_bytes(data[18:26], "big") >> 36 << 36 | 1 << 31  # STREAMINFO: the lowest 36 bits are samples
+    data[18:26] = stated.to_bytes(8, "big")
+    (corpus / "long.flac").write_bytes(data)
+    dataset, report, _ = pack(work, [corpus], "too-long.spsh", "--layout", "folder", "--trust-headers")
+    rejects = [json.loads(line) for line in (dataset / "reports" / "rejects.jsonl").read_text().splitlines()]
+    equal([(reject["reason"], reject["id"]) for reject in rejects], [("too_long", "long")], "rejects")
+    equal(report["seconds"], 1.0, "seconds of what is left")
+
+
 def check_copies(work):
     """Copies within a domain, between domains, and from test to train; rates and channels that differ."""
     first, second = work / "first", work / "second"
@@ -229,6 +244,7 @@ def main():
         check_hostile(work)
         check_many(work)
         check_levels(work)
+        check_too_long(work)
         check_copies(work)
         check_published(work)
         check_common_voice(work)
