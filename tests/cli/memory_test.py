@@ -13,7 +13,9 @@ import subprocess
 import sys
 import tempfile
 
-COMMAND, MAKE_SPEECH, MAKE_PRINTS = sys.argv[1:]
+from cli_kit import COMMAND, check, finish, speech
+
+MAKE_PRINTS = sys.argv[3]
 MIB = 1 << 20
 CEILING_BYTES = 64 * MIB  # the least that the commands take
 # Stacks of 8 MiB, what decodes and compares, matches and texts.
@@ -23,19 +25,6 @@ KEYS = 320  # of each: 2.6 million, 75 MB when they are joined
 CHUNKS = 400  # of each: 3.3 million, 105 MB when they are sorted
 TALKS = 6
 TALK_SECONDS = 500  # 62.5 frames a second, at most 0.8 KB each: up to 150 MB
-failures = 0
-
-
-def check(good, what):
-    global failures
-    if not good:
-        failures += 1
-        print("FAILED:", what)
-
-
-def make(path, *pieces):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    subprocess.run([MAKE_SPEECH, path, "16000", *pieces], check=True)
 
 
 def run(words, limit_bytes=None, statuses=(0,)):
@@ -52,16 +41,16 @@ def run(words, limit_bytes=None, statuses=(0,)):
 
 def make_corpora():
     """many: cut from one recording, with keys of 200 hours; few: copies; talks: a test side of 50 minutes."""
-    make(work / "many" / "voice.wav", "90:0:410")
+    speech(work / "many" / "voice.wav", "90:0:410")
     with open(work / "many" / "corpus.tsv", "w", encoding="utf-8") as table:
         table.write("path\tstart\tduration\ttext\n")
         table.writelines(f"voice.wav\t{i / 20}\t0.05\tnumber {i}\n" for i in range(UTTERANCES))
     run(["pack", "many/corpus.tsv", "-o", "many.spsh"])
     subprocess.run([MAKE_PRINTS, work / "many.spsh", str(KEYS), str(CHUNKS), "1"], check=True)
     for number in range(TALKS):
-        make(work / "talks" / f"talk{number}.flac", f"{number}:0:{TALK_SECONDS}")
-        make(work / "few" / f"clip{number}.flac", f"{number}:{50 * number}.3:5")
-        make(work / "few" / f"again{number}.mp3", f"{number}:{50 * number}.3:5")
+        speech(work / "talks" / f"talk{number}.flac", f"{number}:0:{TALK_SECONDS}")
+        speech(work / "few" / f"clip{number}.flac", f"{number}:{50 * number}.3:5")
+        speech(work / "few" / f"again{number}.mp3", f"{number}:{50 * number}.3:5")
     for name in ("few", "talks"):
         run(["pack", name, "-o", f"{name}.spsh", "--layout", "folder"])
         run(["fingerprint", f"{name}.spsh"])
@@ -101,4 +90,4 @@ with tempfile.TemporaryDirectory() as folder:
     make_corpora()
     test_dedupe()
     test_audit()
-sys.exit(1 if failures else 0)
+finish()
