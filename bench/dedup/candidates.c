@@ -2,7 +2,7 @@
  *
  *     candidates LIST [SEED]
  *
- * LIST: as for match_pairs (transform.sh writes it). All sources, and all copies of a family, whole
+ * LIST: recordings.h (transform.sh writes it). All sources, and all copies of a family, whole
  * or clips of 1, 2 and 3 s (CLIPS of each copy, mostly speech), go through key_join in each mode,
  * and through frame_scan (`frames`). Output: a line of tab-separated values for each copy or clip:
  * `candidate`, mode, family, group, id, seconds (0: whole), votes (0: not found, or more than 0.2 s
@@ -11,31 +11,13 @@
  * copies, hits, proposed by votes (1, 2 ... 12 and more). report.py --candidates makes a table.
  */
 #include <inttypes.h>
-#include <sndfile.h>
 
 #include "bench_kit.h"
 #include "frame_scan.h"
 #include "key_join.h"
+#include "recordings.h"
 
-enum {
-    VOTES_TOLD = 12,
-    SOURCES_MAX = 4096,
-    LINE_MAX_BYTES = 4096,
-    LENGTHS = 4,
-    CLIPS = 4,
-    CLIPS_MAX = 1 << 15
-};
-
-typedef struct item {
-    char family[64];
-    char group[64];
-    char id[128];
-    char path[1024];
-    spsh__print print;
-    int16_t *pcm;
-    size_t count;
-    uint32_t rate_hz;
-} item;
+enum { VOTES_TOLD = 12, LENGTHS = 4, CLIPS = 4, CLIPS_MAX = 1 << 15 };
 
 typedef struct dense_list {
     spsh__dense_key *keys;
@@ -60,50 +42,11 @@ typedef struct clip {
     uint32_t votes;
 } clip;
 
-static item sources[SOURCES_MAX];
+static recording sources[SOURCES_MAX];
 static size_t source_count;
 static clip clips[CLIPS_MAX];
 static size_t clip_count;
 static const char *temporary;
-
-static bool parse(char *line, item *ret_item)
-{
-    char *fields[4];
-    for (size_t i = 0; i < 4; i++) {
-        fields[i] = strsep(&line, "\t\n");
-        if (fields[i] == NULL)
-            return false;
-    }
-    *ret_item = (item){0};
-    (void)snprintf(ret_item->family, sizeof(ret_item->family), "%s", fields[0]);
-    (void)snprintf(ret_item->group, sizeof(ret_item->group), "%s", fields[1]);
-    (void)snprintf(ret_item->id, sizeof(ret_item->id), "%s", fields[2]);
-    (void)snprintf(ret_item->path, sizeof(ret_item->path), "%s", fields[3]);
-    return true;
-}
-
-/* Samples of the first channel. */
-static bool load(item *file)
-{
-    SF_INFO info = {0};
-    SNDFILE *sound = sf_open(file->path, SFM_READ, &info);
-    if (sound == NULL || info.frames <= 0 || info.samplerate < 8000) {
-        fprintf(stderr, "%s: not read\n", file->path);
-        if (sound != NULL)
-            (void)sf_close(sound);
-        return false;
-    }
-    const size_t channels = (size_t)info.channels;
-    int16_t *pcm = calloc((size_t)info.frames * channels + 1, sizeof(*pcm));
-    must(pcm != NULL, "memory");
-    file->count = (size_t)sf_readf_short(sound, pcm, info.frames);
-    file->rate_hz = (uint32_t)info.samplerate;
-    (void)sf_close(sound);
-    for (size_t i = 0; i < file->count; i++)
-        pcm[i] = pcm[i * channels];
-    file->pcm = pcm;
-    return true;
-}
 
 static spsh_status take_frames(void *user, uint64_t first, const spsh__print_frame *frames,
                                size_t count, spsh_error *error)
@@ -144,7 +87,7 @@ static spsh_status take_word(void *user, const spsh__weak_word *word, spsh_error
     return SPSH_OK;
 }
 
-static void make_clip(const item *copy, size_t source, unsigned seconds, size_t start,
+static void make_clip(const recording *copy, size_t source, unsigned seconds, size_t start,
                       size_t length)
 {
     must(clip_count < CLIPS_MAX, "too many clips");
@@ -165,37 +108,20 @@ static void make_clip(const item *copy, size_t source, unsigned seconds, size_t 
     spsh__fingerprint_free(maker);
 }
 
-/* Three quarters of the frames behind a sample are active, by the whole recording's own measure. */
-static bool is_speech(const clip *whole, uint32_t rate_hz, size_t start, size_t length)
-{
-    const double hop = (double)rate_hz / SPSH__PRINT_HZ;
-    const size_t first = (size_t)((double)start / hop);
-    const size_t count = (size_t)((double)length / hop);
-    size_t active = 0;
-    for (size_t i = first; i < first + count && i < whole->print.frame_count; i++)
-        active += whole->print.frames[i].is_active;
-    return active * 4 >= count * 3;
-}
-
-static void make_clips(const item *copy, size_t source, uint64_t *state)
+static void make_clips(const recording *copy, size_t source, uint64_t *state)
 {
     const clip *whole = &clips[clip_count];
     make_clip(copy, source, 0, 0, copy->count);
     for (unsigned seconds = 1; seconds < LENGTHS; seconds++) {
         const size_t length = (size_t)seconds * copy->rate_hz;
         for (size_t i = 0; i < CLIPS && length <= copy->count; i++) {
-            size_t start = 0;
-            for (int attempt = 0; attempt < 50; attempt++) {
-                start = (size_t)(next_random(state) % (copy->count - length + 1));
-                if (is_speech(whole, copy->rate_hz, start, length))
-                    break;
-            }
+            const size_t start = recording_clip_start(copy, &whole->print, length, state);
             make_clip(copy, source, seconds, start, length);
         }
     }
 }
 
-static size_t source_of(const item *copy)
+static size_t source_of(const recording *copy)
 {
     for (size_t i = 0; i < source_count; i++)
         if (strcmp(sources[i].group, copy->group) == 0 && strcmp(sources[i].id, copy->id) == 0)
@@ -203,26 +129,23 @@ static size_t source_of(const item *copy)
     return SOURCES_MAX;
 }
 
-static void read_list(const char *path, bool is_source, uint64_t seed)
+static void take_source(void *user, const recording *file)
 {
-    char line[LINE_MAX_BYTES];
-    FILE *list = fopen(path, "r");
-    must(list != NULL, path);
-    while (fgets(line, sizeof(line), list) != NULL) {
-        item file;
-        if (!parse(line, &file) || (strcmp(file.family, "source") == 0) != is_source ||
-            !load(&file))
-            continue;
-        if (is_source) {
-            must(source_count < SOURCES_MAX, "too many sources");
-            check_ok(spsh__print_make(file.rate_hz, file.pcm, file.count, &file.print, &err));
-            sources[source_count++] = file;
-        } else if (source_of(&file) < SOURCES_MAX) {
-            make_clips(&file, source_of(&file), &seed);
-        }
-        free(file.pcm);
-    }
-    (void)fclose(list);
+    (void)user;
+    must(source_count < SOURCES_MAX, "too many sources");
+    recording *source = &sources[source_count++];
+    *source = *file;
+    recording_make_print(source);
+    free(source->pcm);
+    source->pcm = NULL;
+}
+
+static void take_copy(void *user, const recording *file)
+{
+    const size_t source = source_of(file);
+    if (source < SOURCES_MAX)
+        make_clips(file, source, user);
+    free(file->pcm);
 }
 
 typedef struct tally {
@@ -331,7 +254,7 @@ static void scan(const char *family, unsigned seconds)
         check_ok(spsh__frame_scan_add(small, source_count + i, copy->words.words, copy->words.count,
                                       &err));
     }
-    check_ok(spsh__frame_scan_ready(small, &err));
+    check_ok(spsh__frame_scan_ready(small, NULL, &err));
     check_ok(spsh__frame_finder_new(small, &finder, &err));
     for (size_t i = 0; i < source_count; i++) {
         const spsh__print *print = &sources[i].print;
@@ -353,8 +276,9 @@ int main(int argc, char **argv)
 {
     must(argc >= 2, "usage: candidates LIST [SEED]");
     temporary = getenv("TMPDIR") == NULL ? "/tmp" : getenv("TMPDIR");
-    read_list(argv[1], true, 0);
-    read_list(argv[1], false, argc > 2 ? strtoull(argv[2], NULL, 0) : 1);
+    uint64_t seed = argc > 2 ? strtoull(argv[2], NULL, 0) : 1;
+    recordings_read(argv[1], true, take_source, NULL);
+    recordings_read(argv[1], false, take_copy, &seed);
     for (size_t i = 0; i < clip_count; i++) {
         bool is_new = true;
         for (size_t k = 0; k < i && is_new; k++)
@@ -374,6 +298,6 @@ int main(int argc, char **argv)
         free(clips[i].words.words);
     }
     for (size_t i = 0; i < source_count; i++)
-        spsh__print_free(&sources[i].print);
+        recording_free(&sources[i]);
     return 0;
 }

@@ -38,6 +38,10 @@ def pack(program, out, name, folder):
     return dataset
 
 
+def classes_of(row):
+    return {part["class"] for part in row["segments"]}
+
+
 def source_of(name):
     return name.rsplit("/", 1)[-1]
 
@@ -53,7 +57,7 @@ class Tally:
         """copy: family/id of the clip, whose source is in the row."""
         family, name = copy.split("/", 1)
         key = (family, kind, name)
-        if row["class"] in NEAR:
+        if classes_of(row) & NEAR:
             self.near.add(key)
         if not is_found_now:
             return
@@ -138,7 +142,7 @@ def audit(program, out, truth, keep, kind):
     for row in pairs_of(os.path.join(report, "pairs.jsonl")):
         a, b = row["a"]["id"], row["b"]["id"]
         copy, other = (a, b) if "/" in a else (b, a)
-        is_copy = row["class"] in COPIES
+        is_copy = bool(classes_of(row) & COPIES)
         if source_of(copy) == other:
             tally.take(row, copy, kind, is_copy)
         elif is_copy:

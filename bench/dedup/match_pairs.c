@@ -1,33 +1,22 @@
 /* match_pairs.c: what fingerprint and alignment say about pairs whose truth is known.
  *
- *     match_pairs copies LIST [SEED]   each copy, whole and cut to 1, 2 and 3 s, against its source
- * and against every other source of its group match_pairs all LIST             every two files of a
- * group, all different (hard negatives)
+ *     match_pairs copies LIST [SEED]
+ *     match_pairs all LIST
  *
- * LIST: lines of family, group, id and path, tabs between; family `source` are the originals
- * (transform.sh writes such a list). Output: a line of tab-separated values for each true pair, for
- * each false pair that got a class other than none and reread or came near one, and a summary.
+ * `copies`: each copy, whole and cut to 1, 2 and 3 s, against its source and against every other
+ * source of its group. `all`: every two files of a group, all different (hard negatives). LIST:
+ * recordings.h (transform.sh writes it). Output: a line of tab-separated values for each true pair,
+ * for each false pair that got a class other than none and reread or came near one, and a summary.
  * report.py makes tables.
  */
 #include <inttypes.h>
 #include <math.h>
-#include <sndfile.h>
 
 #include "align.h"
 #include "bench_kit.h"
+#include "recordings.h"
 
-enum { SOURCES_MAX = 4096, LINE_MAX_BYTES = 4096, CLIP_KINDS = 4 };
-
-typedef struct item {
-    char family[64];
-    char group[64];
-    char id[128];
-    char path[1024];
-    spsh__print print;
-    int16_t *pcm;
-    size_t count;
-    uint32_t rate_hz;
-} item;
+enum { CLIP_KINDS = 4 };
 
 /* Keys in common: of 48 bits, and of the upper 32, when each may turn over one of its weak bits. */
 typedef struct key_hits {
@@ -47,55 +36,9 @@ typedef struct tally {
     uint64_t aligned;
 } tally;
 
-static item sources[SOURCES_MAX];
+static recording sources[SOURCES_MAX];
 static size_t source_count;
 static tally wrong_pairs;
-
-static bool parse(char *line, item *ret_item)
-{
-    char *fields[4];
-    for (size_t i = 0; i < 4; i++) {
-        fields[i] = strsep(&line, "\t\n");
-        if (fields[i] == NULL)
-            return false;
-    }
-    *ret_item = (item){0};
-    (void)snprintf(ret_item->family, sizeof(ret_item->family), "%s", fields[0]);
-    (void)snprintf(ret_item->group, sizeof(ret_item->group), "%s", fields[1]);
-    (void)snprintf(ret_item->id, sizeof(ret_item->id), "%s", fields[2]);
-    (void)snprintf(ret_item->path, sizeof(ret_item->path), "%s", fields[3]);
-    return true;
-}
-
-/* Samples and print; the first channel of several. */
-static bool load(item *file)
-{
-    SF_INFO info = {0};
-    SNDFILE *sound = sf_open(file->path, SFM_READ, &info);
-    if (sound == NULL || info.frames <= 0 || info.samplerate < 8000) {
-        fprintf(stderr, "%s: not read\n", file->path);
-        if (sound != NULL)
-            (void)sf_close(sound);
-        return false;
-    }
-    const size_t channels = (size_t)info.channels;
-    int16_t *pcm = calloc((size_t)info.frames * channels + 1, sizeof(*pcm));
-    must(pcm != NULL, "memory");
-    file->count = (size_t)sf_readf_short(sound, pcm, info.frames);
-    file->rate_hz = (uint32_t)info.samplerate;
-    (void)sf_close(sound);
-    for (size_t i = 0; i < file->count; i++)
-        pcm[i] = pcm[i * channels];
-    file->pcm = pcm;
-    check_ok(spsh__print_make(file->rate_hz, pcm, file->count, &file->print, &err));
-    return true;
-}
-
-static void unload(item *file)
-{
-    free(file->pcm);
-    spsh__print_free(&file->print);
-}
 
 /* Whether the upper `bits` of the keys are equal, one weak bit of each left open. */
 static bool is_hit(const spsh__print_key *a, const spsh__print_key *b, uint32_t bits)
@@ -128,8 +71,8 @@ static key_hits count_hits(const spsh__print *a, const spsh__print *b, int64_t o
     return hits;
 }
 
-static void print_result(const char *truth, const item *query, const char *other, double clip_s,
-                         double start_s, const spsh__alignment *found, key_hits hits)
+static void print_result(const char *truth, const recording *query, const char *other,
+                         double clip_s, double start_s, const spsh__alignment *found, key_hits hits)
 {
     printf("%s\t%s\t%s\t%s\t%s\t%.0f\t%.6f\t%s\t%.4f\t%.4f\t%.4f\t%.4f\t%.3f\t%.3f\t%.3f\t%.4f\t"
            "%.1f\t%.3f\t%.4f\t%.3f\t%.3f\t%.1f\t%.3f\t%" PRIu64 "\t%" PRIu64 "\n",
@@ -156,7 +99,7 @@ static spsh__alignment match(const spsh__print *query, const spsh__print *source
     return found;
 }
 
-static void match_wrong(const spsh__print *query, const item *about, const item *source,
+static void match_wrong(const spsh__print *query, const recording *about, const recording *source,
                         double clip_s, double start_s)
 {
     const spsh__alignment found = match(query, &source->print);
@@ -176,7 +119,8 @@ static void match_wrong(const spsh__print *query, const item *about, const item 
         print_result("false", about, source->id, clip_s, start_s, &found, hits);
 }
 
-static void match_copy(const item *copy, double clip_s, double start_s, const spsh__print *print)
+static void match_copy(const recording *copy, double clip_s, double start_s,
+                       const spsh__print *print)
 {
     for (size_t i = 0; i < source_count; i++) {
         if (strcmp(sources[i].group, copy->group) != 0)
@@ -192,19 +136,7 @@ static void match_copy(const item *copy, double clip_s, double start_s, const sp
     }
 }
 
-/* Three quarters of the frames behind a sample are active, by the whole recording's own measure. */
-static bool is_speech(const item *copy, size_t start, size_t length)
-{
-    const double hop = (double)copy->rate_hz / SPSH__PRINT_HZ;
-    const size_t first = (size_t)((double)start / hop);
-    const size_t count = (size_t)((double)length / hop);
-    size_t active = 0;
-    for (size_t i = first; i < first + count && i < copy->print.frame_count; i++)
-        active += copy->print.frames[i].is_active;
-    return active * 4 >= count * 3;
-}
-
-static void match_clips(const item *copy, uint64_t *state)
+static void match_clips(const recording *copy, uint64_t *state)
 {
     match_copy(copy, 0, 0, &copy->print);
     for (size_t seconds = 1; seconds < CLIP_KINDS; seconds++) {
@@ -212,13 +144,7 @@ static void match_clips(const item *copy, uint64_t *state)
         if (length > copy->count)
             continue;
         spsh__print clip = {0};
-        size_t start = 0;
-        /* A clip that is mostly a pause is another question. */
-        for (int attempt = 0; attempt < 50; attempt++) {
-            start = (size_t)(next_random(state) % (copy->count - length + 1));
-            if (is_speech(copy, start, length))
-                break;
-        }
+        const size_t start = recording_clip_start(copy, &copy->print, length, state);
         check_ok(spsh__print_make(copy->rate_hz, copy->pcm + start, length, &clip, &err));
         match_copy(copy, (double)seconds, (double)start / copy->rate_hz, &clip);
         spsh__print_free(&clip);
@@ -233,36 +159,32 @@ static void match_all(void)
                 match_wrong(&sources[i].print, &sources[i], &sources[k], 0, 0);
 }
 
-static void read_list(const char *path, bool is_source, uint64_t seed)
+static void take_source(void *user, const recording *file)
 {
-    char line[LINE_MAX_BYTES];
-    FILE *list = fopen(path, "r");
-    must(list != NULL, path);
-    while (fgets(line, sizeof(line), list) != NULL) {
-        item file;
-        if (!parse(line, &file) || (strcmp(file.family, "source") == 0) != is_source ||
-            !load(&file))
-            continue;
-        if (is_source) {
-            must(source_count < SOURCES_MAX, "too many sources");
-            sources[source_count++] = file;
-            continue;
-        }
-        match_clips(&file, &seed);
-        unload(&file);
-    }
-    (void)fclose(list);
+    (void)user;
+    must(source_count < SOURCES_MAX, "too many sources");
+    sources[source_count] = *file;
+    recording_make_print(&sources[source_count++]);
+}
+
+static void take_copy(void *user, const recording *file)
+{
+    recording copy = *file;
+    recording_make_print(&copy);
+    match_clips(&copy, user);
+    recording_free(&copy);
 }
 
 int main(int argc, char **argv)
 {
     must(argc >= 3, "usage: match_pairs copies|all LIST [SEED]");
     const bool is_all = strcmp(argv[1], "all") == 0;
-    read_list(argv[2], true, 0);
+    uint64_t seed = argc > 3 ? strtoull(argv[3], NULL, 0) : 1;
+    recordings_read(argv[2], true, take_source, NULL);
     if (is_all)
         match_all();
     else
-        read_list(argv[2], false, argc > 3 ? strtoull(argv[3], NULL, 0) : 1);
+        recordings_read(argv[2], false, take_copy, &seed);
 
     printf("summary\tpairs\t%" PRIu64 "\twindows\t%" PRIu64
            "\twindow_pairs\t%.3g\tworst_ncc\t%.4f\talign_ms\t%.3f",
@@ -275,6 +197,6 @@ int main(int argc, char **argv)
     printf("\tkey_pairs\t%" PRIu64 "\thits48\t%" PRIu64 "\thits32\t%" PRIu64 "\n",
            wrong_pairs.key_pairs, wrong_pairs.hits.keys48, wrong_pairs.hits.keys32);
     for (size_t i = 0; i < source_count; i++)
-        unload(&sources[i]);
+        recording_free(&sources[i]);
     return 0;
 }

@@ -216,8 +216,8 @@ static spsh_status check_table(spsh__verify *v, spsh__verify_file *file, uint8_t
         return SPSH_OK;
     spsh_error why = SPSH_ERROR_INIT;
     spsh_error_set(&why, SPSH_E_CORRUPT, 0, footer->page_table_offset,
-                   "%s: page table at %llu: checksum 0x%016llx, expected 0x%016llx", file->name,
-                   ULL(footer->page_table_offset), ULL(found), ULL(footer->page_table_checksum));
+                   "%s: checksum 0x%016llx, expected 0x%016llx", file->name, ULL(found),
+                   ULL(footer->page_table_checksum));
     return spsh__verify_refused(v, file, "page table", size_bytes, &why, err);
 }
 
@@ -230,8 +230,8 @@ static spsh_status check_page(spsh__verify *v, spsh__verify_file *file, uint64_t
     spsh_error why = SPSH_ERROR_INIT;
     file->sections_ok = false;
     spsh_error_set(&why, SPSH_E_CORRUPT, 0, offset_bytes,
-                   "%s: index page at %llu: checksum 0x%016llx, expected 0x%016llx", file->name,
-                   ULL(offset_bytes), ULL(found), ULL(expected));
+                   "%s: checksum 0x%016llx, expected 0x%016llx", file->name, ULL(found),
+                   ULL(expected));
     return spsh__verify_refused(v, file, "index page", page.size_bytes, &why, err);
 }
 

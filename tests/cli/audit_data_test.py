@@ -5,28 +5,12 @@ LibriSpeech's readers of train against those of test: nothing is shared. Spoken 
 words a thousand times, and no shared audio.
 """
 import json
-import os
 import pathlib
-import subprocess
-import sys
 import tempfile
 
-COMMAND = str(pathlib.Path(sys.argv[1]).resolve())
-ROOT = pathlib.Path(os.environ.get("SPEECHSHARD_TEST_DATA", pathlib.Path(__file__).parents[3] / "shared" / "data"))
+from cli_kit import DATA, check, need_data, run, run_tests
+
 AUDIO = ("recording", "segment", "performance")
-failures = 0
-
-
-def check(good, what):
-    global failures
-    if not good:
-        failures += 1
-        print("FAILED:", what)
-
-
-def run(*words, cwd=None):
-    return subprocess.run([COMMAND, *map(str, words)], stdin=subprocess.DEVNULL, capture_output=True,
-                          encoding="utf-8", cwd=cwd)
 
 
 def audit(work, name, train, test, *options):
@@ -42,7 +26,7 @@ def pack(work, source, name):
 
 def test_twins(work):
     for side in ("original", "cleaned"):
-        pack(work, ROOT / "kerstin-pairs" / side, f"{side}.spsh")
+        pack(work, DATA / "kerstin-pairs" / side, f"{side}.spsh")
     status, summary = audit(work, "twins", "original.spsh", "cleaned.spsh")
     part = summary["test"][0]
     check(status == 1 and part["utterances"] == 120 and part["leaks"]["recording"]["utterances"] == 120,
@@ -54,7 +38,7 @@ def test_twins(work):
 
 
 def test_other_readers(work):
-    pack(work, ROOT / "librispeech-351" / "MANIFEST.tsv", "libri.spsh")
+    pack(work, DATA / "librispeech-351" / "MANIFEST.tsv", "libri.spsh")
     status, summary = audit(work, "readers", "libri.spsh:train-clean-100", "libri.spsh:test-other")
     check(status == 0, "other readers leak nothing")
     for kind, leak in summary["test"][0]["leaks"].items():
@@ -62,7 +46,7 @@ def test_other_readers(work):
 
 
 def test_the_same_words(work):
-    pack(work, ROOT / "fsdd" / "MANIFEST.tsv", "digits.spsh")
+    pack(work, DATA / "fsdd" / "MANIFEST.tsv", "digits.spsh")
     status, summary = audit(work, "digits", "digits.spsh:train", "digits.spsh:dev,test")
     check(status == 0, "the same words leak no audio")
     for part in summary["test"]:
@@ -71,13 +55,6 @@ def test_the_same_words(work):
         check(part["leaks"]["sentence"]["utterances"] == 500, f"{part['split']}: {part['leaks']['sentence']}")
 
 
-missing = [name for name in ("kerstin-pairs", "librispeech-351", "fsdd") if not (ROOT / name).is_dir()]
-if missing:
-    print("skipped:", ROOT, "lacks", *missing)
-    sys.exit(1 if os.environ.get("SPEECHSHARD_REQUIRE_DATA") == "1" else 77)
+need_data("kerstin-pairs", "librispeech-351", "fsdd")
 with tempfile.TemporaryDirectory() as folder:
-    for test in (test_twins, test_other_readers, test_the_same_words):
-        before = failures
-        test(pathlib.Path(folder))
-        print("ok" if failures == before else "FAILED", test.__name__)
-sys.exit(1 if failures else 0)
+    run_tests((test_twins, test_other_readers, test_the_same_words), pathlib.Path(folder))

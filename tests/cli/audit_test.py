@@ -7,39 +7,16 @@ import pathlib
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 import xml.etree.ElementTree as ElementTree
 
-COMMAND, MAKE_SPEECH = map(str, map(pathlib.Path.resolve, map(pathlib.Path, sys.argv[1:])))
+from cli_kit import COMMAND, check, equal, run, run_tests, speech
+
 KINDS = ["recording", "segment", "performance", "sentence", "sentence_near", "document", "source", "speaker"]
 URL = "http://www.archive.org/download/book_{}_librivox/chapter_01_64kb.mp3"
 WORDS = ("amber basin cedar delta ember fjord grove haven inlet jetty kelp lagoon meadow north ocean prairie quarry "
          "river summit tundra upland valley willow xylem yonder zephyr").split()
-failures = 0
-
-
-def check(good, what):
-    global failures
-    if not good:
-        failures += 1
-        print("FAILED:", what)
-
-
-def equal(got, want, what):
-    check(got == want, f"{what}: {got!r}, want {want!r}")
-
-
-def run(*words, cwd=None):
-    environment = {"LC_ALL": "C.UTF-8", "PATH": "/usr/bin:/bin"}
-    return subprocess.run([COMMAND, *map(str, words)], stdin=subprocess.DEVNULL, capture_output=True,
-                          encoding="utf-8", env=environment, cwd=cwd)
-
-
-def speech(path, *pieces, rate=16000):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    subprocess.run([MAKE_SPEECH, path, str(rate), *pieces], check=True)
 
 
 def sentence(number):
@@ -307,6 +284,34 @@ def test_usage(work):
         check(not (work / "usage").exists(), f"{train}: nothing was written")
 
 
+def test_damage(work):
+    """What is damaged is told with the command that is for it; a slip in a split's name, before anything is made."""
+    pack_table(work, "broken", [("train", "one", "a first one", ["90:0:150"]), ("test", "two", "a second one", ["91:0:150"])])
+    equal(run("fingerprint", "broken.spsh", cwd=work).returncode, 0, "before")
+    sides = {"train": ("broken.spsh:train",), "test": ("broken.spsh:test",)}
+    for folder, hint in (("fingerprints", "'speechshard fingerprint broken.spsh' makes damaged fingerprints anew"),
+                         ("shards", "'speechshard verify broken.spsh' tells what is damaged")):
+        path = next((work / "broken.spsh" / folder).iterdir())
+        content = bytearray(path.read_bytes())
+        content[-5 * 4096] ^= 0x55  # the end of the data: in another page of 64 KiB than what opening reads
+        path.write_bytes(content)
+        done = audit(work, "damaged", **sides)
+        equal(done.returncode, 1, f"damaged {folder}: {done.stderr}")
+        check(hint in done.stderr, f"damaged {folder}: {done.stderr}")
+        equal(run("fingerprint", "broken.spsh", cwd=work).returncode, int(folder == "shards"), f"fingerprint: {folder}")
+        shutil.rmtree(work / "broken.spsh" / "fingerprints", ignore_errors=True)
+    for train, told in (("web.spsh:train", "web.spsh: no split 'train'; this dataset has no splits"),
+                        ("broken.spsh:trian", "broken.spsh: no split 'trian'; this dataset has the splits ")):
+        done = audit(work, "damaged", train=(train,), test=("broken.spsh:test",))
+        equal(done.returncode, 1, f"{train}: {done.stderr}")
+        check(told in done.stderr, f"{train}: {done.stderr}")
+        check(not (work / "broken.spsh" / "fingerprints").exists(), f"{train}: nothing was made")
+    done = audit(work, "damaged", test=("speech.spsh:caf\udce9",))
+    equal(done.returncode, 2, f"not UTF-8: {done.stderr}")
+    check("names of splits are UTF-8" in done.stderr, f"not UTF-8: {done.stderr}")
+    check(not (work / "damaged").exists(), "nothing was written")
+
+
 def test_stopped_runs_go_on(work):
     """Killed anywhere, then run again: the same report, and nothing is left beside it."""
     want = files_of(work / "audit")
@@ -421,10 +426,6 @@ def test_estimate(work):
 with tempfile.TemporaryDirectory() as folder:
     place = pathlib.Path(folder)
     make_corpora(place)
-    for test in (test_kinds, test_evidence, test_the_same_bytes, test_stopped_runs_go_on, test_limits, test_clean,
-                 test_folders, test_statement, test_usage, test_each_train_split_is_told,
-                 test_skipped_utterances_are_on_no_side, test_hostile_names, test_estimate):
-        before = failures
-        test(place)
-        print("ok" if failures == before else "FAILED", test.__name__)
-sys.exit(1 if failures else 0)
+    run_tests((test_kinds, test_evidence, test_the_same_bytes, test_stopped_runs_go_on, test_limits, test_clean,
+               test_folders, test_statement, test_usage, test_damage, test_each_train_split_is_told,
+               test_skipped_utterances_are_on_no_side, test_hostile_names, test_estimate), place)

@@ -6,41 +6,24 @@ The truth is in the names: recordings of one name are copies, of different names
 import json
 import os
 import pathlib
-import subprocess
-import sys
 import tempfile
 
-COMMAND = sys.argv[1]
-DATA = pathlib.Path(os.environ.get("SPEECHSHARD_TEST_DATA") or
-                    pathlib.Path(os.environ["SPEECHSHARD_SOURCE_DIR"]) / "../shared/data")
+from cli_kit import DATA, check, equal, finish, need_data, run
+
 CORPORA = ["ljspeech-3codecs", "kerstin-pairs", "precise-community"]
-failures = 0
 
 
-def equal(got, want, what):
-    global failures
-    if got != want:
-        failures += 1
-        print(f"FAILED: {what}: {got!r}, want {want!r}")
+def good(*words):
+    done = run(*words)
+    check(done.returncode == 0, f"{words}: {done.stderr}")
 
 
-def run(*words):
-    done = subprocess.run([COMMAND, *map(str, words)], capture_output=True, encoding="utf-8")
-    if done.returncode != 0:
-        sys.exit(f"{words}: {done.stderr}")
-    return done.stdout
-
-
-if not all((DATA / name).is_dir() for name in CORPORA):
-    if os.environ.get("SPEECHSHARD_REQUIRE_DATA") == "1":
-        sys.exit(f"must not be skipped: {DATA}")
-    sys.exit(77)
-
+need_data(*CORPORA)
 with tempfile.TemporaryDirectory() as folder:
     work = pathlib.Path(os.path.realpath(folder))
     for name in CORPORA:
-        run("pack", DATA / name, "-o", work / f"{name}.spsh", "--layout", "folder")
-    run("dedupe", *(work / f"{name}.spsh" for name in CORPORA), "-o", work / "plan.jsonl")
+        good("pack", DATA / name, "-o", work / f"{name}.spsh", "--layout", "folder")
+    good("dedupe", *(work / f"{name}.spsh" for name in CORPORA), "-o", work / "plan.jsonl")
     lines = [json.loads(line) for line in (work / "plan.jsonl").read_text().splitlines()]
     names = [pathlib.Path(dataset["path"]).stem for dataset in lines[0]["datasets"]]
     dropped = {name: 0 for name in CORPORA}
@@ -59,4 +42,4 @@ with tempfile.TemporaryDirectory() as folder:
     equal(dropped["kerstin-pairs"], 120, "uncut originals of cleaned recordings")
     equal(equal_files, 10, "equal files")
     equal(dropped["precise-community"] in (16, 17), True, "equal files, and those that are so but for their codec")
-sys.exit(1 if failures else 0)
+finish()

@@ -9,30 +9,11 @@ import pathlib
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 import xml.etree.ElementTree as ElementTree
 
-COMMAND, MAKE_SPEECH = sys.argv[1:]
-failures = 0
-
-
-def check(good, what):
-    global failures
-    if not good:
-        failures += 1
-        print("FAILED:", what)
-
-
-def equal(got, want, what):
-    check(got == want, f"{what}: {got!r}, want {want!r}")
-
-
-def run(*words):
-    environment = {"LC_ALL": "C.UTF-8", "PATH": "/usr/bin:/bin", "TMPDIR": str(work / "tmp")}
-    return subprocess.run([COMMAND, *map(str, words)], stdin=subprocess.DEVNULL, capture_output=True,
-                          encoding="utf-8", env=environment)
+from cli_kit import COMMAND, check, environment, equal, finish, run, speech
 
 
 def good(*words):
@@ -61,6 +42,7 @@ ONE = {
     "jingle-b.wav": (["50:0:2", "61:0:5"], "train", ""),
     "alone.wav": (["70:0:5"], "dev", "nobody else"),
     "short.wav": (["71:0:0.3"], "train", ""),
+    "short-twin.flac": (["71:0:0.3"], "train", ""),
 }
 TWO = {
     "again.opus": ["1:0:4"],
@@ -72,21 +54,16 @@ TWO = {
 }
 
 
-def make(path, pieces):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    subprocess.run([MAKE_SPEECH, path, "16000", *pieces], check=True)
-
-
 def make_corpora():
     lines = ["path\tsplit\ttext"]
     for name, (pieces, split, text) in ONE.items():
-        make(work / "one" / name, pieces)
+        speech(work / "one" / name, *pieces)
         lines.append(f"{name}\t{split}\t{text}")
     shutil.copy(work / "one" / "alone.wav", work / "one" / "alone-twin.wav")
     lines.append("alone-twin.wav\ttrain\tsomebody else")
     (work / "one" / "corpus.tsv").write_text("\n".join(lines) + "\n")
     for name, pieces in TWO.items():
-        make(work / "two" / name, pieces)
+        speech(work / "two" / name, *pieces)
     good("pack", work / "one" / "corpus.tsv", "-o", work / "one.spsh", "--domain", "one")
     good("pack", work / "two", "-o", work / "two.spsh", "--layout", "folder")
 
@@ -134,7 +111,8 @@ def test_found():
     equal(plan.kind("whole", "cut")[0], "same_recording", "a trim")
     equal(plan.kind("long", "part"), ("contained", "acoustic"), "a part")
     equal(plan.kind("jingle-a", "jingle-b")[0], "shared_segment", "a jingle")
-    check(not any(i in key for key in plan.pairs for i in ("unlike", "short", "short-mp3")), "no false copies")
+    equal(plan.kind("short", "short-twin"), ("same_recording", "pcm"), "equal samples, however short")
+    check(not any(i in key for key in plan.pairs for i in ("unlike", "short-mp3")), "no false copies")
     part = plan.pairs[frozenset(("long", "part"))]
     segment = part["segments"][0]
     start = segment["a_start_s"] if part["a"]["id"] == "long" else segment["b_start_s"]
@@ -182,9 +160,14 @@ def test_options(plan):
 
 def test_same_result(plan):
     want = (work / "plan.jsonl").read_bytes()
+    others = ["exact-copies.txt", "judged-by-me", "run.tsv"]
+    (work / "w").mkdir()
+    for name in others:
+        (work / "w" / name).write_text("not of a run\n")
     for number, words in enumerate([("-j", 1), ("-j", 3, "--memory", "64M"), ("--memory", "1G", "--work", work / "w")]):
         dedupe(f"same-{number}.jsonl", *words)
         equal((work / f"same-{number}.jsonl").read_bytes() == want, True, f"same bytes with {words}")
+    equal(sorted(p.name for p in (work / "w").iterdir()), others, "files of others stay in a work directory")
     dedupe("order.jsonl", datasets=[work / "two.spsh", work / "one.spsh", str(work / "one.spsh") + ":train"])
     equal((work / "order.jsonl").read_bytes() == want, True, "same bytes in another order")
     good("pack", work / "one" / "corpus.tsv", "-o", work / "small.spsh", "--domain", "one", "--shard-size", "64K")
@@ -212,7 +195,7 @@ def test_parts_from_nothing():
 def test_stopped():
     words = [COMMAND, "dedupe", work / "one.spsh", "-o", work / "stopped.jsonl", "-j", "1"]
     for number in range(20):
-        shutil.rmtree(work / "one.spsh" / "fingerprints")
+        shutil.rmtree(work / "one.spsh" / "fingerprints", ignore_errors=True)
         process = subprocess.Popen([str(word) for word in words], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                    encoding="utf-8")
         time.sleep(0.03 * (number + 1))
@@ -256,8 +239,8 @@ def test_work_directory():
     done = good("dedupe", work / "one.spsh", "--estimate")
     check("temporary space" in done.stdout and not list((work / "tmp").iterdir()), "an estimate makes nothing")
     summary = json.loads(good("dedupe", work / "one.spsh", work / "two.spsh", "--json").stdout)
-    equal(summary["drop"]["together"]["utterances"], 5, "the summary")
-    equal(summary["members"]["drop"], 5, "the summary's members")
+    equal(summary["drop"]["together"]["utterances"], 6, "the summary")
+    equal(summary["members"]["drop"], 6, "the summary's members")
 
 
 def listing(name):
@@ -268,7 +251,7 @@ def test_apply():
     before = [listing("one.spsh"), listing("two.spsh")]
     (work / "skip.tsv").write_text("jingle-a\ttoo merry\n")
     done = good("apply", work / "plan.jsonl")
-    check("skips 5 utterances of 2 datasets" in done.stderr, done.stderr)
+    check("skips 6 utterances of 2 datasets" in done.stderr, done.stderr)
     rows = {row["id"]: row for row in map(json.loads, (listing("one.spsh") + listing("two.spsh")).splitlines())}
     equal(sorted(i for i, row in rows.items() if row.get("skipped")),
           sorted(i for i, m in Plan(work / "plan.jsonl").members.items() if m["decision"] == "drop"), "what is skipped")
@@ -323,12 +306,53 @@ def test_apply_refuses():
     equal([listing("one.spsh"), listing("two.spsh")], before, "still nothing is changed")
 
 
+def spoil(path):
+    """Damages the end of the data, which only shows when it is read."""
+    content = bytearray(path.read_bytes())
+    content[-5 * 4096] ^= 0x55
+    path.write_bytes(content)
+
+
+def test_damage():
+    """What is damaged is told with the command that is for it. The fingerprints have more than one page of 64 KiB."""
+    broken = work / "broken.spsh"
+    for number in (90, 91):
+        speech(work / "broken" / f"{number}.flac", f"{number}:0:150")
+    good("pack", work / "broken", "-o", broken)
+    good("fingerprint", broken)
+    spoil(next((broken / "fingerprints").iterdir()))
+    bad(f"'speechshard fingerprint {broken}' makes damaged fingerprints anew", "dedupe", broken)
+    good("fingerprint", broken)
+    good("dedupe", broken, "-o", work / "mended.jsonl")
+    shutil.rmtree(broken / "fingerprints")
+    spoil(next((broken / "shards").iterdir()))
+    for command in ("dedupe", "fingerprint"):
+        for words in ((), ("--estimate",)):
+            bad(f"'speechshard verify {broken}' tells what is damaged", command, broken, *words)
+    check("shards/" in run("verify", broken).stdout, "so it does")
+
+
+def test_splits():
+    one, fresh = work / "one.spsh", work / "fresh.spsh"
+    shutil.copytree(one, fresh, ignore=shutil.ignore_patterns("fingerprints"))
+    bad("no split 'tarin'; this dataset has the splits ", "dedupe", f"{fresh}:tarin")
+    told = run("dedupe", f"{fresh}:tarin").stderr.split("the splits ")[-1].strip()
+    equal(sorted(told.split(", ")), ["dev", "test", "train"], "its splits")
+    bad("no split 'tarin'", "dedupe", f"{fresh}:tarin", "--estimate")
+    check(not (fresh / "fingerprints").exists(), "a slip is told before anything is made")
+    bad("two.spsh: no split 'train'; this dataset has no splits", "dedupe", f"{work / 'two.spsh'}:train")
+    bad("names of splits are UTF-8", "dedupe", f"{one}:caf\udce9", status=2)
+    for splits, seconds in ((":dev", 5), (":dev,test", 9), ("", 61)):
+        hours = json.loads(good("dedupe", f"{one}{splits}", f"{one}:dev", "--estimate", "--json").stdout)["audio_hours"]
+        check(abs(3600 * hours - seconds) < 0.1, f"{splits}: {3600 * hours} s")
+
+
 def test_usage():
     one = work / "one.spsh"
     bad("DATASET is missing", "dedupe", status=2)
     bad("PLAN is missing", "apply", status=2)
     bad("--part needs", "dedupe", one, "--part", "0/2", status=2)
-    bad("is not I/N", "dedupe", one, "-o", "x", "--part", "2/2", status=2)
+    bad("--part '2/2' is not a part", "dedupe", one, "-o", "x", "--part", "2/2", status=2)
     bad("--exact-only listens to nothing", "dedupe", one, "--exact-only", "--search", "deep", status=2)
     bad("none of the datasets", "dedupe", one, "--prefer", work / "two.spsh", status=2)
     bad("no dataset has a split 'tarin'", "dedupe", one, "--drop-from", "tarin")
@@ -339,6 +363,7 @@ def test_usage():
 with tempfile.TemporaryDirectory() as folder:
     work = pathlib.Path(os.path.realpath(folder))
     (work / "tmp").mkdir()
+    environment["TMPDIR"] = str(work / "tmp")
     make_corpora()
     found = test_found()
     test_options(found)
@@ -349,5 +374,7 @@ with tempfile.TemporaryDirectory() as folder:
     test_work_directory()
     test_apply()
     test_apply_refuses()
+    test_damage()
+    test_splits()
     test_usage()
-sys.exit(1 if failures else 0)
+finish()

@@ -3,14 +3,11 @@ import json
 import pathlib
 import shutil
 import struct
-import subprocess
-import sys
 import tempfile
 import wave
 import xml.etree.ElementTree as ElementTree
 
-COMMAND, MAKE_SPEECH = sys.argv[1:]
-failures = 0
+from cli_kit import check, equal, finish, run, speech
 
 # file -> (pieces, rate in its header, text); 16 kHz unless said otherwise
 CLIPS = {
@@ -26,29 +23,12 @@ CLIPS = {
 }
 
 
-def check(good, what):
-    global failures
-    if not good:
-        failures += 1
-        print("FAILED:", what)
-
-
-def equal(got, want, what):
-    check(got == want, f"{what}: {got!r}, want {want!r}")
-
-
-def run(*words):
-    environment = {"LC_ALL": "C.UTF-8", "PATH": "/usr/bin:/bin"}
-    return subprocess.run([COMMAND, *map(str, words)], stdin=subprocess.DEVNULL, capture_output=True,
-                          encoding="utf-8", env=environment)
-
-
 def pack(work, name, clips):
     folder = work / f"{name}-files"
     folder.mkdir()
     rows = ["path\ttext\tsplit\tspeaker"]
     for clip, (pieces, rate, text) in clips.items():
-        subprocess.run([MAKE_SPEECH, folder / clip, str(rate), *pieces], check=True)
+        speech(folder / clip, *pieces, rate=rate)
         rows.append(f"{clip}\t{text}\ttrain\tA")
     (folder / "table.tsv").write_text("\n".join(rows) + "\n", encoding="utf-8")
     dataset = work / f"{name}.spsh"
@@ -177,7 +157,7 @@ def check_broken(work, dataset):
     shard.write_bytes(content)
     done = run("explain", broken, "whole", "lossy")
     equal((done.returncode, done.stdout), (1, ""), "damaged audio")
-    check(done.stderr != "", "damaged audio is not told")
+    check(f"'speechshard verify {broken}' tells what is damaged" in done.stderr, f"damaged audio: {done.stderr}")
 
 
 with tempfile.TemporaryDirectory() as folder:
@@ -189,4 +169,4 @@ with tempfile.TemporaryDirectory() as folder:
     check_wrong(work, dataset)
     check_two(work, dataset)
     check_broken(work, dataset)
-sys.exit(failures > 0)
+finish()

@@ -48,7 +48,7 @@ flip "$d/index-00000001.spsh" 5000
 run verify "$d" "$good"
 want_status 1
 want_lines 2
-want_out "index-00000001.spsh: index page at 4096"
+want_out "index-00000001.spsh: index page at 4096: checksum 0x"
 want_out "shards/000000-000.spsh: record at $at, en/hello-world, 2 utterances: "
 run verify --json "$d"
 want_status 1

@@ -1,63 +1,14 @@
 /* test_audit.c: an audit while each call for a file fails, or is the last that reaches the disk,
  * and while each allocation fails: the status says so, nothing is left open, a folder that has a
  * statement is whole, and a rerun ends with the bytes of a run that nothing happened to.
- *
- * The linker puts the functions below in the place of malloc and its kin (--wrap).
  */
 #include <dirent.h>
 
 #include "audit_run.h"
+#include "fail_malloc.h"
 #include "fault_io.h"
 #include "spsh_test.h"
 #include "text_dataset.h"
-
-/* The names are the linker's.
- * NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming) */
-void *__real_malloc(size_t size);
-void *__real_calloc(size_t count, size_t size);
-void *__real_realloc(void *memory, size_t size);
-char *__real_strdup(const char *text);
-char *__real_strndup(const char *text, size_t size);
-void *__wrap_malloc(size_t size);
-void *__wrap_calloc(size_t count, size_t size);
-void *__wrap_realloc(void *memory, size_t size);
-char *__wrap_strdup(const char *text);
-char *__wrap_strndup(const char *text, size_t size);
-
-static _Atomic uint64_t calls;
-static uint64_t fail_at = UINT64_MAX;
-
-static bool fails(void)
-{
-    return calls++ == fail_at;
-}
-
-void *__wrap_malloc(size_t size)
-{
-    return fails() ? NULL : __real_malloc(size);
-}
-
-void *__wrap_calloc(size_t count, size_t size)
-{
-    return fails() ? NULL : __real_calloc(count, size);
-}
-
-void *__wrap_realloc(void *memory, size_t size)
-{
-    return fails() ? NULL : __real_realloc(memory, size);
-}
-
-char *__wrap_strdup(const char *text)
-{
-    return fails() ? NULL : __real_strdup(text);
-}
-
-char *__wrap_strndup(const char *text, size_t size)
-{
-    return fails() ? NULL : __real_strndup(text, size);
-}
-
-/* NOLINTEND(bugprone-reserved-identifier,readability-identifier-naming) */
 
 enum { FILES_MAX = 16, PATH_BYTES = 700 };
 
@@ -220,37 +171,43 @@ static void test_crashes(void)
 
 static void test_failing_allocations(void)
 {
+    uint64_t failed = 0;
     uint64_t at = 0;
     for (bool done = false; !done; at++) {
         if (at % 2 == 0)
             clear_report();
-        calls = 0;
-        fail_at = at;
+        fail_malloc.calls = 0;
+        fail_malloc.at = at;
         const spsh_status rc = run_audit(&quick_io);
-        done = calls <= at;
-        fail_at = UINT64_MAX;
+        done = fail_malloc.calls <= at;
+        fail_malloc.at = UINT64_MAX;
         if (rc != SPSH_OK && rc != SPSH_E_NO_MEMORY)
             fprintf(stderr, "%s\n", told.message);
         CHECK(rc == SPSH_OK || rc == SPSH_E_NO_MEMORY);
+        failed += rc != SPSH_OK;
         check_after(rc, at);
     }
-    printf("%" PRIu64 " allocations\n", at);
+    printf("%" PRIu64 " allocations, %" PRIu64 " runs failed\n", at, failed);
+    CHECK(failed > at / 2);
 }
 
 static void test_failing_allocations_of_a_check(void)
 {
-    for (bool done = false; !done; fail_at++) {
-        if (fail_at == UINT64_MAX)
-            fail_at = 0;
-        calls = 0;
-        const uint64_t at = fail_at;
+    uint64_t failed = 0;
+    uint64_t at = 0;
+    for (bool done = false; !done; at++) {
+        fail_malloc.calls = 0;
+        fail_malloc.at = at;
         const spsh_status rc =
             spsh__audit_statement_check(statement_path, NULL, spsh_io_default(), NULL, NULL);
-        done = calls <= at;
+        done = fail_malloc.calls <= at;
+        fail_malloc.at = UINT64_MAX;
         CHECK(rc == SPSH_OK || rc == SPSH_E_NO_MEMORY);
         CHECK(!done || rc == SPSH_OK);
+        failed += rc != SPSH_OK;
     }
-    fail_at = UINT64_MAX;
+    printf("%" PRIu64 " allocations, %" PRIu64 " checks failed\n", at, failed);
+    CHECK(failed > at / 2);
 }
 
 int main(void)

@@ -1,48 +1,12 @@
 /* test_dedup_memory.c: each allocation of a fingerprint and of an alignment fails once, and then it
- * and all that follow. What was made before is freed (the address sanitizer looks). The linker puts
- * the functions below in the place of calloc and its kin (--wrap).
+ * and all that follow. What was made before is freed (the address sanitizer looks).
  */
 #include "align.h"
+#include "fail_malloc.h"
 #include "print_signals.h"
 #include "spsh_test.h"
 
-/* The names are the linker's.
- * NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming) */
-void *__real_calloc(size_t count, size_t size);
-void *__real_realloc(void *memory, size_t size);
-int __real_posix_memalign(void **memory, size_t alignment, size_t size);
-void *__wrap_calloc(size_t count, size_t size);
-void *__wrap_realloc(void *memory, size_t size);
-int __wrap_posix_memalign(void **memory, size_t alignment, size_t size);
-
-static uint64_t calls;
-static uint64_t fail_at = UINT64_MAX;
-static bool fail_later_too;
-
-static bool fails(void)
-{
-    const uint64_t call = calls++;
-    return call == fail_at || (fail_later_too && call > fail_at);
-}
-
-void *__wrap_calloc(size_t count, size_t size)
-{
-    return fails() ? NULL : __real_calloc(count, size);
-}
-
-void *__wrap_realloc(void *memory, size_t size)
-{
-    return fails() ? NULL : __real_realloc(memory, size);
-}
-
-int __wrap_posix_memalign(void **memory, size_t alignment, size_t size)
-{
-    return fails() ? ENOMEM : __real_posix_memalign(memory, alignment, size);
-}
-
-/* NOLINTEND(bugprone-reserved-identifier,readability-identifier-naming) */
-
-enum { RATE = 16000, COUNT = 3 * RATE };
+enum { RATE = 16000, COUNT = 2 * RATE };
 static int16_t speech[COUNT];
 static int16_t faster[COUNT];
 
@@ -65,24 +29,25 @@ static spsh_status run(spsh__alignment *found, spsh_error *err)
 static void test_every_allocation_failure(void)
 {
     spsh__alignment want = {0};
-    calls = 0;
+    fail_malloc.calls = 0;
     REQUIRE(run(&want, NULL) == SPSH_OK);
     CHECK_STR(spsh__align_class_text(want.kind), "time_scaled");
-    const uint64_t count = calls;
+    const uint64_t count = fail_malloc.calls;
+    printf("%" PRIu64 " allocations\n", count);
     CHECK(count > 20);
     for (int later = 0; later < 2; later++) {
-        fail_later_too = later != 0;
-        for (fail_at = 0; fail_at < count; fail_at++) {
+        fail_malloc.later_too = later != 0;
+        for (fail_malloc.at = 0; fail_malloc.at < count; fail_malloc.at++) {
             spsh__alignment found = {.count = 77};
             spsh_error err = SPSH_ERROR_INIT;
-            calls = 0;
+            fail_malloc.calls = 0;
             CHECK_I64(run(&found, &err), SPSH_E_NO_MEMORY);
             CHECK_I64(err.status, SPSH_E_NO_MEMORY);
             CHECK_U64(found.count, 77);
         }
     }
-    fail_at = UINT64_MAX;
-    fail_later_too = false;
+    fail_malloc.at = UINT64_MAX;
+    fail_malloc.later_too = false;
     spsh__alignment again = {0};
     CHECK_I64(run(&again, NULL), SPSH_OK);
     CHECK(again.kind == want.kind && again.count == want.count);

@@ -1,44 +1,9 @@
 /* test_exact.c: the exact tiers when memory ends, when who takes the matches refuses them, and when
- * samples cannot be read any more. Allocations fail through the linker's --wrap.
+ * samples cannot be read any more.
  */
 #include "copy_dataset.h"
 #include "exact_kit.h"
-
-/* The names are the linker's.
- * NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming) */
-void *__real_calloc(size_t count, size_t size);
-void *__real_realloc(void *memory, size_t size);
-void *__real_malloc(size_t size);
-void *__wrap_calloc(size_t count, size_t size);
-void *__wrap_realloc(void *memory, size_t size);
-void *__wrap_malloc(size_t size);
-
-static uint64_t calls;
-static uint64_t fail_at = UINT64_MAX;
-static bool fail_later_too;
-
-static bool fails(void)
-{
-    const uint64_t call = calls++;
-    return call == fail_at || (fail_later_too && call > fail_at);
-}
-
-void *__wrap_calloc(size_t count, size_t size)
-{
-    return fails() ? NULL : __real_calloc(count, size);
-}
-
-void *__wrap_realloc(void *memory, size_t size)
-{
-    return fails() ? NULL : __real_realloc(memory, size);
-}
-
-void *__wrap_malloc(size_t size)
-{
-    return fails() ? NULL : __real_malloc(size);
-}
-
-/* NOLINTEND(bugprone-reserved-identifier,readability-identifier-naming) */
+#include "fail_malloc.h"
 
 enum { RATE = 16000, LONG = 6 * RATE };
 
@@ -62,7 +27,7 @@ static void make_dataset(void)
     copy_dataset_utterance(set, record, 0, 4 * RATE, "train");
     copy_dataset_utterance(set, record, 2 * RATE, 4 * RATE, "train");
     copy_dataset_close(set, SPSH_DEDUPE_NONE);
-    exact_fingerprint(path);
+    make_segments(path);
 }
 
 static spsh_status count_match(void *user, const spsh__match *match, spsh_error *err)
@@ -115,25 +80,25 @@ static spsh_status find(spsh__match_sink sink, bool confirm, spsh_error *err)
 static void test_every_allocation_failure(void)
 {
     size_t count = 0;
-    calls = 0;
+    fail_malloc.calls = 0;
     REQUIRE(find((spsh__match_sink){count_match, &count}, true, NULL) == SPSH_OK);
     CHECK_U64(count, 3);
-    const uint64_t all = calls;
+    const uint64_t all = fail_malloc.calls;
     CHECK(all > 20);
     for (int later = 0; later < 2; later++)
         for (uint64_t at = 0; at < all; at += 1 + at / 200) {
             spsh_error err = SPSH_ERROR_INIT;
             count = 0;
-            calls = 0;
-            fail_later_too = later != 0;
-            fail_at = at;
+            fail_malloc.calls = 0;
+            fail_malloc.later_too = later != 0;
+            fail_malloc.at = at;
             const spsh_status rc = find((spsh__match_sink){count_match, &count}, true, &err);
-            fail_at = UINT64_MAX;
+            fail_malloc.at = UINT64_MAX;
             /* Once is sometimes got over: stdio and readers can do without a buffer. */
             CHECK(rc == SPSH_E_NO_MEMORY || (rc == SPSH_OK && count == 3));
             CHECK(err.status == rc);
         }
-    fail_later_too = false;
+    fail_malloc.later_too = false;
 }
 
 static void test_a_refused_match_ends_it(void)

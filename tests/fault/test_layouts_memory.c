@@ -1,63 +1,14 @@
 /* test_layouts_memory.c: each allocation of a scan fails once, and then it and all that follow.
  *
- * The linker puts the functions below in the place of malloc and its kin (--wrap). A scan either
- * ends with SPSH_E_NO_MEMORY or gives everything that it gives with memory: an utterance that is
- * lost, or gets another id, because memory was short for a moment would be found here.
+ * A scan either ends with SPSH_E_NO_MEMORY or gives everything that it gives with memory: an
+ * utterance that is lost, or gets another id, because memory was short for a moment would be found
+ * here.
  */
 #include "spsh_test.h"
 
+#include "fail_malloc.h"
 #include "layouts.h"
 #include "test_archive.h"
-
-/* The names are the linker's.
- * NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming) */
-void *__real_malloc(size_t size);
-void *__real_calloc(size_t count, size_t size);
-void *__real_realloc(void *memory, size_t size);
-char *__real_strdup(const char *text);
-char *__real_strndup(const char *text, size_t size);
-void *__wrap_malloc(size_t size);
-void *__wrap_calloc(size_t count, size_t size);
-void *__wrap_realloc(void *memory, size_t size);
-char *__wrap_strdup(const char *text);
-char *__wrap_strndup(const char *text, size_t size);
-
-static uint64_t calls;
-static uint64_t fail_at = UINT64_MAX;
-static bool fail_later_too;
-
-static bool fails(void)
-{
-    const uint64_t call = calls++;
-    return call == fail_at || (fail_later_too && call > fail_at);
-}
-
-void *__wrap_malloc(size_t size)
-{
-    return fails() ? NULL : __real_malloc(size);
-}
-
-void *__wrap_calloc(size_t count, size_t size)
-{
-    return fails() ? NULL : __real_calloc(count, size);
-}
-
-void *__wrap_realloc(void *memory, size_t size)
-{
-    return fails() ? NULL : __real_realloc(memory, size);
-}
-
-char *__wrap_strdup(const char *text)
-{
-    return fails() ? NULL : __real_strdup(text);
-}
-
-char *__wrap_strndup(const char *text, size_t size)
-{
-    return fails() ? NULL : __real_strndup(text, size);
-}
-
-/* NOLINTEND(bugprone-reserved-identifier,readability-identifier-naming) */
 
 /** What a scan gave, as one number: order matters, and every scan has the same order. */
 typedef struct digest {
@@ -113,15 +64,15 @@ static spsh_status scan(const spsh_layout *layout, const char *root, uint64_t at
     const spsh__view_options view_options = {
         .root = root, .scratch_directory = scratch, .observer = &observer};
     const spsh_ingest_sink sink = {take_item, take_reject, NULL, NULL, NULL, &d};
-    calls = 0;
-    fail_at = at;
+    fail_malloc.calls = 0;
+    fail_malloc.at = at;
     spsh_status rc = spsh__view_open(&view_options, &view, NULL);
     const spsh_ingest_options options = {.view = view, .follow_links = true};
     if (rc == SPSH_OK)
         rc = layout->scan_fn(&options, &sink, NULL);
     if (rc == SPSH_OK)
         rc = spsh__view_scan_ends(view, &observer, NULL);
-    fail_at = UINT64_MAX;
+    fail_malloc.at = UINT64_MAX;
     spsh__view_close(view);
     if (scratch != NULL) {
         test_remove_tree(scratch);
@@ -141,12 +92,12 @@ static void check_layout(const char *name, const char *root)
     CHECK(want.items > 0);
     for (int mode = 0; mode < 2; mode++) {
         uint64_t failed = 0;
-        fail_later_too = mode == 1;
+        fail_malloc.later_too = mode == 1;
         for (uint64_t at = 0;; at++) {
             const spsh_status rc = scan(layout, root, at, &got);
             CHECK(rc == SPSH_OK || rc == SPSH_E_NO_MEMORY);
             CHECK(rc != SPSH_OK || got.value == want.value);
-            if (calls <= at)
+            if (fail_malloc.calls <= at)
                 break;
             failed += rc == SPSH_E_NO_MEMORY;
         }

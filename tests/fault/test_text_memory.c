@@ -1,46 +1,11 @@
 /* test_text_memory.c: each allocation of a text join fails once, and then it and all that follow:
  * no memory is said, or the same is found. What was made before is freed (the address sanitizer
- * looks). The linker puts the functions below in the place of malloc and its kin (--wrap).
+ * looks).
  */
+#include "fail_malloc.h"
 #include "spsh_test.h"
 #include "text_dataset.h"
 #include "text_join.h"
-
-/* The names are the linker's.
- * NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming) */
-void *__real_malloc(size_t size);
-void *__real_calloc(size_t count, size_t size);
-void *__real_realloc(void *memory, size_t size);
-void *__wrap_malloc(size_t size);
-void *__wrap_calloc(size_t count, size_t size);
-void *__wrap_realloc(void *memory, size_t size);
-
-static uint64_t calls;
-static uint64_t fail_at = UINT64_MAX;
-static bool fail_later_too;
-
-static bool fails(void)
-{
-    const uint64_t call = calls++;
-    return call == fail_at || (fail_later_too && call > fail_at);
-}
-
-void *__wrap_malloc(size_t size)
-{
-    return fails() ? NULL : __real_malloc(size);
-}
-
-void *__wrap_calloc(size_t count, size_t size)
-{
-    return fails() ? NULL : __real_calloc(count, size);
-}
-
-void *__wrap_realloc(void *memory, size_t size)
-{
-    return fails() ? NULL : __real_realloc(memory, size);
-}
-
-/* NOLINTEND(bugprone-reserved-identifier,readability-identifier-naming) */
 
 #define LONG_TEXT                                                                                  \
     "it was a bright cold day in the valley and the clocks of both churches were striking one "    \
@@ -74,7 +39,7 @@ static void check_run(const spsh__print_set *set, const spsh__text_join_options 
     spsh__text_facts facts = {0};
     spsh_error err = SPSH_ERROR_INIT;
     found = 0;
-    calls = 0;
+    fail_malloc.calls = 0;
     *ret_status = spsh__text_join_run(set, options, sink, &facts, &err);
     CHECK(*ret_status == SPSH_OK || *ret_status == SPSH_E_NO_MEMORY);
     CHECK((*ret_status == SPSH_OK) == (facts.tests != NULL));
@@ -104,16 +69,16 @@ int main(void)
                                              .threads = 1};
     check_run(set, &options, &rc);
     CHECK(rc == SPSH_OK);
-    const uint64_t all = calls;
+    const uint64_t all = fail_malloc.calls;
     uint64_t failed = 0;
     for (uint64_t at = 0; at < 2 * all; at++) {
-        fail_at = at / 2;
-        fail_later_too = at % 2 != 0;
+        fail_malloc.at = at / 2;
+        fail_malloc.later_too = at % 2 != 0;
         check_run(set, &options, &rc);
         failed += rc != SPSH_OK;
     }
-    fail_at = UINT64_MAX;
-    fail_later_too = false;
+    fail_malloc.at = UINT64_MAX;
+    fail_malloc.later_too = false;
     printf("allocations: %" PRIu64 ", runs that failed: %" PRIu64 "\n", all, failed);
     CHECK(all > 40 && failed > all);
     spsh__print_set_close(set);

@@ -12,7 +12,8 @@ try() { # try COMPILER FLAG...
     "$@" -std=c11 -D_GNU_SOURCE -ffp-contract=off -I "$root/shardfmt/include" \
         -I "$root/shardfmt/src" -I "$root/tools/dedup" -I "$root/tests/support" \
         "$root"/tools/dedup/cosine.c "$root"/tools/dedup/fft.c "$root"/tools/dedup/fingerprint.c \
-        "$root"/tools/dedup/resample8k.c "$root"/tests/support/print_signals.c \
+        "$root"/tools/dedup/grow.c "$root"/tools/dedup/resample8k.c \
+        "$root"/tests/support/print_signals.c \
         "$root"/tests/golden/dump_fingerprint.c "$root"/shardfmt/src/base.c \
         -o "$work/dump" -lm 2>"$work/log" || { cat "$work/log"; exit 1; }
     status=0

@@ -1,28 +1,16 @@
 #!/bin/sh
 # Two readers of the format, one in C and one in Python, must say the same of a dataset.
 # Usage: second_reader_test.sh DUMP_DATASET MAKE_DATASET   (programs of the test build)
-set -eu
-here=$(dirname "$0")
-python=
-for candidate in python3 /usr/bin/python3; do
-    if "$candidate" -c 'import lz4.block, xxhash' 2>/dev/null; then
-        python=$candidate
-        break
-    fi
-done
-if [ -z "$python" ]; then
-    echo "python3 with lz4 and xxhash is missing"
-    exit 77
-fi
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+# shellcheck source=tests/golden/golden_kit.sh
+. "$(dirname "$0")/golden_kit.sh"
+find_python 'lz4.block, xxhash'
 
 "$1" make "$work/tiny.spsh"
 "$2" "$work/made.spsh" "$work/expected"
 for dataset in tiny made; do
     "$1" "$work/$dataset.spsh" >"$work/c.txt"
     "$python" "$here/spsh_reader.py" "$work/$dataset.spsh" >"$work/python.txt"
-    diff "$work/c.txt" "$work/python.txt"
+    same "$work/c.txt" "$work/python.txt"
     echo "$dataset: $(wc -l <"$work/c.txt") utterances, the same"
 done
 "$python" "$here/spsh_reader.py" "$here/000007-002.spsh"

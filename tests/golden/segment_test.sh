@@ -1,21 +1,11 @@
 #!/bin/sh
-# Segments are those that a second implementation (spsh_segment.py, from docs/FORMAT.md and docs/FINGERPRINT.md) makes of the same records.
+# Segments are those that a second implementation (spsh_segment.py, from docs/FORMAT.md and
+# docs/FINGERPRINT.md) makes of the same records.
 # Usage: segment_test.sh SPEECHSHARD MAKE_CLIP
-set -eu
-here=$(dirname "$0")
-python=
-for candidate in python3 /usr/bin/python3; do
-    if "$candidate" -c 'import numpy, lz4.block, xxhash' 2>/dev/null; then
-        python=$candidate
-        break
-    fi
-done
-if [ -z "$python" ]; then
-    echo "python3 with numpy, lz4 and xxhash is missing"
-    exit 77
-fi
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+# shellcheck source=tests/golden/golden_kit.sh
+. "$(dirname "$0")/golden_kit.sh"
+find_python 'numpy, lz4.block, xxhash'
+
 mkdir "$work/corpus"
 n=0
 for shape in "2.0 8000 1" "1.5 16000 2" "1.0 44100 1" "0.9 22050 3" "3.0 16000 1" "0.01 8000 1" "1 4000 2" "0.7 48000 6"; do

@@ -127,7 +127,7 @@ static void test_random_cuts(void)
     (void)snprintf(path, sizeof(path), "%s/set", folder);
     make_sources(&random);
     make_pieces(path, &random);
-    exact_fingerprint(path);
+    make_segments(path);
     exact_found found = exact_find_in(path, &exact_plain);
     for (size_t i = 0; i < found.count; i++)
         check_match(&found.matches[i]);

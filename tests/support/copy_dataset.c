@@ -4,7 +4,7 @@
 #include "speechshard/pcm.h"
 #include "spsh_test.h"
 
-enum { UNITS_MAX = 8, POINTS_MAX = 512, WAV_HEAD = 44 };
+enum { UNITS_MAX = 8, POINT_SAMPLES = 16000, WAV_HEAD = 44 };
 
 struct copy_dataset {
     char path[512], shards[600];
@@ -23,11 +23,6 @@ static void require(spsh_status status)
     if (status != SPSH_OK)
         fprintf(stderr, "%s\n", err.message);
     REQUIRE(status == SPSH_OK);
-}
-
-static spsh_bytes text_of(const char *text)
-{
-    return (spsh_bytes){(const uint8_t *)text, strlen(text)};
 }
 
 static void put(uint8_t *at, uint32_t value, uint32_t size_bytes)
@@ -92,7 +87,6 @@ copy_dataset *copy_dataset_open(const char *path, uint8_t tag)
 {
     copy_dataset *set = calloc(1, sizeof(*set));
     REQUIRE(set != NULL);
-    memcpy(set->id, "copies", 6);
     set->id[0] = tag;
     (void)snprintf(set->path, sizeof(set->path), "%s", path);
     (void)snprintf(set->shards, sizeof(set->shards), "%s/shards", path);
@@ -108,40 +102,57 @@ void copy_dataset_next_unit(copy_dataset *set)
     open_writer(set);
 }
 
-uint64_t copy_dataset_record(copy_dataset *set, const copy_audio *audio)
+uint64_t copy_dataset_file(copy_dataset *set, spsh_bytes file, spsh_codec codec, uint32_t rate_hz,
+                           uint64_t *ret_samples)
 {
-    static spsh_seek_point points[POINTS_MAX];
-    const size_t capacity = 1024 + (size_t)8 * audio->samples * audio->channels;
-    uint8_t *file = malloc(capacity);
     spsh_decoder_options opt = SPSH_DECODER_OPTIONS_INIT;
     spsh_decode_result decoded;
     uint64_t number = 0;
     uint64_t point_count = 0;
     char id[64];
-    REQUIRE(file != NULL);
-    const spsh_bytes bytes = {file, encode(audio, file, capacity)};
-    opt.sample_rate_hz = audio->rate_hz;
-    require(spsh_audio_decode_memory(bytes, audio->codec, &opt, NULL, NULL, &decoded, &err));
+    opt.sample_rate_hz = rate_hz;
+    require(spsh_audio_decode_memory(file, codec, &opt, NULL, NULL, &decoded, &err));
+    const uint64_t points_max = decoded.samples / POINT_SAMPLES + 2;
+    spsh_seek_point *points = calloc(points_max, sizeof(*points));
+    REQUIRE(points != NULL);
     require(
-        spsh_audio_seek_points(bytes, audio->codec, 16000, points, POINTS_MAX, &point_count, &err));
-    CHECK_U64(decoded.samples, audio->samples);
+        spsh_audio_seek_points(file, codec, POINT_SAMPLES, points, points_max, &point_count, &err));
     (void)snprintf(id, sizeof(id), "r%u-%u", set->unit, set->records++);
     spsh_record record = {.id = text_of(id),
-                          .payload_bytes = bytes.size_bytes,
+                          .payload_bytes = file.size_bytes,
                           .samples = decoded.samples,
                           .sample_rate_hz = decoded.info.sample_rate_hz,
                           .nominal_rate_hz = decoded.info.sample_rate_hz,
                           .channels = decoded.info.channels,
-                          .codec = audio->codec,
+                          .codec = codec,
                           .format = decoded.info.format,
                           .bits_per_sample = decoded.info.bits_per_sample,
                           .flags = SPSH_RECORD_PCM_HASH,
                           .seek_points = point_count > 1 ? points : NULL,
                           .seek_point_count = point_count > 1 ? point_count : 0};
     memcpy(record.pcm_hash, decoded.pcm_hash, sizeof(record.pcm_hash));
-    require(spsh_shard_writer_add_record(set->writer, &record, file, &number, &err));
+    require(spsh_shard_writer_add_record(set->writer, &record, file.data, &number, &err));
+    free(points);
+    *ret_samples = decoded.samples;
+    return number;
+}
+
+uint64_t copy_dataset_record(copy_dataset *set, const copy_audio *audio)
+{
+    const size_t capacity = 1024 + (size_t)8 * audio->samples * audio->channels;
+    uint8_t *file = malloc(capacity);
+    uint64_t samples = 0;
+    REQUIRE(file != NULL);
+    const spsh_bytes bytes = {file, encode(audio, file, capacity)};
+    const uint64_t number = copy_dataset_file(set, bytes, audio->codec, audio->rate_hz, &samples);
+    REQUIRE(samples == audio->samples);
     free(file);
     return number;
+}
+
+void copy_dataset_row(copy_dataset *set, const spsh_utterance *row)
+{
+    require(spsh_shard_writer_add_utterance(set->writer, row, &err));
 }
 
 void copy_dataset_utterance(copy_dataset *set, uint64_t record, uint64_t start, uint64_t samples,
@@ -154,7 +165,7 @@ void copy_dataset_utterance(copy_dataset *set, uint64_t record, uint64_t start, 
                                 .start_sample = start,
                                 .samples = samples,
                                 .split = text_of(split)};
-    require(spsh_shard_writer_add_utterance(set->writer, &row, &err));
+    copy_dataset_row(set, &row);
 }
 
 void copy_dataset_add(copy_dataset *set, const copy_audio *audio)
@@ -174,4 +185,12 @@ void copy_dataset_close(copy_dataset *set, spsh_dedupe dedupe)
     opt.options_json = text_of("{}");
     require(spsh_dataset_publish(&opt, NULL, &err));
     free(set);
+}
+
+void copy_dataset_make(const char *path, uint8_t tag, const copy_audio *audios, size_t count)
+{
+    copy_dataset *set = copy_dataset_open(path, tag);
+    for (size_t i = 0; i < count; i++)
+        copy_dataset_add(set, &audios[i]);
+    copy_dataset_close(set, SPSH_DEDUPE_NONE);
 }

@@ -8,7 +8,7 @@
 #define EXACT_KIT_H
 
 #include "exact.h"
-#include "fingerprint_run.h"
+#include "print_set_kit.h"
 #include "print_signals.h"
 #include "spsh_test.h"
 
@@ -38,16 +38,6 @@ static inline spsh_status exact_take(void *user, const spsh__match *match, spsh_
     }
     found->matches[found->count++] = *match;
     return SPSH_OK;
-}
-
-static inline void exact_fingerprint(const char *path)
-{
-    const spsh__fingerprint_run_options options = {.threads = 2, .part_count = 1};
-    spsh__fingerprint_run_facts facts;
-    spsh_error error = SPSH_ERROR_INIT;
-    if (spsh__fingerprint_run(path, &options, NULL, &facts, &error) != SPSH_OK)
-        fprintf(stderr, "%s\n", error.message);
-    REQUIRE(error.status == SPSH_OK);
 }
 
 /* Segments must be there. */

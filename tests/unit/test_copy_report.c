@@ -4,61 +4,24 @@
  */
 #include "spsh_test.h"
 
-#include <sys/stat.h>
-
 #include "audit.h"
+#include "copy_dataset.h"
 #include "copy_report.h"
 #include "explain.h"
-#include "fingerprint_run.h"
+#include "fail_malloc.h"
 #include "pair_audio.h"
 #include "pair_view.h"
+#include "print_set_kit.h"
 #include "print_signals.h"
-#include "speechshard/publish.h"
-
-/* The linker puts these in the place of malloc and its kin (--wrap).
- * NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming) */
-void *__real_malloc(size_t size);
-void *__real_calloc(size_t count, size_t size);
-void *__real_realloc(void *memory, size_t size);
-void *__wrap_malloc(size_t size);
-void *__wrap_calloc(size_t count, size_t size);
-void *__wrap_realloc(void *memory, size_t size);
-
-static uint64_t calls;
-static uint64_t fail_at = UINT64_MAX;
-
-static bool fails(void)
-{
-    return calls++ == fail_at;
-}
-
-void *__wrap_malloc(size_t size)
-{
-    return fails() ? NULL : __real_malloc(size);
-}
-
-void *__wrap_calloc(size_t count, size_t size)
-{
-    return fails() ? NULL : __real_calloc(count, size);
-}
-
-void *__wrap_realloc(void *memory, size_t size)
-{
-    return fails() ? NULL : __real_realloc(memory, size);
-}
-
-/* NOLINTEND(bugprone-reserved-identifier,readability-identifier-naming) */
 
 enum {
     RATE_HZ = 16000,
     SECONDS = 3,
     SAMPLES = SECONDS * RATE_HZ,
     CLIPS = 6,
-    HEAD = 44,
     MATCHES = 60, /* more than are drawn */
 };
 
-static const uint8_t dataset_id[16] = {'p', 'a', 'g', 'e', 's', 1};
 static spsh_error err = SPSH_ERROR_INIT;
 
 static const char *const ids[CLIPS] = {
@@ -67,11 +30,6 @@ static const char *const ids[CLIPS] = {
 static const char *const texts[CLIPS] = {
     "</q></svg><b>bold</b>",   "one\x01\ttwo", "the same words", "the same words", "",
     "\xe5\x90\x8d\xe5\x89\x8d"};
-
-static spsh_bytes text_of(const char *text)
-{
-    return (spsh_bytes){(const uint8_t *)text, strlen(text)};
-}
 
 static void require(spsh_status status)
 {
@@ -82,96 +40,31 @@ static void require(spsh_status status)
 
 /* ---- the dataset: 0 and 1 are the same speech, 1 begins half a second later ---- */
 
-static void put(uint8_t *at, uint32_t value, int size_bytes)
-{
-    for (int n = 0; n < size_bytes; n++)
-        at[n] = (uint8_t)(value >> (8 * n));
-}
-
-static void make_wav(size_t clip, uint8_t file[HEAD + 2 * SAMPLES])
-{
-    static int16_t pcm[SAMPLES + RATE_HZ / 2];
-    const size_t later = clip == 1 ? RATE_HZ / 2 : 0;
-    make_signal(SIGNAL_SPEECH, RATE_HZ, clip == 1 ? 100 : 100 + clip, pcm, SAMPLES + RATE_HZ / 2);
-    memcpy(file, "RIFF....WAVEfmt ....................data....", HEAD);
-    put(file + 4, 36 + 2 * SAMPLES, 4);
-    put(file + 16, 16, 4);
-    put(file + 20, 1, 2);
-    put(file + 22, 1, 2);
-    put(file + 24, RATE_HZ, 4);
-    put(file + 28, 2 * RATE_HZ, 4);
-    put(file + 32, 2, 2);
-    put(file + 34, 16, 2);
-    put(file + 40, 2 * SAMPLES, 4);
-    for (size_t n = 0; n < SAMPLES; n++)
-        put(file + HEAD + 2 * n, (uint16_t)pcm[n + later], 2);
-}
-
-static void add_clip(spsh_shard_writer *writer, size_t clip)
-{
-    static uint8_t file[HEAD + 2 * SAMPLES];
-    uint64_t number = 0;
-    spsh_decode_result decoded;
-    make_wav(clip, file);
-    require(spsh_audio_decode_memory((spsh_bytes){file, sizeof(file)}, SPSH_CODEC_WAV, NULL, NULL,
-                                     NULL, &decoded, &err));
-    spsh_record record = {.id = text_of(ids[clip]),
-                          .payload_bytes = sizeof(file),
-                          .samples = decoded.samples,
-                          .sample_rate_hz = RATE_HZ,
-                          .nominal_rate_hz = RATE_HZ,
-                          .channels = 1,
-                          .codec = SPSH_CODEC_WAV,
-                          .format = SPSH_SAMPLE_I16,
-                          .bits_per_sample = 16,
-                          .flags = SPSH_RECORD_PCM_HASH};
-    memcpy(record.pcm_hash, decoded.pcm_hash, 16);
-    require(spsh_shard_writer_add_record(writer, &record, file, &number, &err));
-    const spsh_utterance row = {.id = text_of(ids[clip]),
-                                .record = number,
-                                .samples = SAMPLES,
-                                .flags = texts[clip][0] == '\0' ? 0 : SPSH_UTTERANCE_HAS_TEXT,
-                                .domain = text_of("pages"),
-                                .split = text_of(clip < 3 ? "train" : "test <i>"),
-                                .speaker = text_of("A & B"),
-                                .language = text_of("en"),
-                                .text = text_of(texts[clip])};
-    require(spsh_shard_writer_add_utterance(writer, &row, &err));
-}
-
 static void make_dataset(const char *path)
 {
-    spsh_shard_writer_options opt = SPSH_SHARD_WRITER_OPTIONS_INIT;
-    spsh_publish_options publish = SPSH_PUBLISH_OPTIONS_INIT;
-    const spsh__fingerprint_run_options run = {.threads = 2, .part_count = 1};
-    spsh__fingerprint_run_facts facts;
-    spsh_shard_writer *writer = NULL;
-    spsh_shard_seal seal;
-    char shards[600];
-    (void)snprintf(shards, sizeof(shards), "%s/shards", path);
-    REQUIRE(mkdir(path, 0700) == 0 && mkdir(shards, 0700) == 0);
-    opt.directory = shards;
-    memcpy(opt.dataset_id, dataset_id, sizeof(dataset_id));
-    require(spsh_shard_writer_open(&opt, &writer, &err));
-    for (size_t i = 0; i < CLIPS; i++)
-        add_clip(writer, i);
-    require(spsh_shard_writer_seal(writer, &seal, &err));
-    spsh_shard_writer_free(writer);
-    publish.path = path;
-    memcpy(publish.dataset_id, dataset_id, sizeof(dataset_id));
-    publish.seals = &seal;
-    publish.seal_count = 1;
-    publish.options_json = text_of("{}");
-    require(spsh_dataset_publish(&publish, NULL, &err));
-    require(spsh__fingerprint_run(path, &run, NULL, &facts, &err));
-}
-
-static spsh__print_set *open_set(const char *path)
-{
-    const spsh__print_source source = {path, NULL, SPSH__SIDE_TRAIN};
-    spsh__print_set *set = NULL;
-    require(spsh__print_set_open(&source, 1, NULL, &set, &err));
-    return set;
+    static int16_t pcm[SAMPLES + RATE_HZ / 2];
+    copy_dataset *set = copy_dataset_open(path, 1);
+    for (size_t i = 0; i < CLIPS; i++) {
+        const copy_audio audio = {.codec = SPSH_CODEC_WAV,
+                                  .bits = 16,
+                                  .rate_hz = RATE_HZ,
+                                  .channels = 1,
+                                  .pcm = pcm + (i == 1 ? RATE_HZ / 2 : 0),
+                                  .samples = SAMPLES};
+        make_signal(SIGNAL_SPEECH, RATE_HZ, i == 1 ? 100 : 100 + i, pcm, SAMPLES + RATE_HZ / 2);
+        const spsh_utterance row = {.id = text_of(ids[i]),
+                                    .record = copy_dataset_record(set, &audio),
+                                    .samples = SAMPLES,
+                                    .flags = texts[i][0] == '\0' ? 0 : SPSH_UTTERANCE_HAS_TEXT,
+                                    .domain = text_of("pages"),
+                                    .split = text_of(i < 3 ? "train" : "test <i>"),
+                                    .speaker = text_of("A & B"),
+                                    .language = text_of("en"),
+                                    .text = text_of(texts[i])};
+        copy_dataset_row(set, &row);
+    }
+    copy_dataset_close(set, SPSH_DEDUPE_NONE);
+    make_segments(path);
 }
 
 /* ---- facts ---- */
@@ -298,7 +191,7 @@ static world *make_world(const char *path, bool is_empty)
 {
     world *w = (world *)calloc(1, sizeof(*w));
     REQUIRE(w != NULL);
-    w->set = open_set(path);
+    w->set = open_print_set(path);
     w->copies.judge.decoded_count = 1234567;
     w->copies.undecoded_count = is_empty ? 0 : 2;
     w->common = (spsh__copy_facts){.set = w->set,
@@ -624,11 +517,11 @@ static void test_without_memory(void)
     for (size_t i = 0; i < sizeof(tasks) / sizeof(tasks[0]); i++) {
         uint64_t failures = 0;
         for (uint64_t at = 0;; at += 1 + at / 8) {
-            calls = 0;
-            fail_at = at;
+            fail_malloc.calls = 0;
+            fail_malloc.at = at;
             const spsh_status rc = tasks[i](w, &err);
-            const bool was_reached = calls > at;
-            fail_at = UINT64_MAX;
+            const bool was_reached = fail_malloc.calls > at;
+            fail_malloc.at = UINT64_MAX;
             CHECK(rc != SPSH_OK || !was_reached || i < 2); /* a page may do without a picture */
             failures += rc == SPSH_E_NO_MEMORY;
             if (!was_reached)

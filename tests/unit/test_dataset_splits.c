@@ -56,7 +56,8 @@ static void test_operands(void)
 static void test_what_is_no_operand(void)
 {
     static const char *const operands[] = {
-        "", ":train", ":", "a.spsh:", "a.spsh:,a", "a.spsh:a,", "a.spsh:a,,b", "none:"};
+        "",          ":train",      ":",     "a.spsh:",       "a.spsh:,a",
+        "a.spsh:a,", "a.spsh:a,,b", "none:", "a.spsh:caf\xe9"};
     spsh__source_list list = {0};
     for (size_t i = 0; i < sizeof(operands) / sizeof(operands[0]); i++) {
         spsh_error err = SPSH_ERROR_INIT;

@@ -104,7 +104,7 @@ static void test_forms_of_one_recording(void)
     char path[600];
     dataset_path(path, sizeof(path), "forms");
     make_forms(path);
-    exact_fingerprint(path);
+    make_segments(path);
     exact_found found = exact_find_in(path, &exact_plain);
     check_forms(&found);
     /* Two channels that differ in one sample still share a stretch with the dual mono, but that is
@@ -141,7 +141,7 @@ static void test_silence_and_short_sounds(void)
     audio.pcm = moved;
     copy_dataset_add(set, &audio); /* 5: the same sound, but 0.09 s are no proof */
     copy_dataset_close(set, SPSH_DEDUPE_NONE);
-    exact_fingerprint(path);
+    make_segments(path);
     exact_found found = exact_find_in(path, &exact_plain);
     CHECK_U64(found.count, 2);
     const spsh__match *match = exact_match(&found, 0, 1);
@@ -175,7 +175,7 @@ static void test_segments_of_a_long_recording(void)
         copy_dataset_add(set, &audio); /* 6 to 10 */
     }
     copy_dataset_close(set, SPSH_DEDUPE_NONE);
-    exact_fingerprint(path);
+    make_segments(path);
     exact_found found = exact_find_in(path, &exact_plain);
     size_t want = 0;
     for (uint64_t b = 1; b <= 10; b++) {
@@ -228,7 +228,7 @@ static void test_several_stretches_of_a_pair(void)
     audio.pcm = other;
     copy_dataset_add(set, &audio);
     copy_dataset_close(set, SPSH_DEDUPE_NONE);
-    exact_fingerprint(path);
+    make_segments(path);
     exact_found found = exact_find_in(path, &exact_plain);
     CHECK_U64(exact_count(&found, 0, 1), 4);
     for (size_t i = 0; i < found.count; i++) {
@@ -253,7 +253,7 @@ static void test_a_thousand_identical_clips(void)
     for (size_t i = 0; i < CLIPS; i++)
         copy_dataset_add(set, &audio);
     copy_dataset_close(set, SPSH_DEDUPE_NONE);
-    exact_fingerprint(path);
+    make_segments(path);
     exact_found found = exact_find_in(path, &exact_plain);
     CHECK_U64(found.count, CLIPS - 1);
     for (size_t i = 0; i < found.count; i++) {
@@ -282,7 +282,7 @@ static void test_a_crowd_stays_linear(void)
         free(pcm);
     }
     copy_dataset_close(set, SPSH_DEDUPE_NONE);
-    exact_fingerprint(path);
+    make_segments(path);
     exact_found found = exact_find_in(path, &exact_plain);
     for (size_t i = 0; i < found.count; i++) {
         const spsh__match *match = &found.matches[i];
@@ -315,7 +315,7 @@ static void test_views_of_one_record(void)
     copy_dataset_utterance(set, record, 100001, 30000, "train");  /* 4: touches 2 */
     copy_dataset_utterance(set, record, 129000, 100000, "train"); /* 5: overlaps 4 by 0.06 s */
     copy_dataset_close(set, SPSH_DEDUPE_NONE);
-    exact_fingerprint(path);
+    make_segments(path);
     exact_found found = exact_find_in(path, &exact_plain);
     for (size_t i = 0; i < found.count; i++)
         CHECK_I64(found.matches[i].tier, SPSH__TIER_BYTES);
@@ -354,7 +354,7 @@ static void test_aliases_are_of_their_group(void)
     audio.codec = SPSH_CODEC_FLAC;
     copy_dataset_utterance(set, copy_dataset_record(set, &audio), 0, 3 * RATE, "train"); /* 3 */
     copy_dataset_close(set, SPSH_DEDUPE_BYTES);
-    exact_fingerprint(path);
+    make_segments(path);
     exact_found found = exact_find_in(path, &exact_plain);
     uint64_t alias_of = 0;
     spsh__segment_row row;
@@ -396,7 +396,7 @@ static void test_two_sides(void)
     audio = audio_of(pcm + SAMPLES + 777, SAMPLES + 3);
     copy_dataset_utterance(set, copy_dataset_record(set, &audio), 0, SAMPLES + 3, "test"); /* 7 */
     copy_dataset_close(set, SPSH_DEDUPE_NONE);
-    exact_fingerprint(path);
+    make_segments(path);
     const spsh__print_source sources[] = {
         {path, "train", SPSH__SIDE_TRAIN},
         {path, "test",  SPSH__SIDE_TEST },

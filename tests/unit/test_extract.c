@@ -3,10 +3,11 @@
  * does not decode; and all of it through the set of utterances. */
 #include "bandwidth.h"
 #include "canonical.h"
-#include "clip_dataset.h"
+#include "copy_dataset.h"
 #include "extract.h"
 #include "fingerprint_run.h"
 #include "mix.h"
+#include "print_set_kit.h"
 #include "print_signals.h"
 #include "spsh_test.h"
 #include "tiny_dataset.h"
@@ -106,7 +107,7 @@ static void check_same_print(const spsh__print_set *set, uint64_t number, const 
 }
 
 /* Each clip has the prints of its mix and, if want_channels, of its channels. */
-static void check_clip(const spsh__print_set *set, uint64_t ordinal, const clip *one,
+static void check_clip(const spsh__print_set *set, uint64_t ordinal, const copy_audio *one,
                        bool want_channels)
 {
     uint64_t first = 0;
@@ -120,7 +121,7 @@ static void check_clip(const spsh__print_set *set, uint64_t ordinal, const clip 
     CHECK_U64(row.channels, one->channels);
     CHECK_U64(row.samples, one->samples);
     CHECK_U64(row.payload_bps,
-              (44 + 2 * one->samples * one->channels) * 8 * one->rate_hz / one->samples);
+              (44 + UINT64_C(2) * one->samples * one->channels) * 8 * one->rate_hz / one->samples);
     CHECK_U64(count, one->rate_hz < 8000 ? 0 : want_channels ? one->channels + 1 : 1);
     for (uint64_t i = 0; i < count; i++) {
         spsh__set_print print;
@@ -155,22 +156,23 @@ static void test_channels(void)
     for (uint32_t c = 0; c < CHANNELS; c++)
         all[c] = voices[c];
     interleave(all, CHANNELS, mixed);
-    const clip clips[] = {
-        {"mono",       RATE, 1,        voices[0], COUNT},
-        {"same",       RATE, 2,        same,      COUNT},
-        {"two",        RATE, 2,        stereo,    COUNT},
-        {"low",        4000, 1,        voices[3], COUNT},
-        {"half",       RATE, 2,        silent,    COUNT},
-        {"other rate", 8000, 1,        voices[4], COUNT},
-        {"turned",     RATE, 2,        inverted,  COUNT},
-        {"nine",       RATE, CHANNELS, mixed,     COUNT},
-        {"again",      RATE, 1,        voices[5], COUNT},
+    const copy_audio clips[] = {
+        {SPSH_CODEC_WAV, 16, RATE, 1,        voices[0], COUNT}, /* mono */
+        {SPSH_CODEC_WAV, 16, RATE, 2,        same,      COUNT}, /* same */
+        {SPSH_CODEC_WAV, 16, RATE, 2,        stereo,    COUNT}, /* two */
+        {SPSH_CODEC_WAV, 16, 4000, 1,        voices[3], COUNT}, /* low */
+        {SPSH_CODEC_WAV, 16, RATE, 2,        silent,    COUNT}, /* half */
+        {SPSH_CODEC_WAV, 16, 8000, 1,        voices[4], COUNT}, /* other rate */
+        {SPSH_CODEC_WAV, 16, RATE, 2,        inverted,  COUNT}, /* turned */
+        {SPSH_CODEC_WAV, 16, RATE, CHANNELS, mixed,     COUNT}, /* nine */
+        {SPSH_CODEC_WAV, 16, RATE, 1,        voices[5], COUNT}, /* again */
     };
     static const bool want_channels[] = {false, false, true,  false, false,
                                          false, true,  false, false};
     (void)snprintf(path, sizeof(path), "%s/channels.spsh", folder);
-    clip_dataset_make(path, clips, sizeof(clips) / sizeof(clips[0]));
-    spsh__print_set *set = clip_dataset_open(path);
+    copy_dataset_make(path, 1, clips, sizeof(clips) / sizeof(clips[0]));
+    make_segments(path);
+    spsh__print_set *set = open_print_set(path);
     REQUIRE(spsh__print_set_count(set) == sizeof(clips) / sizeof(clips[0]));
     for (size_t i = 0; i < sizeof(clips) / sizeof(clips[0]); i++)
         check_clip(set, i, &clips[i], want_channels[i]);

@@ -1,6 +1,10 @@
 /* test_frame_scan.c: clips are found in long prints where they are, in any pieces and any order;
- * what is everywhere says nothing; weak words are the frames' own.
+ * what is everywhere says nothing; weak words are the frames' own; frequent ones are counted
+ * exactly.
  */
+#include <stdlib.h>
+
+#include "fail_malloc.h"
 #include "frame_scan.h"
 #include "print_signals.h"
 #include "spsh_test.h"
@@ -66,7 +70,7 @@ static void test_words(void)
         REQUIRE(at < list.count);
         CHECK_U64(list.words[at].frame, i);
         CHECK_U64(list.words[at].word, prints[0].frames[i].word);
-        for (size_t w = 0; w < SPSH__DENSE_WEAK; w++)
+        for (size_t w = 0; w < SPSH__WORD_WEAK; w++)
             for (size_t v = 0; v <= w; v++)
                 CHECK(list.words[at].weak[w] < 32 &&
                       (v == w || list.words[at].weak[w] != list.words[at].weak[v]));
@@ -85,7 +89,7 @@ static spsh__frame_scan *make_scan(bool is_reverse)
         REQUIRE(spsh__frame_scan_add(scan, 1000 + k, clips[k].words, clips[k].count, NULL) ==
                 SPSH_OK);
     }
-    REQUIRE(spsh__frame_scan_ready(scan, NULL) == SPSH_OK);
+    REQUIRE(spsh__frame_scan_ready(scan, NULL, NULL) == SPSH_OK);
     return scan;
 }
 
@@ -178,7 +182,7 @@ static void test_tone(void)
     REQUIRE(spsh__frame_scan_open(&scan, NULL) == SPSH_OK);
     for (uint64_t i = 0; i < 1000; i++)
         REQUIRE(spsh__frame_scan_add(scan, i, words.words, words.count, NULL) == SPSH_OK);
-    REQUIRE(spsh__frame_scan_ready(scan, NULL) == SPSH_OK);
+    REQUIRE(spsh__frame_scan_ready(scan, NULL, NULL) == SPSH_OK);
     REQUIRE(spsh__frame_finder_new(scan, &finder, NULL) == SPSH_OK);
     const spsh__frame_stretch whole = {5000, 0, print.frames, print.frame_count};
     CHECK_I64(spsh__frame_finder_run(finder, &whole, &found, &count, NULL), SPSH_OK);
@@ -188,6 +192,145 @@ static void test_tone(void)
     spsh__print_free(&print);
 }
 
+/* Every set of places whose sum, from 1, is 14 at most, once. */
+static void test_ways(void)
+{
+    size_t at = 0;
+    for (uint32_t set = 0; set < UINT32_C(1) << SPSH__WORD_WEAK; set++) {
+        unsigned sum = 0;
+        for (unsigned place = 0; place < SPSH__WORD_WEAK; place++)
+            sum += (set >> place & 1) * (place + 1);
+        if (sum > 14)
+            continue;
+        REQUIRE(at < SPSH__SCAN_WAYS);
+        CHECK_U64(spsh__scan_ways[at++], set);
+    }
+    CHECK_U64(at, SPSH__SCAN_WAYS);
+}
+
+static int compare_mixed(const void *left, const void *right)
+{
+    const uint32_t a = *(const uint32_t *)left;
+    const uint32_t b = *(const uint32_t *)right;
+    return (a > b) - (a < b);
+}
+
+/* Counted by sorting all entries; every one of them stands for `times`. */
+static size_t list_frequent(const spsh__weak_word *words, size_t count, size_t times,
+                            uint32_t *list)
+{
+    const size_t total = count * SPSH__SCAN_WAYS;
+    uint32_t *entries = malloc(total * sizeof(*entries));
+    size_t found = 0;
+    REQUIRE(entries != NULL);
+    for (size_t i = 0; i < total; i++) {
+        const spsh__weak_word *word = &words[i / SPSH__SCAN_WAYS];
+        entries[i] = spsh__mixed_way(word->word, word->weak, (unsigned)(i % SPSH__SCAN_WAYS));
+    }
+    qsort(entries, total, sizeof(*entries), compare_mixed);
+    for (size_t i = 0, first = 0; i < total; i++) {
+        if (i + 1 < total && entries[i + 1] == entries[i])
+            continue;
+        if ((i + 1 - first) * times > 512 &&
+            (i + 1 - first) * times > total * times / SPSH__FREQUENT_SHARE)
+            list[found++] = entries[i];
+        first = i + 1;
+    }
+    free(entries);
+    return found;
+}
+
+/* One word just too often and one not quite, among others; then all of them many times over. */
+static void test_frequent(void)
+{
+    enum { FRAMES = 4000, NOT_QUITE = 512, TOO_OFTEN = 513 };
+    static spsh__weak_word words[FRAMES];
+    static uint32_t want[SPSH__FREQUENT_SHARE];
+    uint64_t state = test_seed(2);
+    for (size_t i = 0; i < FRAMES; i++) {
+        words[i] = (spsh__weak_word){.frame = i, .word = (uint32_t)test_random(&state)};
+        for (uint8_t w = 0; w < SPSH__WORD_WEAK; w++)
+            words[i].weak[w] = (uint8_t)(2 * w + test_random(&state) % 2);
+    }
+    for (size_t i = 0; i < TOO_OFTEN; i++)
+        words[3 * i] = words[0];
+    for (size_t i = 0; i < NOT_QUITE; i++)
+        words[3 * i + 1] = words[1];
+    for (size_t times = 1; times <= 40; times += 39) {
+        spsh__word_counts *counts = NULL;
+        spsh__frequent_words got = {NULL, 0};
+        const size_t count = list_frequent(words, FRAMES, times, want);
+        REQUIRE(spsh__word_counts_new(&counts, NULL) == SPSH_OK);
+        for (size_t i = 0; i < times; i++)
+            spsh__word_counts_add(counts, words, FRAMES);
+        REQUIRE(spsh__word_counts_narrow(counts, NULL) == SPSH_OK);
+        for (size_t i = 0; i < times; i++)
+            spsh__word_counts_add(counts, words, FRAMES);
+        REQUIRE(spsh__word_counts_finish(counts, &got, NULL) == SPSH_OK);
+        CHECK_U64(count, times == 1 ? SPSH__SCAN_WAYS : 2 * SPSH__SCAN_WAYS);
+        CHECK_U64(got.count, count);
+        for (size_t i = 0; i < got.count && i < count; i++)
+            CHECK_U64(got.mixed[i], want[i]);
+        CHECK(spsh__frequent_words_has(&got, spsh__mix_word(words[0].word)));
+        CHECK(spsh__frequent_words_has(&got, spsh__mix_word(words[1].word)) == (times > 1));
+        CHECK(!spsh__frequent_words_has(&got, spsh__mix_word(words[2].word)));
+        free(got.mixed);
+        spsh__word_counts_free(counts);
+    }
+}
+
+/* Counts words, and looks for the clips without the frequent ones, as in a part. */
+static spsh_status find_in_part(spsh_error *err)
+{
+    const spsh__frame_stretch whole = {0, 0, prints[0].frames, prints[0].frame_count};
+    spsh__word_counts *counts = NULL;
+    spsh__frequent_words frequent = {NULL, 0};
+    spsh__frame_scan *scan = NULL;
+    spsh__frame_finder *finder = NULL;
+    const spsh__candidate *found = NULL;
+    size_t found_count = 0;
+    spsh_status rc = spsh__word_counts_new(&counts, err);
+    for (size_t k = 0; rc == SPSH_OK && k < CLIPS; k++)
+        spsh__word_counts_add(counts, clips[k].words, clips[k].count);
+    if (rc == SPSH_OK)
+        rc = spsh__word_counts_narrow(counts, err);
+    if (rc == SPSH_OK)
+        rc = spsh__word_counts_finish(counts, &frequent, err);
+    if (rc == SPSH_OK)
+        rc = spsh__frame_scan_open(&scan, err);
+    for (size_t k = 0; rc == SPSH_OK && k < CLIPS; k++)
+        rc = spsh__frame_scan_add(scan, 1000 + k, clips[k].words, clips[k].count, err);
+    if (rc == SPSH_OK)
+        rc = spsh__frame_scan_ready(scan, &frequent, err);
+    if (rc == SPSH_OK)
+        rc = spsh__frame_finder_new(scan, &finder, err);
+    if (rc == SPSH_OK)
+        rc = spsh__frame_finder_run(finder, &whole, &found, &found_count, err);
+    if (rc == SPSH_OK)
+        check_found(found, found_count, 0);
+    spsh__frame_finder_free(finder);
+    spsh__frame_scan_free(scan);
+    free(frequent.mixed);
+    spsh__word_counts_free(counts);
+    return rc;
+}
+
+static void test_no_memory(void)
+{
+    spsh_status rc = SPSH_E_NO_MEMORY;
+    for (uint64_t at = 0; rc != SPSH_OK; at++) {
+        spsh_error err = SPSH_ERROR_INIT;
+        fail_malloc.calls = 0;
+        fail_malloc.at = at;
+        rc = find_in_part(&err);
+        const bool was_reached = fail_malloc.calls > at;
+        fail_malloc.at = UINT64_MAX;
+        CHECK_I64(rc, was_reached ? SPSH_E_NO_MEMORY : SPSH_OK);
+        REQUIRE(rc == SPSH_OK || rc == SPSH_E_NO_MEMORY);
+        REQUIRE(at < 200);
+    }
+}
+
 static void test_limits(void)
 {
     spsh__frame_scan *scan = NULL;
@@ -195,7 +338,9 @@ static void test_limits(void)
     const spsh__candidate *found = NULL;
     size_t count = 0;
     spsh__weak_word word = {
-        .frame = SPSH__JOIN_FRAMES_MAX, .word = 1, .weak = {0, 1, 2, 3, 4, 5}
+        .frame = SPSH__JOIN_FRAMES_MAX,
+        .word = 1,
+        .weak = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13}
     };
     spsh_error err = SPSH_ERROR_INIT;
     REQUIRE(spsh__frame_scan_open(&scan, NULL) == SPSH_OK);
@@ -205,7 +350,7 @@ static void test_limits(void)
     for (uint64_t i = 0; i < 3; i++)
         CHECK_I64(spsh__frame_scan_add(scan, i, &word, 1, &err), SPSH_OK);
     CHECK_I64(spsh__frame_scan_add(scan, 3, &word, 1, &err), SPSH_E_LIMIT); /* 2^32 in all */
-    REQUIRE(spsh__frame_scan_ready(scan, NULL) == SPSH_OK);
+    REQUIRE(spsh__frame_scan_ready(scan, NULL, NULL) == SPSH_OK);
     REQUIRE(spsh__frame_finder_new(scan, &finder, NULL) == SPSH_OK);
     const spsh__print_frame frame = {1, 60, true};
     spsh__frame_stretch far = {9, SPSH__JOIN_FRAMES_MAX, &frame, 1};
@@ -226,6 +371,9 @@ int main(void)
     RUN(test_found);
     RUN(test_stretches);
     RUN(test_tone);
+    RUN(test_ways);
+    RUN(test_frequent);
+    RUN(test_no_memory);
     RUN(test_limits);
     for (size_t i = 0; i < LONGS; i++)
         spsh__print_free(&prints[i]);

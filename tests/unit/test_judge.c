@@ -3,9 +3,10 @@
  */
 #include <math.h>
 
-#include "clip_dataset.h"
+#include "copy_dataset.h"
 #include "judge.h"
 #include "pair_offsets.h"
+#include "print_set_kit.h"
 #include "print_signals.h"
 #include "scaled_keys.h"
 #include "spsh_test.h"
@@ -49,9 +50,9 @@ static int16_t *sound(signal_kind kind, uint64_t seed, size_t count)
     return samples;
 }
 
-static clip mono(const char *id, const int16_t *pcm, size_t count)
+static copy_audio mono(const int16_t *pcm, size_t count)
 {
-    return (clip){id, RATE, 1, pcm, count};
+    return (copy_audio){SPSH_CODEC_WAV, 16, RATE, 1, pcm, (uint32_t)count};
 }
 
 static int16_t *copy_of(const int16_t *pcm, size_t count)
@@ -78,7 +79,7 @@ static int16_t *faster_of(const int16_t *pcm, size_t count, double speed, size_t
 
 static void make(void)
 {
-    clip clips[CLIP_COUNT];
+    copy_audio clips[CLIP_COUNT];
     int16_t *voice = sound(SIGNAL_SPEECH, 1, 6 * SECOND);
     int16_t *later = copy_of(voice + 2400, 6 * SECOND - 2400);
     int16_t *hour = sound(SIGNAL_SPEECH, 2, HOUR);
@@ -104,23 +105,21 @@ static void make(void)
                          : i < 4 ? SIGNAL_DTMF
                                  : SIGNAL_SILENCE,
                          i, (3 + i % 2) * SECOND);
-    clips[VOICE] = mono("voice", voice, 6 * SECOND);
-    clips[VOICE_LATER] = mono("voice-later", later, 6 * SECOND - 2400);
-    clips[HOUR_LONG] = mono("hour", hour, HOUR);
-    clips[NEWS_1] = mono("news-1", news[0], 8 * SECOND);
-    clips[NEWS_2] = mono("news-2", news[1], 8 * SECOND);
-    clips[MIXED] = mono("mixed", mixed, 6 * SECOND);
-    clips[STEREO] = (clip){"stereo", RATE, 2, stereo, 6 * SECOND};
-    clips[FASTER] = mono("faster", fast, fast_count);
-    clips[SHORT] = mono("short", voice + 2 * SECOND, SECOND * 2 / 5);
-    for (size_t i = 0; i < 6; i++) {
-        static const char *const ids[] = {"tone-1", "tone-2",    "dtmf-1",
-                                          "dtmf-2", "silence-1", "silence-2"};
-        clips[TONE_1 + i] = mono(ids[i], still[i], (3 + i % 2) * SECOND);
-    }
+    clips[VOICE] = mono(voice, 6 * SECOND);
+    clips[VOICE_LATER] = mono(later, 6 * SECOND - 2400);
+    clips[HOUR_LONG] = mono(hour, HOUR);
+    clips[NEWS_1] = mono(news[0], 8 * SECOND);
+    clips[NEWS_2] = mono(news[1], 8 * SECOND);
+    clips[MIXED] = mono(mixed, 6 * SECOND);
+    clips[STEREO] = (copy_audio){SPSH_CODEC_WAV, 16, RATE, 2, stereo, 6 * SECOND};
+    clips[FASTER] = mono(fast, fast_count);
+    clips[SHORT] = mono(voice + 2 * SECOND, SECOND * 2 / 5);
+    for (size_t i = 0; i < 6; i++)
+        clips[TONE_1 + i] = mono(still[i], (3 + i % 2) * SECOND);
     (void)snprintf(path, sizeof(path), "%s/clips", root);
-    clip_dataset_make(path, clips, CLIP_COUNT);
-    set = clip_dataset_open(path);
+    copy_dataset_make(path, 1, clips, CLIP_COUNT);
+    make_segments(path);
+    set = open_print_set(path);
     int16_t *const all[] = {voice,    later,    hour,     news[0],  news[1],
                             mixed,    other,    stereo,   fast,     still[0],
                             still[1], still[2], still[3], still[4], still[5]};
@@ -447,10 +446,53 @@ static void test_damaged_audio_is_named(void)
         spsh_status rc = spsh__judge_run(judge, candidates, candidate_count,
                                          (spsh__match_sink){collect, &found}, &err);
         CHECK_I64(rc, SPSH_E_CORRUPT);
-        CHECK(strstr(err.message, "\"voice\"") != NULL);
+        CHECK(strstr(err.message, "\"u0\"") != NULL);
         CHECK_U64(found.count, 0);
         spsh__judge_close(judge);
     }
+}
+
+/* Its stretch is that of b, whose speed was divided by the scale. */
+static void test_turned(void)
+{
+    const spsh__match match = {.a = 3,
+                               .b = 5,
+                               .rate_hz = 8000,
+                               .a_first = 100,
+                               .b_first = 200,
+                               .count = 11000,
+                               .lag = 12.5,
+                               .coverage_a = 0.9,
+                               .coverage_b = 0.4,
+                               .b_channel = 2,
+                               .slope_ppm = 40,
+                               .scale = 1.1};
+    const spsh__match turned = spsh__match_turned(&match);
+    CHECK(turned.a == 5 && turned.b == 3);
+    CHECK(turned.a_first == 200 && turned.b_first == 100 && turned.count == 10000);
+    CHECK(turned.coverage_a == 0.4 && turned.coverage_b == 0.9);
+    CHECK(turned.a_channel == 2 && turned.b_channel == 0);
+    CHECK(turned.lag == -12.5 && turned.slope_ppm == -40);
+    const spsh__match again = spsh__match_turned(&turned);
+    CHECK(again.a == 3 && again.a_first == 100 && again.count == 11000);
+    CHECK(again.scale > 1.0999 && again.scale < 1.1001);
+    const spsh__match text = {.a = 3, .b = 5};
+    CHECK(spsh__match_turned(&text).scale == 0 && spsh__match_turned(&text).a == 5);
+}
+
+/* Texts are evidence of no class; a reread may come before what is contained, by its tier. */
+static void test_the_strongest_match(void)
+{
+    const spsh__match matches[] = {
+        {.tier = SPSH__TIER_ACOUSTIC, .kind = SPSH__ALIGN_REREAD     },
+        {.tier = SPSH__TIER_SCALED,   .kind = SPSH__ALIGN_TIME_SCALED},
+        {.tier = SPSH__TIER_SCALED,   .kind = SPSH__ALIGN_TIME_SCALED, .count = 5},
+        {.tier = SPSH__TIER_TEXT_EXACT,                           .kind = SPSH__ALIGN_NONE                             },
+        {.tier = SPSH__TIER_SPEAKER,                           .kind = SPSH__ALIGN_NONE   },
+    };
+    CHECK(spsh__match_strongest(matches, 5) == &matches[1]);
+    CHECK(spsh__match_strongest(matches, 1) == &matches[0]);
+    CHECK(spsh__match_strongest(matches + 3, 2) == &matches[3]);
 }
 
 int main(void)
@@ -469,7 +511,9 @@ int main(void)
     RUN(test_wrong_number);
     RUN(test_sink_that_stops);
     RUN(test_damaged_audio_is_named);
+    RUN(test_turned);
     spsh__print_set_close(set);
     test_remove_tree(root);
+    RUN(test_the_strongest_match);
     return TEST_RESULT();
 }

@@ -2,9 +2,10 @@
  * the whole from its start gives; other speeds; offsets of keys. */
 #include <math.h>
 
-#include "clip_dataset.h"
+#include "copy_dataset.h"
 #include "mix.h"
 #include "pair_offsets.h"
+#include "print_set_kit.h"
 #include "print_signals.h"
 #include "resample8k.h"
 #include "scaled_keys.h"
@@ -18,8 +19,7 @@ static int16_t *pcm[RATES];
 
 static void make(void)
 {
-    static char ids[RATES][16];
-    clip clips[RATES];
+    copy_audio clips[RATES];
     for (size_t i = 0; i < RATES; i++) {
         const size_t count = SECONDS * rates[i] + 37;
         int16_t *left = calloc(count, sizeof(*left));
@@ -34,11 +34,11 @@ static void make(void)
         }
         free(left);
         free(right);
-        (void)snprintf(ids[i], sizeof(ids[i]), "r%u", rates[i]);
-        clips[i] = (clip){ids[i], rates[i], CHANNELS, pcm[i], count};
+        clips[i] = (copy_audio){SPSH_CODEC_WAV, 16, rates[i], CHANNELS, pcm[i], (uint32_t)count};
     }
     (void)snprintf(path, sizeof(path), "%s/rates", root);
-    clip_dataset_make(path, clips, RATES);
+    copy_dataset_make(path, 1, clips, RATES);
+    make_segments(path);
 }
 
 /* All at once. Returns how many; *ret_whole from malloc. */
@@ -81,7 +81,7 @@ static void check_stretches(const spsh__print_signal *signal, const int32_t *who
 
 static void test_stretches_are_of_the_whole(void)
 {
-    spsh__print_set *set = clip_dataset_open(path);
+    spsh__print_set *set = open_print_set(path);
     spsh_reader *reader = NULL;
     random_state = test_seed(5);
     REQUIRE(spsh_reader_open(spsh__print_set_dataset(set, 0), &reader, NULL) == SPSH_OK);
@@ -111,10 +111,11 @@ static void test_other_speeds(void)
     char folder[600];
     for (size_t n = 0; n < 8000 * 3; n++)
         tone[n] = (int16_t)lrint(8000 * sin(2 * 3.141592653589793 * 1000 * (double)n / 8000));
-    const clip one = {"tone", 8000, 1, tone, 8000 * 3};
+    const copy_audio one = {SPSH_CODEC_WAV, 16, 8000, 1, tone, 8000 * 3};
     (void)snprintf(folder, sizeof(folder), "%s/speeds", root);
-    clip_dataset_make(folder, &one, 1);
-    spsh__print_set *set = clip_dataset_open(folder);
+    copy_dataset_make(folder, 1, &one, 1);
+    make_segments(folder);
+    spsh__print_set *set = open_print_set(folder);
     spsh_reader *reader = NULL;
     REQUIRE(spsh_reader_open(spsh__print_set_dataset(set, 0), &reader, NULL) == SPSH_OK);
     const spsh__print_signal signal = {set, reader, 0, 0};
@@ -141,10 +142,11 @@ static void test_keys_at_speeds(void)
     static int16_t slow[COUNT];
     char folder[600];
     make_signal(SIGNAL_SPEECH, RATE, 11, slow, COUNT);
-    const clip one = {"slow", RATE, 1, slow, COUNT};
+    const copy_audio one = {SPSH_CODEC_WAV, 16, RATE, 1, slow, COUNT};
     (void)snprintf(folder, sizeof(folder), "%s/keys", root);
-    clip_dataset_make(folder, &one, 1);
-    spsh__print_set *set = clip_dataset_open(folder);
+    copy_dataset_make(folder, 1, &one, 1);
+    make_segments(folder);
+    spsh__print_set *set = open_print_set(folder);
     spsh_reader *reader = NULL;
     REQUIRE(spsh_reader_open(spsh__print_set_dataset(set, 0), &reader, NULL) == SPSH_OK);
     const spsh__print_signal signal = {set, reader, 0, 0};

@@ -49,21 +49,8 @@ void spsh__audit_names_close(spsh__audit_names *names)
 
 spsh__match spsh__audit_train_first(const spsh__audit_roster *roster, const spsh__match *match)
 {
-    spsh__match turned = *match;
-    if (spsh__audit_test_number(roster, match->a) == SPSH_NONE_U64)
-        return turned;
-    turned.a = match->b;
-    turned.b = match->a;
-    turned.a_first = match->b_first;
-    turned.b_first = match->a_first;
-    turned.a_channel = match->b_channel;
-    turned.b_channel = match->a_channel;
-    turned.coverage_a = match->coverage_b;
-    turned.coverage_b = match->coverage_a;
-    turned.lag = 0 - match->lag;
-    turned.slope_ppm = 0 - match->slope_ppm;
-    turned.scale = match->scale > 0 ? 1 / match->scale : match->scale;
-    return turned;
+    const bool is_train_first = spsh__audit_test_number(roster, match->a) == SPSH_NONE_U64;
+    return is_train_first ? *match : spsh__match_turned(match);
 }
 
 static bool is_audio(const spsh__match *match)
@@ -186,7 +173,8 @@ spsh_status spsh__audit_put_pair(const spsh__audit_report *report, const spsh__a
                                  spsh_error *err)
 {
     const spsh__audit_roster *roster = &names->sides->roster;
-    const spsh__match first = spsh__audit_train_first(roster, &matches[0]);
+    const spsh__match *best = spsh__match_strongest(matches, count);
+    const spsh__match first = spsh__audit_train_first(roster, best);
     unsigned mask = 0;
     for (uint64_t i = 0; i < count; i++) {
         const spsh__leak leak = spsh__leak_of(&matches[i]);

@@ -28,6 +28,9 @@ typedef struct spsh__audit_failure {
     double percent, limit_percent;
 } spsh__audit_failure;
 
+/* Has the test split more of the kind than the limit allows? */
+bool spsh__audit_is_failure(const spsh__audit_facts *facts, size_t split, spsh__leak leak);
+
 /* The failures, by split and kind; ret has room for test_count x SPSH__LEAK_COUNT, or is NULL. */
 size_t spsh__audit_failures(const spsh__audit_facts *facts, spsh__audit_failure *ret);
 

@@ -13,6 +13,7 @@
 
 #include "fail.h"
 #include "hash.h"
+#include "limits_json.h"
 
 #define SCHEMA "speechshard-audit-statement-1"
 /* A raw line end is in no JSON string, so nothing from a corpus can look like this. */
@@ -203,60 +204,6 @@ spsh_status spsh__audit_inputs(const spsh__print_source *sources, size_t source_
 
 /* ---- writing ---- */
 
-/* The thresholds of a verdict, by name. */
-static void put_thresholds(spsh_json *json, const spsh__align_limits *limits)
-{
-    const struct {
-        const char *name;
-        double value;
-    } values[] = {
-#define VALUE(name_) {#name_, limits->name_}
-        VALUE(bit_worth),
-        VALUE(active_min_s),
-        VALUE(tiny_s),
-        VALUE(short_s),
-        VALUE(probable_s),
-        VALUE(long_s),
-        VALUE(words_min_hz),
-        VALUE(tonality_max),
-        VALUE(ncc_sure),
-        VALUE(ncc_with_bits),
-        VALUE(ber_sure),
-        VALUE(ncc_tiny),
-        VALUE(ncc_short),
-        VALUE(white_min),
-        VALUE(white_tiny),
-        VALUE(white_short),
-        VALUE(white_with_bits),
-        VALUE(ncc_block),
-        VALUE(coverage_min),
-        VALUE(slope_min_ppm),
-        VALUE(speed_max_ppm),
-        VALUE(gap_cost),
-        VALUE(ncc_gap),
-        VALUE(ber_probable),
-        VALUE(envelope_probable),
-        VALUE(ber_long),
-        VALUE(envelope_long),
-        VALUE(spread_max_ms),
-        VALUE(share_performance),
-        VALUE(slope_max_ppm),
-        VALUE(blocks_performance),
-        VALUE(envelope_performance),
-#undef VALUE
-    };
-    spsh__json_begin_object(json, "thresholds");
-    spsh__json_put_u64(json, "version", limits->version);
-    spsh__json_begin_array(json, "ber_max");
-    for (size_t i = 0; i < sizeof(limits->ber_max) / sizeof(limits->ber_max[0]); i++)
-        spsh__json_put_real(json, NULL, limits->ber_max[i]);
-    spsh__json_end(json);
-    for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++)
-        spsh__json_put_real(json, values[i].name, values[i].value);
-    spsh__json_put_real(json, "leak_segment_min_s", SPSH__LEAK_SEGMENT_MIN_S);
-    spsh__json_end(json);
-}
-
 static spsh_status put_statement(const spsh__audit_report *report, const spsh__audit_file *files,
                                  size_t file_count, spsh_json *json, spsh_error *err)
 {
@@ -274,7 +221,10 @@ static spsh_status put_statement(const spsh__audit_report *report, const spsh__a
     else
         spsh__json_put_null(json, "aliases_hash");
     spsh__json_put_u64(json, "fp_version", SPSH__FINGERPRINT_VERSION);
-    put_thresholds(json, report->facts->common.limits);
+    spsh__json_begin_object(json, "thresholds");
+    spsh__limits_put(json, report->facts->common.limits);
+    spsh__json_put_real(json, "leak_segment_min_s", SPSH__LEAK_SEGMENT_MIN_S);
+    spsh__json_end(json);
     spsh_status rc = spsh__audit_put_result(report, json, err);
     spsh__json_begin_object(json, "files");
     for (size_t i = 0; i < file_count; i++)

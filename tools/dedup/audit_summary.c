@@ -13,6 +13,14 @@ enum { SLUG_BYTES_MAX = 160 };
 
 /* ---- failures and warnings ---- */
 
+bool spsh__audit_is_failure(const spsh__audit_facts *facts, size_t split, spsh__leak leak)
+{
+    const double part = (double)facts->totals[split].utterances[leak];
+    const double whole = (double)facts->test[split].utterances;
+    /* A percentage in binary is a little off: a limit that is just reached is not passed. */
+    return part > facts->fail_limits[leak] * whole + 1e-9 * whole;
+}
+
 size_t spsh__audit_failures(const spsh__audit_facts *facts, spsh__audit_failure *ret)
 {
     size_t count = 0;
@@ -20,9 +28,7 @@ size_t spsh__audit_failures(const spsh__audit_facts *facts, spsh__audit_failure 
         const double whole = (double)facts->test[i].utterances;
         for (unsigned k = 0; k < SPSH__LEAK_COUNT; k++) {
             const uint64_t part = facts->totals[i].utterances[k];
-            /* A percentage in binary is a little off: a limit that is just reached is not passed.
-             */
-            if ((double)part <= facts->fail_limits[k] * whole + 1e-9 * whole)
+            if (!spsh__audit_is_failure(facts, i, (spsh__leak)k))
                 continue;
             if (ret != NULL)
                 ret[count] =

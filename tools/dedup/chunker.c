@@ -22,6 +22,7 @@
 #include <string.h>
 
 #include "fail.h"
+#include "grow.h"
 #include "pack/hash.h"
 #include "speechshard/limits.h"
 
@@ -54,18 +55,6 @@ struct spsh__chunker {
     spsh__chunk *chunks;
     size_t chunk_count, chunk_capacity;
 };
-
-/* memory with room for need elements, or NULL, and it is as before. */
-static void *grown(void *memory, size_t *capacity, size_t need, size_t element_bytes)
-{
-    if (need <= *capacity)
-        return memory;
-    const size_t room = need + need / 2;
-    void *more = realloc(memory, room * element_bytes);
-    if (more != NULL)
-        *capacity = room;
-    return more;
-}
 
 static uint32_t mix(uint32_t value)
 {
@@ -160,8 +149,8 @@ static spsh_status end_chunk(spsh__chunker *chunker, uint64_t cut, spsh_error *e
         (chunker->pcm_skipped + (size_t)(first - chunker->pcm_first)) * chunker->channels;
     if (is_constant(samples, count, chunker->channels))
         return SPSH_OK;
-    spsh__chunk *chunks =
-        grown(chunker->chunks, &chunker->chunk_capacity, chunker->chunk_count + 1, sizeof(*chunks));
+    spsh__chunk *chunks = spsh__grow(chunker->chunks, &chunker->chunk_capacity,
+                                     chunker->chunk_count + 1, sizeof(*chunks));
     if (chunks == NULL)
         return SPSH_DEDUP_NO_MEMORY(err);
     chunker->chunks = chunks;
@@ -204,7 +193,7 @@ static spsh_status keep_samples(spsh__chunker *chunker, const int32_t *samples, 
     }
     size_t capacity = chunker->pcm_capacity * channels;
     int32_t *pcm =
-        grown(chunker->pcm, &capacity, (chunker->pcm_count + count) * channels, sizeof(*pcm));
+        spsh__grow(chunker->pcm, &capacity, (chunker->pcm_count + count) * channels, sizeof(*pcm));
     if (pcm == NULL)
         return SPSH_DEDUP_NO_MEMORY(err);
     chunker->pcm = pcm;
@@ -236,8 +225,8 @@ static spsh_status keep_hashes(spsh__chunker *chunker, const uint32_t *hashes, s
         memmove(chunker->hashes, chunker->hashes + unused, chunker->hash_count * sizeof(*hashes));
         chunker->hash_first = needed;
     }
-    uint32_t *kept =
-        grown(chunker->hashes, &chunker->hash_capacity, chunker->hash_count + count, sizeof(*kept));
+    uint32_t *kept = spsh__grow(chunker->hashes, &chunker->hash_capacity,
+                                chunker->hash_count + count, sizeof(*kept));
     if (kept == NULL)
         return SPSH_DEDUP_NO_MEMORY(err);
     chunker->hashes = kept;

@@ -14,7 +14,7 @@
 typedef struct spsh__chunker spsh__chunker;
 
 spsh_status spsh__chunker_new(spsh__chunker **ret_chunker, spsh_error *err);
-/* 1 to SPSH_CHANNELS_MAX channels at any rate that a dataset may have. Memory: up to 2 seconds of
+/* 1 to SPSH_CHANNELS_MAX channels at any rate that a dataset may have. Memory: a few seconds of
  * samples. */
 spsh_status spsh__chunker_begin(spsh__chunker *chunker, uint32_t rate_hz, uint32_t channels,
                                 spsh_error *err);

@@ -20,6 +20,7 @@
 
 #include "boilerplate.h"
 #include "fail.h"
+#include "grow.h"
 
 #define NONE            SIZE_MAX
 #define PARTS_SHARE_MIN 0.95 /* of a recording's active speech in parts, for it to go */
@@ -99,8 +100,9 @@ typedef struct work {
 
 const char *spsh__decision_text(spsh__decision decision)
 {
-    static const char *const texts[] = {"keep", "drop", "tag", "protected", "unproven"};
-    return (size_t)decision < sizeof(texts) / sizeof(texts[0]) ? texts[decision] : "unknown";
+    static const char *const texts[SPSH__DECISION_COUNT] = {"keep", "drop", "tag", "protected",
+                                                            "unproven"};
+    return decision < SPSH__DECISION_COUNT ? texts[decision] : "unknown";
 }
 
 /* ---- nodes ---- */
@@ -209,14 +211,10 @@ static spsh_status make_nodes(work *w, spsh_error *err)
 
 static bool add_link(links *list, size_t x, size_t y, uint64_t match)
 {
-    if (list->count == list->capacity) {
-        const size_t capacity = list->capacity == 0 ? 64 : 2 * list->capacity;
-        link *grown = realloc(list->items, capacity * sizeof(*grown));
-        if (grown == NULL)
-            return false;
-        list->items = grown;
-        list->capacity = capacity;
-    }
+    link *items = spsh__grow(list->items, &list->capacity, list->count + 1, sizeof(*items));
+    if (items == NULL)
+        return false;
+    list->items = items;
     list->items[list->count++] = (link){x, y, match};
     return true;
 }
@@ -411,14 +409,11 @@ static spsh_status check_pair(work *w, size_t part, size_t whole, spsh__align_cl
                                       (spsh__match_sink){take_match, &f}, err);
     if (rc != SPSH_OK || !f.is_found)
         return rc;
-    if (w->checked_count == w->checked_capacity) {
-        const size_t capacity = w->checked_capacity == 0 ? 64 : 2 * w->checked_capacity;
-        spsh__match *grown = realloc(w->checked, capacity * sizeof(*grown));
-        if (grown == NULL)
-            return SPSH_DEDUP_NO_MEMORY(err);
-        w->checked = grown;
-        w->checked_capacity = capacity;
-    }
+    spsh__match *checked =
+        spsh__grow(w->checked, &w->checked_capacity, w->checked_count + 1, sizeof(*checked));
+    if (checked == NULL)
+        return SPSH_DEDUP_NO_MEMORY(err);
+    w->checked = checked;
     *ret_match = w->match_count + w->checked_count;
     w->checked[w->checked_count++] = f.match;
     return SPSH_OK;

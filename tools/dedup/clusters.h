@@ -45,6 +45,7 @@ typedef enum spsh__decision {
     SPSH__DECISION_TAG,       /* a copy in part, or of a kind that never drops */
     SPSH__DECISION_PROTECTED, /* a copy, but of a split that nothing is dropped from */
     SPSH__DECISION_UNPROVEN,  /* linked, but not proven against the kept one */
+    SPSH__DECISION_COUNT,
 } spsh__decision;
 
 const char *spsh__decision_text(spsh__decision decision);
@@ -120,7 +121,8 @@ typedef struct spsh__copy_stretch {
 typedef struct spsh__quality_source {
     spsh_status (*quality_fn)(void *user, uint64_t ordinal, spsh__copy_quality *ret_quality,
                               spsh_error *err);
-    /* Share of the utterance's active speech that lies in the stretches. */
+    /* Share of the utterance's active speech that lies in the stretches, in the order of their
+     * beginnings. */
     spsh_status (*covered_fn)(void *user, uint64_t ordinal, const spsh__copy_stretch *stretches,
                               size_t count, double *ret_share, spsh_error *err);
     void *user;

@@ -22,6 +22,7 @@
 #include "copies_internal.h"
 #include "fail.h"
 #include "hash.h"
+#include "little_endian.h"
 #include "work_file.h"
 
 enum {
@@ -59,20 +60,6 @@ static const char *path_of(run *r, const char *name)
 static spsh_status check_stop(const run *r, spsh_error *err)
 {
     return r->stop != NULL && *r->stop ? SPSH_DEDUP_FAIL(err, SPSH_E_CANCELED, "stopped") : SPSH_OK;
-}
-
-static void put_u64(uint8_t *at, uint64_t value)
-{
-    for (unsigned i = 0; i < 8; i++)
-        at[i] = (uint8_t)(value >> (8 * i));
-}
-
-static uint64_t get_u64(const uint8_t *at)
-{
-    uint64_t value = 0;
-    for (unsigned i = 0; i < 8; i++)
-        value |= (uint64_t)at[i] << (8 * i);
-    return value;
 }
 
 /* ---- what this is the work of ---- */
@@ -254,10 +241,10 @@ static spsh_status write_candidates(run *r, spsh__key_join *join, spsh_error *er
         rc = spsh__key_join_next(join, &c, err);
         if (rc != SPSH_OK)
             break;
-        put_u64(bytes, c.a);
-        put_u64(bytes + 8, c.b);
-        put_u64(bytes + 16, (uint64_t)c.offset);
-        put_u64(bytes + 24, c.votes);
+        spsh__store_le(bytes, c.a, 8);
+        spsh__store_le(bytes + 8, c.b, 8);
+        spsh__store_le(bytes + 16, (uint64_t)c.offset, 8);
+        spsh__store_le(bytes + 24, c.votes, 8);
         rc = spsh__work_writer_add(writer, bytes, err);
     }
     if (rc == SPSH_E_END) {
@@ -345,8 +332,9 @@ static spsh_status read_candidates(run *r, const spsh__work_file *file, uint64_t
     spsh_status rc = spsh__work_file_read(file, number, r->block, ret_count, err);
     for (size_t i = 0; rc == SPSH_OK && i < *ret_count; i++) {
         const uint8_t *at = r->block + i * CANDIDATE_BYTES;
-        candidates[i] = (spsh__candidate){get_u64(at), get_u64(at + 8), (int64_t)get_u64(at + 16),
-                                          (uint32_t)get_u64(at + 24)};
+        candidates[i] = (spsh__candidate){spsh__load_le(at, 8), spsh__load_le(at + 8, 8),
+                                          (int64_t)spsh__load_le(at + 16, 8),
+                                          (uint32_t)spsh__load_le(at + 24, 8)};
     }
     return rc;
 }
@@ -443,16 +431,16 @@ static spsh_status judge_part(run *r, const spsh__work_file *candidates, spsh_er
 
 /* ---- the end ---- */
 
-static spsh_status collect_file(run *r, const char *name, spsh_sorter *sorter, uint64_t *facts,
-                                spsh_error *err)
+/* Adds a file's matches; *file is closed again, and says what was in it. */
+static spsh_status collect_file(run *r, const char *name, spsh_sorter *sorter,
+                                spsh__work_file *file, spsh_error *err)
 {
-    spsh__work_file file;
-    spsh_status rc = open_work(r, name, SPSH__MATCH_BYTES, &file, err);
+    spsh_status rc = open_work(r, name, SPSH__MATCH_BYTES, file, err);
     if (rc != SPSH_OK)
         return rc;
-    for (uint64_t block = 0; block < file.block_count && rc == SPSH_OK; block++) {
+    for (uint64_t block = 0; block < file->block_count && rc == SPSH_OK; block++) {
         size_t count = 0;
-        rc = spsh__work_file_read(&file, block, r->block, &count, err);
+        rc = spsh__work_file_read(file, block, r->block, &count, err);
         for (size_t i = 0; i < count && rc == SPSH_OK; i++) {
             spsh__match match;
             rc = spsh__match_decode(r->block + i * SPSH__MATCH_BYTES, &match, err);
@@ -460,15 +448,12 @@ static spsh_status collect_file(run *r, const char *name, spsh_sorter *sorter, u
                 rc = spsh__collect_add(sorter, &match, err);
         }
     }
-    for (size_t i = 0; i < SPSH__WORK_FACTS_MAX && rc == SPSH_OK; i++)
-        facts[i] += file.facts[i];
-    if (name[0] == 'e')
-        r->facts.exact_count = file.record_count;
-    spsh__work_file_close(&file);
+    spsh__work_file_close(file);
     return rc;
 }
 
-static void take_facts(run *r, const spsh__work_file *candidates, const uint64_t *judged)
+static void take_facts(run *r, const spsh__work_file *candidates,
+                       const uint64_t judged[JUDGE_FACTS])
 {
     const uint64_t *j = candidates->facts;
     r->facts.join = (spsh__join_facts){.key_count = j[0],
@@ -488,8 +473,8 @@ static spsh_status collect(run *r, const spsh__work_file *candidates, spsh__matc
 {
     spsh_sorter_options options = SPSH_SORTER_OPTIONS_INIT;
     spsh_sorter *sorter = NULL;
-    uint64_t nothing[SPSH__WORK_FACTS_MAX] = {0};
-    uint64_t judged[SPSH__WORK_FACTS_MAX] = {0};
+    spsh__work_file file;
+    uint64_t judged[JUDGE_FACTS] = {0};
     options.io = r->io;
     options.directory = r->options->work_path;
     options.memory_bytes = r->options->memory_bytes / 4;
@@ -497,11 +482,15 @@ static spsh_status collect(run *r, const spsh__work_file *candidates, spsh__matc
         options.memory_bytes = SORT_MEMORY_MIN;
     spsh_status rc = spsh_sorter_open(&options, &sorter, err);
     if (rc == SPSH_OK)
-        rc = collect_file(r, "exact", sorter, nothing, err);
+        rc = collect_file(r, "exact", sorter, &file, err);
+    if (rc == SPSH_OK)
+        r->facts.exact_count = file.record_count;
     for (uint64_t i = 0; i < candidates->block_count && rc == SPSH_OK; i++) {
         char name[40];
         name_judged(i, name);
-        rc = collect_file(r, name, sorter, judged, err);
+        rc = collect_file(r, name, sorter, &file, err);
+        for (size_t k = 0; k < JUDGE_FACTS && rc == SPSH_OK; k++)
+            judged[k] += file.facts[k];
         if (rc == SPSH_E_NOT_FOUND)
             rc = SPSH_DEDUP_FAIL(err, SPSH_E_END, "%s: other parts are not finished yet",
                                  r->options->work_path);
@@ -560,15 +549,18 @@ spsh_status spsh__copies_find(const spsh__print_set *set, const spsh__copies_opt
     return rc;
 }
 
-/* Files that a run makes, and what a killed one left of them; others are not ours. */
+/* Files that a run makes, and temporaries that a killed one left of them; others are not ours. */
 static bool is_ours(const char *name)
 {
-    static const char *const words[] = {"run", "exact", "candidates", "judged-"};
-    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+    static const char *const words[] = {"run", "exact", "candidates"};
+    size_t length = 0;
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]) && length == 0; i++) {
         if (strncmp(name, words[i], strlen(words[i])) == 0)
-            return true;
+            length = strlen(words[i]);
     }
-    return false;
+    if (strncmp(name, "judged-", 7) == 0)
+        length = 7 + strspn(name + 7, "0123456789");
+    return length > 0 && (name[length] == '\0' || strncmp(name + length, ".tmp-", 5) == 0);
 }
 
 spsh_status spsh__copies_remove(const char *work_path, const spsh_io *io, spsh_error *err)

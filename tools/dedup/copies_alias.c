@@ -8,6 +8,7 @@
 
 #include "copies_internal.h"
 #include "fail.h"
+#include "grow.h"
 
 static int compare_stand_ins(const void *left, const void *right)
 {
@@ -21,14 +22,10 @@ static int compare_stand_ins(const void *left, const void *right)
 static spsh_status add_stand_in(spsh__stand_ins *list, size_t *capacity, spsh__stand_in item,
                                 spsh_error *err)
 {
-    if (list->count == *capacity) {
-        const size_t larger = *capacity == 0 ? 64 : 2 * *capacity;
-        spsh__stand_in *grown = realloc(list->items, larger * sizeof(*grown));
-        if (grown == NULL)
-            return SPSH_DEDUP_NO_MEMORY(err);
-        list->items = grown;
-        *capacity = larger;
-    }
+    spsh__stand_in *items = spsh__grow(list->items, capacity, list->count + 1, sizeof(*items));
+    if (items == NULL)
+        return SPSH_DEDUP_NO_MEMORY(err);
+    list->items = items;
     list->items[list->count++] = item;
     return SPSH_OK;
 }
@@ -88,21 +85,9 @@ bool spsh__stand_ins_apply(const spsh__stand_ins *list, spsh__match *match)
 {
     const uint64_t a = rename_one(list, match->a);
     const uint64_t b = rename_one(list, match->b);
-    const spsh__match m = *match;
     match->a = a;
     match->b = b;
-    if (a > b) {
-        match->a = b;
-        match->b = a;
-        match->a_first = m.b_first;
-        match->b_first = m.a_first;
-        match->coverage_a = m.coverage_b;
-        match->coverage_b = m.coverage_a;
-        match->a_channel = m.b_channel;
-        match->b_channel = m.a_channel;
-        match->lag = -m.lag;
-        match->slope_ppm = -m.slope_ppm;
-        match->scale = m.scale > 0 ? 1 / m.scale : m.scale;
-    }
+    if (a > b)
+        *match = spsh__match_turned(match);
     return a != b;
 }

@@ -10,6 +10,7 @@
 
 #include "copies_internal.h"
 #include "fail.h"
+#include "grow.h"
 
 enum {
     KEY_BYTES = 28 + SPSH__MATCH_BYTES,
@@ -104,14 +105,10 @@ static spsh_status send_pair(pair *p, spsh__match_sink sink, spsh_error *err)
 
 static spsh_status add_to_pair(pair *p, const spsh__match *match, spsh_error *err)
 {
-    if (p->count == p->capacity) {
-        const size_t capacity = p->capacity == 0 ? 64 : 2 * p->capacity;
-        spsh__match *grown = realloc(p->matches, capacity * sizeof(*grown));
-        if (grown == NULL)
-            return SPSH_DEDUP_NO_MEMORY(err);
-        p->matches = grown;
-        p->capacity = capacity;
-    }
+    spsh__match *matches = spsh__grow(p->matches, &p->capacity, p->count + 1, sizeof(*matches));
+    if (matches == NULL)
+        return SPSH_DEDUP_NO_MEMORY(err);
+    p->matches = matches;
     p->matches[p->count++] = *match;
     return SPSH_OK;
 }

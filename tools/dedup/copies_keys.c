@@ -9,28 +9,25 @@
 #include <stdlib.h>
 
 #include "copies_internal.h"
+#include "deal.h"
 #include "dense_keys.h"
 #include "fail.h"
 #include "frame_search.h"
+#include "grow.h"
 #include "scaled_keys.h"
+#include "set_readers.h"
 
 enum { DEAL_AT_ONCE = 64 };
 
 typedef struct pool {
     const spsh__key_feed *feed;
     spsh__key_join *join;
-    pthread_mutex_t mutex; /* for all below and the join */
-    uint64_t next;         /* utterance to deal out */
-    uint64_t end;
-    spsh_status status;
-    spsh_error err;
+    pthread_mutex_t mutex; /* for the join */
 } pool;
 
 typedef struct worker {
     pool *pool;
-    pthread_t thread;
-    bool is_started;
-    spsh_reader **readers;
+    spsh__set_readers readers;
     spsh__print_key *keys; /* of one print */
     size_t key_capacity;
 } worker;
@@ -38,20 +35,6 @@ typedef struct worker {
 static bool has_audit(const pool *p)
 {
     return p->feed->options->mode == SPSH__JOIN_AUDIT;
-}
-
-static spsh_status get_reader(worker *w, uint64_t utterance, spsh_reader **ret_reader,
-                              spsh_error *err)
-{
-    const spsh__print_set *set = w->pool->feed->set;
-    size_t dataset = 0;
-    uint64_t position = 0;
-    spsh_status rc = SPSH_OK;
-    spsh__print_set_place(set, utterance, &dataset, &position);
-    if (w->readers[dataset] == NULL)
-        rc = spsh_reader_open(spsh__print_set_dataset(set, dataset), &w->readers[dataset], err);
-    *ret_reader = w->readers[dataset];
-    return rc;
 }
 
 static spsh_status add_keys(pool *p, uint64_t number, const spsh__print_key *keys, size_t count,
@@ -67,13 +50,10 @@ static spsh_status add_stored(worker *w, uint64_t number, const spsh__set_print 
                               spsh_error *err)
 {
     const size_t count = (size_t)print->key_count;
-    if (count > w->key_capacity) {
-        spsh__print_key *grown = realloc(w->keys, 2 * count * sizeof(*grown));
-        if (grown == NULL)
-            return SPSH_DEDUP_NO_MEMORY(err);
-        w->keys = grown;
-        w->key_capacity = 2 * count;
-    }
+    spsh__print_key *keys = spsh__grow(w->keys, &w->key_capacity, count, sizeof(*keys));
+    if (keys == NULL)
+        return SPSH_DEDUP_NO_MEMORY(err);
+    w->keys = keys;
     spsh_status rc =
         spsh__segment_keys(print->segment, print->first_key, print->key_count, w->keys, err);
     return rc == SPSH_OK ? add_keys(w->pool, number, w->keys, count, err) : rc;
@@ -85,7 +65,8 @@ static spsh_status add_dense(worker *w, uint64_t number, const spsh__set_print *
     spsh_reader *reader = NULL;
     spsh__dense_key *keys = NULL;
     size_t count = 0;
-    spsh_status rc = get_reader(w, print->utterance, &reader, err);
+    uint64_t position = 0;
+    spsh_status rc = spsh__set_readers_find(&w->readers, print->utterance, &reader, &position, err);
     if (rc == SPSH_OK)
         rc = spsh__dense_keys_make(w->pool->feed->set, reader, number, &keys, &count, err);
     if (rc == SPSH_OK) {
@@ -103,7 +84,9 @@ static spsh_status add_scaled(worker *w, uint64_t number, const spsh__set_print 
     const spsh__print_set *set = w->pool->feed->set;
     const size_t end = has_audit(w->pool) ? SPSH__SCALE_COUNT : SPSH__SCALE_FASTER_END;
     spsh__print_signal signal = {set, NULL, print->utterance, print->channel};
-    spsh_status rc = get_reader(w, print->utterance, &signal.reader, err);
+    uint64_t position = 0;
+    spsh_status rc =
+        spsh__set_readers_find(&w->readers, print->utterance, &signal.reader, &position, err);
     for (size_t scale = 1; scale < end && rc == SPSH_OK; scale++) {
         spsh__print_key *keys = NULL;
         size_t count = 0;
@@ -157,73 +140,12 @@ static spsh_status takes_part(const spsh__key_feed *feed, uint64_t ordinal, bool
     return rc;
 }
 
-/* Utterances [*ret_first, *ret_end) for a thread; none: an empty range. */
-static void deal(pool *p, uint64_t *ret_first, uint64_t *ret_end)
-{
-    const spsh__copies_options *options = p->feed->options;
-    (void)pthread_mutex_lock(&p->mutex);
-    if (p->feed->stop != NULL && *p->feed->stop && p->status == SPSH_OK)
-        p->status = SPSH_DEDUP_FAIL(&p->err, SPSH_E_CANCELED, "stopped");
-    *ret_first = p->status == SPSH_OK ? p->next : p->end;
-    *ret_end = p->end - *ret_first < DEAL_AT_ONCE ? p->end : *ret_first + DEAL_AT_ONCE;
-    p->next = *ret_end;
-    if (options->progress_fn != NULL)
-        options->progress_fn(options->user, "read keys", *ret_first, p->end);
-    (void)pthread_mutex_unlock(&p->mutex);
-}
-
-static void *work(void *argument)
+static spsh_status take_utterance(void *argument, uint64_t ordinal, spsh_error *err)
 {
     worker *w = argument;
-    pool *p = w->pool;
-    for (;;) {
-        spsh_error err = SPSH_ERROR_INIT;
-        spsh_status rc = SPSH_OK;
-        uint64_t first = 0;
-        uint64_t end = 0;
-        deal(p, &first, &end);
-        if (first == end)
-            return NULL;
-        for (uint64_t i = first; i < end && rc == SPSH_OK; i++) {
-            bool part = false;
-            rc = takes_part(p->feed, i, &part, &err);
-            if (rc == SPSH_OK && part)
-                rc = add_utterance(w, i, &err);
-        }
-        (void)pthread_mutex_lock(&p->mutex);
-        if (rc != SPSH_OK && p->status == SPSH_OK) {
-            p->status = rc;
-            p->err = err;
-        }
-        (void)pthread_mutex_unlock(&p->mutex);
-    }
-}
-
-static bool start_workers(pool *p, worker *workers, uint32_t count)
-{
-    const size_t dataset_count = spsh__print_set_dataset_count(p->feed->set);
-    for (uint32_t i = 0; i < count; i++) {
-        workers[i].pool = p;
-        workers[i].readers = (spsh_reader **)calloc(dataset_count + 1, sizeof(spsh_reader *));
-        if (workers[i].readers == NULL)
-            return false;
-    }
-    /* The caller's thread is the first worker; one that cannot be started is done without. */
-    for (uint32_t i = 1; i < count; i++)
-        workers[i].is_started = pthread_create(&workers[i].thread, NULL, work, &workers[i]) == 0;
-    return true;
-}
-
-static void free_workers(const pool *p, worker *workers, uint32_t count)
-{
-    const size_t dataset_count = spsh__print_set_dataset_count(p->feed->set);
-    for (uint32_t i = 0; i < count; i++) {
-        for (size_t k = 0; workers[i].readers != NULL && k < dataset_count; k++)
-            spsh_reader_close(workers[i].readers[k]);
-        free((void *)workers[i].readers);
-        free(workers[i].keys);
-    }
-    free(workers);
+    bool part = false;
+    const spsh_status rc = takes_part(w->pool->feed, ordinal, &part, err);
+    return rc == SPSH_OK && part ? add_utterance(w, ordinal, err) : rc;
 }
 
 static spsh_status is_searched(const void *user, uint64_t ordinal, bool *ret_takes_part,
@@ -248,30 +170,43 @@ static spsh_status search_frames(const spsh__key_feed *feed, spsh__key_join *joi
     return spsh__frame_search_run(&search, join, err);
 }
 
-spsh_status spsh__key_feed_run(const spsh__key_feed *feed, spsh__key_join *join, spsh_error *err)
+static spsh_status add_all(pool *p, spsh_error *err)
 {
-    pool p = {.feed = feed, .join = join, .end = spsh__print_set_count(feed->set)};
-    const uint32_t count = feed->options->threads < 1 ? 1 : feed->options->threads;
+    const spsh__copies_options *options = p->feed->options;
+    const uint32_t count = options->threads < 1 ? 1 : options->threads;
+    const spsh__deal deal = {
+        .end = spsh__print_set_count(p->feed->set),
+        .at_once = DEAL_AT_ONCE,
+        .take_fn = take_utterance,
+        .stop = p->feed->stop,
+        .progress_fn = options->progress_fn,
+        .progress_user = options->user,
+        .stage = "read keys",
+    };
+    spsh_status rc = SPSH_OK;
     worker *workers = calloc(count, sizeof(*workers));
     if (workers == NULL)
         return SPSH_DEDUP_NO_MEMORY(err);
-    if (pthread_mutex_init(&p.mutex, NULL) != 0) {
-        free(workers);
+    for (uint32_t i = 0; rc == SPSH_OK && i < count; i++) {
+        workers[i].pool = p;
+        rc = spsh__set_readers_open(p->feed->set, &workers[i].readers, err);
+    }
+    if (rc == SPSH_OK)
+        rc = spsh__deal_run(&deal, workers, sizeof(*workers), count, err);
+    for (uint32_t i = 0; i < count; i++) {
+        spsh__set_readers_close(&workers[i].readers);
+        free(workers[i].keys);
+    }
+    free(workers);
+    return rc;
+}
+
+spsh_status spsh__key_feed_run(const spsh__key_feed *feed, spsh__key_join *join, spsh_error *err)
+{
+    pool p = {.feed = feed, .join = join};
+    if (pthread_mutex_init(&p.mutex, NULL) != 0)
         return SPSH_DEDUP_NO_MEMORY(err);
-    }
-    if (start_workers(&p, workers, count))
-        (void)work(&workers[0]);
-    else
-        p.status = SPSH_DEDUP_NO_MEMORY(&p.err);
-    for (uint32_t i = 1; i < count; i++) {
-        if (workers[i].is_started)
-            (void)pthread_join(workers[i].thread, NULL);
-    }
-    free_workers(&p, workers, count);
+    const spsh_status rc = add_all(&p, err);
     (void)pthread_mutex_destroy(&p.mutex);
-    if (p.status != SPSH_OK && err != NULL)
-        *err = p.err;
-    if (p.status != SPSH_OK || !has_audit(&p))
-        return p.status;
-    return search_frames(feed, join, err);
+    return rc == SPSH_OK && has_audit(&p) ? search_frames(feed, join, err) : rc;
 }

@@ -12,17 +12,14 @@
 
 #include "copy_report.h"
 #include "page.h"
+#include "set_readers.h"
 
 #define SPSH__PICTURES_MAX 40
-
-typedef struct spsh__copy_reader {
-    spsh_reader *reader; /* NULL until it is needed */
-} spsh__copy_reader;
 
 typedef struct spsh__copy_page {
     spsh__builder *out;
     const spsh__copy_facts *facts;
-    spsh__copy_reader *readers; /* of each dataset */
+    spsh__set_readers readers;
     size_t dataset_count;
     size_t pictures; /* drawn so far */
 } spsh__copy_page;
@@ -30,10 +27,8 @@ typedef struct spsh__copy_page {
 /* The page begins; title is its name, too. Nothing is to be closed after a failure. */
 spsh_status spsh__copy_page_open(spsh__copy_page *page, const spsh__copy_facts *facts,
                                  const char *title, spsh__builder *out, spsh_error *err);
-/* The page ends. */
+/* The page ends, also after a failure in between. */
 void spsh__copy_page_close(spsh__copy_page *page);
-/* After a failure in between: the readers alone. */
-void spsh__copy_page_free(spsh__copy_page *page);
 
 /* What a class means, for people. */
 const char *spsh__copy_class_meaning(spsh__align_class kind);

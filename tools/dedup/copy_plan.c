@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "fail.h"
+#include "grow.h"
 #include "hash.h"
 #include "jsonl.h"
 
@@ -23,7 +24,6 @@
 enum {
     DATASETS_MAX = 4096,
     READ_BYTES = 1 << 18,
-
 };
 
 typedef struct drop {
@@ -39,7 +39,7 @@ struct spsh__copy_plan {
     size_t dataset_count;
     spsh__builder texts;
     drop *drops;
-    uint64_t drop_count, drop_capacity;
+    size_t drop_count, drop_capacity;
 };
 
 /* The members of a line that are wanted. */
@@ -209,25 +209,21 @@ static const char *add_drop(spsh__copy_plan *plan, const spsh__json_value *value
         return "an utterance is dropped as a copy of itself";
     d.dataset = (size_t)dataset;
     d.kept_dataset = (size_t)kept;
-    if (plan->drop_count == plan->drop_capacity) {
-        const uint64_t capacity = plan->drop_capacity == 0 ? 256 : 2 * plan->drop_capacity;
-        drop *grown = realloc(plan->drops, (size_t)capacity * sizeof(*grown));
-        if (grown == NULL) {
-            plan->texts.failed = true;
-            return NULL;
-        }
-        plan->drops = grown;
-        plan->drop_capacity = capacity;
+    drop *drops =
+        spsh__grow(plan->drops, &plan->drop_capacity, plan->drop_count + 1, sizeof(*drops));
+    if (drops == NULL) {
+        plan->texts.failed = true;
+        return NULL;
     }
+    plan->drops = drops;
     plan->drops[plan->drop_count++] = d;
     return NULL;
 }
 
 static const char *parse_member(spsh__copy_plan *plan, const spsh__json_value *values)
 {
-    static const char *const decisions[] = {"keep", "drop", "tag", "protected", "unproven"};
-    for (size_t i = 0; i < sizeof(decisions) / sizeof(decisions[0]); i++) {
-        if (is_text(&values[WANTED_DECISION], decisions[i]))
+    for (int i = 0; i < SPSH__DECISION_COUNT; i++) {
+        if (is_text(&values[WANTED_DECISION], spsh__decision_text((spsh__decision)i)))
             return i == SPSH__DECISION_DROP ? add_drop(plan, values) : NULL;
     }
     return "a member without a decision";
@@ -354,17 +350,17 @@ static spsh_status read_lines(spsh__copy_plan *plan, const spsh__text_input *inp
 static spsh_status sort_drops(spsh__copy_plan *plan, spsh_error *err)
 {
     uint64_t at = 0;
-    drop *sorted = calloc((size_t)plan->drop_count + 1, sizeof(*sorted));
+    drop *sorted = calloc(plan->drop_count + 1, sizeof(*sorted));
     if (sorted == NULL)
         return SPSH_DEDUP_NO_MEMORY(err);
-    for (uint64_t i = 0; i < plan->drop_count; i++)
+    for (size_t i = 0; i < plan->drop_count; i++)
         plan->datasets[plan->drops[i].dataset].drop_count++;
     for (size_t i = 0; i < plan->dataset_count; i++) {
         plan->datasets[i].first_drop = at;
         at += plan->datasets[i].drop_count;
         plan->datasets[i].drop_count = 0;
     }
-    for (uint64_t i = 0; i < plan->drop_count; i++) {
+    for (size_t i = 0; i < plan->drop_count; i++) {
         spsh__plan_dataset *d = &plan->datasets[plan->drops[i].dataset];
         sorted[d->first_drop + d->drop_count++] = plan->drops[i];
     }

@@ -11,6 +11,8 @@
 #include "fail.h"
 #include "hash.h"
 #include "json_out.h"
+#include "limits_json.h"
+#include "set_readers.h"
 #include "text_profile.h"
 
 enum { SIDES = 2, BUFFER_BYTES = 1 << 20 };
@@ -28,9 +30,9 @@ typedef struct plan_writer {
     spsh__builder lines; /* not yet written */
     spsh__pack_hasher *hasher;
     spsh_json *json;
-    spsh_reader **readers; /* two a dataset: a's metadata stays while b's is read */
-    uint64_t *pairs;       /* of each match */
-    belonging *belongings; /* by ordinal */
+    spsh__set_readers readers[SIDES]; /* a's metadata stays while b's is read */
+    uint64_t *pairs;                  /* of each match */
+    belonging *belongings;            /* by ordinal */
     uint64_t belonging_count;
     spsh__builder texts[SIDES];
 } plan_writer;
@@ -73,13 +75,9 @@ static spsh_status read_subject(plan_writer *w, unsigned side, uint64_t ordinal,
     spsh_row row;
     spsh_shard_seal seal;
     spsh__print_set_place(w->set, ordinal, &ret_subject->dataset, &position);
-    spsh_reader **reader = &w->readers[SIDES * ret_subject->dataset + side];
     const spsh_dataset *dataset = spsh__print_set_dataset(w->set, ret_subject->dataset);
-    spsh_status rc = SPSH_OK;
-    if (*reader == NULL)
-        rc = spsh_reader_open(dataset, reader, err);
-    if (rc == SPSH_OK)
-        rc = spsh_reader_metadata(*reader, position, &ret_subject->metadata, err);
+    spsh_status rc =
+        spsh__set_readers_metadata(&w->readers[side], ordinal, &ret_subject->metadata, err);
     if (rc == SPSH_OK)
         rc = spsh_dataset_rows(dataset, position, 1, &row, err);
     if (rc == SPSH_OK)
@@ -92,56 +90,6 @@ static spsh_status read_subject(plan_writer *w, unsigned side, uint64_t ordinal,
 }
 
 /* ---- the first line ---- */
-
-static void put_limits(spsh_json *json, const spsh__align_limits *l)
-{
-    spsh__json_begin_object(json, "thresholds");
-    spsh__json_put_u64(json, "version", l->version);
-    spsh__json_put_real(json, "bit_worth", l->bit_worth);
-    spsh__json_begin_array(json, "ber_max");
-    for (size_t i = 0; i < sizeof(l->ber_max) / sizeof(l->ber_max[0]); i++)
-        spsh__json_put_real(json, NULL, l->ber_max[i]);
-    spsh__json_end(json);
-    const struct {
-        const char *name;
-        double value;
-    } reals[] = {
-        {"active_min_s",         l->active_min_s        },
-        {"tiny_s",               l->tiny_s              },
-        {"short_s",              l->short_s             },
-        {"probable_s",           l->probable_s          },
-        {"long_s",               l->long_s              },
-        {"words_min_hz",         l->words_min_hz        },
-        {"tonality_max",         l->tonality_max        },
-        {"ncc_sure",             l->ncc_sure            },
-        {"ncc_with_bits",        l->ncc_with_bits       },
-        {"ber_sure",             l->ber_sure            },
-        {"ncc_tiny",             l->ncc_tiny            },
-        {"ncc_short",            l->ncc_short           },
-        {"white_min",            l->white_min           },
-        {"white_tiny",           l->white_tiny          },
-        {"white_short",          l->white_short         },
-        {"white_with_bits",      l->white_with_bits     },
-        {"ncc_block",            l->ncc_block           },
-        {"coverage_min",         l->coverage_min        },
-        {"slope_min_ppm",        l->slope_min_ppm       },
-        {"speed_max_ppm",        l->speed_max_ppm       },
-        {"gap_cost",             l->gap_cost            },
-        {"ncc_gap",              l->ncc_gap             },
-        {"ber_probable",         l->ber_probable        },
-        {"envelope_probable",    l->envelope_probable   },
-        {"ber_long",             l->ber_long            },
-        {"envelope_long",        l->envelope_long       },
-        {"spread_max_ms",        l->spread_max_ms       },
-        {"share_performance",    l->share_performance   },
-        {"slope_max_ppm",        l->slope_max_ppm       },
-        {"envelope_performance", l->envelope_performance},
-    };
-    for (size_t i = 0; i < sizeof(reals) / sizeof(reals[0]); i++)
-        spsh__json_put_real(json, reals[i].name, reals[i].value);
-    spsh__json_put_u64(json, "blocks_performance", l->blocks_performance);
-    spsh__json_end(json);
-}
 
 static void put_datasets(const plan_writer *w)
 {
@@ -231,7 +179,9 @@ static spsh_status write_head(plan_writer *w, spsh_error *err)
     spsh__json_put_bool(w->json, "confirm", w->options->confirm);
     put_datasets(w);
     put_policy(w);
-    put_limits(w->json, w->facts->common.limits);
+    spsh__json_begin_object(w->json, "thresholds");
+    spsh__limits_put(w->json, w->facts->common.limits);
+    spsh__json_end(w->json);
     put_facts(w);
     return write_line(w, err);
 }
@@ -316,9 +266,7 @@ static spsh_status put_texts(plan_writer *w, const subject *subjects, spsh_error
     for (unsigned side = 0; side < SIDES; side++) {
         spsh_status rc = spsh__text_normalise(SPSH__TEXT_PROFILE_DEFAULT,
                                               subjects[side].metadata.text, &w->texts[side], err);
-        if (rc == SPSH_E_SYNTAX)
-            spsh__builder_clear(&w->texts[side]);
-        else if (rc != SPSH_OK)
+        if (rc != SPSH_OK)
             return rc;
     }
     spsh__json_begin_object(w->json, "equal");
@@ -349,7 +297,7 @@ static spsh_status write_pair(plan_writer *w, uint64_t number, const spsh__match
                               uint64_t count, spsh_error *err)
 {
     subject subjects[SIDES];
-    const spsh__match *best = &matches[0]; /* of equal ones the lowest tier: they are sorted */
+    const spsh__match *best = spsh__match_strongest(matches, count);
     double coverage_a = 0;
     double coverage_b = 0;
     spsh_status rc = read_subject(w, 0, matches[0].a, &subjects[0], err);
@@ -358,9 +306,6 @@ static spsh_status write_pair(plan_writer *w, uint64_t number, const spsh__match
     if (rc != SPSH_OK)
         return rc;
     for (uint64_t i = 0; i < count; i++) {
-        if (matches[i].kind != SPSH__ALIGN_NONE &&
-            (best->kind == SPSH__ALIGN_NONE || matches[i].kind < best->kind))
-            best = &matches[i];
         coverage_a = matches[i].coverage_a > coverage_a ? matches[i].coverage_a : coverage_a;
         coverage_b = matches[i].coverage_b > coverage_b ? matches[i].coverage_b : coverage_b;
     }
@@ -452,10 +397,7 @@ static spsh_status write_member(plan_writer *w, uint64_t cluster, const spsh__me
         spsh__json_put_null(w->json, "class");
         spsh__json_put_null(w->json, "tier");
     } else {
-        const uint64_t found = w->facts->common.match_count;
-        const spsh__match *proof = m->match < found
-                                       ? &w->facts->matches[m->match]
-                                       : &w->facts->clusters->checked[m->match - found];
+        const spsh__match *proof = spsh__plan_match(w->facts, m->match);
         spsh__json_put_u64(w->json, "pair", w->pairs[m->match]);
         spsh__json_put_string(w->json, "class", spsh__align_class_text(proof->kind));
         spsh__json_put_string(w->json, "tier", spsh__tier_text(proof->tier));
@@ -534,15 +476,17 @@ static spsh_status prepare(plan_writer *w, spsh_error *err)
 {
     const spsh__clusters *all = w->facts->clusters;
     const uint64_t match_count = w->facts->common.match_count + all->checked_count;
-    const size_t reader_count = SIDES * spsh__print_set_dataset_count(w->set);
     w->hasher = spsh__pack_hasher_new();
     w->json = spsh__json_new();
-    w->readers = (spsh_reader **)calloc(reader_count + 1, sizeof(spsh_reader *));
     w->pairs = calloc((size_t)match_count + 1, sizeof(*w->pairs));
     w->belongings = calloc((size_t)all->member_count + 1, sizeof(*w->belongings));
-    if (w->hasher == NULL || w->json == NULL || w->readers == NULL || w->pairs == NULL ||
-        w->belongings == NULL)
+    if (w->hasher == NULL || w->json == NULL || w->pairs == NULL || w->belongings == NULL)
         return SPSH_DEDUP_NO_MEMORY(err);
+    for (unsigned side = 0; side < SIDES; side++) {
+        const spsh_status rc = spsh__set_readers_open(w->set, &w->readers[side], err);
+        if (rc != SPSH_OK)
+            return rc;
+    }
     for (uint64_t i = 0; i < all->cluster_count; i++) {
         const spsh__cluster *c = &all->clusters[i];
         for (uint64_t k = 0; k < c->member_count; k++)
@@ -591,13 +535,12 @@ spsh_status spsh__copy_plan_write(const spsh__plan_facts *facts,
     if (rc == SPSH_OK)
         rc = spsh_file_writer_publish(w.file, SPSH_PUBLISH_REPLACE, err);
     spsh_file_writer_free(w.file);
-    for (size_t i = 0; w.readers != NULL && i < SIDES * spsh__print_set_dataset_count(w.set); i++)
-        spsh_reader_close(w.readers[i]);
-    free((void *)w.readers);
     free(w.pairs);
     free(w.belongings);
-    for (unsigned side = 0; side < SIDES; side++)
+    for (unsigned side = 0; side < SIDES; side++) {
+        spsh__set_readers_close(&w.readers[side]);
         spsh__builder_free(&w.texts[side]);
+    }
     spsh__builder_free(&w.lines);
     spsh__pack_hasher_free(w.hasher);
     spsh__json_free(w.json);

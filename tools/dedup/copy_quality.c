@@ -4,12 +4,14 @@
  * for utterances that have a match. Asked in the order of ordinals, so shards are read from front
  * to back.
  */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "clusters.h"
 #include "fail.h"
 #include "hash.h"
+#include "set_readers.h"
 #include "text_profile.h"
 
 enum { FRAMES_AT_ONCE = 4096 };
@@ -17,7 +19,7 @@ enum { FRAMES_AT_ONCE = 4096 };
 typedef struct quality_reader {
     const spsh__print_set *set;
     const spsh__policy *policy;
-    spsh_reader **readers; /* a dataset; opened when first asked */
+    spsh__set_readers readers;
     spsh__builder text;
 } quality_reader;
 
@@ -32,22 +34,14 @@ static bool names_split(const char *splits, spsh_bytes split)
     return false;
 }
 
-static spsh_status get_text_hash(quality_reader *q, size_t dataset, uint64_t position,
-                                 uint64_t *ret_hash, spsh_error *err)
+static spsh_status get_text_hash(quality_reader *q, uint64_t ordinal, uint64_t *ret_hash,
+                                 spsh_error *err)
 {
     spsh_utterance utterance;
-    spsh_status rc = SPSH_OK;
-    if (q->readers[dataset] == NULL)
-        rc = spsh_reader_open(spsh__print_set_dataset(q->set, dataset), &q->readers[dataset], err);
-    if (rc == SPSH_OK)
-        rc = spsh_reader_metadata(q->readers[dataset], position, &utterance, err);
+    spsh_status rc = spsh__set_readers_metadata(&q->readers, ordinal, &utterance, err);
     if (rc != SPSH_OK)
         return rc;
     rc = spsh__text_normalise(SPSH__TEXT_PROFILE_DEFAULT, utterance.text, &q->text, err);
-    if (rc == SPSH_E_SYNTAX) { /* no words that could be compared */
-        spsh__builder_clear(&q->text);
-        rc = SPSH_OK;
-    }
     *ret_hash = 0;
     if (rc == SPSH_OK && q->text.size_bytes > 0)
         *ret_hash = spsh__pack_hash64(spsh__builder_bytes(&q->text)) | 1;
@@ -90,19 +84,24 @@ static spsh_status get_quality(void *user, uint64_t ordinal, spsh__copy_quality 
         .clipped_count = row.clipped_count,
     };
     if (ret_quality->has_text)
-        rc = get_text_hash(q, dataset, position, &ret_quality->text_hash, err);
+        rc = get_text_hash(q, ordinal, &ret_quality->text_hash, err);
     return rc;
 }
 
-/* Frame i is heard in the middle of what it is made of. */
-static bool is_covered(uint64_t frame, const spsh__copy_stretch *stretches, size_t count)
+/* The stretches that have begun. */
+typedef struct sweep {
+    const spsh__copy_stretch *stretches;
+    size_t count, next;
+    double end_s; /* of those that have begun, the last */
+} sweep;
+
+/* Frames are asked for in order; each is heard in the middle of what it is made of. */
+static bool is_covered(sweep *s, uint64_t frame)
 {
     const double at = ((double)frame * SPSH__PRINT_HOP + SPSH__PRINT_SPAN / 2.0) / 8000;
-    for (size_t i = 0; i < count; i++) {
-        if (at >= stretches[i].first_s && at < stretches[i].first_s + stretches[i].seconds)
-            return true;
-    }
-    return false;
+    for (; s->next < s->count && s->stretches[s->next].first_s <= at; s->next++)
+        s->end_s = fmax(s->end_s, s->stretches[s->next].first_s + s->stretches[s->next].seconds);
+    return at < s->end_s;
 }
 
 static spsh_status get_covered(void *user, uint64_t ordinal, const spsh__copy_stretch *stretches,
@@ -114,6 +113,7 @@ static spsh_status get_covered(void *user, uint64_t ordinal, const spsh__copy_st
     uint64_t prints = 0;
     uint64_t active = 0;
     uint64_t covered = 0;
+    sweep s = {.stretches = stretches, .count = count};
     spsh_status rc = spsh__print_set_prints_of(q->set, ordinal, &first, &prints, err);
     *ret_share = 0;
     if (rc != SPSH_OK || prints == 0)
@@ -128,7 +128,7 @@ static spsh_status get_covered(void *user, uint64_t ordinal, const spsh__copy_st
         rc = spsh__segment_frames(print.segment, print.first_frame + at, now, frames, err);
         for (uint64_t i = 0; i < now && rc == SPSH_OK; i++) {
             active += frames[i].is_active;
-            covered += frames[i].is_active && is_covered(at + i, stretches, count);
+            covered += frames[i].is_active && is_covered(&s, at + i);
         }
     }
     free(frames);
@@ -142,17 +142,12 @@ spsh_status spsh__clusters_make(const spsh__print_set *set, const spsh__match *m
                                 spsh__pair_check check, spsh__clusters *ret_clusters,
                                 spsh_error *err)
 {
-    const size_t dataset_count = spsh__print_set_dataset_count(set);
     quality_reader q = {.set = set, .policy = policy};
     const spsh__quality_source source = {get_quality, get_covered, &q};
-    q.readers = (spsh_reader **)calloc(dataset_count + 1, sizeof(spsh_reader *));
-    if (q.readers == NULL)
-        return SPSH_DEDUP_NO_MEMORY(err);
-    spsh_status rc =
-        spsh__clusters_of(&source, matches, match_count, policy, check, ret_clusters, err);
-    for (size_t i = 0; i < dataset_count; i++)
-        spsh_reader_close(q.readers[i]);
-    free((void *)q.readers);
+    spsh_status rc = spsh__set_readers_open(set, &q.readers, err);
+    if (rc == SPSH_OK)
+        rc = spsh__clusters_of(&source, matches, match_count, policy, check, ret_clusters, err);
+    spsh__set_readers_close(&q.readers);
     spsh__builder_free(&q.text);
     return rc;
 }

@@ -28,6 +28,9 @@ typedef struct spsh__copy_facts {
     uint64_t ncc_same[SPSH__HISTOGRAM_BARS], ncc_other[SPSH__HISTOGRAM_BARS];
 } spsh__copy_facts;
 
+/* Puts a match into by_tier_class and the histograms. */
+void spsh__copy_facts_count(spsh__copy_facts *facts, const spsh__match *match);
+
 typedef struct spsh__plan_facts {
     spsh__copy_facts common;
     const spsh__match *matches; /* common.match_count; clusters->checked go on after them */
@@ -36,6 +39,9 @@ typedef struct spsh__plan_facts {
     uint64_t dropped_count, dropped_bytes;
     double dropped_seconds, total_seconds;
 } spsh__plan_facts;
+
+/* The match that a member's number means; NULL: none. */
+const spsh__match *spsh__plan_match(const spsh__plan_facts *facts, uint64_t number);
 
 /* What a test utterance shares with train, strongest first; bit i of an utterance's mask. */
 #define SPSH_LEAK_MAP(X)                                                                           \

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "fail.h"
+#include "grow.h"
 #include "mix.h"
 
 enum { PIECE = 16384 }; /* samples of a channel */
@@ -18,14 +19,10 @@ typedef struct list {
 
 static spsh_status append(list *to, const void *item, size_t size_bytes, spsh_error *err)
 {
-    if (to->count == to->capacity) {
-        const size_t larger = to->capacity == 0 ? 256 : 2 * to->capacity;
-        void *grown = realloc(to->items, larger * size_bytes);
-        if (grown == NULL)
-            return SPSH_DEDUP_NO_MEMORY(err);
-        to->items = grown;
-        to->capacity = larger;
-    }
+    void *items = spsh__grow(to->items, &to->capacity, to->count + 1, size_bytes);
+    if (items == NULL)
+        return SPSH_DEDUP_NO_MEMORY(err);
+    to->items = items;
     memcpy((uint8_t *)to->items + to->count++ * size_bytes, item, size_bytes);
     return SPSH_OK;
 }

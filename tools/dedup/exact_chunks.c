@@ -20,6 +20,7 @@
 
 #include "exact_internal.h"
 #include "fail.h"
+#include "grow.h"
 
 enum {
     PLACES_MAX = 4,
@@ -304,14 +305,11 @@ static spsh_status go_forwards(pair_reading *r, chunk_hit *hit, bool *has_hit, u
 
 static spsh_status pair_add(chunk_pair *pair, const spsh__match *match, spsh_error *err)
 {
-    if (pair->match_count == pair->match_capacity) {
-        const size_t capacity = 2 * pair->match_capacity + 4;
-        spsh__match *more = realloc(pair->matches, capacity * sizeof(*more));
-        if (more == NULL)
-            return SPSH_DEDUP_NO_MEMORY(err);
-        pair->matches = more;
-        pair->match_capacity = capacity;
-    }
+    spsh__match *matches =
+        spsh__grow(pair->matches, &pair->match_capacity, pair->match_count + 1, sizeof(*matches));
+    if (matches == NULL)
+        return SPSH_DEDUP_NO_MEMORY(err);
+    pair->matches = matches;
     pair->matches[pair->match_count++] = *match;
     return SPSH_OK;
 }

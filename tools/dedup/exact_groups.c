@@ -20,6 +20,7 @@
 
 #include "exact_internal.h"
 #include "fail.h"
+#include "grow.h"
 
 enum {
     KIND_PLACE = 0,
@@ -302,14 +303,11 @@ static spsh_status end_place(group_finder *finder, spsh_error *err)
 
 static spsh_status add_member(group_finder *finder, uint64_t ordinal, spsh_error *err)
 {
-    if (finder->member_count == finder->member_capacity) {
-        const size_t capacity = 2 * finder->member_capacity + 64;
-        uint64_t *members = realloc(finder->members, capacity * sizeof(*members));
-        if (members == NULL)
-            return SPSH_DEDUP_NO_MEMORY(err);
-        finder->members = members;
-        finder->member_capacity = capacity;
-    }
+    uint64_t *members = spsh__grow(finder->members, &finder->member_capacity,
+                                   finder->member_count + 1, sizeof(*members));
+    if (members == NULL)
+        return SPSH_DEDUP_NO_MEMORY(err);
+    finder->members = members;
     finder->members[finder->member_count++] = ordinal;
     return SPSH_OK;
 }

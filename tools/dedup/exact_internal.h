@@ -55,7 +55,6 @@ typedef struct spsh__exact_row {
     spsh__segment_row row; /* flags are those of source, but for SPSH__ROW_ALIAS */
     /* where its audio lies */
     size_t dataset;
-    uint64_t position;
     uint32_t payload_shard, payload_record;
     uint64_t start_sample;
 } spsh__exact_row;

@@ -10,12 +10,14 @@
 
 #include "exact_internal.h"
 #include "fail.h"
+#include "grow.h"
+#include "set_readers.h"
 
 enum { PIECE_VALUES = 65536, PIECE_FIRST = 2048 };
 
 struct spsh__exact_reader {
     const spsh__print_set *set;
-    spsh_reader **readers; /* two a dataset, opened when needed: each goes on where it was */
+    spsh__set_readers readers[2]; /* of a and of b: each goes on where it was */
     int32_t pcm[2][PIECE_VALUES];
     spsh__chunk *chunks[2];
     size_t chunk_capacity[2];
@@ -30,10 +32,12 @@ spsh_status spsh__exact_reader_open(const spsh__print_set *set, spsh__exact_read
         return SPSH_DEDUP_NO_MEMORY(err);
     reader->set = set;
     reader->chunks_of[0] = reader->chunks_of[1] = SPSH_NONE_U64;
-    reader->readers = calloc(2 * spsh__print_set_dataset_count(set) + 1, sizeof(spsh_reader *));
-    if (reader->readers == NULL) {
-        free(reader);
-        return SPSH_DEDUP_NO_MEMORY(err);
+    spsh_status rc = spsh__set_readers_open(set, &reader->readers[0], err);
+    if (rc == SPSH_OK)
+        rc = spsh__set_readers_open(set, &reader->readers[1], err);
+    if (rc != SPSH_OK) {
+        spsh__exact_reader_free(reader);
+        return rc;
     }
     *ret_reader = reader;
     return SPSH_OK;
@@ -43,11 +47,10 @@ void spsh__exact_reader_free(spsh__exact_reader *reader)
 {
     if (reader == NULL)
         return;
-    for (size_t i = 0; i < 2 * spsh__print_set_dataset_count(reader->set); i++)
-        spsh_reader_close(reader->readers[i]);
-    free(reader->readers);
-    free(reader->chunks[0]);
-    free(reader->chunks[1]);
+    for (size_t i = 0; i < 2; i++) {
+        spsh__set_readers_close(&reader->readers[i]);
+        free(reader->chunks[i]);
+    }
     free(reader);
 }
 
@@ -58,13 +61,11 @@ spsh_status spsh__exact_reader_chunks(spsh__exact_reader *reader, int which,
     const size_t count = (size_t)row->row.chunk_count;
     if (reader->chunks_of[which] != row->source) {
         reader->chunks_of[which] = SPSH_NONE_U64;
-        if (count > reader->chunk_capacity[which]) {
-            spsh__chunk *more = realloc(reader->chunks[which], count * sizeof(*more));
-            if (more == NULL)
-                return SPSH_DEDUP_NO_MEMORY(err);
-            reader->chunks[which] = more;
-            reader->chunk_capacity[which] = count;
-        }
+        spsh__chunk *chunks = spsh__grow(reader->chunks[which], &reader->chunk_capacity[which],
+                                         count, sizeof(*chunks));
+        if (chunks == NULL)
+            return SPSH_DEDUP_NO_MEMORY(err);
+        reader->chunks[which] = chunks;
         spsh_status rc =
             spsh__print_set_chunks(reader->set, row->source, reader->chunks[which], err);
         if (rc != SPSH_OK)
@@ -78,14 +79,13 @@ spsh_status spsh__exact_reader_chunks(spsh__exact_reader *reader, int which,
 static spsh_status read_piece(spsh__exact_reader *reader, int which, const spsh__exact_row *row,
                               uint64_t first, uint64_t count, spsh_error *err)
 {
-    spsh_reader **slot = &reader->readers[2 * row->dataset + (size_t)which];
+    spsh_reader *from = NULL;
+    uint64_t position = 0;
     uint64_t got = 0;
-    spsh_status rc = SPSH_OK;
-    if (*slot == NULL)
-        rc = spsh_reader_open(spsh__print_set_dataset(reader->set, row->dataset), slot, err);
+    spsh_status rc =
+        spsh__set_readers_find(&reader->readers[which], row->ordinal, &from, &position, err);
     if (rc == SPSH_OK)
-        rc =
-            spsh_reader_read_i32(*slot, row->position, first, reader->pcm[which], count, &got, err);
+        rc = spsh_reader_read_i32(from, position, first, reader->pcm[which], count, &got, err);
     if (rc == SPSH_OK && got != count)
         return SPSH_DEDUP_FAIL(err, SPSH_E_CORRUPT,
                                "an utterance is shorter than its segment says");

@@ -21,6 +21,7 @@ spsh_status spsh__exact_row_get(const spsh__print_set *set, uint64_t ordinal,
 {
     spsh__exact_row row = {.ordinal = ordinal, .source = ordinal};
     uint64_t alias_of = SPSH_NONE_U64;
+    uint64_t position = 0;
     spsh_row place;
     spsh_status rc = spsh__print_set_row(set, ordinal, &row.row, &alias_of, err);
     if (rc == SPSH_OK && alias_of != SPSH_NONE_U64) {
@@ -34,8 +35,8 @@ spsh_status spsh__exact_row_get(const spsh__print_set *set, uint64_t ordinal,
     if (rc != SPSH_OK)
         return rc;
     row.side = spsh__print_set_side(set, ordinal);
-    spsh__print_set_place(set, ordinal, &row.dataset, &row.position);
-    rc = spsh_dataset_rows(spsh__print_set_dataset(set, row.dataset), row.position, 1, &place, err);
+    spsh__print_set_place(set, ordinal, &row.dataset, &position);
+    rc = spsh_dataset_rows(spsh__print_set_dataset(set, row.dataset), position, 1, &place, err);
     if (rc != SPSH_OK)
         return rc;
     row.payload_shard = place.payload_shard;

@@ -21,6 +21,7 @@
 
 #include "fail.h"
 #include "fft.h"
+#include "grow.h"
 #include "resample8k.h"
 
 enum {
@@ -100,8 +101,8 @@ struct spsh__fingerprint {
     uint64_t sample_total; /* since the start of the recording */
     uint64_t group_frame;  /* first frame of the next group */
 
-    spsh__print_frame waiting[FRAMES_WAITING]; /* print frame i at i % FRAMES_WAITING */
-    uint8_t waiting_weak[FRAMES_WAITING][SPSH__DENSE_WEAK]; /* when the sink wants them */
+    spsh__print_frame waiting[FRAMES_WAITING];             /* print frame i at i % FRAMES_WAITING */
+    uint8_t waiting_weak[FRAMES_WAITING][SPSH__WORD_WEAK]; /* when the sink wants them */
     uint8_t loudest[BLOCKS_KEPT];
     uint64_t frame_count;
     uint64_t blocks_done;
@@ -273,8 +274,8 @@ static int32_t difference(const analysis *kind, uint64_t frame, uint32_t band)
 
 /* The places of the least differences so far, the least first. */
 typedef struct weakest {
-    int32_t least[SPSH__DENSE_WEAK];
-    uint8_t places[SPSH__DENSE_WEAK];
+    int32_t least[SPSH__WORD_WEAK]; /* the longest such list */
+    uint8_t places[SPSH__WORD_WEAK];
     size_t count;
 } weakest;
 
@@ -305,7 +306,7 @@ static void add_print_frame(spsh__fingerprint *maker)
 {
     const uint64_t i = maker->frame_count++;
     uint32_t word = 0;
-    weakest found = {.count = SPSH__DENSE_WEAK};
+    weakest found = {.count = SPSH__WORD_WEAK};
     begin_weakest(&found);
     for (uint32_t band = 0; band + 1 < DENSE_BANDS; band++) {
         const int32_t value = difference(&maker->dense, i, band);
@@ -574,34 +575,16 @@ spsh_status spsh__fingerprint_finish(spsh__fingerprint *maker, spsh_error *err)
     return rc;
 }
 
-/* Grows *items to hold one_more, by doubling. */
-static spsh_status reserve(void **items, size_t *capacity, size_t needed, size_t size_bytes,
-                           spsh_error *err)
-{
-    if (needed <= *capacity)
-        return SPSH_OK;
-    size_t larger = *capacity == 0 ? 64 : *capacity;
-    while (larger < needed)
-        larger *= 2;
-    void *grown = realloc(*items, larger * size_bytes);
-    if (grown == NULL)
-        return SPSH_DEDUP_NO_MEMORY(err);
-    *items = grown;
-    *capacity = larger;
-    return SPSH_OK;
-}
-
 static spsh_status collect_frames(void *user, uint64_t first, const spsh__print_frame *frames,
                                   size_t count, spsh_error *err)
 {
     spsh__print *print = user;
-    void *items = print->frames;
     (void)first;
-    spsh_status rc = reserve(&items, &print->frame_capacity, print->frame_count + count,
-                             sizeof(*print->frames), err);
-    if (rc != SPSH_OK)
-        return rc;
-    print->frames = items;
+    spsh__print_frame *all =
+        spsh__grow(print->frames, &print->frame_capacity, print->frame_count + count, sizeof(*all));
+    if (all == NULL)
+        return SPSH_DEDUP_NO_MEMORY(err);
+    print->frames = all;
     memcpy(print->frames + print->frame_count, frames, count * sizeof(*frames));
     print->frame_count += count;
     return SPSH_OK;
@@ -610,12 +593,11 @@ static spsh_status collect_frames(void *user, uint64_t first, const spsh__print_
 static spsh_status collect_key(void *user, const spsh__print_key *key, spsh_error *err)
 {
     spsh__print *print = user;
-    void *items = print->keys;
-    spsh_status rc =
-        reserve(&items, &print->key_capacity, print->key_count + 1, sizeof(*print->keys), err);
-    if (rc != SPSH_OK)
-        return rc;
-    print->keys = items;
+    spsh__print_key *keys =
+        spsh__grow(print->keys, &print->key_capacity, print->key_count + 1, sizeof(*keys));
+    if (keys == NULL)
+        return SPSH_DEDUP_NO_MEMORY(err);
+    print->keys = keys;
     print->keys[print->key_count++] = *key;
     return SPSH_OK;
 }
@@ -624,12 +606,11 @@ static spsh_status collect_samples(void *user, const int32_t *samples, size_t co
                                    spsh_error *err)
 {
     spsh__print *print = user;
-    void *items = print->samples;
-    spsh_status rc = reserve(&items, &print->sample_capacity, print->sample_count + count,
-                             sizeof(*print->samples), err);
-    if (rc != SPSH_OK)
-        return rc;
-    print->samples = items;
+    int32_t *all = spsh__grow(print->samples, &print->sample_capacity, print->sample_count + count,
+                              sizeof(*all));
+    if (all == NULL)
+        return SPSH_DEDUP_NO_MEMORY(err);
+    print->samples = all;
     memcpy(print->samples + print->sample_count, samples, count * sizeof(*samples));
     print->sample_count += count;
     return SPSH_OK;

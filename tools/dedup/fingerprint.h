@@ -1,11 +1,14 @@
 /* fingerprint.h: what a recording sounds like, in bits that survive codecs, and in keys to find it
  * by.
  *
+ *     const spsh__print_sink sink = {.frames_fn = my_frames, .user = me};
  *     spsh__fingerprint *maker = NULL;
- *     rc = spsh__fingerprint_new(16000, (spsh__print_sink){.frames_fn = my_frames, .user = me},
- *                               &maker, err); while (rc == SPSH_OK && (count = more(pcm)) > 0) rc =
- * spsh__fingerprint_push(maker, pcm, count, err); if (rc == SPSH_OK) rc =
- * spsh__fingerprint_finish(maker, err); spsh__fingerprint_free(maker);
+ *     spsh_status rc = spsh__fingerprint_new(16000, sink, &maker, err);
+ *     while (rc == SPSH_OK && (count = more(pcm)) > 0)
+ *         rc = spsh__fingerprint_push(maker, pcm, count, err);
+ *     if (rc == SPSH_OK)
+ *         rc = spsh__fingerprint_finish(maker, err);
+ *     spsh__fingerprint_free(maker);
  *
  * Every 16 ms a print frame: 32 bits and a level. About four times a second a key: 48 bits and the
  * three of them that are nearest to turning over. docs/FINGERPRINT.md is normative; the same input
@@ -29,6 +32,7 @@
 #define SPSH__KEY_BITS     48
 #define SPSH__KEY_WEAK_MAX 3
 #define SPSH__DENSE_WEAK   6
+#define SPSH__WORD_WEAK    14
 
 /* Frame i comes from samples 128 i to 128 i + 2047 of the 8 kHz signal. */
 typedef struct spsh__print_frame {
@@ -57,7 +61,7 @@ typedef struct spsh__dense_key {
 typedef struct spsh__weak_word {
     uint64_t frame;
     uint32_t word;
-    uint8_t weak[SPSH__DENSE_WEAK]; /* places, least certain first */
+    uint8_t weak[SPSH__WORD_WEAK]; /* places, least certain first */
 } spsh__weak_word;
 
 /* Called with each piece in order; anything but SPSH_OK ends the push with that. Any may be NULL.

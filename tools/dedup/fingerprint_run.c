@@ -206,7 +206,8 @@ static spsh_status collect(run *r, spsh__extract_pipeline *pipeline, const part_
         r->utterances_done += result->job.count;
         spsh__extract_pipeline_release(pipeline);
         if (r->options->progress_fn != NULL)
-            r->options->progress_fn(r->options->user, r->utterances_done, r->utterances_to_do);
+            r->options->progress_fn(r->options->user, "fingerprint", r->utterances_done,
+                                    r->utterances_to_do);
     }
     return rc;
 }

@@ -13,7 +13,8 @@ typedef struct spsh__fingerprint_run_options {
     uint32_t threads;
     uint64_t part, part_count; /* shards whose number is part modulo part_count; 0 of 1: all */
     bool check_pages; /* of segments that are there: each byte, not only what opening looks at */
-    void (*progress_fn)(void *user, uint64_t utterances_done, uint64_t utterances_to_do);
+    /* "fingerprint", utterances */
+    void (*progress_fn)(void *user, const char *stage, uint64_t done, uint64_t total);
     void *user;
 } spsh__fingerprint_run_options;
 

@@ -8,11 +8,12 @@
  *                given up as soon as chance explains it
  *     hits       sorted by print and offset; distinct t within 2 offsets are the votes
  *
- * Mixing is a multiplication by an odd number: different words stay different. Entries are counted,
- * then placed in the order of the frames, so the table is a function of what was added.
+ * Entries are counted, then placed in the order of the frames, so the table is a function of what
+ * was added. A word whose entries are too many is known by them, where all that is looked for is in
+ * the table; of a part, by the counts of all.
  *
- * Why neighbours and not several words: of a second through GSM, often one word alone is within six
- * weak bits of its copy, but all of its frames are nearer than other speech comes.
+ * Why neighbours and not several words: of a second through GSM, often one word alone is in the
+ * table as its copy has it, but all of its frames are nearer than other speech comes.
  */
 #include "frame_scan.h"
 
@@ -20,15 +21,13 @@
 #include <string.h>
 
 #include "fail.h"
+#include "grow.h"
 
 enum {
-    WAYS = 1 << SPSH__SCAN_WEAK,
     BUCKET_BITS_MIN = 10,
     BUCKET_BITS_MAX = 26,
-    FREQUENT_MIN = 512,     /* entries of a word, or */
-    FREQUENT_SHARE = 16384, /* this part of all: more say nothing */
-    BLOCK = 4096,           /* frames of the large set at once */
-    BESIDE_FIRST = 6,       /* frames next to a hit share its sound: those say little */
+    BLOCK = 4096,     /* frames of the large set at once */
+    BESIDE_FIRST = 6, /* frames next to a hit share its sound: those say little */
     BESIDE_STEP = 3,
     BESIDE_LAST = 45,
     BESIDE_MIN = 4,    /* neighbours that must have been compared */
@@ -45,7 +44,7 @@ enum {
 typedef struct test_frame {
     uint32_t word;
     uint32_t number;
-    uint8_t weak[SPSH__SCAN_WEAK];
+    uint8_t weak[SPSH__WORD_WEAK];
 } test_frame;
 
 typedef struct entry {
@@ -71,7 +70,8 @@ struct spsh__frame_scan {
     test_print *prints;
     size_t print_count, print_capacity;
     unsigned bucket_bits;
-    uint32_t frequent;
+    uint64_t limit; /* entries of a word that says something */
+    const spsh__frequent_words *left_out;
     size_t *starts; /* of buckets; one more than there are */
     entry *entries;
     kept_frame *kept; /* frame_count */
@@ -98,8 +98,8 @@ spsh_status spsh__frame_scan_open(spsh__frame_scan **ret_scan, spsh_error *err)
 uint64_t spsh__frame_scan_bytes(uint64_t frame_count)
 {
     /* The list grows by doubling; entries; at most one bucket for two of them. */
-    return frame_count * (2 * sizeof(test_frame) + sizeof(kept_frame) + WAYS * sizeof(entry) +
-                          WAYS / 2 * sizeof(size_t));
+    return frame_count * (2 * sizeof(test_frame) + sizeof(kept_frame) +
+                          SPSH__SCAN_WAYS * sizeof(entry) + SPSH__SCAN_WAYS / 2 * sizeof(size_t));
 }
 
 void spsh__frame_scan_free(spsh__frame_scan *scan)
@@ -114,28 +114,9 @@ void spsh__frame_scan_free(spsh__frame_scan *scan)
     free(scan);
 }
 
-/* Room for `needed` items, by doubling. */
-static spsh_status reserve(void **items, size_t *capacity, size_t needed, size_t size_bytes,
-                           spsh_error *err)
-{
-    if (needed <= *capacity)
-        return SPSH_OK;
-    size_t larger = *capacity == 0 ? 256 : *capacity;
-    while (larger < needed)
-        larger *= 2;
-    void *grown = realloc(*items, larger * size_bytes);
-    if (grown == NULL)
-        return SPSH_DEDUP_NO_MEMORY(err);
-    *items = grown;
-    *capacity = larger;
-    return SPSH_OK;
-}
-
 spsh_status spsh__frame_scan_add(spsh__frame_scan *scan, uint64_t print,
                                  const spsh__weak_word *words, size_t count, spsh_error *err)
 {
-    void *prints = scan->prints;
-    void *frames = scan->frames;
     if (count == 0)
         return SPSH_OK;
     const uint64_t span = words[count - 1].frame + 1;
@@ -143,15 +124,16 @@ spsh_status spsh__frame_scan_add(spsh__frame_scan *scan, uint64_t print,
         return SPSH_DEDUP_FAIL(err, SPSH_E_LIMIT, "a recording of more than 198 days");
     if (scan->next_number + span > NUMBERS_MAX)
         return SPSH_DEDUP_FAIL(err, SPSH_E_LIMIT, "more than 2^32 frames to look for at once");
-    spsh_status rc =
-        reserve(&prints, &scan->print_capacity, scan->print_count + 1, sizeof(*scan->prints), err);
+    test_print *prints =
+        spsh__grow(scan->prints, &scan->print_capacity, scan->print_count + 1, sizeof(*prints));
+    if (prints == NULL)
+        return SPSH_DEDUP_NO_MEMORY(err);
     scan->prints = prints;
-    if (rc == SPSH_OK)
-        rc = reserve(&frames, &scan->frame_capacity, scan->frame_count + count,
-                     sizeof(*scan->frames), err);
+    test_frame *frames =
+        spsh__grow(scan->frames, &scan->frame_capacity, scan->frame_count + count, sizeof(*frames));
+    if (frames == NULL)
+        return SPSH_DEDUP_NO_MEMORY(err);
     scan->frames = frames;
-    if (rc != SPSH_OK)
-        return rc;
     for (size_t i = 0; i < count; i++) {
         test_frame *frame = &scan->frames[scan->frame_count++];
         frame->word = words[i].word;
@@ -163,18 +145,9 @@ spsh_status spsh__frame_scan_add(spsh__frame_scan *scan, uint64_t print,
     return SPSH_OK;
 }
 
-static uint32_t mix(uint32_t word)
-{
-    return word * UINT32_C(0x9e3779b1);
-}
-
-/* The mixed word of one way to turn over a frame's weakest bits. */
 static uint32_t mixed_way(const test_frame *frame, unsigned way)
 {
-    uint32_t word = frame->word;
-    for (unsigned i = 0; i < SPSH__SCAN_WEAK; i++)
-        word ^= (uint32_t)(way >> i & 1) << frame->weak[i];
-    return mix(word);
+    return spsh__mixed_way(frame->word, frame->weak, way);
 }
 
 static void fill_table(spsh__frame_scan *scan)
@@ -182,7 +155,7 @@ static void fill_table(spsh__frame_scan *scan)
     const unsigned shift = 32 - scan->bucket_bits;
     const size_t buckets = (size_t)1 << scan->bucket_bits;
     for (size_t i = 0; i < scan->frame_count; i++)
-        for (unsigned way = 0; way < WAYS; way++)
+        for (unsigned way = 0; way < SPSH__SCAN_WAYS; way++)
             scan->starts[mixed_way(&scan->frames[i], way) >> shift]++;
     size_t sum = 0;
     for (size_t b = 0; b <= buckets; b++) {
@@ -191,7 +164,7 @@ static void fill_table(spsh__frame_scan *scan)
         sum += count;
     }
     for (size_t i = 0; i < scan->frame_count; i++) {
-        for (unsigned way = 0; way < WAYS; way++) {
+        for (unsigned way = 0; way < SPSH__SCAN_WAYS; way++) {
             const uint32_t mixed = mixed_way(&scan->frames[i], way);
             scan->entries[scan->starts[mixed >> shift]++] = (entry){mixed, (uint32_t)i};
         }
@@ -200,15 +173,15 @@ static void fill_table(spsh__frame_scan *scan)
     scan->starts[0] = 0;
 }
 
-spsh_status spsh__frame_scan_ready(spsh__frame_scan *scan, spsh_error *err)
+spsh_status spsh__frame_scan_ready(spsh__frame_scan *scan, const spsh__frequent_words *left_out,
+                                   spsh_error *err)
 {
-    const size_t entry_count = scan->frame_count * WAYS;
+    const size_t entry_count = scan->frame_count * SPSH__SCAN_WAYS;
     scan->bucket_bits = BUCKET_BITS_MIN;
     while (scan->bucket_bits < BUCKET_BITS_MAX && (size_t)4 << scan->bucket_bits <= entry_count)
         scan->bucket_bits++;
-    scan->frequent = FREQUENT_MIN;
-    if (entry_count / FREQUENT_SHARE > FREQUENT_MIN)
-        scan->frequent = (uint32_t)(entry_count / FREQUENT_SHARE);
+    scan->limit = spsh__frequent_limit(scan->frame_count);
+    scan->left_out = left_out;
     scan->starts = calloc(((size_t)1 << scan->bucket_bits) + 1, sizeof(*scan->starts));
     scan->entries = malloc((entry_count + 1) * sizeof(*scan->entries));
     scan->kept = malloc((scan->frame_count + 1) * sizeof(*scan->kept));
@@ -297,11 +270,10 @@ static size_t print_of(const spsh__frame_scan *scan, uint64_t number)
 static spsh_status add_hit(spsh__frame_finder *finder, size_t index, uint64_t t, spsh_error *err)
 {
     const spsh__frame_scan *scan = finder->scan;
-    void *hits = finder->hits;
-    const spsh_status rc =
-        reserve(&hits, &finder->hit_capacity, finder->hit_count + 1, sizeof(*finder->hits), err);
-    if (rc != SPSH_OK)
-        return rc;
+    spsh__u128 *hits =
+        spsh__grow(finder->hits, &finder->hit_capacity, finder->hit_count + 1, sizeof(*hits));
+    if (hits == NULL)
+        return SPSH_DEDUP_NO_MEMORY(err);
     finder->hits = hits;
     const uint64_t number = scan->kept[index].number;
     const size_t print = print_of(scan, number);
@@ -310,21 +282,29 @@ static spsh_status add_hit(spsh__frame_finder *finder, size_t index, uint64_t t,
     return SPSH_OK;
 }
 
+/* Whether a word says nothing, now that its entry `number`, from 0, was found. */
+static bool is_frequent(const spsh__frame_scan *scan, uint32_t mixed, uint64_t number)
+{
+    if (scan->left_out == NULL)
+        return number == scan->limit;
+    return number == 0 && spsh__frequent_words_has(scan->left_out, mixed);
+}
+
 /* The entries of the word of frame `at` of the stretch, as hits. */
 static spsh_status add_hits(spsh__frame_finder *finder, const spsh__frame_stretch *stretch,
                             size_t at, spsh_error *err)
 {
     const spsh__frame_scan *scan = finder->scan;
-    const uint32_t mixed = mix(stretch->frames[at].word);
+    const uint32_t mixed = spsh__mix_word(stretch->frames[at].word);
     const size_t bucket = mixed >> (32 - scan->bucket_bits);
     const size_t before = finder->hit_count;
-    uint32_t equal = 0;
+    uint64_t equal = 0;
     spsh_status rc = SPSH_OK;
 
     for (size_t i = scan->starts[bucket]; rc == SPSH_OK && i < scan->starts[bucket + 1]; i++) {
         if (scan->entries[i].mixed != mixed)
             continue;
-        if (equal++ == scan->frequent) { /* it says nothing */
+        if (is_frequent(scan, mixed, equal++)) {
             finder->hit_count = before;
             return SPSH_OK;
         }
@@ -354,11 +334,10 @@ static uint32_t count_votes(const spsh__u128 *hits, size_t count, uint64_t offse
 static spsh_status add_found(spsh__frame_finder *finder, const spsh__candidate *candidate,
                              spsh_error *err)
 {
-    void *found = finder->found;
-    const spsh_status rc = reserve(&found, &finder->found_capacity, finder->found_count + 1,
-                                   sizeof(*finder->found), err);
-    if (rc != SPSH_OK)
-        return rc;
+    spsh__candidate *found =
+        spsh__grow(finder->found, &finder->found_capacity, finder->found_count + 1, sizeof(*found));
+    if (found == NULL)
+        return SPSH_DEDUP_NO_MEMORY(err);
     finder->found = found;
     finder->found[finder->found_count++] = *candidate;
     return SPSH_OK;

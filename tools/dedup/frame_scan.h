@@ -1,16 +1,18 @@
 /* frame_scan.h: where clips of a small set occur in a large one, by every frame of both.
  *
  *     spsh__frame_scan_open(&scan, err);
- *     spsh__frame_scan_add(scan, print, words, count, err);           // each print of the small
- * set spsh__frame_scan_ready(scan, err); spsh__frame_finder_new(scan, &finder, err); // one a
- * thread spsh__frame_finder_run(finder, &stretch, &candidates, &candidate_count, err);
+ *     spsh__frame_scan_add(scan, print, words, count, err);      // each print of the small set
+ *     spsh__frame_scan_ready(scan, NULL, err);
+ *     spsh__frame_finder_new(scan, &finder, err);                // one a thread
+ *     spsh__frame_finder_run(finder, &stretch, &candidates, &candidate_count, err);
  *
  * Keys need 0.7 s around an onset: of a clip of a second, few keys of its source are left. So
- * audits look at every frame: the words of the small set, each with its six weakest bits in all
- * combinations, are a table in memory (0.8 KB a frame: an hour is 180 MB at most), and each active
- * frame of the large set is looked up as it is. One word is enough if the frames around it agree as
- * well; further ones at its offset are votes. Words that the small set has all too often say
- * nothing and are left out.
+ * audits look at every frame: the words of the small set, each with its weakest bits turned over in
+ * the 110 likeliest ways, are a table in memory (1.4 KB a frame: an hour is 310 MB at most), and
+ * each active frame of the large set is looked up as it is. One word is enough if the frames around
+ * it agree as well; further ones at its offset are votes. Words that the small set has all too
+ * often say nothing and are left out. A table may hold a part of the small set only: then those are
+ * counted before (word_counts.h), so that parts find together what the whole would.
  *
  * The result depends on what was added, not on its order or on threads.
  */
@@ -18,11 +20,9 @@
 #define SPSH_DEDUP_FRAME_SCAN_H
 
 #include "key_join.h"
+#include "word_counts.h"
 
-enum {
-    SPSH__SCAN_WEAK = 6,      /* bits of a word of the small set that are tried both ways */
-    SPSH__SCAN_OVERLAP = 128, /* frames */
-};
+enum { SPSH__SCAN_OVERLAP = 128 }; /* frames */
 
 typedef struct spsh__frame_scan spsh__frame_scan;
 typedef struct spsh__frame_finder spsh__frame_finder;
@@ -33,8 +33,10 @@ uint64_t spsh__frame_scan_bytes(uint64_t frame_count);
 /* Each print once; its words in the order of frames. SPSH_E_LIMIT for more than 2^32 frames. */
 spsh_status spsh__frame_scan_add(spsh__frame_scan *scan, uint64_t print,
                                  const spsh__weak_word *words, size_t count, spsh_error *err);
-/* No more is added. */
-spsh_status spsh__frame_scan_ready(spsh__frame_scan *scan, spsh_error *err);
+/* No more is added. left_out: the frequent words of all that is looked for, borrowed; NULL when
+ * that is what was added. */
+spsh_status spsh__frame_scan_ready(spsh__frame_scan *scan, const spsh__frequent_words *left_out,
+                                   spsh_error *err);
 void spsh__frame_scan_free(spsh__frame_scan *scan);
 
 /* scan: borrowed, ready. */

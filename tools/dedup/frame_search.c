@@ -1,34 +1,38 @@
-/* frame_search.c: parts of test -> table; threads deal out train's utterances and look them up. */
+/* frame_search.c: parts of test -> table; threads deal out train's utterances and look them up.
+ *
+ * Where there are several parts, test is listened to twice before, to count its words: which of
+ * them are too frequent must not depend on where the parts end.
+ */
 #include "frame_search.h"
 
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "deal.h"
 #include "dense_keys.h"
 #include "fail.h"
 #include "frame_scan.h"
+#include "set_readers.h"
 
 enum {
     DEAL_AT_ONCE = 64,
     STRETCH = 1 << 16, /* frames at once: 17 minutes */
-    THREADS_MAX = 64,
 };
 
 typedef struct pool {
     const spsh__frame_search *search;
     spsh__key_join *join;
-    spsh__side side;        /* at work: TEST fills the table, TRAIN is looked up in it */
-    spsh__frame_scan *scan; /* of this part */
-    pthread_mutex_t mutex;  /* for all below, the scan while it fills, and the join */
-    uint64_t next, end;     /* utterances to deal out */
-    spsh_status status;
-    spsh_error err;
+    spsh__side side;            /* at work: TEST fills the table, TRAIN is looked up in it */
+    spsh__word_counts *counts;  /* while words are counted: TEST goes there; else NULL */
+    spsh__frequent_words words; /* of all of test; mixed NULL: there is one part */
+    spsh__frame_scan *scan;     /* of this part */
+    pthread_mutex_t mutex;      /* for the join, and the scan or counts while they fill */
 } pool;
 
 typedef struct worker {
     pool *pool;
-    spsh_reader **readers; /* of test's datasets */
+    spsh__set_readers readers; /* of test */
     spsh__frame_finder *finder;
     spsh__print_frame *frames; /* STRETCH */
 } worker;
@@ -42,26 +46,25 @@ static spsh_status takes_part(const spsh__frame_search *search, uint64_t ordinal
     return search->takes_part_fn(search->user, ordinal, ret_takes_part, err);
 }
 
-/* ---- test: words into the table ---- */
+/* ---- test: words into the table, or into counts ---- */
 
 static spsh_status add_words(worker *w, uint64_t ordinal, uint64_t number, spsh_error *err)
 {
     pool *p = w->pool;
-    const spsh__print_set *set = p->search->set;
     spsh__weak_word *words = NULL;
     size_t count = 0;
-    size_t dataset = 0;
+    spsh_reader *reader = NULL;
     uint64_t position = 0;
-    spsh_status rc = SPSH_OK;
+    spsh_status rc = spsh__set_readers_find(&w->readers, ordinal, &reader, &position, err);
 
-    spsh__print_set_place(set, ordinal, &dataset, &position);
-    if (w->readers[dataset] == NULL)
-        rc = spsh_reader_open(spsh__print_set_dataset(set, dataset), &w->readers[dataset], err);
     if (rc == SPSH_OK)
-        rc = spsh__weak_words_make(set, w->readers[dataset], number, &words, &count, err);
+        rc = spsh__weak_words_make(p->search->set, reader, number, &words, &count, err);
     if (rc == SPSH_OK) {
         (void)pthread_mutex_lock(&p->mutex);
-        rc = spsh__frame_scan_add(p->scan, number, words, count, err);
+        if (p->counts != NULL)
+            spsh__word_counts_add(p->counts, words, count);
+        else
+            rc = spsh__frame_scan_add(p->scan, number, words, count, err);
         (void)pthread_mutex_unlock(&p->mutex);
     }
     free(words);
@@ -107,8 +110,9 @@ static spsh_status look_up(worker *w, uint64_t number, const spsh__set_print *pr
 
 /* ---- both ---- */
 
-static spsh_status take_utterance(worker *w, uint64_t ordinal, spsh_error *err)
+static spsh_status take_utterance(void *argument, uint64_t ordinal, spsh_error *err)
 {
+    worker *w = argument;
     const pool *p = w->pool;
     uint64_t first = 0;
     uint64_t count = 0;
@@ -127,62 +131,20 @@ static spsh_status take_utterance(worker *w, uint64_t ordinal, spsh_error *err)
     return rc;
 }
 
-/* Utterances [*ret_first, *ret_end) for a thread; none: an empty range. */
-static void deal(pool *p, uint64_t *ret_first, uint64_t *ret_end)
-{
-    const spsh__frame_search *search = p->search;
-    (void)pthread_mutex_lock(&p->mutex);
-    if (search->stop != NULL && *search->stop && p->status == SPSH_OK)
-        p->status = SPSH_DEDUP_FAIL(&p->err, SPSH_E_CANCELED, "stopped");
-    *ret_first = p->status == SPSH_OK ? p->next : p->end;
-    *ret_end = p->end - *ret_first < DEAL_AT_ONCE ? p->end : *ret_first + DEAL_AT_ONCE;
-    p->next = *ret_end;
-    if (search->progress_fn != NULL)
-        search->progress_fn(search->progress_user,
-                            p->side == SPSH__SIDE_TEST ? "listen to test" : "search train",
-                            *ret_first, p->end);
-    (void)pthread_mutex_unlock(&p->mutex);
-}
-
-static void *work(void *argument)
-{
-    worker *w = argument;
-    pool *p = w->pool;
-    for (;;) {
-        spsh_error err = SPSH_ERROR_INIT;
-        spsh_status rc = SPSH_OK;
-        uint64_t first = 0;
-        uint64_t end = 0;
-        deal(p, &first, &end);
-        if (first == end)
-            return NULL;
-        for (uint64_t i = first; i < end && rc == SPSH_OK; i++)
-            rc = take_utterance(w, i, &err);
-        (void)pthread_mutex_lock(&p->mutex);
-        if (rc != SPSH_OK && p->status == SPSH_OK) {
-            p->status = rc;
-            p->err = err;
-        }
-        (void)pthread_mutex_unlock(&p->mutex);
-    }
-}
-
 static spsh_status open_worker(worker *w, pool *p, spsh_error *err)
 {
     w->pool = p;
-    w->readers = (spsh_reader **)calloc(spsh__print_set_dataset_count(p->search->set) + 1,
-                                        sizeof(spsh_reader *));
+    if (p->side == SPSH__SIDE_TEST)
+        return spsh__set_readers_open(p->search->set, &w->readers, err);
     w->frames = calloc(STRETCH, sizeof(*w->frames));
-    if (w->readers == NULL || w->frames == NULL)
+    if (w->frames == NULL)
         return SPSH_DEDUP_NO_MEMORY(err);
-    return p->side == SPSH__SIDE_TRAIN ? spsh__frame_finder_new(p->scan, &w->finder, err) : SPSH_OK;
+    return spsh__frame_finder_new(p->scan, &w->finder, err);
 }
 
-static void close_worker(worker *w, size_t dataset_count)
+static void close_worker(worker *w)
 {
-    for (size_t i = 0; w->readers != NULL && i < dataset_count; i++)
-        spsh_reader_close(w->readers[i]);
-    free((void *)w->readers);
+    spsh__set_readers_close(&w->readers);
     free(w->frames);
     spsh__frame_finder_free(w->finder);
 }
@@ -190,33 +152,30 @@ static void close_worker(worker *w, size_t dataset_count)
 /* Utterances [first, end) of one side, on all threads. */
 static spsh_status take_all(pool *p, spsh__side side, uint64_t first, uint64_t end, spsh_error *err)
 {
-    const uint32_t wanted = p->search->threads < THREADS_MAX ? p->search->threads : THREADS_MAX;
-    const uint32_t threads = wanted < 1 ? 1 : wanted;
-    pthread_t started[THREADS_MAX];
-    uint32_t started_count = 0;
+    const spsh__frame_search *search = p->search;
+    const uint32_t threads = search->threads < 1 ? 1 : search->threads;
+    const spsh__deal deal = {
+        .first = first,
+        .end = end,
+        .at_once = DEAL_AT_ONCE,
+        .take_fn = take_utterance,
+        .stop = search->stop,
+        .progress_fn = search->progress_fn,
+        .progress_user = search->progress_user,
+        .stage = side == SPSH__SIDE_TEST ? "listen to test" : "search train",
+    };
     spsh_status rc = SPSH_OK;
     worker *workers = calloc(threads, sizeof(*workers));
 
     if (workers == NULL)
         return SPSH_DEDUP_NO_MEMORY(err);
     p->side = side;
-    p->next = first;
-    p->end = end;
     for (uint32_t i = 0; rc == SPSH_OK && i < threads; i++)
         rc = open_worker(&workers[i], p, err);
-    if (rc == SPSH_OK) {
-        while (started_count + 1 < threads && pthread_create(&started[started_count], NULL, work,
-                                                             &workers[started_count + 1]) == 0)
-            started_count++;
-        (void)work(&workers[0]); /* also what threads that could not start would have done */
-        for (uint32_t i = 0; i < started_count; i++)
-            (void)pthread_join(started[i], NULL);
-        rc = p->status;
-        if (rc != SPSH_OK && err != NULL)
-            *err = p->err;
-    }
+    if (rc == SPSH_OK)
+        rc = spsh__deal_run(&deal, workers, sizeof(*workers), threads, err);
     for (uint32_t i = 0; i < threads; i++)
-        close_worker(&workers[i], spsh__print_set_dataset_count(p->search->set));
+        close_worker(&workers[i]);
     free(workers);
     return rc;
 }
@@ -258,13 +217,30 @@ static spsh_status find_part(const spsh__frame_search *search, uint64_t first, u
     return SPSH_OK;
 }
 
+static spsh_status count_words(pool *p, spsh_error *err)
+{
+    const uint64_t count = spsh__print_set_count(p->search->set);
+    spsh_status rc = spsh__word_counts_new(&p->counts, err);
+    if (rc == SPSH_OK)
+        rc = take_all(p, SPSH__SIDE_TEST, 0, count, err);
+    if (rc == SPSH_OK)
+        rc = spsh__word_counts_narrow(p->counts, err);
+    if (rc == SPSH_OK)
+        rc = take_all(p, SPSH__SIDE_TEST, 0, count, err);
+    if (rc == SPSH_OK)
+        rc = spsh__word_counts_finish(p->counts, &p->words, err);
+    spsh__word_counts_free(p->counts);
+    p->counts = NULL;
+    return rc;
+}
+
 static spsh_status run_part(pool *p, uint64_t first, uint64_t end, spsh_error *err)
 {
     spsh_status rc = spsh__frame_scan_open(&p->scan, err);
     if (rc == SPSH_OK)
         rc = take_all(p, SPSH__SIDE_TEST, first, end, err);
     if (rc == SPSH_OK)
-        rc = spsh__frame_scan_ready(p->scan, err);
+        rc = spsh__frame_scan_ready(p->scan, p->words.mixed == NULL ? NULL : &p->words, err);
     if (rc == SPSH_OK)
         rc = take_all(p, SPSH__SIDE_TRAIN, 0, spsh__print_set_count(p->search->set), err);
     spsh__frame_scan_free(p->scan);
@@ -276,18 +252,21 @@ spsh_status spsh__frame_search_run(const spsh__frame_search *search, spsh__key_j
                                    spsh_error *err)
 {
     pool p = {.search = search, .join = join};
+    const uint64_t count = spsh__print_set_count(search->set);
     spsh_status rc = SPSH_OK;
     uint64_t end = 0;
 
     if (pthread_mutex_init(&p.mutex, NULL) != 0)
         return SPSH_DEDUP_NO_MEMORY(err);
-    for (uint64_t first = 0; rc == SPSH_OK && first < spsh__print_set_count(search->set);
-         first = end) {
+    for (uint64_t first = 0; rc == SPSH_OK && first < count; first = end) {
         bool is_empty = false;
         rc = find_part(search, first, &end, &is_empty, err);
+        if (rc == SPSH_OK && first == 0 && end < count)
+            rc = count_words(&p, err);
         if (rc == SPSH_OK && !is_empty)
             rc = run_part(&p, first, end, err);
     }
     (void)pthread_mutex_destroy(&p.mutex);
+    free(p.words.mixed);
     return rc;
 }

@@ -3,8 +3,8 @@
  *
  * The small side's words are made from its audio; the large side's are read from its segments. When
  * the table of the small side does not fit into the memory, it is made in parts, and the large side
- * is read once for each. Parts are cut by the prints' lengths alone, so the result is the same for
- * any threads; what all too frequent words say may differ between memories.
+ * is read once for each. Which words are too frequent is counted before that, over all of the small
+ * side, which is decoded twice more. So the result is the same for any threads and any memory.
  */
 #ifndef SPSH_DEDUP_FRAME_SEARCH_H
 #define SPSH_DEDUP_FRAME_SEARCH_H
@@ -14,7 +14,7 @@
 
 typedef struct spsh__frame_search {
     const spsh__print_set *set;
-    uint64_t memory_bytes;
+    uint64_t memory_bytes; /* of the table; counting takes 16 MB, at most 80 */
     uint32_t threads;
     /* Whether an utterance is looked at: any thread. */
     spsh_status (*takes_part_fn)(const void *user, uint64_t ordinal, bool *ret_takes_part,

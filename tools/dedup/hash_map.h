@@ -1,8 +1,10 @@
 /* hash_map.h: numbers by hashes of 128 bits: what the test side of a join is looked up in.
  *
  *     spsh__hash_map map = {0};
- *     spsh__hash_map_add(&map, spsh__hash_of(text), next, &number)  // number is next when it is
- * new spsh__hash_map_find(&map, spsh__hash_of(other)) spsh__hash_map_free(&map);
+ *     if (!spsh__hash_map_add(&map, spsh__hash_of(text), next, &number))  // next: if it is new
+ *         return SPSH_DEDUP_NO_MEMORY(err);
+ *     if (spsh__hash_map_find(&map, spsh__hash_of(other)) != SPSH__HASH_NONE) ...
+ *     spsh__hash_map_free(&map);
  *
  * Open addressing, 24 bytes a slot and a byte of filter, which answers most of what is not there
  * without going to memory. Two of 10^9 strings have one hash with a probability of 10^-21, so

@@ -1,8 +1,8 @@
 /* join_record.h: keys, probes and hits of a join, each in 128 bits.
  *
- *     a key, in its partition        the rest of its bits | six or three slots | print | frame |
- * ... a probe, to be sorted          the rest of its bits | side | print | frame | turned | short
- *     a hit, to be sorted            a | b | offset | place | short
+ *     key, in its partition    the rest of its bits | 3 or 6 slots | print | frame | short | side
+ *     probe, to be sorted      the rest of its bits | side | print | frame | turned | short
+ *     hit, to be sorted        a | b | offset | place | short
  *
  * The upper 10 bits of a key are its partition, which makes room for everything else: 2^38 prints,
  * and frames up to 2^30, which are 198 days. A slot holds a place whose bit may be turned over;

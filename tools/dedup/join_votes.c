@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "fail.h"
+#include "grow.h"
 
 enum { NEAR = 3, APART = 6, WIDTH_MAX = 64 };
 
@@ -159,14 +160,11 @@ static int compare_offsets(const void *left, const void *right)
 
 static spsh_status add_vote(spsh__join_votes *votes, const spsh__join_hit *hit, spsh_error *err)
 {
-    if (votes->cluster_count == votes->cluster_capacity) {
-        const size_t larger = votes->cluster_capacity == 0 ? 256 : 2 * votes->cluster_capacity;
-        vote *grown = realloc(votes->cluster, larger * sizeof(*grown));
-        if (grown == NULL)
-            return SPSH_DEDUP_NO_MEMORY(err);
-        votes->cluster = grown;
-        votes->cluster_capacity = larger;
-    }
+    vote *cluster = spsh__grow(votes->cluster, &votes->cluster_capacity, votes->cluster_count + 1,
+                               sizeof(*cluster));
+    if (cluster == NULL)
+        return SPSH_DEDUP_NO_MEMORY(err);
+    votes->cluster = cluster;
     if (votes->cluster_count == 0)
         votes->first = *hit;
     const vote added = {hit->place, (uint32_t)(hit->offset - votes->first.offset)};

@@ -17,8 +17,10 @@
 #include <string.h>
 
 #include "fail.h"
+#include "grow.h"
 #include "pair_offsets.h"
 #include "scaled_keys.h"
+#include "set_readers.h"
 
 enum {
     PIECE = 16,
@@ -47,7 +49,7 @@ typedef struct match_list {
 
 typedef struct worker {
     spsh__judge *judge;
-    spsh_reader **readers; /* one a dataset, opened when needed */
+    spsh__set_readers readers;
     heard slots[SLOTS];
     uint64_t clock;
     uint64_t held_bytes; /* of judge->held_bytes */
@@ -91,12 +93,9 @@ static void forget(heard *slot)
 
 static void worker_free(worker *self)
 {
-    const size_t datasets = spsh__print_set_dataset_count(self->judge->set);
     for (size_t i = 0; i < SLOTS; i++)
         forget(&self->slots[i]);
-    for (size_t i = 0; self->readers != NULL && i < datasets; i++)
-        spsh_reader_close(self->readers[i]);
-    free(self->readers);
+    spsh__set_readers_close(&self->readers);
     free(self->found.items);
 }
 
@@ -115,7 +114,6 @@ void spsh__judge_close(spsh__judge *judge)
 spsh_status spsh__judge_open(const spsh__print_set *set, const spsh__judge_options *options,
                              spsh__judge **ret_judge, spsh_error *err)
 {
-    const size_t datasets = spsh__print_set_dataset_count(set);
     const uint32_t threads = options->threads > 0 ? options->threads : 1;
     spsh__judge *judge = calloc(1, sizeof(*judge));
     if (judge == NULL)
@@ -128,39 +126,23 @@ spsh_status spsh__judge_open(const spsh__print_set *set, const spsh__judge_optio
     (void)pthread_mutex_init(&judge->lock, NULL);
     (void)pthread_cond_init(&judge->freed, NULL);
     judge->workers = calloc(threads, sizeof(*judge->workers));
-    if (judge->workers == NULL)
-        goto no_memory;
-    for (; judge->worker_count < threads; judge->worker_count++) {
-        worker *self = &judge->workers[judge->worker_count];
+    spsh_status rc = judge->workers == NULL ? SPSH_DEDUP_NO_MEMORY(err) : SPSH_OK;
+    while (rc == SPSH_OK && judge->worker_count < threads) {
+        worker *self = &judge->workers[judge->worker_count++];
         self->judge = judge;
         for (size_t i = 0; i < SLOTS; i++)
             self->slots[i].number = SPSH_NONE_U64;
-        self->readers = calloc(datasets + 1, sizeof(spsh_reader *));
-        if (self->readers == NULL)
-            goto no_memory;
+        rc = spsh__set_readers_open(set, &self->readers, err);
+    }
+    if (rc != SPSH_OK) {
+        spsh__judge_close(judge);
+        return rc;
     }
     *ret_judge = judge;
     return SPSH_OK;
-no_memory:
-    spsh__judge_close(judge);
-    return SPSH_DEDUP_NO_MEMORY(err);
 }
 
 /* ---- prints ---- */
-
-static spsh_status reader_of(worker *self, uint64_t utterance, spsh_reader **ret_reader,
-                             spsh_error *err)
-{
-    size_t dataset = 0;
-    uint64_t position = 0;
-    spsh_status rc = SPSH_OK;
-    spsh__print_set_place(self->judge->set, utterance, &dataset, &position);
-    if (self->readers[dataset] == NULL)
-        rc = spsh_reader_open(spsh__print_set_dataset(self->judge->set, dataset),
-                              &self->readers[dataset], err);
-    *ret_reader = self->readers[dataset];
-    return rc;
-}
 
 /* The print of a candidate's number. */
 static spsh_status find_print(const spsh__judge *judge, uint64_t number, spsh__set_print *ret_print,
@@ -184,12 +166,14 @@ static bool is_scaled(const spsh__judge *judge, uint64_t number)
 static spsh_status hear(worker *self, uint64_t number, heard *slot, spsh_error *err)
 {
     spsh__set_print print;
+    uint64_t position = 0;
     forget(slot);
     spsh_status rc = find_print(self->judge, number, &print, &slot->speed, err);
     if (rc != SPSH_OK)
         return rc;
     slot->signal = (spsh__print_signal){self->judge->set, NULL, print.utterance, print.channel};
-    rc = reader_of(self, print.utterance, &slot->signal.reader, err);
+    rc = spsh__set_readers_find(&self->readers, print.utterance, &slot->signal.reader, &position,
+                                err);
     if (rc == SPSH_OK)
         rc = spsh__print_signal_length(&slot->signal, &slot->sample_count, err);
     if (rc == SPSH_OK && is_scaled(self->judge, number)) {
@@ -334,14 +318,10 @@ static spsh__match describe(const spsh__judge *judge, const heard *a, const hear
 
 static spsh_status append(match_list *list, const spsh__match *match, spsh_error *err)
 {
-    if (list->count == list->capacity) {
-        const size_t larger = list->capacity == 0 ? 64 : 2 * list->capacity;
-        spsh__match *grown = realloc(list->items, larger * sizeof(*grown));
-        if (grown == NULL)
-            return SPSH_DEDUP_NO_MEMORY(err);
-        list->items = grown;
-        list->capacity = larger;
-    }
+    spsh__match *items = spsh__grow(list->items, &list->capacity, list->count + 1, sizeof(*items));
+    if (items == NULL)
+        return SPSH_DEDUP_NO_MEMORY(err);
+    list->items = items;
     list->items[list->count++] = *match;
     return SPSH_OK;
 }

@@ -14,11 +14,12 @@
 
 #include <inttypes.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "deal.h"
 #include "fail.h"
+#include "grow.h"
 #include "join_pairs.h"
 #include "join_votes.h"
 #include "spill.h"
@@ -79,12 +80,7 @@ struct spsh__key_join {
     spsh__join_facts facts;
     bool is_reading;
     spsh_status failure;
-
-    /* shared by the threads */
-    pthread_mutex_t lock; /* of hits, facts, failure, thread_err, and progress */
-    _Atomic unsigned next_partition;
-    unsigned done_count;
-    spsh_error thread_err;
+    pthread_mutex_t lock; /* of hits, while threads add to them */
 };
 
 static spsh_status check_options(const spsh__key_join_options *options, spsh_error *err)
@@ -182,14 +178,11 @@ static spsh_status spill_block(spsh__key_join *join, partition *part, spsh_error
         rc = spsh__spill_write(join->spill, part->begun, part->begun_count, &block, err);
     if (rc != SPSH_OK)
         return rc;
-    if (part->block_count == part->block_capacity) {
-        const size_t larger = part->block_capacity == 0 ? 16 : 2 * part->block_capacity;
-        uint64_t *grown = realloc(part->blocks, larger * sizeof(*grown));
-        if (grown == NULL)
-            return SPSH_DEDUP_NO_MEMORY(err);
-        part->blocks = grown;
-        part->block_capacity = larger;
-    }
+    uint64_t *blocks =
+        spsh__grow(part->blocks, &part->block_capacity, part->block_count + 1, sizeof(*blocks));
+    if (blocks == NULL)
+        return SPSH_DEDUP_NO_MEMORY(err);
+    part->blocks = blocks;
     part->blocks[part->block_count++] = block;
     part->begun_count = 0;
     return SPSH_OK;
@@ -329,20 +322,18 @@ typedef struct worker {
     size_t probe_count;
     uint64_t probe_total;
     uint64_t spilled_bytes;
-    spsh_error err;
 } worker;
 
-static spsh_status give_probes(worker *self)
+static spsh_status give_probes(worker *self, spsh_error *err)
 {
-    const spsh_status rc =
-        spsh__sort128_add(self->sort, self->probes, self->probe_count, &self->err);
+    const spsh_status rc = spsh__sort128_add(self->sort, self->probes, self->probe_count, err);
     self->probe_total += self->probe_count;
     self->probe_count = 0;
     return rc;
 }
 
 /* A key's probes: as it came, and with its places turned over. */
-static spsh_status expand(worker *self, const spsh__join_key *key)
+static spsh_status expand(worker *self, const spsh__join_key *key, spsh_error *err)
 {
     const mode_form *mode = self->join->mode;
     const bool is_all = key->is_test || mode->stored_all;
@@ -370,52 +361,54 @@ static spsh_status expand(worker *self, const spsh__join_key *key)
         turned.rest ^= turned.turned & ((UINT64_C(1) << mode->form.rest_bits) - 1);
         self->probes[self->probe_count++] = spsh__join_pack_probe(&mode->form, &turned);
         if (self->probe_count == PROBES)
-            rc = give_probes(self);
+            rc = give_probes(self, err);
     }
     return rc;
 }
 
-static spsh_status expand_all(worker *self, const spsh__u128 *records, size_t count)
+static spsh_status expand_all(worker *self, const spsh__u128 *records, size_t count,
+                              spsh_error *err)
 {
     spsh_status rc = SPSH_OK;
     for (size_t i = 0; rc == SPSH_OK && i < count; i++) {
         const spsh__join_key key = spsh__join_unpack_key(&self->join->mode->form, records[i]);
-        rc = expand(self, &key);
+        rc = expand(self, &key, err);
     }
     return rc;
 }
 
-static spsh_status read_partition(worker *self, const partition *part)
+static spsh_status read_partition(worker *self, const partition *part, spsh_error *err)
 {
     const spsh__key_join *join = self->join;
     spsh_status rc = SPSH_OK;
     for (size_t i = 0; rc == SPSH_OK && i < part->block_count; i++) {
-        rc = spsh__spill_read(join->spill, part->blocks[i], self->block, join->block_records,
-                              &self->err);
+        rc = spsh__spill_read(join->spill, part->blocks[i], self->block, join->block_records, err);
         if (rc == SPSH_OK)
-            rc = expand_all(self, self->block, join->block_records);
+            rc = expand_all(self, self->block, join->block_records, err);
     }
     if (rc == SPSH_OK)
-        rc = expand_all(self, part->begun, part->begun_count);
-    return rc == SPSH_OK ? give_probes(self) : rc;
+        rc = expand_all(self, part->begun, part->begun_count, err);
+    return rc == SPSH_OK ? give_probes(self, err) : rc;
 }
 
-static spsh_status pair_up(worker *self)
+static spsh_status pair_up(worker *self, spsh_error *err)
 {
     const spsh__u128 *probes = NULL;
     size_t count = 0;
     spsh_status rc = SPSH_OK;
     while (rc == SPSH_OK) {
-        rc = spsh__sort128_next(self->sort, &probes, &count, &self->err);
+        rc = spsh__sort128_next(self->sort, &probes, &count, err);
         if (rc == SPSH_OK)
-            rc = spsh__join_pairs_add(self->pairs, probes, count, &self->err);
+            rc = spsh__join_pairs_add(self->pairs, probes, count, err);
     }
-    return rc == SPSH_E_END ? spsh__join_pairs_finish(self->pairs, &self->err) : rc;
+    return rc == SPSH_E_END ? spsh__join_pairs_finish(self->pairs, err) : rc;
 }
 
-static spsh_status take_partition(worker *self, partition *part)
+static spsh_status take_partition(void *argument, uint64_t number, spsh_error *err)
 {
+    worker *self = argument;
     const spsh__key_join *join = self->join;
+    partition *part = &join->partitions[number];
     const spsh__sort128_options options = {
         .io = join->options.io,
         .temporary_path = join->temporary_path,
@@ -424,11 +417,11 @@ static spsh_status take_partition(worker *self, partition *part)
     };
     if (part->begun == NULL) /* nothing came here */
         return SPSH_OK;
-    spsh_status rc = spsh__sort128_open(&options, &self->sort, &self->err);
+    spsh_status rc = spsh__sort128_open(&options, &self->sort, err);
     if (rc == SPSH_OK)
-        rc = read_partition(self, part);
+        rc = read_partition(self, part, err);
     if (rc == SPSH_OK)
-        rc = pair_up(self);
+        rc = pair_up(self, err);
     if (self->sort != NULL)
         self->spilled_bytes += spsh__sort128_spilled_bytes(self->sort);
     spsh__sort128_free(self->sort);
@@ -446,39 +439,6 @@ static spsh_status add_hits(void *user, const spsh__u128 *hits, size_t count, sp
     const spsh_status rc = spsh__sort128_add(join->hits, hits, count, err);
     (void)pthread_mutex_unlock(&join->lock);
     return rc;
-}
-
-static void report(spsh__key_join *join, const char *stage, uint64_t done, uint64_t total)
-{
-    if (join->options.progress_fn != NULL)
-        join->options.progress_fn(join->options.user, stage, done, total);
-}
-
-/* One more partition is done, or the join has failed: then nobody starts another. */
-static void note_partition(worker *self, spsh_status rc)
-{
-    spsh__key_join *join = self->join;
-    (void)pthread_mutex_lock(&join->lock);
-    if (rc != SPSH_OK && join->failure == SPSH_OK) {
-        join->failure = rc;
-        join->thread_err = self->err;
-    }
-    if (join->failure != SPSH_OK)
-        atomic_store(&join->next_partition, PARTITIONS);
-    report(join, "keys", ++join->done_count, PARTITIONS);
-    (void)pthread_mutex_unlock(&join->lock);
-}
-
-static void *work(void *user)
-{
-    worker *self = user;
-    spsh__key_join *join = self->join;
-    for (;;) {
-        const unsigned p = atomic_fetch_add(&join->next_partition, 1);
-        if (p >= PARTITIONS)
-            return NULL;
-        note_partition(self, take_partition(self, &join->partitions[p]));
-    }
 }
 
 static spsh_status open_worker(worker *self, spsh__key_join *join, spsh_error *err)
@@ -509,9 +469,15 @@ static void close_worker(worker *self)
 static spsh_status join_partitions(spsh__key_join *join, spsh_error *err)
 {
     const uint32_t threads = join->options.threads;
-    pthread_t started[THREADS_MAX];
+    const spsh__deal deal = {
+        .end = PARTITIONS,
+        .at_once = 1,
+        .take_fn = take_partition,
+        .progress_fn = join->options.progress_fn,
+        .progress_user = join->options.user,
+        .stage = "keys",
+    };
     uint32_t open_count = 0;
-    uint32_t started_count = 0;
     spsh_status rc = SPSH_OK;
     worker *workers = calloc(threads, sizeof(*workers));
 
@@ -519,17 +485,8 @@ static spsh_status join_partitions(spsh__key_join *join, spsh_error *err)
         return SPSH_DEDUP_NO_MEMORY(err);
     while (rc == SPSH_OK && open_count < threads)
         rc = open_worker(&workers[open_count++], join, err);
-    if (rc == SPSH_OK) {
-        while (started_count + 1 < threads && pthread_create(&started[started_count], NULL, work,
-                                                             &workers[started_count + 1]) == 0)
-            started_count++;
-        (void)work(&workers[0]); /* also what threads that could not start would have done */
-        for (uint32_t i = 0; i < started_count; i++)
-            (void)pthread_join(started[i], NULL);
-        rc = join->failure;
-        if (rc != SPSH_OK && err != NULL)
-            *err = join->thread_err;
-    }
+    if (rc == SPSH_OK)
+        rc = spsh__deal_run(&deal, workers, sizeof(*workers), threads, err);
     for (uint32_t i = 0; i < open_count; i++)
         close_worker(&workers[i]);
     free(workers);

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "fail.h"
+#include "little_endian.h"
 
 enum { U64_COUNT = 5, U32_COUNT = 8, REAL_COUNT = 15 };
 _Static_assert(U64_COUNT * 8 + U32_COUNT * 4 + REAL_COUNT * 8 == SPSH__MATCH_BYTES, "match size");
@@ -28,18 +29,24 @@ bool spsh__tier_may_drop(spsh__tier tier)
     return tier <= SPSH__TIER_ACOUSTIC;
 }
 
-static void put_bytes(uint8_t **at, uint64_t value, unsigned bytes)
+spsh__match spsh__match_turned(const spsh__match *match)
 {
-    for (unsigned i = 0; i < bytes; i++)
-        *(*at)++ = (uint8_t)(value >> (8 * i));
-}
-
-static uint64_t get_bytes(const uint8_t **at, unsigned bytes)
-{
-    uint64_t value = 0;
-    for (unsigned i = 0; i < bytes; i++)
-        value |= (uint64_t) * (*at)++ << (8 * i);
-    return value;
+    spsh__match turned = *match;
+    turned.a = match->b;
+    turned.b = match->a;
+    turned.a_first = match->b_first;
+    turned.b_first = match->a_first;
+    turned.lag = 0 - match->lag;
+    turned.coverage_a = match->coverage_b;
+    turned.coverage_b = match->coverage_a;
+    turned.a_channel = match->b_channel;
+    turned.b_channel = match->a_channel;
+    turned.slope_ppm = 0 - match->slope_ppm;
+    if (match->scale > 0) {
+        turned.count = (uint64_t)llround((double)match->count / match->scale);
+        turned.scale = 1 / match->scale;
+    }
+    return turned;
 }
 
 void spsh__match_encode(const spsh__match *match, uint8_t bytes[SPSH__MATCH_BYTES])
@@ -56,14 +63,14 @@ void spsh__match_encode(const spsh__match *match, uint8_t bytes[SPSH__MATCH_BYTE
         match->ncc_white, match->envelope,   match->block_share, match->slope_ppm,
         match->spread_ms, match->scale,      match->similarity,
     };
-    for (unsigned i = 0; i < U64_COUNT; i++)
-        put_bytes(&bytes, u64s[i], 8);
-    for (unsigned i = 0; i < U32_COUNT; i++)
-        put_bytes(&bytes, u32s[i], 4);
-    for (unsigned i = 0; i < REAL_COUNT; i++) {
+    for (unsigned i = 0; i < U64_COUNT; i++, bytes += 8)
+        spsh__store_le(bytes, u64s[i], 8);
+    for (unsigned i = 0; i < U32_COUNT; i++, bytes += 4)
+        spsh__store_le(bytes, u32s[i], 4);
+    for (unsigned i = 0; i < REAL_COUNT; i++, bytes += 8) {
         uint64_t bits = 0;
         memcpy(&bits, &reals[i], sizeof(bits));
-        put_bytes(&bytes, bits, 8);
+        spsh__store_le(bytes, bits, 8);
     }
 }
 
@@ -74,12 +81,12 @@ spsh_status spsh__match_decode(const uint8_t bytes[SPSH__MATCH_BYTES], spsh__mat
     uint32_t u32s[U32_COUNT];
     double reals[REAL_COUNT];
 
-    for (unsigned i = 0; i < U64_COUNT; i++)
-        u64s[i] = get_bytes(&bytes, 8);
-    for (unsigned i = 0; i < U32_COUNT; i++)
-        u32s[i] = (uint32_t)get_bytes(&bytes, 4);
-    for (unsigned i = 0; i < REAL_COUNT; i++) {
-        const uint64_t bits = get_bytes(&bytes, 8);
+    for (unsigned i = 0; i < U64_COUNT; i++, bytes += 8)
+        u64s[i] = spsh__load_le(bytes, 8);
+    for (unsigned i = 0; i < U32_COUNT; i++, bytes += 4)
+        u32s[i] = (uint32_t)spsh__load_le(bytes, 4);
+    for (unsigned i = 0; i < REAL_COUNT; i++, bytes += 8) {
+        const uint64_t bits = spsh__load_le(bytes, 8);
         memcpy(&reals[i], &bits, sizeof(bits));
         if (!isfinite(reals[i]))
             return SPSH_DEDUP_FAIL(err, SPSH_E_CORRUPT, "a match with a number that is none");
@@ -142,4 +149,15 @@ int spsh__match_compare(const void *left, const void *right)
     spsh__match_encode(l, left_bytes);
     spsh__match_encode(r, right_bytes);
     return memcmp(left_bytes, right_bytes, sizeof(left_bytes));
+}
+
+const spsh__match *spsh__match_strongest(const spsh__match *matches, uint64_t count)
+{
+    const spsh__match *best = &matches[0];
+    for (uint64_t i = 1; i < count; i++) {
+        if (matches[i].kind != SPSH__ALIGN_NONE &&
+            (best->kind == SPSH__ALIGN_NONE || matches[i].kind < best->kind))
+            best = &matches[i];
+    }
+    return best;
 }

@@ -58,6 +58,9 @@ typedef struct spsh__match {
     double similarity; /* of texts: 1 - edit distance / length */
 } spsh__match;
 
+/* The same with a and b exchanged. */
+spsh__match spsh__match_turned(const spsh__match *match);
+
 enum { SPSH__MATCH_BYTES = 192 };
 void spsh__match_encode(const spsh__match *match, uint8_t bytes[SPSH__MATCH_BYTES]);
 /* SPSH_E_CORRUPT for a tier, class or number that cannot be. */
@@ -66,6 +69,10 @@ spsh_status spsh__match_decode(const uint8_t bytes[SPSH__MATCH_BYTES], spsh__mat
 
 /* By a, b, tier, a_first, b_first, then everything else: a total order, for qsort. */
 int spsh__match_compare(const void *left, const void *right);
+
+/* Of a pair's matches in that order, one or more: of the class that says most, of the lowest tier
+ * among equals. */
+const spsh__match *spsh__match_strongest(const spsh__match *matches, uint64_t count);
 
 /* Takes matches as they are found; anything but SPSH_OK ends the search with that. */
 typedef struct spsh__match_sink {

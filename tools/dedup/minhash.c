@@ -66,11 +66,3 @@ void spsh__minhash_bands(const spsh__minhash *minhash, uint64_t ret_keys[SPSH__M
         ret_keys[band] = key;
     }
 }
-
-double spsh__minhash_alike(const spsh__minhash *a, const spsh__minhash *b)
-{
-    unsigned equal = 0;
-    for (unsigned i = 0; i < SPSH__MINHASH_VALUES; i++)
-        equal += a->values[i] == b->values[i];
-    return equal / (double)SPSH__MINHASH_VALUES;
-}

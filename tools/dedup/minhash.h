@@ -28,7 +28,4 @@ void spsh__minhash_of(const uint32_t *points, size_t count, spsh__minhash *ret_m
  * 0.47 are, and 0.99 of those of 0.6. */
 void spsh__minhash_bands(const spsh__minhash *minhash, uint64_t ret_keys[SPSH__MINHASH_BANDS]);
 
-/* Share of equal numbers: an estimate of the Jaccard index. */
-double spsh__minhash_alike(const spsh__minhash *a, const spsh__minhash *b);
-
 #endif

@@ -7,6 +7,7 @@
 
 #include "fail.h"
 #include "hash_map.h"
+#include "little_endian.h"
 #include "names.h"
 #include "speechshard/io.h"
 #include "text_profile.h"
@@ -43,7 +44,7 @@ static spsh_status compared(bool fold, spsh_bytes name, spsh__builder *out, spsh
     const spsh_status rc = spsh__text_normalise(SPSH__TEXT_PROFILE_DEFAULT, name, out, err);
     if (rc == SPSH_OK && out->size_bytes > 0)
         *ret_name = spsh__builder_bytes(out);
-    return rc == SPSH_E_SYNTAX ? SPSH_OK : rc;
+    return rc;
 }
 
 static spsh_status add_alias(spsh__name_rules *rules, const alias *entry, spsh__builder *scratch,
@@ -296,11 +297,6 @@ static bool row_key(const name_table *table, uint32_t name, uint32_t domain, sps
     return true;
 }
 
-static uint32_t load_u32le(const uint8_t *at)
-{
-    return (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
-}
-
 /* A row of that side: its name gets a number, and is hit when it is the test side's. */
 static spsh_status take_row(spsh__name_join *join, spsh__side side, uint64_t ordinal,
                             const spsh__u128 *key, spsh_error *err)
@@ -326,8 +322,8 @@ static spsh_status take_rows(spsh__name_join *join, spsh__side side, size_t numb
         rc = spsh_dataset_column(dataset, SPSH_COLUMN_DOMAIN, first, count, &domains, err);
     for (uint64_t i = 0; i < count && rc == SPSH_OK; i++) {
         if (spsh__print_set_side(join->set, ordinal + i) == side &&
-            row_key(&join->tables[number], load_u32le(names.data + 4 * i),
-                    load_u32le(domains.data + 4 * i), &key))
+            row_key(&join->tables[number], (uint32_t)spsh__load_le(names.data + 4 * i, 4),
+                    (uint32_t)spsh__load_le(domains.data + 4 * i, 4), &key))
             rc = take_row(join, side, ordinal + i, &key, err);
     }
     return rc;

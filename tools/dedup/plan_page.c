@@ -57,14 +57,6 @@ typedef struct gallery {
     uint64_t exact[SPSH__TIER_ACOUSTIC][EXACT_SHOWN];
 } gallery;
 
-static const spsh__match *match_at(const spsh__plan_facts *f, uint64_t number)
-{
-    if (number < f->common.match_count)
-        return &f->matches[number];
-    number -= f->common.match_count;
-    return number < f->clusters->checked_count ? &f->clusters->checked[number] : NULL;
-}
-
 static const spsh__member *members_of(const spsh__plan_facts *f, const spsh__cluster *cluster)
 {
     return &f->clusters->members[cluster->first_member];
@@ -109,7 +101,7 @@ static void count_cluster(const spsh__copy_page *page, const spsh__plan_facts *f
     for (uint64_t i = 0; i < cluster->member_count; i++) {
         const spsh__member *m = &members[i];
         const double seconds = spsh__copy_seconds(page, m->ordinal);
-        const spsh__match *match = match_at(f, m->match);
+        const spsh__match *match = spsh__plan_match(f, m->match);
         if (m->decision < DECISIONS) {
             s->by_decision[m->decision].count++;
             s->by_decision[m->decision].seconds += seconds;
@@ -261,7 +253,7 @@ static spsh_status draw_member(spsh__copy_page *page, const spsh__plan_facts *f,
                                const spsh__member *m, bool texts, spsh_error *err)
 {
     static const char *const pills[DECISIONS] = {"keep", "drop", "tag", "tag", "tag"};
-    const spsh__match *match = match_at(f, m->match);
+    const spsh__match *match = spsh__plan_match(f, m->match);
     spsh__html_format(
         page->out, "<tr><td><span class=\"pill %s\">%s</span></td><td class=\"name\">",
         m->decision < DECISIONS ? pills[m->decision] : "", spsh__decision_text(m->decision));
@@ -370,22 +362,22 @@ static bool have_one_in_common(const spsh__match *x, const spsh__match *y)
 /* Ascending by strength, of equal ones the first; the weakest stay, each of other utterances. */
 static void offer_weak(const spsh__plan_facts *f, uint64_t *held, uint64_t number)
 {
-    const spsh__match *m = match_at(f, number);
+    const spsh__match *m = spsh__plan_match(f, number);
     size_t end = 0;
     while (end < WEAKEST && held[end] != UINT64_MAX)
         end++;
     for (size_t i = 0; i < end;) {
-        if (!have_one_in_common(m, match_at(f, held[i]))) {
+        if (!have_one_in_common(m, spsh__plan_match(f, held[i]))) {
             i++;
             continue;
         }
-        if (strength(match_at(f, held[i])) <= strength(m))
+        if (strength(spsh__plan_match(f, held[i])) <= strength(m))
             return;
         memmove(&held[i], &held[i + 1], (--end - i) * sizeof(held[0]));
         held[end] = UINT64_MAX;
     }
     size_t at = end;
-    while (at > 0 && strength(m) < strength(match_at(f, held[at - 1])))
+    while (at > 0 && strength(m) < strength(spsh__plan_match(f, held[at - 1])))
         at--;
     if (at == WEAKEST)
         return;
@@ -395,7 +387,7 @@ static void offer_weak(const spsh__plan_facts *f, uint64_t *held, uint64_t numbe
 
 static void offer_pair(const spsh__plan_facts *f, gallery *g, uint64_t number)
 {
-    const spsh__match *m = match_at(f, number);
+    const spsh__match *m = spsh__plan_match(f, number);
     if (m->tier < SPSH__TIER_ACOUSTIC) {
         for (size_t i = 0; i < EXACT_SHOWN; i++) {
             if (g->exact[m->tier][i] == UINT64_MAX) {
@@ -408,7 +400,7 @@ static void offer_pair(const spsh__plan_facts *f, gallery *g, uint64_t number)
     if (m->tier > SPSH__TIER_SCALED)
         return;
     uint64_t *strongest = &g->strongest[m->kind];
-    if (*strongest == UINT64_MAX || strength(m) > strength(match_at(f, *strongest)))
+    if (*strongest == UINT64_MAX || strength(m) > strength(spsh__plan_match(f, *strongest)))
         *strongest = number;
     offer_weak(f, g->weakest[m->kind], number);
 }
@@ -426,11 +418,11 @@ static spsh_status draw_class(spsh__copy_page *page, const spsh__plan_facts *f, 
                       spsh__align_class_text((spsh__align_class)kind),
                       spsh__copy_class_meaning((spsh__align_class)kind));
     for (size_t i = 0; rc == SPSH_OK && i < WEAKEST && g->weakest[kind][i] != UINT64_MAX; i++) {
-        rc = spsh__copy_figure(page, match_at(f, g->weakest[kind][i]), err);
+        rc = spsh__copy_figure(page, spsh__plan_match(f, g->weakest[kind][i]), err);
         strongest_shown = strongest_shown || g->weakest[kind][i] == g->strongest[kind];
     }
     if (rc == SPSH_OK && !strongest_shown)
-        rc = spsh__copy_figure(page, match_at(f, g->strongest[kind]), err);
+        rc = spsh__copy_figure(page, spsh__plan_match(f, g->strongest[kind]), err);
     spsh__builder_append_text(page->out, "</details>\n");
     return rc;
 }
@@ -445,7 +437,7 @@ static spsh_status draw_exact(spsh__copy_page *page, const spsh__plan_facts *f, 
                       "<details><summary><code>%s</code>: equal without listening</summary>\n",
                       spsh__tier_text((spsh__tier)tier));
     for (size_t i = 0; rc == SPSH_OK && i < EXACT_SHOWN && g->exact[tier][i] != UINT64_MAX; i++)
-        rc = spsh__copy_figure(page, match_at(f, g->exact[tier][i]), err);
+        rc = spsh__copy_figure(page, spsh__plan_match(f, g->exact[tier][i]), err);
     spsh__builder_append_text(page->out, "</details>\n");
     return rc;
 }

@@ -15,6 +15,7 @@
 
 #include "fail.h"
 #include "hash.h"
+#include "little_endian.h"
 #include "speechshard/publish.h"
 
 #define ULL(value_) ((unsigned long long)(value_))
@@ -189,14 +190,15 @@ static spsh_status fail_split(const member *m, spsh_bytes wanted, spsh_error *er
             (void)snprintf(names + used, sizeof(names) - used, " ...");
             break;
         }
-        (void)snprintf(names + used, sizeof(names) - used, " %.*s", (int)name.size_bytes,
-                       (const char *)name.data);
+        (void)snprintf(names + used, sizeof(names) - used, "%s %.*s", n > 0 ? "," : "",
+                       (int)name.size_bytes, (const char *)name.data);
         used = strlen(names);
     }
-    return SPSH_DEDUP_FAIL(err, SPSH_E_INVALID_ARG, "%.100s: no split '%.*s'; there %s%s",
-                           spsh_dataset_path(m->dataset),
-                           wanted.size_bytes < 60 ? (int)wanted.size_bytes : 60,
-                           (const char *)wanted.data, count == 0 ? "is none" : "are:", names);
+    return SPSH_DEDUP_FAIL(
+        err, SPSH_E_INVALID_ARG, "%.100s: no split '%.*s'; this dataset has %s%s",
+        spsh_dataset_path(m->dataset), wanted.size_bytes < 60 ? (int)wanted.size_bytes : 60,
+        (const char *)wanted.data, count == 0 ? "no splits: leave ':SPLITS' away" : "the splits",
+        names);
 }
 
 /* Sets the flag of the split with that name. */
@@ -243,6 +245,19 @@ static spsh_status choose_splits(const member *m, const char *splits, bool **ret
     return SPSH_OK;
 }
 
+spsh_status spsh__print_source_check(const spsh__print_source *source, const spsh_io *io,
+                                     spsh_error *err)
+{
+    member m = {0};
+    bool *chosen = NULL;
+    spsh_status rc = open_member(io, source->path, &m, err);
+    if (rc == SPSH_OK)
+        rc = choose_splits(&m, source->splits, &chosen, err);
+    free(chosen);
+    close_member(&m);
+    return rc;
+}
+
 static spsh_status fail_both(const member *m, uint64_t position, spsh_error *err)
 {
     spsh_reader *reader = NULL;
@@ -271,9 +286,7 @@ static spsh_status claim_rows(spsh__print_set *set, const member *m, const bool 
         spsh_bytes splits = {NULL, 0};
         rc = spsh_dataset_column(m->dataset, SPSH_COLUMN_SPLIT, first, count, &splits, err);
         for (uint64_t i = 0; i < count && rc == SPSH_OK; i++) {
-            const uint8_t *b = splits.data + 4 * i;
-            const uint32_t split =
-                (uint32_t)b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24;
+            const uint64_t split = spsh__load_le(splits.data + 4 * i, 4);
             uint8_t *place = &set->sides[m->first + first + i];
             if (chosen != NULL && (split >= name_count || !chosen[split]))
                 continue;

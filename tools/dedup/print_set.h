@@ -26,6 +26,11 @@ typedef struct spsh__print_source {
     spsh__side side;
 } spsh__print_source;
 
+/* Is it a dataset, with these splits? As spsh__print_set_open, but for segments and other sources.
+ */
+spsh_status spsh__print_source_check(const spsh__print_source *source, const spsh_io *io,
+                                     spsh_error *err);
+
 typedef struct spsh__print_set spsh__print_set;
 
 /**

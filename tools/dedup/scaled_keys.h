@@ -1,9 +1,9 @@
 /* scaled_keys.h: recordings as they would be at another speed (and pitch): the speed grid.
  *
  *     for (size_t scale = 1; scale < end; scale++) {
+ *         const uint64_t number = spsh__scaled_number(print_count, print, scale);
  *         spsh__scaled_keys_make(&signal, spsh__scales[scale], &keys, &count, err);
- *         spsh__key_join_add(join, SPSH__SIDE_TRAIN,
- *                            spsh__scaled_number(prints, print, scale), keys, count, err);
+ *         spsh__key_join_add(join, number, keys, count, err);
  *     }
  *
  * A copy at 1.1 times the speed has no key in common with its source. So, where the grid is on, the

@@ -45,7 +45,7 @@ static spsh_status get(const spsh__segment *segment, spsh__segment_column column
     spsh_bytes bytes = {NULL, 0};
     const spsh_status rc = spsh_table_file_column(segment->file, id_of(column), at, 1, &bytes, err);
     if (rc == SPSH_OK)
-        *ret_value = spsh__segment_load(bytes.data, bytes.size_bytes);
+        *ret_value = spsh__load_le(bytes.data, bytes.size_bytes);
     return rc;
 }
 
@@ -78,8 +78,8 @@ static spsh_status get_range(const spsh__segment *segment, spsh__segment_column 
     const spsh_status rc = spsh_table_file_column(segment->file, id_of(column), at, 2, &bytes, err);
     if (rc != SPSH_OK)
         return rc;
-    const uint64_t first = spsh__segment_load(bytes.data, 8);
-    const uint64_t end = spsh__segment_load(bytes.data + 8, 8);
+    const uint64_t first = spsh__load_le(bytes.data, 8);
+    const uint64_t end = spsh__load_le(bytes.data + 8, 8);
     if (first > end || end > total)
         return fail_value(segment, column, at, err);
     *ret_first = first;
@@ -356,7 +356,7 @@ spsh_status spsh__segment_frames(const spsh__segment *segment, uint64_t first, u
         return rc;
     for (uint64_t i = 0; i < count; i++)
         dst[i] = (spsh__print_frame){
-            .word = (uint32_t)spsh__segment_load(words.data + 4 * i, 4),
+            .word = (uint32_t)spsh__load_le(words.data + 4 * i, 4),
             .level = levels.data[i] & (SPSH__SEGMENT_ACTIVE_BIT - 1),
             .is_active = (levels.data[i] & SPSH__SEGMENT_ACTIVE_BIT) != 0,
         };
@@ -387,8 +387,8 @@ static spsh_status find_owner(const spsh__segment *segment, spsh__segment_column
 static bool load_key(const uint8_t *bytes, spsh__print_key *ret_key)
 {
     const uint64_t mask = (UINT64_C(1) << SPSH__SEGMENT_WEAK_BITS) - 1;
-    const uint64_t first = spsh__segment_load(bytes, 8);
-    const uint64_t second = spsh__segment_load(bytes + 8, 8);
+    const uint64_t first = spsh__load_le(bytes, 8);
+    const uint64_t second = spsh__load_le(bytes + 8, 8);
     *ret_key = (spsh__print_key){
         .bits = first & ((UINT64_C(1) << SPSH__KEY_BITS) - 1),
         .frame = second >> SPSH__SEGMENT_FRAME_SHIFT,
@@ -438,9 +438,9 @@ spsh_status spsh__segment_chunks(const spsh__segment *segment, uint64_t first, u
     if (rc == SPSH_OK)
         rc = spsh__segment_row_get(segment, row, &owner, err);
     for (uint64_t i = 0; i < count && rc == SPSH_OK; i++) {
-        const uint64_t place = spsh__segment_load(bytes.data + 16 * i + 8, 8);
+        const uint64_t place = spsh__load_le(bytes.data + 16 * i + 8, 8);
         dst[i] = (spsh__chunk){
-            .hash = spsh__segment_load(bytes.data + 16 * i, 8),
+            .hash = spsh__load_le(bytes.data + 16 * i, 8),
             .first_sample = place >> SPSH__SEGMENT_CHUNK_BITS,
             .samples = (uint32_t)(place & ((UINT64_C(1) << SPSH__SEGMENT_CHUNK_BITS) - 1)),
         };

@@ -91,10 +91,6 @@ spsh_status spsh__segment_writer_reset(spsh__segment_writer *writer, spsh_error 
 /* Of all columns, as they will be in the file. */
 uint64_t spsh__segment_writer_data_bytes(const spsh__segment_writer *writer);
 uint64_t spsh__segment_writer_row_count(const spsh__segment_writer *writer);
-uint64_t spsh__segment_writer_key_count(const spsh__segment_writer *writer);
-uint64_t spsh__segment_writer_chunk_count(const spsh__segment_writer *writer);
-/* Memory that is held: bounded by the shard's audio (about 470 bytes a second). */
-uint64_t spsh__segment_writer_bytes(const spsh__segment_writer *writer);
 /* DATASET/fingerprints is made if need be. seal: of the shard. */
 spsh_status spsh__segment_writer_publish(spsh__segment_writer *writer, const spsh_dataset *dataset,
                                          const spsh_shard_seal *seal, const spsh_io *io,

@@ -3,6 +3,7 @@
 #ifndef SPSH_DEDUP_SEGMENT_COLUMNS_H
 #define SPSH_DEDUP_SEGMENT_COLUMNS_H
 
+#include "little_endian.h"
 #include "segment.h"
 #include "speechshard/table_file.h"
 
@@ -75,19 +76,5 @@ enum {
 /* What header->file_id must be. */
 void spsh__segment_file_id(const spsh_dataset *dataset, const spsh_shard_seal *seal,
                            uint8_t ret_file_id[16]);
-
-static inline void spsh__segment_store(uint8_t *bytes, uint64_t value, size_t size)
-{
-    for (size_t i = 0; i < size; i++)
-        bytes[i] = (uint8_t)(value >> (8 * i));
-}
-
-static inline uint64_t spsh__segment_load(const uint8_t *bytes, size_t size)
-{
-    uint64_t value = 0;
-    for (size_t i = 0; i < size; i++)
-        value |= (uint64_t)bytes[i] << (8 * i);
-    return value;
-}
 
 #endif

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "fail.h"
+#include "grow.h"
 #include "hash.h"
 #include "segment_columns.h"
 
@@ -40,10 +41,10 @@ void spsh__segment_file_id(const spsh_dataset *dataset, const spsh_shard_seal *s
     static const char what[] = "fingerprint";
     uint8_t bytes[16 + 8 + 8 + 16 + 8 + sizeof(what) - 1];
     memcpy(bytes, spsh_dataset_info_get(dataset)->dataset_id, 16);
-    spsh__segment_store(bytes + 16, seal->unit, 8);
-    spsh__segment_store(bytes + 24, seal->number, 8);
+    spsh__store_le(bytes + 16, seal->unit, 8);
+    spsh__store_le(bytes + 24, seal->number, 8);
     memcpy(bytes + 32, seal->root_hash, 16);
-    spsh__segment_store(bytes + 48, SPSH__SEGMENT_VERSION, 8);
+    spsh__store_le(bytes + 48, SPSH__SEGMENT_VERSION, 8);
     memcpy(bytes + 56, what, sizeof(what) - 1);
     spsh__pack_hash128((spsh_bytes){bytes, sizeof(bytes)}, ret_file_id);
 }
@@ -54,18 +55,14 @@ void spsh__segment_file_id(const spsh_dataset *dataset, const spsh_shard_seal *s
 static uint8_t *extend(spsh__segment_writer *writer, spsh__segment_column number, size_t size)
 {
     column *c = &writer->columns[number];
-    if (c->bytes == NULL || c->capacity - c->size < size) {
-        size_t capacity = c->capacity + c->capacity / 2 + size + 1024;
-        uint8_t *bytes = capacity > size ? realloc(c->bytes, capacity) : NULL;
-        if (bytes == NULL) {
-            writer->out_of_memory = true;
-            return NULL;
-        }
-        c->bytes = bytes;
-        c->capacity = capacity;
+    uint8_t *bytes = spsh__grow(c->bytes, &c->capacity, c->size + size, 1);
+    if (bytes == NULL) {
+        writer->out_of_memory = true;
+        return NULL;
     }
+    c->bytes = bytes;
     c->size += size;
-    return c->bytes + (c->size - size);
+    return bytes + (c->size - size);
 }
 
 static void put(spsh__segment_writer *writer, spsh__segment_column number, uint64_t value)
@@ -73,7 +70,7 @@ static void put(spsh__segment_writer *writer, spsh__segment_column number, uint6
     const size_t size = spsh__segment_columns[number].element_bytes;
     uint8_t *bytes = extend(writer, number, size);
     if (bytes != NULL)
-        spsh__segment_store(bytes, value, size);
+        spsh__store_le(bytes, value, size);
 }
 
 static void put_hash(spsh__segment_writer *writer, spsh__segment_column number,
@@ -130,14 +127,6 @@ void spsh__segment_writer_free(spsh__segment_writer *writer)
     free(writer);
 }
 
-uint64_t spsh__segment_writer_bytes(const spsh__segment_writer *writer)
-{
-    uint64_t bytes = 0;
-    for (unsigned i = 0; i < SPSH__SEGMENT_COLUMN_COUNT; i++)
-        bytes += writer->columns[i].capacity;
-    return bytes;
-}
-
 uint64_t spsh__segment_writer_data_bytes(const spsh__segment_writer *writer)
 {
     uint64_t bytes = 0;
@@ -151,16 +140,6 @@ uint64_t spsh__segment_writer_row_count(const spsh__segment_writer *writer)
     return count_of(writer, SPSH__SEGMENT_FLAGS);
 }
 
-uint64_t spsh__segment_writer_key_count(const spsh__segment_writer *writer)
-{
-    return count_of(writer, SPSH__SEGMENT_KEYS);
-}
-
-uint64_t spsh__segment_writer_chunk_count(const spsh__segment_writer *writer)
-{
-    return count_of(writer, SPSH__SEGMENT_CHUNKS);
-}
-
 /* ---- adding ---- */
 
 static void add_frames(spsh__segment_writer *writer, const spsh__print *print)
@@ -171,7 +150,7 @@ static void add_frames(spsh__segment_writer *writer, const spsh__print *print)
         return;
     for (size_t i = 0; i < print->frame_count; i++) {
         const spsh__print_frame *frame = &print->frames[i];
-        spsh__segment_store(words + 4 * i, frame->word, 4);
+        spsh__store_le(words + 4 * i, frame->word, 4);
         levels[i] = (uint8_t)(frame->level | (frame->is_active ? SPSH__SEGMENT_ACTIVE_BIT : 0));
     }
 }
@@ -184,13 +163,12 @@ static spsh_status add_keys(spsh__segment_writer *writer, const spsh__print *pri
         if (key->frame > FRAME_MAX)
             return SPSH_DEDUP_FAIL(err, SPSH_E_LIMIT, "a recording of %llu frames",
                                    (unsigned long long)key->frame);
-        spsh__segment_store(bytes + 16 * i,
-                            key->bits | (uint64_t)key->weak[0] << SPSH__KEY_BITS |
-                                (uint64_t)key->weak[1]
-                                    << (SPSH__KEY_BITS + SPSH__SEGMENT_WEAK_BITS),
-                            8);
-        spsh__segment_store(bytes + 16 * i + 8,
-                            key->weak[2] | key->frame << SPSH__SEGMENT_FRAME_SHIFT, 8);
+        spsh__store_le(bytes + 16 * i,
+                       key->bits | (uint64_t)key->weak[0] << SPSH__KEY_BITS |
+                           (uint64_t)key->weak[1] << (SPSH__KEY_BITS + SPSH__SEGMENT_WEAK_BITS),
+                       8);
+        spsh__store_le(bytes + 16 * i + 8, key->weak[2] | key->frame << SPSH__SEGMENT_FRAME_SHIFT,
+                       8);
     }
     return SPSH_OK;
 }
@@ -204,9 +182,9 @@ static spsh_status add_chunks(spsh__segment_writer *writer, const spsh__segment_
         if (chunk->samples > CHUNK_SAMPLES_MAX || chunk->first_sample > CHUNK_FIRST_MAX)
             return SPSH_DEDUP_FAIL(err, SPSH_E_LIMIT, "a chunk of %u samples at %llu",
                                    chunk->samples, (unsigned long long)chunk->first_sample);
-        spsh__segment_store(bytes + 16 * i, chunk->hash, 8);
-        spsh__segment_store(bytes + 16 * i + 8,
-                            chunk->samples | chunk->first_sample << SPSH__SEGMENT_CHUNK_BITS, 8);
+        spsh__store_le(bytes + 16 * i, chunk->hash, 8);
+        spsh__store_le(bytes + 16 * i + 8,
+                       chunk->samples | chunk->first_sample << SPSH__SEGMENT_CHUNK_BITS, 8);
     }
     put(writer, SPSH__SEGMENT_CHUNK_BEGIN, count_of(writer, SPSH__SEGMENT_CHUNKS));
     return SPSH_OK;
@@ -283,8 +261,7 @@ spsh_status spsh__segment_writer_append(spsh__segment_writer *writer,
             continue;
         memcpy(bytes, part->columns[i].bytes + skip, size);
         for (size_t at = 0; counted != SPSH__SEGMENT_COLUMN_COUNT && at < size; at += width)
-            spsh__segment_store(bytes + at, spsh__segment_load(bytes + at, width) + counts[counted],
-                                width);
+            spsh__store_le(bytes + at, spsh__load_le(bytes + at, width) + counts[counted], width);
     }
     return writer->out_of_memory ? SPSH_DEDUP_NO_MEMORY(err) : SPSH_OK;
 }
@@ -324,8 +301,8 @@ spsh_status spsh__segment_writer_publish(spsh__segment_writer *writer, const sps
     spsh_shard_file_name(seal->unit, seal->number, name);
     memcpy(shard, seal->file_id, 16);
     memcpy(shard + 16, seal->root_hash, 16);
-    spsh__segment_store(versions, SPSH__SEGMENT_VERSION, 4);
-    spsh__segment_store(versions + 4, SPSH__FINGERPRINT_VERSION, 4);
+    spsh__store_le(versions, SPSH__SEGMENT_VERSION, 4);
+    spsh__store_le(versions + 4, SPSH__FINGERPRINT_VERSION, 4);
     memcpy(content.info.dataset_id, spsh_dataset_info_get(dataset)->dataset_id, 16);
     spsh__segment_file_id(dataset, seal, content.info.file_id);
     for (unsigned i = 0; i < SPSH__SEGMENT_COLUMN_COUNT; i++)

@@ -13,6 +13,7 @@
 
 #include "fail.h"
 #include "jsonl.h"
+#include "little_endian.h"
 #include "names.h"
 
 /* ---- keys ---- */
@@ -100,8 +101,7 @@ spsh_status spsh__source_key_of(const spsh_utterance *utterance, uint32_t datase
     key.is_known =
         take_extras(utterance->extras, scratch, &key) || append_url(utterance->source, scratch);
     if (!key.is_known && utterance->source.size_bytes > 0) {
-        for (unsigned i = 0; i < 4; i++)
-            place[1 + i] = (uint8_t)(dataset >> (8 * i));
+        spsh__store_le(place + 1, dataset, 4);
         place[0] = 'p';
         spsh__builder_clear(scratch);
         spsh__builder_append(scratch, place, sizeof(place));

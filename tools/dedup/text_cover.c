@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "fail.h"
+#include "grow.h"
 #include "hash_map.h"
 
 /* Numbers that grow in number. */
@@ -43,14 +44,10 @@ struct spsh__cover_probe {
 
 static bool push(numbers *n, uint32_t value)
 {
-    if (n->count == n->capacity) {
-        const size_t capacity = n->capacity == 0 ? 256 : n->capacity * 2;
-        uint32_t *grown = realloc(n->at, capacity * sizeof(*n->at));
-        if (grown == NULL)
-            return false;
-        n->at = grown;
-        n->capacity = capacity;
-    }
+    uint32_t *at = spsh__grow(n->at, &n->capacity, n->count + 1, sizeof(*at));
+    if (at == NULL)
+        return false;
+    n->at = at;
     n->at[n->count++] = value;
     return true;
 }
@@ -266,13 +263,11 @@ static bool count_holders(spsh__cover_probe *probe)
 
 static bool make_room(spsh__cover_probe *probe, size_t count)
 {
-    if (count <= probe->covered_capacity)
-        return true;
-    spsh__covered *grown = realloc(probe->covered, count * sizeof(*grown));
-    if (grown == NULL)
+    spsh__covered *covered =
+        spsh__grow(probe->covered, &probe->covered_capacity, count, sizeof(*covered));
+    if (covered == NULL)
         return false;
-    probe->covered = grown;
-    probe->covered_capacity = count;
+    probe->covered = covered;
     return true;
 }
 

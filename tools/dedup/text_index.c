@@ -84,20 +84,13 @@ static spsh_status check_memory(const spsh__text_index *index, spsh_error *err)
                            (unsigned long long)(bytes / 1000000));
 }
 
-static bool is_not_utf8(spsh_status rc)
-{
-    return rc == SPSH_E_SYNTAX;
-}
-
 spsh_status spsh__text_index_add(spsh__text_index *index, spsh_bytes text, uint32_t *ret_number,
                                  spsh_error *err)
 {
     uint32_t number = 0;
     *ret_number = SPSH__TEXT_EMPTY;
     spsh_status rc = spsh__text_normalise(index->profile, text, &index->text, err);
-    if (is_not_utf8(rc) || (rc == SPSH_OK && index->text.size_bytes == 0))
-        return SPSH_OK;
-    if (rc != SPSH_OK)
+    if (rc != SPSH_OK || index->text.size_bytes == 0)
         return rc;
     const spsh_bytes normal = spsh__builder_bytes(&index->text);
     const size_t count = index->exact.count;
@@ -177,10 +170,10 @@ spsh_status spsh__text_probe_text(spsh__text_probe *probe, uint64_t ordinal, sps
     size_t covered_count = 0;
     bool is_crowded = false;
     spsh_status rc = spsh__text_normalise(index->profile, text, &probe->text, err);
-    if (rc != SPSH_OK && !is_not_utf8(rc))
+    if (rc != SPSH_OK)
         return rc;
     const spsh_bytes normal = spsh__builder_bytes(&probe->text);
-    *ret_empty = is_not_utf8(rc) || normal.size_bytes == 0;
+    *ret_empty = normal.size_bytes == 0;
     if (*ret_empty || index->exact.count == 0)
         return SPSH_OK;
 

@@ -14,6 +14,7 @@
 
 #include "fail.h"
 #include "name_match.h"
+#include "set_readers.h"
 #include "source_match.h"
 #include "text_index.h"
 
@@ -46,25 +47,15 @@ typedef struct join {
 
 /* ---- reading ---- */
 
-/* One thread's readers, each opened when its dataset is first asked for. */
+/* Of one thread; all zero to begin with. */
 typedef struct rows {
-    const spsh__print_set *set;
-    spsh_reader **readers;
+    spsh__set_readers readers;
     spsh__builder scratch;
 } rows;
 
-static spsh_status rows_open(const spsh__print_set *set, rows *ret_rows, spsh_error *err)
-{
-    *ret_rows = (rows){.set = set};
-    ret_rows->readers = calloc(spsh__print_set_dataset_count(set) + 1, sizeof(void *));
-    return ret_rows->readers == NULL ? SPSH_DEDUP_NO_MEMORY(err) : SPSH_OK;
-}
-
 static void rows_close(rows *r)
 {
-    for (size_t d = 0; r->readers != NULL && d < spsh__print_set_dataset_count(r->set); d++)
-        spsh_reader_close(r->readers[d]);
-    free(r->readers);
+    spsh__set_readers_close(&r->readers);
     spsh__builder_free(&r->scratch);
 }
 
@@ -74,14 +65,10 @@ static spsh_status rows_get(rows *r, uint64_t ordinal, spsh_utterance *ret_utter
 {
     size_t dataset = 0;
     uint64_t position = 0;
-    spsh_status rc = SPSH_OK;
-    spsh__print_set_place(r->set, ordinal, &dataset, &position);
-    if (r->readers[dataset] == NULL)
-        rc = spsh_reader_open(spsh__print_set_dataset(r->set, dataset), &r->readers[dataset], err);
-    if (rc == SPSH_OK)
-        rc = spsh_reader_metadata(r->readers[dataset], position, ret_utterance, err);
+    spsh_status rc = spsh__set_readers_metadata(&r->readers, ordinal, ret_utterance, err);
     if (rc != SPSH_OK)
         return rc;
+    spsh__print_set_place(r->readers.set, ordinal, &dataset, &position);
     if ((ret_utterance->flags & SPSH_UTTERANCE_HAS_TEXT) == 0)
         ret_utterance->text = (spsh_bytes){0};
     return spsh__source_key_of(ret_utterance, (uint32_t)dataset, &r->scratch, ret_source, err);
@@ -135,7 +122,7 @@ static spsh_status read_tests(join *j, spsh_error *err)
     j->facts.tests = calloc((size_t)tests + 1, sizeof(*j->facts.tests));
     if (j->tests == NULL || j->facts.tests == NULL)
         return SPSH_DEDUP_NO_MEMORY(err);
-    spsh_status rc = rows_open(j->set, &r, err);
+    spsh_status rc = spsh__set_readers_open(j->set, &r.readers, err);
     for (uint64_t ordinal = 0; ordinal < count && rc == SPSH_OK; ordinal++) {
         if (spsh__print_set_side(j->set, ordinal) != SPSH__SIDE_TEST)
             continue;
@@ -207,7 +194,7 @@ static void *work(void *user)
     rows r = {0};
     spsh__text_probe *probe = NULL;
     spsh_error error = SPSH_ERROR_INIT;
-    spsh_status rc = rows_open(j->set, &r, &error);
+    spsh_status rc = spsh__set_readers_open(j->set, &r.readers, &error);
     if (rc == SPSH_OK)
         rc = spsh__text_probe_open(j->texts, &probe, &error);
     while (rc == SPSH_OK && !atomic_load(&j->stopped)) {

@@ -40,17 +40,6 @@ const char *spsh__text_profile_name(spsh__text_profile profile)
     return profile < SPSH__TEXT_PROFILE_COUNT ? names[profile] : "unknown";
 }
 
-bool spsh__text_profile_find(const char *name, spsh__text_profile *ret_profile)
-{
-    for (unsigned i = 0; i < SPSH__TEXT_PROFILE_COUNT; i++) {
-        if (strcmp(name, spsh__text_profile_name((spsh__text_profile)i)) == 0) {
-            *ret_profile = (spsh__text_profile)i;
-            return true;
-        }
-    }
-    return false;
-}
-
 /* The text so far, as code points. */
 typedef struct points {
     int32_t *at; /* has room for what one code point of the input may become */
@@ -383,9 +372,9 @@ spsh_status spsh__text_normalise(spsh__text_profile profile, spsh_bytes text, sp
         const size_t left = text.size_bytes - done;
         const utf8proc_ssize_t size =
             utf8proc_iterate(text.data + done, left > 4 ? 4 : (utf8proc_ssize_t)left, &point);
-        if (size <= 0) {
+        if (size <= 0) { /* not UTF-8 */
             spsh__builder_clear(out);
-            return SPSH_DEDUP_FAIL(err, SPSH_E_SYNTAX, "a text is not UTF-8 at its byte %zu", done);
+            return SPSH_OK;
         }
         push_input(&p, point);
         done += (size_t)size;

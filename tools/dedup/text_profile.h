@@ -19,12 +19,10 @@ typedef enum spsh__text_profile {
 
 /* "default-1" */
 const char *spsh__text_profile_name(spsh__text_profile profile);
-/* By that name; false when there is none. */
-bool spsh__text_profile_find(const char *name, spsh__text_profile *ret_profile);
 
 /* Replaces what out holds by the normalised text: words with one blank between, nothing when no
- * letter or digit is in it. What is not UTF-8 is SPSH_E_SYNTAX. Time is linear; out takes 72 bytes
- * at most for a code point of text. Thread-safe. */
+ * letter or digit is in it or when it is not UTF-8. SPSH_E_NO_MEMORY is the only failure. Time is
+ * linear; out takes 72 bytes at most for a code point of text. Thread-safe. */
 spsh_status spsh__text_normalise(spsh__text_profile profile, spsh_bytes text, spsh__builder *out,
                                  spsh_error *err);
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "fail.h"
+#include "little_endian.h"
 
 enum { ROWS_AT_ONCE = 65536, ELEMENT_BYTES = 4 };
 
@@ -18,8 +19,7 @@ struct spsh__train_splits {
 
 static uint32_t load(spsh_bytes column, uint64_t row)
 {
-    const uint8_t *at = column.data + row * ELEMENT_BYTES;
-    return (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
+    return (uint32_t)spsh__load_le(column.data + row * ELEMENT_BYTES, ELEMENT_BYTES);
 }
 
 /* Where a split's number stands in its dataset's table. */

@@ -16,6 +16,7 @@
 
 #include "fail.h"
 #include "hash.h"
+#include "little_endian.h"
 
 enum { FOOTER_BYTES = 192, SUM_BYTES = 8 };
 
@@ -30,24 +31,10 @@ struct spsh__work_writer {
     size_t in_block;
 };
 
-static void put_u64(uint8_t *at, uint64_t value)
-{
-    for (unsigned i = 0; i < 8; i++)
-        at[i] = (uint8_t)(value >> (8 * i));
-}
-
-static uint64_t get_u64(const uint8_t *at)
-{
-    uint64_t value = 0;
-    for (unsigned i = 0; i < 8; i++)
-        value |= (uint64_t)at[i] << (8 * i);
-    return value;
-}
-
 /* block: 8 bytes for its number before the records. */
 static uint64_t sum_block(uint8_t *block, uint64_t number, size_t records_bytes)
 {
-    put_u64(block, number);
+    spsh__store_le(block, number, 8);
     return spsh__pack_hash64((spsh_bytes){block, 8 + records_bytes});
 }
 
@@ -78,7 +65,7 @@ static spsh_status flush(spsh__work_writer *writer, spsh_error *err)
 {
     const size_t bytes = writer->in_block * writer->record_bytes;
     const uint64_t number = (writer->record_count - 1) / SPSH__WORK_BLOCK_RECORDS;
-    put_u64(writer->block + 8 + bytes, sum_block(writer->block, number, bytes));
+    spsh__store_le(writer->block + 8 + bytes, sum_block(writer->block, number, bytes), 8);
     writer->in_block = 0;
     return spsh_file_writer_write(writer->file, writer->block + 8, bytes + SUM_BYTES, err);
 }
@@ -98,12 +85,13 @@ spsh_status spsh__work_writer_publish(spsh__work_writer *writer, const uint64_t 
     uint8_t footer[FOOTER_BYTES] = {0};
     spsh_status rc = writer->in_block > 0 ? flush(writer, err) : SPSH_OK;
     memcpy(footer, magic, 8);
-    put_u64(footer + 8, writer->record_bytes);
-    put_u64(footer + 16, writer->record_count);
+    spsh__store_le(footer + 8, writer->record_bytes, 8);
+    spsh__store_le(footer + 16, writer->record_count, 8);
     memcpy(footer + 24, writer->run_hash, 16);
     for (size_t i = 0; i < fact_count && i < SPSH__WORK_FACTS_MAX; i++)
-        put_u64(footer + 40 + 8 * i, facts[i]);
-    put_u64(footer + FOOTER_BYTES - 8, spsh__pack_hash64((spsh_bytes){footer, FOOTER_BYTES - 8}));
+        spsh__store_le(footer + 40 + 8 * i, facts[i], 8);
+    spsh__store_le(footer + FOOTER_BYTES - 8,
+                   spsh__pack_hash64((spsh_bytes){footer, FOOTER_BYTES - 8}), 8);
     if (rc == SPSH_OK)
         rc = spsh_file_writer_write(writer->file, footer, FOOTER_BYTES, err);
     if (rc == SPSH_OK)
@@ -127,15 +115,16 @@ static spsh_status check_footer(spsh__work_file *file, const uint8_t *footer, ui
 {
     const spsh_bytes summed = {footer, FOOTER_BYTES - 8};
     if (memcmp(footer, magic, 8) != 0 ||
-        get_u64(footer + FOOTER_BYTES - 8) != spsh__pack_hash64(summed))
+        spsh__load_le(footer + FOOTER_BYTES - 8, 8) != spsh__pack_hash64(summed))
         return SPSH_DEDUP_FAIL(err, SPSH_E_CORRUPT, "%s: damaged end; remove the file", file->path);
-    if (memcmp(footer + 24, run_hash, 16) != 0 || get_u64(footer + 8) != file->record_bytes)
+    if (memcmp(footer + 24, run_hash, 16) != 0 ||
+        spsh__load_le(footer + 8, 8) != file->record_bytes)
         return SPSH_DEDUP_FAIL(err, SPSH_E_MISMATCH, "%s: belongs to another run", file->path);
-    file->record_count = get_u64(footer + 16);
+    file->record_count = spsh__load_le(footer + 16, 8);
     file->block_count = file->record_count / SPSH__WORK_BLOCK_RECORDS +
                         (file->record_count % SPSH__WORK_BLOCK_RECORDS != 0);
     for (size_t i = 0; i < SPSH__WORK_FACTS_MAX; i++)
-        file->facts[i] = get_u64(footer + 40 + 8 * i);
+        file->facts[i] = spsh__load_le(footer + 40 + 8 * i, 8);
     if (file->record_count > file_bytes || file_bytes != file->record_count * file->record_bytes +
                                                              file->block_count * SUM_BYTES +
                                                              FOOTER_BYTES)
@@ -193,7 +182,7 @@ spsh_status spsh__work_file_read(const spsh__work_file *file, uint64_t block, ui
         return SPSH_DEDUP_NO_MEMORY(err);
     spsh_status rc =
         spsh_io_read_exact(file->io, file->fd, buffer + 8, bytes + SUM_BYTES, at, file->path, err);
-    if (rc == SPSH_OK && get_u64(buffer + 8 + bytes) != sum_block(buffer, block, bytes)) {
+    if (rc == SPSH_OK && spsh__load_le(buffer + 8 + bytes, 8) != sum_block(buffer, block, bytes)) {
         spsh_error_set(err, SPSH_E_CORRUPT, 0, at,
                        "%s: block %" PRIu64 " at byte %" PRIu64 " is damaged; remove the file",
                        file->path, block, at);

@@ -33,7 +33,7 @@ static spsh_status take_column(spsh__mdc_schema *s, const spsh__yaml_value *valu
         if (s->column_count == SPSH__MDC_COLUMNS_MAX)
             return refuse(value, "there are more columns than in any known schema", err);
         column = &s->columns[s->column_count++];
-        *column = (spsh__mdc_column){value->keys[1], "", "", "", "", false};
+        *column = (spsh__mdc_column){value->keys[1], "", "", "", ""};
     }
     const char *key = value->keys[2];
     if (strcmp(key, "source_column") == 0)
@@ -44,8 +44,6 @@ static spsh_status take_column(spsh__mdc_schema *s, const spsh__yaml_value *valu
         column->extension = value->text;
     else if (strcmp(key, "path_template") == 0)
         column->path = value->text;
-    else if (strcmp(key, "optional") == 0)
-        column->is_optional = strcmp(value->text, "true") == 0;
     return SPSH_OK;
 }
 

@@ -32,7 +32,6 @@ typedef struct spsh__mdc_column {
     const char *dtype;     /* "file_path", "file_content", "string" ... */
     const char *extension; /* to add to a path that lacks it; "" */
     const char *path;      /* to build the path from, with ${column}; "" */
-    bool is_optional;
 } spsh__mdc_column;
 
 typedef struct spsh__mdc_list {

@@ -365,6 +365,10 @@ static spsh_status trust_headers(const spsh__pack_options *options, spsh__prepar
         reject(prepared, SPSH_REJECT_ZERO_DURATION, "no samples");
         return SPSH_OK;
     }
+    if (info.samples > SPSH_PCM_BYTES_MAX / info.channels / sample_bytes(info.format)) {
+        reject(prepared, SPSH_REJECT_TOO_LONG, "more PCM than can be read again");
+        return SPSH_OK;
+    }
     fill_record(prepared, &info, info.samples, nominal_rate_hz);
     prepared->record.flags |= SPSH_RECORD_TRUSTED;
     use_file_as_payload(prepared);

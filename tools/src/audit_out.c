@@ -1,17 +1,15 @@
 /* audit_out.c: tables and messages of an audit. */
 #include "audit_out.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli.h"
-#include "fingerprint_run.h"
+#include "estimate_out.h"
+#include "source_fail.h"
 
-#define KEYS_HZ   4.5 /* stored keys a second of speech */
 #define FRAMES_HZ 62.5
-#define MEASURE_S 2.0
 
 enum { CELL_BYTES = 64, LINE_BYTES = 160 };
 
@@ -210,109 +208,33 @@ void spsh__audit_tell(const spsh__audit_run *run)
 
 /* ---- what it would take ---- */
 
-typedef struct estimate {
-    double train_s, test_s; /* of audio, by side */
-    double to_extract_s;    /* of all without fingerprint */
-    double core_s;          /* to make them */
-    uint64_t segment_bytes;
-    uint64_t temporary_bytes;
-} estimate;
-
-/* Is the split one of "a,b"? NULL: all are. */
-static bool names_split(const char *splits, spsh_bytes split)
-{
-    while (splits != NULL && *splits != '\0') {
-        const size_t bytes = strcspn(splits, ",");
-        if (bytes == split.size_bytes && memcmp(splits, split.data, bytes) == 0)
-            return true;
-        splits += bytes + (splits[bytes] == ',' ? 1 : 0);
-    }
-    return splits == NULL;
-}
-
-static spsh_status add_audio(const spsh__print_source *source, estimate *all, spsh_error *err)
-{
-    spsh_dataset *dataset = NULL;
-    spsh_status rc = spsh_dataset_open(source->path, NULL, &dataset, err);
-    if (rc != SPSH_OK)
-        return rc;
-    for (uint64_t i = 0; i < spsh_dataset_group_count(dataset) && rc == SPSH_OK; i++) {
-        spsh_dataset_group group;
-        rc = spsh_dataset_group_get(dataset, i, &group, err);
-        if (rc == SPSH_OK && group.sample_rate_hz > 0 && names_split(source->splits, group.split))
-            *(source->side == SPSH__SIDE_TRAIN ? &all->train_s : &all->test_s) +=
-                (double)group.samples / group.sample_rate_hz;
-    }
-    spsh_dataset_close(dataset);
-    return rc;
-}
-
-static spsh_status make_estimate(const spsh__audit_options *options, estimate *all, spsh_error *err)
-{
-    const spsh__source_list *sources = options->sources;
-    const spsh__fingerprint_run_options run = {
-        .io = options->io, .threads = options->threads, .part_count = 1};
-    spsh_status rc = SPSH_OK;
-    for (size_t i = 0; i < sources->count && rc == SPSH_OK; i++) {
-        spsh__fingerprint_estimate one = {0};
-        bool is_done = false;
-        for (size_t k = 0; k < i && !is_done; k++)
-            is_done = strcmp(sources->items[k].path, sources->items[i].path) == 0;
-        rc = add_audio(&sources->items[i], all, err);
-        if (rc == SPSH_OK && !is_done)
-            rc =
-                spsh__fingerprint_estimate_make(sources->items[i].path, &run, MEASURE_S, &one, err);
-        all->to_extract_s += one.seconds;
-        all->core_s += one.core_seconds;
-        all->segment_bytes += one.segment_bytes;
-    }
-    all->temporary_bytes = spsh__audit_space(options, (uint64_t)(all->train_s * KEYS_HZ),
-                                             (uint64_t)(all->test_s * FRAMES_HZ));
-    return rc;
-}
-
-static void print_estimate(const spsh__audit_options *options, const estimate *all)
-{
-    char text[SPSH_HUMAN_BYTES], more[SPSH_HUMAN_BYTES], size[SPSH_HUMAN_BYTES];
-    printf("train            %s\n", spsh__human_duration(all->train_s, text));
-    printf("test             %s\n", spsh__human_duration(all->test_s, text));
-    printf("fingerprints     %s still to be made: about %s of one core, %s on disk\n",
-           spsh__human_duration(all->to_extract_s, text), spsh__human_duration(all->core_s, more),
-           spsh__human_bytes(all->segment_bytes, size));
-    printf("temporary space  at most %s in %s\n", spsh__human_bytes(all->temporary_bytes, text),
-           options->work_path);
-    printf("memory           at most %s, and 200 bytes a match\n",
-           spsh__human_bytes(options->memory_bytes, text));
-}
-
-static spsh_status print_estimate_json(const spsh__audit_options *options, const estimate *all,
-                                       spsh_error *err)
-{
-    spsh_json *json = spsh__json_new();
-    if (json == NULL) {
-        spsh_error_set(err, SPSH_E_NO_MEMORY, 0, SPSH_OFFSET_NONE, "out of memory");
-        return SPSH_E_NO_MEMORY;
-    }
-    spsh__json_put_real(json, "train_hours", all->train_s / 3600);
-    spsh__json_put_real(json, "test_hours", all->test_s / 3600);
-    spsh__json_put_real(json, "fingerprint_hours", all->to_extract_s / 3600);
-    spsh__json_put_real(json, "fingerprint_core_hours", all->core_s / 3600);
-    spsh__json_put_u64(json, "fingerprint_bytes", all->segment_bytes);
-    spsh__json_put_u64(json, "temporary_bytes", all->temporary_bytes);
-    spsh__json_put_u64(json, "memory_bytes", options->memory_bytes);
-    spsh_status rc = spsh__json_write_line(json, stdout, err);
-    spsh__json_free(json);
-    return rc;
-}
-
 int spsh__audit_estimate(const spsh__audit_options *options, bool json)
 {
-    estimate all = {0};
+    spsh__source_estimate all = {0};
     spsh_error err = SPSH_ERROR_INIT;
-    spsh_status rc = make_estimate(options, &all, &err);
-    if (rc == SPSH_OK && json)
-        rc = print_estimate_json(options, &all, &err);
-    else if (rc == SPSH_OK)
-        print_estimate(options, &all);
+    char text[SPSH_HUMAN_BYTES];
+    if (spsh__source_prints_estimate(options->sources->items, options->sources->count, options->io,
+                                     &all, &err) != SPSH_OK)
+        return spsh__source_fail(NULL, options->sources->items, options->sources->count, &err);
+    const spsh__room room = {options->work_path,
+                             spsh__audit_space(options, (uint64_t)(all.train_s * SPSH__KEYS_HZ),
+                                               (uint64_t)(all.test_s * FRAMES_HZ)),
+                             options->memory_bytes, "200 bytes a match"};
+    if (!json) {
+        spsh__estimate_print_line("train", spsh__human_duration(all.train_s, text));
+        spsh__estimate_print_line("test", spsh__human_duration(all.test_s, text));
+        spsh__estimate_print_prints(&all);
+        spsh__estimate_print_room(&room);
+        return SPSH_EXIT_DONE;
+    }
+    spsh_json *line = spsh__json_new();
+    if (line == NULL)
+        return spsh__cli_fail_memory();
+    spsh__json_put_real(line, "train_hours", all.train_s / 3600);
+    spsh__json_put_real(line, "test_hours", all.test_s / 3600);
+    spsh__estimate_put_prints(line, &all);
+    spsh__estimate_put_room(line, &room);
+    const spsh_status rc = spsh__json_write_line(line, stdout, &err);
+    spsh__json_free(line);
     return rc == SPSH_OK ? SPSH_EXIT_DONE : spsh__cli_fail(NULL, &err);
 }

@@ -7,9 +7,9 @@
 #include "speechshard/io.h"
 
 #include "dedup/fail.h"
-#include "fingerprint_run.h"
 #include "hash.h"
 #include "scaled_keys.h"
+#include "source_prints.h"
 #include "work_space.h"
 
 enum {
@@ -19,36 +19,18 @@ enum {
 
 /* ---- segments ---- */
 
-/* fingerprint_run's progress has no stage. */
-static void on_fingerprint(void *user, uint64_t done, uint64_t total)
-{
-    const spsh__audit_options *options = (const spsh__audit_options *)user;
-    options->progress_fn(options->user, "fingerprint", done, total);
-}
-
 static spsh_status make_segments(const spsh__audit_options *options, const volatile bool *stop,
                                  spsh_error *err)
 {
-    spsh__audit_options copy = *options;
     const spsh__fingerprint_run_options run = {
         .io = options->io,
         .threads = options->threads,
         .part_count = 1,
-        .progress_fn = options->progress_fn != NULL ? on_fingerprint : NULL,
-        .user = &copy,
+        .progress_fn = options->progress_fn,
+        .user = options->user,
     };
-    for (size_t i = 0; i < options->sources->count; i++) {
-        const char *path = options->sources->items[i].path;
-        spsh__fingerprint_run_facts facts;
-        bool is_done = false;
-        for (size_t k = 0; k < i && !is_done; k++)
-            is_done = strcmp(options->sources->items[k].path, path) == 0;
-        const spsh_status rc =
-            is_done ? SPSH_OK : spsh__fingerprint_run(path, &run, stop, &facts, err);
-        if (rc != SPSH_OK)
-            return rc;
-    }
-    return SPSH_OK;
+    return spsh__source_prints_make(options->sources->items, options->sources->count, &run, stop,
+                                    err);
 }
 
 /* ---- matches ---- */
@@ -121,32 +103,6 @@ static spsh_status find_texts(const spsh__audit_options *options, const volatile
 
 /* ---- facts ---- */
 
-static unsigned bar_of(double value, double top)
-{
-    const double bar = value / top * SPSH__HISTOGRAM_BARS;
-    if (!(bar > 0))
-        return 0;
-    return bar < SPSH__HISTOGRAM_BARS ? (unsigned)bar : SPSH__HISTOGRAM_BARS - 1;
-}
-
-/* What the page shows of the matches. */
-static void count_matches(const spsh__leaks *leaks, spsh__copy_facts *facts)
-{
-    facts->match_count = leaks->match_count;
-    for (uint64_t i = 0; i < leaks->match_count; i++) {
-        const spsh__match *match = &leaks->matches[i];
-        const double ncc = match->ncc < 0 ? -match->ncc : match->ncc;
-        const bool is_same = match->kind == SPSH__ALIGN_SAME_RECORDING ||
-                             match->kind == SPSH__ALIGN_CONTAINED ||
-                             match->kind == SPSH__ALIGN_SHARED_SEGMENT;
-        facts->by_tier_class[match->tier][match->kind]++;
-        if (match->tier != SPSH__TIER_ACOUSTIC && match->tier != SPSH__TIER_SCALED)
-            continue;
-        (is_same ? facts->ber_same : facts->ber_other)[bar_of(match->ber, 0.5)]++;
-        (is_same ? facts->ncc_same : facts->ncc_other)[bar_of(ncc, 1)]++;
-    }
-}
-
 static void gather(const spsh__audit_options *options, spsh__audit_run *run)
 {
     const spsh__audit_roster *roster = &run->sides->roster;
@@ -158,7 +114,9 @@ static void gather(const spsh__audit_options *options, spsh__audit_run *run)
     facts->common.limits = &spsh__align_limits_default;
     facts->common.command = options->command;
     facts->common.mode = "audit";
-    count_matches(&run->leaks, &facts->common);
+    facts->common.match_count = run->leaks.match_count;
+    for (uint64_t i = 0; i < run->leaks.match_count; i++)
+        spsh__copy_facts_count(&facts->common, &run->leaks.matches[i]);
     facts->matches = run->leaks.matches;
     facts->texts = &run->texts;
     facts->profile = options->profile;

@@ -144,7 +144,7 @@ const volatile bool *spsh__cli_interrupted(void);
 /** A line on standard error, when that is a terminal and not --quiet: label, count, rate, time
  * left, text. */
 typedef struct spsh_progress {
-    const char *label; /* "pack"; borrowed */
+    const char *label; /* "pack"; borrowed; NULL: not begun */
     const char *unit;  /* "files"; "B": bytes, in human form; borrowed */
     uint64_t total;    /* 0: unknown; may be changed between updates */
     uint64_t begin_ns, shown_ns;
@@ -155,6 +155,10 @@ void spsh__progress_begin(spsh_progress *progress, const char *label, const char
                           uint64_t total);
 /** Cheap: draws ten times a second. text may be NULL. One thread at a time per object. */
 void spsh__progress_update(spsh_progress *progress, uint64_t done, const char *text);
+/** The same for a run of stages: each has a line of its own. *progress is zeros before the first.
+ */
+void spsh__progress_stage(spsh_progress *progress, const char *stage, uint64_t done,
+                          uint64_t total);
 /** Takes the line away. */
 void spsh__progress_end(spsh_progress *progress);
 

@@ -223,4 +223,15 @@ void spsh__progress_end(spsh_progress *progress)
     (void)fflush(stderr);
     pthread_mutex_unlock(&terminal_lock);
     progress->enabled = false;
+    progress->label = NULL;
+}
+
+void spsh__progress_stage(spsh_progress *progress, const char *stage, uint64_t done, uint64_t total)
+{
+    if (progress->label == NULL || strcmp(progress->label, stage) != 0) {
+        spsh__progress_end(progress);
+        spsh__progress_begin(progress, stage, "", total);
+    }
+    progress->total = total;
+    spsh__progress_update(progress, done, NULL);
 }

@@ -8,8 +8,9 @@
 #include "audit_out.h"
 #include "cli.h"
 #include "commands.h"
+#include "source_fail.h"
 
-enum { JOBS_MAX = 1024, STAGE_BYTES = 64 };
+enum { JOBS_MAX = 1024 };
 
 /* What was typed. */
 typedef struct audit_command {
@@ -22,7 +23,6 @@ typedef struct audit_command {
     spsh__builder line; /* what matters of it, for the report */
     spsh__builder work; /* REPORT.work */
     spsh_progress progress;
-    char stage[STAGE_BYTES];
 } audit_command;
 
 /* ---- limits ---- */
@@ -157,22 +157,15 @@ static const char *default_work(audit_command *c)
 static void on_progress(void *user, const char *stage, uint64_t done, uint64_t total)
 {
     audit_command *c = (audit_command *)user;
-    if (strncmp(c->stage, stage, STAGE_BYTES - 1) != 0) {
-        spsh__progress_end(&c->progress);
-        snprintf(c->stage, sizeof(c->stage), "%s", stage);
-        spsh__progress_begin(&c->progress, c->stage, "", total);
-    }
-    c->progress.total = total;
-    spsh__progress_update(&c->progress, done, NULL);
+    spsh__progress_stage(&c->progress, stage, done, total);
 }
 
 static void on_space(void *user, uint64_t temporary_bytes, const char *work_path)
 {
-    audit_command *c = (audit_command *)user;
     char space[SPSH_HUMAN_BYTES];
+    (void)user;
     if (temporary_bytes == 0)
         return;
-    spsh__progress_end(&c->progress);
     spsh__cli_message("temporary space: at most %s in %s",
                       spsh__human_bytes(temporary_bytes, space), work_path);
 }
@@ -213,7 +206,7 @@ static int run_audit(audit_command *c, spsh__audit_options *options)
     else if (status == SPSH_E_CANCELED)
         spsh__cli_error("stopped; what is done stays, and the same command goes on");
     else
-        (void)spsh__cli_fail(NULL, &err);
+        (void)spsh__source_fail(NULL, c->sources.items, c->sources.count, &err);
     spsh__audit_run_free(&run);
     return rc;
 }

@@ -8,6 +8,7 @@
 #include "commands.h"
 #include "dedupe_out.h"
 #include "part.h"
+#include "source_fail.h"
 
 enum { JOBS_MAX = 1024, BOILERPLATE_MIN = 20 };
 #define MEMORY_DEFAULT (UINT64_C(4) << 30)
@@ -25,7 +26,6 @@ typedef struct dedupe_command {
     spsh__builder preferred; /* const char * each, from malloc */
     char *temporary;         /* a directory of this run alone, or NULL */
     spsh_progress progress;
-    const char *stage;
 } dedupe_command;
 
 /* ---- what the run tells meanwhile ---- */
@@ -33,24 +33,16 @@ typedef struct dedupe_command {
 static void on_progress(void *user, const char *stage, uint64_t done, uint64_t total)
 {
     dedupe_command *c = (dedupe_command *)user;
-    if (c->stage == NULL || strcmp(c->stage, stage) != 0) {
-        if (c->stage != NULL)
-            spsh__progress_end(&c->progress);
-        c->stage = stage;
-        spsh__progress_begin(&c->progress, stage, "", total);
-    }
-    c->progress.total = total;
-    spsh__progress_update(&c->progress, done, NULL);
+    spsh__progress_stage(&c->progress, stage, done, total);
 }
 
-static void on_space(void *user, uint64_t temporary_bytes, const char *work_path,
-                     uint64_t memory_bytes)
+static void on_space(void *user, uint64_t temporary_bytes, const char *work_path)
 {
+    const dedupe_command *c = (const dedupe_command *)user;
     char memory[SPSH_HUMAN_BYTES];
     char temporary[SPSH_HUMAN_BYTES];
-    (void)user;
     spsh__cli_message("takes at most %s of memory, and for a while up to %s in %s",
-                      spsh__human_bytes(memory_bytes, memory),
+                      spsh__human_bytes(c->memory_bytes, memory),
                       spsh__human_bytes(temporary_bytes, temporary), work_path);
 }
 
@@ -71,8 +63,12 @@ static int take_source(dedupe_command *c, const char *operand)
     spsh__builder whole = {0};
     spsh_error err = SPSH_ERROR_INIT;
     int rc = SPSH_EXIT_DONE;
-    if (spsh__source_list_add(&given, operand, SPSH__SIDE_TRAIN, NULL, &err) != SPSH_OK)
+    const spsh_status given_rc =
+        spsh__source_list_add(&given, operand, SPSH__SIDE_TRAIN, NULL, &err);
+    if (given_rc == SPSH_E_INVALID_ARG)
         return spsh__cli_usage("dedupe", "%s", err.message);
+    if (given_rc != SPSH_OK)
+        return spsh__cli_fail("dedupe", &err);
     char *real = real_path(given.items[0].path);
     if (real == NULL)
         rc = SPSH_EXIT_FAILED;
@@ -188,8 +184,7 @@ static int find(dedupe_command *c, const spsh__dedupe_options *options)
     int rc = SPSH_EXIT_FAILED;
     spsh__cli_watch_signals();
     const spsh_status status = spsh__dedupe_run(options, spsh__cli_interrupted(), &d, &err);
-    if (c->stage != NULL)
-        spsh__progress_end(&c->progress);
+    spsh__progress_end(&c->progress);
     if (status == SPSH_OK) {
         rc = tell(c, options, &d);
     } else if (status == SPSH_E_CANCELED && c->temporary == NULL) {
@@ -201,7 +196,7 @@ static int find(dedupe_command *c, const spsh__dedupe_options *options)
         spsh__cli_message("%s", err.message);
         rc = SPSH_EXIT_DONE;
     } else {
-        (void)spsh__cli_fail("dedupe", &err);
+        (void)spsh__source_fail("dedupe", c->sources.items, c->sources.count, &err);
     }
     spsh__dedupe_free(&d);
     if (c->temporary != NULL) {
@@ -233,8 +228,8 @@ static int run(dedupe_command *c, const spsh_cli_args *args)
         .user = c,
     };
     int rc = check_arguments(c);
-    if (rc == SPSH_EXIT_DONE && !spsh__part_parse(c->part_text, &options.part, &options.part_count))
-        rc = spsh__cli_usage("dedupe", "--part: '%s' is not I/N, such as 0/4", c->part_text);
+    if (rc == SPSH_EXIT_DONE)
+        rc = spsh__part_take("dedupe", c->part_text, &options.part, &options.part_count);
     for (int i = 0; i < args->operand_count && rc == SPSH_EXIT_DONE; i++)
         rc = take_source(c, args->operands[i]);
     if (rc == SPSH_EXIT_DONE)

@@ -1,7 +1,6 @@
 /* cmd_explain.c: `speechshard explain`: are these two copies, and how can one tell? */
 #include <inttypes.h>
 #include <math.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,19 +10,21 @@
 #include "edit_distance.h"
 #include "explain.h"
 #include "file_out.h"
-#include "fingerprint_run.h"
 #include "json_out.h"
 #include "names.h"
 #include "page.h"
 #include "pair_audio.h"
 #include "pair_view.h"
 #include "selection.h"
+#include "source_fail.h"
+#include "source_prints.h"
 #include "text_profile.h"
 
 enum {
     IDS_SEARCHED = 200000, /* for the nearest of an id that is not there */
     ID_POINTS_MAX = 256,
     TEXT_COLUMNS = 2000,
+    JOBS_MAX = 1024,
 };
 
 typedef struct request {
@@ -381,20 +382,6 @@ static void put_facts(spsh_json *json, const spsh__explain_facts *f, const side 
 
 /* ---- files ---- */
 
-static spsh_status write_file(const char *path, const spsh__builder *content, spsh_error *err)
-{
-    spsh__file_out *file = NULL;
-    spsh_status rc = spsh__file_out_open(path, &file, err);
-    if (rc == SPSH_OK) {
-        const spsh__byte_sink sink = spsh__file_out_sink(file);
-        rc = sink.write_fn(sink.user, content->data, content->size_bytes, err);
-    }
-    if (rc == SPSH_OK)
-        rc = spsh__file_out_finish(file, err);
-    spsh__file_out_free(file);
-    return rc;
-}
-
 static void draw_text(spsh__builder *out, const char *letter, const side *s)
 {
     spsh__html_format(out, "<tr><td><b>%s</b></td>", letter);
@@ -454,7 +441,7 @@ static spsh_status write_plot(const request *r, const spsh__print_set *set,
         rc = SPSH_E_NO_MEMORY;
     }
     if (rc == SPSH_OK)
-        rc = write_file(r->plot, &out, err);
+        rc = spsh__file_out_write(r->plot, spsh__builder_bytes(&out), err);
     spsh__builder_free(&out);
     return rc;
 }
@@ -486,6 +473,12 @@ static spsh_status tell(const request *r, const spsh__print_set *set, const spsh
     return rc;
 }
 
+static int fail(const request *r, const spsh_error *err)
+{
+    const spsh__print_source sources[2] = {{.path = r->paths[0]}, {.path = r->paths[1]}};
+    return spsh__source_fail(NULL, sources, 2, err);
+}
+
 static int explain(const request *r, const spsh__print_set *set)
 {
     side sides[2] = {{.reader = NULL}, {.reader = NULL}};
@@ -507,34 +500,31 @@ static int explain(const request *r, const spsh__print_set *set)
     if (rc == SPSH_EXIT_DONE &&
         (spsh__explain_find(set, ordinals[0], ordinals[1], f, &err) != SPSH_OK ||
          tell(r, set, f, sides, &err) != SPSH_OK))
-        rc = spsh__cli_output_failed() ? SPSH_EXIT_DONE : spsh__cli_fail(NULL, &err);
+        rc = spsh__cli_output_failed() ? SPSH_EXIT_DONE : fail(r, &err);
     for (size_t i = 0; i < 2; i++)
         spsh_reader_close(sides[i].reader);
     free(f);
     return rc;
 }
 
-/* Segments that are missing are made first; *stop ends that. */
+/* Segments that are missing are made first. */
 static int open_set(const request *r, spsh__print_set **ret_set)
 {
-    const size_t count = strcmp(r->paths[0], r->paths[1]) == 0 ? 1 : 2;
-    const spsh__fingerprint_run_options options = {
-        .io = spsh_io_default(), .threads = 2, .part_count = 1};
-    spsh__print_source sources[2];
+    const spsh__print_source sources[2] = {
+        {r->paths[0], NULL, SPSH__SIDE_TRAIN},
+        {r->paths[1], NULL, SPSH__SIDE_TRAIN}
+    };
+    const spsh__fingerprint_run_options run = {
+        .io = spsh_io_default(), .threads = spsh__cli_processors(JOBS_MAX), .part_count = 1};
     spsh_error err = SPSH_ERROR_INIT;
-    spsh_status rc = SPSH_OK;
-    for (size_t i = 0; rc == SPSH_OK && i < count; i++) {
-        spsh__fingerprint_run_facts facts;
-        sources[i] = (spsh__print_source){r->paths[i], NULL, SPSH__SIDE_TRAIN};
-        rc = spsh__fingerprint_run(r->paths[i], &options, spsh__cli_interrupted(), &facts, &err);
-        if (rc == SPSH_E_CANCELED) {
-            spsh__cli_error("%s: stopped; the same command goes on", r->paths[i]);
-            return SPSH_EXIT_FAILED;
-        }
+    spsh_status rc = spsh__source_prints_make(sources, 2, &run, spsh__cli_interrupted(), &err);
+    if (rc == SPSH_E_CANCELED) {
+        spsh__cli_error("stopped; the same command goes on");
+        return SPSH_EXIT_FAILED;
     }
     if (rc == SPSH_OK)
-        rc = spsh__print_set_open(sources, count, NULL, ret_set, &err);
-    return rc == SPSH_OK ? SPSH_EXIT_DONE : spsh__cli_fail(NULL, &err);
+        rc = spsh__print_set_open(sources, 2, NULL, ret_set, &err);
+    return rc == SPSH_OK ? SPSH_EXIT_DONE : fail(r, &err);
 }
 
 int spsh__cmd_explain(int argc, char **argv)

@@ -6,6 +6,7 @@
 #include "fingerprint_run.h"
 #include "json_out.h"
 #include "part.h"
+#include "source_fail.h"
 
 enum { JOBS_MAX = 1024 };
 
@@ -24,11 +25,18 @@ static double now_s(void)
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
-static void on_progress(void *user, uint64_t done, uint64_t to_do)
+static void on_progress(void *user, const char *stage, uint64_t done, uint64_t total)
 {
     fingerprint_command *c = (fingerprint_command *)user;
-    c->progress.total = to_do;
+    (void)stage;
+    c->progress.total = total;
     spsh__progress_update(&c->progress, done, NULL);
+}
+
+static int fail(const char *path, const spsh_error *err)
+{
+    const spsh__print_source source = {.path = path};
+    return spsh__source_fail(NULL, &source, 1, err);
 }
 
 /* ---- results ---- */
@@ -91,7 +99,7 @@ static int make(fingerprint_command *c, const char *path)
         rc = put_json(c, path, &facts, now_s() - begin_s, &err);
     else if (rc == SPSH_OK)
         print_facts(path, &facts, now_s() - begin_s);
-    return rc == SPSH_OK ? SPSH_EXIT_DONE : spsh__cli_fail(NULL, &err);
+    return rc == SPSH_OK ? SPSH_EXIT_DONE : fail(path, &err);
 }
 
 /* ---- estimates ---- */
@@ -138,7 +146,7 @@ static int tell_estimate(fingerprint_command *c, const char *path)
         rc = put_estimate_json(c, path, &estimate, &err);
     else if (rc == SPSH_OK)
         print_estimate(path, &estimate);
-    return rc == SPSH_OK ? SPSH_EXIT_DONE : spsh__cli_fail(NULL, &err);
+    return rc == SPSH_OK ? SPSH_EXIT_DONE : fail(path, &err);
 }
 
 /* ---- the command ---- */
@@ -192,11 +200,9 @@ int spsh__cmd_fingerprint(int argc, char **argv)
     };
     c.run.user = &c;
     c.run.threads = jobs != 0 ? (uint32_t)jobs : spsh__cli_processors(JOBS_MAX);
-    if (!spsh__part_parse(part, &c.run.part, &c.run.part_count))
-        return spsh__cli_usage("fingerprint",
-                               "--part '%s' is not a part: '0/4' is the first of four, '3/4' the "
-                               "last",
-                               part);
+    rc = spsh__part_take("fingerprint", part, &c.run.part, &c.run.part_count);
+    if (rc != SPSH_EXIT_DONE)
+        return rc;
     c.json = json ? spsh__json_new() : NULL;
     if (json && c.json == NULL)
         return spsh__cli_fail_memory();

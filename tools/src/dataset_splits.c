@@ -7,6 +7,7 @@
 #include "speechshard/io.h"
 
 #include "dedup/fail.h"
+#include "names.h"
 
 static bool exists(const spsh_io *io, const char *path)
 {
@@ -75,6 +76,9 @@ spsh_status spsh__source_list_add(spsh__source_list *list, const char *operand, 
         return SPSH_DEDUP_FAIL(err, SPSH_E_INVALID_ARG,
                                "'%s': splits are names with commas between, such as '%.*s:train'",
                                operand, (int)path_bytes, operand);
+    if (has_splits && !spsh__text_is_utf8(spsh__bytes_of(operand + path_bytes + 1)))
+        return SPSH_DEDUP_FAIL(err, SPSH_E_INVALID_ARG,
+                               "'%s': names of splits are UTF-8, and this one is not", operand);
     rc = grow(list, err);
     if (rc != SPSH_OK)
         return rc;

@@ -21,9 +21,9 @@ typedef struct spsh__source_list {
 
 /**
  * @param io  asked what exists; NULL: the operating system
- * @return SPSH_OK; SPSH_E_INVALID_ARG: no path, or an empty name among the splits (the message says
- * which operand); SPSH_E_NO_MEMORY. Whether dataset and splits exist is found when the set is
- * opened.
+ * @return SPSH_OK; SPSH_E_INVALID_ARG: no path, an empty name among the splits, or one that is not
+ * UTF-8 (the message says which operand); SPSH_E_NO_MEMORY. Whether dataset and splits exist is
+ * found when the set is opened.
  */
 SPSH_NODISCARD spsh_status spsh__source_list_add(spsh__source_list *list, const char *operand,
                                                  spsh__side side, const spsh_io *io,

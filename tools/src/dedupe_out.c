@@ -1,20 +1,18 @@
 /* dedupe_out.c: numbers for people, and the same for programs. */
 #include "dedupe_out.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli.h"
-#include "fingerprint_run.h"
-#include "json_out.h"
+#include "estimate_out.h"
+#include "names.h"
+#include "source_fail.h"
 
 enum { CLUSTERS_SHOWN = 10, TEXTS_SHOWN = 5, BOILERPLATE_SHOWN = 5 };
 
-#define KEYS_HZ         4.5 /* stored keys a second of speech */
 #define KEY_BYTES       16
-#define MEASURE_S       2.0
 #define JOIN_KEYS_PER_S 8e5 /* of one core: docs/BENCHMARKS.md */
 
 /* ---- names ---- */
@@ -31,9 +29,7 @@ static spsh_status read_id(const spsh__dedupe *d, uint64_t ordinal, char *dst, s
     if (rc == SPSH_OK)
         rc = spsh_reader_metadata(reader, position, &utterance, NULL);
     if (rc == SPSH_OK) {
-        const char *slash = strrchr(spsh_dataset_path(from), '/');
-        (void)snprintf(dst, size_bytes, "%s %.*s",
-                       slash == NULL ? spsh_dataset_path(from) : slash + 1,
+        (void)snprintf(dst, size_bytes, "%s %.*s", spsh__base_name(spsh_dataset_path(from)),
                        (int)utterance.id.size_bytes, (const char *)utterance.id.data);
     }
     spsh_reader_close(reader);
@@ -300,109 +296,49 @@ spsh_status spsh__dedupe_print_json(const spsh__dedupe_options *options, const s
 
 /* ---- what it would take ---- */
 
-typedef struct estimate {
-    double seconds;      /* of audio that takes part */
-    double to_extract_s; /* of that without fingerprint */
-    double core_s;       /* to make them */
-    uint64_t segment_bytes;
-    double keys;
-    uint64_t temporary_bytes;
-    double join_s;
-} estimate;
-
-static spsh_status add_dataset(const spsh__dedupe_options *options, const char *path, estimate *all,
-                               spsh_error *err)
-{
-    const spsh__fingerprint_run_options run = {
-        .io = options->io, .threads = options->threads, .part_count = 1};
-    spsh__fingerprint_estimate one = {0};
-    spsh_dataset *dataset = NULL;
-    spsh_status rc = spsh__fingerprint_estimate_make(path, &run, MEASURE_S, &one, err);
-    if (rc == SPSH_OK)
-        rc = spsh_dataset_open(path, NULL, &dataset, err);
-    if (rc != SPSH_OK)
-        return rc;
-    all->to_extract_s += one.seconds;
-    all->core_s += one.core_seconds;
-    all->segment_bytes += one.segment_bytes;
-    for (uint64_t i = 0; i < spsh_dataset_group_count(dataset) && rc == SPSH_OK; i++) {
-        spsh_dataset_group group;
-        rc = spsh_dataset_group_get(dataset, i, &group, err);
-        if (rc == SPSH_OK && group.sample_rate_hz > 0)
-            all->seconds += (double)group.samples / group.sample_rate_hz;
-    }
-    spsh_dataset_close(dataset);
-    return rc;
-}
-
-static spsh_status make_estimate(const spsh__dedupe_options *options, estimate *all,
-                                 spsh_error *err)
-{
-    spsh_status rc = SPSH_OK;
-    for (size_t i = 0; i < options->sources->count && rc == SPSH_OK; i++) {
-        bool is_done = false;
-        for (size_t k = 0; k < i && !is_done; k++)
-            is_done = strcmp(options->sources->items[k].path, options->sources->items[i].path) == 0;
-        if (!is_done)
-            rc = add_dataset(options, options->sources->items[i].path, all, err);
-    }
-    all->keys = all->seconds * KEYS_HZ;
-    all->temporary_bytes = spsh__dedupe_space(options, (uint64_t)all->keys);
-    all->join_s = options->exact_only ? 0 : all->keys / JOIN_KEYS_PER_S / options->threads;
-    return rc;
-}
-
-static void print_estimate(const spsh__dedupe_options *options, const estimate *all)
+static void print_estimate(const spsh__dedupe_options *options, const spsh__source_estimate *all,
+                           uint64_t keys, double join_s)
 {
     char text[SPSH_HUMAN_BYTES];
-    char more[SPSH_HUMAN_BYTES];
-    printf("audio               %s\n", spsh__human_duration(all->seconds, text));
-    printf("fingerprints        %s still to be made: about %s of one core",
-           spsh__human_duration(all->to_extract_s, text), spsh__human_duration(all->core_s, more));
-    printf(", %s on disk\n", spsh__human_bytes(all->segment_bytes, text));
-    if (!options->exact_only) {
-        printf("keys                %s, ", spsh__human_count((uint64_t)all->keys, text));
-        printf("%s\n", spsh__human_bytes((uint64_t)all->keys * KEY_BYTES, text));
-        printf("join                about %s on %u threads\n",
-               spsh__human_duration(all->join_s, text), options->threads);
-        printf("listening           some ms of one core a pair of copies\n");
-    }
-    printf("temporary space     at most %s in %s\n", spsh__human_bytes(all->temporary_bytes, text),
-           options->work_path);
-    printf("memory              at most %s, and about 1 kB a copy\n",
-           spsh__human_bytes(options->memory_bytes, text));
-}
-
-static spsh_status print_estimate_json(const spsh__dedupe_options *options, const estimate *all,
-                                       spsh_error *err)
-{
-    spsh_json *json = spsh__json_new();
-    if (json == NULL) {
-        spsh_error_set(err, SPSH_E_NO_MEMORY, 0, SPSH_OFFSET_NONE, "out of memory");
-        return SPSH_E_NO_MEMORY;
-    }
-    spsh__json_put_real(json, "audio_hours", all->seconds / 3600);
-    spsh__json_put_real(json, "fingerprint_hours", all->to_extract_s / 3600);
-    spsh__json_put_real(json, "fingerprint_core_hours", all->core_s / 3600);
-    spsh__json_put_u64(json, "fingerprint_bytes", all->segment_bytes);
-    spsh__json_put_u64(json, "keys", (uint64_t)all->keys);
-    spsh__json_put_u64(json, "key_bytes", (uint64_t)all->keys * KEY_BYTES);
-    spsh__json_put_real(json, "join_hours", all->join_s / 3600);
-    spsh__json_put_u64(json, "temporary_bytes", all->temporary_bytes);
-    spsh__json_put_u64(json, "memory_bytes", options->memory_bytes);
-    spsh_status rc = spsh__json_write_line(json, stdout, err);
-    spsh__json_free(json);
-    return rc;
+    char bytes[SPSH_HUMAN_BYTES];
+    spsh__estimate_print_line("audio", spsh__human_duration(all->train_s, text));
+    spsh__estimate_print_prints(all);
+    if (options->exact_only)
+        return;
+    printf("%-20s%s, %s\n", "keys", spsh__human_count(keys, text),
+           spsh__human_bytes(keys * KEY_BYTES, bytes));
+    printf("%-20sabout %s on %u threads\n", "join", spsh__human_duration(join_s, text),
+           options->threads);
+    spsh__estimate_print_line("listening", "some ms of one core a pair of copies");
 }
 
 int spsh__dedupe_estimate(const spsh__dedupe_options *options, bool json)
 {
-    estimate all = {0};
+    spsh__source_estimate all = {0};
     spsh_error err = SPSH_ERROR_INIT;
-    spsh_status rc = make_estimate(options, &all, &err);
-    if (rc == SPSH_OK && json)
-        rc = print_estimate_json(options, &all, &err);
-    else if (rc == SPSH_OK)
-        print_estimate(options, &all);
+    if (spsh__source_prints_estimate(options->sources->items, options->sources->count, options->io,
+                                     &all, &err) != SPSH_OK)
+        return spsh__source_fail(NULL, options->sources->items, options->sources->count, &err);
+    const uint64_t keys = (uint64_t)(all.train_s * SPSH__KEYS_HZ);
+    const double join_s =
+        options->exact_only ? 0 : (double)keys / JOIN_KEYS_PER_S / options->threads;
+    const spsh__room room = {options->work_path, spsh__dedupe_space(options, keys),
+                             options->memory_bytes, "about 1 kB a copy"};
+    if (!json) {
+        print_estimate(options, &all, keys, join_s);
+        spsh__estimate_print_room(&room);
+        return SPSH_EXIT_DONE;
+    }
+    spsh_json *line = spsh__json_new();
+    if (line == NULL)
+        return spsh__cli_fail_memory();
+    spsh__json_put_real(line, "audio_hours", all.train_s / 3600);
+    spsh__estimate_put_prints(line, &all);
+    spsh__json_put_u64(line, "keys", keys);
+    spsh__json_put_u64(line, "key_bytes", keys * KEY_BYTES);
+    spsh__json_put_real(line, "join_hours", join_s / 3600);
+    spsh__estimate_put_room(line, &room);
+    const spsh_status rc = spsh__json_write_line(line, stdout, &err);
+    spsh__json_free(line);
     return rc == SPSH_OK ? SPSH_EXIT_DONE : spsh__cli_fail(NULL, &err);
 }

@@ -1,48 +1,30 @@
 /* dedupe_run.c: one stage after the other; what a stage needs is freed with the run. */
 #include "dedupe_run.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "dedup/fail.h"
-#include "fingerprint_run.h"
+#include "file_out.h"
 #include "scaled_keys.h"
+#include "source_prints.h"
 #include "work_space.h"
 
 /* ---- segments and the set ---- */
 
-static void on_fingerprint(void *user, uint64_t done, uint64_t total)
-{
-    const spsh__dedupe_options *options = (const spsh__dedupe_options *)user;
-    if (options->progress_fn != NULL)
-        options->progress_fn(options->user, "fingerprint", done, total);
-}
-
 static spsh_status make_segments(const spsh__dedupe_options *options, const volatile bool *stop,
                                  spsh_error *err)
 {
-    spsh__dedupe_options copy = *options;
     const spsh__fingerprint_run_options run = {
         .io = options->io,
         .threads = options->threads,
         .part = options->part,
         .part_count = options->part_count,
-        .progress_fn = on_fingerprint,
-        .user = &copy,
+        .progress_fn = options->progress_fn,
+        .user = options->user,
     };
-    for (size_t i = 0; i < options->sources->count; i++) {
-        const char *path = options->sources->items[i].path;
-        spsh__fingerprint_run_facts facts;
-        bool is_done = false;
-        for (size_t k = 0; k < i && !is_done; k++)
-            is_done = strcmp(options->sources->items[k].path, path) == 0;
-        const spsh_status rc =
-            is_done ? SPSH_OK : spsh__fingerprint_run(path, &run, stop, &facts, err);
-        if (rc != SPSH_OK)
-            return rc;
-    }
-    return SPSH_OK;
+    return spsh__source_prints_make(options->sources->items, options->sources->count, &run, stop,
+                                    err);
 }
 
 static spsh_status open_set(const spsh__dedupe_options *options, spsh__dedupe *d, spsh_error *err)
@@ -88,17 +70,18 @@ static bool has_split(const spsh__builder *names, const char *name, size_t lengt
     return false;
 }
 
-/* Datasets that are none and splits that no dataset has are told before anything takes long: a slip
- * would protect all or nothing. */
+/* Splits that no dataset has are told before anything takes long: a slip would protect all. */
 static spsh_status check_names(const spsh__dedupe_options *options, spsh_error *err)
 {
     spsh__builder names = {0};
     spsh_status rc = SPSH_OK;
+    if (options->policy.drop_from == NULL)
+        return SPSH_OK;
     for (size_t i = 0; i < options->sources->count && rc == SPSH_OK; i++)
         rc = add_splits(options, options->sources->items[i].path, &names, err);
     if (rc == SPSH_OK && names.failed)
         rc = SPSH_DEDUP_NO_MEMORY(err);
-    for (const char *at = options->policy.drop_from; rc == SPSH_OK && at != NULL && *at != '\0';) {
+    for (const char *at = options->policy.drop_from; rc == SPSH_OK && *at != '\0';) {
         const size_t length = strcspn(at, ",");
         if (!has_split(&names, at, length))
             rc = SPSH_DEDUP_FAIL(err, SPSH_E_INVALID_ARG,
@@ -167,7 +150,7 @@ static spsh_status check_space(const spsh__dedupe_options *options, const spsh__
 {
     const uint64_t need = spsh__dedupe_space(options, d->key_count);
     if (options->space_fn != NULL)
-        options->space_fn(options->user, need, options->work_path, options->memory_bytes);
+        options->space_fn(options->user, need, options->work_path);
     return spsh__work_space_check(options->work_path, need, err);
 }
 
@@ -235,31 +218,6 @@ static spsh_status make_clusters(const spsh__dedupe_options *options, spsh__dedu
 
 /* ---- facts ---- */
 
-static size_t bar_of(double value, double last)
-{
-    const double bar = value / last * SPSH__HISTOGRAM_BARS;
-    if (!(bar > 0))
-        return 0;
-    return bar >= SPSH__HISTOGRAM_BARS ? SPSH__HISTOGRAM_BARS - 1 : (size_t)bar;
-}
-
-static void count_match(spsh__copy_facts *facts, const spsh__match *m)
-{
-    facts->by_tier_class[m->tier][m->kind]++;
-    if (m->tier != SPSH__TIER_ACOUSTIC)
-        return;
-    const bool is_copy = m->kind == SPSH__ALIGN_SAME_RECORDING ||
-                         m->kind == SPSH__ALIGN_CONTAINED || m->kind == SPSH__ALIGN_SHARED_SEGMENT;
-    (is_copy ? facts->ber_same : facts->ber_other)[bar_of(m->ber, 0.5)]++;
-    (is_copy ? facts->ncc_same : facts->ncc_other)[bar_of(fabs(m->ncc), 1)]++;
-}
-
-static const spsh__match *match_at(const spsh__dedupe *d, uint64_t number)
-{
-    return number < d->match_count ? &d->matches[number]
-                                   : &d->clusters.checked[number - d->match_count];
-}
-
 static spsh_status sum_members(spsh__dedupe *d, spsh_error *err)
 {
     for (uint64_t i = 0; i < d->clusters.member_count; i++) {
@@ -274,7 +232,7 @@ static spsh_status sum_members(spsh__dedupe *d, spsh_error *err)
             return rc;
         const double seconds =
             row.sample_rate_hz == 0 ? 0 : (double)row.samples / row.sample_rate_hz;
-        spsh__dedupe_sum *sum = &d->by_tier[match_at(d, m->match)->tier];
+        spsh__dedupe_sum *sum = &d->by_tier[spsh__plan_match(&d->facts, m->match)->tier];
         sum->utterances++;
         sum->seconds += seconds;
         sum->bytes += (uint64_t)(seconds * row.payload_bps / 8);
@@ -296,7 +254,7 @@ static spsh_status sum_up(const spsh__dedupe_options *options, spsh__dedupe *d, 
     f->clusters = &d->clusters;
     f->policy = &d->policy;
     for (uint64_t i = 0; i < d->match_count + d->clusters.checked_count; i++)
-        count_match(&f->common, match_at(d, i));
+        spsh__copy_facts_count(&f->common, spsh__plan_match(&d->facts, i));
     spsh_status rc = sum_members(d, err);
     for (int tier = 0; tier < SPSH__TIER_COUNT; tier++) {
         f->dropped_count += d->by_tier[tier].utterances;
@@ -391,28 +349,9 @@ static spsh_status write_page(const spsh__dedupe_options *options, const spsh__d
                               spsh_error *err)
 {
     spsh__builder page = {0};
-    spsh_file_writer *writer = NULL;
-    const char *slash = strrchr(options->html_path, '/');
-    spsh__builder directory = {0};
-    spsh__builder_append(&directory, options->html_path,
-                         slash == NULL ? 0 : (size_t)(slash - options->html_path) + 1);
-    if (directory.size_bytes == 0)
-        spsh__builder_append_text(&directory, ".");
-    const char *directory_text = spsh__builder_text(&directory);
-    spsh_status rc =
-        directory_text == NULL ? SPSH_DEDUP_NO_MEMORY(err) : spsh__plan_page(&d->facts, &page, err);
-    if (rc == SPSH_OK && page.failed)
-        rc = SPSH_DEDUP_NO_MEMORY(err);
+    spsh_status rc = spsh__plan_page(&d->facts, &page, err);
     if (rc == SPSH_OK)
-        rc = spsh_file_writer_open(options->io, directory_text,
-                                   slash == NULL ? options->html_path : slash + 1, 0, NULL, &writer,
-                                   err);
-    if (rc == SPSH_OK)
-        rc = spsh_file_writer_write(writer, page.data, page.size_bytes, err);
-    if (rc == SPSH_OK)
-        rc = spsh_file_writer_publish(writer, SPSH_PUBLISH_REPLACE, err);
-    spsh_file_writer_free(writer);
-    spsh__builder_free(&directory);
+        rc = spsh__file_out_write(options->html_path, spsh__builder_bytes(&page), err);
     spsh__builder_free(&page);
     return rc;
 }

@@ -27,8 +27,7 @@ typedef struct spsh__dedupe_options {
     const spsh_io *io;
     void (*progress_fn)(void *user, const char *stage, uint64_t done, uint64_t total);
     /* Before anything long: what it will take. */
-    void (*space_fn)(void *user, uint64_t temporary_bytes, const char *work_path,
-                     uint64_t memory_bytes);
+    void (*space_fn)(void *user, uint64_t temporary_bytes, const char *work_path);
     void *user;
 } spsh__dedupe_options;
 

@@ -3,7 +3,6 @@
  */
 #include "explain.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -117,13 +116,8 @@ static spsh_status normalise(const spsh__print_set *set, uint64_t ordinal, spsh_
     spsh_status rc = spsh_reader_open(spsh__print_set_dataset(set, dataset), &reader, err);
     if (rc == SPSH_OK)
         rc = spsh_reader_metadata(reader, position, &utterance, err);
-    if (rc == SPSH_OK) {
+    if (rc == SPSH_OK)
         rc = spsh__text_normalise(SPSH__TEXT_PROFILE_DEFAULT, utterance.text, out, err);
-        if (rc == SPSH_E_SYNTAX) { /* no text that could be compared */
-            spsh__builder_clear(out);
-            rc = SPSH_OK;
-        }
-    }
     spsh_reader_close(reader);
     return rc;
 }
@@ -169,32 +163,12 @@ static spsh_status compare_texts(const spsh__print_set *set, spsh__explain_facts
 
 /* ---- by listening ---- */
 
-/* As if b had been asked for first. */
-static spsh__match turn(const spsh__match *m)
-{
-    spsh__match t = *m;
-    const double scale = m->scale > 0 ? m->scale : 1;
-    t.a = m->b;
-    t.b = m->a;
-    t.a_first = m->b_first;
-    t.b_first = m->a_first;
-    t.count = (uint64_t)llround((double)m->count / scale);
-    t.lag = -m->lag;
-    t.coverage_a = m->coverage_b;
-    t.coverage_b = m->coverage_a;
-    t.a_channel = m->b_channel;
-    t.b_channel = m->a_channel;
-    t.slope_ppm = -m->slope_ppm;
-    t.scale = 1 / scale;
-    return t;
-}
-
 static spsh_status take_match(void *user, const spsh__match *match, spsh_error *err)
 {
     spsh__explain_facts *f = (spsh__explain_facts *)user;
     (void)err;
     if (f->match_count < SPSH__EXPLAIN_MATCHES)
-        f->matches[f->match_count++] = match->a == f->a ? *match : turn(match);
+        f->matches[f->match_count++] = match->a == f->a ? *match : spsh__match_turned(match);
     return SPSH_OK;
 }
 

@@ -8,11 +8,16 @@
 #include "builder.h"
 #include "dedup/fail.h"
 
+/* What is there may be a disk of its own; what is not will be on that of the folder it lies in. */
 static bool free_space(const char *path, uint64_t *ret_bytes)
 {
     struct statvfs info;
     spsh__builder parent = {0};
     const char *slash = strrchr(path, '/');
+    if (statvfs(path, &info) == 0) {
+        *ret_bytes = (uint64_t)info.f_bavail * (uint64_t)info.f_frsize;
+        return true;
+    }
     spsh__builder_append(&parent, path, slash == NULL ? 0 : (size_t)(slash - path) + 1);
     if (parent.size_bytes == 0)
         spsh__builder_append_text(&parent, ".");

@@ -4,8 +4,8 @@
 
 #include "speechshard/base.h"
 
-/* path: what is to be made; the disk is that of the folder it lies in. SPSH_E_NO_SPACE with both
- * numbers. What cannot be asked is taken for enough. */
+/* path: a folder that is there, or will be made in one that is. SPSH_E_NO_SPACE with both numbers.
+ * What cannot be asked is taken for enough. */
 SPSH_NODISCARD spsh_status spsh__work_space_check(const char *path, uint64_t need_bytes,
                                                   spsh_error *err);
 

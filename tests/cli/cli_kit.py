@@ -1,0 +1,80 @@
+"""cli_kit.py: what the tests of the command share that are written in Python.
+
+    from cli_kit import check, equal, finish, run
+
+    done = run("ls", dataset)
+    equal(done.returncode, 0, f"ls: {done.stderr}")
+    finish()
+
+The first argument of a test is the program under test; one that calls speech() has make_speech as its second. A check
+that fails is reported and counted, and the test goes on.
+"""
+import os
+import pathlib
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+
+COMMAND = str(pathlib.Path(sys.argv[1]).resolve())
+DATA = pathlib.Path(os.environ.get("SPEECHSHARD_TEST_DATA") or pathlib.Path(__file__).parents[3] / "shared" / "data")
+environment = {"LC_ALL": "C.UTF-8", "PATH": "/usr/bin:/bin"}
+failures = 0
+
+
+def check(good, what):
+    global failures
+    if not good:
+        failures += 1
+        print("FAILED:", what)
+
+
+def equal(got, want, what):
+    check(got == want, f"{what}: {got!r}, want {want!r}")
+
+
+def finish():
+    sys.exit(1 if failures else 0)
+
+
+def run_tests(tests, *arguments):
+    """Each with its line, then the end."""
+    for test in tests:
+        before = failures
+        test(*arguments)
+        print("ok" if failures == before else "FAILED", test.__name__)
+    finish()
+
+
+def run(*words, cwd=None):
+    return subprocess.run([COMMAND, *map(str, words)], stdin=subprocess.DEVNULL, capture_output=True,
+                          encoding="utf-8", env=environment, cwd=cwd)
+
+
+def speech(path, *pieces, rate=16000):
+    """Pieces SEED:START:SECONDS of made voices, in the format of the extension."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    subprocess.run([sys.argv[2], path, str(rate), *pieces], check=True)
+
+
+def need_data(*names):
+    """Folders of real speech; without one of them the test is skipped, or fails where nothing may be skipped."""
+    missing = [name for name in names if not (DATA / name).is_dir()]
+    if missing:
+        print("skipped:", DATA, "lacks", *missing)
+        sys.exit(1 if os.environ.get("SPEECHSHARD_REQUIRE_DATA") == "1" else 77)
+
+
+def read_page(path, elements, what):
+    """Well-formed, of these elements alone, and nothing that is run or fetched."""
+    content = path.read_text(encoding="utf-8")
+    root = ElementTree.fromstring(content.encode())
+    tags = {element.tag.rpartition("}")[2] for element in root.iter()}
+    check(tags <= elements, f"{what}: elements {tags - elements}")
+    names = {name for element in root.iter() for name in element.attrib}
+    check(not [name for name in names if name.startswith("on") or name in ("href", "src")],
+          f"{what}: attributes {names}")
+    for own in ("http://www.w3.org/1999/xhtml", "http://www.w3.org/2000/svg"):
+        content = content.replace(own, "")
+    check("http" not in content, f"{what} names another resource")
+    check("url(" not in content and "@import" not in content, f"{what}: its style names another resource")
+    return root

@@ -1,0 +1,19 @@
+# shellcheck shell=sh disable=SC2034 # used where this is sourced
+# What the golden tests share: `. golden_kit.sh` gives $here, and $work, which is removed in the end.
+set -eu
+here=$(dirname "$0")
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+find_python() { # find_python 'MODULE, MODULE': $python has them, or the test is skipped
+    for python in python3 /usr/bin/python3; do
+        "$python" -c "import $1" 2>/dev/null && return
+    done
+    echo "python3 with $1 is missing"
+    exit 77
+}
+
+same() { # same EXPECTED FOUND: else the first lines that differ
+    diff "$1" "$2" | cut -c 1-300 | head -n 20
+    cmp "$1" "$2"
+}

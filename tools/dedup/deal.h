@@ -1,0 +1,34 @@
+/* deal.h: numbered things dealt out to threads.
+ *
+ *     const spsh__deal deal = {.end = count, .at_once = 64, .take_fn = take, .stage = "read keys"};
+ *     rc = spsh__deal_run(&deal, workers, sizeof(*workers), worker_count, err);
+ *
+ * Each thread takes the next few in order until none is left, one has failed, or a stop is asked
+ * for. Which thread took what must not matter to the caller.
+ */
+#ifndef SPSH_DEDUP_DEAL_H
+#define SPSH_DEDUP_DEAL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "speechshard/base.h"
+
+typedef struct spsh__deal {
+    uint64_t first, end; /* numbers */
+    uint64_t at_once;    /* 1 or more */
+    /* worker: no other thread has it. Anything but SPSH_OK ends the run with that. */
+    spsh_status (*take_fn)(void *worker, uint64_t number, spsh_error *err);
+    const volatile bool *stop; /* may be NULL; SPSH_E_CANCELED when it was seen true */
+    /* May be NULL; any thread, one at a time. done: how many were finished. */
+    void (*progress_fn)(void *user, const char *stage, uint64_t done, uint64_t total);
+    void *progress_user;
+    const char *stage;
+} spsh__deal;
+
+/* workers: an array; the first is the caller's own thread. Threads that cannot be started are done
+ * without. Returns the first failure. */
+spsh_status spsh__deal_run(const spsh__deal *deal, void *workers, size_t worker_bytes,
+                           uint32_t worker_count, spsh_error *err);
+
+#endif

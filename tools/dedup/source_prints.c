@@ -1,0 +1,107 @@
+/* source_prints.c: source by source; a path that was there before is passed over. */
+#include "source_prints.h"
+
+#include <string.h>
+
+#define MEASURE_S 2.0
+
+static bool is_repeated(const spsh__print_source *sources, size_t number)
+{
+    for (size_t i = 0; i < number; i++)
+        if (strcmp(sources[i].path, sources[number].path) == 0)
+            return true;
+    return false;
+}
+
+static spsh_status check_all(const spsh__print_source *sources, size_t source_count,
+                             const spsh_io *io, spsh_error *err)
+{
+    spsh_status rc = SPSH_OK;
+    for (size_t i = 0; i < source_count && rc == SPSH_OK; i++)
+        rc = spsh__print_source_check(&sources[i], io, err);
+    return rc;
+}
+
+spsh_status spsh__source_prints_make(const spsh__print_source *sources, size_t source_count,
+                                     const spsh__fingerprint_run_options *options,
+                                     const volatile bool *stop, spsh_error *err)
+{
+    spsh__fingerprint_run_facts facts;
+    spsh_status rc = check_all(sources, source_count, options->io, err);
+    for (size_t i = 0; i < source_count && rc == SPSH_OK; i++)
+        if (!is_repeated(sources, i))
+            rc = spsh__fingerprint_run(sources[i].path, options, stop, &facts, err);
+    return rc;
+}
+
+/* ---- estimates ---- */
+
+/* Is the split one of "a,b"? NULL: all are. */
+static bool names_split(const char *splits, spsh_bytes split)
+{
+    while (splits != NULL && *splits != '\0') {
+        const size_t bytes = strcspn(splits, ",");
+        if (bytes == split.size_bytes && memcmp(splits, split.data, bytes) == 0)
+            return true;
+        splits += bytes + (splits[bytes] == ',' ? 1 : 0);
+    }
+    return splits == NULL;
+}
+
+/* Which side a split of sources[number]'s dataset is on: no two sources put it on different ones.
+ */
+static spsh__side side_of(const spsh__print_source *sources, size_t source_count, size_t number,
+                          spsh_bytes split)
+{
+    for (size_t i = number; i < source_count; i++)
+        if (strcmp(sources[i].path, sources[number].path) == 0 &&
+            names_split(sources[i].splits, split))
+            return sources[i].side;
+    return SPSH__SIDE_NONE;
+}
+
+static spsh_status add_audio(const spsh__print_source *sources, size_t source_count, size_t number,
+                             const spsh_io *io, spsh__source_estimate *all, spsh_error *err)
+{
+    spsh_dataset_options opt = SPSH_DATASET_OPTIONS_INIT;
+    spsh_dataset *dataset = NULL;
+    opt.io = io;
+    spsh_status rc = spsh_dataset_open(sources[number].path, &opt, &dataset, err);
+    if (rc != SPSH_OK)
+        return rc;
+    for (uint64_t i = 0; i < spsh_dataset_group_count(dataset) && rc == SPSH_OK; i++) {
+        spsh_dataset_group group;
+        rc = spsh_dataset_group_get(dataset, i, &group, err);
+        if (rc != SPSH_OK || group.sample_rate_hz == 0)
+            continue;
+        const spsh__side side = side_of(sources, source_count, number, group.split);
+        const double seconds = (double)group.samples / group.sample_rate_hz;
+        all->train_s += side == SPSH__SIDE_TRAIN ? seconds : 0;
+        all->test_s += side == SPSH__SIDE_TEST ? seconds : 0;
+    }
+    spsh_dataset_close(dataset);
+    return rc;
+}
+
+spsh_status spsh__source_prints_estimate(const spsh__print_source *sources, size_t source_count,
+                                         const spsh_io *io, spsh__source_estimate *ret_estimate,
+                                         spsh_error *err)
+{
+    const spsh__fingerprint_run_options run = {.io = io, .part_count = 1};
+    spsh__source_estimate all = {0};
+    spsh_status rc = check_all(sources, source_count, io, err);
+    for (size_t i = 0; i < source_count && rc == SPSH_OK; i++) {
+        spsh__fingerprint_estimate one = {0};
+        if (is_repeated(sources, i))
+            continue;
+        rc = add_audio(sources, source_count, i, io, &all, err);
+        if (rc == SPSH_OK)
+            rc = spsh__fingerprint_estimate_make(sources[i].path, &run, MEASURE_S, &one, err);
+        all.to_extract_s += one.seconds;
+        all.core_s += one.core_seconds;
+        all.segment_bytes += one.segment_bytes;
+    }
+    if (rc == SPSH_OK)
+        *ret_estimate = all;
+    return rc;
+}
