@@ -76,9 +76,10 @@ say "6. The first utterances"
 show "$speechshard" ls "$dataset" >"$work/ls.txt"
 head -n 8 "$work/ls.txt"
 
-say "7. One of them, back as a WAV file"
+say "7. One of them, back as a WAV file, and as a picture"
 show "$speechshard" cat "$dataset" "$id" -o "$work/hello.wav"
-ls -l "$work/hello.wav"
+show "$speechshard" cat "$dataset" "$id" --plot "$work/hello.svg"
+ls -l "$work/hello.wav" "$work/hello.svg"
 
 say "8. What training with batches of 300 seconds would get, with equal shares of the languages"
 show "$speechshard" plan "$dataset" --max-seconds 300 --alpha 0

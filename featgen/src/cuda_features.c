@@ -214,15 +214,17 @@ spsh_status spsh_cuda_features_compute(spsh_cuda_features *features, void *strea
                                        const spsh_cuda_feature_batch *batch, uint64_t *frame_counts,
                                        spsh_error *err)
 {
-    const spsh__device_features_entry *entry = features->entry;
-    const spsh__frame_tables *tables = &features->featgen->tables;
     spsh__device_utterance *utterances = NULL;
-    extent all;
+    extent all = {0, 0};
+    if (features == NULL || batch == NULL)
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "features and batch must be given");
     spsh_status rc = check_batch(features, batch, err);
     if (rc == SPSH_OK)
         rc = measure(features, batch, &all, err);
     if (rc != SPSH_OK || batch->count == 0)
         return rc;
+    const spsh__device_features_entry *entry = features->entry;
+    const spsh__frame_tables *tables = &features->featgen->tables;
     rc = entry->begin_fn(features->state, &utterances, err);
     if (rc != SPSH_OK)
         return rc;

@@ -7,6 +7,7 @@
  */
 #include <math.h>
 
+#include "fault_alloc.h"
 #include "featgen_internal.h"
 #include "speechshard/featgen_cuda.h"
 #include "spsh_test.h"
@@ -431,6 +432,8 @@ static void test_limits(void)
     CHECK_I64(COMPUTE(), SPSH_E_INVALID_ARG);
     batch.count = 0;
     CHECK_I64(COMPUTE(), SPSH_OK);
+    CHECK_I64(spsh_cuda_features_compute(NULL, NULL, &batch, NULL, &err), SPSH_E_INVALID_ARG);
+    CHECK_I64(spsh_cuda_features_compute(features, NULL, NULL, NULL, &err), SPSH_E_INVALID_ARG);
 #undef COMPUTE
     must(spsh_cuda_synchronize(cuda, NULL, &err));
     spsh_cuda_free(cuda, values);
@@ -474,6 +477,74 @@ static void test_options(void)
     other = NULL;
     CHECK_I64(spsh_cuda_features_open(NULL, featgen, NULL, &other, NULL), SPSH_E_INVALID_ARG);
     spsh_featgen_close(featgen);
+}
+
+/* The host's memory runs out. */
+static void test_no_memory(void)
+{
+    fault_alloc fault = {.fail_at = UINT64_MAX};
+    const spsh_allocator allocator = {fault_alloc_alloc, fault_alloc_free, &fault};
+    const spsh_featgen_options options = {sizeof(options), &allocator, 1};
+    spsh_feature_options features;
+    spsh_featgen *featgen = NULL;
+    spsh_cuda_features *opened = NULL;
+    must(spsh_feature_options_preset("kaldi-fbank", &features, &err));
+    must(spsh_featgen_open(&features, &options, &featgen, &err));
+    fault.fail_at = fault.call_count;
+    CHECK_I64(spsh_cuda_features_open(cuda, featgen, NULL, &opened, &err), SPSH_E_NO_MEMORY);
+    CHECK(opened == NULL);
+    fault.fail_at = UINT64_MAX;
+    must(spsh_cuda_features_open(cuda, featgen, NULL, &opened, &err));
+    spsh_cuda_features_close(opened);
+    spsh_featgen_close(featgen);
+    CHECK_I64(fault.live_count, 0);
+}
+
+/* Two of one device at once, of a large and a small transform, in turn: neither takes from the
+ * other.
+ */
+static void test_two_at_once(void)
+{
+    static const char *const both[] = {"whisper-logmel,window_us=500000,norm=none", "kaldi-fbank"};
+    enum { TURNS = 4, VALUES = 80 * 60 };
+    spsh_featgen *featgens[2] = {NULL, NULL};
+    spsh_cuda_features *opened[2] = {NULL, NULL};
+    static float want[VALUES], got[VALUES];
+    const uint64_t offset = 0, count = 9000;
+    float *values = on_device(want, sizeof(want));
+    for (size_t i = 0; i < 2; i++) {
+        spsh_feature_options features;
+        must(spsh_feature_options_parse(both[i], &features, &err));
+        must(spsh_featgen_open(&features, NULL, &featgens[i], &err));
+        must(spsh_cuda_features_open(cuda, featgens[i], NULL, &opened[i], &err));
+    }
+    for (size_t turn = 0; turn < TURNS; turn++) {
+        const size_t i = turn % 2;
+        const spsh_feature_input input = {.i16 = samples, .sample_count = count};
+        const spsh_feature_batch out = {.values = want, .capacity = VALUES};
+        const spsh_cuda_feature_batch batch = {
+            .samples = device_samples,
+            .offsets = &offset,
+            .sample_counts = &count,
+            .count = 1,
+            .values = values,
+            .capacity = VALUES,
+        };
+        const size_t value_total =
+            spsh_featgen_frame_count(featgens[i], count) * spsh_featgen_dim(featgens[i]);
+        must(spsh_featgen_batch(featgens[i], &input, 1, &out, NULL, &err));
+        must(spsh_cuda_features_compute(opened[i], NULL, &batch, NULL, &err));
+        must(spsh_cuda_copy(cuda, got, values, sizeof(got), NULL, &err));
+        must(spsh_cuda_synchronize(cuda, NULL, &err));
+        for (size_t v = 0; v < value_total; v++)
+            if (!((double)fabsf(want[v] - got[v]) <= LOG_TOLERANCE))
+                test_fail(__FILE__, __LINE__, both[i]);
+    }
+    for (size_t i = 0; i < 2; i++) {
+        spsh_cuda_features_close(opened[i]);
+        spsh_featgen_close(featgens[i]);
+    }
+    spsh_cuda_free(cuda, values);
 }
 
 /* A transform that no block has the memory for. */
@@ -566,6 +637,8 @@ int main(int argc, char **argv)
         RUN(test_orders_and_lanes);
     RUN(test_limits);
     RUN(test_options);
+    RUN(test_no_memory);
+    RUN(test_two_at_once);
     RUN(test_too_large);
     RUN(test_many_batches);
     spsh_cuda_free(cuda, device_samples);

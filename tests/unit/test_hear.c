@@ -159,6 +159,82 @@ static void test_epochs_in_any_order(void)
     spsh_dataset_close(dataset);
 }
 
+/* ---- no samples ---- */
+
+/* One utterance of none of its recording's eight samples. */
+static void make_empty(const char *path)
+{
+    static const uint8_t wav[60] = "RIFF\x34\0\0\0WAVEfmt \x10\0\0\0\x01\0\x01\0\x80\x3e\0\0"
+                                   "\0\x7d\0\0\x02\0\x10\0data\x10\0\0\0";
+    static const uint8_t id[16] = "emptyemptyempty";
+    spsh_shard_writer_options writing = SPSH_SHARD_WRITER_OPTIONS_INIT;
+    spsh_publish_options publishing = SPSH_PUBLISH_OPTIONS_INIT;
+    spsh_shard_writer *writer = NULL;
+    spsh_shard_seal seal;
+    uint64_t number = 0;
+    char shards[700];
+    const spsh_bytes name = {(const uint8_t *)"empty", 5};
+    (void)snprintf(shards, sizeof(shards), "%s/shards", path);
+    REQUIRE(mkdir(path, 0700) == 0 && mkdir(shards, 0700) == 0);
+    writing.directory = shards;
+    memcpy(writing.dataset_id, id, sizeof(id));
+    require(spsh_shard_writer_open(&writing, &writer, &err));
+    const spsh_record record = {.id = name,
+                                .codec = SPSH_CODEC_WAV,
+                                .format = SPSH_SAMPLE_I16,
+                                .bits_per_sample = 16,
+                                .channels = 1,
+                                .sample_rate_hz = 16000,
+                                .nominal_rate_hz = 16000,
+                                .samples = 8,
+                                .payload_bytes = sizeof(wav)};
+    require(spsh_shard_writer_add_record(writer, &record, wav, &number, &err));
+    const spsh_utterance utterance = {.id = name, .record = number, .domain = name};
+    require(spsh_shard_writer_add_utterance(writer, &utterance, &err));
+    require(spsh_shard_writer_seal(writer, &seal, &err));
+    spsh_shard_writer_free(writer);
+    publishing.path = path;
+    memcpy(publishing.dataset_id, id, sizeof(id));
+    publishing.seals = &seal;
+    publishing.seal_count = 1;
+    publishing.options_json = (spsh_bytes){(const uint8_t *)"{}", 2};
+    require(spsh_dataset_publish(&publishing, NULL, &err));
+}
+
+/* Nothing is done to it but masks of what is made of it. */
+static void test_no_samples(void)
+{
+    char path[600];
+    (void)snprintf(path, sizeof(path), "%s/empty", work);
+    make_empty(path);
+    spsh_dataset *dataset = open_dataset(path);
+    spsh_dataset *plain = open_dataset(plain_path);
+    const spsh_dataset *const sounds[2] = {plain, plain};
+    spsh_augment_options augment;
+    require(spsh_augment_options_parse(everything, &augment, &err));
+    for (size_t i = 0; i < 2; i++) {
+        spsh_feature_options features;
+        require(spsh_feature_options_parse(i == 0 ? "kaldi-fbank" : "whisper-logmel,pad_us=50000",
+                                           &features, &err));
+        spsh_loader_options opt = augmented(&features, &augment, sounds);
+        spsh_hearing *hearing = NULL;
+        require(spsh_hearing_open(dataset, 0, &opt, &hearing, &err));
+        for (uint64_t epoch = 0; epoch < 8; epoch++) {
+            spsh_heard heard;
+            spsh_augment_draw draw;
+            spsh_augment_subject subject;
+            require(spsh_hearing_listen(hearing, epoch, &heard, &err));
+            require(spsh_hearing_draw(hearing, epoch, &draw, &subject, &err));
+            CHECK_U64(heard.sample_count, 0);
+            CHECK_U64(heard.frame_count, i == 0 ? 0 : 5);
+            CHECK(!draw.has_noise && !draw.has_room && !draw.has_gain);
+        }
+        spsh_hearing_close(hearing);
+    }
+    spsh_dataset_close(plain);
+    spsh_dataset_close(dataset);
+}
+
 static void refuse(const spsh_dataset *dataset, uint64_t position, const spsh_loader_options *opt,
                    spsh_status want)
 {
@@ -232,6 +308,7 @@ int main(void)
     talk_dataset_make(mixed_path, TALK_MIXED);
     RUN(test_heard_as_served);
     RUN(test_epochs_in_any_order);
+    RUN(test_no_samples);
     RUN(test_options);
     RUN(test_allocation_failures);
     test_remove_tree(work);

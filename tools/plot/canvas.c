@@ -147,9 +147,11 @@ static void append_base64(spsh__builder *out, spsh_bytes bytes)
         const uint32_t three = (uint32_t)bytes.data[at] << 16 |
                                (uint32_t)(left > 1 ? bytes.data[at + 1] : 0) << 8 |
                                (left > 2 ? bytes.data[at + 2] : 0);
-        const char four[4] = {digits[three >> 18], digits[three >> 12 & 63],
-                              left > 1 ? digits[three >> 6 & 63] : '=',
-                              left > 2 ? digits[three & 63] : '='};
+        char four[4] = {digits[three >> 18], digits[three >> 12 & 63], '=', '='};
+        if (left > 1)
+            four[2] = digits[three >> 6 & 63];
+        if (left > 2)
+            four[3] = digits[three & 63];
         spsh__builder_append(out, four, sizeof(four));
     }
 }

@@ -189,10 +189,10 @@ spsh_status spsh__feature_image_make(const spsh__feature_rows *rows, spsh__featu
                                                                             : SPSH__IMAGE_ROWS_MAX,
                                    .unit = ""};
     place_in_time(rows, image);
-    if (columns == 0)
+    if (image->columns == 0 || image->rows == 0)
         return SPSH_OK;
     const size_t count = (size_t)image->columns * image->rows;
-    double *cells = (double *)malloc(count * sizeof(*cells));
+    double *cells = (double *)calloc(count, sizeof(*cells));
     image->levels = (uint8_t *)malloc(count);
     if (cells == NULL || image->levels == NULL) {
         free(cells);
@@ -202,11 +202,12 @@ spsh_status spsh__feature_image_make(const spsh__feature_rows *rows, spsh__featu
     const spsh_status rc = find_range(image, cells, err);
     const double scale =
         image->high > image->low ? (SPSH__HEAT_LEVELS - 1) / (image->high - image->low) : 0;
-    for (size_t i = 0; i < count; i++) {
-        const size_t row = image->rows - 1 - i / image->columns; /* upside down */
-        const double level = round((cells[i] - image->low) * scale);
-        image->levels[row * image->columns + i % image->columns] =
-            (uint8_t)fmin(fmax(level, 0), SPSH__HEAT_LEVELS - 1);
+    for (size_t row = 0; row < image->rows; row++) {
+        const double *from = cells + row * image->columns;
+        uint8_t *to = image->levels + (image->rows - 1 - row) * image->columns;
+        for (size_t i = 0; i < image->columns; i++)
+            to[i] = (uint8_t)fmin(fmax(round((from[i] - image->low) * scale), 0),
+                                  SPSH__HEAT_LEVELS - 1);
     }
     free(cells);
     return rc;

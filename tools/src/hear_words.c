@@ -14,7 +14,7 @@ static int open_all(const spsh_cli_texts *paths, spsh__datasets *ret_datasets)
     int rc = SPSH_EXIT_DONE;
     if (paths->count == 0)
         return SPSH_EXIT_DONE;
-    ret_datasets->items = (spsh_dataset **)calloc(paths->count, sizeof(*ret_datasets->items));
+    ret_datasets->items = (spsh_dataset **)calloc(paths->count, sizeof(spsh_dataset *));
     if (ret_datasets->items == NULL)
         return spsh__cli_fail_memory();
     for (size_t i = 0; rc == SPSH_EXIT_DONE && i < paths->count; i++) {

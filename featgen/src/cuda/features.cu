@@ -144,9 +144,11 @@ static spsh_status choose_lanes(state *self, spsh_error *err)
                                "of this device has %d: compute these features on the CPU",
                                job->tables.fft_size, job->room.end * sizeof(float), block_bytes);
     self->block_bytes = ((size_t)job->room.end << job->lane_shift) * sizeof(float);
+    /* The most there is, not what this one needs: the setting is the kernel's, for all that use it.
+     */
     return spsh__cuda_check(cudaFuncSetAttribute(frames_kernel,
                                                  cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                                 (int)self->block_bytes),
+                                                 block_bytes),
                             "shared memory of the features' kernel", err);
 }
 
