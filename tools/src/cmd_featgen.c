@@ -218,17 +218,13 @@ static int settle(featgen_command *c, const featgen_arguments *a)
         return spsh__cli_usage("featgen", "--by goes with --stats");
     if (!c->stats && !a->estimate && c->run.output == NULL)
         return spsh__cli_usage("featgen", "the output is missing: -o FEATURES");
-    if (!spsh__part_parse(a->part, &c->run.part, &c->run.part_count))
-        return spsh__cli_usage("featgen",
-                               "--part '%s' is not a part: '0/4' is the first of four, '3/4' the "
-                               "last",
-                               a->part);
     if (spsh_feature_options_parse(c->text, &c->run.features, &err) != SPSH_OK)
         return spsh__cli_usage("featgen", "--features %s: %s", c->text, err.message);
     c->run.dtype = a->dtype == 1 ? SPSH_FLOAT32 : SPSH_FLOAT16;
     c->run.by_speaker = a->by != 1;
     c->run.threads = a->jobs != 0 ? (uint32_t)a->jobs : spsh__cli_processors(JOBS_MAX);
-    return SPSH_CLI_RUN;
+    const int rc = spsh__part_take("featgen", a->part, &c->run.part, &c->run.part_count);
+    return rc == SPSH_EXIT_DONE ? SPSH_CLI_RUN : rc;
 }
 
 int spsh__cmd_featgen(int argc, char **argv)

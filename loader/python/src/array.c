@@ -114,7 +114,7 @@ static uint8_t *copy_dimension(const spsh__py_array *array, int dimension, const
                                uint8_t *to)
 {
     Py_ssize_t item_bytes = dtypes[array->dtype].bytes;
-    if (dimension == array->ndim) {
+    if (dimension == array->ndim || dimension == SPSH_PY_NDIM_MAX) { /* the same; gcc asks */
         memcpy(to, from, (size_t)item_bytes);
         return to + item_bytes;
     }
