@@ -98,6 +98,7 @@ function(speechshard_add_cuda_plugin)
     get_filename_component(_bin "${SPEECHSHARD_NVCC}" REALPATH)
     get_filename_component(_root "${_bin}/../.." ABSOLUTE)
     find_library(SPEECHSHARD_CUDART_STATIC cudart_static HINTS "${_root}" PATH_SUFFIXES lib64 lib REQUIRED)
+    set_property(GLOBAL PROPERTY SPEECHSHARD_CUDA_OBJECTS ${objects})
     add_library(speechshard_cuda MODULE ${objects})
     set_source_files_properties(${objects} PROPERTIES EXTERNAL_OBJECT TRUE GENERATED TRUE)
     set_target_properties(speechshard_cuda PROPERTIES

@@ -4,6 +4,7 @@
  *     NAME            of the instruction set, a string
  *     VEC_LANES, vec  1, 4 or 8; a vector of so many floats
  *     TARGET, INLINE  attributes of a function, and of one that is always inlined
+ *     sum8(sums)      of eight lanes: 4 to 7 onto 0 to 3, 2 and 3 onto 0 and 1, 1 onto 0
  *
  * Every sum has its order here, and every operation is rounded by itself: VEC_LANES changes
  * nothing.
@@ -37,18 +38,12 @@ INLINE vec splat(float value)
 INLINE float dot(const float *a, const float *b, size_t count)
 {
     vec sums[VECS];
-    float lanes[LANES];
     for (size_t v = 0; v < VECS; v++)
         sums[v] = splat(0);
     for (size_t i = 0; i < count; i += LANES)
         for (size_t v = 0; v < VECS; v++)
             sums[v] += load(a + i + v * VEC_LANES) * load(b + i + v * VEC_LANES);
-    for (size_t v = 0; v < VECS; v++)
-        store(lanes + v * VEC_LANES, sums[v]);
-    for (size_t width = LANES / 2; width > 0; width /= 2)
-        for (size_t lane = 0; lane < width; lane++)
-            lanes[lane] += lanes[lane + width];
-    return lanes[0];
+    return sum8(sums);
 }
 
 TARGET static void resample(const spsh__resampler *resampler, const float *x, uint64_t count,

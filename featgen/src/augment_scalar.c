@@ -8,6 +8,12 @@
 
 typedef float vec;
 
+INLINE float sum8(const vec *sums)
+{
+    return ((sums[0] + sums[4]) + (sums[2] + sums[6])) +
+           ((sums[1] + sums[5]) + (sums[3] + sums[7]));
+}
+
 #include "augment_kernels_body.h"
 
 const spsh__augment_isa *spsh__augment_scalar(void)

@@ -15,6 +15,13 @@
 
 typedef float vec __attribute__((vector_size(16)));
 
+INLINE float sum8(const vec *sums)
+{
+    const vec four = sums[0] + sums[1];
+    const vec two = four + __builtin_shufflevector(four, four, 2, 3, 2, 3);
+    return two[0] + two[1];
+}
+
 #include "augment_kernels_body.h"
 
 const spsh__augment_isa *spsh__augment_simd128(void)

@@ -61,14 +61,19 @@ INLINE void transpose4(const vec *x, vec *y)
     y[3] = _mm512_castpd_ps(_mm512_unpackhi_pd(high01, high23));
 }
 
+/* Four samples of two windows. */
+INLINE __m256 load_two(const float *low, const float *high)
+{
+    return _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(low)), _mm_loadu_ps(high), 1);
+}
+
 INLINE void gather4(const float *const *windows, size_t at, vec *x)
 {
     vec quads[4];
     for (size_t lane = 0; lane < 4; lane++) {
-        __m512 quad = _mm512_castps128_ps512(_mm_loadu_ps(windows[lane] + at));
-        quad = _mm512_insertf32x4(quad, _mm_loadu_ps(windows[lane + 4] + at), 1);
-        quad = _mm512_insertf32x4(quad, _mm_loadu_ps(windows[lane + 8] + at), 2);
-        quads[lane] = _mm512_insertf32x4(quad, _mm_loadu_ps(windows[lane + 12] + at), 3);
+        const __m256 low = load_two(windows[lane] + at, windows[lane + 4] + at);
+        const __m256 high = load_two(windows[lane + 8] + at, windows[lane + 12] + at);
+        quads[lane] = _mm512_insertf32x8(_mm512_castps256_ps512(low), high, 1);
     }
     transpose4(quads, x);
 }

@@ -116,7 +116,7 @@ spsh_status spsh_features_encode(const spsh_features_info *info, const void *row
                          "features: %llu frames of %u values need %zu bytes, there are %zu",
                          ULL(info->frame_count), info->dim, bound, capacity_bytes);
     l.info.block_frames = written_block_frames(info->dim, info->value_bytes);
-    l.block_count = block_count_of(&l.info);
+    l.block_count = rows != NULL ? block_count_of(&l.info) : 0; /* without frames there are none */
     l.row_bytes = (size_t)info->dim * info->value_bytes;
     put_head(&l.info, payload);
     uint8_t *directory = payload + HEAD_BYTES;

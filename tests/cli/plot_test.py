@@ -315,6 +315,24 @@ def check_stored(work, dataset):
     check(differ <= 1, f"stored rows look like computed ones: {differ} of 240 levels")
     equal(len(found.findall(SVG + "path")), 0, "a waveform of features")
     check("198 frames" in " ".join(texts_of(found)), f"{texts_of(found)}")
+    masks = ("--augment", "time_masks=1,time_mask_frames_max=90")
+    cat(stored, "tone", *masks, "--plot", work / "f.svg")
+    drawn = [rect for rect in read_svg(work / "f.svg").findall(SVG + "rect") if rect.get("class") == "mask"]
+    equal(len(drawn), 1, "masks of stored rows")
+    check("masks alone" in cat(stored, "tone", "--augment", "speeds=0.9", "--plot", work / "n.svg", status=2).stderr,
+          "features have no speed")
+    check("holds features" in cat(stored, "tone", *masks, "-o", work / "n.wav", status=1).stderr, "nor sound")
+    check(not (work / "n.svg").exists() and not (work / "n.wav").exists(), "files in spite of errors")
+
+
+def check_norm(work, dataset):
+    """Means and deviations of the dataset come from its statistics."""
+    words = ("tone", "--plot", work / "n.svg", "--features", "kaldi-fbank,norm=dataset")
+    check("--stats" in cat(dataset, *words, status=1).stderr, "what makes statistics is named")
+    done = run("featgen", dataset, "--stats", "--features", "kaldi-fbank")
+    check(done.returncode == 0, done.stderr)
+    cat(dataset, *words)
+    equal(image_of(read_svg(work / "n.svg"))[1:3], (198, 80), "normalised rows")
 
 
 def main():
@@ -328,6 +346,7 @@ def main():
         check_odd(work, dataset)
         check_files(work, dataset)
         check_stored(work, dataset)
+        check_norm(work, dataset)
     sys.exit(1 if failures else 0)
 
 

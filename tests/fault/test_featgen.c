@@ -84,7 +84,7 @@ static void check_rerun(const char *what, uint64_t at)
 {
     fault_io nothing = {.fail_at = UINT64_MAX}; /* which does not wait for the disk */
     const spsh_io io = fault_io_table(&nothing);
-    spsh__feature_run_facts facts;
+    spsh__feature_run_facts facts = {.published = false};
     spsh_error err = SPSH_ERROR_INIT;
     const int before = test_failures;
     CHECK_I64(run(&io, &facts, &err), SPSH_OK);

@@ -2,6 +2,9 @@
  * text (featgen/src/cuda/device_*.h) runs as C, the threads of a block one after the other, phase
  * by phase. The libraries cannot tell it from the real one.
  *
+ * With TWIN_THREADS the threads of a block are threads, which wait for each other behind each phase
+ * as a block's do: a sanitizer then sees whether two of them meet within one.
+ *
  * A block's memory is full of NaNs when it begins, and so is memory that was just allocated: what
  * is read before it is written shows.
  */
@@ -11,6 +14,28 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#ifdef TWIN_THREADS
+#include <pthread.h>
+#include <stdbool.h>
+
+/* As few as the partial sums of eight frames need. */
+#define SPSH__DEVICE_THREADS 32U
+#define EACH_THREAD(block_, call_)                                                                 \
+    do {                                                                                           \
+        const uint32_t thread = twin_thread;                                                       \
+        call_;                                                                                     \
+        twin_wait();                                                                               \
+    } while (0)
+
+static _Thread_local uint32_t twin_thread;
+static pthread_barrier_t twin_barrier;
+
+static void twin_wait(void)
+{
+    (void)pthread_barrier_wait(&twin_barrier);
+}
+#endif
 
 #include "cuda/device_entry.h"
 #include "cuda/device_norm.h"
@@ -23,7 +48,12 @@ SPSH_API twin_controls *twin_controls_get(void);
 SPSH_API const spsh__cuda_plugin *spsh_cuda_plugin(void);
 SPSH_API const spsh__device_features_entry *spsh_cuda_features_entry(void);
 
-static twin_controls controls = {0, 101376, 0}; /* 99 KiB: of sm_86 */
+/* 99 KiB: of sm_86. */
+#ifdef TWIN_THREADS
+static twin_controls controls = {.memory_bytes = 101376, .has_threads = true};
+#else
+static twin_controls controls = {.memory_bytes = 101376};
+#endif
 
 SPSH_API twin_controls *twin_controls_get(void)
 {
@@ -186,8 +216,31 @@ static void complete(const state *self, const spsh__device_job *given, spsh__dev
     job->stats_stride = is_one ? 1 : job->tables.dim;
 }
 
-static void frames_of(const state *self, const spsh__device_job *job, uint32_t number)
+/* ---- what all threads of a block run; one, which stands for all of them, without TWIN_THREADS
+ * ---- */
+
+typedef struct work {
+    const state *self;
+    const spsh__device_job *job;
+    float *tops; /* SPSH__DEVICE_THREADS */
+    uint32_t number;
+} work;
+
+/* By one thread, while the others wait. */
+static void poison(void *memory, size_t size_bytes)
 {
+#ifdef TWIN_THREADS
+    if (twin_thread == 0)
+        memset(memory, POISON, size_bytes);
+    twin_wait();
+#else
+    memset(memory, POISON, size_bytes);
+#endif
+}
+
+static void frames_of(const work *of, uint32_t number)
+{
+    const spsh__device_job *job = of->job;
     const spsh__device_utterance *utterance = &job->utterances[number];
     const uint64_t lanes = UINT64_C(1) << job->lane_shift;
     for (uint64_t first = 0; first < utterance->frame_count; first += lanes) {
@@ -197,12 +250,35 @@ static void frames_of(const state *self, const spsh__device_job *job, uint32_t n
             .utterance = utterance,
             .first_frame = first,
             .lane_count = (uint32_t)(left < lanes ? left : lanes),
-            .memory = self->block_memory,
+            .memory = of->self->block_memory,
             .order = controls.order,
         };
-        memset(self->block_memory, POISON, (job->room.end * lanes) * sizeof(float));
+        poison(block.memory, job->room.end * lanes * sizeof(float));
         spsh__device_frames(&block);
     }
+}
+
+static void *run_thread(void *opaque)
+{
+    const work *of = opaque;
+    const spsh__device_job *job = of->job;
+    uint64_t first = 0, step = 1;
+#ifdef TWIN_THREADS
+    twin_thread = of->number;
+    first = of->number;
+    step = SPSH__DEVICE_THREADS;
+#endif
+    for (uint32_t u = 0; u < job->utterance_count; u++)
+        frames_of(of, u);
+    for (uint32_t u = 0; u < job->utterance_count; u++) {
+        const spsh__device_stats stats = {job, &job->utterances[u], u, of->tops, controls.order};
+        poison(of->tops, SPSH__DEVICE_THREADS * sizeof(float));
+        spsh__device_statistics(&stats);
+    }
+    for (uint32_t u = 0; u < job->utterance_count; u++)
+        for (uint64_t at = first; at < spsh__device_finish_count(job, u); at += step)
+            spsh__device_finish(job, u, at);
+    return NULL;
 }
 
 static spsh_status run(void *opaque, void *stream, const spsh__device_job *given,
@@ -213,16 +289,23 @@ static spsh_status run(void *opaque, void *stream, const spsh__device_job *given
     float tops[SPSH__DEVICE_THREADS];
     (void)stream, (void)err, (void)frames_max;
     complete(self, given, &job);
-    for (uint32_t u = 0; u < job.utterance_count; u++)
-        frames_of(self, &job, u);
-    for (uint32_t u = 0; u < job.utterance_count; u++) {
-        const spsh__device_stats stats = {&job, &job.utterances[u], u, tops, controls.order};
-        memset(tops, POISON, sizeof(tops));
-        spsh__device_statistics(&stats);
+#ifdef TWIN_THREADS
+    pthread_t threads[SPSH__DEVICE_THREADS];
+    work works[SPSH__DEVICE_THREADS];
+    if (pthread_barrier_init(&twin_barrier, NULL, SPSH__DEVICE_THREADS) != 0)
+        return fail(err, SPSH_E_IO, "twin: no barrier");
+    for (uint32_t i = 0; i < SPSH__DEVICE_THREADS; i++) {
+        works[i] = (work){self, &job, tops, i};
+        if (pthread_create(&threads[i], NULL, run_thread, &works[i]) != 0)
+            abort(); /* the others wait for it */
     }
-    for (uint32_t u = 0; u < job.utterance_count; u++)
-        for (uint64_t at = 0; at < spsh__device_finish_count(&job, u); at++)
-            spsh__device_finish(&job, u, at);
+    for (uint32_t i = 0; i < SPSH__DEVICE_THREADS; i++)
+        (void)pthread_join(threads[i], NULL);
+    (void)pthread_barrier_destroy(&twin_barrier);
+#else
+    work all = {self, &job, tops, 0};
+    (void)run_thread(&all);
+#endif
     return SPSH_OK;
 }
 

@@ -2,6 +2,7 @@
 #ifndef SPSH_TWIN_PLUGIN_H
 #define SPSH_TWIN_PLUGIN_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -11,6 +12,7 @@ typedef struct twin_controls {
     uint32_t order;       /* of a block's threads in each phase: spsh__device_turn */
     size_t memory_bytes;  /* that a block may have */
     uint32_t open_memory; /* pieces of memory that are not freed */
+    bool has_threads;     /* those of a block are threads; order does not count */
 } twin_controls;
 
 typedef twin_controls *twin_controls_fn(void);

@@ -14,7 +14,7 @@ static uint8_t scratch[SPSH_FEATURES_BLOCK_BYTES];
 
 static void *take(size_t size_bytes)
 {
-    void *memory = malloc(size_bytes == 0 ? 1 : size_bytes);
+    void *memory = calloc(1, size_bytes == 0 ? 1 : size_bytes);
     REQUIRE(memory != NULL);
     return memory;
 }
@@ -150,8 +150,10 @@ static void test_golden(void)
     CHECK(memcmp(p.bytes, golden, sizeof(golden)) == 0);
     free(p.bytes);
     uint16_t rows[6];
-    payload given = {(uint8_t *)(uintptr_t)golden, sizeof(golden)};
+    payload given = {take(sizeof(golden)), sizeof(golden)};
+    memcpy(given.bytes, golden, sizeof(golden));
     CHECK_I64(decode(&given, 0, 2, rows), SPSH_OK);
+    free(given.bytes);
     CHECK(memcmp(rows, golden_rows, sizeof(rows)) == 0);
 }
 

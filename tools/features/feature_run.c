@@ -372,9 +372,8 @@ static bool is_to_do(void *user, const char *name, size_t name_bytes)
 {
     const run *r = user;
     char file[32];
-    uint64_t unit = 0;
-    if (sscanf(name, "%6" SCNu64, &unit) != 1 || unit >= r->work.shard_count ||
-        !r->work.shards[unit].is_to_do)
+    const uint64_t unit = strtoull(name, NULL, 10);
+    if (unit >= r->work.shard_count || !r->work.shards[unit].is_to_do)
         return false;
     spsh_shard_file_name(unit, 0, file);
     return strlen(file) == name_bytes && memcmp(file, name, name_bytes) == 0;

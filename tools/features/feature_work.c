@@ -302,11 +302,11 @@ spsh_status spsh__feature_work_shard(spsh__feature_work *work, spsh__ordered_wor
     spsh_status rc = SPSH_OK;
     for (uint64_t done = 0; rc == SPSH_OK && done < work->shards[shard].seal.utterance_count;) {
         size_t job = 0;
-        void *result_ = NULL;
-        rc = spsh__ordered_work_next(ordered, &job, &result_, err);
+        void *memory = NULL;
+        rc = spsh__ordered_work_next(ordered, &job, &memory, err);
         if (rc != SPSH_OK)
             break;
-        const spsh__feature_result *result = result_;
+        const spsh__feature_result *result = memory;
         for (size_t i = 0; i < result->count && rc == SPSH_OK; i++)
             rc = put_entry(work, &result->entries[i], put_fn, user, err);
         done += result->count;

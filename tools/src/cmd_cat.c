@@ -173,7 +173,9 @@ int spsh__cmd_cat(int argc, char **argv)
         "DATASET ID",
         NULL,
         "write one utterance as a WAV file, or draw it",
-        "The samples are those of the source: 16 bits, 24 or 32 bits, or 32-bit float.\n",
+        "The samples are those of the source: 16 bits, 24 or 32 bits, or 32-bit float; with "
+        "--augment\n"
+        "16 bits of one channel.\n",
         "speechshard cat corpus.spsh en/hello-world | aplay\n"
         "speechshard cat corpus.spsh en/hello-world -o hello.wav\n"
         "speechshard cat corpus.spsh en/hello-world --plot hello.svg\n"

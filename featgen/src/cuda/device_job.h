@@ -24,16 +24,20 @@
     } while (0)
 #else
 #define DEVICE static inline
+#ifndef EACH_THREAD /* a test may have threads of its own */
 #define EACH_THREAD(block_, call_)                                                                 \
     for (uint32_t turn_ = 0; turn_ < SPSH__DEVICE_THREADS; turn_++) {                              \
         const uint32_t thread = spsh__device_turn((block_)->order, turn_);                         \
         call_;                                                                                     \
     }
 #endif
+#endif
 
-#define SPSH__DEVICE_THREADS   256U /* of a block; a power of two */
-#define SPSH__DEVICE_LANES_MAX 8U   /* frames of a block; a power of two */
-#define SPSH__DEVICE_PARTS     4U   /* partial sums of samples, as frames_body.h has them */
+#ifndef SPSH__DEVICE_THREADS /* of a block; a power of two */
+#define SPSH__DEVICE_THREADS 256U
+#endif
+#define SPSH__DEVICE_LANES_MAX 8U /* frames of a block; a power of two */
+#define SPSH__DEVICE_PARTS     4U /* partial sums of samples, as frames_body.h has them */
 
 /* One of a batch. */
 typedef struct spsh__device_utterance {
