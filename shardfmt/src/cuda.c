@@ -20,18 +20,35 @@ struct spsh_cuda {
 
 /* ---- where it is ---- */
 
-/* A path, relative to the folder of what this code is in; false: there is no such file. */
-static bool beside(const char *relative, char path[PATH_BYTES])
+/* The file that this code is in. Of a program the loader knows what it was called, which may be a
+ * bare name that the shell found; the kernel knows the file. */
+static bool find_self(char path[PATH_BYTES])
 {
     static const char here = 0;
     Dl_info info;
     if (dladdr(&here, &info) == 0 || info.dli_fname == NULL)
         return false;
-    const char *slash = strrchr(info.dli_fname, '/');
-    const int folder_bytes = slash == NULL ? 0 : (int)(slash - info.dli_fname + 1);
-    const int length = snprintf(path, PATH_BYTES, "%.*s%s", folder_bytes, info.dli_fname, relative);
-    return length > 0 && length < PATH_BYTES && strchr(path, '/') != NULL &&
-           access(path, F_OK) == 0;
+    if (strchr(info.dli_fname, '/') == NULL) {
+        const ssize_t length = readlink("/proc/self/exe", path, PATH_BYTES - 1);
+        path[length > 0 ? length : 0] = '\0';
+        return length > 0;
+    }
+    const int length = snprintf(path, PATH_BYTES, "%s", info.dli_fname);
+    return length > 0 && length < PATH_BYTES;
+}
+
+/* A path, relative to that file's folder; false: there is no such file. */
+static bool beside(const char *relative, char path[PATH_BYTES])
+{
+    char self[PATH_BYTES];
+    if (!find_self(self))
+        return false;
+    const char *slash = strrchr(self, '/');
+    if (slash == NULL)
+        return false;
+    const int length =
+        snprintf(path, PATH_BYTES, "%.*s%s", (int)(slash - self + 1), self, relative);
+    return length > 0 && length < PATH_BYTES && access(path, F_OK) == 0;
 }
 
 /* Into path, at most PATH_BYTES; a bare name is left to the system. */

@@ -224,6 +224,13 @@ def test_same_dataset(corpus, one):
     check("features   float16, kind=mel,sample_rate_hz=16000" in good("info", one).stdout, "info says which features")
 
 
+def test_copies_in_one_shard(work):
+    good("pack", work / "files", "-o", work / "one-shard.spsh", "--quiet")
+    featgen(work / "one-shard.spsh", "-o", work / "one-shard.features")
+    info = json.loads(good("info", work / "one-shard.features", "--json").stdout)
+    equal((info["shards"], info["duplicates"], info["payloads"]), (1, 2, 38), "shards, duplicates, payloads")
+
+
 def test_values(work, corpus, one):
     wide = work / "wide"
     featgen(corpus, "-o", wide, "--dtype", "float32")
@@ -379,6 +386,10 @@ def test_arguments(work, corpus, one, want):
     refused(2, ["featgen", corpus, "-o", work / "x", "--by", "speaker"], "--stats")
     refused(2, ["featgen", corpus, "-o", work / "x", "--dtype", "int8"], "float16")
     check(not (work / "x").exists(), "a wrong argument made something")
+    for words, name in (([], "float32"), (["--dtype", "float16"], "float16"), (["--dtype", "float32"], "float32")):
+        result = good("featgen", corpus, "-o", work / ("power" + "".join(words)), "--features", "spectrogram", *words)
+        equal("cuts values" in result.stderr, words == ["--dtype", "float16"], f"told of halves of powers, {words}")
+        check(f"features   {name}, " in good("info", work / ("power" + "".join(words))).stdout, f"{words} is {name}")
     refused(1, ["featgen", corpus, "-o", one, "--features", "kaldi-mfcc"], "another dataset")
     refused(1, ["featgen", corpus, "-o", corpus], "another dataset")
     equal(files(one), want, "after refusals")
@@ -401,6 +412,7 @@ def main():
         one, want = test_same_bytes(work, corpus)
         test_killed(work, corpus, want)
         test_same_dataset(corpus, one)
+        test_copies_in_one_shard(work)
         singles = test_values(work, corpus, one)
         groups, names, stats = test_statistics(work, corpus, singles)
         test_norm(work, corpus, groups, names, singles)

@@ -352,7 +352,7 @@ int fake_last_error(void)
 void **fake_register_binary(const void *binary) __asm__("__cudaRegisterFatBinary");
 void fake_register_end(void **handle) __asm__("__cudaRegisterFatBinaryEnd");
 void fake_unregister(void **handle) __asm__("__cudaUnregisterFatBinary");
-void fake_register(void **handle, const void *host, char *text,
+void fake_register(void **handle, const void *host, const char *text,
                    const char *name) __asm__("__cudaRegisterFunction");
 unsigned fake_push(extent3 grid, extent3 block, size_t shared_bytes,
                    void *stream) __asm__("__cudaPushCallConfiguration");

@@ -90,13 +90,13 @@ static void copy_file(const char *from, const char *to)
 }
 
 /* This program, elsewhere, alone: the exit status says what it found (main). */
-static int run_beside(const char *path)
+static int run_beside(const char *path, const char *name)
 {
     int status = 0;
     const pid_t child = fork();
     REQUIRE(child >= 0);
     if (child == 0) {
-        execl(path, path, "--beside", (char *)NULL);
+        execl(path, name, "--beside", (char *)NULL);
         _exit(99);
     }
     REQUIRE(waitpid(child, &status, 0) == child && WIFEXITED(status));
@@ -111,9 +111,10 @@ static void test_beside(void)
     (void)snprintf(path, sizeof(path), "%s/program", folder);
     (void)snprintf(plugin, sizeof(plugin), "%s/%s", folder, SPSH_CUDA_PLUGIN_NAME);
     copy_file(program, path);
-    CHECK_I64(run_beside(path), 3);
+    CHECK_I64(run_beside(path, path), 3);
     copy_file(twin_path, plugin);
-    CHECK_I64(run_beside(path), 2);
+    CHECK_I64(run_beside(path, path), 2);
+    CHECK_I64(run_beside(path, "program"), 2); /* as a shell that found it calls it */
     test_remove_tree(folder);
 }
 

@@ -207,6 +207,19 @@ typedef struct featgen_arguments {
     bool estimate;
 } featgen_arguments;
 
+/* Powers as they are leave the range of halves, logarithms never. */
+static spsh_feature_dtype choose_dtype(const featgen_command *c, int dtype)
+{
+    const bool is_wide = c->run.features.log == SPSH_LOG_NONE &&
+                         c->run.features.norm != SPSH_NORM_UTTERANCE &&
+                         c->run.features.norm != SPSH_NORM_MEAN_VARIANCE;
+    if (dtype == 0 && is_wide)
+        spsh__cli_message("log=none: float16 cuts values beyond 65,504; float32 keeps them");
+    if (dtype < 0)
+        return is_wide ? SPSH_FLOAT32 : SPSH_FLOAT16;
+    return dtype == 1 ? SPSH_FLOAT32 : SPSH_FLOAT16;
+}
+
 /* Options that depend on each other; SPSH_CLI_RUN when they agree. */
 static int settle(featgen_command *c, const featgen_arguments *a)
 {
@@ -220,7 +233,7 @@ static int settle(featgen_command *c, const featgen_arguments *a)
         return spsh__cli_usage("featgen", "the output is missing: -o FEATURES");
     if (spsh_feature_options_parse(c->text, &c->run.features, &err) != SPSH_OK)
         return spsh__cli_usage("featgen", "--features %s: %s", c->text, err.message);
-    c->run.dtype = a->dtype == 1 ? SPSH_FLOAT32 : SPSH_FLOAT16;
+    c->run.dtype = choose_dtype(c, a->dtype);
     c->run.by_speaker = a->by != 1;
     c->run.threads = a->jobs != 0 ? (uint32_t)a->jobs : spsh__cli_processors(JOBS_MAX);
     const int rc = spsh__part_take("featgen", a->part, &c->run.part, &c->run.part_count);
@@ -235,27 +248,27 @@ int spsh__cmd_featgen(int argc, char **argv)
     };
     featgen_arguments a = {.dtype = -1, .by = -1};
     const spsh_cli_option options[] = {
-        {"output",       'o', SPSH_CLI_TEXT,   "FEATURES",        "the dataset that is made",        &c.run.output,            0, 0       },
+        {"output",       'o', SPSH_CLI_TEXT,   "FEATURES",        "the dataset that is made",     &c.run.output,            0, 0       },
         {"features",     0,   SPSH_CLI_TEXT,   "TEXT",
          "a preset and changes to it: kaldi-fbank (default), kaldi-mfcc,\n"
          "whisper-logmel, deepspeech, spectrogram; such as\n"
-         "kaldi-fbank,mel_count=40,sample_rate_hz=8000",                                             &c.text,                  0, 0       },
-        {"dtype",        0,   SPSH_CLI_CHOICE, "float16|float32", "of the values; default: float16",
-         &a.dtype,                                                                                                             0, 0       },
+         "kaldi-fbank,mel_count=40,sample_rate_hz=8000",                                          &c.text,                  0, 0       },
+        {"dtype",        0,   SPSH_CLI_CHOICE, "float16|float32",
+         "of the values; default: float16, with log=none\nfloat32",                               &a.dtype,                 0, 0       },
         {"stats",        0,   SPSH_CLI_FLAG,   NULL,
          "make no dataset, but the sums that norm=speaker and norm=dataset need,\n"
-         "in DATASET/statistics",                                                                    &c.stats,                 0, 0       },
+         "in DATASET/statistics",                                                                 &c.stats,                 0, 0       },
         {"by",           0,   SPSH_CLI_CHOICE, "speaker|dataset",
-         "--stats: of each speaker and of the whole (default), or of the whole",                     &a.by,                    0, 0       },
+         "--stats: of each speaker and of the whole (default), or of the whole",                  &a.by,                    0, 0       },
         {"skip-damaged", 0,   SPSH_CLI_FLAG,   NULL,
-         "leave out utterances that cannot be decoded; else the first one ends it",                  &c.run.leave_out_damaged, 0, 0       },
-        {"jobs",         'j', SPSH_CLI_COUNT,  "N",               "threads; default: one a core",    &a.jobs,                  1, JOBS_MAX},
+         "leave out utterances that cannot be decoded; else the first one ends it",               &c.run.leave_out_damaged, 0, 0       },
+        {"jobs",         'j', SPSH_CLI_COUNT,  "N",               "threads; default: one a core", &a.jobs,                  1, JOBS_MAX},
         {"part",         0,   SPSH_CLI_TEXT,   "I/N",
          "only every N-th shard, from shard I on (0 to N-1): for several machines\n"
-         "that share the work",                                                                      &a.part,                  0, 0       },
+         "that share the work",                                                                   &a.part,                  0, 0       },
         {"estimate",     0,   SPSH_CLI_FLAG,   NULL,
-         "make nothing; measure a few utterances and say what it would take",                        &a.estimate,              0, 0       },
-        {"json",         0,   SPSH_CLI_FLAG,   NULL,              "print JSON",                      &c.json,                  0, 0       },
+         "make nothing; measure a few utterances and say what it would take",                     &a.estimate,              0, 0       },
+        {"json",         0,   SPSH_CLI_FLAG,   NULL,              "print JSON",                   &c.json,                  0, 0       },
         SPSH_CLI_OPTIONS_END,
     };
     const spsh_cli_command command = {
