@@ -194,6 +194,10 @@ def test_same_bytes(work, corpus):
     equal(featgen(corpus, "-o", one)["made"], 0, "made again")
     equal(files(one), want, "a second run")
     good("verify", one, "--decode")
+    reader = pathlib.Path(__file__).parent.parent / "golden" / "spsh_reader.py"
+    result = subprocess.run([sys.executable, str(reader), str(one)], capture_output=True, encoding="utf-8")
+    check(result.returncode in (0, 77), f"the second reader: {result.stderr}")  # 77: it lacks a package
+    check(result.returncode == 77 or len(result.stdout.splitlines()) == len(listed(one)), "what the second reader read")
     return one, want
 
 
