@@ -269,11 +269,13 @@ spsh_status spsh_featgen_batch(spsh_featgen *featgen, const spsh_feature_input *
     spsh_status rc = SPSH_OK;
     if (out->dtype != SPSH_FLOAT32 && out->dtype != SPSH_FLOAT16)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "no such dtype: %u", (unsigned)out->dtype);
-    if (featgen->batch == NULL)
-        rc = batch_open(featgen, &featgen->batch, err);
-    if (rc != SPSH_OK)
-        return rc;
     spsh__batch *batch = featgen->batch;
+    if (batch == NULL) {
+        rc = batch_open(featgen, &batch, err);
+        if (rc != SPSH_OK)
+            return rc;
+        featgen->batch = batch;
+    }
     batch->inputs = inputs;
     batch->count = count;
     batch->out = out;

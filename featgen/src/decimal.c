@@ -115,7 +115,7 @@ static void write_digits(const char *digits, int count, int exponent, char *dst)
         if (place == -1)
             dst[size++] = '.';
         const int number = exponent - place;
-        dst[size++] = number >= 0 && number < count ? digits[number] : '0';
+        dst[size++] = (char)(number >= 0 && number < count ? digits[number] : '0');
     }
     dst[size] = '\0';
 }
