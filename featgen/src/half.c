@@ -2,6 +2,8 @@
 #include "half_bits.h"
 #include "speechshard/featgen.h"
 
+enum { BLOCK = 64 };
+
 static float float_of(uint16_t half)
 {
     const uint32_t sign = (uint32_t)(half >> HALF_SIGN_SHIFT) << FLOAT_SIGN_SHIFT;
@@ -18,10 +20,23 @@ static float float_of(uint16_t half)
     return value;
 }
 
+/* Two loops, because compilers keep an addition out of a loop in which its sum may not be needed.
+ */
+static void halve_block(uint16_t *halves, const float *values, size_t count)
+{
+    int32_t tiny[BLOCK];
+    for (size_t i = 0; i < count; i++)
+        tiny[i] = spsh__half_of_tiny(values[i]);
+    for (size_t i = 0; i < count; i++)
+        halves[i] = spsh__half_from(values[i], tiny[i]);
+}
+
 void spsh_half_from_float(uint16_t *halves, const float *values, size_t count)
 {
-    for (size_t i = 0; i < count; i++)
-        halves[i] = spsh__half_of(values[i]);
+    size_t done = 0;
+    for (; count - done >= BLOCK; done += BLOCK)
+        halve_block(halves + done, values + done, BLOCK);
+    halve_block(halves + done, values + done, count - done);
 }
 
 void spsh_float_from_half(float *values, const uint16_t *halves, size_t count)

@@ -21,40 +21,49 @@ enum {
     HALF_SIGN_SHIFT = 15,
     MANTISSA_DROPPED = 13,     /* 23 - 10 bits */
     EXPONENT_DIFFERENCE = 112, /* 127 - 15 */
-    HALF_EXPONENT_MAX = 30,
     HALF_LARGEST = 0x7bff,
     HALF_NAN = 0x7e00,
+    FLOAT_INFINITE = 0x7f800000,
+    FLOAT_ONE_HALF = 0x3f000000,
+    FLOAT_LEAST_NORMAL_HALF = (EXPONENT_DIFFERENCE + 1) << 23, /* 2^-14 */
 };
 
-/* value / 2^shift, to nearest, ties to even; shift is 1 ... 31. */
-HALF_INLINE uint32_t spsh__shift_rounded(uint32_t value, uint32_t shift)
+/* To nearest, ties to even, without a branch, in two steps that loops may take one after the other.
+ *
+ * Below 2^-14 the steps of halves are those of floats from 1/2 to 1, so that adding 1/2 rounds. */
+HALF_INLINE int32_t spsh__half_of_tiny(float value)
 {
-    const uint32_t half = UINT32_C(1) << (shift - 1);
-    const uint32_t odd = (value >> shift) & 1;
-    return (value + half - 1 + odd) >> shift;
+    int32_t bits = 0;
+    memcpy(&bits, &value, sizeof bits);
+    bits &= 0x7fffffff;
+    float sum = 0;
+    memcpy(&sum, &bits, sizeof sum);
+    sum += 0.5F;
+    memcpy(&bits, &sum, sizeof bits);
+    return bits - FLOAT_ONE_HALF;
+}
+
+/* From 2^-14 on the exponent is moved and what is dropped of the mantissa rounds the rest; a carry
+ * out of it raises the exponent, as it should. tiny: of the same value, by the function above. */
+HALF_INLINE uint16_t spsh__half_from(float value, int32_t tiny)
+{
+    int32_t bits = 0;
+    memcpy(&bits, &value, sizeof bits);
+    const int32_t sign = (int32_t)((uint32_t)bits >> FLOAT_SIGN_SHIFT << HALF_SIGN_SHIFT);
+    const int32_t magnitude = bits & 0x7fffffff;
+    const int32_t odd = (magnitude >> MANTISSA_DROPPED) & 1;
+    const int32_t below = (1 << (MANTISSA_DROPPED - 1)) - 1 + odd;
+    const int32_t moved = magnitude - (EXPONENT_DIFFERENCE << 23);
+    const int32_t normal = (moved + below) >> MANTISSA_DROPPED;
+    int32_t half = magnitude < FLOAT_LEAST_NORMAL_HALF ? tiny : normal;
+    half = half > HALF_LARGEST ? HALF_LARGEST : half;
+    half = magnitude > FLOAT_INFINITE ? HALF_NAN : half;
+    return (uint16_t)(sign | half);
 }
 
 HALF_INLINE uint16_t spsh__half_of(float value)
 {
-    uint32_t bits = 0;
-    memcpy(&bits, &value, sizeof bits);
-    const uint32_t sign = bits >> FLOAT_SIGN_SHIFT << HALF_SIGN_SHIFT;
-    const uint32_t magnitude = bits & 0x7fffffff;
-    const int32_t exponent = (int32_t)(magnitude >> 23) - EXPONENT_DIFFERENCE;
-    if (magnitude > 0x7f800000)
-        return (uint16_t)(sign | HALF_NAN);
-    if (exponent > HALF_EXPONENT_MAX)
-        return (uint16_t)(sign | HALF_LARGEST);
-    if (exponent < -10)
-        return (uint16_t)sign;
-    uint32_t rounded = 0;
-    if (exponent > 0) /* a carry out of the mantissa raises the exponent, as it should */
-        rounded = spsh__shift_rounded(magnitude - ((uint32_t)EXPONENT_DIFFERENCE << 23),
-                                      MANTISSA_DROPPED);
-    else
-        rounded = spsh__shift_rounded((magnitude & 0x7fffff) | 0x800000,
-                                      (uint32_t)(MANTISSA_DROPPED + 1 - exponent));
-    return (uint16_t)(sign | (rounded > HALF_LARGEST ? (uint32_t)HALF_LARGEST : rounded));
+    return spsh__half_from(value, spsh__half_of_tiny(value));
 }
 
 #endif
