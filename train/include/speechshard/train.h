@@ -1,0 +1,64 @@
+/* train.h: from packed speech to a recogniser: train, evaluate, transcribe.
+ *
+ *     spsh_train_options options = SPSH_TRAIN_OPTIONS_INIT;
+ *     options.config_path = "digits.yaml";
+ *     rc = spsh_train(&options, &result, &err);        // SPSH_E_CANCELED: stopped and saved; call
+ * again
+ */
+#ifndef SPEECHSHARD_TRAIN_H
+#define SPEECHSHARD_TRAIN_H
+
+#include <stdbool.h>
+
+#include "speechshard/dataset.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct spsh_train_options {
+    size_t struct_size;
+    const char *config_path;
+    const char *const *overrides; /* "train.rate=3e-4"; NULL behind the last; may be NULL */
+    const char *run;              /* the run's folder; made */
+    bool resume;                  /* from the newest good checkpoint, where there is one */
+    const spsh_io *io;
+    spsh_log_fn log_fn;
+    void *log_user;
+    /* Called after each step; a text for a live line. May be NULL. */
+    void (*progress_fn)(void *user, const char *line);
+    void *progress_user;
+    const volatile int *stop; /* not 0: finish the step, save, return SPSH_E_CANCELED */
+} spsh_train_options;
+#define SPSH_TRAIN_OPTIONS_INIT                                                                    \
+    {                                                                                              \
+        sizeof(spsh_train_options), 0, 0, 0, false, 0, 0, 0, 0, 0, 0                               \
+    }
+
+typedef struct spsh_train_result {
+    uint64_t steps, epochs, samples;
+    double loss, wer, cer; /* of the last step, of the last evaluation; NaN: none */
+} spsh_train_result;
+
+/** One process of a world that launch.h finds. Returns when the run is done. */
+SPSH_API SPSH_NODISCARD spsh_status spsh_train(const spsh_train_options *options,
+                                               spsh_train_result *ret_result, spsh_error *err);
+
+/** A trained model: checkpoint, vocabulary, features. */
+typedef struct spsh_recogniser spsh_recogniser;
+SPSH_API SPSH_NODISCARD spsh_status spsh_recogniser_open(const char *checkpoint, uint32_t threads,
+                                                         uint32_t beam_width, spsh_recogniser **ret,
+                                                         spsh_error *err);
+SPSH_API void spsh_recogniser_close(spsh_recogniser *recogniser);
+
+/** Text of 16-bit samples, one channel. *ret_text is the caller's to free(). One thread. */
+SPSH_API SPSH_NODISCARD spsh_status spsh_recogniser_transcribe(spsh_recogniser *recogniser,
+                                                               const int16_t *samples,
+                                                               uint64_t sample_count,
+                                                               uint32_t sample_rate_hz,
+                                                               char **ret_text, spsh_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,241 @@
+/* backend.h: the operators that models are made of, as a table: `reference`, `cpu`, later `cuda`.
+ *
+ * Memory belongs to the backend: a buffer is only read and written by operators, spsh__backend_read
+ * and _write. Elements are the backend's: double in `reference`, float in `cpu`. Everything is
+ * taken at open; operators allocate nothing.
+ *
+ * Shapes. Convolutions see [N][C][F][T] (T innermost), everything behind them rows [T][N][W]: row t
+ * * N + n. Of utterance n only t < lengths[n] counts; rows beyond are padding: operators that say
+ * "masked" leave zeros there, all others compute what comes out and nobody looks.
+ *
+ * Same bits for any number of threads: an operator's work is cut into pieces that the shape alone
+ * decides, and every sum has its order inside a piece and over pieces.
+ *
+ * Gradients: _backward functions write dx (overwriting) and add to dw: the trainer zeroes gradients
+ * once a step, micro-batches add up. A NULL dx is not computed.
+ */
+#ifndef SPSH_TRAIN_BACKEND_H
+#define SPSH_TRAIN_BACKEND_H
+
+#include <stdbool.h>
+
+#include "speechshard/base.h"
+
+/* Bytes of a backend; element i of a buffer b is b.data + i * element_bytes. Views are made by
+ * spsh__at. */
+typedef struct spsh__buffer {
+    void *data;
+} spsh__buffer;
+
+typedef struct spsh__conv_shape {
+    uint32_t batch, in_channels, out_channels;
+    uint32_t in_bins, in_frames;   /* F, T */
+    uint32_t out_bins, out_frames; /* as spsh__conv_out says */
+    uint32_t kernel_bins, kernel_frames, stride_bins, stride_frames, pad_bins, pad_frames;
+} spsh__conv_shape;
+
+typedef enum spsh__cell { SPSH__CELL_LSTM = 0, SPSH__CELL_GRU = 1 } spsh__cell;
+
+/* One direction. Gates: LSTM i, f, g, o; GRU r, z, n with the reset gate inside (linear before
+ * reset): as PyTorch and cuDNN. Weights [gates * hidden][inputs], [gates * hidden][hidden], two
+ * biases of gates * hidden. */
+typedef struct spsh__rnn_shape {
+    spsh__cell cell;
+    uint32_t frames, batch, inputs, hidden;
+} spsh__rnn_shape;
+
+typedef struct spsh__rnn_weights {
+    spsh__buffer input, recurrent, input_bias, recurrent_bias;
+} spsh__rnn_weights;
+
+/* Channels of [outer][channels][inner]; frame of an element: T innermost for convolutions, row / N
+ * for rows. lengths masks (NULL: everything counts). */
+typedef struct spsh__norm_shape {
+    bool is_conv; /* [N][C][F][T]; else rows [T][N][W], channels = W */
+    uint32_t batch, channels, bins, frames;
+    bool counts_padding; /* `compat`: zeros of padding are part of the statistics */
+} spsh__norm_shape;
+
+typedef struct spsh__norm_state {
+    spsh__buffer weight, bias;                   /* parameters */
+    spsh__buffer running_mean, running_variance; /* momentum 0.1, unbiased variance */
+    spsh__buffer batch_mean, batch_scale;        /* kept for backward */
+} spsh__norm_state;
+
+/* Labels of a batch, on the host: utterance n has labels[offsets[n] ... offsets[n + 1]). */
+typedef struct spsh__label_batch {
+    const uint32_t *labels;
+    const uint32_t *offsets; /* batch + 1 */
+} spsh__label_batch;
+
+typedef struct spsh__ctc_shape {
+    uint32_t frames, batch, symbols, blank;
+    double scale; /* of all gradients: of the loss, of accumulation */
+} spsh__ctc_shape;
+
+typedef struct spsh__ctc_result { /* of an utterance */
+    double loss;                  /* -ln p; infinite where infeasible; 0 without frames */
+    bool is_infeasible;           /* fewer frames than labels and repeats: gradient 0 */
+} spsh__ctc_result;
+
+typedef struct spsh__sgd {
+    double rate, momentum, weight_decay;
+    bool is_nesterov;
+} spsh__sgd;
+
+typedef struct spsh__adamw {
+    double rate, beta1, beta2, epsilon, weight_decay;
+    uint64_t step; /* from 1 */
+} spsh__adamw;
+
+/* c[m][n] = a[m][k] b[k][n] + keep * c; a as [k][m] where a_turned, b as [n][k] where b_turned.
+ * Row-major; strides of rows in elements. */
+typedef struct spsh__gemm {
+    bool a_turned, b_turned;
+    uint32_t m, n, k;
+    spsh__buffer a, b, c;
+    size_t a_stride, b_stride, c_stride;
+    double keep; /* 0: c is not read */
+} spsh__gemm;
+
+typedef struct spsh__conv_grad {
+    spsh__buffer x, weight, dy;  /* in */
+    spsh__buffer dx;             /* data NULL: not computed */
+    spsh__buffer dweight, dbias; /* added to */
+} spsh__conv_grad;
+
+typedef struct spsh__norm_io {
+    spsh__buffer x, y; /* may be the same */
+} spsh__norm_io;
+
+typedef struct spsh__norm_grad {
+    spsh__buffer x, dy, dx;      /* dx may be dy; of padding 0 unless counts_padding */
+    spsh__buffer dweight, dbias; /* added to */
+} spsh__norm_grad;
+
+typedef struct spsh__rnn_grad {
+    const spsh__rnn_weights *weights, *gradients; /* gradients are added to */
+    spsh__buffer x, y, reserve, dy;               /* dy is used up: overwritten */
+    spsh__buffer dx;                              /* data NULL: not computed */
+} spsh__rnn_grad;
+
+/* y[t] = sum over j of weight[w][j] x[t + j], t + j below frames (zeros behind): per width w. */
+typedef struct spsh__lookahead {
+    uint32_t frames, batch, width, context;
+    spsh__buffer weight; /* [width][context] */
+} spsh__lookahead;
+
+typedef struct spsh__lookahead_grad {
+    spsh__buffer x, dy, dx, dweight; /* dweight is added to */
+} spsh__lookahead_grad;
+
+typedef struct spsh__ctc_io {
+    spsh__buffer logits, dlogits; /* [T][N][V]; dlogits overwritten: (softmax - posterior) * scale *
+                                     weight; 0 in padding */
+    const double *weights;        /* of utterances; NULL: 1 */
+    spsh__ctc_result *results;    /* N, on the host */
+} spsh__ctc_io;
+
+/* Softmax cross-entropy of rows with a state each; UINT32_MAX: not learnt from. */
+typedef struct spsh__cross_entropy {
+    size_t rows;
+    uint32_t width;
+    const uint32_t *states; /* rows, on the host */
+    double scale;
+    spsh__buffer logits, dlogits;
+    double loss;    /* written: the sum */
+    uint64_t right; /* written: rows whose greatest logit is the state's */
+} spsh__cross_entropy;
+
+/* A slice of the arenas. decays: per element of the slice the same. */
+typedef struct spsh__update {
+    spsh__buffer weights, gradients, moments[2];
+    size_t count;
+    bool decays;
+    double gradient_scale; /* of clipping: gradients count so many times */
+} spsh__update;
+
+typedef struct spsh__backend spsh__backend;
+
+typedef struct spsh__backend_ops {
+    const char *name;
+    size_t element_bytes;
+
+    /* memory; alloc_fn: zeroed, aligned to 256 bytes */
+    spsh_status (*alloc_fn)(spsh__backend *b, size_t count, spsh__buffer *ret, spsh_error *err);
+    void (*free_fn)(spsh__backend *b, spsh__buffer buffer);
+    void (*write_f32_fn)(spsh__backend *b, spsh__buffer to, const float *from, size_t count);
+    void (*write_f64_fn)(spsh__backend *b, spsh__buffer to, const double *from, size_t count);
+    void (*read_f32_fn)(spsh__backend *b, float *to, spsh__buffer from, size_t count);
+    void (*read_f64_fn)(spsh__backend *b, double *to, spsh__buffer from, size_t count);
+    void (*zero_fn)(spsh__backend *b, spsh__buffer to, size_t count);
+    void (*copy_fn)(spsh__backend *b, spsh__buffer to, spsh__buffer from, size_t count);
+
+    /* c[m][n] = (op a)(op b) + keep * c; row-major, leading dimensions in elements */
+    void (*gemm_fn)(spsh__backend *b, const spsh__gemm *g);
+
+    void (*conv_forward_fn)(spsh__backend *b, const spsh__conv_shape *s, spsh__buffer x,
+                            spsh__buffer weight, spsh__buffer bias, spsh__buffer y);
+    void (*conv_backward_fn)(spsh__backend *b, const spsh__conv_shape *s, const spsh__conv_grad *g);
+    void (*norm_forward_fn)(spsh__backend *b, const spsh__norm_shape *s, const uint32_t *lengths,
+                            bool is_training, const spsh__norm_state *state,
+                            const spsh__norm_io *io);
+    void (*norm_backward_fn)(spsh__backend *b, const spsh__norm_shape *s, const uint32_t *lengths,
+                             const spsh__norm_state *state, const spsh__norm_grad *g);
+    /* min(max(x, 0), limit) and its gradient, from y */
+    void (*clip_forward_fn)(spsh__backend *b, double limit, size_t count, spsh__buffer x,
+                            spsh__buffer y);
+    void (*clip_backward_fn)(spsh__backend *b, double limit, size_t count, spsh__buffer y,
+                             spsh__buffer dy, spsh__buffer dx);
+    void (*mask_conv_fn)(spsh__backend *b, const spsh__conv_shape *s, const uint32_t *lengths,
+                         spsh__buffer y);
+    void (*mask_rows_fn)(spsh__backend *b, uint32_t frames, uint32_t batch, uint32_t width,
+                         const uint32_t *lengths, spsh__buffer x);
+    /* [N][C][F][T] to rows of C * F (channel-major), and back */
+    void (*rows_from_conv_fn)(spsh__backend *b, const spsh__conv_shape *s, spsh__buffer conv,
+                              spsh__buffer rows);
+    void (*conv_from_rows_fn)(spsh__backend *b, const spsh__conv_shape *s, spsh__buffer rows,
+                              spsh__buffer conv);
+    /* row t of utterance n becomes row lengths[n] - 1 - t; padding stays where it is */
+    void (*reverse_fn)(spsh__backend *b, uint32_t frames, uint32_t batch, uint32_t width,
+                       const uint32_t *lengths, spsh__buffer from, spsh__buffer to);
+    void (*rnn_forward_fn)(spsh__backend *b, const spsh__rnn_shape *s, const spsh__rnn_weights *w,
+                           spsh__buffer x, spsh__buffer y, spsh__buffer reserve);
+    void (*rnn_backward_fn)(spsh__backend *b, const spsh__rnn_shape *s, const spsh__rnn_grad *g);
+    size_t (*rnn_reserve_fn)(const spsh__rnn_shape *s); /* elements */
+    void (*lookahead_forward_fn)(spsh__backend *b, const spsh__lookahead *l, spsh__buffer x,
+                                 spsh__buffer y);
+    void (*lookahead_backward_fn)(spsh__backend *b, const spsh__lookahead *l,
+                                  const spsh__lookahead_grad *g);
+    void (*ctc_fn)(spsh__backend *b, const spsh__ctc_shape *s, const uint32_t *lengths,
+                   const spsh__label_batch *labels, const spsh__ctc_io *io);
+    void (*cross_entropy_fn)(spsh__backend *b, spsh__cross_entropy *c);
+    void (*log_softmax_fn)(spsh__backend *b, size_t rows, uint32_t width, spsh__buffer x,
+                           spsh__buffer y);
+
+    double (*square_sum_fn)(spsh__backend *b, spsh__buffer x, size_t count);
+    void (*scale_fn)(spsh__backend *b, double factor, spsh__buffer x, size_t count);
+    void (*axpy_fn)(spsh__backend *b, double factor, spsh__buffer x, spsh__buffer y, size_t count);
+    void (*sgd_fn)(spsh__backend *b, const spsh__sgd *o, const spsh__update *u);
+    void (*adamw_fn)(spsh__backend *b, const spsh__adamw *o, const spsh__update *u);
+} spsh__backend_ops;
+
+/* Element i of a buffer. */
+static inline spsh__buffer spsh__at(const spsh__backend_ops *ops, spsh__buffer buffer, size_t i)
+{
+    return (spsh__buffer){(char *)buffer.data + i * ops->element_bytes};
+}
+
+struct spsh__backend {
+    const spsh__backend_ops *ops;
+    spsh_allocator allocator;
+    uint32_t threads;
+    void *state; /* the backend's */
+};
+
+/* "cpu" or "reference". threads: 0: as many as there are cores. SPSH_E_NOT_FOUND, _NO_MEMORY. */
+spsh_status spsh__backend_open(const char *name, uint32_t threads, const spsh_allocator *allocator,
+                               spsh__backend **ret_backend, spsh_error *err);
+void spsh__backend_close(spsh__backend *backend);
+
+#endif

@@ -1,0 +1,94 @@
+/* model.h: a list of layers over one arena of parameters.
+ *
+ *     features [T][N][D] -> conv, BN, clip, mask (twice) -> rows -> N recurrent layers, BN between
+ *                        -> (look-ahead) -> BN, linear -> logits [T'][N][V]                   ds2
+ *     features [21][N][D] -> 6 bidirectional layers, concatenated -> 256 -> 32,000 lstm-hybrid
+ *
+ * Arenas: parameters, gradients, moments are one allocation each; a parameter is a slice, aligned
+ * to 256 bytes, in the order in which gradients become ready: the last layer first. So a bucket of
+ * communication is a contiguous slice, a checkpoint is one write, an average one axpy.
+ */
+#ifndef SPSH_TRAIN_MODEL_H
+#define SPSH_TRAIN_MODEL_H
+
+#include "backend.h"
+
+#define SPSH__MODEL_LAYERS_MAX 16
+
+typedef enum spsh__model_kind { SPSH__MODEL_DS2 = 0, SPSH__MODEL_LSTM_HYBRID = 1 } spsh__model_kind;
+
+typedef struct spsh__model_shape {
+    spsh__model_kind kind;
+    uint32_t inputs;        /* features a frame: 161 for deepspeech at 16 kHz */
+    uint32_t conv_channels; /* 32 */
+    uint32_t layers;        /* recurrent: 5 */
+    spsh__cell cell;
+    uint32_t hidden;       /* 1024 */
+    bool is_bidirectional; /* directions are summed (ds2), concatenated (lstm-hybrid) */
+    uint32_t lookahead;    /* context of a unidirectional model: 20; 0: none */
+    uint32_t bottleneck;   /* lstm-hybrid: 256 */
+    uint32_t outputs;      /* symbols with the blank; states */
+    bool counts_padding;   /* BN `compat` */
+} spsh__model_shape;
+
+/* "ds2" (86,618,400 with 161 inputs and 29 outputs), "ds2-small", "ds2-tiny", "lstm-hybrid". inputs
+ * and outputs are the caller's. */
+spsh_status spsh__model_preset(const char *name, spsh__model_shape *shape, spsh_error *err);
+
+/* A named slice. */
+typedef struct spsh__parameter {
+    char name[64];          /* "rnn2.forward.w_hh", as PyTorch would shape it */
+    uint64_t offset, count; /* in the arena, elements */
+    uint32_t shape[4];
+    uint32_t rank;
+    bool decays; /* weights; not biases, not BN */
+    uint32_t bucket;
+} spsh__parameter;
+
+/* Batches no larger than this are taken; memory follows from it. */
+typedef struct spsh__model_limits {
+    uint32_t batch_max;
+    uint32_t frames_max;
+    uint64_t rows_max; /* batch * frames, padding counted */
+} spsh__model_limits;
+
+typedef struct spsh__model spsh__model;
+
+spsh_status spsh__model_open(spsh__backend *backend, const spsh__model_shape *shape,
+                             const spsh__model_limits *limits, spsh__model **ret_model,
+                             spsh_error *err);
+void spsh__model_close(spsh__model *model);
+
+/* PyTorch's defaults, drawn from seed, the parameter's name and the element alone. */
+void spsh__model_init(spsh__model *model, uint64_t seed);
+
+uint32_t spsh__model_parameter_count(const spsh__model *model); /* slices */
+const spsh__parameter *spsh__model_parameter(const spsh__model *model, uint32_t number);
+uint64_t spsh__model_arena_elements(const spsh__model *model); /* with gaps */
+uint64_t spsh__model_weight_count(const spsh__model *model);   /* without */
+spsh__buffer spsh__model_weights(const spsh__model *model);
+spsh__buffer spsh__model_gradients(const spsh__model *model);
+/* BN's running means and variances: state that no gradient changes; one arena, too. */
+spsh__buffer spsh__model_statistics(const spsh__model *model, uint64_t *ret_elements);
+
+uint32_t spsh__model_bucket_count(const spsh__model *model);
+void spsh__model_bucket(const spsh__model *model, uint32_t bucket, uint64_t *ret_offset,
+                        uint64_t *ret_count);
+
+/* Frames that come out of so many. */
+uint32_t spsh__model_out_frames(const spsh__model *model, uint32_t frames);
+
+/* features: host, [N][frames][inputs], float; lengths: N. Logits: [out_frames][N][outputs], the
+ * model's, until the next call. out_lengths: N, written. */
+spsh_status spsh__model_forward(spsh__model *model, const float *features, const uint32_t *lengths,
+                                uint32_t batch, uint32_t frames, bool is_training,
+                                spsh__buffer *ret_logits, uint32_t *out_lengths, spsh_error *err);
+
+/* Adds to the gradients. bucket_fn is called as soon as a bucket is complete, in ascending order;
+ * NULL is fine. */
+void spsh__model_backward(spsh__model *model, spsh__buffer logit_gradients,
+                          void (*bucket_fn)(void *user, uint32_t bucket), void *user);
+/* Where the loss writes its gradients: as large as the logits. */
+spsh__buffer spsh__model_logit_gradients(const spsh__model *model);
+
+#endif
