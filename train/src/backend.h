@@ -1,8 +1,10 @@
 /* backend.h: the operators that models are made of, as a table: `reference`, `cpu`, later `cuda`.
  *
- * Memory belongs to the backend: a buffer is only read and written by operators, spsh__backend_read
- * and _write. Elements are the backend's: double in `reference`, float in `cpu`. Everything is
- * taken at open; operators allocate nothing.
+ * Memory belongs to the backend: a buffer is only read and written by operators, read_f32_fn and
+ * its kin. Elements are the backend's: double in `reference`, float in `cpu`. Operators return
+ * nothing: the first failure (no memory for scratch, which grows to the largest shape seen and then
+ * stays; a device) is kept, what is computed from there on means nothing, and status_fn says it:
+ * the trainer asks once a step. A zero in a shape is no work, and no error.
  *
  * Shapes. Convolutions see [N][C][F][T] (T innermost), everything behind them rows [T][N][W]: row t
  * * N + n. Of utterance n only t < lengths[n] counts; rows beyond are padding: operators that say
@@ -45,21 +47,23 @@ typedef struct spsh__rnn_shape {
 } spsh__rnn_shape;
 
 typedef struct spsh__rnn_weights {
-    spsh__buffer input, recurrent, input_bias, recurrent_bias;
+    spsh__buffer input, recurrent, input_bias;
+    spsh__buffer recurrent_bias; /* data NULL: none */
 } spsh__rnn_weights;
 
-/* Channels of [outer][channels][inner]; frame of an element: T innermost for convolutions, row / N
- * for rows. lengths masks (NULL: everything counts). */
+/* Statistics of a channel over what counts: frames below lengths[n] (NULL: all), with
+ * counts_padding all. y = (x - mean) * scale * weight + bias there, 0 elsewhere; scale is 1 / sqrt
+ * (variance + 1e-5). Where nothing counts, mean and variance are 0 and the running ones stay. */
 typedef struct spsh__norm_shape {
     bool is_conv; /* [N][C][F][T]; else rows [T][N][W], channels = W */
     uint32_t batch, channels, bins, frames;
-    bool counts_padding; /* `compat`: zeros of padding are part of the statistics */
+    bool counts_padding; /* `compat`: what is in padding is part of the statistics */
 } spsh__norm_shape;
 
 typedef struct spsh__norm_state {
     spsh__buffer weight, bias;                   /* parameters */
     spsh__buffer running_mean, running_variance; /* momentum 0.1, unbiased variance */
-    spsh__buffer batch_mean, batch_scale;        /* kept for backward */
+    spsh__buffer batch_mean, batch_scale;        /* of training, kept for backward */
 } spsh__norm_state;
 
 /* Labels of a batch, on the host: utterance n has labels[offsets[n] ... offsets[n + 1]). */
@@ -115,7 +119,7 @@ typedef struct spsh__norm_grad {
 
 typedef struct spsh__rnn_grad {
     const spsh__rnn_weights *weights, *gradients; /* gradients are added to */
-    spsh__buffer x, y, reserve, dy;               /* dy is used up: overwritten */
+    spsh__buffer x, y, reserve, dy;               /* reserve and dy are used up: overwritten */
     spsh__buffer dx;                              /* data NULL: not computed */
 } spsh__rnn_grad;
 
@@ -130,10 +134,11 @@ typedef struct spsh__lookahead_grad {
 } spsh__lookahead_grad;
 
 typedef struct spsh__ctc_io {
-    spsh__buffer logits, dlogits; /* [T][N][V]; dlogits overwritten: (softmax - posterior) * scale *
-                                     weight; 0 in padding */
-    const double *weights;        /* of utterances; NULL: 1 */
-    spsh__ctc_result *results;    /* N, on the host */
+    spsh__buffer logits;   /* [T][N][V] */
+    spsh__buffer dlogits;  /* overwritten: (softmax - posterior) * scale * weight; 0 in padding and
+                              where the weight is 0; data NULL: not computed */
+    const double *weights; /* of utterances; NULL: 1; results are without them */
+    spsh__ctc_result *results; /* N, on the host */
 } spsh__ctc_io;
 
 /* Softmax cross-entropy of rows with a state each; UINT32_MAX: not learnt from. */
@@ -142,14 +147,25 @@ typedef struct spsh__cross_entropy {
     uint32_t width;
     const uint32_t *states; /* rows, on the host */
     double scale;
-    spsh__buffer logits, dlogits;
-    double loss;    /* written: the sum */
-    uint64_t right; /* written: rows whose greatest logit is the state's */
+    spsh__buffer logits;
+    spsh__buffer dlogits; /* (softmax - 1 at the state) * scale; may be logits; data NULL: not
+                             computed */
+    double loss;          /* written: the sum, without scale */
+    uint64_t right; /* written: rows whose greatest logit is the state's; of equals the first */
 } spsh__cross_entropy;
 
-/* A slice of the arenas. decays: per element of the slice the same. */
+/* Columns between matrices: directions side by side, and back. Strides of rows in elements. */
+typedef struct spsh__columns {
+    size_t rows;
+    uint32_t width;
+    spsh__buffer from, to;
+    size_t from_stride, to_stride;
+} spsh__columns;
+
+/* A slice of the arenas. decays: per element of the slice the same. As PyTorch's SGD and AdamW. */
 typedef struct spsh__update {
-    spsh__buffer weights, gradients, moments[2];
+    spsh__buffer weights, gradients;
+    spsh__buffer moments[2]; /* SGD: [0], not used without momentum; AdamW: both */
     size_t count;
     bool decays;
     double gradient_scale; /* of clipping: gradients count so many times */
@@ -161,7 +177,11 @@ typedef struct spsh__backend_ops {
     const char *name;
     size_t element_bytes;
 
-    /* memory; alloc_fn: zeroed, aligned to 256 bytes */
+    void (*close_fn)(spsh__backend *b);
+    /* The first failure of an operator since open. */
+    spsh_status (*status_fn)(spsh__backend *b, spsh_error *err);
+
+    /* memory; alloc_fn: zeroed, aligned to 256 bytes; from and to of a copy do not overlap */
     spsh_status (*alloc_fn)(spsh__backend *b, size_t count, spsh__buffer *ret, spsh_error *err);
     void (*free_fn)(spsh__backend *b, spsh__buffer buffer);
     void (*write_f32_fn)(spsh__backend *b, spsh__buffer to, const float *from, size_t count);
@@ -171,8 +191,13 @@ typedef struct spsh__backend_ops {
     void (*zero_fn)(spsh__backend *b, spsh__buffer to, size_t count);
     void (*copy_fn)(spsh__backend *b, spsh__buffer to, spsh__buffer from, size_t count);
 
-    /* c[m][n] = (op a)(op b) + keep * c; row-major, leading dimensions in elements */
     void (*gemm_fn)(spsh__backend *b, const spsh__gemm *g);
+    /* x[r][w] += bias[w]; dbias[w] += sum over r of dy[r][w] */
+    void (*bias_forward_fn)(spsh__backend *b, size_t rows, uint32_t width, spsh__buffer bias,
+                            spsh__buffer x);
+    void (*bias_backward_fn)(spsh__backend *b, size_t rows, uint32_t width, spsh__buffer dy,
+                             spsh__buffer dbias);
+    void (*copy_columns_fn)(spsh__backend *b, const spsh__columns *c);
 
     void (*conv_forward_fn)(spsh__backend *b, const spsh__conv_shape *s, spsh__buffer x,
                             spsh__buffer weight, spsh__buffer bias, spsh__buffer y);
@@ -182,16 +207,18 @@ typedef struct spsh__backend_ops {
                             const spsh__norm_io *io);
     void (*norm_backward_fn)(spsh__backend *b, const spsh__norm_shape *s, const uint32_t *lengths,
                              const spsh__norm_state *state, const spsh__norm_grad *g);
-    /* min(max(x, 0), limit) and its gradient, from y */
+    /* min(max(x, 0), limit) and its gradient, from y; y may be x, dx may be dy. Not a number stays
+     * one. */
     void (*clip_forward_fn)(spsh__backend *b, double limit, size_t count, spsh__buffer x,
                             spsh__buffer y);
     void (*clip_backward_fn)(spsh__backend *b, double limit, size_t count, spsh__buffer y,
                              spsh__buffer dy, spsh__buffer dx);
+    /* of the out_ side of a convolution; lengths of out_frames */
     void (*mask_conv_fn)(spsh__backend *b, const spsh__conv_shape *s, const uint32_t *lengths,
                          spsh__buffer y);
     void (*mask_rows_fn)(spsh__backend *b, uint32_t frames, uint32_t batch, uint32_t width,
                          const uint32_t *lengths, spsh__buffer x);
-    /* [N][C][F][T] to rows of C * F (channel-major), and back */
+    /* the out_ side [N][C][F][T] to rows of C * F (channel-major), and back */
     void (*rows_from_conv_fn)(spsh__backend *b, const spsh__conv_shape *s, spsh__buffer conv,
                               spsh__buffer rows);
     void (*conv_from_rows_fn)(spsh__backend *b, const spsh__conv_shape *s, spsh__buffer rows,
@@ -213,12 +240,19 @@ typedef struct spsh__backend_ops {
     void (*log_softmax_fn)(spsh__backend *b, size_t rows, uint32_t width, spsh__buffer x,
                            spsh__buffer y);
 
+    /* square_sum: in double. axpy: y += factor * x */
     double (*square_sum_fn)(spsh__backend *b, spsh__buffer x, size_t count);
     void (*scale_fn)(spsh__backend *b, double factor, spsh__buffer x, size_t count);
     void (*axpy_fn)(spsh__backend *b, double factor, spsh__buffer x, spsh__buffer y, size_t count);
     void (*sgd_fn)(spsh__backend *b, const spsh__sgd *o, const spsh__update *u);
     void (*adamw_fn)(spsh__backend *b, const spsh__adamw *o, const spsh__update *u);
 } spsh__backend_ops;
+
+/* Bins or frames that come out of a convolution. */
+static inline uint32_t spsh__conv_out(uint32_t in, uint32_t kernel, uint32_t stride, uint32_t pad)
+{
+    return in == 0 || in + 2 * pad < kernel ? 0 : (in + 2 * pad - kernel) / stride + 1;
+}
 
 /* Element i of a buffer. */
 static inline spsh__buffer spsh__at(const spsh__backend_ops *ops, spsh__buffer buffer, size_t i)
@@ -237,5 +271,9 @@ struct spsh__backend {
 spsh_status spsh__backend_open(const char *name, uint32_t threads, const spsh_allocator *allocator,
                                spsh__backend **ret_backend, spsh_error *err);
 void spsh__backend_close(spsh__backend *backend);
+
+/* What open calls for a name; both set ops and state, and on failure leave nothing to close. */
+spsh_status spsh__backend_cpu_open(spsh__backend *backend, spsh_error *err);
+spsh_status spsh__backend_reference_open(spsh__backend *backend, spsh_error *err);
 
 #endif
