@@ -9,13 +9,17 @@
 
 /* Expressions, so that the return stays visible; they yield the constant, so that compiler and
  * analyser know that a failure is never SPSH_OK. */
+#ifndef SPSH_FAIL
 #define SPSH_FAIL(err_, status_, offset_, ...)                                                     \
     (spsh_error_set((err_), (status_), 0, (offset_), __VA_ARGS__), (status_))
+#endif
+#ifndef SPSH_FAIL_OS
 #define SPSH_FAIL_OS(err_, status_, errno_, offset_, ...)                                          \
     (spsh_error_set((err_), (status_), (errno_), (offset_), __VA_ARGS__), (status_))
+#endif
 
 /* Zeroed; NULL on failure, or when count * element_bytes does not fit. */
-static inline void *spsh__new_array(const spsh_allocator *allocator, size_t count,
+static inline void *spsh__train_new(const spsh_allocator *allocator, size_t count,
                                     size_t element_bytes)
 {
     size_t size_bytes = 0;
@@ -27,13 +31,8 @@ static inline void *spsh__new_array(const spsh_allocator *allocator, size_t coun
     return memory;
 }
 
-static inline void *spsh__new(const spsh_allocator *allocator, size_t size_bytes)
-{
-    return spsh__new_array(allocator, 1, size_bytes);
-}
-
 /* NULL is fine. */
-static inline void spsh__delete(const spsh_allocator *allocator, void *memory)
+static inline void spsh__train_delete(const spsh_allocator *allocator, void *memory)
 {
     if (memory != NULL)
         allocator->free_fn(allocator->user, memory);
