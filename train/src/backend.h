@@ -36,6 +36,11 @@ typedef struct spsh__conv_shape {
     uint32_t kernel_bins, kernel_frames, stride_bins, stride_frames, pad_bins, pad_frames;
 } spsh__conv_shape;
 
+/* [frames][batch][width] */
+typedef struct spsh__rows {
+    uint32_t frames, batch, width;
+} spsh__rows;
+
 typedef enum spsh__cell { SPSH__CELL_LSTM = 0, SPSH__CELL_GRU = 1 } spsh__cell;
 
 /* One direction. Gates: LSTM i, f, g, o; GRU r, z, n with the reset gate inside (linear before
@@ -216,16 +221,16 @@ typedef struct spsh__backend_ops {
     /* of the out_ side of a convolution; lengths of out_frames */
     void (*mask_conv_fn)(spsh__backend *b, const spsh__conv_shape *s, const uint32_t *lengths,
                          spsh__buffer y);
-    void (*mask_rows_fn)(spsh__backend *b, uint32_t frames, uint32_t batch, uint32_t width,
-                         const uint32_t *lengths, spsh__buffer x);
+    void (*mask_rows_fn)(spsh__backend *b, const spsh__rows *s, const uint32_t *lengths,
+                         spsh__buffer x);
     /* the out_ side [N][C][F][T] to rows of C * F (channel-major), and back */
     void (*rows_from_conv_fn)(spsh__backend *b, const spsh__conv_shape *s, spsh__buffer conv,
                               spsh__buffer rows);
     void (*conv_from_rows_fn)(spsh__backend *b, const spsh__conv_shape *s, spsh__buffer rows,
                               spsh__buffer conv);
     /* row t of utterance n becomes row lengths[n] - 1 - t; padding stays where it is */
-    void (*reverse_fn)(spsh__backend *b, uint32_t frames, uint32_t batch, uint32_t width,
-                       const uint32_t *lengths, spsh__buffer from, spsh__buffer to);
+    void (*reverse_fn)(spsh__backend *b, const spsh__rows *s, const uint32_t *lengths,
+                       spsh__buffer from, spsh__buffer to);
     void (*rnn_forward_fn)(spsh__backend *b, const spsh__rnn_shape *s, const spsh__rnn_weights *w,
                            spsh__buffer x, spsh__buffer y, spsh__buffer reserve);
     void (*rnn_backward_fn)(spsh__backend *b, const spsh__rnn_shape *s, const spsh__rnn_grad *g);
@@ -271,6 +276,10 @@ struct spsh__backend {
 spsh_status spsh__backend_open(const char *name, uint32_t threads, const spsh_allocator *allocator,
                                spsh__backend **ret_backend, spsh_error *err);
 void spsh__backend_close(spsh__backend *backend);
+
+/* alloc_fn and free_fn of backends whose memory is the host's. */
+spsh_status spsh__host_alloc(spsh__backend *b, size_t count, spsh__buffer *ret, spsh_error *err);
+void spsh__host_free(spsh__backend *b, spsh__buffer buffer);
 
 /* What open calls for a name; both set ops and state, and on failure leave nothing to close. */
 spsh_status spsh__backend_cpu_open(spsh__backend *backend, spsh_error *err);
