@@ -124,7 +124,8 @@ typedef struct spsh__norm_grad {
 
 typedef struct spsh__rnn_grad {
     const spsh__rnn_weights *weights, *gradients; /* gradients are added to */
-    spsh__buffer x, y, reserve, dy;               /* reserve and dy are used up: overwritten */
+    spsh__buffer x, y, reserve;                   /* reserve is used up: overwritten */
+    spsh__buffer dy;                              /* 0 in padding; used up */
     spsh__buffer dx;                              /* data NULL: not computed */
 } spsh__rnn_grad;
 

@@ -18,7 +18,8 @@
 /* Elements of scratch for an utterance. */
 size_t spsh__ctc_scratch(uint32_t frames, uint32_t labels, uint32_t symbols);
 
-/* logits, dlogits: row t begins at t * stride. scale: of the gradient. */
+/* logits, dlogits: row t begins at t * stride. scale: of the gradient. dlogits NULL: not computed.
+ */
 typedef struct spsh__ctc_utterance {
     uint32_t frames, symbols, blank;
     size_t stride;
