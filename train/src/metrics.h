@@ -1,45 +1,79 @@
-/* metrics.h: what a run tells: a JSON line a step, a live line, TensorBoard events, and the
- * report's page. */
+/* metrics.h: what a run tells: a JSON line a step, a live line, and events for TensorBoard.
+ *
+ *     spsh__metrics_open("run", &start, NULL, &metrics, &err);
+ *     ... rc = spsh__metrics_step(metrics, &facts, &err); ...
+ *     ... rc = spsh__metrics_evaluation(metrics, &evaluation, &err); ...
+ *     spsh__metrics_close(metrics);
+ *
+ * RUN/metrics.jsonl has a line for each start, step and evaluation, in their order; "kind" says
+ * which. All have "samples", the utterances that the run had learnt from, which never falls: a run
+ * that resumes first cuts off what the dead one wrote beyond its checkpoint. Numbers that are not
+ * finite are null. `speechshard report` draws the page from these lines alone.
+ */
 #ifndef SPSH_TRAIN_METRICS_H
 #define SPSH_TRAIN_METRICS_H
 
 #include "speechshard/io.h"
 
-#define SPSH__METRIC_DOMAINS_MAX 64
+#define SPSH__METRIC_DOMAINS_MAX 64U
+
+/* What begins: once a start of the process. Texts are borrowed during the call. */
+typedef struct spsh__start_facts {
+    uint64_t samples, step; /* of the checkpoint that it goes on from; 0: the beginning */
+    uint64_t restarts;
+    uint32_t world_size, virtual_world, threads;
+    uint64_t weights; /* parameters of the model */
+    const char *backend, *strategy, *launcher;
+} spsh__start_facts;
+
+typedef struct spsh__domain_facts {
+    const char *name; /* UTF-8; empty: none */
+    double loss;      /* mean per utterance */
+    uint64_t utterances;
+} spsh__domain_facts;
 
 typedef struct spsh__step_facts {
-    uint64_t step, epoch, samples, seen_seconds; /* since the run began */
-    double loss;                                 /* mean per utterance that counted */
+    uint64_t step, epoch, samples; /* since the run began */
+    double audio_total_s;          /* heard since the run began */
+    double loss;                   /* mean per utterance that counted; NaN: none did */
     double gradient_norm, rate;
     double step_s, wait_s, compute_s, exchange_s;
-    double audio_s, padding; /* share of the batch */
-    uint32_t utterances, infeasible, without_text, skipped_steps;
+    double audio_s, padding; /* of the step; share of its frames that are padding */
+    uint32_t utterances, infeasible, without_text, without_frames, skipped_steps;
     uint32_t domain_count;
-    struct {
-        const char *name;
-        double loss;
-        uint64_t utterances;
-    } domains[SPSH__METRIC_DOMAINS_MAX];
+    spsh__domain_facts domains[SPSH__METRIC_DOMAINS_MAX];
 } spsh__step_facts;
+
+/* UTF-8. */
+typedef struct spsh__example {
+    const char *id, *reference, *found;
+} spsh__example;
 
 typedef struct spsh__evaluation_facts {
     uint64_t step, samples;
-    const char *set; /* "dev.spsh:test" */
-    double loss, wer, cer, cer_letters, seconds;
+    const char *set;                    /* "dev.spsh:test" */
+    double loss, wer, cer, cer_letters; /* errors per reference word or character */
+    double seconds;                     /* that it took */
     uint64_t utterances, words;
+    const spsh__example *examples;
+    size_t example_count;
 } spsh__evaluation_facts;
 
 typedef struct spsh__metrics spsh__metrics;
-/* RUN/metrics.jsonl, appended to (lines beyond `samples` of a resume are cut first),
- * RUN/events.out.tfevents.* */
-spsh_status spsh__metrics_open(const char *run, uint64_t samples, const spsh_io *io,
+
+/* run: a folder that is there. What it has beyond start->samples is cut off.
+ * @return SPSH_OK; SPSH_E_IO, _NO_SPACE, _NO_MEMORY; SPSH_E_LIMIT: metrics.jsonl holds a line that
+ * is none of ours */
+spsh_status spsh__metrics_open(const char *run, const spsh__start_facts *start, const spsh_io *io,
                                spsh__metrics **ret, spsh_error *err);
+/* After a failure (a full disk) the next call tries again: lines are whole or not there. */
 spsh_status spsh__metrics_step(spsh__metrics *m, const spsh__step_facts *facts, spsh_error *err);
 spsh_status spsh__metrics_evaluation(spsh__metrics *m, const spsh__evaluation_facts *facts,
                                      spsh_error *err);
+/* NULL is fine. */
 void spsh__metrics_close(spsh__metrics *m);
 
-/* A self-contained page of curves, rates, domains, examples, restarts from RUN's files. */
-spsh_status spsh__report_write(const char *run, const char *path, const spsh_io *io,
-                               spsh_error *err);
+/* A step in a line for a terminal; returns text. */
+const char *spsh__metrics_line(const spsh__step_facts *facts, char *text, size_t capacity);
+
 #endif

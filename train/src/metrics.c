@@ -1,0 +1,357 @@
+/* metrics.c: see metrics.h.
+ *
+ * A line is built as a JSON object, printed into memory and written with its line feed at the
+ * file's end; the end moves only when all of it arrived, so that the next line lies over what a
+ * full disk left of this one.
+ */
+#include "metrics.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include <jansson.h>
+
+#include "event_file.h"
+#include "train_internal.h"
+
+enum { LINE_BYTES_MAX = 1 << 20, TAG_BYTES = 128, OWN_SCALARS = 16 };
+
+struct spsh__metrics {
+    const spsh_io *io;
+    int fd;
+    uint64_t size_bytes;
+    char *path;
+    spsh__event_file *events;
+};
+
+static double wall_s(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_REALTIME, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+static spsh_status fail_memory(spsh_error *err)
+{
+    return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "out of memory");
+}
+
+/* ---- lines ---- */
+
+/* An object whose members are put without a check each: what failed is known at its end. */
+typedef struct line {
+    json_t *object;
+    bool failed;
+} line;
+
+static void put(line *l, const char *key, json_t *value)
+{
+    if (json_object_set_new(l->object, key, value) != 0)
+        l->failed = true;
+}
+
+static void put_count(line *l, const char *key, uint64_t value)
+{
+    put(l, key, json_integer((json_int_t)value));
+}
+
+static void put_real(line *l, const char *key, double value)
+{
+    put(l, key, isfinite(value) ? json_real(value) : json_null());
+}
+
+/* What is not UTF-8 is none of ours: data of a dataset are. */
+static void put_text(line *l, const char *key, const char *text)
+{
+    put(l, key, text == NULL ? json_null() : json_string(text));
+}
+
+static line begin_line(const char *kind, uint64_t samples, uint64_t step)
+{
+    line l = {json_object(), false};
+    put_text(&l, "kind", kind);
+    put_count(&l, "samples", samples); /* samples_of finds it here, before all texts */
+    put_count(&l, "step", step);
+    put_real(&l, "time", wall_s());
+    return l;
+}
+
+static spsh_status write_line(spsh__metrics *m, line *l, spsh_error *err)
+{
+    char *text = l->failed ? NULL : json_dumps(l->object, JSON_COMPACT | JSON_REAL_PRECISION(10));
+    spsh_status rc = SPSH_OK;
+    if (text == NULL) {
+        rc = fail_memory(err);
+    } else {
+        const size_t length = strlen(text);
+        text[length] = '\n'; /* in the place of the NUL */
+        rc = spsh__append_all(m->io, m->fd, text, length + 1, &m->size_bytes, m->path, err);
+    }
+    free(text);
+    json_decref(l->object);
+    return rc;
+}
+
+/* ---- cutting ---- */
+
+/* "samples":N of a line of ours; 0 where it has none. */
+static uint64_t samples_of(const char *text)
+{
+    static const char key[] = "\"samples\":";
+    const char *at = strstr(text, key);
+    return at == NULL ? 0 : strtoull(at + sizeof(key) - 1, NULL, 10);
+}
+
+/* Whole lines at the beginning of text that are within samples; *ret_done: one was not. */
+static size_t whole_lines(char *text, size_t size_bytes, uint64_t samples, bool *ret_done)
+{
+    size_t kept = 0;
+    *ret_done = false;
+    for (char *end = memchr(text, '\n', size_bytes); end != NULL;
+         end = memchr(text + kept, '\n', size_bytes - kept)) {
+        *end = '\0';
+        *ret_done = samples_of(text + kept) > samples;
+        if (*ret_done)
+            break;
+        kept = (size_t)(end - text) + 1;
+    }
+    return kept;
+}
+
+static spsh_status read_some(const spsh__metrics *m, char *text, size_t capacity,
+                             uint64_t offset_bytes, size_t *ret_bytes, spsh_error *err)
+{
+    int64_t n = -EINTR;
+    while (n == -EINTR)
+        n = m->io->pread_fn(m->io->user, m->fd, text, capacity, offset_bytes);
+    if (n < 0) {
+        spsh_error_set(err, SPSH_E_IO, (int)-n, offset_bytes, "%s: cannot read: %s", m->path,
+                       strerror((int)-n));
+        return SPSH_E_IO;
+    }
+    *ret_bytes = (size_t)n;
+    return SPSH_OK;
+}
+
+/* Sets size_bytes to where new lines go. */
+static spsh_status find_end(spsh__metrics *m, uint64_t samples, spsh_error *err)
+{
+    char *text = malloc(LINE_BYTES_MAX);
+    spsh_status rc = text == NULL ? fail_memory(err) : SPSH_OK;
+    for (bool done = false; rc == SPSH_OK && !done;) {
+        size_t size_bytes = 0;
+        rc = read_some(m, text, LINE_BYTES_MAX, m->size_bytes, &size_bytes, err);
+        if (rc != SPSH_OK)
+            break;
+        const size_t kept = whole_lines(text, size_bytes, samples, &done);
+        if (kept == 0 && size_bytes == LINE_BYTES_MAX && !done)
+            rc = SPSH_FAIL(err, SPSH_E_LIMIT, m->size_bytes, "%s: a line of more than %d bytes",
+                           m->path, LINE_BYTES_MAX);
+        m->size_bytes += kept;
+        done = done || kept == 0; /* a line without an end: a writer died in it */
+    }
+    free(text);
+    return rc;
+}
+
+static spsh_status open_lines(spsh__metrics *m, const char *run, uint64_t samples, spsh_error *err)
+{
+    const size_t capacity = strlen(run) + sizeof("/metrics.jsonl");
+    m->path = malloc(capacity);
+    if (m->path == NULL)
+        return fail_memory(err);
+    (void)snprintf(m->path, capacity, "%s/metrics.jsonl", run);
+    m->fd = m->io->open_fn(m->io->user, m->path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    int os_errno = m->fd < 0 ? -m->fd : 0;
+    if (os_errno == 0) {
+        const spsh_status rc = find_end(m, samples, err);
+        if (rc != SPSH_OK)
+            return rc;
+        os_errno = -m->io->ftruncate_fn(m->io->user, m->fd, m->size_bytes);
+    }
+    if (os_errno == 0)
+        return SPSH_OK;
+    const spsh_status rc = spsh_io_status(os_errno);
+    spsh_error_set(err, rc, os_errno, SPSH_OFFSET_NONE, "%s: cannot open for writing: %s", m->path,
+                   strerror(os_errno));
+    return rc;
+}
+
+/* ---- the three kinds ---- */
+
+static spsh_status put_start(spsh__metrics *m, const spsh__start_facts *f, spsh_error *err)
+{
+    line l = begin_line("start", f->samples, f->step);
+    put_count(&l, "restarts", f->restarts);
+    put_count(&l, "world_size", f->world_size);
+    put_count(&l, "virtual_world", f->virtual_world);
+    put_count(&l, "threads", f->threads);
+    put_count(&l, "weights", f->weights);
+    put_text(&l, "backend", f->backend);
+    put_text(&l, "strategy", f->strategy);
+    put_text(&l, "launcher", f->launcher);
+    return write_line(m, &l, err);
+}
+
+static void put_domains(line *l, const spsh__step_facts *f)
+{
+    line domains = {json_object(), false};
+    for (uint32_t i = 0; i < f->domain_count; i++) {
+        line domain = {json_object(), false};
+        put_real(&domain, "loss", f->domains[i].loss);
+        put_count(&domain, "utterances", f->domains[i].utterances);
+        l->failed = l->failed || domain.failed;
+        put(&domains, f->domains[i].name, domain.object);
+    }
+    l->failed = l->failed || domains.failed;
+    put(l, "domains", domains.object);
+}
+
+static spsh_status put_step_line(spsh__metrics *m, const spsh__step_facts *f, spsh_error *err)
+{
+    line l = begin_line("step", f->samples, f->step);
+    put_count(&l, "epoch", f->epoch);
+    put_real(&l, "audio_total_s", f->audio_total_s);
+    put_real(&l, "loss", f->loss);
+    put_real(&l, "gradient_norm", f->gradient_norm);
+    put_real(&l, "rate", f->rate);
+    put_real(&l, "step_s", f->step_s);
+    put_real(&l, "wait_s", f->wait_s);
+    put_real(&l, "compute_s", f->compute_s);
+    put_real(&l, "exchange_s", f->exchange_s);
+    put_real(&l, "audio_s", f->audio_s);
+    put_real(&l, "padding", f->padding);
+    put_count(&l, "utterances", f->utterances);
+    put_count(&l, "infeasible", f->infeasible);
+    put_count(&l, "without_text", f->without_text);
+    put_count(&l, "without_frames", f->without_frames);
+    put_count(&l, "skipped_steps", f->skipped_steps);
+    put_domains(&l, f);
+    return write_line(m, &l, err);
+}
+
+static spsh_status put_evaluation_line(spsh__metrics *m, const spsh__evaluation_facts *f,
+                                       spsh_error *err)
+{
+    line l = begin_line("evaluation", f->samples, f->step);
+    json_t *examples = json_array();
+    put_text(&l, "set", f->set);
+    put_real(&l, "loss", f->loss);
+    put_real(&l, "wer", f->wer);
+    put_real(&l, "cer", f->cer);
+    put_real(&l, "cer_letters", f->cer_letters);
+    put_real(&l, "seconds", f->seconds);
+    put_count(&l, "utterances", f->utterances);
+    put_count(&l, "words", f->words);
+    for (size_t i = 0; i < f->example_count; i++) {
+        line example = {json_object(), false};
+        put_text(&example, "id", f->examples[i].id);
+        put_text(&example, "reference", f->examples[i].reference);
+        put_text(&example, "found", f->examples[i].found);
+        l.failed = l.failed || example.failed;
+        if (json_array_append_new(examples, example.object) != 0)
+            l.failed = true;
+    }
+    put(&l, "examples", examples);
+    return write_line(m, &l, err);
+}
+
+static spsh_status put_step_events(spsh__metrics *m, const spsh__step_facts *f, spsh_error *err)
+{
+    char tags[SPSH__METRIC_DOMAINS_MAX][TAG_BYTES];
+    const double used_s = f->step_s > 0 ? f->step_s : (double)NAN;
+    spsh__scalar scalars[OWN_SCALARS + SPSH__METRIC_DOMAINS_MAX] = {
+        {"train/loss",            f->loss                                            },
+        {"train/gradient_norm",   f->gradient_norm                                   },
+        {"train/rate",            f->rate                                            },
+        {"train/epoch",           (double)f->epoch                                   },
+        {"speed/step_s",          f->step_s                                          },
+        {"speed/wait_share",      f->wait_s / used_s                                 },
+        {"speed/exchange_share",  f->exchange_s / used_s                             },
+        {"speed/audio_s_per_s",   f->audio_s / used_s                                },
+        {"batch/utterances",      f->utterances                                      },
+        {"batch/padding",         f->padding                                         },
+        {"batch/not_learnt_from", f->infeasible + f->without_text + f->without_frames},
+        {"train/skipped_steps",   f->skipped_steps                                   },
+    };
+    size_t count = 12;
+    const uint32_t domains =
+        f->domain_count < SPSH__METRIC_DOMAINS_MAX ? f->domain_count : SPSH__METRIC_DOMAINS_MAX;
+    for (uint32_t i = 0; i < domains; i++) {
+        (void)snprintf(tags[i], TAG_BYTES, "domain/%s", f->domains[i].name);
+        scalars[count++] = (spsh__scalar){tags[i], f->domains[i].loss};
+    }
+    return spsh__event_file_put(m->events, wall_s(), f->step, scalars, count, err);
+}
+
+/* ---- public ---- */
+
+spsh_status spsh__metrics_open(const char *run, const spsh__start_facts *start, const spsh_io *io,
+                               spsh__metrics **ret, spsh_error *err)
+{
+    spsh__metrics *m = calloc(1, sizeof(*m));
+    if (m == NULL)
+        return fail_memory(err);
+    m->io = io != NULL ? io : spsh_io_default();
+    m->fd = -1;
+    spsh_status rc = open_lines(m, run, start->samples, err);
+    if (rc == SPSH_OK)
+        rc = spsh__event_file_open(m->io, run, wall_s(), start->step, NULL, &m->events, err);
+    if (rc == SPSH_OK)
+        rc = put_start(m, start, err);
+    if (rc == SPSH_OK) {
+        *ret = m;
+        m = NULL;
+    }
+    spsh__metrics_close(m);
+    return rc;
+}
+
+spsh_status spsh__metrics_step(spsh__metrics *m, const spsh__step_facts *facts, spsh_error *err)
+{
+    const spsh_status rc = put_step_line(m, facts, err);
+    return rc != SPSH_OK ? rc : put_step_events(m, facts, err);
+}
+
+spsh_status spsh__metrics_evaluation(spsh__metrics *m, const spsh__evaluation_facts *facts,
+                                     spsh_error *err)
+{
+    const spsh__scalar scalars[] = {
+        {"evaluation/loss",        facts->loss       },
+        {"evaluation/wer",         facts->wer        },
+        {"evaluation/cer",         facts->cer        },
+        {"evaluation/cer_letters", facts->cer_letters},
+    };
+    const spsh_status rc = put_evaluation_line(m, facts, err);
+    if (rc != SPSH_OK)
+        return rc;
+    return spsh__event_file_put(m->events, wall_s(), facts->step, scalars,
+                                sizeof(scalars) / sizeof(scalars[0]), err);
+}
+
+void spsh__metrics_close(spsh__metrics *m)
+{
+    if (m == NULL)
+        return;
+    if (m->fd >= 0)
+        (void)m->io->close_fn(m->io->user, m->fd);
+    spsh__event_file_close(m->events);
+    free(m->path);
+    free(m);
+}
+
+const char *spsh__metrics_line(const spsh__step_facts *f, char *text, size_t capacity)
+{
+    const double used_s = f->step_s > 0 ? f->step_s : 1;
+    (void)snprintf(text, capacity,
+                   "epoch %" PRIu64 "  step %" PRIu64 "  loss %.4g  norm %.3g  rate %.3g  "
+                   "%.0f s of audio a second  waited %.1f %%",
+                   f->epoch, f->step, f->loss, f->gradient_norm, f->rate, f->audio_s / used_s,
+                   100 * f->wait_s / used_s);
+    return text;
+}
