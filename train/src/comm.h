@@ -1,63 +1,76 @@
-/* comm.h: collectives and point-to-point between ranks, as a table: `self`, `mpi`, later `nccl`,
- * `gloo`.
+/* comm.h: messages between ranks, as a table: `self`, `mpi`, later `nccl`, `gloo`; and what is made
+ * of them.
  *
- * Reductions have one order, which the world size decides (fixed tree, fixed chunks), so that a run
- * repeats to the bit. Under a virtual world of V leaves the tree is over leaves, not ranks: 1, 2, 4
- * processes give the same bits (strategy_allreduce.c).
+ *     spsh__comm_open(&launch, deadline_ms, allocator, &comm, &err);
+ *     comm->ops->receive_fn(comm, from, tag, there, size, &in, &err);
+ *     comm->ops->send_fn(comm, to, tag, here, size, &out, &err);
+ *     ... both go on by themselves ...
+ *     comm->ops->wait_fn(comm, in, deadline_ms, &err);
  *
- * Calls that return a handle go on by themselves (a progress thread, or progress_fn); wait_fn has a
- * deadline: SPSH_E_TIMEOUT names rank, operation and how long; then abort. One thread calls.
+ * A handle is waited for exactly once; its memory is the message's until then. Messages of one
+ * sender, receiver and tag arrive in the order in which they were sent. A rank that does not answer
+ * is SPSH_E_TIMEOUT with its number in the text; from then on only abort_fn and close make sense.
+ * One thread calls.
+ *
+ * The order of every sum is the tree of fold_tree.h: a function of what is summed, never of timing.
  */
 #ifndef SPSH_TRAIN_COMM_H
 #define SPSH_TRAIN_COMM_H
 
+#include <stdbool.h>
+
+#include "launch.h"
 #include "speechshard/base.h"
 
-typedef enum spsh__comm_type {
-    SPSH__COMM_F32 = 0,
-    SPSH__COMM_F64 = 1,
-    SPSH__COMM_U64 = 2
-} spsh__comm_type;
+typedef enum spsh__comm_type { SPSH__COMM_F64 = 0, SPSH__COMM_U64 = 1 } spsh__comm_type;
 typedef enum spsh__comm_op { SPSH__COMM_SUM = 0, SPSH__COMM_MAX = 1 } spsh__comm_op;
+
+/* Of messages: below SPSH__COMM_TAG_MAX; the ones above are comm.c's own. */
+#define SPSH__COMM_TAG_MAX 30000u
 
 typedef struct spsh__comm spsh__comm;
 typedef uint64_t spsh__comm_handle; /* 0: done already */
 
 typedef struct spsh__comm_ops {
     const char *name;
-    spsh_status (*all_reduce_fn)(spsh__comm *c, spsh__comm_type type, spsh__comm_op op,
-                                 void *values, size_t count, spsh__comm_handle *ret_handle,
-                                 spsh_error *err);
-    /* rank r ends with the sum of part r of world_size equal parts (the last may be shorter), in
-     * place */
-    spsh_status (*reduce_scatter_fn)(spsh__comm *c, spsh__comm_type type, void *values,
-                                     size_t count, spsh__comm_handle *ret_handle, spsh_error *err);
-    spsh_status (*all_gather_fn)(spsh__comm *c, spsh__comm_type type, void *values, size_t count,
-                                 spsh__comm_handle *ret_handle, spsh_error *err);
-    spsh_status (*broadcast_fn)(spsh__comm *c, void *bytes, size_t size_bytes, uint32_t root,
-                                spsh_error *err);
     spsh_status (*send_fn)(spsh__comm *c, uint32_t to, uint32_t tag, const void *bytes,
                            size_t size_bytes, spsh__comm_handle *ret_handle, spsh_error *err);
     spsh_status (*receive_fn)(spsh__comm *c, uint32_t from, uint32_t tag, void *bytes,
                               size_t size_bytes, spsh__comm_handle *ret_handle, spsh_error *err);
+    /* true: wait_fn would return at once. */
+    bool (*done_fn)(spsh__comm *c, spsh__comm_handle handle);
     spsh_status (*wait_fn)(spsh__comm *c, spsh__comm_handle handle, uint32_t deadline_ms,
                            spsh_error *err);
-    void (*progress_fn)(spsh__comm *c);
-    void (*abort_fn)(spsh__comm *c); /* of all ranks: nobody waits for this one any more */
+    /* Ends all ranks, this one too: nobody waits for it any more. Returns in `self` alone. */
+    void (*abort_fn)(spsh__comm *c);
+    /* After a failure does not wait for the others. */
     void (*close_fn)(spsh__comm *c);
 } spsh__comm_ops;
 
 struct spsh__comm {
     const spsh__comm_ops *ops;
     uint32_t rank, world_size;
-    uint32_t local_rank, local_size; /* of a node */
+    uint32_t deadline_ms; /* of everything that waits without a deadline of its own */
+    spsh_allocator allocator;
     void *state;
 };
 
+/* `self` for a world of one, else `mpi`. SPSH_E_UNSUPPORTED: MPI was not built in;
+ * SPSH_E_MISMATCH: MPI sees another world than the launcher's variables say. */
+spsh_status spsh__comm_open(const spsh__launch *launch, uint32_t deadline_ms,
+                            const spsh_allocator *allocator, spsh__comm **ret_comm,
+                            spsh_error *err);
+void spsh__comm_close(spsh__comm *comm); /* NULL is fine */
+
 spsh_status spsh__comm_self_open(const spsh_allocator *allocator, spsh__comm **ret_comm,
                                  spsh_error *err);
-/* SPSH_E_UNSUPPORTED where MPI was not built in. MPI_Init, THREAD_MULTIPLE or SERIALIZED. */
 spsh_status spsh__comm_mpi_open(const spsh_allocator *allocator, spsh__comm **ret_comm,
                                 spsh_error *err);
+
+/* For counts, losses and flags: every rank sends everything to every other. */
+spsh_status spsh__comm_all_reduce(spsh__comm *c, spsh__comm_type type, spsh__comm_op op,
+                                  void *values, size_t count, spsh_error *err);
+spsh_status spsh__comm_broadcast(spsh__comm *c, void *bytes, size_t size_bytes, uint32_t root,
+                                 spsh_error *err);
 
 #endif

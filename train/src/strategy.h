@@ -1,8 +1,26 @@
 /* strategy.h: how learners keep their models together: a struct of callbacks around the run loop's
  * step.
  *
- *     for each step:  before_forward; { forward, loss, backward -> on_bucket for each bucket } per
- * micro-batch; after_backward (gradients are final); clip; optimiser; after_step
+ *     start
+ *     for each step:
+ *         before_forward
+ *         for each micro-batch of this rank that is not empty, in the loader's order:
+ *             forward, loss, backward -> on_bucket(leaf, bucket) for each bucket
+ *         after_backward                 gradients are final, and the same for any world size
+ *         square_sum; clip               not a number, on one rank, is so on all: all skip together
+ *         for each slice: optimiser      a strategy may update a part of the arena on each rank
+ *         after_step
+ *     gather, before a checkpoint is taken
+ *
+ * Leaves. A step sums virtual_world * accumulate micro-batches, its leaves; leaf a * virtual_world
+ * + n is the batch n of the loader's a-th step (docs/LOADER.md, 7). Rank r has those with n mod
+ * world_size == r; spsh__leaf_of numbers them. A leaf without a batch is one of zeros. The sum is a
+ * fixed tree over leaves (fold_tree.h), so that weights, running statistics and totals have the
+ * same bits for 1, 2, 3, ... processes.
+ *
+ * Gradients are the strategy's between before_forward and after_backward: it zeroes them. Running
+ * statistics, too: each leaf starts from those of the step's beginning; the step ends with the mean
+ * over leaves that had a batch.
  */
 #ifndef SPSH_TRAIN_STRATEGY_H
 #define SPSH_TRAIN_STRATEGY_H
@@ -10,53 +28,71 @@
 #include "comm.h"
 #include "model.h"
 
+#define SPSH__SHARED_MAX 512u  /* numbers that a leaf has beside its gradients */
+#define SPSH__LEAVES_MAX 1024u /* of a step */
+
+typedef struct spsh__slice {
+    uint64_t offset, count; /* elements of the arena */
+} spsh__slice;
+
+/* What a strategy knows of a learner: arenas and buckets; nothing of layers. */
 typedef struct spsh__learner {
     spsh__backend *backend;
-    spsh__model *model;
     spsh__comm *comm;
-    uint32_t virtual_world;  /* leaves of the sum; 0: the world size */
+    spsh__buffer weights, gradients;
     spsh__buffer moments[2]; /* of the optimiser, arena-shaped; data NULL where there is none */
-    uint64_t step;
+    uint64_t arena_elements;
+    spsh__buffer statistics;
+    uint64_t statistics_elements;
+    const spsh__slice *buckets; /* cover the arena, ascending */
+    uint32_t bucket_count;
+    uint32_t virtual_world; /* 0: the world size */
+    uint32_t accumulate;    /* 0: 1 */
+    uint64_t step;          /* the run loop's; for messages */
 } spsh__learner;
 
 #define SPSH__STRATEGY_EQUAL_SPEED 1u /* the slowest learner sets the pace */
 #define SPSH__STRATEGY_SAME_MODELS 2u /* all learners have the same weights after each step */
-#define SPSH__STRATEGY_COMM_THREAD 4u
-#define SPSH__STRATEGY_OWNS_UPDATE 8u /* updates a part of the arena itself (partitioned, server)  \
-                                       */
+#define SPSH__STRATEGY_OWNS_UPDATE 4u /* a rank updates a part of the arena alone */
 
 typedef struct spsh__strategy spsh__strategy;
 typedef struct spsh__strategy_ops {
     const char *name;
     unsigned capabilities;
+    /* Takes all memory; gives every rank the weights, moments and statistics of rank 0. The learner
+     * must outlive the strategy. */
     spsh_status (*start_fn)(spsh__strategy *s, spsh__learner *l, spsh_error *err);
     spsh_status (*before_forward_fn)(spsh__strategy *s, spsh_error *err);
-    /* leaf: which of the step's micro-batches. Called during backward: starts what can be
-     * overlapped. */
+    /* Called during backward, buckets ascending: starts what can be overlapped. */
     spsh_status (*on_bucket_fn)(spsh__strategy *s, uint32_t leaf, uint32_t bucket, spsh_error *err);
-    /* flags: summed with the last bucket: stop, overflow, losses ... (count doubles). */
-    spsh_status (*after_backward_fn)(spsh__strategy *s, double *shared, size_t shared_count,
-                                     spsh_error *err);
+    /* rows: [own leaves][count], in their order: losses, counts, stop flags; zeros for a leaf
+     * without a batch. totals: count, written: sums over all leaves. */
+    spsh_status (*after_backward_fn)(spsh__strategy *s, const double *rows, double *totals,
+                                     uint32_t count, spsh_error *err);
+    /* Of all gradients. */
+    spsh_status (*square_sum_fn)(spsh__strategy *s, double *ret, spsh_error *err);
+    /* The slices that this rank updates, from 0 on; false behind the last. */
+    bool (*slice_fn)(const spsh__strategy *s, uint32_t number, spsh__slice *ret);
     spsh_status (*after_step_fn)(spsh__strategy *s, spsh_error *err);
-    /* The model to evaluate and to store into consensus: arena-shaped. */
-    spsh_status (*consensus_fn)(spsh__strategy *s, spsh__buffer consensus, spsh_error *err);
-    /* State beyond weights and moments, for checkpoints. */
-    spsh_status (*save_fn)(spsh__strategy *s, uint8_t **ret_bytes, size_t *ret_size,
-                           spsh_error *err);
-    spsh_status (*restore_fn)(spsh__strategy *s, const uint8_t *bytes, size_t size,
-                              spsh_error *err);
+    /* Makes the moments whole on all ranks. */
+    spsh_status (*gather_fn)(spsh__strategy *s, spsh_error *err);
     void (*close_fn)(spsh__strategy *s);
 } spsh__strategy_ops;
 
 struct spsh__strategy {
     const spsh__strategy_ops *ops;
     spsh__learner *learner;
+    spsh_allocator allocator;
     void *state;
 };
 
-/* "allreduce", "partitioned". */
+/* "allreduce", "partitioned". SPSH_E_NOT_FOUND. */
 spsh_status spsh__strategy_open(const char *name, const spsh_allocator *allocator,
                                 spsh__strategy **ret, spsh_error *err);
-void spsh__strategy_close(spsh__strategy *s);
+void spsh__strategy_close(spsh__strategy *s); /* NULL is fine */
+
+/* Leaves that this rank has, and the leaf of its batch number own, from 0 on. */
+uint32_t spsh__leaf_count(const spsh__learner *l);
+uint32_t spsh__leaf_of(const spsh__learner *l, uint32_t own);
 
 #endif
