@@ -1,0 +1,164 @@
+/* dataset_list.c: see dataset_list.h. */
+#include "dataset_list.h"
+
+#include <stdlib.h>
+
+#include "speechshard/io.h"
+#include "train_internal.h"
+
+static spsh_status fail_memory(spsh_error *err)
+{
+    return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "out of memory");
+}
+
+/* Puts a NUL between path and splits; *ret_splits is empty where there are none. */
+static spsh_status cut(char *text, const spsh_io *io, const char *name, spsh_error *err)
+{
+    struct stat info;
+    char *colon = strrchr(text, ':');
+    if (colon != NULL && io->stat_fn(io->user, text, &info) != 0)
+        *colon = '\0';
+    else
+        colon = text + strlen(text);
+    const size_t length = strlen(text);
+    const char *splits = text + length + 1;
+    const bool has_splits = strlen(name) > length;
+    const size_t split_bytes = has_splits ? strlen(splits) : 0;
+    if (length == 0 || (has_splits && (split_bytes == 0 || splits[0] == ',' ||
+                                       splits[split_bytes - 1] == ',' || strstr(splits, ",,"))))
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+                         "'%s': a dataset is named as PATH or PATH:SPLIT,SPLIT", name);
+    return SPSH_OK;
+}
+
+const char *spsh__dataset_list_splits(const spsh__dataset_list *list, uint32_t number)
+{
+    const char *splits = list->texts[number] + strlen(list->texts[number]) + 1;
+    return splits[0] == '\0' ? NULL : splits;
+}
+
+/* Is name one of those with commas between? */
+static bool has_name(const char *names, spsh_bytes name)
+{
+    for (const char *at = names; *at != '\0';) {
+        const size_t length = strcspn(at, ",");
+        if (length == name.size_bytes && memcmp(at, name.data, length) == 0)
+            return true;
+        at += length + (at[length] == ',');
+    }
+    return false;
+}
+
+static spsh_status add_split(spsh__dataset_list *list, const char *name, size_t length,
+                             spsh_error *err)
+{
+    for (uint32_t i = 0; i < list->split_count; i++) {
+        if (strlen(list->splits[i]) == length && memcmp(list->splits[i], name, length) == 0)
+            return SPSH_OK;
+    }
+    const char **more = realloc(list->splits, (list->split_count + 1) * sizeof(*more));
+    if (more == NULL)
+        return fail_memory(err);
+    list->splits = more;
+    char *copy = strndup(name, length);
+    if (copy == NULL)
+        return fail_memory(err);
+    list->splits[list->split_count++] = copy;
+    return SPSH_OK;
+}
+
+static spsh_status collect_splits(spsh__dataset_list *list, spsh_error *err)
+{
+    for (uint32_t d = 0; d < list->count; d++) {
+        const char *splits = spsh__dataset_list_splits(list, d);
+        for (const char *at = splits; at != NULL && *at != '\0';) {
+            const size_t length = strcspn(at, ",");
+            const spsh_status rc = add_split(list, at, length, err);
+            if (rc != SPSH_OK)
+                return rc;
+            at += length + (at[length] == ',');
+        }
+    }
+    return SPSH_OK;
+}
+
+/* Would the common list let through what this dataset's own does not? */
+static spsh_status check_splits(const spsh__dataset_list *list, uint32_t number, spsh_error *err)
+{
+    const char *own = spsh__dataset_list_splits(list, number);
+    const uint64_t groups = spsh_dataset_group_count(list->datasets[number]);
+    for (uint64_t g = 0; g < groups; g++) {
+        spsh_dataset_group group;
+        const spsh_status rc = spsh_dataset_group_get(list->datasets[number], g, &group, err);
+        if (rc != SPSH_OK)
+            return rc;
+        bool passes = false;
+        for (uint32_t i = 0; i < list->split_count && !passes; i++)
+            passes = has_name(list->splits[i], group.split);
+        if (passes != (own == NULL || has_name(own, group.split)))
+            return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+                             "%s: its split '%.*s' %s, but other datasets' splits say otherwise: "
+                             "name the same splits with all of them",
+                             spsh_dataset_path(list->datasets[number]), (int)group.split.size_bytes,
+                             (const char *)group.split.data, passes ? "is left out" : "is served");
+    }
+    return SPSH_OK;
+}
+
+static spsh_status open_one(spsh__dataset_list *list, const char *name, const spsh_io *io,
+                            spsh_error *err)
+{
+    spsh_dataset_options options = SPSH_DATASET_OPTIONS_INIT;
+    options.io = io;
+    const size_t length = strlen(name);
+    char *text = calloc(length + 2, 1); /* an empty text of splits fits behind it */
+    if (text == NULL)
+        return fail_memory(err);
+    memcpy(text, name, length);
+    list->texts[list->count] = text;
+    spsh_status rc = cut(text, io, name, err);
+    if (rc == SPSH_OK)
+        rc = spsh_dataset_open(text, &options, &list->datasets[list->count], err);
+    list->count++; /* on failure, too: its text is closed with the rest */
+    return rc;
+}
+
+spsh_status spsh__dataset_list_open(const char *const *names, const spsh_io *io,
+                                    spsh__dataset_list *list, spsh_error *err)
+{
+    size_t count = 0;
+    while (names != NULL && names[count] != NULL)
+        count++;
+    *list = (spsh__dataset_list){0};
+    list->datasets = calloc(count + 1, sizeof(*list->datasets));
+    list->texts = calloc(count + 1, sizeof(*list->texts));
+    spsh_status rc = list->datasets == NULL || list->texts == NULL ? fail_memory(err) : SPSH_OK;
+    for (size_t i = 0; i < count && rc == SPSH_OK; i++)
+        rc = open_one(list, names[i], io != NULL ? io : spsh_io_default(), err);
+    if (rc == SPSH_OK)
+        rc = collect_splits(list, err);
+    for (uint32_t d = 0; d < list->count && list->split_count > 0 && rc == SPSH_OK; d++)
+        rc = check_splits(list, d, err);
+    if (rc != SPSH_OK)
+        spsh__dataset_list_close(list);
+    return rc;
+}
+
+void spsh__dataset_list_close(spsh__dataset_list *list)
+{
+    for (uint32_t i = 0; i < list->count; i++) {
+        spsh_dataset_close(list->datasets[i]);
+        free(list->texts[i]);
+    }
+    for (uint32_t i = 0; i < list->split_count; i++) {
+        union {
+            const char *borrowed;
+            char *owned;
+        } split = {list->splits[i]};
+        free(split.owned);
+    }
+    free(list->splits);
+    free(list->datasets);
+    free(list->texts);
+    *list = (spsh__dataset_list){0};
+}

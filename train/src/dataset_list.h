@@ -1,0 +1,34 @@
+/* dataset_list.h: the datasets that a configuration names: "path" or "path:split,split".
+ *
+ *     spsh__dataset_list list = {0};
+ *     rc = spsh__dataset_list_open(config->train, io, &list, &err);
+ *     ... list.datasets, list.count; list.splits, list.split_count for the plan ...
+ *     spsh__dataset_list_close(&list);
+ *
+ * What exists under the whole name is a dataset with all its splits; else the last colon counts.
+ * The plan's filter is one list of splits for all datasets: where they differ, and it would let
+ * through what was not asked for, open refuses.
+ */
+#ifndef SPSH_TRAIN_DATASET_LIST_H
+#define SPSH_TRAIN_DATASET_LIST_H
+
+#include "speechshard/dataset.h"
+
+typedef struct spsh__dataset_list {
+    spsh_dataset **datasets;
+    uint32_t count;
+    char **texts;        /* a path each, its splits behind the NUL */
+    const char **splits; /* of all of them, each once; 0: all that there are */
+    uint32_t split_count;
+} spsh__dataset_list;
+
+/* names: NULL behind the last; NULL itself: none. @return SPSH_OK; SPSH_E_INVALID_ARG (an empty
+ * name, splits that contradict each other); spsh_dataset_open's. On failure the list is closed. */
+spsh_status spsh__dataset_list_open(const char *const *names, const spsh_io *io,
+                                    spsh__dataset_list *list, spsh_error *err);
+void spsh__dataset_list_close(spsh__dataset_list *list);
+
+/* Splits of a dataset as its name had them, commas between; NULL: all. */
+const char *spsh__dataset_list_splits(const spsh__dataset_list *list, uint32_t number);
+
+#endif
