@@ -25,14 +25,15 @@ typedef struct spsh__model_shape {
     spsh__cell cell;
     uint32_t hidden;       /* 1024 */
     bool is_bidirectional; /* directions are summed (ds2), concatenated (lstm-hybrid) */
-    uint32_t lookahead;    /* context of a unidirectional model: 20; 0: none */
+    uint32_t lookahead;    /* ds2: context of a unidirectional model: 20; 0: none */
     uint32_t bottleneck;   /* lstm-hybrid: 256 */
     uint32_t outputs;      /* symbols with the blank; states */
     bool counts_padding;   /* BN `compat` */
 } spsh__model_shape;
 
-/* "ds2" (86,618,400 with 161 inputs and 29 outputs), "ds2-small", "ds2-tiny", "lstm-hybrid". inputs
- * and outputs are the caller's. */
+/* "ds2" (86,618,400 with 161 inputs and 29 outputs), "ds2-small" (5,580,832), "ds2-tiny"
+ * (1,139,728), "lstm-hybrid" (43,130,368 with 260 and 32,000). inputs and outputs are the caller's,
+ * and not touched. SPSH_E_NOT_FOUND. */
 spsh_status spsh__model_preset(const char *name, spsh__model_shape *shape, spsh_error *err);
 
 /* A named slice. */
@@ -45,7 +46,7 @@ typedef struct spsh__parameter {
     uint32_t bucket;
 } spsh__parameter;
 
-/* Batches no larger than this are taken; memory follows from it. */
+/* Batches no larger than this are taken; memory follows from it. All at least 1. */
 typedef struct spsh__model_limits {
     uint32_t batch_max;
     uint32_t frames_max;
@@ -54,12 +55,15 @@ typedef struct spsh__model_limits {
 
 typedef struct spsh__model spsh__model;
 
+/* Weights are 0 until init or a checkpoint fills them. The backend must outlive the model.
+ * SPSH_E_INVALID_ARG: a shape that is none, _NO_MEMORY. */
 spsh_status spsh__model_open(spsh__backend *backend, const spsh__model_shape *shape,
                              const spsh__model_limits *limits, spsh__model **ret_model,
                              spsh_error *err);
 void spsh__model_close(spsh__model *model);
 
-/* PyTorch's defaults, drawn from seed, the parameter's name and the element alone. */
+/* PyTorch's defaults, drawn from seed, the parameter's name and the element alone; floats, so that
+ * all backends begin alike. Statistics: mean 0, variance 1. */
 void spsh__model_init(spsh__model *model, uint64_t seed);
 
 uint32_t spsh__model_parameter_count(const spsh__model *model); /* slices */
@@ -71,6 +75,8 @@ spsh__buffer spsh__model_gradients(const spsh__model *model);
 /* BN's running means and variances: state that no gradient changes; one arena, too. */
 spsh__buffer spsh__model_statistics(const spsh__model *model, uint64_t *ret_elements);
 
+/* Buckets tile the arena, in ascending order; small ones are joined until they are worth a
+ * message. */
 uint32_t spsh__model_bucket_count(const spsh__model *model);
 void spsh__model_bucket(const spsh__model *model, uint32_t bucket, uint64_t *ret_offset,
                         uint64_t *ret_count);
@@ -78,14 +84,16 @@ void spsh__model_bucket(const spsh__model *model, uint32_t bucket, uint64_t *ret
 /* Frames that come out of so many. */
 uint32_t spsh__model_out_frames(const spsh__model *model, uint32_t frames);
 
-/* features: host, [N][frames][inputs], float; lengths: N. Logits: [out_frames][N][outputs], the
- * model's, until the next call. out_lengths: N, written. */
+/* features: host, [N][frames][inputs], float; lengths: N, what lies behind them is not looked at.
+ * Logits: [out_frames][N][outputs], the model's, until the next call. out_lengths: N, written.
+ * SPSH_E_INVALID_ARG: nothing in the batch, or a length beyond frames; _LIMIT. Failures of
+ * operators are the backend's status. */
 spsh_status spsh__model_forward(spsh__model *model, const float *features, const uint32_t *lengths,
                                 uint32_t batch, uint32_t frames, bool is_training,
                                 spsh__buffer *ret_logits, uint32_t *out_lengths, spsh_error *err);
 
-/* Adds to the gradients. bucket_fn is called as soon as a bucket is complete, in ascending order;
- * NULL is fine. */
+/* After a forward of training; uses it up. Adds to the gradients. bucket_fn is called as soon as a
+ * bucket is complete, in ascending order; NULL is fine. */
 void spsh__model_backward(spsh__model *model, spsh__buffer logit_gradients,
                           void (*bucket_fn)(void *user, uint32_t bucket), void *user);
 /* Where the loss writes its gradients: as large as the logits. */

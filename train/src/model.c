@@ -1,0 +1,468 @@
+/* model.c: arenas, slices, buckets, beginnings, and what surrounds a batch; the layers themselves
+ * are in model_ds2.c, model_hybrid.c and model_layers.c.
+ *
+ *     arena   | output | rnn5.backward | rnn5.forward, rnn5.norm | ... | convolutions |
+ *     units     0        1               2                             the last
+ *     buckets | 0 ...  | 1             | 2 ...
+ *
+ * Slices begin at multiples of 64 elements, gaps are zero and stay so under every optimiser, so an
+ * arena is the same for all backends, whatever their elements are.
+ */
+#include "model.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "model_internal.h"
+
+/* A bucket is at least this long, but for the last: a MiB of floats. */
+#define BUCKET_ELEMENTS_MIN (UINT64_C(1) << 18)
+
+/* No product of these leaves 64 bits. */
+enum {
+    INPUTS_MAX = 1 << 16,
+    CHANNELS_MAX = 1 << 10,
+    HIDDEN_MAX = 1 << 14,
+    LOOKAHEAD_MAX = 1 << 10,
+    OUTPUTS_MAX = 1 << 22,
+    FRAMES_MAX = 1 << 20,
+    BATCH_MAX = 1 << 20,
+};
+#define ROWS_MAX (UINT64_C(1) << 31)
+
+/* ---- presets */
+
+spsh_status spsh__model_preset(const char *name, spsh__model_shape *shape, spsh_error *err)
+{
+    static const struct {
+        const char *name;
+        spsh__model_shape shape;
+    } presets[] = {
+        {"ds2",         {.conv_channels = 32, .layers = 5, .hidden = 1024}               },
+        {"ds2-small",   {.conv_channels = 32, .layers = 3, .hidden = 256}                },
+        {"ds2-tiny",    {.conv_channels = 16, .layers = 2, .hidden = 128}                },
+        {"lstm-hybrid",
+         {.kind = SPSH__MODEL_LSTM_HYBRID, .layers = 6, .hidden = 512, .bottleneck = 256}},
+    };
+
+    for (size_t i = 0; i < sizeof(presets) / sizeof(presets[0]); i++) {
+        if (strcmp(name, presets[i].name) != 0)
+            continue;
+        const spsh__model_shape *from = &presets[i].shape;
+        shape->kind = from->kind;
+        shape->conv_channels = from->conv_channels;
+        shape->layers = from->layers;
+        shape->cell = SPSH__CELL_LSTM;
+        shape->hidden = from->hidden;
+        shape->is_bidirectional = true;
+        shape->lookahead = 0;
+        shape->bottleneck = from->bottleneck;
+        shape->counts_padding = false;
+        return SPSH_OK;
+    }
+    return SPSH_FAIL(err, SPSH_E_NOT_FOUND, SPSH_OFFSET_NONE,
+                     "no model is called \"%s\": ds2, ds2-small, ds2-tiny, lstm-hybrid", name);
+}
+
+static spsh_status check_range(const char *name, uint64_t value, uint64_t min, uint64_t max,
+                               spsh_error *err)
+{
+    if (value >= min && value <= max)
+        return SPSH_OK;
+    return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+                     "model: %s is %llu, must be %llu to %llu", name, (unsigned long long)value,
+                     (unsigned long long)min, (unsigned long long)max);
+}
+
+static spsh_status check_shape(const spsh__model_shape *s, const spsh__model_limits *l,
+                               spsh_error *err)
+{
+    bool is_ds2 = s->kind == SPSH__MODEL_DS2;
+    const struct {
+        const char *name;
+        uint64_t value, min, max;
+    } rules[] = {
+        {"kind",          (uint64_t)s->kind, SPSH__MODEL_DS2, SPSH__MODEL_LSTM_HYBRID                           },
+        {"cell",          (uint64_t)s->cell, SPSH__CELL_LSTM, SPSH__CELL_GRU                                    },
+        {"inputs",        s->inputs,         1,               INPUTS_MAX                                        },
+        {"conv_channels", s->conv_channels,  is_ds2 ? 1 : 0,  is_ds2 ? CHANNELS_MAX : 0                         },
+        {"layers",        s->layers,         1,               SPSH__MODEL_LAYERS_MAX                            },
+        {"hidden",        s->hidden,         1,               HIDDEN_MAX                                        },
+        {"lookahead",     s->lookahead,      0,               is_ds2 && !s->is_bidirectional ? LOOKAHEAD_MAX : 0},
+        {"bottleneck",    s->bottleneck,     is_ds2 ? 0 : 1,  is_ds2 ? 0 : HIDDEN_MAX                           },
+        {"outputs",       s->outputs,        2,               OUTPUTS_MAX                                       },
+        {"batch_max",     l->batch_max,      1,               BATCH_MAX                                         },
+        {"frames_max",    l->frames_max,     1,               FRAMES_MAX                                        },
+        {"rows_max",      l->rows_max,       1,               ROWS_MAX                                          },
+    };
+    spsh_status rc = SPSH_OK;
+
+    for (size_t i = 0; rc == SPSH_OK && i < sizeof(rules) / sizeof(rules[0]); i++)
+        rc = check_range(rules[i].name, rules[i].value, rules[i].min, rules[i].max, err);
+    return rc;
+}
+
+/* ---- declaring */
+
+static uint64_t align_up(uint64_t elements)
+{
+    return (elements + SPSH__MODEL_ALIGNMENT - 1) / SPSH__MODEL_ALIGNMENT * SPSH__MODEL_ALIGNMENT;
+}
+
+uint32_t spsh__model_slice(spsh__model *m, const uint32_t shape[4], bool decays,
+                           spsh__slice_start start, const char *name, ...)
+{
+    uint32_t number = m->slice_count++;
+    spsh__parameter *slice = &m->slices[number];
+    va_list arguments;
+
+    va_start(arguments, name);
+    (void)vsnprintf(slice->name, sizeof(slice->name), name, arguments);
+    va_end(arguments);
+    slice->offset = m->arena_elements;
+    slice->count = 1;
+    for (slice->rank = 0; slice->rank < 4 && shape[slice->rank] > 0; slice->rank++) {
+        slice->shape[slice->rank] = shape[slice->rank];
+        slice->count *= shape[slice->rank];
+    }
+    slice->decays = decays;
+    slice->bucket = m->unit_count; /* until units are joined */
+    m->starts[number] = start;
+    m->weight_count += slice->count;
+    m->arena_elements += align_up(slice->count);
+    return number;
+}
+
+void spsh__model_unit_end(spsh__model *m)
+{
+    m->unit_ends[m->unit_count++] = m->arena_elements;
+}
+
+spsh__norm_layer *spsh__model_norm(spsh__model *m, const char *name, uint32_t channels,
+                                   uint32_t bins)
+{
+    const uint32_t shape[4] = {channels};
+    spsh__norm_layer *layer = &m->norms[m->norm_count++];
+    layer->channels = channels;
+    layer->bins = bins;
+    layer->slice =
+        spsh__model_slice(m, shape, false, (spsh__slice_start){0, 1}, "%s.norm.weight", name);
+    (void)spsh__model_slice(m, shape, false, (spsh__slice_start){0, 0}, "%s.norm.bias", name);
+    layer->running_mean = m->statistics_elements;
+    layer->running_variance = layer->running_mean + align_up(channels);
+    m->statistics_elements = layer->running_variance + align_up(channels);
+    return layer;
+}
+
+/* Units to buckets; slices then know theirs. */
+static void join_units(spsh__model *m)
+{
+    uint32_t bucket_of_unit[SPSH__MODEL_UNITS_MAX];
+    uint64_t begin = 0;
+    for (uint32_t unit = 0; unit < m->unit_count; unit++) {
+        bucket_of_unit[unit] = m->bucket_count;
+        bool is_last = unit + 1 == m->unit_count;
+        if (m->unit_ends[unit] - begin < BUCKET_ELEMENTS_MIN && !is_last)
+            continue;
+        begin = m->unit_ends[unit];
+        m->bucket_ends[m->bucket_count++] = begin;
+    }
+    for (uint32_t i = 0; i < m->slice_count; i++)
+        m->slices[i].bucket = bucket_of_unit[m->slices[i].bucket];
+}
+
+/* ---- memory */
+
+spsh_status spsh__model_take(spsh__model *m, uint64_t elements, spsh__buffer *ret, spsh_error *err)
+{
+    spsh__buffer buffer = {NULL};
+    spsh_status rc = m->b->alloc_fn(m->backend, elements == 0 ? 1 : (size_t)elements, &buffer, err);
+    if (rc != SPSH_OK)
+        return rc;
+    m->buffers[m->buffer_count++] = buffer;
+    *ret = buffer;
+    return SPSH_OK;
+}
+
+/* The most rows of a batch, before and behind the model. */
+static void find_rows(spsh__model *m)
+{
+    for (uint32_t frames = 1; frames <= m->limits.frames_max; frames++) {
+        uint64_t batch = m->limits.rows_max / frames;
+        batch = batch < m->limits.batch_max ? batch : m->limits.batch_max;
+        uint64_t in = batch * frames, out = batch * m->ops->out_frames_fn(frames);
+        m->in_rows_max = in > m->in_rows_max ? in : m->in_rows_max;
+        m->out_rows_max = out > m->out_rows_max ? out : m->out_rows_max;
+    }
+}
+
+static spsh_status take_memory(spsh__model *m, spsh_error *err)
+{
+    const spsh_allocator *allocator = &m->backend->allocator;
+    spsh__buffer *arenas[] = {&m->weights, &m->gradients};
+    spsh_status rc = SPSH_OK;
+
+    for (size_t i = 0; rc == SPSH_OK && i < sizeof(arenas) / sizeof(arenas[0]); i++)
+        rc = spsh__model_take(m, m->arena_elements, arenas[i], err);
+    if (rc == SPSH_OK)
+        rc = spsh__model_take(m, m->statistics_elements, &m->statistics, err);
+    for (uint32_t i = 0; rc == SPSH_OK && i < m->norm_count; i++) {
+        rc = spsh__model_take(m, m->norms[i].channels, &m->norms[i].batch_mean, err);
+        if (rc == SPSH_OK)
+            rc = spsh__model_take(m, m->norms[i].channels, &m->norms[i].batch_scale, err);
+    }
+    if (rc == SPSH_OK)
+        rc = spsh__model_take(m, m->in_rows_max * m->shape.inputs, &m->input, err);
+    if (rc == SPSH_OK)
+        rc = spsh__model_take(m, m->out_rows_max * m->shape.outputs, &m->logits, err);
+    if (rc == SPSH_OK)
+        rc = spsh__model_take(m, m->out_rows_max * m->shape.outputs, &m->logit_gradients, err);
+    for (uint32_t i = 0; rc == SPSH_OK && i < m->shape.layers; i++)
+        rc = spsh__rnn_take(m, &m->rnn[i], err);
+    if (rc == SPSH_OK)
+        rc = m->ops->activations_fn(m, err);
+    if (rc != SPSH_OK)
+        return rc;
+
+    m->staging =
+        (float *)spsh__train_new(allocator, m->in_rows_max * m->shape.inputs, sizeof(float));
+    m->lengths = (uint32_t *)spsh__train_new(allocator, m->limits.batch_max, sizeof(uint32_t));
+    if (m->staging == NULL || m->lengths == NULL)
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "model: %llu rows of %u features",
+                         (unsigned long long)m->in_rows_max, m->shape.inputs);
+    return SPSH_OK;
+}
+
+/* ---- beginning */
+
+static uint64_t mix(uint64_t z)
+{
+    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return z ^ (z >> 31);
+}
+
+/* FNV-1a. */
+static uint64_t hash_name(const char *name)
+{
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    for (; *name != '\0'; name++)
+        hash = (hash ^ (unsigned char)*name) * UINT64_C(0x100000001b3);
+    return hash;
+}
+
+/* Element i is drawn from the key by its number alone: 24 bits, the middle of as many intervals. */
+static float draw(uint64_t key, uint64_t i, double bound)
+{
+    uint64_t bits = mix(key + (i + 1) * UINT64_C(0x9e3779b97f4a7c15)) >> 40;
+    double uniform = (2 * (double)bits + 1) / (double)(UINT64_C(1) << 24) - 1;
+    return (float)(bound * uniform);
+}
+
+enum { CHUNK = 1024 };
+
+static void start_slice(spsh__model *m, uint32_t number, uint64_t seed)
+{
+    const spsh__parameter *slice = &m->slices[number];
+    const spsh__slice_start *start = &m->starts[number];
+    uint64_t key = mix(seed + mix(hash_name(slice->name)));
+    float chunk[CHUNK];
+    for (uint64_t i = 0; i < slice->count; i += CHUNK) {
+        uint64_t count = slice->count - i < CHUNK ? slice->count - i : CHUNK;
+        for (uint64_t j = 0; j < count; j++)
+            chunk[j] = start->bound > 0 ? draw(key, i + j, start->bound) : (float)start->value;
+        m->b->write_f32_fn(m->backend, spsh__at(m->b, m->weights, slice->offset + i), chunk,
+                           (size_t)count);
+    }
+}
+
+static void start_statistics(spsh__model *m)
+{
+    float ones[CHUNK];
+    for (int i = 0; i < CHUNK; i++)
+        ones[i] = 1;
+    m->b->zero_fn(m->backend, m->statistics, (size_t)m->statistics_elements);
+    for (uint32_t n = 0; n < m->norm_count; n++) {
+        const spsh__norm_layer *layer = &m->norms[n];
+        for (uint32_t i = 0; i < layer->channels; i += CHUNK) {
+            uint32_t count = layer->channels - i < CHUNK ? layer->channels - i : CHUNK;
+            m->b->write_f32_fn(m->backend,
+                               spsh__at(m->b, m->statistics, layer->running_variance + i), ones,
+                               count);
+        }
+    }
+}
+
+void spsh__model_init(spsh__model *m, uint64_t seed)
+{
+    m->b->zero_fn(m->backend, m->weights, (size_t)m->arena_elements);
+    for (uint32_t i = 0; i < m->slice_count; i++)
+        start_slice(m, i, seed);
+    start_statistics(m);
+}
+
+/* ---- life */
+
+spsh_status spsh__model_open(spsh__backend *backend, const spsh__model_shape *shape,
+                             const spsh__model_limits *limits, spsh__model **ret_model,
+                             spsh_error *err)
+{
+    spsh_status rc = check_shape(shape, limits, err);
+    if (rc != SPSH_OK)
+        return rc;
+    spsh__model *m = (spsh__model *)spsh__train_new(&backend->allocator, 1, sizeof(*m));
+    if (m == NULL)
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "model: %zu bytes", sizeof(*m));
+    m->backend = backend;
+    m->b = backend->ops;
+    m->ops = shape->kind == SPSH__MODEL_DS2 ? &spsh__model_ds2 : &spsh__model_hybrid;
+    m->shape = *shape;
+    m->limits = *limits;
+    m->ops->declare_fn(m);
+    join_units(m);
+    find_rows(m);
+    rc = take_memory(m, err);
+    if (rc != SPSH_OK)
+        goto out;
+    start_statistics(m);
+    *ret_model = m;
+    m = NULL;
+out:
+    spsh__model_close(m);
+    return rc;
+}
+
+void spsh__model_close(spsh__model *m)
+{
+    if (m == NULL)
+        return;
+    spsh_allocator allocator = m->backend->allocator;
+    for (uint32_t i = 0; i < m->buffer_count; i++)
+        m->b->free_fn(m->backend, m->buffers[i]);
+    spsh__train_delete(&allocator, m->staging);
+    spsh__train_delete(&allocator, m->lengths);
+    spsh__train_delete(&allocator, m);
+}
+
+uint32_t spsh__model_parameter_count(const spsh__model *m)
+{
+    return m->slice_count;
+}
+
+const spsh__parameter *spsh__model_parameter(const spsh__model *m, uint32_t number)
+{
+    return &m->slices[number];
+}
+
+uint64_t spsh__model_arena_elements(const spsh__model *m)
+{
+    return m->arena_elements;
+}
+
+uint64_t spsh__model_weight_count(const spsh__model *m)
+{
+    return m->weight_count;
+}
+
+spsh__buffer spsh__model_weights(const spsh__model *m)
+{
+    return m->weights;
+}
+
+spsh__buffer spsh__model_gradients(const spsh__model *m)
+{
+    return m->gradients;
+}
+
+spsh__buffer spsh__model_statistics(const spsh__model *m, uint64_t *ret_elements)
+{
+    *ret_elements = m->statistics_elements;
+    return m->statistics;
+}
+
+uint32_t spsh__model_bucket_count(const spsh__model *m)
+{
+    return m->bucket_count;
+}
+
+void spsh__model_bucket(const spsh__model *m, uint32_t bucket, uint64_t *ret_offset,
+                        uint64_t *ret_count)
+{
+    *ret_offset = bucket == 0 ? 0 : m->bucket_ends[bucket - 1];
+    *ret_count = m->bucket_ends[bucket] - *ret_offset;
+}
+
+/* ---- a batch */
+
+uint32_t spsh__model_out_frames(const spsh__model *m, uint32_t frames)
+{
+    return m->ops->out_frames_fn(frames);
+}
+
+static spsh_status check_batch(const spsh__model *m, const uint32_t *lengths, uint32_t batch,
+                               uint32_t frames, spsh_error *err)
+{
+    if (batch == 0 || frames == 0)
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+                         "model: a batch of %u utterances and %u frames", batch, frames);
+    if (batch > m->limits.batch_max || frames > m->limits.frames_max ||
+        (uint64_t)batch * frames > m->limits.rows_max)
+        return SPSH_FAIL(err, SPSH_E_LIMIT, SPSH_OFFSET_NONE,
+                         "model: a batch of %u utterances and %u frames; made for %u, %u, and %llu "
+                         "together",
+                         batch, frames, m->limits.batch_max, m->limits.frames_max,
+                         (unsigned long long)m->limits.rows_max);
+    for (uint32_t n = 0; n < batch; n++) {
+        if (lengths[n] > frames)
+            return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+                             "model: utterance %u of a batch has %u of %u frames", n, lengths[n],
+                             frames);
+    }
+    return SPSH_OK;
+}
+
+spsh_status spsh__model_forward(spsh__model *m, const float *features, const uint32_t *lengths,
+                                uint32_t batch, uint32_t frames, bool is_training,
+                                spsh__buffer *ret_logits, uint32_t *out_lengths, spsh_error *err)
+{
+    spsh_status rc = check_batch(m, lengths, batch, frames, err);
+    if (rc != SPSH_OK)
+        return rc;
+    m->batch = batch;
+    m->frames = frames;
+    m->out_frames = m->ops->out_frames_fn(frames);
+    for (uint32_t n = 0; n < batch; n++) {
+        m->lengths[n] = m->ops->out_frames_fn(lengths[n]);
+        out_lengths[n] = m->lengths[n];
+    }
+    m->ops->arrange_fn(m, features, lengths);
+    m->b->write_f32_fn(m->backend, m->input, m->staging, (size_t)batch * frames * m->shape.inputs);
+    m->ops->forward_fn(m, is_training);
+    *ret_logits = m->logits;
+    return SPSH_OK;
+}
+
+void spsh__model_unit_done(spsh__model *m)
+{
+    if (m->unit_ends[m->unit++] < m->bucket_ends[m->bucket])
+        return;
+    if (m->bucket_fn != NULL)
+        m->bucket_fn(m->bucket_user, m->bucket);
+    m->bucket++;
+}
+
+void spsh__model_backward(spsh__model *m, spsh__buffer logit_gradients,
+                          void (*bucket_fn)(void *user, uint32_t bucket), void *user)
+{
+    m->unit = 0;
+    m->bucket = 0;
+    m->bucket_fn = bucket_fn;
+    m->bucket_user = user;
+    m->ops->backward_fn(m, logit_gradients);
+}
+
+spsh__buffer spsh__model_logit_gradients(const spsh__model *m)
+{
+    return m->logit_gradients;
+}

@@ -1,0 +1,125 @@
+/* model_hybrid.c: the acoustic model of hybrid recognisers, as IBM trained it on Switchboard.
+ *
+ *     rows [T][N][D] -> 6 bidirectional layers of 512, concatenated -> product to 256 -> product to
+ *     the HMM's 32,000 states
+ *
+ * Chunks of 21 frames with a state each, cross-entropy; no norm, one bias a gate, as the published
+ * 43.13 million say.
+ */
+#include <math.h>
+
+#include "model_internal.h"
+
+static uint32_t out_frames(uint32_t frames)
+{
+    return frames;
+}
+
+/* A product's weights, then its bias. */
+static uint32_t declare_linear(spsh__model *m, const char *name, uint32_t outputs, uint32_t inputs)
+{
+    const uint32_t of_weight[4] = {outputs, inputs}, of_bias[4] = {outputs};
+    spsh__slice_start start = {1 / sqrt((double)inputs), 0};
+    uint32_t slice = spsh__model_slice(m, of_weight, true, start, "%s.weight", name);
+    (void)spsh__model_slice(m, of_bias, false, start, "%s.bias", name);
+    return slice;
+}
+
+static void declare(spsh__model *m)
+{
+    const spsh__model_shape *s = &m->shape;
+    uint32_t width = s->inputs;
+    for (uint32_t i = 0; i < s->layers; i++) {
+        spsh__rnn_layer *layer = &m->rnn[i];
+        layer->shape.cell = s->cell;
+        layer->shape.inputs = width;
+        layer->shape.hidden = s->hidden;
+        layer->directions = s->is_bidirectional ? 2 : 1;
+        layer->is_concatenated = s->is_bidirectional;
+        width = spsh__rnn_width(layer);
+    }
+
+    m->output = declare_linear(m, "output", s->outputs, s->bottleneck);
+    spsh__model_unit_end(m);
+    m->bottleneck_slice = declare_linear(m, "bottleneck", s->bottleneck, width);
+    spsh__model_unit_end(m);
+    for (uint32_t i = s->layers; i-- > 0;) {
+        for (uint32_t d = m->rnn[i].directions; d-- > 0;) {
+            spsh__rnn_declare(m, i, d);
+            spsh__model_unit_end(m);
+        }
+    }
+}
+
+static spsh_status take_activations(spsh__model *m, spsh_error *err)
+{
+    uint64_t elements = m->out_rows_max * m->shape.bottleneck;
+    spsh_status rc = spsh__model_take(m, elements, &m->bottleneck_out, err);
+    if (rc == SPSH_OK)
+        rc = spsh__model_take_scratch(m, elements, err);
+    return rc;
+}
+
+/* [N][T][D] to [T][N][D]. */
+static void arrange(const spsh__model *m, const float *features, const uint32_t *lengths)
+{
+    size_t width = m->shape.inputs, row_bytes = width * sizeof(float);
+    for (size_t n = 0; n < m->batch; n++) {
+        for (size_t t = 0; t < m->frames; t++) {
+            float *to = m->staging + (t * m->batch + n) * width;
+            if (t < lengths[n])
+                memcpy(to, features + (n * m->frames + t) * width, row_bytes);
+            else
+                memset(to, 0, row_bytes);
+        }
+    }
+}
+
+static void linear_forward(spsh__model *m, uint32_t slice, spsh__buffer x, spsh__buffer y)
+{
+    spsh__linear_forward(m, slice, x, y);
+    m->b->bias_forward_fn(m->backend, spsh__model_out_rows(m), m->slices[slice].shape[0],
+                          spsh__model_weight(m, slice + 1), y);
+}
+
+static void linear_backward(spsh__model *m, uint32_t slice, spsh__buffer x, spsh__buffer dy,
+                            spsh__buffer dx)
+{
+    spsh__linear_backward(m, slice, x, dy, dx);
+    m->b->bias_backward_fn(m->backend, spsh__model_out_rows(m), m->slices[slice].shape[0], dy,
+                           spsh__model_gradient(m, slice + 1));
+    spsh__model_unit_done(m);
+}
+
+static void forward(spsh__model *m, bool is_training)
+{
+    (void)is_training; /* nothing here differs */
+    spsh__buffer x = m->input;
+    for (uint32_t i = 0; i < m->shape.layers; i++) {
+        spsh__rnn_forward(m, &m->rnn[i], x);
+        x = m->rnn[i].out;
+    }
+    linear_forward(m, m->bottleneck_slice, x, m->bottleneck_out);
+    linear_forward(m, m->output, m->bottleneck_out, m->logits);
+}
+
+static void backward(spsh__model *m, spsh__buffer logit_gradients)
+{
+    spsh__buffer dy = m->gradient[0], dx = m->gradient[1];
+    linear_backward(m, m->output, m->bottleneck_out, logit_gradients, dy);
+    linear_backward(m, m->bottleneck_slice, m->rnn[m->shape.layers - 1].out, dy, dx);
+    for (uint32_t i = m->shape.layers; i-- > 0;) {
+        spsh__buffer kept = dy;
+        dy = dx;
+        dx = i > 0 ? kept : (spsh__buffer){NULL}; /* of features nobody wants it */
+        spsh__rnn_backward(m, &m->rnn[i], dy, dx);
+        spsh__model_unit_done(m);
+    }
+}
+
+const spsh__model_ops spsh__model_hybrid = {.out_frames_fn = out_frames,
+                                            .declare_fn = declare,
+                                            .activations_fn = take_activations,
+                                            .arrange_fn = arrange,
+                                            .forward_fn = forward,
+                                            .backward_fn = backward};

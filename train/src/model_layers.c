@@ -1,0 +1,294 @@
+/* model_layers.c: the layers that models share: recurrent ones, norms, products.
+ *
+ * A bidirectional layer is two passes in one direction. The second runs on utterances that are
+ * reversed each within its own length; padding lies behind the real frames in both, so it cannot
+ * reach them, and its gradients are zero: the same numbers as with packed sequences, and nothing to
+ * sort. Reversed inputs are made again in backward, not kept.
+ */
+#include <math.h>
+
+#include "model_internal.h"
+
+uint32_t spsh__rnn_width(const spsh__rnn_layer *layer)
+{
+    return layer->is_concatenated ? layer->directions * layer->shape.hidden : layer->shape.hidden;
+}
+
+static spsh__rnn_weights rnn_weights(const spsh__model *m, const spsh__rnn_layer *layer,
+                                     uint32_t direction, bool are_gradients)
+{
+    spsh__buffer views[4] = {{NULL}, {NULL}, {NULL}, {NULL}};
+    uint32_t count = layer->has_two_biases ? 4 : 3;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t slice = layer->slices[direction] + i;
+        views[i] = are_gradients ? spsh__model_gradient(m, slice) : spsh__model_weight(m, slice);
+    }
+    return (spsh__rnn_weights){views[0], views[1], views[2], views[3]};
+}
+
+static void set_extent(const spsh__model *m, spsh__rnn_layer *layer)
+{
+    layer->shape.frames = m->out_frames;
+    layer->shape.batch = m->batch;
+}
+
+static void reverse(spsh__model *m, uint32_t width, spsh__buffer from, spsh__buffer to)
+{
+    spsh__rows rows = {m->out_frames, m->batch, width};
+    m->b->reverse_fn(m->backend, &rows, m->lengths, from, to);
+}
+
+static void mask(spsh__model *m, uint32_t width, spsh__buffer x)
+{
+    spsh__rows rows = {m->out_frames, m->batch, width};
+    m->b->mask_rows_fn(m->backend, &rows, m->lengths, x);
+}
+
+/* Columns of one direction of what comes out, to or from a matrix of its own. */
+static void split(spsh__model *m, const spsh__rnn_layer *layer, uint32_t direction, spsh__buffer y,
+                  spsh__buffer out, bool is_joining)
+{
+    uint32_t hidden = layer->shape.hidden;
+    spsh__buffer columns = spsh__at(m->b, out, (size_t)direction * hidden);
+    spsh__columns c = {spsh__model_out_rows(m), hidden, columns, y, spsh__rnn_width(layer), hidden};
+    if (is_joining) {
+        c.from = y;
+        c.from_stride = hidden;
+        c.to = columns;
+        c.to_stride = spsh__rnn_width(layer);
+    }
+    m->b->copy_columns_fn(m->backend, &c);
+}
+
+/* out of y[0] and y[1]. */
+static void join_directions(spsh__model *m, const spsh__rnn_layer *layer)
+{
+    uint32_t hidden = layer->shape.hidden;
+    if (layer->is_concatenated) {
+        reverse(m, hidden, layer->y[1], m->reversed_dy);
+        split(m, layer, 0, layer->y[0], layer->out, true);
+        split(m, layer, 1, m->reversed_dy, layer->out, true);
+    } else {
+        reverse(m, hidden, layer->y[1], layer->out);
+        m->b->axpy_fn(m->backend, 1, layer->y[0], layer->out, spsh__model_out_rows(m) * hidden);
+    }
+}
+
+void spsh__rnn_forward(spsh__model *m, spsh__rnn_layer *layer, spsh__buffer x)
+{
+    layer->x = x;
+    set_extent(m, layer);
+    for (uint32_t d = 0; d < layer->directions; d++) {
+        if (d == 1)
+            reverse(m, layer->shape.inputs, x, m->reversed_x);
+        spsh__rnn_weights weights = rnn_weights(m, layer, d, false);
+        m->b->rnn_forward_fn(m->backend, &layer->shape, &weights, d == 1 ? m->reversed_x : x,
+                             layer->y[d], layer->reserve[d]);
+    }
+    if (layer->directions == 2)
+        join_directions(m, layer);
+    mask(m, spsh__rnn_width(layer), layer->out);
+}
+
+static void direction_backward(spsh__model *m, const spsh__rnn_layer *layer, uint32_t direction,
+                               spsh__rnn_grad *g)
+{
+    spsh__rnn_weights weights = rnn_weights(m, layer, direction, false);
+    spsh__rnn_weights gradients = rnn_weights(m, layer, direction, true);
+    g->weights = &weights;
+    g->gradients = &gradients;
+    g->y = layer->y[direction];
+    g->reserve = layer->reserve[direction];
+    m->b->rnn_backward_fn(m->backend, &layer->shape, g);
+}
+
+void spsh__rnn_backward(spsh__model *m, spsh__rnn_layer *layer, spsh__buffer dy, spsh__buffer dx)
+{
+    uint32_t inputs = layer->shape.inputs, hidden = layer->shape.hidden;
+    spsh__rnn_grad g = {.x = layer->x, .dy = dy, .dx = dx};
+    set_extent(m, layer);
+    mask(m, spsh__rnn_width(layer), dy);
+    if (layer->directions == 2) {
+        spsh__buffer own = dy;
+        if (layer->is_concatenated) { /* reversed_dx is not needed yet */
+            split(m, layer, 1, m->reversed_dx, dy, false);
+            own = m->reversed_dx;
+        }
+        reverse(m, hidden, own, m->reversed_dy);
+        reverse(m, inputs, layer->x, m->reversed_x);
+        spsh__rnn_grad r = {.x = m->reversed_x, .dy = m->reversed_dy};
+        r.dx = dx.data == NULL ? dx : m->reversed_dx;
+        direction_backward(m, layer, 1, &r);
+        spsh__model_unit_done(m);
+        if (layer->is_concatenated) {
+            split(m, layer, 0, m->reversed_dy, dy, false);
+            g.dy = m->reversed_dy;
+        }
+    }
+    direction_backward(m, layer, 0, &g);
+    if (layer->directions == 2 && dx.data != NULL) {
+        reverse(m, inputs, m->reversed_dx, m->reversed_x);
+        m->b->axpy_fn(m->backend, 1, m->reversed_x, dx, spsh__model_out_rows(m) * inputs);
+    }
+}
+
+static spsh__norm_shape norm_shape(const spsh__model *m, const spsh__norm_layer *layer)
+{
+    bool is_conv = layer->bins > 0;
+    return (spsh__norm_shape){.is_conv = is_conv,
+                              .batch = m->batch,
+                              .channels = layer->channels,
+                              .bins = is_conv ? layer->bins : 1,
+                              .frames = m->out_frames,
+                              .counts_padding = m->shape.counts_padding};
+}
+
+static spsh__norm_state norm_state(const spsh__model *m, const spsh__norm_layer *layer)
+{
+    return (spsh__norm_state){spsh__model_weight(m, layer->slice),
+                              spsh__model_weight(m, layer->slice + 1),
+                              spsh__at(m->b, m->statistics, layer->running_mean),
+                              spsh__at(m->b, m->statistics, layer->running_variance),
+                              layer->batch_mean,
+                              layer->batch_scale};
+}
+
+void spsh__norm_forward(spsh__model *m, const spsh__norm_layer *layer, bool is_training,
+                        spsh__buffer x, spsh__buffer y)
+{
+    spsh__norm_shape shape = norm_shape(m, layer);
+    spsh__norm_state state = norm_state(m, layer);
+    spsh__norm_io io = {x, y};
+    m->b->norm_forward_fn(m->backend, &shape, m->lengths, is_training, &state, &io);
+}
+
+void spsh__norm_backward(spsh__model *m, const spsh__norm_layer *layer, spsh__buffer x,
+                         spsh__buffer dy)
+{
+    spsh__norm_shape shape = norm_shape(m, layer);
+    spsh__norm_state state = norm_state(m, layer);
+    spsh__norm_grad g = {x, dy, dy, spsh__model_gradient(m, layer->slice),
+                         spsh__model_gradient(m, layer->slice + 1)};
+    m->b->norm_backward_fn(m->backend, &shape, m->lengths, &state, &g);
+}
+
+void spsh__linear_forward(spsh__model *m, uint32_t slice, spsh__buffer x, spsh__buffer y)
+{
+    uint32_t outputs = m->slices[slice].shape[0], inputs = m->slices[slice].shape[1];
+    spsh__gemm g = {.b_turned = true,
+                    .m = (uint32_t)spsh__model_out_rows(m),
+                    .n = outputs,
+                    .k = inputs,
+                    .a = x,
+                    .b = spsh__model_weight(m, slice),
+                    .c = y,
+                    .a_stride = inputs,
+                    .b_stride = inputs,
+                    .c_stride = outputs};
+    m->b->gemm_fn(m->backend, &g);
+}
+
+void spsh__linear_backward(spsh__model *m, uint32_t slice, spsh__buffer x, spsh__buffer dy,
+                           spsh__buffer dx)
+{
+    uint32_t outputs = m->slices[slice].shape[0], inputs = m->slices[slice].shape[1];
+    uint32_t rows = (uint32_t)spsh__model_out_rows(m);
+    spsh__gemm of_weight = {.a_turned = true,
+                            .m = outputs,
+                            .n = inputs,
+                            .k = rows,
+                            .a = dy,
+                            .b = x,
+                            .c = spsh__model_gradient(m, slice),
+                            .a_stride = outputs,
+                            .b_stride = inputs,
+                            .c_stride = inputs,
+                            .keep = 1};
+    spsh__gemm of_x = {.m = rows,
+                       .n = inputs,
+                       .k = outputs,
+                       .a = dy,
+                       .b = spsh__model_weight(m, slice),
+                       .c = dx,
+                       .a_stride = outputs,
+                       .b_stride = inputs,
+                       .c_stride = inputs};
+    m->b->gemm_fn(m->backend, &of_weight);
+    m->b->gemm_fn(m->backend, &of_x);
+}
+
+void spsh__rnn_declare(spsh__model *m, uint32_t number, uint32_t direction)
+{
+    static const char *const names[2] = {"forward", "backward"};
+    spsh__rnn_layer *layer = &m->rnn[number];
+    uint32_t gates = (layer->shape.cell == SPSH__CELL_LSTM ? 4u : 3u) * layer->shape.hidden;
+    spsh__slice_start start = {1 / sqrt((double)layer->shape.hidden), 0};
+    const uint32_t of_input[4] = {gates, layer->shape.inputs},
+                   of_hidden[4] = {gates, layer->shape.hidden};
+    const uint32_t of_bias[4] = {gates};
+    const char *name = names[direction];
+
+    number++;
+    layer->slices[direction] =
+        spsh__model_slice(m, of_input, true, start, "rnn%u.%s.w_ih", number, name);
+    (void)spsh__model_slice(m, of_hidden, true, start, "rnn%u.%s.w_hh", number, name);
+    (void)spsh__model_slice(m, of_bias, false, start, "rnn%u.%s.b_ih", number, name);
+    if (layer->has_two_biases)
+        (void)spsh__model_slice(m, of_bias, false, start, "rnn%u.%s.b_hh", number, name);
+}
+
+/* The largest reserve of all batches that the limits allow. */
+static size_t reserve_elements(const spsh__model *m, const spsh__rnn_layer *layer)
+{
+    size_t most = 0;
+    for (uint32_t frames = 1; frames <= m->limits.frames_max; frames++) {
+        uint64_t batch = m->limits.rows_max / frames;
+        if (batch == 0)
+            break;
+        spsh__rnn_shape shape = layer->shape;
+        shape.frames = m->ops->out_frames_fn(frames);
+        shape.batch = batch < m->limits.batch_max ? (uint32_t)batch : m->limits.batch_max;
+        size_t elements = m->b->rnn_reserve_fn(&shape);
+        most = elements > most ? elements : most;
+    }
+    return most;
+}
+
+spsh_status spsh__rnn_take(spsh__model *m, spsh__rnn_layer *layer, spsh_error *err)
+{
+    size_t reserve = reserve_elements(m, layer);
+    spsh_status rc = SPSH_OK;
+
+    for (uint32_t d = 0; rc == SPSH_OK && d < layer->directions; d++) {
+        rc = spsh__model_take(m, m->out_rows_max * layer->shape.hidden, &layer->y[d], err);
+        if (rc == SPSH_OK)
+            rc = spsh__model_take(m, reserve, &layer->reserve[d], err);
+    }
+    if (rc == SPSH_OK && layer->directions == 2)
+        return spsh__model_take(m, m->out_rows_max * spsh__rnn_width(layer), &layer->out, err);
+    layer->out = layer->y[0]; /* its padding is masked in place: nobody needs it */
+    return rc;
+}
+
+spsh_status spsh__model_take_scratch(spsh__model *m, uint64_t elements, spsh_error *err)
+{
+    uint64_t inputs = 0, width = 0;
+    for (uint32_t i = 0; i < m->shape.layers; i++) {
+        const spsh__rnn_layer *layer = &m->rnn[i];
+        inputs = layer->shape.inputs > inputs ? layer->shape.inputs : inputs;
+        width = spsh__rnn_width(layer) > width ? spsh__rnn_width(layer) : width;
+    }
+    uint64_t widest = inputs > width ? inputs : width;
+    elements = m->out_rows_max * widest > elements ? m->out_rows_max * widest : elements;
+    spsh_status rc = SPSH_OK;
+    for (int i = 0; rc == SPSH_OK && i < 2; i++)
+        rc = spsh__model_take(m, elements, &m->gradient[i], err);
+    if (rc == SPSH_OK && m->shape.is_bidirectional) {
+        rc = spsh__model_take(m, m->out_rows_max * inputs, &m->reversed_x, err);
+        if (rc == SPSH_OK)
+            rc = spsh__model_take(m, m->out_rows_max * width, &m->reversed_dy, err);
+        if (rc == SPSH_OK)
+            rc = spsh__model_take(m, m->out_rows_max * widest, &m->reversed_dx, err);
+    }
+    return rc;
+}
