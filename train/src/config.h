@@ -12,7 +12,7 @@
  *             epochs, samples_max, accumulate, checkpoint_every_s, keep, deadline_ms
  *     eval:   every_s, beam_width
  *
- * A key has the name of its field. Paths are the process's: relative to its working directory, not
+ * Paths are the process's: relative to its working directory, not
  * to the file.
  */
 #ifndef SPSH_TRAIN_CONFIG_H

@@ -1,0 +1,76 @@
+/* schedule.c: the learning rate as a function of samples seen, so that another world size or batch
+ * does not bend it (config.h).
+ *
+ *     rate * (samples + 1) / (warm_up + 1) until warm_up; times one of
+ *     constant  1
+ *     anneal    anneal ^ floor(samples / schedule_samples)
+ *     cosine    (1 + cos(pi x)) / 2, x from 0 at warm_up to 1 at schedule_samples
+ *
+ * Additions and multiplications alone, each rounded by itself: the same bits on every machine.
+ */
+#include "config.h"
+
+/* cos(pi x) for 0 <= x <= 1, by Taylor's series where it is short: |y| <= pi / 2. */
+static double half_cosine(double x)
+{
+    const double pi = 3.14159265358979323846;
+    const double y = pi * (0.5 - x); /* cos(pi x) = sin(y) */
+    double term = y;
+    double sum = y;
+    for (int i = 1; i < 14; i++) {
+        term *= -y * y / ((double)(2 * i) * (double)(2 * i + 1));
+        sum += term;
+    }
+    return sum;
+}
+
+/* base ^ exponent by squaring: at most 64 rounds. */
+static double power(double base, uint64_t exponent)
+{
+    double result = 1;
+    for (; exponent > 0; exponent >>= 1) {
+        if ((exponent & 1) != 0)
+            result *= base;
+        base *= base;
+    }
+    return result;
+}
+
+static double cosine(const spsh__config *c, uint64_t samples)
+{
+    if (samples >= c->schedule_samples)
+        return 0;
+    if (samples <= c->warm_up_samples)
+        return 1;
+    const double gone = (double)(samples - c->warm_up_samples);
+    return 0.5 + 0.5 * half_cosine(gone / (double)(c->schedule_samples - c->warm_up_samples));
+}
+
+double spsh__schedule_rate(const spsh__config *c, uint64_t samples)
+{
+    double rate = c->is_adamw ? c->adamw.rate : c->sgd.rate;
+    if (samples < c->warm_up_samples)
+        rate *= ((double)samples + 1) / ((double)c->warm_up_samples + 1);
+    switch (c->schedule) {
+    case SPSH__SCHEDULE_CONSTANT: return rate;
+    case SPSH__SCHEDULE_ANNEAL:
+        return c->schedule_samples == 0 ? rate
+                                        : rate * power(c->anneal, samples / c->schedule_samples);
+    case SPSH__SCHEDULE_COSINE: return rate * cosine(c, samples);
+    }
+    return rate;
+}
+
+void spsh__config_resolve(spsh__config *c, uint64_t epoch_samples)
+{
+    uint64_t samples = epoch_samples;
+    if (c->schedule_samples > 0)
+        return;
+    if (c->schedule == SPSH__SCHEDULE_COSINE) {
+        if (c->epochs == 0 || __builtin_mul_overflow(epoch_samples, c->epochs, &samples))
+            samples = c->samples_max;
+        else if (c->samples_max > 0 && c->samples_max < samples)
+            samples = c->samples_max;
+    }
+    c->schedule_samples = samples;
+}

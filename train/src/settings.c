@@ -1,0 +1,368 @@
+/* settings.c: see settings.h. libyaml tells what begins and ends, one event after the other; what
+ * is open is at most two mappings and one list, so nothing that a text says makes this go deep.
+ */
+#include "settings.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <utf8proc.h>
+#include <yaml.h>
+
+#include "train_internal.h"
+
+enum { DEPTH_MAX = 2, NAME_CHANGES_MAX = 96 };
+
+/* The values of the key at hand, one behind the other with a NUL after each. */
+typedef struct values {
+    char *bytes;
+    size_t size, capacity;
+    const char **texts; /* made when all are there, as bytes may move until then */
+    size_t text_capacity, count;
+} values;
+
+typedef struct reader {
+    const char *name;
+    spsh__setting_fn visit_fn;
+    void *user;
+    char section[SPSH__SETTING_NAME_BYTES], key[SPSH__SETTING_NAME_BYTES];
+    uint64_t line; /* of the key */
+    int depth;     /* mappings that are open */
+    bool has_key;  /* of the innermost mapping; its value is next */
+    bool is_in_list;
+    bool has_document;
+    values values;
+} reader;
+
+static spsh_status no_memory(const reader *r, spsh_error *err)
+{
+    return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "%s: no memory for its values",
+                     r->name);
+}
+
+static spsh_status refuse(const reader *r, const yaml_event_t *event, const char *what,
+                          spsh_error *err)
+{
+    return SPSH_FAIL(err, SPSH_E_SYNTAX, SPSH_OFFSET_NONE, "%s: line %llu: %s", r->name,
+                     (unsigned long long)event->start_mark.line + 1, what);
+}
+
+/* ---- values ---- */
+
+static bool keep(values *v, const char *text, size_t size)
+{
+    if (size + 1 > v->capacity - v->size) {
+        const size_t capacity = 2 * v->capacity + size + 256;
+        char *bytes = realloc(v->bytes, capacity);
+        if (bytes == NULL)
+            return false;
+        v->bytes = bytes;
+        v->capacity = capacity;
+    }
+    if (size > 0)
+        memcpy(v->bytes + v->size, text, size);
+    v->bytes[v->size + size] = '\0';
+    v->size += size + 1;
+    v->count++;
+    return true;
+}
+
+static spsh_status visit(reader *r, bool is_list, spsh_error *err)
+{
+    values *v = &r->values;
+    if (v->count > v->text_capacity) {
+        const char **texts = realloc(v->texts, v->count * sizeof(*texts));
+        if (texts == NULL)
+            return no_memory(r, err);
+        v->texts = texts;
+        v->text_capacity = v->count;
+    }
+    const char *at = v->bytes;
+    for (size_t i = 0; i < v->count; i++) {
+        v->texts[i] = at;
+        at += strlen(at) + 1;
+    }
+    const spsh__setting setting = {.name = r->name,
+                                   .section = r->section,
+                                   .key = r->key,
+                                   .texts = v->texts,
+                                   .count = v->count,
+                                   .is_list = is_list,
+                                   .line = r->line};
+    r->has_key = false;
+    return r->visit_fn(r->user, &setting, err);
+}
+
+/* ---- events ---- */
+
+static bool is_null(const yaml_event_t *event)
+{
+    static const char *const words[] = {"~", "null", "Null", "NULL"};
+    const char *text = (const char *)event->data.scalar.value;
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        if (event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE && strcmp(text, words[i]) == 0)
+            return true;
+    }
+    return false;
+}
+
+static spsh_status take_key(reader *r, const yaml_event_t *event, spsh_error *err)
+{
+    const char *key = (const char *)event->data.scalar.value;
+    if (event->data.scalar.length == 0 || event->data.scalar.length >= sizeof(r->key))
+        return refuse(r, event, "a key is empty, or too long to be one", err);
+    memcpy(r->key, key, event->data.scalar.length + 1);
+    r->line = event->start_mark.line + 1;
+    r->has_key = true;
+    r->values.size = 0;
+    r->values.count = 0;
+    return SPSH_OK;
+}
+
+static spsh_status take_scalar(reader *r, const yaml_event_t *event, spsh_error *err)
+{
+    const char *text = (const char *)event->data.scalar.value;
+    if (event->data.scalar.tag != NULL)
+        return refuse(r, event, "tags are not understood", err);
+    if (strlen(text) != event->data.scalar.length)
+        return refuse(r, event, "a text has a NUL in it", err);
+    if (r->depth == 0 && event->data.scalar.length == 0)
+        return SPSH_OK; /* a document of nothing but comments */
+    if (r->depth == 0)
+        return refuse(r, event, "a value without a key is not understood", err);
+    if (!r->has_key)
+        return take_key(r, event, err);
+    if (r->values.count == SPSH__SETTINGS_VALUES_MAX)
+        return SPSH_FAIL(err, SPSH_E_LIMIT, SPSH_OFFSET_NONE,
+                         "%s: line %llu: a list has more than %zu values", r->name,
+                         (unsigned long long)event->start_mark.line + 1, SPSH__SETTINGS_VALUES_MAX);
+    if (!keep(&r->values, text, is_null(event) ? 0 : event->data.scalar.length))
+        return no_memory(r, err);
+    return r->is_in_list ? SPSH_OK : visit(r, false, err);
+}
+
+static spsh_status begin_mapping(reader *r, const yaml_event_t *event, spsh_error *err)
+{
+    if (event->data.mapping_start.tag != NULL)
+        return refuse(r, event, "tags are not understood", err);
+    if (r->is_in_list)
+        return refuse(r, event, "only lists of plain values are understood", err);
+    if (r->depth > 0 && !r->has_key)
+        return refuse(r, event, "a key is a plain value", err);
+    if (r->depth == DEPTH_MAX)
+        return refuse(r, event, "there is a section in a section", err);
+    if (r->depth == 1)
+        memcpy(r->section, r->key, sizeof(r->section));
+    r->depth++;
+    r->has_key = false;
+    return SPSH_OK;
+}
+
+static void end_mapping(reader *r)
+{
+    r->depth--;
+    r->has_key = false;
+    r->section[0] = '\0';
+}
+
+static spsh_status begin_list(reader *r, const yaml_event_t *event, spsh_error *err)
+{
+    if (event->data.sequence_start.tag != NULL)
+        return refuse(r, event, "tags are not understood", err);
+    if (r->is_in_list)
+        return refuse(r, event, "only lists of plain values are understood", err);
+    if (r->depth == 0)
+        return refuse(r, event, "a list without a key is not understood", err);
+    if (!r->has_key)
+        return refuse(r, event, "a key is a plain value", err);
+    r->is_in_list = true;
+    return SPSH_OK;
+}
+
+static spsh_status take_event(reader *r, const yaml_event_t *event, spsh_error *err)
+{
+    switch (event->type) {
+    case YAML_STREAM_START_EVENT:
+        return event->data.stream_start.encoding == YAML_UTF8_ENCODING
+                   ? SPSH_OK
+                   : refuse(r, event, "the text is not UTF-8", err);
+    case YAML_DOCUMENT_START_EVENT:
+        if (r->has_document)
+            return refuse(r, event, "there is more than one document", err);
+        r->has_document = true;
+        return SPSH_OK;
+    case YAML_ALIAS_EVENT: return refuse(r, event, "aliases are not understood", err);
+    case YAML_SCALAR_EVENT: return take_scalar(r, event, err);
+    case YAML_MAPPING_START_EVENT: return begin_mapping(r, event, err);
+    case YAML_MAPPING_END_EVENT: end_mapping(r); return SPSH_OK;
+    case YAML_SEQUENCE_START_EVENT: return begin_list(r, event, err);
+    case YAML_SEQUENCE_END_EVENT: r->is_in_list = false; return visit(r, true, err);
+    case YAML_NO_EVENT:
+    case YAML_STREAM_END_EVENT:
+    case YAML_DOCUMENT_END_EVENT: break;
+    }
+    return SPSH_OK;
+}
+
+/* Bytes that are no text have an offset instead of a line. */
+static uint64_t line_of_problem(const yaml_parser_t *parser, const char *text, size_t size_bytes)
+{
+    uint64_t line = 1;
+    if (parser->error != YAML_READER_ERROR)
+        return parser->problem_mark.line + 1;
+    for (size_t i = 0; i < size_bytes && i < parser->problem_offset; i++)
+        line += text[i] == '\n';
+    return line;
+}
+
+static spsh_status fail_as(const reader *r, const yaml_parser_t *parser, uint64_t line,
+                           spsh_error *err)
+{
+    if (parser->error == YAML_MEMORY_ERROR)
+        return no_memory(r, err);
+    return SPSH_FAIL(err, SPSH_E_SYNTAX, SPSH_OFFSET_NONE, "%s: line %llu: %s", r->name,
+                     (unsigned long long)line,
+                     parser->problem == NULL ? "is not understood" : parser->problem);
+}
+
+spsh_status spsh__settings_read(const char *text, size_t size_bytes, const char *name,
+                                spsh__setting_fn visit_fn, void *user, spsh_error *err)
+{
+    reader r = {.name = name, .visit_fn = visit_fn, .user = user};
+    yaml_parser_t parser;
+    spsh_status rc = SPSH_OK;
+    bool is_at_end = false;
+    if (size_bytes > SPSH__SETTINGS_BYTES_MAX)
+        return SPSH_FAIL(err, SPSH_E_LIMIT, SPSH_OFFSET_NONE, "%s: is longer than %zu bytes", name,
+                         SPSH__SETTINGS_BYTES_MAX);
+    if (!yaml_parser_initialize(&parser))
+        return no_memory(&r, err);
+    yaml_parser_set_input_string(&parser, (const unsigned char *)text, size_bytes);
+    while (rc == SPSH_OK && !is_at_end) {
+        yaml_event_t event;
+        if (!yaml_parser_parse(&parser, &event)) {
+            rc = fail_as(&r, &parser, line_of_problem(&parser, text, size_bytes), err);
+            break;
+        }
+        is_at_end = event.type == YAML_STREAM_END_EVENT;
+        rc = take_event(&r, &event, err);
+        yaml_event_delete(&event);
+    }
+    yaml_parser_delete(&parser);
+    free(r.values.bytes);
+    free(r.values.texts);
+    return rc;
+}
+
+/* ---- names ---- */
+
+/* Levenshtein's, in one row. Both are at most NAME_CHANGES_MAX long. */
+static size_t changes(const char *a, size_t a_size, const char *b, size_t b_size)
+{
+    size_t row[NAME_CHANGES_MAX + 1];
+    for (size_t j = 0; j <= b_size; j++)
+        row[j] = j;
+    for (size_t i = 1; i <= a_size; i++) {
+        size_t corner = row[0];
+        row[0] = i;
+        for (size_t j = 1; j <= b_size; j++) {
+            const size_t other = corner + (a[i - 1] != b[j - 1] ? 1 : 0);
+            const size_t side = (row[j] < row[j - 1] ? row[j] : row[j - 1]) + 1;
+            corner = row[j];
+            row[j] = other < side ? other : side;
+        }
+    }
+    return row[b_size];
+}
+
+const char *spsh__settings_nearest(const char *text, const char *const *names, size_t name_count)
+{
+    const size_t size = strlen(text);
+    const char *nearest = NULL;
+    size_t least = size / 2 + 1;
+    if (size > NAME_CHANGES_MAX)
+        return NULL;
+    for (size_t i = 0; i < name_count; i++) {
+        const size_t name_size = strlen(names[i]);
+        if (name_size > NAME_CHANGES_MAX)
+            continue;
+        const size_t found = changes(text, size, names[i], name_size);
+        if (found < least) {
+            least = found;
+            nearest = names[i];
+        }
+    }
+    return nearest;
+}
+
+/* ---- writing ---- */
+
+static void append_bytes(spsh__settings_text *to, const char *bytes, size_t size)
+{
+    if (to->has_failed)
+        return;
+    if (size >= to->capacity_bytes - to->size_bytes) {
+        const size_t capacity = 2 * to->capacity_bytes + size + 256;
+        char *data = realloc(to->data, capacity);
+        if (data == NULL) {
+            to->has_failed = true;
+            return;
+        }
+        to->data = data;
+        to->capacity_bytes = capacity;
+    }
+    memcpy(to->data + to->size_bytes, bytes, size);
+    to->size_bytes += size;
+    to->data[to->size_bytes] = '\0';
+}
+
+void spsh__settings_append(spsh__settings_text *to, const char *text)
+{
+    append_bytes(to, text, strlen(text));
+}
+
+/* Letters, digits, punctuation and symbols are seen as they are. A mark would sit on the quote
+ * before it; others are blanks, controls, or nothing that has been assigned yet. */
+static bool is_plain(int32_t point)
+{
+    const utf8proc_category_t category = utf8proc_category(point);
+    if (point < 0x80)
+        return point >= 0x20 && point != 0x7f && point != '"' && point != '\\';
+    return category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_SO &&
+           category != UTF8PROC_CATEGORY_MN && category != UTF8PROC_CATEGORY_MC &&
+           category != UTF8PROC_CATEGORY_ME;
+}
+
+void spsh__settings_append_quoted(spsh__settings_text *to, const char *text)
+{
+    const uint8_t *at = (const uint8_t *)text;
+    size_t left = strlen(text);
+    append_bytes(to, "\"", 1);
+    while (left > 0) {
+        int32_t point = 0;
+        char escape[16];
+        const utf8proc_ssize_t size = utf8proc_iterate(at, (utf8proc_ssize_t)left, &point);
+        const size_t taken = size > 0 ? (size_t)size : 1;
+        if (size > 0 && is_plain(point)) {
+            append_bytes(to, (const char *)at, taken);
+        } else {
+            (void)snprintf(escape, sizeof(escape), point > 0xffff ? "\\U%08X" : "\\u%04X",
+                           size > 0 ? (unsigned)point : 0xfffd);
+            append_bytes(to, escape, strlen(escape));
+        }
+        at += taken;
+        left -= taken;
+    }
+    append_bytes(to, "\"", 1);
+}
+
+char *spsh__settings_take(spsh__settings_text *to)
+{
+    char *data = to->data;
+    if (to->has_failed) {
+        free(data);
+        data = NULL;
+    }
+    *to = (spsh__settings_text){0};
+    return data;
+}
