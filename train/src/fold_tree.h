@@ -11,8 +11,8 @@
  *
  * A piece, and every sum, is called by its position: the lowest leaf in it. A rank's leaves arrive
  * one after the other in one buffer (slot 0); steps say what is added or put aside (slots 1, 2,
- * ...) as each arrives: the last one stays in slot 0, so a rank with one leaf takes no memory, and
- * one with K takes at most K / 2 slots more.
+ * ...) as each arrives. The last one stays in slot 0: a rank with one leaf takes no memory; one
+ * with K takes K / 2 slots more where both are powers of two, and never more than K - 1.
  */
 #ifndef SPSH_TRAIN_FOLD_TREE_H
 #define SPSH_TRAIN_FOLD_TREE_H
