@@ -1,8 +1,16 @@
 /* feed.h: the loader's batches as the model takes them: features, labels, and where they come from.
  *
- * A step has virtual_world batches ("leaves"); this rank takes those that the loader deals it. An
- * utterance that cannot be learnt from (no frames, infeasible, no symbol left of its text) stays in
- * its batch with weight 0 and is counted by reason, so that all ranks take part in everything.
+ *     spsh__feed_options options = {.config = config, .vocabulary = vocabulary,
+ *                                   .names = config->train, .is_training = true, .world_size = 1};
+ *     spsh__feed_open(&options, &feed, &err);
+ *     while (spsh__feed_next(feed, &batch, &err) == SPSH_OK)      // SPSH_E_END: the epoch's end
+ *         ... batch->features, batch->labels ...
+ *     spsh__feed_close(feed);
+ *
+ * A step is made of virtual_world * accumulate batches ("leaves"), of which this rank gets those
+ * that the loader deals it. An utterance that cannot be learnt from (no frames, no symbol left of
+ * its text) stays in its batch with weight 0 and is counted by reason, so that all ranks take part
+ * in everything. Whether its labels fit into its frames is the model's to say.
  */
 #ifndef SPSH_TRAIN_FEED_H
 #define SPSH_TRAIN_FEED_H
@@ -11,28 +19,53 @@
 #include "speechshard/loader.h"
 #include "vocabulary.h"
 
+#define SPSH__FEED_BATCH_MAX UINT32_C(256) /* utterances */
+
+typedef struct spsh__feed_options {
+    const spsh__config *config;         /* borrowed until close */
+    const spsh__vocabulary *vocabulary; /* borrowed until close */
+    const char *const *names;           /* datasets, as config->train; NULL behind the last */
+    const double *weights;              /* a number a dataset, as config->train_weights; NULL */
+    bool is_training; /* shuffled by the seed and augmented; else every utterance once, as it is */
+    uint32_t rank, world_size;
+    const spsh_io *io; /* NULL: the operating system */
+    spsh_log_fn log_fn;
+    void *log_user;
+} spsh__feed_options;
+
 typedef struct spsh__feed_batch {
     uint32_t batch, frames;                 /* 0: an empty batch of a step that is not full */
+    uint32_t leaf;                          /* of its step */
     const float *features;                  /* [batch][frames][dim] */
     const uint32_t *lengths;                /* frames of each */
     const uint32_t *labels, *label_offsets; /* batch + 1 offsets */
     const double *weights;                  /* 1; 0: not learnt from */
-    const uint32_t *domains;
-    const spsh_batch *source; /* ids, texts, epoch, step, number */
-    bool is_step_end;
-    uint32_t infeasible, without_text, without_frames;
-    uint64_t samples; /* utterances that count */
-    double seconds;
+    const uint32_t *domains;                /* for spsh__feed_domain_name */
+    const spsh_batch *source;               /* ids, texts, epoch, step, number */
+    bool is_step_end;                       /* the last of this rank in the step */
+    uint32_t without_text, without_frames;
+    uint32_t samples; /* utterances of weight 1 */
+    double seconds;   /* of audio, augmented */
 } spsh__feed_batch;
 
 typedef struct spsh__feed spsh__feed;
-spsh_status spsh__feed_open(const spsh__config *config, const spsh__vocabulary *vocabulary,
-                            uint32_t rank, uint32_t world_size, bool is_training, spsh__feed **ret,
-                            spsh_error *err);
-void spsh__feed_close(spsh__feed *feed);
-/* SPSH_E_END at the end of an epoch. Lent until the next call. */
+/* @return SPSH_OK; what datasets, plan, loader and features say of the options; _NO_MEMORY */
+spsh_status spsh__feed_open(const spsh__feed_options *options, spsh__feed **ret, spsh_error *err);
+void spsh__feed_close(spsh__feed *feed); /* NULL is fine */
+
+/* What no batch exceeds, of this feed and of others with the same options. */
+spsh__model_limits spsh__feed_limits(const spsh__feed *feed);
+uint32_t spsh__feed_dim(const spsh__feed *feed); /* values of a frame */
+uint32_t spsh__feed_leaves(const spsh__feed *feed);
+uint64_t spsh__feed_epoch_utterances(const spsh__feed *feed);
+/* Domains of all datasets by name, each once. Borrowed until close. */
+uint32_t spsh__feed_domain_count(const spsh__feed *feed);
+const char *spsh__feed_domain_name(const spsh__feed *feed, uint32_t domain);
+
+/* SPSH_E_END at the end of an epoch: the next call begins the next one. Lent until the next call.
+ * Also what spsh_loader_next says. One thread. */
 spsh_status spsh__feed_next(spsh__feed *feed, const spsh__feed_batch **ret, spsh_error *err);
-/* The loader's cursor, at a step's end. */
+/* The loader's cursor, at a step's end, for any rank of any world. */
 spsh_status spsh__feed_save(const spsh__feed *feed, uint8_t *bytes, size_t capacity,
                             size_t *ret_size, spsh_error *err);
 spsh_status spsh__feed_restore(spsh__feed *feed, const uint8_t *bytes, size_t size,

@@ -1,0 +1,448 @@
+/* feed.c: see feed.h.
+ *
+ * The loader computes features and pads them; here texts become labels, and what the model must
+ * know of a batch is put beside it. Memory grows to the largest batch and then stays.
+ */
+#include "feed.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "dataset_list.h"
+#include "train_internal.h"
+
+enum { LABELS_AT_FIRST = 4096 };
+
+struct spsh__feed {
+    spsh__dataset_list sources, noises, rooms;
+    const spsh__vocabulary *vocabulary;
+    spsh_loader *loader;
+    const spsh_batch *lent;
+    uint32_t leaves;
+    spsh__model_limits limits;
+    uint32_t dim;
+    char **domain_names; /* each once */
+    uint32_t domain_count;
+    uint32_t *domain_of; /* of a domain of the plan */
+    uint32_t *labels;
+    size_t label_capacity;
+    uint32_t lengths[SPSH__FEED_BATCH_MAX], domains[SPSH__FEED_BATCH_MAX];
+    uint32_t label_offsets[SPSH__FEED_BATCH_MAX + 1];
+    double weights[SPSH__FEED_BATCH_MAX];
+    spsh__feed_batch batch;
+};
+
+/* What loader_options point to while a loader is opened. */
+typedef struct setup {
+    spsh_loader_options loader;
+    spsh_feature_options features;
+    spsh_augment_options augment;
+    spsh_weight *weights;
+} setup;
+
+static spsh_status fail_memory(spsh_error *err)
+{
+    return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "out of memory");
+}
+
+static const spsh_dataset *const *borrowed(const spsh__dataset_list *list)
+{
+    return (const spsh_dataset *const *)list->datasets;
+}
+
+/* ---- options of the loader ---- */
+
+static void set_plan(spsh_plan_options *plan, const spsh__feed_options *o,
+                     const spsh__dataset_list *sources, uint32_t sample_rate_hz)
+{
+    const spsh__config *c = o->config;
+    const uint32_t world = c->virtual_world != 0 ? c->virtual_world : o->world_size;
+    plan->seed = c->seed;
+    plan->splits = sources->splits;
+    plan->split_count = sources->split_count;
+    plan->batch_utterances_max = SPSH__FEED_BATCH_MAX;
+    plan->batch_seconds_max = c->max_seconds;
+    plan->batch_padded_seconds_max = c->max_padded_seconds;
+    if (c->max_padded_seconds <= 0)
+        plan->batch_padded_seconds_max =
+            c->max_seconds > 0 ? c->max_seconds : SPSH_BATCH_SECONDS_DEFAULT;
+    plan->long_utterances = SPSH_LONG_DROP;
+    plan->virtual_world_size = world;
+    plan->sample_rate_hz = sample_rate_hz;
+    if (o->is_training) {
+        plan->alpha = c->alpha;
+        plan->utterance_seconds_min = c->utterance_seconds_min;
+        plan->utterance_seconds_max = c->utterance_seconds_max;
+        plan->virtual_world_size = world * c->accumulate;
+    }
+}
+
+static spsh_status set_loader(setup *s, const spsh__feed *feed, const spsh__feed_options *o,
+                              spsh_error *err)
+{
+    spsh_status rc = spsh_feature_options_parse(o->config->features, &s->features, err);
+    if (rc == SPSH_OK)
+        rc = spsh_augment_options_parse(o->config->augment, &s->augment, err);
+    if (rc != SPSH_OK)
+        return rc;
+    s->loader.log_fn = o->log_fn;
+    s->loader.log_user = o->log_user;
+    s->loader.io = o->io;
+    s->loader.rank = o->rank;
+    s->loader.world_size = o->world_size;
+    s->loader.output = SPSH_OUTPUT_FEATURES;
+    s->loader.on_error = SPSH_ON_ERROR_SKIP;
+    s->loader.decode_threads = o->config->threads;
+    s->loader.features = &s->features;
+    if (o->is_training) {
+        s->loader.augment = &s->augment;
+        s->loader.noises = borrowed(&feed->noises);
+        s->loader.noise_count = feed->noises.count;
+        s->loader.rooms = borrowed(&feed->rooms);
+        s->loader.room_count = feed->rooms.count;
+    } else {
+        s->augment = (spsh_augment_options)SPSH_AUGMENT_OPTIONS_INIT;
+    }
+    set_plan(&s->loader.plan, o, &feed->sources, s->features.sample_rate_hz);
+    return SPSH_OK;
+}
+
+/* A dataset's weight goes to its domains in proportion to what they hold. */
+static spsh_status set_weights(setup *s, const spsh__feed *feed, const spsh__feed_options *o,
+                               const spsh_plan *plan, spsh_error *err)
+{
+    const uint32_t count = spsh_plan_info_get(plan)->domain_count;
+    double *units = calloc(feed->sources.count, sizeof(*units));
+    spsh_plan_domain domain;
+    spsh_status rc = SPSH_OK;
+    s->weights = calloc(count, sizeof(*s->weights));
+    if (units == NULL || s->weights == NULL)
+        rc = fail_memory(err);
+    for (uint32_t d = 0; d < count && rc == SPSH_OK; d++) {
+        rc = spsh_plan_domain_get(plan, d, &domain, err);
+        if (rc == SPSH_OK)
+            units[domain.dataset] += (double)domain.units;
+    }
+    for (uint32_t d = 0; d < count && rc == SPSH_OK; d++) {
+        rc = spsh_plan_domain_get(plan, d, &domain, err);
+        if (rc != SPSH_OK)
+            break;
+        char *name = strndup((const char *)domain.name.data, domain.name.size_bytes);
+        if (name == NULL)
+            rc = fail_memory(err);
+        s->weights[d].domain = name;
+        s->weights[d].dataset = domain.dataset;
+        s->weights[d].weight =
+            o->weights[domain.dataset] * (double)domain.units / units[domain.dataset];
+        s->loader.plan.weight_count = d + 1;
+    }
+    s->loader.plan.weights = s->weights;
+    free(units);
+    return rc;
+}
+
+static spsh_status weigh(setup *s, const spsh__feed *feed, const spsh__feed_options *o,
+                         spsh_error *err)
+{
+    spsh_plan *plan = NULL;
+    if (o->weights == NULL)
+        return SPSH_OK;
+    spsh_status rc =
+        spsh_plan_open(borrowed(&feed->sources), feed->sources.count, &s->loader.plan, &plan, err);
+    if (rc == SPSH_OK)
+        rc = set_weights(s, feed, o, plan, err);
+    spsh_plan_close(plan);
+    return rc;
+}
+
+static void free_weights(setup *s)
+{
+    for (uint32_t i = 0; i < s->loader.plan.weight_count; i++) {
+        union {
+            const char *given;
+            char *owned;
+        } name = {s->weights[i].domain};
+        free(name.owned);
+    }
+    free(s->weights);
+}
+
+/* ---- what follows from plan and features ---- */
+
+static uint32_t cap_u32(double value)
+{
+    return value >= (double)UINT32_MAX ? UINT32_MAX : (uint32_t)value;
+}
+
+/* Of the slowest speed. The longest utterance bounds frames; padded seconds, and what edges add to
+ * each utterance, bound rows. */
+static void set_limits(spsh__feed *feed, const setup *s, const spsh_featgen *featgen)
+{
+    const spsh_plan_info *info = spsh_plan_info_get(spsh_loader_plan(feed->loader));
+    spsh_augment_draw slowest = {.speed_percent = 100};
+    for (uint32_t i = 0; i < s->augment.speed_count; i++) {
+        if (s->augment.speeds[i] < slowest.speed_percent)
+            slowest.speed_percent = s->augment.speeds[i];
+    }
+    const double rate = s->features.sample_rate_hz;
+    const uint64_t samples = (uint64_t)ceil((double)info->longest_microseconds * 1e-6 * rate) + 1;
+    const uint64_t frames =
+        spsh_featgen_frame_count(featgen, spsh_augment_sample_count(&slowest, samples));
+    const double padded_s = s->loader.plan.batch_padded_seconds_max * 100 / slowest.speed_percent;
+    const double by_seconds = padded_s * 1e6 / s->features.hop_us;
+    feed->dim = spsh_featgen_dim(featgen);
+    feed->limits.batch_max = info->utterance_count < SPSH__FEED_BATCH_MAX
+                                 ? (uint32_t)info->utterance_count
+                                 : SPSH__FEED_BATCH_MAX;
+    feed->limits.frames_max = frames > 0 ? cap_u32((double)frames) : 1;
+    feed->limits.rows_max = (uint64_t)feed->limits.batch_max * feed->limits.frames_max;
+    const uint64_t bound = (uint64_t)by_seconds + 3 * (uint64_t)feed->limits.batch_max;
+    if (s->features.pad_us == 0 && bound < feed->limits.rows_max)
+        feed->limits.rows_max = bound;
+}
+
+static spsh_status find_limits(spsh__feed *feed, const setup *s, spsh_error *err)
+{
+    spsh_featgen *featgen = NULL;
+    const spsh_status rc = spsh_featgen_open(&s->features, NULL, &featgen, err);
+    if (rc == SPSH_OK)
+        set_limits(feed, s, featgen);
+    spsh_featgen_close(featgen);
+    return rc;
+}
+
+static spsh_status add_domain(spsh__feed *feed, uint32_t of_plan, spsh_bytes name, spsh_error *err)
+{
+    uint32_t d = 0;
+    while (d < feed->domain_count &&
+           (strlen(feed->domain_names[d]) != name.size_bytes ||
+            memcmp(feed->domain_names[d], name.data, name.size_bytes) != 0))
+        d++;
+    feed->domain_of[of_plan] = d;
+    if (d < feed->domain_count)
+        return SPSH_OK;
+    char *copy = calloc(name.size_bytes + 1, 1);
+    if (copy == NULL)
+        return fail_memory(err);
+    if (name.size_bytes > 0)
+        memcpy(copy, name.data, name.size_bytes);
+    feed->domain_names[feed->domain_count++] = copy;
+    return SPSH_OK;
+}
+
+static spsh_status find_domains(spsh__feed *feed, spsh_error *err)
+{
+    const spsh_plan *plan = spsh_loader_plan(feed->loader);
+    const uint32_t count = spsh_plan_info_get(plan)->domain_count;
+    feed->domain_of = calloc(count, sizeof(*feed->domain_of));
+    feed->domain_names = calloc(count, sizeof(*feed->domain_names));
+    spsh_status rc =
+        feed->domain_of == NULL || feed->domain_names == NULL ? fail_memory(err) : SPSH_OK;
+    for (uint32_t d = 0; d < count && rc == SPSH_OK; d++) {
+        spsh_plan_domain domain;
+        rc = spsh_plan_domain_get(plan, d, &domain, err);
+        if (rc == SPSH_OK)
+            rc = add_domain(feed, d, domain.name, err);
+    }
+    return rc;
+}
+
+/* ---- batches ---- */
+
+static spsh_status grow_labels(spsh__feed *feed, spsh_error *err)
+{
+    const size_t capacity = feed->label_capacity == 0 ? LABELS_AT_FIRST : 2 * feed->label_capacity;
+    uint32_t *labels = realloc(feed->labels, capacity * sizeof(*labels));
+    if (labels == NULL)
+        return fail_memory(err);
+    feed->labels = labels;
+    feed->label_capacity = capacity;
+    return SPSH_OK;
+}
+
+/* Labels of one text behind those that are there. */
+static spsh_status encode(spsh__feed *feed, uint32_t at, spsh_bytes text, uint32_t *ret_count,
+                          spsh_error *err)
+{
+    for (;;) {
+        uint32_t dropped = 0;
+        spsh_status rc = spsh__vocabulary_encode(feed->vocabulary, text, feed->labels + at,
+                                                 (uint32_t)(feed->label_capacity - at), ret_count,
+                                                 &dropped, err);
+        if (rc == SPSH_E_LIMIT && feed->label_capacity <= UINT32_MAX / 2)
+            rc = grow_labels(feed, err);
+        else
+            return rc;
+        if (rc != SPSH_OK)
+            return rc;
+    }
+}
+
+static spsh_status take_utterance(spsh__feed *feed, const spsh_batch *source, uint32_t u,
+                                  spsh_error *err)
+{
+    const spsh_batch_utterance *utterance = &source->utterances[u];
+    spsh__feed_batch *batch = &feed->batch;
+    uint32_t count = 0;
+    const spsh_status rc = encode(feed, feed->label_offsets[u], utterance->text, &count, err);
+    if (rc != SPSH_OK)
+        return rc;
+    feed->label_offsets[u + 1] = feed->label_offsets[u] + count;
+    feed->lengths[u] = (uint32_t)utterance->frames;
+    feed->domains[u] = feed->domain_of[utterance->item.domain];
+    feed->weights[u] = utterance->frames > 0 && count > 0 ? 1 : 0;
+    if (utterance->frames == 0)
+        batch->without_frames++;
+    else if (count == 0)
+        batch->without_text++;
+    else
+        batch->samples++;
+    batch->seconds += (double)utterance->samples / source->sample_rate_hz;
+    return SPSH_OK;
+}
+
+spsh_status spsh__feed_next(spsh__feed *feed, const spsh__feed_batch **ret, spsh_error *err)
+{
+    const spsh_batch *source = NULL;
+    if (feed->lent != NULL)
+        spsh_loader_release(feed->loader, feed->lent);
+    feed->lent = NULL;
+    spsh_status rc = spsh_loader_next(feed->loader, &source, err);
+    if (rc != SPSH_OK)
+        return rc;
+    feed->lent = source;
+    if (source->utterance_count > SPSH__FEED_BATCH_MAX || source->padded_frames > UINT32_MAX)
+        return SPSH_FAIL(err, SPSH_E_LIMIT, SPSH_OFFSET_NONE, "a batch of %u utterances",
+                         source->utterance_count);
+    feed->batch = (spsh__feed_batch){
+        .batch = source->padded_frames > 0 ? source->utterance_count : 0,
+        .frames = (uint32_t)source->padded_frames,
+        .leaf = (uint32_t)(source->number - source->step * feed->leaves),
+        .features = (const float *)source->features,
+        .lengths = feed->lengths,
+        .label_offsets = feed->label_offsets,
+        .weights = feed->weights,
+        .domains = feed->domains,
+        .source = source,
+        .is_step_end = (source->flags & SPSH_BATCH_STEP_END) != 0,
+    };
+    feed->label_offsets[0] = 0;
+    for (uint32_t u = 0; u < source->utterance_count && rc == SPSH_OK; u++)
+        rc = take_utterance(feed, source, u, err);
+    feed->batch.labels = feed->labels; /* they may have moved */
+    if (rc == SPSH_OK)
+        *ret = &feed->batch;
+    return rc;
+}
+
+spsh_status spsh__feed_save(const spsh__feed *feed, uint8_t *bytes, size_t capacity,
+                            size_t *ret_size, spsh_error *err)
+{
+    return spsh_loader_cursor_save(feed->loader, bytes, capacity, ret_size, err);
+}
+
+spsh_status spsh__feed_restore(spsh__feed *feed, const uint8_t *bytes, size_t size, spsh_error *err)
+{
+    if (feed->lent != NULL)
+        spsh_loader_release(feed->loader, feed->lent);
+    feed->lent = NULL;
+    return spsh_loader_cursor_restore(feed->loader, bytes, size, err);
+}
+
+uint64_t spsh__feed_wait_ns(const spsh__feed *feed)
+{
+    spsh_loader_stats stats;
+    spsh_loader_stats_get(feed->loader, &stats);
+    return stats.wait_ns;
+}
+
+spsh__model_limits spsh__feed_limits(const spsh__feed *feed)
+{
+    return feed->limits;
+}
+
+uint32_t spsh__feed_dim(const spsh__feed *feed)
+{
+    return feed->dim;
+}
+
+uint32_t spsh__feed_leaves(const spsh__feed *feed)
+{
+    return feed->leaves;
+}
+
+uint64_t spsh__feed_epoch_utterances(const spsh__feed *feed)
+{
+    return spsh_plan_info_get(spsh_loader_plan(feed->loader))->utterance_count;
+}
+
+uint32_t spsh__feed_domain_count(const spsh__feed *feed)
+{
+    return feed->domain_count;
+}
+
+const char *spsh__feed_domain_name(const spsh__feed *feed, uint32_t domain)
+{
+    return feed->domain_names[domain];
+}
+
+/* ---- open and close ---- */
+
+static spsh_status open_datasets(spsh__feed *feed, const spsh__feed_options *o, spsh_error *err)
+{
+    spsh_status rc = spsh__dataset_list_open(o->names, o->io, &feed->sources, err);
+    if (rc == SPSH_OK && o->is_training)
+        rc = spsh__dataset_list_open((const char *const *)o->config->noises, o->io, &feed->noises,
+                                     err);
+    if (rc == SPSH_OK && o->is_training)
+        rc = spsh__dataset_list_open((const char *const *)o->config->rooms, o->io, &feed->rooms,
+                                     err);
+    return rc;
+}
+
+spsh_status spsh__feed_open(const spsh__feed_options *options, spsh__feed **ret, spsh_error *err)
+{
+    setup s = {.loader = SPSH_LOADER_OPTIONS_INIT};
+    spsh__feed *feed = calloc(1, sizeof(*feed));
+    if (feed == NULL)
+        return fail_memory(err);
+    feed->vocabulary = options->vocabulary;
+    spsh_status rc = open_datasets(feed, options, err);
+    if (rc == SPSH_OK)
+        rc = set_loader(&s, feed, options, err);
+    if (rc == SPSH_OK)
+        rc = weigh(&s, feed, options, err);
+    if (rc == SPSH_OK)
+        rc = spsh_loader_open(borrowed(&feed->sources), feed->sources.count, &s.loader,
+                              &feed->loader, err);
+    feed->leaves = s.loader.plan.virtual_world_size;
+    if (rc == SPSH_OK)
+        rc = find_limits(feed, &s, err);
+    if (rc == SPSH_OK)
+        rc = find_domains(feed, err);
+    if (rc == SPSH_OK)
+        rc = grow_labels(feed, err);
+    free_weights(&s);
+    if (rc == SPSH_OK) {
+        *ret = feed;
+        feed = NULL;
+    }
+    spsh__feed_close(feed);
+    return rc;
+}
+
+void spsh__feed_close(spsh__feed *feed)
+{
+    if (feed == NULL)
+        return;
+    spsh_loader_close(feed->loader);
+    spsh__dataset_list_close(&feed->sources);
+    spsh__dataset_list_close(&feed->noises);
+    spsh__dataset_list_close(&feed->rooms);
+    for (uint32_t i = 0; i < feed->domain_count; i++)
+        free(feed->domain_names[i]);
+    free(feed->domain_names);
+    free(feed->domain_of);
+    free(feed->labels);
+    free(feed);
+}
