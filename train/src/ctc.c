@@ -1,0 +1,31 @@
+/* ctc.c: what does not depend on the type of a number, and which code runs. */
+#include "ctc.h"
+
+#include "ctc_layout.h"
+
+size_t spsh__ctc_scratch(uint32_t frames, uint32_t labels, uint32_t symbols)
+{
+    const size_t row = 4 * spsh__ctc_row(labels);
+    /* table of symbols; labels; alpha; beta; posteriors of states: see ctc_body.h */
+    return 3 * spsh__ctc_padded(symbols) + row + ((size_t)frames + 1) * row + 2 * row;
+}
+
+uint64_t spsh__ctc_frames_min(const spsh__ctc_utterance *u)
+{
+    uint64_t frames = u->label_count;
+    if (u->blank >= u->symbols)
+        return UINT64_MAX;
+    for (uint32_t i = 0; i < u->label_count; i++) {
+        if (u->labels[i] >= u->symbols || u->labels[i] == u->blank)
+            return UINT64_MAX;
+        frames += i > 0 && u->labels[i] == u->labels[i - 1];
+    }
+    return frames;
+}
+
+spsh__ctc_result spsh__ctc_f32(const spsh__ctc_utterance *u, const float *logits, float *dlogits,
+                               float *scratch)
+{
+    const spsh__ctc_f32_fn wide = spsh__ctc_f32_avx2();
+    return (wide != NULL ? wide : spsh__ctc_f32_simd128())(u, logits, dlogits, scratch);
+}

@@ -1,0 +1,39 @@
+/* ctc_f32_avx2.c: ctc_body.h with 8 floats at once, for AVX2. */
+#include <math.h>
+#include <string.h>
+
+#include "ctc.h"
+#include "ctc_layout.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+
+typedef float real;
+typedef float vec __attribute__((vector_size(32)));
+typedef uint32_t ivec __attribute__((vector_size(32)));
+enum { LANES = 8, MANTISSA_BITS = 23, BIAS = 127, TERMS = 7 };
+
+#define HEAD   static spsh__ctc_result ctc
+#define TARGET __attribute__((target("avx2,fma")))
+#define INLINE static inline __attribute__((always_inline, target("avx2,fma")))
+/* The first with 15 zeros at its end. */
+#define LN2_HIGH 0.693359375F
+#define LN2_LOW  (-2.12194440e-4F)
+
+#define vec_max(a_, b_) ((vec)_mm256_max_ps((a_), (b_)))
+
+#include "ctc_body.h"
+
+spsh__ctc_f32_fn spsh__ctc_f32_avx2(void)
+{
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? ctc : NULL;
+}
+
+#else
+
+spsh__ctc_f32_fn spsh__ctc_f32_avx2(void)
+{
+    return NULL;
+}
+
+#endif
