@@ -66,9 +66,9 @@ struct spsh__container {
 
 static const char *kind_name(uint32_t kind)
 {
-    static const char *const names[] = {
-        "file of unknown kind", "shard",     "manifest", "dataset index", "overlay",
-        "fingerprint segment",  "statistics"};
+    static const char *const names[] = {"file of unknown kind", "shard",     "manifest",
+                                        "dataset index",        "overlay",   "fingerprint segment",
+                                        "statistics",           "checkpoint"};
     return names[kind < sizeof(names) / sizeof(names[0]) ? kind : 0];
 }
 
@@ -109,13 +109,14 @@ static spsh_status check_header_fields(const uint8_t *page, const char *path, sp
     if (refuse != 0)
         return SPSH_FAIL(err, SPSH_E_VERSION, 56, "%s: needs features 0x%llx, unknown here", path,
                          ULL(refuse));
-    if (kind < SPSH__KIND_SHARD || kind > SPSH__KIND_STATISTICS)
-        return SPSH_FAIL(err, SPSH_E_CORRUPT, 32, "%s: header: kind %u, expected 1 to 6", path,
+    if (kind < SPSH__KIND_SHARD || kind > SPSH__KIND_CHECKPOINT)
+        return SPSH_FAIL(err, SPSH_E_CORRUPT, 32, "%s: header: kind %u, expected 1 to 7", path,
                          kind);
     if (spsh__load_u32le(page + 92) != SPSH__SECTION_PAGE)
         return SPSH_FAIL(err, SPSH_E_CORRUPT, 92, "%s: header: page_bytes %u, expected %u", path,
                          spsh__load_u32le(page + 92), SPSH__SECTION_PAGE);
-    if (kind != SPSH__KIND_SHARD && kind != SPSH__KIND_FINGERPRINT && !all_zero(page + 88, 4))
+    if (kind != SPSH__KIND_SHARD && kind != SPSH__KIND_FINGERPRINT &&
+        kind != SPSH__KIND_CHECKPOINT && !all_zero(page + 88, 4))
         return SPSH_FAIL(err, SPSH_E_CORRUPT, 88, "%s: header: sub_ordinal of a %s is not 0", path,
                          kind_name(kind));
     if (kind != SPSH__KIND_SHARD && !all_zero(page + 96, 16))

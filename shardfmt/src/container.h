@@ -18,6 +18,7 @@ typedef enum spsh__file_kind {
     SPSH__KIND_OVERLAY = 4,
     SPSH__KIND_FINGERPRINT = 5,
     SPSH__KIND_STATISTICS = 6,
+    SPSH__KIND_CHECKPOINT = 7,
 } spsh__file_kind;
 
 typedef struct spsh__header {

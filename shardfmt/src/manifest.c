@@ -495,14 +495,32 @@ static spsh_status write_columns(spsh_file_writer *writer, const spsh_allocator 
     return rc;
 }
 
+/* What the file will have, to reserve; 0 where a column is too long: the section writer says so. */
+static uint64_t columns_file_bytes(const spsh__columns_file *file)
+{
+    uint64_t area = (uint64_t)file->column_count * 40; /* directory */
+    for (uint32_t i = 0; i < file->column_count; i++) {
+        const spsh__column *column = &file->columns[i];
+        if (column->element_bytes == 0 ||
+            column->count > SPSH_FILE_BYTES_MAX / column->element_bytes)
+            return 0;
+        area = spsh__align_up(area, 64) + column->count * column->element_bytes;
+    }
+    area = spsh__align_up(area, SPSH__PAGE_BYTES);
+    const uint64_t pages = (area + SPSH__SECTION_PAGE - 1) / SPSH__SECTION_PAGE;
+    return SPSH__PAGE_BYTES + area + spsh__align_up(8 * pages, SPSH__PAGE_BYTES) +
+           SPSH__FOOTERS_BYTES;
+}
+
 spsh_status spsh__columns_publish(const spsh_io *io, const spsh_allocator *allocator,
                                   const spsh__columns_file *file, spsh__footer *ret_footer,
                                   spsh_error *err)
 {
     spsh_file_writer *writer = NULL;
     spsh__footer footer;
-    spsh_status rc =
-        spsh_file_writer_open(io, file->directory, file->name, 0, allocator, &writer, err);
+    const uint64_t reserve_bytes = file->is_reserved ? columns_file_bytes(file) : 0;
+    spsh_status rc = spsh_file_writer_open(io, file->directory, file->name, reserve_bytes,
+                                           allocator, &writer, err);
     if (rc == SPSH_OK)
         rc = write_columns(writer, allocator, file, &footer, err);
     if (rc == SPSH_OK)

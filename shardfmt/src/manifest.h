@@ -127,6 +127,7 @@ typedef struct spsh__columns_file {
     uint32_t column_count;       /* at most SPSH__COLUMNS_MAX */
     uint64_t utterance_count;
     spsh_publish_mode mode;
+    bool is_reserved; /* its space is taken first: for large files on full disks */
 } spsh__columns_file;
 
 spsh_status spsh__columns_publish(const spsh_io *io, const spsh_allocator *allocator,

@@ -1,4 +1,5 @@
-/* table_file.c: containers of kind 5 for those who stand outside of this library (FORMAT.md 8).
+/* table_file.c: containers of kinds 5 and 7 for those who stand outside of this library (FORMAT.md
+ * 8 and 10).
  *
  * What the columns mean is their matter; here is only what the container promises: identity,
  * checksums, bounds. A set of datasets has thousands of these files open at once, so the descriptor
@@ -15,21 +16,31 @@ struct spsh_table_file {
     spsh_table_file_info info;
 };
 
+static bool is_table_kind(uint32_t kind)
+{
+    return kind == SPSH_TABLE_FINGERPRINT || kind == SPSH_TABLE_CHECKPOINT;
+}
+
 spsh_status spsh_table_file_publish(const spsh_table_file_content *content, const spsh_io *io,
                                     spsh_error *err)
 {
+    const uint32_t kind = content->info.kind != 0 ? content->info.kind : SPSH_TABLE_FINGERPRINT;
     spsh__column columns[SPSH__COLUMNS_MAX];
     spsh__columns_file file = {
         .directory = content->directory,
         .name = content->name,
-        .header = {.kind = SPSH__KIND_FINGERPRINT,
+        .header = {.kind = kind,
                    .ordinal = content->info.unit,
                    .sub_ordinal = content->info.number},
         .columns = columns,
         .column_count = content->column_count,
         .utterance_count = content->info.row_count,
         .mode = content->mode,
+        .is_reserved = true,
     };
+    if (!is_table_kind(kind))
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE, "%s: kind %u", content->name,
+                         kind);
     if (content->column_count > SPSH__COLUMNS_MAX)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE, "%s: %u columns, at most %d",
                          content->name, content->column_count, SPSH__COLUMNS_MAX);
@@ -50,7 +61,8 @@ static void load_info(const spsh__container *container, spsh_table_file_info *re
 {
     const spsh__header *header = spsh__container_header(container);
     const spsh__footer *footer = spsh__container_footer(container);
-    *ret_info = (spsh_table_file_info){.unit = header->ordinal,
+    *ret_info = (spsh_table_file_info){.kind = header->kind,
+                                       .unit = header->ordinal,
                                        .number = header->sub_ordinal,
                                        .row_count = footer->utterance_count,
                                        .file_bytes = footer->file_bytes};
@@ -59,18 +71,19 @@ static void load_info(const spsh__container *container, spsh_table_file_info *re
     memcpy(ret_info->root_hash, footer->root_hash, 16);
 }
 
-spsh_status spsh_table_file_open(const char *path, const spsh_io *io,
-                                 const spsh_allocator *allocator, spsh_table_file **ret_file,
-                                 spsh_error *err)
+spsh_status spsh_table_file_open_kind(const char *path, uint32_t kind, const spsh_io *io,
+                                      const spsh_allocator *allocator, spsh_table_file **ret_file,
+                                      spsh_error *err)
 {
+    if (!is_table_kind(kind))
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE, "%s: kind %u", path, kind);
     if (allocator == NULL)
         allocator = spsh_allocator_default();
     spsh_table_file *file = (spsh_table_file *)spsh__alloc_zero(allocator, sizeof(*file));
     if (file == NULL)
         return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "%s: table file", path);
     file->allocator = *allocator;
-    const spsh_status rc =
-        spsh__container_open(io, path, SPSH__KIND_FINGERPRINT, allocator, &file->container, err);
+    const spsh_status rc = spsh__container_open(io, path, kind, allocator, &file->container, err);
     if (rc != SPSH_OK) {
         spsh_table_file_close(file);
         return rc;
@@ -79,6 +92,13 @@ spsh_status spsh_table_file_open(const char *path, const spsh_io *io,
     load_info(file->container, &file->info);
     *ret_file = file;
     return SPSH_OK;
+}
+
+spsh_status spsh_table_file_open(const char *path, const spsh_io *io,
+                                 const spsh_allocator *allocator, spsh_table_file **ret_file,
+                                 spsh_error *err)
+{
+    return spsh_table_file_open_kind(path, SPSH_TABLE_FINGERPRINT, io, allocator, ret_file, err);
 }
 
 void spsh_table_file_close(spsh_table_file *file)

@@ -196,7 +196,7 @@ static const rule rules[] = {
     {"file_id", HEADER, 0, 16, 0, 1, SPSH_E_CORRUPT},
     {"file_id, last byte", HEADER, 0, 31, 0, 1, SPSH_E_CORRUPT},
     {"kind of another file", HEADER, 0, 32, 4, 2, SPSH_E_CORRUPT}, /* a manifest has no number */
-    {"unknown kind", HEADER, 0, 32, 4, 7, SPSH_E_CORRUPT},
+    {"unknown kind", HEADER, 0, 32, 4, 8, SPSH_E_CORRUPT},
     {"version_major", HEADER, 0, 36, 2, 2, SPSH_E_VERSION},
     {"version_minor", HEADER, 0, 38, 2, 7, SPSH_OK},
     {"features_ignore", HEADER, 0, 40, 8, 1, SPSH_OK},

@@ -1,4 +1,4 @@
-/* table_file.h: columns with checksummed pages in a file of their own, beside a sealed shard.
+/* table_file.h: columns with checksummed pages in a file of their own.
  *
  *     spsh_table_file_publish(&content, io, &err);              // all columns at once
  *     spsh_table_file_open(path, NULL, NULL, &file, &err);
@@ -6,9 +6,9 @@
  *     spsh_table_file_column(file, 32, first, count, &elements, &err);
  *     spsh_table_file_close(file);
  *
- * What is derived from a shard, and belongs to nobody who only reads the audio, is kept so: today
- * fingerprint segments (FORMAT.md 8, kind 5). The file is immutable; opening maps it and looks at
- * header, footer and directory, pages are checked when they are first touched.
+ * What belongs to nobody who only reads the audio is kept so: fingerprint segments beside shards
+ * (FORMAT.md 8), checkpoints of trainers (FORMAT.md 10). The file is immutable; opening maps it and
+ * looks at header, footer and directory, pages are checked when they are first touched.
  */
 #ifndef SPEECHSHARD_TABLE_FILE_H
 #define SPEECHSHARD_TABLE_FILE_H
@@ -28,13 +28,20 @@ typedef struct spsh_table_column {
     const void *elements; /* borrowed; may be NULL when count is 0 */
 } spsh_table_column;
 
+/** As headers have them. */
+typedef enum spsh_table_kind {
+    SPSH_TABLE_FINGERPRINT = 5,
+    SPSH_TABLE_CHECKPOINT = 7,
+} spsh_table_kind;
+
 /** What header and footer say. */
 typedef struct spsh_table_file_info {
     uint8_t file_id[16]; /* of this file: checksums are seeded with it */
     uint8_t dataset_id[16];
-    uint64_t unit;      /* of the shard beside which it lies */
-    uint32_t number;    /* of the shard inside its unit */
-    uint64_t row_count; /* utterances of the shard */
+    uint64_t unit;      /* of the shard beside which it lies; checkpoint: samples seen */
+    uint32_t number;    /* of the shard inside its unit; checkpoint: generation */
+    uint32_t kind;      /* spsh_table_kind; 0 when writing: fingerprints */
+    uint64_t row_count; /* utterances of the shard; checkpoint: 0 */
     uint8_t root_hash[16];
     uint64_t file_bytes;
 } spsh_table_file_info;
@@ -54,8 +61,12 @@ typedef struct spsh_table_file_content {
  * Write the file and publish it (io.h says how).
  *
  * @param io  NULL: the operating system
- * @return SPSH_OK, SPSH_E_INVALID_ARG (ids, widths), _LIMIT, _EXISTS, _IO, _NO_SPACE, _NO_MEMORY
- * Thread-safe. Memory: 64 KiB a column.
+ * Space for all of it is reserved first, so that a full disk shows early.
+ *
+ * @return SPSH_OK, SPSH_E_INVALID_ARG (kind, ids, widths), _LIMIT, _EXISTS, _IO, _NO_SPACE or
+ * _NO_MEMORY
+ *
+ * Thread-safe. Memory: 64 KiB a column, 8 bytes for each 64 KiB.
  */
 SPSH_API SPSH_NODISCARD spsh_status spsh_table_file_publish(const spsh_table_file_content *content,
                                                             const spsh_io *io, spsh_error *err);
@@ -63,6 +74,8 @@ SPSH_API SPSH_NODISCARD spsh_status spsh_table_file_publish(const spsh_table_fil
 typedef struct spsh_table_file spsh_table_file;
 
 /**
+ * Open a fingerprint segment.
+ *
  * @param io         NULL: the operating system; borrowed until close
  * @param allocator  NULL: malloc and free; copied
  * @return SPSH_OK, _NOT_FOUND, _NOT_SPEECHSHARD, _VERSION, _TRUNCATED, _CORRUPT, _MISMATCH (a file
@@ -75,6 +88,12 @@ SPSH_API SPSH_NODISCARD spsh_status spsh_table_file_open(const char *path, const
                                                          const spsh_allocator *allocator,
                                                          spsh_table_file **ret_file,
                                                          spsh_error *err);
+/** The same of another kind: a spsh_table_kind, else SPSH_E_INVALID_ARG. */
+SPSH_API SPSH_NODISCARD spsh_status spsh_table_file_open_kind(const char *path, uint32_t kind,
+                                                              const spsh_io *io,
+                                                              const spsh_allocator *allocator,
+                                                              spsh_table_file **ret_file,
+                                                              spsh_error *err);
 /** NULL is fine. */
 SPSH_API void spsh_table_file_close(spsh_table_file *file);
 
