@@ -17,6 +17,9 @@ done
 for file in loader/src/*.c loader/include/speechshard/*.h; do
     listed loader/CMakeLists.txt "$file"
 done
+for file in train/src/*.c train/include/speechshard/*.h; do
+    listed train/CMakeLists.txt "$file"
+done
 for file in shardfmt/src/cuda/*.cu featgen/src/cuda/*.cu; do
     listed "${file%%/*}/CMakeLists.txt" "$file"
 done
