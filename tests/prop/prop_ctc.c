@@ -156,12 +156,12 @@ static bool may_skip(const spsh__ctc_utterance *u, size_t state)
     return state >= 3 && state % 2 == 1 && symbol_of(u, state) != symbol_of(u, state - 2);
 }
 
-/* lp: logarithms of softmax. States before `state` at one frame, or behind it. */
+/* lp: logarithms of softmax. */
 static void fill_alpha(const spsh__ctc_utterance *u, const double *lp, size_t states, double *alpha)
 {
     for (size_t t = 0; t < u->frames; t++)
         for (size_t s = 0; s < states; s++) {
-            const double *before = alpha + (t - 1) * states;
+            const double *before = t == 0 ? NULL : alpha + (t - 1) * states;
             double sum = t == 0 && s < 2 ? 0 : -(double)INFINITY;
             if (t > 0) {
                 sum = before[s];
