@@ -73,7 +73,6 @@ static void set_plan(spsh_plan_options *plan, const spsh__feed_options *o,
         plan->alpha = c->alpha;
         plan->utterance_seconds_min = c->utterance_seconds_min;
         plan->utterance_seconds_max = c->utterance_seconds_max;
-        plan->virtual_world_size = world * c->accumulate;
     }
 }
 
@@ -317,7 +316,6 @@ spsh_status spsh__feed_next(spsh__feed *feed, const spsh__feed_batch **ret, spsh
     feed->batch = (spsh__feed_batch){
         .batch = source->padded_frames > 0 ? source->utterance_count : 0,
         .frames = (uint32_t)source->padded_frames,
-        .leaf = (uint32_t)(source->number - source->step * feed->leaves),
         .features = (const float *)source->features,
         .lengths = feed->lengths,
         .label_offsets = feed->label_offsets,

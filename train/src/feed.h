@@ -7,8 +7,8 @@
  *         ... batch->features, batch->labels ...
  *     spsh__feed_close(feed);
  *
- * A step is made of virtual_world * accumulate batches ("leaves"), of which this rank gets those
- * that the loader deals it. An utterance that cannot be learnt from (no frames, no symbol left of
+ * A step of the loader is virtual_world batches ("leaves"), of which this rank gets those that the
+ * loader deals it. An utterance that cannot be learnt from (no frames, no symbol left of
  * its text) stays in its batch with weight 0 and is counted by reason, so that all ranks take part
  * in everything. Whether its labels fit into its frames is the model's to say.
  */
@@ -35,7 +35,6 @@ typedef struct spsh__feed_options {
 
 typedef struct spsh__feed_batch {
     uint32_t batch, frames;                 /* 0: an empty batch of a step that is not full */
-    uint32_t leaf;                          /* of its step */
     const float *features;                  /* [batch][frames][dim] */
     const uint32_t *lengths;                /* frames of each */
     const uint32_t *labels, *label_offsets; /* batch + 1 offsets */

@@ -1,0 +1,302 @@
+/* evaluate.c: see evaluate.h. */
+#include "evaluate.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "train_internal.h"
+
+enum { TEXT_AT_FIRST = 4096, BLANK = 0, COUNTS = 20 };
+
+typedef struct text_buffer {
+    char *text;
+    size_t capacity;
+} text_buffer;
+
+struct spsh__evaluator {
+    spsh__evaluator_options o;
+    spsh__beam *beam; /* NULL: greedy */
+    float *rows;      /* log probabilities of a batch, [frames][batch][symbols] */
+    uint32_t *labels; /* of an utterance, frames_max */
+    uint32_t *out_lengths;
+    spsh__ctc_result *losses;
+    text_buffer found, reference;
+};
+
+static spsh_status fail_memory(spsh_error *err)
+{
+    return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "out of memory");
+}
+
+static double now_s(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+static spsh_status grow(text_buffer *b, size_t capacity, spsh_error *err)
+{
+    if (capacity <= b->capacity)
+        return SPSH_OK;
+    char *text = realloc(b->text, capacity);
+    if (text == NULL)
+        return fail_memory(err);
+    b->text = text;
+    b->capacity = capacity;
+    return SPSH_OK;
+}
+
+static spsh_bytes bytes_of(const char *text)
+{
+    return (spsh_bytes){(const uint8_t *)text, strlen(text)};
+}
+
+double spsh__error_rate(const spsh__errors *e)
+{
+    const uint64_t wrong = e->substitutions + e->insertions + e->deletions;
+    return e->reference_count == 0 ? (double)NAN : (double)wrong / (double)e->reference_count;
+}
+
+/* ---- decoding ---- */
+
+/* Forward of a batch; rows of log probabilities come to the host. */
+static spsh_status forward(spsh__evaluator *e, const spsh__feed_batch *b, uint32_t *ret_frames,
+                           spsh__buffer *ret_logits, spsh_error *err)
+{
+    const spsh__backend_ops *ops = e->o.backend->ops;
+    const uint32_t frames = spsh__model_out_frames(e->o.model, b->frames);
+    const size_t rows = (size_t)frames * b->batch;
+    const spsh__buffer there = spsh__model_logit_gradients(e->o.model); /* free, and large enough */
+    const spsh_status rc = spsh__model_forward(e->o.model, b->features, b->lengths, b->batch,
+                                               b->frames, false, ret_logits, e->out_lengths, err);
+    if (rc != SPSH_OK)
+        return rc;
+    ops->log_softmax_fn(e->o.backend, rows, e->o.symbols, *ret_logits, there);
+    ops->read_f32_fn(e->o.backend, e->rows, there, rows * e->o.symbols);
+    *ret_frames = frames;
+    return ops->status_fn(e->o.backend, err);
+}
+
+/* The text of utterance n of the rows into e->found. */
+static spsh_status decode(spsh__evaluator *e, uint32_t n, uint32_t batch, spsh_error *err)
+{
+    const float *rows = e->rows + (size_t)n * e->o.symbols;
+    const size_t stride = (size_t)batch * e->o.symbols;
+    const uint32_t frames = e->out_lengths[n];
+    double score = 0;
+    uint32_t count = 0;
+    if (e->beam != NULL)
+        count = spsh__decode_beam(e->beam, rows, frames, e->o.symbols, stride, BLANK, e->labels,
+                                  e->o.limits.frames_max, &score);
+    else
+        count = spsh__decode_greedy(rows, frames, e->o.symbols, stride, BLANK, e->labels,
+                                    e->o.limits.frames_max);
+    size_t length = spsh__vocabulary_decode(e->o.vocabulary, e->labels, count, e->found.text,
+                                            e->found.capacity);
+    if (length < e->found.capacity)
+        return SPSH_OK;
+    const spsh_status rc = grow(&e->found, length + 1, err);
+    if (rc == SPSH_OK)
+        length = spsh__vocabulary_decode(e->o.vocabulary, e->labels, count, e->found.text,
+                                         e->found.capacity);
+    return rc;
+}
+
+static spsh_status normalise(spsh__evaluator *e, spsh_bytes text, spsh_error *err)
+{
+    size_t length =
+        spsh__vocabulary_normalise(e->o.vocabulary, text, e->reference.text, e->reference.capacity);
+    if (length < e->reference.capacity)
+        return SPSH_OK;
+    const spsh_status rc = grow(&e->reference, length + 1, err);
+    if (rc == SPSH_OK)
+        length = spsh__vocabulary_normalise(e->o.vocabulary, text, e->reference.text,
+                                            e->reference.capacity);
+    return rc;
+}
+
+static spsh_status compare(spsh__evaluator *e, spsh__evaluation *sums, spsh_error *err)
+{
+    const spsh_bytes reference = bytes_of(e->reference.text), found = bytes_of(e->found.text);
+    spsh_status rc = spsh__errors_add_words(&sums->words, reference, found, err);
+    if (rc == SPSH_OK)
+        rc = spsh__errors_add_letters(&sums->letters, reference, found, true, err);
+    if (rc == SPSH_OK)
+        rc = spsh__errors_add_letters(&sums->letters_alone, reference, found, false, err);
+    return rc;
+}
+
+static void add_losses(spsh__evaluator *e, const spsh__feed_batch *b, uint32_t frames,
+                       spsh__buffer logits, spsh__evaluation *sums)
+{
+    const spsh__ctc_shape shape = {frames, b->batch, e->o.symbols, BLANK, 1};
+    const spsh__label_batch labels = {b->labels, b->label_offsets};
+    const spsh__ctc_io io = {.logits = logits, .results = e->losses};
+    e->o.backend->ops->ctc_fn(e->o.backend, &shape, e->out_lengths, &labels, &io);
+    for (uint32_t n = 0; n < b->batch; n++) {
+        sums->infeasible += e->losses[n].is_infeasible;
+        if (!isfinite(e->losses[n].loss))
+            continue;
+        sums->loss_sum += e->losses[n].loss;
+        sums->loss_count++;
+    }
+}
+
+static spsh_status add_batch(spsh__evaluator *e, const spsh__feed_batch *b, spsh__evaluation *sums,
+                             spsh_error *err)
+{
+    uint32_t frames = 0;
+    spsh__buffer logits = {NULL};
+    spsh_status rc = forward(e, b, &frames, &logits, err);
+    if (rc != SPSH_OK)
+        return rc;
+    add_losses(e, b, frames, logits, sums);
+    for (uint32_t n = 0; n < b->batch && rc == SPSH_OK; n++) {
+        const spsh_batch_utterance *utterance = &b->source->utterances[n];
+        rc = decode(e, n, b->batch, err);
+        if (rc == SPSH_OK)
+            rc = normalise(e, utterance->text, err);
+        if (rc == SPSH_OK)
+            rc = compare(e, sums, err);
+        if (rc == SPSH_OK && e->o.heard_fn != NULL)
+            e->o.heard_fn(e->o.heard_user, utterance->id, e->reference.text, e->found.text);
+    }
+    sums->audio_s += b->seconds;
+    return rc;
+}
+
+/* ---- sums over ranks ---- */
+
+static uint64_t *put_errors(uint64_t *at, spsh__errors *e, bool is_back)
+{
+    uint64_t *const fields[] = {&e->substitutions,   &e->insertions, &e->deletions,
+                                &e->reference_count, &e->utterances, &e->wrong_utterances};
+    for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++, at++) {
+        if (is_back)
+            *fields[i] = *at;
+        else
+            *at = *fields[i];
+    }
+    return at;
+}
+
+static void put_counts(uint64_t counts[COUNTS], spsh__evaluation *s, bool is_back)
+{
+    uint64_t *at = put_errors(counts, &s->words, is_back);
+    at = put_errors(at, &s->letters, is_back);
+    at = put_errors(at, &s->letters_alone, is_back);
+    uint64_t *const fields[] = {&s->loss_count, &s->infeasible};
+    for (size_t i = 0; i < 2; i++, at++) {
+        if (is_back)
+            *fields[i] = *at;
+        else
+            *at = *fields[i];
+    }
+}
+
+static spsh_status add_ranks(const spsh__evaluator *e, spsh__evaluation *sums, spsh_error *err)
+{
+    uint64_t counts[COUNTS];
+    double reals[] = {sums->loss_sum, sums->audio_s};
+    if (e->o.comm == NULL || e->o.comm->world_size == 1)
+        return SPSH_OK;
+    put_counts(counts, sums, false);
+    spsh_status rc =
+        spsh__comm_all_reduce(e->o.comm, SPSH__COMM_U64, SPSH__COMM_SUM, counts, COUNTS, err);
+    if (rc == SPSH_OK)
+        rc = spsh__comm_all_reduce(e->o.comm, SPSH__COMM_F64, SPSH__COMM_SUM, reals, 2, err);
+    if (rc != SPSH_OK)
+        return rc;
+    put_counts(counts, sums, true);
+    sums->loss_sum = reals[0];
+    sums->audio_s = reals[1];
+    return SPSH_OK;
+}
+
+spsh_status spsh__evaluate(spsh__evaluator *e, spsh__feed *feed, spsh__evaluation *ret,
+                           spsh_error *err)
+{
+    const double begin_s = now_s();
+    const spsh__feed_batch *batch = NULL;
+    spsh__evaluation sums = {0};
+    spsh_status rc = SPSH_OK;
+    while (rc == SPSH_OK) {
+        rc = spsh__feed_next(feed, &batch, err);
+        if (rc == SPSH_OK && batch->batch > 0)
+            rc = add_batch(e, batch, &sums, err);
+    }
+    if (rc != SPSH_E_END)
+        return rc;
+    rc = add_ranks(e, &sums, err);
+    if (rc != SPSH_OK)
+        return rc;
+    sums.took_s = now_s() - begin_s;
+    *ret = sums;
+    return SPSH_OK;
+}
+
+spsh_status spsh__evaluator_read(spsh__evaluator *e, const float *features, uint32_t frames,
+                                 const char **ret_text, spsh_error *err)
+{
+    const spsh__feed_batch batch = {
+        .batch = 1, .frames = frames, .features = features, .lengths = &frames};
+    uint32_t out_frames = 0;
+    spsh__buffer logits = {NULL};
+    spsh_status rc = frames == 0 ? SPSH_OK : forward(e, &batch, &out_frames, &logits, err);
+    if (rc == SPSH_OK && frames > 0)
+        rc = decode(e, 0, 1, err);
+    if (rc == SPSH_OK)
+        *ret_text = frames > 0 ? e->found.text : "";
+    return rc;
+}
+
+/* ---- open and close ---- */
+
+spsh_status spsh__evaluator_open(const spsh__evaluator_options *options, spsh__evaluator **ret,
+                                 spsh_error *err)
+{
+    const spsh__model_limits *l = &options->limits;
+    /* Rows that come out are at most those that go in, and one more an utterance. */
+    const uint64_t rows = l->rows_max + l->batch_max;
+    spsh__evaluator *e = calloc(1, sizeof(*e));
+    if (e == NULL)
+        return fail_memory(err);
+    e->o = *options;
+    e->rows = calloc(rows, options->symbols * sizeof(float));
+    e->labels = calloc(l->frames_max, sizeof(*e->labels));
+    e->out_lengths = calloc(l->batch_max, sizeof(*e->out_lengths));
+    e->losses = calloc(l->batch_max, sizeof(*e->losses));
+    spsh_status rc =
+        e->rows == NULL || e->labels == NULL || e->out_lengths == NULL || e->losses == NULL
+            ? fail_memory(err)
+            : SPSH_OK;
+    if (rc == SPSH_OK)
+        rc = grow(&e->found, TEXT_AT_FIRST, err);
+    if (rc == SPSH_OK)
+        rc = grow(&e->reference, TEXT_AT_FIRST, err);
+    if (rc == SPSH_OK && options->beam_width > 0)
+        rc = spsh__beam_open(options->beam_width, l->frames_max, spsh_allocator_default(), &e->beam,
+                             err);
+    if (rc == SPSH_OK) {
+        *ret = e;
+        e = NULL;
+    }
+    spsh__evaluator_close(e);
+    return rc;
+}
+
+void spsh__evaluator_close(spsh__evaluator *e)
+{
+    if (e == NULL)
+        return;
+    spsh__beam_close(e->beam);
+    free(e->rows);
+    free(e->labels);
+    free(e->out_lengths);
+    free(e->losses);
+    free(e->found.text);
+    free(e->reference.text);
+    free(e);
+}

@@ -1,0 +1,55 @@
+/* evaluate.h: what a model makes of datasets: transcripts, and how wrong they are.
+ *
+ *     spsh__evaluator_open(&options, &evaluator, &err);
+ *     rc = spsh__evaluate(evaluator, feed, &result, &err);       // one epoch of a feed
+ *     spsh__evaluator_close(evaluator);
+ *
+ * WER and CER are of all utterances together, against the references as the vocabulary normalises
+ * them. An utterance whose labels do not fit into its frames has no loss, but errors. Of several
+ * ranks each takes its batches, and all get the sums.
+ */
+#ifndef SPSH_TRAIN_EVALUATE_H
+#define SPSH_TRAIN_EVALUATE_H
+
+#include "comm.h"
+#include "decoder.h"
+#include "feed.h"
+#include "model.h"
+
+typedef struct spsh__evaluator_options {
+    spsh__backend *backend; /* all borrowed until close */
+    spsh__model *model;
+    const spsh__vocabulary *vocabulary;
+    spsh__comm *comm;          /* NULL: alone */
+    uint32_t symbols;          /* outputs of the model */
+    uint32_t beam_width;       /* 0: greedy */
+    spsh__model_limits limits; /* of the model */
+    /* Each utterance of this rank: NUL-terminated, borrowed during the call. May be NULL. */
+    void (*heard_fn)(void *user, spsh_bytes id, const char *reference, const char *found);
+    void *heard_user;
+} spsh__evaluator_options;
+
+typedef struct spsh__evaluation {
+    spsh__errors words, letters, letters_alone; /* with blanks; without */
+    double loss_sum;                            /* of loss_count utterances */
+    uint64_t loss_count, infeasible;
+    double audio_s, took_s;
+} spsh__evaluation;
+
+typedef struct spsh__evaluator spsh__evaluator;
+spsh_status spsh__evaluator_open(const spsh__evaluator_options *options, spsh__evaluator **ret,
+                                 spsh_error *err);
+void spsh__evaluator_close(spsh__evaluator *e); /* NULL is fine */
+
+/* Until the feed's SPSH_E_END. */
+spsh_status spsh__evaluate(spsh__evaluator *e, spsh__feed *feed, spsh__evaluation *ret,
+                           spsh_error *err);
+
+/* The text of a batch of one, features [frames][dim]; borrowed until the next call. */
+spsh_status spsh__evaluator_read(spsh__evaluator *e, const float *features, uint32_t frames,
+                                 const char **ret_text, spsh_error *err);
+
+/* errors / reference_count; NaN without a reference. */
+double spsh__error_rate(const spsh__errors *errors);
+
+#endif
