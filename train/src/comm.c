@@ -1,0 +1,172 @@
+/* comm.c: opening, and what is made of messages. */
+#include "comm.h"
+
+#include "fold_tree.h"
+#include "train_internal.h"
+
+#define TAG_ALL_REDUCE SPSH__COMM_TAG_MAX
+#define TAG_BROADCAST  (SPSH__COMM_TAG_MAX + 1)
+
+/* Broadcasts go in pieces: MPI counts bytes in an int. */
+#define BROADCAST_BYTES ((size_t)64 << 20)
+
+spsh_status spsh__comm_open(const spsh__launch *launch, uint32_t deadline_ms,
+                            const spsh_allocator *allocator, spsh__comm **ret_comm, spsh_error *err)
+{
+    spsh__comm *c = NULL;
+    spsh_status rc = launch->world_size == 1 ? spsh__comm_self_open(allocator, &c, err)
+                                             : spsh__comm_mpi_open(allocator, &c, err);
+    if (rc != SPSH_OK)
+        return rc;
+    c->deadline_ms = deadline_ms;
+    if (c->rank != launch->rank || c->world_size != launch->world_size) {
+        rc = SPSH_FAIL(err, SPSH_E_MISMATCH, SPSH_OFFSET_NONE,
+                       "%s says that this is rank %u of %u, MPI says %u of %u: start with mpirun, "
+                       "or with srun --mpi=pmix",
+                       launch->launcher, launch->rank, launch->world_size, c->rank, c->world_size);
+        spsh__comm_close(c);
+        return rc;
+    }
+    *ret_comm = c;
+    return SPSH_OK;
+}
+
+void spsh__comm_close(spsh__comm *comm)
+{
+    if (comm != NULL)
+        comm->ops->close_fn(comm);
+}
+
+/* Waits for all, even after a failure of one, whose error is kept: their memory must be free. */
+static spsh_status wait_all(spsh__comm *c, const spsh__comm_handle *handles, size_t count,
+                            spsh_error *err)
+{
+    spsh_status rc = SPSH_OK;
+    for (size_t i = 0; i < count; i++) {
+        bool is_first = rc == SPSH_OK;
+        spsh_status one =
+            c->ops->wait_fn(c, handles[i], is_first ? c->deadline_ms : 0, is_first ? err : NULL);
+        if (is_first)
+            rc = one;
+    }
+    return rc;
+}
+
+static void fold_u64(uint64_t *rows, uint32_t row_count, size_t count, spsh__comm_op op)
+{
+    for (uint32_t r = 1; r < row_count; r++)
+        for (size_t i = 0; i < count; i++) {
+            uint64_t value = rows[r * count + i];
+            if (op == SPSH__COMM_SUM)
+                rows[i] += value;
+            else if (value > rows[i])
+                rows[i] = value;
+        }
+}
+
+/* Not a number wins, whoever has it. */
+static void fold_f64(double *rows, uint32_t row_count, size_t count, spsh__comm_op op)
+{
+    if (op == SPSH__COMM_SUM) {
+        spsh__fold_rows(rows, row_count, count);
+        return;
+    }
+    for (uint32_t r = 1; r < row_count; r++)
+        for (size_t i = 0; i < count; i++) {
+            double value = rows[r * count + i];
+            if (value > rows[i] || value != value)
+                rows[i] = value;
+        }
+}
+
+static spsh_status exchange_rows(spsh__comm *c, uint8_t *rows, size_t row_bytes,
+                                 spsh__comm_handle *handles, spsh_error *err)
+{
+    spsh_status rc = SPSH_OK;
+    size_t handle_count = 0;
+    for (uint32_t r = 0; rc == SPSH_OK && r < c->world_size; r++) {
+        if (r == c->rank)
+            continue;
+        rc = c->ops->receive_fn(c, r, TAG_ALL_REDUCE, rows + r * row_bytes, row_bytes,
+                                &handles[handle_count], err);
+        handle_count += rc == SPSH_OK;
+    }
+    for (uint32_t r = 0; rc == SPSH_OK && r < c->world_size; r++) {
+        if (r == c->rank)
+            continue;
+        rc = c->ops->send_fn(c, r, TAG_ALL_REDUCE, rows + c->rank * row_bytes, row_bytes,
+                             &handles[handle_count], err);
+        handle_count += rc == SPSH_OK;
+    }
+    spsh_status waited = wait_all(c, handles, handle_count, rc == SPSH_OK ? err : NULL);
+    return rc != SPSH_OK ? rc : waited;
+}
+
+spsh_status spsh__comm_all_reduce(spsh__comm *c, spsh__comm_type type, spsh__comm_op op,
+                                  void *values, size_t count, spsh_error *err)
+{
+    size_t row_bytes = count * sizeof(double);
+    uint8_t *rows = NULL;
+    spsh__comm_handle *handles = NULL;
+    spsh_status rc = SPSH_OK;
+
+    if (c->world_size == 1 || count == 0)
+        return SPSH_OK;
+    rows = spsh__train_new(&c->allocator, c->world_size, row_bytes);
+    handles = spsh__train_new(&c->allocator, 2 * (size_t)c->world_size, sizeof(*handles));
+    if (rows == NULL || handles == NULL) {
+        rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "sum of %zu values", count);
+        goto out;
+    }
+    memcpy(rows + c->rank * row_bytes, values, row_bytes);
+    rc = exchange_rows(c, rows, row_bytes, handles, err);
+    if (rc != SPSH_OK) {
+        rows = NULL; /* messages may still write there, until the process ends, as it must */
+        goto out;
+    }
+    if (type == SPSH__COMM_F64)
+        fold_f64((double *)(void *)rows, c->world_size, count, op);
+    else
+        fold_u64((uint64_t *)(void *)rows, c->world_size, count, op);
+    memcpy(values, rows, row_bytes);
+out:
+    spsh__train_delete(&c->allocator, rows);
+    spsh__train_delete(&c->allocator, handles);
+    return rc;
+}
+
+static spsh_status send_to_all(spsh__comm *c, const uint8_t *bytes, size_t size_bytes,
+                               spsh_error *err)
+{
+    spsh_status rc = SPSH_OK;
+    for (uint32_t r = 0; rc == SPSH_OK && r < c->world_size; r++) {
+        spsh__comm_handle handle = 0;
+        if (r == c->rank)
+            continue;
+        rc = c->ops->send_fn(c, r, TAG_BROADCAST, bytes, size_bytes, &handle, err);
+        if (rc == SPSH_OK)
+            rc = c->ops->wait_fn(c, handle, c->deadline_ms, err);
+    }
+    return rc;
+}
+
+spsh_status spsh__comm_broadcast(spsh__comm *c, void *bytes, size_t size_bytes, uint32_t root,
+                                 spsh_error *err)
+{
+    spsh_status rc = SPSH_OK;
+    if (c->world_size == 1)
+        return SPSH_OK;
+    for (size_t at = 0; rc == SPSH_OK && at < size_bytes; at += BROADCAST_BYTES) {
+        size_t part = size_bytes - at < BROADCAST_BYTES ? size_bytes - at : BROADCAST_BYTES;
+        uint8_t *here = (uint8_t *)bytes + at;
+        spsh__comm_handle handle = 0;
+        if (c->rank == root) {
+            rc = send_to_all(c, here, part, err);
+            continue;
+        }
+        rc = c->ops->receive_fn(c, root, TAG_BROADCAST, here, part, &handle, err);
+        if (rc == SPSH_OK)
+            rc = c->ops->wait_fn(c, handle, c->deadline_ms, err);
+    }
+    return rc;
+}
