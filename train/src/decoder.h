@@ -48,7 +48,7 @@ typedef struct spsh__errors {
 /* Texts are as the vocabulary's normalisation leaves them. Words: what blanks (spaces, tabs, ends
  * of lines) are around. Letters: code points; with_blanks ("cer"): of the whole text, else
  * ("cer_letters") of all but its blanks. Nothing is added on failure. SPSH_E_SYNTAX: not UTF-8;
- * _NO_MEMORY. Any thread. */
+ * _LIMIT: 2 GiB; _NO_MEMORY. Any thread. */
 spsh_status spsh__errors_add_words(spsh__errors *errors, spsh_bytes reference, spsh_bytes found,
                                    spsh_error *err);
 spsh_status spsh__errors_add_letters(spsh__errors *errors, spsh_bytes reference, spsh_bytes found,
