@@ -53,12 +53,6 @@ static spsh_bytes bytes_of(const char *text)
     return (spsh_bytes){(const uint8_t *)text, strlen(text)};
 }
 
-double spsh__error_rate(const spsh__errors *e)
-{
-    const uint64_t wrong = e->substitutions + e->insertions + e->deletions;
-    return e->reference_count == 0 ? (double)NAN : (double)wrong / (double)e->reference_count;
-}
-
 /* ---- decoding ---- */
 
 /* Forward of a batch; rows of log probabilities come to the host. */
@@ -82,17 +76,14 @@ static spsh_status forward(spsh__evaluator *e, const spsh__feed_batch *b, uint32
 /* The text of utterance n of the rows into e->found. */
 static spsh_status decode(spsh__evaluator *e, uint32_t n, uint32_t batch, spsh_error *err)
 {
-    const float *rows = e->rows + (size_t)n * e->o.symbols;
-    const size_t stride = (size_t)batch * e->o.symbols;
-    const uint32_t frames = e->out_lengths[n];
+    const spsh__score_rows rows = {e->rows + (size_t)n * e->o.symbols, e->out_lengths[n],
+                                   e->o.symbols, (size_t)batch * e->o.symbols, BLANK};
     double score = 0;
     uint32_t count = 0;
     if (e->beam != NULL)
-        count = spsh__decode_beam(e->beam, rows, frames, e->o.symbols, stride, BLANK, e->labels,
-                                  e->o.limits.frames_max, &score);
+        count = spsh__decode_beam(e->beam, &rows, e->labels, e->o.limits.frames_max, &score);
     else
-        count = spsh__decode_greedy(rows, frames, e->o.symbols, stride, BLANK, e->labels,
-                                    e->o.limits.frames_max);
+        count = spsh__decode_greedy(&rows, e->labels, e->o.limits.frames_max);
     size_t length = spsh__vocabulary_decode(e->o.vocabulary, e->labels, count, e->found.text,
                                             e->found.capacity);
     if (length < e->found.capacity)

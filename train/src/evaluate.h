@@ -49,7 +49,4 @@ spsh_status spsh__evaluate(spsh__evaluator *e, spsh__feed *feed, spsh__evaluatio
 spsh_status spsh__evaluator_read(spsh__evaluator *e, const float *features, uint32_t frames,
                                  const char **ret_text, spsh_error *err);
 
-/* errors / reference_count; NaN without a reference. */
-double spsh__error_rate(const spsh__errors *errors);
-
 #endif

@@ -44,6 +44,42 @@ typedef struct spsh_train_result {
 SPSH_API SPSH_NODISCARD spsh_status spsh_train(const spsh_train_options *options,
                                                spsh_train_result *ret_result, spsh_error *err);
 
+/* ---- evaluating ---- */
+
+typedef struct spsh_evaluate_options {
+    size_t struct_size;
+    const char *checkpoint;      /* a run's folder (its newest good one), or a file */
+    const char *const *datasets; /* "path", "path:split,split"; NULL behind the last */
+    uint32_t threads;            /* 0: as many as there are cores */
+    uint32_t beam_width;         /* 0: greedy */
+    const spsh_io *io;
+    spsh_log_fn log_fn;
+    void *log_user;
+    /* Each utterance, in no order that means anything: NUL-terminated texts, borrowed during the
+     * call; reference is the transcript as the vocabulary has it. May be NULL. */
+    void (*heard_fn)(void *user, spsh_bytes id, const char *reference, const char *found);
+    void *heard_user;
+} spsh_evaluate_options;
+#define SPSH_EVALUATE_OPTIONS_INIT                                                                 \
+    {                                                                                              \
+        sizeof(spsh_evaluate_options), 0, 0, 0, 0, 0, 0, 0, 0, 0                                   \
+    }
+
+/** Rates are errors per word or character of all references together; NaN: there is none. */
+typedef struct spsh_evaluation {
+    uint64_t utterances, wrong_utterances, words, letters;
+    uint64_t infeasible; /* fewer frames than their labels need */
+    double loss;         /* mean of the others */
+    double wer, cer;     /* cer: blanks are characters */
+    double cer_letters;  /* ... are not */
+    double audio_seconds, seconds;
+} spsh_evaluation;
+
+SPSH_API SPSH_NODISCARD spsh_status spsh_evaluate(const spsh_evaluate_options *options,
+                                                  spsh_evaluation *ret_result, spsh_error *err);
+
+/* ---- recognising ---- */
+
 /** A trained model: checkpoint, vocabulary, features. */
 typedef struct spsh_recogniser spsh_recogniser;
 SPSH_API SPSH_NODISCARD spsh_status spsh_recogniser_open(const char *checkpoint, uint32_t threads,

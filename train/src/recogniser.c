@@ -1,0 +1,213 @@
+/* recogniser.c: a trained model behind the public header: samples in, text out; a dataset in, error
+ * rates out.
+ *
+ * The model's memory fits the longest utterance so far; a longer one opens it anew, half as long
+ * again, so that a stream of utterances soon finds it large enough.
+ */
+#include "speechshard/train.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "evaluate.h"
+#include "speechshard/audio.h"
+#include "train_internal.h"
+#include "trained.h"
+
+enum { FRAMES_AT_FIRST = 2000 };
+
+struct spsh_recogniser {
+    spsh__trained *trained;
+    spsh__evaluator *evaluator; /* NULL before the first utterance */
+    spsh_featgen *featgen;
+    spsh_featgen_worker *worker;
+    uint32_t beam_width;
+    float *features;
+    int16_t *resampled;
+    uint64_t resampled_capacity;
+};
+
+static spsh_status fail_memory(spsh_error *err)
+{
+    return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "out of memory");
+}
+
+spsh_status spsh_recogniser_open(const char *checkpoint, uint32_t threads, uint32_t beam_width,
+                                 spsh_recogniser **ret, spsh_error *err)
+{
+    spsh_feature_options features;
+    spsh_recogniser *r = calloc(1, sizeof(*r));
+    if (r == NULL)
+        return fail_memory(err);
+    r->beam_width = beam_width;
+    spsh_status rc = spsh__trained_open(checkpoint, threads, spsh_io_default(), &r->trained, err);
+    if (rc == SPSH_OK)
+        rc = spsh_feature_options_parse(r->trained->config->features, &features, err);
+    if (rc == SPSH_OK)
+        rc = spsh_featgen_open(&features, NULL, &r->featgen, err);
+    if (rc == SPSH_OK)
+        rc = spsh_featgen_worker_open(r->featgen, &r->worker, err);
+    if (rc == SPSH_OK) {
+        *ret = r;
+        r = NULL;
+    }
+    spsh_recogniser_close(r);
+    return rc;
+}
+
+void spsh_recogniser_close(spsh_recogniser *r)
+{
+    if (r == NULL)
+        return;
+    spsh__evaluator_close(r->evaluator);
+    spsh_featgen_worker_close(r->worker);
+    spsh_featgen_close(r->featgen);
+    spsh__trained_close(r->trained);
+    free(r->features);
+    free(r->resampled);
+    free(r);
+}
+
+/* Room for an utterance of so many frames. */
+static spsh_status make_room(spsh_recogniser *r, uint32_t frames, spsh_error *err)
+{
+    const uint32_t dim = spsh_featgen_dim(r->featgen);
+    if (r->evaluator != NULL && frames <= r->trained->limits.frames_max)
+        return SPSH_OK;
+    const uint32_t frames_max = frames < FRAMES_AT_FIRST ? FRAMES_AT_FIRST : frames + frames / 2;
+    const spsh__model_limits limits = {1, frames_max, frames_max};
+    float *features = realloc(r->features, (size_t)frames_max * dim * sizeof(*features));
+    if (features == NULL)
+        return fail_memory(err);
+    r->features = features;
+    spsh__evaluator_close(r->evaluator);
+    r->evaluator = NULL;
+    const spsh_status rc = spsh__trained_size(r->trained, dim, &limits, err);
+    if (rc != SPSH_OK)
+        return rc;
+    const spsh__evaluator_options options = {
+        .backend = r->trained->backend,
+        .model = r->trained->model,
+        .vocabulary = r->trained->vocabulary,
+        .symbols = spsh__vocabulary_size(r->trained->vocabulary),
+        .beam_width = r->beam_width,
+        .limits = limits,
+    };
+    return spsh__evaluator_open(&options, &r->evaluator, err);
+}
+
+/* To the rate of the model's features; *samples and *count are changed where it differs. */
+static spsh_status resample(spsh_recogniser *r, const int16_t **samples, uint64_t *count,
+                            uint32_t sample_rate_hz, spsh_error *err)
+{
+    const uint32_t wanted_hz = spsh_featgen_features(r->featgen)->sample_rate_hz;
+    if (sample_rate_hz == wanted_hz)
+        return SPSH_OK;
+    if (sample_rate_hz == 0 || *count > UINT64_MAX / 2 / wanted_hz)
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE, "%u samples a second",
+                         sample_rate_hz);
+    const uint64_t capacity = *count * wanted_hz / sample_rate_hz + 1;
+    if (capacity > r->resampled_capacity) {
+        int16_t *more = realloc(r->resampled, capacity * sizeof(*more));
+        if (more == NULL)
+            return fail_memory(err);
+        r->resampled = more;
+        r->resampled_capacity = capacity;
+    }
+    const spsh_status rc = spsh_resample_i16(*samples, *count, 1, sample_rate_hz, wanted_hz,
+                                             r->resampled, capacity, count, err);
+    if (rc == SPSH_OK)
+        *samples = r->resampled;
+    return rc;
+}
+
+spsh_status spsh_recogniser_transcribe(spsh_recogniser *r, const int16_t *samples,
+                                       uint64_t sample_count, uint32_t sample_rate_hz,
+                                       char **ret_text, spsh_error *err)
+{
+    const char *text = NULL;
+    spsh_status rc = resample(r, &samples, &sample_count, sample_rate_hz, err);
+    if (rc != SPSH_OK)
+        return rc;
+    const uint64_t frames = spsh_featgen_frame_count(r->featgen, sample_count);
+    if (frames > UINT32_MAX / 2)
+        return SPSH_FAIL(err, SPSH_E_LIMIT, SPSH_OFFSET_NONE, "an utterance of too many frames");
+    rc = make_room(r, (uint32_t)frames, err);
+    if (rc == SPSH_OK && frames > 0)
+        rc = spsh_featgen_compute(
+            r->worker, &(spsh_feature_input){.i16 = samples, .sample_count = sample_count},
+            r->features, err);
+    if (rc == SPSH_OK)
+        rc = spsh__evaluator_read(r->evaluator, r->features, (uint32_t)frames, &text, err);
+    if (rc != SPSH_OK)
+        return rc;
+    *ret_text = strdup(text);
+    return *ret_text == NULL ? fail_memory(err) : SPSH_OK;
+}
+
+/* ---- datasets ---- */
+
+static void fill_result(const spsh__evaluation *sums, spsh_evaluation *ret)
+{
+    *ret = (spsh_evaluation){
+        .utterances = sums->words.utterances,
+        .wrong_utterances = sums->words.wrong_utterances,
+        .words = sums->words.reference_count,
+        .letters = sums->letters.reference_count,
+        .infeasible = sums->infeasible,
+        .loss = sums->loss_count > 0 ? sums->loss_sum / (double)sums->loss_count : (double)NAN,
+        .wer = spsh__errors_rate(&sums->words),
+        .cer = spsh__errors_rate(&sums->letters),
+        .cer_letters = spsh__errors_rate(&sums->letters_alone),
+        .audio_seconds = sums->audio_s,
+        .seconds = sums->took_s,
+    };
+}
+
+spsh_status spsh_evaluate(const spsh_evaluate_options *options, spsh_evaluation *ret_result,
+                          spsh_error *err)
+{
+    spsh__trained *trained = NULL;
+    spsh__feed *feed = NULL;
+    spsh__evaluator *evaluator = NULL;
+    spsh__evaluation sums = {0};
+    spsh_status rc =
+        spsh__trained_open(options->checkpoint, options->threads, options->io, &trained, err);
+    if (rc != SPSH_OK)
+        return rc;
+    const spsh__feed_options feeding = {.config = trained->config,
+                                        .vocabulary = trained->vocabulary,
+                                        .names = options->datasets,
+                                        .world_size = 1,
+                                        .io = options->io,
+                                        .log_fn = options->log_fn,
+                                        .log_user = options->log_user};
+    trained->config->virtual_world = 0; /* of the training */
+    rc = spsh__feed_open(&feeding, &feed, err);
+    if (rc != SPSH_OK)
+        goto out;
+    const spsh__model_limits limits = spsh__feed_limits(feed);
+    rc = spsh__trained_size(trained, spsh__feed_dim(feed), &limits, err);
+    if (rc != SPSH_OK)
+        goto out;
+    const spsh__evaluator_options evaluating = {
+        .backend = trained->backend,
+        .model = trained->model,
+        .vocabulary = trained->vocabulary,
+        .symbols = spsh__vocabulary_size(trained->vocabulary),
+        .beam_width = options->beam_width,
+        .limits = limits,
+        .heard_fn = options->heard_fn,
+        .heard_user = options->heard_user,
+    };
+    rc = spsh__evaluator_open(&evaluating, &evaluator, err);
+    if (rc == SPSH_OK)
+        rc = spsh__evaluate(evaluator, feed, &sums, err);
+    if (rc == SPSH_OK)
+        fill_result(&sums, ret_result);
+out:
+    spsh__evaluator_close(evaluator);
+    spsh__feed_close(feed);
+    spsh__trained_close(trained);
+    return rc;
+}

@@ -1,0 +1,39 @@
+/* trained.h: what a checkpoint holds, open and ready to recognise: configuration, vocabulary,
+ * backend, and a model for batches of a given size.
+ *
+ *     spsh__trained_open(path, threads, io, &trained, &err);       // a run's folder, or a file
+ *     spsh__trained_size(trained, &limits, &err);                  // as often as batches grow
+ *     ... trained->model ...
+ *     spsh__trained_close(trained);
+ */
+#ifndef SPSH_TRAIN_TRAINED_H
+#define SPSH_TRAIN_TRAINED_H
+
+#include "checkpoint.h"
+#include "config.h"
+#include "vocabulary.h"
+
+typedef struct spsh__trained {
+    spsh__checkpoint_file *file;
+    spsh__checkpoint state; /* borrowed from file */
+    spsh__config *config;
+    spsh__vocabulary *vocabulary;
+    spsh__backend *backend;
+    spsh__model *model; /* NULL before the first size */
+    spsh__model_limits limits;
+} spsh__trained;
+
+/* threads: 0: as many as there are cores. SPSH_E_NOT_FOUND, _CORRUPT, ... */
+spsh_status spsh__trained_open(const char *path, uint32_t threads, const spsh_io *io,
+                               spsh__trained **ret, spsh_error *err);
+void spsh__trained_close(spsh__trained *t); /* NULL is fine */
+
+/* A model that takes such batches, with the checkpoint's weights. inputs: values of a frame. */
+spsh_status spsh__trained_size(spsh__trained *t, uint32_t inputs, const spsh__model_limits *limits,
+                               spsh_error *err);
+
+/* A checkpoint's weights and statistics into a model of its shape. SPSH_E_MISMATCH. */
+spsh_status spsh__trained_fill(spsh__backend *backend, spsh__model *model,
+                               const spsh__checkpoint *state, spsh_error *err);
+
+#endif
