@@ -80,7 +80,6 @@ static inline void kit_make(kit_state *s, uint64_t elements, uint64_t samples)
     }
     kit_parameters(s);
     s->c = (spsh__checkpoint){
-        .best_samples = 1,
         .world_size = 2,
         .virtual_world = 4,
         .config = s->config,

@@ -204,7 +204,6 @@ static void test_generations_come_before_samples(void)
 {
     kit_state s;
     kit_make(&s, ELEMENTS, 1);
-    s.c.best_samples = 1;
     spsh__checkpoint_writer *writer = kit_writer(at("order"), 0, NULL);
     kit_put(writer, &s, 900);
     spsh__checkpoint_writer_close(writer);
