@@ -22,7 +22,7 @@ typedef struct tolerance {
 
 static const tolerance tolerances[] = {
     {"reference", 1e-12, 1e-10, 1e-6}, /* gradients are stored as floats */
-    {"cpu",       1e-5,  1e-4, 1e-4},
+    {"cpu",       1e-5,  1e-4,  1e-4},
 };
 
 typedef struct fixture {
@@ -52,7 +52,17 @@ static float *next_values(fixture *f, size_t count)
     return values;
 }
 
-/* Words of a line behind the first. */
+/* The next word of a line; empty behind the last. */
+static char *next_word(char **text)
+{
+    char *word = *text + strspn(*text, " ");
+    *text = word + strcspn(word, " ");
+    if (**text != '\0')
+        *(*text)++ = '\0';
+    return word;
+}
+
+/* Numbers of a line. */
 static uint32_t numbers(char *text, double *ret, uint32_t most)
 {
     uint32_t count = 0;
@@ -66,22 +76,25 @@ static uint32_t numbers(char *text, double *ret, uint32_t most)
 
 static void read_shape(fixture *f, char *text)
 {
-    char cell[8] = "";
-    unsigned v[9] = {0};
-    REQUIRE(sscanf(text, "%u %u %u %7s %u %u %u %u %u %u", &v[0], &v[1], &v[2], cell, &v[3], &v[4],
-                   &v[5], &v[6], &v[7], &v[8]) == 10);
+    double front[3] = {0}, v[6] = {0};
+    char *words[4];
+    for (int i = 0; i < 4; i++)
+        words[i] = next_word(&text);
+    for (int i = 0; i < 3; i++)
+        REQUIRE(numbers(words[i], &front[i], 1) == 1);
+    REQUIRE(numbers(text, v, 6) == 6);
     f->shape =
         (spsh__model_shape){.kind = SPSH__MODEL_DS2,
-                            .inputs = v[0],
-                            .conv_channels = v[1],
-                            .layers = v[2],
-                            .cell = strcmp(cell, "gru") == 0 ? SPSH__CELL_GRU : SPSH__CELL_LSTM,
-                            .hidden = v[3],
-                            .is_bidirectional = v[4] == 1,
-                            .lookahead = v[5],
-                            .outputs = v[6],
-                            .counts_padding = v[7] == 1};
-    f->seed = v[8];
+                            .inputs = (uint32_t)front[0],
+                            .conv_channels = (uint32_t)front[1],
+                            .layers = (uint32_t)front[2],
+                            .cell = strcmp(words[3], "gru") == 0 ? SPSH__CELL_GRU : SPSH__CELL_LSTM,
+                            .hidden = (uint32_t)v[0],
+                            .is_bidirectional = v[1] > 0,
+                            .lookahead = (uint32_t)v[2],
+                            .outputs = (uint32_t)v[3],
+                            .counts_padding = v[4] > 0};
+    f->seed = (uint64_t)v[5];
 }
 
 static void read_optimiser(fixture *f, char *text)
@@ -158,8 +171,9 @@ static void run_batch(fixture *f, bool is_training)
     spsh__ctc_io io = {.results = results, .dlogits = spsh__model_logit_gradients(f->model)};
 
     REQUIRE(f->utterances == f->batch);
-    REQUIRE(spsh__model_forward(f->model, f->features, f->lengths, f->batch, f->frames, is_training,
-                                &io.logits, out_lengths, NULL) == SPSH_OK);
+    spsh__model_batch batch = {f->features, f->lengths, f->batch, f->frames};
+    REQUIRE(spsh__model_forward(f->model, &batch, is_training, &io.logits, out_lengths, NULL) ==
+            SPSH_OK);
     spsh__ctc_shape shape = {.frames = spsh__model_out_frames(f->model, f->frames),
                              .batch = f->batch,
                              .symbols = f->shape.outputs,
@@ -178,10 +192,11 @@ static void run_batch(fixture *f, bool is_training)
 
 static void check_gradient(fixture *f, char *text)
 {
-    char name[NAME_BYTES] = "";
-    size_t count = 0;
+    const char *name = next_word(&text);
     const spsh__parameter *p = NULL;
-    REQUIRE(sscanf(text, "%63s %zu", name, &count) == 2);
+    double values = 0;
+    REQUIRE(numbers(text, &values, 1) == 1);
+    size_t count = (size_t)values;
     for (uint32_t i = 0; p == NULL && i < spsh__model_parameter_count(f->model); i++) {
         if (strcmp(spsh__model_parameter(f->model, i)->name, name) == 0)
             p = spsh__model_parameter(f->model, i);

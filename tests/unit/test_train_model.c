@@ -245,8 +245,9 @@ static void close_rig(rig *r)
 static spsh__buffer forward(rig *r, bool is_training)
 {
     spsh__buffer logits = {NULL};
-    REQUIRE(spsh__model_forward(r->model, r->features, r->lengths, r->batch, r->frames, is_training,
-                                &logits, r->out_lengths, NULL) == SPSH_OK);
+    spsh__model_batch batch = {r->features, r->lengths, r->batch, r->frames};
+    REQUIRE(spsh__model_forward(r->model, &batch, is_training, &logits, r->out_lengths, NULL) ==
+            SPSH_OK);
     return logits;
 }
 
@@ -323,6 +324,7 @@ static void check_gradients(const spsh__model_shape *shape, const char *name)
     for (uint32_t i = 0; i < spsh__model_parameter_count(r.model); i++) {
         const spsh__parameter *p = spsh__model_parameter(r.model, i);
         double largest = 1e-3;
+        REQUIRE(p->count > 0);
         for (uint64_t j = 0; j < p->count; j++)
             largest = fmax(largest, fabs(gradients[p->offset + j]));
         for (int try = 0; try < TRIES; try++) {
@@ -605,8 +607,8 @@ static void test_refused_batches(void)
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         uint32_t lengths[BATCH_MAX] = {rows[i].length};
-        CHECK_I64(spsh__model_forward(r.model, r.features, lengths, rows[i].batch, rows[i].frames,
-                                      false, &logits, r.out_lengths, NULL),
+        spsh__model_batch batch = {r.features, lengths, rows[i].batch, rows[i].frames};
+        CHECK_I64(spsh__model_forward(r.model, &batch, false, &logits, r.out_lengths, NULL),
                   rows[i].want);
         CHECK((logits.data != NULL) == (rows[i].want == SPSH_OK));
     }

@@ -400,44 +400,43 @@ uint32_t spsh__model_out_frames(const spsh__model *m, uint32_t frames)
     return m->ops->out_frames_fn(frames);
 }
 
-static spsh_status check_batch(const spsh__model *m, const uint32_t *lengths, uint32_t batch,
-                               uint32_t frames, spsh_error *err)
+static spsh_status check_batch(const spsh__model *m, const spsh__model_batch *b, spsh_error *err)
 {
-    if (batch == 0 || frames == 0)
+    if (b->batch == 0 || b->frames == 0)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
-                         "model: a batch of %u utterances and %u frames", batch, frames);
-    if (batch > m->limits.batch_max || frames > m->limits.frames_max ||
-        (uint64_t)batch * frames > m->limits.rows_max)
+                         "model: a batch of %u utterances and %u frames", b->batch, b->frames);
+    if (b->batch > m->limits.batch_max || b->frames > m->limits.frames_max ||
+        (uint64_t)b->batch * b->frames > m->limits.rows_max)
         return SPSH_FAIL(err, SPSH_E_LIMIT, SPSH_OFFSET_NONE,
                          "model: a batch of %u utterances and %u frames; made for %u, %u, and %llu "
                          "together",
-                         batch, frames, m->limits.batch_max, m->limits.frames_max,
+                         b->batch, b->frames, m->limits.batch_max, m->limits.frames_max,
                          (unsigned long long)m->limits.rows_max);
-    for (uint32_t n = 0; n < batch; n++) {
-        if (lengths[n] > frames)
+    for (uint32_t n = 0; n < b->batch; n++) {
+        if (b->lengths[n] > b->frames)
             return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
-                             "model: utterance %u of a batch has %u of %u frames", n, lengths[n],
-                             frames);
+                             "model: utterance %u of a batch has %u of %u frames", n, b->lengths[n],
+                             b->frames);
     }
     return SPSH_OK;
 }
 
-spsh_status spsh__model_forward(spsh__model *m, const float *features, const uint32_t *lengths,
-                                uint32_t batch, uint32_t frames, bool is_training,
+spsh_status spsh__model_forward(spsh__model *m, const spsh__model_batch *batch, bool is_training,
                                 spsh__buffer *ret_logits, uint32_t *out_lengths, spsh_error *err)
 {
-    spsh_status rc = check_batch(m, lengths, batch, frames, err);
+    spsh_status rc = check_batch(m, batch, err);
     if (rc != SPSH_OK)
         return rc;
-    m->batch = batch;
-    m->frames = frames;
-    m->out_frames = m->ops->out_frames_fn(frames);
-    for (uint32_t n = 0; n < batch; n++) {
-        m->lengths[n] = m->ops->out_frames_fn(lengths[n]);
+    m->batch = batch->batch;
+    m->frames = batch->frames;
+    m->out_frames = m->ops->out_frames_fn(batch->frames);
+    for (uint32_t n = 0; n < batch->batch; n++) {
+        m->lengths[n] = m->ops->out_frames_fn(batch->lengths[n]);
         out_lengths[n] = m->lengths[n];
     }
-    m->ops->arrange_fn(m, features, lengths);
-    m->b->write_f32_fn(m->backend, m->input, m->staging, (size_t)batch * frames * m->shape.inputs);
+    m->ops->arrange_fn(m, batch->features, batch->lengths);
+    m->b->write_f32_fn(m->backend, m->input, m->staging,
+                       (size_t)batch->batch * batch->frames * m->shape.inputs);
     m->ops->forward_fn(m, is_training);
     *ret_logits = m->logits;
     return SPSH_OK;

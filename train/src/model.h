@@ -84,13 +84,19 @@ void spsh__model_bucket(const spsh__model *model, uint32_t bucket, uint64_t *ret
 /* Frames that come out of so many. */
 uint32_t spsh__model_out_frames(const spsh__model *model, uint32_t frames);
 
-/* features: host, [N][frames][inputs], float; lengths: N, what lies behind them is not looked at.
- * Logits: [out_frames][N][outputs], the model's, until the next call. out_lengths: N, written.
- * SPSH_E_INVALID_ARG: nothing in the batch, or a length beyond frames; _LIMIT. Failures of
- * operators are the backend's status. */
-spsh_status spsh__model_forward(spsh__model *model, const float *features, const uint32_t *lengths,
-                                uint32_t batch, uint32_t frames, bool is_training,
-                                spsh__buffer *ret_logits, uint32_t *out_lengths, spsh_error *err);
+/* On the host. */
+typedef struct spsh__model_batch {
+    const float *features;   /* [batch][frames][inputs] */
+    const uint32_t *lengths; /* of frames; what lies behind them is not looked at */
+    uint32_t batch, frames;
+} spsh__model_batch;
+
+/* Logits: [out_frames][batch][outputs], the model's, until the next call. out_lengths: batch of
+ * them, written. SPSH_E_INVALID_ARG: nothing in the batch, or a length beyond frames; _LIMIT.
+ * Failures of operators are the backend's status. */
+spsh_status spsh__model_forward(spsh__model *model, const spsh__model_batch *batch,
+                                bool is_training, spsh__buffer *ret_logits, uint32_t *out_lengths,
+                                spsh_error *err);
 
 /* After a forward of training; uses it up. Adds to the gradients. bucket_fn is called as soon as a
  * bucket is complete, in ascending order; NULL is fine. */
