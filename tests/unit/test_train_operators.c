@@ -298,6 +298,41 @@ static void edge_norm(void)
     edge->ops->free_fn(edge, state.batch_scale);
 }
 
+/* Two utterances of 2 and 0 of 3 frames, as convolutions and as rows. */
+static void edge_masks(void)
+{
+    const uint32_t lengths[2] = {2, 0};
+    const double x[6] = {1, 2, 3, 4, 5, 6}, of_conv[6] = {1, 2, 0, 0, 0, 0};
+    const double of_rows[6] = {1, 0, 3, 0, 0, 0};
+    const spsh__conv_shape conv = {.batch = 2, .out_channels = 1, .out_bins = 1, .out_frames = 3};
+    const spsh__rows rows = {3, 2, 1};
+    const spsh__buffer a = with_values(x, 6), b = with_values(x, 6);
+    edge->ops->mask_conv_fn(edge, &conv, lengths, a);
+    edge->ops->mask_rows_fn(edge, &rows, lengths, b);
+    check_values(a, of_conv, 6);
+    check_values(b, of_rows, 6);
+}
+
+/* Gradients count half, weights do not decay: SGD 2 - 1/4 * 2; AdamW 2 - 1/4 * 2 / (2 + 2). */
+static void edge_updates(void)
+{
+    const spsh__sgd sgd = {.rate = 0.25, .weight_decay = 0.5};
+    const spsh__adamw adamw = {0.25, 0.5, 0.75, 2, 0.5, 1};
+    const double weight[1] = {2}, gradient[1] = {4}, by_sgd[1] = {1.5}, by_adamw[1] = {1.875};
+    spsh__update u = {.weights = with_values(weight, 1), .count = 1, .gradient_scale = 0.5};
+    u.gradients = with_values(gradient, 1);
+    edge->ops->sgd_fn(edge, &sgd, &u);
+    check_values(u.weights, by_sgd, 1);
+    u.weights = with_values(weight, 1);
+    u.moments[0] = with_values(NULL, 1);
+    u.moments[1] = with_values(NULL, 1);
+    edge->ops->adamw_fn(edge, &adamw, &u);
+    check_values(u.weights, by_adamw, 1);
+    for (int i = 0; i < 2; i++)
+        edge->ops->free_fn(edge, u.moments[i]);
+    edge->ops->free_fn(edge, u.gradients);
+}
+
 /* Of two equal logits the first wins; a row without a state is nobody's. */
 static void edge_cross_entropy(void)
 {
@@ -342,6 +377,8 @@ static void test_edges(void)
         edge_gemm_keep();
         edge_clip();
         edge_norm();
+        edge_masks();
+        edge_updates();
         edge_cross_entropy();
         edge_ctc();
         CHECK(edge->ops->status_fn(edge, NULL) == SPSH_OK);
@@ -373,11 +410,12 @@ static spsh_status open_and_use(const char *name, const spsh_allocator *allocato
         const uint32_t labels[2] = {1, 2}, offsets[2] = {0, 2}, lengths[1] = {9};
         const spsh__ctc_shape s = {9, 1, 3, 0, 1};
         const spsh__label_batch batch = {labels, offsets};
-        spsh__ctc_result result;
+        spsh__ctc_result result = {0};
         const spsh__ctc_io io = {logits, {NULL}, NULL, &result};
         b->ops->ctc_fn(b, &s, lengths, &batch, &io);
         rc = b->ops->status_fn(b, NULL);
         CHECK(b->ops->status_fn(b, NULL) == rc);
+        CHECK(rc != SPSH_OK || result.loss > 0);
     }
     b->ops->free_fn(b, logits);
     spsh__backend_close(b);

@@ -132,13 +132,14 @@ static void ctc(spsh__backend *b, const spsh__ctc_shape *s, const uint32_t *leng
         const size_t at = (size_t)n * s->symbols;
         const double weight = io->weights == NULL ? 1 : io->weights[n];
         const bool is_learnt = io->dlogits.data != NULL && weight != 0;
+        const uint32_t label_count = labels->offsets[n + 1] - labels->offsets[n];
         const spsh__ctc_utterance u = {
             .frames = lengths[n],
             .symbols = s->symbols,
             .blank = s->blank,
             .stride = (size_t)s->batch * s->symbols,
-            .labels = labels->labels + labels->offsets[n],
-            .label_count = labels->offsets[n + 1] - labels->offsets[n],
+            .labels = label_count == 0 ? NULL : labels->labels + labels->offsets[n],
+            .label_count = label_count,
             .scale = s->scale * weight,
         };
         if (!grow_scratch(b, spsh__ctc_scratch(u.frames, u.label_count, u.symbols)))
