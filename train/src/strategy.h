@@ -4,8 +4,9 @@
  *     start
  *     for each step:
  *         before_forward
- *         for each micro-batch of this rank that is not empty, in the loader's order:
+ *         for each micro-batch of this rank, in the loader's order:
  *             forward, loss, backward -> on_bucket(leaf, bucket) for each bucket
+ *             or, where it is empty: skip_leaf
  *         after_backward                 gradients are final, and the same for any world size
  *         square_sum; clip               not a number, on one rank, is so on all: all skip together
  *         for each slice: optimiser      a strategy may update a part of the arena on each rank
@@ -65,6 +66,9 @@ typedef struct spsh__strategy_ops {
     spsh_status (*before_forward_fn)(spsh__strategy *s, spsh_error *err);
     /* Called during backward, buckets ascending: starts what can be overlapped. */
     spsh_status (*on_bucket_fn)(spsh__strategy *s, uint32_t leaf, uint32_t bucket, spsh_error *err);
+    /* Instead of backward, for an own leaf without a batch; of those behind the step's last batch
+     * nothing has to be said. */
+    spsh_status (*skip_leaf_fn)(spsh__strategy *s, uint32_t leaf, spsh_error *err);
     /* rows: [own leaves][count], in their order: losses, counts, stop flags; zeros for a leaf
      * without a batch. totals: count, written: sums over all leaves. */
     spsh_status (*after_backward_fn)(spsh__strategy *s, const double *rows, double *totals,

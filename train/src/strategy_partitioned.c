@@ -1,0 +1,51 @@
+/* strategy_partitioned.c: partitioned gradients (the shape of ZeRO-1): every rank gets the sum of
+ * its part of each bucket, updates the weights there, and gives them to all.
+ *
+ * The sums are those of allreduce, and optimisers are element by element: so are the weights, to
+ * the bit. A rank makes 1 / W of the update. Moments are right in its own part alone: gather makes
+ * them whole, for a checkpoint that any world size can take up.
+ */
+#include "strategy_internal.h"
+
+static spsh_status partitioned_start(spsh__strategy *s, spsh__learner *l, spsh_error *err)
+{
+    return spsh__strategy_sum_start(s, l, false, err);
+}
+
+static bool partitioned_slice(const spsh__strategy *s, uint32_t number, spsh__slice *ret)
+{
+    if (number >= s->learner->bucket_count)
+        return false;
+    *ret = spsh__gradient_sum_part(s->state, number);
+    return true;
+}
+
+static spsh_status partitioned_after_step(spsh__strategy *s, spsh_error *err)
+{
+    return spsh__gradient_sum_gather(s->state, s->learner->weights, err);
+}
+
+static spsh_status partitioned_gather(spsh__strategy *s, spsh_error *err)
+{
+    spsh_status rc = SPSH_OK;
+    for (int i = 0; rc == SPSH_OK && i < 2; i++)
+        if (s->learner->moments[i].data != NULL)
+            rc = spsh__gradient_sum_gather(s->state, s->learner->moments[i], err);
+    return rc;
+}
+
+const spsh__strategy_ops spsh__strategy_partitioned = {
+    .name = "partitioned",
+    .capabilities =
+        SPSH__STRATEGY_EQUAL_SPEED | SPSH__STRATEGY_SAME_MODELS | SPSH__STRATEGY_OWNS_UPDATE,
+    .start_fn = partitioned_start,
+    .before_forward_fn = spsh__strategy_sum_before_forward,
+    .on_bucket_fn = spsh__strategy_sum_on_bucket,
+    .skip_leaf_fn = spsh__strategy_sum_skip_leaf,
+    .after_backward_fn = spsh__strategy_sum_after_backward,
+    .square_sum_fn = spsh__strategy_sum_square_sum,
+    .slice_fn = partitioned_slice,
+    .after_step_fn = partitioned_after_step,
+    .gather_fn = partitioned_gather,
+    .close_fn = spsh__strategy_sum_close,
+};
