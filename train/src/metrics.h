@@ -6,7 +6,7 @@
  *     spsh__metrics_close(metrics);
  *
  * RUN/metrics.jsonl has a line for each start, step and evaluation, in their order; "kind" says
- * which. All have "samples", the utterances that the run had learnt from, which never falls: a run
+ * which. All have "samples", the utterances that the run had been served, which never falls: a run
  * that resumes first cuts off what the dead one wrote beyond its checkpoint. Numbers that are not
  * finite are null. `speechshard report` draws the page from these lines alone.
  */

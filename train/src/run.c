@@ -1,0 +1,358 @@
+/* run.c: spsh_train: opens what a run is made of, and the loop.
+ *
+ *     launch, comm -> config, vocabulary (rank 0's, for all) -> backend -> feed -> model -> learner
+ *     -> checkpoint or first weights -> strategy (rank 0's arenas, for all) -> steps
+ *
+ * Every decision that changes what all ranks do next (stop, save, evaluate, skip, the epoch's end)
+ * comes out of the step's totals or of the loader's order, so that all take it after the same step.
+ */
+#include "speechshard/train.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "run_internal.h"
+#include "train_internal.h"
+
+enum { LINE_BYTES = 200, LOG_BYTES = 600 };
+
+static spsh_status fail_memory(spsh_error *err)
+{
+    return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "out of memory");
+}
+
+double spsh__run_now_s(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+/* Rank 0 speaks for all; of errors every rank. */
+void spsh__run_log(const spsh__run *r, spsh_log_level level, const char *format, ...)
+{
+    char text[LOG_BYTES];
+    va_list args;
+    if (r->o->log_fn == NULL || (!r->is_first && level != SPSH_LOG_ERROR))
+        return;
+    va_start(args, format);
+    (void)vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    r->o->log_fn(r->o->log_user, level, text);
+}
+
+/* ---- opening ---- */
+
+/* Threads of the model: the node's cores are shared by its ranks. */
+static uint32_t thread_count(const spsh__run *r)
+{
+    const long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    const uint32_t ranks = r->launch.local_size > 0 ? r->launch.local_size : 1;
+    if (r->config->threads > 0)
+        return r->config->threads;
+    return cores > (long)ranks ? (uint32_t)cores / ranks : 1;
+}
+
+static spsh_status open_world(spsh__run *r, spsh_error *err)
+{
+    spsh_status rc = spsh__launch_find(NULL, NULL, &r->launch, err);
+    if (rc == SPSH_OK) /* the configuration's deadline is known only behind the first messages */
+        rc = spsh__comm_open(&r->launch, 0, &r->allocator, &r->comm, err);
+    if (rc != SPSH_OK)
+        return rc;
+    r->is_first = r->comm->rank == 0;
+    if (r->is_first)
+        rc = spsh_io_make_directory(r->io, r->o->run, err);
+    return rc;
+}
+
+static spsh_status check_world(const spsh__run *r, spsh_error *err)
+{
+    const spsh__config *c = r->config;
+    if (c->virtual_world != 0 && c->virtual_world < r->comm->world_size)
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+                         "data.virtual_world is %u, but there are %u processes: no more of them "
+                         "than batches in a step",
+                         c->virtual_world, r->comm->world_size);
+    if (c->model.kind != SPSH__MODEL_DS2)
+        return SPSH_FAIL(err, SPSH_E_UNSUPPORTED, SPSH_OFFSET_NONE,
+                         "model.preset: a model of frames needs alignments, which datasets do not "
+                         "hold; train ds2, ds2-small or ds2-tiny");
+    return SPSH_OK;
+}
+
+static spsh_status open_feed(spsh__run *r, spsh_error *err)
+{
+    const spsh__feed_options options = {.config = r->config,
+                                        .vocabulary = r->vocabulary,
+                                        .names = (const char *const *)r->config->train,
+                                        .weights = r->config->train_weights,
+                                        .is_training = true,
+                                        .rank = r->comm->rank,
+                                        .world_size = r->comm->world_size,
+                                        .io = r->io,
+                                        .log_fn = r->o->log_fn,
+                                        .log_user = r->o->log_user};
+    const spsh_status rc = spsh__feed_open(&options, &r->feed, err);
+    if (rc != SPSH_OK)
+        return rc;
+    spsh__config_resolve(r->config, spsh__feed_epoch_utterances(r->feed));
+    free(r->config_text);
+    r->config_text = spsh__config_text(r->config);
+    return r->config_text == NULL ? fail_memory(err) : spsh__run_evaluate_limits(r, err);
+}
+
+static spsh_status open_model(spsh__run *r, spsh_error *err)
+{
+    spsh__model_shape shape = r->config->model;
+    shape.inputs = spsh__feed_dim(r->feed);
+    shape.outputs = spsh__vocabulary_size(r->vocabulary);
+    const spsh_status rc = spsh__model_open(r->backend, &shape, &r->limits, &r->model, err);
+    if (rc == SPSH_OK)
+        spsh__model_init(r->model, r->config->seed);
+    return rc;
+}
+
+static spsh_status open_learner(spsh__run *r, spsh_error *err)
+{
+    const spsh__config *c = r->config;
+    const uint32_t buckets = spsh__model_bucket_count(r->model);
+    const int moments = c->is_adamw ? 2 : c->sgd.momentum > 0 ? 1 : 0;
+    spsh__learner *l = &r->learner;
+    r->buckets = calloc(buckets, sizeof(*r->buckets));
+    if (r->buckets == NULL)
+        return fail_memory(err);
+    for (uint32_t b = 0; b < buckets; b++)
+        spsh__model_bucket(r->model, b, &r->buckets[b].offset, &r->buckets[b].count);
+    l->backend = r->backend;
+    l->comm = r->comm;
+    l->weights = spsh__model_weights(r->model);
+    l->gradients = spsh__model_gradients(r->model);
+    l->arena_elements = spsh__model_arena_elements(r->model);
+    l->statistics = spsh__model_statistics(r->model, &l->statistics_elements);
+    l->buckets = r->buckets;
+    l->bucket_count = buckets;
+    l->virtual_world = spsh__feed_leaves(r->feed);
+    l->accumulate = c->accumulate;
+    spsh_status rc = SPSH_OK;
+    for (int m = 0; m < moments && rc == SPSH_OK; m++)
+        rc = r->backend->ops->alloc_fn(r->backend, l->arena_elements, &l->moments[m], err);
+    return rc;
+}
+
+/* RUN/config.yaml: what the run is, for people; the checkpoints have it, too. */
+static spsh_status write_config(const spsh__run *r, spsh_error *err)
+{
+    spsh_file_writer *writer = NULL;
+    spsh_status rc = spsh_file_writer_open(r->io, r->o->run, "config.yaml", 0, NULL, &writer, err);
+    if (rc == SPSH_OK)
+        rc = spsh_file_writer_write(writer, r->config_text, strlen(r->config_text), err);
+    if (rc == SPSH_OK)
+        rc = spsh_file_writer_publish(writer, SPSH_PUBLISH_REPLACE, err);
+    spsh_file_writer_free(writer);
+    return rc;
+}
+
+static spsh_status open_metrics(spsh__run *r, spsh_error *err)
+{
+    const spsh__start_facts start = {
+        .samples = r->progress.samples,
+        .step = r->progress.step,
+        .restarts = r->progress.restarts,
+        .world_size = r->comm->world_size,
+        .virtual_world = r->learner.virtual_world,
+        .threads = r->backend->threads,
+        .weights = spsh__model_weight_count(r->model),
+        .backend = r->config->backend,
+        .strategy = r->config->strategy,
+        .launcher = r->launch.launcher,
+    };
+    if (!r->is_first)
+        return SPSH_OK;
+    const spsh_status rc = write_config(r, err);
+    return rc != SPSH_OK ? rc : spsh__metrics_open(r->o->run, &start, r->io, &r->metrics, err);
+}
+
+static void tell_start(const spsh__run *r)
+{
+    spsh__run_log(r, SPSH_LOG_INFO,
+                  "%s: %llu weights, %u process%s (%s), %u threads each; %llu utterances an epoch",
+                  r->config->backend, (unsigned long long)spsh__model_weight_count(r->model),
+                  r->comm->world_size, r->comm->world_size == 1 ? "" : "es", r->launch.launcher,
+                  r->backend->threads, (unsigned long long)spsh__feed_epoch_utterances(r->feed));
+    if (r->progress.step > 0)
+        spsh__run_log(r, SPSH_LOG_INFO, "going on behind step %llu, epoch %llu, %llu utterances",
+                      (unsigned long long)r->progress.step, (unsigned long long)r->progress.epoch,
+                      (unsigned long long)r->progress.samples);
+}
+
+static spsh_status open_all(spsh__run *r, spsh_error *err)
+{
+    spsh_status rc = open_world(r, err);
+    if (rc == SPSH_OK)
+        rc = spsh__run_find(r, err);
+    if (rc == SPSH_OK)
+        rc = check_world(r, err);
+    if (rc != SPSH_OK)
+        return rc;
+    r->comm->deadline_ms = r->config->deadline_ms;
+    rc = spsh__backend_open(r->config->backend, thread_count(r), &r->allocator, &r->backend, err);
+    if (rc == SPSH_OK)
+        rc = open_feed(r, err);
+    if (rc == SPSH_OK)
+        rc = open_model(r, err);
+    if (rc == SPSH_OK)
+        rc = open_learner(r, err);
+    if (rc == SPSH_OK)
+        rc = spsh__strategy_open(r->config->strategy, &r->allocator, &r->strategy, err);
+    if (rc == SPSH_OK)
+        rc = spsh__run_restore(r, err);
+    if (rc == SPSH_OK)
+        rc = r->strategy->ops->start_fn(r->strategy, &r->learner, err);
+    if (rc == SPSH_OK)
+        rc = spsh__run_step_open(r, err);
+    if (rc == SPSH_OK)
+        rc = open_metrics(r, err);
+    if (rc == SPSH_OK)
+        tell_start(r);
+    return rc;
+}
+
+static void close_all(spsh__run *r)
+{
+    spsh__metrics_close(r->metrics);
+    spsh__checkpoint_writer_close(r->writer);
+    spsh__checkpoint_close(r->resumed);
+    spsh__strategy_close(r->strategy);
+    for (int m = 0; m < 2; m++) {
+        if (r->learner.moments[m].data != NULL)
+            r->backend->ops->free_fn(r->backend, r->learner.moments[m]);
+        free(r->host_moments[m]);
+    }
+    if (r->statistics_before.data != NULL)
+        r->backend->ops->free_fn(r->backend, r->statistics_before);
+    spsh__model_close(r->model);
+    spsh__feed_close(r->feed);
+    if (r->backend != NULL)
+        spsh__backend_close(r->backend);
+    spsh__vocabulary_free(r->vocabulary);
+    spsh__config_free(r->config);
+    spsh__comm_close(r->comm);
+    free(r->config_text);
+    free(r->vocabulary_text);
+    free(r->buckets);
+    free(r->cursor);
+    free(r->parameters);
+    free(r->host_weights);
+    free(r->host_statistics);
+    free(r->rows);
+    free(r->totals);
+    free(r->losses);
+    free(r->out_lengths);
+}
+
+/* ---- the loop ---- */
+
+static void tell_step(spsh__run *r)
+{
+    char line[LINE_BYTES];
+    spsh_error failed = SPSH_ERROR_INIT;
+    if (!r->is_first)
+        return;
+    if (spsh__metrics_step(r->metrics, &r->facts, &failed) != SPSH_OK)
+        spsh__run_log(r, SPSH_LOG_ERROR, "%s", failed.message);
+    if (r->o->progress_fn != NULL)
+        r->o->progress_fn(r->o->progress_user, spsh__metrics_line(&r->facts, line, sizeof(line)));
+}
+
+static spsh_status end_epoch(spsh__run *r, spsh_error *err)
+{
+    r->has_ended = false;
+    r->progress.epoch++;
+    spsh_status rc = spsh__run_evaluate(r, err);
+    return rc != SPSH_OK ? rc : spsh__run_save(r, err);
+}
+
+static bool is_done(const spsh__run *r)
+{
+    const spsh__config *c = r->config;
+    return (c->epochs > 0 && r->progress.epoch >= c->epochs) ||
+           (c->samples_max > 0 && r->progress.samples >= c->samples_max);
+}
+
+/* What the step's totals ask for. */
+static spsh_status after_step(spsh__run *r, spsh_error *err)
+{
+    const double *t = r->totals;
+    spsh_status rc = SPSH_OK;
+    tell_step(r);
+    if (t[SPSH__ROW_STOP] > 0) {
+        rc = spsh__run_save_last(r, err);
+        return rc != SPSH_OK ? rc
+                             : SPSH_FAIL(err, SPSH_E_CANCELED, SPSH_OFFSET_NONE,
+                                         "stopped behind step %llu, and saved",
+                                         (unsigned long long)r->progress.step);
+    }
+    if (t[SPSH__ROW_EVALUATE] > 0)
+        rc = spsh__run_evaluate(r, err);
+    if (rc == SPSH_OK && t[SPSH__ROW_SAVE] > 0)
+        rc = spsh__run_save(r, err);
+    return rc;
+}
+
+static spsh_status loop(spsh__run *r, spsh_error *err)
+{
+    spsh_status rc = SPSH_OK;
+    r->begin_s = r->saved_s = r->evaluated_s = spsh__run_now_s();
+    while (rc == SPSH_OK && !is_done(r)) {
+        rc = spsh__run_step(r, err);
+        if (rc == SPSH_E_END) {
+            rc = end_epoch(r, err);
+            continue;
+        }
+        if (rc == SPSH_OK)
+            rc = after_step(r, err);
+        if (rc == SPSH_OK && r->has_ended)
+            rc = end_epoch(r, err);
+    }
+    if (rc == SPSH_OK && (!r->was_evaluated || r->evaluated_step != r->progress.step))
+        rc = spsh__run_evaluate(r, err);
+    return rc != SPSH_OK ? rc : spsh__run_save_last(r, err);
+}
+
+static void fill_result(const spsh__run *r, spsh_train_result *ret)
+{
+    *ret = (spsh_train_result){
+        .steps = r->progress.step,
+        .epochs = r->progress.epoch,
+        .samples = r->progress.samples,
+        .loss = r->facts.step > 0 ? r->facts.loss : (double)NAN,
+        .wer = r->was_evaluated ? spsh__errors_rate(&r->last.words) : (double)NAN,
+        .cer = r->was_evaluated ? spsh__errors_rate(&r->last.letters) : (double)NAN,
+    };
+}
+
+spsh_status spsh_train(const spsh_train_options *options, spsh_train_result *ret_result,
+                       spsh_error *err)
+{
+    if (options == NULL || options->run == NULL || ret_result == NULL)
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE, "a run needs a folder");
+    spsh__run *r = calloc(1, sizeof(*r));
+    if (r == NULL)
+        return fail_memory(err);
+    r->o = options;
+    r->allocator = *spsh_allocator_default();
+    r->io = options->io != NULL ? options->io : spsh_io_default();
+    spsh_status rc = open_all(r, err);
+    if (rc == SPSH_OK)
+        rc = loop(r, err);
+    if (rc == SPSH_OK || rc == SPSH_E_CANCELED)
+        fill_result(r, ret_result);
+    close_all(r);
+    free(r);
+    return rc;
+}

@@ -1,0 +1,106 @@
+/* run_internal.h: what a training run holds, for run.c (opens it, the loop), run_step.c (a step),
+ * run_state.c (checkpoints) and run_evaluate.c.
+ */
+#ifndef SPSH_TRAIN_RUN_INTERNAL_H
+#define SPSH_TRAIN_RUN_INTERNAL_H
+
+#include "checkpoint.h"
+#include "evaluate.h"
+#include "metrics.h"
+#include "speechshard/train.h"
+#include "strategy.h"
+
+/* Numbers of a leaf that are summed over all leaves of a step; behind them two a domain: the sum of
+ * losses and how many. */
+enum {
+    SPSH__ROW_LOSS,
+    SPSH__ROW_COUNTED, /* utterances with a loss */
+    SPSH__ROW_SERVED,  /* all utterances */
+    SPSH__ROW_INFEASIBLE,
+    SPSH__ROW_WITHOUT_TEXT,
+    SPSH__ROW_WITHOUT_FRAMES,
+    SPSH__ROW_AUDIO_S,
+    SPSH__ROW_FRAMES,        /* of utterances */
+    SPSH__ROW_PADDED_FRAMES, /* of the batch, with padding */
+    SPSH__ROW_STOP,          /* not 0: asked for, by whichever rank */
+    SPSH__ROW_SAVE,
+    SPSH__ROW_EVALUATE,
+    SPSH__ROW_DOMAINS,
+};
+
+/* What a checkpoint says of a run beside arenas; all ranks have the same. */
+typedef struct spsh__progress {
+    uint64_t samples, step, epoch;
+    uint64_t updates, skipped_steps; /* steps are either */
+    uint64_t restarts, best_samples;
+    double best_metric; /* lowest WER; infinite: none */
+    double audio_s, wall_s;
+} spsh__progress;
+
+typedef struct spsh__run {
+    const spsh_train_options *o;
+    spsh_allocator allocator;
+    const spsh_io *io;
+    spsh__launch launch;
+    spsh__comm *comm;
+    bool is_first; /* rank 0: writes everything */
+    spsh__config *config;
+    char *config_text, *vocabulary_text;
+    spsh__vocabulary *vocabulary;
+    spsh__backend *backend;
+    spsh__feed *feed;
+    spsh__model *model;
+    spsh__model_limits limits;
+    spsh__learner learner;
+    spsh__slice *buckets;
+    spsh__strategy *strategy;
+    spsh__metrics *metrics; /* rank 0 */
+
+    /* state */
+    spsh__progress progress;
+    uint8_t *cursor; /* of the last step's end */
+    size_t cursor_size;
+    spsh__checkpoint_file *resumed; /* rank 0, until its arenas are taken */
+    spsh__checkpoint resumed_state;
+    spsh__checkpoint_writer *writer; /* rank 0 */
+    spsh__parameter *parameters;
+    float *host_weights, *host_moments[2], *host_statistics;
+    spsh__buffer statistics_before; /* of the step: a skipped one leaves them */
+    uint32_t skipped_in_a_row;
+    double begin_s, saved_s, evaluated_s;
+    uint64_t evaluated_step;
+
+    /* of a step */
+    double *rows, *totals; /* [own leaves][row_count], [row_count] */
+    uint32_t row_count, domain_count;
+    spsh__ctc_result *losses;
+    uint32_t *out_lengths;
+    uint32_t leaf; /* in backward */
+    spsh_status bucket_status;
+    spsh_error bucket_error;
+    bool has_ended; /* the epoch, in the middle of a step */
+    spsh__step_facts facts;
+    spsh__evaluation last;
+    bool was_evaluated;
+} spsh__run;
+
+double spsh__run_now_s(void);
+void spsh__run_log(const spsh__run *r, spsh_log_level level, const char *format, ...)
+    SPSH_PRINTF(3, 4);
+
+/* SPSH_E_END: the epoch is over, and there was no step. r->facts are the step's. */
+spsh_status spsh__run_step(spsh__run *r, spsh_error *err);
+spsh_status spsh__run_step_open(spsh__run *r, spsh_error *err);
+
+/* Finds the checkpoint to go on from, before anything else is opened: config and vocabulary. */
+spsh_status spsh__run_find(spsh__run *r, spsh_error *err);
+/* Its arenas and counters; memory for saving. Before the strategy starts. */
+spsh_status spsh__run_restore(spsh__run *r, spsh_error *err);
+/* All ranks. A full disk is logged, and the run goes on. */
+spsh_status spsh__run_save(spsh__run *r, spsh_error *err);
+spsh_status spsh__run_save_last(spsh__run *r, spsh_error *err); /* waits; fails */
+
+/* What the dev sets need; before the model is opened. */
+spsh_status spsh__run_evaluate_limits(spsh__run *r, spsh_error *err);
+spsh_status spsh__run_evaluate(spsh__run *r, spsh_error *err);
+#endif

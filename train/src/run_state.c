@@ -1,0 +1,321 @@
+/* run_state.c: a run's checkpoints: what it goes on from, and what it leaves.
+ *
+ * Rank 0 alone reads and writes files. What a rank must know to go on (configuration, vocabulary,
+ * counters, cursor) is broadcast; weights, moments and statistics are given by the strategy's
+ * start.
+ */
+#include <math.h>
+#include <stdlib.h>
+
+#include "run_internal.h"
+#include "train_internal.h"
+
+static spsh_status fail_memory(spsh_error *err)
+{
+    return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "out of memory");
+}
+
+/* ---- finding ---- */
+
+/* A text of rank 0 for all; the others' *text is made. */
+static spsh_status share_text(spsh__run *r, char **text, spsh_error *err)
+{
+    uint64_t size = r->is_first ? strlen(*text) + 1 : 0;
+    spsh_status rc = spsh__comm_broadcast(r->comm, &size, sizeof(size), 0, err);
+    if (rc == SPSH_OK && !r->is_first) {
+        *text = malloc(size);
+        rc = *text == NULL ? fail_memory(err) : SPSH_OK;
+    }
+    return rc != SPSH_OK ? rc : spsh__comm_broadcast(r->comm, *text, size, 0, err);
+}
+
+static spsh_status find_checkpoint(spsh__run *r, spsh_error *err)
+{
+    spsh_error found = SPSH_ERROR_INIT;
+    const spsh_status rc = spsh__checkpoint_open(r->o->run, r->io, r->o->log_fn, r->o->log_user,
+                                                 &r->resumed, &r->resumed_state, &found);
+    if (rc == SPSH_E_NOT_FOUND && r->o->config_path != NULL)
+        return SPSH_OK;
+    if (rc != SPSH_OK) {
+        if (err != NULL)
+            *err = found;
+        return rc;
+    }
+    if (!r->o->resume)
+        return SPSH_FAIL(err, SPSH_E_EXISTS, SPSH_OFFSET_NONE,
+                         "%s: has checkpoints: resume it, or name another folder", r->o->run);
+    return SPSH_OK;
+}
+
+/* The configuration that was given; without one, that of the checkpoint. */
+static spsh_status find_config(spsh__run *r, spsh_error *err)
+{
+    const char *const *overrides = r->o->overrides;
+    const char *text = r->resumed != NULL ? r->resumed_state.config : "";
+    const spsh_status rc =
+        r->o->config_path != NULL
+            ? spsh__config_read(r->o->config_path, overrides, r->io, &r->config, err)
+            : spsh__config_parse(text, strlen(text), overrides, &r->config, err);
+    if (rc != SPSH_OK)
+        return rc;
+    r->config_text = spsh__config_text(r->config);
+    return r->config_text == NULL ? fail_memory(err) : SPSH_OK;
+}
+
+static spsh_status find_vocabulary(spsh__run *r, spsh_error *err)
+{
+    spsh__vocabulary *v = NULL;
+    if (r->resumed != NULL) {
+        r->vocabulary_text = strdup(r->resumed_state.vocabulary);
+        return r->vocabulary_text == NULL ? fail_memory(err) : SPSH_OK;
+    }
+    if (r->config->vocabulary[0] == '\0')
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+                         "%s: names no vocabulary; 'speechshard train CONFIG --make-vocab' makes "
+                         "the one that it names",
+                         r->o->config_path);
+    const spsh_status rc = spsh__vocabulary_read(r->config->vocabulary, r->io, &v, err);
+    if (rc != SPSH_OK)
+        return rc;
+    r->vocabulary_text = spsh__vocabulary_text(v);
+    spsh__vocabulary_free(v);
+    return r->vocabulary_text == NULL ? fail_memory(err) : SPSH_OK;
+}
+
+/* Rank 0's outcome is everybody's: nobody waits for one that failed. */
+static spsh_status agree(spsh__run *r, spsh_status own, spsh_error *err)
+{
+    int64_t rc = own;
+    const spsh_status sent =
+        spsh__comm_broadcast(r->comm, &rc, sizeof(rc), 0, r->is_first ? NULL : err);
+    if (r->is_first || sent != SPSH_OK)
+        return own != SPSH_OK ? own : sent;
+    if (rc != SPSH_OK)
+        return SPSH_FAIL(err, SPSH_E_CANCELED, SPSH_OFFSET_NONE, "rank 0 could not start");
+    return SPSH_OK;
+}
+
+spsh_status spsh__run_find(spsh__run *r, spsh_error *err)
+{
+    spsh_status rc = SPSH_OK;
+    if (r->is_first) {
+        rc = find_checkpoint(r, err);
+        if (rc == SPSH_OK)
+            rc = find_config(r, err);
+        if (rc == SPSH_OK)
+            rc = find_vocabulary(r, err);
+    }
+    rc = agree(r, rc, err);
+    if (rc == SPSH_OK)
+        rc = share_text(r, &r->config_text, err);
+    if (rc == SPSH_OK)
+        rc = share_text(r, &r->vocabulary_text, err);
+    if (rc == SPSH_OK && !r->is_first)
+        rc = spsh__config_parse(r->config_text, strlen(r->config_text), NULL, &r->config, err);
+    if (rc == SPSH_OK)
+        rc = spsh__vocabulary_parse(r->vocabulary_text, strlen(r->vocabulary_text),
+                                    r->config->vocabulary, &r->vocabulary, err);
+    return rc;
+}
+
+/* ---- restoring ---- */
+
+static spsh_status take_memory(spsh__run *r, spsh_error *err)
+{
+    const uint64_t count = r->learner.arena_elements;
+    const uint32_t parameters = spsh__model_parameter_count(r->model);
+    r->host_weights = calloc(count, sizeof(float));
+    r->host_statistics = calloc(r->learner.statistics_elements + 1, sizeof(float));
+    r->parameters = calloc(parameters, sizeof(*r->parameters));
+    bool is_there = r->host_weights != NULL && r->host_statistics != NULL && r->parameters != NULL;
+    for (int m = 0; m < 2 && r->learner.moments[m].data != NULL; m++) {
+        r->host_moments[m] = calloc(count, sizeof(float));
+        is_there = is_there && r->host_moments[m] != NULL;
+    }
+    for (uint32_t i = 0; is_there && i < parameters; i++)
+        r->parameters[i] = *spsh__model_parameter(r->model, i);
+    return is_there ? SPSH_OK : fail_memory(err);
+}
+
+static spsh_status take_arenas(spsh__run *r, spsh_error *err)
+{
+    const spsh__backend_ops *ops = r->backend->ops;
+    const spsh__checkpoint *c = &r->resumed_state;
+    const spsh_status rc =
+        spsh__checkpoint_match(c, r->parameters, spsh__model_parameter_count(r->model),
+                               r->learner.arena_elements, r->learner.statistics_elements, err);
+    if (rc != SPSH_OK)
+        return rc;
+    ops->write_f32_fn(r->backend, r->learner.weights, c->weights, c->arena_elements);
+    ops->write_f32_fn(r->backend, r->learner.statistics, c->statistics, c->statistics_elements);
+    for (int m = 0; m < 2; m++) {
+        if ((r->learner.moments[m].data == NULL) != (c->moments[m] == NULL))
+            return SPSH_FAIL(err, SPSH_E_MISMATCH, SPSH_OFFSET_NONE,
+                             "the checkpoint is of another optimiser");
+        if (c->moments[m] != NULL)
+            ops->write_f32_fn(r->backend, r->learner.moments[m], c->moments[m], c->arena_elements);
+    }
+    return ops->status_fn(r->backend, err);
+}
+
+/* updates, skipped_steps: beside the arenas in the checkpoint's `strategy` bytes */
+enum { EXTRA_BYTES = 16 };
+
+static void put_u64le(uint8_t *bytes, uint64_t value)
+{
+    for (unsigned i = 0; i < 8; i++)
+        bytes[i] = (uint8_t)(value >> (8 * i));
+}
+
+static uint64_t get_u64le(const uint8_t *bytes)
+{
+    uint64_t value = 0;
+    for (unsigned i = 0; i < 8; i++)
+        value |= (uint64_t)bytes[i] << (8 * i);
+    return value;
+}
+
+static spsh_status take_counters(spsh__run *r, spsh_error *err)
+{
+    const spsh__checkpoint *c = &r->resumed_state;
+    if (c->strategy_size != EXTRA_BYTES)
+        return SPSH_FAIL(err, SPSH_E_CORRUPT, SPSH_OFFSET_NONE,
+                         "the checkpoint's counters have %zu bytes", c->strategy_size);
+    r->progress = (spsh__progress){
+        .samples = c->samples,
+        .step = c->step,
+        .epoch = c->epoch,
+        .updates = get_u64le(c->strategy),
+        .skipped_steps = get_u64le(c->strategy + 8),
+        .restarts = c->restarts + 1,
+        .best_samples = c->best_samples,
+        .best_metric = c->best_metric,
+        .audio_s = c->audio_seconds,
+        .wall_s = c->wall_seconds,
+    };
+    r->cursor = malloc(c->cursor_size);
+    if (r->cursor == NULL)
+        return fail_memory(err);
+    memcpy(r->cursor, c->cursor, c->cursor_size);
+    r->cursor_size = c->cursor_size;
+    return SPSH_OK;
+}
+
+static spsh_status share_cursor(spsh__run *r, spsh_error *err)
+{
+    uint64_t size = r->cursor_size;
+    spsh_status rc = spsh__comm_broadcast(r->comm, &size, sizeof(size), 0, err);
+    if (rc != SPSH_OK || size == 0)
+        return rc;
+    if (!r->is_first) {
+        r->cursor = malloc(size);
+        r->cursor_size = size;
+        if (r->cursor == NULL)
+            return fail_memory(err);
+    }
+    rc = spsh__comm_broadcast(r->comm, r->cursor, size, 0, err);
+    return rc != SPSH_OK ? rc : spsh__feed_restore(r->feed, r->cursor, size, err);
+}
+
+spsh_status spsh__run_restore(spsh__run *r, spsh_error *err)
+{
+    spsh_status rc = SPSH_OK;
+    r->progress.best_metric = (double)INFINITY;
+    if (r->is_first) {
+        rc = take_memory(r, err);
+        if (rc == SPSH_OK && r->resumed != NULL)
+            rc = take_arenas(r, err);
+        if (rc == SPSH_OK && r->resumed != NULL)
+            rc = take_counters(r, err);
+        if (rc == SPSH_OK)
+            rc = spsh__checkpoint_writer_open(r->o->run, r->config->keep_checkpoints, r->io, NULL,
+                                              &r->writer, err);
+        spsh__checkpoint_close(r->resumed);
+        r->resumed = NULL;
+    }
+    rc = agree(r, rc, err);
+    if (rc == SPSH_OK)
+        rc = spsh__comm_broadcast(r->comm, &r->progress, sizeof(r->progress), 0, err);
+    return rc != SPSH_OK ? rc : share_cursor(r, err);
+}
+
+/* ---- saving ---- */
+
+static spsh_status save_cursor(spsh__run *r, spsh_error *err)
+{
+    size_t size = 0;
+    const spsh_status asked = spsh__feed_save(r->feed, NULL, 0, &size, NULL);
+    if (asked != SPSH_OK && asked != SPSH_E_LIMIT)
+        return spsh__feed_save(r->feed, NULL, 0, &size, err);
+    uint8_t *cursor = realloc(r->cursor, size);
+    if (cursor == NULL)
+        return fail_memory(err);
+    r->cursor = cursor;
+    r->cursor_size = size;
+    return spsh__feed_save(r->feed, cursor, size, &size, err);
+}
+
+static spsh_status put(spsh__run *r, spsh_error *err)
+{
+    const spsh__backend_ops *ops = r->backend->ops;
+    const spsh__learner *l = &r->learner;
+    uint8_t extra[EXTRA_BYTES];
+    put_u64le(extra, r->progress.updates);
+    put_u64le(extra + 8, r->progress.skipped_steps);
+    ops->read_f32_fn(r->backend, r->host_weights, l->weights, l->arena_elements);
+    ops->read_f32_fn(r->backend, r->host_statistics, l->statistics, l->statistics_elements);
+    for (int m = 0; m < 2 && l->moments[m].data != NULL; m++)
+        ops->read_f32_fn(r->backend, r->host_moments[m], l->moments[m], l->arena_elements);
+    const spsh__checkpoint c = {
+        .samples = r->progress.samples,
+        .step = r->progress.step,
+        .epoch = r->progress.epoch,
+        .best_metric = r->progress.best_metric,
+        .best_samples = r->progress.best_samples,
+        .world_size = r->comm->world_size,
+        .virtual_world = l->virtual_world,
+        .config = r->config_text,
+        .vocabulary = r->vocabulary_text,
+        .weights = r->host_weights,
+        .moments = {r->host_moments[0], r->host_moments[1]},
+        .statistics = r->host_statistics,
+        .arena_elements = l->arena_elements,
+        .statistics_elements = l->statistics_elements,
+        .parameters = r->parameters,
+        .parameter_count = spsh__model_parameter_count(r->model),
+        .cursor = r->cursor,
+        .cursor_size = r->cursor_size,
+        .strategy = extra,
+        .strategy_size = sizeof(extra),
+        .wall_seconds = r->progress.wall_s + spsh__run_now_s() - r->begin_s,
+        .audio_seconds = r->progress.audio_s,
+        .restarts = r->progress.restarts,
+    };
+    return spsh__checkpoint_put(r->writer, &c, err);
+}
+
+spsh_status spsh__run_save(spsh__run *r, spsh_error *err)
+{
+    spsh_error failed = SPSH_ERROR_INIT;
+    spsh_status rc = save_cursor(r, err);
+    if (rc == SPSH_OK)
+        rc = r->strategy->ops->gather_fn(r->strategy, err);
+    if (rc != SPSH_OK || !r->is_first)
+        return rc;
+    r->saved_s = spsh__run_now_s();
+    rc = put(r, &failed);
+    if (rc == SPSH_E_NO_SPACE || rc == SPSH_E_IO) {
+        /* That was the one before: this one is a new attempt. */
+        spsh__run_log(r, SPSH_LOG_ERROR, "a checkpoint was not written: %s", failed.message);
+        rc = put(r, &failed);
+    }
+    if (rc != SPSH_OK && err != NULL)
+        *err = failed;
+    return rc;
+}
+
+spsh_status spsh__run_save_last(spsh__run *r, spsh_error *err)
+{
+    const spsh_status rc = spsh__run_save(r, err);
+    return rc != SPSH_OK || !r->is_first ? rc : spsh__checkpoint_flush(r->writer, err);
+}

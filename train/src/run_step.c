@@ -1,0 +1,327 @@
+/* run_step.c: one optimiser's step: batches, forward, loss, backward, exchange, update.
+ *
+ * Gradients are those of the sum of losses; they are divided by the number of utterances that
+ * counted only where they are used, since no rank knows it before the exchange. Gradients, or a
+ * loss, that are not finite on one rank are so on all after it, so that all skip the update
+ * together.
+ */
+#include "run_internal.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "train_internal.h"
+
+enum { BLANK = 0, SKIPPED_IN_A_ROW_MAX = 100 };
+
+static spsh_status fail_memory(spsh_error *err)
+{
+    return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "out of memory");
+}
+
+spsh_status spsh__run_step_open(spsh__run *r, spsh_error *err)
+{
+    const spsh__model_limits limits = spsh__feed_limits(r->feed);
+    uint32_t domains = spsh__feed_domain_count(r->feed);
+    if (domains > SPSH__METRIC_DOMAINS_MAX)
+        domains = SPSH__METRIC_DOMAINS_MAX; /* the last one is the rest of them */
+    r->domain_count = domains;
+    r->row_count = SPSH__ROW_DOMAINS + 2 * domains;
+    const uint32_t leaves = spsh__leaf_count(&r->learner);
+    r->rows = calloc((size_t)leaves * r->row_count + 1, sizeof(*r->rows));
+    r->totals = calloc(r->row_count, sizeof(*r->totals));
+    r->losses = calloc(limits.batch_max, sizeof(*r->losses));
+    r->out_lengths = calloc(limits.batch_max, sizeof(*r->out_lengths));
+    if (r->rows == NULL || r->totals == NULL || r->losses == NULL || r->out_lengths == NULL)
+        return fail_memory(err);
+    return r->backend->ops->alloc_fn(r->backend, r->learner.statistics_elements,
+                                     &r->statistics_before, err);
+}
+
+/* ---- a leaf ---- */
+
+static void on_bucket(void *user, uint32_t bucket)
+{
+    spsh__run *r = (spsh__run *)user;
+    if (r->bucket_status == SPSH_OK)
+        r->bucket_status =
+            r->strategy->ops->on_bucket_fn(r->strategy, r->leaf, bucket, &r->bucket_error);
+}
+
+static void fill_row(const spsh__run *r, const spsh__feed_batch *b, double *row)
+{
+    row[SPSH__ROW_SERVED] = b->batch;
+    row[SPSH__ROW_WITHOUT_TEXT] = b->without_text;
+    row[SPSH__ROW_WITHOUT_FRAMES] = b->without_frames;
+    row[SPSH__ROW_AUDIO_S] = b->seconds;
+    row[SPSH__ROW_PADDED_FRAMES] = (double)b->batch * b->frames;
+    for (uint32_t n = 0; n < b->batch; n++) {
+        row[SPSH__ROW_FRAMES] += b->lengths[n];
+        if (b->weights[n] <= 0)
+            continue;
+        if (r->losses[n].is_infeasible) {
+            row[SPSH__ROW_INFEASIBLE]++;
+            continue;
+        }
+        const uint32_t last = r->domain_count - 1;
+        const uint32_t domain = b->domains[n] < last ? b->domains[n] : last;
+        row[SPSH__ROW_LOSS] += r->losses[n].loss;
+        row[SPSH__ROW_COUNTED]++;
+        row[SPSH__ROW_DOMAINS + 2 * domain] += r->losses[n].loss;
+        row[SPSH__ROW_DOMAINS + 2 * domain + 1]++;
+    }
+}
+
+static spsh_status do_leaf(spsh__run *r, const spsh__feed_batch *b, double *row, spsh_error *err)
+{
+    const spsh__backend_ops *ops = r->backend->ops;
+    spsh__buffer logits = {NULL};
+    const spsh__model_batch batch = {b->features, b->lengths, b->batch, b->frames};
+    const spsh_status rc =
+        spsh__model_forward(r->model, &batch, true, &logits, r->out_lengths, err);
+    if (rc != SPSH_OK)
+        return rc;
+    const spsh__ctc_shape shape = {spsh__model_out_frames(r->model, b->frames), b->batch,
+                                   spsh__vocabulary_size(r->vocabulary), BLANK, 1};
+    const spsh__label_batch labels = {b->labels, b->label_offsets};
+    const spsh__ctc_io io = {logits, spsh__model_logit_gradients(r->model), b->weights, r->losses};
+    ops->ctc_fn(r->backend, &shape, r->out_lengths, &labels, &io);
+    spsh__model_backward(r->model, io.dlogits, on_bucket, r);
+    fill_row(r, b, row);
+    if (r->bucket_status != SPSH_OK) {
+        if (err != NULL)
+            *err = r->bucket_error;
+        return r->bucket_status;
+    }
+    return ops->status_fn(r->backend, err);
+}
+
+/* ---- the batches of a step ---- */
+
+/* Of this rank: its calls of the loader for one of the loader's steps, k = 0, 1, ... */
+typedef struct place {
+    uint32_t part, call; /* which of `accumulate`; k */
+    uint32_t own;        /* leaves of this rank before it */
+} place;
+
+/* A batch that has come. Those behind the virtual world are no leaves: they are empty. */
+static spsh_status take(spsh__run *r, const spsh__feed_batch *b, place *at, spsh_error *err)
+{
+    const uint32_t number = at->call * r->comm->world_size + r->comm->rank;
+    spsh_status rc = SPSH_OK;
+    if (number < r->learner.virtual_world) {
+        r->leaf = spsh__leaf_of(&r->learner, at->own);
+        if (b->batch > 0)
+            rc = do_leaf(r, b, r->rows + (size_t)at->own * r->row_count, err);
+        at->own++;
+    }
+    at->call++;
+    return rc;
+}
+
+/* The next batch of the step; *ret NULL: there is none any more. */
+static spsh_status next_batch(spsh__run *r, place *at, const spsh__feed_batch **ret,
+                              spsh_error *err)
+{
+    const spsh__feed_batch *before = *ret;
+    const uint32_t leaves = spsh__leaf_count(&r->learner) / r->config->accumulate;
+    const bool is_part_end = before != NULL && before->is_step_end;
+    *ret = NULL;
+    if (is_part_end) {
+        at->part++;
+        at->call = 0;
+        at->own = at->part * leaves;
+        if (at->part == r->config->accumulate)
+            return SPSH_OK;
+    }
+    const spsh_status rc = spsh__feed_next(r->feed, ret, err);
+    if (rc == SPSH_E_END && before != NULL) {
+        r->has_ended = true;
+        return SPSH_OK;
+    }
+    if (rc == SPSH_OK)
+        r->progress.epoch = (*ret)->source->epoch;
+    return rc;
+}
+
+static spsh_status do_batches(spsh__run *r, const spsh__feed_batch *first, spsh_error *err)
+{
+    const spsh__backend_ops *ops = r->backend->ops;
+    place at = {0, 0, 0};
+    memset(r->rows, 0, (size_t)spsh__leaf_count(&r->learner) * r->row_count * sizeof(*r->rows));
+    ops->copy_fn(r->backend, r->statistics_before, r->learner.statistics,
+                 r->learner.statistics_elements);
+    r->bucket_status = SPSH_OK;
+    spsh_status rc = r->strategy->ops->before_forward_fn(r->strategy, err);
+    while (rc == SPSH_OK && first != NULL) {
+        rc = take(r, first, &at, err);
+        if (rc == SPSH_OK)
+            rc = next_batch(r, &at, &first, err);
+    }
+    return rc;
+}
+
+/* ---- the update ---- */
+
+/* Flags go with the first leaf: what one rank asks for, all do after the same step. */
+static void put_flags(spsh__run *r, double now_s)
+{
+    const spsh__config *c = r->config;
+    if (r->o->stop != NULL && *r->o->stop != 0)
+        r->rows[SPSH__ROW_STOP] = 1;
+    if (!r->is_first)
+        return;
+    r->rows[SPSH__ROW_SAVE] =
+        c->checkpoint_every_s > 0 && now_s - r->saved_s >= c->checkpoint_every_s;
+    r->rows[SPSH__ROW_EVALUATE] =
+        c->evaluate_every_s > 0 && now_s - r->evaluated_s >= c->evaluate_every_s;
+}
+
+/* The part of a parameter that lies in a slice. */
+static void update_part(spsh__run *r, const spsh__parameter *p, const spsh__slice *slice,
+                        double gradient_scale)
+{
+    const spsh__backend_ops *ops = r->backend->ops;
+    const spsh__learner *l = &r->learner;
+    const uint64_t first = p->offset > slice->offset ? p->offset : slice->offset;
+    const uint64_t end = p->offset + p->count < slice->offset + slice->count
+                             ? p->offset + p->count
+                             : slice->offset + slice->count;
+    if (first >= end)
+        return;
+    const spsh__update update = {
+        .weights = spsh__at(ops, l->weights, first),
+        .gradients = spsh__at(ops, l->gradients, first),
+        .moments = {l->moments[0].data == NULL ? l->moments[0]
+                                               : spsh__at(ops, l->moments[0], first),
+                    l->moments[1].data == NULL ? l->moments[1]
+                                               : spsh__at(ops, l->moments[1], first)},
+        .count = end - first,
+        .decays = p->decays,
+        .gradient_scale = gradient_scale,
+    };
+    if (r->config->is_adamw) {
+        spsh__adamw adamw = r->config->adamw;
+        adamw.rate = r->facts.rate;
+        adamw.step = r->progress.updates;
+        ops->adamw_fn(r->backend, &adamw, &update);
+    } else {
+        spsh__sgd sgd = r->config->sgd;
+        sgd.rate = r->facts.rate;
+        ops->sgd_fn(r->backend, &sgd, &update);
+    }
+}
+
+static void update(spsh__run *r, double gradient_scale)
+{
+    const uint32_t count = spsh__model_parameter_count(r->model);
+    spsh__slice slice;
+    r->progress.updates++;
+    for (uint32_t s = 0; r->strategy->ops->slice_fn(r->strategy, s, &slice); s++) {
+        for (uint32_t p = 0; p < count; p++)
+            update_part(r, spsh__model_parameter(r->model, p), &slice, gradient_scale);
+    }
+}
+
+static spsh_status skip(spsh__run *r, spsh_error *err)
+{
+    r->backend->ops->copy_fn(r->backend, r->learner.statistics, r->statistics_before,
+                             r->learner.statistics_elements);
+    r->progress.skipped_steps++;
+    r->skipped_in_a_row++;
+    spsh__run_log(r, SPSH_LOG_WARNING,
+                  "step %llu is left out: its loss is %g, the norm of its gradients %g",
+                  (unsigned long long)r->progress.step, r->facts.loss, r->facts.gradient_norm);
+    if (r->skipped_in_a_row >= SKIPPED_IN_A_ROW_MAX)
+        return SPSH_FAIL(err, SPSH_E_LIMIT, SPSH_OFFSET_NONE,
+                         "%d steps one after the other without finite gradients: a lower rate or "
+                         "clipping may help",
+                         SKIPPED_IN_A_ROW_MAX);
+    return SPSH_OK;
+}
+
+static spsh_status learn(spsh__run *r, spsh_error *err)
+{
+    const double counted = r->totals[SPSH__ROW_COUNTED];
+    double square_sum = 0;
+    spsh_status rc = r->strategy->ops->square_sum_fn(r->strategy, &square_sum, err);
+    if (rc != SPSH_OK)
+        return rc;
+    r->facts.loss = r->totals[SPSH__ROW_LOSS] / counted;
+    r->facts.gradient_norm = sqrt(square_sum) / counted;
+    r->facts.rate = spsh__schedule_rate(r->config, r->progress.samples);
+    const bool is_finite = isfinite(r->facts.loss) && isfinite(r->facts.gradient_norm);
+    double scale = 1 / counted;
+    if (r->config->clip > 0 && r->facts.gradient_norm > r->config->clip)
+        scale *= r->config->clip / r->facts.gradient_norm;
+    if (is_finite) {
+        update(r, scale);
+        r->skipped_in_a_row = 0;
+    } else if (counted > 0) {
+        rc = skip(r, err);
+    } else {
+        r->progress.skipped_steps++; /* nothing to learn from in all of it */
+    }
+    if (rc == SPSH_OK)
+        rc = r->strategy->ops->after_step_fn(r->strategy, err);
+    return rc != SPSH_OK ? rc : r->backend->ops->status_fn(r->backend, err);
+}
+
+/* ---- what is told of it ---- */
+
+static void fill_facts(spsh__run *r)
+{
+    const double *t = r->totals;
+    spsh__step_facts *f = &r->facts;
+    f->step = r->progress.step;
+    f->epoch = r->progress.epoch;
+    f->samples = r->progress.samples;
+    f->audio_total_s = r->progress.audio_s;
+    f->audio_s = t[SPSH__ROW_AUDIO_S];
+    f->padding =
+        t[SPSH__ROW_PADDED_FRAMES] > 0 ? 1 - t[SPSH__ROW_FRAMES] / t[SPSH__ROW_PADDED_FRAMES] : 0;
+    f->utterances = (uint32_t)t[SPSH__ROW_SERVED];
+    f->infeasible = (uint32_t)t[SPSH__ROW_INFEASIBLE];
+    f->without_text = (uint32_t)t[SPSH__ROW_WITHOUT_TEXT];
+    f->without_frames = (uint32_t)t[SPSH__ROW_WITHOUT_FRAMES];
+    f->skipped_steps = (uint32_t)r->progress.skipped_steps;
+    f->domain_count = r->domain_count;
+    for (uint32_t d = 0; d < r->domain_count; d++) {
+        const double count = t[SPSH__ROW_DOMAINS + 2 * d + 1];
+        f->domains[d] = (spsh__domain_facts){spsh__feed_domain_name(r->feed, d),
+                                             t[SPSH__ROW_DOMAINS + 2 * d] / count, (uint64_t)count};
+    }
+}
+
+spsh_status spsh__run_step(spsh__run *r, spsh_error *err)
+{
+    const double begin_s = spsh__run_now_s();
+    const uint64_t waited_ns = spsh__feed_wait_ns(r->feed);
+    const spsh__feed_batch *first = NULL;
+    spsh_status rc = next_batch(r, &(place){0, 0, 0}, &first, err);
+    if (rc != SPSH_OK)
+        return rc;
+    r->learner.step = ++r->progress.step;
+    rc = do_batches(r, first, err);
+    if (rc != SPSH_OK)
+        return rc;
+    const double computed_s = spsh__run_now_s();
+    const uint64_t waited_end_ns = spsh__feed_wait_ns(r->feed);
+    put_flags(r, computed_s);
+    rc = r->strategy->ops->after_backward_fn(r->strategy, r->rows, r->totals, r->row_count, err);
+    if (rc != SPSH_OK)
+        return rc;
+    const double exchanged_s = spsh__run_now_s();
+    rc = learn(r, err);
+    if (rc != SPSH_OK)
+        return rc;
+    r->progress.samples += (uint64_t)r->totals[SPSH__ROW_SERVED];
+    r->progress.audio_s += r->totals[SPSH__ROW_AUDIO_S];
+    fill_facts(r);
+    const double end_s = spsh__run_now_s();
+    r->facts.step_s = end_s - begin_s;
+    r->facts.wait_s = (double)(waited_end_ns - waited_ns) * 1e-9;
+    r->facts.exchange_s = exchanged_s - computed_s;
+    r->facts.compute_s = r->facts.step_s - r->facts.wait_s - r->facts.exchange_s;
+    return SPSH_OK;
+}
