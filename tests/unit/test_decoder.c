@@ -100,6 +100,20 @@ static void test_the_beam_of_nothing_and_of_less_room(void)
     spsh__beam_close(beam);
 }
 
+/* Of equals those that were there before, then those of better prefixes, then lower symbols. */
+static void test_the_beam_takes_the_first_of_equals(void)
+{
+    const float rows[] = {-1, -1, -1, -1, -1, -1, -9, -1};
+    spsh__score_rows r = {rows, 1, 4, 4, 2};
+    double score = 0;
+    spsh__beam *beam = open_beam(4, 2);
+    CHECK_U64(spsh__decode_beam(beam, &r, labels, CAPACITY, &score), 0);
+    r.values = rows + 4; /* no longer the blank */
+    CHECK_U64(spsh__decode_beam(beam, &r, labels, CAPACITY, &score), 1);
+    CHECK_U64(labels[0], 0);
+    spsh__beam_close(beam);
+}
+
 /* What a net in ruins says is decoded to something, and harms nobody. */
 static void test_the_beam_of_no_numbers(void)
 {
@@ -250,6 +264,7 @@ int main(void)
     RUN(test_the_beam_adds_paths);
     RUN(test_the_beam_needs_a_blank_between_equals);
     RUN(test_the_beam_of_nothing_and_of_less_room);
+    RUN(test_the_beam_takes_the_first_of_equals);
     RUN(test_the_beam_of_no_numbers);
     RUN(test_beams_that_cannot_be);
     RUN(test_every_allocation_failure);

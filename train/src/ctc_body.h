@@ -11,8 +11,9 @@
  *
  * A probability is m 2^e, e an integer in a `real`: it cannot underflow, and adding is a shift of
  * the smaller by the difference of exponents, multiplying a product and a sum: no exp and no log
- * but for one exp a logit. Between steps m is in [1, 2). Nothing at all is (1, NOTHING): sums with
- * it and products of it stay so near that they are told apart from what a path can have.
+ * but for one exp a logit. Between steps m is in [1, 2). Nothing at all is (1, NOTHING): what comes
+ * of it alone stays so low, or goes lower, that it is told apart from what a path can have, and
+ * beside anything else it counts as 0. There an e need not be exact; of paths it is.
  *
  * Emissions are e^(logit - greatest of the frame): what is missing to a softmax is the same for all
  * paths, and is added to the loss only. The posteriors of a frame are divided by their own sum: the
@@ -101,8 +102,7 @@ INLINE number normalised(vec m, vec e)
     const ivec integer = (zero + BIAS + MANTISSA_BITS) << MANTISSA_BITS;
     const ivec power = bits >> MANTISSA_BITS;
     const vec shift = from_bits(power | integer) - splat(INTEGER + (real)BIAS);
-    return (number){from_bits((bits - (power << MANTISSA_BITS)) | one),
-                    vec_max(e + shift, splat(NOTHING))};
+    return (number){from_bits((bits - (power << MANTISSA_BITS)) | one), e + shift};
 }
 
 INLINE number sum2(number a, number b)
