@@ -95,10 +95,15 @@ typedef struct spsh__cpu_kernels {
     float (*max_fn)(const float *x, size_t count);                        /* not empty */
     double (*exp_fn)(const float *x, float less, float *y, size_t count); /* y NULL: the sum only */
 
+    /* sums[c] = sum over rows of x[r * stride + c] */
+    void (*column_sums_fn)(const float *x, size_t stride, size_t rows, float *sums, size_t width);
+
     /* y = a * x + c */
     void (*affine_fn)(float a, const float *x, float c, float *y, size_t count);
     /* z = a * x + b * y + c; z may be x or y */
     void (*blend_fn)(const float abc[3], const float *x, const float *y, float *z, size_t count);
+    /* z += x * y */
+    void (*multiply_add_fn)(const float *x, const float *y, float *z, size_t count);
     void (*clip_fn)(float limit, const float *x, float *y, size_t count);
     void (*clip_grad_fn)(float limit, const float *y, const float *dy, float *dx, size_t count);
     void (*sgd_fn)(const spsh__cpu_sgd *o, float *w, const float *g, float *moment, size_t count);

@@ -365,6 +365,17 @@ TARGET static double exp_of(const float *x, float less, float *y, size_t count)
     return total;
 }
 
+TARGET static void column_sums(const float *x, size_t stride, size_t rows, float *sums,
+                               size_t width)
+{
+    for (size_t c = 0; c < width; c += LANES) {
+        vec sum = vec_all(0);
+        for (size_t r = 0; r < rows; r++)
+            sum += load_some(x + r * stride + c, width - c);
+        store_some(sums + c, sum, width - c);
+    }
+}
+
 /* --- one element at a time --- */
 
 TARGET static void affine(float a, const float *x, float c, float *y, size_t count)
@@ -378,6 +389,16 @@ TARGET static void blend(const float abc[3], const float *x, const float *y, flo
     for (size_t i = 0; i < count; i += LANES) {
         const vec part = vec_fma(vec_all(abc[1]), load_some(y + i, count - i), vec_all(abc[2]));
         store_some(z + i, vec_fma(vec_all(abc[0]), load_some(x + i, count - i), part), count - i);
+    }
+}
+
+TARGET static void multiply_add(const float *x, const float *y, float *z, size_t count)
+{
+    for (size_t i = 0; i < count; i += LANES) {
+        const vec product = load_some(x + i, count - i);
+        store_some(z + i,
+                   vec_fma(product, load_some(y + i, count - i), load_some(z + i, count - i)),
+                   count - i);
     }
 }
 
@@ -450,8 +471,10 @@ static const spsh__cpu_kernels kernels = {
     .dot_fn = dot,
     .max_fn = max_of,
     .exp_fn = exp_of,
+    .column_sums_fn = column_sums,
     .affine_fn = affine,
     .blend_fn = blend,
+    .multiply_add_fn = multiply_add,
     .clip_fn = clip,
     .clip_grad_fn = clip_grad,
     .sgd_fn = sgd,

@@ -1,0 +1,310 @@
+/* cpu_rows.c: what is done to rows [T][N][W], and from convolutions to rows and back. Mostly memory
+ * that is moved; sums of columns go in stretches of floats, stretches in double. */
+#include <string.h>
+
+#include "cpu.h"
+
+enum { COLUMNS = 64, STRETCH_ROWS = 64, PLANES = 16 };
+
+typedef struct rows_work {
+    const spsh__cpu_kernels *kernels;
+    size_t rows, width, rows_per_piece;
+    const float *from;
+    float *to;
+} rows_work;
+
+static rows_work rows_work_of(const spsh__backend *b, size_t rows, size_t width, const float *from,
+                              float *to)
+{
+    rows_work w = {spsh__cpu_of(b)->kernels, rows, width, 1, from, to};
+    if (width < SPSH__CPU_PIECE)
+        w.rows_per_piece = SPSH__CPU_PIECE / (width == 0 ? 1 : width);
+    return w;
+}
+
+static size_t row_pieces(const rows_work *w)
+{
+    return (w->rows + w->rows_per_piece - 1) / w->rows_per_piece;
+}
+
+static size_t piece_end(const rows_work *w, size_t piece)
+{
+    return spsh__least((piece + 1) * w->rows_per_piece, w->rows);
+}
+
+/* --- biases --- */
+
+static void bias_piece(void *work, size_t piece)
+{
+    const rows_work *w = (const rows_work *)work;
+    const float abc[3] = {1, 1, 0};
+    for (size_t row = piece * w->rows_per_piece; row < piece_end(w, piece); row++) {
+        float *to = w->to + row * w->width;
+        w->kernels->blend_fn(abc, w->from, to, to, w->width);
+    }
+}
+
+void spsh__cpu_bias_forward(spsh__backend *b, size_t rows, uint32_t width, spsh__buffer bias,
+                            spsh__buffer x)
+{
+    rows_work w = rows_work_of(b, rows, width, spsh__f32(bias), spsh__f32(x));
+    spsh__cpu_run(b, bias_piece, &w, row_pieces(&w));
+}
+
+static void bias_grad_piece(void *work, size_t piece)
+{
+    const rows_work *w = (const rows_work *)work;
+    const size_t first = piece * COLUMNS;
+    const size_t count = spsh__least(COLUMNS, w->width - first);
+    double sums[COLUMNS] = {0};
+    float part[COLUMNS];
+    for (size_t row = 0; row < w->rows; row += STRETCH_ROWS) {
+        w->kernels->column_sums_fn(w->from + row * w->width + first, w->width,
+                                   spsh__least(STRETCH_ROWS, w->rows - row), part, count);
+        for (size_t c = 0; c < count; c++)
+            sums[c] += (double)part[c];
+    }
+    for (size_t c = 0; c < count; c++)
+        w->to[first + c] += (float)sums[c];
+}
+
+void spsh__cpu_bias_backward(spsh__backend *b, size_t rows, uint32_t width, spsh__buffer dy,
+                             spsh__buffer dbias)
+{
+    rows_work w = rows_work_of(b, rows, width, spsh__f32(dy), spsh__f32(dbias));
+    spsh__cpu_run(b, bias_grad_piece, &w, ((size_t)width + COLUMNS - 1) / COLUMNS);
+}
+
+/* --- columns --- */
+
+typedef struct columns_work {
+    const spsh__columns *c;
+    rows_work rows;
+} columns_work;
+
+static void columns_piece(void *work, size_t piece)
+{
+    const columns_work *w = (const columns_work *)work;
+    const spsh__columns *c = w->c;
+    for (size_t row = piece * w->rows.rows_per_piece; row < piece_end(&w->rows, piece); row++)
+        memcpy(spsh__f32(c->to) + row * c->to_stride, spsh__f32(c->from) + row * c->from_stride,
+               c->width * sizeof(float));
+}
+
+void spsh__cpu_copy_columns(spsh__backend *b, const spsh__columns *c)
+{
+    columns_work w = {c, rows_work_of(b, c->rows, c->width, NULL, NULL)};
+    spsh__cpu_run(b, columns_piece, &w, row_pieces(&w.rows));
+}
+
+/* --- masks and reversal: a piece is a frame, or a channel of an utterance --- */
+
+typedef struct frames_work {
+    const spsh__rows *s;
+    const uint32_t *lengths;
+    const float *from;
+    float *to;
+} frames_work;
+
+static float *row_at(const frames_work *w, size_t t, size_t n)
+{
+    return w->to + (t * w->s->batch + n) * w->s->width;
+}
+
+static void mask_piece(void *work, size_t t)
+{
+    const frames_work *w = (const frames_work *)work;
+    for (size_t n = 0; n < w->s->batch; n++) {
+        if (t >= w->lengths[n])
+            memset(row_at(w, t, n), 0, w->s->width * sizeof(float));
+    }
+}
+
+void spsh__cpu_mask_rows(spsh__backend *b, const spsh__rows *s, const uint32_t *lengths,
+                         spsh__buffer x)
+{
+    frames_work w = {s, lengths, NULL, spsh__f32(x)};
+    spsh__cpu_run(b, mask_piece, &w, s->frames);
+}
+
+static void reverse_piece(void *work, size_t t)
+{
+    const frames_work *w = (const frames_work *)work;
+    for (size_t n = 0; n < w->s->batch; n++) {
+        const size_t other = t < w->lengths[n] ? w->lengths[n] - 1 - t : t;
+        memcpy(row_at(w, other, n), w->from + (t * w->s->batch + n) * w->s->width,
+               w->s->width * sizeof(float));
+    }
+}
+
+void spsh__cpu_reverse(spsh__backend *b, const spsh__rows *s, const uint32_t *lengths,
+                       spsh__buffer from, spsh__buffer to)
+{
+    frames_work w = {s, lengths, spsh__f32(from), spsh__f32(to)};
+    spsh__cpu_run(b, reverse_piece, &w, s->frames);
+}
+
+typedef struct planes_work {
+    const spsh__conv_shape *s;
+    const uint32_t *lengths;
+    const float *from;
+    float *to;
+} planes_work;
+
+static void mask_conv_piece(void *work, size_t piece)
+{
+    const planes_work *w = (const planes_work *)work;
+    const size_t frames = w->s->out_frames;
+    const size_t length = spsh__least(w->lengths[piece / w->s->out_channels], frames);
+    float *line = w->to + piece * w->s->out_bins * frames;
+    for (size_t f = 0; f < w->s->out_bins; f++, line += frames)
+        memset(line + length, 0, (frames - length) * sizeof(float));
+}
+
+void spsh__cpu_mask_conv(spsh__backend *b, const spsh__conv_shape *s, const uint32_t *lengths,
+                         spsh__buffer y)
+{
+    planes_work w = {s, lengths, NULL, spsh__f32(y)};
+    spsh__cpu_run(b, mask_conv_piece, &w, (size_t)s->batch * s->out_channels);
+}
+
+/* --- convolutions to rows: a piece is some planes (channel, bin) of an utterance, so that what is
+ * written of a row is a line of the cache --- */
+
+static size_t plane_count(const spsh__conv_shape *s)
+{
+    return (size_t)s->out_channels * s->out_bins;
+}
+
+static size_t plane_pieces(const spsh__conv_shape *s)
+{
+    return (plane_count(s) + PLANES - 1) / PLANES;
+}
+
+static void to_rows_piece(void *work, size_t piece)
+{
+    const planes_work *w = (const planes_work *)work;
+    const size_t width = plane_count(w->s), frames = w->s->out_frames;
+    const size_t n = piece / plane_pieces(w->s), first = piece % plane_pieces(w->s) * PLANES;
+    const size_t count = spsh__least(PLANES, width - first);
+    const float *from = w->from + (n * width + first) * frames;
+    for (size_t t = 0; t < frames; t++) {
+        float *to = w->to + (t * w->s->batch + n) * width + first;
+        for (size_t i = 0; i < count; i++)
+            to[i] = from[i * frames + t];
+    }
+}
+
+void spsh__cpu_rows_from_conv(spsh__backend *b, const spsh__conv_shape *s, spsh__buffer conv,
+                              spsh__buffer rows)
+{
+    planes_work w = {s, NULL, spsh__f32(conv), spsh__f32(rows)};
+    spsh__cpu_run(b, to_rows_piece, &w, s->batch * plane_pieces(s));
+}
+
+static void from_rows_piece(void *work, size_t piece)
+{
+    const planes_work *w = (const planes_work *)work;
+    const size_t width = plane_count(w->s), frames = w->s->out_frames;
+    const size_t n = piece / plane_pieces(w->s), first = piece % plane_pieces(w->s) * PLANES;
+    const size_t count = spsh__least(PLANES, width - first);
+    float *to = w->to + (n * width + first) * frames;
+    for (size_t t = 0; t < frames; t++) {
+        const float *from = w->from + (t * w->s->batch + n) * width + first;
+        for (size_t i = 0; i < count; i++)
+            to[i * frames + t] = from[i];
+    }
+}
+
+void spsh__cpu_conv_from_rows(spsh__backend *b, const spsh__conv_shape *s, spsh__buffer rows,
+                              spsh__buffer conv)
+{
+    planes_work w = {s, NULL, spsh__f32(rows), spsh__f32(conv)};
+    spsh__cpu_run(b, from_rows_piece, &w, s->batch * plane_pieces(s));
+}
+
+/* --- look-ahead: weights turned, [context][width], so that lanes are widths --- */
+
+typedef struct lookahead_work {
+    const spsh__cpu_kernels *kernels;
+    const spsh__lookahead *l;
+    const float *x, *dy;
+    float *to;     /* y or dx */
+    float *turned; /* weights; or their gradients */
+} lookahead_work;
+
+static size_t frame_size(const lookahead_work *w)
+{
+    return (size_t)w->l->batch * w->l->width;
+}
+
+static void add_frame(const lookahead_work *w, const float *from, size_t j, float *to)
+{
+    for (size_t n = 0; n < w->l->batch; n++)
+        w->kernels->multiply_add_fn(from + n * w->l->width, w->turned + j * w->l->width,
+                                    to + n * w->l->width, w->l->width);
+}
+
+static void lookahead_piece(void *work, size_t t)
+{
+    const lookahead_work *w = (const lookahead_work *)work;
+    const size_t size = frame_size(w);
+    float *to = w->to + t * size;
+    memset(to, 0, size * sizeof(*to));
+    for (size_t j = 0; j < w->l->context && t + j < w->l->frames; j++)
+        add_frame(w, w->x + (t + j) * size, j, to);
+}
+
+static void lookahead_dx_piece(void *work, size_t t)
+{
+    const lookahead_work *w = (const lookahead_work *)work;
+    const size_t size = frame_size(w);
+    float *to = w->to + t * size;
+    memset(to, 0, size * sizeof(*to));
+    for (size_t j = 0; j < w->l->context && j <= t; j++)
+        add_frame(w, w->dy + (t - j) * size, j, to);
+}
+
+static void lookahead_dweight_piece(void *work, size_t j)
+{
+    const lookahead_work *w = (const lookahead_work *)work;
+    const size_t width = w->l->width;
+    float *sums = w->turned + j * width;
+    memset(sums, 0, width * sizeof(*sums));
+    for (size_t row = 0; row + j * w->l->batch < (size_t)w->l->frames * w->l->batch; row++)
+        w->kernels->multiply_add_fn(w->dy + row * width, w->x + (row + j * w->l->batch) * width,
+                                    sums, width);
+}
+
+static bool lookahead_open(spsh__backend *b, const spsh__lookahead *l, lookahead_work *w)
+{
+    w->kernels = spsh__cpu_of(b)->kernels;
+    w->l = l;
+    w->turned = spsh__cpu_scratch(b, (size_t)l->width * l->context);
+    if (w->turned == NULL)
+        return false;
+    for (size_t i = 0; i < (size_t)l->width * l->context; i++)
+        w->turned[i % l->context * l->width + i / l->context] = spsh__f32(l->weight)[i];
+    return true;
+}
+
+void spsh__cpu_lookahead_forward(spsh__backend *b, const spsh__lookahead *l, spsh__buffer x,
+                                 spsh__buffer y)
+{
+    lookahead_work w = {.x = spsh__f32(x), .to = spsh__f32(y)};
+    if (lookahead_open(b, l, &w))
+        spsh__cpu_run(b, lookahead_piece, &w, l->frames);
+}
+
+void spsh__cpu_lookahead_backward(spsh__backend *b, const spsh__lookahead *l,
+                                  const spsh__lookahead_grad *g)
+{
+    lookahead_work w = {.x = spsh__f32(g->x), .dy = spsh__f32(g->dy), .to = spsh__f32(g->dx)};
+    if (!lookahead_open(b, l, &w))
+        return;
+    if (w.to != NULL)
+        spsh__cpu_run(b, lookahead_dx_piece, &w, l->frames);
+    spsh__cpu_run(b, lookahead_dweight_piece, &w, l->context);
+    for (size_t i = 0; i < (size_t)l->width * l->context; i++)
+        spsh__f32(g->dweight)[i] += w.turned[i % l->context * l->width + i / l->context];
+}
