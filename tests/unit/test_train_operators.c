@@ -83,7 +83,8 @@ static void check_without_dx(operator_run *r)
     operator_run_backward(r);
     for (size_t i = 1; i < r->input_count; i++) {
         double *after = read_values(r, r->inputs[i].gradient, r->inputs[i].count);
-        CHECK(memcmp(before[i], after, r->inputs[i].count * sizeof(double)) == 0);
+        CHECK(before[i] != NULL &&
+              memcmp(before[i], after, r->inputs[i].count * sizeof(double)) == 0);
         free(before[i]);
         free(after);
     }
