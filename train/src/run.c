@@ -18,7 +18,7 @@
 #include "run_internal.h"
 #include "train_internal.h"
 
-enum { LINE_BYTES = 200, LOG_BYTES = 600 };
+enum { LINE_BYTES = 200, LOG_BYTES = 600, START_DEADLINE_MS = 600000 };
 
 static spsh_status fail_memory(spsh_error *err)
 {
@@ -61,7 +61,7 @@ static spsh_status open_world(spsh__run *r, spsh_error *err)
 {
     spsh_status rc = spsh__launch_find(NULL, NULL, &r->launch, err);
     if (rc == SPSH_OK) /* the configuration's deadline is known only behind the first messages */
-        rc = spsh__comm_open(&r->launch, 0, &r->allocator, &r->comm, err);
+        rc = spsh__comm_open(&r->launch, START_DEADLINE_MS, &r->allocator, &r->comm, err);
     if (rc != SPSH_OK)
         return rc;
     r->is_first = r->comm->rank == 0;

@@ -111,7 +111,9 @@ static spsh_status take(spsh__run *r, const spsh__feed_batch *b, place *at, spsh
     spsh_status rc = SPSH_OK;
     if (number < r->learner.virtual_world) {
         r->leaf = spsh__leaf_of(&r->learner, at->own);
-        if (b->batch > 0)
+        if (b->batch == 0)
+            rc = r->strategy->ops->skip_leaf_fn(r->strategy, r->leaf, err);
+        else
             rc = do_leaf(r, b, r->rows + (size_t)at->own * r->row_count, err);
         at->own++;
     }

@@ -94,6 +94,42 @@ SPSH_API SPSH_NODISCARD spsh_status spsh_recogniser_transcribe(spsh_recogniser *
                                                                uint32_t sample_rate_hz,
                                                                char **ret_text, spsh_error *err);
 
+/* ---- what comes before ---- */
+
+typedef struct spsh_vocabulary_options {
+    size_t struct_size;
+    const char *config_path; /* its data.train are read, and its vocabulary's name is written */
+    const char *const *overrides; /* as spsh_train_options' */
+    const char *kind;             /* "characters", "pieces"; NULL: characters */
+    const char *profile; /* how texts are normalised first: "lower", "upper", "nfc"; NULL: lower */
+    uint32_t symbols;    /* with the blank, at most; 0: all characters, 1,024 pieces */
+    const spsh_io *io;
+} spsh_vocabulary_options;
+#define SPSH_VOCABULARY_OPTIONS_INIT                                                               \
+    {                                                                                              \
+        sizeof(spsh_vocabulary_options), 0, 0, 0, 0, 0, 0                                          \
+    }
+
+/** Make the vocabulary of a configuration from the transcripts that it trains on.
+ * @param ret_path  of the file, the caller's to free(). SPSH_E_EXISTS: it is there with others. */
+SPSH_API SPSH_NODISCARD spsh_status spsh_vocabulary_make(const spsh_vocabulary_options *options,
+                                                         char **ret_path, uint32_t *ret_symbols,
+                                                         spsh_error *err);
+
+/** Who started this process: mpirun, srun, torchrun, plain variables. */
+typedef struct spsh_train_world {
+    char launcher[32];
+    uint32_t rank, world_size, local_rank, local_size, node, node_count;
+    char master[256]; /* host of rank 0, where the launcher says it */
+    uint32_t master_port;
+    char run_id[128];
+    uint32_t restart_count;
+} spsh_train_world;
+
+/** @return SPSH_OK; SPSH_E_INVALID_ARG: variables that contradict each other */
+SPSH_API SPSH_NODISCARD spsh_status spsh_train_world_find(spsh_train_world *ret_world,
+                                                          spsh_error *err);
+
 #ifdef __cplusplus
 }
 #endif

@@ -1,0 +1,89 @@
+/* surroundings.c: what comes before a run, behind the public header: the vocabulary that it needs,
+ * and the world that it would find itself in. */
+#include "speechshard/train.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "config.h"
+#include "dataset_list.h"
+#include "launch.h"
+#include "train_internal.h"
+#include "vocabulary.h"
+
+static spsh_status fail_memory(spsh_error *err)
+{
+    return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "out of memory");
+}
+
+static spsh_status make(const spsh_vocabulary_options *o, const spsh__config *config,
+                        spsh__vocabulary **ret, spsh_error *err)
+{
+    spsh__dataset_list list = {0};
+    spsh_status rc = spsh__dataset_list_open((const char *const *)config->train, o->io, &list, err);
+    if (rc != SPSH_OK)
+        return rc;
+    const char **splits = calloc(list.count + 1, sizeof(*splits));
+    for (uint32_t i = 0; splits != NULL && i < list.count; i++)
+        splits[i] = spsh__dataset_list_splits(&list, i);
+    const spsh__vocabulary_options options = {o->kind, o->profile, o->symbols, splits};
+    rc = splits == NULL ? fail_memory(err)
+                        : spsh__vocabulary_make((const spsh_dataset *const *)list.datasets,
+                                                list.count, &options, ret, err);
+    free(splits);
+    spsh__dataset_list_close(&list);
+    return rc;
+}
+
+spsh_status spsh_vocabulary_make(const spsh_vocabulary_options *options, char **ret_path,
+                                 uint32_t *ret_symbols, spsh_error *err)
+{
+    spsh__config *config = NULL;
+    spsh__vocabulary *vocabulary = NULL;
+    const spsh_io *io = options->io != NULL ? options->io : spsh_io_default();
+    char *path = NULL;
+    spsh_status rc = spsh__config_read(options->config_path, options->overrides, io, &config, err);
+    if (rc != SPSH_OK)
+        return rc;
+    if (config->vocabulary[0] == '\0')
+        rc = SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+                       "%s: names no vocabulary: 'vocabulary: FILE' says where it is to be",
+                       options->config_path);
+    if (rc == SPSH_OK)
+        rc = make(options, config, &vocabulary, err);
+    if (rc == SPSH_OK)
+        rc = spsh__vocabulary_write(vocabulary, config->vocabulary, io, err);
+    if (rc == SPSH_OK) {
+        path = strdup(config->vocabulary);
+        rc = path == NULL ? fail_memory(err) : SPSH_OK;
+    }
+    if (rc == SPSH_OK) {
+        *ret_path = path;
+        *ret_symbols = spsh__vocabulary_size(vocabulary);
+    }
+    spsh__vocabulary_free(vocabulary);
+    spsh__config_free(config);
+    return rc;
+}
+
+spsh_status spsh_train_world_find(spsh_train_world *ret_world, spsh_error *err)
+{
+    spsh__launch launch;
+    const spsh_status rc = spsh__launch_find(NULL, NULL, &launch, err);
+    if (rc != SPSH_OK)
+        return rc;
+    *ret_world = (spsh_train_world){
+        .rank = launch.rank,
+        .world_size = launch.world_size,
+        .local_rank = launch.local_rank,
+        .local_size = launch.local_size,
+        .node = launch.node,
+        .node_count = launch.node_count,
+        .master_port = launch.master_port,
+        .restart_count = launch.restart_count,
+    };
+    (void)snprintf(ret_world->launcher, sizeof(ret_world->launcher), "%s", launch.launcher);
+    (void)snprintf(ret_world->master, sizeof(ret_world->master), "%s", launch.master);
+    (void)snprintf(ret_world->run_id, sizeof(ret_world->run_id), "%s", launch.run_id);
+    return SPSH_OK;
+}
