@@ -190,18 +190,35 @@ static void run_batch(fixture *f, bool is_training)
     CHECK(ops->status_fn(f->backend, NULL) == SPSH_OK);
 }
 
+static const spsh__parameter *find_slice(const fixture *f, const char *name)
+{
+    for (uint32_t i = 0; i < spsh__model_parameter_count(f->model); i++) {
+        const spsh__parameter *p = spsh__model_parameter(f->model, i);
+        if (strcmp(p->name, name) == 0)
+            return p;
+    }
+    test_stop(__FILE__, __LINE__, name);
+}
+
+static void fill(fixture *f, char *text)
+{
+    const spsh__parameter *p = find_slice(f, next_word(&text));
+    double value = 0;
+    REQUIRE(numbers(text, &value, 1) == 1);
+    for (uint64_t i = 0; i < p->count; i++)
+        f->backend->ops->write_f64_fn(
+            f->backend, spsh__at(f->backend->ops, spsh__model_weights(f->model), p->offset + i),
+            &value, 1);
+}
+
 static void check_gradient(fixture *f, char *text)
 {
     const char *name = next_word(&text);
-    const spsh__parameter *p = NULL;
+    const spsh__parameter *p = find_slice(f, name);
     double values = 0;
     REQUIRE(numbers(text, &values, 1) == 1);
     size_t count = (size_t)values;
-    for (uint32_t i = 0; p == NULL && i < spsh__model_parameter_count(f->model); i++) {
-        if (strcmp(spsh__model_parameter(f->model, i)->name, name) == 0)
-            p = spsh__model_parameter(f->model, i);
-    }
-    REQUIRE(p != NULL && p->count == count);
+    REQUIRE(p->count == count);
     float *want = next_values(f, count);
     double *got = (double *)calloc(count, sizeof(*got));
     REQUIRE(got != NULL);
@@ -273,6 +290,8 @@ static void take_line(fixture *f, char *line)
         read_optimiser(f, rest);
     } else if (strcmp(line, "batch") == 0) {
         open_model(f, rest);
+    } else if (strcmp(line, "fill") == 0) {
+        fill(f, rest);
     } else if (strcmp(line, "utterance") == 0) {
         read_utterance(f, rest);
         if (f->utterances == f->batch)

@@ -16,6 +16,7 @@ train/steps.txt, one item a line; a line with # is a comment:
     optimiser sgd RATE MOMENTUM NESTEROV DECAY
     optimiser adamw RATE BETA1 BETA2 EPSILON DECAY
     batch BATCH FRAMES           BATCH x FRAMES x INPUTS features are next in values.f32
+    fill NAME VALUE              weights of a slice that begin so instead
     utterance LENGTH LABEL...    one line each
     gradient NAME COUNT          of the first step: COUNT values, next in values.f32
     loss VALUE                   before a step, ten of them: sum over feasible utterances / BATCH
@@ -190,7 +191,8 @@ CASES = [
     {
         "name": "lstm-compat",
         "shape": (9, 1, 3, "lstm", 5, 1, 0, 4, 1, 3),
-        "optimiser": ("sgd", 0.1, 0.0, 0, 0.0),
+        "fill": {"conv1.norm.weight": 12.0, "conv2.norm.weight": 20.0},  # much is clipped
+        "optimiser": ("sgd", 0.02, 0.0, 0, 0.0),
         "lengths": [12, 22],
         "labels": [[1, 3], [2, 1, 1, 3]],
     },
@@ -227,6 +229,11 @@ def run(case, lines, values):
     *shape, seed = case["shape"]
     model = DS2(*shape)
     model.begin(seed)
+    fills = case.get("fill", {})
+    with torch.no_grad():
+        for name, parameter, _, _ in model.slices():
+            if name in fills:
+                parameter.fill_(fills[name])
     batch, frames, inputs = len(case["lengths"]), max(case["lengths"]), shape[0]
     floats = draw(seed, "features", batch * frames * inputs, 2.0).reshape(batch, frames, inputs)
     lengths = torch.tensor(case["lengths"])
@@ -238,6 +245,7 @@ def run(case, lines, values):
     lines.append("shape " + " ".join(number(value) for value in case["shape"]))
     lines.append("optimiser " + " ".join(number(value) for value in case["optimiser"]))
     lines.append(f"batch {batch} {frames}")
+    lines += [f"fill {name} {number(value)}" for name, value in fills.items()]
     values.append(floats.ravel())
     for length, labels in zip(case["lengths"], case["labels"]):
         lines.append(" ".join(["utterance", str(length)] + [str(label) for label in labels]))

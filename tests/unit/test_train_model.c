@@ -500,6 +500,52 @@ static void test_no_frames(void)
     close_rig(&r);
 }
 
+/* Of a batch with a number that is none nothing is left: not in statistics, not in what lies behind
+ * the utterances of the next. */
+static void check_bad_batch(const spsh__model_shape *shape)
+{
+    rig r;
+    uint64_t count = 0;
+    open_rig(&r, shape);
+    uint64_t elements = spsh__model_arena_elements(r.model);
+    spsh__buffer statistics = spsh__model_statistics(r.model, &count);
+    gradients_of(&r, NULL, NULL);
+    double *before = read_all(&r, spsh__model_gradients(r.model), elements);
+    double *learnt = read_all(&r, statistics, count);
+
+    static const uint32_t lengths[BATCH] = {11, 11, 11};
+    spsh__buffer logits = {NULL};
+    for (uint32_t i = 0; i < BATCH * 11; i++) {
+        float kept = r.features[i * shape->inputs];
+        r.features[i * shape->inputs] = (float)NAN;
+        if (i % 11 == 10) {
+            spsh__model_batch bad = {r.features, lengths, BATCH, 11};
+            REQUIRE(spsh__model_forward(r.model, &bad, true, &logits, r.out_lengths, NULL) ==
+                    SPSH_OK);
+            spsh__model_backward(r.model, logits, NULL, NULL);
+        }
+        r.features[i * shape->inputs] = kept;
+    }
+    double *after = read_all(&r, statistics, count);
+    CHECK(memcmp(learnt, after, count * sizeof(double)) == 0);
+    gradients_of(&r, NULL, NULL);
+    double *again = read_all(&r, spsh__model_gradients(r.model), elements);
+    CHECK(memcmp(before, again, elements * sizeof(double)) == 0);
+    free(before);
+    free(learnt);
+    free(after);
+    free(again);
+    close_rig(&r);
+}
+
+static void test_bad_batch_leaves_nothing(void)
+{
+    spsh__model_shape shape = small_ds2();
+    check_bad_batch(&shape);
+    shape = small_hybrid();
+    check_bad_batch(&shape);
+}
+
 /* ---- buckets, while backward goes on */
 
 typedef struct witness {
@@ -648,6 +694,7 @@ int main(void)
     RUN(test_padding_is_not_seen);
     RUN(test_evaluation_is_of_one);
     RUN(test_no_frames);
+    RUN(test_bad_batch_leaves_nothing);
     RUN(test_buckets_are_complete);
     RUN(test_init);
     RUN(test_refused_batches);

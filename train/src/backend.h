@@ -58,7 +58,8 @@ typedef struct spsh__rnn_weights {
 
 /* Statistics of a channel over what counts: frames below lengths[n] (NULL: all), with
  * counts_padding all. y = (x - mean) * scale * weight + bias there, 0 elsewhere; scale is 1 / sqrt
- * (variance + 1e-5). Where nothing counts, mean and variance are 0 and the running ones stay. */
+ * (variance + 1e-5). Where nothing counts, mean and variance are 0 and the running ones stay. So
+ * they do where the batch's are not finite: a step that is skipped leaves nothing behind. */
 typedef struct spsh__norm_shape {
     bool is_conv; /* [N][C][F][T]; else rows [T][N][W], channels = W */
     uint32_t batch, channels, bins, frames;

@@ -72,7 +72,7 @@ static moments moments_of(const channel *c, const double *x)
 
 static void learn(const moments *m, double *mean, double *variance)
 {
-    if (m->count == 0)
+    if (m->count == 0 || !isfinite(m->mean) || !isfinite(m->variance))
         return;
     const double n = (double)m->count;
     const double unbiased = m->count == 1 ? m->variance : m->variance * n / (n - 1);
