@@ -63,8 +63,9 @@ static spsh_status forward(spsh__evaluator *e, const spsh__feed_batch *b, uint32
     const uint32_t frames = spsh__model_out_frames(e->o.model, b->frames);
     const size_t rows = (size_t)frames * b->batch;
     const spsh__buffer there = spsh__model_logit_gradients(e->o.model); /* free, and large enough */
-    const spsh_status rc = spsh__model_forward(e->o.model, b->features, b->lengths, b->batch,
-                                               b->frames, false, ret_logits, e->out_lengths, err);
+    const spsh__model_batch batch = {b->features, b->lengths, b->batch, b->frames};
+    const spsh_status rc =
+        spsh__model_forward(e->o.model, &batch, false, ret_logits, e->out_lengths, err);
     if (rc != SPSH_OK)
         return rc;
     ops->log_softmax_fn(e->o.backend, rows, e->o.symbols, *ret_logits, there);
