@@ -476,6 +476,9 @@ static void rnn_open(operator_run *r)
     add_input(r, gates, true);
     if (!c->has_one_bias)
         add_input(r, gates, true);
+    /* Large weights would make a long recurrence chaotic: roundings grow. */
+    for (size_t i = 1; s->hidden > 8 && i < 3; i++)
+        r->ops->scale_fn(r->b, 0.125, r->inputs[i].data, r->inputs[i].count);
     r->work[0] = take(r, r->ops->rnn_reserve_fn(s)); /* the backend's own: not compared */
     set_y(r, count * s->hidden);
 }
