@@ -21,7 +21,7 @@ except ImportError as error:
     sys.exit(77)
 
 PAGE, SECTION_PAGE, NONE32, NONE64 = 4096, 65536, 2**32 - 1, 2**64 - 1
-SHARD, MANIFEST, INDEX, OVERLAY, SEGMENT = 1, 2, 3, 4, 5
+SHARD, MANIFEST, INDEX, OVERLAY, SEGMENT, CHECKPOINT = 1, 2, 3, 4, 5, 7
 h128, h64 = xxhash.xxh3_128_digest, xxhash.xxh3_64_intdigest
 NAMES = ("domain", "split", "speaker", "language", "document")
 
@@ -68,7 +68,7 @@ class Container:
         self.dataset_id = data[64:80]
         self.ordinal, self.sub_ordinal, page_bytes, self.first_record, _ = u("QIIQQ", data, 80)
         must(page_bytes == SECTION_PAGE and zero(data[112:PAGE]) and
-             (kind == SHARD or zero(data[96:112] + data[88:92] * (kind != SEGMENT))), path, "header fields")
+             (kind == SHARD or zero(data[96:112] + data[88:92] * (kind not in (SEGMENT, CHECKPOINT)))), path, "header fields")
         self.read_footers()
         self.read_sections()
 

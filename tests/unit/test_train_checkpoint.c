@@ -5,6 +5,7 @@
 #include "checkpoint_internal.h"
 #include "checkpoint_kit.h"
 #include "speechshard/table_file.h"
+#include "speechshard/verify.h"
 #include "test_tree.h"
 
 enum { ELEMENTS = 1000, MANY_ELEMENTS = 70000, SECTIONS_MAX = 11 };
@@ -495,6 +496,23 @@ static void test_kinds_are_kept_apart(void)
               SPSH_E_INVALID_ARG);
 }
 
+/* `speechshard verify FILE` needs to know nothing of checkpoints: every byte has a checksum. */
+static void test_verify_reads_them(void)
+{
+    const char *path = at("trip/checkpoints/000001-000000012000.spsh");
+    spsh_verify_options options = SPSH_VERIFY_OPTIONS_INIT;
+    spsh_verify_result result;
+    options.flags = SPSH_VERIFY_CACHED | SPSH_VERIFY_NO_URING;
+    REQUIRE(spsh_verify(path, &options, &result, NULL) == SPSH_OK);
+    CHECK_U64(result.damage_count, 0);
+    FILE *file = fopen(path, "r+b");
+    REQUIRE(file != NULL);
+    REQUIRE(fseek(file, 400000, SEEK_SET) == 0 && fputc(0, file) == 0 && fputc(1, file) == 1);
+    REQUIRE(fclose(file) == 0);
+    REQUIRE(spsh_verify(path, &options, &result, NULL) == SPSH_OK);
+    CHECK_U64(result.damage_count, 1);
+}
+
 int main(void)
 {
     test_temp_dir(base, sizeof(base));
@@ -513,6 +531,7 @@ int main(void)
     RUN(test_claims_are_exclusive);
     RUN(test_rules);
     RUN(test_kinds_are_kept_apart);
+    RUN(test_verify_reads_them);
     test_remove_tree(base);
     return TEST_RESULT();
 }

@@ -1,0 +1,19 @@
+#!/bin/sh
+# Two readers of checkpoints, one in C and one in Python, must say the same of one.
+# Usage: checkpoint_test.sh GOLDEN_TRAIN_CHECKPOINT   (a program of the test build)
+# shellcheck source=tests/golden/golden_kit.sh
+. "$(dirname "$0")/golden_kit.sh"
+find_python 'lz4.block, xxhash'
+
+"$1" dump "$here/checkpoint.spsh" >"$work/c.txt"
+"$python" -B "$here/spsh_checkpoint.py" "$here/checkpoint.spsh" >"$work/python.txt"
+same "$work/c.txt" "$work/python.txt"
+
+# It finds damage too: one bit of the last weight.
+cp "$here/checkpoint.spsh" "$work/damaged.spsh"
+printf '\377' | dd of="$work/damaged.spsh" bs=1 seek=6000 conv=notrunc 2>/dev/null
+if "$python" -B "$here/spsh_checkpoint.py" "$work/damaged.spsh" >"$work/python.txt" 2>"$work/message"; then
+    echo "damage was not found"
+    exit 1
+fi
+cat "$work/message"
