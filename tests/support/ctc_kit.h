@@ -12,9 +12,10 @@ typedef enum ctc_kind { CTC_F64, CTC_SIMD128, CTC_AVX2, CTC_KINDS } ctc_kind;
 
 static const double ctc_tolerances[CTC_KINDS] = {1e-12, 2e-6, 2e-6};
 
-static inline bool ctc_is_here(ctc_kind kind)
+/* Kinds below this run here. */
+static inline ctc_kind ctc_kinds(void)
 {
-    return kind != CTC_AVX2 || spsh__ctc_f32_avx2() != NULL;
+    return spsh__ctc_f32_avx2() == NULL ? CTC_AVX2 : CTC_KINDS;
 }
 
 static inline void *ctc_block(size_t bytes)
