@@ -34,7 +34,7 @@ typedef struct field {
     const char *name; /* with its section */
     field_kind kind;
     size_t offset;
-    double min, max;          /* of a number; both are allowed */
+    double min, max;          /* of a number; both are allowed; max 0: all there are */
     const char *const *words; /* NULL behind the last */
     const char *otherwise;    /* the default, as text; NULL: the preset's, or an empty list */
 } field;
@@ -101,11 +101,11 @@ static const field fields[] = {
     {"train.weight_decay", FIELD_DOUBLE, AT(adamw.weight_decay), 0, 1, NULL, "1e-5"},
     {"train.clip", FIELD_DOUBLE, AT(clip), 0, 1e9, NULL, "400"},
     {"train.schedule", FIELD_WORD, AT(schedule), WORD(schedules, "anneal")},
-    {"train.warm_up_samples", FIELD_U64, AT(warm_up_samples), 0, 0, NULL, "0"},
-    {"train.schedule_samples", FIELD_U64, AT(schedule_samples), 0, 0, NULL, "0"},
+    {"train.warm_up_samples", FIELD_U64, AT(warm_up_samples), 0, COUNT_MAX, NULL, "0"},
+    {"train.schedule_samples", FIELD_U64, AT(schedule_samples), 0, COUNT_MAX, NULL, "0"},
     {"train.anneal", FIELD_DOUBLE, AT(anneal), 1e-9, 1, NULL, "0.99"},
     {"train.epochs", FIELD_U32, AT(epochs), 0, UINT32_MAX, NULL, "70"},
-    {"train.samples_max", FIELD_U64, AT(samples_max), 0, 0, NULL, "0"},
+    {"train.samples_max", FIELD_U64, AT(samples_max), 0, COUNT_MAX, NULL, "0"},
     {"train.accumulate", FIELD_U32, AT(accumulate), 1, LEARNERS_MAX, NULL, "1"},
     {"train.checkpoint_every_s", FIELD_DOUBLE, AT(checkpoint_every_s), 0, YEAR_S, NULL, "600"},
     {"train.keep", FIELD_U32, AT(keep_checkpoints), 1, CHECKPOINTS, NULL, "3"},
@@ -338,7 +338,7 @@ static spsh_status set_number(const field *f, const char *text, void *to, const 
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE, "%s: '%.100s' is no number",
                          where->text, text);
     }
-    if (f->kind != FIELD_U64 && (number < f->min || number > f->max))
+    if (f->max > 0 && (number < f->min || number > f->max))
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
                          "%s: %.100s is not in %g ... %g", where->text, text, f->min, f->max);
     if (f->kind == FIELD_U32)

@@ -71,6 +71,8 @@ void spsh__config_resolve(spsh__config *c, uint64_t epoch_samples)
             samples = c->samples_max;
         else if (c->samples_max > 0 && c->samples_max < samples)
             samples = c->samples_max;
+        if (samples <= c->warm_up_samples) /* then there is nothing but warm-up */
+            samples = c->warm_up_samples + 1;
     }
     c->schedule_samples = samples;
 }

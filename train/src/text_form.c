@@ -18,6 +18,8 @@ enum {
     BEHIND_MAX = 30, /* that combine with one letter: Unicode's stream-safe form */
     APOSTROPHE = 0x27,
     BLANK = 0x20,
+    DOT_ABOVE = 0x307,
+    CLASS_ABOVE = 230,
     JAMO_FIRST = 0x1160,
     JAMO_LAST = 0x11ff
 };
@@ -68,6 +70,7 @@ static bool is_apostrophe(int32_t point)
     case 0x2bc:
     case 0x2bd:
     case 0x5f3:
+    case 0x1ffd: /* U+00B4 by another name */
     case 0x2018:
     case 0x2019:
     case 0x201b:
@@ -123,20 +126,16 @@ static void take_plain(forming *f, int32_t point)
 
 static void take_cased(forming *f, int32_t point)
 {
-    const utf8proc_property_t *property = utf8proc_get_property(point);
-    const utf8proc_category_t category = (utf8proc_category_t)property->category;
-    if (point == APOSTROPHE)
+    const utf8proc_category_t category = utf8proc_category(point);
+    if (is_apostrophe(point)) /* those inside of others, too: U+0149 is one and an n */
         take_apostrophe(f);
-    else if (property->ignorable || category == UTF8PROC_CATEGORY_CF ||
-             category == UTF8PROC_CATEGORY_ME)
-        return;
     else if (is_mark(category) && !f->is_in_word)
         return; /* on nothing */
     else if (is_mark(category) || point == SPSH__POINT_BAD ||
              (category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_LO) ||
              (category >= UTF8PROC_CATEGORY_ND && category <= UTF8PROC_CATEGORY_NO) ||
              category == UTF8PROC_CATEGORY_CN || category == UTF8PROC_CATEGORY_CO)
-        hand_on(f, f->form == SPSH__FORM_LOWER ? utf8proc_tolower(point) : utf8proc_toupper(point));
+        hand_on(f, point);
     else
         take_blank(f);
 }
@@ -160,16 +159,38 @@ static void flush(forming *f)
     }
 }
 
+/* Joiners, direction marks, soft hyphens, what encloses a letter: away before composing, as they
+ * would keep a mark from its letter. */
+static bool is_nothing(const forming *f, const utf8proc_property_t *property)
+{
+    return f->form != SPSH__FORM_NFC &&
+           (property->ignorable || property->category == UTF8PROC_CATEGORY_CF ||
+            property->category == UTF8PROC_CATEGORY_ME);
+}
+
+/* Is it an i without a mark above it? */
+static bool is_bare_i(const forming *f)
+{
+    for (size_t i = 1; i < f->count; i++)
+        if (utf8proc_get_property(f->at[i])->combining_class == CLASS_ABOVE)
+            return false;
+    return f->count > 0 && f->at[0] == 'i';
+}
+
 /* Marks go behind those of lower classes, and stay behind those of their own (canonical order). */
 static void take_part(forming *f, int32_t part)
 {
     const utf8proc_property_t *property = utf8proc_get_property(part);
+    if (is_nothing(f, property))
+        return;
     const bool is_behind = f->count > 0 && (is_mark((utf8proc_category_t)property->category) ||
                                             (part >= JAMO_FIRST && part <= JAMO_LAST));
     if (!is_behind)
         flush(f);
     if (f->count > BEHIND_MAX)
         return;
+    if (f->form == SPSH__FORM_LOWER && part == DOT_ABOVE && is_bare_i(f))
+        return; /* it has one */
     size_t to = f->count++;
     const utf8proc_propval_t class = property->combining_class;
     while (class > 0 && to > 0 && utf8proc_get_property(f->at[to - 1])->combining_class > class) {
@@ -179,18 +200,26 @@ static void take_part(forming *f, int32_t part)
     f->at[to] = part;
 }
 
+/* Before composing, so that a letter with a mark has one form whichever case it came in. */
+static int32_t cased(const forming *f, int32_t part)
+{
+    if (f->form == SPSH__FORM_NFC || is_mark(utf8proc_category(part)))
+        return part;
+    return f->form == SPSH__FORM_LOWER ? utf8proc_tolower(part) : utf8proc_toupper(part);
+}
+
 static void take_point(forming *f, int32_t point)
 {
     int32_t parts[PARTS_MAX];
     int boundary = 0;
     if (f->form != SPSH__FORM_NFC && is_apostrophe(point))
-        point = APOSTROPHE; /* some of them would be taken apart */
+        point = APOSTROPHE; /* U+00B4 would become a blank with a mark */
     const int how =
         UTF8PROC_STABLE | UTF8PROC_DECOMPOSE | (f->form == SPSH__FORM_NFC ? 0 : UTF8PROC_COMPAT);
     const utf8proc_ssize_t count =
         utf8proc_decompose_char(point, parts, PARTS_MAX, (utf8proc_option_t)how, &boundary);
     for (utf8proc_ssize_t i = 0; i < count && count <= PARTS_MAX; i++)
-        take_part(f, parts[i]);
+        take_part(f, cased(f, parts[i]));
 }
 
 void spsh__text_points(spsh__text_form form, spsh_bytes text,
