@@ -106,6 +106,12 @@ static inline void kit_free(kit_state *s)
         free(s->arenas[a]);
 }
 
+/* Bit for bit: a NaN equals itself here, and 0 does not equal -0. */
+static inline bool kit_same(const void *a, const void *b, size_t size)
+{
+    return memcmp(a, b, size) == 0;
+}
+
 static inline bool kit_same_numbers(const spsh__checkpoint *c, const spsh__checkpoint *w)
 {
     return c->samples == w->samples && c->step == w->step && c->epoch == w->epoch &&
@@ -128,13 +134,13 @@ static inline bool kit_is_whole(const spsh__checkpoint *c)
     const size_t bytes = (size_t)s.elements * sizeof(float);
     bool same = kit_same_numbers(c, w) && strcmp(c->config, w->config) == 0 &&
                 strcmp(c->vocabulary, w->vocabulary) == 0 &&
-                memcmp(c->weights, w->weights, bytes) == 0 &&
-                memcmp(c->statistics, w->statistics, sizeof(s.statistics)) == 0 &&
-                memcmp(c->cursor, w->cursor, c->cursor_size) == 0 &&
-                memcmp(c->strategy, w->strategy, c->strategy_size) == 0 &&
+                kit_same(c->weights, w->weights, bytes) &&
+                kit_same(c->statistics, w->statistics, sizeof(s.statistics)) &&
+                kit_same(c->cursor, w->cursor, c->cursor_size) &&
+                kit_same(c->strategy, w->strategy, c->strategy_size) &&
                 c->weights_hash == spsh__checkpoint_hash(w->weights, s.elements);
     for (size_t a = 0; a < 2 && same; a++)
-        same = c->moments[a] != NULL && memcmp(c->moments[a], w->moments[a], bytes) == 0;
+        same = c->moments[a] != NULL && kit_same(c->moments[a], w->moments[a], bytes);
     same = same && spsh__checkpoint_match(c, s.parameters, KIT_PARAMETERS, s.elements,
                                           KIT_STATISTICS, NULL) == SPSH_OK;
     kit_free(&s);

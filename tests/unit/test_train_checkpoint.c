@@ -82,7 +82,7 @@ static void test_the_least_there_can_be(void)
     REQUIRE(spsh__checkpoint_open(at("least"), NULL, NULL, NULL, &file, &read, NULL) == SPSH_OK);
     CHECK(read.moments[0] == NULL && read.moments[1] == NULL);
     CHECK_U64(read.statistics_elements + read.cursor_size + read.strategy_size, 0);
-    CHECK(read.arena_elements == 1 && memcmp(read.weights, &weight, sizeof(weight)) == 0);
+    CHECK(read.arena_elements == 1 && kit_same(read.weights, &weight, sizeof(weight)));
     CHECK_STR(read.config, "");
     spsh__checkpoint_close(file);
 }
