@@ -115,11 +115,11 @@ static inline bool kit_same(const void *a, const void *b, size_t size)
 static inline bool kit_same_numbers(const spsh__checkpoint *c, const spsh__checkpoint *w)
 {
     return c->samples == w->samples && c->step == w->step && c->epoch == w->epoch &&
-           memcmp(&c->best_metric, &w->best_metric, 8) == 0 && c->best_samples == w->best_samples &&
+           kit_same(&c->best_metric, &w->best_metric, 8) && c->best_samples == w->best_samples &&
            c->world_size == w->world_size && c->virtual_world == w->virtual_world &&
            c->next_batch_hash == w->next_batch_hash &&
-           memcmp(&c->wall_seconds, &w->wall_seconds, 8) == 0 &&
-           memcmp(&c->audio_seconds, &w->audio_seconds, 8) == 0 && c->restarts == w->restarts &&
+           kit_same(&c->wall_seconds, &w->wall_seconds, 8) &&
+           kit_same(&c->audio_seconds, &w->audio_seconds, 8) && c->restarts == w->restarts &&
            c->arena_elements == w->arena_elements &&
            c->statistics_elements == w->statistics_elements && c->cursor_size == w->cursor_size &&
            c->strategy_size == w->strategy_size;
