@@ -16,8 +16,9 @@
  * beside anything else it counts as 0. There an e need not be exact; of paths it is.
  *
  * Emissions are e^(logit - greatest of the frame): what is missing to a softmax is the same for all
- * paths, and is added to the loss only. The posteriors of a frame are divided by their own sum: the
- * frame's gradients add up to 0.
+ * paths, and is added to the loss only. Their sum has SPSH__CTC_LANES_MAX partial sums: LANES
+ * changes nothing. The posteriors of a frame are divided by their own sum: the frame's gradients
+ * add up to 0.
  *
  * Memory: states as pairs. Arrays of row elements, four a frame: mantissas of blanks 0 ... L, their
  * exponents, mantissas of labels, their exponents. In alpha's rows label i stands at i + 1, and at
@@ -48,6 +49,9 @@ static const real series[14] = {(real)1,
                                 (real)(1.0 / 6227020800)};
 
 /* ---------------------------------------------------------------------------------- numbers */
+
+/* As many vectors have SPSH__CTC_LANES_MAX numbers. */
+enum { PARTS = SPSH__CTC_LANES_MAX / LANES };
 
 typedef struct number {
     vec m, e;
@@ -146,12 +150,13 @@ INLINE void store_number(real *m, real *e, number value)
     store(e, value.e);
 }
 
-INLINE real sum_of_lanes(vec value)
+/* Of SPSH__CTC_LANES_MAX numbers, in ascending order. */
+INLINE real sum_of(const vec *values)
 {
-    real lanes[LANES];
-    memcpy(lanes, &value, sizeof(lanes));
+    real lanes[SPSH__CTC_LANES_MAX];
+    memcpy(lanes, values, sizeof(lanes));
     real sum = lanes[0];
-    for (int i = 1; i < LANES; i++)
+    for (int i = 1; i < SPSH__CTC_LANES_MAX; i++)
         sum += lanes[i];
     return sum;
 }
@@ -238,17 +243,22 @@ TARGET static real emit(const work *w, const real *logits)
         w->symbol_m[k] = logits[k] - greatest;
     for (size_t k = count; k < w->symbols; k++)
         w->symbol_m[k] = LOWEST;
-    vec sum = splat(0);
-    for (size_t k = 0; k < w->symbols; k += LANES) {
-        const number value = exponential(vec_max(splat(LOWEST), load(w->symbol_m + k)));
-        store_number(w->symbol_m + k, w->symbol_e + k, value);
-        sum += value.m * power_of_two(value.e);
+    vec sums[PARTS];
+    for (int part = 0; part < PARTS; part++)
+        sums[part] = splat(0);
+    for (size_t k = 0; k < w->symbols; k += SPSH__CTC_LANES_MAX) {
+        for (int part = 0; part < PARTS; part++) {
+            real *const m = w->symbol_m + k + part * LANES;
+            const number value = exponential(vec_max(splat(LOWEST), load(m)));
+            store_number(m, m + (w->symbol_e - w->symbol_m), value);
+            sums[part] += value.m * power_of_two(value.e);
+        }
     }
     for (uint32_t i = 0; i < w->u->label_count; i++) {
         w->label_m[i] = w->symbol_m[w->u->labels[i]];
         w->label_e[i] = w->symbol_e[w->u->labels[i]];
     }
-    return sum_of_lanes(sum);
+    return sum_of(sums);
 }
 
 INLINE number blank_emission(const work *w)

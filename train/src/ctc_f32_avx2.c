@@ -1,4 +1,5 @@
-/* ctc_f32_avx2.c: ctc_body.h with 8 floats at once, for AVX2. */
+/* ctc_f32_avx2.c: ctc_body.h with 8 floats at once, for AVX2 without fused multiply-adds: the
+ * bits are those of ctc_f32_simd128.c. */
 #include <math.h>
 #include <string.h>
 
@@ -14,8 +15,8 @@ typedef uint32_t ivec __attribute__((vector_size(32)));
 enum { LANES = 8, MANTISSA_BITS = 23, BIAS = 127, TERMS = 7 };
 
 #define HEAD   static spsh__ctc_result ctc
-#define TARGET __attribute__((target("avx2,fma")))
-#define INLINE static inline __attribute__((always_inline, target("avx2,fma")))
+#define TARGET __attribute__((target("avx2")))
+#define INLINE static inline __attribute__((always_inline, target("avx2")))
 /* The first with 15 zeros at its end. */
 #define LN2_HIGH 0.693359375F
 #define LN2_LOW  (-2.12194440e-4F)
@@ -26,7 +27,7 @@ enum { LANES = 8, MANTISSA_BITS = 23, BIAS = 127, TERMS = 7 };
 
 spsh__ctc_f32_fn spsh__ctc_f32_avx2(void)
 {
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? ctc : NULL;
+    return __builtin_cpu_supports("avx2") ? ctc : NULL;
 }
 
 #else
