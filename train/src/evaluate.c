@@ -213,14 +213,18 @@ spsh_status spsh__evaluate(spsh__evaluator *e, spsh__feed *feed, spsh__evaluatio
     const double begin_s = now_s();
     const spsh__feed_batch *batch = NULL;
     spsh__evaluation sums = {0};
+    spsh_error failed = SPSH_ERROR_INIT; /* the end of the feed is one, too */
     spsh_status rc = SPSH_OK;
     while (rc == SPSH_OK) {
-        rc = spsh__feed_next(feed, &batch, err);
+        rc = spsh__feed_next(feed, &batch, &failed);
         if (rc == SPSH_OK && batch->batch > 0)
-            rc = add_batch(e, batch, &sums, err);
+            rc = add_batch(e, batch, &sums, &failed);
     }
-    if (rc != SPSH_E_END)
+    if (rc != SPSH_E_END) {
+        if (err != NULL)
+            *err = failed;
         return rc;
+    }
     rc = add_ranks(e, &sums, err);
     if (rc != SPSH_OK)
         return rc;

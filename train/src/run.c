@@ -347,11 +347,14 @@ spsh_status spsh_train(const spsh_train_options *options, spsh_train_result *ret
     r->o = options;
     r->allocator = *spsh_allocator_default();
     r->io = options->io != NULL ? options->io : spsh_io_default();
-    spsh_status rc = open_all(r, err);
+    spsh_error failed = SPSH_ERROR_INIT; /* an epoch's end is one on the way, too */
+    spsh_status rc = open_all(r, &failed);
     if (rc == SPSH_OK)
-        rc = loop(r, err);
+        rc = loop(r, &failed);
     if (rc == SPSH_OK || rc == SPSH_E_CANCELED)
         fill_result(r, ret_result);
+    if (rc != SPSH_OK && err != NULL)
+        *err = failed;
     close_all(r);
     free(r);
     return rc;
