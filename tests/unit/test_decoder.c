@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "decoder.h"
+#include "fail_malloc.h"
 #include "fault_alloc.h"
 #include "spsh_test.h"
 
@@ -257,6 +258,21 @@ static void test_what_is_not_utf8_is_refused(void)
     }
 }
 
+static void test_errors_without_memory(void)
+{
+    spsh_status rc = SPSH_E_NO_MEMORY;
+    for (uint64_t at = 0; rc != SPSH_OK; at++) {
+        spsh__errors e = {0};
+        REQUIRE(at < 10);
+        fail_malloc.calls = 0;
+        fail_malloc.at = at;
+        rc = spsh__errors_add_words(&e, bytes("one two"), bytes("one"), NULL);
+        fail_malloc.at = UINT64_MAX;
+        CHECK(rc == SPSH_OK || rc == SPSH_E_NO_MEMORY);
+        CHECK_U64(e.utterances, rc == SPSH_OK);
+    }
+}
+
 int main(void)
 {
     RUN(test_greedy_merges_and_drops);
@@ -272,5 +288,6 @@ int main(void)
     RUN(test_letters);
     RUN(test_rates_are_of_all_together);
     RUN(test_what_is_not_utf8_is_refused);
+    RUN(test_errors_without_memory);
     return TEST_RESULT();
 }
