@@ -440,6 +440,32 @@ static void test_every_allocation_failure(void)
     }
 }
 
+/* Scratch grows to the largest shape; a shape that was seen takes nothing. */
+static void test_second_time_takes_nothing(void)
+{
+    for (size_t i = 0; i < sizeof(backend_names) / sizeof(backend_names[0]); i++) {
+        fault_alloc fault = {.fail_at = UINT64_MAX};
+        const spsh_allocator allocator = {fault_alloc_alloc, fault_alloc_free, &fault};
+        spsh__backend *b = NULL;
+        REQUIRE(spsh__backend_open(backend_names[i], 2, &allocator, &b, NULL) == SPSH_OK);
+        for (size_t k = 0; k < operator_case_count; k++) {
+            operator_run r;
+            uint64_t calls = 0;
+            operator_run_open(&r, b, &operator_cases[k], seed);
+            for (int pass = 0; pass < 2; pass++) {
+                calls = fault.call_count;
+                r.c->forward_fn(&r);
+                if (r.c->backward_fn != NULL)
+                    operator_run_backward(&r);
+            }
+            CHECK_U64(fault.call_count, calls);
+            operator_run_close(&r);
+        }
+        spsh__backend_close(b);
+        CHECK_I64(fault.live_count, 0);
+    }
+}
+
 static void test_no_buffer_of_everything(void)
 {
     spsh__backend *b = open_backend("reference", 1);
@@ -457,6 +483,7 @@ int main(void)
     RUN(test_edges);
     RUN(test_unknown_backend);
     RUN(test_every_allocation_failure);
+    RUN(test_second_time_takes_nothing);
     RUN(test_no_buffer_of_everything);
     RUN(test_cpu_is_reference);
     RUN(test_bits_of_any_threads);
