@@ -100,7 +100,7 @@ static void test_a_crash_at_each_call(void)
         kit_put(writer, &s, 300);
         spsh__checkpoint_writer_close(writer);
         CHECK_U64(kit_newest(at("crash")), 300);
-        CHECK(!has_temporaries(at("crash/checkpoints")));
+        CHECK(!has_temporaries(at("crash/checkpoints")) && !has_temporaries(at("crash")));
         test_remove_tree(at("crash"));
     }
     CHECK(saved_before > 0);
@@ -304,6 +304,7 @@ static void test_all_are_damaged(void)
     CHECK_I64(spsh__checkpoint_open(at("pair"), NULL, hear, &h, &file, &c, &err), SPSH_E_CORRUPT);
     CHECK_I64(h.count, 2);
     CHECK(strstr(err.message, "none of 2 checkpoints") != NULL);
+    CHECK(strstr(err.message, "000002-000000000200.spsh") != NULL);
     CHECK(file == NULL);
     free(data);
     test_remove_tree(at("pair"));

@@ -292,9 +292,11 @@ static void test_leftovers_are_swept(void)
     spsh__checkpoint_writer_close(kit_writer(at("sweep"), 1, NULL));
     write_bytes(at("sweep/checkpoints/000001-000000000200.spsh.tmp-77-0"), "x", 1);
     write_bytes(at("sweep/checkpoints/000002-000000000200.spsh.tmp-78-0"), "x", 1);
+    write_bytes(at("sweep/latest.tmp-77-0"), "x", 1);
     spsh__checkpoint_writer_close(kit_writer(at("sweep"), 1, NULL));
     CHECK(!exists(at("sweep/checkpoints/000001-000000000200.spsh.tmp-77-0")));
     CHECK(exists(at("sweep/checkpoints/000002-000000000200.spsh.tmp-78-0")));
+    CHECK(!exists(at("sweep/latest.tmp-77-0")));
     CHECK(!exists(at("sweep/checkpoints/000001.generation")));
     CHECK(exists(at("sweep/checkpoints/000002.generation")));
 }

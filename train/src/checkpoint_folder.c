@@ -245,6 +245,15 @@ static spsh_status remove_file(const char *folder, const char *name, const spsh_
     return rc;
 }
 
+static bool is_leftover(const char *name, uint32_t generation)
+{
+    spsh__checkpoint_place place = {0, 0};
+    const name_kind kind = read_name(name, &place);
+    if (kind == NAME_CLAIM || kind == NAME_TEMPORARY)
+        return place.generation < generation;
+    return strncmp(name, "latest.tmp-", 11) == 0;
+}
+
 void spsh__checkpoint_sweep(const char *folder, uint32_t generation, const spsh_io *io,
                             const spsh_allocator *allocator)
 {
@@ -253,9 +262,7 @@ void spsh__checkpoint_sweep(const char *folder, uint32_t generation, const spsh_
     if (open_folder(folder, &open, NULL) != SPSH_OK)
         return;
     while ((entry = readdir(open)) != NULL) { /* NOLINT(concurrency-mt-unsafe): as above */
-        spsh__checkpoint_place place = {0, 0};
-        const name_kind kind = read_name(entry->d_name, &place);
-        if ((kind == NAME_CLAIM || kind == NAME_TEMPORARY) && place.generation < generation)
+        if (is_leftover(entry->d_name, generation))
             (void)remove_file(folder, entry->d_name, io, allocator, NULL);
     }
     (void)closedir(open);

@@ -45,7 +45,7 @@ spsh_status spsh__checkpoint_list_read(const char *folder, const spsh_allocator 
 spsh_status spsh__checkpoint_claim(const char *folder, const spsh_io *io,
                                    const spsh_allocator *allocator, uint32_t *ret_generation,
                                    spsh_error *err);
-/* Claims and temporaries of generations below. What cannot be removed stays. */
+/* Claims and temporaries of generations below, and of `latest`. What cannot be removed stays. */
 void spsh__checkpoint_sweep(const char *folder, uint32_t generation, const spsh_io *io,
                             const spsh_allocator *allocator);
 /* All but the first keep and the best. */

@@ -72,13 +72,17 @@ static spsh_status open_newest(const search *s, spsh__checkpoint_file **ret_file
                                spsh__checkpoint *ret, spsh_error *err)
 {
     spsh__checkpoint_list list = {0};
+    spsh_error first = SPSH_ERROR_INIT;
     spsh_error why = SPSH_ERROR_INIT;
     spsh_status rc = spsh__checkpoint_list_read(s->folder, s->allocator, &list, err);
     if (rc != SPSH_OK)
         return rc;
     rc = SPSH_E_NOT_FOUND;
-    for (size_t i = 0; i < list.count && is_passed_over(rc); i++)
+    for (size_t i = 0; i < list.count && is_passed_over(rc); i++) {
         rc = try_place(s, list.places[i], ret_file, ret, &why);
+        if (i == 0)
+            first = why;
+    }
     spsh__train_delete(s->allocator, list.places);
     if (rc == SPSH_OK)
         return rc;
@@ -89,9 +93,9 @@ static spsh_status open_newest(const search *s, spsh__checkpoint_file **ret_file
             *err = why;
         return rc;
     }
-    return SPSH_FAIL(err, SPSH_E_CORRUPT, why.offset_bytes,
-                     "none of %zu checkpoints is good; the oldest: %.300s", list.count,
-                     why.message);
+    return SPSH_FAIL(err, SPSH_E_CORRUPT, first.offset_bytes,
+                     "none of %zu checkpoints is good; the newest: %.300s", list.count,
+                     first.message);
 }
 
 /* Also through a symbolic link. */

@@ -237,9 +237,11 @@ static spsh_status open_folders(spsh__checkpoint_writer *w, spsh_error *err)
         rc = spsh_io_make_directory(w->io, w->folder, err);
     if (rc == SPSH_OK)
         rc = spsh__checkpoint_claim(w->folder, w->io, &w->allocator, &w->generation, err);
-    if (rc == SPSH_OK)
-        spsh__checkpoint_sweep(w->folder, w->generation, w->io, &w->allocator);
-    return rc;
+    if (rc != SPSH_OK)
+        return rc;
+    spsh__checkpoint_sweep(w->folder, w->generation, w->io, &w->allocator);
+    spsh__checkpoint_sweep(w->run, w->generation, w->io, &w->allocator);
+    return SPSH_OK;
 }
 
 spsh_status spsh__checkpoint_writer_open(const char *run, uint32_t keep, const spsh_io *io,
