@@ -144,6 +144,7 @@ spsh_status spsh__backend_cpu_open(spsh__backend *backend, spsh_error *err)
     backend->ops = &cpu_ops;
     backend->state = cpu;
     backend->threads = thread_count(backend->threads);
+    spsh__cpu_gemm_open();
     cpu->kernels = spsh__cpu_kernels_best();
     spsh_status rc = spsh__cpu_pool_open(&backend->allocator, backend->threads, &cpu->pool, err);
     if (rc != SPSH_OK)

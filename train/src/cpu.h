@@ -47,6 +47,7 @@ static inline void spsh__cpu_run(spsh__backend *b, spsh__piece_fn fn, void *work
 #define SPSH__CPU_PIECE ((size_t)32768)
 
 /* cpu_gemm.c */
+void spsh__cpu_gemm_open(void);
 void spsh__cpu_gemm(spsh__backend *b, const spsh__gemm *g);
 
 /* cpu_conv.c */

@@ -39,6 +39,11 @@ static size_t half_of(size_t side)
     return spsh__round_up((side + 1) / 2, 16);
 }
 
+void spsh__cpu_gemm_open(void)
+{
+    openblas_set_num_threads(1); /* where the library is one of threads after all */
+}
+
 static gemm_work cut(const spsh__gemm *g)
 {
     gemm_work w = {g, g->m, g->n, 1};

@@ -151,7 +151,7 @@ static void one_utterance(const ctc_work *w, size_t n, float *scratch)
     clear_rows(w, n, u.frames);
     if (u.label_count > u.frames) { /* and scratch is for no more */
         clear_rows(w, n, 0);
-        w->io->results[n] = (spsh__ctc_result){INFINITY, true};
+        w->io->results[n] = (spsh__ctc_result){(double)INFINITY, true};
         return;
     }
     w->io->results[n] = spsh__ctc_f32(&u, spsh__f32(w->io->logits) + n * s->symbols,

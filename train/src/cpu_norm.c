@@ -57,7 +57,7 @@ static line learn(const norm_work *w, size_t channel, double count, double mean,
         const double variance = count > 0 ? squares / count : 0;
         const double unbiased = count > 1 ? squares / (count - 1) : variance;
         scale = 1 / sqrt(variance + EPSILON);
-        if (count > 0) {
+        if (count > 0 && isfinite(mean) && isfinite(unbiased)) {
             *running_mean += (float)(MOMENTUM * (mean - (double)*running_mean));
             *running_variance += (float)(MOMENTUM * (unbiased - (double)*running_variance));
         }
