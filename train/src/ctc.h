@@ -10,8 +10,9 @@
  *
  * Empty label: the path of blanks. Infeasible (frames < L + repeats, or a label that is the blank
  * or no symbol): loss infinite, gradient 0. No frames: loss 0 for an empty label, else infeasible.
- * A label of probability 0 (logits of minus infinity): loss infinite. A logit that is not a number,
- * or infinite, or a frame of minus infinity alone: loss not a number. Gradient 0 in both.
+ * A label of probability 0 (logits of minus infinity): loss infinite. A logit that is not a number
+ * or is plus infinity, or a frame of nothing but minus infinity: loss not a number. Both: gradient
+ * 0.
  */
 #ifndef SPSH_TRAIN_CTC_H
 #define SPSH_TRAIN_CTC_H
