@@ -35,6 +35,7 @@ spsh_status spsh__comm_mpi_open(const spsh_allocator *allocator, spsh__comm **re
 #define NAP_BUSY_NS    UINT64_C(50000)   /* between two looks while messages are under way */
 #define SPIN_NS        UINT64_C(1000000) /* a wait looks without naps for so long */
 #define NS_A_MS        UINT64_C(1000000)
+#define ABORT_NAP_NS   UINT64_C(300000000) /* others, whose time is up as well, can say so */
 #define REQUESTS_FIRST 64u
 
 /* A message. A handle is (generation, number + 1). */
@@ -86,7 +87,7 @@ static spsh_status mpi_error(int result, const char *what, uint32_t peer, spsh_e
 static void look(mpi_state *s)
 {
     int count = 0;
-    if (s->open_count == 0)
+    if (s->open_count == 0 || s->has_failed)
         return;
     int result = MPI_Testsome((int)s->capacity, s->requests, &count, s->finished, s->statuses);
     if (count == MPI_UNDEFINED)
@@ -261,17 +262,22 @@ static bool mpi_done(spsh__comm *c, spsh__comm_handle handle)
 
 static spsh_status finish(mpi_state *s, message *m, spsh_error *err)
 {
+    int class = MPI_SUCCESS;
+    bool is_other_size = !m->is_send && m->received_bytes != m->size_bytes;
     m->is_used = false;
-    if (m->result != MPI_SUCCESS) {
+    if (m->result != MPI_SUCCESS)
+        MPI_Error_class(m->result, &class);
+    if (class != MPI_SUCCESS && class != MPI_ERR_TRUNCATE) {
         s->has_failed = true;
         return mpi_error(m->result, m->is_send ? "sending to" : "receiving from", m->peer, err);
     }
-    if (!m->is_send && m->received_bytes != m->size_bytes) {
+    if (class == MPI_ERR_TRUNCATE || is_other_size) {
         s->has_failed = true;
         return SPSH_FAIL(err, SPSH_E_MISMATCH, SPSH_OFFSET_NONE,
-                         "rank %u sent %zu bytes where %zu were expected (tag %u): do all ranks "
-                         "have the same configuration?",
-                         m->peer, m->received_bytes, m->size_bytes, m->tag);
+                         "rank %u sent %s than the %zu bytes that were expected (tag %u): do all "
+                         "ranks have the same configuration?",
+                         m->peer, class == MPI_ERR_TRUNCATE ? "more" : "less", m->size_bytes,
+                         m->tag);
     }
     return SPSH_OK;
 }
@@ -316,6 +322,7 @@ static spsh_status mpi_wait(spsh__comm *c, spsh__comm_handle handle, uint32_t de
 static void mpi_abort(spsh__comm *c)
 {
     mpi_state *s = c->state;
+    nap(ABORT_NAP_NS);
     pthread_mutex_lock(&s->lock);
     MPI_Abort(s->world, EXIT_ABORTED);
     pthread_mutex_unlock(&s->lock);
