@@ -128,7 +128,7 @@ static bool grow(spsh__comm *c, mpi_state *s)
     const spsh_allocator *a = &c->allocator;
     uint32_t capacity = s->capacity == 0 ? REQUESTS_FIRST : 2 * s->capacity;
     message *messages = spsh__train_new(a, capacity, sizeof(*messages));
-    MPI_Request *requests = spsh__train_new(a, capacity, sizeof(*requests));
+    MPI_Request *requests = spsh__train_new(a, capacity, sizeof(MPI_Request));
     int *finished = spsh__train_new(a, capacity, sizeof(*finished));
     MPI_Status *statuses = spsh__train_new(a, capacity, sizeof(*statuses));
     bool is_good = messages != NULL && requests != NULL && finished != NULL && statuses != NULL;

@@ -1,6 +1,8 @@
 /* strategy.c: strategies by name, and which leaves a rank has. */
 #include "strategy.h"
 
+#include <assert.h>
+
 #include "strategy_internal.h"
 #include "train_internal.h"
 
@@ -56,6 +58,7 @@ uint32_t spsh__leaf_count(const spsh__learner *l)
 uint32_t spsh__leaf_of(const spsh__learner *l, uint32_t own)
 {
     uint32_t in_step = leaves_of_step(l);
+    assert(in_step > 0);
     return own / in_step * virtual_world(l) + l->comm->rank + own % in_step * l->comm->world_size;
 }
 
