@@ -1,0 +1,16 @@
+/* run_page.h: the page of a training run: curves, evaluations, domains, examples, restarts. */
+#ifndef SPSH_TRAIN_RUN_PAGE_H
+#define SPSH_TRAIN_RUN_PAGE_H
+
+#include "builder.h"
+#include "run_history.h"
+
+/* config: the run's config.yaml as text; NULL: it is not shown. */
+void spsh__run_page(spsh__builder *out, const char *run, const spsh__run_history *history,
+                    const char *config);
+
+/* Reads RUN's files and writes the page. path NULL: RUN/report.html. */
+SPSH_NODISCARD spsh_status spsh__run_page_write(const char *run, const char *path,
+                                                const spsh_io *io, spsh_error *err);
+
+#endif
