@@ -54,11 +54,11 @@ static const char *const schedules[] = {"constant", "anneal", "cosine", NULL};
 #define BELOW_ONE     0.999999999
 #define LEARNERS_MAX  65536
 #define DEADLINE_MAX  86400000
-#define UNITS_MAX     65536
+#define UNITS_MAX     16384
 #define THREADS_MAX   1024
 #define BEAM_MAX      4096
 #define CHECKPOINTS   10000
-#define CHANNELS_MAX  4096
+#define CHANNELS_MAX  1024
 #define LOOKAHEAD_MAX 1024
 
 /* In the order of the canonical text; a section's keys stand together. */
@@ -108,7 +108,7 @@ static const field fields[] = {
     {"train.samples_max", FIELD_U64, AT(samples_max), 0, COUNT_MAX, NULL, "0"},
     {"train.accumulate", FIELD_U32, AT(accumulate), 1, LEARNERS_MAX, NULL, "1"},
     {"train.checkpoint_every_s", FIELD_DOUBLE, AT(checkpoint_every_s), 0, YEAR_S, NULL, "600"},
-    {"train.keep", FIELD_U32, AT(keep_checkpoints), 1, CHECKPOINTS, NULL, "3"},
+    {"train.keep", FIELD_U32, AT(keep_checkpoints), 0, CHECKPOINTS, NULL, "3"},
     {"train.deadline_ms", FIELD_U32, AT(deadline_ms), 1, DEADLINE_MAX, NULL, "300000"},
     {"eval.every_s", FIELD_DOUBLE, AT(evaluate_every_s), 0, YEAR_S, NULL, "0"},
     {"eval.beam_width", FIELD_U32, AT(beam_width), 0, BEAM_MAX, NULL, "0"},

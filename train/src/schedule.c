@@ -51,13 +51,10 @@ double spsh__schedule_rate(const spsh__config *c, uint64_t samples)
     double rate = c->is_adamw ? c->adamw.rate : c->sgd.rate;
     if (samples < c->warm_up_samples)
         rate *= ((double)samples + 1) / ((double)c->warm_up_samples + 1);
-    switch (c->schedule) {
-    case SPSH__SCHEDULE_CONSTANT: return rate;
-    case SPSH__SCHEDULE_ANNEAL:
-        return c->schedule_samples == 0 ? rate
-                                        : rate * power(c->anneal, samples / c->schedule_samples);
-    case SPSH__SCHEDULE_COSINE: return rate * cosine(c, samples);
-    }
+    if (c->schedule == SPSH__SCHEDULE_COSINE)
+        rate *= cosine(c, samples);
+    if (c->schedule == SPSH__SCHEDULE_ANNEAL && c->schedule_samples > 0)
+        rate *= power(c->anneal, samples / c->schedule_samples);
     return rate;
 }
 
@@ -67,9 +64,9 @@ void spsh__config_resolve(spsh__config *c, uint64_t epoch_samples)
     if (c->schedule_samples > 0)
         return;
     if (c->schedule == SPSH__SCHEDULE_COSINE) {
-        if (c->epochs == 0 || __builtin_mul_overflow(epoch_samples, c->epochs, &samples))
-            samples = c->samples_max;
-        else if (c->samples_max > 0 && c->samples_max < samples)
+        const bool has_end =
+            c->epochs > 0 && !__builtin_mul_overflow(epoch_samples, c->epochs, &samples);
+        if (!has_end || (c->samples_max > 0 && c->samples_max < samples))
             samples = c->samples_max;
         if (samples <= c->warm_up_samples) /* then there is nothing but warm-up */
             samples = c->warm_up_samples + 1;

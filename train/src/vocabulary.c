@@ -340,6 +340,8 @@ static void encode_piece(void *user, int32_t point)
     put_part(e, symbol);
 }
 
+/* Written through what they are handed to.
+ * NOLINTBEGIN(readability-non-const-parameter) */
 spsh_status spsh__vocabulary_encode(const spsh__vocabulary *v, spsh_bytes text, uint32_t *labels,
                                     uint32_t capacity, uint32_t *ret_count, uint32_t *ret_dropped,
                                     spsh_error *err)
@@ -355,6 +357,8 @@ spsh_status spsh__vocabulary_encode(const spsh__vocabulary *v, spsh_bytes text, 
     *ret_dropped = e.dropped;
     return SPSH_OK;
 }
+
+/* NOLINTEND(readability-non-const-parameter) */
 
 /* ---- symbols to text ---- */
 
@@ -398,6 +402,7 @@ static size_t end_text(out_text *out)
     return out->size;
 }
 
+/* NOLINTBEGIN(readability-non-const-parameter) */
 size_t spsh__vocabulary_decode(const spsh__vocabulary *v, const uint32_t *labels, uint32_t count,
                                char *text, size_t capacity)
 {
@@ -424,3 +429,4 @@ size_t spsh__vocabulary_normalise(const spsh__vocabulary *v, spsh_bytes text, ch
     spsh__text_points(v->form, text, put_point, &out);
     return end_text(&out);
 }
+/* NOLINTEND(readability-non-const-parameter) */
