@@ -6,7 +6,7 @@
  *     anneal    anneal ^ floor(samples / schedule_samples)
  *     cosine    (1 + cos(pi x)) / 2, x from 0 at warm_up to 1 at schedule_samples
  *
- * Additions and multiplications alone, each rounded by itself: the same bits on every machine.
+ * Additions and multiplications alone: a mathematical library has other last bits elsewhere.
  */
 #include "config.h"
 
