@@ -137,12 +137,20 @@ static void copy_dy(spsh__backend *b, const spsh__conv_shape *s, const padded *t
 
 /* --- taps --- */
 
+/* Which bin of `from` tap bin i of a line meets: line * stride + first + sign * i; outside 0 ...
+ * bins - 1 there are only zeros, and nothing is computed. */
+typedef struct reach {
+    size_t count; /* tap bins */
+    int64_t stride, first, sign, bins;
+} reach;
+
 /* out[channel][line][frame] = bias + sum over taps: where a line begins, line_step apart. */
 typedef struct taps {
     const spsh__cpu_kernels *kernels;
-    float *rows; /* [group of channels][depth][tile_rows] */
+    float *rows; /* [group of channels][depth][tile_rows]; taps of a tap bin lie together */
     uint32_t *offsets;
     size_t depth, channels;
+    reach reach;
     const float *from;
     size_t line_step, lines, frames;
     const float *bias; /* NULL: none */
@@ -165,19 +173,31 @@ static void put_tile(const taps *t, const float *tile, size_t channel, size_t li
     }
 }
 
+static bool reaches(const reach *r, size_t line, size_t i)
+{
+    const int64_t bin = (int64_t)line * r->stride + r->first + r->sign * (int64_t)i;
+    return bin >= 0 && bin < r->bins;
+}
+
 static void taps_piece(void *work, size_t line)
 {
     const taps *t = (const taps *)work;
     const size_t lanes = t->kernels->lanes;
+    size_t first = 0, end = t->reach.count;
+    while (first < end && !reaches(&t->reach, line, first))
+        first++;
+    while (end > first && !reaches(&t->reach, line, end - 1))
+        end--;
+    const size_t per_bin = t->reach.count == 0 ? 0 : t->depth / t->reach.count;
     float tile[SPSH__TILE_ROWS_MAX * SPSH__TILE_COLUMNS_MAX];
     for (size_t channel = 0; channel < t->channels; channel += t->kernels->tile_rows) {
         for (size_t frame = 0; frame < t->frames; frame += SPSH__TILE_VECTORS * lanes) {
             const size_t vectors = (t->frames - frame + lanes - 1) / lanes;
             const spsh__cpu_tile one = {
-                .rows = t->rows + channel * t->depth,
+                .rows = t->rows + channel * t->depth + first * per_bin * t->kernels->tile_rows,
                 .columns = t->from + line * t->line_step + frame,
-                .offsets = t->offsets,
-                .depth = t->depth,
+                .offsets = t->offsets + first * per_bin,
+                .depth = (end - first) * per_bin,
                 .vectors = (uint32_t)spsh__least(vectors, SPSH__TILE_VECTORS),
                 .out = tile,
                 .out_stride = SPSH__TILE_COLUMNS_MAX,
@@ -226,13 +246,14 @@ static size_t kernel_size(const spsh__conv_shape *s)
 static void forward_table(const spsh__conv_shape *s, const padded *x, const float *weight, taps *t)
 {
     for (size_t k = 0; k < t->depth; k++) {
-        const size_t channel = k / kernel_size(s);
-        const size_t bin = k % kernel_size(s) / s->kernel_frames;
+        const size_t bin = k / s->kernel_frames / s->in_channels;
+        const size_t channel = k / s->kernel_frames % s->in_channels;
         const size_t frame = k % s->kernel_frames;
+        const size_t place = (channel * s->kernel_bins + bin) * s->kernel_frames + frame;
         t->offsets[k] = (uint32_t)(channel * x->channel_step + bin * x->line_step +
                                    frame % s->stride_frames * x->width + frame / s->stride_frames);
         for (size_t o = 0; o < s->out_channels; o++)
-            *tap_weight(t, o, k) = weight[o * t->depth + k];
+            *tap_weight(t, o, k) = weight[o * t->depth + place];
     }
 }
 
@@ -272,14 +293,17 @@ void spsh__cpu_conv_forward(spsh__backend *b, const spsh__conv_shape *s, spsh__b
     in.data = room + table;
     const size_t in_size = (size_t)s->in_channels * s->in_bins * s->in_frames;
     const size_t plane = (size_t)s->out_bins * s->out_frames;
-    taps t = {.from = in.data,
-              .line_step = s->stride_bins * in.line_step,
-              .lines = s->out_bins,
-              .frames = s->out_frames,
-              .bias = spsh__f32(bias),
-              .channel_stride = plane,
-              .line_stride = s->out_frames,
-              .frame_stride = 1};
+    taps t = {
+        .from = in.data,
+        .reach = {s->kernel_bins, s->stride_bins, -(int64_t)s->pad_bins, 1, s->in_bins},
+        .line_step = s->stride_bins * in.line_step,
+        .lines = s->out_bins,
+        .frames = s->out_frames,
+        .bias = spsh__f32(bias),
+        .channel_stride = plane,
+        .line_stride = s->out_frames,
+        .frame_stride = 1
+    };
     take_table(&t, kernels, s->out_channels, depth, room);
     forward_table(s, &in, spsh__f32(weight), &t);
     for (size_t n = 0; n < s->batch; n++) {
@@ -310,8 +334,8 @@ static void backward_table(const spsh__conv_shape *s, const padded *dy, const fl
 {
     const axis *f = &axes[0], *at = &axes[1];
     for (size_t k = 0; k < t->depth; k++) {
-        const size_t o = k / (f->count * at->count);
-        const size_t i = k / at->count % f->count;
+        const size_t i = k / at->count / s->out_channels;
+        const size_t o = k / at->count % s->out_channels;
         const size_t j = k % at->count;
         t->offsets[k] =
             (uint32_t)(o * dy->channel_step + (dy_bins_before(s) + f->shift - i) * dy->line_step +
@@ -372,6 +396,20 @@ static void add_bin(const backward *w, size_t c, size_t bin, size_t line, size_t
     }
 }
 
+/* Of the stretch's lines those that meet more than zeros at this kernel bin. */
+static void add_stretch(const backward *w, size_t c, size_t bin, size_t line)
+{
+    const spsh__conv_shape *s = w->s;
+    const reach r = {1, s->stride_bins, (int64_t)bin - (int64_t)s->pad_bins, 1, s->in_bins};
+    size_t end = spsh__least(line + STRETCH_BINS, s->out_bins);
+    while (line < end && !reaches(&r, line, 0))
+        line++;
+    while (end > line && !reaches(&r, end - 1, 0))
+        end--;
+    if (end > line)
+        add_bin(w, c, bin, line, end - line);
+}
+
 static void weight_piece(void *work, size_t piece)
 {
     const backward *w = (const backward *)work;
@@ -379,9 +417,8 @@ static void weight_piece(void *work, size_t piece)
     const size_t first = piece % per_channel * w->bins_per_piece;
     const size_t end = spsh__least(first + w->bins_per_piece, w->s->kernel_bins);
     for (size_t line = 0; line < w->s->out_bins; line += STRETCH_BINS) {
-        const size_t lines = spsh__least(STRETCH_BINS, w->s->out_bins - line);
         for (size_t bin = first; bin < end; bin++)
-            add_bin(w, piece / per_channel, bin, line, lines);
+            add_stretch(w, piece / per_channel, bin, line);
     }
 }
 
@@ -421,6 +458,7 @@ static taps table_of(const backward *w, const axis axes[2], float *table)
     t.kernels = w->kernels;
     t.channels = w->s->in_channels;
     t.depth = depth;
+    t.reach = (reach){axes[0].count, 1, (int64_t)axes[0].shift, -1, w->s->out_bins};
     t.rows = table;
     t.offsets =
         (uint32_t *)(void *)(table + spsh__round_up(t.channels, w->kernels->tile_rows) * depth);
