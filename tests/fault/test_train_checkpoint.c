@@ -335,6 +335,96 @@ static void test_a_later_version_is_not_passed_over(void)
     test_remove_tree(at("pair"));
 }
 
+/* ---- what happens while a file is written ---- */
+
+/* The disk lies: what was synced and renamed is not what was written. */
+static int rename_and_damage(void *user, const char *from, const char *to)
+{
+    const int rc = rename(from, to);
+    (void)user;
+    if (strstr(to, "latest") != NULL)
+        return rc;
+    FILE *file = fopen(to, "r+b");
+    REQUIRE(file != NULL);
+    REQUIRE(fseek(file, 5000, SEEK_SET) == 0 && fputc(0x55, file) == 0x55);
+    REQUIRE(fclose(file) == 0);
+    return rc;
+}
+
+static void test_a_disk_that_lies(void)
+{
+    kit_state s;
+    spsh_io io = *spsh_io_default();
+    spsh__checkpoint_writer *writer = NULL;
+    io.rename_fn = rename_and_damage;
+    kit_make(&s, ELEMENTS, 1);
+    make_run(at("lies"));
+    CHECK_I64(save(at("lies"), &io, &s, 200, &writer), SPSH_E_CORRUPT);
+    CHECK_U64(kit_newest(at("lies")), 100); /* keep is 1, and it is still there */
+    io.rename_fn = spsh_io_default()->rename_fn;
+    CHECK_I64(save(at("lies"), &io, &s, 300, &writer), SPSH_OK);
+    CHECK_U64(kit_newest(at("lies")), 300);
+    spsh__checkpoint_writer_close(writer);
+    kit_free(&s);
+}
+
+static spsh__checkpoint_writer *successor;
+
+static void be_succeeded(void)
+{
+    if (successor == NULL)
+        successor = kit_writer(at("late"), 1, NULL);
+}
+
+static int rename_late(void *user, const char *from, const char *to)
+{
+    (void)user;
+    be_succeeded();
+    return rename(from, to) == 0 ? 0 : -errno;
+}
+
+static void *mmap_late(void *user, int fd, size_t size_bytes, uint64_t offset_bytes)
+{
+    const spsh_io *io = spsh_io_default();
+    (void)user;
+    be_succeeded();
+    return io->mmap_fn(io->user, fd, size_bytes, offset_bytes);
+}
+
+/* The old process neither says `latest` nor removes what its successor may be reading. */
+static void succeed(const spsh_io *io)
+{
+    kit_state s;
+    size_t size = 0;
+    spsh__checkpoint_writer *writer = NULL;
+    successor = NULL;
+    make_run(at("late"));
+    kit_make(&s, ELEMENTS, 1);
+    CHECK_I64(save(at("late"), io, &s, 200, &writer), SPSH_E_MISMATCH);
+    spsh__checkpoint_writer_close(writer);
+    uint8_t *latest = load(at("late/latest"), &size);
+    CHECK(size == 25 && memcmp(latest, "000001-000000000100.spsh\n", 25) == 0);
+    free(latest);
+    CHECK(access(at("late/checkpoints/000001-000000000100.spsh"), F_OK) == 0);
+    REQUIRE(successor != NULL);
+    kit_put(successor, &s, 150);
+    CHECK_U64(kit_newest(at("late")), 150);
+    spsh__checkpoint_writer_close(successor);
+    kit_free(&s);
+    test_remove_tree(at("late"));
+}
+
+/* The successor starts before the file has its name, and sweeps it away; and after. */
+static void test_succeeded_during_a_save(void)
+{
+    spsh_io io = *spsh_io_default();
+    io.rename_fn = rename_late;
+    succeed(&io);
+    io = *spsh_io_default();
+    io.mmap_fn = mmap_late;
+    succeed(&io);
+}
+
 /* ---- memory ---- */
 
 static void test_every_allocation_failure(void)
@@ -454,6 +544,8 @@ int main(void)
     RUN(test_wrong_names_are_passed_over);
     RUN(test_all_are_damaged);
     RUN(test_a_later_version_is_not_passed_over);
+    RUN(test_a_disk_that_lies);
+    RUN(test_succeeded_during_a_save);
     RUN(test_every_allocation_failure);
     RUN(test_every_allocation_failure_of_reading);
     test_remove_tree(base);

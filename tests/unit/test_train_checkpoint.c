@@ -4,6 +4,7 @@
 
 #include "checkpoint_internal.h"
 #include "checkpoint_kit.h"
+#include "reseal.h"
 #include "speechshard/table_file.h"
 #include "speechshard/verify.h"
 #include "test_tree.h"
@@ -478,6 +479,29 @@ static void test_rules(void)
     kit_free(&s);
 }
 
+/* What lies between sections is zero, though its checksums be right. */
+static void test_gaps_are_zero(void)
+{
+    uint8_t *data = NULL;
+    size_t size = 0;
+    uint64_t offset = 0;
+    uint64_t count = 0;
+    spsh__checkpoint c;
+    spsh__checkpoint_file *file = NULL;
+    const char *path = at("rules/changed.spsh");
+    publish_changed(at("rules/checkpoints/000001-000000000070.spsh"), &rules[0]);
+    REQUIRE(spsh_io_read_file(spsh_io_default(), path, 1 << 20, NULL, &data, &size, NULL) ==
+            SPSH_OK);
+    memcpy(&offset, data + 4096 + 40 + 8, sizeof(offset)); /* of the config, the second section */
+    memcpy(&count, data + 4096 + 40 + 16, sizeof(count));
+    REQUIRE(offset + count < size && data[offset + count] == 0);
+    data[offset + count] = 1;
+    reseal(data, size);
+    write_bytes(path, data, size);
+    CHECK_I64(spsh__checkpoint_open(path, NULL, NULL, NULL, &file, &c, NULL), SPSH_E_CORRUPT);
+    free(data);
+}
+
 /* A fingerprint segment is no checkpoint, and the other way round. */
 static void test_kinds_are_kept_apart(void)
 {
@@ -532,6 +556,7 @@ int main(void)
     RUN(test_leftovers_are_swept);
     RUN(test_claims_are_exclusive);
     RUN(test_rules);
+    RUN(test_gaps_are_zero);
     RUN(test_kinds_are_kept_apart);
     RUN(test_verify_reads_them);
     test_remove_tree(base);

@@ -9,7 +9,6 @@
  * Only after the file has been read back whole do `latest` and the older files change. Before and
  * after writing the folder is looked at: who finds a higher generation stops there.
  */
-#include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <signal.h>
@@ -79,6 +78,17 @@ static spsh_status write_latest(const spsh__checkpoint_writer *w, const char *na
     return rc;
 }
 
+/* A successor sweeps away what its predecessors were writing: then that is the news, not the file
+ * that is gone. err: not NULL. */
+static spsh_status explain(const spsh__checkpoint_writer *w, spsh_status rc, spsh_error *err)
+{
+    spsh_error replaced = SPSH_ERROR_INIT;
+    if (check_generation(w, &replaced) != SPSH_E_MISMATCH)
+        return rc;
+    *err = replaced;
+    return SPSH_E_MISMATCH;
+}
+
 static spsh_status write_snapshot(spsh__checkpoint_writer *w, spsh_error *err)
 {
     spsh__checkpoint *c = &w->snapshot;
@@ -110,7 +120,9 @@ static void *work(void *opaque)
             break;
         (void)pthread_mutex_unlock(&w->mutex);
         spsh_error failure = SPSH_ERROR_INIT;
-        const spsh_status rc = write_snapshot(w, &failure);
+        spsh_status rc = write_snapshot(w, &failure);
+        if (rc != SPSH_OK)
+            rc = explain(w, rc, &failure);
         (void)pthread_mutex_lock(&w->mutex);
         w->has_failed = rc != SPSH_OK;
         w->failure = failure;
