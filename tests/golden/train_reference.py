@@ -48,6 +48,13 @@ def mix(z):
     return z ^ (z >> 31)
 
 
+def mix_all(z):
+    """The same of an array of uint64, whose products wrap."""
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
+
+
 def fnv(name):
     h = 0xCBF29CE484222325
     for byte in name.encode():
@@ -58,8 +65,9 @@ def fnv(name):
 def draw(seed, name, count, bound):
     """Uniform floats of spsh__model_init."""
     key = mix((seed + mix(fnv(name))) & MASK)
-    bits = [mix((key + (i + 1) * 0x9E3779B97F4A7C15) & MASK) >> 40 for i in range(count)]
-    return np.array([bound * ((2 * b + 1) / (1 << 24) - 1) for b in bits], dtype=np.float32)
+    z = np.uint64(key) + np.arange(1, count + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    bits = mix_all(z) >> np.uint64(40)
+    return (bound * ((2 * bits.astype(np.float64) + 1) / (1 << 24) - 1)).astype(np.float32)
 
 
 # ------------------------------------------------------------------------------------------------ model

@@ -1,0 +1,145 @@
+/* bench_step.c: what does a step of training cost, from features on the host to new weights?
+ *
+ *     bench_train_step MODEL INPUTS OUTPUTS BATCH FRAMES varied|equal THREADS
+ *
+ * MODEL is a preset, with BN `compat`. The batch is made of numbers that steps.py makes too:
+ * features uniform in -1 ... 1, a label every LABEL_FRAMES frames of an utterance, lengths all
+ * FRAMES or down to half of them. Reads counts from stdin, one a line; for each makes so many steps
+ * of SGD with Nesterov's momentum on the same batch and prints one line: milliseconds of all, the
+ * loss before each step, the most MiB that the process has had. So steps.py can have turns.
+ */
+#include "bench_kit.h"
+#include "model.h"
+
+enum { LABEL_FRAMES = 8, STEPS_MAX = 1000 };
+
+static const spsh__sgd sgd = {.rate = 1e-4, .momentum = 0.9, .is_nesterov = true};
+
+typedef struct job {
+    spsh__backend *backend;
+    spsh__model *model;
+    spsh__model_shape shape;
+    spsh__model_batch batch;
+    float *features;
+    uint32_t *lengths, *out_lengths, *labels, *offsets;
+    spsh__ctc_result *results;
+    spsh__buffer moment;
+} job;
+
+static void *take(size_t count, size_t element_bytes)
+{
+    void *memory = calloc(count, element_bytes);
+    must(memory != NULL, "no memory");
+    return memory;
+}
+
+/* Number i of a sequence. */
+static uint64_t draw(uint64_t sequence, uint64_t i)
+{
+    return mix64((sequence << 32) + (i + 1) * UINT64_C(0x9e3779b97f4a7c15));
+}
+
+static void make_batch(job *j, uint32_t batch, uint32_t frames, bool is_varied)
+{
+    const size_t values = (size_t)batch * frames * j->shape.inputs;
+    j->features = (float *)take(values, sizeof(float));
+    j->lengths = (uint32_t *)take(batch, sizeof(uint32_t));
+    j->out_lengths = (uint32_t *)take(batch, sizeof(uint32_t));
+    j->offsets = (uint32_t *)take(batch + 1, sizeof(uint32_t));
+    j->labels = (uint32_t *)take((size_t)batch * frames, sizeof(uint32_t));
+    j->results = (spsh__ctc_result *)take(batch, sizeof(spsh__ctc_result));
+    for (size_t i = 0; i < values; i++)
+        j->features[i] = (float)(draw(1, i) >> 40) / (float)(1 << 23) - 1;
+    for (uint32_t n = 0; n < batch; n++) {
+        const uint32_t less = is_varied ? (uint32_t)(draw(2, n) % (frames / 2)) : 0;
+        j->lengths[n] = frames - less;
+        j->offsets[n + 1] = j->offsets[n] + j->lengths[n] / LABEL_FRAMES;
+    }
+    for (uint32_t i = 0; i < j->offsets[batch]; i++)
+        j->labels[i] = 1 + (uint32_t)(draw(3, i) % (j->shape.outputs - 1));
+    j->batch = (spsh__model_batch){j->features, j->lengths, batch, frames};
+}
+
+/* Elements that decay or not alike are one slice here: nothing decays. */
+static void update(job *j)
+{
+    const spsh__backend_ops *ops = j->backend->ops;
+    const size_t count = spsh__model_arena_elements(j->model);
+    const spsh__update u = {.weights = spsh__model_weights(j->model),
+                            .gradients = spsh__model_gradients(j->model),
+                            .moments = {j->moment},
+                            .count = count,
+                            .gradient_scale = 1};
+    ops->sgd_fn(j->backend, &sgd, &u);
+    ops->zero_fn(j->backend, u.gradients, count);
+}
+
+static double step(job *j)
+{
+    const spsh__backend_ops *ops = j->backend->ops;
+    const uint32_t batch = j->batch.batch;
+    const spsh__label_batch labels = {j->labels, j->offsets};
+    const spsh__ctc_shape shape = {spsh__model_out_frames(j->model, j->batch.frames), batch,
+                                   j->shape.outputs, 0, 1.0 / batch};
+    spsh__ctc_io io = {.dlogits = spsh__model_logit_gradients(j->model), .results = j->results};
+    double loss = 0;
+    check_ok(spsh__model_forward(j->model, &j->batch, true, &io.logits, j->out_lengths, &err));
+    ops->ctc_fn(j->backend, &shape, j->out_lengths, &labels, &io);
+    spsh__model_backward(j->model, io.dlogits, NULL, NULL);
+    update(j);
+    check_ok(ops->status_fn(j->backend, &err));
+    for (uint32_t n = 0; n < batch; n++)
+        loss += j->results[n].is_infeasible ? 0 : j->results[n].loss / batch;
+    return loss;
+}
+
+static void serve(job *j)
+{
+    char line[32];
+    double losses[STEPS_MAX];
+    while (fgets(line, sizeof(line), stdin) != NULL) {
+        const unsigned long count = strtoul(line, NULL, 10);
+        must(count > 0 && count <= STEPS_MAX, "so many steps");
+        const double begin = now_ms();
+        for (unsigned long i = 0; i < count; i++)
+            losses[i] = step(j);
+        printf("%.6f", now_ms() - begin);
+        for (unsigned long i = 0; i < count; i++)
+            printf(" %.9g", losses[i]);
+        printf("\n");
+        must(fflush(stdout) == 0, "stdout");
+    }
+}
+
+int main(int argc, char **argv)
+{
+    must(argc == 8, "usage: MODEL INPUTS OUTPUTS BATCH FRAMES varied|equal THREADS");
+    job j = {
+        .shape = {.inputs = (uint32_t)strtoul(argv[2], NULL, 10),
+                  .outputs = (uint32_t)strtoul(argv[3], NULL, 10)}
+    };
+    const uint32_t batch = (uint32_t)strtoul(argv[4], NULL, 10);
+    const uint32_t frames = (uint32_t)strtoul(argv[5], NULL, 10);
+    const spsh__model_limits limits = {batch, frames, (uint64_t)batch * frames};
+    must(j.shape.inputs > 0 && j.shape.outputs > 1 && batch > 0 && frames > 1, "numbers");
+    check_ok(spsh__model_preset(argv[1], &j.shape, &err));
+    j.shape.counts_padding = true;
+    make_batch(&j, batch, frames, strcmp(argv[6], "varied") == 0);
+    check_ok(spsh__backend_open("cpu", (uint32_t)strtoul(argv[7], NULL, 10),
+                                spsh_allocator_default(), &j.backend, &err));
+    check_ok(spsh__model_open(j.backend, &j.shape, &limits, &j.model, &err));
+    check_ok(
+        j.backend->ops->alloc_fn(j.backend, spsh__model_arena_elements(j.model), &j.moment, &err));
+    spsh__model_init(j.model, 1);
+    serve(&j);
+    j.backend->ops->free_fn(j.backend, j.moment);
+    spsh__model_close(j.model);
+    spsh__backend_close(j.backend);
+    free(j.features);
+    free(j.lengths);
+    free(j.out_lengths);
+    free(j.offsets);
+    free(j.labels);
+    free(j.results);
+    return 0;
+}
