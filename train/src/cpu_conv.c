@@ -213,13 +213,6 @@ static void run_taps(spsh__backend *b, taps *t)
     spsh__cpu_run(b, taps_piece, t, t->lines);
 }
 
-/* Weight of tap k in the table, for channel c of the result: rows of a group lie side by side. */
-static float *tap_weight(const taps *t, size_t channel, size_t k)
-{
-    const size_t rows = t->kernels->tile_rows;
-    return t->rows + channel / rows * rows * t->depth + k * rows + channel % rows;
-}
-
 /* Floats of a table with so many taps; its offsets come behind the weights. */
 static size_t table_floats(const spsh__cpu_kernels *kernels, size_t channels, size_t depth)
 {
@@ -243,17 +236,33 @@ static size_t kernel_size(const spsh__conv_shape *s)
     return (size_t)s->kernel_bins * s->kernel_frames;
 }
 
+/* Weights of count taps from tap k on, one kernel row: stride apart in `from`. */
+static void put_weights(const taps *t, size_t channel, size_t k, size_t count, const float *from,
+                        size_t stride)
+{
+    const size_t rows = t->kernels->tile_rows;
+    float *to = t->rows + channel / rows * rows * t->depth + k * rows + channel % rows;
+    for (size_t i = 0; i < count; i++)
+        to[i * rows] = from[i * stride];
+}
+
+static const float *kernel_row(const spsh__conv_shape *s, const float *weight, size_t o, size_t c,
+                               size_t bin)
+{
+    return weight + ((o * s->in_channels + c) * s->kernel_bins + bin) * s->kernel_frames;
+}
+
 static void forward_table(const spsh__conv_shape *s, const padded *x, const float *weight, taps *t)
 {
-    for (size_t k = 0; k < t->depth; k++) {
+    for (size_t k = 0; k < t->depth; k += s->kernel_frames) {
         const size_t bin = k / s->kernel_frames / s->in_channels;
         const size_t channel = k / s->kernel_frames % s->in_channels;
-        const size_t frame = k % s->kernel_frames;
-        const size_t place = (channel * s->kernel_bins + bin) * s->kernel_frames + frame;
-        t->offsets[k] = (uint32_t)(channel * x->channel_step + bin * x->line_step +
-                                   frame % s->stride_frames * x->width + frame / s->stride_frames);
+        const size_t line = channel * x->channel_step + bin * x->line_step;
+        for (size_t frame = 0; frame < s->kernel_frames; frame++)
+            t->offsets[k + frame] =
+                (uint32_t)(line + frame % s->stride_frames * x->width + frame / s->stride_frames);
         for (size_t o = 0; o < s->out_channels; o++)
-            *tap_weight(t, o, k) = weight[o * t->depth + place];
+            put_weights(t, o, k, s->kernel_frames, kernel_row(s, weight, o, channel, bin), 1);
     }
 }
 
@@ -333,17 +342,17 @@ static void backward_table(const spsh__conv_shape *s, const padded *dy, const fl
                            const axis axes[2], taps *t)
 {
     const axis *f = &axes[0], *at = &axes[1];
-    for (size_t k = 0; k < t->depth; k++) {
+    for (size_t k = 0; k < t->depth; k += at->count) {
         const size_t i = k / at->count / s->out_channels;
         const size_t o = k / at->count % s->out_channels;
-        const size_t j = k % at->count;
-        t->offsets[k] =
-            (uint32_t)(o * dy->channel_step + (dy_bins_before(s) + f->shift - i) * dy->line_step +
-                       dy_frames_before(s) + at->shift - j);
-        const size_t place =
-            (f->first + f->stride * i) * s->kernel_frames + at->first + at->stride * j;
+        const size_t line =
+            o * dy->channel_step + (dy_bins_before(s) + f->shift - i) * dy->line_step;
+        for (size_t j = 0; j < at->count; j++)
+            t->offsets[k + j] = (uint32_t)(line + dy_frames_before(s) + at->shift - j);
         for (size_t c = 0; c < s->in_channels; c++)
-            *tap_weight(t, c, k) = weight[(o * s->in_channels + c) * kernel_size(s) + place];
+            put_weights(t, c, k, at->count,
+                        kernel_row(s, weight, o, c, f->first + f->stride * i) + at->first,
+                        at->stride);
     }
 }
 
