@@ -20,5 +20,10 @@ int spsh__cmd_revert(int argc, char **argv);
 int spsh__cmd_dedupe(int argc, char **argv);
 int spsh__cmd_audit(int argc, char **argv);
 int spsh__cmd_explain(int argc, char **argv);
+int spsh__cmd_train(int argc, char **argv);
+int spsh__cmd_eval(int argc, char **argv);
+int spsh__cmd_transcribe(int argc, char **argv);
+int spsh__cmd_report(int argc, char **argv);
+int spsh__cmd_env(int argc, char **argv);
 
 #endif

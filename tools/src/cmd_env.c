@@ -1,0 +1,73 @@
+/* cmd_env.c: `speechshard env`: who started this process, and what training would make of it. */
+#include <inttypes.h>
+
+#include "cli.h"
+#include "commands.h"
+#include "json_out.h"
+#include "speechshard/train.h"
+
+static int put_json(const spsh_train_world *w)
+{
+    spsh_error err = SPSH_ERROR_INIT;
+    spsh_json *json = spsh__json_new();
+    if (json == NULL)
+        return spsh__cli_fail_memory();
+    spsh__json_put_string(json, "launcher", w->launcher);
+    spsh__json_put_u64(json, "rank", w->rank);
+    spsh__json_put_u64(json, "world_size", w->world_size);
+    spsh__json_put_u64(json, "local_rank", w->local_rank);
+    spsh__json_put_u64(json, "local_size", w->local_size);
+    spsh__json_put_u64(json, "node", w->node);
+    spsh__json_put_u64(json, "node_count", w->node_count);
+    spsh__json_put_string(json, "master", w->master[0] != '\0' ? w->master : NULL);
+    spsh__json_put_u64(json, "master_port", w->master_port);
+    spsh__json_put_string(json, "run_id", w->run_id[0] != '\0' ? w->run_id : NULL);
+    spsh__json_put_u64(json, "restart_count", w->restart_count);
+    const spsh_status rc = spsh__json_write_line(json, stdout, &err);
+    spsh__json_free(json);
+    return rc == SPSH_OK ? SPSH_EXIT_DONE : spsh__cli_fail(NULL, &err);
+}
+
+static int print_world(const spsh_train_world *w)
+{
+    (void)printf("%s: rank %" PRIu32 " of %" PRIu32 ", %" PRIu32 " of %" PRIu32 " on node %" PRIu32
+                 " of %" PRIu32,
+                 w->launcher, w->rank, w->world_size, w->local_rank, w->local_size, w->node,
+                 w->node_count);
+    if (w->master[0] != '\0')
+        (void)printf(", master %s:%" PRIu32, w->master, w->master_port);
+    if (w->run_id[0] != '\0')
+        (void)printf(", run %s, restart %" PRIu32, w->run_id, w->restart_count);
+    (void)printf("\n");
+    return SPSH_EXIT_DONE;
+}
+
+int spsh__cmd_env(int argc, char **argv)
+{
+    bool json = false;
+    spsh_train_world world;
+    spsh_error err = SPSH_ERROR_INIT;
+    const spsh_cli_option options[] = {
+        {"json", 0, SPSH_CLI_FLAG, NULL, "print JSON", &json, 0, 0},
+        SPSH_CLI_OPTIONS_END,
+    };
+    const spsh_cli_command command = {
+        "env",
+        "",
+        NULL,
+        "show which processes would train together",
+        "Rank and world size come from the variables of mpirun, srun, torchrun or Kubernetes, or\n"
+        "from RANK and WORLD_SIZE. Sets that contradict each other are refused, and named.",
+        "mpirun -n 4 speechshard env\n"
+        "srun -n 8 speechshard env --json\n",
+        options};
+    spsh_cli_args args;
+    const int rc = spsh__cli_parse(&command, argc, argv, &args);
+    if (rc != SPSH_CLI_RUN)
+        return rc;
+    if (args.operand_count != 0)
+        return spsh__cli_usage("env", "'%s' is one too many: nothing is given", args.operands[0]);
+    if (spsh_train_world_find(&world, &err) != SPSH_OK)
+        return spsh__cli_finish(spsh__cli_fail(NULL, &err));
+    return spsh__cli_finish(json ? put_json(&world) : print_world(&world));
+}

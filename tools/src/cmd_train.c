@@ -1,0 +1,249 @@
+/* cmd_train.c: `speechshard train`: a recogniser from packed speech, or the vocabulary for one.
+ *
+ * SIGTERM, SIGINT and SIGUSR1 only set a flag: the run finishes its step, saves, and the command
+ * exits 75, which says to whatever started it that it wants to be started again. A second signal
+ * ends it at once, without a save.
+ */
+#include <inttypes.h>
+#include <math.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli.h"
+#include "commands.h"
+#include "json_out.h"
+#include "speechshard/train.h"
+#include "train/run_page.h"
+
+enum { EXIT_STOPPED = 75, OVERRIDES_MAX = 256, THREADS_MAX = 1024, SYMBOLS_MAX = 65536 };
+
+typedef struct train_command {
+    const char *config, *run;
+    const char *overrides[OVERRIDES_MAX + 1];
+    int resume; /* 0: no, 1: auto */
+    bool make_vocabulary, json;
+    int kind;
+    const char *profile;
+    uint64_t symbols;
+    spsh_train_world world;
+    spsh_progress progress;
+    uint64_t steps;
+} train_command;
+
+static volatile int stop;
+
+static void on_signal(int number)
+{
+    (void)number;
+    if (stop != 0)
+        _exit(EXIT_STOPPED);
+    stop = 1;
+}
+
+static void watch_signals(void)
+{
+    static const int numbers[] = {SIGTERM, SIGINT, SIGUSR1};
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+    (void)sigemptyset(&action.sa_mask);
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+        (void)sigaction(numbers[i], &action, NULL);
+}
+
+static void on_log(void *user, spsh_log_level level, const char *text)
+{
+    (void)user;
+    if (level == SPSH_LOG_ERROR)
+        spsh__cli_error("%s", text);
+    else
+        spsh__cli_message("%s", text);
+}
+
+static void on_progress(void *user, const char *line)
+{
+    train_command *c = (train_command *)user;
+    spsh__progress_update(&c->progress, ++c->steps, line);
+}
+
+/* ---- the vocabulary ---- */
+
+static int make_vocabulary(const train_command *c)
+{
+    static const char *const kinds[] = {"characters", "pieces"};
+    spsh_vocabulary_options options = SPSH_VOCABULARY_OPTIONS_INIT;
+    spsh_error err = SPSH_ERROR_INIT;
+    char *path = NULL;
+    uint32_t symbols = 0;
+    options.config_path = c->config;
+    options.overrides = c->overrides;
+    options.kind = kinds[c->kind];
+    options.profile = c->profile;
+    options.symbols = (uint32_t)c->symbols;
+    if (spsh_vocabulary_make(&options, &path, &symbols, &err) != SPSH_OK)
+        return spsh__cli_fail(NULL, &err);
+    (void)printf("%s: %" PRIu32 " symbols with the blank\n", path, symbols);
+    free(path);
+    return SPSH_EXIT_DONE;
+}
+
+/* ---- the run ---- */
+
+static void put_real(spsh_json *json, const char *key, double value)
+{
+    if (isfinite(value))
+        spsh__json_put_real(json, key, value);
+    else
+        spsh__json_put_null(json, key);
+}
+
+static int put_json(const train_command *c, const spsh_train_result *result)
+{
+    spsh_error err = SPSH_ERROR_INIT;
+    spsh_json *json = spsh__json_new();
+    if (json == NULL)
+        return spsh__cli_fail_memory();
+    spsh__json_put_string(json, "run", c->run);
+    spsh__json_put_u64(json, "steps", result->steps);
+    spsh__json_put_u64(json, "epochs", result->epochs);
+    spsh__json_put_u64(json, "utterances", result->samples);
+    put_real(json, "loss", result->loss);
+    put_real(json, "wer", result->wer);
+    put_real(json, "cer", result->cer);
+    const spsh_status rc = spsh__json_write_line(json, stdout, &err);
+    spsh__json_free(json);
+    return rc == SPSH_OK ? SPSH_EXIT_DONE : spsh__cli_fail(NULL, &err);
+}
+
+static int print_result(const train_command *c, const spsh_train_result *result)
+{
+    char steps[SPSH_HUMAN_BYTES], utterances[SPSH_HUMAN_BYTES];
+    (void)printf("%s: %s steps, %s utterances", c->run, spsh__human_count(result->steps, steps),
+                 spsh__human_count(result->samples, utterances));
+    if (isfinite(result->loss))
+        (void)printf(", loss %.4g", result->loss);
+    if (isfinite(result->wer))
+        (void)printf(", WER %.2f %%, CER %.2f %%", 100 * result->wer, 100 * result->cer);
+    (void)printf("\n");
+    return SPSH_EXIT_DONE;
+}
+
+static int train(train_command *c)
+{
+    spsh_train_options options = SPSH_TRAIN_OPTIONS_INIT;
+    spsh_train_result result = {0};
+    spsh_error err = SPSH_ERROR_INIT, page_err = SPSH_ERROR_INIT;
+    const bool is_first = c->world.rank == 0;
+    options.config_path = c->config;
+    options.overrides = c->overrides;
+    options.run = c->run;
+    options.resume = c->resume == 1;
+    options.log_fn = on_log;
+    options.progress_fn = on_progress;
+    options.progress_user = c;
+    options.stop = &stop;
+    watch_signals();
+    if (is_first)
+        spsh__progress_begin(&c->progress, "train", "steps", 0);
+    const spsh_status rc = spsh_train(&options, &result, &err);
+    spsh__progress_end(&c->progress);
+    if (rc != SPSH_OK && rc != SPSH_E_CANCELED)
+        return spsh__cli_fail(NULL, &err);
+    if (is_first && spsh__run_page_write(c->run, NULL, spsh_io_default(), &page_err) != SPSH_OK)
+        spsh__cli_error("%s", page_err.message); /* the run is worth more than its page */
+    if (rc == SPSH_E_CANCELED) {
+        if (is_first)
+            spsh__cli_message("%s; the same command with --resume auto goes on", err.message);
+        return EXIT_STOPPED;
+    }
+    if (!is_first)
+        return SPSH_EXIT_DONE;
+    return c->json ? put_json(c, &result) : print_result(c, &result);
+}
+
+/* ---- arguments ---- */
+
+/* The configuration is the operand without '='; the others change it. */
+static int sort_operands(train_command *c, const spsh_cli_args *args)
+{
+    size_t count = 0;
+    for (int i = 0; i < args->operand_count; i++) {
+        const char *operand = args->operands[i];
+        const bool is_override = strchr(operand, '=') != NULL;
+        if (!is_override && c->config != NULL)
+            return spsh__cli_usage("train",
+                                   "'%s': one configuration; changes to it are "
+                                   "written KEY=VALUE",
+                                   operand);
+        if (is_override && count == OVERRIDES_MAX)
+            return spsh__cli_usage("train", "more than %d changes", (int)OVERRIDES_MAX);
+        if (is_override)
+            c->overrides[count++] = operand;
+        else
+            c->config = operand;
+    }
+    c->overrides[count] = NULL;
+    return SPSH_CLI_RUN;
+}
+
+static int check(const train_command *c)
+{
+    if (c->make_vocabulary)
+        return c->config == NULL
+                   ? spsh__cli_usage("train", "--make-vocab needs the configuration that names it")
+                   : SPSH_CLI_RUN;
+    if (c->run == NULL)
+        return spsh__cli_usage("train", "a run needs a folder: -o RUN");
+    if (c->config == NULL && c->resume == 0)
+        return spsh__cli_usage("train", "a configuration is missing; with --resume auto the run's "
+                                        "own is taken");
+    return SPSH_CLI_RUN;
+}
+
+int spsh__cmd_train(int argc, char **argv)
+{
+    train_command c = {.resume = 0};
+    const spsh_cli_option options[] = {
+        {"output",        'o', SPSH_CLI_TEXT,   "RUN",               "the run's folder: metrics, checkpoints, report.html",
+         &c.run,                                                                                                                                0, 0          },
+        {"resume",        0,   SPSH_CLI_CHOICE, "no|auto",
+         "auto: go on from the newest good checkpoint,\nwhere there is one",                                                &c.resume,          0, 0          },
+        {"make-vocab",    0,   SPSH_CLI_FLAG,   NULL,
+         "write the vocabulary that CONFIG names, from the\ntranscripts of its data.train, and "
+         "stop",                                                                                                            &c.make_vocabulary, 0, 0          },
+        {"vocab-kind",    0,   SPSH_CLI_CHOICE, "characters|pieces", "of --make-vocab",                                     &c.kind,            0, 0          },
+        {"vocab-profile", 0,   SPSH_CLI_TEXT,   "NAME",
+         "of --make-vocab: how texts are normalised:\nlower, upper or nfc",                                                 &c.profile,         0, 0          },
+        {"vocab-symbols", 0,   SPSH_CLI_COUNT,  "N",                 "of --make-vocab: with the blank, at most",
+         &c.symbols,                                                                                                                            2, SYMBOLS_MAX},
+        {"json",          0,   SPSH_CLI_FLAG,   NULL,                "print the result as JSON",                            &c.json,            0, 0          },
+        SPSH_CLI_OPTIONS_END,
+    };
+    const spsh_cli_command command = {
+        "train",
+        "[CONFIG] [KEY=VALUE...]",
+        NULL,
+        "train a recogniser on packed speech",
+        "CONFIG is a YAML file; each KEY=VALUE changes it, such as train.rate=3e-4. Several\n"
+        "processes, started by mpirun, srun or torchrun, train together. SIGTERM, SIGINT and\n"
+        "SIGUSR1: finish the step, save, exit 75.",
+        "speechshard train digits.yaml --make-vocab\n"
+        "speechshard train digits.yaml -o run train.epochs=20\n"
+        "speechshard train digits.yaml -o run --resume auto\n"
+        "mpirun -n 4 speechshard train digits.yaml -o run\n",
+        options};
+    spsh_cli_args args;
+    spsh_error err = SPSH_ERROR_INIT;
+    int rc = spsh__cli_parse(&command, argc, argv, &args);
+    if (rc == SPSH_CLI_RUN)
+        rc = sort_operands(&c, &args);
+    if (rc == SPSH_CLI_RUN)
+        rc = check(&c);
+    if (rc != SPSH_CLI_RUN)
+        return rc;
+    if (c.make_vocabulary)
+        return spsh__cli_finish(make_vocabulary(&c));
+    if (spsh_train_world_find(&c.world, &err) != SPSH_OK)
+        return spsh__cli_fail(NULL, &err);
+    return spsh__cli_finish(train(&c));
+}
