@@ -348,8 +348,8 @@ static int in_company(char **arguments, int count)
     rc = train(&r, arguments[0], &err);
     if (rc != SPSH_OK) {
         fprintf(stderr, "rank %u: %s: %s\n", comm->rank, spsh_status_name(rc), err.message);
-        fflush(stderr);
-        comm->ops->abort_fn(comm);
+        end_run(&r);
+        spsh__comm_close(comm);
         return 1;
     }
     uint64_t greatest = r.hash;

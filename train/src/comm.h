@@ -8,9 +8,11 @@
  *     comm->ops->wait_fn(comm, in, deadline_ms, &err);
  *
  * A handle is waited for exactly once; its memory is the message's until then. Messages of one
- * sender, receiver and tag arrive in the order in which they were sent. A rank that does not answer
- * is SPSH_E_TIMEOUT with its number in the text; from then on only abort_fn and close make sense.
- * One thread calls.
+ * sender, receiver and tag arrive in the order in which they were sent. One thread calls.
+ *
+ * A rank that does not answer is SPSH_E_TIMEOUT with its number in the text. A rank that fails, so
+ * or otherwise, closes and ends with a status that is not 0: mpirun then ends all others, and names
+ * it; where a launcher does not (srun without --kill-on-bad-exit), their deadlines do.
  *
  * The order of every sum is the tree of fold_tree.h: a function of what is summed, never of timing.
  */
@@ -41,9 +43,7 @@ typedef struct spsh__comm_ops {
     bool (*done_fn)(spsh__comm *c, spsh__comm_handle handle);
     spsh_status (*wait_fn)(spsh__comm *c, spsh__comm_handle handle, uint32_t deadline_ms,
                            spsh_error *err);
-    /* Ends all ranks, this one too: nobody waits for it any more. Returns in `self` alone. */
-    void (*abort_fn)(spsh__comm *c);
-    /* After a failure does not wait for the others. */
+    /* Waits for the others, but after a failure. */
     void (*close_fn)(spsh__comm *c);
 } spsh__comm_ops;
 
@@ -51,6 +51,7 @@ struct spsh__comm {
     const spsh__comm_ops *ops;
     uint32_t rank, world_size;
     uint32_t deadline_ms; /* of everything that waits without a deadline of its own */
+    bool has_failed; /* messages are no longer moved; whoever fails otherwise sets it as well */
     spsh_allocator allocator;
     void *state;
 };

@@ -30,12 +30,10 @@ spsh_status spsh__comm_mpi_open(const spsh_allocator *allocator, spsh__comm **re
 #include <stdio.h>
 #include <time.h>
 
-#define EXIT_ABORTED 70 /* a launcher may start again */
-
 #define NAP_BUSY_NS    UINT64_C(50000)   /* between two looks while messages are under way */
 #define SPIN_NS        UINT64_C(1000000) /* a wait looks without naps for so long */
 #define NS_A_MS        UINT64_C(1000000)
-#define ABORT_NAP_NS   UINT64_C(300000000) /* others, whose time is up as well, can say so */
+#define END_NAP_NS     UINT64_C(300000000) /* others, whose time is up as well, can say so */
 #define REQUESTS_FIRST 64u
 
 /* A message. A handle is (generation, number + 1). */
@@ -54,7 +52,8 @@ typedef struct mpi_state {
     pthread_cond_t work;
     pthread_t thread;
     bool has_lock, has_work, has_thread, has_world;
-    bool stops, has_failed;
+    bool stops;
+    bool is_given_up;              /* messages are no longer moved: their memory may go */
     uint32_t capacity, open_count; /* open: not done */
     message *messages;
     MPI_Request *requests; /* of messages; MPI_REQUEST_NULL */
@@ -83,11 +82,18 @@ static spsh_status mpi_error(int result, const char *what, uint32_t peer, spsh_e
     return SPSH_FAIL(err, SPSH_E_IO, SPSH_OFFSET_NONE, "%s rank %u: %s", what, peer, text);
 }
 
+/* Locked. */
+static void give_up(spsh__comm *c, mpi_state *s)
+{
+    c->has_failed = true;
+    s->is_given_up = true;
+}
+
 /* Asks MPI for what has finished. Locked. */
 static void look(mpi_state *s)
 {
     int count = 0;
-    if (s->open_count == 0 || s->has_failed)
+    if (s->open_count == 0 || s->is_given_up)
         return;
     int result = MPI_Testsome((int)s->capacity, s->requests, &count, s->finished, s->statuses);
     if (count == MPI_UNDEFINED)
@@ -192,7 +198,7 @@ static spsh_status start(spsh__comm *c, const post *p, spsh__comm_handle *ret, s
                            s->world, &s->requests[number]);
     if (result != MPI_SUCCESS) {
         s->requests[number] = MPI_REQUEST_NULL;
-        s->has_failed = true;
+        give_up(c, s);
         return mpi_error(result, p->outgoing != NULL ? "sending to" : "receiving from", p->peer,
                          err);
     }
@@ -260,7 +266,7 @@ static bool mpi_done(spsh__comm *c, spsh__comm_handle handle)
     return is_done;
 }
 
-static spsh_status finish(mpi_state *s, message *m, spsh_error *err)
+static spsh_status finish(spsh__comm *c, mpi_state *s, message *m, spsh_error *err)
 {
     int class = MPI_SUCCESS;
     bool is_other_size = !m->is_send && m->received_bytes != m->size_bytes;
@@ -268,11 +274,11 @@ static spsh_status finish(mpi_state *s, message *m, spsh_error *err)
     if (m->result != MPI_SUCCESS)
         MPI_Error_class(m->result, &class);
     if (class != MPI_SUCCESS && class != MPI_ERR_TRUNCATE) {
-        s->has_failed = true;
+        give_up(c, s);
         return mpi_error(m->result, m->is_send ? "sending to" : "receiving from", m->peer, err);
     }
     if (class == MPI_ERR_TRUNCATE || is_other_size) {
-        s->has_failed = true;
+        give_up(c, s);
         return SPSH_FAIL(err, SPSH_E_MISMATCH, SPSH_OFFSET_NONE,
                          "rank %u sent %s than the %zu bytes that were expected (tag %u): do all "
                          "ranks have the same configuration?",
@@ -299,7 +305,7 @@ static spsh_status mpi_wait(spsh__comm *c, spsh__comm_handle handle, uint32_t de
             break;
         uint64_t waited_ns = now_ns() - begin;
         if (waited_ns >= deadline_ms * NS_A_MS) {
-            s->has_failed = true;
+            give_up(c, s);
             rc = SPSH_FAIL(err, SPSH_E_TIMEOUT, SPSH_OFFSET_NONE,
                            "rank %u %s %zu bytes (tag %u) in %.1f s", m->peer,
                            m->is_send ? "has not taken" : "has not sent", m->size_bytes, m->tag,
@@ -314,21 +320,13 @@ static spsh_status mpi_wait(spsh__comm *c, spsh__comm_handle handle, uint32_t de
             nap(NAP_BUSY_NS);
     }
     message *m = message_of(s, handle);
-    rc = m == NULL ? SPSH_OK : finish(s, m, err);
+    rc = m == NULL ? SPSH_OK : finish(c, s, m, err);
     pthread_mutex_unlock(&s->lock);
     return rc;
 }
 
-static void mpi_abort(spsh__comm *c)
-{
-    mpi_state *s = c->state;
-    nap(ABORT_NAP_NS);
-    pthread_mutex_lock(&s->lock);
-    MPI_Abort(s->world, EXIT_ABORTED);
-    pthread_mutex_unlock(&s->lock);
-}
-
-/* MPI_Finalize waits for all ranks: after a failure the process ends without it. */
+/* MPI_Finalize waits for all ranks: after a failure the process ends without it, and mpirun ends
+ * the others when it sees that. */
 static void mpi_close(spsh__comm *c)
 {
     spsh_allocator allocator = c->allocator;
@@ -340,7 +338,9 @@ static void mpi_close(spsh__comm *c)
         pthread_mutex_unlock(&s->lock);
         pthread_join(s->thread, NULL);
     }
-    if (s->has_world && !s->has_failed) {
+    if (s->has_world && c->has_failed) {
+        nap(END_NAP_NS);
+    } else if (s->has_world) {
         MPI_Comm_free(&s->world);
         MPI_Finalize();
     }
@@ -362,7 +362,6 @@ static const spsh__comm_ops mpi_ops = {
     .receive_fn = mpi_receive,
     .done_fn = mpi_done,
     .wait_fn = mpi_wait,
-    .abort_fn = mpi_abort,
     .close_fn = mpi_close,
 };
 

@@ -29,11 +29,6 @@ static spsh_status self_wait(spsh__comm *c, spsh__comm_handle handle, uint32_t d
     return SPSH_OK;
 }
 
-static void self_abort(spsh__comm *c)
-{
-    (void)c;
-}
-
 static void self_close(spsh__comm *c)
 {
     spsh_allocator allocator = c->allocator;
@@ -46,7 +41,6 @@ static const spsh__comm_ops self_ops = {
     .receive_fn = self_receive,
     .done_fn = self_done,
     .wait_fn = self_wait,
-    .abort_fn = self_abort,
     .close_fn = self_close,
 };
 
