@@ -33,6 +33,11 @@ static const subcommand subcommands[] = {
     {"apply",       spsh__cmd_apply,       "leave out the copies that a plan of dedupe drops"       },
     {"revert",      spsh__cmd_revert,      "undo apply: the view before it, exactly"                },
     {"explain",     spsh__cmd_explain,     "say why two utterances are copies, or are not"          },
+    {"train",       spsh__cmd_train,       "train a recogniser on packed speech"                    },
+    {"eval",        spsh__cmd_eval,        "measure how often a trained model is wrong"             },
+    {"transcribe",  spsh__cmd_transcribe,  "write down what a trained model hears"                  },
+    {"report",      spsh__cmd_report,      "draw a training run: curves, error rates, examples"     },
+    {"env",         spsh__cmd_env,         "show which processes would train together"              },
     {NULL,          NULL,                  NULL                                                     },
 };
 
@@ -42,7 +47,8 @@ static int print_help(void)
 {
     printf("usage: speechshard COMMAND [options]\n"
            "\n"
-           "Pack speech corpora into checksummed shards, check them and read them back.\n"
+           "Pack speech corpora into checksummed shards, check them, read them back, and train on "
+           "them.\n"
            "\n"
            "Commands:\n");
     for (const subcommand *s = subcommands; s->name != NULL; s++)
