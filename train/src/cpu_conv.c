@@ -371,7 +371,8 @@ typedef struct backward {
 static void add_bin(const backward *w, size_t c, size_t bin, size_t line, size_t lines)
 {
     const spsh__conv_shape *s = w->s;
-    const uint32_t group = w->kernels->grad_taps;
+    const size_t groups = (s->kernel_frames + w->kernels->grad_taps - 1) / w->kernels->grad_taps;
+    const size_t group = (s->kernel_frames + groups - 1) / groups; /* as even as can be */
     float out[SPSH__GRAD_CHANNELS * SPSH__GRAD_TAPS_MAX];
     uint32_t offsets[SPSH__GRAD_TAPS_MAX];
     spsh__cpu_taps_grad one = {
@@ -388,17 +389,18 @@ static void add_bin(const backward *w, size_t c, size_t bin, size_t line, size_t
         one.dy = w->dy.data + o * w->dy.channel_step +
                  (dy_bins_before(s) + line) * w->dy.line_step + dy_frames_before(s);
         for (size_t tap = 0; tap < s->kernel_frames; tap += group) {
-            for (size_t k = 0; k < group; k++) {
+            for (size_t k = 0; k < w->kernels->grad_taps; k++) {
                 const size_t kt = spsh__least(tap + k, s->kernel_frames - 1);
                 offsets[k] = (uint32_t)(kt % s->stride_frames * w->x.width + kt / s->stride_frames);
             }
+            one.tap_count = spsh__least(group, s->kernel_frames - tap);
             memset(out, 0, sizeof(out));
             w->kernels->taps_grad_fn(&one);
             for (size_t i = 0; i < spsh__least(SPSH__GRAD_CHANNELS, s->out_channels - o); i++) {
                 float *to =
                     spsh__f32(w->g->dweight) + tap +
                     (((o + i) * s->in_channels + c) * s->kernel_bins + bin) * s->kernel_frames;
-                for (size_t k = 0; k < spsh__least(group, s->kernel_frames - tap); k++)
+                for (size_t k = 0; k < one.tap_count; k++)
                     to[k] += out[i * SPSH__GRAD_TAPS_MAX + k];
             }
         }

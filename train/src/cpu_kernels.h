@@ -32,11 +32,12 @@ typedef struct spsh__cpu_tile {
 } spsh__cpu_tile;
 
 /* out[o][k] += sum over lines f and t < vectors * lanes of dy[o * dy_channel + f * dy_line + t] *
- * x[f * x_line + taps[k] + t]; o < SPSH__GRAD_CHANNELS, k < grad_taps. */
+ * x[f * x_line + taps[k] + t]; o < SPSH__GRAD_CHANNELS, k < tap_count. */
 typedef struct spsh__cpu_taps_grad {
     const float *dy, *x;
     size_t dy_channel, dy_line, x_line;
-    const uint32_t *taps;
+    const uint32_t *taps; /* grad_taps of them, though only tap_count are asked for */
+    size_t tap_count;     /* grad_taps, or anything below */
     size_t lines, vectors;
     float *out; /* [SPSH__GRAD_CHANNELS][SPSH__GRAD_TAPS_MAX] */
 } spsh__cpu_taps_grad;

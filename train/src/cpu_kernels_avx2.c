@@ -47,6 +47,13 @@ INLINE vec vec_sqrt(vec value)
     return _mm256_sqrt_ps(value);
 }
 
+INLINE float lane_sum(vec value)
+{
+    const __m128 four = _mm_add_ps(_mm256_castps256_ps128(value), _mm256_extractf128_ps(value, 1));
+    const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_add_ss(two, _mm_shuffle_ps(two, two, 1)));
+}
+
 #include "cpu_kernels_body.h"
 
 const spsh__cpu_kernels *spsh__cpu_kernels_avx2(void)

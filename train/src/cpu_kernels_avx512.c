@@ -47,6 +47,11 @@ INLINE vec vec_sqrt(vec value)
     return _mm512_sqrt_ps(value);
 }
 
+INLINE float lane_sum(vec value)
+{
+    return _mm512_reduce_add_ps(value);
+}
+
 #include "cpu_kernels_body.h"
 
 const spsh__cpu_kernels *spsh__cpu_kernels_avx512(void)

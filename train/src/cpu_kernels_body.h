@@ -55,16 +55,6 @@ INLINE vec pick(ivec where, vec a, vec b)
     return (vec)((where & (ivec)a) | (~where & (ivec)b));
 }
 
-INLINE float lane_sum(vec value)
-{
-    float lanes[LANES];
-    vec_store(lanes, value);
-    for (size_t half = LANES / 2; half > 0; half /= 2)
-        for (size_t i = 0; i < half; i++)
-            lanes[i] += lanes[i + half];
-    return lanes[0];
-}
-
 INLINE vec vec_exp(vec x)
 {
     x = vec_min(vec_all(88.0f), vec_max(vec_all(-87.0f), x));
@@ -146,13 +136,13 @@ TARGET static void tile(const spsh__cpu_tile *t)
         tile_of(t, 1);
 }
 
-TARGET static void taps_grad(const spsh__cpu_taps_grad *g)
+INLINE void taps_grad_of(const spsh__cpu_taps_grad *g, const size_t taps)
 {
     vec sum[SPSH__GRAD_CHANNELS][GRAD_TAPS];
     UNROLL
     for (size_t o = 0; o < SPSH__GRAD_CHANNELS; o++) {
         UNROLL
-        for (size_t k = 0; k < GRAD_TAPS; k++)
+        for (size_t k = 0; k < taps; k++)
             sum[o][k] = vec_all(0);
     }
     for (size_t line = 0; line < g->lines; line++) {
@@ -164,7 +154,7 @@ TARGET static void taps_grad(const spsh__cpu_taps_grad *g)
             for (size_t o = 0; o < SPSH__GRAD_CHANNELS; o++)
                 d[o] = vec_load(dy + o * g->dy_channel + at);
             UNROLL
-            for (size_t k = 0; k < GRAD_TAPS; k++) {
+            for (size_t k = 0; k < taps; k++) {
                 const vec value = vec_load(x + g->taps[k] + at);
                 UNROLL
                 for (size_t o = 0; o < SPSH__GRAD_CHANNELS; o++)
@@ -175,9 +165,17 @@ TARGET static void taps_grad(const spsh__cpu_taps_grad *g)
     UNROLL
     for (size_t o = 0; o < SPSH__GRAD_CHANNELS; o++) {
         UNROLL
-        for (size_t k = 0; k < GRAD_TAPS; k++)
+        for (size_t k = 0; k < taps; k++)
             g->out[o * SPSH__GRAD_TAPS_MAX + k] += lane_sum(sum[o][k]);
     }
+}
+
+TARGET static void taps_grad(const spsh__cpu_taps_grad *g)
+{
+    if (g->tap_count == GRAD_TAPS)
+        taps_grad_of(g, GRAD_TAPS);
+    else
+        taps_grad_of(g, GRAD_TAPS - 1);
 }
 
 /* --- cells --- */

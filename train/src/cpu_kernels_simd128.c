@@ -56,6 +56,11 @@ INLINE vec vec_sqrt(vec value)
     return value;
 }
 
+INLINE float lane_sum(vec value)
+{
+    return (value[0] + value[2]) + (value[1] + value[3]);
+}
+
 #include "cpu_kernels_body.h"
 
 const spsh__cpu_kernels *spsh__cpu_kernels_simd128(void)
