@@ -11,6 +11,7 @@
 #include <signal.h>
 
 #include "comm.h"
+#include "fault_alloc.h"
 #include "spsh_test.h"
 #include "strategy.h"
 
@@ -305,6 +306,29 @@ static void test_wrong_turns(void)
     spsh__comm_close(r.learner.comm);
 }
 
+static void test_every_allocation_failure(void)
+{
+    spsh_status rc = SPSH_E_NO_MEMORY;
+    for (uint64_t fail_at = 0; rc != SPSH_OK && fail_at < 100; fail_at++) {
+        fault_alloc fault = {.fail_at = fail_at};
+        spsh_allocator allocator = {fault_alloc_alloc, fault_alloc_free, &fault};
+        run r = {0};
+        REQUIRE(spsh__comm_self_open(spsh_allocator_default(), &r.learner.comm, NULL) == SPSH_OK);
+        r.learner.virtual_world = 5;
+        r.backend = (spsh__backend){.ops = &tiny_ops};
+        r.learner.backend = &r.backend;
+        take_arenas(&r);
+        rc = spsh__strategy_open("partitioned", &allocator, &r.strategy, NULL);
+        if (rc == SPSH_OK)
+            rc = r.strategy->ops->start_fn(r.strategy, &r.learner, NULL);
+        CHECK(rc == SPSH_OK || rc == SPSH_E_NO_MEMORY);
+        end_run(&r);
+        spsh__comm_close(r.learner.comm);
+        CHECK_U64(fault.live_count, 0);
+    }
+    CHECK_I64(rc, SPSH_OK);
+}
+
 /* In company ------------------------------------------------------------------------------------
  */
 
@@ -370,5 +394,6 @@ int main(int argc, char **argv)
     RUN(test_strategies_agree);
     RUN(test_the_order_matters);
     RUN(test_wrong_turns);
+    RUN(test_every_allocation_failure);
     return TEST_RESULT();
 }
