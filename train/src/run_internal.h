@@ -78,7 +78,8 @@ typedef struct spsh__run {
     uint32_t leaf; /* in backward */
     spsh_status bucket_status;
     spsh_error bucket_error;
-    bool has_ended; /* the epoch, in the middle of a step */
+    bool has_ended;                  /* the epoch, in the middle of a step */
+    const spsh__feed_batch *pending; /* of the next epoch: taken, not learnt from yet */
     spsh__step_facts facts;
     spsh__evaluation last;
     bool was_evaluated;

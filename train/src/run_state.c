@@ -244,6 +244,8 @@ spsh_status spsh__run_restore(spsh__run *r, spsh_error *err)
 static spsh_status save_cursor(spsh__run *r, spsh_error *err)
 {
     size_t size = 0;
+    if (r->pending != NULL)
+        return SPSH_OK; /* the cursor that was restored is in front of it */
     const spsh_status asked = spsh__feed_save(r->feed, NULL, 0, &size, NULL);
     if (asked != SPSH_OK && asked != SPSH_E_LIMIT)
         return spsh__feed_save(r->feed, NULL, 0, &size, err);

@@ -141,9 +141,20 @@ static spsh_status next_batch(spsh__run *r, place *at, const spsh__feed_batch **
         r->has_ended = true;
         return SPSH_OK;
     }
-    if (rc == SPSH_OK)
-        r->progress.epoch = (*ret)->source->epoch;
     return rc;
+}
+
+/* A loader that was restored behind an epoch's last batch goes on with the next epoch, and does not
+ * tell: then the batch waits until the epoch's end is done. */
+static spsh_status first_batch(spsh__run *r, const spsh__feed_batch **ret, spsh_error *err)
+{
+    *ret = r->pending;
+    r->pending = NULL;
+    const spsh_status rc = *ret != NULL ? SPSH_OK : next_batch(r, &(place){0, 0, 0}, ret, err);
+    if (rc != SPSH_OK || (*ret)->source->epoch <= r->progress.epoch)
+        return rc;
+    r->pending = *ret;
+    return SPSH_FAIL(err, SPSH_E_END, SPSH_OFFSET_NONE, "the epoch has ended");
 }
 
 static spsh_status do_batches(spsh__run *r, const spsh__feed_batch *first, spsh_error *err)
@@ -300,7 +311,7 @@ spsh_status spsh__run_step(spsh__run *r, spsh_error *err)
     const double begin_s = spsh__run_now_s();
     const uint64_t waited_ns = spsh__feed_wait_ns(r->feed);
     const spsh__feed_batch *first = NULL;
-    spsh_status rc = next_batch(r, &(place){0, 0, 0}, &first, err);
+    spsh_status rc = first_batch(r, &first, err);
     if (rc != SPSH_OK)
         return rc;
     r->learner.step = ++r->progress.step;
