@@ -4,14 +4,14 @@
  *
  * A tile copies its part of a and b into the library's layout, once for each tile, so tiles are
  * large: they are halved along the longer side until there are 16, or the next halves would be
- * smaller than a few million products or 64 rows or columns.
+ * smaller than a few million products or 128 rows or columns.
  */
 #include <cblas.h>
 #include <string.h>
 
 #include "cpu.h"
 
-enum { TILES_MAX = 16, SIDE_MIN = 64 };
+enum { TILES_MAX = 16, SIDE_MIN = 128 };
 #define PRODUCTS_MIN ((size_t)4 << 20)
 
 typedef struct gemm_work {
