@@ -2,7 +2,7 @@
 _speechshard()
 {
     local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]}
-    local commands="pack info ls cat verify repair export overlay plan bench featgen fingerprint dedupe apply revert audit explain"
+    local commands="pack info ls cat verify repair export overlay plan bench featgen fingerprint dedupe apply revert audit explain train eval transcribe report env"
     local common="--help --quiet --version"
     local options
     local plan="--seed --max-seconds --max-padded-seconds --max-utterances --alpha --weight --unit
@@ -69,6 +69,11 @@ _speechshard()
     audit) options="--train --test --output --fail-on --profile --aliases --speed-grid --check --memory --work
         --jobs --estimate --json" ;;
     explain) options="--plot --listen --json" ;;
+    train) options="--output --resume --make-vocab --vocab-kind --vocab-profile --vocab-symbols --json" ;;
+    eval) options="--beam --threads --transcripts --json" ;;
+    transcribe) options="--domain --split --limit --beam --threads --json" ;;
+    report) options="--output" ;;
+    env) options="--json" ;;
     *) return ;;
     esac
     if [[ ${COMP_WORDS[1]} == overlay && $COMP_CWORD -eq 3 && $current != -* ]]; then
