@@ -4,34 +4,20 @@ import math
 import pathlib
 import random
 import struct
-import subprocess
-import sys
 import tempfile
 import wave
 import xml.etree.ElementTree as ElementTree
 
-COMMAND = sys.argv[1]
+import cli_kit
+from cli_kit import check, equal, finish
+
 SVG = "{http://www.w3.org/2000/svg}"
 RATE, COUNT = 16000, 24000
 SEED = 20261121
-failures = 0
-
-
-def check(good, what):
-    global failures
-    if not good:
-        failures += 1
-        print("FAILED:", what)
-
-
-def equal(got, want, what):
-    check(got == want, f"{what}: {got!r}, want {want!r}")
 
 
 def run(*words, status=0):
-    environment = {"LC_ALL": "C.UTF-8", "PATH": "/usr/bin:/bin"}
-    done = subprocess.run([COMMAND, *map(str, words)], stdin=subprocess.DEVNULL, capture_output=True,
-                          encoding="utf-8", env=environment)
+    done = cli_kit.run(*words)
     equal(done.returncode, status, f"exit status of {words}: {done.stderr}")
     return done
 
@@ -236,7 +222,7 @@ def main():
         for part in (check_nothing, check_speed, check_gain, check_noise, check_room, check_order, check_picture,
                      check_words, check_refused):
             part(corpus)
-    sys.exit(1 if failures else 0)
+    finish()
 
 
 main()

@@ -16,24 +16,7 @@ import sys
 import tempfile
 import time
 
-COMMAND = sys.argv[1]
-failures = 0
-
-
-def check(good, what):
-    global failures
-    if not good:
-        failures += 1
-        print("FAILED:", what)
-
-
-def equal(got, want, what):
-    check(got == want, f"{what}: {got!r}, want {want!r}")
-
-
-def run(*words, text=True):
-    return subprocess.run([COMMAND, *map(str, words)], stdin=subprocess.DEVNULL, capture_output=True,
-                          encoding="utf-8" if text else None)
+from cli_kit import COMMAND, check, equal, finish, run
 
 
 def good(*words):
@@ -426,7 +409,7 @@ def main():
         test_features_are_no_audio(work, one, corpus)
         test_overlays(work, corpus)
         test_arguments(work, corpus, one, want)
-    sys.exit(1 if failures else 0)
+    finish()
 
 
 main()

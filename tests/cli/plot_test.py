@@ -5,33 +5,15 @@ import pathlib
 import re
 import struct
 import subprocess
-import sys
 import tempfile
 import wave
 import xml.etree.ElementTree as ElementTree
 import zlib
 
-COMMAND = sys.argv[1]
+from cli_kit import COMMAND, check, equal, finish, run
+
 SVG = "{http://www.w3.org/2000/svg}"
 LEFT, COLUMNS, HEAT = 56, 920, 240
-failures = 0
-
-
-def check(good, what):
-    global failures
-    if not good:
-        failures += 1
-        print("FAILED:", what)
-
-
-def equal(got, want, what):
-    check(got == want, f"{what}: {got!r}, want {want!r}")
-
-
-def run(*words):
-    environment = {"LC_ALL": "C.UTF-8", "PATH": "/usr/bin:/bin"}
-    return subprocess.run([COMMAND, *map(str, words)], stdin=subprocess.DEVNULL, capture_output=True,
-                          encoding="utf-8", env=environment)
 
 
 def cat(*words, status=0):
@@ -347,7 +329,7 @@ def main():
         check_files(work, dataset)
         check_stored(work, dataset)
         check_norm(work, dataset)
-    sys.exit(1 if failures else 0)
+    finish()
 
 
 main()
