@@ -5,75 +5,60 @@
 
 /* ---- presets ---- */
 
-typedef struct preset {
-    const char *name;
-    spsh_augment_options options;
-} preset;
+static const spsh_augment_options none = SPSH_AUGMENT_OPTIONS_INIT;
 
-static const preset presets[] = {
-    {"none",           SPSH_AUGMENT_OPTIONS_INIT                                              },
- /* Park et al., SpecAugment, 2019, table 1: LibriSpeech basic, without the time warp. */
-    {"specaugment-lb",
-     {.struct_size = sizeof(spsh_augment_options),
-      .time_masks = 1,
-      .time_mask_frames_max = 100,
-      .time_mask_share_max = 1,
-      .frequency_masks = 1,
-      .frequency_mask_bins_max = 27}                                                          },
- /* ... LibriSpeech double. */
-    {"specaugment-ld",
-     {.struct_size = sizeof(spsh_augment_options),
-      .time_masks = 2,
-      .time_mask_frames_max = 100,
-      .time_mask_share_max = 1,
-      .frequency_masks = 2,
-      .frequency_mask_bins_max = 27}                                                          },
- /* Ko et al., Audio augmentation for speech recognition, 2015: Kaldi's recipes. */
-    {"speed-perturb",
-     {.struct_size = sizeof(spsh_augment_options), .speed_count = 3, .speeds = {90, 100, 110}}},
- /* The defaults of deepspeech.pytorch, as near as these kinds come to them. */
-    {"deepspeech",
-     {.struct_size = sizeof(spsh_augment_options),
-      .speed_count = 7,
-      .speeds = {85, 90, 95, 100, 105, 110, 115},
-      .noise_probability = 0.4F,
-      .noise_snr_db_min = 6,
-      .noise_snr_db_max = 40,
-      .gain_probability = 1,
-      .gain_db_min = -6,
-      .gain_db_max = 8,
-      .time_masks = 1,
-      .time_mask_frames_max = 69,
-      .time_mask_share_max = 1,
-      .frequency_masks = 1,
-      .frequency_mask_bins_max = 26}                                                          },
+/* Park et al., SpecAugment, 2019, table 1: LibriSpeech basic, without the time warp. */
+static const spsh_augment_options specaugment_lb = {
+    .struct_size = sizeof(spsh_augment_options),
+    .time_masks = 1,
+    .time_mask_frames_max = 100,
+    .time_mask_share_max = 1,
+    .frequency_masks = 1,
+    .frequency_mask_bins_max = 27,
 };
 
-enum { PRESET_COUNT = sizeof presets / sizeof presets[0] };
+/* ... LibriSpeech double. */
+static const spsh_augment_options specaugment_ld = {
+    .struct_size = sizeof(spsh_augment_options),
+    .time_masks = 2,
+    .time_mask_frames_max = 100,
+    .time_mask_share_max = 1,
+    .frequency_masks = 2,
+    .frequency_mask_bins_max = 27,
+};
 
-const char *spsh_augment_preset_name(uint32_t number)
-{
-    return number < PRESET_COUNT ? presets[number].name : NULL;
-}
+/* Ko et al., Audio augmentation for speech recognition, 2015: Kaldi's recipes. */
+static const spsh_augment_options speed_perturb = {
+    .struct_size = sizeof(spsh_augment_options),
+    .speed_count = 3,
+    .speeds = {90, 100, 110},
+};
 
-static const preset *preset_named(const char *name, size_t size)
-{
-    for (size_t i = 0; i < PRESET_COUNT; i++)
-        if (strlen(presets[i].name) == size && memcmp(presets[i].name, name, size) == 0)
-            return &presets[i];
-    return NULL;
-}
+/* The defaults of deepspeech.pytorch, as near as these kinds come to them. */
+static const spsh_augment_options deepspeech = {
+    .struct_size = sizeof(spsh_augment_options),
+    .speed_count = 7,
+    .speeds = {85, 90, 95, 100, 105, 110, 115},
+    .noise_probability = 0.4F,
+    .noise_snr_db_min = 6,
+    .noise_snr_db_max = 40,
+    .gain_probability = 1,
+    .gain_db_min = -6,
+    .gain_db_max = 8,
+    .time_masks = 1,
+    .time_mask_frames_max = 69,
+    .time_mask_share_max = 1,
+    .frequency_masks = 1,
+    .frequency_mask_bins_max = 26,
+};
 
-static spsh_status unknown_preset(const char *name, size_t size, spsh_error *err)
-{
-    const char *names[PRESET_COUNT];
-    for (size_t i = 0; i < PRESET_COUNT; i++)
-        names[i] = presets[i].name;
-    const char *nearest = spsh__nearest_word(name, size, names, PRESET_COUNT);
-    return SPSH_FAIL(err, SPSH_E_NOT_FOUND, "unknown preset of augmentation '%.*s'%s%s%s",
-                     (int)size, name, nearest == NULL ? "" : "; did you mean '",
-                     nearest == NULL ? "" : nearest, nearest == NULL ? "" : "'?");
-}
+static const spsh__preset presets[] = {
+    {"none",           &none          },
+    {"specaugment-lb", &specaugment_lb},
+    {"specaugment-ld", &specaugment_ld},
+    {"speed-perturb",  &speed_perturb },
+    {"deepspeech",     &deepspeech    },
+};
 
 /* ---- text ---- */
 
@@ -108,26 +93,29 @@ static const spsh__field fields[] = {
     WHOLE(frequency_mask_bins_max, 32768),
 };
 
-static const spsh__field_table table = {"augmentation", fields, sizeof fields / sizeof fields[0]};
+static const spsh__field_table table = {
+    .name = "augmentation",
+    .fields = fields,
+    .field_count = sizeof fields / sizeof fields[0],
+    .presets = presets,
+    .preset_count = sizeof presets / sizeof presets[0],
+    .options_bytes = sizeof(spsh_augment_options),
+};
 
 _Static_assert(offsetof(spsh_augment_options, speeds) ==
                    offsetof(spsh_augment_options, speed_count) + sizeof(uint32_t),
                "percents lie behind their count");
 
+const char *spsh_augment_preset_name(uint32_t number)
+{
+    return spsh__preset_name(&table, number);
+}
+
 spsh_status spsh_augment_options_parse(const char *text, spsh_augment_options *options,
                                        spsh_error *err)
 {
-    spsh_augment_options parsed = presets[0].options;
-    const size_t first = strcspn(text, ",");
-    const char *rest = text;
-    if (first > 0 && memchr(text, '=', first) == NULL) {
-        const preset *found = preset_named(text, first);
-        if (found == NULL)
-            return unknown_preset(text, first, err);
-        parsed = found->options;
-        rest += first + (text[first] == ',' ? 1 : 0);
-    }
-    spsh_status rc = spsh__fields_parse(&table, rest, &parsed, err);
+    spsh_augment_options parsed;
+    spsh_status rc = spsh__fields_parse(&table, text[0] == '\0' ? "none" : text, &parsed, err);
     if (rc == SPSH_OK)
         rc = spsh_augment_options_check(&parsed, err);
     if (rc == SPSH_OK)
@@ -154,6 +142,7 @@ static spsh_status check_range(const char *name, float min, float max, spsh_erro
 
 spsh_status spsh_augment_options_check(const spsh_augment_options *options, spsh_error *err)
 {
+    /* No smaller one either: texts fill all of the struct (as in options.c). */
     if (options->struct_size != sizeof *options)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "augmentation: struct_size is %zu, not %zu",
                          options->struct_size, sizeof *options);

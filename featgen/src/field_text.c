@@ -9,7 +9,7 @@
 #include "decimal.h"
 #include "featgen_internal.h"
 
-enum { WORD_BYTES_MAX = 48, PERCENT_OF_ONE = 100 };
+enum { WORD_BYTES_MAX = 48, NAMES_MAX = 64, PERCENT_OF_ONE = 100 };
 
 /* ---- words ---- */
 
@@ -53,18 +53,18 @@ static size_t changes(const char *a, size_t a_size, const char *b, size_t b_size
     return row[b_size];
 }
 
-const char *spsh__nearest_word(const char *text, size_t size, const char *const *words,
-                               size_t word_count)
+/* The word that takes the fewest changes to become text; NULL when none is near. */
+static const char *nearest_word(span text, const char *const *words, size_t word_count)
 {
     const char *nearest = NULL;
-    size_t least = size / 2 + 1;
-    if (size > WORD_BYTES_MAX)
+    size_t least = text.size / 2 + 1;
+    if (text.size > WORD_BYTES_MAX)
         return NULL;
     for (size_t i = 0; i < word_count; i++) {
         const size_t word_size = strlen(words[i]);
         if (word_size > WORD_BYTES_MAX)
             continue;
-        const size_t found = changes(text, size, words[i], word_size);
+        const size_t found = changes(text.at, text.size, words[i], word_size);
         if (found < least) {
             least = found;
             nearest = words[i];
@@ -73,25 +73,56 @@ const char *spsh__nearest_word(const char *text, size_t size, const char *const 
     return nearest;
 }
 
-static spsh_status unknown_word(const char *what, span text, const char *nearest, spsh_error *err)
+/* what, of: "preset of ", "features". */
+static spsh_status unknown_word(const char *what, const char *of, span text, const char *nearest,
+                                spsh_error *err)
 {
-    return SPSH_FAIL(err, SPSH_E_NOT_FOUND, "unknown %s '%.*s'%s%s%s", what, (int)text.size,
+    return SPSH_FAIL(err, SPSH_E_NOT_FOUND, "unknown %s%s '%.*s'%s%s%s", what, of, (int)text.size,
                      text.at, nearest == NULL ? "" : "; did you mean '",
                      nearest == NULL ? "" : nearest, nearest == NULL ? "" : "'?");
 }
 
 static const spsh__field *field_named(const spsh__field_table *table, span name, spsh_error *err)
 {
-    const char *names[64];
+    const char *names[NAMES_MAX];
     size_t count = 0;
     for (size_t i = 0; i < table->field_count; i++) {
         if (is_word(name, table->fields[i].name))
             return &table->fields[i];
-        if (count < sizeof names / sizeof names[0])
+        if (count < NAMES_MAX)
             names[count++] = table->fields[i].name;
     }
-    (void)unknown_word("field", name, spsh__nearest_word(name.at, name.size, names, count), err);
+    (void)unknown_word("field", "", name, nearest_word(name, names, count), err);
     return NULL;
+}
+
+/* ---- presets ---- */
+
+static spsh_status take_preset(const spsh__field_table *table, span name, void *options,
+                               spsh_error *err)
+{
+    const char *names[NAMES_MAX];
+    size_t count = 0;
+    for (size_t i = 0; i < table->preset_count; i++) {
+        if (is_word(name, table->presets[i].name)) {
+            memcpy(options, table->presets[i].options, table->options_bytes);
+            return SPSH_OK;
+        }
+        if (count < NAMES_MAX)
+            names[count++] = table->presets[i].name;
+    }
+    return unknown_word("preset of ", table->name, name, nearest_word(name, names, count), err);
+}
+
+const char *spsh__preset_name(const spsh__field_table *table, uint32_t number)
+{
+    return number < table->preset_count ? table->presets[number].name : NULL;
+}
+
+spsh_status spsh__preset_get(const spsh__field_table *table, const char *name, void *options,
+                             spsh_error *err)
+{
+    return take_preset(table, (span){name, strlen(name)}, options, err);
 }
 
 /* ---- values ---- */
@@ -134,8 +165,7 @@ static spsh_status read_word(const spsh__field *field, span text, uint32_t *ret_
             *ret_value = (uint32_t)count;
             return SPSH_OK;
         }
-    return unknown_word(field->name, text,
-                        spsh__nearest_word(text.at, text.size, field->words, count), err);
+    return unknown_word(field->name, "", text, nearest_word(text, field->words, count), err);
 }
 
 static spsh_status read_truth(const spsh__field *field, span text, bool *ret_value, spsh_error *err)
@@ -201,29 +231,37 @@ static spsh_status read_value(const spsh__field *field, span text, void *options
     return rc;
 }
 
+/* "field=value" */
+static spsh_status assign(const spsh__field_table *table, span item, void *options, spsh_error *err)
+{
+    const char *equals = (const char *)memchr(item.at, '=', item.size);
+    if (equals == NULL)
+        return SPSH_FAIL(err, SPSH_E_SYNTAX, "%s: '%.*s' is no field=value", table->name,
+                         (int)item.size, item.at);
+    const size_t name_size = (size_t)(equals - item.at);
+    const spsh__field *field = field_named(table, trimmed((span){item.at, name_size}), err);
+    if (field == NULL)
+        return SPSH_E_NOT_FOUND;
+    return read_value(field, trimmed((span){equals + 1, item.size - name_size - 1}), options, err);
+}
+
 spsh_status spsh__fields_parse(const spsh__field_table *table, const char *text, void *options,
                                spsh_error *err)
 {
     span rest = {text, strlen(text)};
-    while (rest.size > 0) {
-        const char *comma = (const char *)memchr(rest.at, ',', rest.size);
-        const span item = {rest.at, comma == NULL ? rest.size : (size_t)(comma - rest.at)};
-        rest.at += item.size + (comma != NULL ? 1 : 0);
-        rest.size -= item.size + (comma != NULL ? 1 : 0);
-        const char *equals = (const char *)memchr(item.at, '=', item.size);
-        if (equals == NULL)
-            return SPSH_FAIL(err, SPSH_E_SYNTAX, "%s: '%.*s' is no field=value", table->name,
-                             (int)item.size, item.at);
-        const size_t name_size = (size_t)(equals - item.at);
-        const spsh__field *field = field_named(table, trimmed((span){item.at, name_size}), err);
-        if (field == NULL)
-            return SPSH_E_NOT_FOUND;
-        spsh_status rc =
-            read_value(field, trimmed((span){equals + 1, item.size - name_size - 1}), options, err);
-        if (rc != SPSH_OK)
-            return rc;
+    spsh_status rc = SPSH_OK;
+    memcpy(options, table->presets[0].options, table->options_bytes);
+    for (bool is_first = true; rc == SPSH_OK && (is_first || rest.size > 0); is_first = false) {
+        const span item = {rest.at, strcspn(rest.at, ",")};
+        const size_t taken = item.size + (item.size < rest.size ? 1 : 0);
+        rest.at += taken;
+        rest.size -= taken;
+        if (is_first && memchr(item.at, '=', item.size) == NULL)
+            rc = take_preset(table, item, options, err);
+        else
+            rc = assign(table, item, options, err);
     }
-    return SPSH_OK;
+    return rc;
 }
 
 /* ---- writing ---- */

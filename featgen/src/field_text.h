@@ -1,8 +1,11 @@
-/* field_text.h: structs of options as text, "field=value,field=value", and their ranges.
+/* field_text.h: structs of options as text, "preset,field=value,field=value", and their ranges.
  *
  *     static const spsh__field fields[] = {
- *         {.name = "mel_count", .kind = SPSH__FIELD_U32, .offset = offsetof(struct options,
- * mel_count), .min = 1, .max = 1024},
+ *         {.name = "mel_count",
+ *          .kind = SPSH__FIELD_U32,
+ *          .offset = offsetof(spsh_feature_options, mel_count),
+ *          .min = 1,
+ *          .max = 1024},
  *     };
  *
  * What is parsed, written and checked follows from one table, so that none of the three can forget
@@ -33,17 +36,34 @@ typedef struct spsh__field {
     uint32_t count_max;       /* of percents */
 } spsh__field;
 
-/* A table of fields; name: what the whole is called in messages ("features"). */
+/* A struct of options with a name. */
+typedef struct spsh__preset {
+    const char *name;
+    const void *options;
+} spsh__preset;
+
+/* A struct's fields; name: what the whole is called in messages ("features"). */
 typedef struct spsh__field_table {
     const char *name;
     const spsh__field *fields;
     size_t field_count;
+    const spsh__preset *presets; /* the first one is what a text without a preset changes */
+    size_t preset_count;
+    size_t options_bytes; /* of the struct */
 } spsh__field_table;
 
+/* By number; NULL behind the last. */
+const char *spsh__preset_name(const spsh__field_table *table, uint32_t number);
+
+/* options are written on success only. SPSH_E_NOT_FOUND: the message names the nearest. */
+spsh_status spsh__preset_get(const spsh__field_table *table, const char *name, void *options,
+                             spsh_error *err);
+
 /*
- * Assignments, commas between; blanks around names and values do not count. options is changed as
- * far as text goes. SPSH_E_SYNTAX (no '=', no value of the kind), SPSH_E_NOT_FOUND (the message
- * names the nearest field or word), SPSH_E_INVALID_ARG (out of range).
+ * A preset, unless the first item is an assignment; then assignments, commas between; blanks around
+ * names and values do not count. options is written as far as text goes, and not checked.
+ * SPSH_E_SYNTAX (no '=', no value of the kind), SPSH_E_NOT_FOUND (the message names the nearest
+ * preset, field or word), SPSH_E_INVALID_ARG (out of range).
  */
 spsh_status spsh__fields_parse(const spsh__field_table *table, const char *text, void *options,
                                spsh_error *err);
@@ -55,9 +75,5 @@ size_t spsh__fields_text(const spsh__field_table *table, const void *options, ch
 /* SPSH_E_INVALID_ARG names the first field that is out of its range. */
 spsh_status spsh__fields_check(const spsh__field_table *table, const void *options,
                                spsh_error *err);
-
-/* The word that takes the fewest changes to become text; NULL when none is near. */
-const char *spsh__nearest_word(const char *text, size_t size, const char *const *words,
-                               size_t word_count);
 
 #endif

@@ -1,7 +1,7 @@
 /* options.c: presets, and options as text.
  *
  * A preset is one struct; a text is a preset and changes to it. What depends on several fields is
- * checked by check_together.
+ * checked by check_frames and check_mels.
  */
 #include <float.h>
 #include <string.h>
@@ -11,132 +11,76 @@
 
 /* ---- presets ---- */
 
-typedef struct preset {
-    const char *name;
-    spsh_feature_options options;
-} preset;
+/* What Kaldi's programs do by themselves, but without dither. */
+#define KALDI_FRAMES                                                                               \
+    .struct_size = sizeof(spsh_feature_options), .sample_rate_hz = 16000, .window_us = 25000,      \
+    .hop_us = 10000, .power_of_two = true, .window = SPSH_WINDOW_POVEY, .edges = SPSH_EDGES_SNIP,  \
+    .remove_dc = true, .preemphasis = 0.97F, .power = SPSH_POWER, .mel_scale = SPSH_MEL_KALDI,     \
+    .low_hz = 20, .log_floor = FLT_EPSILON, .cepstrum_count = 13
 
-static const preset presets[] = {
-  /* compute-fbank-feats of Kaldi without dither; 80 bins, as recipes have it. */
-    {"kaldi-fbank",
-     {.struct_size = sizeof(spsh_feature_options),
-      .kind = SPSH_FEATURE_MEL,
-      .sample_rate_hz = 16000,
-      .window_us = 25000,
-      .hop_us = 10000,
-      .power_of_two = true,
-      .window = SPSH_WINDOW_POVEY,
-      .edges = SPSH_EDGES_SNIP,
-      .remove_dc = true,
-      .preemphasis = 0.97F,
-      .power = SPSH_POWER,
-      .mel_scale = SPSH_MEL_KALDI,
-      .mel_count = 80,
-      .low_hz = 20,
-      .log = SPSH_LOG_NATURAL,
-      .log_floor = FLT_EPSILON,
-      .cepstrum_count = 13,
-      .cepstrum_lifter = 22}      },
- /* compute-mfcc-feats of Kaldi without dither. */
-    {"kaldi-mfcc",
-     {.struct_size = sizeof(spsh_feature_options),
-      .kind = SPSH_FEATURE_MFCC,
-      .sample_rate_hz = 16000,
-      .window_us = 25000,
-      .hop_us = 10000,
-      .power_of_two = true,
-      .remove_dc = true,
-      .preemphasis = 0.97F,
-      .mel_count = 23,
-      .low_hz = 20,
-      .log_floor = FLT_EPSILON,
-      .cepstrum_count = 13,
-      .cepstrum_lifter = 22,
-      .energy = SPSH_ENERGY_RAW}  },
- /* log_mel_spectrogram of OpenAI's Whisper. */
-    {"whisper-logmel",
-     {.struct_size = sizeof(spsh_feature_options),
-      .kind = SPSH_FEATURE_MEL,
-      .sample_rate_hz = 16000,
-      .window_us = 25000,
-      .hop_us = 10000,
-      .window = SPSH_WINDOW_HANN_PERIODIC,
-      .edges = SPSH_EDGES_CENTER_REFLECT,
-      .drop_last_frame = true,
-      .full_scale_one = true,
-      .mel_scale = SPSH_MEL_SLANEY,
-      .mel_count = 80,
-      .log = SPSH_LOG_10,
-      .log_floor = 1e-10F,
-      .cepstrum_count = 13,
-      .norm = SPSH_NORM_WHISPER}  },
- /* The input of deepspeech.pytorch. */
-    {"deepspeech",
-     {.struct_size = sizeof(spsh_feature_options),
-      .kind = SPSH_FEATURE_SPECTRUM,
-      .sample_rate_hz = 16000,
-      .window_us = 20000,
-      .hop_us = 10000,
-      .window = SPSH_WINDOW_HAMMING_PERIODIC,
-      .edges = SPSH_EDGES_CENTER_REFLECT,
-      .full_scale_one = true,
-      .power = SPSH_MAGNITUDE,
-      .mel_count = 80,
-      .log = SPSH_LOG_1P,
-      .log_floor = FLT_EPSILON,
-      .cepstrum_count = 13,
-      .norm = SPSH_NORM_UTTERANCE}},
-    {"spectrogram",
-     {.struct_size = sizeof(spsh_feature_options),
-      .kind = SPSH_FEATURE_SPECTRUM,
-      .sample_rate_hz = 16000,
-      .window_us = 25000,
-      .hop_us = 10000,
-      .power_of_two = true,
-      .remove_dc = true,
-      .preemphasis = 0.97F,
-      .mel_count = 80,
-      .low_hz = 20,
-      .log = SPSH_LOG_NONE,
-      .log_floor = FLT_EPSILON,
-      .cepstrum_count = 13}       },
+/* compute-fbank-feats; 80 bins, as recipes have it. */
+static const spsh_feature_options kaldi_fbank = {
+    KALDI_FRAMES,          .kind = SPSH_FEATURE_MEL, .mel_count = 80, .log = SPSH_LOG_NATURAL,
+    .cepstrum_lifter = 22,
 };
 
-enum { PRESET_COUNT = sizeof presets / sizeof presets[0] };
+/* compute-mfcc-feats. */
+static const spsh_feature_options kaldi_mfcc = {
+    KALDI_FRAMES,          .kind = SPSH_FEATURE_MFCC, .mel_count = 23, .log = SPSH_LOG_NATURAL,
+    .cepstrum_lifter = 22, .energy = SPSH_ENERGY_RAW,
+};
 
-const char *spsh_feature_preset_name(uint32_t number)
-{
-    return number < PRESET_COUNT ? presets[number].name : NULL;
-}
+static const spsh_feature_options spectrogram = {
+    KALDI_FRAMES,
+    .kind = SPSH_FEATURE_SPECTRUM,
+    .mel_count = 80,
+    .log = SPSH_LOG_NONE,
+};
 
-static const preset *preset_named(const char *name, size_t size)
-{
-    for (size_t i = 0; i < PRESET_COUNT; i++)
-        if (strlen(presets[i].name) == size && memcmp(presets[i].name, name, size) == 0)
-            return &presets[i];
-    return NULL;
-}
+/* log_mel_spectrogram of OpenAI's Whisper. */
+static const spsh_feature_options whisper_logmel = {
+    .struct_size = sizeof(spsh_feature_options),
+    .kind = SPSH_FEATURE_MEL,
+    .sample_rate_hz = 16000,
+    .window_us = 25000,
+    .hop_us = 10000,
+    .window = SPSH_WINDOW_HANN_PERIODIC,
+    .edges = SPSH_EDGES_CENTER_REFLECT,
+    .drop_last_frame = true,
+    .full_scale_one = true,
+    .mel_scale = SPSH_MEL_SLANEY,
+    .mel_count = 80,
+    .log = SPSH_LOG_10,
+    .log_floor = 1e-10F,
+    .cepstrum_count = 13,
+    .norm = SPSH_NORM_WHISPER,
+};
 
-static spsh_status unknown_preset(const char *name, size_t size, spsh_error *err)
-{
-    const char *names[PRESET_COUNT];
-    for (size_t i = 0; i < PRESET_COUNT; i++)
-        names[i] = presets[i].name;
-    const char *nearest = spsh__nearest_word(name, size, names, PRESET_COUNT);
-    return SPSH_FAIL(err, SPSH_E_NOT_FOUND, "unknown preset of features '%.*s'%s%s%s", (int)size,
-                     name, nearest == NULL ? "" : "; did you mean '",
-                     nearest == NULL ? "" : nearest, nearest == NULL ? "" : "'?");
-}
+/* The input of deepspeech.pytorch. */
+static const spsh_feature_options deepspeech = {
+    .struct_size = sizeof(spsh_feature_options),
+    .kind = SPSH_FEATURE_SPECTRUM,
+    .sample_rate_hz = 16000,
+    .window_us = 20000,
+    .hop_us = 10000,
+    .window = SPSH_WINDOW_HAMMING_PERIODIC,
+    .edges = SPSH_EDGES_CENTER_REFLECT,
+    .full_scale_one = true,
+    .power = SPSH_MAGNITUDE,
+    .mel_count = 80,
+    .log = SPSH_LOG_1P,
+    .log_floor = FLT_EPSILON,
+    .cepstrum_count = 13,
+    .norm = SPSH_NORM_UTTERANCE,
+};
 
-spsh_status spsh_feature_options_preset(const char *name, spsh_feature_options *options,
-                                        spsh_error *err)
-{
-    const preset *found = preset_named(name, strlen(name));
-    if (found == NULL)
-        return unknown_preset(name, strlen(name), err);
-    *options = found->options;
-    return SPSH_OK;
-}
+static const spsh__preset presets[] = {
+    {"kaldi-fbank",    &kaldi_fbank   },
+    {"kaldi-mfcc",     &kaldi_mfcc    },
+    {"whisper-logmel", &whisper_logmel},
+    {"deepspeech",     &deepspeech    },
+    {"spectrogram",    &spectrogram   },
+};
 
 /* ---- text ---- */
 
@@ -202,22 +146,31 @@ static const spsh__field fields[] = {
     WORD(norm),
 };
 
-static const spsh__field_table table = {"features", fields, sizeof fields / sizeof fields[0]};
+static const spsh__field_table table = {
+    .name = "features",
+    .fields = fields,
+    .field_count = sizeof fields / sizeof fields[0],
+    .presets = presets,
+    .preset_count = sizeof presets / sizeof presets[0],
+    .options_bytes = sizeof(spsh_feature_options),
+};
+
+const char *spsh_feature_preset_name(uint32_t number)
+{
+    return spsh__preset_name(&table, number);
+}
+
+spsh_status spsh_feature_options_preset(const char *name, spsh_feature_options *options,
+                                        spsh_error *err)
+{
+    return spsh__preset_get(&table, name, options, err);
+}
 
 spsh_status spsh_feature_options_parse(const char *text, spsh_feature_options *options,
                                        spsh_error *err)
 {
-    spsh_feature_options parsed = presets[0].options;
-    const size_t first = strcspn(text, ",");
-    const char *rest = text;
-    if (memchr(text, '=', first) == NULL) {
-        const preset *found = preset_named(text, first);
-        if (found == NULL)
-            return unknown_preset(text, first, err);
-        parsed = found->options;
-        rest += first + (text[first] == ',' ? 1 : 0);
-    }
-    spsh_status rc = spsh__fields_parse(&table, rest, &parsed, err);
+    spsh_feature_options parsed;
+    spsh_status rc = spsh__fields_parse(&table, text, &parsed, err);
     if (rc == SPSH_OK)
         rc = spsh_feature_options_check(&parsed, err);
     if (rc == SPSH_OK)
@@ -266,6 +219,8 @@ static spsh_status check_mels(const spsh_feature_options *o, spsh_error *err)
 
 spsh_status spsh_feature_options_check(const spsh_feature_options *options, spsh_error *err)
 {
+    /* No smaller one either: presets and texts fill all of the struct, so that a caller's and the
+     * library's are the same. */
     if (options->struct_size != sizeof *options)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "features: struct_size is %zu, not %zu",
                          options->struct_size, sizeof *options);

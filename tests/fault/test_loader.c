@@ -16,22 +16,13 @@
 #include <sys/wait.h>
 #include <time.h>
 
-#include "speechshard/loader.h"
-#include "spsh_test.h"
+#include "loader_kit.h"
 #include "talk_dataset.h"
 
 enum { FDS_MAX = 4096, TROUBLES_MAX = 20, BATCHES_MAX = 256, NOTES_MAX = 4096 };
 
 static char work[512], path[600];
 static uint32_t plan_flags;
-static spsh_error err = SPSH_ERROR_INIT;
-
-static void require(spsh_status status)
-{
-    if (status != SPSH_OK)
-        fprintf(stderr, "%s: %s\n", spsh_status_name(status), err.message);
-    REQUIRE(status == SPSH_OK);
-}
 
 /* ---- the disk ---- */
 
@@ -172,7 +163,8 @@ static void hear(void *user, spsh_log_level level, const char *text)
     (void)pthread_mutex_unlock(&to->lock);
 }
 
-static spsh_dataset *open_dataset(void)
+/* Read by the disk above. */
+static spsh_dataset *open_on_disk(void)
 {
     spsh_dataset *dataset = NULL;
     spsh_dataset_options opt = SPSH_DATASET_OPTIONS_INIT;
@@ -183,13 +175,9 @@ static spsh_dataset *open_dataset(void)
 
 static spsh_loader_options fault_options(void)
 {
-    spsh_loader_options opt = SPSH_LOADER_OPTIONS_INIT;
+    spsh_loader_options opt = small_options();
     opt.plan.seed = 3;
     opt.plan.flags = plan_flags;
-    opt.plan.batch_seconds_max = 1.5;
-    opt.plan.window_utterances = 40;
-    opt.decode_threads = 2;
-    opt.memory_bytes = 64 << 20;
     opt.engine = SPSH_ENGINE_PREAD;
     opt.flags = SPSH_LOADER_CACHED;
     opt.io = disk_io();
@@ -198,13 +186,6 @@ static spsh_loader_options fault_options(void)
     heard.count = 0;
     heard.text[0] = '\0';
     return opt;
-}
-
-static spsh_loader *open_loader(const spsh_dataset *dataset, const spsh_loader_options *opt)
-{
-    spsh_loader *loader = NULL;
-    require(spsh_loader_open(&dataset, 1, opt, &loader, &err));
-    return loader;
 }
 
 static uint64_t mix(uint64_t state, uint64_t value)
@@ -283,7 +264,7 @@ static void serve(spsh_loader *loader, served *s)
 
 static void serve_with(const spsh_loader_options *opt, served *s, spsh_loader_stats *stats)
 {
-    spsh_dataset *dataset = open_dataset();
+    spsh_dataset *dataset = open_on_disk();
     spsh_loader *loader = open_loader(dataset, opt);
     serve(loader, s);
     if (stats != NULL)
@@ -417,7 +398,7 @@ static void test_policy_fail(void)
         spsh_loader_options opt = fault_options();
         heal();
         hurt(bad, kind == 0 ? EIO : 0, UINT64_MAX);
-        spsh_dataset *dataset = open_dataset();
+        spsh_dataset *dataset = open_on_disk();
         spsh_loader *loader = open_loader(dataset, &opt);
         serve(loader, &found);
         CHECK_I64(found.rc, kind == 0 ? SPSH_E_IO : SPSH_E_CORRUPT);
@@ -545,7 +526,7 @@ static void test_policy_substitute(void)
 
 static void serve_noisy(spsh_loader_options *opt, served *s, spsh_loader_stats *stats)
 {
-    spsh_dataset *noises = open_dataset(); /* that the disk is of */
+    spsh_dataset *noises = open_on_disk(); /* that the disk is of */
     const spsh_dataset *const sounds = noises;
     spsh_dataset *dataset = NULL;
     opt->io = NULL;
@@ -617,7 +598,7 @@ static void test_quarantine_limit(void)
             heal();
             for (uint32_t n = 0; n < counts[at]; n++)
                 hurt(position_of(n % 3, n), EIO, UINT64_MAX);
-            spsh_dataset *dataset = open_dataset();
+            spsh_dataset *dataset = open_on_disk();
             spsh_loader *loader = open_loader(dataset, &opt);
             serve(loader, &found);
             const bool too_many = counts[at] > effective;
@@ -646,7 +627,7 @@ static void test_cursor_carries_quarantine(void)
     heal();
     hurt(position_of(0, 3), EIO, UINT64_MAX);
     hurt(position_of(2, 3), EIO, UINT64_MAX);
-    spsh_dataset *dataset = open_dataset();
+    spsh_dataset *dataset = open_on_disk();
     spsh_loader *loader = open_loader(dataset, &opt);
     serve(loader, &clean);
     CHECK_I64(clean.rc, SPSH_E_END);
@@ -734,19 +715,19 @@ static void test_shard_removed_swapped_cut(void)
     serve_clean(SPSH_OUTPUT_INT16);
 
     REQUIRE(rename(shard, kept) == 0);
-    spsh_dataset *dataset = open_dataset();
+    spsh_dataset *dataset = open_on_disk();
     check_shard(dataset, SPSH_E_NOT_FOUND);
     spsh_dataset_close(dataset);
 
     copy_file(other, shard);
-    dataset = open_dataset();
+    dataset = open_on_disk();
     check_shard(dataset, SPSH_E_MISMATCH);
     spsh_dataset_close(dataset);
 
     REQUIRE(unlink(shard) == 0);
     copy_file(kept, shard);
     REQUIRE(truncate(shard, 4096 * 3 + 100) == 0);
-    dataset = open_dataset();
+    dataset = open_on_disk();
     spsh_loader_options opt = fault_options();
     spsh_loader *loader = open_loader(dataset, &opt);
     serve(loader, &found);
@@ -758,7 +739,7 @@ static void test_shard_removed_swapped_cut(void)
 
     /* In the middle of an epoch: what is open stays what it was. */
     REQUIRE(unlink(shard) == 0 && rename(kept, shard) == 0);
-    dataset = open_dataset();
+    dataset = open_on_disk();
     opt.plan.batch_utterances_max = 4;
     opt.slots = 2;
     heal();
@@ -796,7 +777,7 @@ static void check_deadline(double seconds_min, bool is_shut)
 {
     spsh_loader_options opt = fault_options();
     const spsh_batch *batch = NULL;
-    spsh_dataset *dataset = open_dataset();
+    spsh_dataset *dataset = open_on_disk();
     opt.read_deadline_ms = 50;
     opt.plan.utterance_seconds_min = seconds_min;
     heal();
@@ -850,7 +831,7 @@ static void *close_it(void *opaque)
 static void test_close_while_next_waits(void)
 {
     spsh_loader_options opt = fault_options();
-    spsh_dataset *dataset = open_dataset();
+    spsh_dataset *dataset = open_on_disk();
     const spsh_batch *batch = NULL;
     waiting w = {.rc = SPSH_OK};
     pthread_t threads[2];
@@ -881,7 +862,7 @@ static int run_in_child(void (*prepare)(void), spsh_engine engine, spsh_status w
         prepare();
         spsh_loader_options opt = fault_options();
         spsh_loader *loader = NULL;
-        spsh_dataset *dataset = open_dataset();
+        spsh_dataset *dataset = open_on_disk();
         opt.engine = engine;
         spsh_status rc =
             spsh_loader_open((const spsh_dataset *const *)&dataset, 1, &opt, &loader, &err);
@@ -927,7 +908,7 @@ static void lock_little(void)
 static bool has_uring(void)
 {
     spsh_loader_options opt = fault_options();
-    spsh_dataset *dataset = open_dataset();
+    spsh_dataset *dataset = open_on_disk();
     spsh_loader *loader = NULL;
     opt.engine = SPSH_ENGINE_URING;
     spsh_status rc =

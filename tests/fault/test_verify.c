@@ -189,7 +189,8 @@ static void sweep(uint64_t step)
         uint64_t size = 0, flips = 0;
         int fd = open_part(files[file], &size);
         for (uint64_t offset = 0; offset < size && test_failures < 20; offset++) {
-            if (step > 1 && is_dense(offset, size, step) && offset % dense_stride == 0) {
+            if (step > 1 && is_dense(offset, size, step) &&
+                (offset + 3 * file) % dense_stride == 0) {
                 for (unsigned bit = 0; bit < 8; bit++, flips++)
                     check_flip(files[file], fd, offset, bit);
             } else if (test_random(&random) % step == 0) {
@@ -566,7 +567,7 @@ int main(int argc, char **argv)
     (void)snprintf(dataset, sizeof(dataset), "%s/noise.spsh", root);
     noise_dataset_make(dataset, seals);
     if (argc > 1 && strcmp(argv[1], "--fewer") == 0) {
-        dense_stride *= 4;
+        dense_stride = 13; /* no multiple of 2: bytes at each place of a field */
         sparse_step *= 4;
     }
     RUN(test_nothing_is_found_in_a_good_dataset);

@@ -3,39 +3,20 @@
 #include "speechshard/hear.h"
 
 #include "fault_alloc.h"
-#include "spsh_test.h"
+#include "loader_kit.h"
 #include "talk_dataset.h"
 
 static char plain_path[600], mixed_path[600], work[512];
-static spsh_error err = SPSH_ERROR_INIT;
-
-static void require(spsh_status status)
-{
-    if (status != SPSH_OK)
-        fprintf(stderr, "%s: %s\n", spsh_status_name(status), err.message);
-    REQUIRE(status == SPSH_OK);
-}
-
-static spsh_dataset *open_dataset(const char *path)
-{
-    spsh_dataset *dataset = NULL;
-    require(spsh_dataset_open(path, NULL, &dataset, &err));
-    return dataset;
-}
 
 /* Everything at once, of sounds that are utterances, too. */
 static spsh_loader_options augmented(const spsh_feature_options *features,
                                      const spsh_augment_options *augment,
                                      const spsh_dataset *const *sounds)
 {
-    spsh_loader_options opt = SPSH_LOADER_OPTIONS_INIT;
+    spsh_loader_options opt = feature_options(features);
     opt.plan.seed = 11;
     opt.plan.batch_seconds_max = 3;
-    opt.plan.window_utterances = 40;
-    opt.decode_threads = 2;
     opt.memory_bytes = 256 << 20;
-    opt.output = SPSH_OUTPUT_FEATURES;
-    opt.features = features;
     opt.augment = augment;
     opt.noises = sounds;
     opt.noise_count = sounds == NULL ? 0 : 2;

@@ -4,47 +4,12 @@
 #include <stdatomic.h>
 
 #include "fault_alloc.h"
-#include "speechshard/loader.h"
-#include "spsh_test.h"
+#include "loader_kit.h"
 #include "talk_dataset.h"
 
 enum { STEPS_MAX = 512, ITEMS_MAX = 4096 };
 
 static char plain_path[600], mixed_path[600], work[512];
-static spsh_error err = SPSH_ERROR_INIT;
-
-static void require(spsh_status status)
-{
-    if (status != SPSH_OK)
-        fprintf(stderr, "%s: %s\n", spsh_status_name(status), err.message);
-    REQUIRE(status == SPSH_OK);
-}
-
-static spsh_dataset *open_dataset(const char *path)
-{
-    spsh_dataset *dataset = NULL;
-    require(spsh_dataset_open(path, NULL, &dataset, &err));
-    return dataset;
-}
-
-static spsh_loader *open_loader(const spsh_dataset *dataset, const spsh_loader_options *opt)
-{
-    spsh_loader *loader = NULL;
-    require(spsh_loader_open(&dataset, 1, opt, &loader, &err));
-    return loader;
-}
-
-/* Small batches, so that there are many. */
-static spsh_loader_options small_options(void)
-{
-    spsh_loader_options opt = SPSH_LOADER_OPTIONS_INIT;
-    opt.plan.seed = 7;
-    opt.plan.batch_seconds_max = 1.5;
-    opt.plan.window_utterances = 40;
-    opt.decode_threads = 2;
-    opt.memory_bytes = 64 << 20;
-    return opt;
-}
 
 /* ---- what a batch is ---- */
 

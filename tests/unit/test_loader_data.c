@@ -2,23 +2,14 @@
  * hash was stored when it was packed. */
 #include "base_internal.h"
 #include "checksum.h"
-#include "speechshard/loader.h"
-#include "spsh_test.h"
+#include "loader_kit.h"
 #include "talk_dataset.h"
 
 enum { FILES_MAX = 60 };
 
-static spsh_error err = SPSH_ERROR_INIT;
 static char work[512], path[600];
 static spsh_dataset *dataset;
 static uint32_t utterance_count;
-
-static void require(spsh_status status)
-{
-    if (status != SPSH_OK)
-        fprintf(stderr, "%s: %s\n", spsh_status_name(status), err.message);
-    REQUIRE(status == SPSH_OK);
-}
 
 /* As FORMAT.md defines it, for int16 on a little-endian machine. */
 static void hash_pcm(const int16_t *pcm, uint64_t samples, uint32_t rate_hz, uint8_t ret_hash[16])

@@ -1,59 +1,14 @@
 /* test_loader_features.c: the features that the loader serves are those of spsh_featgen_compute of
  * the samples that a reader gives, whatever the threads, engines and ranks are. */
-#include "speechshard/loader.h"
-
 #include <math.h>
 
 #include "fault_alloc.h"
-#include "spsh_test.h"
+#include "loader_kit.h"
 #include "talk_dataset.h"
 
 enum { SAMPLES_MAX = 2 * TALK_LONG_SECONDS * 16000, VALUES_MAX = 1 << 20 };
 
 static char plain_path[600], mixed_path[600], work[512];
-static spsh_error err = SPSH_ERROR_INIT;
-
-static void require(spsh_status status)
-{
-    if (status != SPSH_OK)
-        fprintf(stderr, "%s: %s\n", spsh_status_name(status), err.message);
-    REQUIRE(status == SPSH_OK);
-}
-
-static spsh_dataset *open_dataset(const char *path)
-{
-    spsh_dataset *dataset = NULL;
-    require(spsh_dataset_open(path, NULL, &dataset, &err));
-    return dataset;
-}
-
-static spsh_loader *open_loader(const spsh_dataset *dataset, const spsh_loader_options *opt)
-{
-    spsh_loader *loader = NULL;
-    require(spsh_loader_open(&dataset, 1, opt, &loader, &err));
-    return loader;
-}
-
-static spsh_feature_options features_of(const char *text)
-{
-    spsh_feature_options features;
-    require(spsh_feature_options_parse(text, &features, &err));
-    return features;
-}
-
-/* features: borrowed until open. */
-static spsh_loader_options small_options(const spsh_feature_options *features)
-{
-    spsh_loader_options opt = SPSH_LOADER_OPTIONS_INIT;
-    opt.plan.seed = 7;
-    opt.plan.batch_seconds_max = 1.5;
-    opt.plan.window_utterances = 40;
-    opt.decode_threads = 2;
-    opt.memory_bytes = 64 << 20;
-    opt.output = SPSH_OUTPUT_FEATURES;
-    opt.features = features;
-    return opt;
-}
 
 /* ---- what is expected ---- */
 
@@ -286,7 +241,7 @@ static void test_rows_are_those_of_featgen(void)
                                         "spectrogram,log=natural"};
     for (uint32_t n = 0; n < 20; n++) {
         const spsh_feature_options features = features_of(texts[n % 5]);
-        spsh_loader_options opt = small_options(&features);
+        spsh_loader_options opt = feature_options(&features);
         opt.feature_dtype = n / 5 % 2 == 0 ? SPSH_FLOAT32 : SPSH_FLOAT16;
         opt.feature_padding = n % 3 == 0 ? 0.0F : -15.9424F;
         opt.decode_threads = 1 + n % 4;
@@ -300,7 +255,7 @@ static void test_rows_are_those_of_featgen(void)
 static void test_without_frames(void)
 {
     const spsh_feature_options features = features_of("kaldi-fbank,window_us=150000");
-    spsh_loader_options opt = small_options(&features);
+    spsh_loader_options opt = feature_options(&features);
     check_epoch(plain_path, "kaldi-fbank,window_us=150000", &opt);
     CHECK(the_check.empty > 0 && the_check.empty < TALK_UTTERANCES);
     opt.plan.batch_utterances_max = 1;
@@ -313,7 +268,7 @@ static void test_without_frames(void)
 static void test_padded_to_a_length(void)
 {
     const spsh_feature_options features = features_of("whisper-logmel");
-    spsh_loader_options opt = small_options(&features);
+    spsh_loader_options opt = feature_options(&features);
     opt.plan.batch_utterances_max = 4;
     check_epoch(plain_path, "whisper-logmel,pad_us=500000", &opt);
     opt.feature_dtype = SPSH_FLOAT16;
@@ -323,7 +278,7 @@ static void test_padded_to_a_length(void)
 static void test_other_rates_are_resampled(void)
 {
     const spsh_feature_options features = features_of("kaldi-fbank");
-    spsh_loader_options opt = small_options(&features);
+    spsh_loader_options opt = feature_options(&features);
     check_epoch(mixed_path, "kaldi-fbank,sample_rate_hz=8000", &opt);
     check_epoch(plain_path, "kaldi-fbank,sample_rate_hz=22050", &opt);
 }
@@ -354,7 +309,7 @@ static void test_augmented_as_by_direct_calls(void)
     for (uint32_t n = 0; n < 10; n++) {
         const spsh_feature_options features = features_of("kaldi-fbank");
         const spsh_augment_options augment = augment_of(texts[n % 5]);
-        spsh_loader_options opt = small_options(&features);
+        spsh_loader_options opt = feature_options(&features);
         opt.augment = &augment;
         opt.feature_dtype = n < 5 ? SPSH_FLOAT32 : SPSH_FLOAT16;
         opt.decode_threads = 1 + n % 4;
@@ -397,7 +352,7 @@ static void test_audio_is_augmented(void)
         "speeds=0.9:1:1.1,noise_probability=0.6,noise_snr_db_max=20,room_probability=0.5");
     spsh_dataset *dataset = open_dataset(plain_path);
     const spsh_dataset *const sounds = dataset;
-    spsh_loader_options opt = small_options(NULL);
+    spsh_loader_options opt = feature_options(NULL);
     opt.augment = &augment;
     opt.noises = opt.rooms = &sounds;
     opt.noise_count = opt.room_count = 1;
@@ -554,7 +509,7 @@ static void test_order_of_augmented(void)
 {
     const spsh_feature_options features = features_of("kaldi-fbank,mel_count=20");
     const spsh_augment_options augment = augment_of(ALL_OF_IT);
-    spsh_loader_options opt = small_options(&features);
+    spsh_loader_options opt = feature_options(&features);
     spsh_dataset *dataset = open_dataset(mixed_path);
     const spsh_dataset *const sounds = dataset;
     opt.augment = &augment;
@@ -569,7 +524,7 @@ static void test_order_of_augmented(void)
 static void test_order_is_of_nothing_else(void)
 {
     const spsh_feature_options features = features_of("kaldi-fbank,mel_count=20");
-    const spsh_loader_options opt = small_options(&features);
+    const spsh_loader_options opt = feature_options(&features);
     spsh_dataset *dataset = open_dataset(mixed_path);
     check_same_for_any(dataset, &opt);
     check_resume(dataset, &opt);
@@ -583,7 +538,7 @@ static void test_memory_is_bounded(void)
 {
     const spsh_feature_options features = features_of("kaldi-fbank");
     const spsh_augment_options augment = augment_of(ALL_OF_IT);
-    spsh_loader_options opt = small_options(&features);
+    spsh_loader_options opt = feature_options(&features);
     spsh_dataset *dataset = open_dataset(plain_path);
     const spsh_dataset *const sounds = dataset;
     opt.augment = &augment;
@@ -619,7 +574,7 @@ static void test_memory_is_bounded(void)
 static void test_allocation_failures(void)
 {
     const spsh_feature_options features = features_of("kaldi-fbank");
-    spsh_loader_options opt = small_options(&features);
+    spsh_loader_options opt = feature_options(&features);
     const spsh_augment_options augment = augment_of(ALL_OF_IT);
     spsh_dataset *dataset = open_dataset(plain_path);
     const spsh_dataset *const sounds = dataset;
@@ -654,7 +609,7 @@ static void test_allocation_failures(void)
 static void test_memory_does_not_grow(void)
 {
     const spsh_feature_options features = features_of("kaldi-fbank");
-    spsh_loader_options opt = small_options(&features);
+    spsh_loader_options opt = feature_options(&features);
     fault_alloc fault = {.fail_at = UINT64_MAX};
     const spsh_allocator allocator = {fault_alloc_alloc, fault_alloc_free, &fault};
     spsh_dataset *dataset = open_dataset(plain_path);
@@ -687,26 +642,26 @@ static void test_options(void)
 {
     spsh_feature_options features = features_of("kaldi-fbank");
     spsh_dataset *dataset = open_dataset(plain_path);
-    spsh_loader_options opt = small_options(NULL);
+    spsh_loader_options opt = feature_options(NULL);
     refuse(dataset, &opt, "features");
-    opt = small_options(&features);
+    opt = feature_options(&features);
     opt.output = SPSH_OUTPUT_INT16;
     refuse(dataset, &opt, "audio");
-    opt = small_options(&features);
+    opt = feature_options(&features);
     opt.channel = SPSH_CHANNEL_ALL;
     refuse(dataset, &opt, "channel");
-    opt = small_options(&features);
+    opt = feature_options(&features);
     opt.plan.sample_rate_hz = 8000;
     refuse(dataset, &opt, "8000");
-    opt = small_options(&features);
+    opt = feature_options(&features);
     opt.feature_padding = NAN;
     refuse(dataset, &opt, "feature_padding");
-    opt = small_options(&features);
+    opt = feature_options(&features);
     opt.feature_dtype = (spsh_feature_dtype)2;
     refuse(dataset, &opt, "feature_dtype");
     spsh_augment_options augment = augment_of("noise_probability=0.5");
     const spsh_dataset *const sounds = dataset;
-    opt = small_options(&features);
+    opt = feature_options(&features);
     opt.augment = &augment;
     refuse(dataset, &opt, "no datasets of noises");
     opt.rooms = &sounds;
@@ -725,7 +680,7 @@ static void test_options(void)
     refuse(dataset, &opt, "masks");
     augment.speed_count = 1; /* of 0 percent */
     refuse(dataset, &opt, "speed");
-    opt = small_options(&features);
+    opt = feature_options(&features);
     features.hop_us = 0;
     refuse(dataset, &opt, "hop_us");
     spsh_dataset_close(dataset);

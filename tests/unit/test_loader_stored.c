@@ -3,58 +3,15 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "loader_kit.h"
 #include "speechshard/features.h"
-#include "speechshard/loader.h"
 #include "speechshard/publish.h"
 #include "speechshard/statistics.h"
-#include "spsh_test.h"
 #include "talk_dataset.h"
 
 enum { VALUES_MAX = 1 << 16, SPEAKERS = 4 };
 
 static char audio_path[600], single_path[600], half_path[600], work[512];
-static spsh_error err = SPSH_ERROR_INIT;
-
-static void require(spsh_status status)
-{
-    if (status != SPSH_OK)
-        fprintf(stderr, "%s: %s\n", spsh_status_name(status), err.message);
-    REQUIRE(status == SPSH_OK);
-}
-
-static spsh_dataset *open_dataset(const char *path)
-{
-    spsh_dataset *dataset = NULL;
-    require(spsh_dataset_open(path, NULL, &dataset, &err));
-    return dataset;
-}
-
-static spsh_feature_options features_of(const char *text)
-{
-    spsh_feature_options features;
-    require(spsh_feature_options_parse(text, &features, &err));
-    return features;
-}
-
-static spsh_loader_options small_options(const spsh_feature_options *features)
-{
-    spsh_loader_options opt = SPSH_LOADER_OPTIONS_INIT;
-    opt.plan.seed = 7;
-    opt.plan.batch_seconds_max = 1.5;
-    opt.plan.window_utterances = 40;
-    opt.decode_threads = 2;
-    opt.memory_bytes = 64 << 20;
-    opt.output = SPSH_OUTPUT_FEATURES;
-    opt.features = features;
-    return opt;
-}
-
-static spsh_loader *open_loader(const spsh_dataset *dataset, const spsh_loader_options *opt)
-{
-    spsh_loader *loader = NULL;
-    require(spsh_loader_open(&dataset, 1, opt, &loader, &err));
-    return loader;
-}
 
 /* ---- a dataset of features ---- */
 
@@ -120,7 +77,7 @@ static void publish(const char *path, const spsh_shard_seal *seal,
 static void make_features(const char *path, const char *text, spsh_feature_dtype dtype)
 {
     const spsh_feature_options features = features_of(text);
-    spsh_loader_options opt = small_options(&features);
+    spsh_loader_options opt = feature_options(&features);
     spsh_shard_writer_options how = SPSH_SHARD_WRITER_OPTIONS_INIT;
     spsh_dataset *source = open_dataset(audio_path);
     spsh_shard_writer *writer = NULL;
@@ -237,7 +194,7 @@ static void test_served_as_computed(void)
     spsh_augment_options augment;
     require(spsh_augment_options_parse(MASKS, &augment, &err));
     for (uint32_t n = 0; n < 8; n++) {
-        spsh_loader_options opt = small_options(&features);
+        spsh_loader_options opt = feature_options(&features);
         const bool is_masked = n >= 4;
         const bool is_half = n % 4 == 2;
         opt.feature_dtype = n % 2 == 0 ? SPSH_FLOAT16 : SPSH_FLOAT32;
@@ -254,7 +211,7 @@ static void test_served_as_computed(void)
         check_same();
     }
     /* Halves as float32 are what they are as float16. */
-    spsh_loader_options opt = small_options(NULL);
+    spsh_loader_options opt = feature_options(NULL);
     opt.feature_dtype = SPSH_FLOAT16;
     serve_path(half_path, &opt, &want);
     opt.feature_dtype = SPSH_FLOAT32;
@@ -265,7 +222,7 @@ static void test_served_as_computed(void)
 static void test_beside_audio(void)
 {
     const spsh_feature_options features = features_of(TEXT);
-    spsh_loader_options opt = small_options(&features);
+    spsh_loader_options opt = feature_options(&features);
     spsh_dataset *audio = open_dataset(audio_path);
     spsh_dataset *stored = open_dataset(single_path);
     const spsh_dataset *datasets[2] = {audio, stored};
@@ -298,19 +255,19 @@ static void test_refused(void)
 {
     const spsh_feature_options other = features_of("kaldi-fbank,mel_count=21");
     spsh_augment_options augment;
-    spsh_loader_options opt = small_options(&other);
+    spsh_loader_options opt = feature_options(&other);
     refuse(&opt, SPSH_E_MISMATCH, "mel_count=21");
-    opt = small_options(NULL);
+    opt = feature_options(NULL);
     opt.output = SPSH_OUTPUT_INT16;
     refuse(&opt, SPSH_E_INVALID_ARG, "audio is in the dataset");
-    opt = small_options(NULL);
+    opt = feature_options(NULL);
     require(spsh_augment_options_parse("speeds=0.9:1", &augment, &err));
     opt.augment = &augment;
     refuse(&opt, SPSH_E_INVALID_ARG, "masks alone");
-    opt = small_options(NULL);
+    opt = feature_options(NULL);
     opt.channel = 1;
     refuse(&opt, SPSH_E_INVALID_ARG, "channel");
-    opt = small_options(NULL);
+    opt = feature_options(NULL);
     opt.plan.long_utterances = SPSH_LONG_SPLIT;
     refuse(&opt, SPSH_E_INVALID_ARG, "split");
     spsh_dataset *features = open_dataset(single_path);
@@ -318,7 +275,7 @@ static void test_refused(void)
     require(spsh_augment_options_parse("noise_probability=1,noise_snr_db_max=9", &augment, &err));
     spsh_dataset *audio = open_dataset(audio_path);
     spsh_loader *loader = NULL;
-    opt = small_options(&other);
+    opt = feature_options(&other);
     opt.augment = &augment;
     opt.noises = &noises;
     opt.noise_count = 1;
@@ -343,7 +300,7 @@ static void flip(const char *path, uint64_t offset)
 static void test_damage(void)
 {
     spsh_dataset *dataset = open_dataset(single_path);
-    spsh_loader_options opt = small_options(NULL);
+    spsh_loader_options opt = feature_options(NULL);
     char shard[700];
     spsh_row row;
     (void)snprintf(shard, sizeof(shard), "%s/shards/000000-000.spsh", single_path);
@@ -429,7 +386,7 @@ static void test_statistics(void)
     spsh_dataset *dataset = open_dataset(audio_path);
     const spsh_dataset *const datasets = dataset;
     spsh_feature_options features = features_of(TEXT);
-    spsh_loader_options opt = small_options(&features);
+    spsh_loader_options opt = feature_options(&features);
     CHECK_I64(serve(&datasets, 1, &opt, &want), SPSH_E_END);
     features.norm = SPSH_NORM_SPEAKER;
     CHECK_I64(serve(&datasets, 1, &opt, &found), SPSH_E_NOT_FOUND);
