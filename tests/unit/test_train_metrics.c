@@ -33,12 +33,14 @@ static json_t *read_lines(void)
     char *text = (char *)read_all(path, &size_bytes);
     json_t *lines = json_array();
     for (size_t at = 0; at < size_bytes;) {
-        const char *end = memchr(text + at, '\n', size_bytes - at);
-        REQUIRE(end != NULL);
-        json_t *line = json_loadb(text + at, (size_t)(end - text) - at, 0, NULL);
+        size_t end = at;
+        while (end < size_bytes && text[end] != '\n')
+            end++;
+        REQUIRE(end < size_bytes);
+        json_t *line = json_loadb(text + at, end - at, 0, NULL);
         REQUIRE(line != NULL);
         REQUIRE(json_array_append_new(lines, line) == 0);
-        at = (size_t)(end - text) + 1;
+        at = end + 1;
     }
     free(text);
     return lines;
