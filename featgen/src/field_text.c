@@ -8,8 +8,9 @@
 
 #include "decimal.h"
 #include "featgen_internal.h"
+#include "speechshard/nearest_word.h"
 
-enum { WORD_BYTES_MAX = 48, NAMES_MAX = 64, PERCENT_OF_ONE = 100 };
+enum { NAMES_MAX = 64, PERCENT_OF_ONE = 100 };
 
 /* ---- words ---- */
 
@@ -34,45 +35,6 @@ static bool is_word(span text, const char *word)
     return strlen(word) == text.size && memcmp(word, text.at, text.size) == 0;
 }
 
-/* Levenshtein's, in one row. Both are at most WORD_BYTES_MAX long. */
-static size_t changes(const char *a, size_t a_size, const char *b, size_t b_size)
-{
-    size_t row[WORD_BYTES_MAX + 1];
-    for (size_t j = 0; j <= b_size; j++)
-        row[j] = j;
-    for (size_t i = 1; i <= a_size; i++) {
-        size_t corner = row[0];
-        row[0] = i;
-        for (size_t j = 1; j <= b_size; j++) {
-            const size_t other = corner + (a[i - 1] != b[j - 1] ? 1 : 0);
-            const size_t side = (row[j] < row[j - 1] ? row[j] : row[j - 1]) + 1;
-            corner = row[j];
-            row[j] = other < side ? other : side;
-        }
-    }
-    return row[b_size];
-}
-
-/* The word that takes the fewest changes to become text; NULL when none is near. */
-static const char *nearest_word(span text, const char *const *words, size_t word_count)
-{
-    const char *nearest = NULL;
-    size_t least = text.size / 2 + 1;
-    if (text.size > WORD_BYTES_MAX)
-        return NULL;
-    for (size_t i = 0; i < word_count; i++) {
-        const size_t word_size = strlen(words[i]);
-        if (word_size > WORD_BYTES_MAX)
-            continue;
-        const size_t found = changes(text.at, text.size, words[i], word_size);
-        if (found < least) {
-            least = found;
-            nearest = words[i];
-        }
-    }
-    return nearest;
-}
-
 /* what, of: "preset of ", "features". */
 static spsh_status unknown_word(const char *what, const char *of, span text, const char *nearest,
                                 spsh_error *err)
@@ -84,7 +46,7 @@ static spsh_status unknown_word(const char *what, const char *of, span text, con
 
 static const spsh__field *field_named(const spsh__field_table *table, span name, spsh_error *err)
 {
-    const char *names[NAMES_MAX];
+    const char *names[NAMES_MAX + 1] = {NULL};
     size_t count = 0;
     for (size_t i = 0; i < table->field_count; i++) {
         if (is_word(name, table->fields[i].name))
@@ -92,7 +54,7 @@ static const spsh__field *field_named(const spsh__field_table *table, span name,
         if (count < NAMES_MAX)
             names[count++] = table->fields[i].name;
     }
-    (void)unknown_word("field", "", name, nearest_word(name, names, count), err);
+    (void)unknown_word("field", "", name, spsh_nearest_word(name.at, name.size, names), err);
     return NULL;
 }
 
@@ -101,7 +63,7 @@ static const spsh__field *field_named(const spsh__field_table *table, span name,
 static spsh_status take_preset(const spsh__field_table *table, span name, void *options,
                                spsh_error *err)
 {
-    const char *names[NAMES_MAX];
+    const char *names[NAMES_MAX + 1] = {NULL};
     size_t count = 0;
     for (size_t i = 0; i < table->preset_count; i++) {
         if (is_word(name, table->presets[i].name)) {
@@ -111,7 +73,8 @@ static spsh_status take_preset(const spsh__field_table *table, span name, void *
         if (count < NAMES_MAX)
             names[count++] = table->presets[i].name;
     }
-    return unknown_word("preset of ", table->name, name, nearest_word(name, names, count), err);
+    return unknown_word("preset of ", table->name, name,
+                        spsh_nearest_word(name.at, name.size, names), err);
 }
 
 const char *spsh__preset_name(const spsh__field_table *table, uint32_t number)
@@ -165,7 +128,8 @@ static spsh_status read_word(const spsh__field *field, span text, uint32_t *ret_
             *ret_value = (uint32_t)count;
             return SPSH_OK;
         }
-    return unknown_word(field->name, "", text, nearest_word(text, field->words, count), err);
+    return unknown_word(field->name, "", text, spsh_nearest_word(text.at, text.size, field->words),
+                        err);
 }
 
 static spsh_status read_truth(const spsh__field *field, span text, bool *ret_value, spsh_error *err)

@@ -1,6 +1,7 @@
 /* base_test.c: status texts, the error record, the allocator's helpers, byte order. */
 #include "base_internal.h"
 #include "fault_alloc.h"
+#include "speechshard/nearest_word.h"
 #include "spsh_test.h"
 
 static void test_every_status_has_its_own_name_and_text(void)
@@ -112,6 +113,33 @@ static void test_little_endian(void)
     CHECK_U64(spsh__load_u64le(bytes + 1), UINT64_C(0x8877665544332211));
 }
 
+static const char *nearest(const char *text)
+{
+    static const char *const words[] = {"pack",   "info",         "ls", "verify",
+                                        "export", "utterance_id", NULL};
+    return spsh_nearest_word(text, strlen(text), words);
+}
+
+static void test_nearest_word(void)
+{
+    static const char *const equals[] = {"axb", "ayb", NULL};
+    char long_text[200];
+    CHECK_STR(nearest("pak"), "pack");
+    CHECK_STR(nearest("exprot"), "export"); /* neighbours that are swapped */
+    CHECK_STR(nearest("veri"), "verify");   /* a beginning */
+    CHECK_STR(nearest("sl"), "ls");
+    CHECK_STR(nearest("uterence_ip"), "utterance_id"); /* a long word may differ more */
+    CHECK_STR(spsh_nearest_word("packet", 3, (const char *const[]){"pak", NULL}), "pak");
+    CHECK_STR(spsh_nearest_word("azb", 3, equals), "axb");
+    CHECK(nearest("train") == NULL);
+    CHECK(nearest("l") == NULL);
+    CHECK(nearest("") == NULL);
+    memset(long_text, 'a', sizeof(long_text));
+    CHECK(spsh_nearest_word(long_text, 97, equals) == NULL);
+    long_text[199] = '\0';
+    CHECK(spsh_nearest_word("aaa", 3, (const char *const[]){long_text, NULL}) == NULL);
+}
+
 int main(void)
 {
     RUN(test_every_status_has_its_own_name_and_text);
@@ -121,5 +149,6 @@ int main(void)
     RUN(test_default_allocator);
     RUN(test_checked_arithmetic);
     RUN(test_little_endian);
+    RUN(test_nearest_word);
     return TEST_RESULT();
 }

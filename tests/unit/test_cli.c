@@ -136,17 +136,6 @@ static void test_options(void)
     CHECK_I64(PARSE(&p, "a", "--size", "big"), SPSH_EXIT_USAGE);
 }
 
-static void test_nearest(void)
-{
-    static const char *const words[] = {"pack", "info", "ls", "verify", "export", NULL};
-    CHECK_STR(spsh__cli_nearest("pak", words), "pack");
-    CHECK_STR(spsh__cli_nearest("exprot", words), "export");
-    CHECK_STR(spsh__cli_nearest("veri", words), "verify");
-    CHECK_STR(spsh__cli_nearest("sl", words), "ls");
-    CHECK(spsh__cli_nearest("train", words) == NULL);
-    CHECK(spsh__cli_nearest("", words) == NULL);
-}
-
 static void test_numbers(void)
 {
     char text[SPSH_HUMAN_BYTES];
@@ -366,7 +355,6 @@ int main(void)
 {
     RUN(test_sizes);
     RUN(test_options);
-    RUN(test_nearest);
     RUN(test_numbers);
     RUN(test_text);
     RUN(test_paths);

@@ -10,8 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "speechshard/nearest_word.h"
+
 enum {
-    WORD_BYTES_MAX = 64,  /* options and words that are compared for nearness */
+    WORD_BYTES_MAX = 64,
+    OPTIONS_MAX = 128,    /* of a command that are looked at for the nearest one */
     HELP_COLUMN = 24,     /* where an option's help begins */
     OPERAND_KINDS_MAX = 8 /* words in an operands pattern */
 };
@@ -29,70 +32,6 @@ static const spsh_cli_option common_options[] = {
 bool spsh__cli_is_quiet(void)
 {
     return flag_quiet;
-}
-
-/* ---- nearness ---- */
-
-static size_t min_size(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
-/* Optimal string alignment distance: insert, delete, replace, swap neighbours. Words are short. */
-static size_t edit_distance(const char *a, const char *b)
-{
-    size_t row[3][WORD_BYTES_MAX + 1];
-    size_t a_length = strlen(a), b_length = strlen(b);
-    if (a_length > WORD_BYTES_MAX || b_length > WORD_BYTES_MAX)
-        return SIZE_MAX;
-    for (size_t j = 0; j <= b_length; j++)
-        row[0][j] = j;
-    for (size_t i = 1; i <= a_length; i++) {
-        size_t *now = row[i % 3];
-        const size_t *last = row[(i - 1) % 3];
-        const size_t *before = row[(i + 1) % 3];
-        now[0] = i;
-        for (size_t j = 1; j <= b_length; j++) {
-            size_t cost = a[i - 1] == b[j - 1] ? 0 : 1;
-            now[j] = min_size(min_size(last[j] + 1, now[j - 1] + 1), last[j - 1] + cost);
-            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
-                now[j] = min_size(now[j], before[j - 2] + 1);
-        }
-    }
-    return row[a_length % 3][b_length];
-}
-
-/* Keeps word in *best when it is nearer than what is there. A beginning counts as very near. */
-static void consider(const char *text, const char *word, const char **best, size_t *best_distance)
-{
-    size_t length = strlen(text);
-    size_t distance = edit_distance(text, word);
-    if (length >= 2 && strncmp(text, word, length) == 0)
-        distance = 1;
-    if (distance <= 1 + length / 4 && distance < length && distance < *best_distance) {
-        *best = word;
-        *best_distance = distance;
-    }
-}
-
-const char *spsh__cli_nearest(const char *text, const char *const *words)
-{
-    const char *best = NULL;
-    size_t best_distance = SIZE_MAX;
-    for (size_t i = 0; words[i] != NULL; i++)
-        consider(text, words[i], &best, &best_distance);
-    return best;
-}
-
-static const char *nearest_option(const spsh_cli_option *options, const char *name)
-{
-    const char *best = NULL;
-    size_t best_distance = SIZE_MAX;
-    for (; options->long_name != NULL; options++)
-        consider(name, options->long_name, &best, &best_distance);
-    for (options = common_options; options->long_name != NULL; options++)
-        consider(name, options->long_name, &best, &best_distance);
-    return best;
 }
 
 /* ---- values ---- */
@@ -179,7 +118,7 @@ static int set_choice(const char *command, const spsh_cli_option *option, const 
                                  : i + 1 == count ? " or "
                                                   : ", ",
                                  word_list[i]);
-    const char *nearest = spsh__cli_nearest(text, word_list);
+    const char *nearest = spsh_nearest_word(text, strlen(text), word_list);
     return spsh__cli_usage(command, "--%s: '%s' is not %s%s%s%s", option->long_name, text, allowed,
                            nearest == NULL ? "" : "; did you mean '",
                            nearest == NULL ? "" : nearest, nearest == NULL ? "" : "'?");
@@ -309,6 +248,17 @@ static int take_value(parser *p, const spsh_cli_option *option, const char *atta
     return set_value(p->command->name, option, attached);
 }
 
+static const char *nearest_option(const parser *p, const char *name)
+{
+    const spsh_cli_option *lists[2] = {p->command->options, common_options};
+    const char *names[OPTIONS_MAX + 1] = {NULL};
+    size_t count = 0;
+    for (size_t i = 0; i < 2; i++)
+        for (const spsh_cli_option *o = lists[i]; o->long_name != NULL && count < OPTIONS_MAX; o++)
+            names[count++] = o->long_name;
+    return spsh_nearest_word(name, strlen(name), names);
+}
+
 static int parse_long(parser *p, const char *text)
 {
     const char *equals = strchr(text, '=');
@@ -316,8 +266,9 @@ static int parse_long(parser *p, const char *text)
     const spsh_cli_option *option = find_option(p, text, length, 0);
     if (option == NULL) {
         char name[WORD_BYTES_MAX];
-        snprintf(name, sizeof(name), "%.*s", (int)min_size(length, WORD_BYTES_MAX), text);
-        const char *nearest = nearest_option(p->command->options, name);
+        snprintf(name, sizeof(name), "%.*s",
+                 (int)(length < WORD_BYTES_MAX ? length : WORD_BYTES_MAX), text);
+        const char *nearest = nearest_option(p, name);
         if (nearest != NULL)
             return spsh__cli_usage(p->command->name, "unknown option '--%s'; did you mean '--%s'?",
                                    name, nearest);

@@ -102,10 +102,6 @@ int spsh__cli_usage(const char *name, const char *format, ...) SPSH_PRINTF(2, 3)
 /** 1.5G, 512M, 4096: false when it is not a size or does not fit. Whole bytes only. */
 bool spsh__cli_parse_size(const char *text, uint64_t *ret_bytes);
 
-/** The word of a |-separated list, or of words ended by NULL, that is meant; NULL when none is
- * near. */
-const char *spsh__cli_nearest(const char *text, const char *const *words);
-
 /** --quiet was given. */
 bool spsh__cli_is_quiet(void);
 

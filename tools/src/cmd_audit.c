@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "speechshard/io.h"
+#include "speechshard/nearest_word.h"
 
 #include "audit_out.h"
 #include "cli.h"
@@ -36,7 +37,7 @@ static int unknown_kind(const char *text, size_t bytes)
     names[SPSH__LEAK_COUNT] = "none";
     if (name == NULL)
         return spsh__cli_fail_memory();
-    const char *nearest = spsh__cli_nearest(name, names);
+    const char *nearest = spsh_nearest_word(name, strlen(name), names);
     const int rc =
         spsh__cli_usage("audit",
                         "--fail-on %s: kinds are recording, segment, performance, sentence, "

@@ -15,6 +15,7 @@
 #include "json_out.h"
 #include "names.h"
 #include "selection.h"
+#include "speechshard/nearest_word.h"
 #include "speechshard/publish.h"
 #include "text_file.h"
 
@@ -239,7 +240,7 @@ static int run(const request *r, const spsh_cli_args *args)
         return list_overlays(r);
     }
     if (!adds && strcmp(action, "remove") != 0) {
-        const char *nearest = spsh__cli_nearest(action, actions);
+        const char *nearest = spsh_nearest_word(action, strlen(action), actions);
         if (nearest != NULL)
             return spsh__cli_usage("overlay", "unknown action '%s'; did you mean '%s'?", action,
                                    nearest);

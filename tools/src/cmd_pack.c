@@ -7,6 +7,7 @@
 #include "commands.h"
 #include "pack.h"
 #include "report.h"
+#include "speechshard/nearest_word.h"
 
 #define SHARD_BYTES_DEFAULT  (UINT64_C(1) << 30)
 #define SHARD_BYTES_MIN      (UINT64_C(64) << 10)
@@ -109,7 +110,7 @@ static int settle(const pack_arguments *a, spsh__pack_options *options)
         const char *names[LAYOUTS_MAX] = {NULL};
         for (size_t i = 0; spsh__layouts[i] != NULL && i + 1 < LAYOUTS_MAX; i++)
             names[i] = spsh__layouts[i]->name;
-        const char *near = spsh__cli_nearest(a->layout, names);
+        const char *near = spsh_nearest_word(a->layout, strlen(a->layout), names);
         return spsh__cli_usage("pack", "--layout %s: no such layout; %s%s%s", a->layout,
                                near != NULL ? "did you mean " : "`--layout list` prints them",
                                near != NULL ? near : "", near != NULL ? "?" : "");

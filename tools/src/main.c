@@ -7,6 +7,7 @@
 
 #include "cli.h"
 #include "commands.h"
+#include "speechshard/nearest_word.h"
 
 typedef struct subcommand {
     const char *name;
@@ -77,7 +78,7 @@ static int report_unknown(const char *name)
     bool is_option = name[0] == '-';
     for (size_t i = 0; subcommands[i].name != NULL; i++)
         names[i] = subcommands[i].name;
-    const char *nearest = spsh__cli_nearest(name, is_option ? options : names);
+    const char *nearest = spsh_nearest_word(name, strlen(name), is_option ? options : names);
     const char *what = is_option ? "option" : "command";
     if (nearest != NULL)
         spsh__cli_error("unknown %s '%s'; did you mean '%s'? (see 'speechshard --help')", what,

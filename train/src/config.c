@@ -16,6 +16,7 @@
 #include "settings.h"
 #include "speechshard/augment.h"
 #include "speechshard/featgen.h"
+#include "speechshard/nearest_word.h"
 #include "train_internal.h"
 
 typedef enum field_kind {
@@ -215,10 +216,10 @@ static spsh_status no_memory(spsh_error *err)
 
 static spsh_status unknown_key(const place *where, const char *key, spsh_error *err)
 {
-    const char *names[FIELDS];
+    const char *names[FIELDS + 1] = {NULL};
     for (size_t i = 0; i < FIELDS; i++)
         names[i] = fields[i].name;
-    const char *nearest = spsh__settings_nearest(key, names, FIELDS);
+    const char *nearest = spsh_nearest_word(key, strlen(key), names);
     for (size_t i = 0; i < FIELDS && nearest == NULL; i++) {
         const char *dot = strrchr(names[i], '.'); /* the right key in the wrong section, or none */
         const char *last = strrchr(key, '.');
@@ -363,7 +364,7 @@ static spsh_status set_word(const field *f, const char *text, void *to, const pl
             *(uint32_t *)to = count;
         return SPSH_OK;
     }
-    const char *nearest = spsh__settings_nearest(text, f->words, count);
+    const char *nearest = spsh_nearest_word(text, strlen(text), f->words);
     return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
                      "%s: there is no '%.100s'; did you mean '%s'?", where->text, text,
                      nearest == NULL ? f->words[0] : nearest);

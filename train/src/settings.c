@@ -11,7 +11,7 @@
 
 #include "train_internal.h"
 
-enum { DEPTH_MAX = 2, NAME_CHANGES_MAX = 96 };
+enum { DEPTH_MAX = 2 };
 
 /* The values of the key at hand, one behind the other with a NUL after each. */
 typedef struct values {
@@ -252,47 +252,6 @@ spsh_status spsh__settings_read(const char *text, size_t size_bytes, const char 
     free(r.values.bytes);
     free(r.values.texts);
     return rc;
-}
-
-/* ---- names ---- */
-
-/* Levenshtein's, in one row. Both are at most NAME_CHANGES_MAX long. */
-static size_t changes(const char *a, size_t a_size, const char *b, size_t b_size)
-{
-    size_t row[NAME_CHANGES_MAX + 1];
-    for (size_t j = 0; j <= b_size; j++)
-        row[j] = j;
-    for (size_t i = 1; i <= a_size; i++) {
-        size_t corner = row[0];
-        row[0] = i;
-        for (size_t j = 1; j <= b_size; j++) {
-            const size_t other = corner + (a[i - 1] != b[j - 1] ? 1 : 0);
-            const size_t side = (row[j] < row[j - 1] ? row[j] : row[j - 1]) + 1;
-            corner = row[j];
-            row[j] = other < side ? other : side;
-        }
-    }
-    return row[b_size];
-}
-
-const char *spsh__settings_nearest(const char *text, const char *const *names, size_t name_count)
-{
-    const size_t size = strlen(text);
-    const char *nearest = NULL;
-    size_t least = size / 2 + 1;
-    if (size > NAME_CHANGES_MAX)
-        return NULL;
-    for (size_t i = 0; i < name_count; i++) {
-        const size_t name_size = strlen(names[i]);
-        if (name_size > NAME_CHANGES_MAX)
-            continue;
-        const size_t found = changes(text, size, names[i], name_size);
-        if (found < least) {
-            least = found;
-            nearest = names[i];
-        }
-    }
-    return nearest;
 }
 
 /* ---- writing ---- */

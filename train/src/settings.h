@@ -42,9 +42,6 @@ typedef spsh_status (*spsh__setting_fn)(void *user, const spsh__setting *setting
 spsh_status spsh__settings_read(const char *text, size_t size_bytes, const char *name,
                                 spsh__setting_fn visit_fn, void *user, spsh_error *err);
 
-/* The name that takes the fewest changes to become text; NULL when none is near. */
-const char *spsh__settings_nearest(const char *text, const char *const *names, size_t name_count);
-
 /* A text that grows. A failed allocation is remembered: later appends do nothing. */
 typedef struct spsh__settings_text {
     char *data;

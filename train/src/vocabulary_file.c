@@ -12,6 +12,7 @@
 #include <stdlib.h>
 
 #include "settings.h"
+#include "speechshard/nearest_word.h"
 #include "train_internal.h"
 #include "vocabulary_internal.h"
 
@@ -31,8 +32,8 @@ typedef struct reading {
     texts symbols, merges;
 } reading;
 
-static const char *const keys[] = {"kind", "profile", "symbols", "merges"};
-enum { KEYS = sizeof(keys) / sizeof(keys[0]) };
+static const char *const keys[] = {"kind", "profile", "symbols", "merges", NULL};
+enum { KEYS = sizeof(keys) / sizeof(keys[0]) - 1 };
 
 static spsh_status keep_texts(const spsh__setting *s, texts *to, spsh_error *err)
 {
@@ -82,7 +83,7 @@ static spsh_status take_setting(void *user, const spsh__setting *s, spsh_error *
     while (key < KEYS && (s->section[0] != '\0' || strcmp(keys[key], s->key) != 0))
         key++;
     if (key == KEYS) {
-        const char *nearest = spsh__settings_nearest(s->key, keys, KEYS);
+        const char *nearest = spsh_nearest_word(s->key, strlen(s->key), keys);
         return unexpected(s, "is no key of a vocabulary; did you mean '",
                           nearest == NULL ? "symbols" : nearest, err);
     }
