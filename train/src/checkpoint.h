@@ -42,7 +42,7 @@ typedef struct spsh__checkpoint {
     uint32_t parameter_count;
     const uint8_t *cursor, *strategy; /* bytes */
     size_t cursor_size, strategy_size;
-    uint64_t next_batch_hash;           /* to prove a resume exact */
+    uint64_t next_batch_hash;           /* of spsh__feed_next_hash: to prove a resume exact */
     uint64_t weights_hash;              /* put: not looked at, the writer's thread takes it */
     double wall_seconds, audio_seconds; /* so far */
     uint64_t restarts;
@@ -67,6 +67,10 @@ uint64_t spsh__checkpoint_writer_generation(const spsh__checkpoint_writer *w);
  * start of the run has taken over. */
 spsh_status spsh__checkpoint_put(spsh__checkpoint_writer *w, const spsh__checkpoint *c,
                                  spsh_error *err);
+/* As flush, but SPSH_OK while it is still being written. */
+spsh_status spsh__checkpoint_poll(spsh__checkpoint_writer *w, spsh_error *err);
+/* Looks at the folder. SPSH_E_MISMATCH as above, _IO, _NO_MEMORY. */
+spsh_status spsh__checkpoint_writer_check(const spsh__checkpoint_writer *w, spsh_error *err);
 /* Waits until what was put is on the disk and read back, or returns why it is not. */
 spsh_status spsh__checkpoint_flush(spsh__checkpoint_writer *w, spsh_error *err);
 /* Waits for what is being written; who wants to know its outcome calls flush first. NULL is fine.

@@ -38,7 +38,7 @@ struct spsh__checkpoint_writer {
 
 /* ---- in the thread ---- */
 
-static spsh_status check_generation(const spsh__checkpoint_writer *w, spsh_error *err)
+spsh_status spsh__checkpoint_writer_check(const spsh__checkpoint_writer *w, spsh_error *err)
 {
     spsh__checkpoint_list list = {0};
     const spsh_status rc = spsh__checkpoint_list_read(w->folder, &w->allocator, &list, err);
@@ -83,7 +83,7 @@ static spsh_status write_latest(const spsh__checkpoint_writer *w, const char *na
 static spsh_status explain(const spsh__checkpoint_writer *w, spsh_status rc, spsh_error *err)
 {
     spsh_error replaced = SPSH_ERROR_INIT;
-    if (check_generation(w, &replaced) != SPSH_E_MISMATCH)
+    if (spsh__checkpoint_writer_check(w, &replaced) != SPSH_E_MISMATCH)
         return rc;
     *err = replaced;
     return SPSH_E_MISMATCH;
@@ -95,13 +95,13 @@ static spsh_status write_snapshot(spsh__checkpoint_writer *w, spsh_error *err)
     char name[SPSH__CHECKPOINT_NAME_BYTES];
     spsh__checkpoint_name((spsh__checkpoint_place){w->generation, c->samples}, name);
     c->weights_hash = spsh__checkpoint_hash(c->weights, c->arena_elements);
-    spsh_status rc = check_generation(w, err);
+    spsh_status rc = spsh__checkpoint_writer_check(w, err);
     if (rc == SPSH_OK)
         rc = spsh__checkpoint_write(w->folder, c, w->io, &w->allocator, err);
     if (rc == SPSH_OK)
         rc = read_back(w, name, err);
     if (rc == SPSH_OK)
-        rc = check_generation(w, err);
+        rc = spsh__checkpoint_writer_check(w, err);
     if (rc == SPSH_OK)
         rc = write_latest(w, name, err);
     if (rc == SPSH_OK)
@@ -296,17 +296,22 @@ uint64_t spsh__checkpoint_writer_generation(const spsh__checkpoint_writer *w)
     return w->generation;
 }
 
-/* Waits until idle; hands out the failure, once. The mutex is held. */
-static spsh_status settle(spsh__checkpoint_writer *w, spsh_error *err)
+/* Hands out the failure, once. The mutex is held. */
+static spsh_status hand_out(spsh__checkpoint_writer *w, spsh_error *err)
 {
-    while (w->is_busy)
-        (void)pthread_cond_wait(&w->changed, &w->mutex);
-    if (!w->has_failed)
+    if (w->is_busy || !w->has_failed)
         return SPSH_OK;
     w->has_failed = false;
     if (err != NULL)
         *err = w->failure;
     return w->failure.status;
+}
+
+static spsh_status settle(spsh__checkpoint_writer *w, spsh_error *err)
+{
+    while (w->is_busy)
+        (void)pthread_cond_wait(&w->changed, &w->mutex);
+    return hand_out(w, err);
 }
 
 spsh_status spsh__checkpoint_put(spsh__checkpoint_writer *w, const spsh__checkpoint *c,
@@ -328,6 +333,14 @@ spsh_status spsh__checkpoint_flush(spsh__checkpoint_writer *w, spsh_error *err)
 {
     (void)pthread_mutex_lock(&w->mutex);
     const spsh_status rc = settle(w, err);
+    (void)pthread_mutex_unlock(&w->mutex);
+    return rc;
+}
+
+spsh_status spsh__checkpoint_poll(spsh__checkpoint_writer *w, spsh_error *err)
+{
+    (void)pthread_mutex_lock(&w->mutex);
+    const spsh_status rc = hand_out(w, err);
     (void)pthread_mutex_unlock(&w->mutex);
     return rc;
 }

@@ -207,6 +207,20 @@ static spsh_status add_ranks(const spsh__evaluator *e, spsh__evaluation *sums, s
     return SPSH_OK;
 }
 
+/* All ranks have as many batches, and stop behind the same one. */
+static spsh_status look_for_stop(const spsh__evaluator *e, spsh_error *err)
+{
+    uint64_t stops = e->o.stop != NULL && *e->o.stop != 0;
+    spsh_status rc = SPSH_OK;
+    if (e->o.stop == NULL)
+        return SPSH_OK;
+    if (e->o.comm != NULL)
+        rc = spsh__comm_all_reduce(e->o.comm, SPSH__COMM_U64, SPSH__COMM_MAX, &stops, 1, err);
+    if (rc == SPSH_OK && stops != 0)
+        rc = SPSH_FAIL(err, SPSH_E_CANCELED, SPSH_OFFSET_NONE, "the evaluation was stopped");
+    return rc;
+}
+
 spsh_status spsh__evaluate(spsh__evaluator *e, spsh__feed *feed, spsh__evaluation *ret,
                            spsh_error *err)
 {
@@ -219,6 +233,8 @@ spsh_status spsh__evaluate(spsh__evaluator *e, spsh__feed *feed, spsh__evaluatio
         rc = spsh__feed_next(feed, &batch, &failed);
         if (rc == SPSH_OK && batch->batch > 0)
             rc = add_batch(e, batch, &sums, &failed);
+        if (rc == SPSH_OK)
+            rc = look_for_stop(e, &failed);
     }
     if (rc != SPSH_E_END) {
         if (err != NULL)

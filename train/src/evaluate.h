@@ -24,6 +24,8 @@ typedef struct spsh__evaluator_options {
     uint32_t symbols;          /* outputs of the model */
     uint32_t beam_width;       /* 0: greedy */
     spsh__model_limits limits; /* of the model */
+    /* NULL: never; not 0: end behind this batch, on all ranks, if it is so on one. */
+    const volatile int *stop;
     /* Each utterance of this rank: NUL-terminated, borrowed during the call. May be NULL. */
     void (*heard_fn)(void *user, spsh_bytes id, const char *reference, const char *found);
     void *heard_user;
@@ -41,7 +43,7 @@ spsh_status spsh__evaluator_open(const spsh__evaluator_options *options, spsh__e
                                  spsh_error *err);
 void spsh__evaluator_close(spsh__evaluator *e); /* NULL is fine */
 
-/* Until the feed's SPSH_E_END. */
+/* Until the feed's SPSH_E_END. SPSH_E_CANCELED: stopped, on all ranks alike. */
 spsh_status spsh__evaluate(spsh__evaluator *e, spsh__feed *feed, spsh__evaluation *ret,
                            spsh_error *err);
 

@@ -8,6 +8,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include <xxhash.h>
+
 #include "dataset_list.h"
 #include "train_internal.h"
 
@@ -347,11 +349,69 @@ spsh_status spsh__feed_restore(spsh__feed *feed, const uint8_t *bytes, size_t si
     return spsh_loader_cursor_restore(feed->loader, bytes, size, err);
 }
 
+/* hash <- XXH3-64, seed 0, of u64 hash, position, start_sample, dataset, for each item in turn. */
+static uint64_t hash_items(const spsh_planned_batch *batch)
+{
+    uint64_t hash = 0;
+    for (uint32_t i = 0; i < batch->item_count; i++) {
+        const spsh_item *item = &batch->items[i];
+        const uint64_t values[4] = {hash, item->position, item->start_sample, item->dataset};
+        uint8_t bytes[sizeof(values)];
+        for (size_t b = 0; b < sizeof(bytes); b++)
+            bytes[b] = (uint8_t)(values[b / 8] >> (8 * (b % 8)));
+        hash = XXH3_64bits(bytes, sizeof(bytes));
+    }
+    return hash;
+}
+
+spsh_status spsh__feed_next_hash(const spsh__feed *feed, const uint8_t *bytes, size_t size,
+                                 uint64_t *ret_hash, spsh_error *err)
+{
+    const spsh_plan *plan = spsh_loader_plan(feed->loader);
+    spsh_sampler *sampler = NULL;
+    spsh_planned_batch batch;
+    spsh_position position;
+    uint32_t extra_bytes = 0;
+    spsh_error failed = SPSH_ERROR_INIT; /* an epoch's end is one, too */
+    spsh_status rc = spsh_cursor_decode(plan, bytes, size, &position, &extra_bytes, &failed);
+    if (rc == SPSH_OK)
+        rc = spsh_sampler_open(plan, 0, 1, &sampler, &failed);
+    if (rc == SPSH_OK)
+        rc = spsh_sampler_seek(sampler, &position, &failed);
+    if (rc == SPSH_OK)
+        rc = spsh_sampler_next(sampler, &batch, &failed);
+    if (rc == SPSH_E_END)
+        rc = spsh_sampler_next(sampler, &batch, &failed);
+    if (rc == SPSH_OK)
+        *ret_hash = hash_items(&batch);
+    else if (err != NULL)
+        *err = failed;
+    spsh_sampler_close(sampler);
+    return rc;
+}
+
 uint64_t spsh__feed_wait_ns(const spsh__feed *feed)
 {
     spsh_loader_stats stats;
     spsh_loader_stats_get(feed->loader, &stats);
     return stats.wait_ns;
+}
+
+const spsh_plan *spsh__feed_plan(const spsh__feed *feed)
+{
+    return spsh_loader_plan(feed->loader);
+}
+
+const spsh_dataset *spsh__feed_dataset(const spsh__feed *feed, uint32_t number)
+{
+    return feed->sources.datasets[number];
+}
+
+uint64_t spsh__feed_memory_bytes(const spsh__feed *feed)
+{
+    spsh_loader_stats stats;
+    spsh_loader_stats_get(feed->loader, &stats);
+    return stats.memory_bytes;
 }
 
 spsh__model_limits spsh__feed_limits(const spsh__feed *feed)

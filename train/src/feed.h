@@ -69,5 +69,13 @@ spsh_status spsh__feed_save(const spsh__feed *feed, uint8_t *bytes, size_t capac
                             size_t *ret_size, spsh_error *err);
 spsh_status spsh__feed_restore(spsh__feed *feed, const uint8_t *bytes, size_t size,
                                spsh_error *err);
+/* Of the batch that is next at a cursor: which utterances, in which order, whatever the world. */
+spsh_status spsh__feed_next_hash(const spsh__feed *feed, const uint8_t *bytes, size_t size,
+                                 uint64_t *ret_hash, spsh_error *err);
 uint64_t spsh__feed_wait_ns(const spsh__feed *feed); /* that next waited */
+
+/* For those who look ahead (estimate.c). Borrowed until close. */
+const spsh_plan *spsh__feed_plan(const spsh__feed *feed);
+const spsh_dataset *spsh__feed_dataset(const spsh__feed *feed, uint32_t number); /* as in items */
+uint64_t spsh__feed_memory_bytes(const spsh__feed *feed);
 #endif

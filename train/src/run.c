@@ -48,12 +48,12 @@ void spsh__run_log(const spsh__run *r, spsh_log_level level, const char *format,
 /* ---- opening ---- */
 
 /* Threads of the model: the node's cores are shared by its ranks. */
-static uint32_t thread_count(const spsh__run *r)
+uint32_t spsh__run_threads(const spsh__config *config, uint32_t local_size)
 {
     const long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    const uint32_t ranks = r->launch.local_size > 0 ? r->launch.local_size : 1;
-    if (r->config->threads > 0)
-        return r->config->threads;
+    const uint32_t ranks = local_size > 0 ? local_size : 1;
+    if (config->threads > 0)
+        return config->threads;
     return cores > (long)ranks ? (uint32_t)cores / ranks : 1;
 }
 
@@ -62,22 +62,18 @@ static spsh_status open_world(spsh__run *r, spsh_error *err)
     spsh_status rc = spsh__launch_find(NULL, NULL, &r->launch, err);
     if (rc == SPSH_OK) /* the configuration's deadline is known only behind the first messages */
         rc = spsh__comm_open(&r->launch, START_DEADLINE_MS, &r->allocator, &r->comm, err);
-    if (rc != SPSH_OK)
-        return rc;
-    r->is_first = r->comm->rank == 0;
-    if (r->is_first)
-        rc = spsh_io_make_directory(r->io, r->o->run, err);
+    if (rc == SPSH_OK)
+        r->is_first = r->comm->rank == 0;
     return rc;
 }
 
-static spsh_status check_world(const spsh__run *r, spsh_error *err)
+spsh_status spsh__run_check(const spsh__config *c, uint32_t world_size, spsh_error *err)
 {
-    const spsh__config *c = r->config;
-    if (c->virtual_world != 0 && c->virtual_world < r->comm->world_size)
+    if (c->virtual_world != 0 && c->virtual_world < world_size)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
                          "data.virtual_world is %u, but there are %u processes: no more of them "
-                         "than batches in a step",
-                         c->virtual_world, r->comm->world_size);
+                         "than batches in a step; another data.virtual_world makes other steps",
+                         c->virtual_world, world_size);
     if (c->model.kind != SPSH__MODEL_DS2)
         return SPSH_FAIL(err, SPSH_E_UNSUPPORTED, SPSH_OFFSET_NONE,
                          "model.preset: a model of frames needs alignments, which datasets do not "
@@ -196,11 +192,12 @@ static spsh_status open_all(spsh__run *r, spsh_error *err)
     if (rc == SPSH_OK)
         rc = spsh__run_find(r, err);
     if (rc == SPSH_OK)
-        rc = check_world(r, err);
+        rc = spsh__run_check(r->config, r->comm->world_size, err);
     if (rc != SPSH_OK)
         return rc;
     r->comm->deadline_ms = r->config->deadline_ms;
-    rc = spsh__backend_open(r->config->backend, thread_count(r), &r->allocator, &r->backend, err);
+    rc = spsh__backend_open(r->config->backend, spsh__run_threads(r->config, r->launch.local_size),
+                            &r->allocator, &r->backend, err);
     if (rc == SPSH_OK)
         rc = open_feed(r, err);
     if (rc == SPSH_OK)
@@ -257,23 +254,61 @@ static void close_all(spsh__run *r)
 
 /* ---- the loop ---- */
 
+/* What is full stays full for a while: it is told once. */
+static void hear_metrics(spsh__run *r, spsh_status rc, const spsh_error *failed)
+{
+    if (rc != SPSH_OK && !r->has_metrics_failed)
+        spsh__run_log(r, SPSH_LOG_ERROR, "metrics are not written: %s", failed->message);
+    if (rc == SPSH_OK && r->has_metrics_failed)
+        spsh__run_log(r, SPSH_LOG_INFO, "metrics are written again");
+    r->has_metrics_failed = rc != SPSH_OK;
+}
+
 static void tell_step(spsh__run *r)
 {
     char line[LINE_BYTES];
     spsh_error failed = SPSH_ERROR_INIT;
     if (!r->is_first)
         return;
-    if (spsh__metrics_step(r->metrics, &r->facts, &failed) != SPSH_OK)
-        spsh__run_log(r, SPSH_LOG_ERROR, "%s", failed.message);
+    hear_metrics(r, spsh__metrics_step(r->metrics, &r->facts, &failed), &failed);
     if (r->o->progress_fn != NULL)
         r->o->progress_fn(r->o->progress_user, spsh__metrics_line(&r->facts, line, sizeof(line)));
 }
 
+/* What of the epoch was not learnt from is told once; an epoch without anything to learn from would
+ * be followed by others like it. */
+static spsh_status judge_epoch(spsh__run *r, spsh_error *err)
+{
+    char text[LINE_BYTES];
+    const double *t = r->epoch_totals;
+    const double served = t[SPSH__ROW_SERVED], counted = t[SPSH__ROW_COUNTED];
+    (void)snprintf(text, sizeof(text),
+                   "%.0f have too few frames for their text, %.0f no symbol of the vocabulary in "
+                   "it, %.0f no frames",
+                   t[SPSH__ROW_INFEASIBLE], t[SPSH__ROW_WITHOUT_TEXT], t[SPSH__ROW_WITHOUT_FRAMES]);
+    if (r->is_epoch_whole && counted <= 0)
+        return SPSH_FAIL(err, SPSH_E_NOT_FOUND, SPSH_OFFSET_NONE,
+                         "epoch %llu: none of its %.0f utterances can be learnt from: %s",
+                         (unsigned long long)r->progress.epoch, served, text);
+    if (r->is_epoch_whole && r->progress.epoch == 0 && counted < served)
+        spsh__run_log(r, SPSH_LOG_WARNING, "%.0f of %.0f utterances are not learnt from: %s",
+                      served - counted, served, text);
+    memset(r->epoch_totals, 0, sizeof(r->epoch_totals));
+    r->is_epoch_whole = true;
+    return SPSH_OK;
+}
+
+/* Stopped in its evaluation, it has not ended: whoever goes on evaluates. */
 static spsh_status end_epoch(spsh__run *r, spsh_error *err)
 {
+    spsh_status rc = judge_epoch(r, err);
+    if (rc != SPSH_OK)
+        return rc;
     r->has_ended = false;
     r->progress.epoch++;
-    spsh_status rc = spsh__run_evaluate(r, err);
+    rc = spsh__run_evaluate(r, err);
+    if (rc == SPSH_E_CANCELED)
+        r->progress.epoch--;
     return rc != SPSH_OK ? rc : spsh__run_save(r, err);
 }
 
@@ -284,30 +319,35 @@ static bool is_done(const spsh__run *r)
            (c->samples_max > 0 && r->progress.samples >= c->samples_max);
 }
 
-/* What the step's totals ask for. */
+/* What the step's totals ask for; SPSH_E_CANCELED: to stop. */
 static spsh_status after_step(spsh__run *r, spsh_error *err)
 {
     const double *t = r->totals;
-    spsh_status rc = SPSH_OK;
     tell_step(r);
-    if (t[SPSH__ROW_STOP] > 0) {
-        rc = spsh__run_save_last(r, err);
-        return rc != SPSH_OK ? rc
-                             : SPSH_FAIL(err, SPSH_E_CANCELED, SPSH_OFFSET_NONE,
-                                         "stopped behind step %llu, and saved",
-                                         (unsigned long long)r->progress.step);
-    }
-    if (t[SPSH__ROW_EVALUATE] > 0)
+    for (int i = 0; i < SPSH__ROW_DOMAINS; i++)
+        r->epoch_totals[i] += t[i];
+    if (t[SPSH__ROW_STOP] > 0)
+        return SPSH_E_CANCELED;
+    spsh_status rc = spsh__run_look(r, err);
+    if (rc == SPSH_OK && t[SPSH__ROW_EVALUATE] > 0)
         rc = spsh__run_evaluate(r, err);
     if (rc == SPSH_OK && t[SPSH__ROW_SAVE] > 0)
         rc = spsh__run_save(r, err);
     return rc;
 }
 
-static spsh_status loop(spsh__run *r, spsh_error *err)
+static spsh_status stop(spsh__run *r, spsh_error *err)
+{
+    const spsh_status rc = spsh__run_save_last(r, err);
+    return rc != SPSH_OK ? rc
+                         : SPSH_FAIL(err, SPSH_E_CANCELED, SPSH_OFFSET_NONE,
+                                     "stopped behind step %llu, and saved",
+                                     (unsigned long long)r->progress.step);
+}
+
+static spsh_status steps(spsh__run *r, spsh_error *err)
 {
     spsh_status rc = SPSH_OK;
-    r->begin_s = r->saved_s = r->evaluated_s = spsh__run_now_s();
     while (rc == SPSH_OK && !is_done(r)) {
         rc = spsh__run_step(r, err);
         if (rc == SPSH_E_END) {
@@ -319,8 +359,32 @@ static spsh_status loop(spsh__run *r, spsh_error *err)
         if (rc == SPSH_OK && r->has_ended)
             rc = end_epoch(r, err);
     }
-    if (rc == SPSH_OK && (!r->was_evaluated || r->evaluated_step != r->progress.step))
+    return rc;
+}
+
+static bool is_evaluated(const spsh__run *r)
+{
+    const char *const *dev = (const char *const *)r->config->dev;
+    return dev == NULL || dev[0] == NULL || r->progress.evaluated_step == r->progress.step;
+}
+
+static spsh_status loop(spsh__run *r, spsh_error *err)
+{
+    r->begin_s = r->saved_s = r->evaluated_s = r->looked_s = spsh__run_now_s();
+    r->is_epoch_whole = r->progress.step == 0;
+    if (is_done(r) && is_evaluated(r)) {
+        spsh__run_log(r, SPSH_LOG_INFO,
+                      "the run is done: %llu epochs, %llu utterances; a larger train.epochs or "
+                      "train.samples_max goes on",
+                      (unsigned long long)r->progress.epoch,
+                      (unsigned long long)r->progress.samples);
+        return SPSH_OK;
+    }
+    spsh_status rc = steps(r, err);
+    if (rc == SPSH_OK && !is_evaluated(r))
         rc = spsh__run_evaluate(r, err);
+    if (rc == SPSH_E_CANCELED)
+        return stop(r, err);
     return rc != SPSH_OK ? rc : spsh__run_save_last(r, err);
 }
 

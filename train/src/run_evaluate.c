@@ -47,7 +47,7 @@ static spsh_status open_feed(spsh__run *r, const char *name, spsh__feed **ret, s
     return spsh__feed_open(&options, ret, err);
 }
 
-static void widen(spsh__model_limits *limits, const spsh__model_limits *by)
+void spsh__run_widen(spsh__model_limits *limits, const spsh__model_limits *by)
 {
     if (by->batch_max > limits->batch_max)
         limits->batch_max = by->batch_max;
@@ -66,7 +66,7 @@ spsh_status spsh__run_evaluate_limits(spsh__run *r, spsh_error *err)
         if (rc != SPSH_OK)
             return rc;
         const spsh__model_limits limits = spsh__feed_limits(feed);
-        widen(&r->limits, &limits);
+        spsh__run_widen(&r->limits, &limits);
         spsh__feed_close(feed);
     }
     return SPSH_OK;
@@ -79,6 +79,7 @@ static spsh_status evaluate_one(spsh__run *r, const char *name, examples *e, sps
         .model = r->model,
         .vocabulary = r->vocabulary,
         .comm = r->comm,
+        .stop = r->o->stop,
         .symbols = spsh__vocabulary_size(r->vocabulary),
         .beam_width = r->config->beam_width,
         .limits = r->limits,
@@ -141,7 +142,7 @@ spsh_status spsh__run_evaluate(spsh__run *r, spsh_error *err)
         return rc;
     r->last = first;
     r->was_evaluated = true;
-    r->evaluated_step = r->progress.step;
+    r->progress.evaluated_step = r->progress.step;
     r->evaluated_s = spsh__run_now_s();
     const double wer = spsh__errors_rate(&first.words);
     if (wer < r->progress.best_metric) {

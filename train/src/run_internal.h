@@ -32,6 +32,7 @@ enum {
 typedef struct spsh__progress {
     uint64_t samples, step, epoch;
     uint64_t updates, skipped_steps; /* steps are either */
+    uint64_t evaluated_step;         /* the last one behind which it was; 0: none */
     uint64_t restarts, best_samples;
     double best_metric; /* lowest WER; infinite: none */
     double audio_s, wall_s;
@@ -67,8 +68,11 @@ typedef struct spsh__run {
     float *host_weights, *host_moments[2], *host_statistics;
     spsh__buffer statistics_before; /* of the step: a skipped one leaves them */
     uint32_t skipped_in_a_row;
-    double begin_s, saved_s, evaluated_s;
-    uint64_t evaluated_step;
+    double begin_s, saved_s, evaluated_s, looked_s;
+    uint64_t next_batch_hash; /* behind cursor */
+    bool is_epoch_whole;      /* this process has seen its beginning */
+    double epoch_totals[SPSH__ROW_DOMAINS];
+    bool has_metrics_failed; /* that was told */
 
     /* of a step */
     double *rows, *totals; /* [own leaves][row_count], [row_count] */
@@ -86,6 +90,9 @@ typedef struct spsh__run {
 } spsh__run;
 
 double spsh__run_now_s(void);
+/* What no world of this size can train; threads of the model where the node has so many ranks. */
+spsh_status spsh__run_check(const spsh__config *config, uint32_t world_size, spsh_error *err);
+uint32_t spsh__run_threads(const spsh__config *config, uint32_t local_size);
 void spsh__run_log(const spsh__run *r, spsh_log_level level, const char *format, ...)
     SPSH_PRINTF(3, 4);
 
@@ -100,8 +107,12 @@ spsh_status spsh__run_restore(spsh__run *r, spsh_error *err);
 /* All ranks. A full disk is logged, and the run goes on. */
 spsh_status spsh__run_save(spsh__run *r, spsh_error *err);
 spsh_status spsh__run_save_last(spsh__run *r, spsh_error *err); /* waits; fails */
+/* Between saves: what became of the last one; SPSH_E_MISMATCH: a newer start has taken over. */
+spsh_status spsh__run_look(spsh__run *r, spsh_error *err);
 
 /* What the dev sets need; before the model is opened. */
 spsh_status spsh__run_evaluate_limits(spsh__run *r, spsh_error *err);
+void spsh__run_widen(spsh__model_limits *limits, const spsh__model_limits *by);
+/* SPSH_E_CANCELED: the run is to stop; nothing is known then. */
 spsh_status spsh__run_evaluate(spsh__run *r, spsh_error *err);
 #endif

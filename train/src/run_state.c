@@ -5,10 +5,13 @@
  * start.
  */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "run_internal.h"
 #include "train_internal.h"
+
+enum { SETTING_BYTES = 64 };
 
 static spsh_status fail_memory(spsh_error *err)
 {
@@ -58,31 +61,59 @@ static spsh_status find_config(spsh__run *r, spsh_error *err)
             : spsh__config_parse(text, strlen(text), overrides, &r->config, err);
     if (rc != SPSH_OK)
         return rc;
+    if (r->config->virtual_world ==
+        0) /* steps stay as large as they were, on fewer processes, too */
+        r->config->virtual_world =
+            r->resumed != NULL ? r->resumed_state.virtual_world : r->comm->world_size;
     r->config_text = spsh__config_text(r->config);
     return r->config_text == NULL ? fail_memory(err) : SPSH_OK;
 }
 
-static spsh_status find_vocabulary(spsh__run *r, spsh_error *err)
+/* Of the file that the configuration names; SPSH_E_NOT_FOUND. */
+static spsh_status read_vocabulary(const spsh__run *r, char **ret_text, spsh_error *err)
 {
     spsh__vocabulary *v = NULL;
-    if (r->resumed != NULL) {
-        r->vocabulary_text = strdup(r->resumed_state.vocabulary);
-        return r->vocabulary_text == NULL ? fail_memory(err) : SPSH_OK;
-    }
+    const spsh_status rc = spsh__vocabulary_read(r->config->vocabulary, r->io, &v, err);
+    if (rc != SPSH_OK)
+        return rc;
+    *ret_text = spsh__vocabulary_text(v);
+    spsh__vocabulary_free(v);
+    return *ret_text == NULL ? fail_memory(err) : SPSH_OK;
+}
+
+/* The run's own, whatever became of the file; one that says something else is not passed over in
+ * silence. */
+static spsh_status keep_vocabulary(spsh__run *r, spsh_error *err)
+{
+    char *text = NULL;
+    r->vocabulary_text = strdup(r->resumed_state.vocabulary);
+    if (r->vocabulary_text == NULL)
+        return fail_memory(err);
+    if (r->config->vocabulary[0] == '\0' || read_vocabulary(r, &text, NULL) != SPSH_OK)
+        return SPSH_OK;
+    const bool is_other = strcmp(text, r->vocabulary_text) != 0;
+    free(text);
+    if (is_other)
+        return SPSH_FAIL(err, SPSH_E_MISMATCH, SPSH_OFFSET_NONE,
+                         "%s: is another vocabulary than the one that %s was begun with: begin "
+                         "another run, or put the old one back",
+                         r->config->vocabulary, r->o->run);
+    return SPSH_OK;
+}
+
+static spsh_status find_vocabulary(spsh__run *r, spsh_error *err)
+{
+    if (r->resumed != NULL)
+        return keep_vocabulary(r, err);
     if (r->config->vocabulary[0] == '\0')
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
                          "%s: names no vocabulary; 'speechshard train CONFIG --make-vocab' makes "
                          "the one that it names",
                          r->o->config_path);
-    const spsh_status rc = spsh__vocabulary_read(r->config->vocabulary, r->io, &v, err);
-    if (rc != SPSH_OK)
-        return rc;
-    r->vocabulary_text = spsh__vocabulary_text(v);
-    spsh__vocabulary_free(v);
-    return r->vocabulary_text == NULL ? fail_memory(err) : SPSH_OK;
+    return read_vocabulary(r, &r->vocabulary_text, err);
 }
 
-/* Rank 0's outcome is everybody's: nobody waits for one that failed. */
+/* Rank 0's outcome is everybody's: nobody waits for one that failed, nor takes it for a stop. */
 static spsh_status agree(spsh__run *r, spsh_status own, spsh_error *err)
 {
     int64_t rc = own;
@@ -91,7 +122,7 @@ static spsh_status agree(spsh__run *r, spsh_status own, spsh_error *err)
     if (r->is_first || sent != SPSH_OK)
         return own != SPSH_OK ? own : sent;
     if (rc != SPSH_OK)
-        return SPSH_FAIL(err, SPSH_E_CANCELED, SPSH_OFFSET_NONE, "rank 0 could not start");
+        return SPSH_FAIL(err, (spsh_status)rc, SPSH_OFFSET_NONE, "rank 0 could not start");
     return SPSH_OK;
 }
 
@@ -99,7 +130,9 @@ spsh_status spsh__run_find(spsh__run *r, spsh_error *err)
 {
     spsh_status rc = SPSH_OK;
     if (r->is_first) {
-        rc = find_checkpoint(r, err);
+        rc = spsh_io_make_directory(r->io, r->o->run, err);
+        if (rc == SPSH_OK)
+            rc = find_checkpoint(r, err);
         if (rc == SPSH_OK)
             rc = find_config(r, err);
         if (rc == SPSH_OK)
@@ -119,6 +152,79 @@ spsh_status spsh__run_find(spsh__run *r, spsh_error *err)
 }
 
 /* ---- restoring ---- */
+
+typedef struct setting {
+    const char *value;
+    int name_size, size;
+} setting;
+
+/* A line of a configuration's text, which moves behind it. */
+static setting next_setting(const char **text)
+{
+    const char *line = *text;
+    const size_t size = strcspn(line, "\n");
+    const char *colon = memchr(line, ':', size);
+    const size_t name = colon == NULL ? size : (size_t)(colon - line);
+    *text = line + size + (line[size] == '\n');
+    return (setting){line + name, (int)name, (int)(size - name)};
+}
+
+/* "  rate" of section "train": "train.rate". */
+static void name_setting(const char *line, const setting *s, char section[SETTING_BYTES],
+                         char name[2 * SETTING_BYTES])
+{
+    const bool is_inner = line[0] == ' ';
+    const int indent = is_inner ? 2 : 0;
+    if (!is_inner)
+        (void)snprintf(section, SETTING_BYTES, "%.*s", s->name_size, line);
+    if (is_inner)
+        (void)snprintf(name, 2 * SETTING_BYTES, "%s.%.*s", section, s->name_size - indent,
+                       line + indent);
+    else
+        (void)snprintf(name, 2 * SETTING_BYTES, "%s", section);
+}
+
+static bool must_stay(const char *name)
+{
+    return strcmp(name, "features") == 0 || strncmp(name, "model.", 6) == 0;
+}
+
+/* Both canonical: the same keys in the same order. */
+static spsh_status tell_changes(const spsh__run *r, const char *before, const char *now,
+                                spsh_error *err)
+{
+    char section[SETTING_BYTES] = "", name[2 * SETTING_BYTES];
+    while (*before != '\0' && *now != '\0') {
+        const char *line = now;
+        const setting old = next_setting(&before), new = next_setting(&now);
+        name_setting(line, &new, section, name);
+        if (old.size == new.size && memcmp(old.value, new.value, (size_t) new.size) == 0)
+            continue;
+        const char *text_old = old.size > 2 ? old.value + 2 : "", *text = new.value + 2;
+        if (must_stay(name))
+            return SPSH_FAIL(err, SPSH_E_MISMATCH, SPSH_OFFSET_NONE,
+                             "%s is %.*s, but %s was begun with %.*s: that is another model; name "
+                             "another folder for it",
+                             name, new.size - 2, text, r->o->run, old.size - 2, text_old);
+        spsh__run_log(r, SPSH_LOG_INFO, "going on with %s: %.*s; it was %.*s", name, new.size - 2,
+                      text, old.size - 2, text_old);
+    }
+    return SPSH_OK;
+}
+
+static spsh_status compare_configs(const spsh__run *r, spsh_error *err)
+{
+    const char *text = r->resumed_state.config;
+    spsh__config *config = NULL;
+    spsh_status rc = spsh__config_parse(text, strlen(text), NULL, &config, err);
+    if (rc != SPSH_OK)
+        return rc;
+    char *before = spsh__config_text(config);
+    rc = before == NULL ? fail_memory(err) : tell_changes(r, before, r->config_text, err);
+    free(before);
+    spsh__config_free(config);
+    return rc;
+}
 
 static spsh_status take_memory(spsh__run *r, spsh_error *err)
 {
@@ -151,15 +257,16 @@ static spsh_status take_arenas(spsh__run *r, spsh_error *err)
     for (int m = 0; m < 2; m++) {
         if ((r->learner.moments[m].data == NULL) != (c->moments[m] == NULL))
             return SPSH_FAIL(err, SPSH_E_MISMATCH, SPSH_OFFSET_NONE,
-                             "the checkpoint is of another optimiser");
+                             "train.optimiser: %s was begun with another one: name another folder",
+                             r->o->run);
         if (c->moments[m] != NULL)
             ops->write_f32_fn(r->backend, r->learner.moments[m], c->moments[m], c->arena_elements);
     }
     return ops->status_fn(r->backend, err);
 }
 
-/* updates, skipped_steps: beside the arenas in the checkpoint's `strategy` bytes */
-enum { EXTRA_BYTES = 16 };
+/* updates, skipped_steps, evaluated_step: in the checkpoint's `strategy` bytes */
+enum { EXTRA_BYTES = 24, LOOK_EVERY_S = 1 };
 
 static void put_u64le(uint8_t *bytes, uint64_t value)
 {
@@ -187,6 +294,7 @@ static spsh_status take_counters(spsh__run *r, spsh_error *err)
         .epoch = c->epoch,
         .updates = get_u64le(c->strategy),
         .skipped_steps = get_u64le(c->strategy + 8),
+        .evaluated_step = get_u64le(c->strategy + 16),
         .restarts = c->restarts + 1,
         .best_samples = c->best_samples,
         .best_metric = c->best_metric,
@@ -198,7 +306,14 @@ static spsh_status take_counters(spsh__run *r, spsh_error *err)
         return fail_memory(err);
     memcpy(r->cursor, c->cursor, c->cursor_size);
     r->cursor_size = c->cursor_size;
-    return SPSH_OK;
+    uint64_t hash = 0;
+    const spsh_status rc = spsh__feed_next_hash(r->feed, r->cursor, r->cursor_size, &hash, err);
+    if (rc == SPSH_OK && hash != c->next_batch_hash)
+        return SPSH_FAIL(err, SPSH_E_MISMATCH, SPSH_OFFSET_NONE,
+                         "%s: the batch that would come next is not the one that was next when the "
+                         "checkpoint was written: by another version of the program?",
+                         r->o->run);
+    return rc;
 }
 
 static spsh_status share_cursor(spsh__run *r, spsh_error *err)
@@ -223,6 +338,8 @@ spsh_status spsh__run_restore(spsh__run *r, spsh_error *err)
     r->progress.best_metric = (double)INFINITY;
     if (r->is_first) {
         rc = take_memory(r, err);
+        if (rc == SPSH_OK && r->resumed != NULL)
+            rc = compare_configs(r, err);
         if (rc == SPSH_OK && r->resumed != NULL)
             rc = take_arenas(r, err);
         if (rc == SPSH_OK && r->resumed != NULL)
@@ -264,6 +381,7 @@ static spsh_status put(spsh__run *r, spsh_error *err)
     uint8_t extra[EXTRA_BYTES];
     put_u64le(extra, r->progress.updates);
     put_u64le(extra + 8, r->progress.skipped_steps);
+    put_u64le(extra + 16, r->progress.evaluated_step);
     ops->read_f32_fn(r->backend, r->host_weights, l->weights, l->arena_elements);
     ops->read_f32_fn(r->backend, r->host_statistics, l->statistics, l->statistics_elements);
     for (int m = 0; m < 2 && l->moments[m].data != NULL; m++)
@@ -289,11 +407,29 @@ static spsh_status put(spsh__run *r, spsh_error *err)
         .cursor_size = r->cursor_size,
         .strategy = extra,
         .strategy_size = sizeof(extra),
+        .next_batch_hash = r->next_batch_hash,
         .wall_seconds = r->progress.wall_s + spsh__run_now_s() - r->begin_s,
         .audio_seconds = r->progress.audio_s,
         .restarts = r->progress.restarts,
     };
     return spsh__checkpoint_put(r->writer, &c, err);
+}
+
+/* A checkpoint that was not written, but by a disk that may have room for the next one, is told,
+ * and the run goes on. */
+static spsh_status judge(const spsh__run *r, spsh_status rc, const spsh_error *failed,
+                         spsh_error *err)
+{
+    if (rc == SPSH_OK)
+        return rc;
+    if (rc == SPSH_E_MISMATCH || rc == SPSH_E_NO_MEMORY || rc == SPSH_E_INVALID_ARG) {
+        if (err != NULL)
+            *err = *failed;
+        return rc;
+    }
+    spsh__run_log(r, SPSH_LOG_ERROR, "a checkpoint was not written, those before are there: %s",
+                  failed->message);
+    return SPSH_OK;
 }
 
 spsh_status spsh__run_save(spsh__run *r, spsh_error *err)
@@ -302,22 +438,31 @@ spsh_status spsh__run_save(spsh__run *r, spsh_error *err)
     spsh_status rc = save_cursor(r, err);
     if (rc == SPSH_OK)
         rc = r->strategy->ops->gather_fn(r->strategy, err);
+    if (rc == SPSH_OK && r->is_first)
+        rc = spsh__feed_next_hash(r->feed, r->cursor, r->cursor_size, &r->next_batch_hash, err);
     if (rc != SPSH_OK || !r->is_first)
         return rc;
     r->saved_s = spsh__run_now_s();
-    rc = put(r, &failed);
-    if (rc == SPSH_E_NO_SPACE || rc == SPSH_E_IO) {
-        /* That was the one before: this one is a new attempt. */
-        spsh__run_log(r, SPSH_LOG_ERROR, "a checkpoint was not written: %s", failed.message);
-        rc = put(r, &failed);
-    }
-    if (rc != SPSH_OK && err != NULL)
-        *err = failed;
-    return rc;
+    rc = judge(r, spsh__checkpoint_flush(r->writer, &failed), &failed, err); /* of the one before */
+    return rc != SPSH_OK ? rc : put(r, err);
 }
 
 spsh_status spsh__run_save_last(spsh__run *r, spsh_error *err)
 {
     const spsh_status rc = spsh__run_save(r, err);
     return rc != SPSH_OK || !r->is_first ? rc : spsh__checkpoint_flush(r->writer, err);
+}
+
+spsh_status spsh__run_look(spsh__run *r, spsh_error *err)
+{
+    spsh_error failed = SPSH_ERROR_INIT;
+    if (!r->is_first)
+        return SPSH_OK;
+    const double now_s = spsh__run_now_s();
+    spsh_status rc = judge(r, spsh__checkpoint_poll(r->writer, &failed), &failed, err);
+    if (rc != SPSH_OK || now_s - r->looked_s < LOOK_EVERY_S)
+        return rc;
+    r->looked_s = now_s;
+    rc = spsh__checkpoint_writer_check(r->writer, &failed);
+    return rc == SPSH_E_MISMATCH ? judge(r, rc, &failed, err) : SPSH_OK;
 }

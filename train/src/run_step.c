@@ -236,11 +236,14 @@ static void update(spsh__run *r, double gradient_scale)
     }
 }
 
-static spsh_status skip(spsh__run *r, spsh_error *err)
+/* The step is as if it had not been. counted: utterances with a loss. */
+static spsh_status skip(spsh__run *r, double counted, spsh_error *err)
 {
     r->backend->ops->copy_fn(r->backend, r->learner.statistics, r->statistics_before,
                              r->learner.statistics_elements);
     r->progress.skipped_steps++;
+    if (counted <= 0)
+        return SPSH_OK; /* there was nothing to learn from in all of it, and nothing is wrong */
     r->skipped_in_a_row++;
     spsh__run_log(r, SPSH_LOG_WARNING,
                   "step %llu is left out: its loss is %g, the norm of its gradients %g",
@@ -270,10 +273,8 @@ static spsh_status learn(spsh__run *r, spsh_error *err)
     if (is_finite) {
         update(r, scale);
         r->skipped_in_a_row = 0;
-    } else if (counted > 0) {
-        rc = skip(r, err);
     } else {
-        r->progress.skipped_steps++; /* nothing to learn from in all of it */
+        rc = skip(r, counted, err);
     }
     if (rc == SPSH_OK)
         rc = r->strategy->ops->after_step_fn(r->strategy, err);
