@@ -142,7 +142,8 @@ static void ctc(spsh__backend *b, const spsh__ctc_shape *s, const uint32_t *leng
             .label_count = label_count,
             .scale = s->scale * weight,
         };
-        if (!grow_scratch(b, spsh__ctc_scratch(u.frames, u.label_count, u.symbols)))
+        const uint32_t kept = is_learnt ? u.frames : 1;
+        if (!grow_scratch(b, spsh__ctc_scratch(kept, u.label_count, u.symbols)))
             return;
         io->results[n] = spsh__ctc_f64(&u, spsh__f64(io->logits) + at,
                                        is_learnt ? spsh__f64(io->dlogits) + at : NULL, r->scratch);

@@ -174,7 +174,8 @@ void spsh__cpu_ctc(spsh__backend *b, const spsh__ctc_shape *s, const uint32_t *l
     for (size_t n = 0; n < s->batch; n++) {
         const uint32_t frames = frames_of(&w, n);
         const uint32_t count = (uint32_t)spsh__least(label_count(labels, n), frames);
-        const size_t floats = spsh__ctc_scratch(frames, count, s->symbols);
+        const uint32_t kept = io->dlogits.data != NULL ? frames : 1;
+        const size_t floats = spsh__ctc_scratch(kept, count, s->symbols);
         w.scratch_floats = floats > w.scratch_floats ? floats : w.scratch_floats;
     }
     w.scratch_floats = spsh__round_up(w.scratch_floats, SPSH__LANES_MAX);

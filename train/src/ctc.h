@@ -19,7 +19,8 @@
 
 #include "backend.h"
 
-/* Elements of scratch for an utterance; grows with each argument. */
+/* Elements of scratch for an utterance; grows with each argument. Without gradients two rows of
+ * alpha are enough, however many frames there are: then 1 frame is what to ask for. */
 size_t spsh__ctc_scratch(uint32_t frames, uint32_t labels, uint32_t symbols);
 
 /* logits, dlogits: row t begins at t * stride. scale: of the gradient. */

@@ -182,7 +182,8 @@ typedef struct work {
     real *posterior;           /* of symbols; not divided by their sum */
     real *label_m, *label_e;   /* emissions of the labels */
     real *skip;                /* exponent of the step from label i - 1 to i: 0 or NOTHING */
-    real *alpha;               /* a row of four arrays before each frame and behind the last */
+    real *alpha;               /* a row of four arrays before each frame and behind the last; where
+                                  nothing goes back, two of them by turns */
     real *beta;                /* one row: behind a frame, times the emissions of the next */
     real *states;              /* one row: posteriors */
 } work;
@@ -354,11 +355,12 @@ TARGET static void put_gradient(const work *w, real sum, real *dlogits)
 
 /* ------------------------------------------------------------------------------ an utterance */
 
-/* alpha of all frames; returns -ln p. */
-TARGET static double go_forward(const work *w, const real *logits)
+/* alpha of all frames, or of the last one alone; returns -ln p. */
+TARGET static double go_forward(const work *w, const real *logits, bool keeps_all)
 {
     const spsh__ctc_utterance *u = w->u;
     const size_t row = 4 * w->row;
+    const size_t kept = keeps_all ? SIZE_MAX : 1; /* a mask of frames */
     double normaliser = 0;
     put_nothing(w, w->alpha);
     states_at(w, w->alpha).blank_e[0] = 0; /* before the first frame: the first blank */
@@ -367,9 +369,9 @@ TARGET static double go_forward(const work *w, const real *logits)
         if (!(sum > 0))
             return (double)NAN;
         normaliser += log((double)sum);
-        step_forward(w, w->alpha + t * row, w->alpha + (t + 1) * row);
+        step_forward(w, w->alpha + (t & kept) * row, w->alpha + ((t + 1) & kept) * row);
     }
-    const states last = states_at(w, w->alpha + u->frames * row);
+    const states last = states_at(w, w->alpha + (u->frames & kept) * row);
     const size_t end = u->label_count; /* the last blank; the last label stands at the same place */
     const double blank = (double)last.blank_e[end];
     const double label = (double)last.label_e[end];
@@ -405,7 +407,7 @@ HEAD(const spsh__ctc_utterance *u, const real *logits, real *dlogits, real *scra
                                .is_infeasible = spsh__ctc_frames_min(u) > u->frames};
     const work w = make_work(u, scratch);
     if (!result.is_infeasible)
-        result.loss = go_forward(&w, logits);
+        result.loss = go_forward(&w, logits, dlogits != NULL);
     if (dlogits == NULL)
         return result;
     if (isfinite(result.loss))
