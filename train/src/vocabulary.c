@@ -360,6 +360,30 @@ spsh_status spsh__vocabulary_encode(const spsh__vocabulary *v, spsh_bytes text, 
 
 /* NOLINTEND(readability-non-const-parameter) */
 
+typedef struct search {
+    const spsh__vocabulary *v;
+    uint64_t count;
+    void (*point_fn)(void *user, int32_t point);
+    void *user;
+} search;
+
+static void search_point(void *user, int32_t point)
+{
+    search *s = (search *)user;
+    const bool is_known = symbol_of_point(s->v, point) != 0 || (s->v->has_pieces && point == ' ');
+    s->count++;
+    if (!is_known)
+        s->point_fn(s->user, point);
+}
+
+uint64_t spsh__vocabulary_unknown(const spsh__vocabulary *v, spsh_bytes text,
+                                  void (*point_fn)(void *user, int32_t point), void *user)
+{
+    search s = {v, 0, point_fn, user};
+    spsh__text_points(v->form, text, search_point, &s);
+    return s.count;
+}
+
 /* ---- symbols to text ---- */
 
 typedef struct out_text {

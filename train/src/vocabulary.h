@@ -53,6 +53,10 @@ uint32_t spsh__vocabulary_size(const spsh__vocabulary *v); /* with the blank */
 spsh_status spsh__vocabulary_encode(const spsh__vocabulary *v, spsh_bytes text, uint32_t *labels,
                                     uint32_t capacity, uint32_t *ret_count, uint32_t *ret_dropped,
                                     spsh_error *err);
+/* Each character of a text that no symbol stands for, in order; SPSH__POINT_BAD: a byte that is not
+ * UTF-8. Returns how many characters the text has. No allocation. Any thread. */
+uint64_t spsh__vocabulary_unknown(const spsh__vocabulary *v, spsh_bytes text,
+                                  void (*point_fn)(void *user, int32_t point), void *user);
 /* UTF-8, NUL-terminated, cut to capacity; returns the full length. */
 size_t spsh__vocabulary_decode(const spsh__vocabulary *v, const uint32_t *labels, uint32_t count,
                                char *text, size_t capacity);

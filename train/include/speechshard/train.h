@@ -116,6 +116,93 @@ SPSH_API SPSH_NODISCARD spsh_status spsh_vocabulary_make(const spsh_vocabulary_o
                                                          char **ret_path, uint32_t *ret_symbols,
                                                          spsh_error *err);
 
+/* ---- what a run would be ---- */
+
+typedef struct spsh_train_estimate_options {
+    size_t struct_size;
+    const char *config_path;
+    const char *const *overrides; /* as spsh_train_options' */
+    const spsh_io *io;
+} spsh_train_estimate_options;
+#define SPSH_TRAIN_ESTIMATE_OPTIONS_INIT                                                           \
+    {                                                                                              \
+        sizeof(spsh_train_estimate_options), 0, 0, 0                                               \
+    }
+
+/** A domain of a dataset that is trained on; of what passes the filters. */
+typedef struct spsh_train_domain {
+    char *dataset, *name; /* name: empty where there is none */
+    uint64_t utterances;
+    double seconds;
+    double share;  /* of an epoch's seconds */
+    double passes; /* how often an epoch serves each */
+} spsh_train_domain;
+
+/** A dataset that is evaluated on. */
+typedef struct spsh_train_set {
+    char *name;
+    uint64_t utterances;
+    double seconds;
+} spsh_train_set;
+
+/** A character that no symbol stands for. */
+typedef struct spsh_train_unknown {
+    char text[8]; /* UTF-8; empty: bytes that are not */
+    int32_t point;
+    uint64_t count;
+} spsh_train_unknown;
+#define SPSH_TRAIN_UNKNOWN_MAX 10
+
+typedef struct spsh_train_estimate {
+    char *config; /* resolved, YAML */
+    uint64_t weights;
+    uint32_t inputs, symbols;           /* values of a frame; with the blank */
+    uint32_t world_size, threads;       /* processes as they were started; threads of each */
+    uint32_t virtual_world, accumulate; /* batches of a step: their product */
+    spsh_train_domain *domains;
+    uint32_t domain_count;
+    spsh_train_set *dev;
+    uint32_t dev_count;
+
+    /* an epoch */
+    uint64_t utterances;
+    double seconds, longest_seconds;
+    uint64_t skipped, filtered;      /* not served: by overlays; splits and weights of 0 */
+    uint64_t out_of_range, too_long; /* ...: data.utterance_seconds_*; longer than a batch */
+    uint64_t batches, steps;
+    uint32_t batch_utterances_max;
+    double batch_padded_seconds_max;
+    double padding;   /* of what batches hold; 0 ... below 1 */
+    uint64_t epochs;  /* of the whole run; rounded up where samples_max ends it */
+    uint64_t samples; /* utterances of it */
+
+    /* transcripts: of those read, evenly spread over what is served */
+    uint64_t texts_read, characters, unknown_characters, unknown_kinds;
+    spsh_train_unknown unknown[SPSH_TRAIN_UNKNOWN_MAX]; /* the most frequent ones */
+    uint32_t unknown_count;
+    uint64_t without_symbols; /* a transcript, but nothing of it that can be learnt */
+    /* of all: from lengths and the transcripts that may be too long */
+    uint64_t without_text, without_frames, infeasible;
+    bool is_infeasible_exact; /* else extrapolated from a part */
+
+    /* bytes of rank 0, which has the most; activations: of the largest batch, without what
+     * operators take beside */
+    uint64_t weight_bytes, gradient_bytes, moment_bytes, activation_bytes;
+    uint64_t sum_bytes;        /* of gradients of several batches */
+    uint64_t loader_bytes;     /* of training; evaluation takes as much, for its time */
+    uint64_t snapshot_bytes;   /* of what is being saved */
+    uint64_t checkpoint_bytes; /* a file on the disk */
+    uint32_t checkpoint_count; /* with the best one; 0: all are kept */
+} spsh_train_estimate;
+
+/** What spsh_train would do with a configuration, without a run: from configuration, vocabulary,
+ * indexes and some transcripts. No audio is read, nothing is written. As a process of a world that
+ * launch.h finds, without talking to the others. Fails where the run would not begin, and where no
+ * transcript can be learnt from. *ret is the caller's to free. */
+SPSH_API SPSH_NODISCARD spsh_status spsh_train_estimate_make(
+    const spsh_train_estimate_options *options, spsh_train_estimate **ret, spsh_error *err);
+SPSH_API void spsh_train_estimate_free(spsh_train_estimate *estimate); /* NULL is fine */
+
 /** Who started this process: mpirun, srun, torchrun, plain variables. */
 typedef struct spsh_train_world {
     char launcher[32];

@@ -1,0 +1,27 @@
+/* estimate.h: the parts of spsh_train_estimate_make: estimate.c opens what a run would open,
+ * estimate_epoch.c goes through an epoch and its transcripts, estimate_memory.c adds up memory.
+ */
+#ifndef SPSH_TRAIN_ESTIMATE_H
+#define SPSH_TRAIN_ESTIMATE_H
+
+#include "config.h"
+#include "feed.h"
+#include "launch.h"
+#include "speechshard/train.h"
+#include "vocabulary.h"
+
+typedef struct spsh__estimating {
+    const spsh_io *io;
+    spsh__launch launch;
+    spsh__config *config;
+    spsh__vocabulary *vocabulary;
+    spsh__feed *feed; /* of training */
+    spsh__model_limits limits;
+    spsh_train_estimate *out;
+} spsh__estimating;
+
+/* Epoch 0 as the sampler deals it, and transcripts of it. */
+spsh_status spsh__estimate_epoch(spsh__estimating *e, spsh_error *err);
+/* The model and what surrounds it, opened with memory that is only counted. */
+spsh_status spsh__estimate_memory(spsh__estimating *e, spsh_error *err);
+#endif

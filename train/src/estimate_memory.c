@@ -1,0 +1,188 @@
+/* estimate_memory.c: how much memory a run takes: what it opens is opened, on a backend whose
+ * buffers are counted and are address space that nobody can touch.
+ *
+ * So there is no second account of what a model holds that would have to be kept equal to the
+ * first. What operators take while they work is not in it.
+ */
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "estimate.h"
+#include "gradient_sum.h"
+#include "run_internal.h"
+#include "train_internal.h"
+
+enum { BUFFERS_MAX = 4096, CHECKPOINT_REST_BYTES = 65536 };
+
+typedef struct counter {
+    spsh__backend backend; /* state: this */
+    spsh__backend_ops ops;
+    uint64_t bytes;
+    struct {
+        void *data;
+        size_t size;
+    } buffers[BUFFERS_MAX];
+    uint32_t count;
+} counter;
+
+/* ---- a backend without memory ---- */
+
+static spsh_status count_buffer(spsh__backend *b, size_t count, spsh__buffer *ret, spsh_error *err)
+{
+    counter *c = (counter *)b->state;
+    size_t size = 0;
+    void *data = MAP_FAILED;
+    if (c->count < BUFFERS_MAX && !__builtin_mul_overflow(count, b->ops->element_bytes, &size) &&
+        size < SIZE_MAX)
+        data = mmap(NULL, size + 1, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (data == MAP_FAILED)
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE,
+                         "the model needs a buffer of %zu elements of %zu bytes: more than a "
+                         "process can have",
+                         count, b->ops->element_bytes);
+    c->buffers[c->count].data = data;
+    c->buffers[c->count++].size = size + 1;
+    c->bytes += size;
+    ret->data = data;
+    return SPSH_OK;
+}
+
+static void keep_buffer(spsh__backend *b, spsh__buffer buffer)
+{
+    (void)b, (void)buffer;
+}
+
+static void write_nothing(spsh__backend *b, spsh__buffer to, const float *from, size_t count)
+{
+    (void)b, (void)to, (void)from, (void)count;
+}
+
+static void zero_nothing(spsh__backend *b, spsh__buffer to, size_t count)
+{
+    (void)b, (void)to, (void)count;
+}
+
+static void *count_memory(void *user, size_t size_bytes)
+{
+    ((counter *)user)->bytes += size_bytes;
+    return malloc(size_bytes);
+}
+
+static void free_memory(void *user, void *memory)
+{
+    (void)user;
+    free(memory);
+}
+
+/* The operators of the real one that say how large something is need no state. */
+static spsh_status open_counter(const char *name, counter **ret, spsh_error *err)
+{
+    spsh__backend *real = NULL;
+    counter *c = calloc(1, sizeof(*c));
+    if (c == NULL)
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "out of memory");
+    const spsh_status rc = spsh__backend_open(name, 1, spsh_allocator_default(), &real, err);
+    if (rc != SPSH_OK) {
+        free(c);
+        return rc;
+    }
+    c->ops = *real->ops;
+    spsh__backend_close(real);
+    c->ops.alloc_fn = count_buffer;
+    c->ops.free_fn = keep_buffer;
+    c->ops.write_f32_fn = write_nothing;
+    c->ops.zero_fn = zero_nothing;
+    c->backend = (spsh__backend){
+        .ops = &c->ops, .allocator = {count_memory, free_memory, c},
+             .threads = 1, .state = c
+    };
+    *ret = c;
+    return SPSH_OK;
+}
+
+static void close_counter(counter *c)
+{
+    for (uint32_t i = 0; c != NULL && i < c->count; i++)
+        (void)munmap(c->buffers[i].data, c->buffers[i].size);
+    free(c);
+}
+
+/* ---- what a run opens ---- */
+
+static uint64_t taken(counter *c)
+{
+    const uint64_t bytes = c->bytes;
+    c->bytes = 0;
+    return bytes;
+}
+
+static spsh_status count_moments(const spsh__estimating *e, counter *c, spsh__learner *l,
+                                 spsh_error *err)
+{
+    const int moments = e->config->is_adamw ? 2 : e->config->sgd.momentum > 0 ? 1 : 0;
+    spsh_status rc = SPSH_OK;
+    for (int m = 0; m < moments && rc == SPSH_OK; m++)
+        rc = count_buffer(&c->backend, l->arena_elements, &l->moments[m], err);
+    e->out->moment_bytes = taken(c);
+    e->out->checkpoint_bytes =
+        sizeof(float) * ((1 + (uint64_t)moments) * l->arena_elements + l->statistics_elements) +
+        CHECKPOINT_REST_BYTES;
+    /* rank 0's copy of the arenas, and the writer's of them */
+    e->out->snapshot_bytes = 2 * e->out->checkpoint_bytes;
+    return rc;
+}
+
+static spsh_status count_sums(const spsh__estimating *e, counter *c, const spsh__model *model,
+                              spsh__learner *l, spsh_error *err)
+{
+    spsh__comm alone = {.world_size = e->launch.world_size};
+    const uint32_t buckets = spsh__model_bucket_count(model);
+    spsh__slice *slices = calloc(buckets, sizeof(*slices));
+    spsh__gradient_sum *sum = NULL;
+    if (slices == NULL)
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "out of memory");
+    for (uint32_t b = 0; b < buckets; b++)
+        spsh__model_bucket(model, b, &slices[b].offset, &slices[b].count);
+    l->backend = &c->backend;
+    l->comm = &alone;
+    l->buckets = slices;
+    l->bucket_count = buckets;
+    l->virtual_world = spsh__feed_leaves(e->feed);
+    l->accumulate = e->config->accumulate;
+    const spsh_status rc = spsh__gradient_sum_open(l, true, &c->backend.allocator, &sum, err);
+    e->out->sum_bytes = taken(c);
+    spsh__gradient_sum_close(sum);
+    free(slices);
+    return rc;
+}
+
+spsh_status spsh__estimate_memory(spsh__estimating *e, spsh_error *err)
+{
+    spsh_train_estimate *out = e->out;
+    spsh__model_shape shape = e->config->model;
+    spsh__model *model = NULL;
+    spsh__learner learner = {.step = 0};
+    counter *c = NULL;
+    spsh_status rc = open_counter(e->config->backend, &c, err);
+    if (rc != SPSH_OK)
+        return rc;
+    shape.inputs = spsh__feed_dim(e->feed);
+    shape.outputs = spsh__vocabulary_size(e->vocabulary);
+    rc = spsh__model_open(&c->backend, &shape, &e->limits, &model, err);
+    if (rc != SPSH_OK)
+        goto out;
+    out->weights = spsh__model_weight_count(model);
+    learner.arena_elements = spsh__model_arena_elements(model);
+    learner.statistics = spsh__model_statistics(model, &learner.statistics_elements);
+    learner.weights = spsh__model_weights(model);
+    learner.gradients = spsh__model_gradients(model);
+    out->weight_bytes = out->gradient_bytes = learner.arena_elements * c->ops.element_bytes;
+    out->activation_bytes = taken(c) - out->weight_bytes - out->gradient_bytes;
+    rc = count_moments(e, c, &learner, err);
+    if (rc == SPSH_OK)
+        rc = count_sums(e, c, model, &learner, err);
+out:
+    spsh__model_close(model);
+    close_counter(c);
+    return rc;
+}
