@@ -237,7 +237,7 @@ static const struct {
      SPSH_E_INVALID_ARG,                                                                                                                  "is not above"                   },
     {"data: {train: &x a, dev: *x}",                                                         NULL,                    SPSH_E_SYNTAX,      "aliases are not understood"     },
     {"data: {train: !!str a}",                                                               NULL,                    SPSH_E_SYNTAX,      "tags are not understood"        },
-    {"data: {train: {a: b}}",                                                                NULL,                    SPSH_E_SYNTAX,      "a section in a section"         },
+    {"data: {train: {a: b}}",                                                                NULL,                    SPSH_E_NOT_FOUND,   "data.train.a is no key"         },
     {"data: {train: [[a]]}",                                                                 NULL,                    SPSH_E_SYNTAX,      "only lists of plain values"     },
     {"data: {train: a}\n---\ndata: {}",                                                      NULL,                    SPSH_E_SYNTAX,      "more than one document"         },
     {"[a]",                                                                                  NULL,                    SPSH_E_SYNTAX,      "a list without a key"           },

@@ -13,12 +13,14 @@
 #ifndef SPSH_INGEST_MDC_SCHEMA_H
 #define SPSH_INGEST_MDC_SCHEMA_H
 
-#include "view.h"
-#include "yaml_values.h"
+#include <stdbool.h>
 
-#define SPSH__MDC_SCHEMA_FILE "schema.yaml"
-#define SPSH__MDC_COLUMNS_MAX ((size_t)128)
-#define SPSH__MDC_LIST_MAX    ((size_t)64)
+#include "view.h"
+
+#define SPSH__MDC_SCHEMA_FILE      "schema.yaml"
+#define SPSH__MDC_SCHEMA_BYTES_MAX ((size_t)262144)
+#define SPSH__MDC_COLUMNS_MAX      ((size_t)128)
+#define SPSH__MDC_LIST_MAX         ((size_t)64)
 
 typedef enum spsh__mdc_strategy {
     SPSH__MDC_INDEX,    /* one table */
@@ -48,11 +50,12 @@ typedef struct spsh__mdc_schema {
     spsh__mdc_list sections;
     spsh__mdc_column columns[SPSH__MDC_COLUMNS_MAX];
     size_t column_count;
-    spsh__yaml yaml; /* that the others point into */
+    struct spsh__mdc_text *kept; /* that the others point into */
 } spsh__mdc_schema;
 
-/* Read schema.yaml in the root of a view. SPSH_E_NOT_FOUND when there is none; SPSH_E_CORRUPT when
- * it is not understood, or no schema of a dataset; SPSH_E_LIMIT when it is longer than any. */
+/* Read schema.yaml in the root of a view. SPSH_E_NOT_FOUND when there is none; SPSH_E_SYNTAX when
+ * it is not understood (settings.h), SPSH_E_CORRUPT when it is no schema of a dataset; SPSH_E_LIMIT
+ * when it is longer than any. */
 SPSH_NODISCARD spsh_status spsh__mdc_schema_read(const spsh__view *folder,
                                                  spsh__mdc_schema *ret_schema, spsh_error *err);
 void spsh__mdc_schema_free(spsh__mdc_schema *schema);

@@ -13,10 +13,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "settings.h"
+#include "settings_text.h"
 #include "speechshard/augment.h"
 #include "speechshard/featgen.h"
 #include "speechshard/nearest_word.h"
+#include "speechshard/settings.h"
 #include "train_internal.h"
 
 typedef enum field_kind {
@@ -116,6 +117,7 @@ static const field fields[] = {
 };
 /* clang-format on */
 enum { FIELDS = sizeof(fields) / sizeof(fields[0]), NUMBER_BYTES = 40 };
+enum { KEY_BYTES = SPSH_SETTINGS_DEPTH_MAX * SPSH_SETTINGS_KEY_BYTES };
 
 static const char *const sections[] = {"data", "model", "train", "eval"};
 
@@ -239,16 +241,24 @@ static bool is_section(const char *key)
     return false;
 }
 
-static spsh_status take_setting(void *user, const spsh__setting *s, spsh_error *err)
+/* "data.train". */
+static void join_keys(const spsh_setting *s, char key[KEY_BYTES])
+{
+    size_t size = 0;
+    for (size_t i = 0; i < SPSH_SETTINGS_DEPTH_MAX && s->keys[i] != NULL; i++)
+        size +=
+            (size_t)snprintf(key + size, KEY_BYTES - size, "%s%s", i == 0 ? "" : ".", s->keys[i]);
+}
+
+static spsh_status take_setting(void *user, const spsh_setting *s, spsh_error *err)
 {
     reading *r = (reading *)user;
     const uint64_t line = r->override == NULL ? s->line : 0;
     const char *name = r->override == NULL ? s->name : r->override;
-    char key[2 * SPSH__SETTING_NAME_BYTES];
+    char key[KEY_BYTES];
     size_t number = 0;
     size_t size = 0;
-    (void)snprintf(key, sizeof(key), "%s%s%s", s->section, s->section[0] == '\0' ? "" : ".",
-                   s->key);
+    join_keys(s, key);
     const place where = place_of(name, line, key);
     while (number < FIELDS && strcmp(fields[number].name, key) != 0)
         number++;
@@ -275,35 +285,30 @@ static spsh_status take_setting(void *user, const spsh__setting *s, spsh_error *
     return SPSH_OK;
 }
 
-/* A list is YAML; all else is taken as it stands, so that a shell needs no second quotes. */
+/* A list is YAML; all else is taken as it stands, so that a shell needs no second quotes. The key
+ * is one with a dot in it: joined, it is the same. */
 static spsh_status take_override(reading *r, const char *override, spsh_error *err)
 {
     const char *equals = strchr(override, '=');
     const size_t size = equals == NULL ? 0 : (size_t)(equals - override);
-    char key[SPSH__SETTING_NAME_BYTES];
+    char key[SPSH_SETTINGS_KEY_BYTES];
     if (size == 0 || size >= sizeof(key))
         return SPSH_FAIL(err, SPSH_E_SYNTAX, SPSH_OFFSET_NONE, "'%.200s' is no key=value",
                          override);
     memcpy(key, override, size);
     key[size] = '\0';
-    char *dot = strchr(key, '.');
-    if (dot != NULL)
-        *dot = '\0';
-    const char *const section = dot == NULL ? "" : key;
-    const char *const last = dot == NULL ? key : dot + 1;
     const char *value = equals + 1;
     r->override = override;
     if (value[0] != '[') {
-        const spsh__setting setting = {override, section, last, &value, 1, false, 0};
+        const spsh_setting setting = {override, {key}, &value, 1, false, 0};
         return take_setting(r, &setting, err);
     }
     const size_t yaml_size = strlen(override) + 16;
     char *yaml = malloc(yaml_size);
     if (yaml == NULL)
         return no_memory(err);
-    (void)snprintf(yaml, yaml_size, "%s%s\"%s\": %s", section, dot == NULL ? "" : ":\n ", last,
-                   value);
-    const spsh_status rc = spsh__settings_read(yaml, strlen(yaml), override, take_setting, r, err);
+    (void)snprintf(yaml, yaml_size, "\"%s\": %s", key, value);
+    const spsh_status rc = spsh_settings_read(yaml, strlen(yaml), override, take_setting, r, err);
     free(yaml);
     return rc;
 }
@@ -538,7 +543,7 @@ static spsh_status parse(const char *yaml, size_t size, const char *name,
         return no_memory(err);
     r->config = calloc(1, sizeof(*r->config));
     rc = r->config == NULL ? no_memory(err)
-                           : spsh__settings_read(yaml, size, name, take_setting, r, err);
+                           : spsh_settings_read(yaml, size, name, take_setting, r, err);
     for (size_t i = 0; overrides != NULL && overrides[i] != NULL && rc == SPSH_OK; i++)
         rc = take_override(r, overrides[i], err);
     if (rc == SPSH_OK)
@@ -619,7 +624,7 @@ char *spsh__config_text(const spsh__config *config)
         const char *dot = strchr(fields[i].name, '.');
         const size_t size = dot == NULL ? 0 : (size_t)(dot - fields[i].name);
         if (size != section_size || memcmp(section, fields[i].name, size) != 0) {
-            char name[SPSH__SETTING_NAME_BYTES];
+            char name[SPSH_SETTINGS_KEY_BYTES];
             (void)snprintf(name, sizeof(name), "%.*s:\n", (int)size, fields[i].name);
             spsh__settings_append(&to, name);
             section = fields[i].name;
@@ -649,7 +654,7 @@ spsh_status spsh__config_read(const char *path, const char *const *overrides, co
     size_t size = 0;
     const spsh_allocator *allocator = spsh_allocator_default();
     spsh_status rc = spsh_io_read_file(io == NULL ? spsh_io_default() : io, path,
-                                       SPSH__SETTINGS_BYTES_MAX, allocator, &data, &size, err);
+                                       SPSH_SETTINGS_BYTES_MAX, allocator, &data, &size, err);
     if (rc != SPSH_OK)
         return rc;
     rc = parse((const char *)data, size, path, overrides, ret, err);

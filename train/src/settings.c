@@ -1,17 +1,14 @@
 /* settings.c: see settings.h. libyaml tells what begins and ends, one event after the other; what
- * is open is at most two mappings and one list, so nothing that a text says makes this go deep.
+ * is open is at most SPSH_SETTINGS_DEPTH_MAX mappings and one list, so nothing that a text says
+ * makes this go deep.
  */
-#include "settings.h"
+#include "speechshard/settings.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <utf8proc.h>
 #include <yaml.h>
 
 #include "train_internal.h"
-
-enum { DEPTH_MAX = 2 };
 
 /* The values of the key at hand, one behind the other with a NUL after each. */
 typedef struct values {
@@ -23,12 +20,12 @@ typedef struct values {
 
 typedef struct reader {
     const char *name;
-    spsh__setting_fn visit_fn;
+    spsh_setting_fn visit_fn;
     void *user;
-    char section[SPSH__SETTING_NAME_BYTES], key[SPSH__SETTING_NAME_BYTES];
-    uint64_t line; /* of the key */
-    int depth;     /* mappings that are open */
-    bool has_key;  /* of the innermost mapping; its value is next */
+    char keys[SPSH_SETTINGS_DEPTH_MAX][SPSH_SETTINGS_KEY_BYTES]; /* the last of each open mapping */
+    uint64_t line;                                               /* of the innermost key */
+    size_t depth;                                                /* mappings that are open */
+    bool has_key; /* of the innermost mapping; its value is next */
     bool is_in_list;
     bool has_document;
     values values;
@@ -82,13 +79,10 @@ static spsh_status visit(reader *r, bool is_list, spsh_error *err)
         v->texts[i] = at;
         at += strlen(at) + 1;
     }
-    const spsh__setting setting = {.name = r->name,
-                                   .section = r->section,
-                                   .key = r->key,
-                                   .texts = v->texts,
-                                   .count = v->count,
-                                   .is_list = is_list,
-                                   .line = r->line};
+    spsh_setting setting = {
+        .name = r->name, .texts = v->texts, .count = v->count, .is_list = is_list, .line = r->line};
+    for (size_t i = 0; i < r->depth; i++)
+        setting.keys[i] = r->keys[i];
     r->has_key = false;
     return r->visit_fn(r->user, &setting, err);
 }
@@ -109,9 +103,9 @@ static bool is_null(const yaml_event_t *event)
 static spsh_status take_key(reader *r, const yaml_event_t *event, spsh_error *err)
 {
     const char *key = (const char *)event->data.scalar.value;
-    if (event->data.scalar.length == 0 || event->data.scalar.length >= sizeof(r->key))
+    if (event->data.scalar.length == 0 || event->data.scalar.length >= sizeof(r->keys[0]))
         return refuse(r, event, "a key is empty, or too long to be one", err);
-    memcpy(r->key, key, event->data.scalar.length + 1);
+    memcpy(r->keys[r->depth - 1], key, event->data.scalar.length + 1);
     r->line = event->start_mark.line + 1;
     r->has_key = true;
     r->values.size = 0;
@@ -132,10 +126,10 @@ static spsh_status take_scalar(reader *r, const yaml_event_t *event, spsh_error 
         return refuse(r, event, "a value without a key is not understood", err);
     if (!r->has_key)
         return take_key(r, event, err);
-    if (r->values.count == SPSH__SETTINGS_VALUES_MAX)
+    if (r->values.count == SPSH_SETTINGS_VALUES_MAX)
         return SPSH_FAIL(err, SPSH_E_LIMIT, SPSH_OFFSET_NONE,
                          "%s: line %llu: a list has more than %zu values", r->name,
-                         (unsigned long long)event->start_mark.line + 1, SPSH__SETTINGS_VALUES_MAX);
+                         (unsigned long long)event->start_mark.line + 1, SPSH_SETTINGS_VALUES_MAX);
     if (!keep(&r->values, text, is_null(event) ? 0 : event->data.scalar.length))
         return no_memory(r, err);
     return r->is_in_list ? SPSH_OK : visit(r, false, err);
@@ -149,20 +143,11 @@ static spsh_status begin_mapping(reader *r, const yaml_event_t *event, spsh_erro
         return refuse(r, event, "only lists of plain values are understood", err);
     if (r->depth > 0 && !r->has_key)
         return refuse(r, event, "a key is a plain value", err);
-    if (r->depth == DEPTH_MAX)
-        return refuse(r, event, "there is a section in a section", err);
-    if (r->depth == 1)
-        memcpy(r->section, r->key, sizeof(r->section));
+    if (r->depth == SPSH_SETTINGS_DEPTH_MAX)
+        return refuse(r, event, "there are more levels of keys than are understood", err);
     r->depth++;
     r->has_key = false;
     return SPSH_OK;
-}
-
-static void end_mapping(reader *r)
-{
-    r->depth--;
-    r->has_key = false;
-    r->section[0] = '\0';
 }
 
 static spsh_status begin_list(reader *r, const yaml_event_t *event, spsh_error *err)
@@ -194,7 +179,10 @@ static spsh_status take_event(reader *r, const yaml_event_t *event, spsh_error *
     case YAML_ALIAS_EVENT: return refuse(r, event, "aliases are not understood", err);
     case YAML_SCALAR_EVENT: return take_scalar(r, event, err);
     case YAML_MAPPING_START_EVENT: return begin_mapping(r, event, err);
-    case YAML_MAPPING_END_EVENT: end_mapping(r); return SPSH_OK;
+    case YAML_MAPPING_END_EVENT:
+        r->depth--;
+        r->has_key = false;
+        return SPSH_OK;
     case YAML_SEQUENCE_START_EVENT: return begin_list(r, event, err);
     case YAML_SEQUENCE_END_EVENT: r->is_in_list = false; return visit(r, true, err);
     case YAML_NO_EVENT:
@@ -225,16 +213,16 @@ static spsh_status fail_as(const reader *r, const yaml_parser_t *parser, uint64_
                      parser->problem == NULL ? "is not understood" : parser->problem);
 }
 
-spsh_status spsh__settings_read(const char *text, size_t size_bytes, const char *name,
-                                spsh__setting_fn visit_fn, void *user, spsh_error *err)
+spsh_status spsh_settings_read(const char *text, size_t size_bytes, const char *name,
+                               spsh_setting_fn visit_fn, void *user, spsh_error *err)
 {
     reader r = {.name = name, .visit_fn = visit_fn, .user = user};
     yaml_parser_t parser;
     spsh_status rc = SPSH_OK;
     bool is_at_end = false;
-    if (size_bytes > SPSH__SETTINGS_BYTES_MAX)
+    if (size_bytes > SPSH_SETTINGS_BYTES_MAX)
         return SPSH_FAIL(err, SPSH_E_LIMIT, SPSH_OFFSET_NONE, "%s: is longer than %zu bytes", name,
-                         SPSH__SETTINGS_BYTES_MAX);
+                         SPSH_SETTINGS_BYTES_MAX);
     if (!yaml_parser_initialize(&parser))
         return no_memory(&r, err);
     yaml_parser_set_input_string(&parser, (const unsigned char *)text, size_bytes);
@@ -252,76 +240,4 @@ spsh_status spsh__settings_read(const char *text, size_t size_bytes, const char 
     free(r.values.bytes);
     free(r.values.texts);
     return rc;
-}
-
-/* ---- writing ---- */
-
-static void append_bytes(spsh__settings_text *to, const char *bytes, size_t size)
-{
-    if (to->has_failed)
-        return;
-    if (size >= to->capacity_bytes - to->size_bytes) {
-        const size_t capacity = 2 * to->capacity_bytes + size + 256;
-        char *data = realloc(to->data, capacity);
-        if (data == NULL) {
-            to->has_failed = true;
-            return;
-        }
-        to->data = data;
-        to->capacity_bytes = capacity;
-    }
-    memcpy(to->data + to->size_bytes, bytes, size);
-    to->size_bytes += size;
-    to->data[to->size_bytes] = '\0';
-}
-
-void spsh__settings_append(spsh__settings_text *to, const char *text)
-{
-    append_bytes(to, text, strlen(text));
-}
-
-/* Letters, digits, punctuation and symbols are seen as they are. A mark would sit on the quote
- * before it; others are blanks, controls, or nothing that has been assigned yet. */
-static bool is_plain(int32_t point)
-{
-    const utf8proc_category_t category = utf8proc_category(point);
-    if (point < 0x80)
-        return point >= 0x20 && point != 0x7f && point != '"' && point != '\\';
-    return category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_SO &&
-           category != UTF8PROC_CATEGORY_MN && category != UTF8PROC_CATEGORY_MC &&
-           category != UTF8PROC_CATEGORY_ME;
-}
-
-void spsh__settings_append_quoted(spsh__settings_text *to, const char *text)
-{
-    const uint8_t *at = (const uint8_t *)text;
-    size_t left = strlen(text);
-    append_bytes(to, "\"", 1);
-    while (left > 0) {
-        int32_t point = 0;
-        char escape[16];
-        const utf8proc_ssize_t size = utf8proc_iterate(at, (utf8proc_ssize_t)left, &point);
-        const size_t taken = size > 0 ? (size_t)size : 1;
-        if (size > 0 && is_plain(point)) {
-            append_bytes(to, (const char *)at, taken);
-        } else {
-            (void)snprintf(escape, sizeof(escape), point > 0xffff ? "\\U%08X" : "\\u%04X",
-                           size > 0 ? (unsigned)point : 0xfffd);
-            append_bytes(to, escape, strlen(escape));
-        }
-        at += taken;
-        left -= taken;
-    }
-    append_bytes(to, "\"", 1);
-}
-
-char *spsh__settings_take(spsh__settings_text *to)
-{
-    char *data = to->data;
-    if (to->has_failed) {
-        free(data);
-        data = NULL;
-    }
-    *to = (spsh__settings_text){0};
-    return data;
 }

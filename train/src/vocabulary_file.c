@@ -11,8 +11,9 @@
  */
 #include <stdlib.h>
 
-#include "settings.h"
+#include "settings_text.h"
 #include "speechshard/nearest_word.h"
+#include "speechshard/settings.h"
 #include "train_internal.h"
 #include "vocabulary_internal.h"
 
@@ -35,7 +36,7 @@ typedef struct reading {
 static const char *const keys[] = {"kind", "profile", "symbols", "merges", NULL};
 enum { KEYS = sizeof(keys) / sizeof(keys[0]) - 1 };
 
-static spsh_status keep_texts(const spsh__setting *s, texts *to, spsh_error *err)
+static spsh_status keep_texts(const spsh_setting *s, texts *to, spsh_error *err)
 {
     size_t size = 0;
     for (size_t i = 0; i < s->count; i++)
@@ -44,7 +45,7 @@ static spsh_status keep_texts(const spsh__setting *s, texts *to, spsh_error *err
     to->at = malloc((s->count + 1) * sizeof(*to->at));
     if (to->bytes == NULL || to->at == NULL)
         return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "%s: no memory for %s", s->name,
-                         s->key);
+                         s->keys[0]);
     to->is_there = true;
     to->count = s->count;
     size = 0;
@@ -57,7 +58,7 @@ static spsh_status keep_texts(const spsh__setting *s, texts *to, spsh_error *err
     return SPSH_OK;
 }
 
-static spsh_status with_place(const spsh__setting *s, spsh_status rc, const spsh_error *inner,
+static spsh_status with_place(const spsh_setting *s, spsh_status rc, const spsh_error *inner,
                               spsh_error *err)
 {
     return rc == SPSH_OK ? SPSH_OK
@@ -65,25 +66,26 @@ static spsh_status with_place(const spsh__setting *s, spsh_status rc, const spsh
                                      (unsigned long long)s->line, inner->message);
 }
 
-static spsh_status unexpected(const spsh__setting *s, const char *what, const char *nearest,
+static spsh_status unexpected(const spsh_setting *s, const char *what, const char *nearest,
                               spsh_error *err)
 {
     return SPSH_FAIL(err, nearest == NULL ? SPSH_E_SYNTAX : SPSH_E_NOT_FOUND, SPSH_OFFSET_NONE,
                      "%s: line %llu: %s%s%s %s%s%s", s->name, (unsigned long long)s->line,
-                     s->section, s->section[0] == '\0' ? "" : ".", s->key, what,
-                     nearest == NULL ? "" : nearest, nearest == NULL ? "" : "'?");
+                     s->keys[0], s->keys[1] == NULL ? "" : ".",
+                     s->keys[1] == NULL ? "" : s->keys[1], what, nearest == NULL ? "" : nearest,
+                     nearest == NULL ? "" : "'?");
 }
 
-static spsh_status take_setting(void *user, const spsh__setting *s, spsh_error *err)
+static spsh_status take_setting(void *user, const spsh_setting *s, spsh_error *err)
 {
     reading *r = (reading *)user;
     spsh_error inner = SPSH_ERROR_INIT;
     const bool seen[KEYS] = {r->has_kind, r->has_form, r->symbols.is_there, r->merges.is_there};
     size_t key = 0;
-    while (key < KEYS && (s->section[0] != '\0' || strcmp(keys[key], s->key) != 0))
+    while (key < KEYS && (s->keys[1] != NULL || strcmp(keys[key], s->keys[0]) != 0))
         key++;
     if (key == KEYS) {
-        const char *nearest = spsh_nearest_word(s->key, strlen(s->key), keys);
+        const char *nearest = spsh_nearest_word(s->keys[0], strlen(s->keys[0]), keys);
         return unexpected(s, "is no key of a vocabulary; did you mean '",
                           nearest == NULL ? "symbols" : nearest, err);
     }
@@ -117,7 +119,7 @@ spsh_status spsh__vocabulary_parse(const char *yaml, size_t size, const char *na
                                    spsh__vocabulary **ret, spsh_error *err)
 {
     reading r = {0};
-    spsh_status rc = spsh__settings_read(yaml, size, name, take_setting, &r, err);
+    spsh_status rc = spsh_settings_read(yaml, size, name, take_setting, &r, err);
     if (rc == SPSH_OK && !(r.has_kind && r.has_form && r.symbols.is_there))
         rc = SPSH_FAIL(err, SPSH_E_SYNTAX, SPSH_OFFSET_NONE, "%s: there is no %s", name,
                        !r.has_kind   ? "kind"
@@ -142,7 +144,7 @@ spsh_status spsh__vocabulary_read(const char *path, const spsh_io *io, spsh__voc
     size_t size = 0;
     const spsh_allocator *allocator = spsh_allocator_default();
     spsh_status rc = spsh_io_read_file(io == NULL ? spsh_io_default() : io, path,
-                                       SPSH__SETTINGS_BYTES_MAX, allocator, &data, &size, err);
+                                       SPSH_SETTINGS_BYTES_MAX, allocator, &data, &size, err);
     if (rc != SPSH_OK)
         return rc;
     rc = spsh__vocabulary_parse((const char *)data, size, path, ret, err);
