@@ -16,6 +16,7 @@
 #include "json_out.h"
 #include "speechshard/train.h"
 #include "train/run_page.h"
+#include "train_estimate_out.h"
 
 enum { EXIT_STOPPED = 75, OVERRIDES_MAX = 256, THREADS_MAX = 1024, SYMBOLS_MAX = 65536 };
 
@@ -23,7 +24,7 @@ typedef struct train_command {
     const char *config, *run;
     const char *overrides[OVERRIDES_MAX + 1];
     int resume; /* 0: no, 1: auto */
-    bool make_vocabulary, json;
+    bool make_vocabulary, estimate, json;
     int kind;
     const char *profile;
     uint64_t symbols;
@@ -192,6 +193,9 @@ static int check(const train_command *c)
         return c->config == NULL
                    ? spsh__cli_usage("train", "--make-vocab needs the configuration that names it")
                    : SPSH_CLI_RUN;
+    if (c->estimate)
+        return c->config == NULL ? spsh__cli_usage("train", "--estimate needs a configuration")
+                                 : SPSH_CLI_RUN;
     if (c->run == NULL)
         return spsh__cli_usage("train", "a run needs a folder: -o RUN");
     if (c->config == NULL && c->resume == 0)
@@ -216,6 +220,8 @@ int spsh__cmd_train(int argc, char **argv)
          "of --make-vocab: how texts are normalised:\nlower, upper or nfc",                                                 &c.profile,         0, 0          },
         {"vocab-symbols", 0,   SPSH_CLI_COUNT,  "N",                 "of --make-vocab: with the blank, at most",
          &c.symbols,                                                                                                                            2, SYMBOLS_MAX},
+        {"estimate",      0,   SPSH_CLI_FLAG,   NULL,
+         "print what the run would be, and train nothing; exit 1\nwhere it would not begin",                                &c.estimate,        0, 0          },
         {"json",          0,   SPSH_CLI_FLAG,   NULL,                "print the result as JSON",                            &c.json,            0, 0          },
         SPSH_CLI_OPTIONS_END,
     };
@@ -228,6 +234,7 @@ int spsh__cmd_train(int argc, char **argv)
         "processes, started by mpirun, srun or torchrun, train together. SIGTERM, SIGINT and\n"
         "SIGUSR1: finish the step, save, exit 75.",
         "speechshard train digits.yaml --make-vocab\n"
+        "speechshard train digits.yaml --estimate\n"
         "speechshard train digits.yaml -o run train.epochs=20\n"
         "speechshard train digits.yaml -o run --resume auto\n"
         "mpirun -n 4 speechshard train digits.yaml -o run\n",
@@ -245,5 +252,9 @@ int spsh__cmd_train(int argc, char **argv)
         return spsh__cli_finish(make_vocabulary(&c));
     if (spsh_train_world_find(&c.world, &err) != SPSH_OK)
         return spsh__cli_fail(NULL, &err);
+    if (c.estimate && c.world.rank != 0)
+        return SPSH_EXIT_DONE;
+    if (c.estimate)
+        return spsh__cli_finish(spsh__train_estimate(c.config, c.overrides, c.json));
     return spsh__cli_finish(train(&c));
 }
