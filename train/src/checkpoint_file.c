@@ -69,30 +69,6 @@ struct spsh__checkpoint_file {
 
 /* ---- numbers ---- */
 
-static void put_u32(uint8_t *bytes, uint32_t value)
-{
-    memcpy(bytes, &value, 4);
-}
-
-static void put_u64(uint8_t *bytes, uint64_t value)
-{
-    memcpy(bytes, &value, 8);
-}
-
-static uint32_t get_u32(const uint8_t *bytes)
-{
-    uint32_t value = 0;
-    memcpy(&value, bytes, 4);
-    return value;
-}
-
-static uint64_t get_u64(const uint8_t *bytes)
-{
-    uint64_t value = 0;
-    memcpy(&value, bytes, 8);
-    return value;
-}
-
 static uint64_t bits_of(double value)
 {
     uint64_t bits = 0;
@@ -174,12 +150,12 @@ static void encode_parameter(const spsh__parameter *p, uint8_t *entry)
 {
     memset(entry, 0, ENTRY_BYTES);
     memcpy(entry, p->name, strlen(p->name));
-    put_u64(entry + 64, p->offset);
-    put_u64(entry + 72, p->count);
+    spsh__store_u64le(entry + 64, p->offset);
+    spsh__store_u64le(entry + 72, p->count);
     for (uint32_t i = 0; i < p->rank; i++)
-        put_u32(entry + 80 + 4 * (size_t)i, p->shape[i]);
-    put_u32(entry + 96, p->rank);
-    put_u32(entry + 100, p->decays ? FLAG_DECAYS : 0);
+        spsh__store_u32le(entry + 80 + 4 * (size_t)i, p->shape[i]);
+    spsh__store_u32le(entry + 96, p->rank);
+    spsh__store_u32le(entry + 100, p->decays ? FLAG_DECAYS : 0);
 }
 
 static void encode_counters(const spsh__checkpoint *c, uint64_t counters[COUNTERS])
@@ -207,9 +183,9 @@ static spsh_status make_file_id(const spsh__checkpoint *c, uint8_t file_id[16], 
     XXH3_state_t *state = XXH3_createState();
     if (state == NULL)
         return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "checkpoint: hash");
-    put_u64(numbers, c->generation);
-    put_u64(numbers + 8, c->samples);
-    put_u64(numbers + 16, c->weights_hash);
+    spsh__store_u64le(numbers, c->generation);
+    spsh__store_u64le(numbers + 8, c->samples);
+    spsh__store_u64le(numbers + 16, c->weights_hash);
     (void)XXH3_128bits_reset(state);
     (void)XXH3_128bits_update(state, numbers, sizeof(numbers));
     (void)XXH3_128bits_update(state, c->config, strlen(c->config));
@@ -298,7 +274,7 @@ static spsh_status load_version(const spsh__checkpoint_file *file, spsh_error *e
     const spsh_status rc = load_section(file, SECTION_VERSION, 4, 1, &bytes, err);
     if (rc != SPSH_OK)
         return rc;
-    const uint32_t version = get_u32(bytes.data);
+    const uint32_t version = spsh__load_u32le(bytes.data);
     if (version != VERSION)
         return SPSH_FAIL(err, SPSH_E_VERSION, SPSH_OFFSET_NONE,
                          "%s: checkpoint version %u, this trainer knows %d",
@@ -360,19 +336,19 @@ static const char *decode_parameter(const uint8_t *entry, spsh__parameter *p)
 {
     static const uint8_t zeros[ENTRY_BYTES];
     memcpy(p->name, entry, ENTRY_NAME_BYTES);
-    p->offset = get_u64(entry + 64);
-    p->count = get_u64(entry + 72);
+    p->offset = spsh__load_u64le(entry + 64);
+    p->count = spsh__load_u64le(entry + 72);
     for (uint32_t i = 0; i < 4; i++)
-        p->shape[i] = get_u32(entry + 80 + 4 * (size_t)i);
-    p->rank = get_u32(entry + 96);
-    p->decays = get_u32(entry + 100) == FLAG_DECAYS;
+        p->shape[i] = spsh__load_u32le(entry + 80 + 4 * (size_t)i);
+    p->rank = spsh__load_u32le(entry + 96);
+    p->decays = spsh__load_u32le(entry + 100) == FLAG_DECAYS;
     const size_t name_bytes = strnlen(p->name, ENTRY_NAME_BYTES);
     if (memcmp(entry + name_bytes, zeros, ENTRY_NAME_BYTES - name_bytes) != 0)
         return "bytes behind its name are not 0";
     for (uint32_t i = p->rank; i < 4; i++)
         if (p->shape[i] != 0)
             return "its shape beyond its rank is not 0";
-    if (get_u32(entry + 100) > FLAG_DECAYS || memcmp(entry + 104, zeros, 8) != 0)
+    if (spsh__load_u32le(entry + 100) > FLAG_DECAYS || memcmp(entry + 104, zeros, 8) != 0)
         return "its flags or reserved bytes";
     return NULL;
 }

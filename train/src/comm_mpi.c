@@ -61,13 +61,6 @@ typedef struct mpi_state {
     MPI_Status *statuses;
 } mpi_state;
 
-static uint64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * UINT64_C(1000000000) + (uint64_t)t.tv_nsec;
-}
-
 static void nap(uint64_t ns)
 {
     struct timespec t = {0, (long)ns};
@@ -292,7 +285,7 @@ static spsh_status mpi_wait(spsh__comm *c, spsh__comm_handle handle, uint32_t de
                             spsh_error *err)
 {
     mpi_state *s = c->state;
-    uint64_t begin = now_ns();
+    uint64_t begin = spsh__now_ns();
     spsh_status rc = SPSH_OK;
     if (handle == 0)
         return SPSH_OK;
@@ -303,7 +296,7 @@ static spsh_status mpi_wait(spsh__comm *c, spsh__comm_handle handle, uint32_t de
             look(s);
         if (m == NULL || m->is_done)
             break;
-        uint64_t waited_ns = now_ns() - begin;
+        uint64_t waited_ns = spsh__now_ns() - begin;
         if (waited_ns >= deadline_ms * NS_A_MS) {
             give_up(c, s);
             rc = SPSH_FAIL(err, SPSH_E_TIMEOUT, SPSH_OFFSET_NONE,

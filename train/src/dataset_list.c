@@ -6,11 +6,6 @@
 #include "speechshard/io.h"
 #include "train_internal.h"
 
-static spsh_status fail_memory(spsh_error *err)
-{
-    return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "out of memory");
-}
-
 /* Puts a NUL between path and splits; *ret_splits is empty where there are none. */
 static spsh_status cut(char *text, const spsh_io *io, const char *name, spsh_error *err)
 {
@@ -58,11 +53,11 @@ static spsh_status add_split(spsh__dataset_list *list, const char *name, size_t 
     }
     const char **more = realloc(list->splits, (list->split_count + 1) * sizeof(*more));
     if (more == NULL)
-        return fail_memory(err);
+        return spsh__fail_memory(err);
     list->splits = more;
     char *copy = strndup(name, length);
     if (copy == NULL)
-        return fail_memory(err);
+        return spsh__fail_memory(err);
     list->splits[list->split_count++] = copy;
     return SPSH_OK;
 }
@@ -113,7 +108,7 @@ static spsh_status open_one(spsh__dataset_list *list, const char *name, const sp
     const size_t length = strlen(name);
     char *text = calloc(length + 2, 1); /* an empty text of splits fits behind it */
     if (text == NULL)
-        return fail_memory(err);
+        return spsh__fail_memory(err);
     memcpy(text, name, length);
     list->texts[list->count] = text;
     spsh_status rc = cut(text, io, name, err);
@@ -132,7 +127,8 @@ spsh_status spsh__dataset_list_open(const char *const *names, const spsh_io *io,
     *list = (spsh__dataset_list){0};
     list->datasets = calloc(count + 1, sizeof(*list->datasets));
     list->texts = calloc(count + 1, sizeof(*list->texts));
-    spsh_status rc = list->datasets == NULL || list->texts == NULL ? fail_memory(err) : SPSH_OK;
+    spsh_status rc =
+        list->datasets == NULL || list->texts == NULL ? spsh__fail_memory(err) : SPSH_OK;
     for (size_t i = 0; i < count && rc == SPSH_OK; i++)
         rc = open_one(list, names[i], io != NULL ? io : spsh_io_default(), err);
     if (rc == SPSH_OK)

@@ -8,11 +8,6 @@
 #include "run_internal.h"
 #include "train_internal.h"
 
-static spsh_status fail_memory(spsh_error *err)
-{
-    return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "out of memory");
-}
-
 /* ---- opening ---- */
 
 static spsh_status open_config(spsh__estimating *e, const spsh_train_estimate_options *o,
@@ -55,7 +50,7 @@ static spsh_status open_training(spsh__estimating *e, spsh_error *err)
     e->limits = spsh__feed_limits(e->feed);
     spsh__config_resolve(e->config, spsh__feed_epoch_utterances(e->feed));
     e->out->config = spsh__config_text(e->config);
-    return e->out->config == NULL ? fail_memory(err) : SPSH_OK;
+    return e->out->config == NULL ? spsh__fail_memory(err) : SPSH_OK;
 }
 
 static spsh_status open_dev(spsh__estimating *e, const char *name, spsh_error *err)
@@ -65,7 +60,7 @@ static spsh_status open_dev(spsh__estimating *e, const char *name, spsh_error *e
     spsh__feed *feed = NULL;
     set->name = strdup(name);
     if (set->name == NULL)
-        return fail_memory(err);
+        return spsh__fail_memory(err);
     const spsh_status rc = open_feed(e, names, false, &feed, err);
     if (rc != SPSH_OK)
         return rc;
@@ -87,7 +82,7 @@ static spsh_status open_devs(spsh__estimating *e, spsh_error *err)
         count++;
     e->out->dev = calloc((size_t)count + 1, sizeof(*e->out->dev));
     if (e->out->dev == NULL)
-        return fail_memory(err);
+        return spsh__fail_memory(err);
     for (uint32_t i = 0; i < count && rc == SPSH_OK; i++)
         rc = open_dev(e, names[i], err);
     return rc;
@@ -105,7 +100,7 @@ static spsh_status take_domain(spsh__estimating *e, uint32_t number, spsh_error 
     to->dataset = strdup(e->config->train[domain.dataset]);
     to->name = calloc(domain.name.size_bytes + 1, 1);
     if (to->dataset == NULL || to->name == NULL)
-        return fail_memory(err);
+        return spsh__fail_memory(err);
     if (domain.name.size_bytes > 0)
         memcpy(to->name, domain.name.data, domain.name.size_bytes);
     to->utterances = domain.utterance_count;
@@ -127,7 +122,7 @@ static spsh_status take_plan(spsh__estimating *e, spsh_error *err)
     out->too_long = info->too_long_count;
     out->domains = calloc((size_t)info->domain_count + 1, sizeof(*out->domains));
     if (out->domains == NULL)
-        return fail_memory(err);
+        return spsh__fail_memory(err);
     for (uint32_t d = 0; d < info->domain_count && rc == SPSH_OK; d++)
         rc = take_domain(e, d, err);
     return rc;
@@ -197,7 +192,7 @@ spsh_status spsh_train_estimate_make(const spsh_train_estimate_options *options,
                          "an estimate needs a configuration");
     spsh__estimating e = {.io = options->io != NULL ? options->io : spsh_io_default()};
     e.out = calloc(1, sizeof(*e.out));
-    const spsh_status rc = e.out == NULL ? fail_memory(err) : estimate(&e, options, err);
+    const spsh_status rc = e.out == NULL ? spsh__fail_memory(err) : estimate(&e, options, err);
     spsh__feed_close(e.feed);
     spsh__vocabulary_free(e.vocabulary);
     spsh__config_free(e.config);

@@ -46,11 +46,6 @@ typedef struct going {
     double padded_s;
 } going;
 
-static spsh_status fail_memory(spsh_error *err)
-{
-    return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "out of memory");
-}
-
 /* ---- the epoch ---- */
 
 static spsh_status note_text(going *g, const text *t, spsh_error *err)
@@ -59,7 +54,7 @@ static spsh_status note_text(going *g, const text *t, spsh_error *err)
         const size_t capacity = 2 * g->capacity + 1024;
         text *texts = realloc(g->texts, capacity * sizeof(*texts));
         if (texts == NULL)
-            return fail_memory(err);
+            return spsh__fail_memory(err);
         g->texts = texts;
         g->capacity = capacity;
     }
@@ -184,7 +179,7 @@ static spsh_status encode(going *g, spsh_bytes transcript, uint32_t *ret_count, 
         const uint32_t capacity = g->label_capacity == 0 ? LABELS_AT_FIRST : 2 * g->label_capacity;
         uint32_t *labels = realloc(g->labels, capacity * sizeof(*labels));
         if (labels == NULL)
-            return fail_memory(err);
+            return spsh__fail_memory(err);
         g->labels = labels;
         g->label_capacity = capacity;
     }
@@ -307,7 +302,7 @@ spsh_status spsh__estimate_epoch(spsh__estimating *e, spsh_error *err)
     if (rc == SPSH_OK) {
         g.rate_hz = features.sample_rate_hz;
         g.points = calloc(POINTS, sizeof(*g.points));
-        rc = g.points == NULL ? fail_memory(err) : go_through(&g, plan, err);
+        rc = g.points == NULL ? spsh__fail_memory(err) : go_through(&g, plan, err);
     }
     if (rc == SPSH_OK)
         rc = read_texts(&g, err);

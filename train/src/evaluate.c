@@ -3,7 +3,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "train_internal.h"
 
@@ -24,25 +23,13 @@ struct spsh__evaluator {
     text_buffer found, reference;
 };
 
-static spsh_status fail_memory(spsh_error *err)
-{
-    return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "out of memory");
-}
-
-static double now_s(void)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
-
 static spsh_status grow(text_buffer *b, size_t capacity, spsh_error *err)
 {
     if (capacity <= b->capacity)
         return SPSH_OK;
     char *text = realloc(b->text, capacity);
     if (text == NULL)
-        return fail_memory(err);
+        return spsh__fail_memory(err);
     b->text = text;
     b->capacity = capacity;
     return SPSH_OK;
@@ -224,7 +211,7 @@ static spsh_status look_for_stop(const spsh__evaluator *e, spsh_error *err)
 spsh_status spsh__evaluate(spsh__evaluator *e, spsh__feed *feed, spsh__evaluation *ret,
                            spsh_error *err)
 {
-    const double begin_s = now_s();
+    const double begin_s = spsh__now_s();
     const spsh__feed_batch *batch = NULL;
     spsh__evaluation sums = {0};
     spsh_error failed = SPSH_ERROR_INIT; /* the end of the feed is one, too */
@@ -244,7 +231,7 @@ spsh_status spsh__evaluate(spsh__evaluator *e, spsh__feed *feed, spsh__evaluatio
     rc = add_ranks(e, &sums, err);
     if (rc != SPSH_OK)
         return rc;
-    sums.took_s = now_s() - begin_s;
+    sums.took_s = spsh__now_s() - begin_s;
     *ret = sums;
     return SPSH_OK;
 }
@@ -274,7 +261,7 @@ spsh_status spsh__evaluator_open(const spsh__evaluator_options *options, spsh__e
     const uint64_t rows = l->rows_max + l->batch_max;
     spsh__evaluator *e = calloc(1, sizeof(*e));
     if (e == NULL)
-        return fail_memory(err);
+        return spsh__fail_memory(err);
     e->o = *options;
     e->rows = calloc(rows, options->symbols * sizeof(float));
     e->labels = calloc(l->frames_max, sizeof(*e->labels));
@@ -282,7 +269,7 @@ spsh_status spsh__evaluator_open(const spsh__evaluator_options *options, spsh__e
     e->losses = calloc(l->batch_max, sizeof(*e->losses));
     spsh_status rc =
         e->rows == NULL || e->labels == NULL || e->out_lengths == NULL || e->losses == NULL
-            ? fail_memory(err)
+            ? spsh__fail_memory(err)
             : SPSH_OK;
     if (rc == SPSH_OK)
         rc = grow(&e->found, TEXT_AT_FIRST, err);

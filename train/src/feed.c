@@ -42,11 +42,6 @@ typedef struct setup {
     spsh_weight *weights;
 } setup;
 
-static spsh_status fail_memory(spsh_error *err)
-{
-    return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "out of memory");
-}
-
 static const spsh_dataset *const *borrowed(const spsh__dataset_list *list)
 {
     return (const spsh_dataset *const *)list->datasets;
@@ -118,7 +113,7 @@ static spsh_status set_weights(setup *s, const spsh__feed *feed, const spsh__fee
     spsh_status rc = SPSH_OK;
     s->weights = calloc(count, sizeof(*s->weights));
     if (units == NULL || s->weights == NULL)
-        rc = fail_memory(err);
+        rc = spsh__fail_memory(err);
     for (uint32_t d = 0; d < count && rc == SPSH_OK; d++) {
         rc = spsh_plan_domain_get(plan, d, &domain, err);
         if (rc == SPSH_OK)
@@ -130,7 +125,7 @@ static spsh_status set_weights(setup *s, const spsh__feed *feed, const spsh__fee
             break;
         char *name = strndup((const char *)domain.name.data, domain.name.size_bytes);
         if (name == NULL)
-            rc = fail_memory(err);
+            rc = spsh__fail_memory(err);
         s->weights[d].domain = name;
         s->weights[d].dataset = domain.dataset;
         s->weights[d].weight =
@@ -224,7 +219,7 @@ static spsh_status add_domain(spsh__feed *feed, uint32_t of_plan, spsh_bytes nam
         return SPSH_OK;
     char *copy = calloc(name.size_bytes + 1, 1);
     if (copy == NULL)
-        return fail_memory(err);
+        return spsh__fail_memory(err);
     if (name.size_bytes > 0)
         memcpy(copy, name.data, name.size_bytes);
     feed->domain_names[feed->domain_count++] = copy;
@@ -238,7 +233,7 @@ static spsh_status find_domains(spsh__feed *feed, spsh_error *err)
     feed->domain_of = calloc(count, sizeof(*feed->domain_of));
     feed->domain_names = calloc(count, sizeof(*feed->domain_names));
     spsh_status rc =
-        feed->domain_of == NULL || feed->domain_names == NULL ? fail_memory(err) : SPSH_OK;
+        feed->domain_of == NULL || feed->domain_names == NULL ? spsh__fail_memory(err) : SPSH_OK;
     for (uint32_t d = 0; d < count && rc == SPSH_OK; d++) {
         spsh_plan_domain domain;
         rc = spsh_plan_domain_get(plan, d, &domain, err);
@@ -255,7 +250,7 @@ static spsh_status grow_labels(spsh__feed *feed, spsh_error *err)
     const size_t capacity = feed->label_capacity == 0 ? LABELS_AT_FIRST : 2 * feed->label_capacity;
     uint32_t *labels = realloc(feed->labels, capacity * sizeof(*labels));
     if (labels == NULL)
-        return fail_memory(err);
+        return spsh__fail_memory(err);
     feed->labels = labels;
     feed->label_capacity = capacity;
     return SPSH_OK;
@@ -463,7 +458,7 @@ spsh_status spsh__feed_open(const spsh__feed_options *options, spsh__feed **ret,
     setup s = {.loader = SPSH_LOADER_OPTIONS_INIT};
     spsh__feed *feed = calloc(1, sizeof(*feed));
     if (feed == NULL)
-        return fail_memory(err);
+        return spsh__fail_memory(err);
     feed->vocabulary = options->vocabulary;
     spsh_status rc = open_datasets(feed, options, err);
     if (rc == SPSH_OK)

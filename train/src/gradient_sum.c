@@ -7,7 +7,6 @@
 #include "gradient_sum.h"
 
 #include <stdio.h>
-#include <time.h>
 
 #include "train_internal.h"
 
@@ -61,13 +60,6 @@ struct spsh__gradient_sum {
     flight flight; /* of rows and squares */
     uint64_t wait_begin_ns;
 };
-
-static uint64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * UINT64_C(1000000000) + (uint64_t)t.tv_nsec;
-}
 
 static uint64_t min_u64(uint64_t a, uint64_t b)
 {
@@ -153,7 +145,7 @@ static spsh_status land(spsh__gradient_sum *g, flight *f, const char *what, spsh
 {
     spsh__comm *c = g->comm;
     for (uint32_t i = 0; i < f->count; i++) {
-        uint64_t waited_ms = (now_ns() - g->wait_begin_ns) / 1000000;
+        uint64_t waited_ms = (spsh__now_ns() - g->wait_begin_ns) / 1000000;
         uint64_t left_ms = c->deadline_ms > waited_ms ? c->deadline_ms - waited_ms : 0;
         spsh_status rc = c->ops->wait_fn(c, f->handles[i], (uint32_t)left_ms, err);
         if (rc == SPSH_E_TIMEOUT) {
@@ -163,7 +155,8 @@ static spsh_status land(spsh__gradient_sum *g, flight *f, const char *what, spsh
                              "rank %s is missing: step %llu, %s, waited for %.1f s; this is rank "
                              "%u of %u",
                              missing, (unsigned long long)g->learner->step, what,
-                             (double)(now_ns() - g->wait_begin_ns) / 1e9, c->rank, c->world_size);
+                             (double)(spsh__now_ns() - g->wait_begin_ns) / 1e9, c->rank,
+                             c->world_size);
         }
         if (rc != SPSH_OK)
             return rc;
@@ -333,7 +326,7 @@ spsh_status spsh__gradient_sum_bucket(spsh__gradient_sum *g, uint32_t leaf, uint
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
                          "bucket %u of leaf %u is out of turn on rank %u", bucket, leaf,
                          g->comm->rank);
-    g->wait_begin_ns = now_ns();
+    g->wait_begin_ns = spsh__now_ns();
     if (bucket == 0) {
         g->present[r->next_own] = 1;
         rc = pass(g, statistics, r->next_own, err);
@@ -438,7 +431,7 @@ spsh_status spsh__gradient_sum_end(spsh__gradient_sum *g, const double *rows, do
     if (count > SPSH__SHARED_MAX)
         return SPSH_FAIL(err, SPSH_E_LIMIT, SPSH_OFFSET_NONE, "%u numbers a leaf, at most %u",
                          count, SPSH__SHARED_MAX);
-    g->wait_begin_ns = now_ns();
+    g->wait_begin_ns = spsh__now_ns();
     for (uint32_t own = g->ranges[0].next_own; rc == SPSH_OK && own < g->tree.own_count; own++)
         rc = spsh__gradient_sum_skip(g, g->tree.own[own], err);
     for (uint32_t i = 0; rc == SPSH_OK && i < g->range_count; i++)
@@ -512,7 +505,7 @@ spsh_status spsh__gradient_sum_squares(spsh__gradient_sum *g, double *ret, spsh_
     square_own_blocks(g, g->packed_squares + own_at);
     size_t own_bytes = blocks_of_rank(g, g->comm->rank) * sizeof(double);
     uint32_t tag = 2 * g->range_count + 1;
-    g->wait_begin_ns = now_ns();
+    g->wait_begin_ns = spsh__now_ns();
     for (uint32_t rank = 0; rc == SPSH_OK && rank < g->comm->world_size; rank++) {
         uint64_t count = blocks_of_rank(g, rank);
         letter in = {rank, tag, true, g->packed_squares + at, count * sizeof(double)};
@@ -549,7 +542,7 @@ spsh_status spsh__gradient_sum_gather(spsh__gradient_sum *g, spsh__buffer arena,
     spsh_status rc = SPSH_OK;
     if (g->comm->world_size == 1)
         return SPSH_OK;
-    g->wait_begin_ns = now_ns();
+    g->wait_begin_ns = spsh__now_ns();
     for (uint32_t b = 0; rc == SPSH_OK && b + 1 < g->range_count; b++)
         rc =
             start_gather(g, &g->ranges[b], spsh__at(g->ops, arena, g->ranges[b].arena_offset), err);

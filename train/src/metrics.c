@@ -36,11 +36,6 @@ static double wall_s(void)
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
-static spsh_status fail_memory(spsh_error *err)
-{
-    return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "out of memory");
-}
-
 /* ---- lines ---- */
 
 /* An object whose members are put without a check each: what failed is known at its end. */
@@ -86,7 +81,7 @@ static spsh_status write_line(spsh__metrics *m, line *l, spsh_error *err)
     char *text = l->failed ? NULL : json_dumps(l->object, JSON_COMPACT | JSON_REAL_PRECISION(10));
     spsh_status rc = SPSH_OK;
     if (text == NULL) {
-        rc = fail_memory(err);
+        rc = spsh__fail_memory(err);
     } else {
         const size_t length = strlen(text);
         text[length] = '\n'; /* in the place of the NUL */
@@ -142,7 +137,7 @@ static spsh_status read_some(const spsh__metrics *m, char *text, size_t capacity
 static spsh_status find_end(spsh__metrics *m, uint64_t samples, spsh_error *err)
 {
     char *text = malloc(LINE_BYTES_MAX);
-    spsh_status rc = text == NULL ? fail_memory(err) : SPSH_OK;
+    spsh_status rc = text == NULL ? spsh__fail_memory(err) : SPSH_OK;
     for (bool done = false; rc == SPSH_OK && !done;) {
         size_t size_bytes = 0;
         rc = read_some(m, text, LINE_BYTES_MAX, m->size_bytes, &size_bytes, err);
@@ -164,7 +159,7 @@ static spsh_status open_lines(spsh__metrics *m, const char *run, uint64_t sample
     const size_t capacity = strlen(run) + sizeof("/metrics.jsonl");
     m->path = malloc(capacity);
     if (m->path == NULL)
-        return fail_memory(err);
+        return spsh__fail_memory(err);
     (void)snprintf(m->path, capacity, "%s/metrics.jsonl", run);
     m->fd = m->io->open_fn(m->io->user, m->path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
     int os_errno = m->fd < 0 ? -m->fd : 0;
@@ -296,7 +291,7 @@ spsh_status spsh__metrics_open(const char *run, const spsh__start_facts *start, 
 {
     spsh__metrics *m = calloc(1, sizeof(*m));
     if (m == NULL)
-        return fail_memory(err);
+        return spsh__fail_memory(err);
     m->io = io != NULL ? io : spsh_io_default();
     m->fd = -1;
     spsh_status rc = open_lines(m, run, start->samples, err);

@@ -27,18 +27,13 @@ struct spsh_recogniser {
     uint64_t resampled_capacity;
 };
 
-static spsh_status fail_memory(spsh_error *err)
-{
-    return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "out of memory");
-}
-
 spsh_status spsh_recogniser_open(const char *checkpoint, uint32_t threads, uint32_t beam_width,
                                  spsh_recogniser **ret, spsh_error *err)
 {
     spsh_feature_options features;
     spsh_recogniser *r = calloc(1, sizeof(*r));
     if (r == NULL)
-        return fail_memory(err);
+        return spsh__fail_memory(err);
     r->beam_width = beam_width;
     spsh_status rc = spsh__trained_open(checkpoint, threads, spsh_io_default(), &r->trained, err);
     if (rc == SPSH_OK)
@@ -78,7 +73,7 @@ static spsh_status make_room(spsh_recogniser *r, uint32_t frames, spsh_error *er
     const spsh__model_limits limits = {1, frames_max, frames_max};
     float *features = realloc(r->features, (size_t)frames_max * dim * sizeof(*features));
     if (features == NULL)
-        return fail_memory(err);
+        return spsh__fail_memory(err);
     r->features = features;
     spsh__evaluator_close(r->evaluator);
     r->evaluator = NULL;
@@ -110,7 +105,7 @@ static spsh_status resample(spsh_recogniser *r, const int16_t **samples, uint64_
     if (capacity > r->resampled_capacity) {
         int16_t *more = realloc(r->resampled, capacity * sizeof(*more));
         if (more == NULL)
-            return fail_memory(err);
+            return spsh__fail_memory(err);
         r->resampled = more;
         r->resampled_capacity = capacity;
     }
@@ -142,7 +137,7 @@ spsh_status spsh_recogniser_transcribe(spsh_recogniser *r, const int16_t *sample
     if (rc != SPSH_OK)
         return rc;
     *ret_text = strdup(text);
-    return *ret_text == NULL ? fail_memory(err) : SPSH_OK;
+    return *ret_text == NULL ? spsh__fail_memory(err) : SPSH_OK;
 }
 
 /* ---- datasets ---- */

@@ -12,25 +12,12 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "run_internal.h"
 #include "train_internal.h"
 
 enum { LINE_BYTES = 200, LOG_BYTES = 600, START_DEADLINE_MS = 600000 };
-
-static spsh_status fail_memory(spsh_error *err)
-{
-    return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "out of memory");
-}
-
-double spsh__run_now_s(void)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
 
 /* Rank 0 speaks for all; of errors every rank. */
 void spsh__run_log(const spsh__run *r, spsh_log_level level, const char *format, ...)
@@ -99,7 +86,7 @@ static spsh_status open_feed(spsh__run *r, spsh_error *err)
     spsh__config_resolve(r->config, spsh__feed_epoch_utterances(r->feed));
     free(r->config_text);
     r->config_text = spsh__config_text(r->config);
-    return r->config_text == NULL ? fail_memory(err) : spsh__run_evaluate_limits(r, err);
+    return r->config_text == NULL ? spsh__fail_memory(err) : spsh__run_evaluate_limits(r, err);
 }
 
 static spsh_status open_model(spsh__run *r, spsh_error *err)
@@ -121,7 +108,7 @@ static spsh_status open_learner(spsh__run *r, spsh_error *err)
     spsh__learner *l = &r->learner;
     r->buckets = calloc(buckets, sizeof(*r->buckets));
     if (r->buckets == NULL)
-        return fail_memory(err);
+        return spsh__fail_memory(err);
     for (uint32_t b = 0; b < buckets; b++)
         spsh__model_bucket(r->model, b, &r->buckets[b].offset, &r->buckets[b].count);
     l->backend = r->backend;
@@ -370,7 +357,7 @@ static bool is_evaluated(const spsh__run *r)
 
 static spsh_status loop(spsh__run *r, spsh_error *err)
 {
-    r->begin_s = r->saved_s = r->evaluated_s = r->looked_s = spsh__run_now_s();
+    r->begin_s = r->saved_s = r->evaluated_s = r->looked_s = spsh__now_s();
     r->is_epoch_whole = r->progress.step == 0;
     if (is_done(r) && is_evaluated(r)) {
         spsh__run_log(r, SPSH_LOG_INFO,
@@ -407,7 +394,7 @@ spsh_status spsh_train(const spsh_train_options *options, spsh_train_result *ret
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE, "a run needs a folder");
     spsh__run *r = calloc(1, sizeof(*r));
     if (r == NULL)
-        return fail_memory(err);
+        return spsh__fail_memory(err);
     r->o = options;
     r->allocator = *spsh_allocator_default();
     r->io = options->io != NULL ? options->io : spsh_io_default();

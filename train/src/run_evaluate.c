@@ -143,7 +143,7 @@ spsh_status spsh__run_evaluate(spsh__run *r, spsh_error *err)
     r->last = first;
     r->was_evaluated = true;
     r->progress.evaluated_step = r->progress.step;
-    r->evaluated_s = spsh__run_now_s();
+    r->evaluated_s = spsh__now_s();
     const double wer = spsh__errors_rate(&first.words);
     if (wer < r->progress.best_metric) {
         r->progress.best_metric = wer;

@@ -89,7 +89,6 @@ typedef struct spsh__run {
     bool was_evaluated;
 } spsh__run;
 
-double spsh__run_now_s(void);
 /* What no world of this size can train; threads of the model where the node has so many ranks. */
 spsh_status spsh__run_check(const spsh__config *config, uint32_t world_size, spsh_error *err);
 uint32_t spsh__run_threads(const spsh__config *config, uint32_t local_size);

@@ -13,11 +13,6 @@
 
 enum { SETTING_BYTES = 64 };
 
-static spsh_status fail_memory(spsh_error *err)
-{
-    return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "out of memory");
-}
-
 /* ---- finding ---- */
 
 /* A text of rank 0 for all; the others' *text is made. */
@@ -27,7 +22,7 @@ static spsh_status share_text(spsh__run *r, char **text, spsh_error *err)
     spsh_status rc = spsh__comm_broadcast(r->comm, &size, sizeof(size), 0, err);
     if (rc == SPSH_OK && !r->is_first) {
         *text = malloc(size);
-        rc = *text == NULL ? fail_memory(err) : SPSH_OK;
+        rc = *text == NULL ? spsh__fail_memory(err) : SPSH_OK;
     }
     return rc != SPSH_OK ? rc : spsh__comm_broadcast(r->comm, *text, size, 0, err);
 }
@@ -66,7 +61,7 @@ static spsh_status find_config(spsh__run *r, spsh_error *err)
         r->config->virtual_world =
             r->resumed != NULL ? r->resumed_state.virtual_world : r->comm->world_size;
     r->config_text = spsh__config_text(r->config);
-    return r->config_text == NULL ? fail_memory(err) : SPSH_OK;
+    return r->config_text == NULL ? spsh__fail_memory(err) : SPSH_OK;
 }
 
 /* Of the file that the configuration names; SPSH_E_NOT_FOUND. */
@@ -78,7 +73,7 @@ static spsh_status read_vocabulary(const spsh__run *r, char **ret_text, spsh_err
         return rc;
     *ret_text = spsh__vocabulary_text(v);
     spsh__vocabulary_free(v);
-    return *ret_text == NULL ? fail_memory(err) : SPSH_OK;
+    return *ret_text == NULL ? spsh__fail_memory(err) : SPSH_OK;
 }
 
 /* The run's own, whatever became of the file; one that says something else is not passed over in
@@ -88,7 +83,7 @@ static spsh_status keep_vocabulary(spsh__run *r, spsh_error *err)
     char *text = NULL;
     r->vocabulary_text = strdup(r->resumed_state.vocabulary);
     if (r->vocabulary_text == NULL)
-        return fail_memory(err);
+        return spsh__fail_memory(err);
     if (r->config->vocabulary[0] == '\0' || read_vocabulary(r, &text, NULL) != SPSH_OK)
         return SPSH_OK;
     const bool is_other = strcmp(text, r->vocabulary_text) != 0;
@@ -220,7 +215,7 @@ static spsh_status compare_configs(const spsh__run *r, spsh_error *err)
     if (rc != SPSH_OK)
         return rc;
     char *before = spsh__config_text(config);
-    rc = before == NULL ? fail_memory(err) : tell_changes(r, before, r->config_text, err);
+    rc = before == NULL ? spsh__fail_memory(err) : tell_changes(r, before, r->config_text, err);
     free(before);
     spsh__config_free(config);
     return rc;
@@ -240,7 +235,7 @@ static spsh_status take_memory(spsh__run *r, spsh_error *err)
     }
     for (uint32_t i = 0; is_there && i < parameters; i++)
         r->parameters[i] = *spsh__model_parameter(r->model, i);
-    return is_there ? SPSH_OK : fail_memory(err);
+    return is_there ? SPSH_OK : spsh__fail_memory(err);
 }
 
 static spsh_status take_arenas(spsh__run *r, spsh_error *err)
@@ -268,20 +263,6 @@ static spsh_status take_arenas(spsh__run *r, spsh_error *err)
 /* updates, skipped_steps, evaluated_step: in the checkpoint's `strategy` bytes */
 enum { EXTRA_BYTES = 24, LOOK_EVERY_S = 1 };
 
-static void put_u64le(uint8_t *bytes, uint64_t value)
-{
-    for (unsigned i = 0; i < 8; i++)
-        bytes[i] = (uint8_t)(value >> (8 * i));
-}
-
-static uint64_t get_u64le(const uint8_t *bytes)
-{
-    uint64_t value = 0;
-    for (unsigned i = 0; i < 8; i++)
-        value |= (uint64_t)bytes[i] << (8 * i);
-    return value;
-}
-
 static spsh_status take_counters(spsh__run *r, spsh_error *err)
 {
     const spsh__checkpoint *c = &r->resumed_state;
@@ -292,9 +273,9 @@ static spsh_status take_counters(spsh__run *r, spsh_error *err)
         .samples = c->samples,
         .step = c->step,
         .epoch = c->epoch,
-        .updates = get_u64le(c->strategy),
-        .skipped_steps = get_u64le(c->strategy + 8),
-        .evaluated_step = get_u64le(c->strategy + 16),
+        .updates = spsh__load_u64le(c->strategy),
+        .skipped_steps = spsh__load_u64le(c->strategy + 8),
+        .evaluated_step = spsh__load_u64le(c->strategy + 16),
         .restarts = c->restarts + 1,
         .best_samples = c->best_samples,
         .best_metric = c->best_metric,
@@ -303,7 +284,7 @@ static spsh_status take_counters(spsh__run *r, spsh_error *err)
     };
     r->cursor = malloc(c->cursor_size);
     if (r->cursor == NULL)
-        return fail_memory(err);
+        return spsh__fail_memory(err);
     memcpy(r->cursor, c->cursor, c->cursor_size);
     r->cursor_size = c->cursor_size;
     uint64_t hash = 0;
@@ -326,7 +307,7 @@ static spsh_status share_cursor(spsh__run *r, spsh_error *err)
         r->cursor = malloc(size);
         r->cursor_size = size;
         if (r->cursor == NULL)
-            return fail_memory(err);
+            return spsh__fail_memory(err);
     }
     rc = spsh__comm_broadcast(r->comm, r->cursor, size, 0, err);
     return rc != SPSH_OK ? rc : spsh__feed_restore(r->feed, r->cursor, size, err);
@@ -368,7 +349,7 @@ static spsh_status save_cursor(spsh__run *r, spsh_error *err)
         return spsh__feed_save(r->feed, NULL, 0, &size, err);
     uint8_t *cursor = realloc(r->cursor, size);
     if (cursor == NULL)
-        return fail_memory(err);
+        return spsh__fail_memory(err);
     r->cursor = cursor;
     r->cursor_size = size;
     return spsh__feed_save(r->feed, cursor, size, &size, err);
@@ -379,9 +360,9 @@ static spsh_status put(spsh__run *r, spsh_error *err)
     const spsh__backend_ops *ops = r->backend->ops;
     const spsh__learner *l = &r->learner;
     uint8_t extra[EXTRA_BYTES];
-    put_u64le(extra, r->progress.updates);
-    put_u64le(extra + 8, r->progress.skipped_steps);
-    put_u64le(extra + 16, r->progress.evaluated_step);
+    spsh__store_u64le(extra, r->progress.updates);
+    spsh__store_u64le(extra + 8, r->progress.skipped_steps);
+    spsh__store_u64le(extra + 16, r->progress.evaluated_step);
     ops->read_f32_fn(r->backend, r->host_weights, l->weights, l->arena_elements);
     ops->read_f32_fn(r->backend, r->host_statistics, l->statistics, l->statistics_elements);
     for (int m = 0; m < 2 && l->moments[m].data != NULL; m++)
@@ -408,7 +389,7 @@ static spsh_status put(spsh__run *r, spsh_error *err)
         .strategy = extra,
         .strategy_size = sizeof(extra),
         .next_batch_hash = r->next_batch_hash,
-        .wall_seconds = r->progress.wall_s + spsh__run_now_s() - r->begin_s,
+        .wall_seconds = r->progress.wall_s + spsh__now_s() - r->begin_s,
         .audio_seconds = r->progress.audio_s,
         .restarts = r->progress.restarts,
     };
@@ -442,7 +423,7 @@ spsh_status spsh__run_save(spsh__run *r, spsh_error *err)
         rc = spsh__feed_next_hash(r->feed, r->cursor, r->cursor_size, &r->next_batch_hash, err);
     if (rc != SPSH_OK || !r->is_first)
         return rc;
-    r->saved_s = spsh__run_now_s();
+    r->saved_s = spsh__now_s();
     rc = judge(r, spsh__checkpoint_flush(r->writer, &failed), &failed, err); /* of the one before */
     return rc != SPSH_OK ? rc : put(r, err);
 }
@@ -458,7 +439,7 @@ spsh_status spsh__run_look(spsh__run *r, spsh_error *err)
     spsh_error failed = SPSH_ERROR_INIT;
     if (!r->is_first)
         return SPSH_OK;
-    const double now_s = spsh__run_now_s();
+    const double now_s = spsh__now_s();
     spsh_status rc = judge(r, spsh__checkpoint_poll(r->writer, &failed), &failed, err);
     if (rc != SPSH_OK || now_s - r->looked_s < LOOK_EVERY_S)
         return rc;

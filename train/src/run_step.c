@@ -14,11 +14,6 @@
 
 enum { BLANK = 0, SKIPPED_IN_A_ROW_MAX = 100 };
 
-static spsh_status fail_memory(spsh_error *err)
-{
-    return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "out of memory");
-}
-
 spsh_status spsh__run_step_open(spsh__run *r, spsh_error *err)
 {
     const spsh__model_limits limits = spsh__feed_limits(r->feed);
@@ -33,7 +28,7 @@ spsh_status spsh__run_step_open(spsh__run *r, spsh_error *err)
     r->losses = calloc(limits.batch_max, sizeof(*r->losses));
     r->out_lengths = calloc(limits.batch_max, sizeof(*r->out_lengths));
     if (r->rows == NULL || r->totals == NULL || r->losses == NULL || r->out_lengths == NULL)
-        return fail_memory(err);
+        return spsh__fail_memory(err);
     return r->backend->ops->alloc_fn(r->backend, r->learner.statistics_elements,
                                      &r->statistics_before, err);
 }
@@ -309,7 +304,7 @@ static void fill_facts(spsh__run *r)
 
 spsh_status spsh__run_step(spsh__run *r, spsh_error *err)
 {
-    const double begin_s = spsh__run_now_s();
+    const double begin_s = spsh__now_s();
     const uint64_t waited_ns = spsh__feed_wait_ns(r->feed);
     const spsh__feed_batch *first = NULL;
     spsh_status rc = first_batch(r, &first, err);
@@ -319,20 +314,20 @@ spsh_status spsh__run_step(spsh__run *r, spsh_error *err)
     rc = do_batches(r, first, err);
     if (rc != SPSH_OK)
         return rc;
-    const double computed_s = spsh__run_now_s();
+    const double computed_s = spsh__now_s();
     const uint64_t waited_end_ns = spsh__feed_wait_ns(r->feed);
     put_flags(r, computed_s);
     rc = r->strategy->ops->after_backward_fn(r->strategy, r->rows, r->totals, r->row_count, err);
     if (rc != SPSH_OK)
         return rc;
-    const double exchanged_s = spsh__run_now_s();
+    const double exchanged_s = spsh__now_s();
     rc = learn(r, err);
     if (rc != SPSH_OK)
         return rc;
     r->progress.samples += (uint64_t)r->totals[SPSH__ROW_SERVED];
     r->progress.audio_s += r->totals[SPSH__ROW_AUDIO_S];
     fill_facts(r);
-    const double end_s = spsh__run_now_s();
+    const double end_s = spsh__now_s();
     r->facts.step_s = end_s - begin_s;
     r->facts.wait_s = (double)(waited_end_ns - waited_ns) * 1e-9;
     r->facts.exchange_s = exchanged_s - computed_s;

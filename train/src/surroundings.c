@@ -11,11 +11,6 @@
 #include "train_internal.h"
 #include "vocabulary.h"
 
-static spsh_status fail_memory(spsh_error *err)
-{
-    return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "out of memory");
-}
-
 static spsh_status make(const spsh_vocabulary_options *o, const spsh__config *config,
                         spsh__vocabulary **ret, spsh_error *err)
 {
@@ -27,7 +22,7 @@ static spsh_status make(const spsh_vocabulary_options *o, const spsh__config *co
     for (uint32_t i = 0; splits != NULL && i < list.count; i++)
         splits[i] = spsh__dataset_list_splits(&list, i);
     const spsh__vocabulary_options options = {o->kind, o->profile, o->symbols, splits};
-    rc = splits == NULL ? fail_memory(err)
+    rc = splits == NULL ? spsh__fail_memory(err)
                         : spsh__vocabulary_make((const spsh_dataset *const *)list.datasets,
                                                 list.count, &options, ret, err);
     free(splits);
@@ -55,7 +50,7 @@ spsh_status spsh_vocabulary_make(const spsh_vocabulary_options *options, char **
         rc = spsh__vocabulary_write(vocabulary, config->vocabulary, io, err);
     if (rc == SPSH_OK) {
         path = strdup(config->vocabulary);
-        rc = path == NULL ? fail_memory(err) : SPSH_OK;
+        rc = path == NULL ? spsh__fail_memory(err) : SPSH_OK;
     }
     if (rc == SPSH_OK) {
         *ret_path = path;

@@ -1,9 +1,10 @@
-/* train_internal.h: failing and allocating, for the trainer's sources. */
+/* train_internal.h: failing, allocating, byte order and the clock, for the trainer's sources. */
 #ifndef SPSH_TRAIN_INTERNAL_H
 #define SPSH_TRAIN_INTERNAL_H
 
 #include <stdbool.h>
 #include <string.h>
+#include <time.h>
 
 #include "speechshard/base.h"
 
@@ -36,6 +37,48 @@ static inline void spsh__train_delete(const spsh_allocator *allocator, void *mem
 {
     if (memory != NULL)
         allocator->free_fn(allocator->user, memory);
+}
+
+/* For what is small and says nothing by its size. */
+static inline spsh_status spsh__fail_memory(spsh_error *err)
+{
+    return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "out of memory");
+}
+
+/* Of a clock that nobody sets. */
+static inline uint64_t spsh__now_ns(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
+}
+
+static inline double spsh__now_s(void)
+{
+    return (double)spsh__now_ns() * 1e-9;
+}
+
+static inline uint32_t spsh__load_u32le(const uint8_t *bytes)
+{
+    return (uint32_t)bytes[0] | (uint32_t)bytes[1] << 8 | (uint32_t)bytes[2] << 16 |
+           (uint32_t)bytes[3] << 24;
+}
+
+static inline uint64_t spsh__load_u64le(const uint8_t *bytes)
+{
+    return (uint64_t)spsh__load_u32le(bytes) | (uint64_t)spsh__load_u32le(bytes + 4) << 32;
+}
+
+static inline void spsh__store_u32le(uint8_t *bytes, uint32_t value)
+{
+    for (unsigned i = 0; i < 4; i++)
+        bytes[i] = (uint8_t)(value >> (8 * i));
+}
+
+static inline void spsh__store_u64le(uint8_t *bytes, uint64_t value)
+{
+    for (unsigned i = 0; i < 8; i++)
+        bytes[i] = (uint8_t)(value >> (8 * i));
 }
 
 #endif
