@@ -23,7 +23,6 @@
 #define TOP      24.0
 #define BOTTOM   42.0
 #define TICKS    5.0
-#define POINTS   400U /* of a line */
 #define DOT      2.5
 #define NUMBER   32
 #define LOG_STEP 1.0 /* decades between lines, at least */
@@ -32,7 +31,11 @@ typedef struct frame {
     double x_first, x_last, y_least, y_greatest; /* y: of the logarithm where the curve is_log */
 } frame;
 
-/* As it is drawn: NaN where it is not. */
+/* A bunch as it is drawn; NaN: there is nothing to draw. */
+typedef struct point {
+    double x, y, least, greatest;
+} point;
+
 static double height_of(const spsh__curve *c, double y)
 {
     if (!c->is_log)
@@ -40,26 +43,51 @@ static double height_of(const spsh__curve *c, double y)
     return isfinite(y) && y > 0 ? log10(y) : (double)NAN;
 }
 
+static point point_of(const spsh__curve *c, const spsh__line *l, size_t i)
+{
+    const spsh__bunch *b = spsh__series_bunch(l->series, i, l->column);
+    point p = {spsh__series_x(l->series, i), (double)NAN, 0, 0};
+    if (l->over != SPSH__NO_COLUMN) {
+        p.y = height_of(c, l->scale * b->sum / spsh__series_bunch(l->series, i, l->over)->sum);
+        p.least = p.greatest = p.y;
+        return p;
+    }
+    p.y = height_of(c, l->scale * spsh__series_mean(l->series, i, l->column));
+    p.least = fmin(p.y, height_of(c, l->scale * b->least)); /* of a NaN and a number: the number */
+    p.greatest = fmax(p.y, height_of(c, l->scale * b->greatest));
+    return p;
+}
+
+static void widen(const spsh__curve *c, const spsh__line *l, frame *f)
+{
+    for (size_t i = 0; i < l->series->count; i++) {
+        const point p = point_of(c, l, i);
+        if (isnan(p.y))
+            continue;
+        f->y_least = fmin(f->y_least, p.least);
+        f->y_greatest = fmax(f->y_greatest, p.greatest);
+        f->x_first = fmin(f->x_first, p.x);
+        f->x_last = fmax(f->x_last, p.x);
+    }
+}
+
 static bool measure(const spsh__curve *c, frame *f)
 {
-    *f = (frame){0, 1, (double)INFINITY, -(double)INFINITY};
-    for (size_t i = 0; i < c->count; i++) {
-        const double y = height_of(c, c->y[i]);
-        if (isnan(y))
-            continue;
-        f->y_least = fmin(f->y_least, y);
-        f->y_greatest = fmax(f->y_greatest, y);
-    }
+    *f = (frame){(double)INFINITY, -(double)INFINITY, (double)INFINITY, -(double)INFINITY};
+    for (size_t l = 0; l < c->line_count; l++)
+        widen(c, &c->lines[l], f);
     if (!isfinite(f->y_least))
         return false;
     if (!c->is_log && f->y_least > 0 && f->y_least < f->y_greatest / 2)
         f->y_least = 0;
-    if (f->y_greatest - f->y_least < 1e-9) {
-        f->y_least -= c->is_log ? 0.5 : fabs(f->y_least) / 2 + 1e-9;
-        f->y_greatest += c->is_log ? 0.5 : fabs(f->y_greatest) / 2 + 1e-9;
+    if (f->y_greatest - f->y_least < 1e-9 * fabs(f->y_greatest) || f->y_greatest <= f->y_least) {
+        const double half = c->is_log ? 0.5 : fmax(fabs(f->y_least) / 2, 1e-9);
+        f->y_least -= half;
+        f->y_greatest += half;
     }
-    f->x_first = c->x[0];
-    f->x_last = c->x[c->count - 1] > c->x[0] ? c->x[c->count - 1] : c->x[0] + 1;
+    if (f->x_first < 0.2 * f->x_last)
+        f->x_first = 0;
+    f->x_last = f->x_last > f->x_first ? f->x_last : f->x_first + 1;
     return true;
 }
 
@@ -98,8 +126,20 @@ static const char *short_number(double value, char text[NUMBER])
     else if (fabs(value) >= 1e4)
         (void)snprintf(text, NUMBER, "%.4g k", value / 1e3);
     else
-        (void)snprintf(text, NUMBER, "%.3g", fabs(value) < 1e-12 ? 0 : value);
+        (void)snprintf(text, NUMBER, "%.4g", fabs(value) < 1e-12 ? 0 : value);
     return text;
+}
+
+static void draw_upright(spsh__builder *out, const char *class, double x)
+{
+    spsh__html_format(out, "<line class=\"%s\" x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\"/>",
+                      class, x, TOP, x, HEIGHT - BOTTOM);
+}
+
+static void draw_level(spsh__builder *out, const char *class, double y)
+{
+    spsh__html_format(out, "<line class=\"%s\" x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\"/>",
+                      class, LEFT, y, WIDTH - RIGHT, y);
 }
 
 static void draw_grid(spsh__builder *out, const spsh__curve *c, const frame *f)
@@ -108,54 +148,50 @@ static void draw_grid(spsh__builder *out, const spsh__curve *c, const frame *f)
     double step = nice_step(f->y_greatest - f->y_least);
     if (c->is_log && f->y_greatest - f->y_least > 2)
         step = fmax(ceil(step), LOG_STEP);
-    for (double y = ceil(f->y_least / step - 1e-9) * step; y <= f->y_greatest + step * 1e-9;
-         y += step) {
-        const double at = place_y(f, y);
-        spsh__html_format(out,
-                          "<line class=\"grid\" x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\"/>",
-                          LEFT, at, WIDTH - RIGHT, at);
-        draw_text(out, LEFT - 6, at + 4, "end", short_number(c->is_log ? pow(10, y) : y, text));
+    for (double i = ceil(f->y_least / step - 1e-9); i * step <= f->y_greatest + step * 1e-9; i++) {
+        const double y = place_y(f, i * step);
+        draw_level(out, "grid", y);
+        draw_text(out, LEFT - 6, y + 4, "end",
+                  short_number(c->is_log ? pow(10, i * step) : i * step, text));
     }
     step = nice_step(f->x_last - f->x_first);
-    for (double x = ceil(f->x_first / step - 1e-9) * step; x <= f->x_last + step * 1e-9; x += step)
-        draw_text(out, place_x(f, x), HEIGHT - BOTTOM + 16, "middle", short_number(x, text));
-    spsh__html_format(out, "<line class=\"axis\" x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\"/>",
-                      LEFT, HEIGHT - BOTTOM, WIDTH - RIGHT, HEIGHT - BOTTOM);
-    draw_text(out, LEFT - 6, 14, "start", c->y_label);
+    for (double i = ceil(f->x_first / step - 1e-9); i * step <= f->x_last + step * 1e-9; i++)
+        draw_text(out, place_x(f, i * step), HEIGHT - BOTTOM + 16, "middle",
+                  short_number(i * step, text));
+    draw_level(out, "axis", HEIGHT - BOTTOM);
+    draw_text(out, 4, 14, "start", c->y_label);
     draw_text(out, (LEFT + WIDTH - RIGHT) / 2, HEIGHT - 8, "middle", c->x_label);
 }
 
-/* Points [first, end) as one. */
-typedef struct bunch {
-    double x, mean, least, greatest; /* NaN: none is finite */
-} bunch;
+/* ---- lines ---- */
 
-static bunch gather(const spsh__curve *c, size_t first, size_t end)
+/* Along the greatest values, and back along the least. */
+static void draw_band(spsh__builder *out, const spsh__curve *c, const spsh__line *l, const frame *f)
 {
-    bunch b = {0, 0, (double)INFINITY, -(double)INFINITY};
-    size_t count = 0;
-    for (size_t i = first; i < end; i++) {
-        const double y = height_of(c, c->y[i]);
-        if (isnan(y))
+    bool is_open = false;
+    if (l->over != SPSH__NO_COLUMN || l->series->points_each == 1 || c->line_count > 1)
+        return;
+    for (size_t step = 0; step < 2 * l->series->count; step++) {
+        const bool is_back = step >= l->series->count;
+        const point p = point_of(c, l, is_back ? 2 * l->series->count - 1 - step : step);
+        if (isnan(p.y))
             continue;
-        b.x += c->x[i];
-        b.mean += y;
-        b.least = fmin(b.least, y);
-        b.greatest = fmax(b.greatest, y);
-        count++;
+        if (!is_open)
+            spsh__html_format(out, "<path class=\"c%u\" style=\"fill-opacity:.2\" d=\"",
+                              l->color % SPSH__SVG_COLORS);
+        spsh__html_format(out, "%s%.1f %.1f", is_open ? "L" : "M", place_x(f, p.x),
+                          place_y(f, is_back ? p.least : p.greatest));
+        is_open = true;
     }
-    b.x /= (double)count;
-    b.mean /= (double)count; /* 0 / 0 */
-    return b;
+    spsh__builder_append_text(out, is_open ? "Z\"/>" : "");
 }
 
-static void draw_line(spsh__builder *out, const spsh__curve *c, const frame *f)
+static void draw_path(spsh__builder *out, const spsh__curve *c, const spsh__line *l, const frame *f)
 {
-    const size_t points = c->count < POINTS ? c->count : POINTS;
     bool is_open = false;
-    for (size_t p = 0; p < points; p++) {
-        const bunch b = gather(c, p * c->count / points, (p + 1) * c->count / points);
-        if (isnan(b.mean)) {
+    for (size_t i = 0; i < l->series->count; i++) {
+        const point p = point_of(c, l, i);
+        if (isnan(p.y)) {
             spsh__builder_append_text(out, is_open ? "\"/>" : "");
             is_open = false;
             continue;
@@ -164,53 +200,59 @@ static void draw_line(spsh__builder *out, const spsh__curve *c, const frame *f)
             spsh__html_format(out,
                               "<path class=\"c%u\" style=\"fill:none;stroke:currentColor;"
                               "stroke-width:1.6\" d=\"",
-                              c->color % SPSH__SVG_COLORS);
-        spsh__html_format(out, "%s%.1f %.1f", is_open ? " L" : "M", place_x(f, b.x),
-                          place_y(f, b.mean));
+                              l->color % SPSH__SVG_COLORS);
+        spsh__html_format(out, "%s%.1f %.1f", is_open ? "L" : "M", place_x(f, p.x),
+                          place_y(f, p.y));
         is_open = true;
     }
     spsh__builder_append_text(out, is_open ? "\"/>" : "");
 }
 
-static void draw_band_or_dots(spsh__builder *out, const spsh__curve *c, const frame *f)
+static void draw_dots(spsh__builder *out, const spsh__curve *c, const spsh__line *l, const frame *f)
 {
-    const size_t points = c->count < POINTS ? c->count : POINTS;
-    for (size_t p = 0; p < points; p++) {
-        const bunch b = gather(c, p * c->count / points, (p + 1) * c->count / points);
-        if (isnan(b.mean))
-            continue;
-        if (c->has_dots)
+    for (size_t i = 0; i < l->series->count; i++) {
+        const point p = point_of(c, l, i);
+        if (!isnan(p.y) && (l->has_dots || l->series->count == 1))
             spsh__html_format(out, "<circle class=\"c%u\" cx=\"%.1f\" cy=\"%.1f\" r=\"%.1f\"/>",
-                              c->color % SPSH__SVG_COLORS, place_x(f, b.x), place_y(f, b.mean),
-                              DOT);
-        else if (b.greatest > b.least)
-            spsh__html_format(out,
-                              "<line class=\"c%u\" style=\"stroke:currentColor;"
-                              "stroke-opacity:.22\" x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" "
-                              "y2=\"%.1f\"/>",
-                              c->color % SPSH__SVG_COLORS, place_x(f, b.x), place_y(f, b.least),
-                              place_x(f, b.x), place_y(f, b.greatest));
+                              l->color % SPSH__SVG_COLORS, place_x(f, p.x), place_y(f, p.y), DOT);
     }
+}
+
+static void draw_legend(spsh__builder *out, const spsh__curve *c)
+{
+    if (c->line_count < 2)
+        return;
+    spsh__builder_append_text(out, "<div class=\"legend\">");
+    for (size_t i = 0; i < c->line_count; i++) {
+        spsh__html_format(out, "<span><i class=\"c%u\"></i><bdi>",
+                          c->lines[i].color % SPSH__SVG_COLORS);
+        spsh__html_text(out, spsh__bytes_of(c->lines[i].name));
+        spsh__builder_append_text(out, "</bdi></span>");
+    }
+    spsh__builder_append_text(out, "</div>");
 }
 
 void spsh__curve_draw(spsh__builder *out, const spsh__curve *c)
 {
     frame f;
-    if (c->count == 0 || !measure(c, &f))
+    if (!measure(c, &f))
         return;
-    spsh__html_format(out, "<svg class=\"plot\" viewBox=\"0 0 %.0f %.0f\" role=\"img\"><title>",
+    spsh__html_format(out,
+                      "<div><svg class=\"plot\" viewBox=\"0 0 %.0f %.0f\" role=\"img\"><title>",
                       WIDTH, HEIGHT);
     spsh__html_text(out, spsh__bytes_of(c->title));
     spsh__builder_append_text(out, "</title>");
     draw_grid(out, c, &f);
     for (size_t i = 0; i < c->mark_count; i++) {
-        const double x = place_x(&f, c->marks[i]);
         if (c->marks[i] > f.x_first && c->marks[i] < f.x_last)
-            spsh__html_format(
-                out, "<line class=\"mark\" x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\"/>", x,
-                TOP, x, HEIGHT - BOTTOM);
+            draw_upright(out, "mark", place_x(&f, c->marks[i]));
     }
-    draw_band_or_dots(out, c, &f);
-    draw_line(out, c, &f);
-    spsh__builder_append_text(out, "</svg>\n");
+    for (size_t i = 0; i < c->line_count; i++) {
+        draw_band(out, c, &c->lines[i], &f);
+        draw_path(out, c, &c->lines[i], &f);
+        draw_dots(out, c, &c->lines[i], &f);
+    }
+    spsh__builder_append_text(out, "</svg>");
+    draw_legend(out, c);
+    spsh__builder_append_text(out, "</div>\n");
 }

@@ -1,24 +1,36 @@
-/* curve.h: a curve of numbers as SVG, for pages.
+/* curve.h: curves of a series as SVG, for pages.
  *
- *     const spsh__curve curve = {.x = samples, .y = loss, .count = n, .title = "Loss", ...};
+ *     const spsh__line line = {.series = &history->steps, .column = SPSH__RUN_LOSS, .scale = 1};
+ *     const spsh__curve curve = {.lines = &line, .line_count = 1, .title = "Loss", ...};
  *     spsh__curve_draw(out, &curve);
  *
- * A curve of more points than a screen has is drawn as the means of neighbours, over a band from
- * their least to their greatest. What is not finite is a gap.
+ * A point is the mean of a bunch, over a band from its least to its greatest value.
  */
 #ifndef SPSH_TRAIN_CURVE_H
 #define SPSH_TRAIN_CURVE_H
 
+#include "series.h"
 #include "svg.h"
 
+#define SPSH__NO_COLUMN UINT32_MAX
+
+typedef struct spsh__line {
+    const spsh__series *series;
+    uint32_t column;
+    uint32_t over;    /* the sum of column over the sum of this one, without a band; or
+                         SPSH__NO_COLUMN */
+    double scale;     /* what is drawn is so many times the value: 100 for per cent */
+    const char *name; /* for the legend, which is there when there are several lines */
+    unsigned color;   /* of svg.h */
+    bool has_dots;    /* few points: each is seen */
+} spsh__line;
+
 typedef struct spsh__curve {
-    const double *x, *y; /* x ascends */
-    size_t count;
+    const spsh__line *lines;
+    size_t line_count;
     const double *marks; /* upright lines: restarts */
     size_t mark_count;
-    bool is_log;    /* y; what is not above 0 is a gap */
-    bool has_dots;  /* few points: each is seen */
-    unsigned color; /* of svg.h */
+    bool is_log; /* y; what is not above 0 is a gap */
     const char *title, *x_label, *y_label;
 } spsh__curve;
 

@@ -1,7 +1,8 @@
 /* run_history.c: see run_history.h. */
 #include "run_history.h"
 
-#include <inttypes.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,13 +10,9 @@
 
 #include <jansson.h>
 
-enum { FILE_BYTES_MAX = 1 << 30, STEPS_AT_FIRST = 1024 };
+enum { BUFFER_BYTES = 2 << 20 }; /* a line of a run is shorter than half of it */
 
 static const char *const column_names[SPSH__RUN_COLUMNS] = {
-    [SPSH__RUN_SAMPLES] = "samples",
-    [SPSH__RUN_STEP] = "step",
-    [SPSH__RUN_EPOCH] = "epoch",
-    [SPSH__RUN_TIME] = "time",
     [SPSH__RUN_LOSS] = "loss",
     [SPSH__RUN_NORM] = "gradient_norm",
     [SPSH__RUN_RATE] = "rate",
@@ -23,13 +20,11 @@ static const char *const column_names[SPSH__RUN_COLUMNS] = {
     [SPSH__RUN_WAIT_S] = "wait_s",
     [SPSH__RUN_EXCHANGE_S] = "exchange_s",
     [SPSH__RUN_AUDIO_S] = "audio_s",
-    [SPSH__RUN_AUDIO_TOTAL_S] = "audio_total_s",
     [SPSH__RUN_PADDING] = "padding",
     [SPSH__RUN_UTTERANCES] = "utterances",
     [SPSH__RUN_INFEASIBLE] = "infeasible",
     [SPSH__RUN_WITHOUT_TEXT] = "without_text",
     [SPSH__RUN_WITHOUT_FRAMES] = "without_frames",
-    [SPSH__RUN_SKIPPED_STEPS] = "skipped_steps",
 };
 
 static spsh_status fail_memory(spsh_error *err)
@@ -51,24 +46,10 @@ static char *text_of(const json_t *object, const char *key)
     return strdup(text == NULL ? "" : text);
 }
 
-/* ---- the three kinds ---- */
+/* ---- steps ---- */
 
-static bool grow_steps(spsh__run_history *h)
-{
-    const size_t capacity = h->step_capacity == 0 ? STEPS_AT_FIRST : 2 * h->step_capacity;
-    if (h->step_count < h->step_capacity)
-        return true;
-    for (int c = 0; c < SPSH__RUN_COLUMNS; c++) {
-        double *column = (double *)realloc(h->columns[c], capacity * sizeof(*column));
-        if (column == NULL)
-            return false;
-        h->columns[c] = column;
-    }
-    h->step_capacity = capacity;
-    return true;
-}
-
-static spsh__run_domain *find_domain(spsh__run_history *h, const char *name)
+/* NULL: no memory, or more domains than are kept; those have no curve. */
+static spsh__run_domain *find_domain(spsh__run_history *h, const char *name, bool *failed)
 {
     for (size_t i = 0; i < h->domain_count; i++) {
         if (strcmp(h->domains[i].name, name) == 0)
@@ -78,73 +59,124 @@ static spsh__run_domain *find_domain(spsh__run_history *h, const char *name)
         return NULL;
     spsh__run_domain *d = &h->domains[h->domain_count];
     d->name = strdup(name);
-    if (d->name == NULL)
+    if (d->name == NULL || !spsh__series_open(&d->series, 1)) {
+        free(d->name);
+        *failed = true;
         return NULL;
+    }
     h->domain_count++;
     return d;
 }
 
-/* recent_loss: a mean that forgets, half of it in about as many steps as a tenth of those so far.
- */
-static void add_domains(spsh__run_history *h, const json_t *line)
+static bool add_domains(spsh__run_history *h, double samples, const json_t *line)
 {
     const char *name = NULL;
     json_t *domain = NULL;
-    const double keep = pow(0.5, 10.0 / (double)(h->step_count + 1));
+    bool failed = false;
     json_object_foreach(json_object_get(line, "domains"), name, domain)
     {
-        spsh__run_domain *d = find_domain(h, name);
         const double loss = number_of(domain, "loss");
         const double utterances = number_of(domain, "utterances");
-        if (d == NULL || !isfinite(loss) || !(utterances > 0))
+        if (!isfinite(loss) || !(utterances > 0))
             continue;
-        d->utterances += utterances;
-        d->recent_utterances = d->recent_utterances * keep + utterances;
-        d->recent_loss += (loss - d->recent_loss) * utterances / d->recent_utterances;
+        spsh__run_domain *d = find_domain(h, name, &failed);
+        if (d != NULL)
+            spsh__series_add(&d->series, samples, &loss, utterances);
     }
+    return !failed;
 }
 
 static bool add_step(spsh__run_history *h, const json_t *line)
 {
-    if (!grow_steps(h))
-        return false;
+    const spsh__run_place place = {number_of(line, "samples"), number_of(line, "step"),
+                                   number_of(line, "epoch"), number_of(line, "time"),
+                                   number_of(line, "skipped_steps")};
+    if (!isfinite(place.samples))
+        return true;
     for (int c = 0; c < SPSH__RUN_COLUMNS; c++)
-        h->columns[c][h->step_count] = number_of(line, column_names[c]);
-    h->step_count++;
-    add_domains(h, line);
+        h->last[c] = number_of(line, column_names[c]);
+    h->last_step = place;
+    spsh__series_add(&h->steps, place.samples, h->last, 1);
+    return add_domains(h, place.samples, line);
+}
+
+/* ---- evaluations ---- */
+
+static void free_examples(spsh__run_set *set)
+{
+    for (size_t i = 0; i < set->example_count; i++) {
+        free(set->examples[i].id);
+        free(set->examples[i].reference);
+        free(set->examples[i].found);
+    }
+    free(set->examples);
+    set->examples = NULL;
+    set->example_count = 0;
+}
+
+static bool take_examples(spsh__run_set *set, const json_t *examples)
+{
+    const size_t count = json_array_size(examples);
+    free_examples(set);
+    set->examples = (spsh__run_example *)calloc(count + 1, sizeof(*set->examples));
+    if (set->examples == NULL)
+        return false;
+    while (set->example_count < count) {
+        const json_t *example = json_array_get(examples, set->example_count);
+        spsh__run_example *to = &set->examples[set->example_count++];
+        *to = (spsh__run_example){text_of(example, "id"), text_of(example, "reference"),
+                                  text_of(example, "found")};
+        if (to->id == NULL || to->reference == NULL || to->found == NULL)
+            return false;
+    }
     return true;
 }
 
-static bool add_examples(spsh__run_evaluation *e, const json_t *examples)
+static spsh__run_set *find_set(spsh__run_history *h, const char *name, bool *failed)
 {
-    const size_t count = json_array_size(examples);
-    e->examples = (spsh__run_example *)calloc(count + 1, sizeof(*e->examples));
-    if (e->examples == NULL)
-        return false;
-    for (; e->example_count < count; e->example_count++) {
-        const json_t *example = json_array_get(examples, e->example_count);
-        spsh__run_example *to = &e->examples[e->example_count];
-        *to = (spsh__run_example){text_of(example, "id"), text_of(example, "reference"),
-                                  text_of(example, "found")};
-        if (to->id == NULL || to->reference == NULL || to->found == NULL) {
-            e->example_count++;
-            return false;
-        }
+    for (size_t i = 0; i < h->set_count; i++) {
+        if (strcmp(h->sets[i].name, name) == 0)
+            return &h->sets[i];
     }
+    if (h->set_count == SPSH__RUN_SETS_MAX)
+        return NULL;
+    spsh__run_set *set = &h->sets[h->set_count];
+    set->name = strdup(name);
+    if (set->name == NULL || !spsh__series_open(&set->series, SPSH__SET_COLUMNS)) {
+        free(set->name);
+        *failed = true;
+        return NULL;
+    }
+    h->set_count++;
+    return set;
+}
+
+static bool keep_evaluation(spsh__run_history *h, const spsh__run_evaluation *e)
+{
+    if (h->evaluation_count == h->evaluation_capacity) {
+        const size_t capacity = 2 * h->evaluation_capacity + 16;
+        spsh__run_evaluation *all =
+            (spsh__run_evaluation *)realloc(h->evaluations, capacity * sizeof(*all));
+        if (all == NULL)
+            return false;
+        h->evaluations = all;
+        h->evaluation_capacity = capacity;
+    }
+    h->evaluations[h->evaluation_count++] = *e;
     return true;
 }
 
 static bool add_evaluation(spsh__run_history *h, const json_t *line)
 {
-    spsh__run_evaluation *all =
-        (spsh__run_evaluation *)realloc(h->evaluations, (h->evaluation_count + 1) * sizeof(*all));
-    if (all == NULL)
-        return false;
-    h->evaluations = all;
-    spsh__run_evaluation *e = &all[h->evaluation_count++];
-    *e = (spsh__run_evaluation){
+    bool failed = false;
+    const char *name = json_string_value(json_object_get(line, "set"));
+    spsh__run_set *set = find_set(h, name == NULL ? "" : name, &failed);
+    if (set == NULL)
+        return !failed;
+    const spsh__run_evaluation e = {
         .samples = number_of(line, "samples"),
         .step = number_of(line, "step"),
+        .time = number_of(line, "time"),
         .loss = number_of(line, "loss"),
         .wer = number_of(line, "wer"),
         .cer = number_of(line, "cer"),
@@ -152,9 +184,26 @@ static bool add_evaluation(spsh__run_history *h, const json_t *line)
         .seconds = number_of(line, "seconds"),
         .utterances = number_of(line, "utterances"),
         .words = number_of(line, "words"),
-        .set = text_of(line, "set"),
+        .set = (size_t)(set - h->sets),
     };
-    return e->set != NULL && add_examples(e, json_object_get(line, "examples"));
+    const double values[SPSH__SET_COLUMNS] = {e.loss, e.wer, e.cer};
+    if (!isfinite(e.samples))
+        return true;
+    spsh__series_add(&set->series, e.samples, values, 1);
+    return keep_evaluation(h, &e) && take_examples(set, json_object_get(line, "examples"));
+}
+
+/* ---- starts ---- */
+
+static void forget_beyond(spsh__run_history *h, double samples)
+{
+    spsh__series_cut(&h->steps, samples);
+    for (size_t i = 0; i < h->domain_count; i++)
+        spsh__series_cut(&h->domains[i].series, samples);
+    for (size_t i = 0; i < h->set_count; i++)
+        spsh__series_cut(&h->sets[i].series, samples);
+    while (h->evaluation_count > 0 && h->evaluations[h->evaluation_count - 1].samples > samples)
+        h->evaluation_count--;
 }
 
 static bool add_start(spsh__run_history *h, const json_t *line)
@@ -175,95 +224,160 @@ static bool add_start(spsh__run_history *h, const json_t *line)
         .strategy = text_of(line, "strategy"),
         .launcher = text_of(line, "launcher"),
     };
+    if (isfinite(s->samples))
+        forget_beyond(h, s->samples);
     return s->backend != NULL && s->strategy != NULL && s->launcher != NULL;
 }
 
 /* ---- lines ---- */
 
-static spsh_status add_line(spsh__run_history *h, const char *text, size_t size_bytes,
-                            const char *where, spsh_error *err)
+/* false: no memory. Kinds of later versions are passed over. */
+static bool add_line(spsh__run_history *h, const char *text, size_t size_bytes, uint64_t number)
 {
     json_error_t problem;
     json_t *line = json_loadb(text, size_bytes, JSON_REJECT_DUPLICATES, &problem);
-    if (line == NULL) {
-        spsh_error_set(err, SPSH_E_SYNTAX, 0, SPSH_OFFSET_NONE, "%s: %s", where, problem.text);
-        return SPSH_E_SYNTAX;
-    }
     const char *kind = json_string_value(json_object_get(line, "kind"));
-    bool is_kept = true; /* kinds of later versions are passed over */
-    if (kind != NULL && strcmp(kind, "step") == 0)
+    bool is_kept = true;
+    if (kind == NULL) {
+        if (h->damaged_lines++ == 0)
+            h->first_damaged_line = number;
+    } else if (strcmp(kind, "step") == 0) {
         is_kept = add_step(h, line);
-    else if (kind != NULL && strcmp(kind, "evaluation") == 0)
+    } else if (strcmp(kind, "evaluation") == 0) {
         is_kept = add_evaluation(h, line);
-    else if (kind != NULL && strcmp(kind, "start") == 0)
+    } else if (strcmp(kind, "start") == 0) {
         is_kept = add_start(h, line);
+    }
+    const double time = number_of(line, "time");
+    h->last_time = isfinite(time) ? time : h->last_time;
     json_decref(line);
-    return is_kept ? SPSH_OK : fail_memory(err);
+    return is_kept;
 }
 
-static spsh_status add_lines(spsh__run_history *h, const char *text, size_t size_bytes,
-                             const char *path, spsh_error *err)
+typedef struct line_reader {
+    const spsh_io *io;
+    int fd;
+    const char *path;
+    char *buffer;
+    uint64_t offset_bytes, line;
+    bool is_skipping; /* the rest of a line that is too long to be one */
+} line_reader;
+
+/* *ret_bytes 0: the end. */
+static spsh_status read_piece(const line_reader *r, size_t *ret_bytes, spsh_error *err)
 {
-    uint64_t number = 1;
-    spsh_status rc = SPSH_OK;
-    for (size_t at = 0; at < size_bytes && rc == SPSH_OK; number++) {
-        const char *end = (const char *)memchr(text + at, '\n', size_bytes - at);
-        char where[512];
-        if (end == NULL)
-            break;
-        (void)snprintf(where, sizeof(where), "%s: line %" PRIu64, path, number);
-        rc = add_line(h, text + at, (size_t)(end - text) - at, where, err);
-        at = (size_t)(end - text) + 1;
+    int64_t n = -EINTR;
+    while (n == -EINTR)
+        n = r->io->pread_fn(r->io->user, r->fd, r->buffer, BUFFER_BYTES, r->offset_bytes);
+    if (n < 0) {
+        spsh_error_set(err, SPSH_E_IO, (int)-n, r->offset_bytes, "%s: cannot read: %s", r->path,
+                       strerror((int)-n));
+        return SPSH_E_IO;
     }
+    *ret_bytes = (size_t)n;
+    return SPSH_OK;
+}
+
+/* The whole lines of a piece; *ret_used: their bytes. false: no memory. */
+static bool add_piece(spsh__run_history *h, line_reader *r, size_t size_bytes, size_t *ret_used)
+{
+    size_t used = 0;
+    for (const char *end = (const char *)memchr(r->buffer, '\n', size_bytes); end != NULL;
+         end = (const char *)memchr(r->buffer + used, '\n', size_bytes - used)) {
+        const size_t line_bytes = (size_t)(end - r->buffer) - used;
+        if (!r->is_skipping && !add_line(h, r->buffer + used, line_bytes, r->line + 1))
+            return false;
+        r->is_skipping = false;
+        r->line++;
+        used += line_bytes + 1;
+    }
+    if (used == 0 && size_bytes == BUFFER_BYTES) {
+        if (!r->is_skipping && h->damaged_lines++ == 0)
+            h->first_damaged_line = r->line + 1;
+        r->is_skipping = true;
+        used = size_bytes;
+    }
+    *ret_used = used;
+    return true;
+}
+
+static spsh_status add_lines(spsh__run_history *h, line_reader *r, spsh_error *err)
+{
+    for (;;) {
+        size_t size_bytes = 0, used = 0;
+        const spsh_status rc = read_piece(r, &size_bytes, err);
+        if (rc != SPSH_OK)
+            return rc;
+        if (!add_piece(h, r, size_bytes, &used))
+            return fail_memory(err);
+        if (used == 0)
+            return SPSH_OK;
+        r->offset_bytes += used;
+    }
+}
+
+static spsh_status read_file(spsh__run_history *h, const char *path, const spsh_io *io,
+                             spsh_error *err)
+{
+    line_reader r = {.io = io, .path = path};
+    r.fd = io->open_fn(io->user, path, O_RDONLY | O_CLOEXEC, 0);
+    if (r.fd < 0) {
+        const spsh_status rc = spsh_io_status(-r.fd);
+        spsh_error_set(err, rc, -r.fd, SPSH_OFFSET_NONE, "%s: cannot open: %s", path,
+                       strerror(-r.fd));
+        return rc;
+    }
+    r.buffer = (char *)malloc(BUFFER_BYTES);
+    const spsh_status rc = r.buffer == NULL ? fail_memory(err) : add_lines(h, &r, err);
+    free(r.buffer);
+    (void)io->close_fn(io->user, r.fd);
     return rc;
 }
 
-spsh_status spsh__run_history_read(const char *run, const spsh_io *io, spsh__run_history *ret,
+spsh_status spsh__run_history_read(const char *run, const spsh_io *io, spsh__run_history **ret,
                                    spsh_error *err)
 {
-    spsh__run_history h = {.step_count = 0};
-    uint8_t *data = NULL;
-    size_t size_bytes = 0;
     const size_t capacity = strlen(run) + sizeof("/metrics.jsonl");
+    spsh__run_history *h = (spsh__run_history *)calloc(1, sizeof(*h));
     char *path = (char *)malloc(capacity);
-    if (path == NULL)
-        return fail_memory(err);
-    (void)snprintf(path, capacity, "%s/metrics.jsonl", run);
-    spsh_status rc = spsh_io_read_file(io, path, FILE_BYTES_MAX, spsh_allocator_default(), &data,
-                                       &size_bytes, err);
-    if (rc == SPSH_OK)
-        rc = add_lines(&h, (const char *)data, size_bytes, path, err);
-    spsh_allocator_default()->free_fn(spsh_allocator_default()->user, data);
+    spsh_status rc = SPSH_OK;
+    if (h == NULL || path == NULL || !spsh__series_open(&h->steps, SPSH__RUN_COLUMNS)) {
+        rc = fail_memory(err);
+    } else {
+        (void)snprintf(path, capacity, "%s/metrics.jsonl", run);
+        for (int c = 0; c < SPSH__RUN_COLUMNS; c++)
+            h->last[c] = (double)NAN;
+        h->last_time = (double)NAN;
+        rc = read_file(h, path, io, err);
+    }
     free(path);
     if (rc == SPSH_OK)
         *ret = h;
     else
-        spsh__run_history_free(&h);
+        spsh__run_history_free(h);
     return rc;
 }
 
 void spsh__run_history_free(spsh__run_history *h)
 {
-    for (int c = 0; c < SPSH__RUN_COLUMNS; c++)
-        free(h->columns[c]);
-    for (size_t i = 0; i < h->evaluation_count; i++) {
-        spsh__run_evaluation *e = &h->evaluations[i];
-        for (size_t x = 0; x < e->example_count; x++) {
-            free(e->examples[x].id);
-            free(e->examples[x].reference);
-            free(e->examples[x].found);
-        }
-        free(e->examples);
-        free(e->set);
+    if (h == NULL)
+        return;
+    spsh__series_close(&h->steps);
+    for (size_t i = 0; i < h->set_count; i++) {
+        free_examples(&h->sets[i]);
+        spsh__series_close(&h->sets[i].series);
+        free(h->sets[i].name);
     }
     for (size_t i = 0; i < h->start_count; i++) {
         free(h->starts[i].backend);
         free(h->starts[i].strategy);
         free(h->starts[i].launcher);
     }
-    for (size_t i = 0; i < h->domain_count; i++)
+    for (size_t i = 0; i < h->domain_count; i++) {
+        spsh__series_close(&h->domains[i].series);
         free(h->domains[i].name);
+    }
     free(h->evaluations);
     free(h->starts);
-    *h = (spsh__run_history){.step_count = 0};
+    free(h);
 }

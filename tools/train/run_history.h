@@ -1,27 +1,24 @@
-/* run_history.h: what a training run's metrics.jsonl says, as columns.
+/* run_history.h: what a training run's metrics.jsonl says, in bounded memory however long it is.
  *
  *     rc = spsh__run_history_read("run", io, &history, &err);
- *     ... history.step_count, history.columns[SPSH__RUN_LOSS] ...
+ *     ... history.steps (series.h), history.evaluations ...
  *     spsh__run_history_free(&history);
  *
- * A last line without an end (a run that is going on, or died) is left out. Numbers that are not
- * there are NaN.
+ * The file of a run that is going on may be read: a last line without an end is left out. A line
+ * that is no JSON object is passed over and counted. What follows a start counts from where it
+ * began: steps beyond that, of a process that died, are forgotten. Numbers that are not there are
+ * NaN.
  */
 #ifndef SPSH_TRAIN_RUN_HISTORY_H
 #define SPSH_TRAIN_RUN_HISTORY_H
 
-#include <stdbool.h>
-
+#include "series.h"
 #include "speechshard/io.h"
 
-enum { SPSH__RUN_DOMAINS_MAX = 64 };
+enum { SPSH__RUN_DOMAINS_MAX = 64, SPSH__RUN_SETS_MAX = 64 };
 
-/* Of steps. */
+/* Of steps; docs/TRAINING.md has what they are. */
 typedef enum spsh__run_column {
-    SPSH__RUN_SAMPLES,
-    SPSH__RUN_STEP,
-    SPSH__RUN_EPOCH,
-    SPSH__RUN_TIME, /* seconds since 1970 */
     SPSH__RUN_LOSS,
     SPSH__RUN_NORM,
     SPSH__RUN_RATE,
@@ -29,53 +26,68 @@ typedef enum spsh__run_column {
     SPSH__RUN_WAIT_S,
     SPSH__RUN_EXCHANGE_S,
     SPSH__RUN_AUDIO_S,
-    SPSH__RUN_AUDIO_TOTAL_S,
     SPSH__RUN_PADDING,
     SPSH__RUN_UTTERANCES,
     SPSH__RUN_INFEASIBLE,
     SPSH__RUN_WITHOUT_TEXT,
     SPSH__RUN_WITHOUT_FRAMES,
-    SPSH__RUN_SKIPPED_STEPS,
     SPSH__RUN_COLUMNS,
 } spsh__run_column;
+
+/* The newest line of a kind. */
+typedef struct spsh__run_place {
+    double samples, step, epoch, time, skipped_steps; /* time: seconds since 1970 */
+} spsh__run_place;
 
 typedef struct spsh__run_example {
     char *id, *reference, *found;
 } spsh__run_example;
 
 typedef struct spsh__run_evaluation {
-    double samples, step, loss, wer, cer, cer_letters, seconds, utterances, words;
-    char *set;
+    double samples, step, time, loss, wer, cer, cer_letters, seconds, utterances, words;
+    size_t set;
+} spsh__run_evaluation;
+
+enum { SPSH__SET_LOSS, SPSH__SET_WER, SPSH__SET_CER, SPSH__SET_COLUMNS };
+
+/* One that is evaluated; examples of its last evaluation. */
+typedef struct spsh__run_set {
+    char *name;
+    spsh__series series;
     spsh__run_example *examples;
     size_t example_count;
-} spsh__run_evaluation;
+} spsh__run_set;
 
 typedef struct spsh__run_start {
     double samples, time, world_size, threads, weights;
     char *backend, *strategy, *launcher;
 } spsh__run_start;
 
+/* series: its loss, weighted by utterances. */
 typedef struct spsh__run_domain {
     char *name;
-    double utterances;
-    double recent_loss; /* mean over the last tenth of the steps */
-    double recent_utterances;
+    spsh__series series;
 } spsh__run_domain;
 
 typedef struct spsh__run_history {
-    double *columns[SPSH__RUN_COLUMNS];
-    size_t step_count, step_capacity;
+    spsh__series steps; /* over utterances served; SPSH__RUN_COLUMNS */
+    double last[SPSH__RUN_COLUMNS];
+    spsh__run_place last_step;
+    double last_time; /* of any line */
     spsh__run_evaluation *evaluations;
-    size_t evaluation_count;
+    size_t evaluation_count, evaluation_capacity;
+    spsh__run_set sets[SPSH__RUN_SETS_MAX]; /* in the order of their first evaluation */
+    size_t set_count;
     spsh__run_start *starts;
     size_t start_count;
     spsh__run_domain domains[SPSH__RUN_DOMAINS_MAX];
     size_t domain_count;
+    uint64_t damaged_lines, first_damaged_line; /* from 1 */
 } spsh__run_history;
 
-/* SPSH_E_NOT_FOUND: no run; SPSH_E_SYNTAX with the line. On failure nothing is left to free. */
+/* SPSH_E_NOT_FOUND: no run; SPSH_E_IO. On failure nothing is left to free. */
 SPSH_NODISCARD spsh_status spsh__run_history_read(const char *run, const spsh_io *io,
-                                                  spsh__run_history *ret, spsh_error *err);
+                                                  spsh__run_history **ret, spsh_error *err);
 void spsh__run_history_free(spsh__run_history *history);
 
 #endif

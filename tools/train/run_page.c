@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "cli.h"
 #include "curve.h"
@@ -13,21 +14,11 @@
 #include "page.h"
 
 enum { CONFIG_BYTES_MAX = 1 << 20, NUMBER_BYTES = 48 };
+enum { LINES_MAX = SPSH__SVG_COLORS };
+
+static const char lines_file[] = "metrics.jsonl";
 
 /* ---- numbers ---- */
-
-static double last_of(const spsh__run_history *h, spsh__run_column column)
-{
-    return h->step_count > 0 ? h->columns[column][h->step_count - 1] : (double)NAN;
-}
-
-static double sum_of(const spsh__run_history *h, spsh__run_column column)
-{
-    double sum = 0;
-    for (size_t i = 0; i < h->step_count; i++)
-        sum += isfinite(h->columns[column][i]) ? h->columns[column][i] : 0;
-    return sum;
-}
 
 static const char *real(double value, char text[NUMBER_BYTES])
 {
@@ -38,13 +29,29 @@ static const char *real(double value, char text[NUMBER_BYTES])
     return text;
 }
 
-static const char *rate(double value, char text[NUMBER_BYTES])
+static const char *percent(double value, char text[NUMBER_BYTES])
 {
     if (isfinite(value))
         (void)snprintf(text, NUMBER_BYTES, "%.2f %%", 100 * value);
     else
         (void)snprintf(text, NUMBER_BYTES, "–");
     return text;
+}
+
+static const char *instant(double time_s, char text[NUMBER_BYTES])
+{
+    const time_t seconds = isfinite(time_s) && fabs(time_s) < 1e11 ? (time_t)time_s : 0;
+    struct tm fields;
+    if (seconds <= 0 || gmtime_r(&seconds, &fields) == NULL ||
+        strftime(text, NUMBER_BYTES, "%Y-%m-%d %H:%M:%S UTC", &fields) == 0)
+        (void)snprintf(text, NUMBER_BYTES, "–");
+    return text;
+}
+
+/* What is no count is 0. */
+static uint64_t count_of(double value)
+{
+    return value > 0 && value < 1e18 ? (uint64_t)value : 0;
 }
 
 static void cell(spsh__builder *out, const char *text)
@@ -54,9 +61,35 @@ static void cell(spsh__builder *out, const char *text)
     spsh__builder_append_text(out, "</td>");
 }
 
-static const spsh__run_evaluation *last_evaluation(const spsh__run_history *h)
+static void cell_name(spsh__builder *out, const char *name)
 {
-    return h->evaluation_count > 0 ? &h->evaluations[h->evaluation_count - 1] : NULL;
+    spsh__page_cell_name(out, spsh__bytes_of(name));
+}
+
+static double sum_of(const spsh__run_history *h, spsh__run_column column)
+{
+    return spsh__series_sum(&h->steps, column);
+}
+
+/* The newest evaluation of the first set, by which the best checkpoint is chosen; NULL: none. */
+static const spsh__run_evaluation *newest_of_first(const spsh__run_history *h)
+{
+    for (size_t i = h->evaluation_count; i > 0; i--) {
+        if (h->evaluations[i - 1].set == 0)
+            return &h->evaluations[i - 1];
+    }
+    return NULL;
+}
+
+static const spsh__run_evaluation *best_of_first(const spsh__run_history *h)
+{
+    const spsh__run_evaluation *best = NULL;
+    for (size_t i = 0; i < h->evaluation_count; i++) {
+        const spsh__run_evaluation *e = &h->evaluations[i];
+        if (e->set == 0 && isfinite(e->wer) && (best == NULL || e->wer < best->wer))
+            best = e;
+    }
+    return best;
 }
 
 /* ---- sections ---- */
@@ -64,25 +97,24 @@ static const spsh__run_evaluation *last_evaluation(const spsh__run_history *h)
 static void draw_tiles(spsh__builder *out, const spsh__run_history *h)
 {
     char text[NUMBER_BYTES], human[SPSH_HUMAN_BYTES];
-    const spsh__run_evaluation *e = last_evaluation(h);
-    const double step_s = sum_of(h, SPSH__RUN_STEP_S);
-    const double steps = last_of(h, SPSH__RUN_STEP), samples = last_of(h, SPSH__RUN_SAMPLES);
+    const spsh__run_evaluation *newest = newest_of_first(h), *best = best_of_first(h);
+    const double step_s = fmax(sum_of(h, SPSH__RUN_STEP_S), 1e-9);
     spsh__builder_append_text(out, "<div class=\"tiles\">\n");
-    if (e != NULL) {
-        spsh__page_tile(out, rate(e->wer, text), "WER, last evaluation");
-        spsh__page_tile(out, rate(e->cer, text), "CER, last evaluation");
+    if (newest != NULL) {
+        spsh__page_tile(out, percent(newest->wer, text), "WER, last evaluation");
+        spsh__page_tile(out, percent(newest->cer, text), "CER, last evaluation");
     }
-    spsh__page_tile(out, real(last_of(h, SPSH__RUN_LOSS), text), "loss of the last step");
-    spsh__page_tile(out, spsh__human_count(steps > 0 ? (uint64_t)steps : 0, human), "steps");
-    spsh__page_tile(out, spsh__human_count(samples > 0 ? (uint64_t)samples : 0, human),
+    if (best != NULL)
+        spsh__page_tile(out, percent(best->wer, text), "best WER");
+    spsh__page_tile(out, real(h->last[SPSH__RUN_LOSS], text), "loss of the last step");
+    spsh__page_tile(out, spsh__human_count(count_of(h->last_step.step), human), "steps");
+    spsh__page_tile(out, spsh__human_count(count_of(h->last_step.samples), human),
                     "utterances served");
     spsh__page_tile(out, spsh__human_duration(sum_of(h, SPSH__RUN_AUDIO_S), human), "of audio");
-    spsh__page_tile(out, spsh__human_duration(step_s, human), "in steps");
-    (void)snprintf(text, sizeof(text), "%.0f s/s",
-                   sum_of(h, SPSH__RUN_AUDIO_S) / fmax(step_s, 1e-9));
+    spsh__page_tile(out, spsh__human_duration(sum_of(h, SPSH__RUN_STEP_S), human), "in steps");
+    (void)snprintf(text, sizeof(text), "%.0f s/s", sum_of(h, SPSH__RUN_AUDIO_S) / step_s);
     spsh__page_tile(out, text, "audio a second");
-    (void)snprintf(text, sizeof(text), "%.1f %%",
-                   100 * sum_of(h, SPSH__RUN_WAIT_S) / fmax(step_s, 1e-9));
+    (void)snprintf(text, sizeof(text), "%.1f %%", 100 * sum_of(h, SPSH__RUN_WAIT_S) / step_s);
     spsh__page_tile(out, text, "of it waiting for data");
     spsh__builder_append_text(out, "</div>\n");
 }
@@ -93,59 +125,108 @@ static void warn(spsh__builder *out, double count, const char *what)
     if (!(count > 0))
         return;
     spsh__builder_append_text(out, "<li>");
-    spsh__page_text(out, spsh__human_count((uint64_t)count, human));
+    spsh__page_text(out, spsh__human_count(count_of(count), human));
     spsh__page_text(out, what);
     spsh__builder_append_text(out, "</li>\n");
 }
 
 static void draw_warnings(spsh__builder *out, const spsh__run_history *h)
 {
+    char damaged[NUMBER_BYTES + 80];
     const double infeasible = sum_of(h, SPSH__RUN_INFEASIBLE);
     const double without_text = sum_of(h, SPSH__RUN_WITHOUT_TEXT);
     const double without_frames = sum_of(h, SPSH__RUN_WITHOUT_FRAMES);
-    const double skipped = last_of(h, SPSH__RUN_SKIPPED_STEPS);
-    if (!(infeasible + without_text + without_frames > 0) && !(skipped > 0))
+    const double skipped = h->last_step.skipped_steps;
+    if (!(infeasible + without_text + without_frames > 0) && !(skipped > 0) &&
+        h->damaged_lines == 0)
         return;
+    (void)snprintf(damaged, sizeof(damaged),
+                   " lines of %s are none of a run's, the first one is line %llu", lines_file,
+                   (unsigned long long)h->first_damaged_line);
     spsh__builder_append_text(out, "<section class=\"warnings\"><h2>Worth a look</h2><ul>\n");
     warn(out, skipped, " steps were left out: their gradients were not finite");
     warn(out, infeasible, " times an utterance had fewer frames than its labels need");
     warn(out, without_text, " times an utterance had no text that the vocabulary knows");
     warn(out, without_frames, " times an utterance was too short for a frame");
+    warn(out, (double)h->damaged_lines, damaged);
     spsh__builder_append_text(out, "</ul></section>\n");
 }
 
-static void draw_curve(spsh__builder *out, const spsh__run_history *h, const double *marks,
-                       const spsh__curve *like, const double *y)
+static void draw_lines(spsh__builder *out, const spsh__curve *like, const spsh__line *lines,
+                       size_t line_count)
 {
     spsh__curve curve = *like;
-    curve.x = h->columns[SPSH__RUN_SAMPLES];
-    curve.y = y;
-    curve.count = h->step_count;
-    curve.marks = marks;
-    curve.mark_count = marks == NULL ? 0 : h->start_count;
-    curve.x_label = "utterances";
+    curve.lines = lines;
+    curve.line_count = line_count;
+    curve.x_label = "utterances served";
     spsh__curve_draw(out, &curve);
 }
 
-static void draw_steps(spsh__builder *out, const spsh__run_history *h, const double *marks)
+/* Of the whole and of each domain, and of the sets that are evaluated. */
+static void draw_losses(spsh__builder *out, const spsh__run_history *h, const spsh__curve *like)
 {
-    static const struct {
-        spsh__run_column column;
-        spsh__curve like;
-    } curves[] = {
-        {SPSH__RUN_LOSS,    {.color = 0, .title = "Loss", .y_label = "loss, per utterance"}     },
-        {SPSH__RUN_NORM,
-         {.color = 1, .is_log = true, .title = "Gradients", .y_label = "norm of gradients"}     },
-        {SPSH__RUN_RATE,    {.color = 3, .title = "Rate", .y_label = "learning rate"}           },
-        {SPSH__RUN_STEP_S,  {.color = 2, .title = "Time of a step", .y_label = "seconds a step"}},
-        {SPSH__RUN_PADDING, {.color = 5, .title = "Padding", .y_label = "share of padding"}     },
+    spsh__line lines[LINES_MAX] = {
+        {&h->steps, SPSH__RUN_LOSS, SPSH__NO_COLUMN, 1, "training", 0, false}
     };
-    if (h->step_count == 0)
+    size_t count = 1;
+    for (size_t i = 0; i < h->set_count && count < LINES_MAX; i++, count++)
+        lines[count] = (spsh__line){&h->sets[i].series,
+                                    SPSH__SET_LOSS,
+                                    SPSH__NO_COLUMN,
+                                    1,
+                                    h->sets[i].name,
+                                    (unsigned)count,
+                                    true};
+    draw_lines(out, like, lines, count);
+    if (h->domain_count < 2)
+        return;
+    for (count = 0; count < h->domain_count && count < LINES_MAX; count++)
+        lines[count] = (spsh__line){
+            &h->domains[count].series, 0,    SPSH__NO_COLUMN, 1, h->domains[count].name,
+            (unsigned)count,           false};
+    spsh__curve curve = *like;
+    curve.title = "Loss of each domain in training";
+    curve.y_label = "training loss of each domain";
+    draw_lines(out, &curve, lines, count);
+}
+
+static void draw_times(spsh__builder *out, const spsh__run_history *h, const spsh__curve *like)
+{
+    const spsh__line shares[] = {
+        {&h->steps, SPSH__RUN_WAIT_S,     SPSH__RUN_STEP_S, 100, "waiting for data",      4, false},
+        {&h->steps, SPSH__RUN_EXCHANGE_S, SPSH__RUN_STEP_S, 100, "waiting for processes", 5, false},
+        {&h->steps, SPSH__RUN_PADDING,    SPSH__NO_COLUMN,  100, "padding, of frames",    6, false},
+    };
+    const spsh__line speed = {&h->steps, SPSH__RUN_AUDIO_S, SPSH__RUN_STEP_S, 1, "", 2, false};
+    spsh__curve curve = *like;
+    curve.title = "Throughput";
+    curve.y_label = "seconds of audio a second";
+    draw_lines(out, &curve, &speed, 1);
+    curve.title = "What is lost";
+    curve.y_label = "% of the time, of frames";
+    draw_lines(out, &curve, shares, sizeof(shares) / sizeof(shares[0]));
+}
+
+static void draw_steps(spsh__builder *out, const spsh__run_history *h, const spsh__curve *like)
+{
+    const spsh__line norm = {&h->steps, SPSH__RUN_NORM, SPSH__NO_COLUMN, 1, "", 1, false};
+    const spsh__line rate = {&h->steps, SPSH__RUN_RATE, SPSH__NO_COLUMN, 1, "", 3, false};
+    spsh__curve curve = *like;
+    if (h->steps.count == 0)
         return;
     spsh__page_section_open(out, "Training");
     spsh__builder_append_text(out, "<div class=\"plots\">\n");
-    for (size_t i = 0; i < sizeof(curves) / sizeof(curves[0]); i++)
-        draw_curve(out, h, marks, &curves[i].like, h->columns[curves[i].column]);
+    curve.title = "Loss";
+    curve.y_label = "loss, mean per utterance";
+    draw_losses(out, h, &curve);
+    curve.title = "Learning rate";
+    curve.y_label = "learning rate";
+    draw_lines(out, &curve, &rate, 1);
+    curve.title = "Gradients";
+    curve.y_label = "norm of all gradients, before clipping";
+    curve.is_log = true;
+    draw_lines(out, &curve, &norm, 1);
+    draw_times(out, h, like);
     spsh__builder_append_text(out, "</div>\n");
     if (h->start_count > 1)
         spsh__builder_append_text(
@@ -153,42 +234,19 @@ static void draw_steps(spsh__builder *out, const spsh__run_history *h, const dou
     spsh__page_section_close(out);
 }
 
-/* Each set by itself, in the order of its first evaluation. */
-static bool is_first_of_set(const spsh__run_history *h, size_t number)
+static void draw_rates(spsh__builder *out, const spsh__run_history *h, const spsh__curve *like,
+                       uint32_t column)
 {
-    for (size_t i = 0; i < number; i++) {
-        if (strcmp(h->evaluations[i].set, h->evaluations[number].set) == 0)
-            return false;
-    }
-    return true;
-}
-
-static void draw_set(spsh__builder *out, const spsh__run_history *h, size_t first)
-{
-    double *x = (double *)calloc(h->evaluation_count, sizeof(*x));
-    double *y = (double *)calloc(h->evaluation_count, sizeof(*y));
+    spsh__line lines[LINES_MAX];
     size_t count = 0;
-    if (x == NULL || y == NULL) {
-        out->failed = true;
-    } else {
-        for (size_t i = first; i < h->evaluation_count; i++) {
-            if (strcmp(h->evaluations[i].set, h->evaluations[first].set) != 0)
-                continue;
-            x[count] = h->evaluations[i].samples;
-            y[count++] = 100 * h->evaluations[i].wer;
-        }
-        const spsh__curve curve = {.x = x,
-                                   .y = y,
-                                   .count = count,
-                                   .has_dots = true,
-                                   .color = 4,
-                                   .title = "Word error rate",
-                                   .x_label = "utterances",
-                                   .y_label = "WER, %"};
-        spsh__curve_draw(out, &curve);
-    }
-    free(x);
-    free(y);
+    for (; count < h->set_count && count < LINES_MAX; count++)
+        lines[count] =
+            (spsh__line){&h->sets[count].series, column, SPSH__NO_COLUMN, 100, h->sets[count].name,
+                         (unsigned)count,        true};
+    spsh__curve curve = *like;
+    curve.title = column == SPSH__SET_WER ? "Word error rate" : "Character error rate";
+    curve.y_label = column == SPSH__SET_WER ? "WER, %" : "CER, %";
+    draw_lines(out, &curve, lines, count);
 }
 
 static void row_evaluation(spsh__builder *out, const void *history, size_t row)
@@ -197,55 +255,82 @@ static void row_evaluation(spsh__builder *out, const void *history, size_t row)
     const spsh__run_evaluation *e = &h->evaluations[h->evaluation_count - 1 - row];
     char text[NUMBER_BYTES];
     spsh__builder_append_text(out, "<tr>");
-    spsh__page_cell_name(out, spsh__bytes_of(e->set));
-    spsh__page_cell_count(out, e->step > 0 ? (uint64_t)e->step : 0);
-    spsh__page_cell_count(out, e->utterances > 0 ? (uint64_t)e->utterances : 0);
-    cell(out, rate(e->wer, text));
-    cell(out, rate(e->cer, text));
-    cell(out, rate(e->cer_letters, text));
+    cell_name(out, h->sets[e->set].name);
+    spsh__page_cell_count(out, count_of(e->step));
+    spsh__page_cell_count(out, count_of(e->utterances));
+    cell(out, percent(e->wer, text));
+    cell(out, percent(e->cer, text));
+    cell(out, percent(e->cer_letters, text));
     cell(out, real(e->loss, text));
-    spsh__page_cell_duration(out, e->seconds);
+    spsh__page_cell_duration(out, isfinite(e->seconds) ? e->seconds : 0);
     spsh__builder_append_text(out, "</tr>\n");
 }
 
-static void draw_evaluations(spsh__builder *out, const spsh__run_history *h)
+static void draw_evaluations(spsh__builder *out, const spsh__run_history *h,
+                             const spsh__curve *like)
 {
     const spsh__page_table table = {
         h, "set|#step|#utterances|#WER|#CER|#CER without blanks|#loss|#took", row_evaluation,
-        h->evaluation_count, "metrics.jsonl"};
+        h->evaluation_count, lines_file};
     if (h->evaluation_count == 0)
         return;
     spsh__page_section_open(out, "Evaluations");
     spsh__builder_append_text(out, "<div class=\"plots\">\n");
-    for (size_t i = 0; i < h->evaluation_count; i++) {
-        if (is_first_of_set(h, i))
-            draw_set(out, h, i);
-    }
+    draw_rates(out, h, like, SPSH__SET_WER);
+    draw_rates(out, h, like, SPSH__SET_CER);
     spsh__builder_append_text(out, "</div>\n");
     spsh__page_rows(out, &table);
     spsh__page_section_close(out);
 }
 
-static void row_example(spsh__builder *out, const void *evaluation, size_t row)
+static void row_example(spsh__builder *out, const void *set, size_t row)
 {
-    const spsh__run_example *e = &((const spsh__run_evaluation *)evaluation)->examples[row];
+    const spsh__run_example *e = &((const spsh__run_set *)set)->examples[row];
     spsh__builder_append_text(out, "<tr>");
-    spsh__page_cell_name(out, spsh__bytes_of(e->id));
-    spsh__page_cell_name(out, spsh__bytes_of(e->reference));
-    spsh__page_cell_name(out, spsh__bytes_of(e->found));
+    cell_name(out, e->id);
+    cell_name(out, e->reference);
+    cell_name(out, e->found);
     spsh__builder_append_text(out, "</tr>\n");
 }
 
 static void draw_examples(spsh__builder *out, const spsh__run_history *h)
 {
-    const spsh__run_evaluation *e = last_evaluation(h);
-    if (e == NULL || e->example_count == 0)
-        return;
-    const spsh__page_table table = {e, "utterance|reference|found", row_example, e->example_count,
-                                    "metrics.jsonl"};
-    spsh__page_section_open(out, "What it hears");
-    spsh__page_rows(out, &table);
-    spsh__page_section_close(out);
+    bool is_open = false;
+    for (size_t i = 0; i < h->set_count; i++) {
+        const spsh__run_set *set = &h->sets[i];
+        const spsh__page_table table = {set, "utterance|reference|found", row_example,
+                                        set->example_count, lines_file};
+        if (set->example_count == 0)
+            continue;
+        if (!is_open)
+            spsh__page_section_open(out, "What it hears, at the last evaluation");
+        is_open = true;
+        spsh__builder_append_text(out, "<p class=\"soft\">");
+        spsh__page_name(out, spsh__bytes_of(set->name));
+        spsh__builder_append_text(out, "</p>");
+        spsh__page_rows(out, &table);
+    }
+    if (is_open)
+        spsh__page_section_close(out);
+}
+
+/* Mean of the last tenth. */
+static double recent_loss(const spsh__series *s)
+{
+    double sum = 0, weight = 0;
+    for (size_t i = s->count - (s->count + 9) / 10; i < s->count; i++) {
+        sum += spsh__series_bunch(s, i, 0)->sum;
+        weight += spsh__series_bunch(s, i, 0)->weight;
+    }
+    return sum / weight;
+}
+
+static double utterances_of(const spsh__series *s)
+{
+    double weight = 0;
+    for (size_t i = 0; i < s->count; i++)
+        weight += spsh__series_bunch(s, i, 0)->weight;
+    return weight;
 }
 
 static void row_domain(spsh__builder *out, const void *history, size_t row)
@@ -255,19 +340,19 @@ static void row_domain(spsh__builder *out, const void *history, size_t row)
     char text[NUMBER_BYTES];
     double most = 0;
     for (size_t i = 0; i < h->domain_count; i++)
-        most = fmax(most, h->domains[i].recent_loss);
+        most = fmax(most, recent_loss(&h->domains[i].series));
     spsh__builder_append_text(out, "<tr>");
-    spsh__page_cell_name(out, spsh__bytes_of(d->name));
-    spsh__page_cell_count(out, (uint64_t)d->utterances);
-    cell(out, real(d->recent_loss, text));
-    spsh__page_cell_bar(out, d->recent_loss, most, 0);
+    cell_name(out, d->name);
+    spsh__page_cell_count(out, count_of(utterances_of(&d->series)));
+    cell(out, real(recent_loss(&d->series), text));
+    spsh__page_cell_bar(out, fmax(recent_loss(&d->series), 0), most, 0);
     spsh__builder_append_text(out, "</tr>\n");
 }
 
 static void draw_domains(spsh__builder *out, const spsh__run_history *h)
 {
-    const spsh__page_table table = {h, "domain|#utterances|#recent loss|", row_domain,
-                                    h->domain_count, "metrics.jsonl"};
+    const spsh__page_table table = {h, "domain|#learnt from|#loss of the last tenth|", row_domain,
+                                    h->domain_count, lines_file};
     if (h->domain_count < 2)
         return;
     spsh__page_section_open(out, "Domains");
@@ -278,30 +363,87 @@ static void draw_domains(spsh__builder *out, const spsh__run_history *h)
 static void row_start(spsh__builder *out, const void *history, size_t row)
 {
     const spsh__run_start *s = &((const spsh__run_history *)history)->starts[row];
+    char text[NUMBER_BYTES];
     spsh__builder_append_text(out, "<tr>");
-    spsh__page_cell_count(out, s->samples > 0 ? (uint64_t)s->samples : 0);
-    spsh__page_cell_count(out, s->world_size > 0 ? (uint64_t)s->world_size : 0);
-    spsh__page_cell_count(out, s->threads > 0 ? (uint64_t)s->threads : 0);
-    spsh__page_cell_count(out, s->weights > 0 ? (uint64_t)s->weights : 0);
-    spsh__page_cell_name(out, spsh__bytes_of(s->backend));
-    spsh__page_cell_name(out, spsh__bytes_of(s->strategy));
-    spsh__page_cell_name(out, spsh__bytes_of(s->launcher));
+    cell(out, instant(s->time, text));
+    spsh__page_cell_count(out, count_of(s->samples));
+    spsh__page_cell_count(out, count_of(s->world_size));
+    spsh__page_cell_count(out, count_of(s->threads));
+    spsh__page_cell_count(out, count_of(s->weights));
+    cell_name(out, s->backend);
+    cell_name(out, s->strategy);
+    cell_name(out, s->launcher);
     spsh__builder_append_text(out, "</tr>\n");
 }
 
-static void draw_starts(spsh__builder *out, const spsh__run_history *h, const char *config)
+static void draw_starts(spsh__builder *out, const spsh__run_history *h)
 {
     const spsh__page_table table = {
-        h, "#from utterance|#processes|#threads|#weights|backend|strategy|launcher", row_start,
-        h->start_count, "metrics.jsonl"};
-    spsh__page_section_open(out, "Starts and configuration");
+        h, "#when|#behind utterance|#processes|#threads|#weights|backend|strategy|launcher",
+        row_start, h->start_count, lines_file};
+    if (h->start_count == 0)
+        return;
+    spsh__page_section_open(out, "Starts");
     spsh__page_rows(out, &table);
-    if (config != NULL) {
-        spsh__builder_append_text(out, "<details><summary>config.yaml</summary><pre>");
-        spsh__page_text(out, config);
-        spsh__builder_append_text(out, "</pre></details>\n");
-    }
     spsh__page_section_close(out);
+}
+
+/* ---- the configuration ---- */
+
+static bool is_blank_line(const char *line, size_t length)
+{
+    return strspn(line, " ") >= length;
+}
+
+/* A line of config.yaml, "key: value" or, in a section, "  key: value": a row. */
+static void draw_setting(spsh__builder *out, spsh_bytes section, const char *line, size_t length)
+{
+    const size_t indent = strspn(line, " ");
+    const char *colon = (const char *)memchr(line, ':', length);
+    if (colon == NULL)
+        return;
+    const size_t value = (size_t)(colon - line) + 1 + strspn(colon + 1, " ");
+    spsh__builder_append_text(out, "<tr><td><code>");
+    if (indent > 0) {
+        spsh__html_text(out, section);
+        spsh__builder_append_text(out, ".");
+    }
+    spsh__html_text(out,
+                    (spsh_bytes){(const uint8_t *)line + indent, (size_t)(colon - line) - indent});
+    spsh__builder_append_text(out, "</code></td><td class=\"name\"><code>");
+    spsh__html_text(out, (spsh_bytes){(const uint8_t *)line + value, length - value});
+    spsh__builder_append_text(out, "</code></td></tr>\n");
+}
+
+/* config.yaml is one that the trainer wrote: sections of keys, a line each. */
+static void draw_config(spsh__builder *out, const char *config)
+{
+    spsh_bytes section = {NULL, 0};
+    if (config == NULL)
+        return;
+    spsh__page_section_open(out, "Configuration");
+    spsh__page_table_open(out, "key|value");
+    for (const char *line = config; *line != '\0';) {
+        const size_t length = strcspn(line, "\n");
+        const size_t name = strcspn(line, ":\n");
+        if (line[0] != ' ' && name + 1 == length)
+            section = (spsh_bytes){(const uint8_t *)line, name};
+        else if (!is_blank_line(line, length))
+            draw_setting(out, section, line, length);
+        line += length + (line[length] == '\n');
+    }
+    spsh__page_table_close(out);
+    spsh__page_section_close(out);
+}
+
+static void draw_head(spsh__builder *out, const char *run, const spsh__run_history *h)
+{
+    char text[NUMBER_BYTES];
+    spsh__builder_append_text(out, "<h1>");
+    spsh__page_name(out, spsh__bytes_of(run));
+    spsh__builder_append_text(out, "</h1><p class=\"soft\">speechshard train; as of ");
+    spsh__page_text(out, instant(h->last_time, text));
+    spsh__builder_append_text(out, "</p>\n");
 }
 
 void spsh__run_page(spsh__builder *out, const char *run, const spsh__run_history *h,
@@ -312,17 +454,17 @@ void spsh__run_page(spsh__builder *out, const char *run, const spsh__run_history
         out->failed = true;
     for (size_t i = 0; marks != NULL && i < h->start_count; i++)
         marks[i] = h->starts[i].samples;
+    const spsh__curve like = {.marks = marks, .mark_count = marks != NULL ? h->start_count : 0};
     spsh__page_open(out, run, NULL);
-    spsh__builder_append_text(out, "<h1>");
-    spsh__page_name(out, spsh__bytes_of(run));
-    spsh__builder_append_text(out, "</h1><p class=\"soft\">speechshard train</p>\n");
+    draw_head(out, run, h);
     draw_tiles(out, h);
     draw_warnings(out, h);
-    draw_steps(out, h, marks);
-    draw_evaluations(out, h);
+    draw_steps(out, h, &like);
+    draw_evaluations(out, h, &like);
     draw_examples(out, h);
     draw_domains(out, h);
-    draw_starts(out, h, config);
+    draw_starts(out, h);
+    draw_config(out, config);
     spsh__page_close(out);
     free(marks);
 }
@@ -348,13 +490,13 @@ static char *read_config(const char *run, const spsh_io *io)
 spsh_status spsh__run_page_write(const char *run, const char *path, const spsh_io *io,
                                  spsh_error *err)
 {
-    spsh__run_history history;
+    spsh__run_history *history = NULL;
     spsh__builder page = {0}, own_path = {0};
     spsh_status rc = spsh__run_history_read(run, io, &history, err);
     if (rc != SPSH_OK)
         return rc;
     char *config = read_config(run, io);
-    spsh__run_page(&page, run, &history, config);
+    spsh__run_page(&page, run, history, config);
     spsh__builder_append_text(&own_path, run);
     spsh__builder_append_part(&own_path, "report.html");
     const char *to = path != NULL ? path : spsh__builder_text(&own_path);
@@ -367,6 +509,6 @@ spsh_status spsh__run_page_write(const char *run, const char *path, const spsh_i
     free(config);
     spsh__builder_free(&page);
     spsh__builder_free(&own_path);
-    spsh__run_history_free(&history);
+    spsh__run_history_free(history);
     return rc;
 }
