@@ -280,6 +280,9 @@ static spsh_status judge_epoch(spsh__run *r, spsh_error *err)
     if (r->is_epoch_whole && r->progress.epoch == 0 && counted < served)
         spsh__run_log(r, SPSH_LOG_WARNING, "%.0f of %.0f utterances are not learnt from: %s",
                       served - counted, served, text);
+    if (counted > 0)
+        spsh__run_log(r, SPSH_LOG_INFO, "epoch %llu: loss %.4g of %.0f utterances",
+                      (unsigned long long)r->progress.epoch, t[SPSH__ROW_LOSS] / counted, counted);
     memset(r->epoch_totals, 0, sizeof(r->epoch_totals));
     r->is_epoch_whole = true;
     return SPSH_OK;
