@@ -11,6 +11,8 @@
 # in two of the test.
 set -eu
 export LC_ALL=C
+# shellcheck source=recipes/wav.sh
+. "$(dirname "$0")/../wav.sh"
 
 if [ $# -ne 2 ] || [ ! -e "$1/0_george_0.wav" ]; then
     echo "usage: prepare.sh RECORDINGS CORPUS (a folder with 0_george_0.wav and the others; a new one)" >&2
@@ -73,25 +75,13 @@ plan() {
         }'
 }
 
-# little N BYTES: a number as printf escapes, least byte first.
-little() {
-    n=$1
-    i=0
-    while [ "$i" -lt "$2" ]; do
-        printf '\\%03o' $((n % 256))
-        n=$((n / 256))
-        i=$((i + 1))
-    done
-}
-
 # joined FILE...: a WAV file of the samples of all; heads are 44 bytes.
 joined() {
     bytes=0
     for file in "$@"; do
         bytes=$((bytes + $(wc -c <"$file") - 44))
     done
-    # shellcheck disable=SC2059
-    printf "RIFF$(little $((bytes + 36)) 4)WAVEfmt \020\000\000\000\001\000\001\000\100\037\000\000\200\076\000\000\002\000\020\000data$(little $bytes 4)"
+    wav_head "$bytes" 8000
     for file in "$@"; do
         tail -c +45 "$file"
     done

@@ -1,0 +1,109 @@
+#!/bin/sh
+# prepare.sh AN4 CORPUS: makes a corpus that `speechshard pack` reads out of what is in
+# an4_sphere.tar.gz: NIST SPHERE files and lists of transcripts.
+#
+#     CORPUS/metadata.tsv    path, id, text, speaker, split, domain, language
+#     CORPUS/wav/            the samples as they are, each with the head of a WAV file
+#
+# Splits: `test` as in the archive; `dev`: all utterances of every tenth speaker of the training list,
+# by name; `train`: the others.
+set -eu
+export LC_ALL=C
+# shellcheck source=recipes/wav.sh
+. "$(dirname "$0")/../wav.sh"
+
+if [ $# -ne 2 ] || [ ! -e "$1/etc/an4_train.transcription" ]; then
+    echo "usage: prepare.sh AN4 CORPUS (the folder an4 of the archive; a new one)" >&2
+    exit 2
+fi
+an4=$1
+corpus=$2
+mkdir -p "$corpus/wav"
+
+fail() {
+    echo "prepare.sh: $*" >&2
+    exit 1
+}
+
+# field HEAD NAME DEFAULT: a field of a SPHERE head, lines of `name -type value`.
+field() {
+    value=$(printf '%s\n' "$1" | awk -v name="$2" '$1 == name { print $3; exit }')
+    printf '%s' "${value:-$3}"
+}
+
+# to_wav FROM TO. A SPHERE file is a head of text, padded to the length that its second line says,
+# and samples.
+to_wav() {
+    head=$(head -c 1024 "$1" | tr -d '\000')
+    [ "$(printf '%s\n' "$head" | head -n 1)" = NIST_1A ] || fail "$1: no SPHERE file"
+    head_bytes=$(printf '%s\n' "$head" | awk 'NR == 2 { print $1 + 0 }')
+    coding=$(field "$head" sample_coding pcm)
+    rate=$(field "$head" sample_rate 0)
+    [ "$coding" = pcm ] || fail "$1: samples are '$coding', not plain PCM: convert it first (sph2pipe, sox)"
+    shape=$(field "$head" channel_count 1)x$(field "$head" sample_n_bytes 2)
+    [ "$shape" = 1x2 ] || fail "$1: $shape channels and bytes a sample, not 1x2"
+    [ "$rate" -gt 0 ] || fail "$1: no sample rate"
+    bytes=$(($(wc -c <"$1") - head_bytes))
+    swab=
+    [ "$(field "$head" sample_byte_format 01)" = 01 ] || swab=conv=swab
+    {
+        wav_head "$bytes" "$rate"
+        # shellcheck disable=SC2086
+        tail -c +$((head_bytes + 1)) "$1" | dd bs=65536 iflag=fullblock status=none $swab
+    } >"$2"
+}
+
+# A line an utterance: split, folder/speaker/id, text. <s>, </s> and the like are no words.
+utterances() {
+    for list in train test; do
+        awk -v list="$list" -v OFS='\t' '
+            NR == FNR {
+                n = split($1, part, "/")
+                path[part[n]] = $1
+                next
+            }
+            {
+                id = $NF
+                gsub(/[()]/, "", id)
+                if (!(id in path)) {
+                    print "prepare.sh: " FILENAME ": \"" id "\" is in no list of files" >"/dev/stderr"
+                    exit 1
+                }
+                text = ""
+                for (i = 1; i < NF; i++)
+                    if ($i !~ /^<.*>$/ && $i !~ /^\+\+.*\+\+$/)
+                        text = text (text == "" ? "" : " ") $i
+                print list, path[id], text
+            }' "$an4/etc/an4_$list.fileids" "$an4/etc/an4_$list.transcription"
+    done
+}
+
+plan=$corpus/utterances.txt
+utterances >"$plan" || exit 1
+tab=$(printf '\t')
+while IFS="$tab" read -r _ path _; do
+    to_wav "$an4/wav/$path.sph" "$corpus/wav/${path##*/}.wav"
+done <"$plan"
+
+# Twice: speakers of training in order of their names, then the utterances.
+awk -F '\t' -v OFS='\t' '
+    { n = split($2, part, "/") }
+    NR == FNR {
+        if ($1 == "train" && !(part[n - 1] in seen)) {
+            seen[part[n - 1]] = 1
+            for (i = ++count; i > 1 && names[i - 1] > part[n - 1]; i--)
+                names[i] = names[i - 1]
+            names[i] = part[n - 1]
+        }
+        next
+    }
+    FNR == 1 {
+        for (i = 10; i <= count; i += 10)
+            is_dev[names[i]] = 1
+        print "path", "id", "text", "speaker", "split", "domain", "language"
+    }
+    {
+        split_name = $1 == "train" && part[n - 1] in is_dev ? "dev" : $1
+        print "wav/" part[n] ".wav", part[n], $3, "an4/" part[n - 1], split_name, "an4", "en"
+    }' "$plan" "$plan" >"$corpus/metadata.tsv"
+rm "$plan"
