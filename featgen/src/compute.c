@@ -9,6 +9,7 @@
 #include "featgen_internal.h"
 #include "frame_samples.h"
 #include "norm.h"
+#include "speechshard/options.h"
 #include "window_function.h"
 
 #define PI               3.14159265358979323846
@@ -103,24 +104,13 @@ static spsh_status fill_tables(const spsh_allocator *allocator, spsh__frame_tabl
 
 /* ------------------------------------------------------------------------------------- featgen */
 
-/* A smaller struct is an older caller; a larger one may only have zeros in what is not known. */
 static spsh_status take_options(const spsh_featgen_options *options, spsh_featgen_options *taken,
                                 spsh_error *err)
 {
     *taken = (spsh_featgen_options)SPSH_FEATGEN_OPTIONS_INIT;
-    if (options != NULL) {
-        const size_t known = sizeof(*taken);
-        const size_t size = options->struct_size;
-        const uint8_t *bytes = (const uint8_t *)options;
-        if (size < sizeof(size))
-            return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "options: struct_size is %zu, want %zu", size,
-                             known);
-        for (size_t i = known; i < size; i++)
-            if (bytes[i] != 0)
-                return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
-                                 "options: byte %zu is set, this library knows %zu", i, known);
-        memcpy(taken, options, size < known ? size : known);
-    }
+    const spsh_status rc = spsh_options_take(options, taken, sizeof(*taken), err);
+    if (rc != SPSH_OK)
+        return rc;
     if (taken->threads > SPSH_FEATGEN_THREADS_MAX)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "options: threads is %u, at most %u",
                          taken->threads, SPSH_FEATGEN_THREADS_MAX);

@@ -21,6 +21,7 @@
 #include "decode.h"
 #include "fetch.h"
 #include "render.h"
+#include "speechshard/options.h"
 
 #define ULL(value_) ((unsigned long long)(value_))
 #define NONE        SPSH_OFFSET_NONE
@@ -55,28 +56,6 @@ void spsh__log(const spsh_loader *loader, spsh_log_level level, const char *form
 }
 
 /* ---- options ---- */
-
-/* A smaller struct is an older caller; a larger one may only have zeros in what is not known. */
-static spsh_status take_options(const spsh_loader_options *options, spsh_loader_options *ret_opt,
-                                spsh_error *err)
-{
-    static const spsh_loader_options defaults = SPSH_LOADER_OPTIONS_INIT;
-    *ret_opt = defaults;
-    if (options == NULL)
-        return SPSH_OK;
-    const size_t size = options->struct_size;
-    const uint8_t *bytes = (const uint8_t *)options;
-    if (size < sizeof(size))
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, NONE, "options: struct_size is %zu, want %zu",
-                         size, sizeof(*ret_opt));
-    for (size_t n = sizeof(*ret_opt); n < size; n++)
-        if (bytes[n] != 0)
-            return SPSH_FAIL(err, SPSH_E_INVALID_ARG, NONE,
-                             "options: byte %zu is set, this library knows %zu", n,
-                             sizeof(*ret_opt));
-    memcpy(ret_opt, options, size < sizeof(*ret_opt) ? size : sizeof(*ret_opt));
-    return SPSH_OK;
-}
 
 static spsh_status check_options(const spsh_loader_options *opt, spsh_error *err)
 {
@@ -402,8 +381,8 @@ spsh_status spsh_loader_open(const spsh_dataset *const *datasets, uint32_t datas
                              const spsh_loader_options *options, spsh_loader **ret_loader,
                              spsh_error *err)
 {
-    spsh_loader_options opt;
-    spsh_status rc = take_options(options, &opt, err);
+    spsh_loader_options opt = SPSH_LOADER_OPTIONS_INIT;
+    spsh_status rc = spsh_options_take(options, &opt, sizeof(opt), err);
     if (rc == SPSH_OK)
         rc = check_options(&opt, err);
     if (rc != SPSH_OK)

@@ -17,6 +17,7 @@
 #include <xxhash.h>
 
 #include "speechshard/limits.h"
+#include "speechshard/options.h"
 
 #define SECONDS_MAX   1e9
 #define ALPHA_MAX     16.0
@@ -117,22 +118,10 @@ static void set_defaults(spsh_plan_options *o)
 spsh_status spsh__plan_take_options(const spsh_plan_options *options,
                                     spsh_plan_options *ret_options, spsh_error *err)
 {
-    const spsh_plan_options defaults = SPSH_PLAN_OPTIONS_INIT;
-    spsh_plan_options o = defaults;
-    size_t known = sizeof(o);
-    if (options != NULL) {
-        size_t size = options->struct_size;
-        const uint8_t *bytes = (const uint8_t *)options;
-        if (size < offsetof(spsh_plan_options, splits))
-            return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
-                             "options: struct_size is %zu, want %zu", size, known);
-        for (size_t i = known; i < size; i++)
-            if (bytes[i] != 0)
-                return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
-                                 "options: byte %zu is set, this library knows %zu", i, known);
-        memcpy(&o, options, size < known ? size : known);
-    }
-    spsh_status rc = check_lists(&o, err);
+    spsh_plan_options o = SPSH_PLAN_OPTIONS_INIT;
+    spsh_status rc = spsh_options_take(options, &o, sizeof(o), err);
+    if (rc == SPSH_OK)
+        rc = check_lists(&o, err);
     if (rc == SPSH_OK)
         rc = check_seconds(&o, err);
     if (rc == SPSH_OK)

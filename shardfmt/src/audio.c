@@ -11,7 +11,7 @@
  */
 #include "audio_internal.h"
 #include "checksum.h"
-#include "options.h"
+#include "speechshard/options.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -258,7 +258,8 @@ static spsh_status choose_for_decode(spsh_decoder *decoder, spsh__window *window
 static spsh_status take_options(const spsh_decoder_options *options,
                                 spsh_decoder_options *ret_options, spsh_error *err)
 {
-    spsh_status rc = spsh__options_take(options, ret_options, sizeof(*ret_options), err);
+    *ret_options = (spsh_decoder_options)SPSH_DECODER_OPTIONS_INIT;
+    spsh_status rc = spsh_options_take(options, ret_options, sizeof(*ret_options), err);
     if (rc == SPSH_OK && ret_options->seek_points == NULL && ret_options->seek_point_count > 0)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE, "%llu seek points at NULL",
                          (unsigned long long)ret_options->seek_point_count);

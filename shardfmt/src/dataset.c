@@ -12,8 +12,8 @@
 
 #include "checksum.h"
 #include "io_internal.h"
-#include "options.h"
 #include "speechshard/limits.h"
+#include "speechshard/options.h"
 
 enum {
     SHARDS_OPEN_DEFAULT = 512,
@@ -134,7 +134,7 @@ spsh_status spsh_dataset_open(const char *path, const spsh_dataset_options *opti
 {
     spsh_dataset_options opt = SPSH_DATASET_OPTIONS_INIT;
     spsh_dataset *dataset = NULL;
-    spsh_status rc = spsh__options_take(options, &opt, sizeof(opt), err);
+    spsh_status rc = spsh_options_take(options, &opt, sizeof(opt), err);
     if (rc != SPSH_OK)
         return rc;
     if (path == NULL || path[0] == '\0' || strlen(path) > PATH_BYTES_MAX)

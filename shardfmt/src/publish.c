@@ -14,9 +14,9 @@
 #include <stdio.h>
 
 #include "io_internal.h"
-#include "options.h"
 #include "publish_internal.h"
 #include "speechshard/limits.h"
+#include "speechshard/options.h"
 
 #define MEMORY_BYTES_DEFAULT (UINT64_C(256) << 20)
 #define SORTER_BYTES_MIN     (UINT64_C(1) << 20)
@@ -428,7 +428,7 @@ spsh_status spsh_dataset_publish(const spsh_publish_options *options, spsh_datas
 {
     spsh__publish p;
     memset(&p, 0, sizeof(p));
-    spsh_status rc = spsh__options_take(options, &p.opt, sizeof(p.opt), err);
+    spsh_status rc = spsh_options_take(options, &p.opt, sizeof(p.opt), err);
     if (rc != SPSH_OK)
         return rc;
     if (p.opt.path == NULL || strlen(p.opt.path) > PATH_BYTES_MAX ||

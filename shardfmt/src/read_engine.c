@@ -14,8 +14,8 @@
  * read must not start there. End of file is told from a short read by the size that fstat gave.
  */
 #include "io_internal.h"
-#include "options.h"
 #include "read_backend.h"
+#include "speechshard/options.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -497,9 +497,9 @@ static spsh_status take_memory(spsh_read_engine *engine, spsh_error *err)
 spsh_status spsh_read_engine_open(const spsh_read_engine_options *options,
                                   spsh_read_engine **ret_engine, spsh_error *err)
 {
-    spsh_read_engine_options opt;
+    spsh_read_engine_options opt = SPSH_READ_ENGINE_OPTIONS_INIT;
     spsh_read_engine *engine = NULL;
-    spsh_status rc = spsh__options_take(options, &opt, sizeof(opt), err);
+    spsh_status rc = spsh_options_take(options, &opt, sizeof(opt), err);
     if (rc == SPSH_OK)
         rc = check_options(&opt, err);
     if (rc != SPSH_OK)

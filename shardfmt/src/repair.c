@@ -9,7 +9,7 @@
 #include "repair_internal.h"
 
 #include "io_internal.h"
-#include "options.h"
+#include "speechshard/options.h"
 
 #include <stdio.h>
 
@@ -403,7 +403,7 @@ spsh_status spsh_repair_shard(const char *shard_path, const uint8_t *dataset_id,
 {
     spsh__repair r;
     memset(&r, 0, sizeof(r));
-    spsh_status rc = spsh__options_take(options, &r.opt, sizeof(r.opt), err);
+    spsh_status rc = spsh_options_take(options, &r.opt, sizeof(r.opt), err);
     if (rc != SPSH_OK)
         return rc;
     r.allocator = r.opt.allocator != NULL ? r.opt.allocator : spsh_allocator_default();

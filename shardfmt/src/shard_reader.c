@@ -9,10 +9,10 @@
 #include "checksum.h"
 #include "io_internal.h"
 #include "metadata_block.h"
-#include "options.h"
 #include "record.h"
 #include "shard_index.h"
 #include "shard_internal.h"
+#include "speechshard/options.h"
 
 #define ULL(value_) ((unsigned long long)(value_))
 
@@ -138,7 +138,7 @@ spsh_status spsh_shard_open(const char *path, const spsh_shard_options *options,
                             spsh_shard **ret_shard, spsh_error *err)
 {
     spsh_shard_options known = SPSH_SHARD_OPTIONS_INIT;
-    spsh_status rc = spsh__options_take(options, &known, sizeof(known), err);
+    spsh_status rc = spsh_options_take(options, &known, sizeof(known), err);
     if (rc != SPSH_OK)
         return rc;
     const spsh_allocator *allocator =

@@ -12,9 +12,9 @@
 #include "block.h"
 #include "checksum.h"
 #include "metadata_block.h"
-#include "options.h"
 #include "record.h"
 #include "shard_index.h"
+#include "speechshard/options.h"
 
 #define ULL(value_) ((unsigned long long)(value_))
 
@@ -93,7 +93,7 @@ spsh_status spsh_shard_writer_open(const spsh_shard_writer_options *options,
 {
     spsh_shard_writer_options known = SPSH_SHARD_WRITER_OPTIONS_INIT;
     spsh_shard_writer *w = NULL;
-    spsh_status rc = spsh__options_take(options, &known, sizeof(known), err);
+    spsh_status rc = spsh_options_take(options, &known, sizeof(known), err);
     if (rc == SPSH_OK)
         rc = check_options(&known, err);
     if (rc != SPSH_OK)

@@ -25,7 +25,7 @@
 
 #include "checksum.h"
 #include "io_internal.h"
-#include "options.h"
+#include "speechshard/options.h"
 #include "speechshard/sorter.h"
 
 enum {
@@ -644,7 +644,7 @@ spsh_status spsh_sorter_open(const spsh_sorter_options *options, spsh_sorter **r
                              spsh_error *err)
 {
     spsh_sorter_options opt = SPSH_SORTER_OPTIONS_INIT;
-    spsh_status rc = spsh__options_take(options, &opt, sizeof(opt), err);
+    spsh_status rc = spsh_options_take(options, &opt, sizeof(opt), err);
     if (rc != SPSH_OK)
         return rc;
     uint64_t memory_bytes = opt.memory_bytes == 0 ? MEMORY_BYTES_DEFAULT : opt.memory_bytes;

@@ -8,8 +8,8 @@
  */
 #include "buffer.h"
 #include "io_internal.h"
-#include "options.h"
 #include "overlay.h"
+#include "speechshard/options.h"
 #include "speechshard/statistics.h"
 #include "verify_internal.h"
 
@@ -358,7 +358,7 @@ static uint32_t default_jobs(void)
 static spsh_status take_options(spsh__verify *v, const spsh_verify_options *options,
                                 spsh_error *err)
 {
-    spsh_status rc = spsh__options_take(options, &v->opt, sizeof(v->opt), err);
+    spsh_status rc = spsh_options_take(options, &v->opt, sizeof(v->opt), err);
     if (rc != SPSH_OK)
         return rc;
     if ((v->opt.flags & ~(uint32_t)FLAGS_KNOWN) != 0 || v->opt.jobs > JOBS_MAX)

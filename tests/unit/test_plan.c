@@ -745,8 +745,8 @@ static void test_refusals(void)
     o.unit = (spsh_unit)3;
     check_refused(&kit, &o, SPSH_E_INVALID_ARG, "unit is 3");
     o = init;
-    o.struct_size = 8;
-    check_refused(&kit, &o, SPSH_E_INVALID_ARG, "struct_size is 8");
+    o.struct_size = 4;
+    check_refused(&kit, &o, SPSH_E_INVALID_ARG, "struct_size is 4");
     o = init;
     o.batch_seconds_max = 0.00001; /* less than a sample */
     o.long_utterances = SPSH_LONG_SPLIT;
