@@ -124,15 +124,29 @@ static void add_losses(spsh__evaluator *e, const spsh__feed_batch *b, uint32_t f
 }
 
 static spsh_status add_batch(spsh__evaluator *e, const spsh__feed_batch *b, spsh__evaluation *sums,
+/* All utterances are without frames: the model does not see them, nothing is found. */
+static void hear_nothing(spsh__evaluator *e, const spsh__feed_batch *b, spsh__evaluation *sums)
+{
+    for (uint32_t n = 0; n < b->source->utterance_count; n++) {
+        e->out_lengths[n] = 0;
+        sums->infeasible += b->label_offsets[n + 1] > b->label_offsets[n];
+    }
+}
+
                              spsh_error *err)
 {
     uint32_t frames = 0;
     spsh__buffer logits = {NULL};
-    spsh_status rc = forward(e, b, &frames, &logits, err);
+    spsh_status rc = SPSH_OK;
+    if (b->batch > 0)
+        rc = forward(e, b, &frames, &logits, err);
     if (rc != SPSH_OK)
         return rc;
-    add_losses(e, b, frames, logits, sums);
-    for (uint32_t n = 0; n < b->batch && rc == SPSH_OK; n++) {
+    if (b->batch > 0)
+        add_losses(e, b, frames, logits, sums);
+    else
+        hear_nothing(e, b, sums);
+    for (uint32_t n = 0; n < b->source->utterance_count && rc == SPSH_OK; n++) {
         const spsh_batch_utterance *utterance = &b->source->utterances[n];
         rc = decode(e, n, b->batch, err);
         if (rc == SPSH_OK)

@@ -43,9 +43,10 @@ static void on_bucket(void *user, uint32_t bucket)
             r->strategy->ops->on_bucket_fn(r->strategy, r->leaf, bucket, &r->bucket_error);
 }
 
+/* Also of a batch whose utterances all are without frames, which the model does not see. */
 static void fill_row(const spsh__run *r, const spsh__feed_batch *b, double *row)
 {
-    row[SPSH__ROW_SERVED] = b->batch;
+    row[SPSH__ROW_SERVED] = b->source->utterance_count;
     row[SPSH__ROW_WITHOUT_TEXT] = b->without_text;
     row[SPSH__ROW_WITHOUT_FRAMES] = b->without_frames;
     row[SPSH__ROW_AUDIO_S] = b->seconds;
@@ -70,6 +71,10 @@ static void fill_row(const spsh__run *r, const spsh__feed_batch *b, double *row)
 static spsh_status do_leaf(spsh__run *r, const spsh__feed_batch *b, double *row, spsh_error *err)
 {
     const spsh__backend_ops *ops = r->backend->ops;
+    if (b->batch == 0) {
+        fill_row(r, b, row);
+        return r->strategy->ops->skip_leaf_fn(r->strategy, r->leaf, err);
+    }
     spsh__buffer logits = {NULL};
     const spsh__model_batch batch = {b->features, b->lengths, b->batch, b->frames};
     const spsh_status rc =
@@ -106,10 +111,7 @@ static spsh_status take(spsh__run *r, const spsh__feed_batch *b, place *at, spsh
     spsh_status rc = SPSH_OK;
     if (number < r->learner.virtual_world) {
         r->leaf = spsh__leaf_of(&r->learner, at->own);
-        if (b->batch == 0)
-            rc = r->strategy->ops->skip_leaf_fn(r->strategy, r->leaf, err);
-        else
-            rc = do_leaf(r, b, r->rows + (size_t)at->own * r->row_count, err);
+        rc = do_leaf(r, b, r->rows + (size_t)at->own * r->row_count, err);
         at->own++;
     }
     at->call++;

@@ -1,0 +1,131 @@
+/* train_kit.h: runs of a model of a few thousand weights on noise, for tests of what stops them.
+ *
+ *     train_kit_make("");            // dataset, vocabulary, base/run.yaml
+ *     kit_run run = {.folder = "whole"};
+ *     CHECK_I64(train_kit_run(&run), SPSH_OK);
+ *     CHECK_U64(train_kit_weights("whole"), ...);
+ *
+ * Two epochs of 96 utterances, some of which have no text or too few frames for it; two batches a
+ * step, accumulated twice. For the one source file of a program; it links talk_dataset.c.
+ */
+#ifndef TRAIN_KIT_H
+#define TRAIN_KIT_H
+
+#include "checkpoint.h"
+#include "speechshard/train.h"
+#include "talk_dataset.h"
+#include "test_tree.h"
+
+enum { KIT_TEXT_BYTES = 4096, KIT_OVERRIDES = 8 };
+
+static char kit_config[600];
+
+static inline void kit_write_text(const char *path, const char *text)
+{
+    FILE *file = fopen(path, "wb");
+    REQUIRE(file != NULL && fputs(text, file) >= 0 && fclose(file) == 0);
+}
+
+/* more: settings behind those of `train`. */
+static inline void train_kit_make(const char *more)
+{
+    char text[KIT_TEXT_BYTES];
+    talk_dataset_make(at("talk.spsh"), TALK_PLAIN);
+    (void)snprintf(kit_config, sizeof(kit_config), "%s/run.yaml", base);
+    (void)snprintf(text, sizeof(text),
+                   "vocabulary: %s/letters\nfeatures: kaldi-fbank,mel_count=20,hop_us=2500\n"
+                   "data:\n  train: [\"%s/talk.spsh\"]\n  dev: [\"%s/talk.spsh\"]\n"
+                   "  max_padded_seconds: 0.8\n  virtual_world: 2\n"
+                   "model:\n  preset: ds2-tiny\n  hidden: 8\n  layers: 1\n  conv_channels: 2\n"
+                   "train:\n  threads: 1\n  optimiser: adamw\n  rate: 1e-3\n  epochs: 2\n"
+                   "  accumulate: 2\n%s",
+                   base, base, base, more);
+    kit_write_text(kit_config, text);
+    spsh_vocabulary_options options = SPSH_VOCABULARY_OPTIONS_INIT;
+    char *path = NULL;
+    uint32_t symbols = 0;
+    options.config_path = kit_config;
+    REQUIRE(spsh_vocabulary_make(&options, &path, &symbols, NULL) == SPSH_OK);
+    CHECK_STR(path, at("letters"));
+    CHECK(symbols > 10);
+    free(path);
+}
+
+typedef struct kit_run {
+    const char *folder; /* in base */
+    bool resume, has_no_config;
+    const spsh_io *io;
+    const char *overrides[KIT_OVERRIDES + 1];
+    uint64_t stop_at;                                    /* behind that step it is asked to stop */
+    void (*step_fn)(struct kit_run *run, uint64_t step); /* of this start, from 1 on */
+    void (*log_fn)(struct kit_run *run, const char *text);
+    /* what came of it */
+    uint64_t steps; /* of this start */
+    volatile int stop;
+    spsh_train_result result;
+    spsh_error err;
+    char log[KIT_TEXT_BYTES]; /* what was said, as far as it fits */
+} kit_run;
+
+static inline void kit_on_progress(void *user, const char *line)
+{
+    kit_run *run = (kit_run *)user;
+    (void)line;
+    run->steps++;
+    if (run->steps == run->stop_at)
+        run->stop = 1;
+    if (run->step_fn != NULL)
+        run->step_fn(run, run->steps);
+}
+
+static inline void kit_on_log(void *user, spsh_log_level level, const char *text)
+{
+    kit_run *run = (kit_run *)user;
+    const size_t length = strlen(run->log);
+    (void)level;
+    (void)snprintf(run->log + length, sizeof(run->log) - length, "%s\n", text);
+    if (run->log_fn != NULL)
+        run->log_fn(run, text);
+}
+
+static inline spsh_status train_kit_run(kit_run *run)
+{
+    spsh_train_options options = SPSH_TRAIN_OPTIONS_INIT;
+    options.config_path = run->has_no_config ? NULL : kit_config;
+    options.overrides = run->overrides;
+    options.run = at(run->folder);
+    options.resume = run->resume;
+    options.io = run->io;
+    options.log_fn = kit_on_log;
+    options.log_user = run;
+    options.progress_fn = kit_on_progress;
+    options.progress_user = run;
+    options.stop = &run->stop;
+    run->stop = 0;
+    run->steps = 0;
+    run->log[0] = '\0';
+    run->err = (spsh_error)SPSH_ERROR_INIT;
+    return spsh_train(&options, &run->result, &run->err);
+}
+
+/* The newest good checkpoint, and the file to close; the test stops where there is none. */
+static inline spsh__checkpoint kit_newest_state(const char *folder, spsh__checkpoint_file **ret)
+{
+    spsh__checkpoint state;
+    REQUIRE(spsh__checkpoint_open(at(folder), NULL, NULL, NULL, ret, &state, NULL) == SPSH_OK);
+    return state;
+}
+
+/* A hash of the newest checkpoint's weights, moments and statistics. */
+static inline uint64_t train_kit_weights(const char *folder)
+{
+    spsh__checkpoint_file *file = NULL;
+    const spsh__checkpoint c = kit_newest_state(folder, &file);
+    uint64_t hash = c.weights_hash + 3 * spsh__checkpoint_hash(c.statistics, c.statistics_elements);
+    for (int m = 0; m < 2 && c.moments[m] != NULL; m++)
+        hash = 31 * hash + spsh__checkpoint_hash(c.moments[m], c.arena_elements);
+    spsh__checkpoint_close(file);
+    return hash;
+}
+
+#endif
