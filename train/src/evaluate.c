@@ -123,7 +123,6 @@ static void add_losses(spsh__evaluator *e, const spsh__feed_batch *b, uint32_t f
     }
 }
 
-static spsh_status add_batch(spsh__evaluator *e, const spsh__feed_batch *b, spsh__evaluation *sums,
 /* All utterances are without frames: the model does not see them, nothing is found. */
 static void hear_nothing(spsh__evaluator *e, const spsh__feed_batch *b, spsh__evaluation *sums)
 {
@@ -133,6 +132,7 @@ static void hear_nothing(spsh__evaluator *e, const spsh__feed_batch *b, spsh__ev
     }
 }
 
+static spsh_status add_batch(spsh__evaluator *e, const spsh__feed_batch *b, spsh__evaluation *sums,
                              spsh_error *err)
 {
     uint32_t frames = 0;
@@ -232,7 +232,7 @@ spsh_status spsh__evaluate(spsh__evaluator *e, spsh__feed *feed, spsh__evaluatio
     spsh_status rc = SPSH_OK;
     while (rc == SPSH_OK) {
         rc = spsh__feed_next(feed, &batch, &failed);
-        if (rc == SPSH_OK && batch->batch > 0)
+        if (rc == SPSH_OK)
             rc = add_batch(e, batch, &sums, &failed);
         if (rc == SPSH_OK)
             rc = look_for_stop(e, &failed);
