@@ -1,13 +1,18 @@
 /* cmd_transcribe.c: `speechshard transcribe`: what a trained model hears in files and datasets.
  *
- * A folder is a dataset, anything else an audio file of a codec that shards may hold. Of several
- * channels their mean is heard.
+ * A folder is a dataset, `-` standard input, anything else an audio file of a codec that shards may
+ * hold. Of several channels their mean is heard. Utterances wait until some dozens are there, are
+ * heard together, and are printed in the order in which they came; what cannot be read is reported
+ * and left out.
  */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli.h"
 #include "commands.h"
+#include "dataset_splits.h"
 #include "json_out.h"
 #include "selection.h"
 #include "speechshard/audio.h"
@@ -15,16 +20,30 @@
 #include "speechshard/train.h"
 
 enum { THREADS_MAX = 1024, BEAM_MAX = 4096, SAMPLES_A_TURN = 1 << 16 };
+enum { WAITING_MAX = 128, WAITING_SAMPLES_MAX = 20 << 20 /* 40 MiB */, STDIN_PIECE = 1 << 20 };
 
-#define FILE_BYTES_MAX ((size_t)1 << 31)
+#define INPUT_BYTES_MAX ((size_t)1 << 31)
+
+/* An utterance that waits; its memory is used again and again. */
+typedef struct waiting {
+    char *id;
+    size_t id_bytes, id_capacity;
+    int16_t *pcm;
+    uint64_t capacity; /* values */
+    uint64_t samples;
+    uint32_t sample_rate_hz;
+} waiting;
 
 typedef struct transcribe_command {
     spsh_recogniser *recogniser;
     spsh__filter filter;
     uint64_t threads, beam, limit;
     bool json;
-    int16_t *pcm;
-    uint64_t capacity; /* values */
+    waiting items[WAITING_MAX];
+    size_t count;
+    uint64_t samples; /* of all that wait */
+    uint64_t heard;
+    spsh_progress progress;
 } transcribe_command;
 
 static spsh_status fail_memory(spsh_error *err)
@@ -33,16 +52,16 @@ static spsh_status fail_memory(spsh_error *err)
     return SPSH_E_NO_MEMORY;
 }
 
-static spsh_status make_room(transcribe_command *c, uint64_t values, spsh_error *err)
+static spsh_status make_room(waiting *w, uint64_t values, spsh_error *err)
 {
-    if (values <= c->capacity)
+    if (values <= w->capacity)
         return SPSH_OK;
     const uint64_t capacity = values + values / 2;
-    int16_t *pcm = (int16_t *)realloc(c->pcm, capacity * sizeof(*pcm));
+    int16_t *pcm = (int16_t *)realloc(w->pcm, capacity * sizeof(*pcm));
     if (pcm == NULL)
         return fail_memory(err);
-    c->pcm = pcm;
-    c->capacity = capacity;
+    w->pcm = pcm;
+    w->capacity = capacity;
     return SPSH_OK;
 }
 
@@ -61,9 +80,10 @@ static void mix(int16_t *pcm, uint64_t samples, uint32_t channels)
 
 /* ---- results ---- */
 
-static spsh_status print_text(const transcribe_command *c, spsh_bytes id, const char *text,
+static spsh_status print_text(const transcribe_command *c, const waiting *w, const char *text,
                               spsh_error *err)
 {
+    const spsh_bytes id = {(const uint8_t *)w->id, w->id_bytes};
     if (!c->json) {
         spsh__text_print_field(stdout, id);
         (void)printf("\t%s\n", text);
@@ -73,42 +93,124 @@ static spsh_status print_text(const transcribe_command *c, spsh_bytes id, const 
     if (json == NULL)
         return fail_memory(err);
     spsh__json_put_text(json, "id", id);
+    spsh__json_put_real(json, "seconds", (double)w->samples / w->sample_rate_hz);
     spsh__json_put_string(json, "text", text);
     const spsh_status rc = spsh__json_write_line(json, stdout, err);
     spsh__json_free(json);
     return rc;
 }
 
-static spsh_status hear(transcribe_command *c, spsh_bytes id, uint64_t samples,
-                        uint32_t sample_rate_hz, spsh_error *err)
+/* Hears and prints all that wait. */
+static spsh_status hear(transcribe_command *c, spsh_error *err)
 {
-    char *text = NULL;
-    spsh_status rc =
-        spsh_recogniser_transcribe(c->recogniser, c->pcm, samples, sample_rate_hz, &text, err);
+    spsh_speech speech[WAITING_MAX];
+    char *texts[WAITING_MAX] = {NULL};
+    for (size_t i = 0; i < c->count; i++)
+        speech[i] = (spsh_speech){c->items[i].pcm, c->items[i].samples, c->items[i].sample_rate_hz};
+    spsh_status rc = spsh_recogniser_transcribe_all(c->recogniser, speech, c->count, texts, err);
     if (rc == SPSH_OK)
-        rc = print_text(c, id, text, err);
-    free(text);
+        spsh__progress_update(&c->progress, c->heard += c->count, NULL);
+    for (size_t i = 0; i < c->count; i++) {
+        if (rc == SPSH_OK)
+            rc = print_text(c, &c->items[i], texts[i], err);
+        free(texts[i]);
+    }
+    c->count = 0;
+    c->samples = 0;
     return rc;
+}
+
+/* The utterance behind those that wait has its samples: it waits, too. */
+static spsh_status put(transcribe_command *c, spsh_bytes id, uint64_t samples,
+                       uint32_t sample_rate_hz, spsh_error *err)
+{
+    waiting *w = &c->items[c->count];
+    if (id.size_bytes > w->id_capacity) {
+        char *more = (char *)realloc(w->id, id.size_bytes);
+        if (more == NULL)
+            return fail_memory(err);
+        w->id = more;
+        w->id_capacity = id.size_bytes;
+    }
+    if (id.size_bytes > 0)
+        memcpy(w->id, id.data, id.size_bytes);
+    w->id_bytes = id.size_bytes;
+    w->samples = samples;
+    w->sample_rate_hz = sample_rate_hz;
+    c->count++;
+    c->samples += samples;
+    return c->count == WAITING_MAX || c->samples >= WAITING_SAMPLES_MAX ? hear(c, err) : SPSH_OK;
 }
 
 /* ---- files ---- */
 
-static spsh_status decode(transcribe_command *c, spsh_decoder *decoder, uint64_t *ret_samples,
-                          spsh_error *err)
+static spsh_status decode(waiting *w, spsh_decoder *decoder, uint64_t *ret_samples, spsh_error *err)
 {
     const uint32_t channels = spsh_decoder_info(decoder)->channels;
     uint64_t samples = 0, got = SAMPLES_A_TURN;
     while (got == SAMPLES_A_TURN) {
-        spsh_status rc = make_room(c, (samples + SAMPLES_A_TURN) * channels, err);
+        spsh_status rc = make_room(w, (samples + SAMPLES_A_TURN) * channels, err);
         if (rc == SPSH_OK)
-            rc = spsh_decoder_read_i16(decoder, c->pcm + samples * channels, SAMPLES_A_TURN, &got,
+            rc = spsh_decoder_read_i16(decoder, w->pcm + samples * channels, SAMPLES_A_TURN, &got,
                                        err);
         if (rc != SPSH_OK)
             return rc;
         samples += got;
     }
-    mix(c->pcm, samples, channels);
+    mix(w->pcm, samples, channels);
     *ret_samples = samples;
+    return SPSH_OK;
+}
+
+static spsh_status decode_bytes(transcribe_command *c, const char *path, const uint8_t *data,
+                                size_t size_bytes, spsh_error *err)
+{
+    spsh_memory_source memory = {
+        {data, size_bytes}
+    };
+    const spsh_audio_source source = spsh_audio_source_memory(&memory);
+    spsh_decoder *decoder = NULL;
+    uint64_t samples = 0;
+    spsh_status rc =
+        spsh_decoder_open(&source, spsh_audio_sniff(data, size_bytes, path), NULL, &decoder, err);
+    if (rc == SPSH_OK)
+        rc = decode(&c->items[c->count], decoder, &samples, err);
+    if (rc == SPSH_OK)
+        rc = put(c, (spsh_bytes){(const uint8_t *)path, strlen(path)}, samples,
+                 spsh_decoder_info(decoder)->sample_rate_hz, err);
+    spsh_decoder_free(decoder);
+    return rc;
+}
+
+/* All of standard input, for the caller to free. */
+static spsh_status read_input(uint8_t **ret_data, size_t *ret_bytes, spsh_error *err)
+{
+    uint8_t *data = NULL;
+    size_t size_bytes = 0, capacity = 0;
+    for (;;) {
+        if (capacity - size_bytes < STDIN_PIECE) {
+            capacity = 2 * capacity + STDIN_PIECE;
+            uint8_t *more = (uint8_t *)realloc(data, capacity);
+            if (more == NULL) {
+                free(data);
+                return fail_memory(err);
+            }
+            data = more;
+        }
+        const ssize_t n = read(STDIN_FILENO, data + size_bytes, capacity - size_bytes);
+        if (n == 0)
+            break;
+        if ((n < 0 && errno != EINTR) || size_bytes > INPUT_BYTES_MAX) {
+            spsh_error_set(err, n < 0 ? SPSH_E_IO : SPSH_E_LIMIT, n < 0 ? errno : 0,
+                           SPSH_OFFSET_NONE, "standard input: %s",
+                           n < 0 ? strerror(errno) : "more than 2 GiB");
+            free(data);
+            return err->status;
+        }
+        size_bytes += n > 0 ? (size_t)n : 0;
+    }
+    *ret_data = data;
+    *ret_bytes = size_bytes;
     return SPSH_OK;
 }
 
@@ -117,23 +219,17 @@ static spsh_status transcribe_file(transcribe_command *c, const char *path, spsh
     const spsh_allocator *a = spsh_allocator_default();
     uint8_t *data = NULL;
     size_t size_bytes = 0;
-    uint64_t samples = 0;
-    spsh_decoder *decoder = NULL;
-    spsh_status rc =
-        spsh_io_read_file(spsh_io_default(), path, FILE_BYTES_MAX, a, &data, &size_bytes, err);
-    if (rc != SPSH_OK)
+    spsh_status rc = SPSH_OK;
+    if (strcmp(path, "-") == 0) {
+        rc = read_input(&data, &size_bytes, err);
+        if (rc == SPSH_OK)
+            rc = decode_bytes(c, path, data, size_bytes, err);
+        free(data);
         return rc;
-    spsh_memory_source memory = {
-        {data, size_bytes}
-    };
-    const spsh_audio_source source = spsh_audio_source_memory(&memory);
-    rc = spsh_decoder_open(&source, spsh_audio_sniff(data, size_bytes, path), NULL, &decoder, err);
+    }
+    rc = spsh_io_read_file(spsh_io_default(), path, INPUT_BYTES_MAX, a, &data, &size_bytes, err);
     if (rc == SPSH_OK)
-        rc = decode(c, decoder, &samples, err);
-    if (rc == SPSH_OK)
-        rc = hear(c, (spsh_bytes){(const uint8_t *)path, strlen(path)}, samples,
-                  spsh_decoder_info(decoder)->sample_rate_hz, err);
-    spsh_decoder_free(decoder);
+        rc = decode_bytes(c, path, data, size_bytes, err);
     a->free_fn(a->user, data);
     return rc;
 }
@@ -145,37 +241,50 @@ static spsh_status transcribe_row(transcribe_command *c, spsh_reader *reader, ui
 {
     spsh_utterance utterance;
     uint64_t samples = 0;
+    waiting *w = &c->items[c->count];
     const uint32_t channels = row->channels > 0 ? row->channels : 1;
-    spsh_status rc = make_room(c, row->samples * channels + 1, err);
+    spsh_status rc = make_room(w, row->samples * channels + 1, err);
     if (rc == SPSH_OK)
-        rc = spsh_reader_read_i16(reader, position, 0, c->pcm, row->samples, &samples, err);
+        rc = spsh_reader_read_i16(reader, position, 0, w->pcm, row->samples, &samples, err);
     if (rc == SPSH_OK)
         rc = spsh_reader_metadata(reader, position, &utterance, err);
     if (rc != SPSH_OK)
         return rc;
-    mix(c->pcm, samples, channels);
-    return hear(c, utterance.id, samples, row->sample_rate_hz, err);
+    mix(w->pcm, samples, channels);
+    return put(c, utterance.id, samples, row->sample_rate_hz, err);
 }
 
-static int transcribe_rows(transcribe_command *c, const spsh_dataset *dataset, spsh_reader *reader)
+/* What one utterance has alone, and the others may not. */
+static bool is_damage(spsh_status rc)
+{
+    return rc == SPSH_E_CORRUPT || rc == SPSH_E_TRUNCATED || rc == SPSH_E_AUDIO;
+}
+
+static int transcribe_rows(transcribe_command *c, const spsh_dataset *dataset, spsh_reader *reader,
+                           const char *path)
 {
     spsh__selection *selection = NULL;
     spsh_error err = SPSH_ERROR_INIT;
     const spsh_row *row = NULL;
     uint64_t position = 0;
-    const int opened = spsh__selection_open("transcribe", dataset, &c->filter, &selection);
-    if (opened != SPSH_EXIT_DONE)
-        return opened;
+    int exit_status = spsh__selection_open("transcribe", dataset, &c->filter, &selection);
+    if (exit_status != SPSH_EXIT_DONE)
+        return exit_status;
     spsh_status rc = SPSH_OK;
     for (uint64_t i = 0; rc == SPSH_OK && (c->limit == 0 || i < c->limit); i++) {
         rc = spsh__selection_next(selection, &position, &row, &err);
-        if (rc == SPSH_OK)
-            rc = transcribe_row(c, reader, position, row, &err);
+        if (rc != SPSH_OK)
+            break;
+        rc = transcribe_row(c, reader, position, row, &err);
+        if (is_damage(rc)) {
+            exit_status = spsh__cli_fail(path, &err);
+            rc = SPSH_OK;
+        }
         if (spsh__cli_output_failed())
             break;
     }
     spsh__selection_free(selection);
-    return rc == SPSH_OK || rc == SPSH_E_END ? SPSH_EXIT_DONE : spsh__cli_fail(NULL, &err);
+    return rc == SPSH_OK || rc == SPSH_E_END ? exit_status : spsh__cli_fail(path, &err);
 }
 
 static int transcribe_dataset(transcribe_command *c, const char *path)
@@ -189,13 +298,59 @@ static int transcribe_dataset(transcribe_command *c, const char *path)
     if (spsh_reader_open(dataset, &reader, &err) != SPSH_OK)
         exit_status = spsh__cli_fail(path, &err);
     else
-        exit_status = transcribe_rows(c, dataset, reader);
+        exit_status = transcribe_rows(c, dataset, reader, path);
     spsh_reader_close(reader);
     spsh_dataset_close(dataset);
     return exit_status;
 }
 
+/* DATASET:SPLIT,SPLIT: one split after the other. */
+static int transcribe_splits(transcribe_command *c, const spsh__print_source *source)
+{
+    const spsh__filter given = c->filter;
+    char *splits = strdup(source->splits);
+    char *rest = splits;
+    int exit_status = splits == NULL ? spsh__cli_fail_memory() : SPSH_EXIT_DONE;
+    for (char *name = splits != NULL ? strsep(&rest, ",") : NULL; name != NULL;
+         name = strsep(&rest, ",")) {
+        c->filter.split = name;
+        const int one = transcribe_dataset(c, source->path);
+        exit_status = one != SPSH_EXIT_DONE ? one : exit_status;
+    }
+    c->filter = given;
+    free(splits);
+    return exit_status;
+}
+
 /* ---- arguments ---- */
+
+static bool is_folder(const char *path)
+{
+    struct stat info;
+    return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+}
+
+static int transcribe_operand(transcribe_command *c, const char *operand)
+{
+    spsh_error err = SPSH_ERROR_INIT;
+    spsh__source_list list = {0};
+    int exit_status = SPSH_EXIT_DONE;
+    if (is_folder(operand))
+        return transcribe_dataset(c, operand);
+    if (spsh__source_list_add(&list, operand, SPSH__SIDE_TEST, NULL, &err) == SPSH_OK &&
+        list.items[0].splits != NULL && is_folder(list.items[0].path)) {
+        exit_status = c->filter.split == NULL
+                          ? transcribe_splits(c, &list.items[0])
+                          : spsh__cli_usage("transcribe",
+                                            "'%s' names splits, and --split does, too", operand);
+    } else if (transcribe_file(c, operand, &err) != SPSH_OK) {
+        /* What the file cannot be opened for has its name already. */
+        const bool is_named = strncmp(err.message, operand, strlen(operand)) == 0;
+        exit_status = spsh__cli_fail(is_named ? NULL : operand, &err);
+    }
+    spsh__source_list_free(&list);
+    return exit_status;
+}
 
 static int transcribe(transcribe_command *c, const spsh_cli_args *args)
 {
@@ -204,18 +359,19 @@ static int transcribe(transcribe_command *c, const spsh_cli_args *args)
     if (spsh_recogniser_open(args->operands[0], (uint32_t)c->threads, (uint32_t)c->beam,
                              &c->recogniser, &err) != SPSH_OK)
         return spsh__cli_fail(NULL, &err);
+    spsh__progress_begin(&c->progress, "transcribe", "utterances", 0);
     for (int i = 1; i < args->operand_count && !spsh__cli_output_failed(); i++) {
-        const char *path = args->operands[i];
-        struct stat info;
-        int one = SPSH_EXIT_DONE;
-        if (stat(path, &info) == 0 && S_ISDIR(info.st_mode))
-            one = transcribe_dataset(c, path);
-        else if (transcribe_file(c, path, &err) != SPSH_OK)
-            one = spsh__cli_fail(path, &err);
+        const int one = transcribe_operand(c, args->operands[i]);
         exit_status = one != SPSH_EXIT_DONE ? one : exit_status;
     }
+    if (c->count > 0 && hear(c, &err) != SPSH_OK)
+        exit_status = spsh__cli_fail(NULL, &err);
+    spsh__progress_end(&c->progress);
     spsh_recogniser_close(c->recogniser);
-    free(c->pcm);
+    for (size_t i = 0; i < WAITING_MAX; i++) {
+        free(c->items[i].id);
+        free(c->items[i].pcm);
+    }
     return exit_status;
 }
 
@@ -227,8 +383,8 @@ int spsh__cmd_transcribe(int argc, char **argv)
          &c.filter.domain,                                                                                      0, 0       },
         {"split",   0, SPSH_CLI_TEXT,  "NAME", "of a dataset: utterances of this split alone",
          &c.filter.split,                                                                                       0, 0       },
-        {"limit",   0, SPSH_CLI_COUNT, "N",    "of a dataset: no more than N utterances",           &c.limit,   1,
-         0                                                                                                                 },
+        {"limit",   0, SPSH_CLI_COUNT, "N",    "of a dataset or split: no more than N utterances",
+         &c.limit,                                                                                              1, 0       },
         {"beam",    0, SPSH_CLI_COUNT, "N",    "prefix beam search of so many prefixes; 0: greedy",
          &c.beam,                                                                                               0, BEAM_MAX},
         {"threads", 0, SPSH_CLI_COUNT, "N",    "threads; as many as there are cores",               &c.threads, 1,
@@ -238,19 +394,20 @@ int spsh__cmd_transcribe(int argc, char **argv)
     };
     const spsh_cli_command command = {
         "transcribe",
-        "RUN FILE|DATASET...",
+        "RUN INPUT...",
         NULL,
         "write down what a trained model hears",
-        "RUN is a run's folder, of which the newest good checkpoint counts, or a checkpoint. A\n"
-        "line an utterance: its id (of a file, its path), a TAB, the text.",
-        "speechshard transcribe run question.wav\n"
-        "speechshard transcribe run digits.spsh --split test --limit 3\n",
+        "RUN is a run's folder, of which the newest good checkpoint counts, or a checkpoint.\n"
+        "INPUT is an audio file of any kind that pack reads and of any rate, - for standard\n"
+        "input, or a dataset: DATASET or DATASET:SPLIT,SPLIT. A line an utterance: its id (of a\n"
+        "file, its path), a TAB, the text.",
+        "speechshard transcribe run question.wav answer.flac\n"
+        "speechshard transcribe run digits.spsh:test --limit 3\n"
+        "arecord -f S16_LE -r 16000 -d 5 | speechshard transcribe run -\n",
         options};
     spsh_cli_args args;
     const int rc = spsh__cli_parse(&command, argc, argv, &args);
     if (rc != SPSH_CLI_RUN)
         return rc;
-    if (args.operand_count < 2)
-        return spsh__cli_usage("transcribe", "give a run, and files or datasets");
     return spsh__cli_finish(transcribe(&c, &args));
 }

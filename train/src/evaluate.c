@@ -21,6 +21,7 @@ struct spsh__evaluator {
     uint32_t *out_lengths;
     spsh__ctc_result *losses;
     text_buffer found, reference;
+    uint32_t batch; /* of what was read */
 };
 
 static spsh_status grow(text_buffer *b, size_t capacity, spsh_error *err)
@@ -250,18 +251,20 @@ spsh_status spsh__evaluate(spsh__evaluator *e, spsh__feed *feed, spsh__evaluatio
     return SPSH_OK;
 }
 
-spsh_status spsh__evaluator_read(spsh__evaluator *e, const float *features, uint32_t frames,
-                                 const char **ret_text, spsh_error *err)
+spsh_status spsh__evaluator_read(spsh__evaluator *e, const spsh__feed_batch *batch, spsh_error *err)
 {
-    const spsh__feed_batch batch = {
-        .batch = 1, .frames = frames, .features = features, .lengths = &frames};
     uint32_t out_frames = 0;
     spsh__buffer logits = {NULL};
-    spsh_status rc = frames == 0 ? SPSH_OK : forward(e, &batch, &out_frames, &logits, err);
-    if (rc == SPSH_OK && frames > 0)
-        rc = decode(e, 0, 1, err);
+    e->batch = batch->batch;
+    return forward(e, batch, &out_frames, &logits, err);
+}
+
+spsh_status spsh__evaluator_text(spsh__evaluator *e, uint32_t number, const char **ret_text,
+                                 spsh_error *err)
+{
+    const spsh_status rc = decode(e, number, e->batch, err);
     if (rc == SPSH_OK)
-        *ret_text = frames > 0 ? e->found.text : "";
+        *ret_text = e->found.text;
     return rc;
 }
 

@@ -47,8 +47,11 @@ void spsh__evaluator_close(spsh__evaluator *e); /* NULL is fine */
 spsh_status spsh__evaluate(spsh__evaluator *e, spsh__feed *feed, spsh__evaluation *ret,
                            spsh_error *err);
 
-/* The text of a batch of one, features [frames][dim]; borrowed until the next call. */
-spsh_status spsh__evaluator_read(spsh__evaluator *e, const float *features, uint32_t frames,
-                                 const char **ret_text, spsh_error *err);
+/* The model's view of a batch, features [batch][frames][dim]; then the text of each, borrowed until
+ * the next call of either. */
+spsh_status spsh__evaluator_read(spsh__evaluator *e, const spsh__feed_batch *batch,
+                                 spsh_error *err);
+spsh_status spsh__evaluator_text(spsh__evaluator *e, uint32_t number, const char **ret_text,
+                                 spsh_error *err);
 
 #endif

@@ -1,8 +1,10 @@
 /* recogniser.c: a trained model behind the public header: samples in, text out; a dataset in, error
  * rates out.
  *
- * The model's memory fits the longest utterance so far; a longer one opens it anew, half as long
- * again, so that a stream of utterances soon finds it large enough.
+ * Utterances that are heard together are put in the order of their lengths and cut into batches of
+ * up to BATCH_MAX utterances and ROWS_MAX frames, padding counted. The model's memory fits such a
+ * batch and the longest utterance so far; a longer one opens it anew, half as long again, so that a
+ * stream of utterances soon finds it large enough.
  */
 #include "speechshard/train.h"
 
@@ -14,7 +16,7 @@
 #include "train_internal.h"
 #include "trained.h"
 
-enum { FRAMES_AT_FIRST = 2000 };
+enum { FRAMES_AT_FIRST = 2000, ROWS_MAX = 8000, BATCH_MAX = 32 };
 
 struct spsh_recogniser {
     spsh__trained *trained;
@@ -63,15 +65,16 @@ void spsh_recogniser_close(spsh_recogniser *r)
     free(r);
 }
 
-/* Room for an utterance of so many frames. */
+/* Room for a batch whose longest utterance has so many frames. */
 static spsh_status make_room(spsh_recogniser *r, uint32_t frames, spsh_error *err)
 {
     const uint32_t dim = spsh_featgen_dim(r->featgen);
     if (r->evaluator != NULL && frames <= r->trained->limits.frames_max)
         return SPSH_OK;
     const uint32_t frames_max = frames < FRAMES_AT_FIRST ? FRAMES_AT_FIRST : frames + frames / 2;
-    const spsh__model_limits limits = {1, frames_max, frames_max};
-    float *features = realloc(r->features, (size_t)frames_max * dim * sizeof(*features));
+    const uint32_t rows_max = frames_max < ROWS_MAX ? ROWS_MAX : frames_max;
+    const spsh__model_limits limits = {BATCH_MAX, frames_max, rows_max};
+    float *features = realloc(r->features, (size_t)rows_max * dim * sizeof(*features));
     if (features == NULL)
         return spsh__fail_memory(err);
     r->features = features;
@@ -98,9 +101,6 @@ static spsh_status resample(spsh_recogniser *r, const int16_t **samples, uint64_
     const uint32_t wanted_hz = spsh_featgen_features(r->featgen)->sample_rate_hz;
     if (sample_rate_hz == wanted_hz)
         return SPSH_OK;
-    if (sample_rate_hz == 0 || *count > UINT64_MAX / 2 / wanted_hz)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE, "%u samples a second",
-                         sample_rate_hz);
     const uint64_t capacity = *count * wanted_hz / sample_rate_hz + 1;
     if (capacity > r->resampled_capacity) {
         int16_t *more = realloc(r->resampled, capacity * sizeof(*more));
@@ -116,28 +116,135 @@ static spsh_status resample(spsh_recogniser *r, const int16_t **samples, uint64_
     return rc;
 }
 
+/* An utterance in the order of lengths. */
+typedef struct heard {
+    size_t number;
+    uint32_t frames; /* at most */
+} heard;
+
+static int compare_heard(const void *left, const void *right)
+{
+    const heard *a = (const heard *)left, *b = (const heard *)right;
+    if (a->frames != b->frames)
+        return a->frames < b->frames ? 1 : -1;
+    return a->number < b->number ? -1 : 1;
+}
+
+/* All of them, the longest first. */
+static spsh_status put_in_order(spsh_recogniser *r, const spsh_speech *speech, size_t count,
+                                heard *order, spsh_error *err)
+{
+    const uint32_t wanted_hz = spsh_featgen_features(r->featgen)->sample_rate_hz;
+    for (size_t n = 0; n < count; n++) {
+        const uint32_t rate_hz = speech[n].sample_rate_hz;
+        if (rate_hz == 0 || speech[n].sample_count > UINT64_MAX / 2 / wanted_hz)
+            return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE, "%llu samples, %u a second",
+                             (unsigned long long)speech[n].sample_count, rate_hz);
+        const uint64_t samples = speech[n].sample_count * wanted_hz / rate_hz + 1;
+        const uint64_t frames = spsh_featgen_frame_count(
+            r->featgen, rate_hz == wanted_hz ? speech[n].sample_count : samples);
+        if (frames > INT32_MAX / 2)
+            return SPSH_FAIL(err, SPSH_E_LIMIT, SPSH_OFFSET_NONE,
+                             "an utterance of too many frames");
+        order[n] = (heard){n, (uint32_t)frames};
+    }
+    qsort(order, count, sizeof(*order), compare_heard);
+    return SPSH_OK;
+}
+
+/* Utterances of a batch that begins here: as many as fit beside its first, the longest. */
+static uint32_t batch_of(const heard *order, size_t count)
+{
+    const uint32_t fit = ROWS_MAX / order[0].frames;
+    const size_t most = fit < 1 ? 1 : fit < BATCH_MAX ? fit : BATCH_MAX;
+    size_t batch = 1;
+    while (batch < most && batch < count && order[batch].frames > 0)
+        batch++;
+    return (uint32_t)batch;
+}
+
+/* Features of an utterance at the beginning of its frames; behind them zeros. */
+static spsh_status compute(spsh_recogniser *r, const spsh_speech *speech, float *to,
+                           uint32_t frames, uint32_t *ret_frames, spsh_error *err)
+{
+    const uint32_t dim = spsh_featgen_dim(r->featgen);
+    const int16_t *samples = speech->samples;
+    uint64_t count = speech->sample_count;
+    spsh_status rc = resample(r, &samples, &count, speech->sample_rate_hz, err);
+    if (rc != SPSH_OK)
+        return rc;
+    const uint64_t found = spsh_featgen_frame_count(r->featgen, count);
+    if (found > 0 && found <= frames)
+        rc = spsh_featgen_compute(
+            r->worker, &(spsh_feature_input){.i16 = samples, .sample_count = count}, to, err);
+    if (rc != SPSH_OK)
+        return rc;
+    *ret_frames = (uint32_t)found;
+    memset(to + found * dim, 0, (frames - found) * dim * sizeof(*to));
+    return SPSH_OK;
+}
+
+static spsh_status hear_batch(spsh_recogniser *r, const spsh_speech *speech, const heard *order,
+                              uint32_t batch, char **ret_texts, spsh_error *err)
+{
+    const uint32_t frames = order[0].frames;
+    const size_t stride = (size_t)frames * spsh_featgen_dim(r->featgen);
+    uint32_t lengths[BATCH_MAX];
+    const char *text = NULL;
+    spsh_status rc = make_room(r, frames, err);
+    for (uint32_t n = 0; n < batch && rc == SPSH_OK; n++)
+        rc = compute(r, &speech[order[n].number], r->features + n * stride, frames, &lengths[n],
+                     err);
+    if (rc == SPSH_OK)
+        rc = spsh__evaluator_read(
+            r->evaluator,
+            &(spsh__feed_batch){
+                .batch = batch, .frames = frames, .features = r->features, .lengths = lengths},
+            err);
+    for (uint32_t n = 0; n < batch && rc == SPSH_OK; n++) {
+        rc = spsh__evaluator_text(r->evaluator, n, &text, err);
+        if (rc != SPSH_OK)
+            break;
+        ret_texts[order[n].number] = strdup(text);
+        if (ret_texts[order[n].number] == NULL)
+            rc = spsh__fail_memory(err);
+    }
+    return rc;
+}
+
+spsh_status spsh_recogniser_transcribe_all(spsh_recogniser *r, const spsh_speech *speech,
+                                           size_t count, char **ret_texts, spsh_error *err)
+{
+    heard *order = calloc(count + 1, sizeof(*order));
+    if (order == NULL)
+        return spsh__fail_memory(err);
+    memset(ret_texts, 0, count * sizeof(*ret_texts));
+    spsh_status rc = put_in_order(r, speech, count, order, err);
+    for (size_t n = 0; n < count && rc == SPSH_OK;) {
+        if (order[n].frames == 0) { /* so have all behind it */
+            ret_texts[order[n].number] = strdup("");
+            rc = ret_texts[order[n].number] == NULL ? spsh__fail_memory(err) : SPSH_OK;
+            n++;
+            continue;
+        }
+        const uint32_t batch = batch_of(order + n, count - n);
+        rc = hear_batch(r, speech, order + n, batch, ret_texts, err);
+        n += batch;
+    }
+    for (size_t n = 0; n < count && rc != SPSH_OK; n++) {
+        free(ret_texts[n]);
+        ret_texts[n] = NULL;
+    }
+    free(order);
+    return rc;
+}
+
 spsh_status spsh_recogniser_transcribe(spsh_recogniser *r, const int16_t *samples,
                                        uint64_t sample_count, uint32_t sample_rate_hz,
                                        char **ret_text, spsh_error *err)
 {
-    const char *text = NULL;
-    spsh_status rc = resample(r, &samples, &sample_count, sample_rate_hz, err);
-    if (rc != SPSH_OK)
-        return rc;
-    const uint64_t frames = spsh_featgen_frame_count(r->featgen, sample_count);
-    if (frames > UINT32_MAX / 2)
-        return SPSH_FAIL(err, SPSH_E_LIMIT, SPSH_OFFSET_NONE, "an utterance of too many frames");
-    rc = make_room(r, (uint32_t)frames, err);
-    if (rc == SPSH_OK && frames > 0)
-        rc = spsh_featgen_compute(
-            r->worker, &(spsh_feature_input){.i16 = samples, .sample_count = sample_count},
-            r->features, err);
-    if (rc == SPSH_OK)
-        rc = spsh__evaluator_read(r->evaluator, r->features, (uint32_t)frames, &text, err);
-    if (rc != SPSH_OK)
-        return rc;
-    *ret_text = strdup(text);
-    return *ret_text == NULL ? spsh__fail_memory(err) : SPSH_OK;
+    const spsh_speech speech = {samples, sample_count, sample_rate_hz};
+    return spsh_recogniser_transcribe_all(r, &speech, 1, ret_text, err);
 }
 
 /* ---- datasets ---- */

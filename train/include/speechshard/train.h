@@ -87,7 +87,27 @@ SPSH_API SPSH_NODISCARD spsh_status spsh_recogniser_open(const char *checkpoint,
                                                          spsh_error *err);
 SPSH_API void spsh_recogniser_close(spsh_recogniser *recogniser);
 
-/** Text of 16-bit samples, one channel. *ret_text is the caller's to free(). One thread. */
+/** What one utterance is heard from: 16-bit samples of one channel, borrowed during the call. */
+typedef struct spsh_speech {
+    const int16_t *samples;
+    uint64_t sample_count;
+    uint32_t sample_rate_hz; /* any: it becomes the model's */
+} spsh_speech;
+
+/**
+ * Texts of several utterances, those of like length in one pass through the model: of some dozens
+ * at a time, many times as fast as one by one.
+ *
+ * @param ret_texts  [count], UTF-8, each the caller's to free(); on failure none is there
+ * @return SPSH_OK; SPSH_E_INVALID_ARG, _LIMIT: an utterance that cannot be resampled or is too
+ * long; _NO_MEMORY. One thread an object.
+ */
+SPSH_API SPSH_NODISCARD spsh_status spsh_recogniser_transcribe_all(spsh_recogniser *recogniser,
+                                                                   const spsh_speech *speech,
+                                                                   size_t count, char **ret_texts,
+                                                                   spsh_error *err);
+
+/** The same of one; *ret_text is the caller's to free(). */
 SPSH_API SPSH_NODISCARD spsh_status spsh_recogniser_transcribe(spsh_recogniser *recogniser,
                                                                const int16_t *samples,
                                                                uint64_t sample_count,
