@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "run_internal.h"
+#include "speechshard/options.h"
 #include "train_internal.h"
 
 /* ---- opening ---- */
@@ -187,12 +188,16 @@ static spsh_status estimate(spsh__estimating *e, const spsh_train_estimate_optio
 spsh_status spsh_train_estimate_make(const spsh_train_estimate_options *options,
                                      spsh_train_estimate **ret, spsh_error *err)
 {
-    if (options == NULL || options->config_path == NULL || ret == NULL)
+    spsh_train_estimate_options known = SPSH_TRAIN_ESTIMATE_OPTIONS_INIT;
+    spsh_status rc = spsh_options_take(options, &known, sizeof(known), err);
+    if (rc != SPSH_OK)
+        return rc;
+    if (known.config_path == NULL)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
                          "an estimate needs a configuration");
-    spsh__estimating e = {.io = options->io != NULL ? options->io : spsh_io_default()};
+    spsh__estimating e = {.io = known.io != NULL ? known.io : spsh_io_default()};
     e.out = calloc(1, sizeof(*e.out));
-    const spsh_status rc = e.out == NULL ? spsh__fail_memory(err) : estimate(&e, options, err);
+    rc = e.out == NULL ? spsh__fail_memory(err) : estimate(&e, &known, err);
     spsh__feed_close(e.feed);
     spsh__vocabulary_free(e.vocabulary);
     spsh__config_free(e.config);

@@ -13,6 +13,7 @@
 
 #include "evaluate.h"
 #include "speechshard/audio.h"
+#include "speechshard/options.h"
 #include "train_internal.h"
 #include "trained.h"
 
@@ -269,21 +270,27 @@ static void fill_result(const spsh__evaluation *sums, spsh_evaluation *ret)
 spsh_status spsh_evaluate(const spsh_evaluate_options *options, spsh_evaluation *ret_result,
                           spsh_error *err)
 {
+    spsh_evaluate_options known = SPSH_EVALUATE_OPTIONS_INIT;
     spsh__trained *trained = NULL;
     spsh__feed *feed = NULL;
     spsh__evaluator *evaluator = NULL;
     spsh__evaluation sums = {0};
-    spsh_status rc =
-        spsh__trained_open(options->checkpoint, options->threads, options->io, &trained, err);
+    spsh_status rc = spsh_options_take(options, &known, sizeof(known), err);
+    if (rc != SPSH_OK)
+        return rc;
+    if (known.checkpoint == NULL)
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+                         "an evaluation needs a checkpoint");
+    rc = spsh__trained_open(known.checkpoint, known.threads, known.io, &trained, err);
     if (rc != SPSH_OK)
         return rc;
     const spsh__feed_options feeding = {.config = trained->config,
                                         .vocabulary = trained->vocabulary,
-                                        .names = options->datasets,
+                                        .names = known.datasets,
                                         .world_size = 1,
-                                        .io = options->io,
-                                        .log_fn = options->log_fn,
-                                        .log_user = options->log_user};
+                                        .io = known.io,
+                                        .log_fn = known.log_fn,
+                                        .log_user = known.log_user};
     trained->config->virtual_world = 0; /* of the training */
     rc = spsh__feed_open(&feeding, &feed, err);
     if (rc != SPSH_OK)
@@ -297,10 +304,10 @@ spsh_status spsh_evaluate(const spsh_evaluate_options *options, spsh_evaluation 
         .model = trained->model,
         .vocabulary = trained->vocabulary,
         .symbols = spsh__vocabulary_size(trained->vocabulary),
-        .beam_width = options->beam_width,
+        .beam_width = known.beam_width,
         .limits = limits,
-        .heard_fn = options->heard_fn,
-        .heard_user = options->heard_user,
+        .heard_fn = known.heard_fn,
+        .heard_user = known.heard_user,
     };
     rc = spsh__evaluator_open(&evaluating, &evaluator, err);
     if (rc == SPSH_OK)

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "run_internal.h"
+#include "speechshard/options.h"
 #include "train_internal.h"
 
 enum { LINE_BYTES = 200, LOG_BYTES = 600, START_DEADLINE_MS = 600000 };
@@ -393,16 +394,20 @@ static void fill_result(const spsh__run *r, spsh_train_result *ret)
 spsh_status spsh_train(const spsh_train_options *options, spsh_train_result *ret_result,
                        spsh_error *err)
 {
-    if (options == NULL || options->run == NULL || ret_result == NULL)
+    spsh_train_options known = SPSH_TRAIN_OPTIONS_INIT;
+    spsh_status rc = spsh_options_take(options, &known, sizeof(known), err);
+    if (rc != SPSH_OK)
+        return rc;
+    if (known.run == NULL)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE, "a run needs a folder");
     spsh__run *r = calloc(1, sizeof(*r));
     if (r == NULL)
         return spsh__fail_memory(err);
-    r->o = options;
+    r->o = &known;
     r->allocator = *spsh_allocator_default();
-    r->io = options->io != NULL ? options->io : spsh_io_default();
+    r->io = known.io != NULL ? known.io : spsh_io_default();
     spsh_error failed = SPSH_ERROR_INIT; /* an epoch's end is one on the way, too */
-    spsh_status rc = open_all(r, &failed);
+    rc = open_all(r, &failed);
     if (rc == SPSH_OK)
         rc = loop(r, &failed);
     if (rc == SPSH_OK || rc == SPSH_E_CANCELED)

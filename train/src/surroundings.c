@@ -8,6 +8,7 @@
 #include "config.h"
 #include "dataset_list.h"
 #include "launch.h"
+#include "speechshard/options.h"
 #include "train_internal.h"
 #include "vocabulary.h"
 
@@ -30,24 +31,55 @@ static spsh_status make(const spsh_vocabulary_options *o, const spsh__config *co
     return rc;
 }
 
+/* Somebody may have written the file that is there, and runs may rest on it. */
+static spsh_status write_new(const spsh__vocabulary *vocabulary, const char *path,
+                             const spsh_io *io, spsh_error *err)
+{
+    spsh__vocabulary *before = NULL;
+    spsh_error failed = SPSH_ERROR_INIT;
+    spsh_status rc = spsh__vocabulary_read(path, io, &before, &failed);
+    if (rc == SPSH_E_NOT_FOUND)
+        return spsh__vocabulary_write(vocabulary, path, io, err);
+    char *text = spsh__vocabulary_text(vocabulary);
+    char *text_before = before == NULL ? NULL : spsh__vocabulary_text(before);
+    if (text == NULL || rc == SPSH_E_NO_MEMORY || (before != NULL && text_before == NULL))
+        rc = spsh__fail_memory(err);
+    else if (rc != SPSH_OK || strcmp(text, text_before) != 0)
+        rc = SPSH_FAIL(err, SPSH_E_EXISTS, SPSH_OFFSET_NONE,
+                       "%s: is there, and is not what the transcripts give now: remove it, or name "
+                       "another file",
+                       path);
+    free(text);
+    free(text_before);
+    spsh__vocabulary_free(before);
+    return rc;
+}
+
 spsh_status spsh_vocabulary_make(const spsh_vocabulary_options *options, char **ret_path,
                                  uint32_t *ret_symbols, spsh_error *err)
 {
+    spsh_vocabulary_options known = SPSH_VOCABULARY_OPTIONS_INIT;
     spsh__config *config = NULL;
     spsh__vocabulary *vocabulary = NULL;
-    const spsh_io *io = options->io != NULL ? options->io : spsh_io_default();
     char *path = NULL;
-    spsh_status rc = spsh__config_read(options->config_path, options->overrides, io, &config, err);
+    spsh_status rc = spsh_options_take(options, &known, sizeof(known), err);
+    if (rc != SPSH_OK)
+        return rc;
+    if (known.config_path == NULL)
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+                         "a vocabulary needs a configuration");
+    const spsh_io *io = known.io != NULL ? known.io : spsh_io_default();
+    rc = spsh__config_read(known.config_path, known.overrides, io, &config, err);
     if (rc != SPSH_OK)
         return rc;
     if (config->vocabulary[0] == '\0')
         rc = SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
                        "%s: names no vocabulary: 'vocabulary: FILE' says where it is to be",
-                       options->config_path);
+                       known.config_path);
     if (rc == SPSH_OK)
-        rc = make(options, config, &vocabulary, err);
+        rc = make(&known, config, &vocabulary, err);
     if (rc == SPSH_OK)
-        rc = spsh__vocabulary_write(vocabulary, config->vocabulary, io, err);
+        rc = write_new(vocabulary, config->vocabulary, io, err);
     if (rc == SPSH_OK) {
         path = strdup(config->vocabulary);
         rc = path == NULL ? spsh__fail_memory(err) : SPSH_OK;

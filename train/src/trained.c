@@ -14,7 +14,7 @@ spsh_status spsh__trained_fill(spsh__backend *backend, spsh__model *model,
     const uint32_t count = spsh__model_parameter_count(model);
     spsh__parameter *parameters = calloc(count, sizeof(*parameters));
     if (parameters == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "out of memory");
+        return spsh__fail_memory(err);
     for (uint32_t i = 0; i < count; i++)
         parameters[i] = *spsh__model_parameter(model, i);
     const spsh_status rc =
@@ -32,7 +32,7 @@ spsh_status spsh__trained_open(const char *path, uint32_t threads, const spsh_io
 {
     spsh__trained *t = calloc(1, sizeof(*t));
     if (t == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "out of memory");
+        return spsh__fail_memory(err);
     spsh_status rc = spsh__checkpoint_open(path, io, NULL, NULL, &t->file, &t->state, err);
     if (rc == SPSH_OK)
         rc = spsh__config_parse(t->state.config, strlen(t->state.config), NULL, &t->config, err);

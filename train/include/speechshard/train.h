@@ -1,9 +1,17 @@
 /* train.h: from packed speech to a recogniser: train, evaluate, transcribe.
  *
  *     spsh_train_options options = SPSH_TRAIN_OPTIONS_INIT;
- *     options.config_path = "digits.yaml";
- *     rc = spsh_train(&options, &result, &err);        // SPSH_E_CANCELED: stopped and saved; call
- * again
+ *     options.config_path = "digits.yaml";                  // docs/TRAINING.md has its keys
+ *     options.run = "run";
+ *     rc = spsh_train(&options, &result, &err);
+ *
+ *     spsh_recogniser_open("run", 0, 0, &recogniser, &err);
+ *     spsh_recogniser_transcribe(recogniser, samples, sample_count, 16000, &text, &err);
+ *
+ * Options: NULL and 0 are the defaults where nothing else is said; texts and tables that options
+ * point to are borrowed during the call. A process trains one run at a time, as MPI and the
+ * launcher's variables are the process's; everything else may be called from several threads, with
+ * an object each.
  */
 #ifndef SPEECHSHARD_TRAIN_H
 #define SPEECHSHARD_TRAIN_H
@@ -16,19 +24,23 @@
 extern "C" {
 #endif
 
+/* ---- training ---- */
+
 typedef struct spsh_train_options {
     size_t struct_size;
-    const char *config_path;
-    const char *const *overrides; /* "train.rate=3e-4"; NULL behind the last; may be NULL */
-    const char *run;              /* the run's folder; made */
-    bool resume;                  /* from the newest good checkpoint, where there is one */
-    const spsh_io *io;
-    spsh_log_fn log_fn;
+    const char *config_path;      /* NULL, to go on: as the checkpoint has it */
+    const char *const *overrides; /* "train.rate=3e-4", NULL behind the last; they win over the
+                                     configuration, a later one over an earlier one */
+    const char *run;    /* folder of checkpoints, metrics and config.yaml; made; must be given */
+    bool resume;        /* go on from the newest good checkpoint, where there is one */
+    const spsh_io *io;  /* NULL: the operating system; also of datasets */
+    spsh_log_fn log_fn; /* what happens, of rank 0; errors of every rank */
     void *log_user;
-    /* Called after each step; a text for a live line. May be NULL. */
-    void (*progress_fn)(void *user, const char *line);
+    void (*progress_fn)(void *user, const char *line); /* after each step, rank 0: loss, rate, speed
+                                                          in one line, lent during the call */
     void *progress_user;
-    const volatile int *stop; /* not 0: finish the step, save, return SPSH_E_CANCELED */
+    const volatile int *stop; /* looked at once a step, of any rank; not 0: finish the step, save,
+                                 return SPSH_E_CANCELED. A signal handler may set it */
 } spsh_train_options;
 #define SPSH_TRAIN_OPTIONS_INIT                                                                    \
     {                                                                                              \
@@ -36,11 +48,28 @@ typedef struct spsh_train_options {
     }
 
 typedef struct spsh_train_result {
-    uint64_t steps, epochs, samples;
-    double loss, wer, cer; /* of the last step, of the last evaluation; NaN: none */
+    uint64_t steps, epochs, samples; /* since the run began; samples: utterances served */
+    double loss;                     /* mean per utterance of this call's last step; NaN: none */
+    double wer, cer;                 /* of this call's last evaluation of the first dev set: errors
+                                        per word, per character; NaN: none */
 } spsh_train_result;
 
-/** One process of a world that launch.h finds. Returns when the run is done. */
+/**
+ * Train as one process of the world that spsh_train_world_find finds, until the run is done.
+ *
+ * What this call does after a crash, or after SPSH_E_CANCELED and with resume, is to the bit what
+ * one call would have done, on any number of processes that data.virtual_world allows. A checkpoint
+ * that cannot be written for want of room is logged, and the run goes on; the last one is not.
+ *
+ * @param options     copied
+ * @param ret_result  written on SPSH_OK and SPSH_E_CANCELED
+ * @return SPSH_OK; SPSH_E_CANCELED: stopped and saved; SPSH_E_INVALID_ARG, _SYNTAX, _NOT_FOUND: the
+ * configuration, with its line; SPSH_E_EXISTS: run has checkpoints, and resume is not set;
+ * SPSH_E_MISMATCH: the checkpoint is of another model, vocabulary or data, or another start of this
+ * run has taken over; SPSH_E_LIMIT: too many steps without finite gradients; SPSH_E_TIMEOUT:
+ * another process is gone; what datasets, the loader, memory or the disk say. All processes return;
+ * on failure the message of the one that failed first says most.
+ */
 SPSH_API SPSH_NODISCARD spsh_status spsh_train(const spsh_train_options *options,
                                                spsh_train_result *ret_result, spsh_error *err);
 
@@ -48,12 +77,12 @@ SPSH_API SPSH_NODISCARD spsh_status spsh_train(const spsh_train_options *options
 
 typedef struct spsh_evaluate_options {
     size_t struct_size;
-    const char *checkpoint;      /* a run's folder (its newest good one), or a file */
+    const char *checkpoint; /* a run's folder (its newest good one), or a file; must be given */
     const char *const *datasets; /* "path", "path:split,split"; NULL behind the last */
     uint32_t threads;            /* 0: as many as there are cores */
-    uint32_t beam_width;         /* 0: greedy */
-    const spsh_io *io;
-    spsh_log_fn log_fn;
+    uint32_t beam_width;         /* prefixes that a beam search keeps; 0: greedy */
+    const spsh_io *io;           /* NULL: the operating system */
+    spsh_log_fn log_fn;          /* records that are left out as damaged */
     void *log_user;
     /* Each utterance, in no order that means anything: NUL-terminated texts, borrowed during the
      * call; reference is the transcript as the vocabulary has it. May be NULL. */
@@ -65,26 +94,46 @@ typedef struct spsh_evaluate_options {
         sizeof(spsh_evaluate_options), 0, 0, 0, 0, 0, 0, 0, 0, 0                                   \
     }
 
-/** Rates are errors per word or character of all references together; NaN: there is none. */
+/** Of all utterances together, against their transcripts as the vocabulary normalises them. */
 typedef struct spsh_evaluation {
-    uint64_t utterances, wrong_utterances, words, letters;
-    uint64_t infeasible; /* fewer frames than their labels need */
-    double loss;         /* mean of the others */
-    double wer, cer;     /* cer: blanks are characters */
-    double cer_letters;  /* ... are not */
-    double audio_seconds, seconds;
+    uint64_t utterances, wrong_utterances; /* wrong: not the same text */
+    uint64_t words, letters;               /* of the transcripts; letters: code points */
+    uint64_t infeasible;                   /* fewer frames than their labels need */
+    double loss;        /* CTC, natural logarithm; mean of the others; NaN: there are none */
+    double wer, cer;    /* substitutions, deletions and insertions per word, per letter; 0 ... above
+                           1, infinite where something was found and nothing was said */
+    double cer_letters; /* as cer, without blanks */
+    double audio_seconds, seconds; /* of audio; that it took */
 } spsh_evaluation;
 
+/**
+ * Transcribe datasets and count what is wrong.
+ *
+ * @param options     copied
+ * @param ret_result  written on success only
+ * @return SPSH_OK; SPSH_E_NOT_FOUND: no checkpoint, no dataset; SPSH_E_CORRUPT: no good checkpoint;
+ * SPSH_E_INVALID_ARG; SPSH_E_NO_MEMORY; what datasets and the loader say. Thread-safe.
+ */
 SPSH_API SPSH_NODISCARD spsh_status spsh_evaluate(const spsh_evaluate_options *options,
                                                   spsh_evaluation *ret_result, spsh_error *err);
 
 /* ---- recognising ---- */
 
-/** A trained model: checkpoint, vocabulary, features. */
+/** A trained model: weights, vocabulary, features. One thread per object. */
 typedef struct spsh_recogniser spsh_recogniser;
+
+/**
+ * @param checkpoint  a run's folder (its newest good one), or a file
+ * @param threads     0: as many as there are cores
+ * @param beam_width  prefixes that a beam search keeps; 0: greedy
+ * @param ret         written on success only; free with spsh_recogniser_close
+ * @return SPSH_OK; SPSH_E_NOT_FOUND; SPSH_E_CORRUPT: no good checkpoint; SPSH_E_VERSION;
+ * SPSH_E_NO_MEMORY
+ */
 SPSH_API SPSH_NODISCARD spsh_status spsh_recogniser_open(const char *checkpoint, uint32_t threads,
                                                          uint32_t beam_width, spsh_recogniser **ret,
                                                          spsh_error *err);
+/** NULL is fine. */
 SPSH_API void spsh_recogniser_close(spsh_recogniser *recogniser);
 
 /** What one utterance is heard from: 16-bit samples of one channel, borrowed during the call. */
@@ -118,20 +167,28 @@ SPSH_API SPSH_NODISCARD spsh_status spsh_recogniser_transcribe(spsh_recogniser *
 
 typedef struct spsh_vocabulary_options {
     size_t struct_size;
-    const char *config_path; /* its data.train are read, and its vocabulary's name is written */
+    const char *config_path;      /* names the transcripts (data.train) and the file (vocabulary) */
     const char *const *overrides; /* as spsh_train_options' */
     const char *kind;             /* "characters", "pieces"; NULL: characters */
     const char *profile; /* how texts are normalised first: "lower", "upper", "nfc"; NULL: lower */
     uint32_t symbols;    /* with the blank, at most; 0: all characters, 1,024 pieces */
-    const spsh_io *io;
+    const spsh_io *io;   /* NULL: the operating system */
 } spsh_vocabulary_options;
 #define SPSH_VOCABULARY_OPTIONS_INIT                                                               \
     {                                                                                              \
         sizeof(spsh_vocabulary_options), 0, 0, 0, 0, 0, 0                                          \
     }
 
-/** Make the vocabulary of a configuration from the transcripts that it trains on.
- * @param ret_path  of the file, the caller's to free(). SPSH_E_EXISTS: it is there with others. */
+/**
+ * Make the vocabulary of a configuration from the transcripts that it trains on; those of skipped
+ * utterances do not count. The same transcripts give the same bytes.
+ *
+ * @param ret_path     of the file, the caller's to free()
+ * @param ret_symbols  with the blank
+ * @return SPSH_OK; SPSH_E_EXISTS: the file is there and says something else; SPSH_E_NOT_FOUND: no
+ * such kind, profile or dataset, or no text at all; SPSH_E_INVALID_ARG: the configuration names no
+ * vocabulary, or is wrong; SPSH_E_SYNTAX, _IO, _NO_SPACE, _NO_MEMORY. Thread-safe.
+ */
 SPSH_API SPSH_NODISCARD spsh_status spsh_vocabulary_make(const spsh_vocabulary_options *options,
                                                          char **ret_path, uint32_t *ret_symbols,
                                                          spsh_error *err);
@@ -223,17 +280,21 @@ SPSH_API SPSH_NODISCARD spsh_status spsh_train_estimate_make(
     const spsh_train_estimate_options *options, spsh_train_estimate **ret, spsh_error *err);
 SPSH_API void spsh_train_estimate_free(spsh_train_estimate *estimate); /* NULL is fine */
 
-/** Who started this process: mpirun, srun, torchrun, plain variables. */
+/** Who started this process, and what it is among the others. */
 typedef struct spsh_train_world {
-    char launcher[32];
-    uint32_t rank, world_size, local_rank, local_size, node, node_count;
-    char master[256]; /* host of rank 0, where the launcher says it */
-    uint32_t master_port;
-    char run_id[128];
-    uint32_t restart_count;
+    char launcher[32]; /* "mpirun", "torchrun", "srun", "pmi", "environment", "alone" */
+    uint32_t rank, world_size;
+    uint32_t local_rank, local_size; /* among the processes of its node */
+    uint32_t node, node_count;
+    char master[256];       /* host of rank 0, where the launcher says it; else empty */
+    uint32_t master_port;   /* 0: not said */
+    char run_id[128];       /* of the launcher; else empty */
+    uint32_t restart_count; /* how often the launcher has begun it again */
 } spsh_train_world;
 
-/** @return SPSH_OK; SPSH_E_INVALID_ARG: variables that contradict each other */
+/** From the environment of mpirun, srun, torchrun, Kubernetes, or plain variables:
+ * docs/TRAINING.md.
+ * @return SPSH_OK; SPSH_E_INVALID_ARG: variables that contradict each other, or are no numbers */
 SPSH_API SPSH_NODISCARD spsh_status spsh_train_world_find(spsh_train_world *ret_world,
                                                           spsh_error *err);
 
