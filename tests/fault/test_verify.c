@@ -566,7 +566,7 @@ int main(int argc, char **argv)
     test_temp_dir(root, sizeof(root));
     (void)snprintf(dataset, sizeof(dataset), "%s/noise.spsh", root);
     noise_dataset_make(dataset, seals);
-    if (argc > 1 && strcmp(argv[1], "--fewer") == 0) {
+    if (test_wants_fewer(argc, argv)) {
         dense_stride = 13; /* no multiple of 2: bytes at each place of a field */
         sparse_step *= 4;
     }

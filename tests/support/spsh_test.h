@@ -106,6 +106,12 @@ _Noreturn static inline void test_skip(const char *why)
     exit(fail ? 1 : TEST_SKIPPED);
 }
 
+/* True where the test was started with --fewer: smaller sizes, for sanitizers. */
+static inline bool test_wants_fewer(int argc, char **argv)
+{
+    return argc > 1 && strcmp(argv[1], "--fewer") == 0;
+}
+
 /* SplitMix64: small, and good enough to choose positions and sizes. */
 static inline uint64_t test_random(uint64_t *state)
 {
