@@ -3,13 +3,15 @@
  * A folder is a dataset, `-` standard input, anything else an audio file of a codec that shards may
  * hold. Of several channels their mean is heard. Utterances wait until some dozens are there, are
  * heard together, and are printed in the order in which they came; what cannot be read is reported
- * and left out.
+ * and left out. What is longer than PART_SECONDS_MAX is cut where it is quietest, so that memory
+ * does not follow the length of a recording; the texts of its parts are joined by blanks.
  */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "builder.h"
 #include "cli.h"
 #include "commands.h"
 #include "dataset_splits.h"
@@ -20,6 +22,7 @@
 #include "speechshard/train.h"
 
 enum { THREADS_MAX = 1024, BEAM_MAX = 4096, SAMPLES_A_TURN = 1 << 16 };
+enum { PART_SECONDS_MIN = 30, PART_SECONDS_MAX = 60, QUIET_A_SECOND = 10, QUIET_STEPS = 4 };
 enum { WAITING_MAX = 128, WAITING_SAMPLES_MAX = 20 << 20 /* 40 MiB */, STDIN_PIECE = 1 << 20 };
 
 #define INPUT_BYTES_MAX ((size_t)1 << 31)
@@ -42,6 +45,8 @@ typedef struct transcribe_command {
     waiting items[WAITING_MAX];
     size_t count;
     uint64_t samples; /* of all that wait */
+    spsh_speech *parts;
+    size_t part_count, part_capacity;
     uint64_t heard;
     spsh_progress progress;
 } transcribe_command;
@@ -100,21 +105,98 @@ static spsh_status print_text(const transcribe_command *c, const waiting *w, con
     return rc;
 }
 
+/* Where the first part of an utterance ends: at the middle of the quietest tenth of a second that
+ * there is between PART_SECONDS_MIN and PART_SECONDS_MAX. */
+static uint64_t part_end(const int16_t *pcm, uint64_t samples, uint32_t sample_rate_hz)
+{
+    const uint64_t window = sample_rate_hz / QUIET_A_SECOND + 1;
+    const uint64_t last = (uint64_t)PART_SECONDS_MAX * sample_rate_hz - window;
+    uint64_t least = UINT64_MAX, at = last;
+    if (samples <= (uint64_t)PART_SECONDS_MAX * sample_rate_hz)
+        return samples;
+    for (uint64_t first = (uint64_t)PART_SECONDS_MIN * sample_rate_hz; first <= last;
+         first += window / QUIET_STEPS + 1) {
+        uint64_t loud = 0;
+        for (uint64_t s = first; s < first + window; s++)
+            loud += (uint64_t)((int32_t)pcm[s] * pcm[s]);
+        if (loud < least) {
+            least = loud;
+            at = first;
+        }
+    }
+    return at + window / 2;
+}
+
+/* The parts of an utterance behind those that are there; false: no memory. */
+static bool add_parts(transcribe_command *c, const waiting *w)
+{
+    uint64_t done = 0;
+    do {
+        if (c->part_count == c->part_capacity) {
+            const size_t capacity = 2 * c->part_capacity + WAITING_MAX;
+            spsh_speech *more = (spsh_speech *)realloc(c->parts, capacity * sizeof(*more));
+            if (more == NULL)
+                return false;
+            c->parts = more;
+            c->part_capacity = capacity;
+        }
+        const uint64_t end = part_end(w->pcm + done, w->samples - done, w->sample_rate_hz);
+        c->parts[c->part_count++] = (spsh_speech){w->pcm + done, end, w->sample_rate_hz};
+        done += end;
+    } while (done < w->samples);
+    return true;
+}
+
+/* The texts of an utterance's parts, from *number on, in one, for the caller to free. */
+static char *join_texts(const waiting *w, const spsh_speech *parts, char *const *texts,
+                        size_t *number)
+{
+    spsh__builder joined = {0};
+    uint64_t samples = 0;
+    do {
+        const char *text = texts[*number];
+        if (joined.size_bytes > 0 && text[0] != '\0')
+            spsh__builder_append(&joined, " ", 1);
+        spsh__builder_append_text(&joined, text);
+        samples += parts[(*number)++].sample_count;
+    } while (samples < w->samples);
+    const char *text = spsh__builder_text(&joined);
+    char *copy = text == NULL ? NULL : strdup(text);
+    spsh__builder_free(&joined);
+    return copy;
+}
+
+static spsh_status print_texts(transcribe_command *c, char *const *texts, spsh_error *err)
+{
+    spsh_status rc = SPSH_OK;
+    size_t part = 0;
+    for (size_t i = 0; i < c->count && rc == SPSH_OK; i++) {
+        char *text = join_texts(&c->items[i], c->parts, texts, &part);
+        rc = text == NULL ? fail_memory(err) : print_text(c, &c->items[i], text, err);
+        free(text);
+    }
+    return rc;
+}
+
 /* Hears and prints all that wait. */
 static spsh_status hear(transcribe_command *c, spsh_error *err)
 {
-    spsh_speech speech[WAITING_MAX];
-    char *texts[WAITING_MAX] = {NULL};
-    for (size_t i = 0; i < c->count; i++)
-        speech[i] = (spsh_speech){c->items[i].pcm, c->items[i].samples, c->items[i].sample_rate_hz};
-    spsh_status rc = spsh_recogniser_transcribe_all(c->recogniser, speech, c->count, texts, err);
+    spsh_status rc = SPSH_OK;
+    c->part_count = 0;
+    for (size_t i = 0; i < c->count && rc == SPSH_OK; i++)
+        rc = add_parts(c, &c->items[i]) ? SPSH_OK : fail_memory(err);
+    char **texts = (char **)calloc(c->part_count + 1, sizeof(*texts));
+    if (rc == SPSH_OK && texts == NULL)
+        rc = fail_memory(err);
     if (rc == SPSH_OK)
+        rc = spsh_recogniser_transcribe_all(c->recogniser, c->parts, c->part_count, texts, err);
+    if (rc == SPSH_OK) {
         spsh__progress_update(&c->progress, c->heard += c->count, NULL);
-    for (size_t i = 0; i < c->count; i++) {
-        if (rc == SPSH_OK)
-            rc = print_text(c, &c->items[i], texts[i], err);
-        free(texts[i]);
+        rc = print_texts(c, texts, err);
     }
+    for (size_t i = 0; texts != NULL && i < c->part_count; i++)
+        free(texts[i]);
+    free(texts);
     c->count = 0;
     c->samples = 0;
     return rc;
@@ -140,6 +222,13 @@ static spsh_status put(transcribe_command *c, spsh_bytes id, uint64_t samples,
     c->count++;
     c->samples += samples;
     return c->count == WAITING_MAX || c->samples >= WAITING_SAMPLES_MAX ? hear(c, err) : SPSH_OK;
+}
+
+/* What cannot be opened, or a dataset's utterance, has the path in its message already. */
+static int report(const char *path, const spsh_error *err)
+{
+    const bool is_named = strncmp(err->message, path, strlen(path)) == 0;
+    return spsh__cli_fail(is_named ? NULL : path, err);
 }
 
 /* ---- files ---- */
@@ -277,14 +366,14 @@ static int transcribe_rows(transcribe_command *c, const spsh_dataset *dataset, s
             break;
         rc = transcribe_row(c, reader, position, row, &err);
         if (is_damage(rc)) {
-            exit_status = spsh__cli_fail(path, &err);
+            exit_status = report(path, &err);
             rc = SPSH_OK;
         }
         if (spsh__cli_output_failed())
             break;
     }
     spsh__selection_free(selection);
-    return rc == SPSH_OK || rc == SPSH_E_END ? exit_status : spsh__cli_fail(path, &err);
+    return rc == SPSH_OK || rc == SPSH_E_END ? exit_status : report(path, &err);
 }
 
 static int transcribe_dataset(transcribe_command *c, const char *path)
@@ -344,9 +433,7 @@ static int transcribe_operand(transcribe_command *c, const char *operand)
                           : spsh__cli_usage("transcribe",
                                             "'%s' names splits, and --split does, too", operand);
     } else if (transcribe_file(c, operand, &err) != SPSH_OK) {
-        /* What the file cannot be opened for has its name already. */
-        const bool is_named = strncmp(err.message, operand, strlen(operand)) == 0;
-        exit_status = spsh__cli_fail(is_named ? NULL : operand, &err);
+        exit_status = report(operand, &err);
     }
     spsh__source_list_free(&list);
     return exit_status;
@@ -368,6 +455,7 @@ static int transcribe(transcribe_command *c, const spsh_cli_args *args)
         exit_status = spsh__cli_fail(NULL, &err);
     spsh__progress_end(&c->progress);
     spsh_recogniser_close(c->recogniser);
+    free(c->parts);
     for (size_t i = 0; i < WAITING_MAX; i++) {
         free(c->items[i].id);
         free(c->items[i].pcm);
@@ -400,7 +488,7 @@ int spsh__cmd_transcribe(int argc, char **argv)
         "RUN is a run's folder, of which the newest good checkpoint counts, or a checkpoint.\n"
         "INPUT is an audio file of any kind that pack reads and of any rate, - for standard\n"
         "input, or a dataset: DATASET or DATASET:SPLIT,SPLIT. A line an utterance: its id (of a\n"
-        "file, its path), a TAB, the text.",
+        "file, its path), a TAB, the text. What is longer than a minute is heard in parts.",
         "speechshard transcribe run question.wav answer.flac\n"
         "speechshard transcribe run digits.spsh:test --limit 3\n"
         "arecord -f S16_LE -r 16000 -d 5 | speechshard transcribe run -\n",
