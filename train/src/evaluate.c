@@ -6,7 +6,7 @@
 
 #include "train_internal.h"
 
-enum { TEXT_AT_FIRST = 4096, BLANK = 0, COUNTS = 20 };
+enum { TEXT_AT_FIRST = 4096, COUNTS = 20 };
 
 typedef struct text_buffer {
     char *text;
@@ -66,7 +66,8 @@ static spsh_status forward(spsh__evaluator *e, const spsh__feed_batch *b, uint32
 static spsh_status decode(spsh__evaluator *e, uint32_t n, uint32_t batch, spsh_error *err)
 {
     const spsh__score_rows rows = {e->rows + (size_t)n * e->o.symbols, e->out_lengths[n],
-                                   e->o.symbols, (size_t)batch * e->o.symbols, BLANK};
+                                   e->o.symbols, (size_t)batch * e->o.symbols,
+                                   SPSH__VOCABULARY_BLANK};
     double score = 0;
     uint32_t count = 0;
     if (e->beam != NULL)
@@ -111,7 +112,7 @@ static spsh_status compare(spsh__evaluator *e, spsh__evaluation *sums, spsh_erro
 static void add_losses(spsh__evaluator *e, const spsh__feed_batch *b, uint32_t frames,
                        spsh__buffer logits, spsh__evaluation *sums)
 {
-    const spsh__ctc_shape shape = {frames, b->batch, e->o.symbols, BLANK, 1};
+    const spsh__ctc_shape shape = {frames, b->batch, e->o.symbols, SPSH__VOCABULARY_BLANK, 1};
     const spsh__label_batch labels = {b->labels, b->label_offsets};
     const spsh__ctc_io io = {.logits = logits, .results = e->losses};
     e->o.backend->ops->ctc_fn(e->o.backend, &shape, e->out_lengths, &labels, &io);

@@ -352,8 +352,8 @@ static uint64_t hash_items(const spsh_planned_batch *batch)
         const spsh_item *item = &batch->items[i];
         const uint64_t values[4] = {hash, item->position, item->start_sample, item->dataset};
         uint8_t bytes[sizeof(values)];
-        for (size_t b = 0; b < sizeof(bytes); b++)
-            bytes[b] = (uint8_t)(values[b / 8] >> (8 * (b % 8)));
+        for (size_t v = 0; v < 4; v++)
+            spsh__store_u64le(bytes + 8 * v, values[v]);
         hash = XXH3_64bits(bytes, sizeof(bytes));
     }
     return hash;

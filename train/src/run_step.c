@@ -12,7 +12,7 @@
 
 #include "train_internal.h"
 
-enum { BLANK = 0, SKIPPED_IN_A_ROW_MAX = 100 };
+enum { SKIPPED_IN_A_ROW_MAX = 100 };
 
 spsh_status spsh__run_step_open(spsh__run *r, spsh_error *err)
 {
@@ -82,7 +82,7 @@ static spsh_status do_leaf(spsh__run *r, const spsh__feed_batch *b, double *row,
     if (rc != SPSH_OK)
         return rc;
     const spsh__ctc_shape shape = {spsh__model_out_frames(r->model, b->frames), b->batch,
-                                   spsh__vocabulary_size(r->vocabulary), BLANK, 1};
+                                   spsh__vocabulary_size(r->vocabulary), SPSH__VOCABULARY_BLANK, 1};
     const spsh__label_batch labels = {b->labels, b->label_offsets};
     const spsh__ctc_io io = {logits, spsh__model_logit_gradients(r->model), b->weights, r->losses};
     ops->ctc_fn(r->backend, &shape, r->out_lengths, &labels, &io);

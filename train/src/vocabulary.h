@@ -1,8 +1,8 @@
 /* vocabulary.h: transcripts to symbols and back: characters, or word pieces (byte pair merges).
  *
- * Symbol 0 is the blank. A file is YAML (docs/TRAINING.md): kind, normalisation profile, symbols in
- * order; word pieces: merges in order. It is made from a dataset's transcripts by counting; ties
- * are broken by code points, so the file is a function of the data.
+ * The first symbol is the blank. A file is YAML (docs/TRAINING.md): kind, normalisation profile,
+ * symbols in order; word pieces: merges in order. It is made from a dataset's transcripts by
+ * counting; ties are broken by code points, so the file is a function of the data.
  *
  * Profiles are named and versioned; a name without its version is the newest one's:
  *     nfc-1     NFC, white space and control characters as one blank; case and punctuation stay
@@ -18,6 +18,7 @@
 
 #define SPSH__VOCABULARY_SYMBOLS_MAX    UINT32_C(65536) /* with the blank */
 #define SPSH__VOCABULARY_PIECES_DEFAULT UINT32_C(1024)
+#define SPSH__VOCABULARY_BLANK          UINT32_C(0) /* of CTC; no text has it */
 
 typedef struct spsh__vocabulary spsh__vocabulary;
 
