@@ -218,14 +218,14 @@ static uint32_t unmasked(uint64_t crc)
     return (turned >> 17) | (turned << 15);
 }
 
-static const uint8_t *event_file(size_t *ret_bytes)
+static uint8_t *event_file(size_t *ret_bytes)
 {
     char pattern[600];
     glob_t found;
     (void)snprintf(pattern, sizeof(pattern), "%s/events.out.tfevents.*", folder);
     REQUIRE(glob(pattern, 0, NULL, &found) == 0);
     CHECK_U64(found.gl_pathc, 1);
-    const uint8_t *data = read_all(found.gl_pathv[0], ret_bytes);
+    uint8_t *data = read_all(found.gl_pathv[0], ret_bytes);
     globfree(&found);
     return data;
 }
@@ -265,7 +265,7 @@ static void test_event_bytes(void)
         {summary,                                   sizeof(summary)}
     };
     size_t size_bytes = 0, at = 0;
-    const uint8_t *data = event_file(&size_bytes);
+    uint8_t *data = event_file(&size_bytes);
     for (size_t i = 0; i < 3; i++) {
         REQUIRE(size_bytes - at >= 12);
         const uint64_t length = get_little_endian(data + at, 8);
@@ -279,7 +279,7 @@ static void test_event_bytes(void)
         at += 12 + length + 4;
     }
     CHECK_U64(at, size_bytes);
-    free((void *)(uintptr_t)data);
+    free(data);
     test_remove_tree(folder);
 }
 
@@ -301,10 +301,10 @@ static void test_long_tags(void)
           SPSH_E_LIMIT);
     spsh__event_file_close(file);
     size_t size_bytes = 0;
-    const uint8_t *data = event_file(&size_bytes);
+    uint8_t *data = event_file(&size_bytes);
     CHECK(size_bytes > SPSH__EVENT_SCALARS_MAX * (SPSH__EVENT_TAG_MAX - 1));
     CHECK(memmem(data, size_bytes, "\xc3", 1) == NULL);
-    free((void *)(uintptr_t)data);
+    free(data);
     test_remove_tree(folder);
 }
 

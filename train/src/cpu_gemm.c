@@ -50,7 +50,7 @@ static gemm_work cut(const spsh__gemm *g)
     for (size_t tiles = 1; tiles < TILES_MAX; tiles *= 2) {
         const bool cuts_m = w.tile_m >= w.tile_n;
         const size_t side = cuts_m ? w.tile_m : w.tile_n;
-        if (side < 2 * SIDE_MIN || w.tile_m * w.tile_n / 2 * g->k < PRODUCTS_MIN)
+        if (side < (size_t)2 * SIDE_MIN || w.tile_m * w.tile_n / 2 * g->k < PRODUCTS_MIN)
             break;
         if (cuts_m)
             w.tile_m = half_of(side);

@@ -328,7 +328,7 @@ static void recurrent_gradients(spsh__backend *b, const spsh__rnn_shape *s, cons
 }
 
 static void bias_gradients(spsh__backend *b, const spsh__rnn_shape *s, const spsh__rnn_grad *g,
-                           const float *inner)
+                           float *inner)
 {
     const uint32_t hidden = s->hidden, width = gates_of(s) * hidden;
     const spsh__buffer sums = {spsh__cpu_scratch(b, (size_t)width + hidden)};
@@ -339,7 +339,7 @@ static void bias_gradients(spsh__backend *b, const spsh__rnn_shape *s, const sps
     spsh__cpu_bias_backward(b, rows_of(s), width, g->reserve, sums);
     const float *last = sum + 3 * (size_t)hidden; /* of LSTM's o */
     if (s->cell == SPSH__CELL_GRU) {
-        const spsh__buffer from = {(void *)(uintptr_t)inner};
+        const spsh__buffer from = {inner};
         spsh__cpu_bias_backward(b, rows_of(s), hidden, from, at(sums, width));
     }
     for (size_t i = 0; i < width; i++)

@@ -16,7 +16,8 @@ typedef struct rows_work {
 static rows_work rows_work_of(const spsh__backend *b, size_t rows, size_t width, const float *from,
                               float *to)
 {
-    rows_work w = {spsh__cpu_of(b)->kernels, rows, width, 1, from, to};
+    rows_work w = {spsh__cpu_of(b)->kernels, rows, width, 1, from, NULL};
+    w.to = to;
     if (width < SPSH__CPU_PIECE)
         w.rows_per_piece = SPSH__CPU_PIECE / (width == 0 ? 1 : width);
     return w;

@@ -10,11 +10,9 @@
 static spsh_status cut(char *text, const spsh_io *io, const char *name, spsh_error *err)
 {
     struct stat info;
-    char *colon = strrchr(text, ':');
+    char *const colon = strrchr(text, ':');
     if (colon != NULL && io->stat_fn(io->user, text, &info) != 0)
         *colon = '\0';
-    else
-        colon = text + strlen(text);
     const size_t length = strlen(text);
     const char *splits = text + length + 1;
     const bool has_splits = strlen(name) > length;
@@ -124,19 +122,18 @@ spsh_status spsh__dataset_list_open(const char *const *names, const spsh_io *io,
     size_t count = 0;
     while (names != NULL && names[count] != NULL)
         count++;
-    *list = (spsh__dataset_list){0};
-    list->datasets = calloc(count + 1, sizeof(*list->datasets));
-    list->texts = calloc(count + 1, sizeof(*list->texts));
-    spsh_status rc =
-        list->datasets == NULL || list->texts == NULL ? spsh__fail_memory(err) : SPSH_OK;
+    spsh__dataset_list made = {.texts = calloc(count + 1, sizeof(char *))};
+    made.datasets = calloc(count + 1, sizeof(spsh_dataset *));
+    spsh_status rc = made.datasets == NULL || made.texts == NULL ? spsh__fail_memory(err) : SPSH_OK;
     for (size_t i = 0; i < count && rc == SPSH_OK; i++)
-        rc = open_one(list, names[i], io != NULL ? io : spsh_io_default(), err);
+        rc = open_one(&made, names[i], io != NULL ? io : spsh_io_default(), err);
     if (rc == SPSH_OK)
-        rc = collect_splits(list, err);
-    for (uint32_t d = 0; d < list->count && list->split_count > 0 && rc == SPSH_OK; d++)
-        rc = check_splits(list, d, err);
+        rc = collect_splits(&made, err);
+    for (uint32_t d = 0; d < made.count && made.split_count > 0 && rc == SPSH_OK; d++)
+        rc = check_splits(&made, d, err);
     if (rc != SPSH_OK)
-        spsh__dataset_list_close(list);
+        spsh__dataset_list_close(&made);
+    *list = made;
     return rc;
 }
 

@@ -74,27 +74,27 @@ static spsh_status decode(spsh__evaluator *e, uint32_t n, uint32_t batch, spsh_e
         count = spsh__decode_beam(e->beam, &rows, e->labels, e->o.limits.frames_max, &score);
     else
         count = spsh__decode_greedy(&rows, e->labels, e->o.limits.frames_max);
-    size_t length = spsh__vocabulary_decode(e->o.vocabulary, e->labels, count, e->found.text,
-                                            e->found.capacity);
+    const size_t length = spsh__vocabulary_decode(e->o.vocabulary, e->labels, count, e->found.text,
+                                                  e->found.capacity);
     if (length < e->found.capacity)
         return SPSH_OK;
     const spsh_status rc = grow(&e->found, length + 1, err);
     if (rc == SPSH_OK)
-        length = spsh__vocabulary_decode(e->o.vocabulary, e->labels, count, e->found.text,
-                                         e->found.capacity);
+        (void)spsh__vocabulary_decode(e->o.vocabulary, e->labels, count, e->found.text,
+                                      e->found.capacity);
     return rc;
 }
 
 static spsh_status normalise(spsh__evaluator *e, spsh_bytes text, spsh_error *err)
 {
-    size_t length =
+    const size_t length =
         spsh__vocabulary_normalise(e->o.vocabulary, text, e->reference.text, e->reference.capacity);
     if (length < e->reference.capacity)
         return SPSH_OK;
     const spsh_status rc = grow(&e->reference, length + 1, err);
     if (rc == SPSH_OK)
-        length = spsh__vocabulary_normalise(e->o.vocabulary, text, e->reference.text,
-                                            e->reference.capacity);
+        (void)spsh__vocabulary_normalise(e->o.vocabulary, text, e->reference.text,
+                                         e->reference.capacity);
     return rc;
 }
 

@@ -5,6 +5,7 @@
  */
 #include "feed.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -207,12 +208,16 @@ static spsh_status find_limits(spsh__feed *feed, const setup *s, spsh_error *err
     return rc;
 }
 
+static bool is_name(const char *known, spsh_bytes name)
+{
+    assert(known != NULL);
+    return strlen(known) == name.size_bytes && memcmp(known, name.data, name.size_bytes) == 0;
+}
+
 static spsh_status add_domain(spsh__feed *feed, uint32_t of_plan, spsh_bytes name, spsh_error *err)
 {
     uint32_t d = 0;
-    while (d < feed->domain_count &&
-           (strlen(feed->domain_names[d]) != name.size_bytes ||
-            memcmp(feed->domain_names[d], name.data, name.size_bytes) != 0))
+    while (d < feed->domain_count && !is_name(feed->domain_names[d], name))
         d++;
     feed->domain_of[of_plan] = d;
     if (d < feed->domain_count)
