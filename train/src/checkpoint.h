@@ -85,8 +85,6 @@ typedef struct spsh__checkpoint_file spsh__checkpoint_file;
 spsh_status spsh__checkpoint_open(const char *path, const spsh_io *io, spsh_log_fn log_fn,
                                   void *log_user, spsh__checkpoint_file **ret_file,
                                   spsh__checkpoint *ret, spsh_error *err);
-/* For rank 0 to tell the others, who then open the same one. */
-const char *spsh__checkpoint_path(const spsh__checkpoint_file *file);
 void spsh__checkpoint_close(spsh__checkpoint_file *file);
 
 /* SPSH_E_MISMATCH, with the first difference, unless the checkpoint is of a model with these names,

@@ -478,11 +478,6 @@ out:
     return rc;
 }
 
-const char *spsh__checkpoint_path(const spsh__checkpoint_file *file)
-{
-    return spsh_table_file_path(file->table);
-}
-
 void spsh__checkpoint_close(spsh__checkpoint_file *file)
 {
     if (file == NULL)

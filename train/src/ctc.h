@@ -2,11 +2,13 @@
  * doubles and in floats: what the backends' operator calls for each.
  *
  * With l' = blank, l1, blank, l2, ... blank (2 L + 1 states) and probabilities p[t][k]:
- *     alpha[t][s] = p[t][l'[s]] (alpha[t-1][s] + alpha[t-1][s-1] + alpha[t-1][s-2] where l'[s]
- * is no blank and not l'[s-2]) and beta backwards; d(-ln p)/d logit[t][k] = softmax[t][k] - sum of
- * posteriors of the states of k. Numbers are pairs of a mantissa and an exponent of two
- * (ctc_body.h): nothing underflows, and there is no logarithm in the recursion. Sums have one
- * order, so results repeat to the bit.
+ *
+ *     alpha[t][s] = p[t][l'[s]] (alpha[t-1][s] + alpha[t-1][s-1] + alpha[t-1][s-2])
+ *
+ * (the last where l'[s] is no blank and not l'[s-2]) and beta backwards; d(-ln p)/d logit[t][k] =
+ * softmax[t][k] - sum of posteriors of the states of k. Numbers are pairs of a mantissa and an
+ * exponent of two (ctc_body.h): nothing underflows, and there is no logarithm in the recursion.
+ * Sums have one order, so results repeat to the bit.
  *
  * Empty label: the path of blanks. Infeasible (frames < L + repeats, or a label that is the blank
  * or no symbol): loss infinite, gradient 0. No frames: loss 0 for an empty label, else infeasible.

@@ -1,7 +1,8 @@
 /* fold_tree.h: the order in which the leaves of a step are summed, whoever has them.
  *
- *     8 leaves:   0 += 4, 1 += 5, 2 += 6, 3 += 7;   0 += 2, 1 += 3;   0 += 1      (3, 6, ...
- * alike: what is not there is not added)
+ *     8 leaves:   0 += 4, 1 += 5, 2 += 6, 3 += 7;   0 += 2, 1 += 3;   0 += 1
+ *
+ * Of 3, 6, ... leaves alike: what is not there is not added.
  *
  * Fold by fold the upper half is added to the lower one. Leaf l of rank l mod W: with W a power of
  * two that divides the leaves, every fold but the last log2 W adds what one rank has, so a rank

@@ -2,7 +2,7 @@
  *
  *     features [T][N][D] -> conv, BN, clip, mask (twice) -> rows -> N recurrent layers, BN between
  *                        -> (look-ahead) -> BN, linear -> logits [T'][N][V]                   ds2
- *     features [21][N][D] -> 6 bidirectional layers, concatenated -> 256 -> 32,000 lstm-hybrid
+ *     features [21][N][D] -> 6 bidirectional layers, concatenated -> 256 -> 32,000     lstm-hybrid
  *
  * Arenas: parameters, gradients, moments are one allocation each; a parameter is a slice, aligned
  * to 256 bytes, in the order in which gradients become ready: the last layer first. So a bucket of

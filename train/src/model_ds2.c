@@ -1,7 +1,7 @@
 /* model_ds2.c: DeepSpeech2 as deepspeech.pytorch has it.
  *
- *     [N][1][F][T] -> conv 41 x 11 / 2 x 2 -> BN -> clip 0..20 -> conv 21 x 11 / 2 x 1 -> BN ->
- * clip
+ *     [N][1][F][T] -> conv 41 x 11 / 2 x 2 -> BN -> clip 0..20
+ *     -> conv 21 x 11 / 2 x 1 -> BN -> clip
  *     -> rows [T'][N][C * F'] -> rnn1 -> BN -> rnn2 -> ... (-> look-ahead -> clip) -> BN -> product
  *
  * Behind every step frames beyond an utterance's length are zero, as there. With BN `compat` those

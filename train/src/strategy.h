@@ -52,14 +52,9 @@ typedef struct spsh__learner {
     uint64_t step;          /* the run loop's; for messages */
 } spsh__learner;
 
-#define SPSH__STRATEGY_EQUAL_SPEED 1u /* the slowest learner sets the pace */
-#define SPSH__STRATEGY_SAME_MODELS 2u /* all learners have the same weights after each step */
-#define SPSH__STRATEGY_OWNS_UPDATE 4u /* a rank updates a part of the arena alone */
-
 typedef struct spsh__strategy spsh__strategy;
 typedef struct spsh__strategy_ops {
     const char *name;
-    unsigned capabilities;
     /* Takes all memory; gives every rank the weights, moments and statistics of rank 0. The learner
      * must outlive the strategy. */
     spsh_status (*start_fn)(spsh__strategy *s, spsh__learner *l, spsh_error *err);

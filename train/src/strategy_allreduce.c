@@ -26,7 +26,6 @@ static spsh_status allreduce_nothing(spsh__strategy *s, spsh_error *err)
 
 const spsh__strategy_ops spsh__strategy_allreduce = {
     .name = "allreduce",
-    .capabilities = SPSH__STRATEGY_EQUAL_SPEED | SPSH__STRATEGY_SAME_MODELS,
     .start_fn = allreduce_start,
     .before_forward_fn = spsh__strategy_sum_before_forward,
     .on_bucket_fn = spsh__strategy_sum_on_bucket,

@@ -36,8 +36,6 @@ static spsh_status partitioned_gather(spsh__strategy *s, spsh_error *err)
 
 const spsh__strategy_ops spsh__strategy_partitioned = {
     .name = "partitioned",
-    .capabilities =
-        SPSH__STRATEGY_EQUAL_SPEED | SPSH__STRATEGY_SAME_MODELS | SPSH__STRATEGY_OWNS_UPDATE,
     .start_fn = partitioned_start,
     .before_forward_fn = spsh__strategy_sum_before_forward,
     .on_bucket_fn = spsh__strategy_sum_on_bucket,

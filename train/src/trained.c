@@ -5,8 +5,9 @@
 
 #include "train_internal.h"
 
-spsh_status spsh__trained_fill(spsh__backend *backend, spsh__model *model,
-                               const spsh__checkpoint *state, spsh_error *err)
+/* A checkpoint's weights and statistics into a model of its shape. */
+static spsh_status fill(spsh__backend *backend, spsh__model *model, const spsh__checkpoint *state,
+                        spsh_error *err)
 {
     uint64_t statistics = 0;
     const spsh__buffer there = spsh__model_statistics(model, &statistics);
@@ -60,7 +61,7 @@ spsh_status spsh__trained_size(spsh__trained *t, uint32_t inputs, const spsh__mo
     t->model = NULL;
     spsh_status rc = spsh__model_open(t->backend, &shape, limits, &t->model, err);
     if (rc == SPSH_OK)
-        rc = spsh__trained_fill(t->backend, t->model, &t->state, err);
+        rc = fill(t->backend, t->model, &t->state, err);
     if (rc != SPSH_OK) {
         spsh__model_close(t->model);
         t->model = NULL;

@@ -2,7 +2,7 @@
  * backend, and a model for batches of a given size.
  *
  *     spsh__trained_open(path, threads, io, &trained, &err);       // a run's folder, or a file
- *     spsh__trained_size(trained, &limits, &err);                  // as often as batches grow
+ *     spsh__trained_size(trained, inputs, &limits, &err);          // as often as batches grow
  *     ... trained->model ...
  *     spsh__trained_close(trained);
  */
@@ -28,12 +28,9 @@ spsh_status spsh__trained_open(const char *path, uint32_t threads, const spsh_io
                                spsh__trained **ret, spsh_error *err);
 void spsh__trained_close(spsh__trained *t); /* NULL is fine */
 
-/* A model that takes such batches, with the checkpoint's weights. inputs: values of a frame. */
+/* A model that takes such batches, with the checkpoint's weights. inputs: values of a frame.
+ * SPSH_E_MISMATCH: the checkpoint is of another shape. */
 spsh_status spsh__trained_size(spsh__trained *t, uint32_t inputs, const spsh__model_limits *limits,
                                spsh_error *err);
-
-/* A checkpoint's weights and statistics into a model of its shape. SPSH_E_MISMATCH. */
-spsh_status spsh__trained_fill(spsh__backend *backend, spsh__model *model,
-                               const spsh__checkpoint *state, spsh_error *err);
 
 #endif
