@@ -2,13 +2,15 @@
  *
  * SIGTERM, SIGINT and SIGUSR1 only set a flag: the run finishes its step, saves, and the command
  * exits 75, which says to whatever started it that it wants to be started again. A second signal
- * ends it at once, without a save.
+ * ends it at once, without a save. Where another process of the run does not answer it exits 70,
+ * which says the same.
  */
 #include <inttypes.h>
 #include <math.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "cli.h"
@@ -18,7 +20,14 @@
 #include "train/run_page.h"
 #include "train_estimate_out.h"
 
-enum { EXIT_STOPPED = 75, OVERRIDES_MAX = 256, THREADS_MAX = 1024, SYMBOLS_MAX = 65536 };
+enum { LOG_INTERVAL_S = 60 };
+enum {
+    EXIT_ALONE = 70,
+    EXIT_STOPPED = 75,
+    OVERRIDES_MAX = 256,
+    THREADS_MAX = 1024,
+    SYMBOLS_MAX = 65536
+};
 
 typedef struct train_command {
     const char *config, *run;
@@ -31,6 +40,7 @@ typedef struct train_command {
     spsh_train_world world;
     spsh_progress progress;
     uint64_t steps;
+    double told_s; /* when a step was told last where there is no live line */
 } train_command;
 
 static volatile int stop;
@@ -43,10 +53,10 @@ static void on_signal(int number)
     stop = 1;
 }
 
-static void watch_signals(void)
+static void watch_signals(void (*handler)(int number))
 {
     static const int numbers[] = {SIGTERM, SIGINT, SIGUSR1};
-    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+    struct sigaction action = {.sa_handler = handler, .sa_flags = SA_RESTART};
     (void)sigemptyset(&action.sa_mask);
     for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
         (void)sigaction(numbers[i], &action, NULL);
@@ -61,10 +71,23 @@ static void on_log(void *user, spsh_log_level level, const char *text)
         spsh__cli_message("%s", text);
 }
 
+static double now_s(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+/* A live line on a terminal; in a log, a line a minute. */
 static void on_progress(void *user, const char *line)
 {
     train_command *c = (train_command *)user;
+    char steps[SPSH_HUMAN_BYTES];
     spsh__progress_update(&c->progress, ++c->steps, line);
+    if (c->progress.enabled || now_s() - c->told_s < LOG_INTERVAL_S)
+        return;
+    c->told_s = now_s();
+    spsh__cli_message("%s steps, %s", spsh__human_count(c->steps, steps), line);
 }
 
 /* ---- the vocabulary ---- */
@@ -143,20 +166,26 @@ static int train(train_command *c)
     options.progress_fn = on_progress;
     options.progress_user = c;
     options.stop = &stop;
-    watch_signals();
+    watch_signals(on_signal);
+    c->told_s = now_s();
     if (is_first)
         spsh__progress_begin(&c->progress, "train", "steps", 0);
     const spsh_status rc = spsh_train(&options, &result, &err);
     spsh__progress_end(&c->progress);
-    if (rc != SPSH_OK && rc != SPSH_E_CANCELED)
-        return spsh__cli_fail(NULL, &err);
-    if (is_first && spsh__run_page_write(c->run, NULL, spsh_io_default(), &page_err) != SPSH_OK)
-        spsh__cli_error("%s", page_err.message); /* the run is worth more than its page */
-    if (rc == SPSH_E_CANCELED) {
-        if (is_first)
-            spsh__cli_message("%s; the same command with --resume auto goes on", err.message);
-        return EXIT_STOPPED;
+    if (rc != SPSH_OK && rc != SPSH_E_CANCELED) {
+        const int code = spsh__cli_fail(NULL, &err);
+        return rc == SPSH_E_TIMEOUT ? EXIT_ALONE : code;
     }
+    if (rc == SPSH_E_CANCELED && is_first)
+        spsh__cli_message("%s; the same command with --resume auto goes on", err.message);
+    if (is_first) {
+        /* All is saved; mpirun, which saw another process exit 75, has this one end, too. */
+        watch_signals(SIG_IGN);
+        if (spsh__run_page_write(c->run, NULL, spsh_io_default(), &page_err) != SPSH_OK)
+            spsh__cli_error("%s", page_err.message); /* the run is worth more than its page */
+    }
+    if (rc == SPSH_E_CANCELED)
+        return EXIT_STOPPED;
     if (!is_first)
         return SPSH_EXIT_DONE;
     return c->json ? put_json(c, &result) : print_result(c, &result);
@@ -189,6 +218,9 @@ static int sort_operands(train_command *c, const spsh_cli_args *args)
 
 static int check(const train_command *c)
 {
+    if (!c->make_vocabulary && (c->kind != 0 || c->profile != NULL || c->symbols != 0))
+        return spsh__cli_usage("train", "--vocab-kind, --vocab-profile and --vocab-symbols are of "
+                                        "--make-vocab");
     if (c->make_vocabulary)
         return c->config == NULL
                    ? spsh__cli_usage("train", "--make-vocab needs the configuration that names it")
@@ -231,8 +263,9 @@ int spsh__cmd_train(int argc, char **argv)
         NULL,
         "train a recogniser on packed speech",
         "CONFIG is a YAML file; each KEY=VALUE changes it, such as train.rate=3e-4. Several\n"
-        "processes, started by mpirun, srun or torchrun, train together. SIGTERM, SIGINT and\n"
-        "SIGUSR1: finish the step, save, exit 75.",
+        "processes, started by mpirun or by srun --mpi=pmix, train together. On SIGTERM, SIGINT\n"
+        "and SIGUSR1 it finishes the step, saves and exits 75: the same command with --resume\n"
+        "auto goes on.",
         "speechshard train digits.yaml --make-vocab\n"
         "speechshard train digits.yaml --estimate\n"
         "speechshard train digits.yaml -o run train.epochs=20\n"
