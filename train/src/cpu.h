@@ -51,9 +51,21 @@ void spsh__cpu_gemm_open(void);
 void spsh__cpu_gemm(spsh__backend *b, const spsh__gemm *g);
 
 /* cpu_conv.c */
+typedef struct spsh__conv_io {
+    spsh__buffer x, weight, bias, y;
+} spsh__conv_io;
+
 void spsh__cpu_conv_forward(spsh__backend *b, const spsh__conv_shape *s, spsh__buffer x,
                             spsh__buffer weight, spsh__buffer bias, spsh__buffer y);
 void spsh__cpu_conv_backward(spsh__backend *b, const spsh__conv_shape *s, const spsh__conv_grad *g);
+
+/* cpu_spectral.c: what cpu_conv.c leaves to it. y and dx are written, dweight is added to, dbias is
+ * left alone. */
+bool spsh__cpu_spectral_suits(const spsh__conv_shape *s);
+void spsh__cpu_spectral_forward(spsh__backend *b, const spsh__conv_shape *s,
+                                const spsh__conv_io *io);
+void spsh__cpu_spectral_backward(spsh__backend *b, const spsh__conv_shape *s,
+                                 const spsh__conv_grad *g);
 
 /* cpu_norm.c */
 void spsh__cpu_norm_forward(spsh__backend *b, const spsh__norm_shape *s, const uint32_t *lengths,

@@ -288,6 +288,11 @@ void spsh__cpu_conv_forward(spsh__backend *b, const spsh__conv_shape *s, spsh__b
 {
     if (is_nothing(s))
         return;
+    if (spsh__cpu_spectral_suits(s)) {
+        const spsh__conv_io io = {x, weight, bias, y};
+        spsh__cpu_spectral_forward(b, s, &io);
+        return;
+    }
     const spsh__cpu_kernels *kernels = spsh__cpu_of(b)->kernels;
     const size_t depth = s->in_channels * kernel_size(s);
     padded in = x_shape(s);
@@ -364,7 +369,6 @@ typedef struct backward {
     padded x, dy;
     float *tables;         /* of all remainders, one behind the other */
     size_t bins_per_piece; /* kernel bins */
-    const float *dy_now;
 } backward;
 
 /* Of one (kernel bin, stretch of lines): all channels of dy, all kernel frames. */
@@ -437,8 +441,11 @@ static void bias_piece(void *work, size_t channel)
 {
     const backward *w = (const backward *)work;
     const size_t plane = (size_t)w->s->out_bins * w->s->out_frames;
-    spsh__f32(w->g->dbias)[channel] +=
-        (float)w->kernels->sum_fn(w->dy_now + channel * plane, plane);
+    const float *dy = spsh__f32(w->g->dy) + channel * plane;
+    double sum = 0;
+    for (size_t n = 0; n < w->s->batch; n++)
+        sum += w->kernels->sum_fn(dy + n * w->s->out_channels * plane, plane);
+    spsh__f32(w->g->dbias)[channel] += (float)sum;
 }
 
 typedef void (*remainder_fn)(backward *w, const axis axes[2], float *table, float *dx,
@@ -537,18 +544,22 @@ void spsh__cpu_conv_backward(spsh__backend *b, const spsh__conv_shape *s, const 
     }
     const size_t out_size = (size_t)s->out_channels * s->out_bins * s->out_frames;
     backward w = {.s = s, .g = g, .kernels = spsh__cpu_of(b)->kernels};
+    if (spsh__cpu_spectral_suits(s)) {
+        spsh__cpu_spectral_backward(b, s, g);
+        spsh__cpu_run(b, bias_piece, &w, s->out_channels);
+        return;
+    }
     if (!backward_open(b, &w))
         return;
     if (g->dx.data != NULL)
         each_remainder(&w, make_remainder, NULL, b);
     const size_t per_channel = (s->kernel_bins + w.bins_per_piece - 1) / w.bins_per_piece;
     for (size_t n = 0; n < s->batch; n++) {
-        w.dy_now = spsh__f32(g->dy) + n * out_size;
         copy_x(b, s, &w.x, spsh__f32(g->x) + n * in_size);
-        copy_dy(b, s, &w.dy, w.dy_now);
+        copy_dy(b, s, &w.dy, spsh__f32(g->dy) + n * out_size);
         spsh__cpu_run(b, weight_piece, &w, s->in_channels * per_channel);
-        spsh__cpu_run(b, bias_piece, &w, s->out_channels);
         if (g->dx.data != NULL)
             each_remainder(&w, run_remainder, spsh__f32(g->dx) + n * in_size, b);
     }
+    spsh__cpu_run(b, bias_piece, &w, s->out_channels);
 }
