@@ -266,8 +266,12 @@ static double loss_of(rig *r)
     spsh__buffer logits = forward(r, true), dlogits = spsh__model_logit_gradients(r->model);
     uint32_t frames = spsh__model_out_frames(r->model, r->frames);
     if (r->shape.kind == SPSH__MODEL_LSTM_HYBRID) {
-        spsh__cross_entropy c = {
-            (size_t)frames * r->batch, r->shape.outputs, r->states, 0.5, logits, dlogits, 0, 0};
+        spsh__cross_entropy c = {.rows = (size_t)frames * r->batch,
+                                 .width = r->shape.outputs,
+                                 .states = r->states,
+                                 .scale = 0.5,
+                                 .logits = logits,
+                                 .dlogits = dlogits};
         for (uint32_t t = 0; t < frames; t++) {
             for (uint32_t n = 0; n < r->batch; n++) {
                 if (t >= r->out_lengths[n])

@@ -157,6 +157,7 @@ typedef struct spsh__cross_entropy {
     spsh__buffer logits;
     spsh__buffer dlogits; /* (softmax - 1 at the state) * scale; may be logits; data NULL: not
                              computed */
+    double *row_losses;   /* written: rows, on the host; 0 where not learnt from; NULL: none */
     double loss;          /* written: the sum, without scale */
     uint64_t right; /* written: rows whose greatest logit is the state's; of equals the first */
 } spsh__cross_entropy;
@@ -244,6 +245,7 @@ typedef struct spsh__backend_ops {
     void (*ctc_fn)(spsh__backend *b, const spsh__ctc_shape *s, const uint32_t *lengths,
                    const spsh__label_batch *labels, const spsh__ctc_io *io);
     void (*cross_entropy_fn)(spsh__backend *b, spsh__cross_entropy *c);
+    /* y may be x */
     void (*log_softmax_fn)(spsh__backend *b, size_t rows, uint32_t width, spsh__buffer x,
                            spsh__buffer y);
 

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "alignments.h"
 #include "settings_text.h"
 #include "speechshard/augment.h"
 #include "speechshard/featgen.h"
@@ -62,6 +63,7 @@ static const char *const schedules[] = {"constant", "anneal", "cosine", NULL};
 #define CHECKPOINTS   10000
 #define CHANNELS_MAX  1024
 #define LOOKAHEAD_MAX 1024
+#define CHUNK_MAX     1048576
 
 /* In the order of the canonical text; a section's keys stand together. */
 /* clang-format off */
@@ -73,6 +75,7 @@ static const field fields[] = {
     {"data.train_weights", FIELD_NUMBERS, AT(train_weights), 1e-9, 1e9, NULL, NULL},
     {"data.alpha", FIELD_DOUBLE, AT(alpha), 0, 1, NULL, "1"},
     {"data.dev", FIELD_TEXTS, AT(dev), TEXT(NULL)},
+    {"data.alignments", FIELD_TEXTS, AT(alignments), TEXT(NULL)},
     {"data.noises", FIELD_TEXTS, AT(noises), TEXT(NULL)},
     {"data.rooms", FIELD_TEXTS, AT(rooms), TEXT(NULL)},
     {"data.seed", FIELD_U64, AT(seed), 0, 0, NULL, "1"},
@@ -89,6 +92,8 @@ static const field fields[] = {
     {"model.bidirectional", FIELD_TRUTH, AT(model.is_bidirectional), WORD(truths, NULL)},
     {"model.lookahead", FIELD_U32, AT(model.lookahead), 0, LOOKAHEAD_MAX, NULL, NULL},
     {"model.bottleneck", FIELD_U32, AT(model.bottleneck), 0, UNITS_MAX, NULL, NULL},
+    {"model.chunk_frames", FIELD_U32, AT(model.chunk_frames), 0, CHUNK_MAX, NULL, NULL},
+    {"model.outputs", FIELD_U32, AT(model.outputs), 0, SPSH__ALIGNMENT_STATES_MAX, NULL, NULL},
     {"model.batch_norm", FIELD_TRUTH, AT(model.counts_padding), WORD(batch_norms, NULL)},
     {"train.backend", FIELD_TEXT, AT(backend), TEXT("cpu")},
     {"train.threads", FIELD_U32, AT(threads), 0, THREADS_MAX, NULL, "0"},
@@ -506,6 +511,21 @@ static spsh_status check_together(const reading *r, spsh_error *err)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
                          "data.train_weights has %zu numbers, data.train %zu datasets",
                          weights->count, trained);
+    if (c->model.kind == SPSH__MODEL_LSTM_HYBRID && c->alignments[0] == NULL)
+        return contradiction("lstm-hybrid learns a state a frame: data.alignments names no file of "
+                             "them",
+                             err);
+    if (c->model.kind != SPSH__MODEL_LSTM_HYBRID && c->alignments[0] != NULL)
+        return contradiction("data.alignments: only lstm-hybrid learns from alignments", err);
+    if (c->model.kind != SPSH__MODEL_LSTM_HYBRID && c->model.outputs > 0)
+        return contradiction(
+            "model.outputs: only lstm-hybrid has it; elsewhere the vocabulary says "
+            "how many symbols there are",
+            err);
+    if (c->model.kind != SPSH__MODEL_LSTM_HYBRID && c->model.chunk_frames > 0)
+        return contradiction("model.chunk_frames: only lstm-hybrid learns from chunks", err);
+    if (c->model.outputs == 1)
+        return contradiction("model.outputs is 1: at least 2 states, or 0", err);
     if (c->utterance_seconds_max > 0 && c->utterance_seconds_max < c->utterance_seconds_min)
         return contradiction("data.utterance_seconds_max is below data.utterance_seconds_min", err);
     if (c->epochs == 0 && c->samples_max == 0)

@@ -3,10 +3,10 @@
  * checkpoints. docs/TRAINING.md has every key with its range and its default.
  *
  *     features, augment, vocabulary                                     outside of the sections
- *     data:   train, train_weights, alpha, dev, noises, rooms, seed, max_seconds,
+ *     data:   train, train_weights, alpha, dev, alignments, noises, rooms, seed, max_seconds,
  *             max_padded_seconds, utterance_seconds_min, utterance_seconds_max, virtual_world
  *     model:  preset, conv_channels, layers, cell, hidden, bidirectional, lookahead, bottleneck,
- *             batch_norm
+ *             chunk_frames, outputs, batch_norm
  *     train:  backend, threads, strategy, optimiser, rate, momentum, nesterov, beta1, beta2,
  *             epsilon, weight_decay, clip, schedule, warm_up_samples, schedule_samples, anneal,
  *             epochs, samples_max, accumulate, checkpoint_every_s, keep, deadline_ms
@@ -34,6 +34,7 @@ struct spsh__config {
     char **train, **dev;   /* "path" or "path:split,split"; NULL behind the last; train has one */
     double *train_weights; /* a number a dataset of train; NULL: shares follow from alpha */
     double alpha;          /* of domains' shares: spsh_plan_options */
+    char **alignments;     /* files of train and dev; of lstm-hybrid, which has one at least */
     char **noises, **rooms;
     char *vocabulary; /* a path; empty: none is named */
     uint64_t seed;
@@ -41,7 +42,7 @@ struct spsh__config {
     double utterance_seconds_min, utterance_seconds_max; /* the second 0: no bound */
     uint32_t virtual_world;                              /* 0: the world size */
     char *features, *augment; /* canonical texts of featgen.h and augment.h */
-    spsh__model_shape model;  /* inputs and outputs are 0 */
+    spsh__model_shape model;  /* inputs are 0; outputs too, but for lstm-hybrid, where it is said */
     char *backend, *strategy;
     uint32_t threads; /* 0: as many as there are cores */
     bool is_adamw;

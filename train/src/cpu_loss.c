@@ -66,6 +66,8 @@ static void entropy_row(entropy_work *w, size_t part, size_t row)
     const float *x = s->x + row * s->width;
     float *dx = s->y == NULL ? NULL : s->y + row * s->width;
     if (state == UINT32_MAX) {
+        if (w->c->row_losses != NULL)
+            w->c->row_losses[row] = 0;
         if (dx != NULL)
             memset(dx, 0, s->width * sizeof(*dx));
         return;
@@ -76,7 +78,10 @@ static void entropy_row(entropy_work *w, size_t part, size_t row)
     while (first < s->width && x[first] != most)
         first++;
     const double sum = s->kernels->exp_fn(x, most, dx, s->width);
-    w->losses[part] += (double)most + log(sum) - (double)own;
+    const double loss = (double)most + log(sum) - (double)own;
+    w->losses[part] += loss;
+    if (w->c->row_losses != NULL)
+        w->c->row_losses[row] = loss;
     w->right[part] += first == state;
     if (dx == NULL)
         return;

@@ -21,6 +21,11 @@ static spsh_status open_config(spsh__estimating *e, const spsh_train_estimate_op
         rc = spsh__run_check(e->config, e->launch.world_size, err);
     if (rc != SPSH_OK)
         return rc;
+    if (e->config->model.kind == SPSH__MODEL_LSTM_HYBRID)
+        return SPSH_FAIL(err, SPSH_E_UNSUPPORTED, SPSH_OFFSET_NONE,
+                         "%s: a run of lstm-hybrid is not estimated: it has no transcripts to go "
+                         "through",
+                         o->config_path);
     if (e->config->vocabulary[0] == '\0')
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
                          "%s: names no vocabulary; 'speechshard train CONFIG --make-vocab' makes "
@@ -69,7 +74,7 @@ static spsh_status open_dev(spsh__estimating *e, const char *name, spsh_error *e
     const spsh__model_limits limits = spsh__feed_limits(feed);
     set->utterances = info->utterance_count;
     set->seconds = (double)info->microseconds * 1e-6;
-    spsh__run_widen(&e->limits, &limits);
+    spsh__run_widen(&e->dev_limits, &limits);
     spsh__feed_close(feed);
     return SPSH_OK;
 }

@@ -15,8 +15,8 @@ typedef struct spsh__estimating {
     spsh__launch launch;
     spsh__config *config;
     spsh__vocabulary *vocabulary;
-    spsh__feed *feed; /* of training */
-    spsh__model_limits limits;
+    spsh__feed *feed;                      /* of training */
+    spsh__model_limits limits, dev_limits; /* 0: there is no dev set */
     spsh_train_estimate *out;
 } spsh__estimating;
 

@@ -156,6 +156,21 @@ static spsh_status count_sums(const spsh__estimating *e, counter *c, const spsh_
     return rc;
 }
 
+/* While it is evaluated, a model that goes forward alone is there, too. */
+static spsh_status count_reader(const spsh__estimating *e, counter *c,
+                                const spsh__model_shape *shape, const spsh__model *model,
+                                spsh_error *err)
+{
+    spsh__model *reader = NULL;
+    if (e->dev_limits.rows_max == 0)
+        return SPSH_OK;
+    const spsh_status rc =
+        spsh__model_open_forward(&c->backend, shape, &e->dev_limits, model, &reader, err);
+    e->out->activation_bytes += taken(c);
+    spsh__model_close(reader);
+    return rc;
+}
+
 spsh_status spsh__estimate_memory(spsh__estimating *e, spsh_error *err)
 {
     spsh_train_estimate *out = e->out;
@@ -178,7 +193,9 @@ spsh_status spsh__estimate_memory(spsh__estimating *e, spsh_error *err)
     learner.gradients = spsh__model_gradients(model);
     out->weight_bytes = out->gradient_bytes = learner.arena_elements * c->ops.element_bytes;
     out->activation_bytes = taken(c) - out->weight_bytes - out->gradient_bytes;
-    rc = count_moments(e, c, &learner, err);
+    rc = count_reader(e, c, &shape, model, err);
+    if (rc == SPSH_OK)
+        rc = count_moments(e, c, &learner, err);
     if (rc == SPSH_OK)
         rc = count_sums(e, c, model, &learner, err);
 out:

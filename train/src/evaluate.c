@@ -6,7 +6,7 @@
 
 #include "train_internal.h"
 
-enum { TEXT_AT_FIRST = 4096, COUNTS = 20 };
+enum { TEXT_AT_FIRST = 4096, COUNTS = 24 };
 
 typedef struct text_buffer {
     char *text;
@@ -21,7 +21,8 @@ struct spsh__evaluator {
     uint32_t *out_lengths;
     spsh__ctc_result *losses;
     text_buffer found, reference;
-    uint32_t batch; /* of what was read */
+    uint32_t batch;             /* of what was read */
+    spsh__frame_cutter *cutter; /* NULL: texts */
 };
 
 static spsh_status grow(text_buffer *b, size_t capacity, spsh_error *err)
@@ -43,22 +44,20 @@ static spsh_bytes bytes_of(const char *text)
 
 /* ---- decoding ---- */
 
-/* Forward of a batch; rows of log probabilities come to the host. */
 static spsh_status forward(spsh__evaluator *e, const spsh__feed_batch *b, uint32_t *ret_frames,
                            spsh__buffer *ret_logits, spsh_error *err)
 {
-    const spsh__backend_ops *ops = e->o.backend->ops;
-    const uint32_t frames = spsh__model_out_frames(e->o.model, b->frames);
-    const size_t rows = (size_t)frames * b->batch;
-    const spsh__buffer there = spsh__model_logit_gradients(e->o.model); /* free, and large enough */
     const spsh__model_batch batch = {b->features, b->lengths, b->batch, b->frames};
-    const spsh_status rc =
-        spsh__model_forward(e->o.model, &batch, false, ret_logits, e->out_lengths, err);
-    if (rc != SPSH_OK)
-        return rc;
-    ops->log_softmax_fn(e->o.backend, rows, e->o.symbols, *ret_logits, there);
-    ops->read_f32_fn(e->o.backend, e->rows, there, rows * e->o.symbols);
-    *ret_frames = frames;
+    *ret_frames = spsh__model_out_frames(e->o.model, b->frames);
+    return spsh__model_forward(e->o.model, &batch, false, ret_logits, e->out_lengths, err);
+}
+
+/* Rows of log probabilities come to the host; the logits are used up. */
+static spsh_status read_rows(spsh__evaluator *e, size_t rows, spsh__buffer logits, spsh_error *err)
+{
+    const spsh__backend_ops *ops = e->o.backend->ops;
+    ops->log_softmax_fn(e->o.backend, rows, e->o.symbols, logits, logits);
+    ops->read_f32_fn(e->o.backend, e->rows, logits, rows * e->o.symbols);
     return ops->status_fn(e->o.backend, err);
 }
 
@@ -134,7 +133,7 @@ static void hear_nothing(spsh__evaluator *e, const spsh__feed_batch *b, spsh__ev
     }
 }
 
-static spsh_status add_batch(spsh__evaluator *e, const spsh__feed_batch *b, spsh__evaluation *sums,
+static spsh_status add_texts(spsh__evaluator *e, const spsh__feed_batch *b, spsh__evaluation *sums,
                              spsh_error *err)
 {
     uint32_t frames = 0;
@@ -144,10 +143,12 @@ static spsh_status add_batch(spsh__evaluator *e, const spsh__feed_batch *b, spsh
         rc = forward(e, b, &frames, &logits, err);
     if (rc != SPSH_OK)
         return rc;
-    if (b->batch > 0)
+    if (b->batch > 0) {
         add_losses(e, b, frames, logits, sums);
-    else
+        rc = read_rows(e, (size_t)frames * b->batch, logits, err);
+    } else {
         hear_nothing(e, b, sums);
+    }
     for (uint32_t n = 0; n < b->source->utterance_count && rc == SPSH_OK; n++) {
         const spsh_batch_utterance *utterance = &b->source->utterances[n];
         rc = decode(e, n, b->batch, err);
@@ -158,8 +159,38 @@ static spsh_status add_batch(spsh__evaluator *e, const spsh__feed_batch *b, spsh
         if (rc == SPSH_OK && e->o.heard_fn != NULL)
             e->o.heard_fn(e->o.heard_user, utterance->id, e->reference.text, e->found.text);
     }
-    sums->audio_s += b->seconds;
     return rc;
+}
+
+static spsh_status add_frames(spsh__evaluator *e, const spsh__feed_batch *b, spsh__evaluation *sums,
+                              spsh_error *err)
+{
+    if (b->batch == 0) /* nothing but utterances without frames */
+        return SPSH_OK;
+    const spsh__frame_batch *cut = spsh__frame_cut(e->cutter, b);
+    spsh__cross_entropy entropy = {.rows = (size_t)cut->batch.batch * cut->batch.frames,
+                                   .width = e->o.symbols,
+                                   .states = cut->states,
+                                   .scale = 1};
+    const spsh_status rc =
+        spsh__model_forward(e->o.model, &cut->batch, false, &entropy.logits, cut->out_lengths, err);
+    if (rc != SPSH_OK)
+        return rc;
+    e->o.backend->ops->cross_entropy_fn(e->o.backend, &entropy);
+    sums->loss_sum += entropy.loss;
+    sums->loss_count += cut->counted;
+    sums->frames_right += entropy.right;
+    sums->utterances += b->samples;
+    return e->o.backend->ops->status_fn(e->o.backend, err);
+}
+
+static spsh_status add_batch(spsh__evaluator *e, const spsh__feed_batch *b, spsh__evaluation *sums,
+                             spsh_error *err)
+{
+    sums->audio_s += b->seconds;
+    sums->without_alignment += b->without_alignment;
+    sums->other_length += b->other_length;
+    return e->cutter != NULL ? add_frames(e, b, sums, err) : add_texts(e, b, sums, err);
 }
 
 /* ---- sums over ranks ---- */
@@ -182,8 +213,9 @@ static void put_counts(uint64_t counts[COUNTS], spsh__evaluation *s, bool is_bac
     uint64_t *at = put_errors(counts, &s->words, is_back);
     at = put_errors(at, &s->letters, is_back);
     at = put_errors(at, &s->letters_alone, is_back);
-    uint64_t *const fields[] = {&s->loss_count, &s->infeasible};
-    for (size_t i = 0; i < 2; i++, at++) {
+    uint64_t *const fields[] = {&s->loss_count, &s->infeasible,        &s->frames_right,
+                                &s->utterances, &s->without_alignment, &s->other_length};
+    for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++, at++) {
         if (is_back)
             *fields[i] = *at;
         else
@@ -256,8 +288,9 @@ spsh_status spsh__evaluator_read(spsh__evaluator *e, const spsh__feed_batch *bat
 {
     uint32_t out_frames = 0;
     spsh__buffer logits = {NULL};
+    const spsh_status rc = forward(e, batch, &out_frames, &logits, err);
     e->batch = batch->batch;
-    return forward(e, batch, &out_frames, &logits, err);
+    return rc != SPSH_OK ? rc : read_rows(e, (size_t)out_frames * batch->batch, logits, err);
 }
 
 spsh_status spsh__evaluator_text(spsh__evaluator *e, uint32_t number, const char **ret_text,
@@ -271,17 +304,12 @@ spsh_status spsh__evaluator_text(spsh__evaluator *e, uint32_t number, const char
 
 /* ---- open and close ---- */
 
-spsh_status spsh__evaluator_open(const spsh__evaluator_options *options, spsh__evaluator **ret,
-                                 spsh_error *err)
+static spsh_status open_for_texts(spsh__evaluator *e, spsh_error *err)
 {
-    const spsh__model_limits *l = &options->limits;
+    const spsh__model_limits *l = &e->o.limits;
     /* Rows that come out are at most those that go in, and one more an utterance. */
     const uint64_t rows = l->rows_max + l->batch_max;
-    spsh__evaluator *e = calloc(1, sizeof(*e));
-    if (e == NULL)
-        return spsh__fail_memory(err);
-    e->o = *options;
-    e->rows = calloc(rows, options->symbols * sizeof(float));
+    e->rows = calloc(rows, e->o.symbols * sizeof(float));
     e->labels = calloc(l->frames_max, sizeof(*e->labels));
     e->out_lengths = calloc(l->batch_max, sizeof(*e->out_lengths));
     e->losses = calloc(l->batch_max, sizeof(*e->losses));
@@ -293,9 +321,23 @@ spsh_status spsh__evaluator_open(const spsh__evaluator_options *options, spsh__e
         rc = grow(&e->found, TEXT_AT_FIRST, err);
     if (rc == SPSH_OK)
         rc = grow(&e->reference, TEXT_AT_FIRST, err);
-    if (rc == SPSH_OK && options->beam_width > 0)
-        rc = spsh__beam_open(options->beam_width, l->frames_max, spsh_allocator_default(), &e->beam,
+    if (rc == SPSH_OK && e->o.beam_width > 0)
+        rc = spsh__beam_open(e->o.beam_width, l->frames_max, spsh_allocator_default(), &e->beam,
                              err);
+    return rc;
+}
+
+spsh_status spsh__evaluator_open(const spsh__evaluator_options *options, spsh__evaluator **ret,
+                                 spsh_error *err)
+{
+    spsh__evaluator *e = calloc(1, sizeof(*e));
+    if (e == NULL)
+        return spsh__fail_memory(err);
+    e->o = *options;
+    const spsh_status rc = options->vocabulary != NULL
+                               ? open_for_texts(e, err)
+                               : spsh__frame_cutter_open(&options->limits, options->inputs,
+                                                         options->chunk_frames, &e->cutter, err);
     if (rc == SPSH_OK) {
         *ret = e;
         e = NULL;
@@ -309,6 +351,7 @@ void spsh__evaluator_close(spsh__evaluator *e)
     if (e == NULL)
         return;
     spsh__beam_close(e->beam);
+    spsh__frame_cutter_close(e->cutter);
     free(e->rows);
     free(e->labels);
     free(e->out_lengths);

@@ -4,9 +4,10 @@
  *     rc = spsh__evaluate(evaluator, feed, &result, &err);       // one epoch of a feed
  *     spsh__evaluator_close(evaluator);
  *
- * WER and CER are of all utterances together, against the references as the vocabulary normalises
- * them. An utterance whose labels do not fit into its frames has no loss, but errors. Of several
- * ranks each takes its batches, and all get the sums.
+ * Of a model of frames (the feed has alignments) there are no transcripts: the loss is a frame's,
+ * and frames are right or wrong. WER and CER are of all utterances together, against the references
+ * as the vocabulary normalises them. An utterance whose labels do not fit into its frames has no
+ * loss, but errors. Of several ranks each takes its batches, and all get the sums.
  */
 #ifndef SPSH_TRAIN_EVALUATE_H
 #define SPSH_TRAIN_EVALUATE_H
@@ -14,16 +15,18 @@
 #include "comm.h"
 #include "decoder.h"
 #include "feed.h"
+#include "frame_batch.h"
 #include "model.h"
 
 typedef struct spsh__evaluator_options {
     spsh__backend *backend; /* all borrowed until close */
     spsh__model *model;
-    const spsh__vocabulary *vocabulary;
-    spsh__comm *comm;          /* NULL: alone */
-    uint32_t symbols;          /* outputs of the model */
-    uint32_t beam_width;       /* 0: greedy */
-    spsh__model_limits limits; /* of the model */
+    const spsh__vocabulary *vocabulary; /* NULL: a model of frames */
+    uint32_t chunk_frames, inputs;      /* ... of which these, as frame_batch.h's */
+    spsh__comm *comm;                   /* NULL: alone */
+    uint32_t symbols;                   /* outputs of the model */
+    uint32_t beam_width;                /* 0: greedy */
+    spsh__model_limits limits;          /* of the feed; of one without a feed: the model's */
     /* NULL: never; not 0: end behind this batch, on all ranks, if it is so on one. */
     const volatile int *stop;
     /* Each utterance of this rank: NUL-terminated, borrowed during the call. May be NULL. */
@@ -35,8 +38,16 @@ typedef struct spsh__evaluation {
     spsh__errors words, letters, letters_alone; /* with blanks; without */
     double loss_sum;                            /* of loss_count utterances */
     uint64_t loss_count, infeasible;
+    /* of a model of frames: loss_count are frames, too */
+    uint64_t frames_right, utterances, without_alignment, other_length;
     double audio_s, took_s;
 } spsh__evaluation;
+
+/* Share of frames; not a number: there are none. */
+static inline double spsh__frame_error(const spsh__evaluation *e)
+{
+    return 1 - (double)e->frames_right / (double)e->loss_count;
+}
 
 typedef struct spsh__evaluator spsh__evaluator;
 spsh_status spsh__evaluator_open(const spsh__evaluator_options *options, spsh__evaluator **ret,

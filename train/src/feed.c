@@ -14,11 +14,15 @@
 #include "dataset_list.h"
 #include "train_internal.h"
 
+#define LONG_S 1e9 /* no utterance is longer */
+
 enum { LABELS_AT_FIRST = 4096 };
 
 struct spsh__feed {
     spsh__dataset_list sources, noises, rooms;
     const spsh__vocabulary *vocabulary;
+    const spsh__alignments *alignments;
+    spsh_featgen *featgen; /* counts frames, of what a change of speed began with; else NULL */
     spsh_loader *loader;
     const spsh_batch *lent;
     uint32_t leaves;
@@ -101,6 +105,25 @@ static spsh_status set_loader(setup *s, const spsh__feed *feed, const spsh__feed
         s->augment = (spsh_augment_options)SPSH_AUGMENT_OPTIONS_INIT;
     }
     set_plan(&s->loader.plan, o, &feed->sources, s->features.sample_rate_hz);
+    return SPSH_OK;
+}
+
+/* Every utterance is evaluated: where one is longer than a batch may be in training, a batch may be
+ * as long as the longest. */
+static spsh_status widen_for_longest(setup *s, const spsh__feed *feed, spsh_error *err)
+{
+    spsh_plan_options *options = &s->loader.plan;
+    const double padded_s = options->batch_padded_seconds_max;
+    spsh_plan *plan = NULL;
+    options->batch_seconds_max = 0;
+    options->batch_padded_seconds_max = LONG_S;
+    const spsh_status rc =
+        spsh_plan_open(borrowed(&feed->sources), feed->sources.count, options, &plan, err);
+    if (rc != SPSH_OK)
+        return rc;
+    const double longest_s = (double)spsh_plan_info_get(plan)->longest_microseconds * 1e-6 + 1e-3;
+    options->batch_padded_seconds_max = longest_s > padded_s ? longest_s : padded_s;
+    spsh_plan_close(plan);
     return SPSH_OK;
 }
 
@@ -202,10 +225,14 @@ static spsh_status find_limits(spsh__feed *feed, const setup *s, spsh_error *err
 {
     spsh_featgen *featgen = NULL;
     const spsh_status rc = spsh_featgen_open(&s->features, NULL, &featgen, err);
-    if (rc == SPSH_OK)
-        set_limits(feed, s, featgen);
-    spsh_featgen_close(featgen);
-    return rc;
+    if (rc != SPSH_OK)
+        return rc;
+    set_limits(feed, s, featgen);
+    if (feed->alignments != NULL && s->augment.speed_count > 0)
+        feed->featgen = featgen;
+    else
+        spsh_featgen_close(featgen);
+    return SPSH_OK;
 }
 
 static bool is_name(const char *known, spsh_bytes name)
@@ -279,13 +306,52 @@ static spsh_status encode(spsh__feed *feed, uint32_t at, spsh_bytes text, uint32
     }
 }
 
+/* Frames that an utterance has without a change of speed. */
+static uint32_t plain_frames(const spsh__feed *feed, const spsh_batch *source,
+                             const spsh_batch_utterance *u)
+{
+    const uint64_t from_hz = u->item.sample_rate_hz;
+    if (feed->featgen == NULL || from_hz == 0)
+        return (uint32_t)u->frames;
+    const uint64_t samples = (u->item.samples * source->sample_rate_hz + from_hz - 1) / from_hz;
+    return (uint32_t)spsh_featgen_frame_count(feed->featgen, samples);
+}
+
+/* States of the frames of one utterance behind those that are there; 0 of them: there is no
+ * alignment, or one of another length. */
+static spsh_status align(spsh__feed *feed, const spsh_batch *source, uint32_t n,
+                         uint32_t *ret_count, spsh_error *err)
+{
+    const spsh_batch_utterance *u = &source->utterances[n];
+    const uint32_t at = feed->label_offsets[n], frames = (uint32_t)u->frames;
+    uint32_t number = 0;
+    *ret_count = 0;
+    if (!spsh__alignments_find(feed->alignments, u->id, &number)) {
+        feed->batch.without_alignment += frames > 0;
+        return SPSH_OK;
+    }
+    while (feed->label_capacity < (size_t)at + frames) {
+        const spsh_status rc = grow_labels(feed, err);
+        if (rc != SPSH_OK)
+            return rc;
+    }
+    if (spsh__alignments_states(feed->alignments, number, plain_frames(feed, source, u), frames,
+                                feed->labels + at))
+        *ret_count = frames;
+    else
+        feed->batch.other_length += frames > 0;
+    return SPSH_OK;
+}
+
 static spsh_status take_utterance(spsh__feed *feed, const spsh_batch *source, uint32_t u,
                                   spsh_error *err)
 {
     const spsh_batch_utterance *utterance = &source->utterances[u];
     spsh__feed_batch *batch = &feed->batch;
     uint32_t count = 0;
-    const spsh_status rc = encode(feed, feed->label_offsets[u], utterance->text, &count, err);
+    const spsh_status rc = feed->alignments != NULL
+                               ? align(feed, source, u, &count, err)
+                               : encode(feed, feed->label_offsets[u], utterance->text, &count, err);
     if (rc != SPSH_OK)
         return rc;
     feed->label_offsets[u + 1] = feed->label_offsets[u] + count;
@@ -294,10 +360,10 @@ static spsh_status take_utterance(spsh__feed *feed, const spsh_batch *source, ui
     feed->weights[u] = utterance->frames > 0 && count > 0 ? 1 : 0;
     if (utterance->frames == 0)
         batch->without_frames++;
-    else if (count == 0)
-        batch->without_text++;
-    else
+    else if (count > 0)
         batch->samples++;
+    else if (feed->alignments == NULL)
+        batch->without_text++;
     batch->seconds += (double)utterance->samples / source->sample_rate_hz;
     return SPSH_OK;
 }
@@ -429,6 +495,26 @@ uint32_t spsh__feed_leaves(const spsh__feed *feed)
     return feed->leaves;
 }
 
+spsh_status spsh__feed_mark_aligned(const spsh__feed *feed, uint8_t *marks, spsh_error *err)
+{
+    for (uint32_t d = 0; d < feed->sources.count; d++) {
+        const spsh_dataset *dataset = feed->sources.datasets[d];
+        const uint64_t count = spsh_dataset_info_get(dataset)->utterance_count;
+        spsh_bytes hashes = {NULL, 0};
+        const spsh_status rc =
+            spsh_dataset_column(dataset, SPSH_COLUMN_ID_HASH, 0, count, &hashes, err);
+        if (rc != SPSH_OK)
+            return rc;
+        for (uint64_t i = 0; i < count; i++) {
+            uint32_t number = 0;
+            if (spsh__alignments_find_hash(feed->alignments, spsh__load_u64le(hashes.data + 8 * i),
+                                           &number))
+                marks[number] = 1;
+        }
+    }
+    return SPSH_OK;
+}
+
 uint64_t spsh__feed_epoch_utterances(const spsh__feed *feed)
 {
     return spsh_plan_info_get(spsh_loader_plan(feed->loader))->utterance_count;
@@ -465,9 +551,12 @@ spsh_status spsh__feed_open(const spsh__feed_options *options, spsh__feed **ret,
     if (feed == NULL)
         return spsh__fail_memory(err);
     feed->vocabulary = options->vocabulary;
+    feed->alignments = options->alignments;
     spsh_status rc = open_datasets(feed, options, err);
     if (rc == SPSH_OK)
         rc = set_loader(&s, feed, options, err);
+    if (rc == SPSH_OK && !options->is_training)
+        rc = widen_for_longest(&s, feed, err);
     if (rc == SPSH_OK)
         rc = weigh(&s, feed, options, err);
     if (rc == SPSH_OK)
@@ -494,6 +583,7 @@ void spsh__feed_close(spsh__feed *feed)
     if (feed == NULL)
         return;
     spsh_loader_close(feed->loader);
+    spsh_featgen_close(feed->featgen);
     spsh__dataset_list_close(&feed->sources);
     spsh__dataset_list_close(&feed->noises);
     spsh__dataset_list_close(&feed->rooms);

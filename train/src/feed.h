@@ -8,13 +8,15 @@
  *     spsh__feed_close(feed);
  *
  * A step of the loader is virtual_world batches ("leaves"), of which this rank gets those that the
- * loader deals it. An utterance that cannot be learnt from (no frames, no symbol left of
- * its text) stays in its batch with weight 0 and is counted by reason, so that all ranks take part
- * in everything. Whether its labels fit into its frames is the model's to say.
+ * loader deals it. Labels are a text's symbols or, with alignments, a state for each frame. An
+ * utterance that cannot be learnt from (no frames, no symbol left of its text, no alignment, one of
+ * another length) stays in its batch with weight 0 and is counted by reason, so that all ranks take
+ * part in everything. Whether its labels fit into its frames is the model's to say.
  */
 #ifndef SPSH_TRAIN_FEED_H
 #define SPSH_TRAIN_FEED_H
 
+#include "alignments.h"
 #include "config.h"
 #include "speechshard/loader.h"
 #include "vocabulary.h"
@@ -23,7 +25,8 @@
 
 typedef struct spsh__feed_options {
     const spsh__config *config;         /* borrowed until close */
-    const spsh__vocabulary *vocabulary; /* borrowed until close */
+    const spsh__vocabulary *vocabulary; /* borrowed until close; or: */
+    const spsh__alignments *alignments; /* borrowed until close; NULL: labels are symbols */
     const char *const *names;           /* datasets, as config->train; NULL behind the last */
     const double *weights;              /* a number a dataset, as config->train_weights; NULL */
     bool is_training; /* shuffled by the seed and augmented; else every utterance once, as it is */
@@ -43,8 +46,9 @@ typedef struct spsh__feed_batch {
     const spsh_batch *source;               /* ids, texts, epoch, step, number */
     bool is_step_end;                       /* the last of this rank in the step */
     uint32_t without_text, without_frames;
-    uint32_t samples; /* utterances of weight 1 */
-    double seconds;   /* of audio, augmented */
+    uint32_t without_alignment, other_length; /* of an alignment */
+    uint32_t samples;                         /* utterances of weight 1 */
+    double seconds;                           /* of audio, augmented */
 } spsh__feed_batch;
 
 typedef struct spsh__feed spsh__feed;
@@ -56,6 +60,8 @@ void spsh__feed_close(spsh__feed *feed); /* NULL is fine */
 spsh__model_limits spsh__feed_limits(const spsh__feed *feed);
 uint32_t spsh__feed_dim(const spsh__feed *feed); /* values of a frame */
 uint32_t spsh__feed_leaves(const spsh__feed *feed);
+/* With alignments: those of utterances of its datasets, of any split, get 1 in marks. */
+spsh_status spsh__feed_mark_aligned(const spsh__feed *feed, uint8_t *marks, spsh_error *err);
 uint64_t spsh__feed_epoch_utterances(const spsh__feed *feed);
 /* Domains of all datasets by name, each once. Borrowed until close. */
 uint32_t spsh__feed_domain_count(const spsh__feed *feed);

@@ -226,6 +226,11 @@ static spsh_status put_step_line(spsh__metrics *m, const spsh__step_facts *f, sp
     put_count(&l, "without_text", f->without_text);
     put_count(&l, "without_frames", f->without_frames);
     put_count(&l, "skipped_steps", f->skipped_steps);
+    if (f->is_of_frames) {
+        put_real(&l, "frame_error", f->frame_error);
+        put_count(&l, "without_alignment", f->without_alignment);
+        put_count(&l, "other_length", f->other_length);
+    }
     put_domains(&l, f);
     return write_line(m, &l, err);
 }
@@ -240,6 +245,12 @@ static spsh_status put_evaluation_line(spsh__metrics *m, const spsh__evaluation_
     put_real(&l, "wer", f->wer);
     put_real(&l, "cer", f->cer);
     put_real(&l, "cer_letters", f->cer_letters);
+    if (f->is_of_frames) {
+        put_real(&l, "frame_error", f->frame_error);
+        put_count(&l, "frames", f->frames);
+        put_count(&l, "without_alignment", f->without_alignment);
+        put_count(&l, "other_length", f->other_length);
+    }
     put_real(&l, "seconds", f->seconds);
     put_count(&l, "utterances", f->utterances);
     put_count(&l, "words", f->words);
@@ -261,20 +272,23 @@ static spsh_status put_step_events(spsh__metrics *m, const spsh__step_facts *f, 
     char tags[SPSH__METRIC_DOMAINS_MAX][TAG_BYTES];
     const double used_s = f->step_s > 0 ? f->step_s : (double)NAN;
     spsh__scalar scalars[OWN_SCALARS + SPSH__METRIC_DOMAINS_MAX] = {
-        {"train/loss",            f->loss                                            },
-        {"train/gradient_norm",   f->gradient_norm                                   },
-        {"train/rate",            f->rate                                            },
-        {"train/epoch",           (double)f->epoch                                   },
-        {"speed/step_s",          f->step_s                                          },
-        {"speed/wait_share",      f->wait_s / used_s                                 },
-        {"speed/exchange_share",  f->exchange_s / used_s                             },
-        {"speed/audio_s_per_s",   f->audio_s / used_s                                },
-        {"batch/utterances",      f->utterances                                      },
-        {"batch/padding",         f->padding                                         },
-        {"batch/not_learnt_from", f->infeasible + f->without_text + f->without_frames},
-        {"train/skipped_steps",   f->skipped_steps                                   },
+        {"train/loss",            f->loss                                                                    },
+        {"train/gradient_norm",   f->gradient_norm                                                           },
+        {"train/rate",            f->rate                                                                    },
+        {"train/epoch",           (double)f->epoch                                                           },
+        {"speed/step_s",          f->step_s                                                                  },
+        {"speed/wait_share",      f->wait_s / used_s                                                         },
+        {"speed/exchange_share",  f->exchange_s / used_s                                                     },
+        {"speed/audio_s_per_s",   f->audio_s / used_s                                                        },
+        {"batch/utterances",      f->utterances                                                              },
+        {"batch/padding",         f->padding                                                                 },
+        {"batch/not_learnt_from", f->infeasible + f->without_text + f->without_frames +
+                                      f->without_alignment + f->other_length},
+        {"train/skipped_steps",   f->skipped_steps                                                           },
     };
     size_t count = 12;
+    if (f->is_of_frames)
+        scalars[count++] = (spsh__scalar){"train/frame_error", f->frame_error};
     const uint32_t domains =
         f->domain_count < SPSH__METRIC_DOMAINS_MAX ? f->domain_count : SPSH__METRIC_DOMAINS_MAX;
     for (uint32_t i = 0; i < domains; i++) {
@@ -316,17 +330,22 @@ spsh_status spsh__metrics_step(spsh__metrics *m, const spsh__step_facts *facts, 
 spsh_status spsh__metrics_evaluation(spsh__metrics *m, const spsh__evaluation_facts *facts,
                                      spsh_error *err)
 {
-    const spsh__scalar scalars[] = {
+    const spsh__scalar of_texts[] = {
         {"evaluation/loss",        facts->loss       },
         {"evaluation/wer",         facts->wer        },
         {"evaluation/cer",         facts->cer        },
         {"evaluation/cer_letters", facts->cer_letters},
     };
+    const spsh__scalar of_frames[] = {
+        {"evaluation/loss",        facts->loss       },
+        {"evaluation/frame_error", facts->frame_error},
+    };
     const spsh_status rc = put_evaluation_line(m, facts, err);
     if (rc != SPSH_OK)
         return rc;
-    return spsh__event_file_put(m->events, wall_s(), facts->step, scalars,
-                                sizeof(scalars) / sizeof(scalars[0]), err);
+    return spsh__event_file_put(m->events, wall_s(), facts->step,
+                                facts->is_of_frames ? of_frames : of_texts,
+                                facts->is_of_frames ? 2 : 4, err);
 }
 
 void spsh__metrics_close(spsh__metrics *m)

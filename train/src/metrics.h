@@ -28,18 +28,21 @@ typedef struct spsh__start_facts {
 
 typedef struct spsh__domain_facts {
     const char *name; /* UTF-8; empty: none */
-    double loss;      /* mean per utterance */
+    double loss;      /* mean per utterance, or frame */
     uint64_t utterances;
 } spsh__domain_facts;
 
 typedef struct spsh__step_facts {
     uint64_t step, epoch, samples; /* since the run began */
     double audio_total_s;          /* heard since the run began */
-    double loss;                   /* mean per utterance that counted; NaN: none did */
+    double loss;                   /* mean per utterance, or frame, that counted; NaN: none did */
+    bool is_of_frames;             /* the model learns states of frames: the next, too */
+    double frame_error;            /* share of frames */
     double gradient_norm, rate;
     double step_s, wait_s, compute_s, exchange_s;
     double audio_s, padding; /* of the step; share of its frames that are padding */
     uint32_t utterances, infeasible, without_text, without_frames, skipped_steps;
+    uint32_t without_alignment, other_length;
     uint32_t domain_count;
     spsh__domain_facts domains[SPSH__METRIC_DOMAINS_MAX];
 } spsh__step_facts;
@@ -53,7 +56,10 @@ typedef struct spsh__evaluation_facts {
     uint64_t step, samples;
     const char *set;                    /* "dev.spsh:test" */
     double loss, wer, cer, cer_letters; /* errors per reference word or character */
-    double seconds;                     /* that it took */
+    bool is_of_frames;  /* a model of frames: it has these, and NaN for the other rates */
+    double frame_error; /* share of frames */
+    uint64_t frames, without_alignment, other_length; /* frames; utterances */
+    double seconds;                                   /* that it took */
     uint64_t utterances, words;
     const spsh__example *examples;
     size_t example_count;

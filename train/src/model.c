@@ -39,11 +39,15 @@ spsh_status spsh__model_preset(const char *name, spsh__model_shape *shape, spsh_
         const char *name;
         spsh__model_shape shape;
     } presets[] = {
-        {"ds2",         {.conv_channels = 32, .layers = 5, .hidden = 1024}               },
-        {"ds2-small",   {.conv_channels = 32, .layers = 3, .hidden = 256}                },
-        {"ds2-tiny",    {.conv_channels = 16, .layers = 2, .hidden = 128}                },
+        {"ds2",         {.conv_channels = 32, .layers = 5, .hidden = 1024}},
+        {"ds2-small",   {.conv_channels = 32, .layers = 3, .hidden = 256} },
+        {"ds2-tiny",    {.conv_channels = 16, .layers = 2, .hidden = 128} },
         {"lstm-hybrid",
-         {.kind = SPSH__MODEL_LSTM_HYBRID, .layers = 6, .hidden = 512, .bottleneck = 256}},
+         {.kind = SPSH__MODEL_LSTM_HYBRID,
+          .layers = 6,
+          .hidden = 512,
+          .bottleneck = 256,
+          .chunk_frames = 21}                                             },
     };
 
     for (size_t i = 0; i < sizeof(presets) / sizeof(presets[0]); i++) {
@@ -58,6 +62,7 @@ spsh_status spsh__model_preset(const char *name, spsh__model_shape *shape, spsh_
         shape->is_bidirectional = true;
         shape->lookahead = 0;
         shape->bottleneck = from->bottleneck;
+        shape->chunk_frames = from->chunk_frames;
         shape->counts_padding = false;
         return SPSH_OK;
     }
@@ -197,16 +202,36 @@ static void find_rows(spsh__model *m)
     }
 }
 
+static spsh_status take_arenas(spsh__model *m, spsh_error *err)
+{
+    if (m->lender != NULL) {
+        m->weights = m->lender->weights;
+        m->statistics = m->lender->statistics;
+        return SPSH_OK;
+    }
+    spsh_status rc = spsh__model_take(m, m->arena_elements, &m->weights, err);
+    if (rc == SPSH_OK)
+        rc = spsh__model_take(m, m->statistics_elements, &m->statistics, err);
+    if (rc == SPSH_OK && !m->is_forward_only)
+        rc = spsh__model_take(m, m->arena_elements, &m->gradients, err);
+    return rc;
+}
+
+/* In a loss of frames a row's gradients need nothing but the row. */
+static spsh_status take_logits(spsh__model *m, spsh_error *err)
+{
+    const uint64_t elements = m->out_rows_max * m->shape.outputs;
+    const spsh_status rc = spsh__model_take(m, elements, &m->logits, err);
+    m->logit_gradients = m->logits;
+    if (rc != SPSH_OK || m->is_forward_only || m->shape.kind == SPSH__MODEL_LSTM_HYBRID)
+        return rc;
+    return spsh__model_take(m, elements, &m->logit_gradients, err);
+}
+
 static spsh_status take_memory(spsh__model *m, spsh_error *err)
 {
     const spsh_allocator *allocator = &m->backend->allocator;
-    spsh__buffer *arenas[] = {&m->weights, &m->gradients};
-    spsh_status rc = SPSH_OK;
-
-    for (size_t i = 0; rc == SPSH_OK && i < sizeof(arenas) / sizeof(arenas[0]); i++)
-        rc = spsh__model_take(m, m->arena_elements, arenas[i], err);
-    if (rc == SPSH_OK)
-        rc = spsh__model_take(m, m->statistics_elements, &m->statistics, err);
+    spsh_status rc = take_arenas(m, err);
     for (uint32_t i = 0; rc == SPSH_OK && i < m->norm_count; i++) {
         rc = spsh__model_take(m, m->norms[i].channels, &m->norms[i].batch_mean, err);
         if (rc == SPSH_OK)
@@ -215,9 +240,7 @@ static spsh_status take_memory(spsh__model *m, spsh_error *err)
     if (rc == SPSH_OK)
         rc = spsh__model_take(m, m->in_rows_max * m->shape.inputs, &m->input, err);
     if (rc == SPSH_OK)
-        rc = spsh__model_take(m, m->out_rows_max * m->shape.outputs, &m->logits, err);
-    if (rc == SPSH_OK)
-        rc = spsh__model_take(m, m->out_rows_max * m->shape.outputs, &m->logit_gradients, err);
+        rc = take_logits(m, err);
     for (uint32_t i = 0; rc == SPSH_OK && i < m->shape.layers; i++)
         rc = spsh__rnn_take(m, &m->rnn[i], err);
     if (rc == SPSH_OK)
@@ -304,33 +327,51 @@ void spsh__model_init(spsh__model *m, uint64_t seed)
 
 /* ---- life */
 
-spsh_status spsh__model_open(spsh__backend *backend, const spsh__model_shape *shape,
-                             const spsh__model_limits *limits, spsh__model **ret_model,
-                             spsh_error *err)
+static spsh_status open_model(const spsh__model *wanted, spsh__model **ret_model, spsh_error *err)
 {
-    spsh_status rc = check_shape(shape, limits, err);
+    spsh__backend *backend = wanted->backend;
+    spsh_status rc = check_shape(&wanted->shape, &wanted->limits, err);
     if (rc != SPSH_OK)
         return rc;
     spsh__model *m = (spsh__model *)spsh__train_new(&backend->allocator, 1, sizeof(*m));
     if (m == NULL)
         return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "model: %zu bytes", sizeof(*m));
-    m->backend = backend;
+    *m = *wanted;
     m->b = backend->ops;
-    m->ops = shape->kind == SPSH__MODEL_DS2 ? &spsh__model_ds2 : &spsh__model_hybrid;
-    m->shape = *shape;
-    m->limits = *limits;
+    m->ops = m->shape.kind == SPSH__MODEL_DS2 ? &spsh__model_ds2 : &spsh__model_hybrid;
     m->ops->declare_fn(m);
     join_units(m);
     find_rows(m);
     rc = take_memory(m, err);
     if (rc != SPSH_OK)
         goto out;
-    start_statistics(m);
+    if (m->lender == NULL)
+        start_statistics(m);
     *ret_model = m;
     m = NULL;
 out:
     spsh__model_close(m);
     return rc;
+}
+
+spsh_status spsh__model_open(spsh__backend *backend, const spsh__model_shape *shape,
+                             const spsh__model_limits *limits, spsh__model **ret_model,
+                             spsh_error *err)
+{
+    const spsh__model wanted = {.backend = backend, .shape = *shape, .limits = *limits};
+    return open_model(&wanted, ret_model, err);
+}
+
+spsh_status spsh__model_open_forward(spsh__backend *backend, const spsh__model_shape *shape,
+                                     const spsh__model_limits *limits, const spsh__model *lender,
+                                     spsh__model **ret_model, spsh_error *err)
+{
+    const spsh__model wanted = {.backend = backend,
+                                .shape = *shape,
+                                .limits = *limits,
+                                .is_forward_only = true,
+                                .lender = lender};
+    return open_model(&wanted, ret_model, err);
 }
 
 void spsh__model_close(spsh__model *m)

@@ -27,6 +27,8 @@ typedef struct spsh__model_shape {
     bool is_bidirectional; /* directions are summed (ds2), concatenated (lstm-hybrid) */
     uint32_t lookahead;    /* ds2: context of a unidirectional model: 20; 0: none */
     uint32_t bottleneck;   /* lstm-hybrid: 256 */
+    uint32_t chunk_frames; /* lstm-hybrid: 21, what its callers cut utterances into (frame_batch.h);
+                              0: nothing is cut. The model itself takes what it is given */
     uint32_t outputs;      /* symbols with the blank; states */
     bool counts_padding;   /* BN `compat` */
 } spsh__model_shape;
@@ -60,6 +62,14 @@ typedef struct spsh__model spsh__model;
 spsh_status spsh__model_open(spsh__backend *backend, const spsh__model_shape *shape,
                              const spsh__model_limits *limits, spsh__model **ret_model,
                              spsh_error *err);
+/* For forward without training alone: no gradients, and layers share their memory, so that a frame
+ * takes about a third (docs/TRAINING.md has numbers). lender: a model of the same shape, whose
+ * weights and statistics are this one's, too; it must outlive it. NULL: own ones. There is no
+ * backward, no gradients (a NULL buffer), and spsh__model_logit_gradients are the logits
+ * themselves. */
+spsh_status spsh__model_open_forward(spsh__backend *backend, const spsh__model_shape *shape,
+                                     const spsh__model_limits *limits, const spsh__model *lender,
+                                     spsh__model **ret_model, spsh_error *err);
 void spsh__model_close(spsh__model *model);
 
 /* PyTorch's defaults, drawn from seed, the parameter's name and the element alone; floats, so that
@@ -102,7 +112,8 @@ spsh_status spsh__model_forward(spsh__model *model, const spsh__model_batch *bat
  * bucket is complete, in ascending order; NULL is fine. */
 void spsh__model_backward(spsh__model *model, spsh__buffer logit_gradients,
                           void (*bucket_fn)(void *user, uint32_t bucket), void *user);
-/* Where the loss writes its gradients: as large as the logits. */
+/* Where the loss writes its gradients: as large as the logits; of lstm-hybrid, whose loss needs no
+ * other, the logits themselves. */
 spsh__buffer spsh__model_logit_gradients(const spsh__model *model);
 
 #endif

@@ -116,8 +116,31 @@ static uint64_t conv_elements(const spsh__model *m, uint32_t number)
     return m->out_rows_max * s->out_channels * s->out_bins;
 }
 
+/* Nothing goes back: a convolution's norm and clip are in place; when the second one is done the
+ * first one's memory holds rows, and when rows are made the second one's holds what is reversed.
+ * Norms are in place of what they norm. */
+static spsh_status share_activations(spsh__model *m, spsh_error *err)
+{
+    spsh_status rc = SPSH_OK;
+    for (uint32_t i = 0; rc == SPSH_OK && i < 2; i++) {
+        rc = spsh__model_take(m, conv_elements(m, i), &m->conv[i].out, err);
+        m->conv[i].y = m->conv[i].out;
+    }
+    m->rows = m->conv[0].out;
+    if (m->shape.hidden <= m->rnn[0].shape.inputs) /* of the other layers, what is reversed */
+        m->reversed_x = m->conv[1].out;
+    for (uint32_t i = 1; i < m->shape.layers; i++)
+        m->rnn_normed[i] = m->rnn[i - 1].out;
+    if (rc == SPSH_OK && m->shape.lookahead > 0)
+        rc = spsh__model_take(m, m->out_rows_max * m->shape.hidden, &m->lookahead_out, err);
+    m->output_normed = m->shape.lookahead > 0 ? m->lookahead_out : m->rnn[m->shape.layers - 1].out;
+    return rc != SPSH_OK ? rc : spsh__model_take_scratch(m, 0, err);
+}
+
 static spsh_status take_activations(spsh__model *m, spsh_error *err)
 {
+    if (m->is_forward_only)
+        return share_activations(m, err);
     uint64_t hidden = m->out_rows_max * m->shape.hidden;
     spsh_status rc = SPSH_OK;
 

@@ -69,6 +69,8 @@ struct spsh__model {
     const spsh__model_ops *ops;
     spsh__model_shape shape;
     spsh__model_limits limits;
+    bool is_forward_only;
+    const spsh__model *lender; /* of weights and statistics; NULL: own ones */
 
     spsh__parameter slices[SPSH__MODEL_SLICES_MAX];
     spsh__slice_start starts[SPSH__MODEL_SLICES_MAX];

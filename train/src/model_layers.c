@@ -254,16 +254,50 @@ static size_t reserve_elements(const spsh__model *m, const spsh__rnn_layer *laye
     return most;
 }
 
+/* Of layers that are only run forward all have the same memory: what a layer reads is no longer
+ * needed when it writes its sum of directions. With one direction it writes while it reads, so
+ * there layers take two by turns. */
+static bool is_lent(const spsh__model *m, const spsh__rnn_layer *layer, const spsh__rnn_layer **ret)
+{
+    const ptrdiff_t number = layer - m->rnn;
+    const ptrdiff_t turns = layer->directions == 2 ? 1 : 2;
+    if (!m->is_forward_only || number < turns)
+        return false;
+    *ret = layer - turns;
+    return true;
+}
+
+static spsh_status take_reserve(spsh__model *m, spsh__rnn_layer *layer, uint32_t direction,
+                                spsh_error *err)
+{
+    const bool is_first = layer == &m->rnn[0] && direction == 0;
+    if (m->is_forward_only && !is_first) {
+        layer->reserve[direction] = m->rnn[0].reserve[0];
+        return SPSH_OK;
+    }
+    size_t most = reserve_elements(m, layer);
+    for (uint32_t i = 1; m->is_forward_only && i < m->shape.layers; i++) {
+        const size_t elements = reserve_elements(m, &m->rnn[i]);
+        most = elements > most ? elements : most;
+    }
+    return spsh__model_take(m, most, &layer->reserve[direction], err);
+}
+
 spsh_status spsh__rnn_take(spsh__model *m, spsh__rnn_layer *layer, spsh_error *err)
 {
-    size_t reserve = reserve_elements(m, layer);
+    const spsh__rnn_layer *lender = NULL;
     spsh_status rc = SPSH_OK;
 
-    for (uint32_t d = 0; rc == SPSH_OK && d < layer->directions; d++) {
-        rc = spsh__model_take(m, m->out_rows_max * layer->shape.hidden, &layer->y[d], err);
-        if (rc == SPSH_OK)
-            rc = spsh__model_take(m, reserve, &layer->reserve[d], err);
+    for (uint32_t d = 0; rc == SPSH_OK && d < layer->directions; d++)
+        rc = take_reserve(m, layer, d, err);
+    if (rc == SPSH_OK && is_lent(m, layer, &lender)) {
+        layer->y[0] = lender->y[0];
+        layer->y[1] = lender->y[1];
+        layer->out = lender->out;
+        return SPSH_OK;
     }
+    for (uint32_t d = 0; rc == SPSH_OK && d < layer->directions; d++)
+        rc = spsh__model_take(m, m->out_rows_max * layer->shape.hidden, &layer->y[d], err);
     if (rc == SPSH_OK && layer->directions == 2)
         return spsh__model_take(m, m->out_rows_max * spsh__rnn_width(layer), &layer->out, err);
     layer->out = layer->y[0]; /* its padding is masked in place: nobody needs it */
@@ -281,13 +315,14 @@ spsh_status spsh__model_take_scratch(spsh__model *m, uint64_t elements, spsh_err
     uint64_t widest = inputs > width ? inputs : width;
     elements = m->out_rows_max * widest > elements ? m->out_rows_max * widest : elements;
     spsh_status rc = SPSH_OK;
-    for (int i = 0; rc == SPSH_OK && i < 2; i++)
+    for (int i = 0; rc == SPSH_OK && i < 2 && !m->is_forward_only; i++)
         rc = spsh__model_take(m, elements, &m->gradient[i], err);
     if (rc == SPSH_OK && m->shape.is_bidirectional) {
-        rc = spsh__model_take(m, m->out_rows_max * inputs, &m->reversed_x, err);
-        if (rc == SPSH_OK)
+        if (m->reversed_x.data == NULL)
+            rc = spsh__model_take(m, m->out_rows_max * inputs, &m->reversed_x, err);
+        if (rc == SPSH_OK && (!m->is_forward_only || m->rnn[0].is_concatenated))
             rc = spsh__model_take(m, m->out_rows_max * width, &m->reversed_dy, err);
-        if (rc == SPSH_OK)
+        if (rc == SPSH_OK && !m->is_forward_only)
             rc = spsh__model_take(m, m->out_rows_max * widest, &m->reversed_dx, err);
     }
     return rc;

@@ -39,6 +39,12 @@ spsh_status spsh_recogniser_open(const char *checkpoint, uint32_t threads, uint3
         return spsh__fail_memory(err);
     r->beam_width = beam_width;
     spsh_status rc = spsh__trained_open(checkpoint, threads, spsh_io_default(), &r->trained, err);
+    if (rc == SPSH_OK && r->trained->vocabulary == NULL)
+        rc = SPSH_FAIL(err, SPSH_E_UNSUPPORTED, SPSH_OFFSET_NONE,
+                       "%s: is an lstm-hybrid, which knows the states of an HMM and no words: to "
+                       "transcribe needs its decoding graph, which speechshard does not have; "
+                       "'speechshard eval' measures it by frames",
+                       checkpoint);
     if (rc == SPSH_OK)
         rc = spsh_feature_options_parse(r->trained->config->features, &features, err);
     if (rc == SPSH_OK)
@@ -267,13 +273,85 @@ static void fill_result(const spsh__evaluation *sums, spsh_evaluation *ret)
     };
 }
 
+/* What spsh_evaluate opens. */
+typedef struct evaluation {
+    spsh__trained *trained;
+    spsh__alignments *alignments; /* of a model of frames */
+    spsh__feed *feed;
+    spsh__evaluator *evaluator;
+} evaluation;
+
+static void close_evaluation(evaluation *e)
+{
+    spsh__evaluator_close(e->evaluator);
+    spsh__feed_close(e->feed);
+    spsh__alignments_free(e->alignments);
+    spsh__trained_close(e->trained);
+}
+
+static spsh_status read_alignments(evaluation *e, const spsh_evaluate_options *o, spsh_error *err)
+{
+    const spsh__config *config = e->trained->config;
+    const char *const *own = (const char *const *)config->alignments;
+    if (e->trained->vocabulary != NULL && o->alignments != NULL)
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+                         "%s: is no model of frames, and needs no alignments", o->checkpoint);
+    if (e->trained->vocabulary != NULL)
+        return SPSH_OK;
+    const spsh_status rc =
+        spsh__alignments_read(o->alignments != NULL ? o->alignments : own, &e->alignments, err);
+    if (rc == SPSH_OK && spsh__alignments_greatest(e->alignments) >= config->model.outputs)
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+                         "alignments: there is a state %u, but the model has %u",
+                         spsh__alignments_greatest(e->alignments), config->model.outputs);
+    return rc;
+}
+
+static spsh_status open_feed(evaluation *e, const spsh_evaluate_options *o, spsh_error *err)
+{
+    const spsh__feed_options options = {.config = e->trained->config,
+                                        .vocabulary = e->trained->vocabulary,
+                                        .alignments = e->alignments,
+                                        .names = o->datasets,
+                                        .world_size = 1,
+                                        .io = o->io,
+                                        .log_fn = o->log_fn,
+                                        .log_user = o->log_user};
+    e->trained->config->virtual_world = 0; /* of the training */
+    return spsh__feed_open(&options, &e->feed, err);
+}
+
+static spsh_status open_evaluator(evaluation *e, const spsh_evaluate_options *o, spsh_error *err)
+{
+    spsh__trained *t = e->trained;
+    const spsh__model_limits limits = spsh__feed_limits(e->feed);
+    const uint32_t chunk_frames = t->config->model.chunk_frames, dim = spsh__feed_dim(e->feed);
+    const spsh__model_limits of_model =
+        t->vocabulary != NULL ? limits : spsh__frame_limits(&limits, chunk_frames);
+    const spsh_status rc = spsh__trained_size(t, dim, &of_model, err);
+    if (rc != SPSH_OK)
+        return rc;
+    const spsh__evaluator_options options = {
+        .backend = t->backend,
+        .model = t->model,
+        .vocabulary = t->vocabulary,
+        .chunk_frames = chunk_frames,
+        .inputs = dim,
+        .symbols =
+            t->vocabulary != NULL ? spsh__vocabulary_size(t->vocabulary) : t->config->model.outputs,
+        .beam_width = o->beam_width,
+        .limits = limits,
+        .heard_fn = o->heard_fn,
+        .heard_user = o->heard_user,
+    };
+    return spsh__evaluator_open(&options, &e->evaluator, err);
+}
+
 spsh_status spsh_evaluate(const spsh_evaluate_options *options, spsh_evaluation *ret_result,
                           spsh_error *err)
 {
     spsh_evaluate_options known = SPSH_EVALUATE_OPTIONS_INIT;
-    spsh__trained *trained = NULL;
-    spsh__feed *feed = NULL;
-    spsh__evaluator *evaluator = NULL;
+    evaluation e = {.trained = NULL};
     spsh__evaluation sums = {0};
     spsh_status rc = spsh_options_take(options, &known, sizeof(known), err);
     if (rc != SPSH_OK)
@@ -281,42 +359,25 @@ spsh_status spsh_evaluate(const spsh_evaluate_options *options, spsh_evaluation 
     if (known.checkpoint == NULL)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
                          "an evaluation needs a checkpoint");
-    rc = spsh__trained_open(known.checkpoint, known.threads, known.io, &trained, err);
-    if (rc != SPSH_OK)
-        return rc;
-    const spsh__feed_options feeding = {.config = trained->config,
-                                        .vocabulary = trained->vocabulary,
-                                        .names = known.datasets,
-                                        .world_size = 1,
-                                        .io = known.io,
-                                        .log_fn = known.log_fn,
-                                        .log_user = known.log_user};
-    trained->config->virtual_world = 0; /* of the training */
-    rc = spsh__feed_open(&feeding, &feed, err);
-    if (rc != SPSH_OK)
-        goto out;
-    const spsh__model_limits limits = spsh__feed_limits(feed);
-    rc = spsh__trained_size(trained, spsh__feed_dim(feed), &limits, err);
-    if (rc != SPSH_OK)
-        goto out;
-    const spsh__evaluator_options evaluating = {
-        .backend = trained->backend,
-        .model = trained->model,
-        .vocabulary = trained->vocabulary,
-        .symbols = spsh__vocabulary_size(trained->vocabulary),
-        .beam_width = known.beam_width,
-        .limits = limits,
-        .heard_fn = known.heard_fn,
-        .heard_user = known.heard_user,
-    };
-    rc = spsh__evaluator_open(&evaluating, &evaluator, err);
+    rc = spsh__trained_open(known.checkpoint, known.threads, known.io, &e.trained, err);
     if (rc == SPSH_OK)
-        rc = spsh__evaluate(evaluator, feed, &sums, err);
+        rc = read_alignments(&e, &known, err);
+    if (rc == SPSH_OK)
+        rc = open_feed(&e, &known, err);
+    if (rc == SPSH_OK)
+        rc = open_evaluator(&e, &known, err);
+    if (rc == SPSH_OK)
+        rc = spsh__evaluate(e.evaluator, e.feed, &sums, err);
     if (rc == SPSH_OK)
         fill_result(&sums, ret_result);
-out:
-    spsh__evaluator_close(evaluator);
-    spsh__feed_close(feed);
-    spsh__trained_close(trained);
+    if (rc == SPSH_OK && e.alignments != NULL) {
+        ret_result->is_of_frames = true;
+        ret_result->utterances = sums.utterances;
+        ret_result->frames = sums.loss_count;
+        ret_result->frame_error = spsh__frame_error(&sums);
+        ret_result->without_alignment = sums.without_alignment;
+        ret_result->other_length = sums.other_length;
+    }
+    close_evaluation(&e);
     return rc;
 }

@@ -59,10 +59,12 @@ void spsh__reference_cross_entropy(spsh__backend *b, spsh__cross_entropy *c)
     for (size_t row = 0; row < c->rows; row++) {
         const double *x = spsh__f64(c->logits) + row * c->width;
         const uint32_t state = c->states[row];
-        if (state != UINT32_MAX) {
-            c->loss += log_sum(x, c->width) - x[state];
+        const double loss = state != UINT32_MAX ? log_sum(x, c->width) - x[state] : 0;
+        c->loss += loss;
+        if (c->row_losses != NULL)
+            c->row_losses[row] = loss;
+        if (state != UINT32_MAX)
             c->right += first_greatest(x, c->width) == state;
-        }
         if (c->dlogits.data != NULL)
             row_gradient(c, x, state, spsh__f64(c->dlogits) + row * c->width);
     }

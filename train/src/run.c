@@ -1,6 +1,7 @@
 /* run.c: spsh_train: opens what a run is made of, and the loop.
  *
- *     launch, comm -> config, vocabulary (rank 0's, for all) -> backend -> feed -> model -> learner
+ *     launch, comm -> config, vocabulary (rank 0's, for all) -> backend -> (alignments) -> feed ->
+ *     model -> learner
  *     -> checkpoint or first weights -> strategy (rank 0's arenas, for all) -> steps
  *
  * Every decision that changes what all ranks do next (stop, save, evaluate, skip, the epoch's end)
@@ -62,10 +63,25 @@ spsh_status spsh__run_check(const spsh__config *c, uint32_t world_size, spsh_err
                          "data.virtual_world is %u, but there are %u processes: no more of them "
                          "than batches in a step; another data.virtual_world makes other steps",
                          c->virtual_world, world_size);
-    if (c->model.kind != SPSH__MODEL_DS2)
-        return SPSH_FAIL(err, SPSH_E_UNSUPPORTED, SPSH_OFFSET_NONE,
-                         "model.preset: a model of frames needs alignments, which datasets do not "
-                         "hold; train ds2, ds2-small or ds2-tiny");
+    return SPSH_OK;
+}
+
+/* Of a model of frames; its outputs follow from them where the configuration does not say. */
+static spsh_status open_alignments(spsh__run *r, spsh_error *err)
+{
+    const char *const *paths = (const char *const *)r->config->alignments;
+    if (r->config->model.kind != SPSH__MODEL_LSTM_HYBRID)
+        return SPSH_OK;
+    const spsh_status rc = spsh__alignments_read(paths, &r->alignments, err);
+    if (rc != SPSH_OK)
+        return rc;
+    const uint32_t greatest = spsh__alignments_greatest(r->alignments);
+    if (r->config->model.outputs == 0)
+        r->config->model.outputs = greatest > 0 ? greatest + 1 : 2;
+    if (greatest >= r->config->model.outputs)
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+                         "data.alignments: there is a state %u, but model.outputs is %u", greatest,
+                         r->config->model.outputs);
     return SPSH_OK;
 }
 
@@ -73,6 +89,7 @@ static spsh_status open_feed(spsh__run *r, spsh_error *err)
 {
     const spsh__feed_options options = {.config = r->config,
                                         .vocabulary = r->vocabulary,
+                                        .alignments = r->alignments,
                                         .names = (const char *const *)r->config->train,
                                         .weights = r->config->train_weights,
                                         .is_training = true,
@@ -87,15 +104,20 @@ static spsh_status open_feed(spsh__run *r, spsh_error *err)
     spsh__config_resolve(r->config, spsh__feed_epoch_utterances(r->feed));
     free(r->config_text);
     r->config_text = spsh__config_text(r->config);
-    return r->config_text == NULL ? spsh__fail_memory(err) : spsh__run_evaluate_limits(r, err);
+    return r->config_text == NULL ? spsh__fail_memory(err) : spsh__run_check_dev(r, err);
 }
 
 static spsh_status open_model(spsh__run *r, spsh_error *err)
 {
     spsh__model_shape shape = r->config->model;
+    spsh__model_limits limits = spsh__feed_limits(r->feed);
     shape.inputs = spsh__feed_dim(r->feed);
-    shape.outputs = spsh__vocabulary_size(r->vocabulary);
-    const spsh_status rc = spsh__model_open(r->backend, &shape, &r->limits, &r->model, err);
+    if (r->vocabulary != NULL)
+        shape.outputs = spsh__vocabulary_size(r->vocabulary);
+    else
+        limits = spsh__frame_limits(&limits, shape.chunk_frames);
+    r->shape = shape;
+    const spsh_status rc = spsh__model_open(r->backend, &shape, &limits, &r->model, err);
     if (rc == SPSH_OK)
         spsh__model_init(r->model, r->config->seed);
     return rc;
@@ -187,6 +209,8 @@ static spsh_status open_all(spsh__run *r, spsh_error *err)
     rc = spsh__backend_open(r->config->backend, spsh__run_threads(r->config, r->launch.local_size),
                             &r->allocator, &r->backend, err);
     if (rc == SPSH_OK)
+        rc = open_alignments(r, err);
+    if (rc == SPSH_OK)
         rc = open_feed(r, err);
     if (rc == SPSH_OK)
         rc = open_model(r, err);
@@ -225,6 +249,8 @@ static void close_all(spsh__run *r)
     if (r->backend != NULL)
         spsh__backend_close(r->backend);
     spsh__vocabulary_free(r->vocabulary);
+    spsh__alignments_free(r->alignments);
+    spsh__frame_cutter_close(r->cutter);
     spsh__config_free(r->config);
     spsh__comm_close(r->comm);
     free(r->config_text);
@@ -270,10 +296,17 @@ static spsh_status judge_epoch(spsh__run *r, spsh_error *err)
     char text[LINE_BYTES];
     const double *t = r->epoch_totals;
     const double served = t[SPSH__ROW_SERVED], counted = t[SPSH__ROW_COUNTED];
-    (void)snprintf(text, sizeof(text),
-                   "%.0f have too few frames for their text, %.0f no symbol of the vocabulary in "
-                   "it, %.0f no frames",
-                   t[SPSH__ROW_INFEASIBLE], t[SPSH__ROW_WITHOUT_TEXT], t[SPSH__ROW_WITHOUT_FRAMES]);
+    if (r->alignments != NULL)
+        (void)snprintf(text, sizeof(text),
+                       "%.0f have no alignment, %.0f one of another length, %.0f no frames",
+                       t[SPSH__ROW_WITHOUT_ALIGNMENT], t[SPSH__ROW_OTHER_LENGTH],
+                       t[SPSH__ROW_WITHOUT_FRAMES]);
+    else
+        (void)snprintf(text, sizeof(text),
+                       "%.0f have too few frames for their text, %.0f no symbol of the vocabulary "
+                       "in it, %.0f no frames",
+                       t[SPSH__ROW_INFEASIBLE], t[SPSH__ROW_WITHOUT_TEXT],
+                       t[SPSH__ROW_WITHOUT_FRAMES]);
     if (r->is_epoch_whole && counted <= 0)
         return SPSH_FAIL(err, SPSH_E_NOT_FOUND, SPSH_OFFSET_NONE,
                          "epoch %llu: none of its %.0f utterances can be learnt from: %s",
@@ -388,6 +421,8 @@ static void fill_result(const spsh__run *r, spsh_train_result *ret)
         .loss = r->facts.step > 0 ? r->facts.loss : (double)NAN,
         .wer = r->was_evaluated ? spsh__errors_rate(&r->last.words) : (double)NAN,
         .cer = r->was_evaluated ? spsh__errors_rate(&r->last.letters) : (double)NAN,
+        .frame_error =
+            r->was_evaluated && r->alignments != NULL ? spsh__frame_error(&r->last) : (double)NAN,
     };
 }
 

@@ -38,6 +38,7 @@ static spsh_status open_feed(spsh__run *r, const char *name, spsh__feed **ret, s
     const char *const names[] = {name, NULL};
     const spsh__feed_options options = {.config = r->config,
                                         .vocabulary = r->vocabulary,
+                                        .alignments = r->alignments,
                                         .names = names,
                                         .rank = r->comm->rank,
                                         .world_size = r->comm->world_size,
@@ -57,43 +58,106 @@ void spsh__run_widen(spsh__model_limits *limits, const spsh__model_limits *by)
         limits->rows_max = by->rows_max;
 }
 
-spsh_status spsh__run_evaluate_limits(spsh__run *r, spsh_error *err)
+/* What datasets and alignments have of each other; none of data.train's utterances is an error. */
+static spsh_status tell_alignments(const spsh__run *r, const uint8_t *of_train,
+                                   const uint8_t *of_any, spsh_error *err)
 {
-    r->limits = spsh__feed_limits(r->feed);
-    for (char **name = r->config->dev; name != NULL && *name != NULL; name++) {
+    const uint32_t count = spsh__alignments_count(r->alignments);
+    uint32_t train = 0, any = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        train += of_train[i];
+        any += of_any[i];
+    }
+    if (train == 0) {
+        const spsh_bytes id = count > 0 ? spsh__alignments_id(r->alignments, 0)
+                                        : (spsh_bytes){(const uint8_t *)"", 0};
+        return SPSH_FAIL(err, SPSH_E_NOT_FOUND, SPSH_OFFSET_NONE,
+                         "data.alignments: none of %u utterances is in data.train; the first is "
+                         "'%.*s'",
+                         count, (int)(id.size_bytes < 80 ? id.size_bytes : 80),
+                         (const char *)id.data);
+    }
+    spsh__run_log(
+        r, SPSH_LOG_INFO,
+        "alignments: %u utterances, %llu frames, %u states, %.1f MB; %u are of data.train, "
+        "%u of no dataset",
+        count, (unsigned long long)spsh__alignments_frame_count(r->alignments),
+        r->config->model.outputs, (double)spsh__alignments_bytes(r->alignments) * 1e-6, train,
+        count - any);
+    return SPSH_OK;
+}
+
+static spsh_status check_dev(spsh__run *r, uint8_t *marks, spsh_error *err)
+{
+    spsh_status rc = SPSH_OK;
+    for (char **name = r->config->dev; name != NULL && *name != NULL && rc == SPSH_OK; name++) {
         spsh__feed *feed = NULL;
-        const spsh_status rc = open_feed(r, *name, &feed, err);
-        if (rc != SPSH_OK)
-            return rc;
-        const spsh__model_limits limits = spsh__feed_limits(feed);
-        spsh__run_widen(&r->limits, &limits);
+        rc = open_feed(r, *name, &feed, err);
+        if (rc == SPSH_OK && marks != NULL)
+            rc = spsh__feed_mark_aligned(feed, marks, err);
         spsh__feed_close(feed);
     }
-    return SPSH_OK;
+    return rc;
+}
+
+spsh_status spsh__run_check_dev(spsh__run *r, spsh_error *err)
+{
+    if (r->alignments == NULL)
+        return check_dev(r, NULL, err);
+    const size_t count = spsh__alignments_count(r->alignments);
+    uint8_t *marks = calloc(2, count + 1); /* of train; of any */
+    if (marks == NULL)
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "out of memory");
+    spsh_status rc = spsh__feed_mark_aligned(r->feed, marks, err);
+    memcpy(marks + count, marks, count);
+    if (rc == SPSH_OK)
+        rc = check_dev(r, marks + count, err);
+    if (rc == SPSH_OK)
+        rc = tell_alignments(r, marks, marks + count, err);
+    free(marks);
+    return rc;
+}
+
+/* By a model that only goes forward, of the same weights: an utterance of a dev set that is longer
+ * than those of training needs its memory for as long as this takes, and none for a way back. */
+static spsh_status open_reader(const spsh__run *r, const spsh__feed *feed, spsh__model **ret,
+                               spsh_error *err)
+{
+    spsh__model_limits limits = spsh__feed_limits(feed);
+    if (r->alignments != NULL)
+        limits = spsh__frame_limits(&limits, r->shape.chunk_frames);
+    return spsh__model_open_forward(r->backend, &r->shape, &limits, r->model, ret, err);
 }
 
 static spsh_status evaluate_one(spsh__run *r, const char *name, examples *e, spsh_error *err)
 {
-    const spsh__evaluator_options options = {
+    spsh__evaluator_options options = {
         .backend = r->backend,
-        .model = r->model,
         .vocabulary = r->vocabulary,
+        .chunk_frames = r->shape.chunk_frames,
+        .inputs = r->shape.inputs,
         .comm = r->comm,
         .stop = r->o->stop,
-        .symbols = spsh__vocabulary_size(r->vocabulary),
+        .symbols = r->shape.outputs,
         .beam_width = r->config->beam_width,
-        .limits = r->limits,
         .heard_fn = take_example,
         .heard_user = e,
     };
     spsh__evaluator *evaluator = NULL;
     spsh__feed *feed = NULL;
+    spsh__model *reader = NULL;
     spsh_status rc = open_feed(r, name, &feed, err);
     if (rc == SPSH_OK)
+        rc = open_reader(r, feed, &reader, err);
+    if (rc == SPSH_OK) {
+        options.model = reader;
+        options.limits = spsh__feed_limits(feed);
         rc = spsh__evaluator_open(&options, &evaluator, err);
+    }
     if (rc == SPSH_OK)
         rc = spsh__evaluate(evaluator, feed, &r->last, err);
     spsh__evaluator_close(evaluator);
+    spsh__model_close(reader);
     spsh__feed_close(feed);
     return rc;
 }
@@ -110,14 +174,27 @@ static void tell(spsh__run *r, const char *name, const examples *e)
         .cer = spsh__errors_rate(&s->letters),
         .cer_letters = spsh__errors_rate(&s->letters_alone),
         .seconds = s->took_s,
-        .utterances = s->words.utterances,
+        .is_of_frames = r->alignments != NULL,
+        .frame_error = spsh__frame_error(s),
+        .frames = s->loss_count,
+        .without_alignment = s->without_alignment,
+        .other_length = s->other_length,
+        .utterances = r->alignments != NULL ? s->utterances : s->words.utterances,
         .words = s->words.reference_count,
         .examples = e->items,
         .example_count = e->count,
     };
     spsh_error failed = SPSH_ERROR_INIT;
-    spsh__run_log(r, SPSH_LOG_INFO, "%s: WER %.2f %%, CER %.2f %%, loss %.4g", name,
-                  100 * facts.wer, 100 * facts.cer, facts.loss);
+    if (r->alignments != NULL)
+        spsh__run_log(r, SPSH_LOG_INFO,
+                      "%s: %.2f %% of %llu frames wrong, loss %.4g; %llu utterances have no "
+                      "alignment, %llu one of another length",
+                      name, 100 * facts.frame_error, (unsigned long long)facts.frames, facts.loss,
+                      (unsigned long long)facts.without_alignment,
+                      (unsigned long long)facts.other_length);
+    else
+        spsh__run_log(r, SPSH_LOG_INFO, "%s: WER %.2f %%, CER %.2f %%, loss %.4g", name,
+                      100 * facts.wer, 100 * facts.cer, facts.loss);
     if (r->metrics != NULL && spsh__metrics_evaluation(r->metrics, &facts, &failed) != SPSH_OK)
         spsh__run_log(r, SPSH_LOG_ERROR, "%s", failed.message);
 }
@@ -144,9 +221,10 @@ spsh_status spsh__run_evaluate(spsh__run *r, spsh_error *err)
     r->was_evaluated = true;
     r->progress.evaluated_step = r->progress.step;
     r->evaluated_s = spsh__now_s();
-    const double wer = spsh__errors_rate(&first.words);
-    if (wer < r->progress.best_metric) {
-        r->progress.best_metric = wer;
+    const double wrong =
+        r->alignments != NULL ? spsh__frame_error(&first) : spsh__errors_rate(&first.words);
+    if (wrong < r->progress.best_metric) {
+        r->progress.best_metric = wrong;
         r->progress.best_samples = r->progress.samples;
     }
     return SPSH_OK;

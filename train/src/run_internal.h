@@ -4,21 +4,27 @@
 #ifndef SPSH_TRAIN_RUN_INTERNAL_H
 #define SPSH_TRAIN_RUN_INTERNAL_H
 
+#include "alignments.h"
 #include "checkpoint.h"
 #include "evaluate.h"
+#include "frame_batch.h"
 #include "metrics.h"
 #include "speechshard/train.h"
 #include "strategy.h"
 
-/* Numbers of a leaf that are summed over all leaves of a step; behind them two a domain: the sum of
- * losses and how many. */
+/* Numbers of a leaf that are summed over all leaves of a step; behind them three a domain: the sum
+ * of losses, how many, and of how many utterances. A loss is an utterance's, or a frame's. */
 enum {
     SPSH__ROW_LOSS,
+    SPSH__ROW_LOSSES,  /* how many: what their sum and gradients are divided by */
+    SPSH__ROW_RIGHT,   /* frames, of a model of frames */
     SPSH__ROW_COUNTED, /* utterances with a loss */
     SPSH__ROW_SERVED,  /* all utterances */
     SPSH__ROW_INFEASIBLE,
     SPSH__ROW_WITHOUT_TEXT,
     SPSH__ROW_WITHOUT_FRAMES,
+    SPSH__ROW_WITHOUT_ALIGNMENT,
+    SPSH__ROW_OTHER_LENGTH, /* of the alignment */
     SPSH__ROW_AUDIO_S,
     SPSH__ROW_FRAMES,        /* of utterances */
     SPSH__ROW_PADDED_FRAMES, /* of the batch, with padding */
@@ -34,7 +40,7 @@ typedef struct spsh__progress {
     uint64_t updates, skipped_steps; /* steps are either */
     uint64_t evaluated_step;         /* the last one behind which it was; 0: none */
     uint64_t restarts, best_samples;
-    double best_metric; /* lowest WER; infinite: none */
+    double best_metric; /* lowest WER, or frame error; infinite: none */
     double audio_s, wall_s;
 } spsh__progress;
 
@@ -47,11 +53,12 @@ typedef struct spsh__run {
     bool is_first; /* rank 0: writes everything */
     spsh__config *config;
     char *config_text, *vocabulary_text;
-    spsh__vocabulary *vocabulary;
+    spsh__vocabulary *vocabulary; /* NULL: a model of frames, which has alignments */
+    spsh__alignments *alignments;
     spsh__backend *backend;
     spsh__feed *feed;
     spsh__model *model;
-    spsh__model_limits limits;
+    spsh__model_shape shape; /* the model's */
     spsh__learner learner;
     spsh__slice *buckets;
     spsh__strategy *strategy;
@@ -79,7 +86,8 @@ typedef struct spsh__run {
     uint32_t row_count, domain_count;
     spsh__ctc_result *losses;
     uint32_t *out_lengths;
-    uint32_t leaf; /* in backward */
+    spsh__frame_cutter *cutter; /* of a model of frames */
+    uint32_t leaf;              /* in backward */
     spsh_status bucket_status;
     spsh_error bucket_error;
     bool has_ended;                  /* the epoch, in the middle of a step */
@@ -109,8 +117,8 @@ spsh_status spsh__run_save_last(spsh__run *r, spsh_error *err); /* waits; fails 
 /* Between saves: what became of the last one; SPSH_E_MISMATCH: a newer start has taken over. */
 spsh_status spsh__run_look(spsh__run *r, spsh_error *err);
 
-/* What the dev sets need; before the model is opened. */
-spsh_status spsh__run_evaluate_limits(spsh__run *r, spsh_error *err);
+/* That dev sets are there, and what of alignments is theirs; before the model is opened. */
+spsh_status spsh__run_check_dev(spsh__run *r, spsh_error *err);
 void spsh__run_widen(spsh__model_limits *limits, const spsh__model_limits *by);
 /* SPSH_E_CANCELED: the run is to stop; nothing is known then. */
 spsh_status spsh__run_evaluate(spsh__run *r, spsh_error *err);

@@ -98,6 +98,10 @@ static spsh_status keep_vocabulary(spsh__run *r, spsh_error *err)
 
 static spsh_status find_vocabulary(spsh__run *r, spsh_error *err)
 {
+    if (r->config->model.kind == SPSH__MODEL_LSTM_HYBRID) { /* it has none */
+        r->vocabulary_text = strdup("");
+        return r->vocabulary_text == NULL ? spsh__fail_memory(err) : SPSH_OK;
+    }
     if (r->resumed != NULL)
         return keep_vocabulary(r, err);
     if (r->config->vocabulary[0] == '\0')
@@ -140,7 +144,7 @@ spsh_status spsh__run_find(spsh__run *r, spsh_error *err)
         rc = share_text(r, &r->vocabulary_text, err);
     if (rc == SPSH_OK && !r->is_first)
         rc = spsh__config_parse(r->config_text, strlen(r->config_text), NULL, &r->config, err);
-    if (rc == SPSH_OK)
+    if (rc == SPSH_OK && r->vocabulary_text[0] != '\0')
         rc = spsh__vocabulary_parse(r->vocabulary_text, strlen(r->vocabulary_text),
                                     r->config->vocabulary, &r->vocabulary, err);
     return rc;

@@ -1,8 +1,8 @@
 /* run_step.c: one optimiser's step: batches, forward, loss, backward, exchange, update.
  *
- * Gradients are those of the sum of losses; they are divided by the number of utterances that
- * counted only where they are used, since no rank knows it before the exchange. Gradients, or a
- * loss, that are not finite on one rank are so on all after it, so that all skip the update
+ * Gradients are those of the sum of losses, of utterances or of frames; they are divided by how
+ * many there were only where they are used, since no rank knows it before the exchange. Gradients,
+ * or a loss, that are not finite on one rank are so on all after it, so that all skip the update
  * together.
  */
 #include "run_internal.h"
@@ -21,7 +21,7 @@ spsh_status spsh__run_step_open(spsh__run *r, spsh_error *err)
     if (domains > SPSH__METRIC_DOMAINS_MAX)
         domains = SPSH__METRIC_DOMAINS_MAX; /* the last one is the rest of them */
     r->domain_count = domains;
-    r->row_count = SPSH__ROW_DOMAINS + 2 * domains;
+    r->row_count = SPSH__ROW_DOMAINS + 3 * domains;
     const uint32_t leaves = spsh__leaf_count(&r->learner);
     r->rows = calloc((size_t)leaves * r->row_count + 1, sizeof(*r->rows));
     r->totals = calloc(r->row_count, sizeof(*r->totals));
@@ -29,6 +29,12 @@ spsh_status spsh__run_step_open(spsh__run *r, spsh_error *err)
     r->out_lengths = calloc(limits.batch_max, sizeof(*r->out_lengths));
     if (r->rows == NULL || r->totals == NULL || r->losses == NULL || r->out_lengths == NULL)
         return spsh__fail_memory(err);
+    if (r->alignments != NULL) {
+        const spsh_status rc = spsh__frame_cutter_open(
+            &limits, spsh__feed_dim(r->feed), r->config->model.chunk_frames, &r->cutter, err);
+        if (rc != SPSH_OK)
+            return rc;
+    }
     return r->backend->ops->alloc_fn(r->backend, r->learner.statistics_elements,
                                      &r->statistics_before, err);
 }
@@ -44,37 +50,36 @@ static void on_bucket(void *user, uint32_t bucket)
 }
 
 /* Also of a batch whose utterances all are without frames, which the model does not see. */
-static void fill_row(const spsh__run *r, const spsh__feed_batch *b, double *row)
+static void fill_row(const spsh__feed_batch *b, double *row)
 {
     row[SPSH__ROW_SERVED] = b->source->utterance_count;
     row[SPSH__ROW_WITHOUT_TEXT] = b->without_text;
     row[SPSH__ROW_WITHOUT_FRAMES] = b->without_frames;
+    row[SPSH__ROW_WITHOUT_ALIGNMENT] = b->without_alignment;
+    row[SPSH__ROW_OTHER_LENGTH] = b->other_length;
     row[SPSH__ROW_AUDIO_S] = b->seconds;
     row[SPSH__ROW_PADDED_FRAMES] = (double)b->batch * b->frames;
-    for (uint32_t n = 0; n < b->batch; n++) {
+    for (uint32_t n = 0; n < b->batch; n++)
         row[SPSH__ROW_FRAMES] += b->lengths[n];
-        if (b->weights[n] <= 0)
-            continue;
-        if (r->losses[n].is_infeasible) {
-            row[SPSH__ROW_INFEASIBLE]++;
-            continue;
-        }
-        const uint32_t last = r->domain_count - 1;
-        const uint32_t domain = b->domains[n] < last ? b->domains[n] : last;
-        row[SPSH__ROW_LOSS] += r->losses[n].loss;
-        row[SPSH__ROW_COUNTED]++;
-        row[SPSH__ROW_DOMAINS + 2 * domain] += r->losses[n].loss;
-        row[SPSH__ROW_DOMAINS + 2 * domain + 1]++;
-    }
 }
 
-static spsh_status do_leaf(spsh__run *r, const spsh__feed_batch *b, double *row, spsh_error *err)
+/* So many losses of utterance n, with their sum; `utterances`: 1, but for a part of one: 0. */
+static void add_loss(const spsh__run *r, const spsh__feed_batch *b, uint32_t n,
+                     const double loss[3], double *row)
 {
-    const spsh__backend_ops *ops = r->backend->ops;
-    if (b->batch == 0) {
-        fill_row(r, b, row);
-        return r->strategy->ops->skip_leaf_fn(r->strategy, r->leaf, err);
-    }
+    const uint32_t last = r->domain_count - 1;
+    double *domain = row + SPSH__ROW_DOMAINS + 3 * (b->domains[n] < last ? b->domains[n] : last);
+    row[SPSH__ROW_LOSS] += loss[0];
+    row[SPSH__ROW_LOSSES] += loss[1];
+    row[SPSH__ROW_COUNTED] += loss[2];
+    for (int i = 0; i < 3; i++)
+        domain[i] += loss[i];
+}
+
+/* Gradients of a batch of texts; *ret: of the logits. */
+static spsh_status learn_texts(spsh__run *r, const spsh__feed_batch *b, double *row,
+                               spsh__buffer *ret, spsh_error *err)
+{
     spsh__buffer logits = {NULL};
     const spsh__model_batch batch = {b->features, b->lengths, b->batch, b->frames};
     const spsh_status rc =
@@ -85,15 +90,70 @@ static spsh_status do_leaf(spsh__run *r, const spsh__feed_batch *b, double *row,
                                    spsh__vocabulary_size(r->vocabulary), SPSH__VOCABULARY_BLANK, 1};
     const spsh__label_batch labels = {b->labels, b->label_offsets};
     const spsh__ctc_io io = {logits, spsh__model_logit_gradients(r->model), b->weights, r->losses};
-    ops->ctc_fn(r->backend, &shape, r->out_lengths, &labels, &io);
-    spsh__model_backward(r->model, io.dlogits, on_bucket, r);
-    fill_row(r, b, row);
+    r->backend->ops->ctc_fn(r->backend, &shape, r->out_lengths, &labels, &io);
+    for (uint32_t n = 0; n < b->batch; n++) {
+        const double loss[3] = {r->losses[n].loss, 1, 1};
+        if (b->weights[n] <= 0)
+            continue;
+        if (r->losses[n].is_infeasible)
+            row[SPSH__ROW_INFEASIBLE]++;
+        else
+            add_loss(r, b, n, loss, row);
+    }
+    *ret = io.dlogits;
+    return SPSH_OK;
+}
+
+/* ... of a batch of frames with states. */
+static spsh_status learn_frames(spsh__run *r, const spsh__feed_batch *b, double *row,
+                                spsh__buffer *ret, spsh_error *err)
+{
+    const spsh__frame_batch *cut = spsh__frame_cut(r->cutter, b);
+    const size_t chunks = cut->batch.batch;
+    spsh__buffer logits = {NULL};
+    const spsh_status rc =
+        spsh__model_forward(r->model, &cut->batch, true, &logits, cut->out_lengths, err);
+    if (rc != SPSH_OK)
+        return rc;
+    spsh__cross_entropy entropy = {.rows = chunks * cut->batch.frames,
+                                   .width = r->config->model.outputs,
+                                   .states = cut->states,
+                                   .scale = 1,
+                                   .logits = logits,
+                                   .dlogits = spsh__model_logit_gradients(r->model),
+                                   .row_losses = cut->row_losses};
+    r->backend->ops->cross_entropy_fn(r->backend, &entropy);
+    for (size_t i = 0; i < entropy.rows; i++) {
+        const double loss[3] = {cut->row_losses[i], 1, 0};
+        if (cut->states[i] != UINT32_MAX)
+            add_loss(r, b, cut->owners[i % chunks], loss, row);
+    }
+    for (uint32_t n = 0; n < b->batch; n++) {
+        const double one[3] = {0, 0, b->weights[n] > 0 ? 1 : 0};
+        add_loss(r, b, n, one, row);
+    }
+    row[SPSH__ROW_RIGHT] = (double)entropy.right;
+    *ret = entropy.dlogits;
+    return SPSH_OK;
+}
+
+static spsh_status do_leaf(spsh__run *r, const spsh__feed_batch *b, double *row, spsh_error *err)
+{
+    spsh__buffer gradients = {NULL};
+    fill_row(b, row);
+    if (b->batch == 0)
+        return r->strategy->ops->skip_leaf_fn(r->strategy, r->leaf, err);
+    const spsh_status rc = r->alignments != NULL ? learn_frames(r, b, row, &gradients, err)
+                                                 : learn_texts(r, b, row, &gradients, err);
+    if (rc != SPSH_OK)
+        return rc;
+    spsh__model_backward(r->model, gradients, on_bucket, r);
     if (r->bucket_status != SPSH_OK) {
         if (err != NULL)
             *err = r->bucket_error;
         return r->bucket_status;
     }
-    return ops->status_fn(r->backend, err);
+    return r->backend->ops->status_fn(r->backend, err);
 }
 
 /* ---- the batches of a step ---- */
@@ -233,7 +293,7 @@ static void update(spsh__run *r, double gradient_scale)
     }
 }
 
-/* The step is as if it had not been. counted: utterances with a loss. */
+/* The step is as if it had not been. counted: losses. */
 static spsh_status skip(spsh__run *r, double counted, spsh_error *err)
 {
     r->backend->ops->copy_fn(r->backend, r->learner.statistics, r->statistics_before,
@@ -255,7 +315,7 @@ static spsh_status skip(spsh__run *r, double counted, spsh_error *err)
 
 static spsh_status learn(spsh__run *r, spsh_error *err)
 {
-    const double counted = r->totals[SPSH__ROW_COUNTED];
+    const double counted = r->totals[SPSH__ROW_LOSSES];
     double square_sum = 0;
     spsh_status rc = r->strategy->ops->square_sum_fn(r->strategy, &square_sum, err);
     if (rc != SPSH_OK)
@@ -295,12 +355,16 @@ static void fill_facts(spsh__run *r)
     f->infeasible = (uint32_t)t[SPSH__ROW_INFEASIBLE];
     f->without_text = (uint32_t)t[SPSH__ROW_WITHOUT_TEXT];
     f->without_frames = (uint32_t)t[SPSH__ROW_WITHOUT_FRAMES];
+    f->without_alignment = (uint32_t)t[SPSH__ROW_WITHOUT_ALIGNMENT];
+    f->other_length = (uint32_t)t[SPSH__ROW_OTHER_LENGTH];
+    f->is_of_frames = r->alignments != NULL;
+    f->frame_error = 1 - t[SPSH__ROW_RIGHT] / t[SPSH__ROW_LOSSES];
     f->skipped_steps = (uint32_t)r->progress.skipped_steps;
     f->domain_count = r->domain_count;
     for (uint32_t d = 0; d < r->domain_count; d++) {
-        const double count = t[SPSH__ROW_DOMAINS + 2 * d + 1];
+        const double *domain = t + SPSH__ROW_DOMAINS + 3 * (size_t)d;
         f->domains[d] = (spsh__domain_facts){spsh__feed_domain_name(r->feed, d),
-                                             t[SPSH__ROW_DOMAINS + 2 * d] / count, (uint64_t)count};
+                                             domain[0] / domain[1], (uint64_t)domain[2]};
     }
 }
 

@@ -37,7 +37,7 @@ spsh_status spsh__trained_open(const char *path, uint32_t threads, const spsh_io
     spsh_status rc = spsh__checkpoint_open(path, io, NULL, NULL, &t->file, &t->state, err);
     if (rc == SPSH_OK)
         rc = spsh__config_parse(t->state.config, strlen(t->state.config), NULL, &t->config, err);
-    if (rc == SPSH_OK)
+    if (rc == SPSH_OK && t->config->model.kind == SPSH__MODEL_DS2)
         rc = spsh__vocabulary_parse(t->state.vocabulary, strlen(t->state.vocabulary), path,
                                     &t->vocabulary, err);
     if (rc == SPSH_OK)
@@ -56,10 +56,11 @@ spsh_status spsh__trained_size(spsh__trained *t, uint32_t inputs, const spsh__mo
 {
     spsh__model_shape shape = t->config->model;
     shape.inputs = inputs;
-    shape.outputs = spsh__vocabulary_size(t->vocabulary);
+    if (t->vocabulary != NULL)
+        shape.outputs = spsh__vocabulary_size(t->vocabulary);
     spsh__model_close(t->model);
     t->model = NULL;
-    spsh_status rc = spsh__model_open(t->backend, &shape, limits, &t->model, err);
+    spsh_status rc = spsh__model_open_forward(t->backend, &shape, limits, NULL, &t->model, err);
     if (rc == SPSH_OK)
         rc = fill(t->backend, t->model, &t->state, err);
     if (rc != SPSH_OK) {

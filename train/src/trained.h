@@ -17,7 +17,7 @@ typedef struct spsh__trained {
     spsh__checkpoint_file *file;
     spsh__checkpoint state; /* borrowed from file */
     spsh__config *config;
-    spsh__vocabulary *vocabulary;
+    spsh__vocabulary *vocabulary; /* NULL: a model of frames */
     spsh__backend *backend;
     spsh__model *model; /* NULL before the first size */
     spsh__model_limits limits;
@@ -28,8 +28,8 @@ spsh_status spsh__trained_open(const char *path, uint32_t threads, const spsh_io
                                spsh__trained **ret, spsh_error *err);
 void spsh__trained_close(spsh__trained *t); /* NULL is fine */
 
-/* A model that takes such batches, with the checkpoint's weights. inputs: values of a frame.
- * SPSH_E_MISMATCH: the checkpoint is of another shape. */
+/* A model that takes such batches, with the checkpoint's weights, for forward alone. inputs: values
+ * of a frame. SPSH_E_MISMATCH: the checkpoint is of another shape. */
 spsh_status spsh__trained_size(spsh__trained *t, uint32_t inputs, const spsh__model_limits *limits,
                                spsh_error *err);
 

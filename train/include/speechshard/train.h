@@ -52,6 +52,7 @@ typedef struct spsh_train_result {
     double loss;                     /* mean per utterance of this call's last step; NaN: none */
     double wer, cer;                 /* of this call's last evaluation of the first dev set: errors
                                         per word, per character; NaN: none */
+    double frame_error; /* of a model of frames, there: share of frames that are wrong; NaN: none */
 } spsh_train_result;
 
 /**
@@ -88,10 +89,12 @@ typedef struct spsh_evaluate_options {
      * call; reference is the transcript as the vocabulary has it. May be NULL. */
     void (*heard_fn)(void *user, spsh_bytes id, const char *reference, const char *found);
     void *heard_user;
+    const char *const *alignments; /* files, of a model of frames; NULL behind the last; NULL: those
+                                      of its configuration */
 } spsh_evaluate_options;
 #define SPSH_EVALUATE_OPTIONS_INIT                                                                 \
     {                                                                                              \
-        sizeof(spsh_evaluate_options), 0, 0, 0, 0, 0, 0, 0, 0, 0                                   \
+        sizeof(spsh_evaluate_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0                                \
     }
 
 /** Of all utterances together, against their transcripts as the vocabulary normalises them. */
@@ -104,6 +107,11 @@ typedef struct spsh_evaluation {
                            1, infinite where something was found and nothing was said */
     double cer_letters; /* as cer, without blanks */
     double audio_seconds, seconds; /* of audio; that it took */
+    bool is_of_frames; /* a model of frames: nothing of words and letters, but what follows, and the
+                          loss is cross-entropy, mean of frames */
+    uint64_t frames;   /* that have a state */
+    uint64_t without_alignment, other_length; /* utterances; their alignment's length */
+    double frame_error;                       /* share of frames that are wrong */
 } spsh_evaluation;
 
 /**
