@@ -445,7 +445,7 @@ static void test_an_epoch_that_teaches_nothing(void)
     (void)snprintf(vocabulary, sizeof(vocabulary), "vocabulary=%s", at("strange"));
     kit_run run = {.folder = "strange-run", .overrides = {vocabulary}};
     check_says(&run, train_kit_run(&run), SPSH_E_NOT_FOUND,
-               "epoch 0: none of its 96 utterances can be learnt from");
+               "epoch 1: none of its 96 utterances can be learnt from");
 }
 
 /* ---- other settings ---- */

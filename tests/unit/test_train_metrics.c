@@ -123,6 +123,8 @@ static void test_lines(void)
     CHECK(real_of(lines, 0, "world_size") == 2);
     CHECK_STR(kind_of(lines, 1), "step");
     CHECK(real_of(lines, 2, "loss") == 5.0);
+    const double time = real_of(lines, 2, "time") * 1e3; /* to the millisecond */
+    CHECK(time > 1.6e12 && fabs(time - round(time)) < 1e-3);
     const json_t *domains = json_object_get(json_array_get(lines, 1), "domains");
     const json_t *quoted = json_object_get(domains, "read \"speech\"");
     CHECK(json_number_value(json_object_get(quoted, "loss")) == 3.5);
@@ -311,10 +313,14 @@ static void test_long_tags(void)
 static void test_live_line(void)
 {
     char text[160];
-    const spsh__step_facts facts = facts_of(4);
-    CHECK_STR(
-        spsh__metrics_line(&facts, text, sizeof(text)),
-        "epoch 1  step 4  loss 2.5  norm 2  rate 0.001  80 s of audio a second  waited 2.0 %");
+    spsh__step_facts facts = facts_of(4);
+    facts.left_s = (double)NAN;
+    CHECK_STR(spsh__metrics_line(&facts, text, sizeof(text)),
+              "epoch 2, loss 2.5, rate 0.001, 16 utterances/s, waited 2.0 %");
+    facts.epochs = 12;
+    facts.left_s = 3723.9;
+    CHECK_STR(spsh__metrics_line(&facts, text, sizeof(text)),
+              "epoch 2 of 12, loss 2.5, rate 0.001, 16 utterances/s, waited 2.0 %, ETA 1:02:03");
 }
 
 int main(void)

@@ -145,6 +145,7 @@ typedef struct spsh_progress {
     uint64_t total;    /* 0: unknown; may be changed between updates */
     uint64_t begin_ns, shown_ns;
     bool enabled;
+    uint64_t done_before; /* of done: what is no part of the rate; may be set after begin */
 } spsh_progress;
 
 void spsh__progress_begin(spsh_progress *progress, const char *label, const char *unit,

@@ -142,7 +142,7 @@ void spsh__progress_begin(spsh_progress *progress, const char *label, const char
     bool enabled = !spsh__cli_is_quiet() && isatty(STDERR_FILENO) && terminal != NULL &&
                    strcmp(terminal, "dumb") != 0;
     uint64_t now = now_ns();
-    *progress = (spsh_progress){label, unit, total, now, now, enabled};
+    *progress = (spsh_progress){label, unit, total, now, now, enabled, 0};
 }
 
 static void append(char line[LINE_BYTES], size_t *used, const char *text)
@@ -166,7 +166,7 @@ static void format_line(const spsh_progress *progress, uint64_t done, double sec
 {
     char number[SPSH_HUMAN_BYTES], piece[4 * SPSH_HUMAN_BYTES];
     bool is_bytes = strcmp(progress->unit, "B") == 0;
-    double rate = seconds > 0 ? (double)done / seconds : 0;
+    double rate = seconds > 0 ? (double)(done - progress->done_before) / seconds : 0;
     size_t used = 0;
     append(line, &used, progress->label);
     append(line, &used, ": ");

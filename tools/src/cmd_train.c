@@ -39,7 +39,7 @@ typedef struct train_command {
     uint64_t symbols;
     spsh_train_world world;
     spsh_progress progress;
-    uint64_t steps;
+    bool has_begun;
     double told_s; /* when a step was told last where there is no live line */
 } train_command;
 
@@ -79,15 +79,18 @@ static double now_s(void)
 }
 
 /* A live line on a terminal; in a log, a line a minute. */
-static void on_progress(void *user, const char *line)
+static void on_progress(void *user, uint64_t step, const char *line)
 {
     train_command *c = (train_command *)user;
-    char steps[SPSH_HUMAN_BYTES];
-    spsh__progress_update(&c->progress, ++c->steps, line);
+    char number[SPSH_HUMAN_BYTES];
+    if (!c->has_begun)
+        c->progress.done_before = step - 1; /* of a run that goes on */
+    c->has_begun = true;
+    spsh__progress_update(&c->progress, step, line);
     if (c->progress.enabled || now_s() - c->told_s < LOG_INTERVAL_S)
         return;
     c->told_s = now_s();
-    spsh__cli_message("%s steps, %s", spsh__human_count(c->steps, steps), line);
+    spsh__cli_message("step %s, %s", spsh__human_count(step, number), line);
 }
 
 /* ---- the vocabulary ---- */

@@ -14,6 +14,12 @@ spsh_status spsh__comm_open(const spsh__launch *launch, uint32_t deadline_ms,
                             const spsh_allocator *allocator, spsh__comm **ret_comm, spsh_error *err)
 {
     spsh__comm *c = NULL;
+    if (launch->world_size > 1 && strcmp(launch->launcher, "torchrun") == 0)
+        return SPSH_FAIL(err, SPSH_E_UNSUPPORTED, SPSH_OFFSET_NONE,
+                         "torchrun started %u processes, but on CPUs they speak to each other "
+                         "through MPI: start them with 'mpirun -n %u speechshard train ...' or "
+                         "'srun --mpi=pmix'",
+                         launch->world_size, launch->world_size);
     spsh_status rc = launch->world_size == 1 ? spsh__comm_self_open(allocator, &c, err)
                                              : spsh__comm_mpi_open(allocator, &c, err);
     if (rc != SPSH_OK)
@@ -21,9 +27,12 @@ spsh_status spsh__comm_open(const spsh__launch *launch, uint32_t deadline_ms,
     c->deadline_ms = deadline_ms;
     if (c->rank != launch->rank || c->world_size != launch->world_size) {
         rc = SPSH_FAIL(err, SPSH_E_MISMATCH, SPSH_OFFSET_NONE,
-                       "%s says that this is rank %u of %u, MPI says %u of %u: start with mpirun, "
-                       "or with srun --mpi=pmix",
-                       launch->launcher, launch->rank, launch->world_size, c->rank, c->world_size);
+                       "the variables of %s say that this is rank %u of %u, MPI says %u of %u: "
+                       "start with 'mpirun -n %u' or 'srun --mpi=pmix -n %u'",
+                       strcmp(launch->launcher, "environment") == 0 ? "the environment"
+                                                                    : launch->launcher,
+                       launch->rank, launch->world_size, c->rank, c->world_size, launch->world_size,
+                       launch->world_size);
         spsh__comm_close(c);
         return rc;
     }

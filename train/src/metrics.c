@@ -72,13 +72,13 @@ static line begin_line(const char *kind, uint64_t samples, uint64_t step)
     put_text(&l, "kind", kind);
     put_count(&l, "samples", samples); /* samples_of finds it here, before all texts */
     put_count(&l, "step", step);
-    put_real(&l, "time", wall_s());
+    put_real(&l, "time", floor(wall_s() * 1e3) / 1e3);
     return l;
 }
 
 static spsh_status write_line(spsh__metrics *m, line *l, spsh_error *err)
 {
-    char *text = l->failed ? NULL : json_dumps(l->object, JSON_COMPACT | JSON_REAL_PRECISION(10));
+    char *text = l->failed ? NULL : json_dumps(l->object, JSON_COMPACT | JSON_REAL_PRECISION(13));
     spsh_status rc = SPSH_OK;
     if (text == NULL) {
         rc = spsh__fail_memory(err);
@@ -362,10 +362,17 @@ void spsh__metrics_close(spsh__metrics *m)
 const char *spsh__metrics_line(const spsh__step_facts *f, char *text, size_t capacity)
 {
     const double used_s = f->step_s > 0 ? f->step_s : 1;
+    char epochs[32] = "", left[48] = "";
+    if (f->epochs > 0)
+        (void)snprintf(epochs, sizeof(epochs), " of %" PRIu64, f->epochs);
+    if (f->left_s >= 0 && f->left_s < 1e8) {
+        const uint64_t s = (uint64_t)f->left_s;
+        (void)snprintf(left, sizeof(left), ", ETA %" PRIu64 ":%02u:%02u", s / 3600,
+                       (unsigned)(s / 60 % 60), (unsigned)(s % 60));
+    }
     (void)snprintf(text, capacity,
-                   "epoch %" PRIu64 "  step %" PRIu64 "  loss %.4g  norm %.3g  rate %.3g  "
-                   "%.0f s of audio a second  waited %.1f %%",
-                   f->epoch, f->step, f->loss, f->gradient_norm, f->rate, f->audio_s / used_s,
-                   100 * f->wait_s / used_s);
+                   "epoch %" PRIu64 "%s, loss %.4g, rate %.3g, %.0f utterances/s, waited %.1f %%%s",
+                   f->epoch + 1, epochs, f->loss, f->rate, f->utterances / used_s,
+                   100 * f->wait_s / used_s, left);
     return text;
 }

@@ -33,7 +33,7 @@ typedef struct spsh__domain_facts {
 } spsh__domain_facts;
 
 typedef struct spsh__step_facts {
-    uint64_t step, epoch, samples; /* since the run began */
+    uint64_t step, epoch, samples; /* since the run began; epoch: ended ones */
     double audio_total_s;          /* heard since the run began */
     double loss;                   /* mean per utterance, or frame, that counted; NaN: none did */
     bool is_of_frames;             /* the model learns states of frames: the next, too */
@@ -45,6 +45,9 @@ typedef struct spsh__step_facts {
     uint32_t without_alignment, other_length;
     uint32_t domain_count;
     spsh__domain_facts domains[SPSH__METRIC_DOMAINS_MAX];
+    /* For the live line alone. */
+    uint64_t epochs; /* of the whole run; 0: without a bound */
+    double left_s;   /* until its end; NaN: unknown */
 } spsh__step_facts;
 
 /* UTF-8. */
@@ -79,7 +82,7 @@ spsh_status spsh__metrics_evaluation(spsh__metrics *m, const spsh__evaluation_fa
 /* NULL is fine. */
 void spsh__metrics_close(spsh__metrics *m);
 
-/* A step in a line for a terminal; returns text. */
+/* A step in a line for a terminal, without its number; returns text. */
 const char *spsh__metrics_line(const spsh__step_facts *facts, char *text, size_t capacity);
 
 #endif

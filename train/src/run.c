@@ -185,14 +185,20 @@ static spsh_status open_metrics(spsh__run *r, spsh_error *err)
 
 static void tell_start(const spsh__run *r)
 {
+    const unsigned threads = r->backend->threads, processes = r->comm->world_size;
+    char together[80] = "";
+    if (processes > 1)
+        (void)snprintf(together, sizeof(together), ", %u processes (%s)", processes,
+                       r->launch.launcher);
     spsh__run_log(r, SPSH_LOG_INFO,
-                  "%s: %llu weights, %u process%s (%s), %u threads each; %llu utterances an epoch",
-                  r->config->backend, (unsigned long long)spsh__model_weight_count(r->model),
-                  r->comm->world_size, r->comm->world_size == 1 ? "" : "es", r->launch.launcher,
-                  r->backend->threads, (unsigned long long)spsh__feed_epoch_utterances(r->feed));
+                  "%s: %llu weights on %s%s, %u thread%s%s; %llu utterances an epoch", r->o->run,
+                  (unsigned long long)spsh__model_weight_count(r->model), r->config->backend,
+                  together, threads, threads == 1 ? "" : "s", processes > 1 ? " each" : "",
+                  (unsigned long long)spsh__feed_epoch_utterances(r->feed));
     if (r->progress.step > 0)
-        spsh__run_log(r, SPSH_LOG_INFO, "going on behind step %llu, epoch %llu, %llu utterances",
-                      (unsigned long long)r->progress.step, (unsigned long long)r->progress.epoch,
+        spsh__run_log(r, SPSH_LOG_INFO, "going on behind step %llu, in epoch %llu, %llu utterances",
+                      (unsigned long long)r->progress.step,
+                      (unsigned long long)r->progress.epoch + 1,
                       (unsigned long long)r->progress.samples);
 }
 
@@ -278,15 +284,30 @@ static void hear_metrics(spsh__run *r, spsh_status rc, const spsh_error *failed)
     r->has_metrics_failed = rc != SPSH_OK;
 }
 
+/* Seconds until the end at the speed of this process so far, evaluations and all; NaN: unknown. */
+static double seconds_left(const spsh__run *r)
+{
+    const spsh__config *c = r->config;
+    const double done = (double)(r->progress.samples - r->begin_samples);
+    double target = c->samples_max > 0 ? (double)c->samples_max : (double)INFINITY;
+    if (c->epochs > 0)
+        target = fmin(target, (double)c->epochs * (double)spsh__feed_epoch_utterances(r->feed));
+    const double left = fmax(target - (double)r->progress.samples, 0);
+    return done > 0 && isfinite(left) ? left * (spsh__now_s() - r->begin_s) / done : (double)NAN;
+}
+
 static void tell_step(spsh__run *r)
 {
     char line[LINE_BYTES];
     spsh_error failed = SPSH_ERROR_INIT;
     if (!r->is_first)
         return;
+    r->facts.epochs = r->config->epochs;
+    r->facts.left_s = seconds_left(r);
     hear_metrics(r, spsh__metrics_step(r->metrics, &r->facts, &failed), &failed);
     if (r->o->progress_fn != NULL)
-        r->o->progress_fn(r->o->progress_user, spsh__metrics_line(&r->facts, line, sizeof(line)));
+        r->o->progress_fn(r->o->progress_user, r->facts.step,
+                          spsh__metrics_line(&r->facts, line, sizeof(line)));
 }
 
 /* What of the epoch was not learnt from is told once; an epoch without anything to learn from would
@@ -310,13 +331,14 @@ static spsh_status judge_epoch(spsh__run *r, spsh_error *err)
     if (r->is_epoch_whole && counted <= 0)
         return SPSH_FAIL(err, SPSH_E_NOT_FOUND, SPSH_OFFSET_NONE,
                          "epoch %llu: none of its %.0f utterances can be learnt from: %s",
-                         (unsigned long long)r->progress.epoch, served, text);
+                         (unsigned long long)r->progress.epoch + 1, served, text);
     if (r->is_epoch_whole && r->progress.epoch == 0 && counted < served)
         spsh__run_log(r, SPSH_LOG_WARNING, "%.0f of %.0f utterances are not learnt from: %s",
                       served - counted, served, text);
     if (counted > 0)
         spsh__run_log(r, SPSH_LOG_INFO, "epoch %llu: loss %.4g of %.0f utterances",
-                      (unsigned long long)r->progress.epoch, t[SPSH__ROW_LOSS] / counted, counted);
+                      (unsigned long long)r->progress.epoch + 1, t[SPSH__ROW_LOSS] / counted,
+                      counted);
     memset(r->epoch_totals, 0, sizeof(r->epoch_totals));
     r->is_epoch_whole = true;
     return SPSH_OK;
@@ -395,6 +417,7 @@ static bool is_evaluated(const spsh__run *r)
 static spsh_status loop(spsh__run *r, spsh_error *err)
 {
     r->begin_s = r->saved_s = r->evaluated_s = r->looked_s = spsh__now_s();
+    r->begin_samples = r->progress.samples;
     r->is_epoch_whole = r->progress.step == 0;
     if (is_done(r) && is_evaluated(r)) {
         spsh__run_log(r, SPSH_LOG_INFO,

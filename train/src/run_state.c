@@ -34,14 +34,21 @@ static spsh_status find_checkpoint(spsh__run *r, spsh_error *err)
                                                  &r->resumed, &r->resumed_state, &found);
     if (rc == SPSH_E_NOT_FOUND && r->o->config_path != NULL)
         return SPSH_OK;
+    if (rc == SPSH_E_NOT_FOUND)
+        return SPSH_FAIL(err, rc, SPSH_OFFSET_NONE,
+                         "%s: there is no checkpoint to go on from; a configuration begins a run",
+                         r->o->run);
     if (rc != SPSH_OK) {
         if (err != NULL)
             *err = found;
         return rc;
     }
     if (!r->o->resume)
-        return SPSH_FAIL(err, SPSH_E_EXISTS, SPSH_OFFSET_NONE,
-                         "%s: has checkpoints: resume it, or name another folder", r->o->run);
+        return SPSH_FAIL(
+            err, SPSH_E_EXISTS, SPSH_OFFSET_NONE,
+            "%s: has checkpoints: '--resume auto' goes on from them; else name another "
+            "folder",
+            r->o->run);
     return SPSH_OK;
 }
 
@@ -129,13 +136,13 @@ spsh_status spsh__run_find(spsh__run *r, spsh_error *err)
 {
     spsh_status rc = SPSH_OK;
     if (r->is_first) {
-        rc = spsh_io_make_directory(r->io, r->o->run, err);
-        if (rc == SPSH_OK)
-            rc = find_checkpoint(r, err);
+        rc = find_checkpoint(r, err);
         if (rc == SPSH_OK)
             rc = find_config(r, err);
         if (rc == SPSH_OK)
             rc = find_vocabulary(r, err);
+        if (rc == SPSH_OK) /* a slip in the configuration leaves nothing behind */
+            rc = spsh_io_make_directory(r->io, r->o->run, err);
     }
     rc = agree(r, rc, err);
     if (rc == SPSH_OK)

@@ -36,8 +36,9 @@ typedef struct spsh_train_options {
     const spsh_io *io;  /* NULL: the operating system; also of datasets */
     spsh_log_fn log_fn; /* what happens, of rank 0; errors of every rank */
     void *log_user;
-    void (*progress_fn)(void *user, const char *line); /* after each step, rank 0: loss, rate, speed
-                                                          in one line, lent during the call */
+    /* After each step, rank 0: its number since the run began; epoch, loss, rate, speed and what is
+     * left in one line, lent during the call. May be NULL. */
+    void (*progress_fn)(void *user, uint64_t step, const char *line);
     void *progress_user;
     const volatile int *stop; /* looked at once a step, of any rank; not 0: finish the step, save,
                                  return SPSH_E_CANCELED. A signal handler may set it */
