@@ -44,7 +44,7 @@ static spsh_status write_new(const spsh__vocabulary *vocabulary, const char *pat
     char *text_before = before == NULL ? NULL : spsh__vocabulary_text(before);
     if (text == NULL || rc == SPSH_E_NO_MEMORY || (before != NULL && text_before == NULL))
         rc = spsh__fail_memory(err);
-    else if (rc != SPSH_OK || strcmp(text, text_before) != 0)
+    else if (rc != SPSH_OK || text_before == NULL || strcmp(text, text_before) != 0)
         rc = SPSH_FAIL(err, SPSH_E_EXISTS, SPSH_OFFSET_NONE,
                        "%s: is there, and is not what the transcripts give now: remove it, or name "
                        "another file",
