@@ -11,7 +11,7 @@
 #include "run_internal.h"
 #include "train_internal.h"
 
-enum { SETTING_BYTES = 64 };
+enum { SETTING_BYTES = 64, NAME_BYTES = 2 * SETTING_BYTES };
 
 /* ---- finding ---- */
 
@@ -177,17 +177,16 @@ static setting next_setting(const char **text)
 
 /* "  rate" of section "train": "train.rate". */
 static void name_setting(const char *line, const setting *s, char section[SETTING_BYTES],
-                         char name[2 * SETTING_BYTES])
+                         char name[NAME_BYTES])
 {
     const bool is_inner = line[0] == ' ';
     const int indent = is_inner ? 2 : 0;
     if (!is_inner)
         (void)snprintf(section, SETTING_BYTES, "%.*s", s->name_size, line);
     if (is_inner)
-        (void)snprintf(name, 2 * SETTING_BYTES, "%s.%.*s", section, s->name_size - indent,
-                       line + indent);
+        (void)snprintf(name, NAME_BYTES, "%s.%.*s", section, s->name_size - indent, line + indent);
     else
-        (void)snprintf(name, 2 * SETTING_BYTES, "%s", section);
+        (void)snprintf(name, NAME_BYTES, "%s", section);
 }
 
 static bool must_stay(const char *name)
@@ -199,7 +198,7 @@ static bool must_stay(const char *name)
 static spsh_status tell_changes(const spsh__run *r, const char *before, const char *now,
                                 spsh_error *err)
 {
-    char section[SETTING_BYTES] = "", name[2 * SETTING_BYTES];
+    char section[SETTING_BYTES] = "", name[NAME_BYTES];
     while (*before != '\0' && *now != '\0') {
         const char *line = now;
         const setting old = next_setting(&before), new = next_setting(&now);
