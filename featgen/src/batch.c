@@ -10,9 +10,9 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
-#include <unistd.h>
 
 #include "featgen_internal.h"
+#include "speechshard/cores.h"
 
 /* One thread, the caller's included. */
 typedef struct hand {
@@ -154,21 +154,13 @@ void spsh__batch_close(spsh__batch *batch)
     spsh__featgen_delete(allocator, batch);
 }
 
-static uint32_t thread_count(const spsh_featgen *featgen)
-{
-    const long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    if (featgen->options.threads != 0)
-        return featgen->options.threads;
-    if (cores < 1)
-        return 1;
-    return cores > SPSH_FEATGEN_THREADS_MAX ? SPSH_FEATGEN_THREADS_MAX : (uint32_t)cores;
-}
-
 /* Fewer threads than asked for will do; the caller is one. */
 static spsh_status batch_open(const spsh_featgen *featgen, spsh__batch **ret_batch, spsh_error *err)
 {
     const spsh_allocator *allocator = &featgen->allocator;
-    const uint32_t hands = thread_count(featgen);
+    const uint32_t hands = featgen->options.threads != 0
+                               ? featgen->options.threads
+                               : spsh_core_count(SPSH_FEATGEN_THREADS_MAX);
     spsh_status rc = SPSH_OK;
     spsh__batch *batch = spsh__featgen_new(allocator, 1, sizeof *batch);
     if (batch == NULL)

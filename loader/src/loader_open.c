@@ -12,7 +12,6 @@
 #include "speechshard/loader.h"
 
 #include <inttypes.h>
-#include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +20,7 @@
 #include "decode.h"
 #include "fetch.h"
 #include "render.h"
+#include "speechshard/cores.h"
 #include "speechshard/options.h"
 
 #define ULL(value_) ((unsigned long long)(value_))
@@ -87,21 +87,12 @@ static spsh_status check_options(const spsh_loader_options *opt, spsh_error *err
     return SPSH_OK;
 }
 
-static uint32_t core_count(void)
-{
-    cpu_set_t cores;
-    if (sched_getaffinity(0, sizeof(cores), &cores) != 0)
-        return 1;
-    const int count = CPU_COUNT(&cores);
-    return count < 1 ? 1 : (uint32_t)count;
-}
-
 static void fill_defaults(spsh_loader_options *opt)
 {
     if (opt->world_size == 0)
         opt->world_size = 1;
     if (opt->decode_threads == 0)
-        opt->decode_threads = core_count();
+        opt->decode_threads = spsh_core_count(UINT32_MAX);
     if (opt->decode_threads > SPSH_LOADER_THREADS_MAX)
         opt->decode_threads = SPSH_LOADER_THREADS_MAX;
     if (opt->slots == 0)

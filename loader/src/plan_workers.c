@@ -5,8 +5,9 @@
 #include "plan_workers.h"
 
 #include <pthread.h>
-#include <sched.h>
 #include <stdatomic.h>
+
+#include "speechshard/cores.h"
 
 enum { THREADS_MAX = 64 };
 
@@ -29,11 +30,7 @@ typedef struct thread {
 
 uint32_t spsh__workers_default(void)
 {
-    cpu_set_t set;
-    if (sched_getaffinity(0, sizeof(set), &set) != 0)
-        return 1;
-    int count = CPU_COUNT(&set);
-    return count < 1 ? 1 : count > THREADS_MAX ? THREADS_MAX : (uint32_t)count;
+    return spsh_core_count(THREADS_MAX);
 }
 
 static void note_failure(run *r, uint64_t piece, spsh_status status, const spsh_error *error)

@@ -9,6 +9,7 @@
 #include "buffer.h"
 #include "io_internal.h"
 #include "overlay.h"
+#include "speechshard/cores.h"
 #include "speechshard/options.h"
 #include "speechshard/statistics.h"
 #include "verify_internal.h"
@@ -17,7 +18,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #define ULL(value_) ((unsigned long long)(value_))
 
@@ -349,12 +349,6 @@ static spsh_status check_dataset(spsh__verify *v, spsh_error *err)
 
 /* ---- the call ---- */
 
-static uint32_t default_jobs(void)
-{
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    return cores < 1 ? 1 : cores > JOBS_MAX ? JOBS_MAX : (uint32_t)cores;
-}
-
 static spsh_status take_options(spsh__verify *v, const spsh_verify_options *options,
                                 spsh_error *err)
 {
@@ -368,7 +362,7 @@ static spsh_status take_options(spsh__verify *v, const spsh_verify_options *opti
     v->allocator = v->opt.allocator != NULL ? v->opt.allocator : spsh_allocator_default();
     v->io = v->opt.io != NULL ? v->opt.io : spsh_io_default();
     if (v->opt.jobs == 0)
-        v->opt.jobs = default_jobs();
+        v->opt.jobs = spsh_core_count(JOBS_MAX);
     return SPSH_OK;
 }
 

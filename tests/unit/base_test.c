@@ -1,6 +1,9 @@
 /* base_test.c: status texts, the error record, the allocator's helpers, byte order. */
+#include <sched.h>
+
 #include "base_internal.h"
 #include "fault_alloc.h"
+#include "speechshard/cores.h"
 #include "speechshard/nearest_word.h"
 #include "spsh_test.h"
 
@@ -140,6 +143,22 @@ static void test_nearest_word(void)
     CHECK(spsh_nearest_word("aaa", 3, (const char *const[]){long_text, NULL}) == NULL);
 }
 
+static void test_core_count(void)
+{
+    cpu_set_t before;
+    cpu_set_t one;
+    REQUIRE(sched_getaffinity(0, sizeof(before), &before) == 0);
+    CHECK_I64(spsh_core_count(UINT32_MAX), CPU_COUNT(&before));
+    CHECK_U64(spsh_core_count(1), 1);
+    CPU_ZERO(&one);
+    for (size_t core = 0; core < CPU_SETSIZE && CPU_COUNT(&one) == 0; core++)
+        if (CPU_ISSET(core, &before))
+            CPU_SET(core, &one);
+    REQUIRE(sched_setaffinity(0, sizeof(one), &one) == 0); /* as taskset, mpirun, a container */
+    CHECK_U64(spsh_core_count(64), 1);
+    REQUIRE(sched_setaffinity(0, sizeof(before), &before) == 0);
+}
+
 int main(void)
 {
     RUN(test_every_status_has_its_own_name_and_text);
@@ -150,5 +169,6 @@ int main(void)
     RUN(test_checked_arithmetic);
     RUN(test_little_endian);
     RUN(test_nearest_word);
+    RUN(test_core_count);
     return TEST_RESULT();
 }

@@ -128,9 +128,6 @@ bool spsh__cli_output_failed(void);
 
 /* ---- the machine ---- */
 
-/** Processors that are there, at least 1, at most max. */
-uint32_t spsh__cli_processors(uint32_t max);
-
 /** From now on SIGINT and SIGTERM only set what spsh__cli_interrupted points to. */
 void spsh__cli_watch_signals(void);
 const volatile bool *spsh__cli_interrupted(void);

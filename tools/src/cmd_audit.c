@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "speechshard/cores.h"
 #include "speechshard/io.h"
 #include "speechshard/nearest_word.h"
 
@@ -245,7 +246,7 @@ static int run(audit_command *c)
         .profile = (spsh__text_profile)c->profile,
         .speed_grid = c->speed_grid,
         .memory_bytes = c->memory_bytes,
-        .threads = c->jobs != 0 ? (uint32_t)c->jobs : spsh__cli_processors(JOBS_MAX),
+        .threads = c->jobs != 0 ? (uint32_t)c->jobs : spsh_core_count(JOBS_MAX),
         .io = spsh_io_default(),
         .progress_fn = on_progress,
         .space_fn = on_space,

@@ -9,6 +9,7 @@
 #include "dedupe_out.h"
 #include "part.h"
 #include "source_fail.h"
+#include "speechshard/cores.h"
 
 enum { JOBS_MAX = 1024, BOILERPLATE_MIN = 20 };
 #define MEMORY_DEFAULT (UINT64_C(4) << 30)
@@ -221,7 +222,7 @@ static int run(dedupe_command *c, const spsh_cli_args *args)
                    .drop_from = c->drop_from,
                    .boilerplate_min = BOILERPLATE_MIN},
         .memory_bytes = c->memory_bytes,
-        .threads = c->jobs != 0 ? (uint32_t)c->jobs : spsh__cli_processors(JOBS_MAX),
+        .threads = c->jobs != 0 ? (uint32_t)c->jobs : spsh_core_count(JOBS_MAX),
         .io = spsh_io_default(),
         .progress_fn = on_progress,
         .space_fn = on_space,

@@ -18,6 +18,7 @@
 #include "selection.h"
 #include "source_fail.h"
 #include "source_prints.h"
+#include "speechshard/cores.h"
 #include "text_profile.h"
 
 enum {
@@ -515,7 +516,7 @@ static int open_set(const request *r, spsh__print_set **ret_set)
         {r->paths[1], NULL, SPSH__SIDE_TRAIN}
     };
     const spsh__fingerprint_run_options run = {
-        .io = spsh_io_default(), .threads = spsh__cli_processors(JOBS_MAX), .part_count = 1};
+        .io = spsh_io_default(), .threads = spsh_core_count(JOBS_MAX), .part_count = 1};
     spsh_error err = SPSH_ERROR_INIT;
     spsh_status rc = spsh__source_prints_make(sources, 2, &run, spsh__cli_interrupted(), &err);
     if (rc == SPSH_E_CANCELED) {

@@ -6,6 +6,7 @@
 #include "features/feature_run.h"
 #include "json_out.h"
 #include "part.h"
+#include "speechshard/cores.h"
 
 enum { JOBS_MAX = 1024 };
 
@@ -235,7 +236,7 @@ static int settle(featgen_command *c, const featgen_arguments *a)
         return spsh__cli_usage("featgen", "--features %s: %s", c->text, err.message);
     c->run.dtype = choose_dtype(c, a->dtype);
     c->run.by_speaker = a->by != 1;
-    c->run.threads = a->jobs != 0 ? (uint32_t)a->jobs : spsh__cli_processors(JOBS_MAX);
+    c->run.threads = a->jobs != 0 ? (uint32_t)a->jobs : spsh_core_count(JOBS_MAX);
     const int rc = spsh__part_take("featgen", a->part, &c->run.part, &c->run.part_count);
     return rc == SPSH_EXIT_DONE ? SPSH_CLI_RUN : rc;
 }

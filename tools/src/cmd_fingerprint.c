@@ -7,6 +7,7 @@
 #include "json_out.h"
 #include "part.h"
 #include "source_fail.h"
+#include "speechshard/cores.h"
 
 enum { JOBS_MAX = 1024 };
 
@@ -199,7 +200,7 @@ int spsh__cmd_fingerprint(int argc, char **argv)
         .run = {.io = spsh_io_default(), .check_pages = true, .progress_fn = on_progress}
     };
     c.run.user = &c;
-    c.run.threads = jobs != 0 ? (uint32_t)jobs : spsh__cli_processors(JOBS_MAX);
+    c.run.threads = jobs != 0 ? (uint32_t)jobs : spsh_core_count(JOBS_MAX);
     rc = spsh__part_take("fingerprint", part, &c.run.part, &c.run.part_count);
     if (rc != SPSH_EXIT_DONE)
         return rc;

@@ -7,6 +7,7 @@
 #include "commands.h"
 #include "pack.h"
 #include "report.h"
+#include "speechshard/cores.h"
 #include "speechshard/nearest_word.h"
 
 #define SHARD_BYTES_DEFAULT  (UINT64_C(1) << 30)
@@ -139,7 +140,7 @@ static void fill(const pack_arguments *a, spsh__pack_options *options)
     options->rate_hz = (uint32_t)a->rate_hz;
     options->shard_bytes = a->shard_bytes;
     options->memory_bytes = a->memory_bytes;
-    options->jobs = a->jobs != 0 ? (uint32_t)a->jobs : spsh__cli_processors(64);
+    options->jobs = a->jobs != 0 ? (uint32_t)a->jobs : spsh_core_count(64);
     options->strict = a->strict;
     options->io = spsh_io_default();
     options->log_fn = on_log;

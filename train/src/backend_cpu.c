@@ -1,8 +1,7 @@
 /* backend_cpu.c: the backend `cpu`: float, threads, vectors; which operator is in which file of
  * cpu.h. Memory is the host's. */
-#include <unistd.h>
-
 #include "cpu.h"
+#include "speechshard/cores.h"
 #include "train_internal.h"
 
 enum { THREADS_MAX = 1024 };
@@ -127,14 +126,6 @@ static const spsh__backend_ops cpu_ops = {
     .adamw_fn = spsh__cpu_adamw_step,
 };
 
-static uint32_t thread_count(uint32_t wanted)
-{
-    if (wanted > 0)
-        return wanted < THREADS_MAX ? wanted : THREADS_MAX;
-    const long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    return cores < 1 ? 1 : cores < THREADS_MAX ? (uint32_t)cores : THREADS_MAX;
-}
-
 spsh_status spsh__backend_cpu_open(spsh__backend *backend, spsh_error *err)
 {
     spsh__cpu *cpu = spsh__train_new(&backend->allocator, 1, sizeof(*cpu));
@@ -143,7 +134,10 @@ spsh_status spsh__backend_cpu_open(spsh__backend *backend, spsh_error *err)
                          sizeof(*cpu));
     backend->ops = &cpu_ops;
     backend->state = cpu;
-    backend->threads = thread_count(backend->threads);
+    if (backend->threads == 0)
+        backend->threads = spsh_core_count(THREADS_MAX);
+    if (backend->threads > THREADS_MAX)
+        backend->threads = THREADS_MAX;
     spsh__cpu_gemm_open();
     cpu->kernels = spsh__cpu_kernels_best();
     spsh_status rc = spsh__cpu_pool_open(&backend->allocator, backend->threads, &cpu->pool, err);

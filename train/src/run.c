@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "run_internal.h"
+#include "speechshard/cores.h"
 #include "speechshard/options.h"
 #include "train_internal.h"
 
@@ -36,14 +37,15 @@ void spsh__run_log(const spsh__run *r, spsh_log_level level, const char *format,
 
 /* ---- opening ---- */
 
-/* Threads of the model: the node's cores are shared by its ranks. */
+/* Threads of the model: the node's cores are shared by its ranks, and a launcher may have bound
+ * each to a few of them. */
 uint32_t spsh__run_threads(const spsh__config *config, uint32_t local_size)
 {
     const long cores = sysconf(_SC_NPROCESSORS_ONLN);
     const uint32_t ranks = local_size > 0 ? local_size : 1;
     if (config->threads > 0)
         return config->threads;
-    return cores > (long)ranks ? (uint32_t)cores / ranks : 1;
+    return spsh_core_count(cores > (long)ranks ? (uint32_t)cores / ranks : 1);
 }
 
 static spsh_status open_world(spsh__run *r, spsh_error *err)
