@@ -1,5 +1,6 @@
 /* cmd_env.c: `speechshard env`: who started this process, and what training would make of it. */
 #include <inttypes.h>
+#include <string.h>
 
 #include "cli.h"
 #include "commands.h"
@@ -30,6 +31,10 @@ static int put_json(const spsh_train_world *w)
 
 static int print_world(const spsh_train_world *w)
 {
+    if (w->world_size == 1 && strcmp(w->launcher, "alone") == 0) {
+        (void)printf("alone: no launcher's variables are set; one process\n");
+        return SPSH_EXIT_DONE;
+    }
     (void)printf("%s: rank %" PRIu32 " of %" PRIu32 ", %" PRIu32 " of %" PRIu32 " on node %" PRIu32
                  " of %" PRIu32,
                  w->launcher, w->rank, w->world_size, w->local_rank, w->local_size, w->node,
@@ -57,7 +62,8 @@ int spsh__cmd_env(int argc, char **argv)
         NULL,
         "show which processes would train together",
         "Rank and world size come from the variables of mpirun, srun, torchrun or Kubernetes, or\n"
-        "from RANK and WORLD_SIZE. Sets that contradict each other are refused, and named.",
+        "from RANK and WORLD_SIZE. Sets that contradict each other are refused, and named. On\n"
+        "CPUs, processes of a training speak through MPI: mpirun or srun --mpi=pmix start them.",
         "mpirun -n 4 speechshard env\n"
         "srun -n 8 speechshard env --json\n",
         options};

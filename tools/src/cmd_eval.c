@@ -8,12 +8,17 @@
 #include "json_out.h"
 #include "speechshard/train.h"
 
-enum { THREADS_MAX = 1024, BEAM_MAX = 4096, DATASETS_MAX = 1024 };
+enum { THREADS_MAX = 1024, BEAM_MAX = 4096 };
 
 typedef struct eval_command {
     spsh_evaluate_options run;
     uint64_t threads, beam;
-    bool json, transcripts;
+    bool json, transcripts, is_one_of_several;
+    spsh_json *line; /* of an utterance; NULL: none is asked for */
+    uint64_t heard;
+    spsh_progress progress;
+    spsh_status failed; /* of printing one */
+    spsh_error err;
 } eval_command;
 
 static void on_log(void *user, spsh_log_level level, const char *text)
@@ -24,9 +29,19 @@ static void on_log(void *user, spsh_log_level level, const char *text)
 
 static void on_heard(void *user, spsh_bytes id, const char *reference, const char *found)
 {
-    (void)user;
-    spsh__text_print_field(stdout, id);
-    (void)printf("\t%s\t%s\n", reference, found);
+    eval_command *c = (eval_command *)user;
+    spsh__progress_update(&c->progress, ++c->heard, NULL);
+    if (!c->transcripts || c->failed != SPSH_OK || spsh__cli_output_failed())
+        return;
+    if (c->line == NULL) {
+        spsh__text_print_field(stdout, id);
+        (void)printf("\t%s\t%s\n", reference, found);
+        return;
+    }
+    spsh__json_put_text(c->line, "id", id);
+    spsh__json_put_string(c->line, "reference", reference);
+    spsh__json_put_string(c->line, "text", found);
+    c->failed = spsh__json_write_line(c->line, stdout, &c->err);
 }
 
 static void put_real(spsh_json *json, const char *key, double value)
@@ -37,13 +52,14 @@ static void put_real(spsh_json *json, const char *key, double value)
         spsh__json_put_null(json, key);
 }
 
-static int put_json(const eval_command *c, const spsh_evaluation *e)
+static int put_json(const eval_command *c, const char *dataset, const spsh_evaluation *e)
 {
     spsh_error err = SPSH_ERROR_INIT;
     spsh_json *json = spsh__json_new();
     if (json == NULL)
         return spsh__cli_fail_memory();
     spsh__json_put_string(json, "checkpoint", c->run.checkpoint);
+    spsh__json_put_string(json, "dataset", dataset);
     spsh__json_put_u64(json, "utterances", e->utterances);
     spsh__json_put_u64(json, "wrong_utterances", e->wrong_utterances);
     spsh__json_put_u64(json, "words", e->words);
@@ -60,57 +76,86 @@ static int put_json(const eval_command *c, const spsh_evaluation *e)
     return rc == SPSH_OK ? SPSH_EXIT_DONE : spsh__cli_fail(NULL, &err);
 }
 
-static void print_rates(const spsh_evaluation *e)
+/* "12.34 %"; a dash where there is nothing that could be wrong. */
+static const char *rate(double value, char text[SPSH_HUMAN_BYTES])
 {
+    if (isfinite(value))
+        (void)snprintf(text, SPSH_HUMAN_BYTES, "%.2f %%", 100 * value);
+    else
+        (void)snprintf(text, SPSH_HUMAN_BYTES, "-");
+    return text;
+}
+
+/* name: NULL: there is no other. */
+static void print_rates(const char *name, const spsh_evaluation *e)
+{
+    char wer[SPSH_HUMAN_BYTES], cer[SPSH_HUMAN_BYTES], letters[SPSH_HUMAN_BYTES];
     char utterances[SPSH_HUMAN_BYTES], words[SPSH_HUMAN_BYTES], right[SPSH_HUMAN_BYTES];
-    char audio[SPSH_HUMAN_BYTES], took[SPSH_HUMAN_BYTES];
-    (void)printf("WER %.2f %%  CER %.2f %% (without blanks %.2f %%)  loss %.4g\n", 100 * e->wer,
-                 100 * e->cer, 100 * e->cer_letters, e->loss);
-    (void)printf("%s utterances, %s words; %s of the utterances without an error\n",
+    if (name != NULL)
+        (void)printf("%s: ", name);
+    (void)printf("WER %s  CER %s (without blanks %s)", rate(e->wer, wer), rate(e->cer, cer),
+                 rate(e->cer_letters, letters));
+    if (isfinite(e->loss))
+        (void)printf("  loss %.4g", e->loss);
+    (void)printf("\n%s utterances, %s words; %s of the utterances without an error\n",
                  spsh__human_count(e->utterances, utterances), spsh__human_count(e->words, words),
                  spsh__human_percent((double)(e->utterances - e->wrong_utterances),
                                      (double)e->utterances, right));
+}
+
+static void tell_speed(const spsh_evaluation *e)
+{
+    char audio[SPSH_HUMAN_BYTES], took[SPSH_HUMAN_BYTES];
     spsh__cli_message("%s of audio in %s", spsh__human_duration(e->audio_seconds, audio),
                       spsh__human_duration(e->seconds, took));
 }
 
-static int evaluate(eval_command *c)
+static int evaluate(eval_command *c, const char *dataset)
 {
-    spsh_error err = SPSH_ERROR_INIT;
+    const char *const datasets[] = {dataset, NULL};
+    char wer[SPSH_HUMAN_BYTES], cer[SPSH_HUMAN_BYTES];
     spsh_evaluation result = {0};
-    if (spsh_evaluate(&c->run, &result, &err) != SPSH_OK)
-        return spsh__cli_fail(NULL, &err);
-    if (c->json)
-        return put_json(c, &result);
-    if (!c->transcripts)
-        print_rates(&result);
+    c->run.datasets = datasets;
+    c->heard = 0;
+    spsh__progress_begin(&c->progress, "eval", "utterances", 0);
+    const spsh_status rc = spsh_evaluate(&c->run, &result, &c->err);
+    spsh__progress_end(&c->progress);
+    if (rc != SPSH_OK || c->failed != SPSH_OK)
+        return spsh__cli_fail(NULL, &c->err);
+    if (c->transcripts)
+        spsh__cli_message("%s: WER %s, CER %s", dataset, rate(result.wer, wer),
+                          rate(result.cer, cer));
+    else if (c->json)
+        return put_json(c, dataset, &result);
     else
-        spsh__cli_message("WER %.2f %%, CER %.2f %%", 100 * result.wer, 100 * result.cer);
+        print_rates(c->is_one_of_several ? dataset : NULL, &result);
+    tell_speed(&result);
     return SPSH_EXIT_DONE;
 }
 
 int spsh__cmd_eval(int argc, char **argv)
 {
     eval_command c = {.run = SPSH_EVALUATE_OPTIONS_INIT};
-    const char *datasets[DATASETS_MAX + 1] = {NULL};
     const spsh_cli_option options[] = {
         {"beam",        0, SPSH_CLI_COUNT, "N",  "prefix beam search of so many prefixes; 0: greedy",
          &c.beam,                                                                                                     0, BEAM_MAX},
         {"threads",     0, SPSH_CLI_COUNT, "N",  "threads; as many as there are cores",               &c.threads,     1,
          THREADS_MAX                                                                                                             },
         {"transcripts", 0, SPSH_CLI_FLAG,  NULL,
-         "print id, reference and what was found, a line each,\nTABs between, instead of rates",      &c.transcripts, 0, 0       },
+         "print id, reference and what was found, a line each,\nTABs between, instead of rates; or "
+         "an object each",                                                                            &c.transcripts, 0, 0       },
         {"json",        0, SPSH_CLI_FLAG,  NULL, "print JSON",                                        &c.json,        0, 0       },
         SPSH_CLI_OPTIONS_END,
     };
     const spsh_cli_command command = {
         "eval",
-        "RUN DATASET[:SPLIT,...]...",
+        "RUN DATASET...",
         NULL,
         "measure how often a trained model is wrong",
         "RUN is a run's folder, of which the newest good checkpoint counts, or a checkpoint.\n"
-        "WER and CER are of all utterances together, against the transcripts as the model's\n"
-        "vocabulary normalises them.",
+        "DATASET is a dataset or DATASET:SPLIT,SPLIT.\n"
+        "WER and CER are of all its utterances together, against the transcripts as the model's\n"
+        "vocabulary normalises them; of several datasets each by itself.",
         "speechshard eval run digits.spsh:test\n"
         "speechshard eval run digits.spsh:test --beam 32 --json\n",
         options};
@@ -118,17 +163,20 @@ int spsh__cmd_eval(int argc, char **argv)
     const int rc = spsh__cli_parse(&command, argc, argv, &args);
     if (rc != SPSH_CLI_RUN)
         return rc;
-    if (args.operand_count < 2 || args.operand_count > DATASETS_MAX)
-        return spsh__cli_usage("eval", "give a run and one dataset, or several");
-    if (c.json && c.transcripts)
-        return spsh__cli_usage("eval", "--json and --transcripts do not go together");
-    for (int i = 1; i < args.operand_count; i++)
-        datasets[i - 1] = args.operands[i];
     c.run.checkpoint = args.operands[0];
-    c.run.datasets = datasets;
+    c.is_one_of_several = args.operand_count > 2;
     c.run.threads = (uint32_t)c.threads;
     c.run.beam_width = (uint32_t)c.beam;
     c.run.log_fn = on_log;
-    c.run.heard_fn = c.transcripts ? on_heard : NULL;
-    return spsh__cli_finish(evaluate(&c));
+    c.run.heard_fn = on_heard;
+    c.run.heard_user = &c;
+    if (c.json && c.transcripts && (c.line = spsh__json_new()) == NULL)
+        return spsh__cli_fail_memory();
+    int exit_status = SPSH_EXIT_DONE;
+    for (int i = 1; i < args.operand_count && !spsh__cli_output_failed(); i++) {
+        const int one = evaluate(&c, args.operands[i]);
+        exit_status = one != SPSH_EXIT_DONE ? one : exit_status;
+    }
+    spsh__json_free(c.line);
+    return spsh__cli_finish(exit_status);
 }
