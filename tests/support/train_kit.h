@@ -67,10 +67,10 @@ typedef struct kit_run {
     char log[KIT_TEXT_BYTES]; /* what was said, as far as it fits */
 } kit_run;
 
-static inline void kit_on_progress(void *user, const char *line)
+static inline void kit_on_progress(void *user, uint64_t step, const char *line)
 {
     kit_run *run = (kit_run *)user;
-    (void)line;
+    (void)step, (void)line;
     run->steps++;
     if (run->steps == run->stop_at)
         run->stop = 1;
