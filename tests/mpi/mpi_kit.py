@@ -1,0 +1,97 @@
+"""mpi_kit.py: what the tests share that start processes with mpirun.
+
+    from mpi_kit import check, mpirun, need_mpirun, run_tests
+
+    need_mpirun()
+    done = mpirun(3, program, "argument")
+    check(done.returncode == 0, f"said {done.output}")
+
+More processes than cores, none bound to one, on this machine alone, as root, too: containers often are. A test is
+skipped where there is no mpirun. A check that fails is reported and counted, and the test goes on.
+"""
+import os
+import shutil
+import signal
+import subprocess
+import sys
+
+environment = {
+    **os.environ,
+    "OMPI_MCA_rmaps_base_oversubscribe": "1",
+    "OMPI_MCA_hwloc_base_binding_policy": "none",
+    "OMPI_MCA_btl": "self,vader",
+    "OMPI_MCA_oob_tcp_if_include": "lo",
+    "OMPI_MCA_plm": "isolated",
+    "OMPI_ALLOW_RUN_AS_ROOT": "1",
+    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+    # The libraries' own memory is not freed.
+    "LSAN_OPTIONS": "detect_leaks=0",
+    "ASAN_OPTIONS": "detect_leaks=0",
+}
+LIMIT_S = 90  # of one start: a test never hangs
+failures = 0
+
+
+def check(good, what):
+    global failures
+    if not good:
+        failures += 1
+        print("FAILED:", what)
+
+
+def equal(got, want, what):
+    check(got == want, f"{what}: {got!r}, want {want!r}")
+
+
+def run_tests(*tests):
+    """Each with its line, then the end."""
+    for test in tests:
+        before = failures
+        test()
+        print("ok    " if failures == before else "FAILED", test.__name__, flush=True)
+    sys.exit(1 if failures else 0)
+
+
+def need_mpirun():
+    if shutil.which("mpirun") is None:
+        print("skipped: no mpirun")
+        sys.exit(77)
+
+
+class Processes:
+    """Some ranks under mpirun, or one process without it. output: of all, stdout and stderr together."""
+
+    def __init__(self, count, *words, options=()):
+        words = [str(word) for word in words]
+        if count > 1:
+            words = ["mpirun", *options, "-np", str(count), *words]
+        self.popen = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                      stderr=subprocess.STDOUT, encoding="utf-8", errors="replace", env=environment,
+                                      start_new_session=True)
+        self.output, self.returncode = "", None
+
+    def signal(self, number):
+        self.popen.send_signal(number)
+
+    def read_until(self, text):
+        """Lines of output up to one with the text; false: they ended before."""
+        while text not in self.output:
+            line = self.popen.stdout.readline()
+            if not line:
+                return False
+            self.output += line
+        return True
+
+    def end(self, limit_s=LIMIT_S):
+        try:
+            self.output += self.popen.communicate(timeout=limit_s)[0]
+        except subprocess.TimeoutExpired:
+            check(False, f"{self.popen.args} did not end within {limit_s} s")
+            os.killpg(self.popen.pid, signal.SIGKILL)
+            self.popen.communicate()
+        self.returncode = self.popen.returncode
+        return self
+
+
+def mpirun(count, *words, options=()):
+    return Processes(count, *words, options=options).end()

@@ -1,0 +1,121 @@
+/* train_rank.c: a process of a run, for tests that start several: what is to happen to which rank.
+ *
+ *     train_rank BASE make                       dataset, vocabulary and BASE/run.yaml
+ *     train_rank BASE hash RUN                   of the newest checkpoint: weights and the rest
+ *     train_rank BASE run RUN [WHAT...] [KEY=VALUE...]
+ *         resume              from the newest checkpoint
+ *         stop:RANK:BATCH     that rank asks to stop at the n-th batch of its start
+ *         kill:RANK:BATCH     it is killed there; hang:... it stops answering
+ *         slow:RANK:BATCH     it sleeps a while at each batch from there on
+ *         served:NAME         BASE/NAME.RANK: a line "EPOCH POSITION" for each utterance served
+ *
+ * Ends as the command does: 0, 1, 70 (another rank is missing), 75 (stopped).
+ */
+#include <signal.h>
+
+#include "speechshard/loader.h"
+#include "train_kit.h"
+
+typedef struct fault {
+    char name[8];
+    uint64_t batch; /* 0: never */
+} fault;
+
+static fault faults[8];
+static size_t fault_count;
+static uint64_t batches;
+static const spsh_loader *training; /* the first one that is asked */
+static FILE *served;
+static kit_run run;
+
+spsh_status __real_spsh_loader_next(spsh_loader *loader, const spsh_batch **ret, spsh_error *err);
+spsh_status __wrap_spsh_loader_next(spsh_loader *loader, const spsh_batch **ret, spsh_error *err);
+
+static void write_served(const spsh_batch *batch)
+{
+    for (uint32_t n = 0; served != NULL && n < batch->utterance_count; n++)
+        REQUIRE(fprintf(served, "%" PRIu64 " %" PRIu64 "\n", batch->epoch,
+                        batch->utterances[n].item.position) > 0);
+    REQUIRE(served == NULL || fflush(served) == 0); /* mpirun kills those that end late */
+}
+
+static void suffer(const fault *f)
+{
+    if (strcmp(f->name, "slow") == 0 && batches >= f->batch)
+        (void)usleep(50000);
+    if (batches != f->batch)
+        return;
+    if (strcmp(f->name, "stop") == 0)
+        run.stop = 1;
+    else if (strcmp(f->name, "kill") == 0)
+        (void)raise(SIGKILL);
+    else if (strcmp(f->name, "hang") == 0)
+        (void)raise(SIGSTOP);
+}
+
+spsh_status __wrap_spsh_loader_next(spsh_loader *loader, const spsh_batch **ret, spsh_error *err)
+{
+    const spsh_status rc = __real_spsh_loader_next(loader, ret, err);
+    if (rc != SPSH_OK)
+        return rc;
+    batches++;
+    if (training == NULL)
+        training = loader;
+    for (size_t i = 0; i < fault_count; i++)
+        suffer(&faults[i]);
+    if (loader == training)
+        write_served(*ret);
+    return rc;
+}
+
+static void take_word(char *word, unsigned rank)
+{
+    static size_t overrides;
+    unsigned of_rank = 0;
+    fault f = {.batch = 0};
+    char path[1200];
+    if (strcmp(word, "resume") == 0) {
+        run.resume = true;
+    } else if (strncmp(word, "served:", 7) == 0) {
+        (void)snprintf(path, sizeof(path), "%s.%u", at(word + 7), rank);
+        served = fopen(path, "ab");
+        REQUIRE(served != NULL);
+    } else if (strchr(word, '=') != NULL) {
+        REQUIRE(overrides < KIT_OVERRIDES);
+        run.overrides[overrides++] = word;
+    } else {
+        REQUIRE(sscanf(word, "%7[a-z]:%u:%" SCNu64, f.name, &of_rank, &f.batch) == 3);
+        if (of_rank == rank && fault_count < 8)
+            faults[fault_count++] = f;
+    }
+}
+
+static int train(char **words)
+{
+    const char *text = getenv("OMPI_COMM_WORLD_RANK");
+    const unsigned rank = text == NULL ? 0 : (unsigned)strtoul(text, NULL, 10);
+    run.folder = words[0];
+    for (char **word = words + 1; *word != NULL; word++)
+        take_word(*word, rank);
+    const spsh_status rc = train_kit_run(&run);
+    if (served != NULL)
+        REQUIRE(fclose(served) == 0);
+    fputs(run.log, stderr);
+    if (rc != SPSH_OK)
+        fprintf(stderr, "rank %u ends: %s\n", rank, run.err.message);
+    return rc == SPSH_OK ? 0 : rc == SPSH_E_CANCELED ? 75 : rc == SPSH_E_TIMEOUT ? 70 : 1;
+}
+
+int main(int argc, char **argv)
+{
+    REQUIRE(argc >= 3);
+    (void)snprintf(base, sizeof(base), "%s", argv[1]);
+    (void)snprintf(kit_config, sizeof(kit_config), "%s/run.yaml", base);
+    if (strcmp(argv[2], "run") == 0)
+        return train(argv + 3);
+    if (strcmp(argv[2], "make") == 0)
+        train_kit_make("");
+    if (strcmp(argv[2], "hash") == 0)
+        printf("%016" PRIx64 "\n", train_kit_weights(argv[3]));
+    return TEST_RESULT();
+}
