@@ -69,7 +69,7 @@ _speechshard()
     audit) options="--train --test --output --fail-on --profile --aliases --speed-grid --check --memory --work
         --jobs --estimate --json" ;;
     explain) options="--plot --listen --json" ;;
-    train) options="--output --resume --make-vocab --vocab-kind --vocab-profile --vocab-symbols --json" ;;
+    train) options="--output --resume --make-vocab --vocab-kind --vocab-profile --vocab-symbols --estimate --json" ;;
     eval) options="--beam --threads --transcripts --json" ;;
     transcribe) options="--domain --split --limit --beam --threads --json" ;;
     report) options="--output" ;;
