@@ -198,7 +198,8 @@ def check_refused(corpus):
     out = work / "never.wav"
     for words, wanted in ((("--augment", "time_masks=99"), "time_masks"),
                           (("--augment", "speed-pertub"), "speed-perturb"),
-                          (("--augment", "noise_probability=1"), "no datasets of noises"),
+                          (("--augment", "noise_probability=1"), "no datasets of noises: --noise DATASET"),
+                          (("--augment", "room_probability=0.5"), "room_probability is 0.5, but there are no datasets of rooms: --room"),
                           (("--augment", "none", "--noise", corpus.noise), "noise_probability is 0"),
                           (("--noise", corpus.noise), "--augment TEXT"),
                           (("--augment", "none", "--payload"), "--payload"),

@@ -375,6 +375,7 @@ def test_arguments(work, corpus, one, want):
     check(not (work / "x").exists(), "a wrong argument made something")
     for words, name in (([], "float32"), (["--dtype", "float16"], "float16"), (["--dtype", "float32"], "float32")):
         result = good("featgen", corpus, "-o", work / ("power" + "".join(words)), "--features", "spectrogram", *words)
+        check("were resampled to 16000 Hz, the first one from 8000 Hz; sample_rate_hz=8000" in result.stderr, "told of other rates")
         equal("cuts values" in result.stderr, words == ["--dtype", "float16"], f"told of halves of powers, {words}")
         check(f"features   {name}, " in good("info", work / ("power" + "".join(words))).stdout, f"{words} is {name}")
     refused(1, ["featgen", corpus, "-o", one, "--features", "kaldi-mfcc"], "another dataset")

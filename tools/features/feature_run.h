@@ -34,13 +34,15 @@ typedef struct spsh__feature_run_options {
 typedef struct spsh__feature_run_facts {
     uint64_t shard_count, made_count; /* of this part; of those, new ones */
     uint64_t missing_count;           /* of all parts: shards that are still to be made */
-    uint64_t utterance_count;         /* of shards that were made now, also the next two */
+    uint64_t utterance_count;         /* of shards that were made now, also what follows */
     uint64_t left_out_count;
     uint64_t frame_count;
-    double seconds;         /* of their audio */
-    bool published;         /* all is there */
-    bool already_there;     /* nothing was done */
-    spsh_dataset_info info; /* when published; not of statistics */
+    double seconds;             /* of their audio */
+    uint64_t resampled_count;   /* utterances of another rate than the features' */
+    uint32_t resampled_from_hz; /* of the first of them */
+    bool published;             /* all is there */
+    bool already_there;         /* nothing was done */
+    spsh_dataset_info info;     /* when published; not of statistics */
 } spsh__feature_run_facts;
 
 /* SPSH_E_EXISTS: the output is something else; SPSH_E_CANCELED: *stop was seen true, what is sealed

@@ -292,6 +292,9 @@ static spsh_status put_entry(spsh__feature_work *w, const spsh__feature_entry *e
     w->facts.utterance_count++;
     w->facts.frame_count += entry->frame_count;
     w->facts.seconds += (double)entry->row.samples / (double)entry->row.sample_rate_hz;
+    if (entry->row.sample_rate_hz != w->options->features.sample_rate_hz &&
+        w->facts.resampled_count++ == 0)
+        w->facts.resampled_from_hz = entry->row.sample_rate_hz;
     return put_fn(user, entry, err);
 }
 

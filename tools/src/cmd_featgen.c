@@ -94,6 +94,7 @@ static void print_facts(const featgen_command *c, const spsh__feature_run_facts 
 {
     char made[SPSH_HUMAN_BYTES], missing[SPSH_HUMAN_BYTES], audio[SPSH_HUMAN_BYTES];
     char took[SPSH_HUMAN_BYTES], speed[SPSH_HUMAN_BYTES], left[SPSH_HUMAN_BYTES];
+    char resampled[SPSH_HUMAN_BYTES], all[SPSH_HUMAN_BYTES];
     if (facts->already_there) {
         spsh__cli_message("%s: made already; nothing to do", target(c));
         return;
@@ -110,6 +111,13 @@ static void print_facts(const featgen_command *c, const spsh__feature_run_facts 
         spsh__cli_message("%s damaged utterance%s left out",
                           spsh__human_count(facts->left_out_count, left),
                           facts->left_out_count == 1 ? " was" : "s were");
+    if (facts->resampled_count > 0)
+        spsh__cli_message("%s of %s utterances were resampled to %u Hz, the first one from %u Hz; "
+                          "sample_rate_hz=%u in --features keeps that rate",
+                          spsh__human_count(facts->resampled_count, resampled),
+                          spsh__human_count(facts->utterance_count, all),
+                          c->run.features.sample_rate_hz, facts->resampled_from_hz,
+                          facts->resampled_from_hz);
     if (facts->made_count > 0 && took_s > 0.0)
         spsh__cli_message("%s of audio in %s, %s times real time",
                           spsh__human_duration(facts->seconds, audio),

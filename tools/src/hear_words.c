@@ -24,6 +24,18 @@ static int open_all(const spsh_cli_texts *paths, spsh__datasets *ret_datasets)
     return rc;
 }
 
+/* What would be drawn has to be said; the loader's own words name no option of the command. */
+static int check_drawn(const char *command, const char *what, float probability,
+                       const spsh_cli_texts *paths)
+{
+    if (probability <= 0 || paths->count > 0)
+        return SPSH_EXIT_DONE;
+    return spsh__cli_usage(command,
+                           "--augment: %s_probability is %g, but there are no datasets of %ss: "
+                           "--%s DATASET",
+                           what, (double)probability, what, what);
+}
+
 int spsh__hear_request_make(const char *command, const spsh__hear_words *words,
                             spsh__hear_request *request)
 {
@@ -44,7 +56,14 @@ int spsh__hear_request_make(const char *command, const spsh__hear_words *words,
     }
     if (words->augment == NULL && words->noises.count + words->rooms.count > 0)
         return spsh__cli_usage(command, "--noise and --room are for --augment TEXT");
-    int rc = open_all(&words->noises, &r->noises);
+    int rc = SPSH_EXIT_DONE;
+    if (words->augment != NULL)
+        rc = check_drawn(command, "noise", r->augment.noise_probability, &words->noises);
+    if (rc == SPSH_EXIT_DONE && words->augment != NULL)
+        rc = check_drawn(command, "room", r->augment.room_probability, &words->rooms);
+    if (rc != SPSH_EXIT_DONE)
+        return rc;
+    rc = open_all(&words->noises, &r->noises);
     if (rc == SPSH_EXIT_DONE)
         rc = open_all(&words->rooms, &r->rooms);
     if (rc != SPSH_EXIT_DONE) {
