@@ -197,6 +197,12 @@ static void tell_start(const spsh__run *r)
                   (unsigned long long)spsh__model_weight_count(r->model), r->config->backend,
                   together, threads, threads == 1 ? "" : "s", processes > 1 ? " each" : "",
                   (unsigned long long)spsh__feed_epoch_utterances(r->feed));
+    const uint64_t too_long = spsh_plan_info_get(spsh__feed_plan(r->feed))->too_long_count;
+    if (too_long > 0)
+        spsh__run_log(r, SPSH_LOG_WARNING,
+                      "%llu utterances are not learnt from: longer than a batch may be "
+                      "(data.max_padded_seconds, data.max_seconds)",
+                      (unsigned long long)too_long);
     if (r->progress.step > 0)
         spsh__run_log(r, SPSH_LOG_INFO, "going on behind step %llu, in epoch %llu, %llu utterances",
                       (unsigned long long)r->progress.step,
