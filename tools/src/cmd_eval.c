@@ -44,14 +44,6 @@ static void on_heard(void *user, spsh_bytes id, const char *reference, const cha
     c->failed = spsh__json_write_line(c->line, stdout, &c->err);
 }
 
-static void put_real(spsh_json *json, const char *key, double value)
-{
-    if (isfinite(value))
-        spsh__json_put_real(json, key, value);
-    else
-        spsh__json_put_null(json, key);
-}
-
 static int put_json(const eval_command *c, const char *dataset, const spsh_evaluation *e)
 {
     spsh_error err = SPSH_ERROR_INIT;
@@ -65,12 +57,12 @@ static int put_json(const eval_command *c, const char *dataset, const spsh_evalu
     spsh__json_put_u64(json, "words", e->words);
     spsh__json_put_u64(json, "letters", e->letters);
     spsh__json_put_u64(json, "infeasible", e->infeasible);
-    put_real(json, "wer", e->wer);
-    put_real(json, "cer", e->cer);
-    put_real(json, "cer_letters", e->cer_letters);
-    put_real(json, "loss", e->loss);
-    put_real(json, "audio_seconds", e->audio_seconds);
-    put_real(json, "seconds", e->seconds);
+    spsh__json_put_real(json, "wer", e->wer);
+    spsh__json_put_real(json, "cer", e->cer);
+    spsh__json_put_real(json, "cer_letters", e->cer_letters);
+    spsh__json_put_real(json, "loss", e->loss);
+    spsh__json_put_real(json, "audio_seconds", e->audio_seconds);
+    spsh__json_put_real(json, "seconds", e->seconds);
     const spsh_status rc = spsh__json_write_line(json, stdout, &err);
     spsh__json_free(json);
     return rc == SPSH_OK ? SPSH_EXIT_DONE : spsh__cli_fail(NULL, &err);

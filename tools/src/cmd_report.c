@@ -6,14 +6,6 @@
 #include "json_out.h"
 #include "train/run_page.h"
 
-static void put_real(spsh_json *json, const char *key, double value)
-{
-    if (isfinite(value))
-        spsh__json_put_real(json, key, value);
-    else
-        spsh__json_put_null(json, key);
-}
-
 static void put_count(spsh_json *json, const char *key, double value)
 {
     spsh__json_put_u64(json, key, value > 0 && value < 1e18 ? (uint64_t)value : 0);
@@ -26,9 +18,9 @@ static void put_evaluation(spsh_json *json, const char *key, const spsh__run_his
     spsh__json_put_string(json, "set", h->sets[e->set].name);
     put_count(json, "step", e->step);
     put_count(json, "samples", e->samples);
-    put_real(json, "wer", e->wer);
-    put_real(json, "cer", e->cer);
-    put_real(json, "loss", e->loss);
+    spsh__json_put_real(json, "wer", e->wer);
+    spsh__json_put_real(json, "cer", e->cer);
+    spsh__json_put_real(json, "loss", e->loss);
     spsh__json_end(json);
 }
 
@@ -61,11 +53,12 @@ static void put_steps(spsh_json *json, const spsh__run_history *h)
     put_count(json, "steps", h->last_step.step);
     put_count(json, "epoch", h->last_step.epoch);
     put_count(json, "samples", h->last_step.samples);
-    put_real(json, "loss", h->last[SPSH__RUN_LOSS]);
-    put_real(json, "audio_seconds", spsh__series_sum(&h->steps, SPSH__RUN_AUDIO_S));
-    put_real(json, "step_seconds", step_s);
-    put_real(json, "wait_share", spsh__series_sum(&h->steps, SPSH__RUN_WAIT_S) / step_s);
-    put_real(json, "exchange_share", spsh__series_sum(&h->steps, SPSH__RUN_EXCHANGE_S) / step_s);
+    spsh__json_put_real(json, "loss", h->last[SPSH__RUN_LOSS]);
+    spsh__json_put_real(json, "audio_seconds", spsh__series_sum(&h->steps, SPSH__RUN_AUDIO_S));
+    spsh__json_put_real(json, "step_seconds", step_s);
+    spsh__json_put_real(json, "wait_share", spsh__series_sum(&h->steps, SPSH__RUN_WAIT_S) / step_s);
+    spsh__json_put_real(json, "exchange_share",
+                        spsh__series_sum(&h->steps, SPSH__RUN_EXCHANGE_S) / step_s);
     put_count(json, "infeasible", spsh__series_sum(&h->steps, SPSH__RUN_INFEASIBLE));
     put_count(json, "without_text", spsh__series_sum(&h->steps, SPSH__RUN_WITHOUT_TEXT));
     put_count(json, "without_frames", spsh__series_sum(&h->steps, SPSH__RUN_WITHOUT_FRAMES));
@@ -83,7 +76,7 @@ static int print_summary(const char *run)
     if (json != NULL) {
         spsh__json_put_string(json, "run", run);
         spsh__json_put_u64(json, "starts", h->start_count);
-        put_real(json, "time", h->last_time);
+        spsh__json_put_real(json, "time", h->last_time);
         put_steps(json, h);
         put_evaluations(json, h);
         spsh__json_put_u64(json, "damaged_lines", h->damaged_lines);

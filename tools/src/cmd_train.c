@@ -116,14 +116,6 @@ static int make_vocabulary(const train_command *c)
 
 /* ---- the run ---- */
 
-static void put_real(spsh_json *json, const char *key, double value)
-{
-    if (isfinite(value))
-        spsh__json_put_real(json, key, value);
-    else
-        spsh__json_put_null(json, key);
-}
-
 static int put_json(const train_command *c, const spsh_train_result *result)
 {
     spsh_error err = SPSH_ERROR_INIT;
@@ -134,9 +126,9 @@ static int put_json(const train_command *c, const spsh_train_result *result)
     spsh__json_put_u64(json, "steps", result->steps);
     spsh__json_put_u64(json, "epochs", result->epochs);
     spsh__json_put_u64(json, "utterances", result->samples);
-    put_real(json, "loss", result->loss);
-    put_real(json, "wer", result->wer);
-    put_real(json, "cer", result->cer);
+    spsh__json_put_real(json, "loss", result->loss);
+    spsh__json_put_real(json, "wer", result->wer);
+    spsh__json_put_real(json, "cer", result->cer);
     const spsh_status rc = spsh__json_write_line(json, stdout, &err);
     spsh__json_free(json);
     return rc == SPSH_OK ? SPSH_EXIT_DONE : spsh__cli_fail(NULL, &err);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include <jansson.h>
+#include <math.h>
 
 enum { DEPTH_MAX = 8, REAL_DIGITS = 15, HEX_BYTES_MAX = 64 };
 
@@ -109,7 +110,7 @@ void spsh__json_put_u64_named(spsh_json *json, spsh_bytes key, uint64_t value)
 
 void spsh__json_put_real(spsh_json *json, const char *key, double value)
 {
-    add(json, key, json_real(value));
+    add(json, key, isfinite(value) ? json_real(value) : json_null());
 }
 
 void spsh__json_put_bool(spsh_json *json, const char *key, bool value)
