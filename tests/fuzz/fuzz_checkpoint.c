@@ -13,21 +13,8 @@ static patch_base base;
 
 static void make_base(void)
 {
-    char folder[256];
-    char path[400];
-    uint8_t *data = NULL;
     size_t size = 0;
-    kit_state s;
-    kit_make(&s, ELEMENTS, SAMPLES);
-    test_temp_dir(folder, sizeof(folder));
-    spsh__checkpoint_writer *writer = kit_writer(folder, 1, NULL);
-    kit_put(writer, &s, SAMPLES);
-    spsh__checkpoint_writer_close(writer);
-    kit_free(&s);
-    (void)snprintf(path, sizeof(path), "%s/checkpoints/000001-%012d.spsh", folder, SAMPLES);
-    REQUIRE(spsh_io_read_file(spsh_io_default(), path, SIZE_MAX, NULL, &data, &size, NULL) ==
-            SPSH_OK);
-    test_remove_tree(folder);
+    uint8_t *data = kit_file(ELEMENTS, SAMPLES, &size);
     patch_base_init(&base, data, size);
 }
 

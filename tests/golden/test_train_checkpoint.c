@@ -13,26 +13,13 @@ enum { ELEMENTS = 192, SAMPLES = 123456, FILE_BYTES_MAX = 65536 };
 
 static void write_golden(const char *path)
 {
-    char folder[256];
-    char made[400];
-    uint8_t *data = NULL;
     size_t size = 0;
-    kit_state s;
-    kit_make(&s, ELEMENTS, SAMPLES);
-    test_temp_dir(folder, sizeof(folder));
-    spsh__checkpoint_writer *writer = kit_writer(folder, 1, NULL);
-    kit_put(writer, &s, SAMPLES);
-    spsh__checkpoint_writer_close(writer);
-    kit_free(&s);
-    (void)snprintf(made, sizeof(made), "%s/checkpoints/000001-%012d.spsh", folder, SAMPLES);
-    REQUIRE(spsh_io_read_file(spsh_io_default(), made, FILE_BYTES_MAX, NULL, &data, &size, NULL) ==
-            SPSH_OK);
+    uint8_t *data = kit_file(ELEMENTS, SAMPLES, &size);
     FILE *file = fopen(path, "wb");
     REQUIRE(file != NULL);
     REQUIRE(fwrite(data, 1, size, file) == size);
     REQUIRE(fclose(file) == 0);
     free(data);
-    test_remove_tree(folder);
 }
 
 static void dump_bytes(const char *name, const void *bytes, size_t size)

@@ -188,4 +188,25 @@ static inline spsh__checkpoint_writer *kit_writer(const char *run, uint32_t keep
     return writer;
 }
 
+/* The bytes of a checkpoint as a writer leaves it; the caller's to free(). */
+static inline uint8_t *kit_file(uint64_t elements, uint64_t samples, size_t *ret_size)
+{
+    char folder[256];
+    char path[400];
+    uint8_t *data = NULL;
+    kit_state s;
+    kit_make(&s, elements, samples);
+    test_temp_dir(folder, sizeof(folder));
+    spsh__checkpoint_writer *writer = kit_writer(folder, 1, NULL);
+    kit_put(writer, &s, samples);
+    spsh__checkpoint_writer_close(writer);
+    kit_free(&s);
+    (void)snprintf(path, sizeof(path), "%s/checkpoints/000001-%012" PRIu64 ".spsh", folder,
+                   samples);
+    REQUIRE(spsh_io_read_file(spsh_io_default(), path, SIZE_MAX, NULL, &data, ret_size, NULL) ==
+            SPSH_OK);
+    test_remove_tree(folder);
+    return data;
+}
+
 #endif

@@ -31,8 +31,7 @@ void spsh__json_put_text_or_null(spsh_json *json, const char *key,
                                  spsh_bytes text);                              /* empty: null */
 void spsh__json_put_string(spsh_json *json, const char *key, const char *text); /* NULL: null */
 void spsh__json_put_u64(spsh_json *json, const char *key, uint64_t value);      /* to 2^63 - 1 */
-void spsh__json_put_real(spsh_json *json, const char *key,
-                         double value); /* 15 digits; not finite: null */
+void spsh__json_put_real(spsh_json *json, const char *key, double value); /* not finite: null */
 void spsh__json_put_bool(spsh_json *json, const char *key, bool value);
 void spsh__json_put_null(spsh_json *json, const char *key);
 void spsh__json_put_hex(spsh_json *json, const char *key, const uint8_t *bytes, size_t size_bytes);

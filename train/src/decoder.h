@@ -4,8 +4,8 @@
  *     rc = spsh__beam_open(64, frames_max, allocator, &beam, err);
  *     count = spsh__decode_beam(beam, &rows, labels, capacity, &score);
  *     spsh__vocabulary_decode(vocabulary, labels, count, text, sizeof(text));
- *     rc = spsh__errors_add_words(&words, reference, found, err);   // ...
- * spsh__errors_rate(&words)
+ *     rc = spsh__errors_add_words(&words, reference, found, err);   // of each utterance
+ *     wer = spsh__errors_rate(&words);
  */
 #ifndef SPSH_TRAIN_DECODER_H
 #define SPSH_TRAIN_DECODER_H
