@@ -156,7 +156,8 @@ static void test_text_comes_back(void)
                                       NULL};
     static const char *const none[] = {NULL};
     static const char *const hybrid[] = {"model.preset=lstm-hybrid", "train.schedule_samples=77777",
-                                         NULL};
+                                         "data.alignments=[ali.1.gz, \"ali, 2\"]",
+                                         "model.outputs=9000", NULL};
     const char *const *const cases[] = {none, odd, hybrid};
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         require(whole, cases[i]);
@@ -235,6 +236,15 @@ static const struct {
      "nesterov needs"                                                                                                                                                      },
     {"data: {train: a}\ntrain: {schedule: cosine, schedule_samples: 5, warm_up_samples: 5}", NULL,
      SPSH_E_INVALID_ARG,                                                                                                                  "is not above"                   },
+    {"data: {train: a}\nmodel: {preset: lstm-hybrid}",                                       NULL,                    SPSH_E_INVALID_ARG,
+     "data.alignments names no file"                                                                                                                                       },
+    {"data: {train: a, alignments: b}",                                                      NULL,                    SPSH_E_INVALID_ARG,
+     "only lstm-hybrid learns from alignments"                                                                                                                             },
+    {"data: {train: a}",                                                                     "model.outputs=5",       SPSH_E_INVALID_ARG, "only lstm-hybrid has it"        },
+    {"data: {train: a}",                                                                     "model.chunk_frames=21", SPSH_E_INVALID_ARG,
+     "only lstm-hybrid learns from chunks"                                                                                                                                 },
+    {"data: {train: a, alignments: b}\nmodel: {preset: lstm-hybrid, outputs: 1}",            NULL,
+     SPSH_E_INVALID_ARG,                                                                                                                  "at least 2 states"              },
     {"data: {train: &x a, dev: *x}",                                                         NULL,                    SPSH_E_SYNTAX,      "aliases are not understood"     },
     {"data: {train: !!str a}",                                                               NULL,                    SPSH_E_SYNTAX,      "tags are not understood"        },
     {"data: {train: {a: b}}",                                                                NULL,                    SPSH_E_NOT_FOUND,   "data.train.a is no key"         },

@@ -731,6 +731,107 @@ static void test_every_allocation_failure(void)
     }
 }
 
+/* ---- forward alone */
+
+typedef struct tally {
+    uint64_t bytes;
+} tally;
+
+static void *tally_alloc(void *user, size_t size_bytes)
+{
+    ((tally *)user)->bytes += size_bytes;
+    return malloc(size_bytes);
+}
+
+static void tally_free(void *user, void *memory)
+{
+    (void)user;
+    free(memory);
+}
+
+static double *logits_of(rig *r, spsh__model *model, uint64_t *ret_count)
+{
+    spsh__buffer logits = {NULL};
+    spsh__model_batch batch = {r->features, r->lengths, r->batch, r->frames};
+    REQUIRE(spsh__model_forward(model, &batch, false, &logits, r->out_lengths, NULL) == SPSH_OK);
+    *ret_count = (uint64_t)spsh__model_out_frames(model, r->frames) * r->batch * r->shape.outputs;
+    return read_all(r, logits, *ret_count);
+}
+
+/* Borrows weights and statistics, shares the memory of layers: the same bits come out, again when
+ * it is done a second time with another batch between. */
+static void check_forward(const spsh__model_shape *shape)
+{
+    rig r;
+    open_rig(&r, shape);
+    const spsh__model_limits limits = {BATCH_MAX, FRAMES_MAX, BATCH_MAX * FRAMES_MAX};
+    spsh__model *reader = NULL;
+    uint64_t count = 0;
+    REQUIRE(spsh__model_open_forward(r.backend, shape, &limits, r.model, &reader, NULL) == SPSH_OK);
+    (void)forward(&r, true); /* statistics move on */
+    double *want = logits_of(&r, r.model, &count);
+    for (int again = 0; again < 2; again++) {
+        double *found = logits_of(&r, reader, &count);
+        CHECK(memcmp(found, want, count * sizeof(*want)) == 0);
+        free(found);
+        const uint32_t frames = r.frames;
+        r.frames = 9;
+        memcpy(r.lengths, (uint32_t[]){9, 3, 0}, BATCH * sizeof(uint32_t));
+        free(logits_of(&r, reader, &count));
+        r.frames = frames;
+        memcpy(r.lengths, (uint32_t[]){11, 6, 8}, BATCH * sizeof(uint32_t));
+        count = (uint64_t)spsh__model_out_frames(r.model, r.frames) * r.batch * shape->outputs;
+    }
+    CHECK(spsh__model_gradients(reader).data == NULL);
+    spsh__model_close(reader); /* not the weights */
+    double *still = logits_of(&r, r.model, &count);
+    CHECK(memcmp(still, want, count * sizeof(*want)) == 0);
+    free(still);
+    free(want);
+    close_rig(&r);
+}
+
+static void test_forward_alone(void)
+{
+    spsh__model_shape shape = small_ds2();
+    for (shape.layers = 1; shape.layers <= 4; shape.layers++)
+        check_forward(&shape);
+    shape.hidden = 40; /* wider than what convolutions give */
+    check_forward(&shape);
+    shape.is_bidirectional = false;
+    check_forward(&shape);
+    shape.lookahead = 3;
+    shape.cell = SPSH__CELL_GRU;
+    check_forward(&shape);
+    for (shape = small_hybrid(); shape.layers > 0; shape.layers--)
+        check_forward(&shape);
+    shape = small_hybrid();
+    shape.is_bidirectional = false;
+    check_forward(&shape);
+}
+
+static void test_forward_takes_less(void)
+{
+    tally counted = {0};
+    spsh_allocator allocator = {tally_alloc, tally_free, &counted};
+    spsh__backend *backend = NULL;
+    spsh__model *model = NULL, *reader = NULL;
+    spsh__model_shape shape = {.inputs = 20, .outputs = 29};
+    const spsh__model_limits limits = {4, 400, 1600};
+    REQUIRE(spsh__model_preset("ds2-small", &shape, NULL) == SPSH_OK);
+    shape.layers = 5;
+    REQUIRE(spsh__backend_open(backend_name, 1, &allocator, &backend, NULL) == SPSH_OK);
+    REQUIRE(spsh__model_open(backend, &shape, &limits, &model, NULL) == SPSH_OK);
+    const uint64_t arenas = 2 * spsh__model_arena_elements(model) * backend->ops->element_bytes;
+    const uint64_t training = counted.bytes - arenas;
+    counted.bytes = 0;
+    REQUIRE(spsh__model_open_forward(backend, &shape, &limits, model, &reader, NULL) == SPSH_OK);
+    CHECK(counted.bytes < training / 3);
+    spsh__model_close(reader);
+    spsh__model_close(model);
+    spsh__backend_close(backend);
+}
+
 int main(int argc, char **argv)
 {
     REQUIRE(argc == 2);
@@ -753,5 +854,7 @@ int main(int argc, char **argv)
     RUN(test_init);
     RUN(test_refused_batches);
     RUN(test_every_allocation_failure);
+    RUN(test_forward_alone);
+    RUN(test_forward_takes_less);
     return TEST_RESULT();
 }

@@ -12,6 +12,8 @@
 #ifndef SPSH_TRAIN_EVALUATE_H
 #define SPSH_TRAIN_EVALUATE_H
 
+#include <math.h>
+
 #include "comm.h"
 #include "decoder.h"
 #include "feed.h"
@@ -42,6 +44,12 @@ typedef struct spsh__evaluation {
     uint64_t frames_right, utterances, without_alignment, other_length;
     double audio_s, took_s;
 } spsh__evaluation;
+
+/* Of e's words or letters, as spsh__errors_rate; not a number: nothing was heard. */
+static inline double spsh__error_rate(const spsh__evaluation *e, const spsh__errors *errors)
+{
+    return e->words.utterances > 0 ? spsh__errors_rate(errors) : (double)NAN;
+}
 
 /* Share of frames; not a number: there are none. */
 static inline double spsh__frame_error(const spsh__evaluation *e)

@@ -265,9 +265,9 @@ static void fill_result(const spsh__evaluation *sums, spsh_evaluation *ret)
         .letters = sums->letters.reference_count,
         .infeasible = sums->infeasible,
         .loss = sums->loss_count > 0 ? sums->loss_sum / (double)sums->loss_count : (double)NAN,
-        .wer = spsh__errors_rate(&sums->words),
-        .cer = spsh__errors_rate(&sums->letters),
-        .cer_letters = spsh__errors_rate(&sums->letters_alone),
+        .wer = spsh__error_rate(sums, &sums->words),
+        .cer = spsh__error_rate(sums, &sums->letters),
+        .cer_letters = spsh__error_rate(sums, &sums->letters_alone),
         .audio_seconds = sums->audio_s,
         .seconds = sums->took_s,
     };

@@ -450,8 +450,8 @@ static void fill_result(const spsh__run *r, spsh_train_result *ret)
         .epochs = r->progress.epoch,
         .samples = r->progress.samples,
         .loss = r->facts.step > 0 ? r->facts.loss : (double)NAN,
-        .wer = r->was_evaluated ? spsh__errors_rate(&r->last.words) : (double)NAN,
-        .cer = r->was_evaluated ? spsh__errors_rate(&r->last.letters) : (double)NAN,
+        .wer = r->was_evaluated ? spsh__error_rate(&r->last, &r->last.words) : (double)NAN,
+        .cer = r->was_evaluated ? spsh__error_rate(&r->last, &r->last.letters) : (double)NAN,
         .frame_error =
             r->was_evaluated && r->alignments != NULL ? spsh__frame_error(&r->last) : (double)NAN,
     };

@@ -1,0 +1,26 @@
+/* tone_dataset.h: a dataset whose every frame has a state that can be heard: utterances of tones,
+ * one after the other, and the alignments of frames of 10 ms.
+ *
+ *     tone_dataset_make(path, "speech.ali");       // splits "train" and "dev", ids "u0", "u1", ...
+ */
+#ifndef TONE_DATASET_H
+#define TONE_DATASET_H
+
+#include <stdint.h>
+
+enum {
+    TONE_UTTERANCES = 40,
+    TONE_DEV = 8,    /* of them, the last ones, split "dev" */
+    TONE_STATES = 5, /* tones */
+    TONE_RATE_HZ = 16000,
+};
+
+/* Alignments as Kaldi's for frames of 25 ms every 10 ms that lie wholly within the utterance
+ * (snip-edges=true). path must not exist; the test stops on failure. Domains "low" and "high" by
+ * turns. */
+void tone_dataset_make(const char *path, const char *alignments);
+
+/* The state at a sample of utterance n. */
+uint32_t tone_dataset_state(uint32_t n, uint64_t sample);
+
+#endif
