@@ -23,14 +23,14 @@ corpus=$2
 mkdir -p "$corpus/single" "$corpus/connected"
 cp "$recordings"/[0-9]_*_*.wav "$corpus/single/"
 
-# A line an utterance: split, speaker, words, and then file names when there are several.
+# A line an utterance: split, speaker, words, bytes of samples, file names. Heads are 44 bytes.
 plan() {
-    (cd "$corpus/single" && printf '%s\n' *.wav) | awk '
+    (cd "$corpus/single" && wc -c -- *.wav) | awk '
         function draw(n) { # 0 ... n - 1; a generator of 31 bits, its upper ones
             seed = (seed * 1103515245 + 12345) % 2147483648
             return int(seed / 65536) % n
         }
-        function join(key, rounds,    split_name, n, i, j, k, t, files, count, left) {
+        function join(key, rounds,    split_name, n, i, j, k, t, files, count, left, sum) {
             split_name = key
             sub(/ .*/, "", split_name)
             for (n = split(list[key], files, " "); rounds > 0; rounds--) {
@@ -49,7 +49,10 @@ plan() {
                     line = line "\t" t "\t"
                     for (k = 0; k < count; k++)
                         line = line (k ? " " : "") word[substr(files[i + k], 1, 1)]
-                    line = line "\t"
+                    sum = 0
+                    for (k = 0; k < count; k++)
+                        sum += bytes[files[i + k]] - 44
+                    line = line "\t" sum "\t"
                     for (k = 0; k < count; k++)
                         line = line (k ? " " : "") files[i + k]
                     print line
@@ -62,12 +65,13 @@ plan() {
             for (i = 0; i < 10; i++)
                 word[i] = names[i + 1]
         }
-        {
-            split($0, part, "_")
+        $2 != "total" {
+            bytes[$2] = $1
+            split($2, part, "_")
             key = (part[3] + 0 < 5 ? "test" : "train") " " part[2]
             if (!(key in list))
                 order[++keys] = key
-            list[key] = list[key] (key in list && list[key] != "" ? " " : "") $0
+            list[key] = list[key] (key in list && list[key] != "" ? " " : "") $2
         }
         END {
             for (i = 1; i <= keys; i++)
@@ -75,16 +79,11 @@ plan() {
         }'
 }
 
-# joined FILE...: a WAV file of the samples of all; heads are 44 bytes.
+# joined BYTES FILE...: a WAV file of so many bytes of samples, those of all files.
 joined() {
-    bytes=0
-    for file in "$@"; do
-        bytes=$((bytes + $(wc -c <"$file") - 44))
-    done
-    wav_head "$bytes" 8000
-    for file in "$@"; do
-        tail -c +45 "$file"
-    done
+    wav_head "$1" 8000
+    shift
+    tail -q -c +45 -- "$@"
 }
 
 {
@@ -100,13 +99,13 @@ joined() {
     plan | {
         number=0
         tab=$(printf '\t')
-        while IFS="$tab" read -r split speaker text files; do
+        while IFS="$tab" read -r split speaker text bytes files; do
             number=$((number + 1))
             name=$(printf 'connected_%s_%04d' "$speaker" "$number")
             (
                 cd "$corpus/single"
                 # shellcheck disable=SC2086
-                joined $files
+                joined "$bytes" $files
             ) >"$corpus/connected/$name.wav"
             printf 'connected/%s.wav\t%s\t%s\t%s\t%s\tconnected\ten\n' "$name" "$name" "$text" "$speaker" "$split"
         done
