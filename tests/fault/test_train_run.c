@@ -145,11 +145,10 @@ static int unlink_and_count(void *user, const char *path)
     return spsh_io_default()->unlink_fn(user, path);
 }
 
-static int no_sync(void *user, int fd)
+static int sync_and_count(void *user, int fd)
 {
-    (void)user, (void)fd;
     count_change();
-    return 0;
+    return kit_no_sync(user, fd);
 }
 
 static spsh_io counting_io(void)
@@ -159,7 +158,7 @@ static spsh_io counting_io(void)
     io.pwrite_fn = write_and_count;
     io.rename_fn = rename_and_count;
     io.unlink_fn = unlink_and_count;
-    io.fsync_fn = no_sync;
+    io.fsync_fn = sync_and_count;
     return io;
 }
 
@@ -221,6 +220,16 @@ static int reserve_while_room(void *user, int fd, uint64_t size)
     return is_full ? -ENOSPC : spsh_io_default()->fallocate_fn(user, fd, size);
 }
 
+static spsh_io io_while_room(void)
+{
+    spsh_io io = *spsh_io_default();
+    io.pwrite_fn = write_while_room;
+    io.fallocate_fn = reserve_while_room;
+    io.fsync_fn = kit_no_sync;
+    is_full = false;
+    return io;
+}
+
 static void full_for_steps(kit_run *run, uint64_t step)
 {
     (void)run;
@@ -238,11 +247,8 @@ static uint64_t count_of(const char *text, const char *what)
 
 static void test_full_for_a_while(void)
 {
-    spsh_io io = *spsh_io_default();
-    io.pwrite_fn = write_while_room;
-    io.fallocate_fn = reserve_while_room;
+    const spsh_io io = io_while_room();
     kit_run run = {.folder = "full", .io = &io, .step_fn = full_for_steps, .overrides = {OFTEN}};
-    is_full = false;
     CHECK_I64(train_kit_run(&run), SPSH_OK);
     CHECK(count_of(run.log, "a checkpoint was not written, those before are there") >= 1);
     CHECK_U64(count_of(run.log, "metrics are not written"), 1);
@@ -258,11 +264,8 @@ static void full_at_the_end(kit_run *run, uint64_t step)
 
 static void test_full_at_the_end(void)
 {
-    spsh_io io = *spsh_io_default();
-    io.pwrite_fn = write_while_room;
-    io.fallocate_fn = reserve_while_room;
+    const spsh_io io = io_while_room();
     kit_run run = {.folder = "end", .io = &io, .step_fn = full_at_the_end};
-    is_full = false;
     check_says(&run, train_kit_run(&run), SPSH_E_NO_SPACE, "");
     CHECK(run.err.message[0] != '\0');
     spsh__checkpoint_file *file = NULL;
@@ -440,7 +443,7 @@ static void test_utterances_that_teach_nothing(void)
 /* None of the texts has a symbol of it. */
 static void test_an_epoch_that_teaches_nothing(void)
 {
-    kit_write_text(at("strange"), "kind: characters\nprofile: lower-1\nsymbols: [\"q\"]\n");
+    test_file_write_text(at("strange"), "kind: characters\nprofile: lower-1\nsymbols: [\"q\"]\n");
     char vocabulary[1024];
     (void)snprintf(vocabulary, sizeof(vocabulary), "vocabulary=%s", at("strange"));
     kit_run run = {.folder = "strange-run", .overrides = {vocabulary}};
@@ -506,7 +509,7 @@ static void test_another_vocabulary(void)
     REQUIRE(rename(at("letters"), at("letters.old")) == 0);
     kit_run run = {.folder = "words", .resume = true, .stop_at = 1};
     CHECK_I64(train_kit_run(&run), SPSH_E_CANCELED); /* the run has its own */
-    kit_write_text(at("letters"), "kind: characters\nprofile: lower-1\nsymbols: [\"q\"]\n");
+    test_file_write_text(at("letters"), "kind: characters\nprofile: lower-1\nsymbols: [\"q\"]\n");
     run = (kit_run){.folder = "words", .resume = true};
     check_says(&run, train_kit_run(&run), SPSH_E_MISMATCH, "is another vocabulary than");
     REQUIRE(rename(at("letters.old"), at("letters")) == 0);
@@ -554,7 +557,7 @@ static void test_a_run_that_is_done(void)
 
 static void test_folders_that_are_none(void)
 {
-    kit_write_text(at("file"), "");
+    test_file_write_text(at("file"), "");
     kit_run run = {.folder = "file"};
     check_says(&run, train_kit_run(&run), SPSH_E_EXISTS, "file: exists and is not a directory");
     run = (kit_run){.folder = "file/run"};

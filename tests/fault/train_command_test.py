@@ -1,0 +1,125 @@
+"""The command's answers to signals and to a disk that is full in earnest: exit statuses, what is said, what is there.
+
+    train_command_test.py SPEECHSHARD TRAIN_RANK
+"""
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "mpi"))
+from mpi_kit import Processes, check, equal, run_tests
+
+COMMAND, RANK = sys.argv[1], sys.argv[2]
+FOR_EVER = "train.epochs=1000000"
+base = pathlib.Path(tempfile.mkdtemp(prefix="train-command-"))
+
+
+def start(run, *words):
+    return Processes(1, COMMAND, "train", base / "run.yaml", "-o", run, "--resume", "auto", *words)
+
+
+def checkpoints(run):
+    return sorted(path.name for path in (run / "checkpoints").glob("*.spsh"))
+
+
+def test_a_signal_stops():
+    for number in [signal.SIGTERM, signal.SIGINT, signal.SIGUSR1]:
+        run = base / f"signal{number}"
+        process = start(run, FOR_EVER)
+        check(process.read_until("epoch 1: "), f"began: {process.output}")
+        process.signal(number)
+        equal(process.end().returncode, 75, f"{number}: {process.output}")
+        check("stopped behind step " in process.output, f"said {process.output}")
+        check("the same command with --resume auto goes on" in process.output, f"said {process.output}")
+        check((run / "report.html").is_file(), "no page")
+        for says in ["going on behind step ", "the run is done: "]:
+            again = start(run, "train.epochs=1").end()
+            equal(again.returncode, 0, f"goes on: {again.output}")
+            check(says in again.output, f"said {again.output}")
+
+
+def test_a_second_signal_ends():
+    """In the middle of a step, which takes seconds: nothing is saved."""
+    run = base / "second"
+    process = start(run, "model.hidden=600", "model.layers=5", "data.max_padded_seconds=60", "train.accumulate=8",
+                    "data.dev=[]", FOR_EVER)
+    check(process.read_until("utterances an epoch"), f"began: {process.output}")
+    for _ in range(2):
+        process.signal(signal.SIGTERM)
+        try:
+            process.popen.wait(0.2)  # so that they are two
+        except subprocess.TimeoutExpired:
+            pass
+    equal(process.end().returncode, 75, f"said {process.output}")
+    check("stopped behind" not in process.output, f"said {process.output}")
+    equal(checkpoints(run), [], "checkpoints")
+
+
+def has_own_mounts():
+    """A namespace with a small disk in it, as anybody may have where the system lets them."""
+    words = ["unshare", "-rm", "sh", "-c", f"mount -t tmpfs -o size=64k none {base}"]
+    return shutil.which("unshare") is not None and subprocess.run(words, capture_output=True).returncode == 0
+
+
+def fill(disk):
+    with open(disk / "filler", "wb", buffering=0) as file:
+        try:
+            while True:
+                file.write(b"\0" * 4096)
+        except OSError:
+            pass
+
+
+def test_a_full_disk():
+    """Inside a namespace: told, goes on; stopped while it is full: exit 1, what was there stays."""
+    disk = base / "disk"
+    run = disk / "run"
+    process = start(run, FOR_EVER, "train.checkpoint_every_s=0.05")
+    check(process.read_until("epoch 1: "), f"began: {process.output}")
+    fill(disk)
+    check(process.read_until("a checkpoint was not written"), f"full: {process.output}")
+    (disk / "filler").unlink()
+    before = set(checkpoints(run))
+    for _ in range(3):  # epochs, each with a save
+        process.output = ""
+        check(process.read_until(": WER"), f"goes on: {process.output}")
+    check(set(checkpoints(run)) - before, f"no newer one than {before}")
+    fill(disk)
+    before = checkpoints(run)
+    process.signal(signal.SIGUSR1)
+    equal(process.end().returncode, 1, f"stopped: {process.output}")
+    check("No space left on device" in process.output, f"said {process.output}")
+    check(set(checkpoints(run)) >= set(before[-1:]), f"{before[-1:]} is gone")
+    (disk / "filler").unlink()
+    again = start(run, FOR_EVER)
+    check(again.read_until("going on behind step "), f"goes on: {again.output}")
+    again.signal(signal.SIGTERM)
+    equal(again.end().returncode, 75, f"said {again.output}")
+
+
+def test_a_full_disk_in_a_namespace():
+    (base / "disk").mkdir()
+    words = ["unshare", "-rm", "sh", "-c", 'mount -t tmpfs -o size=1m none "$0" && exec "$@"', base / "disk",
+             sys.executable, "-B", *sys.argv[:3], base]
+    done = subprocess.run(words, capture_output=True, encoding="utf-8")
+    equal(done.returncode, 0, done.stdout + done.stderr)
+
+
+if len(sys.argv) > 3:  # inside
+    os.rmdir(base)
+    base = pathlib.Path(sys.argv[3])
+    run_tests(test_a_full_disk)
+try:
+    equal(subprocess.run([RANK, base, "make"]).returncode, 0, "the dataset")
+    tests = [test_a_signal_stops, test_a_second_signal_ends]
+    if has_own_mounts():
+        tests.append(test_a_full_disk_in_a_namespace)
+    else:
+        print("left out: a full disk, as no disk may be mounted here")
+    run_tests(*tests)
+finally:
+    shutil.rmtree(base, ignore_errors=True)
