@@ -7,6 +7,7 @@
 #include "fault_alloc.h"
 #include "plan_internal.h"
 #include "plan_kit.h"
+#include "test_file.h"
 
 static uint64_t seed;
 
@@ -38,14 +39,6 @@ static uint32_t list_files(const char *folder, cache_file *files, uint32_t max)
     if (directory != NULL)
         (void)closedir(directory);
     return count;
-}
-
-static void write_file(const char *path, const uint8_t *data, size_t size_bytes)
-{
-    FILE *stream = fopen(path, "wb");
-    REQUIRE(stream != NULL);
-    REQUIRE(fwrite(data, 1, size_bytes, stream) == size_bytes);
-    REQUIRE(fclose(stream) == 0);
 }
 
 /* From a place in the second epoch on, and counts: all that a cache could change. */
@@ -142,12 +135,12 @@ static void test_damage_is_as_no_cache(void)
             size_t at = round < 12 ? (size_t)round * 8 : test_random(&random) % f->size_bytes;
             size_t size = round % 4 == 3 ? at : f->size_bytes;
             f->data[at] ^= 0x10;
-            write_file(f->path, f->data, size);
+            test_file_write(f->path, f->data, size);
             f->data[at] ^= 0x10;
             CHECK_U64(hash_of_plan(&kit, &opt), want);
             if (strstr(f->path, "lengths") != NULL && size == f->size_bytes && at >= 64) {
-                write_file(f->path, f->data,
-                           f->size_bytes); /* those are checked where they are used */
+                test_file_write(f->path, f->data,
+                                f->size_bytes); /* those are checked where they are used */
                 continue;
             }
             cache_file again[8];
@@ -162,7 +155,7 @@ static void test_damage_is_as_no_cache(void)
         }
         /* Another plan's file under this name. */
         const cache_file *other = &files[(i + 1) % count];
-        write_file(f->path, other->data, other->size_bytes);
+        test_file_write(f->path, other->data, other->size_bytes);
         CHECK_U64(hash_of_plan(&kit, &opt), want);
     }
     for (uint32_t i = 0; i < count; i++)
@@ -186,7 +179,7 @@ static void test_damaged_lengths(void)
         if (strstr(files[i].path, "lengths") != NULL) {
             for (size_t at = 64; at < files[i].size_bytes; at += 100)
                 files[i].data[at]++;
-            write_file(files[i].path, files[i].data, files[i].size_bytes);
+            test_file_write(files[i].path, files[i].data, files[i].size_bytes);
             CHECK_U64(hash_of_plan(&kit, &opt), want);
             CHECK(stat(files[i].path, &info) != 0);
             CHECK_U64(hash_of_plan(&kit, &opt), want);
@@ -254,11 +247,11 @@ static void test_it_is_read_when_its_keys_are_right(void)
         for (size_t key = 0; key < 5 && strstr(f->path, "scan") != NULL; key++) {
             f->data[SKIPPED] = 77;
             seal(f);
-            write_file(f->path, f->data, f->size_bytes);
+            test_file_write(f->path, f->data, f->size_bytes);
             CHECK_U64(skipped_count(&kit, &opt), 77);
             f->data[DATASET_KEY + 8 * key] ^= 1;
             seal(f);
-            write_file(f->path, f->data, f->size_bytes);
+            test_file_write(f->path, f->data, f->size_bytes);
             CHECK_U64(skipped_count(&kit, &opt), 0);
             f->data[DATASET_KEY + 8 * key] ^= 1;
         }
@@ -331,11 +324,11 @@ static void test_misleading_files(void)
                 f->data[at] = round % 2 == 0 ? 0xff : (uint8_t)test_random(&random);
             }
             seal(f);
-            write_file(f->path, f->data, f->size_bytes);
+            test_file_write(f->path, f->data, f->size_bytes);
             use_plan(&kit, &opt);
             memcpy(f->data, good, f->size_bytes);
         }
-        write_file(f->path, good, f->size_bytes);
+        test_file_write(f->path, good, f->size_bytes);
         free(good);
     }
     for (uint32_t i = 0; i < count; i++)
@@ -352,7 +345,7 @@ static void test_no_directory(void)
     uint64_t want = hash_of_plan(&kit, &opt);
     opt.cache_dir = "/nowhere/at/all";
     CHECK_U64(hash_of_plan(&kit, &opt), want);
-    write_file(cache, (const uint8_t *)"x", 1);
+    test_file_write(cache, (const uint8_t *)"x", 1);
     opt.cache_dir = cache;
     CHECK_U64(hash_of_plan(&kit, &opt), want);
     REQUIRE(remove(cache) == 0);

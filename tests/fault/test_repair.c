@@ -4,6 +4,7 @@
 #include "fault_io.h"
 #include "noise_dataset.h"
 #include "speechshard/verify.h"
+#include "test_file.h"
 
 #include <fcntl.h>
 
@@ -60,13 +61,6 @@ static bytes read_bytes(const char *path)
     REQUIRE(file.data != NULL && read(fd, file.data, file.size) == (ssize_t)file.size);
     REQUIRE(close(fd) == 0);
     return file;
-}
-
-static void write_bytes(const char *path, const uint8_t *data, size_t size)
-{
-    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
-    REQUIRE(fd >= 0 && write(fd, data, size) == (ssize_t)size);
-    REQUIRE(close(fd) == 0);
 }
 
 static void shard_path(const char *directory, uint32_t shard, char path[700])
@@ -187,7 +181,7 @@ static void test_derived_parts_come_back_byte_for_byte(void)
                 spsh_repair_result result;
                 spsh_repair_options opt = SPSH_REPAIR_OPTIONS_INIT;
                 opt.expected = known == 1 ? &seals[shard] : NULL;
-                write_bytes(path, bad.data, destroy(&bad, parts));
+                test_file_write(path, bad.data, destroy(&bad, parts));
                 make_out();
                 CHECK_I64(repair(path, NULL, &opt, &lost, &result), SPSH_OK);
                 bytes again = read_bytes(repaired);
@@ -203,7 +197,7 @@ static void test_derived_parts_come_back_byte_for_byte(void)
                 drop_out();
                 free(again.data);
                 free(bad.data);
-                write_bytes(path, good.data, good.size);
+                test_file_write(path, good.data, good.size);
             }
         }
         free(good.data);
@@ -222,8 +216,8 @@ static void test_who_is_it(void)
     (void)destroy(&bad, HEADER);
     (void)snprintf(moved, sizeof(moved), "%s/elsewhere.spsh", root);
     (void)snprintf(aside, sizeof(aside), "%s/000001-000.spsh", root);
-    write_bytes(moved, bad.data, bad.size);
-    write_bytes(aside, bad.data, bad.size);
+    test_file_write(moved, bad.data, bad.size);
+    test_file_write(aside, bad.data, bad.size);
     make_out();
     CHECK_I64(repair(moved, noise_dataset_id, &opt, &lost, &result), SPSH_E_CORRUPT); /* no name */
     CHECK_I64(repair(aside, NULL, &opt, &lost, &result), SPSH_E_CORRUPT); /* no dataset id */
@@ -249,7 +243,7 @@ static void test_the_input_is_not_touched(void)
     shard_path(shards, 0, path);
     bytes good = read_bytes(path), bad = read_bytes(path);
     bad.data[find_record(&bad, 1) + 300] ^= 1;
-    write_bytes(path, bad.data, bad.size);
+    test_file_write(path, bad.data, bad.size);
     make_out();
     CHECK_I64(repair(path, NULL, &opt, &lost, &result), SPSH_OK);
     bytes after = read_bytes(path);
@@ -258,7 +252,7 @@ static void test_the_input_is_not_touched(void)
     bytes again = read_bytes(path);
     CHECK(again.size == bad.size && memcmp(again.data, bad.data, bad.size) == 0);
     drop_out();
-    write_bytes(path, good.data, good.size);
+    test_file_write(path, good.data, good.size);
     free(again.data);
     free(after.data);
     free(bad.data);
@@ -275,7 +269,7 @@ static void test_a_damaged_record_takes_its_utterances_with_it(void)
     shard_path(out, 0, repaired);
     bytes good = read_bytes(path), bad = read_bytes(path);
     bad.data[find_record(&bad, 2) + 70000] ^= 4;
-    write_bytes(path, bad.data, bad.size);
+    test_file_write(path, bad.data, bad.size);
     make_out();
     CHECK_I64(repair(path, NULL, &opt, &lost, &result), SPSH_OK);
     CHECK(!result.identical);
@@ -291,7 +285,7 @@ static void test_a_damaged_record_takes_its_utterances_with_it(void)
 
     /* Its head, too: then nothing says what it was called. */
     bad.data[find_record(&bad, 2) + 40] ^= 4;
-    write_bytes(path, bad.data, bad.size);
+    test_file_write(path, bad.data, bad.size);
     make_out();
     CHECK_I64(repair(path, NULL, &opt, &lost, &result), SPSH_OK);
     CHECK_U64(result.records_kept, 3);
@@ -299,7 +293,7 @@ static void test_a_damaged_record_takes_its_utterances_with_it(void)
     CHECK(has_loss(&lost, "utterance", "utterance-0-4"));
     CHECK_U64(count_damage(repaired), 0);
     drop_out();
-    write_bytes(path, good.data, good.size);
+    test_file_write(path, good.data, good.size);
     free(bad.data);
     free(good.data);
 }
@@ -314,7 +308,7 @@ static void test_lost_metadata_names_the_recordings(void)
     shard_path(out, 2, repaired);
     bytes good = read_bytes(path), bad = read_bytes(path);
     bad.data[find_metadata(&bad) + 100] ^= 4;
-    write_bytes(path, bad.data, bad.size);
+    test_file_write(path, bad.data, bad.size);
     make_out();
     CHECK_I64(repair(path, NULL, &opt, &lost, &result), SPSH_OK);
     CHECK_U64(result.records_kept, NOISE_RECORDS);
@@ -325,7 +319,7 @@ static void test_lost_metadata_names_the_recordings(void)
     CHECK(has_loss(&lost, "recording", "recording-2-3"));
     CHECK_U64(count_damage(repaired), 0);
     drop_out();
-    write_bytes(path, good.data, good.size);
+    test_file_write(path, good.data, good.size);
     free(bad.data);
     free(good.data);
 }
@@ -362,7 +356,7 @@ static void test_random_damage(void)
         }
         if (round % 3 == 0)
             size = blocks_end(&good);
-        write_bytes(path, bad.data, size);
+        test_file_write(path, bad.data, size);
         make_out();
         spsh_status rc = repair(path, noise_dataset_id, &opt, &lost, &result);
         CHECK_I64(rc, SPSH_OK);
@@ -375,7 +369,7 @@ static void test_random_damage(void)
         CHECK_U64(count_damage(repaired), 0);
         drop_out();
         free(bad.data);
-        write_bytes(path, good.data, good.size);
+        test_file_write(path, good.data, good.size);
     }
     free(good.data);
 }
@@ -392,7 +386,7 @@ static void test_a_shard_of_many_blocks(void)
     (void)snprintf(repaired, sizeof(repaired), "%s/000007-000.spsh", out);
     bytes good = read_bytes(path), bad = read_bytes(path);
     for (uint32_t n = 0; n < 2; n++) { /* without its header; then without its tail, too */
-        write_bytes(path, bad.data, destroy(&bad, n == 0 ? HEADER : HEADER | TAIL));
+        test_file_write(path, bad.data, destroy(&bad, n == 0 ? HEADER : HEADER | TAIL));
         make_out();
         CHECK_I64(repair(path, noise_dataset_id, &opt, &lost, &result), SPSH_OK);
         bytes again = read_bytes(repaired);
@@ -403,7 +397,7 @@ static void test_a_shard_of_many_blocks(void)
     /* A record beside an oversize one; and a block header, which costs nothing. */
     bad.data[find_record(&bad, 3) + 100000] ^= 1;
     bad.data[find_record(&bad, 9) - 20] ^= 1;
-    write_bytes(path, bad.data, bad.size);
+    test_file_write(path, bad.data, bad.size);
     make_out();
     CHECK_I64(repair(path, noise_dataset_id, &opt, &lost, &result), SPSH_OK);
     CHECK_U64(result.records_kept, NOISE_BIG_RECORDS - 1);
@@ -475,7 +469,7 @@ static void test_references_follow_renumbered_records(void)
     shard_path(shards, 0, path);
     bytes good = read_bytes(path), bad = read_bytes(path);
     bad.data[find_record(&bad, 1) + 300] ^= 1;
-    write_bytes(path, bad.data, bad.size);
+    test_file_write(path, bad.data, bad.size);
     repair_dataset(again, NOISE_SHARDS * NOISE_RECORDS - 1, NOISE_SHARDS * NOISE_UTTERANCES - 1,
                    &lost);
     CHECK(has_loss(&lost, "utterance", "utterance-0-1"));
@@ -501,7 +495,7 @@ static void test_references_follow_renumbered_records(void)
 
     /* Record 0 is gone: so are its utterances in both shards. */
     bad.data[find_record(&bad, 0) + 300] ^= 1;
-    write_bytes(path, bad.data, bad.size);
+    test_file_write(path, bad.data, bad.size);
     repair_dataset(again, NOISE_SHARDS * NOISE_RECORDS - 2, NOISE_SHARDS * NOISE_UTTERANCES - 4,
                    &lost);
     CHECK(has_loss(&lost, "utterance", "utterance-1-5"));
@@ -511,7 +505,7 @@ static void test_references_follow_renumbered_records(void)
     REQUIRE(unlink(path) == 0);
     repair_dataset(again, 2 * NOISE_RECORDS, 2 * NOISE_UTTERANCES - 1, &lost);
     test_remove_tree(again);
-    write_bytes(path, good.data, good.size);
+    test_file_write(path, good.data, good.size);
     free(bad.data);
     free(good.data);
 }
@@ -548,7 +542,7 @@ static void test_every_allocation_failure(void)
         if (damaged == 1)
             bad.data[find_record(&bad, 1) + 300] ^= 1;
         (void)destroy(&bad, HEADER);
-        write_bytes(path, bad.data, bad.size);
+        test_file_write(path, bad.data, bad.size);
         for (uint64_t fail_at = 0; rc != SPSH_OK; fail_at++) {
             fault_alloc fault = {.fail_at = fail_at};
             spsh_allocator allocator = {fault_alloc_alloc, fault_alloc_free, &fault};
@@ -566,7 +560,7 @@ static void test_every_allocation_failure(void)
                 drop_out();
         }
     }
-    write_bytes(path, good.data, good.size);
+    test_file_write(path, good.data, good.size);
     free(bad.data);
     free(good.data);
 }
@@ -578,7 +572,7 @@ static void test_every_io_failure(void)
     shard_path(out, 1, repaired);
     bytes good = read_bytes(path), bad = read_bytes(path);
     bad.data[find_record(&bad, 1) + 300] ^= 1;
-    write_bytes(path, bad.data, bad.size);
+    test_file_write(path, bad.data, bad.size);
     uint64_t calls = 1;
     for (uint64_t fail_at = 0; fail_at < calls; fail_at++) {
         fault_io fault = {.fail_at = fail_at, .fail_count = 1, .fail_errno = EIO};
@@ -596,7 +590,7 @@ static void test_every_io_failure(void)
         drop_out();
     }
     CHECK(calls > 20);
-    write_bytes(path, good.data, good.size);
+    test_file_write(path, good.data, good.size);
     free(bad.data);
     free(good.data);
 }

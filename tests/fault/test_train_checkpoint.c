@@ -9,6 +9,7 @@
 #include "fault_alloc.h"
 #include "fault_io.h"
 #include "speechshard/table_file.h"
+#include "test_file.h"
 #include "test_tree.h"
 
 enum { ELEMENTS = 300, MANY_ELEMENTS = 40000, CALLS_MAX = 500 };
@@ -184,26 +185,6 @@ static void test_short_transfers(void)
 
 /* ---- damage ---- */
 
-static uint8_t *load(const char *path, size_t *ret_size)
-{
-    struct stat info;
-    REQUIRE(stat(path, &info) == 0);
-    uint8_t *data = (uint8_t *)malloc((size_t)info.st_size);
-    FILE *file = fopen(path, "rb");
-    REQUIRE(data != NULL && file != NULL);
-    *ret_size = fread(data, 1, (size_t)info.st_size, file);
-    (void)fclose(file);
-    return data;
-}
-
-static void store(const char *path, const uint8_t *data, size_t size)
-{
-    FILE *file = fopen(path, "wb");
-    REQUIRE(file != NULL);
-    REQUIRE(fwrite(data, 1, size, file) == size);
-    REQUIRE(fclose(file) == 0);
-}
-
 /* Two good ones, the newer one's bytes. */
 static uint8_t *make_pair(char path[1024], size_t *ret_size)
 {
@@ -215,7 +196,7 @@ static uint8_t *make_pair(char path[1024], size_t *ret_size)
     spsh__checkpoint_writer_close(writer);
     kit_free(&s);
     (void)snprintf(path, 1024, "%s", at("pair/checkpoints/000002-000000000200.spsh"));
-    return load(path, ret_size);
+    return test_file_read(path, ret_size);
 }
 
 /* What is opened; how often something was passed over goes to *ret_heard. */
@@ -245,7 +226,7 @@ static void test_every_flip_is_passed_over(void)
         const size_t byte = place + (size_t)(test_random(&seed) % 64);
         const uint8_t bit = (uint8_t)(1U << (test_random(&seed) % 8));
         data[byte] ^= bit;
-        store(path, data, size);
+        test_file_write(path, data, size);
         data[byte] ^= bit;
         const uint64_t found = open_pair(&h);
         const bool is_footer = byte >= size - 8192;
@@ -266,7 +247,7 @@ static void test_every_cut_is_passed_over(void)
     for (size_t cut = 0; cut < size; cut += cut % 4096 == 0 && cut > 0 ? 4095 : 1) {
         if (cut > 40 && cut < 4095)
             cut = 4095;
-        store(path, data, cut);
+        test_file_write(path, data, cut);
         CHECK_U64(open_pair(&h), 100);
         CHECK_I64(h.count, 1);
     }
@@ -281,7 +262,7 @@ static void test_wrong_names_are_passed_over(void)
     size_t size = 0;
     heard h;
     uint8_t *data = make_pair(path, &size);
-    store(at("pair/checkpoints/000003-000000000900.spsh"), data, size);
+    test_file_write(at("pair/checkpoints/000003-000000000900.spsh"), data, size);
     REQUIRE(mkdir(at("pair/checkpoints/000004-000000000900.spsh"), 0777) == 0);
     CHECK_U64(open_pair(&h), 200);
     CHECK_I64(h.count, 2);
@@ -299,8 +280,8 @@ static void test_all_are_damaged(void)
     spsh__checkpoint_file *file = NULL;
     spsh_error err = SPSH_ERROR_INIT;
     uint8_t *data = make_pair(path, &size);
-    store(path, data, 4096);
-    store(at("pair/checkpoints/000001-000000000100.spsh"), data, 8192);
+    test_file_write(path, data, 4096);
+    test_file_write(at("pair/checkpoints/000001-000000000100.spsh"), data, 8192);
     CHECK_I64(spsh__checkpoint_open(at("pair"), NULL, hear, &h, &file, &c, &err), SPSH_E_CORRUPT);
     CHECK_I64(h.count, 2);
     CHECK(strstr(err.message, "none of 2 checkpoints") != NULL);
@@ -402,7 +383,7 @@ static void succeed(const spsh_io *io)
     kit_make(&s, ELEMENTS, 1);
     CHECK_I64(save(at("late"), io, &s, 200, &writer), SPSH_E_MISMATCH);
     spsh__checkpoint_writer_close(writer);
-    uint8_t *latest = load(at("late/latest"), &size);
+    uint8_t *latest = test_file_read(at("late/latest"), &size);
     CHECK(size == 25 && memcmp(latest, "000001-000000000100.spsh\n", 25) == 0);
     free(latest);
     CHECK(access(at("late/checkpoints/000001-000000000100.spsh"), F_OK) == 0);

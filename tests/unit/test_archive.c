@@ -7,6 +7,7 @@
 #include "archive_file.h"
 #include "archive_index.h"
 #include "test_archive.h"
+#include "test_file.h"
 #include "test_tree.h"
 #include "text_file.h"
 #include "view.h"
@@ -22,24 +23,6 @@ static void begin(void)
 static void end(void)
 {
     test_remove_tree(base);
-}
-
-static void write_bytes(const char *path, const void *data, size_t size_bytes)
-{
-    FILE *file = fopen(path, "wb");
-    REQUIRE(file != NULL && fwrite(data, 1, size_bytes, file) == size_bytes && fclose(file) == 0);
-}
-
-static uint8_t *read_bytes(const char *path, size_t *ret_size_bytes)
-{
-    struct stat state;
-    FILE *file = fopen(path, "rb");
-    REQUIRE(file != NULL && stat(path, &state) == 0);
-    uint8_t *data = malloc((size_t)state.st_size + 1);
-    REQUIRE(data != NULL && fread(data, 1, (size_t)state.st_size, file) == (size_t)state.st_size);
-    (void)fclose(file);
-    *ret_size_bytes = (size_t)state.st_size;
-    return data;
 }
 
 /* ---- one archive ---- */
@@ -137,15 +120,15 @@ static void test_sniff(void)
         test_archive_write(at("a"), "raw", filters[i], &text, 1);
         CHECK_I64(kind_of(at("a")), SPSH__ARCHIVE_TEXT);
     }
-    write_bytes(at("a"), zeros, sizeof(zeros));
+    test_file_write(at("a"), zeros, sizeof(zeros));
     CHECK_I64(kind_of(at("a")), SPSH__ARCHIVE_NONE);
     /* Bytes that add up to 0, with 8 blanks where the sum would stand, as chance makes them. */
     memcpy(zeros, "\1\x81\x81\xfd", 4);
-    write_bytes(at("a"), zeros, sizeof(zeros));
+    test_file_write(at("a"), zeros, sizeof(zeros));
     CHECK_I64(kind_of(at("a")), SPSH__ARCHIVE_NONE);
-    write_bytes(at("a"), "ustar", 5);
+    test_file_write(at("a"), "ustar", 5);
     CHECK_I64(kind_of(at("a")), SPSH__ARCHIVE_NONE);
-    write_bytes(at("a"), "", 0);
+    test_file_write(at("a"), "", 0);
     CHECK_I64(kind_of(at("a")), SPSH__ARCHIVE_NONE);
     end();
 }
@@ -195,9 +178,9 @@ static void test_truncated(void)
         size_t size_bytes = 0;
         test_archive_write(at("a"), formats[f], NULL, some, 3);
         REQUIRE(list(at("a"), whole, sizeof(whole)) == SPSH_E_END);
-        uint8_t *data = read_bytes(at("a"), &size_bytes);
+        uint8_t *data = test_file_read(at("a"), &size_bytes);
         for (size_t n = 0; n < size_bytes; n += 13) {
-            write_bytes(at("b"), data, n);
+            test_file_write(at("b"), data, n);
             spsh_status rc = list(at("b"), got, sizeof(got));
             CHECK(rc == SPSH_E_END || rc == SPSH_E_TRUNCATED || rc == SPSH_E_CORRUPT);
             /* The headers of a zip without its directory may not say how long a member is. */
@@ -215,22 +198,22 @@ static void test_behind_end(void)
     size_t size_bytes = 0;
     begin();
     test_archive_write(at("a"), "gnutar", NULL, some, 1);
-    uint8_t *data = read_bytes(at("a"), &size_bytes);
+    uint8_t *data = test_file_read(at("a"), &size_bytes);
     uint8_t *twice = malloc(2 * size_bytes + 700);
     REQUIRE(twice != NULL);
     memcpy(twice, data, size_bytes);
     memcpy(twice + size_bytes, data, size_bytes);
-    write_bytes(at("b"), twice, 2 * size_bytes);
+    test_file_write(at("b"), twice, 2 * size_bytes);
     CHECK_I64(list(at("b"), got, sizeof(got)), SPSH_E_END);
     CHECK_STR(got, "x/a.wav:f5p x/a.wav:f5p");
     memset(twice + size_bytes, 'j', 700);
-    write_bytes(at("b"), twice, size_bytes + 700);
+    test_file_write(at("b"), twice, size_bytes + 700);
     CHECK_I64(list(at("b"), got, sizeof(got)), SPSH_E_END);
     CHECK_STR(got, "x/a.wav:f5p");
     /* Without an end before it, it is damage, although the member ends with zeros. */
-    write_bytes(at("b"), twice, 1024);
+    test_file_write(at("b"), twice, 1024);
     memcpy(twice + 1024, twice + size_bytes, 700);
-    write_bytes(at("b"), twice, 1024 + 700);
+    test_file_write(at("b"), twice, 1024 + 700);
     CHECK_I64(list(at("b"), got, sizeof(got)), SPSH_E_CORRUPT);
     CHECK_STR(got, "x/a.wav:f5p");
     free(twice);
@@ -362,7 +345,7 @@ static void test_view_in_place(void)
     spsh__view *below = NULL;
     begin();
     REQUIRE(mkdir(at("corpus/de"), 0777) == 0 && mkdir(at("corpus/de/clips"), 0777) == 0);
-    write_bytes(at("corpus/de/clips/2.wav"), "disk", 4);
+    test_file_write(at("corpus/de/clips/2.wav"), "disk", 4);
     test_archive_write(at("corpus/de/x.tar.tar"), "pax", "gzip", members, 8);
     spsh__view *view = view_of(at("corpus"));
     CHECK_STR(problems, "1 de/clips/dead.wav;");
@@ -476,13 +459,13 @@ static void test_view_unpacked(void)
     static const test_member members[] = {TEST_FILE("a.wav", "1"), TEST_FILE("b.wav", "2")};
     begin();
     test_archive_write(at("corpus/x.tar.gz"), "gnutar", "gzip", members, 2);
-    write_bytes(at("corpus/a.wav"), "A", 1);
+    test_file_write(at("corpus/a.wav"), "A", 1);
     spsh__view *view = view_of(at("corpus")); /* one is not there: the archive is needed */
     CHECK_STR(problems, "");
     CHECK_STR(text_of(view, "a.wav"), "A");
     CHECK_STR(text_of(view, "b.wav"), "2");
     spsh__view_close(view);
-    write_bytes(at("corpus/b.wav"), "B", 1);
+    test_file_write(at("corpus/b.wav"), "B", 1);
     view = view_of(at("corpus"));
     CHECK_STR(problems, "5 x.tar.gz;");
     CHECK(spsh__view_archive(view, 0) == NULL);
@@ -497,17 +480,17 @@ static void test_view_damage(void)
     size_t size_bytes = 0;
     begin();
     test_archive_write(at("corpus/x.tar"), "gnutar", NULL, members, 2);
-    uint8_t *data = read_bytes(at("corpus/x.tar"), &size_bytes);
+    uint8_t *data = test_file_read(at("corpus/x.tar"), &size_bytes);
     spsh__view *view = view_of(at("corpus"));
     CHECK_STR(problems, "1 x.tar/../b.wav;");
     spsh__view_close(view);
-    write_bytes(at("corpus/x.tar"), data, 1024 + 100);
+    test_file_write(at("corpus/x.tar"), data, 1024 + 100);
     view = view_of(at("corpus"));
     CHECK_STR(problems, "2 x.tar;");
     CHECK_STR(text_of(view, "a.wav"), "1");
     spsh__view_close(view);
     memset(data + 1024, 'j', 512);
-    write_bytes(at("corpus/x.tar"), data, size_bytes);
+    test_file_write(at("corpus/x.tar"), data, size_bytes);
     view = view_of(at("corpus"));
     CHECK_STR(problems, "3 x.tar;");
     CHECK_STR(text_of(view, "a.wav"), "1");
@@ -525,7 +508,7 @@ static void test_view_foreign(void)
     bool is = true;
     begin();
     test_archive_write(at("corpus/x.tar"), "gnutar", NULL, members, 1);
-    write_bytes(at("corpus/e.tar.gz"), "<html>not found</html>", 22);
+    test_file_write(at("corpus/e.tar.gz"), "<html>not found</html>", 22);
     CHECK(spsh__archive_is_one(spsh_io_default(), at("corpus/e.tar.gz"), &is, &err) ==
           SPSH_E_SYNTAX);
     CHECK(strstr(err.message, "e.tar.gz: is called an archive, but looks like an HTML page") !=
@@ -533,7 +516,7 @@ static void test_view_foreign(void)
     const spsh__view_options options = {.root = at("corpus/e.tar.gz"),
                                         .scratch_directory = at("scratch")};
     CHECK(spsh__view_open(&options, &view, NULL) == SPSH_E_SYNTAX && view == NULL);
-    write_bytes(at("corpus/e.tar.gz"), "", 0);
+    test_file_write(at("corpus/e.tar.gz"), "", 0);
     CHECK(spsh__archive_is_one(spsh_io_default(), at("corpus/e.tar.gz"), &is, NULL) ==
           SPSH_E_SYNTAX);
     end();
@@ -549,7 +532,7 @@ static void test_compressed_text(void)
     spsh__text_file file;
     begin();
     test_archive_write(at("t.gz"), "raw", "gzip", &table, 1);
-    char *data = (char *)read_bytes(at("t.gz"), &size_bytes);
+    char *data = (char *)test_file_read(at("t.gz"), &size_bytes);
     const test_member member = {.name = "t.tsv.gz", .text = data, .size_bytes = size_bytes};
     test_archive_write(at("corpus/x.tar"), "gnutar", NULL, &member, 1);
     spsh__view *view = view_of(at("corpus"));

@@ -7,6 +7,7 @@
 #include "reseal.h"
 #include "speechshard/table_file.h"
 #include "speechshard/verify.h"
+#include "test_file.h"
 #include "test_tree.h"
 
 enum { ELEMENTS = 1000, MANY_ELEMENTS = 70000, SECTIONS_MAX = 11 };
@@ -25,14 +26,6 @@ static void read_text(const char *path, char *text, size_t size)
     REQUIRE(file != NULL);
     text[fread(text, 1, size - 1, file)] = '\0';
     (void)fclose(file);
-}
-
-static void write_bytes(const char *path, const void *bytes, size_t size)
-{
-    FILE *file = fopen(path, "wb");
-    REQUIRE(file != NULL);
-    REQUIRE(fwrite(bytes, 1, size, file) == size);
-    REQUIRE(fclose(file) == 0);
 }
 
 /* ---- there and back ---- */
@@ -229,7 +222,7 @@ static void test_other_files_are_let_alone(void)
     spsh__checkpoint_writer_close(kit_writer(at("others"), 1, NULL));
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         (void)snprintf(path, sizeof(path), "others/checkpoints/%s", names[i]);
-        write_bytes(at(path), "x", 1);
+        test_file_write(at(path), "x", 1);
     }
     spsh__checkpoint_writer *writer = kit_writer(at("others"), 1, NULL);
     CHECK_U64(spsh__checkpoint_writer_generation(writer), 2);
@@ -290,9 +283,9 @@ static void test_an_old_process_stops(void)
 static void test_leftovers_are_swept(void)
 {
     spsh__checkpoint_writer_close(kit_writer(at("sweep"), 1, NULL));
-    write_bytes(at("sweep/checkpoints/000001-000000000200.spsh.tmp-77-0"), "x", 1);
-    write_bytes(at("sweep/checkpoints/000002-000000000200.spsh.tmp-78-0"), "x", 1);
-    write_bytes(at("sweep/latest.tmp-77-0"), "x", 1);
+    test_file_write(at("sweep/checkpoints/000001-000000000200.spsh.tmp-77-0"), "x", 1);
+    test_file_write(at("sweep/checkpoints/000002-000000000200.spsh.tmp-78-0"), "x", 1);
+    test_file_write(at("sweep/latest.tmp-77-0"), "x", 1);
     spsh__checkpoint_writer_close(kit_writer(at("sweep"), 1, NULL));
     CHECK(!exists(at("sweep/checkpoints/000001-000000000200.spsh.tmp-77-0")));
     CHECK(exists(at("sweep/checkpoints/000002-000000000200.spsh.tmp-78-0")));
@@ -496,7 +489,7 @@ static void test_gaps_are_zero(void)
     REQUIRE(offset + count < size && data[offset + count] == 0);
     data[offset + count] = 1;
     reseal(data, size);
-    write_bytes(path, data, size);
+    test_file_write(path, data, size);
     CHECK_I64(spsh__checkpoint_open(path, NULL, NULL, NULL, &file, &c, NULL), SPSH_E_CORRUPT);
     free(data);
 }

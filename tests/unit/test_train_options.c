@@ -2,6 +2,7 @@
  * vocabulary file that is there already. */
 #include "speechshard/train.h"
 #include "spsh_test.h"
+#include "test_file.h"
 #include "test_tree.h"
 #include "text_dataset.h"
 
@@ -77,12 +78,6 @@ static void test_sizes(void)
 
 /* ---- the vocabulary's file ---- */
 
-static void write_text(const char *path, const char *text)
-{
-    FILE *file = fopen(path, "wb");
-    REQUIRE(file != NULL && fputs(text, file) >= 0 && fclose(file) == 0);
-}
-
 static spsh_status make_vocabulary(const char *config, const char *profile, uint32_t *ret_symbols)
 {
     spsh_vocabulary_options options = SPSH_VOCABULARY_OPTIONS_INIT;
@@ -107,14 +102,14 @@ static void test_vocabulary_that_is_there(void)
     (void)snprintf(config, sizeof(config), "%s/run.yaml", base);
     (void)snprintf(text, sizeof(text), "vocabulary: %s/letters\ndata: {train: %s/texts.spsh}\n",
                    base, base);
-    write_text(config, text);
+    test_file_write_text(config, text);
     CHECK_I64(make_vocabulary(config, "lower", &symbols), SPSH_OK);
     CHECK_U64(symbols, 3);
     CHECK_I64(make_vocabulary(config, "lower", &symbols), SPSH_OK); /* the same again */
     CHECK_I64(make_vocabulary(config, "nfc", &symbols), SPSH_E_EXISTS);
     CHECK(strstr(err.message, "/letters: is there") != NULL);
     CHECK_I64(make_vocabulary(config, NULL, &symbols), SPSH_OK); /* and was left as it was */
-    write_text(at("letters"), "something else\n");
+    test_file_write_text(at("letters"), "something else\n");
     CHECK_I64(make_vocabulary(config, "lower", &symbols), SPSH_E_EXISTS);
 }
 
