@@ -5,9 +5,12 @@
  * MODEL is a preset, with BN `compat`. The batch is made of numbers that steps.py makes too:
  * features uniform in -1 ... 1, a label every LABEL_FRAMES frames of an utterance, lengths all
  * FRAMES or down to half of them. Reads counts from stdin, one a line; for each makes so many steps
- * of SGD with Nesterov's momentum on the same batch and prints one line: milliseconds of all, the
- * loss before each step, the most MiB that the process has had. So steps.py can have turns.
+ * of SGD with Nesterov's momentum on the same batch and prints one line: milliseconds of all by the
+ * clock and of processors, the most MiB that the process has had, the loss before each step. So
+ * steps.py can have turns.
  */
+#include <sys/resource.h>
+
 #include "bench_kit.h"
 #include "model.h"
 
@@ -93,17 +96,32 @@ static double step(job *j)
     return loss;
 }
 
+/* Milliseconds of processors, the most MiB. */
+static void usage(double *ret_cpu_ms, double *ret_peak_mib)
+{
+    struct rusage u;
+    must(getrusage(RUSAGE_SELF, &u) == 0, "getrusage");
+    const struct timeval *user = &u.ru_utime, *system = &u.ru_stime;
+    *ret_cpu_ms = (double)(user->tv_sec + system->tv_sec) * 1e3 +
+                  (double)(user->tv_usec + system->tv_usec) * 1e-3;
+    *ret_peak_mib = (double)u.ru_maxrss / 1024;
+}
+
 static void serve(job *j)
 {
+    double cpu_begin = 0, cpu_end = 0, peak = 0;
     char line[32];
     double losses[STEPS_MAX];
     while (fgets(line, sizeof(line), stdin) != NULL) {
         const unsigned long count = strtoul(line, NULL, 10);
         must(count > 0 && count <= STEPS_MAX, "so many steps");
+        usage(&cpu_begin, &peak);
         const double begin = now_ms();
         for (unsigned long i = 0; i < count; i++)
             losses[i] = step(j);
-        printf("%.6f", now_ms() - begin);
+        const double end = now_ms();
+        usage(&cpu_end, &peak);
+        printf("%.6f %.3f %.1f", end - begin, cpu_end - cpu_begin, peak);
         for (unsigned long i = 0; i < count; i++)
             printf(" %.9g", losses[i]);
         printf("\n");

@@ -3,16 +3,22 @@
 
     steps.py BENCH_TRAIN_STEP [--rounds N] [--threads 1,2] [--models tiny,small] > bench/results/train-steps.json
 
-Both begin with the same weights and take the same batch; before anything is timed the first ten losses are
-compared (1e-4 relative). PyTorch runs the model of tests/golden/train_reference.py, as a user would tune it: with
-equal lengths nothing is packed or masked. BENCH_TRAIN_STEP (bench/train/bench_step.c) says what is in a batch.
-A round is so many steps that it takes about a second; median and range of the rounds are printed.
+Both begin with the same weights and take the same batch; their first ten losses must agree (1e-4 relative).
+BENCH_TRAIN_STEP (bench/train/bench_step.c) says what is in a batch. PyTorch runs the model of
+tests/golden/train_reference.py, as a user would tune it: of equal lengths nothing is packed or masked, so that
+convolutions and recurrence are oneDNN's. Of varied ones `torch` packs and masks, which is what the model means;
+`plain` does not, computes something else, and is there for its time.
+
+Each is a process of its own. A round is some steps of each; the first two are not counted. Median and range of a
+step's milliseconds are printed, by the clock and of processors, and the most memory; `torch_imported_mib` is what
+PyTorch takes before it has a model.
 """
 
 import argparse
 import json
 import os
 import platform
+import resource
 import statistics
 import subprocess
 import sys
@@ -29,15 +35,17 @@ import train_reference  # noqa: E402
 GOLDEN_RATIO = np.uint64(0x9E3779B97F4A7C15)
 LABEL_FRAMES = 8
 OUTPUTS = 29
-ROUND_S = 1.0
+LOSSES = 10
+UNCOUNTED = 2
 
 # preset: channels, layers, cell, hidden, bidirectional, lookahead
 PRESETS = {
     "tiny": (16, 2, "lstm", 128, 1, 0),
     "small": (32, 3, "lstm", 256, 1, 0),
 }
-# inputs, batch, frames
-BATCHES = {"tiny": (81, 16, 100), "small": (161, 16, 400)}
+# inputs, batch, frames; steps of a round
+BATCHES = {"tiny": (81, 16, 100), "small": (161, 8, 400)}
+STEPS = {"tiny": 5, "small": 1}
 
 
 def draw(sequence, count):
@@ -46,11 +54,9 @@ def draw(sequence, count):
 
 
 class Tuned(train_reference.DS2):
-    """Of equal lengths: no packing, no masks."""
+    """No packing, no masks."""
 
     def forward(self, features, lengths):
-        if lengths.min() < features.shape[1]:
-            return super().forward(features, lengths)
         x = features.transpose(1, 2).unsqueeze(1)
         for conv, norm in zip((self.conv1, self.conv2), self.conv_norms):
             x = F.hardtanh(norm(conv(x), None), 0, 20)
@@ -64,13 +70,14 @@ class Tuned(train_reference.DS2):
 
 
 class Torch:
-    def __init__(self, preset, inputs, batch, frames, varied, threads):
+    def __init__(self, preset, inputs, batch, frames, lengths, threads):
         torch.set_num_threads(threads)
-        self.model = Tuned(inputs, *PRESETS[preset], OUTPUTS, True)
+        model = train_reference.DS2 if lengths == "varied" else Tuned
+        self.model = model(inputs, *PRESETS[preset], OUTPUTS, True)
         self.model.begin(1)
         bits = (draw(1, batch * frames * inputs) >> np.uint64(40)).astype(np.float32)
         self.features = torch.from_numpy(bits / np.float32(1 << 23) - np.float32(1)).view(batch, frames, inputs)
-        less = draw(2, batch) % np.uint64(frames // 2) if varied else np.zeros(batch, dtype=np.uint64)
+        less = draw(2, batch) % np.uint64(frames // 2) * np.uint64(lengths != "equal")
         self.lengths = torch.from_numpy(frames - less.astype(np.int64))
         for n, length in enumerate(self.lengths):
             self.features[n, length:] = 0
@@ -79,69 +86,102 @@ class Torch:
         self.labels = torch.from_numpy(labels.astype(np.int64))
         self.optimiser = torch.optim.SGD(self.model.parameters(), lr=1e-4, momentum=0.9, nesterov=True)
 
-    def steps(self, count):
-        losses = []
-        begin = time.monotonic()
-        for _ in range(count):
-            self.optimiser.zero_grad(set_to_none=True)
-            logits, out = self.model(self.features, self.lengths)
-            each = F.ctc_loss(logits.log_softmax(-1), self.labels, out, self.counts, reduction="none", zero_infinity=True)
-            loss = each.sum() / len(self.lengths)
-            loss.backward()
-            self.optimiser.step()
-            losses.append(loss.item())
-        return (time.monotonic() - begin) * 1e3, losses
+    def step(self):
+        self.optimiser.zero_grad(set_to_none=True)
+        logits, out = self.model(self.features, self.lengths)
+        each = F.ctc_loss(logits.log_softmax(-1), self.labels, out, self.counts, reduction="none", zero_infinity=True)
+        loss = each.sum() / len(self.lengths)
+        loss.backward()
+        self.optimiser.step()
+        return loss.item()
 
 
-class Ours:
-    def __init__(self, program, preset, inputs, batch, frames, varied, threads):
-        words = [program, f"ds2-{preset}", inputs, OUTPUTS, batch, frames, "varied" if varied else "equal", threads]
+def peak_mib():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def cpu_s():
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return usage.ru_utime + usage.ru_stime
+
+
+def serve(words):
+    """As bench_step.c: counts from stdin, a line of numbers for each; first one with the memory of PyTorch alone."""
+    print(peak_mib(), flush=True)
+    preset, lengths = words[0], words[4]
+    peer = Torch(preset, *(int(word) for word in words[1:4]), lengths, int(words[5]))
+    for line in sys.stdin:
+        begin, begin_cpu = time.monotonic(), cpu_s()
+        losses = [peer.step() for _ in range(int(line))]
+        numbers = [(time.monotonic() - begin) * 1e3, (cpu_s() - begin_cpu) * 1e3, peak_mib(), *losses]
+        print(*numbers, flush=True)
+
+
+class Peer:
+    """A process that makes steps when it is told to."""
+
+    def __init__(self, words):
         self.process = subprocess.Popen(
             [str(word) for word in words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
         )
+        self.ms, self.cpu_ms, self.losses, self.peak_mib = [], [], [], 0
+
+    def numbers(self):
+        return [float(word) for word in self.process.stdout.readline().split()]
 
     def steps(self, count):
         self.process.stdin.write(f"{count}\n")
-        numbers = [float(word) for word in self.process.stdout.readline().split()]
-        if len(numbers) != count + 1:
-            raise SystemExit("steps.py: the program of ours gave up")
-        return numbers[0], numbers[1:]
+        numbers = self.numbers()
+        if len(numbers) != count + 3:
+            raise SystemExit(f"steps.py: {self.process.args[0]} gave up")
+        self.ms.append(numbers[0] / count)
+        self.cpu_ms.append(numbers[1] / count)
+        self.peak_mib = numbers[2]
+        self.losses += numbers[3:]
 
     def close(self):
         self.process.stdin.close()
         self.process.wait()
 
 
-def times(values):
-    return {"median": round(statistics.median(values), 3), "range": [round(min(values), 3), round(max(values), 3)]}
+def figure(values, digits=1):
+    values = values[UNCOUNTED:]
+    return {"median": round(statistics.median(values), digits), "range": [round(f(values), digits) for f in (min, max)]}
 
 
-def compare(program, preset, varied, threads, rounds):
+def ratio(theirs, ours):
+    return figure([a / b for a, b in zip(theirs, ours)], 3)
+
+
+def compare(program, preset, lengths, threads, rounds):
     inputs, batch, frames = BATCHES[preset]
-    ours = Ours(program, preset, inputs, batch, frames, varied, threads)
-    theirs = Torch(preset, inputs, batch, frames, varied, threads)
-    losses = [peer.steps(10)[1] for peer in (ours, theirs)]
-    difference = max(abs(a - b) / abs(b) for a, b in zip(*losses))
-    if not difference <= 1e-4:
-        raise SystemExit(f"steps.py: {preset}: losses differ by {difference:g}: {losses}")
-    counts = [max(1, int(ROUND_S * 1e3 / (peer.steps(3)[0] / 3))) for peer in (ours, theirs)]
-    rows = [[], []]
+    words = [preset, inputs, batch, frames]
+    peers = {"ours": Peer([program, f"ds2-{preset}", inputs, OUTPUTS, batch, frames, lengths, threads])}
+    imported = 0
+    for name, its in (("torch", lengths), ("plain", "plain"))[: 1 if lengths == "equal" else 2]:
+        peers[name] = Peer([sys.executable, __file__, "--serve", *words, its, threads])
+        imported = peers[name].numbers()[0]
     for _ in range(rounds):
-        for row, peer, count in zip(rows, (ours, theirs), counts):
-            row.append(peer.steps(count)[0] / count)
-    ours.close()
-    return {
-        "model": f"ds2-{preset}",
-        "batch": batch,
-        "frames": frames,
-        "inputs": inputs,
-        "lengths": "varied" if varied else "equal",
-        "threads": threads,
-        "losses_differ": float(f"{difference:.2g}"),
-        "ours_ms": times(rows[0]),
-        "torch_ms": times(rows[1]),
-        "torch_to_ours": times([b / a for a, b in zip(*rows)]),
-    }
+        for peer in peers.values():
+            peer.steps(STEPS[preset])
+    for peer in peers.values():
+        peer.close()
+    ours, theirs = peers["ours"], peers["torch"]
+    pairs = list(zip(ours.losses, theirs.losses))[:LOSSES]
+    difference = max(abs(a - b) / abs(b) for a, b in pairs)
+    if not (len(pairs) == LOSSES and difference <= 1e-4):
+        raise SystemExit(f"steps.py: {preset}: losses differ by {difference:g}: {pairs}")
+    row = {"model": f"ds2-{preset}", "inputs": inputs, "batch": batch, "frames": frames, "lengths": lengths}
+    row |= {"threads": threads, "losses_differ": float(f"{difference:.2g}")}
+    for name, peer in peers.items():
+        row |= {f"{name}_ms": figure(peer.ms), f"{name}_cpu_ms": figure(peer.cpu_ms)}
+        row[f"{name}_peak_mib"] = round(peer.peak_mib)
+        if name != "ours":
+            row[f"{name}_to_ours"] = ratio(peer.ms, ours.ms)
+            row[f"{name}_to_ours_cpu"] = ratio(peer.cpu_ms, ours.cpu_ms)
+    row["torch_imported_mib"] = round(imported)
+    print(json.dumps(row), file=sys.stderr, flush=True)
+    return row
 
 
 def machine():
@@ -150,20 +190,28 @@ def machine():
 
 
 def main():
+    if sys.argv[1:2] == ["--serve"]:
+        serve(sys.argv[2:])
+        return
     parser = argparse.ArgumentParser()
     parser.add_argument("program")
-    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--rounds", type=int, default=12)
     parser.add_argument("--threads", default="1,2")
     parser.add_argument("--models", default="tiny,small")
+    parser.add_argument("--lengths", default="equal,varied")
     options = parser.parse_args()
+    if options.rounds < LOSSES:
+        parser.error(f"--rounds: no fewer than {LOSSES}")
+    load = os.getloadavg()[0]
     rows = [
-        compare(options.program, preset, varied, int(threads), options.rounds)
+        compare(options.program, preset, lengths, int(threads), options.rounds)
         for preset in options.models.split(",")
-        for varied in (False, True)
+        for lengths in options.lengths.split(",")
         for threads in options.threads.split(",")
     ]
     command = f"bench/train/steps.py bench_train_step --rounds {options.rounds}"
-    head = {"machine": machine(), "command": command, "torch": torch.__version__, "rounds": options.rounds}
+    head = {"machine": machine(), "command": command, "torch": torch.__version__, "load": round(load, 1)}
+    head |= {"rounds": options.rounds - UNCOUNTED}
     lines = ",\n".join("    " + json.dumps(row) for row in rows)
     print(json.dumps(head, indent=2)[:-2] + ',\n  "rows": [\n' + lines + "\n  ]\n}")
 
