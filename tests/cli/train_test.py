@@ -233,12 +233,16 @@ def test_event_files(work):
     """The same losses as in metrics.jsonl, by the definitions of TFRecord and of Event."""
     found = {}
     files = sorted((work / "run").glob("events.out.tfevents.*"))
-    check(len(files) >= 2, f"a file a start: {files}")
+    starts = [line["step"] for line in lines_of(work / "run/metrics.jsonl") if line["kind"] == "start"]
+    equal(len(files), len(starts), f"a file a start: {files}")
     for path in files:
         for number, body in enumerate(records(path.read_bytes())):
             event = dict(fields(body))
             if number == 0:
                 equal(event[3], b"brain.Event:2", "the first record")
+            if number == 1:  # readers forget what earlier files have from this step on
+                equal((event.get(2, 0), 7 in event), (0 if path == files[0] else starts[files.index(path)] + 1, True),
+                      "where a file begins")
             for _, value in fields(event.get(5, b"")):
                 scalar = dict(fields(value))
                 found.setdefault(scalar[1].decode(), {})[event.get(2, 0)] = scalar[2]
@@ -246,7 +250,7 @@ def test_event_files(work):
     equal(set(found.get("train/loss", {})), set(steps), "steps of train/loss")
     for step, loss in steps.items():
         check(math.isclose(found["train/loss"][step], loss, rel_tol=1e-6), f"loss of step {step}")
-    for tag in ("train/rate", "speed/wait_share", "domain/even", "evaluation/wer"):
+    for tag in ("train/rate", "speed/wait_share", "domain/even", "evaluation_wer/speech.spsh:test"):
         check(tag in found, f"no {tag} among {sorted(found)}")
 
 

@@ -13,6 +13,8 @@ enum { THREADS_MAX = 1024, BEAM_MAX = 4096 };
 typedef struct eval_command {
     spsh_evaluate_options run;
     uint64_t threads, beam;
+    spsh_cli_texts alignments;
+    const char *alignment_paths[SPSH_CLI_TEXTS_MAX + 1];
     bool json, transcripts, is_one_of_several;
     spsh_json *line; /* of an utterance; NULL: none is asked for */
     uint64_t heard;
@@ -60,6 +62,12 @@ static int put_json(const eval_command *c, const char *dataset, const spsh_evalu
     spsh__json_put_real(json, "wer", e->wer);
     spsh__json_put_real(json, "cer", e->cer);
     spsh__json_put_real(json, "cer_letters", e->cer_letters);
+    if (e->is_of_frames) {
+        spsh__json_put_u64(json, "frames", e->frames);
+        spsh__json_put_u64(json, "without_alignment", e->without_alignment);
+        spsh__json_put_u64(json, "other_length", e->other_length);
+        spsh__json_put_real(json, "frame_error", e->frame_error);
+    }
     spsh__json_put_real(json, "loss", e->loss);
     spsh__json_put_real(json, "audio_seconds", e->audio_seconds);
     spsh__json_put_real(json, "seconds", e->seconds);
@@ -95,6 +103,23 @@ static void print_rates(const char *name, const spsh_evaluation *e)
                                      (double)e->utterances, right));
 }
 
+static void print_frames(const char *name, const spsh_evaluation *e)
+{
+    char wrong[SPSH_HUMAN_BYTES], utterances[SPSH_HUMAN_BYTES], frames[SPSH_HUMAN_BYTES];
+    if (name != NULL)
+        (void)printf("%s: ", name);
+    (void)printf("wrong frames %s", rate(e->frame_error, wrong));
+    if (isfinite(e->loss))
+        (void)printf("  loss %.4g", e->loss);
+    (void)printf("\n%s utterances, %s frames", spsh__human_count(e->utterances, utterances),
+                 spsh__human_count(e->frames, frames));
+    if (e->without_alignment > 0)
+        (void)printf("; %" PRIu64 " utterances have no alignment", e->without_alignment);
+    if (e->other_length > 0)
+        (void)printf("; %" PRIu64 " have one of another length", e->other_length);
+    (void)printf("\n");
+}
+
 static void tell_speed(const spsh_evaluation *e)
 {
     char audio[SPSH_HUMAN_BYTES], took[SPSH_HUMAN_BYTES];
@@ -119,6 +144,8 @@ static int evaluate(eval_command *c, const char *dataset)
                           rate(result.cer, cer));
     else if (c->json)
         return put_json(c, dataset, &result);
+    else if (result.is_of_frames)
+        print_frames(c->is_one_of_several ? dataset : NULL, &result);
     else
         print_rates(c->is_one_of_several ? dataset : NULL, &result);
     tell_speed(&result);
@@ -129,14 +156,16 @@ int spsh__cmd_eval(int argc, char **argv)
 {
     eval_command c = {.run = SPSH_EVALUATE_OPTIONS_INIT};
     const spsh_cli_option options[] = {
-        {"beam",        0, SPSH_CLI_COUNT, "N",  "prefix beam search of so many prefixes; 0: greedy",
-         &c.beam,                                                                                                     0, BEAM_MAX},
-        {"threads",     0, SPSH_CLI_COUNT, "N",  "threads; as many as there are cores",               &c.threads,     1,
-         THREADS_MAX                                                                                                             },
+        {"beam",        0, SPSH_CLI_COUNT, "N",    "prefix beam search of so many prefixes; 0: greedy",
+         &c.beam,                                                                                                       0, BEAM_MAX},
+        {"threads",     0, SPSH_CLI_COUNT, "N",    "threads; as many as there are cores",               &c.threads,     1,
+         THREADS_MAX                                                                                                               },
         {"transcripts", 0, SPSH_CLI_FLAG,  NULL,
          "print id, reference and what was found, a line each,\nTABs between, instead of rates; or "
-         "an object each",                                                                            &c.transcripts, 0, 0       },
-        {"json",        0, SPSH_CLI_FLAG,  NULL, "print JSON",                                        &c.json,        0, 0       },
+         "an object each",                                                                              &c.transcripts, 0, 0       },
+        {"alignments",  0, SPSH_CLI_TEXTS, "FILE",
+         "of a model of frames: alignments in the place of its\nconfiguration's; may be repeated",      &c.alignments,  0, 0       },
+        {"json",        0, SPSH_CLI_FLAG,  NULL,   "print JSON",                                        &c.json,        0, 0       },
         SPSH_CLI_OPTIONS_END,
     };
     const spsh_cli_command command = {
@@ -155,6 +184,9 @@ int spsh__cmd_eval(int argc, char **argv)
     const int rc = spsh__cli_parse(&command, argc, argv, &args);
     if (rc != SPSH_CLI_RUN)
         return rc;
+    for (size_t i = 0; i < c.alignments.count; i++)
+        c.alignment_paths[i] = c.alignments.items[i];
+    c.run.alignments = c.alignments.count > 0 ? c.alignment_paths : NULL;
     c.run.checkpoint = args.operands[0];
     c.is_one_of_several = args.operand_count > 2;
     c.run.threads = (uint32_t)c.threads;

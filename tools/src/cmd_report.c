@@ -20,6 +20,7 @@ static void put_evaluation(spsh_json *json, const char *key, const spsh__run_his
     put_count(json, "samples", e->samples);
     spsh__json_put_real(json, "wer", e->wer);
     spsh__json_put_real(json, "cer", e->cer);
+    spsh__json_put_real(json, "frame_error", e->frame_error);
     spsh__json_put_real(json, "loss", e->loss);
     spsh__json_end(json);
 }
@@ -27,16 +28,10 @@ static void put_evaluation(spsh_json *json, const char *key, const spsh__run_his
 /* The newest of each set; the best of the first one, by which the best checkpoint is chosen. */
 static void put_evaluations(spsh_json *json, const spsh__run_history *h)
 {
-    const spsh__run_evaluation *best = NULL;
+    const spsh__run_evaluation *best = spsh__run_best(h);
     spsh__json_begin_array(json, "evaluations");
     for (size_t set = 0; set < h->set_count; set++) {
-        const spsh__run_evaluation *newest = NULL;
-        for (size_t i = 0; i < h->evaluation_count; i++) {
-            const spsh__run_evaluation *e = &h->evaluations[i];
-            newest = e->set == set ? e : newest;
-            if (e->set == 0 && isfinite(e->wer) && (best == NULL || e->wer < best->wer))
-                best = e;
-        }
+        const spsh__run_evaluation *newest = spsh__run_newest(h, set);
         if (newest != NULL)
             put_evaluation(json, NULL, h, newest);
     }
@@ -62,6 +57,8 @@ static void put_steps(spsh_json *json, const spsh__run_history *h)
     put_count(json, "infeasible", spsh__series_sum(&h->steps, SPSH__RUN_INFEASIBLE));
     put_count(json, "without_text", spsh__series_sum(&h->steps, SPSH__RUN_WITHOUT_TEXT));
     put_count(json, "without_frames", spsh__series_sum(&h->steps, SPSH__RUN_WITHOUT_FRAMES));
+    put_count(json, "without_alignment", spsh__series_sum(&h->steps, SPSH__RUN_WITHOUT_ALIGNMENT));
+    put_count(json, "other_length", spsh__series_sum(&h->steps, SPSH__RUN_OTHER_LENGTH));
     put_count(json, "skipped_steps", h->last_step.skipped_steps);
 }
 

@@ -25,6 +25,9 @@ static const char *const column_names[SPSH__RUN_COLUMNS] = {
     [SPSH__RUN_INFEASIBLE] = "infeasible",
     [SPSH__RUN_WITHOUT_TEXT] = "without_text",
     [SPSH__RUN_WITHOUT_FRAMES] = "without_frames",
+    [SPSH__RUN_WITHOUT_ALIGNMENT] = "without_alignment",
+    [SPSH__RUN_OTHER_LENGTH] = "other_length",
+    [SPSH__RUN_FRAME_ERROR] = "frame_error",
 };
 
 static spsh_status fail_memory(spsh_error *err)
@@ -181,12 +184,12 @@ static bool add_evaluation(spsh__run_history *h, const json_t *line)
         .wer = number_of(line, "wer"),
         .cer = number_of(line, "cer"),
         .cer_letters = number_of(line, "cer_letters"),
+        .frame_error = number_of(line, "frame_error"),
         .seconds = number_of(line, "seconds"),
         .utterances = number_of(line, "utterances"),
-        .words = number_of(line, "words"),
         .set = (size_t)(set - h->sets),
     };
-    const double values[SPSH__SET_COLUMNS] = {e.loss, e.wer, e.cer};
+    const double values[SPSH__SET_COLUMNS] = {e.loss, e.wer, e.cer, e.frame_error};
     if (!isfinite(e.samples))
         return true;
     spsh__series_add(&set->series, e.samples, values, 1);
@@ -380,4 +383,30 @@ void spsh__run_history_free(spsh__run_history *h)
     free(h->evaluations);
     free(h->starts);
     free(h);
+}
+
+double spsh__run_error(const spsh__run_evaluation *e)
+{
+    return isfinite(e->wer) ? e->wer : e->frame_error;
+}
+
+const spsh__run_evaluation *spsh__run_newest(const spsh__run_history *h, size_t set)
+{
+    for (size_t i = h->evaluation_count; i > 0; i--) {
+        if (h->evaluations[i - 1].set == set)
+            return &h->evaluations[i - 1];
+    }
+    return NULL;
+}
+
+const spsh__run_evaluation *spsh__run_best(const spsh__run_history *h)
+{
+    const spsh__run_evaluation *best = NULL;
+    for (size_t i = 0; i < h->evaluation_count; i++) {
+        const spsh__run_evaluation *e = &h->evaluations[i];
+        if (e->set == 0 && isfinite(spsh__run_error(e)) &&
+            (best == NULL || spsh__run_error(e) < spsh__run_error(best)))
+            best = e;
+    }
+    return best;
 }

@@ -31,6 +31,9 @@ typedef enum spsh__run_column {
     SPSH__RUN_INFEASIBLE,
     SPSH__RUN_WITHOUT_TEXT,
     SPSH__RUN_WITHOUT_FRAMES,
+    SPSH__RUN_WITHOUT_ALIGNMENT, /* this and the next two: of models of frames alone */
+    SPSH__RUN_OTHER_LENGTH,
+    SPSH__RUN_FRAME_ERROR,
     SPSH__RUN_COLUMNS,
 } spsh__run_column;
 
@@ -44,11 +47,11 @@ typedef struct spsh__run_example {
 } spsh__run_example;
 
 typedef struct spsh__run_evaluation {
-    double samples, step, time, loss, wer, cer, cer_letters, seconds, utterances, words;
+    double samples, step, time, loss, wer, cer, cer_letters, frame_error, seconds, utterances;
     size_t set;
 } spsh__run_evaluation;
 
-enum { SPSH__SET_LOSS, SPSH__SET_WER, SPSH__SET_CER, SPSH__SET_COLUMNS };
+enum { SPSH__SET_LOSS, SPSH__SET_WER, SPSH__SET_CER, SPSH__SET_FRAME_ERROR, SPSH__SET_COLUMNS };
 
 /* One that is evaluated; examples of its last evaluation. */
 typedef struct spsh__run_set {
@@ -89,5 +92,12 @@ typedef struct spsh__run_history {
 SPSH_NODISCARD spsh_status spsh__run_history_read(const char *run, const spsh_io *io,
                                                   spsh__run_history **ret, spsh_error *err);
 void spsh__run_history_free(spsh__run_history *history);
+
+/* What decides which checkpoint is best: the share of wrong words, of a model of frames that of
+ * wrong frames; NaN: nothing was said. */
+double spsh__run_error(const spsh__run_evaluation *evaluation);
+/* The newest of a set; the best of the first set. NULL: there is none. */
+const spsh__run_evaluation *spsh__run_newest(const spsh__run_history *history, size_t set);
+const spsh__run_evaluation *spsh__run_best(const spsh__run_history *history);
 
 #endif

@@ -71,25 +71,10 @@ static double sum_of(const spsh__run_history *h, spsh__run_column column)
     return spsh__series_sum(&h->steps, column);
 }
 
-/* The newest evaluation of the first set, by which the best checkpoint is chosen; NULL: none. */
-static const spsh__run_evaluation *newest_of_first(const spsh__run_history *h)
+static bool is_of_frames(const spsh__run_history *h)
 {
-    for (size_t i = h->evaluation_count; i > 0; i--) {
-        if (h->evaluations[i - 1].set == 0)
-            return &h->evaluations[i - 1];
-    }
-    return NULL;
-}
-
-static const spsh__run_evaluation *best_of_first(const spsh__run_history *h)
-{
-    const spsh__run_evaluation *best = NULL;
-    for (size_t i = 0; i < h->evaluation_count; i++) {
-        const spsh__run_evaluation *e = &h->evaluations[i];
-        if (e->set == 0 && isfinite(e->wer) && (best == NULL || e->wer < best->wer))
-            best = e;
-    }
-    return best;
+    return isfinite(h->last[SPSH__RUN_FRAME_ERROR]) ||
+           (h->evaluation_count > 0 && isfinite(h->evaluations[0].frame_error));
 }
 
 /* ---- sections ---- */
@@ -97,15 +82,17 @@ static const spsh__run_evaluation *best_of_first(const spsh__run_history *h)
 static void draw_tiles(spsh__builder *out, const spsh__run_history *h)
 {
     char text[NUMBER_BYTES], human[SPSH_HUMAN_BYTES];
-    const spsh__run_evaluation *newest = newest_of_first(h), *best = best_of_first(h);
+    const spsh__run_evaluation *newest = spsh__run_newest(h, 0), *best = spsh__run_best(h);
     const double step_s = fmax(sum_of(h, SPSH__RUN_STEP_S), 1e-9);
     spsh__builder_append_text(out, "<div class=\"tiles\">\n");
-    if (newest != NULL) {
-        spsh__page_tile(out, percent(newest->wer, text), "WER, last evaluation");
+    if (newest != NULL)
+        spsh__page_tile(out, percent(spsh__run_error(newest), text),
+                        is_of_frames(h) ? "wrong frames, last evaluation" : "WER, last evaluation");
+    if (newest != NULL && !is_of_frames(h))
         spsh__page_tile(out, percent(newest->cer, text), "CER, last evaluation");
-    }
     if (best != NULL)
-        spsh__page_tile(out, percent(best->wer, text), "best WER");
+        spsh__page_tile(out, percent(spsh__run_error(best), text),
+                        is_of_frames(h) ? "wrong frames, best evaluation" : "best WER");
     spsh__page_tile(out, real(h->last[SPSH__RUN_LOSS], text), "loss of the last step");
     spsh__page_tile(out, spsh__human_count(count_of(h->last_step.step), human), "steps");
     spsh__page_tile(out, spsh__human_count(count_of(h->last_step.samples), human),
@@ -136,9 +123,11 @@ static void draw_warnings(spsh__builder *out, const spsh__run_history *h)
     const double infeasible = sum_of(h, SPSH__RUN_INFEASIBLE);
     const double without_text = sum_of(h, SPSH__RUN_WITHOUT_TEXT);
     const double without_frames = sum_of(h, SPSH__RUN_WITHOUT_FRAMES);
+    const double without_alignment = sum_of(h, SPSH__RUN_WITHOUT_ALIGNMENT);
+    const double other_length = sum_of(h, SPSH__RUN_OTHER_LENGTH);
     const double skipped = h->last_step.skipped_steps;
-    if (!(infeasible + without_text + without_frames > 0) && !(skipped > 0) &&
-        h->damaged_lines == 0)
+    if (!(infeasible + without_text + without_frames + without_alignment + other_length > 0) &&
+        !(skipped > 0) && h->damaged_lines == 0)
         return;
     (void)snprintf(damaged, sizeof(damaged),
                    " lines of %s are none of a run's, the first one is line %llu", lines_file,
@@ -148,6 +137,8 @@ static void draw_warnings(spsh__builder *out, const spsh__run_history *h)
     warn(out, infeasible, " times an utterance had fewer frames than its labels need");
     warn(out, without_text, " times an utterance had no text that the vocabulary knows");
     warn(out, without_frames, " times an utterance was too short for a frame");
+    warn(out, without_alignment, " times an utterance had no alignment");
+    warn(out, other_length, " times an utterance's alignment had another length");
     warn(out, (double)h->damaged_lines, damaged);
     spsh__builder_append_text(out, "</ul></section>\n");
 }
@@ -244,8 +235,12 @@ static void draw_rates(spsh__builder *out, const spsh__run_history *h, const sps
             (spsh__line){&h->sets[count].series, column, SPSH__NO_COLUMN, 100, h->sets[count].name,
                          (unsigned)count,        true};
     spsh__curve curve = *like;
-    curve.title = column == SPSH__SET_WER ? "Word error rate" : "Character error rate";
-    curve.y_label = column == SPSH__SET_WER ? "WER, %" : "CER, %";
+    curve.title = column == SPSH__SET_WER   ? "Word error rate"
+                  : column == SPSH__SET_CER ? "Character error rate"
+                                            : "Wrong frames";
+    curve.y_label = column == SPSH__SET_WER   ? "WER, %"
+                    : column == SPSH__SET_CER ? "CER, %"
+                                              : "wrong frames, %";
     draw_lines(out, &curve, lines, count);
 }
 
@@ -258,9 +253,11 @@ static void row_evaluation(spsh__builder *out, const void *history, size_t row)
     cell_name(out, h->sets[e->set].name);
     spsh__page_cell_count(out, count_of(e->step));
     spsh__page_cell_count(out, count_of(e->utterances));
-    cell(out, percent(e->wer, text));
-    cell(out, percent(e->cer, text));
-    cell(out, percent(e->cer_letters, text));
+    cell(out, percent(spsh__run_error(e), text));
+    if (!is_of_frames(h)) {
+        cell(out, percent(e->cer, text));
+        cell(out, percent(e->cer_letters, text));
+    }
     cell(out, real(e->loss, text));
     spsh__page_cell_duration(out, isfinite(e->seconds) ? e->seconds : 0);
     spsh__builder_append_text(out, "</tr>\n");
@@ -270,14 +267,17 @@ static void draw_evaluations(spsh__builder *out, const spsh__run_history *h,
                              const spsh__curve *like)
 {
     const spsh__page_table table = {
-        h, "set|#step|#utterances|#WER|#CER|#CER without blanks|#loss|#took", row_evaluation,
-        h->evaluation_count, lines_file};
+        h,
+        is_of_frames(h) ? "set|#step|#utterances|#wrong frames|#loss|#took"
+                        : "set|#step|#utterances|#WER|#CER|#CER without blanks|#loss|#took",
+        row_evaluation, h->evaluation_count, lines_file};
     if (h->evaluation_count == 0)
         return;
     spsh__page_section_open(out, "Evaluations");
     spsh__builder_append_text(out, "<div class=\"plots\">\n");
     draw_rates(out, h, like, SPSH__SET_WER);
     draw_rates(out, h, like, SPSH__SET_CER);
+    draw_rates(out, h, like, SPSH__SET_FRAME_ERROR);
     spsh__builder_append_text(out, "</div>\n");
     spsh__page_rows(out, &table);
     spsh__page_section_close(out);

@@ -219,6 +219,7 @@ static spsh_status put_step_line(spsh__metrics *m, const spsh__step_facts *f, sp
     put_real(&l, "wait_s", f->wait_s);
     put_real(&l, "compute_s", f->compute_s);
     put_real(&l, "exchange_s", f->exchange_s);
+    put_real(&l, "save_s", f->save_s);
     put_real(&l, "audio_s", f->audio_s);
     put_real(&l, "padding", f->padding);
     put_count(&l, "utterances", f->utterances);
@@ -310,7 +311,9 @@ spsh_status spsh__metrics_open(const char *run, const spsh__start_facts *start, 
     m->fd = -1;
     spsh_status rc = open_lines(m, run, start->samples, err);
     if (rc == SPSH_OK)
-        rc = spsh__event_file_open(m->io, run, wall_s(), start->step, NULL, &m->events, err);
+        /* TensorBoard forgets what earlier files have from this step on. */
+        rc = spsh__event_file_open(m->io, run, wall_s(), start->step > 0 ? start->step + 1 : 0,
+                                   NULL, &m->events, err);
     if (rc == SPSH_OK)
         rc = put_start(m, start, err);
     if (rc == SPSH_OK) {
@@ -330,22 +333,30 @@ spsh_status spsh__metrics_step(spsh__metrics *m, const spsh__step_facts *facts, 
 spsh_status spsh__metrics_evaluation(spsh__metrics *m, const spsh__evaluation_facts *facts,
                                      spsh_error *err)
 {
+    /* A tag a set: tags are what TensorBoard draws by. */
     const spsh__scalar of_texts[] = {
-        {"evaluation/loss",        facts->loss       },
-        {"evaluation/wer",         facts->wer        },
-        {"evaluation/cer",         facts->cer        },
-        {"evaluation/cer_letters", facts->cer_letters},
+        {"evaluation_loss",        facts->loss       },
+        {"evaluation_wer",         facts->wer        },
+        {"evaluation_cer",         facts->cer        },
+        {"evaluation_cer_letters", facts->cer_letters},
     };
     const spsh__scalar of_frames[] = {
-        {"evaluation/loss",        facts->loss       },
-        {"evaluation/frame_error", facts->frame_error},
+        {"evaluation_loss",        facts->loss       },
+        {"evaluation_frame_error", facts->frame_error},
     };
+    const spsh__scalar *measures = facts->is_of_frames ? of_frames : of_texts;
+    const size_t count = facts->is_of_frames ? sizeof(of_frames) / sizeof(of_frames[0])
+                                             : sizeof(of_texts) / sizeof(of_texts[0]);
+    char tags[sizeof(of_texts) / sizeof(of_texts[0])][TAG_BYTES];
+    spsh__scalar scalars[sizeof(of_texts) / sizeof(of_texts[0])];
+    for (size_t i = 0; i < count; i++) {
+        (void)snprintf(tags[i], TAG_BYTES, "%s/%s", measures[i].tag, facts->set);
+        scalars[i] = (spsh__scalar){tags[i], measures[i].value};
+    }
     const spsh_status rc = put_evaluation_line(m, facts, err);
     if (rc != SPSH_OK)
         return rc;
-    return spsh__event_file_put(m->events, wall_s(), facts->step,
-                                facts->is_of_frames ? of_frames : of_texts,
-                                facts->is_of_frames ? 2 : 4, err);
+    return spsh__event_file_put(m->events, wall_s(), facts->step, scalars, count, err);
 }
 
 void spsh__metrics_close(spsh__metrics *m)
