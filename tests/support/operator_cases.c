@@ -78,8 +78,8 @@ static const uint32_t *some_lengths(uint32_t batch, uint32_t frames)
 static void gemm_open(operator_run *r)
 {
     const spsh__gemm *g = r->c->shape;
-    add_input(r, (g->a_turned ? g->k : g->m) * g->a_stride, false);
-    add_input(r, (g->b_turned ? g->n : g->k) * g->b_stride, false);
+    add_input(r, (g->a_transposed ? g->k : g->m) * g->a_stride, false);
+    add_input(r, (g->b_transposed ? g->n : g->k) * g->b_stride, false);
     add_work(r, 0, g->m * g->c_stride);
     double *values = random_values(r, g->m * g->c_stride);
     r->ops->write_f64_fn(r->b, r->work[0], values, g->m * g->c_stride);
@@ -99,15 +99,15 @@ static void gemm_forward(operator_run *r)
 
 /* Columns are what they should be where the stride leaves a gap: c's gap keeps what was there. */
 static const spsh__gemm gemms[] = {
-    {.m = 3,    .n = 4,      .k = 5,           .a_stride = 5,   .b_stride = 4,   .c_stride = 4  },
-    {      .m = 3,   .n = 4,      .k = 5, .a_turned = true,   .a_stride = 7,   .b_stride = 6,   .c_stride = 9},
-    {      .m = 1,   .n = 7,      .k = 2, .b_turned = true,   .a_stride = 2,   .b_stride = 3,   .c_stride = 7},
-    {      .m = 5,   .n = 1,      .k = 3,    .a_stride = 4,   .b_stride = 1,   .c_stride = 2,       .keep = 1},
-    {      .m = 4,   .n = 3,      .k = 0,    .a_stride = 1,   .b_stride = 3,   .c_stride = 3,     .keep = 0.5},
-    {      .m = 2,   .n = 2,      .k = 0,    .a_stride = 1,   .b_stride = 2,   .c_stride = 2               },
-    { .m = 0,   .n = 3, .k = 2,    .a_stride = 2,   .b_stride = 3,                .c_stride = 3},
-    {                                                                                   .a_turned = true,
-     .b_turned = true,
+    {.m = 3,    .n = 4,      .k = 5,               .a_stride = 5,   .b_stride = 4,   .c_stride = 4      },
+    {      .m = 3,   .n = 4,      .k = 5, .a_transposed = true,   .a_stride = 7,   .b_stride = 6,       .c_stride = 9},
+    {      .m = 1,   .n = 7,      .k = 2, .b_transposed = true,   .a_stride = 2,   .b_stride = 3,       .c_stride = 7},
+    {      .m = 5,   .n = 1,      .k = 3,        .a_stride = 4,   .b_stride = 1,   .c_stride = 2,           .keep = 1},
+    {      .m = 4,   .n = 3,      .k = 0,        .a_stride = 1,   .b_stride = 3,   .c_stride = 3,         .keep = 0.5},
+    {      .m = 2,   .n = 2,      .k = 0,        .a_stride = 1,   .b_stride = 2,   .c_stride = 2                   },
+    { .m = 0,   .n = 3, .k = 2,        .a_stride = 2,   .b_stride = 3,                .c_stride = 3},
+    {                                                                                       .a_transposed = true,
+     .b_transposed = true,
      .m = 6,
      .n = 5,
      .k = 4,
@@ -115,15 +115,15 @@ static const spsh__gemm gemms[] = {
      .b_stride = 5,
      .c_stride = 5,
      .keep = -1},
-    {                                                                                       .m = 150, .n = 131,     .k = 97,  .a_stride = 100, .b_stride = 140, .c_stride = 133,       .keep = 1},
-    {      .a_turned = true,
+    {                                                                                               .m = 150, .n = 131,     .k = 97,      .a_stride = 100, .b_stride = 140, .c_stride = 133,           .keep = 1},
+    {      .a_transposed = true,
      .m = 260,
      .n = 70,
      .k = 333,
      .a_stride = 261,
      .b_stride = 70,
      .c_stride = 70},
-    {                                                                                   .b_turned = true,
+    {                                                                                           .b_transposed = true,
      .m = 33,
      .n = 300,
      .k = 129,

@@ -43,9 +43,10 @@ typedef struct spsh__rows {
 
 typedef enum spsh__cell { SPSH__CELL_LSTM = 0, SPSH__CELL_GRU = 1 } spsh__cell;
 
-/* One direction. Gates: LSTM i, f, g, o; GRU r, z, n with the reset gate inside (linear before
- * reset): as PyTorch and cuDNN. Weights [gates * hidden][inputs], [gates * hidden][hidden], two
- * biases of gates * hidden. */
+/* One direction. Gates: LSTM (Hochreiter and Schmidhuber 1997, with forget gates) i, f, g, o; GRU
+ * (Cho and others 2014) r, z, n with the reset gate inside (linear before reset): as PyTorch and
+ * cuDNN. Weights [gates * hidden][inputs], [gates * hidden][hidden], two biases of gates * hidden.
+ */
 typedef struct spsh__rnn_shape {
     spsh__cell cell;
     uint32_t frames, batch, inputs, hidden;
@@ -88,20 +89,30 @@ typedef struct spsh__ctc_result { /* of an utterance */
     bool is_infeasible;           /* fewer frames than labels and repeats: gradient 0 */
 } spsh__ctc_result;
 
+/* With g = gradient * gradient_scale + weight_decay * w (where it decays), as PyTorch has it:
+ *
+ *     m = momentum * m + g;  w -= rate * (is_nesterov ? g + momentum * m : m)
+ */
 typedef struct spsh__sgd {
     double rate, momentum, weight_decay;
     bool is_nesterov;
 } spsh__sgd;
 
+/* Loshchilov and Hutter 2019, with g = gradient * gradient_scale, as PyTorch has it:
+ *
+ *     w -= rate * weight_decay * w                                      where it decays
+ *     m = beta1 * m + (1 - beta1) * g;  v = beta2 * v + (1 - beta2) * g * g
+ *     w -= rate * m / (1 - beta1^step) / (sqrt(v / (1 - beta2^step)) + epsilon)
+ */
 typedef struct spsh__adamw {
     double rate, beta1, beta2, epsilon, weight_decay;
     uint64_t step; /* from 1 */
 } spsh__adamw;
 
-/* c[m][n] = a[m][k] b[k][n] + keep * c; a as [k][m] where a_turned, b as [n][k] where b_turned.
- * Row-major; strides of rows in elements. */
+/* c[m][n] = a[m][k] b[k][n] + keep * c; a as [k][m] where a_transposed, b as [n][k] where
+ * b_transposed. Row-major; strides of rows in elements. */
 typedef struct spsh__gemm {
-    bool a_turned, b_turned;
+    bool a_transposed, b_transposed;
     uint32_t m, n, k;
     spsh__buffer a, b, c;
     size_t a_stride, b_stride, c_stride;

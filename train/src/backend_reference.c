@@ -70,8 +70,10 @@ static void copy(spsh__backend *b, spsh__buffer to, spsh__buffer from, size_t co
 static void gemm(spsh__backend *b, const spsh__gemm *g)
 {
     (void)b;
-    const size_t a_row = g->a_turned ? 1 : g->a_stride, a_column = g->a_turned ? g->a_stride : 1;
-    const size_t b_row = g->b_turned ? 1 : g->b_stride, b_column = g->b_turned ? g->b_stride : 1;
+    const size_t a_row = g->a_transposed ? 1 : g->a_stride,
+                 a_column = g->a_transposed ? g->a_stride : 1;
+    const size_t b_row = g->b_transposed ? 1 : g->b_stride,
+                 b_column = g->b_transposed ? g->b_stride : 1;
     for (size_t m = 0; m < g->m; m++) {
         for (size_t n = 0; n < g->n; n++) {
             double *c = spsh__f64(g->c) + m * g->c_stride + n;

@@ -25,10 +25,10 @@ static void tile_piece(void *work, size_t piece)
     const spsh__gemm *g = w->g;
     const size_t i = piece / w->tiles_n * w->tile_m;
     const size_t j = piece % w->tiles_n * w->tile_n;
-    const float *a = spsh__f32(g->a) + (g->a_turned ? i : i * g->a_stride);
-    const float *b = spsh__f32(g->b) + (g->b_turned ? j * g->b_stride : j);
-    cblas_sgemm(CblasRowMajor, g->a_turned ? CblasTrans : CblasNoTrans,
-                g->b_turned ? CblasTrans : CblasNoTrans, (int)spsh__least(w->tile_m, g->m - i),
+    const float *a = spsh__f32(g->a) + (g->a_transposed ? i : i * g->a_stride);
+    const float *b = spsh__f32(g->b) + (g->b_transposed ? j * g->b_stride : j);
+    cblas_sgemm(CblasRowMajor, g->a_transposed ? CblasTrans : CblasNoTrans,
+                g->b_transposed ? CblasTrans : CblasNoTrans, (int)spsh__least(w->tile_m, g->m - i),
                 (int)spsh__least(w->tile_n, g->n - j), (int)g->k, 1, a, (int)g->a_stride, b,
                 (int)g->b_stride, (float)g->keep, spsh__f32(g->c) + i * g->c_stride + j,
                 (int)g->c_stride);

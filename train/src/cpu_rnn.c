@@ -275,7 +275,7 @@ void spsh__cpu_rnn_forward(spsh__backend *b, const spsh__rnn_shape *s, const sps
     r.inner = r.gates + rows_of(s) * width;
     r.panels.weight = spsh__f32(w->recurrent);
     join_biases(s, w, r.bias);
-    const spsh__gemm input = {.b_turned = true,
+    const spsh__gemm input = {.b_transposed = true,
                               .m = (uint32_t)rows_of(s),
                               .n = width,
                               .k = s->inputs,
@@ -292,7 +292,7 @@ void spsh__cpu_rnn_forward(spsh__backend *b, const spsh__rnn_shape *s, const sps
 /* dweight[gates][inputs] += sum over rows of dgates[row][gate] * in[row][input]. */
 static void weight_gradient(spsh__backend *b, spsh__gemm g)
 {
-    g.a_turned = true;
+    g.a_transposed = true;
     g.keep = 1;
     spsh__cpu_gemm(b, &g);
 }

@@ -1,4 +1,4 @@
-/* model_ds2.c: DeepSpeech2 as deepspeech.pytorch has it.
+/* model_ds2.c: DeepSpeech2 (Amodei and others 2016) as deepspeech.pytorch has it.
  *
  *     [N][1][F][T] -> conv 41 x 11 / 2 x 2 -> BN -> clip 0..20
  *     -> conv 21 x 11 / 2 x 1 -> BN -> clip

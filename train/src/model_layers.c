@@ -175,7 +175,7 @@ void spsh__norm_backward(spsh__model *m, const spsh__norm_layer *layer, spsh__bu
 void spsh__linear_forward(spsh__model *m, uint32_t slice, spsh__buffer x, spsh__buffer y)
 {
     uint32_t outputs = m->slices[slice].shape[0], inputs = m->slices[slice].shape[1];
-    spsh__gemm g = {.b_turned = true,
+    spsh__gemm g = {.b_transposed = true,
                     .m = (uint32_t)spsh__model_out_rows(m),
                     .n = outputs,
                     .k = inputs,
@@ -193,7 +193,7 @@ void spsh__linear_backward(spsh__model *m, uint32_t slice, spsh__buffer x, spsh_
 {
     uint32_t outputs = m->slices[slice].shape[0], inputs = m->slices[slice].shape[1];
     uint32_t rows = (uint32_t)spsh__model_out_rows(m);
-    spsh__gemm of_weight = {.a_turned = true,
+    spsh__gemm of_weight = {.a_transposed = true,
                             .m = outputs,
                             .n = inputs,
                             .k = rows,

@@ -1,5 +1,6 @@
-/* strategy_partitioned.c: partitioned gradients (the shape of ZeRO-1): every rank gets the sum of
- * its part of each bucket, updates the weights there, and gives them to all.
+/* strategy_partitioned.c: partitioned gradients (stage 1 of ZeRO, Rajbhandari and others 2020):
+ * every rank gets the sum of its part of each bucket, updates the weights there, and gives them to
+ * all.
  *
  * The sums are those of allreduce, and optimisers are element by element: so are the weights, to
  * the bit. A rank makes 1 / W of the update. Moments are right in its own part alone: gather makes
