@@ -43,10 +43,10 @@ typedef struct spsh_train_options {
     const volatile int *stop; /* looked at once a step, of any rank; not 0: finish the step, save,
                                  return SPSH_E_CANCELED. A signal handler may set it */
 } spsh_train_options;
-#define SPSH_TRAIN_OPTIONS_INIT                                                                    \
-    {                                                                                              \
-        sizeof(spsh_train_options), 0, 0, 0, false, 0, 0, 0, 0, 0, 0                               \
-    }
+/* clang-format off */
+#define SPSH_TRAIN_OPTIONS_INIT {sizeof(spsh_train_options), NULL, NULL, NULL, false, NULL, \
+    NULL, NULL, NULL, NULL, NULL}
+/* clang-format on */
 
 typedef struct spsh_train_result {
     uint64_t steps, epochs, samples; /* since the run began; samples: utterances served */
@@ -93,10 +93,10 @@ typedef struct spsh_evaluate_options {
     const char *const *alignments; /* files, of a model of frames; NULL behind the last; NULL: those
                                       of its configuration */
 } spsh_evaluate_options;
-#define SPSH_EVALUATE_OPTIONS_INIT                                                                 \
-    {                                                                                              \
-        sizeof(spsh_evaluate_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0                                \
-    }
+/* clang-format off */
+#define SPSH_EVALUATE_OPTIONS_INIT {sizeof(spsh_evaluate_options), NULL, NULL, 0, 0, NULL, \
+    NULL, NULL, NULL, NULL, NULL}
+/* clang-format on */
 
 /** Of all utterances together, against their transcripts as the vocabulary normalises them. */
 typedef struct spsh_evaluation {
@@ -158,14 +158,14 @@ typedef struct spsh_speech {
  *
  * @param ret_texts  [count], UTF-8, each the caller's to free(); on failure none is there
  * @return SPSH_OK; SPSH_E_INVALID_ARG, _LIMIT: an utterance that cannot be resampled or is too
- * long; _NO_MEMORY. One thread an object.
+ * long; _NO_MEMORY. One thread per object.
  */
 SPSH_API SPSH_NODISCARD spsh_status spsh_recogniser_transcribe_all(spsh_recogniser *recogniser,
                                                                    const spsh_speech *speech,
                                                                    size_t count, char **ret_texts,
                                                                    spsh_error *err);
 
-/** The same of one; *ret_text is the caller's to free(). */
+/** The same of one; *ret_text is the caller's to free(). One thread per object. */
 SPSH_API SPSH_NODISCARD spsh_status spsh_recogniser_transcribe(spsh_recogniser *recogniser,
                                                                const int16_t *samples,
                                                                uint64_t sample_count,
@@ -183,10 +183,10 @@ typedef struct spsh_vocabulary_options {
     uint32_t symbols;    /* with the blank, at most; 0: all characters, 1,024 pieces */
     const spsh_io *io;   /* NULL: the operating system */
 } spsh_vocabulary_options;
-#define SPSH_VOCABULARY_OPTIONS_INIT                                                               \
-    {                                                                                              \
-        sizeof(spsh_vocabulary_options), 0, 0, 0, 0, 0, 0                                          \
-    }
+/* clang-format off */
+#define SPSH_VOCABULARY_OPTIONS_INIT {sizeof(spsh_vocabulary_options), NULL, NULL, NULL, NULL, \
+    0, NULL}
+/* clang-format on */
 
 /**
  * Make the vocabulary of a configuration from the transcripts that it trains on; those of skipped
@@ -206,14 +206,13 @@ SPSH_API SPSH_NODISCARD spsh_status spsh_vocabulary_make(const spsh_vocabulary_o
 
 typedef struct spsh_train_estimate_options {
     size_t struct_size;
-    const char *config_path;
+    const char *config_path;      /* must be given */
     const char *const *overrides; /* as spsh_train_options' */
-    const spsh_io *io;
+    const spsh_io *io;            /* NULL: the operating system */
 } spsh_train_estimate_options;
-#define SPSH_TRAIN_ESTIMATE_OPTIONS_INIT                                                           \
-    {                                                                                              \
-        sizeof(spsh_train_estimate_options), 0, 0, 0                                               \
-    }
+/* clang-format off */
+#define SPSH_TRAIN_ESTIMATE_OPTIONS_INIT {sizeof(spsh_train_estimate_options), NULL, NULL, NULL}
+/* clang-format on */
 
 /** A domain of a dataset that is trained on; of what passes the filters. */
 typedef struct spsh_train_domain {
@@ -281,13 +280,20 @@ typedef struct spsh_train_estimate {
     uint32_t checkpoint_count; /* with the best one; 0: all are kept */
 } spsh_train_estimate;
 
-/** What spsh_train would do with a configuration, without a run: from configuration, vocabulary,
- * indexes and some transcripts. No audio is read, nothing is written. As a process of a world that
- * launch.h finds, without talking to the others. Fails where the run would not begin, and where no
- * transcript can be learnt from. *ret is the caller's to free. */
+/**
+ * What spsh_train would do with a configuration, without a run: from configuration, vocabulary,
+ * indexes and some transcripts. No audio is read, nothing is written. As a process of the world
+ * that spsh_train_world_find finds, without talking to the others.
+ *
+ * @param options  copied
+ * @param ret      written on success only; free with spsh_train_estimate_free
+ * @return SPSH_OK; what spsh_train says where it would not begin; SPSH_E_NOT_FOUND: no transcript
+ * can be learnt from. Thread-safe.
+ */
 SPSH_API SPSH_NODISCARD spsh_status spsh_train_estimate_make(
     const spsh_train_estimate_options *options, spsh_train_estimate **ret, spsh_error *err);
-SPSH_API void spsh_train_estimate_free(spsh_train_estimate *estimate); /* NULL is fine */
+/** NULL is fine. */
+SPSH_API void spsh_train_estimate_free(spsh_train_estimate *estimate);
 
 /** Who started this process, and what it is among the others. */
 typedef struct spsh_train_world {
