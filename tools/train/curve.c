@@ -16,16 +16,17 @@
 
 #include "names.h"
 
-#define WIDTH    560.0
-#define HEIGHT   220.0
-#define LEFT     52.0
-#define RIGHT    14.0
-#define TOP      24.0
-#define BOTTOM   42.0
-#define TICKS    5.0
-#define DOT      2.5
-#define NUMBER   32
-#define LOG_STEP 1.0 /* decades between lines, at least */
+#define WIDTH      560.0
+#define HEIGHT     220.0
+#define LEFT       52.0
+#define RIGHT      14.0
+#define TOP        24.0
+#define BOTTOM     42.0
+#define TICKS      5.0
+#define DOT        2.5
+#define NUMBER     32
+#define LOG_STEP   1.0 /* decades between lines, at least */
+#define LEVELS_MAX 64  /* numbers so far from 0 that a step is lost in them have no levels */
 
 typedef struct frame {
     double x_first, x_last, y_least, y_greatest; /* y: of the logarithm where the curve is_log */
@@ -148,16 +149,19 @@ static void draw_grid(spsh__builder *out, const spsh__curve *c, const frame *f)
     double step = nice_step(f->y_greatest - f->y_least);
     if (c->is_log && f->y_greatest - f->y_least > 2)
         step = fmax(ceil(step), LOG_STEP);
-    for (double i = ceil(f->y_least / step - 1e-9); i * step <= f->y_greatest + step * 1e-9; i++) {
-        const double y = place_y(f, i * step);
+    double first = ceil(f->y_least / step - 1e-9);
+    for (int i = 0; i < LEVELS_MAX && (first + i) * step <= f->y_greatest + step * 1e-9; i++) {
+        const double level = (first + i) * step;
+        const double y = place_y(f, level);
         draw_level(out, "grid", y);
         draw_text(out, LEFT - 6, y + 4, "end",
-                  short_number(c->is_log ? pow(10, i * step) : i * step, text));
+                  short_number(c->is_log ? pow(10, level) : level, text));
     }
     step = nice_step(f->x_last - f->x_first);
-    for (double i = ceil(f->x_first / step - 1e-9); i * step <= f->x_last + step * 1e-9; i++)
-        draw_text(out, place_x(f, i * step), HEIGHT - BOTTOM + 16, "middle",
-                  short_number(i * step, text));
+    first = ceil(f->x_first / step - 1e-9);
+    for (int i = 0; i < LEVELS_MAX && (first + i) * step <= f->x_last + step * 1e-9; i++)
+        draw_text(out, place_x(f, (first + i) * step), HEIGHT - BOTTOM + 16, "middle",
+                  short_number((first + i) * step, text));
     draw_level(out, "axis", HEIGHT - BOTTOM);
     draw_text(out, 4, 14, "start", c->y_label);
     draw_text(out, (LEFT + WIDTH - RIGHT) / 2, HEIGHT - 8, "middle", c->x_label);
