@@ -223,7 +223,7 @@ static const struct {
     {"data: {train: a}\ntrain: {optimiser: adam}",                                           NULL,                    SPSH_E_INVALID_ARG,
      "there is no 'adam'; did you mean 'adamw'?"                                                                                                                           },
     {"data: {train: a}\nmodel: {bidirectional: yes}",                                        NULL,                    SPSH_E_INVALID_ARG,
-     "there is no 'yes'"                                                                                                                                                   },
+     "there is no 'yes'; there are false, true"                                                                                                                            },
     {"data: {train: a}\nmodel: {preset: ds3}",                                               NULL,                    SPSH_E_NOT_FOUND,   "line 2: model.preset: "         },
     {"data: {train: a}\nfeatures: mel,x=1",                                                  NULL,                    SPSH_E_NOT_FOUND,   "line 2: features: "             },
     {"data: {train: a}",                                                                     "augment=time_masks=-1", SPSH_E_INVALID_ARG, "time_masks=-1: augment: "       },

@@ -361,6 +361,24 @@ static spsh_status set_number(const field *f, const char *text, void *to, const 
     return SPSH_OK;
 }
 
+/* With the one that was meant, or all that there are: "lstm, gru". */
+static spsh_status no_such_word(const field *f, const char *text, const place *where,
+                                spsh_error *err)
+{
+    char all[128] = "";
+    size_t size = 0;
+    const char *nearest = spsh_nearest_word(text, strlen(text), f->words);
+    if (nearest != NULL)
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+                         "%s: there is no '%.100s'; did you mean '%s'?", where->text, text,
+                         nearest);
+    for (size_t i = 0; f->words[i] != NULL && size < sizeof(all); i++)
+        size += (size_t)snprintf(all + size, sizeof(all) - size, "%s%s", i == 0 ? "" : ", ",
+                                 f->words[i]);
+    return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+                     "%s: there is no '%.100s'; there are %s", where->text, text, all);
+}
+
 static spsh_status set_word(const field *f, const char *text, void *to, const place *where,
                             spsh_error *err)
 {
@@ -374,10 +392,7 @@ static spsh_status set_word(const field *f, const char *text, void *to, const pl
             *(uint32_t *)to = count;
         return SPSH_OK;
     }
-    const char *nearest = spsh_nearest_word(text, strlen(text), f->words);
-    return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
-                     "%s: there is no '%.100s'; did you mean '%s'?", where->text, text,
-                     nearest == NULL ? f->words[0] : nearest);
+    return no_such_word(f, text, where, err);
 }
 
 static spsh_status set_preset(const char *text, spsh__model_shape *shape, const place *where,
