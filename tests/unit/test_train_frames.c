@@ -113,6 +113,7 @@ static void test_learns(void)
     check_contains(log_text, "5 states");
     check_contains(log_text, "40 are of data.train, 0 of no dataset"); /* whatever their split */
     check_contains(log_text, "frames wrong");
+    check_contains(log_text, " a frame of 32 utterances");
 }
 
 static spsh_status evaluate(const char *const *alignments, spsh_evaluation *result)

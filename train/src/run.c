@@ -344,9 +344,10 @@ static spsh_status judge_epoch(spsh__run *r, spsh_error *err)
         spsh__run_log(r, SPSH_LOG_WARNING, "%.0f of %.0f utterances are not learnt from: %s",
                       served - counted, served, text);
     if (counted > 0)
-        spsh__run_log(r, SPSH_LOG_INFO, "epoch %llu: loss %.4g of %.0f utterances",
-                      (unsigned long long)r->progress.epoch + 1, t[SPSH__ROW_LOSS] / counted,
-                      counted);
+        spsh__run_log(r, SPSH_LOG_INFO, "epoch %llu: loss %.4g%s of %.0f utterances",
+                      (unsigned long long)r->progress.epoch + 1,
+                      t[SPSH__ROW_LOSS] / t[SPSH__ROW_LOSSES],
+                      r->alignments != NULL ? " a frame" : "", counted);
     memset(r->epoch_totals, 0, sizeof(r->epoch_totals));
     r->is_epoch_whole = true;
     return SPSH_OK;
