@@ -32,6 +32,9 @@ diff -r "$work/corpus" "$work/again" >&2 || fail "it is another corpus each time
 cd "$work" || exit 1 # the recipe's paths are relative
 run pack corpus/metadata.tsv -o digits.spsh --codec pcm
 want_status 0
+run train "$recipe/digits.yaml" -o run
+want_status 1
+want_err "digits.vocabulary: is not there; 'speechshard train CONFIG --make-vocab' makes the"
 run train "$recipe/digits.yaml" --make-vocab
 want_status 0
 want_out "17 symbols with the blank"

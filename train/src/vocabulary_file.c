@@ -145,6 +145,11 @@ spsh_status spsh__vocabulary_read(const char *path, const spsh_io *io, spsh__voc
     const spsh_allocator *allocator = spsh_allocator_default();
     spsh_status rc = spsh_io_read_file(io == NULL ? spsh_io_default() : io, path,
                                        SPSH_SETTINGS_BYTES_MAX, allocator, &data, &size, err);
+    if (rc == SPSH_E_NOT_FOUND)
+        return SPSH_FAIL(err, rc, SPSH_OFFSET_NONE,
+                         "%s: is not there; 'speechshard train CONFIG --make-vocab' makes the "
+                         "vocabulary that CONFIG names",
+                         path);
     if (rc != SPSH_OK)
         return rc;
     rc = spsh__vocabulary_parse((const char *)data, size, path, ret, err);
