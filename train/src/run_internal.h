@@ -76,6 +76,7 @@ typedef struct spsh__run {
     spsh__buffer statistics_before; /* of the step: a skipped one leaves them */
     uint32_t skipped_in_a_row;
     double begin_s, saved_s, evaluated_s, looked_s;
+    double save_s; /* by checkpoints since the last step */
     uint64_t begin_samples;   /* where this process began, at begin_s */
     uint64_t next_batch_hash; /* behind cursor */
     bool is_epoch_whole;      /* this process has seen its beginning */
@@ -101,6 +102,9 @@ typedef struct spsh__run {
 /* What no world of this size can train; threads of the model where the node has so many ranks. */
 spsh_status spsh__run_check(const spsh__config *config, uint32_t world_size, spsh_error *err);
 uint32_t spsh__run_threads(const spsh__config *config, uint32_t local_size);
+/* Those of a model of frames, whose outputs follow from them where the configuration does not say;
+ * nothing for another model. */
+spsh_status spsh__run_alignments(spsh__config *config, spsh__alignments **ret, spsh_error *err);
 void spsh__run_log(const spsh__run *r, spsh_log_level level, const char *format, ...)
     SPSH_PRINTF(3, 4);
 

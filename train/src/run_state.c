@@ -427,7 +427,7 @@ static spsh_status judge(const spsh__run *r, spsh_status rc, const spsh_error *f
     return SPSH_OK;
 }
 
-spsh_status spsh__run_save(spsh__run *r, spsh_error *err)
+static spsh_status save(spsh__run *r, spsh_error *err)
 {
     spsh_error failed = SPSH_ERROR_INIT;
     spsh_status rc = save_cursor(r, err);
@@ -440,6 +440,14 @@ spsh_status spsh__run_save(spsh__run *r, spsh_error *err)
     r->saved_s = spsh__now_s();
     rc = judge(r, spsh__checkpoint_flush(r->writer, &failed), &failed, err); /* of the one before */
     return rc != SPSH_OK ? rc : put(r, err);
+}
+
+spsh_status spsh__run_save(spsh__run *r, spsh_error *err)
+{
+    const double begin_s = spsh__now_s();
+    const spsh_status rc = save(r, err);
+    r->save_s += spsh__now_s() - begin_s;
+    return rc;
 }
 
 spsh_status spsh__run_save_last(spsh__run *r, spsh_error *err)

@@ -397,6 +397,8 @@ spsh_status spsh__run_step(spsh__run *r, spsh_error *err)
     r->facts.step_s = end_s - begin_s;
     r->facts.wait_s = (double)(waited_end_ns - waited_ns) * 1e-9;
     r->facts.exchange_s = exchanged_s - computed_s;
+    r->facts.save_s = r->save_s;
+    r->save_s = 0;
     r->facts.compute_s = r->facts.step_s - r->facts.wait_s - r->facts.exchange_s;
     return SPSH_OK;
 }
