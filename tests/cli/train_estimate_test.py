@@ -93,7 +93,8 @@ def test_what_it_says(corpus):
     equal(found["utterances"], 31, "utterances of an epoch")
     equal((found["epochs"], found["run_utterances"]), (2, 62), "the run")
     equal(found["not_learnt_from"], {"filtered": 2, "skipped": 0, "out_of_range": 1, "too_long": 0, "without_text": 1,
-                                     "without_frames": 1, "infeasible": 2, "infeasible_is_exact": True},
+                                     "without_frames": 1, "without_alignment": 0, "other_length": 0,
+                                     "infeasible": 2, "infeasible_is_exact": True},
           "not learnt from")
     texts = found["transcripts"]
     equal((texts["read"], texts["without_symbols"]), (29, 1), "transcripts that were read")
@@ -132,6 +133,35 @@ def test_the_run_agrees(corpus):
         size = os.stat(file).st_size
         check(found["checkpoint_bytes"] / 2 <= size <= found["checkpoint_bytes"],
               f"a checkpoint of {size} bytes, told were {found['checkpoint_bytes']}")
+
+
+def test_a_model_of_frames(corpus):
+    lines = []
+    for name, split, _, seconds, _ in rows():
+        frames = (round(seconds * RATE) - 200) // 80 + 1
+        if name != "good03" and frames > 0:
+            lines.append(" ".join([name] + ["5" if i % 2 else "1" for i in range(frames + 9 * (name == "good04"))]))
+    (corpus.work / "ali.txt").write_text("\n".join(lines) + "\n")
+    words = ["vocabulary=", "data.alignments=[ali.txt]", "model.preset=lstm-hybrid", "model.bottleneck=4",
+             "model.conv_channels=0"]
+    found = corpus.estimate(*words)
+    equal((found["states"], found["symbols"]), (6, 0), "states, and no symbols")
+    left = found["not_learnt_from"]
+    equal((left["without_alignment"], left["other_length"], left["without_frames"]), (1, 1, 1), f"reasons: {left}")
+    equal((left["infeasible"], left["without_text"], found["transcripts"]["read"]), (0, 0, 0), "transcripts count nothing")
+    text = corpus.train("--estimate", *words).stdout
+    check("6 states" in text and "1 without an alignment" in text and "transcripts" not in text, text)
+    done = corpus.train("-o", "frames", "train.epochs=1", *words)
+    equal(done.returncode, 0, f"train: {done.stderr}")
+    lines = [json.loads(line) for line in (corpus.work / "frames" / "metrics.jsonl").read_text().splitlines()]
+    equal(next(line for line in lines if line["kind"] == "start")["weights"], found["weights"], "weights")
+    steps = [line for line in lines if line["kind"] == "step"]
+    equal(len(steps), found["steps"], "steps")
+    for reason in ("without_alignment", "other_length", "without_frames"):
+        equal(sum(line[reason] for line in steps), left[reason], reason)
+    (corpus.work / "ali.txt").write_text("somebody 1 2 3\n")
+    done = corpus.train("--estimate", *words)
+    equal((done.returncode, done.stdout), (1, ""), f"alignments of others: {done.stderr}")
 
 
 def test_memory(corpus):
@@ -198,4 +228,4 @@ def test_failures(corpus):
 
 with tempfile.TemporaryDirectory() as folder:
     made = Corpus(pathlib.Path(folder))
-    run_tests([test_what_it_says, test_the_run_agrees, test_memory, test_of_a_world, test_shares, test_failures], made)
+    run_tests([test_what_it_says, test_the_run_agrees, test_a_model_of_frames, test_memory, test_of_a_world, test_shares, test_failures], made)

@@ -31,9 +31,9 @@ static void print_config(const char *text)
 static void print_model(const spsh_train_estimate *e)
 {
     char number[SPSH_HUMAN_BYTES], line[LINE_BYTES];
-    (void)snprintf(line, sizeof(line),
-                   "%s weights; %" PRIu32 " values a frame, %" PRIu32 " symbols with the blank",
-                   count(e->weights, number), e->inputs, e->symbols);
+    (void)snprintf(line, sizeof(line), "%s weights; %" PRIu32 " values a frame, %" PRIu32 " %s",
+                   count(e->weights, number), e->inputs, e->states > 0 ? e->states : e->symbols,
+                   e->states > 0 ? "states" : "symbols with the blank");
     spsh__estimate_print_line("model", line);
     const uint32_t batches = e->virtual_world * e->accumulate;
     (void)snprintf(line, sizeof(line),
@@ -97,12 +97,14 @@ static void print_left_out(const spsh_train_estimate *e)
         const char *what;
         uint64_t count;
     } rows[] = {
-        {"of other splits, or without a weight",            e->filtered      },
-        {"in skip lists",                                   e->skipped       },
-        {"shorter or longer than data.utterance_seconds_*", e->out_of_range  },
-        {"longer than a batch",                             e->too_long      },
-        {"without a transcript",                            e->without_text  },
-        {"shorter than a frame",                            e->without_frames},
+        {"of other splits, or without a weight",            e->filtered         },
+        {"in skip lists",                                   e->skipped          },
+        {"shorter or longer than data.utterance_seconds_*", e->out_of_range     },
+        {"longer than a batch",                             e->too_long         },
+        {"without an alignment",                            e->without_alignment},
+        {"with an alignment of another length",             e->other_length     },
+        {"without a transcript",                            e->without_text     },
+        {"shorter than a frame",                            e->without_frames   },
     };
     const char *label = "not learnt from";
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -207,7 +209,8 @@ static bool print(const spsh_train_estimate *e)
         return false;
     print_epoch(e);
     print_left_out(e);
-    print_texts(e);
+    if (e->states == 0)
+        print_texts(e);
     print_room(e);
     return true;
 }
@@ -259,6 +262,8 @@ static void put_epoch(spsh_json *json, const spsh_train_estimate *e)
     spsh__json_put_u64(json, "too_long", e->too_long);
     spsh__json_put_u64(json, "without_text", e->without_text);
     spsh__json_put_u64(json, "without_frames", e->without_frames);
+    spsh__json_put_u64(json, "without_alignment", e->without_alignment);
+    spsh__json_put_u64(json, "other_length", e->other_length);
     spsh__json_put_u64(json, "infeasible", e->infeasible);
     spsh__json_put_bool(json, "infeasible_is_exact", e->is_infeasible_exact);
     spsh__json_end(json);
@@ -311,6 +316,7 @@ static spsh_status put(const spsh_train_estimate *e, spsh_error *err)
     spsh__json_put_u64(json, "weights", e->weights);
     spsh__json_put_u64(json, "inputs", e->inputs);
     spsh__json_put_u64(json, "symbols", e->symbols);
+    spsh__json_put_u64(json, "states", e->states);
     spsh__json_put_u64(json, "world_size", e->world_size);
     spsh__json_put_u64(json, "threads", e->threads);
     spsh__json_put_u64(json, "step_batches", (uint64_t)e->virtual_world * e->accumulate);

@@ -21,11 +21,9 @@ static spsh_status open_config(spsh__estimating *e, const spsh_train_estimate_op
         rc = spsh__run_check(e->config, e->launch.world_size, err);
     if (rc != SPSH_OK)
         return rc;
-    if (e->config->model.kind == SPSH__MODEL_LSTM_HYBRID)
-        return SPSH_FAIL(err, SPSH_E_UNSUPPORTED, SPSH_OFFSET_NONE,
-                         "%s: a run of lstm-hybrid is not estimated: it has no transcripts to go "
-                         "through",
-                         o->config_path);
+    rc = spsh__run_alignments(e->config, &e->alignments, err);
+    if (rc != SPSH_OK || e->alignments != NULL)
+        return rc;
     if (e->config->vocabulary[0] == '\0')
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
                          "%s: names no vocabulary; 'speechshard train CONFIG --make-vocab' makes "
@@ -40,6 +38,7 @@ static spsh_status open_feed(const spsh__estimating *e, const char *const *names
 {
     const spsh__feed_options options = {.config = e->config,
                                         .vocabulary = e->vocabulary,
+                                        .alignments = e->alignments,
                                         .names = names,
                                         .weights = is_training ? e->config->train_weights : NULL,
                                         .is_training = is_training,
@@ -139,7 +138,8 @@ static void take_config(spsh__estimating *e)
     const spsh__config *c = e->config;
     spsh_train_estimate *out = e->out;
     out->inputs = spsh__feed_dim(e->feed);
-    out->symbols = spsh__vocabulary_size(e->vocabulary);
+    out->symbols = e->alignments != NULL ? 0 : spsh__vocabulary_size(e->vocabulary);
+    out->states = e->alignments != NULL ? c->model.outputs : 0;
     out->world_size = e->launch.world_size;
     out->threads = spsh__run_threads(c, e->launch.local_size);
     out->virtual_world = spsh__feed_leaves(e->feed);
@@ -205,6 +205,7 @@ spsh_status spsh_train_estimate_make(const spsh_train_estimate_options *options,
     rc = e.out == NULL ? spsh__fail_memory(err) : estimate(&e, &known, err);
     spsh__feed_close(e.feed);
     spsh__vocabulary_free(e.vocabulary);
+    spsh__alignments_free(e.alignments);
     spsh__config_free(e.config);
     if (rc == SPSH_OK) {
         *ret = e.out;

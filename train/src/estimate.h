@@ -14,7 +14,8 @@ typedef struct spsh__estimating {
     const spsh_io *io;
     spsh__launch launch;
     spsh__config *config;
-    spsh__vocabulary *vocabulary;
+    spsh__vocabulary *vocabulary;          /* NULL: a model of frames */
+    spsh__alignments *alignments;          /* NULL: one of transcripts */
     spsh__feed *feed;                      /* of training */
     spsh__model_limits limits, dev_limits; /* 0: there is no dev set */
     spsh_train_estimate *out;

@@ -62,20 +62,40 @@ static spsh_status note_text(going *g, const text *t, spsh_error *err)
     return SPSH_OK;
 }
 
-/* Frames behind the model, at the speed at which it was recorded. */
+/* Of features, at the speed at which it was recorded. */
 static uint32_t frames_of(const going *g, const spsh_item *item)
 {
     const double samples =
         (double)item->samples * g->rate_hz / (item->sample_rate_hz > 0 ? item->sample_rate_hz : 1);
     const uint64_t frames = spsh_featgen_frame_count(g->featgen, (uint64_t)(samples + 0.999));
-    const uint64_t behind = (frames + DS2_FRAMES - 1) / DS2_FRAMES;
-    return behind < UINT32_MAX ? (uint32_t)behind : UINT32_MAX;
+    return frames < UINT32_MAX ? (uint32_t)frames : UINT32_MAX;
+}
+
+/* Of a model of frames: is there a state for each? */
+static spsh_status take_aligned(going *g, const spsh_item *item, spsh_error *err)
+{
+    const spsh__alignments *alignments = g->e->alignments;
+    const uint32_t frames = frames_of(g, item);
+    uint32_t number = 0;
+    spsh_row row;
+    const spsh_status rc = spsh_dataset_rows(spsh__feed_dataset(g->e->feed, item->dataset),
+                                             item->position, 1, &row, err);
+    if (rc != SPSH_OK)
+        return rc;
+    if (frames == 0)
+        g->out->without_frames++;
+    else if (!spsh__alignments_find_hash(alignments, row.id_hash, &number))
+        g->out->without_alignment++;
+    else if (!spsh__alignments_states(alignments, number, frames, 0, NULL))
+        g->out->other_length++;
+    return SPSH_OK;
 }
 
 static spsh_status take_item(going *g, const spsh_item *item, spsh_error *err)
 {
     const spsh_dataset *dataset = spsh__feed_dataset(g->e->feed, item->dataset);
-    text t = {item->position, item->dataset, frames_of(g, item), false, false};
+    const uint64_t behind = ((uint64_t)frames_of(g, item) + DS2_FRAMES - 1) / DS2_FRAMES;
+    text t = {item->position, item->dataset, (uint32_t)behind, false, false};
     spsh_bytes bytes = {NULL, 0};
     uint32_t size = 0;
     const spsh_status rc =
@@ -127,7 +147,8 @@ static spsh_status take_batch(going *g, const spsh_planned_batch *batch, spsh_er
     if (padded_s > out->batch_padded_seconds_max)
         out->batch_padded_seconds_max = padded_s;
     for (uint32_t i = 0; i < batch->item_count && rc == SPSH_OK; i++)
-        rc = take_item(g, &batch->items[i], err);
+        rc = g->e->alignments != NULL ? take_aligned(g, &batch->items[i], err)
+                                      : take_item(g, &batch->items[i], err);
     return rc;
 }
 
@@ -277,6 +298,13 @@ static spsh_status check(const spsh_train_estimate *out, spsh_error *err)
                          "transcript and %llu are shorter than a frame",
                          (unsigned long long)out->utterances, (unsigned long long)out->without_text,
                          (unsigned long long)out->without_frames);
+    if (out->without_alignment + out->other_length + out->without_frames == out->utterances)
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+                         "there is nothing to learn from: of %llu utterances %llu have no "
+                         "alignment and %llu one of another length",
+                         (unsigned long long)out->utterances,
+                         (unsigned long long)out->without_alignment,
+                         (unsigned long long)out->other_length);
     if (out->texts_read > 0 && out->without_symbols == out->texts_read)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
                          "there is nothing to learn from: no symbol of the vocabulary is in any of "

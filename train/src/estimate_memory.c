@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 
 #include "estimate.h"
+#include "frame_batch.h"
 #include "gradient_sum.h"
 #include "run_internal.h"
 #include "train_internal.h"
@@ -133,27 +134,35 @@ static spsh_status count_moments(const spsh__estimating *e, counter *c, spsh__le
 }
 
 static spsh_status count_sums(const spsh__estimating *e, counter *c, const spsh__model *model,
-                              spsh__learner *l, spsh_error *err)
+                              const spsh__learner *learner, spsh_error *err)
 {
     spsh__comm alone = {.world_size = e->launch.world_size};
+    spsh__learner l = *learner; /* comm and buckets are of this call alone */
     const uint32_t buckets = spsh__model_bucket_count(model);
     spsh__slice *slices = calloc(buckets, sizeof(*slices));
     spsh__gradient_sum *sum = NULL;
     if (slices == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "out of memory");
+        return spsh__fail_memory(err);
     for (uint32_t b = 0; b < buckets; b++)
         spsh__model_bucket(model, b, &slices[b].offset, &slices[b].count);
-    l->backend = &c->backend;
-    l->comm = &alone;
-    l->buckets = slices;
-    l->bucket_count = buckets;
-    l->virtual_world = spsh__feed_leaves(e->feed);
-    l->accumulate = e->config->accumulate;
-    const spsh_status rc = spsh__gradient_sum_open(l, true, &c->backend.allocator, &sum, err);
+    l.backend = &c->backend;
+    l.comm = &alone;
+    l.buckets = slices;
+    l.bucket_count = buckets;
+    l.virtual_world = spsh__feed_leaves(e->feed);
+    l.accumulate = e->config->accumulate;
+    const spsh_status rc = spsh__gradient_sum_open(&l, true, &c->backend.allocator, &sum, err);
     e->out->sum_bytes = taken(c);
     spsh__gradient_sum_close(sum);
     free(slices);
     return rc;
+}
+
+/* Of what the model sees: chunks, where utterances are cut into them. */
+static spsh__model_limits limits_of(const spsh__estimating *e, const spsh__model_limits *limits)
+{
+    return e->alignments != NULL ? spsh__frame_limits(limits, e->config->model.chunk_frames)
+                                 : *limits;
 }
 
 /* While it is evaluated, a model that goes forward alone is there, too. */
@@ -164,8 +173,9 @@ static spsh_status count_reader(const spsh__estimating *e, counter *c,
     spsh__model *reader = NULL;
     if (e->dev_limits.rows_max == 0)
         return SPSH_OK;
+    const spsh__model_limits limits = limits_of(e, &e->dev_limits);
     const spsh_status rc =
-        spsh__model_open_forward(&c->backend, shape, &e->dev_limits, model, &reader, err);
+        spsh__model_open_forward(&c->backend, shape, &limits, model, &reader, err);
     e->out->activation_bytes += taken(c);
     spsh__model_close(reader);
     return rc;
@@ -182,8 +192,10 @@ spsh_status spsh__estimate_memory(spsh__estimating *e, spsh_error *err)
     if (rc != SPSH_OK)
         return rc;
     shape.inputs = spsh__feed_dim(e->feed);
-    shape.outputs = spsh__vocabulary_size(e->vocabulary);
-    rc = spsh__model_open(&c->backend, &shape, &e->limits, &model, err);
+    if (e->vocabulary != NULL)
+        shape.outputs = spsh__vocabulary_size(e->vocabulary);
+    const spsh__model_limits limits = limits_of(e, &e->limits);
+    rc = spsh__model_open(&c->backend, &shape, &limits, &model, err);
     if (rc != SPSH_OK)
         goto out;
     out->weights = spsh__model_weight_count(model);

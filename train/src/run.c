@@ -68,22 +68,20 @@ spsh_status spsh__run_check(const spsh__config *c, uint32_t world_size, spsh_err
     return SPSH_OK;
 }
 
-/* Of a model of frames; its outputs follow from them where the configuration does not say. */
-static spsh_status open_alignments(spsh__run *r, spsh_error *err)
+spsh_status spsh__run_alignments(spsh__config *c, spsh__alignments **ret, spsh_error *err)
 {
-    const char *const *paths = (const char *const *)r->config->alignments;
-    if (r->config->model.kind != SPSH__MODEL_LSTM_HYBRID)
+    if (c->model.kind != SPSH__MODEL_LSTM_HYBRID)
         return SPSH_OK;
-    const spsh_status rc = spsh__alignments_read(paths, &r->alignments, err);
+    const spsh_status rc = spsh__alignments_read((const char *const *)c->alignments, ret, err);
     if (rc != SPSH_OK)
         return rc;
-    const uint32_t greatest = spsh__alignments_greatest(r->alignments);
-    if (r->config->model.outputs == 0)
-        r->config->model.outputs = greatest > 0 ? greatest + 1 : 2;
-    if (greatest >= r->config->model.outputs)
+    const uint32_t greatest = spsh__alignments_greatest(*ret);
+    if (c->model.outputs == 0)
+        c->model.outputs = greatest > 0 ? greatest + 1 : 2;
+    if (greatest >= c->model.outputs)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
                          "data.alignments: there is a state %u, but model.outputs is %u", greatest,
-                         r->config->model.outputs);
+                         c->model.outputs);
     return SPSH_OK;
 }
 
@@ -223,7 +221,7 @@ static spsh_status open_all(spsh__run *r, spsh_error *err)
     rc = spsh__backend_open(r->config->backend, spsh__run_threads(r->config, r->launch.local_size),
                             &r->allocator, &r->backend, err);
     if (rc == SPSH_OK)
-        rc = open_alignments(r, err);
+        rc = spsh__run_alignments(r->config, &r->alignments, err);
     if (rc == SPSH_OK)
         rc = open_feed(r, err);
     if (rc == SPSH_OK)

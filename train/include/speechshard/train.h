@@ -242,6 +242,7 @@ typedef struct spsh_train_estimate {
     char *config; /* resolved, YAML */
     uint64_t weights;
     uint32_t inputs, symbols;           /* values of a frame; with the blank */
+    uint32_t states;                    /* of a model of frames, which has no symbols; else 0 */
     uint32_t world_size, threads;       /* processes as they were started; threads of each */
     uint32_t virtual_world, accumulate; /* batches of a step: their product */
     spsh_train_domain *domains;
@@ -268,7 +269,8 @@ typedef struct spsh_train_estimate {
     uint64_t without_symbols; /* a transcript, but nothing of it that can be learnt */
     /* of all: from lengths and the transcripts that may be too long */
     uint64_t without_text, without_frames, infeasible;
-    bool is_infeasible_exact; /* else extrapolated from a part */
+    bool is_infeasible_exact;                 /* else extrapolated from a part */
+    uint64_t without_alignment, other_length; /* of a model of frames; an alignment's length */
 
     /* bytes of rank 0, which has the most; activations: of the largest batch, without what
      * operators take beside */
