@@ -49,7 +49,7 @@ static spsh_status add_split(spsh__dataset_list *list, const char *name, size_t 
         if (strlen(list->splits[i]) == length && memcmp(list->splits[i], name, length) == 0)
             return SPSH_OK;
     }
-    const char **more = realloc(list->splits, (list->split_count + 1) * sizeof(*more));
+    char **more = realloc(list->splits, (list->split_count + 1) * sizeof(*more));
     if (more == NULL)
         return spsh__fail_memory(err);
     list->splits = more;
@@ -143,13 +143,8 @@ void spsh__dataset_list_close(spsh__dataset_list *list)
         spsh_dataset_close(list->datasets[i]);
         free(list->texts[i]);
     }
-    for (uint32_t i = 0; i < list->split_count; i++) {
-        union {
-            const char *borrowed;
-            char *owned;
-        } split = {list->splits[i]};
-        free(split.owned);
-    }
+    for (uint32_t i = 0; i < list->split_count; i++)
+        free(list->splits[i]);
     free(list->splits);
     free(list->datasets);
     free(list->texts);

@@ -17,8 +17,8 @@
 typedef struct spsh__dataset_list {
     spsh_dataset **datasets;
     uint32_t count;
-    char **texts;        /* a path each, its splits behind the NUL */
-    const char **splits; /* of all of them, each once; 0: all that there are */
+    char **texts;  /* a path each, its splits behind the NUL */
+    char **splits; /* of all of them, each once; 0: all that there are */
     uint32_t split_count;
 } spsh__dataset_list;
 

@@ -60,7 +60,7 @@ static void set_plan(spsh_plan_options *plan, const spsh__feed_options *o,
     const spsh__config *c = o->config;
     const uint32_t world = c->virtual_world != 0 ? c->virtual_world : o->world_size;
     plan->seed = c->seed;
-    plan->splits = sources->splits;
+    plan->splits = (const char *const *)sources->splits;
     plan->split_count = sources->split_count;
     plan->batch_utterances_max = SPSH__FEED_BATCH_MAX;
     plan->batch_seconds_max = c->max_seconds;
