@@ -2,6 +2,7 @@
  * it does not.
  *
  *     test_train_run             all of it
+ *     test_train_run --fewer     killed and stopped at a fifth of the places
  *     test_train_run FOLDER RUN  one start of a run there, as a process of its own
  */
 #include <dirent.h>
@@ -16,6 +17,7 @@
 
 static kit_run whole = {.folder = "whole"};
 static uint64_t whole_weights;
+static uint64_t stride = 1; /* odd: every other kill is of another kind */
 
 static void check_same(const char *folder)
 {
@@ -92,7 +94,7 @@ static void kill_at_step(kit_run *run, uint64_t step)
 
 static void test_killed_at_each_step(void)
 {
-    for (kill_step = 1; kill_step <= whole.result.steps; kill_step++) {
+    for (kill_step = 1; kill_step <= whole.result.steps; kill_step += stride) {
         char name[32];
         (void)snprintf(name, sizeof(name), "step%d", (int)kill_step);
         kit_run run = {.folder = name, .step_fn = kill_at_step};
@@ -172,7 +174,8 @@ static void test_killed_at_each_write(void)
     uint64_t n = 0;
     while (was_killed) {
         kit_run run = {.folder = "write", .io = &io, .overrides = {"data.dev=[]"}};
-        kill_change = ++n;
+        n += stride;
+        kill_change = n;
         atomic_store(&change_count, 0);
         was_killed = end_child(start_child(&run));
         run.resume = true;
@@ -599,7 +602,7 @@ static void test_stopped_at_each_batch(void)
 {
     bool was_stopped = true;
     uint64_t stops = 0;
-    for (uint64_t batch = 3; was_stopped; batch += 5) {
+    for (uint64_t batch = 3; was_stopped; batch += 5 * stride) {
         kit_run run = {.folder = "stopped"};
         served = (struct served){.stop_at = batch, .stop = &run.stop};
         const spsh_status rc = train_kit_run(&run);
@@ -614,7 +617,7 @@ static void test_stopped_at_each_batch(void)
         check_same("stopped");
         test_remove_tree(at("stopped"));
     }
-    CHECK(stops > 10);
+    CHECK(stops > 10 / stride);
 }
 
 /* ---- two at once ---- */
@@ -660,6 +663,8 @@ int main(int argc, char **argv)
 {
     if (argc == 3)
         return start_here(argv);
+    if (test_wants_fewer(argc, argv))
+        stride = 5;
     const ssize_t length = readlink("/proc/self/exe", program, sizeof(program) - 1);
     REQUIRE(length > 0);
     test_temp_dir(base, sizeof(base));
