@@ -29,6 +29,9 @@ _speechshard()
     --unit) mapfile -t COMPREPLY < <(compgen -W "seconds utterances tokens" -- "$current"); return ;;
     --duplicates) mapfile -t COMPREPLY < <(compgen -W "all once" -- "$current"); return ;;
     --long) mapfile -t COMPREPLY < <(compgen -W "error drop split" -- "$current"); return ;;
+    --resume) mapfile -t COMPREPLY < <(compgen -W "no auto" -- "$current"); return ;;
+    --vocab-kind) mapfile -t COMPREPLY < <(compgen -W "characters pieces" -- "$current"); return ;;
+    --vocab-profile) mapfile -t COMPREPLY < <(compgen -W "lower upper nfc" -- "$current"); return ;;
     --shuffle) mapfile -t COMPREPLY < <(compgen -W "global none" -- "$current"); return ;;
     --wds-key) mapfile -t COMPREPLY < <(compgen -W "first-dot last-dot" -- "$current"); return ;;
     --engine) mapfile -t COMPREPLY < <(compgen -W "auto io_uring pread" -- "$current"); return ;;
@@ -70,9 +73,9 @@ _speechshard()
         --jobs --estimate --json" ;;
     explain) options="--plot --listen --json" ;;
     train) options="--output --resume --make-vocab --vocab-kind --vocab-profile --vocab-symbols --estimate --json" ;;
-    eval) options="--beam --threads --transcripts --json" ;;
+    eval) options="--beam --threads --alignments --transcripts --json" ;;
     transcribe) options="--domain --split --limit --beam --threads --json" ;;
-    report) options="--output" ;;
+    report) options="--output --json" ;;
     env) options="--json" ;;
     *) return ;;
     esac

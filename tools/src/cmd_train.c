@@ -258,7 +258,7 @@ int spsh__cmd_train(int argc, char **argv)
         NULL,
         "train a recogniser on packed speech",
         "CONFIG is a YAML file; each KEY=VALUE changes it, such as train.rate=3e-4. Several\n"
-        "processes, started by mpirun or by srun --mpi=pmix, train together. On SIGTERM, SIGINT\n"
+        "processes, started by mpirun or by srun with PMIx, train together. On SIGTERM, SIGINT\n"
         "and SIGUSR1 it finishes the step, saves and exits 75: the same command with --resume\n"
         "auto goes on.",
         "speechshard train digits.yaml --make-vocab\n"
