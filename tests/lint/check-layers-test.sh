@@ -8,7 +8,7 @@ result=0
 
 plant() { # plant WANTED_EXIT FILE TEXT
     rm -rf "$tree/root"
-    mkdir -p "$tree/root/shardfmt/src" "$tree/root/tools/src" "$tree/root/featgen/src/cuda"
+    mkdir -p "$tree/root/shardfmt/src" "$tree/root/tools/src" "$tree/root/train/src" "$tree/root/featgen/src/cuda"
     echo '#include "base_internal.h"' >"$tree/root/shardfmt/src/x.c"
     : >"$tree/root/shardfmt/src/base_internal.h"
     echo '#include "speechshard/base.h"' >"$tree/root/tools/src/x.c"
@@ -42,4 +42,15 @@ plant 0 featgen/src/cuda/x.cu '#include <cuda_runtime.h>'
 plant 1 featgen/src/x.cu '#include <cuda_runtime.h>'
 plant 1 featgen/src/cuda/x.h '#include <cuda_runtime.h>'
 plant 1 featgen/src/cuda/x.cu '#include "speechshard/loader.h"'
+plant 1 shardfmt/src/x.c '#include "speechshard/train.h"'
+plant 1 featgen/src/x.c '#include "speechshard/settings.h"'
+plant 0 train/src/x.c '#include "speechshard/loader.h"'
+plant 1 train/src/x.c '#include "base_internal.h"'
+plant 1 train/src/x.c '#include "loader/src/queue.h"'
+plant 1 train/src/x.c '#include "tools/src/cli.h"'
+plant 1 train/src/x.c 'printf("x");'
+plant 1 train/src/x.c '    return getenv(name);'
+plant 0 train/src/launch.c '    return getenv(name);'
+plant 1 train/src/launch.c 'exit(1);'
+plant 0 train/src/x.c 'p = malloc(1);'
 exit $result
