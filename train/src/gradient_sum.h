@@ -25,7 +25,8 @@ spsh_status spsh__gradient_sum_open(spsh__learner *learner, bool is_whole,
                                     spsh_error *err);
 void spsh__gradient_sum_close(spsh__gradient_sum *g); /* NULL is fine */
 
-/* Rank 0's weights, moments and statistics to all. */
+/* Rank 0's weights, moments and statistics to all. SPSH_E_MISMATCH on every rank where one has
+ * another number of them. */
 spsh_status spsh__gradient_sum_align(spsh__gradient_sum *g, spsh_error *err);
 
 /* As the strategy's functions of like names. */
