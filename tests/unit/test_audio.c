@@ -1260,6 +1260,24 @@ static void test_resampling(void)
               SPSH_E_LIMIT);
 }
 
+/* Means to the nearest, halves up, whatever the sign; in place, too. */
+static void test_mix(void)
+{
+    static const int16_t three[] = {1,      1,      2,      -1,    -1,    -2,
+                                    -32768, -32768, -32768, 32767, 32767, 32767};
+    static const int16_t four[] = {1, 0, 0, 1, -1, 0, 0, -1, 0, -1, -1, -1};
+    int16_t two[] = {3, 4, -3, -4, 32767, 32767};
+    int16_t mixed[4];
+    spsh_mix_i16(three, 4, 3, mixed);
+    CHECK(mixed[0] == 1 && mixed[1] == -1 && mixed[2] == -32768 && mixed[3] == 32767);
+    spsh_mix_i16(four, 3, 4, mixed);
+    CHECK(mixed[0] == 1 && mixed[1] == 0 && mixed[2] == -1);
+    spsh_mix_i16(two, 3, 2, two);
+    CHECK(two[0] == 4 && two[1] == -3 && two[2] == 32767);
+    spsh_mix_i16(three, 3, 1, mixed);
+    CHECK(mixed[0] == 1 && mixed[1] == 1 && mixed[2] == 2);
+}
+
 int main(void)
 {
     RUN(test_every_sample_type);
@@ -1288,5 +1306,6 @@ int main(void)
     RUN(test_arguments);
     RUN(test_every_allocation_failure);
     RUN(test_resampling);
+    RUN(test_mix);
     return TEST_RESULT();
 }
