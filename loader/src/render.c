@@ -124,7 +124,6 @@ static spsh_status pull(source *s, void *dst, uint64_t samples, spsh_error *err)
 
 /* ---- channels ---- */
 
-/* Means are rounded to the nearest, halves up. */
 static void choose_i16(const int16_t *from, uint64_t samples, uint32_t channels, int32_t channel,
                        int16_t *to)
 {
@@ -133,24 +132,7 @@ static void choose_i16(const int16_t *from, uint64_t samples, uint32_t channels,
             to[n] = from[n * channels + (uint32_t)channel - 1];
         return;
     }
-    if (channels == 2) { /* as below, but without divisions */
-        for (uint64_t n = 0; n < samples; n++)
-            to[n] = (int16_t)((from[2 * n] + from[2 * n + 1] + 1) >> 1);
-        return;
-    }
-    const int32_t count = (int32_t)channels;
-    for (uint64_t n = 0; n < samples; n++) {
-        int32_t sum = 0;
-        for (uint32_t c = 0; c < channels; c++)
-            sum += from[n * channels + c];
-        /* An offset of whole means keeps the dividend positive, where division rounds down. */
-        to[n] = (int16_t)((2 * sum + count + 131072 * count) / (2 * count) - 65536);
-    }
-}
-
-void spsh__mix_i16(const int16_t *pcm, uint64_t samples, uint32_t channels, int16_t *dst)
-{
-    choose_i16(pcm, samples, channels, SPSH_CHANNEL_MIX, dst);
+    spsh_mix_i16(from, samples, channels, to);
 }
 
 static void choose_f32(const float *from, uint64_t samples, uint32_t channels, int32_t channel,

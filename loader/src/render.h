@@ -23,9 +23,6 @@ typedef struct spsh__renderer {
 spsh_status spsh__renderer_open(spsh__renderer *renderer, spsh_error *err);
 void spsh__renderer_close(spsh__renderer *renderer);
 
-/* The means of channels, halves up. */
-void spsh__mix_i16(const int16_t *pcm, uint64_t samples, uint32_t channels, int16_t *dst);
-
 /* From job->record, which is verified first. Errors do not name the utterance. */
 spsh_status spsh__render_record(spsh__renderer *renderer, spsh__job *job, const uint8_t file_id[16],
                                 spsh_error *err);

@@ -185,7 +185,7 @@ static spsh_status pull(const spsh__sound_reader *reader, const found_sound *fou
                            "%.200s: utterance number %llu: %llu samples are missing",
                            spsh_dataset_path(found->dataset), ULL(found->position), ULL(left));
         if (rc == SPSH_OK && !is_mono)
-            spsh__mix_i16(chunk, got, channels, dst + done);
+            spsh_mix_i16(chunk, got, channels, dst + done);
         done += got;
     }
     return rc;

@@ -88,19 +88,6 @@ static spsh_status grow(room *r, uint64_t count, size_t element_bytes, spsh_erro
     return SPSH_OK;
 }
 
-/* Rounded to the nearest, halves up: as the loader's. */
-static void mix(const int16_t *from, uint64_t samples, uint32_t channels, int16_t *to)
-{
-    const int32_t count = (int32_t)channels;
-    for (uint64_t n = 0; n < samples; n++) {
-        int32_t sum = 0;
-        for (uint32_t c = 0; c < channels; c++)
-            sum += from[n * channels + c];
-        /* An offset of whole means keeps the dividend positive, where division rounds down. */
-        to[n] = (int16_t)((2 * sum + count + 131072 * count) / (2 * count) - 65536);
-    }
-}
-
 static spsh_status decode(spsh__feature_maker *m, uint64_t position, const spsh_row *row,
                           spsh_error *err)
 {
@@ -116,7 +103,7 @@ static spsh_status decode(spsh__feature_maker *m, uint64_t position, const spsh_
             rc = SPSH_FEATURES_FAIL(err, SPSH_E_AUDIO, "utterance number %llu: ends at sample %llu",
                                     (unsigned long long)position, (unsigned long long)done);
         if (rc == SPSH_OK && !straight)
-            mix(m->piece, got, row->channels, pcm + done);
+            spsh_mix_i16(m->piece, got, row->channels, pcm + done);
         done += got;
     }
     return rc;

@@ -70,19 +70,6 @@ static spsh_status make_room(waiting *w, uint64_t values, spsh_error *err)
     return SPSH_OK;
 }
 
-/* Frames of several channels become their means, halves up, in place. */
-static void mix(int16_t *pcm, uint64_t samples, uint32_t channels)
-{
-    for (uint64_t s = 0; s < samples && channels > 1; s++) {
-        int64_t sum = 0;
-        for (uint32_t c = 0; c < channels; c++)
-            sum += pcm[s * channels + c];
-        const int64_t twice = 2 * sum + channels;
-        const int64_t divisor = 2 * (int64_t)channels;
-        pcm[s] = (int16_t)(twice >= 0 ? twice / divisor : -((-twice + divisor - 1) / divisor));
-    }
-}
-
 /* ---- results ---- */
 
 static spsh_status print_text(const transcribe_command *c, const waiting *w, const char *text,
@@ -246,7 +233,7 @@ static spsh_status decode(waiting *w, spsh_decoder *decoder, uint64_t *ret_sampl
             return rc;
         samples += got;
     }
-    mix(w->pcm, samples, channels);
+    spsh_mix_i16(w->pcm, samples, channels, w->pcm);
     *ret_samples = samples;
     return SPSH_OK;
 }
@@ -339,7 +326,7 @@ static spsh_status transcribe_row(transcribe_command *c, spsh_reader *reader, ui
         rc = spsh_reader_metadata(reader, position, &utterance, err);
     if (rc != SPSH_OK)
         return rc;
-    mix(w->pcm, samples, channels);
+    spsh_mix_i16(w->pcm, samples, channels, w->pcm);
     return put(c, utterance.id, samples, row->sample_rate_hz, err);
 }
 

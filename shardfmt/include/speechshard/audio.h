@@ -258,6 +258,10 @@ SPSH_API SPSH_NODISCARD spsh_status spsh_flac_encode(const void *pcm, spsh_sampl
 /** Capacity that spsh_flac_encode always fits into. */
 SPSH_API size_t spsh_flac_bound(uint64_t samples, uint32_t channels, uint32_t bits_per_sample);
 
+/** Channels of interleaved int16 PCM to one: their mean, rounded to the nearest, halves up. dst has
+ * room for samples, and may be pcm. Thread-safe. */
+SPSH_API void spsh_mix_i16(const int16_t *pcm, uint64_t samples, uint32_t channels, int16_t *dst);
+
 /**
  * Resample interleaved int16 PCM (libsoxr, very high quality), deterministically.
  *
