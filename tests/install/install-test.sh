@@ -63,12 +63,25 @@ for program in "$work/consumer/first_batch" "$work/first_batch"; do
         { echo "$program does not print three utterances"; exit 1; }
 done
 
+step a recogniser
+printf '%s\n' "vocabulary: $work/letters" "features: kaldi-fbank,mel_count=16" "data:" "  train: $work/corpus.spsh" \
+    "  max_padded_seconds: 8" "model:" "  preset: ds2-tiny" "  hidden: 8" "train:" "  epochs: 1" >"$work/train.yaml"
+"$prefix/bin/speechshard" train "$work/train.yaml" --make-vocab >/dev/null
+"$prefix/bin/speechshard" train "$work/train.yaml" -o "$work/run" --quiet >/dev/null
+# shellcheck disable=SC2046 # a list of flags
+cc -o "$work/first_text" "$here/consumer/first_text.c" \
+    $(pkg-config --cflags --libs speechshard-train)
+for program in "$work/consumer/first_text" "$work/first_text"; do
+    LD_LIBRARY_PATH=$libdir "$program" "$work/run" "$work/corpus.spsh" | grep -q '^[1-9][0-9]* samples: ' ||
+        { echo "$program does not print a text"; exit 1; }
+done
+
 step the examples of the README
-for program in first_utterance first_batch; do
+for program in first_utterance first_batch first_text; do
     sed 1d "$here/consumer/$program.c"
 done >"$work/examples"
 awk '/^```c$/ {on = 1; next} /^```$/ {on = 0} on' "$here/../../README.md" | diff - "$work/examples" ||
-    { echo "the examples in the README are not first_utterance.c and first_batch.c"; exit 1; }
+    { echo "the examples in the README are not first_utterance.c, first_batch.c and first_text.c"; exit 1; }
 
 step headers alone
 flags="-Wall -Wextra -Wpedantic -Werror -fsyntax-only -I$prefix/include"
@@ -81,7 +94,7 @@ for header in "$prefix"/include/speechshard/*.h; do
 done
 
 step symbols
-for library in shardfmt loader; do
+for library in shardfmt featgen loader train; do
     if [ -e "$libdir/libspeechshard-$library.so" ]; then
         nm -D --defined-only "$libdir/libspeechshard-$library.so" >"$work/symbols"
         allowed='^(spsh_[^_]|__bss_start$|_edata$|_end$)' # the latter are the linker's
