@@ -28,6 +28,8 @@ static const spsh_loader *training; /* the first one that is asked */
 static FILE *served;
 static kit_run run;
 
+/* The linker gives these names.
+ * NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming) */
 spsh_status __real_spsh_loader_next(spsh_loader *loader, const spsh_batch **ret, spsh_error *err);
 spsh_status __wrap_spsh_loader_next(spsh_loader *loader, const spsh_batch **ret, spsh_error *err);
 
@@ -67,6 +69,7 @@ spsh_status __wrap_spsh_loader_next(spsh_loader *loader, const spsh_batch **ret,
         write_served(*ret);
     return rc;
 }
+/* NOLINTEND(bugprone-reserved-identifier,readability-identifier-naming) */
 
 static void take_word(char *word, unsigned rank)
 {
@@ -84,6 +87,7 @@ static void take_word(char *word, unsigned rank)
         REQUIRE(overrides < KIT_OVERRIDES);
         run.overrides[overrides++] = word;
     } else {
+        /* NOLINTNEXTLINE(cert-err34-c): the test gives small numbers */
         REQUIRE(sscanf(word, "%7[a-z]:%u:%" SCNu64, f.name, &of_rank, &f.batch) == 3);
         if (of_rank == rank && fault_count < 8)
             faults[fault_count++] = f;
