@@ -42,7 +42,7 @@ cc -o "$work/by-pkg-config" "$here/consumer/consumer.c" \
 [ "$(LD_LIBRARY_PATH=$libdir "$work/by-pkg-config")" = "corrupt data" ]
 
 step utterances
-"$build/tests/make_corpus" "$work/corpus" 3
+"$build/tests/make_corpus" "$work/corpus" 3 3000
 "$prefix/bin/speechshard" pack "$work/corpus" -o "$work/corpus.spsh" --quiet >/dev/null
 # shellcheck disable=SC2046 # a list of flags
 cc -o "$work/first_utterance" "$here/consumer/first_utterance.c" \
