@@ -128,6 +128,10 @@ bool spsh__cli_output_failed(void);
 
 /* ---- the machine ---- */
 
+/** Of a clock that nobody sets; from some beginning. */
+uint64_t spsh__cli_now_ns(void);
+double spsh__cli_now_s(void);
+
 /** From now on SIGINT and SIGTERM only set what spsh__cli_interrupted points to. */
 void spsh__cli_watch_signals(void);
 const volatile bool *spsh__cli_interrupted(void);

@@ -1,7 +1,20 @@
-/* cli_machine.c: the signals that ask a long run to stop. */
+/* cli_machine.c: a clock that nobody sets, and the signals that ask a long run to stop. */
 #include <signal.h>
+#include <time.h>
 
 #include "cli.h"
+
+uint64_t spsh__cli_now_ns(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
+}
+
+double spsh__cli_now_s(void)
+{
+    return (double)spsh__cli_now_ns() * 1e-9;
+}
 
 static volatile bool interrupted;
 

@@ -12,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <time.h>
 #include <unistd.h>
 
 enum {
@@ -128,20 +127,13 @@ unsigned spsh__terminal_columns(int fd)
 
 /* ---- progress ---- */
 
-static uint64_t now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
-}
-
 void spsh__progress_begin(spsh_progress *progress, const char *label, const char *unit,
                           uint64_t total)
 {
     const char *terminal = getenv("TERM");
     bool enabled = !spsh__cli_is_quiet() && isatty(STDERR_FILENO) && terminal != NULL &&
                    strcmp(terminal, "dumb") != 0;
-    uint64_t now = now_ns();
+    uint64_t now = spsh__cli_now_ns();
     *progress = (spsh_progress){label, unit, total, now, now, enabled, 0};
 }
 
@@ -200,7 +192,7 @@ void spsh__progress_update(spsh_progress *progress, uint64_t done, const char *t
 {
     if (!progress->enabled)
         return;
-    uint64_t now = now_ns();
+    uint64_t now = spsh__cli_now_ns();
     if (now - progress->shown_ns < DRAW_INTERVAL_MS * UINT64_C(1000000))
         return;
     progress->shown_ns = now;

@@ -1,5 +1,4 @@
 /* cmd_featgen.c: `speechshard featgen`: a dataset of features, or statistics of them. */
-#include <time.h>
 
 #include "cli.h"
 #include "commands.h"
@@ -19,13 +18,6 @@ typedef struct featgen_command {
     bool stats;
     bool json;
 } featgen_command;
-
-static double now_s(void)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
 
 static void on_progress(void *user, uint64_t done, uint64_t to_do)
 {
@@ -129,7 +121,7 @@ static int make(featgen_command *c)
 {
     spsh__feature_run_facts facts = {0};
     spsh_error err = SPSH_ERROR_INIT;
-    const double begin_s = now_s();
+    const double begin_s = spsh__cli_now_s();
     spsh__progress_begin(&c->progress, "featgen", "utterances", 0);
     spsh_status rc = c->stats ? spsh__statistics_run(&c->run, &facts, &err)
                               : spsh__feature_run(&c->run, &facts, &err);
@@ -140,9 +132,9 @@ static int make(featgen_command *c)
         return SPSH_EXIT_FAILED;
     }
     if (rc == SPSH_OK && c->json)
-        rc = put_json(c, &facts, now_s() - begin_s, &err);
+        rc = put_json(c, &facts, spsh__cli_now_s() - begin_s, &err);
     else if (rc == SPSH_OK)
-        print_facts(c, &facts, now_s() - begin_s);
+        print_facts(c, &facts, spsh__cli_now_s() - begin_s);
     if (rc == SPSH_OK)
         return SPSH_EXIT_DONE;
     spsh__cli_fail(NULL, &err);

@@ -1,5 +1,4 @@
 /* cmd_fingerprint.c: `speechshard fingerprint`: makes the segments that a dataset lacks. */
-#include <time.h>
 
 #include "cli.h"
 #include "commands.h"
@@ -18,13 +17,6 @@ typedef struct fingerprint_command {
     spsh_progress progress;
     spsh_json *json; /* NULL: lines for people */
 } fingerprint_command;
-
-static double now_s(void)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
 
 static void on_progress(void *user, const char *stage, uint64_t done, uint64_t total)
 {
@@ -87,7 +79,7 @@ static int make(fingerprint_command *c, const char *path)
 {
     spsh__fingerprint_run_facts facts = {0};
     spsh_error err = SPSH_ERROR_INIT;
-    const double begin_s = now_s();
+    const double begin_s = spsh__cli_now_s();
     spsh__progress_begin(&c->progress, "fingerprint", "utterances", 0);
     spsh_status rc = spsh__fingerprint_run(path, &c->run, spsh__cli_interrupted(), &facts, &err);
     spsh__progress_end(&c->progress);
@@ -97,9 +89,9 @@ static int make(fingerprint_command *c, const char *path)
         return SPSH_EXIT_FAILED;
     }
     if (rc == SPSH_OK && c->json != NULL)
-        rc = put_json(c, path, &facts, now_s() - begin_s, &err);
+        rc = put_json(c, path, &facts, spsh__cli_now_s() - begin_s, &err);
     else if (rc == SPSH_OK)
-        print_facts(path, &facts, now_s() - begin_s);
+        print_facts(path, &facts, spsh__cli_now_s() - begin_s);
     return rc == SPSH_OK ? SPSH_EXIT_DONE : fail(path, &err);
 }
 

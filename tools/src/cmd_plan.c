@@ -6,7 +6,6 @@
  */
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "cli.h"
 #include "commands.h"
@@ -16,13 +15,6 @@
 enum { LOOKED_AT_MAX = 1 << 20, WORDS_MAX = 128 };
 
 /* ---- going through an epoch ---- */
-
-static double now_seconds(void)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
-}
 
 /* Duration to values of one channel; the durations of a batch's items are rounded up each. */
 static uint64_t values_of(uint64_t microseconds, uint32_t rate_hz)
@@ -65,7 +57,7 @@ static int summarize(spsh__plan_summary *s, bool whole)
 {
     spsh__plan_request request;
     spsh_error err = SPSH_ERROR_INIT;
-    const double begin = now_seconds();
+    const double begin = spsh__cli_now_s();
     int rc = spsh__plan_request_make("plan", s->words, &request);
     if (rc != SPSH_EXIT_DONE)
         return rc;
@@ -85,7 +77,7 @@ static int summarize(spsh__plan_summary *s, bool whole)
         spsh_plan_report(s->plan, s->epoch, whole ? 0 : windows_max, &s->report, s->domains, &err);
     if (status != SPSH_OK)
         return spsh__plan_fail("plan", &err);
-    s->seconds = now_seconds() - begin;
+    s->seconds = spsh__cli_now_s() - begin;
     conclude(s);
     return SPSH_EXIT_DONE;
 }

@@ -1,7 +1,6 @@
 /* cmd_verify.c: `speechshard verify`: one line a damaged thing, and what was checked. */
 #include <inttypes.h>
 #include <string.h>
-#include <time.h>
 
 #include "cli.h"
 #include "commands.h"
@@ -16,13 +15,6 @@ typedef struct report {
     spsh_json *object;
     bool failed; /* to print */
 } report;
-
-static uint64_t now_ns(void)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
-}
 
 /* ---- damage ---- */
 
@@ -81,7 +73,7 @@ static int verify_one(report *r, const spsh_verify_options *options)
     spsh_verify_result result;
     spsh_error err = SPSH_ERROR_INIT;
     memset(&result, 0, sizeof(result));
-    uint64_t begin_ns = now_ns();
+    uint64_t begin_ns = spsh__cli_now_ns();
     spsh__progress_begin(&r->progress, "verify", "B", 0);
     spsh_status rc = spsh_verify(r->path, options, &result, &err);
     spsh__progress_end(&r->progress);
@@ -89,7 +81,7 @@ static int verify_one(report *r, const spsh_verify_options *options)
         return SPSH_EXIT_FAILED;
     if (rc != SPSH_OK)
         return spsh__cli_fail(NULL, &err);
-    print_summary(r, &result, now_ns() - begin_ns);
+    print_summary(r, &result, spsh__cli_now_ns() - begin_ns);
     return result.damage_count == 0 && !r->failed ? SPSH_EXIT_DONE : SPSH_EXIT_FAILED;
 }
 
