@@ -1,7 +1,9 @@
 /* test_train_operators.c: gradients of all operators by finite differences, in double; `cpu`
- * against `reference`; `cpu` on one, two and five threads; what operators do at the edges. */
+ * against `reference` on each instruction set; `cpu` on one, two and five threads; what operators
+ * do at the edges. */
 #include <math.h>
 
+#include "cpu.h"
 #include "fault_alloc.h"
 #include "operator_cases.h"
 #include "spsh_test.h"
@@ -164,19 +166,47 @@ static void compare_part(const operator_case *c, const double *got, const double
     CHECK(worst <= 2e-5 * greatest);
 }
 
+enum { LEVELS_MAX = 3 };
+
+/* A backend `cpu` for each instruction set that this processor has. */
+static size_t open_levels(spsh__backend *levels[LEVELS_MAX])
+{
+    const spsh__cpu_kernels *const all[LEVELS_MAX] = {
+        spsh__cpu_kernels_simd128(), spsh__cpu_kernels_avx2(), spsh__cpu_kernels_avx512()};
+    size_t count = 0;
+    for (size_t i = 0; i < LEVELS_MAX; i++) {
+        if (all[i] == NULL)
+            continue;
+        printf("    %s\n", all[i]->name);
+        levels[count] = open_backend("cpu", 2);
+        spsh__cpu_of(levels[count++])->kernels = all[i];
+    }
+    return count;
+}
+
+static void compare(const operator_case *c, const results *got, const results *want)
+{
+    CHECK_U64(got->count, want->count);
+    for (size_t k = 0, from = 0; k < want->end_count; from = want->ends[k++])
+        compare_part(c, got->values + from, want->values + from, want->ends[k] - from);
+}
+
 static void test_cpu_is_reference(void)
 {
-    spsh__backend *reference = open_backend("reference", 1), *cpu = open_backend("cpu", 2);
+    spsh__backend *reference = open_backend("reference", 1), *levels[LEVELS_MAX];
+    const size_t level_count = open_levels(levels);
     for (size_t i = 0; i < operator_case_count; i++) {
         const operator_case *c = &operator_cases[i];
-        const results want = run_case(reference, c, seed + i), got = run_case(cpu, c, seed + i);
-        CHECK_U64(got.count, want.count);
-        for (size_t k = 0, from = 0; k < want.end_count; from = want.ends[k++])
-            compare_part(c, got.values + from, want.values + from, want.ends[k] - from);
+        const results want = run_case(reference, c, seed + i);
+        for (size_t l = 0; l < level_count; l++) {
+            const results got = run_case(levels[l], c, seed + i);
+            compare(c, &got, &want);
+            free(got.values);
+        }
         free(want.values);
-        free(got.values);
     }
-    spsh__backend_close(cpu);
+    for (size_t l = 0; l < level_count; l++)
+        spsh__backend_close(levels[l]);
     spsh__backend_close(reference);
 }
 
