@@ -128,7 +128,7 @@ static void *compute(void *opaque)
     spsh_featgen_worker *worker = NULL;
     uint64_t at = 0;
     spsh_status rc = spsh_featgen_worker_open(c->featgen, &worker, NULL);
-    while (rc == SPSH_OK && spsh__bench_wall() < c->end_wall) {
+    while (rc == SPSH_OK && spsh__cli_now_s() < c->end_wall) {
         const uint32_t n = atomic_fetch_add(&c->next, 1) % c->a->utterances;
         const spsh_feature_input input = {.i16 = c->a->pcm + c->a->starts[n],
                                           .sample_count = c->a->starts[n + 1] - c->a->starts[n]};

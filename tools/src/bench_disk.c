@@ -26,18 +26,11 @@ static double timeval_seconds(struct timeval t)
     return (double)t.tv_sec + (double)t.tv_usec / 1e6;
 }
 
-double spsh__bench_wall(void)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
-}
-
 spsh__bench_clock spsh__bench_now(void)
 {
     struct rusage used;
     (void)getrusage(RUSAGE_SELF, &used);
-    return (spsh__bench_clock){spsh__bench_wall(),
+    return (spsh__bench_clock){spsh__cli_now_s(),
                                timeval_seconds(used.ru_utime) + timeval_seconds(used.ru_stime)};
 }
 
@@ -106,7 +99,7 @@ static spsh_status read_until(stream *s, double end_wall, spsh__bench_disk *disk
         disk->bytes += done.got_bytes;
         disk->reads++;
         spsh_read_recycle(s->engine, &done);
-        more = more && spsh__bench_wall() < end_wall;
+        more = more && spsh__cli_now_s() < end_wall;
     }
     return rc;
 }

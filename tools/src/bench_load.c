@@ -46,14 +46,14 @@ static spsh_status measure(spsh_loader *loader, double opened_wall, double secon
 {
     spsh_loader_stats before;
     spsh_status rc = take_batch(loader, err);
-    loaded->first_batch_seconds = spsh__bench_wall() - opened_wall;
+    loaded->first_batch_seconds = spsh__cli_now_s() - opened_wall;
     spsh_loader_stats_get(loader, &before);
-    const double warm_wall = spsh__bench_wall() + seconds / 2;
-    for (uint32_t i = 1; rc == SPSH_OK && i < before.slots && spsh__bench_wall() < warm_wall; i++)
+    const double warm_wall = spsh__cli_now_s() + seconds / 2;
+    for (uint32_t i = 1; rc == SPSH_OK && i < before.slots && spsh__cli_now_s() < warm_wall; i++)
         rc = take_batch(loader, err);
     spsh_loader_stats_get(loader, &before);
     const spsh__bench_clock begin = spsh__bench_now();
-    while (rc == SPSH_OK && spsh__bench_wall() < begin.wall + seconds)
+    while (rc == SPSH_OK && spsh__cli_now_s() < begin.wall + seconds)
         rc = take_batch(loader, err);
     const spsh__bench_clock end = spsh__bench_now();
     spsh_loader_stats_get(loader, &loaded->stats);
@@ -69,7 +69,7 @@ int spsh__bench_load(const spsh__datasets *datasets, const spsh_loader_options *
     spsh_error err = SPSH_ERROR_INIT;
     spsh_loader *loader = NULL;
     spsh__bench_loaded loaded = {.seconds = 0};
-    const double opened_wall = spsh__bench_wall();
+    const double opened_wall = spsh__cli_now_s();
     if (spsh_loader_open((const spsh_dataset *const *)datasets->items, datasets->count, options,
                          &loader, &err) != SPSH_OK)
         return spsh__plan_fail("bench", &err);

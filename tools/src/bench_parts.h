@@ -90,7 +90,6 @@ typedef struct spsh__bench_clock {
     double wall, cpu; /* seconds; of all threads of the process */
 } spsh__bench_clock;
 spsh__bench_clock spsh__bench_now(void);
-double spsh__bench_wall(void); /* the cheaper half */
 
 /* ---- the result ---- */
 
