@@ -121,9 +121,12 @@ static bool add_place(const spsh_allocator *allocator, spsh__checkpoint_list *li
 static spsh_status open_folder(const char *folder, DIR **ret, spsh_error *err)
 {
     DIR *open = opendir(folder);
+    if (open == NULL && errno == ENOENT)
+        return SPSH_FAIL_OS(err, SPSH_E_NOT_FOUND, errno, SPSH_OFFSET_NONE,
+                            "%s: no such folder: it is no run's, or has no checkpoint yet", folder);
     if (open == NULL)
-        return SPSH_FAIL_OS(err, errno == ENOENT ? SPSH_E_NOT_FOUND : SPSH_E_IO, errno,
-                            SPSH_OFFSET_NONE, "%s: cannot list the checkpoints", folder);
+        return SPSH_FAIL_OS(err, SPSH_E_IO, errno, SPSH_OFFSET_NONE,
+                            "%s: cannot list the checkpoints", folder);
     *ret = open;
     return SPSH_OK;
 }
