@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "speechshard/train.h"
 #include "train_internal.h"
 
 #define WORLD_MAX 65536u
@@ -349,4 +350,26 @@ spsh_status spsh__launch_find(const char *(*get_fn)(void *user, const char *name
     if (rc == SPSH_OK)
         *ret_launch = found;
     return rc;
+}
+
+spsh_status spsh_train_world_find(spsh_train_world *ret_world, spsh_error *err)
+{
+    spsh__launch launch;
+    const spsh_status rc = spsh__launch_find(NULL, NULL, &launch, err);
+    if (rc != SPSH_OK)
+        return rc;
+    *ret_world = (spsh_train_world){
+        .rank = launch.rank,
+        .world_size = launch.world_size,
+        .local_rank = launch.local_rank,
+        .local_size = launch.local_size,
+        .node = launch.node,
+        .node_count = launch.node_count,
+        .master_port = launch.master_port,
+        .restart_count = launch.restart_count,
+    };
+    (void)snprintf(ret_world->launcher, sizeof(ret_world->launcher), "%s", launch.launcher);
+    (void)snprintf(ret_world->master, sizeof(ret_world->master), "%s", launch.master);
+    (void)snprintf(ret_world->run_id, sizeof(ret_world->run_id), "%s", launch.run_id);
+    return SPSH_OK;
 }

@@ -1,13 +1,11 @@
-/* surroundings.c: what comes before a run, behind the public header: the vocabulary that it needs,
- * and the world that it would find itself in. */
+/* config_vocabulary.c: the vocabulary that a configuration names, made from the transcripts that it
+ * trains on. */
 #include "speechshard/train.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "config.h"
 #include "dataset_list.h"
-#include "launch.h"
 #include "speechshard/options.h"
 #include "train_internal.h"
 #include "vocabulary.h"
@@ -91,26 +89,4 @@ spsh_status spsh_vocabulary_make(const spsh_vocabulary_options *options, char **
     spsh__vocabulary_free(vocabulary);
     spsh__config_free(config);
     return rc;
-}
-
-spsh_status spsh_train_world_find(spsh_train_world *ret_world, spsh_error *err)
-{
-    spsh__launch launch;
-    const spsh_status rc = spsh__launch_find(NULL, NULL, &launch, err);
-    if (rc != SPSH_OK)
-        return rc;
-    *ret_world = (spsh_train_world){
-        .rank = launch.rank,
-        .world_size = launch.world_size,
-        .local_rank = launch.local_rank,
-        .local_size = launch.local_size,
-        .node = launch.node,
-        .node_count = launch.node_count,
-        .master_port = launch.master_port,
-        .restart_count = launch.restart_count,
-    };
-    (void)snprintf(ret_world->launcher, sizeof(ret_world->launcher), "%s", launch.launcher);
-    (void)snprintf(ret_world->master, sizeof(ret_world->master), "%s", launch.master);
-    (void)snprintf(ret_world->run_id, sizeof(ret_world->run_id), "%s", launch.run_id);
-    return SPSH_OK;
 }
