@@ -399,7 +399,22 @@ static void test_a_batch_that_is_no_number(void)
     CHECK_U64(last_of("nan", "step", "skipped_steps"), 1);
     CHECK_U64(count_of(run.log, "is left out: its loss is"), 1);
     CHECK(isfinite(run.result.loss) && isfinite(sum_of("nan", "evaluation", "loss")));
+    CHECK(strstr(run.log, "epoch 1: loss ") != NULL && strstr(run.log, "loss nan") == NULL);
     CHECK(train_kit_weights("nan") != whole_weights);
+}
+
+/* Behind a step that was left out all is as in front of it. */
+static void test_a_step_that_is_left_out(void)
+{
+    kit_run with = {.folder = "with"}, before = {.folder = "before"};
+    served = (struct served){.nan_first = 6, .nan_end = 7, .stop_at = 5, .stop = &with.stop};
+    CHECK_I64(train_kit_run(&with), SPSH_E_CANCELED);
+    served = (struct served){.stop_at = 1, .stop = &before.stop};
+    CHECK_I64(train_kit_run(&before), SPSH_E_CANCELED);
+    served = (struct served){0};
+    CHECK_U64(with.result.steps, 2);
+    CHECK_U64(before.result.steps, 1);
+    CHECK_U64(train_kit_weights("with"), train_kit_weights("before"));
 }
 
 static void test_nothing_but_such_batches(void)
@@ -692,6 +707,7 @@ int main(int argc, char **argv)
     RUN(test_full_at_the_end);
     RUN(test_damaged_checkpoints);
     RUN(test_a_batch_that_is_no_number);
+    RUN(test_a_step_that_is_left_out);
     RUN(test_nothing_but_such_batches);
     RUN(test_a_rate_that_is_too_high);
     RUN(test_utterances_that_teach_nothing);

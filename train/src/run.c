@@ -372,13 +372,21 @@ static bool is_done(const spsh__run *r)
            (c->samples_max > 0 && r->progress.samples >= c->samples_max);
 }
 
+/* A loss that is no number, of a step that was left out, would hide all others. */
+static void add_to_epoch(spsh__run *r)
+{
+    const bool is_number = isfinite(r->totals[SPSH__ROW_LOSS]);
+    for (int i = 0; i < SPSH__ROW_DOMAINS; i++)
+        if (is_number || (i != SPSH__ROW_LOSS && i != SPSH__ROW_LOSSES))
+            r->epoch_totals[i] += r->totals[i];
+}
+
 /* What the step's totals ask for; SPSH_E_CANCELED: to stop. */
 static spsh_status after_step(spsh__run *r, spsh_error *err)
 {
     const double *t = r->totals;
     tell_step(r);
-    for (int i = 0; i < SPSH__ROW_DOMAINS; i++)
-        r->epoch_totals[i] += t[i];
+    add_to_epoch(r);
     if (t[SPSH__ROW_STOP] > 0)
         return SPSH_E_CANCELED;
     spsh_status rc = spsh__run_look(r, err);
