@@ -40,7 +40,7 @@ typedef struct spsh__step_facts {
     double frame_error;            /* share of frames */
     double gradient_norm, rate;
     double step_s, wait_s, compute_s, exchange_s;
-    double save_s; /* before it, since the last step: what checkpoints held the run up */
+    double save_s;           /* before it, since the last step: what checkpoints held the run up */
     double audio_s, padding; /* of the step; share of its frames that are padding */
     uint32_t utterances, infeasible, without_text, without_frames, skipped_steps;
     uint32_t without_alignment, other_length;

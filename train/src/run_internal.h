@@ -76,7 +76,7 @@ typedef struct spsh__run {
     spsh__buffer statistics_before; /* of the step: a skipped one leaves them */
     uint32_t skipped_in_a_row;
     double begin_s, saved_s, evaluated_s, looked_s;
-    double save_s; /* by checkpoints since the last step */
+    double save_s;            /* by checkpoints since the last step */
     uint64_t begin_samples;   /* where this process began, at begin_s */
     uint64_t next_batch_hash; /* behind cursor */
     bool is_epoch_whole;      /* this process has seen its beginning */
