@@ -362,6 +362,20 @@ def test_transcribe_damage(work):
     check(done.stderr.count("damaged.spsh: ") == 1, done.stderr)
 
 
+def test_damaged_checkpoint(work):
+    """The newest one is damaged: the one before it is taken, and that is told."""
+    shutil.copytree(work / "run", work / "hurt", symlinks=True)
+    newest = sorted((work / "hurt/checkpoints").glob("*-*.spsh"), key=lambda path: path.name.split("-")[1])[-1]
+    content = bytearray(newest.read_bytes())
+    content[len(content) // 2] ^= 0xFF
+    newest.write_bytes(content)
+    for done in (run("eval", "hurt", "speech.spsh:test", cwd=work), run("transcribe", "hurt", "clips/1.wav", cwd=work)):
+        equal(done.returncode, 0, done.stderr)
+        check(newest.name in done.stderr, f"{newest.name} is not told: {done.stderr}")
+    failed(run("transcribe", newest, "clips/1.wav", cwd=work), 1, newest.name)
+    failed(run("transcribe", "speech.spsh", "clips/1.wav", cwd=work), 1, "no run's")
+
+
 # ---- report ----
 
 def test_report(work):
@@ -431,7 +445,7 @@ def main():
         make_corpus(work)
         run_tests([test_train, test_metrics_are_documented, test_refused, test_resume, test_stopped, test_terminal,
                    test_event_files, test_eval, test_transcribe_dataset, test_transcribe_files, test_transcribe_long,
-                   test_transcribe_damage, test_report, test_report_of_a_run_that_goes_on, test_env,
+                   test_transcribe_damage, test_damaged_checkpoint, test_report, test_report_of_a_run_that_goes_on, test_env,
                    test_torchrun_is_refused], work)
 
 

@@ -182,8 +182,10 @@ static void test_does_not_transcribe(void)
     char path[600];
     spsh_recogniser *recogniser = NULL;
     spsh_error err = SPSH_ERROR_INIT;
+    spsh_recogniser_options options = SPSH_RECOGNISER_OPTIONS_INIT;
     (void)snprintf(path, sizeof(path), "%s/whole", folder);
-    CHECK_I64(spsh_recogniser_open(path, 1, 0, &recogniser, &err), SPSH_E_UNSUPPORTED);
+    options.checkpoint = path;
+    CHECK_I64(spsh_recogniser_open(&options, &recogniser, &err), SPSH_E_UNSUPPORTED);
     check_contains(err.message, "decoding graph");
 }
 

@@ -35,6 +35,12 @@ static spsh_status call_estimate(const void *options)
     return spsh_train_estimate_make((const spsh_train_estimate_options *)options, &estimate, &err);
 }
 
+static spsh_status call_recogniser(const void *options)
+{
+    spsh_recogniser *recogniser = NULL;
+    return spsh_recogniser_open((const spsh_recogniser_options *)options, &recogniser, &err);
+}
+
 static const struct {
     spsh_status (*call_fn)(const void *options);
     size_t size_bytes;
@@ -44,6 +50,7 @@ static const struct {
     {call_evaluate,   sizeof(spsh_evaluate_options),       "an evaluation needs a checkpoint"  },
     {call_vocabulary, sizeof(spsh_vocabulary_options),     "a vocabulary needs a configuration"},
     {call_estimate,   sizeof(spsh_train_estimate_options), "an estimate needs a configuration" },
+    {call_recogniser, sizeof(spsh_recogniser_options),     "a recogniser needs a checkpoint"   },
 };
 
 static void check_call(size_t i, size_t struct_size, uint8_t behind, const char *message)

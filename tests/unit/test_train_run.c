@@ -75,7 +75,11 @@ static void test_recognises(void)
     static const int16_t quiet[16000];
     spsh_recogniser *recogniser = NULL;
     char *text = NULL;
-    REQUIRE(spsh_recogniser_open(at("whole"), 1, 4, &recogniser, NULL) == SPSH_OK);
+    spsh_recogniser_options hearing = SPSH_RECOGNISER_OPTIONS_INIT;
+    hearing.checkpoint = at("whole");
+    hearing.threads = 1;
+    hearing.beam_width = 4;
+    REQUIRE(spsh_recogniser_open(&hearing, &recogniser, NULL) == SPSH_OK);
     for (uint64_t count = 0; count <= 16000; count += 4000) { /* none at all, too */
         CHECK_I64(spsh_recogniser_transcribe(recogniser, quiet, count, 8000, &text, NULL), SPSH_OK);
         free(text);

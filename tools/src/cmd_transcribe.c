@@ -426,12 +426,22 @@ static int transcribe_operand(transcribe_command *c, const char *operand)
     return exit_status;
 }
 
+static void on_log(void *user, spsh_log_level level, const char *text)
+{
+    (void)user, (void)level;
+    spsh__cli_message("%s", text);
+}
+
 static int transcribe(transcribe_command *c, const spsh_cli_args *args)
 {
     spsh_error err = SPSH_ERROR_INIT;
     int exit_status = SPSH_EXIT_DONE;
-    if (spsh_recogniser_open(args->operands[0], (uint32_t)c->threads, (uint32_t)c->beam,
-                             &c->recogniser, &err) != SPSH_OK)
+    spsh_recogniser_options options = SPSH_RECOGNISER_OPTIONS_INIT;
+    options.checkpoint = args->operands[0];
+    options.threads = (uint32_t)c->threads;
+    options.beam_width = (uint32_t)c->beam;
+    options.log_fn = on_log;
+    if (spsh_recogniser_open(&options, &c->recogniser, &err) != SPSH_OK)
         return spsh__cli_fail(NULL, &err);
     spsh__progress_begin(&c->progress, "transcribe", "utterances", 0);
     for (int i = 1; i < args->operand_count && !spsh__cli_output_failed(); i++) {

@@ -30,21 +30,32 @@ struct spsh_recogniser {
     uint64_t resampled_capacity;
 };
 
-spsh_status spsh_recogniser_open(const char *checkpoint, uint32_t threads, uint32_t beam_width,
-                                 spsh_recogniser **ret, spsh_error *err)
+spsh_status spsh_recogniser_open(const spsh_recogniser_options *options, spsh_recogniser **ret,
+                                 spsh_error *err)
 {
+    spsh_recogniser_options known = SPSH_RECOGNISER_OPTIONS_INIT;
     spsh_feature_options features;
+    spsh_status rc = spsh_options_take(options, &known, sizeof(known), err);
+    if (rc != SPSH_OK)
+        return rc;
+    if (known.checkpoint == NULL)
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+                         "a recogniser needs a checkpoint");
     spsh_recogniser *r = calloc(1, sizeof(*r));
     if (r == NULL)
         return spsh__fail_memory(err);
-    r->beam_width = beam_width;
-    spsh_status rc = spsh__trained_open(checkpoint, threads, spsh_io_default(), &r->trained, err);
+    r->beam_width = known.beam_width;
+    rc =
+        spsh__trained_open(&(spsh__trained_options){known.checkpoint, known.threads,
+                                                    known.io != NULL ? known.io : spsh_io_default(),
+                                                    known.log_fn, known.log_user},
+                           &r->trained, err);
     if (rc == SPSH_OK && r->trained->vocabulary == NULL)
         rc = SPSH_FAIL(err, SPSH_E_UNSUPPORTED, SPSH_OFFSET_NONE,
                        "%s: is an lstm-hybrid, which knows the states of an HMM and no words: to "
                        "transcribe needs its decoding graph, which speechshard does not have; "
                        "'speechshard eval' measures it by frames",
-                       checkpoint);
+                       known.checkpoint);
     if (rc == SPSH_OK)
         rc = spsh_feature_options_parse(r->trained->config->features, &features, err);
     if (rc == SPSH_OK)
@@ -359,7 +370,9 @@ spsh_status spsh_evaluate(const spsh_evaluate_options *options, spsh_evaluation 
     if (known.checkpoint == NULL)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
                          "an evaluation needs a checkpoint");
-    rc = spsh__trained_open(known.checkpoint, known.threads, known.io, &e.trained, err);
+    rc = spsh__trained_open(&(spsh__trained_options){known.checkpoint, known.threads, known.io,
+                                                     known.log_fn, known.log_user},
+                            &e.trained, err);
     if (rc == SPSH_OK)
         rc = read_alignments(&e, &known, err);
     if (rc == SPSH_OK)

@@ -28,21 +28,21 @@ static spsh_status fill(spsh__backend *backend, spsh__model *model, const spsh__
     return backend->ops->status_fn(backend, err);
 }
 
-spsh_status spsh__trained_open(const char *path, uint32_t threads, const spsh_io *io,
-                               spsh__trained **ret, spsh_error *err)
+spsh_status spsh__trained_open(const spsh__trained_options *o, spsh__trained **ret, spsh_error *err)
 {
     spsh__trained *t = calloc(1, sizeof(*t));
     if (t == NULL)
         return spsh__fail_memory(err);
-    spsh_status rc = spsh__checkpoint_open(path, io, NULL, NULL, &t->file, &t->state, err);
+    spsh_status rc =
+        spsh__checkpoint_open(o->path, o->io, o->log_fn, o->log_user, &t->file, &t->state, err);
     if (rc == SPSH_OK)
         rc = spsh__config_parse(t->state.config, strlen(t->state.config), NULL, &t->config, err);
     if (rc == SPSH_OK && t->config->model.kind == SPSH__MODEL_DS2)
-        rc = spsh__vocabulary_parse(t->state.vocabulary, strlen(t->state.vocabulary), path,
+        rc = spsh__vocabulary_parse(t->state.vocabulary, strlen(t->state.vocabulary), o->path,
                                     &t->vocabulary, err);
     if (rc == SPSH_OK)
-        rc = spsh__backend_open(t->config->backend, threads, spsh_allocator_default(), &t->backend,
-                                err);
+        rc = spsh__backend_open(t->config->backend, o->threads, spsh_allocator_default(),
+                                &t->backend, err);
     if (rc == SPSH_OK) {
         *ret = t;
         t = NULL;

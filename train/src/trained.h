@@ -1,7 +1,7 @@
 /* trained.h: what a checkpoint holds, open and ready to recognise: configuration, vocabulary,
  * backend, and a model for batches of a given size.
  *
- *     spsh__trained_open(path, threads, io, &trained, &err);       // a run's folder, or a file
+ *     spsh__trained_open(&options, &trained, &err);
  *     spsh__trained_size(trained, inputs, &limits, &err);          // as often as batches grow
  *     ... trained->model ...
  *     spsh__trained_close(trained);
@@ -23,9 +23,17 @@ typedef struct spsh__trained {
     spsh__model_limits limits;
 } spsh__trained;
 
-/* threads: 0: as many as there are cores. SPSH_E_NOT_FOUND, _CORRUPT, ... */
-spsh_status spsh__trained_open(const char *path, uint32_t threads, const spsh_io *io,
-                               spsh__trained **ret, spsh_error *err);
+typedef struct spsh__trained_options {
+    const char *path;   /* a run's folder (its newest good checkpoint), or a file */
+    uint32_t threads;   /* 0: as many as there are cores */
+    const spsh_io *io;  /* NULL: the operating system */
+    spsh_log_fn log_fn; /* damaged checkpoints that are passed over; NULL */
+    void *log_user;
+} spsh__trained_options;
+
+/* SPSH_E_NOT_FOUND, _CORRUPT, ... */
+spsh_status spsh__trained_open(const spsh__trained_options *options, spsh__trained **ret,
+                               spsh_error *err);
 void spsh__trained_close(spsh__trained *t); /* NULL is fine */
 
 /* A model that takes such batches, with the checkpoint's weights, for forward alone. inputs: values

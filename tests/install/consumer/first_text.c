@@ -14,9 +14,11 @@ int main(int argc, char **argv)
     int16_t *pcm = NULL;
     char *text = NULL;
     uint64_t samples = 0;
+    spsh_recogniser_options options = SPSH_RECOGNISER_OPTIONS_INIT;
     spsh_error err = SPSH_ERROR_INIT;
 
-    if (spsh_recogniser_open(argc > 1 ? argv[1] : "run", 0, 0, &recogniser, &err) != SPSH_OK ||
+    options.checkpoint = argc > 1 ? argv[1] : "run"; /* its newest good one */
+    if (spsh_recogniser_open(&options, &recogniser, &err) != SPSH_OK ||
         spsh_dataset_open(argc > 2 ? argv[2] : ".", NULL, &dataset, &err) != SPSH_OK ||
         spsh_reader_open(dataset, &reader, &err) != SPSH_OK ||
         spsh_dataset_rows(dataset, 0, 1, &row, &err) != SPSH_OK)

@@ -5,7 +5,9 @@
  *     options.run = "run";
  *     rc = spsh_train(&options, &result, &err);
  *
- *     spsh_recogniser_open("run", 0, 0, &recogniser, &err);
+ *     spsh_recogniser_options hearing = SPSH_RECOGNISER_OPTIONS_INIT;
+ *     hearing.checkpoint = "run";
+ *     rc = spsh_recogniser_open(&hearing, &recogniser, &err);
  *     spsh_recogniser_transcribe(recogniser, samples, sample_count, 16000, &text, &err);
  *
  * Options: NULL and 0 are the defaults where nothing else is said; texts and tables that options
@@ -131,17 +133,28 @@ SPSH_API SPSH_NODISCARD spsh_status spsh_evaluate(const spsh_evaluate_options *o
 /** A trained model: weights, vocabulary, features. One thread per object. */
 typedef struct spsh_recogniser spsh_recogniser;
 
+typedef struct spsh_recogniser_options {
+    size_t struct_size;
+    const char *checkpoint; /* a run's folder (its newest good one), or a file; must be given */
+    uint32_t threads;       /* 0: as many as there are cores */
+    uint32_t beam_width;    /* prefixes that a beam search keeps; 0: greedy */
+    const spsh_io *io;      /* NULL: the operating system; borrowed until close */
+    spsh_log_fn log_fn;     /* damaged checkpoints that are passed over */
+    void *log_user;
+} spsh_recogniser_options;
+#define SPSH_RECOGNISER_OPTIONS_INIT                                                               \
+    {                                                                                              \
+        sizeof(spsh_recogniser_options), 0, 0, 0, 0, 0, 0                                          \
+    }
+
 /**
- * @param checkpoint  a run's folder (its newest good one), or a file
- * @param threads     0: as many as there are cores
- * @param beam_width  prefixes that a beam search keeps; 0: greedy
- * @param ret         written on success only; free with spsh_recogniser_close
- * @return SPSH_OK; SPSH_E_NOT_FOUND; SPSH_E_CORRUPT: no good checkpoint; SPSH_E_VERSION;
- * SPSH_E_NO_MEMORY
+ * @param options  copied
+ * @param ret      written on success only; free with spsh_recogniser_close
+ * @return SPSH_OK; SPSH_E_INVALID_ARG; SPSH_E_NOT_FOUND; SPSH_E_CORRUPT: no good checkpoint;
+ * SPSH_E_VERSION; SPSH_E_UNSUPPORTED: a model of frames; SPSH_E_NO_MEMORY
  */
-SPSH_API SPSH_NODISCARD spsh_status spsh_recogniser_open(const char *checkpoint, uint32_t threads,
-                                                         uint32_t beam_width, spsh_recogniser **ret,
-                                                         spsh_error *err);
+SPSH_API SPSH_NODISCARD spsh_status spsh_recogniser_open(const spsh_recogniser_options *options,
+                                                         spsh_recogniser **ret, spsh_error *err);
 /** NULL is fine. */
 SPSH_API void spsh_recogniser_close(spsh_recogniser *recogniser);
 
