@@ -79,6 +79,17 @@ static spsh_status run(const char *name, bool resume, const char *const *overrid
 }
 
 /* Of the newest checkpoint. */
+static double best_metric(const char *name)
+{
+    char path[600];
+    spsh__checkpoint_file *file = NULL;
+    spsh__checkpoint state;
+    (void)snprintf(path, sizeof(path), "%s/%s", folder, name);
+    REQUIRE(spsh__checkpoint_open(path, NULL, NULL, NULL, &file, &state, NULL) == SPSH_OK);
+    spsh__checkpoint_close(file);
+    return state.best_metric;
+}
+
 static uint64_t weights_hash(const char *name)
 {
     char path[600];
@@ -109,6 +120,7 @@ static void test_learns(void)
     CHECK(whole.loss < 0.3);
     CHECK(isnan(whole.wer) && isnan(whole.cer));
     CHECK_U64(whole.samples, 12 * TRAINED);
+    CHECK(best_metric("whole") > 0 && best_metric("whole") <= whole.frame_error);
     check_contains(log_text, "alignments: 40 utterances");
     check_contains(log_text, "5 states");
     check_contains(log_text, "40 are of data.train, 0 of no dataset"); /* whatever their split */
