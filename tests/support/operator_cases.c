@@ -362,15 +362,16 @@ static void mask_conv_backward(operator_run *r)
 
 /* batch, channels in and out; bins, frames in and out; kernel, stride, pad, bins first */
 static const spsh__conv_shape convs[] = {
-    {2, 2, 3,  7,  9,  4,  9,  3,  5,  2, 1, 1,  2},
-    {1, 1, 1,  1,  1,  1,  1,  1,  1,  1, 1, 0,  0},
-    {3, 1, 2,  5,  4,  3,  2,  11, 7,  2, 2, 5,  3},
-    {1, 3, 2,  6,  8,  2,  3,  2,  3,  3, 2, 0,  0},
-    {0, 2, 3,  7,  9,  4,  9,  3,  5,  2, 1, 1,  2},
-    {2, 1, 2,  4,  0,  2,  0,  3,  3,  2, 1, 1,  1},
-    {1, 1, 2,  2,  2,  0,  0,  3,  3,  1, 1, 0,  0},
-    {3, 8, 16, 21, 50, 11, 50, 11, 7,  2, 1, 5,  3},
-    {2, 1, 32, 81, 61, 41, 31, 41, 11, 2, 2, 20, 5},
+    {2, 2, 3,  7,  9,   4,  9,   3,  5,  2, 1, 1,  2},
+    {1, 1, 1,  1,  1,   1,  1,   1,  1,  1, 1, 0,  0},
+    {3, 1, 2,  5,  4,   3,  2,   11, 7,  2, 2, 5,  3},
+    {1, 3, 2,  6,  8,   2,  3,   2,  3,  3, 2, 0,  0},
+    {0, 2, 3,  7,  9,   4,  9,   3,  5,  2, 1, 1,  2},
+    {2, 1, 2,  4,  0,   2,  0,   3,  3,  2, 1, 1,  1},
+    {1, 1, 2,  2,  2,   0,  0,   3,  3,  1, 1, 0,  0},
+    {3, 8, 16, 21, 50,  11, 50,  11, 7,  2, 1, 5,  3},
+    {2, 1, 32, 81, 61,  41, 31,  41, 11, 2, 2, 20, 5},
+    {5, 4, 5,  3,  600, 2,  600, 3,  11, 2, 1, 1,  5}, /* many blocks of frames */
 };
 
 /* ----------------------------------------------------------------------------------- normalisation
@@ -709,7 +710,7 @@ const operator_case operator_cases[] = {
     LARGE(lookahead, lookaheads[3]),
     CASE(conv, convs[0]), CASE(conv, convs[1]), CASE(conv, convs[2]), CASE(conv, convs[3]),
     CASE(conv, convs[4]), CASE(conv, convs[5]), CASE(conv, convs[6]), LARGE(conv, convs[7]),
-    LARGE(conv, convs[8]),
+    LARGE(conv, convs[8]), LARGE(conv, convs[9]),
     CONV_ROWS(conv_rows, convs[0]), CONV_ROWS(conv_rows, convs[4]), CONV_ROWS(conv_rows, convs[5]),
     CONV_ROWS(conv_rows, convs[7]),
     CONV_ROWS(mask_conv, convs[0]), CONV_ROWS(mask_conv, convs[2]), CONV_ROWS(mask_conv, convs[5]),

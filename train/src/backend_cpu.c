@@ -6,22 +6,31 @@
 
 enum { THREADS_MAX = 1024 };
 
-float *spsh__cpu_scratch(spsh__backend *b, size_t floats)
+static float *grow(spsh__backend *b, spsh__cpu_room *room, size_t floats)
 {
     spsh__cpu *cpu = spsh__cpu_of(b);
-    if (floats <= cpu->scratch_floats && cpu->scratch.data != NULL)
-        return spsh__f32(cpu->scratch);
-    spsh__host_free(b, cpu->scratch);
-    cpu->scratch = (spsh__buffer){NULL};
-    cpu->scratch_floats = 0;
+    if (floats <= room->floats && room->data.data != NULL)
+        return spsh__f32(room->data);
+    spsh__host_free(b, room->data);
+    *room = (spsh__cpu_room){.floats = 0};
     spsh_error err = SPSH_ERROR_INIT;
-    if (spsh__host_alloc(b, floats, &cpu->scratch, &err) != SPSH_OK) {
+    if (spsh__host_alloc(b, floats, &room->data, &err) != SPSH_OK) {
         if (cpu->failure.status == SPSH_OK)
             cpu->failure = err;
         return NULL;
     }
-    cpu->scratch_floats = floats;
-    return spsh__f32(cpu->scratch);
+    room->floats = floats;
+    return spsh__f32(room->data);
+}
+
+float *spsh__cpu_scratch(spsh__backend *b, size_t floats)
+{
+    return grow(b, &spsh__cpu_of(b)->scratch, floats);
+}
+
+float *spsh__cpu_gemm_scratch(spsh__backend *b, size_t floats)
+{
+    return grow(b, &spsh__cpu_of(b)->gemm_scratch, floats);
 }
 
 static void close_cpu(spsh__backend *b)
@@ -30,7 +39,8 @@ static void close_cpu(spsh__backend *b)
     if (cpu == NULL)
         return;
     spsh__cpu_pool_close(cpu->pool);
-    spsh__host_free(b, cpu->scratch);
+    spsh__host_free(b, cpu->scratch.data);
+    spsh__host_free(b, cpu->gemm_scratch.data);
     spsh__train_delete(&b->allocator, cpu);
     b->state = NULL;
 }
@@ -138,7 +148,6 @@ spsh_status spsh__backend_cpu_open(spsh__backend *backend, spsh_error *err)
         backend->threads = spsh_core_count(THREADS_MAX);
     if (backend->threads > THREADS_MAX)
         backend->threads = THREADS_MAX;
-    spsh__cpu_gemm_open();
     cpu->kernels = spsh__cpu_kernels_best();
     spsh_status rc = spsh__cpu_pool_open(&backend->allocator, backend->threads, &cpu->pool, err);
     if (rc != SPSH_OK)

@@ -6,12 +6,17 @@
 #include "cpu_kernels.h"
 #include "cpu_pool.h"
 
+typedef struct spsh__cpu_room {
+    spsh__buffer data;
+    size_t floats;
+} spsh__cpu_room;
+
 typedef struct spsh__cpu {
     spsh__cpu_pool *pool;
     const spsh__cpu_kernels *kernels;
-    spsh__buffer scratch; /* of the operator at work */
-    size_t scratch_floats;
-    spsh_error failure; /* the first */
+    spsh__cpu_room scratch;      /* of the operator at work */
+    spsh__cpu_room gemm_scratch; /* of a product within it */
+    spsh_error failure;          /* the first */
 } spsh__cpu;
 
 static inline spsh__cpu *spsh__cpu_of(const spsh__backend *b)
@@ -36,6 +41,7 @@ static inline size_t spsh__least(size_t a, size_t b)
 
 /* So many floats, until the next call; NULL: there is no memory, and status_fn will say so. */
 float *spsh__cpu_scratch(spsh__backend *b, size_t floats);
+float *spsh__cpu_gemm_scratch(spsh__backend *b, size_t floats);
 
 /* fn(work, 0 ... pieces - 1), by all threads. */
 static inline void spsh__cpu_run(spsh__backend *b, spsh__piece_fn fn, void *work, size_t pieces)
@@ -47,7 +53,6 @@ static inline void spsh__cpu_run(spsh__backend *b, spsh__piece_fn fn, void *work
 #define SPSH__CPU_PIECE ((size_t)32768)
 
 /* cpu_gemm.c */
-void spsh__cpu_gemm_open(void);
 void spsh__cpu_gemm(spsh__backend *b, const spsh__gemm *g);
 
 /* cpu_conv.c */

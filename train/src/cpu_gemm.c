@@ -1,64 +1,129 @@
-/* cpu_gemm.c: products of matrices by OpenBLAS, the only file that knows of it. The serial library
- * is meant: its threads would be others than ours and, waiting, take their cores; we cut the result
- * into tiles ourselves, by its shape alone, and each tile is one call.
+/* cpu_gemm.c: products of matrices by the tiles of cpu_kernels.h.
  *
- * A tile copies its part of a and b into the library's layout, once for each tile, so tiles are
- * large: they are halved along the longer side until there are 16, or the next halves would be
- * smaller than a few million products or 128 rows or columns.
+ * Both matrices are first copied, each element once: a into groups of as many rows as a tile has,
+ * b into panels of as many columns.
+ *
+ *     a: [group][k][tile_rows]     b: [panel][k][columns of the panel]
+ *
+ * So every tile reads two streams, whatever way round a and b lie. Pieces are blocks of c; a block
+ * goes through k in stretches, for which its groups stay in the cache, and adds what comes out to
+ * c. Shapes alone decide what pieces and stretches are.
+ *
+ * A library is not used: OpenBLAS without threads of its own, called by two of ours, gives both the
+ * same memory to work in every now and then, and wrong sums; with threads of its own these take our
+ * cores.
  */
-#include <cblas.h>
 #include <string.h>
 
 #include "cpu.h"
 
-enum { TILES_MAX = 16, SIDE_MIN = 128 };
-#define PRODUCTS_MIN ((size_t)4 << 20)
+enum { BLOCK_ROWS = 192, BLOCK_PANELS = 4, STRETCH = 256 };
 
 typedef struct gemm_work {
     const spsh__gemm *g;
-    size_t tile_m, tile_n, tiles_n;
+    const spsh__cpu_kernels *kernels;
+    size_t tile_rows, panel_columns;
+    size_t groups, panels;
+    float *a, *b;
+    size_t blocks_n;
 } gemm_work;
 
-static void tile_piece(void *work, size_t piece)
+static size_t panel_width(const gemm_work *w, size_t panel)
+{
+    const size_t left = w->g->n - panel * w->panel_columns;
+    return spsh__round_up(spsh__least(left, w->panel_columns), w->kernels->lanes);
+}
+
+/* to[k][width] = from[row < count][k], transposed, and zeros. */
+static void turn(const float *from, size_t row_step, size_t depth, float *to, size_t width,
+                 size_t count)
+{
+    for (size_t start = 0; start < depth; start += STRETCH) {
+        const size_t end = spsh__least(start + STRETCH, depth);
+        for (size_t row = 0; row < count; row++) {
+            for (size_t k = start; k < end; k++)
+                to[k * width + row] = from[row * row_step + k];
+        }
+    }
+    for (size_t k = 0; count < width && k < depth; k++)
+        memset(to + k * width + count, 0, (width - count) * sizeof(*to));
+}
+
+static void copy(const float *from, size_t k_step, size_t depth, float *to, size_t width,
+                 size_t count)
+{
+    for (size_t k = 0; k < depth; k++) {
+        memcpy(to + k * width, from + k * k_step, count * sizeof(*to));
+        memset(to + k * width + count, 0, (width - count) * sizeof(*to));
+    }
+}
+
+static void group_piece(void *work, size_t group)
 {
     const gemm_work *w = (const gemm_work *)work;
     const spsh__gemm *g = w->g;
-    const size_t i = piece / w->tiles_n * w->tile_m;
-    const size_t j = piece % w->tiles_n * w->tile_n;
-    const float *a = spsh__f32(g->a) + (g->a_transposed ? i : i * g->a_stride);
-    const float *b = spsh__f32(g->b) + (g->b_transposed ? j * g->b_stride : j);
-    cblas_sgemm(CblasRowMajor, g->a_transposed ? CblasTrans : CblasNoTrans,
-                g->b_transposed ? CblasTrans : CblasNoTrans, (int)spsh__least(w->tile_m, g->m - i),
-                (int)spsh__least(w->tile_n, g->n - j), (int)g->k, 1, a, (int)g->a_stride, b,
-                (int)g->b_stride, (float)g->keep, spsh__f32(g->c) + i * g->c_stride + j,
-                (int)g->c_stride);
+    const size_t first = group * w->tile_rows, count = spsh__least(w->tile_rows, g->m - first);
+    float *to = w->a + first * g->k;
+    if (g->a_transposed)
+        copy(spsh__f32(g->a) + first, g->a_stride, g->k, to, w->tile_rows, count);
+    else
+        turn(spsh__f32(g->a) + first * g->a_stride, g->a_stride, g->k, to, w->tile_rows, count);
 }
 
-static size_t half_of(size_t side)
+static void panel_piece(void *work, size_t panel)
 {
-    return spsh__round_up((side + 1) / 2, 16);
+    const gemm_work *w = (const gemm_work *)work;
+    const spsh__gemm *g = w->g;
+    const size_t first = panel * w->panel_columns, width = panel_width(w, panel);
+    const size_t count = spsh__least(width, g->n - first);
+    float *to = w->b + first * g->k;
+    if (g->b_transposed)
+        turn(spsh__f32(g->b) + first * g->b_stride, g->b_stride, g->k, to, width, count);
+    else
+        copy(spsh__f32(g->b) + first, g->b_stride, g->k, to, width, count);
 }
 
-void spsh__cpu_gemm_open(void)
+/* c = sums, c + sums or keep * c + sums, of a tile. */
+static void put_tile(const gemm_work *w, size_t row, size_t column, const float *sums, float keep)
 {
-    openblas_set_num_threads(1); /* where the library is one of threads after all */
-}
-
-static gemm_work cut(const spsh__gemm *g)
-{
-    gemm_work w = {g, g->m, g->n, 1};
-    for (size_t tiles = 1; tiles < TILES_MAX; tiles *= 2) {
-        const bool cuts_m = w.tile_m >= w.tile_n;
-        const size_t side = cuts_m ? w.tile_m : w.tile_n;
-        if (side < (size_t)2 * SIDE_MIN || w.tile_m * w.tile_n / 2 * g->k < PRODUCTS_MIN)
-            break;
-        if (cuts_m)
-            w.tile_m = half_of(side);
+    const spsh__gemm *g = w->g;
+    const size_t rows = spsh__least(w->tile_rows, g->m - row);
+    const size_t columns = spsh__least(w->panel_columns, g->n - column);
+    for (size_t r = 0; r < rows; r++, sums += SPSH__TILE_COLUMNS_MAX) {
+        float *c = spsh__f32(g->c) + (row + r) * g->c_stride + column;
+        if (keep == 0)
+            memcpy(c, sums, columns * sizeof(*c));
         else
-            w.tile_n = half_of(side);
+            w->kernels->blend_fn((const float[3]){keep, 1, 0}, c, sums, c, columns);
     }
-    w.tiles_n = (g->n + w.tile_n - 1) / w.tile_n;
-    return w;
+}
+
+static void block_piece(void *work, size_t piece)
+{
+    const gemm_work *w = (const gemm_work *)work;
+    const spsh__gemm *g = w->g;
+    const size_t row_first = piece / w->blocks_n * BLOCK_ROWS;
+    const size_t row_end = spsh__least(row_first + BLOCK_ROWS, g->m);
+    const size_t panel_first = piece % w->blocks_n * BLOCK_PANELS;
+    const size_t panel_end = spsh__least(panel_first + BLOCK_PANELS, w->panels);
+    float sums[SPSH__TILE_ROWS_MAX * SPSH__TILE_COLUMNS_MAX];
+    for (size_t k = 0; k < g->k; k += STRETCH) {
+        const float keep = k == 0 ? (float)g->keep : 1;
+        for (size_t panel = panel_first; panel < panel_end; panel++) {
+            const size_t width = panel_width(w, panel), column = panel * w->panel_columns;
+            for (size_t row = row_first; row < row_end; row += w->tile_rows) {
+                const spsh__cpu_tile tile = {.rows = w->a + row * g->k + k * w->tile_rows,
+                                             .columns = w->b + column * g->k + k * width,
+                                             .step = width,
+                                             .depth = spsh__least(STRETCH, g->k - k),
+                                             .vectors = (uint32_t)(width / w->kernels->lanes),
+                                             .out = sums,
+                                             .out_stride = SPSH__TILE_COLUMNS_MAX};
+                w->kernels->tile_fn(&tile);
+                put_tile(w, row, column, sums, keep);
+            }
+        }
+    }
 }
 
 /* c = keep * c: what is left of a product without terms. */
@@ -81,6 +146,18 @@ void spsh__cpu_gemm(spsh__backend *b, const spsh__gemm *g)
         keep_only(b, g);
         return;
     }
-    gemm_work w = cut(g);
-    spsh__cpu_run(b, tile_piece, &w, (g->m + w.tile_m - 1) / w.tile_m * w.tiles_n);
+    gemm_work w = {.g = g, .kernels = spsh__cpu_of(b)->kernels};
+    w.tile_rows = w.kernels->tile_rows;
+    w.panel_columns = (size_t)SPSH__TILE_VECTORS * w.kernels->lanes;
+    w.groups = (g->m + w.tile_rows - 1) / w.tile_rows;
+    w.panels = (g->n + w.panel_columns - 1) / w.panel_columns;
+    w.blocks_n = (w.panels + BLOCK_PANELS - 1) / BLOCK_PANELS;
+    const size_t a_floats = spsh__round_up(w.groups * w.tile_rows * g->k, SPSH__LANES_MAX);
+    w.a = spsh__cpu_gemm_scratch(b, a_floats + spsh__round_up(g->n, w.kernels->lanes) * g->k);
+    if (w.a == NULL)
+        return;
+    w.b = w.a + a_floats;
+    spsh__cpu_run(b, group_piece, &w, w.groups);
+    spsh__cpu_run(b, panel_piece, &w, w.panels);
+    spsh__cpu_run(b, block_piece, &w, (g->m + BLOCK_ROWS - 1) / BLOCK_ROWS * w.blocks_n);
 }
