@@ -1,4 +1,5 @@
-/* A model of numbers is trained by some processes: world_test.py compares what comes out for 1, 2, 3, 4.
+/* A model of numbers is trained by some processes: world_test.py compares what comes out for 1, 2,
+ * 3, 4.
  *
  *     test_train_world                                         alone: the strategies agree
  *     mpirun -np 3 test_train_world allreduce 8 1              8 leaves, 1 step of them accumulated
