@@ -123,16 +123,23 @@ static spsh_status find_vocabulary(spsh__run *r, spsh_error *err)
     return read_vocabulary(r, &r->vocabulary_text, err);
 }
 
-/* Rank 0's outcome is everybody's: nobody waits for one that failed, nor takes it for a stop. */
+/* Rank 0's outcome is everybody's: nobody waits for one that failed, nor takes it for a stop. All
+ * know why: mpirun ends the job when the first of them ends, whoever that is. */
 static spsh_status agree(spsh__run *r, spsh_status own, spsh_error *err)
 {
-    int64_t rc = own;
+    struct {
+        int64_t rc;
+        char why[400];
+    } outcome = {own, ""};
+    if (own != SPSH_OK && err != NULL)
+        (void)snprintf(outcome.why, sizeof(outcome.why), "%.399s", err->message);
     const spsh_status sent =
-        spsh__comm_broadcast(r->comm, &rc, sizeof(rc), 0, r->is_first ? NULL : err);
+        spsh__comm_broadcast(r->comm, &outcome, sizeof(outcome), 0, r->is_first ? NULL : err);
     if (r->is_first || sent != SPSH_OK)
         return own != SPSH_OK ? own : sent;
-    if (rc != SPSH_OK)
-        return SPSH_FAIL(err, (spsh_status)rc, SPSH_OFFSET_NONE, "rank 0 could not start");
+    if (outcome.rc != SPSH_OK)
+        return SPSH_FAIL(err, (spsh_status)outcome.rc, SPSH_OFFSET_NONE,
+                         "rank 0 could not start: %s", outcome.why);
     return SPSH_OK;
 }
 
