@@ -262,6 +262,26 @@ static void test_curve(void)
     spsh__series_close(&s);
 }
 
+/* One point, and that 0: from 0 on, and no range of billionths. */
+static void test_curve_of_nothing_much(void)
+{
+    spsh__series s;
+    spsh__builder out = {0};
+    REQUIRE(spsh__series_open(&s, 1));
+    spsh__series_add(&s, 300, (double[]){0}, 1);
+    const spsh__line line = {&s, 0, SPSH__NO_COLUMN, 1, "", 0, false};
+    const spsh__curve curve = {
+        .lines = &line, .line_count = 1, .title = "T", .x_label = "x", .y_label = "y"};
+    spsh__curve_draw(&out, &curve);
+    const char *text = spsh__builder_text(&out);
+    REQUIRE(text != NULL);
+    CHECK_U64(count_of(text, "<circle"), 1);
+    CHECK(strstr(text, ">0.4</text>") != NULL && strstr(text, ">200</text>") != NULL);
+    CHECK(strstr(text, ">-") == NULL && strstr(text, "1e-") == NULL);
+    spsh__builder_free(&out);
+    spsh__series_close(&s);
+}
+
 static size_t page_bytes(uint64_t steps)
 {
     spsh__builder page = {0};
@@ -304,6 +324,7 @@ int main(void)
     RUN(test_restart);
     RUN(test_no_run);
     RUN(test_curve);
+    RUN(test_curve_of_nothing_much);
     RUN(test_page);
     return TEST_RESULT();
 }

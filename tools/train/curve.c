@@ -82,11 +82,11 @@ static bool measure(const spsh__curve *c, frame *f)
     if (!c->is_log && f->y_least > 0 && f->y_least < f->y_greatest / 2)
         f->y_least = 0;
     if (f->y_greatest - f->y_least < 1e-9 * fabs(f->y_greatest) || f->y_greatest <= f->y_least) {
-        const double half = c->is_log ? 0.5 : fmax(fabs(f->y_least) / 2, 1e-9);
+        const double half = c->is_log ? 0.5 : fabs(f->y_least) / 2;
         f->y_least -= half;
-        f->y_greatest += half;
+        f->y_greatest += half > 0 ? half : 1;
     }
-    if (f->x_first < 0.2 * f->x_last)
+    if (f->x_first < 0.2 * f->x_last || (f->x_first == f->x_last && f->x_first > 0))
         f->x_first = 0;
     f->x_last = f->x_last > f->x_first ? f->x_last : f->x_first + 1;
     return true;
