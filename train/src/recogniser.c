@@ -8,6 +8,7 @@
  */
 #include "speechshard/train.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -192,7 +193,8 @@ static spsh_status compute(spsh_recogniser *r, const spsh_speech *speech, float 
     if (rc != SPSH_OK)
         return rc;
     const uint64_t found = spsh_featgen_frame_count(r->featgen, count);
-    if (found > 0 && found <= frames)
+    assert(found <= frames); /* which put_in_order rounds up */
+    if (found > 0)
         rc = spsh_featgen_compute(
             r->worker, &(spsh_feature_input){.i16 = samples, .sample_count = count}, to, err);
     if (rc != SPSH_OK)

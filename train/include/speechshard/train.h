@@ -142,10 +142,9 @@ typedef struct spsh_recogniser_options {
     spsh_log_fn log_fn;     /* damaged checkpoints that are passed over */
     void *log_user;
 } spsh_recogniser_options;
-#define SPSH_RECOGNISER_OPTIONS_INIT                                                               \
-    {                                                                                              \
-        sizeof(spsh_recogniser_options), 0, 0, 0, 0, 0, 0                                          \
-    }
+/* clang-format off */
+#define SPSH_RECOGNISER_OPTIONS_INIT {sizeof(spsh_recogniser_options), NULL, 0, 0, NULL, NULL, NULL}
+/* clang-format on */
 
 /**
  * @param options  copied
