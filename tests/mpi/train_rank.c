@@ -5,6 +5,7 @@
  *     train_rank BASE run RUN [WHAT...] [KEY=VALUE...]
  *         resume              from the newest checkpoint
  *         stop:RANK:BATCH     that rank asks to stop at the n-th batch of its start
+ *         heard:RANK:BATCH    ... at the n-th batch of its evaluations
  *         kill:RANK:BATCH     it is killed there; hang:... it stops answering
  *         slow:RANK:BATCH     it sleeps a while at each batch from there on
  *         served:NAME         BASE/NAME.RANK: a line "EPOCH POSITION" for each utterance served
@@ -23,8 +24,8 @@ typedef struct fault {
 
 static fault faults[8];
 static size_t fault_count;
-static uint64_t batches;
-static const spsh_loader *training; /* the first one that is asked */
+static uint64_t batches, heard_batches; /* of all; of evaluations */
+static const spsh_loader *training;     /* the first one that is asked */
 static FILE *served;
 static kit_run run;
 
@@ -45,6 +46,8 @@ static void suffer(const fault *f)
 {
     if (strcmp(f->name, "slow") == 0 && batches >= f->batch)
         (void)usleep(50000);
+    if (strcmp(f->name, "heard") == 0 && heard_batches == f->batch)
+        run.stop = 1;
     if (batches != f->batch)
         return;
     if (strcmp(f->name, "stop") == 0)
@@ -63,6 +66,7 @@ spsh_status __wrap_spsh_loader_next(spsh_loader *loader, const spsh_batch **ret,
     batches++;
     if (training == NULL)
         training = loader;
+    heard_batches += loader != training;
     for (size_t i = 0; i < fault_count; i++)
         suffer(&faults[i]);
     if (loader == training)

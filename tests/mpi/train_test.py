@@ -88,9 +88,10 @@ def check_served_once(run, epochs):
 
 
 def test_other_numbers_of_processes():
-    """Stopped twice in the middle of the first epoch, so that the third start sees its end and the second one's."""
+    """Stopped twice in the middle of the first epoch, so that the third start sees its end and the second one's. The
+    model is large enough for each process to have a part of it."""
     for strategy in ["allreduce", "partitioned"]:
-        words = ["data.virtual_world=6", SMALL_STEPS, f"train.strategy={strategy}"]
+        words = ["data.virtual_world=6", SMALL_STEPS, "model.hidden=96", f"train.strategy={strategy}"]
         train(1, "one", *words)
         go_on("some", [4, 2, 3], *words)
         equal(weights("some"), weights("one"), f"{strategy}, 4, 2, 3 processes")
@@ -150,13 +151,13 @@ def test_alone():
 def test_stopped_by_one():
     """One rank is asked to; all stop behind the same step. Also in the middle of an evaluation."""
     train(1, "one", *FAULT_WORDS)
-    for batch in [1, 9, 12]:
-        done = train(2, "some", f"stop:1:{batch}", *FAULT_WORDS, want=75)
+    for fault in ["stop:1:1", "stop:1:9", "heard:1:2"]:
+        done = train(2, "some", fault, *FAULT_WORDS, want=75)
         said = [line for line in done.output.splitlines() if "stopped behind step" in line]
         # mpirun may have ended the other one before it said so.
         equal(len({line.partition("stopped")[2] for line in said}), 1, f"steps: {said}")
         train(3, "some", "resume", *FAULT_WORDS)
-        equal(weights("some"), weights("one"), f"stopped at batch {batch}")
+        equal(weights("some"), weights("one"), fault)
         remove("some")
     remove("one")
 
