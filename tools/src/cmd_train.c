@@ -129,6 +129,7 @@ static int put_json(const train_command *c, const spsh_train_result *result)
     spsh__json_put_real(json, "loss", result->loss);
     spsh__json_put_real(json, "wer", result->wer);
     spsh__json_put_real(json, "cer", result->cer);
+    spsh__json_put_real(json, "frame_error", result->frame_error);
     const spsh_status rc = spsh__json_write_line(json, stdout, &err);
     spsh__json_free(json);
     return rc == SPSH_OK ? SPSH_EXIT_DONE : spsh__cli_fail(NULL, &err);
@@ -143,6 +144,8 @@ static int print_result(const train_command *c, const spsh_train_result *result)
         (void)printf(", loss %.4g", result->loss);
     if (isfinite(result->wer))
         (void)printf(", WER %.2f %%, CER %.2f %%", 100 * result->wer, 100 * result->cer);
+    if (isfinite(result->frame_error))
+        (void)printf(", wrong frames %.2f %%", 100 * result->frame_error);
     (void)printf("\n");
     return SPSH_EXIT_DONE;
 }
