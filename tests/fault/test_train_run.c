@@ -61,6 +61,7 @@ spsh_status __wrap_spsh_loader_next(spsh_loader *loader, const spsh_batch **ret,
             const void *from;
             void *to;
         } features = {(*ret)->features};
+        REQUIRE(features.to != NULL);
         memcpy(features.to, &nan, sizeof(nan));
     }
     return rc;

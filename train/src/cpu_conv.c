@@ -483,6 +483,7 @@ static taps table_of(const backward *w, const axis axes[2], float *table)
     return t;
 }
 
+/* NOLINTNEXTLINE(readability-non-const-parameter): as run_remainder, which writes dx */
 static void make_remainder(backward *w, const axis axes[2], float *table, float *dx,
                            spsh__backend *b)
 {
