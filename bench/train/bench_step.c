@@ -16,7 +16,7 @@
 
 enum { LABEL_FRAMES = 8, STEPS_MAX = 1000 };
 
-static const spsh__sgd sgd = {.rate = 1e-4, .momentum = 0.9, .is_nesterov = true};
+static const spsh__sgd sgd = {.rate = 2e-5, .momentum = 0.9, .is_nesterov = true};
 
 typedef struct job {
     spsh__backend *backend;

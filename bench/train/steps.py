@@ -84,7 +84,7 @@ class Torch:
         self.counts = self.lengths // LABEL_FRAMES
         labels = 1 + draw(3, int(self.counts.sum())) % np.uint64(OUTPUTS - 1)
         self.labels = torch.from_numpy(labels.astype(np.int64))
-        self.optimiser = torch.optim.SGD(self.model.parameters(), lr=1e-4, momentum=0.9, nesterov=True)
+        self.optimiser = torch.optim.SGD(self.model.parameters(), lr=2e-5, momentum=0.9, nesterov=True)
 
     def step(self):
         self.optimiser.zero_grad(set_to_none=True)
