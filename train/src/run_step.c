@@ -67,7 +67,7 @@ static void fill_row(const spsh__feed_batch *b, double *row)
 static void add_loss(const spsh__run *r, const spsh__feed_batch *b, uint32_t n,
                      const double loss[3], double *row)
 {
-    const uint32_t last = r->domain_count - 1;
+    const size_t last = r->domain_count - 1;
     double *domain = row + SPSH__ROW_DOMAINS + 3 * (b->domains[n] < last ? b->domains[n] : last);
     row[SPSH__ROW_LOSS] += loss[0];
     row[SPSH__ROW_LOSSES] += loss[1];
