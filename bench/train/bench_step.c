@@ -96,6 +96,21 @@ static double step(job *j)
     return loss;
 }
 
+/* The most MiB. (Not getrusage: what it says begins with the most of whoever started this.) */
+static double peak_mib(void)
+{
+    char line[128];
+    unsigned long kib = 0;
+    FILE *file = fopen("/proc/self/status", "r");
+    must(file != NULL, "/proc/self/status");
+    while (kib == 0 && fgets(line, sizeof(line), file) != NULL) {
+        if (strncmp(line, "VmHWM:", 6) == 0)
+            kib = strtoul(line + 6, NULL, 10);
+    }
+    (void)fclose(file);
+    return (double)kib / 1024;
+}
+
 /* Milliseconds of processors, the most MiB. */
 static void usage(double *ret_cpu_ms, double *ret_peak_mib)
 {
@@ -104,7 +119,7 @@ static void usage(double *ret_cpu_ms, double *ret_peak_mib)
     const struct timeval *user = &u.ru_utime, *system = &u.ru_stime;
     *ret_cpu_ms = (double)(user->tv_sec + system->tv_sec) * 1e3 +
                   (double)(user->tv_usec + system->tv_usec) * 1e-3;
-    *ret_peak_mib = (double)u.ru_maxrss / 1024;
+    *ret_peak_mib = peak_mib();
 }
 
 static void serve(job *j)
