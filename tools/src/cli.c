@@ -367,7 +367,8 @@ static void print_indented(const char *text, const char *indent)
 static int print_help(const spsh_cli_command *command)
 {
     if (command->synopsis == NULL) {
-        printf("usage: speechshard %s %s [options]\n", command->name, command->operands);
+        printf("usage: speechshard %s %s%s[options]\n", command->name, command->operands,
+               command->operands[0] == '\0' ? "" : " ");
     } else {
         const char *lead = "usage:";
         for (const char *line = command->synopsis; *line != '\0';) {
