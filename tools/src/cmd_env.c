@@ -64,9 +64,9 @@ int spsh__cmd_env(int argc, char **argv)
         "Rank and world size come from the variables of mpirun, srun, torchrun or Kubernetes, or\n"
         "from RANK and WORLD_SIZE. Sets that contradict each other are refused, and named. On\n"
         "CPUs, processes of a training speak through MPI: mpirun or srun with PMIx start them.",
-        "speechshard env\n"
+        "speechshard env --json\n"
         "mpirun -n 4 speechshard env\n"
-        "srun -n 8 speechshard env --json\n",
+        "srun -n 8 speechshard env\n",
         options};
     spsh_cli_args args;
     const int rc = spsh__cli_parse(&command, argc, argv, &args);
