@@ -78,7 +78,7 @@ static void test_series_thins(void)
 {
     enum { POINTS = 1000000, ODD = 123457 };
     spsh__series s;
-    double least = INFINITY, greatest = -(double)INFINITY, points = 0, x_before = -1;
+    double least = (double)INFINITY, greatest = -(double)INFINITY, points = 0, x_before = -1;
     REQUIRE(spsh__series_open(&s, 1));
     for (int i = 0; i < POINTS; i++) {
         const double value = i == ODD ? 1000 : i % 5;

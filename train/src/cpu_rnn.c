@@ -328,7 +328,7 @@ static void recurrent_gradients(spsh__backend *b, const spsh__rnn_shape *s, cons
 }
 
 static void bias_gradients(spsh__backend *b, const spsh__rnn_shape *s, const spsh__rnn_grad *g,
-                           float *inner)
+                           spsh__buffer inner)
 {
     const uint32_t hidden = s->hidden, width = gates_of(s) * hidden;
     const spsh__buffer sums = {spsh__cpu_scratch(b, (size_t)width + hidden)};
@@ -338,10 +338,8 @@ static void bias_gradients(spsh__backend *b, const spsh__rnn_shape *s, const sps
     memset(sum, 0, ((size_t)width + hidden) * sizeof(*sum));
     spsh__cpu_bias_backward(b, rows_of(s), width, g->reserve, sums);
     const float *last = sum + 3 * (size_t)hidden; /* of LSTM's o */
-    if (s->cell == SPSH__CELL_GRU) {
-        const spsh__buffer from = {inner};
-        spsh__cpu_bias_backward(b, rows_of(s), hidden, from, at(sums, width));
-    }
+    if (s->cell == SPSH__CELL_GRU)
+        spsh__cpu_bias_backward(b, rows_of(s), hidden, inner, at(sums, width));
     for (size_t i = 0; i < width; i++)
         spsh__f32(g->gradients->input_bias)[i] += sum[i];
     float *recurrent = spsh__f32(g->gradients->recurrent_bias);
@@ -377,7 +375,7 @@ void spsh__cpu_rnn_backward(spsh__backend *b, const spsh__rnn_shape *s, const sp
                                 .c_stride = s->inputs};
     weight_gradient(b, weights);
     recurrent_gradients(b, s, g, (spsh__buffer){r.inner});
-    bias_gradients(b, s, g, r.inner);
+    bias_gradients(b, s, g, (spsh__buffer){r.inner});
     if (g->dx.data == NULL)
         return;
     const spsh__gemm input = {.m = (uint32_t)rows_of(s),
