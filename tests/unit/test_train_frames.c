@@ -317,7 +317,7 @@ static void test_speeds(void)
     }
     printf("%.4f of the states where they lie\n", (double)right / (double)frames);
     CHECK(changed > TONE_UTTERANCES / 3);
-    CHECK(right > 0.93 * (double)frames);
+    CHECK((double)right > 0.93 * (double)frames);
     spsh__feed_close(feed);
     spsh__alignments_free(alignments);
     spsh__config_free(c);
