@@ -17,7 +17,8 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from steps import Peer, cpu_s, draw, figure, machine, ratio
+from results import machine, print_rows
+from steps import Peer, cpu_s, draw, figure, ratio
 
 ROUND_MS = 200
 # frames, batch, symbols, labels of an utterance
@@ -83,8 +84,7 @@ def main():
     rows = [compare(options.program, shape, options.rounds) for shape in SHAPES]
     command = f"bench/train/ctc.py bench_train_ctc --rounds {options.rounds}"
     head = {"machine": machine(), "command": command, "torch": torch.__version__, "rounds": options.rounds}
-    lines = ",\n".join("    " + json.dumps(row) for row in rows)
-    print(json.dumps(head, indent=2)[:-2] + ',\n  "rows": [\n' + lines + "\n  ]\n}")
+    print_rows(head, rows)
 
 
 if __name__ == "__main__":

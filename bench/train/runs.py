@@ -15,13 +15,14 @@ time; `save_to_step` is what a checkpoint held the run up, in steps; checkpoints
 import argparse
 import json
 import os
-import platform
 import shutil
 import statistics
 import subprocess
 import sys
 import time
 from pathlib import Path
+
+from results import machine, print_rows
 
 ROOT = Path(__file__).resolve().parents[2]
 RECIPE = ROOT / "recipes" / "digits"
@@ -104,11 +105,6 @@ def measure(program, scratch, preset, rounds, samples):
     return row
 
 
-def machine():
-    model = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), "")
-    return f"{platform.machine()}, {os.cpu_count()} cores, {model}, {platform.system()} {platform.release()}"
-
-
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("build", type=Path)
@@ -127,8 +123,7 @@ def main():
     command = f"bench/train/runs.py BUILD FSDD SCRATCH --rounds {options.rounds} --samples {options.samples}"
     head = {"machine": machine(), "command": command, "load": round(load, 1)}
     head["seconds"] = round(time.monotonic() - begin)
-    lines = ",\n".join("    " + json.dumps(row) for row in rows)
-    print(json.dumps(head, indent=2)[:-2] + ',\n  "rows": [\n' + lines + "\n  ]\n}")
+    print_rows(head, rows)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,6 @@ PyTorch takes before it has a model.
 import argparse
 import json
 import os
-import platform
 import resource
 import statistics
 import subprocess
@@ -28,6 +27,8 @@ from pathlib import Path
 import numpy as np
 import torch
 import torch.nn.functional as F
+
+from results import machine, print_rows
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "golden"))
 import train_reference  # noqa: E402
@@ -185,11 +186,6 @@ def compare(program, preset, lengths, threads, rounds):
     return row
 
 
-def machine():
-    model = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), "")
-    return f"{platform.machine()}, {os.cpu_count()} cores, {model}, {platform.system()} {platform.release()}"
-
-
 def main():
     if sys.argv[1:2] == ["--serve"]:
         serve(sys.argv[2:])
@@ -213,8 +209,7 @@ def main():
     command = f"bench/train/steps.py bench_train_step --rounds {options.rounds}"
     head = {"machine": machine(), "command": command, "torch": torch.__version__, "load": round(load, 1)}
     head |= {"rounds": options.rounds - UNCOUNTED}
-    lines = ",\n".join("    " + json.dumps(row) for row in rows)
-    print(json.dumps(head, indent=2)[:-2] + ',\n  "rows": [\n' + lines + "\n  ]\n}")
+    print_rows(head, rows)
 
 
 if __name__ == "__main__":

@@ -12,68 +12,31 @@
 enum { ISA_COUNT = 5, SAMPLES_MAX = 40000 };
 static const char *const isa_names[ISA_COUNT] = {"scalar", "sse2", "neon", "avx2", "avx512"};
 
+static spsh_feature_options preset(const char *text)
+{
+    spsh_feature_options features;
+    REQUIRE(spsh_feature_options_parse(text, &features, NULL) == SPSH_OK);
+    return features;
+}
+
 static spsh_feature_options kaldi_fbank(void)
 {
-    return (spsh_feature_options){
-        .struct_size = sizeof(spsh_feature_options),
-        .kind = SPSH_FEATURE_MEL,
-        .sample_rate_hz = 16000,
-        .window_us = 25000,
-        .hop_us = 10000,
-        .power_of_two = true,
-        .window = SPSH_WINDOW_POVEY,
-        .edges = SPSH_EDGES_SNIP,
-        .remove_dc = true,
-        .preemphasis = 0.97F,
-        .mel_scale = SPSH_MEL_KALDI,
-        .mel_count = 80,
-        .low_hz = 20,
-        .log_floor = 0x1p-23F,
-        .cepstrum_count = 13,
-    };
+    return preset("kaldi-fbank");
 }
 
 static spsh_feature_options kaldi_mfcc(void)
 {
-    spsh_feature_options features = kaldi_fbank();
-    features.kind = SPSH_FEATURE_MFCC;
-    features.mel_count = 23;
-    features.cepstrum_count = 13;
-    features.cepstrum_lifter = 22;
-    features.energy = SPSH_ENERGY_RAW;
-    return features;
+    return preset("kaldi-mfcc");
 }
 
 static spsh_feature_options whisper(void)
 {
-    return (spsh_feature_options){
-        .struct_size = sizeof(spsh_feature_options),
-        .kind = SPSH_FEATURE_MEL,
-        .sample_rate_hz = 16000,
-        .window_us = 25000,
-        .hop_us = 10000,
-        .window = SPSH_WINDOW_HANN_PERIODIC,
-        .edges = SPSH_EDGES_CENTER_REFLECT,
-        .drop_last_frame = true,
-        .full_scale_one = true,
-        .mel_scale = SPSH_MEL_SLANEY,
-        .mel_count = 80,
-        .log = SPSH_LOG_10,
-        .log_floor = 1e-10F,
-        .cepstrum_count = 13,
-    };
+    return preset("whisper-logmel,norm=none");
 }
 
 static spsh_feature_options deepspeech(void)
 {
-    spsh_feature_options features = whisper();
-    features.kind = SPSH_FEATURE_SPECTRUM;
-    features.window_us = 20000;
-    features.window = SPSH_WINDOW_HAMMING_PERIODIC;
-    features.drop_last_frame = false;
-    features.power = SPSH_MAGNITUDE;
-    features.log = SPSH_LOG_1P;
-    return features;
+    return preset("deepspeech,norm=none");
 }
 
 /* Nothing but a transform of size points: power, no window, no logarithm. */

@@ -113,6 +113,9 @@ void spsh__cli_message(const char *format, ...) SPSH_PRINTF(1, 2);
 /** A line on standard error in any case. */
 void spsh__cli_error(const char *format, ...) SPSH_PRINTF(1, 2);
 
+/** As log_fn of any library: errors in any case, the rest unless --quiet. user is not looked at. */
+void spsh__cli_log(void *user, spsh_log_level level, const char *text);
+
 /** "context: message of err" (context may be NULL). Returns SPSH_EXIT_FAILED. */
 int spsh__cli_fail(const char *context, const spsh_error *err);
 

@@ -56,6 +56,15 @@ void spsh__cli_message(const char *format, ...)
     va_end(arguments);
 }
 
+void spsh__cli_log(void *user, spsh_log_level level, const char *text)
+{
+    (void)user;
+    if (level == SPSH_LOG_ERROR)
+        spsh__cli_error("%s", text);
+    else
+        spsh__cli_message("%s", text);
+}
+
 void spsh__cli_error(const char *format, ...)
 {
     va_list arguments;

@@ -23,12 +23,6 @@ typedef struct eval_command {
     spsh_error err;
 } eval_command;
 
-static void on_log(void *user, spsh_log_level level, const char *text)
-{
-    (void)user, (void)level;
-    spsh__cli_message("%s", text);
-}
-
 static void on_heard(void *user, spsh_bytes id, const char *reference, const char *found)
 {
     eval_command *c = (eval_command *)user;
@@ -191,7 +185,7 @@ int spsh__cmd_eval(int argc, char **argv)
     c.is_one_of_several = args.operand_count > 2;
     c.run.threads = (uint32_t)c.threads;
     c.run.beam_width = (uint32_t)c.beam;
-    c.run.log_fn = on_log;
+    c.run.log_fn = spsh__cli_log;
     c.run.heard_fn = on_heard;
     c.run.heard_user = &c;
     if (c.json && c.transcripts && (c.line = spsh__json_new()) == NULL)

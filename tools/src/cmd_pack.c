@@ -19,15 +19,6 @@
 #define JOBS_MAX             1024U
 #define LAYOUTS_MAX          ((size_t)64)
 
-static void on_log(void *user, spsh_log_level level, const char *text)
-{
-    (void)user;
-    if (level == SPSH_LOG_ERROR)
-        spsh__cli_error("%s", text);
-    else
-        spsh__cli_message("%s", text);
-}
-
 /* The progress line follows the phases. */
 typedef struct pack_view {
     spsh_progress line;
@@ -143,7 +134,7 @@ static void fill(const pack_arguments *a, spsh__pack_options *options)
     options->jobs = a->jobs != 0 ? (uint32_t)a->jobs : spsh_core_count(64);
     options->strict = a->strict;
     options->io = spsh_io_default();
-    options->log_fn = on_log;
+    options->log_fn = spsh__cli_log;
     options->progress_fn = on_progress;
 }
 

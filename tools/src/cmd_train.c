@@ -10,7 +10,6 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "cli.h"
@@ -62,22 +61,6 @@ static void watch_signals(void (*handler)(int number))
         (void)sigaction(numbers[i], &action, NULL);
 }
 
-static void on_log(void *user, spsh_log_level level, const char *text)
-{
-    (void)user;
-    if (level == SPSH_LOG_ERROR)
-        spsh__cli_error("%s", text);
-    else
-        spsh__cli_message("%s", text);
-}
-
-static double now_s(void)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
-
 /* A live line on a terminal; in a log, a line a minute. */
 static void on_progress(void *user, uint64_t step, const char *line)
 {
@@ -87,9 +70,9 @@ static void on_progress(void *user, uint64_t step, const char *line)
         c->progress.done_before = step - 1; /* of a run that goes on */
     c->has_begun = true;
     spsh__progress_update(&c->progress, step, line);
-    if (c->progress.enabled || now_s() - c->told_s < LOG_INTERVAL_S)
+    if (c->progress.enabled || spsh__cli_now_s() - c->told_s < LOG_INTERVAL_S)
         return;
-    c->told_s = now_s();
+    c->told_s = spsh__cli_now_s();
     spsh__cli_message("step %s, %s", spsh__human_count(step, number), line);
 }
 
@@ -160,12 +143,12 @@ static int train(train_command *c)
     options.overrides = c->overrides;
     options.run = c->run;
     options.resume = c->resume == 1;
-    options.log_fn = on_log;
+    options.log_fn = spsh__cli_log;
     options.progress_fn = on_progress;
     options.progress_user = c;
     options.stop = &stop;
     watch_signals(on_signal);
-    c->told_s = now_s();
+    c->told_s = spsh__cli_now_s();
     if (is_first)
         spsh__progress_begin(&c->progress, "train", "steps", 0);
     const spsh_status rc = spsh_train(&options, &result, &err);

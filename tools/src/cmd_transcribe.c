@@ -426,12 +426,6 @@ static int transcribe_operand(transcribe_command *c, const char *operand)
     return exit_status;
 }
 
-static void on_log(void *user, spsh_log_level level, const char *text)
-{
-    (void)user, (void)level;
-    spsh__cli_message("%s", text);
-}
-
 static int transcribe(transcribe_command *c, const spsh_cli_args *args)
 {
     spsh_error err = SPSH_ERROR_INIT;
@@ -440,7 +434,7 @@ static int transcribe(transcribe_command *c, const spsh_cli_args *args)
     options.checkpoint = args->operands[0];
     options.threads = (uint32_t)c->threads;
     options.beam_width = (uint32_t)c->beam;
-    options.log_fn = on_log;
+    options.log_fn = spsh__cli_log;
     if (spsh_recogniser_open(&options, &c->recogniser, &err) != SPSH_OK)
         return spsh__cli_fail(NULL, &err);
     spsh__progress_begin(&c->progress, "transcribe", "utterances", 0);
