@@ -81,7 +81,7 @@ static spsh_status open_counter(const char *name, counter **ret, spsh_error *err
     spsh__backend *real = NULL;
     counter *c = calloc(1, sizeof(*c));
     if (c == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "out of memory");
+        return spsh__fail_memory(err);
     const spsh_status rc = spsh__backend_open(name, 1, spsh_allocator_default(), &real, err);
     if (rc != SPSH_OK) {
         free(c);

@@ -188,7 +188,7 @@ static spsh_status make_file(spsh__event_file *file, const char *directory, doub
     const size_t capacity = strlen(directory) + 64;
     file->path = (char *)spsh__train_new(&file->allocator, capacity, 1);
     if (file->path == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "out of memory");
+        return spsh__fail_memory(err);
     for (int number = 0; number < NAMES_TRIED_MAX && (file->fd < 0); number++) {
         (void)snprintf(file->path, capacity, "%s/events.out.tfevents.%010" PRIu64 ".%d", directory,
                        wall_s > 0 ? (uint64_t)wall_s : 0, number);
@@ -213,7 +213,7 @@ spsh_status spsh__event_file_open(const spsh_io *io, const char *directory, doub
     const spsh_allocator *a = allocator != NULL ? allocator : spsh_allocator_default();
     spsh__event_file *file = (spsh__event_file *)spsh__train_new(a, 1, sizeof(*file));
     if (file == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "out of memory");
+        return spsh__fail_memory(err);
     file->allocator = *a;
     file->io = io != NULL ? io : spsh_io_default();
     file->fd = -1;

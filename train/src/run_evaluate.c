@@ -107,7 +107,7 @@ spsh_status spsh__run_check_dev(spsh__run *r, spsh_error *err)
     const size_t count = spsh__alignments_count(r->alignments);
     uint8_t *marks = calloc(2, count + 1); /* of train; of any */
     if (marks == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "out of memory");
+        return spsh__fail_memory(err);
     spsh_status rc = spsh__feed_mark_aligned(r->feed, marks, err);
     memcpy(marks + count, marks, count);
     if (rc == SPSH_OK)

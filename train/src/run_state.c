@@ -67,8 +67,8 @@ static spsh_status find_config(spsh__run *r, spsh_error *err)
             : spsh__config_parse(text, strlen(text), overrides, &r->config, err);
     if (rc != SPSH_OK)
         return rc;
-    if (r->config->virtual_world ==
-        0) /* steps stay as large as they were, on fewer processes, too */
+    /* Steps stay as large as they were, on fewer processes, too. */
+    if (r->config->virtual_world == 0)
         r->config->virtual_world =
             r->resumed != NULL ? r->resumed_state.virtual_world : r->comm->world_size;
     r->config_text = spsh__config_text(r->config);
