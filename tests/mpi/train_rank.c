@@ -8,6 +8,7 @@
  *         heard:RANK:BATCH    ... at the n-th batch of its evaluations
  *         kill:RANK:BATCH     it is killed there; hang:... it stops answering
  *         slow:RANK:BATCH     it sleeps a while at each batch from there on
+ *         end:0:SECONDS       rank 0 takes so long at the end before it says so
  *         served:NAME         BASE/NAME.RANK: a line "EPOCH POSITION" for each utterance served
  *
  * Ends as the command does: 0, 1, 70 (another rank is missing), 75 (stopped).
@@ -27,6 +28,7 @@ static size_t fault_count;
 static uint64_t batches, heard_batches; /* of all; of evaluations */
 static const spsh_loader *training;     /* the first one that is asked */
 static FILE *served;
+static unsigned end_s;
 static kit_run run;
 
 /* The linker gives these names.
@@ -75,6 +77,13 @@ spsh_status __wrap_spsh_loader_next(spsh_loader *loader, const spsh_batch **ret,
 }
 /* NOLINTEND(bugprone-reserved-identifier,readability-identifier-naming) */
 
+static void on_end(void *user, const char *stopped)
+{
+    (void)user;
+    (void)sleep(end_s);
+    (void)fprintf(stderr, "rank 0 at the end: %s\n", stopped == NULL ? "done" : stopped);
+}
+
 static void take_word(char *word, unsigned rank)
 {
     static size_t overrides;
@@ -93,7 +102,9 @@ static void take_word(char *word, unsigned rank)
     } else {
         /* NOLINTNEXTLINE(cert-err34-c): the test gives small numbers */
         REQUIRE(sscanf(word, "%7[a-z]:%u:%" SCNu64, f.name, &of_rank, &f.batch) == 3);
-        if (of_rank == rank && fault_count < 8)
+        if (strcmp(f.name, "end") == 0)
+            end_s = (unsigned)f.batch;
+        else if (of_rank == rank && fault_count < 8)
             faults[fault_count++] = f;
     }
 }
@@ -103,6 +114,7 @@ static int train(char **words)
     const char *text = getenv("OMPI_COMM_WORLD_RANK");
     const unsigned rank = text == NULL ? 0 : (unsigned)strtoul(text, NULL, 10);
     run.folder = words[0];
+    run.end_fn = on_end;
     for (char **word = words + 1; *word != NULL; word++)
         take_word(*word, rank);
     const spsh_status rc = train_kit_run(&run);

@@ -152,8 +152,9 @@ def test_stopped_by_one():
     """One rank is asked to; all stop behind the same step. Also in the middle of an evaluation."""
     train(1, "one", *FAULT_WORDS)
     for fault in ["stop:1:1", "stop:1:9", "heard:1:2"]:
-        done = train(2, "some", fault, *FAULT_WORDS, want=75)
+        done = train(2, "some", fault, "end:0:1", *FAULT_WORDS, want=75)
         said = [line for line in done.output.splitlines() if "stopped behind step" in line]
+        check("rank 0 at the end: stopped behind step" in done.output, f"was not waited for: {done.output}")
         # mpirun may have ended the other one before it said so.
         equal(len({line.partition("stopped")[2] for line in said}), 1, f"steps: {said}")
         train(3, "some", "resume", *FAULT_WORDS)

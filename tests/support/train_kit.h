@@ -54,6 +54,7 @@ typedef struct kit_run {
     uint64_t stop_at;                                    /* behind that step it is asked to stop */
     void (*step_fn)(struct kit_run *run, uint64_t step); /* of this start, from 1 on */
     void (*log_fn)(struct kit_run *run, const char *text);
+    void (*end_fn)(void *run, const char *stopped);
     /* what came of it */
     uint64_t steps; /* of this start */
     volatile int stop;
@@ -104,6 +105,8 @@ static inline spsh_status train_kit_run(kit_run *run)
     options.log_user = run;
     options.progress_fn = kit_on_progress;
     options.progress_user = run;
+    options.end_fn = run->end_fn;
+    options.end_user = run;
     options.stop = &run->stop;
     run->stop = 0;
     run->steps = 0;

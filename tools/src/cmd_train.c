@@ -52,10 +52,10 @@ static void on_signal(int number)
     stop = 1;
 }
 
-static void watch_signals(void (*handler)(int number))
+static void watch_signals(void)
 {
     static const int numbers[] = {SIGTERM, SIGINT, SIGUSR1};
-    struct sigaction action = {.sa_handler = handler, .sa_flags = SA_RESTART};
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
     (void)sigemptyset(&action.sa_mask);
     for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
         (void)sigaction(numbers[i], &action, NULL);
@@ -133,11 +133,22 @@ static int print_result(const train_command *c, const spsh_train_result *result)
     return SPSH_EXIT_DONE;
 }
 
+static void on_end(void *user, const char *stopped)
+{
+    train_command *c = (train_command *)user;
+    spsh_error err = SPSH_ERROR_INIT;
+    spsh__progress_end(&c->progress);
+    if (stopped != NULL)
+        spsh__cli_message("%s; the same command with --resume auto goes on", stopped);
+    if (spsh__run_page_write(c->run, NULL, spsh_io_default(), &err) != SPSH_OK)
+        spsh__cli_error("%s", err.message); /* the run is worth more than its page */
+}
+
 static int train(train_command *c)
 {
     spsh_train_options options = SPSH_TRAIN_OPTIONS_INIT;
     spsh_train_result result = {0};
-    spsh_error err = SPSH_ERROR_INIT, page_err = SPSH_ERROR_INIT;
+    spsh_error err = SPSH_ERROR_INIT;
     const bool is_first = c->world.rank == 0;
     options.config_path = c->config;
     options.overrides = c->overrides;
@@ -146,8 +157,10 @@ static int train(train_command *c)
     options.log_fn = spsh__cli_log;
     options.progress_fn = on_progress;
     options.progress_user = c;
+    options.end_fn = on_end;
+    options.end_user = c;
     options.stop = &stop;
-    watch_signals(on_signal);
+    watch_signals();
     c->told_s = spsh__cli_now_s();
     if (is_first)
         spsh__progress_begin(&c->progress, "train", "steps", 0);
@@ -156,14 +169,6 @@ static int train(train_command *c)
     if (rc != SPSH_OK && rc != SPSH_E_CANCELED) {
         const int code = spsh__cli_fail(NULL, &err);
         return rc == SPSH_E_TIMEOUT ? EXIT_ALONE : code;
-    }
-    if (rc == SPSH_E_CANCELED && is_first)
-        spsh__cli_message("%s; the same command with --resume auto goes on", err.message);
-    if (is_first) {
-        /* All is saved; mpirun, which saw another process exit 75, has this one end, too. */
-        watch_signals(SIG_IGN);
-        if (spsh__run_page_write(c->run, NULL, spsh_io_default(), &page_err) != SPSH_OK)
-            spsh__cli_error("%s", page_err.message); /* the run is worth more than its page */
     }
     if (rc == SPSH_E_CANCELED)
         return EXIT_STOPPED;

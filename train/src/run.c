@@ -464,6 +464,15 @@ static void fill_result(const spsh__run *r, spsh_train_result *ret)
     };
 }
 
+/* The other processes wait for this one where communication is closed. */
+static void end(spsh__run *r, const char *stopped)
+{
+    spsh__metrics_close(r->metrics);
+    r->metrics = NULL;
+    if (r->is_first && r->o->end_fn != NULL)
+        r->o->end_fn(r->o->end_user, stopped);
+}
+
 spsh_status spsh_train(const spsh_train_options *options, spsh_train_result *ret_result,
                        spsh_error *err)
 {
@@ -483,8 +492,10 @@ spsh_status spsh_train(const spsh_train_options *options, spsh_train_result *ret
     rc = open_all(r, &failed);
     if (rc == SPSH_OK)
         rc = loop(r, &failed);
-    if (rc == SPSH_OK || rc == SPSH_E_CANCELED)
+    if (rc == SPSH_OK || rc == SPSH_E_CANCELED) {
         fill_result(r, ret_result);
+        end(r, rc == SPSH_OK ? NULL : failed.message);
+    }
     if (rc != SPSH_OK && err != NULL)
         *err = failed;
     if (rc != SPSH_OK && rc != SPSH_E_CANCELED && r->comm != NULL)
