@@ -19,7 +19,7 @@ sweep() {
     local n=1
     while :; do
         rm -rf "$work/got"
-        strace -f -qq -o "$work/trace" -e trace="$1" -e inject="$1:$2:when=$n" \
+        strace -f --seccomp-bpf -qq -o "$work/trace" -e trace="$1" -e inject="$1:$2:when=$n" \
             "$command" pack "$work/corpus" -o "$work/got" "${options[@]}" --quiet >/dev/null 2>"$work/message"
         local status=$?
         grep -q INJECTED "$work/trace" || break
