@@ -129,7 +129,7 @@ INLINE void inverse_butterfly4(float *z, size_t step, const float *turns)
 TARGET static void pass2(float *points, size_t point_count)
 {
     for (float *z = points; z < points + point_count * SPSH__POINT_FLOATS;
-         z += 2 * SPSH__POINT_FLOATS) {
+         z += (size_t)2 * SPSH__POINT_FLOATS) {
         for (size_t v = 0; v < LANES; v += VEC_LANES) {
             const complex_vec a = load_point(z + v);
             const complex_vec b = load_point(z + v + SPSH__POINT_FLOATS);
@@ -188,7 +188,7 @@ TARGET static void multiply(const float *response, uint64_t point_count, float *
             const vec x_re = splat(z[u]), x_im = splat(z[u + LANES]);
             for (size_t v = 0; v < VECS; v++) {
                 const vec h_re = load(h + LANES - u + v * VEC_LANES);
-                const vec h_im = load(h + 3 * LANES - u + v * VEC_LANES);
+                const vec h_im = load(h + (size_t)3 * LANES - u + v * VEC_LANES);
                 re[v] += x_re * h_re - x_im * h_im;
                 im[v] += x_re * h_im + x_im * h_re;
             }

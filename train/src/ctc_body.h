@@ -101,7 +101,7 @@ INLINE vec power_of_two(vec e)
 INLINE number normalised(vec m, vec e)
 {
     const ivec bits = bits_of(m);
-    const ivec zero = bits - bits;
+    const ivec zero = bits & 0;
     const ivec one = (zero + BIAS) << MANTISSA_BITS;
     const ivec integer = (zero + BIAS + MANTISSA_BITS) << MANTISSA_BITS;
     const ivec power = bits >> MANTISSA_BITS;
@@ -249,7 +249,7 @@ TARGET static real emit(const work *w, const real *logits)
         sums[part] = splat(0);
     for (size_t k = 0; k < w->symbols; k += SPSH__CTC_LANES_MAX) {
         for (int part = 0; part < PARTS; part++) {
-            real *const m = w->symbol_m + k + part * LANES;
+            real *const m = w->symbol_m + k + (size_t)part * LANES;
             const number value = exponential(vec_max(splat(LOWEST), load(m)));
             store_number(m, m + (w->symbol_e - w->symbol_m), value);
             sums[part] += value.m * power_of_two(value.e);
