@@ -42,13 +42,13 @@ typedef struct spsh_train_options {
      * left in one line, lent during the call. May be NULL. */
     void (*progress_fn)(void *user, uint64_t step, const char *line);
     void *progress_user;
+    const volatile int *stop; /* looked at once a step, of any rank; not 0: finish the step, save,
+                                 return SPSH_E_CANCELED. A signal handler may set it */
     /* Rank 0, once all is saved: what has to be done while the others still wait, as a launcher
      * ends all processes when the first one ends with a failure. stopped: behind which step the run
      * stopped, in words, lent during the call; NULL of one that is done. May be NULL. */
     void (*end_fn)(void *user, const char *stopped);
     void *end_user;
-    const volatile int *stop; /* looked at once a step, of any rank; not 0: finish the step, save,
-                                 return SPSH_E_CANCELED. A signal handler may set it */
 } spsh_train_options;
 /* clang-format off */
 #define SPSH_TRAIN_OPTIONS_INIT {sizeof(spsh_train_options), NULL, NULL, NULL, false, NULL, \
