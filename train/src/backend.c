@@ -15,6 +15,7 @@ static const struct backend_row {
 } backends[] = {
     {"cpu",       spsh__backend_cpu_open      },
     {"reference", spsh__backend_reference_open},
+    {"cuda",      NULL                        },
 };
 
 static spsh_status find(const char *name, const struct backend_row **ret_row, spsh_error *err)
@@ -26,31 +27,60 @@ static spsh_status find(const char *name, const struct backend_row **ret_row, sp
         }
     }
     return SPSH_FAIL(err, SPSH_E_NOT_FOUND, SPSH_OFFSET_NONE,
-                     "no backend \"%s\": there are cpu and reference", name);
+                     "no backend \"%s\": there are cpu, cuda and reference", name);
 }
 
-spsh_status spsh__backend_open(const char *name, uint32_t threads, const spsh_allocator *allocator,
-                               spsh__backend **ret_backend, spsh_error *err)
+static spsh_status check_options(const spsh__backend_options *o, spsh_error *err)
+{
+    const bool is_cuda = strcmp(o->name, "cuda") == 0;
+    if (is_cuda && o->cuda == NULL)
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+                         "backend cuda: no device was opened for it");
+    if (!is_cuda && o->precision != SPSH__FP32)
+        return SPSH_FAIL(err, SPSH_E_UNSUPPORTED, SPSH_OFFSET_NONE,
+                         "backend %s computes in fp32 alone; tf32, bf16 and fp16 need cuda",
+                         o->name);
+    return SPSH_OK;
+}
+
+spsh_status spsh__backend_open_with(const spsh__backend_options *options,
+                                    const spsh_allocator *allocator, spsh__backend **ret_backend,
+                                    spsh_error *err)
 {
     if (allocator == NULL)
         allocator = spsh_allocator_default();
     const struct backend_row *row = NULL;
-    spsh_status rc = find(name, &row, err);
+    spsh_status rc = find(options->name, &row, err);
+    if (rc == SPSH_OK)
+        rc = check_options(options, err);
     if (rc != SPSH_OK)
         return rc;
     spsh__backend *backend = spsh__train_new(allocator, 1, sizeof(*backend));
     if (backend == NULL)
-        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "backend %s: %zu bytes", name,
-                         sizeof(*backend));
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "backend %s: %zu bytes",
+                         options->name, sizeof(*backend));
     backend->allocator = *allocator;
-    backend->threads = threads;
-    rc = row->open_fn(backend, err);
+    backend->threads = options->threads;
+    backend->precision = options->precision;
+    backend->has_half = options->precision == SPSH__BF16 || options->precision == SPSH__FP16;
+    backend->is_deterministic = options->is_deterministic;
+    backend->cuda = options->cuda;
+    backend->device = options->device;
+    rc = row->open_fn != NULL ? row->open_fn(backend, err)
+                              : spsh__backend_cuda_open(backend, options, err);
     if (rc != SPSH_OK) {
         spsh__train_delete(allocator, backend);
         return rc;
     }
     *ret_backend = backend;
     return SPSH_OK;
+}
+
+spsh_status spsh__backend_open(const char *name, uint32_t threads, const spsh_allocator *allocator,
+                               spsh__backend **ret_backend, spsh_error *err)
+{
+    const spsh__backend_options options = {.name = name, .threads = threads};
+    return spsh__backend_open_with(&options, allocator, ret_backend, err);
 }
 
 void spsh__backend_close(spsh__backend *backend)

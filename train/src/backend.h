@@ -1,4 +1,4 @@
-/* backend.h: the operators that models are made of, as a table: `reference`, `cpu`, later `cuda`.
+/* backend.h: the operators that models are made of, as a table: `reference`, `cpu`, `cuda`.
  *
  * Memory belongs to the backend: a buffer is only read and written by operators, read_f32_fn and
  * its kin. Elements are the backend's: double in `reference`, float in `cpu`. Operators return
@@ -21,12 +21,23 @@
 
 #include <stdbool.h>
 
-#include "speechshard/base.h"
+#include "speechshard/cuda.h"
 
-/* Bytes of a backend; element i of a buffer b is b.data + i * element_bytes. Views are made by
- * spsh__at. */
+/* What products are computed in. Sums, norms, losses, weights and moments are floats (or doubles)
+ * in all of them; with the last two, activations, their gradients and a copy of the weights have
+ * 16 bits. */
+typedef enum spsh__precision {
+    SPSH__FP32 = 0, /* the backend's own: float, double */
+    SPSH__TF32 = 1, /* factors rounded to 10 bits behind the point */
+    SPSH__BF16 = 2,
+    SPSH__FP16 = 3, /* gradients are scaled: spsh__loss_scale */
+} spsh__precision;
+
+/* Bytes of a backend: elements are the backend's own (element_bytes each) or, where is_half, of 16
+ * bits in the backend's precision. data NULL: none. Views are made by spsh__at. */
 typedef struct spsh__buffer {
     void *data;
+    bool is_half;
 } spsh__buffer;
 
 typedef struct spsh__conv_shape {
@@ -119,6 +130,10 @@ typedef struct spsh__gemm {
     double keep; /* 0: c is not read */
 } spsh__gemm;
 
+typedef struct spsh__conv_call {
+    spsh__buffer x, weight, bias, y; /* a device: weight as x, bias floats, y either */
+} spsh__conv_call;
+
 typedef struct spsh__conv_grad {
     spsh__buffer x, weight, dy;  /* in */
     spsh__buffer dx;             /* data NULL: not computed */
@@ -189,6 +204,29 @@ typedef struct spsh__update {
     bool decays;
     double gradient_scale; /* of clipping: gradients count so many times */
 } spsh__update;
+
+/* Features of a batch, in the device's memory, as the model wants them: zeros behind lengths. */
+typedef struct spsh__arrange {
+    uint32_t batch, frames, width;
+    bool is_conv;            /* to [N][1][F][T], else to rows [T][N][W] */
+    const void *features;    /* [batch][frames][width] floats */
+    const uint32_t *lengths; /* in_lengths of batch_fn */
+    spsh__buffer to;
+    void *ready, *done; /* CUDA events, or NULL: to wait for before; to record behind */
+} spsh__arrange;
+
+/* Lengths of a batch, on the host. */
+typedef struct spsh__batch_lengths {
+    const uint32_t *in, *out; /* frames of features; rows of the model */
+    uint32_t batch;
+} spsh__batch_lengths;
+
+/* Work that is the same for every batch of a shape: operators with the same arguments, but for what
+ * lies behind pointers and what batch_fn was told. */
+typedef struct spsh__segment {
+    uint64_t key;    /* of the shape, not 0 */
+    uint32_t number; /* within the step */
+} spsh__segment;
 
 typedef struct spsh__backend spsh__backend;
 
@@ -266,6 +304,30 @@ typedef struct spsh__backend_ops {
     void (*axpy_fn)(spsh__backend *b, double factor, spsh__buffer x, spsh__buffer y, size_t count);
     void (*sgd_fn)(spsh__backend *b, const spsh__sgd *o, const spsh__update *u);
     void (*adamw_fn)(spsh__backend *b, const spsh__adamw *o, const spsh__update *u);
+
+    /* ---- NULL in backends on the host. Operators of a device return before their work is done;
+     * what they write on the host (results, losses) is there after finish_fn, and what they read
+     * of it (labels, states, weights) was read when they return. Functions that return a number,
+     * or read, wait by themselves. */
+    spsh_status (*alloc_half_fn)(spsh__backend *b, size_t count, spsh__buffer *ret,
+                                 spsh_error *err);
+    /* Between buffers of either kind, to nearest, ties to even. */
+    void (*convert_fn)(spsh__backend *b, spsh__buffer to, spsh__buffer from, size_t count);
+    /* Before a batch's operators, whose `lengths` are one of these two pointers. */
+    void (*batch_fn)(spsh__backend *b, const spsh__batch_lengths *l);
+    void (*arrange_fn)(spsh__backend *b, const spsh__arrange *a);
+    void (*finish_fn)(spsh__backend *b);
+    /* Two lanes of operators. fork_fn: lane 1 goes on behind what lane 0 has come to; lane_fn: the
+     * lane of the next operators; join_fn: lane 0 goes on behind lane 1, and is the lane again. */
+    void (*fork_fn)(spsh__backend *b);
+    void (*lane_fn)(spsh__backend *b, uint32_t lane);
+    void (*join_fn)(spsh__backend *b);
+    /* true: the work was done again as it was kept, its operators must be left out; false: it is
+     * done, and kept if there is room for it. Then segment_end_fn. Nothing that waits between. */
+    bool (*segment_begin_fn)(spsh__backend *b, const spsh__segment *s);
+    void (*segment_end_fn)(spsh__backend *b);
+    /* The stream of lane 0 (cudaStream_t), for those who put work of their own in between. */
+    void *(*stream_fn)(spsh__backend *b);
 } spsh__backend_ops;
 
 /* Bins or frames that come out of a convolution. */
@@ -277,17 +339,37 @@ static inline uint32_t spsh__conv_out(uint32_t in, uint32_t kernel, uint32_t str
 /* Element i of a buffer. */
 static inline spsh__buffer spsh__at(const spsh__backend_ops *ops, spsh__buffer buffer, size_t i)
 {
-    return (spsh__buffer){(char *)buffer.data + i * ops->element_bytes};
+    const size_t bytes = buffer.is_half ? sizeof(uint16_t) : ops->element_bytes;
+    return (spsh__buffer){(char *)buffer.data + i * bytes, buffer.is_half};
 }
 
 struct spsh__backend {
     const spsh__backend_ops *ops;
     spsh_allocator allocator;
     uint32_t threads;
-    void *state; /* the backend's */
+    const spsh_cuda *cuda; /* cuda: borrowed; else NULL */
+    uint32_t device;
+    spsh__precision precision;
+    bool is_deterministic;
+    bool has_half; /* activations are halves: precision is one of the last two */
+    void *state;   /* the backend's */
 };
 
-/* "cpu" or "reference". threads: 0: as many as there are cores. SPSH_E_NOT_FOUND, _NO_MEMORY. */
+typedef struct spsh__backend_options {
+    const char *name;      /* "cpu", "reference", "cuda" */
+    uint32_t threads;      /* 0: as many as there are cores */
+    const spsh_cuda *cuda; /* of "cuda": borrowed until close */
+    uint32_t device;
+    spsh__precision precision; /* those on the host: FP32 alone */
+    bool is_deterministic; /* cuda: no algorithm whose result varies; on the host they all are */
+    bool has_graphs;       /* cuda: segments are kept as graphs */
+} spsh__backend_options;
+
+/* SPSH_E_NOT_FOUND, _NO_MEMORY; SPSH_E_UNSUPPORTED: a precision, or libraries of the device. */
+spsh_status spsh__backend_open_with(const spsh__backend_options *options,
+                                    const spsh_allocator *allocator, spsh__backend **ret_backend,
+                                    spsh_error *err);
+/* On the host: "cpu" or "reference". */
 spsh_status spsh__backend_open(const char *name, uint32_t threads, const spsh_allocator *allocator,
                                spsh__backend **ret_backend, spsh_error *err);
 void spsh__backend_close(spsh__backend *backend);
@@ -299,5 +381,7 @@ void spsh__host_free(spsh__backend *b, spsh__buffer buffer);
 /* What open calls for a name; both set ops and state, and on failure leave nothing to close. */
 spsh_status spsh__backend_cpu_open(spsh__backend *backend, spsh_error *err);
 spsh_status spsh__backend_reference_open(spsh__backend *backend, spsh_error *err);
+spsh_status spsh__backend_cuda_open(spsh__backend *backend, const spsh__backend_options *options,
+                                    spsh_error *err);
 
 #endif

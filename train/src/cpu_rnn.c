@@ -299,7 +299,7 @@ static void weight_gradient(spsh__backend *b, spsh__gemm g)
 
 static spsh__buffer at(spsh__buffer buffer, size_t i)
 {
-    return (spsh__buffer){spsh__f32(buffer) + i};
+    return (spsh__buffer){.data = spsh__f32(buffer) + i};
 }
 
 /* Steps from the second on meet the state of the step before. */
@@ -331,7 +331,7 @@ static void bias_gradients(spsh__backend *b, const spsh__rnn_shape *s, const sps
                            spsh__buffer inner)
 {
     const uint32_t hidden = s->hidden, width = gates_of(s) * hidden;
-    const spsh__buffer sums = {spsh__cpu_scratch(b, (size_t)width + hidden)};
+    const spsh__buffer sums = {.data = spsh__cpu_scratch(b, (size_t)width + hidden)};
     float *sum = spsh__f32(sums);
     if (sum == NULL)
         return;
@@ -374,8 +374,8 @@ void spsh__cpu_rnn_backward(spsh__backend *b, const spsh__rnn_shape *s, const sp
                                 .b_stride = s->inputs,
                                 .c_stride = s->inputs};
     weight_gradient(b, weights);
-    recurrent_gradients(b, s, g, (spsh__buffer){r.inner});
-    bias_gradients(b, s, g, (spsh__buffer){r.inner});
+    recurrent_gradients(b, s, g, (spsh__buffer){.data = r.inner});
+    bias_gradients(b, s, g, (spsh__buffer){.data = r.inner});
     if (g->dx.data == NULL)
         return;
     const spsh__gemm input = {.m = (uint32_t)rows_of(s),

@@ -19,6 +19,7 @@
 #define SPEECHSHARD_LOADER_H
 
 #include "speechshard/augment.h"
+#include "speechshard/cuda.h"
 #include "speechshard/featgen.h"
 #include "speechshard/sampler.h"
 
@@ -54,6 +55,12 @@ typedef enum spsh_on_error {
     SPSH_ON_ERROR_SUBSTITUTE = 2, /* another utterance of the domain and window, drawn from the
                                      seed; after 8 in vain, as SKIP */
 } spsh_on_error;
+
+/** Where `pcm` payloads are decoded when batches go to a device. Others always by the host. */
+typedef enum spsh_decode {
+    SPSH_DECODE_HOST = 0,
+    SPSH_DECODE_DEVICE = 1, /* the host verifies and moves the compressed bytes alone */
+} spsh_decode;
 
 /* Which channels of a recording are served. Numbers 1, 2, ... : that one alone; an utterance that
  * does not have it cannot be read. */
@@ -109,6 +116,10 @@ typedef struct spsh_loader_options {
     const spsh_dataset *const *rooms; /* ... and room responses, of which the first
                                          SPSH_LOADER_ROOM_SECONDS are used */
     uint32_t room_count;
+    const spsh_cuda *cuda; /* NULL: batches are in the host's memory; else in that of `device`:
+                              samples go there, features are computed there. Borrowed until close */
+    uint32_t device;
+    spsh_decode decode;
 } spsh_loader_options;
 
 #define SPSH_LOADER_CACHED UINT32_C(1) /* read through the page cache */
@@ -121,7 +132,7 @@ typedef struct spsh_loader_options {
 /* clang-format off */
 #define SPSH_LOADER_OPTIONS_INIT {sizeof(spsh_loader_options), SPSH_PLAN_OPTIONS_INIT, NULL, NULL, \
     NULL, NULL, 0, 0, SPSH_OUTPUT_INT16, SPSH_CHANNEL_MIX, SPSH_ENGINE_AUTO, SPSH_ON_ERROR_FAIL, \
-    0, 0, 0, 0, 0, 0, 0, NULL, SPSH_FLOAT32, 0, NULL, NULL, 0, NULL, 0}
+    0, 0, 0, 0, 0, 0, 0, NULL, SPSH_FLOAT32, 0, NULL, NULL, 0, NULL, 0, NULL, 0, SPSH_DECODE_HOST}
 /* clang-format on */
 
 /** One utterance of a batch. Strings are borrowed until the batch is released. */
@@ -159,6 +170,9 @@ typedef struct spsh_batch {
     uint64_t padded_frames; /* of the longest utterance */
     uint64_t value_count;   /* in i16, f32 or features */
     const spsh_batch_utterance *utterances;
+    void *stream; /* NULL: i16, f32 or features are in the host's memory. Else in the device's:
+                     cudaStream_t of the loader, on which they come there ... */
+    void *ready;  /* ... and the cudaEvent_t behind that: wait for it (spsh_cuda_event_wait) */
 } spsh_batch;
 
 /** Counters since open. Times in nanoseconds. */
@@ -237,6 +251,11 @@ SPSH_API SPSH_NODISCARD spsh_status spsh_loader_next_for(spsh_loader *loader, ui
 
 /** Any thread, in any order. */
 SPSH_API void spsh_loader_release(spsh_loader *loader, const spsh_batch *batch);
+
+/** The same, of a batch in a device's memory whose use is still under way: its memory is used again
+ * when the event that was recorded behind that use has come. The event may be recorded again after
+ * the return. NULL: as spsh_loader_release. */
+SPSH_API void spsh_loader_release_after(spsh_loader *loader, const spsh_batch *batch, void *event);
 
 /** Batches that could still be taken without a release. Any thread. */
 SPSH_API uint32_t spsh_loader_slots_free(const spsh_loader *loader);

@@ -73,6 +73,66 @@ SPSH_API SPSH_NODISCARD spsh_status spsh_cuda_copy(const spsh_cuda *cuda, void *
                                                    const void *from, size_t size_bytes,
                                                    void *stream, spsh_error *err);
 
+/** Set bytes of a device's memory, in the stream's order. SPSH_OK, SPSH_E_IO. */
+SPSH_API SPSH_NODISCARD spsh_status spsh_cuda_fill(const spsh_cuda *cuda, void *memory,
+                                                   uint8_t byte, size_t size_bytes, void *stream,
+                                                   spsh_error *err);
+
+/** Free and all bytes of a device's memory, at this moment. SPSH_OK, SPSH_E_INVALID_ARG, SPSH_E_IO.
+ */
+SPSH_API SPSH_NODISCARD spsh_status spsh_cuda_memory(const spsh_cuda *cuda, uint32_t device,
+                                                     uint64_t *ret_free_bytes,
+                                                     uint64_t *ret_all_bytes, spsh_error *err);
+
+/* ---- pinned memory: the host's, which copies read and write by themselves, at full speed ---- */
+
+/** Pinned memory, aligned to 4096 bytes, for all devices. SPSH_OK, SPSH_E_NO_MEMORY, SPSH_E_IO. */
+SPSH_API SPSH_NODISCARD spsh_status spsh_cuda_host_alloc(const spsh_cuda *cuda, size_t size_bytes,
+                                                         void **ret_memory, spsh_error *err);
+/** NULL is fine. Nothing may be under way that uses it. */
+SPSH_API void spsh_cuda_host_free(const spsh_cuda *cuda, void *memory);
+
+/** Pin memory that is there, until it is unregistered: whole pages. SPSH_OK, SPSH_E_INVALID_ARG (no
+ * whole pages, or registered already), SPSH_E_NO_MEMORY (the system allows no more), SPSH_E_IO. */
+SPSH_API SPSH_NODISCARD spsh_status spsh_cuda_host_register(const spsh_cuda *cuda, void *memory,
+                                                            size_t size_bytes, spsh_error *err);
+/** Before the memory is given back. NULL is fine. */
+SPSH_API void spsh_cuda_host_unregister(const spsh_cuda *cuda, void *memory);
+
+/* ---- streams and events: what comes after what ---- */
+
+/** A stream of a device that waits for no other one (cudaStreamNonBlocking). urgent: before others
+ * where both have work. SPSH_OK, SPSH_E_INVALID_ARG, SPSH_E_IO. Close: waits for its work; NULL is
+ * fine. */
+SPSH_API SPSH_NODISCARD spsh_status spsh_cuda_stream_open(const spsh_cuda *cuda, uint32_t device,
+                                                          uint32_t urgent, void **ret_stream,
+                                                          spsh_error *err);
+SPSH_API void spsh_cuda_stream_close(const spsh_cuda *cuda, void *stream);
+
+/** A cudaEvent_t of a device. timed: spsh_cuda_event_ms may be asked. */
+SPSH_API SPSH_NODISCARD spsh_status spsh_cuda_event_open(const spsh_cuda *cuda, uint32_t device,
+                                                         uint32_t timed, void **ret_event,
+                                                         spsh_error *err);
+SPSH_API void spsh_cuda_event_close(const spsh_cuda *cuda, void *event); /* NULL is fine */
+
+/** Mark the place in a stream that it has come to. SPSH_OK, SPSH_E_IO. */
+SPSH_API SPSH_NODISCARD spsh_status spsh_cuda_event_record(const spsh_cuda *cuda, void *event,
+                                                           void *stream, spsh_error *err);
+/** What is put onto the stream from now on waits for the event's mark; the caller does not. An
+ * event without a mark is none to wait for. SPSH_OK, SPSH_E_IO. */
+SPSH_API SPSH_NODISCARD spsh_status spsh_cuda_event_wait(const spsh_cuda *cuda, void *event,
+                                                         void *stream, spsh_error *err);
+/** Has the device come to the mark? SPSH_OK: yes; SPSH_E_TIMEOUT: not yet; SPSH_E_IO. */
+SPSH_API SPSH_NODISCARD spsh_status spsh_cuda_event_query(const spsh_cuda *cuda, void *event,
+                                                          spsh_error *err);
+/** Wait until it has. SPSH_OK, SPSH_E_IO. */
+SPSH_API SPSH_NODISCARD spsh_status spsh_cuda_event_synchronize(const spsh_cuda *cuda, void *event,
+                                                                spsh_error *err);
+/** Milliseconds between the marks of two timed events, both reached. SPSH_OK, SPSH_E_INVALID_ARG,
+ * SPSH_E_IO. */
+SPSH_API SPSH_NODISCARD spsh_status spsh_cuda_event_ms(const spsh_cuda *cuda, void *first,
+                                                       void *last, float *ret_ms, spsh_error *err);
+
 /** Wait until a stream is done; errors of its work are told here. SPSH_OK, SPSH_E_IO. */
 SPSH_API SPSH_NODISCARD spsh_status spsh_cuda_synchronize(const spsh_cuda *cuda, void *stream,
                                                           spsh_error *err);

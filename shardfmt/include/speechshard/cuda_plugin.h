@@ -18,7 +18,7 @@ extern "C" {
 #endif
 
 /* Raised when anything here, or in an entry, changes. */
-#define SPSH__CUDA_ABI           1
+#define SPSH__CUDA_ABI           2
 #define SPSH__CUDA_PLUGIN_SYMBOL "spsh_cuda_plugin"
 
 typedef struct spsh__cuda_plugin {
@@ -32,9 +32,50 @@ typedef struct spsh__cuda_plugin {
     spsh_status (*copy_fn)(void *to, const void *from, size_t size_bytes, void *stream,
                            spsh_error *err);
     spsh_status (*synchronize_fn)(void *stream, spsh_error *err);
+    /* As the functions of cuda.h of like names. */
+    spsh_status (*fill_fn)(void *memory, uint8_t byte, size_t size_bytes, void *stream,
+                           spsh_error *err);
+    spsh_status (*memory_fn)(uint32_t device, uint64_t *ret_free_bytes, uint64_t *ret_all_bytes,
+                             spsh_error *err);
+    spsh_status (*host_alloc_fn)(size_t size_bytes, void **ret_memory, spsh_error *err);
+    void (*host_free_fn)(void *memory);
+    spsh_status (*host_register_fn)(void *memory, size_t size_bytes, spsh_error *err);
+    void (*host_unregister_fn)(void *memory);
+    spsh_status (*stream_open_fn)(uint32_t device, uint32_t urgent, void **ret_stream,
+                                  spsh_error *err);
+    void (*stream_close_fn)(void *stream);
+    spsh_status (*event_open_fn)(uint32_t device, uint32_t timed, void **ret_event,
+                                 spsh_error *err);
+    void (*event_close_fn)(void *event);
+    spsh_status (*event_record_fn)(void *event, void *stream, spsh_error *err);
+    spsh_status (*event_wait_fn)(void *event, void *stream, spsh_error *err);
+    spsh_status (*event_query_fn)(void *event, spsh_error *err);
+    spsh_status (*event_synchronize_fn)(void *event, spsh_error *err);
+    spsh_status (*event_ms_fn)(void *first, void *last, float *ret_ms, spsh_error *err);
+    /* Graphs: what is put onto a stream between begin and end, with what it makes other streams
+     * wait for and do, is kept instead of done; launch does all of it again, with the same memory.
+     * Only while one thread uses the device. abandon: the capture failed; the stream is as it was.
+     */
+    spsh_status (*graph_begin_fn)(void *stream, spsh_error *err);
+    spsh_status (*graph_end_fn)(void *stream, void **ret_graph, spsh_error *err);
+    void (*graph_abandon_fn)(void *stream);
+    spsh_status (*graph_launch_fn)(void *graph, void *stream, spsh_error *err);
+    void (*graph_close_fn)(void *graph);
 } spsh__cuda_plugin;
 
 typedef const spsh__cuda_plugin *spsh__cuda_plugin_fn(void);
+
+/* The plug-in's table, for libraries that put whole sequences of work onto streams. */
+SPSH_API const spsh__cuda_plugin *spsh__cuda_plugin_of(const spsh_cuda *cuda);
+
+/* Memory that a piece of work reads or writes. Whoever puts work onto a stream through an entry of
+ * the plug-in says so; the plug-in takes no notice, the twin (tests/support) proves by it that no
+ * two streams are at the same memory without an event between them. */
+typedef struct spsh__device_use {
+    const void *begin;
+    size_t size_bytes;
+    uint32_t is_write; /* or both */
+} spsh__device_use;
 
 /* Within the plug-in: a cudaError_t as a status, with what was tried; SPSH_OK for cudaSuccess. The
  * one place where errors of CUDA become ours. */

@@ -1,0 +1,131 @@
+/* backend_cuda.h: what the parts of the backend `cuda` share: backend_cuda.c has memory, lanes,
+ * products and convolutions, backend_cuda_rows.c, _norm.c, _update.c, _loss.c and _rnn.c the
+ * operators of the kernels of like names.
+ *
+ * An operator puts work onto the stream of its lane and returns. The first failure is kept
+ * (spsh__cuda_failed), and nothing is put anywhere after it. Nothing is allocated in the middle of
+ * a segment that is being kept: scratch grows before (a segment is only kept when its shape was
+ * done once without), and never moves while work that was kept refers to it: graphs are dropped.
+ */
+#ifndef SPSH_TRAIN_BACKEND_CUDA_H
+#define SPSH_TRAIN_BACKEND_CUDA_H
+
+#include "cuda/device_train.h"
+#include "cuda/kernels.h"
+#include "train_internal.h"
+
+typedef struct spsh__cuda_state spsh__cuda_state; /* backend->state; backend_cuda.c's */
+
+/* Number of a kernel in the list: SPSH__KERNEL_CLIP_FORWARD, ... */
+enum {
+#define SPSH_X(number_, name_, job_) SPSH__KERNEL_##number_,
+    SPSH__KERNELS(SPSH_X)
+#undef SPSH_X
+        SPSH__KERNEL_COUNT
+};
+
+/* Keeps the first failure; rc OK: nothing. err: of rc. */
+void spsh__cuda_failed(spsh__backend *b, spsh_status rc, const spsh_error *err);
+bool spsh__cuda_has_failed(const spsh__backend *b);
+
+/* Onto the lane's stream. */
+void spsh__cuda_launch(spsh__backend *b, const spsh__launch *l);
+/* Blocks along x for so many elements, a thread one or more of them: at least 1, at most what fills
+ * the device a few times. */
+uint32_t spsh__cuda_blocks(const spsh__backend *b, uint64_t count);
+
+void *spsh__cuda_stream(const spsh__backend *b); /* the lane's */
+uint32_t spsh__cuda_lane(const spsh__backend *b);
+
+/* Scratch of the lane in the device's memory, until the next operator on it; aligned to 256 bytes.
+ * NULL: none is left, and that was kept as the failure. number: 0 to 3, several at once. */
+void *spsh__cuda_scratch(spsh__backend *b, uint32_t number, size_t size_bytes);
+
+/* The device's copy of lengths that batch_fn was given. */
+const uint32_t *spsh__cuda_lengths(spsh__backend *b, const uint32_t *lengths);
+
+/* From the host to the device, on the lane's stream, read before the return: through pinned memory
+ * that is used in turn. In no segment. */
+void spsh__cuda_upload(spsh__backend *b, void *to, const void *from, size_t size_bytes);
+
+/* From the device to the host when finish_fn is called: size_bytes into pinned memory, then
+ * take_fn(user, pinned). user: copied, user_bytes of it, at most 128. In no segment. */
+void spsh__cuda_download(spsh__backend *b, const void *from, size_t size_bytes,
+                         void (*take_fn)(const void *user, const void *bytes), const void *user,
+                         size_t user_bytes);
+
+/* Now: waits for the lane's stream. */
+void spsh__cuda_fetch(spsh__backend *b, void *to, const void *from, size_t size_bytes);
+
+/* Bytes of `count` elements of a buffer, and a use of them. */
+static inline size_t spsh__cuda_bytes(spsh__buffer buffer, size_t count)
+{
+    return count * (buffer.is_half ? sizeof(uint16_t) : sizeof(float));
+}
+
+static inline spsh__device_use spsh__cuda_reads(spsh__buffer buffer, size_t count)
+{
+    return (spsh__device_use){buffer.data, spsh__cuda_bytes(buffer, count), 0};
+}
+
+static inline spsh__device_use spsh__cuda_writes(spsh__buffer buffer, size_t count)
+{
+    return (spsh__device_use){buffer.data, spsh__cuda_bytes(buffer, count), 1};
+}
+
+/* Recurrent layers keep a state of their own: backend_cuda_rnn.c. open: after everything else. */
+spsh_status spsh__cuda_rnn_open(spsh__backend *b, void **ret_state, spsh_error *err);
+void spsh__cuda_rnn_close(spsh__backend *b, void *state);
+void *spsh__cuda_rnn_state(const spsh__backend *b);
+
+/* ---- operators, as in backend.h ---- */
+void spsh__cuda_bias_forward(spsh__backend *b, size_t rows, uint32_t width, spsh__buffer bias,
+                             spsh__buffer x);
+void spsh__cuda_bias_backward(spsh__backend *b, size_t rows, uint32_t width, spsh__buffer dy,
+                              spsh__buffer dbias);
+void spsh__cuda_copy_columns(spsh__backend *b, const spsh__columns *c);
+void spsh__cuda_clip_forward(spsh__backend *b, double limit, size_t count, spsh__buffer x,
+                             spsh__buffer y);
+void spsh__cuda_clip_backward(spsh__backend *b, double limit, size_t count, spsh__buffer y,
+                              spsh__buffer dy, spsh__buffer dx);
+void spsh__cuda_mask_conv(spsh__backend *b, const spsh__conv_shape *s, const uint32_t *lengths,
+                          spsh__buffer y);
+void spsh__cuda_mask_rows(spsh__backend *b, const spsh__rows *s, const uint32_t *lengths,
+                          spsh__buffer x);
+void spsh__cuda_rows_from_conv(spsh__backend *b, const spsh__conv_shape *s, spsh__buffer conv,
+                               spsh__buffer rows);
+void spsh__cuda_conv_from_rows(spsh__backend *b, const spsh__conv_shape *s, spsh__buffer rows,
+                               spsh__buffer conv);
+void spsh__cuda_reverse(spsh__backend *b, const spsh__rows *s, const uint32_t *lengths,
+                        spsh__buffer from, spsh__buffer to);
+void spsh__cuda_lookahead_forward(spsh__backend *b, const spsh__lookahead *l, spsh__buffer x,
+                                  spsh__buffer y);
+void spsh__cuda_lookahead_backward(spsh__backend *b, const spsh__lookahead *l,
+                                   const spsh__lookahead_grad *g);
+void spsh__cuda_convert(spsh__backend *b, spsh__buffer to, spsh__buffer from, size_t count);
+void spsh__cuda_arrange(spsh__backend *b, const spsh__arrange *a);
+void spsh__cuda_scale(spsh__backend *b, double factor, spsh__buffer x, size_t count);
+void spsh__cuda_axpy(spsh__backend *b, double factor, spsh__buffer x, spsh__buffer y, size_t count);
+
+void spsh__cuda_norm_forward(spsh__backend *b, const spsh__norm_shape *s, const uint32_t *lengths,
+                             bool is_training, const spsh__norm_state *state,
+                             const spsh__norm_io *io);
+void spsh__cuda_norm_backward(spsh__backend *b, const spsh__norm_shape *s, const uint32_t *lengths,
+                              const spsh__norm_state *state, const spsh__norm_grad *g);
+
+double spsh__cuda_square_sum(spsh__backend *b, spsh__buffer x, size_t count);
+void spsh__cuda_sgd(spsh__backend *b, const spsh__sgd *o, const spsh__update *u);
+void spsh__cuda_adamw(spsh__backend *b, const spsh__adamw *o, const spsh__update *u);
+
+void spsh__cuda_ctc(spsh__backend *b, const spsh__ctc_shape *s, const uint32_t *lengths,
+                    const spsh__label_batch *labels, const spsh__ctc_io *io);
+void spsh__cuda_cross_entropy(spsh__backend *b, spsh__cross_entropy *c);
+void spsh__cuda_log_softmax(spsh__backend *b, size_t rows, uint32_t width, spsh__buffer x,
+                            spsh__buffer y);
+
+void spsh__cuda_rnn_forward(spsh__backend *b, const spsh__rnn_shape *s, const spsh__rnn_weights *w,
+                            spsh__buffer x, spsh__buffer y, spsh__buffer reserve);
+void spsh__cuda_rnn_backward(spsh__backend *b, const spsh__rnn_shape *s, const spsh__rnn_grad *g);
+size_t spsh__cuda_rnn_reserve(const spsh__rnn_shape *s);
+
+#endif

@@ -1,0 +1,66 @@
+/* device_train.h: what the trainer's library and its part of the plug-in say to each other. The
+ * library (backend_cuda.c and its kin) knows operators, memory, streams and their order; the
+ * plug-in starts kernels and calls cuBLASLt and cuDNN. tests/support/twin_train.c is the same table
+ * in C.
+ *
+ * Everything is put onto a stream and returns at once. All pointers are to the device's memory,
+ * but where the host is named. A lane is one of LANES sets of handles and work space: what is under
+ * way on two streams at once has two lanes.
+ */
+#ifndef SPSH_DEVICE_TRAIN_H
+#define SPSH_DEVICE_TRAIN_H
+
+#include "backend.h"
+#include "speechshard/cuda_plugin.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define SPSH__DEVICE_TRAIN_SYMBOL "spsh_cuda_train_entry"
+#define SPSH__DEVICE_LANES        2u
+#define SPSH__DEVICE_JOB_BYTES    1024u /* of a kernel's job, at most */
+
+typedef struct spsh__device_train_plan {
+    uint32_t device;
+    spsh__precision precision;
+    uint32_t is_deterministic;
+} spsh__device_train_plan;
+
+typedef struct spsh__launch {
+    uint32_t kernel; /* its place in the list of kernels.h */
+    uint32_t blocks_x, blocks_y;
+    uint32_t shared_bytes;
+    const void *job; /* on the host; copied */
+    size_t job_bytes;
+    const spsh__device_use *uses; /* copied */
+    uint32_t use_count;
+} spsh__launch;
+
+typedef struct spsh__device_train_entry {
+    size_t jobs_bytes; /* sum of sizeof over the list of jobs, as the plug-in was compiled */
+    uint32_t kernel_count;
+    spsh_status (*open_fn)(const spsh__device_train_plan *plan, void **ret_state, spsh_error *err);
+    void (*close_fn)(void *state);
+    spsh_status (*launch_fn)(void *state, void *stream, const spsh__launch *l, spsh_error *err);
+    /* As the backend's operators of like names; buffers of either kind as backend.h says. Weights
+     * of a convolution have the kind of x. keep of gemm: 0 or 1. */
+    spsh_status (*gemm_fn)(void *state, uint32_t lane, void *stream, const spsh__gemm *g,
+                           spsh_error *err);
+    spsh_status (*conv_forward_fn)(void *state, uint32_t lane, void *stream,
+                                   const spsh__conv_shape *s, const spsh__conv_call *c,
+                                   spsh_error *err);
+    spsh_status (*conv_backward_fn)(void *state, uint32_t lane, void *stream,
+                                    const spsh__conv_shape *s, const spsh__conv_grad *g,
+                                    spsh_error *err);
+    /* For messages and reports: "cuBLASLt 13.0, cuDNN 9.19, ...": static text. */
+    const char *(*libraries_fn)(void *state);
+} spsh__device_train_entry;
+
+typedef const spsh__device_train_entry *spsh__device_train_entry_fn(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

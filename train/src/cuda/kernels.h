@@ -1,0 +1,20 @@
+/* kernels.h: all kernels of the trainer but those of recurrent layers, by number. A kernel is a job
+ * (plain data, a copy of which goes with the launch) and a text, spsh__kernel_NAME(job, block)
+ * (device_text.h). kernels.cu makes kernels of the list, tests/support/twin_train.c its C twin.
+ */
+#ifndef SPSH_TRAIN_KERNELS_H
+#define SPSH_TRAIN_KERNELS_H
+
+#include "kernels_loss.h"
+#include "kernels_norm.h"
+#include "kernels_rows.h"
+#include "kernels_update.h"
+
+/* X(NUMBER, name, type of the job) */
+#define SPSH__KERNELS(X)                                                                           \
+    SPSH__KERNELS_ROWS(X)                                                                          \
+    SPSH__KERNELS_NORM(X)                                                                          \
+    SPSH__KERNELS_UPDATE(X)                                                                        \
+    SPSH__KERNELS_LOSS(X)
+
+#endif
