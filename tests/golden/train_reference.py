@@ -152,7 +152,7 @@ class DS2(nn.Module):
         x = features.transpose(1, 2).unsqueeze(1)
         lengths = (lengths + 1) // 2
         frames = (features.shape[1] + 1) // 2
-        real = (torch.arange(frames)[None, :] < lengths[:, None]).to(x.dtype)
+        real = (torch.arange(frames)[None, :] < lengths[:, None]).to(x)
         for conv, norm in zip((self.conv1, self.conv2), self.conv_norms):
             counts = real[:, None, None, :]
             x = conv(x) * counts
