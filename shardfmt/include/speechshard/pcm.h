@@ -120,6 +120,14 @@ SPSH_API SPSH_NODISCARD spsh_status spsh_pcm_decode_part(const spsh_pcm_part *pa
                                                          uint64_t sample_count, int16_t *pcm,
                                                          spsh_error *err);
 
+/**
+ * What spsh_pcm_decode_part would return, without decoding: all rules of the format are checked,
+ * at a small part of the cost. For those who decode elsewhere (pcm_cuda.h).
+ */
+SPSH_API SPSH_NODISCARD spsh_status spsh_pcm_check_part(const spsh_pcm_part *part,
+                                                        uint64_t first_sample,
+                                                        uint64_t sample_count, spsh_error *err);
+
 #ifdef __cplusplus
 }
 #endif
