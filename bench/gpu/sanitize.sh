@@ -21,7 +21,10 @@ while read -r name words; do
         case $result in
         clean) ;;
         77) result=skipped ;;
-        *) found=1 && grep -E '^=========' "$log" | head -n 40 || tail -n 20 "$log" ;;
+        *)
+            found=1
+            tail -n 40 "$log"
+            ;;
         esac
         echo "$name: ${tool%% *}: $result"
     done
