@@ -209,8 +209,9 @@ typedef struct spsh__update {
 typedef struct spsh__arrange {
     uint32_t batch, frames, width;
     bool is_conv;            /* to [N][1][F][T], else to rows [T][N][W] */
-    const void *features;    /* [batch][frames][width] floats */
-    const uint32_t *lengths; /* in_lengths of batch_fn */
+    const void *features;    /* [batch][feature_frames][width] floats */
+    uint32_t feature_frames; /* of them; at most frames: what is missing is padding */
+    const uint32_t *lengths; /* in of batch_fn; none beyond feature_frames */
     spsh__buffer to;
     void *ready, *done; /* CUDA events, or NULL: to wait for before; to record behind */
 } spsh__arrange;
@@ -351,8 +352,14 @@ struct spsh__backend {
     uint32_t device;
     spsh__precision precision;
     bool is_deterministic;
-    bool has_half; /* activations are halves: precision is one of the last two */
-    void *state;   /* the backend's */
+    /* Precision is one of the last two. Halves are then: what goes from layer to layer (x, y, dx,
+     * dy; of gemm a and b), and the weights that products, convolutions and recurrent layers take
+     * (w_ih, w_hh). Floats stay: biases, norms' states, look-ahead's weights, logits and what
+     * losses and log_softmax see, reserve, all dw and dbias, c of a gemm that makes logits or dw.
+     */
+    bool has_half;
+    uint64_t model_count; /* opened on it so far: models number their segments by it */
+    void *state;          /* the backend's */
 };
 
 typedef struct spsh__backend_options {
