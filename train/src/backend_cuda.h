@@ -10,6 +10,7 @@
 #ifndef SPSH_TRAIN_BACKEND_CUDA_H
 #define SPSH_TRAIN_BACKEND_CUDA_H
 
+#include "cuda/device_half.h"
 #include "cuda/device_train.h"
 #include "cuda/kernels.h"
 #include "train_internal.h"
@@ -61,6 +62,14 @@ void spsh__cuda_fetch(spsh__backend *b, void *to, const void *from, size_t size_
 static inline size_t spsh__cuda_bytes(spsh__buffer buffer, size_t count)
 {
     return count * (buffer.is_half ? sizeof(uint16_t) : sizeof(float));
+}
+
+/* A buffer as kernels see it. */
+static inline spsh__device_array spsh__cuda_array(const spsh__backend *b, spsh__buffer buffer)
+{
+    const spsh__device_kind half =
+        b->precision == SPSH__BF16 ? SPSH__DEVICE_BF16 : SPSH__DEVICE_FP16;
+    return (spsh__device_array){buffer.data, buffer.is_half ? half : SPSH__DEVICE_F32};
 }
 
 static inline spsh__device_use spsh__cuda_reads(spsh__buffer buffer, size_t count)
