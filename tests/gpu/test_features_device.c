@@ -365,9 +365,7 @@ static void test_orders_and_lanes(void)
         for (size_t t = 5; t < TEXTS; t++)
             check_text(texts[t], &of);
     }
-    const uint32_t open_memory = twin->open_memory;
-    *twin = usual;
-    twin->open_memory = open_memory;
+    twin->order = usual.order;
 }
 
 /* ---- refusals ---- */

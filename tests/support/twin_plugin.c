@@ -8,9 +8,8 @@
  * A block's memory is full of NaNs when it begins, and so is memory that was just allocated: what
  * is read before it is written shows.
  */
-#include "twin_plugin.h"
-
 #include <math.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,150 +39,81 @@ static void twin_wait(void)
 #include "cuda/device_entry.h"
 #include "cuda/device_norm.h"
 #include "cuda/device_tables.h"
-#include "speechshard/cuda_plugin.h"
+#include "twin_internal.h"
 
-enum { DEVICES = 2, POISON = 0xff };
-
-SPSH_API twin_controls *twin_controls_get(void);
 SPSH_API const spsh__cuda_plugin *spsh_cuda_plugin(void);
 SPSH_API const spsh__device_features_entry *spsh_cuda_features_entry(void);
 
-/* 99 KiB: of sm_86. */
-#ifdef TWIN_THREADS
-static twin_controls controls = {.memory_bytes = 101376, .has_threads = true};
-#else
-static twin_controls controls = {.memory_bytes = 101376};
-#endif
-
-SPSH_API twin_controls *twin_controls_get(void)
-{
-    return &controls;
-}
-
-static spsh_status fail(spsh_error *err, spsh_status status, const char *text)
-{
-    if (err != NULL) {
-        err->status = status;
-        (void)snprintf(err->message, sizeof(err->message), "%s", text);
-    }
-    return status;
-}
-
-/* ---- devices and memory ---- */
-
-static spsh_status count_devices(uint32_t *ret_count, spsh_error *err)
-{
-    (void)err;
-    *ret_count = DEVICES;
-    return SPSH_OK;
-}
-
-static spsh_status get_device(uint32_t number, spsh_cuda_device *ret_device, spsh_error *err)
-{
-    (void)err;
-    *ret_device = (spsh_cuda_device){.capability_major = 1, .multiprocessor_count = number + 1};
-    (void)snprintf(ret_device->name, sizeof(ret_device->name), "twin %u", number);
-    return SPSH_OK;
-}
-
-static void *new_memory(size_t size_bytes)
-{
-    void *memory = malloc(size_bytes);
-    if (memory != NULL) {
-        memset(memory, POISON, size_bytes);
-        controls.open_memory++;
-    }
-    return memory;
-}
-
-static spsh_status alloc_memory(uint32_t device, size_t size_bytes, void **ret_memory,
-                                spsh_error *err)
-{
-    void *memory = new_memory(size_bytes);
-    (void)device;
-    if (memory == NULL)
-        return fail(err, SPSH_E_NO_MEMORY, "twin: no memory");
-    *ret_memory = memory;
-    return SPSH_OK;
-}
-
-static void free_memory(void *memory)
-{
-    if (memory != NULL)
-        controls.open_memory--;
-    free(memory);
-}
-
-static spsh_status copy(void *to, const void *from, size_t size_bytes, void *stream,
-                        spsh_error *err)
-{
-    (void)stream, (void)err;
-    memcpy(to, from, size_bytes);
-    return SPSH_OK;
-}
-
-static spsh_status synchronize(void *stream, spsh_error *err)
-{
-    (void)stream, (void)err;
-    return SPSH_OK;
-}
-
 SPSH_API const spsh__cuda_plugin *spsh_cuda_plugin(void)
 {
-    static const spsh__cuda_plugin plugin = {
-        SPSH__CUDA_ABI, SPSH_VERSION_STRING, count_devices, get_device,
-        alloc_memory,   free_memory,         copy,          synchronize,
-    };
-    return &plugin;
+    return &twin_table;
 }
 
 /* ---- features ---- */
 
 typedef struct state {
     spsh__device_job job;
+    uint32_t utterance_count_max;
     void *tables;
-    float *block_memory;
-    spsh__device_utterance *utterances;
+    size_t table_bytes, row_bytes;
+    spsh__device_utterance *utterances; /* on the host */
 } state;
 
 static void close_state(void *opaque)
 {
     state *self = opaque;
-    free_memory(self->job.rows);
-    free_memory(self->job.own_mean);
-    free_memory(self->job.own_scales);
-    free_memory(self->job.sums);
-    free_memory(self->tables);
-    free_memory(self->block_memory);
-    free_memory(self->utterances);
+    twin_table.free_fn(self->job.rows);
+    twin_table.free_fn(self->job.own_mean);
+    twin_table.free_fn(self->job.own_scales);
+    twin_table.free_fn(self->job.sums);
+    twin_table.free_fn(self->tables);
+    free(self->utterances);
     free(self);
+}
+
+/* All that has to be kept, on the device. */
+static spsh_status make_memory(state *self, const spsh__device_features_plan *plan, spsh_error *err)
+{
+    const uint32_t dim = plan->tables->dim;
+    const size_t count = plan->utterance_count_max;
+    spsh__device_job *job = &self->job;
+    const struct {
+        void **memory;
+        size_t bytes;
+    } pieces[] = {
+        {&self->tables,             self->table_bytes               },
+        {(void **)&job->own_mean,   count * dim * sizeof(float)     },
+        {(void **)&job->own_scales, count * dim * sizeof(float)     },
+        {(void **)&job->sums,       count * 2 * dim * sizeof(double)},
+        {(void **)&job->rows,       self->row_bytes                 },
+    };
+    spsh_status rc = SPSH_OK;
+    for (size_t i = 0; rc == SPSH_OK && i < sizeof(pieces) / sizeof(pieces[0]); i++)
+        if (pieces[i].bytes > 0)
+            rc = twin_table.alloc_fn(plan->device, pieces[i].bytes, pieces[i].memory, err);
+    return rc;
 }
 
 static spsh_status open_state(const spsh__device_features_plan *plan, void **ret_state,
                               spsh_error *err)
 {
-    const uint32_t dim = plan->tables->dim;
-    const size_t count = plan->utterance_count_max;
-    state *self = calloc(1, sizeof(*self));
-    if (self == NULL)
-        return fail(err, SPSH_E_NO_MEMORY, "twin: no memory");
+    state *self = twin_new(sizeof(*self));
     spsh__device_job *job = &self->job;
-    self->tables = new_memory(spsh__device_tables(plan->tables, NULL, NULL, &job->tables));
-    (void)spsh__device_tables(plan->tables, self->tables, self->tables, &job->tables);
+    self->table_bytes = spsh__device_tables(plan->tables, NULL, NULL, &job->tables);
+    self->row_bytes = plan->row_count_max * plan->tables->dim * sizeof(float);
+    self->utterance_count_max = plan->utterance_count_max;
+    self->utterances = twin_new(plan->utterance_count_max * sizeof(*self->utterances));
     job->room = spsh__device_room_of(&job->tables);
-    if (!spsh__device_lanes(&job->room, controls.memory_bytes, &job->lane_shift)) {
+    spsh_status rc = make_memory(self, plan, err);
+    if (rc == SPSH_OK && !spsh__device_lanes(&job->room, twin_state.memory_bytes, &job->lane_shift))
+        rc = twin_fail(err, SPSH_E_UNSUPPORTED, "a block's memory is too small");
+    if (rc == SPSH_OK) {
+        (void)spsh__device_tables(plan->tables, self->tables, self->tables, &job->tables);
+        *ret_state = self;
+    } else {
         close_state(self);
-        return fail(err, SPSH_E_UNSUPPORTED, "twin: a block's memory is too small");
     }
-    if (plan->row_count_max != 0)
-        job->rows = new_memory(plan->row_count_max * dim * sizeof(float));
-    job->own_mean = new_memory(count * dim * sizeof(float));
-    job->own_scales = new_memory(count * dim * sizeof(float));
-    job->sums = new_memory(count * 2 * dim * sizeof(double));
-    self->block_memory = new_memory(((size_t)job->room.end << job->lane_shift) * sizeof(float));
-    self->utterances = new_memory(count * sizeof(*self->utterances));
-    *ret_state = self;
-    return SPSH_OK;
+    return rc;
 }
 
 static spsh_status begin(void *opaque, spsh__device_utterance **ret_utterances, spsh_error *err)
@@ -207,7 +137,7 @@ static void complete(const state *self, const spsh__device_job *given, spsh__dev
     job->own_mean = self->job.own_mean;
     job->own_scales = self->job.own_scales;
     job->sums = self->job.sums;
-    job->utterances = self->utterances;
+    job->utterances = NULL; /* they go with the work */
     job->stats_step = is_one ? 0 : 1;
     if (is_given)
         return;
@@ -220,9 +150,9 @@ static void complete(const state *self, const spsh__device_job *given, spsh__dev
  * ---- */
 
 typedef struct work {
-    const state *self;
     const spsh__device_job *job;
-    float *tops; /* SPSH__DEVICE_THREADS */
+    float *memory; /* of a block of frames */
+    float *tops;   /* SPSH__DEVICE_THREADS */
     uint32_t number;
 } work;
 
@@ -231,10 +161,10 @@ static void poison(void *memory, size_t size_bytes)
 {
 #ifdef TWIN_THREADS
     if (twin_thread == 0)
-        memset(memory, POISON, size_bytes);
+        memset(memory, TWIN_POISON, size_bytes);
     twin_wait();
 #else
-    memset(memory, POISON, size_bytes);
+    memset(memory, TWIN_POISON, size_bytes);
 #endif
 }
 
@@ -250,8 +180,8 @@ static void frames_of(const work *of, uint32_t number)
             .utterance = utterance,
             .first_frame = first,
             .lane_count = (uint32_t)(left < lanes ? left : lanes),
-            .memory = of->self->block_memory,
-            .order = controls.order,
+            .memory = of->memory,
+            .order = twin_order(),
         };
         poison(block.memory, job->room.end * lanes * sizeof(float));
         spsh__device_frames(&block);
@@ -271,7 +201,7 @@ static void *run_thread(void *opaque)
     for (uint32_t u = 0; u < job->utterance_count; u++)
         frames_of(of, u);
     for (uint32_t u = 0; u < job->utterance_count; u++) {
-        const spsh__device_stats stats = {job, &job->utterances[u], u, of->tops, controls.order};
+        const spsh__device_stats stats = {job, &job->utterances[u], u, of->tops, twin_order()};
         poison(of->tops, SPSH__DEVICE_THREADS * sizeof(float));
         spsh__device_statistics(&stats);
     }
@@ -281,32 +211,89 @@ static void *run_thread(void *opaque)
     return NULL;
 }
 
-static spsh_status run(void *opaque, void *stream, const spsh__device_job *given,
-                       uint64_t frames_max, spsh_error *err)
+/* The arguments: the job, and its utterances behind it. */
+static void run_job(void *arguments)
 {
-    const state *self = opaque;
-    spsh__device_job job;
+    spsh__device_job *job = arguments;
     float tops[SPSH__DEVICE_THREADS];
-    (void)stream, (void)err, (void)frames_max;
-    complete(self, given, &job);
+    float *memory = twin_shared(((size_t)job->room.end << job->lane_shift) * sizeof(float));
+    job->utterances = (const spsh__device_utterance *)(job + 1);
 #ifdef TWIN_THREADS
     pthread_t threads[SPSH__DEVICE_THREADS];
     work works[SPSH__DEVICE_THREADS];
     if (pthread_barrier_init(&twin_barrier, NULL, SPSH__DEVICE_THREADS) != 0)
-        return fail(err, SPSH_E_IO, "twin: no barrier");
+        twin_stop("no barrier");
     for (uint32_t i = 0; i < SPSH__DEVICE_THREADS; i++) {
-        works[i] = (work){self, &job, tops, i};
+        works[i] = (work){job, memory, tops, i};
         if (pthread_create(&threads[i], NULL, run_thread, &works[i]) != 0)
-            abort(); /* the others wait for it */
+            twin_stop("no thread"); /* the others wait for it */
     }
     for (uint32_t i = 0; i < SPSH__DEVICE_THREADS; i++)
         (void)pthread_join(threads[i], NULL);
     (void)pthread_barrier_destroy(&twin_barrier);
 #else
-    work all = {self, &job, tops, 0};
+    work all = {job, memory, tops, 0};
     (void)run_thread(&all);
 #endif
-    return SPSH_OK;
+}
+
+/* Into uses, which have room for two an utterance and OWN_USES; how many there are. */
+enum { OWN_USES = 7 };
+
+static size_t uses_of(const state *self, const spsh__device_job *job, spsh__device_use *uses)
+{
+    const size_t dim = job->tables.dim;
+    const size_t all = (size_t)self->utterance_count_max * dim;
+    const size_t value_bytes = job->dtype == SPSH_FLOAT16 ? sizeof(uint16_t) : sizeof(float);
+    size_t count = 0;
+    for (uint32_t u = 0; u < job->utterance_count; u++) {
+        const spsh__device_utterance *one = &self->utterances[u];
+        const uint64_t frames = job->padded_frames != 0 ? job->padded_frames : one->frame_count;
+        if (one->given_count > 0)
+            uses[count++] = (spsh__device_use){job->samples + one->first_sample,
+                                               one->given_count * sizeof(int16_t), 0};
+        if (frames > 0)
+            uses[count++] =
+                (spsh__device_use){(const char *)job->values + one->first_value * value_bytes,
+                                   frames * dim * value_bytes, 1};
+    }
+    const size_t given = job->utterance_count == 0
+                             ? 0
+                             : (size_t)job->stats_stride * (job->utterance_count - 1) + dim;
+    const bool is_given = job->mean != NULL && job->mean != job->own_mean;
+    uses[count++] = (spsh__device_use){self->tables, self->table_bytes, 0};
+    uses[count++] = (spsh__device_use){job->own_mean, all * sizeof(float), 1};
+    uses[count++] = (spsh__device_use){job->own_scales, all * sizeof(float), 1};
+    uses[count++] = (spsh__device_use){job->sums, 2 * all * sizeof(double), 1};
+    uses[count++] = (spsh__device_use){job->rows, self->row_bytes, 1};
+    uses[count++] = (spsh__device_use){job->mean, is_given ? given * sizeof(float) : 0, 0};
+    uses[count++] = (spsh__device_use){job->scales, is_given ? given * sizeof(float) : 0, 0};
+    return count;
+}
+
+static spsh_status run(void *opaque, void *stream, const spsh__device_job *given,
+                       uint64_t frames_max, spsh_error *err)
+{
+    const state *self = opaque;
+    const size_t table_bytes = given->utterance_count * sizeof(*self->utterances);
+    const size_t use_room = (size_t)given->utterance_count * 2 + OWN_USES;
+    spsh__device_job *job = twin_new(sizeof(*job) + table_bytes);
+    spsh__device_use *uses = twin_new(use_room * sizeof(*uses));
+    (void)frames_max;
+    complete(self, given, job);
+    memcpy(job + 1, self->utterances, table_bytes);
+    const twin_work features = {
+        .name = "features",
+        .run_fn = run_job,
+        .arguments = job,
+        .argument_bytes = sizeof(*job) + table_bytes,
+        .uses = uses,
+        .use_count = uses_of(self, job, uses),
+    };
+    const spsh_status rc = twin_enqueue(stream, &features, err);
+    free(uses);
+    free(job);
+    return rc;
 }
 
 SPSH_API const spsh__device_features_entry *spsh_cuda_features_entry(void)

@@ -1,4 +1,5 @@
-/* twin_plugin.h: what a test can change in the twin of the CUDA plug-in, while it is loaded. */
+/* twin_plugin.h: what a test can change in the twin of the CUDA plug-in, and see of it, while it is
+ * loaded. Between calls, or while nobody else calls the twin. */
 #ifndef SPSH_TWIN_PLUGIN_H
 #define SPSH_TWIN_PLUGIN_H
 
@@ -9,10 +10,18 @@
 #define TWIN_CONTROLS_SYMBOL "twin_controls_get"
 
 typedef struct twin_controls {
-    uint32_t order;       /* of a block's threads in each phase: spsh__device_turn */
-    size_t memory_bytes;  /* that a block may have */
-    uint32_t open_memory; /* pieces of memory that are not freed */
-    bool has_threads;     /* those of a block are threads; order does not count */
+    uint32_t order;        /* of a block's threads in each phase: spsh__device_turn */
+    size_t memory_bytes;   /* that a block may have */
+    bool has_threads;      /* those of a block are threads; order does not count */
+    uint64_t seed;         /* of the order among streams: what is drawn goes on from here */
+    uint64_t device_bytes; /* memory of each device */
+    uint64_t lost_after;   /* the device is lost when work_count comes to it; 0: never */
+    bool counts_hazards;   /* instead of stopping the program */
+    /* What is open. */
+    uint32_t open_memory, open_pinned, open_streams, open_events, open_graphs;
+    uint64_t work_count; /* pieces of work that were done */
+    uint64_t hazards;    /* that were counted */
+    bool is_lost;        /* everything fails; a test may set it back */
 } twin_controls;
 
 typedef twin_controls *twin_controls_fn(void);

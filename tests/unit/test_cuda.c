@@ -37,7 +37,7 @@ static void check_odd(const char *name, spsh_status want, const char *part)
 
 static void test_refused(void)
 {
-    check_odd("ABI", SPSH_E_VERSION, "speaks version 2 of its interface, this library 1");
+    check_odd("ABI", SPSH_E_VERSION, "speaks version 3 of its interface, this library 2");
     check_odd("VERSION", SPSH_E_VERSION, "is of version 0.0.1");
     check_odd("DRIVER", SPSH_E_UNSUPPORTED, "the driver says no");
     check_odd("NOTHING", SPSH_E_VERSION, "no CUDA plug-in: it has no symbol spsh_cuda_plugin");

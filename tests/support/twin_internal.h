@@ -1,0 +1,68 @@
+/* twin_internal.h: what twin_runtime.c, twin_memory.c and twin_hazards.c share. All of it is called
+ * with the twin's one lock held. */
+#ifndef SPSH_TWIN_INTERNAL_H
+#define SPSH_TWIN_INTERNAL_H
+
+#include "twin_plugin.h"
+#include "twin_runtime.h"
+
+enum { TWIN_DEVICES = 2, TWIN_STREAMS = 64, TWIN_POISON = 0xff };
+
+extern twin_controls twin_state; /* the controls */
+
+uint64_t twin_random(uint64_t below);
+
+/* ---- hazards: vector clocks ----
+ *
+ * Pieces of work on a stream have times 1, 2, 3, ... A clock says of each stream up to which time
+ * its work is surely done. A stream's own clock is what its next piece of work comes after. */
+
+typedef struct twin_clock {
+    uint64_t at[TWIN_STREAMS];
+} twin_clock;
+
+void twin_clock_join(twin_clock *into, const twin_clock *from);
+
+typedef struct twin_access {
+    const char *name;
+    uintptr_t begin, end;
+    bool is_write;
+    uint32_t stream;
+    uint64_t time;
+} twin_access;
+
+/* Those that something later may still meet. */
+typedef struct twin_accesses {
+    twin_access *list;
+    size_t count, room;
+} twin_accesses;
+
+/* One more, by work that comes after `now`; what host is past is forgotten. */
+void twin_accesses_add(twin_accesses *all, const twin_access *one, const twin_clock *now,
+                       const twin_clock *host);
+void twin_accesses_free(twin_accesses *all);
+
+/* ---- memory ---- */
+
+typedef struct twin_block {
+    uintptr_t begin, end;
+    uint32_t device; /* TWIN_DEVICES: pinned */
+    bool is_registered;
+    twin_accesses accesses;
+    void *allocation; /* pinned and not registered */
+    uintptr_t pages;  /* device memory: its whole pages, with end_pages */
+    uintptr_t end_pages;
+} twin_block;
+
+bool twin_is_device_memory(const void *memory); /* that is there or was */
+/* The block that has all of it; NULL: none. */
+twin_block *twin_block_of(const void *memory, size_t size_bytes);
+
+spsh_status twin_memory_new(uint32_t device, size_t size_bytes, void **ret_memory, spsh_error *err);
+void twin_memory_free(void *memory); /* nothing under way uses it */
+uint64_t twin_memory_used(uint32_t device);
+spsh_status twin_pinned_new(size_t size_bytes, void **ret_memory, spsh_error *err);
+spsh_status twin_pinned_register(void *memory, size_t size_bytes, spsh_error *err);
+void twin_pinned_free(void *memory, bool is_registered);
+
+#endif
