@@ -2,7 +2,7 @@
  * of a float; fp16 has 5 bits of exponent (bias 15) and 10 behind the point, with subnormals.
  *
  * To 16 bits: to nearest, ties to even; what is too large becomes infinite, and not a number stays
- * one.
+ * one: 0x7fff, whichever it was, as instructions of the device have it, which are taken there.
  */
 #ifndef SPSH_DEVICE_HALF_H
 #define SPSH_DEVICE_HALF_H
@@ -10,6 +10,11 @@
 #include <string.h>
 
 #include "speechshard/device_text.h"
+
+#ifdef __CUDACC__
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#endif
 
 SPSH__INLINE uint32_t spsh__bits_of_f32(float value)
 {
@@ -34,10 +39,14 @@ SPSH__INLINE uint32_t spsh__round_bits(uint32_t bits, uint32_t drop)
 
 SPSH__INLINE uint16_t spsh__bf16_of_f32(float value)
 {
+#ifdef __CUDA_ARCH__
+    return __bfloat16_as_ushort(__float2bfloat16_rn(value));
+#else
     const uint32_t bits = spsh__bits_of_f32(value);
-    if ((bits & 0x7fffffffU) > 0x7f800000U) /* not a number: quiet, its bits may all be below */
-        return (uint16_t)((bits >> 16) | 0x40U);
+    if ((bits & 0x7fffffffU) > 0x7f800000U) /* not a number */
+        return 0x7fff;
     return (uint16_t)spsh__round_bits(bits, 16);
+#endif
 }
 
 SPSH__INLINE float spsh__f32_of_bf16(uint16_t bits)
@@ -47,11 +56,14 @@ SPSH__INLINE float spsh__f32_of_bf16(uint16_t bits)
 
 SPSH__INLINE uint16_t spsh__fp16_of_f32(float value)
 {
+#ifdef __CUDA_ARCH__
+    return __half_as_ushort(__float2half_rn(value));
+#else
     const uint32_t bits = spsh__bits_of_f32(value);
     const uint32_t sign = (bits >> 16) & 0x8000U;
     const uint32_t size = bits & 0x7fffffffU;
     if (size > 0x7f800000U)
-        return (uint16_t)(sign | 0x7e00U);
+        return 0x7fff;
     if (size >= 0x47800000U) /* 2^16 and above */
         return (uint16_t)(sign | 0x7c00U);
     if (size >= 0x38800000U) /* 2^-14 and above; what rounds up to 2^16 becomes infinite */
@@ -62,10 +74,14 @@ SPSH__INLINE uint16_t spsh__fp16_of_f32(float value)
     const uint32_t exponent = size >> 23;
     const uint32_t fraction = (size & 0x7fffffU) | 0x800000U;
     return (uint16_t)(sign | spsh__round_bits(fraction, 126U - exponent));
+#endif
 }
 
 SPSH__INLINE float spsh__f32_of_fp16(uint16_t bits)
 {
+#ifdef __CUDA_ARCH__
+    return __half2float(__ushort_as_half(bits));
+#else
     const uint32_t sign = (uint32_t)(bits & 0x8000U) << 16;
     const uint32_t size = bits & 0x7fffU;
     if (size >= 0x7c00U) /* infinite, or not a number */
@@ -74,6 +90,7 @@ SPSH__INLINE float spsh__f32_of_fp16(uint16_t bits)
         return spsh__f32_of_bits(sign | ((size + (112U << 10)) << 13));
     const float value = (float)size * 5.9604644775390625e-8f; /* 2^-24: exact */
     return spsh__f32_of_bits(sign | spsh__bits_of_f32(value));
+#endif
 }
 
 /* is_bf16: which of the two 16 bits are. */

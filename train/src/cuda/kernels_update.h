@@ -1,10 +1,156 @@
-/* kernels_update.h */
+/* kernels_update.h: a step of the optimisers over the arenas, and sums of squares, by threads of a
+ * device. What is one number for all elements is worked out on the host.
+ *
+ * Sums of squares are taken in double: of as many parts as the count says, a thread its own
+ * elements in order, then by halves.
+ */
 #ifndef SPSH_TRAIN_KERNELS_UPDATE_H
 #define SPSH_TRAIN_KERNELS_UPDATE_H
 
-#include "speechshard/device_text.h"
+#include <math.h>
+
+#include "device_values.h"
 
 /* X(NUMBER, name, type of the job) */
-#define SPSH__KERNELS_UPDATE(X)
+#define SPSH__KERNELS_UPDATE(X)                                                                    \
+    X(SQUARE_SUM, square_sum, spsh__square_job)                                                    \
+    X(SUM_PARTS, sum_parts, spsh__square_job)                                                      \
+    X(SGD, sgd, spsh__sgd_job)                                                                     \
+    X(ADAMW, adamw, spsh__adamw_job)
+
+#define SPSH__SQUARE_SHARED (SPSH__DEVICE_THREADS * 8U) /* bytes: a double of each thread */
+
+typedef struct spsh__square_job {
+    spsh__device_array x;
+    uint64_t count;
+    uint32_t is_wide, parts; /* blocks of square_sum */
+    double *partial;         /* [parts] */
+    double *sum;             /* of sum_parts, which is one block */
+} spsh__square_job;
+
+DEVICE void device_square_part(const spsh__square_job *job, const spsh__block *block,
+                               uint32_t thread)
+{
+    double sum = 0;
+    for (uint64_t first = (uint64_t)block->x * DEVICE_BLOCK_STEP; first < job->count;
+         first += (uint64_t)job->parts * DEVICE_BLOCK_STEP) {
+        const device_run r =
+            device_run_of(first, job->count, thread, SPSH__DEVICE_THREADS, job->is_wide != 0);
+        float v[4];
+        device_load_run(&job->x, &r, v);
+        sum += ((double)v[0] * (double)v[0] + (double)v[1] * (double)v[1]) +
+               ((double)v[2] * (double)v[2] + (double)v[3] * (double)v[3]);
+    }
+    ((double *)block->shared)[thread] = sum;
+}
+
+DEVICE void device_square_put(const spsh__block *block, double *to, uint32_t thread)
+{
+    if (thread == 0)
+        *to = ((const double *)block->shared)[0];
+}
+
+DEVICE void spsh__kernel_square_sum(const spsh__square_job *job, const spsh__block *block)
+{
+    EACH_THREAD(block, device_square_part(job, block, thread));
+    for (uint32_t half = SPSH__DEVICE_THREADS / 2; half > 0; half /= 2)
+        EACH_THREAD(block, device_fold((double *)block->shared, half, thread));
+    EACH_THREAD(block, device_square_put(block, job->partial + block->x, thread));
+}
+
+DEVICE void device_add_squares(const spsh__square_job *job, const spsh__block *block,
+                               uint32_t thread)
+{
+    double sum = 0;
+    for (uint32_t part = thread; part < job->parts; part += SPSH__DEVICE_THREADS)
+        sum += job->partial[part];
+    ((double *)block->shared)[thread] = sum;
+}
+
+DEVICE void spsh__kernel_sum_parts(const spsh__square_job *job, const spsh__block *block)
+{
+    EACH_THREAD(block, device_add_squares(job, block, thread));
+    for (uint32_t half = SPSH__DEVICE_THREADS / 2; half > 0; half /= 2)
+        EACH_THREAD(block, device_fold((double *)block->shared, half, thread));
+    EACH_THREAD(block, device_square_put(block, job->sum, thread));
+}
+
+/* ---- optimisers: g = gradient * gradient_scale */
+
+typedef struct spsh__sgd_job {
+    spsh__device_array weights, gradients, moment; /* moment: NULL without momentum */
+    uint64_t count;
+    float rate, momentum, decay, gradient_scale;
+    uint32_t is_nesterov, is_wide;
+} spsh__sgd_job;
+
+DEVICE void device_sgd_run(const spsh__sgd_job *job, const device_run *r)
+{
+    float w[4], g[4], m[4];
+    device_load_run(&job->weights, r, w);
+    device_load_run(&job->gradients, r, g);
+    if (job->moment.data != NULL)
+        device_load_run(&job->moment, r, m);
+    for (uint32_t k = 0; k < 4; k++) {
+        g[k] = g[k] * job->gradient_scale + job->decay * w[k];
+        if (job->moment.data != NULL) {
+            m[k] = job->momentum * m[k] + g[k];
+            g[k] = job->is_nesterov != 0 ? g[k] + job->momentum * m[k] : m[k];
+        }
+        w[k] -= job->rate * g[k];
+    }
+    device_store_run(&job->weights, r, w);
+    if (job->moment.data != NULL)
+        device_store_run(&job->moment, r, m);
+}
+
+DEVICE void device_sgd(const spsh__sgd_job *job, const spsh__block *block, uint32_t thread)
+{
+    EACH_RUN(job, block, thread, device_sgd_run(job, &r));
+}
+
+DEVICE void spsh__kernel_sgd(const spsh__sgd_job *job, const spsh__block *block)
+{
+    EACH_THREAD(block, device_sgd(job, block, thread));
+}
+
+typedef struct spsh__adamw_job {
+    spsh__device_array weights, gradients, moments[2];
+    uint64_t count;
+    float keep;                       /* 1 - rate * weight_decay */
+    float beta1, beta2, gain1, gain2; /* gains: 1 - beta */
+    float epsilon, gradient_scale;
+    float step; /* rate / (1 - beta1^t) */
+    float root; /* 1 / sqrt(1 - beta2^t) */
+    uint32_t is_wide;
+} spsh__adamw_job;
+
+DEVICE void device_adamw_run(const spsh__adamw_job *job, const device_run *r)
+{
+    float w[4], g[4], m[4], v[4];
+    device_load_run(&job->weights, r, w);
+    device_load_run(&job->gradients, r, g);
+    device_load_run(&job->moments[0], r, m);
+    device_load_run(&job->moments[1], r, v);
+    for (uint32_t k = 0; k < 4; k++) {
+        g[k] *= job->gradient_scale;
+        m[k] = job->beta1 * m[k] + job->gain1 * g[k];
+        v[k] = job->beta2 * v[k] + job->gain2 * g[k] * g[k];
+        w[k] = w[k] * job->keep - job->step * (m[k] / (sqrtf(v[k]) * job->root + job->epsilon));
+    }
+    device_store_run(&job->weights, r, w);
+    device_store_run(&job->moments[0], r, m);
+    device_store_run(&job->moments[1], r, v);
+}
+
+DEVICE void device_adamw(const spsh__adamw_job *job, const spsh__block *block, uint32_t thread)
+{
+    EACH_RUN(job, block, thread, device_adamw_run(job, &r));
+}
+
+DEVICE void spsh__kernel_adamw(const spsh__adamw_job *job, const spsh__block *block)
+{
+    EACH_THREAD(block, device_adamw(job, block, thread));
+}
 
 #endif
