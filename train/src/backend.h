@@ -131,7 +131,7 @@ typedef struct spsh__gemm {
 } spsh__gemm;
 
 typedef struct spsh__conv_call {
-    spsh__buffer x, weight, bias, y; /* a device: weight as x, bias floats, y either */
+    spsh__buffer x, weight, bias, y; /* a device: weight and y as x, bias floats */
 } spsh__conv_call;
 
 typedef struct spsh__conv_grad {

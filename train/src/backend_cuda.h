@@ -1,11 +1,14 @@
-/* backend_cuda.h: what the parts of the backend `cuda` share: backend_cuda.c has memory, lanes,
- * products and convolutions, backend_cuda_rows.c, _norm.c, _update.c, _loss.c and _rnn.c the
- * operators of the kernels of like names.
+/* backend_cuda.h: what the parts of the backend `cuda` share: backend_cuda.c opens it and has its
+ * lanes, _memory.c memory and transfers, _segment.c what is kept, _product.c products and
+ * convolutions, _rows.c, _norm.c, _update.c, _loss.c and _rnn.c the operators of the kernels of
+ * like names.
  *
  * An operator puts work onto the stream of its lane and returns. The first failure is kept
- * (spsh__cuda_failed), and nothing is put anywhere after it. Nothing is allocated in the middle of
- * a segment that is being kept: scratch grows before (a segment is only kept when its shape was
- * done once without), and never moves while work that was kept refers to it: graphs are dropped.
+ * (spsh__cuda_failed), and nothing is put anywhere after it.
+ *
+ * What an operator puts onto a stream goes through spsh__cuda_launch or spsh__cuda_put, which
+ * remember it while a segment is to be kept. Scratch never moves while work that was kept refers to
+ * it: graphs are dropped before.
  */
 #ifndef SPSH_TRAIN_BACKEND_CUDA_H
 #define SPSH_TRAIN_BACKEND_CUDA_H
@@ -25,6 +28,14 @@ enum {
         SPSH__KERNEL_COUNT
 };
 
+/* Segments since open. */
+typedef struct spsh__cuda_segment_counts {
+    uint64_t begun, kept, launched;
+    uint64_t refused; /* could not be kept, and will not be tried again */
+} spsh__cuda_segment_counts;
+
+spsh__cuda_segment_counts spsh__cuda_segments_counted(const spsh__backend *b);
+
 /* Keeps the first failure; rc OK: nothing. err: of rc. */
 void spsh__cuda_failed(spsh__backend *b, spsh_status rc, const spsh_error *err);
 bool spsh__cuda_has_failed(const spsh__backend *b);
@@ -35,7 +46,15 @@ void spsh__cuda_launch(spsh__backend *b, const spsh__launch *l);
  * the device a few times. */
 uint32_t spsh__cuda_blocks(const spsh__backend *b, uint64_t count);
 
-void *spsh__cuda_stream(const spsh__backend *b); /* the lane's */
+/* Does a piece of work, work_fn(b, stream of the lane, arguments), which only puts something onto
+ * the stream, and remembers it with a copy of its arguments. */
+typedef spsh_status spsh__cuda_work_fn(spsh__backend *b, void *stream, const void *arguments,
+                                       spsh_error *err);
+void spsh__cuda_put(spsh__backend *b, spsh__cuda_work_fn *work_fn, const void *arguments,
+                    size_t size_bytes);
+
+/* The lane's, for what cannot go through spsh__cuda_put: a segment around it is never kept. */
+void *spsh__cuda_stream(spsh__backend *b);
 uint32_t spsh__cuda_lane(const spsh__backend *b);
 
 /* Scratch of the lane in the device's memory, until the next operator on it; aligned to 256 bytes.

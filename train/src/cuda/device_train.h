@@ -43,10 +43,12 @@ typedef struct spsh__device_train_entry {
     spsh_status (*open_fn)(const spsh__device_train_plan *plan, void **ret_state, spsh_error *err);
     void (*close_fn)(void *state);
     spsh_status (*launch_fn)(void *state, void *stream, const spsh__launch *l, spsh_error *err);
-    /* As the backend's operators of like names; buffers of either kind as backend.h says. Weights
-     * of a convolution have the kind of x. keep of gemm: 0 or 1. */
+    /* As the backend's operators of like names. gemm: m, n and k are not 0; a and b of one kind, c
+     * of either. */
     spsh_status (*gemm_fn)(void *state, uint32_t lane, void *stream, const spsh__gemm *g,
                            spsh_error *err);
+    /* Without the bias. All buffers of one kind, nothing in the shape is 0. backward: dx and
+     * dweight where they are not NULL, overwritten, but a dweight of floats, which is added to. */
     spsh_status (*conv_forward_fn)(void *state, uint32_t lane, void *stream,
                                    const spsh__conv_shape *s, const spsh__conv_call *c,
                                    spsh_error *err);

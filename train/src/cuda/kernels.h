@@ -7,11 +7,13 @@
 
 #include "kernels_loss.h"
 #include "kernels_norm.h"
+#include "kernels_product.h"
 #include "kernels_rows.h"
 #include "kernels_update.h"
 
 /* X(NUMBER, name, type of the job) */
 #define SPSH__KERNELS(X)                                                                           \
+    SPSH__KERNELS_PRODUCT(X)                                                                       \
     SPSH__KERNELS_ROWS(X)                                                                          \
     SPSH__KERNELS_NORM(X)                                                                          \
     SPSH__KERNELS_UPDATE(X)                                                                        \
