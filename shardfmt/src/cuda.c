@@ -182,10 +182,39 @@ void spsh_cuda_free(const spsh_cuda *cuda, void *memory)
         cuda->plugin->free_fn(memory);
 }
 
+/* What a call cannot do without. */
+static spsh_status check_given(const void *given, const char *name, spsh_error *err)
+{
+    return given != NULL
+               ? SPSH_OK
+               : SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE, "%s must be given", name);
+}
+
 spsh_status spsh_cuda_copy(const spsh_cuda *cuda, void *to, const void *from, size_t size_bytes,
                            void *stream, spsh_error *err)
 {
-    return size_bytes == 0 ? SPSH_OK : cuda->plugin->copy_fn(to, from, size_bytes, stream, err);
+    if (size_bytes == 0)
+        return SPSH_OK;
+    spsh_status rc = check_given(to, "to", err);
+    if (rc == SPSH_OK)
+        rc = check_given(from, "from", err);
+    return rc != SPSH_OK ? rc : cuda->plugin->copy_fn(to, from, size_bytes, stream, err);
+}
+
+spsh_status spsh_cuda_fill(const spsh_cuda *cuda, void *memory, uint8_t byte, size_t size_bytes,
+                           void *stream, spsh_error *err)
+{
+    if (size_bytes == 0)
+        return SPSH_OK;
+    const spsh_status rc = check_given(memory, "memory", err);
+    return rc != SPSH_OK ? rc : cuda->plugin->fill_fn(memory, byte, size_bytes, stream, err);
+}
+
+spsh_status spsh_cuda_memory(const spsh_cuda *cuda, uint32_t device, uint64_t *ret_free_bytes,
+                             uint64_t *ret_all_bytes, spsh_error *err)
+{
+    const spsh_status rc = check_device(cuda, device, err);
+    return rc != SPSH_OK ? rc : cuda->plugin->memory_fn(device, ret_free_bytes, ret_all_bytes, err);
 }
 
 spsh_status spsh_cuda_synchronize(const spsh_cuda *cuda, void *stream, spsh_error *err)
@@ -193,7 +222,111 @@ spsh_status spsh_cuda_synchronize(const spsh_cuda *cuda, void *stream, spsh_erro
     return cuda->plugin->synchronize_fn(stream, err);
 }
 
+/* ---- pinned memory ---- */
+
+spsh_status spsh_cuda_host_alloc(const spsh_cuda *cuda, size_t size_bytes, void **ret_memory,
+                                 spsh_error *err)
+{
+    if (size_bytes == 0)
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE, "no bytes to allocate");
+    return cuda->plugin->host_alloc_fn(size_bytes, ret_memory, err);
+}
+
+void spsh_cuda_host_free(const spsh_cuda *cuda, void *memory)
+{
+    if (memory != NULL)
+        cuda->plugin->host_free_fn(memory);
+}
+
+spsh_status spsh_cuda_host_register(const spsh_cuda *cuda, void *memory, size_t size_bytes,
+                                    spsh_error *err)
+{
+    const uintptr_t page_bytes = (uintptr_t)sysconf(_SC_PAGESIZE);
+    const spsh_status rc = check_given(memory, "memory", err);
+    if (rc != SPSH_OK)
+        return rc;
+    if (size_bytes == 0 || size_bytes % page_bytes != 0 || (uintptr_t)memory % page_bytes != 0)
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+                         "memory to pin must be whole pages of %zu bytes", (size_t)page_bytes);
+    return cuda->plugin->host_register_fn(memory, size_bytes, err);
+}
+
+void spsh_cuda_host_unregister(const spsh_cuda *cuda, void *memory)
+{
+    if (memory != NULL)
+        cuda->plugin->host_unregister_fn(memory);
+}
+
+/* ---- streams and events ---- */
+
+spsh_status spsh_cuda_stream_open(const spsh_cuda *cuda, uint32_t device, uint32_t urgent,
+                                  void **ret_stream, spsh_error *err)
+{
+    const spsh_status rc = check_device(cuda, device, err);
+    return rc != SPSH_OK ? rc : cuda->plugin->stream_open_fn(device, urgent, ret_stream, err);
+}
+
+void spsh_cuda_stream_close(const spsh_cuda *cuda, void *stream)
+{
+    if (stream != NULL)
+        cuda->plugin->stream_close_fn(stream);
+}
+
+spsh_status spsh_cuda_event_open(const spsh_cuda *cuda, uint32_t device, uint32_t timed,
+                                 void **ret_event, spsh_error *err)
+{
+    const spsh_status rc = check_device(cuda, device, err);
+    return rc != SPSH_OK ? rc : cuda->plugin->event_open_fn(device, timed, ret_event, err);
+}
+
+void spsh_cuda_event_close(const spsh_cuda *cuda, void *event)
+{
+    if (event != NULL)
+        cuda->plugin->event_close_fn(event);
+}
+
+spsh_status spsh_cuda_event_record(const spsh_cuda *cuda, void *event, void *stream,
+                                   spsh_error *err)
+{
+    const spsh_status rc = check_given(event, "event", err);
+    return rc != SPSH_OK ? rc : cuda->plugin->event_record_fn(event, stream, err);
+}
+
+spsh_status spsh_cuda_event_wait(const spsh_cuda *cuda, void *event, void *stream, spsh_error *err)
+{
+    const spsh_status rc = check_given(event, "event", err);
+    return rc != SPSH_OK ? rc : cuda->plugin->event_wait_fn(event, stream, err);
+}
+
+spsh_status spsh_cuda_event_query(const spsh_cuda *cuda, void *event, spsh_error *err)
+{
+    const spsh_status rc = check_given(event, "event", err);
+    return rc != SPSH_OK ? rc : cuda->plugin->event_query_fn(event, err);
+}
+
+spsh_status spsh_cuda_event_synchronize(const spsh_cuda *cuda, void *event, spsh_error *err)
+{
+    const spsh_status rc = check_given(event, "event", err);
+    return rc != SPSH_OK ? rc : cuda->plugin->event_synchronize_fn(event, err);
+}
+
+spsh_status spsh_cuda_event_ms(const spsh_cuda *cuda, void *first, void *last, float *ret_ms,
+                               spsh_error *err)
+{
+    spsh_status rc = check_given(first, "first", err);
+    if (rc == SPSH_OK)
+        rc = check_given(last, "last", err);
+    return rc != SPSH_OK ? rc : cuda->plugin->event_ms_fn(first, last, ret_ms, err);
+}
+
+/* ---- for other libraries ---- */
+
 void *spsh_cuda_symbol(const spsh_cuda *cuda, const char *name)
 {
     return dlsym(cuda->library, name);
+}
+
+const spsh__cuda_plugin *spsh__cuda_plugin_of(const spsh_cuda *cuda)
+{
+    return cuda->plugin;
 }

@@ -68,12 +68,14 @@ SPSH_API SPSH_NODISCARD spsh_status spsh_cuda_alloc(const spsh_cuda *cuda, uint3
 SPSH_API void spsh_cuda_free(const spsh_cuda *cuda, void *memory);
 
 /** Copy between host and device, any way, in the stream's order. Host memory that is not pinned is
- * read before the return; what is written to it is there after spsh_cuda_synchronize. */
+ * read before the return; what is written to it is there after spsh_cuda_synchronize. SPSH_OK,
+ * SPSH_E_INVALID_ARG, SPSH_E_IO. */
 SPSH_API SPSH_NODISCARD spsh_status spsh_cuda_copy(const spsh_cuda *cuda, void *to,
                                                    const void *from, size_t size_bytes,
                                                    void *stream, spsh_error *err);
 
-/** Set bytes of a device's memory, in the stream's order. SPSH_OK, SPSH_E_IO. */
+/** Set bytes of a device's memory, in the order of a stream of that device. SPSH_OK,
+ * SPSH_E_INVALID_ARG (no memory of a device), SPSH_E_IO. */
 SPSH_API SPSH_NODISCARD spsh_status spsh_cuda_fill(const spsh_cuda *cuda, void *memory,
                                                    uint8_t byte, size_t size_bytes, void *stream,
                                                    spsh_error *err);
@@ -86,7 +88,8 @@ SPSH_API SPSH_NODISCARD spsh_status spsh_cuda_memory(const spsh_cuda *cuda, uint
 
 /* ---- pinned memory: the host's, which copies read and write by themselves, at full speed ---- */
 
-/** Pinned memory, aligned to 4096 bytes, for all devices. SPSH_OK, SPSH_E_NO_MEMORY, SPSH_E_IO. */
+/** Pinned memory, aligned to 4096 bytes, for all devices. SPSH_OK, SPSH_E_INVALID_ARG (no bytes),
+ * SPSH_E_NO_MEMORY, SPSH_E_IO. */
 SPSH_API SPSH_NODISCARD spsh_status spsh_cuda_host_alloc(const spsh_cuda *cuda, size_t size_bytes,
                                                          void **ret_memory, spsh_error *err);
 /** NULL is fine. Nothing may be under way that uses it. */
@@ -115,17 +118,19 @@ SPSH_API SPSH_NODISCARD spsh_status spsh_cuda_event_open(const spsh_cuda *cuda, 
                                                          spsh_error *err);
 SPSH_API void spsh_cuda_event_close(const spsh_cuda *cuda, void *event); /* NULL is fine */
 
-/** Mark the place in a stream that it has come to. SPSH_OK, SPSH_E_IO. */
+/** Mark the place in a stream, of the event's device, that it has come to. SPSH_OK,
+ * SPSH_E_INVALID_ARG, SPSH_E_IO. */
 SPSH_API SPSH_NODISCARD spsh_status spsh_cuda_event_record(const spsh_cuda *cuda, void *event,
                                                            void *stream, spsh_error *err);
 /** What is put onto the stream from now on waits for the event's mark; the caller does not. An
- * event without a mark is none to wait for. SPSH_OK, SPSH_E_IO. */
+ * event without a mark is none to wait for. SPSH_OK, SPSH_E_INVALID_ARG, SPSH_E_IO. */
 SPSH_API SPSH_NODISCARD spsh_status spsh_cuda_event_wait(const spsh_cuda *cuda, void *event,
                                                          void *stream, spsh_error *err);
-/** Has the device come to the mark? SPSH_OK: yes; SPSH_E_TIMEOUT: not yet; SPSH_E_IO. */
+/** Has the device come to the mark? SPSH_OK: yes; SPSH_E_TIMEOUT: not yet;
+ * SPSH_E_INVALID_ARG, SPSH_E_IO. */
 SPSH_API SPSH_NODISCARD spsh_status spsh_cuda_event_query(const spsh_cuda *cuda, void *event,
                                                           spsh_error *err);
-/** Wait until it has. SPSH_OK, SPSH_E_IO. */
+/** Wait until it has. SPSH_OK, SPSH_E_INVALID_ARG, SPSH_E_IO. */
 SPSH_API SPSH_NODISCARD spsh_status spsh_cuda_event_synchronize(const spsh_cuda *cuda, void *event,
                                                                 spsh_error *err);
 /** Milliseconds between the marks of two timed events, both reached. SPSH_OK, SPSH_E_INVALID_ARG,

@@ -1,6 +1,11 @@
-/* plugin.cu: the plug-in's own part: errors, devices, memory, copies. CUDA's runtime is linked
- * statically; of the system it needs the driver alone, which the runtime looks for when it is first
- * called. */
+/* plugin.cu: the plug-in's own part: errors, devices, memory, copies, streams, events, graphs.
+ * CUDA's runtime is linked statically; of the system it needs the driver alone, which the runtime
+ * looks for when it is first called.
+ *
+ * The device that is current is the calling thread's own affair: what needs another one sets it and
+ * sets it back. While a thread captures a graph, CUDA lets it allocate only if it says that it
+ * knows what it does (relaxed mode): memory that is allocated is no part of the graph.
+ */
 #include "speechshard/cuda_plugin.h"
 
 #include <cuda_runtime_api.h>
@@ -26,9 +31,12 @@ static spsh_status status_of(cudaError_t code)
 {
     switch (code) {
     case cudaErrorMemoryAllocation: return SPSH_E_NO_MEMORY;
+    case cudaErrorNotReady: return SPSH_E_TIMEOUT;
     case cudaErrorInvalidValue:
     case cudaErrorInvalidDevice:
-    case cudaErrorInvalidResourceHandle: return SPSH_E_INVALID_ARG;
+    case cudaErrorInvalidResourceHandle:
+    case cudaErrorHostMemoryAlreadyRegistered:
+    case cudaErrorHostMemoryNotRegistered: return SPSH_E_INVALID_ARG;
     case cudaErrorNoDevice:
     case cudaErrorInsufficientDriver:
     case cudaErrorSystemDriverMismatch:
@@ -39,14 +47,79 @@ static spsh_status status_of(cudaError_t code)
     }
 }
 
+/* What is to be done about it; NULL: nothing beyond what the error's own text says. After those of
+ * the first kind every call of this process fails until it ends. */
+static const char *advice_of(cudaError_t code)
+{
+    switch (code) {
+    case cudaErrorIllegalAddress:
+    case cudaErrorMisalignedAddress:
+    case cudaErrorInvalidAddressSpace:
+    case cudaErrorInvalidPc:
+    case cudaErrorIllegalInstruction:
+    case cudaErrorHardwareStackError:
+    case cudaErrorLaunchFailure:
+    case cudaErrorAssert:
+        return "a kernel failed and the device is lost to this process: start it again; if it "
+               "comes back, look with compute-sanitizer and report it";
+    case cudaErrorLaunchTimeout:
+        return "a kernel took longer than this device's display allows, and the device is lost to "
+               "this process: use another device, or end the display";
+    case cudaErrorECCUncorrectable:
+    case cudaErrorNvlinkUncorrectable:
+    case cudaErrorContained:
+        return "the device's memory or a link of it failed: start again from the last checkpoint; "
+               "if it comes back, reset or replace the device (nvidia-smi -q shows its errors)";
+    case cudaErrorDevicesUnavailable:
+    case cudaErrorDeviceUninitialized:
+    case cudaErrorContextIsDestroyed:
+        return "the device is used by another process alone, or was reset: see nvidia-smi, then "
+               "start again";
+    case cudaErrorMemoryAllocation:
+        return "see nvidia-smi for who uses the device's memory, or take smaller batches";
+    default: return NULL;
+    }
+}
+
 spsh_status spsh__cuda_check(int code, const char *what, spsh_error *err)
 {
     const cudaError_t error = (cudaError_t)code;
     if (error == cudaSuccess)
         return SPSH_OK;
     (void)cudaGetLastError(); /* so that the next call does not see it again */
+    const char *advice = advice_of(error);
+    if (advice != NULL)
+        return spsh__cuda_fail(err, status_of(error), "%s: %s: %s", what, cudaGetErrorName(error),
+                               advice);
     return spsh__cuda_fail(err, status_of(error), "%s: %s (%s)", what, cudaGetErrorString(error),
                            cudaGetErrorName(error));
+}
+
+/* ---- the thread's device and its way with captures: ours during a call, then what they were ----
+ */
+
+typedef struct place {
+    int device_before;
+    cudaStreamCaptureMode mode_before;
+} place;
+
+static spsh_status enter(int device, place *before, spsh_error *err)
+{
+    before->mode_before = cudaStreamCaptureModeRelaxed;
+    spsh_status rc =
+        spsh__cuda_check(cudaGetDevice(&before->device_before), "the thread's device", err);
+    if (rc == SPSH_OK && device != before->device_before)
+        rc = spsh__cuda_check(cudaSetDevice(device), "choosing a device", err);
+    if (rc == SPSH_OK)
+        (void)cudaThreadExchangeStreamCaptureMode(&before->mode_before);
+    return rc;
+}
+
+static void leave(int device, place *before)
+{
+    (void)cudaThreadExchangeStreamCaptureMode(&before->mode_before);
+    if (device != before->device_before)
+        (void)cudaSetDevice(before->device_before);
 }
 
 static spsh_status count_devices(uint32_t *ret_count, spsh_error *err)
@@ -115,18 +188,20 @@ static spsh_status get_device(uint32_t number, spsh_cuda_device *ret_device, sps
     return SPSH_OK;
 }
 
+/* ---- memory ---- */
+
 static spsh_status alloc_memory(uint32_t device, size_t size_bytes, void **ret_memory,
                                 spsh_error *err)
 {
-    int before = 0;
+    place before;
     void *memory = NULL;
-    spsh_status rc = spsh__cuda_check(cudaGetDevice(&before), "the thread's device", err);
-    if (rc == SPSH_OK)
-        rc = spsh__cuda_check(cudaSetDevice((int)device), "choosing a device", err);
+    char what[64];
+    spsh_status rc = enter((int)device, &before, err);
     if (rc != SPSH_OK)
         return rc;
-    rc = spsh__cuda_check(cudaMalloc(&memory, size_bytes), "memory of a device", err);
-    (void)cudaSetDevice(before);
+    (void)snprintf(what, sizeof(what), "%zu bytes of memory of device %u", size_bytes, device);
+    rc = spsh__cuda_check(cudaMalloc(&memory, size_bytes), what, err);
+    leave((int)device, &before);
     if (rc == SPSH_OK)
         *ret_memory = memory;
     return rc;
@@ -135,6 +210,7 @@ static spsh_status alloc_memory(uint32_t device, size_t size_bytes, void **ret_m
 static void free_memory(void *memory)
 {
     (void)cudaFree(memory);
+    (void)cudaGetLastError();
 }
 
 static spsh_status copy(void *to, const void *from, size_t size_bytes, void *stream,
@@ -145,9 +221,249 @@ static spsh_status copy(void *to, const void *from, size_t size_bytes, void *str
         "a copy between host and device", err);
 }
 
+/* The device of a piece of its memory. */
+static spsh_status device_of(const void *memory, int *ret_device, spsh_error *err)
+{
+    cudaPointerAttributes attributes;
+    const spsh_status rc = spsh__cuda_check(cudaPointerGetAttributes(&attributes, memory),
+                                            "looking for memory's device", err);
+    if (rc != SPSH_OK)
+        return rc;
+    if (attributes.type != cudaMemoryTypeDevice)
+        return spsh__cuda_fail(err, SPSH_E_INVALID_ARG, "a fill of what is no memory of a device");
+    *ret_device = attributes.device;
+    return SPSH_OK;
+}
+
+/* A kernel does it: on its memory's device, whose stream it must be. */
+static spsh_status fill(void *memory, uint8_t byte, size_t size_bytes, void *stream,
+                        spsh_error *err)
+{
+    place before;
+    int device = 0;
+    spsh_status rc = device_of(memory, &device, err);
+    if (rc == SPSH_OK)
+        rc = enter(device, &before, err);
+    if (rc != SPSH_OK)
+        return rc;
+    rc = spsh__cuda_check(cudaMemsetAsync(memory, byte, size_bytes, (cudaStream_t)stream),
+                          "filling memory of a device", err);
+    leave(device, &before);
+    return rc;
+}
+
+static spsh_status get_memory(uint32_t device, uint64_t *ret_free_bytes, uint64_t *ret_all_bytes,
+                              spsh_error *err)
+{
+    place before;
+    size_t free_bytes = 0;
+    size_t all_bytes = 0;
+    spsh_status rc = enter((int)device, &before, err);
+    if (rc != SPSH_OK)
+        return rc;
+    rc = spsh__cuda_check(cudaMemGetInfo(&free_bytes, &all_bytes), "free memory of a device", err);
+    leave((int)device, &before);
+    if (rc == SPSH_OK) {
+        *ret_free_bytes = free_bytes;
+        *ret_all_bytes = all_bytes;
+    }
+    return rc;
+}
+
+/* ---- pinned memory: for all devices, whichever is current ---- */
+
+static spsh_status pinned_check(cudaError_t code, const char *what, size_t size_bytes,
+                                spsh_error *err)
+{
+    if (code != cudaErrorMemoryAllocation)
+        return spsh__cuda_check(code, what, err);
+    (void)cudaGetLastError();
+    return spsh__cuda_fail(err, SPSH_E_NO_MEMORY,
+                           "%s: the system pins no %zu bytes more: see ulimit -l, and the memory "
+                           "that the machine or container has",
+                           what, size_bytes);
+}
+
+static spsh_status host_alloc(size_t size_bytes, void **ret_memory, spsh_error *err)
+{
+    cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+    void *memory = NULL;
+    (void)cudaThreadExchangeStreamCaptureMode(&mode);
+    const spsh_status rc = pinned_check(cudaHostAlloc(&memory, size_bytes, cudaHostAllocPortable),
+                                        "pinned memory", size_bytes, err);
+    (void)cudaThreadExchangeStreamCaptureMode(&mode);
+    if (rc == SPSH_OK)
+        *ret_memory = memory;
+    return rc;
+}
+
+static void host_free(void *memory)
+{
+    (void)cudaFreeHost(memory);
+    (void)cudaGetLastError();
+}
+
+static spsh_status host_register(void *memory, size_t size_bytes, spsh_error *err)
+{
+    return pinned_check(cudaHostRegister(memory, size_bytes, cudaHostRegisterPortable),
+                        "pinning memory", size_bytes, err);
+}
+
+static void host_unregister(void *memory)
+{
+    (void)cudaHostUnregister(memory);
+    (void)cudaGetLastError();
+}
+
+/* ---- streams ---- */
+
+static spsh_status stream_open(uint32_t device, uint32_t urgent, void **ret_stream, spsh_error *err)
+{
+    place before;
+    cudaStream_t stream = NULL;
+    int least = 0;
+    int most = 0;
+    spsh_status rc = enter((int)device, &before, err);
+    if (rc != SPSH_OK)
+        return rc;
+    rc = spsh__cuda_check(cudaDeviceGetStreamPriorityRange(&least, &most), "priorities of streams",
+                          err);
+    if (rc == SPSH_OK)
+        rc = spsh__cuda_check(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking,
+                                                           urgent != 0 ? most : least),
+                              "a stream", err);
+    leave((int)device, &before);
+    if (rc == SPSH_OK)
+        *ret_stream = stream;
+    return rc;
+}
+
+static void stream_close(void *stream)
+{
+    (void)cudaStreamSynchronize((cudaStream_t)stream);
+    (void)cudaStreamDestroy((cudaStream_t)stream);
+    (void)cudaGetLastError();
+}
+
 static spsh_status synchronize(void *stream, spsh_error *err)
 {
     return spsh__cuda_check(cudaStreamSynchronize((cudaStream_t)stream), "work on a device", err);
+}
+
+/* ---- events ---- */
+
+static spsh_status event_open(uint32_t device, uint32_t timed, void **ret_event, spsh_error *err)
+{
+    place before;
+    cudaEvent_t event = NULL;
+    spsh_status rc = enter((int)device, &before, err);
+    if (rc != SPSH_OK)
+        return rc;
+    rc = spsh__cuda_check(
+        cudaEventCreateWithFlags(&event, timed != 0 ? cudaEventDefault : cudaEventDisableTiming),
+        "an event", err);
+    leave((int)device, &before);
+    if (rc == SPSH_OK)
+        *ret_event = event;
+    return rc;
+}
+
+static void event_close(void *event)
+{
+    (void)cudaEventDestroy((cudaEvent_t)event);
+    (void)cudaGetLastError();
+}
+
+static spsh_status event_record(void *event, void *stream, spsh_error *err)
+{
+    return spsh__cuda_check(cudaEventRecord((cudaEvent_t)event, (cudaStream_t)stream),
+                            "recording an event", err);
+}
+
+static spsh_status event_wait(void *event, void *stream, spsh_error *err)
+{
+    return spsh__cuda_check(
+        cudaStreamWaitEvent((cudaStream_t)stream, (cudaEvent_t)event, cudaEventWaitDefault),
+        "making a stream wait", err);
+}
+
+/* "Not yet" is no failure, but CUDA remembers it as one. */
+static spsh_status event_query(void *event, spsh_error *err)
+{
+    const cudaError_t error = cudaEventQuery((cudaEvent_t)event);
+    if (error != cudaErrorNotReady)
+        return spsh__cuda_check(error, "work on a device", err);
+    (void)cudaGetLastError();
+    return spsh__cuda_fail(err, SPSH_E_TIMEOUT, "the device has not come to the event");
+}
+
+static spsh_status event_synchronize(void *event, spsh_error *err)
+{
+    return spsh__cuda_check(cudaEventSynchronize((cudaEvent_t)event), "work on a device", err);
+}
+
+static spsh_status event_ms(void *first, void *last, float *ret_ms, spsh_error *err)
+{
+    float ms = 0;
+    const cudaError_t error = cudaEventElapsedTime(&ms, (cudaEvent_t)first, (cudaEvent_t)last);
+    if (error == cudaErrorNotReady) {
+        (void)cudaGetLastError();
+        return spsh__cuda_fail(err, SPSH_E_INVALID_ARG,
+                               "the time between events that the device has not come to");
+    }
+    const spsh_status rc = spsh__cuda_check(error, "the time between events", err);
+    if (rc == SPSH_OK)
+        *ret_ms = ms;
+    return rc;
+}
+
+/* ---- graphs ---- */
+
+static spsh_status graph_begin(void *stream, spsh_error *err)
+{
+    return spsh__cuda_check(
+        cudaStreamBeginCapture((cudaStream_t)stream, cudaStreamCaptureModeThreadLocal),
+        "beginning a graph", err);
+}
+
+static spsh_status graph_end(void *stream, void **ret_graph, spsh_error *err)
+{
+    cudaGraph_t graph = NULL;
+    cudaGraphExec_t made = NULL;
+    spsh_status rc =
+        spsh__cuda_check(cudaStreamEndCapture((cudaStream_t)stream, &graph), "ending a graph", err);
+    if (rc == SPSH_OK)
+        rc = spsh__cuda_check(cudaGraphInstantiate(&made, graph, 0), "making a graph", err);
+    if (graph != NULL)
+        (void)cudaGraphDestroy(graph);
+    if (rc == SPSH_OK)
+        *ret_graph = made;
+    return rc;
+}
+
+static void graph_abandon(void *stream)
+{
+    cudaGraph_t graph = NULL;
+    cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+    if (cudaStreamIsCapturing((cudaStream_t)stream, &status) != cudaSuccess ||
+        status != cudaStreamCaptureStatusNone)
+        (void)cudaStreamEndCapture((cudaStream_t)stream, &graph);
+    if (graph != NULL)
+        (void)cudaGraphDestroy(graph);
+    (void)cudaGetLastError();
+}
+
+static spsh_status graph_launch(void *graph, void *stream, spsh_error *err)
+{
+    return spsh__cuda_check(cudaGraphLaunch((cudaGraphExec_t)graph, (cudaStream_t)stream),
+                            "launching a graph", err);
+}
+
+static void graph_close(void *graph)
+{
+    if (graph != NULL)
+        (void)cudaGraphExecDestroy((cudaGraphExec_t)graph);
+    (void)cudaGetLastError();
 }
 
 extern "C" SPSH_API const spsh__cuda_plugin *spsh_cuda_plugin(void)
@@ -155,6 +471,11 @@ extern "C" SPSH_API const spsh__cuda_plugin *spsh_cuda_plugin(void)
     static const spsh__cuda_plugin plugin = {
         SPSH__CUDA_ABI, SPSH_VERSION_STRING, count_devices, get_device,
         alloc_memory,   free_memory,         copy,          synchronize,
+        fill,           get_memory,          host_alloc,    host_free,
+        host_register,  host_unregister,     stream_open,   stream_close,
+        event_open,     event_close,         event_record,  event_wait,
+        event_query,    event_synchronize,   event_ms,      graph_begin,
+        graph_end,      graph_abandon,       graph_launch,  graph_close,
     };
     return &plugin;
 }
