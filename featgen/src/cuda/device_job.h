@@ -1,9 +1,5 @@
-/* device_job.h: what the kernels work on, and how C text becomes device text.
- *
- * device_frames.h and device_norm.h are written in what C and CUDA share. nvcc makes kernels of
- * them; a test compiles the same text as C and runs the threads of a block one after the other, in
- * several orders, so that the logic is tested where there is no GPU, and so that a result that
- * depends on the order within a phase (a race) shows.
+/* device_job.h: what the kernels of features work on. Their text, device_frames.h and
+ * device_norm.h, is written in what C and CUDA share (speechshard/device_text.h).
  *
  *     job (tables, samples, places) --> block b of utterance u: frames b * lanes ... --> rows
  *                                   --> statistics of u --> values, padding
@@ -12,30 +8,8 @@
 #define SPSH_DEVICE_JOB_H
 
 #include "frames.h"
+#include "speechshard/device_text.h"
 
-#ifdef __CUDACC__
-#define DEVICE static __device__ __forceinline__
-/* A phase: every thread of the block does call_, with its number in `thread`; then all wait. */
-#define EACH_THREAD(block_, call_)                                                                 \
-    do {                                                                                           \
-        const uint32_t thread = threadIdx.x;                                                       \
-        call_;                                                                                     \
-        __syncthreads();                                                                           \
-    } while (0)
-#else
-#define DEVICE static inline
-#ifndef EACH_THREAD /* a test may have threads of its own */
-#define EACH_THREAD(block_, call_)                                                                 \
-    for (uint32_t turn_ = 0; turn_ < SPSH__DEVICE_THREADS; turn_++) {                              \
-        const uint32_t thread = spsh__device_turn((block_)->order, turn_);                         \
-        call_;                                                                                     \
-    }
-#endif
-#endif
-
-#ifndef SPSH__DEVICE_THREADS /* of a block; a power of two */
-#define SPSH__DEVICE_THREADS 256U
-#endif
 #define SPSH__DEVICE_LANES_MAX 8U /* frames of a block; a power of two */
 #define SPSH__DEVICE_PARTS     4U /* partial sums of samples, as frames_body.h has them */
 
@@ -87,7 +61,7 @@ typedef struct spsh__device_block {
     uint64_t first_frame;
     uint32_t lane_count; /* frames there are */
     float *memory;       /* room.end * lanes */
-    uint32_t order;      /* of threads within a phase; the C twin alone looks at it */
+    uint32_t order;      /* as spsh__block's */
 } spsh__device_block;
 
 static inline uint32_t spsh__device_larger(uint32_t a, uint32_t b)
@@ -123,17 +97,5 @@ static inline bool spsh__device_lanes(const spsh__device_room *room, size_t memo
     *ret_shift = shift;
     return true;
 }
-
-#ifndef __CUDACC__
-/* Orders 0, 1: upwards, downwards; others: any odd number, all threads mixed. */
-static inline uint32_t spsh__device_turn(uint32_t order, uint32_t turn)
-{
-    if (order == 0)
-        return turn;
-    if (order == 1)
-        return SPSH__DEVICE_THREADS - 1 - turn;
-    return (turn * (order | 1U) + order) % SPSH__DEVICE_THREADS;
-}
-#endif
 
 #endif
