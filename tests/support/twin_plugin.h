@@ -15,6 +15,7 @@ typedef struct twin_controls {
     bool has_threads;      /* those of a block are threads; order does not count */
     uint64_t seed;         /* of the order among streams: what is drawn goes on from here */
     uint64_t device_bytes; /* memory of each device */
+    uint32_t capability;   /* of each device, major * 10 + minor */
     uint64_t lost_after;   /* the device is lost when work_count comes to it; 0: never */
     bool counts_hazards;   /* instead of stopping the program */
     /* What is open. */

@@ -98,6 +98,7 @@ twin_controls twin_state = {
     .memory_bytes = 101376,
     .seed = 1,
     .device_bytes = UINT64_C(8) << 30,
+    .capability = 90,
 #ifdef TWIN_THREADS
     .has_threads = true,
 #endif
@@ -1158,7 +1159,8 @@ static spsh_status get_device(uint32_t number, spsh_cuda_device *ret_device, sps
 {
     (void)err;
     *ret_device = (spsh_cuda_device){
-        .capability_major = 1,
+        .capability_major = twin_state.capability / 10,
+        .capability_minor = twin_state.capability % 10,
         .multiprocessor_count = number + 1,
         .memory_bytes = twin_state.device_bytes,
     };

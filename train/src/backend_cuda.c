@@ -1,9 +1,317 @@
-/* backend_cuda.c: the backend `cuda`: memory, lanes, segments, products and convolutions. */
-#include "backend_cuda.h"
+/* backend_cuda.c: the backend `cuda`: opening it, lanes, and what operators put onto their streams.
+ *
+ *     library                                        plug-in
+ *     backend_cuda*.c   operators, memory, order --> device_train.h   kernels, cuBLASLt, cuDNN
+ *                                                --> cuda_plugin.h    memory, streams, graphs
+ *
+ * Two lanes, a stream each. Work on one is done in its order; between them there is order at
+ * fork_fn and join_fn alone, by an event each: the event's mark is read when the wait is put onto
+ * the stream, so that one event does for all forks.
+ */
+#include "backend_cuda_state.h"
+
+enum { WAVES = 8 }; /* blocks of a kernel for each multiprocessor, at most */
+
+/* ------------------------------------------------------------------------------------- failures */
+
+void spsh__cuda_failed(spsh__backend *b, spsh_status rc, const spsh_error *err)
+{
+    spsh__cuda_state *self = spsh__cuda_of(b);
+    if (rc == SPSH_OK || self->rc != SPSH_OK)
+        return;
+    self->rc = rc;
+    self->err = *err;
+}
+
+bool spsh__cuda_has_failed(const spsh__backend *b)
+{
+    return spsh__cuda_of(b)->rc != SPSH_OK;
+}
+
+static spsh_status cuda_status(spsh__backend *b, spsh_error *err)
+{
+    const spsh__cuda_state *self = spsh__cuda_of(b);
+    if (self->rc != SPSH_OK && err != NULL)
+        *err = self->err;
+    return self->rc;
+}
+
+/* --------------------------------------------------------------------------------------- streams
+ */
+
+void *spsh__cuda_stream(spsh__backend *b)
+{
+    const spsh__cuda_state *self = spsh__cuda_of(b);
+    spsh__cuda_segment_refuse(b);
+    return self->lanes[self->lane].stream;
+}
+
+uint32_t spsh__cuda_lane(const spsh__backend *b)
+{
+    return spsh__cuda_of(b)->lane;
+}
+
+static void *first_stream(spsh__backend *b)
+{
+    return spsh__cuda_of(b)->lanes[0].stream;
+}
+
+static void choose_lane(spsh__backend *b, uint32_t lane)
+{
+    spsh__cuda_of(b)->lane = lane;
+}
+
+void spsh__cuda_put(spsh__backend *b, spsh__cuda_work_fn *work_fn, const void *arguments,
+                    size_t size_bytes)
+{
+    const spsh__cuda_state *self = spsh__cuda_of(b);
+    spsh_error err = SPSH_ERROR_INIT;
+    if (spsh__cuda_has_failed(b))
+        return;
+    spsh__cuda_failed(b, work_fn(b, self->lanes[self->lane].stream, arguments, &err), &err);
+    void *place = spsh__cuda_remember(b, work_fn, size_bytes);
+    if (place != NULL)
+        memcpy(place, arguments, size_bytes);
+}
+
+typedef struct follow_work { /* lane `to` goes on behind what `from` has come to */
+    void *event;
+    uint32_t from, to;
+} follow_work;
+
+static spsh_status put_follow(spsh__backend *b, void *stream, const void *arguments,
+                              spsh_error *err)
+{
+    const spsh__cuda_state *self = spsh__cuda_of(b);
+    const follow_work *w = arguments;
+    (void)stream;
+    const spsh_status rc =
+        self->plugin->event_record_fn(w->event, self->lanes[w->from].stream, err);
+    return rc != SPSH_OK ? rc
+                         : self->plugin->event_wait_fn(w->event, self->lanes[w->to].stream, err);
+}
+
+static void fork_lanes(spsh__backend *b)
+{
+    const follow_work w = {spsh__cuda_of(b)->fork, 0, 1};
+    spsh__cuda_put(b, put_follow, &w, sizeof(w));
+}
+
+static void join_lanes(spsh__backend *b)
+{
+    const follow_work w = {spsh__cuda_of(b)->join, 1, 0};
+    spsh__cuda_put(b, put_follow, &w, sizeof(w));
+    choose_lane(b, 0);
+}
+
+uint32_t spsh__cuda_blocks(const spsh__backend *b, uint64_t count)
+{
+    const uint64_t blocks = count / SPSH__DEVICE_THREADS + (count % SPSH__DEVICE_THREADS != 0);
+    const uint64_t most = (uint64_t)spsh__cuda_of(b)->about.multiprocessor_count * WAVES;
+    if (blocks > most)
+        return (uint32_t)most;
+    return blocks == 0 ? 1 : (uint32_t)blocks;
+}
+
+/* A launch with its job and its uses behind it. */
+typedef struct launch_work {
+    _Alignas(16) spsh__launch launch; /* its pointers are not those of the copy */
+} launch_work;
+
+static size_t round_up(size_t size_bytes)
+{
+    return (size_bytes + 15) / 16 * 16;
+}
+
+static spsh_status put_launch(spsh__backend *b, void *stream, const void *arguments,
+                              spsh_error *err)
+{
+    const spsh__cuda_state *self = spsh__cuda_of(b);
+    const launch_work *w = arguments;
+    const char *behind = (const char *)(w + 1);
+    spsh__launch l = w->launch;
+    l.job = behind;
+    l.uses = (const void *)(behind + round_up(l.job_bytes));
+    return self->entry->launch_fn(self->train, stream, &l, err);
+}
+
+static void remember_launch(spsh__backend *b, const spsh__launch *l)
+{
+    const size_t uses_bytes = l->use_count * sizeof(*l->uses);
+    launch_work *w = spsh__cuda_remember(b, put_launch,
+                                         sizeof(launch_work) + round_up(l->job_bytes) + uses_bytes);
+    if (w == NULL)
+        return;
+    char *behind = (char *)(w + 1);
+    w->launch = *l;
+    memcpy(behind, l->job, l->job_bytes);
+    if (uses_bytes != 0)
+        memcpy(behind + round_up(l->job_bytes), l->uses, uses_bytes);
+}
+
+void spsh__cuda_launch(spsh__backend *b, const spsh__launch *l)
+{
+    const spsh__cuda_state *self = spsh__cuda_of(b);
+    spsh_error err = SPSH_ERROR_INIT;
+    if (spsh__cuda_has_failed(b) || l->blocks_x == 0 || l->blocks_y == 0)
+        return;
+    const spsh_status rc =
+        self->entry->launch_fn(self->train, self->lanes[self->lane].stream, l, &err);
+    spsh__cuda_failed(b, rc, &err);
+    remember_launch(b, l);
+}
+
+/* --------------------------------------------------------------------------------------- opening
+ */
+
+static void cuda_close(spsh__backend *b)
+{
+    spsh__cuda_state *self = spsh__cuda_of(b);
+    spsh_error err = SPSH_ERROR_INIT;
+    for (uint32_t i = 0; i < SPSH__DEVICE_LANES; i++) {
+        if (self->lanes[i].stream != NULL)
+            (void)self->plugin->synchronize_fn(self->lanes[i].stream, &err);
+    }
+    spsh__cuda_segments_close(b);
+    if (self->train != NULL)
+        self->entry->close_fn(self->train);
+    spsh__cuda_memory_close(b);
+    if (self->plugin != NULL) {
+        self->plugin->event_close_fn(self->fork);
+        self->plugin->event_close_fn(self->join);
+    }
+    for (uint32_t i = 0; i < SPSH__DEVICE_LANES; i++) {
+        if (self->lanes[i].stream != NULL)
+            self->plugin->stream_close_fn(self->lanes[i].stream);
+    }
+    spsh__train_delete(&b->allocator, self);
+    b->state = NULL;
+}
+
+/* What devices before it cannot do; 0: all can. Major * 10 + minor. */
+static const struct precision_row {
+    const char *name;
+    uint32_t capability;
+} precisions[] = {
+    [SPSH__FP32] = {"fp32", 0 },
+    [SPSH__TF32] = {"tf32", 80},
+    [SPSH__BF16] = {"bf16", 80},
+    [SPSH__FP16] = {"fp16", 53},
+};
+
+static spsh_status check_precision(const spsh__backend *b, spsh_error *err)
+{
+    const spsh_cuda_device *about = &spsh__cuda_of(b)->about;
+    const struct precision_row *row = &precisions[b->precision];
+    if (about->capability_major * 10 + about->capability_minor >= row->capability)
+        return SPSH_OK;
+    return SPSH_FAIL(err, SPSH_E_UNSUPPORTED, SPSH_OFFSET_NONE,
+                     "backend cuda: %s needs a device of compute capability %u.%u or later, and "
+                     "device %u (%.60s) has %u.%u: use fp32",
+                     row->name, row->capability / 10, row->capability % 10, b->device, about->name,
+                     about->capability_major, about->capability_minor);
+}
+
+/* Of the list of kernels, as this library was compiled. */
+#define SPSH_X(number_, name_, job_) +sizeof(job_)
+static const size_t jobs_bytes = 0 SPSH__KERNELS(SPSH_X);
+#undef SPSH_X
+
+static spsh_status find_entry(spsh__backend *b, spsh_error *err)
+{
+    spsh__cuda_state *self = spsh__cuda_of(b);
+    spsh__device_train_entry_fn *entry_fn = NULL;
+    void *symbol = spsh_cuda_symbol(b->cuda, SPSH__DEVICE_TRAIN_SYMBOL);
+    if (symbol == NULL)
+        return SPSH_FAIL(err, SPSH_E_UNSUPPORTED, SPSH_OFFSET_NONE,
+                         "backend cuda: the CUDA plug-in has none, because it was built without "
+                         "cuDNN or cuBLASLt: install their headers and build it again");
+    memcpy(&entry_fn, &symbol, sizeof(entry_fn));
+    self->entry = entry_fn();
+    if (self->entry->jobs_bytes != jobs_bytes || self->entry->kernel_count != SPSH__KERNEL_COUNT)
+        return SPSH_FAIL(err, SPSH_E_VERSION, SPSH_OFFSET_NONE,
+                         "backend cuda: the CUDA plug-in is of another build than this library: "
+                         "install both from one");
+    return SPSH_OK;
+}
+
+static spsh_status open_streams(spsh__backend *b, spsh_error *err)
+{
+    spsh__cuda_state *self = spsh__cuda_of(b);
+    spsh_status rc = SPSH_OK;
+    for (uint32_t i = 0; i < SPSH__DEVICE_LANES && rc == SPSH_OK; i++)
+        rc = self->plugin->stream_open_fn(b->device, 0, &self->lanes[i].stream, err);
+    if (rc == SPSH_OK)
+        rc = self->plugin->event_open_fn(b->device, 0, &self->fork, err);
+    if (rc == SPSH_OK)
+        rc = self->plugin->event_open_fn(b->device, 0, &self->join, err);
+    return rc;
+}
+
+static const spsh__backend_ops cuda_ops = {
+    .name = "cuda",
+    .element_bytes = sizeof(float),
+    .close_fn = cuda_close,
+    .status_fn = cuda_status,
+    .alloc_fn = spsh__cuda_alloc,
+    .free_fn = spsh__cuda_free,
+    .write_f32_fn = spsh__cuda_write_f32,
+    .write_f64_fn = spsh__cuda_write_f64,
+    .read_f32_fn = spsh__cuda_read_f32,
+    .read_f64_fn = spsh__cuda_read_f64,
+    .zero_fn = spsh__cuda_zero,
+    .copy_fn = spsh__cuda_copy,
+    .gemm_fn = spsh__cuda_gemm,
+    .conv_forward_fn = spsh__cuda_conv_forward,
+    .conv_backward_fn = spsh__cuda_conv_backward,
+    /* rows */
+    /* norm */
+    /* update */
+    /* losses */
+    /* recurrent layers */
+    .alloc_half_fn = spsh__cuda_alloc_half,
+    .batch_fn = spsh__cuda_batch,
+    .finish_fn = spsh__cuda_finish,
+    .fork_fn = fork_lanes,
+    .lane_fn = choose_lane,
+    .join_fn = join_lanes,
+    .segment_begin_fn = spsh__cuda_segment_begin,
+    .segment_end_fn = spsh__cuda_segment_end,
+    .stream_fn = first_stream,
+};
 
 spsh_status spsh__backend_cuda_open(spsh__backend *backend, const spsh__backend_options *options,
                                     spsh_error *err)
 {
-    (void)backend, (void)options;
-    return SPSH_FAIL(err, SPSH_E_UNSUPPORTED, SPSH_OFFSET_NONE, "backend cuda: not yet");
+    spsh__cuda_state *self = spsh__train_new(&backend->allocator, 1, sizeof(*self));
+    if (self == NULL)
+        return spsh__fail_memory(err);
+    backend->state = self;
+    backend->ops = &cuda_ops;
+    self->plugin = spsh__cuda_plugin_of(options->cuda);
+    spsh_status rc = spsh_cuda_device_get(options->cuda, options->device, &self->about, err);
+    if (rc == SPSH_OK)
+        rc = check_precision(backend, err);
+    if (rc == SPSH_OK)
+        rc = find_entry(backend, err);
+    if (rc == SPSH_OK)
+        rc = open_streams(backend, err);
+    if (rc == SPSH_OK)
+        rc = spsh__cuda_memory_open(backend, err);
+    if (rc == SPSH_OK)
+        rc = spsh__cuda_segments_open(backend, options->has_graphs, err);
+    const spsh__device_train_plan plan = {options->device, options->precision,
+                                          options->is_deterministic};
+    if (rc == SPSH_OK)
+        rc = self->entry->open_fn(&plan, &self->train, err);
+    if (rc != SPSH_OK) {
+        cuda_close(backend);
+        backend->ops = NULL;
+    }
+    return rc;
+}
+
+void *spsh__cuda_rnn_state(const spsh__backend *b)
+{
+    return spsh__cuda_of(b)->rnn;
 }

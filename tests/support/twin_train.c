@@ -1,0 +1,478 @@
+/* twin_train.c: the trainer's part of the twin: the kernels' own text block by block, products and
+ * convolutions as loops, over twin_runtime.h.
+ *
+ * Products have the device's arithmetic: factors rounded to what the precision has (tf32: 10 bits
+ * behind the point, to nearest), exact products of them, sums in floats, in the order of k; a
+ * result of 16 bits is rounded once. Sums of a device come in another order.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cuda/device_train.h"
+#include "cuda/kernels.h"
+#include "twin_runtime.h"
+
+SPSH_API const spsh__device_train_entry *spsh_cuda_train_entry(void);
+
+typedef struct train_state {
+    spsh__device_train_plan plan;
+} train_state;
+
+static spsh_status fail(spsh_error *err, spsh_status status, const char *text)
+{
+    if (err != NULL) {
+        err->status = status;
+        (void)snprintf(err->message, sizeof(err->message), "%s", text);
+    }
+    return status;
+}
+
+/* ---- kernels ---- */
+
+#define SPSH_X(number_, name_, job_) TWIN_##number_,
+enum { SPSH__KERNELS(SPSH_X) TWIN_KERNELS };
+#undef SPSH_X
+
+#define SPSH_X(number_, name_, job_)                                                               \
+    static void run_##name_(const void *job, const spsh__block *block)                             \
+    {                                                                                              \
+        spsh__kernel_##name_(job, block);                                                          \
+    }
+SPSH__KERNELS(SPSH_X)
+#undef SPSH_X
+
+static const struct kernel_row {
+    const char *name;
+    void (*run_fn)(const void *job, const spsh__block *block);
+    size_t job_bytes;
+} kernels[] = {
+#define SPSH_X(number_, name_, job_) {#name_, run_##name_, sizeof(job_)},
+    SPSH__KERNELS(SPSH_X)
+#undef SPSH_X
+};
+
+typedef struct kernel_work {
+    _Alignas(16) unsigned char job[SPSH__DEVICE_JOB_BYTES];
+    spsh__launch launch;
+} kernel_work;
+
+/* Blocks in an order of their own, too: none may need another's results. */
+static void run_kernel(void *arguments)
+{
+    const kernel_work *w = arguments;
+    const spsh__launch *l = &w->launch;
+    const uint64_t count = (uint64_t)l->blocks_x * l->blocks_y;
+    for (uint64_t i = 0; i < count; i++) {
+        const uint64_t at = twin_order() % 2 == 0 ? i : count - 1 - i;
+        const spsh__block block = {
+            .x = (uint32_t)(at % l->blocks_x),
+            .y = (uint32_t)(at / l->blocks_x),
+            .blocks_x = l->blocks_x,
+            .blocks_y = l->blocks_y,
+            .shared = l->shared_bytes == 0 ? NULL : twin_shared(l->shared_bytes),
+            .order = twin_order(),
+        };
+        kernels[l->kernel].run_fn(w->job, &block);
+    }
+}
+
+static spsh_status launch(void *opaque, void *stream, const spsh__launch *l, spsh_error *err)
+{
+    kernel_work w;
+    (void)opaque;
+    if (l->kernel >= TWIN_KERNELS || l->job_bytes != kernels[l->kernel].job_bytes ||
+        l->job_bytes > sizeof(w.job) || l->blocks_y > 65535 || l->blocks_x == 0 || l->blocks_y == 0)
+        return fail(err, SPSH_E_INVALID_ARG, "twin: no such kernel, job or grid");
+    memset(&w, 0, sizeof(w));
+    memcpy(w.job, l->job, l->job_bytes);
+    w.launch = *l;
+    const twin_work work = {
+        .name = kernels[l->kernel].name,
+        .run_fn = run_kernel,
+        .arguments = &w,
+        .argument_bytes = sizeof(w),
+        .uses = l->uses,
+        .use_count = l->use_count,
+    };
+    return twin_enqueue(stream, &work, err);
+}
+
+/* ---- elements ---- */
+
+static spsh__device_array array_of(const train_state *self, spsh__buffer buffer)
+{
+    const spsh__device_kind half =
+        self->plan.precision == SPSH__BF16 ? SPSH__DEVICE_BF16 : SPSH__DEVICE_FP16;
+    return (spsh__device_array){buffer.data, buffer.is_half ? half : SPSH__DEVICE_F32};
+}
+
+static size_t bytes_of(spsh__buffer buffer, size_t count)
+{
+    return count * (buffer.is_half ? sizeof(uint16_t) : sizeof(float));
+}
+
+/* A factor, as products see it. */
+static float factor_of(float value, bool is_tf32)
+{
+    const uint32_t bits = spsh__bits_of_f32(value);
+    if (!is_tf32 || (bits & 0x7f800000U) == 0x7f800000U)
+        return value;
+    return spsh__f32_of_bits(spsh__round_bits(bits, 13) << 13);
+}
+
+/* `count` factors into memory of the caller's, one after another. */
+static void load(const spsh__device_array *from, size_t first, size_t step, size_t count, float *to,
+                 bool is_tf32)
+{
+    for (size_t i = 0; i < count; i++)
+        to[i] = factor_of(spsh__device_get(from, first + i * step), is_tf32);
+}
+
+/* What is read whole as floats; ours. */
+static float *loaded(const spsh__device_array *from, size_t count, bool is_tf32)
+{
+    float *values = malloc((count + 1) * sizeof(*values));
+    if (values == NULL)
+        abort();
+    load(from, 0, 1, count, values, is_tf32);
+    return values;
+}
+
+/* ---- products ---- */
+
+typedef struct gemm_work {
+    spsh__gemm g;
+    spsh__device_array a, b, c;
+    bool is_tf32;
+} gemm_work;
+
+/* Row m of a as k factors; column n of b. */
+static void run_gemm(void *arguments)
+{
+    const gemm_work *w = arguments;
+    const spsh__gemm *g = &w->g;
+    float *a = malloc((size_t)g->k * sizeof(*a));
+    float *b = malloc((size_t)g->n * g->k * sizeof(*b));
+    if (a == NULL || b == NULL)
+        abort();
+    for (size_t n = 0; n < g->n; n++)
+        load(&w->b, g->b_transposed ? n * g->b_stride : n, g->b_transposed ? 1 : g->b_stride, g->k,
+             b + n * g->k, w->is_tf32);
+    for (size_t m = 0; m < g->m; m++) {
+        load(&w->a, g->a_transposed ? m : m * g->a_stride, g->a_transposed ? g->a_stride : 1, g->k,
+             a, w->is_tf32);
+        for (size_t n = 0; n < g->n; n++) {
+            const size_t at = m * g->c_stride + n;
+            float sum = 0;
+            for (size_t k = 0; k < g->k; k++)
+                sum += a[k] * b[n * g->k + k];
+            if (g->keep != 0)
+                sum += (float)g->keep * spsh__device_get(&w->c, at);
+            spsh__device_set(&w->c, at, sum);
+        }
+    }
+    free(a);
+    free(b);
+}
+
+/* A matrix of rows with gaps: a use for each row, for others may be at what lies in the gaps. */
+typedef struct use_list {
+    spsh__device_use *uses;
+    size_t count;
+} use_list;
+
+static void add_matrix(use_list *list, spsh__buffer matrix, size_t rows, size_t width,
+                       size_t stride, uint32_t is_write)
+{
+    const size_t step = bytes_of(matrix, stride);
+    if (stride == width) {
+        width *= rows;
+        rows = 1;
+    }
+    for (size_t i = 0; i < rows; i++)
+        list->uses[list->count++] = (spsh__device_use){(const char *)matrix.data + i * step,
+                                                       bytes_of(matrix, width), is_write};
+}
+
+static spsh_status gemm(void *opaque, uint32_t lane, void *stream, const spsh__gemm *g,
+                        spsh_error *err)
+{
+    const train_state *self = opaque;
+    gemm_work w;
+    if (lane >= SPSH__DEVICE_LANES || g->m == 0 || g->n == 0 || g->k == 0 ||
+        g->a.is_half != g->b.is_half)
+        return fail(err, SPSH_E_INVALID_ARG, "twin: no such product");
+    const size_t a_rows = g->a_transposed ? g->k : g->m, b_rows = g->b_transposed ? g->n : g->k;
+    use_list list = {calloc(a_rows + b_rows + g->m, sizeof(spsh__device_use)), 0};
+    if (list.uses == NULL)
+        return fail(err, SPSH_E_NO_MEMORY, "twin: no memory");
+    add_matrix(&list, g->a, a_rows, g->a_transposed ? g->m : g->k, g->a_stride, 0);
+    add_matrix(&list, g->b, b_rows, g->b_transposed ? g->k : g->n, g->b_stride, 0);
+    add_matrix(&list, g->c, g->m, g->n, g->c_stride, 1);
+    memset(&w, 0, sizeof(w));
+    w.g = *g;
+    w.a = array_of(self, g->a);
+    w.b = array_of(self, g->b);
+    w.c = array_of(self, g->c);
+    w.is_tf32 = self->plan.precision == SPSH__TF32;
+    const twin_work work = {
+        .name = "gemm",
+        .run_fn = run_gemm,
+        .arguments = &w,
+        .argument_bytes = sizeof(w),
+        .uses = list.uses,
+        .use_count = list.count,
+    };
+    const spsh_status rc = twin_enqueue(stream, &work, err);
+    free(list.uses);
+    return rc;
+}
+
+/* ---- convolutions ---- */
+
+typedef struct conv_work {
+    spsh__conv_shape shape;
+    spsh__device_array x, weight, y, dx, dweight; /* y: or dy; data NULL: not computed */
+    bool is_tf32;
+} conv_work;
+
+static size_t in_count(const spsh__conv_shape *s)
+{
+    return (size_t)s->batch * s->in_channels * s->in_bins * s->in_frames;
+}
+
+static size_t out_count(const spsh__conv_shape *s)
+{
+    return (size_t)s->batch * s->out_channels * s->out_bins * s->out_frames;
+}
+
+static size_t weight_count(const spsh__conv_shape *s)
+{
+    return (size_t)s->out_channels * s->in_channels * s->kernel_bins * s->kernel_frames;
+}
+
+/* All three are sums over the same triples: an output, a weight, the input where they meet. */
+typedef struct meeting {
+    size_t out, in, weight, count; /* of a row of the kernel: `count` neighbours */
+} meeting;
+
+typedef struct meeting_sums {
+    const float *x, *weight, *dy;
+    float *y, *dx, *dweight; /* one of them */
+} meeting_sums;
+
+static void meet(const meeting *m, const meeting_sums *sums)
+{
+    for (size_t i = 0; i < m->count; i++) {
+        if (sums->y != NULL)
+            sums->y[m->out] += sums->weight[m->weight + i] * sums->x[m->in + i];
+        if (sums->dx != NULL)
+            sums->dx[m->in + i] += sums->weight[m->weight + i] * sums->dy[m->out];
+        if (sums->dweight != NULL)
+            sums->dweight[m->weight + i] += sums->x[m->in + i] * sums->dy[m->out];
+    }
+}
+
+/* Every row of the kernel at one output of channel o, bin f, frame t of utterance n. */
+static void meet_output(const spsh__conv_shape *s, const uint32_t at[4], const meeting_sums *sums)
+{
+    const uint32_t n = at[0], o = at[1], f = at[2], t = at[3];
+    const int64_t first = (int64_t)t * s->stride_frames - s->pad_frames;
+    const int64_t end = first + s->kernel_frames;
+    const int64_t from = first < 0 ? 0 : first;
+    const int64_t until = end > (int64_t)s->in_frames ? (int64_t)s->in_frames : end;
+    if (until <= from)
+        return;
+    for (uint32_t c = 0; c < s->in_channels; c++) {
+        for (uint32_t kf = 0; kf < s->kernel_bins; kf++) {
+            const int64_t bin = (int64_t)f * s->stride_bins + kf - s->pad_bins;
+            if (bin < 0 || bin >= (int64_t)s->in_bins)
+                continue;
+            const size_t row =
+                (((size_t)n * s->in_channels + c) * s->in_bins + (size_t)bin) * s->in_frames;
+            const size_t weight_row =
+                (((size_t)o * s->in_channels + c) * s->kernel_bins + kf) * s->kernel_frames;
+            const meeting m = {
+                .out = (((size_t)n * s->out_channels + o) * s->out_bins + f) * s->out_frames + t,
+                .in = row + (size_t)from,
+                .weight = weight_row + (size_t)(from - first),
+                .count = (size_t)(until - from),
+            };
+            meet(&m, sums);
+        }
+    }
+}
+
+static void meet_all(const spsh__conv_shape *s, const meeting_sums *sums)
+{
+    const size_t count = out_count(s);
+    for (size_t i = 0; i < count; i++) {
+        size_t left = i;
+        uint32_t at[4];
+        at[3] = (uint32_t)(left % s->out_frames), left /= s->out_frames;
+        at[2] = (uint32_t)(left % s->out_bins), left /= s->out_bins;
+        at[1] = (uint32_t)(left % s->out_channels), left /= s->out_channels;
+        at[0] = (uint32_t)left;
+        meet_output(s, at, sums);
+    }
+}
+
+static float *zeros(size_t count)
+{
+    float *values = calloc(count + 1, sizeof(*values));
+    if (values == NULL)
+        abort();
+    return values;
+}
+
+static void store(const spsh__device_array *to, const float *values, size_t count, bool adds)
+{
+    for (size_t i = 0; i < count; i++)
+        spsh__device_set(to, i, adds ? spsh__device_get(to, i) + values[i] : values[i]);
+}
+
+static void run_conv_forward(void *arguments)
+{
+    const conv_work *w = arguments;
+    const spsh__conv_shape *s = &w->shape;
+    float *x = loaded(&w->x, in_count(s), w->is_tf32);
+    float *weight = loaded(&w->weight, weight_count(s), w->is_tf32);
+    float *y = zeros(out_count(s));
+    const meeting_sums sums = {.x = x, .weight = weight, .y = y};
+    meet_all(s, &sums);
+    store(&w->y, y, out_count(s), false);
+    free(x);
+    free(weight);
+    free(y);
+}
+
+static void run_conv_backward(void *arguments)
+{
+    const conv_work *w = arguments;
+    const spsh__conv_shape *s = &w->shape;
+    float *x = loaded(&w->x, in_count(s), w->is_tf32);
+    float *weight = loaded(&w->weight, weight_count(s), w->is_tf32);
+    float *dy = loaded(&w->y, out_count(s), w->is_tf32);
+    float *dx = w->dx.data != NULL ? zeros(in_count(s)) : NULL;
+    float *dweight = w->dweight.data != NULL ? zeros(weight_count(s)) : NULL;
+    const meeting_sums sums = {.x = x, .weight = weight, .dy = dy, .dx = dx, .dweight = dweight};
+    meet_all(s, &sums);
+    if (dx != NULL)
+        store(&w->dx, dx, in_count(s), false);
+    if (dweight != NULL)
+        store(&w->dweight, dweight, weight_count(s), w->dweight.kind == SPSH__DEVICE_F32);
+    free(x);
+    free(weight);
+    free(dy);
+    free(dx);
+    free(dweight);
+}
+
+static spsh_status check_conv(const spsh__conv_shape *s, uint32_t lane, bool is_one_kind,
+                              spsh_error *err)
+{
+    if (lane >= SPSH__DEVICE_LANES || in_count(s) == 0 || out_count(s) == 0 ||
+        weight_count(s) == 0 || !is_one_kind)
+        return fail(err, SPSH_E_INVALID_ARG, "twin: no such convolution");
+    return SPSH_OK;
+}
+
+static spsh_status conv_forward(void *opaque, uint32_t lane, void *stream,
+                                const spsh__conv_shape *s, const spsh__conv_call *c,
+                                spsh_error *err)
+{
+    const train_state *self = opaque;
+    conv_work w;
+    const bool is_one_kind = c->x.is_half == c->weight.is_half && c->x.is_half == c->y.is_half;
+    const spsh_status rc = check_conv(s, lane, is_one_kind, err);
+    if (rc != SPSH_OK)
+        return rc;
+    memset(&w, 0, sizeof(w));
+    w.shape = *s;
+    w.x = array_of(self, c->x);
+    w.weight = array_of(self, c->weight);
+    w.y = array_of(self, c->y);
+    w.is_tf32 = self->plan.precision == SPSH__TF32;
+    const spsh__device_use uses[] = {
+        {c->x.data,      bytes_of(c->x,      in_count(s)),     0},
+        {c->weight.data, bytes_of(c->weight, weight_count(s)), 0},
+        {c->y.data,      bytes_of(c->y,      out_count(s)),    1},
+    };
+    const twin_work work = {"conv_forward", run_conv_forward, &w, sizeof(w), uses, 3, NULL};
+    return twin_enqueue(stream, &work, err);
+}
+
+static spsh_status conv_backward(void *opaque, uint32_t lane, void *stream,
+                                 const spsh__conv_shape *s, const spsh__conv_grad *g,
+                                 spsh_error *err)
+{
+    const train_state *self = opaque;
+    conv_work w;
+    const bool is_one_kind = g->x.is_half == g->weight.is_half && g->x.is_half == g->dy.is_half &&
+                             (g->dx.data == NULL || g->x.is_half == g->dx.is_half);
+    const spsh_status rc = check_conv(s, lane, is_one_kind, err);
+    if (rc != SPSH_OK)
+        return rc;
+    memset(&w, 0, sizeof(w));
+    w.shape = *s;
+    w.x = array_of(self, g->x);
+    w.weight = array_of(self, g->weight);
+    w.y = array_of(self, g->dy);
+    w.dx = array_of(self, g->dx);
+    w.dweight = array_of(self, g->dweight);
+    w.is_tf32 = self->plan.precision == SPSH__TF32;
+    const spsh__device_use uses[] = {
+        {g->x.data,       bytes_of(g->x,       in_count(s)),     0},
+        {g->weight.data,  bytes_of(g->weight,  weight_count(s)), 0},
+        {g->dy.data,      bytes_of(g->dy,      out_count(s)),    0},
+        {g->dweight.data, bytes_of(g->dweight, weight_count(s)), 1},
+        {g->dx.data,      bytes_of(g->dx,      in_count(s)),     1},
+    };
+    const size_t use_count = g->dx.data != NULL ? 5 : 4;
+    const twin_work work = {
+        "conv_backward", run_conv_backward, &w, sizeof(w), uses, use_count, NULL};
+    return twin_enqueue(stream, &work, err);
+}
+
+/* ---- the entry ---- */
+
+static spsh_status open_state(const spsh__device_train_plan *plan, void **ret_state,
+                              spsh_error *err)
+{
+    train_state *self = calloc(1, sizeof(*self));
+    if (self == NULL)
+        return fail(err, SPSH_E_NO_MEMORY, "twin: no memory");
+    self->plan = *plan;
+    *ret_state = self;
+    return SPSH_OK;
+}
+
+static void close_state(void *opaque)
+{
+    free(opaque);
+}
+
+static const char *libraries(void *opaque)
+{
+    (void)opaque;
+    return "twin";
+}
+
+#define SPSH_X(number_, name_, job_) +sizeof(job_)
+SPSH_API const spsh__device_train_entry *spsh_cuda_train_entry(void)
+{
+    static const spsh__device_train_entry entry = {
+        .jobs_bytes = 0 SPSH__KERNELS(SPSH_X),
+        .kernel_count = TWIN_KERNELS,
+        .open_fn = open_state,
+        .close_fn = close_state,
+        .launch_fn = launch,
+        .gemm_fn = gemm,
+        .conv_forward_fn = conv_forward,
+        .conv_backward_fn = conv_backward,
+        .libraries_fn = libraries,
+    };
+    return &entry;
+}
+#undef SPSH_X

@@ -1,0 +1,470 @@
+/* backend_cuda_memory.c: memory of the device, scratch, and what goes between it and the host.
+ *
+ *     upload     host --> slot (pinned) --> device      slots in turn, an event behind each copy
+ *     download   device --> block (pinned)              read when finish_fn has waited
+ *     fetch      device --> slot (pinned) --> host      waits
+ *
+ * Copies out of, or into, memory that is not pinned would wait for all work before them, or be done
+ * in pieces by the driver; these never wait but for a slot that is still being read.
+ */
+#include "backend_cuda_state.h"
+
+enum {
+    LENGTHS_FIRST = 256, /* utterances that there is room for at first */
+    BLOCK_BYTES = 65536, /* of the first block of downloads */
+    SCRATCH_GRAIN = 65536,
+    CHUNK = 2048, /* elements that are converted at once */
+};
+
+static bool is_bf16(const spsh__backend *b)
+{
+    return b->precision == SPSH__BF16;
+}
+
+/* ---------------------------------------------------------------------------------------- memory
+ */
+
+static spsh_status fail_alloc(const spsh__backend *b, size_t size_bytes, spsh_error *err)
+{
+    const spsh__cuda_state *self = spsh__cuda_of(b);
+    const double mebibyte = 1048576;
+    uint64_t free_bytes = 0, all_bytes = 0;
+    if (self->plugin->memory_fn(b->device, &free_bytes, &all_bytes, NULL) != SPSH_OK)
+        all_bytes = self->about.memory_bytes;
+    return SPSH_FAIL(
+        err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE,
+        "device %u (%.60s): no room for %.1f MiB more: %.1f of %.1f MiB are free; make "
+        "the batch smaller, the model, or what else runs on the device",
+        b->device, self->about.name, (double)size_bytes / mebibyte, (double)free_bytes / mebibyte,
+        (double)all_bytes / mebibyte);
+}
+
+static spsh_status new_memory(spsh__backend *b, size_t size_bytes, void **ret_memory,
+                              spsh_error *err)
+{
+    const spsh_status rc =
+        spsh__cuda_of(b)->plugin->alloc_fn(b->device, size_bytes, ret_memory, err);
+    return rc == SPSH_E_NO_MEMORY ? fail_alloc(b, size_bytes, err) : rc;
+}
+
+/* Zeroed, and that is done when it returns: whichever stream comes first. */
+static spsh_status alloc_elements(spsh__backend *b, size_t count, size_t element_bytes,
+                                  void **ret_memory, spsh_error *err)
+{
+    const spsh__cuda_state *self = spsh__cuda_of(b);
+    size_t size_bytes = 0;
+    void *memory = NULL;
+    if (__builtin_mul_overflow(count, element_bytes, &size_bytes))
+        return fail_alloc(b, SIZE_MAX, err);
+    if (size_bytes == 0)
+        size_bytes = 1;
+    spsh_status rc = new_memory(b, size_bytes, &memory, err);
+    if (rc != SPSH_OK)
+        return rc;
+    rc = self->plugin->fill_fn(memory, 0, size_bytes, self->lanes[0].stream, err);
+    if (rc == SPSH_OK)
+        rc = self->plugin->synchronize_fn(self->lanes[0].stream, err);
+    if (rc == SPSH_OK)
+        *ret_memory = memory;
+    else
+        self->plugin->free_fn(memory);
+    return rc;
+}
+
+spsh_status spsh__cuda_alloc(spsh__backend *b, size_t count, spsh__buffer *ret, spsh_error *err)
+{
+    void *memory = NULL;
+    const spsh_status rc = alloc_elements(b, count, sizeof(float), &memory, err);
+    if (rc == SPSH_OK)
+        *ret = (spsh__buffer){memory, false};
+    return rc;
+}
+
+spsh_status spsh__cuda_alloc_half(spsh__backend *b, size_t count, spsh__buffer *ret,
+                                  spsh_error *err)
+{
+    void *memory = NULL;
+    if (!b->has_half)
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+                         "backend cuda: there are no 16 bits in this precision");
+    const spsh_status rc = alloc_elements(b, count, sizeof(uint16_t), &memory, err);
+    if (rc == SPSH_OK)
+        *ret = (spsh__buffer){memory, true};
+    return rc;
+}
+
+void spsh__cuda_free(spsh__backend *b, spsh__buffer buffer)
+{
+    if (buffer.data == NULL)
+        return;
+    spsh__cuda_segments_drop(b);
+    spsh__cuda_of(b)->plugin->free_fn(buffer.data);
+}
+
+/* A quarter more than it was at least, so that shapes that grow slowly do not move it each time. */
+void *spsh__cuda_scratch(spsh__backend *b, uint32_t number, size_t size_bytes)
+{
+    spsh__cuda_state *self = spsh__cuda_of(b);
+    spsh__cuda_lane_state *lane = &self->lanes[self->lane];
+    spsh_error err = SPSH_ERROR_INIT;
+    if (spsh__cuda_has_failed(b))
+        return NULL;
+    if (lane->scratch[number] != NULL && size_bytes <= lane->scratch_bytes[number])
+        return lane->scratch[number];
+    spsh__cuda_segments_drop(b);
+    const size_t least = lane->scratch_bytes[number] + lane->scratch_bytes[number] / 4;
+    const size_t wanted = size_bytes > least ? size_bytes : least;
+    if (lane->scratch[number] != NULL)
+        self->plugin->free_fn(lane->scratch[number]); /* waits for who uses it */
+    lane->scratch[number] = NULL;
+    lane->scratch_bytes[number] = 0;
+    const size_t rounded = (wanted / SCRATCH_GRAIN + 1) * SCRATCH_GRAIN;
+    const spsh_status rc = new_memory(b, rounded, &lane->scratch[number], &err);
+    spsh__cuda_failed(b, rc, &err);
+    if (rc != SPSH_OK)
+        return NULL;
+    lane->scratch_bytes[number] = rounded;
+    return lane->scratch[number];
+}
+
+/* -------------------------------------------------------------------------------- fill and copy */
+
+typedef struct copy_work {
+    void *to;
+    const void *from; /* NULL: zeros */
+    size_t size_bytes;
+} copy_work;
+
+static spsh_status put_copy(spsh__backend *b, void *stream, const void *arguments, spsh_error *err)
+{
+    const spsh__cuda_plugin *plugin = spsh__cuda_of(b)->plugin;
+    const copy_work *w = arguments;
+    return w->from == NULL ? plugin->fill_fn(w->to, 0, w->size_bytes, stream, err)
+                           : plugin->copy_fn(w->to, w->from, w->size_bytes, stream, err);
+}
+
+void spsh__cuda_zero(spsh__backend *b, spsh__buffer to, size_t count)
+{
+    const copy_work w = {to.data, NULL, spsh__cuda_bytes(to, count)};
+    if (count != 0)
+        spsh__cuda_put(b, put_copy, &w, sizeof(w));
+}
+
+void spsh__cuda_copy(spsh__backend *b, spsh__buffer to, spsh__buffer from, size_t count)
+{
+    const copy_work w = {to.data, from.data, spsh__cuda_bytes(to, count)};
+    if (count == 0)
+        return;
+    if (to.is_half != from.is_half)
+        b->ops->convert_fn(b, to, from, count);
+    else
+        spsh__cuda_put(b, put_copy, &w, sizeof(w));
+}
+
+/* ---------------------------------------------------------------------------------------- uploads
+ */
+
+static char *slot_memory(const spsh__cuda_state *self, uint32_t slot)
+{
+    return self->pinned + (size_t)slot * SPSH__CUDA_SLOT_BYTES;
+}
+
+/* One piece, at most a slot. */
+static spsh_status upload_piece(spsh__backend *b, void *to, const void *from, size_t size_bytes,
+                                spsh_error *err)
+{
+    spsh__cuda_state *self = spsh__cuda_of(b);
+    spsh__cuda_slot *slot = &self->slots[self->slot];
+    char *memory = slot_memory(self, self->slot);
+    void *stream = self->lanes[self->lane].stream;
+    spsh_status rc = SPSH_OK;
+    if (slot->is_used)
+        rc = self->plugin->event_synchronize_fn(slot->done, err);
+    if (rc != SPSH_OK)
+        return rc;
+    memcpy(memory, from, size_bytes);
+    rc = self->plugin->copy_fn(to, memory, size_bytes, stream, err);
+    if (rc == SPSH_OK)
+        rc = self->plugin->event_record_fn(slot->done, stream, err);
+    slot->is_used = rc == SPSH_OK;
+    self->slot = (self->slot + 1) % SPSH__CUDA_SLOTS;
+    return rc;
+}
+
+void spsh__cuda_upload(spsh__backend *b, void *to, const void *from, size_t size_bytes)
+{
+    spsh_error err = SPSH_ERROR_INIT;
+    spsh__cuda_segment_refuse(b);
+    for (size_t at = 0; at < size_bytes && !spsh__cuda_has_failed(b);) {
+        const size_t left = size_bytes - at;
+        const size_t piece = left < SPSH__CUDA_SLOT_BYTES ? left : (size_t)SPSH__CUDA_SLOT_BYTES;
+        spsh__cuda_failed(b, upload_piece(b, (char *)to + at, (const char *)from + at, piece, &err),
+                          &err);
+        at += piece;
+    }
+}
+
+void spsh__cuda_write_f32(spsh__backend *b, spsh__buffer to, const float *from, size_t count)
+{
+    uint16_t halves[CHUNK];
+    if (!to.is_half) {
+        spsh__cuda_upload(b, to.data, from, count * sizeof(float));
+        return;
+    }
+    for (size_t at = 0; at < count; at += CHUNK) {
+        const size_t piece = count - at < CHUNK ? count - at : (size_t)CHUNK;
+        for (size_t i = 0; i < piece; i++)
+            halves[i] = spsh__half_of_f32(from[at + i], is_bf16(b));
+        spsh__cuda_upload(b, (uint16_t *)to.data + at, halves, piece * sizeof(uint16_t));
+    }
+}
+
+void spsh__cuda_write_f64(spsh__backend *b, spsh__buffer to, const double *from, size_t count)
+{
+    float values[CHUNK];
+    for (size_t at = 0; at < count; at += CHUNK) {
+        const size_t piece = count - at < CHUNK ? count - at : (size_t)CHUNK;
+        for (size_t i = 0; i < piece; i++)
+            values[i] = (float)from[at + i];
+        spsh__cuda_write_f32(b, spsh__at(b->ops, to, at), values, piece);
+    }
+}
+
+/* --------------------------------------------------------------------------------------- fetching
+ */
+
+/* At most a slot's bytes, into the place behind the slots. NULL: it failed. */
+static const void *fetch_piece(spsh__backend *b, const void *from, size_t size_bytes)
+{
+    const spsh__cuda_state *self = spsh__cuda_of(b);
+    char *memory = slot_memory(self, SPSH__CUDA_SLOTS);
+    void *stream = spsh__cuda_stream(b);
+    spsh_error err = SPSH_ERROR_INIT;
+    if (spsh__cuda_has_failed(b))
+        return NULL;
+    spsh_status rc = self->plugin->copy_fn(memory, from, size_bytes, stream, &err);
+    if (rc == SPSH_OK)
+        rc = self->plugin->synchronize_fn(stream, &err);
+    spsh__cuda_failed(b, rc, &err);
+    return rc == SPSH_OK ? memory : NULL;
+}
+
+/* Zeros where it failed: nothing on the host is left as it was. */
+void spsh__cuda_fetch(spsh__backend *b, void *to, const void *from, size_t size_bytes)
+{
+    for (size_t at = 0; at < size_bytes; at += SPSH__CUDA_SLOT_BYTES) {
+        const size_t left = size_bytes - at;
+        const size_t piece = left < SPSH__CUDA_SLOT_BYTES ? left : (size_t)SPSH__CUDA_SLOT_BYTES;
+        const void *memory = fetch_piece(b, (const char *)from + at, piece);
+        if (memory != NULL)
+            memcpy((char *)to + at, memory, piece);
+        else
+            memset((char *)to + at, 0, piece);
+    }
+}
+
+/* One piece's values; its elements fit into a slot. */
+static void read_piece(spsh__backend *b, double *to, spsh__buffer from, size_t count)
+{
+    const void *memory = fetch_piece(b, from.data, spsh__cuda_bytes(from, count));
+    for (size_t i = 0; i < count; i++) {
+        if (memory == NULL)
+            to[i] = 0;
+        else if (from.is_half)
+            to[i] = (double)spsh__f32_of_half(((const uint16_t *)memory)[i], is_bf16(b));
+        else
+            to[i] = (double)((const float *)memory)[i];
+    }
+}
+
+void spsh__cuda_read_f64(spsh__backend *b, double *to, spsh__buffer from, size_t count)
+{
+    const size_t most = SPSH__CUDA_SLOT_BYTES / sizeof(float);
+    for (size_t at = 0; at < count; at += most) {
+        const size_t piece = count - at < most ? count - at : most;
+        read_piece(b, to + at, spsh__at(b->ops, from, at), piece);
+    }
+}
+
+void spsh__cuda_read_f32(spsh__backend *b, float *to, spsh__buffer from, size_t count)
+{
+    double values[CHUNK];
+    if (!from.is_half) {
+        spsh__cuda_fetch(b, to, from.data, count * sizeof(float));
+        return;
+    }
+    for (size_t at = 0; at < count; at += CHUNK) {
+        const size_t piece = count - at < CHUNK ? count - at : (size_t)CHUNK;
+        read_piece(b, values, spsh__at(b->ops, from, at), piece);
+        for (size_t i = 0; i < piece; i++)
+            to[at + i] = (float)values[i];
+    }
+}
+
+/* ------------------------------------------------------------------------------------- downloads
+ */
+
+/* In the first block that has room; the last is as large as it must be. NULL: none is left. */
+static void *take_pinned(spsh__backend *b, size_t size_bytes, spsh_error *err)
+{
+    spsh__cuda_state *self = spsh__cuda_of(b);
+    const size_t rounded = (size_bytes + 255) / 256 * 256;
+    size_t wanted = BLOCK_BYTES;
+    for (uint32_t i = 0; i < SPSH__CUDA_BLOCKS; i++) {
+        spsh__cuda_block *block = &self->blocks[i];
+        void *memory = NULL;
+        if (block->memory == NULL) {
+            if (wanted < rounded)
+                wanted = rounded;
+            if (self->plugin->host_alloc_fn(wanted, &memory, err) != SPSH_OK)
+                return NULL;
+            *block = (spsh__cuda_block){memory, wanted, 0};
+        }
+        if (block->size_bytes - block->used_bytes >= rounded) {
+            block->used_bytes += rounded;
+            return block->memory + block->used_bytes - rounded;
+        }
+        wanted = 2 * block->size_bytes;
+    }
+    (void)SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE,
+                    "backend cuda: too much to bring back at once");
+    return NULL;
+}
+
+static spsh__cuda_take *add_take(spsh__backend *b)
+{
+    spsh__cuda_state *self = spsh__cuda_of(b);
+    if (self->take_count == self->take_room) {
+        const size_t room = 2 * self->take_room + 16;
+        spsh__cuda_take *takes = spsh__train_new(&b->allocator, room, sizeof(*takes));
+        if (takes == NULL)
+            return NULL;
+        if (self->take_count != 0)
+            memcpy(takes, self->takes, self->take_count * sizeof(*takes));
+        spsh__train_delete(&b->allocator, self->takes);
+        self->takes = takes;
+        self->take_room = room;
+    }
+    return &self->takes[self->take_count];
+}
+
+void spsh__cuda_download(spsh__backend *b, const void *from, size_t size_bytes,
+                         void (*take_fn)(const void *user, const void *bytes), const void *user,
+                         size_t user_bytes)
+{
+    spsh__cuda_state *self = spsh__cuda_of(b);
+    spsh_error err = SPSH_ERROR_INIT;
+    spsh_status rc = SPSH_OK;
+    if (spsh__cuda_has_failed(b))
+        return;
+    spsh__cuda_take *take = add_take(b);
+    void *memory = take == NULL ? NULL : take_pinned(b, size_bytes, &err);
+    if (take == NULL)
+        rc = spsh__fail_memory(&err);
+    else if (memory == NULL)
+        rc = err.status;
+    else if (size_bytes != 0)
+        rc = self->plugin->copy_fn(memory, from, size_bytes, spsh__cuda_stream(b), &err);
+    spsh__cuda_failed(b, rc, &err);
+    if (rc != SPSH_OK)
+        return;
+    take->take_fn = take_fn;
+    take->bytes = memory;
+    memcpy(take->user, user, user_bytes);
+    self->take_count++;
+}
+
+/* After a failure nobody is told anything: status_fn says it. */
+void spsh__cuda_finish(spsh__backend *b)
+{
+    spsh__cuda_state *self = spsh__cuda_of(b);
+    spsh_error err = SPSH_ERROR_INIT;
+    spsh__cuda_segment_refuse(b);
+    for (uint32_t i = 0; i < SPSH__DEVICE_LANES && !spsh__cuda_has_failed(b); i++)
+        spsh__cuda_failed(b, self->plugin->synchronize_fn(self->lanes[i].stream, &err), &err);
+    for (size_t i = 0; i < self->take_count && !spsh__cuda_has_failed(b); i++)
+        self->takes[i].take_fn(self->takes[i].user, self->takes[i].bytes);
+    self->take_count = 0;
+    for (uint32_t i = 0; i < SPSH__CUDA_BLOCKS; i++)
+        self->blocks[i].used_bytes = 0;
+}
+
+/* --------------------------------------------------------------------------------------- lengths
+ */
+
+/* Where they lie is the same for all batches, so that what was kept finds them. */
+void spsh__cuda_batch(spsh__backend *b, const spsh__batch_lengths *l)
+{
+    spsh__cuda_lengths_state *lengths = &spsh__cuda_of(b)->lengths;
+    spsh_error err = SPSH_ERROR_INIT;
+    if (l->batch > lengths->capacity || lengths->device == NULL) {
+        spsh__buffer before = {lengths->device, false};
+        void *memory = NULL;
+        const uint32_t capacity = l->batch < LENGTHS_FIRST ? LENGTHS_FIRST : 2 * l->batch;
+        spsh__cuda_free(b, before);
+        *lengths = (spsh__cuda_lengths_state){NULL};
+        const spsh_status rc =
+            alloc_elements(b, 2 * (size_t)capacity, sizeof(uint32_t), &memory, &err);
+        spsh__cuda_failed(b, rc, &err);
+        if (rc != SPSH_OK)
+            return;
+        lengths->device = memory;
+        lengths->capacity = capacity;
+    }
+    lengths->in = l->in;
+    lengths->out = l->out;
+    spsh__cuda_upload(b, lengths->device, l->in, l->batch * sizeof(uint32_t));
+    if (l->out != l->in)
+        spsh__cuda_upload(b, lengths->device + lengths->capacity, l->out,
+                          l->batch * sizeof(uint32_t));
+}
+
+const uint32_t *spsh__cuda_lengths(spsh__backend *b, const uint32_t *lengths)
+{
+    const spsh__cuda_lengths_state *l = &spsh__cuda_of(b)->lengths;
+    spsh_error err = SPSH_ERROR_INIT;
+    if (l->device != NULL && lengths == l->in)
+        return l->device;
+    if (l->device != NULL && lengths == l->out)
+        return l->device + l->capacity;
+    spsh__cuda_failed(b,
+                      SPSH_FAIL(&err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+                                "backend cuda: lengths that no batch was begun with"),
+                      &err);
+    return NULL;
+}
+
+/* ---------------------------------------------------------------------------------- open, close
+ */
+
+spsh_status spsh__cuda_memory_open(spsh__backend *b, spsh_error *err)
+{
+    spsh__cuda_state *self = spsh__cuda_of(b);
+    void *memory = NULL;
+    spsh_status rc = self->plugin->host_alloc_fn(
+        (SPSH__CUDA_SLOTS + 1) * (size_t)SPSH__CUDA_SLOT_BYTES, &memory, err);
+    self->pinned = memory;
+    for (uint32_t i = 0; i < SPSH__CUDA_SLOTS && rc == SPSH_OK; i++)
+        rc = self->plugin->event_open_fn(b->device, 0, &self->slots[i].done, err);
+    return rc;
+}
+
+void spsh__cuda_memory_close(spsh__backend *b)
+{
+    spsh__cuda_state *self = spsh__cuda_of(b);
+    const spsh__cuda_plugin *plugin = self->plugin;
+    for (uint32_t i = 0; i < SPSH__CUDA_SLOTS; i++)
+        plugin->event_close_fn(self->slots[i].done);
+    plugin->host_free_fn(self->pinned);
+    for (uint32_t i = 0; i < SPSH__CUDA_BLOCKS; i++)
+        plugin->host_free_fn(self->blocks[i].memory);
+    spsh__train_delete(&b->allocator, self->takes);
+    if (self->lengths.device != NULL)
+        plugin->free_fn(self->lengths.device);
+    for (uint32_t i = 0; i < SPSH__DEVICE_LANES; i++) {
+        for (uint32_t k = 0; k < SPSH__CUDA_SCRATCHES; k++) {
+            if (self->lanes[i].scratch[k] != NULL)
+                plugin->free_fn(self->lanes[i].scratch[k]);
+        }
+    }
+}

@@ -1,0 +1,216 @@
+/* backend_cuda_product.c: products and convolutions: the libraries' part by the entry, what they
+ * leave over (biases, sums, nothing to add) by the kernels of kernels_product.h.
+ *
+ * Gradients of filters. Floats are added to the arena by the library itself. With 16 bits it gives
+ * 16 bits, into scratch, and a kernel adds them: a gradient has then been rounded once, to nearest,
+ * which for bf16 is 2^-9 of each element.
+ */
+#include "backend_cuda_state.h"
+
+enum { PARTS_MAX = 32, PLANES_MAX = 32768 };
+
+#define ONE_OF(count_, most_) ((uint32_t)((count_) < (most_) ? (count_) : (most_)))
+
+static spsh__buffer floats(void *data)
+{
+    return (spsh__buffer){data, false};
+}
+
+/* -------------------------------------------------------------------------------------- products
+ */
+
+static void keep_alone(spsh__backend *b, const spsh__gemm *g)
+{
+    if (g->keep == 1)
+        return;
+    const spsh__gemm_keep_job job = {spsh__cuda_array(b, g->c), g->m, g->c_stride, g->n,
+                                     (float)g->keep};
+    const spsh__device_use use = spsh__cuda_writes(g->c, (size_t)(g->m - 1) * g->c_stride + g->n);
+    const spsh__launch l = {
+        .kernel = SPSH__KERNEL_GEMM_KEEP,
+        .blocks_x = spsh__cuda_blocks(b, (uint64_t)g->m * g->n),
+        .blocks_y = 1,
+        .job = &job,
+        .job_bytes = sizeof(job),
+        .uses = &use,
+        .use_count = 1,
+    };
+    spsh__cuda_launch(b, &l);
+}
+
+typedef struct gemm_work {
+    uint32_t lane;
+    spsh__gemm g;
+} gemm_work;
+
+static spsh_status put_gemm(spsh__backend *b, void *stream, const void *arguments, spsh_error *err)
+{
+    const spsh__cuda_state *self = spsh__cuda_of(b);
+    const gemm_work *w = arguments;
+    return self->entry->gemm_fn(self->train, w->lane, stream, &w->g, err);
+}
+
+void spsh__cuda_gemm(spsh__backend *b, const spsh__gemm *g)
+{
+    const gemm_work w = {spsh__cuda_lane(b), *g};
+    if (g->m == 0 || g->n == 0)
+        return;
+    if (g->k == 0)
+        keep_alone(b, g);
+    else
+        spsh__cuda_put(b, put_gemm, &w, sizeof(w));
+}
+
+/* --------------------------------------------------------------------------------- convolutions */
+
+static size_t in_count(const spsh__conv_shape *s)
+{
+    return (size_t)s->batch * s->in_channels * s->in_bins * s->in_frames;
+}
+
+static size_t out_plane(const spsh__conv_shape *s)
+{
+    return (size_t)s->out_bins * s->out_frames;
+}
+
+static size_t out_count(const spsh__conv_shape *s)
+{
+    return (size_t)s->batch * s->out_channels * out_plane(s);
+}
+
+static size_t weight_count(const spsh__conv_shape *s)
+{
+    return (size_t)s->out_channels * s->in_channels * s->kernel_bins * s->kernel_frames;
+}
+
+typedef struct forward_work {
+    uint32_t lane;
+    spsh__conv_shape shape;
+    spsh__conv_call call;
+} forward_work;
+
+static spsh_status put_forward(spsh__backend *b, void *stream, const void *arguments,
+                               spsh_error *err)
+{
+    const spsh__cuda_state *self = spsh__cuda_of(b);
+    const forward_work *w = arguments;
+    return self->entry->conv_forward_fn(self->train, w->lane, stream, &w->shape, &w->call, err);
+}
+
+static void add_bias(spsh__backend *b, const spsh__conv_shape *s, spsh__buffer bias, spsh__buffer y)
+{
+    const uint64_t planes = (uint64_t)s->batch * s->out_channels;
+    const spsh__conv_bias_job job = {spsh__cuda_array(b, y), bias.data, planes, out_plane(s),
+                                     s->out_channels};
+    const spsh__device_use uses[] = {spsh__cuda_reads(bias, s->out_channels),
+                                     spsh__cuda_writes(y, out_count(s))};
+    const spsh__launch l = {
+        .kernel = SPSH__KERNEL_CONV_BIAS,
+        .blocks_x = ONE_OF(spsh__cuda_blocks(b, out_plane(s)), PARTS_MAX),
+        .blocks_y = ONE_OF(planes, PLANES_MAX),
+        .job = &job,
+        .job_bytes = sizeof(job),
+        .uses = uses,
+        .use_count = 2,
+    };
+    spsh__cuda_launch(b, &l);
+}
+
+void spsh__cuda_conv_forward(spsh__backend *b, const spsh__conv_shape *s, spsh__buffer x,
+                             spsh__buffer weight, spsh__buffer bias, spsh__buffer y)
+{
+    const forward_work w = {
+        spsh__cuda_lane(b), *s, {.x = x, .weight = weight, .y = y}
+    };
+    if (out_count(s) == 0)
+        return;
+    spsh__cuda_put(b, put_forward, &w, sizeof(w));
+    add_bias(b, s, bias, y);
+}
+
+typedef struct backward_work {
+    uint32_t lane;
+    spsh__conv_shape shape;
+    spsh__conv_grad grad;
+} backward_work;
+
+static spsh_status put_backward(spsh__backend *b, void *stream, const void *arguments,
+                                spsh_error *err)
+{
+    const spsh__cuda_state *self = spsh__cuda_of(b);
+    const backward_work *w = arguments;
+    return self->entry->conv_backward_fn(self->train, w->lane, stream, &w->shape, &w->grad, err);
+}
+
+static void sum_bias(spsh__backend *b, const spsh__conv_shape *s, const spsh__conv_grad *g)
+{
+    const uint32_t parts = ONE_OF(out_plane(s) / SPSH__DEVICE_THREADS + 1, PARTS_MAX);
+    const size_t part_count = (size_t)s->out_channels * parts;
+    float *sums = spsh__cuda_scratch(b, 0, part_count * sizeof(float));
+    if (sums == NULL)
+        return;
+    const spsh__conv_bias_parts_job first = {spsh__cuda_array(b, g->dy), sums, out_plane(s),
+                                             s->batch, s->out_channels};
+    const spsh__device_use first_uses[] = {spsh__cuda_reads(g->dy, out_count(s)),
+                                           spsh__cuda_writes(floats(sums), part_count)};
+    const spsh__launch first_launch = {
+        .kernel = SPSH__KERNEL_CONV_BIAS_PARTS,
+        .blocks_x = parts,
+        .blocks_y = s->out_channels,
+        .shared_bytes = SPSH__DEVICE_THREADS * sizeof(float),
+        .job = &first,
+        .job_bytes = sizeof(first),
+        .uses = first_uses,
+        .use_count = 2,
+    };
+    spsh__cuda_launch(b, &first_launch);
+    const spsh__conv_bias_sums_job then = {sums, g->dbias.data, parts, s->out_channels};
+    const spsh__device_use then_uses[] = {spsh__cuda_reads(floats(sums), part_count),
+                                          spsh__cuda_writes(g->dbias, s->out_channels)};
+    const spsh__launch then_launch = {
+        .kernel = SPSH__KERNEL_CONV_BIAS_SUMS,
+        .blocks_x = spsh__cuda_blocks(b, s->out_channels),
+        .blocks_y = 1,
+        .job = &then,
+        .job_bytes = sizeof(then),
+        .uses = then_uses,
+        .use_count = 2,
+    };
+    spsh__cuda_launch(b, &then_launch);
+}
+
+static void add_halves(spsh__backend *b, spsh__buffer to, spsh__buffer from, size_t count)
+{
+    const spsh__add_halves_job job = {to.data, spsh__cuda_array(b, from), count};
+    const spsh__device_use uses[] = {spsh__cuda_reads(from, count), spsh__cuda_writes(to, count)};
+    const spsh__launch l = {
+        .kernel = SPSH__KERNEL_ADD_HALVES,
+        .blocks_x = spsh__cuda_blocks(b, count),
+        .blocks_y = 1,
+        .job = &job,
+        .job_bytes = sizeof(job),
+        .uses = uses,
+        .use_count = 2,
+    };
+    spsh__cuda_launch(b, &l);
+}
+
+void spsh__cuda_conv_backward(spsh__backend *b, const spsh__conv_shape *s, const spsh__conv_grad *g)
+{
+    backward_work w = {spsh__cuda_lane(b), *s, *g};
+    if (out_count(s) == 0) {
+        if (g->dx.data != NULL)
+            spsh__cuda_zero(b, g->dx, in_count(s));
+        return;
+    }
+    if (g->x.is_half) {
+        void *halves = spsh__cuda_scratch(b, 1, weight_count(s) * sizeof(uint16_t));
+        if (halves == NULL)
+            return;
+        w.grad.dweight = (spsh__buffer){halves, true};
+    }
+    spsh__cuda_put(b, put_backward, &w, sizeof(w));
+    if (g->x.is_half)
+        add_halves(b, g->dweight, w.grad.dweight, weight_count(s));
+    sum_bias(b, s, g);
+}

@@ -1,0 +1,221 @@
+/* backend_cuda_segment.c: segments of a step, kept as graphs and launched again.
+ *
+ *     first time     done as it comes: scratch grows, algorithms are chosen
+ *     second time    done as it comes, and remembered: what was put onto streams, with a copy of
+ *                    its arguments; at the end all of it once more, into a graph
+ *     from then on   the graph
+ *
+ * A graph that the driver does not make costs nothing, because the work was done: the segment is
+ * never tried again, and that is no error.
+ *
+ * The pointers within a graph are those of its operators: whatever frees or moves memory drops all
+ * graphs, and they are made anew when they come again. Of shapes KEYS are kept; the one that was
+ * not used for longest goes.
+ */
+#include "backend_cuda_state.h"
+
+enum { WORKS_BYTES = 65536 }; /* at first */
+
+typedef struct work_head { /* its arguments are behind it */
+    _Alignas(16) spsh__cuda_work_fn *work_fn;
+    size_t size_bytes; /* of the arguments, rounded up */
+    uint32_t lane;
+} work_head;
+
+spsh_status spsh__cuda_segments_open(spsh__backend *b, bool has_graphs, spsh_error *err)
+{
+    spsh__cuda_segments *all = &spsh__cuda_of(b)->segments;
+    if (!has_graphs)
+        return SPSH_OK;
+    all->keys = spsh__train_new(&b->allocator, SPSH__CUDA_KEYS, sizeof(*all->keys));
+    return all->keys == NULL ? spsh__fail_memory(err) : SPSH_OK;
+}
+
+/* -------------------------------------------------------------------------------------- dropping
+ */
+
+static bool has_graphs(const spsh__cuda_key *key)
+{
+    for (uint32_t i = 0; i < SPSH__CUDA_SEGMENTS; i++) {
+        if (key->segments[i].graph != NULL)
+            return true;
+    }
+    return false;
+}
+
+/* They may be under way: they end before they go. */
+static void drop_graphs(spsh__backend *b, spsh__cuda_key *key)
+{
+    const spsh__cuda_state *self = spsh__cuda_of(b);
+    spsh_error err = SPSH_ERROR_INIT;
+    if (!has_graphs(key))
+        return;
+    spsh__cuda_failed(b, self->plugin->synchronize_fn(self->lanes[0].stream, &err), &err);
+    for (uint32_t i = 0; i < SPSH__CUDA_SEGMENTS; i++) {
+        if (key->segments[i].graph != NULL)
+            self->plugin->graph_close_fn(key->segments[i].graph);
+        key->segments[i].graph = NULL;
+    }
+}
+
+/* What is remembered now may refer to it, too; the next time is another chance. */
+void spsh__cuda_segments_drop(spsh__backend *b)
+{
+    spsh__cuda_segments *all = &spsh__cuda_of(b)->segments;
+    all->current = NULL;
+    for (uint32_t i = 0; all->keys != NULL && i < SPSH__CUDA_KEYS; i++)
+        drop_graphs(b, &all->keys[i]);
+}
+
+void spsh__cuda_segments_close(spsh__backend *b)
+{
+    spsh__cuda_segments *all = &spsh__cuda_of(b)->segments;
+    spsh__cuda_segments_drop(b);
+    spsh__train_delete(&b->allocator, all->keys);
+    spsh__train_delete(&b->allocator, all->works);
+    *all = (spsh__cuda_segments){.counts = all->counts};
+}
+
+static void refuse(spsh__backend *b, spsh__cuda_kept *kept)
+{
+    spsh__cuda_segments *all = &spsh__cuda_of(b)->segments;
+    kept->is_refused = true;
+    all->counts.refused++;
+    all->current = NULL;
+}
+
+void spsh__cuda_segment_refuse(spsh__backend *b)
+{
+    spsh__cuda_segments *all = &spsh__cuda_of(b)->segments;
+    if (all->current != NULL)
+        refuse(b, all->current);
+}
+
+/* ----------------------------------------------------------------------------------- remembering
+ */
+
+static bool make_room(spsh__backend *b, size_t more_bytes)
+{
+    spsh__cuda_segments *all = &spsh__cuda_of(b)->segments;
+    if (more_bytes <= all->room_bytes - all->used_bytes)
+        return true;
+    const size_t room_bytes = 2 * all->room_bytes + more_bytes + WORKS_BYTES;
+    char *works = spsh__train_new(&b->allocator, 1, room_bytes);
+    if (works == NULL)
+        return false;
+    if (all->used_bytes != 0)
+        memcpy(works, all->works, all->used_bytes);
+    spsh__train_delete(&b->allocator, all->works);
+    all->works = works;
+    all->room_bytes = room_bytes;
+    return true;
+}
+
+void *spsh__cuda_remember(spsh__backend *b, spsh__cuda_work_fn *work_fn, size_t size_bytes)
+{
+    const spsh__cuda_state *self = spsh__cuda_of(b);
+    spsh__cuda_segments *all = &spsh__cuda_of(b)->segments;
+    const size_t rounded = (size_bytes + 15) / 16 * 16;
+    if (all->current == NULL)
+        return NULL;
+    if (!make_room(b, sizeof(work_head) + rounded)) {
+        all->current = NULL; /* there may be memory the next time */
+        return NULL;
+    }
+    work_head *head = (void *)(all->works + all->used_bytes);
+    *head = (work_head){work_fn, rounded, self->lane};
+    all->used_bytes += sizeof(work_head) + rounded;
+    return head + 1;
+}
+
+/* All of it once more, in its order. */
+static spsh_status put_again(spsh__backend *b, spsh_error *err)
+{
+    spsh__cuda_state *self = spsh__cuda_of(b);
+    const spsh__cuda_segments *all = &self->segments;
+    spsh_status rc = SPSH_OK;
+    for (size_t at = 0; at < all->used_bytes && rc == SPSH_OK;) {
+        const work_head *head = (const void *)(all->works + at);
+        self->lane = head->lane;
+        rc = head->work_fn(b, self->lanes[head->lane].stream, head + 1, err);
+        at += sizeof(*head) + head->size_bytes;
+    }
+    self->lane = 0;
+    return rc;
+}
+
+static void keep(spsh__backend *b, spsh__cuda_kept *kept)
+{
+    spsh__cuda_state *self = spsh__cuda_of(b);
+    void *stream = self->lanes[0].stream;
+    spsh_error err = SPSH_ERROR_INIT;
+    spsh_status rc = self->plugin->graph_begin_fn(stream, &err);
+    if (rc == SPSH_OK) {
+        rc = put_again(b, &err);
+        if (rc == SPSH_OK)
+            rc = self->plugin->graph_end_fn(stream, &kept->graph, &err);
+        else
+            self->plugin->graph_abandon_fn(stream);
+    }
+    if (rc == SPSH_OK)
+        self->segments.counts.kept++;
+    else
+        refuse(b, kept);
+}
+
+/* ------------------------------------------------------------------------------ begin, end
+ */
+
+/* The key's place; a new one takes a free one's, or that of the one not used for longest. */
+static spsh__cuda_key *find_key(spsh__backend *b, uint64_t key)
+{
+    spsh__cuda_segments *all = &spsh__cuda_of(b)->segments;
+    spsh__cuda_key *oldest = &all->keys[0];
+    for (uint32_t i = 0; i < SPSH__CUDA_KEYS; i++) {
+        spsh__cuda_key *one = &all->keys[i];
+        if (one->key == key)
+            return one;
+        if (one->used < oldest->used)
+            oldest = one;
+    }
+    drop_graphs(b, oldest);
+    *oldest = (spsh__cuda_key){.key = key};
+    return oldest;
+}
+
+bool spsh__cuda_segment_begin(spsh__backend *b, const spsh__segment *s)
+{
+    const spsh__cuda_state *self = spsh__cuda_of(b);
+    spsh__cuda_segments *all = &spsh__cuda_of(b)->segments;
+    spsh_error err = SPSH_ERROR_INIT;
+    all->counts.begun++;
+    if (all->keys == NULL || s->number >= SPSH__CUDA_SEGMENTS || spsh__cuda_has_failed(b))
+        return false;
+    spsh__cuda_key *key = find_key(b, s->key);
+    spsh__cuda_kept *kept = &key->segments[s->number];
+    key->used = all->counts.begun;
+    if (kept->graph != NULL) {
+        all->counts.launched++;
+        spsh__cuda_failed(
+            b, self->plugin->graph_launch_fn(kept->graph, self->lanes[0].stream, &err), &err);
+        return true;
+    }
+    all->used_bytes = 0;
+    all->current = kept->is_seen && !kept->is_refused ? kept : NULL;
+    kept->is_seen = true;
+    return false;
+}
+
+void spsh__cuda_segment_end(spsh__backend *b)
+{
+    spsh__cuda_segments *all = &spsh__cuda_of(b)->segments;
+    spsh__cuda_kept *kept = all->current;
+    all->current = NULL;
+    if (kept != NULL && !spsh__cuda_has_failed(b))
+        keep(b, kept);
+}
+
+spsh__cuda_segment_counts spsh__cuda_segments_counted(const spsh__backend *b)
+{
+    return spsh__cuda_of(b)->segments.counts;
+}

@@ -1,0 +1,128 @@
+/* backend_cuda_state.h: what backend_cuda.c, _memory.c, _product.c and _segment.c share; the other
+ * parts of the backend see backend_cuda.h alone. */
+#ifndef SPSH_TRAIN_BACKEND_CUDA_STATE_H
+#define SPSH_TRAIN_BACKEND_CUDA_STATE_H
+
+#include "backend_cuda.h"
+
+enum {
+    SPSH__CUDA_SCRATCHES = 4,
+    SPSH__CUDA_SLOTS = 16,          /* pinned places that uploads use in turn */
+    SPSH__CUDA_SLOT_BYTES = 262144, /* of one */
+    SPSH__CUDA_BLOCKS = 16,         /* of pinned memory that downloads lie in */
+    SPSH__CUDA_TAKE_BYTES = 128,
+    SPSH__CUDA_KEYS = 24, /* shapes whose segments are kept */
+    SPSH__CUDA_SEGMENTS = 64,
+};
+
+typedef struct spsh__cuda_lane_state {
+    void *stream;
+    void *scratch[SPSH__CUDA_SCRATCHES];
+    size_t scratch_bytes[SPSH__CUDA_SCRATCHES];
+} spsh__cuda_lane_state;
+
+typedef struct spsh__cuda_slot {
+    void *done; /* event behind the last copy out of it */
+    bool is_used;
+} spsh__cuda_slot;
+
+typedef struct spsh__cuda_take {
+    void (*take_fn)(const void *user, const void *bytes);
+    const void *bytes; /* pinned */
+    _Alignas(16) unsigned char user[SPSH__CUDA_TAKE_BYTES];
+} spsh__cuda_take;
+
+typedef struct spsh__cuda_block {
+    char *memory; /* pinned */
+    size_t size_bytes, used_bytes;
+} spsh__cuda_block;
+
+typedef struct spsh__cuda_lengths_state {
+    uint32_t *device; /* in at 0, out at capacity */
+    uint32_t capacity;
+    const uint32_t *in, *out; /* the caller's pointers, by which they are known */
+} spsh__cuda_lengths_state;
+
+/* A segment of a shape: seen, then kept, unless it cannot be. */
+typedef struct spsh__cuda_kept {
+    void *graph;
+    bool is_seen, is_refused;
+} spsh__cuda_kept;
+
+typedef struct spsh__cuda_key {
+    uint64_t key;  /* 0: free */
+    uint64_t used; /* counts.begun when it was last */
+    spsh__cuda_kept segments[SPSH__CUDA_SEGMENTS];
+} spsh__cuda_key;
+
+typedef struct spsh__cuda_segments {
+    spsh__cuda_key *keys;     /* SPSH__CUDA_KEYS; NULL without graphs */
+    spsh__cuda_kept *current; /* between begin and end: whose work is remembered; else NULL */
+    char *works;              /* what was put since begin, one after another */
+    size_t used_bytes, room_bytes;
+    spsh__cuda_segment_counts counts;
+} spsh__cuda_segments;
+
+struct spsh__cuda_state {
+    const spsh__cuda_plugin *plugin;
+    const spsh__device_train_entry *entry;
+    void *train; /* the entry's */
+    spsh_cuda_device about;
+    spsh__cuda_lane_state lanes[SPSH__DEVICE_LANES];
+    uint32_t lane;
+    void *fork, *join; /* events */
+    spsh_status rc;    /* the first failure */
+    spsh_error err;
+    char *pinned; /* of slots, and one more place for what is fetched */
+    spsh__cuda_slot slots[SPSH__CUDA_SLOTS];
+    uint32_t slot;
+    spsh__cuda_block blocks[SPSH__CUDA_BLOCKS];
+    spsh__cuda_take *takes;
+    size_t take_count, take_room;
+    spsh__cuda_lengths_state lengths;
+    spsh__cuda_segments segments;
+    void *rnn;
+};
+
+static inline spsh__cuda_state *spsh__cuda_of(const spsh__backend *b)
+{
+    return b->state;
+}
+
+/* ---- backend_cuda_memory.c ---- */
+spsh_status spsh__cuda_memory_open(spsh__backend *b, spsh_error *err);
+void spsh__cuda_memory_close(spsh__backend *b);
+spsh_status spsh__cuda_alloc(spsh__backend *b, size_t count, spsh__buffer *ret, spsh_error *err);
+spsh_status spsh__cuda_alloc_half(spsh__backend *b, size_t count, spsh__buffer *ret,
+                                  spsh_error *err);
+void spsh__cuda_free(spsh__backend *b, spsh__buffer buffer);
+void spsh__cuda_write_f32(spsh__backend *b, spsh__buffer to, const float *from, size_t count);
+void spsh__cuda_write_f64(spsh__backend *b, spsh__buffer to, const double *from, size_t count);
+void spsh__cuda_read_f32(spsh__backend *b, float *to, spsh__buffer from, size_t count);
+void spsh__cuda_read_f64(spsh__backend *b, double *to, spsh__buffer from, size_t count);
+void spsh__cuda_zero(spsh__backend *b, spsh__buffer to, size_t count);
+void spsh__cuda_copy(spsh__backend *b, spsh__buffer to, spsh__buffer from, size_t count);
+void spsh__cuda_batch(spsh__backend *b, const spsh__batch_lengths *l);
+void spsh__cuda_finish(spsh__backend *b);
+
+/* ---- backend_cuda_product.c ---- */
+void spsh__cuda_gemm(spsh__backend *b, const spsh__gemm *g);
+void spsh__cuda_conv_forward(spsh__backend *b, const spsh__conv_shape *s, spsh__buffer x,
+                             spsh__buffer weight, spsh__buffer bias, spsh__buffer y);
+void spsh__cuda_conv_backward(spsh__backend *b, const spsh__conv_shape *s,
+                              const spsh__conv_grad *g);
+
+/* ---- backend_cuda_segment.c ---- */
+spsh_status spsh__cuda_segments_open(spsh__backend *b, bool has_graphs, spsh_error *err);
+void spsh__cuda_segments_close(spsh__backend *b);
+bool spsh__cuda_segment_begin(spsh__backend *b, const spsh__segment *s);
+void spsh__cuda_segment_end(spsh__backend *b);
+/* Nothing that is kept refers to memory that goes: before it goes. */
+void spsh__cuda_segments_drop(spsh__backend *b);
+/* The segment that is under way is never kept: something in it cannot be done from a graph. */
+void spsh__cuda_segment_refuse(spsh__backend *b);
+/* Room for a copy of the arguments of work that was put onto the lane's stream; NULL: nothing is
+ * remembered now. Aligned to 16. */
+void *spsh__cuda_remember(spsh__backend *b, spsh__cuda_work_fn *work_fn, size_t size_bytes);
+
+#endif
