@@ -403,8 +403,12 @@ DEVICE void spsh__kernel_norm_conv_apply(const spsh__norm_job *job, const spsh__
     EACH_THREAD(block, device_norm_conv_apply(job, block, thread));
 }
 
+typedef struct device_norm_lines { /* of the four channels of a run */
+    float of[4][4];
+} device_norm_lines;
+
 DEVICE void device_norm_apply_row(const spsh__norm_job *job, const device_row *row,
-                                  const device_run *columns, const float lines[4][4])
+                                  const device_run *columns, const device_norm_lines *lines)
 {
     const bool is_backward = job->dy.data != NULL;
     const device_run r = device_run_at(columns, row->number * job->channels + columns->at);
@@ -414,7 +418,7 @@ DEVICE void device_norm_apply_row(const spsh__norm_job *job, const device_row *r
         if (is_backward)
             device_load_run(&job->dy, &r, dy);
         for (uint32_t k = 0; k < 4; k++)
-            v[k] = device_norm_value(lines[k], v[k], dy[k], is_backward);
+            v[k] = device_norm_value(lines->of[k], v[k], dy[k], is_backward);
     }
     device_store_run(&job->to, &r, v);
 }
@@ -430,13 +434,13 @@ DEVICE void device_norm_rows_apply(const spsh__norm_job *job, const spsh__block 
     const device_row step = device_row_of((uint64_t)block->blocks_y * DEVICE_WARPS, job->batch);
     device_row row =
         device_row_of((uint64_t)block->y * DEVICE_WARPS + thread / DEVICE_LANES, job->batch);
-    float lines[4][4] = {{0}};
+    device_norm_lines lines = {{{0}}};
     for (uint32_t k = 0; k < 4; k++) {
         if (k < columns.count)
-            device_norm_line_get(job, (uint32_t)columns.at + k * columns.step, lines[k]);
+            device_norm_line_get(job, (uint32_t)columns.at + k * columns.step, lines.of[k]);
     }
     for (; row.number < rows; device_row_add(&row, &step, job->batch))
-        device_norm_apply_row(job, &row, &columns, lines);
+        device_norm_apply_row(job, &row, &columns, &lines);
 }
 
 DEVICE void spsh__kernel_norm_rows_apply(const spsh__norm_job *job, const spsh__block *block)
