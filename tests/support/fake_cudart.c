@@ -1,35 +1,48 @@
-/* fake_cudart.c: as much of CUDA's runtime as the plug-in calls, without CUDA, so that the
- * plug-in's host code runs where there is no GPU. Linked with the plug-in's own objects in the
- * place of the runtime.
+/* fake_cudart.c: as much of CUDA's runtime as shardfmt's and featgen's parts of the plug-in call,
+ * without CUDA, so that their host code runs where there is no GPU. Linked with their own objects
+ * in the place of the runtime.
  *
- *     copies, launches, events --> queue --> done when somebody waits, and not before
+ *     plugin.cu, features.cu --> cudaX --> twin_table (twin_runtime.c): queues, events, captures
  *
- * As on a device, what was put onto a stream is done later: what is freed, or written again, too
- * early shows as wrong rows. (All streams are one.) A launch runs the kernels' text as C, block by
- * block. "Device" memory is the host's, full of NaNs.
+ * A launch runs the kernels' text as C, block by block, when its turn comes. The calling thread has
+ * a device and a way with captures, as CUDA's threads have.
  *
  * Names are CUDA's in the object file alone, by way of assembler names.
  */
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cuda/device_norm.h"
-#include "twin_plugin.h"
+#include "twin_internal.h"
 
 /* Numbers of CUDA's headers. */
 enum {
     SUCCESS = 0,
     INVALID_VALUE = 1,
     NO_MEMORY = 2,
+    INVALID_DEVICE = 101,
+    INVALID_HANDLE = 400,
+    NOT_READY = 600,
+    LAUNCH_FAILURE = 719,
     NOT_SUPPORTED = 801,
+    CAPTURE_UNSUPPORTED = 900,
+    CAPTURE_INVALIDATED = 901,
     ATTRIBUTE_SHARED_OF_MULTIPROCESSOR = 81,
     ATTRIBUTE_SHARED_OF_BLOCK_OPTIN = 97,
     FUNCTION_DYNAMIC_SHARED_BYTES = 8,
-    HOST_TO_DEVICE = 1,
+    EVENT_DISABLE_TIMING = 2,
+    MODE_THREAD_LOCAL = 1,
+    MODE_RELAXED = 2,
+    STREAM_NON_BLOCKING = 1,
+    PRIORITY_LEAST = 0,
+    PRIORITY_MOST = -5,
+    MEMORY_UNREGISTERED = 0,
+    MEMORY_HOST = 1,
+    MEMORY_DEVICE = 2,
+    HOST_PORTABLE = 1,
 };
 
-enum { OPS_MAX = 256, PINNED_MAX = 64, KERNELS = 3, POISON = 0xff, SHARED_BYTES_DEFAULT = 49152 };
+enum { KERNELS = 3, SHARED_BYTES_DEFAULT = 49152 };
 
 typedef struct extent3 {
     unsigned x, y, z;
@@ -39,46 +52,49 @@ typedef enum kernel_kind { KERNEL_FRAMES, KERNEL_STATISTICS, KERNEL_FINISH } ker
 static const char *const kernel_names[KERNELS] = {"frames_kernel", "statistics_kernel",
                                                   "finish_kernel"};
 
-typedef struct event {
-    bool is_done;
-} event;
-
-typedef struct op {
-    enum { OP_COPY, OP_LAUNCH, OP_EVENT } kind;
-    void *to; /* COPY */
-    const void *from;
-    void *staged; /* COPY: of host memory that is not pinned */
-    size_t size_bytes;
-    kernel_kind kernel; /* LAUNCH */
+/* A launch. */
+typedef struct started {
+    kernel_kind kernel;
     extent3 grid;
     size_t shared_bytes;
     spsh__device_job job;
-    event *marked; /* EVENT */
-} op;
+} started;
 
-static op ops[OPS_MAX];
-static size_t op_count;
 static const void *kernels[KERNELS];
 static size_t shared_bytes_max = SHARED_BYTES_DEFAULT; /* of the frames' kernel, as it was set */
-static int device;
 static extent3 pushed_grid, pushed_block;
 static size_t pushed_shared;
 static void *pushed_stream;
-static struct {
-    char *begin;
-    size_t size_bytes;
-} pinned[PINNED_MAX];
-static twin_controls controls = {.memory_bytes = 101376};
+static _Thread_local int device;
+static _Thread_local int mode; /* cudaStreamCaptureModeGlobal */
+static _Thread_local int last_error;
 
-SPSH_API twin_controls *twin_controls_get(void);
-SPSH_API twin_controls *twin_controls_get(void)
+static int code_of(spsh_status status)
 {
-    return &controls;
+    switch (status) {
+    case SPSH_OK: return SUCCESS;
+    case SPSH_E_INVALID_ARG: return INVALID_VALUE;
+    case SPSH_E_NO_MEMORY: return NO_MEMORY;
+    case SPSH_E_TIMEOUT: return NOT_READY;
+    default: return twin_state.is_lost ? LAUNCH_FAILURE : CAPTURE_INVALIDATED;
+    }
 }
 
-/* ---- the queue ---- */
+/* CUDA keeps it until somebody asks. */
+static int kept(int code)
+{
+    last_error = code != SUCCESS ? code : last_error;
+    return code;
+}
 
-static void run_frames(const op *one, float *memory)
+static int kept_status(spsh_status status)
+{
+    return kept(code_of(status));
+}
+
+/* ---- kernels ---- */
+
+static void run_frames(const started *one, float *memory)
 {
     const spsh__device_job *job = &one->job;
     const uint64_t lanes = UINT64_C(1) << job->lane_shift;
@@ -95,55 +111,29 @@ static void run_frames(const op *one, float *memory)
                 .first_frame = first,
                 .lane_count = (uint32_t)(left < lanes ? left : lanes),
                 .memory = memory,
-                .order = controls.order,
+                .order = twin_order(),
             };
-            memset(memory, POISON, one->shared_bytes);
+            memset(memory, TWIN_POISON, one->shared_bytes);
             spsh__device_frames(&block);
         }
     }
 }
 
-static void run_launch(const op *one)
+static void run_started(void *arguments)
 {
+    const started *one = arguments;
     const spsh__device_job *job = &one->job;
-    float *memory = malloc(one->shared_bytes + 1);
-    if (memory == NULL)
-        abort();
+    float *memory = twin_shared(one->shared_bytes);
     if (one->kernel == KERNEL_FRAMES)
         run_frames(one, memory);
     for (uint32_t y = 0; y < one->grid.y && one->kernel == KERNEL_STATISTICS; y++) {
-        const spsh__device_stats stats = {job, &job->utterances[y], y, memory, controls.order};
-        memset(memory, POISON, one->shared_bytes);
+        const spsh__device_stats stats = {job, &job->utterances[y], y, memory, twin_order()};
+        memset(memory, TWIN_POISON, one->shared_bytes);
         spsh__device_statistics(&stats);
     }
     for (uint32_t y = 0; y < one->grid.y && one->kernel == KERNEL_FINISH; y++)
         for (uint64_t at = 0; at < spsh__device_finish_count(job, y); at++)
             spsh__device_finish(job, y, at);
-    free(memory);
-}
-
-static void run_all(void)
-{
-    for (size_t i = 0; i < op_count; i++) {
-        op *one = &ops[i];
-        switch (one->kind) {
-        case OP_COPY:
-            memcpy(one->to, one->staged != NULL ? one->staged : one->from, one->size_bytes);
-            free(one->staged);
-            break;
-        case OP_LAUNCH: run_launch(one); break;
-        case OP_EVENT: one->marked->is_done = true; break;
-        }
-    }
-    op_count = 0;
-}
-
-static op *add_op(void)
-{
-    if (op_count == OPS_MAX)
-        run_all();
-    memset(&ops[op_count], 0, sizeof(ops[op_count]));
-    return &ops[op_count++];
 }
 
 /* ---- memory ---- */
@@ -152,86 +142,108 @@ int fake_malloc(void **memory, size_t size_bytes) __asm__("cudaMalloc");
 int fake_free(void *memory) __asm__("cudaFree");
 int fake_host_alloc(void **memory, size_t size_bytes, unsigned flags) __asm__("cudaHostAlloc");
 int fake_free_host(void *memory) __asm__("cudaFreeHost");
+int fake_register_host(void *memory, size_t size_bytes, unsigned flags) __asm__("cudaHostRegister");
+int fake_unregister_host(void *memory) __asm__("cudaHostUnregister");
 int fake_copy(void *to, const void *from, size_t size_bytes, int kind) __asm__("cudaMemcpy");
 int fake_copy_async(void *to, const void *from, size_t size_bytes, int kind,
                     void *stream) __asm__("cudaMemcpyAsync");
+int fake_fill(void *memory, int byte, size_t size_bytes, void *stream) __asm__("cudaMemsetAsync");
+int fake_memory_info(size_t *free_bytes, size_t *all_bytes) __asm__("cudaMemGetInfo");
+int fake_pointer(int *attributes, const void *memory) __asm__("cudaPointerGetAttributes");
+
+/* Allocating is refused to a thread that captures, unless it says that it knows. */
+static bool may_allocate(void)
+{
+    return !twin_is_capturing() || mode == MODE_RELAXED;
+}
 
 int fake_malloc(void **memory, size_t size_bytes)
 {
-    *memory = size_bytes > 0 ? malloc(size_bytes) : NULL;
-    if (*memory == NULL)
-        return NO_MEMORY;
-    memset(*memory, POISON, size_bytes);
-    controls.open_memory++;
-    return SUCCESS;
+    if (!may_allocate())
+        return kept(CAPTURE_UNSUPPORTED);
+    *memory = NULL;
+    if (size_bytes == 0)
+        return SUCCESS;
+    return kept_status(twin_table.alloc_fn((uint32_t)device, size_bytes, memory, NULL));
 }
 
 int fake_free(void *memory)
 {
-    run_all();
-    if (memory != NULL)
-        controls.open_memory--;
-    free(memory);
+    twin_table.free_fn(memory);
     return SUCCESS;
 }
 
 int fake_host_alloc(void **memory, size_t size_bytes, unsigned flags)
 {
-    (void)flags;
-    for (size_t i = 0; i < PINNED_MAX; i++) {
-        if (pinned[i].begin != NULL)
-            continue;
-        const int rc = fake_malloc(memory, size_bytes);
-        pinned[i].begin = rc == SUCCESS ? *memory : NULL;
-        pinned[i].size_bytes = size_bytes;
-        return rc;
-    }
-    return NO_MEMORY;
+    (void)flags; /* featgen's are of one device */
+    if (!may_allocate())
+        return kept(CAPTURE_UNSUPPORTED);
+    return kept_status(twin_table.host_alloc_fn(size_bytes, memory, NULL));
 }
 
 int fake_free_host(void *memory)
 {
-    for (size_t i = 0; i < PINNED_MAX; i++)
-        if (memory != NULL && pinned[i].begin == memory)
-            pinned[i].begin = NULL;
-    return fake_free(memory);
+    twin_table.host_free_fn(memory);
+    return SUCCESS;
 }
 
-static bool is_pinned(const char *from)
+int fake_register_host(void *memory, size_t size_bytes, unsigned flags)
 {
-    for (size_t i = 0; i < PINNED_MAX; i++)
-        if (pinned[i].begin != NULL && from >= pinned[i].begin &&
-            from < pinned[i].begin + pinned[i].size_bytes)
-            return true;
-    return false;
+    if (flags != HOST_PORTABLE)
+        return kept(INVALID_VALUE);
+    return kept_status(twin_table.host_register_fn(memory, size_bytes, NULL));
+}
+
+int fake_unregister_host(void *memory)
+{
+    twin_table.host_unregister_fn(memory);
+    return SUCCESS;
 }
 
 int fake_copy_async(void *to, const void *from, size_t size_bytes, int kind, void *stream)
 {
-    op *one = add_op();
-    (void)stream;
-    one->kind = OP_COPY;
-    one->to = to;
-    one->from = from;
-    one->size_bytes = size_bytes;
-    /* Other copies are the caller's, of device memory perhaps: that is read when the turn comes. */
-    if (kind == HOST_TO_DEVICE && !is_pinned(from)) {
-        one->staged = malloc(size_bytes);
-        if (one->staged == NULL)
-            return NO_MEMORY;
-        memcpy(one->staged, from, size_bytes);
-    }
-    return SUCCESS;
+    (void)kind;
+    return kept_status(twin_table.copy_fn(to, from, size_bytes, stream, NULL));
 }
 
 int fake_copy(void *to, const void *from, size_t size_bytes, int kind)
 {
     const int rc = fake_copy_async(to, from, size_bytes, kind, NULL);
-    run_all();
-    return rc;
+    return rc != SUCCESS ? rc : kept_status(twin_table.synchronize_fn(NULL, NULL));
 }
 
-/* ---- devices, events, streams ---- */
+/* On the thread's device, whose memory and stream it must be. */
+int fake_fill(void *memory, int byte, size_t size_bytes, void *stream)
+{
+    const twin_block *block = twin_block_of(memory, size_bytes);
+    if (block == NULL || block->device != (uint32_t)device)
+        return kept(INVALID_VALUE);
+    if (stream != NULL && twin_stream_device(stream) != (uint32_t)device)
+        return kept(INVALID_HANDLE);
+    return kept_status(twin_table.fill_fn(memory, (uint8_t)byte, size_bytes, stream, NULL));
+}
+
+int fake_memory_info(size_t *free_bytes, size_t *all_bytes)
+{
+    uint64_t is_free = 0, all = 0;
+    const spsh_status rc = twin_table.memory_fn((uint32_t)device, &is_free, &all, NULL);
+    *free_bytes = is_free;
+    *all_bytes = all;
+    return kept_status(rc);
+}
+
+/* Its first two members: what memory it is, whose. */
+int fake_pointer(int *attributes, const void *memory)
+{
+    const twin_block *block = twin_block_of(memory, 1);
+    attributes[0] = block == NULL                   ? MEMORY_UNREGISTERED
+                    : block->device == TWIN_DEVICES ? MEMORY_HOST
+                                                    : MEMORY_DEVICE;
+    attributes[1] = attributes[0] == MEMORY_DEVICE ? (int)block->device : -2;
+    return SUCCESS;
+}
+
+/* ---- devices and errors ---- */
 
 int fake_device_count(int *count) __asm__("cudaGetDeviceCount");
 int fake_driver_version(int *version) __asm__("cudaDriverGetVersion");
@@ -239,20 +251,13 @@ int fake_get_device(int *number) __asm__("cudaGetDevice");
 int fake_set_device(int number) __asm__("cudaSetDevice");
 int fake_attribute(int *value, int which, int number) __asm__("cudaDeviceGetAttribute");
 int fake_properties(void *properties, int number) __asm__("cudaGetDeviceProperties");
-int fake_event_create(event **created, unsigned flags) __asm__("cudaEventCreateWithFlags");
-int fake_event_destroy(event *of) __asm__("cudaEventDestroy");
-int fake_event_record(event *of, void *stream) __asm__("cudaEventRecord");
-int fake_event_synchronize(event *of) __asm__("cudaEventSynchronize");
-int fake_stream_synchronize(void *stream) __asm__("cudaStreamSynchronize");
 const char *fake_error_name(int code) __asm__("cudaGetErrorName");
 const char *fake_error_text(int code) __asm__("cudaGetErrorString");
 int fake_last_error(void) __asm__("cudaGetLastError");
 
-static int launch_error;
-
 int fake_device_count(int *count)
 {
-    *count = 2;
+    *count = TWIN_DEVICES;
     return SUCCESS;
 }
 
@@ -270,6 +275,8 @@ int fake_get_device(int *number)
 
 int fake_set_device(int number)
 {
+    if (number < 0 || number >= TWIN_DEVICES)
+        return kept(INVALID_DEVICE);
     device = number;
     return SUCCESS;
 }
@@ -278,9 +285,9 @@ int fake_attribute(int *value, int which, int number)
 {
     (void)number;
     if (which == ATTRIBUTE_SHARED_OF_BLOCK_OPTIN)
-        *value = (int)controls.memory_bytes;
+        *value = (int)twin_state.memory_bytes;
     else if (which == ATTRIBUTE_SHARED_OF_MULTIPROCESSOR)
-        *value = (int)(4 * (controls.memory_bytes + 1024));
+        *value = (int)(4 * (twin_state.memory_bytes + 1024));
     else
         return NOT_SUPPORTED;
     return SUCCESS;
@@ -292,47 +299,15 @@ int fake_properties(void *properties, int number)
     return NOT_SUPPORTED;
 }
 
-int fake_event_create(event **created, unsigned flags)
-{
-    (void)flags;
-    *created = calloc(1, sizeof(**created));
-    return *created != NULL ? SUCCESS : NO_MEMORY;
-}
-
-int fake_event_destroy(event *of)
-{
-    run_all();
-    free(of);
-    return SUCCESS;
-}
-
-int fake_event_record(event *of, void *stream)
-{
-    op *one = add_op();
-    (void)stream;
-    one->kind = OP_EVENT;
-    one->marked = of;
-    of->is_done = false;
-    return SUCCESS;
-}
-
-int fake_event_synchronize(event *of)
-{
-    if (!of->is_done)
-        run_all();
-    return SUCCESS;
-}
-
-int fake_stream_synchronize(void *stream)
-{
-    (void)stream;
-    run_all();
-    return SUCCESS;
-}
-
 const char *fake_error_name(int code)
 {
-    return code == INVALID_VALUE ? "cudaErrorInvalidValue" : "cudaError";
+    switch (code) {
+    case INVALID_VALUE: return "cudaErrorInvalidValue";
+    case NO_MEMORY: return "cudaErrorMemoryAllocation";
+    case LAUNCH_FAILURE: return "cudaErrorLaunchFailure";
+    case CAPTURE_INVALIDATED: return "cudaErrorStreamCaptureInvalidated";
+    default: return "cudaError";
+    }
 }
 
 const char *fake_error_text(int code)
@@ -342,9 +317,149 @@ const char *fake_error_text(int code)
 
 int fake_last_error(void)
 {
-    const int error = launch_error;
-    launch_error = SUCCESS;
+    const int error = last_error;
+    last_error = SUCCESS;
     return error;
+}
+
+/* ---- streams and events ---- */
+
+int fake_priorities(int *least, int *most) __asm__("cudaDeviceGetStreamPriorityRange");
+int fake_stream_create(void **created, unsigned flags,
+                       int priority) __asm__("cudaStreamCreateWithPriority");
+int fake_stream_destroy(void *stream) __asm__("cudaStreamDestroy");
+int fake_stream_synchronize(void *stream) __asm__("cudaStreamSynchronize");
+int fake_stream_wait(void *stream, void *event, unsigned flags) __asm__("cudaStreamWaitEvent");
+int fake_event_create(void **created, unsigned flags) __asm__("cudaEventCreateWithFlags");
+int fake_event_destroy(void *event) __asm__("cudaEventDestroy");
+int fake_event_record(void *event, void *stream) __asm__("cudaEventRecord");
+int fake_event_query(void *event) __asm__("cudaEventQuery");
+int fake_event_synchronize(void *event) __asm__("cudaEventSynchronize");
+int fake_event_time(float *ms, void *first, void *last) __asm__("cudaEventElapsedTime");
+
+int fake_priorities(int *least, int *most)
+{
+    *least = PRIORITY_LEAST;
+    *most = PRIORITY_MOST;
+    return SUCCESS;
+}
+
+int fake_stream_create(void **created, unsigned flags, int priority)
+{
+    if (flags != STREAM_NON_BLOCKING || (priority != PRIORITY_LEAST && priority != PRIORITY_MOST))
+        return kept(INVALID_VALUE);
+    return kept_status(
+        twin_table.stream_open_fn((uint32_t)device, priority == PRIORITY_MOST, created, NULL));
+}
+
+int fake_stream_destroy(void *stream)
+{
+    twin_table.stream_close_fn(stream);
+    return SUCCESS;
+}
+
+int fake_stream_synchronize(void *stream)
+{
+    return kept_status(twin_table.synchronize_fn(stream, NULL));
+}
+
+int fake_stream_wait(void *stream, void *event, unsigned flags)
+{
+    if (flags != 0)
+        return kept(INVALID_VALUE);
+    return kept_status(twin_table.event_wait_fn(event, stream, NULL));
+}
+
+int fake_event_create(void **created, unsigned flags)
+{
+    const uint32_t timed = (flags & EVENT_DISABLE_TIMING) == 0;
+    return kept_status(twin_table.event_open_fn((uint32_t)device, timed, created, NULL));
+}
+
+int fake_event_destroy(void *event)
+{
+    twin_table.event_close_fn(event);
+    return SUCCESS;
+}
+
+int fake_event_record(void *event, void *stream)
+{
+    return kept_status(twin_table.event_record_fn(event, stream, NULL));
+}
+
+int fake_event_query(void *event)
+{
+    return kept_status(twin_table.event_query_fn(event, NULL));
+}
+
+int fake_event_synchronize(void *event)
+{
+    return kept_status(twin_table.event_synchronize_fn(event, NULL));
+}
+
+int fake_event_time(float *ms, void *first, void *last)
+{
+    return kept_status(twin_table.event_ms_fn(first, last, ms, NULL));
+}
+
+/* ---- graphs: the twin's is the instance; the graph it is made of is the same thing ---- */
+
+int fake_capture_begin(void *stream, int how) __asm__("cudaStreamBeginCapture");
+int fake_capture_end(void *stream, void **graph) __asm__("cudaStreamEndCapture");
+int fake_capture_mode(int *how) __asm__("cudaThreadExchangeStreamCaptureMode");
+int fake_is_capturing(void *stream, int *status) __asm__("cudaStreamIsCapturing");
+int fake_graph_make(void **made, void *graph,
+                    unsigned long long flags) __asm__("cudaGraphInstantiate");
+int fake_graph_destroy(void *graph) __asm__("cudaGraphDestroy");
+int fake_graph_drop(void *made) __asm__("cudaGraphExecDestroy");
+int fake_graph_launch(void *made, void *stream) __asm__("cudaGraphLaunch");
+
+int fake_capture_begin(void *stream, int how)
+{
+    return how != MODE_THREAD_LOCAL ? kept(INVALID_VALUE)
+                                    : kept_status(twin_table.graph_begin_fn(stream, NULL));
+}
+
+int fake_capture_end(void *stream, void **graph)
+{
+    *graph = NULL;
+    return kept_status(twin_table.graph_end_fn(stream, graph, NULL));
+}
+
+int fake_capture_mode(int *how)
+{
+    const int before = mode;
+    mode = *how;
+    *how = before;
+    return SUCCESS;
+}
+
+int fake_is_capturing(void *stream, int *status)
+{
+    *status = twin_is_captured(stream) ? 1 : 0;
+    return SUCCESS;
+}
+
+int fake_graph_make(void **made, void *graph, unsigned long long flags)
+{
+    *made = flags == 0 ? graph : NULL;
+    return kept(flags == 0 ? SUCCESS : INVALID_VALUE);
+}
+
+int fake_graph_destroy(void *graph)
+{
+    return graph != NULL ? SUCCESS : kept(INVALID_VALUE);
+}
+
+int fake_graph_drop(void *made)
+{
+    twin_table.graph_close_fn(made);
+    return SUCCESS;
+}
+
+int fake_graph_launch(void *made, void *stream)
+{
+    return kept_status(twin_table.graph_launch_fn(made, stream, NULL));
 }
 
 /* ---- launches: what nvcc makes of <<<>>> ---- */
@@ -420,31 +535,34 @@ static bool is_possible(kernel_kind kernel, extent3 grid, extent3 block, size_t 
            block.x == SPSH__DEVICE_THREADS && block.y == 1 && block.z == 1 && shared_bytes <= most;
 }
 
+/* A stream of the thread's device. */
 int fake_launch(const void *kernel, extent3 grid, extent3 block, void **arguments,
                 size_t shared_bytes, void *stream)
 {
-    (void)stream;
+    if (stream != NULL && twin_stream_device(stream) != (uint32_t)device)
+        return kept(INVALID_HANDLE);
     for (size_t i = 0; i < KERNELS; i++) {
         if (kernels[i] != kernel)
             continue;
         if (!is_possible((kernel_kind)i, grid, block, shared_bytes))
             break;
-        op *one = add_op();
-        one->kind = OP_LAUNCH;
-        one->kernel = (kernel_kind)i;
-        one->grid = grid;
-        one->shared_bytes = shared_bytes;
-        memcpy(&one->job, arguments[0], sizeof(one->job));
-        return SUCCESS;
+        started one = {.kernel = (kernel_kind)i, .grid = grid, .shared_bytes = shared_bytes};
+        memcpy(&one.job, arguments[0], sizeof(one.job));
+        const twin_work work = {
+            .name = kernel_names[i],
+            .run_fn = run_started,
+            .arguments = &one,
+            .argument_bytes = sizeof(one),
+        };
+        return kept_status(twin_enqueue(stream, &work, NULL));
     }
-    launch_error = INVALID_VALUE;
-    return INVALID_VALUE;
+    return kept(INVALID_VALUE);
 }
 
 int fake_function_attribute(const void *host, int which, int value)
 {
     if (host != kernels[KERNEL_FRAMES] || which != FUNCTION_DYNAMIC_SHARED_BYTES ||
-        value > (int)controls.memory_bytes)
+        value > (int)twin_state.memory_bytes)
         return INVALID_VALUE;
     shared_bytes_max = (size_t)value;
     return SUCCESS;

@@ -1,5 +1,5 @@
 /* twin_internal.h: what twin_runtime.c, twin_memory.c and twin_hazards.c share. All of it is called
- * with the twin's one lock held. */
+ * with the twin's one lock held, but where it is said. */
 #ifndef SPSH_TWIN_INTERNAL_H
 #define SPSH_TWIN_INTERNAL_H
 
@@ -11,6 +11,12 @@ enum { TWIN_DEVICES = 2, TWIN_STREAMS = 64, TWIN_POISON = 0xff };
 extern twin_controls twin_state; /* the controls */
 
 uint64_t twin_random(uint64_t below);
+
+/* ---- for fake_cudart.c, which takes the lock by these ---- */
+
+uint32_t twin_stream_device(void *handle);
+bool twin_is_captured(void *handle);
+bool twin_is_capturing(void); /* this thread */
 
 /* ---- hazards: vector clocks ----
  *

@@ -1146,6 +1146,40 @@ static void graph_close(void *opaque)
     leave();
 }
 
+/* ---- for fake_cudart.c ---- */
+
+static stream *stream_of(void *handle)
+{
+    stream *of = NULL;
+    const bool is_lost = twin_state.is_lost;
+    twin_state.is_lost = false;
+    if (find_stream(handle, &of, NULL) != SPSH_OK)
+        twin_stop("that is no stream");
+    twin_state.is_lost = is_lost;
+    return of;
+}
+
+uint32_t twin_stream_device(void *handle)
+{
+    enter();
+    const uint32_t number = stream_of(handle)->device;
+    leave();
+    return number;
+}
+
+bool twin_is_captured(void *handle)
+{
+    enter();
+    const bool is_captured = stream_of(handle)->captured_by != NULL;
+    leave();
+    return is_captured;
+}
+
+bool twin_is_capturing(void)
+{
+    return own_capture != NULL;
+}
+
 /* ---- the table ---- */
 
 static spsh_status count_devices(uint32_t *ret_count, spsh_error *err)
