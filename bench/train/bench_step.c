@@ -60,7 +60,8 @@ static void make_batch(job *j, uint32_t batch, uint32_t frames, bool is_varied)
     }
     for (uint32_t i = 0; i < j->offsets[batch]; i++)
         j->labels[i] = 1 + (uint32_t)(draw(3, i) % (j->shape.outputs - 1));
-    j->batch = (spsh__model_batch){j->features, j->lengths, batch, frames};
+    j->batch = (spsh__model_batch){
+        .features = j->features, .lengths = j->lengths, .batch = batch, .frames = frames};
 }
 
 /* Elements that decay or not alike are one slice here: nothing decays. */

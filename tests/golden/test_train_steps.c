@@ -171,7 +171,8 @@ static void run_batch(fixture *f, bool is_training)
     spsh__ctc_io io = {.results = results, .dlogits = spsh__model_logit_gradients(f->model)};
 
     REQUIRE(f->utterances == f->batch);
-    spsh__model_batch batch = {f->features, f->lengths, f->batch, f->frames};
+    spsh__model_batch batch = {
+        .features = f->features, .lengths = f->lengths, .batch = f->batch, .frames = f->frames};
     REQUIRE(spsh__model_forward(f->model, &batch, is_training, &io.logits, out_lengths, NULL) ==
             SPSH_OK);
     spsh__ctc_shape shape = {.frames = spsh__model_out_frames(f->model, f->frames),

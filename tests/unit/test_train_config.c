@@ -43,7 +43,13 @@ static void test_defaults(void)
     CHECK_U64(config->model.hidden, 1024);
     CHECK_U64(config->model.cell, SPSH__CELL_LSTM);
     CHECK(config->model.is_bidirectional && !config->model.counts_padding);
-    CHECK_STR(config->backend, "cpu");
+    CHECK_U64(config->backend, SPSH__BACKEND_AUTO);
+    CHECK_STR(config->device, "auto");
+    CHECK_U64(config->precision, 0);
+    CHECK(config->has_graphs && !config->is_deterministic);
+    CHECK_U64(config->rnn, SPSH__RNN_AUTO);
+    CHECK_U64(config->exchange, SPSH__EXCHANGE_AUTO);
+    CHECK_U64(config->decode, SPSH_DECODE_HOST);
     CHECK_STR(config->strategy, "allreduce");
     CHECK(config->is_adamw && config->sgd.is_nesterov);
     CHECK(config->sgd.rate == 1.5e-4 && config->adamw.rate == 1.5e-4);
@@ -179,10 +185,39 @@ static void test_text_comes_back(void)
     }
     require(whole, NULL);
     char *text = spsh__config_text(config);
-    CHECK(strstr(text, "\ntrain:\n  backend: \"cpu\"\n  threads: 0\n") != NULL);
+    CHECK(strstr(text, "\ntrain:\n  backend: auto\n  device: \"auto\"\n  precision: auto\n"
+                       "  deterministic: false\n  graphs: true\n  rnn: auto\n"
+                       "  exchange: auto\n  threads: 0\n") != NULL);
     CHECK(strstr(text, "  rate: 0.0003\n") != NULL);
     CHECK(strstr(text, "  train_weights: [1, 0.25]\n") != NULL);
     free(text);
+    drop();
+}
+
+/* What a run computes on. */
+static void test_devices(void)
+{
+    const char *const overrides[] = {
+        "train.backend=cuda",       "train.device=3",     "train.precision=fp16",
+        "train.deterministic=true", "train.graphs=false", "train.rnn=stepwise",
+        "train.exchange=host",      "data.decode=device", NULL};
+    require("data: {train: a}", overrides);
+    CHECK_U64(config->backend, SPSH__BACKEND_CUDA);
+    CHECK_STR(config->device, "3");
+    CHECK_U64(config->precision, 1 + SPSH__FP16);
+    CHECK(!config->has_graphs && config->is_deterministic);
+    CHECK_U64(config->rnn, SPSH__RNN_STEPWISE);
+    CHECK_U64(config->exchange, SPSH__EXCHANGE_HOST);
+    CHECK_U64(config->decode, SPSH_DECODE_DEVICE);
+    char *text = spsh__config_text(config);
+    drop();
+    require(text, NULL);
+    char *again = spsh__config_text(config);
+    CHECK_STR(again, text);
+    CHECK_U64(config->precision, 1 + SPSH__FP16);
+    CHECK_U64(config->rnn, SPSH__RNN_STEPWISE);
+    free(text);
+    free(again);
     drop();
 }
 
@@ -197,6 +232,14 @@ static const struct {
     {"data: {train: a}\nvocabluary: x",                                                      NULL,                    SPSH_E_NOT_FOUND,   "did you mean 'vocabulary'?"     },
     {"data: {train: a}\neval: {keep: 1}",                                                    NULL,                    SPSH_E_NOT_FOUND,   "did you mean 'train.keep'?"     },
     {"data: {train: a}\ntrian: {rate: 1}",                                                   NULL,                    SPSH_E_NOT_FOUND,   "did you mean 'train.rate'?"     },
+    {"data: {train: a}\ntrain: {backend: cuad}",                                             NULL,                    SPSH_E_INVALID_ARG,
+     "there is no 'cuad'; did you mean 'cuda'?"                                                                                                                            },
+    {"data: {train: a}\ntrain: {precision: half}",                                           NULL,                    SPSH_E_INVALID_ARG,
+     "there is no 'half'; there are auto, fp32, tf32, bf16, fp16"                                                                                                          },
+    {"data: {train: a}\ntrain: {device: gpu}",                                               NULL,                    SPSH_E_INVALID_ARG,
+     "line 2: train.device: 'gpu' is neither auto nor the number of a device"                                                                                              },
+    {"data: {train: a}",                                                                     "train.device=-1",       SPSH_E_INVALID_ARG, "neither auto nor the number"    },
+    {"data: {train: a}",                                                                     "train.device=1024",     SPSH_E_INVALID_ARG, "neither auto nor the number"    },
     {"data: {train: a}\nzzzzzzzzzzz: 1",                                                     NULL,                    SPSH_E_NOT_FOUND,   "zzzzzzzzzzz is no key"          },
     {"data: {train: a}",                                                                     "train.epcohs=3",        SPSH_E_NOT_FOUND,
      "train.epcohs=3: train.epcohs is no key; did you mean 'train.epochs'?"                                                                                                },
@@ -387,6 +430,7 @@ int main(void)
     RUN(test_file);
     RUN(test_overrides);
     RUN(test_text_comes_back);
+    RUN(test_devices);
     RUN(test_refusals);
     RUN(test_documentation);
     RUN(test_locale);

@@ -62,7 +62,10 @@ static spsh__model *open_counting(spsh__backend *b, const spsh__model_shape *sha
     static uint64_t bytes;
     spsh__model_limits limits = {1, 100, 100};
     spsh__model *model = NULL;
-    *b = (spsh__backend){&counting_ops, *spsh_allocator_default(), 1, &bytes};
+    *b = (spsh__backend){.ops = &counting_ops,
+                         .allocator = *spsh_allocator_default(),
+                         .threads = 1,
+                         .state = &bytes};
     REQUIRE(spsh__model_open(b, shape, &limits, &model, NULL) == SPSH_OK);
     return model;
 }
@@ -185,7 +188,10 @@ static void test_refused_shapes(void)
         {offsetof(spsh__model_shape, outputs),       4194305},
     };
     uint64_t bytes = 0;
-    spsh__backend b = {&counting_ops, *spsh_allocator_default(), 1, &bytes};
+    spsh__backend b = {.ops = &counting_ops,
+                       .allocator = *spsh_allocator_default(),
+                       .threads = 1,
+                       .state = &bytes};
     spsh__model_limits limits = {1, 100, 100};
     spsh__model *model = NULL;
     for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++) {
@@ -254,7 +260,8 @@ static void close_rig(rig *r)
 static spsh__buffer forward(rig *r, bool is_training)
 {
     spsh__buffer logits = {NULL};
-    spsh__model_batch batch = {r->features, r->lengths, r->batch, r->frames};
+    spsh__model_batch batch = {
+        .features = r->features, .lengths = r->lengths, .batch = r->batch, .frames = r->frames};
     REQUIRE(spsh__model_forward(r->model, &batch, is_training, &logits, r->out_lengths, NULL) ==
             SPSH_OK);
     return logits;
@@ -532,7 +539,8 @@ static void check_bad_batch(const spsh__model_shape *shape)
         float kept = r.features[i * shape->inputs];
         r.features[i * shape->inputs] = (float)NAN;
         if (i % 11 == 10) {
-            spsh__model_batch bad = {r.features, lengths, BATCH, 11};
+            spsh__model_batch bad = {
+                .features = r.features, .lengths = lengths, .batch = BATCH, .frames = 11};
             REQUIRE(spsh__model_forward(r.model, &bad, true, &logits, r.out_lengths, NULL) ==
                     SPSH_OK);
             spsh__model_backward(r.model, logits, NULL, NULL);
@@ -700,7 +708,10 @@ static void test_refused_batches(void)
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         uint32_t lengths[BATCH_MAX] = {rows[i].length};
-        spsh__model_batch batch = {r.features, lengths, rows[i].batch, rows[i].frames};
+        spsh__model_batch batch = {.features = r.features,
+                                   .lengths = lengths,
+                                   .batch = rows[i].batch,
+                                   .frames = rows[i].frames};
         CHECK_I64(spsh__model_forward(r.model, &batch, false, &logits, r.out_lengths, NULL),
                   rows[i].want);
         CHECK((logits.data != NULL) == (rows[i].want == SPSH_OK));
@@ -752,7 +763,8 @@ static void tally_free(void *user, void *memory)
 static double *logits_of(rig *r, spsh__model *model, uint64_t *ret_count)
 {
     spsh__buffer logits = {NULL};
-    spsh__model_batch batch = {r->features, r->lengths, r->batch, r->frames};
+    spsh__model_batch batch = {
+        .features = r->features, .lengths = r->lengths, .batch = r->batch, .frames = r->frames};
     REQUIRE(spsh__model_forward(model, &batch, false, &logits, r->out_lengths, NULL) == SPSH_OK);
     *ret_count = (uint64_t)spsh__model_out_frames(model, r->frames) * r->batch * r->shape.outputs;
     return read_all(r, logits, *ret_count);

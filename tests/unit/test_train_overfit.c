@@ -75,7 +75,8 @@ static void close_learner(learner *l)
 
 static spsh__buffer forward(learner *l, bool is_training)
 {
-    const spsh__model_batch batch = {l->features, l->lengths, BATCH, FRAMES};
+    const spsh__model_batch batch = {
+        .features = l->features, .lengths = l->lengths, .batch = BATCH, .frames = FRAMES};
     spsh__buffer logits = {NULL};
     REQUIRE(spsh__model_forward(l->model, &batch, is_training, &logits, l->out_lengths, NULL) ==
             SPSH_OK);

@@ -41,6 +41,7 @@ static void print_model(const spsh_train_estimate *e)
                    e->world_size, e->threads, e->threads == 1 ? "" : "s", batches,
                    batches == 1 ? "" : "es, whose gradients are added, in");
     spsh__estimate_print_line("processes", line);
+    spsh__estimate_print_line("computes on", e->compute);
 }
 
 static bool print_domains(const spsh_train_estimate *e)
@@ -165,7 +166,7 @@ static void print_texts(const spsh_train_estimate *e)
 static uint64_t memory_bytes(const spsh_train_estimate *e)
 {
     return e->weight_bytes + e->gradient_bytes + e->moment_bytes + e->activation_bytes +
-           e->sum_bytes + e->loader_bytes + e->snapshot_bytes;
+           e->copy_bytes + e->sum_bytes + e->loader_bytes + e->snapshot_bytes;
 }
 
 static void print_room(const spsh_train_estimate *e)
@@ -175,6 +176,7 @@ static void print_room(const spsh_train_estimate *e)
         uint64_t bytes;
     } rows[] = {
         {"weights",                                 e->weight_bytes    },
+        {"copy of the weights for products",        e->copy_bytes      },
         {"gradients",                               e->gradient_bytes  },
         {"moments of the optimiser",                e->moment_bytes    },
         {"activations of the largest batch",        e->activation_bytes},
@@ -190,6 +192,12 @@ static void print_room(const spsh_train_estimate *e)
                        rows[i].what);
         if (rows[i].bytes > 0)
             spsh__estimate_print_line("", line);
+    }
+    if (e->device_bytes > 0) {
+        (void)snprintf(line, sizeof(line), "%s of it are the device's, which has %s free",
+                       spsh__human_bytes(e->device_bytes, size),
+                       spsh__human_bytes(e->device_free_bytes, all));
+        spsh__estimate_print_line("", line);
     }
     if (e->checkpoint_count > 0)
         (void)snprintf(line, sizeof(line), "%s each, at most %" PRIu32 " of them: %s",

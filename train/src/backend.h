@@ -381,6 +381,13 @@ spsh_status spsh__backend_open(const char *name, uint32_t threads, const spsh_al
                                spsh__backend **ret_backend, spsh_error *err);
 void spsh__backend_close(spsh__backend *backend);
 
+/* What operators were to write on the host is there. */
+static inline void spsh__backend_finish(spsh__backend *backend)
+{
+    if (backend->ops->finish_fn != NULL)
+        backend->ops->finish_fn(backend);
+}
+
 /* alloc_fn and free_fn of backends whose memory is the host's. */
 spsh_status spsh__host_alloc(spsh__backend *b, size_t count, spsh__buffer *ret, spsh_error *err);
 void spsh__host_free(spsh__backend *b, spsh__buffer buffer);

@@ -46,6 +46,11 @@ static const char *const truths[] = {"false", "true", NULL};
 static const char *const cells[] = {"lstm", "gru", NULL};
 static const char *const batch_norms[] = {"masked", "compat", NULL};
 static const char *const optimisers[] = {"sgd", "adamw", NULL};
+static const char *const backends[] = {"auto", "cpu", "cuda", "reference", NULL};
+static const char *const precisions[] = {"auto", "fp32", "tf32", "bf16", "fp16", NULL};
+static const char *const rnns[] = {"auto", "persistent", "cudnn", "stepwise", NULL};
+static const char *const exchanges[] = {"auto", "nccl", "host", NULL};
+static const char *const decodes[] = {"host", "device", NULL};
 static const char *const schedules[] = {"constant", "anneal", "cosine", NULL};
 
 #define AT(member_)          offsetof(spsh__config, member_)
@@ -64,6 +69,7 @@ static const char *const schedules[] = {"constant", "anneal", "cosine", NULL};
 #define CHANNELS_MAX  1024
 #define LOOKAHEAD_MAX 1024
 #define CHUNK_MAX     1048576
+#define DEVICES_MAX   1024
 
 /* In the order of the canonical text; a section's keys stand together. */
 /* clang-format off */
@@ -84,6 +90,7 @@ static const field fields[] = {
     {"data.utterance_seconds_min", FIELD_DOUBLE, AT(utterance_seconds_min), 0, 1e6, NULL, "0"},
     {"data.utterance_seconds_max", FIELD_DOUBLE, AT(utterance_seconds_max), 0, 1e6, NULL, "0"},
     {"data.virtual_world", FIELD_U32, AT(virtual_world), 0, LEARNERS_MAX, NULL, "0"},
+    {"data.decode", FIELD_WORD, AT(decode), WORD(decodes, "host")},
     {"model.preset", FIELD_PRESET, AT(model), TEXT("ds2")},
     {"model.conv_channels", FIELD_U32, AT(model.conv_channels), 0, CHANNELS_MAX, NULL, NULL},
     {"model.layers", FIELD_U32, AT(model.layers), 1, SPSH__MODEL_LAYERS_MAX, NULL, NULL},
@@ -95,7 +102,13 @@ static const field fields[] = {
     {"model.chunk_frames", FIELD_U32, AT(model.chunk_frames), 0, CHUNK_MAX, NULL, NULL},
     {"model.outputs", FIELD_U32, AT(model.outputs), 0, SPSH__ALIGNMENT_STATES_MAX, NULL, NULL},
     {"model.batch_norm", FIELD_TRUTH, AT(model.counts_padding), WORD(batch_norms, NULL)},
-    {"train.backend", FIELD_TEXT, AT(backend), TEXT("cpu")},
+    {"train.backend", FIELD_WORD, AT(backend), WORD(backends, "auto")},
+    {"train.device", FIELD_TEXT, AT(device), TEXT("auto")},
+    {"train.precision", FIELD_WORD, AT(precision), WORD(precisions, "auto")},
+    {"train.deterministic", FIELD_TRUTH, AT(is_deterministic), WORD(truths, "false")},
+    {"train.graphs", FIELD_TRUTH, AT(has_graphs), WORD(truths, "true")},
+    {"train.rnn", FIELD_WORD, AT(rnn), WORD(rnns, "auto")},
+    {"train.exchange", FIELD_WORD, AT(exchange), WORD(exchanges, "auto")},
     {"train.threads", FIELD_U32, AT(threads), 0, THREADS_MAX, NULL, "0"},
     {"train.strategy", FIELD_TEXT, AT(strategy), TEXT("allreduce")},
     {"train.optimiser", FIELD_TRUTH, AT(is_adamw), WORD(optimisers, "adamw")},
@@ -513,6 +526,19 @@ static spsh_status contradiction(const char *what, spsh_error *err)
     return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE, "%s", what);
 }
 
+/* "auto", or the number of one that a machine may have. */
+static spsh_status check_device(const reading *r, spsh_error *err)
+{
+    uint64_t number = 0;
+    const char *text = r->config->device;
+    if (strcmp(text, "auto") == 0 || (read_u64(text, &number) && number < DEVICES_MAX))
+        return SPSH_OK;
+    const given *g = given_of(r, "train.device");
+    const place where = place_of(g->name, g->line, "train.device");
+    return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+                     "%s: '%.100s' is neither auto nor the number of a device", where.text, text);
+}
+
 static spsh_status check_together(const reading *r, spsh_error *err)
 {
     const spsh__config *c = r->config;
@@ -566,7 +592,8 @@ static spsh_status resolve(reading *r, spsh_error *err)
         return rc;
     c->sgd.rate = c->adamw.rate;
     c->sgd.weight_decay = c->adamw.weight_decay;
-    return check_together(r, err);
+    rc = check_device(r, err);
+    return rc != SPSH_OK ? rc : check_together(r, err);
 }
 
 static spsh_status parse(const char *yaml, size_t size, const char *name,

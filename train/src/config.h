@@ -4,10 +4,12 @@
  *
  *     features, augment, vocabulary                                     outside of the sections
  *     data:   train, train_weights, alpha, dev, alignments, noises, rooms, seed, max_seconds,
- *             max_padded_seconds, utterance_seconds_min, utterance_seconds_max, virtual_world
+ *             max_padded_seconds, utterance_seconds_min, utterance_seconds_max, virtual_world,
+ *             decode
  *     model:  preset, conv_channels, layers, cell, hidden, bidirectional, lookahead, bottleneck,
  *             chunk_frames, outputs, batch_norm
- *     train:  backend, threads, strategy, optimiser, rate, momentum, nesterov, beta1, beta2,
+ *     train:  backend, device, precision, deterministic, graphs, rnn, exchange, threads, strategy,
+ *             optimiser, rate, momentum, nesterov, beta1, beta2,
  *             epsilon, weight_decay, clip, schedule, warm_up_samples, schedule_samples, anneal,
  *             epochs, samples_max, accumulate, checkpoint_every_s, keep, deadline_ms
  *     eval:   every_s, beam_width
@@ -21,8 +23,29 @@
 #include "backend.h"
 #include "model.h"
 #include "speechshard/io.h"
+#include "speechshard/loader.h"
 
 typedef struct spsh__config spsh__config; /* fields below; made by the two functions only */
+
+typedef enum spsh__backend_choice {
+    SPSH__BACKEND_AUTO = 0, /* cuda where there is a device, else cpu */
+    SPSH__BACKEND_CPU = 1,
+    SPSH__BACKEND_CUDA = 2,
+    SPSH__BACKEND_REFERENCE = 3,
+} spsh__backend_choice;
+
+typedef enum spsh__rnn_choice { /* how a device computes recurrent layers */
+                                SPSH__RNN_AUTO = 0,
+                                SPSH__RNN_PERSISTENT = 1,
+                                SPSH__RNN_CUDNN = 2,
+                                SPSH__RNN_STEPWISE = 3,
+} spsh__rnn_choice;
+
+typedef enum spsh__exchange_choice { /* how ranks on devices exchange gradients */
+                                     SPSH__EXCHANGE_AUTO = 0,
+                                     SPSH__EXCHANGE_NCCL = 1,
+                                     SPSH__EXCHANGE_HOST = 2,
+} spsh__exchange_choice;
 
 typedef enum spsh__schedule_kind {
     SPSH__SCHEDULE_CONSTANT = 0,
@@ -43,7 +66,15 @@ struct spsh__config {
     uint32_t virtual_world;                              /* 0: the world size */
     char *features, *augment; /* canonical texts of featgen.h and augment.h */
     spsh__model_shape model;  /* inputs are 0; outputs too, but for lstm-hybrid, where it is said */
-    char *backend, *strategy;
+    spsh__backend_choice backend;
+    char *device; /* "auto": by the local rank; or its number */
+    uint32_t
+        precision; /* 0: auto: of cuda tf32, of the others their own; else 1 + spsh__precision */
+    bool is_deterministic, has_graphs;
+    spsh__rnn_choice rnn;
+    spsh__exchange_choice exchange;
+    spsh_decode decode; /* of `pcm` payloads, for a device */
+    char *strategy;
     uint32_t threads; /* 0: as many as there are cores */
     bool is_adamw;
     spsh__sgd sgd;     /* one rate and one weight_decay for both */

@@ -3,6 +3,7 @@
  */
 #include "estimate.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "run_internal.h"
@@ -167,6 +168,19 @@ static void count_steps(spsh__estimating *e)
     }
 }
 
+/* What the run would compute on is opened: it may not be there. */
+static spsh_status open_compute(spsh__estimating *e, spsh_error *err)
+{
+    const spsh__compute_options options = {.config = e->config,
+                                           .threads = 1,
+                                           .local_rank = e->launch.local_rank,
+                                           .allocator = spsh_allocator_default()};
+    const spsh_status rc = spsh__compute_open(&options, &e->compute, err);
+    if (rc == SPSH_OK)
+        (void)snprintf(e->out->compute, sizeof(e->out->compute), "%s", e->compute.text);
+    return rc;
+}
+
 /* ---- both ---- */
 
 static spsh_status estimate(spsh__estimating *e, const spsh_train_estimate_options *o,
@@ -182,7 +196,9 @@ static spsh_status estimate(spsh__estimating *e, const spsh_train_estimate_optio
     if (rc != SPSH_OK)
         return rc;
     take_config(e);
-    rc = spsh__estimate_memory(e, err);
+    rc = open_compute(e, err);
+    if (rc == SPSH_OK)
+        rc = spsh__estimate_memory(e, err);
     if (rc == SPSH_OK)
         rc = spsh__estimate_epoch(e, err);
     if (rc == SPSH_OK)
@@ -206,6 +222,7 @@ spsh_status spsh_train_estimate_make(const spsh_train_estimate_options *options,
     spsh__feed_close(e.feed);
     spsh__vocabulary_free(e.vocabulary);
     spsh__alignments_free(e.alignments);
+    spsh__compute_close(&e.compute);
     spsh__config_free(e.config);
     if (rc == SPSH_OK) {
         *ret = e.out;

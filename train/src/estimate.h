@@ -4,6 +4,7 @@
 #ifndef SPSH_TRAIN_ESTIMATE_H
 #define SPSH_TRAIN_ESTIMATE_H
 
+#include "compute.h"
 #include "config.h"
 #include "feed.h"
 #include "launch.h"
@@ -18,6 +19,7 @@ typedef struct spsh__estimating {
     spsh__alignments *alignments;          /* NULL: one of transcripts */
     spsh__feed *feed;                      /* of training */
     spsh__model_limits limits, dev_limits; /* 0: there is no dev set */
+    spsh__compute compute;                 /* of a run, borrowed; or the estimate's own */
     spsh_train_estimate *out;
 } spsh__estimating;
 
@@ -25,4 +27,8 @@ typedef struct spsh__estimating {
 spsh_status spsh__estimate_epoch(spsh__estimating *e, spsh_error *err);
 /* The model and what surrounds it, opened with memory that is only counted. */
 spsh_status spsh__estimate_memory(spsh__estimating *e, spsh_error *err);
+
+/* In place of a device's failure to give memory: how much the run takes of it, part by part, and
+ * how much there is. Needs configuration, feed, limits, compute and out. Returns status. */
+spsh_status spsh__estimate_explain(spsh__estimating *e, spsh_status status, spsh_error *err);
 #endif

@@ -53,6 +53,20 @@ static void keep_buffer(spsh__backend *b, spsh__buffer buffer)
     (void)b, (void)buffer;
 }
 
+static spsh_status count_half_buffer(spsh__backend *b, size_t count, spsh__buffer *ret,
+                                     spsh_error *err)
+{
+    const size_t elements = sizeof(float) / sizeof(uint16_t);
+    const spsh_status rc = count_buffer(b, count / elements + count % elements, ret, err);
+    ret->is_half = true;
+    return rc;
+}
+
+static void convert_nothing(spsh__backend *b, spsh__buffer to, spsh__buffer from, size_t count)
+{
+    (void)b, (void)to, (void)from, (void)count;
+}
+
 static void write_nothing(spsh__backend *b, spsh__buffer to, const float *from, size_t count)
 {
     (void)b, (void)to, (void)from, (void)count;
@@ -76,26 +90,24 @@ static void free_memory(void *user, void *memory)
 }
 
 /* The operators of the real one that say how large something is need no state. */
-static spsh_status open_counter(const char *name, counter **ret, spsh_error *err)
+static spsh_status open_counter(const spsh__backend *real, counter **ret, spsh_error *err)
 {
-    spsh__backend *real = NULL;
     counter *c = calloc(1, sizeof(*c));
     if (c == NULL)
         return spsh__fail_memory(err);
-    const spsh_status rc = spsh__backend_open(name, 1, spsh_allocator_default(), &real, err);
-    if (rc != SPSH_OK) {
-        free(c);
-        return rc;
-    }
     c->ops = *real->ops;
-    spsh__backend_close(real);
     c->ops.alloc_fn = count_buffer;
+    c->ops.alloc_half_fn = count_half_buffer;
+    c->ops.convert_fn = convert_nothing;
     c->ops.free_fn = keep_buffer;
     c->ops.write_f32_fn = write_nothing;
     c->ops.zero_fn = zero_nothing;
     c->backend = (spsh__backend){
-        .ops = &c->ops, .allocator = {count_memory, free_memory, c},
-             .threads = 1, .state = c
+        .ops = &c->ops,
+        .allocator = {count_memory, free_memory, c},
+        .threads = 1,
+        .has_half = real->has_half,
+        .state = c
     };
     *ret = c;
     return SPSH_OK;
@@ -181,6 +193,18 @@ static spsh_status count_reader(const spsh__estimating *e, counter *c,
     return rc;
 }
 
+static spsh_status count_device(const spsh__estimating *e, spsh_error *err)
+{
+    spsh_train_estimate *out = e->out;
+    uint64_t all_bytes = 0;
+    if (e->compute.cuda == NULL)
+        return SPSH_OK;
+    out->device_bytes = out->weight_bytes + out->gradient_bytes + out->copy_bytes +
+                        out->moment_bytes + out->activation_bytes + out->sum_bytes;
+    return spsh_cuda_memory(e->compute.cuda, e->compute.backend->device, &out->device_free_bytes,
+                            &all_bytes, err);
+}
+
 spsh_status spsh__estimate_memory(spsh__estimating *e, spsh_error *err)
 {
     spsh_train_estimate *out = e->out;
@@ -188,7 +212,7 @@ spsh_status spsh__estimate_memory(spsh__estimating *e, spsh_error *err)
     spsh__model *model = NULL;
     spsh__learner learner = {.step = 0};
     counter *c = NULL;
-    spsh_status rc = open_counter(e->config->backend, &c, err);
+    spsh_status rc = open_counter(e->compute.backend, &c, err);
     if (rc != SPSH_OK)
         return rc;
     shape.inputs = spsh__feed_dim(e->feed);
@@ -204,14 +228,39 @@ spsh_status spsh__estimate_memory(spsh__estimating *e, spsh_error *err)
     learner.weights = spsh__model_weights(model);
     learner.gradients = spsh__model_gradients(model);
     out->weight_bytes = out->gradient_bytes = learner.arena_elements * c->ops.element_bytes;
-    out->activation_bytes = taken(c) - out->weight_bytes - out->gradient_bytes;
+    if (c->backend.has_half)
+        out->copy_bytes = learner.arena_elements * sizeof(uint16_t);
+    out->activation_bytes = taken(c) - out->weight_bytes - out->gradient_bytes - out->copy_bytes;
     rc = count_reader(e, c, &shape, model, err);
     if (rc == SPSH_OK)
         rc = count_moments(e, c, &learner, err);
     if (rc == SPSH_OK)
         rc = count_sums(e, c, model, &learner, err);
+    if (rc == SPSH_OK)
+        rc = count_device(e, err);
 out:
     spsh__model_close(model);
     close_counter(c);
     return rc;
+}
+
+static double gigabytes(uint64_t bytes)
+{
+    return (double)bytes * 1e-9;
+}
+
+spsh_status spsh__estimate_explain(spsh__estimating *e, spsh_status status, spsh_error *err)
+{
+    const spsh_train_estimate *out = e->out;
+    if (spsh__estimate_memory(e, NULL) != SPSH_OK || out->device_bytes == 0)
+        return status; /* err says what there is to say */
+    return SPSH_FAIL(
+        err, status, SPSH_OFFSET_NONE,
+        "device %u has not enough memory: the run takes %.2f GB (weights and gradients "
+        "%.2f, moments %.2f, activations %.2f), %.2f are free; a smaller "
+        "data.max_padded_seconds takes less",
+        e->compute.backend->device, gigabytes(out->device_bytes),
+        gigabytes(out->weight_bytes + out->gradient_bytes + out->copy_bytes),
+        gigabytes(out->moment_bytes), gigabytes(out->activation_bytes),
+        gigabytes(out->device_free_bytes));
 }

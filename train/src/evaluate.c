@@ -47,7 +47,7 @@ static spsh_bytes bytes_of(const char *text)
 static spsh_status forward(spsh__evaluator *e, const spsh__feed_batch *b, uint32_t *ret_frames,
                            spsh__buffer *ret_logits, spsh_error *err)
 {
-    const spsh__model_batch batch = {b->features, b->lengths, b->batch, b->frames};
+    const spsh__model_batch batch = spsh__feed_for_model(b);
     *ret_frames = spsh__model_out_frames(e->o.model, b->frames);
     return spsh__model_forward(e->o.model, &batch, false, ret_logits, e->out_lengths, err);
 }
@@ -114,7 +114,9 @@ static void add_losses(spsh__evaluator *e, const spsh__feed_batch *b, uint32_t f
     const spsh__ctc_shape shape = {frames, b->batch, e->o.symbols, SPSH__VOCABULARY_BLANK, 1};
     const spsh__label_batch labels = {b->labels, b->label_offsets};
     const spsh__ctc_io io = {.logits = logits, .results = e->losses};
-    e->o.backend->ops->ctc_fn(e->o.backend, &shape, e->out_lengths, &labels, &io);
+    e->o.backend->ops->ctc_fn(e->o.backend, &shape, spsh__model_out_lengths(e->o.model), &labels,
+                              &io);
+    spsh__backend_finish(e->o.backend);
     for (uint32_t n = 0; n < b->batch; n++) {
         sums->infeasible += e->losses[n].is_infeasible;
         if (!isfinite(e->losses[n].loss))
@@ -177,6 +179,7 @@ static spsh_status add_frames(spsh__evaluator *e, const spsh__feed_batch *b, sps
     if (rc != SPSH_OK)
         return rc;
     e->o.backend->ops->cross_entropy_fn(e->o.backend, &entropy);
+    spsh__backend_finish(e->o.backend);
     sums->loss_sum += entropy.loss;
     sums->loss_count += cut->counted;
     sums->frames_right += entropy.right;

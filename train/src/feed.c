@@ -25,6 +25,8 @@ struct spsh__feed {
     spsh_featgen *featgen; /* counts frames, of what a change of speed began with; else NULL */
     spsh_loader *loader;
     const spsh_batch *lent;
+    const spsh_cuda *cuda; /* NULL: batches are the host's */
+    void *done;            /* its event: behind the last use of what is lent */
     uint32_t leaves;
     spsh__model_limits limits;
     uint32_t dim;
@@ -95,6 +97,9 @@ static spsh_status set_loader(setup *s, const spsh__feed *feed, const spsh__feed
     s->loader.on_error = SPSH_ON_ERROR_SKIP;
     s->loader.decode_threads = o->config->threads;
     s->loader.features = &s->features;
+    s->loader.cuda = o->cuda;
+    s->loader.device = o->device;
+    s->loader.decode = o->cuda != NULL ? o->config->decode : SPSH_DECODE_HOST;
     if (o->is_training) {
         s->loader.augment = &s->augment;
         s->loader.noises = borrowed(&feed->noises);
@@ -368,12 +373,30 @@ static spsh_status take_utterance(spsh__feed *feed, const spsh_batch *source, ui
     return SPSH_OK;
 }
 
+static void release(spsh__feed *feed)
+{
+    if (feed->lent != NULL &&
+        (feed->lent->stream == NULL ||
+         spsh_cuda_event_synchronize(feed->cuda, feed->done, NULL) == SPSH_OK))
+        spsh_loader_release(feed->loader, feed->lent);
+    feed->lent = NULL;
+}
+
+spsh__model_batch spsh__feed_for_model(const spsh__feed_batch *b)
+{
+    return (spsh__model_batch){.features = b->features,
+                               .lengths = b->lengths,
+                               .batch = b->batch,
+                               .frames = b->frames,
+                               .device_features = b->device_features,
+                               .ready = b->ready,
+                               .done = b->done};
+}
+
 spsh_status spsh__feed_next(spsh__feed *feed, const spsh__feed_batch **ret, spsh_error *err)
 {
     const spsh_batch *source = NULL;
-    if (feed->lent != NULL)
-        spsh_loader_release(feed->loader, feed->lent);
-    feed->lent = NULL;
+    release(feed);
     spsh_status rc = spsh_loader_next(feed->loader, &source, err);
     if (rc != SPSH_OK)
         return rc;
@@ -384,7 +407,10 @@ spsh_status spsh__feed_next(spsh__feed *feed, const spsh__feed_batch **ret, spsh
     feed->batch = (spsh__feed_batch){
         .batch = source->padded_frames > 0 ? source->utterance_count : 0,
         .frames = (uint32_t)source->padded_frames,
-        .features = (const float *)source->features,
+        .features = source->stream == NULL ? (const float *)source->features : NULL,
+        .device_features = source->stream != NULL ? source->features : NULL,
+        .ready = source->ready,
+        .done = source->stream != NULL ? feed->done : NULL,
         .lengths = feed->lengths,
         .label_offsets = feed->label_offsets,
         .weights = feed->weights,
@@ -409,9 +435,7 @@ spsh_status spsh__feed_save(const spsh__feed *feed, uint8_t *bytes, size_t capac
 
 spsh_status spsh__feed_restore(spsh__feed *feed, const uint8_t *bytes, size_t size, spsh_error *err)
 {
-    if (feed->lent != NULL)
-        spsh_loader_release(feed->loader, feed->lent);
-    feed->lent = NULL;
+    release(feed);
     return spsh_loader_cursor_restore(feed->loader, bytes, size, err);
 }
 
@@ -552,7 +576,10 @@ spsh_status spsh__feed_open(const spsh__feed_options *options, spsh__feed **ret,
         return spsh__fail_memory(err);
     feed->vocabulary = options->vocabulary;
     feed->alignments = options->alignments;
+    feed->cuda = options->cuda;
     spsh_status rc = open_datasets(feed, options, err);
+    if (rc == SPSH_OK && feed->cuda != NULL)
+        rc = spsh_cuda_event_open(feed->cuda, options->device, 0, &feed->done, err);
     if (rc == SPSH_OK)
         rc = set_loader(&s, feed, options, err);
     if (rc == SPSH_OK && !options->is_training)
@@ -582,7 +609,11 @@ void spsh__feed_close(spsh__feed *feed)
 {
     if (feed == NULL)
         return;
+    if (feed->loader != NULL)
+        release(feed);
     spsh_loader_close(feed->loader);
+    if (feed->cuda != NULL)
+        spsh_cuda_event_close(feed->cuda, feed->done);
     spsh_featgen_close(feed->featgen);
     spsh__dataset_list_close(&feed->sources);
     spsh__dataset_list_close(&feed->noises);

@@ -31,15 +31,19 @@ typedef struct spsh__feed_options {
     const double *weights;              /* a number a dataset, as config->train_weights; NULL */
     bool is_training; /* shuffled by the seed and augmented; else every utterance once, as it is */
     uint32_t rank, world_size;
+    const spsh_cuda *cuda; /* NULL: features are the host's; else the device's. Until close */
+    uint32_t device;
     const spsh_io *io; /* NULL: the operating system */
     spsh_log_fn log_fn;
     void *log_user;
 } spsh__feed_options;
 
 typedef struct spsh__feed_batch {
-    uint32_t batch, frames;                 /* 0: an empty batch of a step that is not full */
-    const float *features;                  /* [batch][frames][dim] */
-    const uint32_t *lengths;                /* frames of each */
+    uint32_t batch, frames;      /* 0: an empty batch of a step that is not full */
+    const float *features;       /* [batch][frames][dim]; NULL: in a device's memory */
+    const void *device_features; /* ... as many floats, there */
+    void *ready, *done;      /* CUDA events: they are there; to be recorded behind their last use */
+    const uint32_t *lengths; /* frames of each */
     const uint32_t *labels, *label_offsets; /* batch + 1 offsets */
     const double *weights;                  /* 1; 0: not learnt from */
     const uint32_t *domains;                /* for spsh__feed_domain_name */
@@ -66,6 +70,9 @@ uint64_t spsh__feed_epoch_utterances(const spsh__feed *feed);
 /* Domains of all datasets by name, each once. Borrowed until close. */
 uint32_t spsh__feed_domain_count(const spsh__feed *feed);
 const char *spsh__feed_domain_name(const spsh__feed *feed, uint32_t domain);
+
+/* As the model takes it. */
+spsh__model_batch spsh__feed_for_model(const spsh__feed_batch *b);
 
 /* SPSH_E_END at the end of an epoch: the next call begins the next one. Lent until the next call.
  * Also what spsh_loader_next says. One thread. */

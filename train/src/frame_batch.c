@@ -112,8 +112,10 @@ const spsh__frame_batch *spsh__frame_cut(spsh__frame_cutter *c, const spsh__feed
     const uint32_t frames = is_cut && c->chunk_frames < b->frames ? c->chunk_frames : b->frames;
     uint32_t chunk = 0;
     c->cut = (spsh__frame_batch){
-        .batch = {is_cut ? c->features : b->features, c->lengths,
-                  is_cut ? chunk_count(b, frames) : b->batch, frames},
+        .batch = {.features = is_cut ? c->features : b->features,
+                  .lengths = c->lengths,
+                  .batch = is_cut ? chunk_count(b, frames) : b->batch,
+                  .frames = frames},
         .states = c->states,
         .owners = c->owners,
         .row_losses = c->row_losses,

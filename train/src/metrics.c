@@ -215,6 +215,7 @@ static spsh_status put_step_line(spsh__metrics *m, const spsh__step_facts *f, sp
     put_real(&l, "loss", f->loss);
     put_real(&l, "gradient_norm", f->gradient_norm);
     put_real(&l, "rate", f->rate);
+    put_real(&l, "loss_scale", f->loss_scale);
     put_real(&l, "step_s", f->step_s);
     put_real(&l, "wait_s", f->wait_s);
     put_real(&l, "compute_s", f->compute_s);

@@ -39,6 +39,7 @@ typedef struct spsh__step_facts {
     bool is_of_frames;             /* the model learns states of frames: the next, too */
     double frame_error;            /* share of frames */
     double gradient_norm, rate;
+    double loss_scale; /* of its gradients: 1, but for fp16 */
     double step_s, wait_s, compute_s, exchange_s;
     double save_s;           /* before it, since the last step: what checkpoints held the run up */
     double audio_s, padding; /* of the step; share of its frames that are padding */

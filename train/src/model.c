@@ -179,10 +179,13 @@ static void join_units(spsh__model *m)
 
 /* ---- memory */
 
-spsh_status spsh__model_take(spsh__model *m, uint64_t elements, spsh__buffer *ret, spsh_error *err)
+static spsh_status take(spsh__model *m, bool is_half, uint64_t elements, spsh__buffer *ret,
+                        spsh_error *err)
 {
+    const size_t count = elements == 0 ? 1 : (size_t)elements;
     spsh__buffer buffer = {NULL};
-    spsh_status rc = m->b->alloc_fn(m->backend, elements == 0 ? 1 : (size_t)elements, &buffer, err);
+    const spsh_status rc = is_half ? m->b->alloc_half_fn(m->backend, count, &buffer, err)
+                                   : m->b->alloc_fn(m->backend, count, &buffer, err);
     if (rc != SPSH_OK)
         return rc;
     m->buffers[m->buffer_count++] = buffer;
@@ -190,12 +193,33 @@ spsh_status spsh__model_take(spsh__model *m, uint64_t elements, spsh__buffer *re
     return SPSH_OK;
 }
 
+spsh_status spsh__model_take(spsh__model *m, uint64_t elements, spsh__buffer *ret, spsh_error *err)
+{
+    return take(m, false, elements, ret, err);
+}
+
+spsh_status spsh__model_take_values(spsh__model *m, uint64_t elements, spsh__buffer *ret,
+                                    spsh_error *err)
+{
+    return take(m, m->backend->has_half, elements, ret, err);
+}
+
+spsh__model_limits spsh__model_room(const spsh__model *m)
+{
+    spsh__model_limits room = m->limits;
+    const uint32_t more = spsh__model_segment_frames(m, 1) - 1;
+    room.frames_max = spsh__model_segment_frames(m, room.frames_max);
+    room.rows_max += (uint64_t)more * room.batch_max;
+    return room;
+}
+
 /* The most rows of a batch, before and behind the model. */
 static void find_rows(spsh__model *m)
 {
-    for (uint32_t frames = 1; frames <= m->limits.frames_max; frames++) {
-        uint64_t batch = m->limits.rows_max / frames;
-        batch = batch < m->limits.batch_max ? batch : m->limits.batch_max;
+    const spsh__model_limits room = spsh__model_room(m);
+    for (uint32_t frames = 1; frames <= room.frames_max; frames++) {
+        uint64_t batch = room.rows_max / frames;
+        batch = batch < room.batch_max ? batch : room.batch_max;
         uint64_t in = batch * frames, out = batch * m->ops->out_frames_fn(frames);
         m->in_rows_max = in > m->in_rows_max ? in : m->in_rows_max;
         m->out_rows_max = out > m->out_rows_max ? out : m->out_rows_max;
@@ -206,12 +230,15 @@ static spsh_status take_arenas(spsh__model *m, spsh_error *err)
 {
     if (m->lender != NULL) {
         m->weights = m->lender->weights;
+        m->half_weights = m->lender->half_weights;
         m->statistics = m->lender->statistics;
         return SPSH_OK;
     }
     spsh_status rc = spsh__model_take(m, m->arena_elements, &m->weights, err);
     if (rc == SPSH_OK)
         rc = spsh__model_take(m, m->statistics_elements, &m->statistics, err);
+    if (rc == SPSH_OK && m->backend->has_half)
+        rc = spsh__model_take_values(m, m->arena_elements, &m->half_weights, err);
     if (rc == SPSH_OK && !m->is_forward_only)
         rc = spsh__model_take(m, m->arena_elements, &m->gradients, err);
     return rc;
@@ -221,8 +248,10 @@ static spsh_status take_arenas(spsh__model *m, spsh_error *err)
 static spsh_status take_logits(spsh__model *m, spsh_error *err)
 {
     const uint64_t elements = m->out_rows_max * m->shape.outputs;
-    const spsh_status rc = spsh__model_take(m, elements, &m->logits, err);
+    spsh_status rc = spsh__model_take(m, elements, &m->logits, err);
     m->logit_gradients = m->logits;
+    if (rc == SPSH_OK && m->backend->has_half && !m->is_forward_only)
+        rc = spsh__model_take_values(m, elements, &m->half_gradients, err);
     if (rc != SPSH_OK || m->is_forward_only || m->shape.kind == SPSH__MODEL_LSTM_HYBRID)
         return rc;
     return spsh__model_take(m, elements, &m->logit_gradients, err);
@@ -238,7 +267,7 @@ static spsh_status take_memory(spsh__model *m, spsh_error *err)
             rc = spsh__model_take(m, m->norms[i].channels, &m->norms[i].batch_scale, err);
     }
     if (rc == SPSH_OK)
-        rc = spsh__model_take(m, m->in_rows_max * m->shape.inputs, &m->input, err);
+        rc = spsh__model_take_values(m, m->in_rows_max * m->shape.inputs, &m->input, err);
     if (rc == SPSH_OK)
         rc = take_logits(m, err);
     for (uint32_t i = 0; rc == SPSH_OK && i < m->shape.layers; i++)
@@ -248,10 +277,12 @@ static spsh_status take_memory(spsh__model *m, spsh_error *err)
     if (rc != SPSH_OK)
         return rc;
 
-    m->staging =
-        (float *)spsh__train_new(allocator, m->in_rows_max * m->shape.inputs, sizeof(float));
+    const bool is_on_host = m->b->arrange_fn == NULL;
+    if (is_on_host)
+        m->staging =
+            (float *)spsh__train_new(allocator, m->in_rows_max * m->shape.inputs, sizeof(float));
     m->lengths = (uint32_t *)spsh__train_new(allocator, m->limits.batch_max, sizeof(uint32_t));
-    if (m->staging == NULL || m->lengths == NULL)
+    if ((is_on_host && m->staging == NULL) || m->lengths == NULL)
         return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "model: %llu rows of %u features",
                          (unsigned long long)m->in_rows_max, m->shape.inputs);
     return SPSH_OK;
@@ -323,6 +354,7 @@ void spsh__model_init(spsh__model *m, uint64_t seed)
     for (uint32_t i = 0; i < m->slice_count; i++)
         start_slice(m, i, seed);
     start_statistics(m);
+    spsh__model_weights_changed(m);
 }
 
 /* ---- life */
@@ -337,7 +369,9 @@ static spsh_status open_model(const spsh__model *wanted, spsh__model **ret_model
     if (m == NULL)
         return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "model: %zu bytes", sizeof(*m));
     *m = *wanted;
-    m->b = backend->ops;
+    m->b = m->real = backend->ops;
+    m->has_lanes = m->b->fork_fn != NULL;
+    spsh__model_segments_open(m);
     m->ops = m->shape.kind == SPSH__MODEL_DS2 ? &spsh__model_ds2 : &spsh__model_hybrid;
     m->ops->declare_fn(m);
     join_units(m);
@@ -411,6 +445,12 @@ spsh__buffer spsh__model_weights(const spsh__model *m)
     return m->weights;
 }
 
+void spsh__model_weights_changed(spsh__model *m)
+{
+    if (m->half_weights.data != NULL)
+        m->b->convert_fn(m->backend, m->half_weights, m->weights, (size_t)m->arena_elements);
+}
+
 spsh__buffer spsh__model_gradients(const spsh__model *m)
 {
     return m->gradients;
@@ -436,9 +476,19 @@ void spsh__model_bucket(const spsh__model *m, uint32_t bucket, uint64_t *ret_off
 
 /* ---- a batch */
 
+uint32_t spsh__model_padded_frames(const spsh__model *m, uint32_t frames)
+{
+    return spsh__model_segment_frames(m, frames);
+}
+
 uint32_t spsh__model_out_frames(const spsh__model *m, uint32_t frames)
 {
-    return m->ops->out_frames_fn(frames);
+    return m->ops->out_frames_fn(spsh__model_segment_frames(m, frames));
+}
+
+const uint32_t *spsh__model_out_lengths(const spsh__model *m)
+{
+    return m->lengths;
 }
 
 static spsh_status check_batch(const spsh__model *m, const spsh__model_batch *b, spsh_error *err)
@@ -462,6 +512,43 @@ static spsh_status check_batch(const spsh__model *m, const spsh__model_batch *b,
     return SPSH_OK;
 }
 
+/* On the host, in the order that the model wants. */
+static void put_input(spsh__model *m, const spsh__model_batch *batch)
+{
+    m->ops->arrange_fn(m, batch->features, batch->lengths);
+    m->b->write_f32_fn(m->backend, m->input, m->staging,
+                       (size_t)batch->batch * batch->frames * m->shape.inputs);
+}
+
+/* Of a device it is the operator's work, wherever features come from. */
+static spsh_status put_device_input(spsh__model *m, const spsh__model_batch *batch, spsh_error *err)
+{
+    const spsh__batch_lengths lengths = {batch->lengths, m->lengths, batch->batch};
+    spsh__arrange a = {.batch = batch->batch,
+                       .frames = m->frames,
+                       .width = m->shape.inputs,
+                       .is_conv = m->shape.kind == SPSH__MODEL_DS2,
+                       .features = batch->device_features,
+                       .feature_frames = batch->frames,
+                       .lengths = batch->lengths,
+                       .to = m->input,
+                       .ready = batch->ready,
+                       .done = batch->done};
+    m->b->batch_fn(m->backend, &lengths);
+    if (a.features == NULL) {
+        const uint64_t room = m->in_rows_max * m->shape.inputs;
+        const spsh_status rc =
+            m->upload.data != NULL ? SPSH_OK : spsh__model_take(m, room, &m->upload, err);
+        if (rc != SPSH_OK)
+            return rc;
+        m->b->write_f32_fn(m->backend, m->upload, batch->features,
+                           (size_t)batch->batch * batch->frames * m->shape.inputs);
+        a.features = m->upload.data;
+    }
+    m->b->arrange_fn(m->backend, &a);
+    return SPSH_OK;
+}
+
 spsh_status spsh__model_forward(spsh__model *m, const spsh__model_batch *batch, bool is_training,
                                 spsh__buffer *ret_logits, uint32_t *out_lengths, spsh_error *err)
 {
@@ -469,16 +556,22 @@ spsh_status spsh__model_forward(spsh__model *m, const spsh__model_batch *batch, 
     if (rc != SPSH_OK)
         return rc;
     m->batch = batch->batch;
-    m->frames = batch->frames;
-    m->out_frames = m->ops->out_frames_fn(batch->frames);
+    m->frames = spsh__model_segment_frames(m, batch->frames);
+    m->is_training = is_training;
+    m->out_frames = m->ops->out_frames_fn(m->frames);
     for (uint32_t n = 0; n < batch->batch; n++) {
         m->lengths[n] = m->ops->out_frames_fn(batch->lengths[n]);
         out_lengths[n] = m->lengths[n];
     }
-    m->ops->arrange_fn(m, batch->features, batch->lengths);
-    m->b->write_f32_fn(m->backend, m->input, m->staging,
-                       (size_t)batch->batch * batch->frames * m->shape.inputs);
+    if (m->staging != NULL)
+        put_input(m, batch);
+    else
+        rc = put_device_input(m, batch, err);
+    if (rc != SPSH_OK)
+        return rc;
+    spsh__model_segment_begin(m, 0);
     m->ops->forward_fn(m, is_training);
+    spsh__model_segment_end(m);
     *ret_logits = m->logits;
     return SPSH_OK;
 }
@@ -487,9 +580,12 @@ void spsh__model_unit_done(spsh__model *m)
 {
     if (m->unit_ends[m->unit++] < m->bucket_ends[m->bucket])
         return;
+    spsh__model_segment_end(m);
     if (m->bucket_fn != NULL)
         m->bucket_fn(m->bucket_user, m->bucket);
     m->bucket++;
+    if (m->bucket < m->bucket_count)
+        spsh__model_segment_begin(m, m->bucket + 1);
 }
 
 void spsh__model_backward(spsh__model *m, spsh__buffer logit_gradients,
@@ -499,6 +595,12 @@ void spsh__model_backward(spsh__model *m, spsh__buffer logit_gradients,
     m->bucket = 0;
     m->bucket_fn = bucket_fn;
     m->bucket_user = user;
+    spsh__model_segment_begin(m, 1);
+    if (m->half_gradients.data != NULL) {
+        m->b->convert_fn(m->backend, m->half_gradients, logit_gradients,
+                         spsh__model_out_rows(m) * m->shape.outputs);
+        logit_gradients = m->half_gradients;
+    }
     m->ops->backward_fn(m, logit_gradients);
 }
 

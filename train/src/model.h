@@ -81,6 +81,8 @@ const spsh__parameter *spsh__model_parameter(const spsh__model *model, uint32_t 
 uint64_t spsh__model_arena_elements(const spsh__model *model); /* with gaps */
 uint64_t spsh__model_weight_count(const spsh__model *model);   /* without */
 spsh__buffer spsh__model_weights(const spsh__model *model);
+/* Whoever writes to the weights says so: of backends with halves there is a copy of them. */
+void spsh__model_weights_changed(spsh__model *model);
 spsh__buffer spsh__model_gradients(const spsh__model *model);
 /* BN's running means and variances: state that no gradient changes; one arena, too. */
 spsh__buffer spsh__model_statistics(const spsh__model *model, uint64_t *ret_elements);
@@ -91,14 +93,20 @@ uint32_t spsh__model_bucket_count(const spsh__model *model);
 void spsh__model_bucket(const spsh__model *model, uint32_t bucket, uint64_t *ret_offset,
                         uint64_t *ret_count);
 
-/* Frames that come out of so many. */
+/* Frames that the model makes of so many: more where a device keeps work by its shape, so that few
+ * shapes are met. Real frames do not feel it. */
+uint32_t spsh__model_padded_frames(const spsh__model *model, uint32_t frames);
+/* Frames that come out of a batch of so many. */
 uint32_t spsh__model_out_frames(const spsh__model *model, uint32_t frames);
+/* Of the batch at hand: those that losses must be given. */
+const uint32_t *spsh__model_out_lengths(const spsh__model *model);
 
-/* On the host. */
 typedef struct spsh__model_batch {
-    const float *features;   /* [batch][frames][inputs] */
+    const float *features;   /* [batch][frames][inputs], on the host; NULL: */
     const uint32_t *lengths; /* of frames; what lies behind them is not looked at */
     uint32_t batch, frames;
+    const void *device_features; /* ... as many floats in the device's memory */
+    void *ready, *done;          /* CUDA events of these, or NULL: they are there; they were read */
 } spsh__model_batch;
 
 /* Logits: [out_frames][batch][outputs], the model's, until the next call. out_lengths: batch of

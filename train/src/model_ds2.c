@@ -123,7 +123,7 @@ static spsh_status share_activations(spsh__model *m, spsh_error *err)
 {
     spsh_status rc = SPSH_OK;
     for (uint32_t i = 0; rc == SPSH_OK && i < 2; i++) {
-        rc = spsh__model_take(m, conv_elements(m, i), &m->conv[i].out, err);
+        rc = spsh__model_take_values(m, conv_elements(m, i), &m->conv[i].out, err);
         m->conv[i].y = m->conv[i].out;
     }
     m->rows = m->conv[0].out;
@@ -132,7 +132,7 @@ static spsh_status share_activations(spsh__model *m, spsh_error *err)
     for (uint32_t i = 1; i < m->shape.layers; i++)
         m->rnn_normed[i] = m->rnn[i - 1].out;
     if (rc == SPSH_OK && m->shape.lookahead > 0)
-        rc = spsh__model_take(m, m->out_rows_max * m->shape.hidden, &m->lookahead_out, err);
+        rc = spsh__model_take_values(m, m->out_rows_max * m->shape.hidden, &m->lookahead_out, err);
     m->output_normed = m->shape.lookahead > 0 ? m->lookahead_out : m->rnn[m->shape.layers - 1].out;
     return rc != SPSH_OK ? rc : spsh__model_take_scratch(m, 0, err);
 }
@@ -145,18 +145,18 @@ static spsh_status take_activations(spsh__model *m, spsh_error *err)
     spsh_status rc = SPSH_OK;
 
     for (uint32_t i = 0; rc == SPSH_OK && i < 2; i++) {
-        rc = spsh__model_take(m, conv_elements(m, i), &m->conv[i].out, err);
+        rc = spsh__model_take_values(m, conv_elements(m, i), &m->conv[i].out, err);
         if (rc == SPSH_OK)
-            rc = spsh__model_take(m, conv_elements(m, i), &m->conv[i].y, err);
+            rc = spsh__model_take_values(m, conv_elements(m, i), &m->conv[i].y, err);
     }
     if (rc == SPSH_OK)
-        rc = spsh__model_take(m, conv_elements(m, 1), &m->rows, err);
+        rc = spsh__model_take_values(m, conv_elements(m, 1), &m->rows, err);
     for (uint32_t i = 1; rc == SPSH_OK && i < m->shape.layers; i++)
-        rc = spsh__model_take(m, hidden, &m->rnn_normed[i], err);
+        rc = spsh__model_take_values(m, hidden, &m->rnn_normed[i], err);
     if (rc == SPSH_OK && m->shape.lookahead > 0)
-        rc = spsh__model_take(m, hidden, &m->lookahead_out, err);
+        rc = spsh__model_take_values(m, hidden, &m->lookahead_out, err);
     if (rc == SPSH_OK)
-        rc = spsh__model_take(m, hidden, &m->output_normed, err);
+        rc = spsh__model_take_values(m, hidden, &m->output_normed, err);
     if (rc == SPSH_OK)
         rc = spsh__model_take_scratch(m, conv_elements(m, 0), err);
     return rc;
@@ -191,7 +191,7 @@ static void conv_forward(spsh__model *m, uint32_t number, bool is_training, spsh
     stage->shape.batch = m->batch;
     stage->shape.in_frames = number == 0 ? m->frames : m->out_frames;
     stage->shape.out_frames = m->out_frames;
-    m->b->conv_forward_fn(m->backend, &stage->shape, x, spsh__model_weight(m, stage->weight),
+    m->b->conv_forward_fn(m->backend, &stage->shape, x, spsh__model_factor(m, stage->weight),
                           spsh__model_weight(m, stage->weight + 1), stage->out);
     m->b->mask_conv_fn(m->backend, &stage->shape, m->lengths, stage->out);
     spsh__norm_forward(m, stage->norm, is_training, stage->out, stage->y);
@@ -205,7 +205,7 @@ static void conv_backward(spsh__model *m, uint32_t number, spsh__buffer x, spsh_
 {
     spsh__conv_stage *stage = &m->conv[number];
     spsh__conv_grad g = {.x = x,
-                         .weight = spsh__model_weight(m, stage->weight),
+                         .weight = spsh__model_factor(m, stage->weight),
                          .dy = dy,
                          .dx = dx,
                          .dweight = spsh__model_gradient(m, stage->weight),

@@ -54,7 +54,7 @@ static void declare(spsh__model *m)
 static spsh_status take_activations(spsh__model *m, spsh_error *err)
 {
     uint64_t elements = m->out_rows_max * m->shape.bottleneck;
-    spsh_status rc = spsh__model_take(m, elements, &m->bottleneck_out, err);
+    spsh_status rc = spsh__model_take_values(m, elements, &m->bottleneck_out, err);
     if (rc == SPSH_OK)
         rc = spsh__model_take_scratch(m, elements, err);
     return rc;

@@ -13,7 +13,7 @@
 enum {
     SPSH__MODEL_SLICES_MAX = 16 * 10 + 16,
     SPSH__MODEL_UNITS_MAX = 2 * 16 + 4,
-    SPSH__MODEL_BUFFERS_MAX = 16 * 8 + 32,
+    SPSH__MODEL_BUFFERS_MAX = 16 * 8 + 48,
     SPSH__MODEL_NORMS_MAX = 16 + 2,
     SPSH__MODEL_ALIGNMENT = 64, /* elements: 256 bytes of floats */
 };
@@ -65,12 +65,17 @@ typedef struct spsh__conv_stage { /* convolution, norm, clip; masked behind each
 
 struct spsh__model {
     spsh__backend *backend;
-    const spsh__backend_ops *b; /* the backend's */
+    const spsh__backend_ops *b;    /* the backend's; idle in a segment that is done already */
+    const spsh__backend_ops *real; /* the backend's */
+    spsh__backend_ops idle;        /* does nothing */
     const spsh__model_ops *ops;
     spsh__model_shape shape;
     spsh__model_limits limits;
     bool is_forward_only;
     const spsh__model *lender; /* of weights and statistics; NULL: own ones */
+    bool has_lanes;            /* directions run side by side */
+    bool has_segments;
+    uint64_t number; /* among the backend's models */
 
     spsh__parameter slices[SPSH__MODEL_SLICES_MAX];
     spsh__slice_start starts[SPSH__MODEL_SLICES_MAX];
@@ -81,14 +86,18 @@ struct spsh__model {
     uint64_t bucket_ends[SPSH__MODEL_UNITS_MAX];
     uint32_t bucket_count;
     spsh__buffer weights, gradients, statistics;
+    spsh__buffer half_weights; /* of backends with halves: a copy of weights */
 
     spsh__buffer buffers[SPSH__MODEL_BUFFERS_MAX]; /* all that is taken, to free it */
     uint32_t buffer_count;
     uint64_t in_rows_max, out_rows_max; /* frames times batch */
-    float *staging;
+    float *staging;                     /* of backends on the host */
+    spsh__buffer upload;                /* of a device, once features came from the host */
     spsh__buffer input, logits, logit_gradients;
-    spsh__buffer gradient[2]; /* what goes back through the layers, by turns */
+    spsh__buffer half_gradients; /* of the logits, for products; data NULL: no halves */
+    spsh__buffer gradient[2];    /* what goes back through the layers, by turns */
     spsh__buffer reversed_x, reversed_dy, reversed_dx;
+    spsh__buffer forward_dy; /* of concatenated directions side by side */
 
     spsh__rnn_layer rnn[SPSH__MODEL_LAYERS_MAX]; /* the first layer first */
     spsh__norm_layer norms[SPSH__MODEL_NORMS_MAX];
@@ -109,7 +118,8 @@ struct spsh__model {
     spsh__buffer bottleneck_out;
 
     /* the batch at hand */
-    uint32_t batch, frames, out_frames;
+    uint32_t batch, frames, out_frames; /* frames: padded */
+    bool is_training;
     uint32_t *lengths; /* out of the model */
     uint32_t unit;     /* of backward */
     uint32_t bucket;
@@ -129,8 +139,13 @@ void spsh__rnn_declare(spsh__model *m, uint32_t number, uint32_t direction);
 /* What comes out of a layer in a row. */
 uint32_t spsh__rnn_width(const spsh__rnn_layer *layer);
 
-/* Activations. */
+/* Floats, or the backend's own; freed with the model. */
 spsh_status spsh__model_take(spsh__model *m, uint64_t elements, spsh__buffer *ret, spsh_error *err);
+/* Activations, and what goes back through them: halves where the backend has them. */
+spsh_status spsh__model_take_values(spsh__model *m, uint64_t elements, spsh__buffer *ret,
+                                    spsh_error *err);
+/* What batches are padded to counted in. */
+spsh__model_limits spsh__model_room(const spsh__model *m);
 spsh_status spsh__rnn_take(spsh__model *m, spsh__rnn_layer *layer, spsh_error *err);
 /* gradient[2], reversed_*: enough for all layers, and for `elements`. */
 spsh_status spsh__model_take_scratch(spsh__model *m, uint64_t elements, spsh_error *err);
@@ -138,6 +153,13 @@ spsh_status spsh__model_take_scratch(spsh__model *m, uint64_t elements, spsh_err
 static inline spsh__buffer spsh__model_weight(const spsh__model *m, uint32_t slice)
 {
     return spsh__at(m->b, m->weights, m->slices[slice].offset);
+}
+
+/* ... as products, convolutions and recurrent layers take it. */
+static inline spsh__buffer spsh__model_factor(const spsh__model *m, uint32_t slice)
+{
+    const spsh__buffer arena = m->half_weights.data != NULL ? m->half_weights : m->weights;
+    return spsh__at(m->b, arena, m->slices[slice].offset);
 }
 
 static inline spsh__buffer spsh__model_gradient(const spsh__model *m, uint32_t slice)
@@ -153,7 +175,7 @@ static inline size_t spsh__model_out_rows(const spsh__model *m)
 /* Running a batch. */
 void spsh__rnn_forward(spsh__model *m, spsh__rnn_layer *layer, spsh__buffer x);
 /* dy is overwritten. Ends the units of its directions but the last: norms before it may belong to
- * that. */
+ * that. Directions side by side end together. */
 void spsh__rnn_backward(spsh__model *m, spsh__rnn_layer *layer, spsh__buffer dy, spsh__buffer dx);
 void spsh__norm_forward(spsh__model *m, const spsh__norm_layer *layer, bool is_training,
                         spsh__buffer x, spsh__buffer y);
@@ -165,5 +187,11 @@ void spsh__linear_forward(spsh__model *m, uint32_t slice, spsh__buffer x, spsh__
 void spsh__linear_backward(spsh__model *m, uint32_t slice, spsh__buffer x, spsh__buffer dy,
                            spsh__buffer dx);
 void spsh__model_unit_done(spsh__model *m);
+
+/* ---- model_segment.c: forward is segment 0, bucket b of backward b + 1. ---- */
+void spsh__model_segments_open(spsh__model *m);
+uint32_t spsh__model_segment_frames(const spsh__model *m, uint32_t frames);
+void spsh__model_segment_begin(spsh__model *m, uint32_t number);
+void spsh__model_segment_end(spsh__model *m);
 
 #endif

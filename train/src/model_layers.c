@@ -21,7 +21,10 @@ static spsh__rnn_weights rnn_weights(const spsh__model *m, const spsh__rnn_layer
     uint32_t count = layer->has_two_biases ? 4 : 3;
     for (uint32_t i = 0; i < count; i++) {
         uint32_t slice = layer->slices[direction] + i;
-        views[i] = are_gradients ? spsh__model_gradient(m, slice) : spsh__model_weight(m, slice);
+        if (are_gradients)
+            views[i] = spsh__model_gradient(m, slice);
+        else /* the first two are matrices */
+            views[i] = i < 2 ? spsh__model_factor(m, slice) : spsh__model_weight(m, slice);
     }
     return (spsh__rnn_weights){views[0], views[1], views[2], views[3]};
 }
@@ -74,19 +77,45 @@ static void join_directions(spsh__model *m, const spsh__rnn_layer *layer)
     }
 }
 
+/* Lane d of two: both begin behind what was done before the first take_lane, and what comes behind
+ * join_lanes begins behind both. */
+static void take_lane(const spsh__model *m, uint32_t d, bool is_first)
+{
+    if (!m->has_lanes)
+        return;
+    if (is_first)
+        m->b->fork_fn(m->backend);
+    m->b->lane_fn(m->backend, d);
+}
+
+static void join_lanes(const spsh__model *m)
+{
+    if (m->has_lanes)
+        m->b->join_fn(m->backend);
+}
+
+static void direction_forward(spsh__model *m, const spsh__rnn_layer *layer, uint32_t d,
+                              spsh__buffer x)
+{
+    spsh__rnn_weights weights = rnn_weights(m, layer, d, false);
+    m->b->rnn_forward_fn(m->backend, &layer->shape, &weights, x, layer->y[d], layer->reserve[d]);
+}
+
 void spsh__rnn_forward(spsh__model *m, spsh__rnn_layer *layer, spsh__buffer x)
 {
     layer->x = x;
     set_extent(m, layer);
-    for (uint32_t d = 0; d < layer->directions; d++) {
-        if (d == 1)
-            reverse(m, layer->shape.inputs, x, m->reversed_x);
-        spsh__rnn_weights weights = rnn_weights(m, layer, d, false);
-        m->b->rnn_forward_fn(m->backend, &layer->shape, &weights, d == 1 ? m->reversed_x : x,
-                             layer->y[d], layer->reserve[d]);
-    }
-    if (layer->directions == 2)
+    if (layer->directions == 2) {
+        reverse(m, layer->shape.inputs, x, m->reversed_x);
+        take_lane(m, 0, true);
+        direction_forward(m, layer, 0, x);
+        take_lane(m, 1, false);
+        direction_forward(m, layer, 1, m->reversed_x);
+        join_lanes(m);
         join_directions(m, layer);
+    } else {
+        direction_forward(m, layer, 0, x);
+    }
     mask(m, spsh__rnn_width(layer), layer->out);
 }
 
@@ -102,30 +131,53 @@ static void direction_backward(spsh__model *m, const spsh__rnn_layer *layer, uin
     m->b->rnn_backward_fn(m->backend, &layer->shape, g);
 }
 
+/* What direction 1 is given. Before the lanes part: direction 0 uses dy up. */
+static void reverse_gradients(spsh__model *m, const spsh__rnn_layer *layer, spsh__buffer dy)
+{
+    spsh__buffer own = dy;
+    if (layer->is_concatenated) { /* reversed_dx is not needed yet */
+        split(m, layer, 1, m->reversed_dx, dy, false);
+        own = m->reversed_dx;
+    }
+    reverse(m, layer->shape.hidden, own, m->reversed_dy);
+    reverse(m, layer->shape.inputs, layer->x, m->reversed_x);
+}
+
+/* One after the other, direction 1 first, whose bucket is then complete; or side by side. */
+static void both_backward(spsh__model *m, const spsh__rnn_layer *layer, spsh__buffer dy,
+                          spsh__buffer dx)
+{
+    const spsh__buffer of_forward = m->has_lanes ? m->forward_dy : m->reversed_dy;
+    spsh__rnn_grad g = {.x = layer->x, .dy = dy, .dx = dx};
+    spsh__rnn_grad r = {.x = m->reversed_x, .dy = m->reversed_dy};
+    r.dx = dx.data == NULL ? dx : m->reversed_dx;
+    reverse_gradients(m, layer, dy);
+    take_lane(m, 1, true);
+    direction_backward(m, layer, 1, &r);
+    take_lane(m, 0, false);
+    if (!m->has_lanes)
+        spsh__model_unit_done(m);
+    if (layer->is_concatenated) {
+        split(m, layer, 0, of_forward, dy, false);
+        g.dy = of_forward;
+    }
+    direction_backward(m, layer, 0, &g);
+    join_lanes(m);
+    if (m->has_lanes)
+        spsh__model_unit_done(m);
+}
+
 void spsh__rnn_backward(spsh__model *m, spsh__rnn_layer *layer, spsh__buffer dy, spsh__buffer dx)
 {
-    uint32_t inputs = layer->shape.inputs, hidden = layer->shape.hidden;
-    spsh__rnn_grad g = {.x = layer->x, .dy = dy, .dx = dx};
+    const uint32_t inputs = layer->shape.inputs;
     set_extent(m, layer);
     mask(m, spsh__rnn_width(layer), dy);
     if (layer->directions == 2) {
-        spsh__buffer own = dy;
-        if (layer->is_concatenated) { /* reversed_dx is not needed yet */
-            split(m, layer, 1, m->reversed_dx, dy, false);
-            own = m->reversed_dx;
-        }
-        reverse(m, hidden, own, m->reversed_dy);
-        reverse(m, inputs, layer->x, m->reversed_x);
-        spsh__rnn_grad r = {.x = m->reversed_x, .dy = m->reversed_dy};
-        r.dx = dx.data == NULL ? dx : m->reversed_dx;
-        direction_backward(m, layer, 1, &r);
-        spsh__model_unit_done(m);
-        if (layer->is_concatenated) {
-            split(m, layer, 0, m->reversed_dy, dy, false);
-            g.dy = m->reversed_dy;
-        }
+        both_backward(m, layer, dy, dx);
+    } else {
+        spsh__rnn_grad g = {.x = layer->x, .dy = dy, .dx = dx};
+        direction_backward(m, layer, 0, &g);
     }
-    direction_backward(m, layer, 0, &g);
     if (layer->directions == 2 && dx.data != NULL) {
         reverse(m, inputs, m->reversed_dx, m->reversed_x);
         m->b->axpy_fn(m->backend, 1, m->reversed_x, dx, spsh__model_out_rows(m) * inputs);
@@ -180,7 +232,7 @@ void spsh__linear_forward(spsh__model *m, uint32_t slice, spsh__buffer x, spsh__
                     .n = outputs,
                     .k = inputs,
                     .a = x,
-                    .b = spsh__model_weight(m, slice),
+                    .b = spsh__model_factor(m, slice),
                     .c = y,
                     .a_stride = inputs,
                     .b_stride = inputs,
@@ -208,7 +260,7 @@ void spsh__linear_backward(spsh__model *m, uint32_t slice, spsh__buffer x, spsh_
                        .n = inputs,
                        .k = outputs,
                        .a = dy,
-                       .b = spsh__model_weight(m, slice),
+                       .b = spsh__model_factor(m, slice),
                        .c = dx,
                        .a_stride = outputs,
                        .b_stride = inputs,
@@ -240,14 +292,15 @@ void spsh__rnn_declare(spsh__model *m, uint32_t number, uint32_t direction)
 /* The largest reserve of all batches that the limits allow. */
 static size_t reserve_elements(const spsh__model *m, const spsh__rnn_layer *layer)
 {
+    const spsh__model_limits room = spsh__model_room(m);
     size_t most = 0;
-    for (uint32_t frames = 1; frames <= m->limits.frames_max; frames++) {
-        uint64_t batch = m->limits.rows_max / frames;
+    for (uint32_t frames = 1; frames <= room.frames_max; frames++) {
+        uint64_t batch = room.rows_max / frames;
         if (batch == 0)
             break;
         spsh__rnn_shape shape = layer->shape;
         shape.frames = m->ops->out_frames_fn(frames);
-        shape.batch = batch < m->limits.batch_max ? (uint32_t)batch : m->limits.batch_max;
+        shape.batch = batch < room.batch_max ? (uint32_t)batch : room.batch_max;
         size_t elements = m->b->rnn_reserve_fn(&shape);
         most = elements > most ? elements : most;
     }
@@ -270,9 +323,10 @@ static bool is_lent(const spsh__model *m, const spsh__rnn_layer *layer, const sp
 static spsh_status take_reserve(spsh__model *m, spsh__rnn_layer *layer, uint32_t direction,
                                 spsh_error *err)
 {
-    const bool is_first = layer == &m->rnn[0] && direction == 0;
+    const uint32_t shared = m->has_lanes ? direction : 0; /* side by side each has its own */
+    const bool is_first = layer == &m->rnn[0] && direction == shared;
     if (m->is_forward_only && !is_first) {
-        layer->reserve[direction] = m->rnn[0].reserve[0];
+        layer->reserve[direction] = m->rnn[0].reserve[shared];
         return SPSH_OK;
     }
     size_t most = reserve_elements(m, layer);
@@ -297,9 +351,10 @@ spsh_status spsh__rnn_take(spsh__model *m, spsh__rnn_layer *layer, spsh_error *e
         return SPSH_OK;
     }
     for (uint32_t d = 0; rc == SPSH_OK && d < layer->directions; d++)
-        rc = spsh__model_take(m, m->out_rows_max * layer->shape.hidden, &layer->y[d], err);
+        rc = spsh__model_take_values(m, m->out_rows_max * layer->shape.hidden, &layer->y[d], err);
     if (rc == SPSH_OK && layer->directions == 2)
-        return spsh__model_take(m, m->out_rows_max * spsh__rnn_width(layer), &layer->out, err);
+        return spsh__model_take_values(m, m->out_rows_max * spsh__rnn_width(layer), &layer->out,
+                                       err);
     layer->out = layer->y[0]; /* its padding is masked in place: nobody needs it */
     return rc;
 }
@@ -316,14 +371,16 @@ spsh_status spsh__model_take_scratch(spsh__model *m, uint64_t elements, spsh_err
     elements = m->out_rows_max * widest > elements ? m->out_rows_max * widest : elements;
     spsh_status rc = SPSH_OK;
     for (int i = 0; rc == SPSH_OK && i < 2 && !m->is_forward_only; i++)
-        rc = spsh__model_take(m, elements, &m->gradient[i], err);
+        rc = spsh__model_take_values(m, elements, &m->gradient[i], err);
     if (rc == SPSH_OK && m->shape.is_bidirectional) {
         if (m->reversed_x.data == NULL)
-            rc = spsh__model_take(m, m->out_rows_max * inputs, &m->reversed_x, err);
+            rc = spsh__model_take_values(m, m->out_rows_max * inputs, &m->reversed_x, err);
         if (rc == SPSH_OK && (!m->is_forward_only || m->rnn[0].is_concatenated))
-            rc = spsh__model_take(m, m->out_rows_max * width, &m->reversed_dy, err);
+            rc = spsh__model_take_values(m, m->out_rows_max * width, &m->reversed_dy, err);
         if (rc == SPSH_OK && !m->is_forward_only)
-            rc = spsh__model_take(m, m->out_rows_max * widest, &m->reversed_dx, err);
+            rc = spsh__model_take_values(m, m->out_rows_max * widest, &m->reversed_dx, err);
+        if (rc == SPSH_OK && !m->is_forward_only && m->has_lanes && m->rnn[0].is_concatenated)
+            rc = spsh__model_take_values(m, m->out_rows_max * m->shape.hidden, &m->forward_dy, err);
     }
     return rc;
 }

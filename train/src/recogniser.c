@@ -327,6 +327,9 @@ static spsh_status open_feed(evaluation *e, const spsh_evaluate_options *o, spsh
                                         .alignments = e->alignments,
                                         .names = o->datasets,
                                         .world_size = 1,
+                                        .cuda =
+                                            e->alignments == NULL ? e->trained->compute.cuda : NULL,
+                                        .device = e->trained->backend->device,
                                         .io = o->io,
                                         .log_fn = o->log_fn,
                                         .log_user = o->log_user};

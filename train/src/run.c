@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "estimate.h"
 #include "run_internal.h"
 #include "speechshard/cores.h"
 #include "speechshard/options.h"
@@ -85,6 +86,12 @@ spsh_status spsh__run_alignments(spsh__config *c, spsh__alignments **ret, spsh_e
     return SPSH_OK;
 }
 
+/* Of models of frames the host cuts chunks out of what it is fed. */
+const spsh_cuda *spsh__run_lent_device(const spsh__run *r)
+{
+    return r->alignments == NULL ? r->compute.cuda : NULL;
+}
+
 static spsh_status open_feed(spsh__run *r, spsh_error *err)
 {
     const spsh__feed_options options = {.config = r->config,
@@ -95,6 +102,8 @@ static spsh_status open_feed(spsh__run *r, spsh_error *err)
                                         .is_training = true,
                                         .rank = r->comm->rank,
                                         .world_size = r->comm->world_size,
+                                        .cuda = spsh__run_lent_device(r),
+                                        .device = r->backend->device,
                                         .io = r->io,
                                         .log_fn = r->o->log_fn,
                                         .log_user = r->o->log_user};
@@ -107,6 +116,20 @@ static spsh_status open_feed(spsh__run *r, spsh_error *err)
     return r->config_text == NULL ? spsh__fail_memory(err) : spsh__run_check_dev(r, err);
 }
 
+static spsh_status explain_memory(const spsh__run *r, spsh_status status, spsh_error *err)
+{
+    spsh_train_estimate out = {.config = NULL};
+    spsh__estimating e = {.launch = r->launch,
+                          .config = r->config,
+                          .vocabulary = r->vocabulary,
+                          .alignments = r->alignments,
+                          .feed = r->feed,
+                          .limits = spsh__feed_limits(r->feed),
+                          .compute = r->compute,
+                          .out = &out};
+    return r->compute.cuda == NULL ? status : spsh__estimate_explain(&e, status, err);
+}
+
 static spsh_status open_model(spsh__run *r, spsh_error *err)
 {
     spsh__model_shape shape = r->config->model;
@@ -117,7 +140,9 @@ static spsh_status open_model(spsh__run *r, spsh_error *err)
     else
         limits = spsh__frame_limits(&limits, shape.chunk_frames);
     r->shape = shape;
-    const spsh_status rc = spsh__model_open(r->backend, &shape, &limits, &r->model, err);
+    spsh_status rc = spsh__model_open(r->backend, &shape, &limits, &r->model, err);
+    if (rc == SPSH_E_NO_MEMORY)
+        rc = explain_memory(r, rc, err);
     if (rc == SPSH_OK)
         spsh__model_init(r->model, r->config->seed);
     return rc;
@@ -147,7 +172,7 @@ static spsh_status open_learner(spsh__run *r, spsh_error *err)
     spsh_status rc = SPSH_OK;
     for (int m = 0; m < moments && rc == SPSH_OK; m++)
         rc = r->backend->ops->alloc_fn(r->backend, l->arena_elements, &l->moments[m], err);
-    return rc;
+    return rc == SPSH_E_NO_MEMORY ? explain_memory(r, rc, err) : rc;
 }
 
 /* RUN/config.yaml: what the run is, for people; the checkpoints have it, too. */
@@ -173,7 +198,7 @@ static spsh_status open_metrics(spsh__run *r, spsh_error *err)
         .virtual_world = r->learner.virtual_world,
         .threads = r->backend->threads,
         .weights = spsh__model_weight_count(r->model),
-        .backend = r->config->backend,
+        .backend = r->backend->ops->name,
         .strategy = r->config->strategy,
         .launcher = r->launch.launcher,
     };
@@ -186,15 +211,18 @@ static spsh_status open_metrics(spsh__run *r, spsh_error *err)
 static void tell_start(const spsh__run *r)
 {
     const unsigned threads = r->backend->threads, processes = r->comm->world_size;
-    char together[80] = "";
+    char together[80] = "", with[40] = "";
     if (processes > 1)
         (void)snprintf(together, sizeof(together), ", %u processes (%s)", processes,
                        r->launch.launcher);
-    spsh__run_log(r, SPSH_LOG_INFO,
-                  "%s: %llu weights on %s%s, %u thread%s%s; %llu utterances an epoch", r->o->run,
-                  (unsigned long long)spsh__model_weight_count(r->model), r->config->backend,
-                  together, threads, threads == 1 ? "" : "s", processes > 1 ? " each" : "",
+    if (r->compute.cuda == NULL)
+        (void)snprintf(with, sizeof(with), ", %u thread%s%s", threads, threads == 1 ? "" : "s",
+                       processes > 1 ? " each" : "");
+    spsh__run_log(r, SPSH_LOG_INFO, "%s: %llu weights on %s%s%s; %llu utterances an epoch",
+                  r->o->run, (unsigned long long)spsh__model_weight_count(r->model),
+                  r->backend->ops->name, together, with,
                   (unsigned long long)spsh__feed_epoch_utterances(r->feed));
+    spsh__run_log(r, SPSH_LOG_INFO, "computes on %s", r->compute.text);
     const uint64_t too_long = spsh_plan_info_get(spsh__feed_plan(r->feed))->too_long_count;
     if (too_long > 0)
         spsh__run_log(r, SPSH_LOG_WARNING,
@@ -208,6 +236,22 @@ static void tell_start(const spsh__run *r)
                       (unsigned long long)r->progress.samples);
 }
 
+static spsh_status open_backend(spsh__run *r, spsh_error *err)
+{
+    const spsh__compute_options options = {.config = r->config,
+                                           .threads =
+                                               spsh__run_threads(r->config, r->launch.local_size),
+                                           .local_rank = r->launch.local_rank,
+                                           .comm = r->comm,
+                                           .allocator = &r->allocator};
+    const spsh_status rc = spsh__compute_open(&options, &r->compute, err);
+    if (rc != SPSH_OK)
+        return rc;
+    r->backend = r->compute.backend;
+    r->progress.loss_scale = spsh__loss_scale_start(r->backend->precision);
+    return SPSH_OK;
+}
+
 static spsh_status open_all(spsh__run *r, spsh_error *err)
 {
     spsh_status rc = open_world(r, err);
@@ -218,8 +262,7 @@ static spsh_status open_all(spsh__run *r, spsh_error *err)
     if (rc != SPSH_OK)
         return rc;
     r->comm->deadline_ms = r->config->deadline_ms;
-    rc = spsh__backend_open(r->config->backend, spsh__run_threads(r->config, r->launch.local_size),
-                            &r->allocator, &r->backend, err);
+    rc = open_backend(r, err);
     if (rc == SPSH_OK)
         rc = spsh__run_alignments(r->config, &r->alignments, err);
     if (rc == SPSH_OK)
@@ -234,6 +277,8 @@ static spsh_status open_all(spsh__run *r, spsh_error *err)
         rc = spsh__run_restore(r, err);
     if (rc == SPSH_OK)
         rc = r->strategy->ops->start_fn(r->strategy, &r->learner, err);
+    if (rc == SPSH_OK)
+        spsh__model_weights_changed(r->model);
     if (rc == SPSH_OK)
         rc = spsh__run_step_open(r, err);
     if (rc == SPSH_OK)
@@ -258,8 +303,7 @@ static void close_all(spsh__run *r)
         r->backend->ops->free_fn(r->backend, r->statistics_before);
     spsh__model_close(r->model);
     spsh__feed_close(r->feed);
-    if (r->backend != NULL)
-        spsh__backend_close(r->backend);
+    spsh__compute_close(&r->compute);
     spsh__vocabulary_free(r->vocabulary);
     spsh__alignments_free(r->alignments);
     spsh__frame_cutter_close(r->cutter);

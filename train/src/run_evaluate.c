@@ -42,6 +42,8 @@ static spsh_status open_feed(spsh__run *r, const char *name, spsh__feed **ret, s
                                         .names = names,
                                         .rank = r->comm->rank,
                                         .world_size = r->comm->world_size,
+                                        .cuda = spsh__run_lent_device(r),
+                                        .device = r->backend->device,
                                         .io = r->io,
                                         .log_fn = r->o->log_fn,
                                         .log_user = r->o->log_user};

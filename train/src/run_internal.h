@@ -6,8 +6,10 @@
 
 #include "alignments.h"
 #include "checkpoint.h"
+#include "compute.h"
 #include "evaluate.h"
 #include "frame_batch.h"
+#include "loss_scale.h"
 #include "metrics.h"
 #include "speechshard/train.h"
 #include "strategy.h"
@@ -42,6 +44,7 @@ typedef struct spsh__progress {
     uint64_t restarts, best_samples;
     double best_metric; /* lowest WER, or frame error; infinite: none */
     double audio_s, wall_s;
+    spsh__loss_scale loss_scale;
 } spsh__progress;
 
 typedef struct spsh__run {
@@ -55,7 +58,8 @@ typedef struct spsh__run {
     char *config_text, *vocabulary_text;
     spsh__vocabulary *vocabulary; /* NULL: a model of frames, which has alignments */
     spsh__alignments *alignments;
-    spsh__backend *backend;
+    spsh__compute compute;
+    spsh__backend *backend; /* compute's */
     spsh__feed *feed;
     spsh__model *model;
     spsh__model_shape shape; /* the model's */
@@ -88,8 +92,10 @@ typedef struct spsh__run {
     uint32_t row_count, domain_count;
     spsh__ctc_result *losses;
     uint32_t *out_lengths;
-    spsh__frame_cutter *cutter; /* of a model of frames */
-    uint32_t leaf;              /* in backward */
+    spsh__frame_cutter *cutter;  /* of a model of frames */
+    uint32_t leaf;               /* in backward */
+    spsh__cross_entropy entropy; /* of a leaf, until it is done */
+    const spsh__frame_batch *cut;
     spsh_status bucket_status;
     spsh_error bucket_error;
     bool has_ended;                  /* the epoch, in the middle of a step */
@@ -102,6 +108,8 @@ typedef struct spsh__run {
 /* What no world of this size can train; threads of the model where the node has so many ranks. */
 spsh_status spsh__run_check(const spsh__config *config, uint32_t world_size, spsh_error *err);
 uint32_t spsh__run_threads(const spsh__config *config, uint32_t local_size);
+/* The device to which batches go; NULL: they are the host's. */
+const spsh_cuda *spsh__run_lent_device(const spsh__run *r);
 /* Those of a model of frames, whose outputs follow from them where the configuration does not say;
  * nothing for another model. */
 spsh_status spsh__run_alignments(spsh__config *config, spsh__alignments **ret, spsh_error *err);

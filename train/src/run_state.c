@@ -281,13 +281,35 @@ static spsh_status take_arenas(spsh__run *r, spsh_error *err)
     return ops->status_fn(r->backend, err);
 }
 
-/* updates, skipped_steps, evaluated_step: in the checkpoint's `strategy` bytes */
-enum { EXTRA_BYTES = 24, LOOK_EVERY_S = 1 };
+/* updates, skipped_steps, evaluated_step; the loss's scale (bits of a double), good steps with it:
+ * in the checkpoint's `strategy` bytes. Those that were written before there was a scale end before
+ * it. */
+enum { EXTRA_BYTES = 40, EXTRA_BYTES_WITHOUT_SCALE = 24, LOOK_EVERY_S = 1 };
+
+static spsh__loss_scale load_scale(const spsh__run *r)
+{
+    const spsh__checkpoint *c = &r->resumed_state;
+    spsh__loss_scale before = {1, 0};
+    if (c->strategy_size == EXTRA_BYTES) {
+        const uint64_t bits = spsh__load_u64le(c->strategy + 24);
+        memcpy(&before.scale, &bits, sizeof(bits));
+        before.good_steps = spsh__load_u64le(c->strategy + 32);
+    }
+    return spsh__loss_scale_resume(&before, r->backend->precision);
+}
+
+static void store_scale(const spsh__loss_scale *s, uint8_t extra[EXTRA_BYTES])
+{
+    uint64_t bits = 0;
+    memcpy(&bits, &s->scale, sizeof(bits));
+    spsh__store_u64le(extra + 24, bits);
+    spsh__store_u64le(extra + 32, s->good_steps);
+}
 
 static spsh_status take_counters(spsh__run *r, spsh_error *err)
 {
     const spsh__checkpoint *c = &r->resumed_state;
-    if (c->strategy_size != EXTRA_BYTES)
+    if (c->strategy_size != EXTRA_BYTES && c->strategy_size != EXTRA_BYTES_WITHOUT_SCALE)
         return SPSH_FAIL(err, SPSH_E_CORRUPT, SPSH_OFFSET_NONE,
                          "the checkpoint's counters have %zu bytes", c->strategy_size);
     r->progress = (spsh__progress){
@@ -302,6 +324,7 @@ static spsh_status take_counters(spsh__run *r, spsh_error *err)
         .best_metric = c->best_metric,
         .audio_s = c->audio_seconds,
         .wall_s = c->wall_seconds,
+        .loss_scale = load_scale(r),
     };
     r->cursor = malloc(c->cursor_size);
     if (r->cursor == NULL)
@@ -384,6 +407,7 @@ static spsh_status put(spsh__run *r, spsh_error *err)
     spsh__store_u64le(extra, r->progress.updates);
     spsh__store_u64le(extra + 8, r->progress.skipped_steps);
     spsh__store_u64le(extra + 16, r->progress.evaluated_step);
+    store_scale(&r->progress.loss_scale, extra);
     ops->read_f32_fn(r->backend, r->host_weights, l->weights, l->arena_elements);
     ops->read_f32_fn(r->backend, r->host_statistics, l->statistics, l->statistics_elements);
     for (int m = 0; m < 2 && l->moments[m].data != NULL; m++)

@@ -50,7 +50,7 @@ static void on_bucket(void *user, uint32_t bucket)
 }
 
 /* Also of a batch whose utterances all are without frames, which the model does not see. */
-static void fill_row(const spsh__feed_batch *b, double *row)
+static void fill_row(const spsh__run *r, const spsh__feed_batch *b, double *row)
 {
     row[SPSH__ROW_SERVED] = b->source->utterance_count;
     row[SPSH__ROW_WITHOUT_TEXT] = b->without_text;
@@ -58,7 +58,8 @@ static void fill_row(const spsh__feed_batch *b, double *row)
     row[SPSH__ROW_WITHOUT_ALIGNMENT] = b->without_alignment;
     row[SPSH__ROW_OTHER_LENGTH] = b->other_length;
     row[SPSH__ROW_AUDIO_S] = b->seconds;
-    row[SPSH__ROW_PADDED_FRAMES] = (double)b->batch * b->frames;
+    row[SPSH__ROW_PADDED_FRAMES] =
+        (double)b->batch * spsh__model_padded_frames(r->model, b->frames);
     for (uint32_t n = 0; n < b->batch; n++)
         row[SPSH__ROW_FRAMES] += b->lengths[n];
 }
@@ -77,20 +78,27 @@ static void add_loss(const spsh__run *r, const spsh__feed_batch *b, uint32_t n,
 }
 
 /* Gradients of a batch of texts; *ret: of the logits. */
-static spsh_status learn_texts(spsh__run *r, const spsh__feed_batch *b, double *row,
-                               spsh__buffer *ret, spsh_error *err)
+static spsh_status learn_texts(spsh__run *r, const spsh__feed_batch *b, spsh__buffer *ret,
+                               spsh_error *err)
 {
     spsh__buffer logits = {NULL};
-    const spsh__model_batch batch = {b->features, b->lengths, b->batch, b->frames};
+    const spsh__model_batch batch = spsh__feed_for_model(b);
     const spsh_status rc =
         spsh__model_forward(r->model, &batch, true, &logits, r->out_lengths, err);
     if (rc != SPSH_OK)
         return rc;
     const spsh__ctc_shape shape = {spsh__model_out_frames(r->model, b->frames), b->batch,
-                                   spsh__vocabulary_size(r->vocabulary), SPSH__VOCABULARY_BLANK, 1};
+                                   spsh__vocabulary_size(r->vocabulary), SPSH__VOCABULARY_BLANK,
+                                   r->progress.loss_scale.scale};
     const spsh__label_batch labels = {b->labels, b->label_offsets};
     const spsh__ctc_io io = {logits, spsh__model_logit_gradients(r->model), b->weights, r->losses};
-    r->backend->ops->ctc_fn(r->backend, &shape, r->out_lengths, &labels, &io);
+    r->backend->ops->ctc_fn(r->backend, &shape, spsh__model_out_lengths(r->model), &labels, &io);
+    *ret = io.dlogits;
+    return SPSH_OK;
+}
+
+static void take_texts(const spsh__run *r, const spsh__feed_batch *b, double *row)
+{
     for (uint32_t n = 0; n < b->batch; n++) {
         const double loss[3] = {r->losses[n].loss, 1, 1};
         if (b->weights[n] <= 0)
@@ -100,30 +108,36 @@ static spsh_status learn_texts(spsh__run *r, const spsh__feed_batch *b, double *
         else
             add_loss(r, b, n, loss, row);
     }
-    *ret = io.dlogits;
-    return SPSH_OK;
 }
 
 /* ... of a batch of frames with states. */
-static spsh_status learn_frames(spsh__run *r, const spsh__feed_batch *b, double *row,
-                                spsh__buffer *ret, spsh_error *err)
+static spsh_status learn_frames(spsh__run *r, const spsh__feed_batch *b, spsh__buffer *ret,
+                                spsh_error *err)
 {
     const spsh__frame_batch *cut = spsh__frame_cut(r->cutter, b);
-    const size_t chunks = cut->batch.batch;
     spsh__buffer logits = {NULL};
     const spsh_status rc =
         spsh__model_forward(r->model, &cut->batch, true, &logits, cut->out_lengths, err);
     if (rc != SPSH_OK)
         return rc;
-    spsh__cross_entropy entropy = {.rows = chunks * cut->batch.frames,
-                                   .width = r->config->model.outputs,
-                                   .states = cut->states,
-                                   .scale = 1,
-                                   .logits = logits,
-                                   .dlogits = spsh__model_logit_gradients(r->model),
-                                   .row_losses = cut->row_losses};
-    r->backend->ops->cross_entropy_fn(r->backend, &entropy);
-    for (size_t i = 0; i < entropy.rows; i++) {
+    r->cut = cut;
+    r->entropy = (spsh__cross_entropy){.rows = (size_t)cut->batch.batch * cut->batch.frames,
+                                       .width = r->config->model.outputs,
+                                       .states = cut->states,
+                                       .scale = r->progress.loss_scale.scale,
+                                       .logits = logits,
+                                       .dlogits = spsh__model_logit_gradients(r->model),
+                                       .row_losses = cut->row_losses};
+    r->backend->ops->cross_entropy_fn(r->backend, &r->entropy);
+    *ret = r->entropy.dlogits;
+    return SPSH_OK;
+}
+
+static void take_frames(const spsh__run *r, const spsh__feed_batch *b, double *row)
+{
+    const spsh__frame_batch *cut = r->cut;
+    const size_t chunks = cut->batch.batch;
+    for (size_t i = 0; i < r->entropy.rows; i++) {
         const double loss[3] = {cut->row_losses[i], 1, 0};
         if (cut->states[i] != UINT32_MAX)
             add_loss(r, b, cut->owners[i % chunks], loss, row);
@@ -132,28 +146,34 @@ static spsh_status learn_frames(spsh__run *r, const spsh__feed_batch *b, double 
         const double one[3] = {0, 0, b->weights[n] > 0 ? 1 : 0};
         add_loss(r, b, n, one, row);
     }
-    row[SPSH__ROW_RIGHT] = (double)entropy.right;
-    *ret = entropy.dlogits;
-    return SPSH_OK;
+    row[SPSH__ROW_RIGHT] = (double)r->entropy.right;
 }
 
+/* What losses say is on the host behind the finish, which a device comes to while backward goes on.
+ */
 static spsh_status do_leaf(spsh__run *r, const spsh__feed_batch *b, double *row, spsh_error *err)
 {
     spsh__buffer gradients = {NULL};
-    fill_row(b, row);
+    fill_row(r, b, row);
     if (b->batch == 0)
         return r->strategy->ops->skip_leaf_fn(r->strategy, r->leaf, err);
-    const spsh_status rc = r->alignments != NULL ? learn_frames(r, b, row, &gradients, err)
-                                                 : learn_texts(r, b, row, &gradients, err);
+    const bool is_of_frames = r->alignments != NULL;
+    const spsh_status rc =
+        is_of_frames ? learn_frames(r, b, &gradients, err) : learn_texts(r, b, &gradients, err);
     if (rc != SPSH_OK)
         return rc;
     spsh__model_backward(r->model, gradients, on_bucket, r);
+    spsh__backend_finish(r->backend);
+    if (is_of_frames)
+        take_frames(r, b, row);
+    else
+        take_texts(r, b, row);
     if (r->bucket_status != SPSH_OK) {
         if (err != NULL)
             *err = r->bucket_error;
         return r->bucket_status;
     }
-    return r->backend->ops->status_fn(r->backend, err);
+    return SPSH_OK;
 }
 
 /* ---- the batches of a step ---- */
@@ -228,7 +248,8 @@ static spsh_status do_batches(spsh__run *r, const spsh__feed_batch *first, spsh_
         if (rc == SPSH_OK)
             rc = next_batch(r, &at, &first, err);
     }
-    return rc;
+    /* Before anybody is told of what was computed. */
+    return rc != SPSH_OK ? rc : ops->status_fn(r->backend, err);
 }
 
 /* ---- the update ---- */
@@ -293,14 +314,21 @@ static void update(spsh__run *r, double gradient_scale)
     }
 }
 
-/* The step is as if it had not been. counted: losses. */
-static spsh_status skip(spsh__run *r, double counted, spsh_error *err)
+/* The step is as if it had not been. counted: losses. is_overflow: with a lower scale of the loss
+ * its gradients may be finite, as is usual where the scale begins and grows. */
+static spsh_status skip(spsh__run *r, double counted, bool is_overflow, spsh_error *err)
 {
     r->backend->ops->copy_fn(r->backend, r->learner.statistics, r->statistics_before,
                              r->learner.statistics_elements);
     r->progress.skipped_steps++;
     if (counted <= 0)
         return SPSH_OK; /* there was nothing to learn from in all of it, and nothing is wrong */
+    if (is_overflow) {
+        spsh__run_log(r, SPSH_LOG_INFO,
+                      "step %llu is left out: gradients beyond fp16; the loss's scale is %g now",
+                      (unsigned long long)r->progress.step, r->progress.loss_scale.scale);
+        return SPSH_OK;
+    }
     r->skipped_in_a_row++;
     spsh__run_log(r, SPSH_LOG_WARNING,
                   "step %llu is left out: its loss is %g, the norm of its gradients %g",
@@ -321,20 +349,26 @@ static spsh_status learn(spsh__run *r, spsh_error *err)
     if (rc != SPSH_OK)
         return rc;
     r->facts.loss = r->totals[SPSH__ROW_LOSS] / counted;
-    r->facts.gradient_norm = sqrt(square_sum) / counted;
+    r->facts.loss_scale = r->progress.loss_scale.scale;
+    const double in_all = counted * r->facts.loss_scale;
+    r->facts.gradient_norm = sqrt(square_sum) / in_all;
     r->facts.rate = spsh__schedule_rate(r->config, r->progress.samples);
     const bool is_finite = isfinite(r->facts.loss) && isfinite(r->facts.gradient_norm);
-    double scale = 1 / counted;
+    double scale = 1 / in_all;
     if (r->config->clip > 0 && r->facts.gradient_norm > r->config->clip)
         scale *= r->config->clip / r->facts.gradient_norm;
+    const bool is_overflow = counted > 0 && spsh__loss_scale_step(&r->progress.loss_scale,
+                                                                  r->backend->precision, is_finite);
     if (is_finite) {
         update(r, scale);
         r->skipped_in_a_row = 0;
     } else {
-        rc = skip(r, counted, err);
+        rc = skip(r, counted, is_overflow, err);
     }
     if (rc == SPSH_OK)
         rc = r->strategy->ops->after_step_fn(r->strategy, err);
+    if (rc == SPSH_OK && is_finite)
+        spsh__model_weights_changed(r->model);
     return rc != SPSH_OK ? rc : r->backend->ops->status_fn(r->backend, err);
 }
 

@@ -25,6 +25,7 @@ static spsh_status fill(spsh__backend *backend, spsh__model *model, const spsh__
         return rc;
     backend->ops->write_f32_fn(backend, spsh__model_weights(model), state->weights, elements);
     backend->ops->write_f32_fn(backend, there, state->statistics, statistics);
+    spsh__model_weights_changed(model);
     return backend->ops->status_fn(backend, err);
 }
 
@@ -41,9 +42,13 @@ spsh_status spsh__trained_open(const spsh__trained_options *o, spsh__trained **r
         rc = spsh__vocabulary_parse(t->state.vocabulary, strlen(t->state.vocabulary), o->path,
                                     &t->vocabulary, err);
     if (rc == SPSH_OK)
-        rc = spsh__backend_open(t->config->backend, o->threads, spsh_allocator_default(),
-                                &t->backend, err);
+        rc = spsh__compute_open(&(spsh__compute_options){.config = t->config,
+                                                         .threads = o->threads,
+                                                         .is_for_reading = true,
+                                                         .allocator = spsh_allocator_default()},
+                                &t->compute, err);
     if (rc == SPSH_OK) {
+        t->backend = t->compute.backend;
         *ret = t;
         t = NULL;
     }
@@ -77,8 +82,7 @@ void spsh__trained_close(spsh__trained *t)
     if (t == NULL)
         return;
     spsh__model_close(t->model);
-    if (t->backend != NULL)
-        spsh__backend_close(t->backend);
+    spsh__compute_close(&t->compute);
     spsh__vocabulary_free(t->vocabulary);
     spsh__config_free(t->config);
     spsh__checkpoint_close(t->file);

@@ -10,6 +10,7 @@
 #define SPSH_TRAIN_TRAINED_H
 
 #include "checkpoint.h"
+#include "compute.h"
 #include "config.h"
 #include "vocabulary.h"
 
@@ -18,8 +19,9 @@ typedef struct spsh__trained {
     spsh__checkpoint state; /* borrowed from file */
     spsh__config *config;
     spsh__vocabulary *vocabulary; /* NULL: a model of frames */
-    spsh__backend *backend;
-    spsh__model *model; /* NULL before the first size */
+    spsh__compute compute;
+    spsh__backend *backend; /* compute's */
+    spsh__model *model;     /* NULL before the first size */
     spsh__model_limits limits;
 } spsh__trained;
 

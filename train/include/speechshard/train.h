@@ -297,6 +297,12 @@ typedef struct spsh_train_estimate {
     uint64_t snapshot_bytes;   /* of what is being saved */
     uint64_t checkpoint_bytes; /* a file on the disk */
     uint32_t checkpoint_count; /* with the best one; 0: all are kept */
+
+    /* What it computes on, in words. Of a device weights, gradients, moments, activations, sums and
+     * copies are in its memory: device_bytes together; 0: in the host's. */
+    char compute[400];
+    uint64_t copy_bytes; /* of weights, in 16 bits, for products in bf16 and fp16 */
+    uint64_t device_bytes, device_free_bytes; /* what the run takes of it; what is free now */
 } spsh_train_estimate;
 
 /**
