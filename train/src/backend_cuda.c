@@ -267,7 +267,9 @@ static const spsh__backend_ops cuda_ops = {
     /* rows */
     /* norm */
     /* update */
-    /* losses */
+    .ctc_fn = spsh__cuda_ctc,
+    .cross_entropy_fn = spsh__cuda_cross_entropy,
+    .log_softmax_fn = spsh__cuda_log_softmax,
     /* recurrent layers */
     .alloc_half_fn = spsh__cuda_alloc_half,
     .batch_fn = spsh__cuda_batch,
