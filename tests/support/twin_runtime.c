@@ -196,7 +196,7 @@ static uint32_t number_of(const stream *of)
 static spsh_status is_usable(spsh_error *err)
 {
     return twin_state.is_lost
-               ? twin_fail(err, SPSH_E_IO, "the device was lost: start the program again (twin)")
+               ? twin_fail(err, SPSH_E_IO, "the device was lost to this process: start it again")
                : SPSH_OK;
 }
 
