@@ -51,6 +51,29 @@ else()
     message(STATUS "The CUDA plug-in is built by ${SPEECHSHARD_NVCC}")
 endif()
 
+# speechshard_cuda_headers(RESULT HEADER...): does nvcc find them? For parts that need more than CUDA's runtime. Where there is no
+# plug-in, they are not looked for.
+function(speechshard_cuda_headers result)
+    if(SPEECHSHARD_CUDA_REASON)
+        set(${result} OFF PARENT_SCOPE)
+        return()
+    endif()
+    if(NOT DEFINED CACHE{SPEECHSHARD_NVCC_${result}})
+        set(_try "${PROJECT_BINARY_DIR}/CMakeFiles/speechshard-${result}.cu")
+        list(TRANSFORM ARGN REPLACE "(.+)" "#include <\\1>\n" OUTPUT_VARIABLE _text)
+        string(CONCAT _text ${_text})
+        file(WRITE "${_try}" "${_text}")
+        execute_process(COMMAND ${SPEECHSHARD_NVCC} -std=c++17 -E "${_try}" -o "${_try}.i"
+            RESULT_VARIABLE _code OUTPUT_QUIET ERROR_QUIET)
+        if(NOT _code EQUAL 0)
+            set(${result} OFF PARENT_SCOPE) # not kept: they may be installed
+            return()
+        endif()
+        set(SPEECHSHARD_NVCC_${result} ON CACHE INTERNAL "nvcc finds ${ARGN}")
+    endif()
+    set(${result} ON PARENT_SCOPE)
+endfunction()
+
 # speechshard_cuda_sources(FILE.cu...): what a part has in the plug-in. Sees the part's include/ and src/ folders, and the public
 # headers of shardfmt.
 function(speechshard_cuda_sources)

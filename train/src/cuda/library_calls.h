@@ -1,0 +1,71 @@
+/* library_calls.h: what is called of cuBLASLt and cuDNN. Both are looked for when a backend is
+ * opened (dlopen), so that the plug-in loads without them, and one plug-in works with any release
+ * of the major versions that it was built for. Types come from the libraries' headers. */
+#ifndef SPSH_LIBRARY_CALLS_H
+#define SPSH_LIBRARY_CALLS_H
+
+#include <cublasLt.h>
+#include <cudnn.h>
+
+#include "speechshard/cuda_plugin.h"
+
+#define SPSH__BLAS_CALLS(X)                                                                        \
+    X(cublasLtCreate)                                                                              \
+    X(cublasLtDestroy)                                                                             \
+    X(cublasLtGetStatusString)                                                                     \
+    X(cublasLtGetVersion)                                                                          \
+    X(cublasLtMatmul)                                                                              \
+    X(cublasLtMatmulAlgoGetHeuristic)                                                              \
+    X(cublasLtMatmulDescCreate)                                                                    \
+    X(cublasLtMatmulDescDestroy)                                                                   \
+    X(cublasLtMatmulDescSetAttribute)                                                              \
+    X(cublasLtMatmulPreferenceCreate)                                                              \
+    X(cublasLtMatmulPreferenceDestroy)                                                             \
+    X(cublasLtMatmulPreferenceSetAttribute)                                                        \
+    X(cublasLtMatrixLayoutCreate)                                                                  \
+    X(cublasLtMatrixLayoutDestroy)
+
+#define SPSH__DNN_CALLS(X)                                                                         \
+    X(cudnnConvolutionBackwardData)                                                                \
+    X(cudnnConvolutionBackwardFilter)                                                              \
+    X(cudnnConvolutionForward)                                                                     \
+    X(cudnnCreate)                                                                                 \
+    X(cudnnCreateConvolutionDescriptor)                                                            \
+    X(cudnnCreateFilterDescriptor)                                                                 \
+    X(cudnnCreateTensorDescriptor)                                                                 \
+    X(cudnnDestroy)                                                                                \
+    X(cudnnDestroyConvolutionDescriptor)                                                           \
+    X(cudnnDestroyFilterDescriptor)                                                                \
+    X(cudnnDestroyTensorDescriptor)                                                                \
+    X(cudnnGetConvolutionBackwardDataAlgorithm_v7)                                                 \
+    X(cudnnGetConvolutionBackwardDataWorkspaceSize)                                                \
+    X(cudnnGetConvolutionBackwardFilterAlgorithm_v7)                                               \
+    X(cudnnGetConvolutionBackwardFilterWorkspaceSize)                                              \
+    X(cudnnGetConvolutionForwardAlgorithm_v7)                                                      \
+    X(cudnnGetConvolutionForwardWorkspaceSize)                                                     \
+    X(cudnnGetErrorString)                                                                         \
+    X(cudnnGetVersion)                                                                             \
+    X(cudnnSetConvolution2dDescriptor)                                                             \
+    X(cudnnSetConvolutionMathType)                                                                 \
+    X(cudnnSetFilter4dDescriptor)                                                                  \
+    X(cudnnSetStream)                                                                              \
+    X(cudnnSetTensor4dDescriptor)
+
+typedef struct spsh__library_calls {
+#define SPSH_X(name_) decltype(&::name_) name_;
+    SPSH__BLAS_CALLS(SPSH_X)
+    SPSH__DNN_CALLS(SPSH_X)
+#undef SPSH_X
+} spsh__library_calls;
+
+/* Loaded once a process; the pointer is the process's. SPSH_E_UNSUPPORTED says which library is
+ * missing, or is another, and what to install. */
+spsh_status spsh__library_calls_find(const spsh__library_calls **ret_calls, spsh_error *err);
+
+/* A library's status as ours, with what was tried. */
+spsh_status spsh__blas_check(const spsh__library_calls *calls, cublasStatus_t status,
+                             const char *what, spsh_error *err);
+spsh_status spsh__dnn_check(const spsh__library_calls *calls, cudnnStatus_t status,
+                            const char *what, spsh_error *err);
+
+#endif

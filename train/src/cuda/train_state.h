@@ -1,0 +1,116 @@
+/* train_state.h: what the .cu files of the trainer's part of the plug-in share.
+ *
+ *     train.cu     opening, closing, the entry
+ *     kernels.cu   the kernels of kernels.h and what starts them
+ *     library_calls.cu   cuBLASLt and cuDNN, found when they are asked for
+ *     gemm.cu      products by cuBLASLt
+ *     conv.cu      convolutions by cuDNN
+ */
+#ifndef SPSH_TRAIN_STATE_H
+#define SPSH_TRAIN_STATE_H
+
+#include "device_train.h"
+#include "kernels.h"
+#include "library_calls.h"
+
+enum {
+#define SPSH_X(number_, name_, job_) SPSH__DEVICE_KERNEL_##number_,
+    SPSH__KERNELS(SPSH_X)
+#undef SPSH_X
+        SPSH__DEVICE_KERNEL_COUNT
+};
+
+enum {
+    SPSH__GEMM_WORK_BYTES = 32 << 20,
+    SPSH__GEMM_PLANS = 512, /* a power of two */
+    SPSH__CONV_PLANS = 256, /* a power of two */
+    SPSH__CONV_WORKS = 16,
+};
+
+/* What decides how a product is computed; no bytes between the fields. */
+typedef struct spsh__gemm_key {
+    uint64_t a_stride, b_stride, c_stride;
+    uint32_t m, n, k, flags; /* flags: transposes, kinds, alignments; not 0 */
+} spsh__gemm_key;
+
+typedef struct spsh__gemm_plan {
+    spsh__gemm_key key; /* flags 0: free */
+    cublasLtMatmulDesc_t product;
+    cublasLtMatrixLayout_t a, b, c;
+    cublasLtMatmulAlgo_t algorithm;
+} spsh__gemm_plan;
+
+typedef enum spsh__conv_kind {
+    SPSH__CONV_FORWARD = 1,
+    SPSH__CONV_DATA = 2,
+    SPSH__CONV_FILTER = 3,
+} spsh__conv_kind;
+
+typedef struct spsh__conv_key {
+    spsh__conv_shape shape;
+    uint32_t kind; /* 0: free */
+} spsh__conv_key;
+
+typedef struct spsh__conv_plan {
+    spsh__conv_key key;
+    cudnnTensorDescriptor_t x, y;
+    cudnnFilterDescriptor_t weight;
+    cudnnConvolutionDescriptor_t convolution;
+    int algorithm; /* of the kind's enumeration */
+    size_t work_bytes;
+} spsh__conv_plan;
+
+typedef struct spsh__train_lane {
+    cublasLtHandle_t blas;
+    cudnnHandle_t dnn;
+    void *gemm_work;                    /* SPSH__GEMM_WORK_BYTES */
+    void *dnn_stream;                   /* what the handle was told */
+    void *conv_works[SPSH__CONV_WORKS]; /* conv_work, and those before it */
+    uint32_t conv_work_count;
+    void *conv_work;
+    size_t conv_work_bytes;
+    spsh__gemm_plan *gemms; /* SPSH__GEMM_PLANS */
+    uint32_t gemm_count;
+    spsh__conv_plan *convs; /* SPSH__CONV_PLANS */
+    uint32_t conv_count;
+} spsh__train_lane;
+
+typedef struct spsh__train_state {
+    spsh__device_train_plan plan;
+    const spsh__library_calls *calls;
+    int shared_bytes_max;                         /* of a block */
+    bool is_large[SPSH__DEVICE_KERNEL_COUNT + 1]; /* may have more than 48 KiB */
+    spsh__train_lane lanes[SPSH__DEVICE_LANES];
+    char libraries[128];
+} spsh__train_state;
+
+/* Whatever calls CUDA is between these two: the thread's device is ours, then what it was. */
+spsh_status spsh__train_enter(const spsh__train_state *self, int *before, spsh_error *err);
+void spsh__train_leave(int before);
+
+/* Of keys of tables, which have no bytes between their fields (FNV-1a). */
+static inline uint32_t spsh__train_hash(const void *key, size_t size_bytes)
+{
+    uint32_t hash = 2166136261U;
+    for (size_t i = 0; i < size_bytes; i++)
+        hash = (hash ^ ((const unsigned char *)key)[i]) * 16777619U;
+    return hash;
+}
+
+spsh_status spsh__train_launch(void *opaque, void *stream, const spsh__launch *l, spsh_error *err);
+
+spsh_status spsh__train_gemm_open(spsh__train_state *self, spsh__train_lane *lane, spsh_error *err);
+void spsh__train_gemm_close(const spsh__train_state *self, spsh__train_lane *lane);
+spsh_status spsh__train_gemm(void *opaque, uint32_t lane, void *stream, const spsh__gemm *g,
+                             spsh_error *err);
+
+spsh_status spsh__train_conv_open(spsh__train_state *self, spsh__train_lane *lane, spsh_error *err);
+void spsh__train_conv_close(const spsh__train_state *self, spsh__train_lane *lane);
+spsh_status spsh__train_conv_forward(void *opaque, uint32_t lane, void *stream,
+                                     const spsh__conv_shape *s, const spsh__conv_call *c,
+                                     spsh_error *err);
+spsh_status spsh__train_conv_backward(void *opaque, uint32_t lane, void *stream,
+                                      const spsh__conv_shape *s, const spsh__conv_grad *g,
+                                      spsh_error *err);
+
+#endif
