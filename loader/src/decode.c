@@ -9,6 +9,7 @@
 
 #include <inttypes.h>
 
+#include "device.h"
 #include "fetch.h"
 #include "policy.h"
 #include "render.h"
@@ -175,8 +176,13 @@ spsh_status spsh__decode_start(spsh_loader *loader, spsh_error *err)
                                        .datasets = loader->datasets,
                                        .dataset_count = loader->dataset_count,
                                        .budget = &loader->budget,
+                                       .recipe = &loader->recipe,
                                        .maker = &loader->makers[n],
                                        .channel = loader->opt.channel};
+        if (loader->device != NULL) {
+            w->renderer.utterances_max = spsh__device_utterances_max(loader->device);
+            w->renderer.blocks_max = spsh__device_blocks_max(loader->device);
+        }
         loader->worker_count++;
         rc = spsh__renderer_open(&w->renderer, err);
         if (rc != SPSH_OK)

@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 
+#include "device.h"
 #include "layout.h"
 #include "policy.h"
 
@@ -169,12 +170,10 @@ static bool begin_batch(spsh__fetch *f)
         spsh__slot_fail(slot, SPSH_NONE_U32, rc, &err);
     }
     line_put(loader, &place);
-    if (slot->job_count > 0) {
+    if (slot->job_count > 0)
         sort_jobs(f, slot);
-    } else {
-        spsh__slot_finish(slot);
-        set_state(loader, slot, SPSH__SLOT_READY);
-    }
+    else
+        spsh__slot_ready(loader, slot);
     return true;
 }
 
@@ -437,7 +436,7 @@ static void look_after_others(spsh__fetch *f)
 
 /* ---- stopping ---- */
 
-/* Nothing is read, decoded or ready any more; lent batches stay. */
+/* Nothing is read, decoded or ready any more; lent batches stay, and those on their way back. */
 static void drop_all(spsh__fetch *f)
 {
     spsh_loader *loader = f->loader;
@@ -461,13 +460,15 @@ static void drop_all(spsh__fetch *f)
         f->files.entries[n].pending = 0;
     f->slot = NULL;
     f->has_ended = false;
+    spsh__device_settle(loader);
     (void)pthread_mutex_lock(&loader->lock);
     loader->finished = NULL;
     loader->in_need = NULL;
     loader->line_count = 0;
     loader->failure = SPSH_OK;
     for (uint32_t n = 0; n < loader->slot_count; n++)
-        if (loader->slots[n].state != SPSH__SLOT_LENT)
+        if (loader->slots[n].state != SPSH__SLOT_LENT &&
+            loader->slots[n].state != SPSH__SLOT_LEAVING)
             loader->slots[n].state = SPSH__SLOT_FREE;
     loader->parked = true;
     (void)pthread_cond_broadcast(&loader->calm);

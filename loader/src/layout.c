@@ -3,9 +3,12 @@
  *     int16:    | utterance 0 | utterance 1 | ...            one right after the other
  *     float32:  | utterance 0, zeros | utterance 1, zeros |  rows as long as the longest
  *     features: | frames, padding | frames, padding |        the same, in frames
+ *     features by a device: samples | samples | ...          a multiple of 8 each; where one may be
+ *                                                            replaced, as long as the longest
  */
 #include "layout.h"
 
+#include "device.h"
 #include "policy.h"
 
 #define ULL(value_) ((unsigned long long)(value_))
@@ -121,26 +124,30 @@ static spsh_status prepare(spsh_loader *loader, spsh__slot *slot, uint32_t numbe
 }
 
 /* Places; false when the slot is too small. */
-static bool place_jobs(spsh__slot *slot)
+static bool place_jobs(const spsh_loader *loader, spsh__slot *slot)
 {
     spsh_batch *batch = &slot->batch;
     const bool padded = batch->output != SPSH_OUTPUT_INT16;
-    const bool framed = batch->output == SPSH_OUTPUT_FEATURES;
-    const uint64_t capacity = slot->audio_bytes / slot->value_bytes;
+    const bool framed = batch->output == SPSH_OUTPUT_FEATURES && !slot->hands_samples;
+    const bool in_rows =
+        slot->hands_samples ? loader->opt.on_error == SPSH_ON_ERROR_SUBSTITUTE : padded;
+    const uint64_t capacity = slot->room.audio_bytes / slot->value_bytes;
     const uint64_t longest = framed ? batch->padded_frames : batch->padded_samples;
     const uint64_t width = framed ? batch->feature_dim : batch->channels;
     uint64_t at = 0;
     for (uint32_t n = 0; n < slot->job_count; n++) {
         spsh__job *job = &slot->jobs[n];
-        const uint64_t length = padded ? longest : job->out_samples;
+        uint64_t length = in_rows ? longest : job->out_samples;
         uint64_t values = 0;
+        if (slot->hands_samples)
+            length = (length + SPSH__SAMPLES_ALIGN - 1) / SPSH__SAMPLES_ALIGN * SPSH__SAMPLES_ALIGN;
         if (__builtin_mul_overflow(length, width, &values) || values > capacity - at)
             return false;
         job->place = at;
         job->room = padded ? batch->padded_samples : job->out_samples;
         at += values;
     }
-    slot->stride = padded ? longest * width : 0;
+    slot->stride = padded && !slot->hands_samples ? longest * width : 0;
     batch->value_count = at;
     return true;
 }
@@ -156,17 +163,25 @@ spsh_status spsh__layout(spsh_loader *loader, spsh__slot *slot, const spsh_plann
                                .feature_dtype = loader->recipe.dtype,
                                .feature_dim = loader->recipe.dim};
     slot->value_bytes = loader->recipe.value_bytes;
+    slot->hands_samples = loader->recipe.hands_samples;
     slot->place = planned->at;
     slot->next = planned->next;
     spsh_status rc = spsh__slot_reset(slot, planned->item_count, err);
     for (uint32_t n = 0; n < planned->item_count && rc == SPSH_OK; n++)
         rc = prepare(loader, slot, n, &planned->items[n], err);
-    if (rc == SPSH_OK && !place_jobs(slot))
+    if (rc == SPSH_OK && slot->hands_samples &&
+        planned->item_count > spsh__device_utterances_max(loader->device))
+        rc = SPSH_FAIL(err, SPSH_E_LIMIT, SPSH_OFFSET_NONE,
+                       "loader: batch %llu of epoch %llu: %u utterances, a device makes features "
+                       "of at most %u: batch_utterances_max bounds them",
+                       ULL(planned->number), ULL(planned->epoch), planned->item_count,
+                       spsh__device_utterances_max(loader->device));
+    if (rc == SPSH_OK && !place_jobs(loader, slot))
         rc = SPSH_FAIL(err, SPSH_E_LIMIT, SPSH_OFFSET_NONE,
                        "loader: batch %llu of epoch %llu: %u utterances, the longest of %llu "
                        "samples, do not fit into a slot of %zu bytes",
                        ULL(planned->number), ULL(planned->epoch), planned->item_count,
-                       ULL(slot->batch.padded_samples), slot->audio_bytes);
+                       ULL(slot->batch.padded_samples), slot->room.audio_bytes);
     return rc;
 }
 

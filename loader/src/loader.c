@@ -11,6 +11,7 @@
 #include <time.h>
 
 #include "decode.h"
+#include "device.h"
 #include "fetch.h"
 
 #define ULL(value_) ((unsigned long long)(value_))
@@ -201,16 +202,26 @@ spsh_status spsh_loader_next_for(spsh_loader *loader, uint32_t timeout_ms,
 
 void spsh_loader_release(spsh_loader *loader, const spsh_batch *batch)
 {
+    spsh_loader_release_after(loader, batch, NULL);
+}
+
+void spsh_loader_release_after(spsh_loader *loader, const spsh_batch *batch, void *event)
+{
+    spsh__slot *leaving = NULL;
     (void)pthread_mutex_lock(&loader->lock);
     for (uint32_t n = 0; n < loader->slot_count; n++) {
         spsh__slot *slot = &loader->slots[n];
         if (&slot->batch != batch || slot->state != SPSH__SLOT_LENT)
             continue;
-        slot->state = SPSH__SLOT_FREE;
+        if (loader->device != NULL)
+            leaving = slot;
+        slot->state = leaving != NULL ? SPSH__SLOT_LEAVING : SPSH__SLOT_FREE;
         loader->lent_count--;
         spsh__fetch_poke(loader);
     }
     (void)pthread_mutex_unlock(&loader->lock);
+    if (leaving != NULL)
+        spsh__device_let_go(loader, leaving, event);
 }
 
 uint32_t spsh_loader_slots_free(const spsh_loader *loader)
@@ -341,6 +352,7 @@ spsh_status spsh_loader_call_count(const spsh_loader *loader, uint64_t epoch, ui
 static void fill_stats(const spsh_loader *loader, spsh_loader_stats *s)
 {
     const spsh__counters *c = &loader->counters;
+    const spsh__device_counts device = spsh__device_count(loader->device);
     const uint64_t feature_ns = spsh__feature_cpu_ns(loader); /* first: no more than all */
     const uint64_t thread_ns = spsh__decode_cpu_ns(loader);
     *s = (spsh_loader_stats){.direct = atomic_load(&c->direct),
@@ -348,6 +360,9 @@ static void fill_stats(const spsh_loader *loader, spsh_loader_stats *s)
                              .decode_threads = loader->worker_count,
                              .memory_bytes = loader->memory.size_bytes +
                                              atomic_load(&loader->budget.used_bytes),
+                             .device_bytes = device.memory_bytes,
+                             .copied_bytes = device.copied_bytes,
+                             .pinned = device.is_pinned,
                              .batches = loader->batches,
                              .empty_batches = loader->empty_batches,
                              .utterances = loader->utterances,

@@ -8,6 +8,8 @@
  *           processor's, and which an unprivileged process may lock by default)
  *     a chunk for each decode thread, and what it needs to augment and to make features
  *     rest  slots, as many as are wanted and fit, each with 64 KiB more for small tables
+ *
+ * A device's memory is not of it: as many slots as there are take theirs there.
  */
 #include "speechshard/loader.h"
 
@@ -18,6 +20,7 @@
 #include <time.h>
 
 #include "decode.h"
+#include "device.h"
 #include "fetch.h"
 #include "render.h"
 #include "speechshard/cores.h"
@@ -68,6 +71,8 @@ static spsh_status check_options(const spsh_loader_options *opt, spsh_error *err
         bad = "engine";
     else if ((unsigned)opt->on_error > SPSH_ON_ERROR_SUBSTITUTE)
         bad = "on_error";
+    else if ((unsigned)opt->decode > SPSH_DECODE_DEVICE)
+        bad = "decode";
     else if (opt->decode_threads > SPSH_LOADER_THREADS_MAX)
         bad = "decode_threads";
     else if (opt->slots == 1 || opt->slots > SPSH_LOADER_SLOTS_MAX)
@@ -84,6 +89,9 @@ static spsh_status check_options(const spsh_loader_options *opt, spsh_error *err
                          "loader options: rank %" PRIu32 " of a world of %" PRIu32
                          "; ranks count from 0",
                          opt->rank, opt->world_size == 0 ? 1 : opt->world_size);
+    if (opt->decode == SPSH_DECODE_DEVICE && opt->cuda == NULL)
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, NONE,
+                         "loader options: a device is to decode, and cuda is NULL");
     return SPSH_OK;
 }
 
@@ -143,7 +151,7 @@ static bool choose_cached(const spsh_loader *loader)
     return shard_bytes <= available_bytes() / 2;
 }
 
-static spsh_status divide_memory(spsh_loader *loader, uint64_t *ret_slot_bytes, spsh_error *err)
+static spsh_status divide_memory(spsh_loader *loader, spsh__slot_room *ret_slot, spsh_error *err)
 {
     const spsh_loader_options *opt = &loader->opt;
     const spsh_plan_info *info = spsh_plan_info_get(loader->plan);
@@ -156,7 +164,8 @@ static spsh_status divide_memory(spsh_loader *loader, uint64_t *ret_slot_bytes, 
     const uint64_t making = atomic_load(&loader->budget.used_bytes); /* nothing else is taken yet */
     const uint64_t others = staging + 2 * part + chunks + making;
     const uint64_t room = opt->memory_bytes > others ? opt->memory_bytes - others : 0;
-    uint64_t slot_bytes = spsh__recipe_slot_bytes(&loader->recipe, opt, info);
+    spsh__recipe_slot_room(&loader->recipe, opt, info, ret_slot);
+    const uint64_t slot_bytes = ret_slot->host_bytes;
     if (room / 2 < TABLE_BYTES || slot_bytes > room / 2 - TABLE_BYTES) {
         static const char *const padded[] = {"", ", float32 and padded", ", padded features"};
         const double slot_mb = (double)slot_bytes / 1e6;
@@ -172,8 +181,6 @@ static spsh_status divide_memory(spsh_loader *loader, uint64_t *ret_slot_bytes, 
                 ? ""
                 : " (batch_seconds_max bounds them however long an utterance is)");
     }
-    if (slot_bytes == 0)
-        slot_bytes = SPSH__ARENA_ALIGN;
     const uint64_t fit = room / (slot_bytes + TABLE_BYTES);
     loader->slot_count = fit < opt->slots ? (uint32_t)fit : opt->slots;
     loader->staging_bytes = (size_t)staging;
@@ -181,7 +188,6 @@ static spsh_status divide_memory(spsh_loader *loader, uint64_t *ret_slot_bytes, 
     if (loader->slot_count < opt->slots)
         spsh__log(loader, SPSH_LOG_INFO, "%u slots of %.1f MB fit into memory_bytes, not %u",
                   loader->slot_count, (double)slot_bytes / 1e6, opt->slots);
-    *ret_slot_bytes = slot_bytes;
     return SPSH_OK;
 }
 
@@ -229,12 +235,12 @@ static spsh_status open_makers(spsh_loader *loader, spsh_error *err)
 static spsh_status open_slots(spsh_loader *loader, spsh_error *err)
 {
     const spsh_allocator *allocator = &loader->allocator;
-    uint64_t slot_bytes = 0;
-    spsh_status rc = divide_memory(loader, &slot_bytes, err);
+    spsh__slot_room room;
+    spsh_status rc = divide_memory(loader, &room, err);
     if (rc != SPSH_OK)
         return rc;
-    const uint64_t arena_bytes = loader->staging_bytes + loader->slot_count * slot_bytes;
-    rc = spsh__memory_open(loader->opt.arena, (size_t)arena_bytes, &loader->memory, err);
+    const size_t arena_bytes = loader->staging_bytes + loader->slot_count * room.host_bytes;
+    rc = spsh__memory_open(loader->opt.arena, arena_bytes, &loader->memory, err);
     loader->opt.arena = NULL; /* the memory has a copy; the caller's may end */
     if (rc != SPSH_OK)
         return rc;
@@ -247,9 +253,9 @@ static spsh_status open_slots(spsh_loader *loader, spsh_error *err)
         return SPSH_FAIL(err, SPSH_E_NO_MEMORY, NONE, "loader: slots");
     uint8_t *audio = loader->memory.data + loader->staging_bytes;
     for (uint32_t n = 0; n < loader->slot_count && rc == SPSH_OK; n++)
-        rc = spsh__slot_open(&loader->slots[n], &loader->budget, audio + n * slot_bytes,
-                             (size_t)slot_bytes, err);
-    return rc;
+        rc = spsh__slot_open(&loader->slots[n], &loader->budget, audio + n * room.host_bytes, &room,
+                             err);
+    return rc == SPSH_OK ? spsh__device_start(loader, err) : rc;
 }
 
 /* ---- opening and closing ---- */
@@ -326,6 +332,8 @@ static spsh_status open_parts(spsh_loader *loader, const spsh_dataset *const *da
     if (rc == SPSH_OK)
         rc = open_plan(loader, datasets, err);
     if (rc == SPSH_OK)
+        rc = spsh__device_open(loader, err);
+    if (rc == SPSH_OK)
         rc = open_makers(loader, err);
     if (rc == SPSH_OK)
         rc = open_slots(loader, err);
@@ -347,6 +355,7 @@ static void close_parts(spsh_loader *loader)
     spsh__decode_stop(loader);
     spsh__fetch_close(loader);
     spsh__texts_close(loader->texts);
+    spsh__device_close(loader);
     for (uint32_t n = 0; loader->slots != NULL && n < loader->slot_count; n++)
         spsh__slot_close(&loader->slots[n]);
     for (uint32_t n = 0; loader->makers != NULL && n < loader->opt.decode_threads; n++)

@@ -4,6 +4,7 @@
  *     float32               pcm ---augment---> sound ---> slot
  *     features              pcm --(augment---> sound)---> rows --mask--> slot, as float32 or halves
  *     stored features       payload --decode-> (halves -> rows) --mask--> slot
+ *     features by a device  pcm --(augment)--> slot, with means and scales beside it
  *
  * Rows of float32 lie in the slot at once, and halves that stay as they are are decoded there.
  * Buffers are as long as the longest utterance of the plan, and are taken at open: nothing grows
@@ -39,10 +40,9 @@ static buffers buffers_of(const spsh__recipe *recipe, const spsh_plan_info *info
     uint64_t values = 0;
     buffers b = {.end = 0};
     b.pcm = put(&b.end, spsh__recipe_rate_samples_max(info) * sizeof(int16_t));
-    b.sound =
-        put(&b.end,
-            recipe->has_sound && recipe->output != SPSH_OUTPUT_INT16 ? out * sizeof(int16_t) : 0);
-    if (recipe->featgen != NULL)
+    const bool is_last = recipe->output == SPSH_OUTPUT_INT16 || recipe->hands_samples;
+    b.sound = put(&b.end, recipe->has_sound && !is_last ? out * sizeof(int16_t) : 0);
+    if (recipe->featgen != NULL && !recipe->hands_samples)
         values = spsh_featgen_frame_count(recipe->featgen, out) * recipe->dim;
     b.rows = put(&b.end, recipe->dtype == SPSH_FLOAT16 ? values * sizeof(float) : 0);
     b.halves = put(&b.end, recipe->has_halves ? values * sizeof(uint16_t) : 0);
@@ -102,7 +102,7 @@ spsh_status spsh__maker_open(spsh__maker *maker, const spsh__recipe *recipe,
     spsh_status rc = take_buffers(maker, info, err);
     if (rc == SPSH_OK && recipe->has_sound)
         rc = open_augmenter(maker, info, err);
-    if (rc == SPSH_OK && recipe->featgen != NULL)
+    if (rc == SPSH_OK && recipe->featgen != NULL && !recipe->hands_samples)
         rc = spsh_featgen_worker_open(recipe->featgen, &maker->worker, err);
     return rc;
 }
@@ -184,16 +184,15 @@ static spsh_status augment(spsh__maker *maker, const spsh__job *job, int16_t *ou
 
 /* ---- features ---- */
 
-static uint8_t *place_of(const spsh__maker *maker, const spsh__job *job)
+static uint8_t *place_of(const spsh__job *job)
 {
-    return job->slot->audio + job->place * maker->recipe->value_bytes;
+    return job->slot->audio + job->place * job->slot->value_bytes;
 }
 
 /* Where rows of float are made. */
 static float *rows_of(const spsh__maker *maker, const spsh__job *job)
 {
-    return maker->recipe->dtype == SPSH_FLOAT16 ? maker->rows
-                                                : (float *)(void *)place_of(maker, job);
+    return maker->recipe->dtype == SPSH_FLOAT16 ? maker->rows : (float *)(void *)place_of(job);
 }
 
 /* Behind the last frame, to the end of the row of the batch. */
@@ -201,7 +200,7 @@ static void pad_features(const spsh__maker *maker, const spsh__job *job)
 {
     const spsh__recipe *recipe = maker->recipe;
     const uint64_t values = job->frames * recipe->dim;
-    uint8_t *to = place_of(maker, job) + values * recipe->value_bytes;
+    uint8_t *to = place_of(job) + values * recipe->value_bytes;
     float some[PADDING_VALUES];
     uint16_t halves[PADDING_VALUES];
     const void *from = some;
@@ -242,23 +241,18 @@ static void deliver_rows(const spsh__maker *maker, const spsh__job *job, float *
         spsh_augment_mask(&draw, rows, job->frames, recipe->dim, mean_of(maker, rows, job->frames));
     }
     if (recipe->dtype == SPSH_FLOAT16)
-        spsh_half_from_float((uint16_t *)(void *)place_of(maker, job), rows,
-                             job->frames * recipe->dim);
+        spsh_half_from_float((uint16_t *)(void *)place_of(job), rows, job->frames * recipe->dim);
     pad_features(maker, job);
 }
 
-/* Means and scales of the dataset, or of the speaker. Of a speaker without frames there are none.
- */
-static spsh_status read_norm(const spsh__maker *maker, const spsh__job *job,
-                             spsh_feature_input *input, spsh_error *err)
+/* dim means, and dim scales behind them, of the dataset or of the speaker. Of a speaker without
+ * frames there are none. */
+static spsh_status read_norm(const spsh__maker *maker, const spsh__job *job, float *means,
+                             spsh_error *err)
 {
     const spsh__recipe *recipe = maker->recipe;
     const uint32_t dim = recipe->dim;
-    float *mean = maker->means;
-    float *scale = maker->means + dim;
     spsh_statistics_sums sums = {.sum = maker->sums, .square_sum = maker->sums + dim};
-    if (recipe->statistics == NULL)
-        return SPSH_OK;
     const uint64_t group = recipe->norm == SPSH_NORM_DATASET
                                ? SPSH_STATISTICS_DATASET
                                : spsh_statistics_speaker(job->row.speaker);
@@ -266,9 +260,7 @@ static spsh_status read_norm(const spsh__maker *maker, const spsh__job *job,
     if (rc != SPSH_OK)
         return rc;
     const spsh_feature_sums all = {sums.frame_count, dim, sums.sum, sums.square_sum};
-    spsh_feature_sums_norm(&all, sums.frame_count > 0, mean, scale);
-    input->mean = mean;
-    input->scale = scale;
+    spsh_feature_sums_norm(&all, sums.frame_count > 0, means, means + dim);
     return SPSH_OK;
 }
 
@@ -281,8 +273,11 @@ static spsh_status make_features(spsh__maker *maker, const spsh__job *job, spsh_
         input.i16 = maker->sound;
         rc = augment(maker, job, maker->sound, err);
     }
-    if (rc == SPSH_OK)
-        rc = read_norm(maker, job, &input, err);
+    if (rc == SPSH_OK && maker->recipe->statistics != NULL) {
+        input.mean = maker->means;
+        input.scale = maker->means + maker->recipe->dim;
+        rc = read_norm(maker, job, maker->means, err);
+    }
     if (rc == SPSH_OK)
         rc = spsh_featgen_compute(maker->worker, &input, rows, err);
     if (rc == SPSH_OK)
@@ -294,7 +289,7 @@ static spsh_status make_features(spsh__maker *maker, const spsh__job *job, spsh_
 
 static spsh_status make_f32(spsh__maker *maker, const spsh__job *job, spsh_error *err)
 {
-    float *to = (float *)(void *)place_of(maker, job);
+    float *to = (float *)(void *)place_of(job);
     spsh_status rc = augment(maker, job, maker->sound, err);
     if (rc != SPSH_OK)
         return rc;
@@ -305,18 +300,44 @@ static spsh_status make_f32(spsh__maker *maker, const spsh__job *job, spsh_error
     return SPSH_OK;
 }
 
+static spsh_status make_i16(spsh__maker *maker, const spsh__job *job, spsh_error *err)
+{
+    int16_t *to = (int16_t *)(void *)place_of(job);
+    if (maker->recipe->has_sound)
+        return augment(maker, job, to, err);
+    memcpy(to, maker->pcm, (size_t)job->out_samples * sizeof(*to));
+    return SPSH_OK;
+}
+
+/* What a device needs to make features. */
+static spsh_status hand_samples(spsh__maker *maker, const spsh__job *job, spsh_error *err)
+{
+    const spsh_status rc = make_i16(maker, job, err);
+    return rc == SPSH_OK ? spsh__maker_norm(maker, job, err) : rc;
+}
+
 /* ---- the job ---- */
+
+spsh_status spsh__maker_norm(const spsh__maker *maker, const spsh__job *job, spsh_error *err)
+{
+    const spsh__recipe *recipe = maker->recipe;
+    if (recipe == NULL || recipe->statistics == NULL)
+        return SPSH_OK;
+    float *norms = (float *)(void *)(job->slot->audio + job->slot->room.norms_at);
+    return read_norm(maker, job, norms + (size_t)job->number * 2 * recipe->dim, err);
+}
 
 spsh_status spsh__maker_run(spsh__maker *maker, spsh__job *job, spsh_error *err)
 {
     const uint64_t begin_ns = spsh__thread_cpu_ns(pthread_self());
     spsh_status rc = SPSH_OK;
     switch (maker->recipe->output) {
-    case SPSH_OUTPUT_INT16:
-        rc = augment(maker, job, (int16_t *)(void *)place_of(maker, job), err);
-        break;
+    case SPSH_OUTPUT_INT16: rc = make_i16(maker, job, err); break;
     case SPSH_OUTPUT_FLOAT32: rc = make_f32(maker, job, err); break;
-    case SPSH_OUTPUT_FEATURES: rc = make_features(maker, job, err); break;
+    case SPSH_OUTPUT_FEATURES:
+        rc = maker->recipe->hands_samples ? hand_samples(maker, job, err)
+                                          : make_features(maker, job, err);
+        break;
     }
     atomic_fetch_add_explicit(&maker->cpu_ns, spsh__thread_cpu_ns(pthread_self()) - begin_ns,
                               memory_order_relaxed);
@@ -342,7 +363,7 @@ spsh_status spsh__maker_run_stored(spsh__maker *maker, spsh__job *job, spsh_byte
                          recipe->dim, value_bytes);
     const bool is_half = recipe->dtype == SPSH_FLOAT16;
     if (value_bytes == 2 && is_half && !recipe->has_masks) {
-        rc = spsh_features_decode(payload, 0, job->frames, place_of(maker, job), maker->block, err);
+        rc = spsh_features_decode(payload, 0, job->frames, place_of(job), maker->block, err);
         if (rc == SPSH_OK)
             pad_features(maker, job);
         return rc;

@@ -38,6 +38,9 @@ void spsh__maker_close(spsh__maker *maker);
 /* Of the job->rate_samples in maker->pcm, what belongs into the job's place, and behind it. */
 spsh_status spsh__maker_run(spsh__maker *maker, spsh__job *job, spsh_error *err);
 
+/* Into the slot: the norm of a job whose features a device makes. */
+spsh_status spsh__maker_norm(const spsh__maker *maker, const spsh__job *job, spsh_error *err);
+
 /* Of a payload of stored features. */
 spsh_status spsh__maker_run_stored(spsh__maker *maker, spsh__job *job, spsh_bytes payload,
                                    spsh_error *err);

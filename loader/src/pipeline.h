@@ -9,8 +9,10 @@
  *                                     checks, decodes into
  *                                     the slot
  *     recycles the request <--------- was its last job
- *                                     last job of the slot ------> batch 3 is ready
+ *                                     last job of the slot
+ *                                     (-> device, see device.h) -> batch 3 is ready
  *     a free slot <----------------------------------------------- release
+ *                  (<- one thread waits for the device to be done with it <-)
  *
  * The line has the batches in the order of the plan, whatever becomes ready first; ends of epochs
  * and failures stand in it at their place. So what next returns does not depend on threads.
@@ -33,6 +35,7 @@
 
 typedef struct spsh__fetch spsh__fetch;
 typedef struct spsh__worker spsh__worker;
+typedef struct spsh__device spsh__device;
 
 typedef enum spsh__place_kind {
     SPSH__PLACE_BATCH = 0,
@@ -70,9 +73,10 @@ struct spsh_loader {
     spsh__budget budget;
     spsh_allocator budget_allocator;
     spsh__recipe recipe;
-    spsh__maker *makers; /* one for each decode thread */
-    spsh__texts *texts;  /* NULL under NO_TEXT */
-    bool has_cached;     /* reads go through the page cache */
+    spsh__maker *makers;  /* one for each decode thread */
+    spsh__texts *texts;   /* NULL under NO_TEXT */
+    spsh__device *device; /* NULL: batches are the host's */
+    bool has_cached;      /* reads go through the page cache */
 
     spsh__queue queue;
     spsh__worker *workers;

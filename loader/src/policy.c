@@ -5,6 +5,7 @@
  */
 #include "policy.h"
 
+#include "device.h"
 #include "fetch.h"
 
 #define ULL(value_) ((unsigned long long)(value_))
@@ -51,17 +52,23 @@ void spsh__job_give_back(spsh_loader *loader, spsh__job *job)
     (void)pthread_mutex_unlock(&loader->lock);
 }
 
-void spsh__job_done(spsh_loader *loader, spsh__job *job)
+void spsh__slot_ready(spsh_loader *loader, spsh__slot *slot)
 {
-    spsh__slot *slot = job->slot;
-    spsh__job_give_back(loader, job);
-    if (atomic_fetch_sub(&slot->jobs_left, 1) != 1)
-        return;
     spsh__slot_finish(slot);
+    if (loader->device != NULL)
+        spsh__device_send(loader, slot);
     (void)pthread_mutex_lock(&loader->lock);
     slot->state = SPSH__SLOT_READY;
     (void)pthread_cond_signal(&loader->ready);
     (void)pthread_mutex_unlock(&loader->lock);
+}
+
+void spsh__job_done(spsh_loader *loader, spsh__job *job)
+{
+    spsh__slot *slot = job->slot;
+    spsh__job_give_back(loader, job);
+    if (atomic_fetch_sub(&slot->jobs_left, 1) == 1)
+        spsh__slot_ready(loader, slot);
 }
 
 void spsh__job_left_out(spsh_loader *loader, spsh__job *job)

@@ -17,6 +17,10 @@ void spsh__job_failed(spsh_loader *loader, spsh__job *job, const spsh_error *why
 /* Put the job's record in quarantine; with no memory for that, the batch fails. */
 spsh_status spsh__job_note_bad(spsh_loader *loader, const spsh__job *job, const spsh_error *why);
 
+/* All jobs of the slot are done, or there are none: it is ready for next, and no longer the
+ * caller's. */
+void spsh__slot_ready(spsh_loader *loader, spsh__slot *slot);
+
 /* Done without its utterance. */
 void spsh__job_left_out(spsh_loader *loader, spsh__job *job);
 

@@ -285,7 +285,8 @@ void spsh__recipe_close(spsh__recipe *recipe)
 
 bool spsh__recipe_makes(const spsh__recipe *recipe)
 {
-    return recipe->featgen != NULL || recipe->has_sound;
+    return recipe->has_sound || recipe->statistics != NULL ||
+           (recipe->featgen != NULL && !recipe->hands_samples);
 }
 
 /* ---- sizes ---- */
@@ -334,30 +335,75 @@ static double count_in(const spsh_plan_options *plan)
     return count;
 }
 
-uint64_t spsh__recipe_slot_bytes(const spsh__recipe *recipe, const spsh_loader_options *opt,
-                                 const spsh_plan_info *info)
+uint64_t spsh__recipe_utterances_max(const spsh_loader_options *opt)
+{
+    return (uint64_t)count_in(&opt->plan);
+}
+
+/* Of one channel, padding of what is padded included. */
+static double samples_of(const spsh__recipe *recipe, const spsh_loader_options *opt,
+                         const spsh_plan_info *info)
 {
     const spsh_plan_options *plan = &opt->plan;
     const bool padded = recipe->output != SPSH_OUTPUT_INT16;
     const uint32_t rate = info->sample_rate_hz_max;
     const double count = count_in(plan);
-    const uint64_t longest = spsh__recipe_out_samples_max(recipe, info);
-    double samples = count * (double)longest;
+    const double samples = count * (double)spsh__recipe_out_samples_max(recipe, info);
     double seconds = HUGE_VAL; /* before a change of speed */
     if (plan->batch_padded_seconds_max > 0)
         seconds = plan->batch_padded_seconds_max;
     if (plan->batch_seconds_max > 0 && !padded)
         seconds = fmin(seconds, plan->batch_seconds_max);
-    if (isfinite(seconds))
-        samples = fmin(samples, ceil(samples_in(seconds, rate, count) * recipe->stretch) +
-                                    (recipe->stretch > 1 ? count : 0));
+    if (!isfinite(seconds))
+        return samples;
+    return fmin(samples, ceil(samples_in(seconds, rate, count) * recipe->stretch) +
+                             (recipe->stretch > 1 ? count : 0));
+}
+
+static double frames_of(const spsh__recipe *recipe, const spsh_loader_options *opt,
+                        const spsh_plan_info *info)
+{
+    return frames_in(recipe, samples_of(recipe, opt, info), count_in(&opt->plan),
+                     spsh__recipe_out_samples_max(recipe, info));
+}
+
+uint64_t spsh__recipe_frames_max(const spsh__recipe *recipe, const spsh_loader_options *opt,
+                                 const spsh_plan_info *info)
+{
+    return (uint64_t)fmin(frames_of(recipe, opt, info), 0x1p31);
+}
+
+/* Two of 64 TiB are more than there are addresses. */
+static size_t aligned_bytes(double bytes)
+{
+    const uint64_t whole = (uint64_t)fmin(bytes, 0x1p46);
+    return (size_t)((whole + SPSH__ARENA_ALIGN - 1) & ~(uint64_t)(SPSH__ARENA_ALIGN - 1));
+}
+
+void spsh__recipe_slot_room(const spsh__recipe *recipe, const spsh_loader_options *opt,
+                            const spsh_plan_info *info, spsh__slot_room *ret_room)
+{
     const double channels = opt->channel == SPSH_CHANNEL_ALL ? (double)info->channels_max : 1;
-    double values = samples * channels;
-    if (recipe->featgen != NULL)
-        values = frames_in(recipe, samples, count, longest) * (double)recipe->dim;
-    /* Two of 64 TiB are more than there are addresses. */
-    const uint64_t bytes = (uint64_t)fmin(values * (double)recipe->value_bytes, 0x1p46);
-    return (bytes + SPSH__ARENA_ALIGN - 1) & ~(uint64_t)(SPSH__ARENA_ALIGN - 1);
+    const double count = count_in(&opt->plan);
+    const double row_bytes = (double)recipe->dim * (recipe->dtype == SPSH_FLOAT16 ? 2 : 4);
+    spsh__slot_room room = {.audio_bytes = 0};
+    double values = samples_of(recipe, opt, info) * channels;
+    if (recipe->hands_samples) {
+        values += SPSH__SAMPLES_ALIGN * count;
+        room.rows_bytes = aligned_bytes(frames_of(recipe, opt, info) * row_bytes);
+    } else if (recipe->featgen != NULL) {
+        values = frames_of(recipe, opt, info) * (double)recipe->dim;
+    }
+    room.audio_bytes = aligned_bytes(fmax(1, values * (double)recipe->value_bytes));
+    room.packed_at = room.audio_bytes;
+    if (recipe->packs) /* what does not fit, because it is noise, is decoded by the host */
+        room.packed_bytes = room.audio_bytes;
+    room.norms_at = room.packed_at + room.packed_bytes;
+    room.host_bytes = room.norms_at;
+    if (recipe->hands_samples && recipe->statistics != NULL)
+        room.host_bytes += aligned_bytes(fmin(count, SPSH__DEVICE_UTTERANCES_MAX) * 2 *
+                                         sizeof(float) * (double)recipe->dim);
+    *ret_room = room;
 }
 
 /* ---- lengths ---- */

@@ -3,6 +3,7 @@
  *
  *     samples at the batch's rate -> speed, room, noise, gain -> features -> masks -> the slot
  *     features as stored -----------------------------------------------> masks -> the slot
+ *     samples, features by a device: speed, room, noise, gain -----------------> the slot
  *
  * How long an utterance becomes follows from the index, the seed and the epoch, so that it has its
  * place in a batch before anything is read.
@@ -21,6 +22,8 @@ typedef struct spsh__recipe {
     spsh_feature_dtype dtype;
     float padding;
     size_t value_bytes; /* in the slot */
+    bool hands_samples; /* features are made by a device: samples go into the slot */
+    bool packs;         /* payloads of codec pcm are decoded by it */
 
     bool has_sound; /* samples are augmented */
     bool has_masks;
@@ -48,8 +51,13 @@ void spsh__recipe_close(spsh__recipe *recipe);
 /* Does anything lie between samples and the slot? */
 bool spsh__recipe_makes(const spsh__recipe *recipe);
 
-/* Bytes of the largest batch that a plan may make, a multiple of SPSH__ARENA_ALIGN. */
-uint64_t spsh__recipe_slot_bytes(const spsh__recipe *recipe, const spsh_loader_options *opt,
+/* What the largest batch that a plan may make needs; at most about 2^46 bytes. */
+void spsh__recipe_slot_room(const spsh__recipe *recipe, const spsh_loader_options *opt,
+                            const spsh_plan_info *info, spsh__slot_room *ret_room);
+
+/* Utterances of such a batch; its frames, all together. */
+uint64_t spsh__recipe_utterances_max(const spsh_loader_options *opt);
+uint64_t spsh__recipe_frames_max(const spsh__recipe *recipe, const spsh_loader_options *opt,
                                  const spsh_plan_info *info);
 
 /* Samples of the longest utterance at the batch's rate, before and after the change of speed. */

@@ -9,7 +9,8 @@
  * float32 batch. The samples are those of spsh_reader_read_i16 or _f32.
  *
  * Where something is made of the samples (recipe.h), all of this ends in the maker's buffer instead
- * of the slot, as int16, and the maker fills the slot.
+ * of the slot, as int16, and the maker fills the slot. Where a device decodes, a payload of codec
+ * pcm that needs nothing else is checked, and goes into the slot as it is.
  */
 #include "render.h"
 
@@ -222,6 +223,7 @@ static spsh_status render(source *s, spsh__job *job, spsh_error *err)
     const spsh_batch *batch = &slot->batch;
     const size_t value_bytes = s->floats ? 4 : 2;
     const spsh__maker *maker = s->renderer->maker;
+    job->is_packed = false; /* in an attempt before, perhaps */
     uint8_t *dst = slot->audio + job->place * slot->value_bytes;
     spsh_status rc = SPSH_OK;
     if (maker->recipe != NULL)
@@ -242,6 +244,8 @@ static spsh_status render(source *s, spsh__job *job, spsh_error *err)
 static spsh_status finish(const spsh__renderer *r, spsh__job *job, spsh_error *err)
 {
     const spsh__slot *slot = job->slot;
+    if (job->is_packed)
+        return spsh__maker_norm(r->maker, job, err);
     if (r->maker->recipe != NULL)
         return spsh__maker_run(r->maker, job, err);
     const uint64_t values = job->out_samples * slot->batch.channels;

@@ -12,9 +12,11 @@ typedef struct spsh__renderer {
     uint32_t dataset_count;
     spsh__budget *budget;
     int32_t channel;
-    spsh__maker *maker; /* borrowed */
-    uint8_t *chunk;     /* of SPSH__CHUNK_BYTES */
-    uint8_t *scratch;   /* an utterance before resampling; grows */
+    const spsh__recipe *recipe; /* borrowed; as the next */
+    spsh__maker *maker;
+    uint32_t utterances_max, blocks_max; /* of a batch, that a device decodes */
+    uint8_t *chunk;                      /* of SPSH__CHUNK_BYTES */
+    uint8_t *scratch;                    /* an utterance before resampling; grows */
     size_t scratch_bytes;
     spsh_memory_source memory; /* what the decoder reads */
     spsh_decoder *decoder;     /* goes from record to record */

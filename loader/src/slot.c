@@ -100,13 +100,13 @@ void spsh__memory_close(spsh__memory *memory)
 /* ---- tables ---- */
 
 spsh_status spsh__slot_open(spsh__slot *slot, spsh__budget *budget, uint8_t *audio,
-                            size_t audio_bytes, spsh_error *err)
+                            const spsh__slot_room *room, spsh_error *err)
 {
     if (pthread_mutex_init(&slot->lock, NULL) != 0)
         return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "loader: mutex");
     slot->budget = budget;
     slot->audio = audio;
-    slot->audio_bytes = audio_bytes;
+    slot->room = *room;
     return SPSH_OK;
 }
 
@@ -165,6 +165,8 @@ spsh_status spsh__slot_reset(spsh__slot *slot, uint32_t utterance_count, spsh_er
     }
     slot->job_count = utterance_count;
     slot->stride = 0;
+    atomic_store(&slot->packed_bytes, 0);
+    atomic_store(&slot->packed_blocks, 0);
     slot->chunk_now = slot->chunks;
     if (slot->chunk_now != NULL)
         slot->chunk_now->used_bytes = 0;
@@ -276,7 +278,7 @@ static uint64_t values_of(const spsh__slot *slot, const spsh__job *job)
 }
 
 /* Move utterances down over those that were left out, and rows together that are as long as the
- * longest that is left; padding moves with them. */
+ * longest that is left; padding moves with them. What is packed has nothing here to move. */
 static void close_gaps(spsh__slot *slot)
 {
     uint64_t at = 0;
@@ -285,7 +287,7 @@ static void close_gaps(spsh__slot *slot)
         if (job->left_out)
             continue;
         const uint64_t values = values_of(slot, job);
-        if (job->place != at)
+        if (job->place != at && !job->is_packed)
             memmove(slot->audio + at * slot->value_bytes,
                     slot->audio + job->place * slot->value_bytes,
                     (size_t)values * slot->value_bytes);
@@ -308,7 +310,8 @@ void spsh__slot_finish(spsh__slot *slot)
         if (!job->left_out && job->frames > batch->padded_frames)
             batch->padded_frames = job->frames;
     }
-    close_gaps(slot);
+    if (!slot->hands_samples) /* else samples stay where they are: the device knows */
+        close_gaps(slot);
     for (uint32_t n = 0; n < slot->job_count; n++) {
         const spsh__job *job = &slot->jobs[n];
         if (job->left_out)
@@ -316,7 +319,7 @@ void spsh__slot_finish(spsh__slot *slot)
         spsh_batch_utterance *utterance = &slot->utterances[count++];
         if (utterance != &slot->utterances[n])
             *utterance = slot->utterances[n];
-        utterance->offset = job->place;
+        utterance->offset = slot->hands_samples ? (count - 1) * values_of(slot, job) : job->place;
         utterance->samples = job->out_samples;
         utterance->frames = job->frames;
         utterance->item = job->item;
@@ -324,6 +327,8 @@ void spsh__slot_finish(spsh__slot *slot)
     }
     batch->utterance_count = count;
     batch->utterances = slot->utterances;
+    if (slot->hands_samples)
+        batch->value_count = count * batch->padded_frames * batch->feature_dim;
     batch->i16 = NULL;
     batch->f32 = NULL;
     batch->features = NULL;

@@ -6,6 +6,14 @@
  *
  * all parts aligned to 4096 bytes. Beside it, each slot has tables that grow to the longest batch
  * and are then used again, and chunks for ids and texts. What grows is charged to a budget.
+ *
+ * Where a device makes something of a slot (device.h), more is behind the audio:
+ *
+ *     | audio: samples, each utterance in its place | packed: payloads | norms: means, scales |
+ *
+ * A payload that the device decodes is in `packed`, in the order in which decode threads come by,
+ * and its place in the audio stays empty: the device fills that on its side. All others are decoded
+ * by the host into their places, in the same batch.
  */
 #ifndef SPSH_SLOT_H
 #define SPSH_SLOT_H
@@ -15,8 +23,16 @@
 
 #include "loader_internal.h"
 #include "speechshard/loader.h"
+#include "speechshard/pcm.h"
 
 #define SPSH__ARENA_ALIGN UINT32_C(4096)
+
+/* Samples for a device's features begin at multiples of so many. */
+#define SPSH__SAMPLES_ALIGN 8
+
+/* Utterances of a batch whose features are made, or that are decoded, on a device: tables are taken
+ * at open. */
+#define SPSH__DEVICE_UTTERANCES_MAX UINT32_C(8192)
 
 /* Of each decode thread, for samples on their way; from the budget. */
 #define SPSH__CHUNK_BYTES ((size_t)64 << 10)
@@ -45,6 +61,15 @@ spsh_status spsh__memory_open(const spsh_arena *hook, size_t size_bytes, spsh__m
                               spsh_error *err);
 void spsh__memory_close(spsh__memory *memory);
 
+/* What a slot has room for; all are multiples of SPSH__ARENA_ALIGN. */
+typedef struct spsh__slot_room {
+    size_t audio_bytes; /* from 0 on */
+    size_t packed_at, packed_bytes;
+    size_t norms_at;   /* by utterance: dim means, dim scales */
+    size_t host_bytes; /* of all of these */
+    size_t rows_bytes; /* of features, on the device alone */
+} spsh__slot_room;
+
 struct spsh__slot;
 struct spsh__request;
 
@@ -71,6 +96,9 @@ typedef struct spsh__job {
     uint64_t frames;       /* of features; else 0 */
     uint64_t room;         /* out_samples that a substitute may have */
     uint64_t place;        /* of the first value in the slot's audio */
+    bool is_packed;        /* the payload is in the slot; a device decodes it */
+    spsh_pcm_part packed;  /* ... there */
+    uint64_t packed_first; /* ... from this sample on */
     spsh_item planned;
     spsh_item item; /* planned, or a substitute */
     spsh_row row;   /* of item */
@@ -81,6 +109,7 @@ typedef enum spsh__slot_state {
     SPSH__SLOT_FILLING = 1,
     SPSH__SLOT_READY = 2,
     SPSH__SLOT_LENT = 3,
+    SPSH__SLOT_LEAVING = 4, /* given back; a device still uses it */
 } spsh__slot_state;
 
 typedef struct spsh__text_chunk {
@@ -93,8 +122,13 @@ typedef struct spsh__slot {
     spsh_batch batch;       /* first: what is lent */
     spsh__slot_state state; /* under the loader's lock */
 
-    uint8_t *audio;
-    size_t audio_bytes;
+    uint8_t *audio; /* of room.host_bytes */
+    spsh__slot_room room;
+    bool hands_samples; /* what is served are features; samples are in the audio */
+    _Atomic size_t packed_bytes;
+    _Atomic uint64_t packed_blocks;
+    uint8_t *on_device; /* its place there; NULL: none. As the next three */
+    void *stream, *ready, *freed;
     spsh__budget *budget;
     spsh_batch_utterance *utterances;
     spsh__job *jobs;
@@ -120,7 +154,7 @@ typedef struct spsh__slot {
 } spsh__slot;
 
 spsh_status spsh__slot_open(spsh__slot *slot, spsh__budget *budget, uint8_t *audio,
-                            size_t audio_bytes, spsh_error *err);
+                            const spsh__slot_room *room, spsh_error *err);
 void spsh__slot_close(spsh__slot *slot);
 
 /* Begin another batch: tables for so many utterances, no strings, no failure. */

@@ -131,6 +131,9 @@ size_t spsh__stats_json(const spsh_loader_stats *stats, const spsh_plan *plan,
     put_number(&out, "slots", s->slots);
     put_number(&out, "decode_threads", s->decode_threads);
     put_number(&out, "memory_bytes", s->memory_bytes);
+    put_number(&out, "device_bytes", s->device_bytes);
+    put_number(&out, "copied_bytes", s->copied_bytes);
+    put(&out, ", \"pinned\": %s", s->pinned ? "true" : "false");
     put_number(&out, "batches", s->batches);
     put_number(&out, "empty_batches", s->empty_batches);
     put_number(&out, "utterances", s->utterances);

@@ -182,6 +182,9 @@ typedef struct spsh_loader_stats {
     uint32_t slots;  /* as they fit */
     uint32_t decode_threads;
     uint64_t memory_bytes; /* of slots, reads and tables; texts' cache: a sixteenth more at most */
+    uint64_t device_bytes; /* of slots in a device's memory */
+    uint64_t copied_bytes; /* put on their way to it */
+    bool pinned;           /* slots of the host are: copies to the device need no processor */
     uint64_t batches, empty_batches, utterances;
     uint64_t microseconds;        /* of audio served */
     uint64_t padded_microseconds; /* of slots filled: padding % = 1 - the first / the second */
