@@ -355,7 +355,7 @@ struct spsh__backend {
     /* Precision is one of the last two. Halves are then: what goes from layer to layer (x, y, dx,
      * dy; of gemm a and b), and the weights that products, convolutions and recurrent layers take
      * (w_ih, w_hh). Floats stay: biases, norms' states, look-ahead's weights, logits and what
-     * losses and log_softmax see, reserve, all dw and dbias, c of a gemm that makes logits or dw.
+     * losses and log_softmax see, all dw and dbias, c of a gemm that makes logits or dw.
      */
     bool has_half;
     uint64_t model_count; /* opened on it so far: models number their segments by it */

@@ -173,6 +173,7 @@ static void cuda_close(spsh__backend *b)
             (void)self->plugin->synchronize_fn(self->lanes[i].stream, &err);
     }
     spsh__cuda_segments_close(b);
+    spsh__cuda_rnn_close(b, self->rnn);
     if (self->train != NULL)
         self->entry->close_fn(self->train);
     spsh__cuda_memory_close(b);
@@ -288,7 +289,9 @@ static const spsh__backend_ops cuda_ops = {
     .ctc_fn = spsh__cuda_ctc,
     .cross_entropy_fn = spsh__cuda_cross_entropy,
     .log_softmax_fn = spsh__cuda_log_softmax,
-    /* recurrent layers */
+    .rnn_forward_fn = spsh__cuda_rnn_forward,
+    .rnn_backward_fn = spsh__cuda_rnn_backward,
+    .rnn_reserve_fn = spsh__cuda_rnn_reserve,
     .alloc_half_fn = spsh__cuda_alloc_half,
     .batch_fn = spsh__cuda_batch,
     .finish_fn = spsh__cuda_finish,
@@ -324,6 +327,8 @@ spsh_status spsh__backend_cuda_open(spsh__backend *backend, const spsh__backend_
                                           options->is_deterministic};
     if (rc == SPSH_OK)
         rc = self->entry->open_fn(&plan, &self->train, err);
+    if (rc == SPSH_OK)
+        rc = spsh__cuda_rnn_open(backend, &self->rnn, err);
     if (rc != SPSH_OK) {
         cuda_close(backend);
         backend->ops = NULL;

@@ -334,7 +334,7 @@ static spsh_status take_reserve(spsh__model *m, spsh__rnn_layer *layer, uint32_t
         const size_t elements = reserve_elements(m, &m->rnn[i]);
         most = elements > most ? elements : most;
     }
-    return spsh__model_take(m, most, &layer->reserve[direction], err);
+    return spsh__model_take_values(m, most, &layer->reserve[direction], err);
 }
 
 spsh_status spsh__rnn_take(spsh__model *m, spsh__rnn_layer *layer, spsh_error *err)

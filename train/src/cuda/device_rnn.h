@@ -1,0 +1,105 @@
+/* device_rnn.h: what the trainer's library (backend_cuda_rnn.c) and its part of the plug-in
+ * (rnn.cu) say to each other about recurrent layers: kernels of kernels_rnn.h, and cuDNN's.
+ * tests/support/twin_rnn.c is the same table in C.
+ *
+ * Everything is put onto a stream and returns at once, but layer_open_fn. Pointers are to the
+ * device's memory. What is under way on two streams at once has two lanes.
+ */
+#ifndef SPSH_DEVICE_RNN_H
+#define SPSH_DEVICE_RNN_H
+
+#include "device_train.h"
+#include "kernels_rnn.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define SPSH__DEVICE_RNN_SYMBOL "spsh_cuda_rnn_entry"
+
+typedef enum spsh__rnn_kernel {
+    SPSH__RNN_FORWARD = 0, /* cooperative: spsh__rnn_forward_open, ..._frame */
+    SPSH__RNN_BACKWARD,    /* likewise */
+    SPSH__RNN_FORWARD_STEP,
+    SPSH__RNN_BACKWARD_STEP,
+    SPSH__RNN_BIAS,
+    SPSH__RNN_PACK,
+    SPSH__RNN_KERNELS
+} spsh__rnn_kernel;
+
+typedef struct spsh__rnn_launch {
+    spsh__rnn_kernel kernel;
+    spsh__device_kind kind; /* of elements */
+    uint32_t blocks_x, blocks_y;
+    uint32_t shared_bytes;
+    const void *job; /* on the host, copied */
+    size_t job_bytes;
+    const spsh__device_use *uses; /* copied */
+    uint32_t use_count;
+} spsh__rnn_launch;
+
+/* What a cooperative grid of one lane may have: half of the device. */
+typedef struct spsh__rnn_limits {
+    uint32_t blocks;
+    uint32_t shared_bytes; /* of a block */
+} spsh__rnn_limits;
+
+/* A layer of cuDNN's for a shape. */
+typedef struct spsh__cudnn_plan {
+    spsh__rnn_shape shape;
+    uint32_t has_two_biases;
+    uint32_t is_persistent; /* PERSIST_STATIC; else STANDARD */
+    spsh__device_kind kind;
+} spsh__cudnn_plan;
+
+/* Of weights in the weight space, elements of the plan's kind: matrices are [hidden][inputs or
+ * hidden] without gaps. Matrix and bias i: gate i % gates, of the input (i < gates) or the state.
+ */
+typedef struct spsh__cudnn_part {
+    size_t matrix, bias; /* offsets in bytes; SIZE_MAX: none */
+} spsh__cudnn_part;
+
+typedef struct spsh__cudnn_sizes {
+    size_t weights, work, reserve; /* bytes */
+    spsh__cudnn_part parts[2 * SPSH__RNN_GATES];
+} spsh__cudnn_sizes;
+
+typedef struct spsh__cudnn_call {
+    uint32_t lane;
+    const void *x, *weights, *dy;
+    void *y, *dx, *dweights; /* dweights is added to */
+    void *work, *reserve;    /* reserve: used up by backward_data_fn, then backward_weights_fn */
+} spsh__cudnn_call;
+
+typedef struct spsh__device_rnn_entry {
+    size_t jobs_bytes; /* of spsh__rnn_job, _bias_job, _pack_job, as the plug-in was compiled */
+    spsh_status (*open_fn)(const spsh__device_train_plan *plan, void **ret_state, spsh_error *err);
+    void (*close_fn)(void *state); /* no work is under way; layers are closed */
+    /* No blocks: the device has no cooperative grids, or is older than sm_80. */
+    spsh__rnn_limits (*limits_fn)(void *state);
+    /* Blocks of a cooperative kernel that half of the device has at once. */
+    uint32_t (*resident_fn)(void *state, spsh__rnn_kernel kernel, spsh__device_kind kind,
+                            uint32_t shared_bytes);
+    spsh_status (*launch_fn)(void *state, void *stream, const spsh__rnn_launch *l, spsh_error *err);
+    /* SPSH_E_UNSUPPORTED: no cuDNN, or cuDNN does not take the plan; it may say so later, too. */
+    spsh_status (*layer_open_fn)(void *state, const spsh__cudnn_plan *plan, void **ret_layer,
+                                 spsh__cudnn_sizes *ret_sizes, spsh_error *err);
+    void (*layer_close_fn)(void *layer);
+    spsh_status (*forward_fn)(void *layer, void *stream, const spsh__cudnn_call *c,
+                              spsh_error *err);
+    spsh_status (*backward_data_fn)(void *layer, void *stream, const spsh__cudnn_call *c,
+                                    spsh_error *err);
+    spsh_status (*backward_weights_fn)(void *layer, void *stream, const spsh__cudnn_call *c,
+                                       spsh_error *err);
+} spsh__device_rnn_entry;
+
+typedef const spsh__device_rnn_entry *spsh__device_rnn_entry_fn(void);
+
+#define SPSH__RNN_JOBS_BYTES                                                                       \
+    (sizeof(spsh__rnn_job) + sizeof(spsh__rnn_bias_job) + sizeof(spsh__rnn_pack_job))
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
