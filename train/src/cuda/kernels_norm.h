@@ -9,9 +9,9 @@
  * mean is large, and x is read once. Backward they are of dy and of dy * (x - mean). Four elements
  * are added as floats, then in double, in an order that the shape alone decides. With them
  *
- *     y = (x - mean) * a + c               a = weight * scale, c = bias
- *     dx = a * dy + p * (x - mean) + c     p = -a * scale^2 * sum(dy * (x - mean)) / n,
- *                                          c = -a * sum(dy) / n
+ *     y = (x - mean) * a + c                  a = weight * scale, c = bias
+ *     dx = ((dy + c) + (x - mean) * p) * a    p = -scale^2 * sum(dy * (x - mean)) / n,
+ *                                             c = -sum(dy) / n
  */
 #ifndef SPSH_TRAIN_KERNELS_NORM_H
 #define SPSH_TRAIN_KERNELS_NORM_H
@@ -336,8 +336,8 @@ DEVICE void device_norm_learn_back(const spsh__norm_job *job, const spsh__block 
     job->dbias[channel] += (float)sums.first;
     job->dweight[channel] += (float)(sums.second * scale);
     job->lines[4 * (uint64_t)channel] = job->batch_mean[channel];
-    device_norm_line_put(job, channel, a, count > 0 ? -a * scale * scale * sums.second / count : 0,
-                         count > 0 ? -a * sums.first / count : 0);
+    device_norm_line_put(job, channel, a, count > 0 ? -scale * scale * sums.second / count : 0,
+                         count > 0 ? -sums.first / count : 0);
 }
 
 DEVICE void spsh__kernel_norm_learn_back(const spsh__norm_job *job, const spsh__block *block)
@@ -362,7 +362,7 @@ DEVICE void device_norm_line_get(const spsh__norm_job *job, uint32_t channel, fl
 DEVICE float device_norm_value(const float line[4], float x, float dy, bool is_backward)
 {
     const float d = x - line[0];
-    return is_backward ? (line[1] * dy + line[2] * d) + line[3] : d * line[1] + line[3];
+    return is_backward ? ((dy + line[3]) + d * line[2]) * line[1] : d * line[1] + line[3];
 }
 
 /* Line (n, c, f) of a convolution. */

@@ -1,0 +1,1255 @@
+/* The texts of kernels_rows.h, kernels_norm.h and kernels_update.h, and what the operators of
+ * backend_cuda_rows.c, _norm.c and _update.c make of them, on the host's memory: against loops in
+ * double, in several orders of threads and of blocks and with several numbers of them, all of which
+ * must give the same bits.
+ *
+ * All memory that operators see is one arena. While a launch runs, what it did not say that it uses
+ * is NaNs; behind it they must still be there. Shared memory begins as NaNs, and has just the size
+ * that the launch asked for. */
+#undef NDEBUG /* device_values.h asserts what is aligned */
+#include <math.h>
+#include <stdlib.h>
+
+#include "backend_cuda.h"
+#include "spsh_test.h"
+
+enum { ARENA_BYTES = 1 << 23, DATA_BYTES = ARENA_BYTES / 2, BATCH_MAX = 16 };
+
+static bool has_fewer; /* sanitizers */
+
+/* ------------------------------------------------------------------- the device that is none */
+
+typedef struct way {
+    uint32_t order;      /* of threads */
+    uint32_t blocks_max; /* along x, where the device's size decides */
+    bool are_backwards;  /* blocks */
+} way;
+
+static const way ways[] = {
+    {0,  1000, false},
+    {1,  1,    true },
+    {37, 3,    false},
+    {91, 7,    true }
+};
+
+enum { UNUSED, READ, WRITTEN };
+
+static struct {
+    way way;
+    _Alignas(256) unsigned char arena[ARENA_BYTES], before[ARENA_BYTES], result[ARENA_BYTES];
+    unsigned char use[ARENA_BYTES]; /* of a launch */
+    size_t used_bytes;              /* of the data, which begin at 0 */
+    size_t scratch_bytes;           /* of an operator, behind DATA_BYTES */
+    uint64_t random;
+    uint32_t launches, events;
+} device = {.random = 1};
+
+uint32_t spsh__cuda_blocks(const spsh__backend *b, uint64_t count)
+{
+    (void)b;
+    const uint64_t blocks = (count + SPSH__DEVICE_THREADS - 1) / SPSH__DEVICE_THREADS;
+    const uint64_t least = blocks < device.way.blocks_max ? blocks : device.way.blocks_max;
+    return least == 0 ? 1 : (uint32_t)least;
+}
+
+void *spsh__cuda_scratch(spsh__backend *b, uint32_t number, size_t size_bytes)
+{
+    (void)b, (void)number;
+    void *memory = device.arena + DATA_BYTES + device.scratch_bytes;
+    device.scratch_bytes += (size_bytes + 255) / 256 * 256;
+    REQUIRE(DATA_BYTES + device.scratch_bytes <= ARENA_BYTES);
+    return memory;
+}
+
+const uint32_t *spsh__cuda_lengths(spsh__backend *b, const uint32_t *lengths)
+{
+    (void)b;
+    return lengths;
+}
+
+void spsh__cuda_fetch(spsh__backend *b, void *to, const void *from, size_t size_bytes)
+{
+    (void)b;
+    memcpy(to, from, size_bytes);
+}
+
+void spsh__cuda_failed(spsh__backend *b, spsh_status rc, const spsh_error *err)
+{
+    (void)b, (void)err;
+    REQUIRE(rc == SPSH_OK);
+}
+
+bool spsh__cuda_has_failed(const spsh__backend *b)
+{
+    (void)b;
+    return false;
+}
+
+void *spsh__cuda_stream(spsh__backend *b)
+{
+    return b;
+}
+
+static spsh_status take_event(void *event, void *stream, spsh_error *err)
+{
+    (void)stream, (void)err;
+    device.events = device.events * 10 + *(const uint32_t *)event;
+    return SPSH_OK;
+}
+
+const spsh__cuda_plugin *spsh__cuda_plugin_of(const spsh_cuda *cuda)
+{
+    static const spsh__cuda_plugin plugin = {.event_wait_fn = take_event,
+                                             .event_record_fn = take_event};
+    (void)cuda;
+    return &plugin;
+}
+
+static void run_block(const spsh__launch *l, const void *job, const spsh__block *block)
+{
+    switch (l->kernel) {
+#define SPSH_X(number_, name_, job_)                                                               \
+    case SPSH__KERNEL_##number_:                                                                   \
+        REQUIRE(l->job_bytes == sizeof(job_));                                                     \
+        spsh__kernel_##name_((const job_ *)job, block);                                            \
+        break;
+        SPSH__KERNELS_ROWS(SPSH_X)
+        SPSH__KERNELS_NORM(SPSH_X)
+        SPSH__KERNELS_UPDATE(SPSH_X)
+#undef SPSH_X
+    default: REQUIRE(false);
+    }
+}
+
+static void run_grid(const spsh__launch *l)
+{
+    const uint64_t count = (uint64_t)l->blocks_x * l->blocks_y;
+    spsh__block block = {.blocks_x = l->blocks_x, .blocks_y = l->blocks_y};
+    void *shared = aligned_alloc(16, l->shared_bytes == 0 ? 16 : l->shared_bytes);
+    REQUIRE(shared != NULL && count > 0 && l->blocks_y <= 65535);
+    block.order = device.way.order;
+    block.shared = l->shared_bytes == 0 ? NULL : shared;
+    for (uint64_t i = 0; i < count; i++) {
+        const uint64_t number = device.way.are_backwards ? count - 1 - i : i;
+        block.x = (uint32_t)(number % l->blocks_x);
+        block.y = (uint32_t)(number / l->blocks_x);
+        memset(shared, 0xff, l->shared_bytes);
+        run_block(l, l->job, &block);
+    }
+    free(shared);
+}
+
+/* What operators use of the arena: fn for both parts of it. */
+static void each_range(void (*fn)(size_t first, size_t end))
+{
+    fn(0, device.used_bytes);
+    fn(DATA_BYTES, DATA_BYTES + device.scratch_bytes);
+}
+
+static void hide_range(size_t first, size_t end)
+{
+    memcpy(device.before + first, device.arena + first, end - first);
+    for (size_t i = first; i < end; i++)
+        device.arena[i] = device.use[i] == UNUSED ? 0xff : device.arena[i];
+}
+
+static void show_range(size_t first, size_t end)
+{
+    uint32_t wrong = 0;
+    for (size_t i = first; i < end; i++) {
+        const unsigned char was = device.use[i] == UNUSED ? 0xff : device.before[i];
+        wrong += device.use[i] != WRITTEN && device.arena[i] != was;
+        device.arena[i] = device.use[i] == UNUSED ? device.before[i] : device.arena[i];
+    }
+    CHECK_U64(wrong, 0); /* bytes were written that the launch did not speak of */
+}
+
+static void forget_range(size_t first, size_t end)
+{
+    memset(device.use + first, UNUSED, end - first);
+}
+
+static void mark_uses(const spsh__launch *l, bool are_writes)
+{
+    for (uint32_t u = 0; u < l->use_count; u++) {
+        const uintptr_t at = (uintptr_t)l->uses[u].begin - (uintptr_t)device.arena;
+        if (at >= ARENA_BYTES || (l->uses[u].is_write != 0) != are_writes) /* or lengths */
+            continue;
+        REQUIRE(l->uses[u].size_bytes <= ARENA_BYTES - at);
+        memset(device.use + at, are_writes ? WRITTEN : READ, l->uses[u].size_bytes);
+    }
+}
+
+void spsh__cuda_launch(spsh__backend *b, const spsh__launch *l)
+{
+    (void)b;
+    device.launches++;
+    each_range(forget_range);
+    mark_uses(l, false);
+    mark_uses(l, true);
+    each_range(hide_range);
+    run_grid(l);
+    each_range(show_range);
+}
+
+/* ------------------------------------------------------------------------------------- arrays */
+
+typedef struct array {
+    spsh__backend *b;
+    spsh__buffer buffer;
+    size_t count;
+} array;
+
+static void arena_reset(void)
+{
+    memset(device.arena, 0xff, device.used_bytes);
+    device.used_bytes = 0;
+    device.scratch_bytes = 0;
+}
+
+/* Not a number all over; `skip` elements behind where 256 bytes are aligned. */
+static array array_new(spsh__backend *b, size_t count, bool is_half, uint32_t skip)
+{
+    const size_t element_bytes = is_half ? sizeof(uint16_t) : sizeof(float);
+    const array a = {
+        b, {device.arena + device.used_bytes + skip * element_bytes, is_half},
+         count
+    };
+    device.used_bytes += ((count + skip) * element_bytes + 511) / 256 * 256;
+    REQUIRE(device.used_bytes <= DATA_BYTES);
+    return a;
+}
+
+static void put(const array *a, size_t i, double value)
+{
+    const spsh__device_array x = spsh__cuda_array(a->b, a->buffer);
+    spsh__device_set(&x, i, (float)value);
+}
+
+static double get(const array *a, size_t i)
+{
+    const spsh__device_array x = spsh__cuda_array(a->b, a->buffer);
+    return (double)spsh__device_get(&x, i);
+}
+
+/* From -range to range. */
+static double random_number(double range)
+{
+    return ((double)(test_random(&device.random) >> 11) * 0x1p-53 * 2 - 1) * range;
+}
+
+static array array_random(spsh__backend *b, size_t count, bool is_half, uint32_t skip, double range)
+{
+    const array a = array_new(b, count, is_half, skip);
+    for (size_t i = 0; i < count; i++)
+        put(&a, i, random_number(range));
+    return a;
+}
+
+static double *values_of(const array *a)
+{
+    double *values = calloc(a->count + 1, sizeof(*values));
+    REQUIRE(values != NULL);
+    for (size_t i = 0; i < a->count; i++)
+        values[i] = get(a, i);
+    return values;
+}
+
+/* Within what storing rounds, and `slack` of float arithmetic; of NaNs and infinities the same. */
+static bool is_near(const array *a, size_t i, double want, double slack)
+{
+    const double got = get(a, i);
+    double unit = a->buffer.is_half ? (a->b->precision == SPSH__BF16 ? 0x1p-8 : 0x1p-11) : 0x1p-23;
+    if (isnan(want) || isinf(want))
+        return isnan(want) ? isnan(got) : got == want;
+    if (a->buffer.is_half && a->b->precision == SPSH__FP16)
+        slack += 0x1p-25; /* a subnormal's half step */
+    return fabs(got - want) <= unit * fabs(want) + slack;
+}
+
+/* Frees want. */
+static void check_values(const array *a, double *want, double slack, const char *what)
+{
+    size_t wrong = 0;
+    for (size_t i = 0; i < a->count; i++) {
+        if (is_near(a, i, want[i], slack))
+            continue;
+        if (wrong++ == 0)
+            fprintf(stderr, "%s: element %zu of %zu: got %.9g, want %.9g\n", what, i, a->count,
+                    get(a, i), want[i]);
+    }
+    CHECK(wrong == 0);
+    free(want);
+}
+
+/* ------------------------------------------------------------------- an operator, in all ways */
+
+typedef void (*run_fn)(spsh__backend *b, const void *arguments);
+
+/* The arena is then as the operator left it, whichever way. */
+static void run_all_ways(spsh__backend *b, run_fn run, const void *arguments)
+{
+    static unsigned char start[DATA_BYTES];
+    memcpy(start, device.arena, device.used_bytes);
+    for (size_t w = 0; w < sizeof(ways) / sizeof(ways[0]); w++) {
+        memcpy(device.arena, start, device.used_bytes);
+        memset(device.arena + DATA_BYTES, 0xff, device.scratch_bytes);
+        device.scratch_bytes = 0;
+        device.way = ways[w];
+        run(b, arguments);
+        if (w == 0)
+            memcpy(device.result, device.arena, device.used_bytes);
+        CHECK(memcmp(device.result, device.arena, device.used_bytes) == 0);
+    }
+}
+
+static spsh__backend backends[] = {
+    {.precision = SPSH__BF16, .has_half = true},
+    {.precision = SPSH__FP16, .has_half = true}
+};
+
+/* case_fn with both kinds of halves; halves: a bit of each array, of which there are `arrays`. */
+static void each_kind(uint32_t arrays, void (*case_fn)(spsh__backend *b, uint32_t halves))
+{
+    for (size_t p = 0; p < 2; p++) {
+        for (uint32_t halves = p == 0 ? 0 : 1; halves < 1U << arrays; halves++)
+            case_fn(&backends[p], halves);
+    }
+}
+
+/* ------------------------------------------------------------------------------- conversions */
+
+/* The nearest number with `bits` behind the point and exponents from least to most. */
+static double rounded(double value, int bits, int least, int most)
+{
+    if (value == 0 || isnan(value) || isinf(value))
+        return value;
+    const int exponent = ilogb(value) < least ? least : ilogb(value);
+    const double step = ldexp(1, exponent - bits);
+    const double near = rint(value / step) * step;
+    return fabs(near) >= ldexp(1, most + 1) ? copysign(INFINITY, value) : near;
+}
+
+static bool are_same(double a, double b)
+{
+    return isnan(a) ? isnan(b) : a == b && signbit(a) == signbit(b);
+}
+
+static void check_rounding(float value, bool is_bf16)
+{
+    const double want =
+        is_bf16 ? rounded((double)value, 7, -126, 127) : rounded((double)value, 10, -14, 15);
+    const uint16_t bits = spsh__half_of_f32(value, is_bf16);
+    if (!are_same((double)spsh__f32_of_half(bits, is_bf16), want)) {
+        fprintf(stderr, "%a became %04x, want %a\n", (double)value, bits, want);
+        CHECK(false);
+    }
+}
+
+static double half_value(uint16_t bits, bool is_bf16)
+{
+    const int width = is_bf16 ? 7 : 10, bias = is_bf16 ? 127 : 15;
+    const int exponent = bits >> width & (2 * bias + 1);
+    const double fraction = ldexp(bits & ((1 << width) - 1), -width);
+    const double sign = (bits & 0x8000) != 0 ? -1 : 1;
+    if (exponent == 2 * bias + 1)
+        return fraction == 0 ? sign * (double)INFINITY : (double)NAN;
+    return exponent == 0 ? sign * ldexp(fraction, 1 - bias)
+                         : sign * ldexp(1 + fraction, exponent - bias);
+}
+
+static void test_halves_are_what_their_bits_say(void)
+{
+    for (uint32_t i = 0; i < 2 * 65536; i++) {
+        const bool is_bf16 = i % 2 != 0;
+        const uint16_t bits = (uint16_t)(i / 2);
+        const float value = spsh__f32_of_half(bits, is_bf16);
+        CHECK(are_same((double)value, half_value(bits, is_bf16)));
+        CHECK(isnan((double)value) ? spsh__half_of_f32(value, is_bf16) == 0x7fff
+                                   : spsh__half_of_f32(value, is_bf16) == bits);
+    }
+}
+
+/* In the middle between neighbours, and a float's step beside it. */
+static void test_rounding_is_to_nearest_even(void)
+{
+    for (uint32_t i = 0; i < 2 * 65536; i++) {
+        const bool is_bf16 = i % 2 != 0;
+        const double low = half_value((uint16_t)(i / 2), is_bf16);
+        double high = half_value((uint16_t)(i / 2 + 1), is_bf16);
+        if (isnan(low) || isinf(low) || isnan(high))
+            continue;
+        if (isinf(high))
+            high = copysign(ldexp(1, is_bf16 ? 128 : 16), low);
+        const float middle = (float)((low + high) / 2);
+        check_rounding(middle, is_bf16);
+        check_rounding(nextafterf(middle, INFINITY), is_bf16);
+        check_rounding(nextafterf(middle, -INFINITY), is_bf16);
+    }
+    for (uint32_t i = 0; i < 200000; i++) {
+        const float value = spsh__f32_of_bits((uint32_t)test_random(&device.random));
+        if (!isnan((double)value))
+            check_rounding(value, i % 2 != 0);
+    }
+}
+
+/* ---------------------------------------------------------------------------------- elements */
+
+typedef struct elements {
+    array x, dy, to;
+    double factor;
+} elements;
+
+static const size_t sizes[] = {1, 2, 31, 257, 1024, 1030, 4100};
+#define EACH_COUNT(i_) for (uint32_t i_ = 0; i_ < sizeof(sizes) / sizeof(sizes[0]); i_++)
+
+static void run_clip_forward(spsh__backend *b, const void *arguments)
+{
+    const elements *e = arguments;
+    spsh__cuda_clip_forward(b, e->factor, e->x.count, e->x.buffer, e->to.buffer);
+}
+
+static void run_clip_backward(spsh__backend *b, const void *arguments)
+{
+    const elements *e = arguments;
+    spsh__cuda_clip_backward(b, e->factor, e->x.count, e->x.buffer, e->dy.buffer, e->to.buffer);
+}
+
+static void clip_case(spsh__backend *b, uint32_t halves)
+{
+    EACH_COUNT(i)
+    {
+        const size_t count = sizes[i];
+        const double limit = i % 2 == 0 ? 20 : 0.3; /* which halves do not have */
+        const double kept = !(halves & 1) ? (double)(float)limit
+                            : b->precision == SPSH__BF16
+                                ? rounded((double)(float)limit, 7, -126, 127)
+                                : rounded((double)(float)limit, 10, -14, 15);
+        arena_reset();
+        elements e = {.factor = limit};
+        e.x = array_random(b, count, halves & 1, i % 3, 2 * limit);
+        e.dy = array_random(b, count, halves & 2, i % 2, 3);
+        e.to = array_new(b, count, halves & 4, 0);
+        const double specials[] = {NAN, INFINITY, -INFINITY, limit, 0, -0.0};
+        for (size_t k = 0; k < 6 && k < count; k++)
+            put(&e.x, k * 5 % count, specials[k]);
+        double *want = values_of(&e.x), *want_dx = values_of(&e.dy);
+        for (size_t k = 0; k < count; k++) {
+            const double y = want[k];
+            want[k] = isnan(y) ? y : fmin(fmax(y, 0), (double)(float)limit);
+            want_dx[k] = y > 0 && y < kept ? want_dx[k] : 0;
+        }
+        run_all_ways(b, run_clip_forward, &e);
+        check_values(&e.to, want, 0, "clip");
+        run_all_ways(b, run_clip_backward, &e);
+        check_values(&e.to, want_dx, 0, "clip's gradient");
+    }
+}
+
+static void run_scale(spsh__backend *b, const void *arguments)
+{
+    const elements *e = arguments;
+    spsh__cuda_scale(b, e->factor, e->to.buffer, e->to.count);
+}
+
+static void run_axpy(spsh__backend *b, const void *arguments)
+{
+    const elements *e = arguments;
+    spsh__cuda_axpy(b, e->factor, e->x.buffer, e->to.buffer, e->to.count);
+}
+
+static void run_convert(spsh__backend *b, const void *arguments)
+{
+    const elements *e = arguments;
+    spsh__cuda_convert(b, e->to.buffer, e->x.buffer, e->to.count);
+}
+
+static void linear_case(spsh__backend *b, uint32_t halves)
+{
+    EACH_COUNT(i)
+    {
+        const size_t count = sizes[i];
+        arena_reset();
+        elements e = {.factor = 0.75};
+        e.x = array_random(b, count, halves & 1, i % 3, 2);
+        e.to = array_random(b, count, halves & 2, (i + 1) % 2, 2);
+        double *x = values_of(&e.x), *want = values_of(&e.to);
+        for (size_t k = 0; k < count; k++)
+            want[k] += 0.75 * x[k];
+        run_all_ways(b, run_axpy, &e);
+        check_values(&e.to, want, 1e-6, "axpy");
+
+        want = values_of(&e.to);
+        for (size_t k = 0; k < count; k++)
+            want[k] *= 0.75;
+        run_all_ways(b, run_scale, &e);
+        check_values(&e.to, want, 0, "scale");
+
+        run_all_ways(b, run_convert, &e);
+        check_values(&e.to, x, 0, "convert");
+    }
+}
+
+static void test_elements(void)
+{
+    each_kind(3, clip_case);
+    each_kind(2, linear_case);
+}
+
+/* In place, as the model has it. */
+static void test_clip_is_in_place(void)
+{
+    spsh__backend *b = &backends[0];
+    arena_reset();
+    elements e = {.x = array_random(b, 1500, true, 0, 40), .factor = 20};
+    e.to = e.x;
+    double *want = values_of(&e.x);
+    for (size_t k = 0; k < e.x.count; k++)
+        want[k] = fmin(fmax(want[k], 0), 20);
+    run_all_ways(b, run_clip_forward, &e);
+    check_values(&e.to, want, 0, "clip in place");
+}
+
+/* ------------------------------------------------------------------------------------- lines */
+
+typedef struct shape {
+    uint32_t frames, batch, width; /* of a convolution: width is channels * bins */
+    uint32_t channels;
+} shape;
+
+static const shape shapes[] = {
+    {1,  1,  1,   1 },
+    {7,  3,  5,   1 },
+    {31, 2,  33,  3 },
+    {12, 5,  128, 32},
+    {65, 9,  36,  4 },
+    {21, 16, 132, 2 }
+};
+#define EACH_SHAPE(s_)                                                                             \
+    for (const shape *s_ = shapes; s_ < shapes + sizeof(shapes) / sizeof(shapes[0]); s_++)
+
+static uint32_t lengths[BATCH_MAX];
+
+/* One of all frames, one of none where there are more. */
+static void draw_lengths(const shape *s)
+{
+    for (uint32_t n = 0; n < s->batch; n++)
+        lengths[n] = (uint32_t)(test_random(&device.random) % (s->frames + 1));
+    if (s->batch > 2)
+        lengths[0] = 0;
+    lengths[s->batch - 1] = s->frames;
+}
+
+static size_t elements_of(const shape *s)
+{
+    return (size_t)s->frames * s->batch * s->width;
+}
+
+static spsh__rows rows_of(const shape *s)
+{
+    return (spsh__rows){s->frames, s->batch, s->width};
+}
+
+static spsh__conv_shape conv_of(const shape *s)
+{
+    return (spsh__conv_shape){.batch = s->batch,
+                              .out_channels = s->channels,
+                              .out_bins = s->width / s->channels,
+                              .out_frames = s->frames};
+}
+
+typedef struct lines {
+    const shape *s;
+    array from, to;
+    spsh__columns columns;
+    spsh__arrange arrange;
+} lines;
+
+static void run_bias_forward(spsh__backend *b, const void *arguments)
+{
+    const lines *l = arguments;
+    spsh__cuda_bias_forward(b, (size_t)l->s->frames * l->s->batch, l->s->width, l->from.buffer,
+                            l->to.buffer);
+}
+
+static void run_bias_backward(spsh__backend *b, const void *arguments)
+{
+    const lines *l = arguments;
+    spsh__cuda_bias_backward(b, (size_t)l->s->frames * l->s->batch, l->s->width, l->to.buffer,
+                             l->from.buffer);
+}
+
+static void bias_case(spsh__backend *b, uint32_t halves)
+{
+    EACH_SHAPE(s)
+    {
+        arena_reset();
+        const size_t count = elements_of(s);
+        const uint32_t skip = s->width % 3 == 0 ? 1 : 0;
+        lines l = {.s = s};
+        l.from = array_random(b, s->width, halves & 2, 0, 2);
+        l.to = array_random(b, count, halves & 1, skip, 2);
+        double *sums = values_of(&l.from), *want = values_of(&l.to);
+        for (size_t i = 0; i < count; i++)
+            sums[i % s->width] += want[i];
+        for (size_t i = 0; i < count; i++)
+            want[i] += get(&l.from, i % s->width);
+        if (!(halves & 2)) {
+            run_all_ways(b, run_bias_backward, &l);
+            for (size_t i = 0; i < s->width; i++)
+                CHECK(is_near(&l.from, i, sums[i], 1e-5));
+            for (size_t i = 0; i < count; i++)
+                want[i] = get(&l.to, i) + get(&l.from, i % s->width);
+        }
+        run_all_ways(b, run_bias_forward, &l);
+        check_values(&l.to, want, 1e-5, "bias");
+        free(sums);
+    }
+}
+
+static void run_copy_columns(spsh__backend *b, const void *arguments)
+{
+    const lines *l = arguments;
+    spsh__cuda_copy_columns(b, &l->columns);
+}
+
+/* The right half of a matrix of two; and back to the left of it, what is beside it untouched. */
+static void columns_case(spsh__backend *b, uint32_t halves)
+{
+    EACH_SHAPE(s)
+    {
+        arena_reset();
+        const size_t rows = (size_t)s->frames * s->batch, width = s->width;
+        lines l = {.s = s};
+        l.from = array_random(b, rows * width * 2, halves & 1, 0, 2);
+        l.to = array_random(b, rows * width, halves & 2, 0, 2);
+        const size_t element_bytes = halves & 1 ? 2 : 4;
+        spsh__buffer right = {(char *)l.from.buffer.data + width * element_bytes, halves & 1};
+        l.columns = (spsh__columns){rows, s->width, right, l.to.buffer, 2 * width, width};
+        double *want = values_of(&l.to), *both = values_of(&l.from);
+        for (size_t i = 0; i < rows * width; i++)
+            want[i] = both[i / width * 2 * width + width + i % width];
+        run_all_ways(b, run_copy_columns, &l);
+        check_values(&l.to, want, 0, "columns out");
+        l.columns = (spsh__columns){rows, s->width, l.to.buffer, l.from.buffer, width, 2 * width};
+        for (size_t i = 0; i < rows * width; i++)
+            both[i / width * 2 * width + i % width] = get(&l.to, i);
+        run_all_ways(b, run_copy_columns, &l);
+        check_values(&l.from, both, 0, "columns back");
+    }
+}
+
+static void run_mask_rows(spsh__backend *b, const void *arguments)
+{
+    const lines *l = arguments;
+    const spsh__rows rows = rows_of(l->s);
+    spsh__cuda_mask_rows(b, &rows, lengths, l->to.buffer);
+}
+
+static void run_mask_conv(spsh__backend *b, const void *arguments)
+{
+    const lines *l = arguments;
+    const spsh__conv_shape conv = conv_of(l->s);
+    spsh__cuda_mask_conv(b, &conv, lengths, l->to.buffer);
+}
+
+static void run_reverse(spsh__backend *b, const void *arguments)
+{
+    const lines *l = arguments;
+    const spsh__rows rows = rows_of(l->s);
+    spsh__cuda_reverse(b, &rows, lengths, l->from.buffer, l->to.buffer);
+}
+
+static void lengths_case(spsh__backend *b, uint32_t halves)
+{
+    EACH_SHAPE(s)
+    {
+        arena_reset();
+        draw_lengths(s);
+        const size_t count = elements_of(s);
+        lines l = {.s = s};
+        l.from = array_random(b, count, halves & 1, 0, 2);
+        l.to = array_new(b, count, halves & 2, s->width == 36 ? 2 : 0);
+        double *want = values_of(&l.from);
+        for (size_t i = 0; i < count; i++) {
+            const size_t n = i / s->width % s->batch, t = i / s->width / s->batch;
+            const size_t other = t < lengths[n] ? lengths[n] - 1 - t : t;
+            want[i] = get(&l.from, (other * s->batch + n) * s->width + i % s->width);
+        }
+        run_all_ways(b, run_reverse, &l);
+        check_values(&l.to, want, 0, "reverse");
+
+        want = values_of(&l.to);
+        for (size_t i = 0; i < count; i++)
+            want[i] = i / s->width / s->batch < lengths[i / s->width % s->batch] ? want[i] : 0;
+        run_all_ways(b, run_mask_rows, &l);
+        check_values(&l.to, want, 0, "mask of rows");
+
+        for (size_t i = 0; i < count; i++)
+            put(&l.to, i, random_number(2));
+        want = values_of(&l.to);
+        for (size_t i = 0; i < count; i++)
+            want[i] = i % s->frames < lengths[i / s->frames / s->width] ? want[i] : 0;
+        run_all_ways(b, run_mask_conv, &l);
+        check_values(&l.to, want, 0, "mask of a convolution");
+    }
+}
+
+static void run_rows_from_conv(spsh__backend *b, const void *arguments)
+{
+    const lines *l = arguments;
+    const spsh__conv_shape conv = conv_of(l->s);
+    spsh__cuda_rows_from_conv(b, &conv, l->from.buffer, l->to.buffer);
+}
+
+static void run_conv_from_rows(spsh__backend *b, const void *arguments)
+{
+    const lines *l = arguments;
+    const spsh__conv_shape conv = conv_of(l->s);
+    spsh__cuda_conv_from_rows(b, &conv, l->from.buffer, l->to.buffer);
+}
+
+static void turn_case(spsh__backend *b, uint32_t halves)
+{
+    EACH_SHAPE(s)
+    {
+        arena_reset();
+        const size_t count = elements_of(s);
+        lines l = {.s = s};
+        l.from = array_random(b, count, halves & 1, 0, 2);
+        l.to = array_new(b, count, halves & 2, 0);
+        double *to_rows = values_of(&l.from), *to_conv = values_of(&l.from);
+        for (size_t t = 0; t < s->frames; t++) {
+            for (size_t i = 0; i < (size_t)s->batch * s->width; i++) {
+                const size_t n = i / s->width, p = i % s->width;
+                const size_t row = (t * s->batch + n) * s->width + p;
+                const size_t conv = (n * s->width + p) * s->frames + t;
+                to_rows[row] = get(&l.from, conv);
+                to_conv[conv] = get(&l.from, row);
+            }
+        }
+        run_all_ways(b, run_rows_from_conv, &l);
+        check_values(&l.to, to_rows, 0, "rows from a convolution");
+        run_all_ways(b, run_conv_from_rows, &l);
+        check_values(&l.to, to_conv, 0, "a convolution from rows");
+    }
+}
+
+static void run_arrange(spsh__backend *b, const void *arguments)
+{
+    const lines *l = arguments;
+    device.events = 0;
+    spsh__cuda_arrange(b, &l->arrange);
+    CHECK_U64(device.events, l->arrange.ready != NULL ? 12 : 2);
+}
+
+/* Features have fewer frames than the input, and NaNs where they are padding. */
+static void arrange_case(spsh__backend *b, uint32_t halves)
+{
+    static uint32_t ready = 1, done = 2;
+    EACH_SHAPE(s)
+    {
+        const uint32_t frames = s->frames + s->width % 7;
+        for (uint32_t is_conv = 0; is_conv < 2; is_conv++) {
+            arena_reset();
+            draw_lengths(s);
+            lines l = {.s = s, .from = array_new(b, elements_of(s), false, 0)};
+            l.to = array_new(b, (size_t)frames * s->batch * s->width, halves & 1, 0);
+            double *want = calloc(l.to.count, sizeof(*want));
+            REQUIRE(want != NULL);
+            for (size_t i = 0; i < l.from.count; i++) {
+                const size_t w = i % s->width, t = i / s->width % s->frames;
+                const size_t n = i / s->width / s->frames;
+                if (t >= lengths[n])
+                    continue;
+                put(&l.from, i, random_number(3));
+                want[is_conv != 0 ? (n * s->width + w) * frames + t
+                                  : (t * s->batch + n) * s->width + w] = get(&l.from, i);
+            }
+            l.arrange = (spsh__arrange){.batch = s->batch,
+                                        .frames = frames,
+                                        .width = s->width,
+                                        .is_conv = is_conv != 0,
+                                        .features = l.from.buffer.data,
+                                        .feature_frames = s->frames,
+                                        .lengths = lengths,
+                                        .to = l.to.buffer,
+                                        .ready = s->width == 1 ? NULL : &ready,
+                                        .done = &done};
+            run_all_ways(b, run_arrange, &l);
+            check_values(&l.to, want, 0, is_conv != 0 ? "features to conv" : "features to rows");
+        }
+    }
+}
+
+static void test_lines(void)
+{
+    each_kind(2, bias_case);
+    each_kind(2, columns_case);
+    each_kind(2, lengths_case);
+    each_kind(2, turn_case);
+    each_kind(1, arrange_case);
+}
+
+/* -------------------------------------------------------------------------------- look-ahead */
+
+typedef struct ahead {
+    spsh__lookahead l;
+    array x, dy, to, dweight;
+} ahead;
+
+static void run_lookahead(spsh__backend *b, const void *arguments)
+{
+    const ahead *a = arguments;
+    spsh__cuda_lookahead_forward(b, &a->l, a->x.buffer, a->to.buffer);
+}
+
+static void run_lookahead_back(spsh__backend *b, const void *arguments)
+{
+    const ahead *a = arguments;
+    const spsh__lookahead_grad g = {a->x.buffer, a->dy.buffer, a->to.buffer, a->dweight.buffer};
+    spsh__cuda_lookahead_backward(b, &a->l, &g);
+}
+
+static void lookahead_case_of(spsh__backend *b, uint32_t halves, const shape *s, uint32_t context)
+{
+    const size_t count = elements_of(s), row = (size_t)s->batch * s->width;
+    arena_reset();
+    ahead a = {.x = array_random(b, count, halves & 1, 0, 1)};
+    a.dy = array_random(b, count, halves & 1, 0, 1);
+    a.to = array_new(b, count, halves & 1, 0);
+    a.dweight = array_random(b, (size_t)s->width * context, false, 0, 1);
+    const array weight = array_random(b, (size_t)s->width * context, false, 0, 1);
+    a.l = (spsh__lookahead){s->frames, s->batch, s->width, context, weight.buffer};
+    double *y = calloc(count, sizeof(*y)), *dx = calloc(count, sizeof(*dx));
+    double *dweight = values_of(&a.dweight);
+    REQUIRE(y != NULL && dx != NULL);
+    for (size_t i = 0; i < count; i++) {
+        for (size_t j = 0; j < context && i / row + j < s->frames; j++) {
+            const size_t w = i % s->width * context + j;
+            y[i] += get(&weight, w) * get(&a.x, i + j * row);
+            dx[i + j * row] += get(&weight, w) * get(&a.dy, i);
+            dweight[w] += get(&a.dy, i) * get(&a.x, i + j * row);
+        }
+    }
+    run_all_ways(b, run_lookahead, &a);
+    check_values(&a.to, y, 1e-5, "look-ahead");
+    run_all_ways(b, run_lookahead_back, &a);
+    check_values(&a.to, dx, 1e-5, "look-ahead's dx");
+    check_values(&a.dweight, dweight, 1e-4, "look-ahead's dweight");
+}
+
+static void lookahead_case(spsh__backend *b, uint32_t halves)
+{
+    const uint32_t contexts[] = {1, 3, 20, 77};
+    EACH_SHAPE(s)
+    {
+        for (size_t c = 0; c < (has_fewer ? 3 : 4); c++) {
+            if (s->width < 100 || c == 2)
+                lookahead_case_of(b, halves, s, contexts[c]);
+        }
+    }
+    const shape is_long = {200, 3, 5, 1}; /* several parts */
+    lookahead_case_of(b, halves, &is_long, 20);
+}
+
+static void test_lookahead(void)
+{
+    each_kind(1, lookahead_case);
+}
+
+/* -------------------------------------------------------------------------------------- norms */
+
+typedef struct norm {
+    spsh__norm_shape s;
+    const uint32_t *lengths;
+    bool is_training;
+    double slack; /* of a mean far from 0 in floats */
+    array x, y, dy, dx, weight, bias, running[2], batch[2], dweight, dbias;
+} norm;
+
+static spsh__norm_state state_of(const norm *m)
+{
+    return (spsh__norm_state){m->weight.buffer,     m->bias.buffer,     m->running[0].buffer,
+                              m->running[1].buffer, m->batch[0].buffer, m->batch[1].buffer};
+}
+
+static void run_norm(spsh__backend *b, const void *arguments)
+{
+    const norm *m = arguments;
+    const spsh__norm_state state = state_of(m);
+    const spsh__norm_io io = {m->x.buffer, m->y.buffer};
+    spsh__cuda_norm_forward(b, &m->s, m->lengths, m->is_training, &state, &io);
+}
+
+static void run_norm_back(spsh__backend *b, const void *arguments)
+{
+    const norm *m = arguments;
+    const spsh__norm_state state = state_of(m);
+    const spsh__norm_grad g = {m->x.buffer, m->dy.buffer, m->dx.buffer, m->dweight.buffer,
+                               m->dbias.buffer};
+    spsh__cuda_norm_backward(b, &m->s, m->lengths, &state, &g);
+}
+
+/* Element i of x: its channel, and whether it counts. */
+static uint32_t channel_of(const norm *m, size_t i, bool *counts)
+{
+    const size_t channels = m->s.channels;
+    const size_t plane = (size_t)m->s.bins * m->s.frames;
+    const size_t t = m->s.is_conv ? i % m->s.frames : i / channels / m->s.batch;
+    const size_t n = m->s.is_conv ? i / plane / channels : i / channels % m->s.batch;
+    *counts = m->s.counts_padding || m->lengths == NULL || t < m->lengths[n];
+    return (uint32_t)(m->s.is_conv ? i / plane % channels : i % channels);
+}
+
+typedef struct channel {
+    double count, mean, variance, dy, dy_xhat;
+} channel;
+
+static void channels_of(const norm *m, channel *channels)
+{
+    bool counts = false;
+    memset(channels, 0, m->s.channels * sizeof(*channels));
+    for (size_t i = 0; i < m->x.count; i++) {
+        channel *c = &channels[channel_of(m, i, &counts)];
+        c->count += counts;
+        c->mean += counts ? get(&m->x, i) : 0;
+    }
+    for (size_t k = 0; k < m->s.channels; k++)
+        channels[k].mean /= channels[k].count > 0 ? channels[k].count : 1;
+    for (size_t i = 0; i < m->x.count; i++) {
+        channel *c = &channels[channel_of(m, i, &counts)];
+        const double d = get(&m->x, i) - c->mean;
+        c->variance += counts ? d * d / c->count : 0;
+        c->dy += counts ? get(&m->dy, i) : 0;
+        c->dy_xhat += counts ? get(&m->dy, i) * d : 0;
+    }
+}
+
+static void check_forward(const norm *m, const channel *channels, const double *running)
+{
+    const size_t count = m->s.channels;
+    double *want = values_of(&m->x);
+    bool counts = false;
+    for (size_t i = 0; i < m->x.count; i++) {
+        const uint32_t k = channel_of(m, i, &counts);
+        const double mean = m->is_training ? channels[k].mean : running[k];
+        const double variance = m->is_training ? channels[k].variance : running[count + k];
+        const double y = (want[i] - mean) / sqrt(variance + 1e-5) * get(&m->weight, k);
+        want[i] = counts ? y + get(&m->bias, k) : 0;
+    }
+    check_values(&m->y, want, 2e-5 + m->slack, "norm");
+    for (uint32_t k = 0; k < count && m->is_training; k++) {
+        const channel *c = &channels[k];
+        const double unbiased = c->variance * (c->count > 1 ? c->count / (c->count - 1) : 1);
+        const double rate = c->count > 0 ? 0.1 : 0;
+        CHECK(is_near(&m->batch[0], k, c->mean, 1e-6));
+        CHECK(is_near(&m->batch[1], k, 1 / sqrt(c->variance + 1e-5), 1e-5));
+        CHECK(is_near(&m->running[0], k, running[k] + rate * (c->mean - running[k]), 1e-6));
+        CHECK(is_near(&m->running[1], k,
+                      running[count + k] + rate * (unbiased - running[count + k]), 1e-5));
+    }
+}
+
+static void check_backward(const norm *m, const channel *channels, const double *old)
+{
+    double *want = values_of(&m->x);
+    bool counts = false;
+    for (size_t i = 0; i < m->x.count; i++) {
+        const uint32_t k = channel_of(m, i, &counts);
+        const channel *c = &channels[k];
+        const double scale = 1 / sqrt(c->variance + 1e-5), xhat = (want[i] - c->mean) * scale;
+        want[i] = counts ? get(&m->weight, k) * scale *
+                               (old[i] - c->dy / c->count - xhat * c->dy_xhat * scale / c->count)
+                         : 0;
+    }
+    check_values(&m->dx, want, 2e-5 + m->slack, "norm's dx");
+    for (uint32_t k = 0; k < m->s.channels; k++) {
+        const channel *c = &channels[k];
+        CHECK(is_near(&m->dbias, k, 1 + c->dy, 2e-5));
+        CHECK(is_near(&m->dweight, k, 1 + c->dy_xhat / sqrt(c->variance + 1e-5),
+                      1e-4 + 100 * m->slack));
+    }
+}
+
+static array filled(spsh__backend *b, size_t count, double value)
+{
+    const array a = array_new(b, count, false, 0);
+    for (size_t i = 0; i < count; i++)
+        put(&a, i, value);
+    return a;
+}
+
+/* halves: x, y and dx, dy. Padding is NaN where it does not count. */
+static norm norm_of(spsh__backend *b, uint32_t halves, const spsh__norm_shape *s, double mean)
+{
+    const size_t count = (size_t)s->batch * s->channels * s->frames * (s->is_conv ? s->bins : 1);
+    norm m = {.s = *s, .lengths = lengths, .is_training = true, .slack = mean * 1e-6};
+    bool counts = false;
+    arena_reset();
+    m.x = array_random(b, count, halves & 1, 0, 1);
+    m.y = array_new(b, count, halves & 2, 0);
+    m.dy = array_random(b, count, halves & 4, 0, 1);
+    m.dx = array_new(b, count, halves & 2, 0);
+    for (size_t i = 0; i < count; i++) {
+        (void)channel_of(&m, i, &counts);
+        put(&m.x, i, counts ? get(&m.x, i) + mean : (double)NAN);
+        put(&m.dy, i, counts ? get(&m.dy, i) : (double)NAN);
+    }
+    m.weight = array_random(b, s->channels, false, 0, 2);
+    m.bias = array_random(b, s->channels, false, 0, 2);
+    m.running[0] = array_random(b, s->channels, false, 0, 1);
+    m.running[1] = filled(b, s->channels, 0.7);
+    m.batch[0] = array_new(b, s->channels, false, 0);
+    m.batch[1] = array_new(b, s->channels, false, 0);
+    m.dweight = filled(b, s->channels, 1);
+    m.dbias = filled(b, s->channels, 1);
+    return m;
+}
+
+static void norm_case_of(spsh__backend *b, uint32_t halves, const spsh__norm_shape *s, double mean)
+{
+    norm m = norm_of(b, halves, s, mean);
+    channel *channels = calloc(s->channels, sizeof(*channels));
+    double *running = calloc(2 * (size_t)s->channels, sizeof(*running));
+    REQUIRE(channels != NULL && running != NULL);
+    for (uint32_t k = 0; k < 2 * s->channels; k++)
+        running[k] = get(&m.running[k / s->channels], k % s->channels);
+    channels_of(&m, channels);
+    run_all_ways(b, run_norm, &m);
+    check_forward(&m, channels, running);
+
+    double *dy = values_of(&m.dy);
+    if (((halves & 2) != 0) == ((halves & 4) != 0))
+        m.dx = m.dy;
+    run_all_ways(b, run_norm_back, &m);
+    check_backward(&m, channels, dy);
+
+    m.is_training = false;
+    for (uint32_t k = 0; k < 2 * s->channels; k++)
+        running[k] = get(&m.running[k / s->channels], k % s->channels);
+    run_all_ways(b, run_norm, &m);
+    check_forward(&m, channels, running);
+    free(channels);
+    free(running);
+    free(dy);
+}
+
+static void norm_case(spsh__backend *b, uint32_t halves)
+{
+    for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
+        const shape *s = &shapes[i];
+        draw_lengths(s);
+        spsh__norm_shape rows = {false, s->batch, s->width, 1, s->frames, i == 1};
+        norm_case_of(b, halves, &rows, 0);
+        spsh__norm_shape conv = {true,      s->batch, s->channels, s->width / s->channels,
+                                 s->frames, i == 1};
+        norm_case_of(b, halves, &conv, 0);
+    }
+    if (halves != 0 && halves != 7)
+        return;
+    /* Parts of bins, of rows; a mean far from 0. */
+    const shape is_wide = {1024, 2, 40, 1};
+    draw_lengths(&is_wide);
+    spsh__norm_shape large = {true, 2, 1, 40, 1024, false};
+    norm_case_of(b, halves, &large, halves == 0 ? 300 : 2);
+    large = (spsh__norm_shape){false, 2, 40, 1, 1024, false};
+    norm_case_of(b, halves, &large, halves == 0 ? 300 : 2);
+}
+
+static void test_norms(void)
+{
+    each_kind(has_fewer ? 1 : 3, norm_case);
+}
+
+/* All padding: mean and variance 0, running ones stay. Not finite: running ones stay. */
+static void test_norms_leave_nothing_behind(void)
+{
+    spsh__backend *b = &backends[0];
+    for (uint32_t i = 0; i < 4; i++) {
+        const bool is_conv = i % 2 != 0;
+        spsh__norm_shape s = {is_conv, 2, 5, is_conv ? 3 : 1, 9, false};
+        lengths[0] = i < 2 ? 0 : 9;
+        lengths[1] = i < 2 ? 0 : 4;
+        norm m = norm_of(b, 0, &s, 0);
+        if (i >= 2) {
+            for (size_t k = 0; k < 5; k++)
+                put(&m.x, is_conv ? k * 3 * 9 + 7 : 2 * 5 * 2 + k,
+                    k % 2 == 0 ? (double)INFINITY : (double)NAN);
+        }
+        double *mean = values_of(&m.running[0]), *variance = values_of(&m.running[1]);
+        run_all_ways(b, run_norm, &m);
+        check_values(&m.running[0], mean, 0, "the running mean");
+        check_values(&m.running[1], variance, 0, "the running variance");
+        for (size_t k = 0; k < 5; k++) {
+            CHECK(i >= 2 || get(&m.batch[0], k) == 0);
+            CHECK(i >= 2 ? !isfinite(get(&m.batch[0], k)) : get(&m.y, k) == 0);
+        }
+        run_all_ways(b, run_norm_back, &m);
+        CHECK(i >= 2 || (get(&m.dx, 0) == 0 && get(&m.dweight, 0) == 1));
+    }
+}
+
+/* ------------------------------------------------------------------------------------ updates */
+
+static double last_sum;
+
+static void run_square_sum(spsh__backend *b, const void *arguments)
+{
+    const array *x = arguments;
+    last_sum = spsh__cuda_square_sum(b, x->buffer, x->count);
+}
+
+static void square_case(spsh__backend *b, uint32_t halves)
+{
+    const size_t many[] = {1, 3, 1027, 8192, 70001};
+    for (uint32_t i = 0; i < 5; i++) {
+        arena_reset();
+        const array x = array_random(b, many[i], halves & 1, i % 2, 3);
+        double want = 0, first = 0;
+        if (!(halves & 1) && i == 2)
+            put(&x, 5, 1e30); /* whose square no float has */
+        for (size_t k = 0; k < x.count; k++)
+            want += get(&x, k) * get(&x, k);
+        for (size_t w = 0; w < sizeof(ways) / sizeof(ways[0]); w++) {
+            device.way = ways[w];
+            device.scratch_bytes = 0;
+            run_square_sum(b, &x);
+            first = w == 0 ? last_sum : first;
+            CHECK(memcmp(&first, &last_sum, sizeof(first)) == 0);
+        }
+        CHECK(fabs(last_sum - want) <= 1e-13 * want);
+    }
+    CHECK(spsh__cuda_square_sum(b, (spsh__buffer){NULL, false}, 0) == 0);
+}
+
+typedef struct update {
+    spsh__update u;
+    spsh__sgd sgd;
+    spsh__adamw adamw;
+    bool is_adamw;
+} update;
+
+static void run_update(spsh__backend *b, const void *arguments)
+{
+    const update *u = arguments;
+    if (u->is_adamw)
+        spsh__cuda_adamw(b, &u->adamw, &u->u);
+    else
+        spsh__cuda_sgd(b, &u->sgd, &u->u);
+}
+
+static void want_sgd(const update *u, size_t count, double *w, const double *g, double *m)
+{
+    for (size_t i = 0; i < count; i++) {
+        double step = g[i] * u->u.gradient_scale + (u->u.decays ? u->sgd.weight_decay * w[i] : 0);
+        if (u->sgd.momentum > 0) {
+            m[i] = u->sgd.momentum * m[i] + step;
+            step = u->sgd.is_nesterov ? step + u->sgd.momentum * m[i] : m[i];
+        }
+        w[i] -= u->sgd.rate * step;
+    }
+}
+
+static void want_adamw(const update *u, size_t count, double *w, const double *g,
+                       double *const m[2])
+{
+    const spsh__adamw *o = &u->adamw;
+    for (size_t i = 0; i < count; i++) {
+        const double step = g[i] * u->u.gradient_scale;
+        if (u->u.decays)
+            w[i] -= o->rate * o->weight_decay * w[i];
+        m[0][i] = o->beta1 * m[0][i] + (1 - o->beta1) * step;
+        m[1][i] = o->beta2 * m[1][i] + (1 - o->beta2) * step * step;
+        w[i] -= o->rate * (m[0][i] / (1 - pow(o->beta1, (double)o->step))) /
+                (sqrt(m[1][i] / (1 - pow(o->beta2, (double)o->step))) + o->epsilon);
+    }
+}
+
+static void update_case(size_t count, uint32_t skip, uint32_t number)
+{
+    spsh__backend *b = &backends[0];
+    arena_reset();
+    const array w = array_random(b, count, false, skip, 1);
+    const array g = array_random(b, count, false, skip, 1);
+    const array m0 = array_random(b, count, false, skip, 1);
+    const array m1 = array_random(b, count, false, skip, 1);
+    update u = {
+        .is_adamw = number % 2 != 0,
+        .sgd = {0.1,   number % 4 == 0 ? 0 : 0.9, 0.01, number > 3},
+        .adamw = { 0.01, 0.9,                      0.99, 1e-8,     0.02, number}
+    };
+    u.u = (spsh__update){
+        w.buffer, g.buffer, {m0.buffer, m1.buffer},
+          count, number > 2, 0.5
+    };
+    for (size_t i = 0; i < count; i++)
+        put(&m1, i, fabs(get(&m1, i)));
+    double *want[4] = {values_of(&w), values_of(&g), values_of(&m0), values_of(&m1)};
+    if (u.is_adamw)
+        want_adamw(&u, count, want[0], want[1], &want[2]);
+    else
+        want_sgd(&u, count, want[0], want[1], want[2]);
+    run_all_ways(b, run_update, &u);
+    check_values(&w, want[0], 1e-6, "weights");
+    check_values(&g, want[1], 0, "gradients");
+    check_values(&m0, want[2], 1e-6, "the first moment");
+    check_values(&m1, want[3], 1e-6, "the second moment");
+}
+
+static void test_updates(void)
+{
+    each_kind(1, square_case);
+    EACH_COUNT(i)
+    {
+        for (uint32_t number = 1; number < 9; number++)
+            update_case(sizes[i], i % 2, number);
+    }
+}
+
+/* Nothing is launched where there is nothing to do. */
+static void test_zeros_are_no_work(void)
+{
+    spsh__backend *b = &backends[0];
+    const spsh__rows rows = {0, 2, 3};
+    const spsh__conv_shape conv = {.batch = 2, .out_channels = 2, .out_bins = 0, .out_frames = 4};
+    const spsh__buffer none = {NULL, false};
+    const spsh__update u = {.weights = none};
+    const spsh__sgd sgd = {0};
+    const spsh__adamw adamw = {.step = 1};
+    const spsh__lookahead none_ahead = {0, 1, 1, 1, none};
+    const spsh__lookahead_grad g = {none, none, none, none};
+    device.launches = 0;
+    spsh__cuda_bias_forward(b, 0, 4, none, none);
+    spsh__cuda_bias_backward(b, 0, 4, none, none);
+    spsh__cuda_copy_columns(b, &(spsh__columns){.rows = 0, .width = 3});
+    spsh__cuda_clip_forward(b, 1, 0, none, none);
+    spsh__cuda_clip_backward(b, 1, 0, none, none, none);
+    spsh__cuda_mask_rows(b, &rows, lengths, none);
+    spsh__cuda_mask_conv(b, &conv, lengths, none);
+    spsh__cuda_rows_from_conv(b, &conv, none, none);
+    spsh__cuda_conv_from_rows(b, &conv, none, none);
+    spsh__cuda_reverse(b, &rows, lengths, none, none);
+    spsh__cuda_lookahead_forward(b, &none_ahead, none, none);
+    spsh__cuda_lookahead_backward(b, &none_ahead, &g);
+    spsh__cuda_sgd(b, &sgd, &u);
+    spsh__cuda_adamw(b, &adamw, &u);
+    CHECK_U64(device.launches, 0);
+}
+
+int main(int argc, char **argv)
+{
+    has_fewer = test_wants_fewer(argc, argv);
+    device.random = test_seed(20261122);
+    RUN(test_halves_are_what_their_bits_say);
+    RUN(test_rounding_is_to_nearest_even);
+    RUN(test_elements);
+    RUN(test_clip_is_in_place);
+    RUN(test_lines);
+    RUN(test_lookahead);
+    RUN(test_norms);
+    RUN(test_norms_leave_nothing_behind);
+    RUN(test_updates);
+    RUN(test_zeros_are_no_work);
+    return TEST_RESULT();
+}
