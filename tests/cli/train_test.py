@@ -442,11 +442,14 @@ def test_env(_work):
     failed(env_of("x"), 2, "'x'")
 
 
-def test_torchrun_is_refused(work):
-    done = subprocess.run([COMMAND, "train", "tiny.yaml", "-o", "torch", *TINY], stdin=subprocess.DEVNULL,
-                          capture_output=True, encoding="utf-8", env={**environment, **TORCHRUN}, cwd=work, check=False)
-    failed(done, 1, "torchrun", "mpirun -n 4")
-    check("torchrun" not in run("train", "--help").stdout, "the help promises torchrun")
+def test_rendezvous_is_refused(work):
+    """One that is none, and one in a folder that is not there; tests/mpi has those that are good."""
+    for where, text in [("ftp://host", "file://FOLDER or tcp://HOST:PORT"), ("tcp://host:0", "tcp://HOST:PORT"),
+                        ("file://none/there", "none/there")]:
+        done = subprocess.run([COMMAND, "train", "tiny.yaml", "-o", "torch", "--rendezvous", where, *TINY],
+                              stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8",
+                              env={**environment, **TORCHRUN, "RANK": "0", "LOCAL_RANK": "0"}, cwd=work, check=False)
+        failed(done, 1, text)
 
 
 def main():
@@ -456,7 +459,7 @@ def main():
         run_tests([test_train, test_metrics_are_documented, test_refused, test_resume, test_stopped, test_terminal,
                    test_event_files, test_eval, test_transcribe_dataset, test_transcribe_files, test_transcribe_long,
                    test_transcribe_damage, test_damaged_checkpoint, test_report, test_report_of_a_run_that_goes_on, test_env,
-                   test_torchrun_is_refused], work)
+                   test_rendezvous_is_refused], work)
 
 
 if __name__ == "__main__":

@@ -93,5 +93,36 @@ class Processes:
         return self
 
 
+class Torchrun:
+    """Some ranks with the variables that torchrun gives them. Unlike torchrun, nobody ends the others when one ends.
+    said, codes: of each rank."""
+
+    def __init__(self, count, *words, job="job", restarts=0, ranks=None, **more):
+        self.processes = {}
+        for rank in range(count) if ranks is None else ranks:
+            variables = {**environment, "RANK": rank, "WORLD_SIZE": count, "LOCAL_RANK": rank, "LOCAL_WORLD_SIZE": count,
+                         "GROUP_RANK": 0, "GROUP_WORLD_SIZE": 1, "TORCHELASTIC_RUN_ID": job,
+                         "TORCHELASTIC_RESTART_COUNT": restarts, "MASTER_ADDR": "127.0.0.1", **more}
+            self.processes[rank] = subprocess.Popen(
+                [str(word) for word in words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                encoding="utf-8", errors="replace", env={name: str(value) for name, value in variables.items()})
+
+    def end(self, without=()):
+        """without: ranks that hang, and are killed behind the others."""
+        self.said, self.codes = {}, {}
+        for rank, process in sorted(self.processes.items(), key=lambda item: item[0] in without):
+            if rank in without:
+                process.kill()
+            try:
+                self.said[rank] = process.communicate(timeout=LIMIT_S)[0]
+            except subprocess.TimeoutExpired:
+                check(False, f"rank {rank}: {process.args} did not end within {LIMIT_S} s")
+                process.kill()
+                self.said[rank] = process.communicate()[0]
+            self.codes[rank] = process.returncode
+        self.output = "".join(self.said.values())
+        return self
+
+
 def mpirun(count, *words, options=()):
     return Processes(count, *words, options=options).end()

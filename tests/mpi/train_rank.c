@@ -111,7 +111,8 @@ static void take_word(char *word, unsigned rank)
 
 static int train(char **words)
 {
-    const char *text = getenv("OMPI_COMM_WORLD_RANK");
+    const char *of_mpi = getenv("OMPI_COMM_WORLD_RANK");
+    const char *text = of_mpi != NULL ? of_mpi : getenv("RANK");
     const unsigned rank = text == NULL ? 0 : (unsigned)strtoul(text, NULL, 10);
     run.folder = words[0];
     run.end_fn = on_end;

@@ -353,6 +353,9 @@ static int in_company(char **arguments, int count)
 {
     run r = {0};
     spsh__launch launch;
+    /* A folder, for processes that no MPI connects. */
+    const spsh__rendezvous_options meeting = {&launch, getenv("TEST_RENDEZVOUS"), NULL,
+                                              DEADLINE_MS, NULL};
     spsh__comm *comm = NULL;
     spsh_error err = SPSH_ERROR_INIT;
     if (count > 4) {
@@ -361,7 +364,7 @@ static int in_company(char **arguments, int count)
     }
     spsh_status rc = spsh__launch_find(NULL, NULL, &launch, &err);
     if (rc == SPSH_OK)
-        rc = spsh__comm_open(&launch, DEADLINE_MS, spsh_allocator_default(), &comm, &err);
+        rc = spsh__comm_open(&meeting, spsh_allocator_default(), &comm, &err);
     if (rc != SPSH_OK) {
         fprintf(stderr, "%s\n", err.message);
         return rc == SPSH_E_UNSUPPORTED ? TEST_SKIPPED : 1;

@@ -62,10 +62,12 @@ int spsh__cmd_env(int argc, char **argv)
         NULL,
         "show which processes would train together",
         "Rank and world size come from the variables of mpirun, srun, torchrun or Kubernetes, or\n"
-        "from RANK and WORLD_SIZE. Sets that contradict each other are refused, and named. On\n"
-        "CPUs, processes of a training speak through MPI: mpirun or srun with PMIx start them.",
+        "from RANK and WORLD_SIZE. Sets that contradict each other are refused, and named.\n"
+        "Processes of a training speak through MPI where mpirun or srun with PMIx started them,\n"
+        "else through connections of their own: --rendezvous of train.",
         "speechshard env --json\n"
         "mpirun -n 4 speechshard env\n"
+        "torchrun --no-python --nproc-per-node 4 speechshard env\n"
         "srun -n 8 speechshard env\n",
         options};
     spsh_cli_args args;

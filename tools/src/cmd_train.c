@@ -29,7 +29,7 @@ enum {
 };
 
 typedef struct train_command {
-    const char *config, *run;
+    const char *config, *run, *rendezvous;
     const char *overrides[OVERRIDES_MAX + 1];
     int resume; /* 0: no, 1: auto */
     bool make_vocabulary, estimate, json;
@@ -160,6 +160,7 @@ static int train(train_command *c)
     options.end_fn = on_end;
     options.end_user = c;
     options.stop = &stop;
+    options.rendezvous = c->rendezvous;
     watch_signals();
     c->told_s = spsh__cli_now_s();
     if (is_first)
@@ -240,6 +241,9 @@ int spsh__cmd_train(int argc, char **argv)
          &c.symbols,                                                                                                                            2, SYMBOLS_MAX},
         {"estimate",      0,   SPSH_CLI_FLAG,   NULL,
          "print what the run would be, and train nothing; exit 1\nwhere it would not begin",                                &c.estimate,        0, 0          },
+        {"rendezvous",    0,   SPSH_CLI_TEXT,   "WHERE",
+         "where processes meet that torchrun or Kubernetes\nbegins: auto, file://FOLDER, "
+         "tcp://HOST:PORT",                                                                                                 &c.rendezvous,      0, 0          },
         {"json",          0,   SPSH_CLI_FLAG,   NULL,                "print the result as JSON",                            &c.json,            0, 0          },
         SPSH_CLI_OPTIONS_END,
     };
@@ -249,14 +253,15 @@ int spsh__cmd_train(int argc, char **argv)
         NULL,
         "train a recogniser on packed speech",
         "CONFIG is a YAML file; each KEY=VALUE changes it, such as train.rate=3e-4. Several\n"
-        "processes, started by mpirun or by srun with PMIx, train together. On SIGTERM, SIGINT\n"
-        "and SIGUSR1 it finishes the step, saves and exits 75: the same command with --resume\n"
-        "auto goes on.",
+        "processes, started by mpirun, by srun with PMIx or by torchrun, train together. On\n"
+        "SIGTERM, SIGINT and SIGUSR1 it finishes the step, saves and exits 75: the same command\n"
+        "with --resume auto goes on.",
         "speechshard train digits.yaml --make-vocab\n"
         "speechshard train digits.yaml --estimate\n"
         "speechshard train digits.yaml -o run train.epochs=20\n"
         "speechshard train digits.yaml -o run --resume auto\n"
-        "mpirun -n 4 speechshard train digits.yaml -o run\n",
+        "mpirun -n 4 speechshard train digits.yaml -o run\n"
+        "torchrun --no-python --nproc-per-node 4 speechshard train digits.yaml -o run\n",
         options};
     spsh_cli_args args;
     spsh_error err = SPSH_ERROR_INIT;

@@ -10,29 +10,31 @@
 /* Broadcasts go in pieces: MPI counts bytes in an int. */
 #define BROADCAST_BYTES ((size_t)64 << 20)
 
-spsh_status spsh__comm_open(const spsh__launch *launch, uint32_t deadline_ms,
+/* Those have no MPI for it. */
+static bool has_no_mpi(const char *launcher)
+{
+    return strcmp(launcher, "torchrun") == 0 || strcmp(launcher, "environment") == 0;
+}
+
+spsh_status spsh__comm_open(const spsh__rendezvous_options *options,
                             const spsh_allocator *allocator, spsh__comm **ret_comm, spsh_error *err)
 {
+    const spsh__launch *launch = options->launch;
+    const bool is_named = options->where != NULL && strcmp(options->where, "auto") != 0;
     spsh__comm *c = NULL;
-    if (launch->world_size > 1 && strcmp(launch->launcher, "torchrun") == 0)
-        return SPSH_FAIL(err, SPSH_E_UNSUPPORTED, SPSH_OFFSET_NONE,
-                         "torchrun started %u processes, but on CPUs they speak to each other "
-                         "through MPI: start them with 'mpirun -n %u speechshard train ...' or "
-                         "'srun --mpi=pmix'",
-                         launch->world_size, launch->world_size);
+    if (launch->world_size > 1 && (is_named || has_no_mpi(launch->launcher)))
+        return spsh__comm_tcp_open(options, allocator, ret_comm, err);
     spsh_status rc = launch->world_size == 1 ? spsh__comm_self_open(allocator, &c, err)
                                              : spsh__comm_mpi_open(allocator, &c, err);
     if (rc != SPSH_OK)
         return rc;
-    c->deadline_ms = deadline_ms;
+    c->deadline_ms = options->deadline_ms;
     if (c->rank != launch->rank || c->world_size != launch->world_size) {
         rc = SPSH_FAIL(err, SPSH_E_MISMATCH, SPSH_OFFSET_NONE,
                        "the variables of %s say that this is rank %u of %u, MPI says %u of %u: "
                        "start with 'mpirun -n %u' or 'srun --mpi=pmix -n %u'",
-                       strcmp(launch->launcher, "environment") == 0 ? "the environment"
-                                                                    : launch->launcher,
-                       launch->rank, launch->world_size, c->rank, c->world_size, launch->world_size,
-                       launch->world_size);
+                       launch->launcher, launch->rank, launch->world_size, c->rank, c->world_size,
+                       launch->world_size, launch->world_size);
         spsh__comm_close(c);
         return rc;
     }

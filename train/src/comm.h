@@ -1,7 +1,7 @@
-/* comm.h: messages between ranks, as a table: `self`, `mpi`, later `nccl`, `gloo`; and what is made
- * of them.
+/* comm.h: messages between ranks on the host, as a table: `self`, `mpi`, `tcp`; and what is made of
+ * them. Devices exchange what is large by collectives.h.
  *
- *     spsh__comm_open(&launch, deadline_ms, allocator, &comm, &err);
+ *     spsh__comm_open(&options, allocator, &comm, &err);
  *     comm->ops->receive_fn(comm, from, tag, there, size, &in, &err);
  *     comm->ops->send_fn(comm, to, tag, here, size, &out, &err);
  *     ... both go on by themselves ...
@@ -11,8 +11,8 @@
  * sender, receiver and tag arrive in the order in which they were sent. One thread calls.
  *
  * A rank that does not answer is SPSH_E_TIMEOUT with its number in the text. A rank that fails, so
- * or otherwise, closes and ends with a status that is not 0: mpirun then ends all others, and names
- * it; where a launcher does not (srun without --kill-on-bad-exit), their deadlines do.
+ * or otherwise, closes and ends with a status that is not 0: mpirun and torchrun then end all
+ * others; where a launcher does not (srun without --kill-on-bad-exit), their deadlines do.
  *
  * The order of every sum is the tree of fold_tree.h: a function of what is summed, never of timing.
  */
@@ -21,7 +21,7 @@
 
 #include <stdbool.h>
 
-#include "launch.h"
+#include "rendezvous.h"
 #include "speechshard/base.h"
 
 typedef enum spsh__comm_type { SPSH__COMM_F64 = 0, SPSH__COMM_U64 = 1 } spsh__comm_type;
@@ -56,9 +56,11 @@ struct spsh__comm {
     void *state;
 };
 
-/* `self` for a world of one, else `mpi`. SPSH_E_UNSUPPORTED: MPI was not built in;
- * SPSH_E_MISMATCH: MPI sees another world than the launcher's variables say. */
-spsh_status spsh__comm_open(const spsh__launch *launch, uint32_t deadline_ms,
+/* `self` for a world of one; `mpi` where mpirun, srun or another launcher with PMI has begun it;
+ * else, and where options say where to meet, `tcp`. SPSH_E_UNSUPPORTED: MPI was not built in;
+ * SPSH_E_MISMATCH: MPI sees another world than the launcher's variables say; SPSH_E_TIMEOUT,
+ * _INVALID_ARG, _IO: as rendezvous.h says. */
+spsh_status spsh__comm_open(const spsh__rendezvous_options *options,
                             const spsh_allocator *allocator, spsh__comm **ret_comm,
                             spsh_error *err);
 void spsh__comm_close(spsh__comm *comm); /* NULL is fine */
@@ -66,6 +68,9 @@ void spsh__comm_close(spsh__comm *comm); /* NULL is fine */
 spsh_status spsh__comm_self_open(const spsh_allocator *allocator, spsh__comm **ret_comm,
                                  spsh_error *err);
 spsh_status spsh__comm_mpi_open(const spsh_allocator *allocator, spsh__comm **ret_comm,
+                                spsh_error *err);
+spsh_status spsh__comm_tcp_open(const spsh__rendezvous_options *options,
+                                const spsh_allocator *allocator, spsh__comm **ret_comm,
                                 spsh_error *err);
 
 /* For counts, losses and flags: every rank sends everything to every other. */

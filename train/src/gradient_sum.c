@@ -552,27 +552,6 @@ spsh_status spsh__gradient_sum_gather(spsh__gradient_sum *g, spsh__buffer arena,
     return rc;
 }
 
-/* Before anything large is sent: a library of MPI may write what is longer than expected past the
- * end of the memory that is there. */
-static spsh_status check_sizes(const spsh__gradient_sum *g, spsh_error *err)
-{
-    const uint64_t own[2] = {g->learner->arena_elements, g->learner->statistics_elements};
-    uint64_t greatest[4] = {own[0], own[1], ~own[0], ~own[1]};
-    const spsh_status rc =
-        spsh__comm_all_reduce(g->comm, SPSH__COMM_U64, SPSH__COMM_MAX, greatest, 4, err);
-    if (rc != SPSH_OK)
-        return rc;
-    for (size_t i = 0; i < 2; i++)
-        if (greatest[i] != ~greatest[2 + i])
-            return SPSH_FAIL(err, SPSH_E_MISMATCH, SPSH_OFFSET_NONE,
-                             "models of ranks have %" PRIu64 " to %" PRIu64
-                             " %s, that of rank %u %" PRIu64
-                             ": do all ranks have the same configuration?",
-                             ~greatest[2 + i], greatest[i], i == 0 ? "weights" : "statistics",
-                             g->comm->rank, own[i]);
-    return SPSH_OK;
-}
-
 spsh_status spsh__gradient_sum_align(spsh__gradient_sum *g, spsh_error *err)
 {
     const spsh__learner *l = g->learner;
@@ -585,7 +564,7 @@ spsh_status spsh__gradient_sum_align(spsh__gradient_sum *g, spsh_error *err)
         {l->moments[1], l->arena_elements     },
         {l->statistics, l->statistics_elements}
     };
-    spsh_status rc = check_sizes(g, err);
+    spsh_status rc = spsh__learner_check_sizes(l, err);
     for (size_t i = 0; rc == SPSH_OK && i < sizeof(arenas) / sizeof(arenas[0]); i++)
         if (arenas[i].buffer.data != NULL)
             rc = spsh__comm_broadcast(g->comm, arenas[i].buffer.data,

@@ -51,9 +51,11 @@ uint32_t spsh__run_threads(const spsh__config *config, uint32_t local_size)
 
 static spsh_status open_world(spsh__run *r, spsh_error *err)
 {
+    const spsh__rendezvous_options meeting = {&r->launch, r->o->rendezvous, r->o->run,
+                                              START_DEADLINE_MS, r->o->stop};
     spsh_status rc = spsh__launch_find(NULL, NULL, &r->launch, err);
     if (rc == SPSH_OK) /* the configuration's deadline is known only behind the first messages */
-        rc = spsh__comm_open(&r->launch, START_DEADLINE_MS, &r->allocator, &r->comm, err);
+        rc = spsh__comm_open(&meeting, &r->allocator, &r->comm, err);
     if (rc == SPSH_OK)
         r->is_first = r->comm->rank == 0;
     return rc;
@@ -169,6 +171,7 @@ static spsh_status open_learner(spsh__run *r, spsh_error *err)
     l->bucket_count = buckets;
     l->virtual_world = spsh__feed_leaves(r->feed);
     l->accumulate = c->accumulate;
+    l->exchange = c->exchange;
     spsh_status rc = SPSH_OK;
     for (int m = 0; m < moments && rc == SPSH_OK; m++)
         rc = r->backend->ops->alloc_fn(r->backend, l->arena_elements, &l->moments[m], err);
@@ -223,6 +226,11 @@ static void tell_start(const spsh__run *r)
                   r->backend->ops->name, together, with,
                   (unsigned long long)spsh__feed_epoch_utterances(r->feed));
     spsh__run_log(r, SPSH_LOG_INFO, "computes on %s", r->compute.text);
+    if (r->learner.exchange == SPSH__EXCHANGE_HOST && r->learner.exchange_reason[0] != '\0')
+        spsh__run_log(r, SPSH_LOG_WARNING, "gradients go through the host: %s",
+                      r->learner.exchange_reason);
+    else if (r->learner.exchange == SPSH__EXCHANGE_NCCL)
+        spsh__run_log(r, SPSH_LOG_INFO, "gradients are summed by NCCL, on the devices");
     const uint64_t too_long = spsh_plan_info_get(spsh__feed_plan(r->feed))->too_long_count;
     if (too_long > 0)
         spsh__run_log(r, SPSH_LOG_WARNING,

@@ -2,6 +2,8 @@
 #include "strategy.h"
 
 #include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
 
 #include "strategy_internal.h"
 #include "train_internal.h"
@@ -62,46 +64,147 @@ uint32_t spsh__leaf_of(const spsh__learner *l, uint32_t own)
     return own / in_step * virtual_world(l) + l->comm->rank + own % in_step * l->comm->world_size;
 }
 
+/* Before anything large is sent: a library of MPI may write what is longer than expected past the
+ * end of the memory that is there. */
+spsh_status spsh__learner_check_sizes(const spsh__learner *l, spsh_error *err)
+{
+    const uint64_t own[2] = {l->arena_elements, l->statistics_elements};
+    uint64_t greatest[4] = {own[0], own[1], ~own[0], ~own[1]};
+    const spsh_status rc =
+        spsh__comm_all_reduce(l->comm, SPSH__COMM_U64, SPSH__COMM_MAX, greatest, 4, err);
+    if (rc != SPSH_OK)
+        return rc;
+    for (size_t i = 0; i < 2; i++)
+        if (greatest[i] != ~greatest[2 + i])
+            return SPSH_FAIL(err, SPSH_E_MISMATCH, SPSH_OFFSET_NONE,
+                             "models of ranks have %" PRIu64 " to %" PRIu64
+                             " %s, that of rank %u %" PRIu64
+                             ": do all ranks have the same configuration?",
+                             ~greatest[2 + i], greatest[i], i == 0 ? "weights" : "statistics",
+                             l->comm->rank, own[i]);
+    return SPSH_OK;
+}
+
+/* ---- what those share that sum all gradients ---- */
+
+/* Where NCCL cannot be had and need not be, the host does it. */
+static spsh_status open_collectives(spsh__learner *l, spsh__collectives **ret, spsh_error *err)
+{
+    spsh_error why = SPSH_ERROR_INIT;
+    const spsh_status rc = spsh__collectives_open(l->comm, l->backend, &l->step, ret, &why);
+    if (rc == SPSH_OK) {
+        l->exchange = SPSH__EXCHANGE_NCCL;
+        return SPSH_OK;
+    }
+    if (rc == SPSH_E_UNSUPPORTED && l->exchange == SPSH__EXCHANGE_AUTO) {
+        l->exchange = SPSH__EXCHANGE_HOST;
+        (void)snprintf(l->exchange_reason, sizeof(l->exchange_reason), "%.190s", why.message);
+        return SPSH_OK;
+    }
+    spsh_error_set(err, rc, 0, SPSH_OFFSET_NONE, "%s", why.message);
+    return rc;
+}
+
+static spsh_status open_sum(spsh__strategy *s, bool is_whole, spsh_error *err)
+{
+    spsh__learner *l = s->learner;
+    spsh__strategy_sum *sum = s->state;
+    spsh__collectives *collectives = NULL;
+    const bool is_device = l->backend->ops->stream_fn != NULL;
+    spsh_status rc = SPSH_OK;
+    if (!is_device)
+        l->exchange = SPSH__EXCHANGE_AUTO;
+    if (is_device && l->exchange != SPSH__EXCHANGE_HOST && l->comm->world_size > 1)
+        rc = open_collectives(l, &collectives, err);
+    if (rc != SPSH_OK)
+        return rc;
+    if (is_device && l->exchange != SPSH__EXCHANGE_HOST)
+        return spsh__device_sum_open(l, is_whole, collectives, &s->allocator, &sum->device, err);
+    return spsh__gradient_sum_open(l, is_whole, &s->allocator, &sum->host, err);
+}
+
 spsh_status spsh__strategy_sum_start(spsh__strategy *s, spsh__learner *l, bool is_whole,
                                      spsh_error *err)
 {
-    spsh__gradient_sum *g = NULL;
-    spsh_status rc = spsh__gradient_sum_open(l, is_whole, &s->allocator, &g, err);
+    spsh__strategy_sum *sum = spsh__train_new(&s->allocator, 1, sizeof(*sum));
+    if (sum == NULL)
+        return spsh__fail_memory(err);
+    s->learner = l;
+    s->state = sum;
+    const spsh_status rc = open_sum(s, is_whole, err);
     if (rc != SPSH_OK)
         return rc;
-    s->learner = l;
-    s->state = g;
-    return spsh__gradient_sum_align(g, err);
+    return sum->device != NULL ? spsh__device_sum_align(sum->device, err)
+                               : spsh__gradient_sum_align(sum->host, err);
 }
 
 spsh_status spsh__strategy_sum_before_forward(spsh__strategy *s, spsh_error *err)
 {
-    return spsh__gradient_sum_begin(s->state, err);
+    const spsh__strategy_sum *sum = s->state;
+    return sum->device != NULL ? spsh__device_sum_begin(sum->device, err)
+                               : spsh__gradient_sum_begin(sum->host, err);
 }
 
 spsh_status spsh__strategy_sum_on_bucket(spsh__strategy *s, uint32_t leaf, uint32_t bucket,
                                          spsh_error *err)
 {
-    return spsh__gradient_sum_bucket(s->state, leaf, bucket, err);
+    const spsh__strategy_sum *sum = s->state;
+    return sum->device != NULL ? spsh__device_sum_bucket(sum->device, leaf, bucket, err)
+                               : spsh__gradient_sum_bucket(sum->host, leaf, bucket, err);
 }
 
 spsh_status spsh__strategy_sum_skip_leaf(spsh__strategy *s, uint32_t leaf, spsh_error *err)
 {
-    return spsh__gradient_sum_skip(s->state, leaf, err);
+    const spsh__strategy_sum *sum = s->state;
+    return sum->device != NULL ? spsh__device_sum_skip(sum->device, leaf, err)
+                               : spsh__gradient_sum_skip(sum->host, leaf, err);
 }
 
 spsh_status spsh__strategy_sum_after_backward(spsh__strategy *s, const double *rows, double *totals,
                                               uint32_t count, spsh_error *err)
 {
-    return spsh__gradient_sum_end(s->state, rows, totals, count, err);
+    const spsh__strategy_sum *sum = s->state;
+    return sum->device != NULL ? spsh__device_sum_end(sum->device, rows, totals, count, err)
+                               : spsh__gradient_sum_end(sum->host, rows, totals, count, err);
 }
 
 spsh_status spsh__strategy_sum_square_sum(spsh__strategy *s, double *ret, spsh_error *err)
 {
-    return spsh__gradient_sum_squares(s->state, ret, err);
+    const spsh__strategy_sum *sum = s->state;
+    return sum->device != NULL ? spsh__device_sum_squares(sum->device, ret, err)
+                               : spsh__gradient_sum_squares(sum->host, ret, err);
+}
+
+/* On a device two slices a bucket: the part, and the rest that everybody updates. */
+bool spsh__strategy_sum_part(const spsh__strategy *s, uint32_t number, spsh__slice *ret)
+{
+    const spsh__strategy_sum *sum = s->state;
+    const uint32_t buckets = s->learner->bucket_count;
+    spsh__slice part = {0, 0}, rest = {0, 0};
+    if (number >= (sum->device != NULL ? 2 * buckets : buckets))
+        return false;
+    if (sum->device == NULL) {
+        *ret = spsh__gradient_sum_part(sum->host, number);
+        return true;
+    }
+    spsh__device_sum_slices(sum->device, number / 2, &part, &rest);
+    *ret = number % 2 == 0 ? part : rest;
+    return true;
+}
+
+spsh_status spsh__strategy_sum_gather(spsh__strategy *s, spsh__buffer arena, spsh_error *err)
+{
+    const spsh__strategy_sum *sum = s->state;
+    return sum->device != NULL ? spsh__device_sum_gather(sum->device, arena, err)
+                               : spsh__gradient_sum_gather(sum->host, arena, err);
 }
 
 void spsh__strategy_sum_close(spsh__strategy *s)
 {
-    spsh__gradient_sum_close(s->state);
+    spsh__strategy_sum *sum = s->state;
+    if (sum == NULL)
+        return;
+    spsh__device_sum_close(sum->device);
+    spsh__gradient_sum_close(sum->host);
+    spsh__train_delete(&s->allocator, sum);
 }

@@ -27,6 +27,7 @@
 #define SPSH_TRAIN_STRATEGY_H
 
 #include "comm.h"
+#include "config.h"
 #include "model.h"
 
 #define SPSH__SHARED_MAX 512u  /* numbers that a leaf has beside its gradients */
@@ -50,6 +51,11 @@ typedef struct spsh__learner {
     uint32_t virtual_world; /* 0: the world size */
     uint32_t accumulate;    /* 0: 1 */
     uint64_t step;          /* the run loop's; for messages */
+    /* Of a device: NCCL there, HOST through comm.h as learners on the host (any world, the same
+     * bits), AUTO: NCCL where all ranks have it and a GPU each. start_fn writes which one it is;
+     * AUTO: nothing is exchanged. */
+    spsh__exchange_choice exchange;
+    char exchange_reason[200]; /* written: why AUTO became HOST; else empty */
 } spsh__learner;
 
 typedef struct spsh__strategy spsh__strategy;
@@ -93,5 +99,9 @@ void spsh__strategy_close(spsh__strategy *s); /* NULL is fine */
 /* Leaves that this rank has, and the leaf of its batch number own, from 0 on. */
 uint32_t spsh__leaf_count(const spsh__learner *l);
 uint32_t spsh__leaf_of(const spsh__learner *l, uint32_t own);
+
+/* Before anything large is exchanged. SPSH_E_MISMATCH on every rank where one has another number
+ * of weights or statistics. */
+spsh_status spsh__learner_check_sizes(const spsh__learner *l, spsh_error *err);
 
 #endif

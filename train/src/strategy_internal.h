@@ -1,13 +1,20 @@
-/* strategy_internal.h: the strategies, and what those share that sum all gradients: their state is
- * a spsh__gradient_sum. */
+/* strategy_internal.h: the strategies, and what those share that sum all gradients: over comm.h
+ * (gradient_sum.h), or on devices (device_sum.h). */
 #ifndef SPSH_TRAIN_STRATEGY_INTERNAL_H
 #define SPSH_TRAIN_STRATEGY_INTERNAL_H
 
+#include "device_sum.h"
 #include "gradient_sum.h"
 #include "strategy.h"
 
 extern const spsh__strategy_ops spsh__strategy_allreduce;
 extern const spsh__strategy_ops spsh__strategy_partitioned;
+
+/* Their state: one of the two. */
+typedef struct spsh__strategy_sum {
+    spsh__gradient_sum *host;
+    spsh__device_sum *device;
+} spsh__strategy_sum;
 
 spsh_status spsh__strategy_sum_start(spsh__strategy *s, spsh__learner *l, bool is_whole,
                                      spsh_error *err);
@@ -18,6 +25,8 @@ spsh_status spsh__strategy_sum_skip_leaf(spsh__strategy *s, uint32_t leaf, spsh_
 spsh_status spsh__strategy_sum_after_backward(spsh__strategy *s, const double *rows, double *totals,
                                               uint32_t count, spsh_error *err);
 spsh_status spsh__strategy_sum_square_sum(spsh__strategy *s, double *ret, spsh_error *err);
+bool spsh__strategy_sum_part(const spsh__strategy *s, uint32_t number, spsh__slice *ret);
+spsh_status spsh__strategy_sum_gather(spsh__strategy *s, spsh__buffer arena, spsh_error *err);
 void spsh__strategy_sum_close(spsh__strategy *s);
 
 #endif

@@ -15,15 +15,12 @@ static spsh_status partitioned_start(spsh__strategy *s, spsh__learner *l, spsh_e
 
 static bool partitioned_slice(const spsh__strategy *s, uint32_t number, spsh__slice *ret)
 {
-    if (number >= s->learner->bucket_count)
-        return false;
-    *ret = spsh__gradient_sum_part(s->state, number);
-    return true;
+    return spsh__strategy_sum_part(s, number, ret);
 }
 
 static spsh_status partitioned_after_step(spsh__strategy *s, spsh_error *err)
 {
-    return spsh__gradient_sum_gather(s->state, s->learner->weights, err);
+    return spsh__strategy_sum_gather(s, s->learner->weights, err);
 }
 
 static spsh_status partitioned_gather(spsh__strategy *s, spsh_error *err)
@@ -31,7 +28,7 @@ static spsh_status partitioned_gather(spsh__strategy *s, spsh_error *err)
     spsh_status rc = SPSH_OK;
     for (int i = 0; rc == SPSH_OK && i < 2; i++)
         if (s->learner->moments[i].data != NULL)
-            rc = spsh__gradient_sum_gather(s->state, s->learner->moments[i], err);
+            rc = spsh__strategy_sum_gather(s, s->learner->moments[i], err);
     return rc;
 }
 

@@ -49,10 +49,14 @@ typedef struct spsh_train_options {
      * stopped, in words, lent during the call; NULL of one that is done. May be NULL. */
     void (*end_fn)(void *user, const char *stopped);
     void *end_user;
+    /* Where the processes of torchrun and Kubernetes meet: "file://FOLDER" that all of them see,
+     * "tcp://HOST:PORT" of rank 0; NULL or "auto": by a file in `run`, and at the address that the
+     * launcher says. Given, it is in the place of MPI as well. */
+    const char *rendezvous;
 } spsh_train_options;
 /* clang-format off */
 #define SPSH_TRAIN_OPTIONS_INIT {sizeof(spsh_train_options), NULL, NULL, NULL, false, NULL, \
-    NULL, NULL, NULL, NULL, NULL, NULL, NULL}
+    NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL}
 /* clang-format on */
 
 typedef struct spsh_train_result {

@@ -1,0 +1,71 @@
+/* device_nccl.h: what the trainer's library (collectives.c) and the plug-in say to each other of
+ * NCCL. The plug-in loads libnccl.so.2 when it is asked for, and calls it; who waits for what, and
+ * how long, is the library's. tests/support/twin_nccl.c is the same table over the twin.
+ *
+ * Nothing here waits for another rank: what takes its time is under way (SPSH_E_TIMEOUT) until
+ * state_fn says otherwise, and close_fn with is_aborted ends it. One thread calls.
+ */
+#ifndef SPSH_DEVICE_NCCL_H
+#define SPSH_DEVICE_NCCL_H
+
+#include "speechshard/cuda_plugin.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define SPSH__DEVICE_NCCL_SYMBOL "spsh_cuda_nccl_entry"
+#define SPSH__NCCL_ID_BYTES      128u
+
+typedef struct spsh__nccl_id {
+    char bytes[SPSH__NCCL_ID_BYTES];
+} spsh__nccl_id;
+
+typedef struct spsh__nccl_plan {
+    uint32_t device, rank, world_size;
+    spsh__nccl_id id; /* rank 0's, the same on all */
+} spsh__nccl_plan;
+
+typedef enum spsh__collective_kind {
+    SPSH__COLLECTIVE_SUM = 0,          /* values[count], in place, to all */
+    SPSH__COLLECTIVE_SUM_PARTS = 1,    /* values[world][count]: the own row's sum, in place */
+    SPSH__COLLECTIVE_GATHER_PARTS = 2, /* values[world][count]: the own row to all */
+    SPSH__COLLECTIVE_BROADCAST = 3,    /* values[count], of rank 0 */
+} spsh__collective_kind;
+
+typedef struct spsh__collective {
+    spsh__collective_kind kind;
+    void *values; /* floats, in the device's memory */
+    size_t count; /* of a row: not 0 */
+} spsh__collective;
+
+typedef struct spsh__device_nccl_entry {
+    /* path NULL: libnccl.so.2 as the system finds it. SPSH_E_NOT_FOUND: none is there;
+     * SPSH_E_VERSION: too old. */
+    spsh_status (*load_fn)(const char *path, void **ret_library, spsh_error *err);
+    void (*unload_fn)(void *library);
+    uint32_t (*version_fn)(void *library); /* 22809: 2.28.9 */
+    /* Of a device, wherever it is seen from: no two have the same. */
+    spsh_status (*key_fn)(uint32_t device, uint64_t *ret_key, spsh_error *err);
+    spsh_status (*id_fn)(void *library, spsh__nccl_id *ret_id, spsh_error *err);
+    /* Begins. */
+    spsh_status (*open_fn)(void *library, const spsh__nccl_plan *plan, void **ret_state,
+                           spsh_error *err);
+    /* SPSH_OK; SPSH_E_TIMEOUT: the last call is still under way; SPSH_E_IO: it has failed, or
+     * something on a stream has. */
+    spsh_status (*state_fn)(void *state, spsh_error *err);
+    /* On the stream only when state_fn says SPSH_OK. */
+    spsh_status (*start_fn)(void *state, const spsh__collective *c, void *stream, spsh_error *err);
+    /* Nothing follows any more. Begins. */
+    spsh_status (*finish_fn)(void *state, spsh_error *err);
+    /* After finish_fn, or aborted: what is on streams ends then, whatever the others do. */
+    void (*close_fn)(void *state, uint32_t is_aborted);
+} spsh__device_nccl_entry;
+
+typedef const spsh__device_nccl_entry *spsh__device_nccl_entry_fn(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,55 @@
+/* nccl.cu: NCCL in the plug-in: nccl_calls.h over CUDA. */
+#include <cuda_runtime.h>
+
+#include "cuda/nccl_calls.h"
+
+static spsh_status spsh__nccl_device(uint32_t device, spsh_error *err)
+{
+    return spsh__cuda_check((int)cudaSetDevice((int)device), "choosing a device for NCCL", err);
+}
+
+static spsh_status spsh__nccl_key(uint32_t device, uint64_t *ret_key, spsh_error *err)
+{
+    cudaDeviceProp properties;
+    const spsh_status rc = spsh__cuda_check((int)cudaGetDeviceProperties(&properties, (int)device),
+                                            "asking a device for its number", err);
+    uint64_t halves[2];
+    static_assert(sizeof(properties.uuid) == sizeof(halves), "16 bytes");
+    if (rc != SPSH_OK)
+        return rc;
+    memcpy(halves, &properties.uuid, sizeof(halves));
+    *ret_key = halves[0] ^ halves[1] * UINT64_C(0x9e3779b97f4a7c15);
+    return SPSH_OK;
+}
+
+static const char *spsh__nccl_default(void)
+{
+    return "libnccl.so.2";
+}
+
+#if defined(__has_include)
+#if __has_include(<nccl.h>)
+#include <nccl.h>
+static_assert(sizeof(ncclUniqueId) == sizeof(spsh__nccl_id), "ncclUniqueId");
+static_assert((int)ncclSuccess == SPSH__NCCL_SUCCESS, "ncclSuccess");
+static_assert((int)ncclInProgress == SPSH__NCCL_IN_PROGRESS, "ncclInProgress");
+static_assert((int)ncclFloat == SPSH__NCCL_FLOAT, "ncclFloat");
+static_assert((int)ncclSum == SPSH__NCCL_SUM, "ncclSum");
+static_assert(NCCL_VERSION_CODE >= SPSH__NCCL_VERSION_MIN, "nccl.h is older than 2.14");
+static_assert(offsetof(ncclConfig_t, size) == offsetof(spsh__nccl_config, size_bytes), "size");
+static_assert(offsetof(ncclConfig_t, magic) == offsetof(spsh__nccl_config, magic), "magic");
+static_assert(offsetof(ncclConfig_t, version) == offsetof(spsh__nccl_config, version), "version");
+static_assert(offsetof(ncclConfig_t, blocking) == offsetof(spsh__nccl_config, blocking),
+              "blocking");
+static_assert(sizeof(ncclResult_t) == sizeof(int) && sizeof(ncclDataType_t) == sizeof(int) &&
+                  sizeof(ncclRedOp_t) == sizeof(int),
+              "enums are ints");
+#endif
+#endif
+
+extern "C" SPSH_API const spsh__device_nccl_entry *spsh_cuda_nccl_entry(void);
+
+extern "C" SPSH_API const spsh__device_nccl_entry *spsh_cuda_nccl_entry(void)
+{
+    return &spsh__nccl_entry;
+}
