@@ -31,11 +31,17 @@
     X(cudnnConvolutionForward)                                                                     \
     X(cudnnCreate)                                                                                 \
     X(cudnnCreateConvolutionDescriptor)                                                            \
+    X(cudnnCreateDropoutDescriptor)                                                                \
     X(cudnnCreateFilterDescriptor)                                                                 \
+    X(cudnnCreateRNNDataDescriptor)                                                                \
+    X(cudnnCreateRNNDescriptor)                                                                    \
     X(cudnnCreateTensorDescriptor)                                                                 \
     X(cudnnDestroy)                                                                                \
     X(cudnnDestroyConvolutionDescriptor)                                                           \
+    X(cudnnDestroyDropoutDescriptor)                                                               \
     X(cudnnDestroyFilterDescriptor)                                                                \
+    X(cudnnDestroyRNNDataDescriptor)                                                               \
+    X(cudnnDestroyRNNDescriptor)                                                                   \
     X(cudnnDestroyTensorDescriptor)                                                                \
     X(cudnnGetConvolutionBackwardDataAlgorithm_v7)                                                 \
     X(cudnnGetConvolutionBackwardDataWorkspaceSize)                                                \
@@ -44,12 +50,23 @@
     X(cudnnGetConvolutionForwardAlgorithm_v7)                                                      \
     X(cudnnGetConvolutionForwardWorkspaceSize)                                                     \
     X(cudnnGetErrorString)                                                                         \
+    X(cudnnGetRNNTempSpaceSizes)                                                                   \
+    X(cudnnGetRNNWeightParams)                                                                     \
+    X(cudnnGetRNNWeightSpaceSize)                                                                  \
+    X(cudnnGetTensorNdDescriptor)                                                                  \
     X(cudnnGetVersion)                                                                             \
+    X(cudnnRNNBackwardData_v8)                                                                     \
+    X(cudnnRNNBackwardWeights_v8)                                                                  \
+    X(cudnnRNNForward)                                                                             \
     X(cudnnSetConvolution2dDescriptor)                                                             \
     X(cudnnSetConvolutionMathType)                                                                 \
+    X(cudnnSetDropoutDescriptor)                                                                   \
     X(cudnnSetFilter4dDescriptor)                                                                  \
+    X(cudnnSetRNNDataDescriptor)                                                                   \
+    X(cudnnSetRNNDescriptor_v8)                                                                    \
     X(cudnnSetStream)                                                                              \
-    X(cudnnSetTensor4dDescriptor)
+    X(cudnnSetTensor4dDescriptor)                                                                  \
+    X(cudnnSetTensorNdDescriptor)
 
 typedef struct spsh__library_calls {
 #define SPSH_X(name_) decltype(&::name_) name_;
