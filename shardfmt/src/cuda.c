@@ -165,6 +165,12 @@ spsh_status spsh_cuda_device_get(const spsh_cuda *cuda, uint32_t number,
     return rc != SPSH_OK ? rc : cuda->plugin->device_fn(number, ret_device, err);
 }
 
+spsh_status spsh_cuda_library_get(const spsh_cuda *cuda, uint32_t number,
+                                  spsh_cuda_library *ret_library)
+{
+    return cuda->plugin->library_fn(number, ret_library);
+}
+
 spsh_status spsh_cuda_alloc(const spsh_cuda *cuda, uint32_t device, size_t size_bytes,
                             void **ret_memory, spsh_error *err)
 {

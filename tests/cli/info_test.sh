@@ -45,11 +45,16 @@ twin=$SPEECHSHARD_BUILD_DIR/tests/libtwin_plugin.so
 SPEECHSHARD_CUDA_PLUGIN=$twin run info --devices
 want_status 0
 want_quiet
-want_lines 2
-want_out "device 1   twin 1, sm_10, 2 multiprocessors"
+want_lines 4
+want_out "device 1   twin 1, sm_90, 2 multiprocessors, 8.59 GB free of 8.59 GB, driver for CUDA"
+want_out "library    twinBLAS 1.2.3, for tests"
+want_out "no library twinDNN, for tests: libtwindnn.so.1: there is none"
 SPEECHSHARD_CUDA_PLUGIN=$twin run info --devices --json
 want_status 0
 want_out '"name": "twin 0"'
+want_out '"free_bytes": 8589934592'
+want_out '"version": "1.2.3"'
+want_out '"reason": "libtwindnn.so.1: there is none"'
 want_out '"reason": null'
 SPEECHSHARD_CUDA_PLUGIN=$work/nothing.so run info --devices
 want_status 0
@@ -58,6 +63,7 @@ want_out "no device  $work/nothing.so: the CUDA plug-in is not there"
 SPEECHSHARD_CUDA_PLUGIN=$work/nothing.so run info --devices --json
 want_status 0
 want_out '"devices": []'
+want_out '"libraries": []'
 want_out 'nothing.so: the CUDA plug-in is not there"'
 want_usage "--devices takes no dataset" info --devices "$d"
 want_usage "DATASET is missing" info

@@ -1,9 +1,11 @@
-/* test_cuda_streams.c PLUGIN: memory, pinned memory, streams, events and graphs of a plug-in.
+/* test_cuda_streams.c PLUGIN [FOLDER]: memory, pinned memory, streams, events and graphs of a
+ * plug-in.
  *
  * With the twin, and with plugin.cu over the twin's streams (support/fake_cudart.c), in many orders
  * among streams; there it is looked at as well that work is done late, that what nothing orders is
  * found, and what a lost device and a full one do. With the real plug-in on a device the rest is
- * run. Without a device the program says why and is skipped.
+ * run. Without a device the program says why and is skipped. With FOLDER, which LD_LIBRARY_PATH
+ * names, libraries are looked for there (support/fake_nccl.c).
  */
 #include <pthread.h>
 #include <signal.h>
@@ -135,6 +137,31 @@ static void test_arguments(void)
     spsh_cuda_host_free(cuda, NULL);
     spsh_cuda_host_unregister(cuda, NULL);
     CHECK(spsh__cuda_plugin_of(cuda)->abi == SPSH__CUDA_ABI);
+}
+
+/* Each has a version, or a reason why not. */
+static void test_libraries(void)
+{
+    spsh_cuda_library library = {.name = NULL};
+    uint32_t count = 0;
+    for (; spsh_cuda_library_get(cuda, count, &library) == SPSH_OK; count++) {
+        CHECK(library.name[0] != '\0' && library.used_for[0] != '\0');
+        CHECK((library.version[0] == '\0') == (library.reason[0] != '\0'));
+    }
+    CHECK(count >= 2);
+    CHECK_I64(spsh_cuda_library_get(cuda, count, &library), SPSH_E_END);
+}
+
+static void test_libraries_of_folder(void)
+{
+    spsh_cuda_library library = {.name = NULL};
+    must(spsh_cuda_library_get(cuda, 1, &library));
+    CHECK_STR(library.name, "cuDNN");
+    CHECK_STR(library.version, "");
+    CHECK(strstr(library.reason, "cudnnGetVersion") != NULL);
+    must(spsh_cuda_library_get(cuda, 2, &library));
+    CHECK_STR(library.name, "NCCL");
+    CHECK_STR(library.version, "2.29.3");
 }
 
 static void test_register(void)
@@ -775,7 +802,7 @@ static void run_of_twin(void)
 
 int main(int argc, char **argv)
 {
-    REQUIRE(argc == 2);
+    REQUIRE(argc == 2 || argc == 3);
     const uint64_t seed = test_seed(20261122);
     const spsh_status rc = spsh_cuda_open(argv[1], &cuda, &err);
     if (rc == SPSH_E_UNSUPPORTED) {
@@ -787,6 +814,9 @@ int main(int argc, char **argv)
     find_twin(seed);
     open_all();
     RUN(test_arguments);
+    RUN(test_libraries);
+    if (argc == 3)
+        RUN(test_libraries_of_folder);
     RUN(test_register);
     RUN(test_memory_info);
     RUN(test_order_by_events);

@@ -1202,6 +1202,19 @@ static spsh_status get_device(uint32_t number, spsh_cuda_device *ret_device, sps
     return SPSH_OK;
 }
 
+/* One that is there, one that is not. */
+static spsh_status get_library(uint32_t number, spsh_cuda_library *ret_library)
+{
+    static const spsh_cuda_library libraries[] = {
+        {"twinBLAS", "tests", "1.2.3", ""                              },
+        {"twinDNN",  "tests", "",      "libtwindnn.so.1: there is none"},
+    };
+    if (number >= sizeof(libraries) / sizeof(libraries[0]))
+        return SPSH_E_END;
+    *ret_library = libraries[number];
+    return SPSH_OK;
+}
+
 const spsh__cuda_plugin twin_table = {
     .abi = SPSH__CUDA_ABI,
     .version = SPSH_VERSION_STRING,
@@ -1231,4 +1244,5 @@ const spsh__cuda_plugin twin_table = {
     .graph_abandon_fn = graph_abandon,
     .graph_launch_fn = graph_launch,
     .graph_close_fn = graph_close,
+    .library_fn = get_library,
 };

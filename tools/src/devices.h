@@ -4,9 +4,10 @@
 
 #include <stdbool.h>
 
-/** Prints a line a device, or one with the reason; as JSON {"devices": [...], "reason": ...}. The
- * plug-in is the file that SPEECHSHARD_CUDA_PLUGIN names, where that is set. Returns the exit
- * status: that there is no device is an answer, not a failure. */
+/** Prints a line a device and one a library that the plug-in's parts load, or one line with the
+ * reason; as JSON {"devices": [...], "libraries": [...], "reason": ...}. The plug-in is the file
+ * that SPEECHSHARD_CUDA_PLUGIN names, where that is set. Returns the exit status: that there is no
+ * device is an answer, not a failure. */
 int spsh__print_devices(bool as_json);
 
 #endif

@@ -59,6 +59,20 @@ SPSH_API SPSH_NODISCARD spsh_status spsh_cuda_device_get(const spsh_cuda *cuda, 
                                                          spsh_cuda_device *ret_device,
                                                          spsh_error *err);
 
+/** A library of NVIDIA's that parts of the plug-in load when they need it; a part that finds none
+ * says so when it is opened. */
+typedef struct spsh_cuda_library {
+    const char *name;     /* "cuDNN" */
+    const char *used_for; /* "training" */
+    char version[32];     /* "9.13.0"; "": it cannot be loaded */
+    char reason[200];     /* why not; "": it can */
+} spsh_cuda_library;
+
+/** Looks for a library: number 0, 1, ... SPSH_OK (found or not), SPSH_E_END (there is no such
+ * number). */
+SPSH_API SPSH_NODISCARD spsh_status spsh_cuda_library_get(const spsh_cuda *cuda, uint32_t number,
+                                                          spsh_cuda_library *ret_library);
+
 /** Memory of a device, aligned to 256 bytes: SPSH_OK, SPSH_E_NO_MEMORY, SPSH_E_INVALID_ARG (no such
  * device, no bytes), SPSH_E_IO. */
 SPSH_API SPSH_NODISCARD spsh_status spsh_cuda_alloc(const spsh_cuda *cuda, uint32_t device,

@@ -61,6 +61,7 @@ typedef struct spsh__cuda_plugin {
     void (*graph_abandon_fn)(void *stream);
     spsh_status (*graph_launch_fn)(void *graph, void *stream, spsh_error *err);
     void (*graph_close_fn)(void *graph);
+    spsh_status (*library_fn)(uint32_t number, spsh_cuda_library *ret_library);
 } spsh__cuda_plugin;
 
 typedef const spsh__cuda_plugin *spsh__cuda_plugin_fn(void);

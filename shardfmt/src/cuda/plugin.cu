@@ -9,6 +9,7 @@
 #include "speechshard/cuda_plugin.h"
 
 #include <cuda_runtime_api.h>
+#include <dlfcn.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -185,6 +186,64 @@ static spsh_status get_device(uint32_t number, spsh_cuda_device *ret_device, sps
     /* Two transfers a clock. */
     device.bandwidth_bytes = (uint64_t)clock_khz * 1000 * 2 * ((uint64_t)bus_bits / 8);
     *ret_device = device;
+    return SPSH_OK;
+}
+
+/* ---- libraries that other parts load: found as dlopen finds them, by their major versions ---- */
+
+/* Their versions are majors * 10000 + minors * 100 + patches. */
+static long version_by_value(void *symbol)
+{
+    size_t (*version_fn)(void) = NULL;
+    memcpy(&version_fn, &symbol, sizeof(version_fn));
+    return (long)version_fn();
+}
+
+static long version_by_pointer(void *symbol)
+{
+    int (*version_fn)(int *version) = NULL;
+    int version = 0;
+    memcpy(&version_fn, &symbol, sizeof(version_fn));
+    return version_fn(&version) == 0 ? version : 0;
+}
+
+static const struct {
+    const char *name, *used_for, *stem, *symbol;
+    int major;
+    long (*version_fn)(void *symbol);
+} libraries[] = {
+    {"cuBLASLt", "training",                 "libcublasLt.so", "cublasLtGetVersion", CUDART_VERSION / 1000,
+     version_by_value                                                                                                         },
+    {"cuDNN",    "training",                 "libcudnn.so",    "cudnnGetVersion",    9,                     version_by_value  },
+    {"NCCL",     "training on several GPUs", "libnccl.so",     "ncclGetVersion",     2,                     version_by_pointer},
+};
+
+/* It stays loaded: what uses it would load it again. */
+static void find_library(uint32_t number, spsh_cuda_library *library)
+{
+    char file[64];
+    (void)snprintf(file, sizeof(file), "%s.%d", libraries[number].stem, libraries[number].major);
+    void *handle = dlopen(file, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    void *symbol = handle != NULL ? dlsym(handle, libraries[number].symbol) : NULL;
+    if (symbol == NULL) {
+        const char *text = dlerror();
+        (void)snprintf(library->reason, sizeof(library->reason), "%s",
+                       text != NULL ? text : "no reason given");
+        return;
+    }
+    const long version = libraries[number].version_fn(symbol);
+    (void)snprintf(library->version, sizeof(library->version), "%ld.%ld.%ld", version / 10000,
+                   version % 10000 / 100, version % 100);
+}
+
+static spsh_status get_library(uint32_t number, spsh_cuda_library *ret_library)
+{
+    if (number >= sizeof(libraries) / sizeof(libraries[0]))
+        return SPSH_E_END;
+    memset(ret_library, 0, sizeof(*ret_library));
+    ret_library->name = libraries[number].name;
+    ret_library->used_for = libraries[number].used_for;
+    find_library(number, ret_library);
     return SPSH_OK;
 }
 
@@ -476,6 +535,7 @@ extern "C" SPSH_API const spsh__cuda_plugin *spsh_cuda_plugin(void)
         event_open,     event_close,         event_record,  event_wait,
         event_query,    event_synchronize,   event_ms,      graph_begin,
         graph_end,      graph_abandon,       graph_launch,  graph_close,
+        get_library,
     };
     return &plugin;
 }
