@@ -523,7 +523,7 @@ static const shape shapes[] = {
     {31, 2,  33,  3 },
     {12, 5,  128, 32},
     {65, 9,  36,  4 },
-    {21, 16, 132, 2 }
+    {9,  16, 132, 2 }
 };
 #define EACH_SHAPE(s_)                                                                             \
     for (const shape *s_ = shapes; s_ < shapes + sizeof(shapes) / sizeof(shapes[0]); s_++)
@@ -1049,11 +1049,11 @@ static void norm_case(spsh__backend *b, uint32_t halves)
     if (halves != 0 && halves != 7)
         return;
     /* Parts of bins, of rows; a mean far from 0. */
-    const shape is_wide = {1024, 2, 40, 1};
+    const shape is_wide = {640, 2, 36, 1};
     draw_lengths(&is_wide);
-    spsh__norm_shape large = {true, 2, 1, 40, 1024, false};
+    spsh__norm_shape large = {true, 2, 1, 36, 640, false};
     norm_case_of(b, halves, &large, halves == 0 ? 300 : 2);
-    large = (spsh__norm_shape){false, 2, 40, 1, 1024, false};
+    large = (spsh__norm_shape){false, 2, 36, 1, 640, false};
     norm_case_of(b, halves, &large, halves == 0 ? 300 : 2);
 }
 
