@@ -3,17 +3,30 @@
 
 #include <math.h>
 
+#include "cuda/device_half.h"
 #include "spsh_test.h"
 
 #define TAIL_COUNT 4u
-#define TAIL_VALUE 12345.0
+#define TAIL_VALUE 12288.0 /* any kind has it */
 
-static spsh__buffer take(operator_run *r, size_t count)
+/* What has 16 bits where the backend has them: operator_run's halves. */
+enum {
+    IN_0 = 1U << 0,
+    IN_1 = 1U << 1,
+    IN_2 = 1U << 2,
+    OUT = 1U << OPERATOR_INPUTS_MAX,
+};
+
+spsh__precision operator_rounding = SPSH__FP32;
+
+static spsh__buffer take_kind(operator_run *r, size_t count, bool is_half)
 {
     const double tail[TAIL_COUNT] = {TAIL_VALUE, TAIL_VALUE, TAIL_VALUE, TAIL_VALUE};
     spsh__buffer buffer = {NULL};
+    is_half = is_half && r->b->has_half;
     REQUIRE(r->buffer_count < OPERATOR_BUFFERS_MAX);
-    REQUIRE(r->ops->alloc_fn(r->b, count + TAIL_COUNT, &buffer, NULL) == SPSH_OK);
+    REQUIRE((is_half ? r->ops->alloc_half_fn : r->ops->alloc_fn)(r->b, count + TAIL_COUNT, &buffer,
+                                                                 NULL) == SPSH_OK);
     REQUIRE((uintptr_t)buffer.data % 256 == 0);
     r->ops->write_f64_fn(r->b, spsh__at(r->ops, buffer, count), tail, TAIL_COUNT);
     r->buffers[r->buffer_count] = buffer;
@@ -21,23 +34,51 @@ static spsh__buffer take(operator_run *r, size_t count)
     return buffer;
 }
 
+static spsh__buffer take(operator_run *r, size_t count)
+{
+    return take_kind(r, count, false);
+}
+
+static double rounded(float value)
+{
+    switch (operator_rounding) {
+    case SPSH__TF32:
+        return (double)spsh__f32_of_bits(spsh__round_bits(spsh__bits_of_f32(value), 13) << 13);
+    case SPSH__BF16: return (double)spsh__f32_of_bf16(spsh__bf16_of_f32(value));
+    case SPSH__FP16: return (double)spsh__f32_of_fp16(spsh__fp16_of_f32(value));
+    default: return (double)value;
+    }
+}
+
+/* Not a number, all of it. */
+static void spoil(operator_run *r, spsh__buffer buffer, size_t count)
+{
+    double *values = malloc((count + 1) * sizeof(double));
+    REQUIRE(values != NULL);
+    for (size_t i = 0; i < count; i++)
+        values[i] = (double)NAN;
+    r->ops->write_f64_fn(r->b, buffer, values, count);
+    free(values);
+}
+
 static double *random_values(operator_run *r, size_t count)
 {
     double *values = malloc((count + 1) * sizeof(double));
     REQUIRE(values != NULL);
     for (size_t i = 0; i < count; i++)
-        values[i] = (double)((float)(test_random(&r->random) >> 41) / 4194304.0f - 1.0f);
+        values[i] = rounded((float)(test_random(&r->random) >> 41) / 4194304.0f - 1.0f);
     return values;
 }
 
 static void add_input(operator_run *r, size_t count, bool adds)
 {
     REQUIRE(r->input_count < OPERATOR_INPUTS_MAX);
+    const bool is_half = (r->halves >> r->input_count & 1U) != 0;
     operator_input *input = &r->inputs[r->input_count++];
     double *values = random_values(r, count);
     *input = (operator_input){.count = count, .adds = adds, .before = random_values(r, count)};
-    input->data = take(r, count);
-    input->gradient = take(r, count);
+    input->data = take_kind(r, count, is_half);
+    input->gradient = take_kind(r, count, is_half && !adds);
     r->ops->write_f64_fn(r->b, input->data, values, count);
     free(values);
 }
@@ -51,9 +92,10 @@ static void add_work(operator_run *r, unsigned number, size_t count)
 static void set_y(operator_run *r, size_t count)
 {
     r->y_count = count;
-    r->y = take(r, count);
-    r->dy = take(r, count);
+    r->y = take_kind(r, count, (r->halves & OUT) != 0);
+    r->dy = take_kind(r, count, (r->halves & OUT) != 0);
     r->dy_values = random_values(r, count);
+    spoil(r, r->y, count);
 }
 
 static spsh__buffer dx(const operator_run *r)
@@ -61,8 +103,16 @@ static spsh__buffer dx(const operator_run *r)
     return r->is_without_dx ? (spsh__buffer){NULL} : r->inputs[0].gradient;
 }
 
+/* A device has a copy of a batch's lengths. */
+static void tell_lengths(const operator_run *r, const uint32_t *lengths, uint32_t batch)
+{
+    const spsh__batch_lengths l = {lengths, lengths, batch};
+    if (r->ops->batch_fn != NULL)
+        r->ops->batch_fn(r->b, &l);
+}
+
 /* Frames of utterance n, of at most so many: all, none, half, all but one, ... */
-static const uint32_t *some_lengths(uint32_t batch, uint32_t frames)
+static const uint32_t *some_lengths(const operator_run *r, uint32_t batch, uint32_t frames)
 {
     static uint32_t lengths[64];
     REQUIRE(batch <= 64);
@@ -70,6 +120,7 @@ static const uint32_t *some_lengths(uint32_t batch, uint32_t frames)
         const uint32_t choice[5] = {frames, 0, frames / 2, frames > 0 ? frames - 1 : 0, frames};
         lengths[n] = choice[n % 5];
     }
+    tell_lengths(r, lengths, batch);
     return lengths;
 }
 
@@ -78,6 +129,7 @@ static const uint32_t *some_lengths(uint32_t batch, uint32_t frames)
 static void gemm_open(operator_run *r)
 {
     const spsh__gemm *g = r->c->shape;
+    r->halves = g->keep == 0 ? IN_0 | IN_1 | OUT : IN_0 | IN_1; /* sums are floats */
     add_input(r, (g->a_transposed ? g->k : g->m) * g->a_stride, false);
     add_input(r, (g->b_transposed ? g->n : g->k) * g->b_stride, false);
     add_work(r, 0, g->m * g->c_stride);
@@ -136,6 +188,7 @@ static void bias_open(operator_run *r)
 {
     const spsh__rows *s = r->c->shape;
     const size_t rows = (size_t)s->frames * s->batch;
+    r->halves = IN_0 | OUT;
     add_input(r, rows * s->width, false);
     add_input(r, s->width, true);
     set_y(r, rows * s->width);
@@ -164,6 +217,7 @@ static void columns_open(operator_run *r)
 {
     const spsh__rows *s = r->c->shape;
     const size_t rows = (size_t)s->frames * s->batch;
+    r->halves = IN_0 | OUT;
     add_input(r, rows * s->width, false);
     set_y(r, rows * (s->width + 5));
 }
@@ -189,6 +243,7 @@ static void rows_open(operator_run *r)
 {
     const spsh__rows *s = r->c->shape;
     const size_t count = (size_t)s->frames * s->batch * s->width;
+    r->halves = IN_0 | OUT;
     add_input(r, count, false);
     set_y(r, count);
 }
@@ -197,26 +252,26 @@ static void mask_rows_forward(operator_run *r)
 {
     const spsh__rows *s = r->c->shape;
     r->ops->copy_fn(r->b, r->y, r->inputs[0].data, r->y_count);
-    r->ops->mask_rows_fn(r->b, s, some_lengths(s->batch, s->frames), r->y);
+    r->ops->mask_rows_fn(r->b, s, some_lengths(r, s->batch, s->frames), r->y);
 }
 
 static void mask_rows_backward(operator_run *r)
 {
     const spsh__rows *s = r->c->shape;
     r->ops->copy_fn(r->b, r->inputs[0].gradient, r->dy, r->y_count);
-    r->ops->mask_rows_fn(r->b, s, some_lengths(s->batch, s->frames), r->inputs[0].gradient);
+    r->ops->mask_rows_fn(r->b, s, some_lengths(r, s->batch, s->frames), r->inputs[0].gradient);
 }
 
 static void reverse_forward(operator_run *r)
 {
     const spsh__rows *s = r->c->shape;
-    r->ops->reverse_fn(r->b, s, some_lengths(s->batch, s->frames), r->inputs[0].data, r->y);
+    r->ops->reverse_fn(r->b, s, some_lengths(r, s->batch, s->frames), r->inputs[0].data, r->y);
 }
 
 static void reverse_backward(operator_run *r)
 {
     const spsh__rows *s = r->c->shape;
-    r->ops->reverse_fn(r->b, s, some_lengths(s->batch, s->frames), r->dy, r->inputs[0].gradient);
+    r->ops->reverse_fn(r->b, s, some_lengths(r, s->batch, s->frames), r->dy, r->inputs[0].gradient);
 }
 
 static void clip_forward(operator_run *r)
@@ -233,6 +288,24 @@ static void log_softmax_forward(operator_run *r)
 {
     const spsh__rows *s = r->c->shape;
     r->ops->log_softmax_fn(r->b, (size_t)s->frames * s->batch, s->width, r->inputs[0].data, r->y);
+}
+
+/* Of floats: a sum has no room in 16 bits. */
+static void sums_open(operator_run *r)
+{
+    const spsh__rows *s = r->c->shape;
+    const size_t count = (size_t)s->frames * s->batch * s->width;
+    add_input(r, count, false);
+    set_y(r, count);
+}
+
+static void mix_forward(operator_run *r)
+{
+    if (r->y_count == 0)
+        return;
+    r->ops->copy_fn(r->b, r->y, r->inputs[0].data, r->y_count);
+    r->ops->scale_fn(r->b, -1.5, r->y, r->y_count);
+    r->ops->axpy_fn(r->b, 0.25, r->inputs[0].data, r->y, r->y_count);
 }
 
 /* scale, then axpy, then the sum of squares in the first element. */
@@ -260,6 +333,7 @@ static void lookahead_open(operator_run *r)
 {
     const spsh__lookahead *l = r->c->shape;
     const size_t count = (size_t)l->frames * l->batch * l->width;
+    r->halves = IN_0 | OUT;
     add_input(r, count, false);
     add_input(r, (size_t)l->width * l->context, true);
     set_y(r, count);
@@ -306,6 +380,7 @@ static void conv_open(operator_run *r)
     REQUIRE(s->out_bins == spsh__conv_out(s->in_bins, s->kernel_bins, s->stride_bins, s->pad_bins));
     REQUIRE(s->out_frames ==
             spsh__conv_out(s->in_frames, s->kernel_frames, s->stride_frames, s->pad_frames));
+    r->halves = IN_0 | IN_1 | OUT;
     add_input(r, conv_in(s), false);
     add_input(r, (size_t)s->out_channels * s->in_channels * s->kernel_bins * s->kernel_frames,
               true);
@@ -332,6 +407,7 @@ static void conv_backward(operator_run *r)
 
 static void conv_rows_open(operator_run *r)
 {
+    r->halves = IN_0 | OUT;
     add_input(r, conv_out(r->c->shape), false);
     set_y(r, conv_out(r->c->shape));
 }
@@ -350,14 +426,14 @@ static void mask_conv_forward(operator_run *r)
 {
     const spsh__conv_shape *s = r->c->shape;
     r->ops->copy_fn(r->b, r->y, r->inputs[0].data, r->y_count);
-    r->ops->mask_conv_fn(r->b, s, some_lengths(s->batch, s->out_frames), r->y);
+    r->ops->mask_conv_fn(r->b, s, some_lengths(r, s->batch, s->out_frames), r->y);
 }
 
 static void mask_conv_backward(operator_run *r)
 {
     const spsh__conv_shape *s = r->c->shape;
     r->ops->copy_fn(r->b, r->inputs[0].gradient, r->dy, r->y_count);
-    r->ops->mask_conv_fn(r->b, s, some_lengths(s->batch, s->out_frames), r->inputs[0].gradient);
+    r->ops->mask_conv_fn(r->b, s, some_lengths(r, s->batch, s->out_frames), r->inputs[0].gradient);
 }
 
 /* batch, channels in and out; bins, frames in and out; kernel, stride, pad, bins first */
@@ -382,9 +458,10 @@ typedef struct norm_case {
     bool has_lengths, is_training;
 } norm_case;
 
-static const uint32_t *norm_lengths(const norm_case *c)
+static const uint32_t *norm_lengths(const operator_run *r)
 {
-    return c->has_lengths ? some_lengths(c->shape.batch, c->shape.frames) : NULL;
+    const norm_case *c = r->c->shape;
+    return c->has_lengths ? some_lengths(r, c->shape.batch, c->shape.frames) : NULL;
 }
 
 static spsh__norm_state norm_state(const operator_run *r)
@@ -399,6 +476,7 @@ static void norm_open(operator_run *r)
     const size_t channels = c->shape.channels;
     const size_t count = (size_t)c->shape.batch * channels * c->shape.frames *
                          (c->shape.is_conv ? c->shape.bins : 1);
+    r->halves = IN_0 | OUT;
     add_input(r, count, false);
     add_input(r, channels, true);
     add_input(r, channels, true);
@@ -418,7 +496,7 @@ static void norm_forward(operator_run *r)
     const norm_case *c = r->c->shape;
     const spsh__norm_state state = norm_state(r);
     const spsh__norm_io io = {r->inputs[0].data, r->y};
-    r->ops->norm_forward_fn(r->b, &c->shape, norm_lengths(c), c->is_training, &state, &io);
+    r->ops->norm_forward_fn(r->b, &c->shape, norm_lengths(r), c->is_training, &state, &io);
 }
 
 static void norm_backward(operator_run *r)
@@ -427,7 +505,7 @@ static void norm_backward(operator_run *r)
     const spsh__norm_state state = norm_state(r);
     const spsh__norm_grad g = {r->inputs[0].data, r->dy, dx(r), r->inputs[1].gradient,
                                r->inputs[2].gradient};
-    r->ops->norm_backward_fn(r->b, &c->shape, norm_lengths(c), &state, &g);
+    r->ops->norm_backward_fn(r->b, &c->shape, norm_lengths(r), &state, &g);
 }
 
 /* is_conv, batch, channels, bins, frames, counts_padding; has lengths, is training */
@@ -471,6 +549,7 @@ static void rnn_open(operator_run *r)
     const spsh__rnn_shape *s = &c->shape;
     const size_t gates = (s->cell == SPSH__CELL_LSTM ? 4 : 3) * (size_t)s->hidden;
     const size_t count = (size_t)s->frames * s->batch;
+    r->halves = IN_0 | IN_1 | IN_2 | OUT;
     add_input(r, count * s->inputs, false);
     add_input(r, gates * s->inputs, true);
     add_input(r, gates * s->hidden, true);
@@ -480,7 +559,7 @@ static void rnn_open(operator_run *r)
     /* Large weights would make a long recurrence chaotic: roundings grow. */
     for (size_t i = 1; s->hidden > 8 && i < 3; i++)
         r->ops->scale_fn(r->b, 0.125, r->inputs[i].data, r->inputs[i].count);
-    r->work[0] = take(r, r->ops->rnn_reserve_fn(s)); /* the backend's own: not compared */
+    r->work[0] = take_kind(r, r->ops->rnn_reserve_fn(s), true); /* the backend's: not compared */
     set_y(r, count * s->hidden);
 }
 
@@ -539,6 +618,7 @@ static const uint32_t *some_states(size_t count, uint32_t width)
 static void loss_open(operator_run *r)
 {
     const spsh__rows *s = r->c->shape;
+    r->halves = IN_0;
     add_input(r, (size_t)s->frames * s->batch * s->width, false);
     set_y(r, 1);
 }
@@ -554,6 +634,7 @@ static void cross_entropy(operator_run *r, double scale, spsh__buffer dlogits)
                              .logits = r->inputs[0].data,
                              .dlogits = dlogits};
     r->ops->cross_entropy_fn(r->b, &c);
+    spsh__backend_finish(r->b);
     if (dlogits.data == NULL)
         r->ops->write_f64_fn(r->b, r->y, &c.loss, 1);
 }
@@ -581,7 +662,9 @@ static void ctc(operator_run *r, double scale, spsh__buffer dlogits)
     spsh__ctc_result results[4];
     const spsh__ctc_io io = {r->inputs[0].data, dlogits, ctc_weights, results};
     REQUIRE(s->batch == 4);
+    tell_lengths(r, lengths, s->batch);
     r->ops->ctc_fn(r->b, &shape, lengths, &labels, &io);
+    spsh__backend_finish(r->b);
     double loss = 0;
     for (uint32_t n = 0; n < 4; n++)
         loss += ctc_weights[n] * results[n].loss;
@@ -705,7 +788,8 @@ const operator_case operator_cases[] = {
     ROWS(clip, rows[0]), ROWS(clip, rows[3]), LARGE_ROWS(clip),
     FORWARD_ROWS(log_softmax, rows[0]), FORWARD_ROWS(log_softmax, rows[1]),
     FORWARD_ROWS(log_softmax, rows[3]), FORWARD_ROWS(log_softmax, large_rows),
-    FORWARD_ROWS(sums, rows[0]), FORWARD_ROWS(sums, rows[3]), FORWARD_ROWS(sums, large_rows),
+    FORWARD(sums, rows[0]), FORWARD(sums, rows[3]), FORWARD(sums, large_rows),
+    FORWARD_ROWS(mix, rows[0]), FORWARD_ROWS(mix, large_rows),
     CASE(lookahead, lookaheads[0]), CASE(lookahead, lookaheads[1]), CASE(lookahead, lookaheads[2]),
     LARGE(lookahead, lookaheads[3]),
     CASE(conv, convs[0]), CASE(conv, convs[1]), CASE(conv, convs[2]), CASE(conv, convs[3]),
@@ -770,4 +854,31 @@ void operator_run_close(operator_run *r)
     for (size_t i = 0; i < r->input_count; i++)
         free(r->inputs[i].before);
     free(r->dy_values);
+}
+
+static void add_results(operator_results *all, const operator_run *r, spsh__buffer from,
+                        size_t count)
+{
+    all->values = realloc(all->values, (all->count + count + 1) * sizeof(double));
+    REQUIRE(all->values != NULL && all->end_count < 16);
+    r->ops->read_f64_fn(r->b, all->values + all->count, from, count);
+    all->count += count;
+    all->ends[all->end_count++] = all->count;
+}
+
+operator_results operator_case_run(spsh__backend *b, const operator_case *c, uint64_t case_seed)
+{
+    operator_run r;
+    operator_results all = {0};
+    operator_run_open(&r, b, c, case_seed);
+    c->forward_fn(&r);
+    add_results(&all, &r, r.y, r.y_count);
+    if (c->backward_fn != NULL)
+        operator_run_backward(&r);
+    for (size_t i = 0; i < 6; i++)
+        add_results(&all, &r, r.work[i], r.work_counts[i]);
+    for (size_t i = 0; c->backward_fn != NULL && i < r.input_count; i++)
+        add_results(&all, &r, r.inputs[i].gradient, r.inputs[i].count);
+    operator_run_close(&r);
+    return all;
 }

@@ -9,7 +9,12 @@
  *                                                                     written behind a buffer
  *
  * Inputs, dy and what gradients hold before are values that float has, the same in any backend.
- * Gradients that are overwritten hold no numbers before. A test program has one of these files.
+ * Outputs and gradients that are overwritten hold no numbers before. A test program has one of
+ * these files.
+ *
+ * Where a backend has halves, what a model has in 16 bits is: activations, their gradients and
+ * factors that are weights. So that two backends start from the same values, they are what
+ * operator_rounding has.
  */
 #ifndef OPERATOR_CASES_H
 #define OPERATOR_CASES_H
@@ -31,6 +36,8 @@ typedef struct operator_case {
 } operator_case;
 
 extern const operator_case operator_cases[];
+extern spsh__precision
+    operator_rounding; /* of inputs, dy and all else that is drawn; FP32 at first */
 extern const size_t operator_case_count;
 
 typedef struct operator_input {
@@ -52,6 +59,7 @@ struct operator_run {
     spsh__buffer work[6]; /* the operator's: reserves, statistics */
     size_t work_counts[6];
     bool is_without_dx;
+    uint32_t halves; /* which inputs (bit i), and y (bit OPERATOR_INPUTS_MAX) */
     uint64_t random;
     spsh__buffer buffers[OPERATOR_BUFFERS_MAX];
     size_t buffer_counts[OPERATOR_BUFFERS_MAX], buffer_count;
@@ -60,5 +68,14 @@ struct operator_run {
 void operator_run_open(operator_run *r, spsh__backend *b, const operator_case *c, uint64_t seed);
 void operator_run_backward(operator_run *r);
 void operator_run_close(operator_run *r);
+
+/* All that a case writes, one after another: y, statistics and moments, gradients. */
+typedef struct operator_results {
+    double *values; /* the caller's to free */
+    size_t count;
+    size_t ends[16], end_count;
+} operator_results;
+
+operator_results operator_case_run(spsh__backend *b, const operator_case *c, uint64_t seed);
 
 #endif

@@ -117,39 +117,6 @@ static void test_gradients(void)
 /* ----------------------------------------------------------------------------- one against another
  */
 
-/* All that a case writes, one after another: y, statistics and moments, gradients. */
-typedef struct results {
-    double *values;
-    size_t count;
-    size_t ends[16], end_count;
-} results;
-
-static void add_results(results *all, const operator_run *r, spsh__buffer from, size_t count)
-{
-    all->values = realloc(all->values, (all->count + count + 1) * sizeof(double));
-    REQUIRE(all->values != NULL && all->end_count < 16);
-    r->ops->read_f64_fn(r->b, all->values + all->count, from, count);
-    all->count += count;
-    all->ends[all->end_count++] = all->count;
-}
-
-static results run_case(spsh__backend *b, const operator_case *c, uint64_t case_seed)
-{
-    operator_run r;
-    results all = {0};
-    operator_run_open(&r, b, c, case_seed);
-    c->forward_fn(&r);
-    add_results(&all, &r, r.y, r.y_count);
-    if (c->backward_fn != NULL)
-        operator_run_backward(&r);
-    for (size_t i = 0; i < 6; i++)
-        add_results(&all, &r, r.work[i], r.work_counts[i]);
-    for (size_t i = 0; c->backward_fn != NULL && i < r.input_count; i++)
-        add_results(&all, &r, r.inputs[i].gradient, r.inputs[i].count);
-    operator_run_close(&r);
-    return all;
-}
-
 /* Float's error grows with the sums that a value is of: it is measured against the greatest value
  * of its array. */
 static void compare_part(const operator_case *c, const double *got, const double *want,
@@ -184,7 +151,8 @@ static size_t open_levels(spsh__backend *levels[LEVELS_MAX])
     return count;
 }
 
-static void compare(const operator_case *c, const results *got, const results *want)
+static void compare(const operator_case *c, const operator_results *got,
+                    const operator_results *want)
 {
     CHECK_U64(got->count, want->count);
     for (size_t k = 0, from = 0; k < want->end_count; from = want->ends[k++])
@@ -197,9 +165,9 @@ static void test_cpu_is_reference(void)
     const size_t level_count = open_levels(levels);
     for (size_t i = 0; i < operator_case_count; i++) {
         const operator_case *c = &operator_cases[i];
-        const results want = run_case(reference, c, seed + i);
+        const operator_results want = operator_case_run(reference, c, seed + i);
         for (size_t l = 0; l < level_count; l++) {
-            const results got = run_case(levels[l], c, seed + i);
+            const operator_results got = operator_case_run(levels[l], c, seed + i);
             compare(c, &got, &want);
             free(got.values);
         }
@@ -218,8 +186,8 @@ static void test_bits_of_any_threads(void)
         spsh__backend *one = open_backend("cpu", threads[0]),
                       *other = open_backend("cpu", threads[k]);
         for (size_t i = 0; i < operator_case_count; i++) {
-            const results want = run_case(one, &operator_cases[i], seed + i);
-            const results got = run_case(other, &operator_cases[i], seed + i);
+            const operator_results want = operator_case_run(one, &operator_cases[i], seed + i);
+            const operator_results got = operator_case_run(other, &operator_cases[i], seed + i);
             CHECK(memcmp(want.values, got.values, want.count * sizeof(double)) == 0);
             free(want.values);
             free(got.values);
