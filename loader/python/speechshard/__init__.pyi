@@ -43,7 +43,7 @@ class Array:
     def __dlpack__(
         self,
         *,
-        stream: None = None,
+        stream: Optional[int] = None,
         max_version: Optional[Tuple[int, int]] = None,
         dl_device: Optional[Tuple[int, int]] = None,
         copy: Optional[bool] = None,
@@ -134,6 +134,10 @@ class Batch:
     @property
     def number(self) -> int: ...
     @property
+    def device(self) -> str: ...
+    @property
+    def ready(self) -> Optional[int]: ...
+    @property
     def empty(self) -> bool: ...
     @property
     def step_end(self) -> bool: ...
@@ -198,6 +202,8 @@ class Loader:
         on_error: Optional[Literal["fail", "skip", "substitute"]] = "fail",
         quarantine_max: Optional[int] = None,
         cache_dir: Optional[_Path] = None,
+        device: Optional[str] = "cpu",
+        decode: Optional[Literal["host", "device"]] = "host",
         log: Optional[Callable[[int, str], object]] = None,
     ) -> None: ...
     @property

@@ -123,6 +123,16 @@ static uint8_t *copy_dimension(const spsh__py_array *array, int dimension, const
     return to;
 }
 
+/* One piece of a device's memory goes over in one copy; what has gaps does not. */
+static int read_device(const spsh__py_array *array, uint8_t *to, size_t size_bytes)
+{
+    if (is_contiguous(array, false))
+        return spsh__py_batch_read(array->owner, array->data, to, size_bytes);
+    PyErr_SetString(PyExc_BufferError, "a part of an array in a device's memory that has gaps: "
+                                       "torch.from_dlpack() takes it as it is");
+    return -1;
+}
+
 PyObject *spsh__py_array_copy(const spsh__py_array *array)
 {
     spsh__py_layout layout = {.dtype = array->dtype, .ndim = array->ndim};
@@ -133,6 +143,12 @@ PyObject *spsh__py_array_copy(const spsh__py_array *array)
     if (copy == NULL || size_bytes == 0)
         return copy;
     uint8_t *to = ((spsh__py_array *)copy)->data;
+    if (spsh__py_batch_device(array->owner) >= 0) {
+        if (read_device(array, to, (size_t)size_bytes) == 0)
+            return copy;
+        Py_DECREF(copy);
+        return NULL;
+    }
     if (is_contiguous(array, false))
         memcpy(to, array->data, (size_t)size_bytes);
     else
@@ -157,13 +173,14 @@ static PyObject *widen(const spsh__py_array *array)
     return floats;
 }
 
-/* A memoryview whose elements can be read. */
+/* A memoryview whose elements can be read; in a device's memory, of a copy. */
 static PyObject *view_elements(PyObject *self)
 {
     const spsh__py_array *array = (const spsh__py_array *)self;
-    if (array->dtype != SPSH_PY_FLOAT16)
+    const bool is_half = array->dtype == SPSH_PY_FLOAT16;
+    if (!is_half && spsh__py_batch_device(array->owner) < 0)
         return PyMemoryView_FromObject(self);
-    PyObject *floats = widen(array);
+    PyObject *floats = is_half ? widen(array) : spsh__py_array_copy(array);
     PyObject *view = floats == NULL ? NULL : PyMemoryView_FromObject(floats);
     Py_XDECREF(floats);
     return view;
@@ -180,6 +197,12 @@ static int array_get_buffer(PyObject *self, spsh__py_buffer *view, int flags)
     bool wants_fortran = (flags & SPSH_PY_BUF_FORTRAN) == SPSH_PY_BUF_FORTRAN;
     bool wants_any = (flags & SPSH_PY_BUF_ANY) == SPSH_PY_BUF_ANY;
     view->obj = NULL;
+    if (spsh__py_batch_device(array->owner) >= 0) {
+        PyErr_SetString(PyExc_BufferError,
+                        "the array is in a device's memory: torch.from_dlpack() and others take "
+                        "it, and tolist() copies it");
+        return -1;
+    }
     if ((wants_plain && !plain) || (wants_fortran && !is_contiguous(array, true)) ||
         (wants_any && !plain && !is_contiguous(array, true))) {
         PyErr_SetString(PyExc_BufferError, "the array is not laid out as asked for");
@@ -242,16 +265,11 @@ static PyObject *array_item(PyObject *self, Py_ssize_t index)
     }
     if (array->ndim > 1)
         return part(array, index, -1, 1);
-    if (array->dtype == SPSH_PY_FLOAT16) {
-        uint16_t half = 0;
-        float number = 0;
-        memcpy(&half, array->data + index * array->strides[0], sizeof(half));
-        spsh_float_from_half(&number, &half, 1);
-        return PyFloat_FromDouble((double)number);
-    }
-    PyObject *view = PyMemoryView_FromObject(self);
-    PyObject *value = view == NULL ? NULL : PySequence_GetItem(view, index);
+    PyObject *one = part(array, index, 1, 1);
+    PyObject *view = one == NULL ? NULL : view_elements(one);
+    PyObject *value = view == NULL ? NULL : PySequence_GetItem(view, 0);
     Py_XDECREF(view);
+    Py_XDECREF(one);
     return value;
 }
 
@@ -336,8 +354,9 @@ static PyMethodDef methods[] = {
     {"numpy",             array_numpy,                       METH_NOARGS,                  "numpy() -> numpy.ndarray of the same memory."},
     {"tolist",            array_tolist,                      METH_NOARGS,                  "tolist() -> list of numbers, nested."        },
     {"__dlpack__",        SPSH_PY_KEYWORDS(spsh__py_dlpack), METH_VARARGS | METH_KEYWORDS,
-     "Export as the Python array API standard has it; the device is the CPU."                                                            },
-    {"__dlpack_device__", spsh__py_dlpack_device,            METH_NOARGS,                  "(1, 0): the CPU."                            },
+     "Export as the Python array API standard has it."                                                                                   },
+    {"__dlpack_device__", spsh__py_dlpack_device,            METH_NOARGS,
+     "(1, 0): the CPU; (2, n): device n of CUDA."                                                                                        },
     {NULL,                NULL,                              0,                            NULL                                          },
 };
 

@@ -6,10 +6,13 @@
  *
  *     spsh_batch | utterances | values (64-byte aligned) | ids, texts, names
  *
+ * (values in a device's memory into a piece of that, in the loader's stream.)
+ *
  * Lists of strings and arrays of numbers are made when they are first asked for.
  */
 #include <stddef.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "binding.h"
 
@@ -23,13 +26,16 @@ enum {
     NUMBERS_DATASETS,
     NUMBERS
 };
-enum { VALUES_ALIGNMENT = 64 };
+enum { VALUES_ALIGNMENT = 64, STREAMS_MAX = 8 };
 
 typedef struct batch {
     PyObject ob_base;
-    spsh__py_lease *lease; /* of the slot; NULL when the batch is a copy */
+    spsh__py_lease *lease; /* of the slot, or of the device; NULL when the batch is a copy */
     const spsh_batch *batch;
-    spsh_batch *copy;  /* the same, in memory of its own; or NULL */
+    spsh_batch *copy;              /* the same, in memory of its own; or NULL */
+    spsh__py_device_memory values; /* of a copy in a device's memory */
+    void *streams[STREAMS_MAX];    /* that were given values in a device's memory */
+    int stream_count;
     PyObject *domains; /* names of the plan's */
     PyObject *lists[LISTS], *numbers[NUMBERS];
 } batch;
@@ -90,10 +96,11 @@ static size_t text_bytes(const spsh_batch *from)
     return sum;
 }
 
-/* NULL when there is no memory. Needs no GIL. */
+/* NULL when there is no memory. Values in a device's memory stay where they are. Needs no GIL. */
 static spsh_batch *copy_batch(const spsh_batch *from)
 {
-    size_t value_bytes = (size_t)from->value_count * item_bytes(from);
+    const bool is_here = from->ready == NULL;
+    size_t value_bytes = is_here ? (size_t)from->value_count * item_bytes(from) : 0;
     size_t head_bytes = sizeof(*from) + from->utterance_count * sizeof(*from->utterances);
     uint8_t *block =
         (uint8_t *)malloc(head_bytes + VALUES_ALIGNMENT + value_bytes + text_bytes(from) + 1);
@@ -106,7 +113,8 @@ static spsh_batch *copy_batch(const spsh_batch *from)
     uint8_t *text = values + value_bytes;
     *to = *from;
     to->utterances = utterances;
-    set_values(to, values);
+    if (is_here)
+        set_values(to, values);
     if (value_bytes > 0)
         memcpy(values, values_of(from), value_bytes);
     for (uint32_t i = 0; i < from->utterance_count; i++) {
@@ -121,43 +129,69 @@ static spsh_batch *copy_batch(const spsh_batch *from)
 
 /* ---- life ---- */
 
+/* Then gives the slot back. Needs no GIL. */
+static spsh_status copy_from(const spsh__py_lease *lease, const spsh_batch *from,
+                             spsh_batch **ret_copy, spsh__py_device_memory *values, spsh_error *err)
+{
+    spsh_status rc = SPSH_OK;
+    spsh_batch *copied = copy_batch(from);
+    if (copied == NULL) {
+        rc = SPSH_E_NO_MEMORY;
+        spsh_error_set(err, rc, 0, SPSH_OFFSET_NONE, "a copy of a batch");
+    }
+    if (rc == SPSH_OK && from->ready != NULL) {
+        rc = spsh__py_device_copy(lease, from, values_of(from),
+                                  (size_t)from->value_count * item_bytes(from), values, err);
+        set_values(copied, values->data);
+        copied->ready = values->ready;
+    }
+    spsh_loader_release_after(lease->loader, from, NULL); /* behind what is on its stream */
+    *ret_copy = copied;
+    return rc;
+}
+
 PyObject *spsh__py_batch_new(spsh__py_lease *lease, const spsh_batch *from, PyObject *domains,
                              bool copy)
 {
+    spsh_error err = SPSH_ERROR_INIT;
     spsh_batch *copied = NULL;
+    spsh__py_device_memory values = {NULL, NULL};
+    spsh_status rc = SPSH_OK;
     batch *self = PyObject_New(batch, spsh__py.batch);
-    if (copy && self != NULL) {
+    if (self == NULL) {
+        spsh_loader_release(lease->loader, from);
+        return NULL;
+    }
+    if (copy) {
         Py_BEGIN_ALLOW_THREADS;
-        copied = copy_batch(from);
+        rc = copy_from(lease, from, &copied, &values, &err);
         Py_END_ALLOW_THREADS;
     }
-    if (copy || self == NULL)
-        spsh_loader_release(lease->loader, from);
-    if (self == NULL)
-        return NULL;
     memset(self->lists, 0, sizeof(self->lists));
     memset(self->numbers, 0, sizeof(self->numbers));
     Py_INCREF(domains);
     self->domains = domains;
-    self->lease = copy ? NULL : spsh__py_lease_hold(lease);
+    self->lease = copy && lease->cuda == NULL ? NULL : spsh__py_lease_hold(lease);
     self->copy = copied;
+    self->values = values;
+    self->stream_count = 0;
     self->batch = copy ? copied : from;
-    if (self->batch != NULL)
+    if (rc == SPSH_OK)
         return (PyObject *)self;
     Py_DECREF(self);
-    return PyErr_NoMemory();
+    return rc == SPSH_E_NO_MEMORY && lease->cuda == NULL ? PyErr_NoMemory() : spsh__py_raise(&err);
 }
 
 static void batch_dealloc(PyObject *object)
 {
     batch *self = (batch *)object;
     PyTypeObject *type = Py_TYPE(object);
-    if (self->lease == NULL) {
-        free(self->copy);
-    } else {
-        spsh__py_lease_release(self->lease, self->batch);
-        spsh__py_lease_drop(self->lease);
-    }
+    if (self->lease != NULL && self->batch != NULL && self->copy == NULL)
+        spsh__py_lease_release(self->lease, self->batch, self->streams, self->stream_count);
+    else if (self->lease != NULL && self->lease->pid == getpid())
+        spsh__py_device_memory_free(self->lease, &self->values); /* waits for what uses it */
+    spsh__py_lease_drop(self->lease);
+    free(self->copy);
     for (int i = 0; i < LISTS; i++)
         Py_XDECREF(self->lists[i]);
     for (int i = 0; i < NUMBERS; i++)
@@ -165,6 +199,56 @@ static void batch_dealloc(PyObject *object)
     Py_DECREF(self->domains);
     PyObject_Free(object);
     Py_DECREF(type);
+}
+
+/* ---- a device's memory ---- */
+
+int64_t spsh__py_batch_device(PyObject *owner)
+{
+    if (owner == NULL || Py_TYPE(owner) != spsh__py.batch ||
+        ((const batch *)owner)->batch->ready == NULL)
+        return -1;
+    return ((const batch *)owner)->lease->device;
+}
+
+int spsh__py_batch_use(PyObject *owner, void *stream)
+{
+    batch *self = (batch *)owner;
+    int at = 0;
+    while (at < self->stream_count && self->streams[at] != stream)
+        at++;
+    if (at == STREAMS_MAX) {
+        PyErr_SetString(PyExc_BufferError, "a batch can be given to at most 8 streams");
+        return -1;
+    }
+    if (spsh__py_device_wait(self->lease, self->batch, stream) != 0)
+        return -1;
+    self->streams[at] = stream;
+    self->stream_count += at == self->stream_count;
+    return 0;
+}
+
+int spsh__py_batch_read(PyObject *owner, const void *from, void *to, size_t size_bytes)
+{
+    const batch *self = (const batch *)owner;
+    return spsh__py_device_read(self->lease, self->batch, from, to, size_bytes);
+}
+
+static PyObject *get_device(PyObject *object, void *unused)
+{
+    (void)unused;
+    const int64_t number = spsh__py_batch_device(object);
+    return number < 0 ? PyUnicode_FromString("cpu")
+                      : PyUnicode_FromFormat("cuda:%lld", (long long)number);
+}
+
+static PyObject *get_ready(PyObject *object, void *unused)
+{
+    (void)unused;
+    void *ready = ((const batch *)object)->batch->ready;
+    if (ready == NULL)
+        Py_RETURN_NONE;
+    return PyLong_FromVoidPtr(ready);
 }
 
 /* ---- strings ---- */
@@ -362,6 +446,11 @@ static PyGetSetDef properties[] = {
     {"channels",       get_scalar,   NULL, "Of all of them; 0 in an empty batch.",
      CLOSURE(SCALAR_CHANNELS)                                                                                                      },
     {"epoch",          get_scalar,   NULL, NULL,                                                         CLOSURE(SCALAR_EPOCH)     },
+    {"device",         get_device,   NULL, "Of audio and features: \"cpu\" or \"cuda:0\".",              NULL                      },
+    {"ready",          get_ready,    NULL,
+     "The cudaEvent_t behind what brings the values, as an int; None on the CPU. For who takes "
+     "them "
+     "with\nstream=-1.",                                                                                 NULL                      },
     {"step",           get_scalar,   NULL, "Of the epoch; the same on all ranks.",                       CLOSURE(SCALAR_STEP)      },
     {"number",         get_scalar,   NULL, "In the epoch, over all ranks.",                              CLOSURE(SCALAR_NUMBER)    },
     {"empty",          get_flag,     NULL, "This rank gets nothing in the epoch's last step.",           &flags[0]                 },

@@ -10,6 +10,9 @@
  * its lease any more: not the Loader, no Batch, no call that is under way. The same for a dataset
  * and its store. All of these counts change under the GIL only.
  *
+ * In a device's memory, a view is handed on through DLPack alone, and a Batch gives its slot back
+ * when the streams that it was given to have come to where they are then (device.c).
+ *
  * The C library never calls Python: what it logs from its threads is queued, and handed on by the
  * next call from Python.
  */
@@ -154,7 +157,10 @@ typedef struct spsh__py_stores {
 typedef struct spsh__py_lease {
     spsh_loader *loader;
     Py_ssize_t holders;
-    pid_t pid; /* that opened it: a fork has none of its threads */
+    pid_t pid;       /* that opened it: a fork has none of its threads */
+    spsh_cuda *cuda; /* NULL: batches are the host's; as the next three */
+    uint32_t device;
+    void *gate, *event; /* see device.c */
     spsh__py_log *log;
     spsh__py_stores served, noises, rooms;
 } spsh__py_lease;
@@ -162,10 +168,36 @@ typedef struct spsh__py_lease {
 /* Without a loader yet. Each is a path, a Dataset, or a sequence of them; noises and rooms may be
  * NULL. */
 spsh__py_lease *spsh__py_lease_new(PyObject *datasets, PyObject *noises, PyObject *rooms);
-int spsh__py_lease_open(spsh__py_lease *lease, const spsh_loader_options *options);
+/* device: its number, or -1 for the host. */
+int spsh__py_lease_open(spsh__py_lease *lease, const spsh_loader_options *options, int64_t device);
 spsh__py_lease *spsh__py_lease_hold(spsh__py_lease *lease);
 void spsh__py_lease_drop(spsh__py_lease *lease); /* NULL is fine */
-void spsh__py_lease_release(const spsh__py_lease *lease, const spsh_batch *batch);
+/* streams: of consumers that it was given to, in a device's memory. */
+void spsh__py_lease_release(const spsh__py_lease *lease, const spsh_batch *batch,
+                            void *const *streams, int count);
+
+/* ---- device.c ---- */
+
+typedef struct spsh__py_device_memory {
+    void *data, *ready; /* and the event behind what fills it */
+} spsh__py_device_memory;
+
+/* Load the plug-in. -1 with an exception set that says why there is no device. */
+int spsh__py_device_open(spsh__py_lease *lease, uint32_t number);
+void spsh__py_device_close(spsh__py_lease *lease); /* after the loader */
+/* What is put onto the stream from now on comes after the batch. */
+int spsh__py_device_wait(const spsh__py_lease *lease, const spsh_batch *batch, void *stream);
+/* When all that is on these streams now is done. */
+void spsh__py_device_release(const spsh__py_lease *lease, const spsh_batch *batch,
+                             void *const *streams, int count);
+/* Bytes of a batch to the host; waits for them. */
+int spsh__py_device_read(const spsh__py_lease *lease, const spsh_batch *batch, const void *from,
+                         void *to, size_t size_bytes);
+/* Bytes of a batch into memory of their own, which is freed in any case. Needs no GIL. */
+spsh_status spsh__py_device_copy(const spsh__py_lease *lease, const spsh_batch *batch,
+                                 const void *from, size_t size_bytes, spsh__py_device_memory *to,
+                                 spsh_error *err);
+void spsh__py_device_memory_free(const spsh__py_lease *lease, spsh__py_device_memory *memory);
 
 /* ---- log.c ---- */
 
@@ -187,6 +219,7 @@ typedef struct spsh__py_config {
     spsh_feature_options features;
     spsh_augment_options augment;
     PyObject *noise, *rooms; /* datasets; borrowed; NULL: none */
+    int64_t device;          /* its number; -1: the host */
     bool has_output;
 } spsh__py_config;
 
@@ -204,6 +237,14 @@ int spsh__py_batch_init(PyObject *module);
 /* Takes the batch. copy: into memory of its own; the slot goes back at once. */
 PyObject *spsh__py_batch_new(spsh__py_lease *lease, const spsh_batch *from, PyObject *domains,
                              bool copy);
+
+/* Of an array, or NULL: the number of the device that the memory of its owner is in; -1: the
+ * host's. */
+int64_t spsh__py_batch_device(PyObject *owner);
+/* A stream is given its values: it waits for them, and the batch for it. */
+int spsh__py_batch_use(PyObject *owner, void *stream);
+/* Values of an owner in a device's memory to the host. */
+int spsh__py_batch_read(PyObject *owner, const void *from, void *to, size_t size_bytes);
 
 /* ---- loader.c, report.c ---- */
 

@@ -5,6 +5,11 @@
  * 0) or later. The consumer renames the capsule and calls the deleter when it is done, in any
  * thread and without the GIL; a capsule that nobody took calls it itself. Data may be written to:
  * the slot of a batch belongs to its borrower.
+ *
+ * Of an Array in a device's memory, `stream` is the consumer's (None and 1: the legacy default one,
+ * 2: the thread's default one, -1: it looks after the order by itself): it is made to wait until
+ * the values are there, and the memory is used again when it has come past what was put onto it as
+ * long as tensors of the batch lived.
  */
 #include <string.h>
 
@@ -12,6 +17,7 @@
 
 enum {
     DEVICE_CPU = 1,
+    DEVICE_CUDA = 2,
     CODE_INT = 0,
     CODE_FLOAT = 2,
     VERSION_MAJOR = 1,
@@ -98,6 +104,12 @@ static void free_capsule(PyObject *capsule)
     }
 }
 
+static dl_device device_of(const spsh__py_array *array)
+{
+    const int64_t number = spsh__py_batch_device(array->owner);
+    return number < 0 ? (dl_device){DEVICE_CPU, 0} : (dl_device){DEVICE_CUDA, (int32_t)number};
+}
+
 static void fill_tensor(export *exported, const spsh__py_array *array, dl_tensor *tensor)
 {
     Py_ssize_t item_bytes = spsh__py_item_bytes(array->dtype);
@@ -107,7 +119,7 @@ static void fill_tensor(export *exported, const spsh__py_array *array, dl_tensor
     }
     *tensor = (dl_tensor){
         .data = array->data,
-        .device = {DEVICE_CPU, 0},
+        .device = device_of(array),
         .ndim = array->ndim,
         .code = array->dtype == SPSH_PY_FLOAT16 || array->dtype == SPSH_PY_FLOAT32 ? CODE_FLOAT
                                                                                    : CODE_INT,
@@ -160,16 +172,52 @@ static int parse_pair(PyObject *pair, const char *name, int *ret_first, int *ret
     return PyArg_ParseTuple(pair, "ii", ret_first, ret_second) ? 0 : -1;
 }
 
-/* None or (1, 0). */
-static int check_device(PyObject *device)
+/* None, where the array is, or (1, 0): *ret_to_host, a copy of what is in a device's memory. */
+static int check_device(const spsh__py_array *array, PyObject *device, bool *ret_to_host)
 {
-    int type = DEVICE_CPU, id = 0;
+    const dl_device at = device_of(array);
+    int type = at.type, id = at.id;
     if (parse_pair(device, "dl_device", &type, &id) != 0)
         return -1;
-    if (type == DEVICE_CPU && id == 0)
+    *ret_to_host = at.type != DEVICE_CPU && type == DEVICE_CPU && id == 0;
+    if (*ret_to_host || (type == at.type && id == at.id))
         return 0;
-    PyErr_SetString(PyExc_BufferError, "an Array is on the CPU: dl_device is None or (1, 0)");
+    PyErr_Format(PyExc_BufferError,
+                 at.type == DEVICE_CPU
+                     ? "an Array is on the CPU: dl_device is None or (1, 0)"
+                     : "the Array is on device (%d, %d): dl_device is None, that, "
+                       "or (1, 0) for a copy on the CPU",
+                 (int)at.type, (int)at.id);
     return -1;
+}
+
+/* The consumer's stream is to wait for the values. */
+static int use_stream(const spsh__py_array *array, PyObject *stream)
+{
+    if (device_of(array).type == DEVICE_CPU) {
+        if (stream == Py_None)
+            return 0;
+        PyErr_SetString(PyExc_BufferError, "an Array is on the CPU: stream is None");
+        return -1;
+    }
+    long long handle = 1; /* the legacy default stream, as None */
+    if (stream != Py_None)
+        handle = PyLong_AsLongLong(stream);
+    if (PyErr_Occurred() != NULL)
+        return -1;
+    if (handle == -1)
+        return 0;
+    if (handle <= 0) {
+        PyErr_SetString(PyExc_BufferError,
+                        "stream is None, -1, 1 (legacy default), 2 (per-thread default) or a "
+                        "cudaStream_t; 0 would be ambiguous");
+        return -1;
+    }
+    /* CUDA takes 2 for what it means here; 1 is the NULL stream. */
+    void *to = NULL;
+    const uintptr_t bits = handle == 1 ? 0 : (uintptr_t)handle;
+    memcpy(&to, &bits, sizeof(to));
+    return spsh__py_batch_use(array->owner, to);
 }
 
 PyObject *spsh__py_dlpack(PyObject *self, PyObject *args, PyObject *keywords)
@@ -181,15 +229,22 @@ PyObject *spsh__py_dlpack(PyObject *self, PyObject *args, PyObject *keywords)
     if (!PyArg_ParseTupleAndKeywords(args, keywords, "|$OOOO:__dlpack__", names, &stream, &version,
                                      &device, &copy))
         return NULL;
-    if (stream != Py_None) {
-        PyErr_SetString(PyExc_BufferError, "an Array is on the CPU: stream is None");
+    const spsh__py_array *view = (const spsh__py_array *)self;
+    int major = 0, minor = 0;
+    bool to_host = false;
+    if (parse_pair(version, "max_version", &major, &minor) != 0 ||
+        check_device(view, device, &to_host) != 0)
+        return NULL;
+    int copied = copy == Py_None ? to_host : PyObject_IsTrue(copy);
+    if (copied < 0)
+        return NULL;
+    if (copied != to_host && device_of(view).type != DEVICE_CPU) {
+        PyErr_SetString(PyExc_BufferError,
+                        "an Array in a device's memory is shared as it is, or copied to the CPU: "
+                        "copy is None or False, or dl_device (1, 0)");
         return NULL;
     }
-    int major = 0, minor = 0;
-    if (parse_pair(version, "max_version", &major, &minor) != 0 || check_device(device) != 0)
-        return NULL;
-    int copied = copy == Py_None ? 0 : PyObject_IsTrue(copy);
-    if (copied < 0)
+    if (!to_host && use_stream(view, stream) != 0)
         return NULL;
     PyObject *array = self;
     if (copied)
@@ -201,7 +256,7 @@ PyObject *spsh__py_dlpack(PyObject *self, PyObject *args, PyObject *keywords)
 
 PyObject *spsh__py_dlpack_device(PyObject *self, PyObject *unused)
 {
-    (void)self;
     (void)unused;
-    return Py_BuildValue("(ii)", DEVICE_CPU, 0);
+    const dl_device at = device_of((const spsh__py_array *)self);
+    return Py_BuildValue("(ii)", (int)at.type, (int)at.id);
 }

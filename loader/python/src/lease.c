@@ -25,6 +25,7 @@ static void lease_free(spsh__py_lease *lease)
         spsh_loader_close(lease->loader);
         Py_END_ALLOW_THREADS;
     }
+    spsh__py_device_close(lease);
     drop_stores(&lease->served);
     drop_stores(&lease->noises);
     drop_stores(&lease->rooms);
@@ -44,9 +45,14 @@ void spsh__py_lease_drop(spsh__py_lease *lease)
         lease_free(lease);
 }
 
-void spsh__py_lease_release(const spsh__py_lease *lease, const spsh_batch *batch)
+void spsh__py_lease_release(const spsh__py_lease *lease, const spsh_batch *batch,
+                            void *const *streams, int count)
 {
-    if (lease->pid == getpid())
+    if (lease->pid != getpid())
+        return;
+    if (lease->cuda != NULL)
+        spsh__py_device_release(lease, batch, streams, count);
+    else
         spsh_loader_release(lease->loader, batch);
 }
 
@@ -148,11 +154,15 @@ spsh__py_lease *spsh__py_lease_new(PyObject *datasets, PyObject *noises, PyObjec
     return NULL;
 }
 
-int spsh__py_lease_open(spsh__py_lease *lease, const spsh_loader_options *options)
+int spsh__py_lease_open(spsh__py_lease *lease, const spsh_loader_options *options, int64_t device)
 {
     spsh_error err = SPSH_ERROR_INIT;
     spsh_loader_options opt = *options;
     spsh_status rc = SPSH_OK;
+    if (device >= 0 && spsh__py_device_open(lease, (uint32_t)device) != 0)
+        return -1;
+    opt.cuda = lease->cuda;
+    opt.device = lease->device;
     opt.log_fn = spsh__py_log_put;
     opt.log_user = lease->log;
     opt.noises = lease->noises.datasets;

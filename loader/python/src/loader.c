@@ -76,7 +76,7 @@ static int open_with(spsh__py_loader *self, PyObject *datasets, const spsh__py_c
     spsh__py_lease *lease = spsh__py_lease_new(datasets, config->noise, config->rooms);
     if (lease == NULL)
         return -1;
-    if (spsh__py_lease_open(lease, &config->options) == 0)
+    if (spsh__py_lease_open(lease, &config->options, config->device) == 0)
         domains = spsh__py_plan_domain_names(spsh_loader_plan(lease->loader));
     spsh__py_log_drain(lease->log, self->log);
     if (domains == NULL) {

@@ -325,6 +325,30 @@ static int parse_augment(const option_row *option, PyObject *value, spsh__py_con
     return rc == SPSH_OK ? 0 : raise_text(&err);
 }
 
+/* "cpu", "cuda" or "cuda:1". */
+static int parse_device(const option_row *option, PyObject *value, spsh__py_config *config)
+{
+    static const char prefix[] = "cuda";
+    PyObject *bytes = spsh__py_utf8(value, option->name);
+    if (bytes == NULL)
+        return -1;
+    const char *text = PyBytes_AsString(bytes);
+    unsigned long number = 0;
+    char *end = NULL;
+    bool is_good = strcmp(text, "cpu") == 0 || strcmp(text, prefix) == 0;
+    config->device = strcmp(text, prefix) == 0 ? 0 : -1;
+    if (!is_good && strncmp(text, "cuda:", 5) == 0 && text[5] >= '0' && text[5] <= '9') {
+        number = strtoul(text + 5, &end, 10);
+        is_good = *end == '\0' && number <= UINT16_MAX;
+        config->device = (int64_t)number;
+    }
+    Py_DECREF(bytes);
+    if (is_good)
+        return 0;
+    PyErr_SetString(PyExc_ValueError, "device must be \"cpu\", \"cuda\" or \"cuda:1\"");
+    return -1;
+}
+
 /* What they are is found out when they are opened. */
 static int parse_noise(const option_row *option, PyObject *value, spsh__py_config *config)
 {
@@ -391,6 +415,11 @@ static const choice engines[] = {
     {"pread",    SPSH_ENGINE_PREAD},
     {NULL,       0                }
 };
+static const choice decodes[] = {
+    {"host",   SPSH_DECODE_HOST  },
+    {"device", SPSH_DECODE_DEVICE},
+    {NULL,     0                 }
+};
 static const choice on_errors[] = {
     {"fail",       SPSH_ON_ERROR_FAIL      },
     {"skip",       SPSH_ON_ERROR_SKIP      },
@@ -442,6 +471,8 @@ static const option_row options[] = {
     {"on_error",           parse_word,      AT(on_error),                      on_errors },
     {"quarantine_max",     parse_u64,       AT(quarantine_max),                NULL      },
     {"cache_dir",          parse_path,      AT(plan.cache_dir),                NULL      },
+    {"device",             parse_device,    0,                                 NULL      },
+    {"decode",             parse_word,      AT(decode),                        decodes   },
     {"log",                parse_log,       0,                                 NULL      },
 };
 
@@ -457,7 +488,8 @@ static const option_row *find_option(PyObject *name)
 
 int spsh__py_config_parse(PyObject *keywords, spsh__py_config *config)
 {
-    *config = (spsh__py_config){.options = SPSH_LOADER_OPTIONS_INIT, .kept = PyList_New(0)};
+    *config =
+        (spsh__py_config){.options = SPSH_LOADER_OPTIONS_INIT, .kept = PyList_New(0), .device = -1};
     Py_ssize_t at = 0;
     PyObject *name = NULL, *value = NULL;
     if (config->kept == NULL)
