@@ -33,7 +33,7 @@ static uint64_t count_frames(uint64_t samples)
     return (samples + SPSH_PCM_FRAME_SAMPLES - 1) / SPSH_PCM_FRAME_SAMPLES;
 }
 
-static uint32_t frame_length(uint64_t samples, uint64_t frame_index)
+uint32_t spsh__pcm_frame_length(uint64_t samples, uint64_t frame_index)
 {
     uint64_t left = samples - frame_index * SPSH_PCM_FRAME_SAMPLES;
     return left < SPSH_PCM_FRAME_SAMPLES ? (uint32_t)left : SPSH_PCM_FRAME_SAMPLES;
@@ -101,7 +101,7 @@ spsh_status spsh_pcm_encode(const int16_t *pcm, uint64_t samples, uint32_t chann
     uint64_t frame_count = count_frames(samples);
     for (uint64_t f = 0; f < frame_count; f++) {
         const int16_t *frame = pcm + f * SPSH_PCM_FRAME_SAMPLES * channels;
-        uint32_t length = frame_length(samples, f);
+        uint32_t length = spsh__pcm_frame_length(samples, f);
         for (uint32_t c = 0; c < channels; c++) {
             const int16_t *source = channels == 1 ? frame : plane;
             if (channels == 1 || !gather_channel(frame, length, channels, c, plane))
@@ -233,22 +233,30 @@ spsh_status spsh_pcm_range(spsh_bytes head, uint64_t first_sample, uint64_t samp
     return SPSH_OK;
 }
 
-/* What decode_frame needs to know of the call. */
-typedef struct decode_job {
-    const spsh_pcm_part *part;
-    spsh_pcm_info info;
-    uint64_t first_sample;
-    uint64_t end_sample;
-    int16_t *pcm; /* of first_sample */
-} decode_job;
-
-static spsh_status find_block(const decode_job *job, uint64_t block_index, spsh_bytes *ret_block,
-                              spsh_error *err)
+spsh_status spsh__pcm_range_of(const spsh_pcm_part *part, uint64_t first_sample,
+                               uint64_t sample_count, pcm_range *ret_range, spsh_error *err)
 {
-    const spsh_pcm_part *part = job->part;
-    uint64_t begin = block_offset(part->head, &job->info, block_index);
-    uint64_t end = block_offset(part->head, &job->info, block_index + 1);
-    spsh_status rc = check_order(&job->info, begin, end, err);
+    pcm_range range = {.first_sample = first_sample};
+    spsh_status rc = read_head(part->head, &range.info, err);
+    if (rc == SPSH_OK)
+        rc = check_range(&range.info, first_sample, sample_count, err);
+    if (rc != SPSH_OK)
+        return rc;
+    range.end_sample = first_sample + sample_count;
+    if (sample_count > 0) {
+        range.first_frame = first_sample / SPSH_PCM_FRAME_SAMPLES;
+        range.end_frame = count_frames(range.end_sample);
+    }
+    *ret_range = range;
+    return SPSH_OK;
+}
+
+spsh_status spsh__pcm_find_block(const spsh_pcm_part *part, const spsh_pcm_info *info,
+                                 uint64_t block_index, spsh_bytes *ret_block, spsh_error *err)
+{
+    uint64_t begin = block_offset(part->head, info, block_index);
+    uint64_t end = block_offset(part->head, info, block_index + 1);
+    spsh_status rc = check_order(info, begin, end, err);
     if (rc != SPSH_OK)
         return rc;
     if (begin < part->offset_bytes || end - part->offset_bytes > part->piece.size_bytes)
@@ -261,6 +269,21 @@ static spsh_status find_block(const decode_job *job, uint64_t block_index, spsh_
         (spsh_bytes){part->piece.data + (begin - part->offset_bytes), (size_t)(end - begin)};
     return SPSH_OK;
 }
+
+static spsh_status block_is_damaged(const spsh_pcm_part *part, const spsh_pcm_info *info,
+                                    uint64_t block_index, size_t size_bytes, spsh_error *err)
+{
+    return SPSH_FAIL(err, SPSH_E_CORRUPT, block_offset(part->head, info, block_index),
+                     "pcm block %llu of %zu bytes is damaged", (unsigned long long)block_index,
+                     size_bytes);
+}
+
+/* What decode_frame needs to know of the call. */
+typedef struct decode_job {
+    const spsh_pcm_part *part;
+    pcm_range range;
+    int16_t *pcm; /* of range.first_sample */
+} decode_job;
 
 /* Samples [from, to) of the frame, of channel c, to out[0], out[channels], ... */
 static void scatter_channel(const int16_t *plane, uint32_t from, uint32_t to, uint32_t channels,
@@ -277,22 +300,24 @@ static void scatter_channel(const int16_t *plane, uint32_t from, uint32_t to, ui
 static spsh_status decode_frame(const decode_job *job, uint64_t frame_index, spsh_error *err)
 {
     int16_t plane[SPSH_PCM_FRAME_SAMPLES];
-    uint32_t channels = job->info.channels;
+    uint32_t channels = job->range.info.channels;
     uint64_t frame_first = frame_index * SPSH_PCM_FRAME_SAMPLES;
-    uint32_t length = frame_length(job->info.samples, frame_index);
-    uint32_t from =
-        job->first_sample > frame_first ? (uint32_t)(job->first_sample - frame_first) : 0;
+    uint32_t length = spsh__pcm_frame_length(job->range.info.samples, frame_index);
+    uint32_t from = job->range.first_sample > frame_first
+                        ? (uint32_t)(job->range.first_sample - frame_first)
+                        : 0;
     uint32_t to = length;
-    if (job->end_sample - frame_first < to)
-        to = (uint32_t)(job->end_sample - frame_first);
-    int16_t *out = job->pcm + (frame_first + from - job->first_sample) * channels;
+    if (job->range.end_sample - frame_first < to)
+        to = (uint32_t)(job->range.end_sample - frame_first);
+    int16_t *out = job->pcm + (frame_first + from - job->range.first_sample) * channels;
     /* The common case needs no copy. */
     bool direct = channels == 1 && to - from == SPSH_PCM_FRAME_SAMPLES;
 
     for (uint32_t c = 0; c < channels; c++) {
         uint64_t block_index = frame_index * channels + c;
         spsh_bytes block = {NULL, 0};
-        spsh_status rc = find_block(job, block_index, &block, err);
+        spsh_status rc =
+            spsh__pcm_find_block(job->part, &job->range.info, block_index, &block, err);
         if (rc != SPSH_OK)
             return rc;
         if (block.size_bytes == 0 && c > 0) {
@@ -304,10 +329,8 @@ static spsh_status decode_frame(const decode_job *job, uint64_t frame_index, sps
             job->part->piece.size_bytes - (size_t)(block.data - job->part->piece.data);
         if (!spsh__pcm_block_decode(block.data, block.size_bytes, readable_bytes, length,
                                     direct ? out : plane))
-            return SPSH_FAIL(err, SPSH_E_CORRUPT,
-                             block_offset(job->part->head, &job->info, block_index),
-                             "pcm block %llu of %zu bytes is damaged",
-                             (unsigned long long)block_index, block.size_bytes);
+            return block_is_damaged(job->part, &job->range.info, block_index, block.size_bytes,
+                                    err);
         if (!direct)
             scatter_channel(plane, from, to, channels, out + c);
     }
@@ -317,24 +340,36 @@ static spsh_status decode_frame(const decode_job *job, uint64_t frame_index, sps
 spsh_status spsh_pcm_decode_part(const spsh_pcm_part *part, uint64_t first_sample,
                                  uint64_t sample_count, int16_t *pcm, spsh_error *err)
 {
-    decode_job job = {.part = part, .first_sample = first_sample};
+    decode_job job = {.part = part, .pcm = pcm};
 
     if (part == NULL || (pcm == NULL && sample_count > 0))
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE, "a buffer is missing");
-    spsh_status rc = read_head(part->head, &job.info, err);
-    if (rc == SPSH_OK)
-        rc = check_range(&job.info, first_sample, sample_count, err);
-    if (rc != SPSH_OK || sample_count == 0)
-        return rc;
-    job.end_sample = first_sample + sample_count;
-    job.pcm = pcm;
-    uint64_t end_frame = count_frames(job.end_sample);
-    for (uint64_t f = first_sample / SPSH_PCM_FRAME_SAMPLES; f < end_frame; f++) {
+    spsh_status rc = spsh__pcm_range_of(part, first_sample, sample_count, &job.range, err);
+    for (uint64_t f = job.range.first_frame; rc == SPSH_OK && f < job.range.end_frame; f++)
         rc = decode_frame(&job, f, err);
-        if (rc != SPSH_OK)
-            return rc;
+    return rc;
+}
+
+spsh_status spsh_pcm_check_part(const spsh_pcm_part *part, uint64_t first_sample,
+                                uint64_t sample_count, spsh_error *err)
+{
+    pcm_range range = {.first_frame = 0};
+
+    if (part == NULL)
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE, "a buffer is missing");
+    spsh_status rc = spsh__pcm_range_of(part, first_sample, sample_count, &range, err);
+    const uint32_t channels = rc == SPSH_OK ? range.info.channels : 0;
+    const uint64_t end = range.end_frame * channels;
+    for (uint64_t i = range.first_frame * channels; rc == SPSH_OK && i < end; i++) {
+        const uint32_t length = spsh__pcm_frame_length(range.info.samples, i / channels);
+        spsh_bytes block = {NULL, 0};
+        rc = spsh__pcm_find_block(part, &range.info, i, &block, err);
+        if (rc != SPSH_OK || (block.size_bytes == 0 && i % channels > 0))
+            continue;
+        if (!spsh__pcm_block_check(block.data, block.size_bytes, length))
+            rc = block_is_damaged(part, &range.info, i, block.size_bytes, err);
     }
-    return SPSH_OK;
+    return rc;
 }
 
 spsh_status spsh_pcm_decode(const uint8_t *payload, size_t payload_bytes, uint64_t first_sample,

@@ -154,6 +154,38 @@ static void shift_rows(int16_t *pcm, uint32_t rows, unsigned zero_bits)
     }
 }
 
+/* The head of a predicted block; false when it is none. zero_bits: of the samples. */
+static bool read_predicted(const uint8_t *bytes, size_t size_bytes, uint32_t samples,
+                           pcm_predicted *block, unsigned *zero_bits)
+{
+    block->rows = (samples + PCM_ROW_SAMPLES - 1) / PCM_ROW_SAMPLES;
+    size_t width_bytes = spsh__pcm_width_bytes(block->rows);
+
+    if (size_bytes < PCM_PREDICTED_HEAD_BYTES ||
+        (bytes[1] & PCM_SETS_LOG2_MASK) > PCM_SETS_LOG2_MAX)
+        return false;
+    unsigned sets_log2 = bytes[1] & PCM_SETS_LOG2_MASK;
+    size_t starts_bytes = (bytes[1] & PCM_FLAG_STARTS) != 0 ? PCM_STARTS_BYTES : 0;
+    size_t sets_bytes = (size_t)PCM_SET_BYTES << sets_log2;
+    size_t head_bytes = PCM_PREDICTED_HEAD_BYTES + sets_bytes + starts_bytes + width_bytes;
+    *zero_bits = bytes[1] >> PCM_ZERO_BITS_SHIFT;
+    if (size_bytes < head_bytes)
+        return false;
+    bytes += PCM_PREDICTED_HEAD_BYTES;
+    if (!read_sets(bytes, sets_log2, block))
+        return false;
+    for (uint32_t lane = 0; lane < PCM_LANES; lane++) {
+        block->live_rows[lane] = (uint8_t)spsh__pcm_live_rows(samples, block->rows, lane);
+        if (starts_bytes > 0)
+            block->starts[lane] =
+                UINT32_C(0x10001) * spsh__load_u16le(bytes + sets_bytes + 2 * (size_t)lane);
+    }
+    block->widths = bytes + sets_bytes + starts_bytes;
+    block->groups = block->widths + width_bytes;
+    block->group_bytes = size_bytes - head_bytes;
+    return true;
+}
+
 static bool decode_predicted(const uint8_t *bytes, size_t size_bytes, uint32_t samples,
                              int16_t *pcm)
 {
@@ -164,36 +196,84 @@ static bool decode_predicted(const uint8_t *bytes, size_t size_bytes, uint32_t s
         [PCM_ISA_AVX512] = spsh__pcm_decode_avx512,
 #endif
     };
-    pcm_predicted block = {.rows = (samples + PCM_ROW_SAMPLES - 1) / PCM_ROW_SAMPLES};
-    size_t width_bytes = spsh__pcm_width_bytes(block.rows);
+    pcm_predicted block = {.rows = 0};
+    unsigned zero_bits = 0;
 
-    if (size_bytes < PCM_PREDICTED_HEAD_BYTES ||
-        (bytes[1] & PCM_SETS_LOG2_MASK) > PCM_SETS_LOG2_MAX)
-        return false;
-    unsigned sets_log2 = bytes[1] & PCM_SETS_LOG2_MASK;
-    unsigned zero_bits = bytes[1] >> PCM_ZERO_BITS_SHIFT;
-    size_t starts_bytes = (bytes[1] & PCM_FLAG_STARTS) != 0 ? PCM_STARTS_BYTES : 0;
-    size_t sets_bytes = (size_t)PCM_SET_BYTES << sets_log2;
-    size_t head_bytes = PCM_PREDICTED_HEAD_BYTES + sets_bytes + starts_bytes + width_bytes;
-    if (size_bytes < head_bytes)
-        return false;
-    bytes += PCM_PREDICTED_HEAD_BYTES;
-    if (!read_sets(bytes, sets_log2, &block))
-        return false;
-    for (uint32_t lane = 0; lane < PCM_LANES; lane++) {
-        block.live_rows[lane] = (uint8_t)spsh__pcm_live_rows(samples, block.rows, lane);
-        if (starts_bytes > 0)
-            block.starts[lane] =
-                UINT32_C(0x10001) * spsh__load_u16le(bytes + sets_bytes + 2 * (size_t)lane);
-    }
-    block.widths = bytes + sets_bytes + starts_bytes;
-    block.groups = block.widths + width_bytes;
-    block.group_bytes = size_bytes - head_bytes;
-    if (!decoders[spsh__pcm_isa()](&block, pcm))
+    if (!read_predicted(bytes, size_bytes, samples, &block, &zero_bits) ||
+        !decoders[spsh__pcm_isa()](&block, pcm))
         return false;
     if (zero_bits > 0)
         shift_rows(pcm, block.rows, zero_bits);
     return true;
+}
+
+/* Sixteen lanes of 8 bits: two of 64. */
+typedef uint8_t lane_bytes __attribute__((vector_size(16)));
+typedef uint64_t lane_words __attribute__((vector_size(16)));
+
+/* Lane i: 255 where bit i is set, else 0. */
+static lane_bytes spread_bits(uint32_t bits)
+{
+    const uint64_t each = UINT64_C(0x0101010101010101);
+    const lane_bytes place = {1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128};
+    const lane_words both = {(bits & 0xff) * each, (bits >> 8 & 0xff) * each};
+    lane_bytes spread;
+    memcpy(&spread, &both, sizeof(spread));
+    return (lane_bytes)((spread & place) == place);
+}
+
+/* Of lanes that are at most 16. */
+static uint32_t sum_of_lanes(lane_bytes lanes)
+{
+    const uint64_t even = UINT64_C(0x00ff00ff00ff00ff);
+    uint64_t words[2];
+    memcpy(words, &lanes, sizeof(words));
+    const uint64_t sums = words[0] + words[1];
+    return (uint32_t)(((sums & even) + (sums >> 8 & even)) * UINT64_C(0x0001000100010001) >> 48);
+}
+
+/* Do all live groups have a width, and do they end where the block does? */
+static bool check_widths(const pcm_predicted *block)
+{
+    uint8_t first[PCM_LANES] = {0};
+    lane_bytes widths = {0};
+    lane_bytes live, wrong = {0};
+    size_t bytes = 0;
+
+    memcpy(&live, block->live_rows, sizeof(live));
+    for (uint32_t b = 0; b < block->rows; b++) {
+        if (b < 2) {
+            read_row_codes(block->widths, b, first);
+            memcpy(&widths, first, sizeof(widths));
+        } else {
+            const uint8_t *codes = block->widths + spsh__pcm_width_bytes(b);
+            const lane_bytes high = spread_bits(spsh__load_u16le(codes + 2));
+            widths -= spread_bits(spsh__load_u16le(codes)) + high + high + 1;
+        }
+        const lane_bytes row = {0};
+        const lane_bytes used = widths & (lane_bytes)(live > row + (uint8_t)b);
+        wrong |= (lane_bytes)(used > row + PCM_WIDTH_MAX);
+        bytes += 2 * (size_t)sum_of_lanes(used);
+    }
+    uint64_t any[2];
+    memcpy(any, &wrong, sizeof(any));
+    return (any[0] | any[1]) == 0 && bytes == block->group_bytes;
+}
+
+bool spsh__pcm_block_check(const uint8_t *block, size_t block_bytes, uint32_t samples)
+{
+    pcm_predicted predicted = {.rows = 0};
+    unsigned zero_bits = 0;
+    if (block_bytes == 0 || block_bytes > PCM_BLOCK_BYTES_MAX(samples))
+        return false;
+    switch (block[0]) {
+    case PCM_FORM_RAW: return block_bytes == PCM_BLOCK_BYTES_MAX(samples);
+    case PCM_FORM_CONSTANT: return block_bytes == PCM_BLOCK_BYTES_MAX(1);
+    case PCM_FORM_PREDICTED:
+        return read_predicted(block, block_bytes, samples, &predicted, &zero_bits) &&
+               check_widths(&predicted);
+    default: return false;
+    }
 }
 
 bool spsh__pcm_block_decode(const uint8_t *block, size_t block_bytes, size_t readable_bytes,

@@ -147,4 +147,25 @@ size_t spsh__pcm_block_encode(const int16_t *pcm, uint32_t samples, uint8_t *blo
 bool spsh__pcm_block_decode(const uint8_t *block, size_t block_bytes, size_t readable_bytes,
                             uint32_t samples, int16_t *pcm);
 
+/* Would spsh__pcm_block_decode decode it? Reads the block's head alone. */
+bool spsh__pcm_block_check(const uint8_t *block, size_t block_bytes, uint32_t samples);
+
+/* What of a payload a range touches: frames [first_frame, end_frame). */
+typedef struct pcm_range {
+    spsh_pcm_info info;
+    uint64_t first_frame, end_frame;
+    uint64_t first_sample, end_sample;
+} pcm_range;
+
+/* Checks the head, and that the range is within it; an empty one touches no frames. */
+spsh_status spsh__pcm_range_of(const spsh_pcm_part *part, uint64_t first_sample,
+                               uint64_t sample_count, pcm_range *ret_range, spsh_error *err);
+
+/* Where a block lies within the part's piece, which is checked. */
+spsh_status spsh__pcm_find_block(const spsh_pcm_part *part, const spsh_pcm_info *info,
+                                 uint64_t block_index, spsh_bytes *ret_block, spsh_error *err);
+
+/* Samples of each channel of a frame. */
+uint32_t spsh__pcm_frame_length(uint64_t samples, uint64_t frame_index);
+
 #endif

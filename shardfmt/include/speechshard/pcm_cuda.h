@@ -46,7 +46,7 @@ typedef struct spsh_cuda_pcm_options {
 typedef struct spsh_cuda_pcm spsh_cuda_pcm;
 
 /**
- * Takes all memory that batches will need: 48 bytes a block four times, on the device and pinned.
+ * Takes all memory that batches will need: 40 bytes a block four times, on the device and pinned.
  *
  * @param cuda     borrowed; must outlive ret_pcm
  * @param options  NULL for defaults; copied
@@ -67,7 +67,8 @@ typedef struct spsh_cuda_pcm_utterance {
     uint64_t piece_offset;     /* the device has the piece at payloads[piece_offset]; any number */
     uint64_t first_sample, sample_count; /* per channel, of the payload */
     uint64_t first_value; /* they begin at samples[first_value]; sample_count * channels values;
-                             quickest where it is even */
+                             quickest where first_value - first_sample is a multiple
+                             of 8 */
 } spsh_cuda_pcm_utterance;
 
 /** Device pointers are to memory that the device of the options can reach; they are used when the
