@@ -1,0 +1,321 @@
+/* backend_cuda_rnn_layer.c: cuDNN's two rungs.
+ *
+ * Weights are packed into its weight space before each call (of 1024 units, 16 MB are read and
+ * written) and gradients added back to the arena's floats. Where it wants more reserve than there
+ * is, a piece of our own goes with the reserve's address: one is never given back before close,
+ * because what is kept in graphs refers to it; the first that is large enough is taken, so that
+ * forward and backward of a shape agree. PERSIST_STATIC is asked by a real call with zeros; where
+ * inputs are no multiple of 128 it is asked again with columns of zeros.
+ */
+#include "backend_cuda_rnn_state.h"
+
+enum { PADDED_INPUTS = 128 };
+
+enum { CALL_FORWARD, CALL_BACKWARD_DATA, CALL_BACKWARD_WEIGHTS };
+
+typedef struct layer_work {
+    uint32_t what;
+    void *layer;
+    spsh__cudnn_call call;
+} layer_work;
+
+static spsh_status put_layer(spsh__backend *b, void *stream, const void *arguments, spsh_error *err)
+{
+    const spsh__device_rnn_entry *entry = spsh__rnn_of(b)->entry;
+    const layer_work *w = arguments;
+    if (w->what == CALL_FORWARD)
+        return entry->forward_fn(w->layer, stream, &w->call, err);
+    if (w->what == CALL_BACKWARD_DATA)
+        return entry->backward_data_fn(w->layer, stream, &w->call, err);
+    return entry->backward_weights_fn(w->layer, stream, &w->call, err);
+}
+
+static void call_layer(spsh__backend *b, const spsh__rnn_choice *c, uint32_t what,
+                       const spsh__cudnn_call *call)
+{
+    const layer_work w = {what, c->layer, *call};
+    spsh__cuda_put(b, put_layer, &w, sizeof(w));
+}
+
+static spsh__buffer at(const spsh__backend *b, spsh__buffer buffer, size_t i)
+{
+    return spsh__at(b->ops, buffer, i);
+}
+
+/* One matrix or bias between our arena and the weight space. */
+static void add_part(spsh__rnn_work *w, spsh__device_array ours, spsh__device_array theirs,
+                     const spsh__rnn_part *extent, bool is_back)
+{
+    spsh__rnn_part *part = &w->job.pack.parts[w->l.blocks_y++];
+    *part = *extent;
+    part->from = is_back ? theirs : ours;
+    part->to = is_back ? ours : theirs;
+    if (is_back) {
+        part->from_stride = extent->to_stride;
+        part->to_stride = extent->from_stride;
+        part->adds = 1;
+    }
+}
+
+/* is_back: gradients, added to ours. */
+static void pack_weights(spsh__backend *b, const spsh__rnn_choice *c, const spsh__rnn_weights *ours,
+                         void *theirs, bool is_back)
+{
+    const spsh__rnn_shape *s = &c->shape;
+    const uint32_t gates = spsh__rnn_gates(s);
+    const size_t hidden = s->hidden, wider = s->inputs > hidden ? s->inputs : hidden;
+    const spsh__buffer space = {theirs, b->has_half};
+    spsh__device_array to = spsh__cuda_array(b, space);
+    spsh__rnn_work w;
+    memset(&w, 0, sizeof(w));
+    for (uint32_t i = 0; i < 2 * gates; i++) {
+        const bool is_input = i < gates;
+        const size_t columns = is_input ? s->inputs : hidden, gate = i % gates;
+        const spsh__buffer matrix = is_input ? ours->input : ours->recurrent;
+        const spsh__buffer bias = is_input ? ours->input_bias : ours->recurrent_bias;
+        const spsh__rnn_part matrix_extent = {.row_count = hidden,
+                                              .columns = (uint32_t)columns,
+                                              .from_stride = columns,
+                                              .to_stride = is_input ? c->inputs : hidden};
+        const spsh__rnn_part bias_extent = {.row_count = 1, .columns = s->hidden};
+        to.data = (char *)theirs + c->sizes.parts[i].matrix;
+        add_part(&w, spsh__cuda_array(b, at(b, matrix, gate * hidden * columns)), to,
+                 &matrix_extent, is_back);
+        if (bias.data == NULL)
+            continue;
+        to.data = (char *)theirs + c->sizes.parts[i].bias;
+        add_part(&w, spsh__cuda_array(b, at(b, bias, gate * hidden)), to, &bias_extent, is_back);
+    }
+    spsh__rnn_use(&w, ours->input.data, spsh__cuda_bytes(ours->input, gates * hidden * s->inputs),
+                  is_back);
+    spsh__rnn_use(&w, ours->recurrent.data,
+                  spsh__cuda_bytes(ours->recurrent, gates * hidden * hidden), is_back);
+    spsh__rnn_use(&w, ours->input_bias.data, gates * hidden * sizeof(float), is_back);
+    spsh__rnn_use(&w, ours->recurrent_bias.data, gates * hidden * sizeof(float), is_back);
+    spsh__rnn_use(&w, theirs, c->sizes.weights, !is_back);
+    w.l.blocks_x = spsh__cuda_blocks(b, hidden * wider);
+    spsh__rnn_put(b, &w, SPSH__RNN_PACK, sizeof(w.job.pack));
+}
+
+/* Rows of `columns`, some between strides. */
+static void copy_rows(spsh__backend *b, const spsh__rnn_part *part)
+{
+    const spsh__buffer from = {part->from.data, part->from.kind != SPSH__DEVICE_F32};
+    const spsh__buffer to = {part->to.data, part->to.kind != SPSH__DEVICE_F32};
+    spsh__rnn_work w;
+    memset(&w, 0, sizeof(w));
+    w.job.pack.parts[0] = *part;
+    w.l.blocks_y = 1;
+    w.l.blocks_x = spsh__cuda_blocks(b, part->row_count * part->columns);
+    spsh__rnn_use(&w, from.data, spsh__cuda_bytes(from, part->row_count * part->from_stride),
+                  false);
+    spsh__rnn_use(&w, to.data, spsh__cuda_bytes(to, part->row_count * part->to_stride), true);
+    spsh__rnn_put(b, &w, SPSH__RNN_PACK, sizeof(w.job.pack));
+}
+
+static size_t wide_rows_bytes(const spsh__rnn_choice *c, bool is_half)
+{
+    return spsh__round_up_bytes(spsh__rnn_rows(&c->shape) * c->inputs *
+                                    spsh__rnn_element_bytes(is_half),
+                                SPSH__RNN_ALIGNMENT);
+}
+
+/* x as the layer wants it. NULL: no memory, kept as the failure. */
+static const void *wide_x(spsh__backend *b, const spsh__rnn_choice *c, spsh__buffer x)
+{
+    const spsh__rnn_shape *s = &c->shape;
+    if (c->inputs == s->inputs)
+        return x.data;
+    void *wide = spsh__cuda_scratch(b, 2, wide_rows_bytes(c, x.is_half));
+    if (wide == NULL)
+        return NULL;
+    const spsh__rnn_part part = {.from = spsh__cuda_array(b, x),
+                                 .to = spsh__cuda_array(b, (spsh__buffer){wide, x.is_half}),
+                                 .row_count = spsh__rnn_rows(s),
+                                 .columns = s->inputs,
+                                 .from_stride = s->inputs,
+                                 .to_stride = c->inputs};
+    spsh__rnn_zero(b, wide, wide_rows_bytes(c, x.is_half));
+    copy_rows(b, &part);
+    return wide;
+}
+
+/* NULL: no memory, kept as the failure. */
+static void *reserve_of(spsh__backend *b, const spsh__rnn_choice *c, spsh__buffer reserve)
+{
+    spsh__rnn_state *self = spsh__rnn_of(b);
+    spsh_error err = SPSH_ERROR_INIT;
+    spsh__rnn_own_reserve **end = &self->reserves;
+    if (c->sizes.reserve <= spsh__cuda_bytes(reserve, spsh__cuda_rnn_reserve(&c->shape)))
+        return reserve.data;
+    for (; *end != NULL; end = &(*end)->next) {
+        if ((*end)->key == reserve.data && (*end)->size_bytes >= c->sizes.reserve)
+            return (*end)->memory;
+    }
+    spsh__rnn_own_reserve *own = spsh__train_new(&b->allocator, 1, sizeof(*own));
+    spsh_status rc =
+        own == NULL ? spsh__fail_memory(&err)
+                    : spsh_cuda_alloc(b->cuda, b->device, c->sizes.reserve, &own->memory, &err);
+    spsh__cuda_failed(b, rc, &err);
+    if (rc != SPSH_OK) {
+        spsh__train_delete(&b->allocator, own);
+        return NULL;
+    }
+    own->key = reserve.data;
+    own->size_bytes = c->sizes.reserve;
+    *end = own; /* at the end: the first that is large enough stays the first */
+    return own->memory;
+}
+
+/* Weights, work, reserve and x of a call. */
+static bool start_call(spsh__backend *b, const spsh__rnn_choice *c, const spsh__rnn_weights *w,
+                       spsh__buffer x, spsh__cudnn_call *call)
+{
+    void *weights = spsh__cuda_scratch(b, 0, c->sizes.weights);
+    call->lane = spsh__cuda_lane(b);
+    call->weights = weights;
+    call->work = spsh__cuda_scratch(b, 1, c->sizes.work);
+    call->x = wide_x(b, c, x);
+    if (weights == NULL || call->work == NULL || call->x == NULL)
+        return false;
+    if (c->inputs != c->shape.inputs)
+        spsh__rnn_zero(b, weights, c->sizes.weights);
+    pack_weights(b, c, w, weights, false);
+    return true;
+}
+
+void spsh__rnn_layer_run_forward(spsh__backend *b, const spsh__rnn_choice *c,
+                                 const spsh__rnn_weights *w, spsh__buffer x, spsh__buffer y,
+                                 spsh__buffer reserve)
+{
+    spsh__cudnn_call call = {.y = y.data, .reserve = reserve_of(b, c, reserve)};
+    if (call.reserve != NULL && start_call(b, c, w, x, &call))
+        call_layer(b, c, CALL_FORWARD, &call);
+}
+
+void spsh__rnn_layer_run_backward(spsh__backend *b, const spsh__rnn_choice *c,
+                                  const spsh__rnn_grad *g)
+{
+    const spsh__rnn_shape *s = &c->shape;
+    const bool is_half = g->x.is_half, is_wide = c->inputs != s->inputs;
+    const size_t gradient_bytes = spsh__round_up_bytes(c->sizes.weights, SPSH__RNN_ALIGNMENT);
+    spsh__cudnn_call call = {.dy = g->dy.data, .y = g->y.data};
+    char *memory = spsh__cuda_scratch(b, 3, gradient_bytes + wide_rows_bytes(c, is_half));
+    call.reserve = reserve_of(b, c, g->reserve);
+    if (memory == NULL || call.reserve == NULL || !start_call(b, c, g->weights, g->x, &call))
+        return;
+    call.dweights = memory;
+    call.dx = is_wide || g->dx.data == NULL ? memory + gradient_bytes : g->dx.data;
+    spsh__rnn_zero(b, call.dweights, gradient_bytes);
+    call_layer(b, c, CALL_BACKWARD_DATA, &call);
+    call_layer(b, c, CALL_BACKWARD_WEIGHTS, &call);
+    pack_weights(b, c, g->gradients, call.dweights, true);
+    if (!is_wide || g->dx.data == NULL)
+        return;
+    const spsh__rnn_part part = {.from = spsh__cuda_array(b, (spsh__buffer){call.dx, is_half}),
+                                 .to = spsh__cuda_array(b, g->dx),
+                                 .row_count = spsh__rnn_rows(s),
+                                 .columns = s->inputs,
+                                 .from_stride = c->inputs,
+                                 .to_stride = s->inputs};
+    copy_rows(b, &part);
+}
+
+/* ------------------------------------------------------------------------------- what it takes */
+
+void spsh__rnn_close_layer(const spsh__rnn_state *self, spsh__rnn_choice *c)
+{
+    if (c->layer != NULL)
+        self->entry->layer_close_fn(c->layer);
+    c->layer = NULL;
+}
+
+/* Its three calls, with memory of zeros of the shape's size. */
+static spsh_status try_layer(spsh__backend *b, const spsh__rnn_choice *c, char *memory,
+                             void *stream, const size_t *sizes)
+{
+    const spsh__device_rnn_entry *entry = spsh__rnn_of(b)->entry;
+    char *at_part[8];
+    for (uint32_t i = 0; i < 8; i++) {
+        at_part[i] = memory;
+        memory += sizes[i];
+    }
+    const spsh__cudnn_call call = {spsh__cuda_lane(b), at_part[0], at_part[1],
+                                   at_part[2],         at_part[3], at_part[4],
+                                   at_part[5],         at_part[6], at_part[7]};
+    spsh_status rc = entry->forward_fn(c->layer, stream, &call, NULL);
+    if (rc == SPSH_OK)
+        rc = entry->backward_data_fn(c->layer, stream, &call, NULL);
+    if (rc == SPSH_OK)
+        rc = entry->backward_weights_fn(c->layer, stream, &call, NULL);
+    return rc == SPSH_OK ? spsh_cuda_synchronize(b->cuda, stream, NULL) : rc;
+}
+
+static bool probe(spsh__backend *b, const spsh__rnn_choice *c)
+{
+    const size_t x = wide_rows_bytes(c, b->has_half);
+    const size_t y = spsh__round_up_bytes(spsh__rnn_rows(&c->shape) * c->shape.hidden *
+                                              spsh__rnn_element_bytes(b->has_half),
+                                          SPSH__RNN_ALIGNMENT);
+    const size_t weights = spsh__round_up_bytes(c->sizes.weights, SPSH__RNN_ALIGNMENT);
+    const size_t sizes[8] = {x,
+                             weights,
+                             y,
+                             y,
+                             x,
+                             weights,
+                             spsh__round_up_bytes(c->sizes.work, SPSH__RNN_ALIGNMENT),
+                             spsh__round_up_bytes(c->sizes.reserve, SPSH__RNN_ALIGNMENT)};
+    void *stream = spsh__cuda_stream(b), *memory = NULL;
+    size_t all = SPSH__RNN_ALIGNMENT;
+    for (uint32_t i = 0; i < 8; i++)
+        all += sizes[i];
+    spsh_status rc = spsh_cuda_alloc(b->cuda, b->device, all, &memory, NULL);
+    if (rc != SPSH_OK)
+        return false;
+    rc = spsh_cuda_fill(b->cuda, memory, 0, all, stream, NULL);
+    if (rc == SPSH_OK)
+        rc = try_layer(b, c, memory, stream, sizes);
+    spsh_cuda_free(b->cuda, memory);
+    return rc == SPSH_OK;
+}
+
+bool spsh__rnn_open_layer(spsh__backend *b, spsh__rnn_choice *c, spsh__rnn_rung rung,
+                          uint32_t inputs)
+{
+    const spsh__rnn_state *self = spsh__rnn_of(b);
+    spsh__cudnn_plan plan = {c->shape, c->has_two_biases, rung == SPSH__RNN_CUDNN_PERSISTENT,
+                             spsh__cuda_array(b, (spsh__buffer){NULL, b->has_half}).kind};
+    plan.shape.inputs = inputs;
+    c->inputs = inputs;
+    return self->entry->layer_open_fn(self->device, &plan, &c->layer, &c->sizes, NULL) == SPSH_OK;
+}
+
+/* Another length of the same layer, that was asked for in the same way. */
+static const spsh__rnn_choice *find_alike(const spsh__rnn_state *self, const spsh__rnn_choice *c)
+{
+    for (const spsh__rnn_choice *one = self->choices; one != NULL; one = one->next) {
+        if (one->shape.cell == c->shape.cell && one->shape.batch == c->shape.batch &&
+            one->shape.inputs == c->shape.inputs && one->shape.hidden == c->shape.hidden &&
+            one->has_two_biases == c->has_two_biases && one->asked == c->asked)
+            return one;
+    }
+    return NULL;
+}
+
+bool spsh__rnn_fit_cudnn_persistent(spsh__backend *b, spsh__rnn_choice *c)
+{
+    const spsh__rnn_state *self = spsh__rnn_of(b);
+    const spsh__rnn_choice *alike = find_alike(self, c);
+    const uint32_t wide = spsh__rnn_round_up(c->shape.inputs, PADDED_INPUTS);
+    if (alike != NULL)
+        return alike->rung == SPSH__RNN_CUDNN_PERSISTENT &&
+               spsh__rnn_open_layer(b, c, SPSH__RNN_CUDNN_PERSISTENT, alike->inputs);
+    for (uint32_t inputs = c->shape.inputs;; inputs = wide) {
+        if (spsh__rnn_open_layer(b, c, SPSH__RNN_CUDNN_PERSISTENT, inputs) && probe(b, c))
+            return true;
+        spsh__rnn_close_layer(self, c);
+        if (inputs == wide)
+            return false;
+    }
+}

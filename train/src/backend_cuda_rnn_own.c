@@ -1,0 +1,353 @@
+/* backend_cuda_rnn_own.c: our two rungs, persistent and stepwise.
+ *
+ * The input's part of all frames' gates is one product, then the recurrence (one cooperative
+ * kernel, or a product and a kernel a frame), which leaves gates' gradients in backward; weight
+ * gradients, dx and biases are products and sums over all frames behind it.
+ *
+ *     reserve = inner [T][N][H], to 256 bytes | rows [T][N][gates][H]
+ *
+ * rows: gates, then their gradients: elements of x's kind; inner: LSTM c, floats; GRU q, elements,
+ * then its gradient.
+ */
+#include "backend_cuda_rnn_state.h"
+
+#include <stdio.h>
+
+/* ------------------------------------------------------------------------------------- a pass */
+
+/* What forward and backward of our own rungs share. */
+typedef struct pass {
+    const spsh__rnn_shape *s;
+    const spsh__rnn_choice *c;
+    const spsh__rnn_weights *w;
+    spsh__buffer y, rows, inner;
+    spsh__buffer dy; /* backward */
+    size_t width;    /* gates * hidden */
+    spsh__device_kind kind;
+} pass;
+
+static pass pass_of(const spsh__backend *b, const spsh__rnn_choice *c, const spsh__rnn_weights *w,
+                    spsh__buffer reserve)
+{
+    const spsh__rnn_shape *s = &c->shape;
+    pass p = {.s = s, .c = c, .w = w, .width = (size_t)spsh__rnn_gates(s) * s->hidden};
+    const bool is_half = w->recurrent.is_half;
+    p.inner = (spsh__buffer){reserve.data, is_half};
+    p.rows = (spsh__buffer){(char *)reserve.data + spsh__rnn_inner_bytes(s, is_half), is_half};
+    p.kind = spsh__cuda_array(b, p.rows).kind;
+    return p;
+}
+
+static void start_job(const pass *p, spsh__rnn_work *w)
+{
+    const spsh__rnn_shape *s = p->s;
+    const size_t count = spsh__rnn_rows(s) * s->hidden;
+    memset(w, 0, sizeof(*w));
+    w->l.kind = p->kind;
+    w->l.blocks_y = 1;
+    w->job.recurrence = (spsh__rnn_job){
+        .gates = spsh__rnn_gates(s),
+        .frames = s->frames,
+        .batch = s->batch,
+        .hidden = s->hidden,
+        .recurrent = p->w->recurrent.data,
+        .input_bias = p->w->input_bias.data,
+        .recurrent_bias = p->w->recurrent_bias.data,
+        .rows = p->rows.data,
+        .inner = p->inner.data,
+        .y = p->y.data,
+        .dy = p->dy.data,
+    };
+    spsh__rnn_use(w, p->rows.data, spsh__cuda_bytes(p->rows, spsh__rnn_rows(s) * p->width), true);
+    spsh__rnn_use(w, p->inner.data, spsh__rnn_inner_bytes(s, p->inner.is_half), true);
+    spsh__rnn_use(w, p->y.data, spsh__cuda_bytes(p->y, count), p->dy.data == NULL);
+    spsh__rnn_use(w, p->dy.data, spsh__cuda_bytes(p->dy, count), false);
+    spsh__rnn_use(w, p->w->input_bias.data, p->width * sizeof(float), false);
+    spsh__rnn_use(w, p->w->recurrent_bias.data, p->width * sizeof(float), false);
+}
+
+/* ------------------------------------------------------------------------------------ persistent
+ */
+
+/* The exchange and, behind it, the counter of blocks, both zero; and what cells hand on. */
+static bool take_exchange(spsh__backend *b, const pass *p, spsh__rnn_work *w)
+{
+    spsh__rnn_job *job = &w->job.recurrence;
+    const size_t exchange_bytes = spsh__round_up_bytes(2 * (size_t)job->exchange_rows * job->depth *
+                                                           spsh__rnn_element_bytes(p->rows.is_half),
+                                                       256);
+    const size_t carry_bytes = (size_t)p->s->batch * p->s->hidden * sizeof(float);
+    char *memory = spsh__cuda_scratch(b, 2, exchange_bytes + SPSH__RNN_ALIGNMENT);
+    if (memory == NULL)
+        return false;
+    spsh__rnn_zero(b, memory, exchange_bytes + SPSH__RNN_ALIGNMENT);
+    job->exchange = memory;
+    job->arrived = (uint32_t *)(void *)(memory + exchange_bytes);
+    spsh__rnn_use(w, memory, exchange_bytes + SPSH__RNN_ALIGNMENT, true);
+    if (p->dy.data == NULL)
+        return true;
+    job->carry = spsh__cuda_scratch(b, 3, carry_bytes);
+    spsh__rnn_use(w, job->carry, carry_bytes, true);
+    return job->carry != NULL;
+}
+
+static void persistent(spsh__backend *b, const pass *p)
+{
+    const uint32_t way = p->dy.data == NULL ? 0 : 1;
+    spsh__rnn_work w;
+    start_job(p, &w);
+    spsh__rnn_job *job = &w.job.recurrence;
+    job->units = p->c->units;
+    job->depth = p->c->depth[way];
+    job->stride = spsh__rnn_stride(job->depth, (uint32_t)spsh__rnn_element_bytes(p->rows.is_half));
+    job->exchange_rows = spsh__rnn_round_up(p->s->batch, SPSH__RNN_ROWS);
+    w.l.blocks_x = p->c->blocks;
+    w.l.shared_bytes = p->c->shared_bytes[way];
+    spsh__rnn_use(&w, p->w->recurrent.data,
+                  spsh__cuda_bytes(p->w->recurrent, p->width * p->s->hidden), false);
+    if (take_exchange(b, p, &w))
+        spsh__rnn_put(b, &w, way == 0 ? SPSH__RNN_FORWARD : SPSH__RNN_BACKWARD, sizeof(*job));
+}
+
+/* Does it fit? A block has the same units in both ways. */
+bool spsh__rnn_fit_persistent(const spsh__rnn_state *self, spsh__rnn_choice *c,
+                              spsh__device_kind kind)
+{
+    const spsh__rnn_shape *s = &c->shape;
+    const spsh__rnn_limits limits = self->entry->limits_fn(self->device);
+    const uint32_t bytes = kind == SPSH__DEVICE_F32 ? 4 : 2, gates = spsh__rnn_gates(s);
+    if (limits.blocks == 0)
+        return false;
+    c->units = spsh__rnn_round_up(((uint64_t)s->hidden + limits.blocks - 1) / limits.blocks, 8);
+    c->blocks = (s->hidden + c->units - 1) / c->units;
+    if ((uint64_t)s->frames * c->blocks > UINT32_MAX) /* the counter */
+        return false;
+    for (uint32_t way = 0; way < 2; way++) {
+        const uint32_t columns = way == 0 ? gates * c->units : c->units;
+        const uint64_t depth = way == 0 ? s->hidden : (uint64_t)gates * s->hidden;
+        if (depth > limits.shared_bytes)
+            return false;
+        c->depth[way] = spsh__rnn_round_up(depth, SPSH__RNN_DEPTH);
+        const uint64_t shared_bytes =
+            spsh__rnn_shared_bytes(columns, spsh__rnn_stride(c->depth[way], bytes), bytes);
+        if (shared_bytes > limits.shared_bytes)
+            return false;
+        c->shared_bytes[way] = (uint32_t)shared_bytes;
+        if (self->entry->resident_fn(self->device,
+                                     way == 0 ? SPSH__RNN_FORWARD : SPSH__RNN_BACKWARD, kind,
+                                     c->shared_bytes[way]) < c->blocks)
+            return false;
+    }
+    (void)snprintf(
+        c->text, sizeof(c->text), "persistent: %u blocks of %u units, %u KiB", c->blocks, c->units,
+        (c->shared_bytes[0] > c->shared_bytes[1] ? c->shared_bytes[0] : c->shared_bytes[1]) / 1024);
+    return true;
+}
+
+/* -------------------------------------------------------------------------------------- stepwise
+ */
+
+static spsh__buffer at(const spsh__backend *b, spsh__buffer buffer, size_t i)
+{
+    return spsh__at(b->ops, buffer, i);
+}
+
+static void step(spsh__backend *b, const pass *p, uint32_t frame, float *product, float *carry)
+{
+    const size_t count = (size_t)p->s->batch * p->s->hidden;
+    const bool is_backward = p->dy.data != NULL;
+    spsh__rnn_work w;
+    start_job(p, &w);
+    w.job.recurrence.frame = frame;
+    w.job.recurrence.product = product;
+    w.job.recurrence.carry = carry;
+    w.l.blocks_x = spsh__cuda_blocks(b, count);
+    spsh__rnn_use(&w, product, (is_backward ? count : p->s->batch * p->width) * sizeof(float),
+                  false);
+    spsh__rnn_use(&w, carry, count * sizeof(float), true);
+    spsh__rnn_put(b, &w, is_backward ? SPSH__RNN_BACKWARD_STEP : SPSH__RNN_FORWARD_STEP,
+                  sizeof(spsh__rnn_job));
+}
+
+static void stepwise_forward(spsh__backend *b, const pass *p)
+{
+    const uint32_t hidden = p->s->hidden, batch = p->s->batch;
+    float *product = spsh__cuda_scratch(b, 2, batch * p->width * sizeof(float));
+    if (product == NULL)
+        return;
+    for (uint32_t t = 0; t < p->s->frames; t++) {
+        spsh__gemm g = {
+            .b_transposed = true,
+            .m = batch,
+            .n = (uint32_t)p->width,
+            .k = hidden,
+            .b = p->w->recurrent,
+            .c = {product, false},
+            .a_stride = hidden,
+            .b_stride = hidden,
+            .c_stride = p->width
+        };
+        if (t > 0) {
+            g.a = at(b, p->y, (size_t)(t - 1) * batch * hidden);
+            b->ops->gemm_fn(b, &g);
+        }
+        step(b, p, t, t > 0 ? product : NULL, NULL);
+    }
+}
+
+/* The gradient of h of frame t - 1, from that of R h of frame t. */
+static void step_back(spsh__backend *b, const pass *p, uint32_t t, float *product)
+{
+    const uint32_t hidden = p->s->hidden;
+    const size_t first = (size_t)t * p->s->batch;
+    const bool is_gru = p->s->cell == SPSH__CELL_GRU;
+    spsh__gemm g = {
+        .m = p->s->batch,
+        .n = hidden,
+        .k = is_gru ? 2 * hidden : (uint32_t)p->width,
+        .a = at(b, p->rows, first * p->width),
+        .b = p->w->recurrent,
+        .c = {product, false},
+        .a_stride = p->width,
+        .b_stride = hidden,
+        .c_stride = hidden
+    };
+    b->ops->gemm_fn(b, &g);
+    if (!is_gru)
+        return;
+    g.k = hidden;
+    g.a = at(b, p->inner, first * hidden);
+    g.a_stride = hidden;
+    g.b = at(b, p->w->recurrent, 2 * (size_t)hidden * hidden);
+    g.keep = 1;
+    b->ops->gemm_fn(b, &g);
+}
+
+static void stepwise_backward(spsh__backend *b, const pass *p)
+{
+    const size_t bytes = (size_t)p->s->batch * p->s->hidden * sizeof(float);
+    float *product = spsh__cuda_scratch(b, 2, bytes);
+    float *carry = spsh__cuda_scratch(b, 3, bytes);
+    if (product == NULL || carry == NULL)
+        return;
+    for (uint32_t t = p->s->frames; t-- > 0;) {
+        const bool is_last = t + 1 == p->s->frames;
+        if (!is_last)
+            step_back(b, p, t + 1, product);
+        step(b, p, t, is_last ? NULL : product, carry);
+    }
+}
+
+/* ------------------------------------------------------------------------- what ours share, behind
+ */
+
+void spsh__rnn_own_forward(spsh__backend *b, const spsh__rnn_choice *c, const spsh__rnn_weights *w,
+                           spsh__buffer x, spsh__buffer y, spsh__buffer reserve)
+{
+    pass all = pass_of(b, c, w, reserve);
+    const pass *p = &all;
+    all.y = y;
+    const spsh__gemm input = {.b_transposed = true,
+                              .m = (uint32_t)spsh__rnn_rows(p->s),
+                              .n = (uint32_t)p->width,
+                              .k = p->s->inputs,
+                              .a = x,
+                              .b = p->w->input,
+                              .c = p->rows,
+                              .a_stride = p->s->inputs,
+                              .b_stride = p->s->inputs,
+                              .c_stride = p->width};
+    b->ops->gemm_fn(b, &input);
+    if (p->c->rung == SPSH__RNN_PERSISTENT)
+        persistent(b, p);
+    else
+        stepwise_forward(b, p);
+}
+
+/* dweight[gates][inputs] += sum over rows of dgates[row][gate] * in[row][input]. */
+static void recurrent_gradients(spsh__backend *b, const pass *p, spsh__buffer dw)
+{
+    const uint32_t hidden = p->s->hidden, batch = p->s->batch;
+    const bool is_gru = p->s->cell == SPSH__CELL_GRU;
+    spsh__gemm g = {.a_transposed = true,
+                    .m = is_gru ? 2 * hidden : (uint32_t)p->width,
+                    .n = hidden,
+                    .k =
+                        (uint32_t)spsh__rnn_rows(p->s) - batch, /* the first frame meets no state */
+                    .a = at(b, p->rows, batch * p->width),
+                    .b = p->y,
+                    .c = dw,
+                    .a_stride = p->width,
+                    .b_stride = hidden,
+                    .c_stride = hidden,
+                    .keep = 1};
+    if (g.k == 0)
+        return;
+    b->ops->gemm_fn(b, &g);
+    if (!is_gru)
+        return;
+    g.m = hidden;
+    g.a = at(b, p->inner, (size_t)batch * hidden);
+    g.a_stride = hidden;
+    g.c = at(b, dw, 2 * (size_t)hidden * hidden);
+    b->ops->gemm_fn(b, &g);
+}
+
+static void bias_gradients(spsh__backend *b, const pass *p, const spsh__rnn_weights *dw)
+{
+    const spsh__rnn_shape *s = p->s;
+    const size_t columns = s->cell == SPSH__CELL_GRU ? p->width + s->hidden : p->width;
+    spsh__rnn_work w;
+    memset(&w, 0, sizeof(w));
+    w.l.kind = p->kind;
+    w.l.blocks_x = (uint32_t)((columns + SPSH__RNN_COLUMNS - 1) / SPSH__RNN_COLUMNS);
+    w.l.blocks_y = 1;
+    w.l.shared_bytes = SPSH__DEVICE_THREADS * sizeof(float);
+    w.job.bias = (spsh__rnn_bias_job){spsh__rnn_gates(s),     s->hidden,     spsh__rnn_rows(s),
+                                      p->rows.data,           p->inner.data, dw->input_bias.data,
+                                      dw->recurrent_bias.data};
+    spsh__rnn_use(&w, p->rows.data, spsh__cuda_bytes(p->rows, spsh__rnn_rows(s) * p->width), false);
+    spsh__rnn_use(&w, p->inner.data, spsh__rnn_inner_bytes(s, p->inner.is_half), false);
+    spsh__rnn_use(&w, dw->input_bias.data, p->width * sizeof(float), true);
+    spsh__rnn_use(&w, dw->recurrent_bias.data, p->width * sizeof(float), true);
+    spsh__rnn_put(b, &w, SPSH__RNN_BIAS, sizeof(w.job.bias));
+}
+
+void spsh__rnn_own_backward(spsh__backend *b, const spsh__rnn_choice *c, const spsh__rnn_grad *g)
+{
+    pass all = pass_of(b, c, g->weights, g->reserve);
+    const pass *p = &all;
+    all.y = g->y;
+    all.dy = g->dy;
+    const uint32_t inputs = p->s->inputs, rows = (uint32_t)spsh__rnn_rows(p->s);
+    const uint32_t width = (uint32_t)p->width;
+    const spsh__gemm dx = {.m = rows,
+                           .n = inputs,
+                           .k = width,
+                           .a = p->rows,
+                           .b = p->w->input,
+                           .c = g->dx,
+                           .a_stride = width,
+                           .b_stride = inputs,
+                           .c_stride = inputs};
+    const spsh__gemm dw = {.a_transposed = true,
+                           .m = width,
+                           .n = inputs,
+                           .k = rows,
+                           .a = p->rows,
+                           .b = g->x,
+                           .c = g->gradients->input,
+                           .a_stride = width,
+                           .b_stride = inputs,
+                           .c_stride = inputs,
+                           .keep = 1};
+    if (p->c->rung == SPSH__RNN_PERSISTENT)
+        persistent(b, p);
+    else
+        stepwise_backward(b, p);
+    if (g->dx.data != NULL)
+        b->ops->gemm_fn(b, &dx);
+    b->ops->gemm_fn(b, &dw);
+    recurrent_gradients(b, p, g->gradients->recurrent);
+    bias_gradients(b, p, g->gradients);
+}

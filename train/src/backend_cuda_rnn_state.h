@@ -1,0 +1,112 @@
+/* backend_cuda_rnn_state.h: what backend_cuda_rnn.c (what is chosen, operators), _rnn_own.c (our
+ * two rungs) and _rnn_layer.c (cuDNN's two) share.
+ */
+#ifndef SPSH_TRAIN_BACKEND_CUDA_RNN_STATE_H
+#define SPSH_TRAIN_BACKEND_CUDA_RNN_STATE_H
+
+#include <stddef.h>
+
+#include "backend_cuda.h"
+#include "backend_cuda_rnn.h"
+#include "cuda/device_rnn.h"
+
+enum { SPSH__RNN_USES = 10, SPSH__RNN_ALIGNMENT = 256 };
+
+/* Of a shape; made when forward first sees it, until close: graphs refer to its layer. */
+typedef struct spsh__rnn_choice {
+    struct spsh__rnn_choice *next;
+    spsh__rnn_shape shape;
+    bool has_two_biases;
+    spsh__rnn_rung asked, rung;
+    /* persistent; [0] forward, [1] backward */
+    uint32_t units, blocks, depth[2], shared_bytes[2];
+    /* cuDNN */
+    void *layer;
+    spsh__cudnn_sizes sizes;
+    uint32_t inputs; /* that the layer has: more than the shape's where they are padded */
+    char text[96];
+} spsh__rnn_choice;
+
+typedef struct spsh__rnn_own_reserve {
+    struct spsh__rnn_own_reserve *next;
+    const void *key; /* the layer's reserve */
+    void *memory;
+    size_t size_bytes;
+} spsh__rnn_own_reserve;
+
+typedef struct spsh__rnn_state {
+    const spsh__device_rnn_entry *entry;
+    void *device; /* the entry's */
+    spsh__rnn_rung rung;
+    spsh__rnn_choice *choices;
+    spsh__rnn_own_reserve *reserves;
+} spsh__rnn_state;
+
+/* A launch as it is put; only as much of job as the kernel's has goes with it. */
+typedef struct spsh__rnn_work {
+    spsh__rnn_launch l;
+    spsh__device_use uses[SPSH__RNN_USES];
+    union {
+        spsh__rnn_job recurrence;
+        spsh__rnn_bias_job bias;
+        spsh__rnn_pack_job pack;
+    } job;
+} spsh__rnn_work;
+
+static inline spsh__rnn_state *spsh__rnn_of(const spsh__backend *b)
+{
+    return spsh__cuda_rnn_state(b);
+}
+
+static inline uint32_t spsh__rnn_gates(const spsh__rnn_shape *s)
+{
+    return s->cell == SPSH__CELL_LSTM ? 4 : 3;
+}
+
+static inline size_t spsh__rnn_rows(const spsh__rnn_shape *s)
+{
+    return (size_t)s->frames * s->batch;
+}
+
+static inline size_t spsh__round_up_bytes(size_t value, size_t to)
+{
+    return (value + to - 1) / to * to;
+}
+
+static inline size_t spsh__rnn_element_bytes(bool is_half)
+{
+    return is_half ? sizeof(uint16_t) : sizeof(float);
+}
+
+static inline size_t spsh__rnn_inner_bytes(const spsh__rnn_shape *s, bool is_half)
+{
+    const size_t each =
+        s->cell == SPSH__CELL_LSTM ? sizeof(float) : spsh__rnn_element_bytes(is_half);
+    return spsh__round_up_bytes(spsh__rnn_rows(s) * s->hidden * each, SPSH__RNN_ALIGNMENT);
+}
+
+/* ---- backend_cuda_rnn.c ---- */
+void spsh__rnn_put(spsh__backend *b, spsh__rnn_work *w, spsh__rnn_kernel kernel, size_t job_bytes);
+/* Of memory that the kernel works on; NULL or no bytes: none. */
+void spsh__rnn_use(spsh__rnn_work *w, const void *begin, size_t size_bytes, bool is_write);
+void spsh__rnn_zero(spsh__backend *b, void *memory, size_t size_bytes);
+
+/* ---- backend_cuda_rnn_own.c ---- */
+bool spsh__rnn_fit_persistent(const spsh__rnn_state *self, spsh__rnn_choice *c,
+                              spsh__device_kind kind);
+void spsh__rnn_own_forward(spsh__backend *b, const spsh__rnn_choice *c, const spsh__rnn_weights *w,
+                           spsh__buffer x, spsh__buffer y, spsh__buffer reserve);
+void spsh__rnn_own_backward(spsh__backend *b, const spsh__rnn_choice *c, const spsh__rnn_grad *g);
+
+/* ---- backend_cuda_rnn_layer.c ---- */
+bool spsh__rnn_open_layer(spsh__backend *b, spsh__rnn_choice *c, spsh__rnn_rung rung,
+                          uint32_t inputs);
+bool spsh__rnn_fit_cudnn_persistent(spsh__backend *b, spsh__rnn_choice *c);
+void spsh__rnn_close_layer(const spsh__rnn_state *self, spsh__rnn_choice *c);
+void spsh__rnn_layer_run_forward(spsh__backend *b, const spsh__rnn_choice *c,
+                                 const spsh__rnn_weights *w, spsh__buffer x, spsh__buffer y,
+                                 spsh__buffer reserve);
+void spsh__rnn_layer_run_backward(spsh__backend *b, const spsh__rnn_choice *c,
+                                  const spsh__rnn_grad *g);
+
+#endif
