@@ -560,7 +560,7 @@ static spsh__conv_shape conv_of(const shape *s)
 
 typedef struct lines {
     const shape *s;
-    array from, to;
+    array from, to, also;
     spsh__columns columns;
     spsh__arrange arrange;
 } lines;
@@ -579,6 +579,34 @@ static void run_bias_backward(spsh__backend *b, const void *arguments)
                              l->from.buffer);
 }
 
+/* As a recurrent layer has it: two biases, the second without the last columns. */
+static void run_two_sums(spsh__backend *b, const void *arguments)
+{
+    const lines *l = arguments;
+    const spsh__cuda_sums sums = {.rows = (size_t)l->s->frames * l->s->batch,
+                                  .width = l->s->width,
+                                  .also_width = l->s->width - l->s->width / 3,
+                                  .x = l->to.buffer,
+                                  .to = l->from.buffer,
+                                  .also = l->also.buffer};
+    spsh__cuda_add_sums(b, &sums);
+}
+
+static void check_two_sums(spsh__backend *b, lines *l)
+{
+    const size_t width = l->s->width;
+    l->also = array_random(b, width, false, 1, 2);
+    double *sums = values_of(&l->from), *also = values_of(&l->also);
+    for (size_t i = 0; i < l->to.count; i++) {
+        sums[i % width] += get(&l->to, i);
+        if (i % width < width - width / 3)
+            also[i % width] += get(&l->to, i);
+    }
+    run_all_ways(b, run_two_sums, l);
+    check_values(&l->from, sums, 1e-5, "sums of columns");
+    check_values(&l->also, also, 1e-5, "sums of the first columns");
+}
+
 static void bias_case(spsh__backend *b, uint32_t halves)
 {
     EACH_SHAPE(s)
@@ -589,12 +617,16 @@ static void bias_case(spsh__backend *b, uint32_t halves)
         lines l = {.s = s};
         l.from = array_random(b, s->width, halves & 2, 0, 2);
         l.to = array_random(b, count, halves & 1, skip, 2);
-        double *sums = values_of(&l.from), *want = values_of(&l.to);
+        double *sums = values_of(&l.from), *biases = values_of(&l.from);
+        double *want = values_of(&l.to);
         for (size_t i = 0; i < count; i++)
             sums[i % s->width] += want[i];
         for (size_t i = 0; i < count; i++)
             want[i] += get(&l.from, i % s->width);
         if (!(halves & 2)) {
+            check_two_sums(b, &l);
+            for (size_t i = 0; i < s->width; i++)
+                sums[i] += get(&l.from, i) - biases[i];
             run_all_ways(b, run_bias_backward, &l);
             for (size_t i = 0; i < s->width; i++)
                 CHECK(is_near(&l.from, i, sums[i], 1e-5));
@@ -604,6 +636,7 @@ static void bias_case(spsh__backend *b, uint32_t halves)
         run_all_ways(b, run_bias_forward, &l);
         check_values(&l.to, want, 1e-5, "bias");
         free(sums);
+        free(biases);
     }
 }
 

@@ -106,6 +106,16 @@ spsh_status spsh__cuda_rnn_open(spsh__backend *b, void **ret_state, spsh_error *
 void spsh__cuda_rnn_close(spsh__backend *b, void *state);
 void *spsh__cuda_rnn_state(const spsh__backend *b);
 
+/* Sums of x's columns, [rows][width], are added to `to`, those of the first also_width to `also`
+ * as well, where that is something. With scratch 0. backend_cuda_rows.c. */
+typedef struct spsh__cuda_sums {
+    size_t rows;
+    uint32_t width, also_width;
+    spsh__buffer x, to, also;
+} spsh__cuda_sums;
+
+void spsh__cuda_add_sums(spsh__backend *b, const spsh__cuda_sums *s);
+
 /* ---- operators, as in backend.h ---- */
 void spsh__cuda_bias_forward(spsh__backend *b, size_t rows, uint32_t width, spsh__buffer bias,
                              spsh__buffer x);

@@ -323,31 +323,33 @@ void spsh__cuda_arrange(spsh__backend *b, const spsh__arrange *a)
 
 /* ---- sums of columns */
 
-void spsh__cuda_bias_backward(spsh__backend *b, size_t rows, uint32_t width, spsh__buffer dy,
-                              spsh__buffer dbias)
+void spsh__cuda_add_sums(spsh__backend *b, const spsh__cuda_sums *s)
 {
-    spsh__columns_job job = {.x = spsh__cuda_array(b, dy),
-                             .to = spsh__cuda_array(b, dbias),
-                             .rows = rows,
-                             .part_rows = up(rows, PARTS_MAX),
-                             .width = width};
-    if (rows == 0 || width == 0)
+    spsh__columns_job job = {.x = spsh__cuda_array(b, s->x),
+                             .to = spsh__cuda_array(b, s->to),
+                             .also = spsh__cuda_array(b, s->also),
+                             .rows = s->rows,
+                             .part_rows = up(s->rows, PARTS_MAX),
+                             .width = s->width,
+                             .also_width = s->also_width};
+    if (s->rows == 0 || s->width == 0)
         return;
     job.part_rows = job.part_rows < PART_ROWS ? PART_ROWS : job.part_rows;
-    job.parts = (uint32_t)up(rows, job.part_rows);
-    const size_t size_bytes = (size_t)job.parts * width * sizeof(double);
+    job.parts = (uint32_t)up(s->rows, job.part_rows);
+    const size_t size_bytes = (size_t)job.parts * s->width * sizeof(double);
     job.partial = spsh__cuda_scratch(b, 0, size_bytes);
     if (job.partial == NULL)
         return;
     const spsh__device_use sums[] = {
-        spsh__cuda_reads(dy, rows * width), {job.partial, size_bytes, 1}
+        spsh__cuda_reads(s->x, s->rows * s->width), {job.partial, size_bytes, 1}
     };
     const spsh__device_use adds[] = {
         {job.partial, size_bytes, 0},
-        spsh__cuda_writes(dbias, width)
+        spsh__cuda_writes(s->to, s->width),
+        spsh__cuda_writes(s->also, s->also_width)
     };
     spsh__launch l = {.kernel = SPSH__KERNEL_COLUMN_SUMS,
-                      .blocks_x = (uint32_t)up(width, DEVICE_LANES),
+                      .blocks_x = (uint32_t)up(s->width, DEVICE_LANES),
                       .blocks_y = job.parts,
                       .shared_bytes = SPSH__COLUMNS_SHARED,
                       .job = &job,
@@ -358,7 +360,15 @@ void spsh__cuda_bias_backward(spsh__backend *b, size_t rows, uint32_t width, sps
     l.kernel = SPSH__KERNEL_ADD_COLUMNS;
     l.blocks_y = 1;
     l.uses = adds;
+    l.use_count = s->also.data == NULL ? 2 : 3;
     spsh__cuda_launch(b, &l);
+}
+
+void spsh__cuda_bias_backward(spsh__backend *b, size_t rows, uint32_t width, spsh__buffer dy,
+                              spsh__buffer dbias)
+{
+    const spsh__cuda_sums s = {.rows = rows, .width = width, .x = dy, .to = dbias};
+    spsh__cuda_add_sums(b, &s);
 }
 
 /* ---- look-ahead */

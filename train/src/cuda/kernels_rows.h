@@ -337,9 +337,10 @@ DEVICE void spsh__kernel_turn(const spsh__turn_job *job, const spsh__block *bloc
 #define SPSH__COLUMNS_SHARED (SPSH__DEVICE_THREADS * 8U) /* bytes: a double of each thread */
 
 typedef struct spsh__columns_job {
-    spsh__device_array x, to; /* to: what the sums are added to */
+    spsh__device_array x, to, also; /* to, also: what the sums are added to; also may be NULL */
     uint64_t rows, part_rows;
-    uint32_t width, parts;
+    uint32_t width, also_width; /* those of the first columns go to also */
+    uint32_t parts, padding;
     double *partial; /* [parts][width] */
 } spsh__columns_job;
 
@@ -398,13 +399,20 @@ DEVICE void device_add_parts(const spsh__columns_job *job, const spsh__block *bl
             : 0;
 }
 
+DEVICE void device_add_to(const spsh__device_array *to, uint32_t column, float sum)
+{
+    spsh__device_set(to, column, spsh__device_get(to, column) + sum);
+}
+
 DEVICE void device_add_put(const spsh__columns_job *job, const spsh__block *block, uint32_t thread)
 {
     const uint32_t column = block->x * DEVICE_LANES + thread;
-    if (thread < DEVICE_LANES && column < job->width)
-        spsh__device_set(&job->to, column,
-                         spsh__device_get(&job->to, column) +
-                             (float)device_lane_sum((const double *)block->shared, thread));
+    if (thread >= DEVICE_LANES || column >= job->width)
+        return;
+    const float sum = (float)device_lane_sum((const double *)block->shared, thread);
+    device_add_to(&job->to, column, sum);
+    if (job->also.data != NULL && column < job->also_width)
+        device_add_to(&job->also, column, sum);
 }
 
 DEVICE void spsh__kernel_add_columns(const spsh__columns_job *job, const spsh__block *block)
