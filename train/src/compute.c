@@ -51,7 +51,9 @@ static spsh_status open_on_device(const spsh__compute_options *o, spsh__compute 
     options.cuda = c->cuda;
     if (rc == SPSH_OK)
         rc = spsh__backend_open_with(&options, o->allocator, &c->backend, err);
-    if (rc != SPSH_OK)
+    if (rc == SPSH_OK)
+        spsh__cuda_rnn_choose(c->backend, o->config->rnn);
+    else
         spsh__compute_close(c);
     return rc;
 }

@@ -48,7 +48,8 @@ static const char *const batch_norms[] = {"masked", "compat", NULL};
 static const char *const optimisers[] = {"sgd", "adamw", NULL};
 static const char *const backends[] = {"auto", "cpu", "cuda", "reference", NULL};
 static const char *const precisions[] = {"auto", "fp32", "tf32", "bf16", "fp16", NULL};
-static const char *const rnns[] = {"auto", "persistent", "cudnn", "stepwise", NULL};
+static const char *const rnns[] = {"auto",  "persistent", "cudnn-persistent",
+                                   "cudnn", "stepwise",   NULL};
 static const char *const exchanges[] = {"auto", "nccl", "host", NULL};
 static const char *const decodes[] = {"host", "device", NULL};
 static const char *const schedules[] = {"constant", "anneal", "cosine", NULL};

@@ -21,6 +21,7 @@
 #define SPSH_TRAIN_CONFIG_H
 
 #include "backend.h"
+#include "backend_cuda_rnn.h"
 #include "model.h"
 #include "speechshard/io.h"
 #include "speechshard/loader.h"
@@ -33,13 +34,6 @@ typedef enum spsh__backend_choice {
     SPSH__BACKEND_CUDA = 2,
     SPSH__BACKEND_REFERENCE = 3,
 } spsh__backend_choice;
-
-typedef enum spsh__rnn_choice { /* how a device computes recurrent layers */
-                                SPSH__RNN_AUTO = 0,
-                                SPSH__RNN_PERSISTENT = 1,
-                                SPSH__RNN_CUDNN = 2,
-                                SPSH__RNN_STEPWISE = 3,
-} spsh__rnn_choice;
 
 typedef enum spsh__exchange_choice { /* how ranks on devices exchange gradients */
                                      SPSH__EXCHANGE_AUTO = 0,
@@ -71,7 +65,7 @@ struct spsh__config {
     uint32_t
         precision; /* 0: auto: of cuda tf32, of the others their own; else 1 + spsh__precision */
     bool is_deterministic, has_graphs;
-    spsh__rnn_choice rnn;
+    spsh__rnn_rung rnn;
     spsh__exchange_choice exchange;
     spsh_decode decode; /* of `pcm` payloads, for a device */
     char *strategy;

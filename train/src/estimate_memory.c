@@ -256,8 +256,8 @@ spsh_status spsh__estimate_explain(spsh__estimating *e, spsh_status status, spsh
         return status; /* err says what there is to say */
     return SPSH_FAIL(
         err, status, SPSH_OFFSET_NONE,
-        "device %u has not enough memory: the run takes %.2f GB (weights and gradients "
-        "%.2f, moments %.2f, activations %.2f), %.2f are free; a smaller "
+        "device %u has not enough memory: the run takes %.3g GB (weights and gradients "
+        "%.3g, moments %.3g, activations %.3g), %.3g are free; a smaller "
         "data.max_padded_seconds takes less",
         e->compute.backend->device, gigabytes(out->device_bytes),
         gigabytes(out->weight_bytes + out->gradient_bytes + out->copy_bytes),

@@ -373,12 +373,11 @@ static spsh_status take_utterance(spsh__feed *feed, const spsh_batch *source, ui
     return SPSH_OK;
 }
 
+/* What is under way with a device's batch is waited for by the loader, not here. */
 static void release(spsh__feed *feed)
 {
-    if (feed->lent != NULL &&
-        (feed->lent->stream == NULL ||
-         spsh_cuda_event_synchronize(feed->cuda, feed->done, NULL) == SPSH_OK))
-        spsh_loader_release(feed->loader, feed->lent);
+    if (feed->lent != NULL)
+        spsh_loader_release_after(feed->loader, feed->lent, feed->done);
     feed->lent = NULL;
 }
 

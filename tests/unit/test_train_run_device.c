@@ -1,0 +1,398 @@
+/* Runs on a device, which here is the twin of the CUDA plug-in, beside this program as the real one
+ * lies beside the command: losses beside the CPU's, in every precision; stopped, killed and gone on
+ * with; on another backend; and what happens when the device has too little memory, is lost, or is
+ * none.
+ */
+#include <dlfcn.h>
+#include <math.h>
+#include <sys/wait.h>
+
+#include "tone_dataset.h"
+#include "train_kit.h"
+#include "twin_plugin.h"
+
+enum { STEPS_MAX = 64 };
+
+static twin_controls *twin;
+
+/* What a run did, step by step, as its metrics say. */
+typedef struct history {
+    uint32_t count;
+    double losses[STEPS_MAX], scales[STEPS_MAX], skipped[STEPS_MAX];
+} history;
+
+static double number_behind(const char *line, const char *key)
+{
+    const char *at = strstr(line, key);
+    REQUIRE(at != NULL);
+    return strncmp(at + strlen(key), "null", 4) == 0 ? (double)NAN : strtod(at + strlen(key), NULL);
+}
+
+static history read_history(const char *folder)
+{
+    static char line[1 << 16];
+    char path[1024];
+    history h = {0};
+    (void)snprintf(path, sizeof(path), "%s/metrics.jsonl", at(folder));
+    FILE *file = fopen(path, "rb");
+    REQUIRE(file != NULL);
+    while (fgets(line, sizeof(line), file) != NULL) {
+        if (strstr(line, "\"kind\":\"step\"") == NULL)
+            continue;
+        REQUIRE(h.count < STEPS_MAX);
+        h.losses[h.count] = number_behind(line, "\"loss\":");
+        h.scales[h.count] = number_behind(line, "\"loss_scale\":");
+        h.skipped[h.count++] = number_behind(line, "\"skipped_steps\":");
+    }
+    REQUIRE(fclose(file) == 0);
+    return h;
+}
+
+static kit_run on_cuda(const char *folder, const char *precision)
+{
+    return (kit_run){
+        .folder = folder,
+        .overrides = {"train.backend=cuda", precision, "train.deterministic=true"}
+    };
+}
+
+static kit_run on_cpu(const char *folder)
+{
+    return (kit_run){.folder = folder, .overrides = {"train.backend=cpu"}};
+}
+
+/* ---- losses ---- */
+
+/* The greatest difference of two runs' losses in the first so many steps, relative. */
+static double difference(const history *a, const history *b, uint32_t steps)
+{
+    double most = 0;
+    REQUIRE(a->count >= steps && b->count >= steps);
+    for (uint32_t i = 0; i < steps; i++)
+        most = fmax(most, fabs(a->losses[i] - b->losses[i]) / b->losses[i]);
+    return most;
+}
+
+static void must_run(kit_run *run)
+{
+    const spsh_status rc = train_kit_run(run);
+    if (rc != SPSH_OK)
+        printf("%s: %s\n", run->folder, run->err.message);
+    REQUIRE(rc == SPSH_OK);
+}
+
+static void check_nothing_left(void)
+{
+    CHECK_U64(twin->open_memory, 0);
+    CHECK_U64(twin->open_streams + twin->open_events + twin->open_graphs, 0);
+    CHECK_U64(twin->open_pinned, 0);
+    CHECK_U64(twin->hazards, 0);
+}
+
+/* Four epochs, 56 steps, of a changed model; "": as it is. The same on the CPU, in folder "cpu-".
+ */
+typedef struct curve {
+    const char *folder, *precision, *changes[2];
+    double allowed; /* relative, of any step's loss */
+} curve;
+
+static void change(kit_run *run, const curve *c, size_t at_override)
+{
+    run->overrides[at_override++] = "train.accumulate=1";
+    run->overrides[at_override++] = "data.virtual_world=1";
+    run->overrides[at_override++] = "train.epochs=1";
+    for (size_t i = 0; i < 2 && c->changes[i] != NULL; i++)
+        run->overrides[at_override++] = c->changes[i];
+}
+
+static void compare_curve(const curve *c)
+{
+    char folder[64];
+    (void)snprintf(folder, sizeof(folder), "cpu-%s", c->folder);
+    kit_run host = on_cpu(folder), run = on_cuda(c->folder, c->precision);
+    change(&host, c, 1);
+    change(&run, c, 3);
+    must_run(&host);
+    must_run(&run);
+    const history want = read_history(folder), got = read_history(c->folder);
+    const double off = difference(&got, &want, want.count);
+    printf("%s: %u steps, losses within %.1e of the CPU's; %.3f, then %.3f\n", c->folder, got.count,
+           off, got.losses[0], got.losses[got.count - 1]);
+    CHECK_U64(got.count, want.count);
+    CHECK(off <= c->allowed && off > 0);
+    CHECK(strstr(run.log, "computes on cuda, device 0 of 2 (twin 0)") != NULL);
+    CHECK(strstr(run.log, ", deterministic") != NULL);
+    CHECK(!(run.result.wer > 0) || fabs(run.result.wer - host.result.wer) <= 0.5 * host.result.wer);
+    check_nothing_left();
+}
+
+static void test_curves(void)
+{
+    static const curve curves[] = {
+        {"fp32",      "train.precision=fp32", {"train.epochs=2"},                                 1e-3},
+        {"tf32",      "train.precision=tf32", {"train.epochs=2"},                                 5e-2},
+        {"bf16",      "train.precision=bf16", {"train.epochs=2"},                                 1e-1},
+        {"fp16",      "train.precision=fp16", {"train.epochs=2"},                                 3e-1}, /* some steps behind */
+        {"lookahead",
+         "train.precision=fp32",              {"model.bidirectional=false", "model.lookahead=4"},
+         1e-2                                                                                         },
+        {"gru",       "train.precision=bf16", {"model.cell=gru", "model.layers=2"},               1e-1},
+        {"compat",    "train.precision=fp32", {"model.batch_norm=compat", "model.layers=2"},      1e-5},
+    };
+    for (size_t i = 0; i < sizeof(curves) / sizeof(curves[0]); i++)
+        compare_curve(&curves[i]);
+}
+
+/* States of frames, by two concatenated directions, of chunks that the host cuts. */
+static void test_frames(void)
+{
+    static const curve curves[] = {
+        {"frames-fp32", "train.precision=fp32", {"train.epochs=2"}, 1e-5},
+        {"frames-bf16", "train.precision=bf16", {"train.epochs=2"}, 5e-2},
+    };
+    char before[sizeof(kit_config)], text[KIT_TEXT_BYTES], data[600], alignments[600];
+    memcpy(before, kit_config, sizeof(before));
+    (void)snprintf(data, sizeof(data), "%s", at("tones.spsh"));
+    (void)snprintf(alignments, sizeof(alignments), "%s", at("ali"));
+    tone_dataset_make(data, alignments);
+    (void)snprintf(kit_config, sizeof(kit_config), "%s", at("frames.yaml"));
+    (void)snprintf(text, sizeof(text),
+                   "features: kaldi-fbank,mel_count=20\n"
+                   "data:\n  train: [\"%s:train\"]\n  dev: [\"%s:dev\"]\n  alignments: [\"%s\"]\n"
+                   "  max_padded_seconds: 6\n  virtual_world: 2\n"
+                   "model:\n  preset: lstm-hybrid\n  hidden: 8\n  layers: 2\n  bottleneck: 8\n"
+                   "train:\n  threads: 1\n  rate: 1e-2\n  schedule: constant\n",
+                   data, data, alignments);
+    test_file_write_text(kit_config, text);
+    for (size_t i = 0; i < sizeof(curves) / sizeof(curves[0]); i++)
+        compare_curve(&curves[i]);
+    memcpy(kit_config, before, sizeof(before));
+}
+
+/* fp16 begins with a scale that is too large: steps are left out until it fits. */
+static void test_overflow(void)
+{
+    const history got = read_history("fp16");
+    uint32_t good = 0;
+    int halved = 0;
+    for (uint32_t i = 0; i < got.count; i++) {
+        const bool is_left_out = got.skipped[i] > (i == 0 ? 0 : got.skipped[i - 1]);
+        CHECK(got.scales[i] == ldexp(65536, -halved));
+        halved += is_left_out && isfinite(got.losses[i]); /* not where there was nothing to learn */
+        good += !is_left_out;
+    }
+    printf("fp16: %u of %u steps made, scale %g\n", good, got.count, got.scales[got.count - 1]);
+    CHECK(got.skipped[0] == 1 && got.scales[0] == 65536);
+    CHECK(good > got.count / 2 && good < got.count);
+}
+
+/* ---- the same bits ---- */
+
+static void test_graphs_change_nothing(void)
+{
+    kit_run run = on_cuda("plain", "train.precision=fp32");
+    run.overrides[3] = "train.graphs=false";
+    must_run(&run);
+    CHECK_U64(train_kit_weights("plain"), train_kit_weights("fp32"));
+}
+
+static uint64_t die_at;
+
+static void die(kit_run *run, uint64_t step)
+{
+    (void)run;
+    if (step == die_at)
+        _exit(9);
+}
+
+static void test_killed(void)
+{
+    static const char *const precisions[] = {"fp32", "fp16"};
+    for (int i = 0; i < 2; i++) {
+        char setting[40], folder[40];
+        (void)snprintf(setting, sizeof(setting), "train.precision=%s", precisions[i]);
+        (void)snprintf(folder, sizeof(folder), "killed-%s", precisions[i]);
+        kit_run run = on_cuda(folder, setting);
+        run.step_fn = die;
+        die_at = read_history(precisions[i]).count - 1;
+        (void)fflush(stdout);
+        const pid_t child = fork();
+        REQUIRE(child >= 0);
+        if (child == 0) {
+            (void)train_kit_run(&run);
+            _exit(0);
+        }
+        int status = 0;
+        REQUIRE(waitpid(child, &status, 0) == child);
+        CHECK_I64(WEXITSTATUS(status), 9);
+        run.step_fn = NULL;
+        run.resume = true;
+        CHECK_I64(train_kit_run(&run), SPSH_OK);
+        CHECK_U64(train_kit_weights(folder), train_kit_weights(precisions[i]));
+    }
+}
+
+/* ---- from one backend to another ---- */
+
+static void test_goes_on_elsewhere(void)
+{
+    kit_run run = on_cpu("moved");
+    run.stop_at = 2;
+    CHECK_I64(train_kit_run(&run), SPSH_E_CANCELED);
+    kit_run there = on_cuda("moved", "train.precision=bf16");
+    there.resume = true;
+    there.stop_at = 2;
+    CHECK_I64(train_kit_run(&there), SPSH_E_CANCELED);
+    CHECK(strstr(there.log, "going on with train.backend: cuda; it was cpu") != NULL);
+    run.resume = true;
+    run.stop_at = 0;
+    CHECK_I64(train_kit_run(&run), SPSH_OK);
+    CHECK(strstr(run.log, "going on with train.precision: auto; it was bf16") != NULL);
+    const history got = read_history("moved"), want = read_history("cpu");
+    CHECK_U64(got.count, want.count);
+    CHECK(difference(&got, &want, want.count) <= 5e-2);
+}
+
+/* A checkpoint of a device is heard by whoever is there. */
+static void test_evaluates(void)
+{
+    char data[1024];
+    const char *const names[] = {data, NULL};
+    spsh_evaluate_options options = SPSH_EVALUATE_OPTIONS_INIT;
+    spsh_evaluation here, there;
+    (void)snprintf(data, sizeof(data), "%s", at("talk.spsh"));
+    options.checkpoint = at("fp16");
+    options.datasets = names;
+    REQUIRE(spsh_evaluate(&options, &there, NULL) == SPSH_OK);
+    twin->capability = 10; /* none that the backend takes */
+    REQUIRE(spsh_evaluate(&options, &here, NULL) == SPSH_OK);
+    twin->capability = 90;
+    CHECK_U64(here.utterances, there.utterances);
+    CHECK(fabs(here.loss - there.loss) <= 3e-2 * here.loss && here.loss != there.loss);
+}
+
+/* ---- what goes wrong ---- */
+
+static void test_no_device(void)
+{
+    twin->capability = 30;
+    kit_run run = on_cuda("none", "train.precision=tf32");
+    CHECK_I64(train_kit_run(&run), SPSH_E_UNSUPPORTED);
+    CHECK(strstr(run.err.message, "train.backend is cuda, but: ") != NULL);
+    run = (kit_run){
+        .folder = "none", .overrides = {"train.backend=auto", "train.precision=bf16"}
+    };
+    CHECK_I64(train_kit_run(&run), SPSH_E_INVALID_ARG);
+    CHECK(strstr(run.err.message, "train.precision is bf16, which backend cpu does not have") !=
+          NULL);
+    CHECK(strstr(run.err.message, "fp32") != NULL);
+    run = (kit_run){.folder = "none", .overrides = {"train.backend=auto"}, .stop_at = 1};
+    CHECK_I64(train_kit_run(&run), SPSH_E_CANCELED);
+    CHECK(strstr(run.log, "computes on cpu, as there is no GPU: ") != NULL);
+    twin->capability = 90;
+    run = (kit_run){
+        .folder = "other", .overrides = {"train.backend=cuda", "train.device=2"}
+    };
+    CHECK_I64(train_kit_run(&run), SPSH_E_INVALID_ARG);
+    CHECK_STR(run.err.message,
+              "train.backend is cuda, but: train.device is 2, but there are 2 devices, from 0 on");
+    run = (kit_run){.folder = "other", .overrides = {"train.backend=auto"}, .stop_at = 1};
+    CHECK_I64(train_kit_run(&run), SPSH_E_CANCELED);
+    CHECK(strstr(run.log, "computes on cuda, device 0 of 2 (twin 0), tf32; not deterministic") !=
+          NULL);
+}
+
+/* Whoever comes to the end of it says so; the model and what is its says what takes how much. */
+static void test_too_little_memory(void)
+{
+    const uint64_t before = twin->device_bytes;
+    bool was_explained = false;
+    spsh_status rc = SPSH_E_NO_MEMORY;
+    for (twin->device_bytes = 65536; rc != SPSH_E_CANCELED; twin->device_bytes *= 2) {
+        kit_run run = on_cuda("small", "train.precision=fp32");
+        run.overrides[3] = "train.device=1";
+        run.stop_at = 1;
+        rc = train_kit_run(&run);
+        REQUIRE(rc == SPSH_E_NO_MEMORY || rc == SPSH_E_CANCELED);
+        was_explained = was_explained ||
+                        strstr(run.err.message, "device 1 has not enough memory: the run takes ");
+        check_nothing_left();
+    }
+    CHECK(was_explained);
+    twin->device_bytes = before;
+}
+
+/* In the middle of the second epoch: the checkpoint of the first is there, and the run goes on from
+ * it, elsewhere too. */
+static void test_lost(void)
+{
+    kit_run run = on_cuda("lost", "train.precision=fp32");
+    const uint64_t begin = twin->work_count;
+    kit_run whole = on_cuda("whole", "train.precision=fp32");
+    must_run(&whole);
+    const uint64_t count = twin->work_count - begin;
+    twin->lost_after = twin->work_count + count * 3 / 4;
+    CHECK_I64(train_kit_run(&run), SPSH_E_IO);
+    CHECK_STR(run.err.message, "the device was lost to this process: start it again");
+    twin->lost_after = 0;
+    twin->is_lost = false;
+    run = on_cpu("lost");
+    run.resume = true;
+    CHECK_I64(train_kit_run(&run), SPSH_OK);
+    const history got = read_history("lost"), want = read_history("cpu");
+    CHECK_U64(got.count, want.count);
+    CHECK(difference(&got, &want, want.count) <= 1e-3);
+}
+
+static void find_twin(const char *program)
+{
+    char path[1024];
+    const char *slash = strrchr(program, '/');
+    REQUIRE(slash != NULL);
+    (void)snprintf(path, sizeof(path), "%.*s/libspeechshard-cuda.so", (int)(slash - program),
+                   program);
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    REQUIRE(library != NULL);
+    void *symbol = dlsym(library, TWIN_CONTROLS_SYMBOL);
+    twin_controls_fn *controls_fn = NULL;
+    REQUIRE(symbol != NULL);
+    memcpy(&controls_fn, &symbol, sizeof(controls_fn));
+    twin = controls_fn();
+}
+
+/* For the others to compare with. */
+static void test_whole_runs(void)
+{
+    kit_run host = on_cpu("cpu"), run = on_cuda("fp32", "train.precision=fp32"),
+            half = on_cuda("fp16", "train.precision=fp16");
+    must_run(&host);
+    must_run(&run);
+    must_run(&half);
+    const history want = read_history("cpu"), got = read_history("fp32");
+    CHECK(difference(&got, &want, want.count) <= 1e-4);
+    CHECK(strstr(half.log, "gradients beyond fp16; the loss's scale is 32768 now") != NULL);
+}
+
+/* ARGUMENT: curves; none: everything else. */
+int main(int argc, char **argv)
+{
+    test_temp_dir(base, sizeof(base));
+    find_twin(argv[0]);
+    train_kit_make("");
+    if (argc > 1 && strcmp(argv[1], "curves") == 0) {
+        RUN(test_curves);
+        RUN(test_overflow);
+        RUN(test_frames);
+    } else {
+        RUN(test_whole_runs);
+        RUN(test_graphs_change_nothing);
+        RUN(test_killed);
+        RUN(test_goes_on_elsewhere);
+        RUN(test_evaluates);
+        RUN(test_no_device);
+        RUN(test_too_little_memory);
+        RUN(test_lost);
+    }
+    test_remove_tree(base);
+    return TEST_RESULT();
+}
