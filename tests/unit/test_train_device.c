@@ -545,6 +545,47 @@ static void test_segments_that_cannot_be_kept(void)
     check_nothing_is_open();
 }
 
+typedef struct note_work {
+    void **streams; /* that it was put onto */
+    uint32_t *count;
+} note_work;
+
+static spsh_status put_note(spsh__backend *b, void *stream, const void *arguments,
+                            spsh_error *note_err)
+{
+    const note_work *w = arguments;
+    (void)b, (void)note_err;
+    w->streams[(*w->count)++] = stream;
+    return SPSH_OK;
+}
+
+/* What is kept is put onto the streams that it was on. */
+static void test_segments_keep_lanes(void)
+{
+    spsh__backend *b = open_device(SPSH__FP32, true);
+    const spsh__segment segment = {1, 0};
+    void *streams[16] = {NULL};
+    uint32_t count = 0;
+    const note_work work = {streams, &count};
+    for (uint32_t step = 0; step < 2; step++) {
+        CHECK(!b->ops->segment_begin_fn(b, &segment));
+        b->ops->fork_fn(b);
+        for (uint32_t i = 0; i < 3; i++) {
+            b->ops->lane_fn(b, i % 2);
+            spsh__cuda_put(b, put_note, &work, sizeof(work));
+        }
+        b->ops->join_fn(b);
+        b->ops->segment_end_fn(b);
+        CHECK_U64(spsh__cuda_lane(b), 0);
+    }
+    REQUIRE(count == 9); /* once, and once with what is kept then */
+    CHECK(streams[0] == b->ops->stream_fn(b) && streams[1] != streams[0]);
+    for (uint32_t i = 3; i < count; i++)
+        CHECK(streams[i] == streams[i % 3]);
+    check_status(b);
+    spsh__backend_close(b);
+}
+
 /* --------------------------------------------------------------------------------------- failures
  */
 
@@ -689,6 +730,7 @@ int main(int argc, char **argv)
     RUN(test_segments_go_with_memory);
     RUN(test_segments_of_many_shapes);
     RUN(test_segments_that_cannot_be_kept);
+    RUN(test_segments_keep_lanes);
     RUN(test_what_cannot_be_opened);
     RUN(test_every_allocation_failure);
     RUN(test_a_full_device);
