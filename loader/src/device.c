@@ -4,15 +4,19 @@
 #include <stdlib.h>
 
 #include "speechshard/featgen_cuda.h"
+#include "speechshard/pcm_cuda.h"
 
 #define ULL(value_) ((unsigned long long)(value_))
 #define NONE        SPSH_OFFSET_NONE
+
+#define BLOCKS_MAX (UINT64_C(1) << 24) /* as pcm_cuda.h has it */
 
 struct spsh__device {
     const spsh_cuda *cuda;
     uint32_t number;
     uint32_t utterances_max, blocks_max;
     spsh_cuda_features *features; /* NULL: not made here */
+    spsh_cuda_pcm *pcm;           /* NULL: nothing is decoded here */
     void *made;                   /* behind the features of the batch before */
     uint8_t *memory;              /* of all slots */
     size_t memory_bytes;
@@ -22,6 +26,7 @@ struct spsh__device {
 
     pthread_mutex_t lock; /* of send: features, pcm and the tables */
     uint64_t *offsets, *sample_counts;
+    spsh_cuda_pcm_utterance *packed;
 
     pthread_t thread;
     bool is_started;
@@ -62,11 +67,36 @@ static spsh_status open_features(spsh_loader *loader, spsh__device *d, spsh_erro
     return SPSH_OK;
 }
 
-static spsh_status open_pcm(const spsh_loader *loader, const spsh__device *d, spsh_error *err)
+/* Payloads go over as they are where the device itself makes, or serves, all that comes of them. */
+static spsh_status open_pcm(spsh_loader *loader, spsh__device *d, spsh_error *err)
 {
+    spsh__recipe *recipe = &loader->recipe;
+    const spsh_plan_info *info = spsh_plan_info_get(loader->plan);
+    spsh_cuda_pcm_options opt = SPSH_CUDA_PCM_OPTIONS_INIT;
+    spsh_error why = SPSH_ERROR_INIT;
     if (loader->opt.decode != SPSH_DECODE_DEVICE)
         return SPSH_OK;
-    return SPSH_FAIL(err, SPSH_E_UNSUPPORTED, NONE, "device %u cannot decode", d->number);
+    if (recipe->has_sound || (recipe->output != SPSH_OUTPUT_INT16 && !recipe->hands_samples)) {
+        spsh__log(loader, SPSH_LOG_INFO, "the host decodes: %s",
+                  recipe->has_sound                       ? "audio is augmented there"
+                  : recipe->output == SPSH_OUTPUT_FLOAT32 ? "float32 is made there"
+                                                          : "features are made there");
+        return SPSH_OK;
+    }
+    spsh__slot_room room;
+    spsh__recipe_slot_room(recipe, &loader->opt, info, &room);
+    /* A part may touch a frame more at both ends. */
+    const uint64_t blocks =
+        room.audio_bytes / 2 / SPSH_PCM_FRAME_SAMPLES + 2 * (uint64_t)d->utterances_max;
+    d->blocks_max = (uint32_t)(blocks < BLOCKS_MAX ? blocks : BLOCKS_MAX);
+    opt.device = d->number;
+    opt.utterance_count_max = d->utterances_max;
+    opt.block_count_max = d->blocks_max;
+    spsh_status rc = spsh_cuda_pcm_open(d->cuda, &opt, &d->pcm, &why);
+    if (rc != SPSH_OK)
+        return SPSH_FAIL(err, rc, NONE, "decoding on device %u: %.400s", d->number, why.message);
+    recipe->packs = true;
+    return SPSH_OK;
 }
 
 static spsh_status open_tables(spsh_loader *loader, spsh__device *d, spsh_error *err)
@@ -75,7 +105,8 @@ static spsh_status open_tables(spsh_loader *loader, spsh__device *d, spsh_error 
     const size_t count = d->utterances_max;
     d->offsets = (uint64_t *)spsh__new_array(allocator, count, sizeof(*d->offsets));
     d->sample_counts = (uint64_t *)spsh__new_array(allocator, count, sizeof(*d->sample_counts));
-    if (d->offsets == NULL || d->sample_counts == NULL)
+    d->packed = (spsh_cuda_pcm_utterance *)spsh__new_array(allocator, count, sizeof(*d->packed));
+    if (d->offsets == NULL || d->sample_counts == NULL || d->packed == NULL)
         return SPSH_FAIL(err, SPSH_E_NO_MEMORY, NONE, "loader: tables of %zu utterances", count);
     return spsh_cuda_event_open(d->cuda, d->number, 0, &d->made, err);
 }
@@ -203,11 +234,13 @@ void spsh__device_close(spsh_loader *loader)
         spsh_cuda_event_close(d->cuda, slot->freed);
     }
     spsh_cuda_features_close(d->features);
+    spsh_cuda_pcm_close(d->pcm);
     spsh_cuda_event_close(d->cuda, d->made);
     spsh_cuda_free(d->cuda, d->memory);
     spsh_cuda_host_unregister(d->cuda, d->pinned);
     spsh__delete(&loader->allocator, d->offsets);
     spsh__delete(&loader->allocator, d->sample_counts);
+    spsh__delete(&loader->allocator, d->packed);
     spsh__delete(&loader->allocator, (void *)d->leaving);
     (void)pthread_cond_destroy(&d->wake);
     (void)pthread_mutex_destroy(&d->lock);
@@ -253,7 +286,7 @@ static spsh_status copy_values(spsh__device *d, const spsh__slot *slot, spsh_err
     size_t begin = 0;
     size_t end = 0;
     spsh_status rc = SPSH_OK;
-    if (!slot->hands_samples)
+    if (!slot->hands_samples && d->pcm == NULL)
         return copy_part(d, slot, 0, (size_t)slot->batch.value_count * value_bytes, err);
     for (uint32_t n = 0; n < slot->job_count && rc == SPSH_OK; n++) {
         const spsh__job *job = &slot->jobs[n];
@@ -269,6 +302,39 @@ static spsh_status copy_values(spsh__device *d, const spsh__slot *slot, spsh_err
         end = (size_t)(job->place + job->out_samples * slot->batch.channels) * value_bytes;
     }
     return rc == SPSH_OK ? copy_part(d, slot, begin, end, err) : rc;
+}
+
+static spsh_status decode_packed(spsh__device *d, const spsh__slot *slot, spsh_error *err)
+{
+    const spsh__slot_room *room = &slot->room;
+    const uint8_t *host = slot->audio + room->packed_at;
+    size_t count = 0;
+    size_t end = 0;
+    for (uint32_t n = 0; n < slot->job_count; n++) {
+        const spsh__job *job = &slot->jobs[n];
+        if (job->left_out || !job->is_packed)
+            continue;
+        const size_t at = (size_t)(job->packed.piece.data - host);
+        d->packed[count++] = (spsh_cuda_pcm_utterance){.part = &job->packed,
+                                                       .piece_offset = at,
+                                                       .first_sample = job->packed_first,
+                                                       .sample_count = job->item.samples,
+                                                       .first_value = job->place};
+        if (at + job->packed.piece.size_bytes > end)
+            end = at + job->packed.piece.size_bytes;
+    }
+    if (count == 0)
+        return SPSH_OK;
+    const spsh_cuda_pcm_batch batch = {
+        .utterances = d->packed,
+        .count = count,
+        .payloads = slot->on_device + room->packed_at,
+        .payload_bytes = end,
+        .samples = (int16_t *)(void *)slot->on_device,
+        .capacity = room->audio_bytes / sizeof(int16_t),
+    };
+    spsh_status rc = copy_part(d, slot, room->packed_at, room->packed_at + end, err);
+    return rc == SPSH_OK ? spsh_cuda_pcm_decode(d->pcm, slot->stream, &batch, err) : rc;
 }
 
 /* Those of utterances that were left out are passed over: one right after the other. */
@@ -348,6 +414,8 @@ void spsh__device_send(spsh_loader *loader, spsh__slot *slot)
         return;
     (void)pthread_mutex_lock(&d->lock);
     spsh_status rc = copy_values(d, slot, &err);
+    if (rc == SPSH_OK && d->pcm != NULL)
+        rc = decode_packed(d, slot, &err);
     if (rc == SPSH_OK && slot->hands_samples)
         rc = make_features(d, &loader->recipe, slot, &err);
     if (rc == SPSH_OK)

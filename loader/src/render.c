@@ -15,11 +15,12 @@
 #include "render.h"
 
 #include "speechshard/pcm.h"
+#include "speechshard/pcm_cuda.h"
 
 #define ULL(value_) ((unsigned long long)(value_))
 #define NONE        SPSH_OFFSET_NONE
 
-enum { WIDEN_SAMPLES = 1024 };
+enum { WIDEN_SAMPLES = 1024, PACKED_ALIGN = 16 };
 
 /* Where samples come from; they are pulled in order. */
 typedef struct source {
@@ -289,6 +290,57 @@ static spsh_status check_record(const spsh__job *job, const spsh_record *record,
     return SPSH_OK;
 }
 
+/* ---- for a device to decode ---- */
+
+/* Are all of its samples served, and as they are? */
+static bool may_pack(const spsh__renderer *r, const spsh__job *job)
+{
+    const bool has_channels = r->channel == SPSH_CHANNEL_ALL || job->row.channels == 1;
+    return r->recipe->packs && has_channels && job->number < r->utterances_max &&
+           job->item.sample_rate_hz == job->slot->batch.sample_rate_hz && job->item.samples > 0;
+}
+
+/* Room for a payload's head and a piece of it; NULL: there is none. */
+static uint8_t *take_packed(const spsh__renderer *r, const spsh__job *job, size_t size_bytes)
+{
+    spsh__slot *slot = job->slot;
+    const size_t whole = (size_bytes + PACKED_ALIGN - 1) & ~(size_t)(PACKED_ALIGN - 1);
+    const uint64_t blocks =
+        spsh_cuda_pcm_block_count(job->packed_first, job->item.samples, job->row.channels);
+    if (atomic_fetch_add(&slot->packed_blocks, blocks) + blocks > r->blocks_max)
+        return NULL;
+    const size_t at = atomic_fetch_add(&slot->packed_bytes, whole);
+    return at + whole > slot->room.packed_bytes ? NULL : slot->audio + slot->room.packed_at + at;
+}
+
+/* The head, and behind it the part that holds the samples; not where there is no room. What the
+ * device could not refuse is refused here. */
+static spsh_status pack(const source *s, spsh__job *job, uint64_t samples, spsh_error *err)
+{
+    const spsh_bytes payload = s->payload;
+    spsh_pcm_part part = {.head = payload};
+    uint64_t size_bytes = 0;
+    part.head.size_bytes = spsh_pcm_head_bytes(samples, s->channels);
+    spsh_status rc =
+        spsh_pcm_range(payload, s->at, job->item.samples, &part.offset_bytes, &size_bytes, err);
+    part.piece = (spsh_bytes){payload.data + part.offset_bytes, (size_t)size_bytes};
+    if (rc == SPSH_OK)
+        rc = spsh_pcm_check_part(&part, s->at, job->item.samples, err);
+    if (rc != SPSH_OK)
+        return rc;
+    job->packed_first = s->at;
+    uint8_t *to = take_packed(s->renderer, job, part.head.size_bytes + part.piece.size_bytes);
+    if (to == NULL)
+        return SPSH_OK;
+    memcpy(to, part.head.data, part.head.size_bytes);
+    memcpy(to + part.head.size_bytes, part.piece.data, part.piece.size_bytes);
+    part.head.data = to;
+    part.piece.data = to + part.head.size_bytes;
+    job->packed = part;
+    job->is_packed = true;
+    return SPSH_OK;
+}
+
 static spsh_status render_pcm(source *s, spsh__job *job, const spsh_record *record, spsh_error *err)
 {
     spsh_pcm_info info;
@@ -300,7 +352,10 @@ static spsh_status render_pcm(source *s, spsh__job *job, const spsh_record *reco
                          "the payload holds %llu samples of %u channels, the record states %llu "
                          "of %u",
                          ULL(info.samples), info.channels, ULL(record->samples), record->channels);
-    return render(s, job, err);
+    job->is_packed = false;
+    if (may_pack(s->renderer, job))
+        rc = pack(s, job, info.samples, err);
+    return rc == SPSH_OK && !job->is_packed ? render(s, job, err) : rc;
 }
 
 /* The decoder has delivered all that the record states: there must be no more. */

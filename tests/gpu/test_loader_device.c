@@ -385,20 +385,20 @@ static const char masks[] = "time_masks=1,time_mask_frames_max=5,frequency_masks
                             "frequency_mask_bins_max=4";
 
 static const kind kinds[] = {
-    {NULL,                   SPSH_OUTPUT_INT16,    SPSH_FLOAT32, NULL,   SPSH_DECODE_HOST, 0,     0               },
-    {NULL,                   SPSH_OUTPUT_INT16,    SPSH_FLOAT32, NULL,   SPSH_DECODE_HOST, 0,     0               },
-    {NULL,                   SPSH_OUTPUT_INT16,    SPSH_FLOAT32, NULL,   SPSH_DECODE_HOST, 0,     SPSH_CHANNEL_ALL},
-    {NULL,                   SPSH_OUTPUT_INT16,    SPSH_FLOAT32, NULL,   SPSH_DECODE_HOST, 8000,  1               },
-    {NULL,                   SPSH_OUTPUT_INT16,    SPSH_FLOAT32, speeds, SPSH_DECODE_HOST, 16000, 0               },
-    {NULL,                   SPSH_OUTPUT_FLOAT32,  SPSH_FLOAT32, NULL,   SPSH_DECODE_HOST, 0,     0               },
-    {NULL,                   SPSH_OUTPUT_FLOAT32,  SPSH_FLOAT32, NULL,   SPSH_DECODE_HOST, 0,     SPSH_CHANNEL_ALL},
-    {TEXT,                   SPSH_OUTPUT_FEATURES, SPSH_FLOAT32, NULL,   SPSH_DECODE_HOST, 0,     0               },
-    {TEXT,                   SPSH_OUTPUT_FEATURES, SPSH_FLOAT32, NULL,   SPSH_DECODE_HOST, 0,     0               },
-    {TEXT,                   SPSH_OUTPUT_FEATURES, SPSH_FLOAT32, speeds, SPSH_DECODE_HOST, 0,     0               },
-    {TEXT,                   SPSH_OUTPUT_FEATURES, SPSH_FLOAT32, masks,  SPSH_DECODE_HOST, 0,     0               },
-    {TEXT ",norm=utterance", SPSH_OUTPUT_FEATURES, SPSH_FLOAT16, NULL,   SPSH_DECODE_HOST, 0,     0               },
-    {TEXT ",norm=speaker",   SPSH_OUTPUT_FEATURES, SPSH_FLOAT32, NULL,   SPSH_DECODE_HOST, 0,     0               },
-    {TEXT ",norm=dataset",   SPSH_OUTPUT_FEATURES, SPSH_FLOAT16, speeds, SPSH_DECODE_HOST, 0,     0               },
+    {NULL,                   SPSH_OUTPUT_INT16,    SPSH_FLOAT32, NULL,   SPSH_DECODE_HOST,   0,     0               },
+    {NULL,                   SPSH_OUTPUT_INT16,    SPSH_FLOAT32, NULL,   SPSH_DECODE_DEVICE, 0,     0               },
+    {NULL,                   SPSH_OUTPUT_INT16,    SPSH_FLOAT32, NULL,   SPSH_DECODE_DEVICE, 0,     SPSH_CHANNEL_ALL},
+    {NULL,                   SPSH_OUTPUT_INT16,    SPSH_FLOAT32, NULL,   SPSH_DECODE_DEVICE, 8000,  1               },
+    {NULL,                   SPSH_OUTPUT_INT16,    SPSH_FLOAT32, speeds, SPSH_DECODE_DEVICE, 16000, 0               },
+    {NULL,                   SPSH_OUTPUT_FLOAT32,  SPSH_FLOAT32, NULL,   SPSH_DECODE_HOST,   0,     0               },
+    {NULL,                   SPSH_OUTPUT_FLOAT32,  SPSH_FLOAT32, NULL,   SPSH_DECODE_DEVICE, 0,     SPSH_CHANNEL_ALL},
+    {TEXT,                   SPSH_OUTPUT_FEATURES, SPSH_FLOAT32, NULL,   SPSH_DECODE_HOST,   0,     0               },
+    {TEXT,                   SPSH_OUTPUT_FEATURES, SPSH_FLOAT32, NULL,   SPSH_DECODE_DEVICE, 0,     0               },
+    {TEXT,                   SPSH_OUTPUT_FEATURES, SPSH_FLOAT32, speeds, SPSH_DECODE_DEVICE, 0,     0               },
+    {TEXT,                   SPSH_OUTPUT_FEATURES, SPSH_FLOAT32, masks,  SPSH_DECODE_DEVICE, 0,     0               },
+    {TEXT ",norm=utterance", SPSH_OUTPUT_FEATURES, SPSH_FLOAT16, NULL,   SPSH_DECODE_DEVICE, 0,     0               },
+    {TEXT ",norm=speaker",   SPSH_OUTPUT_FEATURES, SPSH_FLOAT32, NULL,   SPSH_DECODE_DEVICE, 0,     0               },
+    {TEXT ",norm=dataset",   SPSH_OUTPUT_FEATURES, SPSH_FLOAT16, speeds, SPSH_DECODE_HOST,   0,     0               },
 };
 enum { KINDS = sizeof(kinds) / sizeof(kinds[0]) };
 
@@ -442,6 +442,21 @@ static void test_late_borrower(void)
     opt = options_of(&kinds[1]);
     opt.slots = 2;
     CHECK_I64(run(pcm_path, &opt, PENDING_MAX, NULL), SPSH_E_END);
+}
+
+/* What goes over is the payloads, and less than half of what they decode to. */
+static void test_payloads_go_over(void)
+{
+    spsh_loader_stats host, device;
+    spsh_loader_options opt = options_of(&kinds[0]);
+    CHECK_I64(run(pcm_path, &opt, 3, &host), SPSH_E_END);
+    CHECK(host.copied_bytes >= 2 * host.microseconds * 16 / 1000); /* and what is made ahead */
+    opt.decode = SPSH_DECODE_DEVICE;
+    CHECK_I64(run(pcm_path, &opt, 3, &device), SPSH_E_END);
+    CHECK_U64(device.microseconds, host.microseconds);
+    CHECK(device.copied_bytes > 0 && device.copied_bytes < host.copied_bytes * 3 / 4);
+    CHECK(host.device_bytes > 0 && device.device_bytes > host.device_bytes);
+    CHECK(device.pinned);
 }
 
 /* Values of the batch, waited for. */
@@ -569,6 +584,10 @@ static void test_options(void)
     opt = device_options();
     opt.decode = (spsh_decode)2;
     CHECK_I64(spsh_loader_open(&datasets, 1, &opt, &loader, &err), SPSH_E_INVALID_ARG);
+    opt.decode = SPSH_DECODE_DEVICE;
+    opt.cuda = NULL;
+    CHECK_I64(spsh_loader_open(&datasets, 1, &opt, &loader, &err), SPSH_E_INVALID_ARG);
+    CHECK(strstr(err.message, "cuda is NULL") != NULL);
     spsh_dataset_close(dataset);
 }
 
@@ -703,6 +722,7 @@ int main(int argc, char **argv)
     RUN(test_same_batches);
     RUN(test_engines_and_ranks);
     RUN(test_late_borrower);
+    RUN(test_payloads_go_over);
     RUN(test_plain_release);
     RUN(test_bad_records);
     RUN(test_cursor);
