@@ -36,7 +36,6 @@ typedef struct launch_arguments {
     spsh__rnn_launch l;
     union {
         spsh__rnn_job recurrence;
-        spsh__rnn_bias_job bias;
         spsh__rnn_pack_job pack;
     } job;
 } launch_arguments;
@@ -96,7 +95,6 @@ static void run_block(const launch_arguments *a, const spsh__block *block)
     case SPSH__RNN_BACKWARD_STEP:
         spsh__kernel_rnn_backward_step(&a->job.recurrence, block, a->l.kind);
         break;
-    case SPSH__RNN_BIAS: spsh__kernel_rnn_bias(&a->job.bias, block, a->l.kind); break;
     default: spsh__kernel_rnn_pack(&a->job.pack, block, a->l.kind); break;
     }
 }
@@ -121,9 +119,8 @@ static bool is_cooperative(const spsh__rnn_launch *l)
 
 static spsh_status launch(void *state, void *stream, const spsh__rnn_launch *l, spsh_error *err)
 {
-    static const char *const names[SPSH__RNN_KERNELS] = {"rnn_forward",      "rnn_backward",
-                                                         "rnn_forward_step", "rnn_backward_step",
-                                                         "rnn_bias",         "rnn_pack"};
+    static const char *const names[SPSH__RNN_KERNELS] = {
+        "rnn_forward", "rnn_backward", "rnn_forward_step", "rnn_backward_step", "rnn_pack"};
     launch_arguments a = {.l = *l};
     (void)state;
     if (l->job_bytes > sizeof(a.job) || l->blocks_x == 0 || l->blocks_y == 0)

@@ -293,24 +293,26 @@ static void recurrent_gradients(spsh__backend *b, const pass *p, spsh__buffer dw
     b->ops->gemm_fn(b, &g);
 }
 
+/* Gates' gradients are those of both biases; but of a GRU's last gate, the recurrent one has q's.
+ */
 static void bias_gradients(spsh__backend *b, const pass *p, const spsh__rnn_weights *dw)
 {
     const spsh__rnn_shape *s = p->s;
-    const size_t columns = s->cell == SPSH__CELL_GRU ? p->width + s->hidden : p->width;
-    spsh__rnn_work w;
-    memset(&w, 0, sizeof(w));
-    w.l.kind = p->kind;
-    w.l.blocks_x = (uint32_t)((columns + SPSH__RNN_COLUMNS - 1) / SPSH__RNN_COLUMNS);
-    w.l.blocks_y = 1;
-    w.l.shared_bytes = SPSH__DEVICE_THREADS * sizeof(float);
-    w.job.bias = (spsh__rnn_bias_job){spsh__rnn_gates(s),     s->hidden,     spsh__rnn_rows(s),
-                                      p->rows.data,           p->inner.data, dw->input_bias.data,
-                                      dw->recurrent_bias.data};
-    spsh__rnn_use(&w, p->rows.data, spsh__cuda_bytes(p->rows, spsh__rnn_rows(s) * p->width), false);
-    spsh__rnn_use(&w, p->inner.data, spsh__rnn_inner_bytes(s, p->inner.is_half), false);
-    spsh__rnn_use(&w, dw->input_bias.data, p->width * sizeof(float), true);
-    spsh__rnn_use(&w, dw->recurrent_bias.data, p->width * sizeof(float), true);
-    spsh__rnn_put(b, &w, SPSH__RNN_BIAS, sizeof(w.job.bias));
+    const bool is_gru = s->cell == SPSH__CELL_GRU;
+    spsh__cuda_sums sums = {.rows = spsh__rnn_rows(s),
+                            .width = (uint32_t)p->width,
+                            .also_width = is_gru ? 2 * s->hidden : (uint32_t)p->width,
+                            .x = p->rows,
+                            .to = dw->input_bias,
+                            .also = dw->recurrent_bias};
+    spsh__cuda_add_sums(b, &sums);
+    if (!is_gru || dw->recurrent_bias.data == NULL)
+        return;
+    sums = (spsh__cuda_sums){.rows = spsh__rnn_rows(s),
+                             .width = s->hidden,
+                             .x = p->inner,
+                             .to = spsh__at(b->ops, dw->recurrent_bias, 2 * (size_t)s->hidden)};
+    spsh__cuda_add_sums(b, &sums);
 }
 
 void spsh__rnn_own_backward(spsh__backend *b, const spsh__rnn_choice *c, const spsh__rnn_grad *g)

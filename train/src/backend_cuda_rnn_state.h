@@ -48,7 +48,6 @@ typedef struct spsh__rnn_work {
     spsh__device_use uses[SPSH__RNN_USES];
     union {
         spsh__rnn_job recurrence;
-        spsh__rnn_bias_job bias;
         spsh__rnn_pack_job pack;
     } job;
 } spsh__rnn_work;

@@ -22,7 +22,6 @@ typedef enum spsh__rnn_kernel {
     SPSH__RNN_BACKWARD,    /* likewise */
     SPSH__RNN_FORWARD_STEP,
     SPSH__RNN_BACKWARD_STEP,
-    SPSH__RNN_BIAS,
     SPSH__RNN_PACK,
     SPSH__RNN_KERNELS
 } spsh__rnn_kernel;
@@ -95,8 +94,7 @@ typedef struct spsh__device_rnn_entry {
 
 typedef const spsh__device_rnn_entry *spsh__device_rnn_entry_fn(void);
 
-#define SPSH__RNN_JOBS_BYTES                                                                       \
-    (sizeof(spsh__rnn_job) + sizeof(spsh__rnn_bias_job) + sizeof(spsh__rnn_pack_job))
+#define SPSH__RNN_JOBS_BYTES (sizeof(spsh__rnn_job) + sizeof(spsh__rnn_pack_job))
 
 #ifdef __cplusplus
 }

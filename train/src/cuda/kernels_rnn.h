@@ -46,7 +46,6 @@ enum {
     SPSH__RNN_DEPTH = 32, /* that a warp takes at least */
     SPSH__RNN_GATES = 4,  /* at most */
     SPSH__RNN_PARTS = 16, /* of a layer's weights, at most */
-    SPSH__RNN_COLUMNS = 32,
 };
 
 typedef struct spsh__rnn_job {
@@ -68,14 +67,6 @@ typedef struct spsh__rnn_job {
     const float *product; /* stepwise: [N][gates][hidden] or, backward, [N][hidden]; NULL: 0 */
     float *carry;         /* backward: [N][hidden], no number before */
 } spsh__rnn_job;
-
-/* dbias += sums over rows of gradients; of GRU's recurrent bias the last third are those of q. */
-typedef struct spsh__rnn_bias_job {
-    uint32_t gates, hidden;
-    uint64_t row_count;
-    const void *rows, *inner;
-    float *input_bias, *recurrent_bias; /* the second NULL: none */
-} spsh__rnn_bias_job;
 
 /* Matrices from one place to another, changing their kind. */
 typedef struct spsh__rnn_part {
@@ -643,50 +634,6 @@ DEVICE void spsh__rnn_backward_frame(const spsh__rnn_job *job, const spsh__block
             EACH_THREAD(block, rnn_multiply(job, block, &slice, t + 1, first, thread));
         EACH_THREAD(block, rnn_backward_cells(job, block, &slice, t, first, thread));
     }
-}
-
-/* ---- biases: a block has 32 columns, a warp each 8th row of them; then the warps' sums ---- */
-
-DEVICE void rnn_bias_sums(const spsh__rnn_bias_job *job, const spsh__block *block, uint32_t kind,
-                          uint32_t thread)
-{
-    const uint64_t hidden = job->hidden, width = job->gates * hidden;
-    const uint64_t column = (uint64_t)block->x * SPSH__RNN_COLUMNS + thread % 32;
-    const bool is_inner = column >= width;
-    const void *from = is_inner ? job->inner : job->rows;
-    const uint64_t stride = is_inner ? hidden : width;
-    const uint64_t at = is_inner ? column - width : column;
-    float sum = 0;
-    if (column < (job->gates == 3 ? width + hidden : width))
-        for (uint64_t row = thread / 32; row < job->row_count; row += SPSH__RNN_WARPS)
-            sum += rnn_get(from, row * stride + at, kind);
-    ((float *)block->shared)[thread] = sum;
-}
-
-DEVICE void rnn_bias_add(const spsh__rnn_bias_job *job, const spsh__block *block, uint32_t thread)
-{
-    const uint64_t hidden = job->hidden, width = job->gates * hidden;
-    const uint64_t column = (uint64_t)block->x * SPSH__RNN_COLUMNS + thread;
-    if (thread >= SPSH__RNN_COLUMNS || column >= (job->gates == 3 ? width + hidden : width))
-        return;
-    float sum = 0;
-    for (uint32_t warp = 0; warp < SPSH__RNN_WARPS; warp++)
-        sum += ((const float *)block->shared)[warp * 32 + thread];
-    if (column < width)
-        job->input_bias[column] += sum;
-    if (job->recurrent_bias == NULL)
-        return;
-    if (column >= width)
-        job->recurrent_bias[column - hidden] += sum;
-    else if (job->gates == 4 || column < 2 * hidden)
-        job->recurrent_bias[column] += sum;
-}
-
-DEVICE void spsh__kernel_rnn_bias(const spsh__rnn_bias_job *job, const spsh__block *block,
-                                  uint32_t kind)
-{
-    EACH_THREAD(block, rnn_bias_sums(job, block, kind, thread));
-    EACH_THREAD(block, rnn_bias_add(job, block, thread));
 }
 
 /* ---- weights to and from where a library wants them ---- */

@@ -87,7 +87,6 @@ static __global__ void __launch_bounds__(SPSH__DEVICE_THREADS, 1)
     }
 PLAIN(forward_step, spsh__rnn_job)
 PLAIN(backward_step, spsh__rnn_job)
-PLAIN(bias, spsh__rnn_bias_job)
 PLAIN(pack, spsh__rnn_pack_job)
 
 #define KINDS(name_)                                                                               \
@@ -96,13 +95,12 @@ PLAIN(pack, spsh__rnn_pack_job)
             (const void *)name_<SPSH__DEVICE_FP16>                                                 \
     }
 static const void *const kernels[SPSH__RNN_KERNELS][3] = {
-    KINDS(forward),       KINDS(backward), KINDS(forward_step),
-    KINDS(backward_step), KINDS(bias),     KINDS(pack),
+    KINDS(forward), KINDS(backward), KINDS(forward_step), KINDS(backward_step), KINDS(pack),
 };
 
 static const size_t job_bytes[SPSH__RNN_KERNELS] = {
     sizeof(spsh__rnn_job), sizeof(spsh__rnn_job),      sizeof(spsh__rnn_job),
-    sizeof(spsh__rnn_job), sizeof(spsh__rnn_bias_job), sizeof(spsh__rnn_pack_job),
+    sizeof(spsh__rnn_job), sizeof(spsh__rnn_pack_job),
 };
 
 /* ---- the state ---- */
