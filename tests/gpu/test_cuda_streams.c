@@ -677,6 +677,13 @@ static void unpin_early(void)
     spsh_cuda_host_free(cuda, pinned);
 }
 
+static void unpin_under_graph(void)
+{
+    void *graph = make_graph();
+    must(table->graph_launch_fn(graph, first, &err));
+    spsh_cuda_host_free(cuda, pinned);
+}
+
 static void free_twice(void)
 {
     spsh_cuda_free(cuda, memory);
@@ -690,6 +697,7 @@ static void test_stops(void)
     CHECK(stops(write_before));
     CHECK(stops(write_behind));
     CHECK(stops(unpin_early));
+    CHECK(stops(unpin_under_graph));
     CHECK(stops(free_twice));
 }
 

@@ -738,18 +738,27 @@ static spsh_status host_register(void *memory, size_t size_bytes, spsh_error *er
     return rc;
 }
 
+static bool uses_block(const item *one, const twin_block *block)
+{
+    for (size_t u = 0; u < one->work.use_count; u++) {
+        const uintptr_t begin = (uintptr_t)one->work.uses[u].begin;
+        if (begin < block->end && begin + one->work.uses[u].size_bytes > block->begin)
+            return true;
+    }
+    for (size_t i = 0; one->launched != NULL && i < TWIN_STREAMS; i++)
+        for (const item *of = one->launched->lanes[i].first; of != NULL; of = of->next)
+            if (uses_block(of, block))
+                return true;
+    return false;
+}
+
 /* Something that is not done yet uses it. */
 static bool is_in_use(const twin_block *block)
 {
-    for (size_t i = 0; i < TWIN_STREAMS; i++) {
-        for (const item *one = streams[i].items.first; one != NULL; one = one->next) {
-            for (size_t u = 0; u < one->work.use_count; u++) {
-                const uintptr_t begin = (uintptr_t)one->work.uses[u].begin;
-                if (begin < block->end && begin + one->work.uses[u].size_bytes > block->begin)
-                    return true;
-            }
-        }
-    }
+    for (size_t i = 0; i < TWIN_STREAMS; i++)
+        for (const item *one = streams[i].items.first; one != NULL; one = one->next)
+            if (uses_block(one, block))
+                return true;
     return false;
 }
 

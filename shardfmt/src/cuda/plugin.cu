@@ -446,14 +446,9 @@ static spsh_status event_wait(void *event, void *stream, spsh_error *err)
         "making a stream wait", err);
 }
 
-/* "Not yet" is no failure, but CUDA remembers it as one. */
 static spsh_status event_query(void *event, spsh_error *err)
 {
-    const cudaError_t error = cudaEventQuery((cudaEvent_t)event);
-    if (error != cudaErrorNotReady)
-        return spsh__cuda_check(error, "work on a device", err);
-    (void)cudaGetLastError();
-    return spsh__cuda_fail(err, SPSH_E_TIMEOUT, "the device has not come to the event");
+    return spsh__cuda_check(cudaEventQuery((cudaEvent_t)event), "work on a device", err);
 }
 
 static spsh_status event_synchronize(void *event, spsh_error *err)
