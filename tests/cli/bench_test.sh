@@ -61,6 +61,38 @@ run bench --json "$d" "$c" --seconds 0.2 --rate 16000
 want_status 0
 want_json '.utterances == 81'
 
+# To a device: the twin, which has no GPU.
+export SPEECHSHARD_CUDA_PLUGIN="$SPEECHSHARD_BUILD_DIR/tests/libtwin_plugin.so"
+"$command" pack "$work/corpus" -o "$work/pcm.spsh" --codec pcm --quiet >/dev/null 2>&1 || exit 1
+run bench "$work/pcm.spsh" --seconds 0.2 --rate 16000 --device 0
+want_status 0
+want_out 'copies alone'
+want_out 'to the device'
+want_out 'hours a second'
+for options in "--device 0" "--device 1 --decode device" "--device 1 --output float32" \
+    "--device 0 --decode device --features kaldi-fbank,mel_count=20"; do
+    # shellcheck disable=SC2086 # a list of options
+    run bench --json "$work/pcm.spsh" --seconds 0.2 --rate 16000 $options
+    want_status 0
+    want_json '.device.copies_alone_mb_per_s > 0 and .device.copied_bytes > 0 and .device.device_bytes > 0'
+    want_json '.device.pinned and (.device.name | startswith("twin")) and .device.audio_hours_per_s > 0'
+    want_json '.of_copies_alone >= 0 and .loader.batches > 0'
+    want_json '.bound_by | IN("nothing", "consumer", "decoding", "disk", "link")'
+done
+run bench --json "$c" --seconds 0.1
+want_json 'has("device") == false'
+want_usage "is for --device" bench "$c" --decode device
+want_usage "unknown preset of features" bench "$c" --features nope
+run bench "$c" --device 7 --seconds 0.1
+want_status 1
+want_err "there is no device 7"
+export SPEECHSHARD_CUDA_PLUGIN="$work/nothing.so"
+run bench "$c" --device 0 --seconds 0.1
+want_status 1
+want_empty
+want_err "the CUDA plug-in is not there"
+unset SPEECHSHARD_CUDA_PLUGIN
+
 # A damaged record is named, and not measured.
 cp -r "$c" "$work/damaged.spsh"
 for shard in "$work"/damaged.spsh/shards/*.spsh; do

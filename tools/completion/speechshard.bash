@@ -63,7 +63,7 @@ _speechshard()
     overlay) options="--skip --transcript --json" ;;
     plan) options="$plan --compare --epoch --whole --json --show-augment --augment --features --noise --room
         --epochs" ;;
-    bench) options="$plan --seconds --threads --engine --cached --direct --cold --json" ;;
+    bench) options="$plan --seconds --threads --engine --cached --direct --cold --features --device --decode --json" ;;
     featgen) options="--output --features --dtype --stats --by --skip-damaged --jobs --part --estimate --json" ;;
     fingerprint) options="--jobs --part --estimate --json" ;;
     dedupe) options="--output --html --search --exact-only --keep --prefer --drop-from --contained

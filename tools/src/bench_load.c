@@ -25,6 +25,7 @@ static void subtract(spsh_loader_stats *end, const spsh_loader_stats *begin)
     end->utterances -= begin->utterances;
     end->microseconds -= begin->microseconds;
     end->padded_microseconds -= begin->padded_microseconds;
+    end->copied_bytes -= begin->copied_bytes;
     end->reads -= begin->reads;
     end->read_bytes -= begin->read_bytes;
     end->needed_bytes -= begin->needed_bytes;

@@ -3,6 +3,7 @@
  * The verdict compares the loader with its limits. A batch that is nearly always there before it is
  * asked for: the consumer is the limit. Else the nearer of the two, decoding alone and reading
  * alone; when neither is near, the rest is spent in the loader itself, or in waiting for both.
+ * With a device, copying alone is a third limit, and comes first: nothing can be done about it.
  */
 #include <string.h>
 
@@ -42,6 +43,17 @@ static double loader_speed(const spsh__bench_loaded *loaded)
     return rate((double)loaded->stats.microseconds / 1e6, loaded->seconds);
 }
 
+/* Bytes a second to the device: by the loader, and by copies alone. */
+static double copy_rate(const spsh__bench_loaded *loaded)
+{
+    return rate((double)loaded->stats.copied_bytes, loaded->seconds);
+}
+
+static double link_rate(const spsh__bench_device *device)
+{
+    return rate((double)device->bytes, device->seconds);
+}
+
 static double cpu_per_hour(double cpu_seconds, uint64_t microseconds)
 {
     return rate(cpu_seconds, (double)microseconds / 3.6e9);
@@ -64,20 +76,24 @@ typedef enum bound {
     BOUND_CONSUMER,
     BOUND_DECODING,
     BOUND_DISK,
+    BOUND_LINK,
 } bound;
 
-static const char *const bound_names[] = {"nothing", "consumer", "decoding", "disk"};
+static const char *const bound_names[] = {"nothing", "consumer", "decoding", "disk", "link"};
 
 typedef struct verdict {
     bound by;
-    double decode_share, disk_share; /* of what each alone gives; 0: not measured */
+    double decode_share, disk_share, link_share; /* of what each alone gives; 0: not measured */
 } verdict;
 
 static verdict judge(const spsh__bench_result *r)
 {
     verdict v = {BOUND_NOTHING, rate(loader_speed(&r->loaded), decode_speed(&r->decoded)),
-                 rate(loader_bytes_rate(&r->loaded), disk_bytes_rate(&r->random))};
-    if (wait_share(&r->loaded) < consumer_wait_max)
+                 rate(loader_bytes_rate(&r->loaded), disk_bytes_rate(&r->random)),
+                 rate(copy_rate(&r->loaded), link_rate(&r->device))};
+    if (v.link_share >= bound_min)
+        v.by = BOUND_LINK;
+    else if (wait_share(&r->loaded) < consumer_wait_max)
         v.by = BOUND_CONSUMER;
     else if (v.decode_share >= v.disk_share && v.decode_share >= bound_min)
         v.by = BOUND_DECODING;
@@ -105,6 +121,12 @@ static void print_verdict(const spsh__bench_result *r)
     case BOUND_DISK:
         printf("bound by the %s (%s of reading alone; %s of the bare decode loop)\n", from, disk,
                decode);
+        break;
+    case BOUND_LINK:
+        spsh__human_percent(v.link_share, 1, disk);
+        printf("bound by the link to the device (%s of copying alone; %s of the bare decode "
+               "loop)\n",
+               disk, decode);
         break;
     case BOUND_NOTHING:
         printf("bound by neither alone (%s of the bare decode loop, %s of the %s)\n", decode, disk,
@@ -193,6 +215,25 @@ static void add_loader(spsh_table *table, const spsh__bench_result *r)
     add_time(table, "  first batch", r->loaded.first_batch_seconds, "from open on");
 }
 
+static void add_device(spsh_table *table, const spsh__bench_result *r)
+{
+    const spsh__bench_device *device = &r->device;
+    const spsh_loader_stats *s = &r->loaded.stats;
+    char text[NOTE_BYTES], note[NOTE_BYTES], share[SPSH_HUMAN_BYTES], bytes[SPSH_HUMAN_BYTES];
+    snprintf(text, sizeof(text), "%s/s", spsh__human_bytes((uint64_t)link_rate(device), bytes));
+    snprintf(note, sizeof(note), "to device %u, %.100s, pinned, %s each", device->number,
+             device->is.name, spsh__human_bytes(device->copy_bytes, share));
+    spsh__table_row(table, "copies alone", text, note);
+    snprintf(text, sizeof(text), "%s/s", spsh__human_bytes((uint64_t)copy_rate(&r->loaded), bytes));
+    spsh__human_percent(rate(copy_rate(&r->loaded), link_rate(device)), 1, share);
+    snprintf(note, sizeof(note), "%s of copies alone; %s; slots of %s there", share,
+             s->pinned ? "pinned" : "not pinned", spsh__human_bytes(s->device_bytes, bytes));
+    spsh__table_row(table, "  to the device", text, note);
+    snprintf(text, sizeof(text), "%.2f h/s", loader_speed(&r->loaded) / 3600);
+    spsh__table_row(table, "  audio", text,
+                    "hours a second: training that takes fewer does not wait for it");
+}
+
 int spsh__bench_print(const spsh__bench_result *r)
 {
     char number[SPSH_HUMAN_BYTES], duration[SPSH_HUMAN_BYTES];
@@ -210,6 +251,8 @@ int spsh__bench_print(const spsh__bench_result *r)
     if (table != NULL) {
         add_limits(table, r);
         add_loader(table, r);
+        if (r->device.cuda != NULL)
+            add_device(table, r);
     }
     bool printed = table != NULL && spsh__table_print(table, stdout, "", 0);
     spsh__table_free(table);
@@ -283,6 +326,23 @@ static void put_loaded(spsh_json *json, const spsh__bench_loaded *loaded)
     spsh__json_end(json);
 }
 
+static void put_device(spsh_json *json, const spsh__bench_result *r)
+{
+    const spsh__bench_device *device = &r->device;
+    const spsh_loader_stats *s = &r->loaded.stats;
+    spsh__json_begin_object(json, "device");
+    spsh__json_put_u64(json, "number", device->number);
+    spsh__json_put_string(json, "name", device->is.name);
+    spsh__json_put_u64(json, "copy_bytes", device->copy_bytes);
+    spsh__json_put_real(json, "copies_alone_mb_per_s", link_rate(device) / 1e6);
+    spsh__json_put_u64(json, "copied_bytes", s->copied_bytes);
+    spsh__json_put_real(json, "mb_per_s", copy_rate(&r->loaded) / 1e6);
+    spsh__json_put_real(json, "audio_hours_per_s", loader_speed(&r->loaded) / 3600);
+    spsh__json_put_u64(json, "device_bytes", s->device_bytes);
+    spsh__json_put_bool(json, "pinned", s->pinned);
+    spsh__json_end(json);
+}
+
 void spsh__bench_put(spsh_json *json, const spsh__bench_result *r)
 {
     const verdict v = judge(r);
@@ -300,7 +360,11 @@ void spsh__bench_put(spsh_json *json, const spsh__bench_result *r)
     if (r->sample.loaded > 0)
         put_decoded(json, &r->decoded);
     put_loaded(json, &r->loaded);
+    if (r->device.cuda != NULL)
+        put_device(json, r);
     spsh__json_put_string(json, "bound_by", bound_names[v.by]);
     spsh__json_put_real(json, "of_decode", v.decode_share);
     spsh__json_put_real(json, "of_random", v.disk_share);
+    if (r->device.cuda != NULL)
+        spsh__json_put_real(json, "of_copies_alone", v.link_share);
 }

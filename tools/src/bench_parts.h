@@ -3,7 +3,8 @@
  *     spsh__bench_sample_take(plan, &datasets, &sample)   what an epoch asks for first
  *     spsh__bench_disk_sequential, _random                reading it, and nothing else
  *     spsh__bench_sample_load, spsh__bench_decode         decoding it, from memory
- *     spsh__bench_load                                    the loader: both, in batches
+ *     spsh__bench_device_open, _copy                      copying to a device
+ *     spsh__bench_load                                    the loader: all of it, in batches
  *
  * Each part is as the loader has it: the same files, record sizes, engine and number of threads.
  * What is returned is an exit status; failures are reported.
@@ -72,6 +73,22 @@ typedef struct spsh__bench_decoded {
 int spsh__bench_decode(const spsh__bench_sample *sample, const spsh__plan_words *words,
                        uint32_t threads, double seconds, spsh__bench_decoded *ret_decoded);
 
+/** A device that batches go to. */
+typedef struct spsh__bench_device {
+    spsh_cuda *cuda; /* NULL: they are the host's */
+    uint32_t number;
+    spsh_cuda_device is;
+    uint64_t copy_bytes; /* of a plain copy; of all of them, and how long they took: */
+    uint64_t bytes;
+    double seconds;
+} spsh__bench_device;
+
+/** Says why there is none. */
+int spsh__bench_device_open(uint64_t number, spsh__bench_device *ret_device);
+/** Copies as large as a batch. */
+int spsh__bench_device_copy(uint64_t batch_bytes, double seconds, spsh__bench_device *device);
+void spsh__bench_device_close(spsh__bench_device *device);
+
 /** The loader, from a batch on by which it is under way. */
 typedef struct spsh__bench_loaded {
     spsh_loader_stats stats; /* counters of the time measured; gaps and names since open */
@@ -99,6 +116,7 @@ typedef struct spsh__bench_result {
     spsh__bench_sample sample;
     spsh__bench_disk sequential, random;
     spsh__bench_decoded decoded;
+    spsh__bench_device device;
     spsh__bench_loaded loaded;
     bool dropped;    /* from the page cache */
     double resident; /* the part that was not; the largest found */

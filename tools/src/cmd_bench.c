@@ -12,14 +12,16 @@
 
 enum { THREADS_MAX = 256, SECONDS_MAX = 86400 };
 
-/* Parts of --seconds. */
-static const double sequential_part = 0.1, random_part = 0.2, decode_part = 0.3, loader_part = 0.4;
+/* Parts of --seconds; those of the loader and of the copies go to the loader without a device. */
+static const double sequential_part = 0.1, random_part = 0.2, decode_part = 0.3, loader_part = 0.35,
+                    copy_part = 0.05;
 
 typedef struct request {
     spsh__plan_words words;
     double seconds;
-    uint64_t threads;
-    int engine;
+    uint64_t threads, device;
+    int engine, decode;
+    const char *features;
     bool cached, direct, cold, json;
 } request;
 
@@ -30,7 +32,11 @@ static void on_log(void *user, spsh_log_level level, const char *text)
         spsh__cli_message("%s", text);
 }
 
-static spsh_loader_options loader_options(const request *r, const spsh_plan_options *plan)
+enum { NO_DEVICE = UINT16_MAX + 1 };
+
+static spsh_loader_options loader_options(const request *r, const spsh_plan_options *plan,
+                                          const spsh__bench_device *device,
+                                          const spsh_feature_options *features)
 {
     spsh_loader_options opt = SPSH_LOADER_OPTIONS_INIT;
     opt.plan = *plan;
@@ -39,6 +45,13 @@ static spsh_loader_options loader_options(const request *r, const spsh_plan_opti
     opt.output = (spsh_output)r->words.output;
     opt.engine = (spsh_engine)r->engine;
     opt.decode_threads = (uint32_t)r->threads;
+    opt.cuda = device->cuda;
+    opt.device = device->number;
+    opt.decode = (spsh_decode)r->decode;
+    if (r->features != NULL) {
+        opt.output = SPSH_OUTPUT_FEATURES;
+        opt.features = features;
+    }
     opt.flags = r->cached ? SPSH_LOADER_CACHED : r->direct ? SPSH_LOADER_DIRECT : 0;
     return opt;
 }
@@ -72,6 +85,12 @@ static int drop(const request *r, spsh__bench_result *result)
     return rc;
 }
 
+/* What goes over for one batch, by the counters of those that were made for the probe. */
+static uint64_t batch_bytes(const spsh_loader_stats *stats)
+{
+    return stats->slots == 0 ? 0 : stats->copied_bytes / stats->slots;
+}
+
 static int measure_limits(const request *r, const spsh_loader_stats *stats,
                           spsh__bench_result *result)
 {
@@ -96,6 +115,8 @@ static int measure_limits(const request *r, const spsh_loader_stats *stats,
     if (rc == SPSH_EXIT_DONE)
         rc = spsh__bench_decode(&result->sample, &r->words, stats->decode_threads,
                                 decode_part * r->seconds, &result->decoded);
+    if (rc == SPSH_EXIT_DONE && result->device.cuda != NULL)
+        rc = spsh__bench_device_copy(batch_bytes(stats), copy_part * r->seconds, &result->device);
     return rc;
 }
 
@@ -114,23 +135,25 @@ static int print_json(const spsh__bench_result *result)
 }
 
 static int measure(const request *r, const spsh__datasets *datasets,
-                   const spsh_plan_options *plan_options)
+                   const spsh_loader_options *given, const spsh__bench_device *device)
 {
     spsh_error err = SPSH_ERROR_INIT;
     spsh_plan *plan = NULL;
     spsh_loader_stats stats = {.engine = ""};
-    const spsh_loader_options options = loader_options(r, plan_options);
+    const spsh_loader_options options = *given;
+    const spsh_plan_options *plan_options = &given->plan;
+    const double load_seconds = (loader_part + (device->cuda == NULL ? copy_part : 0)) * r->seconds;
     if (spsh_plan_open((const spsh_dataset *const *)datasets->items, datasets->count, plan_options,
                        &plan, &err) != SPSH_OK)
         return spsh__plan_fail("bench", &err);
-    spsh__bench_result result = {.datasets = datasets, .plan = plan};
+    spsh__bench_result result = {.datasets = datasets, .plan = plan, .device = *device};
     int rc = probe(datasets, &options, &stats);
     if (rc == SPSH_EXIT_DONE)
         rc = measure_limits(r, &stats, &result);
     if (rc == SPSH_EXIT_DONE)
         rc = drop(r, &result);
     if (rc == SPSH_EXIT_DONE)
-        rc = spsh__bench_load(datasets, &options, loader_part * r->seconds, &result.loaded);
+        rc = spsh__bench_load(datasets, &options, load_seconds, &result.loaded);
     if (rc == SPSH_EXIT_DONE)
         rc = r->json ? print_json(&result) : spsh__bench_print(&result);
     spsh__bench_sample_free(&result.sample);
@@ -138,20 +161,48 @@ static int measure(const request *r, const spsh__datasets *datasets,
     return rc;
 }
 
+/* With what the command line says. */
+static int bench(const request *r, const spsh_cli_args *args, const spsh_plan_options *plan)
+{
+    spsh_error err = SPSH_ERROR_INIT;
+    spsh_feature_options features;
+    spsh__datasets datasets;
+    spsh__bench_device device = {.cuda = NULL};
+    if (r->features != NULL && spsh_feature_options_parse(r->features, &features, &err) != SPSH_OK)
+        return spsh__cli_usage("bench", "--features: %s", err.message);
+    int rc = spsh__datasets_open("bench", args, &datasets);
+    if (rc != SPSH_EXIT_DONE)
+        return rc;
+    if (r->device != NO_DEVICE)
+        rc = spsh__bench_device_open(r->device, &device);
+    const spsh_loader_options options = loader_options(r, plan, &device, &features);
+    if (rc == SPSH_EXIT_DONE)
+        rc = measure(r, &datasets, &options, &device);
+    spsh__bench_device_close(&device);
+    spsh__datasets_close(&datasets);
+    return rc;
+}
+
 int spsh__cmd_bench(int argc, char **argv)
 {
-    request r = {.words = SPSH__PLAN_WORDS_INIT, .seconds = 10};
+    request r = {.words = SPSH__PLAN_WORDS_INIT, .seconds = 10, .device = NO_DEVICE};
     const spsh_cli_option own[] = {
-        {"seconds", 0,   SPSH_CLI_REAL,   "S",                   "about how long in all; 10",                            &r.seconds, 0, SECONDS_MAX},
-        {"threads", 'j', SPSH_CLI_COUNT,  "N",                   "that decode; default: one a core",                     &r.threads, 1,
-         THREADS_MAX                                                                                                                               },
-        {"engine",  0,   SPSH_CLI_CHOICE, "auto|io_uring|pread", "that reads",                                           &r.engine,  0, 0          },
-        {"cached",  0,   SPSH_CLI_FLAG,   NULL,                  "read through the page cache",                          &r.cached,  0, 0          },
-        {"direct",  0,   SPSH_CLI_FLAG,   NULL,
-         "read past the page cache, and drop the shards from it before",                                                 &r.direct,  0, 0          },
-        {"cold",    0,   SPSH_CLI_FLAG,   NULL,                  "drop the shards from the page cache before each part",
-         &r.cold,                                                                                                                    0, 0          },
-        {"json",    0,   SPSH_CLI_FLAG,   NULL,                  "print one JSON object",                                &r.json,    0, 0          },
+        {"seconds",  0,   SPSH_CLI_REAL,   "S",                   "about how long in all; 10",                            &r.seconds,  0, SECONDS_MAX},
+        {"threads",  'j', SPSH_CLI_COUNT,  "N",                   "that decode; default: one a core",                     &r.threads,  1,
+         THREADS_MAX                                                                                                                                 },
+        {"engine",   0,   SPSH_CLI_CHOICE, "auto|io_uring|pread", "that reads",                                           &r.engine,   0, 0          },
+        {"cached",   0,   SPSH_CLI_FLAG,   NULL,                  "read through the page cache",                          &r.cached,   0, 0          },
+        {"direct",   0,   SPSH_CLI_FLAG,   NULL,
+         "read past the page cache, and drop the shards from it before",                                                  &r.direct,   0, 0          },
+        {"cold",     0,   SPSH_CLI_FLAG,   NULL,                  "drop the shards from the page cache before each part",
+         &r.cold,                                                                                                                      0, 0          },
+        {"features", 0,   SPSH_CLI_TEXT,   "TEXT",
+         "batches of features, kaldi-fbank,mel_count=80 as an example",                                                   &r.features, 0, 0          },
+        {"device",   0,   SPSH_CLI_COUNT,  "N",                   "batches in the memory of device N, from 0",            &r.device,
+         0,                                                                                                                               UINT16_MAX },
+        {"decode",   0,   SPSH_CLI_CHOICE, "host|device",         "where codec pcm is decoded; with --device",
+         &r.decode,                                                                                                                    0, 0          },
+        {"json",     0,   SPSH_CLI_FLAG,   NULL,                  "print one JSON object",                                &r.json,     0, 0          },
         SPSH_CLI_OPTIONS_END,
     };
     spsh_cli_option options[SPSH__PLAN_OPTION_COUNT + sizeof(own) / sizeof(own[0])];
@@ -164,13 +215,14 @@ int spsh__cmd_bench(int argc, char **argv)
         NULL,
         "measure how fast a dataset loads here, beside what disk and processors give",
         "Reads and decodes as training would, with a consumer that takes no time, and measures\n"
-        "reading alone and decoding alone beside it. Nothing is written.\n",
+        "reading alone and decoding alone beside it. Nothing is written.\n"
+        "With --device, batches end in a device's memory, and copying to it is measured too.\n",
         "speechshard bench corpus.spsh --max-seconds 600\n"
-        "speechshard bench corpus.spsh --direct --engine pread --seconds 30\n",
+        "speechshard bench corpus.spsh --direct --engine pread --seconds 30\n"
+        "speechshard bench corpus.spsh --device 0 --decode device --features kaldi-fbank\n",
         options,
     };
     spsh_cli_args args;
-    spsh__datasets datasets;
     spsh__plan_request plan;
     int rc = spsh__cli_parse(&command, argc, argv, &args);
     if (rc != SPSH_CLI_RUN)
@@ -179,14 +231,12 @@ int spsh__cmd_bench(int argc, char **argv)
         return spsh__cli_usage("bench", "--cached and --direct exclude each other");
     if (!(r.seconds > 0))
         return spsh__cli_usage("bench", "--seconds: nothing can be measured in no time");
+    if (r.decode == SPSH_DECODE_DEVICE && r.device == NO_DEVICE)
+        return spsh__cli_usage("bench", "--decode device is for --device");
     rc = spsh__plan_request_make("bench", &r.words, &plan);
     if (rc != SPSH_EXIT_DONE)
         return rc;
-    rc = spsh__datasets_open("bench", &args, &datasets);
-    if (rc == SPSH_EXIT_DONE) {
-        rc = measure(&r, &datasets, &plan.plan);
-        spsh__datasets_close(&datasets);
-    }
+    rc = bench(&r, &args, &plan.plan);
     spsh__plan_request_free(&plan);
     return spsh__cli_finish(rc);
 }

@@ -59,7 +59,8 @@ typedef enum spsh_on_error {
 /** Where `pcm` payloads are decoded when batches go to a device. Others always by the host. */
 typedef enum spsh_decode {
     SPSH_DECODE_HOST = 0,
-    SPSH_DECODE_DEVICE = 1, /* the host verifies and moves the compressed bytes alone */
+    SPSH_DECODE_DEVICE = 1, /* the host verifies and moves the compressed bytes alone, where the
+                               samples are served, or made features of by the device, as they are */
 } spsh_decode;
 
 /* Which channels of a recording are served. Numbers 1, 2, ... : that one alone; an utterance that
@@ -117,7 +118,8 @@ typedef struct spsh_loader_options {
                                          SPSH_LOADER_ROOM_SECONDS are used */
     uint32_t room_count;
     const spsh_cuda *cuda; /* NULL: batches are in the host's memory; else in that of `device`:
-                              samples go there, features are computed there. Borrowed until close */
+                              samples go there, features are computed there where they can be
+                              (docs/LOADER.md, section 11). Borrowed until close */
     uint32_t device;
     spsh_decode decode;
 } spsh_loader_options;
@@ -257,7 +259,8 @@ SPSH_API void spsh_loader_release(spsh_loader *loader, const spsh_batch *batch);
 
 /** The same, of a batch in a device's memory whose use is still under way: its memory is used again
  * when the event that was recorded behind that use has come. The event may be recorded again after
- * the return. NULL: as spsh_loader_release. */
+ * the return. NULL: as spsh_loader_release, for whose use nothing is waited but for what brings the
+ * batch there. Of a batch of the host's the event is not looked at. */
 SPSH_API void spsh_loader_release_after(spsh_loader *loader, const spsh_batch *batch, void *event);
 
 /** Batches that could still be taken without a release. Any thread. */

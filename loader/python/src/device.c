@@ -20,12 +20,33 @@ static void close_device(spsh__py_lease *lease)
     lease->cuda = NULL;
 }
 
+/* Of os.environ: new bytes, or None. */
+static PyObject *plugin_path(void)
+{
+    PyObject *os = PyImport_ImportModule("os");
+    PyObject *environ = os == NULL ? NULL : PyObject_GetAttrString(os, "environ");
+    PyObject *path = environ == NULL
+                         ? NULL
+                         : PyObject_CallMethod(environ, "get", "s", "SPEECHSHARD_CUDA_PLUGIN");
+    Py_XDECREF(environ);
+    Py_XDECREF(os);
+    if (path == NULL || path == Py_None)
+        return path;
+    PyObject *bytes = spsh__py_path(path);
+    Py_DECREF(path);
+    return bytes;
+}
+
 int spsh__py_device_open(spsh__py_lease *lease, uint32_t number)
 {
     spsh_error err = SPSH_ERROR_INIT;
     spsh_status rc = SPSH_OK;
+    PyObject *path = plugin_path();
+    if (path == NULL)
+        return -1;
+    const char *plugin = path == Py_None ? NULL : PyBytes_AsString(path);
     Py_BEGIN_ALLOW_THREADS;
-    rc = spsh_cuda_open(getenv("SPEECHSHARD_CUDA_PLUGIN"), &lease->cuda, &err);
+    rc = spsh_cuda_open(plugin, &lease->cuda, &err);
     if (rc == SPSH_OK && number >= spsh_cuda_device_count(lease->cuda)) {
         rc = SPSH_E_INVALID_ARG;
         spsh_error_set(&err, rc, 0, SPSH_OFFSET_NONE,
@@ -37,6 +58,7 @@ int spsh__py_device_open(spsh__py_lease *lease, uint32_t number)
     if (rc == SPSH_OK)
         rc = spsh_cuda_event_open(lease->cuda, number, 0, &lease->event, &err);
     Py_END_ALLOW_THREADS;
+    Py_DECREF(path);
     lease->device = number;
     if (rc == SPSH_OK)
         return 0;
