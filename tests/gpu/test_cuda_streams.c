@@ -464,6 +464,24 @@ static void test_threads(void)
     }
 }
 
+/* Meanwhile others use the device. */
+static void test_capture_beside_threads(void)
+{
+    pthread_t thread;
+    uint8_t own = 9;
+    void *graph = NULL, *result = NULL;
+    must(table->graph_begin_fn(first, &err));
+    REQUIRE(pthread_create(&thread, NULL, use_alone, &own) == 0);
+    fill(first, memory, 6);
+    REQUIRE(pthread_join(thread, &result) == 0);
+    CHECK(result == NULL);
+    must(table->graph_end_fn(first, &graph, &err));
+    must(table->graph_launch_fn(graph, first, &err));
+    rest();
+    check_bytes(memory, 6);
+    table->graph_close_fn(graph);
+}
+
 /* ---- what the twin alone can show ---- */
 
 /* A copy from pinned memory reads it when its turn comes: what is written too early is seen. */
@@ -836,6 +854,7 @@ int main(int argc, char **argv)
     RUN(test_capture_is_not_done);
     RUN(test_bad_captures);
     RUN(test_threads);
+    RUN(test_capture_beside_threads);
     if (twin != NULL)
         run_of_twin();
     close_all();

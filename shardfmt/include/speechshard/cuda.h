@@ -6,8 +6,9 @@
  *         fprintf(stderr, "no GPU: %s\n", err.message);       // says why: go on with the CPU
  *     spsh_cuda_close(cuda);
  *
- * A stream is a cudaStream_t, given as void *; NULL is the legacy default stream. All work is put
- * onto the stream and done in its order.
+ * A stream is a cudaStream_t, given as void *; NULL is the legacy default stream of the device that
+ * is current for the calling thread: 0, if the program has not chosen another. All work is put onto
+ * the stream and done in its order.
  */
 #ifndef SPEECHSHARD_CUDA_H
 #define SPEECHSHARD_CUDA_H

@@ -54,7 +54,9 @@ typedef struct spsh__cuda_plugin {
     spsh_status (*event_ms_fn)(void *first, void *last, float *ret_ms, spsh_error *err);
     /* Graphs: what is put onto a stream between begin and end, with what it makes other streams
      * wait for and do, is kept instead of done; launch does all of it again, with the same memory.
-     * Only while one thread uses the device. abandon: the capture failed; the stream is as it was.
+     * Begun and ended by one thread, which waits for nothing in between and frees nothing, but may
+     * allocate; other threads may use other streams. abandon: the capture failed; the stream is as
+     * it was. Not from the NULL stream.
      */
     spsh_status (*graph_begin_fn)(void *stream, spsh_error *err);
     spsh_status (*graph_end_fn)(void *stream, void **ret_graph, spsh_error *err);
