@@ -418,9 +418,11 @@ static spsh_status event_open(uint32_t device, uint32_t timed, void **ret_event,
     spsh_status rc = enter((int)device, &before, err);
     if (rc != SPSH_OK)
         return rc;
-    rc = spsh__cuda_check(
-        cudaEventCreateWithFlags(&event, timed != 0 ? cudaEventDefault : cudaEventDisableTiming),
-        "an event", err);
+    /* Who waits for one without a time sleeps: CUDA would keep a core busy for as long as it takes,
+     * and the loader waits for whole steps. */
+    const unsigned flags =
+        timed != 0 ? cudaEventDefault : cudaEventDisableTiming | cudaEventBlockingSync;
+    rc = spsh__cuda_check(cudaEventCreateWithFlags(&event, flags), "an event", err);
     leave((int)device, &before);
     if (rc == SPSH_OK)
         *ret_event = event;
