@@ -97,16 +97,22 @@ static spsh_status put_forward(spsh__backend *b, void *stream, const void *argum
     return self->entry->conv_forward_fn(self->train, w->lane, stream, &w->shape, &w->call, err);
 }
 
+static bool are_planes_wide(const spsh__conv_shape *s, const spsh__device_array *y)
+{
+    return out_plane(s) % 4 == 0 && spsh__is_aligned(y, 0);
+}
+
 static void add_bias(spsh__backend *b, const spsh__conv_shape *s, spsh__buffer bias, spsh__buffer y)
 {
     const uint64_t planes = (uint64_t)s->batch * s->out_channels;
-    const spsh__conv_bias_job job = {spsh__cuda_array(b, y), bias.data, planes, out_plane(s),
-                                     s->out_channels};
+    spsh__conv_bias_job job = {spsh__cuda_array(b, y), bias.data,       planes,
+                               out_plane(s),           s->out_channels, 0};
     const spsh__device_use uses[] = {spsh__cuda_reads(bias, s->out_channels),
                                      spsh__cuda_writes(y, out_count(s))};
+    job.is_wide = are_planes_wide(s, &job.y);
     const spsh__launch l = {
         .kernel = SPSH__KERNEL_CONV_BIAS,
-        .blocks_x = ONE_OF(spsh__cuda_blocks(b, out_plane(s)), PARTS_MAX),
+        .blocks_x = ONE_OF(out_plane(s) / DEVICE_BLOCK_STEP + 1, PARTS_MAX),
         .blocks_y = ONE_OF(planes, PLANES_MAX),
         .job = &job,
         .job_bytes = sizeof(job),
@@ -144,13 +150,14 @@ static spsh_status put_backward(spsh__backend *b, void *stream, const void *argu
 
 static void sum_bias(spsh__backend *b, const spsh__conv_shape *s, const spsh__conv_grad *g)
 {
-    const uint32_t parts = ONE_OF(out_plane(s) / SPSH__DEVICE_THREADS + 1, PARTS_MAX);
+    const uint32_t parts = ONE_OF(out_plane(s) / DEVICE_BLOCK_STEP + 1, PARTS_MAX);
     const size_t part_count = (size_t)s->out_channels * parts;
     float *sums = spsh__cuda_scratch(b, 0, part_count * sizeof(float));
     if (sums == NULL)
         return;
-    const spsh__conv_bias_parts_job first = {spsh__cuda_array(b, g->dy), sums, out_plane(s),
-                                             s->batch, s->out_channels};
+    spsh__conv_bias_parts_job first = {
+        spsh__cuda_array(b, g->dy), sums, out_plane(s), s->batch, s->out_channels, 0};
+    first.is_wide = are_planes_wide(s, &first.dy);
     const spsh__device_use first_uses[] = {spsh__cuda_reads(g->dy, out_count(s)),
                                            spsh__cuda_writes(floats(sums), part_count)};
     const spsh__launch first_launch = {

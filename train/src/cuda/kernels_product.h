@@ -12,8 +12,7 @@
 #ifndef SPSH_TRAIN_KERNELS_PRODUCT_H
 #define SPSH_TRAIN_KERNELS_PRODUCT_H
 
-#include "device_half.h"
-#include "speechshard/device_text.h"
+#include "device_values.h"
 
 typedef struct spsh__gemm_keep_job {
     spsh__device_array c;
@@ -27,6 +26,7 @@ typedef struct spsh__conv_bias_job {
     const float *bias;
     uint64_t planes, plane; /* batch * channels, of so many elements each */
     uint32_t channels;
+    uint32_t is_wide; /* planes begin where four elements are aligned */
 } spsh__conv_bias_job;
 
 typedef struct spsh__conv_bias_parts_job {
@@ -34,6 +34,7 @@ typedef struct spsh__conv_bias_parts_job {
     float *parts; /* [channels][parts] */
     uint64_t plane;
     uint32_t batch, channels;
+    uint32_t is_wide;
 } spsh__conv_bias_parts_job;
 
 typedef struct spsh__conv_bias_sums_job {
@@ -69,10 +70,16 @@ DEVICE void spsh__conv_bias_thread(const spsh__conv_bias_job *job, const spsh__b
 {
     for (uint64_t p = block->y; p < job->planes; p += block->blocks_y) {
         const float bias = job->bias[p % job->channels];
-        for (uint64_t i = spsh__block_first(block, thread); i < job->plane;
-             i += spsh__block_step(block)) {
-            const uint64_t at = p * job->plane + i;
-            spsh__device_set(&job->y, at, spsh__device_get(&job->y, at) + bias);
+        const uint64_t end = (p + 1) * job->plane;
+        for (uint64_t at = p * job->plane + (uint64_t)block->x * DEVICE_BLOCK_STEP; at < end;
+             at += (uint64_t)block->blocks_x * DEVICE_BLOCK_STEP) {
+            const device_run r =
+                device_run_of(at, end, thread, SPSH__DEVICE_THREADS, job->is_wide != 0);
+            float v[4];
+            device_load_run(&job->y, &r, v);
+            for (uint32_t k = 0; k < 4; k++)
+                v[k] += bias;
+            device_store_run(&job->y, &r, v);
         }
     }
 }
@@ -88,9 +95,14 @@ DEVICE void spsh__conv_bias_part_thread(const spsh__conv_bias_parts_job *job,
     float sum = 0.0f;
     for (uint32_t n = 0; n < job->batch; n++) {
         const uint64_t first = ((uint64_t)n * job->channels + block->y) * job->plane;
-        for (uint64_t i = spsh__block_first(block, thread); i < job->plane;
-             i += spsh__block_step(block))
-            sum += spsh__device_get(&job->dy, first + i);
+        for (uint64_t at = first + (uint64_t)block->x * DEVICE_BLOCK_STEP; at < first + job->plane;
+             at += (uint64_t)block->blocks_x * DEVICE_BLOCK_STEP) {
+            const device_run r = device_run_of(at, first + job->plane, thread, SPSH__DEVICE_THREADS,
+                                               job->is_wide != 0);
+            float v[4];
+            device_load_run(&job->dy, &r, v);
+            sum += (v[0] + v[1]) + (v[2] + v[3]);
+        }
     }
     ((float *)block->shared)[thread] = sum;
 }
