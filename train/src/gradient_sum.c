@@ -9,6 +9,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "device_stage.h"
 #include "train_internal.h"
 
 typedef enum phase {
@@ -34,6 +35,7 @@ typedef struct range {
     uint64_t part_elements;  /* of every part but the last ones */
     uint64_t receive_offset; /* in receive: a part for each piece of others */
     uint32_t next_own;       /* leaves that have passed */
+    uint32_t coming;         /* 1 + the own leaf that is on its way down from a device; 0: none */
     phase phase;
     flight flight;
 } range;
@@ -41,8 +43,10 @@ typedef struct range {
 struct spsh__gradient_sum {
     spsh_allocator allocator;
     spsh__learner *learner;
-    spsh__backend *backend;
+    spsh__backend *backend; /* of the host: sums are made there, all buffers but `before` are its */
     const spsh__backend_ops *ops;
+    spsh__device_stage *stage; /* of a learner on a device; else NULL */
+    spsh__buffer before;       /* ... and there the statistics of the step's beginning */
     spsh__comm *comm;
     bool is_whole;
     spsh__fold_tree tree;
@@ -262,18 +266,6 @@ static spsh_status next_phase(spsh__gradient_sum *g, range *r, spsh_error *err)
     return SPSH_OK;
 }
 
-static spsh_status look(spsh__gradient_sum *g, spsh_error *err)
-{
-    spsh_status rc = SPSH_OK;
-    for (uint32_t i = 0; rc == SPSH_OK && i < g->range_count; i++) {
-        range *r = &g->ranges[i];
-        bool is_under_way = r->phase == PHASE_REDUCE || r->phase == PHASE_GATHER;
-        if (is_under_way && has_landed(g, &r->flight))
-            rc = next_phase(g, r, err);
-    }
-    return rc;
-}
-
 /* An own leaf has passed the range: it is added or put aside, and the next one starts anew. */
 static spsh_status pass(spsh__gradient_sum *g, range *r, uint32_t own, spsh_error *err)
 {
@@ -291,11 +283,74 @@ static spsh_status pass(spsh__gradient_sum *g, range *r, uint32_t own, spsh_erro
     }
     if (own + 1 == g->tree.own_count)
         return start_reduce(g, r, err);
+    if (g->stage != NULL)
+        return SPSH_OK; /* the next one comes down over it */
     if (!is_statistics(g, r))
         g->ops->zero_fn(g->backend, r->here, r->count);
     else if (r->count > 0)
         g->ops->copy_fn(g->backend, r->here, g->statistics, r->count);
     return SPSH_OK;
+}
+
+/* Of a device: what was sent down goes on here, once it has come; must: now. */
+static spsh_status settle(spsh__gradient_sum *g, range *r, bool must, spsh_error *err)
+{
+    const uint32_t slot = (uint32_t)(r - g->ranges);
+    if (r->coming == 0 || (!must && !spsh__device_stage_is_down(g->stage, slot)))
+        return SPSH_OK;
+    const uint32_t own = r->coming - 1;
+    r->coming = 0;
+    const spsh_status rc = spsh__device_stage_wait(g->stage, slot, err);
+    return rc == SPSH_OK ? pass(g, r, own, err) : rc;
+}
+
+static spsh__buffer on_device(const spsh__gradient_sum *g, const range *r)
+{
+    const spsh__learner *l = g->learner;
+    return is_statistics(g, r) ? l->statistics : spsh__at(g->ops, l->gradients, r->arena_offset);
+}
+
+/* The leaf's values come down; the device's memory is made ready for the next leaf. */
+static spsh_status send_down(spsh__gradient_sum *g, range *r, uint32_t own, spsh_error *err)
+{
+    const spsh__backend *device = g->learner->backend;
+    const uint32_t slot = (uint32_t)(r - g->ranges);
+    spsh_status rc = settle(g, r, true, err);
+    if (rc == SPSH_OK)
+        rc =
+            spsh__device_stage_down(g->stage, on_device(g, r), r->slot_offset, r->count, slot, err);
+    if (rc != SPSH_OK)
+        return rc;
+    r->coming = own + 1;
+    r->next_own = own + 1;
+    if (own + 1 == g->tree.own_count || r->count == 0)
+        return SPSH_OK;
+    rc = spsh__device_stage_hold(g->stage, slot, err);
+    if (is_statistics(g, r))
+        device->ops->copy_fn(g->learner->backend, on_device(g, r), g->before, r->count);
+    else
+        device->ops->zero_fn(g->learner->backend, on_device(g, r), r->count);
+    return rc;
+}
+
+static spsh_status arrive(spsh__gradient_sum *g, range *r, uint32_t own, spsh_error *err)
+{
+    return g->stage != NULL ? send_down(g, r, own, err) : pass(g, r, own, err);
+}
+
+static spsh_status look(spsh__gradient_sum *g, spsh_error *err)
+{
+    spsh_status rc = SPSH_OK;
+    for (uint32_t i = 0; rc == SPSH_OK && i < g->range_count; i++) {
+        range *r = &g->ranges[i];
+        rc = settle(g, r, false, err);
+        if (rc != SPSH_OK)
+            break;
+        bool is_under_way = r->phase == PHASE_REDUCE || r->phase == PHASE_GATHER;
+        if (is_under_way && has_landed(g, &r->flight))
+            rc = next_phase(g, r, err);
+    }
+    return rc;
 }
 
 /* The step's functions ---------------------------------------------------------------------- */
@@ -304,11 +359,13 @@ spsh_status spsh__gradient_sum_begin(spsh__gradient_sum *g, spsh_error *err)
 {
     const spsh__learner *l = g->learner;
     (void)err;
-    g->ops->zero_fn(g->backend, l->gradients, l->arena_elements);
+    l->backend->ops->zero_fn(l->backend, l->gradients, l->arena_elements);
     if (l->statistics_elements > 0)
-        g->ops->copy_fn(g->backend, g->statistics, l->statistics, l->statistics_elements);
+        l->backend->ops->copy_fn(l->backend, g->stage != NULL ? g->before : g->statistics,
+                                 l->statistics, l->statistics_elements);
     for (uint32_t i = 0; i < g->range_count; i++) {
         g->ranges[i].next_own = 0;
+        g->ranges[i].coming = 0;
         g->ranges[i].phase = PHASE_LEAVES;
         g->ranges[i].flight.count = 0;
     }
@@ -330,26 +387,39 @@ spsh_status spsh__gradient_sum_bucket(spsh__gradient_sum *g, uint32_t leaf, uint
     g->wait_begin_ns = spsh__now_ns();
     if (bucket == 0) {
         g->present[r->next_own] = 1;
-        rc = pass(g, statistics, r->next_own, err);
+        rc = arrive(g, statistics, r->next_own, err);
     }
     if (rc == SPSH_OK)
-        rc = pass(g, r, r->next_own, err);
+        rc = arrive(g, r, r->next_own, err);
     return rc == SPSH_OK && g->comm->world_size > 1 ? look(g, err) : rc;
+}
+
+/* Zeros, on the host, for a leaf without a batch. */
+static spsh_status make_zeros(spsh__gradient_sum *g, range *r, spsh_error *err)
+{
+    spsh_status rc = SPSH_OK;
+    if (g->stage != NULL)
+        rc = settle(g, r, true, err);
+    if (rc == SPSH_OK && g->stage != NULL)
+        rc = spsh__device_stage_rest(g->stage, err);
+    if (r->count > 0 && (g->stage != NULL || is_statistics(g, r)))
+        g->ops->zero_fn(g->backend, r->here, r->count);
+    return rc;
 }
 
 spsh_status spsh__gradient_sum_skip(spsh__gradient_sum *g, uint32_t leaf, spsh_error *err)
 {
-    range *statistics = &g->ranges[g->range_count - 1];
+    const range *statistics = &g->ranges[g->range_count - 1];
     uint32_t own = statistics->next_own;
     spsh_status rc = SPSH_OK;
-    if (statistics->count > 0)
-        g->ops->zero_fn(g->backend, statistics->here, statistics->count);
     for (uint32_t i = 0; rc == SPSH_OK && i < g->range_count; i++) {
         bool is_in_turn =
             own < g->tree.own_count && g->tree.own[own] == leaf && g->ranges[i].next_own == own;
-        rc = is_in_turn ? pass(g, &g->ranges[i], own, err)
+        rc = is_in_turn ? make_zeros(g, &g->ranges[i], err)
                         : SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
                                     "leaf %u is out of turn on rank %u", leaf, g->comm->rank);
+        if (rc == SPSH_OK)
+            rc = pass(g, &g->ranges[i], own, err);
     }
     return rc;
 }
@@ -421,8 +491,27 @@ static void average_statistics(spsh__gradient_sum *g, double present)
         return;
     if (present > 0)
         g->ops->scale_fn(g->backend, 1.0 / present, r->here, r->count);
-    else
+    else if (g->stage == NULL)
         g->ops->copy_fn(g->backend, r->here, g->statistics, r->count);
+}
+
+/* What this rank needs of the sums goes to the device. */
+static spsh_status send_up(spsh__gradient_sum *g, double present, spsh_error *err)
+{
+    const spsh__learner *l = g->learner;
+    spsh_status rc = spsh__device_stage_follow(g->stage, err); /* where no leaf has come down */
+    for (uint32_t i = 0; rc == SPSH_OK && i < g->range_count; i++) {
+        const range *r = &g->ranges[i];
+        const bool is_all = g->is_whole || is_statistics(g, r);
+        const spsh__slice part = is_all ? (spsh__slice){0, r->count} : part_of(r, g->comm->rank);
+        if (is_statistics(g, r) && present <= 0)
+            continue;
+        rc = spsh__device_stage_up(g->stage, spsh__at(g->ops, on_device(g, r), part.offset),
+                                   r->slot_offset + part.offset, part.count, err);
+    }
+    if (present <= 0 && l->statistics_elements > 0)
+        l->backend->ops->copy_fn(l->backend, l->statistics, g->before, l->statistics_elements);
+    return rc == SPSH_OK ? spsh__device_stage_end(g->stage, err) : rc;
 }
 
 spsh_status spsh__gradient_sum_end(spsh__gradient_sum *g, const double *rows, double *totals,
@@ -436,6 +525,8 @@ spsh_status spsh__gradient_sum_end(spsh__gradient_sum *g, const double *rows, do
     for (uint32_t own = g->ranges[0].next_own; rc == SPSH_OK && own < g->tree.own_count; own++)
         rc = spsh__gradient_sum_skip(g, g->tree.own[own], err);
     for (uint32_t i = 0; rc == SPSH_OK && i < g->range_count; i++)
+        rc = settle(g, &g->ranges[i], true, err);
+    for (uint32_t i = 0; rc == SPSH_OK && i < g->range_count; i++)
         if (g->ranges[i].phase == PHASE_LEAVES)
             rc = start_reduce(g, &g->ranges[i], err);
     for (uint32_t i = 0; rc == SPSH_OK && i < g->range_count; i++)
@@ -448,7 +539,7 @@ spsh_status spsh__gradient_sum_end(spsh__gradient_sum *g, const double *rows, do
         rc = share(g, rows, totals, count, err);
     if (rc == SPSH_OK)
         average_statistics(g, g->rows[0]);
-    return rc;
+    return rc == SPSH_OK && g->stage != NULL ? send_up(g, g->rows[0], err) : rc;
 }
 
 /* Square sums ------------------------------------------------------------------------------- */
@@ -538,18 +629,57 @@ spsh__slice spsh__gradient_sum_part(const spsh__gradient_sum *g, uint32_t bucket
     return (spsh__slice){r->arena_offset + part.offset, part.count};
 }
 
+/* A device's arena, or this rank's parts of it, to the host, in the place of gradients. */
+static spsh_status fetch(spsh__gradient_sum *g, spsh__buffer arena, spsh_error *err)
+{
+    spsh_status rc = spsh__device_stage_rest(g->stage, err);
+    for (uint32_t b = 0; rc == SPSH_OK && b + 1 < g->range_count; b++) {
+        const spsh__slice part = spsh__gradient_sum_part(g, b);
+        rc = spsh__device_stage_down(g->stage, spsh__at(g->ops, arena, part.offset), part.offset,
+                                     part.count, b, err);
+    }
+    for (uint32_t b = 0; rc == SPSH_OK && b + 1 < g->range_count; b++)
+        rc = spsh__device_stage_wait(g->stage, b, err);
+    return rc;
+}
+
 spsh_status spsh__gradient_sum_gather(spsh__gradient_sum *g, spsh__buffer arena, spsh_error *err)
 {
+    spsh__buffer here = arena;
     spsh_status rc = SPSH_OK;
     if (g->comm->world_size == 1)
         return SPSH_OK;
+    if (g->stage != NULL) {
+        here = (spsh__buffer){spsh__device_stage_memory(g->stage), false};
+        rc = fetch(g, arena, err);
+    }
     g->wait_begin_ns = spsh__now_ns();
     for (uint32_t b = 0; rc == SPSH_OK && b + 1 < g->range_count; b++)
-        rc =
-            start_gather(g, &g->ranges[b], spsh__at(g->ops, arena, g->ranges[b].arena_offset), err);
+        rc = start_gather(g, &g->ranges[b], spsh__at(g->ops, here, g->ranges[b].arena_offset), err);
     for (uint32_t b = 0; rc == SPSH_OK && b + 1 < g->range_count; b++)
         rc = next_phase(g, &g->ranges[b], err);
-    return rc;
+    if (rc == SPSH_OK && g->stage != NULL)
+        rc = spsh__device_stage_up(g->stage, arena, 0, g->learner->arena_elements, err);
+    return rc == SPSH_OK && g->stage != NULL ? spsh__device_stage_end(g->stage, err) : rc;
+}
+
+/* Rank 0's to all. */
+static spsh_status align_arena(spsh__gradient_sum *g, spsh__buffer arena, uint64_t elements,
+                               spsh_error *err)
+{
+    const size_t size_bytes = elements * g->ops->element_bytes;
+    if (g->stage == NULL)
+        return spsh__comm_broadcast(g->comm, arena.data, size_bytes, 0, err);
+    spsh_status rc = spsh__device_stage_rest(g->stage, err);
+    if (rc == SPSH_OK)
+        rc = spsh__device_stage_down(g->stage, arena, 0, elements, 0, err);
+    if (rc == SPSH_OK)
+        rc = spsh__device_stage_wait(g->stage, 0, err);
+    if (rc == SPSH_OK)
+        rc = spsh__comm_broadcast(g->comm, spsh__device_stage_memory(g->stage), size_bytes, 0, err);
+    if (rc == SPSH_OK)
+        rc = spsh__device_stage_up(g->stage, arena, 0, elements, err);
+    return rc == SPSH_OK ? spsh__device_stage_end(g->stage, err) : rc;
 }
 
 spsh_status spsh__gradient_sum_align(spsh__gradient_sum *g, spsh_error *err)
@@ -566,9 +696,8 @@ spsh_status spsh__gradient_sum_align(spsh__gradient_sum *g, spsh_error *err)
     };
     spsh_status rc = spsh__learner_check_sizes(l, err);
     for (size_t i = 0; rc == SPSH_OK && i < sizeof(arenas) / sizeof(arenas[0]); i++)
-        if (arenas[i].buffer.data != NULL)
-            rc = spsh__comm_broadcast(g->comm, arenas[i].buffer.data,
-                                      arenas[i].elements * g->ops->element_bytes, 0, err);
+        if (arenas[i].buffer.data != NULL && g->comm->world_size > 1)
+            rc = align_arena(g, arenas[i].buffer, arenas[i].elements, err);
     return rc;
 }
 
@@ -609,8 +738,11 @@ static bool lay_out(spsh__gradient_sum *g, uint64_t *ret_received)
         range *r = &g->ranges[i];
         r->arena_offset = is_last ? 0 : l->buckets[i].offset;
         r->count = is_last ? l->statistics_elements : l->buckets[i].count;
-        r->here = is_last ? l->statistics : spsh__at(g->ops, l->gradients, r->arena_offset);
         r->slot_offset = is_last ? l->arena_elements : r->arena_offset;
+        if (g->stage != NULL)
+            r->here = (spsh__buffer){spsh__device_stage_memory(g->stage) + r->slot_offset, false};
+        else
+            r->here = is_last ? l->statistics : spsh__at(g->ops, l->gradients, r->arena_offset);
         uint64_t blocks = blocks_of((spsh__slice){0, r->count});
         r->part_elements = (blocks + world - 1) / world * SPSH__BLOCK_ELEMENTS;
         r->receive_offset = received;
@@ -674,6 +806,25 @@ static spsh_status number_leaves(spsh__gradient_sum *g, spsh_error *err)
                                 err);
 }
 
+/* The host's part of a learner on a device. */
+static spsh_status open_stage(spsh__gradient_sum *g, spsh_error *err)
+{
+    spsh__backend *device = g->learner->backend;
+    const uint32_t threads = device->threads > 0 ? device->threads : 1;
+    spsh__backend *host = NULL;
+    if (device->ops->stream_fn == NULL)
+        return SPSH_OK;
+    spsh_status rc = spsh__backend_open("cpu", threads, &g->allocator, &host, err);
+    if (rc != SPSH_OK)
+        return rc;
+    g->backend = host;
+    g->ops = host->ops;
+    rc = spsh__device_stage_open(g->learner, g->range_count, &g->allocator, &g->stage, err);
+    if (rc == SPSH_OK)
+        rc = device->ops->alloc_fn(device, g->learner->statistics_elements + 1, &g->before, err);
+    return rc;
+}
+
 spsh_status spsh__gradient_sum_open(spsh__learner *learner, bool is_whole,
                                     const spsh_allocator *allocator, spsh__gradient_sum **ret,
                                     spsh_error *err)
@@ -694,7 +845,10 @@ spsh_status spsh__gradient_sum_open(spsh__learner *learner, bool is_whole,
         goto out;
     g->ranges = spsh__train_new(allocator, (size_t)learner->bucket_count + 1, sizeof(*g->ranges));
     g->range_count = g->ranges == NULL ? 0 : learner->bucket_count + 1;
-    if (g->ranges == NULL || !lay_out(g, &received) || !take_tables(g)) {
+    rc = g->ranges == NULL ? spsh__fail_memory(err) : open_stage(g, err);
+    if (rc != SPSH_OK)
+        goto out;
+    if (!lay_out(g, &received) || !take_tables(g)) {
         rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "sum of gradients");
         goto out;
     }
@@ -723,6 +877,11 @@ void spsh__gradient_sum_close(spsh__gradient_sum *g)
         g->ops->free_fn(g->backend, g->receive);
     if (g->statistics.data != NULL)
         g->ops->free_fn(g->backend, g->statistics);
+    spsh__device_stage_close(g->stage);
+    if (g->before.data != NULL)
+        g->learner->backend->ops->free_fn(g->learner->backend, g->before);
+    if (g->backend != g->learner->backend)
+        spsh__backend_close(g->backend);
     spsh__fold_tree_free(&g->tree);
     spsh__train_delete(&allocator, g->owners);
     spsh__train_delete(&allocator, g->ranges);

@@ -7,6 +7,10 @@
  * a rank has one piece: as little as a ring does, in two legs instead of 2 (W - 1).
  *
  * The running statistics are one more bucket, whose leaves start from the same values.
+ *
+ * Of a learner on a device the same is done on the host, by the backend `cpu`: buckets come down as
+ * they are ready, and the sums go up (device_stage.h). So a device's gradients, too, have a sum
+ * whose bits do not depend on the number of ranks.
  */
 #ifndef SPSH_TRAIN_GRADIENT_SUM_H
 #define SPSH_TRAIN_GRADIENT_SUM_H

@@ -1,0 +1,65 @@
+/* twin_nccl.c: the twin of nccl.cu: the text of nccl_calls.h over the library that TWIN_NCCL names,
+ * tests/support/nccl_shim.c, which works on the twin's streams. Without it there is no NCCL.
+ *
+ * Each process's device is another one (TWIN_DEVICE_KEY: the one that this says). */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "cuda/nccl_calls.h"
+#include "nccl_shim.h"
+
+spsh_status spsh__cuda_fail(spsh_error *err, spsh_status status, const char *format, ...)
+{
+    char text[sizeof(err->message)];
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(text, sizeof(text), format, arguments);
+    va_end(arguments);
+    return twin_fail(err, status, "%s", text);
+}
+
+static spsh_status spsh__nccl_device(uint32_t device, spsh_error *err)
+{
+    (void)device, (void)err;
+    return SPSH_OK;
+}
+
+static spsh_status spsh__nccl_key(uint32_t device, uint64_t *ret_key, spsh_error *err)
+{
+    const char *key = getenv("TWIN_DEVICE_KEY");
+    (void)err;
+    *ret_key = key != NULL ? strtoull(key, NULL, 10) : (uint64_t)getpid() << 8 | device;
+    return SPSH_OK;
+}
+
+static const char *spsh__nccl_default(void)
+{
+    const char *path = getenv("TWIN_NCCL");
+    return path != NULL ? path : "/nonexistent/libnccl.so.2";
+}
+
+static spsh_status load(const char *path, void **ret_library, spsh_error *err)
+{
+    nccl_shim_streams_fn *streams = NULL;
+    const spsh_status rc = spsh__nccl_load(path, ret_library, err);
+    if (rc != SPSH_OK)
+        return rc;
+    void *symbol = dlsym(((const spsh__nccl *)*ret_library)->handle, NCCL_SHIM_STREAMS_SYMBOL);
+    if (symbol == NULL)
+        twin_stop("that is no shim of NCCL");
+    memcpy(&streams, &symbol, sizeof(streams));
+    streams(twin_enqueue);
+    return SPSH_OK;
+}
+
+SPSH_API const spsh__device_nccl_entry *spsh_cuda_nccl_entry(void);
+
+SPSH_API const spsh__device_nccl_entry *spsh_cuda_nccl_entry(void)
+{
+    static spsh__device_nccl_entry entry;
+    entry = spsh__nccl_entry;
+    entry.load_fn = load;
+    return &entry;
+}
