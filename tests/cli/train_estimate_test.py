@@ -15,7 +15,8 @@ from cli_kit import COMMAND, check, equal, run_tests
 SEED = 20261121
 RATE = 8000
 WORDS = "one two three four five six seven eight nine".split()
-TINY = ["model.preset=ds2-tiny", "model.layers=1", "model.hidden=8", "model.conv_channels=2", "train.threads=1"]
+TINY = ["model.preset=ds2-tiny", "model.layers=1", "model.hidden=8", "model.conv_channels=2", "train.threads=1",
+        "train.backend=cpu"]
 CONFIG = """\
 vocabulary: letters.yaml
 features: kaldi-fbank,sample_rate_hz=8000,mel_count=20

@@ -28,7 +28,8 @@ TEXTS = ["one two", "two", "three one", "two three four", "four", "one"]
 ELEMENTS = {"html", "head", "meta", "title", "style", "body", "main", "section", "div", "h1", "h2", "p", "b", "i", "span",
             "code", "ul", "li", "table", "thead", "tbody", "tr", "th", "td", "bdi", "details", "summary",
             "svg", "rect", "line", "text", "path", "circle"}
-TINY = ["model.hidden=8", "model.layers=1", "model.conv_channels=2", "train.threads=1"]
+TINY = ["model.hidden=8", "model.layers=1", "model.conv_channels=2", "train.threads=1",
+        "train.backend=cpu"]
 CONFIG = """vocabulary: words.vocabulary
 features: kaldi-fbank,sample_rate_hz=8000,mel_count=16
 data:

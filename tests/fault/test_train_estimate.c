@@ -35,7 +35,7 @@ static void set_up(void)
                    "data: {train: [\"%s\"], dev: [\"%s\"], max_padded_seconds: 30, "
                    "virtual_world: 2}\n"
                    "model: {preset: ds2-tiny, layers: 1, hidden: 4, conv_channels: 1}\n"
-                   "train: {threads: 1}\n",
+                   "train: {backend: cpu, threads: 1}\n",
                    vocabulary, dataset, dataset);
     write_file("talk.yaml", text, config, sizeof(config));
 }

@@ -27,14 +27,15 @@ static inline void train_kit_make(const char *more)
     char text[KIT_TEXT_BYTES];
     talk_dataset_make(at("talk.spsh"), TALK_PLAIN);
     (void)snprintf(kit_config, sizeof(kit_config), "%s/run.yaml", base);
-    (void)snprintf(text, sizeof(text),
-                   "vocabulary: %s/letters\nfeatures: kaldi-fbank,mel_count=20,hop_us=2500\n"
-                   "data:\n  train: [\"%s/talk.spsh\"]\n  dev: [\"%s/talk.spsh\"]\n"
-                   "  max_padded_seconds: 0.8\n  virtual_world: 2\n"
-                   "model:\n  preset: ds2-tiny\n  hidden: 8\n  layers: 1\n  conv_channels: 2\n"
-                   "train:\n  threads: 1\n  optimiser: adamw\n  rate: 1e-3\n  epochs: 2\n"
-                   "  accumulate: 2\n%s",
-                   base, base, base, more);
+    (void)snprintf(
+        text, sizeof(text),
+        "vocabulary: %s/letters\nfeatures: kaldi-fbank,mel_count=20,hop_us=2500\n"
+        "data:\n  train: [\"%s/talk.spsh\"]\n  dev: [\"%s/talk.spsh\"]\n"
+        "  max_padded_seconds: 0.8\n  virtual_world: 2\n"
+        "model:\n  preset: ds2-tiny\n  hidden: 8\n  layers: 1\n  conv_channels: 2\n"
+        "train:\n  backend: cpu\n  threads: 1\n  optimiser: adamw\n  rate: 1e-3\n  epochs: 2\n"
+        "  accumulate: 2\n%s",
+        base, base, base, more);
     test_file_write_text(kit_config, text);
     spsh_vocabulary_options options = SPSH_VOCABULARY_OPTIONS_INIT;
     char *path = NULL;

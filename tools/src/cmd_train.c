@@ -252,7 +252,9 @@ int spsh__cmd_train(int argc, char **argv)
         "[CONFIG] [KEY=VALUE...]",
         NULL,
         "train a recogniser on packed speech",
-        "CONFIG is a YAML file; each KEY=VALUE changes it, such as train.rate=3e-4. Several\n"
+        "CONFIG is a YAML file; each KEY=VALUE changes it, such as train.rate=3e-4. It computes "
+        "on\n"
+        "a GPU where there is one (train.backend, 'speechshard info --devices'). Several\n"
         "processes, started by mpirun, by srun with PMIx or by torchrun, train together. On\n"
         "SIGTERM, SIGINT and SIGUSR1 it finishes the step, saves and exits 75: the same command\n"
         "with --resume auto goes on.",

@@ -302,6 +302,7 @@ static void put_room(spsh_json *json, const spsh_train_estimate *e)
     spsh__json_put_u64(json, "memory_bytes", memory_bytes(e));
     spsh__json_begin_object(json, "memory");
     spsh__json_put_u64(json, "weights", e->weight_bytes);
+    spsh__json_put_u64(json, "weights_copy", e->copy_bytes);
     spsh__json_put_u64(json, "gradients", e->gradient_bytes);
     spsh__json_put_u64(json, "moments", e->moment_bytes);
     spsh__json_put_u64(json, "activations", e->activation_bytes);
@@ -309,6 +310,8 @@ static void put_room(spsh_json *json, const spsh_train_estimate *e)
     spsh__json_put_u64(json, "loader", e->loader_bytes);
     spsh__json_put_u64(json, "snapshot", e->snapshot_bytes);
     spsh__json_end(json);
+    spsh__json_put_u64(json, "device_bytes", e->device_bytes);
+    spsh__json_put_u64(json, "device_free_bytes", e->device_free_bytes);
     spsh__json_put_u64(json, "checkpoint_bytes", e->checkpoint_bytes);
     spsh__json_put_u64(json, "checkpoints", e->checkpoint_count);
 }
@@ -327,6 +330,7 @@ static spsh_status put(const spsh_train_estimate *e, spsh_error *err)
     spsh__json_put_u64(json, "states", e->states);
     spsh__json_put_u64(json, "world_size", e->world_size);
     spsh__json_put_u64(json, "threads", e->threads);
+    spsh__json_put_string(json, "compute", e->compute);
     spsh__json_put_u64(json, "step_batches", (uint64_t)e->virtual_world * e->accumulate);
     put_data(json, e);
     put_epoch(json, e);

@@ -1,0 +1,113 @@
+"""train_device_test.py COMMAND MAKE_SPEECH PLUGIN: training on a GPU as a user meets it.
+
+Copies of the command: one without the CUDA plug-in, which says why there is no GPU, and one with PLUGIN, its twin without
+CUDA, beside it, where the command looks for the real one.
+"""
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+from cli_kit import COMMAND, check, environment, equal, run_tests, speech
+
+TEXTS = ["one two", "two", "three one", "two three four", "four", "one"]
+TINY = ["model.hidden=8", "model.layers=1", "model.conv_channels=2", "train.threads=1"]
+CONFIG = """vocabulary: words.vocabulary
+features: kaldi-fbank,sample_rate_hz=8000,mel_count=16
+data:
+  train: ["speech.spsh:train"]
+  dev: ["speech.spsh:test"]
+  max_padded_seconds: 8
+model:
+  preset: ds2-tiny
+train:
+  rate: 1e-3
+  epochs: 2
+"""
+
+
+def run(work, folder, *words):
+    """The copy of the command in a folder. It is not looked for elsewhere."""
+    return subprocess.run([work / folder / "speechshard", *words], stdin=subprocess.DEVNULL, capture_output=True,
+                          encoding="utf-8", env=environment, cwd=work)
+
+
+def make(work):
+    for folder in ("without", "with"):
+        (work / folder).mkdir()
+        shutil.copy(COMMAND, work / folder / "speechshard")
+    shutil.copy(sys.argv[3], work / "with/libspeechshard-cuda.so")
+    rows = ["path\tid\ttext\tsplit"]
+    for number, text in enumerate(TEXTS * 2):
+        speech(work / f"clips/{number}.wav", f"{number + 1}:0:{1 + number % 3 / 2}")
+        rows.append(f"clips/{number}.wav\tu{number}\t{text}\t{'test' if number % 6 == 5 else 'train'}")
+    (work / "corpus.tsv").write_text("\n".join(rows) + "\n", encoding="utf-8")
+    equal(run(work, "with", "pack", "corpus.tsv", "-o", "speech.spsh").returncode, 0, "pack")
+    (work / "tiny.yaml").write_text(CONFIG, encoding="utf-8")
+    equal(run(work, "with", "train", "tiny.yaml", "--make-vocab").returncode, 0, "--make-vocab")
+
+
+def train(work, folder, name, *more):
+    return run(work, folder, "train", "tiny.yaml", "-o", name, *TINY, *more)
+
+
+def test_without_a_device(work):
+    done = train(work, "without", "none", "train.backend=cuda")
+    equal(done.returncode, 1, f"status: {done.stderr}")
+    check("train.backend is cuda, but: the CUDA plug-in was not built or not installed" in done.stderr,
+          f"the reason: {done.stderr}")
+    check(not (work / "none/checkpoints").exists(), "nothing was begun")
+    done = train(work, "without", "none", "train.precision=bf16")
+    equal(done.returncode, 1, f"status: {done.stderr}")
+    check("train.precision is bf16, which backend cpu does not have, but cuda; no GPU: " in done.stderr,
+          f"the reason: {done.stderr}")
+    done = train(work, "without", "cpu", "train.backend=auto", "train.epochs=1")
+    equal(done.returncode, 0, f"status: {done.stderr}")
+    check("computes on cpu, as there is no GPU: the CUDA plug-in" in done.stderr, f"what it computes on: {done.stderr}")
+    done = train(work, "without", "none", "train.backend=cuad")
+    check("did you mean 'cuda'?" in done.stderr, f"the nearest: {done.stderr}")
+
+
+def test_train_and_go_on(work):
+    done = run(work, "with", "info", "--devices")
+    equal(done.returncode, 0, f"info --devices: {done.stderr}")
+    check("twin 0" in done.stdout, f"devices: {done.stdout}")
+    done = train(work, "with", "run", "train.precision=bf16", "train.epochs=1")
+    equal(done.returncode, 0, f"train: {done.stderr}")
+    check("weights on cuda;" in done.stderr, f"the backend: {done.stderr}")
+    check("computes on cuda, device 0 of 2 (twin 0), bf16; not deterministic" in done.stderr, f"what on: {done.stderr}")
+    done = train(work, "with", "run", "train.precision=fp16", "--resume", "auto")
+    equal(done.returncode, 0, f"train --resume auto: {done.stderr}")
+    check(re.search(r"going on with train.precision: fp16; it was bf16", done.stderr) is not None,
+          f"what changed: {done.stderr}")
+    lines = [json.loads(line) for line in (work / "run/metrics.jsonl").read_text(encoding="utf-8").splitlines()]
+    equal([line["backend"] for line in lines if line["kind"] == "start"], ["cuda", "cuda"], "backends")
+    scales = [line["loss_scale"] for line in lines if line["kind"] == "step"]
+    equal((scales[0], scales[-1] > 1), (1, True), "loss scales of bf16, fp16")
+    done = run(work, "without", "eval", "run", "speech.spsh:test")
+    equal(done.returncode, 0, f"eval on the CPU: {done.stderr}")
+    there = run(work, "with", "eval", "run", "speech.spsh:test")
+    equal(there.returncode, 0, f"eval on the device: {there.stderr}")
+
+
+def test_estimate(work):
+    done = run(work, "with", "train", "tiny.yaml", "--estimate", "--json", *TINY, "train.precision=bf16")
+    equal(done.returncode, 0, f"--estimate: {done.stderr}")
+    found = json.loads(done.stdout)
+    check(found["compute"].startswith("cuda, device 0 of 2"), f"compute: {found['compute']}")
+    check(0 < found["device_bytes"] < found["device_free_bytes"], "bytes of the device")
+    equal(found["memory"]["weights_copy"] * 2, found["memory"]["weights"], "a copy in 16 bits")
+    equal(sum(found["memory"].values()), found["memory_bytes"], "the sum")
+    single = json.loads(run(work, "with", "train", "tiny.yaml", "--estimate", "--json", *TINY).stdout)
+    check(found["memory"]["activations"] < 0.7 * single["memory"]["activations"], "activations in 16 bits")
+    equal(single["memory"]["weights_copy"], 0, "no copy in tf32")
+
+
+with tempfile.TemporaryDirectory() as temporary:
+    place = pathlib.Path(os.path.realpath(temporary))
+    make(place)
+    run_tests([test_without_a_device, test_train_and_go_on, test_estimate], place)
