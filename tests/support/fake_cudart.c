@@ -215,8 +215,7 @@ int fake_copy(void *to, const void *from, size_t size_bytes, int kind)
 /* On the thread's device, whose memory and stream it must be. */
 int fake_fill(void *memory, int byte, size_t size_bytes, void *stream)
 {
-    const twin_block *block = twin_block_of(memory, size_bytes);
-    if (block == NULL || block->device != (uint32_t)device)
+    if (twin_memory_device(memory, size_bytes) != (uint32_t)device)
         return kept(INVALID_VALUE);
     if (stream != NULL && twin_stream_device(stream) != (uint32_t)device)
         return kept(INVALID_HANDLE);
@@ -235,11 +234,11 @@ int fake_memory_info(size_t *free_bytes, size_t *all_bytes)
 /* Its first two members: what memory it is, whose. */
 int fake_pointer(int *attributes, const void *memory)
 {
-    const twin_block *block = twin_block_of(memory, 1);
-    attributes[0] = block == NULL                   ? MEMORY_UNREGISTERED
-                    : block->device == TWIN_DEVICES ? MEMORY_HOST
-                                                    : MEMORY_DEVICE;
-    attributes[1] = attributes[0] == MEMORY_DEVICE ? (int)block->device : -2;
+    const uint32_t number = twin_memory_device(memory, 1);
+    attributes[0] = number > TWIN_DEVICES    ? MEMORY_UNREGISTERED
+                    : number == TWIN_DEVICES ? MEMORY_HOST
+                                             : MEMORY_DEVICE;
+    attributes[1] = attributes[0] == MEMORY_DEVICE ? (int)number : -2;
     return SUCCESS;
 }
 

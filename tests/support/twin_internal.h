@@ -15,6 +15,8 @@ uint64_t twin_random(uint64_t below);
 /* ---- for fake_cudart.c, which takes the lock by these ---- */
 
 uint32_t twin_stream_device(void *handle);
+/* TWIN_DEVICES: pinned; more: of neither. */
+uint32_t twin_memory_device(const void *memory, size_t size_bytes);
 bool twin_is_captured(void *handle);
 bool twin_is_capturing(void); /* this thread */
 

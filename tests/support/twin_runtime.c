@@ -1176,6 +1176,15 @@ uint32_t twin_stream_device(void *handle)
     return number;
 }
 
+uint32_t twin_memory_device(const void *memory, size_t size_bytes)
+{
+    enter();
+    const twin_block *block = twin_block_of(memory, size_bytes);
+    const uint32_t number = block != NULL ? block->device : TWIN_DEVICES + 1;
+    leave();
+    return number;
+}
+
 bool twin_is_captured(void *handle)
 {
     enter();
