@@ -519,6 +519,29 @@ static void test_bad_records(void)
     }
 }
 
+/* Norms beside utterances that are left out, and substitutes that speed has made longer than what
+ * they stand for. */
+static void test_bad_records_with_norms_and_speeds(void)
+{
+    static const uint32_t which[] = {12, 9};
+    char path[600];
+    (void)snprintf(path, sizeof(path), "%s/talk", work);
+    talk_dataset_make(path, TALK_MIXED);
+    spsh_dataset *dataset = open_dataset(path);
+    publish_statistics(dataset);
+    spsh_dataset_close(dataset);
+    for (uint64_t position = 2; position < TALK_UTTERANCES; position += 9)
+        flip(path, position);
+    for (uint32_t i = 0; i < 4; i++) {
+        spsh_loader_stats stats;
+        spsh_loader_options opt = options_of(&kinds[which[i / 2]]);
+        opt.on_error = i % 2 == 0 ? SPSH_ON_ERROR_SKIP : SPSH_ON_ERROR_SUBSTITUTE;
+        opt.quarantine_max = TALK_UTTERANCES;
+        CHECK_I64(run(path, &opt, 3, &stats), SPSH_E_END);
+        CHECK(stats.bad_records > 5);
+    }
+}
+
 /* What was made ahead is dropped while it is on its way. */
 static void test_cursor(void)
 {
@@ -725,6 +748,7 @@ int main(int argc, char **argv)
     RUN(test_payloads_go_over);
     RUN(test_plain_release);
     RUN(test_bad_records);
+    RUN(test_bad_records_with_norms_and_speeds);
     RUN(test_cursor);
     RUN(test_close_while_lent);
     RUN(test_options);
