@@ -109,12 +109,11 @@ static double host_speed(const material *m, bool is_check)
     return best;
 }
 
-static spsh_cuda_pcm_batch bring(const material *m, uint32_t utterances)
+/* Lists, of the host, and payloads, of the device: for the batch, and freed by the caller. */
+static spsh_cuda_pcm_batch bring(const material *m, uint32_t utterances,
+                                 spsh_cuda_pcm_utterance *list, uint8_t *payloads)
 {
-    spsh_cuda_pcm_utterance *list = calloc(utterances, sizeof(*list));
     const uint32_t copies = utterances / DIFFERENT;
-    uint8_t *payloads = device_memory(copies * m->payload_bytes);
-    must(list != NULL, "memory");
     for (uint32_t i = 0; i < utterances; i++) {
         const uint32_t which = i % DIFFERENT;
         list[i] = (spsh_cuda_pcm_utterance){
@@ -190,7 +189,10 @@ static void run_case(const bench_case *one, double bandwidth)
     spsh_cuda_pcm *decoder = NULL;
     material m = make(one->is_noise);
     check_ok(spsh_cuda_pcm_open(cuda, &options, &decoder, &err));
-    const spsh_cuda_pcm_batch batch = bring(&m, one->utterances);
+    spsh_cuda_pcm_utterance *list = calloc(one->utterances, sizeof(*list));
+    uint8_t *payloads = device_memory(one->utterances / DIFFERENT * m.payload_bytes);
+    must(list != NULL, "memory");
+    const spsh_cuda_pcm_batch batch = bring(&m, one->utterances, list, payloads);
     compare(decoder, &batch, &m);
     const times t = measure(decoder, &batch);
     const double pcm_bytes = (double)batch.capacity * sizeof(int16_t);
@@ -205,9 +207,9 @@ static void run_case(const bench_case *one, double bandwidth)
            (double)batch.capacity / 16000 / 3600 / t.batch_s, host_speed(&m, true) * 1e-9,
            host_speed(&m, false) * 1e-9);
     spsh_cuda_pcm_close(decoder);
-    spsh_cuda_free(cuda, (void *)(uintptr_t)batch.payloads);
+    spsh_cuda_free(cuda, payloads);
     spsh_cuda_free(cuda, batch.samples);
-    free((void *)(uintptr_t)batch.utterances);
+    free(list);
     free(m.payloads);
     free(m.pcm);
 }

@@ -340,10 +340,11 @@ static spsh_status decode_frame(const decode_job *job, uint64_t frame_index, sps
 spsh_status spsh_pcm_decode_part(const spsh_pcm_part *part, uint64_t first_sample,
                                  uint64_t sample_count, int16_t *pcm, spsh_error *err)
 {
-    decode_job job = {.part = part, .pcm = pcm};
+    decode_job job = {.part = part};
 
     if (part == NULL || (pcm == NULL && sample_count > 0))
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE, "a buffer is missing");
+    job.pcm = pcm;
     spsh_status rc = spsh__pcm_range_of(part, first_sample, sample_count, &job.range, err);
     for (uint64_t f = job.range.first_frame; rc == SPSH_OK && f < job.range.end_frame; f++)
         rc = decode_frame(&job, f, err);

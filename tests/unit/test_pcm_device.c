@@ -138,8 +138,10 @@ static utterance random_utterance(uint32_t kind)
     for (uint64_t i = 0; i < samples; i++)
         for (uint32_t c = 0; c < channels; c++) {
             const bool is_same = c > 0 && (kind + c) % 2 == 0;
-            pcm[i * channels + c] =
-                is_same ? pcm[i * channels + c - 1] : value_of((kind + c) % KINDS, i);
+            const int16_t own = value_of((kind + c) % KINDS, i);
+            pcm[i * channels + c] = own;
+            if (is_same)
+                pcm[i * channels + c] = pcm[i * channels + c - 1];
         }
     utterance u = utterance_of(pcm, samples, channels);
     free(pcm);
@@ -182,6 +184,7 @@ typedef struct batch {
     spsh_cuda_pcm_utterance calls[UTTERANCES_MAX];
     spsh_cuda_pcm_batch call;
     uint8_t *payloads; /* the host's copy */
+    uint8_t *there;    /* the device's */
     int16_t *want, *got;
 } batch;
 
@@ -214,9 +217,10 @@ static void lay_out(batch *b, size_t count, uint32_t step)
         memcpy(b->want + u->call.first_value, u->want,
                (size_t)u->call.sample_count * u->channels * sizeof(int16_t));
     }
+    b->there = device_room(bytes + (bytes == 0));
     b->call = (spsh_cuda_pcm_batch){.utterances = b->calls,
                                     .count = count,
-                                    .payloads = device_room(bytes + (bytes == 0)),
+                                    .payloads = b->there,
                                     .payload_bytes = bytes,
                                     .samples = device_room(values * 2 + (values == 0)),
                                     .capacity = values};
@@ -227,7 +231,7 @@ static void bring(const batch *b)
     uint8_t *payloads = room(b->call.payload_bytes);
     memcpy(payloads, b->payloads, b->call.payload_bytes);
     if (b->call.payload_bytes > 0) {
-        copy((void *)(uintptr_t)b->call.payloads, payloads, b->call.payload_bytes);
+        copy(b->there, payloads, b->call.payload_bytes);
     }
     if (b->call.capacity > 0)
         check_ok(spsh_cuda_fill(cuda, b->call.samples, FILLER & 0xff,
@@ -252,7 +256,7 @@ static uint64_t count_wrong(const batch *b)
 
 static void free_batch(batch *b)
 {
-    spsh_cuda_free(cuda, (void *)(uintptr_t)b->call.payloads);
+    spsh_cuda_free(cuda, b->there);
     spsh_cuda_free(cuda, b->call.samples);
     for (size_t i = 0; i < b->call.count; i++)
         forget(&b->utterances[i]);

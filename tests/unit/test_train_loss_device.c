@@ -358,8 +358,8 @@ static spsh__cross_entropy run_entropy(spsh__backend *b, rows *r, double *gradie
                              .width = r->width,
                              .states = r->states,
                              .scale = 0.75,
-                             .logits = buffer_of(b, r->logits, count),
-                             .row_losses = losses};
+                             .logits = buffer_of(b, r->logits, count)};
+    c.row_losses = losses;
     c.dlogits = is_in_place ? c.logits : buffer_of(b, r->want, count);
     b->ops->cross_entropy_fn(b, &c);
     if (b->ops->finish_fn != NULL)

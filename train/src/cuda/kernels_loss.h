@@ -287,7 +287,7 @@ DEVICE device_line_room device_line_room_of(const spsh__block *block)
     device_line_room room;
     room.best = (float *)block->shared;
     room.place = (uint32_t *)block->shared + SPSH__DEVICE_THREADS;
-    room.sum = (float *)block->shared + 2 * SPSH__DEVICE_THREADS;
+    room.sum = (float *)block->shared + (size_t)2 * SPSH__DEVICE_THREADS;
     return room;
 }
 
