@@ -27,6 +27,8 @@ enum {
     NOT_SUPPORTED = 801,
     CAPTURE_UNSUPPORTED = 900,
     CAPTURE_INVALIDATED = 901,
+    ATTRIBUTE_MEMORY_CLOCK = 36,
+    ATTRIBUTE_BUS_WIDTH = 37,
     ATTRIBUTE_SHARED_OF_MULTIPROCESSOR = 81,
     ATTRIBUTE_SHARED_OF_BLOCK_OPTIN = 97,
     FUNCTION_DYNAMIC_SHARED_BYTES = 8,
@@ -287,12 +289,15 @@ int fake_attribute(int *value, int which, int number)
         *value = (int)twin_state.memory_bytes;
     else if (which == ATTRIBUTE_SHARED_OF_MULTIPROCESSOR)
         *value = (int)(4 * (twin_state.memory_bytes + 1024));
+    else if (which == ATTRIBUTE_MEMORY_CLOCK || which == ATTRIBUTE_BUS_WIDTH)
+        *value = 0;
     else
         return NOT_SUPPORTED;
     return SUCCESS;
 }
 
-int fake_properties(void *properties, int number)
+/* Whoever knows CUDA's struct has another: fake_libraries.c. */
+__attribute__((weak)) int fake_properties(void *properties, int number)
 {
     (void)properties, (void)number;
     return NOT_SUPPORTED;
@@ -413,6 +418,9 @@ int fake_graph_destroy(void *graph) __asm__("cudaGraphDestroy");
 int fake_graph_drop(void *made) __asm__("cudaGraphExecDestroy");
 int fake_graph_launch(void *made, void *stream) __asm__("cudaGraphLaunch");
 
+/* What was captured last, until it is made into what can be launched, which then owns it. */
+static _Thread_local void *captured_graph;
+
 int fake_capture_begin(void *stream, int how)
 {
     return how != MODE_THREAD_LOCAL ? kept(INVALID_VALUE)
@@ -422,7 +430,9 @@ int fake_capture_begin(void *stream, int how)
 int fake_capture_end(void *stream, void **graph)
 {
     *graph = NULL;
-    return kept_status(twin_table.graph_end_fn(stream, graph, NULL));
+    const int code = kept_status(twin_table.graph_end_fn(stream, graph, NULL));
+    captured_graph = *graph;
+    return code;
 }
 
 int fake_capture_mode(int *how)
@@ -442,11 +452,17 @@ int fake_is_capturing(void *stream, int *status)
 int fake_graph_make(void **made, void *graph, unsigned long long flags)
 {
     *made = flags == 0 ? graph : NULL;
+    if (graph == captured_graph && flags == 0)
+        captured_graph = NULL;
     return kept(flags == 0 ? SUCCESS : INVALID_VALUE);
 }
 
 int fake_graph_destroy(void *graph)
 {
+    if (graph != NULL && graph == captured_graph) {
+        twin_table.graph_close_fn(graph);
+        captured_graph = NULL;
+    }
     return graph != NULL ? SUCCESS : kept(INVALID_VALUE);
 }
 

@@ -68,12 +68,22 @@
     X(cudnnSetTensor4dDescriptor)                                                                  \
     X(cudnnSetTensorNdDescriptor)
 
+#ifdef __cplusplus
+#define SPSH__TYPE_OF(name_) decltype(&::name_)
+#else
+#define SPSH__TYPE_OF(name_) __typeof__(&name_)
+#endif
+
 typedef struct spsh__library_calls {
-#define SPSH_X(name_) decltype(&::name_) name_;
+#define SPSH_X(name_) SPSH__TYPE_OF(name_) name_;
     SPSH__BLAS_CALLS(SPSH_X)
     SPSH__DNN_CALLS(SPSH_X)
 #undef SPSH_X
 } spsh__library_calls;
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* Loaded once a process; the pointer is the process's. SPSH_E_UNSUPPORTED says which library is
  * missing, or is another, and what to install. */
@@ -84,5 +94,9 @@ spsh_status spsh__blas_check(const spsh__library_calls *calls, cublasStatus_t st
                              const char *what, spsh_error *err);
 spsh_status spsh__dnn_check(const spsh__library_calls *calls, cudnnStatus_t status,
                             const char *what, spsh_error *err);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -97,7 +97,8 @@ static inline uint32_t spsh__train_hash(const void *key, size_t size_bytes)
     return hash;
 }
 
-spsh_status spsh__train_launch(void *opaque, void *stream, const spsh__launch *l, spsh_error *err);
+extern "C" spsh_status spsh__train_launch(void *opaque, void *stream, const spsh__launch *l,
+                                          spsh_error *err);
 
 spsh_status spsh__train_gemm_open(spsh__train_state *self, spsh__train_lane *lane, spsh_error *err);
 void spsh__train_gemm_close(const spsh__train_state *self, spsh__train_lane *lane);

@@ -1,0 +1,85 @@
+/* twin_kernels.c: the trainer's kernels as C: each row of kernels.h, block by block, over
+ * twin_runtime.h. */
+#include "twin_kernels.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "cuda/kernels.h"
+#include "twin_runtime.h"
+
+static spsh_status fail(spsh_error *err, spsh_status status, const char *text)
+{
+    if (err != NULL) {
+        err->status = status;
+        (void)snprintf(err->message, sizeof(err->message), "%s", text);
+    }
+    return status;
+}
+
+#define SPSH_X(number_, name_, job_) TWIN_##number_,
+enum { SPSH__KERNELS(SPSH_X) TWIN_KERNELS };
+#undef SPSH_X
+
+#define SPSH_X(number_, name_, job_)                                                               \
+    static void run_##name_(const void *job, const spsh__block *block)                             \
+    {                                                                                              \
+        spsh__kernel_##name_(job, block);                                                          \
+    }
+SPSH__KERNELS(SPSH_X)
+#undef SPSH_X
+
+static const struct kernel_row {
+    const char *name;
+    void (*run_fn)(const void *job, const spsh__block *block);
+    size_t job_bytes;
+} kernels[] = {
+#define SPSH_X(number_, name_, job_) {#name_, run_##name_, sizeof(job_)},
+    SPSH__KERNELS(SPSH_X)
+#undef SPSH_X
+};
+
+typedef struct kernel_work {
+    _Alignas(16) unsigned char job[SPSH__DEVICE_JOB_BYTES];
+    spsh__launch launch;
+} kernel_work;
+
+/* Blocks in an order of their own, too: none may need another's results. */
+static void run_kernel(void *arguments)
+{
+    const kernel_work *w = arguments;
+    const spsh__launch *l = &w->launch;
+    const uint64_t count = (uint64_t)l->blocks_x * l->blocks_y;
+    for (uint64_t i = 0; i < count; i++) {
+        const uint64_t at = twin_order() % 2 == 0 ? i : count - 1 - i;
+        const spsh__block block = {
+            .x = (uint32_t)(at % l->blocks_x),
+            .y = (uint32_t)(at / l->blocks_x),
+            .blocks_x = l->blocks_x,
+            .blocks_y = l->blocks_y,
+            .shared = l->shared_bytes == 0 ? NULL : twin_shared(l->shared_bytes),
+            .order = twin_order(),
+        };
+        kernels[l->kernel].run_fn(w->job, &block);
+    }
+}
+
+spsh_status twin_launch(void *stream, const spsh__launch *l, spsh_error *err)
+{
+    kernel_work w;
+    if (l->kernel >= TWIN_KERNELS || l->job_bytes != kernels[l->kernel].job_bytes ||
+        l->job_bytes > sizeof(w.job) || l->blocks_y > 65535 || l->blocks_x == 0 || l->blocks_y == 0)
+        return fail(err, SPSH_E_INVALID_ARG, "twin: no such kernel, job or grid");
+    memset(&w, 0, sizeof(w));
+    memcpy(w.job, l->job, l->job_bytes);
+    w.launch = *l;
+    const twin_work work = {
+        .name = kernels[l->kernel].name,
+        .run_fn = run_kernel,
+        .arguments = &w,
+        .argument_bytes = sizeof(w),
+        .uses = l->uses,
+        .use_count = l->use_count,
+    };
+    return twin_enqueue(stream, &work, err);
+}
