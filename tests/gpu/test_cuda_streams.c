@@ -15,7 +15,9 @@
 #include "spsh_test.h"
 #include "twin_plugin.h"
 
-enum { BYTES = 4096, PAGE = 4096, ROUNDS = 60 };
+enum { BYTES = 4096, PAGE = 4096 };
+
+static const uint8_t rounds = 60; /* in many orders */
 
 static spsh_cuda *cuda;
 static const spsh__cuda_plugin *table;
@@ -206,7 +208,7 @@ static void test_memory_info(void)
 /* Work of streams that wait for each other is done in that order, whatever else is drawn. */
 static void test_order_by_events(void)
 {
-    for (uint8_t round = 1; round <= ROUNDS; round++) {
+    for (uint8_t round = 1; round <= rounds; round++) {
         fill(first, memory, round);
         record(event, first);
         wait_for(event, second);
@@ -229,7 +231,7 @@ static void test_marks(void)
     CHECK_I64(spsh_cuda_event_synchronize(cuda, fresh, &err), SPSH_OK);
     wait_for(fresh, first);
     spsh_cuda_event_close(cuda, fresh);
-    for (uint8_t round = 1; round <= ROUNDS; round++) {
+    for (uint8_t round = 1; round <= rounds; round++) {
         fill(first, memory, round);
         record(event, first);
         wait_for(event, second);
@@ -246,7 +248,7 @@ static void test_query(void)
 {
     uint64_t asked = 0;
     spsh_status rc = SPSH_OK;
-    for (int round = 0; round < ROUNDS; round++) {
+    for (int round = 0; round < rounds; round++) {
         for (uint8_t i = 0; i < 20; i++)
             fill(first, memory, i);
         record(event, first);
@@ -325,7 +327,7 @@ static void test_graph(void)
     uint8_t bytes[BYTES];
     void *graph = make_graph();
     fill(third, other_memory, 0);
-    for (uint8_t round = 1; round <= ROUNDS; round++) {
+    for (uint8_t round = 1; round <= rounds; round++) {
         memset(pinned, round + 10, BYTES);
         must(table->graph_launch_fn(graph, third, &err));
         copy(third, bytes, other_memory);
@@ -452,10 +454,9 @@ static void *use_alone(void *opaque)
 static void test_threads(void)
 {
     pthread_t threads[4];
-    const uint8_t own[4] = {1, 2, 3, 4};
+    uint8_t own[4] = {1, 2, 3, 4};
     for (size_t i = 0; i < 4; i++) {
-        uint8_t *mine = (uint8_t *)(uintptr_t)&own[i];
-        REQUIRE(pthread_create(&threads[i], NULL, use_alone, mine) == 0);
+        REQUIRE(pthread_create(&threads[i], NULL, use_alone, &own[i]) == 0);
     }
     for (size_t i = 0; i < 4; i++) {
         void *result = NULL;
@@ -571,7 +572,7 @@ static void test_orders_are_drawn(void)
     uint8_t bytes[BYTES];
     int seen[3] = {0};
     twin->counts_hazards = true;
-    for (int round = 0; round < ROUNDS; round++) {
+    for (int round = 0; round < rounds; round++) {
         fill(first, memory, 1);
         fill(second, memory, 2);
         rest();

@@ -20,8 +20,14 @@
 #define ALIGN_BYTES ((uintptr_t)256)
 enum { GUARD = 0xa5 };
 
+/* A place in the list. */
+typedef struct listed_block {
+    twin_block *block;
+} listed_block;
+
+static char *arena_memory; /* NULL: not yet */
 static uintptr_t arena, next_pages;
-static twin_block **blocks; /* ascending; device memory and pinned memory */
+static listed_block *blocks; /* ascending; device memory and pinned memory */
 static size_t block_count, block_room;
 static uint64_t used_bytes[TWIN_DEVICES];
 
@@ -33,7 +39,7 @@ static size_t place_of(uintptr_t address)
     size_t low = 0, high = block_count;
     while (low < high) {
         const size_t middle = low + (high - low) / 2;
-        if (blocks[middle]->end <= address)
+        if (blocks[middle].block->end <= address)
             low = middle + 1;
         else
             high = middle;
@@ -53,7 +59,7 @@ static void add_block(const twin_block *block)
             twin_stop("no memory");
     }
     memmove(blocks + place + 1, blocks + place, (block_count - place) * sizeof(*blocks));
-    blocks[place] = copy;
+    blocks[place].block = copy;
     block_count++;
 }
 
@@ -68,24 +74,25 @@ static void drop_block(twin_block *block)
 
 bool twin_is_device_memory(const void *memory)
 {
-    return arena != 0 && (uintptr_t)memory >= arena && (uintptr_t)memory < arena + ARENA_BYTES;
+    return arena_memory != NULL && (uintptr_t)memory >= arena &&
+           (uintptr_t)memory < arena + ARENA_BYTES;
 }
 
 twin_block *twin_block_of(const void *memory, size_t size_bytes)
 {
     const uintptr_t begin = (uintptr_t)memory;
     const size_t place = place_of(begin);
-    if (place == block_count || begin < blocks[place]->begin ||
-        size_bytes > blocks[place]->end - begin)
+    if (place == block_count || begin < blocks[place].block->begin ||
+        size_bytes > blocks[place].block->end - begin)
         return NULL;
-    return blocks[place];
+    return blocks[place].block;
 }
 
 /* ---- device memory ---- */
 
 static void *to_pointer(uintptr_t address)
 {
-    return (void *)address;
+    return arena_memory + (address - arena);
 }
 
 static void make_arena(void)
@@ -94,6 +101,7 @@ static void make_arena(void)
         mmap(NULL, ARENA_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED)
         twin_stop("no addresses for the device's memory");
+    arena_memory = memory;
     arena = next_pages = (uintptr_t)memory;
 }
 
@@ -103,12 +111,12 @@ static uintptr_t find_pages(uintptr_t bytes)
     for (int tries = 0; tries < 2; tries++) {
         uintptr_t begin = next_pages + PAGE_BYTES;
         for (size_t i = place_of(begin); i < block_count; i++) {
-            const bool is_ours = blocks[i]->device < TWIN_DEVICES;
-            if (!is_ours || blocks[i]->end_pages + PAGE_BYTES <= begin)
+            const bool is_ours = blocks[i].block->device < TWIN_DEVICES;
+            if (!is_ours || blocks[i].block->end_pages + PAGE_BYTES <= begin)
                 continue;
-            if (blocks[i]->pages >= begin + bytes + PAGE_BYTES)
+            if (blocks[i].block->pages >= begin + bytes + PAGE_BYTES)
                 break;
-            begin = blocks[i]->end_pages + PAGE_BYTES;
+            begin = blocks[i].block->end_pages + PAGE_BYTES;
         }
         if (begin + bytes + PAGE_BYTES <= arena + ARENA_BYTES) {
             next_pages = begin + bytes;
@@ -122,7 +130,7 @@ static uintptr_t find_pages(uintptr_t bytes)
 spsh_status twin_memory_new(uint32_t device, size_t size_bytes, void **ret_memory, spsh_error *err)
 {
     const uint64_t used = used_bytes[device];
-    if (arena == 0)
+    if (arena_memory == NULL)
         make_arena();
     if (size_bytes > twin_state.device_bytes || used > twin_state.device_bytes - size_bytes)
         return twin_fail(err, SPSH_E_NO_MEMORY,
@@ -208,7 +216,7 @@ spsh_status twin_pinned_register(void *memory, size_t size_bytes, spsh_error *er
     const size_t place = place_of(begin);
     if (begin % PAGE_BYTES != 0 || size_bytes == 0 || size_bytes % PAGE_BYTES != 0)
         return twin_fail(err, SPSH_E_INVALID_ARG, "memory to pin must be whole pages");
-    if (place < block_count && blocks[place]->begin < begin + size_bytes)
+    if (place < block_count && blocks[place].block->begin < begin + size_bytes)
         return twin_fail(err, SPSH_E_INVALID_ARG, "memory to pin is pinned");
     const twin_block block = {
         .begin = begin,

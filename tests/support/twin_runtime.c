@@ -44,7 +44,9 @@ typedef enum item_kind { ITEM_WORK, ITEM_RECORD, ITEM_WAIT, ITEM_GRAPH } item_ki
 typedef struct item {
     struct item *next;
     item_kind kind;
-    twin_work work;  /* WORK; arguments and uses are the item's */
+    twin_work work;  /* WORK */
+    void *arguments; /* copies of the work's, which points at them */
+    spsh__device_use *uses;
     mark *marked;    /* RECORD, WAIT */
     graph *launched; /* GRAPH */
 } item;
@@ -168,9 +170,9 @@ void *twin_shared(size_t size_bytes)
     if (size_bytes > twin_state.memory_bytes)
         twin_stop("%zu bytes of shared memory, a block has %zu", size_bytes,
                   twin_state.memory_bytes);
-    if (size_bytes > room) {
+    if (memory == NULL || size_bytes > room) {
         free(memory);
-        if (posix_memalign(&memory, 16, size_bytes) != 0)
+        if (posix_memalign(&memory, 16, size_bytes + 1) != 0)
             twin_stop("no memory");
         room = size_bytes;
     }
@@ -234,8 +236,8 @@ static void drop_graph(graph *of)
 
 static void free_item(item *one)
 {
-    free((void *)(uintptr_t)one->work.arguments);
-    free((void *)(uintptr_t)one->work.uses);
+    free(one->arguments);
+    free(one->uses);
     let_go(one->marked);
     if (one->launched != NULL)
         drop_graph(one->launched);
@@ -276,8 +278,10 @@ static void append_work(queue *items, const twin_work *work)
 {
     item *one = append(items, ITEM_WORK);
     one->work = *work;
-    one->work.arguments = copy_of(work->arguments, work->argument_bytes);
-    one->work.uses = copy_of(work->uses, work->use_count * sizeof(*work->uses));
+    one->arguments = copy_of(work->arguments, work->argument_bytes);
+    one->uses = copy_of(work->uses, work->use_count * sizeof(*work->uses));
+    one->work.arguments = one->arguments;
+    one->work.uses = one->uses;
 }
 
 /* Where a stream's work goes, and what that comes after. */
@@ -312,9 +316,7 @@ static void lose(void)
 static bool is_ready(const item *one)
 {
     switch (one->kind) {
-    case ITEM_WORK:
-        return one->work.is_ready_fn == NULL ||
-               one->work.is_ready_fn((void *)(uintptr_t)one->work.arguments);
+    case ITEM_WORK: return one->work.is_ready_fn == NULL || one->work.is_ready_fn(one->arguments);
     case ITEM_WAIT: return one->marked->is_done;
     case ITEM_GRAPH: return one->launched->running == NULL || one->launched->running == one;
     case ITEM_RECORD: break;
@@ -323,14 +325,15 @@ static bool is_ready(const item *one)
 }
 
 /* A graph's work is done again and again, each time with its arguments as they were given. */
-static void run_work(const twin_work *work, bool is_of_graph)
+static void run_work(const item *one, bool is_of_graph)
 {
-    void *arguments = (void *)(uintptr_t)work->arguments;
-    if (is_of_graph)
-        arguments = copy_of(arguments, work->argument_bytes);
-    work->run_fn(arguments);
-    if (is_of_graph)
-        free(arguments);
+    if (!is_of_graph) {
+        one->work.run_fn(one->arguments);
+        return;
+    }
+    void *arguments = copy_of(one->arguments, one->work.argument_bytes);
+    one->work.run_fn(arguments);
+    free(arguments);
 }
 
 /* An item of a stream or of a graph's lane; the device may be lost by it. */
@@ -347,7 +350,7 @@ static void do_item(const item *one, bool is_of_graph)
         twin_state.is_lost = true;
         return;
     }
-    run_work(&one->work, is_of_graph);
+    run_work(one, is_of_graph);
 }
 
 static void start_graph(graph *of, const item *launch)
@@ -1079,7 +1082,7 @@ static spsh_status graph_end(void *handle, void **ret_graph, spsh_error *err)
         rc = twin_fail(err, SPSH_E_IO,
                        "a graph ends while work of another stream is not waited "
                        "for");
-    if (rc == SPSH_OK) {
+    if (rc == SPSH_OK && is_own) {
         graph *new = twin_new(sizeof(*new));
         new->references = 1;
         forget_capture(ended);

@@ -29,11 +29,11 @@ typedef struct twin_work {
     bool (*is_ready_fn)(void *arguments);
 } twin_work;
 
-/* SPSH_E_IO once the device was lost (controls), or where a graph may not have it;
+/* Onto a stream. SPSH_E_IO once the device was lost (controls), or where a graph may not have it;
  * SPSH_E_INVALID_ARG: no such stream, or a use that lies in device memory that is not there (any
  * more) or is another device's. run_fn is called with the twin's lock: it must call nothing of the
  * twin but what is below. */
-spsh_status twin_enqueue(void *stream, const twin_work *work, spsh_error *err);
+spsh_status twin_enqueue(void *handle, const twin_work *work, spsh_error *err);
 
 /* What twin_runtime.c has of the plug-in: for memory of other parts, not from run_fn. */
 extern const spsh__cuda_plugin twin_table;
