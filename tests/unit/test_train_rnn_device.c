@@ -422,8 +422,12 @@ static void test_refusals(void)
     spsh__backend *b = open_backend(SPSH__FP16, false);
     twin_rnn->blocks = 0;
     check_choice(b, &s, SPSH__RNN_AUTO, SPSH__RNN_CUDNN_PERSISTENT);
+    char text[200];
+    CHECK(spsh__cuda_rnn_news(b, text, sizeof(text)));
+    CHECK_STR(text, "LSTM of 32 units, 128 inputs: cudnn-persistent");
     s.frames++;
     check_choice(b, &s, SPSH__RNN_AUTO, SPSH__RNN_CUDNN_PERSISTENT); /* not asked again */
+    CHECK(!spsh__cuda_rnn_news(b, text, sizeof(text)));
     s.batch++;
     check_choice(b, &s, SPSH__RNN_PERSISTENT, SPSH__RNN_CUDNN);
     twin_rnn->has_cudnn = 0;

@@ -157,6 +157,32 @@ const char *spsh__cuda_rnn_text(const spsh__backend *b, const spsh__rnn_shape *s
     return c == NULL ? "" : c->text;
 }
 
+static bool is_news(const spsh__rnn_state *self, const spsh__rnn_choice *c)
+{
+    for (const spsh__rnn_choice *one = self->choices; one != NULL; one = one->next) {
+        if (one->is_told && one->rung == c->rung && one->shape.cell == c->shape.cell &&
+            one->shape.inputs == c->shape.inputs && one->shape.hidden == c->shape.hidden)
+            return false;
+    }
+    return true;
+}
+
+bool spsh__cuda_rnn_news(spsh__backend *b, char *text, size_t size_bytes)
+{
+    const spsh__rnn_state *self = spsh__rnn_of(b);
+    for (spsh__rnn_choice *c = self->choices; c != NULL; c = c->next) {
+        const bool is_first = !c->is_told && is_news(self, c);
+        c->is_told = true;
+        if (!is_first)
+            continue;
+        (void)snprintf(text, size_bytes, "%s of %u units, %u inputs: %s",
+                       c->shape.cell == SPSH__CELL_LSTM ? "LSTM" : "GRU", c->shape.hidden,
+                       c->shape.inputs, c->text);
+        return true;
+    }
+    return false;
+}
+
 /* ------------------------------------------------------------------------------------- operators
  */
 

@@ -35,4 +35,8 @@ void spsh__cuda_rnn_choose(spsh__backend *b, spsh__rnn_rung rung);
 const char *spsh__cuda_rnn_text(const spsh__backend *b, const spsh__rnn_shape *s,
                                 bool has_two_biases);
 
+/* For logs: the next choice that is news, with its layer; false: there is none. Other lengths and
+ * batches of a layer are news only where they came to another rung. */
+bool spsh__cuda_rnn_news(spsh__backend *b, char *text, size_t size_bytes);
+
 #endif

@@ -25,6 +25,7 @@ typedef struct spsh__rnn_choice {
     spsh__cudnn_sizes sizes;
     uint32_t inputs; /* that the layer has: more than the shape's where they are padded */
     char text[96];
+    bool is_told; /* as news */
 } spsh__rnn_choice;
 
 typedef struct spsh__rnn_own_reserve {

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "backend_cuda_rnn.h"
 #include "estimate.h"
 #include "run_internal.h"
 #include "speechshard/cores.h"
@@ -433,11 +434,20 @@ static void add_to_epoch(spsh__run *r)
             r->epoch_totals[i] += r->totals[i];
 }
 
+/* Known when a shape was met for the first time. */
+static void tell_recurrence(const spsh__run *r)
+{
+    char text[LINE_BYTES];
+    while (r->compute.cuda != NULL && spsh__cuda_rnn_news(r->backend, text, sizeof(text)))
+        spsh__run_log(r, SPSH_LOG_INFO, "recurrent layers on the device: %s", text);
+}
+
 /* What the step's totals ask for; SPSH_E_CANCELED: to stop. */
 static spsh_status after_step(spsh__run *r, spsh_error *err)
 {
     const double *t = r->totals;
     tell_step(r);
+    tell_recurrence(r);
     add_to_epoch(r);
     if (t[SPSH__ROW_STOP] > 0)
         return SPSH_E_CANCELED;
