@@ -420,7 +420,7 @@ static void clip_case(spsh__backend *b, uint32_t halves)
     EACH_COUNT(i)
     {
         const size_t count = sizes[i];
-        const double limit = i % 2 == 0 ? 20 : 0.3; /* which halves do not have */
+        const double limit = i % 3 == 0 ? 20 : i % 3 == 1 ? 0.7 : 0.1; /* halves are below */
         const double kept = !(halves & 1) ? (double)(float)limit
                             : b->precision == SPSH__BF16
                                 ? rounded((double)(float)limit, 7, -126, 127)
@@ -518,12 +518,14 @@ typedef struct shape {
 } shape;
 
 static const shape shapes[] = {
-    {1,  1,  1,   1 },
-    {7,  3,  5,   1 },
-    {31, 2,  33,  3 },
-    {12, 5,  128, 32},
-    {65, 9,  36,  4 },
-    {9,  16, 132, 2 }
+    {1,   1,  1,   1 },
+    {7,   3,  5,   1 },
+    {31,  2,  33,  3 },
+    {12,  5,  128, 32},
+    {65,  9,  36,  4 },
+    {9,   16, 132, 2 },
+    {5,   3,  131, 1 },
+    {133, 2,  6,   2 }
 };
 #define EACH_SHAPE(s_)                                                                             \
     for (const shape *s_ = shapes; s_ < shapes + sizeof(shapes) / sizeof(shapes[0]); s_++)
