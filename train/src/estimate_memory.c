@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
+#include "device_sum.h"
 #include "estimate.h"
 #include "frame_batch.h"
 #include "gradient_sum.h"
@@ -145,6 +146,33 @@ static spsh_status count_moments(const spsh__estimating *e, counter *c, spsh__le
     return rc;
 }
 
+/* On a device, but where the host exchanges: then there is all of it in the host's memory as well.
+ */
+static bool has_device_sums(const spsh__estimating *e)
+{
+    return e->compute.cuda != NULL && e->config->exchange != SPSH__EXCHANGE_HOST;
+}
+
+static spsh_status open_sums(const spsh__estimating *e, counter *c, spsh__learner *l,
+                             spsh_error *err)
+{
+    spsh__gradient_sum *sum = NULL;
+    spsh__device_sum *device_sum = NULL;
+    spsh_status rc = SPSH_OK;
+    if (has_device_sums(e)) {
+        rc = spsh__device_sum_open(l, true, NULL, &c->backend.allocator, &device_sum, err);
+    } else {
+        c->ops.stream_fn = NULL; /* a backend of the host */
+        rc = spsh__gradient_sum_open(l, true, &c->backend.allocator, &sum, err);
+    }
+    e->out->sum_bytes = taken(c);
+    if (e->compute.cuda != NULL && !has_device_sums(e))
+        e->out->sum_bytes += sizeof(float) * (l->arena_elements + l->statistics_elements);
+    spsh__gradient_sum_close(sum);
+    spsh__device_sum_close(device_sum);
+    return rc;
+}
+
 static spsh_status count_sums(const spsh__estimating *e, counter *c, const spsh__model *model,
                               const spsh__learner *learner, spsh_error *err)
 {
@@ -152,7 +180,6 @@ static spsh_status count_sums(const spsh__estimating *e, counter *c, const spsh_
     spsh__learner l = *learner; /* comm and buckets are of this call alone */
     const uint32_t buckets = spsh__model_bucket_count(model);
     spsh__slice *slices = calloc(buckets, sizeof(*slices));
-    spsh__gradient_sum *sum = NULL;
     if (slices == NULL)
         return spsh__fail_memory(err);
     for (uint32_t b = 0; b < buckets; b++)
@@ -163,9 +190,7 @@ static spsh_status count_sums(const spsh__estimating *e, counter *c, const spsh_
     l.bucket_count = buckets;
     l.virtual_world = spsh__feed_leaves(e->feed);
     l.accumulate = e->config->accumulate;
-    const spsh_status rc = spsh__gradient_sum_open(&l, true, &c->backend.allocator, &sum, err);
-    e->out->sum_bytes = taken(c);
-    spsh__gradient_sum_close(sum);
+    const spsh_status rc = open_sums(e, c, &l, err);
     free(slices);
     return rc;
 }
@@ -200,7 +225,8 @@ static spsh_status count_device(const spsh__estimating *e, spsh_error *err)
     if (e->compute.cuda == NULL)
         return SPSH_OK;
     out->device_bytes = out->weight_bytes + out->gradient_bytes + out->copy_bytes +
-                        out->moment_bytes + out->activation_bytes + out->sum_bytes;
+                        out->moment_bytes + out->activation_bytes +
+                        (has_device_sums(e) ? out->sum_bytes : 0);
     return spsh_cuda_memory(e->compute.cuda, e->compute.backend->device, &out->device_free_bytes,
                             &all_bytes, err);
 }
