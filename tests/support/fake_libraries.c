@@ -20,6 +20,9 @@
 twin_controls *twin_controls_get(void);
 spsh_status spsh__train_launch(void *opaque, void *stream, const spsh__launch *l, spsh_error *err);
 
+/* Names and arguments are the libraries'. */
+/* NOLINTBEGIN(readability-function-size,readability-identifier-naming) */
+
 /* ---- elements ---- */
 
 static spsh__device_array array_of_type(const void *data, cudaDataType_t type)
@@ -778,3 +781,4 @@ spsh_status spsh__train_launch(void *opaque, void *stream, const spsh__launch *l
     (void)opaque;
     return twin_launch(stream, l, err);
 }
+/* NOLINTEND(readability-function-size,readability-identifier-naming) */
