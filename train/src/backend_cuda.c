@@ -177,10 +177,8 @@ static void cuda_close(spsh__backend *b)
     if (self->train != NULL)
         self->entry->close_fn(self->train);
     spsh__cuda_memory_close(b);
-    if (self->plugin != NULL) {
-        self->plugin->event_close_fn(self->fork);
-        self->plugin->event_close_fn(self->join);
-    }
+    self->plugin->event_close_fn(self->fork);
+    self->plugin->event_close_fn(self->join);
     for (uint32_t i = 0; i < SPSH__DEVICE_LANES; i++) {
         if (self->lanes[i].stream != NULL)
             self->plugin->stream_close_fn(self->lanes[i].stream);
@@ -214,7 +212,7 @@ static spsh_status check_precision(const spsh__backend *b, spsh_error *err)
 }
 
 /* Of the list of kernels, as this library was compiled. */
-#define SPSH_X(number_, name_, job_) +sizeof(job_)
+#define SPSH_X(number_, name_, job_) +sizeof(job_) // NOLINT(bugprone-macro-parentheses)
 static const size_t jobs_bytes = 0 SPSH__KERNELS(SPSH_X);
 #undef SPSH_X
 
