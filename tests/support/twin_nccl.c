@@ -15,6 +15,7 @@ spsh_status spsh__cuda_fail(spsh_error *err, spsh_status status, const char *for
     char text[sizeof(err->message)];
     va_list arguments;
     va_start(arguments, format);
+    /* NOLINTNEXTLINE(clang-analyzer-valist.Uninitialized): it is started */
     (void)vsnprintf(text, sizeof(text), format, arguments);
     va_end(arguments);
     return twin_fail(err, status, "%s", text);

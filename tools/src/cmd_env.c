@@ -64,10 +64,9 @@ int spsh__cmd_env(int argc, char **argv)
         "Rank and world size come from the variables of mpirun, srun, torchrun or Kubernetes, or\n"
         "from RANK and WORLD_SIZE. Sets that contradict each other are refused, and named.\n"
         "Processes of a training speak through MPI where mpirun or srun with PMIx started them,\n"
-        "else through connections of their own: --rendezvous of train.",
+        "else through connections of their own.",
         "speechshard env --json\n"
         "mpirun -n 4 speechshard env\n"
-        "torchrun --no-python --nproc-per-node 4 speechshard env\n"
         "srun -n 8 speechshard env\n",
         options};
     spsh_cli_args args;

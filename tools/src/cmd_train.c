@@ -262,8 +262,7 @@ int spsh__cmd_train(int argc, char **argv)
         "speechshard train digits.yaml --estimate\n"
         "speechshard train digits.yaml -o run train.epochs=20\n"
         "speechshard train digits.yaml -o run --resume auto\n"
-        "mpirun -n 4 speechshard train digits.yaml -o run\n"
-        "torchrun --no-python --nproc-per-node 4 speechshard train digits.yaml -o run\n",
+        "mpirun -n 4 speechshard train digits.yaml -o run\n",
         options};
     spsh_cli_args args;
     spsh_error err = SPSH_ERROR_INIT;

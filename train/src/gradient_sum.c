@@ -155,7 +155,10 @@ static spsh_status land(spsh__gradient_sum *g, flight *f, const char *what, spsh
         spsh_status rc = c->ops->wait_fn(c, f->handles[i], (uint32_t)left_ms, err);
         if (rc == SPSH_E_TIMEOUT) {
             char missing[200];
-            name_missing(g, f, missing, sizeof(missing));
+            if ((spsh__now_ns() - g->wait_begin_ns) / 1000000 < c->deadline_ms)
+                (void)snprintf(missing, sizeof(missing), "%u", f->peers[i]); /* it has gone */
+            else
+                name_missing(g, f, missing, sizeof(missing));
             return SPSH_FAIL(err, SPSH_E_TIMEOUT, SPSH_OFFSET_NONE,
                              "rank %s is missing: step %llu, %s, waited for %.1f s; this is rank "
                              "%u of %u",

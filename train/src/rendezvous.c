@@ -18,6 +18,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/random.h>
@@ -135,8 +136,9 @@ static uint32_t port_of(int listener)
     socklen_t size = sizeof(at);
     if (getsockname(listener, (struct sockaddr *)&at, &size) != 0)
         return 0;
-    return at.ss_family == AF_INET6 ? ntohs(((struct sockaddr_in6 *)(void *)&at)->sin6_port)
-                                    : ntohs(((struct sockaddr_in *)(void *)&at)->sin_port);
+    uint16_t port = 0; /* at the same place in both kinds */
+    memcpy(&port, (const uint8_t *)&at + offsetof(struct sockaddr_in, sin_port), sizeof(port));
+    return ntohs(port);
 }
 
 static bool wait_for(int socket, short events, int timeout_ms)
@@ -197,7 +199,7 @@ static int connect_to(const meeting *m, const struct sockaddr *to, socklen_t siz
     else if (!wait_for(s, POLLOUT, ms_left(m, HELLO_MS)))
         failed = ETIMEDOUT;
     else if (getsockopt(s, SOL_SOCKET, SO_ERROR, &failed, &failed_size) != 0)
-        failed = errno;
+        failed = EIO;
     if (failed == 0) {
         set_up(s);
         return s;
