@@ -401,7 +401,7 @@ typedef struct elements {
 } elements;
 
 static const size_t sizes[] = {1, 2, 31, 257, 1024, 1030, 4100};
-#define EACH_COUNT(i_) for (uint32_t i_ = 0; i_ < sizeof(sizes) / sizeof(sizes[0]); i_++)
+enum { SIZES = sizeof(sizes) / sizeof(sizes[0]) };
 
 static void run_clip_forward(spsh__backend *b, const void *arguments)
 {
@@ -417,8 +417,7 @@ static void run_clip_backward(spsh__backend *b, const void *arguments)
 
 static void clip_case(spsh__backend *b, uint32_t halves)
 {
-    EACH_COUNT(i)
-    {
+    for (uint32_t i = 0; i < SIZES; i++) {
         const size_t count = sizes[i];
         const double limit = i % 3 == 0 ? 20 : i % 3 == 1 ? 0.7 : 0.1; /* halves are below */
         const double kept = !(halves & 1) ? (double)(float)limit
@@ -466,8 +465,7 @@ static void run_convert(spsh__backend *b, const void *arguments)
 
 static void linear_case(spsh__backend *b, uint32_t halves)
 {
-    EACH_COUNT(i)
-    {
+    for (uint32_t i = 0; i < SIZES; i++) {
         const size_t count = sizes[i];
         arena_reset();
         elements e = {.factor = 0.75};
@@ -527,8 +525,7 @@ static const shape shapes[] = {
     {5,   3,  131, 1 },
     {133, 2,  6,   2 }
 };
-#define EACH_SHAPE(s_)                                                                             \
-    for (const shape *s_ = shapes; s_ < shapes + sizeof(shapes) / sizeof(shapes[0]); s_++)
+enum { SHAPES = sizeof(shapes) / sizeof(shapes[0]) };
 
 static uint32_t lengths[BATCH_MAX];
 
@@ -611,8 +608,7 @@ static void check_two_sums(spsh__backend *b, lines *l)
 
 static void bias_case(spsh__backend *b, uint32_t halves)
 {
-    EACH_SHAPE(s)
-    {
+    for (const shape *s = shapes; s < shapes + SHAPES; s++) {
         arena_reset();
         const size_t count = elements_of(s);
         const uint32_t skip = s->width % 3 == 0 ? 1 : 0;
@@ -626,6 +622,7 @@ static void bias_case(spsh__backend *b, uint32_t halves)
         for (size_t i = 0; i < count; i++)
             want[i] += get(&l.from, i % s->width);
         if (!(halves & 2)) {
+            REQUIRE(s->width > 0);
             check_two_sums(b, &l);
             for (size_t i = 0; i < s->width; i++)
                 sums[i] += get(&l.from, i) - biases[i];
@@ -633,7 +630,7 @@ static void bias_case(spsh__backend *b, uint32_t halves)
             for (size_t i = 0; i < s->width; i++)
                 CHECK(is_near(&l.from, i, sums[i], 1e-5));
             for (size_t i = 0; i < count; i++)
-                want[i] = get(&l.to, i) + get(&l.from, i % s->width);
+                want[i] += get(&l.from, i % s->width) - biases[i % s->width];
         }
         run_all_ways(b, run_bias_forward, &l);
         check_values(&l.to, want, 1e-5, "bias");
@@ -651,8 +648,7 @@ static void run_copy_columns(spsh__backend *b, const void *arguments)
 /* The right half of a matrix of two; and back to the left of it, what is beside it untouched. */
 static void columns_case(spsh__backend *b, uint32_t halves)
 {
-    EACH_SHAPE(s)
-    {
+    for (const shape *s = shapes; s < shapes + SHAPES; s++) {
         arena_reset();
         const size_t rows = (size_t)s->frames * s->batch, width = s->width;
         lines l = {.s = s};
@@ -697,8 +693,7 @@ static void run_reverse(spsh__backend *b, const void *arguments)
 
 static void lengths_case(spsh__backend *b, uint32_t halves)
 {
-    EACH_SHAPE(s)
-    {
+    for (const shape *s = shapes; s < shapes + SHAPES; s++) {
         arena_reset();
         draw_lengths(s);
         const size_t count = elements_of(s);
@@ -746,8 +741,7 @@ static void run_conv_from_rows(spsh__backend *b, const void *arguments)
 
 static void turn_case(spsh__backend *b, uint32_t halves)
 {
-    EACH_SHAPE(s)
-    {
+    for (const shape *s = shapes; s < shapes + SHAPES; s++) {
         arena_reset();
         const size_t count = elements_of(s);
         lines l = {.s = s};
@@ -782,8 +776,7 @@ static void run_arrange(spsh__backend *b, const void *arguments)
 static void arrange_case(spsh__backend *b, uint32_t halves)
 {
     static uint32_t ready = 1, done = 2;
-    EACH_SHAPE(s)
-    {
+    for (const shape *s = shapes; s < shapes + SHAPES; s++) {
         const uint32_t frames = s->frames + s->width % 7;
         for (uint32_t is_conv = 0; is_conv < 2; is_conv++) {
             arena_reset();
@@ -877,8 +870,7 @@ static void lookahead_case_of(spsh__backend *b, uint32_t halves, const shape *s,
 static void lookahead_case(spsh__backend *b, uint32_t halves)
 {
     const uint32_t contexts[] = {1, 3, 20, 77};
-    EACH_SHAPE(s)
-    {
+    for (const shape *s = shapes; s < shapes + SHAPES; s++) {
         for (size_t c = 0; c < (has_fewer ? 3 : 4); c++) {
             if (s->width < 100 || c == 2)
                 lookahead_case_of(b, halves, s, contexts[c]);
@@ -1151,7 +1143,7 @@ static void square_case(spsh__backend *b, uint32_t halves)
             device.scratch_bytes = 0;
             run_square_sum(b, &x);
             first = w == 0 ? last_sum : first;
-            CHECK(memcmp(&first, &last_sum, sizeof(first)) == 0);
+            CHECK(first == last_sum);
         }
         CHECK(fabs(last_sum - want) <= 1e-13 * want);
     }
@@ -1235,8 +1227,7 @@ static void update_case(size_t count, uint32_t skip, uint32_t number)
 static void test_updates(void)
 {
     each_kind(1, square_case);
-    EACH_COUNT(i)
-    {
+    for (uint32_t i = 0; i < SIZES; i++) {
         for (uint32_t number = 1; number < 9; number++)
             update_case(sizes[i], i % 2, number);
     }

@@ -258,38 +258,44 @@ void spsh__cuda_conv_from_rows(spsh__backend *b, const spsh__conv_shape *s, spsh
 
 /* ---- features */
 
+/* They are only read. */
+static spsh__device_array features_of(const spsh__arrange *a)
+{
+    union {
+        const void *given;
+        void *data;
+    } features = {a->features};
+    return (spsh__device_array){features.data, SPSH__DEVICE_F32};
+}
+
 static void arrange_conv(spsh__backend *b, const spsh__arrange *a, const uint32_t *lengths,
                          const spsh__device_use *uses, uint32_t use_count)
 {
-    const spsh__turn_job job = {
-        .from = {(void *)(uintptr_t)a->features, SPSH__DEVICE_F32},
-        .to = spsh__cuda_array(b, a->to),
-        .lines = a->frames,
-        .columns = a->width,
-        .matrices = a->batch,
-        .from_matrix = (uint64_t)a->feature_frames * a->width,
-        .from_line = a->width,
-        .to_matrix = (uint64_t)a->frames * a->width,
-        .to_line = a->frames,
-        .lengths = lengths
-    };
+    const spsh__turn_job job = {.from = features_of(a),
+                                .to = spsh__cuda_array(b, a->to),
+                                .lines = a->frames,
+                                .columns = a->width,
+                                .matrices = a->batch,
+                                .from_matrix = (uint64_t)a->feature_frames * a->width,
+                                .from_line = a->width,
+                                .to_matrix = (uint64_t)a->frames * a->width,
+                                .to_line = a->frames,
+                                .lengths = lengths};
     put_turn(b, &job, uses, use_count);
 }
 
 static void arrange_rows(spsh__backend *b, const spsh__arrange *a, const uint32_t *lengths,
                          const spsh__device_use *uses, uint32_t use_count)
 {
-    spsh__lines_job job = {
-        .from = {(void *)(uintptr_t)a->features, SPSH__DEVICE_F32},
-        .to = spsh__cuda_array(b, a->to),
-        .lines = (uint64_t)a->frames * a->batch,
-        .width = a->width,
-        .batch = a->batch,
-        .frames = a->feature_frames,
-        .from_stride = a->width,
-        .to_stride = a->width,
-        .lengths = lengths
-    };
+    spsh__lines_job job = {.from = features_of(a),
+                           .to = spsh__cuda_array(b, a->to),
+                           .lines = (uint64_t)a->frames * a->batch,
+                           .width = a->width,
+                           .batch = a->batch,
+                           .frames = a->feature_frames,
+                           .from_stride = a->width,
+                           .to_stride = a->width,
+                           .lengths = lengths};
     job.is_wide = are_lines_wide(&job);
     put_lines(b, SPSH__KERNEL_ARRANGE_ROWS, &job, uses, use_count);
 }

@@ -80,7 +80,7 @@ DEVICE void device_store_four(const spsh__device_array *x, uint64_t at, const fl
 
 #define DEVICE_LANES      32U /* threads that walk a line together */
 #define DEVICE_WARPS      (SPSH__DEVICE_THREADS / DEVICE_LANES) /* such groups of a block */
-#define DEVICE_LINE_STEP  (4U * DEVICE_LANES)                   /* elements they take at once */
+#define DEVICE_LINE_STEP  ((uint64_t)4 * DEVICE_LANES)          /* elements they take at once */
 #define DEVICE_BLOCK_STEP ((uint64_t)4 * SPSH__DEVICE_THREADS)
 
 /* Elements at, at + step, ...; wide: step is 1 and there are four, aligned. */

@@ -135,7 +135,7 @@ DEVICE void device_norm_conv_put(const spsh__norm_job *job, const spsh__block *b
 {
     if (thread < 2)
         job->partial[((uint64_t)block->y * 2 + thread) * job->channels + block->x] =
-            ((const double *)block->shared)[thread * SPSH__DEVICE_THREADS];
+            ((const double *)block->shared)[(size_t)thread * SPSH__DEVICE_THREADS];
 }
 
 DEVICE void spsh__kernel_norm_conv_sums(const spsh__norm_job *job, const spsh__block *block)
@@ -252,7 +252,7 @@ DEVICE void device_norm_gather(const spsh__norm_job *job, const spsh__block *blo
         if (channel < job->channels)
             sum = device_parts_sum(job->partial + (uint64_t)i * job->channels + channel, job->parts,
                                    2 * (uint64_t)job->channels, thread / DEVICE_LANES);
-        ((double *)block->shared)[i * SPSH__DEVICE_THREADS + thread] = sum;
+        ((double *)block->shared)[(size_t)i * SPSH__DEVICE_THREADS + thread] = sum;
     }
 }
 

@@ -351,7 +351,7 @@ DEVICE double device_column_sum(const spsh__columns_job *job, uint64_t first, ui
     const uint64_t step = (uint64_t)DEVICE_WARPS * job->width;
     double sum = 0;
     uint64_t row = first;
-    for (; row + 3 * DEVICE_WARPS < end; row += 4 * DEVICE_WARPS) {
+    for (; row + 3ULL * DEVICE_WARPS < end; row += 4ULL * DEVICE_WARPS) {
         const uint64_t at = row * job->width + column;
         const float a = spsh__device_get(&job->x, at), b = spsh__device_get(&job->x, at + step);
         const float c = spsh__device_get(&job->x, at + 2 * step);
@@ -567,7 +567,8 @@ DEVICE void device_weights_put(const spsh__lookahead_job *job, const spsh__block
         const uint32_t j = block->x / groups * SPSH__LOOKAHEAD_TILE + k;
         if (w < job->width && j < job->context)
             job->partial[((uint64_t)block->y * job->context + j) * job->width + w] =
-                device_lane_sum((const double *)block->shared + k * SPSH__DEVICE_THREADS, lane);
+                device_lane_sum((const double *)block->shared + (size_t)k * SPSH__DEVICE_THREADS,
+                                lane);
     }
 }
 
