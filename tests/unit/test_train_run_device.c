@@ -134,8 +134,8 @@ static void test_curves(void)
 {
     static const curve curves[] = {
         {"c-fp32",    "train.precision=fp32", {"train.epochs=2"},                                 1e-3},
-        {"c-tf32",    "train.precision=tf32", {"train.epochs=2"},                                 5e-2},
-        {"c-bf16",    "train.precision=bf16", {"train.epochs=2"},                                 1e-1},
+        {"c-tf32",    "train.precision=tf32", {"train.epochs=2"},                                 1e-1},
+        {"c-bf16",    "train.precision=bf16", {"train.epochs=2"},                                 2e-1},
         {"c-fp16",    "train.precision=fp16", {"train.epochs=2"},                                 3e-1}, /* some steps behind */
         {"lookahead",
          "train.precision=fp32",              {"model.bidirectional=false", "model.lookahead=4"},
