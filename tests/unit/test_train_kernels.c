@@ -610,27 +610,27 @@ static void bias_case(spsh__backend *b, uint32_t halves)
 {
     for (const shape *s = shapes; s < shapes + SHAPES; s++) {
         arena_reset();
-        const size_t count = elements_of(s);
-        const uint32_t skip = s->width % 3 == 0 ? 1 : 0;
+        const size_t count = elements_of(s), width = s->width;
+        REQUIRE(width > 0);
+        const uint32_t skip = width % 3 == 0 ? 1 : 0;
         lines l = {.s = s};
-        l.from = array_random(b, s->width, halves & 2, 0, 2);
+        l.from = array_random(b, width, halves & 2, 0, 2);
         l.to = array_random(b, count, halves & 1, skip, 2);
         double *sums = values_of(&l.from), *biases = values_of(&l.from);
         double *want = values_of(&l.to);
         for (size_t i = 0; i < count; i++)
-            sums[i % s->width] += want[i];
+            sums[i % width] += want[i];
         for (size_t i = 0; i < count; i++)
-            want[i] += get(&l.from, i % s->width);
+            want[i] += get(&l.from, i % width);
         if (!(halves & 2)) {
-            REQUIRE(s->width > 0);
             check_two_sums(b, &l);
-            for (size_t i = 0; i < s->width; i++)
+            for (size_t i = 0; i < width; i++)
                 sums[i] += get(&l.from, i) - biases[i];
             run_all_ways(b, run_bias_backward, &l);
-            for (size_t i = 0; i < s->width; i++)
+            for (size_t i = 0; i < width; i++)
                 CHECK(is_near(&l.from, i, sums[i], 1e-5));
             for (size_t i = 0; i < count; i++)
-                want[i] += get(&l.from, i % s->width) - biases[i % s->width];
+                want[i] += get(&l.from, i % width) - biases[i % width];
         }
         run_all_ways(b, run_bias_forward, &l);
         check_values(&l.to, want, 1e-5, "bias");
