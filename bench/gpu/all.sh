@@ -29,7 +29,7 @@ trap 'rm -rf "$work"' EXIT
 end=$((SECONDS + minutes * 60))
 failed=0
 
-if ! "$folder/speechshard" info --devices >&2; then
+if [[ $("$folder/speechshard" info --devices --json | jq '.devices | length') == 0 ]]; then
     jq -n --arg reason "$("$folder/speechshard" info --devices 2>&1 | tail -n 1)" '{measured: false, reason: $reason}'
     exit 0
 fi
@@ -42,7 +42,7 @@ part() {
         echo '{"measured": false, "reason": "no time was left"}' >"$work/$name.json"
         return
     fi
-    timeout --kill-after=10 $((end - SECONDS + 60)) "$@" >"$work/$name.out" 2>"$work/$name.err" || status=$?
+    "$@" >"$work/$name.out" 2>"$work/$name.err" || status=$?
     if ((status == 0)) && jq -e . "$work/$name.out" >/dev/null 2>&1; then
         cp "$work/$name.out" "$work/$name.json"
     else

@@ -27,13 +27,14 @@ static void set_up(void)
     (void)snprintf(config, sizeof(config), "%s/run.yaml", folder);
     FILE *file = fopen(config, "wb");
     REQUIRE(file != NULL);
-    fprintf(file,
-            "features: kaldi-fbank,mel_count=20\n"
-            "data:\n  train: [\"%s:train\"]\n  dev: [\"%s:dev\"]\n  alignments: [\"%s\"]\n"
-            "  max_padded_seconds: 6\n  virtual_world: 2\n"
-            "model:\n  preset: lstm-hybrid\n  hidden: 16\n  layers: 1\n  bottleneck: 8\n"
-            "train:\n  backend: cpu\n  threads: 1\n  rate: 2e-2\n  epochs: 12\n  schedule: constant\n",
-            data, data, alignments);
+    fprintf(
+        file,
+        "features: kaldi-fbank,mel_count=20\n"
+        "data:\n  train: [\"%s:train\"]\n  dev: [\"%s:dev\"]\n  alignments: [\"%s\"]\n"
+        "  max_padded_seconds: 6\n  virtual_world: 2\n"
+        "model:\n  preset: lstm-hybrid\n  hidden: 16\n  layers: 1\n  bottleneck: 8\n"
+        "train:\n  backend: cpu\n  threads: 1\n  rate: 2e-2\n  epochs: 12\n  schedule: constant\n",
+        data, data, alignments);
     REQUIRE(fclose(file) == 0);
 }
 

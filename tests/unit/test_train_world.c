@@ -354,8 +354,8 @@ static int in_company(char **arguments, int count)
     run r = {0};
     spsh__launch launch;
     /* A folder, for processes that no MPI connects. */
-    const spsh__rendezvous_options meeting = {&launch, getenv("TEST_RENDEZVOUS"), NULL,
-                                              DEADLINE_MS, NULL};
+    const spsh__rendezvous_options meeting = {&launch, getenv("TEST_RENDEZVOUS"), NULL, DEADLINE_MS,
+                                              NULL};
     spsh__comm *comm = NULL;
     spsh_error err = SPSH_ERROR_INIT;
     if (count > 4) {

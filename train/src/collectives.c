@@ -217,8 +217,8 @@ static spsh_status join_others(spsh__collectives *c, spsh_error *err)
     return settle(c, err);
 }
 
-spsh_status spsh__collectives_open(spsh__comm *comm, spsh__backend *backend,
-                                   const uint64_t *step, spsh__collectives **ret, spsh_error *err)
+spsh_status spsh__collectives_open(spsh__comm *comm, spsh__backend *backend, const uint64_t *step,
+                                   spsh__collectives **ret, spsh_error *err)
 {
     const spsh_cuda *cuda = backend->cuda;
     spsh__collectives *c = spsh__train_new(&comm->allocator, 1, sizeof(*c));

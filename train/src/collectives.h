@@ -27,8 +27,8 @@ typedef struct spsh__collectives spsh__collectives;
 /* All ranks together. The same status on all where it is SPSH_E_UNSUPPORTED: a rank has no NCCL, or
  * two share a device, which NCCL refuses; the text says which and why. SPSH_E_TIMEOUT: a rank has
  * not come; SPSH_E_IO. step: borrowed, for messages. */
-spsh_status spsh__collectives_open(spsh__comm *comm, spsh__backend *backend,
-                                   const uint64_t *step, spsh__collectives **ret, spsh_error *err);
+spsh_status spsh__collectives_open(spsh__comm *comm, spsh__backend *backend, const uint64_t *step,
+                                   spsh__collectives **ret, spsh_error *err);
 /* NULL is fine. With the others; after a failure, comm's too, without. */
 void spsh__collectives_close(spsh__collectives *c);
 

@@ -23,13 +23,13 @@ static void close_device(spsh__py_lease *lease)
 /* Of os.environ: new bytes, or None. */
 static PyObject *plugin_path(void)
 {
-    PyObject *os = PyImport_ImportModule("os");
-    PyObject *environ = os == NULL ? NULL : PyObject_GetAttrString(os, "environ");
-    PyObject *path = environ == NULL
+    PyObject *module = PyImport_ImportModule("os");
+    PyObject *variables = module == NULL ? NULL : PyObject_GetAttrString(os, "environ");
+    PyObject *path = variables == NULL
                          ? NULL
-                         : PyObject_CallMethod(environ, "get", "s", "SPEECHSHARD_CUDA_PLUGIN");
-    Py_XDECREF(environ);
-    Py_XDECREF(os);
+                         : PyObject_CallMethod(variables, "get", "s", "SPEECHSHARD_CUDA_PLUGIN");
+    Py_XDECREF(variables);
+    Py_XDECREF(module);
     if (path == NULL || path == Py_None)
         return path;
     PyObject *bytes = spsh__py_path(path);

@@ -531,7 +531,7 @@ DEVICE device_ctc device_ctc_of(const spsh__ctc_job *job, const spsh__block *blo
     uint8_t *near = (uint8_t *)block->shared + SPSH__CTC_FIXED_BYTES;
     if (item->spill_at != UINT64_MAX)
         near = job->spill + item->spill_at;
-    w.rows = (spsh__ctc_pair *)near;
+    w.rows = (spsh__ctc_pair *)(void *)near; /* both places are aligned to it */
     w.near_alpha = w.rows + 2 * (uint64_t)w.pairs;
     w.slots = (uint32_t *)(w.near_alpha + (uint64_t)item->chunk * w.pairs);
     w.emissions = (spsh__ctc_number *)(w.slots + ((uint64_t)w.pairs + 3) / 4 * 4);
