@@ -24,7 +24,7 @@ static void close_device(spsh__py_lease *lease)
 static PyObject *plugin_path(void)
 {
     PyObject *module = PyImport_ImportModule("os");
-    PyObject *variables = module == NULL ? NULL : PyObject_GetAttrString(os, "environ");
+    PyObject *variables = module == NULL ? NULL : PyObject_GetAttrString(module, "environ");
     PyObject *path = variables == NULL
                          ? NULL
                          : PyObject_CallMethod(variables, "get", "s", "SPEECHSHARD_CUDA_PLUGIN");
