@@ -33,7 +33,7 @@ train:
 def run(work, folder, *words):
     """The copy of the command in a folder. It is not looked for elsewhere."""
     return subprocess.run([work / folder / "speechshard", *words], stdin=subprocess.DEVNULL, capture_output=True,
-                          encoding="utf-8", env=environment, cwd=work)
+                          encoding="utf-8", env=environment | {"LD_LIBRARY_PATH": str(work / folder)}, cwd=work)
 
 
 def make(work):
