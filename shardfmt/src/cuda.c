@@ -332,7 +332,7 @@ void *spsh_cuda_symbol(const spsh_cuda *cuda, const char *name)
     return dlsym(cuda->library, name);
 }
 
-const spsh__cuda_plugin *spsh__cuda_plugin_of(const spsh_cuda *cuda)
+const spsh__cuda_plugin *spsh_cuda_plugin_of(const spsh_cuda *cuda)
 {
     return cuda->plugin;
 }

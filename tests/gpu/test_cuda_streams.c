@@ -138,7 +138,7 @@ static void test_arguments(void)
     spsh_cuda_event_close(cuda, NULL);
     spsh_cuda_host_free(cuda, NULL);
     spsh_cuda_host_unregister(cuda, NULL);
-    CHECK(spsh__cuda_plugin_of(cuda)->abi == SPSH__CUDA_ABI);
+    CHECK(spsh_cuda_plugin_of(cuda)->abi == SPSH__CUDA_ABI);
 }
 
 /* Each has a version, or a reason why not. */
@@ -837,7 +837,7 @@ int main(int argc, char **argv)
         return TEST_SKIPPED;
     }
     must(rc);
-    table = spsh__cuda_plugin_of(cuda);
+    table = spsh_cuda_plugin_of(cuda);
     find_twin(seed);
     open_all();
     RUN(test_arguments);

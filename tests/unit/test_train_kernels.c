@@ -97,7 +97,7 @@ static spsh_status take_event(void *event, void *stream, spsh_error *err)
     return SPSH_OK;
 }
 
-const spsh__cuda_plugin *spsh__cuda_plugin_of(const spsh_cuda *cuda)
+const spsh__cuda_plugin *spsh_cuda_plugin_of(const spsh_cuda *cuda)
 {
     static const spsh__cuda_plugin plugin = {.event_wait_fn = take_event,
                                              .event_record_fn = take_event};

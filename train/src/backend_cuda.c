@@ -309,7 +309,7 @@ spsh_status spsh__backend_cuda_open(spsh__backend *backend, const spsh__backend_
         return spsh__fail_memory(err);
     backend->state = self;
     backend->ops = &cuda_ops;
-    self->plugin = spsh__cuda_plugin_of(options->cuda);
+    self->plugin = spsh_cuda_plugin_of(options->cuda);
     spsh_status rc = spsh_cuda_device_get(options->cuda, options->device, &self->about, err);
     if (rc == SPSH_OK)
         rc = check_precision(backend, err);

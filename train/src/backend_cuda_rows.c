@@ -304,7 +304,7 @@ static void arrange_rows(spsh__backend *b, const spsh__arrange *a, const uint32_
  * one batch alone, so that this is in none. */
 void spsh__cuda_arrange(spsh__backend *b, const spsh__arrange *a)
 {
-    const spsh__cuda_plugin *plugin = spsh__cuda_plugin_of(b->cuda);
+    const spsh__cuda_plugin *plugin = spsh_cuda_plugin_of(b->cuda);
     const uint32_t *lengths = spsh__cuda_lengths(b, a->lengths);
     const size_t features = (size_t)a->batch * a->feature_frames * a->width;
     const size_t count = (size_t)a->batch * a->frames * a->width;

@@ -69,7 +69,7 @@ typedef struct spsh__cuda_plugin {
 typedef const spsh__cuda_plugin *spsh__cuda_plugin_fn(void);
 
 /* The plug-in's table, for libraries that put whole sequences of work onto streams. */
-SPSH_API const spsh__cuda_plugin *spsh__cuda_plugin_of(const spsh_cuda *cuda);
+SPSH_API const spsh__cuda_plugin *spsh_cuda_plugin_of(const spsh_cuda *cuda);
 
 /* Memory that a piece of work reads or writes. Whoever puts work onto a stream through an entry of
  * the plug-in says so; the plug-in takes no notice, the twin (tests/support) proves by it that no
