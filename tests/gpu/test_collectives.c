@@ -5,6 +5,7 @@
  */
 #include "collectives.h"
 #include "comm.h"
+#include "device_test.h"
 #include "spsh_test.h"
 #include "train_internal.h"
 
@@ -157,15 +158,12 @@ static void test_not_there(void)
 
 int main(int argc, char **argv)
 {
-    spsh_error err = SPSH_ERROR_INIT;
     REQUIRE(argc >= 2);
     shim = argc > 2 ? argv[2] : NULL;
     REQUIRE(shim == NULL || setenv("TWIN_NCCL", shim, 1) == 0);
-    const spsh_status rc = spsh_cuda_open(argv[1], &cuda, &err);
-    if (rc != SPSH_OK) {
-        fprintf(stderr, "skipped: %s\n", err.message);
-        return rc == SPSH_E_UNSUPPORTED ? TEST_SKIPPED : 1;
-    }
+    const int refused = device_test_open(argv[1], &cuda, NULL);
+    if (refused != 0)
+        return refused;
     RUN(test_all_kinds);
     RUN(test_given_up);
     if (shim != NULL) {

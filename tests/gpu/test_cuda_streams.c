@@ -11,9 +11,9 @@
 #include <signal.h>
 #include <sys/wait.h>
 
+#include "device_test.h"
 #include "speechshard/cuda_plugin.h"
 #include "spsh_test.h"
-#include "twin_plugin.h"
 
 enum { BYTES = 4096, PAGE = 4096 };
 
@@ -801,17 +801,6 @@ static void test_other_device(void)
     spsh_cuda_stream_close(cuda, stream);
 }
 
-static void find_twin(uint64_t seed)
-{
-    twin_controls_fn *controls_fn = NULL;
-    void *symbol = spsh_cuda_symbol(cuda, TWIN_CONTROLS_SYMBOL);
-    if (symbol == NULL)
-        return;
-    memcpy(&controls_fn, &symbol, sizeof(controls_fn));
-    twin = controls_fn();
-    twin->seed = seed;
-}
-
 static void run_of_twin(void)
 {
     RUN(test_pinned_is_read_late);
@@ -831,14 +820,12 @@ int main(int argc, char **argv)
 {
     REQUIRE(argc == 2 || argc == 3);
     const uint64_t seed = test_seed(20261122);
-    const spsh_status rc = spsh_cuda_open(argv[1], &cuda, &err);
-    if (rc == SPSH_E_UNSUPPORTED) {
-        fprintf(stderr, "skipped: %s\n", err.message);
-        return TEST_SKIPPED;
-    }
-    must(rc);
+    const int refused = device_test_open(argv[1], &cuda, &twin);
+    if (refused != 0)
+        return refused;
     table = spsh_cuda_plugin_of(cuda);
-    find_twin(seed);
+    if (twin != NULL)
+        twin->seed = seed;
     open_all();
     RUN(test_arguments);
     RUN(test_libraries);

@@ -7,11 +7,11 @@
  */
 #include <math.h>
 
+#include "device_test.h"
 #include "fault_alloc.h"
 #include "featgen_internal.h"
 #include "speechshard/featgen_cuda.h"
 #include "spsh_test.h"
-#include "twin_plugin.h"
 
 /* What docs/FEATURES.md promises of logarithms; of what has none, a part of the largest value. */
 #define LOG_TOLERANCE    1e-4
@@ -599,28 +599,14 @@ static void test_many_batches(void)
     spsh_cuda_free(cuda, values);
 }
 
-static void find_twin(void)
-{
-    twin_controls_fn *controls_fn = NULL;
-    void *symbol = spsh_cuda_symbol(cuda, TWIN_CONTROLS_SYMBOL);
-    if (symbol == NULL)
-        return;
-    memcpy(&controls_fn, &symbol, sizeof(controls_fn));
-    twin = controls_fn();
-}
-
 int main(int argc, char **argv)
 {
     REQUIRE(argc == 2);
     plugin_path = argv[1];
     seed = test_seed(20261121);
-    const spsh_status rc = spsh_cuda_open(plugin_path, &cuda, &err);
-    if (rc == SPSH_E_UNSUPPORTED) {
-        fprintf(stderr, "skipped: %s\n", err.message);
-        return TEST_SKIPPED;
-    }
-    must(rc);
-    find_twin();
+    const int refused = device_test_open(plugin_path, &cuda, &twin);
+    if (refused != 0)
+        return refused;
     make_signals();
     device_samples = on_device(samples, sizeof(samples));
     uint64_t state = seed;

@@ -12,15 +12,14 @@
  * why and is skipped.
  */
 #include <math.h>
-#include <sys/stat.h>
 
 #include "copy_dataset.h"
+#include "device_test.h"
 #include "loader_kit.h"
 #include "speechshard/cuda.h"
 #include "speechshard/pcm.h"
 #include "speechshard/statistics.h"
 #include "talk_dataset.h"
-#include "twin_plugin.h"
 
 #define TOLERANCE 1e-4F /* of logarithms */
 #define TEXT      "kaldi-fbank,mel_count=20"
@@ -232,37 +231,16 @@ static spsh_loader_options device_options(void)
 static const uint64_t bad[] = {2, 11, 19, 30};
 enum { BAD = sizeof(bad) / sizeof(bad[0]) };
 
-static void add_pcm(spsh_shard_writer *writer, uint32_t n, const uint8_t *payload,
-                    size_t payload_bytes, uint32_t samples)
-{
-    uint64_t number = 0;
-    char id[32];
-    (void)snprintf(id, sizeof(id), "u%u", n);
-    const spsh_record record = {.id = text_of(id),
-                                .payload_bytes = payload_bytes,
-                                .samples = samples,
-                                .sample_rate_hz = 16000,
-                                .nominal_rate_hz = 16000,
-                                .channels = 1,
-                                .codec = SPSH_CODEC_PCM,
-                                .format = SPSH_SAMPLE_I16,
-                                .bits_per_sample = 16};
-    require(spsh_shard_writer_add_record(writer, &record, payload, &number, &err));
-    const spsh_utterance row = {
-        .id = text_of(id), .record = number, .samples = samples, .split = text_of("train")};
-    require(spsh_shard_writer_add_utterance(writer, &row, &err));
-}
-
 /* Samples of utterance n; one is noise, which does not get smaller. */
 static uint32_t make_samples(uint32_t n, int16_t *pcm)
 {
     const uint32_t samples = n == 7 ? 1 : 900 + 450 * n;
     uint64_t state = n;
-    for (uint32_t i = 0; i < samples; i++)
-        pcm[i] =
-            n == 3
-                ? (int16_t)(test_random(&state) % 65536 - 32768)
-                : (int16_t)(900.0 * sin(0.01 * (n + 1) * i) + (double)(test_random(&state) % 60));
+    for (uint32_t i = 0; i < samples; i++) {
+        const uint64_t random = test_random(&state);
+        const double tone = 900.0 * sin(0.01 * (n + 1) * i) + (double)(random % 60);
+        pcm[i] = n == 3 ? (int16_t)(random >> 48) : (int16_t)lrint(tone);
+    }
     return samples;
 }
 
@@ -271,33 +249,16 @@ static uint32_t make_samples(uint32_t n, int16_t *pcm)
 static void make_pcm(const char *path, bool is_malformed)
 {
     static int16_t pcm[PCM_SAMPLES_MAX];
-    static uint8_t payload[4 * PCM_SAMPLES_MAX];
-    char shards[700];
-    spsh_shard_seal seal;
-    spsh_shard_writer *writer = NULL;
-    spsh_shard_writer_options opt = SPSH_SHARD_WRITER_OPTIONS_INIT;
-    spsh_publish_options publish = SPSH_PUBLISH_OPTIONS_INIT;
-    (void)snprintf(shards, sizeof(shards), "%s/shards", path);
-    REQUIRE(mkdir(path, 0700) == 0 && mkdir(shards, 0700) == 0);
-    opt.directory = shards;
-    opt.dataset_id[0] = publish.dataset_id[0] = 3;
-    require(spsh_shard_writer_open(&opt, &writer, &err));
+    copy_dataset *set = copy_dataset_open(path, 3);
     for (uint32_t n = 0; n < PCM_UTTERANCES; n++) {
         const uint32_t samples = make_samples(n, pcm);
-        size_t payload_bytes = 0;
-        require(spsh_pcm_encode(pcm, samples, 1, payload, sizeof(payload), &payload_bytes, &err));
+        copy_audio audio = {SPSH_CODEC_PCM, 16, 16000, 1, pcm, samples, .spoil_value = 9};
         for (uint32_t i = 0; i < BAD && is_malformed; i++)
             if (bad[i] == n)
-                payload[spsh_pcm_head_bytes(samples, 1)] = 9;
-        add_pcm(writer, n, payload, payload_bytes, samples);
+                audio.spoil_at = spsh_pcm_head_bytes(samples, 1);
+        copy_dataset_add(set, &audio);
     }
-    require(spsh_shard_writer_seal(writer, &seal, &err));
-    spsh_shard_writer_free(writer);
-    publish.path = path;
-    publish.seals = &seal;
-    publish.seal_count = 1;
-    publish.options_json = text_of("{}");
-    require(spsh_dataset_publish(&publish, NULL, &err));
+    copy_dataset_close(set, SPSH_DEDUPE_NONE);
 }
 
 static void publish_statistics(const spsh_dataset *dataset)
@@ -711,27 +672,13 @@ static void test_all_is_closed(void)
 
 /* ---- the program ---- */
 
-static void find_twin(void)
-{
-    twin_controls_fn *controls_fn = NULL;
-    void *symbol = spsh_cuda_symbol(cuda, TWIN_CONTROLS_SYMBOL);
-    if (symbol == NULL)
-        return;
-    memcpy(&controls_fn, &symbol, sizeof(controls_fn));
-    twin = controls_fn();
-}
-
 int main(int argc, char **argv)
 {
     REQUIRE(argc == 2);
     seed = test_seed(1);
-    const spsh_status rc = spsh_cuda_open(argv[1], &cuda, &err);
-    if (rc == SPSH_E_UNSUPPORTED) {
-        printf("skipped: %s\n", err.message);
-        return 77;
-    }
-    require(rc);
-    find_twin();
+    const int refused = device_test_open(argv[1], &cuda, &twin);
+    if (refused != 0)
+        return refused;
     test_temp_dir(work, sizeof(work));
     (void)snprintf(plain_path, sizeof(plain_path), "%s/plain", work);
     (void)snprintf(mixed_path, sizeof(mixed_path), "%s/mixed", work);

@@ -7,11 +7,11 @@
 #include <math.h>
 #include <sndfile.h>
 
+#include "device_test.h"
 #include "pcm_internal.h"
 #include "speechshard/limits.h"
 #include "speechshard/pcm_cuda.h"
 #include "spsh_test.h"
-#include "twin_plugin.h"
 
 enum { UTTERANCES_MAX = 12, SAMPLES_MAX = 40000, FILLER = 0x5a5a, KINDS = 9, FILES_MAX = 6 };
 
@@ -568,16 +568,9 @@ static void test_speech(void)
 int main(int argc, char **argv)
 {
     REQUIRE(argc >= 2);
-    if (spsh_cuda_open(argv[1], &cuda, &err) != SPSH_OK) {
-        fprintf(stderr, "skipped: %s\n", err.message);
-        return TEST_SKIPPED;
-    }
-    void *symbol = spsh_cuda_symbol(cuda, TWIN_CONTROLS_SYMBOL);
-    if (symbol != NULL) {
-        twin_controls_fn *controls_fn = NULL;
-        memcpy(&controls_fn, &symbol, sizeof(controls_fn));
-        twin = controls_fn();
-    }
+    const int refused = device_test_open(argv[1], &cuda, &twin);
+    if (refused != 0)
+        return refused;
     random_state = test_seed(20261122);
     check_ok(spsh_cuda_pcm_open(cuda, NULL, &decoder, &err));
     if (argc == 3) {

@@ -16,10 +16,10 @@
 #include <math.h>
 
 #include "backend_cuda.h"
+#include "device_test.h"
 #include "fault_alloc.h"
 #include "operator_cases.h"
 #include "spsh_test.h"
-#include "twin_plugin.h"
 
 static spsh_error err;
 static spsh_cuda *cuda;
@@ -711,16 +711,9 @@ int main(int argc, char **argv)
 {
     REQUIRE(argc == 2 || argc == 3);
     other_path = argc == 3 ? argv[2] : NULL;
-    if (spsh_cuda_open(argv[1], &cuda, &err) != SPSH_OK) {
-        fprintf(stderr, "skipped: %s\n", err.message);
-        return TEST_SKIPPED;
-    }
-    void *symbol = spsh_cuda_symbol(cuda, TWIN_CONTROLS_SYMBOL);
-    if (symbol != NULL) {
-        twin_controls_fn *controls_fn = NULL;
-        memcpy(&controls_fn, &symbol, sizeof(controls_fn));
-        twin = controls_fn();
-    }
+    const int refused = device_test_open(argv[1], &cuda, &twin);
+    if (refused != 0)
+        return refused;
     seed = test_seed(20261122);
     RUN(test_operators_are_the_references);
     RUN(test_same_bits_each_time);

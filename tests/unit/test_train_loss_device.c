@@ -6,9 +6,9 @@
 #include <math.h>
 
 #include "backend.h"
+#include "device_test.h"
 #include "spsh_test.h"
 #include "train_internal.h"
-#include "twin_plugin.h"
 
 /* Of a loss, relative; of a gradient, of the scale. */
 #define LOSS_TOLERANCE     1e-5
@@ -464,16 +464,9 @@ static spsh__backend *open_device(spsh__precision precision)
 int main(int argc, char **argv)
 {
     REQUIRE(argc == 2);
-    if (spsh_cuda_open(argv[1], &cuda, &err) != SPSH_OK) {
-        fprintf(stderr, "skipped: %s\n", err.message);
-        return TEST_SKIPPED;
-    }
-    void *symbol = spsh_cuda_symbol(cuda, TWIN_CONTROLS_SYMBOL);
-    if (symbol != NULL) {
-        twin_controls_fn *controls_fn = NULL;
-        memcpy(&controls_fn, &symbol, sizeof(controls_fn));
-        twin = controls_fn();
-    }
+    const int refused = device_test_open(argv[1], &cuda, &twin);
+    if (refused != 0)
+        return refused;
     seed = test_seed(20261122);
     REQUIRE(spsh__backend_open("reference", 1, spsh_allocator_default(), &reference, &err) ==
             SPSH_OK);

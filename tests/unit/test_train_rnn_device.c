@@ -9,8 +9,8 @@
 
 #include "backend_cuda.h"
 #include "backend_cuda_rnn.h"
+#include "device_test.h"
 #include "spsh_test.h"
-#include "twin_plugin.h"
 #include "twin_rnn.h"
 
 static spsh_cuda *cuda;
@@ -501,17 +501,13 @@ static void test_edges(void)
 
 int main(int argc, char **argv)
 {
-    spsh_error err = SPSH_ERROR_INIT;
     REQUIRE(argc == 2);
-    if (spsh_cuda_open(argv[1], &cuda, &err) != SPSH_OK)
-        test_skip(err.message);
-    twin_controls_fn *controls_fn = NULL;
+    const int refused = device_test_open(argv[1], &cuda, &twin);
+    if (refused != 0)
+        return refused;
     twin_rnn_controls_fn *rnn_controls_fn = NULL;
-    void *symbols[2] = {spsh_cuda_symbol(cuda, TWIN_CONTROLS_SYMBOL),
-                        spsh_cuda_symbol(cuda, TWIN_RNN_CONTROLS_SYMBOL)};
-    memcpy(&controls_fn, &symbols[0], sizeof(controls_fn));
-    memcpy(&rnn_controls_fn, &symbols[1], sizeof(rnn_controls_fn));
-    twin = controls_fn == NULL ? NULL : controls_fn();
+    void *symbol = spsh_cuda_symbol(cuda, TWIN_RNN_CONTROLS_SYMBOL);
+    memcpy(&rnn_controls_fn, &symbol, sizeof(rnn_controls_fn));
     twin_rnn = rnn_controls_fn == NULL ? NULL : rnn_controls_fn();
     seed = test_seed(20261122);
     test_rungs();
