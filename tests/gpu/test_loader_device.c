@@ -239,7 +239,9 @@ static uint32_t make_samples(uint32_t n, int16_t *pcm)
     for (uint32_t i = 0; i < samples; i++) {
         const uint64_t random = test_random(&state);
         const double tone = 900.0 * sin(0.01 * (n + 1) * i) + (double)(random % 60);
-        pcm[i] = n == 3 ? (int16_t)(random >> 48) : (int16_t)lrint(tone);
+        pcm[i] = (int16_t)lrint(tone);
+        if (n == 3)
+            pcm[i] = (int16_t)(random >> 48);
     }
     return samples;
 }
@@ -252,11 +254,14 @@ static void make_pcm(const char *path, bool is_malformed)
     copy_dataset *set = copy_dataset_open(path, 3);
     for (uint32_t n = 0; n < PCM_UTTERANCES; n++) {
         const uint32_t samples = make_samples(n, pcm);
-        copy_audio audio = {SPSH_CODEC_PCM, 16, 16000, 1, pcm, samples, .spoil_value = 9};
-        for (uint32_t i = 0; i < BAD && is_malformed; i++)
-            if (bad[i] == n)
-                audio.spoil_at = spsh_pcm_head_bytes(samples, 1);
-        copy_dataset_add(set, &audio);
+        const copy_audio audio = {SPSH_CODEC_PCM, 16, 16000, 1, pcm, samples};
+        bool is_bad = false;
+        for (uint32_t i = 0; i < BAD; i++)
+            is_bad = is_bad || (is_malformed && bad[i] == n);
+        if (is_bad)
+            copy_dataset_add_spoiled(set, &audio, spsh_pcm_head_bytes(samples, 1), 9);
+        else
+            copy_dataset_add(set, &audio);
     }
     copy_dataset_close(set, SPSH_DEDUPE_NONE);
 }

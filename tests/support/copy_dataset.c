@@ -102,8 +102,9 @@ void copy_dataset_next_unit(copy_dataset *set)
     open_writer(set);
 }
 
-uint64_t copy_dataset_file(copy_dataset *set, spsh_bytes file, spsh_codec codec, uint32_t rate_hz,
-                           uint64_t *ret_samples)
+/* file says what the record is of; bytes, of the same size, are what it holds. */
+static uint64_t add_record(copy_dataset *set, spsh_bytes file, const uint8_t *bytes,
+                           spsh_codec codec, uint32_t rate_hz, uint64_t *ret_samples)
 {
     spsh_decoder_options opt = SPSH_DECODER_OPTIONS_INIT;
     spsh_decode_result decoded;
@@ -131,23 +132,40 @@ uint64_t copy_dataset_file(copy_dataset *set, spsh_bytes file, spsh_codec codec,
                           .seek_points = point_count > 1 ? points : NULL,
                           .seek_point_count = point_count > 1 ? point_count : 0};
     memcpy(record.pcm_hash, decoded.pcm_hash, sizeof(record.pcm_hash));
-    require(spsh_shard_writer_add_record(set->writer, &record, file.data, &number, &err));
+    require(spsh_shard_writer_add_record(set->writer, &record, bytes, &number, &err));
     free(points);
     *ret_samples = decoded.samples;
     return number;
 }
 
-uint64_t copy_dataset_record(copy_dataset *set, const copy_audio *audio)
+uint64_t copy_dataset_file(copy_dataset *set, spsh_bytes file, spsh_codec codec, uint32_t rate_hz,
+                           uint64_t *ret_samples)
+{
+    return add_record(set, file, file.data, codec, rate_hz, ret_samples);
+}
+
+/* at: SIZE_MAX spoils nothing. */
+static uint64_t add_audio(copy_dataset *set, const copy_audio *audio, size_t at, uint8_t value)
 {
     const size_t capacity = 1024 + (size_t)8 * audio->samples * audio->channels;
     uint8_t *file = malloc(capacity);
+    uint8_t *bytes = malloc(capacity);
     uint64_t samples = 0;
-    REQUIRE(file != NULL);
-    const spsh_bytes bytes = {file, encode(audio, file, capacity)};
-    const uint64_t number = copy_dataset_file(set, bytes, audio->codec, audio->rate_hz, &samples);
+    REQUIRE(file != NULL && bytes != NULL);
+    const spsh_bytes good = {file, encode(audio, file, capacity)};
+    memcpy(bytes, file, good.size_bytes);
+    if (at < good.size_bytes)
+        bytes[at] = value;
+    const uint64_t number = add_record(set, good, bytes, audio->codec, audio->rate_hz, &samples);
     REQUIRE(samples == audio->samples);
     free(file);
+    free(bytes);
     return number;
+}
+
+uint64_t copy_dataset_record(copy_dataset *set, const copy_audio *audio)
+{
+    return add_audio(set, audio, SIZE_MAX, 0);
 }
 
 void copy_dataset_row(copy_dataset *set, const spsh_utterance *row)
@@ -171,6 +189,11 @@ void copy_dataset_utterance(copy_dataset *set, uint64_t record, uint64_t start, 
 void copy_dataset_add(copy_dataset *set, const copy_audio *audio)
 {
     copy_dataset_utterance(set, copy_dataset_record(set, audio), 0, audio->samples, "train");
+}
+
+void copy_dataset_add_spoiled(copy_dataset *set, const copy_audio *audio, size_t at, uint8_t value)
+{
+    copy_dataset_utterance(set, add_audio(set, audio, at, value), 0, audio->samples, "train");
 }
 
 void copy_dataset_close(copy_dataset *set, spsh_dedupe dedupe)

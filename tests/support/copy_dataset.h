@@ -44,6 +44,8 @@ void copy_dataset_utterance(copy_dataset *set, uint64_t record, uint64_t start, 
                             const char *split);
 /* A record with an utterance that is all of it, of split "train". */
 void copy_dataset_add(copy_dataset *set, const copy_audio *audio);
+/* The same, where byte `at` of the encoded record is another, under checksums that are right. */
+void copy_dataset_add_spoiled(copy_dataset *set, const copy_audio *audio, size_t at, uint8_t value);
 /* Publishes and frees. */
 void copy_dataset_close(copy_dataset *set, spsh_dedupe dedupe);
 
