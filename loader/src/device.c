@@ -38,22 +38,26 @@ struct spsh__device {
 
 /* ---- opening ---- */
 
+static bool wants_features(const spsh_loader *loader)
+{
+    const spsh__recipe *recipe = &loader->recipe;
+    if (recipe->featgen == NULL || recipe->has_stored)
+        return false;
+    if (recipe->has_masks)
+        spsh__log(loader, SPSH_LOG_INFO,
+                  "features are masked, so they are made on the host, and copied to the device");
+    return !recipe->has_masks;
+}
+
 static spsh_status open_features(spsh_loader *loader, spsh__device *d, spsh_error *err)
 {
     spsh__recipe *recipe = &loader->recipe;
-    const spsh_plan_info *info = spsh_plan_info_get(loader->plan);
     spsh_cuda_features_options opt = SPSH_CUDA_FEATURES_OPTIONS_INIT;
     spsh_error why = SPSH_ERROR_INIT;
-    if (recipe->featgen == NULL || recipe->has_stored)
-        return SPSH_OK;
-    if (recipe->has_masks) {
-        spsh__log(loader, SPSH_LOG_INFO,
-                  "features are masked, so they are made on the host, and copied to the device");
-        return SPSH_OK;
-    }
     opt.device = d->number;
     opt.utterance_count_max = d->utterances_max;
-    opt.frame_count_max = spsh__recipe_frames_max(recipe, &loader->opt, info);
+    opt.frame_count_max =
+        spsh__recipe_frames_max(recipe, &loader->opt, spsh_plan_info_get(loader->plan));
     opt.dtype = recipe->dtype;
     spsh_status rc = spsh_cuda_features_open(d->cuda, recipe->featgen, &opt, &d->features, &why);
     if (rc == SPSH_E_UNSUPPORTED) {
@@ -68,23 +72,27 @@ static spsh_status open_features(spsh_loader *loader, spsh__device *d, spsh_erro
 }
 
 /* Payloads go over as they are where the device itself makes, or serves, all that comes of them. */
+static bool wants_pcm(const spsh_loader *loader)
+{
+    const spsh__recipe *recipe = &loader->recipe;
+    const char *why = recipe->has_sound                       ? "audio is augmented there"
+                      : recipe->output == SPSH_OUTPUT_FLOAT32 ? "float32 is made there"
+                      : recipe->output != SPSH_OUTPUT_INT16 && !recipe->hands_samples
+                          ? "features are made there"
+                          : NULL;
+    if (loader->opt.decode != SPSH_DECODE_DEVICE)
+        return false;
+    if (why != NULL)
+        spsh__log(loader, SPSH_LOG_INFO, "the host decodes: %s", why);
+    return why == NULL;
+}
+
 static spsh_status open_pcm(spsh_loader *loader, spsh__device *d, spsh_error *err)
 {
-    spsh__recipe *recipe = &loader->recipe;
-    const spsh_plan_info *info = spsh_plan_info_get(loader->plan);
     spsh_cuda_pcm_options opt = SPSH_CUDA_PCM_OPTIONS_INIT;
     spsh_error why = SPSH_ERROR_INIT;
-    if (loader->opt.decode != SPSH_DECODE_DEVICE)
-        return SPSH_OK;
-    if (recipe->has_sound || (recipe->output != SPSH_OUTPUT_INT16 && !recipe->hands_samples)) {
-        spsh__log(loader, SPSH_LOG_INFO, "the host decodes: %s",
-                  recipe->has_sound                       ? "audio is augmented there"
-                  : recipe->output == SPSH_OUTPUT_FLOAT32 ? "float32 is made there"
-                                                          : "features are made there");
-        return SPSH_OK;
-    }
     spsh__slot_room room;
-    spsh__recipe_slot_room(recipe, &loader->opt, info, &room);
+    spsh__recipe_slot_room(&loader->recipe, &loader->opt, spsh_plan_info_get(loader->plan), &room);
     /* A part may touch a frame more at both ends. */
     const uint64_t blocks =
         room.audio_bytes / 2 / SPSH_PCM_FRAME_SAMPLES + 2 * (uint64_t)d->utterances_max;
@@ -95,7 +103,7 @@ static spsh_status open_pcm(spsh_loader *loader, spsh__device *d, spsh_error *er
     spsh_status rc = spsh_cuda_pcm_open(d->cuda, &opt, &d->pcm, &why);
     if (rc != SPSH_OK)
         return SPSH_FAIL(err, rc, NONE, "decoding on device %u: %.400s", d->number, why.message);
-    recipe->packs = true;
+    loader->recipe.packs = true;
     return SPSH_OK;
 }
 
@@ -135,9 +143,9 @@ spsh_status spsh__device_open(spsh_loader *loader, spsh_error *err)
     d->utterances_max =
         most < SPSH__DEVICE_UTTERANCES_MAX ? (uint32_t)most : SPSH__DEVICE_UTTERANCES_MAX;
     spsh_status rc = open_tables(loader, d, err);
-    if (rc == SPSH_OK)
+    if (rc == SPSH_OK && wants_features(loader))
         rc = open_features(loader, d, err);
-    if (rc == SPSH_OK)
+    if (rc == SPSH_OK && wants_pcm(loader))
         rc = open_pcm(loader, d, err);
     return rc;
 }
