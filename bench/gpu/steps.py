@@ -2,7 +2,7 @@
 """A step of training DeepSpeech2 on a GPU by ours and by PyTorch, in turns, on one device.
 
     steps.py BENCH_TRAIN_STEP PLUGIN [--rounds N] [--batches 16,32,64,128] [--precisions fp32,tf32,bf16,fp16]
-             [--lengths equal,varied] [--model full] > bench/results/gpu-steps.json
+             [--lengths equal,varied] [--model full] [--library-path PATHS] > bench/results/gpu-steps.json
 
 The same weights, the same batch (bench/train/bench_step.c says what is in it), features in the device's memory. Two
 peers, both the model of tests/golden/train_reference.py:
@@ -14,10 +14,10 @@ peers, both the model of tests/golden/train_reference.py:
 The first LOSSES losses of each must agree with ours: relative, LOSS_BANDS by precision. Each is a process of its own;
 a round is STEPS steps of each, the first UNCOUNTED rounds are not counted. Times are by the clock, around whole steps
 with the loss read at their end. `padding`: frames that are none, of all. `peak_mib`: of PyTorch what its allocator
-held at most, of ours by how much the device's free memory became less (handles and modules counted).
+held at most, of ours by how much the device's free memory became less (handles and modules counted). PATHS: where
+ours looks for libraries (LD_LIBRARY_PATH; PyTorch has its own).
 """
 
-import argparse
 import json
 import statistics
 import sys
@@ -28,15 +28,18 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "train"))
-import train_reference  # noqa: E402  (steps.py puts its folder on the path)
-from results import machine, print_rows  # noqa: E402
+# bench/train before this folder, which has a steps.py of its own: this one.
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "bench" / "train"), str(ROOT / "tests" / "golden")]
+import train_reference  # noqa: E402
+from results import machine, parser_of, print_rows  # noqa: E402
 from steps import LABEL_FRAMES, OUTPUTS, Peer, draw  # noqa: E402
 
 INPUTS, FRAMES = 161, 1500
 LOSSES = 10
 LOSS_BANDS = {"fp32": 1e-4, "tf32": 5e-3, "bf16": 5e-2, "fp16": 2e-2}
 STEPS, UNCOUNTED = 5, 4
+LOSS_SCALE = 1024  # as bench_step.c: with PyTorch's 65,536 the first steps might be skipped, and all losses be others'
 
 # preset of ours: channels, layers, cell, hidden, bidirectional, lookahead
 MODELS = {"full": ("ds2", (32, 5, "lstm", 1024, 1, 0)), "small": ("ds2-small", (32, 3, "lstm", 256, 1, 0))}
@@ -95,7 +98,7 @@ class Torch:
         self.optimiser = torch.optim.SGD(
             self.model.parameters(), lr=2e-5, momentum=0.9, nesterov=True, fused=self.is_tuned
         )
-        self.scaler = torch.amp.GradScaler("cuda", enabled=precision == "fp16")
+        self.scaler = torch.amp.GradScaler("cuda", init_scale=LOSS_SCALE, enabled=precision == "fp16")
         self.dtype = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(precision)
         if self.is_tuned:
             self.model.stem = torch.compile(self.model.stem)
@@ -132,7 +135,7 @@ def figure(values, digits=2):
 def compare(options, precision, batch, lengths):
     preset = MODELS[options.model][0]
     ours = [options.program, preset, INPUTS, OUTPUTS, batch, FRAMES, lengths, 1, "cuda", precision, options.plugin]
-    peers = {"ours": Peer(ours)}
+    peers = {"ours": Peer(ours, options.library_path)}
     peers["ours"].steps(STEPS)  # alone on the device: what it takes of memory is its own
     ours_peak_mib = peers["ours"].peak_mib
     for kind in ("published", "tuned"):
@@ -163,17 +166,13 @@ def compare(options, precision, batch, lengths):
 
 
 def main():
-    if sys.argv[1:2] == ["--serve"]:
-        serve(sys.argv[2:])
-        return
-    parser = argparse.ArgumentParser()
-    parser.add_argument("program")
+    parser = parser_of(serve, 20)
     parser.add_argument("plugin")
-    parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--batches", default="16,32,64,128")
     parser.add_argument("--precisions", default="fp32,bf16,fp16")
     parser.add_argument("--lengths", default="equal")
     parser.add_argument("--model", choices=MODELS, default="full")
+    parser.add_argument("--library-path")
     options = parser.parse_args()
     if not torch.cuda.is_available():
         print('{"measured": false, "reason": "PyTorch finds no CUDA device"}')

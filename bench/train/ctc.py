@@ -8,7 +8,6 @@ log_softmax, ctc_loss and both backward. Sums of losses must agree (1e-5 relativ
 own; a round is so many times that it takes about a fifth of a second. Median and range of a batch's milliseconds.
 """
 
-import argparse
 import json
 import sys
 import time
@@ -17,7 +16,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from results import machine, print_rows
+from results import machine, parser_of, print_rows
 from steps import Peer, cpu_s, draw, figure, ratio
 
 ROUND_MS = 200
@@ -74,13 +73,7 @@ def compare(program, shape, rounds):
 
 
 def main():
-    if sys.argv[1:2] == ["--serve"]:
-        serve(sys.argv[2:])
-        return
-    parser = argparse.ArgumentParser()
-    parser.add_argument("program")
-    parser.add_argument("--rounds", type=int, default=7)
-    options = parser.parse_args()
+    options = parser_of(serve, 7).parse_args()
     rows = [compare(options.program, shape, options.rounds) for shape in SHAPES]
     command = f"bench/train/ctc.py bench_train_ctc --rounds {options.rounds}"
     head = {"machine": machine(), "command": command, "torch": torch.__version__, "rounds": options.rounds}

@@ -1,10 +1,27 @@
-"""results.py: what the programs beside it print: where it was measured, then a row a line.
+"""results.py: what programs that have turns with a peer share: their arguments, and what they print: where it was
+measured, then a row a line.
 
+    options = parser_of(serve, 7).parse_args()
     print_rows({"machine": machine(), "command": command}, rows)
 """
+
+import argparse
 import json
 import os
 import platform
+import sys
+
+
+def parser_of(serve, rounds):
+    """Of PROGRAM [--rounds N], for more to be added to. A process that was started as the peer (--serve WORD...) does
+    what it is there for instead, and ends."""
+    if sys.argv[1:2] == ["--serve"]:
+        serve(sys.argv[2:])
+        raise SystemExit
+    parser = argparse.ArgumentParser()
+    parser.add_argument("program")
+    parser.add_argument("--rounds", type=int, default=rounds)
+    return parser
 
 
 def machine():

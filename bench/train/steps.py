@@ -14,7 +14,6 @@ step's milliseconds are printed, by the clock and of processors, and the most me
 PyTorch takes before it has a model.
 """
 
-import argparse
 import json
 import os
 import resource
@@ -28,7 +27,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from results import machine, print_rows
+from results import machine, parser_of, print_rows
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "golden"))
 import train_reference  # noqa: E402
@@ -120,12 +119,13 @@ def serve(words):
 
 
 class Peer:
-    """A process that makes steps when it is told to."""
+    """A process that makes steps when it is told to. library_path: where it looks for libraries, if not as we do."""
 
-    def __init__(self, words):
-        self.process = subprocess.Popen(
-            [str(word) for word in words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
-        )
+    def __init__(self, words, library_path=None):
+        words = [str(word) for word in words]
+        env = dict(os.environ, LD_LIBRARY_PATH=library_path) if library_path else None
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+        self.process = subprocess.Popen(words, env=env, text=True, bufsize=1, **pipes)
         self.ms, self.cpu_ms, self.losses, self.peak_mib = [], [], [], 0
 
     def numbers(self):
@@ -187,12 +187,7 @@ def compare(program, preset, lengths, threads, rounds):
 
 
 def main():
-    if sys.argv[1:2] == ["--serve"]:
-        serve(sys.argv[2:])
-        return
-    parser = argparse.ArgumentParser()
-    parser.add_argument("program")
-    parser.add_argument("--rounds", type=int, default=12)
+    parser = parser_of(serve, 12)
     parser.add_argument("--threads", default="1,2")
     parser.add_argument("--models", default="tiny,small")
     parser.add_argument("--lengths", default="equal,varied")
