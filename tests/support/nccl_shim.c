@@ -10,6 +10,9 @@
  * As a communicator that does not block has it, calls are under way (ncclInProgress) for a while:
  * only then is their work on the stream. Ranks whose n differs in kind or size have an error.
  *
+ * A communicator is its caller's until it was destroyed or aborted, which may be while it is still
+ * being opened, and its work's that lies on streams. One that the caller forgets is a leak.
+ *
  * NCCL_SHIM=absent:RANK      it never joins
  *           hang:RANK:N      its collective N never begins
  *           error:RANK:N     ... fails, asynchronously
@@ -17,7 +20,6 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -78,7 +80,7 @@ typedef struct job { /* arguments of the work */
 } job;
 
 struct shim_comm {
-    shim_comm *next; /* all there are: they are never freed, as streams may still know them */
+    _Atomic uint32_t references; /* the caller's, and of work on streams */
     head *shared;
     uint32_t rank, world;
     _Atomic bool is_aborted;
@@ -93,8 +95,6 @@ struct shim_comm {
 };
 
 static nccl_shim_enqueue_fn *enqueue;
-static shim_comm *comms;
-static pthread_mutex_t comms_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* NCCL's names. NOLINTBEGIN(readability-identifier-naming) */
 SPSH_API void nccl_shim_streams(nccl_shim_enqueue_fn *enqueue_fn);
@@ -131,6 +131,30 @@ static bool suffers(const shim_comm *c, const char *name, uint64_t *ret_number)
         return false;
     *ret_number = number;
     return strcmp(word, name) == 0 && rank == c->rank;
+}
+
+/* ---- communicators ---- */
+
+static size_t shared_bytes(void)
+{
+    return sizeof(head) + RANKS_MAX * REGION_BYTES;
+}
+
+static void let_go(shim_comm *c)
+{
+    if (atomic_fetch_sub(&c->references, 1) != 1)
+        return;
+    (void)munmap(c->shared, shared_bytes());
+    free(c);
+}
+
+static bool have_all(const shim_comm *c, bool left)
+{
+    for (uint32_t r = 0; r < c->world; r++)
+        if (atomic_load(left ? &c->shared->ranks[r].has_left : &c->shared->ranks[r].has_joined) ==
+            0)
+            return false;
+    return true;
 }
 
 /* ---- a collective, on the stream ---- */
@@ -210,12 +234,8 @@ static void add_all(const shim_comm *c, float *to, size_t first, size_t count)
     }
 }
 
-static void run(void *arguments)
+static void give(const shim_comm *c, const job *j)
 {
-    const job *j = arguments;
-    shim_comm *c = j->comm;
-    if (atomic_load(&c->is_aborted))
-        return;
     switch (j->kind) {
     case ALL_REDUCE: add_all(c, j->to, 0, j->count); break;
     case REDUCE_SCATTER: add_all(c, j->to, c->rank * j->count, j->count); break;
@@ -226,6 +246,15 @@ static void run(void *arguments)
         break;
     }
     atomic_store(&c->shared->ranks[c->rank].finished, j->number);
+}
+
+static void run(void *arguments)
+{
+    const job *j = arguments;
+    shim_comm *c = j->comm;
+    if (!atomic_load(&c->is_aborted))
+        give(c, j);
+    let_go(c);
 }
 
 /* ---- calls ---- */
@@ -248,7 +277,11 @@ static int put_pending(shim_comm *c)
                             .use_count = 2,
                             .is_ready_fn = is_ready};
     c->has_pending = false;
-    return enqueue(c->pending_stream, &work, NULL) == SPSH_OK ? SUCCESS : SYSTEM_ERROR;
+    atomic_fetch_add(&c->references, 1);
+    if (enqueue(c->pending_stream, &work, NULL) == SPSH_OK)
+        return SUCCESS;
+    let_go(c);
+    return SYSTEM_ERROR;
 }
 
 static int call(shim_comm *c, job j, void *stream)
@@ -299,7 +332,7 @@ int ncclGetUniqueId(shim_id *id)
     if (file < 0)
         return SYSTEM_ERROR;
     const head empty = {.magic = REGION_MAGIC};
-    const bool is_good = ftruncate(file, (off_t)(sizeof(head) + RANKS_MAX * REGION_BYTES)) == 0 &&
+    const bool is_good = ftruncate(file, (off_t)shared_bytes()) == 0 &&
                          pwrite(file, &empty, sizeof(empty), 0) == (ssize_t)sizeof(empty);
     (void)close(file);
     return is_good ? SUCCESS : SYSTEM_ERROR;
@@ -315,36 +348,25 @@ int ncclCommInitRankConfig(shim_comm **comm, int count, shim_id id, int rank, sh
     const int file = open(id.bytes, O_RDWR | O_CLOEXEC);
     if (file < 0)
         return SYSTEM_ERROR;
-    void *memory = mmap(NULL, sizeof(head) + RANKS_MAX * REGION_BYTES, PROT_READ | PROT_WRITE,
-                        MAP_SHARED, file, 0);
+    void *memory = mmap(NULL, shared_bytes(), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     (void)close(file);
+    if (memory == MAP_FAILED)
+        return SYSTEM_ERROR;
     shim_comm *c = calloc(1, sizeof(*c));
-    if (memory == MAP_FAILED || c == NULL) {
-        free(c);
+    if (c == NULL) {
+        (void)munmap(memory, shared_bytes());
         return SYSTEM_ERROR;
     }
+    atomic_init(&c->references, 1);
     c->shared = memory;
     c->rank = (uint32_t)rank;
     c->world = (uint32_t)count;
     c->is_joining = true;
     memcpy(c->path, id.bytes, sizeof(c->path));
-    (void)pthread_mutex_lock(&comms_lock);
-    c->next = comms;
-    comms = c;
-    (void)pthread_mutex_unlock(&comms_lock);
     if (!suffers(c, "absent", &ignored))
         atomic_store(&c->shared->ranks[rank].has_joined, 1);
     *comm = c;
     return IN_PROGRESS;
-}
-
-static bool have_all(const shim_comm *c, bool left)
-{
-    for (uint32_t r = 0; r < c->world; r++)
-        if (atomic_load(left ? &c->shared->ranks[r].has_left : &c->shared->ranks[r].has_joined) ==
-            0)
-            return false;
-    return true;
 }
 
 int ncclCommGetAsyncError(shim_comm *comm, int *result)
@@ -368,7 +390,7 @@ int ncclCommGetAsyncError(shim_comm *comm, int *result)
 
 int ncclCommFinalize(shim_comm *comm)
 {
-    if (comm->has_pending || comm->is_joining)
+    if (comm->has_pending || comm->is_joining || comm->is_leaving)
         return INVALID_USAGE;
     comm->is_leaving = true;
     atomic_store(&comm->shared->ranks[comm->rank].has_left, 1);
@@ -377,12 +399,18 @@ int ncclCommFinalize(shim_comm *comm)
 
 int ncclCommDestroy(shim_comm *comm)
 {
-    return comm->is_leaving && have_all(comm, true) ? SUCCESS : INVALID_USAGE;
+    if (!comm->is_leaving || !have_all(comm, true))
+        return INVALID_USAGE;
+    let_go(comm);
+    return SUCCESS;
 }
 
 int ncclCommAbort(shim_comm *comm)
 {
+    if (comm->is_joining)
+        (void)unlink(comm->path);
     atomic_store(&comm->is_aborted, true);
+    let_go(comm);
     return SUCCESS;
 }
 

@@ -113,6 +113,8 @@ static const char *spsh__nccl_missing(spsh__nccl *nccl)
     return NULL;
 }
 
+/* The library's code stays until the process ends: the thread that brings ranks together, which it
+ * starts for an id and does not join, may still wait for one that never came. */
 static spsh_status spsh__nccl_load(const char *path, void **ret_library, spsh_error *err)
 {
     const char *name = path != NULL ? path : spsh__nccl_default();
@@ -120,7 +122,7 @@ static spsh_status spsh__nccl_load(const char *path, void **ret_library, spsh_er
     spsh_status rc = SPSH_OK;
     if (nccl == NULL)
         return spsh__cuda_fail(err, SPSH_E_NO_MEMORY, "out of memory");
-    nccl->handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+    nccl->handle = dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (nccl->handle == NULL) {
         const char *why = dlerror();
         rc = spsh__cuda_fail(err, SPSH_E_NOT_FOUND, "NCCL is not there: %.150s",
