@@ -124,10 +124,11 @@ static spsh_status launch(void *state, void *stream, const spsh__rnn_launch *l, 
     launch_arguments a = {.l = *l};
     (void)state;
     if (l->job_bytes > sizeof(a.job) || l->blocks_x == 0 || l->blocks_y == 0)
-        return twin_fail(err, SPSH_E_INVALID_ARG, "twin: %s: its job or grid", names[l->kernel]);
+        return spsh__cuda_fail(err, SPSH_E_INVALID_ARG, "twin: %s: its job or grid",
+                               names[l->kernel]);
     if (is_cooperative(l) &&
         (l->blocks_x > controls.blocks || l->shared_bytes > controls.shared_bytes))
-        return twin_fail(err, SPSH_E_IO, "twin: a cooperative grid does not fit");
+        return spsh__cuda_fail(err, SPSH_E_IO, "twin: a cooperative grid does not fit");
     memcpy(&a.job, l->job, l->job_bytes);
     const twin_work work = {.name = names[l->kernel],
                             .run_fn = is_cooperative(l) ? run_grid : run_blocks,
@@ -192,11 +193,11 @@ static spsh_status layer_open(void *state, const spsh__cudnn_plan *plan, void **
     const spsh__rnn_shape *s = &plan->shape;
     (void)state;
     if (!controls.has_cudnn)
-        return twin_fail(err, SPSH_E_UNSUPPORTED, "twin: no cuDNN");
+        return spsh__cuda_fail(err, SPSH_E_UNSUPPORTED, "twin: no cuDNN");
     if (plan->is_persistent &&
         (s->hidden % PERSISTENT_HIDDEN != 0 || s->inputs % PERSISTENT_INPUTS != 0 ||
          plan->kind == SPSH__DEVICE_BF16))
-        return twin_fail(err, SPSH_E_UNSUPPORTED, "twin: cuDNN: not supported");
+        return spsh__cuda_fail(err, SPSH_E_UNSUPPORTED, "twin: cuDNN: not supported");
     layer *l = twin_new(sizeof(*l));
     l->plan = *plan;
     const uint32_t gates = gates_of(l);
@@ -369,6 +370,19 @@ static float state_gradient(const row *r, uint32_t k, size_t u)
     return gates_of(r->l) == 3 && k == 2 ? r->kept[u] : r->gates[k * r->l->plan.shape.hidden + u];
 }
 
+static float input_gradient(const row *r, size_t j)
+{
+    const spsh__rnn_shape *s = &r->l->plan.shape;
+    float sum = 0;
+    for (uint32_t k = 0; k < gates_of(r->l); k++) {
+        const size_t matrix = r->l->sizes.parts[k].matrix;
+        for (size_t u = 0; u < s->hidden; u++)
+            sum +=
+                r->gates[k * s->hidden + u] * weight(r, r->c->weights, matrix, u * s->inputs + j);
+    }
+    return sum;
+}
+
 static void row_backward(const row *r, float *dh, float *carry)
 {
     const spsh__rnn_shape *s = &r->l->plan.shape;
@@ -377,20 +391,16 @@ static void row_backward(const row *r, float *dh, float *carry)
         dh[u] += get(r, r->c->dy, r->at * s->hidden + u);
         unit_backward(r, u, &dh[u], &carry[u]);
     }
-    for (size_t i = 0; i < (size_t)gates * s->hidden; i++) {
-        const uint32_t k = (uint32_t)(i / s->hidden);
-        const size_t matrix = r->l->sizes.parts[gates + k].matrix, u = i % s->hidden;
-        const float d = state_gradient(r, k, u);
-        for (size_t j = 0; j < s->hidden; j++)
-            dh[j] += d * weight(r, r->c->weights, matrix, u * s->hidden + j);
+    for (uint32_t k = 0; k < gates; k++) {
+        const size_t matrix = r->l->sizes.parts[gates + k].matrix;
+        for (size_t u = 0; u < s->hidden; u++) {
+            const float d = state_gradient(r, k, u);
+            for (size_t j = 0; j < s->hidden; j++)
+                dh[j] += d * weight(r, r->c->weights, matrix, u * s->hidden + j);
+        }
     }
-    for (size_t j = 0; j < s->inputs; j++) {
-        float sum = 0;
-        for (size_t i = 0; i < (size_t)gates * s->hidden; i++)
-            sum += r->gates[i] * weight(r, r->c->weights, r->l->sizes.parts[i / s->hidden].matrix,
-                                        i % s->hidden * s->inputs + j);
-        rnn_set(r->c->dx, r->at * s->inputs + j, r->l->plan.kind, sum);
-    }
+    for (size_t j = 0; j < s->inputs; j++)
+        rnn_set(r->c->dx, r->at * s->inputs + j, r->l->plan.kind, input_gradient(r, j));
 }
 
 static void run_backward_data(void *arguments)
@@ -484,7 +494,8 @@ static spsh_status call(void *opaque, void *stream, const spsh__cudnn_call *c, t
         {c->dweights, l->sizes.weights, is_weights },
     };
     if (l->plan.is_persistent && s->batch % 2 != 0)
-        return twin_fail(err, SPSH_E_UNSUPPORTED, "twin: cuDNN: not supported, on second thoughts");
+        return spsh__cuda_fail(err, SPSH_E_UNSUPPORTED,
+                               "twin: cuDNN: not supported, on second thoughts");
     work->uses = all;
     work->use_count = is_forward ? 5 : 8;
     work->arguments = &a;

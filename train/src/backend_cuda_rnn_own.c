@@ -152,7 +152,8 @@ static spsh__buffer at(const spsh__backend *b, spsh__buffer buffer, size_t i)
     return spsh__at(b->ops, buffer, i);
 }
 
-static void step(spsh__backend *b, const pass *p, uint32_t frame, float *product, float *carry)
+static void step(spsh__backend *b, const pass *p, uint32_t frame, const float *product,
+                 float *carry)
 {
     const size_t count = (size_t)p->s->batch * p->s->hidden;
     const bool is_backward = p->dy.data != NULL;

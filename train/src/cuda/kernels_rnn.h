@@ -442,15 +442,17 @@ DEVICE void rnn_multiply_share(const rnn_share *s, uint32_t kind, uint32_t lane)
 /* Of a block: as many columns, behind its weights the sums. */
 typedef struct rnn_slice {
     uint32_t kind;
+    bool is_backward;
     uint32_t columns;
     float *sums; /* [warps][32][columns + 8] */
 } rnn_slice;
 
-DEVICE rnn_slice rnn_slice_of(const spsh__rnn_job *job, const spsh__block *block, uint32_t columns,
-                              uint32_t kind)
+DEVICE rnn_slice rnn_slice_of(const spsh__rnn_job *job, const spsh__block *block, uint32_t kind,
+                              bool is_backward)
 {
+    const uint32_t columns = is_backward ? job->units : job->gates * job->units;
     const uint64_t bytes = (uint64_t)columns * job->stride * (kind == SPSH__DEVICE_F32 ? 4 : 2);
-    const rnn_slice slice = {kind, columns, (float *)((char *)block->shared + bytes)};
+    const rnn_slice slice = {kind, is_backward, columns, (float *)((char *)block->shared + bytes)};
     return slice;
 }
 
@@ -497,10 +499,55 @@ DEVICE float rnn_sum(const rnn_slice *slice, uint32_t row, uint32_t column)
     return sum;
 }
 
-DEVICE uint32_t rnn_rows_left(const spsh__rnn_job *job, uint32_t first)
+/* ---- persistent: cells ---- */
+
+/* One unit of one utterance in a frame: as its block counts them, and as the layer does. */
+typedef struct rnn_cell {
+    uint32_t t;
+    uint32_t row, u;  /* of the sums, of the block's units */
+    uint32_t n, unit; /* of the batch, of the layer's units */
+} rnn_cell;
+
+DEVICE void rnn_forward_unit(const spsh__rnn_job *job, const rnn_slice *slice, const rnn_cell *cell)
+{
+    const uint32_t kind = slice->kind;
+    const uint64_t row = (uint64_t)cell->t * job->batch + cell->n;
+    float state[SPSH__RNN_GATES] = {0, 0, 0, 0};
+    for (uint32_t k = 0; cell->t > 0 && k < job->gates; k++)
+        state[k] = rnn_sum(slice, cell->row, k * job->units + cell->u);
+    rnn_forward_cell(job, kind, row, cell->unit, state);
+    rnn_set(rnn_exchanged(job, cell->t, kind), (uint64_t)cell->n * job->depth + cell->unit, kind,
+            rnn_get(job->y, row * job->hidden + cell->unit, kind));
+}
+
+DEVICE void rnn_backward_unit(const spsh__rnn_job *job, const rnn_slice *slice,
+                              const rnn_cell *cell)
+{
+    const uint32_t kind = slice->kind;
+    const uint64_t hidden = job->hidden, to = (uint64_t)cell->n * job->depth + cell->unit;
+    float d[SPSH__RNN_GATES];
+    rnn_backward_cell(job, kind, (uint64_t)cell->t * job->batch + cell->n, cell->unit,
+                      cell->t + 1 < job->frames ? rnn_sum(slice, cell->row, cell->u) : 0.0F, d);
+    for (uint32_t k = 0; k < job->gates; k++)
+        rnn_set(rnn_exchanged(job, cell->t, kind), to + k * hidden, kind, d[k]);
+}
+
+/* Utterances from `first` on. */
+DEVICE void rnn_cells(const spsh__rnn_job *job, const spsh__block *block, const rnn_slice *slice,
+                      uint32_t t, uint32_t first, uint32_t thread)
 {
     const uint32_t left = job->batch - first;
-    return left < SPSH__RNN_ROWS ? left : SPSH__RNN_ROWS;
+    const uint32_t rows = left < SPSH__RNN_ROWS ? left : SPSH__RNN_ROWS;
+    for (uint32_t i = thread; i < rows * job->units; i += SPSH__DEVICE_THREADS) {
+        const uint32_t row = i / job->units, u = i % job->units;
+        const rnn_cell cell = {t, row, u, first + row, block->x * job->units + u};
+        if (cell.unit >= job->hidden)
+            continue;
+        if (slice->is_backward)
+            rnn_backward_unit(job, slice, &cell);
+        else
+            rnn_forward_unit(job, slice, &cell);
+    }
 }
 
 /* ---- persistent: forward ---- */
@@ -517,27 +564,6 @@ DEVICE void rnn_forward_load(const spsh__rnn_job *job, const spsh__block *block,
         if (unit < job->hidden && k < job->hidden)
             w = rnn_get(job->recurrent, (gate * job->hidden + unit) * job->hidden + k, kind);
         rnn_set(block->shared, i, kind, w);
-    }
-}
-
-DEVICE void rnn_forward_cells(const spsh__rnn_job *job, const spsh__block *block,
-                              const rnn_slice *slice, uint32_t t, uint32_t first, uint32_t thread)
-{
-    const uint32_t kind = slice->kind;
-    void *to = rnn_exchanged(job, t, kind);
-    for (uint32_t i = thread; i < rnn_rows_left(job, first) * job->units;
-         i += SPSH__DEVICE_THREADS) {
-        const uint32_t n = first + i / job->units, u = i % job->units;
-        const uint32_t unit = block->x * job->units + u;
-        const uint64_t row = (uint64_t)t * job->batch + n;
-        float state[SPSH__RNN_GATES] = {0, 0, 0, 0};
-        if (unit >= job->hidden)
-            continue;
-        for (uint32_t k = 0; t > 0 && k < job->gates; k++)
-            state[k] = rnn_sum(slice, i / job->units, k * job->units + u);
-        rnn_forward_cell(job, kind, row, unit, state);
-        rnn_set(to, (uint64_t)n * job->depth + unit, kind,
-                rnn_get(job->y, row * job->hidden + unit, kind));
     }
 }
 
@@ -563,11 +589,11 @@ DEVICE void spsh__rnn_forward_open(const spsh__rnn_job *job, const spsh__block *
 DEVICE void spsh__rnn_forward_frame(const spsh__rnn_job *job, const spsh__block *block, uint32_t t,
                                     uint32_t kind)
 {
-    const rnn_slice slice = rnn_slice_of(job, block, job->gates * job->units, kind);
+    const rnn_slice slice = rnn_slice_of(job, block, kind, false);
     for (uint32_t first = 0; first < job->batch; first += SPSH__RNN_ROWS) {
         if (t > 0)
             EACH_THREAD(block, rnn_multiply(job, block, &slice, t - 1, first, thread));
-        EACH_THREAD(block, rnn_forward_cells(job, block, &slice, t, first, thread));
+        EACH_THREAD(block, rnn_cells(job, block, &slice, t, first, thread));
     }
 }
 
@@ -584,25 +610,6 @@ DEVICE void rnn_backward_load(const spsh__rnn_job *job, const spsh__block *block
         if (unit < job->hidden && k < job->gates * job->hidden)
             w = rnn_get(job->recurrent, (uint64_t)k * job->hidden + unit, kind);
         rnn_set(block->shared, (uint64_t)u * job->stride + k, kind, w);
-    }
-}
-
-DEVICE void rnn_backward_cells(const spsh__rnn_job *job, const spsh__block *block,
-                               const rnn_slice *slice, uint32_t t, uint32_t first, uint32_t thread)
-{
-    const uint32_t kind = slice->kind;
-    void *to = rnn_exchanged(job, t, kind);
-    for (uint32_t i = thread; i < rnn_rows_left(job, first) * job->units;
-         i += SPSH__DEVICE_THREADS) {
-        const uint32_t n = first + i / job->units, u = i % job->units;
-        const uint32_t unit = block->x * job->units + u;
-        float d[SPSH__RNN_GATES];
-        if (unit >= job->hidden)
-            continue;
-        rnn_backward_cell(job, kind, (uint64_t)t * job->batch + n, unit,
-                          t + 1 < job->frames ? rnn_sum(slice, i / job->units, u) : 0.0F, d);
-        for (uint32_t k = 0; k < job->gates; k++)
-            rnn_set(to, (uint64_t)n * job->depth + k * job->hidden + unit, kind, d[k]);
     }
 }
 
@@ -628,11 +635,11 @@ DEVICE void spsh__rnn_backward_open(const spsh__rnn_job *job, const spsh__block 
 DEVICE void spsh__rnn_backward_frame(const spsh__rnn_job *job, const spsh__block *block, uint32_t t,
                                      uint32_t kind)
 {
-    const rnn_slice slice = rnn_slice_of(job, block, job->units, kind);
+    const rnn_slice slice = rnn_slice_of(job, block, kind, true);
     for (uint32_t first = 0; first < job->batch; first += SPSH__RNN_ROWS) {
         if (t + 1 < job->frames)
             EACH_THREAD(block, rnn_multiply(job, block, &slice, t + 1, first, thread));
-        EACH_THREAD(block, rnn_backward_cells(job, block, &slice, t, first, thread));
+        EACH_THREAD(block, rnn_cells(job, block, &slice, t, first, thread));
     }
 }
 
