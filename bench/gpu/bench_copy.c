@@ -13,17 +13,15 @@
  */
 #include <sys/mman.h>
 
-#include "bench_kit.h"
-#include "speechshard/cuda.h"
+#include "bench_device.h"
 
 enum { COPIES = 8, ROUNDS = 7 };
 
 static const size_t sizes[] = {1U << 20, 4U << 20, 16U << 20, 64U << 20, 256U << 20};
 enum { SIZES = sizeof(sizes) / sizeof(sizes[0]) };
 
-static spsh_cuda *cuda;
 static void *stream, *other_stream, *first, *last;
-static char *device_memory;
+static char *device_bytes;
 
 /* Bytes a second, of copies in one direction. */
 static double speed_of(char *to, char *from, size_t size_bytes)
@@ -39,8 +37,7 @@ static double speed_of(char *to, char *from, size_t size_bytes)
         check_ok(spsh_cuda_event_ms(cuda, first, last, &ms, &err));
         seconds[round] = (double)ms * 1e-3 / COPIES;
     }
-    qsort(seconds + 1, ROUNDS, sizeof(*seconds), compare_doubles);
-    return (double)size_bytes / seconds[1 + ROUNDS / 2];
+    return (double)size_bytes / figure_of(seconds + 1, ROUNDS).median;
 }
 
 /* Up and down at once: bytes of both a second, by the clock. */
@@ -50,16 +47,15 @@ static double speed_of_both(char *up, char *down, size_t size_bytes)
     for (int round = 0; round <= ROUNDS; round++) {
         const double start = now_ms();
         for (int i = 0; i < COPIES; i++) {
-            check_ok(spsh_cuda_copy(cuda, device_memory, up, size_bytes, stream, &err));
-            check_ok(spsh_cuda_copy(cuda, down, device_memory + size_bytes, size_bytes,
-                                    other_stream, &err));
+            check_ok(spsh_cuda_copy(cuda, device_bytes, up, size_bytes, stream, &err));
+            check_ok(spsh_cuda_copy(cuda, down, device_bytes + size_bytes, size_bytes, other_stream,
+                                    &err));
         }
         check_ok(spsh_cuda_synchronize(cuda, stream, &err));
         check_ok(spsh_cuda_synchronize(cuda, other_stream, &err));
         seconds[round] = (now_ms() - start) * 1e-3 / COPIES;
     }
-    qsort(seconds + 1, ROUNDS, sizeof(*seconds), compare_doubles);
-    return 2 * (double)size_bytes / seconds[1 + ROUNDS / 2];
+    return 2 * (double)size_bytes / figure_of(seconds + 1, ROUNDS).median;
 }
 
 static char *pages(size_t size_bytes)
@@ -75,8 +71,8 @@ static void print_kind(const char *name, char *memory, double link)
 {
     printf("    \"%s\": [", name);
     for (size_t i = 0; i < SIZES; i++) {
-        const double up = speed_of(device_memory, memory, sizes[i]);
-        const double down = speed_of(memory, device_memory, sizes[i]);
+        const double up = speed_of(device_bytes, memory, sizes[i]);
+        const double down = speed_of(memory, device_bytes, sizes[i]);
         printf("%s\n      {\"mib\": %zu, \"to_device_gb_per_s\": %.2f, \"to_host_gb_per_s\": %.2f, "
                "\"of_link\": %.3f}",
                i == 0 ? "" : ",", sizes[i] >> 20, up * 1e-9, down * 1e-9, link > 0 ? up / link : 0);
@@ -91,17 +87,12 @@ int main(int argc, char **argv)
     void *pinned = NULL;
     must(argc == 2 || argc == 3, "usage: bench_gpu_copy PLUGIN [LINK_GB_PER_S]");
     const double link = argc == 3 ? strtod(argv[2], NULL) * 1e9 : 0;
-    if (spsh_cuda_open(argv[1], &cuda, &err) != SPSH_OK) {
-        printf("{\"measured\": false, \"reason\": \"%s\"}\n", err.message);
-        fprintf(stderr, "not measured: %s\n", err.message);
-        return 0;
-    }
-    check_ok(spsh_cuda_device_get(cuda, 0, &device, &err));
+    open_device(argv[1], &device);
     check_ok(spsh_cuda_stream_open(cuda, 0, 0, &stream, &err));
     check_ok(spsh_cuda_stream_open(cuda, 0, 0, &other_stream, &err));
     check_ok(spsh_cuda_event_open(cuda, 0, 1, &first, &err));
     check_ok(spsh_cuda_event_open(cuda, 0, 1, &last, &err));
-    check_ok(spsh_cuda_alloc(cuda, 0, 2 * most, (void **)&device_memory, &err));
+    device_bytes = device_memory(2 * most);
     check_ok(spsh_cuda_host_alloc(cuda, 2 * most, &pinned, &err));
     memset(pinned, 1, 2 * most);
     char *registered = pages(most), *pageable = pages(most);
@@ -120,7 +111,7 @@ int main(int argc, char **argv)
     (void)munmap(registered, most);
     (void)munmap(pageable, most);
     spsh_cuda_host_free(cuda, pinned);
-    spsh_cuda_free(cuda, device_memory);
+    spsh_cuda_free(cuda, device_bytes);
     spsh_cuda_event_close(cuda, first);
     spsh_cuda_event_close(cuda, last);
     spsh_cuda_stream_close(cuda, stream);

@@ -15,7 +15,7 @@
  */
 #include <math.h>
 
-#include "bench_kit.h"
+#include "bench_device.h"
 #include "speechshard/featgen_cuda.h"
 
 enum {
@@ -35,16 +35,8 @@ static const char *const texts[] = {
     "deepspeech",  "spectrogram",
 };
 
-static spsh_cuda *cuda;
 static int16_t *host_samples, *samples;
 static uint64_t offsets[UTTERANCES], counts[UTTERANCES];
-
-static void *device_memory(size_t bytes)
-{
-    void *memory = NULL;
-    check_ok(spsh_cuda_alloc(cuda, 0, bytes, &memory, &err));
-    return memory;
-}
 
 static void make_samples(void)
 {
@@ -147,8 +139,7 @@ static double batch_seconds(const bench_case *one)
         check_ok(spsh_cuda_synchronize(cuda, NULL, &err));
         seconds[round] = (now_ms() - start) * 1e-3 / BATCHES;
     }
-    qsort(seconds + 1, ROUNDS, sizeof(*seconds), compare_doubles);
-    return seconds[1 + ROUNDS / 2];
+    return figure_of(seconds + 1, ROUNDS).median;
 }
 
 static void run_case(const char *text, spsh_feature_dtype dtype, double copy, double bandwidth)
@@ -175,12 +166,7 @@ int main(int argc, char **argv)
 {
     spsh_cuda_device device;
     must(argc == 2, "usage: bench_gpu_features PLUGIN");
-    if (spsh_cuda_open(argv[1], &cuda, &err) != SPSH_OK) {
-        printf("{\"measured\": false, \"reason\": \"%s\"}\n", err.message);
-        fprintf(stderr, "not measured: %s\n", err.message);
-        return 0;
-    }
-    check_ok(spsh_cuda_device_get(cuda, 0, &device, &err));
+    open_device(argv[1], &device);
     make_samples();
     const double copy = copy_speed();
     const double bandwidth = (double)device.bandwidth_bytes;

@@ -17,7 +17,7 @@
  */
 #include <math.h>
 
-#include "bench_kit.h"
+#include "bench_device.h"
 #include "speechshard/pcm_cuda.h"
 
 enum { SAMPLES = 12 * 16000, DIFFERENT = 16, BATCHES = 50, ROUNDS = 5 };
@@ -35,8 +35,6 @@ static const bench_case cases[] = {
     {"noise",  512, true }
 };
 
-static spsh_cuda *cuda;
-
 /* Payloads of DIFFERENT utterances, each used as often as the batch needs. */
 typedef struct material {
     int16_t *pcm;
@@ -44,13 +42,6 @@ typedef struct material {
     spsh_pcm_part parts[DIFFERENT];
     size_t offsets[DIFFERENT], payload_bytes;
 } material;
-
-static void *device_memory(size_t bytes)
-{
-    void *memory = NULL;
-    check_ok(spsh_cuda_alloc(cuda, 0, bytes, &memory, &err));
-    return memory;
-}
 
 static void fill(int16_t *pcm, uint32_t number, bool is_noise)
 {
@@ -136,15 +127,16 @@ static spsh_cuda_pcm_batch bring(const material *m, uint32_t utterances,
 
 static void compare(spsh_cuda_pcm *decoder, const spsh_cuda_pcm_batch *batch, const material *m)
 {
-    const size_t bytes = batch->capacity * sizeof(int16_t);
     const size_t part = (size_t)DIFFERENT * SAMPLES;
+    const size_t bytes = part * sizeof(int16_t);
     int16_t *got = malloc(bytes);
     must(got != NULL, "memory");
     check_ok(spsh_cuda_pcm_decode(decoder, NULL, batch, &err));
-    check_ok(spsh_cuda_copy(cuda, got, batch->samples, bytes, NULL, &err));
-    check_ok(spsh_cuda_synchronize(cuda, NULL, &err));
-    for (size_t at = 0; at < batch->capacity; at += part)
-        must(memcmp(got + at, m->pcm, part * sizeof(*got)) == 0, "the device's samples differ");
+    for (size_t at = 0; at < batch->capacity; at += part) {
+        check_ok(spsh_cuda_copy(cuda, got, batch->samples + at, bytes, NULL, &err));
+        check_ok(spsh_cuda_synchronize(cuda, NULL, &err));
+        must(memcmp(got, m->pcm, bytes) == 0, "the device's samples differ");
+    }
     free(got);
 }
 
@@ -218,12 +210,7 @@ int main(int argc, char **argv)
 {
     spsh_cuda_device device;
     must(argc == 2, "usage: bench_gpu_pcm PLUGIN");
-    if (spsh_cuda_open(argv[1], &cuda, &err) != SPSH_OK) {
-        printf("{\"measured\": false, \"reason\": \"%s\"}\n", err.message);
-        fprintf(stderr, "not measured: %s\n", err.message);
-        return 0;
-    }
-    check_ok(spsh_cuda_device_get(cuda, 0, &device, &err));
+    open_device(argv[1], &device);
     const double bandwidth = (double)device.bandwidth_bytes;
     printf("{\n  \"measured\": true, \"device\": \"%s\", \"bandwidth_gb_per_s\": %.0f,\n"
            "  \"utterance\": \"%d s of 16 kHz\",\n  \"results\": [",

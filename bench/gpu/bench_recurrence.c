@@ -12,13 +12,12 @@
  *
  * Prints one JSON object. Without a device: {"measured": false, "reason": ...}, exit status 0.
  */
-#include "bench_kit.h"
+#include "bench_device.h"
 
 #include "backend_cuda_rnn.h"
 
 enum { HIDDEN = 1024, FRAMES = 750, ROUNDS = 5, WARM = 3 };
 
-static spsh_cuda *cuda;
 static void *first_event, *last_event;
 static uint64_t segment_key;
 static const char *separator = "";
@@ -187,12 +186,7 @@ int main(int argc, char **argv)
 {
     spsh_cuda_device device;
     must(argc == 2, "usage: bench_gpu_recurrence PLUGIN");
-    if (spsh_cuda_open(argv[1], &cuda, &err) != SPSH_OK) {
-        printf("{\"measured\": false, \"reason\": \"%s\"}\n", err.message);
-        fprintf(stderr, "not measured: %s\n", err.message);
-        return 0;
-    }
-    check_ok(spsh_cuda_device_get(cuda, 0, &device, &err));
+    open_device(argv[1], &device);
     check_ok(spsh_cuda_event_open(cuda, 0, 1, &first_event, &err));
     check_ok(spsh_cuda_event_open(cuda, 0, 1, &last_event, &err));
     printf(

@@ -1,0 +1,30 @@
+/* bench_device.h: what benches on a GPU begin with: the plug-in, and its first device. Without one:
+ * {"measured": false, "reason": ...}, exit status 0. */
+#ifndef BENCH_DEVICE_H
+#define BENCH_DEVICE_H
+
+#include "bench_kit.h"
+#include "speechshard/cuda.h"
+
+static spsh_cuda *cuda;
+
+/* Of what it says of itself, into device. `path`: of the plug-in. */
+static inline void open_device(const char *path, spsh_cuda_device *device)
+{
+    if (spsh_cuda_open(path, &cuda, &err) != SPSH_OK) {
+        printf("{\"measured\": false, \"reason\": \"%s\"}\n", err.message);
+        fprintf(stderr, "not measured: %s\n", err.message);
+        exit(0);
+    }
+    check_ok(spsh_cuda_device_get(cuda, 0, device, &err));
+}
+
+/* Is never none; free with spsh_cuda_free. */
+static inline void *device_memory(size_t size_bytes)
+{
+    void *memory = NULL;
+    check_ok(spsh_cuda_alloc(cuda, 0, size_bytes, &memory, &err));
+    return memory;
+}
+
+#endif
