@@ -1,32 +1,58 @@
 #!/bin/bash
-# sanitize.sh [--built FOLDER]: the tests with the label gpu under compute-sanitizer: memcheck (reads and writes out of bounds,
-# leaks), racecheck (shared memory), synccheck (barriers), initcheck (memory that was never written). FOLDER: of pack.sh.
-# A line for each test and tool; status 1 when any of them finds something. Takes many times as long as the tests alone.
+# sanitize.sh [--built FOLDER|ARCHIVE] [--minutes M] [--tests NAME,...] [--tools memcheck,racecheck,synccheck,initcheck]: the tests
+# with the label gpu under compute-sanitizer: reads and writes out of bounds and leaks (memcheck), shared memory (racecheck),
+# barriers (synccheck), memory that was never written (initcheck); by default the first two. A line for each test and tool, and
+# what was found; status 1 when anything was. Each takes many times as long as the test alone: it has BOUND_S seconds (240),
+# and after M minutes (9) none is begun. FOLDER or ARCHIVE: of pack.sh; without them build/bench/gpu, where all.sh built.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
-folder=build/bench/gpu
-[[ ${1:-} != --built ]] || folder=$2
-folder=$(realpath "$folder")
-export LD_LIBRARY_PATH=$folder/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
-log=$(mktemp)
-trap 'rm -f "$log"' EXIT
+built=build/bench/gpu minutes=9 only='' tools=memcheck,racecheck
+while [[ $# -gt 0 ]]; do
+    case $1 in
+    --built) built=$2 && shift 2 ;;
+    --minutes) minutes=$2 && shift 2 ;;
+    --tests) only=,$2, && shift 2 ;;
+    --tools) tools=$2 && shift 2 ;;
+    *) sed -n '2,7s/^# \{0,1\}//p' "$0" >&2 && exit 2 ;;
+    esac
+done
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+if [[ -f $built ]]; then
+    tar -C "$work" -xJf "$built"
+    built=$work/gpu
+fi
+built=$(realpath "$built")
+libraries=$(python3 bench/gpu/packed.py "$built")
+end=$((SECONDS + minutes * 60))
 found=0
 
-while read -r name words; do
-    for tool in 'memcheck --leak-check full' racecheck synccheck initcheck; do
+for tool in ${tools//,/ }; do
+    options=(--tool "$tool" --error-exitcode 99)
+    [[ $tool != memcheck ]] || options+=(--leak-check full)
+    while read -r name words; do
+        [[ -z $only || $only == *,$name,* ]] || continue
+        left=$((end - SECONDS < ${BOUND_S:-240} ? end - SECONDS : ${BOUND_S:-240}))
+        if ((left <= 0)); then
+            echo "$name: $tool: not run: no time was left"
+            continue
+        fi
         result=clean
-        # shellcheck disable=SC2086 # words of command lines
-        (cd "$folder" && timeout 600 compute-sanitizer --tool $tool --error-exitcode 99 ./$words) >"$log" 2>&1 || result=$?
+        # shellcheck disable=SC2086 # words of a command line
+        (cd "$built" && LD_LIBRARY_PATH=$libraries timeout -k 5 "$left" compute-sanitizer "${options[@]}" ./$words) \
+            >"$work/log" 2>&1 </dev/null || result=$?
         case $result in
         clean) ;;
         77) result=skipped ;;
+        124 | 137) result="stopped after $left s" ;;
         *)
             found=1
-            tail -n 40 "$log"
+            tail -n 40 "$work/log"
+            result="failed ($result)"
             ;;
         esac
-        echo "$name: ${tool%% *}: $result"
-    done
-done <"$folder/tests.txt"
+        echo "$name: $tool: $result"
+    done <"$built/tests.txt"
+done
 exit "$found"

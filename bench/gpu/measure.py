@@ -1,0 +1,243 @@
+#!/usr/bin/env python3
+"""Checks and times everything that needs a GPU, from a folder of pack.sh: one JSON object.
+
+    measure.py FOLDER [-o FILE] [--minutes M] [--only PART,PART,...]
+
+Right before fast: the tests, then each part alone, PyTorch's steps last. A part that fails, or takes longer than it
+may, is {"measured": false, "reason": ...}, and the others go on; after M minutes (8) none is begun, and what runs is
+stopped. FILE is written anew after each part, so that what was measured is there whatever comes; without -o the object
+is printed at the end. What goes on, on standard error. Status 0: all that was begun passed; without a device, too, and
+the object says so. Python's standard library only; the parts `steps_*` need PyTorch.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import corpus
+import packed
+
+HERE = Path(__file__).resolve().parent
+UTTERANCES = 2000
+WARM_UP_STEPS = 5
+# GB/s of a lane in one direction, by generation of PCIe
+LANE = {1: 0.25, 2: 0.5, 3: 0.985, 4: 1.969, 5: 3.938, 6: 7.563}
+
+
+class Failure(Exception):
+    pass
+
+
+class Machine:
+    def __init__(self, folder, work, minutes):
+        self.folder, self.work = folder, work
+        self.end = time.monotonic() + 60 * minutes
+        self.plugin = folder / "libspeechshard-cuda.so"
+        self.library_path = packed.library_path(folder)
+        self.environment = dict(os.environ, LD_LIBRARY_PATH=self.library_path, SPEECHSHARD_CUDA_PLUGIN=str(self.plugin))
+
+    def left(self):
+        return self.end - time.monotonic()
+
+    def run(self, seconds, words, **options):
+        options = {"env": self.environment, "cwd": self.folder} | options
+        return packed.run(words, min(seconds, self.left()), **options)
+
+    def text(self, seconds, words, **options):
+        ended = self.run(seconds, words, **options)
+        if ended.status != 0:
+            raise Failure(ended.reason())
+        return ended.out
+
+    def json(self, seconds, words, **options):
+        text = self.text(seconds, words, **options)
+        try:
+            return json.loads(text)
+        except ValueError:
+            raise Failure(f"no JSON: {text.strip()[-200:]}") from None
+
+    def speechshard(self, seconds, *words, **options):
+        return self.text(seconds, [self.folder / "speechshard", *words], **options)
+
+
+def ask_smi(field):
+    """Of the first device, as nvidia-smi says; nothing where it does not."""
+    words = ["nvidia-smi", f"--query-gpu={field}", "--format=csv,noheader,nounits"]
+    ended = packed.run(words, 30)
+    return ended.out.splitlines()[0].strip() if ended.status == 0 and ended.out.strip() else ""
+
+
+def link_gb_per_s():
+    """What the link can carry in one direction; 0: not known."""
+    words = ask_smi("pcie.link.gen.max,pcie.link.width.max").split(",")
+    try:
+        return LANE[int(words[0])] * int(words[1])
+    except (ValueError, KeyError, IndexError):
+        return 0
+
+
+# ---------------------------------------------------------------------------------------------------- parts
+
+
+def test_all(machine):
+    results = {}
+    for name, words in packed.tests(machine.folder):
+        if machine.left() <= 0:
+            results[name] = "not run: no time was left"
+            continue
+        ended = machine.run(90, [machine.folder / words[0], *words[1:]])
+        results[name] = {0: "passed", 77: "skipped"}.get(ended.status, "failed: " + ended.reason())
+        print(f"  {name}: {results[name]} ({ended.seconds:.1f} s)", file=sys.stderr, flush=True)
+    return results
+
+
+def copies(machine):
+    return machine.json(60, [machine.folder / "bench/bench_gpu_copy", machine.plugin, link_gb_per_s()])
+
+
+def bench(name, seconds):
+    return lambda machine: machine.json(seconds, [machine.folder / "bench" / name, machine.plugin])
+
+
+def pack(machine):
+    """Speech-like sound as codec pcm: enough for the loader to run for a while."""
+    made = machine.work / "corpus.spsh"
+    if not made.exists():
+        corpus.write(machine.work / "corpus", UTTERANCES)
+        machine.speechshard(60, "pack", machine.work / "corpus", "-o", made, "--codec", "pcm", "--quiet")
+    return made
+
+
+def loader(*words):
+    def part(machine):
+        words_of = [machine.folder / "speechshard", "bench", pack(machine), "--device", "0", "--json", *words]
+        return machine.json(40, words_of)
+
+    return part
+
+
+def training(machine):
+    """From shards: how long the device waited for data."""
+    given = [f"data.train=[{pack(machine)}]", f"vocabulary={machine.work / 'vocabulary.txt'}"]
+    machine.speechshard(30, "train", HERE / "train.yaml", "--make-vocab", *given)
+    machine.speechshard(120, "train", HERE / "train.yaml", "-o", machine.work / "run", *given)
+    lines = [json.loads(line) for line in (machine.work / "run/metrics.jsonl").read_text().splitlines()]
+    steps = [line for line in lines if line.get("kind") == "step"][WARM_UP_STEPS:]
+    if not steps:
+        raise Failure("it made no steps to count")
+    step_s, wait_s = (sum(step[key] for step in steps) for key in ("step_s", "wait_s"))
+    times = {"measured": True, "steps": len(steps), "step_s": step_s, "wait_s": wait_s}
+    return times | {"idle_for_data": wait_s / step_s, "audio_s_per_s": sum(s["audio_s"] for s in steps) / step_s}
+
+
+def steps(precision, batch):
+    """Ours and PyTorch's, in turns. Python's own libraries are the system's."""
+
+    def part(machine):
+        words = [sys.executable, HERE / "steps.py", machine.folder / "bench/bench_train_step", machine.plugin]
+        words += ["--library-path", machine.library_path, "--rounds", 6, "--batches", batch, "--precisions", precision]
+        return machine.json(200, words, env=None, cwd=None)
+
+    return part
+
+
+PARTS = {
+    "tests": test_all,
+    "copy": copies,
+    "features": bench("bench_gpu_features", 60),
+    "pcm": bench("bench_gpu_pcm", 60),
+    "recurrence": bench("bench_gpu_recurrence", 90),
+    "loader": loader(),
+    "loader_features": loader("--features", "deepspeech"),
+    "loader_device_decode": loader("--decode", "device", "--features", "deepspeech"),
+    "training": training,
+    "steps_bf16_64": steps("bf16", 64),
+    "steps_fp16_64": steps("fp16", 64),
+    "steps_fp32_64": steps("fp32", 64),
+    "steps_bf16_32": steps("bf16", 32),
+    "steps_bf16_128": steps("bf16", 128),
+    "steps_bf16_16": steps("bf16", 16),
+}
+
+
+def is_good(result):
+    return result.get("measured", True) and not any(str(value).startswith("failed") for value in result.values())
+
+
+def measure(machine, name):
+    begin = time.monotonic()
+    if machine.left() <= 0:
+        return {"measured": False, "reason": "no time was left"}, True
+    try:
+        result = PARTS[name](machine)
+    except (Failure, OSError, ValueError, KeyError) as error:
+        result = {"measured": False, "reason": f"{type(error).__name__}: {error}"}
+    good = is_good(result)
+    what = "done" if good else result.get("reason", "failed")
+    print(f"{name}: {what} ({time.monotonic() - begin:.0f} s)", file=sys.stderr, flush=True)
+    return result, good
+
+
+def write(path, result):
+    text = json.dumps(result, indent=1) + "\n"
+    if path is None:
+        return
+    beside = path.with_name(path.name + ".new")
+    beside.write_text(text)
+    beside.replace(path)
+
+
+def head_of(devices):
+    device = devices["devices"][0]
+    head = {"measured": True, "device": device["name"], "devices": len(devices["devices"])}
+    head["driver"] = ask_smi("driver_version")
+    head["clocks_mhz"] = ask_smi("clocks.sm,clocks.mem")
+    head["libraries"] = devices.get("libraries")
+    commit = subprocess.run(["git", "-C", HERE, "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
+    head["commit"] = commit.stdout.strip()
+    return head
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("-o", dest="output", type=Path)
+    parser.add_argument("--minutes", type=float, default=8)
+    parser.add_argument("--only", default=",".join(PARTS))
+    options = parser.parse_args()
+    options.only = options.only.split(",")
+    unknown = [name for name in options.only if name not in PARTS]
+    if unknown:
+        parser.error(f"--only: {unknown[0]} is none of {', '.join(PARTS)}")
+    return options
+
+
+def main():
+    options = arguments()
+    failed = 0
+    with tempfile.TemporaryDirectory() as work:
+        machine = Machine(options.folder.resolve(), Path(work), options.minutes)
+        try:
+            devices = machine.json(60, [machine.folder / "speechshard", "info", "--devices", "--json"])
+            result = head_of(devices) if devices["devices"] else {"measured": False, "reason": devices.get("reason")}
+        except (Failure, KeyError) as error:
+            result, failed = {"measured": False, "reason": str(error)}, 1
+        for name in options.only if result["measured"] else []:
+            result[name], good = measure(machine, name)
+            failed += not good
+            write(options.output, result)
+    write(options.output, result)
+    if options.output is None:
+        print(json.dumps(result, indent=1))
+    if not result["measured"]:
+        print(f"not measured: {result['reason']}", file=sys.stderr)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,74 @@
+#!/usr/bin/env python3
+"""packed.py FOLDER: prints LD_LIBRARY_PATH for the programs in a folder of pack.sh: the folder itself (a program that asks for
+no plug-in by name finds it so), the libraries in it, and those of NVIDIA's that this Python has as packages (nvidia-cublas,
+nvidia-cudnn, nvidia-nccl, as PyTorch needs them), which the system's loader does not know of. For these programs alone:
+Python itself is to go on with the system's.
+
+As a module: the same, and how to run a program for so long and no longer. Python's standard library only.
+"""
+
+import importlib.util
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+# What the plug-in loads, and what those load in turn.
+WANTED = ("libcublasLt.so.*", "libcudnn.so.*", "libnccl.so.*", "libnvrtc.so.*")
+
+
+def nvidia_folders():
+    package = importlib.util.find_spec("nvidia")
+    roots = package.submodule_search_locations if package else []
+    found = (path.parent for root in roots for name in WANTED for path in sorted(Path(root).glob(f"**/lib/{name}")))
+    return list(dict.fromkeys(str(path) for path in found))
+
+
+def library_path(folder):
+    folder = Path(folder).resolve()
+    before = os.environ.get("LD_LIBRARY_PATH", "")
+    return ":".join([str(folder), str(folder / "lib"), *nvidia_folders()] + ([before] if before else []))
+
+
+def tests(folder):
+    """Name and words of each, relative to the folder."""
+    lines = (Path(folder) / "tests.txt").read_text().splitlines()
+    return [(line.split()[0], line.split()[1:]) for line in lines if line.strip()]
+
+
+class Ended:
+    """How a program ended: its status (None: it was stopped), seconds, and what it wrote."""
+
+    def __init__(self, status, seconds, out, err):
+        self.status, self.seconds, self.out, self.err = status, seconds, out, err
+
+    def reason(self):
+        how = f"stopped after {self.seconds:.0f} s" if self.status is None else f"exit {self.status}"
+        last = (self.err.strip() or self.out.strip())[-400:]
+        return f"{how}: {last}"
+
+
+def run(words, seconds, **options):
+    """With all that it starts, for so many seconds at most."""
+    begin = time.monotonic()
+    words = [str(word) for word in words]
+    try:
+        process = subprocess.Popen(
+            words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True, **options
+        )
+    except OSError as error:
+        return Ended(127, 0, "", str(error))
+    try:
+        out, err = process.communicate(timeout=max(1, seconds))
+        status = process.returncode
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        out, err = process.communicate()
+        status = None
+    return Ended(status, time.monotonic() - begin, out.decode(errors="replace"), err.decode(errors="replace"))
+
+
+if __name__ == "__main__":
+    print(library_path(sys.argv[1]))
