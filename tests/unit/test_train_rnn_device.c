@@ -75,13 +75,27 @@ static void layer_open(layer *l, spsh__backend *b, const spsh__rnn_shape *s, boo
     l->reserve = take(b, b->ops->rnn_reserve_fn(s), b->has_half);
 }
 
-static void layer_close(layer *l)
+static void layer_close(const layer *l)
 {
     for (int i = 0; i < INPUTS; i++)
         l->b->ops->free_fn(l->b, l->inputs[i]);
     for (int i = 0; i < OUTPUTS; i++)
         l->b->ops->free_fn(l->b, l->outputs[i]);
     l->b->ops->free_fn(l->b, l->reserve);
+}
+
+/* Two of one kind. */
+static void pair_open(layer pair[2], spsh__backend *b, const spsh__rnn_shape *s,
+                      bool has_two_biases)
+{
+    for (int i = 0; i < 2; i++)
+        layer_open(&pair[i], b, s, has_two_biases);
+}
+
+static void pair_close(const layer pair[2])
+{
+    for (int i = 0; i < 2; i++)
+        layer_close(&pair[i]);
 }
 
 /* Numbers around 0: weights as large as a trained layer's. */
@@ -262,6 +276,8 @@ static spsh__rnn_rung expected(const spsh__backend *b, const spsh__rnn_shape *s,
 
 static void check_rung(const layer *l, spsh__rnn_rung rung)
 {
+    if (twin == NULL)
+        return;
     const char *text = spsh__cuda_rnn_text(l->b, &l->s, l->has_two_biases);
     const char *name = spsh__rnn_rung_name(rung);
     const size_t length = strlen(name);
@@ -285,21 +301,18 @@ static void run(const layer *l)
 
 static void test_layer(spsh__backend *b, const layer *right, spsh__rnn_rung rung, double tolerance)
 {
-    layer l, other;
+    layer both[2];
     spsh__cuda_rnn_choose(b, rung);
-    layer_open(&l, b, &right->s, right->has_two_biases);
-    layer_open(&other, b, &right->s, right->has_two_biases);
-    copy_inputs(&l, right);
-    copy_inputs(&other, right);
-    run(&l);
-    check_outputs(&l, right, tolerance, "against reference");
-    if (twin != NULL)
-        check_rung(&l, expected(b, &l.s, rung));
-    other.has_dx = false;
-    run(&other);
-    check_outputs(&other, &l, same(), "a second time, without dx");
-    layer_close(&other);
-    layer_close(&l);
+    pair_open(both, b, &right->s, right->has_two_biases);
+    for (int i = 0; i < 2; i++)
+        copy_inputs(&both[i], right);
+    run(&both[0]);
+    check_outputs(&both[0], right, tolerance, "against reference");
+    check_rung(&both[0], expected(b, &right->s, rung));
+    both[1].has_dx = false;
+    run(&both[1]);
+    check_outputs(&both[1], &both[0], same(), "a second time, without dx");
+    pair_close(both);
 }
 
 /* As test_layer, but the reference's inputs are what is left of them in 16 bits. */
@@ -341,14 +354,20 @@ static void test_rungs(void)
 /* ---------------------------------------------------------------------------- lanes and segments
  */
 
+/* That the twin's rung takes: the last is in no place of its own. */
+static const spsh__rnn_shape *shape_of(spsh__rnn_rung rung)
+{
+    return &shapes[rung == SPSH__RNN_CUDNN_PERSISTENT ? 5 : 3];
+}
+
 static void test_lanes(spsh__rnn_rung rung, spsh__precision precision)
 {
     spsh__backend *b = open_backend(precision, false);
     layer both[2], alone[2];
     spsh__cuda_rnn_choose(b, rung);
+    pair_open(both, b, shape_of(rung), true);
+    pair_open(alone, b, shape_of(rung), true);
     for (int i = 0; i < 2; i++) {
-        layer_open(&both[i], b, &shapes[3], true);
-        layer_open(&alone[i], b, &shapes[3], true);
         write_inputs(&both[i]);
         copy_inputs(&alone[i], &both[i]);
         run(&alone[i]);
@@ -364,39 +383,83 @@ static void test_lanes(spsh__rnn_rung rung, spsh__precision precision)
     }
     b->ops->join_fn(b);
     check_status(b);
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 2; i++)
         check_outputs(&both[i], &alone[i], same(), "on two lanes");
-        layer_close(&both[i]);
-        layer_close(&alone[i]);
-    }
+    check_rung(&both[0], rung);
+    pair_close(alone);
+    pair_close(both);
     spsh__backend_close(b);
+}
+
+static void do_segment(spsh__backend *b, const layer both[2])
+{
+    const spsh__segment segment = {77, 1};
+    if (!b->ops->segment_begin_fn(b, &segment)) {
+        b->ops->fork_fn(b);
+        for (uint32_t i = 0; i < 2; i++) {
+            b->ops->lane_fn(b, i);
+            forward(&both[i]);
+            backward(&both[i]);
+        }
+        b->ops->join_fn(b);
+    }
+    b->ops->segment_end_fn(b);
+    check_status(b);
 }
 
 /* The third time it is a graph's launch; inputs are others each time, in the same memory. */
 static void test_segments(spsh__rnn_rung rung, spsh__precision precision)
 {
-    const spsh__segment segment = {77, 1};
     spsh__backend *b = open_backend(precision, false);
-    layer l, alone;
+    layer both[2], alone;
     spsh__cuda_rnn_choose(b, rung);
-    layer_open(&l, b, &shapes[3], true);
-    layer_open(&alone, b, &shapes[3], true);
+    pair_open(both, b, shape_of(rung), true);
+    layer_open(&alone, b, shape_of(rung), true);
     for (int i = 0; i < 4; i++) {
-        write_inputs(&l);
-        copy_inputs(&alone, &l);
+        write_inputs(&both[0]);
+        copy_inputs(&both[1], &both[0]);
+        copy_inputs(&alone, &both[0]);
         run(&alone);
-        write_outputs(&l);
-        if (!b->ops->segment_begin_fn(b, &segment)) {
-            forward(&l);
-            backward(&l);
-        }
-        b->ops->segment_end_fn(b);
-        check_status(b);
-        check_outputs(&l, &alone, same(), "in a segment");
+        write_outputs(&both[0]);
+        write_outputs(&both[1]);
+        do_segment(b, both);
+        check_outputs(&both[0], &alone, same(), "in a segment");
+        check_outputs(&both[1], &alone, same(), "in a segment, on the second lane");
     }
     CHECK_U64(spsh__cuda_segments_counted(b).launched, 2);
+    check_rung(&alone, rung);
     layer_close(&alone);
+    pair_close(both);
+    spsh__backend_close(b);
+}
+
+/* Where cuDNN wants more reserve than there is, one piece beside it that grows. */
+static void test_reserve(void)
+{
+    static const uint32_t frames[] = {2, 3, 6, 1, 4, 6};
+    spsh__backend *b = open_backend(SPSH__FP16, false);
+    const spsh__rnn_shape largest = {SPSH__CELL_LSTM, 6, 35, 6, 20};
+    uint32_t open_memory = 0;
+    layer l, other;
+    spsh__cuda_rnn_choose(b, SPSH__RNN_CUDNN);
+    layer_open(&other, b, &largest, true);
+    layer_open(&l, b, &largest, true);
+    write_inputs(&l);
+    copy_inputs(&other, &l);
+    run(&other);
+    for (size_t i = 0; i < sizeof(frames) / sizeof(*frames); i++) {
+        l.s.frames = other.s.frames = frames[i];
+        count_layer(&l);
+        count_layer(&other);
+        run(&l);
+        run(&other);
+        check_outputs(&l, &other, same(), "in a reserve that grows");
+        if (i > 0 && twin != NULL)
+            CHECK_U64(twin->open_memory, open_memory);
+        open_memory = twin == NULL ? 0 : twin->open_memory;
+    }
     layer_close(&l);
+    layer_close(&other);
     spsh__backend_close(b);
 }
 
@@ -424,7 +487,8 @@ static void test_refusals(void)
     check_choice(b, &s, SPSH__RNN_AUTO, SPSH__RNN_CUDNN_PERSISTENT);
     char text[200];
     CHECK(spsh__cuda_rnn_news(b, text, sizeof(text)));
-    CHECK_STR(text, "LSTM of 32 units, 128 inputs: cudnn-persistent");
+    CHECK_STR(text, "LSTM of 32 units, 128 inputs: cudnn-persistent, not persistent (the device "
+                    "has no cooperative grids)");
     s.frames++;
     check_choice(b, &s, SPSH__RNN_AUTO, SPSH__RNN_CUDNN_PERSISTENT); /* not asked again */
     CHECK(!spsh__cuda_rnn_news(b, text, sizeof(text)));
@@ -459,18 +523,16 @@ static void test_deterministic(void)
 static void test_same_bits(spsh__precision precision, const spsh__rnn_shape *s)
 {
     spsh__backend *b = open_backend(precision, true);
-    layer one, other;
-    layer_open(&one, b, s, true);
-    layer_open(&other, b, s, true);
-    write_inputs(&one);
-    copy_inputs(&other, &one);
-    run(&one);
-    run(&other);
-    check_outputs(&other, &one, 0, "in deterministic mode");
-    run(&other);
-    check_outputs(&other, &one, 0, "in deterministic mode, again");
-    layer_close(&one);
-    layer_close(&other);
+    layer both[2];
+    pair_open(both, b, s, true);
+    write_inputs(&both[0]);
+    copy_inputs(&both[1], &both[0]);
+    run(&both[0]);
+    for (int i = 0; i < 2; i++) {
+        run(&both[1]);
+        check_outputs(&both[1], &both[0], 0, "in deterministic mode");
+    }
+    pair_close(both);
     spsh__backend_close(b);
 }
 
@@ -512,9 +574,10 @@ int main(int argc, char **argv)
     seed = test_seed(20261122);
     test_rungs();
     for (int rung = SPSH__RNN_PERSISTENT; rung < SPSH__RNN_RUNGS; rung++) {
-        test_lanes((spsh__rnn_rung)rung, SPSH__BF16);
+        test_lanes((spsh__rnn_rung)rung, rung % 2 == 0 ? SPSH__FP16 : SPSH__BF16);
         test_segments((spsh__rnn_rung)rung, rung % 2 == 0 ? SPSH__FP32 : SPSH__FP16);
     }
+    test_reserve();
     for (size_t k = 0; k < sizeof(kinds) / sizeof(*kinds); k++)
         test_same_bits(kinds[k].precision, &shapes[3]);
     test_edges();

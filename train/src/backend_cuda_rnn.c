@@ -68,34 +68,46 @@ void spsh__rnn_zero(spsh__backend *b, void *memory, size_t size_bytes)
 /* --------------------------------------------------------------------------------- what is chosen
  */
 
-static bool fit(spsh__backend *b, spsh__rnn_choice *c, spsh__rnn_rung rung)
+static spsh_status fit(spsh__backend *b, spsh__rnn_choice *c, spsh_error *err)
 {
-    const bool is_auto_f32 = c->asked == SPSH__RNN_AUTO && !b->has_half;
     const spsh__device_kind kind = spsh__cuda_array(b, (spsh__buffer){NULL, b->has_half}).kind;
-    const bool is_cudnn = rung == SPSH__RNN_CUDNN || rung == SPSH__RNN_CUDNN_PERSISTENT;
+    const bool is_cudnn = c->rung == SPSH__RNN_CUDNN || c->rung == SPSH__RNN_CUDNN_PERSISTENT;
     if (is_cudnn && b->is_deterministic)
-        return false;
-    switch (rung) {
-    case SPSH__RNN_PERSISTENT:
-        return !is_auto_f32 && spsh__rnn_fit_persistent(spsh__rnn_of(b), c, kind);
-    case SPSH__RNN_CUDNN_PERSISTENT: return spsh__rnn_fit_cudnn_persistent(b, c);
-    case SPSH__RNN_CUDNN: return spsh__rnn_open_layer(b, c, rung, c->shape.inputs);
-    default: return true;
+        return SPSH_FAIL(err, SPSH_E_UNSUPPORTED, SPSH_OFFSET_NONE,
+                         "its sums are not said to be the same from run to run");
+    switch (c->rung) {
+    case SPSH__RNN_PERSISTENT: return spsh__rnn_fit_persistent(spsh__rnn_of(b), c, kind, err);
+    case SPSH__RNN_CUDNN_PERSISTENT: return spsh__rnn_fit_cudnn_persistent(b, c, err);
+    case SPSH__RNN_CUDNN: return spsh__rnn_fit_cudnn(b, c, err);
+    default: return SPSH_OK;
     }
 }
 
+static uint32_t first_rung(const spsh__backend *b, const spsh__rnn_choice *c)
+{
+    if (c->asked != SPSH__RNN_AUTO)
+        return c->asked;
+    return b->has_half ? SPSH__RNN_PERSISTENT : SPSH__RNN_CUDNN_PERSISTENT;
+}
+
+/* The first that fits, and why those before it do not. */
 static spsh__rnn_choice *choose(spsh__backend *b, spsh__rnn_choice *c)
 {
     spsh__rnn_state *self = spsh__rnn_of(b);
-    for (uint32_t rung = c->asked == SPSH__RNN_AUTO ? SPSH__RNN_PERSISTENT : (uint32_t)c->asked;
-         rung < SPSH__RNN_RUNGS; rung++) {
+    char refusals[sizeof(c->text)] = "";
+    for (uint32_t rung = first_rung(b, c); rung < SPSH__RNN_RUNGS; rung++) {
+        spsh_error err = SPSH_ERROR_INIT;
         c->rung = (spsh__rnn_rung)rung;
-        if (fit(b, c, c->rung))
+        if (fit(b, c, &err) == SPSH_OK)
             break;
+        const size_t used = strlen(refusals);
+        (void)snprintf(refusals + used, sizeof(refusals) - used, ", not %s (%.100s)",
+                       spsh__rnn_rung_name(c->rung), err.message);
     }
     if (c->rung != SPSH__RNN_PERSISTENT)
-        (void)snprintf(c->text, sizeof(c->text), "%s%s", spsh__rnn_rung_name(c->rung),
-                       c->layer != NULL && c->inputs != c->shape.inputs ? ", inputs padded" : "");
+        (void)snprintf(c->text, sizeof(c->text), "%s%s%.340s", spsh__rnn_rung_name(c->rung),
+                       c->layer != NULL && c->inputs != c->shape.inputs ? ", inputs padded" : "",
+                       refusals);
     c->next = self->choices;
     self->choices = c;
     return c;
@@ -233,8 +245,11 @@ spsh_status spsh__cuda_rnn_open(spsh__backend *b, void **ret_state, spsh_error *
     if (self == NULL)
         return spsh__fail_memory(err);
     self->entry = found.entry_fn();
-    const spsh_status rc = self->entry->open_fn(&plan, &self->device, err);
+    spsh_status rc = spsh_cuda_event_open(b->cuda, b->device, 0, &self->turn, err);
+    if (rc == SPSH_OK)
+        rc = self->entry->open_fn(&plan, &self->device, err);
     if (rc != SPSH_OK) {
+        spsh_cuda_event_close(b->cuda, self->turn);
         spsh__train_delete(&b->allocator, self);
         return rc;
     }
@@ -254,9 +269,10 @@ void spsh__cuda_rnn_close(spsh__backend *b, void *state)
     }
     for (spsh__rnn_own_reserve *own = self->reserves, *next = NULL; own != NULL; own = next) {
         next = own->next;
-        spsh_cuda_free(b->cuda, own->memory);
+        b->ops->free_fn(b, own->memory);
         spsh__train_delete(&b->allocator, own);
     }
     self->entry->close_fn(self->device);
+    spsh_cuda_event_close(b->cuda, self->turn);
     spsh__train_delete(&b->allocator, self);
 }

@@ -31,7 +31,8 @@ const char *spsh__rnn_rung_name(spsh__rnn_rung rung);
 void spsh__cuda_rnn_choose(spsh__backend *b, spsh__rnn_rung rung);
 
 /* What was chosen for a shape that forward has seen, for logs: "persistent: 64 blocks of 16 units,
- * 210 KiB". "" for others. Until close. */
+ * 210 KiB", "cudnn, not cudnn-persistent (...)": with the reasons why rungs above it are not. ""
+ * for others. Until close. */
 const char *spsh__cuda_rnn_text(const spsh__backend *b, const spsh__rnn_shape *s,
                                 bool has_two_biases);
 

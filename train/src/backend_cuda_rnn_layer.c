@@ -2,38 +2,55 @@
  *
  * Weights are packed into its weight space before each call (of 1024 units, 16 MB are read and
  * written) and gradients added back to the arena's floats. Where it wants more reserve than there
- * is, a piece of our own goes with the reserve's address: one is never given back before close,
- * because what is kept in graphs refers to it; the first that is large enough is taken, so that
- * forward and backward of a shape agree. PERSIST_STATIC is asked by a real call with zeros; where
- * inputs are no multiple of 128 it is asked again with columns of zeros.
+ * is, a piece of our own goes with the reserve's address, and grows with what is asked for: not
+ * between a forward and its backward, which are of one shape. PERSIST_STATIC is asked by a real
+ * call with zeros; where inputs are no multiple of 128 it is asked again with columns of zeros.
+ *
+ * Blocks of a persistent kernel wait for each other, and cuDNN does not say that it starts them so
+ * that two such kernels at once both get all of theirs. So lane 1 does its calls behind what lane 0
+ * has come to, and lane 0 goes on behind them: nothing of cuDNN's persistent layers is side by
+ * side, in graphs neither.
  */
 #include "backend_cuda_rnn_state.h"
 
 enum { PADDED_INPUTS = 128 };
 
-enum { CALL_FORWARD, CALL_BACKWARD_DATA, CALL_BACKWARD_WEIGHTS };
-
 typedef struct layer_work {
-    uint32_t what;
     void *layer;
+    bool is_alone;
     spsh__cudnn_call call;
 } layer_work;
 
-static spsh_status put_layer(spsh__backend *b, void *stream, const void *arguments, spsh_error *err)
+static spsh_status follow(spsh__backend *b, void *stream, void *other, spsh_error *err)
 {
-    const spsh__device_rnn_entry *entry = spsh__rnn_of(b)->entry;
-    const layer_work *w = arguments;
-    if (w->what == CALL_FORWARD)
-        return entry->forward_fn(w->layer, stream, &w->call, err);
-    if (w->what == CALL_BACKWARD_DATA)
-        return entry->backward_data_fn(w->layer, stream, &w->call, err);
-    return entry->backward_weights_fn(w->layer, stream, &w->call, err);
+    void *turn = spsh__rnn_of(b)->turn;
+    const spsh_status rc = spsh_cuda_event_record(b->cuda, turn, other, err);
+    return rc == SPSH_OK ? spsh_cuda_event_wait(b->cuda, turn, stream, err) : rc;
 }
 
-static void call_layer(spsh__backend *b, const spsh__rnn_choice *c, uint32_t what,
+static spsh_status put_layer(spsh__backend *b, void *stream, const void *arguments, spsh_error *err)
+{
+    const layer_work *w = arguments;
+    void *first = b->ops->stream_fn(b);
+    const bool takes_turns = w->is_alone && w->call.lane != 0;
+    spsh_status rc = takes_turns ? follow(b, stream, first, err) : SPSH_OK;
+    if (rc == SPSH_OK)
+        rc = spsh__rnn_of(b)->entry->layer_call_fn(w->layer, stream, &w->call, err);
+    return rc == SPSH_OK && takes_turns ? follow(b, first, stream, err) : rc;
+}
+
+static layer_work work_of(const spsh__rnn_choice *c, const spsh__cudnn_call *call,
+                          spsh__cudnn_step step)
+{
+    layer_work w = {c->layer, c->rung == SPSH__RNN_CUDNN_PERSISTENT, *call};
+    w.call.step = step;
+    return w;
+}
+
+static void call_layer(spsh__backend *b, const spsh__rnn_choice *c, spsh__cudnn_step step,
                        const spsh__cudnn_call *call)
 {
-    const layer_work w = {what, c->layer, *call};
+    const layer_work w = work_of(c, call, step);
     spsh__cuda_put(b, put_layer, &w, sizeof(w));
 }
 
@@ -140,31 +157,52 @@ static const void *wide_x(spsh__backend *b, const spsh__rnn_choice *c, spsh__buf
     return wide;
 }
 
+/* The reserve's own piece; none yet: one without memory. NULL: no memory. */
+static spsh__rnn_own_reserve *own_reserve(spsh__backend *b, const void *key)
+{
+    spsh__rnn_state *self = spsh__rnn_of(b);
+    spsh__rnn_own_reserve *own = self->reserves;
+    while (own != NULL && own->key != key)
+        own = own->next;
+    if (own != NULL)
+        return own;
+    own = spsh__train_new(&b->allocator, 1, sizeof(*own));
+    if (own == NULL)
+        return NULL;
+    own->key = key;
+    own->next = self->reserves;
+    self->reserves = own;
+    return own;
+}
+
+/* A quarter more than it was at least. What is freed drops the graphs that refer to it. */
+static spsh_status grow_reserve(spsh__backend *b, spsh__rnn_own_reserve *own, size_t size_bytes,
+                                spsh_error *err)
+{
+    const size_t least = own->count + own->count / 4, count = size_bytes / sizeof(float) + 1;
+    const size_t wanted = count > least ? count : least;
+    if (own->count >= count)
+        return SPSH_OK;
+    b->ops->free_fn(b, own->memory);
+    own->memory.data = NULL;
+    own->count = 0;
+    const spsh_status rc = b->ops->alloc_fn(b, wanted, &own->memory, err);
+    if (rc == SPSH_OK)
+        own->count = wanted;
+    return rc;
+}
+
 /* NULL: no memory, kept as the failure. */
 static void *reserve_of(spsh__backend *b, const spsh__rnn_choice *c, spsh__buffer reserve)
 {
-    spsh__rnn_state *self = spsh__rnn_of(b);
     spsh_error err = SPSH_ERROR_INIT;
-    spsh__rnn_own_reserve **end = &self->reserves;
     if (c->sizes.reserve <= spsh__cuda_bytes(reserve, spsh__cuda_rnn_reserve(&c->shape)))
         return reserve.data;
-    for (; *end != NULL; end = &(*end)->next) {
-        if ((*end)->key == reserve.data && (*end)->size_bytes >= c->sizes.reserve)
-            return (*end)->memory;
-    }
-    spsh__rnn_own_reserve *own = spsh__train_new(&b->allocator, 1, sizeof(*own));
-    spsh_status rc =
-        own == NULL ? spsh__fail_memory(&err)
-                    : spsh_cuda_alloc(b->cuda, b->device, c->sizes.reserve, &own->memory, &err);
+    spsh__rnn_own_reserve *own = own_reserve(b, reserve.data);
+    const spsh_status rc =
+        own == NULL ? spsh__fail_memory(&err) : grow_reserve(b, own, c->sizes.reserve, &err);
     spsh__cuda_failed(b, rc, &err);
-    if (rc != SPSH_OK) {
-        spsh__train_delete(&b->allocator, own);
-        return NULL;
-    }
-    own->key = reserve.data;
-    own->size_bytes = c->sizes.reserve;
-    *end = own; /* at the end: the first that is large enough stays the first */
-    return own->memory;
+    return rc == SPSH_OK ? own->memory.data : NULL;
 }
 
 /* Weights, work, reserve and x of a call. */
@@ -190,7 +228,7 @@ void spsh__rnn_layer_run_forward(spsh__backend *b, const spsh__rnn_choice *c,
 {
     spsh__cudnn_call call = {.y = y.data, .reserve = reserve_of(b, c, reserve)};
     if (call.reserve != NULL && start_call(b, c, w, x, &call))
-        call_layer(b, c, CALL_FORWARD, &call);
+        call_layer(b, c, SPSH__CUDNN_FORWARD, &call);
 }
 
 void spsh__rnn_layer_run_backward(spsh__backend *b, const spsh__rnn_choice *c,
@@ -207,8 +245,8 @@ void spsh__rnn_layer_run_backward(spsh__backend *b, const spsh__rnn_choice *c,
     call.dweights = memory;
     call.dx = is_wide || g->dx.data == NULL ? memory + gradient_bytes : g->dx.data;
     spsh__rnn_zero(b, call.dweights, gradient_bytes);
-    call_layer(b, c, CALL_BACKWARD_DATA, &call);
-    call_layer(b, c, CALL_BACKWARD_WEIGHTS, &call);
+    call_layer(b, c, SPSH__CUDNN_BACKWARD_DATA, &call);
+    call_layer(b, c, SPSH__CUDNN_BACKWARD_WEIGHTS, &call);
     pack_weights(b, c, g->gradients, call.dweights, true);
     if (!is_wide || g->dx.data == NULL)
         return;
@@ -232,26 +270,31 @@ void spsh__rnn_close_layer(const spsh__rnn_state *self, spsh__rnn_choice *c)
 
 /* Its three calls, with memory of zeros of the shape's size. */
 static spsh_status try_layer(spsh__backend *b, const spsh__rnn_choice *c, char *memory,
-                             void *stream, const size_t *sizes)
+                             const size_t *sizes, spsh_error *err)
 {
-    const spsh__device_rnn_entry *entry = spsh__rnn_of(b)->entry;
-    char *at_part[8];
+    void *stream = spsh__cuda_stream(b), *at_part[8];
     for (uint32_t i = 0; i < 8; i++) {
         at_part[i] = memory;
         memory += sizes[i];
     }
-    const spsh__cudnn_call call = {spsh__cuda_lane(b), at_part[0], at_part[1],
-                                   at_part[2],         at_part[3], at_part[4],
-                                   at_part[5],         at_part[6], at_part[7]};
-    spsh_status rc = entry->forward_fn(c->layer, stream, &call, NULL);
-    if (rc == SPSH_OK)
-        rc = entry->backward_data_fn(c->layer, stream, &call, NULL);
-    if (rc == SPSH_OK)
-        rc = entry->backward_weights_fn(c->layer, stream, &call, NULL);
-    return rc == SPSH_OK ? spsh_cuda_synchronize(b->cuda, stream, NULL) : rc;
+    const spsh__cudnn_call call = {.lane = spsh__cuda_lane(b),
+                                   .x = at_part[0],
+                                   .weights = at_part[1],
+                                   .dy = at_part[2],
+                                   .y = at_part[3],
+                                   .dx = at_part[4],
+                                   .dweights = at_part[5],
+                                   .work = at_part[6],
+                                   .reserve = at_part[7]};
+    spsh_status rc = SPSH_OK;
+    for (uint32_t step = 0; step < SPSH__CUDNN_STEPS && rc == SPSH_OK; step++) {
+        const layer_work w = work_of(c, &call, (spsh__cudnn_step)step);
+        rc = put_layer(b, stream, &w, err);
+    }
+    return rc == SPSH_OK ? spsh_cuda_synchronize(b->cuda, stream, err) : rc;
 }
 
-static bool probe(spsh__backend *b, const spsh__rnn_choice *c)
+static spsh_status probe(spsh__backend *b, const spsh__rnn_choice *c, spsh_error *err)
 {
     const size_t x = wide_rows_bytes(c, b->has_half);
     const size_t y = spsh__round_up_bytes(spsh__rnn_rows(&c->shape) * c->shape.hidden *
@@ -266,29 +309,34 @@ static bool probe(spsh__backend *b, const spsh__rnn_choice *c)
                              weights,
                              spsh__round_up_bytes(c->sizes.work, SPSH__RNN_ALIGNMENT),
                              spsh__round_up_bytes(c->sizes.reserve, SPSH__RNN_ALIGNMENT)};
-    void *stream = spsh__cuda_stream(b), *memory = NULL;
+    void *memory = NULL;
     size_t all = SPSH__RNN_ALIGNMENT;
     for (uint32_t i = 0; i < 8; i++)
         all += sizes[i];
-    spsh_status rc = spsh_cuda_alloc(b->cuda, b->device, all, &memory, NULL);
+    spsh_status rc = spsh_cuda_alloc(b->cuda, b->device, all, &memory, err);
     if (rc != SPSH_OK)
-        return false;
-    rc = spsh_cuda_fill(b->cuda, memory, 0, all, stream, NULL);
+        return rc;
+    rc = spsh_cuda_fill(b->cuda, memory, 0, all, spsh__cuda_stream(b), err);
     if (rc == SPSH_OK)
-        rc = try_layer(b, c, memory, stream, sizes);
+        rc = try_layer(b, c, memory, sizes, err);
     spsh_cuda_free(b->cuda, memory);
-    return rc == SPSH_OK;
+    return rc;
 }
 
-bool spsh__rnn_open_layer(spsh__backend *b, spsh__rnn_choice *c, spsh__rnn_rung rung,
-                          uint32_t inputs)
+static spsh_status open_layer(spsh__backend *b, spsh__rnn_choice *c, uint32_t inputs,
+                              spsh_error *err)
 {
     const spsh__rnn_state *self = spsh__rnn_of(b);
-    spsh__cudnn_plan plan = {c->shape, c->has_two_biases, rung == SPSH__RNN_CUDNN_PERSISTENT,
+    spsh__cudnn_plan plan = {c->shape, c->has_two_biases, c->rung == SPSH__RNN_CUDNN_PERSISTENT,
                              spsh__cuda_array(b, (spsh__buffer){NULL, b->has_half}).kind};
     plan.shape.inputs = inputs;
     c->inputs = inputs;
-    return self->entry->layer_open_fn(self->device, &plan, &c->layer, &c->sizes, NULL) == SPSH_OK;
+    return self->entry->layer_open_fn(self->device, &plan, &c->layer, &c->sizes, err);
+}
+
+spsh_status spsh__rnn_fit_cudnn(spsh__backend *b, spsh__rnn_choice *c, spsh_error *err)
+{
+    return open_layer(b, c, c->shape.inputs, err);
 }
 
 /* Another length of the same layer, that was asked for in the same way. */
@@ -303,19 +351,23 @@ static const spsh__rnn_choice *find_alike(const spsh__rnn_state *self, const sps
     return NULL;
 }
 
-bool spsh__rnn_fit_cudnn_persistent(spsh__backend *b, spsh__rnn_choice *c)
+spsh_status spsh__rnn_fit_cudnn_persistent(spsh__backend *b, spsh__rnn_choice *c, spsh_error *err)
 {
     const spsh__rnn_state *self = spsh__rnn_of(b);
     const spsh__rnn_choice *alike = find_alike(self, c);
     const uint32_t wide = spsh__rnn_round_up(c->shape.inputs, PADDED_INPUTS);
+    if (alike != NULL && alike->rung != SPSH__RNN_CUDNN_PERSISTENT)
+        return SPSH_FAIL(err, SPSH_E_UNSUPPORTED, SPSH_OFFSET_NONE, "as for other lengths");
     if (alike != NULL)
-        return alike->rung == SPSH__RNN_CUDNN_PERSISTENT &&
-               spsh__rnn_open_layer(b, c, SPSH__RNN_CUDNN_PERSISTENT, alike->inputs);
+        return open_layer(b, c, alike->inputs, err);
     for (uint32_t inputs = c->shape.inputs;; inputs = wide) {
-        if (spsh__rnn_open_layer(b, c, SPSH__RNN_CUDNN_PERSISTENT, inputs) && probe(b, c))
-            return true;
+        spsh_status rc = open_layer(b, c, inputs, err);
+        if (rc == SPSH_OK)
+            rc = probe(b, c, err);
+        if (rc == SPSH_OK)
+            return SPSH_OK;
         spsh__rnn_close_layer(self, c);
         if (inputs == wide)
-            return false;
+            return rc;
     }
 }

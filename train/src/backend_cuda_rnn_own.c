@@ -109,39 +109,55 @@ static void persistent(spsh__backend *b, const pass *p)
         spsh__rnn_put(b, &w, way == 0 ? SPSH__RNN_FORWARD : SPSH__RNN_BACKWARD, sizeof(*job));
 }
 
-/* Does it fit? A block has the same units in both ways. */
-bool spsh__rnn_fit_persistent(const spsh__rnn_state *self, spsh__rnn_choice *c,
-                              spsh__device_kind kind)
+/* One way's share of a block. */
+static spsh_status fit_way(const spsh__rnn_state *self, spsh__rnn_choice *c, uint32_t way,
+                           spsh__device_kind kind, spsh_error *err)
+{
+    const uint32_t bytes = kind == SPSH__DEVICE_F32 ? 4 : 2, gates = spsh__rnn_gates(&c->shape);
+    const uint32_t columns = way == 0 ? gates * c->units : c->units;
+    const uint32_t room = self->entry->limits_fn(self->device).shared_bytes;
+    const spsh__rnn_kernel kernel = way == 0 ? SPSH__RNN_FORWARD : SPSH__RNN_BACKWARD;
+    const uint64_t depth = way == 0 ? c->shape.hidden : (uint64_t)gates * c->shape.hidden;
+    uint64_t shared_bytes = columns * depth * bytes; /* at least */
+    if (shared_bytes <= room) {
+        c->depth[way] = spsh__rnn_round_up(depth, SPSH__RNN_DEPTH);
+        shared_bytes =
+            spsh__rnn_shared_bytes(columns, spsh__rnn_stride(c->depth[way], bytes), bytes);
+    }
+    if (shared_bytes > room)
+        return SPSH_FAIL(err, SPSH_E_UNSUPPORTED, SPSH_OFFSET_NONE,
+                         "a block's share of the weights is %u KiB, it has %u",
+                         (uint32_t)(shared_bytes / 1024), room / 1024);
+    c->shared_bytes[way] = (uint32_t)shared_bytes;
+    if (self->entry->resident_fn(self->device, kernel, kind, c->shared_bytes[way]) < c->blocks)
+        return SPSH_FAIL(err, SPSH_E_UNSUPPORTED, SPSH_OFFSET_NONE,
+                         "%u blocks cannot be on the device at once", c->blocks);
+    return SPSH_OK;
+}
+
+/* A block has the same units in both ways. */
+spsh_status spsh__rnn_fit_persistent(const spsh__rnn_state *self, spsh__rnn_choice *c,
+                                     spsh__device_kind kind, spsh_error *err)
 {
     const spsh__rnn_shape *s = &c->shape;
-    const spsh__rnn_limits limits = self->entry->limits_fn(self->device);
-    const uint32_t bytes = kind == SPSH__DEVICE_F32 ? 4 : 2, gates = spsh__rnn_gates(s);
-    if (limits.blocks == 0)
-        return false;
-    c->units = spsh__rnn_round_up(((uint64_t)s->hidden + limits.blocks - 1) / limits.blocks, 8);
+    const uint32_t most = self->entry->limits_fn(self->device).blocks;
+    if (most == 0)
+        return SPSH_FAIL(err, SPSH_E_UNSUPPORTED, SPSH_OFFSET_NONE,
+                         "the device has no cooperative grids");
+    c->units = spsh__rnn_round_up(((uint64_t)s->hidden + most - 1) / most, 8);
     c->blocks = (s->hidden + c->units - 1) / c->units;
     if ((uint64_t)s->frames * c->blocks > UINT32_MAX) /* the counter */
-        return false;
-    for (uint32_t way = 0; way < 2; way++) {
-        const uint32_t columns = way == 0 ? gates * c->units : c->units;
-        const uint64_t depth = way == 0 ? s->hidden : (uint64_t)gates * s->hidden;
-        if (depth > limits.shared_bytes)
-            return false;
-        c->depth[way] = spsh__rnn_round_up(depth, SPSH__RNN_DEPTH);
-        const uint64_t shared_bytes =
-            spsh__rnn_shared_bytes(columns, spsh__rnn_stride(c->depth[way], bytes), bytes);
-        if (shared_bytes > limits.shared_bytes)
-            return false;
-        c->shared_bytes[way] = (uint32_t)shared_bytes;
-        if (self->entry->resident_fn(self->device,
-                                     way == 0 ? SPSH__RNN_FORWARD : SPSH__RNN_BACKWARD, kind,
-                                     c->shared_bytes[way]) < c->blocks)
-            return false;
-    }
-    (void)snprintf(
-        c->text, sizeof(c->text), "persistent: %u blocks of %u units, %u KiB", c->blocks, c->units,
-        (c->shared_bytes[0] > c->shared_bytes[1] ? c->shared_bytes[0] : c->shared_bytes[1]) / 1024);
-    return true;
+        return SPSH_FAIL(err, SPSH_E_UNSUPPORTED, SPSH_OFFSET_NONE, "too many frames");
+    spsh_status rc = fit_way(self, c, 0, kind, err);
+    if (rc == SPSH_OK)
+        rc = fit_way(self, c, 1, kind, err);
+    if (rc == SPSH_OK)
+        (void)snprintf(
+            c->text, sizeof(c->text), "persistent: %u blocks of %u units, %u KiB", c->blocks,
+            c->units,
+            (c->shared_bytes[0] > c->shared_bytes[1] ? c->shared_bytes[0] : c->shared_bytes[1]) /
+                1024);
+    return rc;
 }
 
 /* -------------------------------------------------------------------------------------- stepwise
@@ -197,22 +213,20 @@ static void stepwise_forward(spsh__backend *b, const pass *p)
 }
 
 /* The gradient of h of frame t - 1, from that of R h of frame t. */
-static void step_back(spsh__backend *b, const pass *p, uint32_t t, float *product)
+static void step_back(spsh__backend *b, const pass *p, uint32_t t, spsh__buffer product)
 {
     const uint32_t hidden = p->s->hidden;
     const size_t first = (size_t)t * p->s->batch;
     const bool is_gru = p->s->cell == SPSH__CELL_GRU;
-    spsh__gemm g = {
-        .m = p->s->batch,
-        .n = hidden,
-        .k = is_gru ? 2 * hidden : (uint32_t)p->width,
-        .a = at(b, p->rows, first * p->width),
-        .b = p->w->recurrent,
-        .c = {product, false},
-        .a_stride = p->width,
-        .b_stride = hidden,
-        .c_stride = hidden
-    };
+    spsh__gemm g = {.m = p->s->batch,
+                    .n = hidden,
+                    .k = is_gru ? 2 * hidden : (uint32_t)p->width,
+                    .a = at(b, p->rows, first * p->width),
+                    .b = p->w->recurrent,
+                    .c = product,
+                    .a_stride = p->width,
+                    .b_stride = hidden,
+                    .c_stride = hidden};
     b->ops->gemm_fn(b, &g);
     if (!is_gru)
         return;
@@ -234,7 +248,7 @@ static void stepwise_backward(spsh__backend *b, const pass *p)
     for (uint32_t t = p->s->frames; t-- > 0;) {
         const bool is_last = t + 1 == p->s->frames;
         if (!is_last)
-            step_back(b, p, t + 1, product);
+            step_back(b, p, t + 1, (spsh__buffer){product, false});
         step(b, p, t, is_last ? NULL : product, carry);
     }
 }

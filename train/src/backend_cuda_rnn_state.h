@@ -24,20 +24,22 @@ typedef struct spsh__rnn_choice {
     void *layer;
     spsh__cudnn_sizes sizes;
     uint32_t inputs; /* that the layer has: more than the shape's where they are padded */
-    char text[96];
+    char text[400];
     bool is_told; /* as news */
 } spsh__rnn_choice;
 
+/* More reserve than a layer has. */
 typedef struct spsh__rnn_own_reserve {
     struct spsh__rnn_own_reserve *next;
     const void *key; /* the layer's reserve */
-    void *memory;
-    size_t size_bytes;
+    spsh__buffer memory;
+    size_t count; /* of floats */
 } spsh__rnn_own_reserve;
 
 typedef struct spsh__rnn_state {
     const spsh__device_rnn_entry *entry;
     void *device; /* the entry's */
+    void *turn;   /* event, for lanes that take turns */
     spsh__rnn_rung rung;
     spsh__rnn_choice *choices;
     spsh__rnn_own_reserve *reserves;
@@ -91,17 +93,19 @@ void spsh__rnn_put(spsh__backend *b, spsh__rnn_work *w, spsh__rnn_kernel kernel,
 void spsh__rnn_use(spsh__rnn_work *w, const void *begin, size_t size_bytes, bool is_write);
 void spsh__rnn_zero(spsh__backend *b, void *memory, size_t size_bytes);
 
+/* Does a rung take the shape? Else SPSH_E_UNSUPPORTED, or whatever a library says, with the reason.
+ */
+
 /* ---- backend_cuda_rnn_own.c ---- */
-bool spsh__rnn_fit_persistent(const spsh__rnn_state *self, spsh__rnn_choice *c,
-                              spsh__device_kind kind);
+spsh_status spsh__rnn_fit_persistent(const spsh__rnn_state *self, spsh__rnn_choice *c,
+                                     spsh__device_kind kind, spsh_error *err);
 void spsh__rnn_own_forward(spsh__backend *b, const spsh__rnn_choice *c, const spsh__rnn_weights *w,
                            spsh__buffer x, spsh__buffer y, spsh__buffer reserve);
 void spsh__rnn_own_backward(spsh__backend *b, const spsh__rnn_choice *c, const spsh__rnn_grad *g);
 
 /* ---- backend_cuda_rnn_layer.c ---- */
-bool spsh__rnn_open_layer(spsh__backend *b, spsh__rnn_choice *c, spsh__rnn_rung rung,
-                          uint32_t inputs);
-bool spsh__rnn_fit_cudnn_persistent(spsh__backend *b, spsh__rnn_choice *c);
+spsh_status spsh__rnn_fit_cudnn(spsh__backend *b, spsh__rnn_choice *c, spsh_error *err);
+spsh_status spsh__rnn_fit_cudnn_persistent(spsh__backend *b, spsh__rnn_choice *c, spsh_error *err);
 void spsh__rnn_close_layer(const spsh__rnn_state *self, spsh__rnn_choice *c);
 void spsh__rnn_layer_run_forward(spsh__backend *b, const spsh__rnn_choice *c,
                                  const spsh__rnn_weights *w, spsh__buffer x, spsh__buffer y,

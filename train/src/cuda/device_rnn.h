@@ -63,15 +63,23 @@ typedef struct spsh__cudnn_sizes {
     spsh__cudnn_part parts[2 * SPSH__RNN_GATES];
 } spsh__cudnn_sizes;
 
+typedef enum spsh__cudnn_step { /* of a pass, in this order */
+                                SPSH__CUDNN_FORWARD = 0,
+                                SPSH__CUDNN_BACKWARD_DATA,
+                                SPSH__CUDNN_BACKWARD_WEIGHTS,
+                                SPSH__CUDNN_STEPS
+} spsh__cudnn_step;
+
 typedef struct spsh__cudnn_call {
+    spsh__cudnn_step step;
     uint32_t lane;
     const void *x, *weights, *dy;
     void *y, *dx, *dweights; /* dweights is added to */
-    void *work, *reserve;    /* reserve: used up by backward_data_fn, then backward_weights_fn */
+    void *work, *reserve;    /* reserve: what forward leaves; both steps of backward use it up */
 } spsh__cudnn_call;
 
 typedef struct spsh__device_rnn_entry {
-    size_t jobs_bytes; /* of spsh__rnn_job, _bias_job, _pack_job, as the plug-in was compiled */
+    size_t jobs_bytes; /* of spsh__rnn_job and _pack_job, as the plug-in was compiled */
     spsh_status (*open_fn)(const spsh__device_train_plan *plan, void **ret_state, spsh_error *err);
     void (*close_fn)(void *state); /* no work is under way; layers are closed */
     /* No blocks: the device has no cooperative grids, or is older than sm_80. */
@@ -84,12 +92,10 @@ typedef struct spsh__device_rnn_entry {
     spsh_status (*layer_open_fn)(void *state, const spsh__cudnn_plan *plan, void **ret_layer,
                                  spsh__cudnn_sizes *ret_sizes, spsh_error *err);
     void (*layer_close_fn)(void *layer);
-    spsh_status (*forward_fn)(void *layer, void *stream, const spsh__cudnn_call *c,
-                              spsh_error *err);
-    spsh_status (*backward_data_fn)(void *layer, void *stream, const spsh__cudnn_call *c,
-                                    spsh_error *err);
-    spsh_status (*backward_weights_fn)(void *layer, void *stream, const spsh__cudnn_call *c,
-                                       spsh_error *err);
+    /* Of persistent layers no two at once: whether their blocks would wait for each other in vain
+     * is not said anywhere. */
+    spsh_status (*layer_call_fn)(void *layer, void *stream, const spsh__cudnn_call *c,
+                                 spsh_error *err);
 } spsh__device_rnn_entry;
 
 typedef const spsh__device_rnn_entry *spsh__device_rnn_entry_fn(void);

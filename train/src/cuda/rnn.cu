@@ -230,9 +230,7 @@ extern "C" SPSH_API const spsh__device_rnn_entry *spsh_cuda_rnn_entry(void)
         launch,
         layer_open,
         spsh__rnn_layer_close,
-        spsh__rnn_layer_forward,
-        spsh__rnn_layer_backward_data,
-        spsh__rnn_layer_backward_weights,
+        spsh__rnn_layer_call,
     };
     return &entry;
 }

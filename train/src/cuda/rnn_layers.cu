@@ -46,11 +46,12 @@ static cudnnDataType_t data_type(spsh__device_kind kind)
                                        : CUDNN_DATA_FLOAT;
 }
 
+/* TENSOR_OP_MATH is described for halves alone; bf16 has no other way than tensor cores. */
 static cudnnMathType_t math_type(const layer *self)
 {
-    if (self->plan.kind != SPSH__DEVICE_F32)
+    if (self->plan.kind == SPSH__DEVICE_FP16)
         return CUDNN_TENSOR_OP_MATH;
-    return self->all->precision == SPSH__TF32 ? CUDNN_DEFAULT_MATH : CUDNN_FMA_MATH;
+    return self->all->precision == SPSH__FP32 ? CUDNN_FMA_MATH : CUDNN_DEFAULT_MATH;
 }
 
 static spsh_status describe_rnn(layer *self, spsh_error *err)
@@ -249,64 +250,41 @@ spsh_status spsh__rnn_layer_open(spsh__rnn_layers *all, const spsh__cudnn_plan *
     return SPSH_OK;
 }
 
-static spsh_status take_stream(const layer *self, void *stream, uint32_t lane, spsh_error *err)
+static cudnnStatus_t do_step(const layer *self, const spsh__cudnn_call *call)
 {
     const spsh__library_calls *c = self->all->calls;
-    const spsh_status rc =
-        spsh__cuda_check(cudaSetDevice(self->all->device), "choosing a device", err);
-    if (rc != SPSH_OK)
-        return rc;
-    return spsh__dnn_check(c, c->cudnnSetStream(self->all->handles[lane], (cudaStream_t)stream),
-                           "a stream", err);
+    const spsh__cudnn_sizes *z = &self->sizes;
+    const cudnnHandle_t handle = self->all->handles[call->lane];
+    switch (call->step) {
+    case SPSH__CUDNN_FORWARD:
+        return c->cudnnRNNForward(handle, self->rnn, CUDNN_FWD_MODE_TRAINING, NULL, self->x,
+                                  call->x, self->y, call->y, self->h, NULL, NULL, self->h, NULL,
+                                  NULL, z->weights, call->weights, z->work, call->work, z->reserve,
+                                  call->reserve);
+    case SPSH__CUDNN_BACKWARD_DATA:
+        return c->cudnnRNNBackwardData_v8(handle, self->rnn, NULL, self->y, call->y, call->dy,
+                                          self->x, call->dx, self->h, NULL, NULL, NULL, self->h,
+                                          NULL, NULL, NULL, z->weights, call->weights, z->work,
+                                          call->work, z->reserve, call->reserve);
+    default:
+        return c->cudnnRNNBackwardWeights_v8(
+            handle, self->rnn, CUDNN_WGRAD_MODE_ADD, NULL, self->x, call->x, self->h, NULL, self->y,
+            call->y, z->weights, call->dweights, z->work, call->work, z->reserve, call->reserve);
+    }
 }
 
-spsh_status spsh__rnn_layer_forward(void *opaque, void *stream, const spsh__cudnn_call *call,
-                                    spsh_error *err)
+spsh_status spsh__rnn_layer_call(void *opaque, void *stream, const spsh__cudnn_call *call,
+                                 spsh_error *err)
 {
+    static const char *const names[SPSH__CUDNN_STEPS] = {
+        "a recurrent layer forward", "a recurrent layer backward",
+        "gradients of a recurrent layer's weights"};
     const layer *self = (const layer *)opaque;
     const spsh__library_calls *c = self->all->calls;
-    const spsh_status rc = take_stream(self, stream, call->lane, err);
-    if (rc != SPSH_OK)
-        return rc;
-    return spsh__dnn_check(
-        c,
-        c->cudnnRNNForward(self->all->handles[call->lane], self->rnn, CUDNN_FWD_MODE_TRAINING, NULL,
-                           self->x, call->x, self->y, call->y, self->h, NULL, NULL, self->h, NULL,
-                           NULL, self->sizes.weights, call->weights, self->sizes.work, call->work,
-                           self->sizes.reserve, call->reserve),
-        "a recurrent layer forward", err);
-}
-
-spsh_status spsh__rnn_layer_backward_data(void *opaque, void *stream, const spsh__cudnn_call *call,
-                                          spsh_error *err)
-{
-    const layer *self = (const layer *)opaque;
-    const spsh__library_calls *c = self->all->calls;
-    const spsh_status rc = take_stream(self, stream, call->lane, err);
-    if (rc != SPSH_OK)
-        return rc;
-    return spsh__dnn_check(c,
-                           c->cudnnRNNBackwardData_v8(
-                               self->all->handles[call->lane], self->rnn, NULL, self->y, call->y,
-                               call->dy, self->x, call->dx, self->h, NULL, NULL, NULL, self->h,
-                               NULL, NULL, NULL, self->sizes.weights, call->weights,
-                               self->sizes.work, call->work, self->sizes.reserve, call->reserve),
-                           "a recurrent layer backward", err);
-}
-
-spsh_status spsh__rnn_layer_backward_weights(void *opaque, void *stream,
-                                             const spsh__cudnn_call *call, spsh_error *err)
-{
-    const layer *self = (const layer *)opaque;
-    const spsh__library_calls *c = self->all->calls;
-    const spsh_status rc = take_stream(self, stream, call->lane, err);
-    if (rc != SPSH_OK)
-        return rc;
-    return spsh__dnn_check(c,
-                           c->cudnnRNNBackwardWeights_v8(
-                               self->all->handles[call->lane], self->rnn, CUDNN_WGRAD_MODE_ADD,
-                               NULL, self->x, call->x, self->h, NULL, self->y, call->y,
-                               self->sizes.weights, call->dweights, self->sizes.work, call->work,
-                               self->sizes.reserve, call->reserve),
-                           "gradients of a recurrent layer's weights", err);
+    spsh_status rc = spsh__cuda_check(cudaSetDevice(self->all->device), "choosing a device", err);
+    if (rc == SPSH_OK)
+        rc = spsh__dnn_check(
+            c, c->cudnnSetStream(self->all->handles[call->lane], (cudaStream_t)stream), "a stream",
+            err);
+    return rc == SPSH_OK ? spsh__dnn_check(c, do_step(self, call), names[call->step], err) : rc;
 }

@@ -18,11 +18,7 @@ void spsh__rnn_layers_close(spsh__rnn_layers *layers);
 spsh_status spsh__rnn_layer_open(spsh__rnn_layers *layers, const spsh__cudnn_plan *plan,
                                  void **ret_layer, spsh__cudnn_sizes *ret_sizes, spsh_error *err);
 void spsh__rnn_layer_close(void *layer);
-spsh_status spsh__rnn_layer_forward(void *layer, void *stream, const spsh__cudnn_call *call,
-                                    spsh_error *err);
-spsh_status spsh__rnn_layer_backward_data(void *layer, void *stream, const spsh__cudnn_call *call,
-                                          spsh_error *err);
-spsh_status spsh__rnn_layer_backward_weights(void *layer, void *stream,
-                                             const spsh__cudnn_call *call, spsh_error *err);
+spsh_status spsh__rnn_layer_call(void *layer, void *stream, const spsh__cudnn_call *call,
+                                 spsh_error *err);
 
 #endif
