@@ -437,7 +437,7 @@ static void add_to_epoch(spsh__run *r)
 /* Known when a shape was met for the first time. */
 static void tell_recurrence(const spsh__run *r)
 {
-    char text[LINE_BYTES];
+    char text[LOG_BYTES];
     while (r->compute.cuda != NULL && spsh__cuda_rnn_news(r->backend, text, sizeof(text)))
         spsh__run_log(r, SPSH_LOG_INFO, "recurrent layers on the device: %s", text);
 }
