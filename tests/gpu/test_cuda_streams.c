@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 
 #include "device_test.h"
+#include "fake_cudart.h"
 #include "speechshard/cuda_plugin.h"
 #include "spsh_test.h"
 
@@ -801,6 +802,67 @@ static void test_other_device(void)
     spsh_cuda_stream_close(cuda, stream);
 }
 
+/* A thread that never had a device: what it calls first is drawn. */
+static void *call_from_nowhere(void *opaque)
+{
+    const uint32_t first_call = *(const uint32_t *)opaque;
+    void *made = NULL, *mine = NULL;
+    if (first_call == 0)
+        record(event, first);
+    if (first_call == 1)
+        copy(first, memory, pinned);
+    if (first_call == 2)
+        must(spsh_cuda_host_alloc(cuda, BYTES, &made, &err));
+    if (first_call == 3)
+        must(spsh_cuda_alloc(cuda, 1, BYTES, &mine, &err));
+    if (first_call == 4)
+        fill(first, memory, 1);
+    must(spsh_cuda_synchronize(cuda, first, &err));
+    spsh_cuda_host_free(cuda, made);
+    spsh_cuda_free(cuda, mine);
+    return NULL;
+}
+
+/* A process that works on device 1 alone has no context on device 0, whichever of its threads calls
+ * what; the default stream is device 1's. A process of its own: contexts stay. */
+static void use_one_device(fake_contexts_fn *contexts_fn)
+{
+    void *host = NULL;
+    CHECK_U64(contexts_fn(), 0);
+    must(spsh_cuda_alloc(cuda, 1, BYTES, &memory, &err));
+    must(spsh_cuda_host_alloc(cuda, BYTES, &host, &err));
+    pinned = host;
+    must(spsh_cuda_stream_open(cuda, 1, 0, &first, &err));
+    must(spsh_cuda_event_open(cuda, 1, 0, &event, &err));
+    for (uint32_t first_call = 0; first_call < 5; first_call++) {
+        pthread_t thread;
+        REQUIRE(pthread_create(&thread, NULL, call_from_nowhere, &first_call) == 0);
+        REQUIRE(pthread_join(thread, NULL) == 0);
+        CHECK_U64(contexts_fn(), 2);
+    }
+    fill(NULL, memory, 3);
+    must(spsh_cuda_synchronize(cuda, NULL, &err));
+    CHECK_U64(contexts_fn(), 2);
+}
+
+static void test_one_device(void)
+{
+    fake_contexts_fn *contexts_fn = NULL;
+    int status = 0;
+    void *symbol = spsh_cuda_symbol(cuda, FAKE_CONTEXTS_SYMBOL);
+    memcpy(&contexts_fn, &symbol, sizeof(contexts_fn));
+    if (contexts_fn == NULL)
+        return;
+    const pid_t child = fork();
+    REQUIRE(child >= 0);
+    if (child == 0) {
+        use_one_device(contexts_fn);
+        _exit(TEST_RESULT());
+    }
+    REQUIRE(waitpid(child, &status, 0) == child);
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
 static void run_of_twin(void)
 {
     RUN(test_pinned_is_read_late);
@@ -826,6 +888,7 @@ int main(int argc, char **argv)
     table = spsh_cuda_plugin_of(cuda);
     if (twin != NULL)
         twin->seed = seed;
+    RUN(test_one_device); /* before this process has a context */
     open_all();
     RUN(test_arguments);
     RUN(test_libraries);

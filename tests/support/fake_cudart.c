@@ -5,7 +5,8 @@
  *     plugin.cu, features.cu --> cudaX --> twin_table (twin_runtime.c): queues, events, captures
  *
  * A launch runs the kernels' text as C, block by block, when its turn comes. The calling thread has
- * a device and a way with captures, as CUDA's threads have.
+ * a device and a way with captures, as CUDA's threads have: number 0 to begin with, where a context
+ * is made when the thread first calls what needs one, or where it chooses.
  *
  * Names are CUDA's in the object file alone, by way of assembler names.
  */
@@ -13,6 +14,7 @@
 #include <string.h>
 
 #include "cuda/device_norm.h"
+#include "fake_cudart.h"
 #include "twin_internal.h"
 
 /* Numbers of CUDA's headers. */
@@ -68,7 +70,9 @@ static extent3 pushed_grid, pushed_block;
 static size_t pushed_shared;
 static void *pushed_stream;
 static _Thread_local int device;
-static _Thread_local int mode; /* cudaStreamCaptureModeGlobal */
+static _Thread_local bool has_context; /* of the device; else the driver knows of none */
+static uint32_t contexts;              /* of the process; atomic */
+static _Thread_local int mode;         /* cudaStreamCaptureModeGlobal */
 static _Thread_local int last_error;
 
 static int code_of(spsh_status status)
@@ -92,6 +96,49 @@ static int kept(int code)
 static int kept_status(spsh_status status)
 {
     return kept(code_of(status));
+}
+
+/* ---- contexts ---- */
+
+static void make_context(void)
+{
+    has_context = true;
+    (void)__atomic_fetch_or(&contexts, UINT32_C(1) << device, __ATOMIC_RELAXED);
+}
+
+/* At the start of all that CUDA does in one. */
+static void need_context(void)
+{
+    if (!has_context)
+        make_context();
+}
+
+SPSH_API uint32_t fake_contexts(void)
+{
+    return __atomic_load_n(&contexts, __ATOMIC_RELAXED);
+}
+
+/* The driver's cuCtxGetCurrent. */
+static int current_context(void **context)
+{
+    static char some;
+    *context = has_context ? &some : NULL;
+    return SUCCESS;
+}
+
+int fake_driver_function(const char *name, void **function, unsigned version,
+                         unsigned long long flags,
+                         int *found) __asm__("cudaGetDriverEntryPointByVersion");
+
+int fake_driver_function(const char *name, void **function, unsigned version,
+                         unsigned long long flags, int *found)
+{
+    int (*const current_fn)(void **) = current_context;
+    (void)version, (void)flags, (void)found;
+    *function = NULL;
+    if (strcmp(name, "cuCtxGetCurrent") == 0)
+        memcpy(function, &current_fn, sizeof(*function));
+    return SUCCESS;
 }
 
 /* ---- kernels ---- */
@@ -161,6 +208,7 @@ static bool may_allocate(void)
 
 int fake_malloc(void **memory, size_t size_bytes)
 {
+    need_context();
     if (!may_allocate())
         return kept(CAPTURE_UNSUPPORTED);
     *memory = NULL;
@@ -171,12 +219,14 @@ int fake_malloc(void **memory, size_t size_bytes)
 
 int fake_free(void *memory)
 {
+    need_context();
     twin_table.free_fn(memory);
     return SUCCESS;
 }
 
 int fake_host_alloc(void **memory, size_t size_bytes, unsigned flags)
 {
+    need_context();
     (void)flags; /* featgen's are of one device */
     if (!may_allocate())
         return kept(CAPTURE_UNSUPPORTED);
@@ -185,12 +235,14 @@ int fake_host_alloc(void **memory, size_t size_bytes, unsigned flags)
 
 int fake_free_host(void *memory)
 {
+    need_context();
     twin_table.host_free_fn(memory);
     return SUCCESS;
 }
 
 int fake_register_host(void *memory, size_t size_bytes, unsigned flags)
 {
+    need_context();
     if (flags != HOST_PORTABLE)
         return kept(INVALID_VALUE);
     return kept_status(twin_table.host_register_fn(memory, size_bytes, NULL));
@@ -198,12 +250,14 @@ int fake_register_host(void *memory, size_t size_bytes, unsigned flags)
 
 int fake_unregister_host(void *memory)
 {
+    need_context();
     twin_table.host_unregister_fn(memory);
     return SUCCESS;
 }
 
 int fake_copy_async(void *to, const void *from, size_t size_bytes, int kind, void *stream)
 {
+    need_context();
     (void)kind;
     return kept_status(twin_table.copy_fn(to, from, size_bytes, stream, NULL));
 }
@@ -217,6 +271,7 @@ int fake_copy(void *to, const void *from, size_t size_bytes, int kind)
 /* On the thread's device, whose memory and stream it must be. */
 int fake_fill(void *memory, int byte, size_t size_bytes, void *stream)
 {
+    need_context();
     if (twin_memory_device(memory, size_bytes) != (uint32_t)device)
         return kept(INVALID_VALUE);
     if (stream != NULL && twin_stream_device(stream) != (uint32_t)device)
@@ -226,6 +281,7 @@ int fake_fill(void *memory, int byte, size_t size_bytes, void *stream)
 
 int fake_memory_info(size_t *free_bytes, size_t *all_bytes)
 {
+    need_context();
     uint64_t is_free = 0, all = 0;
     const spsh_status rc = twin_table.memory_fn((uint32_t)device, &is_free, &all, NULL);
     *free_bytes = is_free;
@@ -236,6 +292,7 @@ int fake_memory_info(size_t *free_bytes, size_t *all_bytes)
 /* Its first two members: what memory it is, whose. */
 int fake_pointer(int *attributes, const void *memory)
 {
+    need_context();
     const uint32_t number = twin_memory_device(memory, 1);
     attributes[0] = number > TWIN_DEVICES    ? MEMORY_UNREGISTERED
                     : number == TWIN_DEVICES ? MEMORY_HOST
@@ -279,6 +336,7 @@ int fake_set_device(int number)
     if (number < 0 || number >= TWIN_DEVICES)
         return kept(INVALID_DEVICE);
     device = number;
+    make_context();
     return SUCCESS;
 }
 
@@ -343,6 +401,7 @@ int fake_event_time(float *ms, void *first, void *last) __asm__("cudaEventElapse
 
 int fake_priorities(int *least, int *most)
 {
+    need_context();
     *least = PRIORITY_LEAST;
     *most = PRIORITY_MOST;
     return SUCCESS;
@@ -350,6 +409,7 @@ int fake_priorities(int *least, int *most)
 
 int fake_stream_create(void **created, unsigned flags, int priority)
 {
+    need_context();
     if (flags != STREAM_NON_BLOCKING || (priority != PRIORITY_LEAST && priority != PRIORITY_MOST))
         return kept(INVALID_VALUE);
     return kept_status(
@@ -358,17 +418,20 @@ int fake_stream_create(void **created, unsigned flags, int priority)
 
 int fake_stream_destroy(void *stream)
 {
+    need_context();
     twin_table.stream_close_fn(stream);
     return SUCCESS;
 }
 
 int fake_stream_synchronize(void *stream)
 {
+    need_context();
     return kept_status(twin_table.synchronize_fn(stream, NULL));
 }
 
 int fake_stream_wait(void *stream, void *event, unsigned flags)
 {
+    need_context();
     if (flags != 0)
         return kept(INVALID_VALUE);
     return kept_status(twin_table.event_wait_fn(event, stream, NULL));
@@ -376,33 +439,39 @@ int fake_stream_wait(void *stream, void *event, unsigned flags)
 
 int fake_event_create(void **created, unsigned flags)
 {
+    need_context();
     const uint32_t timed = (flags & EVENT_DISABLE_TIMING) == 0;
     return kept_status(twin_table.event_open_fn((uint32_t)device, timed, created, NULL));
 }
 
 int fake_event_destroy(void *event)
 {
+    need_context();
     twin_table.event_close_fn(event);
     return SUCCESS;
 }
 
 int fake_event_record(void *event, void *stream)
 {
+    need_context();
     return kept_status(twin_table.event_record_fn(event, stream, NULL));
 }
 
 int fake_event_query(void *event)
 {
+    need_context();
     return kept_status(twin_table.event_query_fn(event, NULL));
 }
 
 int fake_event_synchronize(void *event)
 {
+    need_context();
     return kept_status(twin_table.event_synchronize_fn(event, NULL));
 }
 
 int fake_event_time(float *ms, void *first, void *last)
 {
+    need_context();
     return kept_status(twin_table.event_ms_fn(first, last, ms, NULL));
 }
 
@@ -423,12 +492,14 @@ static _Thread_local void *captured_graph;
 
 int fake_capture_begin(void *stream, int how)
 {
+    need_context();
     return how != MODE_THREAD_LOCAL ? kept(INVALID_VALUE)
                                     : kept_status(twin_table.graph_begin_fn(stream, NULL));
 }
 
 int fake_capture_end(void *stream, void **graph)
 {
+    need_context();
     *graph = NULL;
     const int code = kept_status(twin_table.graph_end_fn(stream, graph, NULL));
     captured_graph = *graph;
@@ -445,12 +516,14 @@ int fake_capture_mode(int *how)
 
 int fake_is_capturing(void *stream, int *status)
 {
+    need_context();
     *status = twin_is_captured(stream) ? 1 : 0;
     return SUCCESS;
 }
 
 int fake_graph_make(void **made, void *graph, unsigned long long flags)
 {
+    need_context();
     *made = flags == 0 ? graph : NULL;
     if (graph == captured_graph && flags == 0)
         captured_graph = NULL;
@@ -459,6 +532,7 @@ int fake_graph_make(void **made, void *graph, unsigned long long flags)
 
 int fake_graph_destroy(void *graph)
 {
+    need_context();
     if (graph != NULL && graph == captured_graph) {
         twin_table.graph_close_fn(graph);
         captured_graph = NULL;
@@ -468,12 +542,14 @@ int fake_graph_destroy(void *graph)
 
 int fake_graph_drop(void *made)
 {
+    need_context();
     twin_table.graph_close_fn(made);
     return SUCCESS;
 }
 
 int fake_graph_launch(void *made, void *stream)
 {
+    need_context();
     return kept_status(twin_table.graph_launch_fn(made, stream, NULL));
 }
 
@@ -554,6 +630,7 @@ static bool is_possible(kernel_kind kernel, extent3 grid, extent3 block, size_t 
 int fake_launch(const void *kernel, extent3 grid, extent3 block, void **arguments,
                 size_t shared_bytes, void *stream)
 {
+    need_context();
     if (stream != NULL && twin_stream_device(stream) != (uint32_t)device)
         return kept(INVALID_HANDLE);
     for (size_t i = 0; i < KERNELS; i++) {

@@ -133,15 +133,15 @@ spsh_status twin_memory_new(uint32_t device, size_t size_bytes, void **ret_memor
     if (arena_memory == NULL)
         make_arena();
     if (size_bytes > twin_state.device_bytes || used > twin_state.device_bytes - size_bytes)
-        return twin_fail(err, SPSH_E_NO_MEMORY,
-                         "memory of device %u: %zu bytes, of %zu %zu are used", device, size_bytes,
-                         (size_t)twin_state.device_bytes, (size_t)used);
+        return spsh__cuda_fail(err, SPSH_E_NO_MEMORY,
+                               "memory of device %u: %zu bytes, of %zu %zu are used", device,
+                               size_bytes, (size_t)twin_state.device_bytes, (size_t)used);
     const uintptr_t aligned = (size_bytes + ALIGN_BYTES - 1) & ~(ALIGN_BYTES - 1);
     const uintptr_t bytes = (aligned + PAGE_BYTES - 1) & ~(PAGE_BYTES - 1);
     const uintptr_t pages = find_pages(bytes);
     if (pages == 0 || mprotect(to_pointer(pages), bytes, PROT_READ | PROT_WRITE) != 0)
-        return twin_fail(err, SPSH_E_NO_MEMORY, "memory of device %u: %zu bytes", device,
-                         size_bytes);
+        return spsh__cuda_fail(err, SPSH_E_NO_MEMORY, "memory of device %u: %zu bytes", device,
+                               size_bytes);
     const uintptr_t begin = pages + bytes - aligned;
     memset(to_pointer(pages), GUARD, bytes);
     memset(to_pointer(begin), TWIN_POISON, size_bytes);
@@ -196,7 +196,7 @@ spsh_status twin_pinned_new(size_t size_bytes, void **ret_memory, spsh_error *er
 {
     void *memory = NULL;
     if (posix_memalign(&memory, PAGE_BYTES, size_bytes) != 0)
-        return twin_fail(err, SPSH_E_NO_MEMORY, "pinned memory: %zu bytes", size_bytes);
+        return spsh__cuda_fail(err, SPSH_E_NO_MEMORY, "pinned memory: %zu bytes", size_bytes);
     memset(memory, TWIN_POISON, size_bytes);
     const twin_block block = {
         .begin = (uintptr_t)memory,
@@ -215,9 +215,9 @@ spsh_status twin_pinned_register(void *memory, size_t size_bytes, spsh_error *er
     const uintptr_t begin = (uintptr_t)memory;
     const size_t place = place_of(begin);
     if (begin % PAGE_BYTES != 0 || size_bytes == 0 || size_bytes % PAGE_BYTES != 0)
-        return twin_fail(err, SPSH_E_INVALID_ARG, "memory to pin must be whole pages");
+        return spsh__cuda_fail(err, SPSH_E_INVALID_ARG, "memory to pin must be whole pages");
     if (place < block_count && blocks[place].block->begin < begin + size_bytes)
-        return twin_fail(err, SPSH_E_INVALID_ARG, "memory to pin is pinned");
+        return spsh__cuda_fail(err, SPSH_E_INVALID_ARG, "memory to pin is pinned");
     const twin_block block = {
         .begin = begin,
         .end = begin + size_bytes,

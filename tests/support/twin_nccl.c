@@ -18,7 +18,7 @@ spsh_status spsh__cuda_fail(spsh_error *err, spsh_status status, const char *for
     /* NOLINTNEXTLINE(clang-analyzer-valist.Uninitialized): it is started */
     (void)vsnprintf(text, sizeof(text), format, arguments);
     va_end(arguments);
-    return twin_fail(err, status, "%s", text);
+    return spsh__cuda_fail(err, status, "%s", text);
 }
 
 static spsh_status spsh__nccl_device(uint32_t device, spsh_error *err)

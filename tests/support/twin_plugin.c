@@ -106,7 +106,7 @@ static spsh_status open_state(const spsh__device_features_plan *plan, void **ret
     job->room = spsh__device_room_of(&job->tables);
     spsh_status rc = make_memory(self, plan, err);
     if (rc == SPSH_OK && !spsh__device_lanes(&job->room, twin_state.memory_bytes, &job->lane_shift))
-        rc = twin_fail(err, SPSH_E_UNSUPPORTED, "a block's memory is too small");
+        rc = spsh__cuda_fail(err, SPSH_E_UNSUPPORTED, "a block's memory is too small");
     if (rc == SPSH_OK) {
         (void)spsh__device_tables(plan->tables, self->tables, self->tables, &job->tables);
         *ret_state = self;

@@ -511,7 +511,8 @@ static spsh_status layer_call(void *opaque, void *stream, const spsh__cudnn_call
                             .uses = all,
                             .use_count = is_forward ? 6 : 9};
     if (l->plan.is_persistent && s->batch % 2 != 0)
-        return twin_fail(err, SPSH_E_UNSUPPORTED, "twin: cuDNN: not supported, on second thoughts");
+        return spsh__cuda_fail(err, SPSH_E_UNSUPPORTED,
+                               "twin: cuDNN: not supported, on second thoughts");
     return twin_enqueue(stream, &work, err);
 }
 

@@ -115,20 +115,6 @@ SPSH_API twin_controls *twin_controls_get(void)
 
 /* ---- what everybody needs ---- */
 
-spsh_status twin_fail(spsh_error *err, spsh_status status, const char *format, ...)
-{
-    if (err != NULL) {
-        va_list arguments;
-        va_start(arguments, format);
-        err->status = status;
-        err->os_errno = 0;
-        err->offset_bytes = SPSH_OFFSET_NONE;
-        (void)vsnprintf(err->message, sizeof(err->message), format, arguments);
-        va_end(arguments);
-    }
-    return status;
-}
-
 void twin_stop(const char *format, ...)
 {
     va_list arguments;
@@ -198,7 +184,8 @@ static uint32_t number_of(const stream *of)
 static spsh_status is_usable(spsh_error *err)
 {
     return twin_state.is_lost
-               ? twin_fail(err, SPSH_E_IO, "the device was lost to this process: start it again")
+               ? spsh__cuda_fail(err, SPSH_E_IO,
+                                 "the device was lost to this process: start it again")
                : SPSH_OK;
 }
 
@@ -209,10 +196,11 @@ static spsh_status find_stream(void *handle, stream **ret_stream, spsh_error *er
         if (handle != &streams[i] && (handle != NULL || i != 0))
             continue;
         *ret_stream = &streams[i];
-        return streams[i].is_open ? is_usable(err)
-                                  : twin_fail(err, SPSH_E_INVALID_ARG, "a stream that was closed");
+        return streams[i].is_open
+                   ? is_usable(err)
+                   : spsh__cuda_fail(err, SPSH_E_INVALID_ARG, "a stream that was closed");
     }
-    return twin_fail(err, SPSH_E_INVALID_ARG, "that is no stream");
+    return spsh__cuda_fail(err, SPSH_E_INVALID_ARG, "that is no stream");
 }
 
 /* ---- items ---- */
@@ -507,13 +495,14 @@ static spsh_status check_no_capture(const char *what, spsh_error *err)
     if (own_capture == NULL)
         return SPSH_OK;
     break_capture(own_capture);
-    return twin_fail(err, SPSH_E_IO, "%s: not while a graph is captured", what);
+    return spsh__cuda_fail(err, SPSH_E_IO, "%s: not while a graph is captured", what);
 }
 
 static spsh_status check_capture(const stream *of, const char *what, spsh_error *err)
 {
     if (of->captured_by != NULL && of->captured_by->is_broken)
-        return twin_fail(err, SPSH_E_IO, "%s: the capture of a graph has failed before", what);
+        return spsh__cuda_fail(err, SPSH_E_IO, "%s: the capture of a graph has failed before",
+                               what);
     return SPSH_OK;
 }
 
@@ -526,14 +515,15 @@ static spsh_status check_uses(const stream *of, const twin_work *work, bool any_
             continue;
         const twin_block *block = twin_block_of(use->begin, use->size_bytes);
         if (block == NULL)
-            return twin_fail(err, SPSH_E_INVALID_ARG,
-                             "%s: use %zu of %zu bytes is outside of the device's memory, or that "
-                             "was freed",
-                             work->name, i, use->size_bytes);
+            return spsh__cuda_fail(
+                err, SPSH_E_INVALID_ARG,
+                "%s: use %zu of %zu bytes is outside of the device's memory, or that "
+                "was freed",
+                work->name, i, use->size_bytes);
         if (!any_device && of->device < TWIN_DEVICES && block->device != of->device)
-            return twin_fail(err, SPSH_E_INVALID_ARG,
-                             "%s: use %zu is memory of device %u, the stream is of device %u",
-                             work->name, i, block->device, of->device);
+            return spsh__cuda_fail(err, SPSH_E_INVALID_ARG,
+                                   "%s: use %zu is memory of device %u, the stream is of device %u",
+                                   work->name, i, block->device, of->device);
     }
     return SPSH_OK;
 }
@@ -658,9 +648,9 @@ static spsh_status copy(void *to, const void *from, size_t size_bytes, void *han
     if (rc == SPSH_OK && of->captured_by != NULL &&
         (is_host_memory(to, size_bytes) || is_host_memory(from, size_bytes))) {
         break_capture(of->captured_by);
-        rc = twin_fail(err, SPSH_E_IO,
-                       "a copy of memory that is not pinned: not while a graph is "
-                       "captured");
+        rc = spsh__cuda_fail(err, SPSH_E_IO,
+                             "a copy of memory that is not pinned: not while a graph is "
+                             "captured");
     }
     if (rc == SPSH_OK)
         rc = enqueue_copy(&given, handle, err);
@@ -676,7 +666,7 @@ static spsh_status fill(void *memory, uint8_t byte, size_t size_bytes, void *han
     spsh_status rc = SPSH_OK;
     enter();
     if (!twin_is_device_memory(memory))
-        rc = twin_fail(err, SPSH_E_INVALID_ARG, "a fill of what is no memory of a device");
+        rc = spsh__cuda_fail(err, SPSH_E_INVALID_ARG, "a fill of what is no memory of a device");
     if (rc == SPSH_OK)
         rc = enqueue_copy(&given, handle, err);
     leave();
@@ -803,7 +793,7 @@ static spsh_status stream_open(uint32_t device, uint32_t urgent, void **ret_stre
     while (i < TWIN_STREAMS && streams[i].is_open)
         i++;
     if (rc == SPSH_OK && i == TWIN_STREAMS)
-        rc = twin_fail(err, SPSH_E_IO, "more than %d streams", (int)TWIN_STREAMS);
+        rc = spsh__cuda_fail(err, SPSH_E_IO, "more than %d streams", (int)TWIN_STREAMS);
     if (rc == SPSH_OK) {
         streams[i].is_open = true; /* its clock goes on: times are not used again */
         streams[i].device = device;
@@ -840,7 +830,7 @@ static spsh_status synchronize(void *handle, spsh_error *err)
         rc = check_no_capture("waiting for a stream", err);
     if (rc == SPSH_OK && of->captured_by != NULL) {
         break_capture(of->captured_by);
-        rc = twin_fail(err, SPSH_E_IO, "waiting for a stream: a graph is captured from it");
+        rc = spsh__cuda_fail(err, SPSH_E_IO, "waiting for a stream: a graph is captured from it");
     }
     if (rc == SPSH_OK) {
         const twin_clock then = of->clock;
@@ -903,8 +893,9 @@ static spsh_status event_record(void *opaque, void *handle, spsh_error *err)
     if (rc == SPSH_OK)
         rc = check_capture(on, "recording an event", err);
     if (rc == SPSH_OK && on->device < TWIN_DEVICES && on->device != of->device)
-        rc = twin_fail(err, SPSH_E_INVALID_ARG, "an event of device %u, a stream of device %u",
-                       of->device, on->device);
+        rc =
+            spsh__cuda_fail(err, SPSH_E_INVALID_ARG, "an event of device %u, a stream of device %u",
+                            of->device, on->device);
     if (rc == SPSH_OK) {
         if (on->captured_by == NULL)
             twin_clock_join(&on->clock, &host);
@@ -920,7 +911,7 @@ static spsh_status event_record(void *opaque, void *handle, spsh_error *err)
 static spsh_status check_wait(stream *on, const mark *last, spsh_error *err)
 {
     if (last->is_captured && last->of == NULL)
-        return twin_fail(err, SPSH_E_IO, "waiting for an event of a capture that is over");
+        return spsh__cuda_fail(err, SPSH_E_IO, "waiting for an event of a capture that is over");
     if (on->captured_by == last->of)
         return SPSH_OK;
     if (last->of != NULL && on->captured_by == NULL && on != &streams[0] && !last->of->is_broken) {
@@ -929,7 +920,7 @@ static spsh_status check_wait(stream *on, const mark *last, spsh_error *err)
     }
     break_capture(on->captured_by);
     break_capture(last->of);
-    return twin_fail(err, SPSH_E_IO, "waiting for an event across the border of a capture");
+    return spsh__cuda_fail(err, SPSH_E_IO, "waiting for an event across the border of a capture");
 }
 
 static spsh_status event_wait(void *opaque, void *handle, spsh_error *err)
@@ -959,7 +950,7 @@ static spsh_status check_asked(const event *of, spsh_error *err)
         rc = check_no_capture("asking for an event", err);
     if (rc == SPSH_OK && of->last != NULL && of->last->is_captured) {
         break_capture(of->last->of);
-        rc = twin_fail(err, SPSH_E_IO, "asking for an event of a graph");
+        rc = spsh__cuda_fail(err, SPSH_E_IO, "asking for an event of a graph");
     }
     return rc;
 }
@@ -977,7 +968,7 @@ static spsh_status event_query(void *opaque, spsh_error *err)
     if (rc == SPSH_OK)
         rc = is_usable(err);
     if (rc == SPSH_OK && of->last != NULL && !of->last->is_done)
-        rc = twin_fail(err, SPSH_E_TIMEOUT, "the device has not come to the event");
+        rc = spsh__cuda_fail(err, SPSH_E_TIMEOUT, "the device has not come to the event");
     if (rc == SPSH_OK && of->last != NULL)
         twin_clock_join(&host, &of->last->clock);
     leave();
@@ -1009,7 +1000,7 @@ static spsh_status event_ms(void *first, void *last, float *ret_ms, spsh_error *
         rc = check_asked(to, err);
     if (rc == SPSH_OK && (!from->is_timed || !to->is_timed || from->last == NULL ||
                           to->last == NULL || !from->last->is_done || !to->last->is_done))
-        rc = twin_fail(err, SPSH_E_INVALID_ARG, "events without times, or not come to");
+        rc = spsh__cuda_fail(err, SPSH_E_INVALID_ARG, "events without times, or not come to");
     if (rc == SPSH_OK)
         *ret_ms = (float)to->last->tick - (float)from->last->tick;
     leave();
@@ -1024,7 +1015,7 @@ static spsh_status graph_begin(void *handle, spsh_error *err)
     enter();
     spsh_status rc = find_stream(handle, &of, err);
     if (rc == SPSH_OK && of == &streams[0])
-        rc = twin_fail(err, SPSH_E_IO, "no graph is captured from the default stream");
+        rc = spsh__cuda_fail(err, SPSH_E_IO, "no graph is captured from the default stream");
     if (rc == SPSH_OK && (of->captured_by != NULL || own_capture != NULL))
         rc = check_no_capture("beginning a graph", err);
     if (rc == SPSH_OK) {
@@ -1075,13 +1066,13 @@ static spsh_status graph_end(void *handle, void **ret_graph, spsh_error *err)
     capture *ended = rc == SPSH_OK ? of->captured_by : NULL;
     const bool is_own = ended != NULL && ended == own_capture && ended->origin == number_of(of);
     if (rc == SPSH_OK && !is_own)
-        rc = twin_fail(err, SPSH_E_IO, "no graph was begun on that stream by this thread");
+        rc = spsh__cuda_fail(err, SPSH_E_IO, "no graph was begun on that stream by this thread");
     else if (rc == SPSH_OK && ended->is_broken)
-        rc = twin_fail(err, SPSH_E_IO, "the capture of a graph has failed");
+        rc = spsh__cuda_fail(err, SPSH_E_IO, "the capture of a graph has failed");
     else if (rc == SPSH_OK && !is_joined(ended))
-        rc = twin_fail(err, SPSH_E_IO,
-                       "a graph ends while work of another stream is not waited "
-                       "for");
+        rc = spsh__cuda_fail(err, SPSH_E_IO,
+                             "a graph ends while work of another stream is not waited "
+                             "for");
     if (rc == SPSH_OK && is_own) {
         graph *new = twin_new(sizeof(*new));
         new->references = 1;
@@ -1132,7 +1123,7 @@ static spsh_status graph_launch(void *opaque, void *handle, spsh_error *err)
     spsh_status rc = find_stream(handle, &of, err);
     if (rc == SPSH_OK && of->captured_by != NULL) {
         break_capture(of->captured_by);
-        rc = twin_fail(err, SPSH_E_IO, "launching a graph: not while a graph is captured");
+        rc = spsh__cuda_fail(err, SPSH_E_IO, "launching a graph: not while a graph is captured");
     }
     if (rc == SPSH_OK) {
         twin_clock_join(&of->clock, &launched->clock);

@@ -38,9 +38,6 @@ spsh_status twin_enqueue(void *handle, const twin_work *work, spsh_error *err);
 /* What twin_runtime.c has of the plug-in: for memory of other parts, not from run_fn. */
 extern const spsh__cuda_plugin twin_table;
 
-/* Fills err; returns status. */
-spsh_status twin_fail(spsh_error *err, spsh_status status, const char *format, ...)
-    SPSH_PRINTF(3, 4);
 /* What a test did wrong, where there is no status to say so. */
 _Noreturn void twin_stop(const char *format, ...) SPSH_PRINTF(1, 2);
 void *twin_new(size_t size_bytes); /* of the host, zeroed; there is always some */

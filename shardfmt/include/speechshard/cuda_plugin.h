@@ -11,6 +11,9 @@
 #ifndef SPEECHSHARD_CUDA_PLUGIN_H
 #define SPEECHSHARD_CUDA_PLUGIN_H
 
+#include <stdarg.h>
+#include <stdio.h>
+
 #include "speechshard/cuda.h"
 
 #ifdef __cplusplus
@@ -80,13 +83,36 @@ typedef struct spsh__device_use {
     uint32_t is_write; /* or both */
 } spsh__device_use;
 
-/* Within the plug-in: a cudaError_t as a status, with what was tried; SPSH_OK for cudaSuccess. The
- * one place where errors of CUDA become ours. */
+/* ---- within the plug-in, and its twin ---- */
+
+static inline spsh_status spsh__cuda_fail(spsh_error *err, spsh_status status, const char *format,
+                                          ...) SPSH_PRINTF(3, 4);
+
+/* Fill err as spsh_error_set does, which is not linked; returns status. */
+static inline spsh_status spsh__cuda_fail(spsh_error *err, spsh_status status, const char *format,
+                                          ...)
+{
+    if (err != NULL) {
+        va_list arguments;
+        va_start(arguments, format);
+        err->status = status;
+        err->os_errno = 0;
+        err->offset_bytes = SPSH_OFFSET_NONE;
+        (void)vsnprintf(err->message, sizeof(err->message), format, arguments);
+        va_end(arguments);
+    }
+    return status;
+}
+
+/* A cudaError_t as a status, with what was tried; SPSH_OK for cudaSuccess. The one place where
+ * errors of CUDA become ours. */
 spsh_status spsh__cuda_check(int code, const char *what, spsh_error *err);
 
-/* Within the plug-in: fill err as spsh_error_set does; returns status. */
-spsh_status spsh__cuda_fail(spsh_error *err, spsh_status status, const char *format, ...)
-    SPSH_PRINTF(3, 4);
+/* A device becomes the calling thread's, until it leaves: then the one that the thread had is its
+ * again. A thread that had none keeps this one: to give it another would make a context there, some
+ * hundred megabytes of a device that nobody uses. */
+spsh_status spsh__cuda_enter(uint32_t device, int *ret_before, spsh_error *err);
+void spsh__cuda_leave(int before);
 
 #ifdef __cplusplus
 }

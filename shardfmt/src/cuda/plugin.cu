@@ -3,30 +3,21 @@
  * looks for when it is first called.
  *
  * The device that is current is the calling thread's own affair: what needs another one sets it and
- * sets it back. While a thread captures a graph, CUDA lets it allocate only if it says that it
- * knows what it does (relaxed mode): memory that is allocated is no part of the graph.
+ * sets it back. Whoever calls CUDA on a thread without a device gets number 0 and makes a context
+ * there, which takes memory, and fails where another process has the device alone. So a thread
+ * that has none gets the one that was used last, and keeps it. Whether it has one the driver knows;
+ * the runtime calls it 0 in both cases.
+ *
+ * While a thread captures a graph, CUDA lets it allocate only if it says that it knows what it does
+ * (relaxed mode): memory that is allocated is no part of the graph.
  */
 #include "speechshard/cuda_plugin.h"
 
+#include <cuda.h>
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-
-spsh_status spsh__cuda_fail(spsh_error *err, spsh_status status, const char *format, ...)
-{
-    if (err != NULL) {
-        va_list arguments;
-        va_start(arguments, format);
-        err->status = status;
-        err->os_errno = 0;
-        err->offset_bytes = SPSH_OFFSET_NONE;
-        (void)vsnprintf(err->message, sizeof(err->message), format, arguments);
-        va_end(arguments);
-    }
-    return status;
-}
 
 static spsh_status status_of(cudaError_t code)
 {
@@ -39,12 +30,33 @@ static spsh_status status_of(cudaError_t code)
     case cudaErrorHostMemoryAlreadyRegistered:
     case cudaErrorHostMemoryNotRegistered: return SPSH_E_INVALID_ARG;
     case cudaErrorNoDevice:
+    case cudaErrorStubLibrary:
     case cudaErrorInsufficientDriver:
     case cudaErrorSystemDriverMismatch:
     case cudaErrorCompatNotSupportedOnDevice:
     case cudaErrorNoKernelImageForDevice:
     case cudaErrorUnsupportedPtxVersion: return SPSH_E_UNSUPPORTED;
     default: return SPSH_E_IO;
+    }
+}
+
+/* Of errors of the machine; NULL: it is none. */
+static const char *system_advice_of(cudaError_t code)
+{
+    switch (code) {
+    case cudaErrorInitializationError:
+        return "the driver cannot be used in this process; one that was forked from a process that "
+               "used it has to be started anew (exec)";
+    case cudaErrorStubLibrary:
+        return "the libcuda.so.1 that was found is the toolkit's, which has no driver in it: take "
+               "its folder (stubs) out of LD_LIBRARY_PATH";
+    case cudaErrorSystemNotReady:
+        return "the driver's services are not running: on a machine with NVSwitch start "
+               "nvidia-fabricmanager";
+    case cudaErrorSystemDriverMismatch:
+        return "the driver's kernel module and its library are of different versions: start the "
+               "machine again, or install them from one package";
+    default: return NULL;
     }
 }
 
@@ -78,7 +90,7 @@ static const char *advice_of(cudaError_t code)
                "start again";
     case cudaErrorMemoryAllocation:
         return "see nvidia-smi for who uses the device's memory, or take smaller batches";
-    default: return NULL;
+    default: return system_advice_of(code);
     }
 }
 
@@ -99,28 +111,77 @@ spsh_status spsh__cuda_check(int code, const char *what, spsh_error *err)
 /* ---- the thread's device and its way with captures: ours during a call, then what they were ----
  */
 
+enum { NOT_CHANGED = -1 };
+
+static int last_device = NOT_CHANGED; /* that a thread entered; atomic */
+
+typedef CUresult context_fn(CUcontext *ret_context);
+
+static context_fn *find_context_fn(void)
+{
+    void *symbol = NULL;
+    context_fn *found = NULL;
+    if (cudaGetDriverEntryPointByVersion("cuCtxGetCurrent", &symbol, 12000, cudaEnableDefault,
+                                         NULL) != cudaSuccess)
+        (void)cudaGetLastError();
+    memcpy(&found, &symbol, sizeof(found));
+    return found;
+}
+
+/* Has the thread a device, of the program's choice or ours? Who cannot be asked is said to. */
+static bool has_device(void)
+{
+    static context_fn *const current_fn = find_context_fn();
+    CUcontext context = NULL;
+    return current_fn == NULL || (current_fn(&context) == CUDA_SUCCESS && context != NULL);
+}
+
+/* Before calls that need some device, whichever. */
+static void settle(void)
+{
+    const int device = __atomic_load_n(&last_device, __ATOMIC_RELAXED);
+    if (device != NOT_CHANGED && !has_device() && cudaSetDevice(device) != cudaSuccess)
+        (void)cudaGetLastError();
+}
+
+spsh_status spsh__cuda_enter(uint32_t device, int *ret_before, spsh_error *err)
+{
+    int before = NOT_CHANGED;
+    spsh_status rc = SPSH_OK;
+    if (has_device())
+        rc = spsh__cuda_check(cudaGetDevice(&before), "the thread's device", err);
+    if (rc == SPSH_OK && before != (int)device)
+        rc = spsh__cuda_check(cudaSetDevice((int)device), "choosing a device", err);
+    if (rc == SPSH_OK)
+        __atomic_store_n(&last_device, (int)device, __ATOMIC_RELAXED);
+    *ret_before = before != (int)device ? before : NOT_CHANGED;
+    return rc;
+}
+
+void spsh__cuda_leave(int before)
+{
+    if (before != NOT_CHANGED && cudaSetDevice(before) != cudaSuccess)
+        (void)cudaGetLastError(); /* so that nobody takes it for a kernel's */
+}
+
 typedef struct place {
     int device_before;
     cudaStreamCaptureMode mode_before;
 } place;
 
-static spsh_status enter(int device, place *before, spsh_error *err)
+static spsh_status enter(uint32_t device, place *before, spsh_error *err)
 {
+    const spsh_status rc = spsh__cuda_enter(device, &before->device_before, err);
     before->mode_before = cudaStreamCaptureModeRelaxed;
-    spsh_status rc =
-        spsh__cuda_check(cudaGetDevice(&before->device_before), "the thread's device", err);
-    if (rc == SPSH_OK && device != before->device_before)
-        rc = spsh__cuda_check(cudaSetDevice(device), "choosing a device", err);
     if (rc == SPSH_OK)
         (void)cudaThreadExchangeStreamCaptureMode(&before->mode_before);
     return rc;
 }
 
-static void leave(int device, place *before)
+static void leave(place *before)
 {
     (void)cudaThreadExchangeStreamCaptureMode(&before->mode_before);
-    if (device != before->device_before)
-        (void)cudaSetDevice(before->device_before);
+    spsh__cuda_leave(before->device_before);
 }
 
 static spsh_status count_devices(uint32_t *ret_count, spsh_error *err)
@@ -255,12 +316,12 @@ static spsh_status alloc_memory(uint32_t device, size_t size_bytes, void **ret_m
     place before;
     void *memory = NULL;
     char what[64];
-    spsh_status rc = enter((int)device, &before, err);
+    spsh_status rc = enter(device, &before, err);
     if (rc != SPSH_OK)
         return rc;
     (void)snprintf(what, sizeof(what), "%zu bytes of memory of device %u", size_bytes, device);
     rc = spsh__cuda_check(cudaMalloc(&memory, size_bytes), what, err);
-    leave((int)device, &before);
+    leave(&before);
     if (rc == SPSH_OK)
         *ret_memory = memory;
     return rc;
@@ -268,6 +329,7 @@ static spsh_status alloc_memory(uint32_t device, size_t size_bytes, void **ret_m
 
 static void free_memory(void *memory)
 {
+    settle();
     (void)cudaFree(memory);
     (void)cudaGetLastError();
 }
@@ -275,22 +337,24 @@ static void free_memory(void *memory)
 static spsh_status copy(void *to, const void *from, size_t size_bytes, void *stream,
                         spsh_error *err)
 {
+    settle();
     return spsh__cuda_check(
         cudaMemcpyAsync(to, from, size_bytes, cudaMemcpyDefault, (cudaStream_t)stream),
         "a copy between host and device", err);
 }
 
 /* The device of a piece of its memory. */
-static spsh_status device_of(const void *memory, int *ret_device, spsh_error *err)
+static spsh_status device_of(const void *memory, uint32_t *ret_device, spsh_error *err)
 {
     cudaPointerAttributes attributes;
+    settle();
     const spsh_status rc = spsh__cuda_check(cudaPointerGetAttributes(&attributes, memory),
                                             "looking for memory's device", err);
     if (rc != SPSH_OK)
         return rc;
     if (attributes.type != cudaMemoryTypeDevice)
         return spsh__cuda_fail(err, SPSH_E_INVALID_ARG, "a fill of what is no memory of a device");
-    *ret_device = attributes.device;
+    *ret_device = (uint32_t)attributes.device;
     return SPSH_OK;
 }
 
@@ -299,7 +363,7 @@ static spsh_status fill(void *memory, uint8_t byte, size_t size_bytes, void *str
                         spsh_error *err)
 {
     place before;
-    int device = 0;
+    uint32_t device = 0;
     spsh_status rc = device_of(memory, &device, err);
     if (rc == SPSH_OK)
         rc = enter(device, &before, err);
@@ -307,7 +371,7 @@ static spsh_status fill(void *memory, uint8_t byte, size_t size_bytes, void *str
         return rc;
     rc = spsh__cuda_check(cudaMemsetAsync(memory, byte, size_bytes, (cudaStream_t)stream),
                           "filling memory of a device", err);
-    leave(device, &before);
+    leave(&before);
     return rc;
 }
 
@@ -317,11 +381,11 @@ static spsh_status get_memory(uint32_t device, uint64_t *ret_free_bytes, uint64_
     place before;
     size_t free_bytes = 0;
     size_t all_bytes = 0;
-    spsh_status rc = enter((int)device, &before, err);
+    spsh_status rc = enter(device, &before, err);
     if (rc != SPSH_OK)
         return rc;
     rc = spsh__cuda_check(cudaMemGetInfo(&free_bytes, &all_bytes), "free memory of a device", err);
-    leave((int)device, &before);
+    leave(&before);
     if (rc == SPSH_OK) {
         *ret_free_bytes = free_bytes;
         *ret_all_bytes = all_bytes;
@@ -347,6 +411,7 @@ static spsh_status host_alloc(size_t size_bytes, void **ret_memory, spsh_error *
 {
     cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
     void *memory = NULL;
+    settle();
     (void)cudaThreadExchangeStreamCaptureMode(&mode);
     const spsh_status rc = pinned_check(cudaHostAlloc(&memory, size_bytes, cudaHostAllocPortable),
                                         "pinned memory", size_bytes, err);
@@ -358,18 +423,21 @@ static spsh_status host_alloc(size_t size_bytes, void **ret_memory, spsh_error *
 
 static void host_free(void *memory)
 {
+    settle();
     (void)cudaFreeHost(memory);
     (void)cudaGetLastError();
 }
 
 static spsh_status host_register(void *memory, size_t size_bytes, spsh_error *err)
 {
+    settle();
     return pinned_check(cudaHostRegister(memory, size_bytes, cudaHostRegisterPortable),
                         "pinning memory", size_bytes, err);
 }
 
 static void host_unregister(void *memory)
 {
+    settle();
     (void)cudaHostUnregister(memory);
     (void)cudaGetLastError();
 }
@@ -382,7 +450,7 @@ static spsh_status stream_open(uint32_t device, uint32_t urgent, void **ret_stre
     cudaStream_t stream = NULL;
     int least = 0;
     int most = 0;
-    spsh_status rc = enter((int)device, &before, err);
+    spsh_status rc = enter(device, &before, err);
     if (rc != SPSH_OK)
         return rc;
     rc = spsh__cuda_check(cudaDeviceGetStreamPriorityRange(&least, &most), "priorities of streams",
@@ -391,7 +459,7 @@ static spsh_status stream_open(uint32_t device, uint32_t urgent, void **ret_stre
         rc = spsh__cuda_check(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking,
                                                            urgent != 0 ? most : least),
                               "a stream", err);
-    leave((int)device, &before);
+    leave(&before);
     if (rc == SPSH_OK)
         *ret_stream = stream;
     return rc;
@@ -399,6 +467,7 @@ static spsh_status stream_open(uint32_t device, uint32_t urgent, void **ret_stre
 
 static void stream_close(void *stream)
 {
+    settle();
     (void)cudaStreamSynchronize((cudaStream_t)stream);
     (void)cudaStreamDestroy((cudaStream_t)stream);
     (void)cudaGetLastError();
@@ -406,6 +475,7 @@ static void stream_close(void *stream)
 
 static spsh_status synchronize(void *stream, spsh_error *err)
 {
+    settle();
     return spsh__cuda_check(cudaStreamSynchronize((cudaStream_t)stream), "work on a device", err);
 }
 
@@ -415,7 +485,7 @@ static spsh_status event_open(uint32_t device, uint32_t timed, void **ret_event,
 {
     place before;
     cudaEvent_t event = NULL;
-    spsh_status rc = enter((int)device, &before, err);
+    spsh_status rc = enter(device, &before, err);
     if (rc != SPSH_OK)
         return rc;
     /* Who waits for one without a time sleeps: CUDA would keep a core busy for as long as it takes,
@@ -423,7 +493,7 @@ static spsh_status event_open(uint32_t device, uint32_t timed, void **ret_event,
     const unsigned flags =
         timed != 0 ? cudaEventDefault : cudaEventDisableTiming | cudaEventBlockingSync;
     rc = spsh__cuda_check(cudaEventCreateWithFlags(&event, flags), "an event", err);
-    leave((int)device, &before);
+    leave(&before);
     if (rc == SPSH_OK)
         *ret_event = event;
     return rc;
@@ -431,18 +501,21 @@ static spsh_status event_open(uint32_t device, uint32_t timed, void **ret_event,
 
 static void event_close(void *event)
 {
+    settle();
     (void)cudaEventDestroy((cudaEvent_t)event);
     (void)cudaGetLastError();
 }
 
 static spsh_status event_record(void *event, void *stream, spsh_error *err)
 {
+    settle();
     return spsh__cuda_check(cudaEventRecord((cudaEvent_t)event, (cudaStream_t)stream),
                             "recording an event", err);
 }
 
 static spsh_status event_wait(void *event, void *stream, spsh_error *err)
 {
+    settle();
     return spsh__cuda_check(
         cudaStreamWaitEvent((cudaStream_t)stream, (cudaEvent_t)event, cudaEventWaitDefault),
         "making a stream wait", err);
@@ -450,17 +523,20 @@ static spsh_status event_wait(void *event, void *stream, spsh_error *err)
 
 static spsh_status event_query(void *event, spsh_error *err)
 {
+    settle();
     return spsh__cuda_check(cudaEventQuery((cudaEvent_t)event), "work on a device", err);
 }
 
 static spsh_status event_synchronize(void *event, spsh_error *err)
 {
+    settle();
     return spsh__cuda_check(cudaEventSynchronize((cudaEvent_t)event), "work on a device", err);
 }
 
 static spsh_status event_ms(void *first, void *last, float *ret_ms, spsh_error *err)
 {
     float ms = 0;
+    settle();
     const cudaError_t error = cudaEventElapsedTime(&ms, (cudaEvent_t)first, (cudaEvent_t)last);
     if (error == cudaErrorNotReady) {
         (void)cudaGetLastError();
@@ -477,6 +553,7 @@ static spsh_status event_ms(void *first, void *last, float *ret_ms, spsh_error *
 
 static spsh_status graph_begin(void *stream, spsh_error *err)
 {
+    settle();
     return spsh__cuda_check(
         cudaStreamBeginCapture((cudaStream_t)stream, cudaStreamCaptureModeThreadLocal),
         "beginning a graph", err);
@@ -486,6 +563,7 @@ static spsh_status graph_end(void *stream, void **ret_graph, spsh_error *err)
 {
     cudaGraph_t graph = NULL;
     cudaGraphExec_t made = NULL;
+    settle();
     spsh_status rc =
         spsh__cuda_check(cudaStreamEndCapture((cudaStream_t)stream, &graph), "ending a graph", err);
     if (rc == SPSH_OK)
@@ -501,6 +579,7 @@ static void graph_abandon(void *stream)
 {
     cudaGraph_t graph = NULL;
     cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+    settle();
     if (cudaStreamIsCapturing((cudaStream_t)stream, &status) != cudaSuccess ||
         status != cudaStreamCaptureStatusNone)
         (void)cudaStreamEndCapture((cudaStream_t)stream, &graph);
@@ -511,12 +590,14 @@ static void graph_abandon(void *stream)
 
 static spsh_status graph_launch(void *graph, void *stream, spsh_error *err)
 {
+    settle();
     return spsh__cuda_check(cudaGraphLaunch((cudaGraphExec_t)graph, (cudaStream_t)stream),
                             "launching a graph", err);
 }
 
 static void graph_close(void *graph)
 {
+    settle();
     if (graph != NULL)
         (void)cudaGraphExecDestroy((cudaGraphExec_t)graph);
     (void)cudaGetLastError();

@@ -1,0 +1,14 @@
+/* fake_cudart.h: what a test can see of CUDA's runtime where fake_cudart.c stands in for it. */
+#ifndef SPSH_FAKE_CUDART_H
+#define SPSH_FAKE_CUDART_H
+
+#include "speechshard/base.h"
+
+#define FAKE_CONTEXTS_SYMBOL "fake_contexts"
+
+typedef uint32_t fake_contexts_fn(void);
+
+/* The devices that this process has contexts on, a bit each. */
+SPSH_API fake_contexts_fn fake_contexts;
+
+#endif
