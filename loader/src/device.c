@@ -2,6 +2,7 @@
 #include "device.h"
 
 #include <stdlib.h>
+#include <sys/mman.h>
 
 #include "speechshard/featgen_cuda.h"
 #include "speechshard/pcm_cuda.h"
@@ -151,13 +152,16 @@ spsh_status spsh__device_open(spsh_loader *loader, spsh_error *err)
 }
 
 /* A caller's arena may be pinned already. Without pinning a copy takes the time of who asks for it,
- * and all else is the same. */
+ * and all else is the same. A process that is forked would get copies of pinned pages, all at once
+ * and before it needs them (others are shared until somebody writes): it has no use for ours. */
 static void pin(spsh_loader *loader, spsh__device *d, uint8_t *data, size_t size_bytes)
 {
     spsh_error why = SPSH_ERROR_INIT;
     spsh_status rc = spsh_cuda_host_register(d->cuda, data, size_bytes, &why);
     if (rc == SPSH_OK)
         d->pinned = data;
+    if (rc == SPSH_OK && loader->memory.hook.alloc_fn == NULL)
+        (void)madvise(data, size_bytes, MADV_DONTFORK); /* advice only */
     d->is_pinned =
         rc == SPSH_OK || (rc == SPSH_E_INVALID_ARG && loader->memory.hook.alloc_fn != NULL);
     if (!d->is_pinned)

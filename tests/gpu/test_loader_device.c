@@ -612,6 +612,33 @@ static void test_pinned_arena(void)
 
 /* ---- of the twin alone ---- */
 
+/* Mappings that a process forked from here would not get. */
+static uint32_t count_not_forked(void)
+{
+    char line[512];
+    uint32_t count = 0;
+    FILE *file = fopen("/proc/self/smaps", "r");
+    REQUIRE(file != NULL);
+    while (fgets(line, sizeof(line), file) != NULL)
+        count += strncmp(line, "VmFlags:", 8) == 0 && strstr(line, " dc ") != NULL;
+    (void)fclose(file);
+    return count;
+}
+
+/* Pinned pages would be copied by each fork. */
+static void test_slots_are_not_forked(void)
+{
+    spsh_dataset *dataset = open_dataset(plain_path);
+    spsh_loader_options opt = device_options();
+    opt.engine = SPSH_ENGINE_PREAD; /* rings are not forked either */
+    const uint32_t before = count_not_forked();
+    spsh_loader *loader = open_loader(dataset, &opt);
+    CHECK(count_not_forked() > before);
+    spsh_loader_close(loader);
+    CHECK_U64(count_not_forked(), before);
+    spsh_dataset_close(dataset);
+}
+
 static void test_no_memory(void)
 {
     const uint64_t before = twin->device_bytes;
@@ -706,6 +733,7 @@ int main(int argc, char **argv)
     RUN(test_options);
     RUN(test_pinned_arena);
     if (twin != NULL) {
+        RUN(test_slots_are_not_forked);
         RUN(test_no_memory);
         RUN(test_lost_device);
         RUN(test_all_is_closed);
