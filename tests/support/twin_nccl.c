@@ -2,24 +2,11 @@
  * tests/support/nccl_shim.c, which works on the twin's streams. Without it there is no NCCL.
  *
  * Each process's device is another one (TWIN_DEVICE_KEY: the one that this says). */
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "cuda/nccl_calls.h"
 #include "nccl_shim.h"
-
-spsh_status spsh__cuda_fail(spsh_error *err, spsh_status status, const char *format, ...)
-{
-    char text[sizeof(err->message)];
-    va_list arguments;
-    va_start(arguments, format);
-    /* NOLINTNEXTLINE(clang-analyzer-valist.Uninitialized): it is started */
-    (void)vsnprintf(text, sizeof(text), format, arguments);
-    va_end(arguments);
-    return spsh__cuda_fail(err, status, "%s", text);
-}
 
 static spsh_status spsh__nccl_device(uint32_t device, spsh_error *err)
 {
