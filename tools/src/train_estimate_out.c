@@ -166,7 +166,8 @@ static void print_texts(const spsh_train_estimate *e)
 static uint64_t memory_bytes(const spsh_train_estimate *e)
 {
     return e->weight_bytes + e->gradient_bytes + e->moment_bytes + e->activation_bytes +
-           e->copy_bytes + e->sum_bytes + e->loader_bytes + e->snapshot_bytes;
+           e->copy_bytes + e->sum_bytes + e->loader_bytes + e->loader_device_bytes +
+           e->snapshot_bytes;
 }
 
 static void print_room(const spsh_train_estimate *e)
@@ -175,14 +176,15 @@ static void print_room(const spsh_train_estimate *e)
         const char *what;
         uint64_t bytes;
     } rows[] = {
-        {"weights",                                 e->weight_bytes    },
-        {"copy of the weights for products",        e->copy_bytes      },
-        {"gradients",                               e->gradient_bytes  },
-        {"moments of the optimiser",                e->moment_bytes    },
-        {"activations of the largest batch",        e->activation_bytes},
-        {"sums of gradients",                       e->sum_bytes       },
-        {"the loader",                              e->loader_bytes    },
-        {"what is being saved (the first process)", e->snapshot_bytes  },
+        {"weights",                                 e->weight_bytes       },
+        {"copy of the weights for products",        e->copy_bytes         },
+        {"gradients",                               e->gradient_bytes     },
+        {"moments of the optimiser",                e->moment_bytes       },
+        {"activations of the largest batch",        e->activation_bytes   },
+        {"sums of gradients",                       e->sum_bytes          },
+        {"the loader",                              e->loader_bytes       },
+        {"the loader's batches on the device",      e->loader_device_bytes},
+        {"what is being saved (the first process)", e->snapshot_bytes     },
     };
     char size[SPSH_HUMAN_BYTES], all[SPSH_HUMAN_BYTES], line[LINE_BYTES];
     (void)snprintf(line, sizeof(line), "%s a process", spsh__human_bytes(memory_bytes(e), size));
@@ -308,6 +310,7 @@ static void put_room(spsh_json *json, const spsh_train_estimate *e)
     spsh__json_put_u64(json, "activations", e->activation_bytes);
     spsh__json_put_u64(json, "gradient_sums", e->sum_bytes);
     spsh__json_put_u64(json, "loader", e->loader_bytes);
+    spsh__json_put_u64(json, "loader_device", e->loader_device_bytes);
     spsh__json_put_u64(json, "snapshot", e->snapshot_bytes);
     spsh__json_end(json);
     spsh__json_put_u64(json, "device_bytes", e->device_bytes);

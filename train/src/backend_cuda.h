@@ -13,6 +13,7 @@
 #ifndef SPSH_TRAIN_BACKEND_CUDA_H
 #define SPSH_TRAIN_BACKEND_CUDA_H
 
+#include "backend_cuda_segment.h"
 #include "cuda/device_half.h"
 #include "cuda/device_train.h"
 #include "cuda/kernels.h"
@@ -27,14 +28,6 @@ enum {
 #undef SPSH_X
         SPSH__KERNEL_COUNT
 };
-
-/* Segments since open. */
-typedef struct spsh__cuda_segment_counts {
-    uint64_t begun, kept, launched;
-    uint64_t refused; /* could not be kept, and will not be tried again */
-} spsh__cuda_segment_counts;
-
-spsh__cuda_segment_counts spsh__cuda_segments_counted(const spsh__backend *b);
 
 /* Keeps the first failure; rc OK: nothing. err: of rc. */
 void spsh__cuda_failed(spsh__backend *b, spsh_status rc, const spsh_error *err);

@@ -44,6 +44,8 @@ static spsh_status open_feed(const spsh__estimating *e, const char *const *names
                                         .weights = is_training ? e->config->train_weights : NULL,
                                         .is_training = is_training,
                                         .world_size = e->launch.world_size,
+                                        .cuda = spsh__run_lent_device(&e->compute, e->alignments),
+                                        .device = e->compute.backend->device,
                                         .io = e->io};
     return spsh__feed_open(&options, ret, err);
 }
@@ -72,9 +74,12 @@ static spsh_status open_dev(spsh__estimating *e, const char *name, spsh_error *e
         return rc;
     const spsh_plan_info *info = spsh_plan_info_get(spsh__feed_plan(feed));
     const spsh__model_limits limits = spsh__feed_limits(feed);
+    const uint64_t device_bytes = spsh__feed_device_bytes(feed);
     set->utterances = info->utterance_count;
     set->seconds = (double)info->microseconds * 1e-6;
     spsh__run_widen(&e->dev_limits, &limits);
+    if (device_bytes > e->dev_device_bytes)
+        e->dev_device_bytes = device_bytes;
     spsh__feed_close(feed);
     return SPSH_OK;
 }
@@ -188,6 +193,8 @@ static spsh_status estimate(spsh__estimating *e, const spsh_train_estimate_optio
 {
     spsh_status rc = open_config(e, o, err);
     if (rc == SPSH_OK)
+        rc = open_compute(e, err);
+    if (rc == SPSH_OK)
         rc = open_training(e, err);
     if (rc == SPSH_OK)
         rc = open_devs(e, err);
@@ -196,9 +203,7 @@ static spsh_status estimate(spsh__estimating *e, const spsh_train_estimate_optio
     if (rc != SPSH_OK)
         return rc;
     take_config(e);
-    rc = open_compute(e, err);
-    if (rc == SPSH_OK)
-        rc = spsh__estimate_memory(e, err);
+    rc = spsh__estimate_memory(e, err);
     if (rc == SPSH_OK)
         rc = spsh__estimate_epoch(e, err);
     if (rc == SPSH_OK)

@@ -19,6 +19,7 @@ typedef struct spsh__estimating {
     spsh__alignments *alignments;          /* NULL: one of transcripts */
     spsh__feed *feed;                      /* of training */
     spsh__model_limits limits, dev_limits; /* 0: there is no dev set */
+    uint64_t dev_device_bytes;             /* of the dev set whose batches take most of a device */
     spsh__compute compute;                 /* of a run, borrowed; or the estimate's own */
     spsh_train_estimate *out;
 } spsh__estimating;

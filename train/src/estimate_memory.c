@@ -224,11 +224,15 @@ static spsh_status count_device(const spsh__estimating *e, spsh_error *err)
     uint64_t all_bytes = 0;
     if (e->compute.cuda == NULL)
         return SPSH_OK;
-    out->device_bytes = out->weight_bytes + out->gradient_bytes + out->copy_bytes +
-                        out->moment_bytes + out->activation_bytes +
+    /* The dev set's batches are there while it is evaluated, those of training as well. */
+    out->loader_device_bytes = spsh__feed_device_bytes(e->feed) + e->dev_device_bytes;
+    out->device_bytes = out->loader_device_bytes + out->weight_bytes + out->gradient_bytes +
+                        out->copy_bytes + out->moment_bytes + out->activation_bytes +
                         (has_device_sums(e) ? out->sum_bytes : 0);
-    return spsh_cuda_memory(e->compute.cuda, e->compute.backend->device, &out->device_free_bytes,
-                            &all_bytes, err);
+    const spsh_status rc = spsh_cuda_memory(e->compute.cuda, e->compute.backend->device,
+                                            &out->device_free_bytes, &all_bytes, err);
+    out->device_free_bytes += spsh__feed_device_bytes(e->feed); /* which it has now */
+    return rc;
 }
 
 spsh_status spsh__estimate_memory(spsh__estimating *e, spsh_error *err)
@@ -283,10 +287,10 @@ spsh_status spsh__estimate_explain(spsh__estimating *e, spsh_status status, spsh
     return SPSH_FAIL(
         err, status, SPSH_OFFSET_NONE,
         "device %u has not enough memory: the run takes %.3g GB (weights and gradients "
-        "%.3g, moments %.3g, activations %.3g), %.3g are free; a smaller "
+        "%.3g, moments %.3g, activations %.3g, batches %.3g), %.3g are free; a smaller "
         "data.max_padded_seconds takes less",
         e->compute.backend->device, gigabytes(out->device_bytes),
         gigabytes(out->weight_bytes + out->gradient_bytes + out->copy_bytes),
         gigabytes(out->moment_bytes), gigabytes(out->activation_bytes),
-        gigabytes(out->device_free_bytes));
+        gigabytes(out->loader_device_bytes), gigabytes(out->device_free_bytes));
 }

@@ -503,6 +503,13 @@ uint64_t spsh__feed_memory_bytes(const spsh__feed *feed)
     return stats.memory_bytes;
 }
 
+uint64_t spsh__feed_device_bytes(const spsh__feed *feed)
+{
+    spsh_loader_stats stats;
+    spsh_loader_stats_get(feed->loader, &stats);
+    return stats.device_bytes;
+}
+
 spsh__model_limits spsh__feed_limits(const spsh__feed *feed)
 {
     return feed->limits;

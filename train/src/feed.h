@@ -91,4 +91,5 @@ uint64_t spsh__feed_wait_ns(const spsh__feed *feed); /* that next waited */
 const spsh_plan *spsh__feed_plan(const spsh__feed *feed);
 const spsh_dataset *spsh__feed_dataset(const spsh__feed *feed, uint32_t number); /* as in items */
 uint64_t spsh__feed_memory_bytes(const spsh__feed *feed);
+uint64_t spsh__feed_device_bytes(const spsh__feed *feed); /* of batches, in a device's memory */
 #endif

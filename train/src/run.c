@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "backend_cuda_rnn.h"
+#include "backend_cuda_segment.h"
 #include "estimate.h"
 #include "run_internal.h"
 #include "speechshard/cores.h"
@@ -90,9 +91,10 @@ spsh_status spsh__run_alignments(spsh__config *c, spsh__alignments **ret, spsh_e
 }
 
 /* Of models of frames the host cuts chunks out of what it is fed. */
-const spsh_cuda *spsh__run_lent_device(const spsh__run *r)
+const spsh_cuda *spsh__run_lent_device(const spsh__compute *compute,
+                                       const spsh__alignments *alignments)
 {
-    return r->alignments == NULL ? r->compute.cuda : NULL;
+    return alignments == NULL ? compute->cuda : NULL;
 }
 
 static spsh_status open_feed(spsh__run *r, spsh_error *err)
@@ -105,7 +107,7 @@ static spsh_status open_feed(spsh__run *r, spsh_error *err)
                                         .is_training = true,
                                         .rank = r->comm->rank,
                                         .world_size = r->comm->world_size,
-                                        .cuda = spsh__run_lent_device(r),
+                                        .cuda = spsh__run_lent_device(&r->compute, r->alignments),
                                         .device = r->backend->device,
                                         .io = r->io,
                                         .log_fn = r->o->log_fn,
@@ -119,8 +121,21 @@ static spsh_status open_feed(spsh__run *r, spsh_error *err)
     return r->config_text == NULL ? spsh__fail_memory(err) : spsh__run_check_dev(r, err);
 }
 
-static spsh_status explain_memory(const spsh__run *r, spsh_status status, spsh_error *err)
+static void close_moments(spsh__run *r)
 {
+    for (int m = 0; m < 2; m++) {
+        if (r->learner.moments[m].data != NULL)
+            r->backend->ops->free_fn(r->backend, r->learner.moments[m]);
+        r->learner.moments[m].data = NULL;
+    }
+}
+
+/* Behind what was opened: it goes, so that what is free is told as it was. */
+static spsh_status explain_memory(spsh__run *r, spsh_status status, spsh_error *err)
+{
+    close_moments(r);
+    spsh__model_close(r->model);
+    r->model = NULL;
     spsh_train_estimate out = {.config = NULL};
     spsh__estimating e = {.launch = r->launch,
                           .config = r->config,
@@ -303,11 +318,9 @@ static void close_all(spsh__run *r)
     spsh__checkpoint_writer_close(r->writer);
     spsh__checkpoint_close(r->resumed);
     spsh__strategy_close(r->strategy);
-    for (int m = 0; m < 2; m++) {
-        if (r->learner.moments[m].data != NULL)
-            r->backend->ops->free_fn(r->backend, r->learner.moments[m]);
-        free(r->host_moments[m]);
-    }
+    close_moments(r);
+    free(r->host_moments[0]);
+    free(r->host_moments[1]);
     if (r->statistics_before.data != NULL)
         r->backend->ops->free_fn(r->backend, r->statistics_before);
     spsh__model_close(r->model);
@@ -526,9 +539,23 @@ static void fill_result(const spsh__run *r, spsh_train_result *ret)
     };
 }
 
+/* What cannot be kept is done as it comes: a run that is slower than others says why. */
+static void tell_graphs(const spsh__run *r)
+{
+    if (r->compute.cuda == NULL || !r->config->has_graphs)
+        return;
+    const spsh__cuda_segment_counts n = spsh__cuda_segments_counted(r->backend);
+    spsh__run_log(r, n.refused > 0 ? SPSH_LOG_WARNING : SPSH_LOG_INFO,
+                  "graphs on the device: %llu of %llu parts of steps were begun as one; %llu were "
+                  "kept, %llu could not be",
+                  (unsigned long long)n.launched, (unsigned long long)n.begun,
+                  (unsigned long long)n.kept, (unsigned long long)n.refused);
+}
+
 /* The other processes wait for this one where communication is closed. */
 static void end(spsh__run *r, const char *stopped)
 {
+    tell_graphs(r);
     spsh__metrics_close(r->metrics);
     r->metrics = NULL;
     if (r->is_first && r->o->end_fn != NULL)

@@ -42,7 +42,7 @@ static spsh_status open_feed(spsh__run *r, const char *name, spsh__feed **ret, s
                                         .names = names,
                                         .rank = r->comm->rank,
                                         .world_size = r->comm->world_size,
-                                        .cuda = spsh__run_lent_device(r),
+                                        .cuda = spsh__run_lent_device(&r->compute, r->alignments),
                                         .device = r->backend->device,
                                         .io = r->io,
                                         .log_fn = r->o->log_fn,

@@ -302,10 +302,12 @@ typedef struct spsh_train_estimate {
     uint64_t checkpoint_bytes; /* a file on the disk */
     uint32_t checkpoint_count; /* with the best one; 0: all are kept */
 
-    /* What it computes on, in words. Of a device weights, gradients, moments, activations, sums and
-     * copies are in its memory: device_bytes together; 0: in the host's. */
+    /* What it computes on, in words. Of a device weights, gradients, moments, activations, sums,
+     * copies and the loader's batches are in its memory: device_bytes together; 0: in the host's.
+     */
     char compute[400];
-    uint64_t copy_bytes; /* of weights, in 16 bits, for products in bf16 and fp16 */
+    uint64_t copy_bytes;          /* of weights, in 16 bits, for products in bf16 and fp16 */
+    uint64_t loader_device_bytes; /* batches on the device: of training and of evaluation */
     uint64_t device_bytes, device_free_bytes; /* what the run takes of it; what is free now */
 } spsh_train_estimate;
 
