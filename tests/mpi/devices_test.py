@@ -22,6 +22,7 @@ UTTERANCES = 96
 base = pathlib.Path(tempfile.mkdtemp(prefix="devices-"))
 WORDS = ["train.backend=cuda", "train.precision=fp32", "train.deterministic=true", "data.max_padded_seconds=0.4",
          "data.virtual_world=6", "train.deadline_ms=3000", "train.epochs=1"]
+SHORT = ["data.dev=[]", "train.samples_max=40"] # without evaluations, and about half an epoch
 
 
 def start(count, run, *words, **more):
@@ -76,7 +77,7 @@ def test_nccl():
 
 def test_host():
     """The same bits for any number, and with steps of several batches a process."""
-    words = ["train.exchange=host", "train.accumulate=1"]
+    words = ["train.exchange=host", "train.accumulate=1", *SHORT]
     for more in [("model.hidden=64",), ("train.accumulate=3", "data.virtual_world=3")]:
         train(1, "one", *words, *more)
         for count, strategy in [(2, "allreduce"), (3, "partitioned")]:
@@ -88,9 +89,9 @@ def test_host():
 
 def test_other_numbers_of_devices():
     """Stopped twice in the middle of an epoch: each utterance is served once."""
-    train(1, "one")
+    train(1, "one", "data.dev=[]")
     for strategy in ["allreduce", "partitioned"]:
-        words = [f"train.strategy={strategy}", "served:some", "resume"]
+        words = [f"train.strategy={strategy}", "served:some", "resume", "data.dev=[]"]
         train(4, "some", "stop:3:1", *words, want=75)
         train(2, "some", "stop:1:2", *words, want=75, restarts=1)
         train(3, "some", *words, restarts=2)
@@ -106,7 +107,8 @@ def test_other_numbers_of_devices():
 
 def test_overflow():
     """Where one rank's gradients leave fp16, all leave the step out, and all lower the scale."""
-    words = ["train.precision=fp16", "data.virtual_world=4", "train.epochs=2"]
+    words = ["train.precision=fp16", "train.rnn=stepwise", "data.virtual_world=4", "data.dev=[]", "train.epochs=2",
+             "train.samples_max=120"]
     train(1, "one", *words)
     skipped = [step["step"] for step in steps("one") if step["gradient_norm"] is None]
     check(0 < len(skipped) < len(steps("one")), f"skipped {skipped} of {len(steps('one'))}")
@@ -120,39 +122,43 @@ def test_overflow():
 def test_which_exchange():
     """Without NCCL, or with a device for two ranks, the host does it, or says why not."""
     for more, text in [({"TWIN_NCCL": "/none/of/it"}, "NCCL is not there"), ({"TWIN_DEVICE_KEY": 7}, "the same GPU")]:
-        done = train(2, "some", **more)
+        done = train(2, "some", *SHORT, **more)
         check("gradients go through the host: " in done.output and text in done.output, f"said {done.output}")
         remove("some")
-        done = train(2, "some", "train.exchange=nccl", want=1, **more)
+        done = train(2, "some", "train.exchange=nccl", *SHORT, want=1, **more)
         check(text in done.output, f"said {done.output}")
         remove("some")
 
 
 # ---- faults
 
+# Several starts at once: they wait, most of the time.
+
 def test_a_collective_that_does_not_come():
-    for fault, text in [("hang:1:9", "some rank has not come to it within 3."),
-                        ("error:1:9", "remote process exited"), ("absent:1", "joining the others over NCCL")]:
-        for strategy in ["allreduce", "partitioned"]:
-            done = start(3, "some", "train.exchange=nccl", f"train.strategy={strategy}", NCCL_SHIM=fault).end()
-            check(text in done.said[1] and done.codes[1] in ({1} if fault.startswith("error") else {70}),
+    strategies = ["allreduce", "partitioned"]
+    for fault, text, code in [("hang:1:9", "some rank has not come to it within 3.", 70),
+                              ("error:1:9", "remote process exited", 1), ("absent:1", "joining the others over NCCL", 70)]:
+        starts = [start(3, strategy, "train.exchange=nccl", f"train.strategy={strategy}", *SHORT, NCCL_SHIM=fault)
+                  for strategy in strategies]
+        for strategy, done in zip(strategies, [one.end() for one in starts]):
+            check(text in done.said[1] and done.codes[1] == code,
                   f"{fault}, {strategy}: rank 1 ends with {done.codes[1]}: {done.said[1]}")
             for other in [0, 2]:
                 check(done.codes[other] == 70, f"{fault}: rank {other} ends with {done.codes[other]}: {done.said[other]}")
-            remove("some")
+        remove(*strategies)
 
 
 def test_a_rank_that_does_not_come():
-    for exchange in ["nccl", "host"]:
-        for fault in ["kill:1:3", "hang:1:3"]:
-            without = [1] if fault.startswith("hang") else []
-            done = start(3, "some", f"train.exchange={exchange}", fault).end(without=without)
+    exchanges = ["nccl", "host"]
+    for fault, without in [("kill:1:3", []), ("hang:1:3", [1])]:
+        starts = [start(3, exchange, f"train.exchange={exchange}", *SHORT, fault) for exchange in exchanges]
+        for exchange, done in zip(exchanges, [one.end(without=without) for one in starts]):
             for other in [0, 2]: # one may see the other end first
                 check(done.codes[other] == 70 and "rank " in done.said[other],
                       f"{exchange}, {fault}: rank {other} ends with {done.codes[other]}: {done.said[other]}")
             check(re.search("rank ([0-9]+, )*1(,| is missing| has)", done.said[0] + done.said[2]),
                   f"named no rank 1: {done.output}")
-            remove("some")
+        remove(*exchanges)
 
 
 try:

@@ -1,7 +1,7 @@
 """Processes that no MPI connects, with the variables of torchrun: they meet by a file or at a port, end with the bits of
 one process, and end each other when one is killed or hangs; who does not belong to them is refused.
 
-    torchrun_test.py TEST_TRAIN_WORLD TRAIN_RANK
+    torchrun_test.py TEST_TRAIN_WORLD TRAIN_RANK SPEECHSHARD
 """
 import pathlib
 import re
@@ -13,7 +13,7 @@ import tempfile
 
 from mpi_kit import Torchrun, check, equal, run_tests
 
-WORLD, RANK = sys.argv[1], sys.argv[2]
+WORLD, RANK, COMMAND = sys.argv[1:4]
 base = pathlib.Path(tempfile.mkdtemp(prefix="torchrun-"))
 folder = base / "meet"
 
@@ -54,8 +54,10 @@ def test_two_runs_at_once():
 
 
 def test_killed_or_hanging():
-    for fault, rank in [("kill", 1), ("hang", 2), ("hang", 0)]:
-        done = world(3, "allreduce", 8, 1, fault, rank).end(without=[rank] if fault == "hang" else [])
+    faults = [("kill", 1), ("hang", 2), ("hang", 0)]
+    starts = [world(3, "allreduce", 8, 1, fault, rank, job=f"{fault} {rank}") for fault, rank in faults]
+    for (fault, rank), start in zip(faults, starts):
+        done = start.end(without=[rank] if fault == "hang" else [])
         for other in {0, 1, 2} - {rank}:
             check(done.codes[other] == 1 and "is missing: step 3" in done.said[other],
                   f"{fault} of {rank}: rank {other} ends with {done.codes[other]}: {done.said[other]}")
@@ -66,20 +68,22 @@ def test_killed_or_hanging():
 
 
 def test_one_does_not_come():
-    done = world(3, "allreduce", 8, 1, ranks=[0, 2]).end()
-    check("rank 1 of 3 has not come within 3.0 s" in done.said[0], f"rank 0 said {done.said[0]}")
-    check(all(code == 1 for code in done.codes.values()), f"ended with {done.codes}")
-    done = world(2, "allreduce", 8, 1, ranks=[1]).end()
-    check("rank 0 was not found within 3.0 s" in done.said[1], f"rank 1 said {done.said[1]}")
-
-
-def test_others_are_refused():
-    """Of another run, another attempt, and of a larger world, at one port; then at the right one."""
+    """... or is of another run, or of another attempt: at one port each."""
+    without_1 = world(3, "allreduce", 8, 1, job="without 1", ranks=[0, 2])
+    without_0 = world(2, "allreduce", 8, 1, job="without 0", ranks=[1])
+    refused = []
     for others, text in [({"job": "other"}, "another run is meeting here: job"), ({"restarts": 4}, "attempt 0, not 4")]:
         where = f"tcp://127.0.0.1:{free_port()}"
-        first = world(2, "allreduce", 8, 1, where=where, ranks=[0])
-        stranger = world(2, "allreduce", 8, 1, where=where, ranks=[1], **others).end()
-        check(text in stranger.said[1] and stranger.codes[1] == 1, f"{others}: said {stranger.output}")
+        refused.append((world(2, "allreduce", 8, 1, where=where, ranks=[0]),
+                        world(2, "allreduce", 8, 1, where=where, ranks=[1], **others), text))
+    done = without_1.end()
+    check("rank 1 of 3 has not come within 3.0 s" in done.said[0], f"rank 0 said {done.said[0]}")
+    check(all(code == 1 for code in done.codes.values()), f"ended with {done.codes}")
+    done = without_0.end()
+    check("rank 0 was not found within 3.0 s" in done.said[1], f"rank 1 said {done.said[1]}")
+    for first, stranger, text in refused:
+        stranger.end()
+        check(text in stranger.said[1] and stranger.codes[1] == 1, f"{text}: said {stranger.output}")
         equal(first.end().codes[0], 1, "rank 0, alone")
 
 
@@ -139,6 +143,29 @@ def test_hostile_bytes():
 
 # ---- whole runs, of the command's code
 
+def test_stopped_while_they_meet():
+    """As a signal ends a run, wherever a process waits: for the others, for rank 0, for rank 0's word."""
+    words = [COMMAND, "train", base / "run.yaml", "-o", base / "stopped"]
+    for rank, knows in [(0, True), (2, False), (2, True)]:
+        with socket.socket() as first:
+            first.bind(("127.0.0.1", 0))
+            first.listen()
+            where = [] if rank == 0 else ["--rendezvous", f"tcp://127.0.0.1:{first.getsockname()[1]}"]
+            done = Torchrun(3, *words, *where, ranks=[rank])
+            process = done.processes[rank]
+            while rank == 0 and not list((base / "stopped").glob(".meeting-*[0-9a-f]")):
+                check(process.poll() is None, "it waits")
+            if rank > 0:
+                line = first.accept()[0]
+                line.recv(1000)
+                line.send(b"SPSHHOLD" if knows else b"")
+            process.terminate()
+            done.end()
+        check(done.codes[rank] == 75 and f"stopped while rank {rank} of 3 waited for the others" in done.said[rank],
+              f"rank {rank} ends with {done.codes[rank]}: {done.said[rank]}")
+    check(not (base / "stopped").exists(), "a folder that is left")
+
+
 def weights(run):
     return subprocess.run([RANK, base, "hash", run], capture_output=True, encoding="utf-8", check=True).stdout.strip()
 
@@ -146,7 +173,6 @@ def weights(run):
 def test_runs():
     """The bits of one process; a rank is killed, the others end with 70, and the run goes on on another number."""
     words = ["data.virtual_world=6", "data.max_padded_seconds=0.4", "train.deadline_ms=3000"]
-    equal(subprocess.run([RANK, base, "make"], check=False).returncode, 0, "the dataset")
     Torchrun(1, RANK, base, "run", "one", *words).end()
     done = Torchrun(3, RANK, base, "run", "some", "kill:1:4", "train.checkpoint_every_s=1e-9", *words).end()
     equal((done.codes[0], done.codes[2]), (70, 70), f"the others of a killed one: {done.output}")
@@ -163,7 +189,7 @@ def test_runs():
 
 try:
     folder.mkdir()
-    run_tests(test_sums, test_two_runs_at_once, test_killed_or_hanging, test_one_does_not_come, test_others_are_refused,
-              test_old_file, test_hostile_bytes, test_runs)
+    equal(subprocess.run([RANK, base, "make"], check=False).returncode, 0, "the dataset")
+    run_tests(test_sums, test_two_runs_at_once, test_killed_or_hanging, test_one_does_not_come, test_old_file, test_hostile_bytes, test_stopped_while_they_meet, test_runs)
 finally:
     shutil.rmtree(base, ignore_errors=True)

@@ -133,11 +133,13 @@ def test_killed():
 
 
 def test_hanging():
-    for rank in [0, 2]:
-        done = train(3, "hangs", f"hang:{rank}:3", *FAULT_WORDS, want=70)
+    starts = [(rank, start(3, f"hangs.{rank}", f"hang:{rank}:3", *FAULT_WORDS)) for rank in [0, 2]]
+    for rank, run in starts:
+        done = run.end()
+        equal(done.returncode, 70, f"hang of {rank}: {done.output}")
         check(f"rank {rank} is missing: step " in done.output, f"named no rank {rank}: {done.output}")
-        equal(orphans(), [], "processes that are left")
-        remove("hangs")
+        remove(f"hangs.{rank}")
+    equal(orphans(), [], "processes that are left")
 
 
 def test_alone():
@@ -150,14 +152,15 @@ def test_alone():
 
 def test_stopped_by_one():
     """One rank is asked to; all stop behind the same step. Also in the middle of an evaluation."""
-    train(1, "one", *FAULT_WORDS)
-    for fault in ["stop:1:1", "stop:1:9", "heard:1:2"]:
-        done = train(2, "some", fault, "end:0:1", *FAULT_WORDS, want=75)
+    words = [*FAULT_WORDS, "train.epochs=1"]
+    train(1, "one", *words)
+    for fault in ["stop:1:1", "stop:1:4", "heard:1:2"]:
+        done = train(2, "some", fault, "end:0:1", *words, want=75)
         said = [line for line in done.output.splitlines() if "stopped behind step" in line]
         check("rank 0 at the end: stopped behind step" in done.output, f"was not waited for: {done.output}")
         # mpirun may have ended the other one before it said so.
         equal(len({line.partition("stopped")[2] for line in said}), 1, f"steps: {said}")
-        train(3, "some", "resume", *FAULT_WORDS)
+        train(3, "some", "resume", *words)
         equal(weights("some"), weights("one"), fault)
         remove("some")
     remove("one")

@@ -36,6 +36,7 @@ enum {
     REMOTE_ERROR = 6,
     IN_PROGRESS = 7,
     FLOAT = 7,
+    SUM = 0,
     RANKS_MAX = 8,
     POLLS = 3, /* until a call is no longer under way */
 };
@@ -284,9 +285,10 @@ static int put_pending(shim_comm *c)
     return SYSTEM_ERROR;
 }
 
-static int call(shim_comm *c, job j, void *stream)
+/* is_known: type, operator and root are those that there are here. */
+static int call(shim_comm *c, job j, bool is_known, void *stream)
 {
-    if (c->has_pending || c->is_joining || c->is_leaving || j.count == 0 ||
+    if (!is_known || c->has_pending || c->is_joining || c->is_leaving || j.count == 0 ||
         given(c, &j) * sizeof(float) > REGION_BYTES)
         return INVALID_USAGE;
     j.comm = c;
@@ -417,35 +419,27 @@ int ncclCommAbort(shim_comm *comm)
 int ncclAllReduce(const void *from, void *to, size_t count, int type, int op, shim_comm *comm,
                   void *stream)
 {
-    return type != FLOAT || op != 0
-               ? INVALID_USAGE
-               : call(comm, (job){.kind = ALL_REDUCE, .from = from, .to = to, .count = count},
-                      stream);
+    return call(comm, (job){.kind = ALL_REDUCE, .from = from, .to = to, .count = count},
+                type == FLOAT && op == SUM, stream);
 }
 
 int ncclReduceScatter(const void *from, void *to, size_t count, int type, int op, shim_comm *comm,
                       void *stream)
 {
-    return type != FLOAT || op != 0
-               ? INVALID_USAGE
-               : call(comm, (job){.kind = REDUCE_SCATTER, .from = from, .to = to, .count = count},
-                      stream);
+    return call(comm, (job){.kind = REDUCE_SCATTER, .from = from, .to = to, .count = count},
+                type == FLOAT && op == SUM, stream);
 }
 
 int ncclAllGather(const void *from, void *to, size_t count, int type, shim_comm *comm, void *stream)
 {
-    return type != FLOAT
-               ? INVALID_USAGE
-               : call(comm, (job){.kind = ALL_GATHER, .from = from, .to = to, .count = count},
-                      stream);
+    return call(comm, (job){.kind = ALL_GATHER, .from = from, .to = to, .count = count},
+                type == FLOAT, stream);
 }
 
 int ncclBroadcast(const void *from, void *to, size_t count, int type, int root, shim_comm *comm,
                   void *stream)
 {
-    return type != FLOAT || root != 0
-               ? INVALID_USAGE
-               : call(comm, (job){.kind = BROADCAST, .from = from, .to = to, .count = count},
-                      stream);
+    return call(comm, (job){.kind = BROADCAST, .from = from, .to = to, .count = count},
+                type == FLOAT && root == 0, stream);
 }
 /* NOLINTEND(readability-identifier-naming) */

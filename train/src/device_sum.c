@@ -235,6 +235,13 @@ spsh_status spsh__device_sum_squares(spsh__device_sum *d, double *ret, spsh_erro
 
 /* ---- arenas ---- */
 
+/* What was started is through, on the device and for the host. */
+static spsh_status land(const spsh__device_sum *d, spsh_error *err)
+{
+    const spsh_status rc = spsh__collectives_join(d->collectives, err);
+    return rc == SPSH_OK ? spsh__collectives_wait(d->collectives, err) : rc;
+}
+
 spsh_status spsh__device_sum_gather(spsh__device_sum *d, spsh__buffer arena, spsh_error *err)
 {
     if (d->collectives == NULL)
@@ -245,35 +252,23 @@ spsh_status spsh__device_sum_gather(spsh__device_sum *d, spsh__buffer arena, sps
         rc = start(d, SPSH__COLLECTIVE_GATHER_PARTS, spsh__at(d->ops, arena, bucket->offset),
                    part_elements(d, bucket->count), "gathering", err);
     }
-    if (rc == SPSH_OK)
-        rc = spsh__collectives_join(d->collectives, err);
-    return rc == SPSH_OK ? spsh__collectives_wait(d->collectives, err) : rc;
+    return rc == SPSH_OK ? land(d, err) : rc;
 }
 
 spsh_status spsh__device_sum_align(spsh__device_sum *d, spsh_error *err)
 {
-    const spsh__learner *l = d->learner;
-    const struct {
-        spsh__buffer buffer;
-        uint64_t elements;
-    } arenas[] = {
-        {l->weights,    l->arena_elements     },
-        {l->moments[0], l->arena_elements     },
-        {l->moments[1], l->arena_elements     },
-        {l->statistics, l->statistics_elements}
-    };
+    spsh__arena arenas[SPSH__ARENAS];
     if (d->collectives == NULL)
         return SPSH_OK;
-    spsh_status rc = spsh__learner_check_sizes(l, err);
+    spsh__learner_arenas(d->learner, arenas);
+    spsh_status rc = spsh__learner_check_sizes(d->learner, err);
     if (rc == SPSH_OK)
         rc = spsh__collectives_behind(d->collectives, err);
-    for (size_t i = 0; rc == SPSH_OK && i < sizeof(arenas) / sizeof(arenas[0]); i++)
+    for (size_t i = 0; rc == SPSH_OK && i < SPSH__ARENAS; i++)
         if (arenas[i].buffer.data != NULL)
             rc = start(d, SPSH__COLLECTIVE_BROADCAST, arenas[i].buffer, arenas[i].elements,
                        "rank 0's weights to all", err);
-    if (rc == SPSH_OK)
-        rc = spsh__collectives_join(d->collectives, err);
-    return rc == SPSH_OK ? spsh__collectives_wait(d->collectives, err) : rc;
+    return rc == SPSH_OK ? land(d, err) : rc;
 }
 
 /* ---- opening ---- */

@@ -687,18 +687,10 @@ static spsh_status align_arena(spsh__gradient_sum *g, spsh__buffer arena, uint64
 
 spsh_status spsh__gradient_sum_align(spsh__gradient_sum *g, spsh_error *err)
 {
-    const spsh__learner *l = g->learner;
-    const struct {
-        spsh__buffer buffer;
-        uint64_t elements;
-    } arenas[] = {
-        {l->weights,    l->arena_elements     },
-        {l->moments[0], l->arena_elements     },
-        {l->moments[1], l->arena_elements     },
-        {l->statistics, l->statistics_elements}
-    };
-    spsh_status rc = spsh__learner_check_sizes(l, err);
-    for (size_t i = 0; rc == SPSH_OK && i < sizeof(arenas) / sizeof(arenas[0]); i++)
+    spsh__arena arenas[SPSH__ARENAS];
+    spsh__learner_arenas(g->learner, arenas);
+    spsh_status rc = spsh__learner_check_sizes(g->learner, err);
+    for (size_t i = 0; rc == SPSH_OK && i < SPSH__ARENAS; i++)
         if (arenas[i].buffer.data != NULL && g->comm->world_size > 1)
             rc = align_arena(g, arenas[i].buffer, arenas[i].elements, err);
     return rc;

@@ -81,9 +81,14 @@ static int ms_left(const meeting *m, int at_most)
     return left < (uint64_t)at_most ? (int)left : at_most;
 }
 
+static bool is_stopped(const meeting *m)
+{
+    return m->o->stop != NULL && *m->o->stop != 0;
+}
+
 static bool is_over(const meeting *m)
 {
-    return spsh__now_ns() >= m->end_ns || (m->o->stop != NULL && *m->o->stop != 0);
+    return spsh__now_ns() >= m->end_ns || is_stopped(m);
 }
 
 static void hang_up(int *socket)
@@ -141,14 +146,21 @@ static uint32_t port_of(int listener)
     return ntohs(port);
 }
 
-static bool wait_for(int socket, short events, int timeout_ms)
+/* Looks up often: a signal that asks to stop may come to another thread. */
+static bool wait_for(const meeting *m, int socket, short events, int timeout_ms)
 {
+    const uint64_t begin_ns = spsh__now_ns();
     struct pollfd p = {socket, events, 0};
-    int rc;
-    do
-        rc = poll(&p, 1, timeout_ms);
-    while (rc < 0 && errno == EINTR);
-    return rc > 0;
+    while (!is_over(m)) {
+        const uint64_t waited_ms = (spsh__now_ns() - begin_ns) / 1000000;
+        const int left_ms = waited_ms < (uint64_t)timeout_ms ? timeout_ms - (int)waited_ms : 0;
+        const int rc = poll(&p, 1, left_ms < AGAIN_MS ? left_ms : AGAIN_MS);
+        if (rc > 0)
+            return true;
+        if ((rc < 0 && errno != EINTR) || left_ms == 0)
+            return false;
+    }
+    return false;
 }
 
 /* All of it, within HELLO_MS and the meeting's time. */
@@ -162,7 +174,7 @@ static bool put(const meeting *m, int socket, const void *bytes, size_t size_byt
             size_bytes -= (size_t)sent;
         } else if (errno == EINTR) {
             continue;
-        } else if (errno != EAGAIN || !wait_for(socket, POLLOUT, ms_left(m, HELLO_MS))) {
+        } else if (errno != EAGAIN || !wait_for(m, socket, POLLOUT, ms_left(m, HELLO_MS))) {
             return false;
         }
     }
@@ -180,7 +192,7 @@ static bool take(const meeting *m, int socket, void *bytes, size_t size_bytes, i
         } else if (got < 0 && errno == EINTR) {
             continue;
         } else if (got == 0 || errno != EAGAIN ||
-                   !wait_for(socket, POLLIN, ms_left(m, timeout_ms))) {
+                   !wait_for(m, socket, POLLIN, ms_left(m, timeout_ms))) {
             return false;
         }
     }
@@ -196,7 +208,7 @@ static int connect_to(const meeting *m, const struct sockaddr *to, socklen_t siz
         return -1;
     if (connect(s, to, size) != 0 && errno != EINPROGRESS)
         failed = errno;
-    else if (!wait_for(s, POLLOUT, ms_left(m, HELLO_MS)))
+    else if (!wait_for(m, s, POLLOUT, ms_left(m, HELLO_MS)))
         failed = ETIMEDOUT;
     else if (getsockopt(s, SOL_SOCKET, SO_ERROR, &failed, &failed_size) != 0)
         failed = EIO;
@@ -633,12 +645,25 @@ static spsh_status lead(meeting *m, spsh_error *err)
 
 /* ---- where ---- */
 
+/* By its name. torchrun's "none" is everybody's: then by the folder that it trains in. */
+static void name_run(const spsh__rendezvous_options *o, char *name)
+{
+    const char *id = o->launch->run_id;
+    const bool is_named = id[0] != '\0' && strcmp(id, "none") != 0;
+    if (is_named || o->folder == NULL)
+        (void)snprintf(name, RUN_BYTES, "%s", id);
+    else
+        (void)snprintf(name, RUN_BYTES, "folder %016" PRIx64,
+                       XXH3_64bits(o->folder, strlen(o->folder)));
+}
+
 bool spsh__rendezvous_path(const spsh__rendezvous_options *o, char *path, size_t capacity)
 {
     const bool is_named = o->where != NULL && strncmp(o->where, "file://", 7) == 0;
     const char *folder = is_named ? o->where + 7 : o->folder;
-    char key[RUN_BYTES + 32];
-    (void)snprintf(key, sizeof(key), "%s %u %u", o->launch->run_id, o->launch->restart_count,
+    char run[RUN_BYTES], key[RUN_BYTES + 32];
+    name_run(o, run);
+    (void)snprintf(key, sizeof(key), "%s %u %u", run, o->launch->restart_count,
                    o->launch->world_size);
     const uint64_t hash = XXH3_64bits(key, strlen(key));
     const int length = snprintf(path, capacity, "%s/.meeting-%016" PRIx64, folder, hash);
@@ -731,11 +756,7 @@ spsh_status spsh__rendezvous_meet(const spsh__rendezvous_options *options,
         .is_local = l->local_size == l->world_size,
         .end_ns = spsh__now_ns() + options->deadline_ms * UINT64_C(1000000)
     };
-    if (l->run_id[0] != '\0' || options->folder == NULL)
-        (void)snprintf(m->run, sizeof(m->run), "%s", l->run_id);
-    else
-        (void)snprintf(m->run, sizeof(m->run), "folder %016" PRIx64,
-                       XXH3_64bits(options->folder, strlen(options->folder)));
+    name_run(options, m->run);
     m->addresses = spsh__train_new(allocator, l->world_size, sizeof(*m->addresses));
     if (m->addresses == NULL)
         rc = spsh__fail_memory(err);
@@ -743,6 +764,10 @@ spsh_status spsh__rendezvous_meet(const spsh__rendezvous_options *options,
         rc = find_place(m, err);
     if (rc == SPSH_OK)
         rc = meet(m, err);
+    if (rc == SPSH_E_TIMEOUT && is_stopped(m))
+        rc = SPSH_FAIL(err, SPSH_E_CANCELED, SPSH_OFFSET_NONE,
+                       "stopped while rank %u of %u waited for the others; nothing was begun",
+                       l->rank, l->world_size);
     for (uint32_t r = 0; rc != SPSH_OK && r < l->world_size; r++)
         hang_up(&sockets[r]);
     hang_up(&m->listeners[0]);

@@ -28,11 +28,12 @@ typedef struct spsh__rendezvous_options {
     const char *where;
     const char *folder; /* of the run; made by rank 0 where it is not there; NULL: none */
     uint32_t deadline_ms;
-    const volatile int *stop; /* not 0: as if the time were over; NULL: none */
+    const volatile int *stop; /* not 0: it is given up at once; NULL: none */
 } spsh__rendezvous_options;
 
 /* sockets: written, world_size: connected and non-blocking, to be closed by the caller; -1 for this
- * rank. SPSH_E_TIMEOUT: who has not come; SPSH_E_INVALID_ARG: `where`; SPSH_E_IO, _NO_MEMORY. */
+ * rank. SPSH_E_TIMEOUT: who has not come; SPSH_E_CANCELED: stopped; SPSH_E_INVALID_ARG: `where`;
+ * SPSH_E_IO, _NO_MEMORY. */
 spsh_status spsh__rendezvous_meet(const spsh__rendezvous_options *options,
                                   const spsh_allocator *allocator, int *sockets, spsh_error *err);
 

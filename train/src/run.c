@@ -60,6 +60,8 @@ static spsh_status open_world(spsh__run *r, spsh_error *err)
         rc = spsh__comm_open(&meeting, &r->allocator, &r->comm, err);
     if (rc == SPSH_OK)
         r->is_first = r->comm->rank == 0;
+    else if (rc == SPSH_E_CANCELED && r->o->log_fn != NULL) /* of any rank: nobody tells for all */
+        r->o->log_fn(r->o->log_user, SPSH_LOG_INFO, err->message);
     return rc;
 }
 

@@ -66,6 +66,14 @@ uint32_t spsh__leaf_of(const spsh__learner *l, uint32_t own)
 
 /* Before anything large is sent: a library of MPI may write what is longer than expected past the
  * end of the memory that is there. */
+void spsh__learner_arenas(const spsh__learner *l, spsh__arena ret[SPSH__ARENAS])
+{
+    ret[0] = (spsh__arena){l->weights, l->arena_elements};
+    ret[1] = (spsh__arena){l->moments[0], l->arena_elements};
+    ret[2] = (spsh__arena){l->moments[1], l->arena_elements};
+    ret[3] = (spsh__arena){l->statistics, l->statistics_elements};
+}
+
 spsh_status spsh__learner_check_sizes(const spsh__learner *l, spsh_error *err)
 {
     const uint64_t own[2] = {l->arena_elements, l->statistics_elements};

@@ -100,6 +100,14 @@ void spsh__strategy_close(spsh__strategy *s); /* NULL is fine */
 uint32_t spsh__leaf_count(const spsh__learner *l);
 uint32_t spsh__leaf_of(const spsh__learner *l, uint32_t own);
 
+/* What all ranks have alike: weights, moments, statistics; data NULL: there is none of it. */
+#define SPSH__ARENAS 4
+typedef struct spsh__arena {
+    spsh__buffer buffer;
+    uint64_t elements;
+} spsh__arena;
+void spsh__learner_arenas(const spsh__learner *l, spsh__arena ret[SPSH__ARENAS]);
+
 /* Before anything large is exchanged. SPSH_E_MISMATCH on every rank where one has another number
  * of weights or statistics. */
 spsh_status spsh__learner_check_sizes(const spsh__learner *l, spsh_error *err);
