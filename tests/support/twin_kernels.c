@@ -2,42 +2,34 @@
  * twin_runtime.h. */
 #include "twin_kernels.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "cuda/kernels.h"
 #include "twin_runtime.h"
 
-static spsh_status fail(spsh_error *err, spsh_status status, const char *text)
-{
-    if (err != NULL) {
-        err->status = status;
-        (void)snprintf(err->message, sizeof(err->message), "%s", text);
-    }
-    return status;
-}
-
 #define SPSH_X(number_, name_, job_) TWIN_##number_,
 enum { SPSH__KERNELS(SPSH_X) TWIN_KERNELS };
 #undef SPSH_X
 
-#define SPSH_X(number_, name_, job_)                                                               \
-    static void run_##name_(const void *job, const spsh__block *block)                             \
-    {                                                                                              \
-        spsh__kernel_##name_(job, block);                                                          \
-    }
-SPSH__KERNELS(SPSH_X)
-#undef SPSH_X
-
 static const struct kernel_row {
     const char *name;
-    void (*run_fn)(const void *job, const spsh__block *block);
     size_t job_bytes;
 } kernels[] = {
-#define SPSH_X(number_, name_, job_) {#name_, run_##name_, sizeof(job_)},
+#define SPSH_X(number_, name_, job_) {#name_, sizeof(job_)},
     SPSH__KERNELS(SPSH_X)
 #undef SPSH_X
 };
+
+static void run_block(uint32_t kernel, const void *job, const spsh__block *block)
+{
+    switch (kernel) {
+#define SPSH_X(number_, name_, job_)                                                               \
+    case TWIN_##number_: spsh__kernel_##name_(job, block); break;
+        SPSH__KERNELS(SPSH_X)
+#undef SPSH_X
+    default: break; /* twin_launch takes no other */
+    }
+}
 
 typedef struct kernel_work {
     _Alignas(16) unsigned char job[SPSH__DEVICE_JOB_BYTES];
@@ -60,7 +52,7 @@ static void run_kernel(void *arguments)
             .shared = l->shared_bytes == 0 ? NULL : twin_shared(l->shared_bytes),
             .order = twin_order(),
         };
-        kernels[l->kernel].run_fn(w->job, &block);
+        run_block(l->kernel, w->job, &block);
     }
 }
 
@@ -69,7 +61,7 @@ spsh_status twin_launch(void *stream, const spsh__launch *l, spsh_error *err)
     kernel_work w;
     if (l->kernel >= TWIN_KERNELS || l->job_bytes != kernels[l->kernel].job_bytes ||
         l->job_bytes > sizeof(w.job) || l->blocks_y > 65535 || l->blocks_x == 0 || l->blocks_y == 0)
-        return fail(err, SPSH_E_INVALID_ARG, "twin: no such kernel, job or grid");
+        return spsh__cuda_fail(err, SPSH_E_INVALID_ARG, "twin: no such kernel, job or grid");
     memset(&w, 0, sizeof(w));
     memcpy(w.job, l->job, l->job_bytes);
     w.launch = *l;
