@@ -5,6 +5,9 @@
 
 extern __shared__ spsh__pcm_near shared_memory[];
 
+static_assert(SPSH__PCM_SHARED_BYTES <= 48u << 10,
+              "a block may have no more without asking for it");
+
 static __global__ void __launch_bounds__(SPSH__DEVICE_THREADS)
     pcm_kernel(const __grid_constant__ spsh__pcm_job job)
 {
@@ -17,16 +20,14 @@ static spsh_status decode(uint32_t device, void *stream, const spsh__pcm_job *jo
 {
     int before = 0;
     (void)uses, (void)use_count;
-    spsh_status rc = spsh__cuda_check(cudaGetDevice(&before), "the thread's device", err);
-    if (rc == SPSH_OK)
-        rc = spsh__cuda_check(cudaSetDevice((int)device), "choosing a device", err);
+    spsh_status rc = spsh__cuda_enter(device, &before, err);
     if (rc != SPSH_OK)
         return rc;
     const unsigned blocks = (unsigned)((job->count + PCM_TEAMS - 1) / PCM_TEAMS);
     pcm_kernel<<<blocks, SPSH__DEVICE_THREADS, SPSH__PCM_SHARED_BYTES, (cudaStream_t)stream>>>(
         *job);
     rc = spsh__cuda_check(cudaGetLastError(), "starting the kernel that decodes pcm", err);
-    (void)cudaSetDevice(before);
+    spsh__cuda_leave(before);
     return rc;
 }
 
