@@ -340,6 +340,19 @@ DEVICE void device_fold_sum(float *sums, uint32_t step, uint32_t half, uint32_t 
         sums[thread] += sums[thread + half];
 }
 
+/* What a row's threads have found. */
+typedef struct device_line_found {
+    float most, sum;
+} device_line_found;
+
+DEVICE device_line_found device_line_found_of(const spsh__block *block, const device_line *line,
+                                              uint32_t thread)
+{
+    const device_line_room room = device_line_room_of(block);
+    const device_line_found found = {room.best[thread - line->lane], room.sum[thread - line->lane]};
+    return found;
+}
+
 /* best, place and sum of each group, at its first thread. */
 #define DEVICE_LINES(block_, line_, x_, room_, group_log2_)                                        \
     do {                                                                                           \
@@ -360,11 +373,10 @@ DEVICE void device_put_log_softmax(const spsh__softmax_job *job, const spsh__blo
                                    uint32_t thread)
 {
     const device_line line = device_line_of(block, job->group_log2, job->rows, job->width, thread);
-    const device_line_room room = device_line_room_of(block);
-    const uint32_t group = thread - line.lane;
     if (!line.is_there)
         return;
-    const float sum = (float)((double)room.best[group] + device_log((double)room.sum[group]));
+    const device_line_found found = device_line_found_of(block, &line, thread);
+    const float sum = (float)((double)found.most + device_log((double)found.sum));
     for (uint32_t k = line.lane; k < line.width; k += line.step)
         spsh__device_set(&job->y, line.first + k, spsh__device_get(&job->x, line.first + k) - sum);
 }
@@ -401,18 +413,16 @@ DEVICE void device_put_entropy(const spsh__entropy_job *job, const spsh__block *
                                uint32_t thread)
 {
     const device_line line = device_line_of(block, job->group_log2, job->rows, job->width, thread);
-    const device_line_room room = device_line_room_of(block);
-    const uint32_t group = thread - line.lane;
     if (!line.is_there)
         return;
+    const device_line_found found = device_line_found_of(block, &line, thread);
+    const float factor = job->scale / found.sum;
     const uint32_t state = job->states[line.row];
     const bool is_learnt = state < line.width;
-    const float most = room.best[group];
-    const float factor = job->scale / room.sum[group];
     for (uint32_t k = line.lane; k < line.width; k += line.step) {
         float value = 0;
         if (is_learnt) {
-            value = device_exp(spsh__device_get(&job->x, line.first + k) - most) * factor;
+            value = device_exp(spsh__device_get(&job->x, line.first + k) - found.most) * factor;
             value -= k == state ? job->scale : 0;
         }
         spsh__device_set(&job->dx, line.first + k, value);

@@ -174,26 +174,9 @@ DEVICE void device_bias_line(const spsh__lines_job *job, uint64_t line, uint32_t
     }
 }
 
-DEVICE void device_bias_forward(const spsh__lines_job *job, const spsh__block *block,
-                                uint32_t thread)
+DEVICE void device_copy_own_line(const spsh__lines_job *job, uint64_t line, uint32_t thread)
 {
-    EACH_LINE(job, block, thread, device_bias_line(job, line, thread));
-}
-
-DEVICE void spsh__kernel_bias_forward(const spsh__lines_job *job, const spsh__block *block)
-{
-    EACH_THREAD(block, device_bias_forward(job, block, thread));
-}
-
-DEVICE void device_copy_lines(const spsh__lines_job *job, const spsh__block *block, uint32_t thread)
-{
-    EACH_LINE(job, block, thread,
-              device_copy_line(job, line * job->from_stride, line * job->to_stride, thread));
-}
-
-DEVICE void spsh__kernel_copy_lines(const spsh__lines_job *job, const spsh__block *block)
-{
-    EACH_THREAD(block, device_copy_lines(job, block, thread));
+    device_copy_line(job, line * job->from_stride, line * job->to_stride, thread);
 }
 
 DEVICE void device_mask_row(const spsh__lines_job *job, uint64_t line, uint32_t thread)
@@ -203,31 +186,11 @@ DEVICE void device_mask_row(const spsh__lines_job *job, uint64_t line, uint32_t 
         device_clear_line(job, line * job->to_stride, 0, thread);
 }
 
-DEVICE void device_mask_rows(const spsh__lines_job *job, const spsh__block *block, uint32_t thread)
-{
-    EACH_LINE(job, block, thread, device_mask_row(job, line, thread));
-}
-
-DEVICE void spsh__kernel_mask_rows(const spsh__lines_job *job, const spsh__block *block)
-{
-    EACH_THREAD(block, device_mask_rows(job, block, thread));
-}
-
+/* Not wide: where padding begins is not aligned. */
 DEVICE void device_mask_bin(const spsh__lines_job *job, uint64_t line, uint32_t thread)
 {
     device_clear_line(job, line * job->to_stride, job->lengths[(uint32_t)line / job->per_utterance],
                       thread);
-}
-
-/* Not wide: where padding begins is not aligned. */
-DEVICE void device_mask_conv(const spsh__lines_job *job, const spsh__block *block, uint32_t thread)
-{
-    EACH_LINE(job, block, thread, device_mask_bin(job, line, thread));
-}
-
-DEVICE void spsh__kernel_mask_conv(const spsh__lines_job *job, const spsh__block *block)
-{
-    EACH_THREAD(block, device_mask_conv(job, block, thread));
 }
 
 DEVICE void device_reverse_row(const spsh__lines_job *job, uint64_t line, uint32_t thread)
@@ -237,16 +200,6 @@ DEVICE void device_reverse_row(const spsh__lines_job *job, uint64_t line, uint32
     const uint64_t other = t < length ? length - 1 - t : t;
     device_copy_line(job, line * job->from_stride, (other * job->batch + n) * job->to_stride,
                      thread);
-}
-
-DEVICE void device_reverse(const spsh__lines_job *job, const spsh__block *block, uint32_t thread)
-{
-    EACH_LINE(job, block, thread, device_reverse_row(job, line, thread));
-}
-
-DEVICE void spsh__kernel_reverse(const spsh__lines_job *job, const spsh__block *block)
-{
-    EACH_THREAD(block, device_reverse(job, block, thread));
 }
 
 /* Row t * N + n of [T][N][W] from line n * T + t of [N][T][W]. */
@@ -260,16 +213,23 @@ DEVICE void device_arrange_row(const spsh__lines_job *job, uint64_t line, uint32
         device_clear_line(job, to, 0, thread);
 }
 
-DEVICE void device_arrange_rows(const spsh__lines_job *job, const spsh__block *block,
-                                uint32_t thread)
-{
-    EACH_LINE(job, block, thread, device_arrange_row(job, line, thread));
-}
+#define DEVICE_LINES_KERNEL(name_, line_)                                                          \
+    DEVICE void device_##name_(const spsh__lines_job *job, const spsh__block *block,               \
+                               uint32_t thread)                                                    \
+    {                                                                                              \
+        EACH_LINE(job, block, thread, line_(job, line, thread));                                   \
+    }                                                                                              \
+    DEVICE void spsh__kernel_##name_(const spsh__lines_job *job, const spsh__block *block)         \
+    {                                                                                              \
+        EACH_THREAD(block, device_##name_(job, block, thread));                                    \
+    }
 
-DEVICE void spsh__kernel_arrange_rows(const spsh__lines_job *job, const spsh__block *block)
-{
-    EACH_THREAD(block, device_arrange_rows(job, block, thread));
-}
+DEVICE_LINES_KERNEL(bias_forward, device_bias_line)
+DEVICE_LINES_KERNEL(copy_lines, device_copy_own_line)
+DEVICE_LINES_KERNEL(mask_rows, device_mask_row)
+DEVICE_LINES_KERNEL(mask_conv, device_mask_bin)
+DEVICE_LINES_KERNEL(reverse, device_reverse_row)
+DEVICE_LINES_KERNEL(arrange_rows, device_arrange_row)
 
 /* ---- turns: grid (tiles of a matrix, matrices) */
 
