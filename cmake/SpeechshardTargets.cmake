@@ -78,10 +78,14 @@ function(_speechshard_test_properties name)
     endif()
     if(SPEECHSHARD_SANITIZE)
         math(EXPR arg_TIMEOUT "${arg_TIMEOUT} * 4")
+        set(_environment ";SPEECHSHARD_TEST_FEWER=1") # for scripts
     endif()
     set_tests_properties(${name} PROPERTIES
         LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT} SKIP_RETURN_CODE 77
-        ENVIRONMENT "SPEECHSHARD_SOURCE_DIR=${PROJECT_SOURCE_DIR};SPEECHSHARD_BUILD_DIR=${PROJECT_BINARY_DIR};SPEECHSHARD_COMMAND=$<TARGET_FILE:speechshard>")
+        ENVIRONMENT "SPEECHSHARD_SOURCE_DIR=${PROJECT_SOURCE_DIR};SPEECHSHARD_BUILD_DIR=${PROJECT_BINARY_DIR};SPEECHSHARD_COMMAND=$<TARGET_FILE:speechshard>${_environment}")
+    if(TARGET ${name} AND "thread" IN_LIST arg_LABELS)
+        set_property(GLOBAL APPEND PROPERTY SPEECHSHARD_THREAD_TESTS ${name})
+    endif()
 endfunction()
 
 # speechshard_add_test(NAME SOURCES file... [LIBRARIES target...] [LABELS label...] [TIMEOUT seconds]

@@ -35,6 +35,7 @@ typedef struct file_image {
 
 static file_image want[FILES_MAX];
 static size_t want_count;
+static uint64_t call_stride, allocation_stride; /* odd: see fail_every_call() */
 
 /* The operating system's calls but for fsync, which takes its time. */
 static fault_io no_fault = {.fail_at = UINT64_MAX};
@@ -143,7 +144,7 @@ static void clear_report(void)
 static void fail_every_call(uint64_t fail_count, int fail_errno)
 {
     uint64_t total = 1;
-    for (uint64_t at = 0; at < total; at++) {
+    for (uint64_t at = 0; at < total; at += call_stride) {
         fault_io fault = {.fail_at = at, .fail_count = fail_count, .fail_errno = fail_errno};
         const spsh_io io = fault_io_table(&fault);
         if (at % 2 == 0)
@@ -152,7 +153,7 @@ static void fail_every_call(uint64_t fail_count, int fail_errno)
         CHECK_I64(fault.open_count, 0);
         if (fail_count == UINT64_MAX)
             CHECK(rc != SPSH_OK || fault.call_count <= at || is_wanted());
-        total = fault.call_count > at ? at + 2 : at;
+        total = fault.call_count > at ? at + call_stride + 1 : at;
         check_after(rc, at);
     }
     printf("%" PRIu64 " calls\n", total);
@@ -173,7 +174,7 @@ static void test_failing_allocations(void)
 {
     uint64_t failed = 0;
     uint64_t at = 0;
-    for (bool done = false; !done; at++) {
+    for (bool done = false; !done; at += allocation_stride) {
         if (at % 2 == 0)
             clear_report();
         fail_malloc.calls = 0;
@@ -188,7 +189,7 @@ static void test_failing_allocations(void)
         check_after(rc, at);
     }
     printf("%" PRIu64 " allocations, %" PRIu64 " runs failed\n", at, failed);
-    CHECK(failed > at / 2);
+    CHECK(failed > at / allocation_stride / 2);
 }
 
 static void test_failing_allocations_of_a_check(void)
@@ -210,8 +211,10 @@ static void test_failing_allocations_of_a_check(void)
     CHECK(failed > at / 2);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    call_stride = test_stride(argc, argv, 5);
+    allocation_stride = test_stride(argc, argv, 3);
     quick_io = fault_io_table(&no_fault);
     test_temp_dir(folder, sizeof(folder));
     snprintf(dataset_path, sizeof(dataset_path), "%s/corpus.spsh", folder);

@@ -87,12 +87,14 @@ static void test_plain_run(void)
     check_rerun("nothing", 0);
 }
 
+static uint64_t stride; /* from one place that fails to the next */
+
 /* One kind of fault at every call, from the first on; stops when the calls are used up. */
 static void fail_everywhere(const char *what, uint64_t fail_count, int fail_errno)
 {
     uint64_t failed = 0;
     uint64_t n = 0;
-    for (bool reached = true; reached && test_failures < 5; n++) {
+    for (bool reached = true; reached && test_failures < 5; n += stride) {
         fault_io fault = {.fail_at = n, .fail_count = fail_count, .fail_errno = fail_errno};
         const spsh_io io = fault_io_table(&fault);
         spsh__fingerprint_run_facts facts;
@@ -107,7 +109,7 @@ static void fail_everywhere(const char *what, uint64_t fail_count, int fail_errn
         check_rerun(what, n);
     }
     CHECK(n > 100);
-    CHECK(failed > 50);
+    CHECK(failed > 50 / stride);
     printf("%s: %" PRIu64 " calls, %" PRIu64 " runs failed\n", what, n - 1, failed);
 }
 
@@ -132,7 +134,7 @@ static void test_each_allocation_fails(void)
         bool reached = true;
         uint64_t failed = 0;
         uint64_t n = 0;
-        for (; reached && test_failures < 5; n += later ? 7 : 1) {
+        for (; reached && test_failures < 5; n += later ? 7 : stride) {
             spsh__fingerprint_run_facts facts;
             spsh_error err = SPSH_ERROR_INIT;
             remove_segments();
@@ -149,7 +151,7 @@ static void test_each_allocation_fails(void)
                 fprintf(stderr, "    allocation %" PRIu64 ": %s\n", n, err.message);
         }
         printf("%" PRIu64 " allocations, %" PRIu64 " runs failed\n", n, failed);
-        CHECK(n > 100 && failed > n / (later ? 14 : 2));
+        CHECK(n > 100 && failed > n / (later ? 14 : 2 * stride));
     }
     check_rerun("no memory", 0);
 }
@@ -191,8 +193,9 @@ static void test_stopped_run(void)
     check_rerun("a stop", 0);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    stride = test_stride(argc, argv, 3);
     test_temp_dir(folder, sizeof(folder));
     (void)snprintf(dataset_path, sizeof(dataset_path), "%s/d.spsh", folder);
     (void)snprintf(segments_path, sizeof(segments_path), "%s/" SPSH__SEGMENT_DIRECTORY,

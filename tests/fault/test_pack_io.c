@@ -15,8 +15,7 @@ static char directory[256]; /* of this test */
 static char corpus[300];
 static char output[300];
 static uint8_t sum[16]; /* of the hashes of all files, by exclusive or: any order gives the same */
-/* From one call that fails to the next: more under sanitizers, which are ten times slower. */
-static uint64_t stride = 1;
+static uint64_t stride; /* from one call that fails to the next */
 static uint64_t sweeps;
 
 static spsh_status pack(const spsh_io *io, spsh_error *err)
@@ -132,7 +131,7 @@ static void make_corpus(void)
 }
 
 /* Fail call n for count calls; n runs until the calls of a whole pack are through. Sweeps begin at
- * calls of their own, so that together they fail each. */
+ * calls of their own, so that together they fail most of them, whatever the stride. */
 static void sweep(uint64_t fail_count, int fail_errno)
 {
     uint8_t wanted[16];
@@ -208,9 +207,7 @@ static void test_short_transfers(void)
 
 int main(int argc, char **argv)
 {
-    if (argc > 1)
-        stride = strtoull(argv[1], NULL, 10);
-    REQUIRE(stride > 0);
+    stride = test_stride(argc, argv, 11);
     /* Thousands of packs, each of which waits for its disk: in memory, if there is some. */
     if (access("/dev/shm", W_OK) == 0)
         (void)setenv("TMPDIR", "/dev/shm", 0);

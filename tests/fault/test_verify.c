@@ -2,7 +2,8 @@
  *
  *     test_verify            every bit of the structures, a bit of every few bytes of the rest
  *     test_verify --all      a bit of every byte of every file
- *     test_verify --fewer    a quarter of the bits
+ *     test_verify --fewer    a quarter of the bits, larger steps through other sweeps
+ *     test_verify --races    of that what several threads do
  */
 #include "fault_alloc.h"
 #include "fault_io.h"
@@ -150,6 +151,8 @@ static void test_a_single_file(void)
 /* How many bits are flipped; fewer under sanitizers, which are ten times slower. */
 static uint64_t dense_stride = 3;
 static uint64_t sparse_step = 601;
+static uint64_t cut_step = 2000;   /* at most, from one truncation to the next */
+static uint64_t memory_stride = 1; /* from one allocation that fails to the next */
 
 /* Flip one bit; the damage must be in this file; `part` is a list of what it may be called. */
 static void check_flip(const char *name, int fd, uint64_t offset, unsigned bit)
@@ -370,7 +373,7 @@ static void test_every_truncation_of_a_shard(void)
     (void)snprintf(path, sizeof(path), "%s/%s", dataset, files[4]);
     uint8_t *bytes = malloc((size_t)size);
     REQUIRE(bytes != NULL && pread(fd, bytes, (size_t)size, 0) == (ssize_t)size);
-    for (uint64_t cut = 0; cut < size; cut += 1 + test_random(&random) % 2000) {
+    for (uint64_t cut = 0; cut < size; cut += 1 + test_random(&random) % cut_step) {
         findings found;
         spsh_verify_result result;
         REQUIRE(ftruncate(fd, (off_t)cut) == 0);
@@ -503,7 +506,7 @@ static void test_every_allocation_failure(void)
 {
     for (uint32_t jobs = 1; jobs < 3; jobs++) {
         spsh_status rc = SPSH_E_NO_MEMORY;
-        for (uint64_t fail_at = 0; rc == SPSH_E_NO_MEMORY; fail_at++) {
+        for (uint64_t fail_at = 0; rc == SPSH_E_NO_MEMORY; fail_at += memory_stride) {
             fault_alloc fault = {.fail_at = fail_at};
             spsh_allocator allocator = {fault_alloc_alloc, fault_alloc_free, &fault};
             findings found;
@@ -569,10 +572,18 @@ int main(int argc, char **argv)
     if (test_wants_fewer(argc, argv)) {
         dense_stride = 13; /* no multiple of 2: bytes at each place of a field */
         sparse_step *= 4;
+        cut_step *= 4;
+        memory_stride = 5;
     }
     RUN(test_nothing_is_found_in_a_good_dataset);
     if (argc > 1 && strcmp(argv[1], "--all") == 0) {
         RUN(test_a_flipped_bit_of_every_byte_is_found);
+    } else if (test_wants_races(argc, argv)) {
+        RUN(test_a_damaged_record_is_named_with_what_it_costs);
+        RUN(test_a_shard_of_many_blocks);
+        RUN(test_stopping);
+        RUN(test_stopping_at_any_progress);
+        RUN(test_every_allocation_failure);
     } else {
         RUN(test_a_single_file);
         RUN(test_a_damaged_record_is_named_with_what_it_costs);

@@ -480,9 +480,13 @@ static void test_memory_is_kept(void)
     spsh__text_index_free(index);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     seed = test_seed(31);
+    if (test_wants_races(argc, argv)) {
+        RUN(test_threads_do_not_matter);
+        return TEST_RESULT();
+    }
     RUN(test_distances_are_those_of_the_full_table);
     RUN(test_minhash_estimates_jaccard);
     RUN(test_near_texts_against_all_pairs);

@@ -16,6 +16,7 @@ except ImportError as error:
     sys.exit(77)
 
 COMMAND = os.environ.get("SPEECHSHARD_COMMAND", "speechshard")
+FEWER = os.environ.get("SPEECHSHARD_TEST_FEWER") == "1"  # under sanitizers, which are ten times slower
 BUILD_DIR = Path(os.environ.get("SPEECHSHARD_BUILD_DIR", "."))
 
 _work = None

@@ -106,10 +106,24 @@ _Noreturn static inline void test_skip(const char *why)
     exit(fail ? 1 : TEST_SKIPPED);
 }
 
-/* True where the test was started with --fewer: smaller sizes, for sanitizers. */
+/* How much of a test runs: all of it; with `--fewer`, for sanitizers, which are ten times slower,
+ * smaller sizes and larger steps through sweeps; with `--races`, for ThreadSanitizer, of that only
+ * what several threads do, as it sees nothing else. */
+static inline bool test_wants_races(int argc, char **argv)
+{
+    return argc > 1 && strcmp(argv[1], "--races") == 0;
+}
+
 static inline bool test_wants_fewer(int argc, char **argv)
 {
-    return argc > 1 && strcmp(argv[1], "--fewer") == 0;
+    return test_wants_races(argc, argv) || (argc > 1 && strcmp(argv[1], "--fewer") == 0);
+}
+
+/* From one place of a sweep to the next: each place, or every n-th. A prime n meets every field of
+ * structures whose sizes are powers of two. */
+static inline uint64_t test_stride(int argc, char **argv, uint64_t n)
+{
+    return test_wants_fewer(argc, argv) ? n : 1;
 }
 
 /* SplitMix64: small, and good enough to choose positions and sizes. */

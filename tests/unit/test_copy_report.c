@@ -508,6 +508,8 @@ static spsh_status explain(const world *w, spsh_error *err_)
 
 /* Each allocation fails once: that is told, and what was made before is freed (the address
  * sanitizer looks). The many of the pictures are tried in steps that grow. */
+static uint64_t step_part = 8; /* the next that fails comes after so small a part of those before */
+
 static void test_without_memory(void)
 {
     static task *const tasks[] = {draw_plan, draw_audit, cut, explain};
@@ -516,7 +518,7 @@ static void test_without_memory(void)
     w->audit.common.match_count = 1;
     for (size_t i = 0; i < sizeof(tasks) / sizeof(tasks[0]); i++) {
         uint64_t failures = 0;
-        for (uint64_t at = 0;; at += 1 + at / 8) {
+        for (uint64_t at = 0;; at += 1 + at / step_part) {
             fail_malloc.calls = 0;
             fail_malloc.at = at;
             const spsh_status rc = tasks[i](w, &err);
@@ -564,7 +566,9 @@ int main(int argc, char **argv)
     test_temp_dir(scratch, sizeof(scratch));
     (void)snprintf(dataset, sizeof(dataset), "%s/pages.spsh", scratch);
     make_dataset(dataset);
-    if (argc == 2) {
+    if (test_wants_fewer(argc, argv))
+        step_part = 2;
+    if (argc == 2 && !test_wants_fewer(argc, argv)) {
         write_pages(argv[1]);
         test_remove_tree(scratch);
         return 0;

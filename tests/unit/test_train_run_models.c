@@ -15,6 +15,8 @@ static double loss_of_epoch(const char *log, int number)
     return loss;
 }
 
+static size_t stride; /* --fewer: three of the five, which have all that there is between them */
+
 static void test_models_learn(void)
 {
     static const struct {
@@ -26,7 +28,7 @@ static void test_models_learn(void)
         {"forward-gru", {"model.cell=gru", "model.bidirectional=false", "model.lookahead=3"} },
         {"compat",      {"model.batch_norm=compat", "model.layers=3"}                        },
     };
-    for (size_t i = 0; i < sizeof(models) / sizeof(models[0]); i++) {
+    for (size_t i = 0; i < sizeof(models) / sizeof(models[0]); i += stride) {
         kit_run run = {
             .folder = models[i].folder,
             .overrides = {"train.epochs=4", "train.rate=1e-2", "train.accumulate=1"}
@@ -82,8 +84,9 @@ static void test_long_dev_utterances(void)
     CHECK_U64(result.utterances, TALK_UTTERANCES);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    stride = (size_t)test_stride(argc, argv, 2);
     test_temp_dir(base, sizeof(base));
     train_kit_make("");
     RUN(test_models_learn);
