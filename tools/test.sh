@@ -3,6 +3,8 @@
 #
 #     tools/test.sh [PRESET [CTEST-ARGUMENT...]]         (nothing given: release, all but `gpu` and `nightly`)
 #
+# With SPEECHSHARD_TEST_TARGET only that is built, which must be all that the tests need.
+#
 # The last line is `N passed, N failed, N skipped`. Tests that read real speech look for it in
 # $SPEECHSHARD_TEST_DATA, else in ../shared/data beside the source tree, and are skipped when it is
 # in neither; with SPEECHSHARD_REQUIRE_DATA=1 they fail instead.
@@ -23,7 +25,7 @@ tools/install-pyarrow.sh
 
 configured=$(cmake --preset "$preset")
 printf '%s\n' "$configured" | grep 'CUDA plug-in' # built, or why not
-cmake --build "$build" --parallel "$jobs"
+cmake --build "$build" --parallel "$jobs" --target "${SPEECHSHARD_TEST_TARGET:-all}"
 # Each public header must compile alone.
 cmake --build "$build" --parallel "$jobs" --target all_verify_interface_header_sets
 
