@@ -325,6 +325,20 @@ spsh_status spsh_cuda_event_ms(const spsh_cuda *cuda, void *first, void *last, f
     return rc != SPSH_OK ? rc : cuda->plugin->event_ms_fn(first, last, ret_ms, err);
 }
 
+/* ---- the thread's device ---- */
+
+spsh_status spsh_cuda_enter(const spsh_cuda *cuda, uint32_t device, int *ret_before,
+                            spsh_error *err)
+{
+    const spsh_status rc = check_device(cuda, device, err);
+    return rc != SPSH_OK ? rc : cuda->plugin->enter_fn(device, ret_before, err);
+}
+
+void spsh_cuda_leave(const spsh_cuda *cuda, int before)
+{
+    cuda->plugin->leave_fn(before);
+}
+
 /* ---- for other libraries ---- */
 
 void *spsh_cuda_symbol(const spsh_cuda *cuda, const char *name)

@@ -5,6 +5,7 @@ is done late: a consumer that does not wait finds something else there. argv: th
 
 import ctypes
 import gc
+import logging
 import os
 import sys
 import unittest
@@ -150,9 +151,21 @@ class DeviceTest(unittest.TestCase):
         plugin_call("stream_close", ctypes.c_void_p(stream))
 
     def test_streams(self):
-        batch = next(iter(speechshard.Loader(self.path, device="cuda", **self.options)))
-        streams = [open_stream(0) for _ in range(3)]
-        for stream in (None, 1, -1, *streams, *streams):
+        for number in (0, 1):
+            with self.subTest(number=number):
+                self.give_to_streams(number)
+
+    def give_to_streams(self, number):
+        loader = speechshard.Loader(self.path, device=f"cuda:{number}", **self.options)
+        said = []
+        handler = logging.Handler(logging.WARNING)
+        handler.emit = lambda record: said.append(record.getMessage())
+        logging.getLogger("speechshard").addHandler(handler)
+        self.addCleanup(logging.getLogger("speechshard").removeHandler, handler)
+        batches = iter(loader)
+        batch = next(batches)
+        streams = [open_stream(number) for _ in range(3)]
+        for stream in (None, 1, 2, -1, *streams, *streams):
             batch.audio.__dlpack__(stream=stream)
         for wrong in (0, -2):
             with self.assertRaisesRegex(BufferError, "stream is None, -1, 1"):
@@ -161,6 +174,9 @@ class DeviceTest(unittest.TestCase):
             batch.audio.__dlpack__(stream="cuda")
         del batch
         gc.collect()
+        next(batches)
+        self.assertEqual(said, [])
+        loader.close()
         for stream in streams:
             plugin_call("stream_close", ctypes.c_void_p(stream))
 

@@ -94,6 +94,7 @@ static stream streams[TWIN_STREAMS] = {
 };
 static twin_clock host;
 static _Thread_local capture *own_capture; /* that this thread began */
+static _Thread_local uint32_t own_device;  /* whose default stream NULL is to this thread */
 
 /* 99 KiB: of sm_86. */
 twin_controls twin_state = {
@@ -189,9 +190,15 @@ static spsh_status is_usable(spsh_error *err)
                : SPSH_OK;
 }
 
+/* As CUDA has them: the threads' default streams. All threads' are one here, which is the legacy
+ * one; whose it is depends on who asks. */
+#define EACH_THREADS ((uintptr_t)2)
+
 /* ret_stream: of a handle. */
 static spsh_status find_stream(void *handle, stream **ret_stream, spsh_error *err)
 {
+    if ((uintptr_t)handle == EACH_THREADS)
+        handle = NULL;
     for (size_t i = 0; i < TWIN_STREAMS; i++) {
         if (handle != &streams[i] && (handle != NULL || i != 0))
             continue;
@@ -892,10 +899,12 @@ static spsh_status event_record(void *opaque, void *handle, spsh_error *err)
     spsh_status rc = find_stream(handle, &on, err);
     if (rc == SPSH_OK)
         rc = check_capture(on, "recording an event", err);
-    if (rc == SPSH_OK && on->device < TWIN_DEVICES && on->device != of->device)
-        rc =
-            spsh__cuda_fail(err, SPSH_E_INVALID_ARG, "an event of device %u, a stream of device %u",
-                            of->device, on->device);
+    if (rc == SPSH_OK && (uintptr_t)handle == EACH_THREADS)
+        rc = spsh__cuda_fail(err, SPSH_E_INVALID_ARG, "an event on whichever thread's stream");
+    const uint32_t device = on == &streams[0] ? own_device : on->device;
+    if (rc == SPSH_OK && device != of->device)
+        rc = spsh__cuda_fail(err, SPSH_E_INVALID_ARG,
+                             "an event of device %u, a stream of device %u", of->device, device);
     if (rc == SPSH_OK) {
         if (on->captured_by == NULL)
             twin_clock_join(&on->clock, &host);
@@ -1227,6 +1236,21 @@ static spsh_status get_library(uint32_t number, spsh_cuda_library *ret_library)
     return SPSH_OK;
 }
 
+/* ---- the thread's device ---- */
+
+static spsh_status enter_device(uint32_t device, int *ret_before, spsh_error *err)
+{
+    (void)err;
+    *ret_before = (int)own_device;
+    own_device = device;
+    return SPSH_OK;
+}
+
+static void leave_device(int before)
+{
+    own_device = (uint32_t)before;
+}
+
 const spsh__cuda_plugin twin_table = {
     .abi = SPSH__CUDA_ABI,
     .version = SPSH_VERSION_STRING,
@@ -1257,4 +1281,6 @@ const spsh__cuda_plugin twin_table = {
     .graph_launch_fn = graph_launch,
     .graph_close_fn = graph_close,
     .library_fn = get_library,
+    .enter_fn = enter_device,
+    .leave_fn = leave_device,
 };

@@ -211,11 +211,11 @@ int64_t spsh__py_batch_device(PyObject *owner)
     return ((const batch *)owner)->lease->device;
 }
 
-int spsh__py_batch_use(PyObject *owner, void *stream)
+int spsh__py_batch_use(PyObject *owner, void *stream, void *behind)
 {
     batch *self = (batch *)owner;
     int at = 0;
-    while (at < self->stream_count && self->streams[at] != stream)
+    while (at < self->stream_count && self->streams[at] != behind)
         at++;
     if (at == STREAMS_MAX) {
         PyErr_SetString(PyExc_BufferError, "a batch can be given to at most 8 streams");
@@ -223,7 +223,7 @@ int spsh__py_batch_use(PyObject *owner, void *stream)
     }
     if (spsh__py_device_wait(self->lease, self->batch, stream) != 0)
         return -1;
-    self->streams[at] = stream;
+    self->streams[at] = behind;
     self->stream_count += at == self->stream_count;
     return 0;
 }

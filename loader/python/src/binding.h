@@ -241,8 +241,9 @@ PyObject *spsh__py_batch_new(spsh__py_lease *lease, const spsh_batch *from, PyOb
 /* Of an array, or NULL: the number of the device that the memory of its owner is in; -1: the
  * host's. */
 int64_t spsh__py_batch_device(PyObject *owner);
-/* A stream is given its values: it waits for them, and the batch for it. */
-int spsh__py_batch_use(PyObject *owner, void *stream);
+/* A stream is given its values: it waits for them, and the batch for what is done before `behind`
+ * can go on. */
+int spsh__py_batch_use(PyObject *owner, void *stream, void *behind);
 /* Values of an owner in a device's memory to the host. */
 int spsh__py_batch_read(PyObject *owner, const void *from, void *to, size_t size_bytes);
 

@@ -7,7 +7,9 @@
  * __dlpack__(stream=s) makes s wait for `ready`. When the last view of a batch is gone, nobody can
  * put more onto s that uses it: an event is recorded on each stream that it was given to, the gate,
  * on which nothing else is ever done, waits for all of them, and an event behind that releases the
- * slot. No thread of the host waits, and no consumer waits for another.
+ * slot. No thread of the host waits, and no consumer waits for another. Default streams are those
+ * of the batch's device, whichever is current for the thread that asks for a view, or drops the
+ * last.
  */
 #include "binding.h"
 
@@ -79,24 +81,40 @@ void spsh__py_device_close(spsh__py_lease *lease)
 int spsh__py_device_wait(const spsh__py_lease *lease, const spsh_batch *batch, void *stream)
 {
     spsh_error err = SPSH_ERROR_INIT;
-    if (spsh_cuda_event_wait(lease->cuda, batch->ready, stream, &err) == SPSH_OK)
+    int before = 0;
+    spsh_status rc = spsh_cuda_enter(lease->cuda, lease->device, &before, &err);
+    if (rc == SPSH_OK) {
+        rc = spsh_cuda_event_wait(lease->cuda, batch->ready, stream, &err);
+        spsh_cuda_leave(lease->cuda, before);
+    }
+    if (rc == SPSH_OK)
         return 0;
     spsh__py_raise(&err);
     return -1;
+}
+
+/* The event is behind all of them. */
+static spsh_status gather(const spsh__py_lease *lease, void *const *streams, int count,
+                          spsh_error *err)
+{
+    int before = 0;
+    spsh_status rc = spsh_cuda_enter(lease->cuda, lease->device, &before, err);
+    if (rc != SPSH_OK)
+        return rc;
+    for (int i = 0; i < count && rc == SPSH_OK; i++) {
+        rc = spsh_cuda_event_record(lease->cuda, lease->event, streams[i], err);
+        if (rc == SPSH_OK)
+            rc = spsh_cuda_event_wait(lease->cuda, lease->event, lease->gate, err);
+    }
+    spsh_cuda_leave(lease->cuda, before);
+    return rc == SPSH_OK ? spsh_cuda_event_record(lease->cuda, lease->event, lease->gate, err) : rc;
 }
 
 void spsh__py_device_release(const spsh__py_lease *lease, const spsh_batch *batch,
                              void *const *streams, int count)
 {
     spsh_error err = SPSH_ERROR_INIT;
-    spsh_status rc = SPSH_OK;
-    for (int i = 0; i < count && rc == SPSH_OK; i++) {
-        rc = spsh_cuda_event_record(lease->cuda, lease->event, streams[i], &err);
-        if (rc == SPSH_OK)
-            rc = spsh_cuda_event_wait(lease->cuda, lease->event, lease->gate, &err);
-    }
-    if (rc == SPSH_OK && count > 0)
-        rc = spsh_cuda_event_record(lease->cuda, lease->event, lease->gate, &err);
+    const spsh_status rc = count > 0 ? gather(lease, streams, count, &err) : SPSH_OK;
     if (rc != SPSH_OK) /* a stream that is gone: what was put onto it is not waited for */
         spsh__py_log_put(lease->log, SPSH_LOG_WARNING, err.message);
     spsh_loader_release_after(lease->loader, batch,

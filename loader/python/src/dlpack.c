@@ -213,11 +213,13 @@ static int use_stream(const spsh__py_array *array, PyObject *stream)
                         "cudaStream_t; 0 would be ambiguous");
         return -1;
     }
-    /* CUDA takes 2 for what it means here; 1 is the NULL stream. */
+    /* CUDA takes 2 for what it means here; 1 is the NULL stream. The default stream of a thread is
+     * that of whichever thread names it, and another one may drop the batch; but the legacy one
+     * waits for all of them. */
     void *to = NULL;
     const uintptr_t bits = handle == 1 ? 0 : (uintptr_t)handle;
     memcpy(&to, &bits, sizeof(to));
-    return spsh__py_batch_use(array->owner, to);
+    return spsh__py_batch_use(array->owner, to, handle == 2 ? NULL : to);
 }
 
 PyObject *spsh__py_dlpack(PyObject *self, PyObject *args, PyObject *keywords)

@@ -153,6 +153,13 @@ SPSH_API SPSH_NODISCARD spsh_status spsh_cuda_event_synchronize(const spsh_cuda 
 SPSH_API SPSH_NODISCARD spsh_status spsh_cuda_event_ms(const spsh_cuda *cuda, void *first,
                                                        void *last, float *ret_ms, spsh_error *err);
 
+/** Make a device the calling thread's, until it leaves: for who is given default streams (NULL) and
+ * works with several devices. before: what leave is to be told. SPSH_OK, SPSH_E_INVALID_ARG (no
+ * such device), SPSH_E_IO; then there is nothing to leave. */
+SPSH_API SPSH_NODISCARD spsh_status spsh_cuda_enter(const spsh_cuda *cuda, uint32_t device,
+                                                    int *ret_before, spsh_error *err);
+SPSH_API void spsh_cuda_leave(const spsh_cuda *cuda, int before);
+
 /** Wait until a stream is done; errors of its work are told here. SPSH_OK, SPSH_E_IO. */
 SPSH_API SPSH_NODISCARD spsh_status spsh_cuda_synchronize(const spsh_cuda *cuda, void *stream,
                                                           spsh_error *err);

@@ -21,7 +21,7 @@ extern "C" {
 #endif
 
 /* Raised when anything here, or in an entry, changes. */
-#define SPSH__CUDA_ABI           2
+#define SPSH__CUDA_ABI           3
 #define SPSH__CUDA_PLUGIN_SYMBOL "spsh_cuda_plugin"
 
 typedef struct spsh__cuda_plugin {
@@ -67,6 +67,8 @@ typedef struct spsh__cuda_plugin {
     spsh_status (*graph_launch_fn)(void *graph, void *stream, spsh_error *err);
     void (*graph_close_fn)(void *graph);
     spsh_status (*library_fn)(uint32_t number, spsh_cuda_library *ret_library);
+    spsh_status (*enter_fn)(uint32_t device, int *ret_before, spsh_error *err);
+    void (*leave_fn)(int before);
 } spsh__cuda_plugin;
 
 typedef const spsh__cuda_plugin *spsh__cuda_plugin_fn(void);
