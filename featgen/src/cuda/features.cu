@@ -28,7 +28,7 @@ typedef struct slot {
 } slot;
 
 typedef struct state {
-    int device;
+    uint32_t device;
     uint32_t utterance_count_max;
     spsh__device_job job; /* what does not change: tables, room, memory of ours */
     size_t block_bytes;   /* shared memory of a block of frames */
@@ -71,19 +71,6 @@ static __global__ void __launch_bounds__(SPSH__DEVICE_THREADS)
     for (uint64_t at = (uint64_t)blockIdx.x * SPSH__DEVICE_THREADS + threadIdx.x; at < count;
          at += step)
         spsh__device_finish(&job, blockIdx.y, at);
-}
-
-/* ---- the thread's device: ours during a call, then what it was ---- */
-
-static spsh_status enter(int device, int *before, spsh_error *err)
-{
-    const spsh_status rc = spsh__cuda_check(cudaGetDevice(before), "the thread's device", err);
-    return rc != SPSH_OK ? rc : spsh__cuda_check(cudaSetDevice(device), "choosing a device", err);
-}
-
-static void leave(int before)
-{
-    (void)cudaSetDevice(before);
 }
 
 /* ---- opening ---- */
@@ -209,7 +196,7 @@ static void close_state(void *opaque)
 {
     state *self = (state *)opaque;
     int before = 0;
-    const bool has_entered = enter(self->device, &before, NULL) == SPSH_OK;
+    const bool has_entered = spsh__cuda_enter(self->device, &before, NULL) == SPSH_OK;
     for (uint32_t i = 0; i < SLOTS; i++) {
         slot *one = &self->slots[i];
         if (one->is_used)
@@ -225,7 +212,7 @@ static void close_state(void *opaque)
     (void)cudaFree(self->job.rows);
     (void)cudaFree(self->tables);
     if (has_entered)
-        leave(before);
+        spsh__cuda_leave(before);
     free(self);
 }
 
@@ -234,15 +221,15 @@ static spsh_status open_state(const spsh__device_features_plan *plan, void **ret
 {
     int before = 0;
     const uint32_t dim = plan->tables->dim;
-    spsh_status rc = enter((int)plan->device, &before, err);
+    spsh_status rc = spsh__cuda_enter(plan->device, &before, err);
     if (rc != SPSH_OK)
         return rc;
     state *self = (state *)calloc(1, sizeof(*self));
     if (self == NULL) {
-        leave(before);
+        spsh__cuda_leave(before);
         return spsh__cuda_fail(err, SPSH_E_NO_MEMORY, "features: %zu bytes", sizeof(*self));
     }
-    self->device = (int)plan->device;
+    self->device = plan->device;
     self->utterance_count_max = plan->utterance_count_max;
     rc = bring_tables(self, plan->tables, err);
     if (rc == SPSH_OK)
@@ -254,7 +241,7 @@ static spsh_status open_state(const spsh__device_features_plan *plan, void **ret
                         "memory for rows before the norm", (void **)&self->job.rows, err);
     if (rc == SPSH_OK)
         rc = make_slots(self, err);
-    leave(before);
+    spsh__cuda_leave(before);
     if (rc == SPSH_OK)
         *ret_state = self;
     else
@@ -335,7 +322,7 @@ static spsh_status run(void *opaque, void *stream, const spsh__device_job *given
     state *self = (state *)opaque;
     slot *one = &self->slots[self->next];
     int before = 0;
-    spsh_status rc = enter(self->device, &before, err);
+    spsh_status rc = spsh__cuda_enter(self->device, &before, err);
     if (rc != SPSH_OK)
         return rc;
     const spsh__device_job job = complete(self, given);
@@ -350,7 +337,7 @@ static spsh_status run(void *opaque, void *stream, const spsh__device_job *given
                                                 "marking a batch", rc == SPSH_OK ? err : NULL);
     one->is_used = true;
     self->next = (self->next + 1) % SLOTS;
-    leave(before);
+    spsh__cuda_leave(before);
     return rc != SPSH_OK ? rc : marked;
 }
 
