@@ -7,7 +7,7 @@
 #include <fcntl.h>
 #include <sys/wait.h>
 
-#include "speechshard/cuda.h"
+#include "speechshard/cuda_plugin.h"
 #include "spsh_test.h"
 
 enum { PATH_BYTES = 1024 };
@@ -37,7 +37,11 @@ static void check_odd(const char *name, spsh_status want, const char *part)
 
 static void test_refused(void)
 {
-    check_odd("ABI", SPSH_E_VERSION, "speaks version 3 of its interface, this library 2");
+    char versions[80];
+    (void)snprintf(versions, sizeof(versions),
+                   "speaks version %u of its interface, this library %u", SPSH__CUDA_ABI + 1U,
+                   (unsigned)SPSH__CUDA_ABI);
+    check_odd("ABI", SPSH_E_VERSION, versions);
     check_odd("VERSION", SPSH_E_VERSION, "is of version 0.0.1");
     check_odd("DRIVER", SPSH_E_UNSUPPORTED, "the driver says no");
     check_odd("NOTHING", SPSH_E_VERSION, "no CUDA plug-in: it has no symbol spsh_cuda_plugin");
