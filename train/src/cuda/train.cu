@@ -7,15 +7,12 @@
 
 spsh_status spsh__train_enter(const spsh__train_state *self, int *before, spsh_error *err)
 {
-    const spsh_status rc = spsh__cuda_check(cudaGetDevice(before), "the thread's device", err);
-    if (rc != SPSH_OK || *before == (int)self->plan.device)
-        return rc;
-    return spsh__cuda_check(cudaSetDevice((int)self->plan.device), "choosing a device", err);
+    return spsh__cuda_enter(self->plan.device, before, err);
 }
 
 void spsh__train_leave(int before)
 {
-    (void)cudaSetDevice(before);
+    spsh__cuda_leave(before);
 }
 
 static void close_state(void *opaque)
