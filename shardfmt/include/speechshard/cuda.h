@@ -7,8 +7,8 @@
  *     spsh_cuda_close(cuda);
  *
  * A stream is a cudaStream_t, given as void *; NULL is the legacy default stream of the device that
- * is current for the calling thread: 0, if the program has not chosen another. All work is put onto
- * the stream and done in its order.
+ * is current for the calling thread. A thread that has not chosen one (cudaSetDevice) keeps the
+ * first that a call here used on it. All work is put onto the stream and done in its order.
  */
 #ifndef SPEECHSHARD_CUDA_H
 #define SPEECHSHARD_CUDA_H
