@@ -72,6 +72,24 @@ def test_without_a_device(work):
     check("did you mean 'cuda'?" in done.stderr, f"the nearest: {done.stderr}")
 
 
+def test_wrong_settings(work):
+    devices = "train.device is 99, but there are 2 devices, from 0 on"
+    for settings, reason in (
+            (["train.precision=fp8"], "train.precision: there is no 'fp8'; there are auto, fp32, tf32, bf16, fp16"),
+            (["train.device=-1"], "train.device: '-1' is neither auto nor the number of a device"),
+            (["train.device=1x"], "train.device: '1x' is neither auto nor the number of a device"),
+            (["train.backend=cuda", "train.device=99"], devices),
+            (["train.backend=auto", "train.device=99"], devices),
+            (["train.backend=cpu", "train.precision=fp16"], "train.precision is fp16, which backend cpu does not have"),
+            (["train.rnn=fast"], "train.rnn: there is no 'fast'; there are auto, persistent"),
+            (["data.decode=gpu"], "data.decode: there is no 'gpu'; there are host, device")):
+        for words in (["-o", "wrong"], ["--estimate"]):
+            done = run(work, "with", "train", "tiny.yaml", *words, *TINY, *settings)
+            equal(done.returncode, 1, f"status of {settings}: {done.stderr}")
+            check(reason in done.stderr, f"the reason of {settings}: {done.stderr}")
+            check(not (work / "wrong/checkpoints").exists(), "nothing was begun")
+
+
 def test_train_and_go_on(work):
     done = run(work, "with", "info", "--devices")
     equal(done.returncode, 0, f"info --devices: {done.stderr}")
@@ -80,6 +98,8 @@ def test_train_and_go_on(work):
     equal(done.returncode, 0, f"train: {done.stderr}")
     check("weights on cuda;" in done.stderr, f"the backend: {done.stderr}")
     check("computes on cuda, device 0 of 2 (twin 0), bf16; not deterministic" in done.stderr, f"what on: {done.stderr}")
+    told = re.search(r"graphs on the device: \d+ of \d+ parts of steps .*; \d+ were kept, 0 could", done.stderr)
+    check(told is not None, f"graphs: {done.stderr}")
     done = train(work, "with", "run", "train.precision=fp16", "--resume", "auto")
     equal(done.returncode, 0, f"train --resume auto: {done.stderr}")
     check(re.search(r"going on with train.precision: fp16; it was bf16", done.stderr) is not None,
@@ -100,6 +120,9 @@ def test_estimate(work):
     found = json.loads(done.stdout)
     check(found["compute"].startswith("cuda, device 0 of 2"), f"compute: {found['compute']}")
     check(0 < found["device_bytes"] < found["device_free_bytes"], "bytes of the device")
+    there = {"weights", "weights_copy", "gradients", "moments", "activations", "gradient_sums", "loader_device"}
+    equal(sum(found["memory"][part] for part in there), found["device_bytes"], "its parts")
+    check(found["memory"]["loader_device"] > 0, "batches on the device")
     equal(found["memory"]["weights_copy"] * 2, found["memory"]["weights"], "a copy in 16 bits")
     equal(sum(found["memory"].values()), found["memory_bytes"], "the sum")
     single = json.loads(run(work, "with", "train", "tiny.yaml", "--estimate", "--json", *TINY).stdout)
@@ -110,4 +133,4 @@ def test_estimate(work):
 with tempfile.TemporaryDirectory() as temporary:
     place = pathlib.Path(os.path.realpath(temporary))
     make(place)
-    run_tests([test_without_a_device, test_train_and_go_on, test_estimate], place)
+    run_tests([test_without_a_device, test_wrong_settings, test_train_and_go_on, test_estimate], place)
