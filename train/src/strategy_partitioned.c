@@ -5,6 +5,10 @@
  * The sums are those of allreduce, and optimisers are element by element: so are the weights, to
  * the bit. A rank makes 1 / W of the update. Moments are right in its own part alone: gather makes
  * them whole, for a checkpoint that any world size can take up.
+ *
+ * On a device the host waits for the weights of the others behind each step, looking after NCCL
+ * meanwhile. What comes next, a batch or an evaluation, waits for the device without looking: a
+ * rank that has gone would hold it for ever.
  */
 #include "strategy_internal.h"
 
