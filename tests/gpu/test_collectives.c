@@ -112,8 +112,10 @@ static void test_late(void)
         spsh_status want;
         const char *text;
     } cases[] = {
-        {"hang:0:2",  SPSH_E_TIMEOUT, "step 7, bucket 1: some rank has not come to it within 1."},
-        {"error:0:2", SPSH_E_IO,      "step 7, bucket 1, rank 0 of 1: NCCL: "                   },
+        {"hang:0:2",  SPSH_E_TIMEOUT,
+         "no rank is missing: step 7, bucket 1, a device or what connects them hangs, waited for "
+         "1."                                                                },
+        {"error:0:2", SPSH_E_IO,      "step 7, bucket 1, rank 0 of 1: NCCL: "},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         spsh__collectives *c = NULL;

@@ -136,7 +136,7 @@ def test_which_exchange():
 
 def test_a_collective_that_does_not_come():
     strategies = ["allreduce", "partitioned"]
-    for fault, text, code in [("hang:1:9", "some rank has not come to it within 3.", 70),
+    for fault, text, code in [("hang:1:9", "no rank is missing: step ", 70),
                               ("error:1:9", "remote process exited", 1), ("absent:1", "joining the others over NCCL", 70)]:
         starts = [start(3, strategy, "train.exchange=nccl", f"train.strategy={strategy}", *SHORT, NCCL_SHIM=fault)
                   for strategy in strategies]
@@ -146,6 +146,13 @@ def test_a_collective_that_does_not_come():
             for other in [0, 2]:
                 check(done.codes[other] == 70, f"{fault}: rank {other} ends with {done.codes[other]}: {done.said[other]}")
         remove(*strategies)
+    starts = [start(3, strategy, "train.exchange=nccl", f"train.strategy={strategy}", *SHORT, NCCL_SHIM="stop:1")
+              for strategy in strategies]
+    for strategy, done in zip(strategies, [one.end(without=[1]) for one in starts]):
+        for other in [0, 2]:
+            check(done.codes[other] == 70 and "rank 1 is missing: step 0, joining the others" in done.said[other],
+                  f"stop, {strategy}: rank {other} ends with {done.codes[other]}: {done.said[other]}")
+    remove(*strategies)
 
 
 def test_a_rank_that_does_not_come():

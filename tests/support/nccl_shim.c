@@ -14,12 +14,14 @@
  * being opened, and its work's that lies on streams. One that the caller forgets is a leak.
  *
  * NCCL_SHIM=absent:RANK      it never joins
+ *           stop:RANK        ... and its process stops there
  *           hang:RANK:N      its collective N never begins
  *           error:RANK:N     ... fails, asynchronously
  *           slow:RANK:N      every collective is asked N times before it begins
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -365,6 +367,8 @@ int ncclCommInitRankConfig(shim_comm **comm, int count, shim_id id, int rank, sh
     c->world = (uint32_t)count;
     c->is_joining = true;
     memcpy(c->path, id.bytes, sizeof(c->path));
+    if (suffers(c, "stop", &ignored))
+        (void)raise(SIGSTOP);
     if (!suffers(c, "absent", &ignored))
         atomic_store(&c->shared->ranks[rank].has_joined, 1);
     *comm = c;

@@ -1,15 +1,22 @@
 /* collectives.c: see collectives.h. A call of NCCL may go on behind its return (a first one
  * connects to the others): only when NCCL says that it is done is its work on the stream, so start
- * asks until then. */
+ * asks until then.
+ *
+ * NCCL does not know which rank is missing. Whoever has waited in vain says by messages how many
+ * collectives it has started, and hears it of the others: they wait for each other, so their time
+ * is over at about the same moment, and who does not say so is missing. Where nobody is, all have
+ * started it, and what hangs is a device or the way between two. */
 #include "collectives.h"
 
 #include <sched.h>
+#include <stdio.h>
 
 #include "train_internal.h"
 
 #define SPIN_NS UINT64_C(1000000) /* looks without naps for so long */
 #define NAP_NS  UINT64_C(50000)
 #define NS_A_MS UINT64_C(1000000)
+#define ROLL_MS 2000u /* for others, whose time is over as well, to say so */
 
 struct spsh__collectives {
     spsh_allocator allocator;
@@ -21,6 +28,7 @@ struct spsh__collectives {
     void *stream;
     void *behind, *done; /* events: what the backend has come to; the end of what was started */
     const char *what;    /* the last that was started */
+    uint64_t started;    /* collectives; of all ranks alike */
     bool is_under_way, has_failed;
 };
 
@@ -43,17 +51,40 @@ static void give_up(spsh__collectives *c)
     c->comm->has_failed = true;
 }
 
+/* Who has not come as far, or does not say so: "rank 2 is", "rank 1, 2 is", "no rank is". */
+static void name_missing(const spsh__collectives *c, char *text, size_t capacity)
+{
+    const uint32_t world = c->comm->world_size;
+    uint64_t *counts = spsh__train_new(&c->allocator, world, sizeof(*counts));
+    size_t length = 0;
+    (void)snprintf(text, capacity, "some rank is");
+    if (counts == NULL || c->comm->has_failed) {
+        spsh__train_delete(&c->allocator, counts);
+        return;
+    }
+    spsh__comm_roll(c->comm, c->started, ROLL_MS, counts);
+    for (uint32_t r = 0; r < world && length + 16 < capacity; r++)
+        if (counts[r] == UINT64_MAX || counts[r] < c->started)
+            length += (size_t)snprintf(text + length, capacity - length, "%s %u",
+                                       length == 0 ? "rank" : ",", r);
+    (void)snprintf(text + length, capacity - length, "%s", length == 0 ? "no rank is" : " is");
+    spsh__train_delete(&c->allocator, counts);
+}
+
 static spsh_status fail(spsh__collectives *c, spsh_status rc, const spsh_error *why,
                         uint64_t begin_ns, spsh_error *err)
 {
+    const double waited_s = (double)(spsh__now_ns() - begin_ns) / 1e9;
+    char missing[80] = "";
+    if (rc == SPSH_E_TIMEOUT)
+        name_missing(c, missing, sizeof(missing));
     give_up(c);
     if (rc == SPSH_E_TIMEOUT)
         return SPSH_FAIL(err, SPSH_E_TIMEOUT, SPSH_OFFSET_NONE,
-                         "step %llu, %s: some rank has not come to it within %.1f s; this is rank "
-                         "%u of %u",
-                         (unsigned long long)*c->step, c->what,
-                         (double)(spsh__now_ns() - begin_ns) / 1e9, c->comm->rank,
-                         c->comm->world_size);
+                         "%s missing: step %llu, %s%s, waited for %.1f s; this is rank %u of %u",
+                         missing, (unsigned long long)*c->step, c->what,
+                         missing[0] == 'n' ? ", a device or what connects them hangs" : "",
+                         waited_s, c->comm->rank, c->comm->world_size);
     spsh_error_set(err, rc, 0, SPSH_OFFSET_NONE, "step %llu, %s, rank %u of %u: %.140s",
                    (unsigned long long)*c->step, c->what, c->comm->rank, c->comm->world_size,
                    why->message);
@@ -98,6 +129,7 @@ spsh_status spsh__collectives_start(spsh__collectives *c, const spsh__collective
     if (c->has_failed)
         return has_failed(c, err);
     c->what = what;
+    c->started++;
     c->is_under_way = true;
     const spsh_status rc = c->nccl->start_fn(c->state, collective, c->stream, &why);
     return rc != SPSH_OK ? fail(c, rc, &why, spsh__now_ns(), err) : settle(c, err);

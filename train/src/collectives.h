@@ -13,7 +13,7 @@
  * communicator's deadline, and then aborts, so that the device is free again. Whoever waits for the
  * backend's stream behind a join calls wait first.
  *
- * Which rank is missing NCCL does not know; the messages of comm.h, beside it, do.
+ * Which rank is missing NCCL does not know; messages (comm.h) say it, for the error's text.
  */
 #ifndef SPSH_TRAIN_COLLECTIVES_H
 #define SPSH_TRAIN_COLLECTIVES_H

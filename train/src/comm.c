@@ -1,11 +1,14 @@
 /* comm.c: opening, and what is made of messages. */
 #include "comm.h"
 
+#include <time.h>
+
 #include "fold_tree.h"
 #include "train_internal.h"
 
 #define TAG_ALL_REDUCE SPSH__COMM_TAG_MAX
 #define TAG_BROADCAST  (SPSH__COMM_TAG_MAX + 1)
+#define TAG_ROLL       (SPSH__COMM_TAG_MAX + 2)
 
 /* Broadcasts go in pieces: MPI counts bytes in an int. */
 #define BROADCAST_BYTES ((size_t)64 << 20)
@@ -180,4 +183,49 @@ spsh_status spsh__comm_broadcast(spsh__comm *c, void *bytes, size_t size_bytes, 
             rc = c->ops->wait_fn(c, handle, c->deadline_ms, err);
     }
     return rc;
+}
+
+/* ---- the roll ---- */
+
+/* Handles of receives by rank, then of sends. */
+static void post_roll(spsh__comm *c, const uint64_t *own, uint64_t *counts,
+                      spsh__comm_handle *handles)
+{
+    const uint32_t world = c->world_size;
+    for (uint32_t r = 0; r < world; r++) {
+        if (r == c->rank)
+            continue;
+        (void)c->ops->receive_fn(c, r, TAG_ROLL, &counts[r], sizeof(counts[r]), &handles[r], NULL);
+        (void)c->ops->send_fn(c, r, TAG_ROLL, own, sizeof(*own), &handles[world + r], NULL);
+    }
+}
+
+static bool has_answered(spsh__comm *c, const spsh__comm_handle *handles, uint32_t rank)
+{
+    return rank == c->rank || (handles[rank] != 0 && c->ops->done_fn(c, handles[rank]));
+}
+
+void spsh__comm_roll(spsh__comm *c, uint64_t own, uint32_t deadline_ms, uint64_t *counts)
+{
+    const struct timespec nap = {0, 1000000};
+    const uint32_t world = c->world_size;
+    const uint64_t begin_ns = spsh__now_ns();
+    spsh__comm_handle *handles =
+        spsh__train_new(&c->allocator, 2 * (size_t)world, sizeof(*handles));
+    uint32_t answered = 0;
+    for (uint32_t r = 0; r < world; r++)
+        counts[r] = r == c->rank ? own : UINT64_MAX;
+    if (handles == NULL)
+        return;
+    post_roll(c, &own, counts, handles);
+    while (answered < world && spsh__now_ns() - begin_ns < deadline_ms * UINT64_C(1000000)) {
+        (void)nanosleep(&nap, NULL);
+        for (answered = 0; answered < world && has_answered(c, handles, answered);)
+            answered++;
+    }
+    /* Behind a wait that was in vain no message is moved any more: this memory is free. */
+    for (uint32_t i = 0; i < 2 * world; i++)
+        if (handles[i] != 0 && c->ops->wait_fn(c, handles[i], 0, NULL) != SPSH_OK && i < world)
+            counts[i] = UINT64_MAX;
+    spsh__train_delete(&c->allocator, handles);
 }

@@ -79,4 +79,9 @@ spsh_status spsh__comm_all_reduce(spsh__comm *c, spsh__comm_type type, spsh__com
 spsh_status spsh__comm_broadcast(spsh__comm *c, void *bytes, size_t size_bytes, uint32_t root,
                                  spsh_error *err);
 
+/* Who is missing, where something else than messages was late: all whom it was late for say how far
+ * they have come. counts: world_size, written; UINT64_MAX: has not said so within deadline_ms. No
+ * message follows. */
+void spsh__comm_roll(spsh__comm *c, uint64_t own, uint32_t deadline_ms, uint64_t *counts);
+
 #endif

@@ -82,10 +82,13 @@ static void give_up(spsh__comm *c, mpi_state *s)
     s->is_given_up = true;
 }
 
-/* Asks MPI for what has finished. Locked. */
-static void look(mpi_state *s)
+/* Asks MPI for what has finished. Whoever fails otherwise says so in has_failed, and frees what
+ * messages were to go to. Locked. */
+static void look(const spsh__comm *c)
 {
+    mpi_state *s = c->state;
     int count = 0;
+    s->is_given_up = s->is_given_up || __atomic_load_n(&c->has_failed, __ATOMIC_RELAXED);
     if (s->open_count == 0 || s->is_given_up)
         return;
     int result = MPI_Testsome((int)s->capacity, s->requests, &count, s->finished, s->statuses);
@@ -105,14 +108,15 @@ static void look(mpi_state *s)
 
 static void *move_messages(void *user)
 {
-    mpi_state *s = user;
+    const spsh__comm *c = user;
+    mpi_state *s = c->state;
     pthread_mutex_lock(&s->lock);
     while (!s->stops) {
         if (s->open_count == 0) {
             pthread_cond_wait(&s->work, &s->lock);
             continue;
         }
-        look(s);
+        look(c);
         pthread_mutex_unlock(&s->lock);
         nap(NAP_BUSY_NS);
         pthread_mutex_lock(&s->lock);
@@ -293,7 +297,7 @@ static spsh_status mpi_wait(spsh__comm *c, spsh__comm_handle handle, uint32_t de
         pthread_mutex_lock(&s->lock);
         message *m = message_of(s, handle);
         if (m != NULL && !m->is_done)
-            look(s);
+            look(c);
         if (m == NULL || m->is_done)
             break;
         uint64_t waited_ns = spsh__now_ns() - begin;
@@ -405,7 +409,7 @@ spsh_status spsh__comm_mpi_open(const spsh_allocator *allocator, spsh__comm **re
     rc = join_world(c, s, err);
     if (rc != SPSH_OK)
         goto out;
-    s->has_thread = pthread_create(&s->thread, NULL, move_messages, s) == 0;
+    s->has_thread = pthread_create(&s->thread, NULL, move_messages, c) == 0;
     if (!s->has_thread) {
         rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "a thread for messages");
         goto out;
