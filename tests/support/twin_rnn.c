@@ -8,6 +8,8 @@
  * of weights are added. PERSIST_STATIC takes few shapes, and of those that it takes at open it
  * still refuses odd batches when it is called. Two of its calls that nothing orders are two uses of
  * one byte of the device, which stop the test: they would wait for each other's blocks.
+ *
+ * TWIN_CUDNN: layers are those of rnn_layers.cu instead, over fake_rnn.c, which calls these.
  */
 #include "twin_rnn.h"
 
@@ -17,6 +19,10 @@
 
 #include "cuda/device_rnn.h"
 #include "twin_internal.h"
+#include "twin_layers.h"
+#ifdef TWIN_CUDNN
+#include "cuda/rnn_layers.h"
+#endif
 
 enum { GAP = 64, PERSISTENT_HIDDEN = 32, PERSISTENT_INPUTS = 128 };
 
@@ -156,12 +162,8 @@ static uint32_t resident(void *of, spsh__rnn_kernel kernel, spsh__device_kind ki
 /* ---------------------------------------------------------------------------- cuDNN's layers
  */
 
-typedef struct twin_rnn {
-    void *persistent; /* a byte of the device: whose turn it is */
-} twin_rnn;
-
 typedef struct layer {
-    const twin_rnn *of;
+    void *turn;
     spsh__cudnn_plan plan;
     spsh__cudnn_sizes sizes;
 } layer;
@@ -193,8 +195,8 @@ static size_t take(size_t *end, size_t bytes)
     return at;
 }
 
-static spsh_status layer_open(void *of, const spsh__cudnn_plan *plan, void **ret_layer,
-                              spsh__cudnn_sizes *ret_sizes, spsh_error *err)
+spsh_status twin_layer_open(void *turn, const spsh__cudnn_plan *plan, void **ret_layer,
+                            spsh__cudnn_sizes *ret_sizes, spsh_error *err)
 {
     const spsh__rnn_shape *s = &plan->shape;
     if (!controls.has_cudnn)
@@ -204,7 +206,7 @@ static spsh_status layer_open(void *of, const spsh__cudnn_plan *plan, void **ret
          plan->kind == SPSH__DEVICE_BF16))
         return spsh__cuda_fail(err, SPSH_E_UNSUPPORTED, "twin: cuDNN: not supported");
     layer *l = twin_new(sizeof(*l));
-    l->of = of;
+    l->turn = turn;
     l->plan = *plan;
     const uint32_t gates = gates_of(l);
     size_t end = 0;
@@ -224,7 +226,7 @@ static spsh_status layer_open(void *of, const spsh__cudnn_plan *plan, void **ret
     return SPSH_OK;
 }
 
-static void layer_close(void *opaque)
+void twin_layer_close(void *opaque)
 {
     controls.layers--;
     free(opaque);
@@ -479,8 +481,7 @@ static void run_backward_weights(void *arguments)
     controls.calls++;
 }
 
-static spsh_status layer_call(void *opaque, void *stream, const spsh__cudnn_call *c,
-                              spsh_error *err)
+spsh_status twin_layer_call(void *opaque, void *stream, const spsh__cudnn_call *c, spsh_error *err)
 {
     static const char *const names[SPSH__CUDNN_STEPS] = {"cudnn_forward", "cudnn_backward_data",
                                                          "cudnn_backward_weights"};
@@ -494,15 +495,15 @@ static spsh_status layer_call(void *opaque, void *stream, const spsh__cudnn_call
     const bool is_forward = c->step == SPSH__CUDNN_FORWARD;
     const bool is_weights = c->step == SPSH__CUDNN_BACKWARD_WEIGHTS;
     const spsh__device_use all[] = {
-        {l->of->persistent, l->plan.is_persistent, 1          },
-        {c->x,              x,                     0          },
-        {c->y,              y,                     is_forward },
-        {c->weights,        l->sizes.weights,      0          },
-        {c->work,           l->sizes.work,         1          },
-        {c->reserve,        l->sizes.reserve,      1          },
-        {c->dy,             y,                     0          },
-        {c->dx,             x,                     !is_weights},
-        {c->dweights,       l->sizes.weights,      is_weights },
+        {l->turn,     l->plan.is_persistent && l->turn != NULL, 1          },
+        {c->x,        x,                                        0          },
+        {c->y,        y,                                        is_forward },
+        {c->weights,  l->sizes.weights,                         0          },
+        {c->work,     l->sizes.work,                            1          },
+        {c->reserve,  l->sizes.reserve,                         1          },
+        {c->dy,       y,                                        0          },
+        {c->dx,       x,                                        !is_weights},
+        {c->dweights, l->sizes.weights,                         is_weights },
     };
     const twin_work work = {.name = names[c->step],
                             .run_fn = run_fns[c->step],
@@ -516,31 +517,64 @@ static spsh_status layer_call(void *opaque, void *stream, const spsh__cudnn_call
     return twin_enqueue(stream, &work, err);
 }
 
-static spsh_status open_state(const spsh__device_train_plan *plan, void **ret_state,
-                              spsh_error *err)
-{
-    twin_rnn *self = twin_new(sizeof(*self));
-    const spsh_status rc = twin_table.alloc_fn(plan->device, 1, &self->persistent, err);
-    if (rc != SPSH_OK) {
-        free(self);
-        return rc;
-    }
-    *ret_state = self;
-    return SPSH_OK;
-}
+/* ---------------------------------------------------------------------------- the table
+ */
+
+typedef struct twin_rnn {
+    void *turn; /* a byte of the device: which persistent layer of cuDNN's is done */
+#ifdef TWIN_CUDNN
+    spsh__rnn_layers layers;
+#endif
+} twin_rnn;
 
 static void close_state(void *opaque)
 {
     twin_rnn *self = opaque;
-    twin_table.free_fn(self->persistent);
+#ifdef TWIN_CUDNN
+    spsh__rnn_layers_close(&self->layers);
+#endif
+    twin_table.free_fn(self->turn);
     free(self);
+}
+
+static spsh_status open_state(const spsh__device_train_plan *plan, void **ret_state,
+                              spsh_error *err)
+{
+    twin_rnn *self = twin_new(sizeof(*self));
+    const spsh_status rc = twin_table.alloc_fn(plan->device, 1, &self->turn, err);
+#ifdef TWIN_CUDNN
+    self->layers.device = (int)plan->device;
+    self->layers.precision = plan->precision;
+#endif
+    if (rc != SPSH_OK)
+        close_state(self);
+    else
+        *ret_state = self;
+    return rc;
+}
+
+#ifdef TWIN_CUDNN
+#define LAYER(name_) spsh__rnn_layer_##name_
+#else
+#define LAYER(name_) twin_layer_##name_
+#endif
+
+static spsh_status layer_open(void *opaque, const spsh__cudnn_plan *plan, void **ret_layer,
+                              spsh__cudnn_sizes *ret_sizes, spsh_error *err)
+{
+    twin_rnn *self = opaque;
+#ifdef TWIN_CUDNN
+    return spsh__rnn_layer_open(&self->layers, plan, ret_layer, ret_sizes, err);
+#else
+    return twin_layer_open(self->turn, plan, ret_layer, ret_sizes, err);
+#endif
 }
 
 SPSH_API const spsh__device_rnn_entry *spsh_cuda_rnn_entry(void)
 {
     static const spsh__device_rnn_entry entry = {
-        SPSH__RNN_JOBS_BYTES, open_state,  close_state, limits, resident, launch,
-        layer_open,           layer_close, layer_call,
+        SPSH__RNN_JOBS_BYTES, open_state,   close_state, limits, resident, launch,
+        layer_open,           LAYER(close), LAYER(call),
     };
     return &entry;
 }

@@ -5,6 +5,10 @@
 #include "cuda/device_rnn.h"
 #include "cuda/library_calls.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 typedef struct spsh__rnn_layers {
     int device;
     spsh__precision precision;
@@ -20,5 +24,9 @@ spsh_status spsh__rnn_layer_open(spsh__rnn_layers *layers, const spsh__cudnn_pla
 void spsh__rnn_layer_close(void *layer);
 spsh_status spsh__rnn_layer_call(void *layer, void *stream, const spsh__cudnn_call *call,
                                  spsh_error *err);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif
