@@ -128,13 +128,13 @@ static int current_context(void **context)
 
 int fake_driver_function(const char *name, void **function, unsigned version,
                          unsigned long long flags,
-                         int *found) __asm__("cudaGetDriverEntryPointByVersion");
+                         void *found) __asm__("cudaGetDriverEntryPointByVersion");
 
 int fake_driver_function(const char *name, void **function, unsigned version,
-                         unsigned long long flags, int *found)
+                         unsigned long long flags, void *found)
 {
     int (*const current_fn)(void **) = current_context;
-    (void)version, (void)flags, (void)found;
+    (void)version, (void)flags, (void)found; /* the last may be NULL */
     *function = NULL;
     if (strcmp(name, "cuCtxGetCurrent") == 0)
         memcpy(function, &current_fn, sizeof(*function));
