@@ -25,12 +25,19 @@ spsh_status spsh__train_launch(void *opaque, void *stream, const spsh__launch *l
 
 /* ---- elements ---- */
 
+/* Whoever writes to it was given memory to write to. */
+static spsh__device_array array_of(const void *data, spsh__device_kind kind)
+{
+    spsh__device_array array = {NULL, kind};
+    memcpy(&array.data, &data, sizeof(data));
+    return array;
+}
+
 static spsh__device_array array_of_type(const void *data, cudaDataType_t type)
 {
-    const spsh__device_kind kind = type == CUDA_R_32F    ? SPSH__DEVICE_F32
-                                   : type == CUDA_R_16BF ? SPSH__DEVICE_BF16
-                                                         : SPSH__DEVICE_FP16;
-    return (spsh__device_array){(void *)(uintptr_t)data, kind};
+    return array_of(data, type == CUDA_R_32F    ? SPSH__DEVICE_F32
+                          : type == CUDA_R_16BF ? SPSH__DEVICE_BF16
+                                                : SPSH__DEVICE_FP16);
 }
 
 static size_t bytes_of(const spsh__device_array *a, size_t count)
@@ -269,7 +276,15 @@ static bool is_product(const product_work *w)
     const uint64_t a_depth = w->a.is_transposed ? a->rows : a->columns;
     const uint64_t b_depth = w->b.is_transposed ? b->columns : b->rows;
     const uint64_t b_columns = w->b.is_transposed ? b->rows : b->columns;
-    return a_rows == c->rows && b_columns == c->columns && a_depth == b_depth && a->type == b->type;
+    const bool has_types = a->type == b->type && (c->type == CUDA_R_32F || c->type == a->type);
+    return has_types && a_rows == c->rows && b_columns == c->columns && a_depth == b_depth;
+}
+
+/* Parts are not added up in 16 bits. */
+static bool rounds_once(const product_work *w, const algorithm *one)
+{
+    const uint32_t in_floats = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+    return w->c.shape.type == CUDA_R_32F || (one->schemes & ~in_floats) == 0;
 }
 
 static matrix matrix_of(const void *data, cublasLtMatrixLayout_t shape, bool is_transposed)
@@ -308,7 +323,7 @@ static cublasStatus_t fake_cublasLtMatmul(
     w.is_tf32 = p->compute == CUBLAS_COMPUTE_32F_FAST_TF32;
     memcpy(&w.alpha, alpha, sizeof(w.alpha));
     memcpy(&w.beta, beta, sizeof(w.beta));
-    if (!is_product(&w))
+    if (!is_product(&w) || !rounds_once(&w, &one))
         return CUBLAS_STATUS_INVALID_VALUE;
     const spsh__device_use uses[] = {use_of(&w.a, 0), use_of(&w.b, 0), use_of(&w.c, 1)};
     const twin_work work = {"cublasLtMatmul", run_product, &w, sizeof(w), uses, 3, NULL};
@@ -331,7 +346,7 @@ typedef struct dnn {
     cudaStream_t stream;
 } dnn;
 
-enum { WORK_BYTES = 3 << 20, GOOD = 1, HUGE_ONE = 5, VARYING = 0, CANDIDATES = 4 };
+enum { WORK_BYTES = 3 << 20, GOOD = 1, HUGE_ONE = 5, ROUGH = 4, VARYING = 0, CANDIDATES = 5 };
 
 static cudnnStatus_t fake_cudnnCreate(cudnnHandle_t *handle)
 {
@@ -442,17 +457,29 @@ static cudnnStatus_t fake_cudnnSetConvolutionMathType(cudnnConvolutionDescriptor
     return CUDNN_STATUS_SUCCESS;
 }
 
-/* ---- cuDNN: algorithms: none, one that varies, one too large, a good one ---- */
+/* ---- cuDNN: algorithms: none, one too large, one that rounds floats to halves, one that varies, a
+ * good one ---- */
+
+static const int numbers[CANDIDATES] = {GOOD + 1, HUGE_ONE, ROUGH, VARYING, GOOD};
+
+/* What mathematics goes with the algorithm: not what the descriptor had, to see that it is asked
+ * for; that of tensor cores also where those want multiply-adds. */
+static cudnnMathType_t math_of(int number)
+{
+    return number == ROUGH  ? CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION
+           : number == GOOD ? CUDNN_TENSOR_OP_MATH
+                            : CUDNN_DEFAULT_MATH;
+}
 
 #define FILL_ALGORITHMS(rows_, type_)                                                              \
     do {                                                                                           \
-        static const int numbers_[CANDIDATES] = {GOOD + 1, VARYING, HUGE_ONE, GOOD};               \
         memset((rows_), 0, CANDIDATES * sizeof(*(rows_)));                                         \
         for (unsigned i_ = 0; i_ < CANDIDATES; i_++) {                                             \
-            (rows_)[i_].algo = (type_)numbers_[i_];                                                \
+            (rows_)[i_].algo = (type_)numbers[i_];                                                 \
             (rows_)[i_].status = i_ == 0 ? CUDNN_STATUS_NOT_SUPPORTED : CUDNN_STATUS_SUCCESS;      \
+            (rows_)[i_].mathType = math_of(numbers[i_]);                                           \
             (rows_)[i_].determinism =                                                              \
-                numbers_[i_] == VARYING ? CUDNN_NON_DETERMINISTIC : CUDNN_DETERMINISTIC;           \
+                numbers[i_] == VARYING ? CUDNN_NON_DETERMINISTIC : CUDNN_DETERMINISTIC;            \
         }                                                                                          \
     } while (0)
 
@@ -497,7 +524,7 @@ static cudnnStatus_t fake_cudnnGetConvolutionBackwardFilterAlgorithm_v7(
 
 static cudnnStatus_t work_of(int number, size_t *ret_bytes)
 {
-    *ret_bytes = number == HUGE_ONE ? (size_t)1 << 30 : WORK_BYTES;
+    *ret_bytes = number == HUGE_ONE ? (size_t)2 << 30 : WORK_BYTES;
     return CUDNN_STATUS_SUCCESS;
 }
 
@@ -537,20 +564,19 @@ typedef struct side {
 
 typedef struct conv_work {
     side x, w, y;
-    convolution how;
     int written; /* 0 x, 1 w, 2 y */
+    convolution how;
     float alpha, beta;
 } conv_work;
 
 static side side_of(const void *data, const void *descriptor)
 {
     const tensor *t = descriptor;
-    const spsh__device_kind kind = t->type == CUDNN_DATA_FLOAT      ? SPSH__DEVICE_F32
-                                   : t->type == CUDNN_DATA_BFLOAT16 ? SPSH__DEVICE_BF16
-                                                                    : SPSH__DEVICE_FP16;
     return (side){
-        {(void *)(uintptr_t)data, kind},
-        *t
+        array_of(data, t->type == CUDNN_DATA_FLOAT      ? SPSH__DEVICE_F32
+                       : t->type == CUDNN_DATA_BFLOAT16 ? SPSH__DEVICE_BF16
+                                                        : SPSH__DEVICE_FP16),
+        *t,
     };
 }
 
@@ -631,37 +657,55 @@ static bool is_output(int out, int in, int kernel, int stride, int pad)
     return out == (in + 2 * pad - kernel) / stride + 1;
 }
 
-static cudnnStatus_t convolve(cudnnHandle_t handle, conv_work *w, int number, size_t work_bytes)
+/* What cuDNN's three functions have in arguments besides tensors. */
+typedef struct conv_call {
+    cudnnHandle_t handle;
+    const void *how, *alpha, *beta, *work_space;
+    int number;
+    size_t work_bytes;
+} conv_call;
+
+/* With the mathematics that it was offered with; one that varies never where sums would be rounded.
+ */
+static bool is_offered(const conv_work *w, int number)
+{
+    const bool is_float = w->x.shape.type == CUDNN_DATA_FLOAT;
+    if (number == VARYING && w->written == 1 && !is_float)
+        return false;
+    return (number == GOOD || number == VARYING) &&
+           (w->how.math == math_of(number) || (is_float && w->how.math == CUDNN_FMA_MATH));
+}
+
+static bool is_convolution(const conv_work *w)
 {
     const int *x = w->x.shape.size, *k = w->w.shape.size, *y = w->y.shape.size;
+    for (int i = 0; i < 2; i++) {
+        if (!is_output(y[2 + i], x[2 + i], k[2 + i], w->how.stride[i], w->how.pad[i]))
+            return false;
+    }
+    return x[0] == y[0] && x[1] == k[1] && y[1] == k[0] && w->x.shape.type == w->y.shape.type &&
+           w->x.shape.type == w->w.shape.type;
+}
+
+static cudnnStatus_t convolve(conv_work *w, const conv_call *call)
+{
     const side *sides[3] = {&w->x, &w->w, &w->y};
-    spsh__device_use uses[3];
+    spsh__device_use uses[4];
+    memcpy(&w->how, call->how, sizeof(w->how));
+    memcpy(&w->alpha, call->alpha, sizeof(w->alpha));
+    memcpy(&w->beta, call->beta, sizeof(w->beta));
     for (int i = 0; i < 3; i++)
         uses[i] = (spsh__device_use){sides[i]->values.data,
                                      bytes_of(&sides[i]->values, count_of(sides[i])),
                                      i == w->written ? 1 : 0};
-    if (number != GOOD || work_bytes < WORK_BYTES || x[0] != y[0] || x[1] != k[1] || y[1] != k[0] ||
-        w->x.shape.type != w->y.shape.type || w->x.shape.type != w->w.shape.type)
+    uses[3] = (spsh__device_use){call->work_space, WORK_BYTES, 1};
+    if (call->work_space == NULL || call->work_bytes < WORK_BYTES || !is_convolution(w) ||
+        !is_offered(w, call->number))
         return CUDNN_STATUS_BAD_PARAM;
-    for (int i = 0; i < 2; i++) {
-        if (!is_output(y[2 + i], x[2 + i], k[2 + i], w->how.stride[i], w->how.pad[i]))
-            return CUDNN_STATUS_BAD_PARAM;
-    }
-    const twin_work work = {"cudnnConvolution", run_convolution, w, sizeof(*w), uses, 3, NULL};
-    const dnn *own = (const void *)handle;
+    const twin_work work = {"cudnnConvolution", run_convolution, w, sizeof(*w), uses, 4, NULL};
+    const dnn *own = (const void *)call->handle;
     return twin_enqueue(own->stream, &work, NULL) == SPSH_OK ? CUDNN_STATUS_SUCCESS
                                                              : CUDNN_STATUS_EXECUTION_FAILED;
-}
-
-static conv_work work_with(const void *how, int written, const void *alpha, const void *beta)
-{
-    conv_work w;
-    memset(&w, 0, sizeof(w));
-    memcpy(&w.how, how, sizeof(w.how));
-    memcpy(&w.alpha, alpha, sizeof(w.alpha));
-    memcpy(&w.beta, beta, sizeof(w.beta));
-    w.written = written;
-    return w;
 }
 
 static cudnnStatus_t fake_cudnnConvolutionForward(
@@ -670,12 +714,10 @@ static cudnnStatus_t fake_cudnnConvolutionForward(
     cudnnConvolutionFwdAlgo_t number, void *work_space, size_t work_bytes, const void *beta,
     const cudnnTensorDescriptor_t y_shape, void *y)
 {
-    conv_work own = work_with(how, 2, alpha, beta);
-    own.x = side_of(x, x_shape);
-    own.w = side_of(w, w_shape);
-    own.y = side_of(y, y_shape);
-    return work_space == NULL ? CUDNN_STATUS_BAD_PARAM
-                              : convolve(handle, &own, (int)number, work_bytes);
+    conv_work own = {
+        .x = side_of(x, x_shape), .w = side_of(w, w_shape), .y = side_of(y, y_shape), .written = 2};
+    const conv_call call = {handle, how, alpha, beta, work_space, (int)number, work_bytes};
+    return convolve(&own, &call);
 }
 
 static cudnnStatus_t fake_cudnnConvolutionBackwardData(
@@ -684,12 +726,12 @@ static cudnnStatus_t fake_cudnnConvolutionBackwardData(
     cudnnConvolutionBwdDataAlgo_t number, void *work_space, size_t work_bytes, const void *beta,
     const cudnnTensorDescriptor_t dx_shape, void *dx)
 {
-    conv_work own = work_with(how, 0, alpha, beta);
-    own.x = side_of(dx, dx_shape);
-    own.w = side_of(w, w_shape);
-    own.y = side_of(dy, dy_shape);
-    return work_space == NULL ? CUDNN_STATUS_BAD_PARAM
-                              : convolve(handle, &own, (int)number, work_bytes);
+    conv_work own = {.x = side_of(dx, dx_shape),
+                     .w = side_of(w, w_shape),
+                     .y = side_of(dy, dy_shape),
+                     .written = 0};
+    const conv_call call = {handle, how, alpha, beta, work_space, (int)number, work_bytes};
+    return convolve(&own, &call);
 }
 
 static cudnnStatus_t fake_cudnnConvolutionBackwardFilter(
@@ -698,24 +740,24 @@ static cudnnStatus_t fake_cudnnConvolutionBackwardFilter(
     cudnnConvolutionBwdFilterAlgo_t number, void *work_space, size_t work_bytes, const void *beta,
     const cudnnFilterDescriptor_t dw_shape, void *dw)
 {
-    conv_work own = work_with(how, 1, alpha, beta);
-    own.x = side_of(x, x_shape);
-    own.w = side_of(dw, dw_shape);
-    own.y = side_of(dy, dy_shape);
-    return work_space == NULL ? CUDNN_STATUS_BAD_PARAM
-                              : convolve(handle, &own, (int)number, work_bytes);
+    conv_work own = {.x = side_of(x, x_shape),
+                     .w = side_of(dw, dw_shape),
+                     .y = side_of(dy, dy_shape),
+                     .written = 1};
+    const conv_call call = {handle, how, alpha, beta, work_space, (int)number, work_bytes};
+    return convolve(&own, &call);
 }
 
 /* ---- in the place of library_calls.cu and kernels.cu ---- */
 
-cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int number)
+cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *prop, int device)
 {
-    memset(properties, 0, sizeof(*properties));
-    (void)snprintf(properties->name, sizeof(properties->name), "fake %d", number);
-    properties->major = (int)twin_controls_get()->capability / 10;
-    properties->minor = (int)twin_controls_get()->capability % 10;
-    properties->multiProcessorCount = number + 1;
-    properties->totalGlobalMem = twin_controls_get()->device_bytes;
+    memset(prop, 0, sizeof(*prop));
+    (void)snprintf(prop->name, sizeof(prop->name), "fake %d", device);
+    prop->major = (int)twin_controls_get()->capability / 10;
+    prop->minor = (int)twin_controls_get()->capability % 10;
+    prop->multiProcessorCount = device + 1;
+    prop->totalGlobalMem = twin_controls_get()->device_bytes;
     return cudaSuccess;
 }
 

@@ -5,7 +5,6 @@
  * behind the point, to nearest), exact products of them, sums in floats, in the order of k; a
  * result of 16 bits is rounded once. Sums of a device come in another order.
  */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,15 +18,6 @@ SPSH_API const spsh__device_train_entry *spsh_cuda_train_entry(void);
 typedef struct train_state {
     spsh__device_train_plan plan;
 } train_state;
-
-static spsh_status fail(spsh_error *err, spsh_status status, const char *text)
-{
-    if (err != NULL) {
-        err->status = status;
-        (void)snprintf(err->message, sizeof(err->message), "%s", text);
-    }
-    return status;
-}
 
 static spsh_status launch(void *opaque, void *stream, const spsh__launch *l, spsh_error *err)
 {
@@ -64,16 +54,6 @@ static void load(const spsh__device_array *from, size_t first, size_t step, size
 {
     for (size_t i = 0; i < count; i++)
         to[i] = factor_of(spsh__device_get(from, first + i * step), is_tf32);
-}
-
-/* What is read whole as floats; ours. */
-static float *loaded(const spsh__device_array *from, size_t count, bool is_tf32)
-{
-    float *values = malloc((count + 1) * sizeof(*values));
-    if (values == NULL)
-        abort();
-    load(from, 0, 1, count, values, is_tf32);
-    return values;
 }
 
 /* ---- products ---- */
@@ -139,11 +119,11 @@ static spsh_status gemm(void *opaque, uint32_t lane, void *stream, const spsh__g
     gemm_work w;
     if (lane >= SPSH__DEVICE_LANES || g->m == 0 || g->n == 0 || g->k == 0 ||
         g->a.is_half != g->b.is_half)
-        return fail(err, SPSH_E_INVALID_ARG, "twin: no such product");
+        return spsh__cuda_fail(err, SPSH_E_INVALID_ARG, "twin: no such product");
     const size_t a_rows = g->a_transposed ? g->k : g->m, b_rows = g->b_transposed ? g->n : g->k;
     use_list list = {calloc(a_rows + b_rows + g->m, sizeof(spsh__device_use)), 0};
     if (list.uses == NULL)
-        return fail(err, SPSH_E_NO_MEMORY, "twin: no memory");
+        return spsh__cuda_fail(err, SPSH_E_NO_MEMORY, "twin: no memory");
     add_matrix(&list, g->a, a_rows, g->a_transposed ? g->m : g->k, g->a_stride, 0);
     add_matrix(&list, g->b, b_rows, g->b_transposed ? g->k : g->n, g->b_stride, 0);
     add_matrix(&list, g->c, g->m, g->n, g->c_stride, 1);
@@ -168,9 +148,12 @@ static spsh_status gemm(void *opaque, uint32_t lane, void *stream, const spsh__g
 
 /* ---- convolutions ---- */
 
+enum { CONV_WORK_BYTES = 4096 };
+
 typedef struct conv_work {
     spsh__conv_shape shape;
-    spsh__device_array x, weight, y, dx, dweight; /* y: or dy; data NULL: not computed */
+    spsh__conv_kind kind;
+    spsh__device_array x, weight, y; /* one of them is written */
     bool is_tf32;
 } conv_work;
 
@@ -195,19 +178,20 @@ typedef struct meeting {
 } meeting;
 
 typedef struct meeting_sums {
-    const float *x, *weight, *dy;
-    float *y, *dx, *dweight; /* one of them */
+    spsh__conv_kind kind;
+    float *x, *weight, *y; /* that of the kind is added to */
 } meeting_sums;
 
 static void meet(const meeting *m, const meeting_sums *sums)
 {
+    float *x = sums->x + m->in, *weight = sums->weight + m->weight, *y = sums->y + m->out;
     for (size_t i = 0; i < m->count; i++) {
-        if (sums->y != NULL)
-            sums->y[m->out] += sums->weight[m->weight + i] * sums->x[m->in + i];
-        if (sums->dx != NULL)
-            sums->dx[m->in + i] += sums->weight[m->weight + i] * sums->dy[m->out];
-        if (sums->dweight != NULL)
-            sums->dweight[m->weight + i] += sums->x[m->in + i] * sums->dy[m->out];
+        if (sums->kind == SPSH__CONV_FORWARD)
+            *y += weight[i] * x[i];
+        else if (sums->kind == SPSH__CONV_DATA)
+            x[i] += weight[i] * *y;
+        else
+            weight[i] += x[i] * *y;
     }
 }
 
@@ -255,12 +239,16 @@ static void meet_all(const spsh__conv_shape *s, const meeting_sums *sums)
     }
 }
 
-static float *zeros(size_t count)
+/* What is read whole as factors, what is written as zeros; ours. */
+static float *begun(const conv_work *w, const spsh__device_array *values, size_t count,
+                    bool is_written)
 {
-    float *values = calloc(count + 1, sizeof(*values));
-    if (values == NULL)
+    float *floats = calloc(count + 1, sizeof(*floats));
+    if (floats == NULL)
         abort();
-    return values;
+    if (!is_written)
+        load(values, 0, 1, count, floats, w->is_tf32);
+    return floats;
 }
 
 static void store(const spsh__device_array *to, const float *values, size_t count, bool adds)
@@ -269,106 +257,73 @@ static void store(const spsh__device_array *to, const float *values, size_t coun
         spsh__device_set(to, i, adds ? spsh__device_get(to, i) + values[i] : values[i]);
 }
 
-static void run_conv_forward(void *arguments)
+static void run_conv(void *arguments)
 {
     const conv_work *w = arguments;
     const spsh__conv_shape *s = &w->shape;
-    float *x = loaded(&w->x, in_count(s), w->is_tf32);
-    float *weight = loaded(&w->weight, weight_count(s), w->is_tf32);
-    float *y = zeros(out_count(s));
-    const meeting_sums sums = {.x = x, .weight = weight, .y = y};
+    const meeting_sums sums = {
+        .kind = w->kind,
+        .x = begun(w, &w->x, in_count(s), w->kind == SPSH__CONV_DATA),
+        .weight = begun(w, &w->weight, weight_count(s), w->kind == SPSH__CONV_FILTER),
+        .y = begun(w, &w->y, out_count(s), w->kind == SPSH__CONV_FORWARD),
+    };
     meet_all(s, &sums);
-    store(&w->y, y, out_count(s), false);
-    free(x);
-    free(weight);
-    free(y);
+    if (w->kind == SPSH__CONV_DATA)
+        store(&w->x, sums.x, in_count(s), false);
+    else if (w->kind == SPSH__CONV_FILTER)
+        store(&w->weight, sums.weight, weight_count(s), w->weight.kind == SPSH__DEVICE_F32);
+    else
+        store(&w->y, sums.y, out_count(s), false);
+    free(sums.x);
+    free(sums.weight);
+    free(sums.y);
 }
 
-static void run_conv_backward(void *arguments)
+static spsh_status check_conv(const spsh__conv_work *c, uint32_t lane, spsh_error *err)
 {
-    const conv_work *w = arguments;
-    const spsh__conv_shape *s = &w->shape;
-    float *x = loaded(&w->x, in_count(s), w->is_tf32);
-    float *weight = loaded(&w->weight, weight_count(s), w->is_tf32);
-    float *dy = loaded(&w->y, out_count(s), w->is_tf32);
-    float *dx = w->dx.data != NULL ? zeros(in_count(s)) : NULL;
-    float *dweight = w->dweight.data != NULL ? zeros(weight_count(s)) : NULL;
-    const meeting_sums sums = {.x = x, .weight = weight, .dy = dy, .dx = dx, .dweight = dweight};
-    meet_all(s, &sums);
-    if (dx != NULL)
-        store(&w->dx, dx, in_count(s), false);
-    if (dweight != NULL)
-        store(&w->dweight, dweight, weight_count(s), w->dweight.kind == SPSH__DEVICE_F32);
-    free(x);
-    free(weight);
-    free(dy);
-    free(dx);
-    free(dweight);
-}
-
-static spsh_status check_conv(const spsh__conv_shape *s, uint32_t lane, bool is_one_kind,
-                              spsh_error *err)
-{
+    const spsh__conv_shape *s = &c->shape;
     if (lane >= SPSH__DEVICE_LANES || in_count(s) == 0 || out_count(s) == 0 ||
-        weight_count(s) == 0 || !is_one_kind)
-        return fail(err, SPSH_E_INVALID_ARG, "twin: no such convolution");
+        weight_count(s) == 0 || c->x.is_half != c->weight.is_half || c->x.is_half != c->y.is_half)
+        return spsh__cuda_fail(err, SPSH_E_INVALID_ARG, "twin: no such convolution");
     return SPSH_OK;
 }
 
-static spsh_status conv_forward(void *opaque, uint32_t lane, void *stream,
-                                const spsh__conv_shape *s, const spsh__conv_call *c,
-                                spsh_error *err)
+static spsh_status conv_space(void *opaque, uint32_t lane, const spsh__conv_work *c,
+                              size_t *ret_bytes, spsh_error *err)
 {
+    (void)opaque;
+    const spsh_status rc = check_conv(c, lane, err);
+    if (rc == SPSH_OK)
+        *ret_bytes = CONV_WORK_BYTES;
+    return rc;
+}
+
+static spsh_status conv(void *opaque, uint32_t lane, void *stream, const spsh__conv_work *c,
+                        spsh_error *err)
+{
+    static const char *const names[] = {"no convolution", "conv", "conv_data", "conv_filter"};
     const train_state *self = opaque;
+    const spsh__conv_shape *s = &c->shape;
     conv_work w;
-    const bool is_one_kind = c->x.is_half == c->weight.is_half && c->x.is_half == c->y.is_half;
-    const spsh_status rc = check_conv(s, lane, is_one_kind, err);
+    const spsh_status rc = check_conv(c, lane, err);
     if (rc != SPSH_OK)
         return rc;
+    if (c->work_bytes < CONV_WORK_BYTES || (uintptr_t)c->work % 256 != 0)
+        return spsh__cuda_fail(err, SPSH_E_INVALID_ARG, "twin: no such work space");
     memset(&w, 0, sizeof(w));
     w.shape = *s;
+    w.kind = c->kind;
     w.x = array_of(self, c->x);
     w.weight = array_of(self, c->weight);
     w.y = array_of(self, c->y);
     w.is_tf32 = self->plan.precision == SPSH__TF32;
     const spsh__device_use uses[] = {
-        {c->x.data,      bytes_of(c->x,      in_count(s)),     0},
-        {c->weight.data, bytes_of(c->weight, weight_count(s)), 0},
-        {c->y.data,      bytes_of(c->y,      out_count(s)),    1},
+        {c->x.data,                     bytes_of(c->x,  in_count(s)),      c->kind == SPSH__CONV_DATA},
+        {c->weight.data,                             bytes_of(c->weight,                              weight_count(s)), c->kind == SPSH__CONV_FILTER},
+        {c->y.data, bytes_of(c->y,               out_count(s)),                        c->kind == SPSH__CONV_FORWARD},
+        {c->work,                c->work_bytes,1},
     };
-    const twin_work work = {"conv_forward", run_conv_forward, &w, sizeof(w), uses, 3, NULL};
-    return twin_enqueue(stream, &work, err);
-}
-
-static spsh_status conv_backward(void *opaque, uint32_t lane, void *stream,
-                                 const spsh__conv_shape *s, const spsh__conv_grad *g,
-                                 spsh_error *err)
-{
-    const train_state *self = opaque;
-    conv_work w;
-    const bool is_one_kind = g->x.is_half == g->weight.is_half && g->x.is_half == g->dy.is_half &&
-                             (g->dx.data == NULL || g->x.is_half == g->dx.is_half);
-    const spsh_status rc = check_conv(s, lane, is_one_kind, err);
-    if (rc != SPSH_OK)
-        return rc;
-    memset(&w, 0, sizeof(w));
-    w.shape = *s;
-    w.x = array_of(self, g->x);
-    w.weight = array_of(self, g->weight);
-    w.y = array_of(self, g->dy);
-    w.dx = array_of(self, g->dx);
-    w.dweight = array_of(self, g->dweight);
-    w.is_tf32 = self->plan.precision == SPSH__TF32;
-    const spsh__device_use uses[] = {
-        {g->x.data,       bytes_of(g->x,       in_count(s)),     0},
-        {g->weight.data,  bytes_of(g->weight,  weight_count(s)), 0},
-        {g->dy.data,      bytes_of(g->dy,      out_count(s)),    0},
-        {g->dweight.data, bytes_of(g->dweight, weight_count(s)), 1},
-        {g->dx.data,      bytes_of(g->dx,      in_count(s)),     1},
-    };
-    const size_t use_count = g->dx.data != NULL ? 5 : 4;
-    const twin_work work = {
-        "conv_backward", run_conv_backward, &w, sizeof(w), uses, use_count, NULL};
+    const twin_work work = {names[c->kind], run_conv, &w, sizeof(w), uses, 4, NULL};
     return twin_enqueue(stream, &work, err);
 }
 
@@ -379,7 +334,7 @@ static spsh_status open_state(const spsh__device_train_plan *plan, void **ret_st
 {
     train_state *self = calloc(1, sizeof(*self));
     if (self == NULL)
-        return fail(err, SPSH_E_NO_MEMORY, "twin: no memory");
+        return spsh__cuda_fail(err, SPSH_E_NO_MEMORY, "twin: no memory");
     self->plan = *plan;
     *ret_state = self;
     return SPSH_OK;
@@ -400,7 +355,7 @@ static const char *libraries(void *opaque)
 enum { SPSH__KERNELS(SPSH_X) TWIN_KERNELS };
 #undef SPSH_X
 
-#define SPSH_X(number_, name_, job_) +sizeof(job_)
+#define SPSH_X(number_, name_, job_) +sizeof(job_) // NOLINT(bugprone-macro-parentheses)
 SPSH_API const spsh__device_train_entry *spsh_cuda_train_entry(void)
 {
     static const spsh__device_train_entry entry = {
@@ -410,8 +365,8 @@ SPSH_API const spsh__device_train_entry *spsh_cuda_train_entry(void)
         .close_fn = close_state,
         .launch_fn = launch,
         .gemm_fn = gemm,
-        .conv_forward_fn = conv_forward,
-        .conv_backward_fn = conv_backward,
+        .conv_space_fn = conv_space,
+        .conv_fn = conv,
         .libraries_fn = libraries,
     };
     return &entry;

@@ -130,10 +130,6 @@ typedef struct spsh__gemm {
     double keep; /* 0: c is not read */
 } spsh__gemm;
 
-typedef struct spsh__conv_call {
-    spsh__buffer x, weight, bias, y; /* a device: weight and y as x, bias floats */
-} spsh__conv_call;
-
 typedef struct spsh__conv_grad {
     spsh__buffer x, weight, dy;  /* in */
     spsh__buffer dx;             /* data NULL: not computed */
@@ -257,6 +253,8 @@ typedef struct spsh__backend_ops {
                              spsh__buffer dbias);
     void (*copy_columns_fn)(spsh__backend *b, const spsh__columns *c);
 
+    /* Of a device: weight and y of x's kind, gradients of weights and biases, and biases, floats.
+     */
     void (*conv_forward_fn)(spsh__backend *b, const spsh__conv_shape *s, spsh__buffer x,
                             spsh__buffer weight, spsh__buffer bias, spsh__buffer y);
     void (*conv_backward_fn)(spsh__backend *b, const spsh__conv_shape *s, const spsh__conv_grad *g);

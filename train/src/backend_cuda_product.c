@@ -2,12 +2,15 @@
  * leave over (biases, sums, nothing to add) by the kernels of kernels_product.h.
  *
  * Gradients of filters. Floats are added to the arena by the library itself. With 16 bits it gives
- * 16 bits, into scratch, and a kernel adds them: a gradient has then been rounded once, to nearest,
- * which for bf16 is 2^-9 of each element.
+ * 16 bits, into scratch, and a kernel adds them: sums are floats, and a gradient has then been
+ * rounded once, to nearest, which for bf16 is 2^-9 of each element. cuDNN has no filters of floats
+ * for tensors of 16 bits; as a product, the input would be written out for every element of the
+ * kernel: 231 times for DS2's second convolution.
  */
 #include "backend_cuda_state.h"
 
 enum { PARTS_MAX = 32, PLANES_MAX = 32768 };
+enum { SCRATCH_SUMS, SCRATCH_HALVES, SCRATCH_WORK };
 
 #define ONE_OF(count_, most_) ((uint32_t)((count_) < (most_) ? (count_) : (most_)))
 
@@ -83,18 +86,32 @@ static size_t weight_count(const spsh__conv_shape *s)
     return (size_t)s->out_channels * s->in_channels * s->kernel_bins * s->kernel_frames;
 }
 
-typedef struct forward_work {
+typedef struct conv_work {
     uint32_t lane;
-    spsh__conv_shape shape;
-    spsh__conv_call call;
-} forward_work;
+    spsh__conv_work work;
+} conv_work;
 
-static spsh_status put_forward(spsh__backend *b, void *stream, const void *arguments,
-                               spsh_error *err)
+static spsh_status put_conv(spsh__backend *b, void *stream, const void *arguments, spsh_error *err)
 {
     const spsh__cuda_state *self = spsh__cuda_of(b);
-    const forward_work *w = arguments;
-    return self->entry->conv_forward_fn(self->train, w->lane, stream, &w->shape, &w->call, err);
+    const conv_work *w = arguments;
+    return self->entry->conv_fn(self->train, w->lane, stream, &w->work, err);
+}
+
+/* With the work space that it needs, of scratch. */
+static void convolve(spsh__backend *b, const spsh__conv_work *work)
+{
+    const spsh__cuda_state *self = spsh__cuda_of(b);
+    conv_work w = {spsh__cuda_lane(b), *work};
+    spsh_error err = SPSH_ERROR_INIT;
+    if (spsh__cuda_has_failed(b))
+        return;
+    const spsh_status rc =
+        self->entry->conv_space_fn(self->train, w.lane, work, &w.work.work_bytes, &err);
+    spsh__cuda_failed(b, rc, &err);
+    w.work.work = spsh__cuda_scratch(b, SCRATCH_WORK, w.work.work_bytes);
+    if (w.work.work != NULL)
+        spsh__cuda_put(b, put_conv, &w, sizeof(w));
 }
 
 static bool are_planes_wide(const spsh__conv_shape *s, const spsh__device_array *y)
@@ -125,34 +142,19 @@ static void add_bias(spsh__backend *b, const spsh__conv_shape *s, spsh__buffer b
 void spsh__cuda_conv_forward(spsh__backend *b, const spsh__conv_shape *s, spsh__buffer x,
                              spsh__buffer weight, spsh__buffer bias, spsh__buffer y)
 {
-    const forward_work w = {
-        spsh__cuda_lane(b), *s, {.x = x, .weight = weight, .y = y}
-    };
+    const spsh__conv_work work = {
+        .shape = *s, .kind = SPSH__CONV_FORWARD, .x = x, .weight = weight, .y = y};
     if (out_count(s) == 0)
         return;
-    spsh__cuda_put(b, put_forward, &w, sizeof(w));
+    convolve(b, &work);
     add_bias(b, s, bias, y);
-}
-
-typedef struct backward_work {
-    uint32_t lane;
-    spsh__conv_shape shape;
-    spsh__conv_grad grad;
-} backward_work;
-
-static spsh_status put_backward(spsh__backend *b, void *stream, const void *arguments,
-                                spsh_error *err)
-{
-    const spsh__cuda_state *self = spsh__cuda_of(b);
-    const backward_work *w = arguments;
-    return self->entry->conv_backward_fn(self->train, w->lane, stream, &w->shape, &w->grad, err);
 }
 
 static void sum_bias(spsh__backend *b, const spsh__conv_shape *s, const spsh__conv_grad *g)
 {
     const uint32_t parts = ONE_OF(out_plane(s) / DEVICE_BLOCK_STEP + 1, PARTS_MAX);
     const size_t part_count = (size_t)s->out_channels * parts;
-    float *sums = spsh__cuda_scratch(b, 0, part_count * sizeof(float));
+    float *sums = spsh__cuda_scratch(b, SCRATCH_SUMS, part_count * sizeof(float));
     if (sums == NULL)
         return;
     spsh__conv_bias_parts_job first = {
@@ -202,22 +204,32 @@ static void add_halves(spsh__backend *b, spsh__buffer to, spsh__buffer from, siz
     spsh__cuda_launch(b, &l);
 }
 
+static void sum_filters(spsh__backend *b, const spsh__conv_shape *s, const spsh__conv_grad *g)
+{
+    spsh__conv_work work = {
+        .shape = *s, .kind = SPSH__CONV_FILTER, .x = g->x, .weight = g->dweight, .y = g->dy};
+    if (g->x.is_half) {
+        void *halves = spsh__cuda_scratch(b, SCRATCH_HALVES, weight_count(s) * sizeof(uint16_t));
+        if (halves == NULL)
+            return;
+        work.weight = (spsh__buffer){halves, true};
+    }
+    convolve(b, &work);
+    if (g->x.is_half)
+        add_halves(b, g->dweight, work.weight, weight_count(s));
+}
+
 void spsh__cuda_conv_backward(spsh__backend *b, const spsh__conv_shape *s, const spsh__conv_grad *g)
 {
-    backward_work w = {spsh__cuda_lane(b), *s, *g};
+    const spsh__conv_work data = {
+        .shape = *s, .kind = SPSH__CONV_DATA, .x = g->dx, .weight = g->weight, .y = g->dy};
     if (out_count(s) == 0) {
         if (g->dx.data != NULL)
             spsh__cuda_zero(b, g->dx, in_count(s));
         return;
     }
-    if (g->x.is_half) {
-        void *halves = spsh__cuda_scratch(b, 1, weight_count(s) * sizeof(uint16_t));
-        if (halves == NULL)
-            return;
-        w.grad.dweight = (spsh__buffer){halves, true};
-    }
-    spsh__cuda_put(b, put_backward, &w, sizeof(w));
-    if (g->x.is_half)
-        add_halves(b, g->dweight, w.grad.dweight, weight_count(s));
+    if (g->dx.data != NULL)
+        convolve(b, &data);
+    sum_filters(b, s, g);
     sum_bias(b, s, g);
 }

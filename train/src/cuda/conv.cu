@@ -4,10 +4,12 @@
  * Tensors are [N][C][F][T] as they lie: bins are cuDNN's rows, frames its columns. The algorithm of
  * a shape is the first of the heuristic's that needs at most WORK_BYTES_MAX and, with
  * is_deterministic, has the same bits each time; it is kept as in gemm.cu. fp32 computes with
- * multiply-adds of floats, tf32 and 16 bits on tensor cores.
+ * multiply-adds of floats, tf32 and 16 bits on tensor cores; what else the heuristic means by an
+ * algorithm's number it says by the kind of mathematics, which goes with it.
  *
- * Work space grows to what a shape needs. The old one stays until the end: work that was kept as a
- * graph has its address. It doubles, so that all of them are less than twice the last.
+ * Gradients of filters in 16 bits: sums are floats, but those algorithms that do not have the same
+ * bits each time add their parts up in the result, which would round it at each of them. They are
+ * left to the end.
  */
 #include <cuda_runtime.h>
 #include <stdlib.h>
@@ -17,8 +19,8 @@
 
 enum { CANDIDATES = 16 };
 
-static const size_t work_bytes_max = (size_t)256 << 20;
-static const size_t work_bytes_first = (size_t)1 << 20;
+/* In 16 bits tensors are arranged anew in it: 15 s of 64 utterances take 0.4 GB. */
+static const size_t work_bytes_max = (size_t)1 << 30;
 
 /* ---- what the library needs to know ---- */
 
@@ -31,12 +33,14 @@ static cudnnDataType_t type_of(const spsh__train_state *self)
     }
 }
 
+/* What is asked for; each algorithm then says its own. Without conversion: bf16 has tensor cores
+ * alone, TENSOR_OP_MATH is described for halves. */
 static cudnnMathType_t math_of(const spsh__train_state *self)
 {
     switch (self->plan.precision) {
     case SPSH__FP32: return CUDNN_FMA_MATH;
-    case SPSH__TF32: return CUDNN_DEFAULT_MATH;
-    default: return CUDNN_TENSOR_OP_MATH;
+    case SPSH__FP16: return CUDNN_TENSOR_OP_MATH;
+    default: return CUDNN_DEFAULT_MATH;
     }
 }
 
@@ -84,6 +88,7 @@ static spsh_status describe(const spsh__train_state *self, spsh__conv_plan *plan
 /* Of one of the three kinds, as all of them say it. */
 typedef struct candidate {
     int algorithm;
+    cudnnMathType_t math;
     bool is_possible, is_deterministic;
 } candidate;
 
@@ -91,7 +96,8 @@ template <typename performance>
 static int note(const performance *rows, int count, candidate *candidates)
 {
     for (int i = 0; i < count; i++)
-        candidates[i] = {(int)rows[i].algo, rows[i].status == CUDNN_STATUS_SUCCESS,
+        candidates[i] = {(int)rows[i].algo, rows[i].mathType,
+                         rows[i].status == CUDNN_STATUS_SUCCESS,
                          rows[i].determinism == CUDNN_DETERMINISTIC};
     return count;
 }
@@ -140,25 +146,43 @@ static cudnnStatus_t ask_work(const spsh__train_state *self, const spsh__train_l
         (cudnnConvolutionBwdFilterAlgo_t)algorithm, ret_bytes);
 }
 
+/* Whether it can be taken, and then it is: the descriptor says its mathematics. */
+static bool suits(const spsh__train_state *self, const spsh__train_lane *lane,
+                  spsh__conv_plan *plan, const candidate *c)
+{
+    size_t bytes = 0;
+    /* The heuristic may offer tensor cores to those who want none. */
+    const cudnnMathType_t math = self->plan.precision == SPSH__FP32 ? CUDNN_FMA_MATH : c->math;
+    if (c->math == CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION || /* floats would become halves */
+        self->calls->cudnnSetConvolutionMathType(plan->convolution, math) != CUDNN_STATUS_SUCCESS ||
+        ask_work(self, lane, plan, c->algorithm, &bytes) != CUDNN_STATUS_SUCCESS ||
+        bytes > work_bytes_max)
+        return false;
+    plan->algorithm = c->algorithm;
+    plan->work_bytes = bytes;
+    return true;
+}
+
 static spsh_status choose(const spsh__train_state *self, const spsh__train_lane *lane,
                           spsh__conv_plan *plan, spsh_error *err)
 {
     const spsh__conv_shape *s = &plan->key.shape;
+    const bool adds_halves =
+        plan->key.kind == SPSH__CONV_FILTER && type_of(self) != CUDNN_DATA_FLOAT;
     candidate candidates[CANDIDATES];
     int count = 0;
     const cudnnStatus_t status = list(self, lane, plan, candidates, &count);
     if (status != CUDNN_STATUS_SUCCESS)
         return spsh__dnn_check(self->calls, status, "choosing how to convolve", err);
     for (int i = 0; i < count; i++) {
-        size_t bytes = 0;
-        if (!candidates[i].is_possible ||
-            (self->plan.is_deterministic && !candidates[i].is_deterministic) ||
-            ask_work(self, lane, plan, candidates[i].algorithm, &bytes) != CUDNN_STATUS_SUCCESS ||
-            bytes > work_bytes_max)
-            continue;
-        plan->algorithm = candidates[i].algorithm;
-        plan->work_bytes = bytes;
-        return SPSH_OK;
+        const bool is_strict = self->plan.is_deterministic || adds_halves;
+        if (candidates[i].is_possible && (candidates[i].is_deterministic || !is_strict) &&
+            suits(self, lane, plan, &candidates[i]))
+            return SPSH_OK;
+    }
+    for (int i = 0; i < count && !self->plan.is_deterministic; i++) {
+        if (candidates[i].is_possible && suits(self, lane, plan, &candidates[i]))
+            return SPSH_OK;
     }
     return spsh__cuda_fail(err, SPSH_E_UNSUPPORTED,
                            "cuDNN has no algorithm%s for a convolution of %u x %u x %u x %u by "
@@ -172,14 +196,10 @@ static spsh_status choose(const spsh__train_state *self, const spsh__train_lane 
 
 static void close_plan(const spsh__library_calls *calls, spsh__conv_plan *plan)
 {
-    if (plan->x != NULL)
-        (void)calls->cudnnDestroyTensorDescriptor(plan->x);
-    if (plan->y != NULL)
-        (void)calls->cudnnDestroyTensorDescriptor(plan->y);
-    if (plan->weight != NULL)
-        (void)calls->cudnnDestroyFilterDescriptor(plan->weight);
-    if (plan->convolution != NULL)
-        (void)calls->cudnnDestroyConvolutionDescriptor(plan->convolution);
+    spsh__library_close(calls->cudnnDestroyTensorDescriptor, plan->x);
+    spsh__library_close(calls->cudnnDestroyTensorDescriptor, plan->y);
+    spsh__library_close(calls->cudnnDestroyFilterDescriptor, plan->weight);
+    spsh__library_close(calls->cudnnDestroyConvolutionDescriptor, plan->convolution);
     memset(plan, 0, sizeof(*plan));
 }
 
@@ -198,26 +218,6 @@ static spsh__conv_plan *place_of(spsh__train_lane *lane, const spsh__conv_key *k
     return &lane->convs[at];
 }
 
-static spsh_status make_work(spsh__train_lane *lane, size_t size_bytes, spsh_error *err)
-{
-    size_t wanted = lane->conv_work_bytes == 0 ? work_bytes_first : 2 * lane->conv_work_bytes;
-    void *memory = NULL;
-    if (size_bytes <= lane->conv_work_bytes)
-        return SPSH_OK;
-    while (wanted < size_bytes)
-        wanted *= 2;
-    if (lane->conv_work_count == SPSH__CONV_WORKS)
-        return spsh__cuda_fail(err, SPSH_E_LIMIT, "convolutions: %zu bytes of work space", wanted);
-    const spsh_status rc =
-        spsh__cuda_check(cudaMalloc(&memory, wanted), "work space of convolutions", err);
-    if (rc != SPSH_OK)
-        return rc;
-    lane->conv_works[lane->conv_work_count++] = memory;
-    lane->conv_work = memory;
-    lane->conv_work_bytes = wanted;
-    return SPSH_OK;
-}
-
 static spsh_status find_plan(const spsh__train_state *self, spsh__train_lane *lane,
                              const spsh__conv_key *key, const spsh__conv_plan **ret_plan,
                              spsh_error *err)
@@ -232,8 +232,6 @@ static spsh_status find_plan(const spsh__train_state *self, spsh__train_lane *la
         spsh_status rc = describe(self, plan, err);
         if (rc == SPSH_OK)
             rc = choose(self, lane, plan, err);
-        if (rc == SPSH_OK)
-            rc = make_work(lane, plan->work_bytes, err);
         if (rc != SPSH_OK) {
             close_plan(self->calls, plan);
             return rc;
@@ -262,10 +260,7 @@ void spsh__train_conv_close(const spsh__train_state *self, spsh__train_lane *lan
 {
     empty(self, lane);
     free(lane->convs);
-    if (lane->dnn != NULL)
-        (void)self->calls->cudnnDestroy(lane->dnn);
-    for (uint32_t i = 0; i < lane->conv_work_count; i++)
-        (void)cudaFree(lane->conv_works[i]);
+    spsh__library_close(self->calls->cudnnDestroy, lane->dnn);
 }
 
 static spsh_status begin(spsh__train_state *self, spsh__train_lane *lane, void *stream,
@@ -281,108 +276,77 @@ static spsh_status begin(spsh__train_state *self, spsh__train_lane *lane, void *
     return rc;
 }
 
-static spsh_status forward(spsh__train_state *self, spsh__train_lane *lane,
-                           const spsh__conv_shape *s, const spsh__conv_call *c, spsh_error *err)
-{
-    const spsh__conv_key key = {*s, SPSH__CONV_FORWARD};
-    const spsh__conv_plan *plan = NULL;
-    const float alpha = 1.0f;
-    const float beta = 0.0f;
-    const spsh_status rc = find_plan(self, lane, &key, &plan, err);
-    if (rc != SPSH_OK)
-        return rc;
-    return spsh__dnn_check(self->calls,
-                           self->calls->cudnnConvolutionForward(
-                               lane->dnn, &alpha, plan->x, c->x.data, plan->weight, c->weight.data,
-                               plan->convolution, (cudnnConvolutionFwdAlgo_t)plan->algorithm,
-                               lane->conv_work, lane->conv_work_bytes, &beta, plan->y, c->y.data),
-                           "a convolution", err);
-}
-
-static spsh_status backward_data(spsh__train_state *self, spsh__train_lane *lane,
-                                 const spsh__conv_shape *s, const spsh__conv_grad *g,
-                                 spsh_error *err)
-{
-    const spsh__conv_key key = {*s, SPSH__CONV_DATA};
-    const spsh__conv_plan *plan = NULL;
-    const float alpha = 1.0f;
-    const float beta = 0.0f;
-    const spsh_status rc = find_plan(self, lane, &key, &plan, err);
-    if (rc != SPSH_OK)
-        return rc;
-    return spsh__dnn_check(self->calls,
-                           self->calls->cudnnConvolutionBackwardData(
-                               lane->dnn, &alpha, plan->weight, g->weight.data, plan->y, g->dy.data,
-                               plan->convolution, (cudnnConvolutionBwdDataAlgo_t)plan->algorithm,
-                               lane->conv_work, lane->conv_work_bytes, &beta, plan->x, g->dx.data),
-                           "a convolution's gradient of its input", err);
-}
-
-static spsh_status backward_filter(spsh__train_state *self, spsh__train_lane *lane,
-                                   const spsh__conv_shape *s, const spsh__conv_grad *g,
-                                   spsh_error *err)
-{
-    const spsh__conv_key key = {*s, SPSH__CONV_FILTER};
-    const spsh__conv_plan *plan = NULL;
-    const float alpha = 1.0f;
-    const float beta = g->dweight.is_half ? 0.0f : 1.0f;
-    const spsh_status rc = find_plan(self, lane, &key, &plan, err);
-    if (rc != SPSH_OK)
-        return rc;
-    return spsh__dnn_check(self->calls,
-                           self->calls->cudnnConvolutionBackwardFilter(
-                               lane->dnn, &alpha, plan->x, g->x.data, plan->y, g->dy.data,
-                               plan->convolution, (cudnnConvolutionBwdFilterAlgo_t)plan->algorithm,
-                               lane->conv_work, lane->conv_work_bytes, &beta, plan->weight,
-                               g->dweight.data),
-                           "a convolution's gradient of its filters", err);
-}
-
 /* All tensors have the precision's kind: it is in the descriptors. */
-static spsh_status check_kind(const spsh__train_state *self, bool is_half, spsh_error *err)
+static spsh_status plan_of(const spsh__train_state *self, spsh__train_lane *lane,
+                           const spsh__conv_work *w, const spsh__conv_plan **ret_plan,
+                           spsh_error *err)
 {
-    if (is_half == (type_of(self) != CUDNN_DATA_FLOAT))
-        return SPSH_OK;
-    return spsh__cuda_fail(err, SPSH_E_INVALID_ARG,
-                           "a convolution of floats with 16 bits, or of 16 bits with floats");
+    const spsh__conv_key key = {w->shape, (uint32_t)w->kind};
+    if (w->x.is_half != (type_of(self) != CUDNN_DATA_FLOAT))
+        return spsh__cuda_fail(err, SPSH_E_INVALID_ARG,
+                               "a convolution of floats with 16 bits, or of 16 bits with floats");
+    return find_plan(self, lane, &key, ret_plan, err);
 }
 
-spsh_status spsh__train_conv_forward(void *opaque, uint32_t lane_number, void *stream,
-                                     const spsh__conv_shape *s, const spsh__conv_call *c,
-                                     spsh_error *err)
+static cudnnStatus_t convolve(const spsh__train_state *self, const spsh__train_lane *lane,
+                              const spsh__conv_plan *plan, const spsh__conv_work *w)
+{
+    const spsh__library_calls *calls = self->calls;
+    const float one = 1.0F;
+    const float zero = 0.0F;
+    switch (w->kind) {
+    case SPSH__CONV_FORWARD:
+        return calls->cudnnConvolutionForward(lane->dnn, &one, plan->x, w->x.data, plan->weight,
+                                              w->weight.data, plan->convolution,
+                                              (cudnnConvolutionFwdAlgo_t)plan->algorithm, w->work,
+                                              w->work_bytes, &zero, plan->y, w->y.data);
+    case SPSH__CONV_DATA:
+        return calls->cudnnConvolutionBackwardData(
+            lane->dnn, &one, plan->weight, w->weight.data, plan->y, w->y.data, plan->convolution,
+            (cudnnConvolutionBwdDataAlgo_t)plan->algorithm, w->work, w->work_bytes, &zero, plan->x,
+            w->x.data);
+    default:
+        return calls->cudnnConvolutionBackwardFilter(
+            lane->dnn, &one, plan->x, w->x.data, plan->y, w->y.data, plan->convolution,
+            (cudnnConvolutionBwdFilterAlgo_t)plan->algorithm, w->work, w->work_bytes,
+            w->weight.is_half ? &zero : &one, plan->weight, w->weight.data);
+    }
+}
+
+spsh_status spsh__train_conv_space(void *opaque, uint32_t lane_number, const spsh__conv_work *w,
+                                   size_t *ret_bytes, spsh_error *err)
 {
     spsh__train_state *self = (spsh__train_state *)opaque;
-    spsh__train_lane *lane = &self->lanes[lane_number];
+    const spsh__conv_plan *plan = NULL;
     int before = 0;
-    spsh_status rc = check_kind(self, c->x.is_half, err);
-    if (rc == SPSH_OK)
-        rc = spsh__train_enter(self, &before, err);
+    spsh_status rc = spsh__cuda_enter(self->plan.device, &before, err);
     if (rc != SPSH_OK)
         return rc;
-    rc = begin(self, lane, stream, err);
+    rc = plan_of(self, &self->lanes[lane_number], w, &plan, err);
     if (rc == SPSH_OK)
-        rc = forward(self, lane, s, c, err);
-    spsh__train_leave(before);
+        *ret_bytes = plan->work_bytes;
+    spsh__cuda_leave(before);
     return rc;
 }
 
-spsh_status spsh__train_conv_backward(void *opaque, uint32_t lane_number, void *stream,
-                                      const spsh__conv_shape *s, const spsh__conv_grad *g,
-                                      spsh_error *err)
+spsh_status spsh__train_conv(void *opaque, uint32_t lane_number, void *stream,
+                             const spsh__conv_work *w, spsh_error *err)
 {
+    static const char *const names[] = {NULL, "a convolution",
+                                        "a convolution's gradient of its input",
+                                        "a convolution's gradient of its filters"};
     spsh__train_state *self = (spsh__train_state *)opaque;
     spsh__train_lane *lane = &self->lanes[lane_number];
+    const spsh__conv_plan *plan = NULL;
     int before = 0;
-    spsh_status rc = check_kind(self, g->x.is_half, err);
-    if (rc == SPSH_OK)
-        rc = spsh__train_enter(self, &before, err);
+    spsh_status rc = spsh__cuda_enter(self->plan.device, &before, err);
     if (rc != SPSH_OK)
         return rc;
     rc = begin(self, lane, stream, err);
-    if (rc == SPSH_OK && g->dx.data != NULL)
-        rc = backward_data(self, lane, s, g, err);
-    if (rc == SPSH_OK && g->dweight.data != NULL)
-        rc = backward_filter(self, lane, s, g, err);
-    spsh__train_leave(before);
+    if (rc == SPSH_OK)
+        rc = plan_of(self, lane, w, &plan, err);
+    if (rc == SPSH_OK)
+        rc = spsh__dnn_check(self->calls, convolve(self, lane, plan, w), names[w->kind], err);
+    spsh__cuda_leave(before);
     return rc;
 }

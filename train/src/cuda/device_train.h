@@ -37,6 +37,21 @@ typedef struct spsh__launch {
     uint32_t use_count;
 } spsh__launch;
 
+/* Which of a convolution's three tensors is made of the other two. */
+typedef enum spsh__conv_kind {
+    SPSH__CONV_FORWARD = 1, /* y, without the bias */
+    SPSH__CONV_DATA = 2,    /* x: the input's gradient, of y, the output's */
+    SPSH__CONV_FILTER = 3,  /* weight: the filters' gradient; floats are added to */
+} spsh__conv_kind;
+
+typedef struct spsh__conv_work {
+    spsh__conv_shape shape; /* nothing in it is 0 */
+    spsh__conv_kind kind;
+    spsh__buffer x, weight, y; /* of one kind */
+    void *work;                /* as many bytes as conv_space_fn says, aligned to 256, or more */
+    size_t work_bytes;
+} spsh__conv_work;
+
 typedef struct spsh__device_train_entry {
     size_t jobs_bytes; /* sum of sizeof over the list of jobs, as the plug-in was compiled */
     uint32_t kernel_count;
@@ -44,17 +59,14 @@ typedef struct spsh__device_train_entry {
     void (*close_fn)(void *state);
     spsh_status (*launch_fn)(void *state, void *stream, const spsh__launch *l, spsh_error *err);
     /* As the backend's operators of like names. gemm: m, n and k are not 0; a and b of one kind, c
-     * of either. */
+     * of theirs, or of floats. */
     spsh_status (*gemm_fn)(void *state, uint32_t lane, void *stream, const spsh__gemm *g,
                            spsh_error *err);
-    /* Without the bias. All buffers of one kind, nothing in the shape is 0. backward: dx and
-     * dweight where they are not NULL, overwritten, but a dweight of floats, which is added to. */
-    spsh_status (*conv_forward_fn)(void *state, uint32_t lane, void *stream,
-                                   const spsh__conv_shape *s, const spsh__conv_call *c,
-                                   spsh_error *err);
-    spsh_status (*conv_backward_fn)(void *state, uint32_t lane, void *stream,
-                                    const spsh__conv_shape *s, const spsh__conv_grad *g,
-                                    spsh_error *err);
+    /* Work space that the convolution needs; buffers need not have memory. */
+    spsh_status (*conv_space_fn)(void *state, uint32_t lane, const spsh__conv_work *w,
+                                 size_t *ret_bytes, spsh_error *err);
+    spsh_status (*conv_fn)(void *state, uint32_t lane, void *stream, const spsh__conv_work *w,
+                           spsh_error *err);
     /* For messages and reports: "cuBLASLt 13.0, cuDNN 9.19, ...": static text. */
     const char *(*libraries_fn)(void *state);
 } spsh__device_train_entry;

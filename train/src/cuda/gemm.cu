@@ -9,7 +9,8 @@
  * lies in strides the library sees itself. When the table is full it is emptied: shapes of a run
  * are few, unless batches vary without end.
  *
- * With is_deterministic no algorithm adds up parts of k that different blocks made.
+ * Parts of k that different blocks made are added up in floats: a result of 16 bits is rounded
+ * once, at its end. With is_deterministic there are no parts.
  */
 #include <cuda_runtime.h>
 #include <stdlib.h>
@@ -107,17 +108,20 @@ static spsh_status describe(const spsh__train_state *self, spsh__gemm_plan *plan
 static cublasStatus_t prefer(const spsh__train_state *self, const spsh__gemm_key *key,
                              cublasLtMatmulPreference_t preference)
 {
+    const uint32_t any = (key->flags & C_HALF) != 0 ? CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE
+                                                    : CUBLASLT_REDUCTION_SCHEME_MASK;
     const struct {
         cublasLtMatmulPreferenceAttributes_t which;
         uint32_t value;
     } rows[] = {
-        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment_of(key, 1)},
-        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,                                          alignment_of(key,                 0)},
-        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES,                                        alignment_of(key,                                        2)},
-        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES,alignment_of(key,2)},
-        {CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, CUBLASLT_REDUCTION_SCHEME_NONE              },
+        {CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+         self->plan.is_deterministic ? (uint32_t)CUBLASLT_REDUCTION_SCHEME_NONE : any},
+        { CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES,                          alignment_of(key,                               1)},
+        { CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,                          alignment_of(key,                               0)},
+        { CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES,                          alignment_of(key,                               2)},
+        { CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES,                          alignment_of(key,                               2)},
     };
-    const size_t count = sizeof(rows) / sizeof(rows[0]) - (self->plan.is_deterministic ? 0 : 1);
+    const size_t count = sizeof(rows) / sizeof(rows[0]);
     const uint64_t work_bytes = SPSH__GEMM_WORK_BYTES;
     cublasStatus_t status = self->calls->cublasLtMatmulPreferenceSetAttribute(
         preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &work_bytes, sizeof(work_bytes));
@@ -142,8 +146,7 @@ static spsh_status choose(const spsh__train_state *self, const spsh__train_lane 
         status = calls->cublasLtMatmulAlgoGetHeuristic(lane->blas, plan->product, plan->b, plan->a,
                                                        plan->c, plan->c, preference, CANDIDATES,
                                                        candidates, &count);
-    if (preference != NULL)
-        (void)calls->cublasLtMatmulPreferenceDestroy(preference);
+    spsh__library_close(calls->cublasLtMatmulPreferenceDestroy, preference);
     for (int i = 0; status == CUBLAS_STATUS_SUCCESS && i < count; i++) {
         if (candidates[i].state == CUBLAS_STATUS_SUCCESS) {
             plan->algorithm = candidates[i].algo;
@@ -164,14 +167,10 @@ static spsh_status choose(const spsh__train_state *self, const spsh__train_lane 
 
 static void close_plan(const spsh__library_calls *calls, spsh__gemm_plan *plan)
 {
-    if (plan->a != NULL)
-        (void)calls->cublasLtMatrixLayoutDestroy(plan->a);
-    if (plan->b != NULL)
-        (void)calls->cublasLtMatrixLayoutDestroy(plan->b);
-    if (plan->c != NULL)
-        (void)calls->cublasLtMatrixLayoutDestroy(plan->c);
-    if (plan->product != NULL)
-        (void)calls->cublasLtMatmulDescDestroy(plan->product);
+    spsh__library_close(calls->cublasLtMatrixLayoutDestroy, plan->a);
+    spsh__library_close(calls->cublasLtMatrixLayoutDestroy, plan->b);
+    spsh__library_close(calls->cublasLtMatrixLayoutDestroy, plan->c);
+    spsh__library_close(calls->cublasLtMatmulDescDestroy, plan->product);
     memset(plan, 0, sizeof(*plan));
 }
 
@@ -220,7 +219,7 @@ static spsh_status find_plan(const spsh__train_state *self, spsh__train_lane *la
 spsh_status spsh__train_gemm_open(spsh__train_state *self, spsh__train_lane *lane, spsh_error *err)
 {
     spsh_status rc = spsh__cuda_check(cudaMalloc(&lane->gemm_work, SPSH__GEMM_WORK_BYTES),
-                                      "32 MiB of the device's memory for products", err);
+                                      "work space of products", err);
     if (rc == SPSH_OK)
         rc = spsh__blas_check(self->calls, self->calls->cublasLtCreate(&lane->blas), "opening it",
                               err);
@@ -235,8 +234,7 @@ void spsh__train_gemm_close(const spsh__train_state *self, spsh__train_lane *lan
 {
     empty(self, lane);
     free(lane->gemms);
-    if (lane->blas != NULL)
-        (void)self->calls->cublasLtDestroy(lane->blas);
+    spsh__library_close(self->calls->cublasLtDestroy, lane->blas);
     (void)cudaFree(lane->gemm_work);
 }
 
@@ -251,7 +249,7 @@ spsh_status spsh__train_gemm(void *opaque, uint32_t lane_number, void *stream, c
     int before = 0;
     if (g->a.is_half != g->b.is_half)
         return spsh__cuda_fail(err, SPSH_E_INVALID_ARG, "a product of floats and halves");
-    spsh_status rc = spsh__train_enter(self, &before, err);
+    spsh_status rc = spsh__cuda_enter(self->plan.device, &before, err);
     if (rc != SPSH_OK)
         return rc;
     rc = find_plan(self, lane, g, &plan, err);
@@ -263,6 +261,6 @@ spsh_status spsh__train_gemm(void *opaque, uint32_t lane_number, void *stream, c
                                         plan->c, &plan->algorithm, lane->gemm_work,
                                         SPSH__GEMM_WORK_BYTES, (cudaStream_t)stream),
             "a product", err);
-    spsh__train_leave(before);
+    spsh__cuda_leave(before);
     return rc;
 }

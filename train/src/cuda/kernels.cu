@@ -76,10 +76,10 @@ spsh_status spsh__train_launch(void *opaque, void *stream, const spsh__launch *l
     int before = 0;
     spsh_status rc = check_launch(self, l, err);
     if (rc == SPSH_OK)
-        rc = spsh__train_enter(self, &before, err);
+        rc = spsh__cuda_enter(self->plan.device, &before, err);
     if (rc != SPSH_OK)
         return rc;
     rc = launch(self, (cudaStream_t)stream, l, err);
-    spsh__train_leave(before);
+    spsh__cuda_leave(before);
     return rc;
 }

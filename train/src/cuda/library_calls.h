@@ -71,11 +71,11 @@
 #ifdef __cplusplus
 #define SPSH__TYPE_OF(name_) decltype(&::name_)
 #else
-#define SPSH__TYPE_OF(name_) __typeof__(&name_)
+#define SPSH__TYPE_OF(name_) __typeof__(&(name_))
 #endif
 
 typedef struct spsh__library_calls {
-#define SPSH_X(name_) SPSH__TYPE_OF(name_) name_;
+#define SPSH_X(name_) SPSH__TYPE_OF(name_) name_; // NOLINT(bugprone-macro-parentheses)
     SPSH__BLAS_CALLS(SPSH_X)
     SPSH__DNN_CALLS(SPSH_X)
 #undef SPSH_X
@@ -96,6 +96,14 @@ spsh_status spsh__dnn_check(const spsh__library_calls *calls, cudnnStatus_t stat
                             const char *what, spsh_error *err);
 
 #ifdef __cplusplus
+}
+
+/* What the library opened, by its own function; NULL is fine. */
+template <typename status, typename handle>
+static inline void spsh__library_close(status (*close_fn)(handle), handle one)
+{
+    if (one != NULL)
+        (void)close_fn(one);
 }
 #endif
 

@@ -5,27 +5,17 @@
 
 #include "train_state.h"
 
-spsh_status spsh__train_enter(const spsh__train_state *self, int *before, spsh_error *err)
-{
-    return spsh__cuda_enter(self->plan.device, before, err);
-}
-
-void spsh__train_leave(int before)
-{
-    spsh__cuda_leave(before);
-}
-
 static void close_state(void *opaque)
 {
     spsh__train_state *self = (spsh__train_state *)opaque;
     int before = 0;
-    const bool has_entered = spsh__train_enter(self, &before, NULL) == SPSH_OK;
+    const bool has_entered = spsh__cuda_enter(self->plan.device, &before, NULL) == SPSH_OK;
     for (uint32_t i = 0; i < SPSH__DEVICE_LANES; i++) {
         spsh__train_conv_close(self, &self->lanes[i]);
         spsh__train_gemm_close(self, &self->lanes[i]);
     }
     if (has_entered)
-        spsh__train_leave(before);
+        spsh__cuda_leave(before);
     free(self);
 }
 
@@ -53,13 +43,13 @@ static spsh_status open_state(const spsh__device_train_plan *plan, void **ret_st
     self->plan = *plan;
     spsh_status rc = spsh__library_calls_find(&self->calls, err);
     if (rc == SPSH_OK)
-        rc = spsh__train_enter(self, &before, err);
+        rc = spsh__cuda_enter(self->plan.device, &before, err);
     if (rc != SPSH_OK) {
         free(self);
         return rc;
     }
     rc = open_lanes(self, err);
-    spsh__train_leave(before);
+    spsh__cuda_leave(before);
     if (rc != SPSH_OK) {
         close_state(self);
         return rc;
@@ -88,8 +78,8 @@ extern "C" SPSH_API const spsh__device_train_entry *spsh_cuda_train_entry(void)
         close_state,
         spsh__train_launch,
         spsh__train_gemm,
-        spsh__train_conv_forward,
-        spsh__train_conv_backward,
+        spsh__train_conv_space,
+        spsh__train_conv,
         libraries,
     };
     return &entry;

@@ -24,7 +24,6 @@ enum {
     SPSH__GEMM_WORK_BYTES = 32 << 20,
     SPSH__GEMM_PLANS = 512, /* a power of two */
     SPSH__CONV_PLANS = 256, /* a power of two */
-    SPSH__CONV_WORKS = 16,
 };
 
 /* What decides how a product is computed; no bytes between the fields. */
@@ -40,15 +39,9 @@ typedef struct spsh__gemm_plan {
     cublasLtMatmulAlgo_t algorithm;
 } spsh__gemm_plan;
 
-typedef enum spsh__conv_kind {
-    SPSH__CONV_FORWARD = 1,
-    SPSH__CONV_DATA = 2,
-    SPSH__CONV_FILTER = 3,
-} spsh__conv_kind;
-
 typedef struct spsh__conv_key {
     spsh__conv_shape shape;
-    uint32_t kind; /* 0: free */
+    uint32_t kind; /* spsh__conv_kind; 0: free */
 } spsh__conv_key;
 
 typedef struct spsh__conv_plan {
@@ -63,12 +56,8 @@ typedef struct spsh__conv_plan {
 typedef struct spsh__train_lane {
     cublasLtHandle_t blas;
     cudnnHandle_t dnn;
-    void *gemm_work;                    /* SPSH__GEMM_WORK_BYTES */
-    void *dnn_stream;                   /* what the handle was told */
-    void *conv_works[SPSH__CONV_WORKS]; /* conv_work, and those before it */
-    uint32_t conv_work_count;
-    void *conv_work;
-    size_t conv_work_bytes;
+    void *gemm_work;        /* SPSH__GEMM_WORK_BYTES */
+    void *dnn_stream;       /* what the handle was told */
     spsh__gemm_plan *gemms; /* SPSH__GEMM_PLANS */
     uint32_t gemm_count;
     spsh__conv_plan *convs; /* SPSH__CONV_PLANS */
@@ -83,10 +72,6 @@ typedef struct spsh__train_state {
     spsh__train_lane lanes[SPSH__DEVICE_LANES];
     char libraries[128];
 } spsh__train_state;
-
-/* Whatever calls CUDA is between these two: the thread's device is ours, then what it was. */
-spsh_status spsh__train_enter(const spsh__train_state *self, int *before, spsh_error *err);
-void spsh__train_leave(int before);
 
 /* Of keys of tables, which have no bytes between their fields (FNV-1a). */
 static inline uint32_t spsh__train_hash(const void *key, size_t size_bytes)
@@ -107,11 +92,9 @@ spsh_status spsh__train_gemm(void *opaque, uint32_t lane, void *stream, const sp
 
 spsh_status spsh__train_conv_open(spsh__train_state *self, spsh__train_lane *lane, spsh_error *err);
 void spsh__train_conv_close(const spsh__train_state *self, spsh__train_lane *lane);
-spsh_status spsh__train_conv_forward(void *opaque, uint32_t lane, void *stream,
-                                     const spsh__conv_shape *s, const spsh__conv_call *c,
-                                     spsh_error *err);
-spsh_status spsh__train_conv_backward(void *opaque, uint32_t lane, void *stream,
-                                      const spsh__conv_shape *s, const spsh__conv_grad *g,
-                                      spsh_error *err);
+spsh_status spsh__train_conv_space(void *opaque, uint32_t lane, const spsh__conv_work *w,
+                                   size_t *ret_bytes, spsh_error *err);
+spsh_status spsh__train_conv(void *opaque, uint32_t lane, void *stream, const spsh__conv_work *w,
+                             spsh_error *err);
 
 #endif
