@@ -109,54 +109,62 @@ typedef struct spsh__cuda_sums {
 
 void spsh__cuda_add_sums(spsh__backend *b, const spsh__cuda_sums *s);
 
-/* ---- operators, as in backend.h ---- */
-void spsh__cuda_bias_forward(spsh__backend *b, size_t rows, uint32_t width, spsh__buffer bias,
-                             spsh__buffer x);
-void spsh__cuda_bias_backward(spsh__backend *b, size_t rows, uint32_t width, spsh__buffer dy,
-                              spsh__buffer dbias);
-void spsh__cuda_copy_columns(spsh__backend *b, const spsh__columns *c);
-void spsh__cuda_clip_forward(spsh__backend *b, double limit, size_t count, spsh__buffer x,
-                             spsh__buffer y);
-void spsh__cuda_clip_backward(spsh__backend *b, double limit, size_t count, spsh__buffer y,
-                              spsh__buffer dy, spsh__buffer dx);
-void spsh__cuda_mask_conv(spsh__backend *b, const spsh__conv_shape *s, const uint32_t *lengths,
-                          spsh__buffer y);
-void spsh__cuda_mask_rows(spsh__backend *b, const spsh__rows *s, const uint32_t *lengths,
-                          spsh__buffer x);
-void spsh__cuda_rows_from_conv(spsh__backend *b, const spsh__conv_shape *s, spsh__buffer conv,
-                               spsh__buffer rows);
-void spsh__cuda_conv_from_rows(spsh__backend *b, const spsh__conv_shape *s, spsh__buffer rows,
-                               spsh__buffer conv);
-void spsh__cuda_reverse(spsh__backend *b, const spsh__rows *s, const uint32_t *lengths,
-                        spsh__buffer from, spsh__buffer to);
-void spsh__cuda_lookahead_forward(spsh__backend *b, const spsh__lookahead *l, spsh__buffer x,
-                                  spsh__buffer y);
-void spsh__cuda_lookahead_backward(spsh__backend *b, const spsh__lookahead *l,
-                                   const spsh__lookahead_grad *g);
-void spsh__cuda_convert(spsh__backend *b, spsh__buffer to, spsh__buffer from, size_t count);
-void spsh__cuda_arrange(spsh__backend *b, const spsh__arrange *a);
-void spsh__cuda_scale(spsh__backend *b, double factor, spsh__buffer x, size_t count);
-void spsh__cuda_axpy(spsh__backend *b, double factor, spsh__buffer x, spsh__buffer y, size_t count);
+/* ---- operators: NAME_fn of backend.h is spsh__cuda_NAME ---- */
+#define SPSH__CUDA_OPERATORS(X)                                                                    \
+    /* backend_cuda_memory.c */                                                                    \
+    X(alloc)                                                                                       \
+    X(alloc_half)                                                                                  \
+    X(free)                                                                                        \
+    X(write_f32)                                                                                   \
+    X(write_f64)                                                                                   \
+    X(read_f32)                                                                                    \
+    X(read_f64)                                                                                    \
+    X(zero)                                                                                        \
+    X(copy)                                                                                        \
+    X(batch)                                                                                       \
+    X(finish)                                                                                      \
+    /* backend_cuda_segment.c */                                                                   \
+    X(segment_begin)                                                                               \
+    X(segment_end)                                                                                 \
+    /* backend_cuda_product.c */                                                                   \
+    X(gemm)                                                                                        \
+    X(conv_forward)                                                                                \
+    X(conv_backward)                                                                               \
+    /* backend_cuda_rows.c */                                                                      \
+    X(bias_forward)                                                                                \
+    X(bias_backward)                                                                               \
+    X(copy_columns)                                                                                \
+    X(clip_forward)                                                                                \
+    X(clip_backward)                                                                               \
+    X(mask_conv)                                                                                   \
+    X(mask_rows)                                                                                   \
+    X(rows_from_conv)                                                                              \
+    X(conv_from_rows)                                                                              \
+    X(reverse)                                                                                     \
+    X(lookahead_forward)                                                                           \
+    X(lookahead_backward)                                                                          \
+    X(convert)                                                                                     \
+    X(arrange)                                                                                     \
+    X(scale)                                                                                       \
+    X(axpy)                                                                                        \
+    /* backend_cuda_norm.c */                                                                      \
+    X(norm_forward)                                                                                \
+    X(norm_backward)                                                                               \
+    /* backend_cuda_update.c */                                                                    \
+    X(square_sum)                                                                                  \
+    X(sgd)                                                                                         \
+    X(adamw)                                                                                       \
+    /* backend_cuda_loss.c */                                                                      \
+    X(ctc)                                                                                         \
+    X(cross_entropy)                                                                               \
+    X(log_softmax)                                                                                 \
+    /* backend_cuda_rnn.c */                                                                       \
+    X(rnn_forward)                                                                                 \
+    X(rnn_backward)                                                                                \
+    X(rnn_reserve)
 
-void spsh__cuda_norm_forward(spsh__backend *b, const spsh__norm_shape *s, const uint32_t *lengths,
-                             bool is_training, const spsh__norm_state *state,
-                             const spsh__norm_io *io);
-void spsh__cuda_norm_backward(spsh__backend *b, const spsh__norm_shape *s, const uint32_t *lengths,
-                              const spsh__norm_state *state, const spsh__norm_grad *g);
-
-double spsh__cuda_square_sum(spsh__backend *b, spsh__buffer x, size_t count);
-void spsh__cuda_sgd(spsh__backend *b, const spsh__sgd *o, const spsh__update *u);
-void spsh__cuda_adamw(spsh__backend *b, const spsh__adamw *o, const spsh__update *u);
-
-void spsh__cuda_ctc(spsh__backend *b, const spsh__ctc_shape *s, const uint32_t *lengths,
-                    const spsh__label_batch *labels, const spsh__ctc_io *io);
-void spsh__cuda_cross_entropy(spsh__backend *b, spsh__cross_entropy *c);
-void spsh__cuda_log_softmax(spsh__backend *b, size_t rows, uint32_t width, spsh__buffer x,
-                            spsh__buffer y);
-
-void spsh__cuda_rnn_forward(spsh__backend *b, const spsh__rnn_shape *s, const spsh__rnn_weights *w,
-                            spsh__buffer x, spsh__buffer y, spsh__buffer reserve);
-void spsh__cuda_rnn_backward(spsh__backend *b, const spsh__rnn_shape *s, const spsh__rnn_grad *g);
-size_t spsh__cuda_rnn_reserve(const spsh__rnn_shape *s);
+#define SPSH_X(name_) __typeof__(*((const spsh__backend_ops *)NULL)->name_##_fn) spsh__cuda_##name_;
+SPSH__CUDA_OPERATORS(SPSH_X)
+#undef SPSH_X
 
 #endif

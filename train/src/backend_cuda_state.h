@@ -92,31 +92,10 @@ static inline spsh__cuda_state *spsh__cuda_of(const spsh__backend *b)
 /* ---- backend_cuda_memory.c ---- */
 spsh_status spsh__cuda_memory_open(spsh__backend *b, spsh_error *err);
 void spsh__cuda_memory_close(spsh__backend *b);
-spsh_status spsh__cuda_alloc(spsh__backend *b, size_t count, spsh__buffer *ret, spsh_error *err);
-spsh_status spsh__cuda_alloc_half(spsh__backend *b, size_t count, spsh__buffer *ret,
-                                  spsh_error *err);
-void spsh__cuda_free(spsh__backend *b, spsh__buffer buffer);
-void spsh__cuda_write_f32(spsh__backend *b, spsh__buffer to, const float *from, size_t count);
-void spsh__cuda_write_f64(spsh__backend *b, spsh__buffer to, const double *from, size_t count);
-void spsh__cuda_read_f32(spsh__backend *b, float *to, spsh__buffer from, size_t count);
-void spsh__cuda_read_f64(spsh__backend *b, double *to, spsh__buffer from, size_t count);
-void spsh__cuda_zero(spsh__backend *b, spsh__buffer to, size_t count);
-void spsh__cuda_copy(spsh__backend *b, spsh__buffer to, spsh__buffer from, size_t count);
-void spsh__cuda_batch(spsh__backend *b, const spsh__batch_lengths *l);
-void spsh__cuda_finish(spsh__backend *b);
-
-/* ---- backend_cuda_product.c ---- */
-void spsh__cuda_gemm(spsh__backend *b, const spsh__gemm *g);
-void spsh__cuda_conv_forward(spsh__backend *b, const spsh__conv_shape *s, spsh__buffer x,
-                             spsh__buffer weight, spsh__buffer bias, spsh__buffer y);
-void spsh__cuda_conv_backward(spsh__backend *b, const spsh__conv_shape *s,
-                              const spsh__conv_grad *g);
 
 /* ---- backend_cuda_segment.c ---- */
 spsh_status spsh__cuda_segments_open(spsh__backend *b, bool has_graphs, spsh_error *err);
 void spsh__cuda_segments_close(spsh__backend *b);
-bool spsh__cuda_segment_begin(spsh__backend *b, const spsh__segment *s);
-void spsh__cuda_segment_end(spsh__backend *b);
 /* Nothing that is kept refers to memory that goes: before it goes. */
 void spsh__cuda_segments_drop(spsh__backend *b);
 /* The segment that is under way is never kept: something in it cannot be done from a graph. */
