@@ -1,7 +1,8 @@
 /* backend_cuda_memory.c: memory of the device, scratch, and what goes between it and the host.
  *
  *     upload     host --> slot (pinned) --> device      slots in turn, an event behind each copy
- *     download   device --> block (pinned)              read when finish_fn has waited
+ *     download   device --> block (pinned)              read when finish_fn has waited for it,
+ *                                                       and for nothing behind it
  *     fetch      device --> slot (pinned) --> host      waits
  *
  * Copies out of, or into, memory that is not pinned would wait for all work before them, or be done
@@ -348,6 +349,19 @@ static spsh__cuda_take *add_take(spsh__backend *b)
     return &self->takes[self->take_count];
 }
 
+static spsh_status put_download(spsh__backend *b, void *to, const void *from, size_t size_bytes,
+                                spsh_error *err)
+{
+    spsh__cuda_state *self = spsh__cuda_of(b);
+    spsh__cuda_lane_state *lane = &self->lanes[self->lane];
+    void *stream = spsh__cuda_stream(b);
+    spsh_status rc = self->plugin->copy_fn(to, from, size_bytes, stream, err);
+    if (rc == SPSH_OK)
+        rc = self->plugin->event_record_fn(lane->taken, stream, err);
+    lane->has_taken = lane->has_taken || rc == SPSH_OK;
+    return rc;
+}
+
 void spsh__cuda_download(spsh__backend *b, const void *from, size_t size_bytes,
                          void (*take_fn)(const void *user, const void *bytes), const void *user,
                          size_t user_bytes)
@@ -364,7 +378,7 @@ void spsh__cuda_download(spsh__backend *b, const void *from, size_t size_bytes,
     else if (memory == NULL)
         rc = err.status;
     else if (size_bytes != 0)
-        rc = self->plugin->copy_fn(memory, from, size_bytes, spsh__cuda_stream(b), &err);
+        rc = put_download(b, memory, from, size_bytes, &err);
     spsh__cuda_failed(b, rc, &err);
     if (rc != SPSH_OK)
         return;
@@ -374,14 +388,19 @@ void spsh__cuda_download(spsh__backend *b, const void *from, size_t size_bytes,
     self->take_count++;
 }
 
-/* After a failure nobody is told anything: status_fn says it. */
+/* Backward, and sums over ranks, go on behind the losses that are brought back: only the copies are
+ * waited for. After a failure nobody is told anything: status_fn says it. */
 void spsh__cuda_finish(spsh__backend *b)
 {
     spsh__cuda_state *self = spsh__cuda_of(b);
     spsh_error err = SPSH_ERROR_INIT;
     spsh__cuda_segment_refuse(b);
-    for (uint32_t i = 0; i < SPSH__DEVICE_LANES && !spsh__cuda_has_failed(b); i++)
-        spsh__cuda_failed(b, self->plugin->synchronize_fn(self->lanes[i].stream, &err), &err);
+    for (uint32_t i = 0; i < SPSH__DEVICE_LANES; i++) {
+        spsh__cuda_lane_state *lane = &self->lanes[i];
+        if (lane->has_taken && !spsh__cuda_has_failed(b))
+            spsh__cuda_failed(b, self->plugin->event_synchronize_fn(lane->taken, &err), &err);
+        lane->has_taken = false;
+    }
     for (size_t i = 0; i < self->take_count && !spsh__cuda_has_failed(b); i++)
         self->takes[i].take_fn(self->takes[i].user, self->takes[i].bytes);
     self->take_count = 0;
@@ -446,6 +465,8 @@ spsh_status spsh__cuda_memory_open(spsh__backend *b, spsh_error *err)
     self->pinned = memory;
     for (uint32_t i = 0; i < SPSH__CUDA_SLOTS && rc == SPSH_OK; i++)
         rc = self->plugin->event_open_fn(b->device, 0, &self->slots[i].done, err);
+    for (uint32_t i = 0; i < SPSH__DEVICE_LANES && rc == SPSH_OK; i++)
+        rc = self->plugin->event_open_fn(b->device, 0, &self->lanes[i].taken, err);
     return rc;
 }
 
@@ -462,6 +483,7 @@ void spsh__cuda_memory_close(spsh__backend *b)
     if (self->lengths.device != NULL)
         plugin->free_fn(self->lengths.device);
     for (uint32_t i = 0; i < SPSH__DEVICE_LANES; i++) {
+        plugin->event_close_fn(self->lanes[i].taken);
         for (uint32_t k = 0; k < SPSH__CUDA_SCRATCHES; k++) {
             if (self->lanes[i].scratch[k] != NULL)
                 plugin->free_fn(self->lanes[i].scratch[k]);

@@ -19,6 +19,8 @@ typedef struct spsh__cuda_lane_state {
     void *stream;
     void *scratch[SPSH__CUDA_SCRATCHES];
     size_t scratch_bytes[SPSH__CUDA_SCRATCHES];
+    void *taken; /* event behind the last download */
+    bool has_taken;
 } spsh__cuda_lane_state;
 
 typedef struct spsh__cuda_slot {
