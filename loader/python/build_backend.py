@@ -6,7 +6,8 @@ extension is on the limited API, so the wheel serves CPython 3.9 and later, on m
 the audio libraries it is linked with.
 
 Settings (pip install --config-settings KEY=VALUE): `build-dir` keeps the build folder there, so that
-the next build is a short one; `cmake-args` are added to CMake's command line.
+the next build is a short one; `cuda=ON` builds the plug-in for GPUs too, which takes nvcc and some
+minutes, and packs it beside the extension; `cmake-args` are added to CMake's command line.
 """
 
 import base64
@@ -29,6 +30,7 @@ FILES = (
     "__init__.py", "__init__.pyi", "_parquet_corpora.py", "_tar_stream.py", "parquet.py", "py.typed",
     "_speechshard.abi3.so",
 )  # fmt: skip
+PLUGIN = "libspeechshard-cuda.so"
 
 
 def _version():
@@ -61,7 +63,12 @@ def _wheel_file():
     return f"Wheel-Version: 1.0\nGenerator: speechshard\nRoot-Is-Purelib: false\nTag: {_tag()}\n"
 
 
+def _has_cuda(settings):
+    return settings.get("cuda", "OFF").upper() == "ON"
+
+
 def _build(build_dir, settings):
+    """{name in the package: path}"""
     cmake = shutil.which("cmake")
     if cmake is None:
         raise SystemExit("speechshard: building needs cmake; tools/install-deps.sh installs it")
@@ -69,15 +76,20 @@ def _build(build_dir, settings):
         cmake, "-S", str(ROOT), "-B", str(build_dir),
         "-DCMAKE_BUILD_TYPE=Release", "-DBUILD_SHARED_LIBS=OFF", "-DBUILD_TESTING=OFF",
         "-DSPEECHSHARD_BUILD_PYTHON=ON", f"-DPython3_EXECUTABLE={sys.executable}",
+        f"-DSPEECHSHARD_CUDA={'ON' if _has_cuda(settings) else 'OFF'}",
     ]  # fmt: skip
     if shutil.which("ninja") and not (build_dir / "CMakeCache.txt").exists():
         configure += ["-G", "Ninja"]
     configure += shlex.split(settings.get("cmake-args", ""))
     subprocess.run(configure, check=True)
     jobs = str(len(os.sched_getaffinity(0)))
-    command = [cmake, "--build", str(build_dir), "--target", "speechshard_python", "-j", jobs]
+    targets = ["speechshard_python"] + ["speechshard_cuda"] * _has_cuda(settings)
+    command = [cmake, "--build", str(build_dir), "-j", jobs, "--target", *targets]
     subprocess.run(command, check=True)
-    return build_dir / "python" / NAME
+    files = {name: build_dir / "python" / NAME / name for name in FILES}
+    if _has_cuda(settings):
+        files[PLUGIN] = build_dir / PLUGIN
+    return files
 
 
 def _hash(data):
@@ -124,8 +136,8 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
     wheel_name = f"{NAME}-{_version()}-{_tag()}.whl"
     with tempfile.TemporaryDirectory(prefix="speechshard-build-") as temporary:
         build_dir = Path(settings.get("build-dir", temporary)).absolute()
-        package = _build(build_dir, settings)
-        contents = {f"{NAME}/{name}": (package / name).read_bytes() for name in FILES}
+        files = _build(build_dir, settings)
+        contents = {f"{NAME}/{name}": path.read_bytes() for name, path in files.items()}
     contents.update({f"{_info_dir()}/{name}": data for name, data in _info_files().items()})
     _write_wheel(Path(wheel_directory) / wheel_name, contents)
     return wheel_name

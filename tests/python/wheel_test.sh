@@ -53,13 +53,24 @@ assert sum(len(batch) for batch in loader) == len(speechshard.Dataset(sys.argv[1
 EOF
 cd "$work"
 "$python" use.py "$work/corpus.spsh"
+module=$(find "$work/venv" -name '_speechshard.abi3.so')
 "$python" -m speechshard.parquet --help >"$work/log"
 status=0
 "$python" -m speechshard.parquet "$work" >"$work/log" 2>&1 || status=$?
 [ "$status" -eq 1 ] && grep -q 'pip install pyarrow' "$work/log"
 
+if [ -e "$build/tests/libtwin_plugin.so" ]; then
+    echo "-- the plug-in is found beside the extension, where cuda=ON packs it"
+    device='import speechshard, sys; list(speechshard.Loader(sys.argv[1], device="cuda:1", features="kaldi-fbank"))'
+    status=0
+    "$python" -c "$device" "$work/corpus.spsh" >"$work/log" 2>&1 || status=$?
+    [ "$status" -eq 1 ] && grep -q 'plug-in was not built or not installed' "$work/log"
+    cp "$build/tests/libtwin_plugin.so" "${module%/*}/libspeechshard-cuda.so"
+    "$python" -c "$device" "$work/corpus.spsh"
+    rm "${module%/*}/libspeechshard-cuda.so"
+fi
+
 echo "-- what it needs is on every machine with the audio libraries, and nothing of ours is visible"
-module=$(find "$work/venv" -name '_speechshard.abi3.so')
 if nm -D --defined-only "$module" | grep -vE ' (PyInit__speechshard|__bss_start|_edata|_end)$'; then
     echo "the symbols above are exported"
     exit 1
