@@ -102,6 +102,12 @@ run bench "$work/damaged.spsh" --seconds 0.2
 want_status 1
 want_empty
 want_err "shards/"
+export SPEECHSHARD_CUDA_PLUGIN="$SPEECHSHARD_BUILD_DIR/tests/libtwin_plugin.so"
+run bench "$work/damaged.spsh" --seconds 0.2 --device 0
+want_status 1
+want_empty
+want_err "shards/"
+unset SPEECHSHARD_CUDA_PLUGIN
 
 # Nothing was written.
 find "$c" -type f -exec cksum '{}' + | sort >"$work/after"
