@@ -1,7 +1,7 @@
 #!/bin/bash
 # Kill a small pack before every single system call, on every thread, and rerun: the dataset must be the one of an
 # uninterrupted run, and shards that were sealed must still be the same files.
-# usage: pack_kill_test.sh [STEP]      STEP 1 (default) is every call, as at night; 3 is every third until there is a plan, then every call
+# usage: pack_kill_test.sh [STEP]      STEP 1 (default) is every call, as at night; N is every Nth until there is a plan, then every call
 # shellcheck disable=SC1091,SC2154 # the kit sets work, command, make_corpus and failures
 source "$(dirname "$0")/../support/pack_kit.sh"
 step=${1:-1}
