@@ -550,6 +550,20 @@ DEVICE void rnn_cells(const spsh__rnn_job *job, const spsh__block *block, const 
     }
 }
 
+/* With what the frame before left, in the way's order. */
+DEVICE void rnn_frame(const spsh__rnn_job *job, const spsh__block *block, uint32_t t, uint32_t kind,
+                      bool is_backward)
+{
+    const rnn_slice slice = rnn_slice_of(job, block, kind, is_backward);
+    const bool is_first = is_backward ? t + 1 == job->frames : t == 0;
+    const uint32_t before = is_backward ? t + 1 : t - 1;
+    for (uint32_t first = 0; first < job->batch; first += SPSH__RNN_ROWS) {
+        if (!is_first)
+            EACH_THREAD(block, rnn_multiply(job, block, &slice, before, first, thread));
+        EACH_THREAD(block, rnn_cells(job, block, &slice, t, first, thread));
+    }
+}
+
 /* ---- persistent: forward ---- */
 
 DEVICE void rnn_forward_load(const spsh__rnn_job *job, const spsh__block *block, uint32_t kind,
@@ -589,12 +603,7 @@ DEVICE void spsh__rnn_forward_open(const spsh__rnn_job *job, const spsh__block *
 DEVICE void spsh__rnn_forward_frame(const spsh__rnn_job *job, const spsh__block *block, uint32_t t,
                                     uint32_t kind)
 {
-    const rnn_slice slice = rnn_slice_of(job, block, kind, false);
-    for (uint32_t first = 0; first < job->batch; first += SPSH__RNN_ROWS) {
-        if (t > 0)
-            EACH_THREAD(block, rnn_multiply(job, block, &slice, t - 1, first, thread));
-        EACH_THREAD(block, rnn_cells(job, block, &slice, t, first, thread));
-    }
+    rnn_frame(job, block, t, kind, false);
 }
 
 /* ---- persistent: backward ---- */
@@ -635,12 +644,7 @@ DEVICE void spsh__rnn_backward_open(const spsh__rnn_job *job, const spsh__block 
 DEVICE void spsh__rnn_backward_frame(const spsh__rnn_job *job, const spsh__block *block, uint32_t t,
                                      uint32_t kind)
 {
-    const rnn_slice slice = rnn_slice_of(job, block, kind, true);
-    for (uint32_t first = 0; first < job->batch; first += SPSH__RNN_ROWS) {
-        if (t + 1 < job->frames)
-            EACH_THREAD(block, rnn_multiply(job, block, &slice, t + 1, first, thread));
-        EACH_THREAD(block, rnn_cells(job, block, &slice, t, first, thread));
-    }
+    rnn_frame(job, block, t, kind, true);
 }
 
 /* ---- weights to and from where a library wants them ---- */
