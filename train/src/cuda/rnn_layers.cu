@@ -26,16 +26,11 @@ void spsh__rnn_layer_close(void *opaque)
 {
     layer *self = (layer *)opaque;
     const spsh__library_calls *c = self->all->calls;
-    if (self->h != NULL)
-        (void)c->cudnnDestroyTensorDescriptor(self->h);
-    if (self->y != NULL)
-        (void)c->cudnnDestroyRNNDataDescriptor(self->y);
-    if (self->x != NULL)
-        (void)c->cudnnDestroyRNNDataDescriptor(self->x);
-    if (self->rnn != NULL)
-        (void)c->cudnnDestroyRNNDescriptor(self->rnn);
-    if (self->dropout != NULL)
-        (void)c->cudnnDestroyDropoutDescriptor(self->dropout);
+    spsh__library_close(c->cudnnDestroyTensorDescriptor, self->h);
+    spsh__library_close(c->cudnnDestroyRNNDataDescriptor, self->y);
+    spsh__library_close(c->cudnnDestroyRNNDataDescriptor, self->x);
+    spsh__library_close(c->cudnnDestroyRNNDescriptor, self->rnn);
+    spsh__library_close(c->cudnnDestroyDropoutDescriptor, self->dropout);
     delete self;
 }
 
