@@ -330,6 +330,33 @@ static void test_every_allocation_failure(void)
     CHECK_I64(rc, SPSH_OK);
 }
 
+/* In one folder, told apart by their names; by where they train, where a name is everybody's. */
+static void test_runs_meet_apart(void)
+{
+    static const struct {
+        const char *ids[2], *folders[2];
+        bool is_same;
+    } cases[] = {
+        {{"one", "one"},   {"a", "b"}, true },
+        {{"one", "two"},   {"a", "a"}, false},
+        {{"none", "none"}, {"a", "a"}, true },
+        {{"none", "none"}, {"a", "b"}, false},
+        {{"", ""},         {"a", "b"}, false},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char paths[2][200];
+        for (size_t n = 0; n < 2; n++) {
+            spsh__launch launch = {.world_size = 2};
+            const spsh__rendezvous_options o = {
+                .launch = &launch, .where = "file:///shared", .folder = cases[i].folders[n]};
+            (void)snprintf(launch.run_id, sizeof(launch.run_id), "%s", cases[i].ids[n]);
+            CHECK(spsh__rendezvous_path(&o, paths[n], sizeof(paths[n])));
+        }
+        CHECK(strncmp(paths[0], "/shared/.meeting-", 17) == 0);
+        CHECK((strcmp(paths[0], paths[1]) == 0) == cases[i].is_same);
+    }
+}
+
 /* In company ------------------------------------------------------------------------------------
  */
 
@@ -399,5 +426,6 @@ int main(int argc, char **argv)
     RUN(test_the_order_matters);
     RUN(test_wrong_turns);
     RUN(test_every_allocation_failure);
+    RUN(test_runs_meet_apart);
     return TEST_RESULT();
 }
