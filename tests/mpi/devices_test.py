@@ -134,25 +134,27 @@ def test_which_exchange():
 
 # Several starts at once: they wait, most of the time.
 
+def begin_faults(*faults):
+    return [(fault, start(3, f"{strategy}.{fault}", "train.exchange=nccl", f"train.strategy={strategy}", *SHORT,
+                          NCCL_SHIM=fault)) for fault in faults for strategy in ["allreduce", "partitioned"]]
+
+
 def test_a_collective_that_does_not_come():
-    strategies = ["allreduce", "partitioned"]
-    for fault, text, code in [("hang:1:9", "no rank is missing: step ", 70),
-                              ("error:1:9", "remote process exited", 1), ("absent:1", "joining the others over NCCL", 70)]:
-        starts = [start(3, strategy, "train.exchange=nccl", f"train.strategy={strategy}", *SHORT, NCCL_SHIM=fault)
-                  for strategy in strategies]
-        for strategy, done in zip(strategies, [one.end() for one in starts]):
-            check(text in done.said[1] and done.codes[1] == code,
-                  f"{fault}, {strategy}: rank 1 ends with {done.codes[1]}: {done.said[1]}")
-            for other in [0, 2]:
-                check(done.codes[other] == 70, f"{fault}: rank {other} ends with {done.codes[other]}: {done.said[other]}")
-        remove(*strategies)
-    starts = [start(3, strategy, "train.exchange=nccl", f"train.strategy={strategy}", *SHORT, NCCL_SHIM="stop:1")
-              for strategy in strategies]
-    for strategy, done in zip(strategies, [one.end(without=[1]) for one in starts]):
+    for fault, run in begin_faults("hang:1:9", "error:1:9"):
+        done = run.end()
+        text, code = {"hang:1:9": ("no rank is missing: step ", 70), "error:1:9": ("remote process exited", 1)}[fault]
+        check(text in done.said[1] and done.codes[1] == code, f"{fault}: rank 1 ends with {done.codes[1]}: {done.said[1]}")
         for other in [0, 2]:
-            check(done.codes[other] == 70 and "rank 1 is missing: step 0, joining the others" in done.said[other],
-                  f"stop, {strategy}: rank {other} ends with {done.codes[other]}: {done.said[other]}")
-    remove(*strategies)
+            check(done.codes[other] == 70, f"{fault}: rank {other} ends with {done.codes[other]}: {done.said[other]}")
+
+
+def test_a_rank_that_does_not_join():
+    for fault, run in begin_faults("absent:1", "stop:1"):
+        done = run.end(without=[1] if fault == "stop:1" else [])
+        who = "rank 1" if fault == "stop:1" else "no rank"
+        for other in [0, 2]:
+            check(done.codes[other] == 70 and f"{who} is missing: step 0, joining the others" in done.said[other],
+                  f"{fault}: rank {other} ends with {done.codes[other]}: {done.said[other]}")
 
 
 def test_a_rank_that_does_not_come():
@@ -173,6 +175,6 @@ try:
     if WHICH == "sums":
         run_tests(test_nccl, test_host, test_other_numbers_of_devices, test_overflow, test_which_exchange)
     else:
-        run_tests(test_a_collective_that_does_not_come, test_a_rank_that_does_not_come)
+        run_tests(test_a_collective_that_does_not_come, test_a_rank_that_does_not_join, test_a_rank_that_does_not_come)
 finally:
     shutil.rmtree(base, ignore_errors=True)
