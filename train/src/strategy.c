@@ -64,8 +64,6 @@ uint32_t spsh__leaf_of(const spsh__learner *l, uint32_t own)
     return own / in_step * virtual_world(l) + l->comm->rank + own % in_step * l->comm->world_size;
 }
 
-/* Before anything large is sent: a library of MPI may write what is longer than expected past the
- * end of the memory that is there. */
 void spsh__learner_arenas(const spsh__learner *l, spsh__arena ret[SPSH__ARENAS])
 {
     ret[0] = (spsh__arena){l->weights, l->arena_elements};
@@ -74,6 +72,8 @@ void spsh__learner_arenas(const spsh__learner *l, spsh__arena ret[SPSH__ARENAS])
     ret[3] = (spsh__arena){l->statistics, l->statistics_elements};
 }
 
+/* Before anything large is sent: a library of MPI may write what is longer than expected past the
+ * end of the memory that is there. */
 spsh_status spsh__learner_check_sizes(const spsh__learner *l, spsh_error *err)
 {
     const uint64_t own[2] = {l->arena_elements, l->statistics_elements};
