@@ -7,19 +7,22 @@
 #     bench/gpu/all.sh -o bench/results/gpu-h100.json
 #
 # The machine must have: x86-64 Linux with glibc 2.36 or later, bash, tar, xz, python3 (3.9), an NVIDIA driver for CUDA 13.
-# For parts that train: cuBLASLt 13 and cuDNN 9, and for the part `steps_*` PyTorch, whose packages of Python bring both
-# (packed.py finds them there). All else is in the folder. Nothing is fetched, nothing is written outside FILE and /tmp.
+# For parts that train: cuBLASLt 13 and cuDNN 9; PyTorch's packages of Python bring both (packed.py finds them there). Without
+# PyTorch (2.3, with numpy) the parts `steps_*` time ours alone. All else is in FOLDER and in this repository. Nothing is fetched,
+# nothing is written outside FILE and /tmp (6 GB).
 set -euo pipefail
-cd "$(dirname "$0")/../.."
+root=$(dirname "$(realpath "$0")")/../..
 
 built='' words=()
 while [[ $# -gt 0 ]]; do
     case $1 in
-    --built) built=$2 && shift 2 ;;
-    -o | --minutes | --only) words+=("$1" "$2") && shift 2 ;;
-    *) sed -n '2,12s/^# \{0,1\}//p' "$0" >&2 && exit 2 ;;
+    --built) built=$(realpath "$2") && shift 2 ;;
+    -o) words+=(-o "$(realpath -m "$2")") && shift 2 ;;
+    --minutes | --only) words+=("$1" "$2") && shift 2 ;;
+    *) sed -n '2,13s/^# \{0,1\}//p' "$0" >&2 && exit 2 ;;
     esac
 done
+cd "$root"
 unpacked=$(mktemp -d)
 trap 'rm -rf "$unpacked"' EXIT
 if [[ -z $built ]]; then

@@ -7,10 +7,12 @@
 #
 # NVIDIA's own libraries (cuBLASLt, cuDNN, NCCL: gigabytes) are not in it: that machine has them, or Python's packages there.
 set -euo pipefail
-cd "$(dirname "$0")/../.."
 [[ $# -eq 2 ]] || { sed -n '2,8s/^# \{0,1\}//p' "$0" >&2; exit 2; }
-build=$(realpath "$1") folder=$2
+root=$(dirname "$(realpath "$0")")/../..
+build=$(realpath "$1") folder=$(realpath -m "$2")
+cd "$root"
 
+[[ -f $build/libspeechshard-cuda.so ]] || { echo "pack.sh: $build has no plug-in: nvcc 12.8 or later makes it" >&2; exit 1; }
 rm -rf "$folder" "$folder.tar.xz"
 mkdir -p "$folder/lib" "$folder/tests" "$folder/bench"
 cp "$build/tools/speechshard" "$build/libspeechshard-cuda.so" "$folder/"
@@ -23,6 +25,9 @@ while read -r _ program _; do
     install -D "$build/$program" "$folder/$program"
 done <"$folder/tests.txt"
 cp "$build"/bench/bench_gpu_* "$build/bench/bench_train_step" "$folder/bench/"
+
+# What the results are of, where there is no repository.
+git describe --always --dirty --abbrev=40 --exclude '*' >"$folder/commit" 2>/dev/null || true
 
 # The C library is the machine's; all others travel.
 find "$folder" -type f -executable -exec ldd '{}' ';' 2>/dev/null |

@@ -5,18 +5,20 @@
 # what was found; status 1 when anything was. Each takes many times as long as the test alone: it has BOUND_S seconds (240),
 # and after M minutes (9) none is begun. FOLDER or ARCHIVE: of pack.sh; without them build/bench/gpu, where all.sh built.
 set -euo pipefail
-cd "$(dirname "$0")/../.."
+root=$(dirname "$(realpath "$0")")/../..
 
-built=build/bench/gpu minutes=9 only='' tools=memcheck,racecheck
+built=$root/build/bench/gpu minutes=9 only='' tools=memcheck,racecheck
 while [[ $# -gt 0 ]]; do
     case $1 in
-    --built) built=$2 && shift 2 ;;
+    --built) built=$(realpath "$2") && shift 2 ;;
     --minutes) minutes=$2 && shift 2 ;;
     --tests) only=,$2, && shift 2 ;;
     --tools) tools=$2 && shift 2 ;;
     *) sed -n '2,7s/^# \{0,1\}//p' "$0" >&2 && exit 2 ;;
     esac
 done
+command -v compute-sanitizer >/dev/null || { echo "sanitize.sh: no compute-sanitizer in PATH" >&2; exit 1; }
+cd "$root"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 if [[ -f $built ]]; then
