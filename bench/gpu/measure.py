@@ -7,13 +7,15 @@ Right before fast: the tests, then each part alone, PyTorch's steps last. A part
 may, is {"measured": false, "reason": ...}, and the others go on; after M minutes (8) none is begun, and what runs is
 stopped. FILE is written anew after each part, so that what was measured is there whatever comes; without -o the object
 is printed at the end. What goes on, on standard error. Status 0: all that was begun passed; without a device, too, and
-the object says so. Python's standard library only; the parts `steps_*` need PyTorch.
+the object says so. Python's standard library only; the parts `steps_*` compare with PyTorch where it is, else they time
+ours alone. Those of a batch of 64 come first: for all of them give more minutes, or --only and the names.
 """
 
 import argparse
+import importlib.util
 import json
 import os
-import subprocess
+import statistics
 import sys
 import tempfile
 import time
@@ -25,7 +27,8 @@ import packed
 HERE = Path(__file__).resolve().parent
 UTTERANCES = 2000
 WARM_UP_STEPS = 5
-TESTS_S = 240  # all of them: what hangs is to leave time for the rest
+STEPS_A_ROUND, ROUNDS, UNCOUNTED = 5, 10, 4
+TESTS_S, TEST_S = 240, 150  # all of them, and each: what hangs is to leave time for the rest
 # GB/s of a lane in one direction, by generation of PCIe
 LANE = {1: 0.25, 2: 0.5, 3: 0.985, 4: 1.969, 5: 3.938, 6: 7.563}
 
@@ -39,6 +42,7 @@ class Machine:
         self.folder, self.work = folder, work
         self.end = time.monotonic() + 60 * minutes
         self.plugin = folder / "libspeechshard-cuda.so"
+        self.corpus = None
         self.library_path = packed.library_path(folder)
         self.environment = dict(os.environ, LD_LIBRARY_PATH=self.library_path, SPEECHSHARD_CUDA_PLUGIN=str(self.plugin))
 
@@ -95,7 +99,7 @@ def test_all(machine):
         if left <= 0:
             results[name] = "failed: not run, no time was left"
             continue
-        ended = machine.run(min(90, left), [machine.folder / words[0], *words[1:]])
+        ended = machine.run(min(TEST_S, left), [machine.folder / words[0], *words[1:]])
         results[name] = {0: "passed", 77: "skipped"}.get(ended.status, "failed: " + ended.reason())
         print(f"  {name}: {results[name]} ({ended.seconds:.1f} s)", file=sys.stderr, flush=True)
     return results
@@ -111,11 +115,12 @@ def bench(name, seconds):
 
 def pack(machine):
     """Speech-like sound as codec pcm: enough for the loader to run for a while."""
-    made = machine.work / "corpus.spsh"
-    if not made.exists():
+    if machine.corpus is None:
+        made = machine.work / "corpus.spsh"
         corpus.write(machine.work / "corpus", UTTERANCES)
         machine.speechshard(60, "pack", machine.work / "corpus", "-o", made, "--codec", "pcm", "--quiet")
-    return made
+        machine.corpus = made
+    return machine.corpus
 
 
 def loader(*words):
@@ -140,16 +145,34 @@ def training(machine):
     return times | {"idle_for_data": wait_s / step_s, "audio_s_per_s": sum(s["audio_s"] for s in steps) / step_s}
 
 
-def steps(precision, batch):
+def steps(precision, batch, lengths="equal"):
     """Ours and PyTorch's, in turns. Python's own libraries are the system's."""
 
     def part(machine):
-        words = [sys.executable, HERE / "steps.py", machine.folder / "bench/bench_train_step", machine.plugin]
-        words += ["--library-path", machine.library_path, "--rounds", 6, "--batches", batch, "--precisions", precision]
-        return machine.json(200, words, env=None, cwd=None)
+        program = machine.folder / "bench/bench_train_step"
+        if importlib.util.find_spec("torch") is None:
+            return steps_alone(machine, [program, "ds2", 161, 29, batch, 1500, lengths, 1, "cuda", precision])
+        words = [sys.executable, HERE / "steps.py", program, machine.plugin, "--library-path", machine.library_path]
+        words += ["--rounds", 3 if precision == "fp32" else 6, "--lengths", lengths]
+        words += ["--batches", batch, "--precisions", precision]
+        return machine.json(300, words, env=None, cwd=None)
 
     return part
 
+
+def steps_alone(machine, words):
+    """The rounds of steps.py: their first losses, and the times of those that do not warm up."""
+    text = machine.text(200, [*words, machine.plugin], given=f"{STEPS_A_ROUND}\n" * ROUNDS)
+    rounds = [[float(number) for number in line.split()] for line in text.splitlines()]
+    ms = [numbers[0] / STEPS_A_ROUND for numbers in rounds[UNCOUNTED:]]
+    result = {"measured": True, "peers": "none: this Python has no PyTorch", "ours_ms": round(statistics.median(ms), 2)}
+    result |= {"ours_ms_range": [round(min(ms), 2), round(max(ms), 2)], "ours_peak_mib": rounds[-1][2]}
+    return result | {"first_losses": rounds[0][3:]}
+
+
+# In the order of what is asked first.
+STEPS = [(precision, 64) for precision in ("bf16", "fp16", "fp32")]
+STEPS += [(precision, batch) for precision in ("bf16", "fp16", "fp32") for batch in (32, 128, 16)]
 
 PARTS = {
     "tests": test_all,
@@ -161,12 +184,8 @@ PARTS = {
     "loader_features": loader("--features", "deepspeech"),
     "loader_device_decode": loader("--decode", "device", "--features", "deepspeech"),
     "training": training,
-    "steps_bf16_64": steps("bf16", 64),
-    "steps_fp16_64": steps("fp16", 64),
-    "steps_fp32_64": steps("fp32", 64),
-    "steps_bf16_32": steps("bf16", 32),
-    "steps_bf16_128": steps("bf16", 128),
-    "steps_bf16_16": steps("bf16", 16),
+    **{f"steps_{precision}_{batch}": steps(precision, batch) for precision, batch in STEPS},
+    "steps_bf16_64_varied": steps("bf16", 64, "varied"),
 }
 
 
@@ -197,14 +216,13 @@ def write(path, result):
     beside.replace(path)
 
 
-def head_of(devices):
+def head_of(devices, commit):
     device = devices["devices"][0]
     head = {"measured": True, "device": device["name"], "devices": len(devices["devices"])}
     head["driver"] = ask_smi("driver_version")
     head["clocks_mhz"] = ask_smi("clocks.sm,clocks.mem")
     head["libraries"] = devices.get("libraries")
-    commit = subprocess.run(["git", "-C", HERE, "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
-    head["commit"] = commit.stdout.strip()
+    head["commit"] = commit.read_text().strip() if commit.exists() else ""
     return head
 
 
@@ -229,8 +247,10 @@ def main():
         machine = Machine(options.folder.resolve(), Path(work), options.minutes)
         try:
             devices = machine.json(60, [machine.folder / "speechshard", "info", "--devices", "--json"])
-            result = head_of(devices) if devices["devices"] else {"measured": False, "reason": devices.get("reason")}
-        except (Failure, KeyError) as error:
+            result = {"measured": False, "reason": devices.get("reason")}
+            if devices["devices"]:
+                result = head_of(devices, machine.folder / "commit")
+        except (Failure, OSError, KeyError) as error:
             result, failed = {"measured": False, "reason": str(error)}, 1
         for name in options.only if result["measured"] else []:
             result[name], good = measure(machine, name)

@@ -50,18 +50,18 @@ class Ended:
         return f"{how}: {last}"
 
 
-def run(words, seconds, **options):
-    """With all that it starts, for so many seconds at most."""
+def run(words, seconds, given="", **options):
+    """With all that it starts, for so many seconds at most; it reads what is given."""
     begin = time.monotonic()
     words = [str(word) for word in words]
     try:
         process = subprocess.Popen(
-            words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True, **options
+            words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True, **options
         )
     except OSError as error:
         return Ended(127, 0, "", str(error))
     try:
-        out, err = process.communicate(timeout=max(1, seconds))
+        out, err = process.communicate(given.encode(), timeout=max(1, seconds))
         status = process.returncode
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
