@@ -9,7 +9,8 @@ peers, both the model of tests/golden/train_reference.py:
 
     published   as deepspeech.pytorch has it: masks, packed sequences, autocast and GradScaler in 16 bits, SGD
     tuned       equal lengths: nothing packed or masked; varied: packed; torch.compile around convolutions, norms and
-                the last product; fused SGD; cudnn.benchmark; gradients set to None; CTC on the device
+                the last product, where it works (`tuned_is_compiled`: it wants a compiler for C); fused SGD;
+                cudnn.benchmark; gradients set to None; CTC on the device
 
 The first LOSSES losses of each must agree with ours: relative, LOSS_BANDS by precision. Each is a process of its own;
 a round is STEPS steps of each, the first UNCOUNTED rounds are not counted. Times are by the clock, around whole steps
@@ -100,17 +101,30 @@ class Torch:
         )
         self.scaler = torch.amp.GradScaler("cuda", init_scale=LOSS_SCALE, enabled=precision == "fp16")
         self.dtype = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(precision)
-        if self.is_tuned:
-            self.model.stem = torch.compile(self.model.stem)
-            self.model.head = torch.compile(self.model.head)
+        self.is_compiled = self.is_tuned and self.compile()
 
-    def step(self):
+    def compile(self):
+        """A step whose gradients go nowhere shows whether it works."""
+        plain = self.model.stem, self.model.head
+        self.model.stem, self.model.head = (torch.compile(part) for part in plain)
+        try:
+            self.loss().backward()
+        except Exception as error:  # of any kind, from any of the compilers that take part
+            print(f"steps.py: torch.compile does not work here: {error}", file=sys.stderr)
+            self.model.stem, self.model.head = plain
         self.optimiser.zero_grad(set_to_none=True)
+        return self.model.stem is not plain[0]
+
+    def loss(self):
         with torch.autocast("cuda", self.dtype, enabled=self.dtype is not None):
             logits, out = self.model(self.features, self.lengths)
         log_softmax = logits.float().log_softmax(-1)
         each = F.ctc_loss(log_softmax, self.labels, out, self.counts, reduction="none", zero_infinity=True)
-        loss = each.sum() / len(self.lengths)
+        return each.sum() / len(self.lengths)
+
+    def step(self):
+        self.optimiser.zero_grad(set_to_none=True)
+        loss = self.loss()
         self.scaler.scale(loss).backward()
         self.scaler.step(self.optimiser)
         self.scaler.update()
@@ -118,9 +132,10 @@ class Torch:
 
 
 def serve(words):
-    """As bench_step.c: counts from stdin, a line of numbers for each."""
+    """As bench_step.c: counts from stdin, a line of numbers for each; first one that says whether it is compiled."""
     kind, model, batch, lengths, precision = words
     peer = Torch(kind, model, int(batch), lengths, precision)
+    print(int(peer.is_compiled), flush=True)
     for line in sys.stdin:
         begin = time.monotonic()
         losses = [peer.step() for _ in range(int(line))]
@@ -141,6 +156,7 @@ def compare(options, precision, batch, lengths):
     for kind in ("published", "tuned"):
         words = [kind, options.model, batch, lengths, precision]
         peers[kind] = Peer([sys.executable, __file__, "--serve", *words])
+        is_compiled = peers[kind].numbers() == [1]
         peers[kind].steps(STEPS)
     for _ in range(options.rounds + UNCOUNTED - 1):
         for peer in peers.values():
@@ -148,6 +164,7 @@ def compare(options, precision, batch, lengths):
     for peer in peers.values():
         peer.close()
     row = {"precision": precision, "batch": batch, "frames": FRAMES, "lengths": lengths}
+    row["tuned_is_compiled"] = is_compiled
     less = draw(2, batch) % np.uint64(FRAMES // 2) * np.uint64(lengths == "varied")
     row["padding"] = round(float(less.sum()) / (batch * FRAMES), 3)
     times = {name: peer.ms[UNCOUNTED:] for name, peer in peers.items()}

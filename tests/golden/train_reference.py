@@ -154,9 +154,9 @@ class DS2(nn.Module):
         frames = (features.shape[1] + 1) // 2
         real = (torch.arange(frames)[None, :] < lengths[:, None]).to(x)
         for conv, norm in zip((self.conv1, self.conv2), self.conv_norms):
-            counts = real[:, None, None, :]
-            x = conv(x) * counts
-            x = norm(x, counts) * counts
+            x = conv(x)
+            counts = real[:, None, None, :].to(x)  # in 16 bits where autocast convolves so
+            x = norm(x * counts, counts) * counts
             x = F.hardtanh(x, 0, 20)
         x = x.flatten(1, 2).permute(2, 0, 1)
         rows = real.t()[..., None]
