@@ -8,8 +8,8 @@
 #
 # The machine must have: x86-64 Linux with glibc 2.36 or later, bash, tar, xz, python3 (3.9), an NVIDIA driver for CUDA 13.
 # For parts that train: cuBLASLt 13 and cuDNN 9; PyTorch's packages of Python bring both (packed.py finds them there). Without
-# PyTorch (2.3, with numpy) the parts `steps_*` time ours alone. All else is in FOLDER and in this repository. Nothing is fetched,
-# nothing is written outside FILE and /tmp (6 GB).
+# PyTorch (2.3, with numpy) the parts `ctc` and `steps_*` time ours alone. All else is in FOLDER and in this repository. Nothing
+# is fetched, nothing is written outside FILE and /tmp (6 GB).
 set -euo pipefail
 root=$(dirname "$(realpath "$0")")/../..
 

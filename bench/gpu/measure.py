@@ -7,8 +7,8 @@ Right before fast: the tests, then each part alone, PyTorch's steps last. A part
 may, is {"measured": false, "reason": ...}, and the others go on; after M minutes (8) none is begun, and what runs is
 stopped. FILE is written anew after each part, so that what was measured is there whatever comes; without -o the object
 is printed at the end. What goes on, on standard error. Status 0: all that was begun passed; without a device, too, and
-the object says so. Python's standard library only; the parts `steps_*` compare with PyTorch where it is, else they time
-ours alone. Those of a batch of 64 come first: for all of them give more minutes, or --only and the names.
+the object says so. Python's standard library only; the parts `ctc` and `steps_*` compare with PyTorch where it is, else
+they time ours alone. Those of a batch of 64 come first: for all of them give more minutes, or --only and the names.
 """
 
 import argparse
@@ -27,6 +27,9 @@ import packed
 HERE = Path(__file__).resolve().parent
 UTTERANCES = 2000
 STEPS_A_ROUND, ROUNDS, UNCOUNTED = 5, 10, 4
+CTC_TIMES = 20
+# frames, batch, symbols, labels of an utterance: characters of 15 s and of 30 s, and pieces of words
+CTC_SHAPES = ["400x16x29x64", "750x64x29x187", "750x64x1024x80", "1500x32x29x220"]
 TESTS_S, TEST_S = 240, 150  # all of them, and each: what hangs is to leave time for the rest
 # GB/s of a lane in one direction, by generation of PCIe
 LANE = {1: 0.25, 2: 0.5, 3: 0.985, 4: 1.969, 5: 3.938, 6: 7.563}
@@ -160,6 +163,28 @@ def steps(precision, batch, lengths="equal"):
     return part
 
 
+def ctc(machine):
+    """The loss alone, ours and PyTorch's in turns."""
+    program = machine.folder / "bench/bench_train_ctc"
+    if importlib.util.find_spec("torch") is None:
+        return ctc_alone(machine, program)
+    words = [sys.executable, HERE.parent / "train/ctc.py", program, "--cuda", machine.plugin, "--rounds", 5]
+    words += ["--library-path", machine.library_path, "--shapes", ",".join(CTC_SHAPES)]
+    return machine.json(90, words, env=None, cwd=None)
+
+
+def ctc_alone(machine, program):
+    result = {"measured": True, "peers": "none: this Python has no PyTorch", "rows": []}
+    for shape in CTC_SHAPES:
+        words = [program, *shape.split("x"), 1, "cuda", machine.plugin]
+        text = machine.text(30, words, given=f"{CTC_TIMES}\n" * ROUNDS)
+        rounds = [[float(number) for number in line.split()] for line in text.splitlines()]
+        ms = [numbers[0] / CTC_TIMES for numbers in rounds[UNCOUNTED:]]
+        row = {"frames_batch_symbols_labels": shape, "loss": rounds[0][2], "ours_ms": round(statistics.median(ms), 3)}
+        result["rows"].append(row | {"ours_ms_range": [round(min(ms), 3), round(max(ms), 3)]})
+    return result
+
+
 def steps_alone(machine, words):
     """The rounds of steps.py: their first losses, and the times of those that do not warm up."""
     text = machine.text(200, [*words, machine.plugin], given=f"{STEPS_A_ROUND}\n" * ROUNDS)
@@ -184,6 +209,7 @@ PARTS = {
     "loader_features": loader("--features", "deepspeech"),
     "loader_device_decode": loader("--decode", "device", "--features", "deepspeech"),
     "training": training,
+    "ctc": ctc,
     **{f"steps_{precision}_{batch}": steps(precision, batch) for precision, batch in STEPS},
     "steps_bf16_64_varied": steps("bf16", 64, "varied"),
 }

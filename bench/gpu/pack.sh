@@ -24,7 +24,7 @@ ctest --test-dir "$build" --label-regex '^gpu$' --show-only=json-v1 |
 while read -r _ program _; do
     install -D "$build/$program" "$folder/$program"
 done <"$folder/tests.txt"
-cp "$build"/bench/bench_gpu_* "$build/bench/bench_train_step" "$folder/bench/"
+cp "$build"/bench/bench_gpu_* "$build"/bench/bench_train_{ctc,step} "$folder/bench/"
 
 # What the results are of, where there is no repository.
 git describe --always --dirty --abbrev=40 --exclude '*' >"$folder/commit" 2>/dev/null || true

@@ -1,10 +1,13 @@
 /* bench_ctc.c: what does the CTC loss with its gradient cost?
  *
- *     bench_train_ctc FRAMES BATCH SYMBOLS LABELS THREADS
+ *     bench_train_ctc FRAMES BATCH SYMBOLS LABELS THREADS [cuda PLUGIN]
  *
  * Logits and labels are numbers that ctc.py makes too. Reads counts from stdin, one a line; for
  * each computes loss and gradient so often and prints one line: milliseconds of all by the clock
  * and of processors, the sum of losses. So ctc.py can have turns.
+ *
+ * With `cuda` logits and gradients lie in the device's memory, labels and lengths in the host's;
+ * each time ends when the host has the losses, as in a step of training.
  */
 #include <sys/resource.h>
 
@@ -31,58 +34,93 @@ static void *take(size_t count, size_t element_bytes)
     return memory;
 }
 
-int main(int argc, char **argv)
-{
-    must(argc == 6, "usage: FRAMES BATCH SYMBOLS LABELS THREADS");
-    uint32_t n[5];
-    for (int i = 0; i < 5; i++)
-        n[i] = (uint32_t)strtoul(argv[i + 1], NULL, 10);
-    const spsh__ctc_shape shape = {n[0], n[1], n[2], 0, 1};
-    const uint32_t label_count = n[3];
-    const size_t values = (size_t)n[0] * n[1] * n[2];
-    must(values > 0 && n[2] > 1 && label_count <= n[0], "numbers");
+typedef struct job {
+    spsh_cuda *cuda; /* NULL: the host */
+    spsh__backend *backend;
+    spsh__ctc_shape shape;
+    spsh__buffer logits, gradients;
+    uint32_t *lengths, *labels, *offsets;
+    spsh__ctc_result *results;
+} job;
 
-    spsh__backend *b = NULL;
-    spsh__buffer logits = {NULL}, gradients = {NULL};
-    check_ok(spsh__backend_open("cpu", n[4], NULL, &b, &err));
-    check_ok(b->ops->alloc_fn(b, values, &logits, &err));
-    check_ok(b->ops->alloc_fn(b, values, &gradients, &err));
+/* plugin: NULL for the host. */
+static void open_backend(job *j, uint32_t threads, const char *plugin)
+{
+    spsh__backend_options options = {.name = "cpu", .threads = threads};
+    if (plugin != NULL) {
+        check_ok(spsh_cuda_open(plugin, &j->cuda, &err));
+        options.name = "cuda";
+        options.cuda = j->cuda;
+        options.precision = SPSH__FP32;
+    }
+    check_ok(spsh__backend_open_with(&options, spsh_allocator_default(), &j->backend, &err));
+}
+
+static void make_batch(job *j, uint32_t label_count)
+{
+    const spsh__ctc_shape *s = &j->shape;
+    const size_t values = (size_t)s->frames * s->batch * s->symbols;
     float *host = (float *)take(values, sizeof(float));
-    uint32_t *lengths = (uint32_t *)take(shape.batch, sizeof(uint32_t));
-    uint32_t *offsets = (uint32_t *)take(shape.batch + 1, sizeof(uint32_t));
-    uint32_t *labels = (uint32_t *)take((size_t)shape.batch * label_count + 1, sizeof(uint32_t));
-    spsh__ctc_result *results = (spsh__ctc_result *)take(shape.batch, sizeof(*results));
+    j->lengths = (uint32_t *)take(s->batch, sizeof(uint32_t));
+    j->offsets = (uint32_t *)take(s->batch + 1, sizeof(uint32_t));
+    j->labels = (uint32_t *)take((size_t)s->batch * label_count + 1, sizeof(uint32_t));
+    j->results = (spsh__ctc_result *)take(s->batch, sizeof(*j->results));
     for (size_t i = 0; i < values; i++)
         host[i] = (float)(draw(1, i) >> 40) / (float)(1 << 23) - 1;
-    b->ops->write_f32_fn(b, logits, host, values);
-    for (uint32_t u = 0; u < shape.batch; u++) {
-        lengths[u] = shape.frames;
-        offsets[u + 1] = (u + 1) * label_count;
+    check_ok(j->backend->ops->alloc_fn(j->backend, values, &j->logits, &err));
+    check_ok(j->backend->ops->alloc_fn(j->backend, values, &j->gradients, &err));
+    j->backend->ops->write_f32_fn(j->backend, j->logits, host, values);
+    free(host);
+    for (uint32_t u = 0; u < s->batch; u++) {
+        j->lengths[u] = s->frames;
+        j->offsets[u + 1] = (u + 1) * label_count;
     }
-    for (uint32_t i = 0; i < shape.batch * label_count; i++)
-        labels[i] = 1 + (uint32_t)(draw(3, i) % (shape.symbols - 1));
-    const spsh__label_batch batch = {labels, offsets};
-    const spsh__ctc_io io = {logits, gradients, NULL, results};
+    for (uint32_t i = 0; i < s->batch * label_count; i++)
+        j->labels[i] = 1 + (uint32_t)(draw(3, i) % (s->symbols - 1));
+}
 
+static void serve(job *j)
+{
+    const spsh__label_batch labels = {j->labels, j->offsets};
+    const spsh__ctc_io io = {j->logits, j->gradients, NULL, j->results};
     char line[32];
     while (fgets(line, sizeof(line), stdin) != NULL) {
         const double begin = now_ms(), begin_cpu = cpu_ms();
-        for (unsigned long i = strtoul(line, NULL, 10); i > 0; i--)
-            b->ops->ctc_fn(b, &shape, lengths, &batch, &io);
+        for (unsigned long i = strtoul(line, NULL, 10); i > 0; i--) {
+            j->backend->ops->ctc_fn(j->backend, &j->shape, j->lengths, &labels, &io);
+            spsh__backend_finish(j->backend);
+        }
+        const double ms = now_ms() - begin, processor_ms = cpu_ms() - begin_cpu;
         double loss = 0;
-        for (uint32_t u = 0; u < shape.batch; u++)
-            loss += results[u].loss;
-        printf("%.6f %.3f %.9g\n", now_ms() - begin, cpu_ms() - begin_cpu, loss);
+        check_ok(j->backend->ops->status_fn(j->backend, &err));
+        for (uint32_t u = 0; u < j->shape.batch; u++)
+            loss += j->results[u].loss;
+        printf("%.6f %.3f %.9g\n", ms, processor_ms, loss);
         must(fflush(stdout) == 0, "stdout");
     }
-    check_ok(b->ops->status_fn(b, &err));
-    b->ops->free_fn(b, logits);
-    b->ops->free_fn(b, gradients);
-    spsh__backend_close(b);
-    free(host);
-    free(lengths);
-    free(offsets);
-    free(labels);
-    free(results);
+}
+
+int main(int argc, char **argv)
+{
+    must(argc == 6 || (argc == 8 && strcmp(argv[6], "cuda") == 0),
+         "usage: FRAMES BATCH SYMBOLS LABELS THREADS [cuda PLUGIN]");
+    uint32_t n[5];
+    for (int i = 0; i < 5; i++)
+        n[i] = (uint32_t)strtoul(argv[i + 1], NULL, 10);
+    must((size_t)n[0] * n[1] * n[2] > 0 && n[2] > 1 && n[3] <= n[0], "numbers");
+    job j = {
+        .shape = {n[0], n[1], n[2], 0, 1}
+    };
+    open_backend(&j, n[4], argc == 8 ? argv[7] : NULL);
+    make_batch(&j, n[3]);
+    serve(&j);
+    j.backend->ops->free_fn(j.backend, j.logits);
+    j.backend->ops->free_fn(j.backend, j.gradients);
+    spsh__backend_close(j.backend);
+    spsh_cuda_close(j.cuda);
+    free(j.lengths);
+    free(j.labels);
+    free(j.offsets);
+    free(j.results);
     return 0;
 }
