@@ -5,8 +5,10 @@
  *
  * A batch is so many utterances of 12 s at 16 kHz: harmonics that come and go, with noise
  * (`speech`, payloads of about half the PCM), or noise alone, which is stored raw (`noise`).
- * Payloads are in the device's memory before the clock starts; samples stay there. BATCHES of them
- * go onto one stream without waiting; the time between two events around them, the median of ROUNDS
+ * Payloads are in the device's memory before the clock starts; samples stay there. A batch of less
+ * than TURN_BYTES, payload and PCM, lies there so often (`places`) that the places have more
+ * together, and is decoded in them in turns: no cache still has what is read. BATCHES go onto one
+ * stream without waiting; the time between two events around them, the median of ROUNDS
  * rounds after one that does not count. `call_us`: of the host, for its table of blocks.
  * `of_bandwidth`: the least that has to be moved, payload in and PCM out, a second, of what clock
  * and bus width say. `check_gb_per_s` and `host_gb_per_s`: one thread of the host that checks what
@@ -20,7 +22,9 @@
 #include "bench_device.h"
 #include "speechshard/pcm_cuda.h"
 
-enum { SAMPLES = 12 * 16000, DIFFERENT = 16, BATCHES = 50, ROUNDS = 5 };
+enum { SAMPLES = 12 * 16000, DIFFERENT = 16, BATCHES = 50, ROUNDS = 5, PLACES_MAX = 16 };
+
+#define TURN_BYTES 256e6
 
 typedef struct bench_case {
     const char *name;
@@ -100,29 +104,60 @@ static double host_speed(const material *m, bool is_check)
     return best;
 }
 
-/* Lists, of the host, and payloads, of the device: for the batch, and freed by the caller. */
-static spsh_cuda_pcm_batch bring(const material *m, uint32_t utterances,
-                                 spsh_cuda_pcm_utterance *list, uint8_t *payloads)
+/* The same batch in several places of the device's memory, with one list, of the host. */
+typedef struct turns {
+    spsh_cuda_pcm_utterance *list;
+    uint32_t places;
+    uint8_t *payloads[PLACES_MAX];
+    spsh_cuda_pcm_batch batches[PLACES_MAX];
+} turns;
+
+static void bring(turns *t, uint32_t place, const material *m, uint32_t utterances)
 {
     const uint32_t copies = utterances / DIFFERENT;
+    uint8_t *payloads = device_memory(copies * m->payload_bytes);
+    for (uint32_t i = 0; i < copies; i++)
+        check_ok(spsh_cuda_copy(cuda, payloads + i * m->payload_bytes, m->payloads,
+                                m->payload_bytes, NULL, &err));
+    t->payloads[place] = payloads;
+    t->batches[place] =
+        (spsh_cuda_pcm_batch){.utterances = t->list,
+                              .count = utterances,
+                              .payloads = payloads,
+                              .payload_bytes = copies * m->payload_bytes,
+                              .samples = device_memory((size_t)utterances * SAMPLES * 2),
+                              .capacity = (size_t)utterances * SAMPLES};
+}
+
+static turns open_turns(const material *m, uint32_t utterances)
+{
+    turns t = {.list = calloc(utterances, sizeof(*t.list))};
+    must(t.list != NULL, "memory");
     for (uint32_t i = 0; i < utterances; i++) {
         const uint32_t which = i % DIFFERENT;
-        list[i] = (spsh_cuda_pcm_utterance){
+        t.list[i] = (spsh_cuda_pcm_utterance){
             .part = &m->parts[which],
             .piece_offset = i / DIFFERENT * m->payload_bytes + m->offsets[which],
             .sample_count = SAMPLES,
             .first_value = (uint64_t)i * SAMPLES,
         };
     }
-    for (uint32_t i = 0; i < copies; i++)
-        check_ok(spsh_cuda_copy(cuda, payloads + i * m->payload_bytes, m->payloads,
-                                m->payload_bytes, NULL, &err));
-    return (spsh_cuda_pcm_batch){.utterances = list,
-                                 .count = utterances,
-                                 .payloads = payloads,
-                                 .payload_bytes = copies * m->payload_bytes,
-                                 .samples = device_memory((size_t)utterances * SAMPLES * 2),
-                                 .capacity = (size_t)utterances * SAMPLES};
+    const double bytes =
+        (double)utterances * (2.0 * SAMPLES + (double)m->payload_bytes / DIFFERENT);
+    t.places = 1 + (uint32_t)(TURN_BYTES / bytes);
+    must(t.places <= PLACES_MAX, "places");
+    for (uint32_t place = 0; place < t.places; place++)
+        bring(&t, place, m, utterances);
+    return t;
+}
+
+static void close_turns(turns *t)
+{
+    for (uint32_t place = 0; place < t->places; place++) {
+        spsh_cuda_free(cuda, t->payloads[place]);
+        spsh_cuda_free(cuda, t->batches[place].samples);
+    }
+    free(t->list);
 }
 
 static void compare(spsh_cuda_pcm *decoder, const spsh_cuda_pcm_batch *batch, const material *m)
@@ -144,7 +179,7 @@ typedef struct times {
     double batch_s, call_us;
 } times;
 
-static times measure(spsh_cuda_pcm *decoder, const spsh_cuda_pcm_batch *batch)
+static times measure(spsh_cuda_pcm *decoder, const turns *t)
 {
     double seconds[ROUNDS], calls[ROUNDS];
     void *events[2] = {NULL, NULL}, *stream = NULL;
@@ -157,7 +192,8 @@ static times measure(spsh_cuda_pcm *decoder, const spsh_cuda_pcm_batch *batch)
         check_ok(spsh_cuda_event_record(cuda, events[0], stream, &err));
         for (int i = 0; i < BATCHES; i++) {
             const double start = now_ms();
-            check_ok(spsh_cuda_pcm_decode(decoder, stream, batch, &err));
+            check_ok(
+                spsh_cuda_pcm_decode(decoder, stream, &t->batches[(uint32_t)i % t->places], &err));
             first_calls += i < 4 ? now_ms() - start : 0; /* later ones wait for a place */
         }
         check_ok(spsh_cuda_event_record(cuda, events[1], stream, &err));
@@ -181,27 +217,25 @@ static void run_case(const bench_case *one, double bandwidth)
     spsh_cuda_pcm *decoder = NULL;
     material m = make(one->is_noise);
     check_ok(spsh_cuda_pcm_open(cuda, &options, &decoder, &err));
-    spsh_cuda_pcm_utterance *list = calloc(one->utterances, sizeof(*list));
-    uint8_t *payloads = device_memory(one->utterances / DIFFERENT * m.payload_bytes);
-    must(list != NULL, "memory");
-    const spsh_cuda_pcm_batch batch = bring(&m, one->utterances, list, payloads);
-    compare(decoder, &batch, &m);
-    const times t = measure(decoder, &batch);
+    turns in = open_turns(&m, one->utterances);
+    for (uint32_t place = 0; place < in.places; place++)
+        compare(decoder, &in.batches[place], &m);
+    const times t = measure(decoder, &in);
+    const spsh_cuda_pcm_batch batch = in.batches[0];
     const double pcm_bytes = (double)batch.capacity * sizeof(int16_t);
     const double bytes = pcm_bytes + (double)batch.payload_bytes;
-    printf("%s\n    {\"signal\": \"%s\", \"utterances\": %u, \"payload_of_pcm\": %.3f, "
+    printf("%s\n    {\"signal\": \"%s\", \"utterances\": %u, \"places\": %u, \"payload_of_pcm\": "
+           "%.3f, "
            "\"batch_us\": %.1f, \"call_us\": %.1f, \"pcm_gb_per_s\": %.1f, "
            "\"of_bandwidth\": %.3f, \"hours_per_s\": %.0f, \"check_gb_per_s\": %.2f, "
            "\"host_gb_per_s\": %.2f}",
-           one == cases ? "" : ",", one->name, one->utterances,
+           one == cases ? "" : ",", one->name, one->utterances, in.places,
            (double)batch.payload_bytes / pcm_bytes, t.batch_s * 1e6, t.call_us,
            pcm_bytes / t.batch_s * 1e-9, bandwidth > 0 ? bytes / t.batch_s / bandwidth : 0,
            (double)batch.capacity / 16000 / 3600 / t.batch_s, host_speed(&m, true) * 1e-9,
            host_speed(&m, false) * 1e-9);
     spsh_cuda_pcm_close(decoder);
-    spsh_cuda_free(cuda, payloads);
-    spsh_cuda_free(cuda, batch.samples);
-    free(list);
+    close_turns(&in);
     free(m.payloads);
     free(m.pcm);
 }
