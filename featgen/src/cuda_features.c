@@ -6,6 +6,7 @@
 #include "cuda/device_entry.h"
 #include "featgen_internal.h"
 #include "frame_samples.h"
+#include "speechshard/augment.h"
 
 #define UTTERANCE_COUNT_DEFAULT UINT32_C(1024)
 #define FRAME_COUNT_DEFAULT     UINT64_C(262144)
@@ -51,6 +52,12 @@ static spsh_status take_options(const spsh_cuda_features_options *options,
     if (taken->dtype != SPSH_FLOAT32 && taken->dtype != SPSH_FLOAT16)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG, "options: no such dtype: %u",
                          (unsigned)taken->dtype);
+    if (taken->time_masks > SPSH_AUGMENT_MASKS_MAX ||
+        taken->frequency_masks > SPSH_AUGMENT_MASKS_MAX)
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG,
+                         "options: at most %u masks of time and of frequency, not %u and %u",
+                         (unsigned)SPSH_AUGMENT_MASKS_MAX, taken->time_masks,
+                         taken->frequency_masks);
     return SPSH_OK;
 }
 
@@ -96,12 +103,14 @@ spsh_status spsh_cuda_features_open(const spsh_cuda *cuda, const spsh_featgen *f
     features->featgen = featgen;
     features->entry = entry;
     features->options = taken;
-    const bool needs_rows =
-        taken.dtype == SPSH_FLOAT16 && featgen->tables.features.norm != SPSH_NORM_NONE;
+    const uint32_t mask_count = taken.time_masks + taken.frequency_masks;
+    const bool needs_rows = taken.dtype == SPSH_FLOAT16 &&
+                            (featgen->tables.features.norm != SPSH_NORM_NONE || mask_count > 0);
     const spsh__device_features_plan plan = {
         .tables = &featgen->tables,
         .device = taken.device,
         .utterance_count_max = taken.utterance_count_max,
+        .mask_count = mask_count,
         .row_count_max = needs_rows ? taken.frame_count_max : 0,
     };
     rc = entry->open_fn(&plan, &features->state, err);
@@ -229,6 +238,12 @@ spsh_status spsh_cuda_features_compute(spsh_cuda_features *features, void *strea
     if (rc != SPSH_OK)
         return rc;
     lay_out(features, batch, utterances, frame_counts);
+    const bool has_masks = batch->masks != NULL;
+    const uint32_t time_masks = has_masks ? features->options.time_masks : 0;
+    const uint32_t frequency_masks = has_masks ? features->options.frequency_masks : 0;
+    if (time_masks + frequency_masks > 0)
+        memcpy(spsh__device_table_masks(utterances, batch->count), batch->masks,
+               batch->count * (time_masks + frequency_masks) * sizeof(*batch->masks));
     const spsh__device_job job = {
         .scale = tables->features.full_scale_one ? 1 / 32768.0F : 1,
         .first_start = spsh__signal_frame_start(tables, 0),
@@ -241,6 +256,8 @@ spsh_status spsh_cuda_features_compute(spsh_cuda_features *features, void *strea
         .mean = batch->mean,
         .scales = batch->scale,
         .stats_stride = batch->stats_stride,
+        .time_masks = time_masks,
+        .frequency_masks = frequency_masks,
     };
     return entry->run_fn(features->state, stream, &job, all.longest, err);
 }

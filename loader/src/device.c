@@ -27,6 +27,7 @@ struct spsh__device {
 
     pthread_mutex_t lock; /* of send: features, pcm and the tables */
     uint64_t *offsets, *sample_counts;
+    spsh_cuda_mask *masks; /* of each utterance; NULL: there are none */
     spsh_cuda_pcm_utterance *packed;
 
     pthread_t thread;
@@ -42,12 +43,7 @@ struct spsh__device {
 static bool wants_features(const spsh_loader *loader)
 {
     const spsh__recipe *recipe = &loader->recipe;
-    if (recipe->featgen == NULL || recipe->has_stored)
-        return false;
-    if (recipe->has_masks)
-        spsh__log(loader, SPSH_LOG_INFO,
-                  "features are masked, so they are made on the host, and copied to the device");
-    return !recipe->has_masks;
+    return recipe->featgen != NULL && !recipe->has_stored;
 }
 
 static spsh_status open_features(spsh_loader *loader, spsh__device *d, spsh_error *err)
@@ -60,6 +56,14 @@ static spsh_status open_features(spsh_loader *loader, spsh__device *d, spsh_erro
     opt.frame_count_max =
         spsh__recipe_frames_max(recipe, &loader->opt, spsh_plan_info_get(loader->plan));
     opt.dtype = recipe->dtype;
+    opt.time_masks = recipe->augment.time_masks;
+    opt.frequency_masks = recipe->augment.frequency_masks;
+    if (recipe->has_masks) {
+        const size_t count = (size_t)d->utterances_max * (opt.time_masks + opt.frequency_masks);
+        d->masks = (spsh_cuda_mask *)spsh__new_array(&loader->allocator, count, sizeof(*d->masks));
+        if (d->masks == NULL)
+            return SPSH_FAIL(err, SPSH_E_NO_MEMORY, NONE, "loader: %zu masks", count);
+    }
     spsh_status rc = spsh_cuda_features_open(d->cuda, recipe->featgen, &opt, &d->features, &why);
     if (rc == SPSH_E_UNSUPPORTED) {
         spsh__log(loader, SPSH_LOG_WARNING, "features are made on the host: %s", why.message);
@@ -252,6 +256,7 @@ void spsh__device_close(spsh_loader *loader)
     spsh_cuda_host_unregister(d->cuda, d->pinned);
     spsh__delete(&loader->allocator, d->offsets);
     spsh__delete(&loader->allocator, d->sample_counts);
+    spsh__delete(&loader->allocator, d->masks);
     spsh__delete(&loader->allocator, d->packed);
     spsh__delete(&loader->allocator, (void *)d->leaving);
     (void)pthread_cond_destroy(&d->wake);
@@ -365,10 +370,26 @@ static size_t close_norms(const spsh__slot *slot)
     return count * norm_bytes;
 }
 
+/* Where the host would mask the job's features. */
+static void draw_masks(const spsh__recipe *recipe, const spsh__job *job, spsh_cuda_mask *masks)
+{
+    spsh_augment_draw draw;
+    spsh__recipe_draw(recipe, job, &draw);
+    for (uint32_t i = 0; i < draw.time_masks; i++) {
+        uint64_t first = 0;
+        uint64_t count = 0;
+        spsh_augment_time_mask(&draw, i, job->frames, &first, &count);
+        *masks++ = (spsh_cuda_mask){(uint32_t)first, (uint32_t)count};
+    }
+    for (uint32_t i = 0; i < draw.frequency_masks; i++, masks++)
+        spsh_augment_frequency_mask(&draw, i, recipe->dim, &masks->first, &masks->count);
+}
+
 static spsh_status make_features(spsh__device *d, const spsh__recipe *recipe,
                                  const spsh__slot *slot, spsh_error *err)
 {
     const spsh__slot_room *room = &slot->room;
+    const uint32_t mask_count = recipe->augment.time_masks + recipe->augment.frequency_masks;
     size_t count = 0;
     spsh_status rc = SPSH_OK;
     if (slot->batch.padded_frames == 0)
@@ -376,6 +397,8 @@ static spsh_status make_features(spsh__device *d, const spsh__recipe *recipe,
     for (uint32_t n = 0; n < slot->job_count; n++) {
         if (slot->jobs[n].left_out)
             continue;
+        if (recipe->has_masks)
+            draw_masks(recipe, &slot->jobs[n], d->masks + count * mask_count);
         d->offsets[count] = slot->jobs[n].place;
         d->sample_counts[count++] = slot->jobs[n].out_samples;
     }
@@ -388,6 +411,7 @@ static spsh_status make_features(spsh__device *d, const spsh__recipe *recipe,
         .capacity = room->rows_bytes / (recipe->dtype == SPSH_FLOAT16 ? 2 : 4),
         .padded_frames = slot->batch.padded_frames,
         .padding_value = recipe->padding,
+        .masks = d->masks,
     };
     if (recipe->statistics != NULL) {
         batch.mean = (const float *)(const void *)(slot->on_device + room->norms_at);

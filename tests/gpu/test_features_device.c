@@ -10,6 +10,7 @@
 #include "device_test.h"
 #include "fault_alloc.h"
 #include "featgen_internal.h"
+#include "speechshard/augment.h"
 #include "speechshard/featgen_cuda.h"
 #include "spsh_test.h"
 
@@ -101,9 +102,16 @@ static void make_signals(void)
 
 /* ---- one batch, on both ---- */
 
+typedef enum masking {
+    MASKING_NEVER,
+    MASKING_LATER, /* there is room for masks, this batch has none */
+    MASKING_NOW,
+} masking;
+
 typedef struct layout {
     spsh_feature_dtype dtype;
     uint64_t padding_frames; /* beyond the longest; UINT64_MAX: ragged */
+    masking masking;
 } layout;
 
 typedef struct batch_result {
@@ -150,15 +158,93 @@ static size_t value_count(const spsh_featgen *featgen, const layout *of)
 /* Given means and scales; an utterance's own, or the same for all. */
 static float means[UTTERANCES_MAX * 1024], scales[UTTERANCES_MAX * 1024];
 
+enum { TIME_MASKS = 3, FREQUENCY_MASKS = 2, MASKS = TIME_MASKS + FREQUENCY_MASKS };
+static spsh_cuda_mask masks[UTTERANCES_MAX * MASKS];
+
+/* Of nothing; of the first, a few, the last and more than there are; of all. */
+static void make_masks(void)
+{
+    uint64_t state = seed + 2;
+    for (size_t i = 0; i < UTTERANCES_MAX * MASKS; i++) {
+        const uint32_t first = (uint32_t)(test_random(&state) % 40);
+        const uint32_t count = (uint32_t)(test_random(&state) % 10);
+        const spsh_cuda_mask some[] = {
+            {first, 0         },
+            {0,     count     },
+            {first, count     },
+            {first, UINT32_MAX},
+            {0,     UINT32_MAX},
+        };
+        const uint64_t kind = test_random(&state) % 16;
+        masks[i] = some[kind < 5 ? kind : 2];
+        if (i / MASKS % 5 == 4) /* an utterance without */
+            masks[i].count = 0;
+    }
+}
+
+static bool is_masked(size_t utterance, uint64_t frame, uint32_t d)
+{
+    for (size_t i = 0; i < MASKS; i++) {
+        const spsh_cuda_mask *mask = &masks[utterance * MASKS + i];
+        const uint64_t at = i < TIME_MASKS ? frame : d;
+        if (at >= mask->first && at < (uint64_t)mask->first + mask->count)
+            return true;
+    }
+    return false;
+}
+
+/* The sums of each dimension over frames, then those over dimensions. */
+static float mean_of(const float *rows, uint64_t frame_count, uint32_t dim)
+{
+    double sum = 0;
+    for (uint32_t d = 0; d < dim; d++) {
+        double of_dimension = 0;
+        for (uint64_t frame = 0; frame < frame_count; frame++)
+            of_dimension += (double)rows[frame * dim + d];
+        sum += of_dimension;
+    }
+    return (float)(sum / (double)(frame_count * dim));
+}
+
+static void mask_rows(const spsh_featgen *featgen, const layout *of, float *values)
+{
+    const uint32_t dim = spsh_featgen_dim(featgen);
+    const uint64_t padded = padded_frames(featgen, of);
+    for (size_t u = 0; u < utterance_count; u++) {
+        const uint64_t frame_count = spsh_featgen_frame_count(featgen, sample_counts[u]);
+        const float value = mean_of(values, frame_count, dim);
+        for (uint64_t frame = 0; frame < frame_count; frame++)
+            for (uint32_t d = 0; d < dim; d++)
+                if (is_masked(u, frame, d))
+                    values[frame * dim + d] = value;
+        values += (padded != 0 ? padded : frame_count) * dim;
+    }
+}
+
+/* Floats, masked, in the layout's precision. */
+static void finish_on_cpu(const spsh_featgen *featgen, const layout *of, float *floats,
+                          size_t count, batch_result *result)
+{
+    result->bytes = count * value_bytes(of->dtype);
+    result->values = floats;
+    if (of->masking == MASKING_NOW)
+        mask_rows(featgen, of, floats);
+    if (of->dtype != SPSH_FLOAT16)
+        return;
+    result->values = calloc(count + 1, sizeof(uint16_t));
+    REQUIRE(result->values != NULL);
+    spsh_half_from_float(result->values, floats, count);
+    free(floats);
+}
+
 static void on_cpu(spsh_featgen *featgen, const layout *of, batch_result *result)
 {
     spsh_feature_input inputs[UTTERANCES_MAX];
     const size_t count = value_count(featgen, of);
     const uint32_t dim = spsh_featgen_dim(featgen);
     const bool has_stats = dim <= 1024;
-    result->bytes = count * value_bytes(of->dtype);
-    result->values = calloc(count + 1, value_bytes(of->dtype));
-    REQUIRE(result->values != NULL);
+    float *floats = calloc(count + 1, sizeof(*floats));
+    REQUIRE(floats != NULL);
     for (size_t u = 0; u < utterance_count; u++)
         inputs[u] = (spsh_feature_input){
             .i16 = samples + offsets[u],
@@ -167,13 +253,14 @@ static void on_cpu(spsh_featgen *featgen, const layout *of, batch_result *result
             .scale = has_stats ? scales + u * dim : NULL,
         };
     const spsh_feature_batch out = {
-        .values = result->values,
+        .values = floats,
         .capacity = count,
-        .dtype = of->dtype,
+        .dtype = SPSH_FLOAT32,
         .padded_frames = padded_frames(featgen, of),
         .padding_value = -3.5F,
     };
     must(spsh_featgen_batch(featgen, inputs, utterance_count, &out, result->frame_counts, &err));
+    finish_on_cpu(featgen, of, floats, count, result);
 }
 
 /* Device memory with a copy of host memory. */
@@ -195,6 +282,8 @@ static void on_gpu(const spsh_featgen *featgen, const layout *of, batch_result *
     options.dtype = of->dtype;
     options.utterance_count_max = (uint32_t)utterance_count;
     options.frame_count_max = all_frames(featgen);
+    options.time_masks = of->masking != MASKING_NEVER ? TIME_MASKS : 0;
+    options.frequency_masks = of->masking != MASKING_NEVER ? FREQUENCY_MASKS : 0;
     must(spsh_cuda_features_open(cuda, featgen, &options, &features, &err));
     result->bytes = count * value_bytes(of->dtype);
     result->values = malloc(guarded);
@@ -215,6 +304,7 @@ static void on_gpu(const spsh_featgen *featgen, const layout *of, batch_result *
         .mean = mean,
         .scale = scale,
         .stats_stride = dim,
+        .masks = of->masking == MASKING_NOW ? masks : NULL,
     };
     must(spsh_cuda_features_compute(features, NULL, &batch, result->frame_counts, &err));
     must(spsh_cuda_copy(cuda, result->values, values, guarded, NULL, &err));
@@ -326,24 +416,42 @@ static void check_text(const char *text, const layout *of)
 
 static void test_ragged_floats(void)
 {
-    const layout of = {SPSH_FLOAT32, UINT64_MAX};
+    const layout of = {SPSH_FLOAT32, UINT64_MAX, MASKING_NEVER};
     for (size_t i = 0; i < TEXTS; i++)
         check_text(texts[i], &of);
 }
 
 static void test_padded_floats(void)
 {
-    const layout of = {SPSH_FLOAT32, 3};
+    const layout of = {SPSH_FLOAT32, 3, MASKING_NEVER};
     for (size_t i = 0; i < TEXTS; i++)
         check_text(texts[i], &of);
 }
 
 static void test_halves(void)
 {
-    const layout ragged = {SPSH_FLOAT16, UINT64_MAX};
-    const layout padded = {SPSH_FLOAT16, 0};
+    const layout ragged = {SPSH_FLOAT16, UINT64_MAX, MASKING_NEVER};
+    const layout padded = {SPSH_FLOAT16, 0, MASKING_NEVER};
     for (size_t i = 0; i < TEXTS; i++)
         check_text(texts[i], i % 2 == 0 ? &ragged : &padded);
+}
+
+/* Without a norm, with every norm, and with rows that go where the values go or elsewhere. */
+static void test_masks(void)
+{
+    static const layout layouts[] = {
+        {SPSH_FLOAT32, UINT64_MAX, MASKING_NOW  },
+        {SPSH_FLOAT16, UINT64_MAX, MASKING_NOW  },
+        {SPSH_FLOAT32, 2,          MASKING_NOW  },
+        {SPSH_FLOAT16, 0,          MASKING_NOW  },
+        {SPSH_FLOAT16, UINT64_MAX, MASKING_LATER},
+        {SPSH_FLOAT32, UINT64_MAX, MASKING_LATER},
+    };
+    static const size_t which[] = {0, 2, 3, 7, 8, 9, 10}; /* of texts: every norm */
+    for (size_t i = 0; i < sizeof(which) / sizeof(which[0]); i++)
+        for (size_t n = 0; n < sizeof(layouts) / sizeof(layouts[0]); n++)
+            if (twin == NULL || !twin->has_threads || n == i % 4)
+                check_text(texts[which[i]], &layouts[n]);
 }
 
 /* No phase depends on the order of its threads, none on how many frames a block has. */
@@ -351,13 +459,14 @@ static void test_orders_and_lanes(void)
 {
     static const uint32_t orders[] = {1, 77, 1001};
     static const size_t memory_bytes[] = {6000, 14000, 30000, 200000};
-    const layout of = {SPSH_FLOAT32, UINT64_MAX};
+    const layout of = {SPSH_FLOAT32, UINT64_MAX, MASKING_NEVER};
+    const layout masked = {SPSH_FLOAT32, UINT64_MAX, MASKING_NOW};
     const twin_controls usual = *twin;
     for (size_t i = 0; i < 4; i++) {
         twin->order = orders[i % 3];
         twin->memory_bytes = memory_bytes[i];
         for (size_t t = 0; t < 5; t++)
-            check_text(texts[t], &of);
+            check_text(texts[t], t % 2 == 0 ? &of : &masked);
     }
     for (size_t i = 0; i < 3; i++) {
         twin->order = orders[i];
@@ -460,6 +569,12 @@ static void test_options(void)
     options->dtype = (spsh_feature_dtype)2;
     CHECK_I64(OPEN(), SPSH_E_INVALID_ARG);
     options->dtype = SPSH_FLOAT32;
+    options->time_masks = SPSH_AUGMENT_MASKS_MAX + 1;
+    CHECK_I64(OPEN(), SPSH_E_INVALID_ARG);
+    options->time_masks = 0;
+    options->frequency_masks = UINT32_MAX;
+    CHECK_I64(OPEN(), SPSH_E_INVALID_ARG);
+    options->frequency_masks = 0;
     options->device = 1000;
     CHECK_I64(OPEN(), SPSH_E_INVALID_ARG);
     options->device = 0;
@@ -608,6 +723,7 @@ int main(int argc, char **argv)
     if (refused != 0)
         return refused;
     make_signals();
+    make_masks();
     device_samples = on_device(samples, sizeof(samples));
     uint64_t state = seed;
     for (size_t i = 0; i < sizeof(means) / sizeof(means[0]); i++) {
@@ -615,6 +731,7 @@ int main(int argc, char **argv)
         scales[i] = (float)(1 + test_random(&state) % 1000) * 0.001F;
     }
     RUN(test_ragged_floats);
+    RUN(test_masks);
     if (twin == NULL || !twin->has_threads) {
         RUN(test_padded_floats);
         RUN(test_halves);

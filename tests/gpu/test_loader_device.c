@@ -349,6 +349,11 @@ static spsh_loader_options options_of(const kind *k)
 static const char speeds[] = "speeds=0.9:1:1.1,gain_probability=0.5,gain_db_min=-9";
 static const char masks[] = "time_masks=1,time_mask_frames_max=5,frequency_masks=1,"
                             "frequency_mask_bins_max=4";
+/* Up to all of an utterance. */
+static const char wide[] = "time_masks=2,time_mask_frames_max=1000000,frequency_masks=2,"
+                           "frequency_mask_bins_max=1000";
+static const char both[] = "speeds=0.9:1:1.1,gain_probability=0.5,gain_db_min=-9,time_masks=3,"
+                           "time_mask_frames_max=9,time_mask_share_max=0.3";
 
 static const kind kinds[] = {
     {NULL,                   SPSH_OUTPUT_INT16,    SPSH_FLOAT32, NULL,   SPSH_DECODE_HOST,   0,     0               },
@@ -360,10 +365,10 @@ static const kind kinds[] = {
     {NULL,                   SPSH_OUTPUT_FLOAT32,  SPSH_FLOAT32, NULL,   SPSH_DECODE_DEVICE, 0,     SPSH_CHANNEL_ALL},
     {TEXT,                   SPSH_OUTPUT_FEATURES, SPSH_FLOAT32, NULL,   SPSH_DECODE_HOST,   0,     0               },
     {TEXT,                   SPSH_OUTPUT_FEATURES, SPSH_FLOAT32, NULL,   SPSH_DECODE_DEVICE, 0,     0               },
-    {TEXT,                   SPSH_OUTPUT_FEATURES, SPSH_FLOAT32, speeds, SPSH_DECODE_DEVICE, 0,     0               },
+    {TEXT,                   SPSH_OUTPUT_FEATURES, SPSH_FLOAT32, both,   SPSH_DECODE_DEVICE, 0,     0               },
     {TEXT,                   SPSH_OUTPUT_FEATURES, SPSH_FLOAT32, masks,  SPSH_DECODE_DEVICE, 0,     0               },
-    {TEXT ",norm=utterance", SPSH_OUTPUT_FEATURES, SPSH_FLOAT16, NULL,   SPSH_DECODE_DEVICE, 0,     0               },
-    {TEXT ",norm=speaker",   SPSH_OUTPUT_FEATURES, SPSH_FLOAT32, NULL,   SPSH_DECODE_DEVICE, 0,     0               },
+    {TEXT ",norm=utterance", SPSH_OUTPUT_FEATURES, SPSH_FLOAT16, wide,   SPSH_DECODE_DEVICE, 0,     0               },
+    {TEXT ",norm=speaker",   SPSH_OUTPUT_FEATURES, SPSH_FLOAT32, wide,   SPSH_DECODE_DEVICE, 0,     0               },
     {TEXT ",norm=dataset",   SPSH_OUTPUT_FEATURES, SPSH_FLOAT16, speeds, SPSH_DECODE_HOST,   0,     0               },
 };
 enum { KINDS = sizeof(kinds) / sizeof(kinds[0]) };
@@ -423,6 +428,16 @@ static void test_payloads_go_over(void)
     CHECK(device.copied_bytes > 0 && device.copied_bytes < host.copied_bytes * 3 / 4);
     CHECK(host.device_bytes > 0 && device.device_bytes > host.device_bytes);
     CHECK(device.pinned);
+}
+
+/* What goes over for features that are masked is samples, which are several times their rows. */
+static void test_samples_go_over_for_masks(void)
+{
+    spsh_loader_stats stats;
+    spsh_loader_options opt = options_of(&kinds[10]);
+    opt.decode = SPSH_DECODE_HOST;
+    CHECK_I64(run(pcm_path, &opt, 3, &stats), SPSH_E_END);
+    CHECK(stats.copied_bytes >= 2 * stats.microseconds * 16 / 1000);
 }
 
 /* Values of the batch, waited for. */
@@ -485,9 +500,9 @@ static void test_bad_records(void)
     }
 }
 
-/* Norms beside utterances that are left out, and substitutes that speed has made longer than what
- * they stand for. */
-static void test_bad_records_with_norms_and_speeds(void)
+/* Norms and masks beside utterances that are left out, and substitutes that speed has made longer
+ * than what they stand for. */
+static void test_bad_records_and_augmentation(void)
 {
     static const uint32_t which[] = {12, 9};
     char path[600];
@@ -725,9 +740,10 @@ int main(int argc, char **argv)
     RUN(test_engines_and_ranks);
     RUN(test_late_borrower);
     RUN(test_payloads_go_over);
+    RUN(test_samples_go_over_for_masks);
     RUN(test_plain_release);
     RUN(test_bad_records);
-    RUN(test_bad_records_with_norms_and_speeds);
+    RUN(test_bad_records_and_augmentation);
     RUN(test_cursor);
     RUN(test_close_while_lent);
     RUN(test_options);

@@ -56,7 +56,7 @@ typedef struct state {
     uint32_t utterance_count_max;
     void *tables;
     size_t table_bytes, row_bytes;
-    spsh__device_utterance *utterances; /* on the host */
+    spsh__device_utterance *utterances; /* on the host; and masks behind them */
 } state;
 
 static void close_state(void *opaque)
@@ -66,6 +66,7 @@ static void close_state(void *opaque)
     twin_table.free_fn(self->job.own_mean);
     twin_table.free_fn(self->job.own_scales);
     twin_table.free_fn(self->job.sums);
+    twin_table.free_fn(self->job.mask_values);
     twin_table.free_fn(self->tables);
     free(self->utterances);
     free(self);
@@ -81,11 +82,12 @@ static spsh_status make_memory(state *self, const spsh__device_features_plan *pl
         void **memory;
         size_t bytes;
     } pieces[] = {
-        {&self->tables,             self->table_bytes               },
-        {(void **)&job->own_mean,   count * dim * sizeof(float)     },
-        {(void **)&job->own_scales, count * dim * sizeof(float)     },
-        {(void **)&job->sums,       count * 2 * dim * sizeof(double)},
-        {(void **)&job->rows,       self->row_bytes                 },
+        {&self->tables,              self->table_bytes                               },
+        {(void **)&job->own_mean,    count * dim * sizeof(float)                     },
+        {(void **)&job->own_scales,  count * dim * sizeof(float)                     },
+        {(void **)&job->sums,        count * 2 * dim * sizeof(double)                },
+        {(void **)&job->rows,        self->row_bytes                                 },
+        {(void **)&job->mask_values, plan->mask_count > 0 ? count * sizeof(float) : 0},
     };
     spsh_status rc = SPSH_OK;
     for (size_t i = 0; rc == SPSH_OK && i < sizeof(pieces) / sizeof(pieces[0]); i++)
@@ -102,7 +104,8 @@ static spsh_status open_state(const spsh__device_features_plan *plan, void **ret
     self->table_bytes = spsh__device_tables(plan->tables, NULL, NULL, &job->tables);
     self->row_bytes = plan->row_count_max * plan->tables->dim * sizeof(float);
     self->utterance_count_max = plan->utterance_count_max;
-    self->utterances = twin_new(plan->utterance_count_max * sizeof(*self->utterances));
+    self->utterances =
+        twin_new(spsh__device_table_bytes(plan->utterance_count_max, plan->mask_count));
     job->room = spsh__device_room_of(&job->tables);
     spsh_status rc = make_memory(self, plan, err);
     if (rc == SPSH_OK && !spsh__device_lanes(&job->room, twin_state.memory_bytes, &job->lane_shift))
@@ -137,7 +140,8 @@ static void complete(const state *self, const spsh__device_job *given, spsh__dev
     job->own_mean = self->job.own_mean;
     job->own_scales = self->job.own_scales;
     job->sums = self->job.sums;
-    job->utterances = NULL; /* they go with the work */
+    job->mask_values = self->job.mask_values;
+    job->utterances = NULL; /* they go with the work, and so do masks */
     job->stats_step = is_one ? 0 : 1;
     if (is_given)
         return;
@@ -217,7 +221,9 @@ static void run_job(void *arguments)
     spsh__device_job *job = arguments;
     float tops[SPSH__DEVICE_THREADS];
     float *memory = twin_shared(((size_t)job->room.end << job->lane_shift) * sizeof(float));
-    job->utterances = (const spsh__device_utterance *)(job + 1);
+    spsh__device_utterance *utterances = (spsh__device_utterance *)(job + 1);
+    job->utterances = utterances;
+    job->masks = spsh__device_table_masks(utterances, job->utterance_count);
 #ifdef TWIN_THREADS
     pthread_t threads[SPSH__DEVICE_THREADS];
     work works[SPSH__DEVICE_THREADS];
@@ -238,7 +244,7 @@ static void run_job(void *arguments)
 }
 
 /* Into uses, which have room for two an utterance and OWN_USES; how many there are. */
-enum { OWN_USES = 7 };
+enum { OWN_USES = 8 };
 
 static size_t uses_of(const state *self, const spsh__device_job *job, spsh__device_use *uses)
 {
@@ -266,6 +272,9 @@ static size_t uses_of(const state *self, const spsh__device_job *job, spsh__devi
     uses[count++] = (spsh__device_use){job->own_scales, all * sizeof(float), 1};
     uses[count++] = (spsh__device_use){job->sums, 2 * all * sizeof(double), 1};
     uses[count++] = (spsh__device_use){job->rows, self->row_bytes, 1};
+    uses[count++] = (spsh__device_use){
+        job->mask_values, job->mask_values != NULL ? self->utterance_count_max * sizeof(float) : 0,
+        1};
     uses[count++] = (spsh__device_use){job->mean, is_given ? given * sizeof(float) : 0, 0};
     uses[count++] = (spsh__device_use){job->scales, is_given ? given * sizeof(float) : 0, 0};
     return count;
@@ -275,7 +284,8 @@ static spsh_status run(void *opaque, void *stream, const spsh__device_job *given
                        uint64_t frames_max, spsh_error *err)
 {
     const state *self = opaque;
-    const size_t table_bytes = given->utterance_count * sizeof(*self->utterances);
+    const size_t table_bytes = spsh__device_table_bytes(given->utterance_count,
+                                                        given->time_masks + given->frequency_masks);
     const size_t use_room = (size_t)given->utterance_count * 2 + OWN_USES;
     spsh__device_job *job = twin_new(sizeof(*job) + table_bytes);
     spsh__device_use *uses = twin_new(use_room * sizeof(*uses));

@@ -29,10 +29,12 @@ typedef struct spsh_cuda_features_options {
     uint64_t frame_count_max;     /* of a batch's utterances together; 0: 262,144 (44 minutes of
                                      10 ms) */
     spsh_feature_dtype dtype;     /* of values */
+    uint32_t time_masks, frequency_masks; /* of each utterance; at most SPSH_AUGMENT_MASKS_MAX each;
+                                             0: none */
 } spsh_cuda_features_options;
 #define SPSH_CUDA_FEATURES_OPTIONS_INIT                                                            \
     {                                                                                              \
-        sizeof(spsh_cuda_features_options), 0, 0, 0, SPSH_FLOAT32                                  \
+        sizeof(spsh_cuda_features_options), 0, 0, 0, SPSH_FLOAT32, 0, 0                            \
     }
 
 /** Tables and room on one device. One thread at a time. */
@@ -40,8 +42,9 @@ typedef struct spsh_cuda_features spsh_cuda_features;
 
 /**
  * Brings the tables of featgen to a device and takes all memory that batches will need: the tables,
- * 48 bytes an utterance four times, statistics (dim values an utterance, where there is a norm of
- * the utterance's own), and, for float16 with a norm, frame_count_max rows of floats.
+ * 48 bytes an utterance and 8 bytes a mask of it four times, statistics (dim values an utterance,
+ * where there is a norm of the utterance's own, or masks), and, for float16 with a norm or masks,
+ * frame_count_max rows of floats.
  *
  * @param cuda, featgen  borrowed; must outlive ret_features
  * @param options        NULL for defaults; copied
@@ -55,6 +58,11 @@ SPSH_API SPSH_NODISCARD spsh_status spsh_cuda_features_open(
 
 /** Waits for the work that was put onto streams. NULL is fine. */
 SPSH_API void spsh_cuda_features_close(spsh_cuda_features *features);
+
+/** Values of frames (frequency: of each frame) first ... first + count - 1, where there are any. */
+typedef struct spsh_cuda_mask {
+    uint32_t first, count;
+} spsh_cuda_mask;
 
 /** Utterances, one channel each, and where their rows go. Device pointers are to memory that the
  * device of the options can reach; they are used when the stream gets there. */
@@ -73,6 +81,10 @@ typedef struct spsh_cuda_feature_batch {
     const float *mean, *scale; /* device; SPSH_NORM_SPEAKER and _DATASET: dim values */
     uint32_t stats_stride;     /* values from an utterance's mean (scale) to the next one's; 0: all
                                   have the same */
+
+    const spsh_cuda_mask *masks; /* host: time_masks and then frequency_masks of utterance 0, of
+                                    utterance 1, ... Masked values become the mean of all of the
+                                    utterance's; NULL: nothing is masked */
 } spsh_cuda_feature_batch;
 
 /**

@@ -16,6 +16,7 @@ typedef struct spsh__device_features_plan {
     const spsh__frame_tables *tables;
     uint32_t device;
     uint32_t utterance_count_max;
+    uint32_t mask_count;    /* of an utterance */
     uint64_t row_count_max; /* rows between frames and norm; 0: none are needed */
 } spsh__device_features_plan;
 
@@ -24,10 +25,10 @@ typedef struct spsh__device_features_entry {
     spsh_status (*open_fn)(const spsh__device_features_plan *plan, void **ret_state,
                            spsh_error *err);
     void (*close_fn)(void *state);
-    /* Room for a batch's utterances; waits until the device is done with what was in it. */
+    /* Room for a batch's table; waits until the device is done with what was in it. */
     spsh_status (*begin_fn)(void *state, spsh__device_utterance **ret_utterances, spsh_error *err);
-    /* job: from samples to padding_value, mean, scales and stats_stride as given; the plug-in fills
-     * in the rest. frames_max: of an utterance. */
+    /* job: from samples to padding_value, mean, scales, stats_stride, time_masks and
+     * frequency_masks as given; the plug-in fills in the rest. frames_max: of an utterance. */
     spsh_status (*run_fn)(void *state, void *stream, const spsh__device_job *job,
                           uint64_t frames_max, spsh_error *err);
 } spsh__device_features_entry;

@@ -2,13 +2,14 @@
  * device_norm.h, is written in what C and CUDA share (speechshard/device_text.h).
  *
  *     job (tables, samples, places) --> block b of utterance u: frames b * lanes ... --> rows
- *                                   --> statistics of u --> values, padding
+ *                                   --> statistics of u --> values, masks, padding
  */
 #ifndef SPSH_DEVICE_JOB_H
 #define SPSH_DEVICE_JOB_H
 
 #include "frames.h"
 #include "speechshard/device_text.h"
+#include "speechshard/featgen_cuda.h"
 
 #define SPSH__DEVICE_LANES_MAX 8U /* frames of a block; a power of two */
 #define SPSH__DEVICE_PARTS     4U /* partial sums of samples, as frames_body.h has them */
@@ -53,7 +54,23 @@ typedef struct spsh__device_job {
     uint32_t stats_step;   /* from a dimension's to the next one's: 1, or 0 for one of all */
     float *own_mean, *own_scales;
     double *sums; /* 2 * dim an utterance */
+
+    uint32_t time_masks, frequency_masks; /* of each utterance */
+    const spsh_cuda_mask *masks;          /* an utterance's, of time first, behind another's */
+    float *mask_values;                   /* what masked values of an utterance become */
 } spsh__device_job;
+
+/* A batch's table: its utterances, and their masks right behind them. */
+static inline size_t spsh__device_table_bytes(size_t utterance_count, uint32_t mask_count)
+{
+    return utterance_count * (sizeof(spsh__device_utterance) + mask_count * sizeof(spsh_cuda_mask));
+}
+
+static inline spsh_cuda_mask *spsh__device_table_masks(spsh__device_utterance *utterances,
+                                                       size_t utterance_count)
+{
+    return (spsh_cuda_mask *)(void *)(utterances + utterance_count);
+}
 
 typedef struct spsh__device_block {
     const spsh__device_job *job;

@@ -1,8 +1,10 @@
-/* device_norm.h: norm.c, halves and padding for the kernels behind device_frames.h.
+/* device_norm.h: norm.c, masks, halves and padding for the kernels behind device_frames.h.
  *
  * A block of threads takes an utterance's statistics: a thread sums a dimension, from the first
- * frame to the last, in double precision, as norm.c does. Then any number of threads make values
- * of rows, each value by itself.
+ * frame to the last, in double precision, as norm.c does. With masks it does so once more, with
+ * values as the norm makes them, for the mean of all; whoever makes the values then norms the same
+ * rows to the same bits, so normed floats need no place even where halves are served. Then any
+ * number of threads make values of rows, each value by itself.
  */
 #ifndef SPSH_DEVICE_NORM_H
 #define SPSH_DEVICE_NORM_H
@@ -117,7 +119,56 @@ DEVICE void device_least(const spsh__device_stats *stats, uint32_t thread)
     stats->job->own_mean[stats->number] = top - 8.0F;
 }
 
-/* What the norm needs to know of an utterance, by a block. */
+DEVICE float device_normed(const spsh__device_job *job, uint32_t number, uint32_t d, float value)
+{
+    const size_t at = (size_t)number * job->stats_stride + (size_t)d * job->stats_step;
+    switch (job->tables.features.norm) {
+    case SPSH_NORM_NONE: break;
+    case SPSH_NORM_WHISPER: return ((value > job->mean[at] ? value : job->mean[at]) + 4.0F) * 0.25F;
+    case SPSH_NORM_UTTERANCE:
+    case SPSH_NORM_MEAN:
+    case SPSH_NORM_MEAN_VARIANCE:
+    case SPSH_NORM_SPEAKER:
+    case SPSH_NORM_DATASET: return (value - job->mean[at]) * job->scales[at];
+    }
+    return value;
+}
+
+DEVICE void device_sum_normed(const spsh__device_stats *stats, uint32_t thread)
+{
+    const spsh__device_job *job = stats->job;
+    const uint32_t dim = job->tables.dim;
+    const uint64_t frame_count = stats->utterance->frame_count;
+    const float *rows = device_rows(job, stats->utterance);
+    double *sums = job->sums + (size_t)stats->number * 2 * dim;
+    for (uint32_t d = thread; d < dim; d += SPSH__DEVICE_THREADS) {
+        double sum = 0;
+        for (uint64_t t = 0; t < frame_count; t++)
+            sum += (double)device_normed(job, stats->number, d, rows[t * dim + d]);
+        sums[d] = sum;
+    }
+}
+
+/* The mean of all values, in the order in which the loader takes it on the host. */
+DEVICE void device_mask_value(const spsh__device_stats *stats, uint32_t thread)
+{
+    const spsh__device_job *job = stats->job;
+    const uint32_t dim = job->tables.dim;
+    const double *sums = job->sums + (size_t)stats->number * 2 * dim;
+    double sum = 0;
+    if (thread != 0)
+        return;
+    for (uint32_t d = 0; d < dim; d++)
+        sum += sums[d];
+    job->mask_values[stats->number] = (float)(sum / (double)(stats->utterance->frame_count * dim));
+}
+
+SPSH__INLINE bool spsh__device_has_masks(const spsh__device_job *job)
+{
+    return job->time_masks + job->frequency_masks > 0;
+}
+
+/* What norm and masks need to know of an utterance, by a block. */
 DEVICE void spsh__device_statistics(const spsh__device_stats *stats)
 {
     if (stats->utterance->frame_count == 0)
@@ -140,21 +191,25 @@ DEVICE void spsh__device_statistics(const spsh__device_stats *stats)
         EACH_THREAD(stats, device_dimension_stats(stats, thread));
         break;
     }
+    if (spsh__device_has_masks(stats->job)) {
+        EACH_THREAD(stats, device_sum_normed(stats, thread));
+        EACH_THREAD(stats, device_mask_value(stats, thread));
+    }
 }
 
-DEVICE float device_normed(const spsh__device_job *job, uint32_t number, uint32_t d, float value)
+DEVICE bool device_is_covered(const spsh_cuda_mask *masks, uint32_t count, uint64_t place)
 {
-    const size_t at = (size_t)number * job->stats_stride + (size_t)d * job->stats_step;
-    switch (job->tables.features.norm) {
-    case SPSH_NORM_NONE: break;
-    case SPSH_NORM_WHISPER: return ((value > job->mean[at] ? value : job->mean[at]) + 4.0F) * 0.25F;
-    case SPSH_NORM_UTTERANCE:
-    case SPSH_NORM_MEAN:
-    case SPSH_NORM_MEAN_VARIANCE:
-    case SPSH_NORM_SPEAKER:
-    case SPSH_NORM_DATASET: return (value - job->mean[at]) * job->scales[at];
-    }
-    return value;
+    for (uint32_t i = 0; i < count; i++)
+        if (place >= masks[i].first && place - masks[i].first < masks[i].count)
+            return true;
+    return false;
+}
+
+/* Are a frame's values as they are to be when the frames' kernel has written them? */
+SPSH__INLINE bool spsh__device_is_final(const spsh__device_job *job)
+{
+    return job->tables.features.norm == SPSH_NORM_NONE && job->rows == NULL &&
+           !spsh__device_has_masks(job);
 }
 
 /* How many values of an utterance's place spsh__device_finish has to look at. */
@@ -164,18 +219,23 @@ DEVICE uint64_t spsh__device_finish_count(const spsh__device_job *job, uint32_t 
     return (job->padded_frames != 0 ? job->padded_frames : frame_count) * job->tables.dim;
 }
 
-/* Value `at` of an utterance's place: what becomes of the row's, or padding. Without a norm, values
- * are final. */
+/* Value `at` of an utterance's place: what becomes of the row's, or padding. */
 DEVICE void spsh__device_finish(const spsh__device_job *job, uint32_t number, uint64_t at)
 {
     const spsh__device_utterance *utterance = &job->utterances[number];
     const uint32_t dim = job->tables.dim;
     float value = job->padding_value;
     if (at < utterance->frame_count * dim) {
-        if (job->tables.features.norm == SPSH_NORM_NONE)
+        if (spsh__device_is_final(job))
             return;
-        const uint32_t d = job->stats_step != 0 ? (uint32_t)(at % dim) : 0;
-        value = device_normed(job, number, d, device_rows(job, utterance)[at]);
+        const uint32_t mask_count = job->time_masks + job->frequency_masks;
+        const spsh_cuda_mask *masks = job->masks + (size_t)number * mask_count;
+        const uint32_t d = (uint32_t)(at % dim);
+        if (device_is_covered(masks, job->time_masks, at / dim) ||
+            device_is_covered(masks + job->time_masks, job->frequency_masks, d))
+            value = job->mask_values[number];
+        else
+            value = device_normed(job, number, d, device_rows(job, utterance)[at]);
     }
     device_write(job, utterance->first_value + at, value);
 }

@@ -1,15 +1,15 @@
 /* features.cu: the kernels of features, and the device's side of featgen_cuda.h.
  *
  *     frames_kernel      grid (blocks of frames, utterances)  samples --> rows, or values
- *     statistics_kernel  grid (1, utterances)                 rows --> mean, scale, the least value
- *     finish_kernel      grid (blocks of values, utterances)  rows --> values, padding
+ *     statistics_kernel  grid (1, utterances)                 rows --> what norm and masks need
+ *     finish_kernel      grid (blocks of values, utterances)  rows --> values, masks, padding
  *
- * The second runs where a norm needs it, the third where there is a norm or padding. What a block
- * does is in device_frames.h and device_norm.h. An utterance with fewer frames than the longest
- * leaves blocks that end at once.
+ * The second runs where a norm or masks need it, the third where there is a norm, masks or padding,
+ * or where rows have a place of their own. What a block does is in device_frames.h and
+ * device_norm.h. An utterance with fewer frames than the longest leaves blocks that end at once.
  *
- * A batch's table of utterances goes through one of SLOTS pinned places, taken in turn; the event
- * behind the batch's last kernel says when a place is free.
+ * A batch's table, its utterances and their masks, goes through one of SLOTS pinned places, taken
+ * in turn; the event behind the batch's last kernel says when a place is free.
  */
 #include <cuda_runtime.h>
 #include <stdlib.h>
@@ -29,7 +29,7 @@ typedef struct slot {
 
 typedef struct state {
     uint32_t device;
-    uint32_t utterance_count_max;
+    uint32_t utterance_count_max, mask_count;
     spsh__device_job job; /* what does not change: tables, room, memory of ours */
     size_t block_bytes;   /* shared memory of a block of frames */
     void *tables;
@@ -139,19 +139,19 @@ static spsh_status choose_lanes(state *self, spsh_error *err)
                             "shared memory of the features' kernel", err);
 }
 
-/* What norms of an utterance's own need. */
+/* What masks and norms of an utterance's own need. */
 static spsh_status make_statistics(state *self, spsh_error *err)
 {
     spsh__device_job *job = &self->job;
     const uint32_t dim = job->tables.dim;
     const size_t count = self->utterance_count_max;
     const char *what = "memory for statistics of features";
-    bool has_sums = false;
+    bool has_sums = self->mask_count > 0;
     job->stats_step = 0;
     switch (job->tables.features.norm) {
-    case SPSH_NORM_NONE: return SPSH_OK;
+    case SPSH_NORM_NONE: break;
     case SPSH_NORM_SPEAKER:
-    case SPSH_NORM_DATASET: job->stats_step = 1; return SPSH_OK;
+    case SPSH_NORM_DATASET: job->stats_step = 1; break;
     case SPSH_NORM_WHISPER: job->stats_stride = 1; break;
     case SPSH_NORM_UTTERANCE:
         job->stats_stride = 1;
@@ -170,13 +170,14 @@ static spsh_status make_statistics(state *self, spsh_error *err)
         rc = new_memory(values, sizeof(float), what, (void **)&job->own_scales, err);
     if (rc == SPSH_OK && has_sums)
         rc = new_memory(count * 2 * dim, sizeof(double), what, (void **)&job->sums, err);
+    if (rc == SPSH_OK && self->mask_count > 0)
+        rc = new_memory(count, sizeof(float), what, (void **)&job->mask_values, err);
     return rc;
 }
 
 static spsh_status make_slots(state *self, spsh_error *err)
 {
-    const size_t count = self->utterance_count_max;
-    const size_t bytes = count * sizeof(spsh__device_utterance);
+    const size_t bytes = spsh__device_table_bytes(self->utterance_count_max, self->mask_count);
     spsh_status rc = SPSH_OK;
     for (uint32_t i = 0; rc == SPSH_OK && i < SLOTS; i++) {
         slot *one = &self->slots[i];
@@ -209,6 +210,7 @@ static void close_state(void *opaque)
     (void)cudaFree(self->job.sums);
     (void)cudaFree(self->job.own_mean);
     (void)cudaFree(self->job.own_scales);
+    (void)cudaFree(self->job.mask_values);
     (void)cudaFree(self->job.rows);
     (void)cudaFree(self->tables);
     if (has_entered)
@@ -231,6 +233,7 @@ static spsh_status open_state(const spsh__device_features_plan *plan, void **ret
     }
     self->device = plan->device;
     self->utterance_count_max = plan->utterance_count_max;
+    self->mask_count = plan->mask_count;
     rc = bring_tables(self, plan->tables, err);
     if (rc == SPSH_OK)
         rc = choose_lanes(self, err);
@@ -276,6 +279,9 @@ static spsh__device_job complete(const state *self, const spsh__device_job *give
     job.samples = given->samples;
     job.utterances = self->slots[self->next].device;
     job.utterance_count = given->utterance_count;
+    job.time_masks = given->time_masks;
+    job.frequency_masks = given->frequency_masks;
+    job.masks = spsh__device_table_masks(self->slots[self->next].device, given->utterance_count);
     job.values = given->values;
     job.dtype = given->dtype;
     job.padded_frames = given->padded_frames;
@@ -287,9 +293,11 @@ static spsh__device_job complete(const state *self, const spsh__device_job *give
     return job;
 }
 
-static bool has_statistics(spsh_feature_norm norm)
+static bool has_statistics(const spsh__device_job *job)
 {
-    return norm != SPSH_NORM_NONE && norm != SPSH_NORM_SPEAKER && norm != SPSH_NORM_DATASET;
+    const spsh_feature_norm norm = job->tables.features.norm;
+    return spsh__device_has_masks(job) ||
+           (norm != SPSH_NORM_NONE && norm != SPSH_NORM_SPEAKER && norm != SPSH_NORM_DATASET);
 }
 
 static spsh_status launch(const state *self, const spsh__device_job *job, uint64_t frames_max,
@@ -297,7 +305,6 @@ static spsh_status launch(const state *self, const spsh__device_job *job, uint64
 {
     const unsigned utterances = job->utterance_count;
     const uint64_t lanes = (uint64_t)1 << job->lane_shift;
-    const spsh_feature_norm norm = job->tables.features.norm;
     const uint64_t rows = job->padded_frames != 0 ? job->padded_frames : frames_max;
     const uint64_t blocks =
         (rows * job->tables.dim + SPSH__DEVICE_THREADS - 1) / SPSH__DEVICE_THREADS;
@@ -305,10 +312,10 @@ static spsh_status launch(const state *self, const spsh__device_job *job, uint64
         const dim3 grid((unsigned)((frames_max + lanes - 1) / lanes), utterances);
         frames_kernel<<<grid, SPSH__DEVICE_THREADS, self->block_bytes, stream>>>(*job);
     }
-    if (frames_max > 0 && has_statistics(norm))
+    if (frames_max > 0 && has_statistics(job))
         statistics_kernel<<<dim3(1, utterances), SPSH__DEVICE_THREADS,
                             SPSH__DEVICE_THREADS * sizeof(float), stream>>>(*job);
-    if (blocks > 0 && (norm != SPSH_NORM_NONE || job->padded_frames != 0)) {
+    if (blocks > 0 && (!spsh__device_is_final(job) || job->padded_frames != 0)) {
         const uint64_t most = FINISH_BLOCKS_MAX;
         const dim3 grid((unsigned)(blocks < most ? blocks : most), utterances);
         finish_kernel<<<grid, SPSH__DEVICE_THREADS, 0, stream>>>(*job);
@@ -326,8 +333,9 @@ static spsh_status run(void *opaque, void *stream, const spsh__device_job *given
     if (rc != SPSH_OK)
         return rc;
     const spsh__device_job job = complete(self, given);
-    rc = spsh__cuda_check(cudaMemcpyAsync(one->device, one->pinned,
-                                          job.utterance_count * sizeof(*one->pinned),
+    const size_t table_bytes =
+        spsh__device_table_bytes(job.utterance_count, job.time_masks + job.frequency_masks);
+    rc = spsh__cuda_check(cudaMemcpyAsync(one->device, one->pinned, table_bytes,
                                           cudaMemcpyHostToDevice, (cudaStream_t)stream),
                           "copying a table of utterances", err);
     if (rc == SPSH_OK)
