@@ -8,7 +8,10 @@ may, is {"measured": false, "reason": ...}, and the others go on; after M minute
 stopped. FILE is written anew after each part, so that what was measured is there whatever comes; without -o the object
 is printed at the end. What goes on, on standard error. Status 0: all that was begun passed; without a device, too, and
 the object says so. Python's standard library only; the parts `ctc` and `steps_*` compare with PyTorch where it is, else
-they time ours alone. Those of a batch of 64 come first: for all of them give more minutes, or --only and the names.
+they time ours alone. Steps of a batch of 64 come first: for all of them give more minutes, or --only and the names.
+
+The bar of `copy`, 90 % of the link, is counted on what packets of 256 bytes leave of it: 256 / (256 + 24) of the raw
+rate, 57.6 of 63.0 GB/s (`of_link_payload`; docs/BENCHMARKS.md says why 24).
 """
 
 import argparse
@@ -31,7 +34,7 @@ CTC_TIMES = 20
 # frames, batch, symbols, labels of an utterance: characters of 15 s and of 30 s, and pieces of words
 CTC_SHAPES = ["400x16x29x64", "750x64x29x187", "750x64x1024x80", "1500x32x29x220"]
 TESTS_S, TEST_S = 240, 150  # all of them, and each: what hangs is to leave time for the rest
-# GB/s of a lane in one direction, by generation of PCIe
+# GB/s of a lane in one direction, by generation of PCIe: all bytes, those of packets' headers too
 LANE = {1: 0.25, 2: 0.5, 3: 0.985, 4: 1.969, 5: 3.938, 6: 7.563}
 
 
@@ -82,7 +85,7 @@ def ask_smi(field):
 
 
 def link_gb_per_s():
-    """What the link can carry in one direction; 0: not known."""
+    """What the link carries in one direction, headers counted; 0: not known."""
     words = ask_smi("pcie.link.gen.max,pcie.link.width.max").split(",")
     try:
         return LANE[int(words[0])] * int(words[1])
