@@ -120,7 +120,7 @@ def test_estimate(work):
     found = json.loads(done.stdout)
     check(found["compute"].startswith("cuda, device 0 of 2"), f"compute: {found['compute']}")
     check(0 < found["device_bytes"] < found["device_free_bytes"], "bytes of the device")
-    there = {"weights", "weights_copy", "gradients", "moments", "activations", "gradient_sums", "loader_device"}
+    there = {"weights", "weights_copy", "gradients", "moments", "activations", "gradient_sums", "loader_device", "work_device"}
     equal(sum(found["memory"][part] for part in there), found["device_bytes"], "its parts")
     check(found["memory"]["loader_device"] > 0, "batches on the device")
     equal(found["memory"]["weights_copy"] * 2, found["memory"]["weights"], "a copy in 16 bits")

@@ -154,6 +154,8 @@ spsh_status twin_memory_new(uint32_t device, size_t size_bytes, void **ret_memor
     };
     add_block(&block);
     used_bytes[device] = used + size_bytes;
+    if (used_bytes[device] > twin_state.most_bytes)
+        twin_state.most_bytes = used_bytes[device];
     twin_state.open_memory++;
     *ret_memory = to_pointer(begin);
     return SPSH_OK;

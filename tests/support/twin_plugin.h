@@ -22,6 +22,7 @@ typedef struct twin_controls {
     uint32_t open_memory, open_pinned, open_streams, open_events, open_graphs;
     uint64_t work_count; /* pieces of work that were done */
     uint64_t hazards;    /* that were counted */
+    uint64_t most_bytes; /* that a device had at once, since a test set it to 0 */
     bool is_lost;        /* everything fails; a test may set it back */
 } twin_controls;
 

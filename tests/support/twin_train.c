@@ -15,8 +15,11 @@
 
 SPSH_API const spsh__device_train_entry *spsh_cuda_train_entry(void);
 
+enum { GEMM_WORK_BYTES = 70000 }; /* of a lane, which nothing uses */
+
 typedef struct train_state {
     spsh__device_train_plan plan;
+    void *gemm_work[SPSH__DEVICE_LANES];
 } train_state;
 
 static spsh_status launch(void *opaque, void *stream, const spsh__launch *l, spsh_error *err)
@@ -148,7 +151,13 @@ static spsh_status gemm(void *opaque, uint32_t lane, void *stream, const spsh__g
 
 /* ---- convolutions ---- */
 
-enum { CONV_WORK_BYTES = 4096 };
+/* The fast algorithm's, and the slow one's, which is the same: they differ in work space alone. */
+enum { CONV_FAST_BYTES = 300000, CONV_SLOW_BYTES = 4096 };
+
+static size_t conv_bytes(const spsh__conv_work *c)
+{
+    return c->work_bytes_max < CONV_FAST_BYTES ? CONV_SLOW_BYTES : CONV_FAST_BYTES;
+}
 
 typedef struct conv_work {
     spsh__conv_shape shape;
@@ -294,7 +303,7 @@ static spsh_status conv_space(void *opaque, uint32_t lane, const spsh__conv_work
     (void)opaque;
     const spsh_status rc = check_conv(c, lane, err);
     if (rc == SPSH_OK)
-        *ret_bytes = CONV_WORK_BYTES;
+        *ret_bytes = conv_bytes(c);
     return rc;
 }
 
@@ -308,7 +317,7 @@ static spsh_status conv(void *opaque, uint32_t lane, void *stream, const spsh__c
     const spsh_status rc = check_conv(c, lane, err);
     if (rc != SPSH_OK)
         return rc;
-    if (c->work_bytes < CONV_WORK_BYTES || (uintptr_t)c->work % 256 != 0)
+    if (c->work_bytes < conv_bytes(c) || (uintptr_t)c->work % 256 != 0)
         return spsh__cuda_fail(err, SPSH_E_INVALID_ARG, "twin: no such work space");
     memset(&w, 0, sizeof(w));
     w.shape = *s;
@@ -329,20 +338,29 @@ static spsh_status conv(void *opaque, uint32_t lane, void *stream, const spsh__c
 
 /* ---- the entry ---- */
 
+static void close_state(void *opaque)
+{
+    train_state *self = opaque;
+    for (uint32_t i = 0; i < SPSH__DEVICE_LANES; i++)
+        twin_table.free_fn(self->gemm_work[i]);
+    free(self);
+}
+
 static spsh_status open_state(const spsh__device_train_plan *plan, void **ret_state,
                               spsh_error *err)
 {
+    spsh_status rc = SPSH_OK;
     train_state *self = calloc(1, sizeof(*self));
     if (self == NULL)
         return spsh__cuda_fail(err, SPSH_E_NO_MEMORY, "twin: no memory");
     self->plan = *plan;
-    *ret_state = self;
-    return SPSH_OK;
-}
-
-static void close_state(void *opaque)
-{
-    free(opaque);
+    for (uint32_t i = 0; i < SPSH__DEVICE_LANES && rc == SPSH_OK; i++)
+        rc = twin_table.alloc_fn(plan->device, GEMM_WORK_BYTES, &self->gemm_work[i], err);
+    if (rc == SPSH_OK)
+        *ret_state = self;
+    else
+        close_state(self);
+    return rc;
 }
 
 static const char *libraries(void *opaque)
@@ -361,6 +379,7 @@ SPSH_API const spsh__device_train_entry *spsh_cuda_train_entry(void)
     static const spsh__device_train_entry entry = {
         .jobs_bytes = 0 SPSH__KERNELS(SPSH_X),
         .kernel_count = TWIN_KERNELS,
+        .open_bytes = SPSH__DEVICE_LANES * (size_t)GEMM_WORK_BYTES,
         .open_fn = open_state,
         .close_fn = close_state,
         .launch_fn = launch,

@@ -492,6 +492,49 @@ static void test_no_device(void)
           NULL);
 }
 
+/* What --estimate says of a run's configuration. */
+static void estimate_of(const kit_run *run, spsh_train_estimate **ret)
+{
+    spsh_train_estimate_options options = SPSH_TRAIN_ESTIMATE_OPTIONS_INIT;
+    options.config_path = kit_config;
+    options.overrides = run->overrides;
+    REQUIRE(spsh_train_estimate_make(&options, ret, NULL) == SPSH_OK);
+}
+
+/* A run with the largest batch takes what was estimated, and hardly less: work space is in it. */
+static void test_estimates_are_what_runs_take(void)
+{
+    static const struct {
+        const char *name, *settings[3];
+    } rows[] = {
+        {"e-own", {"train.precision=bf16", "train.rnn=persistent", "data.dev=[]"}},
+        {"e-dev", {"train.precision=fp16", "train.rnn=cudnn"}                    },
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        spsh_train_estimate *e = NULL;
+        kit_run run = {
+            .folder = rows[i].name, .overrides = {FEATURES, "train.backend=cuda"},
+                 .stop_at = 1
+        };
+        set(&run, "data.max_padded_seconds=40");
+        set(&run, "data.virtual_world=1");
+        set(&run, "train.accumulate=1");
+        set(&run, rows[i].settings[0]);
+        set(&run, rows[i].settings[1]);
+        set(&run, rows[i].settings[2]);
+        estimate_of(&run, &e);
+        twin->most_bytes = 0;
+        CHECK_I64(train_kit_run(&run), SPSH_E_CANCELED);
+        printf("%s: %llu batches, estimated %llu bytes, %llu of them work; %llu were taken\n",
+               rows[i].name, (unsigned long long)e->batches, (unsigned long long)e->device_bytes,
+               (unsigned long long)e->work_bytes, (unsigned long long)twin->most_bytes);
+        CHECK(twin->most_bytes <= e->device_bytes);
+        CHECK((double)twin->most_bytes >= 0.9 * (double)e->device_bytes);
+        spsh_train_estimate_free(e);
+        check_nothing_left();
+    }
+}
+
 /* Whoever comes to the end of it says so; the model and what is its says what takes how much. */
 static void test_too_little_memory(void)
 {
@@ -577,6 +620,7 @@ static void run_failures(void)
 {
     RUN(test_evaluates);
     RUN(test_no_device);
+    RUN(test_estimates_are_what_runs_take);
     RUN(test_too_little_memory);
     RUN(test_lost);
 }

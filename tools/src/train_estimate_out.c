@@ -166,7 +166,7 @@ static void print_texts(const spsh_train_estimate *e)
 static uint64_t memory_bytes(const spsh_train_estimate *e)
 {
     return e->weight_bytes + e->gradient_bytes + e->moment_bytes + e->activation_bytes +
-           e->copy_bytes + e->sum_bytes + e->loader_bytes + e->loader_device_bytes +
+           e->copy_bytes + e->sum_bytes + e->loader_bytes + e->loader_device_bytes + e->work_bytes +
            e->snapshot_bytes;
 }
 
@@ -184,6 +184,7 @@ static void print_room(const spsh_train_estimate *e)
         {"sums of gradients",                       e->sum_bytes          },
         {"the loader",                              e->loader_bytes       },
         {"the loader's batches on the device",      e->loader_device_bytes},
+        {"work space on the device",                e->work_bytes         },
         {"what is being saved (the first process)", e->snapshot_bytes     },
     };
     char size[SPSH_HUMAN_BYTES], all[SPSH_HUMAN_BYTES], line[LINE_BYTES];
@@ -311,6 +312,7 @@ static void put_room(spsh_json *json, const spsh_train_estimate *e)
     spsh__json_put_u64(json, "gradient_sums", e->sum_bytes);
     spsh__json_put_u64(json, "loader", e->loader_bytes);
     spsh__json_put_u64(json, "loader_device", e->loader_device_bytes);
+    spsh__json_put_u64(json, "work_device", e->work_bytes);
     spsh__json_put_u64(json, "snapshot", e->snapshot_bytes);
     spsh__json_end(json);
     spsh__json_put_u64(json, "device_bytes", e->device_bytes);

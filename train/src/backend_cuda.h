@@ -98,6 +98,12 @@ static inline spsh__device_use spsh__cuda_writes(spsh__buffer buffer, size_t cou
 spsh_status spsh__cuda_rnn_open(spsh__backend *b, void **ret_state, spsh_error *err);
 void spsh__cuda_rnn_close(spsh__backend *b, void *state);
 void *spsh__cuda_rnn_state(const spsh__backend *b);
+/* For backend_cuda_count.c: pieces of reserve in the place of others, which it returns; those that
+ * were counted, without their memory. */
+void *spsh__cuda_rnn_swap(spsh__backend *b, void *reserves);
+void spsh__cuda_rnn_forget(spsh__backend *b, void *reserves);
+/* So many bytes are taken for a trial, for its time. */
+void spsh__cuda_count_trial(spsh__backend *b, size_t size_bytes);
 
 /* Sums of x's columns, [rows][width], are added to `to`, those of the first also_width to `also`
  * as well, where that is something. With scratch 0. backend_cuda_rows.c. */

@@ -102,30 +102,54 @@ void spsh__cuda_free(spsh__backend *b, spsh__buffer buffer)
     spsh__cuda_of(b)->plugin->free_fn(buffer.data);
 }
 
-/* A quarter more than it was at least, so that shapes that grow slowly do not move it each time. */
-void *spsh__cuda_scratch(spsh__backend *b, uint32_t number, size_t size_bytes)
+size_t spsh__cuda_scratch_bytes(size_t size_bytes)
 {
-    spsh__cuda_state *self = spsh__cuda_of(b);
-    spsh__cuda_lane_state *lane = &self->lanes[self->lane];
-    spsh_error err = SPSH_ERROR_INIT;
-    if (spsh__cuda_has_failed(b))
-        return NULL;
+    return (size_bytes / SCRATCH_GRAIN + 1) * SCRATCH_GRAIN;
+}
+
+/* A quarter more than it was at least, so that shapes that grow slowly do not move it each time. */
+static spsh_status grow_scratch(spsh__backend *b, uint32_t number, size_t size_bytes,
+                                spsh_error *err)
+{
+    const spsh__cuda_state *self = spsh__cuda_of(b);
+    spsh__cuda_lane_state *lane = &spsh__cuda_of(b)->lanes[self->lane];
     if (lane->scratch[number] != NULL && size_bytes <= lane->scratch_bytes[number])
-        return lane->scratch[number];
+        return SPSH_OK;
     spsh__cuda_segments_drop(b);
     const size_t least = lane->scratch_bytes[number] + lane->scratch_bytes[number] / 4;
-    const size_t wanted = size_bytes > least ? size_bytes : least;
+    const size_t rounded = spsh__cuda_scratch_bytes(size_bytes > least ? size_bytes : least);
     if (lane->scratch[number] != NULL)
         self->plugin->free_fn(lane->scratch[number]); /* waits for who uses it */
     lane->scratch[number] = NULL;
     lane->scratch_bytes[number] = 0;
-    const size_t rounded = (wanted / SCRATCH_GRAIN + 1) * SCRATCH_GRAIN;
-    const spsh_status rc = new_memory(b, rounded, &lane->scratch[number], &err);
-    spsh__cuda_failed(b, rc, &err);
-    if (rc != SPSH_OK)
+    const spsh_status rc = new_memory(b, rounded, &lane->scratch[number], err);
+    if (rc == SPSH_OK)
+        lane->scratch_bytes[number] = rounded;
+    return rc;
+}
+
+bool spsh__cuda_scratch_try(spsh__backend *b, uint32_t number, size_t size_bytes)
+{
+    spsh_error err = SPSH_ERROR_INIT;
+    if (spsh__cuda_of(b)->count.is_on)
+        return true;
+    const spsh_status rc = grow_scratch(b, number, size_bytes, &err);
+    if (rc != SPSH_E_NO_MEMORY)
+        spsh__cuda_failed(b, rc, &err);
+    return rc == SPSH_OK;
+}
+
+void *spsh__cuda_scratch(spsh__backend *b, uint32_t number, size_t size_bytes)
+{
+    const spsh__cuda_state *self = spsh__cuda_of(b);
+    spsh_error err = SPSH_ERROR_INIT;
+    if (spsh__cuda_has_failed(b))
         return NULL;
-    lane->scratch_bytes[number] = rounded;
-    return lane->scratch[number];
+    if (self->count.is_on)
+        return spsh__cuda_count_scratch(b, number, size_bytes);
+    const spsh_status rc = grow_scratch(b, number, size_bytes, &err);
+    spsh__cuda_failed(b, rc, &err);
+    return rc == SPSH_OK ? self->lanes[self->lane].scratch[number] : NULL;
 }
 
 /* -------------------------------------------------------------------------------- fill and copy */
@@ -195,6 +219,8 @@ static spsh_status upload_piece(spsh__backend *b, void *to, const void *from, si
 void spsh__cuda_upload(spsh__backend *b, void *to, const void *from, size_t size_bytes)
 {
     spsh_error err = SPSH_ERROR_INIT;
+    if (spsh__cuda_of(b)->count.is_on)
+        return;
     spsh__cuda_segment_refuse(b);
     for (size_t at = 0; at < size_bytes && !spsh__cuda_has_failed(b);) {
         const size_t left = size_bytes - at;
@@ -241,7 +267,7 @@ static const void *fetch_piece(spsh__backend *b, const void *from, size_t size_b
     char *memory = slot_memory(self, SPSH__CUDA_SLOTS);
     void *stream = spsh__cuda_stream(b);
     spsh_error err = SPSH_ERROR_INIT;
-    if (spsh__cuda_has_failed(b))
+    if (spsh__cuda_has_failed(b) || self->count.is_on)
         return NULL;
     spsh_status rc = self->plugin->copy_fn(memory, from, size_bytes, stream, &err);
     if (rc == SPSH_OK)
@@ -369,7 +395,7 @@ void spsh__cuda_download(spsh__backend *b, const void *from, size_t size_bytes,
     spsh__cuda_state *self = spsh__cuda_of(b);
     spsh_error err = SPSH_ERROR_INIT;
     spsh_status rc = SPSH_OK;
-    if (spsh__cuda_has_failed(b))
+    if (spsh__cuda_has_failed(b) || self->count.is_on)
         return;
     spsh__cuda_take *take = add_take(b);
     void *memory = take == NULL ? NULL : take_pinned(b, size_bytes, &err);
@@ -411,15 +437,31 @@ void spsh__cuda_finish(spsh__backend *b)
 /* --------------------------------------------------------------------------------------- lengths
  */
 
+static uint32_t lengths_capacity(uint32_t batch)
+{
+    return batch < LENGTHS_FIRST ? LENGTHS_FIRST : 2 * batch;
+}
+
+static void count_lengths(spsh__backend *b, uint32_t batch)
+{
+    uint64_t *most = &spsh__cuda_of(b)->count.lengths_bytes;
+    const uint64_t bytes = 2 * sizeof(uint32_t) * (uint64_t)lengths_capacity(batch);
+    *most = bytes > *most ? bytes : *most;
+}
+
 /* Where they lie is the same for all batches, so that what was kept finds them. */
 void spsh__cuda_batch(spsh__backend *b, const spsh__batch_lengths *l)
 {
     spsh__cuda_lengths_state *lengths = &spsh__cuda_of(b)->lengths;
     spsh_error err = SPSH_ERROR_INIT;
+    if (spsh__cuda_of(b)->count.is_on) {
+        count_lengths(b, l->batch);
+        return;
+    }
     if (l->batch > lengths->capacity || lengths->device == NULL) {
         spsh__buffer before = {lengths->device, false};
         void *memory = NULL;
-        const uint32_t capacity = l->batch < LENGTHS_FIRST ? LENGTHS_FIRST : 2 * l->batch;
+        const uint32_t capacity = lengths_capacity(l->batch);
         spsh__cuda_free(b, before);
         *lengths = (spsh__cuda_lengths_state){NULL};
         const spsh_status rc =
@@ -442,6 +484,8 @@ const uint32_t *spsh__cuda_lengths(spsh__backend *b, const uint32_t *lengths)
 {
     const spsh__cuda_lengths_state *l = &spsh__cuda_of(b)->lengths;
     spsh_error err = SPSH_ERROR_INIT;
+    if (spsh__cuda_of(b)->count.is_on)
+        return spsh__cuda_nowhere();
     if (l->device != NULL && lengths == l->in)
         return l->device;
     if (l->device != NULL && lengths == l->out)

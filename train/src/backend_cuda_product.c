@@ -98,17 +98,42 @@ static spsh_status put_conv(spsh__backend *b, void *stream, const void *argument
     return self->entry->conv_fn(self->train, w->lane, stream, &w->work, err);
 }
 
+static spsh_status ask_space(const spsh__cuda_state *self, conv_work *w, spsh_error *err)
+{
+    w->work.work_bytes_max = self->conv_bytes_max;
+    return self->entry->conv_space_fn(self->train, w->lane, &w->work, &w->work.work_bytes, err);
+}
+
+/* Where there is no room for the work space that the fastest algorithm wants, one that needs less,
+ * of this convolution and of those to come. Half of what is free is left to other operators. With
+ * is_deterministic what is free on a day must not choose an algorithm. */
+static void make_do(spsh__backend *b, conv_work *w)
+{
+    spsh__cuda_state *self = spsh__cuda_of(b);
+    conv_work less = *w;
+    uint64_t free_bytes = 0, all_bytes = 0;
+    if (b->is_deterministic || spsh__cuda_scratch_try(b, SCRATCH_WORK, w->work.work_bytes) ||
+        self->plugin->memory_fn(b->device, &free_bytes, &all_bytes, NULL) != SPSH_OK)
+        return;
+    const size_t before = self->conv_bytes_max;
+    self->conv_bytes_max = (size_t)(free_bytes / 2);
+    if (self->conv_bytes_max < before && ask_space(self, &less, NULL) == SPSH_OK)
+        *w = less;
+    else
+        self->conv_bytes_max = before;
+}
+
 /* With the work space that it needs, of scratch. */
 static void convolve(spsh__backend *b, const spsh__conv_work *work)
 {
-    const spsh__cuda_state *self = spsh__cuda_of(b);
     conv_work w = {spsh__cuda_lane(b), *work};
     spsh_error err = SPSH_ERROR_INIT;
     if (spsh__cuda_has_failed(b))
         return;
-    const spsh_status rc =
-        self->entry->conv_space_fn(self->train, w.lane, work, &w.work.work_bytes, &err);
+    const spsh_status rc = ask_space(spsh__cuda_of(b), &w, &err);
     spsh__cuda_failed(b, rc, &err);
+    if (rc == SPSH_OK)
+        make_do(b, &w);
     w.work.work = spsh__cuda_scratch(b, SCRATCH_WORK, w.work.work_bytes);
     if (w.work.work != NULL)
         spsh__cuda_put(b, put_conv, &w, sizeof(w));

@@ -257,6 +257,22 @@ spsh_status spsh__cuda_rnn_open(spsh__backend *b, void **ret_state, spsh_error *
     return SPSH_OK;
 }
 
+void *spsh__cuda_rnn_swap(spsh__backend *b, void *reserves)
+{
+    spsh__rnn_state *self = spsh__rnn_of(b);
+    spsh__rnn_own_reserve *before = self->reserves;
+    self->reserves = reserves;
+    return before;
+}
+
+void spsh__cuda_rnn_forget(spsh__backend *b, void *reserves)
+{
+    for (spsh__rnn_own_reserve *own = reserves, *next = NULL; own != NULL; own = next) {
+        next = own->next;
+        spsh__train_delete(&b->allocator, own);
+    }
+}
+
 void spsh__cuda_rnn_close(spsh__backend *b, void *state)
 {
     spsh__rnn_state *self = state;

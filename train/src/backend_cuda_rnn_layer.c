@@ -313,6 +313,7 @@ static spsh_status probe(spsh__backend *b, const spsh__rnn_choice *c, spsh_error
     size_t all = SPSH__RNN_ALIGNMENT;
     for (uint32_t i = 0; i < 8; i++)
         all += sizes[i];
+    spsh__cuda_count_trial(b, all);
     spsh_status rc = spsh_cuda_alloc(b->cuda, b->device, all, &memory, err);
     if (rc != SPSH_OK)
         return rc;

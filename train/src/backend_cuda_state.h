@@ -1,5 +1,5 @@
-/* backend_cuda_state.h: what backend_cuda.c, _memory.c, _product.c and _segment.c share; the other
- * parts of the backend see backend_cuda.h alone. */
+/* backend_cuda_state.h: what backend_cuda.c, _count.c, _memory.c, _product.c and _segment.c share;
+ * the other parts of the backend see backend_cuda.h alone. */
 #ifndef SPSH_TRAIN_BACKEND_CUDA_STATE_H
 #define SPSH_TRAIN_BACKEND_CUDA_STATE_H
 
@@ -65,6 +65,16 @@ typedef struct spsh__cuda_segments {
     spsh__cuda_segment_counts counts;
 } spsh__cuda_segments;
 
+/* backend_cuda_count.h: while is_on, operators only note what they ask for. */
+typedef struct spsh__cuda_count {
+    bool is_on;
+    size_t scratch_bytes[SPSH__DEVICE_LANES][SPSH__CUDA_SCRATCHES]; /* at most */
+    uint64_t lengths_bytes, trial_bytes;
+    void *reserves; /* what comes back when it ends: recurrent layers', and the first failure */
+    spsh_status rc;
+    spsh_error err;
+} spsh__cuda_count;
+
 struct spsh__cuda_state {
     const spsh__cuda_plugin *plugin;
     const spsh__device_train_entry *entry;
@@ -83,6 +93,8 @@ struct spsh__cuda_state {
     size_t take_count, take_room;
     spsh__cuda_lengths_state lengths;
     spsh__cuda_segments segments;
+    spsh__cuda_count count;
+    size_t conv_bytes_max; /* work space that a convolution may have */
     void *rnn;
 };
 
@@ -94,6 +106,15 @@ static inline spsh__cuda_state *spsh__cuda_of(const spsh__backend *b)
 /* ---- backend_cuda_memory.c ---- */
 spsh_status spsh__cuda_memory_open(spsh__backend *b, spsh_error *err);
 void spsh__cuda_memory_close(spsh__backend *b);
+/* Of scratch as it is taken. */
+size_t spsh__cuda_scratch_bytes(size_t size_bytes);
+/* Whether scratch can have so many bytes, and then it has them: where there is no room that is no
+ * failure. */
+bool spsh__cuda_scratch_try(spsh__backend *b, uint32_t number, size_t size_bytes);
+
+/* ---- backend_cuda_count.c ---- */
+void *spsh__cuda_count_scratch(spsh__backend *b, uint32_t number, size_t size_bytes);
+void *spsh__cuda_nowhere(void); /* memory of nobody */
 
 /* ---- backend_cuda_segment.c ---- */
 spsh_status spsh__cuda_segments_open(spsh__backend *b, bool has_graphs, spsh_error *err);

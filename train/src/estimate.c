@@ -203,9 +203,9 @@ static spsh_status estimate(spsh__estimating *e, const spsh_train_estimate_optio
     if (rc != SPSH_OK)
         return rc;
     take_config(e);
-    rc = spsh__estimate_memory(e, err);
+    rc = spsh__estimate_epoch(e, err);
     if (rc == SPSH_OK)
-        rc = spsh__estimate_epoch(e, err);
+        rc = spsh__estimate_memory(e, err);
     if (rc == SPSH_OK)
         count_steps(e);
     return rc;

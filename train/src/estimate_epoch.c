@@ -44,6 +44,7 @@ typedef struct going {
     uint32_t *labels;
     uint32_t label_capacity;
     double padded_s;
+    uint64_t batch_pairs, pairs; /* frames * (labels + 1): of a batch, and at most */
 } going;
 
 /* ---- the epoch ---- */
@@ -110,6 +111,7 @@ static spsh_status take_item(going *g, const spsh_item *item, spsh_error *err)
         g->out->without_text++;
     if (t.frames == 0 || size == 0)
         return SPSH_OK;
+    g->batch_pairs += behind * ((uint64_t)size + 1);
     t.is_spread = item->position / RUN % g->stride == 0;
     if (t.frames / 2 < size)
         t.is_suspect = g->suspects++ % g->suspect_stride == 0;
@@ -138,6 +140,7 @@ static spsh_status take_batch(going *g, const spsh_planned_batch *batch, spsh_er
     spsh_status rc = SPSH_OK;
     if (batch->item_count == 0)
         return SPSH_OK;
+    g->batch_pairs = 0;
     out->batches++;
     out->seconds += (double)batch->microseconds * 1e-6;
     out->utterances += batch->item_count;
@@ -149,6 +152,7 @@ static spsh_status take_batch(going *g, const spsh_planned_batch *batch, spsh_er
     for (uint32_t i = 0; i < batch->item_count && rc == SPSH_OK; i++)
         rc = g->e->alignments != NULL ? take_aligned(g, &batch->items[i], err)
                                       : take_item(g, &batch->items[i], err);
+    g->pairs = g->batch_pairs > g->pairs ? g->batch_pairs : g->pairs;
     return rc;
 }
 
@@ -334,6 +338,7 @@ spsh_status spsh__estimate_epoch(spsh__estimating *e, spsh_error *err)
     }
     if (rc == SPSH_OK)
         rc = read_texts(&g, err);
+    e->ctc_pairs = g.pairs;
     if (rc == SPSH_OK) {
         find_most_frequent(&g);
         end_epoch(&g);

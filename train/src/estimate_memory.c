@@ -2,11 +2,13 @@
  * buffers are counted and are address space that nobody can touch.
  *
  * So there is no second account of what a model holds that would have to be kept equal to the
- * first. What operators take while they work is not in it.
+ * first. What operators of a device take while they work is counted in the same way
+ * (estimate_work.c); what those of the host take is not in it.
  */
 #include <stdlib.h>
 #include <sys/mman.h>
 
+#include "backend_cuda_count.h"
 #include "device_sum.h"
 #include "estimate.h"
 #include "frame_batch.h"
@@ -17,7 +19,7 @@
 enum { BUFFERS_MAX = 4096, CHECKPOINT_REST_BYTES = 65536 };
 
 typedef struct counter {
-    spsh__backend backend; /* state: this */
+    spsh__backend backend; /* the first: operators find this by it */
     spsh__backend_ops ops;
     uint64_t bytes;
     struct {
@@ -25,13 +27,20 @@ typedef struct counter {
         size_t size;
     } buffers[BUFFERS_MAX];
     uint32_t count;
+    bool is_working;        /* what is freed counts no more */
+    uint64_t scratch_bytes; /* that all models share */
 } counter;
 
 /* ---- a backend without memory ---- */
 
+static counter *counter_of(spsh__backend *b)
+{
+    return (counter *)(void *)b;
+}
+
 static spsh_status count_buffer(spsh__backend *b, size_t count, spsh__buffer *ret, spsh_error *err)
 {
-    counter *c = (counter *)b->state;
+    counter *c = counter_of(b);
     size_t size = 0;
     void *data = MAP_FAILED;
     if (c->count < BUFFERS_MAX && !__builtin_mul_overflow(count, b->ops->element_bytes, &size) &&
@@ -51,7 +60,22 @@ static spsh_status count_buffer(spsh__backend *b, size_t count, spsh__buffer *re
 
 static void keep_buffer(spsh__backend *b, spsh__buffer buffer)
 {
-    (void)b, (void)buffer;
+    counter *c = counter_of(b);
+    for (uint32_t i = 0; c->is_working && i < c->count; i++)
+        if (c->buffers[i].data == buffer.data)
+            c->bytes -= c->buffers[i].size - 1;
+}
+
+/* No part of a step is kept, and none that was is done. */
+static bool begin_nothing(spsh__backend *b, const spsh__segment *s)
+{
+    (void)b, (void)s;
+    return false;
+}
+
+static void end_nothing(spsh__backend *b)
+{
+    (void)b;
 }
 
 static spsh_status count_half_buffer(spsh__backend *b, size_t count, spsh__buffer *ret,
@@ -90,7 +114,7 @@ static void free_memory(void *user, void *memory)
     free(memory);
 }
 
-/* The operators of the real one that say how large something is need no state. */
+/* The other operators are the real one's, with its state. */
 static spsh_status open_counter(const spsh__backend *real, counter **ret, spsh_error *err)
 {
     counter *c = calloc(1, sizeof(*c));
@@ -103,13 +127,14 @@ static spsh_status open_counter(const spsh__backend *real, counter **ret, spsh_e
     c->ops.free_fn = keep_buffer;
     c->ops.write_f32_fn = write_nothing;
     c->ops.zero_fn = zero_nothing;
-    c->backend = (spsh__backend){
-        .ops = &c->ops,
-        .allocator = {count_memory, free_memory, c},
-        .threads = 1,
-        .has_half = real->has_half,
-        .state = c
-    };
+    if (c->ops.segment_begin_fn != NULL) {
+        c->ops.segment_begin_fn = begin_nothing;
+        c->ops.segment_end_fn = end_nothing;
+    }
+    c->backend = *real;
+    c->backend.ops = &c->ops;
+    c->backend.allocator = (spsh_allocator){count_memory, free_memory, c};
+    c->backend.threads = 1;
     *ret = c;
     return SPSH_OK;
 }
@@ -202,6 +227,36 @@ static spsh__model_limits limits_of(const spsh__estimating *e, const spsh__model
                                  : *limits;
 }
 
+/* What operators take of a device: scratch, and buffers that stay a model's. What the backend keeps
+ * of it on the host is its own allocator's. */
+static spsh_status count_work(const spsh__estimating *e, counter *c, const spsh__estimate_model *m,
+                              spsh_error *err)
+{
+    const spsh__buffer gradients = spsh__model_gradients(m->model);
+    const spsh_allocator counting = c->backend.allocator;
+    spsh_error failure = SPSH_ERROR_INIT;
+    uint64_t bytes = 0;
+    if (e->compute.cuda == NULL)
+        return SPSH_OK;
+    c->backend.allocator = e->compute.backend->allocator;
+    c->is_working = true;
+    spsh__cuda_count_begin(&c->backend);
+    spsh_status rc = spsh__estimate_work(e, &c->backend, m, err);
+    if (gradients.data != NULL)
+        (void)c->ops.square_sum_fn(&c->backend, gradients, spsh__model_arena_elements(m->model));
+    const spsh_status counted = spsh__cuda_count_end(&c->backend, &bytes, &failure);
+    c->is_working = false;
+    c->backend.allocator = counting;
+    if (rc == SPSH_OK && counted != SPSH_OK) {
+        rc = counted;
+        if (err != NULL)
+            *err = failure;
+    }
+    c->scratch_bytes = bytes > c->scratch_bytes ? bytes : c->scratch_bytes;
+    e->out->work_bytes += taken(c);
+    return rc;
+}
+
 /* While it is evaluated, a model that goes forward alone is there, too. */
 static spsh_status count_reader(const spsh__estimating *e, counter *c,
                                 const spsh__model_shape *shape, const spsh__model *model,
@@ -211,14 +266,16 @@ static spsh_status count_reader(const spsh__estimating *e, counter *c,
     if (e->dev_limits.rows_max == 0)
         return SPSH_OK;
     const spsh__model_limits limits = limits_of(e, &e->dev_limits);
-    const spsh_status rc =
-        spsh__model_open_forward(&c->backend, shape, &limits, model, &reader, err);
+    spsh_status rc = spsh__model_open_forward(&c->backend, shape, &limits, model, &reader, err);
     e->out->activation_bytes += taken(c);
+    const spsh__estimate_model m = {reader, *shape, limits, true};
+    if (rc == SPSH_OK)
+        rc = count_work(e, c, &m, err);
     spsh__model_close(reader);
     return rc;
 }
 
-static spsh_status count_device(const spsh__estimating *e, spsh_error *err)
+static spsh_status count_device(const spsh__estimating *e, const counter *c, spsh_error *err)
 {
     spsh_train_estimate *out = e->out;
     uint64_t all_bytes = 0;
@@ -226,12 +283,15 @@ static spsh_status count_device(const spsh__estimating *e, spsh_error *err)
         return SPSH_OK;
     /* The dev set's batches are there while it is evaluated, those of training as well. */
     out->loader_device_bytes = spsh__feed_device_bytes(e->feed) + e->dev_device_bytes;
+    /* The libraries' are taken already. */
+    const uint64_t open_bytes = spsh__cuda_open_bytes(e->compute.backend);
+    out->work_bytes += c->scratch_bytes + open_bytes;
     out->device_bytes = out->loader_device_bytes + out->weight_bytes + out->gradient_bytes +
                         out->copy_bytes + out->moment_bytes + out->activation_bytes +
-                        (has_device_sums(e) ? out->sum_bytes : 0);
+                        out->work_bytes + (has_device_sums(e) ? out->sum_bytes : 0);
     const spsh_status rc = spsh_cuda_memory(e->compute.cuda, e->compute.backend->device,
                                             &out->device_free_bytes, &all_bytes, err);
-    out->device_free_bytes += spsh__feed_device_bytes(e->feed); /* which it has now */
+    out->device_free_bytes += spsh__feed_device_bytes(e->feed) + open_bytes; /* which it has now */
     return rc;
 }
 
@@ -261,13 +321,15 @@ spsh_status spsh__estimate_memory(spsh__estimating *e, spsh_error *err)
     if (c->backend.has_half)
         out->copy_bytes = learner.arena_elements * sizeof(uint16_t);
     out->activation_bytes = taken(c) - out->weight_bytes - out->gradient_bytes - out->copy_bytes;
-    rc = count_reader(e, c, &shape, model, err);
+    rc = count_work(e, c, &(spsh__estimate_model){model, shape, limits, false}, err);
+    if (rc == SPSH_OK)
+        rc = count_reader(e, c, &shape, model, err);
     if (rc == SPSH_OK)
         rc = count_moments(e, c, &learner, err);
     if (rc == SPSH_OK)
         rc = count_sums(e, c, model, &learner, err);
     if (rc == SPSH_OK)
-        rc = count_device(e, err);
+        rc = count_device(e, c, err);
 out:
     spsh__model_close(model);
     close_counter(c);
@@ -287,10 +349,11 @@ spsh_status spsh__estimate_explain(spsh__estimating *e, spsh_status status, spsh
     return SPSH_FAIL(
         err, status, SPSH_OFFSET_NONE,
         "device %u has not enough memory: the run takes %.3g GB (weights and gradients "
-        "%.3g, moments %.3g, activations %.3g, batches %.3g), %.3g are free; a smaller "
+        "%.3g, moments %.3g, activations %.3g, batches %.3g, work %.3g), %.3g are free; a smaller "
         "data.max_padded_seconds takes less",
         e->compute.backend->device, gigabytes(out->device_bytes),
         gigabytes(out->weight_bytes + out->gradient_bytes + out->copy_bytes),
         gigabytes(out->moment_bytes), gigabytes(out->activation_bytes),
-        gigabytes(out->loader_device_bytes), gigabytes(out->device_free_bytes));
+        gigabytes(out->loader_device_bytes), gigabytes(out->work_bytes),
+        gigabytes(out->device_free_bytes));
 }

@@ -294,7 +294,7 @@ typedef struct spsh_train_estimate {
     uint64_t without_alignment, other_length; /* of a model of frames; an alignment's length */
 
     /* bytes of rank 0, which has the most; activations: of the largest batch, without what
-     * operators take beside */
+     * operators take beside, which is work_bytes of a device and not told of the host */
     uint64_t weight_bytes, gradient_bytes, moment_bytes, activation_bytes;
     uint64_t sum_bytes;        /* of gradients of several batches */
     uint64_t loader_bytes;     /* of training; evaluation takes as much, for its time */
@@ -303,11 +303,12 @@ typedef struct spsh_train_estimate {
     uint32_t checkpoint_count; /* with the best one; 0: all are kept */
 
     /* What it computes on, in words. Of a device weights, gradients, moments, activations, sums,
-     * copies and the loader's batches are in its memory: device_bytes together; 0: in the host's.
-     */
+     * copies, the loader's batches and what operators take beside are in its memory: device_bytes
+     * together; 0: in the host's. */
     char compute[400];
     uint64_t copy_bytes;          /* of weights, in 16 bits, for products in bf16 and fp16 */
     uint64_t loader_device_bytes; /* batches on the device: of training and of evaluation */
+    uint64_t work_bytes;          /* of operators and libraries, on a device */
     uint64_t device_bytes, device_free_bytes; /* what the run takes of it; what is free now */
 } spsh_train_estimate;
 

@@ -2,7 +2,7 @@
  * because they do in one call what its graphs need a page for.
  *
  * Tensors are [N][C][F][T] as they lie: bins are cuDNN's rows, frames its columns. The algorithm of
- * a shape is the first of the heuristic's that needs at most WORK_BYTES_MAX and, with
+ * a shape is the first of the heuristic's that needs at most what its caller allows and, with
  * is_deterministic, has the same bits each time; it is kept as in gemm.cu. fp32 computes with
  * multiply-adds of floats, tf32 and 16 bits on tensor cores; what else the heuristic means by an
  * algorithm's number it says by the kind of mathematics, which goes with it.
@@ -18,9 +18,6 @@
 #include "train_state.h"
 
 enum { CANDIDATES = 16 };
-
-/* In 16 bits tensors are arranged anew in it: 15 s of 64 utterances take 0.4 GB. */
-static const size_t work_bytes_max = (size_t)1 << 30;
 
 /* ---- what the library needs to know ---- */
 
@@ -148,7 +145,7 @@ static cudnnStatus_t ask_work(const spsh__train_state *self, const spsh__train_l
 
 /* Whether it can be taken, and then it is: the descriptor says its mathematics. */
 static bool suits(const spsh__train_state *self, const spsh__train_lane *lane,
-                  spsh__conv_plan *plan, const candidate *c)
+                  spsh__conv_plan *plan, const candidate *c, size_t bytes_max)
 {
     size_t bytes = 0;
     /* The heuristic may offer tensor cores to those who want none. */
@@ -156,15 +153,16 @@ static bool suits(const spsh__train_state *self, const spsh__train_lane *lane,
     if (c->math == CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION || /* floats would become halves */
         self->calls->cudnnSetConvolutionMathType(plan->convolution, math) != CUDNN_STATUS_SUCCESS ||
         ask_work(self, lane, plan, c->algorithm, &bytes) != CUDNN_STATUS_SUCCESS ||
-        bytes > work_bytes_max)
+        bytes > bytes_max)
         return false;
     plan->algorithm = c->algorithm;
+    plan->math = math;
     plan->work_bytes = bytes;
     return true;
 }
 
 static spsh_status choose(const spsh__train_state *self, const spsh__train_lane *lane,
-                          spsh__conv_plan *plan, spsh_error *err)
+                          spsh__conv_plan *plan, size_t bytes_max, spsh_error *err)
 {
     const spsh__conv_shape *s = &plan->key.shape;
     const bool adds_halves =
@@ -177,11 +175,11 @@ static spsh_status choose(const spsh__train_state *self, const spsh__train_lane 
     for (int i = 0; i < count; i++) {
         const bool is_strict = self->plan.is_deterministic || adds_halves;
         if (candidates[i].is_possible && (candidates[i].is_deterministic || !is_strict) &&
-            suits(self, lane, plan, &candidates[i]))
+            suits(self, lane, plan, &candidates[i], bytes_max))
             return SPSH_OK;
     }
     for (int i = 0; i < count && !self->plan.is_deterministic; i++) {
-        if (candidates[i].is_possible && suits(self, lane, plan, &candidates[i]))
+        if (candidates[i].is_possible && suits(self, lane, plan, &candidates[i], bytes_max))
             return SPSH_OK;
     }
     return spsh__cuda_fail(err, SPSH_E_UNSUPPORTED,
@@ -189,7 +187,24 @@ static spsh_status choose(const spsh__train_state *self, const spsh__train_lane 
                            "%u x %u x %u that needs at most %zu MiB",
                            self->plan.is_deterministic ? " with the same bits each time" : "",
                            s->batch, s->in_channels, s->in_bins, s->in_frames, s->out_channels,
-                           s->kernel_bins, s->kernel_frames, work_bytes_max >> 20);
+                           s->kernel_bins, s->kernel_frames, bytes_max >> 20);
+}
+
+/* On failure the plan is what it was. */
+static spsh_status choose_less(const spsh__train_state *self, const spsh__train_lane *lane,
+                               spsh__conv_plan *plan, size_t bytes_max, spsh_error *err)
+{
+    spsh__conv_plan before = *plan;
+    spsh_status rc = spsh__dnn_check(
+        self->calls, self->calls->cudnnSetConvolutionMathType(plan->convolution, math_of(self)),
+        "describing a convolution", err);
+    if (rc == SPSH_OK)
+        rc = choose(self, lane, plan, bytes_max, err);
+    if (rc != SPSH_OK) {
+        (void)self->calls->cudnnSetConvolutionMathType(plan->convolution, before.math);
+        *plan = before;
+    }
+    return rc;
 }
 
 /* ---- the table ---- */
@@ -218,20 +233,24 @@ static spsh__conv_plan *place_of(spsh__train_lane *lane, const spsh__conv_key *k
     return &lane->convs[at];
 }
 
+/* One that needs more than is allowed now is chosen anew. */
 static spsh_status find_plan(const spsh__train_state *self, spsh__train_lane *lane,
-                             const spsh__conv_key *key, const spsh__conv_plan **ret_plan,
-                             spsh_error *err)
+                             const spsh__conv_key *key, size_t bytes_max,
+                             const spsh__conv_plan **ret_plan, spsh_error *err)
 {
     spsh__conv_plan *plan = place_of(lane, key);
+    spsh_status rc = SPSH_OK;
+    if (plan->key.kind != 0 && plan->work_bytes > bytes_max)
+        rc = choose_less(self, lane, plan, bytes_max, err);
     if (plan->key.kind == 0) {
         if (lane->conv_count >= SPSH__CONV_PLANS * 3 / 4) {
             empty(self, lane);
             plan = place_of(lane, key);
         }
         plan->key = *key;
-        spsh_status rc = describe(self, plan, err);
+        rc = describe(self, plan, err);
         if (rc == SPSH_OK)
-            rc = choose(self, lane, plan, err);
+            rc = choose(self, lane, plan, bytes_max, err);
         if (rc != SPSH_OK) {
             close_plan(self->calls, plan);
             return rc;
@@ -239,7 +258,7 @@ static spsh_status find_plan(const spsh__train_state *self, spsh__train_lane *la
         lane->conv_count++;
     }
     *ret_plan = plan;
-    return SPSH_OK;
+    return rc;
 }
 
 /* ---- the entry's ---- */
@@ -285,7 +304,7 @@ static spsh_status plan_of(const spsh__train_state *self, spsh__train_lane *lane
     if (w->x.is_half != (type_of(self) != CUDNN_DATA_FLOAT))
         return spsh__cuda_fail(err, SPSH_E_INVALID_ARG,
                                "a convolution of floats with 16 bits, or of 16 bits with floats");
-    return find_plan(self, lane, &key, ret_plan, err);
+    return find_plan(self, lane, &key, w->work_bytes_max, ret_plan, err);
 }
 
 static cudnnStatus_t convolve(const spsh__train_state *self, const spsh__train_lane *lane,

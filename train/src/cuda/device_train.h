@@ -50,11 +50,13 @@ typedef struct spsh__conv_work {
     spsh__buffer x, weight, y; /* of one kind */
     void *work;                /* as many bytes as conv_space_fn says, aligned to 256, or more */
     size_t work_bytes;
+    size_t work_bytes_max; /* that conv_space_fn may say: slower algorithms need less */
 } spsh__conv_work;
 
 typedef struct spsh__device_train_entry {
     size_t jobs_bytes; /* sum of sizeof over the list of jobs, as the plug-in was compiled */
     uint32_t kernel_count;
+    size_t open_bytes; /* of the device's memory that open_fn takes */
     spsh_status (*open_fn)(const spsh__device_train_plan *plan, void **ret_state, spsh_error *err);
     void (*close_fn)(void *state);
     spsh_status (*launch_fn)(void *state, void *stream, const spsh__launch *l, spsh_error *err);

@@ -74,6 +74,7 @@ extern "C" SPSH_API const spsh__device_train_entry *spsh_cuda_train_entry(void)
     static const spsh__device_train_entry entry = {
         0 SPSH__KERNELS(SPSH_X),
         SPSH__DEVICE_KERNEL_COUNT,
+        (size_t)SPSH__DEVICE_LANES * SPSH__GEMM_WORK_BYTES,
         open_state,
         close_state,
         spsh__train_launch,

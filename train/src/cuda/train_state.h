@@ -50,6 +50,7 @@ typedef struct spsh__conv_plan {
     cudnnFilterDescriptor_t weight;
     cudnnConvolutionDescriptor_t convolution;
     int algorithm; /* of the kind's enumeration */
+    cudnnMathType_t math;
     size_t work_bytes;
 } spsh__conv_plan;
 
