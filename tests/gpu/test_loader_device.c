@@ -34,6 +34,7 @@ enum {
 
 static spsh_cuda *cuda;
 static uint64_t seed;
+static uint64_t stride;     /* through kinds of batches */
 static twin_controls *twin; /* NULL: the real plug-in */
 static char work[512], plain_path[600], mixed_path[600], pcm_path[600];
 
@@ -375,12 +376,12 @@ enum { KINDS = sizeof(kinds) / sizeof(kinds[0]) };
 
 static void test_same_batches(void)
 {
-    for (uint32_t n = 0; n < KINDS; n++) {
+    for (uint64_t n = 0; n < KINDS; n += stride) {
         spsh_loader_options opt = options_of(&kinds[n]);
         if (twin != NULL) {
-            twin->order = n % 4;
+            twin->order = (uint32_t)(n % 4);
             twin->seed = seed + n;
-            opt.device = n % 2;
+            opt.device = (uint32_t)(n % 2);
         }
         if (kinds[n].dtype == SPSH_FLOAT16 && twin == NULL)
             continue; /* a step of half precision may be beyond the tolerance */
@@ -488,7 +489,7 @@ static void test_bad_records(void)
         make_pcm(path, n == 1);
         for (uint32_t i = 0; i < BAD && n == 0; i++)
             flip(path, bad[i]);
-        for (uint32_t i = 0; i < 9; i++) {
+        for (uint64_t i = 0; i < 9; i += stride) {
             static const uint32_t which[] = {1, 8, 0};
             spsh_loader_stats stats;
             spsh_loader_options opt = options_of(&kinds[which[i / 3]]);
@@ -721,8 +722,9 @@ static void test_all_is_closed(void)
 
 int main(int argc, char **argv)
 {
-    REQUIRE(argc == 2);
+    REQUIRE(argc >= 2);
     seed = test_seed(1);
+    stride = test_stride(argc - 1, argv + 1, 5);
     const int refused = device_test_open(argv[1], &cuda, &twin);
     if (refused != 0)
         return refused;
