@@ -2,6 +2,8 @@
  * waiting, closing, and giving up. What several ranks do together: tests/mpi/devices_test.py.
  *
  *     test_collectives PLUGIN [SHIM]       SHIM: of the twin, tests/support/nccl_shim.c
+ *
+ * Without SHIM, and without NCCL on this machine, it is skipped.
  */
 #include "collectives.h"
 #include "comm.h"
@@ -158,6 +160,19 @@ static void test_not_there(void)
     REQUIRE(unsetenv("NCCL_SHIM") == 0);
 }
 
+/* Whether NCCL cannot be had here, which is printed. What else is wrong is for the tests. */
+static bool is_without_nccl(void)
+{
+    spsh__collectives *c = NULL;
+    spsh_error err = SPSH_ERROR_INIT;
+    REQUIRE(open_all());
+    const spsh_status rc = spsh__collectives_open(comm, backend, &step, &c, &err);
+    close_all(c);
+    if (rc == SPSH_E_UNSUPPORTED)
+        fprintf(stderr, "skipped: %s\n", err.message);
+    return rc == SPSH_E_UNSUPPORTED;
+}
+
 int main(int argc, char **argv)
 {
     REQUIRE(argc >= 2);
@@ -166,6 +181,10 @@ int main(int argc, char **argv)
     const int refused = device_test_open(argv[1], &cuda, NULL);
     if (refused != 0)
         return refused;
+    if (shim == NULL && is_without_nccl()) {
+        spsh_cuda_close(cuda);
+        return TEST_SKIPPED;
+    }
     RUN(test_all_kinds);
     RUN(test_given_up);
     if (shim != NULL) {
