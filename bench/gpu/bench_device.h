@@ -8,11 +8,29 @@
 
 static spsh_cuda *cuda;
 
+/* In the quotation marks that JSON wants, what it would take for something else escaped. */
+static inline void print_json_text(const char *text)
+{
+    putchar('"');
+    for (; *text != '\0'; text++) {
+        const unsigned char c = (unsigned char)*text;
+        if (c == '"' || c == '\\')
+            putchar('\\');
+        if (c < ' ')
+            printf("\\u%04x", c);
+        else
+            putchar(c);
+    }
+    putchar('"');
+}
+
 /* Of what it says of itself, into device. `path`: of the plug-in. */
 static inline void open_device(const char *path, spsh_cuda_device *device)
 {
     if (spsh_cuda_open(path, &cuda, &err) != SPSH_OK) {
-        printf("{\"measured\": false, \"reason\": \"%s\"}\n", err.message);
+        printf("{\"measured\": false, \"reason\": ");
+        print_json_text(err.message);
+        printf("}\n");
         fprintf(stderr, "not measured: %s\n", err.message);
         exit(0);
     }

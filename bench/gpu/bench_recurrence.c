@@ -152,8 +152,9 @@ static void run_rung(const pass *passes, const char *precision, spsh__rnn_rung r
     check_ok(b->ops->status_fn(b, &err));
     const char *text = spsh__cuda_rnn_text(b, &passes[0].s, true);
     const size_t length = strlen(name);
-    printf("%s\n    {\"precision\": \"%s\", \"batch\": %u, \"rung\": \"%s\", \"chosen\": \"%s\"",
-           separator, precision, passes[0].s.batch, name, text);
+    printf("%s\n    {\"precision\": \"%s\", \"batch\": %u, \"rung\": \"%s\", \"chosen\": ",
+           separator, precision, passes[0].s.batch, name);
+    print_json_text(text);
     separator = ",";
     if (strncmp(text, name, length) == 0 && strcspn(text + length, ":,") == 0) {
         segment_key++;
