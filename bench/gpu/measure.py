@@ -130,8 +130,8 @@ def pack(machine):
 
 
 def loader(*words):
-    """`of_slower`: its rate, of the slower of disk and link as they were measured beside it. Rates are of bytes that were
-    read and of bytes that were copied, each against its own limit, and the slower is the one that it comes closer to."""
+    """`of_slower`: its rate, of the slower of disk and link as they were measured beside it. Bytes that were read and
+    bytes that were copied have each their own limit, and the slower is the one that it comes closer to."""
 
     def part(machine):
         words_of = [machine.folder / "speechshard", "bench", pack(machine), "--device", "0", "--json", *words]
