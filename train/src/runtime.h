@@ -1,0 +1,81 @@
+/* runtime.h: time, messages and the two tasks of a learner, as a table, so that a strategy is
+ * written once and runs as processes (runtime_real.h), in one process under a virtual clock (sim.h)
+ * and again from the record of a run (replay.h).
+ *
+ *     computing task                       serving task
+ *     forward, backward, update            serve_fn(user, message) for each message
+ *     post, wait, enter ... leave          in the order of its sender; it posts, and never waits
+ *
+ * One lock a learner: serve_fn runs under it, the computing task enters and leaves. Whatever both
+ * tasks touch is touched under the lock alone, for no longer than a part of the arena takes
+ * (SPSH__PART_BYTES): the serving task answers neighbours while a gradient is computed, and neither
+ * holds up the other for long.
+ *
+ * A place where the lock is taken has a mark. What a learner's state becomes is a function of its
+ * batches and of the order of its marks: that order is what a record holds, and all that a replay
+ * needs to come to the same bits. So nothing may be decided by the clock, but through note_fn.
+ */
+#ifndef SPSH_TRAIN_RUNTIME_H
+#define SPSH_TRAIN_RUNTIME_H
+
+#include <stdbool.h>
+
+#include "speechshard/base.h"
+
+#define SPSH__PART_BYTES       ((size_t)1 << 20) /* of an arena: what is exchanged at once */
+#define SPSH__MESSAGE_KIND_MAX UINT32_C(256)
+
+/* The receiver's until serve_fn returns. */
+typedef struct spsh__message {
+    uint32_t from;   /* the runtime's */
+    uint32_t kind;   /* below SPSH__MESSAGE_KIND_MAX */
+    uint32_t part;   /* of an arena, or whatever the kind makes of it */
+    uint64_t number; /* a version, an exchange, a lease, ... */
+    const void *bytes;
+    size_t size_bytes;
+} spsh__message;
+
+/* Where the lock is taken: which place of the strategy, for which part, which time. */
+typedef struct spsh__mark {
+    uint32_t kind;
+    uint32_t part;
+    uint64_t number;
+} spsh__mark;
+
+typedef spsh_status (*spsh__serve_fn)(void *user, const spsh__message *message, spsh_error *err);
+
+typedef struct spsh__runtime spsh__runtime;
+typedef struct spsh__runtime_ops {
+    const char *name; /* "processes", "sim", "replay" */
+    /* Nanoseconds since some beginning. For what is told, not for what is done. Any task. */
+    uint64_t (*now_fn)(spsh__runtime *t);
+    /* So much time of computing passes: by sleeping where the clock is real. */
+    void (*compute_fn)(spsh__runtime *t, uint64_t duration_ns);
+    /* To another learner, or to oneself. The bytes are copied. Any task, with or without the lock.
+     * SPSH_E_NO_MEMORY; SPSH_E_CANCELED: the run is over; what serve_fn failed with, once. */
+    spsh_status (*post_fn)(spsh__runtime *t, uint32_t to, const spsh__message *m, spsh_error *err);
+    /* Serves what has come, and does not wait: for learners without a serving task. */
+    spsh_status (*poll_fn)(spsh__runtime *t, spsh_error *err);
+    /* Until ready_fn, called under the lock after messages were served, says so. The computing task
+     * alone, outside of the lock. deadline_ms 0: the learner's. SPSH_E_TIMEOUT; as post_fn. */
+    spsh_status (*wait_fn)(spsh__runtime *t, const spsh__mark *mark, bool (*ready_fn)(void *user),
+                           void *user, uint32_t deadline_ms, spsh_error *err);
+    void (*enter_fn)(spsh__runtime *t, const spsh__mark *mark);
+    void (*leave_fn)(spsh__runtime *t);
+    /* What depended on more than messages and marks (a lease, a flag): is recorded; a replay has
+     * what was. The computing task. */
+    uint64_t (*note_fn)(spsh__runtime *t, uint64_t value);
+    void (*close_fn)(spsh__runtime *t);
+} spsh__runtime_ops;
+
+struct spsh__runtime {
+    const spsh__runtime_ops *ops;
+    uint32_t rank, world_size;
+    uint32_t deadline_ms;
+    spsh__serve_fn serve_fn; /* set before the first wait; messages that came earlier are kept */
+    void *serve_user;
+    uint64_t posted_bytes, served_count; /* under the lock */
+    void *state;
+};
+
+#endif

@@ -1,0 +1,71 @@
+/* sim.h: many learners in one process, under a clock of its own: what takes time is put into a
+ * queue, and the clock goes from one event to the next.
+ *
+ *     spsh__sim_options options = {.learners = 128, .latency_ns = 10000, .bytes_per_s = 12.5e9,
+ * ...}; spsh__sim_open(&options, &sim, &err); spsh__sim_run(sim, learner_fn, user, &err);   // each
+ * calls its spsh__sim_runtime or _comm
+ *     ... spsh__sim_now_ns(sim) ...
+ *     spsh__sim_close(sim);
+ *
+ * A learner's computing task is a fiber that runs from one wait to the next in no time at all;
+ * compute_fn, links and deadlines alone let the clock go on. Events of one time come in the order
+ * in which they were made: the same options have the same run, on every machine.
+ *
+ * A link is a learner's own: full duplex, one message after the other in either direction, each
+ * for size / bytes_per_s, and latency_ns on its way. Work of the serving task takes no time.
+ */
+#ifndef SPSH_TRAIN_SIM_H
+#define SPSH_TRAIN_SIM_H
+
+#include "comm.h"
+#include "runtime.h"
+
+typedef enum spsh__sim_fault_kind {
+    SPSH__SIM_SLOW = 0,   /* computing takes `factor` times as long */
+    SPSH__SIM_FREEZE = 1, /* nothing goes on, in neither task, as after SIGSTOP; links do */
+    SPSH__SIM_KILL = 2,   /* at from_ns, for ever */
+} spsh__sim_fault_kind;
+
+typedef struct spsh__sim_fault {
+    spsh__sim_fault_kind kind;
+    uint32_t learner;
+    double factor;
+    uint64_t from_ns, to_ns; /* to_ns 0: until the end */
+} spsh__sim_fault;
+
+typedef struct spsh__sim_options {
+    spsh_allocator allocator;
+    uint32_t learners;
+    uint64_t latency_ns;
+    double bytes_per_s; /* 0: a message of any size takes no more than latency_ns */
+    double jitter;      /* computing takes 1 to 1 + jitter times what it was said to, by the seed */
+    uint64_t seed;
+    uint32_t deadline_ms; /* of waits without one of their own, on this clock; 0: 600,000 */
+    bool
+        serves_itself; /* there is no serving task: messages lie until the learner polls or waits */
+    const spsh__sim_fault *faults; /* borrowed until close */
+    uint32_t fault_count;
+} spsh__sim_options;
+
+typedef struct spsh__sim spsh__sim;
+
+/* SPSH_E_INVALID_ARG: no learners, a fault of none; _NO_MEMORY, _LIMIT (threads). */
+spsh_status spsh__sim_open(const spsh__sim_options *options, spsh__sim **ret_sim, spsh_error *err);
+void spsh__sim_close(spsh__sim *sim); /* NULL is fine */
+
+/* Of the simulation until it is closed: closing them does nothing. */
+spsh__runtime *spsh__sim_runtime(spsh__sim *sim, uint32_t learner);
+spsh__comm *spsh__sim_comm(spsh__sim *sim, uint32_t learner);
+
+typedef spsh_status (*spsh__sim_body_fn)(void *user, uint32_t learner, spsh_error *err);
+
+/* Once. Until all learners have returned or are dead. A dead one's body goes on behind the end, to
+ * return: its waits and posts are SPSH_E_CANCELED then, and nothing it does reaches anybody. The
+ * first failure of a learner, which is named; the others go on, as processes would. */
+spsh_status spsh__sim_run(spsh__sim *sim, spsh__sim_body_fn body_fn, void *user, spsh_error *err);
+
+uint64_t spsh__sim_now_ns(const spsh__sim *sim);
+uint64_t spsh__sim_sent_bytes(const spsh__sim *sim, uint32_t learner);
+bool spsh__sim_is_dead(const spsh__sim *sim, uint32_t learner);
+
+#endif
