@@ -13,7 +13,8 @@
  *
  * A place where the lock is taken has a mark. What a learner's state becomes is a function of its
  * batches and of the order of its marks: that order is what a record holds, and all that a replay
- * needs to come to the same bits. So nothing may be decided by the clock, but through note_fn.
+ * needs to come to the same bits. So nothing is decided by the clock but through note_fn, and what
+ * a wait is for stays true until the computing task itself has used it up.
  */
 #ifndef SPSH_TRAIN_RUNTIME_H
 #define SPSH_TRAIN_RUNTIME_H
@@ -60,11 +61,12 @@ typedef struct spsh__runtime_ops {
      * alone, outside of the lock. deadline_ms 0: the learner's. SPSH_E_TIMEOUT; as post_fn. */
     spsh_status (*wait_fn)(spsh__runtime *t, const spsh__mark *mark, bool (*ready_fn)(void *user),
                            void *user, uint32_t deadline_ms, spsh_error *err);
-    void (*enter_fn)(spsh__runtime *t, const spsh__mark *mark);
+    /* The computing task. SPSH_E_CANCELED: the run is over, and the lock was not taken. */
+    spsh_status (*enter_fn)(spsh__runtime *t, const spsh__mark *mark, spsh_error *err);
     void (*leave_fn)(spsh__runtime *t);
     /* What depended on more than messages and marks (a lease, a flag): is recorded; a replay has
-     * what was. The computing task. */
-    uint64_t (*note_fn)(spsh__runtime *t, uint64_t value);
+     * what was. The computing task, outside of the lock. SPSH_E_CANCELED. */
+    spsh_status (*note_fn)(spsh__runtime *t, uint64_t *value, spsh_error *err);
     void (*close_fn)(spsh__runtime *t);
 } spsh__runtime_ops;
 

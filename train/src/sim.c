@@ -220,10 +220,8 @@ static void serve(spsh__sim_learner *l)
     spsh__parcel *parcel = NULL;
     while (l->runtime.serve_fn != NULL && l->serve_status == SPSH_OK &&
            (parcel = spsh__parcel_pop(&l->mail)) != NULL) {
-        l->is_inside = true;
         l->serve_status =
             l->runtime.serve_fn(l->runtime.serve_user, &parcel->message, &l->serve_error);
-        l->is_inside = false;
         l->runtime.served_count++;
         spsh__sim_free(l, parcel);
     }
@@ -350,21 +348,23 @@ static spsh_status sim_wait(spsh__runtime *t, const spsh__mark *mark, bool (*rea
     return rc == SPSH_OK ? rc : SPSH_FAIL(err, rc, SPSH_OFFSET_NONE, "the simulation is over");
 }
 
-static void sim_enter(spsh__runtime *t, const spsh__mark *mark)
+static spsh_status over(const spsh__sim *sim, spsh_error *err)
+{
+    return sim->is_over
+               ? SPSH_FAIL(err, SPSH_E_CANCELED, SPSH_OFFSET_NONE, "the simulation is over")
+               : SPSH_OK;
+}
+
+static spsh_status sim_enter(spsh__runtime *t, const spsh__mark *mark, spsh_error *err)
 {
     (void)mark;
-    learner_of(t)->is_inside = true;
+    return over(learner_of(t)->sim, err);
 }
 
-static void sim_leave(spsh__runtime *t)
+static spsh_status sim_note(spsh__runtime *t, uint64_t *value, spsh_error *err)
 {
-    learner_of(t)->is_inside = false;
-}
-
-static uint64_t sim_note(spsh__runtime *t, uint64_t value)
-{
-    (void)t;
-    return value;
+    (void)value;
+    return over(learner_of(t)->sim, err);
 }
 
 static void sim_nothing(spsh__runtime *t)
@@ -380,7 +380,7 @@ static const spsh__runtime_ops sim_ops = {
     .poll_fn = sim_poll,
     .wait_fn = sim_wait,
     .enter_fn = sim_enter,
-    .leave_fn = sim_leave,
+    .leave_fn = sim_nothing,
     .note_fn = sim_note,
     .close_fn = sim_nothing,
 };

@@ -34,7 +34,7 @@ typedef struct spsh__sim_learner {
     spsh__fiber *fiber;
     spsh_status status; /* the body's */
     spsh_error error;
-    bool is_dead, has_ended, is_inside; /* the lock */
+    bool is_dead, has_ended;
     /* a wait */
     bool is_waiting, is_resuming, has_timed_out;
     bool (*ready_fn)(void *user);

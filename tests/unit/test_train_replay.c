@@ -1,0 +1,247 @@
+/* A run in which chance has a part is recorded and comes to the same bits again; records that are
+ * cut, damaged or another run's say so. */
+#include "replay.h"
+
+#include <math.h>
+
+#include "spsh_test.h"
+
+#define LEARNERS 6
+#define STEPS    20
+#define PARTS    3
+
+enum { ASK = 1, ANSWER = 2, BYE = 3, APPLY = 1, POST = 2, WAIT = 3 };
+
+/* Learners that pull at each other's numbers while they make them larger: no order of it has the
+ * result of another. */
+typedef struct puller {
+    spsh__runtime *runtime;
+    double parts[PARTS];
+    uint64_t asked, answered, gone;
+    uint64_t steps;
+} puller;
+
+typedef struct world {
+    char folder[64];
+    spsh__record_options record;
+    puller pullers[LEARNERS];
+    uint64_t steps; /* each is to do */
+} world;
+
+static spsh_status serve(void *user, const spsh__message *m, spsh_error *err)
+{
+    puller *p = (puller *)user;
+    const double mine = p->parts[m->part];
+    double theirs = 0;
+    if (m->kind == BYE) {
+        p->gone++;
+        return SPSH_OK;
+    }
+    memcpy(&theirs, m->bytes, sizeof(theirs));
+    p->parts[m->part] += (theirs - mine) / 3;
+    if (m->kind == ANSWER) {
+        p->answered++;
+        return SPSH_OK;
+    }
+    const spsh__message answer = {.kind = ANSWER,
+                                  .part = m->part,
+                                  .number = m->number,
+                                  .bytes = &mine,
+                                  .size_bytes = sizeof(mine)};
+    return p->runtime->ops->post_fn(p->runtime, m->from, &answer, err);
+}
+
+static bool has_answers(void *user)
+{
+    const puller *p = (const puller *)user;
+    return p->answered == p->asked;
+}
+
+static bool is_alone(void *user)
+{
+    return ((const puller *)user)->gone == LEARNERS - 1;
+}
+
+/* Who has done all its steps answers until all have. */
+static spsh_status say_bye(puller *p, spsh_error *err)
+{
+    static const spsh__mark mark = {WAIT, 0, 0};
+    const spsh__message bye = {.kind = BYE};
+    spsh__runtime *t = p->runtime;
+    spsh_status rc = SPSH_OK;
+    for (uint32_t to = 0; rc == SPSH_OK && to < LEARNERS; to++)
+        if (to != t->rank)
+            rc = t->ops->post_fn(t, to, &bye, err);
+    return rc != SPSH_OK ? rc : t->ops->wait_fn(t, &mark, is_alone, p, 0, err);
+}
+
+static spsh_status ask(puller *p, uint32_t to, uint32_t part, spsh_error *err)
+{
+    spsh__runtime *t = p->runtime;
+    const spsh__mark mark = {POST, part, p->asked};
+    spsh_status rc = t->ops->enter_fn(t, &mark, err);
+    if (rc != SPSH_OK)
+        return rc;
+    const double mine = p->parts[part];
+    const spsh__message m = {.kind = ASK,
+                             .part = part,
+                             .number = p->asked++,
+                             .bytes = &mine,
+                             .size_bytes = sizeof(mine)};
+    rc = t->ops->post_fn(t, to, &m, err);
+    t->ops->leave_fn(t);
+    return rc;
+}
+
+static spsh_status step(puller *p, double *read, uint64_t *state, spsh_error *err)
+{
+    static const spsh__mark answers = {WAIT, 0, 0};
+    spsh__runtime *t = p->runtime;
+    uint64_t to = test_random(state) % (LEARNERS - 1);
+    spsh_status rc = t->ops->note_fn(t, &to, err);
+    to += to >= t->rank;
+    for (uint32_t part = 0; rc == SPSH_OK && part < PARTS; part++)
+        rc = ask(p, (uint32_t)to, part, err);
+    t->ops->compute_fn(t, 1000000);
+    for (uint32_t part = 0; rc == SPSH_OK && part < PARTS; part++) {
+        const spsh__mark mark = {APPLY, part, p->steps};
+        rc = t->ops->enter_fn(t, &mark, err);
+        if (rc != SPSH_OK)
+            return rc;
+        p->parts[part] = p->parts[part] * 1.01 + sin(read[part]);
+        read[part] = p->parts[part];
+        t->ops->leave_fn(t);
+    }
+    p->steps++;
+    return rc != SPSH_OK ? rc : t->ops->wait_fn(t, &answers, has_answers, p, 0, err);
+}
+
+static spsh_status pull(void *user, uint32_t learner, spsh_error *err)
+{
+    world *w = (world *)user;
+    puller *p = &w->pullers[learner];
+    double read[PARTS] = {1, 2, 3};
+    uint64_t state = learner; /* a replay draws others: notes are what counts */
+    if (strcmp(p->runtime->ops->name, "replay") == 0)
+        state = 1000;
+    spsh_status rc = SPSH_OK;
+    while (rc == SPSH_OK && p->steps < w->steps)
+        rc = step(p, read, &state, err);
+    return rc != SPSH_OK ? rc : say_bye(p, err);
+}
+
+static void start(world *w, spsh__runtime *t, uint32_t learner)
+{
+    puller *p = &w->pullers[learner];
+    *p = (puller){
+        .runtime = t, .parts = {learner, 2.0 * learner, 0.5}
+    };
+    t->serve_fn = serve;
+    t->serve_user = p;
+}
+
+static void open_world(world *w)
+{
+    *w = (world){.steps = STEPS};
+    test_temp_dir(w->folder, sizeof(w->folder));
+    w->record = (spsh__record_options){spsh_allocator_default(), spsh_io_default(), w->folder, 77};
+}
+
+/* In a simulation whose times are drawn. */
+static void record(world *w, const spsh__sim_fault *fault)
+{
+    spsh__sim *sim = NULL;
+    spsh__runtime *recorded[LEARNERS];
+    const spsh__sim_options o = {.allocator = *spsh_allocator_default(),
+                                 .learners = LEARNERS,
+                                 .latency_ns = 300000,
+                                 .bytes_per_s = 1e5,
+                                 .jitter = 1,
+                                 .seed = 5,
+                                 .deadline_ms = 1000,
+                                 .faults = fault,
+                                 .fault_count = fault != NULL};
+    REQUIRE(spsh__sim_open(&o, &sim, NULL) == SPSH_OK);
+    for (uint32_t i = 0; i < LEARNERS; i++) {
+        REQUIRE(spsh__record_open(&w->record, spsh__sim_runtime(sim, i), &recorded[i], NULL) ==
+                SPSH_OK);
+        start(w, recorded[i], i);
+    }
+    const spsh_status rc = spsh__sim_run(sim, pull, w, NULL);
+    CHECK_I64(rc, fault == NULL ? SPSH_OK : SPSH_E_TIMEOUT);
+    for (uint32_t i = 0; i < LEARNERS; i++)
+        recorded[i]->ops->close_fn(recorded[i]);
+    spsh__sim_close(sim);
+}
+
+static spsh_status replay(world *w, spsh_error *err)
+{
+    spsh__replay *again = NULL;
+    spsh_status rc = spsh__replay_open(&w->record, LEARNERS, &again, err);
+    if (rc != SPSH_OK)
+        return rc;
+    for (uint32_t i = 0; i < LEARNERS; i++)
+        start(w, spsh__replay_runtime(again, i), i);
+    rc = spsh__replay_run(again, pull, w, err);
+    spsh__replay_close(again);
+    return rc;
+}
+
+static void check_same(const world *a, const world *b)
+{
+    for (uint32_t i = 0; i < LEARNERS; i++) {
+        CHECK(memcmp(a->pullers[i].parts, b->pullers[i].parts, sizeof(a->pullers[i].parts)) == 0);
+        CHECK_U64(a->pullers[i].steps, b->pullers[i].steps);
+    }
+}
+
+static void test_a_run_comes_to_the_same_bits(void)
+{
+    world w;
+    open_world(&w);
+    record(&w, NULL);
+    world first = w;
+    CHECK(isfinite(first.pullers[0].parts[0]) && first.pullers[0].steps == STEPS);
+    CHECK(replay(&w, NULL) == SPSH_OK);
+    check_same(&first, &w);
+    test_remove_tree(w.folder);
+}
+
+/* What a killed learner had done, and the others until they missed it. */
+static void test_a_learner_that_was_killed(void)
+{
+    const spsh__sim_fault fault = {SPSH__SIM_KILL, 2, 0, 9000000, 0};
+    world w;
+    open_world(&w);
+    record(&w, &fault);
+    world first = w;
+    CHECK(first.pullers[2].steps < STEPS);
+    spsh_error err = SPSH_ERROR_INIT;
+    CHECK(replay(&w, &err) == SPSH_OK);
+    check_same(&first, &w);
+    test_remove_tree(w.folder);
+}
+
+static void test_other_programs_are_told_from_it(void)
+{
+    world w;
+    spsh_error err = SPSH_ERROR_INIT;
+    open_world(&w);
+    record(&w, NULL);
+    w.steps = STEPS - 1; /* there are marks left */
+    CHECK(replay(&w, &err) == SPSH_E_MISMATCH);
+    CHECK(strstr(err.message, "does something else than its record says") != NULL);
+    w.steps = STEPS;
+    w.record.run = 78;
+    CHECK(replay(&w, &err) == SPSH_E_MISMATCH);
+    CHECK(strstr(err.message, "of another run") != NULL);
+    test_remove_tree(w.folder);
+}
+
+int main(void)
+{
+    RUN(test_a_run_comes_to_the_same_bits);
+    RUN(test_a_learner_that_was_killed);
+    RUN(test_other_programs_are_told_from_it);
+    return TEST_RESULT();
+}
