@@ -9,8 +9,8 @@
 #include "train_internal.h"
 
 static const spsh__strategy_ops *const strategies[] = {
-    &spsh__strategy_allreduce,
-    &spsh__strategy_partitioned,
+    &spsh__strategy_allreduce,    &spsh__strategy_partitioned,   &spsh__strategy_dpsgd_ring,
+    &spsh__strategy_adpsgd_fixed, &spsh__strategy_adpsgd_random,
 };
 
 spsh_status spsh__strategy_open(const char *name, const spsh_allocator *allocator,
@@ -26,8 +26,11 @@ spsh_status spsh__strategy_open(const char *name, const spsh_allocator *allocato
         *ret = s;
         return SPSH_OK;
     }
-    return SPSH_FAIL(err, SPSH_E_NOT_FOUND, SPSH_OFFSET_NONE,
-                     "no strategy is called '%s': allreduce, partitioned", name);
+    return SPSH_FAIL(
+        err, SPSH_E_NOT_FOUND, SPSH_OFFSET_NONE,
+        "no strategy is called '%s': allreduce, partitioned, dpsgd-ring, adpsgd-fixed, "
+        "adpsgd-random",
+        name);
 }
 
 void spsh__strategy_close(spsh__strategy *s)
@@ -215,4 +218,59 @@ void spsh__strategy_sum_close(spsh__strategy *s)
     spsh__device_sum_close(sum->device);
     spsh__gradient_sum_close(sum->host);
     spsh__train_delete(&s->allocator, sum);
+}
+
+/* ---- what free strategies share ---- */
+
+spsh_status spsh__strategy_own_zero(spsh__strategy *s, spsh_error *err)
+{
+    const spsh__learner *l = s->learner;
+    (void)err;
+    l->backend->ops->zero_fn(l->backend, l->gradients, l->arena_elements);
+    return SPSH_OK;
+}
+
+spsh_status spsh__strategy_own_bucket(spsh__strategy *s, uint32_t leaf, uint32_t bucket,
+                                      spsh_error *err)
+{
+    (void)s, (void)leaf, (void)bucket, (void)err;
+    return SPSH_OK;
+}
+
+spsh_status spsh__strategy_own_leaf(spsh__strategy *s, uint32_t leaf, spsh_error *err)
+{
+    (void)s, (void)leaf, (void)err;
+    return SPSH_OK;
+}
+
+spsh_status spsh__strategy_own_totals(spsh__strategy *s, const double *rows, double *totals,
+                                      uint32_t count, spsh_error *err)
+{
+    const uint32_t leaves = spsh__leaf_count(s->learner);
+    (void)err;
+    memset(totals, 0, count * sizeof(*totals));
+    for (uint32_t leaf = 0; leaf < leaves; leaf++)
+        for (uint32_t i = 0; i < count; i++)
+            totals[i] += rows[(size_t)leaf * count + i];
+    return SPSH_OK;
+}
+
+spsh_status spsh__strategy_own_square_sum(spsh__strategy *s, double *ret, spsh_error *err)
+{
+    const spsh__learner *l = s->learner;
+    (void)err;
+    *ret = l->backend->ops->square_sum_fn(l->backend, l->gradients, l->arena_elements);
+    return SPSH_OK;
+}
+
+spsh_status spsh__strategy_own_nothing(spsh__strategy *s, spsh_error *err)
+{
+    (void)s, (void)err;
+    return SPSH_OK;
+}
+
+spsh_status spsh__strategy_meet(spsh__strategy *s, spsh_error *err)
+{
+    uint64_t ranks = 1;
+    return spsh__comm_all_reduce(s->learner->comm, SPSH__COMM_U64, SPSH__COMM_SUM, &ranks, 1, err);
 }

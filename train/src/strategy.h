@@ -13,6 +13,11 @@
  *         after_step
  *     gather, before a checkpoint is taken
  *
+ * Free strategies (is_free): learners do not step together. Each has batches, totals and a model of
+ * its own, which its serving task (runtime.h) keeps close to the others' while gradients are
+ * computed; what is below of leaves, and of one sum for all, is not said of them. Together are they
+ * in a pause alone: settle, then consensus.
+ *
  * Leaves. A step sums virtual_world * accumulate micro-batches, its leaves; leaf a * virtual_world
  * + n is the batch n of the loader's a-th step (docs/LOADER.md, 7). Rank r has those with n mod
  * world_size == r; spsh__leaf_of numbers them. A leaf without a batch is one of zeros. The sum is a
@@ -29,6 +34,7 @@
 #include "comm.h"
 #include "config.h"
 #include "model.h"
+#include "runtime.h"
 
 #define SPSH__SHARED_MAX 512u  /* numbers that a leaf has beside its gradients */
 #define SPSH__LEAVES_MAX 1024u /* of a step */
@@ -56,11 +62,19 @@ typedef struct spsh__learner {
      * AUTO: nothing is exchanged. */
     spsh__exchange_choice exchange;
     char exchange_reason[200]; /* written: why AUTO became HOST; else empty */
+    /* What the optimiser changes: start_fn writes it: `weights`, or the arena of a free strategy,
+     * of which `weights` are the copy that a gradient is computed with. */
+    spsh__buffer updated;
+    /* Of free strategies; else NULL. */
+    spsh__runtime *runtime;
+    spsh__backend *arena_backend; /* for that arena: used under the lock alone; NULL: backend */
+    uint64_t seed;
 } spsh__learner;
 
 typedef struct spsh__strategy spsh__strategy;
 typedef struct spsh__strategy_ops {
     const char *name;
+    bool is_free;
     /* Takes all memory; gives every rank the weights, moments and statistics of rank 0. The learner
      * must outlive the strategy. */
     spsh_status (*start_fn)(spsh__strategy *s, spsh__learner *l, spsh_error *err);
@@ -76,11 +90,18 @@ typedef struct spsh__strategy_ops {
                                      uint32_t count, spsh_error *err);
     /* Of all gradients. */
     spsh_status (*square_sum_fn)(spsh__strategy *s, double *ret, spsh_error *err);
-    /* The slices that this rank updates, from 0 on; false behind the last. */
+    /* The slices that this rank updates, from 0 on; false behind the last. A slice is for the
+     * update until the next one is asked for. */
     bool (*slice_fn)(const spsh__strategy *s, uint32_t number, spsh__slice *ret);
     spsh_status (*after_step_fn)(spsh__strategy *s, spsh_error *err);
     /* Makes the moments whole on all ranks. */
     spsh_status (*gather_fn)(spsh__strategy *s, spsh_error *err);
+    /* Free strategies; all ranks, outside of steps. settle_fn: no exchange is under way behind it,
+     * anywhere. consensus_fn, behind settle_fn: `weights` and statistics of all ranks become the
+     * mean model; the learners' own stay, but where is_taken: then all go on from it, with the mean
+     * of their moments. */
+    spsh_status (*settle_fn)(spsh__strategy *s, spsh_error *err);
+    spsh_status (*consensus_fn)(spsh__strategy *s, bool is_taken, spsh_error *err);
     void (*close_fn)(spsh__strategy *s);
 } spsh__strategy_ops;
 

@@ -7,8 +7,21 @@
 #include "gradient_sum.h"
 #include "strategy.h"
 
+extern const spsh__strategy_ops spsh__strategy_adpsgd_fixed;
+extern const spsh__strategy_ops spsh__strategy_adpsgd_random;
 extern const spsh__strategy_ops spsh__strategy_allreduce;
+extern const spsh__strategy_ops spsh__strategy_dpsgd_ring;
 extern const spsh__strategy_ops spsh__strategy_partitioned;
+
+/* Marks of the computing task (runtime.h). */
+enum { SPSH__MARK_READ = 1, SPSH__MARK_UPDATE, SPSH__MARK_BEGIN, SPSH__MARK_MIX, SPSH__MARK_WAIT };
+
+/* Kinds of messages between learners. */
+enum {
+    SPSH__MESSAGE_ASK = 1, /* a snapshot; its receiver mixes and answers with its own */
+    SPSH__MESSAGE_ANSWER,
+    SPSH__MESSAGE_SNAPSHOT, /* of a round of all learners */
+};
 
 /* Their state: one of the two. */
 typedef struct spsh__strategy_sum {
@@ -28,5 +41,17 @@ spsh_status spsh__strategy_sum_square_sum(spsh__strategy *s, double *ret, spsh_e
 bool spsh__strategy_sum_part(const spsh__strategy *s, uint32_t number, spsh__slice *ret);
 spsh_status spsh__strategy_sum_gather(spsh__strategy *s, spsh__buffer arena, spsh_error *err);
 void spsh__strategy_sum_close(spsh__strategy *s);
+
+/* What free strategies share: gradients and totals of the learner alone. */
+spsh_status spsh__strategy_own_zero(spsh__strategy *s, spsh_error *err);
+spsh_status spsh__strategy_own_bucket(spsh__strategy *s, uint32_t leaf, uint32_t bucket,
+                                      spsh_error *err);
+spsh_status spsh__strategy_own_leaf(spsh__strategy *s, uint32_t leaf, spsh_error *err);
+spsh_status spsh__strategy_own_totals(spsh__strategy *s, const double *rows, double *totals,
+                                      uint32_t count, spsh_error *err);
+spsh_status spsh__strategy_own_square_sum(spsh__strategy *s, double *ret, spsh_error *err);
+spsh_status spsh__strategy_own_nothing(spsh__strategy *s, spsh_error *err);
+/* Until all ranks are here. */
+spsh_status spsh__strategy_meet(spsh__strategy *s, spsh_error *err);
 
 #endif

@@ -1,0 +1,381 @@
+/* Free strategies in a simulation: learners pull a quadratic's minimum, or nothing at all, so that
+ * what is left is the averaging: what it keeps, how fast it mixes, and who waits for whom. */
+#include <math.h>
+
+#include "sim.h"
+#include "spsh_test.h"
+#include "strategy.h"
+
+#define LEARNERS_MAX 16
+#define ELEMENTS     700 /* of an arena */
+#define MS           UINT64_C(1000000)
+
+typedef struct setting {
+    const char *strategy;
+    uint32_t learners;
+    uint64_t steps;        /* of each; UINT64_MAX: until end_ns */
+    uint64_t end_ns;       /* 0: steps decide */
+    double rate;           /* 0: averaging alone */
+    double noise;          /* of gradients */
+    spsh__sim_options sim; /* links and faults */
+} setting;
+
+typedef struct learner {
+    spsh__learner learner;
+    spsh__strategy *strategy;
+    spsh__slice bucket;
+    uint64_t steps;
+} learner;
+
+typedef struct world {
+    const setting *o;
+    spsh__sim *sim;
+    spsh__backend *backend;
+    learner learners[LEARNERS_MAX];
+    /* models of all, behind each step of learner 0, where they go in step */
+    double *errors;
+    uint64_t begin_ns;
+    double sums[2][ELEMENTS]; /* over learners: at the beginning, at the end */
+} world;
+
+static double value(uint64_t what, uint64_t i)
+{
+    uint64_t state = what * UINT64_C(0x100000001b3) + i;
+    (void)test_random(&state);
+    return (double)(int64_t)test_random(&state) / 9.3e18;
+}
+
+static spsh__buffer new_buffer(const world *w)
+{
+    spsh__buffer b = {NULL, false};
+    REQUIRE(w->backend->ops->alloc_fn(w->backend, ELEMENTS, &b, NULL) == SPSH_OK);
+    return b;
+}
+
+static void start_learner(world *w, uint32_t i)
+{
+    learner *l = &w->learners[i];
+    l->bucket = (spsh__slice){0, ELEMENTS};
+    l->learner = (spsh__learner){.backend = w->backend,
+                                 .comm = spsh__sim_comm(w->sim, i),
+                                 .weights = new_buffer(w),
+                                 .gradients = new_buffer(w),
+                                 .arena_elements = ELEMENTS,
+                                 .statistics = new_buffer(w),
+                                 .statistics_elements = 1,
+                                 .buckets = &l->bucket,
+                                 .bucket_count = 1,
+                                 .virtual_world = w->o->learners,
+                                 .runtime = spsh__sim_runtime(w->sim, i),
+                                 .seed = 3};
+    REQUIRE(spsh__strategy_open(w->o->strategy, spsh_allocator_default(), &l->strategy, NULL) ==
+            SPSH_OK);
+}
+
+static void stop_learner(world *w, uint32_t i)
+{
+    learner *l = &w->learners[i];
+    spsh__strategy_close(l->strategy);
+    w->backend->ops->free_fn(w->backend, l->learner.weights);
+    w->backend->ops->free_fn(w->backend, l->learner.gradients);
+    w->backend->ops->free_fn(w->backend, l->learner.statistics);
+}
+
+/* Of 1/2 |w - c|^2, c a learner's own. */
+static void fill_gradients(const world *w, uint32_t i, uint64_t step)
+{
+    const spsh__learner *l = &w->learners[i].learner;
+    float weights[ELEMENTS], gradients[ELEMENTS];
+    w->backend->ops->read_f32_fn(w->backend, weights, l->weights, ELEMENTS);
+    for (uint64_t e = 0; e < ELEMENTS; e++)
+        gradients[e] = (float)((double)weights[e] - value(i + 1, e) +
+                               w->o->noise * value(1000 + i * 7919 + step, e));
+    w->backend->ops->write_f32_fn(w->backend, l->gradients, gradients, ELEMENTS);
+}
+
+static void update(const world *w, uint32_t i)
+{
+    const learner *l = &w->learners[i];
+    const spsh__sgd sgd = {.rate = w->o->rate};
+    spsh__slice slice;
+    for (uint32_t n = 0; l->strategy->ops->slice_fn(l->strategy, n, &slice); n++) {
+        const spsh__backend_ops *ops = w->backend->ops;
+        const spsh__update u = {.weights = spsh__at(ops, l->learner.updated, slice.offset),
+                                .gradients = spsh__at(ops, l->learner.gradients, slice.offset),
+                                .count = slice.count,
+                                .gradient_scale = 1};
+        if (w->o->rate > 0)
+            ops->sgd_fn(w->backend, &sgd, &u);
+    }
+}
+
+static spsh_status step(world *w, uint32_t i, spsh_error *err)
+{
+    learner *l = &w->learners[i];
+    spsh__runtime *t = l->learner.runtime;
+    const spsh__strategy_ops *ops = l->strategy->ops;
+    double row = 1, total = 0, squares = 0;
+    spsh_status rc = ops->before_forward_fn(l->strategy, err);
+    if (rc != SPSH_OK)
+        return rc;
+    t->ops->compute_fn(t, 20 * MS);
+    if (w->o->end_ns > 0 && spsh__sim_now_ns(w->sim) > w->begin_ns + w->o->end_ns)
+        return SPSH_E_END;
+    fill_gradients(w, i, l->learner.step);
+    rc = ops->after_backward_fn(l->strategy, &row, &total, 1, err);
+    if (rc == SPSH_E_TIMEOUT && w->o->end_ns > 0)
+        return SPSH_E_END; /* a neighbour has come to the end */
+    if (rc == SPSH_OK)
+        rc = ops->square_sum_fn(l->strategy, &squares, err);
+    if (rc != SPSH_OK)
+        return rc;
+    CHECK(total == 1);
+    update(w, i);
+    l->steps++;
+    l->learner.step++;
+    return ops->after_step_fn(l->strategy, err);
+}
+
+static void read_arena(const world *w, uint32_t i, double *to)
+{
+    w->backend->ops->read_f64_fn(w->backend, to, w->learners[i].learner.updated, ELEMENTS);
+}
+
+/* How far models are from their mean, squared. */
+static double spread(const world *w)
+{
+    static double models[LEARNERS_MAX][ELEMENTS];
+    double sum = 0;
+    for (uint32_t i = 0; i < w->o->learners; i++)
+        read_arena(w, i, models[i]);
+    for (size_t e = 0; e < ELEMENTS; e++) {
+        double mean = 0;
+        for (uint32_t i = 0; i < w->o->learners; i++)
+            mean += models[i][e] / w->o->learners;
+        for (uint32_t i = 0; i < w->o->learners; i++)
+            sum += (models[i][e] - mean) * (models[i][e] - mean);
+    }
+    return sum;
+}
+
+static void sum_models(const world *w, double *to)
+{
+    double model[ELEMENTS];
+    memset(to, 0, ELEMENTS * sizeof(*to));
+    for (uint32_t i = 0; i < w->o->learners; i++) {
+        read_arena(w, i, model);
+        for (size_t e = 0; e < ELEMENTS; e++)
+            to[e] += model[e];
+    }
+}
+
+/* Learners begin apart from each other, but for one. */
+static void scatter(world *w, uint32_t i)
+{
+    double weights[ELEMENTS];
+    for (uint64_t e = 0; e < ELEMENTS; e++) {
+        weights[e] = value(50 + i, e);
+        w->sums[0][e] += weights[e];
+    }
+    w->backend->ops->write_f64_fn(w->backend, w->learners[i].learner.updated, weights, ELEMENTS);
+}
+
+static bool is_never(void *user)
+{
+    (void)user;
+    return false;
+}
+
+static spsh_status learn(void *user, uint32_t i, spsh_error *err)
+{
+    world *w = (world *)user;
+    learner *l = &w->learners[i];
+    spsh__runtime *t = l->learner.runtime;
+    static const spsh__mark mark = {99, 0, 0};
+    uint64_t all = 1;
+    spsh_status rc = l->strategy->ops->start_fn(l->strategy, &l->learner, err);
+    if (rc == SPSH_OK && w->o->rate == 0)
+        scatter(w, i);
+    if (rc == SPSH_OK) /* all have begun */
+        rc = spsh__comm_all_reduce(l->learner.comm, SPSH__COMM_U64, SPSH__COMM_SUM, &all, 1, err);
+    if (i == 0 && w->begin_ns == 0)
+        w->begin_ns = spsh__sim_now_ns(w->sim);
+    while (rc == SPSH_OK && l->steps < w->o->steps) {
+        if (i == 0 && w->errors != NULL)
+            w->errors[l->steps] = spread(w);
+        rc = step(w, i, err);
+    }
+    if (rc == SPSH_E_END) { /* the others go on for a while, and are served */
+        (void)t->ops->wait_fn(t, &mark, is_never, NULL, 1000, NULL);
+        return SPSH_OK;
+    }
+    if (rc == SPSH_OK)
+        rc = l->strategy->ops->settle_fn(l->strategy, err);
+    if (rc == SPSH_OK && i == 0)
+        sum_models(w, w->sums[1]);
+    t->ops->compute_fn(t, 1000 * MS); /* before anybody takes the consensus */
+    return rc != SPSH_OK ? rc : l->strategy->ops->consensus_fn(l->strategy, true, err);
+}
+
+static spsh_status run(world *w, const setting *o, double *errors, spsh_error *err)
+{
+    spsh__sim_options sim = o->sim;
+    sim.allocator = *spsh_allocator_default();
+    sim.learners = o->learners;
+    *w = (world){.o = o, .errors = errors};
+    REQUIRE(spsh__backend_open("reference", 1, NULL, &w->backend, NULL) == SPSH_OK);
+    REQUIRE(spsh__sim_open(&sim, &w->sim, NULL) == SPSH_OK);
+    for (uint32_t i = 0; i < o->learners; i++)
+        start_learner(w, i);
+    return spsh__sim_run(w->sim, learn, w, err);
+}
+
+static void stop(world *w)
+{
+    for (uint32_t i = 0; i < w->o->learners; i++)
+        stop_learner(w, i);
+    spsh__sim_close(w->sim);
+    spsh__backend_close(w->backend);
+}
+
+/* ---- */
+
+static const char *const names[] = {"dpsgd-ring", "adpsgd-fixed", "adpsgd-random"};
+
+/* One learner of any strategy is SGD, to the bit. */
+static void test_one_learner_is_sgd(void)
+{
+    double models[3][ELEMENTS], want[ELEMENTS] = {0};
+    for (uint64_t s = 0; s < 30; s++)
+        for (uint64_t e = 0; e < ELEMENTS; e++) {
+            const double noise = 0.1 * value(1000 + s, e);
+            want[e] -= 0.1 * (double)(float)((double)(float)want[e] - value(1, e) + noise);
+        }
+    for (size_t n = 0; n < 3; n++) {
+        const setting o = {
+            .strategy = names[n], .learners = 1, .steps = 30, .rate = 0.1, .noise = 0.1};
+        world w;
+        CHECK(run(&w, &o, NULL, NULL) == SPSH_OK);
+        read_arena(&w, 0, models[n]);
+        for (size_t e = 0; e < ELEMENTS; e++)
+            CHECK(fabs(models[n][e] - want[e]) < 1e-5);
+        CHECK(memcmp(models[n], models[0], sizeof(models[0])) == 0);
+        CHECK_U64(spsh__sim_sent_bytes(w.sim, 0), 0);
+        stop(&w);
+    }
+}
+
+static void test_the_sum_of_models_stays(void)
+{
+    const spsh__sim_fault fault = {SPSH__SIM_SLOW, 1, 5, 0, 0};
+    for (size_t n = 0; n < 3; n++)
+        for (uint32_t learners = 2; learners <= 7; learners++) {
+            const setting o = {
+                .strategy = names[n],
+                .learners = learners,
+                .steps = 25,
+                .sim = {.latency_ns = 3 * MS,
+                        .bytes_per_s = 1e5,
+                        .jitter = 0.7,
+                        .seed = learners,
+                        .faults = &fault,
+                        .fault_count = 1}
+            };
+            world w;
+            CHECK(run(&w, &o, NULL, NULL) == SPSH_OK);
+            for (size_t e = 0; e < ELEMENTS; e++)
+                CHECK(fabs(w.sums[0][e] - w.sums[1][e]) < 1e-5 * learners);
+            CHECK(spread(&w) < 1e-9); /* behind consensus */
+            stop(&w);
+        }
+}
+
+/* The mean factor by which the distance to the mean shrinks, from the second step on. */
+static double contraction(const char *strategy, uint32_t learners, uint64_t steps)
+{
+    double errors[64];
+    world w;
+    const setting o = {.strategy = strategy, .learners = learners, .steps = steps};
+    REQUIRE(steps <= 64);
+    CHECK(run(&w, &o, errors, NULL) == SPSH_OK);
+    stop(&w);
+    const double factor =
+        pow(errors[steps - 1] / errors[steps / 2], 1.0 / (double)(steps - 1 - steps / 2));
+    printf("%-14s %2u learners: %.4f a step\n", strategy, learners, factor);
+    return factor;
+}
+
+static void test_mixing_is_as_fast_as_the_ring_lets_it(void)
+{
+    for (uint32_t learners = 4; learners <= 16; learners *= 2) {
+        const double pi = 3.14159265358979323846;
+        const double lambda = (1 + 2 * cos(2 * pi / learners)) / 3;
+        const uint64_t steps = learners == 4 ? 6 : 30;
+        for (size_t n = 0; n < 2; n++)
+            CHECK(fabs(contraction(names[n], learners, steps) / (lambda * lambda) - 1) < 0.05);
+    }
+    const double factor = 1.0 / 3 - 2.0 / (3 * 7.0);
+    CHECK(fabs(contraction("adpsgd-random", 8, 9) / factor - 1) < 0.5);
+}
+
+/* Steps of all, of what they would be without slow ones and messages. */
+static double throughput(const char *strategy, bool has_slow, bool serves_itself)
+{
+    const spsh__sim_fault fault = {SPSH__SIM_SLOW, 3, 10, 0, 0};
+    const setting o = {
+        .strategy = strategy,
+        .learners = 8,
+        .steps = UINT64_MAX,
+        .end_ns = 4000 * MS,
+        .rate = 0.1,
+        .sim = {.latency_ns = MS / 10,
+                .bytes_per_s = 2800 / 6e-3, /* an arena in 0.3 of a step */
+                .faults = &fault,
+                .fault_count = has_slow,
+                .serves_itself = serves_itself}
+    };
+    uint64_t steps = 0;
+    world w;
+    CHECK(run(&w, &o, NULL, NULL) == SPSH_OK);
+    for (uint32_t i = 0; i < o.learners; i++)
+        steps += w.learners[i].steps;
+    stop(&w);
+    const double share = (double)steps / (8 * 4000 / 20.0);
+    printf("%-14s %s: %.3f of ideal\n", strategy, has_slow ? "one slow" : "alike   ", share);
+    return share;
+}
+
+static void test_who_waits_for_a_slow_learner(void)
+{
+    CHECK(throughput("dpsgd-ring", false, false) >= 0.7);
+    CHECK(throughput("dpsgd-ring", true, false) <= 0.15);
+    for (size_t n = 1; n < 3; n++) {
+        CHECK(throughput(names[n], false, false) >= 0.95);
+        CHECK(throughput(names[n], true, false) >= 0.8);
+    }
+}
+
+static void test_a_dead_neighbour_is_named(void)
+{
+    const spsh__sim_fault fault = {SPSH__SIM_KILL, 2, 0, 100 * MS, 0};
+    const setting o = {
+        .strategy = "dpsgd-ring",
+        .learners = 5,
+        .steps = 50,
+        .sim = {.deadline_ms = 300, .faults = &fault, .fault_count = 1}
+    };
+    spsh_error err = SPSH_ERROR_INIT;
+    world w;
+    CHECK(run(&w, &o, NULL, &err) == SPSH_E_TIMEOUT);
+    stop(&w);
+}
+
+int main(void)
+{
+    RUN(test_one_learner_is_sgd);
+    RUN(test_the_sum_of_models_stays);
+    RUN(test_mixing_is_as_fast_as_the_ring_lets_it);
+    RUN(test_who_waits_for_a_slow_learner);
+    RUN(test_a_dead_neighbour_is_named);
+    return TEST_RESULT();
+}

@@ -1,0 +1,250 @@
+/* strategy_adpsgd.c: asynchronous decentralised SGD (Lian and others 2018) on a ring, as
+ * Zhang and others 2019, 2020 use it: nobody waits for anybody.
+ *
+ *     w_i += (s_j - s_i) / 3,  w_j += (s_i - s_j) / 3        for each neighbour j on the ring
+ *     w_i <- w_i - rate * U(g(what w_i was when the gradient began))
+ *
+ * A learner begins one exchange with its right neighbour with each gradient, if the last one is
+ * over, and answers its left one whenever that asks; serving tasks alone do it, part by part, a few
+ * parts ahead, while gradients are computed. Learners that go in step make so the ring's matrix:
+ * thirds of the learner and its two neighbours. In a world of two the neighbours are one, and the
+ * weight is a half.
+ *
+ * fixed    the ring of ranks: the difference between models shrinks, a step, by
+ *          ((1 + 2 cos(2 pi / L)) / 3)^2: slowly where there are many learners
+ * random   another ring each time, drawn from the seed and the learner's own count of exchanges:
+ *          1/3 - 2 / (3 (L - 1)), whatever L
+ */
+#include "free_model.h"
+#include "strategy_internal.h"
+#include "train_internal.h"
+
+#define PARTS_AHEAD 4u
+
+typedef struct adpsgd {
+    spsh__free_model model;
+    bool is_random;
+    double weight; /* of a difference */
+    uint32_t *ring;
+    /* under the lock: the exchange that this learner began */
+    bool is_under_way;
+    uint32_t peer, asked, answered; /* parts */
+    uint64_t exchange;              /* how many were begun */
+    float *sent[PARTS_AHEAD];       /* the snapshots that are out: part mod PARTS_AHEAD */
+    float *mine;                    /* of an answer */
+} adpsgd;
+
+/* splitmix64 (Steele, Lea, Flood 2014). */
+static uint64_t draw(uint64_t *state)
+{
+    uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
+    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return z ^ (z >> 31);
+}
+
+/* Who is right of this learner on the ring of an exchange: of a permutation of all learners. */
+static uint32_t neighbour(const adpsgd *a, uint64_t exchange)
+{
+    const spsh__runtime *t = a->model.runtime;
+    const uint32_t world = t->world_size;
+    uint64_t state = a->model.learner->seed ^ (exchange * UINT64_C(0x2545f4914f6cdd1d));
+    uint32_t place = t->rank;
+    if (!a->is_random)
+        return (t->rank + 1) % world;
+    for (uint32_t i = 0; i < world; i++)
+        a->ring[i] = i;
+    for (uint32_t i = world - 1; i > 0; i--) {
+        const uint32_t other = (uint32_t)(draw(&state) % (i + 1)), moved = a->ring[i];
+        a->ring[i] = a->ring[other];
+        a->ring[other] = moved;
+    }
+    for (uint32_t i = 0; i < world; i++)
+        if (a->ring[i] == t->rank)
+            place = i;
+    return a->ring[(place + 1) % world];
+}
+
+/* Under the lock, as all that follows of messages. */
+static spsh_status ask(adpsgd *a, spsh_error *err)
+{
+    spsh__runtime *t = a->model.runtime;
+    float *snapshot = a->sent[a->asked % PARTS_AHEAD];
+    const spsh__message m = {.kind = SPSH__MESSAGE_ASK,
+                             .part = a->asked,
+                             .number = a->exchange,
+                             .bytes = snapshot,
+                             .size_bytes =
+                                 spsh__free_model_part(&a->model, a->asked).count * sizeof(float)};
+    spsh__free_model_take(&a->model, a->asked++, snapshot);
+    return t->ops->post_fn(t, a->peer, &m, err);
+}
+
+static spsh_status begin(adpsgd *a, spsh_error *err)
+{
+    spsh_status rc = SPSH_OK;
+    if (a->is_under_way || a->model.runtime->world_size == 1)
+        return SPSH_OK;
+    a->peer = neighbour(a, a->exchange++);
+    a->is_under_way = true;
+    a->asked = a->answered = 0;
+    while (rc == SPSH_OK && a->asked < PARTS_AHEAD && a->asked < a->model.part_count)
+        rc = ask(a, err);
+    return rc;
+}
+
+static spsh_status answer(adpsgd *a, const spsh__message *m, spsh_error *err)
+{
+    spsh__runtime *t = a->model.runtime;
+    const spsh__message back = {.kind = SPSH__MESSAGE_ANSWER,
+                                .part = m->part,
+                                .number = m->number,
+                                .bytes = a->mine,
+                                .size_bytes = m->size_bytes};
+    spsh__free_model_take(&a->model, m->part, a->mine);
+    const spsh_status rc = t->ops->post_fn(t, m->from, &back, err);
+    if (rc == SPSH_OK)
+        spsh__free_model_mix(&a->model, m->part, a->weight, m->bytes, a->mine);
+    return rc;
+}
+
+static spsh_status take_answer(adpsgd *a, const spsh__message *m, spsh_error *err)
+{
+    spsh__free_model_mix(&a->model, m->part, a->weight, m->bytes, a->sent[m->part % PARTS_AHEAD]);
+    a->answered++;
+    a->is_under_way = a->answered < a->model.part_count;
+    return a->asked < a->model.part_count ? ask(a, err) : SPSH_OK;
+}
+
+static spsh_status serve(void *user, const spsh__message *m, spsh_error *err)
+{
+    adpsgd *a = (adpsgd *)((spsh__strategy *)user)->state;
+    const bool is_fit =
+        m->part < a->model.part_count &&
+        m->size_bytes == spsh__free_model_part(&a->model, m->part).count * sizeof(float);
+    if (is_fit && m->kind == SPSH__MESSAGE_ASK)
+        return answer(a, m, err);
+    if (is_fit && m->kind == SPSH__MESSAGE_ANSWER && a->is_under_way && m->from == a->peer)
+        return take_answer(a, m, err);
+    return SPSH_FAIL(err, SPSH_E_MISMATCH, SPSH_OFFSET_NONE,
+                     "learner %u has sent a message that this strategy does not know (kind %u, "
+                     "part %u)",
+                     m->from, m->kind, m->part);
+}
+
+/* ---- the table ---- */
+
+static adpsgd *state_of(const spsh__strategy *s)
+{
+    return (adpsgd *)s->state;
+}
+
+static spsh_status open_state(spsh__strategy *s, spsh__learner *l, bool is_random, spsh_error *err)
+{
+    adpsgd *a = spsh__train_new(&s->allocator, 1, sizeof(*a));
+    bool has_all = true;
+    if (a == NULL)
+        return spsh__fail_memory(err);
+    s->learner = l;
+    s->state = a;
+    const spsh_status rc = spsh__free_model_open(l, &s->allocator, &a->model, err);
+    if (rc != SPSH_OK)
+        return rc;
+    a->is_random = is_random;
+    a->weight = l->runtime->world_size > 2 ? 1.0 / 3 : 0.5;
+    a->ring = spsh__train_new(&s->allocator, l->runtime->world_size, sizeof(*a->ring));
+    a->mine = spsh__train_new(&s->allocator, a->model.part_elements, sizeof(*a->mine));
+    for (uint32_t i = 0; i < PARTS_AHEAD; i++) {
+        a->sent[i] = spsh__train_new(&s->allocator, a->model.part_elements, sizeof(float));
+        has_all = has_all && a->sent[i] != NULL;
+    }
+    if (!has_all || a->ring == NULL || a->mine == NULL)
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "snapshots of the model");
+    l->runtime->serve_user = s;
+    l->runtime->serve_fn = serve;
+    return SPSH_OK;
+}
+
+static spsh_status fixed_start(spsh__strategy *s, spsh__learner *l, spsh_error *err)
+{
+    return open_state(s, l, false, err);
+}
+
+static spsh_status random_start(spsh__strategy *s, spsh__learner *l, spsh_error *err)
+{
+    return open_state(s, l, true, err);
+}
+
+static spsh_status before_forward(spsh__strategy *s, spsh_error *err)
+{
+    adpsgd *a = state_of(s);
+    spsh__runtime *t = a->model.runtime;
+    const spsh__mark mark = {SPSH__MARK_BEGIN, 0, s->learner->step};
+    spsh_status rc = spsh__free_model_read(&a->model, err);
+    if (rc == SPSH_OK)
+        rc = t->ops->enter_fn(t, &mark, err);
+    if (rc != SPSH_OK)
+        return rc;
+    rc = begin(a, err);
+    t->ops->leave_fn(t);
+    return rc != SPSH_OK ? rc : spsh__strategy_own_zero(s, err);
+}
+
+static bool next_slice(const spsh__strategy *s, uint32_t number, spsh__slice *ret)
+{
+    return spsh__free_model_slice(&state_of(s)->model, number, ret);
+}
+
+/* For learners without a serving task. */
+static spsh_status after_step(spsh__strategy *s, spsh_error *err)
+{
+    adpsgd *a = state_of(s);
+    const spsh_status rc = spsh__free_model_after_step(&a->model, err);
+    return rc != SPSH_OK ? rc : a->model.runtime->ops->poll_fn(a->model.runtime, err);
+}
+
+static bool is_over(void *user)
+{
+    return !((const adpsgd *)user)->is_under_way;
+}
+
+/* Everybody's own exchange is over, and so all are. */
+static spsh_status settle(spsh__strategy *s, spsh_error *err)
+{
+    static const spsh__mark mark = {SPSH__MARK_WAIT, 0, 0};
+    adpsgd *a = state_of(s);
+    spsh__runtime *t = a->model.runtime;
+    const spsh_status rc = t->ops->wait_fn(t, &mark, is_over, a, 0, err);
+    return rc != SPSH_OK ? rc : spsh__strategy_meet(s, err);
+}
+
+static spsh_status consensus(spsh__strategy *s, bool is_taken, spsh_error *err)
+{
+    return spsh__free_model_consensus(&state_of(s)->model, is_taken, err);
+}
+
+static void close_state(spsh__strategy *s)
+{
+    adpsgd *a = state_of(s);
+    if (a == NULL)
+        return;
+    spsh__free_model_close(&a->model);
+    for (uint32_t i = 0; i < PARTS_AHEAD; i++)
+        spsh__train_delete(&s->allocator, a->sent[i]);
+    spsh__train_delete(&s->allocator, a->ring);
+    spsh__train_delete(&s->allocator, a->mine);
+    spsh__train_delete(&s->allocator, a);
+}
+
+#define ADPSGD(name_, start_)                                                                      \
+    {                                                                                              \
+        .name = (name_), .is_free = true, .start_fn = (start_),                                    \
+        .before_forward_fn = before_forward, .on_bucket_fn = spsh__strategy_own_bucket,            \
+        .skip_leaf_fn = spsh__strategy_own_leaf, .after_backward_fn = spsh__strategy_own_totals,   \
+        .square_sum_fn = spsh__strategy_own_square_sum, .slice_fn = next_slice,                    \
+        .after_step_fn = after_step, .gather_fn = spsh__strategy_own_nothing, .settle_fn = settle, \
+        .consensus_fn = consensus, .close_fn = close_state                                         \
+    }
+
+const spsh__strategy_ops spsh__strategy_adpsgd_fixed = ADPSGD("adpsgd-fixed", fixed_start);
+const spsh__strategy_ops spsh__strategy_adpsgd_random = ADPSGD("adpsgd-random", random_start);
