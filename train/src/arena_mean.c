@@ -52,48 +52,36 @@ static spsh_status lend_part(spsh__comm *c, uint32_t owner, float *part, size_t 
     return rc != SPSH_OK ? rc : wait_for(c, handle, err);
 }
 
-spsh_status spsh__arena_mean_make(const spsh__arena_mean *m, spsh__buffer from, spsh__buffer to,
-                                  uint64_t elements, spsh_error *err)
+spsh_status spsh__arena_mean(spsh__comm *c, spsh__parts *from, spsh__parts *to, spsh_error *err)
 {
-    const spsh__backend_ops *ops = m->backend->ops;
-    spsh__comm *c = m->comm;
-    const uint64_t parts = (elements + m->part_elements - 1) / m->part_elements;
-    double *sum = spsh__train_new(&c->allocator, m->part_elements, sizeof(*sum));
-    float *theirs = spsh__train_new(&c->allocator, m->part_elements, sizeof(*theirs));
+    double *sum = spsh__train_new(&c->allocator, from->part_elements, sizeof(*sum));
+    float *theirs = spsh__train_new(&c->allocator, from->part_elements, sizeof(*theirs));
     spsh_status rc = SPSH_OK;
     if (sum == NULL || theirs == NULL)
         rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "the mean of all models");
-    for (uint64_t p = 0; rc == SPSH_OK && p < parts; p++) {
-        const uint64_t first = p * m->part_elements, left = elements - first;
-        const size_t count = (size_t)(left < m->part_elements ? left : m->part_elements);
-        const uint32_t owner = (uint32_t)(p % c->world_size);
-        ops->read_f32_fn(m->backend, m->host, spsh__at(ops, from, first), count);
-        rc = owner == c->rank ? own_part(c, m->host, sum, theirs, count, err)
-                              : lend_part(c, owner, m->host, count, err);
+    for (uint32_t part = 0; rc == SPSH_OK && part < from->count; part++) {
+        const uint32_t owner = part % c->world_size;
+        const size_t count = spsh__parts_elements(from, part);
+        spsh__parts_take(from, part, from->host);
+        rc = owner == c->rank ? own_part(c, from->host, sum, theirs, count, err)
+                              : lend_part(c, owner, from->host, count, err);
         if (rc == SPSH_OK)
-            ops->write_f32_fn(m->backend, spsh__at(ops, to, first), m->host, count);
+            spsh__parts_put(to, part, from->host);
     }
     spsh__train_delete(&c->allocator, sum);
     spsh__train_delete(&c->allocator, theirs);
     return rc;
 }
 
-spsh_status spsh__arena_mean_align(const spsh__arena_mean *m, spsh__buffer arena, uint64_t elements,
-                                   spsh_error *err)
+spsh_status spsh__arena_align(spsh__comm *c, spsh__parts *arena, spsh_error *err)
 {
-    const spsh__backend_ops *ops = m->backend->ops;
     spsh_status rc = SPSH_OK;
-    if (m->comm->world_size == 1)
-        return SPSH_OK;
-    for (uint64_t first = 0; rc == SPSH_OK && first < elements; first += m->part_elements) {
-        const uint64_t left = elements - first;
-        const size_t count = (size_t)(left < m->part_elements ? left : m->part_elements);
-        const spsh__buffer part = spsh__at(ops, arena, first);
-        if (m->comm->rank == 0)
-            ops->read_f32_fn(m->backend, m->host, part, count);
-        rc = spsh__comm_broadcast(m->comm, m->host, count * sizeof(float), 0, err);
-        if (rc == SPSH_OK && m->comm->rank != 0)
-            ops->write_f32_fn(m->backend, part, m->host, count);
+    for (uint32_t part = 0; rc == SPSH_OK && c->world_size > 1 && part < arena->count; part++) {
+        if (c->rank == 0)
+            spsh__parts_take(arena, part, arena->host);
+        rc = spsh__comm_broadcast(c, arena->host, spsh__parts_bytes(arena, part), 0, err);
+        if (rc == SPSH_OK && c->rank != 0)
+            spsh__parts_put(arena, part, arena->host);
     }
     return rc;
 }

@@ -6,20 +6,12 @@
 #ifndef SPSH_TRAIN_ARENA_MEAN_H
 #define SPSH_TRAIN_ARENA_MEAN_H
 
-#include "backend.h"
 #include "comm.h"
+#include "parts.h"
 
-typedef struct spsh__arena_mean {
-    spsh__comm *comm;
-    spsh__backend *backend;
-    float *host;            /* a part */
-    uint64_t part_elements; /* the same on all ranks */
-} spsh__arena_mean;
-
-/* from may be to. All ranks; allocates. Whatever comm.h says. */
-spsh_status spsh__arena_mean_make(const spsh__arena_mean *m, spsh__buffer from, spsh__buffer to,
-                                  uint64_t elements, spsh_error *err);
-spsh_status spsh__arena_mean_align(const spsh__arena_mean *m, spsh__buffer arena, uint64_t elements,
-                                   spsh_error *err);
+/* All ranks, of the same number of elements; allocates. What comm.h says; SPSH_E_NO_MEMORY. */
+spsh_status spsh__arena_mean(spsh__comm *comm, spsh__parts *from, spsh__parts *to,
+                             spsh_error *err); /* may be one */
+spsh_status spsh__arena_align(spsh__comm *comm, spsh__parts *arena, spsh_error *err);
 
 #endif

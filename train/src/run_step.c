@@ -281,7 +281,7 @@ static void update_part(spsh__run *r, const spsh__parameter *p, const spsh__slic
     if (first >= end)
         return;
     const spsh__update update = {
-        .weights = spsh__at(ops, l->weights, first),
+        .weights = spsh__at(ops, l->updated, first),
         .gradients = spsh__at(ops, l->gradients, first),
         .moments = {l->moments[0].data == NULL ? l->moments[0]
                                                : spsh__at(ops, l->moments[0], first),

@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "arena_mean.h"
 #include "strategy_internal.h"
 #include "train_internal.h"
 
@@ -142,6 +143,7 @@ spsh_status spsh__strategy_sum_start(spsh__strategy *s, spsh__learner *l, bool i
         return spsh__fail_memory(err);
     s->learner = l;
     s->state = sum;
+    l->updated = l->weights;
     const spsh_status rc = open_sum(s, is_whole, err);
     if (rc != SPSH_OK)
         return rc;
@@ -220,6 +222,14 @@ void spsh__strategy_sum_close(spsh__strategy *s)
     spsh__train_delete(&s->allocator, sum);
 }
 
+bool spsh__strategy_whole_slice(const spsh__strategy *s, uint32_t number, spsh__slice *ret)
+{
+    if (number > 0)
+        return false;
+    *ret = (spsh__slice){0, s->learner->arena_elements};
+    return true;
+}
+
 /* ---- what free strategies share ---- */
 
 spsh_status spsh__strategy_own_zero(spsh__strategy *s, spsh_error *err)
@@ -273,4 +283,70 @@ spsh_status spsh__strategy_meet(spsh__strategy *s, spsh_error *err)
 {
     uint64_t ranks = 1;
     return spsh__comm_all_reduce(s->learner->comm, SPSH__COMM_U64, SPSH__COMM_SUM, &ranks, 1, err);
+}
+
+typedef struct arena {
+    spsh__buffer buffer;
+    uint64_t elements;
+} arena;
+
+/* What learners have beside weights; those without data are not there. */
+static void other_arenas(const spsh__learner *l, arena ret[3])
+{
+    ret[0] = (arena){l->statistics, l->statistics_elements};
+    ret[1] = (arena){l->moments[0], l->arena_elements};
+    ret[2] = (arena){l->moments[1], l->arena_elements};
+}
+
+static spsh_status align_arena(const spsh__learner *l, const arena *a, spsh_error *err)
+{
+    spsh__parts parts = {0};
+    spsh_status rc =
+        spsh__parts_open(l->backend, a->buffer, a->elements, &l->comm->allocator, &parts, err);
+    if (rc == SPSH_OK)
+        rc = spsh__arena_align(l->comm, &parts, err);
+    spsh__parts_close(&parts);
+    return rc;
+}
+
+spsh_status spsh__strategy_align(const spsh__learner *l, spsh_error *err)
+{
+    arena arenas[4] = {
+        {l->weights, l->arena_elements}
+    };
+    other_arenas(l, arenas + 1);
+    spsh_status rc = spsh__learner_check_sizes(l, err);
+    for (size_t i = 0; rc == SPSH_OK && i < 4; i++)
+        if (arenas[i].buffer.data != NULL)
+            rc = align_arena(l, &arenas[i], err);
+    return rc;
+}
+
+static spsh_status mean_arena(const spsh__learner *l, spsh__buffer from, const arena *to,
+                              spsh_error *err)
+{
+    const spsh_allocator *a = &l->comm->allocator;
+    spsh__parts in = {0}, out = {0};
+    spsh_status rc = spsh__parts_open(l->backend, from, to->elements, a, &in, err);
+    if (rc == SPSH_OK)
+        rc = spsh__parts_open(l->backend, to->buffer, to->elements, a, &out, err);
+    if (rc == SPSH_OK)
+        rc = spsh__arena_mean(l->comm, &in, &out, err);
+    spsh__parts_close(&in);
+    spsh__parts_close(&out);
+    return rc;
+}
+
+spsh_status spsh__strategy_mean(const spsh__learner *l, spsh__buffer models, bool has_moments,
+                                spsh_error *err)
+{
+    const arena weights = {l->weights, l->arena_elements};
+    arena others[3];
+    other_arenas(l, others);
+    spsh__backend_finish(l->backend);
+    spsh_status rc = mean_arena(l, models, &weights, err);
+    for (size_t i = 0; rc == SPSH_OK && i < (has_moments ? 3u : 1u); i++)
+        if (others[i].buffer.data != NULL)
+            rc = mean_arena(l, others[i].buffer, &others[i], err);
+    return rc;
 }

@@ -74,9 +74,8 @@ static spsh_status ask(adpsgd *a, spsh_error *err)
                              .part = a->asked,
                              .number = a->exchange,
                              .bytes = snapshot,
-                             .size_bytes =
-                                 spsh__free_model_part(&a->model, a->asked).count * sizeof(float)};
-    spsh__free_model_take(&a->model, a->asked++, snapshot);
+                             .size_bytes = spsh__parts_bytes(&a->model.parts, a->asked)};
+    spsh__parts_take(&a->model.parts, a->asked++, snapshot);
     return t->ops->post_fn(t, a->peer, &m, err);
 }
 
@@ -88,7 +87,7 @@ static spsh_status begin(adpsgd *a, spsh_error *err)
     a->peer = neighbour(a, a->exchange++);
     a->is_under_way = true;
     a->asked = a->answered = 0;
-    while (rc == SPSH_OK && a->asked < PARTS_AHEAD && a->asked < a->model.part_count)
+    while (rc == SPSH_OK && a->asked < PARTS_AHEAD && a->asked < a->model.parts.count)
         rc = ask(a, err);
     return rc;
 }
@@ -101,27 +100,25 @@ static spsh_status answer(adpsgd *a, const spsh__message *m, spsh_error *err)
                                 .number = m->number,
                                 .bytes = a->mine,
                                 .size_bytes = m->size_bytes};
-    spsh__free_model_take(&a->model, m->part, a->mine);
+    spsh__parts_take(&a->model.parts, m->part, a->mine);
     const spsh_status rc = t->ops->post_fn(t, m->from, &back, err);
     if (rc == SPSH_OK)
-        spsh__free_model_mix(&a->model, m->part, a->weight, m->bytes, a->mine);
+        spsh__parts_mix(&a->model.parts, m->part, a->weight, m->bytes, a->mine);
     return rc;
 }
 
 static spsh_status take_answer(adpsgd *a, const spsh__message *m, spsh_error *err)
 {
-    spsh__free_model_mix(&a->model, m->part, a->weight, m->bytes, a->sent[m->part % PARTS_AHEAD]);
+    spsh__parts_mix(&a->model.parts, m->part, a->weight, m->bytes, a->sent[m->part % PARTS_AHEAD]);
     a->answered++;
-    a->is_under_way = a->answered < a->model.part_count;
-    return a->asked < a->model.part_count ? ask(a, err) : SPSH_OK;
+    a->is_under_way = a->answered < a->model.parts.count;
+    return a->asked < a->model.parts.count ? ask(a, err) : SPSH_OK;
 }
 
 static spsh_status serve(void *user, const spsh__message *m, spsh_error *err)
 {
     adpsgd *a = (adpsgd *)((spsh__strategy *)user)->state;
-    const bool is_fit =
-        m->part < a->model.part_count &&
-        m->size_bytes == spsh__free_model_part(&a->model, m->part).count * sizeof(float);
+    const bool is_fit = spsh__parts_is_of(&a->model.parts, m);
     if (is_fit && m->kind == SPSH__MESSAGE_ASK)
         return answer(a, m, err);
     if (is_fit && m->kind == SPSH__MESSAGE_ANSWER && a->is_under_way && m->from == a->peer)
@@ -153,9 +150,9 @@ static spsh_status open_state(spsh__strategy *s, spsh__learner *l, bool is_rando
     a->is_random = is_random;
     a->weight = l->runtime->world_size > 2 ? 1.0 / 3 : 0.5;
     a->ring = spsh__train_new(&s->allocator, l->runtime->world_size, sizeof(*a->ring));
-    a->mine = spsh__train_new(&s->allocator, a->model.part_elements, sizeof(*a->mine));
+    a->mine = spsh__train_new(&s->allocator, a->model.parts.part_elements, sizeof(*a->mine));
     for (uint32_t i = 0; i < PARTS_AHEAD; i++) {
-        a->sent[i] = spsh__train_new(&s->allocator, a->model.part_elements, sizeof(float));
+        a->sent[i] = spsh__train_new(&s->allocator, a->model.parts.part_elements, sizeof(float));
         has_all = has_all && a->sent[i] != NULL;
     }
     if (!has_all || a->ring == NULL || a->mine == NULL)

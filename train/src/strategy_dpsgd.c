@@ -7,18 +7,19 @@
  * world size. A neighbour may be a step ahead, and no more: it waits for this learner's snapshot,
  * too. So there is room for two steps. In a world of two the neighbours are one, and T has halves.
  */
-#include "free_model.h"
 #include "strategy_internal.h"
 #include "train_internal.h"
 
 enum { LEFT = 0, RIGHT = 1, SIDES = 2, ROUNDS = 2 };
 
 typedef struct dpsgd {
-    spsh__free_model model;
+    spsh__runtime *runtime;
+    spsh__parts parts;   /* of the weights */
     uint32_t side_count; /* 0 in a world of one, 1 in a world of two */
     uint32_t peers[SIDES];
     double weight;
-    float *mine; /* a part */
+    float *mine;  /* a part */
+    bool is_away; /* own weights: `weights` are the consensus model */
     /* under the lock; [round mod 2] */
     float *theirs[ROUNDS][SIDES]; /* arenas */
     uint32_t came[ROUNDS];        /* parts, of all sides */
@@ -34,9 +35,9 @@ static dpsgd *state_of(const spsh__strategy *s)
 
 static spsh_status take_snapshot(dpsgd *d, const spsh__message *m, uint32_t side)
 {
-    const spsh__slice slice = spsh__free_model_part(&d->model, m->part);
+    const uint64_t offset = spsh__parts_offset(&d->parts, m->part);
     const uint64_t round = m->number;
-    memcpy(d->theirs[round % ROUNDS][side] + slice.offset, m->bytes, m->size_bytes);
+    memcpy(d->theirs[round % ROUNDS][side] + offset, m->bytes, m->size_bytes);
     d->came[round % ROUNDS]++;
     return SPSH_OK;
 }
@@ -44,10 +45,8 @@ static spsh_status take_snapshot(dpsgd *d, const spsh__message *m, uint32_t side
 static spsh_status serve(void *user, const spsh__message *m, spsh_error *err)
 {
     dpsgd *d = state_of((spsh__strategy *)user);
-    const bool is_fit =
-        m->kind == SPSH__MESSAGE_SNAPSHOT && m->part < d->model.part_count &&
-        m->size_bytes == spsh__free_model_part(&d->model, m->part).count * sizeof(float) &&
-        (m->number == d->round || m->number == d->round + 1);
+    const bool is_fit = m->kind == SPSH__MESSAGE_SNAPSHOT && spsh__parts_is_of(&d->parts, m) &&
+                        (m->number == d->round || m->number == d->round + 1);
     for (uint32_t side = 0; is_fit && side < d->side_count; side++)
         if (m->from == d->peers[side])
             return take_snapshot(d, m, side);
@@ -61,70 +60,77 @@ static spsh_status serve(void *user, const spsh__message *m, spsh_error *err)
 
 static spsh_status send_snapshots(dpsgd *d, spsh_error *err)
 {
-    spsh__runtime *t = d->model.runtime;
+    spsh__runtime *t = d->runtime;
     spsh_status rc = SPSH_OK;
-    for (uint32_t part = 0; rc == SPSH_OK && part < d->model.part_count; part++) {
-        const spsh__mark mark = {SPSH__MARK_BEGIN, part, d->round};
-        const size_t size = spsh__free_model_part(&d->model, part).count * sizeof(float);
+    for (uint32_t part = 0; rc == SPSH_OK && part < d->parts.count; part++) {
         const spsh__message m = {.kind = SPSH__MESSAGE_SNAPSHOT,
                                  .part = part,
                                  .number = d->round,
                                  .bytes = d->mine,
-                                 .size_bytes = size};
-        rc = t->ops->enter_fn(t, &mark, err);
-        if (rc != SPSH_OK)
-            break;
-        spsh__free_model_take(&d->model, part, d->mine);
-        t->ops->leave_fn(t);
+                                 .size_bytes = spsh__parts_bytes(&d->parts, part)};
+        spsh__parts_take(&d->parts, part, d->mine);
         for (uint32_t side = 0; rc == SPSH_OK && side < d->side_count; side++)
             rc = t->ops->post_fn(t, d->peers[side], &m, err);
     }
     return rc;
 }
 
+/* Own weights lie meanwhile where the next round but one would come: nobody sends that before this
+ * learner has sent the next. */
+static float *away(const dpsgd *d)
+{
+    return d->theirs[(d->round + 1) % ROUNDS][0];
+}
+
+static void come_back(dpsgd *d)
+{
+    for (uint32_t part = 0; d->is_away && part < d->parts.count; part++)
+        spsh__parts_put(&d->parts, part, away(d) + spsh__parts_offset(&d->parts, part));
+    d->is_away = false;
+}
+
 static spsh_status before_forward(spsh__strategy *s, spsh_error *err)
 {
     dpsgd *d = state_of(s);
-    spsh_status rc = spsh__free_model_read(&d->model, err);
-    if (rc == SPSH_OK)
-        rc = send_snapshots(d, err);
+    come_back(d);
+    const spsh_status rc = send_snapshots(d, err);
     return rc != SPSH_OK ? rc : spsh__strategy_own_zero(s, err);
 }
 
 static bool is_round_here(void *user)
 {
     const dpsgd *d = (const dpsgd *)user;
-    return d->came[d->round % ROUNDS] == d->side_count * d->model.part_count;
+    return d->came[d->round % ROUNDS] == d->side_count * d->parts.count;
 }
 
-/* Nothing has changed the arena since the snapshots. */
+/* Nothing has changed the weights since the snapshots; nor does anybody touch what came: the next
+ * round but one is sent by those alone who have this learner's next snapshot. */
 static void mix(dpsgd *d, uint32_t part)
 {
-    const uint64_t offset = spsh__free_model_part(&d->model, part).offset;
-    spsh__free_model_take(&d->model, part, d->mine);
+    const uint64_t offset = spsh__parts_offset(&d->parts, part);
+    spsh__parts_take(&d->parts, part, d->mine);
     for (uint32_t side = 0; side < d->side_count; side++)
-        spsh__free_model_mix(&d->model, part, d->weight,
-                             d->theirs[d->round % ROUNDS][side] + offset, d->mine);
+        spsh__parts_mix(&d->parts, part, d->weight, d->theirs[d->round % ROUNDS][side] + offset,
+                        d->mine);
 }
 
 static spsh_status after_backward(spsh__strategy *s, const double *rows, double *totals,
                                   uint32_t count, spsh_error *err)
 {
     dpsgd *d = state_of(s);
-    spsh__runtime *t = d->model.runtime;
-    const spsh__mark mark = {SPSH__MARK_WAIT, 0, d->round};
+    spsh__runtime *t = d->runtime;
+    const spsh__mark mark = {SPSH__MARK_WAIT, 0, d->round}, next = {SPSH__MARK_MIX, 0, d->round};
     spsh_status rc = t->ops->wait_fn(t, &mark, is_round_here, d, 0, err);
-    for (uint32_t part = 0; rc == SPSH_OK && part < d->model.part_count; part++) {
-        const spsh__mark here = {SPSH__MARK_MIX, part, d->round};
-        rc = t->ops->enter_fn(t, &here, err);
-        if (rc != SPSH_OK)
-            break;
+    if (rc != SPSH_OK)
+        return rc;
+    for (uint32_t part = 0; part < d->parts.count; part++)
         mix(d, part);
-        if (part + 1 == d->model.part_count)
-            d->came[d->round++ % ROUNDS] = 0;
-        t->ops->leave_fn(t);
-    }
-    return rc != SPSH_OK ? rc : spsh__strategy_own_totals(s, rows, totals, count, err);
+    rc = t->ops->enter_fn(t, &next, err);
+    if (rc != SPSH_OK)
+        return rc;
+    d->came[d->round++ % ROUNDS] = 0;
+    t->ops->leave_fn(t);
+    return spsh__strategy_own_totals(s, rows, totals, count, err);
 }
 
 /* ---- the table ---- */
@@ -138,14 +144,19 @@ static spsh_status start(spsh__strategy *s, spsh__learner *l, spsh_error *err)
         return spsh__fail_memory(err);
     s->learner = l;
     s->state = d;
-    const spsh_status rc = spsh__free_model_open(l, &s->allocator, &d->model, err);
+    spsh_status rc = spsh__strategy_align(l, err);
+    if (rc == SPSH_OK)
+        rc = spsh__parts_open(l->backend, l->weights, l->arena_elements, &s->allocator, &d->parts,
+                              err);
     if (rc != SPSH_OK)
         return rc;
+    l->updated = l->weights;
+    d->runtime = l->runtime;
     d->side_count = world > 2 ? 2 : world - 1;
     d->peers[LEFT] = (rank + world - 1) % world;
     d->peers[RIGHT] = (rank + 1) % world;
     d->weight = world > 2 ? 1.0 / 3 : 0.5;
-    d->mine = spsh__train_new(&s->allocator, d->model.part_elements, sizeof(float));
+    d->mine = spsh__train_new(&s->allocator, d->parts.part_elements, sizeof(float));
     for (uint32_t i = 0; i < ROUNDS * d->side_count; i++) {
         float *arena = spsh__train_new(&s->allocator, l->arena_elements, sizeof(float));
         d->theirs[i % ROUNDS][i / ROUNDS] = arena;
@@ -158,19 +169,16 @@ static spsh_status start(spsh__strategy *s, spsh__learner *l, spsh_error *err)
     return SPSH_OK;
 }
 
-static bool next_slice(const spsh__strategy *s, uint32_t number, spsh__slice *ret)
-{
-    return spsh__free_model_slice(&state_of(s)->model, number, ret);
-}
-
-static spsh_status after_step(spsh__strategy *s, spsh_error *err)
-{
-    return spsh__free_model_after_step(&state_of(s)->model, err);
-}
-
 static spsh_status consensus(spsh__strategy *s, bool is_taken, spsh_error *err)
 {
-    return spsh__free_model_consensus(&state_of(s)->model, is_taken, err);
+    dpsgd *d = state_of(s);
+    if (d->side_count == 0)
+        return SPSH_OK;
+    come_back(d);
+    for (uint32_t part = 0; !is_taken && part < d->parts.count; part++)
+        spsh__parts_take(&d->parts, part, away(d) + spsh__parts_offset(&d->parts, part));
+    d->is_away = !is_taken;
+    return spsh__strategy_mean(s->learner, s->learner->weights, is_taken, err);
 }
 
 static void close_state(spsh__strategy *s)
@@ -178,7 +186,7 @@ static void close_state(spsh__strategy *s)
     dpsgd *d = state_of(s);
     if (d == NULL)
         return;
-    spsh__free_model_close(&d->model);
+    spsh__parts_close(&d->parts);
     for (uint32_t i = 0; i < ROUNDS * SIDES; i++)
         spsh__train_delete(&s->allocator, d->theirs[i % ROUNDS][i / ROUNDS]);
     spsh__train_delete(&s->allocator, d->mine);
@@ -194,8 +202,8 @@ const spsh__strategy_ops spsh__strategy_dpsgd_ring = {
     .skip_leaf_fn = spsh__strategy_own_leaf,
     .after_backward_fn = after_backward,
     .square_sum_fn = spsh__strategy_own_square_sum,
-    .slice_fn = next_slice,
-    .after_step_fn = after_step,
+    .slice_fn = spsh__strategy_whole_slice,
+    .after_step_fn = spsh__strategy_own_nothing,
     .gather_fn = spsh__strategy_own_nothing,
     .settle_fn = spsh__strategy_meet,
     .consensus_fn = consensus,

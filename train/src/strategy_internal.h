@@ -5,6 +5,7 @@
 
 #include "device_sum.h"
 #include "gradient_sum.h"
+#include "parts.h"
 #include "strategy.h"
 
 extern const spsh__strategy_ops spsh__strategy_adpsgd_fixed;
@@ -42,6 +43,8 @@ bool spsh__strategy_sum_part(const spsh__strategy *s, uint32_t number, spsh__sli
 spsh_status spsh__strategy_sum_gather(spsh__strategy *s, spsh__buffer arena, spsh_error *err);
 void spsh__strategy_sum_close(spsh__strategy *s);
 
+bool spsh__strategy_whole_slice(const spsh__strategy *s, uint32_t number, spsh__slice *ret);
+
 /* What free strategies share: gradients and totals of the learner alone. */
 spsh_status spsh__strategy_own_zero(spsh__strategy *s, spsh_error *err);
 spsh_status spsh__strategy_own_bucket(spsh__strategy *s, uint32_t leaf, uint32_t bucket,
@@ -51,6 +54,12 @@ spsh_status spsh__strategy_own_totals(spsh__strategy *s, const double *rows, dou
                                       uint32_t count, spsh_error *err);
 spsh_status spsh__strategy_own_square_sum(spsh__strategy *s, double *ret, spsh_error *err);
 spsh_status spsh__strategy_own_nothing(spsh__strategy *s, spsh_error *err);
+/* All ranks: weights, moments and statistics become rank 0's. */
+spsh_status spsh__strategy_align(const spsh__learner *l, spsh_error *err);
+/* All ranks: the mean of `models` becomes all ranks' weights; of statistics, and of moments where
+ * wanted, each its own. */
+spsh_status spsh__strategy_mean(const spsh__learner *l, spsh__buffer models, bool has_moments,
+                                spsh_error *err);
 /* Until all ranks are here. */
 spsh_status spsh__strategy_meet(spsh__strategy *s, spsh_error *err);
 
