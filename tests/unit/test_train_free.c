@@ -240,18 +240,19 @@ static void stop(world *w)
 
 /* ---- */
 
-static const char *const names[] = {"dpsgd-ring", "adpsgd-fixed", "adpsgd-random"};
+static const char *const names[] = {"dpsgd-ring", "adpsgd-fixed", "adpsgd-random", "d1-model"};
+#define NAMES (sizeof(names) / sizeof(names[0]))
 
 /* One learner of any strategy is SGD, to the bit. */
 static void test_one_learner_is_sgd(void)
 {
-    double models[3][ELEMENTS], want[ELEMENTS] = {0};
+    double models[NAMES][ELEMENTS], want[ELEMENTS] = {0};
     for (uint64_t s = 0; s < 30; s++)
         for (uint64_t e = 0; e < ELEMENTS; e++) {
             const double noise = 0.1 * value(1000 + s, e);
             want[e] -= 0.1 * (double)(float)((double)(float)want[e] - value(1, e) + noise);
         }
-    for (size_t n = 0; n < 3; n++) {
+    for (size_t n = 0; n < NAMES; n++) {
         const setting o = {
             .strategy = names[n], .learners = 1, .steps = 30, .rate = 0.1, .noise = 0.1};
         world w;
@@ -268,7 +269,7 @@ static void test_one_learner_is_sgd(void)
 static void test_the_sum_of_models_stays(void)
 {
     const spsh__sim_fault fault = {SPSH__SIM_SLOW, 1, 5, 0, 0};
-    for (size_t n = 0; n < 3; n++)
+    for (size_t n = 0; n < NAMES; n++)
         for (uint32_t learners = 2; learners <= 7; learners++) {
             const setting o = {
                 .strategy = names[n],
@@ -349,6 +350,8 @@ static void test_who_waits_for_a_slow_learner(void)
 {
     CHECK(throughput("dpsgd-ring", false, false) >= 0.7);
     CHECK(throughput("dpsgd-ring", true, false) <= 0.15);
+    CHECK(throughput("d1-model", false, false) >= 0.7);
+    CHECK(throughput("d1-model", true, false) <= 0.15);
     for (size_t n = 1; n < 3; n++) {
         CHECK(throughput(names[n], false, false) >= 0.95);
         CHECK(throughput(names[n], true, false) >= 0.8);

@@ -1,5 +1,5 @@
-/* parts.h: an arena in parts of SPSH__PART_BYTES, as learners send it: taken out as floats, put
- * back, mixed.
+/* parts.h: an arena in parts of up to SPSH__PART_BYTES, as learners send it: taken out as floats,
+ * put back, mixed.
  *
  * Averages are made of snapshots, and it is the difference that is applied: what came to the arena
  * in between stays, and what one learner gains of another that one loses: the sum over learners
@@ -21,8 +21,9 @@ typedef struct spsh__parts {
     spsh_allocator allocator;
 } spsh__parts;
 
+/* count_min: smaller parts where there were fewer than so many. */
 spsh_status spsh__parts_open(spsh__backend *backend, spsh__buffer arena, uint64_t elements,
-                             const spsh_allocator *allocator, spsh__parts *ret, spsh_error *err);
+                             uint32_t count_min, spsh__parts *ret, spsh_error *err);
 void spsh__parts_close(spsh__parts *p); /* zeroed is fine */
 
 static inline uint64_t spsh__parts_offset(const spsh__parts *p, uint32_t part)
@@ -52,5 +53,9 @@ void spsh__parts_put(spsh__parts *p, uint32_t part, const float *from);
 /* arena += weight * (theirs - mine) */
 void spsh__parts_mix(spsh__parts *p, uint32_t part, double weight, const float *theirs,
                      const float *mine);
+
+/* The arena is put aside, to come back; nothing where it is (not) aside already. */
+void spsh__parts_save(spsh__parts *p, float *aside, bool *is_aside);
+void spsh__parts_restore(spsh__parts *p, const float *aside, bool *is_aside);
 
 #endif

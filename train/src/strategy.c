@@ -10,8 +10,8 @@
 #include "train_internal.h"
 
 static const spsh__strategy_ops *const strategies[] = {
-    &spsh__strategy_allreduce,    &spsh__strategy_partitioned,   &spsh__strategy_dpsgd_ring,
-    &spsh__strategy_adpsgd_fixed, &spsh__strategy_adpsgd_random,
+    &spsh__strategy_allreduce, &spsh__strategy_partitioned,  &spsh__strategy_dpsgd_ring,
+    &spsh__strategy_d1_model,  &spsh__strategy_adpsgd_fixed, &spsh__strategy_adpsgd_random,
 };
 
 spsh_status spsh__strategy_open(const char *name, const spsh_allocator *allocator,
@@ -29,7 +29,7 @@ spsh_status spsh__strategy_open(const char *name, const spsh_allocator *allocato
     }
     return SPSH_FAIL(
         err, SPSH_E_NOT_FOUND, SPSH_OFFSET_NONE,
-        "no strategy is called '%s': allreduce, partitioned, dpsgd-ring, adpsgd-fixed, "
+        "no strategy is called '%s': allreduce, partitioned, dpsgd-ring, d1-model, adpsgd-fixed, "
         "adpsgd-random",
         name);
 }
@@ -301,8 +301,7 @@ static void other_arenas(const spsh__learner *l, arena ret[3])
 static spsh_status align_arena(const spsh__learner *l, const arena *a, spsh_error *err)
 {
     spsh__parts parts = {0};
-    spsh_status rc =
-        spsh__parts_open(l->backend, a->buffer, a->elements, &l->comm->allocator, &parts, err);
+    spsh_status rc = spsh__parts_open(l->backend, a->buffer, a->elements, 1, &parts, err);
     if (rc == SPSH_OK)
         rc = spsh__arena_align(l->comm, &parts, err);
     spsh__parts_close(&parts);
@@ -325,11 +324,10 @@ spsh_status spsh__strategy_align(const spsh__learner *l, spsh_error *err)
 static spsh_status mean_arena(const spsh__learner *l, spsh__buffer from, const arena *to,
                               spsh_error *err)
 {
-    const spsh_allocator *a = &l->comm->allocator;
     spsh__parts in = {0}, out = {0};
-    spsh_status rc = spsh__parts_open(l->backend, from, to->elements, a, &in, err);
+    spsh_status rc = spsh__parts_open(l->backend, from, to->elements, 1, &in, err);
     if (rc == SPSH_OK)
-        rc = spsh__parts_open(l->backend, to->buffer, to->elements, a, &out, err);
+        rc = spsh__parts_open(l->backend, to->buffer, to->elements, 1, &out, err);
     if (rc == SPSH_OK)
         rc = spsh__arena_mean(l->comm, &in, &out, err);
     spsh__parts_close(&in);
@@ -349,4 +347,12 @@ spsh_status spsh__strategy_mean(const spsh__learner *l, spsh__buffer models, boo
         if (others[i].buffer.data != NULL)
             rc = mean_arena(l, others[i].buffer, &others[i], err);
     return rc;
+}
+
+spsh_status spsh__strategy_unknown(const spsh__message *message, spsh_error *err)
+{
+    return SPSH_FAIL(err, SPSH_E_MISMATCH, SPSH_OFFSET_NONE,
+                     "learner %u has sent a message that this strategy does not know (kind %u, "
+                     "part %u, %zu bytes): do all have the same configuration?",
+                     message->from, message->kind, message->part, message->size_bytes);
 }

@@ -123,10 +123,7 @@ static spsh_status serve(void *user, const spsh__message *m, spsh_error *err)
         return answer(a, m, err);
     if (is_fit && m->kind == SPSH__MESSAGE_ANSWER && a->is_under_way && m->from == a->peer)
         return take_answer(a, m, err);
-    return SPSH_FAIL(err, SPSH_E_MISMATCH, SPSH_OFFSET_NONE,
-                     "learner %u has sent a message that this strategy does not know (kind %u, "
-                     "part %u)",
-                     m->from, m->kind, m->part);
+    return spsh__strategy_unknown(m, err);
 }
 
 /* ---- the table ---- */
@@ -144,7 +141,7 @@ static spsh_status open_state(spsh__strategy *s, spsh__learner *l, bool is_rando
         return spsh__fail_memory(err);
     s->learner = l;
     s->state = a;
-    const spsh_status rc = spsh__free_model_open(l, &s->allocator, &a->model, err);
+    const spsh_status rc = spsh__free_model_open(l, &a->model, err);
     if (rc != SPSH_OK)
         return rc;
     a->is_random = is_random;

@@ -50,10 +50,7 @@ static spsh_status serve(void *user, const spsh__message *m, spsh_error *err)
     for (uint32_t side = 0; is_fit && side < d->side_count; side++)
         if (m->from == d->peers[side])
             return take_snapshot(d, m, side);
-    return SPSH_FAIL(err, SPSH_E_MISMATCH, SPSH_OFFSET_NONE,
-                     "learner %u has sent a message that this strategy does not know (kind %u, "
-                     "part %u)",
-                     m->from, m->kind, m->part);
+    return spsh__strategy_unknown(m, err);
 }
 
 /* ---- computing task ---- */
@@ -82,17 +79,10 @@ static float *away(const dpsgd *d)
     return d->theirs[(d->round + 1) % ROUNDS][0];
 }
 
-static void come_back(dpsgd *d)
-{
-    for (uint32_t part = 0; d->is_away && part < d->parts.count; part++)
-        spsh__parts_put(&d->parts, part, away(d) + spsh__parts_offset(&d->parts, part));
-    d->is_away = false;
-}
-
 static spsh_status before_forward(spsh__strategy *s, spsh_error *err)
 {
     dpsgd *d = state_of(s);
-    come_back(d);
+    spsh__parts_restore(&d->parts, away(d), &d->is_away);
     const spsh_status rc = send_snapshots(d, err);
     return rc != SPSH_OK ? rc : spsh__strategy_own_zero(s, err);
 }
@@ -146,8 +136,7 @@ static spsh_status start(spsh__strategy *s, spsh__learner *l, spsh_error *err)
     s->state = d;
     spsh_status rc = spsh__strategy_align(l, err);
     if (rc == SPSH_OK)
-        rc = spsh__parts_open(l->backend, l->weights, l->arena_elements, &s->allocator, &d->parts,
-                              err);
+        rc = spsh__parts_open(l->backend, l->weights, l->arena_elements, 1, &d->parts, err);
     if (rc != SPSH_OK)
         return rc;
     l->updated = l->weights;
@@ -174,10 +163,9 @@ static spsh_status consensus(spsh__strategy *s, bool is_taken, spsh_error *err)
     dpsgd *d = state_of(s);
     if (d->side_count == 0)
         return SPSH_OK;
-    come_back(d);
-    for (uint32_t part = 0; !is_taken && part < d->parts.count; part++)
-        spsh__parts_take(&d->parts, part, away(d) + spsh__parts_offset(&d->parts, part));
-    d->is_away = !is_taken;
+    spsh__parts_restore(&d->parts, away(d), &d->is_away);
+    if (!is_taken)
+        spsh__parts_save(&d->parts, away(d), &d->is_away);
     return spsh__strategy_mean(s->learner, s->learner->weights, is_taken, err);
 }
 

@@ -11,6 +11,7 @@
 extern const spsh__strategy_ops spsh__strategy_adpsgd_fixed;
 extern const spsh__strategy_ops spsh__strategy_adpsgd_random;
 extern const spsh__strategy_ops spsh__strategy_allreduce;
+extern const spsh__strategy_ops spsh__strategy_d1_model;
 extern const spsh__strategy_ops spsh__strategy_dpsgd_ring;
 extern const spsh__strategy_ops spsh__strategy_partitioned;
 
@@ -22,6 +23,7 @@ enum {
     SPSH__MESSAGE_ASK = 1, /* a snapshot; its receiver mixes and answers with its own */
     SPSH__MESSAGE_ANSWER,
     SPSH__MESSAGE_SNAPSHOT, /* of a round of all learners */
+    SPSH__MESSAGE_MEAN,
 };
 
 /* Their state: one of the two. */
@@ -60,6 +62,8 @@ spsh_status spsh__strategy_align(const spsh__learner *l, spsh_error *err);
  * wanted, each its own. */
 spsh_status spsh__strategy_mean(const spsh__learner *l, spsh__buffer models, bool has_moments,
                                 spsh_error *err);
+/* SPSH_E_MISMATCH: of a message that no learner of this strategy sends. */
+spsh_status spsh__strategy_unknown(const spsh__message *message, spsh_error *err);
 /* Until all ranks are here. */
 spsh_status spsh__strategy_meet(spsh__strategy *s, spsh_error *err);
 
