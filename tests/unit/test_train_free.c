@@ -4,7 +4,7 @@
 
 #include "sim.h"
 #include "spsh_test.h"
-#include "strategy.h"
+#include "strategy_internal.h"
 
 #define LEARNERS_MAX 16
 #define ELEMENTS     700 /* of an arena */
@@ -13,10 +13,11 @@
 typedef struct setting {
     const char *strategy;
     uint32_t learners;
-    uint64_t steps;        /* of each; UINT64_MAX: until end_ns */
-    uint64_t end_ns;       /* 0: steps decide */
-    double rate;           /* 0: averaging alone */
-    double noise;          /* of gradients */
+    uint64_t steps;  /* of each; UINT64_MAX: until end_ns */
+    uint64_t end_ns; /* 0: steps decide */
+    double rate;     /* 0: averaging alone */
+    double noise;    /* of gradients */
+    spsh__strategy_options options;
     spsh__sim_options sim; /* links and faults */
 } setting;
 
@@ -25,6 +26,7 @@ typedef struct learner {
     spsh__strategy *strategy;
     spsh__slice bucket;
     uint64_t steps;
+    const struct world *world;
 } learner;
 
 typedef struct world {
@@ -52,10 +54,25 @@ static spsh__buffer new_buffer(const world *w)
     return b;
 }
 
+/* The optimiser's: plain SGD. */
+static void update_slice(void *user, const spsh__slice *slice, spsh__buffer gradients, double scale)
+{
+    const learner *l = (const learner *)user;
+    const world *w = l->world;
+    const spsh__sgd sgd = {.rate = w->o->rate};
+    const spsh__update u = {.weights = spsh__at(w->backend->ops, l->learner.updated, slice->offset),
+                            .gradients = gradients,
+                            .count = slice->count,
+                            .gradient_scale = scale};
+    if (w->o->rate > 0)
+        w->backend->ops->sgd_fn(w->backend, &sgd, &u);
+}
+
 static void start_learner(world *w, uint32_t i)
 {
     learner *l = &w->learners[i];
     l->bucket = (spsh__slice){0, ELEMENTS};
+    l->world = w;
     l->learner = (spsh__learner){.backend = w->backend,
                                  .comm = spsh__sim_comm(w->sim, i),
                                  .weights = new_buffer(w),
@@ -67,7 +84,10 @@ static void start_learner(world *w, uint32_t i)
                                  .bucket_count = 1,
                                  .virtual_world = w->o->learners,
                                  .runtime = spsh__sim_runtime(w->sim, i),
-                                 .seed = 3};
+                                 .seed = 3,
+                                 .options = w->o->options,
+                                 .update_fn = update_slice,
+                                 .update_user = l};
     REQUIRE(spsh__strategy_open(w->o->strategy, spsh_allocator_default(), &l->strategy, NULL) ==
             SPSH_OK);
 }
@@ -93,20 +113,16 @@ static void fill_gradients(const world *w, uint32_t i, uint64_t step)
     w->backend->ops->write_f32_fn(w->backend, l->gradients, gradients, ELEMENTS);
 }
 
-static void update(const world *w, uint32_t i)
+static spsh_status update(world *w, uint32_t i, spsh_error *err)
 {
-    const learner *l = &w->learners[i];
-    const spsh__sgd sgd = {.rate = w->o->rate};
+    learner *l = &w->learners[i];
+    const spsh__backend_ops *ops = w->backend->ops;
     spsh__slice slice;
-    for (uint32_t n = 0; l->strategy->ops->slice_fn(l->strategy, n, &slice); n++) {
-        const spsh__backend_ops *ops = w->backend->ops;
-        const spsh__update u = {.weights = spsh__at(ops, l->learner.updated, slice.offset),
-                                .gradients = spsh__at(ops, l->learner.gradients, slice.offset),
-                                .count = slice.count,
-                                .gradient_scale = 1};
-        if (w->o->rate > 0)
-            ops->sgd_fn(w->backend, &sgd, &u);
-    }
+    if (l->strategy->ops->push_fn != NULL)
+        return l->strategy->ops->push_fn(l->strategy, 1, err);
+    for (uint32_t n = 0; l->strategy->ops->slice_fn(l->strategy, n, &slice); n++)
+        update_slice(l, &slice, spsh__at(ops, l->learner.gradients, slice.offset), 1);
+    return SPSH_OK;
 }
 
 static spsh_status step(world *w, uint32_t i, spsh_error *err)
@@ -116,6 +132,8 @@ static spsh_status step(world *w, uint32_t i, spsh_error *err)
     const spsh__strategy_ops *ops = l->strategy->ops;
     double row = 1, total = 0, squares = 0;
     spsh_status rc = ops->before_forward_fn(l->strategy, err);
+    if (rc == SPSH_E_TIMEOUT && w->o->end_ns > 0)
+        return SPSH_E_END; /* another has come to the end */
     if (rc != SPSH_OK)
         return rc;
     t->ops->compute_fn(t, 20 * MS);
@@ -124,16 +142,16 @@ static spsh_status step(world *w, uint32_t i, spsh_error *err)
     fill_gradients(w, i, l->learner.step);
     rc = ops->after_backward_fn(l->strategy, &row, &total, 1, err);
     if (rc == SPSH_E_TIMEOUT && w->o->end_ns > 0)
-        return SPSH_E_END; /* a neighbour has come to the end */
+        return SPSH_E_END;
     if (rc == SPSH_OK)
         rc = ops->square_sum_fn(l->strategy, &squares, err);
     if (rc != SPSH_OK)
         return rc;
     CHECK(total == 1);
-    update(w, i);
+    rc = update(w, i, err);
     l->steps++;
     l->learner.step++;
-    return ops->after_step_fn(l->strategy, err);
+    return rc != SPSH_OK ? rc : ops->after_step_fn(l->strategy, err);
 }
 
 static void read_arena(const world *w, uint32_t i, double *to)
@@ -240,7 +258,8 @@ static void stop(world *w)
 
 /* ---- */
 
-static const char *const names[] = {"dpsgd-ring", "adpsgd-fixed", "adpsgd-random", "d1-model"};
+static const char *const names[] = {"dpsgd-ring", "adpsgd-fixed", "adpsgd-random", "d1-model",
+                                    "ps-async"};
 #define NAMES (sizeof(names) / sizeof(names[0]))
 
 /* One learner of any strategy is SGD, to the bit. */
@@ -253,8 +272,12 @@ static void test_one_learner_is_sgd(void)
             want[e] -= 0.1 * (double)(float)((double)(float)want[e] - value(1, e) + noise);
         }
     for (size_t n = 0; n < NAMES; n++) {
-        const setting o = {
-            .strategy = names[n], .learners = 1, .steps = 30, .rate = 0.1, .noise = 0.1};
+        const setting o = {.strategy = names[n],
+                           .learners = 1,
+                           .steps = 30,
+                           .rate = 0.1,
+                           .noise = 0.1,
+                           .options = {.bound = n % 2 == 0 ? UINT32_MAX : 0}};
         world w;
         CHECK(run(&w, &o, NULL, NULL) == SPSH_OK);
         read_arena(&w, 0, models[n]);
@@ -269,7 +292,7 @@ static void test_one_learner_is_sgd(void)
 static void test_the_sum_of_models_stays(void)
 {
     const spsh__sim_fault fault = {SPSH__SIM_SLOW, 1, 5, 0, 0};
-    for (size_t n = 0; n < NAMES; n++)
+    for (size_t n = 0; n < 4; n++)
         for (uint32_t learners = 2; learners <= 7; learners++) {
             const setting o = {
                 .strategy = names[n],
@@ -329,6 +352,7 @@ static double throughput(const char *strategy, bool has_slow, bool serves_itself
         .steps = UINT64_MAX,
         .end_ns = 4000 * MS,
         .rate = 0.1,
+        .options = {.bound = UINT32_MAX, .overlaps = true},
         .sim = {.latency_ns = MS / 10,
                 .bytes_per_s = 2800 / 6e-3, /* an arena in 0.3 of a step */
                 .faults = &fault,
@@ -352,10 +376,64 @@ static void test_who_waits_for_a_slow_learner(void)
     CHECK(throughput("dpsgd-ring", true, false) <= 0.15);
     CHECK(throughput("d1-model", false, false) >= 0.7);
     CHECK(throughput("d1-model", true, false) <= 0.15);
+    CHECK(throughput("ps-async", false, false) >= 0.95);
+    CHECK(throughput("ps-async", true, false) >= 0.8);
     for (size_t n = 1; n < 3; n++) {
         CHECK(throughput(names[n], false, false) >= 0.95);
         CHECK(throughput(names[n], true, false) >= 0.8);
     }
+}
+
+/* A server's learners are alike: between two gradients of one come one of each of the others. */
+static void test_staleness_is_what_comes_between(void)
+{
+    for (uint32_t learners = 2; learners <= 8; learners *= 2) {
+        const setting o = {
+            .strategy = "ps-async",
+            .learners = learners,
+            .steps = 60,
+            .rate = 0.01,
+            .options = {.bound = UINT32_MAX   },
+            .sim = { .jitter = 0.3, .latency_ns = MS / 10}
+        };
+        world w;
+        CHECK(run(&w, &o, NULL, NULL) == SPSH_OK);
+        const double stale = spsh__ps_async_staleness(w.learners[0].strategy);
+        printf("%u learners: staleness %.2f\n", learners, stale);
+        CHECK(fabs(stale - (learners - 1)) < 0.15 * learners);
+        stop(&w);
+    }
+}
+
+/* Nobody ahead: each step has the gradients of all of the last one's weights. */
+static void test_a_bound_of_0_is_bulk_synchronous(void)
+{
+    const spsh__sim_fault fault = {SPSH__SIM_SLOW, 2, 4, 0, 0};
+    const setting o = {
+        .strategy = "ps-async",
+        .learners = 4,
+        .steps = 20,
+        .rate = 0.05,
+        .noise = 0.2,
+        .options = {.bound = 0,        .servers = 2    },
+        .sim = { .jitter = 0.9, .seed = 4, .faults = &fault, .fault_count = 1}
+    };
+    double want[ELEMENTS] = {0}, model[ELEMENTS];
+    world w;
+    for (uint64_t s = 0; s < o.steps; s++)
+        for (uint64_t e = 0; e < ELEMENTS; e++) {
+            double sum = 0;
+            for (uint64_t i = 0; i < o.learners; i++)
+                sum += want[e] - value(i + 1, e) + o.noise * value(1000 + i * 7919 + s, e);
+            want[e] -= o.rate * sum;
+        }
+    CHECK(run(&w, &o, NULL, NULL) == SPSH_OK);
+    for (uint32_t i = 0; i < o.learners; i++) {
+        w.backend->ops->read_f64_fn(w.backend, model, w.learners[i].learner.weights, ELEMENTS);
+        for (size_t e = 0; e < ELEMENTS; e++)
+            CHECK(fabs(model[e] - want[e]) < 1e-5);
+    }
+    stop(&w);
 }
 
 static void test_a_dead_neighbour_is_named(void)
@@ -379,6 +457,8 @@ int main(void)
     RUN(test_the_sum_of_models_stays);
     RUN(test_mixing_is_as_fast_as_the_ring_lets_it);
     RUN(test_who_waits_for_a_slow_learner);
+    RUN(test_staleness_is_what_comes_between);
+    RUN(test_a_bound_of_0_is_bulk_synchronous);
     RUN(test_a_dead_neighbour_is_named);
     return TEST_RESULT();
 }

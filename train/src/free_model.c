@@ -4,7 +4,8 @@
 #include "strategy_internal.h"
 #include "train_internal.h"
 
-spsh_status spsh__free_model_open(spsh__learner *l, spsh__free_model *ret, spsh_error *err)
+spsh_status spsh__free_model_open(spsh__learner *l, uint32_t parts_min, spsh__free_model *ret,
+                                  spsh_error *err)
 {
     spsh__backend *b = l->arena_backend != NULL ? l->arena_backend : l->backend;
     *ret = (spsh__free_model){
@@ -13,7 +14,7 @@ spsh_status spsh__free_model_open(spsh__learner *l, spsh__free_model *ret, spsh_
     if (rc == SPSH_OK)
         rc = b->ops->alloc_fn(b, l->arena_elements, &ret->arena, err);
     if (rc == SPSH_OK)
-        rc = spsh__parts_open(b, ret->arena, l->arena_elements, 1, &ret->parts, err);
+        rc = spsh__parts_open(b, ret->arena, l->arena_elements, parts_min, &ret->parts, err);
     if (rc != SPSH_OK)
         return rc;
     b->ops->copy_fn(b, ret->arena, l->weights, l->arena_elements);

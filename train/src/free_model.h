@@ -24,7 +24,8 @@ typedef struct spsh__free_model {
 } spsh__free_model;
 
 /* The arena begins as `weights`, which all ranks have of rank 0, and is the learner's `updated`. */
-spsh_status spsh__free_model_open(spsh__learner *l, spsh__free_model *ret, spsh_error *err);
+spsh_status spsh__free_model_open(spsh__learner *l, uint32_t parts_min, spsh__free_model *ret,
+                                  spsh_error *err);
 void spsh__free_model_close(spsh__free_model *m); /* zeroed is fine */
 
 /* The computing task: all parts, each under the lock. */

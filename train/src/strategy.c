@@ -10,8 +10,9 @@
 #include "train_internal.h"
 
 static const spsh__strategy_ops *const strategies[] = {
-    &spsh__strategy_allreduce, &spsh__strategy_partitioned,  &spsh__strategy_dpsgd_ring,
-    &spsh__strategy_d1_model,  &spsh__strategy_adpsgd_fixed, &spsh__strategy_adpsgd_random,
+    &spsh__strategy_allreduce,     &spsh__strategy_partitioned, &spsh__strategy_dpsgd_ring,
+    &spsh__strategy_d1_model,      &spsh__strategy_ps_async,    &spsh__strategy_adpsgd_fixed,
+    &spsh__strategy_adpsgd_random,
 };
 
 spsh_status spsh__strategy_open(const char *name, const spsh_allocator *allocator,
@@ -27,11 +28,11 @@ spsh_status spsh__strategy_open(const char *name, const spsh_allocator *allocato
         *ret = s;
         return SPSH_OK;
     }
-    return SPSH_FAIL(
-        err, SPSH_E_NOT_FOUND, SPSH_OFFSET_NONE,
-        "no strategy is called '%s': allreduce, partitioned, dpsgd-ring, d1-model, adpsgd-fixed, "
-        "adpsgd-random",
-        name);
+    return SPSH_FAIL(err, SPSH_E_NOT_FOUND, SPSH_OFFSET_NONE,
+                     "no strategy is called '%s': allreduce, partitioned, ps-async, dpsgd-ring, "
+                     "d1-model, adpsgd-fixed, "
+                     "adpsgd-random",
+                     name);
 }
 
 void spsh__strategy_close(spsh__strategy *s)

@@ -43,6 +43,16 @@ typedef struct spsh__slice {
     uint64_t offset, count; /* elements of the arena */
 } spsh__slice;
 
+/* Of the configuration. */
+typedef struct spsh__strategy_options {
+    uint32_t servers;         /* of parameter servers: that many learners serve, too; 0: all */
+    uint32_t bound;           /* ps-async: steps that a learner may be ahead of the last one;
+                                 UINT32_MAX: any */
+    bool scales_by_staleness; /* ps-async: a gradient that t others came before counts 1 / max(1, t)
+                               */
+    bool overlaps; /* ps-async: a gradient is computed while the last one is on its way */
+} spsh__strategy_options;
+
 /* What a strategy knows of a learner: arenas and buckets; nothing of layers. */
 typedef struct spsh__learner {
     spsh__backend *backend;
@@ -69,6 +79,11 @@ typedef struct spsh__learner {
     spsh__runtime *runtime;
     spsh__backend *arena_backend; /* for that arena: used under the lock alone; NULL: backend */
     uint64_t seed;
+    spsh__strategy_options options;
+    /* The optimiser's, for strategies that update elsewhere: a slice of `updated`, with gradients
+     * that begin where the slice does. Under the lock. */
+    void (*update_fn)(void *user, const spsh__slice *slice, spsh__buffer gradients, double scale);
+    void *update_user;
 } spsh__learner;
 
 typedef struct spsh__strategy spsh__strategy;
@@ -93,6 +108,9 @@ typedef struct spsh__strategy_ops {
     /* The slices that this rank updates, from 0 on; false behind the last. A slice is for the
      * update until the next one is asked for. */
     bool (*slice_fn)(const spsh__strategy *s, uint32_t number, spsh__slice *ret);
+    /* Instead of updates of slices, where it is not NULL: gradients, times scale, are sent to those
+     * who update. */
+    spsh_status (*push_fn)(spsh__strategy *s, double scale, spsh_error *err);
     spsh_status (*after_step_fn)(spsh__strategy *s, spsh_error *err);
     /* Makes the moments whole on all ranks. */
     spsh_status (*gather_fn)(spsh__strategy *s, spsh_error *err);

@@ -141,7 +141,7 @@ static spsh_status open_state(spsh__strategy *s, spsh__learner *l, bool is_rando
         return spsh__fail_memory(err);
     s->learner = l;
     s->state = a;
-    const spsh_status rc = spsh__free_model_open(l, &a->model, err);
+    const spsh_status rc = spsh__free_model_open(l, 1, &a->model, err);
     if (rc != SPSH_OK)
         return rc;
     a->is_random = is_random;

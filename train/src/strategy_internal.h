@@ -14,6 +14,7 @@ extern const spsh__strategy_ops spsh__strategy_allreduce;
 extern const spsh__strategy_ops spsh__strategy_d1_model;
 extern const spsh__strategy_ops spsh__strategy_dpsgd_ring;
 extern const spsh__strategy_ops spsh__strategy_partitioned;
+extern const spsh__strategy_ops spsh__strategy_ps_async;
 
 /* Marks of the computing task (runtime.h). */
 enum { SPSH__MARK_READ = 1, SPSH__MARK_UPDATE, SPSH__MARK_BEGIN, SPSH__MARK_MIX, SPSH__MARK_WAIT };
@@ -24,6 +25,9 @@ enum {
     SPSH__MESSAGE_ANSWER,
     SPSH__MESSAGE_SNAPSHOT, /* of a round of all learners */
     SPSH__MESSAGE_MEAN,
+    SPSH__MESSAGE_PUSH,    /* of gradients, to a server; it answers with */
+    SPSH__MESSAGE_WEIGHTS, /* ... those that have them */
+    SPSH__MESSAGE_DONE,    /* its sender pushes no more until it pushes again */
 };
 
 /* Their state: one of the two. */
@@ -64,6 +68,9 @@ spsh_status spsh__strategy_mean(const spsh__learner *l, spsh__buffer models, boo
                                 spsh_error *err);
 /* SPSH_E_MISMATCH: of a message that no learner of this strategy sends. */
 spsh_status spsh__strategy_unknown(const spsh__message *message, spsh_error *err);
+/* Of ps-async: how many gradients came to a part, on the mean, between its reading and its update,
+ * of those that this learner serves. */
+double spsh__ps_async_staleness(const spsh__strategy *s);
 /* Until all ranks are here. */
 spsh_status spsh__strategy_meet(spsh__strategy *s, spsh_error *err);
 

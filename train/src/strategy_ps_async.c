@@ -1,0 +1,299 @@
+/* strategy_ps_async.c: asynchronous parameter servers (Dean and others 2012), with a bound where
+ * one is asked for (Ho and others 2013).
+ *
+ *     learner  pushes its gradient, part by part, and goes on with the weights that come back
+ *     server   of a part, as a gradient arrives: w <- w - rate * U(g), and answers
+ *
+ * Part p is served by learner p mod servers, in its serving task. Between a learner's reading of a
+ * part and its gradient's arrival others' come: the staleness t, about L - 1 where all are alike.
+ *
+ * With a bound s a learner's answer waits until nobody is more than s steps behind it: 0 is bulk
+ * synchronous, each step with all of the last one's gradients.
+ */
+#include "free_model.h"
+#include "strategy_internal.h"
+#include "train_internal.h"
+
+#define NOT_LEARNING UINT64_MAX /* of clocks: is not waited for */
+
+/* A learner, as a server of a part sees it. */
+typedef struct client {
+    uint64_t clock;   /* gradients of it that came */
+    uint64_t version; /* of the part, as it was sent last */
+    bool is_waiting;
+} client;
+
+typedef struct ps {
+    spsh__free_model model; /* its arena: own parts are what is served, others' what came last */
+    spsh__buffer gradients; /* a part's */
+    uint32_t servers;
+    float *mine; /* a part: of the computing task */
+    float *sent; /* ... and under the lock */
+    uint64_t pushed;
+    /* under the lock */
+    client *clients;    /* [part][learner]: of own parts */
+    uint64_t *versions; /* [part] */
+    uint64_t answers;   /* parts that came back */
+    uint64_t stale_sum, stale_count;
+} ps;
+
+static ps *state_of(const spsh__strategy *s)
+{
+    return (ps *)s->state;
+}
+
+static uint32_t server_of(const ps *p, uint32_t part)
+{
+    return part % p->servers;
+}
+
+/* ---- server: under the lock ---- */
+
+static client *clients_of(const ps *p, uint32_t part)
+{
+    return p->clients + (size_t)part * p->model.runtime->world_size;
+}
+
+static spsh_status send_weights(ps *p, uint32_t part, uint32_t to, spsh_error *err)
+{
+    spsh__runtime *t = p->model.runtime;
+    client *c = clients_of(p, part) + to;
+    const spsh__message m = {.kind = SPSH__MESSAGE_WEIGHTS,
+                             .part = part,
+                             .number = p->versions[part],
+                             .bytes = p->sent,
+                             .size_bytes = spsh__parts_bytes(&p->model.parts, part)};
+    c->version = p->versions[part];
+    c->is_waiting = false;
+    spsh__parts_take(&p->model.parts, part, p->sent);
+    return t->ops->post_fn(t, to, &m, err);
+}
+
+/* To all that are no more than the bound ahead of the last. */
+static spsh_status answer(ps *p, uint32_t part, spsh_error *err)
+{
+    const uint32_t world = p->model.runtime->world_size;
+    const uint32_t bound = p->model.learner->options.bound;
+    client *c = clients_of(p, part);
+    uint64_t last = NOT_LEARNING;
+    spsh_status rc = SPSH_OK;
+    for (uint32_t i = 0; i < world; i++)
+        last = c[i].clock < last ? c[i].clock : last;
+    for (uint32_t i = 0; rc == SPSH_OK && i < world; i++)
+        if (c[i].is_waiting && (bound == UINT32_MAX || last == NOT_LEARNING ||
+                                c[i].clock == NOT_LEARNING || c[i].clock - last <= bound))
+            rc = send_weights(p, part, i, err);
+    return rc;
+}
+
+static spsh_status take_push(ps *p, const spsh__message *m, spsh_error *err)
+{
+    const spsh__learner *l = p->model.learner;
+    const spsh__backend_ops *ops = p->model.backend->ops;
+    const uint64_t count = spsh__parts_elements(&p->model.parts, m->part);
+    const spsh__slice slice = {spsh__parts_offset(&p->model.parts, m->part), count};
+    client *c = clients_of(p, m->part) + m->from;
+    const uint64_t stale = p->versions[m->part] - c->version;
+    const double scale = l->options.scales_by_staleness && stale > 1 ? 1.0 / (double)stale : 1;
+    ops->write_f32_fn(p->model.backend, p->gradients, m->bytes, count);
+    l->update_fn(l->update_user, &slice, p->gradients, scale);
+    spsh__backend_finish(p->model.backend);
+    p->versions[m->part]++;
+    p->stale_sum += stale;
+    p->stale_count++;
+    c->clock = m->number + 1;
+    c->is_waiting = true;
+    return answer(p, m->part, err);
+}
+
+static spsh_status take_done(ps *p, const spsh__message *m, spsh_error *err)
+{
+    spsh_status rc = SPSH_OK;
+    for (uint32_t part = 0; rc == SPSH_OK && part < p->model.parts.count; part++) {
+        if (server_of(p, part) != p->model.runtime->rank)
+            continue;
+        clients_of(p, part)[m->from].clock = NOT_LEARNING;
+        rc = answer(p, part, err);
+    }
+    return rc;
+}
+
+static spsh_status serve(void *user, const spsh__message *m, spsh_error *err)
+{
+    ps *p = state_of((spsh__strategy *)user);
+    const uint32_t rank = p->model.runtime->rank;
+    if (m->kind == SPSH__MESSAGE_DONE && m->size_bytes == 0)
+        return take_done(p, m, err);
+    if (!spsh__parts_is_of(&p->model.parts, m))
+        return spsh__strategy_unknown(m, err);
+    if (m->kind == SPSH__MESSAGE_PUSH && server_of(p, m->part) == rank)
+        return take_push(p, m, err);
+    if (m->kind != SPSH__MESSAGE_WEIGHTS || server_of(p, m->part) != m->from)
+        return spsh__strategy_unknown(m, err);
+    p->answers++;
+    if (m->from != rank)
+        spsh__parts_put(&p->model.parts, m->part, m->bytes);
+    return SPSH_OK;
+}
+
+/* ---- computing task ---- */
+
+static bool has_answers(void *user)
+{
+    const ps *p = (const ps *)user;
+    const uint64_t ahead = p->model.learner->options.overlaps ? 1 : 0;
+    return p->pushed <= ahead || p->answers >= (p->pushed - ahead) * p->model.parts.count;
+}
+
+static bool has_all_answers(void *user)
+{
+    const ps *p = (const ps *)user;
+    return p->answers == p->pushed * p->model.parts.count;
+}
+
+static spsh_status before_forward(spsh__strategy *s, spsh_error *err)
+{
+    ps *p = state_of(s);
+    spsh__runtime *t = p->model.runtime;
+    const spsh__mark mark = {SPSH__MARK_WAIT, 0, p->pushed};
+    spsh_status rc = t->ops->wait_fn(t, &mark, has_answers, p, 0, err);
+    if (rc == SPSH_OK)
+        rc = spsh__free_model_read(&p->model, err);
+    return rc != SPSH_OK ? rc : spsh__strategy_own_zero(s, err);
+}
+
+static spsh_status push(spsh__strategy *s, double scale, spsh_error *err)
+{
+    ps *p = state_of(s);
+    const spsh__learner *l = s->learner;
+    const spsh__backend_ops *ops = l->backend->ops;
+    spsh__runtime *t = p->model.runtime;
+    const spsh__mark mark = {SPSH__MARK_BEGIN, 0, p->pushed};
+    spsh_status rc = t->ops->enter_fn(t, &mark, err);
+    if (rc != SPSH_OK)
+        return rc;
+    const uint64_t number = p->pushed++;
+    t->ops->leave_fn(t);
+    ops->scale_fn(l->backend, scale, l->gradients, l->arena_elements);
+    for (uint32_t part = 0; rc == SPSH_OK && part < p->model.parts.count; part++) {
+        const uint64_t offset = spsh__parts_offset(&p->model.parts, part);
+        const spsh__message m = {.kind = SPSH__MESSAGE_PUSH,
+                                 .part = part,
+                                 .number = number,
+                                 .bytes = p->mine,
+                                 .size_bytes = spsh__parts_bytes(&p->model.parts, part)};
+        ops->read_f32_fn(l->backend, p->mine, spsh__at(ops, l->gradients, offset),
+                         spsh__parts_elements(&p->model.parts, part));
+        rc = t->ops->post_fn(t, server_of(p, part), &m, err);
+    }
+    return rc;
+}
+
+/* Nobody waits for one that has no more to push. */
+static spsh_status settle(spsh__strategy *s, spsh_error *err)
+{
+    ps *p = state_of(s);
+    spsh__runtime *t = p->model.runtime;
+    const spsh__mark mark = {SPSH__MARK_WAIT, 1, p->pushed};
+    const spsh__message done = {.kind = SPSH__MESSAGE_DONE};
+    spsh_status rc = SPSH_OK;
+    for (uint32_t r = 0; rc == SPSH_OK && r < p->servers; r++)
+        rc = t->ops->post_fn(t, r, &done, err);
+    if (rc == SPSH_OK)
+        rc = t->ops->wait_fn(t, &mark, has_all_answers, p, 0, err);
+    return rc != SPSH_OK ? rc : spsh__strategy_meet(s, err);
+}
+
+/* Each part as its server has it: all learners' weights, and all have it then. */
+static spsh_status consensus(spsh__strategy *s, bool is_taken, spsh_error *err)
+{
+    ps *p = state_of(s);
+    (void)is_taken;
+    spsh_status rc = SPSH_OK;
+    for (uint32_t part = 0; rc == SPSH_OK && part < p->model.parts.count; part++) {
+        if (s->learner->comm->rank == server_of(p, part))
+            spsh__parts_take(&p->model.parts, part, p->mine);
+        rc =
+            spsh__comm_broadcast(s->learner->comm, p->mine,
+                                 spsh__parts_bytes(&p->model.parts, part), server_of(p, part), err);
+        if (rc == SPSH_OK && s->learner->comm->rank != server_of(p, part))
+            spsh__parts_put(&p->model.parts, part, p->mine);
+    }
+    return rc != SPSH_OK ? rc : spsh__free_model_read(&p->model, err);
+}
+
+/* ---- the table ---- */
+
+static spsh_status start(spsh__strategy *s, spsh__learner *l, spsh_error *err)
+{
+    const uint32_t world = l->runtime->world_size;
+    ps *p = spsh__train_new(&s->allocator, 1, sizeof(*p));
+    if (p == NULL)
+        return spsh__fail_memory(err);
+    s->learner = l;
+    s->state = p;
+    p->servers = l->options.servers == 0 || l->options.servers > world ? world : l->options.servers;
+    spsh_status rc = spsh__free_model_open(l, p->servers, &p->model, err);
+    if (rc != SPSH_OK)
+        return rc;
+    const spsh__parts *parts = &p->model.parts;
+    rc =
+        p->model.backend->ops->alloc_fn(p->model.backend, parts->part_elements, &p->gradients, err);
+    p->mine = spsh__train_new(&s->allocator, parts->part_elements, sizeof(*p->mine));
+    p->sent = spsh__train_new(&s->allocator, parts->part_elements, sizeof(*p->sent));
+    p->clients = spsh__train_new(&s->allocator, (size_t)parts->count * world, sizeof(*p->clients));
+    p->versions = spsh__train_new(&s->allocator, parts->count, sizeof(*p->versions));
+    if (rc == SPSH_OK &&
+        (p->mine == NULL || p->sent == NULL || p->clients == NULL || p->versions == NULL))
+        rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "a parameter server");
+    if (rc != SPSH_OK)
+        return rc;
+    l->runtime->serve_user = s;
+    l->runtime->serve_fn = serve;
+    return SPSH_OK;
+}
+
+static bool no_slice(const spsh__strategy *s, uint32_t number, spsh__slice *ret)
+{
+    (void)s, (void)number, (void)ret;
+    return false;
+}
+
+static void close_state(spsh__strategy *s)
+{
+    ps *p = state_of(s);
+    if (p == NULL)
+        return;
+    if (p->gradients.data != NULL)
+        p->model.backend->ops->free_fn(p->model.backend, p->gradients);
+    spsh__free_model_close(&p->model);
+    spsh__train_delete(&s->allocator, p->mine);
+    spsh__train_delete(&s->allocator, p->sent);
+    spsh__train_delete(&s->allocator, p->clients);
+    spsh__train_delete(&s->allocator, p->versions);
+    spsh__train_delete(&s->allocator, p);
+}
+
+double spsh__ps_async_staleness(const spsh__strategy *s)
+{
+    const ps *p = state_of(s);
+    return p->stale_count > 0 ? (double)p->stale_sum / (double)p->stale_count : 0;
+}
+
+const spsh__strategy_ops spsh__strategy_ps_async = {
+    .name = "ps-async",
+    .is_free = true,
+    .start_fn = start,
+    .before_forward_fn = before_forward,
+    .on_bucket_fn = spsh__strategy_own_bucket,
+    .skip_leaf_fn = spsh__strategy_own_leaf,
+    .after_backward_fn = spsh__strategy_own_totals,
+    .square_sum_fn = spsh__strategy_own_square_sum,
+    .slice_fn = no_slice,
+    .push_fn = push,
+    .after_step_fn = spsh__strategy_own_nothing,
+    .gather_fn = spsh__strategy_own_nothing,
+    .settle_fn = settle,
+    .consensus_fn = consensus,
+    .close_fn = close_state,
+};
