@@ -286,20 +286,7 @@ spsh_status spsh__strategy_meet(spsh__strategy *s, spsh_error *err)
     return spsh__comm_all_reduce(s->learner->comm, SPSH__COMM_U64, SPSH__COMM_SUM, &ranks, 1, err);
 }
 
-typedef struct arena {
-    spsh__buffer buffer;
-    uint64_t elements;
-} arena;
-
-/* What learners have beside weights; those without data are not there. */
-static void other_arenas(const spsh__learner *l, arena ret[3])
-{
-    ret[0] = (arena){l->statistics, l->statistics_elements};
-    ret[1] = (arena){l->moments[0], l->arena_elements};
-    ret[2] = (arena){l->moments[1], l->arena_elements};
-}
-
-static spsh_status align_arena(const spsh__learner *l, const arena *a, spsh_error *err)
+static spsh_status align_arena(const spsh__learner *l, const spsh__arena *a, spsh_error *err)
 {
     spsh__parts parts = {0};
     spsh_status rc = spsh__parts_open(l->backend, a->buffer, a->elements, 1, &parts, err);
@@ -311,18 +298,16 @@ static spsh_status align_arena(const spsh__learner *l, const arena *a, spsh_erro
 
 spsh_status spsh__strategy_align(const spsh__learner *l, spsh_error *err)
 {
-    arena arenas[4] = {
-        {l->weights, l->arena_elements}
-    };
-    other_arenas(l, arenas + 1);
+    spsh__arena arenas[SPSH__ARENAS];
+    spsh__learner_arenas(l, arenas);
     spsh_status rc = spsh__learner_check_sizes(l, err);
-    for (size_t i = 0; rc == SPSH_OK && i < 4; i++)
+    for (size_t i = 0; rc == SPSH_OK && i < SPSH__ARENAS; i++)
         if (arenas[i].buffer.data != NULL)
             rc = align_arena(l, &arenas[i], err);
     return rc;
 }
 
-static spsh_status mean_arena(const spsh__learner *l, spsh__buffer from, const arena *to,
+static spsh_status mean_arena(const spsh__learner *l, spsh__buffer from, const spsh__arena *to,
                               spsh_error *err)
 {
     spsh__parts in = {0}, out = {0};
@@ -339,14 +324,15 @@ static spsh_status mean_arena(const spsh__learner *l, spsh__buffer from, const a
 spsh_status spsh__strategy_mean(const spsh__learner *l, spsh__buffer models, bool has_moments,
                                 spsh_error *err)
 {
-    const arena weights = {l->weights, l->arena_elements};
-    arena others[3];
-    other_arenas(l, others);
+    spsh__arena arenas[SPSH__ARENAS];
+    spsh_status rc = SPSH_OK;
+    spsh__learner_arenas(l, arenas);
     spsh__backend_finish(l->backend);
-    spsh_status rc = mean_arena(l, models, &weights, err);
-    for (size_t i = 0; rc == SPSH_OK && i < (has_moments ? 3u : 1u); i++)
-        if (others[i].buffer.data != NULL)
-            rc = mean_arena(l, others[i].buffer, &others[i], err);
+    for (size_t i = 0; rc == SPSH_OK && i < SPSH__ARENAS; i++) {
+        const bool is_moment = i == 1 || i == 2;
+        if (arenas[i].buffer.data != NULL && (has_moments || !is_moment))
+            rc = mean_arena(l, i == 0 ? models : arenas[i].buffer, &arenas[i], err);
+    }
     return rc;
 }
 
