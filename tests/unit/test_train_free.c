@@ -36,6 +36,7 @@ typedef struct world {
     learner learners[LEARNERS_MAX];
     /* models of all, behind each step of learner 0, where they go in step */
     double *errors;
+    float shared[ELEMENTS];
     uint64_t begin_ns;
     double sums[2][ELEMENTS]; /* over learners: at the beginning, at the end */
 } world;
@@ -85,6 +86,7 @@ static void start_learner(world *w, uint32_t i)
                                  .virtual_world = w->o->learners,
                                  .runtime = spsh__sim_runtime(w->sim, i),
                                  .seed = 3,
+                                 .shared = w->shared,
                                  .options = w->o->options,
                                  .update_fn = update_slice,
                                  .update_user = l};
@@ -140,14 +142,16 @@ static spsh_status step(world *w, uint32_t i, spsh_error *err)
     if (w->o->end_ns > 0 && spsh__sim_now_ns(w->sim) > w->begin_ns + w->o->end_ns)
         return SPSH_E_END;
     fill_gradients(w, i, l->learner.step);
-    rc = ops->after_backward_fn(l->strategy, &row, &total, 1, err);
+    rc = ops->on_bucket_fn(l->strategy, spsh__leaf_of(&l->learner, 0), 0, err);
+    if (rc == SPSH_OK)
+        rc = ops->after_backward_fn(l->strategy, &row, &total, 1, err);
     if (rc == SPSH_E_TIMEOUT && w->o->end_ns > 0)
         return SPSH_E_END;
     if (rc == SPSH_OK)
         rc = ops->square_sum_fn(l->strategy, &squares, err);
     if (rc != SPSH_OK)
         return rc;
-    CHECK(total == 1);
+    CHECK(total == (ops->is_free ? 1 : w->o->learners));
     rc = update(w, i, err);
     l->steps++;
     l->learner.step++;
@@ -227,8 +231,9 @@ static spsh_status learn(void *user, uint32_t i, spsh_error *err)
         (void)t->ops->wait_fn(t, &mark, is_never, NULL, 1000, NULL);
         return SPSH_OK;
     }
-    if (rc == SPSH_OK)
-        rc = l->strategy->ops->settle_fn(l->strategy, err);
+    if (rc != SPSH_OK || !l->strategy->ops->is_free)
+        return rc;
+    rc = l->strategy->ops->settle_fn(l->strategy, err);
     if (rc == SPSH_OK && i == 0)
         sum_models(w, w->sums[1]);
     t->ops->compute_fn(t, 1000 * MS); /* before anybody takes the consensus */
@@ -241,7 +246,7 @@ static spsh_status run(world *w, const setting *o, double *errors, spsh_error *e
     sim.allocator = *spsh_allocator_default();
     sim.learners = o->learners;
     *w = (world){.o = o, .errors = errors};
-    REQUIRE(spsh__backend_open("reference", 1, NULL, &w->backend, NULL) == SPSH_OK);
+    REQUIRE(spsh__backend_open("cpu", 1, NULL, &w->backend, NULL) == SPSH_OK);
     REQUIRE(spsh__sim_open(&sim, &w->sim, NULL) == SPSH_OK);
     for (uint32_t i = 0; i < o->learners; i++)
         start_learner(w, i);
@@ -258,8 +263,8 @@ static void stop(world *w)
 
 /* ---- */
 
-static const char *const names[] = {"dpsgd-ring", "adpsgd-fixed", "adpsgd-random", "d1-model",
-                                    "ps-async"};
+static const char *const names[] = {"dpsgd-ring", "adpsgd-fixed", "adpsgd-random",
+                                    "d1-model",   "ps-async",     "hogwild"};
 #define NAMES (sizeof(names) / sizeof(names[0]))
 
 /* One learner of any strategy is SGD, to the bit. */
@@ -285,6 +290,40 @@ static void test_one_learner_is_sgd(void)
             CHECK(fabs(models[n][e] - want[e]) < 1e-5);
         CHECK(memcmp(models[n], models[0], sizeof(models[0])) == 0);
         CHECK_U64(spsh__sim_sent_bytes(w.sim, 0), 0);
+        stop(&w);
+    }
+}
+
+/* Whoever adds the gradients, and whoever makes the update. */
+static void test_synchronous_strategies_have_the_same_bits(void)
+{
+    static const struct {
+        const char *name;
+        uint32_t servers;
+    } of[] = {
+        {"allreduce",   0},
+        {"partitioned", 0},
+        {"ps-sync",     0},
+        {"ps-sync",     1},
+        {"ps-sync",     2}
+    };
+    double models[2][ELEMENTS];
+    for (size_t n = 0; n < sizeof(of) / sizeof(of[0]); n++) {
+        const setting o = {
+            .strategy = of[n].name,
+            .learners = 3,
+            .steps = 15,
+            .rate = 0.1,
+            .noise = 1,
+            .options = {.servers = of[n].servers},
+            .sim = { .jitter = 0.5,               .seed = n}
+        };
+        world w;
+        CHECK(run(&w, &o, NULL, NULL) == SPSH_OK);
+        for (uint32_t i = 0; i < o.learners; i++) {
+            read_arena(&w, i, models[n > 0 || i > 0]);
+            CHECK(memcmp(models[0], models[n > 0 || i > 0], sizeof(models[0])) == 0);
+        }
         stop(&w);
     }
 }
@@ -352,12 +391,12 @@ static double throughput(const char *strategy, bool has_slow, bool serves_itself
         .steps = UINT64_MAX,
         .end_ns = 4000 * MS,
         .rate = 0.1,
-        .options = {.bound = UINT32_MAX, .overlaps = true},
-        .sim = {.latency_ns = MS / 10,
-                .bytes_per_s = 2800 / 6e-3, /* an arena in 0.3 of a step */
+        .options = {.bound = UINT32_MAX,     .overlaps = true},
+        .sim = { .latency_ns = MS / 10,
+                    .bytes_per_s = 2800 / 6e-3, /* an arena in 0.3 of a step */
                 .faults = &fault,
-                .fault_count = has_slow,
-                .serves_itself = serves_itself}
+                    .fault_count = has_slow,
+                    .serves_itself = serves_itself}
     };
     uint64_t steps = 0;
     world w;
@@ -376,6 +415,7 @@ static void test_who_waits_for_a_slow_learner(void)
     CHECK(throughput("dpsgd-ring", true, false) <= 0.15);
     CHECK(throughput("d1-model", false, false) >= 0.7);
     CHECK(throughput("d1-model", true, false) <= 0.15);
+    CHECK(throughput("hogwild", true, false) >= 0.8);
     CHECK(throughput("ps-async", false, false) >= 0.95);
     CHECK(throughput("ps-async", true, false) >= 0.8);
     for (size_t n = 1; n < 3; n++) {
@@ -454,6 +494,7 @@ static void test_a_dead_neighbour_is_named(void)
 int main(void)
 {
     RUN(test_one_learner_is_sgd);
+    RUN(test_synchronous_strategies_have_the_same_bits);
     RUN(test_the_sum_of_models_stays);
     RUN(test_mixing_is_as_fast_as_the_ring_lets_it);
     RUN(test_who_waits_for_a_slow_learner);

@@ -724,7 +724,8 @@ static uint32_t own_pieces(const spsh__gradient_sum *g)
 static bool lay_out(spsh__gradient_sum *g, uint64_t *ret_received)
 {
     const spsh__learner *l = g->learner;
-    uint32_t world = g->comm->world_size;
+    const uint32_t world = g->comm->world_size;
+    const uint32_t owners = l->owners > 0 ? l->owners : world;
     uint32_t own = own_pieces(g);
     uint32_t others = g->tree.piece_count - own;
     uint64_t received = 0;
@@ -739,7 +740,7 @@ static bool lay_out(spsh__gradient_sum *g, uint64_t *ret_received)
         else
             r->here = is_last ? l->statistics : spsh__at(g->ops, l->gradients, r->arena_offset);
         uint64_t blocks = blocks_of((spsh__slice){0, r->count});
-        r->part_elements = (blocks + world - 1) / world * SPSH__BLOCK_ELEMENTS;
+        r->part_elements = (blocks + owners - 1) / owners * SPSH__BLOCK_ELEMENTS;
         r->receive_offset = received;
         received += part_of(r, g->comm->rank).count * others;
         g->block_count += is_last ? 0 : blocks;

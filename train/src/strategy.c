@@ -10,9 +10,9 @@
 #include "train_internal.h"
 
 static const spsh__strategy_ops *const strategies[] = {
-    &spsh__strategy_allreduce,     &spsh__strategy_partitioned, &spsh__strategy_dpsgd_ring,
-    &spsh__strategy_d1_model,      &spsh__strategy_ps_async,    &spsh__strategy_adpsgd_fixed,
-    &spsh__strategy_adpsgd_random,
+    &spsh__strategy_allreduce,    &spsh__strategy_partitioned,   &spsh__strategy_ps_sync,
+    &spsh__strategy_ps_async,     &spsh__strategy_hogwild,       &spsh__strategy_dpsgd_ring,
+    &spsh__strategy_adpsgd_fixed, &spsh__strategy_adpsgd_random, &spsh__strategy_d1_model,
 };
 
 spsh_status spsh__strategy_open(const char *name, const spsh_allocator *allocator,
@@ -28,11 +28,11 @@ spsh_status spsh__strategy_open(const char *name, const spsh_allocator *allocato
         *ret = s;
         return SPSH_OK;
     }
-    return SPSH_FAIL(err, SPSH_E_NOT_FOUND, SPSH_OFFSET_NONE,
-                     "no strategy is called '%s': allreduce, partitioned, ps-async, dpsgd-ring, "
-                     "d1-model, adpsgd-fixed, "
-                     "adpsgd-random",
-                     name);
+    return SPSH_FAIL(
+        err, SPSH_E_NOT_FOUND, SPSH_OFFSET_NONE,
+        "no strategy is called '%s': allreduce, partitioned, ps-sync, ps-async, hogwild, "
+        "dpsgd-ring, adpsgd-fixed, adpsgd-random, d1-model",
+        name);
 }
 
 void spsh__strategy_close(spsh__strategy *s)
@@ -211,6 +211,20 @@ spsh_status spsh__strategy_sum_gather(spsh__strategy *s, spsh__buffer arena, sps
     const spsh__strategy_sum *sum = s->state;
     return sum->device != NULL ? spsh__device_sum_gather(sum->device, arena, err)
                                : spsh__gradient_sum_gather(sum->host, arena, err);
+}
+
+spsh_status spsh__strategy_sum_share_weights(spsh__strategy *s, spsh_error *err)
+{
+    return spsh__strategy_sum_gather(s, s->learner->weights, err);
+}
+
+spsh_status spsh__strategy_sum_gather_moments(spsh__strategy *s, spsh_error *err)
+{
+    spsh_status rc = SPSH_OK;
+    for (int i = 0; rc == SPSH_OK && i < 2; i++)
+        if (s->learner->moments[i].data != NULL)
+            rc = spsh__strategy_sum_gather(s, s->learner->moments[i], err);
+    return rc;
 }
 
 void spsh__strategy_sum_close(spsh__strategy *s)

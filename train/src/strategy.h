@@ -79,6 +79,8 @@ typedef struct spsh__learner {
     spsh__runtime *runtime;
     spsh__backend *arena_backend; /* for that arena: used under the lock alone; NULL: backend */
     uint64_t seed;
+    float *shared;   /* hogwild: an arena that all learners see; else NULL */
+    uint32_t owners; /* ranks that have parts of the sums, the first ones; 0: all. start_fn's */
     spsh__strategy_options options;
     /* The optimiser's, for strategies that update elsewhere: a slice of `updated`, with gradients
      * that begin where the slice does. Under the lock. */

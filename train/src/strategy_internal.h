@@ -13,8 +13,10 @@ extern const spsh__strategy_ops spsh__strategy_adpsgd_random;
 extern const spsh__strategy_ops spsh__strategy_allreduce;
 extern const spsh__strategy_ops spsh__strategy_d1_model;
 extern const spsh__strategy_ops spsh__strategy_dpsgd_ring;
+extern const spsh__strategy_ops spsh__strategy_hogwild;
 extern const spsh__strategy_ops spsh__strategy_partitioned;
 extern const spsh__strategy_ops spsh__strategy_ps_async;
+extern const spsh__strategy_ops spsh__strategy_ps_sync;
 
 /* Marks of the computing task (runtime.h). */
 enum { SPSH__MARK_READ = 1, SPSH__MARK_UPDATE, SPSH__MARK_BEGIN, SPSH__MARK_MIX, SPSH__MARK_WAIT };
@@ -47,6 +49,9 @@ spsh_status spsh__strategy_sum_after_backward(spsh__strategy *s, const double *r
 spsh_status spsh__strategy_sum_square_sum(spsh__strategy *s, double *ret, spsh_error *err);
 bool spsh__strategy_sum_part(const spsh__strategy *s, uint32_t number, spsh__slice *ret);
 spsh_status spsh__strategy_sum_gather(spsh__strategy *s, spsh__buffer arena, spsh_error *err);
+/* Where each rank updates its part: the weights of all parts, or the moments, to all. */
+spsh_status spsh__strategy_sum_share_weights(spsh__strategy *s, spsh_error *err);
+spsh_status spsh__strategy_sum_gather_moments(spsh__strategy *s, spsh_error *err);
 void spsh__strategy_sum_close(spsh__strategy *s);
 
 bool spsh__strategy_whole_slice(const spsh__strategy *s, uint32_t number, spsh__slice *ret);

@@ -17,25 +17,6 @@ static spsh_status partitioned_start(spsh__strategy *s, spsh__learner *l, spsh_e
     return spsh__strategy_sum_start(s, l, false, err);
 }
 
-static bool partitioned_slice(const spsh__strategy *s, uint32_t number, spsh__slice *ret)
-{
-    return spsh__strategy_sum_part(s, number, ret);
-}
-
-static spsh_status partitioned_after_step(spsh__strategy *s, spsh_error *err)
-{
-    return spsh__strategy_sum_gather(s, s->learner->weights, err);
-}
-
-static spsh_status partitioned_gather(spsh__strategy *s, spsh_error *err)
-{
-    spsh_status rc = SPSH_OK;
-    for (int i = 0; rc == SPSH_OK && i < 2; i++)
-        if (s->learner->moments[i].data != NULL)
-            rc = spsh__strategy_sum_gather(s, s->learner->moments[i], err);
-    return rc;
-}
-
 const spsh__strategy_ops spsh__strategy_partitioned = {
     .name = "partitioned",
     .start_fn = partitioned_start,
@@ -44,8 +25,8 @@ const spsh__strategy_ops spsh__strategy_partitioned = {
     .skip_leaf_fn = spsh__strategy_sum_skip_leaf,
     .after_backward_fn = spsh__strategy_sum_after_backward,
     .square_sum_fn = spsh__strategy_sum_square_sum,
-    .slice_fn = partitioned_slice,
-    .after_step_fn = partitioned_after_step,
-    .gather_fn = partitioned_gather,
+    .slice_fn = spsh__strategy_sum_part,
+    .after_step_fn = spsh__strategy_sum_share_weights,
+    .gather_fn = spsh__strategy_sum_gather_moments,
     .close_fn = spsh__strategy_sum_close,
 };

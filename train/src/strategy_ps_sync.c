@@ -1,0 +1,32 @@
+/* strategy_ps_sync.c: synchronous parameter servers (Li and others 2014): all ranks send the
+ * gradients of a part to the rank that serves it, which sums them, updates the part, and sends it
+ * to all.
+ *
+ * It is strategy_partitioned.c with fewer who own parts: the first ranks serve, as many as are
+ * asked for. Sums are those of allreduce, to the bit, whoever makes them. What goes through a
+ * server is the arena, 2 L / S times: with few servers their links are the limit.
+ */
+#include "strategy_internal.h"
+
+static spsh_status start(spsh__strategy *s, spsh__learner *l, spsh_error *err)
+{
+    const uint32_t servers = l->options.servers;
+    l->owners = servers < l->comm->world_size ? servers : 0;
+    if (l->backend->ops->stream_fn != NULL)
+        l->exchange = SPSH__EXCHANGE_HOST; /* NCCL's parts are everybody's */
+    return spsh__strategy_sum_start(s, l, false, err);
+}
+
+const spsh__strategy_ops spsh__strategy_ps_sync = {
+    .name = "ps-sync",
+    .start_fn = start,
+    .before_forward_fn = spsh__strategy_sum_before_forward,
+    .on_bucket_fn = spsh__strategy_sum_on_bucket,
+    .skip_leaf_fn = spsh__strategy_sum_skip_leaf,
+    .after_backward_fn = spsh__strategy_sum_after_backward,
+    .square_sum_fn = spsh__strategy_sum_square_sum,
+    .slice_fn = spsh__strategy_sum_part,
+    .after_step_fn = spsh__strategy_sum_share_weights,
+    .gather_fn = spsh__strategy_sum_gather_moments,
+    .close_fn = spsh__strategy_sum_close,
+};
