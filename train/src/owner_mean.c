@@ -35,18 +35,23 @@ void spsh__owner_mean_close(spsh__owner_mean *m)
     spsh__train_delete(&m->allocator, m->mean);
 }
 
-spsh_status spsh__owner_mean_begin(spsh__owner_mean *m, spsh_error *err)
+spsh_status spsh__owner_mean_send(spsh__owner_mean *m, uint32_t part, spsh_error *err)
 {
     spsh__runtime *t = m->runtime;
+    const spsh__message snapshot = {.kind = SPSH__MESSAGE_SNAPSHOT,
+                                    .part = part,
+                                    .number = m->round,
+                                    .bytes = m->mine,
+                                    .size_bytes = spsh__parts_bytes(m->parts, part)};
+    return t->ops->post_fn(t, part % t->world_size, &snapshot, err);
+}
+
+spsh_status spsh__owner_mean_begin(spsh__owner_mean *m, spsh_error *err)
+{
     spsh_status rc = SPSH_OK;
     for (uint32_t part = 0; rc == SPSH_OK && part < m->parts->count; part++) {
-        const spsh__message snapshot = {.kind = SPSH__MESSAGE_SNAPSHOT,
-                                        .part = part,
-                                        .number = m->round,
-                                        .bytes = m->mine,
-                                        .size_bytes = spsh__parts_bytes(m->parts, part)};
         spsh__parts_take(m->parts, part, m->mine);
-        rc = t->ops->post_fn(t, part % t->world_size, &snapshot, err);
+        rc = spsh__owner_mean_send(m, part, err);
     }
     return rc;
 }

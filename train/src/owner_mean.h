@@ -35,7 +35,9 @@ spsh_status spsh__owner_mean_open(spsh__runtime *runtime, spsh__parts *parts,
                                   spsh_error *err);
 void spsh__owner_mean_close(spsh__owner_mean *m); /* zeroed is fine */
 
-spsh_status spsh__owner_mean_begin(spsh__owner_mean *m, spsh_error *err); /* without the lock */
+/* Without the lock. Begin takes and sends all parts; send: m->mine, which the caller has filled. */
+spsh_status spsh__owner_mean_begin(spsh__owner_mean *m, spsh_error *err);
+spsh_status spsh__owner_mean_send(spsh__owner_mean *m, uint32_t part, spsh_error *err);
 spsh_status spsh__owner_mean_serve(spsh__owner_mean *m, const spsh__message *message,
                                    spsh_error *err);
 bool spsh__owner_mean_is_here(const spsh__owner_mean *m);

@@ -114,6 +114,10 @@ typedef struct spsh__strategy_ops {
      * who update. */
     spsh_status (*push_fn)(spsh__strategy *s, double scale, spsh_error *err);
     spsh_status (*after_step_fn)(spsh__strategy *s, spsh_error *err);
+    /* Of strategies that apply gradients late; NULL: they do not. Outside of steps: what is due
+     * still becomes the gradients, and totals theirs; *ret_is_due false: nothing is. */
+    spsh_status (*flush_fn)(spsh__strategy *s, double *totals, uint32_t count, bool *ret_is_due,
+                            spsh_error *err);
     /* Makes the moments whole on all ranks. */
     spsh_status (*gather_fn)(spsh__strategy *s, spsh_error *err);
     /* Free strategies; all ranks, outside of steps. settle_fn: no exchange is under way behind it,

@@ -11,6 +11,7 @@
 extern const spsh__strategy_ops spsh__strategy_adpsgd_fixed;
 extern const spsh__strategy_ops spsh__strategy_adpsgd_random;
 extern const spsh__strategy_ops spsh__strategy_allreduce;
+extern const spsh__strategy_ops spsh__strategy_d1_grad;
 extern const spsh__strategy_ops spsh__strategy_d1_model;
 extern const spsh__strategy_ops spsh__strategy_dpsgd_ring;
 extern const spsh__strategy_ops spsh__strategy_hogwild;
@@ -27,6 +28,7 @@ enum {
     SPSH__MESSAGE_ANSWER,
     SPSH__MESSAGE_SNAPSHOT, /* of a round of all learners */
     SPSH__MESSAGE_MEAN,
+    SPSH__MESSAGE_TOTALS,  /* of its sender's step */
     SPSH__MESSAGE_PUSH,    /* of gradients, to a server; it answers with */
     SPSH__MESSAGE_WEIGHTS, /* ... those that have them */
     SPSH__MESSAGE_DONE,    /* its sender pushes no more until it pushes again */
