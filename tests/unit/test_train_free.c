@@ -153,7 +153,9 @@ static spsh_status step(world *w, uint32_t i, spsh_error *err)
     if (rc != SPSH_OK)
         return rc;
     if (ops->flush_fn == NULL || w->o->learners == 1)
-        CHECK(total == (ops->is_free ? 1 : w->o->learners));
+        CHECK(total == (!ops->is_free                 ? w->o->learners
+                        : w->o->options.node_size > 0 ? w->o->options.node_size
+                                                      : 1));
     else
         CHECK(total == (l->steps == 0 ? 0 : w->o->learners));
     rc = update(w, i, err);
@@ -371,6 +373,34 @@ static void test_synchronous_strategies_have_the_same_bits(void)
     }
 }
 
+/* One node is its inner strategy; nodes of one rank are the outer one. */
+static void test_a_hierarchy_of_one_level_is_that_level(void)
+{
+    double models[2][ELEMENTS];
+    for (int is_node = 0; is_node < 2; is_node++) {
+        for (int n = 0; n < 2; n++) {
+            const setting o = {
+                .strategy = n == 0    ? "hierarchical"
+                            : is_node ? "allreduce"
+                                      : "adpsgd-fixed",
+                .learners = 4,
+                .steps = 12,
+                .rate = 0.05,
+                .noise = 0.5,
+                .options = {.node_size = is_node ? 4 : 1, .outer = "adpsgd-fixed"},
+                .sim = {.latency_ns = MS                           }
+            };
+            world w;
+            spsh_error err = SPSH_ERROR_INIT;
+            CHECK(run(&w, &o, NULL, &err) == SPSH_OK);
+            w.backend->ops->read_f64_fn(w.backend, models[n], w.learners[0].learner.updated,
+                                        ELEMENTS);
+            stop(&w);
+        }
+        CHECK(memcmp(models[0], models[1], sizeof(models[0])) == 0);
+    }
+}
+
 static void test_the_sum_of_models_stays(void)
 {
     const spsh__sim_fault fault = {SPSH__SIM_SLOW, 1, 5, 0, 0};
@@ -452,10 +482,14 @@ static double throughput(const char *strategy, bool has_slow, bool serves_itself
         .steps = UINT64_MAX,
         .end_ns = 4000 * MS,
         .rate = 0.1,
-        .options = {.bound = UINT32_MAX,     .overlaps = true},
+        .options = {.bound = UINT32_MAX,
+                    .overlaps = true,
+                    .node_size = strcmp(strategy, "hierarchical") == 0 ? 2 : 0},
         .sim = { .latency_ns = MS / 10,
                     .bytes_per_s = 2800 / 6e-3, /* an arena in 0.3 of a step */
-                .faults = &fault,
+                .node_size = strcmp(strategy, "hierarchical") == 0 ? 2 : 0,
+                    .node_bytes_per_s = 2800 / 2e-4,
+                    .faults = &fault,
                     .fault_count = has_slow,
                     .serves_itself = serves_itself}
     };
@@ -476,6 +510,9 @@ static void test_who_waits_for_a_slow_learner(void)
     CHECK(throughput("dpsgd-ring", true, false) <= 0.15);
     CHECK(throughput("d1-model", false, false) >= 0.7);
     CHECK(throughput("d1-model", true, false) <= 0.15);
+    CHECK(throughput("allreduce", true, false) <= 0.15);
+    CHECK(throughput("hierarchical", false, false) >= 0.7);
+    CHECK(throughput("hierarchical", true, false) >= 0.7);
     CHECK(throughput("hogwild", true, false) >= 0.8);
     CHECK(throughput("ps-async", false, false) >= 0.95);
     CHECK(throughput("ps-async", true, false) >= 0.8);
@@ -557,6 +594,7 @@ int main(void)
     RUN(test_one_learner_is_sgd);
     RUN(test_gradients_that_come_a_step_late);
     RUN(test_synchronous_strategies_have_the_same_bits);
+    RUN(test_a_hierarchy_of_one_level_is_that_level);
     RUN(test_the_sum_of_models_stays);
     RUN(test_mixing_is_as_fast_as_the_ring_lets_it);
     RUN(test_a_random_ring_mixes_alike_however_large);

@@ -175,14 +175,22 @@ void spsh__sim_free(spsh__sim_learner *l, void *memory)
     spsh__train_delete(&l->sim->allocator, memory);
 }
 
+static bool is_one_node(const spsh__sim_options *o, uint32_t a, uint32_t b)
+{
+    return a == b || (o->node_size > 0 && a / o->node_size == b / o->node_size);
+}
+
 /* When a message that is sent now is there: behind those before it on both links. */
 static uint64_t arrival_ns(spsh__sim *sim, spsh__sim_learner *from, uint32_t to, size_t size_bytes)
 {
     spsh__sim_learner *there = &sim->learners[to];
     const double rate = sim->options.bytes_per_s;
     const uint64_t takes_ns = rate > 0 ? (uint64_t)((double)size_bytes / rate * NS_PER_S) : 0;
-    if (there == from)
-        return sim->now_ns;
+    if (is_one_node(&sim->options, from->runtime.rank, to)) {
+        const double node_rate = sim->options.node_bytes_per_s;
+        return sim->now_ns +
+               (node_rate > 0 ? (uint64_t)((double)size_bytes / node_rate * NS_PER_S) : 0);
+    }
     uint64_t begin_ns = from->send_free_ns > sim->now_ns ? from->send_free_ns : sim->now_ns;
     from->send_free_ns = begin_ns + takes_ns;
     begin_ns += sim->options.latency_ns;
@@ -207,7 +215,8 @@ spsh_status spsh__sim_send(spsh__sim_learner *from, const spsh__parcel *head, co
     parcel->message.from = from->runtime.rank;
     parcel->message.bytes = parcel + 1;
     parcel->message.size_bytes = size_bytes;
-    from->sent_bytes += head->to == from->runtime.rank ? 0 : size_bytes;
+    if (!is_one_node(&sim->options, from->runtime.rank, head->to))
+        from->sent_bytes += size_bytes;
     const uint64_t time_ns = arrival_ns(sim, from, head->to, size_bytes);
     if (put(sim, time_ns, ARRIVE, &sim->learners[head->to], parcel) != SPSH_OK)
         return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "an event");

@@ -38,7 +38,9 @@ typedef struct spsh__sim_options {
     uint32_t learners;
     uint64_t latency_ns;
     double bytes_per_s; /* 0: a message of any size takes no more than latency_ns */
-    double jitter;      /* computing takes 1 to 1 + jitter times what it was said to, by the seed */
+    uint32_t node_size; /* 0: every learner is a node; else learners n S ... n S + S - 1 are one: */
+    double node_bytes_per_s; /* ... messages among them take no link, but so long; 0: no time */
+    double jitter; /* computing takes 1 to 1 + jitter times what it was said to, by the seed */
     uint64_t seed;
     uint32_t deadline_ms; /* of waits without one of their own, on this clock; 0: 600,000 */
     bool
@@ -65,6 +67,7 @@ typedef spsh_status (*spsh__sim_body_fn)(void *user, uint32_t learner, spsh_erro
 spsh_status spsh__sim_run(spsh__sim *sim, spsh__sim_body_fn body_fn, void *user, spsh_error *err);
 
 uint64_t spsh__sim_now_ns(const spsh__sim *sim);
+/* Over links. */
 uint64_t spsh__sim_sent_bytes(const spsh__sim *sim, uint32_t learner);
 bool spsh__sim_is_dead(const spsh__sim *sim, uint32_t learner);
 

@@ -50,6 +50,8 @@ typedef struct spsh__strategy_options {
                                  UINT32_MAX: any */
     bool scales_by_staleness; /* ps-async: a gradient that t others came before counts 1 / max(1, t)
                                */
+    uint32_t node_size;       /* hierarchical: ranks of a node; 0: 1 */
+    const char *inner, *outer; /* ... its strategies: NULL: allreduce, adpsgd-random */
     bool overlaps; /* ps-async: a gradient is computed while the last one is on its way */
 } spsh__strategy_options;
 

@@ -14,6 +14,7 @@ extern const spsh__strategy_ops spsh__strategy_allreduce;
 extern const spsh__strategy_ops spsh__strategy_d1_grad;
 extern const spsh__strategy_ops spsh__strategy_d1_model;
 extern const spsh__strategy_ops spsh__strategy_dpsgd_ring;
+extern const spsh__strategy_ops spsh__strategy_hierarchical;
 extern const spsh__strategy_ops spsh__strategy_hogwild;
 extern const spsh__strategy_ops spsh__strategy_partitioned;
 extern const spsh__strategy_ops spsh__strategy_ps_async;
