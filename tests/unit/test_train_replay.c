@@ -136,8 +136,7 @@ static void start(world *w, spsh__runtime *t, uint32_t learner)
     *p = (puller){
         .runtime = t, .parts = {learner, 2.0 * learner, 0.5}
     };
-    t->serve_fn = serve;
-    t->serve_user = p;
+    t->ops->listen_fn(t, serve, p);
 }
 
 static void open_world(world *w)

@@ -145,8 +145,7 @@ static void start_counters(spsh__sim *sim, counter *counters, uint32_t count)
     for (uint32_t i = 0; i < count; i++) {
         counters[i].sim = sim;
         counters[i].runtime = spsh__sim_runtime(sim, i);
-        counters[i].runtime->serve_fn = count_message;
-        counters[i].runtime->serve_user = &counters[i];
+        counters[i].runtime->ops->listen_fn(counters[i].runtime, count_message, &counters[i]);
     }
 }
 
@@ -278,8 +277,8 @@ static uint64_t run_chatter(uint64_t seed)
                                             .seed = seed});
     for (uint32_t i = 0; i < LEARNERS; i++) {
         each[i] = (gossiper){&all, i};
-        spsh__sim_runtime(all.sim, i)->serve_fn = hear;
-        spsh__sim_runtime(all.sim, i)->serve_user = &each[i];
+        spsh__runtime *t = spsh__sim_runtime(all.sim, i);
+        t->ops->listen_fn(t, hear, &each[i]);
     }
     CHECK(spsh__sim_run(all.sim, chatter, &all, NULL) == SPSH_OK);
     for (uint32_t i = 0; i < LEARNERS; i++)

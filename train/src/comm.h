@@ -8,7 +8,8 @@
  *     comm->ops->wait_fn(comm, in, deadline_ms, &err);
  *
  * A handle is waited for exactly once; its memory is the message's until then. Messages of one
- * sender, receiver and tag arrive in the order in which they were sent. One thread calls.
+ * sender, receiver and tag arrive in the order in which they were sent. Several threads may call,
+ * each with its own handles and tags.
  *
  * A rank that does not answer is SPSH_E_TIMEOUT with its number in the text. A rank that fails, so
  * or otherwise, closes and ends with a status that is not 0: mpirun and torchrun then end all
@@ -43,6 +44,12 @@ typedef struct spsh__comm_ops {
     bool (*done_fn)(spsh__comm *c, spsh__comm_handle handle);
     spsh_status (*wait_fn)(spsh__comm *c, spsh__comm_handle handle, uint32_t deadline_ms,
                            spsh_error *err);
+    /* Until wait_fn of one of them would return at once, whatever it would say: *ret_which; or
+     * until wake_fn was called, or deadline_ms are over: count. One thread at a time. NULL of those
+     * without other processes. */
+    spsh_status (*wait_any_fn)(spsh__comm *c, const spsh__comm_handle *handles, uint32_t count,
+                               uint32_t deadline_ms, uint32_t *ret_which, spsh_error *err);
+    void (*wake_fn)(spsh__comm *c);
     /* Waits for the others, but after a failure. */
     void (*close_fn)(spsh__comm *c);
 } spsh__comm_ops;

@@ -54,6 +54,7 @@ typedef struct mpi_state {
     bool has_lock, has_work, has_thread, has_world;
     bool stops;
     bool is_given_up;              /* messages are no longer moved: their memory may go */
+    bool is_woken;                 /* wait_any is to return */
     uint32_t capacity, open_count; /* open: not done */
     message *messages;
     MPI_Request *requests; /* of messages; MPI_REQUEST_NULL */
@@ -322,6 +323,40 @@ static spsh_status mpi_wait(spsh__comm *c, spsh__comm_handle handle, uint32_t de
     return rc;
 }
 
+static spsh_status mpi_wait_any(spsh__comm *c, const spsh__comm_handle *handles, uint32_t count,
+                                uint32_t deadline_ms, uint32_t *ret_which, spsh_error *err)
+{
+    mpi_state *s = c->state;
+    const uint64_t begin = spsh__now_ns();
+    (void)err;
+    for (;;) {
+        const uint64_t waited_ns = spsh__now_ns() - begin;
+        pthread_mutex_lock(&s->lock);
+        look(c);
+        *ret_which = count;
+        for (uint32_t i = 0; i < count && *ret_which == count; i++) {
+            const message *m = message_of(s, handles[i]);
+            if (m == NULL || m->is_done)
+                *ret_which = i;
+        }
+        const bool is_over =
+            *ret_which < count || s->is_woken || waited_ns >= deadline_ms * NS_A_MS;
+        s->is_woken = s->is_woken && !is_over;
+        pthread_mutex_unlock(&s->lock);
+        if (is_over)
+            return SPSH_OK;
+        nap(NAP_BUSY_NS);
+    }
+}
+
+static void mpi_wake(spsh__comm *c)
+{
+    mpi_state *s = c->state;
+    pthread_mutex_lock(&s->lock);
+    s->is_woken = true;
+    pthread_mutex_unlock(&s->lock);
+}
+
 /* MPI_Finalize waits for all ranks: after a failure the process ends without it, and mpirun ends
  * the others when it sees that. */
 static void mpi_close(spsh__comm *c)
@@ -359,6 +394,8 @@ static const spsh__comm_ops mpi_ops = {
     .receive_fn = mpi_receive,
     .done_fn = mpi_done,
     .wait_fn = mpi_wait,
+    .wait_any_fn = mpi_wait_any,
+    .wake_fn = mpi_wake,
     .close_fn = mpi_close,
 };
 

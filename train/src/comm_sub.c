@@ -181,7 +181,7 @@ static void sub_runtime_close(spsh__runtime *t)
 {
     sub_runtime *s = runtime_of(t);
     const spsh_allocator allocator = s->allocator;
-    s->parent->serve_fn = NULL;
+    s->parent->ops->listen_fn(s->parent, NULL, NULL);
     spsh__train_delete(&allocator, s);
 }
 
@@ -195,6 +195,7 @@ static const spsh__runtime_ops sub_runtime_ops = {
     .enter_fn = sub_enter,
     .leave_fn = sub_leave,
     .note_fn = sub_note,
+    .listen_fn = spsh__runtime_listen,
     .close_fn = sub_runtime_close,
 };
 
@@ -213,8 +214,7 @@ spsh_status spsh__runtime_sub_open(spsh__runtime *parent, const spsh__ranks *ran
                                  .world_size = ranks->count,
                                  .deadline_ms = parent->deadline_ms,
                                  .state = s};
-    parent->serve_user = s;
-    parent->serve_fn = sub_serve;
+    parent->ops->listen_fn(parent, sub_serve, s);
     *ret_runtime = &s->runtime;
     return SPSH_OK;
 }

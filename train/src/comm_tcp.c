@@ -98,6 +98,7 @@ typedef struct tcp_state {
     pthread_t thread;
     bool has_lock, has_news, has_thread, stops;
     bool is_given_up; /* messages are no longer moved: their memory may go */
+    bool is_woken;    /* wait_any is to return */
     int wake;
     uint32_t capacity;
     uint64_t posted;
@@ -645,6 +646,44 @@ static spsh_status tcp_wait(spsh__comm *c, spsh__comm_handle handle, uint32_t de
     return rc;
 }
 
+/* Locked. */
+static uint32_t find_any(tcp_state *s, const spsh__comm_handle *handles, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        const message *m = message_of(s, handles[i]);
+        if (m == NULL || m->state == DONE || s->peers[m->peer].has_gone)
+            return i;
+    }
+    return count;
+}
+
+static spsh_status tcp_wait_any(spsh__comm *c, const spsh__comm_handle *handles, uint32_t count,
+                                uint32_t deadline_ms, uint32_t *ret_which, spsh_error *err)
+{
+    tcp_state *s = c->state;
+    const struct timespec end = after_ms(deadline_ms);
+    int late = 0;
+    (void)err;
+    (void)pthread_mutex_lock(&s->lock);
+    *ret_which = find_any(s, handles, count);
+    while (*ret_which == count && !s->is_woken && late == 0) {
+        late = pthread_cond_timedwait(&s->news, &s->lock, &end);
+        *ret_which = find_any(s, handles, count);
+    }
+    s->is_woken = false;
+    (void)pthread_mutex_unlock(&s->lock);
+    return SPSH_OK;
+}
+
+static void tcp_wake(spsh__comm *c)
+{
+    tcp_state *s = c->state;
+    (void)pthread_mutex_lock(&s->lock);
+    s->is_woken = true;
+    (void)pthread_cond_broadcast(&s->news);
+    (void)pthread_mutex_unlock(&s->lock);
+}
+
 /* ---- opening and closing ---- */
 
 static bool is_all_said(const spsh__comm *c)
@@ -729,6 +768,8 @@ static const spsh__comm_ops tcp_ops = {
     .receive_fn = tcp_receive,
     .done_fn = tcp_done,
     .wait_fn = tcp_wait,
+    .wait_any_fn = tcp_wait_any,
+    .wake_fn = tcp_wake,
     .close_fn = tcp_close,
 };
 

@@ -195,7 +195,7 @@ static void rec_close(spsh__runtime *t)
 {
     recorder *r = recorder_of(t);
     const spsh__recorded end = {.what = SPSH__MARK_END};
-    r->inner->serve_fn = NULL;
+    r->inner->ops->listen_fn(r->inner, NULL, NULL);
     put(r, &end);
     write_block(r);
     free_recorder(r);
@@ -211,6 +211,7 @@ static const spsh__runtime_ops recorder_ops = {
     .enter_fn = rec_enter,
     .leave_fn = rec_leave,
     .note_fn = rec_note,
+    .listen_fn = spsh__runtime_listen,
     .close_fn = rec_close,
 };
 
@@ -246,8 +247,7 @@ spsh_status spsh__record_open(const spsh__record_options *o, spsh__runtime *inne
                                  .world_size = inner->world_size,
                                  .deadline_ms = inner->deadline_ms,
                                  .state = r};
-    inner->serve_user = r;
-    inner->serve_fn = rec_serve;
+    inner->ops->listen_fn(inner, rec_serve, r);
     *ret_runtime = &r->runtime;
     return SPSH_OK;
 }

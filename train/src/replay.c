@@ -146,6 +146,7 @@ static const spsh__runtime_ops replay_ops = {
     .enter_fn = replay_enter,
     .leave_fn = replay_nothing,
     .note_fn = replay_note,
+    .listen_fn = spsh__runtime_listen,
     .close_fn = replay_nothing,
 };
 

@@ -1,6 +1,6 @@
 /* runtime.h: time, messages and the two tasks of a learner, as a table, so that a strategy is
- * written once and runs as processes (runtime_real.h), in one process under a virtual clock (sim.h)
- * and again from the record of a run (replay.h).
+ * written once and runs as processes (runtime_processes.h), in one process under a virtual clock
+ * (sim.h) and again from the record of a run (replay.h).
  *
  *     computing task                       serving task
  *     forward, backward, update            serve_fn(user, message) for each message
@@ -67,6 +67,8 @@ typedef struct spsh__runtime_ops {
     /* What depended on more than messages and marks (a lease, a flag): is recorded; a replay has
      * what was. The computing task, outside of the lock. SPSH_E_CANCELED. */
     spsh_status (*note_fn)(spsh__runtime *t, uint64_t *value, spsh_error *err);
+    /* Who serves from now on; messages that come before there is one wait. NULL: nobody. */
+    void (*listen_fn)(spsh__runtime *t, spsh__serve_fn serve_fn, void *user);
     void (*close_fn)(spsh__runtime *t);
 } spsh__runtime_ops;
 
@@ -74,10 +76,17 @@ struct spsh__runtime {
     const spsh__runtime_ops *ops;
     uint32_t rank, world_size;
     uint32_t deadline_ms;
-    spsh__serve_fn serve_fn; /* set before the first wait; messages that came earlier are kept */
+    spsh__serve_fn serve_fn; /* listen_fn's */
     void *serve_user;
     uint64_t posted_bytes, served_count; /* under the lock */
     void *state;
 };
+
+/* listen_fn of runtimes that one thread runs. */
+static inline void spsh__runtime_listen(spsh__runtime *t, spsh__serve_fn serve_fn, void *user)
+{
+    t->serve_user = user;
+    t->serve_fn = serve_fn;
+}
 
 #endif

@@ -391,6 +391,7 @@ static const spsh__runtime_ops sim_ops = {
     .enter_fn = sim_enter,
     .leave_fn = sim_nothing,
     .note_fn = sim_note,
+    .listen_fn = spsh__runtime_listen,
     .close_fn = sim_nothing,
 };
 

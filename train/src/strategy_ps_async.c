@@ -248,8 +248,7 @@ static spsh_status start(spsh__strategy *s, spsh__learner *l, spsh_error *err)
         rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "a parameter server");
     if (rc != SPSH_OK)
         return rc;
-    l->runtime->serve_user = s;
-    l->runtime->serve_fn = serve;
+    l->runtime->ops->listen_fn(l->runtime, serve, s);
     return SPSH_OK;
 }
 

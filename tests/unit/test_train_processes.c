@@ -1,0 +1,214 @@
+/* Free strategies between threads that are processes to each other: each has a comm over TCP, and a
+ * serving task of its own. What a simulation shows of them holds here, too, whatever the timing. */
+#include <math.h>
+#include <pthread.h>
+
+#include "record.h"
+#include "replay.h"
+#include "runtime_processes.h"
+#include "spsh_test.h"
+#include "strategy_internal.h"
+
+#define LEARNERS    4
+#define ELEMENTS    3000
+#define STEPS       30
+#define DEADLINE_MS 20000
+
+typedef struct world world;
+
+typedef struct learner {
+    world *world;
+    uint32_t rank;
+    spsh__backend *backend;
+    spsh__learner learner;
+    spsh__strategy *strategy;
+    spsh__slice bucket;
+    spsh_status status;
+    spsh_error error;
+    float result[ELEMENTS]; /* what it ended with */
+} learner;
+
+struct world {
+    char folder[64], records[80];
+    const char *strategy;
+    spsh__strategy_options options;
+    bool is_recorded;
+    double rate;
+    float shared[ELEMENTS];
+    spsh__replay *replay; /* instead of processes */
+    learner learners[LEARNERS];
+};
+
+static float value(uint64_t what, uint64_t i)
+{
+    uint64_t state = what * UINT64_C(0x100000001b3) + i;
+    (void)test_random(&state);
+    return (float)((double)(int64_t)test_random(&state) / 9.3e18);
+}
+
+static spsh__buffer new_buffer(const learner *l)
+{
+    spsh__buffer b = {NULL, false};
+    REQUIRE(l->backend->ops->alloc_fn(l->backend, ELEMENTS, &b, NULL) == SPSH_OK);
+    return b;
+}
+
+static void update_slice(void *user, const spsh__slice *slice, spsh__buffer gradients, double scale)
+{
+    const learner *l = (const learner *)user;
+    const spsh__sgd sgd = {.rate = l->world->rate};
+    const spsh__update u = {.weights = spsh__at(l->backend->ops, l->learner.updated, slice->offset),
+                            .gradients = gradients,
+                            .count = slice->count,
+                            .gradient_scale = scale};
+    l->backend->ops->sgd_fn(l->backend, &sgd, &u);
+}
+
+static spsh_status step(learner *l, spsh_error *err)
+{
+    const spsh__strategy_ops *ops = l->strategy->ops;
+    float weights[ELEMENTS], gradients[ELEMENTS];
+    double row = 1, total = 0;
+    spsh__slice slice;
+    spsh_status rc = ops->before_forward_fn(l->strategy, err);
+    if (rc != SPSH_OK)
+        return rc;
+    l->backend->ops->read_f32_fn(l->backend, weights, l->learner.weights, ELEMENTS);
+    for (uint64_t e = 0; e < ELEMENTS; e++)
+        gradients[e] = weights[e] - value(l->rank + 1, e);
+    l->backend->ops->write_f32_fn(l->backend, l->learner.gradients, gradients, ELEMENTS);
+    rc = ops->after_backward_fn(l->strategy, &row, &total, 1, err);
+    if (rc == SPSH_OK && ops->push_fn != NULL)
+        rc = ops->push_fn(l->strategy, 1, err);
+    if (rc != SPSH_OK)
+        return rc;
+    for (uint32_t n = 0; ops->slice_fn(l->strategy, n, &slice); n++)
+        update_slice(l, &slice, spsh__at(l->backend->ops, l->learner.gradients, slice.offset), 1);
+    l->learner.step++;
+    return ops->after_step_fn(l->strategy, err);
+}
+
+static spsh_status learn(learner *l, spsh_error *err)
+{
+    l->bucket = (spsh__slice){0, ELEMENTS};
+    l->learner.backend = l->backend;
+    l->learner.weights = new_buffer(l);
+    l->learner.gradients = new_buffer(l);
+    l->learner.statistics = new_buffer(l);
+    l->learner.statistics_elements = 1;
+    l->learner.arena_elements = ELEMENTS;
+    l->learner.buckets = &l->bucket;
+    l->learner.bucket_count = 1;
+    l->learner.virtual_world = LEARNERS;
+    l->learner.seed = 3;
+    l->learner.shared = l->world->shared;
+    l->learner.options = l->world->options;
+    l->learner.update_fn = update_slice;
+    l->learner.update_user = l;
+    spsh_status rc =
+        spsh__strategy_open(l->world->strategy, spsh_allocator_default(), &l->strategy, err);
+    if (rc == SPSH_OK)
+        rc = l->strategy->ops->start_fn(l->strategy, &l->learner, err);
+    while (rc == SPSH_OK && l->learner.step < STEPS)
+        rc = step(l, err);
+    return rc != SPSH_OK ? rc : l->strategy->ops->settle_fn(l->strategy, err);
+}
+
+static void leave(learner *l)
+{
+    if (l->learner.updated.data != NULL)
+        l->backend->ops->read_f32_fn(l->backend, l->result, l->learner.updated, ELEMENTS);
+    spsh__strategy_close(l->strategy);
+    l->backend->ops->free_fn(l->backend, l->learner.weights);
+    l->backend->ops->free_fn(l->backend, l->learner.gradients);
+    l->backend->ops->free_fn(l->backend, l->learner.statistics);
+    spsh__backend_close(l->backend);
+}
+
+static void *be_process(void *user)
+{
+    learner *l = (learner *)user;
+    const spsh__launch launch = {.rank = l->rank,
+                                 .world_size = LEARNERS,
+                                 .local_rank = l->rank,
+                                 .local_size = LEARNERS,
+                                 .node_count = 1,
+                                 .launcher = "environment"};
+    const spsh__rendezvous_options meeting = {
+        .launch = &launch, .folder = l->world->folder, .deadline_ms = DEADLINE_MS};
+    const spsh__record_options record = {spsh_allocator_default(), spsh_io_default(),
+                                         l->world->records, 5};
+    spsh__runtime *processes = NULL, *recorded = NULL;
+    REQUIRE(spsh__comm_open(&meeting, spsh_allocator_default(), &l->learner.comm, NULL) == SPSH_OK);
+    REQUIRE(spsh__runtime_processes_open(l->learner.comm, spsh_allocator_default(), &processes,
+                                         NULL) == SPSH_OK);
+    if (l->world->is_recorded)
+        REQUIRE(spsh__record_open(&record, processes, &recorded, NULL) == SPSH_OK);
+    l->learner.runtime = recorded != NULL ? recorded : processes;
+    l->status = learn(l, &l->error);
+    leave(l);
+    if (recorded != NULL)
+        recorded->ops->close_fn(recorded);
+    processes->ops->close_fn(processes);
+    spsh__comm_close(l->learner.comm);
+    return NULL;
+}
+
+static void start(world *w, const char *strategy)
+{
+    test_temp_dir(w->folder, sizeof(w->folder));
+    w->strategy = strategy;
+    w->rate = 0.02;
+    w->options.bound = UINT32_MAX;
+    for (uint32_t i = 0; i < LEARNERS; i++) {
+        w->learners[i] = (learner){.world = w, .rank = i, .error = SPSH_ERROR_INIT};
+        REQUIRE(spsh__backend_open("cpu", 1, NULL, &w->learners[i].backend, NULL) == SPSH_OK);
+    }
+}
+
+static void run(world *w)
+{
+    pthread_t threads[LEARNERS];
+    for (uint32_t i = 0; i < LEARNERS; i++)
+        REQUIRE(pthread_create(&threads[i], NULL, be_process, &w->learners[i]) == 0);
+    for (uint32_t i = 0; i < LEARNERS; i++)
+        REQUIRE(pthread_join(threads[i], NULL) == 0);
+    for (uint32_t i = 0; i < LEARNERS; i++) {
+        if (w->learners[i].status != SPSH_OK)
+            fprintf(stderr, "learner %u: %s\n", i, w->learners[i].error.message);
+        CHECK_I64(w->learners[i].status, SPSH_OK);
+    }
+}
+
+/* All go to the mean of the minima. */
+static void test_they_come_to_the_minimum(void)
+{
+    static const char *const names[] = {"dpsgd-ring",    "d1-model", "adpsgd-fixed",
+                                        "adpsgd-random", "ps-async", "hogwild"};
+    for (size_t n = 0; n < sizeof(names) / sizeof(names[0]); n++) {
+        world *w = calloc(1, sizeof(*w));
+        REQUIRE(w != NULL);
+        start(w, names[n]);
+        double begin = 0, end = 0;
+        run(w);
+        for (uint64_t e = 0; e < ELEMENTS; e++) {
+            double minimum = 0, model = 0;
+            for (uint32_t i = 0; i < LEARNERS; i++) {
+                minimum += (double)value(i + 1, e) / LEARNERS;
+                model += (double)w->learners[i].result[e] / LEARNERS;
+            }
+            begin += minimum * minimum;
+            end += (model - minimum) * (model - minimum);
+        }
+        printf("%-14s %.3f of the way left\n", names[n], sqrt(end / begin));
+        CHECK(end < 0.5 * begin);
+        test_remove_tree(w->folder);
+        free(w);
+    }
+}
+
+int main(void)
+{
+    RUN(test_they_come_to_the_minimum);
+    return TEST_RESULT();
+}
