@@ -35,7 +35,6 @@ struct world {
     bool is_recorded;
     double rate;
     float shared[ELEMENTS];
-    spsh__replay *replay; /* instead of processes */
     learner learners[LEARNERS];
 };
 
@@ -156,9 +155,9 @@ static void *be_process(void *user)
 
 static void start(world *w, const char *strategy)
 {
+    *w = (world){.rate = 0.02};
     test_temp_dir(w->folder, sizeof(w->folder));
     w->strategy = strategy;
-    w->rate = 0.02;
     w->options.bound = UINT32_MAX;
     for (uint32_t i = 0; i < LEARNERS; i++) {
         w->learners[i] = (learner){.world = w, .rank = i, .error = SPSH_ERROR_INIT};
@@ -207,8 +206,60 @@ static void test_they_come_to_the_minimum(void)
     }
 }
 
+static spsh_status learn_again(void *user, uint32_t rank, spsh_error *err)
+{
+    learner *l = &((world *)user)->learners[rank];
+    const spsh_status rc = learn(l, err);
+    leave(l);
+    return rc;
+}
+
+static void replay(world *w)
+{
+    const spsh__record_options records = {spsh_allocator_default(), spsh_io_default(), w->records,
+                                          5};
+    spsh_error err = SPSH_ERROR_INIT;
+    spsh__replay *again = NULL;
+    REQUIRE(spsh__replay_open(&records, LEARNERS, &again, &err) == SPSH_OK);
+    for (uint32_t i = 0; i < LEARNERS; i++) {
+        w->learners[i].learner.comm = spsh__replay_comm(again, i);
+        w->learners[i].learner.runtime = spsh__replay_runtime(again, i);
+    }
+    if (spsh__replay_run(again, learn_again, w, &err) != SPSH_OK) {
+        fprintf(stderr, "%s\n", err.message);
+        CHECK(false);
+    }
+    spsh__replay_close(again);
+}
+
+/* No two runs are alike; a record's replay is its run, to the bit. */
+static void test_a_recorded_run_is_replayed(void)
+{
+    static const char *const names[] = {"adpsgd-random", "adpsgd-fixed", "ps-async", "dpsgd-ring"};
+    for (size_t n = 0; n < sizeof(names) / sizeof(names[0]); n++) {
+        world *w = calloc(1, sizeof(*w)), *again = calloc(1, sizeof(*again));
+        REQUIRE(w != NULL && again != NULL);
+        start(w, names[n]);
+        (void)snprintf(w->records, sizeof(w->records), "%s/records", w->folder);
+        REQUIRE(mkdir(w->records, 0777) == 0);
+        w->is_recorded = true;
+        run(w);
+        start(again, names[n]);
+        memcpy(again->records, w->records, sizeof(w->records));
+        replay(again);
+        for (uint32_t i = 0; i < LEARNERS; i++)
+            CHECK(memcmp(w->learners[i].result, again->learners[i].result,
+                         sizeof(w->learners[i].result)) == 0);
+        test_remove_tree(w->folder);
+        test_remove_tree(again->folder);
+        free(w);
+        free(again);
+    }
+}
+
 int main(void)
 {
     RUN(test_they_come_to_the_minimum);
+    RUN(test_a_recorded_run_is_replayed);
     return TEST_RESULT();
 }

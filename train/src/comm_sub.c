@@ -119,7 +119,7 @@ static spsh_status sub_serve(void *user, const spsh__message *m, spsh_error *err
 {
     sub_runtime *s = (sub_runtime *)user;
     spsh__message own = *m;
-    if (!is_one(&s->ranks, m->from) || s->runtime.serve_fn == NULL)
+    if (!is_one(&s->ranks, m->from))
         return SPSH_FAIL(err, SPSH_E_MISMATCH, SPSH_OFFSET_NONE,
                          "learner %u has sent a message to one that does not know it", m->from);
     own.from = below(&s->ranks, m->from);
@@ -177,6 +177,15 @@ static spsh_status sub_note(spsh__runtime *t, uint64_t *value, spsh_error *err)
     return parent->ops->note_fn(parent, value, err);
 }
 
+static void sub_listen(spsh__runtime *t, spsh__serve_fn serve_fn, void *user)
+{
+    sub_runtime *s = runtime_of(t);
+    s->parent->ops->listen_fn(s->parent, NULL, NULL);
+    spsh__runtime_listen(t, serve_fn, user);
+    if (serve_fn != NULL)
+        s->parent->ops->listen_fn(s->parent, sub_serve, s);
+}
+
 static void sub_runtime_close(spsh__runtime *t)
 {
     sub_runtime *s = runtime_of(t);
@@ -195,7 +204,7 @@ static const spsh__runtime_ops sub_runtime_ops = {
     .enter_fn = sub_enter,
     .leave_fn = sub_leave,
     .note_fn = sub_note,
-    .listen_fn = spsh__runtime_listen,
+    .listen_fn = sub_listen,
     .close_fn = sub_runtime_close,
 };
 
@@ -214,7 +223,6 @@ spsh_status spsh__runtime_sub_open(spsh__runtime *parent, const spsh__ranks *ran
                                  .world_size = ranks->count,
                                  .deadline_ms = parent->deadline_ms,
                                  .state = s};
-    parent->ops->listen_fn(parent, sub_serve, s);
     *ret_runtime = &s->runtime;
     return SPSH_OK;
 }

@@ -178,8 +178,17 @@ static spsh_status rec_serve(void *user, const spsh__message *m, spsh_error *err
                                  m->number};
     put(r, &mark);
     r->runtime.served_count++;
-    return r->runtime.serve_fn == NULL ? SPSH_OK
-                                       : r->runtime.serve_fn(r->runtime.serve_user, m, err);
+    return r->runtime.serve_fn(r->runtime.serve_user, m, err);
+}
+
+/* Nobody is served before there is who serves. */
+static void rec_listen(spsh__runtime *t, spsh__serve_fn serve_fn, void *user)
+{
+    recorder *r = recorder_of(t);
+    r->inner->ops->listen_fn(r->inner, NULL, NULL);
+    spsh__runtime_listen(t, serve_fn, user);
+    if (serve_fn != NULL)
+        r->inner->ops->listen_fn(r->inner, rec_serve, r);
 }
 
 static void free_recorder(recorder *r)
@@ -211,7 +220,7 @@ static const spsh__runtime_ops recorder_ops = {
     .enter_fn = rec_enter,
     .leave_fn = rec_leave,
     .note_fn = rec_note,
-    .listen_fn = spsh__runtime_listen,
+    .listen_fn = rec_listen,
     .close_fn = rec_close,
 };
 
@@ -247,7 +256,6 @@ spsh_status spsh__record_open(const spsh__record_options *o, spsh__runtime *inne
                                  .world_size = inner->world_size,
                                  .deadline_ms = inner->deadline_ms,
                                  .state = r};
-    inner->ops->listen_fn(inner, rec_serve, r);
     *ret_runtime = &r->runtime;
     return SPSH_OK;
 }

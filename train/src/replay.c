@@ -4,6 +4,7 @@
 #include <inttypes.h>
 
 #include "fiber.h"
+#include "task_comm.h"
 #include "train_internal.h"
 
 /* Where a computing task stands. */
@@ -17,6 +18,7 @@ typedef struct parcel {
 typedef struct actor {
     struct spsh__replay *replay;
     spsh__runtime runtime;
+    spsh__comm *comm;
     spsh__fiber *fiber;
     spsh__recorded *marks;
     size_t mark_count, at;
@@ -149,6 +151,33 @@ static const spsh__runtime_ops replay_ops = {
     .listen_fn = spsh__runtime_listen,
     .close_fn = replay_nothing,
 };
+
+/* ---- the table of task_comm.h: what all send each other in one order needs no record ---- */
+
+static spsh_status comm_send(void *user, uint32_t to, uint32_t tag, const void *bytes,
+                             size_t size_bytes, spsh_error *err)
+{
+    const actor *l = (const actor *)user;
+    const spsh_status rc = over(l, err);
+    if (rc != SPSH_OK)
+        return rc;
+    if (spsh__task_comm_deliver(l->replay->learners[to].comm, l->runtime.rank, tag, bytes,
+                                size_bytes) != SPSH_OK)
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "a message");
+    return SPSH_OK;
+}
+
+static spsh_status comm_wait(void *user, bool (*ready_fn)(void *user), void *ready_user,
+                             uint32_t deadline_ms)
+{
+    actor *l = (actor *)user;
+    (void)deadline_ms;
+    l->ready_fn = ready_fn;
+    l->ready_user = ready_user;
+    return stand_at(l, AT_WAIT, NULL);
+}
+
+static const spsh__task_comm_ops comm_ops = {comm_send, comm_wait};
 
 /* ---- mark for mark ---- */
 
@@ -305,7 +334,9 @@ spsh_status spsh__replay_open(const spsh__record_options *o, uint32_t learners,
         l->error = (spsh_error)SPSH_ERROR_INIT;
         l->runtime =
             (spsh__runtime){.ops = &replay_ops, .rank = i, .world_size = learners, .state = l};
-        rc = spsh__record_read(o, i, learners, &l->marks, &l->mark_count, err);
+        rc = spsh__task_comm_open(&comm_ops, l, i, learners, o->allocator, &l->comm, err);
+        if (rc == SPSH_OK)
+            rc = spsh__record_read(o, i, learners, &l->marks, &l->mark_count, err);
     }
     if (rc != SPSH_OK) {
         spsh__replay_close(replay);
@@ -323,6 +354,7 @@ void spsh__replay_close(spsh__replay *replay)
     for (uint32_t i = 0; i < replay->count; i++) {
         actor *l = &replay->learners[i];
         spsh__fiber_close(l->fiber);
+        spsh__task_comm_free(l->comm);
         for (parcel *p = l->first; p != NULL;) {
             parcel *next = p->next;
             spsh__train_delete(&allocator, p);
@@ -337,4 +369,9 @@ void spsh__replay_close(spsh__replay *replay)
 spsh__runtime *spsh__replay_runtime(spsh__replay *replay, uint32_t learner)
 {
     return &replay->learners[learner].runtime;
+}
+
+spsh__comm *spsh__replay_comm(spsh__replay *replay, uint32_t learner)
+{
+    return replay->learners[learner].comm;
 }

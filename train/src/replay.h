@@ -22,6 +22,7 @@ spsh_status spsh__replay_open(const spsh__record_options *options, uint32_t lear
                               spsh__replay **ret_replay, spsh_error *err);
 void spsh__replay_close(spsh__replay *replay); /* NULL is fine */
 spsh__runtime *spsh__replay_runtime(spsh__replay *replay, uint32_t learner);
+spsh__comm *spsh__replay_comm(spsh__replay *replay, uint32_t learner);
 
 /* Once. A learner whose record ends (it was killed) is stopped there: SPSH_E_CANCELED is what it
  * sees, and no failure. SPSH_E_MISMATCH: a learner does something else than its record says. */

@@ -306,7 +306,7 @@ static void *serve_all(void *user)
     for (uint32_t r = 0; rc == SPSH_OK && r < p->comm->world_size; r++)
         if (r != p->comm->rank)
             rc = await_head(p, r, &err);
-    while (rc == SPSH_OK && (open > 0 || !is_closing)) {
+    while (rc == SPSH_OK && (open > 0 || !is_closing) && !(is_closing && p->comm->has_failed)) {
         rc = turn(p, &open, &err);
         if (rc == SPSH_OK)
             rc = serve_own(p, &err);

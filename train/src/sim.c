@@ -8,7 +8,8 @@
 
 #include <stdlib.h>
 
-#include "sim_internal.h"
+#include "fiber.h"
+#include "task_comm.h"
 #include "train_internal.h"
 
 #define NEVER        UINT64_MAX
@@ -17,19 +18,54 @@
 #define DEADLINE_MS  UINT32_C(600000)
 #define LEARNERS_MAX UINT32_C(4096)
 
+/* A message on its way; its bytes lie behind it. */
+typedef struct sim_parcel {
+    struct sim_parcel *next;
+    uint32_t from, to;
+    bool is_comm;
+    uint32_t tag; /* of comm.h */
+    spsh__message message;
+} sim_parcel;
+
+typedef struct sim_parcel_queue {
+    sim_parcel *first, *last;
+} parcel_queue;
+
+typedef struct sim_learner {
+    spsh__sim *sim;
+    spsh__runtime runtime;
+    spsh__comm *comm;
+    spsh__fiber *fiber;
+    spsh_status status; /* the body's */
+    spsh_error error;
+    bool is_dead, has_ended;
+    /* a wait */
+    bool is_waiting, is_resuming, has_timed_out;
+    bool (*ready_fn)(void *user);
+    void *ready_user;
+    uint64_t deadline_ns, alarm_ns; /* alarm: when an event looks at the deadline; 0: none does */
+    /* messages */
+    parcel_queue mail;        /* of runtime.h, not served yet */
+    spsh_status serve_status; /* what serve_fn failed with: the next call's */
+    spsh_error serve_error;
+    uint64_t compute_count;
+    uint64_t send_free_ns, receive_free_ns; /* the link */
+    uint64_t sent_bytes;
+} sim_learner;
+
 typedef enum event_kind { RESUME, ALARM, ARRIVE } event_kind;
 
 typedef struct event {
     uint64_t time_ns, number;
     event_kind kind;
-    spsh__sim_learner *learner;
-    spsh__parcel *parcel; /* ARRIVE: the event's */
+    sim_learner *learner;
+    sim_parcel *parcel; /* ARRIVE: the event's */
 } event;
 
 struct spsh__sim {
     spsh__sim_options options;
     spsh_allocator allocator;
-    spsh__sim_learner *learners;
+    sim_learner *learners;
     event *heap; /* the earliest first */
     size_t event_count, event_max;
     uint64_t event_number;
@@ -75,8 +111,8 @@ static spsh_status put_event(spsh__sim *sim, const event *e)
     return SPSH_OK;
 }
 
-static spsh_status put(spsh__sim *sim, uint64_t time_ns, event_kind kind, spsh__sim_learner *l,
-                       spsh__parcel *parcel)
+static spsh_status put(spsh__sim *sim, uint64_t time_ns, event_kind kind, sim_learner *l,
+                       sim_parcel *parcel)
 {
     const event e = {time_ns, sim->event_number++, kind, l, parcel};
     return put_event(sim, &e);
@@ -149,7 +185,7 @@ static double uniform(uint64_t seed, uint64_t learner, uint64_t count)
 
 /* ---- messages ---- */
 
-void spsh__parcel_push(spsh__parcel_queue *queue, spsh__parcel *parcel)
+static void push_parcel(parcel_queue *queue, sim_parcel *parcel)
 {
     parcel->next = NULL;
     if (queue->last != NULL)
@@ -159,9 +195,9 @@ void spsh__parcel_push(spsh__parcel_queue *queue, spsh__parcel *parcel)
     queue->last = parcel;
 }
 
-spsh__parcel *spsh__parcel_pop(spsh__parcel_queue *queue)
+static sim_parcel *pop_parcel(parcel_queue *queue)
 {
-    spsh__parcel *parcel = queue->first;
+    sim_parcel *parcel = queue->first;
     if (parcel == NULL)
         return NULL;
     queue->first = parcel->next;
@@ -170,7 +206,7 @@ spsh__parcel *spsh__parcel_pop(spsh__parcel_queue *queue)
     return parcel;
 }
 
-void spsh__sim_free(spsh__sim_learner *l, void *memory)
+static void free_memory(sim_learner *l, void *memory)
 {
     spsh__train_delete(&l->sim->allocator, memory);
 }
@@ -181,9 +217,9 @@ static bool is_one_node(const spsh__sim_options *o, uint32_t a, uint32_t b)
 }
 
 /* When a message that is sent now is there: behind those before it on both links. */
-static uint64_t arrival_ns(spsh__sim *sim, spsh__sim_learner *from, uint32_t to, size_t size_bytes)
+static uint64_t arrival_ns(spsh__sim *sim, sim_learner *from, uint32_t to, size_t size_bytes)
 {
-    spsh__sim_learner *there = &sim->learners[to];
+    sim_learner *there = &sim->learners[to];
     const double rate = sim->options.bytes_per_s;
     const uint64_t takes_ns = rate > 0 ? (uint64_t)((double)size_bytes / rate * NS_PER_S) : 0;
     if (is_one_node(&sim->options, from->runtime.rank, to)) {
@@ -200,13 +236,13 @@ static uint64_t arrival_ns(spsh__sim *sim, spsh__sim_learner *from, uint32_t to,
     return begin_ns + takes_ns;
 }
 
-spsh_status spsh__sim_send(spsh__sim_learner *from, const spsh__parcel *head, const void *bytes,
-                           size_t size_bytes, spsh_error *err)
+static spsh_status send_parcel(sim_learner *from, const sim_parcel *head, const void *bytes,
+                               size_t size_bytes, spsh_error *err)
 {
     spsh__sim *sim = from->sim;
     if (sim->is_over)
         return SPSH_FAIL(err, SPSH_E_CANCELED, SPSH_OFFSET_NONE, "the simulation is over");
-    spsh__parcel *parcel = spsh__train_new(&sim->allocator, 1, sizeof(*parcel) + size_bytes);
+    sim_parcel *parcel = spsh__train_new(&sim->allocator, 1, sizeof(*parcel) + size_bytes);
     if (parcel == NULL)
         return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "a message");
     *parcel = *head;
@@ -224,21 +260,21 @@ spsh_status spsh__sim_send(spsh__sim_learner *from, const spsh__parcel *head, co
 }
 
 /* In the order in which they came. Those behind a failure lie. */
-static void serve(spsh__sim_learner *l)
+static void serve(sim_learner *l)
 {
-    spsh__parcel *parcel = NULL;
+    sim_parcel *parcel = NULL;
     while (l->runtime.serve_fn != NULL && l->serve_status == SPSH_OK &&
-           (parcel = spsh__parcel_pop(&l->mail)) != NULL) {
+           (parcel = pop_parcel(&l->mail)) != NULL) {
         l->serve_status =
             l->runtime.serve_fn(l->runtime.serve_user, &parcel->message, &l->serve_error);
         l->runtime.served_count++;
-        spsh__sim_free(l, parcel);
+        free_memory(l, parcel);
     }
 }
 
 /* ---- waiting ---- */
 
-static void look(spsh__sim_learner *l)
+static void look(sim_learner *l)
 {
     if (!l->is_waiting || l->is_resuming)
         return;
@@ -250,8 +286,8 @@ static void look(spsh__sim_learner *l)
     (void)put(l->sim, l->sim->now_ns, RESUME, l, NULL);
 }
 
-spsh_status spsh__sim_wait(spsh__sim_learner *l, bool (*ready_fn)(void *user), void *user,
-                           uint64_t deadline_ns)
+static spsh_status await(sim_learner *l, bool (*ready_fn)(void *user), void *user,
+                         uint64_t deadline_ns)
 {
     spsh__sim *sim = l->sim;
     if (sim->is_over)
@@ -275,7 +311,7 @@ spsh_status spsh__sim_wait(spsh__sim_learner *l, bool (*ready_fn)(void *user), v
     return l->has_timed_out ? SPSH_E_TIMEOUT : SPSH_OK;
 }
 
-static void let_go(spsh__sim_learner *l)
+static void let_go(sim_learner *l)
 {
     l->is_resuming = false;
     if (!spsh__fiber_resume(l->fiber))
@@ -284,9 +320,9 @@ static void let_go(spsh__sim_learner *l)
 
 /* ---- the table of runtime.h ---- */
 
-static spsh__sim_learner *learner_of(spsh__runtime *t)
+static sim_learner *learner_of(spsh__runtime *t)
 {
-    return (spsh__sim_learner *)t->state;
+    return (sim_learner *)t->state;
 }
 
 static uint64_t sim_now(spsh__runtime *t)
@@ -296,7 +332,7 @@ static uint64_t sim_now(spsh__runtime *t)
 
 static void sim_compute(spsh__runtime *t, uint64_t duration_ns)
 {
-    spsh__sim_learner *l = learner_of(t);
+    sim_learner *l = learner_of(t);
     spsh__sim *sim = l->sim;
     if (sim->is_over)
         return;
@@ -308,7 +344,7 @@ static void sim_compute(spsh__runtime *t, uint64_t duration_ns)
 }
 
 /* What serve_fn failed with is told once. */
-static spsh_status serve_failure(spsh__sim_learner *l, spsh_error *err)
+static spsh_status serve_failure(sim_learner *l, spsh_error *err)
 {
     const spsh_status rc = l->serve_status;
     if (rc != SPSH_OK && err != NULL)
@@ -319,20 +355,20 @@ static spsh_status serve_failure(spsh__sim_learner *l, spsh_error *err)
 
 static spsh_status sim_post(spsh__runtime *t, uint32_t to, const spsh__message *m, spsh_error *err)
 {
-    spsh__sim_learner *l = learner_of(t);
-    const spsh__parcel head = {.to = to, .from = t->rank, .message = *m};
+    sim_learner *l = learner_of(t);
+    const sim_parcel head = {.to = to, .from = t->rank, .message = *m};
     if (to >= t->world_size)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE, "no learner %u", to);
     const spsh_status rc = serve_failure(l, err);
     if (rc != SPSH_OK)
         return rc;
     t->posted_bytes += m->size_bytes;
-    return spsh__sim_send(l, &head, m->bytes, m->size_bytes, err);
+    return send_parcel(l, &head, m->bytes, m->size_bytes, err);
 }
 
 static spsh_status sim_poll(spsh__runtime *t, spsh_error *err)
 {
-    spsh__sim_learner *l = learner_of(t);
+    sim_learner *l = learner_of(t);
     serve(l);
     return serve_failure(l, err);
 }
@@ -340,13 +376,13 @@ static spsh_status sim_poll(spsh__runtime *t, spsh_error *err)
 static spsh_status sim_wait(spsh__runtime *t, const spsh__mark *mark, bool (*ready_fn)(void *user),
                             void *user, uint32_t deadline_ms, spsh_error *err)
 {
-    spsh__sim_learner *l = learner_of(t);
+    sim_learner *l = learner_of(t);
     const uint64_t ms = deadline_ms > 0 ? deadline_ms : t->deadline_ms;
     serve(l);
     spsh_status rc = serve_failure(l, err);
     if (rc != SPSH_OK)
         return rc;
-    rc = spsh__sim_wait(l, ready_fn, user, l->sim->now_ns + ms * NS_PER_MS);
+    rc = await(l, ready_fn, user, l->sim->now_ns + ms * NS_PER_MS);
     const spsh_status served = serve_failure(l, err);
     if (served != SPSH_OK)
         return served;
@@ -397,12 +433,15 @@ static const spsh__runtime_ops sim_ops = {
 
 /* ---- the clock goes on ---- */
 
-static void arrive(spsh__sim_learner *l, spsh__parcel *parcel)
+static void arrive(sim_learner *l, sim_parcel *parcel)
 {
     if (parcel->is_comm) {
-        spsh__sim_comm_deliver(l, parcel);
+        const spsh_status rc = spsh__task_comm_deliver(
+            l->comm, parcel->from, parcel->tag, parcel->message.bytes, parcel->message.size_bytes);
+        l->sim->is_out_of_memory = l->sim->is_out_of_memory || rc != SPSH_OK;
+        free_memory(l, parcel);
     } else {
-        spsh__parcel_push(&l->mail, parcel);
+        push_parcel(&l->mail, parcel);
         if (!l->sim->options.serves_itself || l->is_waiting)
             serve(l);
     }
@@ -410,7 +449,7 @@ static void arrive(spsh__sim_learner *l, spsh__parcel *parcel)
 }
 
 /* true: the deadline of a wait is over. */
-static bool is_alarm_due(spsh__sim_learner *l, uint64_t time_ns)
+static bool is_alarm_due(sim_learner *l, uint64_t time_ns)
 {
     if (l->alarm_ns != time_ns)
         return false; /* an earlier one has taken its place */
@@ -427,7 +466,7 @@ static bool is_alarm_due(spsh__sim_learner *l, uint64_t time_ns)
 
 static void happen(spsh__sim *sim, const event *e)
 {
-    spsh__sim_learner *l = e->learner;
+    sim_learner *l = e->learner;
     const uint64_t before_ns = sim->now_ns;
     sim->now_ns = e->time_ns;
     const uint64_t thaw = thaw_ns(sim, l->runtime.rank);
@@ -454,7 +493,7 @@ static void happen(spsh__sim *sim, const event *e)
 
 static void live(void *user)
 {
-    spsh__sim_learner *l = (spsh__sim_learner *)user;
+    sim_learner *l = (sim_learner *)user;
     l->status = l->sim->body_fn(l->sim->body_user, l->runtime.rank, &l->error);
 }
 
@@ -465,7 +504,7 @@ spsh_status spsh__sim_run(spsh__sim *sim, spsh__sim_body_fn body_fn, void *user,
     sim->body_fn = body_fn;
     sim->body_user = user;
     for (uint32_t i = 0; rc == SPSH_OK && i < sim->options.learners; i++) {
-        spsh__sim_learner *l = &sim->learners[i];
+        sim_learner *l = &sim->learners[i];
         rc = spsh__fiber_open(&sim->allocator, live, l, &l->fiber, err);
         if (rc == SPSH_OK && put(sim, 0, RESUME, l, NULL) != SPSH_OK)
             rc = spsh__fail_memory(err);
@@ -476,7 +515,7 @@ spsh_status spsh__sim_run(spsh__sim *sim, spsh__sim_body_fn body_fn, void *user,
     if (rc == SPSH_OK && sim->is_out_of_memory)
         rc = spsh__fail_memory(err);
     for (uint32_t i = 0; i < sim->options.learners; i++) {
-        spsh__sim_learner *l = &sim->learners[i];
+        sim_learner *l = &sim->learners[i];
         const bool was_there = l->has_ended;
         while (l->fiber != NULL && !l->has_ended)
             let_go(l);
@@ -491,9 +530,28 @@ spsh_status spsh__sim_run(spsh__sim *sim, spsh__sim_body_fn body_fn, void *user,
 
 /* ---- opening ---- */
 
-static void start_learner(spsh__sim *sim, uint32_t number)
+/* ---- the table of task_comm.h ---- */
+
+static spsh_status comm_send(void *user, uint32_t to, uint32_t tag, const void *bytes,
+                             size_t size_bytes, spsh_error *err)
 {
-    spsh__sim_learner *l = &sim->learners[number];
+    sim_learner *l = (sim_learner *)user;
+    const sim_parcel head = {.from = l->runtime.rank, .to = to, .is_comm = true, .tag = tag};
+    return send_parcel(l, &head, bytes, size_bytes, err);
+}
+
+static spsh_status comm_wait(void *user, bool (*ready_fn)(void *user), void *ready_user,
+                             uint32_t deadline_ms)
+{
+    sim_learner *l = (sim_learner *)user;
+    return await(l, ready_fn, ready_user, l->sim->now_ns + deadline_ms * NS_PER_MS);
+}
+
+static const spsh__task_comm_ops comm_ops = {comm_send, comm_wait};
+
+static spsh_status start_learner(spsh__sim *sim, uint32_t number, spsh_error *err)
+{
+    sim_learner *l = &sim->learners[number];
     l->sim = sim;
     l->runtime = (spsh__runtime){.ops = &sim_ops,
                                  .rank = number,
@@ -501,7 +559,11 @@ static void start_learner(spsh__sim *sim, uint32_t number)
                                  .deadline_ms = sim->options.deadline_ms,
                                  .state = l};
     l->error = l->serve_error = (spsh_error)SPSH_ERROR_INIT;
-    spsh__sim_comm_start(l);
+    const spsh_status rc = spsh__task_comm_open(&comm_ops, l, number, sim->options.learners,
+                                                &sim->allocator, &l->comm, err);
+    if (rc == SPSH_OK)
+        l->comm->deadline_ms = sim->options.deadline_ms;
+    return rc;
 }
 
 static spsh_status check(const spsh__sim_options *o, spsh_error *err)
@@ -540,17 +602,22 @@ spsh_status spsh__sim_open(const spsh__sim_options *options, spsh__sim **ret_sim
         spsh__sim_close(sim);
         return spsh__fail_memory(err);
     }
-    for (uint32_t i = 0; i < options->learners; i++)
-        start_learner(sim, i);
+    spsh_status opened = SPSH_OK;
+    for (uint32_t i = 0; opened == SPSH_OK && i < options->learners; i++)
+        opened = start_learner(sim, i, err);
+    if (opened != SPSH_OK) {
+        spsh__sim_close(sim);
+        return opened;
+    }
     *ret_sim = sim;
     return SPSH_OK;
 }
 
-static void free_parcels(spsh__sim_learner *l, spsh__parcel_queue *queue)
+static void free_parcels(sim_learner *l, parcel_queue *queue)
 {
-    spsh__parcel *parcel = NULL;
-    while ((parcel = spsh__parcel_pop(queue)) != NULL)
-        spsh__sim_free(l, parcel);
+    sim_parcel *parcel = NULL;
+    while ((parcel = pop_parcel(queue)) != NULL)
+        free_memory(l, parcel);
 }
 
 void spsh__sim_close(spsh__sim *sim)
@@ -558,11 +625,10 @@ void spsh__sim_close(spsh__sim *sim)
     if (sim == NULL)
         return;
     for (uint32_t i = 0; sim->learners != NULL && i < sim->options.learners; i++) {
-        spsh__sim_learner *l = &sim->learners[i];
+        sim_learner *l = &sim->learners[i];
         spsh__fiber_close(l->fiber);
         free_parcels(l, &l->mail);
-        free_parcels(l, &l->early);
-        spsh__sim_comm_stop(l);
+        spsh__task_comm_free(l->comm);
     }
     for (size_t i = 0; i < sim->event_count; i++)
         spsh__train_delete(&sim->allocator, sim->heap[i].parcel);
@@ -579,7 +645,7 @@ spsh__runtime *spsh__sim_runtime(spsh__sim *sim, uint32_t learner)
 
 spsh__comm *spsh__sim_comm(spsh__sim *sim, uint32_t learner)
 {
-    return &sim->learners[learner].comm;
+    return sim->learners[learner].comm;
 }
 
 uint64_t spsh__sim_now_ns(const spsh__sim *sim)
