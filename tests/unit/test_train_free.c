@@ -18,6 +18,7 @@ typedef struct setting {
     double rate;     /* 0: averaging alone */
     double noise;    /* of gradients */
     uint64_t seed;   /* of rings */
+    double *errors;  /* of all models, before each step of learner 0; NULL */
     spsh__strategy_options options;
     spsh__sim_options sim; /* links and faults */
 } setting;
@@ -35,12 +36,15 @@ typedef struct world {
     spsh__sim *sim;
     spsh__backend *backend;
     learner learners[LEARNERS_MAX];
-    /* models of all, behind each step of learner 0, where they go in step */
-    double *errors;
     float shared[ELEMENTS];
     uint64_t begin_ns;
     double sums[2][ELEMENTS]; /* over learners: at the beginning, at the end */
 } world;
+
+static bool is_same(const void *a, const void *b)
+{
+    return memcmp(a, b, ELEMENTS * sizeof(double)) == 0;
+}
 
 static double value(uint64_t what, uint64_t i)
 {
@@ -231,8 +235,8 @@ static spsh_status learn(void *user, uint32_t i, spsh_error *err)
     if (i == 0 && w->begin_ns == 0)
         w->begin_ns = spsh__sim_now_ns(w->sim);
     while (rc == SPSH_OK && l->steps < w->o->steps) {
-        if (i == 0 && w->errors != NULL)
-            w->errors[l->steps] = spread(w);
+        if (i == 0 && w->o->errors != NULL)
+            w->o->errors[l->steps] = spread(w);
         rc = step(w, i, err);
     }
     if (rc == SPSH_E_END) { /* the others go on for a while, and are served */
@@ -255,12 +259,12 @@ static spsh_status learn(void *user, uint32_t i, spsh_error *err)
     return rc != SPSH_OK ? rc : l->strategy->ops->consensus_fn(l->strategy, true, err);
 }
 
-static spsh_status run(world *w, const setting *o, double *errors, spsh_error *err)
+static spsh_status run(world *w, const setting *o, spsh_error *err)
 {
     spsh__sim_options sim = o->sim;
     sim.allocator = *spsh_allocator_default();
     sim.learners = o->learners;
-    *w = (world){.o = o, .errors = errors};
+    *w = (world){.o = o};
     REQUIRE(spsh__backend_open("cpu", 1, NULL, &w->backend, NULL) == SPSH_OK);
     REQUIRE(spsh__sim_open(&sim, &w->sim, NULL) == SPSH_OK);
     for (uint32_t i = 0; i < o->learners; i++)
@@ -299,11 +303,11 @@ static void test_one_learner_is_sgd(void)
                            .noise = 0.1,
                            .options = {.bound = n % 2 == 0 ? UINT32_MAX : 0}};
         world w;
-        CHECK(run(&w, &o, NULL, NULL) == SPSH_OK);
+        CHECK(run(&w, &o, NULL) == SPSH_OK);
         read_arena(&w, 0, models[n]);
         for (size_t e = 0; e < ELEMENTS; e++)
             CHECK(fabs(models[n][e] - want[e]) < 1e-5);
-        CHECK(memcmp(models[n], models[0], sizeof(models[0])) == 0);
+        CHECK(is_same(models[n], models[0]));
         CHECK_U64(spsh__sim_sent_bytes(w.sim, 0), 0);
         stop(&w);
     }
@@ -330,7 +334,7 @@ static void test_gradients_that_come_a_step_late(void)
             want[e] -= o.rate * due[e];
             due[e] = sum;
         }
-    CHECK(run(&w, &o, NULL, NULL) == SPSH_OK);
+    CHECK(run(&w, &o, NULL) == SPSH_OK);
     for (uint32_t i = 0; i < o.learners; i++) {
         read_arena(&w, i, model);
         for (size_t e = 0; e < ELEMENTS; e++)
@@ -364,10 +368,10 @@ static void test_synchronous_strategies_have_the_same_bits(void)
             .sim = { .jitter = 0.5,               .seed = n}
         };
         world w;
-        CHECK(run(&w, &o, NULL, NULL) == SPSH_OK);
+        CHECK(run(&w, &o, NULL) == SPSH_OK);
         for (uint32_t i = 0; i < o.learners; i++) {
             read_arena(&w, i, models[n > 0 || i > 0]);
-            CHECK(memcmp(models[0], models[n > 0 || i > 0], sizeof(models[0])) == 0);
+            CHECK(is_same(models[0], models[n > 0 || i > 0]));
         }
         stop(&w);
     }
@@ -392,12 +396,12 @@ static void test_a_hierarchy_of_one_level_is_that_level(void)
             };
             world w;
             spsh_error err = SPSH_ERROR_INIT;
-            CHECK(run(&w, &o, NULL, &err) == SPSH_OK);
+            CHECK(run(&w, &o, &err) == SPSH_OK);
             w.backend->ops->read_f64_fn(w.backend, models[n], w.learners[0].learner.updated,
                                         ELEMENTS);
             stop(&w);
         }
-        CHECK(memcmp(models[0], models[1], sizeof(models[0])) == 0);
+        CHECK(is_same(models[0], models[1]));
     }
 }
 
@@ -418,7 +422,7 @@ static void test_the_sum_of_models_stays(void)
                         .fault_count = 1}
             };
             world w;
-            CHECK(run(&w, &o, NULL, NULL) == SPSH_OK);
+            CHECK(run(&w, &o, NULL) == SPSH_OK);
             for (size_t e = 0; e < ELEMENTS; e++)
                 CHECK(fabs(w.sums[0][e] - w.sums[1][e]) < 1e-5 * learners);
             CHECK(spread(&w) < 1e-9); /* behind consensus */
@@ -431,12 +435,13 @@ static double contraction(const char *strategy, uint32_t learners, uint64_t step
 {
     double errors[64];
     world w;
-    const setting o = {.strategy = strategy, .learners = learners, .steps = steps};
+    const setting o = {
+        .strategy = strategy, .learners = learners, .steps = steps, .errors = errors};
     REQUIRE(steps <= 64);
-    CHECK(run(&w, &o, errors, NULL) == SPSH_OK);
+    CHECK(run(&w, &o, NULL) == SPSH_OK);
     stop(&w);
-    const double factor =
-        pow(errors[steps - 1] / errors[steps / 2], 1.0 / (double)(steps - 1 - steps / 2));
+    const uint64_t half = steps / 2;
+    const double factor = pow(errors[steps - 1] / errors[half], 1.0 / (double)(steps - 1 - half));
     printf("%-14s %2u learners: %.4f a step\n", strategy, learners, factor);
     return factor;
 }
@@ -460,9 +465,12 @@ static void test_a_random_ring_mixes_alike_however_large(void)
         double sum = 0, errors[2];
         world w;
         for (uint64_t seed = 0; seed < 100; seed++) {
-            const setting o = {
-                .strategy = "adpsgd-random", .learners = learners, .steps = 2, .seed = seed};
-            CHECK(run(&w, &o, errors, NULL) == SPSH_OK);
+            const setting o = {.strategy = "adpsgd-random",
+                               .learners = learners,
+                               .steps = 2,
+                               .seed = seed,
+                               .errors = errors};
+            CHECK(run(&w, &o, NULL) == SPSH_OK);
             stop(&w);
             sum += errors[1] / errors[0];
         }
@@ -495,7 +503,7 @@ static double throughput(const char *strategy, bool has_slow, bool serves_itself
     };
     uint64_t steps = 0;
     world w;
-    CHECK(run(&w, &o, NULL, NULL) == SPSH_OK);
+    CHECK(run(&w, &o, NULL) == SPSH_OK);
     for (uint32_t i = 0; i < o.learners; i++)
         steps += w.learners[i].steps;
     stop(&w);
@@ -535,7 +543,7 @@ static void test_staleness_is_what_comes_between(void)
             .sim = { .jitter = 0.3, .latency_ns = MS / 10}
         };
         world w;
-        CHECK(run(&w, &o, NULL, NULL) == SPSH_OK);
+        CHECK(run(&w, &o, NULL) == SPSH_OK);
         const double stale = spsh__ps_async_staleness(w.learners[0].strategy);
         printf("%u learners: staleness %.2f\n", learners, stale);
         CHECK(fabs(stale - (learners - 1)) < 0.15 * learners);
@@ -565,7 +573,7 @@ static void test_a_bound_of_0_is_bulk_synchronous(void)
                 sum += want[e] - value(i + 1, e) + o.noise * value(1000 + i * 7919 + s, e);
             want[e] -= o.rate * sum;
         }
-    CHECK(run(&w, &o, NULL, NULL) == SPSH_OK);
+    CHECK(run(&w, &o, NULL) == SPSH_OK);
     for (uint32_t i = 0; i < o.learners; i++) {
         w.backend->ops->read_f64_fn(w.backend, model, w.learners[i].learner.weights, ELEMENTS);
         for (size_t e = 0; e < ELEMENTS; e++)
@@ -585,7 +593,7 @@ static void test_a_dead_neighbour_is_named(void)
     };
     spsh_error err = SPSH_ERROR_INIT;
     world w;
-    CHECK(run(&w, &o, NULL, &err) == SPSH_E_TIMEOUT);
+    CHECK(run(&w, &o, &err) == SPSH_E_TIMEOUT);
     stop(&w);
 }
 

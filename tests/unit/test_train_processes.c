@@ -38,6 +38,11 @@ struct world {
     learner learners[LEARNERS];
 };
 
+static bool is_same(const void *a, const void *b)
+{
+    return memcmp(a, b, ELEMENTS * sizeof(float)) == 0;
+}
+
 static float value(uint64_t what, uint64_t i)
 {
     uint64_t state = what * UINT64_C(0x100000001b3) + i;
@@ -248,8 +253,7 @@ static void test_a_recorded_run_is_replayed(void)
         memcpy(again->records, w->records, sizeof(w->records));
         replay(again);
         for (uint32_t i = 0; i < LEARNERS; i++)
-            CHECK(memcmp(w->learners[i].result, again->learners[i].result,
-                         sizeof(w->learners[i].result)) == 0);
+            CHECK(is_same(w->learners[i].result, again->learners[i].result));
         test_remove_tree(w->folder);
         test_remove_tree(again->folder);
         free(w);

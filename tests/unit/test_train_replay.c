@@ -186,10 +186,15 @@ static spsh_status replay(world *w, spsh_error *err)
     return rc;
 }
 
+static bool is_same(const void *a, const void *b)
+{
+    return memcmp(a, b, PARTS * sizeof(double)) == 0;
+}
+
 static void check_same(const world *a, const world *b)
 {
     for (uint32_t i = 0; i < LEARNERS; i++) {
-        CHECK(memcmp(a->pullers[i].parts, b->pullers[i].parts, sizeof(a->pullers[i].parts)) == 0);
+        CHECK(is_same(a->pullers[i].parts, b->pullers[i].parts));
         CHECK_U64(a->pullers[i].steps, b->pullers[i].steps);
     }
 }

@@ -4,14 +4,14 @@
 #include "strategy_internal.h"
 #include "train_internal.h"
 
-spsh_status spsh__owner_mean_open(spsh__runtime *t, spsh__parts *parts,
+spsh_status spsh__owner_mean_open(spsh__runtime *runtime, spsh__parts *parts,
                                   const spsh_allocator *allocator, spsh__owner_mean *ret,
                                   spsh_error *err)
 {
-    const uint32_t world = t->world_size;
-    const uint32_t owned = parts->count / world + (t->rank < parts->count % world);
+    const uint32_t world = runtime->world_size;
+    const uint32_t owned = parts->count / world + (runtime->rank < parts->count % world);
     *ret = (spsh__owner_mean){
-        .runtime = t, .parts = parts, .owned_count = owned, .allocator = *allocator};
+        .runtime = runtime, .parts = parts, .owned_count = owned, .allocator = *allocator};
     ret->mine = spsh__train_new(allocator, parts->part_elements, sizeof(*ret->mine));
     ret->sum = spsh__train_new(allocator, parts->part_elements, sizeof(*ret->sum));
     ret->inbox = spsh__train_new(allocator, (size_t)owned * world,

@@ -157,6 +157,7 @@ static void rec_leave(spsh__runtime *t)
     inner->ops->leave_fn(inner);
 }
 
+/* NOLINTNEXTLINE(readability-non-const-parameter): a replay writes it */
 static spsh_status rec_note(spsh__runtime *t, uint64_t *value, spsh_error *err)
 {
     static const spsh__mark here = {NOTE_KIND, 0, 0};

@@ -278,6 +278,18 @@ static spsh_status open_backend(spsh__run *r, spsh_error *err)
     return SPSH_OK;
 }
 
+/* Learners that do not step together have no batches from this loop: they are simulated alone. */
+static spsh_status open_strategy(spsh__run *r, spsh_error *err)
+{
+    const spsh_status rc =
+        spsh__strategy_open(r->config->strategy, &r->allocator, &r->strategy, err);
+    if (rc != SPSH_OK || !(r->strategy->ops->is_free || r->strategy->ops->needs_runtime))
+        return rc;
+    return SPSH_FAIL(err, SPSH_E_UNSUPPORTED, SPSH_OFFSET_NONE,
+                     "train.strategy: '%s' is not for runs yet: allreduce, partitioned, ps-sync",
+                     r->config->strategy);
+}
+
 static spsh_status open_all(spsh__run *r, spsh_error *err)
 {
     spsh_status rc = open_world(r, err);
@@ -298,7 +310,7 @@ static spsh_status open_all(spsh__run *r, spsh_error *err)
     if (rc == SPSH_OK)
         rc = open_learner(r, err);
     if (rc == SPSH_OK)
-        rc = spsh__strategy_open(r->config->strategy, &r->allocator, &r->strategy, err);
+        rc = open_strategy(r, err);
     if (rc == SPSH_OK)
         rc = spsh__run_restore(r, err);
     if (rc == SPSH_OK)

@@ -406,6 +406,7 @@ static void processes_leave(spsh__runtime *t)
     (void)pthread_mutex_unlock(&processes_of(t)->lock);
 }
 
+/* NOLINTNEXTLINE(readability-non-const-parameter): a replay writes it */
 static spsh_status processes_note(spsh__runtime *t, uint64_t *value, spsh_error *err)
 {
     (void)t, (void)value, (void)err;

@@ -406,6 +406,7 @@ static spsh_status sim_enter(spsh__runtime *t, const spsh__mark *mark, spsh_erro
     return over(learner_of(t)->sim, err);
 }
 
+/* NOLINTNEXTLINE(readability-non-const-parameter): a replay writes it */
 static spsh_status sim_note(spsh__runtime *t, uint64_t *value, spsh_error *err)
 {
     (void)value;

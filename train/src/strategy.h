@@ -94,6 +94,7 @@ typedef struct spsh__strategy spsh__strategy;
 typedef struct spsh__strategy_ops {
     const char *name;
     bool is_free;
+    bool needs_runtime; /* the learner's */
     /* Takes all memory; gives every rank the weights, moments and statistics of rank 0. The learner
      * must outlive the strategy. */
     spsh_status (*start_fn)(spsh__strategy *s, spsh__learner *l, spsh_error *err);

@@ -15,6 +15,8 @@
  * random   another ring each time, drawn from the seed and the learner's own count of exchanges:
  *          1/3 - 2 / (3 (L - 1)), whatever L
  */
+#include <assert.h>
+
 #include "free_model.h"
 #include "strategy_internal.h"
 #include "train_internal.h"
@@ -50,6 +52,7 @@ static uint32_t neighbour(const adpsgd *a, uint64_t exchange)
     const uint32_t world = t->world_size;
     uint64_t state = a->model.learner->seed ^ (exchange * UINT64_C(0x2545f4914f6cdd1d));
     uint32_t place = t->rank;
+    assert(world > 0);
     if (!a->is_random)
         return (t->rank + 1) % world;
     for (uint32_t i = 0; i < world; i++)

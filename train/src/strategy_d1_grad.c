@@ -175,6 +175,7 @@ static void close_state(spsh__strategy *s)
 
 const spsh__strategy_ops spsh__strategy_d1_grad = {
     .name = "d1-grad",
+    .needs_runtime = true,
     .start_fn = start,
     .before_forward_fn = spsh__strategy_own_zero,
     .on_bucket_fn = spsh__strategy_own_bucket,

@@ -202,6 +202,7 @@ static void close_state(spsh__strategy *s)
 const spsh__strategy_ops spsh__strategy_hierarchical = {
     .name = "hierarchical",
     .is_free = true,
+    .needs_runtime = true,
     .start_fn = start,
     .before_forward_fn = before_forward,
     .on_bucket_fn = on_bucket,

@@ -282,6 +282,7 @@ double spsh__ps_async_staleness(const spsh__strategy *s)
 const spsh__strategy_ops spsh__strategy_ps_async = {
     .name = "ps-async",
     .is_free = true,
+    .needs_runtime = true,
     .start_fn = start,
     .before_forward_fn = before_forward,
     .on_bucket_fn = spsh__strategy_own_bucket,
