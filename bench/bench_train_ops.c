@@ -40,7 +40,7 @@ static uint32_t lengths[BATCH];
 /* So many elements between -scale and scale. */
 static spsh__buffer take(size_t count, float scale)
 {
-    spsh__buffer buffer = {NULL};
+    spsh__buffer buffer = {NULL, false};
     check(table->alloc_fn(backend, count, &buffer, &err), "buffer");
     float *values = malloc((count + 1) * sizeof(*values));
     must(values != NULL, "memory");

@@ -18,7 +18,7 @@ static double value(size_t i, size_t salt)
 
 static spsh__buffer zeros(size_t count)
 {
-    spsh__buffer buffer = {NULL};
+    spsh__buffer buffer = {NULL, false};
     REQUIRE(buffer_count < sizeof(buffers) / sizeof(buffers[0]));
     REQUIRE(ops->alloc_fn(b, count, &buffer, NULL) == SPSH_OK);
     buffers[buffer_count++] = buffer;

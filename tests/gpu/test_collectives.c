@@ -64,7 +64,7 @@ static void check_one(spsh__collectives *c, spsh__buffer arena, spsh__collective
 static void test_all_kinds(void)
 {
     spsh__collectives *c = NULL;
-    spsh__buffer arena = {NULL};
+    spsh__buffer arena = {NULL, false};
     spsh_error err = SPSH_ERROR_INIT;
     REQUIRE(open_all());
     const spsh_status rc = spsh__collectives_open(comm, backend, &step, &c, &err);
@@ -92,7 +92,7 @@ static void test_all_kinds(void)
 static void test_given_up(void)
 {
     spsh__collectives *c = NULL;
-    spsh__buffer arena = {NULL};
+    spsh__buffer arena = {NULL, false};
     REQUIRE(open_all());
     REQUIRE(spsh__collectives_open(comm, backend, &step, &c, NULL) == SPSH_OK);
     REQUIRE(backend->ops->alloc_fn(backend, COUNT, &arena, NULL) == SPSH_OK);
@@ -121,7 +121,7 @@ static void test_late(void)
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         spsh__collectives *c = NULL;
-        spsh__buffer arena = {NULL};
+        spsh__buffer arena = {NULL, false};
         spsh_error err = SPSH_ERROR_INIT;
         REQUIRE(setenv("NCCL_SHIM", cases[i].fault, 1) == 0 && open_all());
         REQUIRE(spsh__collectives_open(comm, backend, &step, &c, NULL) == SPSH_OK);

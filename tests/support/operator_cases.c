@@ -22,7 +22,7 @@ spsh__precision operator_rounding = SPSH__FP32;
 static spsh__buffer take_kind(operator_run *r, size_t count, bool is_half)
 {
     const double tail[TAIL_COUNT] = {TAIL_VALUE, TAIL_VALUE, TAIL_VALUE, TAIL_VALUE};
-    spsh__buffer buffer = {NULL};
+    spsh__buffer buffer = {NULL, false};
     is_half = is_half && r->b->has_half;
     REQUIRE(r->buffer_count < OPERATOR_BUFFERS_MAX);
     REQUIRE((is_half ? r->ops->alloc_half_fn : r->ops->alloc_fn)(r->b, count + TAIL_COUNT, &buffer,
@@ -100,7 +100,7 @@ static void set_y(operator_run *r, size_t count)
 
 static spsh__buffer dx(const operator_run *r)
 {
-    return r->is_without_dx ? (spsh__buffer){NULL} : r->inputs[0].gradient;
+    return r->is_without_dx ? (spsh__buffer){NULL, false} : r->inputs[0].gradient;
 }
 
 /* A device has a copy of a batch's lengths. */
@@ -537,7 +537,9 @@ typedef struct rnn_case {
 static spsh__rnn_weights rnn_weights(const operator_run *r)
 {
     const rnn_case *c = r->c->shape;
-    spsh__rnn_weights w = {r->inputs[1].data, r->inputs[2].data, r->inputs[3].data, {NULL}};
+    spsh__rnn_weights w = {
+        r->inputs[1].data, r->inputs[2].data, r->inputs[3].data, {NULL, false}
+    };
     if (!c->has_one_bias)
         w.recurrent_bias = r->inputs[4].data;
     return w;
@@ -575,7 +577,8 @@ static void rnn_backward(operator_run *r)
     const rnn_case *c = r->c->shape;
     const spsh__rnn_weights w = rnn_weights(r);
     spsh__rnn_weights sums = {
-        r->inputs[1].gradient, r->inputs[2].gradient, r->inputs[3].gradient, {NULL}};
+        r->inputs[1].gradient, r->inputs[2].gradient, r->inputs[3].gradient, {NULL, false}
+    };
     if (!c->has_one_bias)
         sums.recurrent_bias = r->inputs[4].gradient;
     const spsh__rnn_grad g = {.weights = &w,
@@ -641,7 +644,7 @@ static void cross_entropy(operator_run *r, double scale, spsh__buffer dlogits)
 
 static void cross_entropy_forward(operator_run *r)
 {
-    cross_entropy(r, 1, (spsh__buffer){NULL});
+    cross_entropy(r, 1, (spsh__buffer){NULL, false});
 }
 
 static void cross_entropy_backward(operator_run *r)
@@ -674,7 +677,7 @@ static void ctc(operator_run *r, double scale, spsh__buffer dlogits)
 
 static void ctc_forward(operator_run *r)
 {
-    ctc(r, 1, (spsh__buffer){NULL});
+    ctc(r, 1, (spsh__buffer){NULL, false});
 }
 
 static void ctc_backward(operator_run *r)

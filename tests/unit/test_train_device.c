@@ -209,7 +209,7 @@ static void test_memory_goes_both_ways(void)
     float *floats = malloc(count * sizeof(*floats));
     REQUIRE(values != NULL && floats != NULL);
     for (int is_half = 0; is_half < 2; is_half++) {
-        spsh__buffer one = {NULL}, two = {NULL};
+        spsh__buffer one = {NULL, false}, two = {NULL, false};
         REQUIRE((is_half ? b->ops->alloc_half_fn : b->ops->alloc_fn)(b, count + first, &one,
                                                                      &err) == SPSH_OK);
         REQUIRE((is_half ? b->ops->alloc_half_fn : b->ops->alloc_fn)(b, count + first, &two,
@@ -259,7 +259,7 @@ static void test_downloads_come_with_finish(void)
 {
     enum { COUNT = 3000 };
     spsh__backend *b = open_device(SPSH__FP32, false);
-    spsh__buffer memory = {NULL};
+    spsh__buffer memory = {NULL, false};
     static uint32_t got[COUNT];
     REQUIRE(b->ops->alloc_fn(b, COUNT, &memory, &err) == SPSH_OK);
     for (uint32_t pass = 0; pass < 3; pass++) {
@@ -321,7 +321,7 @@ typedef struct net {
 
 static spsh__buffer random_buffer(net *n, size_t count, uint64_t *random)
 {
-    spsh__buffer buffer = {NULL};
+    spsh__buffer buffer = {NULL, false};
     float *values = malloc(count * sizeof(*values));
     REQUIRE(values != NULL && n->b->ops->alloc_fn(n->b, count, &buffer, &err) == SPSH_OK);
     for (size_t i = 0; i < count; i++)
@@ -484,7 +484,7 @@ static void test_segments_go_with_memory(void)
     net_open(&plain, false);
     net_open(&kept, true);
     for (uint32_t step = 0; step < 12; step++) {
-        spsh__buffer more = {NULL};
+        spsh__buffer more = {NULL, false};
         if (step == 4) {
             REQUIRE(kept.b->ops->alloc_fn(kept.b, 10, &more, &err) == SPSH_OK);
             kept.b->ops->free_fn(kept.b, more);
@@ -681,7 +681,7 @@ static void test_every_allocation_failure(void)
 static void test_a_full_device(void)
 {
     spsh__backend *b = open_device(SPSH__FP32, false);
-    spsh__buffer memory = {NULL};
+    spsh__buffer memory = {NULL, false};
     const size_t too_many = twin != NULL ? 3000000 : (size_t)1 << 45;
     if (twin != NULL)
         twin->device_bytes = 10 << 20;

@@ -327,7 +327,7 @@ static double rounded(double value, int bits, int least, int most)
     const int exponent = ilogb(value) < least ? least : ilogb(value);
     const double step = ldexp(1, exponent - bits);
     const double near = rint(value / step) * step;
-    return fabs(near) >= ldexp(1, most + 1) ? copysign(INFINITY, value) : near;
+    return fabs(near) >= ldexp(1, most + 1) ? copysign((double)INFINITY, value) : near;
 }
 
 static bool are_same(double a, double b)
@@ -429,7 +429,8 @@ static void clip_case(spsh__backend *b, uint32_t halves)
         e.x = array_random(b, count, halves & 1, i % 3, 2 * limit);
         e.dy = array_random(b, count, halves & 2, i % 2, 3);
         e.to = array_new(b, count, halves & 4, 0);
-        const double specials[] = {NAN, INFINITY, -INFINITY, limit, 0, -0.0};
+        const double specials[] = {(double)NAN, (double)INFINITY, -(double)INFINITY, limit, 0,
+                                   -0.0};
         for (size_t k = 0; k < 6 && k < count; k++)
             put(&e.x, k * 5 % count, specials[k]);
         double *want = values_of(&e.x), *want_dx = values_of(&e.dy);

@@ -259,7 +259,7 @@ static void close_rig(rig *r)
 
 static spsh__buffer forward(rig *r, bool is_training)
 {
-    spsh__buffer logits = {NULL};
+    spsh__buffer logits = {NULL, false};
     spsh__model_batch batch = {
         .features = r->features, .lengths = r->lengths, .batch = r->batch, .frames = r->frames};
     REQUIRE(spsh__model_forward(r->model, &batch, is_training, &logits, r->out_lengths, NULL) ==
@@ -534,7 +534,7 @@ static void check_bad_batch(const spsh__model_shape *shape)
     double *learnt = read_all(&r, statistics, count);
 
     static const uint32_t lengths[BATCH] = {11, 11, 11};
-    spsh__buffer logits = {NULL};
+    spsh__buffer logits = {NULL, false};
     for (uint32_t i = 0; i < BATCH * 11; i++) {
         float kept = r.features[i * shape->inputs];
         r.features[i * shape->inputs] = (float)NAN;
@@ -693,7 +693,7 @@ static void test_refused_batches(void)
 {
     rig r;
     spsh__model_shape shape = small_ds2();
-    spsh__buffer logits = {NULL};
+    spsh__buffer logits = {NULL, false};
     open_rig(&r, &shape);
     static const struct {
         uint32_t batch, frames, length;
@@ -762,7 +762,7 @@ static void tally_free(void *user, void *memory)
 
 static double *logits_of(rig *r, spsh__model *model, uint64_t *ret_count)
 {
-    spsh__buffer logits = {NULL};
+    spsh__buffer logits = {NULL, false};
     spsh__model_batch batch = {
         .features = r->features, .lengths = r->lengths, .batch = r->batch, .frames = r->frames};
     REQUIRE(spsh__model_forward(model, &batch, false, &logits, r->out_lengths, NULL) == SPSH_OK);

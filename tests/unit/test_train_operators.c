@@ -204,7 +204,7 @@ static spsh__backend *edge; /* the backend that an edge is tried on */
 
 static spsh__buffer with_values(const double *values, size_t count)
 {
-    spsh__buffer buffer = {NULL};
+    spsh__buffer buffer = {NULL, false};
     REQUIRE(edge->ops->alloc_fn(edge, count, &buffer, NULL) == SPSH_OK);
     if (values != NULL)
         edge->ops->write_f64_fn(edge, buffer, values, count);
@@ -237,7 +237,7 @@ static void edge_memory(void)
     edge->ops->zero_fn(edge, a, 5);
     check_values(a, zeros, 5);
     check_values(b, want, 5);
-    edge->ops->free_fn(edge, (spsh__buffer){NULL});
+    edge->ops->free_fn(edge, (spsh__buffer){NULL, false});
 }
 
 /* keep 0: what c holds, a NaN too, is not read. */
@@ -401,7 +401,7 @@ static void test_unknown_backend(void)
 static spsh_status open_and_use(const char *name, const spsh_allocator *allocator)
 {
     spsh__backend *b = NULL;
-    spsh__buffer logits = {NULL};
+    spsh__buffer logits = {NULL, false};
     spsh_status rc = spsh__backend_open(name, 2, allocator, &b, NULL);
     if (rc != SPSH_OK)
         return rc;
@@ -411,7 +411,7 @@ static spsh_status open_and_use(const char *name, const spsh_allocator *allocato
         const spsh__ctc_shape s = {9, 1, 3, 0, 1};
         const spsh__label_batch batch = {labels, offsets};
         spsh__ctc_result result = {0};
-        const spsh__ctc_io io = {logits, {NULL}, NULL, &result};
+        const spsh__ctc_io io = {logits, {NULL, false}, NULL, &result};
         b->ops->ctc_fn(b, &s, lengths, &batch, &io);
         rc = b->ops->status_fn(b, NULL);
         CHECK(b->ops->status_fn(b, NULL) == rc);
@@ -467,7 +467,7 @@ static void test_second_time_takes_nothing(void)
 static void test_no_buffer_of_everything(void)
 {
     spsh__backend *b = open_backend("reference", 1);
-    spsh__buffer buffer = {NULL};
+    spsh__buffer buffer = {NULL, false};
     CHECK_I64(b->ops->alloc_fn(b, SIZE_MAX / 8, &buffer, NULL), SPSH_E_NO_MEMORY);
     CHECK_I64(b->ops->alloc_fn(b, SIZE_MAX / 2, &buffer, NULL), SPSH_E_NO_MEMORY);
     CHECK(buffer.data == NULL);

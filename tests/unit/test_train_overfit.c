@@ -77,7 +77,7 @@ static spsh__buffer forward(learner *l, bool is_training)
 {
     const spsh__model_batch batch = {
         .features = l->features, .lengths = l->lengths, .batch = BATCH, .frames = FRAMES};
-    spsh__buffer logits = {NULL};
+    spsh__buffer logits = {NULL, false};
     REQUIRE(spsh__model_forward(l->model, &batch, is_training, &logits, l->out_lengths, NULL) ==
             SPSH_OK);
     return logits;

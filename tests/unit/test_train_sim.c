@@ -153,7 +153,7 @@ static void start_counters(spsh__sim *sim, counter *counters, uint32_t count)
 static void test_messages_are_served_meanwhile(void)
 {
     for (int alone = 0; alone < 2; alone++) {
-        counter counters[2] = {{NULL}};
+        counter counters[2] = {{.sim = NULL}};
         spsh__sim *sim = open_sim(&(spsh__sim_options){.learners = 2, .serves_itself = alone});
         start_counters(sim, counters, 2);
         CHECK(spsh__sim_run(sim, two_tasks, counters, NULL) == SPSH_OK);
@@ -166,7 +166,7 @@ static void test_messages_are_served_meanwhile(void)
 
 static void test_what_serving_fails_with_is_told(void)
 {
-    counter counters[2] = {{NULL}};
+    counter counters[2] = {{.sim = NULL}};
     spsh_error err = SPSH_ERROR_INIT;
     spsh__sim *sim = open_sim(&(spsh__sim_options){.learners = 2});
     counters[0].fails = SPSH_E_CORRUPT;
@@ -186,7 +186,7 @@ static void test_slow_and_frozen(void)
         {SPSH__SIM_FREEZE, 0, 0,  15 * MS,  25 * MS}, /* serves the second at 25 */
         {SPSH__SIM_SLOW,   0, 3,  100 * MS, 0      }, /* behind the end */
     };
-    counter counters[2] = {{NULL}};
+    counter counters[2] = {{.sim = NULL}};
     spsh__sim *sim =
         open_sim(&(spsh__sim_options){.learners = 2, .faults = faults, .fault_count = 3});
     start_counters(sim, counters, 2);
@@ -200,7 +200,7 @@ static void test_slow_and_frozen(void)
 static void test_a_dead_learner_is_missed_within_the_deadline(void)
 {
     const spsh__sim_fault fault = {SPSH__SIM_KILL, 1, 0, 2 * MS + 1, 0};
-    counter counters[2] = {{NULL}};
+    counter counters[2] = {{.sim = NULL}};
     spsh_error err = SPSH_ERROR_INIT;
     spsh__sim *sim = open_sim(
         &(spsh__sim_options){.learners = 2, .deadline_ms = 50, .faults = &fault, .fault_count = 1});
@@ -301,7 +301,7 @@ static void test_no_memory(void)
     bool has_run = false;
     for (uint64_t at = 0; !has_run; at++) {
         fault_alloc fault = {.fail_at = at};
-        counter counters[2] = {{NULL}};
+        counter counters[2] = {{.sim = NULL}};
         spsh__sim *sim = NULL;
         REQUIRE(at < 1000);
         const spsh__sim_options o = {

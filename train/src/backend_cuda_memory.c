@@ -463,7 +463,7 @@ void spsh__cuda_batch(spsh__backend *b, const spsh__batch_lengths *l)
         void *memory = NULL;
         const uint32_t capacity = lengths_capacity(l->batch);
         spsh__cuda_free(b, before);
-        *lengths = (spsh__cuda_lengths_state){NULL};
+        *lengths = (spsh__cuda_lengths_state){.capacity = 0};
         const spsh_status rc =
             alloc_elements(b, 2 * (size_t)capacity, sizeof(uint32_t), &memory, &err);
         spsh__cuda_failed(b, rc, &err);

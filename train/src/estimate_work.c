@@ -83,7 +83,7 @@ static spsh_status go(walk *w, spsh_error *err)
     const bool is_training = !w->m->is_forward_only;
     const float nothing = 0;
     spsh__model_batch batch = {.lengths = w->lengths, .batch = w->batch, .frames = w->frames};
-    spsh__buffer logits = {NULL}, gradients = {NULL};
+    spsh__buffer logits = {NULL, false}, gradients = {NULL, false};
     if (is_of_frames)
         batch.features = &nothing;
     else

@@ -139,7 +139,7 @@ static spsh_status add_texts(spsh__evaluator *e, const spsh__feed_batch *b, spsh
                              spsh_error *err)
 {
     uint32_t frames = 0;
-    spsh__buffer logits = {NULL};
+    spsh__buffer logits = {NULL, false};
     spsh_status rc = SPSH_OK;
     if (b->batch > 0)
         rc = forward(e, b, &frames, &logits, err);
@@ -290,7 +290,7 @@ spsh_status spsh__evaluate(spsh__evaluator *e, spsh__feed *feed, spsh__evaluatio
 spsh_status spsh__evaluator_read(spsh__evaluator *e, const spsh__feed_batch *batch, spsh_error *err)
 {
     uint32_t out_frames = 0;
-    spsh__buffer logits = {NULL};
+    spsh__buffer logits = {NULL, false};
     const spsh_status rc = forward(e, batch, &out_frames, &logits, err);
     e->batch = batch->batch;
     return rc != SPSH_OK ? rc : read_rows(e, (size_t)out_frames * batch->batch, logits, err);

@@ -183,7 +183,7 @@ static spsh_status take(spsh__model *m, bool is_half, uint64_t elements, spsh__b
                         spsh_error *err)
 {
     const size_t count = elements == 0 ? 1 : (size_t)elements;
-    spsh__buffer buffer = {NULL};
+    spsh__buffer buffer = {NULL, false};
     const spsh_status rc = is_half ? m->b->alloc_half_fn(m->backend, count, &buffer, err)
                                    : m->b->alloc_fn(m->backend, count, &buffer, err);
     if (rc != SPSH_OK)

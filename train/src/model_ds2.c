@@ -286,7 +286,7 @@ static void backward(spsh__model *m, spsh__buffer logit_gradients)
     }
     m->b->conv_from_rows_fn(m->backend, &m->conv[1].shape, dy, dx);
     conv_backward(m, 1, m->conv[0].y, dx, dy);
-    conv_backward(m, 0, m->input, dy, (spsh__buffer){NULL});
+    conv_backward(m, 0, m->input, dy, (spsh__buffer){NULL, false});
     spsh__model_unit_done(m);
 }
 

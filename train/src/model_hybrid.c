@@ -111,7 +111,7 @@ static void backward(spsh__model *m, spsh__buffer logit_gradients)
     for (uint32_t i = m->shape.layers; i-- > 0;) {
         spsh__buffer kept = dy;
         dy = dx;
-        dx = i > 0 ? kept : (spsh__buffer){NULL}; /* of features nobody wants it */
+        dx = i > 0 ? kept : (spsh__buffer){NULL, false}; /* of features nobody wants it */
         spsh__rnn_backward(m, &m->rnn[i], dy, dx);
         spsh__model_unit_done(m);
     }

@@ -17,7 +17,12 @@ uint32_t spsh__rnn_width(const spsh__rnn_layer *layer)
 static spsh__rnn_weights rnn_weights(const spsh__model *m, const spsh__rnn_layer *layer,
                                      uint32_t direction, bool are_gradients)
 {
-    spsh__buffer views[4] = {{NULL}, {NULL}, {NULL}, {NULL}};
+    spsh__buffer views[4] = {
+        {NULL, false},
+        {NULL, false},
+        {NULL, false},
+        {NULL, false}
+    };
     uint32_t count = layer->has_two_biases ? 4 : 3;
     for (uint32_t i = 0; i < count; i++) {
         uint32_t slice = layer->slices[direction] + i;

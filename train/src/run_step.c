@@ -81,7 +81,7 @@ static void add_loss(const spsh__run *r, const spsh__feed_batch *b, uint32_t n,
 static spsh_status learn_texts(spsh__run *r, const spsh__feed_batch *b, spsh__buffer *ret,
                                spsh_error *err)
 {
-    spsh__buffer logits = {NULL};
+    spsh__buffer logits = {NULL, false};
     const spsh__model_batch batch = spsh__feed_for_model(b);
     const spsh_status rc =
         spsh__model_forward(r->model, &batch, true, &logits, r->out_lengths, err);
@@ -115,7 +115,7 @@ static spsh_status learn_frames(spsh__run *r, const spsh__feed_batch *b, spsh__b
                                 spsh_error *err)
 {
     const spsh__frame_batch *cut = spsh__frame_cut(r->cutter, b);
-    spsh__buffer logits = {NULL};
+    spsh__buffer logits = {NULL, false};
     const spsh_status rc =
         spsh__model_forward(r->model, &cut->batch, true, &logits, cut->out_lengths, err);
     if (rc != SPSH_OK)
@@ -153,7 +153,7 @@ static void take_frames(const spsh__run *r, const spsh__feed_batch *b, double *r
  */
 static spsh_status do_leaf(spsh__run *r, const spsh__feed_batch *b, double *row, spsh_error *err)
 {
-    spsh__buffer gradients = {NULL};
+    spsh__buffer gradients = {NULL, false};
     fill_row(r, b, row);
     if (b->batch == 0)
         return r->strategy->ops->skip_leaf_fn(r->strategy, r->leaf, err);

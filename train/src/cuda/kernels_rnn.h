@@ -452,7 +452,8 @@ DEVICE rnn_slice rnn_slice_of(const spsh__rnn_job *job, const spsh__block *block
 {
     const uint32_t columns = is_backward ? job->units : job->gates * job->units;
     const uint64_t bytes = (uint64_t)columns * job->stride * (kind == SPSH__DEVICE_F32 ? 4 : 2);
-    const rnn_slice slice = {kind, is_backward, columns, (float *)((char *)block->shared + bytes)};
+    const rnn_slice slice = {kind, is_backward, columns,
+                             (float *)(void *)((char *)block->shared + bytes)};
     return slice;
 }
 
