@@ -411,7 +411,10 @@ static spsh_status open_and_use(const char *name, const spsh_allocator *allocato
         const spsh__ctc_shape s = {9, 1, 3, 0, 1};
         const spsh__label_batch batch = {labels, offsets};
         spsh__ctc_result result = {0};
-        const spsh__ctc_io io = {logits, {NULL, false}, NULL, &result};
+        const spsh__ctc_io io = {
+            logits, {NULL, false},
+             NULL, &result
+        };
         b->ops->ctc_fn(b, &s, lengths, &batch, &io);
         rc = b->ops->status_fn(b, NULL);
         CHECK(b->ops->status_fn(b, NULL) == rc);
