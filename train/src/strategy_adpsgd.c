@@ -234,12 +234,11 @@ static void close_state(spsh__strategy *s)
 
 #define ADPSGD(name_, start_)                                                                      \
     {                                                                                              \
-        .name = (name_), .is_free = true, .start_fn = (start_),                                    \
-        .before_forward_fn = before_forward, .on_bucket_fn = spsh__strategy_own_bucket,            \
-        .skip_leaf_fn = spsh__strategy_own_leaf, .after_backward_fn = spsh__strategy_own_totals,   \
-        .square_sum_fn = spsh__strategy_own_square_sum, .slice_fn = next_slice,                    \
-        .after_step_fn = after_step, .gather_fn = spsh__strategy_own_nothing, .settle_fn = settle, \
-        .consensus_fn = consensus, .close_fn = close_state                                         \
+        .name = (name_), .is_free = true, .needs_runtime = true, .start_fn = (start_),             \
+        .before_forward_fn = before_forward, SPSH__STRATEGY_OWN,                                   \
+        .after_backward_fn = spsh__strategy_own_totals, .slice_fn = next_slice,                    \
+        .after_step_fn = after_step, .settle_fn = settle, .consensus_fn = consensus,               \
+        .close_fn = close_state                                                                    \
     }
 
 const spsh__strategy_ops spsh__strategy_adpsgd_fixed = ADPSGD("adpsgd-fixed", fixed_start);

@@ -13,13 +13,8 @@ static spsh_status allreduce_start(spsh__strategy *s, spsh__learner *l, spsh_err
 const spsh__strategy_ops spsh__strategy_allreduce = {
     .name = "allreduce",
     .start_fn = allreduce_start,
-    .before_forward_fn = spsh__strategy_sum_before_forward,
-    .on_bucket_fn = spsh__strategy_sum_on_bucket,
-    .skip_leaf_fn = spsh__strategy_sum_skip_leaf,
-    .after_backward_fn = spsh__strategy_sum_after_backward,
-    .square_sum_fn = spsh__strategy_sum_square_sum,
+    SPSH__STRATEGY_SUMS,
     .slice_fn = spsh__strategy_whole_slice,
     .after_step_fn = spsh__strategy_own_nothing,
     .gather_fn = spsh__strategy_own_nothing,
-    .close_fn = spsh__strategy_sum_close,
 };

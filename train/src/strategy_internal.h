@@ -79,6 +79,17 @@ spsh_status spsh__strategy_unknown(const spsh__message *message, spsh_error *err
 /* Of ps-async: how many gradients came to a part, on the mean, between its reading and its update,
  * of those that this learner serves. */
 double spsh__ps_async_staleness(const spsh__strategy *s);
+/* Of a table: where all gradients are summed ... */
+#define SPSH__STRATEGY_SUMS                                                                        \
+    .before_forward_fn = spsh__strategy_sum_before_forward,                                        \
+    .on_bucket_fn = spsh__strategy_sum_on_bucket, .skip_leaf_fn = spsh__strategy_sum_skip_leaf,    \
+    .after_backward_fn = spsh__strategy_sum_after_backward,                                        \
+    .square_sum_fn = spsh__strategy_sum_square_sum, .close_fn = spsh__strategy_sum_close
+/* ... and where they are each learner's own. */
+#define SPSH__STRATEGY_OWN                                                                         \
+    .on_bucket_fn = spsh__strategy_own_bucket, .skip_leaf_fn = spsh__strategy_own_leaf,            \
+    .square_sum_fn = spsh__strategy_own_square_sum, .gather_fn = spsh__strategy_own_nothing
+
 /* Until all ranks are here. */
 spsh_status spsh__strategy_meet(spsh__strategy *s, spsh_error *err);
 

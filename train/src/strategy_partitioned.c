@@ -20,13 +20,8 @@ static spsh_status partitioned_start(spsh__strategy *s, spsh__learner *l, spsh_e
 const spsh__strategy_ops spsh__strategy_partitioned = {
     .name = "partitioned",
     .start_fn = partitioned_start,
-    .before_forward_fn = spsh__strategy_sum_before_forward,
-    .on_bucket_fn = spsh__strategy_sum_on_bucket,
-    .skip_leaf_fn = spsh__strategy_sum_skip_leaf,
-    .after_backward_fn = spsh__strategy_sum_after_backward,
-    .square_sum_fn = spsh__strategy_sum_square_sum,
+    SPSH__STRATEGY_SUMS,
     .slice_fn = spsh__strategy_sum_part,
     .after_step_fn = spsh__strategy_sum_share_weights,
     .gather_fn = spsh__strategy_sum_gather_moments,
-    .close_fn = spsh__strategy_sum_close,
 };
