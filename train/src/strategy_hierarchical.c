@@ -69,6 +69,7 @@ static spsh_status start_outer(spsh__strategy *s, spsh_error *err)
     h->leader = *s->learner;
     h->leader.comm = h->leader_comm;
     h->leader.runtime = h->leader_runtime;
+    h->leader.virtual_world = s->learner->virtual_world / h->node_comm->world_size;
     spsh_status rc = spsh__strategy_open(name, &s->allocator, &h->outer, err);
     if (rc == SPSH_OK && !h->outer->ops->is_free)
         rc = SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
