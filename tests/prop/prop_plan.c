@@ -296,6 +296,7 @@ static void check_places(const plan_kit *kit, const spsh_plan_options *opt, uint
     uint64_t random = seed + epoch;
     spsh_plan *plan = plan_kit_plan(kit, opt);
     record_sequence(plan, epoch, &want);
+    REQUIRE(want.count > 0);
     for (uint32_t i = 0; i < 12; i++) {
         /* A plan that has been nowhere yet: states come from skimming. */
         spsh_plan *fresh = plan_kit_plan(kit, opt);
