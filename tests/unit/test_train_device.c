@@ -722,7 +722,8 @@ static void test_a_convolution_makes_do(void)
         twin->device_bytes = UINT64_C(8) << 30;
         net_close(&n);
     }
-    CHECK(memcmp(values, with_less, sizeof(values)) == 0);
+    for (size_t i = 0; i < CONV_OUT; i++)
+        CHECK(values[i] == with_less[i]);
     check_nothing_is_open();
 }
 

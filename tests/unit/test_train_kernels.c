@@ -924,6 +924,7 @@ static uint32_t channel_of(const norm *m, size_t i, bool *counts)
 {
     const size_t channels = m->s.channels;
     const size_t plane = (size_t)m->s.bins * m->s.frames;
+    REQUIRE(channels > 0 && plane > 0 && m->s.batch > 0);
     const size_t t = m->s.is_conv ? i % m->s.frames : i / channels / m->s.batch;
     const size_t n = m->s.is_conv ? i / plane / channels : i / channels % m->s.batch;
     *counts = m->s.counts_padding || m->lengths == NULL || t < m->lengths[n];
