@@ -136,7 +136,7 @@ static void start(world *w, spsh__runtime *t, uint32_t learner)
     *p = (puller){
         .runtime = t, .parts = {learner, 2.0 * learner, 0.5}
     };
-    t->ops->listen_fn(t, serve, p);
+    t->ops->listen_fn(t, SPSH__SERVICE_STRATEGY, serve, p);
 }
 
 static void open_world(world *w)

@@ -145,7 +145,8 @@ static void start_counters(spsh__sim *sim, counter *counters, uint32_t count)
     for (uint32_t i = 0; i < count; i++) {
         counters[i].sim = sim;
         counters[i].runtime = spsh__sim_runtime(sim, i);
-        counters[i].runtime->ops->listen_fn(counters[i].runtime, count_message, &counters[i]);
+        counters[i].runtime->ops->listen_fn(counters[i].runtime, SPSH__SERVICE_STRATEGY,
+                                            count_message, &counters[i]);
     }
 }
 
@@ -278,7 +279,7 @@ static uint64_t run_chatter(uint64_t seed)
     for (uint32_t i = 0; i < LEARNERS; i++) {
         each[i] = (gossiper){&all, i};
         spsh__runtime *t = spsh__sim_runtime(all.sim, i);
-        t->ops->listen_fn(t, hear, &each[i]);
+        t->ops->listen_fn(t, SPSH__SERVICE_STRATEGY, hear, &each[i]);
     }
     CHECK(spsh__sim_run(all.sim, chatter, &all, NULL) == SPSH_OK);
     for (uint32_t i = 0; i < LEARNERS; i++)

@@ -124,7 +124,7 @@ static spsh_status sub_serve(void *user, const spsh__message *m, spsh_error *err
                          "learner %u has sent a message to one that does not know it", m->from);
     own.from = below(&s->ranks, m->from);
     s->runtime.served_count++;
-    return s->runtime.serve_fn(s->runtime.serve_user, &own, err);
+    return spsh__runtime_serve(&s->runtime, &own, err);
 }
 
 static uint64_t sub_now(spsh__runtime *t)
@@ -177,20 +177,22 @@ static spsh_status sub_note(spsh__runtime *t, uint64_t *value, spsh_error *err)
     return parent->ops->note_fn(parent, value, err);
 }
 
-static void sub_listen(spsh__runtime *t, spsh__serve_fn serve_fn, void *user)
+static void sub_listen(spsh__runtime *t, spsh__service service, spsh__serve_fn serve_fn, void *user)
 {
     sub_runtime *s = runtime_of(t);
-    s->parent->ops->listen_fn(s->parent, NULL, NULL);
-    spsh__runtime_listen(t, serve_fn, user);
+    s->parent->ops->listen_fn(s->parent, service, NULL, NULL);
+    spsh__runtime_listen(t, service, serve_fn, user);
     if (serve_fn != NULL)
-        s->parent->ops->listen_fn(s->parent, sub_serve, s);
+        s->parent->ops->listen_fn(s->parent, service, sub_serve, s);
 }
 
 static void sub_runtime_close(spsh__runtime *t)
 {
     sub_runtime *s = runtime_of(t);
     const spsh_allocator allocator = s->allocator;
-    s->parent->ops->listen_fn(s->parent, NULL, NULL);
+    for (uint32_t i = 0; i < SPSH__SERVICES; i++)
+        if (s->runtime.listeners[i].serve_fn != NULL)
+            s->parent->ops->listen_fn(s->parent, (spsh__service)i, NULL, NULL);
     spsh__train_delete(&allocator, s);
 }
 

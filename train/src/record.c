@@ -179,17 +179,17 @@ static spsh_status rec_serve(void *user, const spsh__message *m, spsh_error *err
                                  m->number};
     put(r, &mark);
     r->runtime.served_count++;
-    return r->runtime.serve_fn(r->runtime.serve_user, m, err);
+    return spsh__runtime_serve(&r->runtime, m, err);
 }
 
 /* Nobody is served before there is who serves. */
-static void rec_listen(spsh__runtime *t, spsh__serve_fn serve_fn, void *user)
+static void rec_listen(spsh__runtime *t, spsh__service service, spsh__serve_fn serve_fn, void *user)
 {
     recorder *r = recorder_of(t);
-    r->inner->ops->listen_fn(r->inner, NULL, NULL);
-    spsh__runtime_listen(t, serve_fn, user);
+    r->inner->ops->listen_fn(r->inner, service, NULL, NULL);
+    spsh__runtime_listen(t, service, serve_fn, user);
     if (serve_fn != NULL)
-        r->inner->ops->listen_fn(r->inner, rec_serve, r);
+        r->inner->ops->listen_fn(r->inner, service, rec_serve, r);
 }
 
 static void free_recorder(recorder *r)
@@ -205,7 +205,8 @@ static void rec_close(spsh__runtime *t)
 {
     recorder *r = recorder_of(t);
     const spsh__recorded end = {.what = SPSH__MARK_END};
-    r->inner->ops->listen_fn(r->inner, NULL, NULL);
+    for (uint32_t i = 0; i < SPSH__SERVICES; i++)
+        r->inner->ops->listen_fn(r->inner, (spsh__service)i, NULL, NULL);
     put(r, &end);
     write_block(r);
     free_recorder(r);

@@ -203,9 +203,9 @@ static parcel *take(actor *l, const spsh__recorded *m)
 
 static spsh_status serve(actor *l, parcel *p, spsh_error *err)
 {
-    const spsh_status rc = l->runtime.serve_fn == NULL
-                               ? SPSH_OK
-                               : l->runtime.serve_fn(l->runtime.serve_user, &p->message, err);
+    const bool has_listener = spsh__runtime_listener(&l->runtime, &p->message)->serve_fn != NULL;
+    const spsh_status rc =
+        has_listener ? spsh__runtime_serve(&l->runtime, &p->message, err) : SPSH_OK;
     spsh__train_delete(&l->replay->allocator, p);
     l->runtime.served_count++;
     return rc;

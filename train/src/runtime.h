@@ -25,6 +25,7 @@
 
 #define SPSH__PART_BYTES       ((size_t)1 << 20) /* of an arena: what is exchanged at once */
 #define SPSH__MESSAGE_KIND_MAX UINT32_C(256)
+#define SPSH__LEASE_KIND       UINT32_C(128) /* kinds from here on are lease.h's, of marks too */
 
 /* The receiver's until serve_fn returns. */
 typedef struct spsh__message {
@@ -44,6 +45,18 @@ typedef struct spsh__mark {
 } spsh__mark;
 
 typedef spsh_status (*spsh__serve_fn)(void *user, const spsh__message *message, spsh_error *err);
+
+/* Whose messages, by their kind. */
+typedef enum spsh__service {
+    SPSH__SERVICE_STRATEGY = 0,
+    SPSH__SERVICE_LEASES = 1,
+} spsh__service;
+enum { SPSH__SERVICES = 2 };
+
+typedef struct spsh__listener {
+    spsh__serve_fn serve_fn; /* NULL: nobody */
+    void *user;
+} spsh__listener;
 
 typedef struct spsh__runtime spsh__runtime;
 typedef struct spsh__runtime_ops {
@@ -67,8 +80,9 @@ typedef struct spsh__runtime_ops {
     /* What depended on more than messages and marks (a lease, a flag): is recorded; a replay has
      * what was. The computing task, outside of the lock. SPSH_E_CANCELED. */
     spsh_status (*note_fn)(spsh__runtime *t, uint64_t *value, spsh_error *err);
-    /* Who serves from now on; messages that come before there is one wait. NULL: nobody. */
-    void (*listen_fn)(spsh__runtime *t, spsh__serve_fn serve_fn, void *user);
+    /* Who serves a service's messages from now on; one that comes before waits, and those of its
+     * sender behind it. serve_fn NULL: nobody. */
+    void (*listen_fn)(spsh__runtime *t, spsh__service service, spsh__serve_fn serve_fn, void *user);
     void (*close_fn)(spsh__runtime *t);
 } spsh__runtime_ops;
 
@@ -76,17 +90,31 @@ struct spsh__runtime {
     const spsh__runtime_ops *ops;
     uint32_t rank, world_size;
     uint32_t deadline_ms;
-    spsh__serve_fn serve_fn; /* listen_fn's */
-    void *serve_user;
-    uint64_t posted_bytes, served_count; /* under the lock */
+    spsh__listener listeners[SPSH__SERVICES]; /* listen_fn's */
+    uint64_t posted_bytes, served_count;      /* under the lock */
     void *state;
 };
 
 /* listen_fn of runtimes that one thread runs. */
-static inline void spsh__runtime_listen(spsh__runtime *t, spsh__serve_fn serve_fn, void *user)
+static inline void spsh__runtime_listen(spsh__runtime *t, spsh__service service,
+                                        spsh__serve_fn serve_fn, void *user)
 {
-    t->serve_user = user;
-    t->serve_fn = serve_fn;
+    t->listeners[service] = (spsh__listener){serve_fn, user};
+}
+
+static inline const spsh__listener *spsh__runtime_listener(const spsh__runtime *t,
+                                                           const spsh__message *m)
+{
+    return &t->listeners[m->kind < SPSH__LEASE_KIND ? SPSH__SERVICE_STRATEGY
+                                                    : SPSH__SERVICE_LEASES];
+}
+
+/* Somebody listens. */
+static inline spsh_status spsh__runtime_serve(const spsh__runtime *t, const spsh__message *m,
+                                              spsh_error *err)
+{
+    const spsh__listener *l = spsh__runtime_listener(t, m);
+    return l->serve_fn(l->user, m, err);
 }
 
 #endif

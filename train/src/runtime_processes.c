@@ -160,19 +160,20 @@ static spsh_status sweep(processes *p, spsh_error *err)
 /* ---- serving ---- */
 
 /* Somebody listens, or nobody will. Locked. */
-static bool is_listened_to(processes *p)
+static bool is_listened_to(processes *p, const spsh__message *m)
 {
-    while (p->runtime.serve_fn == NULL && !p->is_closing)
+    const spsh__listener *l = spsh__runtime_listener(&p->runtime, m);
+    while (l->serve_fn == NULL && !p->is_closing)
         (void)pthread_cond_wait(&p->news, &p->lock);
-    return p->runtime.serve_fn != NULL;
+    return l->serve_fn != NULL;
 }
 
 static spsh_status serve(processes *p, const spsh__message *m, spsh_error *err)
 {
     spsh_status rc = SPSH_OK;
     (void)pthread_mutex_lock(&p->lock);
-    if (is_listened_to(p))
-        rc = p->runtime.serve_fn(p->runtime.serve_user, m, err);
+    if (is_listened_to(p, m))
+        rc = spsh__runtime_serve(&p->runtime, m, err);
     p->runtime.served_count++;
     (void)pthread_cond_broadcast(&p->news);
     (void)pthread_mutex_unlock(&p->lock);
@@ -413,12 +414,12 @@ static spsh_status processes_note(spsh__runtime *t, uint64_t *value, spsh_error 
     return SPSH_OK;
 }
 
-static void processes_listen(spsh__runtime *t, spsh__serve_fn serve_fn, void *user)
+static void processes_listen(spsh__runtime *t, spsh__service service, spsh__serve_fn serve_fn,
+                             void *user)
 {
     processes *p = processes_of(t);
     (void)pthread_mutex_lock(&p->lock);
-    t->serve_user = user;
-    t->serve_fn = serve_fn;
+    spsh__runtime_listen(t, service, serve_fn, user);
     (void)pthread_cond_broadcast(&p->news);
     (void)pthread_mutex_unlock(&p->lock);
 }
@@ -466,7 +467,8 @@ static void processes_close(spsh__runtime *t)
     say_bye(p);
     (void)pthread_mutex_lock(&p->lock);
     p->is_closing = true;
-    t->serve_fn = NULL;
+    for (uint32_t i = 0; i < SPSH__SERVICES; i++)
+        spsh__runtime_listen(t, (spsh__service)i, NULL, NULL);
     (void)pthread_cond_broadcast(&p->news);
     (void)pthread_mutex_unlock(&p->lock);
     (void)pthread_mutex_lock(&p->out_lock);

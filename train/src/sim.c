@@ -259,14 +259,15 @@ static spsh_status send_parcel(sim_learner *from, const sim_parcel *head, const 
     return SPSH_OK;
 }
 
-/* In the order in which they came. Those behind a failure lie. */
+/* In the order in which they came. Those behind a failure, or behind one that nobody listens for,
+ * lie. */
 static void serve(sim_learner *l)
 {
     sim_parcel *parcel = NULL;
-    while (l->runtime.serve_fn != NULL && l->serve_status == SPSH_OK &&
-           (parcel = pop_parcel(&l->mail)) != NULL) {
-        l->serve_status =
-            l->runtime.serve_fn(l->runtime.serve_user, &parcel->message, &l->serve_error);
+    while ((parcel = l->mail.first) != NULL && l->serve_status == SPSH_OK &&
+           spsh__runtime_listener(&l->runtime, &parcel->message)->serve_fn != NULL) {
+        (void)pop_parcel(&l->mail);
+        l->serve_status = spsh__runtime_serve(&l->runtime, &parcel->message, &l->serve_error);
         l->runtime.served_count++;
         free_memory(l, parcel);
     }

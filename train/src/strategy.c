@@ -42,7 +42,8 @@ void spsh__strategy_close(spsh__strategy *s)
         return;
     spsh_allocator allocator = s->allocator;
     if (s->learner != NULL && s->learner->runtime != NULL)
-        s->learner->runtime->ops->listen_fn(s->learner->runtime, NULL, NULL);
+        s->learner->runtime->ops->listen_fn(s->learner->runtime, SPSH__SERVICE_STRATEGY, NULL,
+                                            NULL);
     s->ops->close_fn(s);
     spsh__train_delete(&allocator, s);
 }

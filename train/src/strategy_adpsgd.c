@@ -157,7 +157,7 @@ static spsh_status open_state(spsh__strategy *s, spsh__learner *l, bool is_rando
     }
     if (!has_all || a->ring == NULL || a->mine == NULL)
         return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "snapshots of the model");
-    l->runtime->ops->listen_fn(l->runtime, serve, s);
+    l->runtime->ops->listen_fn(l->runtime, SPSH__SERVICE_STRATEGY, serve, s);
     return SPSH_OK;
 }
 

@@ -66,7 +66,7 @@ static spsh_status start(spsh__strategy *s, spsh__learner *l, spsh_error *err)
     }
     if (!has_all || d->row == NULL)
         return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "totals of all learners");
-    l->runtime->ops->listen_fn(l->runtime, serve, s);
+    l->runtime->ops->listen_fn(l->runtime, SPSH__SERVICE_STRATEGY, serve, s);
     return SPSH_OK;
 }
 

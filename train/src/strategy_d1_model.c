@@ -47,7 +47,7 @@ static spsh_status start(spsh__strategy *s, spsh__learner *l, spsh_error *err)
     d->away = spsh__train_new(&s->allocator, l->arena_elements, sizeof(*d->away));
     if (d->away == NULL)
         return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "a second model");
-    l->runtime->ops->listen_fn(l->runtime, serve, s);
+    l->runtime->ops->listen_fn(l->runtime, SPSH__SERVICE_STRATEGY, serve, s);
     return SPSH_OK;
 }
 

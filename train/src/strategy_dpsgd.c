@@ -153,7 +153,7 @@ static spsh_status start(spsh__strategy *s, spsh__learner *l, spsh_error *err)
     }
     if (!has_all || d->mine == NULL)
         return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "models of neighbours");
-    l->runtime->ops->listen_fn(l->runtime, serve, s);
+    l->runtime->ops->listen_fn(l->runtime, SPSH__SERVICE_STRATEGY, serve, s);
     return SPSH_OK;
 }
 

@@ -248,7 +248,7 @@ static spsh_status start(spsh__strategy *s, spsh__learner *l, spsh_error *err)
         rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "a parameter server");
     if (rc != SPSH_OK)
         return rc;
-    l->runtime->ops->listen_fn(l->runtime, serve, s);
+    l->runtime->ops->listen_fn(l->runtime, SPSH__SERVICE_STRATEGY, serve, s);
     return SPSH_OK;
 }
 
