@@ -236,7 +236,7 @@ static void sgd(op *o)
 {
     const spsh__sgd a = {1e-4, 0.9, 1e-5, true};
     const spsh__update u = {
-        o->weights, o->gradients, {o->x, {NULL}},
+        o->weights, o->gradients, {o->x, {NULL, false}},
           o->count, true, 1
     };
     table->sgd_fn(backend, &a, &u);
