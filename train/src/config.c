@@ -30,6 +30,7 @@ typedef enum field_kind {
     FIELD_U64,
     FIELD_TRUTH,  /* bool: words[0], words[1] */
     FIELD_WORD,   /* enumerator: the place among words */
+    FIELD_BOUND,  /* uint32_t, or "any": UINT32_MAX */
     FIELD_PRESET, /* of the model: fills all of it */
 } field_kind;
 
@@ -53,6 +54,12 @@ static const char *const rnns[] = {"auto",  "persistent", "cudnn-persistent",
 static const char *const exchanges[] = {"auto", "nccl", "host", NULL};
 static const char *const decodes[] = {"host", "device", NULL};
 static const char *const schedules[] = {"constant", "anneal", "cosine", NULL};
+static const char *const strategies[] = {
+    "allreduce",    "partitioned",   "ps-sync",  "ps-async", "hogwild",      "dpsgd-ring",
+    "adpsgd-fixed", "adpsgd-random", "d1-model", "d1-grad",  "hierarchical", NULL};
+static const char *const inner_strategies[] = {"allreduce", "partitioned", "ps-sync", NULL};
+static const char *const outer_strategies[] = {"adpsgd-random", "adpsgd-fixed", "dpsgd-ring",
+                                               "d1-model", NULL};
 
 #define AT(member_)          offsetof(spsh__config, member_)
 #define TEXT(otherwise_)     0, 0, NULL, otherwise_
@@ -71,6 +78,7 @@ static const char *const schedules[] = {"constant", "anneal", "cosine", NULL};
 #define LOOKAHEAD_MAX 1024
 #define CHUNK_MAX     1048576
 #define DEVICES_MAX   1024
+#define STALENESS_MAX 1000000000
 
 /* In the order of the canonical text; a section's keys stand together. */
 /* clang-format off */
@@ -111,7 +119,14 @@ static const field fields[] = {
     {"train.rnn", FIELD_WORD, AT(rnn), WORD(rnns, "auto")},
     {"train.exchange", FIELD_WORD, AT(exchange), WORD(exchanges, "auto")},
     {"train.threads", FIELD_U32, AT(threads), 0, THREADS_MAX, NULL, "0"},
-    {"train.strategy", FIELD_TEXT, AT(strategy), TEXT("allreduce")},
+    {"train.strategy", FIELD_TEXT, AT(strategy), WORD(strategies, "allreduce")},
+    {"train.servers", FIELD_U32, AT(servers), 0, LEARNERS_MAX, NULL, "0"},
+    {"train.staleness_max", FIELD_BOUND, AT(staleness_max), 0, STALENESS_MAX, NULL, "any"},
+    {"train.scale_by_staleness", FIELD_TRUTH, AT(scales_by_staleness), WORD(truths, "false")},
+    {"train.overlap", FIELD_TRUTH, AT(overlaps), WORD(truths, "false")},
+    {"train.node_size", FIELD_U32, AT(node_size), 0, LEARNERS_MAX, NULL, "0"},
+    {"train.inner", FIELD_TEXT, AT(inner), WORD(inner_strategies, "allreduce")},
+    {"train.outer", FIELD_TEXT, AT(outer), WORD(outer_strategies, "adpsgd-random")},
     {"train.optimiser", FIELD_TRUTH, AT(is_adamw), WORD(optimisers, "adamw")},
     {"train.rate", FIELD_DOUBLE, AT(adamw.rate), 1e-12, 1e3, NULL, "1.5e-4"},
     {"train.momentum", FIELD_DOUBLE, AT(sgd.momentum), 0, BELOW_ONE, NULL, "0.9"},
@@ -354,10 +369,11 @@ static spsh_status set_number(const field *f, const char *text, void *to, const 
 {
     double number = 0;
     uint64_t whole = 0;
-    if (f->kind == FIELD_U32 || f->kind == FIELD_U64) {
+    if (f->kind == FIELD_U32 || f->kind == FIELD_U64 || f->kind == FIELD_BOUND) {
         if (!read_u64(text, &whole))
-            return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
-                             "%s: '%.100s' is no whole number", where->text, text);
+            return SPSH_FAIL(
+                err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE, "%s: '%.100s' is %s", where->text, text,
+                f->kind == FIELD_BOUND ? "neither any nor a whole number" : "no whole number");
         number = (double)whole;
     } else if (!read_double(text, &number)) {
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE, "%s: '%.100s' is no number",
@@ -366,7 +382,7 @@ static spsh_status set_number(const field *f, const char *text, void *to, const 
     if (f->max > 0 && (number < f->min || number > f->max))
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
                          "%s: %.100s is not in %g ... %g", where->text, text, f->min, f->max);
-    if (f->kind == FIELD_U32)
+    if (f->kind == FIELD_U32 || f->kind == FIELD_BOUND)
         *(uint32_t *)to = (uint32_t)whole;
     else if (f->kind == FIELD_U64)
         *(uint64_t *)to = whole;
@@ -379,7 +395,7 @@ static spsh_status set_number(const field *f, const char *text, void *to, const 
 static spsh_status no_such_word(const field *f, const char *text, const place *where,
                                 spsh_error *err)
 {
-    char all[128] = "";
+    char all[200] = "";
     size_t size = 0;
     const char *nearest = spsh_nearest_word(text, strlen(text), f->words);
     if (nearest != NULL)
@@ -407,6 +423,19 @@ static spsh_status set_word(const field *f, const char *text, void *to, const pl
         return SPSH_OK;
     }
     return no_such_word(f, text, where, err);
+}
+
+/* A text; one of the words, where there are any. */
+static spsh_status set_name(const field *f, const char *text, char **to, const place *where,
+                            spsh_error *err)
+{
+    for (size_t i = 0; f->words != NULL; i++) {
+        if (f->words[i] == NULL)
+            return no_such_word(f, text, where, err);
+        if (strcmp(f->words[i], text) == 0)
+            break;
+    }
+    return set_text(to, text, err);
 }
 
 static spsh_status set_preset(const char *text, spsh__model_shape *shape, const place *where,
@@ -461,7 +490,13 @@ static spsh_status set_field(const field *f, const given *g, spsh__config *confi
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE, "%s is one value, not a list",
                          where.text);
     switch (f->kind) {
-    case FIELD_TEXT: return set_text((char **)to, g->bytes, err);
+    case FIELD_TEXT: return set_name(f, g->bytes, (char **)to, &where, err);
+    case FIELD_BOUND:
+        if (strcmp(g->bytes, "any") == 0) {
+            *(uint32_t *)to = UINT32_MAX;
+            return SPSH_OK;
+        }
+        return set_number(f, g->bytes, to, &where, err);
     case FIELD_TRUTH:
     case FIELD_WORD: return set_word(f, g->bytes, to, &where, err);
     case FIELD_PRESET: return set_preset(g->bytes, (spsh__model_shape *)to, &where, err);
@@ -669,6 +704,12 @@ static void append_value(spsh__settings_text *to, const field *f, const spsh__co
     case FIELD_NUMBERS: append_list(to, f, c); break;
     case FIELD_DOUBLE: append_number(to, *(const double *)at); break;
     case FIELD_U32: append_whole(to, *(const uint32_t *)at); break;
+    case FIELD_BOUND:
+        if (*(const uint32_t *)at == UINT32_MAX)
+            spsh__settings_append(to, "any");
+        else
+            append_whole(to, *(const uint32_t *)at);
+        break;
     case FIELD_U64: append_whole(to, *(const uint64_t *)at); break;
     case FIELD_TRUTH: spsh__settings_append(to, f->words[*(const bool *)at ? 1 : 0]); break;
     case FIELD_WORD: spsh__settings_append(to, f->words[*(const uint32_t *)at]); break;

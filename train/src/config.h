@@ -9,10 +9,10 @@
  *     model:  preset, conv_channels, layers, cell, hidden, bidirectional, lookahead, bottleneck,
  *             chunk_frames, outputs, batch_norm
  *     train:  backend, device, precision, deterministic, graphs, rnn, exchange, threads, strategy,
- *             optimiser, rate, momentum, nesterov, beta1, beta2,
- *             epsilon, weight_decay, clip, schedule, warm_up_samples, schedule_samples, anneal,
- *             epochs, samples_max, accumulate, checkpoint_every_s, keep, deadline_ms
- *     eval:   every_s, beam_width
+ *             servers, staleness_max, scale_by_staleness, overlap, node_size, inner, outer,
+ * optimiser, rate, momentum, nesterov, beta1, beta2, epsilon, weight_decay, clip, schedule,
+ * warm_up_samples, schedule_samples, anneal, epochs, samples_max, accumulate, checkpoint_every_s,
+ * keep, deadline_ms eval:   every_s, beam_width
  *
  * Paths are the process's: relative to its working directory, not
  * to the file.
@@ -69,6 +69,12 @@ struct spsh__config {
     spsh__exchange_choice exchange;
     spsh_decode decode; /* of `pcm` payloads, for a device */
     char *strategy;
+    /* ... and what some of them take (strategy.h) */
+    uint32_t servers;       /* 0: all processes */
+    uint32_t staleness_max; /* UINT32_MAX: any */
+    bool scales_by_staleness, overlaps;
+    uint32_t node_size; /* 0: as many as the launcher has begun on a node */
+    char *inner, *outer;
     uint32_t threads; /* 0: as many as there are cores */
     bool is_adamw;
     spsh__sgd sgd;     /* one rate and one weight_decay for both */

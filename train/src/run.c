@@ -123,19 +123,10 @@ static spsh_status open_feed(spsh__run *r, spsh_error *err)
     return r->config_text == NULL ? spsh__fail_memory(err) : spsh__run_check_dev(r, err);
 }
 
-static void close_moments(spsh__run *r)
-{
-    for (int m = 0; m < 2; m++) {
-        if (r->learner.moments[m].data != NULL)
-            r->backend->ops->free_fn(r->backend, r->learner.moments[m]);
-        r->learner.moments[m].data = NULL;
-    }
-}
-
 /* Behind what was opened: it goes, so that what is free is told as it was. */
-static spsh_status explain_memory(spsh__run *r, spsh_status status, spsh_error *err)
+spsh_status spsh__run_explain_memory(spsh__run *r, spsh_status status, spsh_error *err)
 {
-    close_moments(r);
+    spsh__run_close_moments(r);
     spsh__model_close(r->model);
     r->model = NULL;
     spsh_train_estimate out = {.config = NULL};
@@ -162,38 +153,10 @@ static spsh_status open_model(spsh__run *r, spsh_error *err)
     r->shape = shape;
     spsh_status rc = spsh__model_open(r->backend, &shape, &limits, &r->model, err);
     if (rc == SPSH_E_NO_MEMORY)
-        rc = explain_memory(r, rc, err);
+        rc = spsh__run_explain_memory(r, rc, err);
     if (rc == SPSH_OK)
         spsh__model_init(r->model, r->config->seed);
     return rc;
-}
-
-static spsh_status open_learner(spsh__run *r, spsh_error *err)
-{
-    const spsh__config *c = r->config;
-    const uint32_t buckets = spsh__model_bucket_count(r->model);
-    const int moments = c->is_adamw ? 2 : c->sgd.momentum > 0 ? 1 : 0;
-    spsh__learner *l = &r->learner;
-    r->buckets = calloc(buckets, sizeof(*r->buckets));
-    if (r->buckets == NULL)
-        return spsh__fail_memory(err);
-    for (uint32_t b = 0; b < buckets; b++)
-        spsh__model_bucket(r->model, b, &r->buckets[b].offset, &r->buckets[b].count);
-    l->backend = r->backend;
-    l->comm = r->comm;
-    l->weights = spsh__model_weights(r->model);
-    l->gradients = spsh__model_gradients(r->model);
-    l->arena_elements = spsh__model_arena_elements(r->model);
-    l->statistics = spsh__model_statistics(r->model, &l->statistics_elements);
-    l->buckets = r->buckets;
-    l->bucket_count = buckets;
-    l->virtual_world = spsh__feed_leaves(r->feed);
-    l->accumulate = c->accumulate;
-    l->exchange = c->exchange;
-    spsh_status rc = SPSH_OK;
-    for (int m = 0; m < moments && rc == SPSH_OK; m++)
-        rc = r->backend->ops->alloc_fn(r->backend, l->arena_elements, &l->moments[m], err);
-    return rc == SPSH_E_NO_MEMORY ? explain_memory(r, rc, err) : rc;
 }
 
 /* RUN/config.yaml: what the run is, for people; the checkpoints have it, too. */
@@ -278,18 +241,6 @@ static spsh_status open_backend(spsh__run *r, spsh_error *err)
     return SPSH_OK;
 }
 
-/* Learners that do not step together have no batches from this loop: they are simulated alone. */
-static spsh_status open_strategy(spsh__run *r, spsh_error *err)
-{
-    const spsh_status rc =
-        spsh__strategy_open(r->config->strategy, &r->allocator, &r->strategy, err);
-    if (rc != SPSH_OK || !(r->strategy->ops->is_free || r->strategy->ops->needs_runtime))
-        return rc;
-    return SPSH_FAIL(err, SPSH_E_UNSUPPORTED, SPSH_OFFSET_NONE,
-                     "train.strategy: '%s' is not for runs yet: allreduce, partitioned, ps-sync",
-                     r->config->strategy);
-}
-
 static spsh_status open_all(spsh__run *r, spsh_error *err)
 {
     spsh_status rc = open_world(r, err);
@@ -308,9 +259,9 @@ static spsh_status open_all(spsh__run *r, spsh_error *err)
     if (rc == SPSH_OK)
         rc = open_model(r, err);
     if (rc == SPSH_OK)
-        rc = open_learner(r, err);
+        rc = spsh__run_open_learner(r, err);
     if (rc == SPSH_OK)
-        rc = open_strategy(r, err);
+        rc = spsh__run_open_strategy(r, err);
     if (rc == SPSH_OK)
         rc = spsh__run_restore(r, err);
     if (rc == SPSH_OK)
@@ -331,8 +282,8 @@ static void close_all(spsh__run *r)
     spsh__metrics_close(r->metrics);
     spsh__checkpoint_writer_close(r->writer);
     spsh__checkpoint_close(r->resumed);
-    spsh__strategy_close(r->strategy);
-    close_moments(r);
+    spsh__run_close_strategy(r);
+    spsh__run_close_moments(r);
     free(r->host_moments[0]);
     free(r->host_moments[1]);
     if (r->statistics_before.data != NULL)
@@ -353,6 +304,8 @@ static void close_all(spsh__run *r)
     free(r->host_weights);
     free(r->host_statistics);
     free(r->rows);
+    if (r->own_totals != r->totals)
+        free(r->own_totals);
     free(r->totals);
     free(r->losses);
     free(r->out_lengths);
@@ -431,10 +384,33 @@ static spsh_status judge_epoch(spsh__run *r, spsh_error *err)
     return SPSH_OK;
 }
 
+/* A loss that is no number, of a step that was left out, would hide all others. */
+static void add_to_epoch(spsh__run *r)
+{
+    const bool is_number = isfinite(r->totals[SPSH__ROW_LOSS]);
+    for (int i = 0; i < SPSH__ROW_DOMAINS; i++)
+        if (is_number || (i != SPSH__ROW_LOSS && i != SPSH__ROW_LOSSES))
+            r->epoch_totals[i] += r->totals[i];
+}
+
+/* Gradients that are applied late are so before anything is made of the model. */
+static spsh_status finish_due(spsh__run *r, spsh_error *err)
+{
+    const spsh_status rc = spsh__run_flush(r, err);
+    if (rc != SPSH_OK || !r->has_learnt)
+        return rc;
+    tell_step(r);
+    add_to_epoch(r);
+    r->has_to_stop = r->has_to_stop || r->totals[SPSH__ROW_STOP] > 0;
+    return SPSH_OK;
+}
+
 /* Stopped in its evaluation, it has not ended: whoever goes on evaluates. */
 static spsh_status end_epoch(spsh__run *r, spsh_error *err)
 {
-    spsh_status rc = judge_epoch(r, err);
+    spsh_status rc = finish_due(r, err);
+    if (rc == SPSH_OK)
+        rc = judge_epoch(r, err);
     if (rc != SPSH_OK)
         return rc;
     r->has_ended = false;
@@ -452,15 +428,6 @@ static bool is_done(const spsh__run *r)
            (c->samples_max > 0 && r->progress.samples >= c->samples_max);
 }
 
-/* A loss that is no number, of a step that was left out, would hide all others. */
-static void add_to_epoch(spsh__run *r)
-{
-    const bool is_number = isfinite(r->totals[SPSH__ROW_LOSS]);
-    for (int i = 0; i < SPSH__ROW_DOMAINS; i++)
-        if (is_number || (i != SPSH__ROW_LOSS && i != SPSH__ROW_LOSSES))
-            r->epoch_totals[i] += r->totals[i];
-}
-
 /* Known when a shape was met for the first time. */
 static void tell_recurrence(const spsh__run *r)
 {
@@ -472,23 +439,29 @@ static void tell_recurrence(const spsh__run *r)
 /* What the step's totals ask for; SPSH_E_CANCELED: to stop. */
 static spsh_status after_step(spsh__run *r, spsh_error *err)
 {
-    const double *t = r->totals;
+    const bool evaluates = r->totals[SPSH__ROW_EVALUATE] > 0, saves = r->totals[SPSH__ROW_SAVE] > 0;
+    if (!r->has_learnt)
+        return SPSH_OK;
     tell_step(r);
     tell_recurrence(r);
     add_to_epoch(r);
-    if (t[SPSH__ROW_STOP] > 0)
+    if (r->totals[SPSH__ROW_STOP] > 0)
         return SPSH_E_CANCELED;
     spsh_status rc = spsh__run_look(r, err);
-    if (rc == SPSH_OK && t[SPSH__ROW_EVALUATE] > 0)
+    if (rc == SPSH_OK && (evaluates || saves))
+        rc = finish_due(r, err);
+    if (rc == SPSH_OK && evaluates)
         rc = spsh__run_evaluate(r, err);
-    if (rc == SPSH_OK && t[SPSH__ROW_SAVE] > 0)
+    if (rc == SPSH_OK && saves)
         rc = spsh__run_save(r, err);
     return rc;
 }
 
 static spsh_status stop(spsh__run *r, spsh_error *err)
 {
-    const spsh_status rc = spsh__run_save_last(r, err);
+    spsh_status rc = finish_due(r, err);
+    if (rc == SPSH_OK)
+        rc = spsh__run_save_last(r, err);
     return rc != SPSH_OK ? rc
                          : SPSH_FAIL(err, SPSH_E_CANCELED, SPSH_OFFSET_NONE,
                                      "stopped behind step %llu, and saved",
@@ -508,8 +481,10 @@ static spsh_status steps(spsh__run *r, spsh_error *err)
             rc = after_step(r, err);
         if (rc == SPSH_OK && r->has_ended)
             rc = end_epoch(r, err);
+        if (rc == SPSH_OK && r->has_to_stop)
+            rc = SPSH_E_CANCELED;
     }
-    return rc;
+    return rc != SPSH_OK ? rc : finish_due(r, err);
 }
 
 static bool is_evaluated(const spsh__run *r)

@@ -208,6 +208,7 @@ spsh_status spsh__run_evaluate(spsh__run *r, spsh_error *err)
     spsh_status rc = SPSH_OK;
     if (r->config->dev == NULL || r->config->dev[0] == NULL)
         return SPSH_OK;
+    rc = spsh__run_meet(r, false, err);
     for (char **name = r->config->dev; *name != NULL && rc == SPSH_OK; name++) {
         examples e = {.count = 0};
         rc = evaluate_one(r, *name, &e, err);

@@ -1,5 +1,5 @@
-/* run_internal.h: what a training run holds, for run.c (opens it, the loop), run_step.c (a step),
- * run_state.c (checkpoints) and run_evaluate.c.
+/* run_internal.h: what a training run holds, for run.c (opens it, the loop), run_learner.c (what a
+ * strategy sees of it), run_step.c (a step), run_state.c (checkpoints) and run_evaluate.c.
  */
 #ifndef SPSH_TRAIN_RUN_INTERNAL_H
 #define SPSH_TRAIN_RUN_INTERNAL_H
@@ -33,6 +33,7 @@ enum {
     SPSH__ROW_STOP,          /* not 0: asked for, by whichever rank */
     SPSH__ROW_SAVE,
     SPSH__ROW_EVALUATE,
+    SPSH__ROW_SKIPPED, /* of learners with models of their own: it made no update */
     SPSH__ROW_DOMAINS,
 };
 
@@ -66,7 +67,9 @@ typedef struct spsh__run {
     spsh__learner learner;
     spsh__slice *buckets;
     spsh__strategy *strategy;
-    spsh__metrics *metrics; /* rank 0 */
+    spsh__runtime *runtime;       /* of strategies that need one; else NULL */
+    spsh__backend *arena_backend; /* of free ones; else NULL */
+    spsh__metrics *metrics;       /* rank 0 */
 
     /* state */
     spsh__progress progress;
@@ -89,6 +92,10 @@ typedef struct spsh__run {
 
     /* of a step */
     double *rows, *totals; /* [own leaves][row_count], [row_count] */
+    double *own_totals;    /* totals; those of this learner, where each has a model of its own */
+    bool has_learnt;       /* the step; false: of late gradients none was due yet */
+    bool has_to_stop;      /* somebody asked for it in a step that was late */
+    double due_loss_scale; /* of gradients that are applied a step late */
     uint32_t row_count, domain_count;
     spsh__ctc_result *losses;
     uint32_t *out_lengths;
@@ -115,12 +122,27 @@ const spsh_cuda *spsh__run_lent_device(const spsh__compute *compute,
 /* Those of a model of frames, whose outputs follow from them where the configuration does not say;
  * nothing for another model. */
 spsh_status spsh__run_alignments(spsh__config *config, spsh__alignments **ret, spsh_error *err);
+/* Behind what was opened: it goes, so that what is free is told as it was. */
+spsh_status spsh__run_explain_memory(spsh__run *r, spsh_status status, spsh_error *err);
 void spsh__run_log(const spsh__run *r, spsh_log_level level, const char *format, ...)
     SPSH_PRINTF(3, 4);
+
+/* Of the configuration: model's arenas, and what else strategies see of a learner. */
+spsh_status spsh__run_open_learner(spsh__run *r, spsh_error *err);
+spsh_status spsh__run_open_strategy(spsh__run *r, spsh_error *err);
+void spsh__run_close_moments(spsh__run *r);
+void spsh__run_close_strategy(spsh__run *r);
+/* What it tells of a step is not another rank's as well. */
+bool spsh__run_is_heard(const spsh__run *r);
+/* All ranks, outside of steps: weights and statistics become those that are evaluated and kept, the
+ * same on all; is_taken: and learners go on from them. */
+spsh_status spsh__run_meet(spsh__run *r, bool is_taken, spsh_error *err);
 
 /* SPSH_E_END: the epoch is over, and there was no step. r->facts are the step's. */
 spsh_status spsh__run_step(spsh__run *r, spsh_error *err);
 spsh_status spsh__run_step_open(spsh__run *r, spsh_error *err);
+/* All ranks: what gradients are still to be applied make one more step; r->has_learnt. */
+spsh_status spsh__run_flush(spsh__run *r, spsh_error *err);
 
 /* Finds the checkpoint to go on from, before anything else is opened: config and vocabulary. */
 spsh_status spsh__run_find(spsh__run *r, spsh_error *err);

@@ -461,7 +461,9 @@ static spsh_status judge(const spsh__run *r, spsh_status rc, const spsh_error *f
 static spsh_status save(spsh__run *r, spsh_error *err)
 {
     spsh_error failed = SPSH_ERROR_INIT;
-    spsh_status rc = save_cursor(r, err);
+    spsh_status rc = spsh__run_meet(r, true, err);
+    if (rc == SPSH_OK)
+        rc = save_cursor(r, err);
     if (rc == SPSH_OK)
         rc = r->strategy->ops->gather_fn(r->strategy, err);
     if (rc == SPSH_OK && r->is_first)

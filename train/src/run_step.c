@@ -4,6 +4,10 @@
  * many there were only where they are used, since no rank knows it before the exchange. Gradients,
  * or a loss, that are not finite on one rank are so on all after it, so that all skip the update
  * together.
+ *
+ * Learners with models of their own (strategy.h, is_free) judge and apply their own gradients, and
+ * a step that is not finite is one learner's; what is told of the step, and what all do after it,
+ * is the sum of their totals.
  */
 #include "run_internal.h"
 
@@ -27,7 +31,11 @@ spsh_status spsh__run_step_open(spsh__run *r, spsh_error *err)
     r->totals = calloc(r->row_count, sizeof(*r->totals));
     r->losses = calloc(limits.batch_max, sizeof(*r->losses));
     r->out_lengths = calloc(limits.batch_max, sizeof(*r->out_lengths));
-    if (r->rows == NULL || r->totals == NULL || r->losses == NULL || r->out_lengths == NULL)
+    r->own_totals =
+        r->strategy->ops->is_free ? calloc(r->row_count, sizeof(*r->own_totals)) : r->totals;
+    r->due_loss_scale = r->progress.loss_scale.scale;
+    if (r->rows == NULL || r->totals == NULL || r->own_totals == NULL || r->losses == NULL ||
+        r->out_lengths == NULL)
         return spsh__fail_memory(err);
     if (r->alignments != NULL) {
         const spsh_status rc = spsh__frame_cutter_open(
@@ -243,6 +251,8 @@ static spsh_status do_batches(spsh__run *r, const spsh__feed_batch *first, spsh_
                  r->learner.statistics_elements);
     r->bucket_status = SPSH_OK;
     spsh_status rc = r->strategy->ops->before_forward_fn(r->strategy, err);
+    if (rc == SPSH_OK && r->strategy->ops->is_free)
+        spsh__model_weights_changed(r->model); /* others' come in between steps */
     while (rc == SPSH_OK && first != NULL) {
         rc = take(r, first, &at, err);
         if (rc == SPSH_OK)
@@ -314,14 +324,57 @@ static void update(spsh__run *r, double gradient_scale)
     }
 }
 
-/* The step is as if it had not been. counted: losses. is_overflow: with a lower scale of the loss
+/* Of one step's gradients, before they are applied. */
+typedef struct verdict {
+    double counted, loss, norm, scale;
+    bool is_finite;
+} verdict;
+
+static spsh_status judge(spsh__run *r, verdict *ret, spsh_error *err)
+{
+    const spsh__strategy_ops *ops = r->strategy->ops;
+    const double counted = r->own_totals[SPSH__ROW_LOSSES];
+    double square_sum = 0;
+    const spsh_status rc = ops->square_sum_fn(r->strategy, &square_sum, err);
+    if (rc != SPSH_OK)
+        return rc;
+    r->facts.loss_scale = ops->flush_fn != NULL ? r->due_loss_scale : r->progress.loss_scale.scale;
+    const double in_all = counted * r->facts.loss_scale;
+    *ret = (verdict){.counted = counted,
+                     .loss = r->own_totals[SPSH__ROW_LOSS] / counted,
+                     .norm = sqrt(square_sum) / in_all,
+                     .scale = 1 / in_all};
+    ret->is_finite = isfinite(ret->loss) && isfinite(ret->norm);
+    if (r->config->clip > 0 && ret->norm > r->config->clip)
+        ret->scale *= r->config->clip / ret->norm;
+    return SPSH_OK;
+}
+
+/* What no number can be of is in no sum; nor is what another rank of its node tells. */
+static spsh_status add_totals(spsh__run *r, const verdict *v, spsh_error *err)
+{
+    const uint32_t count = r->row_count;
+    double *own = r->own_totals;
+    own[SPSH__ROW_SKIPPED] = v->counted > 0 && !v->is_finite ? 1 : 0;
+    if (!isfinite(own[SPSH__ROW_LOSS])) {
+        own[SPSH__ROW_LOSS] = own[SPSH__ROW_LOSSES] = 0;
+        for (uint32_t i = SPSH__ROW_DOMAINS; i < count; i++)
+            own[i] = 0;
+    }
+    memset(r->totals, 0, count * sizeof(*r->totals));
+    if (spsh__run_is_heard(r))
+        memcpy(r->totals, own, count * sizeof(*own));
+    return spsh__comm_all_reduce(r->comm, SPSH__COMM_F64, SPSH__COMM_SUM, r->totals, count, err);
+}
+
+/* The step is as if it had not been. is_overflow: with a lower scale of the loss
  * its gradients may be finite, as is usual where the scale begins and grows. */
-static spsh_status skip(spsh__run *r, double counted, bool is_overflow, spsh_error *err)
+static spsh_status skip(spsh__run *r, const verdict *v, bool is_overflow, spsh_error *err)
 {
     r->backend->ops->copy_fn(r->backend, r->learner.statistics, r->statistics_before,
                              r->learner.statistics_elements);
-    r->progress.skipped_steps++;
-    if (counted <= 0)
+    r->progress.skipped_steps += !r->strategy->ops->is_free; /* else all learners' are added up */
+    if (v->counted <= 0)
         return SPSH_OK; /* there was nothing to learn from in all of it, and nothing is wrong */
     if (is_overflow) {
         spsh__run_log(r, SPSH_LOG_INFO,
@@ -332,7 +385,7 @@ static spsh_status skip(spsh__run *r, double counted, bool is_overflow, spsh_err
     r->skipped_in_a_row++;
     spsh__run_log(r, SPSH_LOG_WARNING,
                   "step %llu is left out: its loss is %g, the norm of its gradients %g",
-                  (unsigned long long)r->progress.step, r->facts.loss, r->facts.gradient_norm);
+                  (unsigned long long)r->progress.step, v->loss, v->norm);
     if (r->skipped_in_a_row >= SKIPPED_IN_A_ROW_MAX)
         return SPSH_FAIL(err, SPSH_E_LIMIT, SPSH_OFFSET_NONE,
                          "%d steps one after the other without finite gradients: a lower rate or "
@@ -341,33 +394,24 @@ static spsh_status skip(spsh__run *r, double counted, bool is_overflow, spsh_err
     return SPSH_OK;
 }
 
-static spsh_status learn(spsh__run *r, spsh_error *err)
+static spsh_status learn(spsh__run *r, const verdict *v, spsh_error *err)
 {
-    const double counted = r->totals[SPSH__ROW_LOSSES];
-    double square_sum = 0;
-    spsh_status rc = r->strategy->ops->square_sum_fn(r->strategy, &square_sum, err);
-    if (rc != SPSH_OK)
-        return rc;
-    r->facts.loss = r->totals[SPSH__ROW_LOSS] / counted;
-    r->facts.loss_scale = r->progress.loss_scale.scale;
-    const double in_all = counted * r->facts.loss_scale;
-    r->facts.gradient_norm = sqrt(square_sum) / in_all;
+    spsh_status rc = SPSH_OK;
+    r->facts.loss = r->totals[SPSH__ROW_LOSS] / r->totals[SPSH__ROW_LOSSES];
+    r->facts.gradient_norm = v->norm;
     r->facts.rate = spsh__schedule_rate(r->config, r->progress.samples);
-    const bool is_finite = isfinite(r->facts.loss) && isfinite(r->facts.gradient_norm);
-    double scale = 1 / in_all;
-    if (r->config->clip > 0 && r->facts.gradient_norm > r->config->clip)
-        scale *= r->config->clip / r->facts.gradient_norm;
-    const bool is_overflow = counted > 0 && spsh__loss_scale_step(&r->progress.loss_scale,
-                                                                  r->backend->precision, is_finite);
-    if (is_finite) {
-        update(r, scale);
+    const bool is_overflow =
+        v->counted > 0 &&
+        spsh__loss_scale_step(&r->progress.loss_scale, r->backend->precision, v->is_finite);
+    if (v->is_finite) {
+        update(r, v->scale);
         r->skipped_in_a_row = 0;
     } else {
-        rc = skip(r, counted, is_overflow, err);
+        rc = skip(r, v, is_overflow, err);
     }
     if (rc == SPSH_OK)
         rc = r->strategy->ops->after_step_fn(r->strategy, err);
-    if (rc == SPSH_OK && is_finite)
+    if (rc == SPSH_OK && v->is_finite)
         spsh__model_weights_changed(r->model);
     return rc != SPSH_OK ? rc : r->backend->ops->status_fn(r->backend, err);
 }
@@ -402,8 +446,44 @@ static void fill_facts(spsh__run *r)
     }
 }
 
+/* Totals and gradients are there. */
+static spsh_status use(spsh__run *r, spsh_error *err)
+{
+    verdict v = {0};
+    spsh_status rc = judge(r, &v, err);
+    if (rc == SPSH_OK && r->strategy->ops->is_free)
+        rc = add_totals(r, &v, err);
+    if (rc == SPSH_OK)
+        rc = learn(r, &v, err);
+    if (rc != SPSH_OK)
+        return rc;
+    r->progress.samples += (uint64_t)r->totals[SPSH__ROW_SERVED];
+    r->progress.audio_s += r->totals[SPSH__ROW_AUDIO_S];
+    r->progress.skipped_steps += (uint64_t)r->totals[SPSH__ROW_SKIPPED];
+    fill_facts(r);
+    return SPSH_OK;
+}
+
+spsh_status spsh__run_flush(spsh__run *r, spsh_error *err)
+{
+    const spsh__strategy_ops *ops = r->strategy->ops;
+    r->has_learnt = false;
+    if (ops->flush_fn == NULL)
+        return SPSH_OK;
+    spsh_status rc = ops->flush_fn(r->strategy, r->totals, r->row_count, &r->has_learnt, err);
+    if (rc != SPSH_OK || !r->has_learnt)
+        return rc;
+    const double begin_s = spsh__now_s();
+    r->progress.step++;
+    rc = use(r, err);
+    r->facts.step_s = r->facts.compute_s = spsh__now_s() - begin_s;
+    r->facts.wait_s = r->facts.exchange_s = r->facts.save_s = 0;
+    return rc;
+}
+
 spsh_status spsh__run_step(spsh__run *r, spsh_error *err)
 {
+    const spsh__strategy_ops *ops = r->strategy->ops;
     const double begin_s = spsh__now_s();
     const uint64_t waited_ns = spsh__feed_wait_ns(r->feed);
     const spsh__feed_batch *first = NULL;
@@ -416,17 +496,20 @@ spsh_status spsh__run_step(spsh__run *r, spsh_error *err)
         return rc;
     const double computed_s = spsh__now_s();
     const uint64_t waited_end_ns = spsh__feed_wait_ns(r->feed);
+    const double loss_scale = r->progress.loss_scale.scale;
     put_flags(r, computed_s);
-    rc = r->strategy->ops->after_backward_fn(r->strategy, r->rows, r->totals, r->row_count, err);
+    rc = ops->after_backward_fn(r->strategy, r->rows, r->own_totals, r->row_count, err);
     if (rc != SPSH_OK)
         return rc;
     const double exchanged_s = spsh__now_s();
-    rc = learn(r, err);
+    r->has_learnt = ops->flush_fn == NULL || r->totals[SPSH__ROW_SERVED] > 0;
+    if (r->has_learnt)
+        rc = use(r, err);
+    else
+        r->progress.step--; /* the first one's gradients come with the next */
+    r->due_loss_scale = loss_scale;
     if (rc != SPSH_OK)
         return rc;
-    r->progress.samples += (uint64_t)r->totals[SPSH__ROW_SERVED];
-    r->progress.audio_s += r->totals[SPSH__ROW_AUDIO_S];
-    fill_facts(r);
     const double end_s = spsh__now_s();
     r->facts.step_s = end_s - begin_s;
     r->facts.wait_s = (double)(waited_end_ns - waited_ns) * 1e-9;

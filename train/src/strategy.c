@@ -16,24 +16,38 @@ static const spsh__strategy_ops *const strategies[] = {
     &spsh__strategy_d1_grad,      &spsh__strategy_hierarchical,
 };
 
+static const spsh__strategy_ops *find(const char *name)
+{
+    for (size_t i = 0; i < sizeof(strategies) / sizeof(strategies[0]); i++)
+        if (strcmp(strategies[i]->name, name) == 0)
+            return strategies[i];
+    return NULL;
+}
+
 spsh_status spsh__strategy_open(const char *name, const spsh_allocator *allocator,
                                 spsh__strategy **ret, spsh_error *err)
 {
-    for (size_t i = 0; i < sizeof(strategies) / sizeof(strategies[0]); i++) {
-        if (strcmp(strategies[i]->name, name) != 0)
-            continue;
-        spsh__strategy *s = spsh__train_new(allocator, 1, sizeof(*s));
-        if (s == NULL)
-            return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "strategy %s", name);
-        *s = (spsh__strategy){.ops = strategies[i], .allocator = *allocator};
-        *ret = s;
-        return SPSH_OK;
-    }
-    return SPSH_FAIL(
-        err, SPSH_E_NOT_FOUND, SPSH_OFFSET_NONE,
-        "no strategy is called '%s': allreduce, partitioned, ps-sync, ps-async, hogwild, "
-        "dpsgd-ring, adpsgd-fixed, adpsgd-random, d1-model, d1-grad, hierarchical",
-        name);
+    const spsh__strategy_ops *ops = find(name);
+    if (ops == NULL)
+        return SPSH_FAIL(
+            err, SPSH_E_NOT_FOUND, SPSH_OFFSET_NONE,
+            "no strategy is called '%s': allreduce, partitioned, ps-sync, ps-async, hogwild, "
+            "dpsgd-ring, adpsgd-fixed, adpsgd-random, d1-model, d1-grad, hierarchical",
+            name);
+    spsh__strategy *s = spsh__train_new(allocator, 1, sizeof(*s));
+    if (s == NULL)
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "strategy %s", name);
+    *s = (spsh__strategy){.ops = ops, .allocator = *allocator};
+    *ret = s;
+    return SPSH_OK;
+}
+
+bool spsh__strategy_goes_in_step(const spsh__strategy *s, const spsh__strategy_options *options)
+{
+    const spsh__strategy_ops *ops = s->ops;
+    if (ops == &spsh__strategy_hierarchical && options->outer != NULL)
+        ops = find(options->outer);
+    return ops != NULL && (!ops->is_free || ops->goes_in_step);
 }
 
 void spsh__strategy_close(spsh__strategy *s)

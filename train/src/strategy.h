@@ -94,6 +94,7 @@ typedef struct spsh__strategy spsh__strategy;
 typedef struct spsh__strategy_ops {
     const char *name;
     bool is_free;
+    bool goes_in_step;  /* of free ones: all learners make each step, and wait for each other */
     bool needs_runtime; /* the learner's */
     /* Takes all memory; gives every rank the weights, moments and statistics of rank 0. The learner
      * must outlive the strategy. */
@@ -139,10 +140,14 @@ struct spsh__strategy {
     void *state;
 };
 
-/* "allreduce", "partitioned". SPSH_E_NOT_FOUND. */
+/* As docs/strategies calls them. SPSH_E_NOT_FOUND. */
 spsh_status spsh__strategy_open(const char *name, const spsh_allocator *allocator,
                                 spsh__strategy **ret, spsh_error *err);
 void spsh__strategy_close(spsh__strategy *s); /* NULL is fine */
+
+/* Learners of it make their steps together: what is the loader's share of one is known before. Of
+ * hierarchical ones it is the outer strategy that says so. */
+bool spsh__strategy_goes_in_step(const spsh__strategy *s, const spsh__strategy_options *options);
 
 /* Leaves that this rank has, and the leaf of its batch number own, from 0 on. */
 uint32_t spsh__leaf_count(const spsh__learner *l);

@@ -112,6 +112,7 @@ static void close_state(spsh__strategy *s)
 const spsh__strategy_ops spsh__strategy_d1_model = {
     .name = "d1-model",
     .is_free = true,
+    .goes_in_step = true,
     .needs_runtime = true,
     .start_fn = start,
     .before_forward_fn = before_forward,

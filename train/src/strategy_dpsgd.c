@@ -183,6 +183,7 @@ static void close_state(spsh__strategy *s)
 const spsh__strategy_ops spsh__strategy_dpsgd_ring = {
     .name = "dpsgd-ring",
     .is_free = true,
+    .goes_in_step = true,
     .needs_runtime = true,
     .start_fn = start,
     .before_forward_fn = before_forward,

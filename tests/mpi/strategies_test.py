@@ -1,0 +1,122 @@
+"""Runs of several processes whose models are not the same: each utterance is learnt from once an epoch, the loss falls,
+what is evaluated and kept is the model that they have together, and other numbers of processes go on from it.
+
+    strategies_test.py TRAIN_RANK SPEECHSHARD
+"""
+import collections
+import json
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+from mpi_kit import Processes, Torchrun, check, equal, mpirun, need_mpirun, run_tests
+
+RANK, COMMAND = sys.argv[1], sys.argv[2]
+UTTERANCES = 96
+IN_STEP = {"dpsgd-ring": [], "d1-model": [], "d1-grad": [],
+           "hierarchical": ["train.node_size=2", "train.outer=d1-model"]}
+SMALL = ["data.max_padded_seconds=0.4", "train.accumulate=1", "train.rate=3e-3"]
+base = pathlib.Path(tempfile.mkdtemp(prefix="train-strategies-"))
+
+
+def words_of(name):
+    return [f"train.strategy={name}", *IN_STEP[name], *SMALL]
+
+
+def train(count, run, *words, want=0):
+    done = Processes(count, RANK, base, "run", run, f"served:{run}", *words).end()
+    if want is not None:
+        equal(done.returncode, want, f"{run} on {count}: {done.output}")
+    return done
+
+
+def lines(run, event):
+    path = base / run / "metrics.jsonl"
+    return [line for line in map(json.loads, path.read_text().splitlines()) if line["kind"] == event]
+
+
+def check_served_once(run, epochs):
+    served = collections.Counter()
+    for path in base.glob(f"{run}.[0-9]"):
+        served.update(path.read_text().splitlines())
+        path.unlink()
+    equal(len(served), epochs * UTTERANCES, f"{run}: utterances of {epochs} epochs")
+    equal(set(served.values()), {1}, f"{run}: times that each was served")
+
+
+def check_learnt(run, epochs):
+    """Metrics count each utterance once, and the loss falls."""
+    steps = lines(run, "step")
+    equal(sum(line["utterances"] for line in steps), epochs * UTTERANCES, f"{run}: utterances in metrics")
+    equal(steps[-1]["samples"], epochs * UTTERANCES, f"{run}: samples at the end")
+    equal([line["step"] for line in steps], list(range(1, len(steps) + 1)), f"{run}: steps")
+    evaluations = lines(run, "evaluation")
+    equal(len(evaluations), epochs, f"{run}: evaluations")
+    check(evaluations[-1]["loss"] < evaluations[0]["loss"] < 100, f"{run}: losses {[e['loss'] for e in evaluations]}")
+    print(f"{run:14} losses {[round(e['loss'], 2) for e in evaluations]}")
+
+
+def remove(run):
+    shutil.rmtree(base / run, ignore_errors=True)
+    for path in base.glob(f"{run}.[0-9]"):
+        path.unlink()
+
+
+def counts_of(name):
+    return [4] if name == "hierarchical" else [2, 3]
+
+
+def test_they_learn():
+    for name in IN_STEP:
+        for count in counts_of(name):
+            train(count, name, *words_of(name), f"data.virtual_world={count}", "train.epochs=4")
+            check_served_once(name, 4)
+            check_learnt(name, 4)
+            remove(name)
+
+
+def test_others_go_on():
+    """Stopped by one rank in the middle of the first epoch; gone on with by fewer, by more, and by one."""
+    for name in IN_STEP:
+        words = [*words_of(name), "data.virtual_world=4", "train.epochs=3"]
+        many = counts_of(name)[-1]
+        train(many, name, "resume", f"stop:{many - 1}:2", *words, want=75)
+        evaluated = lines(name, "step")[-1]["samples"]
+        check(0 < evaluated < UTTERANCES, f"{name}: stopped behind {evaluated}")
+        train(2, name, "resume", "stop:0:3", *words, want=75)
+        check(lines(name, "step")[-1]["samples"] > evaluated, f"{name}: went on")
+        train(1, name, "resume", *words, "train.node_size=1")
+        check_served_once(name, 3)
+        check_learnt(name, 3)
+        remove(name)
+
+
+def test_one_is_lost():
+    """Nobody ends the others but their deadlines."""
+    for name in IN_STEP:
+        many = counts_of(name)[-1]
+        fault = [RANK, base, "run", name, f"kill:{many - 1}:3", *words_of(name), f"data.virtual_world={many}",
+                 "train.deadline_ms=3000", "train.epochs=100"]
+        done = Torchrun(many, *fault).end()
+        for rank in range(many - 1):
+            equal(done.codes[rank], 70, f"{name}: rank {rank}: {done.said[rank]}")
+        remove(name)
+
+
+def test_wrong_options():
+    done = train(3, "wrong", *words_of("hierarchical"), "data.virtual_world=3", want=1)
+    check("3 ranks are not nodes of 2 each" in done.output, f"said {done.output}")
+    remove("wrong")
+
+
+need_mpirun()
+try:
+    equal(subprocess.run([RANK, base, "make"]).returncode, 0, "the dataset")
+    if "needs MPI" in mpirun(2, RANK, base, "run", "probe", "train.epochs=1").output:
+        print("skipped: built without MPI")
+        sys.exit(77)
+    run_tests(test_they_learn, test_others_go_on, test_one_is_lost, test_wrong_options)
+finally:
+    shutil.rmtree(base, ignore_errors=True)
