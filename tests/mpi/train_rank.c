@@ -9,6 +9,7 @@
  *         kill:RANK:BATCH     it is killed there; hang:... it stops answering
  *         slow:RANK:BATCH     it sleeps a while at each batch from there on
  *         end:0:SECONDS       rank 0 takes so long at the end before it says so
+ *         signals             TERM, INT and USR1 ask to stop, as they do the command
  *         served:NAME         BASE/NAME.RANK: a line "EPOCH POSITION" for each utterance served
  *
  * Ends as the command does: 0, 1, 70 (another rank is missing), 75 (stopped).
@@ -84,6 +85,21 @@ static void on_end(void *user, const char *stopped)
     (void)fprintf(stderr, "rank 0 at the end: %s\n", stopped == NULL ? "done" : stopped);
 }
 
+static void on_signal(int number)
+{
+    (void)number;
+    run.stop = 1;
+}
+
+static void watch_signals(void)
+{
+    static const int numbers[] = {SIGTERM, SIGINT, SIGUSR1};
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+    (void)sigemptyset(&action.sa_mask);
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+        (void)sigaction(numbers[i], &action, NULL);
+}
+
 static void take_word(char *word, unsigned rank)
 {
     static size_t overrides;
@@ -92,6 +108,8 @@ static void take_word(char *word, unsigned rank)
     char path[1200];
     if (strcmp(word, "resume") == 0) {
         run.resume = true;
+    } else if (strcmp(word, "signals") == 0) {
+        watch_signals();
     } else if (strncmp(word, "served:", 7) == 0) {
         (void)snprintf(path, sizeof(path), "%s.%u", at(word + 7), rank);
         served = fopen(path, "ab");
@@ -111,9 +129,9 @@ static void take_word(char *word, unsigned rank)
 
 static int train(char **words)
 {
-    const char *of_mpi = getenv("OMPI_COMM_WORLD_RANK");
-    const char *text = of_mpi != NULL ? of_mpi : getenv("RANK");
-    const unsigned rank = text == NULL ? 0 : (unsigned)strtoul(text, NULL, 10);
+    spsh_train_world world;
+    REQUIRE(spsh_train_world_find(&world, NULL) == SPSH_OK);
+    const unsigned rank = world.rank;
     run.folder = words[0];
     run.end_fn = on_end;
     for (char **word = words + 1; *word != NULL; word++)

@@ -1,0 +1,101 @@
+"""hosts_kit.py: network namespaces as hosts of one machine: a switch where the launcher runs, and two behind it.
+
+    with Hosts(folder) as hosts:
+        hosts.run("switch", ["ping", "-c1", hosts.addresses[0]])    # Popen's words
+        hosts.fail(1)       # all of its processes are killed, and it does not answer
+    hosts.mend(1)       # it does again
+
+Each host has a name of its own (a UTS namespace), an address, and a remote shell: a script in the place of ssh.
+"""
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+
+def need_namespaces():
+    if shutil.which("ip") is None or os.geteuid() != 0 or \
+            subprocess.run(["ip", "netns", "add", f"spsh{os.getpid()}p"], check=False, capture_output=True).returncode != 0:
+        print("skipped: network namespaces need `ip` and root")
+        sys.exit(77)
+    subprocess.run(["ip", "netns", "delete", f"spsh{os.getpid()}p"], check=True)
+
+
+class Hosts:
+    def __init__(self, folder):
+        self.folder = folder
+        self.switch = f"spsh{os.getpid()}s"
+        self.names = [f"spsh{os.getpid()}h{i}" for i in range(2)]
+        self.addresses = [f"10.201.7.{2 + i}" for i in range(2)]
+        self.remote_shell = folder / "remote-shell"
+
+    def __enter__(self):
+        try:
+            self.start()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_):
+        for name in [*self.names, self.switch]:
+            self.kill(name)
+            subprocess.run(["ip", "netns", "delete", name], check=False, capture_output=True)
+
+    def ip(self, *words):
+        subprocess.run(["ip", *words], check=True)
+
+    def start(self):
+        for path in self.folder.glob("failed.*"): # of another test
+            path.unlink()
+        for name in [self.switch, *self.names]:
+            self.ip("netns", "add", name)
+            self.ip("-n", name, "link", "set", "lo", "up")
+        self.ip("-n", self.switch, "link", "add", "switch", "type", "bridge")
+        self.ip("-n", self.switch, "link", "set", "switch", "up")
+        self.ip("-n", self.switch, "address", "add", "10.201.7.1/24", "dev", "switch")
+        for i, name in enumerate(self.names):
+            self.ip("-n", self.switch, "link", "add", f"port{i}", "type", "veth", "peer", "name", "eth", "netns", name)
+            self.ip("-n", self.switch, "link", "set", f"port{i}", "master", "switch", "up")
+            self.ip("-n", name, "address", "add", f"{self.addresses[i]}/24", "dev", "eth")
+            self.ip("-n", name, "link", "set", "eth", "up")
+        self.remote_shell.write_text("#!/bin/sh\nhost=$1\nshift\ncase $host in\n" + "".join(
+            f"{address}) name={name} ;;\n" for address, name in zip(self.addresses, self.names)) +
+            f'*) exit 255 ;;\nesac\n[ ! -e "{self.folder}/failed.$name" ] || exit 255\n'
+            'exec ip netns exec "$name" unshare --uts sh -c "hostname $name; $*"\n')
+        self.remote_shell.chmod(0o755)
+
+    def at_switch(self, *words):
+        """The words of a command that runs there, under a name of its own."""
+        return ["ip", "netns", "exec", self.switch, "unshare", "--uts", "sh", "-c",
+                f'hostname {self.switch}; exec "$@"', "sh", *words]
+
+    def fail(self, i):
+        (self.folder / f"failed.{self.names[i]}").touch()
+        self.kill(self.names[i])
+
+    def silence(self, i):
+        """Its cable is cut: nobody hears that it is gone."""
+        (self.folder / f"failed.{self.names[i]}").touch()
+        self.ip("-n", self.switch, "link", "set", f"port{i}", "down")
+
+    def mend(self, i):
+        self.ip("-n", self.switch, "link", "set", f"port{i}", "up")
+        (self.folder / f"failed.{self.names[i]}").unlink()
+
+    def pids(self, name):
+        return subprocess.run(["ip", "netns", "pids", name], check=False, capture_output=True,
+                              encoding="utf-8").stdout.split()
+
+    def kill(self, name):
+        pids = self.pids(name)
+        while pids:
+            for pid in pids:
+                try:
+                    os.kill(int(pid), signal.SIGKILL)
+                except ProcessLookupError:
+                    pass
+            time.sleep(0.01)
+            pids = self.pids(name)

@@ -1,0 +1,164 @@
+#!/bin/sh
+# mpirun.sh CONFIG RUN [KEY=VALUE...]: trains under Open MPI on one or several hosts, and starts
+# again what was killed, with the hosts that are left.
+#
+#     HOSTS=node1:4,node2:4 tools/launch/mpirun.sh corpus.yaml /shared/run
+#
+# TERM, INT or USR1 to this script: the run saves, and the script ends with 75; the same command
+# goes on. USR2: the run saves and goes on at once with the hosts as they are then. Ends with 0 when
+# the run is done, and with mpirun's status where starting again would not help.
+set -u
+
+# ---- what users change, here or in the environment
+HOSTS=${HOSTS:-}             # processes of each host: node1:4,node2:4; empty: HOSTFILE
+HOSTFILE=${HOSTFILE:-}       # lines 'node1 slots=4', read at each start; empty: this host alone
+PROCESSES=${PROCESSES:-}     # at most so many; empty: as many as the hosts have slots
+BIND=${BIND:-none}           # cores of a process: none, or core, l3cache, numa, socket
+MPI_OPTIONS=${MPI_OPTIONS:-} # such as '--mca btl_tcp_if_include eth0 -x LD_LIBRARY_PATH'
+REMOTE_SHELL=${REMOTE_SHELL:-ssh -o BatchMode=yes -o ConnectTimeout=5}
+WATCH=${WATCH:-30}           # seconds between two looks whether hosts answer while the run is on
+STARTS=${STARTS:-20}         # starts in a row without a new checkpoint before it is given up
+SPEECHSHARD=${SPEECHSHARD:-speechshard} # its path, where hosts do not have it on theirs
+# ----
+
+if [ $# -lt 2 ]; then
+    echo "usage: mpirun.sh CONFIG RUN [KEY=VALUE...]" >&2
+    exit 2
+fi
+config=$1
+run=$2
+shift 2
+pid=
+asked= # stop, again
+is_told=false
+
+say() {
+    echo "mpirun.sh: $*" >&2
+}
+
+# What mpirun kills with TERM has a second to save: too little. USR1 it passes on. Once: a second
+# signal would end the processes before they have saved.
+tell() {
+    if [ -n "$asked" ] && [ -n "$pid" ] && ! $is_told; then
+        is_told=true
+        kill -USR1 "$pid" 2>/dev/null
+    fi
+}
+
+ask() {
+    [ "$asked" = stop ] || asked=$1
+    tell
+}
+trap 'ask stop' TERM INT USR1
+trap 'ask again' USR2
+
+# answers HOST
+answers() {
+    [ "$1" = localhost ] || [ "$1" = "$(uname -n)" ] ||
+        $REMOTE_SHELL "$1" true </dev/null >/dev/null 2>&1
+}
+
+# Lines HOST:SLOTS of what was asked for.
+wanted_hosts() {
+    if [ -n "$HOSTS" ]; then
+        printf '%s\n' "$HOSTS" | tr ',' '\n' | sed '/:/!s/$/:1/'
+    elif [ -n "$HOSTFILE" ]; then
+        sed -e 's/#.*//' -e '/^[[:space:]]*$/d' -e '/slots *=/!s/$/ slots=1/' \
+            -e 's/^[[:space:]]*\([^[:space:]]*\).*slots *= *\([0-9]*\).*/\1:\2/' "$HOSTFILE"
+    else
+        echo "localhost:${PROCESSES:-1}"
+    fi
+}
+
+# ... of those that answer, with commas between.
+hosts_there() {
+    there=
+    for host in $(wanted_hosts); do
+        name=${host%:*}
+        if answers "$name"; then
+            there=$there${there:+,}$host
+        else
+            say "$name does not answer, and is left out"
+        fi
+    done
+    echo "$there"
+}
+
+# watch PID: of a host that falls silent without closing its connections mpirun hears nothing, and
+# would wait for it for ever, also when all processes have ended.
+watch() {
+    while sleep "$WATCH" >/dev/null 2>&1; do
+        for host in $(echo "$hosts" | tr ',' ' '); do
+            name=${host%:*}
+            if ! answers "$name" && ! answers "$name"; then
+                say "$name answers no longer"
+                kill -TERM "$1"
+                sleep 10 >/dev/null 2>&1
+                kill -KILL "$1"
+                return
+            fi
+        done
+    done
+}
+
+newest() {
+    cat "$run/latest" 2>/dev/null
+}
+
+# Sets status.
+start() {
+    [ -z "$asked" ] || return
+    is_told=false
+    # shellcheck disable=SC2086 # options are words
+    setsid mpirun --host "$hosts" -np "$count" --bind-to "$BIND" --mca plm_rsh_agent "$REMOTE_SHELL" \
+        $MPI_OPTIONS "$SPEECHSHARD" train "$config" -o "$run" --resume auto "$@" </dev/null &
+    pid=$!
+    tell
+    watch "$pid" &
+    watcher=$!
+    wait "$pid"
+    status=$?
+    while kill -0 "$pid" 2>/dev/null; do # a trap ends a wait
+        wait "$pid"
+        status=$?
+    done
+    pid=
+    kill "$watcher" 2>/dev/null
+    wait "$watcher"
+}
+
+starts=0
+while :; do
+    hosts=$(hosts_there)
+    count=0
+    for host in $(echo "$hosts" | tr ',' ' '); do
+        count=$((count + ${host#*:}))
+    done
+    if [ -n "$PROCESSES" ] && [ "$count" -gt "$PROCESSES" ]; then
+        count=$PROCESSES
+    fi
+    before=$(newest)
+    status=75
+    if [ "$count" -gt 0 ]; then
+        start "$@"
+    fi
+    after=$(newest)
+    [ "$status" -ne 0 ] || exit 0
+    if [ "$asked" = stop ]; then
+        [ "$status" -lt 128 ] || status=75 # before mpirun could pass it on
+        exit "$status"
+    fi
+    if [ "$asked" = again ] || [ "$after" != "$before" ]; then
+        starts=0
+    elif [ "$status" -le 2 ] && [ "$(hosts_there)" = "$hosts" ]; then
+        exit "$status" # an error that comes back; of a host that is lost mpirun says 1, too
+    fi
+    asked=
+    starts=$((starts + 1))
+    if [ "$starts" -ge "$STARTS" ]; then
+        say "given up: $STARTS starts without a new checkpoint"
+        exit "$status"
+    fi
+    [ "$starts" -lt 2 ] || sleep 5
+    say "ended with $status; starting again"
+done

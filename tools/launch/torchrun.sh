@@ -1,0 +1,56 @@
+#!/bin/sh
+# torchrun.sh CONFIG RUN [KEY=VALUE...]: trains under PyTorch's torchrun, started on each node with
+# the same words; nodes may come and go between the least and the most:
+#
+#     NODES=1:4 PROCESSES=8 MEETING=node1:29400 tools/launch/torchrun.sh corpus.yaml /shared/run
+#
+# Where a process or a node is lost, or one comes, torchrun ends all processes and starts as many as
+# there are then. TERM, INT or USR1: the run saves, and the script ends with 75 on every node that
+# was told; the same command goes on. Nothing here needs Python code of ours, nor MPI.
+set -u
+
+# ---- what users change, here or in the environment
+NODES=${NODES:-1}                  # nodes, or the least and the most: 1:4
+PROCESSES=${PROCESSES:-auto}       # of a node: a number; auto: as many as it has GPUs, else cores
+MEETING=${MEETING:-localhost:0}    # HOST:PORT of one of the nodes, the same on all; 0: one node alone
+JOB=${JOB:-speechshard}            # a name; another one for each run that is trained at once
+RESTARTS=${RESTARTS:-20}           # starts behind a failure; nodes that come and go do not count
+TORCHRUN_OPTIONS=${TORCHRUN_OPTIONS:-} # more of torchrun's own
+SPEECHSHARD=${SPEECHSHARD:-speechshard}
+# ----
+
+if [ $# -lt 2 ]; then
+    echo "usage: torchrun.sh CONFIG RUN [KEY=VALUE...]" >&2
+    exit 2
+fi
+config=$1
+run=$2
+shift 2
+is_asked=false
+pid=
+
+# torchrun tells its processes, and gives them half a minute to save.
+tell() {
+    if [ -n "$pid" ] && $is_asked; then
+        kill -TERM "$pid" 2>/dev/null
+    fi
+}
+trap 'is_asked=true; tell' TERM INT USR1
+
+# Underscores: PyTorch before 2.0 knows nothing else. setsid: Ctrl-C is for this script alone.
+# shellcheck disable=SC2086 # options are words
+setsid torchrun --no_python --nnodes "$NODES" --nproc_per_node "$PROCESSES" --rdzv_backend c10d \
+    --rdzv_endpoint "$MEETING" --rdzv_id "$JOB" --max_restarts "$RESTARTS" $TORCHRUN_OPTIONS \
+    "$SPEECHSHARD" train "$config" -o "$run" --resume auto "$@" </dev/null &
+pid=$!
+tell
+wait "$pid"
+status=$?
+while kill -0 "$pid" 2>/dev/null; do # a trap ends a wait
+    wait "$pid"
+    status=$?
+done
+if $is_asked && [ "$status" -ne 0 ]; then
+    status=75
+fi
+exit "$status"
