@@ -232,6 +232,7 @@ static spsh_status take_arenas(spsh__model *m, spsh_error *err)
         m->weights = m->lender->weights;
         m->half_weights = m->lender->half_weights;
         m->statistics = m->lender->statistics;
+        m->gradients = m->is_forward_only ? m->gradients : m->lender->gradients;
         return SPSH_OK;
     }
     spsh_status rc = spsh__model_take(m, m->arena_elements, &m->weights, err);
@@ -257,27 +258,39 @@ static spsh_status take_logits(spsh__model *m, spsh_error *err)
     return spsh__model_take(m, elements, &m->logit_gradients, err);
 }
 
+static spsh_status take_layers(spsh__model *m, spsh_error *err)
+{
+    const uint32_t first_rnn = m->shape.kind == SPSH__MODEL_DS2 ? 1 : 0; /* its block */
+    spsh_status rc = SPSH_OK;
+    for (uint32_t i = 0; rc == SPSH_OK && i < m->shape.layers; i++) {
+        if (spsh__model_has(m, i + first_rnn))
+            rc = spsh__rnn_take(m, &m->rnn[i], err);
+    }
+    if (rc == SPSH_OK)
+        rc = m->ops->activations_fn(m, err);
+    return rc != SPSH_OK ? rc : spsh__model_take_borders(m, err);
+}
+
 static spsh_status take_memory(spsh__model *m, spsh_error *err)
 {
     const spsh_allocator *allocator = &m->backend->allocator;
+    const bool has_features = m->stage.first == 0;
     spsh_status rc = take_arenas(m, err);
     for (uint32_t i = 0; rc == SPSH_OK && i < m->norm_count; i++) {
         rc = spsh__model_take(m, m->norms[i].channels, &m->norms[i].batch_mean, err);
         if (rc == SPSH_OK)
             rc = spsh__model_take(m, m->norms[i].channels, &m->norms[i].batch_scale, err);
     }
-    if (rc == SPSH_OK)
+    if (rc == SPSH_OK && has_features)
         rc = spsh__model_take_values(m, m->in_rows_max * m->shape.inputs, &m->input, err);
-    if (rc == SPSH_OK)
+    if (rc == SPSH_OK && spsh__model_has_output(m))
         rc = take_logits(m, err);
-    for (uint32_t i = 0; rc == SPSH_OK && i < m->shape.layers; i++)
-        rc = spsh__rnn_take(m, &m->rnn[i], err);
     if (rc == SPSH_OK)
-        rc = m->ops->activations_fn(m, err);
+        rc = take_layers(m, err);
     if (rc != SPSH_OK)
         return rc;
 
-    const bool is_on_host = m->b->arrange_fn == NULL;
+    const bool is_on_host = m->b->arrange_fn == NULL && has_features;
     if (is_on_host)
         m->staging =
             (float *)spsh__train_new(allocator, m->in_rows_max * m->shape.inputs, sizeof(float));
@@ -362,13 +375,16 @@ void spsh__model_init(spsh__model *m, uint64_t seed)
 static spsh_status open_model(const spsh__model *wanted, spsh__model **ret_model, spsh_error *err)
 {
     spsh__backend *backend = wanted->backend;
+    spsh__model checked = *wanted;
     spsh_status rc = check_shape(&wanted->shape, &wanted->limits, err);
+    if (rc == SPSH_OK)
+        rc = spsh__model_check_stage(&checked, err);
     if (rc != SPSH_OK)
         return rc;
     spsh__model *m = (spsh__model *)spsh__train_new(&backend->allocator, 1, sizeof(*m));
     if (m == NULL)
         return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "model: %zu bytes", sizeof(*m));
-    *m = *wanted;
+    *m = checked;
     m->b = m->real = backend->ops;
     m->has_lanes = m->b->fork_fn != NULL;
     spsh__model_segments_open(m);
@@ -376,10 +392,12 @@ static spsh_status open_model(const spsh__model *wanted, spsh__model **ret_model
     m->ops->declare_fn(m);
     join_units(m);
     find_rows(m);
-    rc = take_memory(m, err);
+    spsh__model_find_borders(m);
+    if (!m->is_layout)
+        rc = take_memory(m, err);
     if (rc != SPSH_OK)
         goto out;
-    if (m->lender == NULL)
+    if (m->lender == NULL && !m->is_layout)
         start_statistics(m);
     *ret_model = m;
     m = NULL;
@@ -405,6 +423,30 @@ spsh_status spsh__model_open_forward(spsh__backend *backend, const spsh__model_s
                                 .limits = *limits,
                                 .is_forward_only = true,
                                 .lender = lender};
+    return open_model(&wanted, ret_model, err);
+}
+
+spsh_status spsh__model_open_stage(spsh__backend *backend, const spsh__model_shape *shape,
+                                   const spsh__model_limits *limits, const spsh__model_stage *stage,
+                                   const spsh__model *lender, spsh__model **ret_model,
+                                   spsh_error *err)
+{
+    const spsh__model wanted = {
+        .backend = backend, .shape = *shape, .limits = *limits, .stage = *stage, .lender = lender};
+    return open_model(&wanted, ret_model, err);
+}
+
+spsh_status spsh__model_open_layout(spsh__backend *backend, const spsh__model_shape *shape,
+                                    const spsh__model_stage *stage, spsh__model **ret_model,
+                                    spsh_error *err)
+{
+    const spsh__model wanted = {
+        .backend = backend,
+        .shape = *shape,
+        .limits = {1, 1, 1},
+        .stage = *stage,
+        .is_layout = true
+    };
     return open_model(&wanted, ret_model, err);
 }
 
@@ -565,14 +607,14 @@ spsh_status spsh__model_forward(spsh__model *m, const spsh__model_batch *batch, 
     }
     if (m->staging != NULL)
         put_input(m, batch);
-    else
+    else if (m->stage.first == 0)
         rc = put_device_input(m, batch, err);
     if (rc != SPSH_OK)
         return rc;
     spsh__model_segment_begin(m, 0);
     m->ops->forward_fn(m, is_training);
     spsh__model_segment_end(m);
-    *ret_logits = m->logits;
+    *ret_logits = spsh__model_stage_out(m);
     return SPSH_OK;
 }
 
@@ -596,7 +638,7 @@ void spsh__model_backward(spsh__model *m, spsh__buffer logit_gradients,
     m->bucket_fn = bucket_fn;
     m->bucket_user = user;
     spsh__model_segment_begin(m, 1);
-    if (m->half_gradients.data != NULL) {
+    if (spsh__model_has_output(m) && m->half_gradients.data != NULL) {
         m->b->convert_fn(m->backend, m->half_gradients, logit_gradients,
                          spsh__model_out_rows(m) * m->shape.outputs);
         logit_gradients = m->half_gradients;

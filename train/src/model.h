@@ -72,6 +72,43 @@ spsh_status spsh__model_open_forward(spsh__backend *backend, const spsh__model_s
                                      spsh__model **ret_model, spsh_error *err);
 void spsh__model_close(spsh__model *model);
 
+/* Blocks, the first one nearest to the features, as stages of a pipeline have them: of ds2 the
+ * convolutions, each recurrent layer with the norm before it, and what is behind them; of
+ * lstm-hybrid each recurrent layer, then the two products. */
+typedef struct spsh__model_stage {
+    uint32_t first, end; /* blocks first ... end - 1 */
+} spsh__model_stage;
+uint32_t spsh__model_block_count(const spsh__model_shape *shape);
+
+/* Some blocks of a model, for training: slices, buckets, statistics and activations are theirs
+ * alone, and begin as those of the whole model do. lender: NULL, or the same stage opened before,
+ * which must outlive this one: its weights, gradients, statistics and scratch are this one's, too,
+ * so that several batches are on their way. Without the first block a batch's features are not
+ * looked at: what comes in is in spsh__model_stage_in. Without the last one the logits of
+ * spsh__model_forward are spsh__model_stage_out, and spsh__model_backward begins with what is in
+ * spsh__model_stage_out_gradients. SPSH_E_INVALID_ARG: no such blocks. */
+spsh_status spsh__model_open_stage(spsh__backend *backend, const spsh__model_shape *shape,
+                                   const spsh__model_limits *limits, const spsh__model_stage *stage,
+                                   const spsh__model *lender, spsh__model **ret_model,
+                                   spsh_error *err);
+/* Slices, buckets and sizes of those blocks: nothing else is there, and no memory is taken. */
+spsh_status spsh__model_open_layout(spsh__backend *backend, const spsh__model_shape *shape,
+                                    const spsh__model_stage *stage, spsh__model **ret_model,
+                                    spsh_error *err);
+/* At a stage's borders: [out_frames][batch][width], 0 in padding where the layer says so. */
+uint32_t spsh__model_stage_in_width(const spsh__model *model);
+uint32_t spsh__model_stage_out_width(const spsh__model *model);
+spsh__buffer spsh__model_stage_in(const spsh__model *model);
+spsh__buffer spsh__model_stage_out(const spsh__model *model);
+spsh__buffer spsh__model_stage_out_gradients(const spsh__model *model);
+/* Behind a backward, until the next one of the stage, or of one that it lends to. */
+spsh__buffer spsh__model_stage_in_gradients(const spsh__model *model);
+/* Multiplications and additions of its blocks, forward and backward, a frame behind the
+ * convolutions. */
+double spsh__model_work(const spsh__model *model);
+/* Where norms of training write; as large as the statistics; data NULL: there. */
+void spsh__model_divert_statistics(spsh__model *model, spsh__buffer to);
+
 /* PyTorch's defaults, drawn from seed, the parameter's name and the element alone; floats, so that
  * all backends begin alike. Statistics: mean 0, variance 1. */
 void spsh__model_init(spsh__model *model, uint64_t seed);

@@ -80,11 +80,24 @@ static void declare_rnn(spsh__model *m, uint32_t number)
     spsh__model_unit_end(m);
 }
 
-static void declare(spsh__model *m)
+static void declare_output(spsh__model *m)
 {
     const spsh__model_shape *s = &m->shape;
     const uint32_t of_output[4] = {s->outputs, s->hidden},
                    of_lookahead[4] = {s->hidden, s->lookahead};
+    m->output = spsh__model_slice(
+        m, of_output, true, (spsh__slice_start){1 / sqrt((double)s->hidden), 0}, "output.weight");
+    m->output_norm = spsh__model_norm(m, "output", s->hidden, 0);
+    if (s->lookahead > 0)
+        m->lookahead_slice = spsh__model_slice(
+            m, of_lookahead, true, (spsh__slice_start){1 / sqrt((double)s->lookahead), 0},
+            "lookahead.weight");
+    spsh__model_unit_end(m);
+}
+
+static void declare(spsh__model *m)
+{
+    const spsh__model_shape *s = &m->shape;
     shape_conv(m, 0, 1, s->inputs);
     shape_conv(m, 1, s->conv_channels, m->conv[0].shape.out_bins);
     for (uint32_t i = 0; i < s->layers; i++) {
@@ -95,21 +108,18 @@ static void declare(spsh__model *m)
         m->rnn[i].has_two_biases = true;
     }
 
-    m->output = spsh__model_slice(
-        m, of_output, true, (spsh__slice_start){1 / sqrt((double)s->hidden), 0}, "output.weight");
-    m->output_norm = spsh__model_norm(m, "output", s->hidden, 0);
-    if (s->lookahead > 0)
-        m->lookahead_slice = spsh__model_slice(
-            m, of_lookahead, true, (spsh__slice_start){1 / sqrt((double)s->lookahead), 0},
-            "lookahead.weight");
-    spsh__model_unit_end(m);
-    for (uint32_t i = s->layers; i-- > 0;)
-        declare_rnn(m, i);
+    if (spsh__model_has(m, s->layers + 1))
+        declare_output(m);
+    for (uint32_t i = s->layers; i-- > 0;) {
+        if (spsh__model_has(m, i + 1))
+            declare_rnn(m, i);
+    }
+    if (!spsh__model_has(m, 0))
+        return;
     declare_conv(m, 1);
     declare_conv(m, 0);
     spsh__model_unit_end(m);
 }
-
 static uint64_t conv_elements(const spsh__model *m, uint32_t number)
 {
     const spsh__conv_shape *s = &m->conv[number].shape;
@@ -141,24 +151,27 @@ static spsh_status take_activations(spsh__model *m, spsh_error *err)
 {
     if (m->is_forward_only)
         return share_activations(m, err);
-    uint64_t hidden = m->out_rows_max * m->shape.hidden;
+    const uint64_t hidden = m->out_rows_max * m->shape.hidden;
+    const bool has_conv = spsh__model_has(m, 0), has_output = m->output_norm != NULL;
     spsh_status rc = SPSH_OK;
 
-    for (uint32_t i = 0; rc == SPSH_OK && i < 2; i++) {
+    for (uint32_t i = 0; rc == SPSH_OK && has_conv && i < 2; i++) {
         rc = spsh__model_take_values(m, conv_elements(m, i), &m->conv[i].out, err);
         if (rc == SPSH_OK)
             rc = spsh__model_take_values(m, conv_elements(m, i), &m->conv[i].y, err);
     }
-    if (rc == SPSH_OK)
+    if (rc == SPSH_OK && has_conv)
         rc = spsh__model_take_values(m, conv_elements(m, 1), &m->rows, err);
-    for (uint32_t i = 1; rc == SPSH_OK && i < m->shape.layers; i++)
-        rc = spsh__model_take_values(m, hidden, &m->rnn_normed[i], err);
-    if (rc == SPSH_OK && m->shape.lookahead > 0)
+    for (uint32_t i = 1; rc == SPSH_OK && i < m->shape.layers; i++) {
+        if (m->rnn_norm[i] != NULL)
+            rc = spsh__model_take_values(m, hidden, &m->rnn_normed[i], err);
+    }
+    if (rc == SPSH_OK && has_output && m->shape.lookahead > 0)
         rc = spsh__model_take_values(m, hidden, &m->lookahead_out, err);
-    if (rc == SPSH_OK)
+    if (rc == SPSH_OK && has_output)
         rc = spsh__model_take_values(m, hidden, &m->output_normed, err);
     if (rc == SPSH_OK)
-        rc = spsh__model_take_scratch(m, conv_elements(m, 0), err);
+        rc = spsh__model_take_scratch(m, has_conv ? conv_elements(m, 0) : 0, err);
     return rc;
 }
 
@@ -228,21 +241,9 @@ static spsh__buffer last_rows(const spsh__model *m)
     return m->shape.lookahead > 0 ? m->lookahead_out : m->rnn[m->shape.layers - 1].out;
 }
 
-static void forward(spsh__model *m, bool is_training)
+static void output_forward(spsh__model *m, bool is_training)
 {
-    size_t count = spsh__model_out_rows(m) * m->shape.hidden;
-    conv_forward(m, 0, is_training, m->input);
-    conv_forward(m, 1, is_training, m->conv[0].y);
-    m->b->rows_from_conv_fn(m->backend, &m->conv[1].shape, m->conv[1].y, m->rows);
-
-    for (uint32_t i = 0; i < m->shape.layers; i++) {
-        spsh__buffer x = m->rows;
-        if (m->rnn_norm[i] != NULL) {
-            x = m->rnn_normed[i];
-            spsh__norm_forward(m, m->rnn_norm[i], is_training, m->rnn[i - 1].out, x);
-        }
-        spsh__rnn_forward(m, &m->rnn[i], x);
-    }
+    const size_t count = spsh__model_out_rows(m) * m->shape.hidden;
     if (m->shape.lookahead > 0) {
         spsh__lookahead l = lookahead(m);
         m->b->lookahead_forward_fn(m->backend, &l, m->rnn[m->shape.layers - 1].out,
@@ -253,6 +254,27 @@ static void forward(spsh__model *m, bool is_training)
     spsh__linear_forward(m, m->output, m->output_normed, m->logits);
 }
 
+static void forward(spsh__model *m, bool is_training)
+{
+    if (spsh__model_has(m, 0)) {
+        conv_forward(m, 0, is_training, m->input);
+        conv_forward(m, 1, is_training, m->conv[0].y);
+        m->b->rows_from_conv_fn(m->backend, &m->conv[1].shape, m->conv[1].y, m->rows);
+    }
+    for (uint32_t i = 0; i < m->shape.layers; i++) {
+        spsh__buffer x = m->rows;
+        if (!spsh__model_has(m, i + 1))
+            continue;
+        if (m->rnn_norm[i] != NULL) {
+            x = m->rnn_normed[i];
+            spsh__norm_forward(m, m->rnn_norm[i], is_training, m->rnn[i - 1].out, x);
+        }
+        spsh__rnn_forward(m, &m->rnn[i], x);
+    }
+    if (m->output_norm != NULL)
+        output_forward(m, is_training);
+}
+
 static void swap(spsh__buffer *a, spsh__buffer *b)
 {
     spsh__buffer kept = *a;
@@ -260,10 +282,11 @@ static void swap(spsh__buffer *a, spsh__buffer *b)
     *b = kept;
 }
 
-static void backward(spsh__model *m, spsh__buffer logit_gradients)
+/* *dy: what goes on; *dx: the other one. */
+static void output_backward(spsh__model *m, spsh__buffer logit_gradients, spsh__buffer *ret_dy,
+                            spsh__buffer *ret_dx)
 {
-    spsh__buffer dy = m->gradient[0], dx = m->gradient[1];
-
+    const spsh__buffer dy = *ret_dy, dx = *ret_dx;
     spsh__linear_backward(m, m->output, m->output_normed, logit_gradients, dy);
     spsh__norm_backward(m, m->output_norm, last_rows(m), dy);
     if (m->shape.lookahead > 0) {
@@ -273,21 +296,38 @@ static void backward(spsh__model *m, spsh__buffer logit_gradients)
         m->b->clip_backward_fn(m->backend, CLIP, spsh__model_out_rows(m) * m->shape.hidden,
                                m->lookahead_out, dy, dy);
         m->b->lookahead_backward_fn(m->backend, &l, &g);
-        swap(&dy, &dx);
+        swap(ret_dy, ret_dx);
     }
     spsh__model_unit_done(m);
+}
 
+static void backward(spsh__model *m, spsh__buffer logit_gradients)
+{
+    spsh__buffer dy = m->gradient[0], dx = m->gradient[1];
+    if (m->output_norm != NULL)
+        output_backward(m, logit_gradients, &dy, &dx);
     for (uint32_t i = m->shape.layers; i-- > 0;) {
+        if (!spsh__model_has(m, i + 1))
+            continue;
         spsh__rnn_backward(m, &m->rnn[i], dy, dx);
         if (m->rnn_norm[i] != NULL)
             spsh__norm_backward(m, m->rnn_norm[i], m->rnn[i - 1].out, dx);
         spsh__model_unit_done(m);
         swap(&dy, &dx);
     }
+    m->in_gradients = dy;
+    if (!spsh__model_has(m, 0))
+        return;
     m->b->conv_from_rows_fn(m->backend, &m->conv[1].shape, dy, dx);
     conv_backward(m, 1, m->conv[0].y, dx, dy);
     conv_backward(m, 0, m->input, dy, (spsh__buffer){NULL, false});
     spsh__model_unit_done(m);
+}
+
+static spsh__buffer *border(spsh__model *m, uint32_t block, uint32_t *ret_width)
+{
+    *ret_width = block == 0 ? m->rnn[0].shape.inputs : m->shape.hidden;
+    return block == 0 ? &m->rows : &m->rnn[block - 1].out;
 }
 
 const spsh__model_ops spsh__model_ds2 = {.out_frames_fn = out_frames,
@@ -295,4 +335,5 @@ const spsh__model_ops spsh__model_ds2 = {.out_frames_fn = out_frames,
                                          .activations_fn = take_activations,
                                          .arrange_fn = arrange,
                                          .forward_fn = forward,
-                                         .backward_fn = backward};
+                                         .backward_fn = backward,
+                                         .border_fn = border};

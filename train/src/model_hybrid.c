@@ -39,12 +39,16 @@ static void declare(spsh__model *m)
         width = spsh__rnn_width(layer);
     }
 
-    m->output = declare_linear(m, "output", s->outputs, s->bottleneck);
-    spsh__model_unit_end(m);
-    m->bottleneck_slice = declare_linear(m, "bottleneck", s->bottleneck, width);
-    spsh__model_unit_end(m);
+    if (spsh__model_has(m, s->layers + 1)) {
+        m->output = declare_linear(m, "output", s->outputs, s->bottleneck);
+        spsh__model_unit_end(m);
+    }
+    if (spsh__model_has(m, s->layers)) {
+        m->bottleneck_slice = declare_linear(m, "bottleneck", s->bottleneck, width);
+        spsh__model_unit_end(m);
+    }
     for (uint32_t i = s->layers; i-- > 0;) {
-        for (uint32_t d = m->rnn[i].directions; d-- > 0;) {
+        for (uint32_t d = m->rnn[i].directions; d-- > 0 && spsh__model_has(m, i);) {
             spsh__rnn_declare(m, i, d);
             spsh__model_unit_end(m);
         }
@@ -53,8 +57,10 @@ static void declare(spsh__model *m)
 
 static spsh_status take_activations(spsh__model *m, spsh_error *err)
 {
-    uint64_t elements = m->out_rows_max * m->shape.bottleneck;
-    spsh_status rc = spsh__model_take_values(m, elements, &m->bottleneck_out, err);
+    const uint64_t elements = m->out_rows_max * m->shape.bottleneck;
+    spsh_status rc = SPSH_OK;
+    if (spsh__model_has(m, m->shape.layers))
+        rc = spsh__model_take_values(m, elements, &m->bottleneck_out, err);
     if (rc == SPSH_OK)
         rc = spsh__model_take_scratch(m, elements, err);
     return rc;
@@ -95,26 +101,54 @@ static void forward(spsh__model *m, bool is_training)
 {
     (void)is_training; /* nothing here differs */
     spsh__buffer x = m->input;
-    for (uint32_t i = 0; i < m->shape.layers; i++) {
-        spsh__rnn_forward(m, &m->rnn[i], x);
+    const uint32_t layers = m->shape.layers;
+    for (uint32_t i = 0; i < layers; i++) {
+        if (spsh__model_has(m, i))
+            spsh__rnn_forward(m, &m->rnn[i], x);
         x = m->rnn[i].out;
     }
-    linear_forward(m, m->bottleneck_slice, x, m->bottleneck_out);
-    linear_forward(m, m->output, m->bottleneck_out, m->logits);
+    if (spsh__model_has(m, layers))
+        linear_forward(m, m->bottleneck_slice, x, m->bottleneck_out);
+    if (spsh__model_has(m, layers + 1))
+        linear_forward(m, m->output, m->bottleneck_out, m->logits);
+}
+
+static void swap(spsh__buffer *a, spsh__buffer *b)
+{
+    const spsh__buffer kept = *a;
+    *a = *b;
+    *b = kept;
 }
 
 static void backward(spsh__model *m, spsh__buffer logit_gradients)
 {
+    const uint32_t layers = m->shape.layers;
     spsh__buffer dy = m->gradient[0], dx = m->gradient[1];
-    linear_backward(m, m->output, m->bottleneck_out, logit_gradients, dy);
-    linear_backward(m, m->bottleneck_slice, m->rnn[m->shape.layers - 1].out, dy, dx);
-    for (uint32_t i = m->shape.layers; i-- > 0;) {
-        spsh__buffer kept = dy;
-        dy = dx;
-        dx = i > 0 ? kept : (spsh__buffer){NULL, false}; /* of features nobody wants it */
+    if (spsh__model_has(m, layers + 1)) {
+        linear_backward(m, m->output, m->bottleneck_out, logit_gradients, dx);
+        swap(&dy, &dx);
+    }
+    if (spsh__model_has(m, layers)) {
+        linear_backward(m, m->bottleneck_slice, m->rnn[layers - 1].out, dy, dx);
+        swap(&dy, &dx);
+    }
+    for (uint32_t i = layers; i-- > 0;) {
+        if (!spsh__model_has(m, i))
+            continue;
+        if (i == 0)
+            dx.data = NULL; /* of features nobody wants it */
         spsh__rnn_backward(m, &m->rnn[i], dy, dx);
         spsh__model_unit_done(m);
+        swap(&dy, &dx);
     }
+    m->in_gradients = dy;
+}
+
+static spsh__buffer *border(spsh__model *m, uint32_t block, uint32_t *ret_width)
+{
+    const bool is_recurrent = block < m->shape.layers;
+    *ret_width = is_recurrent ? spsh__rnn_width(&m->rnn[block]) : m->shape.bottleneck;
+    return is_recurrent ? &m->rnn[block].out : &m->bottleneck_out;
 }
 
 const spsh__model_ops spsh__model_hybrid = {.out_frames_fn = out_frames,
@@ -122,4 +156,5 @@ const spsh__model_ops spsh__model_hybrid = {.out_frames_fn = out_frames,
                                             .activations_fn = take_activations,
                                             .arrange_fn = arrange,
                                             .forward_fn = forward,
-                                            .backward_fn = backward};
+                                            .backward_fn = backward,
+                                            .border_fn = border};

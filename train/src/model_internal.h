@@ -46,6 +46,9 @@ typedef struct spsh__model_ops {
     void (*arrange_fn)(const spsh__model *m, const float *features, const uint32_t *lengths);
     void (*forward_fn)(spsh__model *m, bool is_training);
     void (*backward_fn)(spsh__model *m, spsh__buffer logit_gradients);
+    /* What a block, but for the last one, gives to the next; set by activations_fn where the block
+     * is the stage's. */
+    spsh__buffer *(*border_fn)(spsh__model *m, uint32_t block, uint32_t *ret_width);
 } spsh__model_ops;
 
 extern const spsh__model_ops spsh__model_ds2;
@@ -71,7 +74,11 @@ struct spsh__model {
     const spsh__model_ops *ops;
     spsh__model_shape shape;
     spsh__model_limits limits;
+    spsh__model_stage stage;      /* blocks */
+    uint32_t in_width, out_width; /* at its borders; 0: features come in */
+    spsh__buffer stage_in, stage_out;
     bool is_forward_only;
+    bool is_layout;            /* declared alone */
     const spsh__model *lender; /* of weights and statistics; NULL: own ones */
     bool has_lanes;            /* directions run side by side */
     bool has_segments;
@@ -86,6 +93,7 @@ struct spsh__model {
     uint64_t bucket_ends[SPSH__MODEL_UNITS_MAX];
     uint32_t bucket_count;
     spsh__buffer weights, gradients, statistics;
+    spsh__buffer diverted;     /* statistics of training; data NULL: statistics */
     spsh__buffer half_weights; /* of backends with halves: a copy of weights */
 
     spsh__buffer buffers[SPSH__MODEL_BUFFERS_MAX]; /* all that is taken, to free it */
@@ -96,6 +104,7 @@ struct spsh__model {
     spsh__buffer input, logits, logit_gradients;
     spsh__buffer half_gradients; /* of the logits, for products; data NULL: no halves */
     spsh__buffer gradient[2];    /* what goes back through the layers, by turns */
+    spsh__buffer in_gradients;   /* the one of them that backward ended with */
     spsh__buffer reversed_x, reversed_dy, reversed_dx;
     spsh__buffer forward_dy; /* of concatenated directions side by side */
 
@@ -150,6 +159,11 @@ spsh_status spsh__rnn_take(spsh__model *m, spsh__rnn_layer *layer, spsh_error *e
 /* gradient[2], reversed_*: enough for all layers, and for `elements`. */
 spsh_status spsh__model_take_scratch(spsh__model *m, uint64_t elements, spsh_error *err);
 
+static inline bool spsh__model_has(const spsh__model *m, uint32_t block)
+{
+    return block >= m->stage.first && block < m->stage.end;
+}
+
 static inline spsh__buffer spsh__model_weight(const spsh__model *m, uint32_t slice)
 {
     return spsh__at(m->b, m->weights, m->slices[slice].offset);
@@ -187,6 +201,13 @@ void spsh__linear_forward(spsh__model *m, uint32_t slice, spsh__buffer x, spsh__
 void spsh__linear_backward(spsh__model *m, uint32_t slice, spsh__buffer x, spsh__buffer dy,
                            spsh__buffer dx);
 void spsh__model_unit_done(spsh__model *m);
+
+/* ---- model_stage.c ---- */
+/* None is all of them. */
+spsh_status spsh__model_check_stage(spsh__model *m, spsh_error *err);
+bool spsh__model_has_output(const spsh__model *m);
+void spsh__model_find_borders(spsh__model *m);
+spsh_status spsh__model_take_borders(spsh__model *m, spsh_error *err); /* behind all others */
 
 /* ---- model_segment.c: forward is segment 0, bucket b of backward b + 1. ---- */
 void spsh__model_segments_open(spsh__model *m);

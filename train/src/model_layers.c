@@ -216,6 +216,10 @@ void spsh__norm_forward(spsh__model *m, const spsh__norm_layer *layer, bool is_t
     spsh__norm_shape shape = norm_shape(m, layer);
     spsh__norm_state state = norm_state(m, layer);
     spsh__norm_io io = {x, y};
+    if (is_training && m->diverted.data != NULL) {
+        state.running_mean = spsh__at(m->b, m->diverted, layer->running_mean);
+        state.running_variance = spsh__at(m->b, m->diverted, layer->running_variance);
+    }
     m->b->norm_forward_fn(m->backend, &shape, m->lengths, is_training, &state, &io);
 }
 
@@ -364,15 +368,38 @@ spsh_status spsh__rnn_take(spsh__model *m, spsh__rnn_layer *layer, spsh_error *e
     return rc;
 }
 
+static void borrow_scratch(spsh__model *m)
+{
+    const spsh__model *from = m->lender;
+    m->gradient[0] = from->gradient[0];
+    m->gradient[1] = from->gradient[1];
+    m->reversed_x = from->reversed_x;
+    m->reversed_dy = from->reversed_dy;
+    m->reversed_dx = from->reversed_dx;
+    m->forward_dy = from->forward_dy;
+}
+
 spsh_status spsh__model_take_scratch(spsh__model *m, uint64_t elements, spsh_error *err)
 {
     uint64_t inputs = 0, width = 0;
+    const uint32_t first_rnn = m->shape.kind == SPSH__MODEL_DS2 ? 1 : 0; /* its block */
+    if (m->lender != NULL && !m->is_forward_only) {
+        borrow_scratch(m);
+        return SPSH_OK;
+    }
     for (uint32_t i = 0; i < m->shape.layers; i++) {
         const spsh__rnn_layer *layer = &m->rnn[i];
+        if (!spsh__model_has(m, i + first_rnn))
+            continue;
         inputs = layer->shape.inputs > inputs ? layer->shape.inputs : inputs;
         width = spsh__rnn_width(layer) > width ? spsh__rnn_width(layer) : width;
     }
     uint64_t widest = inputs > width ? inputs : width;
+    const uint64_t out_width = spsh__model_has_output(m) ? 0 : m->out_width;
+    if (out_width > widest) /* a stage of no recurrent layer may have wider borders */
+        widest = out_width;
+    if (m->in_width > widest)
+        widest = m->in_width;
     elements = m->out_rows_max * widest > elements ? m->out_rows_max * widest : elements;
     spsh_status rc = SPSH_OK;
     for (int i = 0; rc == SPSH_OK && i < 2 && !m->is_forward_only; i++)

@@ -13,7 +13,7 @@ static const spsh__strategy_ops *const strategies[] = {
     &spsh__strategy_allreduce,    &spsh__strategy_partitioned,   &spsh__strategy_ps_sync,
     &spsh__strategy_ps_async,     &spsh__strategy_hogwild,       &spsh__strategy_dpsgd_ring,
     &spsh__strategy_adpsgd_fixed, &spsh__strategy_adpsgd_random, &spsh__strategy_d1_model,
-    &spsh__strategy_d1_grad,      &spsh__strategy_hierarchical,
+    &spsh__strategy_d1_grad,      &spsh__strategy_hierarchical,  &spsh__strategy_pipeline,
 };
 
 static const spsh__strategy_ops *find(const char *name)
@@ -32,7 +32,7 @@ spsh_status spsh__strategy_open(const char *name, const spsh_allocator *allocato
         return SPSH_FAIL(
             err, SPSH_E_NOT_FOUND, SPSH_OFFSET_NONE,
             "no strategy is called '%s': allreduce, partitioned, ps-sync, ps-async, hogwild, "
-            "dpsgd-ring, adpsgd-fixed, adpsgd-random, d1-model, d1-grad, hierarchical",
+            "dpsgd-ring, adpsgd-fixed, adpsgd-random, d1-model, d1-grad, hierarchical, pipeline",
             name);
     spsh__strategy *s = spsh__train_new(allocator, 1, sizeof(*s));
     if (s == NULL)

@@ -55,6 +55,15 @@ typedef struct spsh__strategy_options {
     bool overlaps; /* ps-async: a gradient is computed while the last one is on its way */
 } spsh__strategy_options;
 
+/* pipeline: a learner that has a part of the model's arenas (pipeline.h). */
+typedef struct spsh__staged {
+    spsh__comm *comm;          /* between stages; the learner's own is of itself alone */
+    const spsh__slice *stages; /* of each: its slice of the whole arena */
+    const spsh__slice *statistics;
+    const spsh__slice *buckets; /* of the whole arena */
+    uint32_t bucket_count;
+} spsh__staged;
+
 /* What a strategy knows of a learner: arenas and buckets; nothing of layers. */
 typedef struct spsh__learner {
     spsh__backend *backend;
@@ -84,6 +93,7 @@ typedef struct spsh__learner {
     float *shared;   /* hogwild: an arena that all learners see; else NULL */
     uint32_t owners; /* ranks that have parts of the sums, the first ones; 0: all. start_fn's */
     spsh__strategy_options options;
+    const spsh__staged *staged; /* pipeline; else NULL */
     /* The optimiser's, for strategies that update elsewhere: a slice of `updated`, with gradients
      * that begin where the slice does. Under the lock. */
     void (*update_fn)(void *user, const spsh__slice *slice, spsh__buffer gradients, double scale);

@@ -17,6 +17,7 @@ extern const spsh__strategy_ops spsh__strategy_dpsgd_ring;
 extern const spsh__strategy_ops spsh__strategy_hierarchical;
 extern const spsh__strategy_ops spsh__strategy_hogwild;
 extern const spsh__strategy_ops spsh__strategy_partitioned;
+extern const spsh__strategy_ops spsh__strategy_pipeline;
 extern const spsh__strategy_ops spsh__strategy_ps_async;
 extern const spsh__strategy_ops spsh__strategy_ps_sync;
 
