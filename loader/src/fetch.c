@@ -21,6 +21,7 @@
 #include "device.h"
 #include "layout.h"
 #include "policy.h"
+#include "sampler_internal.h"
 
 #define NONE SPSH_OFFSET_NONE
 
@@ -78,8 +79,8 @@ static void break_down(spsh__fetch *f, spsh_status status, const spsh_error *err
     (void)pthread_mutex_unlock(&loader->lock);
 }
 
-/* A slot for the next batch, and a place in the line. */
-static spsh__slot *take_slot(spsh_loader *loader)
+/* A slot for the next batch, and a place in the line; where batches are asked for, which one. */
+static spsh__slot *take_slot(spsh_loader *loader, spsh__ask *ret_ask)
 {
     spsh__slot *slot = NULL;
     (void)pthread_mutex_lock(&loader->lock);
@@ -88,8 +89,15 @@ static spsh__slot *take_slot(spsh_loader *loader)
             slot = &loader->slots[n];
     if (loader->line_count + 1 >= loader->line_capacity)
         slot = NULL;
+    if (loader->opt.is_asked && loader->asks_count == 0)
+        slot = NULL;
     if (slot != NULL)
         slot->state = SPSH__SLOT_FILLING;
+    if (slot != NULL && loader->opt.is_asked) {
+        *ret_ask = loader->asks[loader->asks_first];
+        loader->asks_first = (loader->asks_first + 1) % loader->slot_count;
+        loader->asks_count--;
+    }
     (void)pthread_mutex_unlock(&loader->lock);
     return slot;
 }
@@ -148,17 +156,24 @@ static bool begin_batch(spsh__fetch *f)
     spsh_loader *loader = f->loader;
     spsh_planned_batch planned;
     spsh_error err = SPSH_ERROR_INIT;
+    spsh__ask ask = {0, 0};
     if (f->has_ended)
         return false;
-    spsh__slot *slot = take_slot(loader);
+    spsh__slot *slot = take_slot(loader, &ask);
     if (slot == NULL)
         return false;
-    spsh_status rc = spsh_sampler_next(f->sampler, &planned, &err);
+    spsh_status rc = SPSH_OK;
+    if (loader->opt.is_asked)
+        rc = spsh__sampler_go(f->sampler, ask.epoch, ask.step, &err);
+    const bool is_refused = rc == SPSH_E_INVALID_ARG;
+    if (rc == SPSH_OK)
+        rc = spsh_sampler_next(f->sampler, &planned, &err);
     if (rc != SPSH_OK) {
         spsh__place place = {.kind = rc == SPSH_E_END ? SPSH__PLACE_END : SPSH__PLACE_FAILURE,
+                             .is_refused = is_refused,
                              .next = spsh_sampler_tell(f->sampler),
                              .error = err};
-        f->has_ended = rc != SPSH_E_END;
+        f->has_ended = rc != SPSH_E_END && !is_refused;
         set_state(loader, slot, SPSH__SLOT_FREE);
         line_put(loader, &place);
         return !f->has_ended;

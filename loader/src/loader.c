@@ -89,6 +89,9 @@ static spsh_status wait_for_head(spsh_loader *loader, uint64_t deadline_ns, spsh
                 *err = loader->failure_error;
             return loader->failure;
         }
+        if (loader->opt.is_asked && loader->asked_count == 0)
+            return SPSH_FAIL(err, SPSH_E_INVALID_ARG, NONE,
+                             "no batch was asked for: spsh_loader_ask comes before next");
         if (loader->line_count == 0 && loader->lent_count == loader->slot_count)
             return SPSH_FAIL(err, SPSH_E_LIMIT, NONE, "all %u batches are lent: release one first",
                              loader->slot_count);
@@ -111,6 +114,8 @@ static void leave_line(spsh_loader *loader)
 {
     loader->line_first = (loader->line_first + 1) % loader->line_capacity;
     loader->line_count--;
+    if (loader->opt.is_asked)
+        loader->asked_count--;
     spsh__fetch_poke(loader);
 }
 
@@ -129,6 +134,8 @@ static spsh_status take_head(spsh_loader *loader, const spsh_batch **ret_batch, 
     if (rc != SPSH_OK) {
         if (err != NULL)
             *err = *failure;
+        if (head->kind == SPSH__PLACE_FAILURE && head->is_refused)
+            leave_line(loader);
         return rc;
     }
     spsh_error why = SPSH_ERROR_INIT;
@@ -200,6 +207,29 @@ spsh_status spsh_loader_next_for(spsh_loader *loader, uint32_t timeout_ms,
     return next_until(loader, now, now + (uint64_t)timeout_ms * 1000000, ret_batch, err);
 }
 
+spsh_status spsh_loader_ask(spsh_loader *loader, uint64_t epoch, uint64_t step, spsh_error *err)
+{
+    spsh_status rc = SPSH_OK;
+    if (!loader->opt.is_asked)
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, NONE,
+                         "this loader follows its plan: is_asked was not set at open");
+    (void)pthread_mutex_lock(&loader->lock);
+    if (loader->closing)
+        rc = SPSH_FAIL(err, SPSH_E_CANCELED, NONE, "the loader is being closed");
+    else if (loader->asked_count == loader->slot_count)
+        rc = SPSH_FAIL(err, SPSH_E_LIMIT, NONE,
+                       "%u batches are asked for, as many as there are slots: take one first",
+                       loader->slot_count);
+    if (rc == SPSH_OK) {
+        loader->asks[(loader->asks_first + loader->asks_count++) % loader->slot_count] =
+            (spsh__ask){epoch, step};
+        loader->asked_count++;
+        spsh__fetch_poke(loader);
+    }
+    (void)pthread_mutex_unlock(&loader->lock);
+    return rc;
+}
+
 void spsh_loader_release(spsh_loader *loader, const spsh_batch *batch)
 {
     spsh_loader_release_after(loader, batch, NULL);
@@ -234,10 +264,22 @@ uint32_t spsh_loader_slots_free(const spsh_loader *loader)
 
 /* ---- cursors ---- */
 
+static spsh_status check_has_place(const spsh_loader *loader, spsh_error *err)
+{
+    return loader->opt.is_asked
+               ? SPSH_FAIL(err, SPSH_E_INVALID_ARG, NONE,
+                           "a loader that is asked for batches has no place of its own: keep what "
+                           "was asked for, and ask for what is next")
+               : SPSH_OK;
+}
+
 spsh_status spsh_loader_cursor_save(const spsh_loader *loader, void *cursor, size_t capacity_bytes,
                                     size_t *ret_size, spsh_error *err)
 {
     uint8_t *bytes = (uint8_t *)cursor;
+    const spsh_status rc = check_has_place(loader, err);
+    if (rc != SPSH_OK)
+        return rc;
     (void)pthread_mutex_lock(loader->own_lock);
     const size_t extra_bytes = spsh__bad_extra_bytes(&loader->bad);
     *ret_size = SPSH_CURSOR_BYTES + extra_bytes;
@@ -297,8 +339,9 @@ spsh_status spsh_loader_cursor_restore(spsh_loader *loader, const void *cursor, 
     const uint8_t *bytes = (const uint8_t *)cursor;
     spsh_position position;
     uint32_t extra_bytes = 0;
-    spsh_status rc =
-        spsh_cursor_decode(loader->plan, cursor, size_bytes, &position, &extra_bytes, err);
+    spsh_status rc = check_has_place(loader, err);
+    if (rc == SPSH_OK)
+        rc = spsh_cursor_decode(loader->plan, cursor, size_bytes, &position, &extra_bytes, err);
     if (rc != SPSH_OK)
         return rc;
     if (extra_bytes > size_bytes - SPSH_CURSOR_BYTES)
@@ -320,7 +363,9 @@ spsh_status spsh_loader_seek(spsh_loader *loader, uint64_t epoch, uint64_t step,
     spsh_position position;
     uint64_t batches = 0;
     uint64_t batch = 0;
-    spsh_status rc = spsh_plan_batch_count(loader->plan, epoch, &batches, err);
+    spsh_status rc = check_has_place(loader, err);
+    if (rc == SPSH_OK)
+        rc = spsh_plan_batch_count(loader->plan, epoch, &batches, err);
     if (rc != SPSH_OK)
         return rc;
     if (__builtin_mul_overflow(step, world, &batch) || batch >= batches)

@@ -73,6 +73,8 @@ static spsh_status check_options(const spsh_loader_options *opt, spsh_error *err
         bad = "on_error";
     else if ((unsigned)opt->decode > SPSH_DECODE_DEVICE)
         bad = "decode";
+    else if (opt->is_asked && (opt->world_size > 1 || opt->plan.virtual_world_size > 1))
+        bad = "world size (of one that is asked for batches: it must be 1)";
     else if (opt->decode_threads > SPSH_LOADER_THREADS_MAX)
         bad = "decode_threads";
     else if (opt->slots == 1 || opt->slots > SPSH_LOADER_SLOTS_MAX)
@@ -249,7 +251,9 @@ static spsh_status open_slots(spsh_loader *loader, spsh_error *err)
         (spsh__place *)spsh__new_array(allocator, loader->line_capacity, sizeof(*loader->line));
     loader->slots =
         (spsh__slot *)spsh__new_array(allocator, loader->slot_count, sizeof(*loader->slots));
-    if (loader->line == NULL || loader->slots == NULL)
+    loader->asks =
+        (spsh__ask *)spsh__new_array(allocator, loader->slot_count, sizeof(*loader->asks));
+    if (loader->line == NULL || loader->slots == NULL || loader->asks == NULL)
         return SPSH_FAIL(err, SPSH_E_NO_MEMORY, NONE, "loader: slots");
     uint8_t *audio = loader->memory.data + loader->staging_bytes;
     for (uint32_t n = 0; n < loader->slot_count && rc == SPSH_OK; n++)
@@ -364,6 +368,7 @@ static void close_parts(spsh_loader *loader)
     spsh__recipe_close(&loader->recipe);
     spsh__delete(&allocator, loader->slots);
     spsh__delete(&allocator, loader->line);
+    spsh__delete(&allocator, loader->asks);
     spsh__memory_close(&loader->memory);
     spsh__bad_free(&loader->bad);
     spsh__delete(&allocator, loader->domain_units);

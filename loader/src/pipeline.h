@@ -14,8 +14,9 @@
  *     a free slot <----------------------------------------------- release
  *                  (<- one thread waits for the device to be done with it <-)
  *
- * The line has the batches in the order of the plan, whatever becomes ready first; ends of epochs
- * and failures stand in it at their place. So what next returns does not depend on threads.
+ * The line has the batches in the order of the plan, or in that in which they are asked for,
+ * whatever becomes ready first; ends of epochs and failures stand in it at their place. So what
+ * next returns does not depend on threads.
  *
  * `lock` guards what its comment says. Locks are taken in the order: lock, then a slot's or the
  * queue's; never two slots'.
@@ -43,9 +44,15 @@ typedef enum spsh__place_kind {
     SPSH__PLACE_FAILURE = 2,
 } spsh__place_kind;
 
+/* A step that was asked for. */
+typedef struct spsh__ask {
+    uint64_t epoch, step;
+} spsh__ask;
+
 /* One place of the line. */
 typedef struct spsh__place {
     spsh__place_kind kind;
+    bool is_refused;    /* of a failure: no more than that one ask has failed */
     spsh__slot *slot;   /* of a batch */
     spsh_position next; /* behind an end */
     spsh_error error;   /* of a failure */
@@ -91,6 +98,9 @@ struct spsh_loader {
 
     spsh__place *line; /* a ring */
     uint32_t line_capacity, line_first, line_count;
+    spsh__ask *asks; /* a ring of slot_count: not begun yet; NULL: the plan's order it is */
+    uint32_t asks_first, asks_count;
+    uint32_t asked_count; /* asked for, and not returned by next yet */
     uint32_t lent_count;
     spsh_position cursor; /* behind what next returned last */
     spsh_status failure;  /* of no batch: a read beyond its deadline, a broken engine */

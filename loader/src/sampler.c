@@ -7,6 +7,7 @@
  */
 #include <inttypes.h>
 
+#include "sampler_internal.h"
 #include "window.h"
 
 struct spsh_sampler {
@@ -201,6 +202,26 @@ spsh_status spsh_sampler_seek(spsh_sampler *sampler, const spsh_position *positi
         place.window++;
         place.window_batch = 0;
     }
+    sampler->position = place;
+    return SPSH_OK;
+}
+
+spsh_status spsh__sampler_go(spsh_sampler *sampler, uint64_t epoch, uint64_t batch, spsh_error *err)
+{
+    spsh_position place = sampler->position;
+    uint64_t passed = 0;
+    spsh_status rc = check_epoch(sampler->plan, epoch, err);
+    if (rc != SPSH_OK)
+        return rc;
+    if (place.epoch != epoch || place.batches > batch)
+        place = (spsh_position){.epoch = epoch};
+    rc = advance(&sampler->windows, &place, batch - place.batches, &passed, err);
+    if (rc != SPSH_OK)
+        return rc;
+    if (place.batches < batch || place.window >= sampler->plan->info.window_count)
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+                         "step %" PRIu64 " was asked for: epoch %" PRIu64 " has %" PRIu64, batch,
+                         epoch, place.batches);
     sampler->position = place;
     return SPSH_OK;
 }

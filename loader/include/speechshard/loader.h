@@ -122,6 +122,8 @@ typedef struct spsh_loader_options {
                               (docs/LOADER.md, section 11). Borrowed until close */
     uint32_t device;
     spsh_decode decode;
+    bool is_asked; /* batches come in the order of spsh_loader_ask, not of the plan, of which there
+                      is one rank and one virtual one */
 } spsh_loader_options;
 
 #define SPSH_LOADER_CACHED UINT32_C(1) /* read through the page cache */
@@ -134,7 +136,8 @@ typedef struct spsh_loader_options {
 /* clang-format off */
 #define SPSH_LOADER_OPTIONS_INIT {sizeof(spsh_loader_options), SPSH_PLAN_OPTIONS_INIT, NULL, NULL, \
     NULL, NULL, 0, 0, SPSH_OUTPUT_INT16, SPSH_CHANNEL_MIX, SPSH_ENGINE_AUTO, SPSH_ON_ERROR_FAIL, \
-    0, 0, 0, 0, 0, 0, 0, NULL, SPSH_FLOAT32, 0, NULL, NULL, 0, NULL, 0, NULL, 0, SPSH_DECODE_HOST}
+    0, 0, 0, 0, 0, 0, 0, NULL, SPSH_FLOAT32, 0, NULL, NULL, 0, NULL, 0, NULL, 0, SPSH_DECODE_HOST, \
+    false}
 /* clang-format on */
 
 /** One utterance of a batch. Strings are borrowed until the batch is released. */
@@ -253,6 +256,23 @@ SPSH_API SPSH_NODISCARD spsh_status spsh_loader_next(spsh_loader *loader,
 SPSH_API SPSH_NODISCARD spsh_status spsh_loader_next_for(spsh_loader *loader, uint32_t timeout_ms,
                                                          const spsh_batch **ret_batch,
                                                          spsh_error *err);
+
+/**
+ * Of a loader with is_asked: prepare the batch of this step, which next returns behind those that
+ * were asked for before. It is what a loader without is_asked serves there: the same utterances, in
+ * the same order, augmented alike. Steps that go up, with or without gaps, are quick to find; one
+ * before the last, and another epoch, are gone to from the epoch's beginning. Any thread.
+ *
+ * Such a loader prepares nothing by itself: next without an ask is SPSH_E_INVALID_ARG. It has no
+ * SPSH_E_END, and neither cursor nor seek (SPSH_E_INVALID_ARG): what was asked for is the caller's
+ * to know.
+ *
+ * @return SPSH_OK; SPSH_E_LIMIT (as many are asked for, and not returned by next, as there are
+ * slots); SPSH_E_INVALID_ARG (is_asked was not set); SPSH_E_CANCELED (close was called). A step
+ * that the epoch does not have fails next with SPSH_E_INVALID_ARG, in its turn, once.
+ */
+SPSH_API SPSH_NODISCARD spsh_status spsh_loader_ask(spsh_loader *loader, uint64_t epoch,
+                                                    uint64_t step, spsh_error *err);
 
 /** Any thread, in any order. */
 SPSH_API void spsh_loader_release(spsh_loader *loader, const spsh_batch *batch);
