@@ -60,7 +60,9 @@ static void set_plan(spsh_plan_options *plan, const spsh__feed_options *o,
                      const spsh__dataset_list *sources, uint32_t sample_rate_hz)
 {
     const spsh__config *c = o->config;
-    const uint32_t world = c->virtual_world != 0 ? c->virtual_world : o->world_size;
+    uint32_t world = c->virtual_world != 0 ? c->virtual_world : o->world_size;
+    if (o->is_asked)
+        world = 1;
     plan->seed = c->seed;
     plan->splits = (const char *const *)sources->splits;
     plan->split_count = sources->split_count;
@@ -91,8 +93,9 @@ static spsh_status set_loader(setup *s, const spsh__feed *feed, const spsh__feed
     s->loader.log_fn = o->log_fn;
     s->loader.log_user = o->log_user;
     s->loader.io = o->io;
-    s->loader.rank = o->rank;
-    s->loader.world_size = o->world_size;
+    s->loader.is_asked = o->is_asked;
+    s->loader.rank = o->is_asked ? 0 : o->rank;
+    s->loader.world_size = o->is_asked ? 1 : o->world_size;
     s->loader.output = SPSH_OUTPUT_FEATURES;
     s->loader.on_error = SPSH_ON_ERROR_SKIP;
     s->loader.decode_threads = o->config->threads;
@@ -436,6 +439,46 @@ spsh_status spsh__feed_restore(spsh__feed *feed, const uint8_t *bytes, size_t si
 {
     release(feed);
     return spsh_loader_cursor_restore(feed->loader, bytes, size, err);
+}
+
+spsh_status spsh__feed_ask(spsh__feed *feed, uint64_t epoch, uint64_t step, spsh_error *err)
+{
+    return spsh_loader_ask(feed->loader, epoch, step, err);
+}
+
+spsh_status spsh__feed_steps(const spsh__feed *feed, uint64_t epoch, uint64_t *ret_steps,
+                             spsh_error *err)
+{
+    return spsh_plan_batch_count(spsh_loader_plan(feed->loader), epoch, ret_steps, err);
+}
+
+spsh_status spsh__feed_save_at(const spsh__feed *feed, uint64_t epoch, uint64_t step,
+                               uint8_t *bytes, size_t capacity, size_t *ret_size, spsh_error *err)
+{
+    const spsh_plan *plan = spsh_loader_plan(feed->loader);
+    spsh_position position;
+    *ret_size = SPSH_CURSOR_BYTES;
+    if (bytes == NULL || capacity < SPSH_CURSOR_BYTES)
+        return SPSH_FAIL(err, SPSH_E_LIMIT, SPSH_OFFSET_NONE,
+                         "cursor: %u bytes, there is room for %zu", SPSH_CURSOR_BYTES, capacity);
+    const spsh_status rc = spsh_plan_find(plan, epoch, step, &position, err);
+    if (rc == SPSH_OK)
+        spsh_cursor_encode(plan, &position, 0, bytes);
+    return rc;
+}
+
+spsh_status spsh__feed_find(const spsh__feed *feed, const uint8_t *bytes, size_t size,
+                            uint64_t *ret_epoch, uint64_t *ret_step, spsh_error *err)
+{
+    spsh_position position;
+    uint32_t extra_bytes = 0;
+    const spsh_status rc = spsh_cursor_decode(spsh_loader_plan(feed->loader), bytes, size,
+                                              &position, &extra_bytes, err);
+    if (rc != SPSH_OK)
+        return rc;
+    *ret_epoch = position.epoch;
+    *ret_step = position.batches;
+    return SPSH_OK;
 }
 
 /* hash <- XXH3-64, seed 0, of u64 hash, position, start_sample, dataset, for each item in turn. */

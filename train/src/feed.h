@@ -31,6 +31,8 @@ typedef struct spsh__feed_options {
     const double *weights;              /* a number a dataset, as config->train_weights; NULL */
     bool is_training; /* shuffled by the seed and augmented; else every utterance once, as it is */
     uint32_t rank, world_size;
+    bool is_asked; /* batches come as spsh__feed_ask asks for them: a step is one batch of the
+                      config's sequence, of whichever rank, world and virtual world */
     const spsh_cuda *cuda; /* NULL: features are the host's; else the device's. Until close */
     uint32_t device;
     const spsh_io *io; /* NULL: the operating system */
@@ -74,9 +76,24 @@ const char *spsh__feed_domain_name(const spsh__feed *feed, uint32_t domain);
 /* As the model takes it. */
 spsh__model_batch spsh__feed_for_model(const spsh__feed_batch *b);
 
-/* SPSH_E_END at the end of an epoch: the next call begins the next one. Lent until the next call.
+/* SPSH_E_END at the end of an epoch: the next call begins the next one; of a feed that is asked, it
+ * never comes. Lent until the next call.
  * Also what spsh_loader_next says. One thread. */
 spsh_status spsh__feed_next(spsh__feed *feed, const spsh__feed_batch **ret, spsh_error *err);
+/* Of a feed with is_asked: next gives this step's batch behind those that were asked for before;
+ * what it holds depends on epoch and step alone. As spsh_loader_ask: up to as many as the loader
+ * has slots (two at least); asked for ahead, it is made while another is learnt from. */
+spsh_status spsh__feed_ask(spsh__feed *feed, uint64_t epoch, uint64_t step, spsh_error *err);
+/* How many steps an epoch has to ask for; goes through it on the first call. */
+spsh_status spsh__feed_steps(const spsh__feed *feed, uint64_t epoch, uint64_t *ret_steps,
+                             spsh_error *err);
+/* Before a step that can be asked for, or behind the last: spsh__feed_save's bytes for that place,
+ * which a feed that is not asked can be restored to; and back. What spsh_cursor_decode says of
+ * bytes of other data, options or another seed. */
+spsh_status spsh__feed_save_at(const spsh__feed *feed, uint64_t epoch, uint64_t step,
+                               uint8_t *bytes, size_t capacity, size_t *ret_size, spsh_error *err);
+spsh_status spsh__feed_find(const spsh__feed *feed, const uint8_t *bytes, size_t size,
+                            uint64_t *ret_epoch, uint64_t *ret_step, spsh_error *err);
 /* The loader's cursor, at a step's end, for any rank of any world. */
 spsh_status spsh__feed_save(const spsh__feed *feed, uint8_t *bytes, size_t capacity,
                             size_t *ret_size, spsh_error *err);

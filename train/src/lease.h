@@ -76,6 +76,8 @@ typedef struct spsh__lease_round {
     uint64_t samples_max; /* acknowledged in all; 0: no bound. A lease is given while those that are
                              out, at the mean of those before, would not reach it: so it is passed
                              by no more than about a batch */
+    double samples_mean;  /* of a batch, until the first is acknowledged; 0: nothing is held back
+                             before */
     uint64_t updates_max; /* acknowledged in all: exact; 0: no bound */
 } spsh__lease_round;
 

@@ -1,0 +1,740 @@
+/* Leases: every step of every epoch is acknowledged once, whoever is slow, dies, stops or begins
+ * again. In a simulation, between threads that are processes to each other, and in replays.
+ *
+ * A row is 1, the step and its square: their sums over an epoch are those of all its steps, each
+ * once. */
+#include "lease.h"
+
+#include <pthread.h>
+
+#include <xxhash.h>
+
+#include "lease_server.h"
+#include "rendezvous.h"
+#include "replay.h"
+#include "runtime_processes.h"
+#include "spsh_test.h"
+
+#define LEARNERS_MAX 8
+#define EPOCHS_MAX   3
+#define STEPS        40
+#define SAMPLES      10 /* of a batch */
+#define MS           UINT64_C(1000000)
+#define TRIES        8
+#define NOBODY       UINT32_MAX
+
+typedef struct world world;
+
+typedef struct learner {
+    world *world;
+    uint32_t rank;
+    spsh__runtime *runtime;
+    spsh__comm *comm; /* of threads */
+    spsh__leases *leases;
+    spsh__lease queue[SPSH__LEASE_AHEAD_MAX + 1]; /* taken, and not worked on yet */
+    uint32_t first, count;
+    uint64_t steps, hash; /* of its leases */
+    bool is_given_up;     /* it was taken for dead */
+    spsh_status status;
+    spsh_error error;
+} learner;
+
+struct world {
+    /* what it is */
+    uint32_t learners, ahead, epochs;
+    uint64_t steps;
+    const spsh__sim_fault *faults;
+    uint32_t fault_count;
+    uint32_t frozen; /* is taken for dead, and is not; NOBODY */
+    double jitter;
+    uint64_t step_ns;
+    spsh__lease_round round;
+    uint64_t save_at, stop_at,
+        break_at;        /* steps: of rank 0; of the last rank; of rank 0; 0: never */
+    uint8_t saved[1024]; /* begun with, and in each pause written, where it fits */
+    size_t saved_size;
+    char folder[64], records[80];
+    bool is_recorded;
+    /* what came of it */
+    spsh__sim *sim;
+    learner all[LEARNERS_MAX];
+    uint64_t shares[LEARNERS_MAX];
+    double sums[EPOCHS_MAX][3];
+    uint64_t updates[EPOCHS_MAX];
+    uint32_t reasons, pauses, returned;
+    spsh__lease_state last;
+    bool is_broken_off;
+};
+
+/* ---- a learner ---- */
+
+static bool is_dead(const world *w, uint32_t rank)
+{
+    return (w->sim != NULL && spsh__sim_is_dead(w->sim, rank)) || rank == w->frozen;
+}
+
+/* Who has waited in vain looks who is dead. */
+static spsh_status report(const learner *l, spsh_error *err)
+{
+    spsh_status rc = SPSH_OK;
+    for (uint32_t r = 1; rc == SPSH_OK && r < l->world->learners; r++)
+        if (r != l->rank && is_dead(l->world, r))
+            rc = spsh__leases_lost(l->leases, r, err);
+    return rc;
+}
+
+/* ... and so does, where a run is recorded, who has made a step. */
+static spsh_status look_around(const learner *l, spsh_error *err)
+{
+    spsh_status rc = SPSH_OK;
+    for (uint32_t r = 1; rc == SPSH_OK && r < l->world->learners; r++) {
+        uint64_t dead = is_dead(l->world, r);
+        rc = l->runtime->ops->note_fn(l->runtime, &dead, err);
+        if (rc == SPSH_OK && dead != 0 && r != l->rank)
+            rc = spsh__leases_lost(l->leases, r, err);
+    }
+    return rc;
+}
+
+static spsh_status take(learner *l, spsh__lease_taken *ret, spsh_error *err)
+{
+    spsh__lease lease = {0, 0, 0, 0, 0};
+    spsh_status rc = SPSH_E_TIMEOUT;
+    for (int tries = 0; rc == SPSH_E_TIMEOUT && tries < TRIES; tries++) {
+        rc = spsh__leases_take(l->leases, l->count == 0, &lease, ret, err);
+        if (rc == SPSH_E_TIMEOUT && l->rank == l->world->frozen)
+            l->is_given_up = true;
+        if (rc == SPSH_E_TIMEOUT && report(l, err) != SPSH_OK)
+            return rc;
+    }
+    if (rc == SPSH_OK && *ret == SPSH__LEASE_TAKEN) {
+        CHECK(l->count <= l->world->ahead);
+        l->queue[(l->first + l->count++) % (SPSH__LEASE_AHEAD_MAX + 1)] = lease;
+        const uint64_t seen[5] = {l->hash, lease.epoch, lease.step, lease.samples, lease.updates};
+        l->hash = XXH3_64bits(seen, sizeof(seen));
+    }
+    return rc;
+}
+
+static spsh_status work(learner *l, spsh_error *err)
+{
+    world *w = l->world;
+    const spsh__lease lease = l->queue[l->first];
+    const double step = (double)lease.step;
+    const double row[3] = {1, step, step * step};
+    spsh__lease_done done = {
+        .number = lease.number, .samples = SAMPLES, .row = row, .row_count = 3};
+    l->first = (l->first + 1) % (SPSH__LEASE_AHEAD_MAX + 1);
+    l->count--;
+    l->runtime->ops->compute_fn(l->runtime, w->step_ns);
+    l->steps++;
+    if (w->stop_at == l->steps && l->rank + 1 == w->learners)
+        done.reasons = SPSH__PAUSE_STOP;
+    spsh_status rc = spsh__leases_acknowledge(l->leases, &done, err);
+    if (rc == SPSH_OK && w->save_at == l->steps && l->rank == 0)
+        rc = spsh__leases_pause(l->leases, SPSH__PAUSE_SAVE | SPSH__PAUSE_EVALUATE, err);
+    if (rc == SPSH_OK && w->is_recorded)
+        rc = look_around(l, err);
+    return rc;
+}
+
+/* Rank 0: what is acknowledged, and the state that belongs to it. */
+static spsh_status count(learner *l, spsh_error *err)
+{
+    world *w = l->world;
+    double sums[4];
+    uint64_t updates = 0;
+    spsh__lease_state state;
+    spsh_status rc = spsh__leases_state(l->leases, &state, err);
+    if (rc == SPSH_OK)
+        rc = spsh__leases_totals(l->leases, sums, 4, &updates, err);
+    if (rc != SPSH_OK)
+        return rc;
+    REQUIRE(state.epoch < EPOCHS_MAX);
+    CHECK_U64((uint64_t)sums[0], updates);
+    CHECK(sums[3] == 0);
+    w->updates[state.epoch] += updates;
+    for (int i = 0; i < 3; i++)
+        w->sums[state.epoch][i] += sums[i];
+    for (uint32_t r = 0; rc == SPSH_OK && r < w->learners; r++)
+        rc = spsh__leases_share(l->leases, r, &w->shares[r], err);
+    return rc != SPSH_OK
+               ? rc
+               : spsh__leases_save(l->leases, w->saved, sizeof(w->saved), &w->saved_size, err);
+}
+
+static spsh_status meet(learner *l, spsh__lease_state *state, spsh_error *err)
+{
+    world *w = l->world;
+    spsh_status rc = SPSH_E_TIMEOUT;
+    for (int tries = 0; rc == SPSH_E_TIMEOUT && tries < TRIES; tries++) {
+        rc = spsh__leases_meet(l->leases, state, err);
+        if (rc == SPSH_E_TIMEOUT && report(l, err) != SPSH_OK)
+            return rc;
+    }
+    if (rc != SPSH_OK || l->rank != 0)
+        return rc;
+    w->reasons |= state->reasons;
+    w->returned += state->returned;
+    w->last = *state;
+    w->pauses++;
+    return count(l, err);
+}
+
+/* Until the pause. */
+static spsh_status go_round(learner *l, spsh_error *err)
+{
+    const world *w = l->world;
+    spsh__lease_taken taken = SPSH__LEASE_TAKEN;
+    spsh_status rc = SPSH_OK;
+    while (rc == SPSH_OK) {
+        do
+            rc = take(l, &taken, err);
+        while (rc == SPSH_OK && taken == SPSH__LEASE_TAKEN);
+        if (rc != SPSH_OK || taken == SPSH__LEASE_PAUSE)
+            return rc;
+        rc = work(l, err);
+        if (rc == SPSH_OK && w->break_at == l->steps && l->rank == 0) {
+            rc = count(l, err);
+            l->world->is_broken_off = true;
+            return rc != SPSH_OK ? rc : SPSH_E_CANCELED;
+        }
+    }
+    return rc;
+}
+
+static spsh_status begin(learner *l, uint64_t epoch, bool is_new, spsh_error *err)
+{
+    const world *w = l->world;
+    spsh_status rc = SPSH_OK;
+    if (l->rank != 0)
+        return rc;
+    if (is_new)
+        rc = spsh__leases_place(l->leases, epoch, 0, w->steps, err);
+    return rc != SPSH_OK ? rc : spsh__leases_begin(l->leases, &w->round, err);
+}
+
+static spsh_status learn(learner *l, spsh_error *err)
+{
+    const world *w = l->world;
+    spsh__lease_state state = {.epoch = 0};
+    bool is_new = w->saved_size == 0;
+    spsh_status rc = SPSH_OK;
+    if (!is_new && l->rank == 0)
+        rc = spsh__leases_restore(l->leases, w->saved, w->saved_size, w->steps, err);
+    if (!is_new && rc == SPSH_OK)
+        rc = spsh__leases_peek(w->saved, w->saved_size, &state, err);
+    while (rc == SPSH_OK && state.epoch < w->epochs) {
+        rc = begin(l, state.epoch, is_new, err);
+        if (rc == SPSH_OK)
+            rc = go_round(l, err);
+        if (rc == SPSH_OK)
+            rc = meet(l, &state, err);
+        if (rc != SPSH_OK ||
+            (state.reasons & (SPSH__PAUSE_STOP | SPSH__PAUSE_SAMPLES | SPSH__PAUSE_UPDATES)) != 0)
+            break;
+        is_new = (state.reasons & SPSH__PAUSE_EPOCH) != 0;
+        state.epoch += is_new;
+    }
+    return rc;
+}
+
+static spsh_status learn_in_turn(void *user, uint32_t rank, spsh_error *err)
+{
+    learner *l = &((world *)user)->all[rank];
+    const spsh_status rc = learn(l, err);
+    if ((l->world->is_broken_off && rc != SPSH_OK) || l->is_given_up)
+        return SPSH_OK;
+    return rc;
+}
+
+/* ---- worlds ---- */
+
+static void make(world *w, uint32_t learners, uint32_t ahead)
+{
+    *w = (world){.learners = learners,
+                 .ahead = ahead,
+                 .epochs = EPOCHS_MAX,
+                 .steps = STEPS,
+                 .frozen = NOBODY,
+                 .jitter = 0.5,
+                 .step_ns = 10 * MS};
+}
+
+static void add_learner(world *w, uint32_t rank, spsh__runtime *t)
+{
+    learner *l = &w->all[rank];
+    *l = (learner){.world = w, .rank = rank, .runtime = t, .error = SPSH_ERROR_INIT};
+    REQUIRE(spsh__leases_open(t, spsh_allocator_default(), w->ahead, &l->leases, NULL) == SPSH_OK);
+}
+
+static void close_learners(world *w)
+{
+    for (uint32_t i = 0; i < w->learners; i++)
+        spsh__leases_close(w->all[i].leases);
+}
+
+static spsh__record_options records_of(const world *w)
+{
+    return (spsh__record_options){spsh_allocator_default(), spsh_io_default(), w->records, 9};
+}
+
+static void simulate(world *w, uint64_t seed)
+{
+    spsh_error err = SPSH_ERROR_INIT;
+    spsh__runtime *recorded[LEARNERS_MAX] = {NULL};
+    const spsh__record_options records = records_of(w);
+    const spsh__sim_options o = {.allocator = *spsh_allocator_default(),
+                                 .learners = w->learners,
+                                 .latency_ns = 50000,
+                                 .bytes_per_s = 1e9,
+                                 .jitter = w->jitter,
+                                 .seed = seed,
+                                 .deadline_ms = 2000,
+                                 .faults = w->faults,
+                                 .fault_count = w->fault_count};
+    REQUIRE(spsh__sim_open(&o, &w->sim, NULL) == SPSH_OK);
+    for (uint32_t i = 0; i < w->learners; i++) {
+        spsh__runtime *t = spsh__sim_runtime(w->sim, i);
+        if (w->is_recorded)
+            REQUIRE(spsh__record_open(&records, t, &recorded[i], NULL) == SPSH_OK);
+        add_learner(w, i, w->is_recorded ? recorded[i] : t);
+    }
+    if (spsh__sim_run(w->sim, learn_in_turn, w, &err) != SPSH_OK) {
+        fprintf(stderr, "seed %llu, %u learners: %s\n", (unsigned long long)seed, w->learners,
+                err.message);
+        CHECK(false);
+    }
+    close_learners(w);
+    for (uint32_t i = 0; w->is_recorded && i < w->learners; i++)
+        recorded[i]->ops->close_fn(recorded[i]);
+    spsh__sim_close(w->sim);
+    w->sim = NULL;
+}
+
+static double sum_of(uint64_t steps, int power)
+{
+    double sum = 0;
+    for (uint64_t s = 0; s < steps; s++)
+        sum += power == 0 ? 1 : power == 1 ? (double)s : (double)s * (double)s;
+    return sum;
+}
+
+static void check_epochs(const world *w)
+{
+    for (uint32_t e = 0; e < w->epochs; e++)
+        for (int i = 0; i < 3; i++)
+            if (w->sums[e][i] != sum_of(w->steps, i)) {
+                fprintf(stderr, "%u learners, epoch %u: sum %d is %g, not %g\n", w->learners, e, i,
+                        w->sums[e][i], sum_of(w->steps, i));
+                CHECK(false);
+            }
+}
+
+/* ---- what holds ---- */
+
+static void test_each_step_once(void)
+{
+    const uint64_t seed = test_seed(1);
+    for (uint32_t learners = 1; learners <= LEARNERS_MAX; learners++)
+        for (uint32_t ahead = 0; ahead < 4; ahead++) {
+            world w;
+            make(&w, learners, ahead);
+            simulate(&w, seed + ahead);
+            check_epochs(&w);
+            CHECK_U64(w.pauses, EPOCHS_MAX);
+            CHECK_U64(w.reasons, SPSH__PAUSE_EPOCH);
+            CHECK_U64(w.last.updates, EPOCHS_MAX * STEPS);
+            CHECK_U64(w.last.samples, EPOCHS_MAX * STEPS * SAMPLES);
+            CHECK_U64(w.last.learners, learners);
+        }
+}
+
+/* 8 learners, one ten times as slow: it has about a tenth of what another has. */
+static void test_a_slow_learner_gets_fewer(void)
+{
+    const spsh__sim_fault slow = {SPSH__SIM_SLOW, 5, 10, 0, 0};
+    world w;
+    make(&w, 8, 1);
+    w.steps = 400;
+    w.jitter = 0;
+    w.faults = &slow;
+    w.fault_count = 1;
+    simulate(&w, 1);
+    check_epochs(&w);
+    printf("shares: %llu and %llu\n", (unsigned long long)w.shares[4],
+           (unsigned long long)w.shares[5]);
+    CHECK(w.shares[5] > 0 && w.shares[5] * 7 < w.shares[4]);
+}
+
+/* At every time of the first epochs: with leases in hand, at work, in the pause. */
+static void test_a_learner_that_dies(void)
+{
+    const uint64_t seed = test_seed(2);
+    for (uint32_t learners = 2; learners <= LEARNERS_MAX; learners += 2)
+        for (uint64_t at = 0; at < 24; at++) {
+            spsh__sim_fault kill[2] = {
+                {SPSH__SIM_KILL, learners - 1, 0, at * 17 * MS, 0},
+                {SPSH__SIM_KILL, learners / 2, 0, at * 31 * MS, 0},
+            };
+            world w;
+            make(&w, learners, (uint32_t)(at % 4));
+            w.faults = kill;
+            w.fault_count = learners > 2 ? 2 : 1;
+            simulate(&w, seed + at);
+            check_epochs(&w);
+        }
+}
+
+/* It was frozen for longer than the others wait, and is not heard any more. */
+static void test_one_that_was_taken_for_dead(void)
+{
+    const spsh__sim_fault freeze = {SPSH__SIM_FREEZE, 2, 0, 45 * MS, 9000 * MS};
+    world w;
+    make(&w, 4, 2);
+    w.epochs = 2;
+    w.faults = &freeze;
+    w.fault_count = 1;
+    w.frozen = 2;
+    simulate(&w, 3);
+    check_epochs(&w);
+    CHECK(w.all[2].is_given_up);
+    CHECK_U64(w.last.learners, 3);
+}
+
+static void test_a_pause_for_saving(void)
+{
+    for (uint32_t learners = 1; learners <= LEARNERS_MAX; learners++) {
+        world w;
+        make(&w, learners, 2);
+        w.steps = 2 * STEPS; /* more than what all may have when rank 0 has made its third */
+        w.save_at = 3;
+        simulate(&w, learners);
+        check_epochs(&w);
+        CHECK_U64(w.pauses, EPOCHS_MAX + 1);
+        CHECK_U64(w.reasons, SPSH__PAUSE_EPOCH | SPSH__PAUSE_SAVE | SPSH__PAUSE_EVALUATE);
+        CHECK_U64(w.returned, 0);
+    }
+}
+
+/* Stops, and goes on with other learners where it was. */
+static void test_stop_and_go_on(void)
+{
+    for (uint32_t learners = 1; learners <= LEARNERS_MAX; learners++) {
+        world w, more;
+        make(&w, learners, 2);
+        w.steps = 2 * STEPS;
+        w.stop_at = 4;
+        simulate(&w, learners);
+        CHECK_U64(w.reasons, SPSH__PAUSE_STOP);
+        CHECK_U64(w.saved_size, 64); /* nothing is out */
+        CHECK_U64(w.last.step, w.last.updates);
+        CHECK(w.last.step >= 4 && w.last.step < w.steps);
+        make(&more, LEARNERS_MAX + 1 - learners, 1);
+        more.steps = w.steps;
+        memcpy(more.saved, w.saved, sizeof(w.saved));
+        more.saved_size = w.saved_size;
+        memcpy(more.sums, w.sums, sizeof(w.sums));
+        simulate(&more, learners);
+        check_epochs(&more);
+        CHECK_U64(more.last.updates, EPOCHS_MAX * w.steps);
+    }
+}
+
+/* Everybody dies in the middle; what was saved last knows what was not acknowledged. */
+static void test_go_on_from_the_middle(void)
+{
+    for (uint32_t learners = 1; learners <= LEARNERS_MAX; learners++) {
+        world w, more;
+        make(&w, learners, 3);
+        w.break_at = 3;
+        simulate(&w, learners);
+        CHECK(w.is_broken_off);
+        CHECK(learners == 1 || w.saved_size > 64);
+        spsh__lease_state state;
+        REQUIRE(spsh__leases_peek(w.saved, w.saved_size, &state, NULL) == SPSH_OK);
+        CHECK_U64(state.updates + state.returned, state.step);
+        make(&more, LEARNERS_MAX + 1 - learners, 2);
+        memcpy(more.saved, w.saved, sizeof(w.saved));
+        more.saved_size = w.saved_size;
+        memcpy(more.sums, w.sums, sizeof(w.sums));
+        simulate(&more, learners);
+        check_epochs(&more);
+        CHECK_U64(more.last.updates, EPOCHS_MAX * STEPS);
+    }
+}
+
+static void test_bounds_of_a_round(void)
+{
+    for (uint32_t learners = 1; learners <= LEARNERS_MAX; learners++) {
+        world w;
+        make(&w, learners, 2);
+        w.round.updates_max = 57;
+        simulate(&w, learners);
+        CHECK_U64(w.last.updates, 57);
+        CHECK_U64(w.reasons & SPSH__PAUSE_UPDATES, SPSH__PAUSE_UPDATES);
+        CHECK_U64(w.last.epoch, 1);
+        make(&w, learners, 2);
+        w.round = (spsh__lease_round){.samples_max = 95, .samples_mean = SAMPLES};
+        simulate(&w, learners);
+        CHECK_U64(w.last.samples, 100);
+        CHECK_U64(w.reasons, SPSH__PAUSE_SAMPLES);
+    }
+}
+
+/* What is held back because of samples that a dead one was to bring goes to the others. */
+static void test_samples_of_a_dead_learner(void)
+{
+    const spsh__sim_fault kill = {SPSH__SIM_KILL, 1, 0, 25 * MS, 0};
+    world w;
+    make(&w, 3, 2);
+    w.round = (spsh__lease_round){.samples_max = 95, .samples_mean = SAMPLES};
+    w.faults = &kill;
+    w.fault_count = 1;
+    simulate(&w, 1);
+    CHECK_U64(w.last.samples, 100);
+}
+
+/* ---- records ---- */
+
+static void replay(const world *was)
+{
+    world w = *was;
+    const spsh__record_options records = records_of(was);
+    spsh_error err = SPSH_ERROR_INIT;
+    spsh__replay *again = NULL;
+    w.saved_size = 0;
+    w.pauses = 0;
+    memset(w.sums, 0, sizeof(w.sums));
+    REQUIRE(spsh__replay_open(&records, w.learners, &again, &err) == SPSH_OK);
+    for (uint32_t i = 0; i < w.learners; i++)
+        add_learner(&w, i, spsh__replay_runtime(again, i));
+    if (spsh__replay_run(again, learn_in_turn, &w, &err) != SPSH_OK) {
+        fprintf(stderr, "%s\n", err.message);
+        CHECK(false);
+    }
+    close_learners(&w);
+    spsh__replay_close(again);
+    CHECK_U64(w.pauses, was->pauses);
+    CHECK(memcmp(w.saved, was->saved, was->saved_size) == 0);
+    for (uint32_t i = 0; i < w.learners; i++) {
+        CHECK_U64(w.all[i].steps, was->all[i].steps);
+        CHECK_U64(w.all[i].hash, was->all[i].hash);
+    }
+}
+
+static void begin_record(world *w)
+{
+    test_temp_dir(w->folder, sizeof(w->folder));
+    (void)snprintf(w->records, sizeof(w->records), "%s/records", w->folder);
+    REQUIRE(mkdir(w->records, 0777) == 0);
+    w->is_recorded = true;
+}
+
+/* The same leases to the same learners, with the same samples before them; one dies. */
+static void test_a_recorded_run_is_replayed(void)
+{
+    const spsh__sim_fault kill = {SPSH__SIM_KILL, 2, 0, 73 * MS, 0};
+    for (uint64_t seed = 0; seed < 4; seed++) {
+        world w;
+        make(&w, 4, 2);
+        w.jitter = 3;
+        w.save_at = 5;
+        w.faults = &kill;
+        w.fault_count = 1;
+        begin_record(&w);
+        simulate(&w, seed);
+        check_epochs(&w);
+        CHECK(w.all[2].steps > 0 && w.all[2].steps < 20);
+        replay(&w);
+        test_remove_tree(w.folder);
+    }
+}
+
+/* ---- processes ---- */
+
+static void *be_process(void *user)
+{
+    learner *l = (learner *)user;
+    world *w = l->world;
+    const uint32_t rank = l->rank;
+    const spsh__launch launch = {.rank = rank,
+                                 .world_size = w->learners,
+                                 .local_rank = rank,
+                                 .local_size = w->learners,
+                                 .node_count = 1,
+                                 .launcher = "environment"};
+    const spsh__rendezvous_options meeting = {
+        .launch = &launch, .folder = w->folder, .deadline_ms = 20000};
+    const spsh__record_options records = records_of(w);
+    spsh__comm *comm = NULL;
+    spsh__runtime *t = NULL, *recorded = NULL;
+    REQUIRE(spsh__comm_open(&meeting, spsh_allocator_default(), &comm, NULL) == SPSH_OK);
+    REQUIRE(spsh__runtime_processes_open(comm, spsh_allocator_default(), &t, NULL) == SPSH_OK);
+    REQUIRE(spsh__record_open(&records, t, &recorded, NULL) == SPSH_OK);
+    add_learner(w, rank, recorded);
+    l->status = learn(l, &l->error);
+    if (l->status != SPSH_OK)
+        fprintf(stderr, "learner %u: %s\n", rank, l->error.message);
+    spsh__leases_close(l->leases);
+    recorded->ops->close_fn(recorded);
+    t->ops->close_fn(t);
+    spsh__comm_close(comm);
+    return NULL;
+}
+
+static void test_between_processes(void)
+{
+    pthread_t threads[4];
+    world *w = malloc(sizeof(*w));
+    REQUIRE(w != NULL);
+    make(w, 4, 2);
+    w->save_at = 4;
+    w->step_ns = 200000;
+    begin_record(w);
+    for (uint32_t i = 0; i < 4; i++) {
+        w->all[i] = (learner){.world = w, .rank = i};
+        REQUIRE(pthread_create(&threads[i], NULL, be_process, &w->all[i]) == 0);
+    }
+    for (uint32_t i = 0; i < 4; i++)
+        REQUIRE(pthread_join(threads[i], NULL) == 0);
+    for (uint32_t i = 0; i < 4; i++)
+        CHECK_I64(w->all[i].status, SPSH_OK);
+    check_epochs(w);
+    replay(w);
+    test_remove_tree(w->folder);
+    free(w);
+}
+
+/* ---- what is refused ---- */
+
+static void seal(uint8_t *bytes, size_t size)
+{
+    const uint64_t hash = XXH3_64bits(bytes, size - 8);
+    memcpy(bytes + size - 8, &hash, sizeof(hash));
+}
+
+static void test_damaged_states(void)
+{
+    world w;
+    spsh__lease_state state;
+    uint8_t bytes[1024];
+    make(&w, 6, 2);
+    w.break_at = 2;
+    simulate(&w, 1);
+    REQUIRE(w.saved_size > 64 + 16);
+    const size_t size = w.saved_size;
+    for (size_t i = 0; i < size; i++)
+        CHECK_I64(spsh__leases_peek(w.saved, i, &state, NULL), SPSH_E_TRUNCATED);
+    CHECK_I64(spsh__leases_peek(w.saved, size + 1, &state, NULL), SPSH_E_CORRUPT);
+    for (size_t bit = 0; bit < 8 * size; bit++) {
+        memcpy(bytes, w.saved, size);
+        bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
+        const spsh_status rc = spsh__leases_peek(bytes, size, &state, NULL);
+        CHECK(rc == SPSH_E_CORRUPT || rc == SPSH_E_TRUNCATED || rc == SPSH_E_VERSION);
+    }
+    static const struct {
+        size_t at;
+        uint8_t value;
+    } lies[] = {
+        {56, 9 }, /* twice, or not ascending */
+        {56, 99}, /* is not given yet */
+        {24, 0 }, /* ... either */
+        {24, 41}, /* behind the end */
+    };
+    for (size_t i = 0; i < sizeof(lies) / sizeof(lies[0]); i++) {
+        memcpy(bytes, w.saved, size);
+        bytes[lies[i].at] = lies[i].value;
+        if (lies[i].value == 9)
+            memcpy(bytes + 64, bytes + 56, 8);
+        seal(bytes, size);
+        CHECK_I64(spsh__leases_peek(bytes, size, &state, NULL), SPSH_E_CORRUPT);
+    }
+}
+
+typedef struct alone {
+    spsh__leases *leases;
+    spsh__runtime *runtime;
+} alone;
+
+static spsh_status misuse(void *user, uint32_t rank, spsh_error *err)
+{
+    alone *all = (alone *)user;
+    spsh__leases *l = all[rank].leases;
+    spsh__lease lease, other;
+    spsh__lease_taken taken = SPSH__LEASE_NONE;
+    double total = 0;
+    uint64_t updates = 0;
+    if (rank == 1) {
+        CHECK_I64(spsh__leases_place(l, 0, 0, 5, err), SPSH_E_INVALID_ARG);
+        CHECK_I64(spsh__leases_begin(l, NULL, err), SPSH_E_INVALID_ARG);
+        CHECK_I64(spsh__leases_totals(l, &total, 1, &updates, err), SPSH_E_INVALID_ARG);
+        const spsh__message strange = {.kind = SPSH__LEASE_ACKNOWLEDGE, .number = 77};
+        all[1].runtime->ops->compute_fn(all[1].runtime, 500 * MS);
+        return all[1].runtime->ops->post_fn(all[1].runtime, 0, &strange, err);
+    }
+    CHECK_I64(spsh__leases_begin(l, NULL, err), SPSH_E_INVALID_ARG);
+    CHECK_I64(spsh__leases_place(l, 0, 6, 5, err), SPSH_E_INVALID_ARG);
+    CHECK_I64(spsh__leases_place(l, 0, 0, 5, err), SPSH_OK);
+    CHECK_I64(spsh__leases_begin(l, NULL, err), SPSH_OK);
+    CHECK_I64(spsh__leases_begin(l, NULL, err), SPSH_E_INVALID_ARG);
+    CHECK_I64(spsh__leases_place(l, 0, 0, 5, err), SPSH_E_INVALID_ARG);
+    CHECK_I64(spsh__leases_lost(l, 0, err), SPSH_E_INVALID_ARG);
+    CHECK_I64(spsh__leases_lost(l, 2, err), SPSH_E_INVALID_ARG);
+    CHECK_I64(spsh__leases_take(l, true, &lease, &taken, err), SPSH_OK);
+    CHECK_U64(taken, SPSH__LEASE_TAKEN);
+    CHECK_I64(spsh__leases_take(l, true, &other, &taken, err), SPSH_E_INVALID_ARG);
+    spsh__lease_done done = {.number = lease.number + 1};
+    CHECK_I64(spsh__leases_acknowledge(l, &done, err), SPSH_E_INVALID_ARG);
+    done = (spsh__lease_done){.number = lease.number, .row_count = SPSH__LEASE_NUMBERS_MAX + 1};
+    CHECK_I64(spsh__leases_acknowledge(l, &done, err), SPSH_E_INVALID_ARG);
+    done.row_count = 0;
+    CHECK_I64(spsh__leases_acknowledge(l, &done, err), SPSH_OK);
+    CHECK_I64(spsh__leases_acknowledge(l, &done, err), SPSH_E_INVALID_ARG);
+    all[0].runtime->ops->compute_fn(all[0].runtime, 1000 * MS);
+    CHECK_I64(spsh__leases_take(l, true, &lease, &taken, err), SPSH_E_MISMATCH); /* rank 1's */
+    CHECK(strstr(err->message, "learner 1 has sent") != NULL);
+    return SPSH_OK;
+}
+
+static void test_what_is_refused(void)
+{
+    const spsh__sim_options o = {
+        .allocator = *spsh_allocator_default(), .learners = 2, .latency_ns = 1000};
+    spsh__sim *sim = NULL;
+    alone all[2] = {
+        {NULL, NULL},
+        {NULL, NULL},
+    };
+    REQUIRE(spsh__sim_open(&o, &sim, NULL) == SPSH_OK);
+    for (uint32_t i = 0; i < 2; i++) {
+        all[i].runtime = spsh__sim_runtime(sim, i);
+        CHECK_I64(spsh__leases_open(all[i].runtime, spsh_allocator_default(),
+                                    SPSH__LEASE_AHEAD_MAX + 1, &all[i].leases, NULL),
+                  SPSH_E_INVALID_ARG);
+        REQUIRE(spsh__leases_open(all[i].runtime, spsh_allocator_default(), 0, &all[i].leases,
+                                  NULL) == SPSH_OK);
+    }
+    CHECK(spsh__sim_run(sim, misuse, all, NULL) == SPSH_OK);
+    spsh__leases_close(all[0].leases);
+    spsh__leases_close(all[1].leases);
+    spsh__sim_close(sim);
+}
+
+int main(void)
+{
+    RUN(test_each_step_once);
+    RUN(test_a_slow_learner_gets_fewer);
+    RUN(test_a_learner_that_dies);
+    RUN(test_one_that_was_taken_for_dead);
+    RUN(test_a_pause_for_saving);
+    RUN(test_stop_and_go_on);
+    RUN(test_go_on_from_the_middle);
+    RUN(test_bounds_of_a_round);
+    RUN(test_samples_of_a_dead_learner);
+    RUN(test_a_recorded_run_is_replayed);
+    RUN(test_between_processes);
+    RUN(test_damaged_states);
+    RUN(test_what_is_refused);
+    return TEST_RESULT();
+}

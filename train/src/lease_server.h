@@ -1,0 +1,62 @@
+/* lease_server.h: rank 0's part of lease.h: the cursor, and what is out. All of it is called under
+ * the lock of rank 0's runtime. */
+#ifndef SPSH_TRAIN_LEASE_SERVER_H
+#define SPSH_TRAIN_LEASE_SERVER_H
+
+#include "lease.h"
+
+/* Kinds of messages, and of marks. */
+enum {
+    SPSH__LEASE_ASK = SPSH__LEASE_KIND, /* number: the round */
+    SPSH__LEASE_ACKNOWLEDGE,            /* number: the lease; part: reasons; samples and a row */
+    SPSH__LEASE_PAUSED,                 /* number: the round that its sender has used up */
+    SPSH__LEASE_LOST,                   /* part: the rank */
+    SPSH__LEASE_GIVEN,                  /* number: the lease; epoch, step, samples, updates */
+    SPSH__LEASE_NO_MORE,                /* number: the round; part: reasons */
+    SPSH__LEASE_MET,                    /* number: the round; its state */
+};
+
+enum {
+    SPSH__LEASE_GIVEN_BYTES = 32,
+    SPSH__LEASE_STATE_BYTES = 52,
+    SPSH__LEASE_ROW_BYTES = 8, /* before the row: samples */
+    SPSH__LEASE_ACKNOWLEDGE_BYTES_MAX = SPSH__LEASE_ROW_BYTES + 8 * SPSH__LEASE_NUMBERS_MAX,
+};
+
+typedef struct spsh__lease_server spsh__lease_server;
+
+/* each: leases that a learner has at most. */
+spsh_status spsh__lease_server_open(spsh__runtime *runtime, const spsh_allocator *allocator,
+                                    uint32_t each, spsh__lease_server **ret_server,
+                                    spsh_error *err);
+void spsh__lease_server_close(spsh__lease_server *s); /* NULL is fine */
+
+/* A message of those that go to rank 0. SPSH_E_MISMATCH: no learner sends it. */
+spsh_status spsh__lease_server_serve(spsh__lease_server *s, const spsh__message *m,
+                                     spsh_error *err);
+
+/* As their namesakes in lease.h. */
+spsh_status spsh__lease_server_place(spsh__lease_server *s, uint64_t epoch, uint64_t step,
+                                     uint64_t steps, spsh_error *err);
+spsh_status spsh__lease_server_begin(spsh__lease_server *s, const spsh__lease_round *round,
+                                     spsh_error *err);
+spsh_status spsh__lease_server_pause(spsh__lease_server *s, uint32_t reasons, spsh_error *err);
+spsh__lease_state spsh__lease_server_state(const spsh__lease_server *s);
+uint64_t spsh__lease_server_totals(spsh__lease_server *s, double *totals, uint32_t count);
+uint64_t spsh__lease_server_share(const spsh__lease_server *s, uint32_t rank);
+/* Ascending; NULL: how many there are alone. */
+uint32_t spsh__lease_server_open_steps(const spsh__lease_server *s, uint64_t *ret_steps);
+spsh_status spsh__lease_server_restore(spsh__lease_server *s, const spsh__lease_state *state,
+                                       const uint64_t *steps, spsh_error *err);
+
+/* All learners that are not lost are in the pause. */
+bool spsh__lease_server_has_met(const spsh__lease_server *s);
+/* Then: the round is over, and they are told what it came to. */
+spsh_status spsh__lease_server_end(spsh__lease_server *s, spsh__lease_state *ret_state,
+                                   spsh_error *err);
+
+/* A state in SPSH__LEASE_STATE_BYTES, little-endian. */
+void spsh__lease_state_store(uint8_t *bytes, const spsh__lease_state *state);
+spsh__lease_state spsh__lease_state_load(const uint8_t *bytes);
+
+#endif
