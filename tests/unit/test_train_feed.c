@@ -1,6 +1,9 @@
 /* The feed: every utterance once over the ranks, labels as the vocabulary makes them, limits that
  * hold, cursors that resume, weights of datasets. */
 #include "feed.h"
+
+#include <xxhash.h>
+
 #include "spsh_test.h"
 #include "talk_dataset.h"
 
@@ -138,6 +141,113 @@ static void test_resume(void)
     tear_down();
 }
 
+/* ---- a feed that is asked ---- */
+
+static spsh__feed *open_asked(void)
+{
+    const spsh__feed_options options = {.config = config,
+                                        .vocabulary = vocabulary,
+                                        .names = (const char *const *)config->train,
+                                        .weights = config->train_weights,
+                                        .is_training = true,
+                                        .rank = 3,
+                                        .world_size = 5,
+                                        .is_asked = true};
+    spsh__feed *feed = NULL;
+    REQUIRE(spsh__feed_open(&options, &feed, NULL) == SPSH_OK);
+    return feed;
+}
+
+/* Of what is learnt from. */
+static uint64_t digest(const spsh__feed_batch *b)
+{
+    const size_t values = (size_t)b->batch * b->frames * (b->source->feature_dim);
+    uint64_t hash = XXH3_64bits(b->features, values * sizeof(*b->features));
+    hash ^= XXH3_64bits_withSeed(b->labels, b->label_offsets[b->batch] * sizeof(*b->labels), hash);
+    return hash ^ XXH3_64bits_withSeed(b->lengths, b->batch * sizeof(*b->lengths), hash);
+}
+
+enum { STEPS_MAX = 128, EPOCHS = 2 };
+
+/* Whatever the learner's rank, the world's size and the order are, a step's batch is the one that a
+ * single rank's feed has there. */
+static void test_asked(void)
+{
+    set_up("");
+    config->max_padded_seconds = 3;
+    static uint64_t wanted[EPOCHS][STEPS_MAX];
+    uint64_t counts[EPOCHS] = {0};
+    const spsh__feed_batch *b = NULL;
+    free(config->augment);
+    config->augment = strdup("speed-perturb,frequency_masks=2,frequency_mask_bins_max=5");
+    spsh__feed *feed = open_rank(0, 1);
+    for (uint32_t e = 0; e < EPOCHS;) {
+        const spsh_status rc = spsh__feed_next(feed, &b, NULL);
+        REQUIRE(rc == SPSH_OK || rc == SPSH_E_END);
+        if (rc == SPSH_OK && b->batch > 0)
+            wanted[e][counts[e]++] = digest(b);
+        e += rc == SPSH_E_END;
+        REQUIRE(e == EPOCHS || counts[e] < STEPS_MAX);
+    }
+    spsh__feed_close(feed);
+    feed = open_asked();
+    for (uint32_t e = EPOCHS; e-- > 0;) {
+        uint64_t steps = 0;
+        REQUIRE(spsh__feed_steps(feed, e, &steps, NULL) == SPSH_OK);
+        CHECK_U64(steps, counts[e]);
+        for (uint64_t n = 0; n <= steps; n++) { /* 0, 2, 4, ... 1, 3, 5, ...: one ahead */
+            const uint64_t half = (steps + 1) / 2, last = n - 1;
+            if (n < steps)
+                REQUIRE(spsh__feed_ask(feed, e, n < half ? 2 * n : 2 * (n - half) + 1, NULL) ==
+                        SPSH_OK);
+            if (n == 0)
+                continue;
+            REQUIRE(spsh__feed_next(feed, &b, NULL) == SPSH_OK);
+            CHECK_U64(b->source->epoch, e);
+            CHECK(b->is_step_end);
+            check_batch(feed, b);
+            CHECK_U64(digest(b), wanted[e][last < half ? 2 * last : 2 * (last - half) + 1]);
+        }
+    }
+    CHECK(spsh__feed_next(feed, &b, NULL) == SPSH_E_INVALID_ARG);
+    spsh__feed_close(feed);
+    tear_down();
+}
+
+/* A place between steps is a cursor like any other. */
+static void test_places(void)
+{
+    set_up("");
+    config->max_padded_seconds = 3;
+    uint8_t cursor[SPSH_CURSOR_BYTES], next[4096];
+    size_t size = 0;
+    uint64_t steps = 0, epoch = 0, step = 0, hash = 0, other = 0;
+    const spsh__feed_batch *b = NULL;
+    spsh__feed *asked = open_asked(), *feed = open_rank(0, 1);
+    REQUIRE(spsh__feed_steps(asked, 1, &steps, NULL) == SPSH_OK);
+    REQUIRE(steps > 5);
+    CHECK(spsh__feed_save_at(asked, 1, 4, cursor, 79, &size, NULL) == SPSH_E_LIMIT);
+    REQUIRE(spsh__feed_save_at(asked, 1, 4, cursor, sizeof(cursor), &size, NULL) == SPSH_OK);
+    REQUIRE(spsh__feed_find(asked, cursor, size, &epoch, &step, NULL) == SPSH_OK);
+    CHECK(epoch == 1 && step == 4);
+    REQUIRE(spsh__feed_restore(feed, cursor, size, NULL) == SPSH_OK);
+    REQUIRE(spsh__feed_next_hash(feed, cursor, size, &hash, NULL) == SPSH_OK);
+    REQUIRE(spsh__feed_save(feed, next, sizeof(next), &size, NULL) == SPSH_OK);
+    REQUIRE(spsh__feed_next_hash(asked, next, size, &other, NULL) == SPSH_OK);
+    CHECK_U64(hash, other);
+    REQUIRE(spsh__feed_next(feed, &b, NULL) == SPSH_OK);
+    CHECK(b->source->epoch == 1 && b->source->number == 4);
+    REQUIRE(spsh__feed_save_at(asked, 1, steps, cursor, sizeof(cursor), &size, NULL) == SPSH_OK);
+    CHECK(spsh__feed_save_at(asked, 1, steps + 1, cursor, sizeof(cursor), &size, NULL) ==
+          SPSH_E_INVALID_ARG);
+    cursor[70] ^= 1;
+    CHECK(spsh__feed_find(asked, cursor, size, &epoch, &step, NULL) != SPSH_OK);
+    CHECK(spsh__feed_save(asked, next, sizeof(next), &size, NULL) == SPSH_E_INVALID_ARG);
+    spsh__feed_close(asked);
+    spsh__feed_close(feed);
+    tear_down();
+}
+
 /* Slower speech is longer: limits know. */
 static void test_limits_with_speeds(void)
 {
@@ -173,6 +283,8 @@ int main(void)
 {
     RUN(test_each_once);
     RUN(test_resume);
+    RUN(test_asked);
+    RUN(test_places);
     RUN(test_limits_with_speeds);
     RUN(test_unknown_split);
     return TEST_RESULT();
