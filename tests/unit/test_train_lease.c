@@ -9,6 +9,7 @@
 
 #include <xxhash.h>
 
+#include "comm_sub.h"
 #include "lease_server.h"
 #include "rendezvous.h"
 #include "replay.h"
@@ -42,6 +43,8 @@ typedef struct learner {
 struct world {
     /* what it is */
     uint32_t learners, ahead, epochs;
+    uint32_t
+        node_size; /* above 1: the first of so many has leases for all of its node; simulated */
     uint64_t steps;
     const spsh__sim_fault *faults;
     uint32_t fault_count;
@@ -241,7 +244,10 @@ static spsh_status learn(learner *l, spsh_error *err)
 
 static spsh_status learn_in_turn(void *user, uint32_t rank, spsh_error *err)
 {
-    learner *l = &((world *)user)->all[rank];
+    world *w = (world *)user;
+    if (w->node_size > 1 && rank % w->node_size != 0)
+        return SPSH_OK;
+    learner *l = &w->all[rank / w->node_size];
     const spsh_status rc = learn(l, err);
     if ((l->world->is_broken_off && rc != SPSH_OK) || l->is_given_up)
         return SPSH_OK;
@@ -254,6 +260,7 @@ static void make(world *w, uint32_t learners, uint32_t ahead)
 {
     *w = (world){.learners = learners,
                  .ahead = ahead,
+                 .node_size = 1,
                  .epochs = EPOCHS_MAX,
                  .steps = STEPS,
                  .frozen = NOBODY,
@@ -282,10 +289,11 @@ static spsh__record_options records_of(const world *w)
 static void simulate(world *w, uint64_t seed)
 {
     spsh_error err = SPSH_ERROR_INIT;
-    spsh__runtime *recorded[LEARNERS_MAX] = {NULL};
+    spsh__runtime *around[LEARNERS_MAX] = {NULL};
     const spsh__record_options records = records_of(w);
+    const spsh__ranks leaders = {0, w->node_size, w->learners};
     const spsh__sim_options o = {.allocator = *spsh_allocator_default(),
-                                 .learners = w->learners,
+                                 .learners = w->learners * w->node_size,
                                  .latency_ns = 50000,
                                  .bytes_per_s = 1e9,
                                  .jitter = w->jitter,
@@ -295,10 +303,13 @@ static void simulate(world *w, uint64_t seed)
                                  .fault_count = w->fault_count};
     REQUIRE(spsh__sim_open(&o, &w->sim, NULL) == SPSH_OK);
     for (uint32_t i = 0; i < w->learners; i++) {
-        spsh__runtime *t = spsh__sim_runtime(w->sim, i);
+        spsh__runtime *t = spsh__sim_runtime(w->sim, i * w->node_size);
         if (w->is_recorded)
-            REQUIRE(spsh__record_open(&records, t, &recorded[i], NULL) == SPSH_OK);
-        add_learner(w, i, w->is_recorded ? recorded[i] : t);
+            REQUIRE(spsh__record_open(&records, t, &around[i], NULL) == SPSH_OK);
+        else if (w->node_size > 1)
+            REQUIRE(spsh__runtime_sub_open(t, &leaders, spsh_allocator_default(), &around[i],
+                                           NULL) == SPSH_OK);
+        add_learner(w, i, around[i] != NULL ? around[i] : t);
     }
     if (spsh__sim_run(w->sim, learn_in_turn, w, &err) != SPSH_OK) {
         fprintf(stderr, "seed %llu, %u learners: %s\n", (unsigned long long)seed, w->learners,
@@ -306,8 +317,9 @@ static void simulate(world *w, uint64_t seed)
         CHECK(false);
     }
     close_learners(w);
-    for (uint32_t i = 0; w->is_recorded && i < w->learners; i++)
-        recorded[i]->ops->close_fn(recorded[i]);
+    for (uint32_t i = 0; i < w->learners; i++)
+        if (around[i] != NULL)
+            around[i]->ops->close_fn(around[i]);
     spsh__sim_close(w->sim);
     w->sim = NULL;
 }
@@ -348,6 +360,16 @@ static void test_each_step_once(void)
             CHECK_U64(w.last.samples, EPOCHS_MAX * STEPS * SAMPLES);
             CHECK_U64(w.last.learners, learners);
         }
+}
+
+static void test_leaders_of_nodes(void)
+{
+    world w;
+    make(&w, 4, 2);
+    w.node_size = 3;
+    simulate(&w, 1);
+    check_epochs(&w);
+    CHECK_U64(w.last.learners, 4);
 }
 
 /* 8 learners, one ten times as slow: it has about a tenth of what another has. */
@@ -724,6 +746,7 @@ static void test_what_is_refused(void)
 int main(void)
 {
     RUN(test_each_step_once);
+    RUN(test_leaders_of_nodes);
     RUN(test_a_slow_learner_gets_fewer);
     RUN(test_a_learner_that_dies);
     RUN(test_one_that_was_taken_for_dead);
