@@ -6,8 +6,8 @@ target_compile_features(speechshard_build_flags INTERFACE c_std_11)
 target_compile_definitions(speechshard_build_flags INTERFACE _GNU_SOURCE _FILE_OFFSET_BITS=64)
 target_compile_options(speechshard_build_flags INTERFACE
     -Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow -Wundef -Wcast-qual
-    -Wcast-align -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wwrite-strings -Wvla
-    -Wformat=2 -Wdouble-promotion -Wimplicit-fallthrough)
+    -Wcast-align -Wpointer-arith -Wwrite-strings -Wvla -Wformat=2 -Wdouble-promotion -Wimplicit-fallthrough
+    $<$<COMPILE_LANGUAGE:C>:-Wstrict-prototypes -Wmissing-prototypes>)
 if(SPEECHSHARD_SANITIZE)
     target_compile_options(speechshard_build_flags INTERFACE
         -fsanitize=${SPEECHSHARD_SANITIZE} -fno-omit-frame-pointer)
@@ -26,8 +26,9 @@ endif()
 
 function(_speechshard_common target)
     set_target_properties(${target} PROPERTIES
-        C_STANDARD 11 C_STANDARD_REQUIRED ON C_EXTENSIONS OFF
-        C_VISIBILITY_PRESET hidden POSITION_INDEPENDENT_CODE ON)
+        C_STANDARD 11 C_STANDARD_REQUIRED ON C_EXTENSIONS OFF C_VISIBILITY_PRESET hidden
+        CXX_STANDARD 17 CXX_STANDARD_REQUIRED ON CXX_EXTENSIONS OFF CXX_VISIBILITY_PRESET hidden
+        POSITION_INDEPENDENT_CODE ON)
     target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:speechshard_build_flags>)
 endfunction()
 

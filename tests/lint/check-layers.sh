@@ -9,7 +9,7 @@ bad=0
 
 deny() { # deny DIR REGEX
     [ -d "$1" ] || return 0
-    if grep -rnE "$2" "$1" --include='*.[ch]' --include='*.cu' --include='*.cuh'; then bad=1; fi
+    if grep -rnE "$2" "$1" --include='*.[ch]' --include='*.cc' --include='*.cu' --include='*.cuh'; then bad=1; fi
 }
 deny shardfmt '#include "(loader|featgen|train|tools|speechshard/(loader|sampler|featgen|train|settings))'
 deny loader   '#include "(featgen|train|tools|speechshard/(train|settings))'
@@ -23,7 +23,7 @@ for dir in shardfmt loader featgen; do
     deny $dir "$unsafe"
 done
 # What started a process is in its environment: one place of train looks there.
-if [ -d train ] && grep -rnE "$unsafe" train --include='*.[ch]' | grep -v '^train/src/launch\.c:[0-9]*: *return getenv(name);$'; then
+if [ -d train ] && grep -rnE "$unsafe" train --include='*.[ch]' --include='*.cc' | grep -v '^train/src/launch\.c:[0-9]*: *return getenv(name);$'; then
     bad=1
 fi
 
@@ -33,6 +33,13 @@ for part in shardfmt loader featgen train tools; do
     [ -d "$part" ] || continue
     if find "$part" \( -name '*.cu' -o -name '*.cuh' \) ! -path '*/src/cuda/*' | grep .; then bad=1; fi
     if grep -rnE '#include <(cuda|cublas|cudnn|nccl)' "$part" --include='*.[ch]' | grep -v '^[a-z]*/src/cuda/[^:]*\.h:'; then bad=1; fi
+done
+
+# C++ is one file, between Gloo and comm.h.
+for part in shardfmt loader featgen train tools; do
+    [ -d "$part" ] || continue
+    if find "$part" -name '*.cc' ! -path train/src/comm_gloo.cc | grep .; then bad=1; fi
+    if grep -rn '#include <gloo' "$part" --include='*.[ch]' --include='*.cc' | grep -v '^train/src/comm_gloo\.cc:'; then bad=1; fi
 done
 
 # Private headers are reached by bare name inside their own folder only.

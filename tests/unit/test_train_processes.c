@@ -1,5 +1,8 @@
-/* Free strategies between threads that are processes to each other: each has a comm over TCP, and a
- * serving task of its own. What a simulation shows of them holds here, too, whatever the timing. */
+/* Free strategies between threads that are processes to each other: each has a comm, of the kind
+ * that is given, and a serving task of its own. What a simulation shows of them holds here, too,
+ * whatever the timing.
+ *
+ *     test_train_processes tcp|gloo */
 #include <math.h>
 #include <pthread.h>
 
@@ -13,6 +16,8 @@
 #define ELEMENTS    3000
 #define STEPS       30
 #define DEADLINE_MS 20000
+
+static const char *carrier;
 
 typedef struct world world;
 
@@ -132,12 +137,13 @@ static void leave(learner *l)
 static void *be_process(void *user)
 {
     learner *l = (learner *)user;
-    const spsh__launch launch = {.rank = l->rank,
-                                 .world_size = LEARNERS,
-                                 .local_rank = l->rank,
-                                 .local_size = LEARNERS,
-                                 .node_count = 1,
-                                 .launcher = "environment"};
+    spsh__launch launch = {.rank = l->rank,
+                           .world_size = LEARNERS,
+                           .local_rank = l->rank,
+                           .local_size = LEARNERS,
+                           .node_count = 1,
+                           .launcher = "environment"};
+    (void)snprintf(launch.comm, sizeof(launch.comm), "%s", carrier);
     const spsh__rendezvous_options meeting = {
         .launch = &launch, .folder = l->world->folder, .deadline_ms = DEADLINE_MS};
     const spsh__record_options record = {spsh_allocator_default(), spsh_io_default(),
@@ -261,8 +267,24 @@ static void test_a_recorded_run_is_replayed(void)
     }
 }
 
-int main(void)
+static bool is_built(void)
 {
+    spsh__launch launch = {
+        .world_size = 2, .local_size = 2, .node_count = 1, .launcher = "environment"};
+    const spsh__rendezvous_options nowhere = {.launch = &launch, .where = "?"};
+    spsh__comm *c = NULL;
+    (void)snprintf(launch.comm, sizeof(launch.comm), "%s", carrier);
+    return spsh__comm_open(&nowhere, spsh_allocator_default(), &c, NULL) != SPSH_E_UNSUPPORTED;
+}
+
+int main(int argc, char **argv)
+{
+    REQUIRE(argc == 2);
+    carrier = argv[1];
+    if (!is_built()) {
+        printf("skipped: built without %s\n", carrier);
+        return TEST_SKIPPED;
+    }
     RUN(test_they_come_to_the_minimum);
     RUN(test_a_recorded_run_is_replayed);
     return TEST_RESULT();

@@ -13,19 +13,48 @@
 /* Broadcasts go in pieces: MPI counts bytes in an int. */
 #define BROADCAST_BYTES ((size_t)64 << 20)
 
+#ifndef SPEECHSHARD_GLOO
+spsh_status spsh__comm_gloo_open(const spsh__rendezvous_options *options,
+                                 const spsh_allocator *allocator, spsh__comm **ret_comm,
+                                 spsh_error *err)
+{
+    (void)options, (void)allocator, (void)ret_comm;
+    return SPSH_FAIL(err, SPSH_E_UNSUPPORTED, SPSH_OFFSET_NONE,
+                     "SPEECHSHARD_COMM is gloo, which was not there when this was built");
+}
+#endif
+
 /* Those have no MPI for it. */
 static bool has_no_mpi(const char *launcher)
 {
     return strcmp(launcher, "torchrun") == 0 || strcmp(launcher, "environment") == 0;
 }
 
+const char *spsh__comm_name(const spsh__launch *launch, const char *where)
+{
+    const bool is_named = where != NULL && strcmp(where, "auto") != 0;
+    if (launch->world_size == 1)
+        return "self";
+    if (launch->comm[0] != '\0')
+        return launch->comm;
+    if (!is_named && !has_no_mpi(launch->launcher))
+        return "mpi";
+#ifdef SPEECHSHARD_GLOO
+    return "gloo";
+#else
+    return "tcp";
+#endif
+}
+
 spsh_status spsh__comm_open(const spsh__rendezvous_options *options,
                             const spsh_allocator *allocator, spsh__comm **ret_comm, spsh_error *err)
 {
     const spsh__launch *launch = options->launch;
-    const bool is_named = options->where != NULL && strcmp(options->where, "auto") != 0;
+    const char *name = spsh__comm_name(launch, options->where);
     spsh__comm *c = NULL;
-    if (launch->world_size > 1 && (is_named || has_no_mpi(launch->launcher)))
+    if (strcmp(name, "gloo") == 0)
+        return spsh__comm_gloo_open(options, allocator, ret_comm, err);
+    if (strcmp(name, "tcp") == 0)
         return spsh__comm_tcp_open(options, allocator, ret_comm, err);
     spsh_status rc = launch->world_size == 1 ? spsh__comm_self_open(allocator, &c, err)
                                              : spsh__comm_mpi_open(allocator, &c, err);

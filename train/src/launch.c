@@ -329,6 +329,17 @@ static const char *from_environment(void *user, const char *name)
     return getenv(name);
 }
 
+static spsh_status find_comm(const variables *v, spsh__launch *l, spsh_error *err)
+{
+    const char *name = get(v, "SPEECHSHARD_COMM");
+    if (name == NULL || strcmp(name, "auto") == 0)
+        return SPSH_OK;
+    if (strcmp(name, "mpi") != 0 && strcmp(name, "gloo") != 0 && strcmp(name, "tcp") != 0)
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+                         "SPEECHSHARD_COMM is auto, mpi, gloo or tcp, not '%.100s'", name);
+    return text_of(v, "SPEECHSHARD_COMM", l->comm, sizeof(l->comm), err);
+}
+
 spsh_status spsh__launch_find(const char *(*get_fn)(void *user, const char *name), void *user,
                               spsh__launch *ret_launch, spsh_error *err)
 {
@@ -339,6 +350,8 @@ spsh_status spsh__launch_find(const char *(*get_fn)(void *user, const char *name
         if (!is_there(&v, &launchers[i]))
             continue;
         rc = launchers[i].read_fn(&v, &found, err);
+        if (rc == SPSH_OK)
+            rc = find_comm(&v, &found, err);
         if (rc == SPSH_OK)
             rc = check_against(&v, &found, err);
         if (rc == SPSH_OK)

@@ -22,6 +22,8 @@ typedef struct spsh__launch {
     uint32_t master_port; /* 0: not said */
     char run_id[128];     /* of the launcher; else empty */
     uint32_t restart_count;
+    char comm[8]; /* SPEECHSHARD_COMM, what carries messages: "mpi", "gloo", "tcp"; empty: as usual
+                   */
 } spsh__launch;
 
 /* get_fn: NULL: getenv; or a test's. SPSH_E_INVALID_ARG: a contradiction, half a set, or a number
