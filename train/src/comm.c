@@ -13,6 +13,17 @@
 /* Broadcasts go in pieces: MPI counts bytes in an int. */
 #define BROADCAST_BYTES ((size_t)64 << 20)
 
+#ifdef SPEECHSHARD_MPI
+#define HAS_MPI true
+#else
+#define HAS_MPI false
+#endif
+#ifdef SPEECHSHARD_GLOO
+#define HAS_GLOO true
+#else
+#define HAS_GLOO false
+#endif
+
 #ifndef SPEECHSHARD_GLOO
 spsh_status spsh__comm_gloo_open(const spsh__rendezvous_options *options,
                                  const spsh_allocator *allocator, spsh__comm **ret_comm,
@@ -39,11 +50,12 @@ const char *spsh__comm_name(const spsh__launch *launch, const char *where)
         return launch->comm;
     if (!is_named && !has_no_mpi(launch->launcher))
         return "mpi";
-#ifdef SPEECHSHARD_GLOO
-    return "gloo";
-#else
-    return "tcp";
-#endif
+    return HAS_GLOO ? "gloo" : "tcp";
+}
+
+bool spsh__comm_is_built(const char *name)
+{
+    return strcmp(name, "mpi") == 0 ? HAS_MPI : strcmp(name, "gloo") == 0 ? HAS_GLOO : true;
 }
 
 spsh_status spsh__comm_open(const spsh__rendezvous_options *options,

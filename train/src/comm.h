@@ -75,6 +75,8 @@ void spsh__comm_close(spsh__comm *comm); /* NULL is fine */
 
 /* "self", "mpi", "gloo", "tcp": what spsh__comm_open takes. where: as in rendezvous.h. */
 const char *spsh__comm_name(const spsh__launch *launch, const char *where);
+/* Of "mpi", "gloo", "tcp": whether it was built in. */
+bool spsh__comm_is_built(const char *name);
 
 spsh_status spsh__comm_self_open(const spsh_allocator *allocator, spsh__comm **ret_comm,
                                  spsh_error *err);

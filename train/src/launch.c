@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "comm.h"
 #include "speechshard/train.h"
 #include "train_internal.h"
 
@@ -381,6 +382,9 @@ spsh_status spsh_train_world_find(spsh_train_world *ret_world, spsh_error *err)
         .master_port = launch.master_port,
         .restart_count = launch.restart_count,
     };
+    ret_world->has_mpi = spsh__comm_is_built("mpi");
+    ret_world->has_gloo = spsh__comm_is_built("gloo");
+    (void)snprintf(ret_world->comm, sizeof(ret_world->comm), "%s", spsh__comm_name(&launch, NULL));
     (void)snprintf(ret_world->launcher, sizeof(ret_world->launcher), "%s", launch.launcher);
     (void)snprintf(ret_world->master, sizeof(ret_world->master), "%s", launch.master);
     (void)snprintf(ret_world->run_id, sizeof(ret_world->run_id), "%s", launch.run_id);
