@@ -3,7 +3,8 @@
 #
 #     tools/test.sh [PRESET [CTEST-ARGUMENT...]]         (nothing given: release, all but `gpu` and `nightly`)
 #
-# With SPEECHSHARD_TEST_TARGET only that is built, which must be all that the tests need.
+# With SPEECHSHARD_TEST_TARGET only that is built, which must be all that the tests need; with
+# SPEECHSHARD_TEST_CUDA="80;90" the plug-in has code for these architectures alone.
 #
 # The last line is `N passed, N failed, N skipped`. Tests that read real speech look for it in
 # $SPEECHSHARD_TEST_DATA, else in ../shared/data beside the source tree, and are skipped when it is
@@ -23,7 +24,8 @@ case $preset in *clang* | fuzz) groups="$groups lint" ;; esac
 tools/install-deps.sh $groups
 tools/install-pyarrow.sh
 
-configured=$(cmake --preset "$preset")
+configured=$(cmake --preset "$preset" \
+    ${SPEECHSHARD_TEST_CUDA:+"-DSPEECHSHARD_CUDA_ARCHITECTURES=$SPEECHSHARD_TEST_CUDA"})
 printf '%s\n' "$configured" | grep 'CUDA plug-in' # built, or why not
 cmake --build "$build" --parallel "$jobs" --target "${SPEECHSHARD_TEST_TARGET:-all}"
 # Each public header must compile alone.
