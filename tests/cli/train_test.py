@@ -416,6 +416,43 @@ def test_report_of_a_run_that_goes_on(work):
     check("1 lines of metrics.jsonl are none" in page and "line 1" in page, "the damaged line is told")
 
 
+def test_report_of_costs(work):
+    """An hour and a half of four processes are kept and half an hour lost, an hour long nothing runs; then of two one more."""
+    lines = [
+        {"kind": "start", "samples": 0, "step": 0, "time": 10000, "world_size": 4},
+        {"kind": "step", "samples": 8, "step": 1, "time": 15400, "step_s": 4860, "save_s": 270},
+        {"kind": "start", "samples": 8, "step": 1, "time": 20800, "world_size": 2, "before_time": 17200, "lost_samples": 3,
+         "lost_starts": 0, "lost_s": 1800, "lost_process_s": 7200, "stopped_s": 0},
+        {"kind": "step", "samples": 16, "step": 2, "time": 24400, "step_s": 3600, "save_s": 0},
+    ]
+    (work / "costs").mkdir()
+    (work / "costs/metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    rates = "--rate", "preemptible=2", "--rate", "on-demand=10.5"
+    done = run("report", "costs", *rates, cwd=work)
+    equal((done.returncode, done.stdout.splitlines()), (0, [
+        "wall clock           4.00 h",
+        "kept                 2.50 h, of processes 8.00 h",
+        "of it                steps 94.00 %, evaluations 0.00 %, checkpoints 3.00 %, other 3.00 %",
+        "restarts             1",
+        "lost with them       0.50 h, of processes 2.00 h, 20.00 % of all; 3 utterances",
+        "stopped between      1.00 h, of processes 2.00 h",
+        "price, preemptible   20.00 for what was kept and lost, as it ran",
+        "at most              24.00 if the machines were paid while the run was stopped",
+        "price, on demand     84.00 for what was kept: as if nothing had stopped it",
+    ]), f"costs: {done.stderr}")
+    page = "".join(read_page(work / "costs/report.html", ELEMENTS, "page").itertext())
+    check("84.00 for what was kept" in page, "the page lacks the price")
+    cost = json.loads(run("report", "costs", "--json", *rates, "--processes-per-node", 4, cwd=work).stdout)["cost"]
+    equal([cost[key] for key in ("lost_s", "stopped_process_s", "price_preemptible", "price_preemptible_max",
+                                 "price_on_demand")], [1800, 7200, 5, 6, 21], "costs of nodes of four")
+    cost = json.loads(run("report", "run", "--json", cwd=work).stdout)["cost"]
+    equal((cost["restarts"], cost["lost_samples"], "price_on_demand" in cost), (1, 0, False), "costs of a real run")
+    check(0 < cost["kept_s"] < cost["wall_s"] < 3600, f"{cost}")
+    check(run("report", "run", "--cost", cwd=work).stdout.startswith("wall clock "), "--cost")
+    for wrong in ("preemptible", "spot=3", "on-demand=", "on-demand=-1", "on-demand=3x", "on-demand=inf"):
+        failed(run("report", "costs", "--rate", wrong, cwd=work), 2, f"--rate {wrong}", "on-demand=PRICE")
+
+
 # ---- env ----
 
 def env_of(*options, **variables):
@@ -465,7 +502,7 @@ def main():
         make_corpus(work)
         run_tests([test_train, test_metrics_are_documented, test_refused, test_resume, test_stopped, test_terminal,
                    test_event_files, test_eval, test_transcribe_dataset, test_transcribe_files, test_transcribe_long,
-                   test_transcribe_damage, test_damaged_checkpoint, test_report, test_report_of_a_run_that_goes_on, test_env,
+                   test_transcribe_damage, test_damaged_checkpoint, test_report, test_report_of_a_run_that_goes_on, test_report_of_costs, test_env,
                    test_rendezvous_is_refused], work)
 
 

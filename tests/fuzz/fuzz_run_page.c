@@ -40,7 +40,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (rc != SPSH_OK)
         return 0;
     check_history(history);
-    spsh__run_page(&page, "run", history, NULL);
+    const spsh__run_rates rates = {2, 1, 8};
+    spsh__run_page(&page, "run", history, NULL, &rates);
     must(!page.failed && has(&page, "</html>"));
     must(spsh__text_is_utf8((spsh_bytes){page.data, page.size_bytes}));
     must(!has(&page, "<script"));

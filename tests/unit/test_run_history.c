@@ -291,7 +291,7 @@ static size_t page_bytes(uint64_t steps)
         put_step(step, 100.0 / (double)(step % 1000 + 1));
     put_evaluation(steps, "dev <b>", 0.5);
     spsh__run_history *h = end_run();
-    spsh__run_page(&page, "<run>", h, "vocabulary: \"a<b\"\n# x\ntrain:\n  rate: 0.1\n");
+    spsh__run_page(&page, "<run>", h, "vocabulary: \"a<b\"\n# x\ntrain:\n  rate: 0.1\n", NULL);
     const char *text = spsh__builder_text(&page);
     REQUIRE(text != NULL);
     CHECK(strstr(text, "<b>\"") == NULL && strstr(text, "<run>") == NULL);

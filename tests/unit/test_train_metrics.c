@@ -165,6 +165,46 @@ static void test_resume_cuts(void)
     CHECK(real_of(lines, 4, "samples") == 32);
     CHECK_STR(kind_of(lines, 5), "start");
     CHECK(real_of(lines, 6, "samples") == 40);
+    CHECK(json_is_null(json_object_get(json_array_get(lines, 0), "before_time")));
+    CHECK(real_of(lines, 5, "before_time") >= real_of(lines, 4, "time"));
+    CHECK(real_of(lines, 5, "lost_samples") == 48);
+    json_decref(lines);
+    test_remove_tree(folder);
+}
+
+/* Of four processes 100 s and 100 utterances are behind the checkpoint, of two as much; between
+ * them lie a start, with what it had cut off itself, and 250 s in which nothing ran. */
+static void test_start_tells_what_was_lost(void)
+{
+    static const char *const old[] = {
+        "{\"kind\":\"start\",\"samples\":0,\"time\":1000,\"world_size\":4}",
+        "{\"kind\":\"step\",\"samples\":100,\"time\":1100,\"domains\":{\"\\\"lost_s\\\":9\":1}}",
+        "{\"kind\":\"step\",\"samples\":200,\"time\":1200}",
+        /* NOLINTNEXTLINE(bugprone-suspicious-missing-comma): one line of the file */
+        "{\"kind\":\"start\",\"samples\":200,\"time\":1500,\"world_size\":2,\"before_time\":1250,"
+        "\"lost_samples\":30,\"lost_starts\":2,\"lost_s\":50,\"lost_process_s\":200,"
+        "\"stopped_s\":7,\"backend\":\"cpu\"}",
+        "{\"kind\":\"evaluation\",\"samples\":200,\"time\":1540,\"set\":\"\"}",
+        "{\"kind\":\"step\",\"samples\":300,\"time\":1600}",
+    };
+    char path[600];
+    make_folder();
+    (void)snprintf(path, sizeof(path), "%s/metrics.jsonl", folder);
+    FILE *file = fopen(path, "wb");
+    REQUIRE(file != NULL);
+    for (size_t i = 0; i < sizeof(old) / sizeof(old[0]); i++)
+        (void)fprintf(file, "%s\n", old[i]);
+    REQUIRE(fclose(file) == 0);
+    append_torn();
+    spsh__metrics_close(open_at(104, NULL));
+    json_t *lines = read_lines();
+    CHECK_U64(json_array_size(lines), 3);
+    CHECK(real_of(lines, 2, "before_time") == 1600);
+    CHECK(real_of(lines, 2, "lost_samples") == 100 + 30 + 100);
+    CHECK(real_of(lines, 2, "lost_starts") == 3);
+    CHECK(real_of(lines, 2, "lost_s") == 100 + 50 + 100);
+    CHECK(real_of(lines, 2, "lost_process_s") == 400 + 200 + 200);
+    CHECK(real_of(lines, 2, "stopped_s") == 250 + 7);
     json_decref(lines);
     test_remove_tree(folder);
 }
@@ -327,6 +367,7 @@ int main(void)
 {
     RUN(test_lines);
     RUN(test_resume_cuts);
+    RUN(test_start_tells_what_was_lost);
     RUN(test_full_disk);
     RUN(test_crc);
     RUN(test_event_bytes);

@@ -75,7 +75,7 @@ _speechshard()
     train) options="--output --resume --make-vocab --vocab-kind --vocab-profile --vocab-symbols --estimate --rendezvous --json" ;;
     eval) options="--beam --threads --alignments --transcripts --json" ;;
     transcribe) options="--domain --split --limit --beam --threads --json" ;;
-    report) options="--output --json" ;;
+    report) options="--output --json --cost --rate --processes-per-node" ;;
     env) options="--json" ;;
     *) return ;;
     esac

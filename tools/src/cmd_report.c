@@ -1,5 +1,7 @@
-/* cmd_report.c: `speechshard report`: the page of a training run. */
+/* cmd_report.c: `speechshard report`: the page of a training run, and what the run cost. */
 #include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "cli.h"
 #include "commands.h"
@@ -62,7 +64,78 @@ static void put_steps(spsh_json *json, const spsh__run_history *h)
     put_count(json, "skipped_steps", h->last_step.skipped_steps);
 }
 
-static int print_summary(const char *run)
+/* ---- cost ---- */
+
+static void put_price(spsh_json *json, const char *key, double process_s, double rate,
+                      const spsh__run_rates *rates)
+{
+    if (isfinite(rate))
+        spsh__json_put_real(json, key, spsh__run_price(process_s, rate, rates));
+}
+
+static void put_cost(spsh_json *json, const spsh__run_history *h, const spsh__run_rates *rates)
+{
+    const spsh__run_cost c = spsh__run_cost_of(h);
+    const double ran_s = c.kept_process_s + c.lost_process_s;
+    spsh__json_begin_object(json, "cost");
+    spsh__json_put_real(json, "wall_s", c.wall_s);
+    spsh__json_put_u64(json, "restarts", c.restarts);
+    spsh__json_put_real(json, "kept_s", c.kept_s);
+    spsh__json_put_real(json, "kept_process_s", c.kept_process_s);
+    spsh__json_put_real(json, "lost_s", c.lost_s);
+    spsh__json_put_real(json, "lost_process_s", c.lost_process_s);
+    spsh__json_put_real(json, "lost_samples", c.lost_samples);
+    spsh__json_put_real(json, "stopped_s", c.stopped_s);
+    spsh__json_put_real(json, "stopped_process_s", c.stopped_process_s);
+    spsh__json_put_real(json, "step_s", c.step_s);
+    spsh__json_put_real(json, "evaluation_s", c.evaluation_s);
+    spsh__json_put_real(json, "save_s", c.save_s);
+    spsh__json_put_real(json, "other_s", c.other_s);
+    put_price(json, "price_preemptible", ran_s, rates->preemptible, rates);
+    put_price(json, "price_preemptible_max", ran_s + c.stopped_process_s, rates->preemptible,
+              rates);
+    put_price(json, "price_on_demand", c.kept_process_s, rates->on_demand, rates);
+    spsh__json_end(json);
+}
+
+static int print_cost(const char *run, const spsh__run_rates *rates)
+{
+    spsh__run_history *h = NULL;
+    spsh_error err = SPSH_ERROR_INIT;
+    if (spsh__run_history_read(run, spsh_io_default(), &h, &err) != SPSH_OK)
+        return spsh__cli_fail(NULL, &err);
+    const spsh__run_cost cost = spsh__run_cost_of(h);
+    spsh__run_cost_row rows[SPSH__RUN_COST_ROWS_MAX];
+    const size_t count = spsh__run_cost_rows(&cost, rates, rows);
+    for (size_t i = 0; i < count; i++)
+        (void)printf("%-20s %s\n", rows[i].what, rows[i].text);
+    spsh__run_history_free(h);
+    if (count > 0)
+        return SPSH_EXIT_DONE;
+    spsh__cli_error("%s: metrics.jsonl has no start with a time, so nothing is known of the cost",
+                    run);
+    return SPSH_EXIT_FAILED;
+}
+
+/* "on-demand=32.77". false: it is none. */
+static bool read_rate(const char *text, spsh__run_rates *rates)
+{
+    const char *number = strchr(text, '=');
+    double *to = NULL;
+    char *end = NULL;
+    if (strncmp(text, "on-demand=", 10) == 0)
+        to = &rates->on_demand;
+    else if (strncmp(text, "preemptible=", 12) == 0)
+        to = &rates->preemptible;
+    if (to == NULL || number[1] < '0' || number[1] > '9') /* no sign, no blank, no "inf" */
+        return false;
+    *to = strtod(number + 1, &end);
+    return *end == '\0' && *to < 1e9;
+}
+
+/* ---- the command ---- */
+
+static int print_summary(const char *run, const spsh__run_rates *rates)
 {
     spsh__run_history *h = NULL;
     spsh_error err = SPSH_ERROR_INIT;
@@ -76,6 +149,7 @@ static int print_summary(const char *run)
         spsh__json_put_real(json, "time", h->last_time);
         put_steps(json, h);
         put_evaluations(json, h);
+        put_cost(json, h, rates);
         spsh__json_put_u64(json, "damaged_lines", h->damaged_lines);
         rc = spsh__json_write_line(json, stdout, &err);
     }
@@ -84,40 +158,76 @@ static int print_summary(const char *run)
     return rc == SPSH_OK ? SPSH_EXIT_DONE : spsh__cli_fail(NULL, &err);
 }
 
+typedef struct request {
+    const char *run, *output;
+    bool is_json, wants_cost;
+    spsh__run_rates rates;
+} request;
+
+static int answer(const request *r)
+{
+    spsh_error err = SPSH_ERROR_INIT;
+    if ((!r->is_json || r->output != NULL) &&
+        spsh__run_page_write(r->run, r->output, &r->rates, spsh_io_default(), &err) != SPSH_OK)
+        return spsh__cli_fail(NULL, &err);
+    if (r->is_json)
+        return print_summary(r->run, &r->rates);
+    if (r->wants_cost)
+        return print_cost(r->run, &r->rates);
+    if (r->output != NULL)
+        (void)printf("%s\n", r->output);
+    else
+        (void)printf("%s/report.html\n", r->run);
+    return SPSH_EXIT_DONE;
+}
+
 int spsh__cmd_report(int argc, char **argv)
 {
-    const char *output = NULL;
-    bool json = false;
-    spsh_error err = SPSH_ERROR_INIT;
+    request r = {
+        .rates = {(double)NAN, (double)NAN, 1}
+    };
+    spsh_cli_texts rates = {.count = 0};
+    uint64_t processes_per_node = 1;
     const spsh_cli_option options[] = {
-        {"output", 'o', SPSH_CLI_TEXT, "FILE", "the page; RUN/report.html",                                &output, 0, 0},
-        {"json",   0,   SPSH_CLI_FLAG, NULL,   "print a summary as JSON, and draw no page but that of -o",
-         &json,                                                                                                     0, 0},
+        {"output",             'o', SPSH_CLI_TEXT,  "FILE",       "the page; RUN/report.html",                                &r.output,     0, 0      },
+        {"json",               0,   SPSH_CLI_FLAG,  NULL,         "print a summary as JSON, and draw no page but that of -o",
+         &r.is_json,                                                                                                                         0, 0      },
+        {"cost",               0,   SPSH_CLI_FLAG,  NULL,
+         "print hours, restarts and what was lost with them, not the page's path",                                            &r.wants_cost, 0,
+         0                                                                                                                                             },
+        {"rate",               0,   SPSH_CLI_TEXTS, "KIND=PRICE",
+         "and what it cost: the price of an hour of a node, in any currency;\n"
+         "KIND is on-demand or preemptible, and both may be given",                                                           &rates,        0, 0      },
+        {"processes-per-node", 0,   SPSH_CLI_COUNT, "N",          "so many share a node, and its price (1)",
+         &processes_per_node,                                                                                                                1, 1 << 20},
         SPSH_CLI_OPTIONS_END,
     };
     const spsh_cli_command command = {
         "report",
         "RUN",
         NULL,
-        "draw a training run: curves, error rates, examples",
+        "draw a training run: curves, error rates, examples, cost",
         "The page needs nothing but itself. It is made of what the run has written so far, so it\n"
         "can be drawn while the run goes on.",
         "speechshard report run\n"
         "speechshard report run -o run.html\n"
-        "speechshard report run --json\n",
+        "speechshard report run --json\n"
+        "speechshard report run --rate preemptible=9.83 --rate on-demand=32.77 "
+        "--processes-per-node 8\n",
         options};
     spsh_cli_args args;
     const int rc = spsh__cli_parse(&command, argc, argv, &args);
     if (rc != SPSH_CLI_RUN)
         return rc;
-    if ((!json || output != NULL) &&
-        spsh__run_page_write(args.operands[0], output, spsh_io_default(), &err) != SPSH_OK)
-        return spsh__cli_finish(spsh__cli_fail(NULL, &err));
-    if (json)
-        return spsh__cli_finish(print_summary(args.operands[0]));
-    if (output != NULL)
-        (void)printf("%s\n", output);
-    else
-        (void)printf("%s/report.html\n", args.operands[0]);
-    return spsh__cli_finish(SPSH_EXIT_DONE);
+    for (size_t i = 0; i < rates.count; i++) {
+        if (!read_rate(rates.items[i], &r.rates))
+            return spsh__cli_usage("report",
+                                   "--rate %s: write on-demand=PRICE or preemptible=PRICE, a price "
+                                   "such as 9.83",
+                                   rates.items[i]);
+    }
+    r.run = args.operands[0];
+    r.wants_cost = r.wants_cost || rates.count > 0;
+    r.rates.processes_per_node = (double)processes_per_node;
+    return spsh__cli_finish(answer(&r));
 }

@@ -140,7 +140,7 @@ static void on_end(void *user, const char *stopped)
     spsh__progress_end(&c->progress);
     if (stopped != NULL)
         spsh__cli_message("%s; the same command with --resume auto goes on", stopped);
-    if (spsh__run_page_write(c->run, NULL, spsh_io_default(), &err) != SPSH_OK)
+    if (spsh__run_page_write(c->run, NULL, NULL, spsh_io_default(), &err) != SPSH_OK)
         spsh__cli_error("%s", err.message); /* the run is worth more than its page */
 }
 

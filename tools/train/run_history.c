@@ -19,6 +19,7 @@ static const char *const column_names[SPSH__RUN_COLUMNS] = {
     [SPSH__RUN_STEP_S] = "step_s",
     [SPSH__RUN_WAIT_S] = "wait_s",
     [SPSH__RUN_EXCHANGE_S] = "exchange_s",
+    [SPSH__RUN_SAVE_S] = "save_s",
     [SPSH__RUN_AUDIO_S] = "audio_s",
     [SPSH__RUN_PADDING] = "padding",
     [SPSH__RUN_UTTERANCES] = "utterances",
@@ -223,6 +224,13 @@ static bool add_start(spsh__run_history *h, const json_t *line)
         .world_size = number_of(line, "world_size"),
         .threads = number_of(line, "threads"),
         .weights = number_of(line, "weights"),
+        .before_time = number_of(line, "before_time"),
+        .lost_samples = number_of(line, "lost_samples"),
+        .lost_starts = number_of(line, "lost_starts"),
+        .lost_s = number_of(line, "lost_s"),
+        .lost_process_s = number_of(line, "lost_process_s"),
+        .stopped_s = number_of(line, "stopped_s"),
+        .last_time = (double)NAN,
         .backend = text_of(line, "backend"),
         .strategy = text_of(line, "strategy"),
         .launcher = text_of(line, "launcher"),
@@ -253,6 +261,8 @@ static bool add_line(spsh__run_history *h, const char *text, size_t size_bytes, 
     }
     const double time = number_of(line, "time");
     h->last_time = isfinite(time) ? time : h->last_time;
+    if (h->start_count > 0 && isfinite(time))
+        h->starts[h->start_count - 1].last_time = time;
     json_decref(line);
     return is_kept;
 }

@@ -25,6 +25,7 @@ typedef enum spsh__run_column {
     SPSH__RUN_STEP_S,
     SPSH__RUN_WAIT_S,
     SPSH__RUN_EXCHANGE_S,
+    SPSH__RUN_SAVE_S,
     SPSH__RUN_AUDIO_S,
     SPSH__RUN_PADDING,
     SPSH__RUN_UTTERANCES,
@@ -61,8 +62,12 @@ typedef struct spsh__run_set {
     size_t example_count;
 } spsh__run_set;
 
+/* before_time and the rest of its line: what the process before it left (docs/TRAINING.md, section
+ * 9); NaN in runs of earlier versions. */
 typedef struct spsh__run_start {
     double samples, time, world_size, threads, weights;
+    double before_time, lost_samples, lost_starts, lost_s, lost_process_s, stopped_s;
+    double last_time; /* of the last line until the next start; its own where there is none */
     char *backend, *strategy, *launcher;
 } spsh__run_start;
 

@@ -388,6 +388,25 @@ static void draw_starts(spsh__builder *out, const spsh__run_history *h)
     spsh__page_section_close(out);
 }
 
+static void draw_cost(spsh__builder *out, const spsh__run_history *h, const spsh__run_rates *rates)
+{
+    const spsh__run_cost cost = spsh__run_cost_of(h);
+    spsh__run_cost_row rows[SPSH__RUN_COST_ROWS_MAX];
+    const size_t count = spsh__run_cost_rows(&cost, rates, rows);
+    if (count == 0)
+        return;
+    spsh__page_section_open(out, "Cost");
+    spsh__page_table_open(out, "what|how much");
+    for (size_t i = 0; i < count; i++) {
+        spsh__builder_append_text(out, "<tr>");
+        cell_name(out, rows[i].what);
+        cell_name(out, rows[i].text);
+        spsh__builder_append_text(out, "</tr>\n");
+    }
+    spsh__page_table_close(out);
+    spsh__page_section_close(out);
+}
+
 /* ---- the configuration ---- */
 
 static bool is_blank_line(const char *line, size_t length)
@@ -447,7 +466,7 @@ static void draw_head(spsh__builder *out, const char *run, const spsh__run_histo
 }
 
 void spsh__run_page(spsh__builder *out, const char *run, const spsh__run_history *h,
-                    const char *config)
+                    const char *config, const spsh__run_rates *rates)
 {
     double *marks = (double *)calloc(h->start_count + 1, sizeof(*marks));
     if (marks == NULL)
@@ -464,6 +483,7 @@ void spsh__run_page(spsh__builder *out, const char *run, const spsh__run_history
     draw_examples(out, h);
     draw_domains(out, h);
     draw_starts(out, h);
+    draw_cost(out, h, rates);
     draw_config(out, config);
     spsh__page_close(out);
     free(marks);
@@ -487,8 +507,8 @@ static char *read_config(const char *run, const spsh_io *io)
     return text;
 }
 
-spsh_status spsh__run_page_write(const char *run, const char *path, const spsh_io *io,
-                                 spsh_error *err)
+spsh_status spsh__run_page_write(const char *run, const char *path, const spsh__run_rates *rates,
+                                 const spsh_io *io, spsh_error *err)
 {
     spsh__run_history *history = NULL;
     spsh__builder page = {0}, own_path = {0};
@@ -496,7 +516,7 @@ spsh_status spsh__run_page_write(const char *run, const char *path, const spsh_i
     if (rc != SPSH_OK)
         return rc;
     char *config = read_config(run, io);
-    spsh__run_page(&page, run, history, config);
+    spsh__run_page(&page, run, history, config, rates);
     spsh__builder_append_text(&own_path, run);
     spsh__builder_append_part(&own_path, "report.html");
     const char *to = path != NULL ? path : spsh__builder_text(&own_path);

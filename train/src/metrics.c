@@ -94,28 +94,82 @@ static spsh_status write_line(spsh__metrics *m, line *l, spsh_error *err)
 
 /* ---- cutting ---- */
 
-/* "samples":N of a line of ours; 0 where it has none. */
-static uint64_t samples_of(const char *text)
+/* What the lines of earlier processes come to, as far as they were read. Lost is what lies behind
+ * the checkpoint that the run goes on from; starts that lie there, of older losses, count with
+ * all that they had lost. */
+typedef struct past {
+    double time, samples, processes; /* of the last line, the last start; NaN: there was none */
+    bool is_lost;                    /* so are all that follow */
+    double lost_samples, lost_s, lost_process_s;
+    double lost_starts;
+    double stopped_s; /* between the end of one lost process and the start of the next */
+} past;
+
+/* "key":N of a line of ours, whose keys all stand before its texts; NaN where it has none. */
+static double number_of(const char *text, const char *key)
 {
-    static const char key[] = "\"samples\":";
     const char *at = strstr(text, key);
-    return at == NULL ? 0 : strtoull(at + sizeof(key) - 1, NULL, 10);
+    if (at == NULL)
+        return (double)NAN;
+    char *end = NULL;
+    const double value = strtod(at + strlen(key), &end);
+    return end != at + strlen(key) && isfinite(value) ? value : (double)NAN;
 }
 
-/* Whole lines at the beginning of text that are within samples; *ret_done: one was not. */
-static size_t whole_lines(char *text, size_t size_bytes, uint64_t samples, bool *ret_done)
+/* Clocks of two machines differ: no time is less than none. What is unknown is not counted. */
+static double at_least_none(double value)
 {
-    size_t kept = 0;
-    *ret_done = false;
+    return value > 0 ? value : 0;
+}
+
+static void lose_start(past *p, const char *text, double time)
+{
+    p->lost_starts += 1 + at_least_none(number_of(text, "\"lost_starts\":"));
+    p->stopped_s += at_least_none(time - number_of(text, "\"before_time\":")) +
+                    at_least_none(number_of(text, "\"stopped_s\":"));
+    p->lost_samples += at_least_none(number_of(text, "\"lost_samples\":"));
+    p->lost_s += at_least_none(number_of(text, "\"lost_s\":"));
+    p->lost_process_s += at_least_none(number_of(text, "\"lost_process_s\":"));
+}
+
+static void lose_work(past *p, double time, double samples)
+{
+    const double seconds = at_least_none(time - p->time);
+    p->lost_s += seconds;
+    p->lost_process_s += seconds * at_least_none(p->processes);
+    p->lost_samples += at_least_none(samples - p->samples);
+}
+
+/* A line without its line feed; samples: of the checkpoint. */
+static void pass_line(past *p, const char *text, uint64_t samples_kept)
+{
+    static const char start[] = "{\"kind\":\"start\"";
+    const double samples = number_of(text, "\"samples\":");
+    const double time = number_of(text, "\"time\":");
+    const bool is_start = strncmp(text, start, sizeof(start) - 1) == 0;
+    p->is_lost = p->is_lost || samples > (double)samples_kept;
+    if (p->is_lost && is_start)
+        lose_start(p, text, time);
+    else if (p->is_lost)
+        lose_work(p, time, samples);
+    if (is_start)
+        p->processes = number_of(text, "\"world_size\":");
+    p->time = isfinite(time) ? time : p->time;
+    p->samples = isfinite(samples) ? samples : p->samples;
+}
+
+/* The whole lines at the beginning of text; *ret_kept: bytes of those that stay. */
+static size_t pass_lines(past *p, char *text, size_t size_bytes, uint64_t samples, size_t *ret_kept)
+{
+    size_t used = 0;
     for (char *end = memchr(text, '\n', size_bytes); end != NULL;
-         end = memchr(text + kept, '\n', size_bytes - kept)) {
+         end = memchr(text + used, '\n', size_bytes - used)) {
         *end = '\0';
-        *ret_done = samples_of(text + kept) > samples;
-        if (*ret_done)
-            break;
-        kept = (size_t)(end - text) + 1;
+        pass_line(p, text + used, samples);
+        used = (size_t)(end - text) + 1;
+        *ret_kept = p->is_lost ? *ret_kept : used;
     }
-    return kept;
+    return used;
 }
 
 static spsh_status read_some(const spsh__metrics *m, char *text, size_t capacity,
@@ -134,27 +188,30 @@ static spsh_status read_some(const spsh__metrics *m, char *text, size_t capacity
 }
 
 /* Sets size_bytes to where new lines go. */
-static spsh_status find_end(spsh__metrics *m, uint64_t samples, spsh_error *err)
+static spsh_status find_end(spsh__metrics *m, uint64_t samples, past *p, spsh_error *err)
 {
     char *text = malloc(LINE_BYTES_MAX);
     spsh_status rc = text == NULL ? spsh__fail_memory(err) : SPSH_OK;
-    for (bool done = false; rc == SPSH_OK && !done;) {
-        size_t size_bytes = 0;
-        rc = read_some(m, text, LINE_BYTES_MAX, m->size_bytes, &size_bytes, err);
+    uint64_t offset_bytes = 0;
+    for (size_t used = 1;
+         rc == SPSH_OK && used > 0;) { /* until a line has no end, or none is left */
+        size_t size_bytes = 0, kept = 0;
+        rc = read_some(m, text, LINE_BYTES_MAX, offset_bytes, &size_bytes, err);
         if (rc != SPSH_OK)
             break;
-        const size_t kept = whole_lines(text, size_bytes, samples, &done);
-        if (kept == 0 && size_bytes == LINE_BYTES_MAX && !done)
-            rc = SPSH_FAIL(err, SPSH_E_LIMIT, m->size_bytes, "%s: a line of more than %d bytes",
+        used = pass_lines(p, text, size_bytes, samples, &kept);
+        if (used == 0 && size_bytes == LINE_BYTES_MAX && !p->is_lost)
+            rc = SPSH_FAIL(err, SPSH_E_LIMIT, offset_bytes, "%s: a line of more than %d bytes",
                            m->path, LINE_BYTES_MAX);
         m->size_bytes += kept;
-        done = done || kept == 0; /* a line without an end: a writer died in it */
+        offset_bytes += used;
     }
     free(text);
     return rc;
 }
 
-static spsh_status open_lines(spsh__metrics *m, const char *run, uint64_t samples, spsh_error *err)
+static spsh_status open_lines(spsh__metrics *m, const char *run, uint64_t samples, past *p,
+                              spsh_error *err)
 {
     const size_t capacity = strlen(run) + sizeof("/metrics.jsonl");
     m->path = malloc(capacity);
@@ -164,7 +221,7 @@ static spsh_status open_lines(spsh__metrics *m, const char *run, uint64_t sample
     m->fd = m->io->open_fn(m->io->user, m->path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
     int os_errno = m->fd < 0 ? -m->fd : 0;
     if (os_errno == 0) {
-        const spsh_status rc = find_end(m, samples, err);
+        const spsh_status rc = find_end(m, samples, p, err);
         if (rc != SPSH_OK)
             return rc;
         os_errno = -m->io->ftruncate_fn(m->io->user, m->fd, m->size_bytes);
@@ -179,7 +236,8 @@ static spsh_status open_lines(spsh__metrics *m, const char *run, uint64_t sample
 
 /* ---- the three kinds ---- */
 
-static spsh_status put_start(spsh__metrics *m, const spsh__start_facts *f, spsh_error *err)
+static spsh_status put_start(spsh__metrics *m, const spsh__start_facts *f, const past *p,
+                             spsh_error *err)
 {
     line l = begin_line("start", f->samples, f->step);
     put_count(&l, "restarts", f->restarts);
@@ -187,6 +245,12 @@ static spsh_status put_start(spsh__metrics *m, const spsh__start_facts *f, spsh_
     put_count(&l, "virtual_world", f->virtual_world);
     put_count(&l, "threads", f->threads);
     put_count(&l, "weights", f->weights);
+    put_real(&l, "before_time", p->time);
+    put_count(&l, "lost_samples", (uint64_t)p->lost_samples);
+    put_count(&l, "lost_starts", (uint64_t)p->lost_starts);
+    put_real(&l, "lost_s", p->lost_s);
+    put_real(&l, "lost_process_s", p->lost_process_s);
+    put_real(&l, "stopped_s", p->stopped_s);
     put_text(&l, "backend", f->backend);
     put_text(&l, "strategy", f->strategy);
     put_text(&l, "launcher", f->launcher);
@@ -310,13 +374,14 @@ spsh_status spsh__metrics_open(const char *run, const spsh__start_facts *start, 
         return spsh__fail_memory(err);
     m->io = io != NULL ? io : spsh_io_default();
     m->fd = -1;
-    spsh_status rc = open_lines(m, run, start->samples, err);
+    past p = {.time = (double)NAN, .samples = (double)NAN, .processes = (double)NAN};
+    spsh_status rc = open_lines(m, run, start->samples, &p, err);
     if (rc == SPSH_OK)
         /* TensorBoard forgets what earlier files have from this step on. */
         rc = spsh__event_file_open(m->io, run, wall_s(), start->step > 0 ? start->step + 1 : 0,
                                    NULL, &m->events, err);
     if (rc == SPSH_OK)
-        rc = put_start(m, start, err);
+        rc = put_start(m, start, &p, err);
     if (rc == SPSH_OK) {
         *ret = m;
         m = NULL;

@@ -7,7 +7,8 @@
  *
  * RUN/metrics.jsonl has a line for each start, step and evaluation, in their order; "kind" says
  * which. All have "samples", the utterances that the run had been served, which never falls: a run
- * that resumes first cuts off what the dead one wrote beyond its checkpoint. Numbers that are not
+ * that resumes first cuts off what the dead one wrote beyond its checkpoint. How much that was, and
+ * when the last of it was written, is in the line of the new start. Numbers that are not
  * finite are null. `speechshard report` draws the page from these lines alone.
  */
 #ifndef SPSH_TRAIN_METRICS_H
