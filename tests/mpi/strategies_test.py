@@ -15,14 +15,16 @@ from mpi_kit import Processes, Torchrun, check, equal, mpirun, need_mpirun, run_
 
 RANK, COMMAND = sys.argv[1], sys.argv[2]
 UTTERANCES = 96
-IN_STEP = {"dpsgd-ring": [], "d1-model": [], "d1-grad": [],
-           "hierarchical": ["train.node_size=2", "train.outer=d1-model"]}
+STRATEGIES = {"dpsgd-ring": [], "d1-model": [], "d1-grad": [], "adpsgd-fixed": [], "adpsgd-random": [], "ps-async": [],
+              "hogwild": [], "hierarchical-in-step": ["train.node_size=2", "train.outer=d1-model"],
+              "hierarchical": ["train.node_size=2"]}
+FREE = ["adpsgd-fixed", "adpsgd-random", "ps-async", "hogwild", "hierarchical"]
 SMALL = ["data.max_padded_seconds=0.4", "train.accumulate=1", "train.rate=3e-3"]
 base = pathlib.Path(tempfile.mkdtemp(prefix="train-strategies-"))
 
 
 def words_of(name):
-    return [f"train.strategy={name}", *IN_STEP[name], *SMALL]
+    return [f"train.strategy={name.replace('-in-step', '')}", *STRATEGIES[name], *SMALL]
 
 
 def train(count, run, *words, want=0):
@@ -46,16 +48,19 @@ def check_served_once(run, epochs):
     equal(set(served.values()), {1}, f"{run}: times that each was served")
 
 
-def check_learnt(run, epochs):
+def check_learnt(run, epochs, falls=True):
     """Metrics count each utterance once, and the loss falls."""
     steps = lines(run, "step")
     equal(sum(line["utterances"] for line in steps), epochs * UTTERANCES, f"{run}: utterances in metrics")
     equal(steps[-1]["samples"], epochs * UTTERANCES, f"{run}: samples at the end")
-    equal([line["step"] for line in steps], list(range(1, len(steps) + 1)), f"{run}: steps")
+    numbers = [line["step"] for line in steps]
+    check(numbers == sorted(set(numbers)) if run in FREE else numbers == list(range(1, len(steps) + 1)),
+          f"{run}: steps {numbers}")
     evaluations = lines(run, "evaluation")
     equal(len(evaluations), epochs, f"{run}: evaluations")
-    check(evaluations[-1]["loss"] < evaluations[0]["loss"] < 100, f"{run}: losses {[e['loss'] for e in evaluations]}")
-    print(f"{run:14} losses {[round(e['loss'], 2) for e in evaluations]}")
+    check(evaluations[-1]["loss"] < 200, f"{run}: losses {[e['loss'] for e in evaluations]}")
+    check(not falls or evaluations[-1]["loss"] < evaluations[0]["loss"], f"{run}: does not learn")
+    print(f"{run:20} losses {[round(e['loss'], 2) for e in evaluations]}")
 
 
 def remove(run):
@@ -65,11 +70,11 @@ def remove(run):
 
 
 def counts_of(name):
-    return [4] if name == "hierarchical" else [2, 3]
+    return [4] if name.startswith("hierarchical") else [2, 3]
 
 
 def test_they_learn():
-    for name in IN_STEP:
+    for name in STRATEGIES:
         for count in counts_of(name):
             train(count, name, *words_of(name), f"data.virtual_world={count}", "train.epochs=4")
             check_served_once(name, 4)
@@ -79,7 +84,7 @@ def test_they_learn():
 
 def test_others_go_on():
     """Stopped by one rank in the middle of the first epoch; gone on with by fewer, by more, and by one."""
-    for name in IN_STEP:
+    for name in STRATEGIES:
         words = [*words_of(name), "data.virtual_world=4", "train.epochs=3"]
         many = counts_of(name)[-1]
         train(many, name, "resume", f"stop:{many - 1}:2", *words, want=75)
@@ -89,19 +94,40 @@ def test_others_go_on():
         check(lines(name, "step")[-1]["samples"] > evaluated, f"{name}: went on")
         train(1, name, "resume", *words, "train.node_size=1")
         check_served_once(name, 3)
-        check_learnt(name, 3)
+        check_learnt(name, 3, falls=False) # of one learner at the rate of several
         remove(name)
 
 
 def test_one_is_lost():
     """Nobody ends the others but their deadlines."""
-    for name in IN_STEP:
+    for name in STRATEGIES:
         many = counts_of(name)[-1]
         fault = [RANK, base, "run", name, f"kill:{many - 1}:3", *words_of(name), f"data.virtual_world={many}",
                  "train.deadline_ms=3000", "train.epochs=100"]
         done = Torchrun(many, *fault).end()
         for rank in range(many - 1):
             equal(done.codes[rank], 70, f"{name}: rank {rank}: {done.said[rank]}")
+        remove(name)
+
+
+def test_bounds():
+    """Of parameter servers: nobody waits for one that has no batch left in its round."""
+    for options in [["train.staleness_max=0"], ["train.staleness_max=1", "train.servers=1", "train.overlap=true"],
+                    ["train.scale_by_staleness=true", "train.samples_max=250"]]:
+        train(3, "bound", *words_of("ps-async"), "train.epochs=4", "train.deadline_ms=20000", *options)
+        evaluations = lines("bound", "evaluation")
+        check(evaluations[-1]["loss"] < evaluations[0]["loss"], f"{options}: {[e['loss'] for e in evaluations]}")
+        samples = lines("bound", "step")[-1]["samples"]
+        check(samples == 4 * UTTERANCES or 250 <= samples < 270, f"{options}: {samples} samples")
+        remove("bound")
+
+
+def test_several_batches_an_update():
+    for name in ["adpsgd-random", "hierarchical"]:
+        count = counts_of(name)[0]
+        train(count, name, *words_of(name), "train.accumulate=3", "train.epochs=2")
+        check_served_once(name, 2)
+        check_learnt(name, 2)
         remove(name)
 
 
@@ -117,6 +143,7 @@ try:
     if "needs MPI" in mpirun(2, RANK, base, "run", "probe", "train.epochs=1").output:
         print("skipped: built without MPI")
         sys.exit(77)
-    run_tests(test_they_learn, test_others_go_on, test_one_is_lost, test_wrong_options)
+    run_tests(test_they_learn, test_others_go_on, test_one_is_lost, test_bounds, test_several_batches_an_update,
+              test_wrong_options)
 finally:
     shutil.rmtree(base, ignore_errors=True)

@@ -4,7 +4,8 @@
 
 #define ONE_BATCH "data.virtual_world=1", "train.accumulate=1"
 
-static const char *const names[] = {"dpsgd-ring", "d1-model", "d1-grad"};
+static const char *const names[] = {"dpsgd-ring",    "d1-model", "d1-grad", "adpsgd-fixed",
+                                    "adpsgd-random", "ps-async", "hogwild", "hierarchical"};
 enum { NAMES = sizeof(names) / sizeof(names[0]) };
 
 static uint64_t steps, weights;

@@ -67,7 +67,7 @@ static spsh_status open_world(spsh__run *r, spsh_error *err)
 
 spsh_status spsh__run_check(const spsh__config *c, uint32_t world_size, spsh_error *err)
 {
-    if (c->virtual_world != 0 && c->virtual_world < world_size)
+    if (c->virtual_world != 0 && c->virtual_world < world_size && !spsh__run_runs_free(c))
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
                          "data.virtual_world is %u, but there are %u processes: no more of them "
                          "than batches in a step; another data.virtual_world makes other steps",
@@ -109,6 +109,7 @@ static spsh_status open_feed(spsh__run *r, spsh_error *err)
                                         .is_training = true,
                                         .rank = r->comm->rank,
                                         .world_size = r->comm->world_size,
+                                        .is_asked = r->is_free_running,
                                         .cuda = spsh__run_lent_device(&r->compute, r->alignments),
                                         .device = r->backend->device,
                                         .io = r->io,
@@ -179,7 +180,7 @@ static spsh_status open_metrics(spsh__run *r, spsh_error *err)
         .step = r->progress.step,
         .restarts = r->progress.restarts,
         .world_size = r->comm->world_size,
-        .virtual_world = r->learner.virtual_world,
+        .virtual_world = r->config->virtual_world,
         .threads = r->backend->threads,
         .weights = spsh__model_weight_count(r->model),
         .backend = r->backend->ops->name,
@@ -251,6 +252,7 @@ static spsh_status open_all(spsh__run *r, spsh_error *err)
     if (rc != SPSH_OK)
         return rc;
     r->comm->deadline_ms = r->config->deadline_ms;
+    r->is_free_running = spsh__run_runs_free(r->config);
     rc = open_backend(r, err);
     if (rc == SPSH_OK)
         rc = spsh__run_alignments(r->config, &r->alignments, err);
@@ -393,20 +395,34 @@ static void add_to_epoch(spsh__run *r)
             r->epoch_totals[i] += r->totals[i];
 }
 
+/* Known when a shape was met for the first time. */
+static void tell_recurrence(const spsh__run *r)
+{
+    char text[LOG_BYTES];
+    while (r->compute.cuda != NULL && spsh__cuda_rnn_news(r->backend, text, sizeof(text)))
+        spsh__run_log(r, SPSH_LOG_INFO, "recurrent layers on the device: %s", text);
+}
+
+void spsh__run_tell(spsh__run *r)
+{
+    tell_step(r);
+    tell_recurrence(r);
+    add_to_epoch(r);
+}
+
 /* Gradients that are applied late are so before anything is made of the model. */
 static spsh_status finish_due(spsh__run *r, spsh_error *err)
 {
     const spsh_status rc = spsh__run_flush(r, err);
     if (rc != SPSH_OK || !r->has_learnt)
         return rc;
-    tell_step(r);
-    add_to_epoch(r);
+    spsh__run_tell(r);
     r->has_to_stop = r->has_to_stop || r->totals[SPSH__ROW_STOP] > 0;
     return SPSH_OK;
 }
 
 /* Stopped in its evaluation, it has not ended: whoever goes on evaluates. */
-static spsh_status end_epoch(spsh__run *r, spsh_error *err)
+spsh_status spsh__run_end_epoch(spsh__run *r, spsh_error *err)
 {
     spsh_status rc = finish_due(r, err);
     if (rc == SPSH_OK)
@@ -421,19 +437,11 @@ static spsh_status end_epoch(spsh__run *r, spsh_error *err)
     return rc != SPSH_OK ? rc : spsh__run_save(r, err);
 }
 
-static bool is_done(const spsh__run *r)
+bool spsh__run_is_done(const spsh__run *r)
 {
     const spsh__config *c = r->config;
     return (c->epochs > 0 && r->progress.epoch >= c->epochs) ||
            (c->samples_max > 0 && r->progress.samples >= c->samples_max);
-}
-
-/* Known when a shape was met for the first time. */
-static void tell_recurrence(const spsh__run *r)
-{
-    char text[LOG_BYTES];
-    while (r->compute.cuda != NULL && spsh__cuda_rnn_news(r->backend, text, sizeof(text)))
-        spsh__run_log(r, SPSH_LOG_INFO, "recurrent layers on the device: %s", text);
 }
 
 /* What the step's totals ask for; SPSH_E_CANCELED: to stop. */
@@ -442,9 +450,7 @@ static spsh_status after_step(spsh__run *r, spsh_error *err)
     const bool evaluates = r->totals[SPSH__ROW_EVALUATE] > 0, saves = r->totals[SPSH__ROW_SAVE] > 0;
     if (!r->has_learnt)
         return SPSH_OK;
-    tell_step(r);
-    tell_recurrence(r);
-    add_to_epoch(r);
+    spsh__run_tell(r);
     if (r->totals[SPSH__ROW_STOP] > 0)
         return SPSH_E_CANCELED;
     spsh_status rc = spsh__run_look(r, err);
@@ -471,16 +477,16 @@ static spsh_status stop(spsh__run *r, spsh_error *err)
 static spsh_status steps(spsh__run *r, spsh_error *err)
 {
     spsh_status rc = SPSH_OK;
-    while (rc == SPSH_OK && !is_done(r)) {
+    while (rc == SPSH_OK && !spsh__run_is_done(r)) {
         rc = spsh__run_step(r, err);
         if (rc == SPSH_E_END) {
-            rc = end_epoch(r, err);
+            rc = spsh__run_end_epoch(r, err);
             continue;
         }
         if (rc == SPSH_OK)
             rc = after_step(r, err);
         if (rc == SPSH_OK && r->has_ended)
-            rc = end_epoch(r, err);
+            rc = spsh__run_end_epoch(r, err);
         if (rc == SPSH_OK && r->has_to_stop)
             rc = SPSH_E_CANCELED;
     }
@@ -498,7 +504,7 @@ static spsh_status loop(spsh__run *r, spsh_error *err)
     r->begin_s = r->saved_s = r->evaluated_s = r->looked_s = spsh__now_s();
     r->begin_samples = r->progress.samples;
     r->is_epoch_whole = r->progress.step == 0;
-    if (is_done(r) && is_evaluated(r)) {
+    if (spsh__run_is_done(r) && is_evaluated(r)) {
         spsh__run_log(r, SPSH_LOG_INFO,
                       "the run is done: %llu epochs, %llu utterances; a larger train.epochs or "
                       "train.samples_max goes on",
@@ -506,7 +512,7 @@ static spsh_status loop(spsh__run *r, spsh_error *err)
                       (unsigned long long)r->progress.samples);
         return SPSH_OK;
     }
-    spsh_status rc = steps(r, err);
+    spsh_status rc = r->is_free_running ? spsh__run_free(r, err) : steps(r, err);
     if (rc == SPSH_OK && !is_evaluated(r))
         rc = spsh__run_evaluate(r, err);
     if (rc == SPSH_E_CANCELED)

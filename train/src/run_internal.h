@@ -11,6 +11,7 @@
 #include "frame_batch.h"
 #include "loss_scale.h"
 #include "metrics.h"
+#include "run_draw.h"
 #include "speechshard/train.h"
 #include "strategy.h"
 
@@ -33,6 +34,7 @@ enum {
     SPSH__ROW_STOP,          /* not 0: asked for, by whichever rank */
     SPSH__ROW_SAVE,
     SPSH__ROW_EVALUATE,
+    SPSH__ROW_STEPS,   /* of learners that do not step together: so many made an update */
     SPSH__ROW_SKIPPED, /* of learners with models of their own: it made no update */
     SPSH__ROW_DOMAINS,
 };
@@ -47,6 +49,10 @@ typedef struct spsh__progress {
     double audio_s, wall_s;
     spsh__loss_scale loss_scale;
 } spsh__progress;
+
+typedef struct spsh__part_count {
+    uint64_t offset, count; /* of the arena; updates */
+} spsh__part_count;
 
 typedef struct spsh__run {
     const spsh_train_options *o;
@@ -69,7 +75,16 @@ typedef struct spsh__run {
     spsh__strategy *strategy;
     spsh__runtime *runtime;       /* of strategies that need one; else NULL */
     spsh__backend *arena_backend; /* of free ones; else NULL */
-    spsh__metrics *metrics;       /* rank 0 */
+    float *shared;                /* hogwild's; else NULL */
+    size_t shared_bytes;
+    bool is_free_running; /* learners do not step together: draw's */
+    spsh__draw *draw;
+    uint64_t place_epoch, place_step; /* of batches: rank 0's, in a pause */
+    uint64_t rate_bits;               /* a double, atomic: of updates by the serving task */
+    spsh__part_count *served;         /* parts that the serving task updates */
+    uint32_t served_count;
+    uint64_t served_base;   /* updates before this process */
+    spsh__metrics *metrics; /* rank 0 */
 
     /* state */
     spsh__progress progress;
@@ -127,6 +142,13 @@ spsh_status spsh__run_explain_memory(spsh__run *r, spsh_status status, spsh_erro
 void spsh__run_log(const spsh__run *r, spsh_log_level level, const char *format, ...)
     SPSH_PRINTF(3, 4);
 
+/* Of the strategy: its learners do not step together. */
+bool spsh__run_runs_free(const spsh__config *config);
+/* Ranks that step together, of learners; 1 where there are no nodes. */
+uint32_t spsh__run_node_size(const spsh__run *r);
+/* Hogwild's memory, which all ranks have; SPSH_E_UNSUPPORTED: they are on several nodes. */
+spsh_status spsh__run_open_shared(spsh__run *r, spsh_error *err);
+void spsh__run_close_shared(spsh__run *r);
 /* Of the configuration: model's arenas, and what else strategies see of a learner. */
 spsh_status spsh__run_open_learner(spsh__run *r, spsh_error *err);
 spsh_status spsh__run_open_strategy(spsh__run *r, spsh_error *err);
@@ -141,8 +163,22 @@ spsh_status spsh__run_meet(spsh__run *r, bool is_taken, spsh_error *err);
 /* SPSH_E_END: the epoch is over, and there was no step. r->facts are the step's. */
 spsh_status spsh__run_step(spsh__run *r, spsh_error *err);
 spsh_status spsh__run_step_open(spsh__run *r, spsh_error *err);
+/* Of learners that do not step together: an update of so many batches that were drawn. own_totals
+ * are its; what all made of theirs is not known. */
+spsh_status spsh__run_learn_drawn(spsh__run *r, const spsh__drawn *drawn, spsh_error *err);
+/* A learner's update_fn. */
+void spsh__run_update_served(void *user, const spsh__slice *slice, spsh__buffer gradients,
+                             double scale);
+void spsh__run_fill_facts(spsh__run *r); /* of totals and progress */
 /* All ranks: what gradients are still to be applied make one more step; r->has_learnt. */
 spsh_status spsh__run_flush(spsh__run *r, spsh_error *err);
+
+/* Instead of steps; SPSH_E_CANCELED: to stop. */
+spsh_status spsh__run_free(spsh__run *r, spsh_error *err);
+/* The loop's: a step's totals are told and counted; the epoch has ended; the run has. */
+void spsh__run_tell(spsh__run *r);
+spsh_status spsh__run_end_epoch(spsh__run *r, spsh_error *err);
+bool spsh__run_is_done(const spsh__run *r);
 
 /* Finds the checkpoint to go on from, before anything else is opened: config and vocabulary. */
 spsh_status spsh__run_find(spsh__run *r, spsh_error *err);

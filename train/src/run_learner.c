@@ -6,10 +6,11 @@
  * the one that was left.
  */
 #include <stdlib.h>
+#include <string.h>
 
-#include "arena_mean.h"
 #include "run_internal.h"
 #include "runtime_processes.h"
+#include "strategy_internal.h"
 #include "train_internal.h"
 
 void spsh__run_close_moments(spsh__run *r)
@@ -21,14 +22,32 @@ void spsh__run_close_moments(spsh__run *r)
     }
 }
 
+bool spsh__run_runs_free(const spsh__config *config)
+{
+    const spsh__strategy_options options = {.outer = config->outer};
+    return !spsh__strategy_goes_in_step(config->strategy, &options);
+}
+
+static bool has_nodes(const spsh__run *r)
+{
+    return strcmp(r->config->strategy, "hierarchical") == 0;
+}
+
+uint32_t spsh__run_node_size(const spsh__run *r)
+{
+    const uint32_t local = r->launch.local_size > 0 ? r->launch.local_size : 1;
+    if (!has_nodes(r))
+        return 1;
+    return r->config->node_size > 0 ? r->config->node_size : local;
+}
+
 static spsh__strategy_options options_of(const spsh__run *r)
 {
     const spsh__config *c = r->config;
-    const uint32_t local = r->launch.local_size > 0 ? r->launch.local_size : 1;
     return (spsh__strategy_options){.servers = c->servers,
                                     .bound = c->staleness_max,
                                     .scales_by_staleness = c->scales_by_staleness,
-                                    .node_size = c->node_size > 0 ? c->node_size : local,
+                                    .node_size = spsh__run_node_size(r),
                                     .inner = c->inner,
                                     .outer = c->outer,
                                     .overlaps = c->overlaps};
@@ -53,7 +72,8 @@ spsh_status spsh__run_open_learner(spsh__run *r, spsh_error *err)
     l->statistics = spsh__model_statistics(r->model, &l->statistics_elements);
     l->buckets = r->buckets;
     l->bucket_count = buckets;
-    l->virtual_world = spsh__feed_leaves(r->feed);
+    /* Of learners that do not step together each has one batch at a time. */
+    l->virtual_world = r->is_free_running ? r->comm->world_size : spsh__feed_leaves(r->feed);
     l->accumulate = c->accumulate;
     l->exchange = c->exchange;
     l->seed = c->seed;
@@ -64,59 +84,84 @@ spsh_status spsh__run_open_learner(spsh__run *r, spsh_error *err)
     return rc == SPSH_E_NO_MEMORY ? spsh__run_explain_memory(r, rc, err) : rc;
 }
 
-/* Learners that do not step together have no batches from this loop: they are simulated alone. */
+/* The serving task touches the model's arena as well, while the model computes. */
+static spsh_status open_arena_backend(spsh__run *r, spsh_error *err)
+{
+    const spsh__backend *b = r->backend;
+    const spsh__backend_options options = {.name = b->ops->name,
+                                           .threads = 1,
+                                           .precision = b->precision,
+                                           .is_deterministic = b->is_deterministic,
+                                           .cuda = r->compute.cuda,
+                                           .device = b->device};
+    const spsh_status rc = spsh__backend_open_with(&options, &r->allocator, &r->arena_backend, err);
+    r->learner.arena_backend = r->arena_backend;
+    r->learner.update_fn = spsh__run_update_served;
+    r->learner.update_user = r;
+    return rc;
+}
+
+/* One entry a part that may be served: parts are an arena's share of a process at least. */
+static spsh_status open_served(spsh__run *r, spsh_error *err)
+{
+    const uint64_t parts = r->learner.arena_elements * sizeof(float) / SPSH__PART_BYTES;
+    r->served = calloc(parts + r->comm->world_size + 1, sizeof(*r->served));
+    return r->served == NULL ? spsh__fail_memory(err) : SPSH_OK;
+}
+
+static spsh_status open_draw(spsh__run *r, spsh_error *err)
+{
+    const spsh__draw_options options = {.comm = r->comm,
+                                        .runtime = r->runtime,
+                                        .feed = r->feed,
+                                        .node_size = spsh__run_node_size(r),
+                                        .accumulate = r->config->accumulate,
+                                        .allocator = &r->allocator};
+    if (r->comm->world_size % options.node_size != 0)
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+                         "%u ranks are not nodes of %u each (train.node_size)", r->comm->world_size,
+                         options.node_size);
+    return spsh__draw_open(&options, &r->draw, err);
+}
+
 spsh_status spsh__run_open_strategy(spsh__run *r, spsh_error *err)
 {
-    const spsh__config *c = r->config;
-    spsh_status rc = spsh__strategy_open(c->strategy, &r->allocator, &r->strategy, err);
-    if (rc != SPSH_OK)
-        return rc;
-    if (!spsh__strategy_goes_in_step(r->strategy, &r->learner.options))
-        return SPSH_FAIL(err, SPSH_E_UNSUPPORTED, SPSH_OFFSET_NONE,
-                         "train.strategy: '%s' is not for runs yet: allreduce, partitioned, "
-                         "ps-sync, dpsgd-ring, d1-model, d1-grad",
-                         c->strategy);
-    if (r->strategy->ops->needs_runtime)
+    const bool is_shared = strcmp(r->config->strategy, "hogwild") == 0;
+    spsh_status rc = spsh__strategy_open(r->config->strategy, &r->allocator, &r->strategy, err);
+    if (rc == SPSH_OK && (r->strategy->ops->needs_runtime || r->is_free_running))
         rc = spsh__runtime_processes_open(r->comm, &r->allocator, &r->runtime, err);
     r->learner.runtime = r->runtime;
-    return rc;
+    if (rc == SPSH_OK && r->is_free_running)
+        rc = open_arena_backend(r, err);
+    if (rc == SPSH_OK && r->is_free_running)
+        rc = open_served(r, err);
+    if (rc == SPSH_OK && is_shared)
+        rc = spsh__run_open_shared(r, err);
+    return rc != SPSH_OK || !r->is_free_running ? rc : open_draw(r, err);
 }
 
 void spsh__run_close_strategy(spsh__run *r)
 {
+    spsh__draw_close(r->draw);
     spsh__strategy_close(r->strategy);
     if (r->runtime != NULL)
         r->runtime->ops->close_fn(r->runtime);
     if (r->arena_backend != NULL)
         spsh__backend_close(r->arena_backend);
+    spsh__run_close_shared(r);
+    free(r->served);
 }
 
 bool spsh__run_is_heard(const spsh__run *r)
 {
-    const bool has_nodes = strcmp(r->strategy->ops->name, "hierarchical") == 0;
-    return !has_nodes || r->comm->rank % r->learner.options.node_size == 0;
-}
-
-/* Of learners whose weights are alike: running statistics are of what each has seen. */
-static spsh_status mean_statistics(const spsh__run *r, spsh_error *err)
-{
-    const spsh__learner *l = &r->learner;
-    spsh__parts parts = {0};
-    if (l->comm->world_size == 1 || l->statistics_elements == 0)
-        return SPSH_OK;
-    spsh_status rc =
-        spsh__parts_open(l->backend, l->statistics, l->statistics_elements, 1, &parts, err);
-    if (rc == SPSH_OK)
-        rc = spsh__arena_mean(l->comm, &parts, &parts, err);
-    spsh__parts_close(&parts);
-    return rc;
+    return r->comm->rank % spsh__run_node_size(r) == 0;
 }
 
 spsh_status spsh__run_meet(spsh__run *r, bool is_taken, spsh_error *err)
 {
     const spsh__strategy_ops *ops = r->strategy->ops;
-    if (!ops->is_free)
-        return ops->needs_runtime ? mean_statistics(r, err) : SPSH_OK;
+    if (!ops->is_free) /* weights are alike, running statistics of what each has seen */
+        return ops->needs_runtime ? spsh__strategy_mean_statistics(&r->learner, err) : SPSH_OK;
     spsh__backend_finish(r->backend);
     spsh_status rc = ops->settle_fn(r->strategy, err);
     if (rc == SPSH_OK)

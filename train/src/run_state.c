@@ -354,7 +354,11 @@ static spsh_status share_cursor(spsh__run *r, spsh_error *err)
             return spsh__fail_memory(err);
     }
     rc = spsh__comm_broadcast(r->comm, r->cursor, size, 0, err);
-    return rc != SPSH_OK ? rc : spsh__feed_restore(r->feed, r->cursor, size, err);
+    if (rc != SPSH_OK)
+        return rc;
+    return r->is_free_running
+               ? spsh__feed_find(r->feed, r->cursor, size, &r->place_epoch, &r->place_step, err)
+               : spsh__feed_restore(r->feed, r->cursor, size, err);
 }
 
 spsh_status spsh__run_restore(spsh__run *r, spsh_error *err)
@@ -378,25 +382,37 @@ spsh_status spsh__run_restore(spsh__run *r, spsh_error *err)
     rc = agree(r, rc, err);
     if (rc == SPSH_OK)
         rc = spsh__comm_broadcast(r->comm, &r->progress, sizeof(r->progress), 0, err);
+    r->served_base = r->progress.updates;
     return rc != SPSH_OK ? rc : share_cursor(r, err);
 }
 
 /* ---- saving ---- */
 
+/* Behind an epoch's end its place is the next one's beginning. */
+static spsh_status write_cursor(const spsh__run *r, uint8_t *bytes, size_t capacity,
+                                size_t *ret_size, spsh_error *err)
+{
+    const bool is_next = r->place_epoch < r->progress.epoch;
+    if (!r->is_free_running)
+        return spsh__feed_save(r->feed, bytes, capacity, ret_size, err);
+    return spsh__feed_save_at(r->feed, is_next ? r->progress.epoch : r->place_epoch,
+                              is_next ? 0 : r->place_step, bytes, capacity, ret_size, err);
+}
+
 static spsh_status save_cursor(spsh__run *r, spsh_error *err)
 {
     size_t size = 0;
-    if (r->pending != NULL)
+    if (r->pending != NULL || (r->is_free_running && !r->is_first))
         return SPSH_OK; /* the cursor that was restored is in front of it */
-    const spsh_status asked = spsh__feed_save(r->feed, NULL, 0, &size, NULL);
+    const spsh_status asked = write_cursor(r, NULL, 0, &size, NULL);
     if (asked != SPSH_OK && asked != SPSH_E_LIMIT)
-        return spsh__feed_save(r->feed, NULL, 0, &size, err);
+        return write_cursor(r, NULL, 0, &size, err);
     uint8_t *cursor = realloc(r->cursor, size);
     if (cursor == NULL)
         return spsh__fail_memory(err);
     r->cursor = cursor;
     r->cursor_size = size;
-    return spsh__feed_save(r->feed, cursor, size, &size, err);
+    return write_cursor(r, cursor, size, &size, err);
 }
 
 static spsh_status put(spsh__run *r, spsh_error *err)
@@ -419,7 +435,7 @@ static spsh_status put(spsh__run *r, spsh_error *err)
         .best_metric = r->progress.best_metric,
         .best_samples = r->progress.best_samples,
         .world_size = r->comm->world_size,
-        .virtual_world = l->virtual_world,
+        .virtual_world = r->config->virtual_world,
         .config = r->config_text,
         .vocabulary = r->vocabulary_text,
         .weights = r->host_weights,

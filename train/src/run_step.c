@@ -242,10 +242,9 @@ static spsh_status first_batch(spsh__run *r, const spsh__feed_batch **ret, spsh_
     return SPSH_FAIL(err, SPSH_E_END, SPSH_OFFSET_NONE, "the epoch has ended");
 }
 
-static spsh_status do_batches(spsh__run *r, const spsh__feed_batch *first, spsh_error *err)
+static spsh_status begin(spsh__run *r, spsh_error *err)
 {
     const spsh__backend_ops *ops = r->backend->ops;
-    place at = {0, 0, 0};
     memset(r->rows, 0, (size_t)spsh__leaf_count(&r->learner) * r->row_count * sizeof(*r->rows));
     ops->copy_fn(r->backend, r->statistics_before, r->learner.statistics,
                  r->learner.statistics_elements);
@@ -253,13 +252,20 @@ static spsh_status do_batches(spsh__run *r, const spsh__feed_batch *first, spsh_
     spsh_status rc = r->strategy->ops->before_forward_fn(r->strategy, err);
     if (rc == SPSH_OK && r->strategy->ops->is_free)
         spsh__model_weights_changed(r->model); /* others' come in between steps */
+    return rc;
+}
+
+static spsh_status do_batches(spsh__run *r, const spsh__feed_batch *first, spsh_error *err)
+{
+    place at = {0, 0, 0};
+    spsh_status rc = begin(r, err);
     while (rc == SPSH_OK && first != NULL) {
         rc = take(r, first, &at, err);
         if (rc == SPSH_OK)
             rc = next_batch(r, &at, &first, err);
     }
     /* Before anybody is told of what was computed. */
-    return rc != SPSH_OK ? rc : ops->status_fn(r->backend, err);
+    return rc != SPSH_OK ? rc : r->backend->ops->status_fn(r->backend, err);
 }
 
 /* ---- the update ---- */
@@ -278,12 +284,21 @@ static void put_flags(spsh__run *r, double now_s)
         c->evaluate_every_s > 0 && now_s - r->evaluated_s >= c->evaluate_every_s;
 }
 
+/* Of a slice: by which backend, with which gradients, beginning where the slice does. */
+typedef struct slice_update {
+    spsh__backend *backend;
+    const spsh__slice *slice;
+    spsh__buffer gradients;
+    double gradient_scale, rate;
+    uint64_t number; /* of updates of it, with this one */
+} slice_update;
+
 /* The part of a parameter that lies in a slice. */
-static void update_part(spsh__run *r, const spsh__parameter *p, const spsh__slice *slice,
-                        double gradient_scale)
+static void update_part(const spsh__run *r, const spsh__parameter *p, const slice_update *u)
 {
-    const spsh__backend_ops *ops = r->backend->ops;
+    const spsh__backend_ops *ops = u->backend->ops;
     const spsh__learner *l = &r->learner;
+    const spsh__slice *slice = u->slice;
     const uint64_t first = p->offset > slice->offset ? p->offset : slice->offset;
     const uint64_t end = p->offset + p->count < slice->offset + slice->count
                              ? p->offset + p->count
@@ -292,36 +307,77 @@ static void update_part(spsh__run *r, const spsh__parameter *p, const spsh__slic
         return;
     const spsh__update update = {
         .weights = spsh__at(ops, l->updated, first),
-        .gradients = spsh__at(ops, l->gradients, first),
+        .gradients = spsh__at(ops, u->gradients, first - slice->offset),
         .moments = {l->moments[0].data == NULL ? l->moments[0]
                                                : spsh__at(ops, l->moments[0], first),
                     l->moments[1].data == NULL ? l->moments[1]
                                                : spsh__at(ops, l->moments[1], first)},
         .count = end - first,
         .decays = p->decays,
-        .gradient_scale = gradient_scale,
+        .gradient_scale = u->gradient_scale,
     };
     if (r->config->is_adamw) {
         spsh__adamw adamw = r->config->adamw;
-        adamw.rate = r->facts.rate;
-        adamw.step = r->progress.updates;
-        ops->adamw_fn(r->backend, &adamw, &update);
+        adamw.rate = u->rate;
+        adamw.step = u->number;
+        ops->adamw_fn(u->backend, &adamw, &update);
     } else {
         spsh__sgd sgd = r->config->sgd;
-        sgd.rate = r->facts.rate;
-        ops->sgd_fn(r->backend, &sgd, &update);
+        sgd.rate = u->rate;
+        ops->sgd_fn(u->backend, &sgd, &update);
     }
 }
 
-static void update(spsh__run *r, double gradient_scale)
+static void update_slice(const spsh__run *r, const slice_update *u)
 {
     const uint32_t count = spsh__model_parameter_count(r->model);
+    for (uint32_t p = 0; p < count; p++)
+        update_part(r, spsh__model_parameter(r->model, p), u);
+}
+
+static spsh_status update(spsh__run *r, double gradient_scale, spsh_error *err)
+{
+    const spsh__strategy_ops *ops = r->strategy->ops;
     spsh__slice slice;
     r->progress.updates++;
-    for (uint32_t s = 0; r->strategy->ops->slice_fn(r->strategy, s, &slice); s++) {
-        for (uint32_t p = 0; p < count; p++)
-            update_part(r, spsh__model_parameter(r->model, p), &slice, gradient_scale);
+    if (ops->push_fn != NULL)
+        return ops->push_fn(r->strategy, gradient_scale, err);
+    for (uint32_t s = 0; ops->slice_fn(r->strategy, s, &slice); s++) {
+        const slice_update u = {.backend = r->backend,
+                                .slice = &slice,
+                                .gradients =
+                                    spsh__at(r->backend->ops, r->learner.gradients, slice.offset),
+                                .gradient_scale = gradient_scale,
+                                .rate = r->facts.rate,
+                                .number = r->progress.updates};
+        update_slice(r, &u);
     }
+    return SPSH_OK;
+}
+
+/* Of a part by its offset: the optimiser's count of steps is each part's own. */
+static uint64_t count_served(spsh__run *r, uint64_t offset)
+{
+    uint32_t i = 0;
+    while (i < r->served_count && r->served[i].offset != offset)
+        i++;
+    if (i == r->served_count)
+        r->served[r->served_count++] = (spsh__part_count){offset, r->served_base};
+    return ++r->served[i].count;
+}
+
+void spsh__run_update_served(void *user, const spsh__slice *slice, spsh__buffer gradients,
+                             double scale)
+{
+    spsh__run *r = (spsh__run *)user;
+    const uint64_t bits = __atomic_load_n(&r->rate_bits, __ATOMIC_RELAXED);
+    slice_update u = {.backend = r->arena_backend,
+                      .slice = slice,
+                      .gradients = gradients,
+                      .gradient_scale = scale,
+                      .number = count_served(r, slice->offset)};
+    memcpy(&u.rate, &bits, sizeof(bits));
+    update_slice(r, &u);
 }
 
 /* Of one step's gradients, before they are applied. */
@@ -350,8 +406,8 @@ static spsh_status judge(spsh__run *r, verdict *ret, spsh_error *err)
     return SPSH_OK;
 }
 
-/* What no number can be of is in no sum; nor is what another rank of its node tells. */
-static spsh_status add_totals(spsh__run *r, const verdict *v, spsh_error *err)
+/* What no number can be of is in no sum. */
+static void clean_totals(spsh__run *r, const verdict *v)
 {
     const uint32_t count = r->row_count;
     double *own = r->own_totals;
@@ -361,6 +417,14 @@ static spsh_status add_totals(spsh__run *r, const verdict *v, spsh_error *err)
         for (uint32_t i = SPSH__ROW_DOMAINS; i < count; i++)
             own[i] = 0;
     }
+}
+
+/* Nor is what another rank of its node tells. */
+static spsh_status add_totals(spsh__run *r, const verdict *v, spsh_error *err)
+{
+    const uint32_t count = r->row_count;
+    const double *own = r->own_totals;
+    clean_totals(r, v);
     memset(r->totals, 0, count * sizeof(*r->totals));
     if (spsh__run_is_heard(r))
         memcpy(r->totals, own, count * sizeof(*own));
@@ -394,17 +458,20 @@ static spsh_status skip(spsh__run *r, const verdict *v, bool is_overflow, spsh_e
     return SPSH_OK;
 }
 
-static spsh_status learn(spsh__run *r, const verdict *v, spsh_error *err)
+/* Behind so many samples of all. */
+static spsh_status learn(spsh__run *r, const verdict *v, uint64_t samples, spsh_error *err)
 {
     spsh_status rc = SPSH_OK;
-    r->facts.loss = r->totals[SPSH__ROW_LOSS] / r->totals[SPSH__ROW_LOSSES];
+    uint64_t bits = 0;
     r->facts.gradient_norm = v->norm;
-    r->facts.rate = spsh__schedule_rate(r->config, r->progress.samples);
+    r->facts.rate = spsh__schedule_rate(r->config, samples);
+    memcpy(&bits, &r->facts.rate, sizeof(bits));
+    __atomic_store_n(&r->rate_bits, bits, __ATOMIC_RELAXED);
     const bool is_overflow =
         v->counted > 0 &&
         spsh__loss_scale_step(&r->progress.loss_scale, r->backend->precision, v->is_finite);
     if (v->is_finite) {
-        update(r, v->scale);
+        rc = update(r, v->scale, err);
         r->skipped_in_a_row = 0;
     } else {
         rc = skip(r, v, is_overflow, err);
@@ -418,11 +485,12 @@ static spsh_status learn(spsh__run *r, const verdict *v, spsh_error *err)
 
 /* ---- what is told of it ---- */
 
-static void fill_facts(spsh__run *r)
+void spsh__run_fill_facts(spsh__run *r)
 {
     const double *t = r->totals;
     spsh__step_facts *f = &r->facts;
     f->step = r->progress.step;
+    f->loss = t[SPSH__ROW_LOSS] / t[SPSH__ROW_LOSSES];
     f->epoch = r->progress.epoch;
     f->samples = r->progress.samples;
     f->audio_total_s = r->progress.audio_s;
@@ -446,6 +514,49 @@ static void fill_facts(spsh__run *r)
     }
 }
 
+static spsh_status do_drawn(spsh__run *r, uint32_t batches, spsh_error *err)
+{
+    const spsh__backend_ops *ops = r->backend->ops;
+    const spsh__feed_batch *batch = NULL;
+    spsh_status rc = begin(r, err);
+    for (uint32_t own = 0; rc == SPSH_OK && own < batches; own++) {
+        rc = spsh__draw_batch(r->draw, &batch, err);
+        r->leaf = spsh__leaf_of(&r->learner, own);
+        if (rc == SPSH_OK)
+            rc = do_leaf(r, batch, r->rows + (size_t)own * r->row_count, err);
+    }
+    return rc != SPSH_OK ? rc : ops->status_fn(r->backend, err);
+}
+
+spsh_status spsh__run_learn_drawn(spsh__run *r, const spsh__drawn *drawn, spsh_error *err)
+{
+    const double begin_s = spsh__now_s();
+    const uint64_t waited_ns = spsh__feed_wait_ns(r->feed);
+    verdict v = {0};
+    r->learner.step++;
+    spsh_status rc = do_drawn(r, drawn->batches, err);
+    if (rc != SPSH_OK)
+        return rc;
+    const double computed_s = spsh__now_s();
+    if (r->o->stop != NULL && *r->o->stop != 0)
+        r->rows[SPSH__ROW_STOP] = 1;
+    rc =
+        r->strategy->ops->after_backward_fn(r->strategy, r->rows, r->own_totals, r->row_count, err);
+    const double exchanged_s = spsh__now_s();
+    if (rc == SPSH_OK)
+        rc = judge(r, &v, err);
+    if (rc != SPSH_OK)
+        return rc;
+    clean_totals(r, &v);
+    r->own_totals[SPSH__ROW_STEPS] = 1;
+    rc = learn(r, &v, r->begin_samples + drawn->samples, err);
+    r->facts.step_s = spsh__now_s() - begin_s;
+    r->facts.wait_s = (double)(spsh__feed_wait_ns(r->feed) - waited_ns) * 1e-9;
+    r->facts.exchange_s = exchanged_s - computed_s;
+    r->facts.compute_s = r->facts.step_s - r->facts.wait_s - r->facts.exchange_s;
+    return rc;
+}
+
 /* Totals and gradients are there. */
 static spsh_status use(spsh__run *r, spsh_error *err)
 {
@@ -454,13 +565,13 @@ static spsh_status use(spsh__run *r, spsh_error *err)
     if (rc == SPSH_OK && r->strategy->ops->is_free)
         rc = add_totals(r, &v, err);
     if (rc == SPSH_OK)
-        rc = learn(r, &v, err);
+        rc = learn(r, &v, r->progress.samples, err);
     if (rc != SPSH_OK)
         return rc;
     r->progress.samples += (uint64_t)r->totals[SPSH__ROW_SERVED];
     r->progress.audio_s += r->totals[SPSH__ROW_AUDIO_S];
     r->progress.skipped_steps += (uint64_t)r->totals[SPSH__ROW_SKIPPED];
-    fill_facts(r);
+    spsh__run_fill_facts(r);
     return SPSH_OK;
 }
 

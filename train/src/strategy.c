@@ -42,12 +42,12 @@ spsh_status spsh__strategy_open(const char *name, const spsh_allocator *allocato
     return SPSH_OK;
 }
 
-bool spsh__strategy_goes_in_step(const spsh__strategy *s, const spsh__strategy_options *options)
+bool spsh__strategy_goes_in_step(const char *name, const spsh__strategy_options *options)
 {
-    const spsh__strategy_ops *ops = s->ops;
-    if (ops == &spsh__strategy_hierarchical && options->outer != NULL)
-        ops = find(options->outer);
-    return ops != NULL && (!ops->is_free || ops->goes_in_step);
+    const spsh__strategy_ops *ops = find(name);
+    if (ops == &spsh__strategy_hierarchical)
+        ops = find(options->outer != NULL ? options->outer : SPSH__OUTER_DEFAULT);
+    return ops == NULL || !ops->is_free || ops->goes_in_step;
 }
 
 void spsh__strategy_close(spsh__strategy *s)
@@ -351,6 +351,15 @@ static spsh_status mean_arena(const spsh__learner *l, spsh__buffer from, const s
     spsh__parts_close(&in);
     spsh__parts_close(&out);
     return rc;
+}
+
+spsh_status spsh__strategy_mean_statistics(const spsh__learner *l, spsh_error *err)
+{
+    const spsh__arena a = {l->statistics, l->statistics_elements};
+    if (l->comm->world_size == 1 || a.elements == 0)
+        return SPSH_OK;
+    spsh__backend_finish(l->backend);
+    return mean_arena(l, a.buffer, &a, err);
 }
 
 spsh_status spsh__strategy_mean(const spsh__learner *l, spsh__buffer models, bool has_moments,

@@ -139,6 +139,9 @@ typedef struct spsh__strategy_ops {
      * mean model; the learners' own stay, but where is_taken: then all go on from it, with the mean
      * of their moments. */
     spsh_status (*settle_fn)(spsh__strategy *s, spsh_error *err);
+    /* Of those that wait for slower learners; NULL: they do not. This learner makes no step until
+     * all have settled. */
+    spsh_status (*retire_fn)(spsh__strategy *s, spsh_error *err);
     spsh_status (*consensus_fn)(spsh__strategy *s, bool is_taken, spsh_error *err);
     void (*close_fn)(spsh__strategy *s);
 } spsh__strategy_ops;
@@ -157,7 +160,7 @@ void spsh__strategy_close(spsh__strategy *s); /* NULL is fine */
 
 /* Learners of it make their steps together: what is the loader's share of one is known before. Of
  * hierarchical ones it is the outer strategy that says so. */
-bool spsh__strategy_goes_in_step(const spsh__strategy *s, const spsh__strategy_options *options);
+bool spsh__strategy_goes_in_step(const char *name, const spsh__strategy_options *options);
 
 /* Leaves that this rank has, and the leaf of its batch number own, from 0 on. */
 uint32_t spsh__leaf_count(const spsh__learner *l);

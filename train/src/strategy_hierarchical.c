@@ -22,6 +22,7 @@ typedef struct hierarchy {
     spsh__strategy *inner;
     spsh__strategy *outer; /* leaders; else NULL */
     spsh__parts parts;     /* of the weights */
+    spsh__parts statistics;
 } hierarchy;
 
 static hierarchy *state_of(const spsh__strategy *s)
@@ -63,7 +64,7 @@ static spsh_status start_outer(spsh__strategy *s, spsh_error *err)
 {
     hierarchy *h = state_of(s);
     const char *name =
-        s->learner->options.outer != NULL ? s->learner->options.outer : "adpsgd-random";
+        s->learner->options.outer != NULL ? s->learner->options.outer : SPSH__OUTER_DEFAULT;
     if (h->leader_comm == NULL)
         return SPSH_OK;
     h->leader = *s->learner;
@@ -101,6 +102,9 @@ static spsh_status start(spsh__strategy *s, spsh__learner *l, spsh_error *err)
         rc = open_comms(h, l, size, err);
     if (rc == SPSH_OK)
         rc = spsh__parts_open(l->backend, l->weights, l->arena_elements, 1, &h->parts, err);
+    if (rc == SPSH_OK && l->statistics_elements > 0)
+        rc = spsh__parts_open(l->backend, l->statistics, l->statistics_elements, 1, &h->statistics,
+                              err);
     if (rc == SPSH_OK)
         rc = start_inner(s, err);
     return rc != SPSH_OK ? rc : start_outer(s, err);
@@ -180,9 +184,11 @@ static spsh_status settle(spsh__strategy *s, spsh_error *err)
 static spsh_status consensus(spsh__strategy *s, bool is_taken, spsh_error *err)
 {
     hierarchy *h = state_of(s);
-    const spsh_status rc =
+    spsh_status rc =
         h->outer != NULL ? h->outer->ops->consensus_fn(h->outer, is_taken, err) : SPSH_OK;
-    return rc != SPSH_OK ? rc : spsh__arena_align(h->node_comm, &h->parts, err);
+    if (rc == SPSH_OK)
+        rc = spsh__arena_align(h->node_comm, &h->parts, err);
+    return rc != SPSH_OK ? rc : spsh__arena_align(h->node_comm, &h->statistics, err);
 }
 
 static void close_state(spsh__strategy *s)
@@ -193,6 +199,7 @@ static void close_state(spsh__strategy *s)
     spsh__strategy_close(h->outer);
     spsh__strategy_close(h->inner);
     spsh__parts_close(&h->parts);
+    spsh__parts_close(&h->statistics);
     if (h->leader_runtime != NULL)
         h->leader_runtime->ops->close_fn(h->leader_runtime);
     spsh__comm_close(h->leader_comm);

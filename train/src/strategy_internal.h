@@ -21,6 +21,8 @@ extern const spsh__strategy_ops spsh__strategy_pipeline;
 extern const spsh__strategy_ops spsh__strategy_ps_async;
 extern const spsh__strategy_ops spsh__strategy_ps_sync;
 
+#define SPSH__OUTER_DEFAULT "adpsgd-random" /* of hierarchical */
+
 /* Marks of the computing task (runtime.h). */
 enum { SPSH__MARK_READ = 1, SPSH__MARK_UPDATE, SPSH__MARK_BEGIN, SPSH__MARK_MIX, SPSH__MARK_WAIT };
 
@@ -75,6 +77,8 @@ spsh_status spsh__strategy_align(const spsh__learner *l, spsh_error *err);
  * wanted, each its own. */
 spsh_status spsh__strategy_mean(const spsh__learner *l, spsh__buffer models, bool has_moments,
                                 spsh_error *err);
+/* All ranks: running statistics become their mean. */
+spsh_status spsh__strategy_mean_statistics(const spsh__learner *l, spsh_error *err);
 /* SPSH_E_MISMATCH: of a message that no learner of this strategy sends. */
 spsh_status spsh__strategy_unknown(const spsh__message *message, spsh_error *err);
 /* Of ps-async: how many gradients came to a part, on the mean, between its reading and its update,

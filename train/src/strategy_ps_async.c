@@ -8,7 +8,8 @@
  * part and its gradient's arrival others' come: the staleness t, about L - 1 where all are alike.
  *
  * With a bound s a learner's answer waits until nobody is more than s steps behind it: 0 is bulk
- * synchronous, each step with all of the last one's gradients.
+ * synchronous, each step with all of the last one's gradients. Steps are counted from when all have
+ * settled; a learner that has retired is not waited for. Moments of the optimiser are the servers'.
  */
 #include "free_model.h"
 #include "strategy_internal.h"
@@ -27,9 +28,10 @@ typedef struct ps {
     spsh__free_model model; /* its arena: own parts are what is served, others' what came last */
     spsh__buffer gradients; /* a part's */
     uint32_t servers;
-    float *mine; /* a part: of the computing task */
-    float *sent; /* ... and under the lock */
-    uint64_t pushed;
+    float *mine;              /* a part: of the computing task */
+    float *sent;              /* ... and under the lock */
+    uint64_t pushed, settled; /* gradients; so many when all had settled */
+    bool is_retired;
     /* under the lock */
     client *clients;    /* [part][learner]: of own parts */
     uint64_t *versions; /* [part] */
@@ -156,6 +158,7 @@ static spsh_status before_forward(spsh__strategy *s, spsh_error *err)
     ps *p = state_of(s);
     spsh__runtime *t = p->model.runtime;
     const spsh__mark mark = {SPSH__MARK_WAIT, 0, p->pushed};
+    p->is_retired = false;
     spsh_status rc = t->ops->wait_fn(t, &mark, has_answers, p, 0, err);
     if (rc == SPSH_OK)
         rc = spsh__free_model_read(&p->model, err);
@@ -172,7 +175,7 @@ static spsh_status push(spsh__strategy *s, double scale, spsh_error *err)
     spsh_status rc = t->ops->enter_fn(t, &mark, err);
     if (rc != SPSH_OK)
         return rc;
-    const uint64_t number = p->pushed++;
+    const uint64_t number = p->pushed++ - p->settled;
     t->ops->leave_fn(t);
     ops->scale_fn(l->backend, scale, l->gradients, l->arena_elements);
     for (uint32_t part = 0; rc == SPSH_OK && part < p->model.parts.count; part++) {
@@ -190,35 +193,83 @@ static spsh_status push(spsh__strategy *s, double scale, spsh_error *err)
 }
 
 /* Nobody waits for one that has no more to push. */
+static spsh_status retire(spsh__strategy *s, spsh_error *err)
+{
+    ps *p = state_of(s);
+    spsh__runtime *t = p->model.runtime;
+    const spsh__message done = {.kind = SPSH__MESSAGE_DONE};
+    spsh_status rc = SPSH_OK;
+    for (uint32_t r = 0; rc == SPSH_OK && !p->is_retired && r < p->servers; r++)
+        rc = t->ops->post_fn(t, r, &done, err);
+    p->is_retired = true;
+    return rc;
+}
+
+/* All learn again, from step 0. No push comes before all have gone through consensus. */
+static spsh_status reset_clocks(ps *p, spsh_error *err)
+{
+    spsh__runtime *t = p->model.runtime;
+    const spsh__mark mark = {SPSH__MARK_BEGIN, 1, p->pushed};
+    const spsh_status rc = t->ops->enter_fn(t, &mark, err);
+    if (rc != SPSH_OK)
+        return rc;
+    p->settled = p->pushed;
+    for (size_t i = 0; i < (size_t)p->model.parts.count * t->world_size; i++)
+        p->clients[i].clock = 0;
+    t->ops->leave_fn(t);
+    return SPSH_OK;
+}
+
 static spsh_status settle(spsh__strategy *s, spsh_error *err)
 {
     ps *p = state_of(s);
     spsh__runtime *t = p->model.runtime;
     const spsh__mark mark = {SPSH__MARK_WAIT, 1, p->pushed};
-    const spsh__message done = {.kind = SPSH__MESSAGE_DONE};
-    spsh_status rc = SPSH_OK;
-    for (uint32_t r = 0; rc == SPSH_OK && r < p->servers; r++)
-        rc = t->ops->post_fn(t, r, &done, err);
+    spsh_status rc = retire(s, err);
     if (rc == SPSH_OK)
         rc = t->ops->wait_fn(t, &mark, has_all_answers, p, 0, err);
-    return rc != SPSH_OK ? rc : spsh__strategy_meet(s, err);
+    if (rc == SPSH_OK)
+        rc = spsh__strategy_meet(s, err);
+    return rc != SPSH_OK ? rc : reset_clocks(p, err);
 }
 
-/* Each part as its server has it: all learners' weights, and all have it then. */
+/* Each part as its server has it, for all. */
+static spsh_status share_parts(const ps *p, spsh__parts *parts, spsh_error *err)
+{
+    spsh__comm *c = p->model.learner->comm;
+    spsh_status rc = SPSH_OK;
+    for (uint32_t part = 0; rc == SPSH_OK && part < parts->count; part++) {
+        const uint32_t server = server_of(p, part);
+        if (c->rank == server)
+            spsh__parts_take(parts, part, p->mine);
+        rc = spsh__comm_broadcast(c, p->mine, spsh__parts_bytes(parts, part), server, err);
+        if (rc == SPSH_OK && c->rank != server)
+            spsh__parts_put(parts, part, p->mine);
+    }
+    return rc;
+}
+
+static spsh_status share_moments(const ps *p, spsh__buffer moments, spsh_error *err)
+{
+    spsh__parts parts = {0};
+    spsh_status rc = spsh__parts_open(p->model.backend, moments, p->model.parts.elements,
+                                      p->servers, &parts, err);
+    if (rc == SPSH_OK)
+        rc = share_parts(p, &parts, err);
+    spsh__parts_close(&parts);
+    return rc;
+}
+
 static spsh_status consensus(spsh__strategy *s, bool is_taken, spsh_error *err)
 {
     ps *p = state_of(s);
-    (void)is_taken;
-    spsh_status rc = SPSH_OK;
-    for (uint32_t part = 0; rc == SPSH_OK && part < p->model.parts.count; part++) {
-        if (s->learner->comm->rank == server_of(p, part))
-            spsh__parts_take(&p->model.parts, part, p->mine);
-        rc =
-            spsh__comm_broadcast(s->learner->comm, p->mine,
-                                 spsh__parts_bytes(&p->model.parts, part), server_of(p, part), err);
-        if (rc == SPSH_OK && s->learner->comm->rank != server_of(p, part))
-            spsh__parts_put(&p->model.parts, part, p->mine);
-    }
+    const spsh__learner *l = s->learner;
+    spsh_status rc = share_parts(p, &p->model.parts, err);
+    for (int m = 0; rc == SPSH_OK && is_taken && m < 2; m++)
+        if (l->moments[m].data != NULL)
+            rc = share_moments(p, l->moments[m], err);
+    if (rc == SPSH_OK)
+        rc = spsh__strategy_mean_statistics(l, err);
     return rc != SPSH_OK ? rc : spsh__free_model_read(&p->model, err);
 }
 
@@ -291,6 +342,7 @@ const spsh__strategy_ops spsh__strategy_ps_async = {
     .push_fn = push,
     .after_step_fn = spsh__strategy_own_nothing,
     .settle_fn = settle,
+    .retire_fn = retire,
     .consensus_fn = consensus,
     .close_fn = close_state,
 };
