@@ -15,13 +15,11 @@
 #include "strategy_internal.h"
 #include "train_internal.h"
 
-#define NOT_LEARNING UINT64_MAX /* of clocks: is not waited for */
-
-/* A learner, as a server of a part sees it. */
+/* A learner, as a server of a part sees it. With overlaps two gradients may be unanswered. */
 typedef struct client {
-    uint64_t clock;   /* gradients of it that came */
-    uint64_t version; /* of the part, as it was sent last */
-    bool is_waiting;
+    uint64_t came, answered; /* gradients of it */
+    uint64_t version;        /* of the part, as it was sent last */
+    bool has_retired;        /* is not waited for */
 } client;
 
 typedef struct ps {
@@ -66,24 +64,31 @@ static spsh_status send_weights(ps *p, uint32_t part, uint32_t to, spsh_error *e
                              .bytes = p->sent,
                              .size_bytes = spsh__parts_bytes(&p->model.parts, part)};
     c->version = p->versions[part];
-    c->is_waiting = false;
+    c->answered++;
     spsh__parts_take(&p->model.parts, part, p->sent);
     return t->ops->post_fn(t, to, &m, err);
 }
 
-/* To all that are no more than the bound ahead of the last. */
+/* A learner's next answer: it is no more than the bound ahead of the last one then. */
+static bool is_due(const client *c, uint64_t last, uint32_t bound)
+{
+    if (c->answered == c->came)
+        return false;
+    return bound == UINT32_MAX || c->has_retired || last == UINT64_MAX ||
+           c->answered + 1 <= last + bound;
+}
+
 static spsh_status answer(ps *p, uint32_t part, spsh_error *err)
 {
     const uint32_t world = p->model.runtime->world_size;
     const uint32_t bound = p->model.learner->options.bound;
     client *c = clients_of(p, part);
-    uint64_t last = NOT_LEARNING;
+    uint64_t last = UINT64_MAX;
     spsh_status rc = SPSH_OK;
     for (uint32_t i = 0; i < world; i++)
-        last = c[i].clock < last ? c[i].clock : last;
+        last = !c[i].has_retired && c[i].came < last ? c[i].came : last;
     for (uint32_t i = 0; rc == SPSH_OK && i < world; i++)
-        if (c[i].is_waiting && (bound == UINT32_MAX || last == NOT_LEARNING ||
-                                c[i].clock == NOT_LEARNING || c[i].clock - last <= bound))
+        while (rc == SPSH_OK && is_due(&c[i], last, bound))
             rc = send_weights(p, part, i, err);
     return rc;
 }
@@ -103,8 +108,8 @@ static spsh_status take_push(ps *p, const spsh__message *m, spsh_error *err)
     p->versions[m->part]++;
     p->stale_sum += stale;
     p->stale_count++;
-    c->clock = m->number + 1;
-    c->is_waiting = true;
+    c->came = m->number + 1;
+    c->has_retired = false;
     return answer(p, m->part, err);
 }
 
@@ -114,7 +119,7 @@ static spsh_status take_done(ps *p, const spsh__message *m, spsh_error *err)
     for (uint32_t part = 0; rc == SPSH_OK && part < p->model.parts.count; part++) {
         if (server_of(p, part) != p->model.runtime->rank)
             continue;
-        clients_of(p, part)[m->from].clock = NOT_LEARNING;
+        clients_of(p, part)[m->from].has_retired = true;
         rc = answer(p, part, err);
     }
     return rc;
@@ -214,8 +219,11 @@ static spsh_status reset_clocks(ps *p, spsh_error *err)
     if (rc != SPSH_OK)
         return rc;
     p->settled = p->pushed;
-    for (size_t i = 0; i < (size_t)p->model.parts.count * t->world_size; i++)
-        p->clients[i].clock = 0;
+    p->is_retired = false;
+    for (size_t i = 0; i < (size_t)p->model.parts.count * t->world_size; i++) {
+        p->clients[i].came = p->clients[i].answered = 0;
+        p->clients[i].has_retired = false;
+    }
     t->ops->leave_fn(t);
     return SPSH_OK;
 }
