@@ -41,7 +41,7 @@ typedef struct learner {
     uint32_t rank;
     spsh__backend *backend;
     spsh__comm *comm, *own;
-    spsh__pipeline *pipeline;
+    spsh__stages *pipeline;
     spsh__model *model;
     spsh__strategy *strategy;
     spsh__learner learner;
@@ -170,7 +170,7 @@ static spsh_status put(learner *l, uint32_t leaf, const micro_batch *b, spsh_err
     spsh__buffer logits = {NULL, false};
     uint32_t lengths[BATCH_MAX];
     if (l->pipeline != NULL)
-        return spsh__pipeline_put(l->pipeline, leaf, b == NULL ? NULL : &b->batch, err);
+        return spsh__stages_put(l->pipeline, leaf, b == NULL ? NULL : &b->batch, err);
     if (b == NULL)
         return on_skip(l, leaf, err);
     spsh_status rc = spsh__model_forward(l->model, &b->batch, true, &logits, lengths, err);
@@ -214,12 +214,12 @@ static spsh_status train_step(learner *l, spsh_error *err)
     spsh_status rc = ops->before_forward_fn(l->strategy, err);
     memset(l->rows, 0, sizeof(l->rows));
     if (l->pipeline != NULL)
-        spsh__pipeline_begin(l->pipeline);
+        spsh__stages_begin(l->pipeline);
     const uint32_t leaves = leaves_of(&l->world->kind, l->learner.step);
     for (uint32_t leaf = 0; rc == SPSH_OK && leaf < leaves; leaf++)
         rc = put_leaf(l, leaf, err);
     if (rc == SPSH_OK && l->pipeline != NULL)
-        rc = spsh__pipeline_end(l->pipeline, err);
+        rc = spsh__stages_end(l->pipeline, err);
     if (rc == SPSH_OK)
         rc = ops->after_backward_fn(l->strategy, l->rows[0], totals, 2, err);
     if (rc == SPSH_OK)
@@ -238,20 +238,20 @@ static spsh_status train_step(learner *l, spsh_error *err)
 static spsh_status open_stage(learner *l, spsh_error *err)
 {
     const run_kind *k = &l->world->kind;
-    const spsh__pipeline_options options = {.backend = l->backend,
-                                            .comm = l->comm,
-                                            .shape = &k->shape,
-                                            .limits = &limits,
-                                            .cuts = k->cuts,
-                                            .cut_count = k->stages - 1,
-                                            .loss_fn = on_loss,
-                                            .bucket_fn = on_bucket,
-                                            .skip_fn = on_skip,
-                                            .user = l};
-    const spsh_status rc = spsh__pipeline_open(&options, &l->pipeline, err);
+    const spsh__stages_options options = {.backend = l->backend,
+                                          .comm = l->comm,
+                                          .shape = &k->shape,
+                                          .limits = &limits,
+                                          .cuts = k->cuts,
+                                          .cut_count = k->stages - 1,
+                                          .loss_fn = on_loss,
+                                          .bucket_fn = on_bucket,
+                                          .skip_fn = on_skip,
+                                          .user = l};
+    const spsh_status rc = spsh__stages_open(&options, &l->pipeline, err);
     if (rc == SPSH_OK) {
-        spsh__model_init(spsh__pipeline_model(l->pipeline), 7);
-        spsh__pipeline_learner(l->pipeline, &l->learner);
+        spsh__model_init(spsh__stages_model(l->pipeline), 7);
+        spsh__stages_learner(l->pipeline, &l->learner);
     }
     return rc;
 }
@@ -336,7 +336,7 @@ static void *be_process(void *user)
         l->comm->has_failed = true;
     spsh__comm_close(l->comm); /* first: what is under way is in the pipeline's memory */
     spsh__strategy_close(l->strategy);
-    spsh__pipeline_close(l->pipeline);
+    spsh__stages_close(l->pipeline);
     spsh__model_close(l->model);
     free(l->buckets);
     spsh__comm_close(l->own);
@@ -535,7 +535,7 @@ static void test_a_stage_that_dies_ends_the_others(void)
 static void check_refused(const uint32_t *cuts, uint32_t count, uint32_t stages, const char *text)
 {
     spsh_error err = SPSH_ERROR_INIT;
-    CHECK_I64(spsh__pipeline_check_cuts(cuts, count, stages, 5, &err), SPSH_E_INVALID_ARG);
+    CHECK_I64(spsh__stages_check_cuts(cuts, count, stages, 5, &err), SPSH_E_INVALID_ARG);
     if (strstr(err.message, text) == NULL)
         fprintf(stderr, "\"%s\" is not in: %s\n", text, err.message);
     CHECK(strstr(err.message, text) != NULL);
@@ -544,7 +544,7 @@ static void check_refused(const uint32_t *cuts, uint32_t count, uint32_t stages,
 static void test_wrong_cuts_are_told(void)
 {
     const uint32_t good[] = {1, 4}, zero[] = {0, 2}, falling[] = {3, 3}, behind[] = {1, 5};
-    CHECK_I64(spsh__pipeline_check_cuts(good, 2, 3, 5, NULL), SPSH_OK);
+    CHECK_I64(spsh__stages_check_cuts(good, 2, 3, 5, NULL), SPSH_OK);
     check_refused(good, 2, 2, "2 cuts make 3 stages, but there are 2 processes");
     check_refused(zero, 2, 3, "from 1 to 4");
     check_refused(falling, 2, 3, "cut 2 before block 3");
@@ -582,7 +582,7 @@ static void test_stages_are_balanced(void)
                 best = fmin(best, dearest(works, BLOCKS, cuts, 3));
             }
         }
-        REQUIRE(spsh__pipeline_balance(works, BLOCKS, 3, firsts, NULL) == SPSH_OK);
+        REQUIRE(spsh__stages_balance(works, BLOCKS, 3, firsts, NULL) == SPSH_OK);
         CHECK(firsts[0] == 0 && dearest(works, BLOCKS, firsts, 3) <= best);
     }
 }
@@ -597,16 +597,16 @@ static uint32_t simulate(uint32_t stages, uint32_t leaves)
         REQUIRE(now < 100);
         for (uint32_t s = 0; s < stages; s++) {
             const uint32_t f = forwards[s], b = backwards[s];
-            const spsh__pipeline_operation next =
-                spsh__pipeline_next(spsh__pipeline_window(s, stages), f, b, f < leaves);
+            const spsh__stages_operation next =
+                spsh__stages_next(spsh__stages_window(s, stages), f, b, f < leaves);
             const bool is_last = s + 1 == stages;
-            if (next == SPSH__PIPELINE_FORWARD &&
+            if (next == SPSH__STAGES_FORWARD &&
                 (s == 0 || (forwards[s - 1] > f && forward_at[s - 1][f] < now)))
                 forward_at[s][forwards[s]++] = now;
-            else if (next == SPSH__PIPELINE_BACKWARD &&
+            else if (next == SPSH__STAGES_BACKWARD &&
                      (is_last || (backwards[s + 1] > b && backward_at[s + 1][b] < now)))
                 backward_at[s][backwards[s]++] = now;
-            CHECK(forwards[s] - backwards[s] <= spsh__pipeline_window(s, stages));
+            CHECK(forwards[s] - backwards[s] <= spsh__stages_window(s, stages));
         }
         now++;
     }

@@ -55,8 +55,10 @@ static const char *const exchanges[] = {"auto", "nccl", "host", NULL};
 static const char *const decodes[] = {"host", "device", NULL};
 static const char *const schedules[] = {"constant", "anneal", "cosine", NULL};
 static const char *const strategies[] = {
-    "allreduce",    "partitioned",   "ps-sync",  "ps-async", "hogwild",      "dpsgd-ring",
-    "adpsgd-fixed", "adpsgd-random", "d1-model", "d1-grad",  "hierarchical", NULL};
+    "allreduce", "partitioned", "ps-sync",      "ps-async",
+    "hogwild",   "dpsgd-ring",  "adpsgd-fixed", "adpsgd-random",
+    "d1-model",  "d1-grad",     "hierarchical", "pipeline",
+    NULL};
 static const char *const inner_strategies[] = {"allreduce", "partitioned", "ps-sync", NULL};
 static const char *const outer_strategies[] = {"adpsgd-random", "adpsgd-fixed", "dpsgd-ring",
                                                "d1-model", NULL};
@@ -127,6 +129,7 @@ static const field fields[] = {
     {"train.node_size", FIELD_U32, AT(node_size), 0, LEARNERS_MAX, NULL, "0"},
     {"train.inner", FIELD_TEXT, AT(inner), WORD(inner_strategies, "allreduce")},
     {"train.outer", FIELD_TEXT, AT(outer), WORD(outer_strategies, "adpsgd-random")},
+    {"train.stages", FIELD_TEXTS, AT(stages), TEXT(NULL)},
     {"train.optimiser", FIELD_TRUTH, AT(is_adamw), WORD(optimisers, "adamw")},
     {"train.rate", FIELD_DOUBLE, AT(adamw.rate), 1e-12, 1e3, NULL, "1.5e-4"},
     {"train.momentum", FIELD_DOUBLE, AT(sgd.momentum), 0, BELOW_ONE, NULL, "0.9"},

@@ -75,6 +75,7 @@ struct spsh__config {
     bool scales_by_staleness, overlaps;
     uint32_t node_size; /* 0: as many as the launcher has begun on a node */
     char *inner, *outer;
+    char **stages;    /* pipeline: the blocks that stages 1, 2, ... begin with; none: by work */
     uint32_t threads; /* 0: as many as there are cores */
     bool is_adamw;
     spsh__sgd sgd;     /* one rate and one weight_decay for both */

@@ -27,8 +27,8 @@ typedef struct entry { /* of a step */
     bool is_empty;
 } entry;
 
-struct spsh__pipeline {
-    spsh__pipeline_options o;
+struct spsh__stages {
+    spsh__stages_options o;
     spsh__backend *backend;
     const spsh__backend_ops *ops;
     spsh__comm *comm;
@@ -57,14 +57,14 @@ struct spsh__pipeline {
 
 /* ---- opening ---- */
 
-static spsh_status find_cuts(spsh__pipeline *p, uint32_t *firsts, spsh_error *err)
+static spsh_status find_cuts(spsh__stages *p, uint32_t *firsts, spsh_error *err)
 {
     const uint32_t blocks = spsh__model_block_count(p->o.shape);
     const uint32_t stages = p->comm->world_size;
     double works[BLOCKS_MAX] = {0};
     spsh_status rc = SPSH_OK;
     if (p->o.cuts != NULL) {
-        rc = spsh__pipeline_check_cuts(p->o.cuts, p->o.cut_count, stages, blocks, err);
+        rc = spsh__stages_check_cuts(p->o.cuts, p->o.cut_count, stages, blocks, err);
         for (uint32_t s = 1; rc == SPSH_OK && s < stages; s++)
             firsts[s] = p->o.cuts[s - 1];
         return rc;
@@ -76,11 +76,11 @@ static spsh_status find_cuts(spsh__pipeline *p, uint32_t *firsts, spsh_error *er
         works[b] = rc == SPSH_OK ? spsh__model_work(block) : 0;
         spsh__model_close(block);
     }
-    return rc != SPSH_OK ? rc : spsh__pipeline_balance(works, blocks, stages, firsts, err);
+    return rc != SPSH_OK ? rc : spsh__stages_balance(works, blocks, stages, firsts, err);
 }
 
 /* The last stage's arena is the first part of the whole one. */
-static spsh_status find_places(spsh__pipeline *p, spsh_error *err)
+static spsh_status find_places(spsh__stages *p, spsh_error *err)
 {
     const uint32_t stages = p->comm->world_size;
     uint32_t firsts[BLOCKS_MAX] = {0};
@@ -108,7 +108,7 @@ static spsh_status find_places(spsh__pipeline *p, spsh_error *err)
 }
 
 /* Rows of the largest batch, behind the convolutions. */
-static uint64_t rows_max(const spsh__pipeline *p)
+static uint64_t rows_max(const spsh__stages *p)
 {
     const spsh__model_limits *l = p->o.limits;
     uint64_t most = 0;
@@ -121,13 +121,13 @@ static uint64_t rows_max(const spsh__pipeline *p)
     return most;
 }
 
-static spsh_status take(const spsh__pipeline *p, uint64_t elements, spsh__buffer *ret,
+static spsh_status take(const spsh__stages *p, uint64_t elements, spsh__buffer *ret,
                         spsh_error *err)
 {
     return p->ops->alloc_fn(p->backend, (size_t)elements + 1, ret, err);
 }
 
-static spsh_status open_context(spsh__pipeline *p, context *c, spsh_error *err)
+static spsh_status open_context(spsh__stages *p, context *c, spsh_error *err)
 {
     const uint32_t stage = p->comm->rank;
     const spsh__model *lender = c == p->contexts ? NULL : p->contexts[0].model;
@@ -142,7 +142,7 @@ static spsh_status open_context(spsh__pipeline *p, context *c, spsh_error *err)
     return rc;
 }
 
-static spsh_status open_memory(spsh__pipeline *p, spsh_error *err)
+static spsh_status open_memory(spsh__stages *p, spsh_error *err)
 {
     spsh_status rc = SPSH_OK;
     p->out_lengths =
@@ -173,7 +173,7 @@ static spsh__slice *list_buckets(const spsh__model *m)
     return list;
 }
 
-static spsh_status open_buckets(spsh__pipeline *p, spsh_error *err)
+static spsh_status open_buckets(spsh__stages *p, spsh_error *err)
 {
     p->buckets = list_buckets(p->contexts[0].model);
     p->whole_buckets = list_buckets(p->layout);
@@ -185,8 +185,8 @@ static spsh_status open_buckets(spsh__pipeline *p, spsh_error *err)
     return p->buckets != NULL && p->whole_buckets != NULL ? SPSH_OK : spsh__fail_memory(err);
 }
 
-spsh_status spsh__pipeline_open(const spsh__pipeline_options *options, spsh__pipeline **ret,
-                                spsh_error *err)
+spsh_status spsh__stages_open(const spsh__stages_options *options, spsh__stages **ret,
+                              spsh_error *err)
 {
     spsh__backend *backend = options->backend;
     if (backend->ops->stream_fn != NULL)
@@ -194,33 +194,36 @@ spsh_status spsh__pipeline_open(const spsh__pipeline_options *options, spsh__pip
                          "train.strategy: 'pipeline' is for the backends cpu and reference; with "
                          "%s use allreduce or partitioned",
                          backend->ops->name);
-    spsh__pipeline *p = spsh__train_new(&backend->allocator, 1, sizeof(*p));
+    spsh__stages *p = spsh__train_new(&backend->allocator, 1, sizeof(*p));
     if (p == NULL)
         return spsh__fail_memory(err);
-    *p = (spsh__pipeline){
+    *p = (spsh__stages){
         .o = *options, .backend = backend, .ops = backend->ops, .comm = options->comm};
     p->is_last = p->comm->rank + 1 == p->comm->world_size;
     spsh_status rc = find_places(p, err);
     if (rc == SPSH_OK)
-        p->window = spsh__pipeline_window(p->comm->rank, p->comm->world_size);
+        p->window = spsh__stages_window(p->comm->rank, p->comm->world_size);
     if (rc == SPSH_OK)
         rc = open_memory(p, err);
     if (rc == SPSH_OK)
         rc = open_buckets(p, err);
+    p->o.shape = NULL;
+    p->o.limits = NULL;
+    p->o.cuts = NULL;
     if (rc != SPSH_OK)
-        spsh__pipeline_close(p);
+        spsh__stages_close(p);
     else
         *ret = p;
     return rc;
 }
 
-static void drop(const spsh__pipeline *p, spsh__buffer buffer)
+static void drop(const spsh__stages *p, spsh__buffer buffer)
 {
     if (buffer.data != NULL)
         p->ops->free_fn(p->backend, buffer);
 }
 
-void spsh__pipeline_close(spsh__pipeline *p)
+void spsh__stages_close(spsh__stages *p)
 {
     if (p == NULL)
         return;
@@ -241,17 +244,17 @@ void spsh__pipeline_close(spsh__pipeline *p)
     spsh__train_delete(&allocator, p);
 }
 
-spsh__model *spsh__pipeline_model(const spsh__pipeline *p)
+spsh__model *spsh__stages_model(const spsh__stages *p)
 {
     return p->contexts[0].model;
 }
 
-spsh__model_stage spsh__pipeline_blocks(const spsh__pipeline *p, uint32_t stage)
+spsh__model_stage spsh__stages_blocks(const spsh__stages *p, uint32_t stage)
 {
     return p->blocks[stage];
 }
 
-void spsh__pipeline_learner(const spsh__pipeline *p, spsh__learner *l)
+void spsh__stages_learner(const spsh__stages *p, spsh__learner *l)
 {
     const spsh__model *m = p->contexts[0].model;
     l->backend = p->backend;
@@ -264,19 +267,19 @@ void spsh__pipeline_learner(const spsh__pipeline *p, spsh__learner *l)
     l->staged = &p->staged;
 }
 
-const spsh__model *spsh__pipeline_layout(const spsh__pipeline *p)
+const spsh__model *spsh__stages_layout(const spsh__stages *p)
 {
     return p->layout;
 }
 
-double spsh__pipeline_waited_s(const spsh__pipeline *p)
+double spsh__stages_waited_s(const spsh__stages *p)
 {
     return (double)p->waited_ns * 1e-9;
 }
 
 /* ---- messages ---- */
 
-static spsh_status wait_for(spsh__pipeline *p, spsh__comm_handle *handle, spsh_error *err)
+static spsh_status wait_for(spsh__stages *p, spsh__comm_handle *handle, spsh_error *err)
 {
     if (*handle == 0)
         return SPSH_OK;
@@ -287,13 +290,13 @@ static spsh_status wait_for(spsh__pipeline *p, spsh__comm_handle *handle, spsh_e
     return rc;
 }
 
-static size_t bytes_of(const spsh__pipeline *p, size_t elements)
+static size_t bytes_of(const spsh__stages *p, size_t elements)
 {
     return elements * p->ops->element_bytes;
 }
 
 /* Rows of a batch between stages. */
-static size_t rows_of(const spsh__pipeline *p, const spsh__model_batch *b)
+static size_t rows_of(const spsh__stages *p, const spsh__model_batch *b)
 {
     return (size_t)b->batch * spsh__model_out_frames(p->contexts[0].model, b->frames);
 }
@@ -302,14 +305,14 @@ static size_t rows_of(const spsh__pipeline *p, const spsh__model_batch *b)
 
 static void on_bucket(void *user, uint32_t bucket)
 {
-    spsh__pipeline *p = (spsh__pipeline *)user;
+    spsh__stages *p = (spsh__stages *)user;
     if (p->bucket_status == SPSH_OK)
         p->bucket_status = p->o.bucket_fn(p->o.user, p->leaf, bucket, &p->bucket_error);
 }
 
 /* Gradients of what came in: from scratch to memory of their own, so that the next backward may
  * begin. */
-static spsh_status send_back(spsh__pipeline *p, const context *c, spsh_error *err)
+static spsh_status send_back(spsh__stages *p, const context *c, spsh_error *err)
 {
     const uint32_t turn = p->backwards % 2;
     const size_t elements = (size_t)c->in_rows * spsh__model_stage_in_width(c->model);
@@ -321,7 +324,7 @@ static spsh_status send_back(spsh__pipeline *p, const context *c, spsh_error *er
                                  bytes_of(p, elements), &p->out_sent[turn], err);
 }
 
-static spsh_status go_back(spsh__pipeline *p, spsh_error *err)
+static spsh_status go_back(spsh__stages *p, spsh_error *err)
 {
     context *c = &p->contexts[p->backwards % p->window];
     const spsh__buffer gradients = spsh__model_stage_out_gradients(c->model);
@@ -343,7 +346,7 @@ static spsh_status go_back(spsh__pipeline *p, spsh_error *err)
 }
 
 /* Empty leaves come when it is their turn. */
-static spsh_status skip_empty(spsh__pipeline *p, spsh_error *err)
+static spsh_status skip_empty(spsh__stages *p, spsh_error *err)
 {
     spsh_status rc = SPSH_OK;
     while (rc == SPSH_OK && p->entry_next < p->entry_count && p->entries[p->entry_next].is_empty)
@@ -352,11 +355,11 @@ static spsh_status skip_empty(spsh__pipeline *p, spsh_error *err)
 }
 
 /* What is due before another micro-batch, or, without one, all. */
-static spsh_status take_back(spsh__pipeline *p, bool has_more, spsh_error *err)
+static spsh_status take_back(spsh__stages *p, bool has_more, spsh_error *err)
 {
     spsh_status rc = skip_empty(p, err);
-    while (rc == SPSH_OK && spsh__pipeline_next(p->window, p->forwards, p->backwards, has_more) ==
-                                SPSH__PIPELINE_BACKWARD) {
+    while (rc == SPSH_OK && spsh__stages_next(p->window, p->forwards, p->backwards, has_more) ==
+                                SPSH__STAGES_BACKWARD) {
         rc = go_back(p, err);
         if (rc == SPSH_OK)
             rc = skip_empty(p, err);
@@ -365,7 +368,7 @@ static spsh_status take_back(spsh__pipeline *p, bool has_more, spsh_error *err)
 }
 
 /* The next stage gets them, and sends its gradients when it comes to that. */
-static spsh_status send_on(spsh__pipeline *p, context *c, spsh__buffer out, spsh_error *err)
+static spsh_status send_on(spsh__stages *p, context *c, spsh__buffer out, spsh_error *err)
 {
     const uint32_t next = p->comm->rank + 1;
     const size_t bytes = bytes_of(p, c->out_elements);
@@ -376,7 +379,7 @@ static spsh_status send_on(spsh__pipeline *p, context *c, spsh__buffer out, spsh
                                                  &c->sent, err);
 }
 
-static spsh_status go_forward(spsh__pipeline *p, uint32_t leaf, const spsh__model_batch *batch,
+static spsh_status go_forward(spsh__stages *p, uint32_t leaf, const spsh__model_batch *batch,
                               spsh_error *err)
 {
     context *c = &p->contexts[p->forwards % p->window];
@@ -400,7 +403,7 @@ static spsh_status go_forward(spsh__pipeline *p, uint32_t leaf, const spsh__mode
 
 /* ---- a step ---- */
 
-void spsh__pipeline_begin(spsh__pipeline *p)
+void spsh__stages_begin(spsh__stages *p)
 {
     p->entry_count = p->entry_next = 0;
     p->forwards = p->backwards = 0;
@@ -408,7 +411,7 @@ void spsh__pipeline_begin(spsh__pipeline *p)
     p->ops->copy_fn(p->backend, p->statistics_before, p->own_statistics, p->statistics_elements);
 }
 
-static spsh_status note(spsh__pipeline *p, uint32_t leaf, bool is_empty, spsh_error *err)
+static spsh_status note(spsh__stages *p, uint32_t leaf, bool is_empty, spsh_error *err)
 {
     if (p->entry_count == SPSH__LEAVES_MAX)
         return SPSH_FAIL(err, SPSH_E_LIMIT, SPSH_OFFSET_NONE, "a step of more than %u leaves",
@@ -417,8 +420,8 @@ static spsh_status note(spsh__pipeline *p, uint32_t leaf, bool is_empty, spsh_er
     return SPSH_OK;
 }
 
-spsh_status spsh__pipeline_put(spsh__pipeline *p, uint32_t leaf, const spsh__model_batch *batch,
-                               spsh_error *err)
+spsh_status spsh__stages_put(spsh__stages *p, uint32_t leaf, const spsh__model_batch *batch,
+                             spsh_error *err)
 {
     spsh__comm_handle coming = 0;
     spsh_status rc = SPSH_OK;
@@ -442,7 +445,7 @@ spsh_status spsh__pipeline_put(spsh__pipeline *p, uint32_t leaf, const spsh__mod
 }
 
 /* What was sent is read before the next step: a context's memory is written again there. */
-spsh_status spsh__pipeline_end(spsh__pipeline *p, spsh_error *err)
+spsh_status spsh__stages_end(spsh__stages *p, spsh_error *err)
 {
     spsh_status rc = take_back(p, false, err);
     for (uint32_t i = 0; rc == SPSH_OK && i < p->window; i++)

@@ -4,10 +4,10 @@
  *     features -> blocks -> activations -> blocks -> activations -> blocks -> loss
  *                 blocks <- gradients   <- blocks <- gradients   <- blocks <-
  *
- *     spsh__pipeline_open(&options, &p, &err);
- *     each step:  spsh__pipeline_begin(p);
- *                 each micro-batch:  spsh__pipeline_put(p, leaf, &batch, &err);
- *                 spsh__pipeline_end(p, &err);                    gradients are complete
+ *     spsh__stages_open(&options, &p, &err);
+ *     each step:  spsh__stages_begin(p);
+ *                 each micro-batch:  spsh__stages_put(p, leaf, &batch, &err);
+ *                 spsh__stages_end(p, &err);                    gradients are complete
  *
  * A step's leaves (strategy.h) are its micro-batches: all stages are given all of them, in the same
  * order. The order of what a stage does is that of pipeline_schedule.h. Gradients come to bucket_fn
@@ -24,11 +24,12 @@
 
 #include "strategy.h"
 
-typedef struct spsh__pipeline spsh__pipeline;
+typedef struct spsh__stages spsh__stages;
 
-typedef struct spsh__pipeline_options {
+typedef struct spsh__stages_options {
     spsh__backend *backend; /* on the host */
     spsh__comm *comm;       /* its ranks are the stages */
+    /* Borrowed until open returns. */
     const spsh__model_shape *shape;
     const spsh__model_limits *limits;
     const uint32_t *cuts; /* blocks that stages 1, 2, ... begin with; NULL: balanced by work */
@@ -40,31 +41,31 @@ typedef struct spsh__pipeline_options {
     spsh_status (*bucket_fn)(void *user, uint32_t leaf, uint32_t bucket, spsh_error *err);
     spsh_status (*skip_fn)(void *user, uint32_t leaf, spsh_error *err);
     void *user;
-} spsh__pipeline_options;
+} spsh__stages_options;
 
 /* SPSH_E_UNSUPPORTED: a device; _INVALID_ARG: cuts, or more ranks than blocks. */
-spsh_status spsh__pipeline_open(const spsh__pipeline_options *options, spsh__pipeline **ret,
-                                spsh_error *err);
+spsh_status spsh__stages_open(const spsh__stages_options *options, spsh__stages **ret,
+                              spsh_error *err);
 /* NULL is fine. Behind a failure in the middle of a step: first comm's has_failed, so that no
  * message goes on in memory that is given back. */
-void spsh__pipeline_close(spsh__pipeline *p);
+void spsh__stages_close(spsh__stages *p);
 
 /* This stage's: its weights, gradients and statistics. */
-spsh__model *spsh__pipeline_model(const spsh__pipeline *p);
-spsh__model_stage spsh__pipeline_blocks(const spsh__pipeline *p, uint32_t stage);
+spsh__model *spsh__stages_model(const spsh__stages *p);
+spsh__model_stage spsh__stages_blocks(const spsh__stages *p, uint32_t stage);
 /* The whole model's, to look up its parameters. */
-const spsh__model *spsh__pipeline_layout(const spsh__pipeline *p);
+const spsh__model *spsh__stages_layout(const spsh__stages *p);
 /* Backend, arenas and buckets of a learner that has this stage, and what `staged` says; its comm
  * must be of itself alone (spsh__comm_self_open). They are the pipeline's. */
-void spsh__pipeline_learner(const spsh__pipeline *p, spsh__learner *learner);
+void spsh__stages_learner(const spsh__stages *p, spsh__learner *learner);
 
-void spsh__pipeline_begin(spsh__pipeline *p);
+void spsh__stages_begin(spsh__stages *p);
 /* batch NULL: an empty leaf. Without the first stage features are not looked at. What the batch
  * points to is not needed behind it. */
-spsh_status spsh__pipeline_put(spsh__pipeline *p, uint32_t leaf, const spsh__model_batch *batch,
-                               spsh_error *err);
-spsh_status spsh__pipeline_end(spsh__pipeline *p, spsh_error *err);
+spsh_status spsh__stages_put(spsh__stages *p, uint32_t leaf, const spsh__model_batch *batch,
+                             spsh_error *err);
+spsh_status spsh__stages_end(spsh__stages *p, spsh_error *err);
 /* Since open: how long this stage has waited for others. */
-double spsh__pipeline_waited_s(const spsh__pipeline *p);
+double spsh__stages_waited_s(const spsh__stages *p);
 
 #endif

@@ -6,12 +6,12 @@
 
 enum { BLOCKS_MAX = SPSH__MODEL_LAYERS_MAX + 2 };
 
-spsh__pipeline_operation spsh__pipeline_next(uint32_t window, uint32_t forwards, uint32_t backwards,
-                                             bool has_more)
+spsh__stages_operation spsh__stages_next(uint32_t window, uint32_t forwards, uint32_t backwards,
+                                         bool has_more)
 {
     if (forwards > backwards && (!has_more || forwards - backwards >= window))
-        return SPSH__PIPELINE_BACKWARD;
-    return has_more ? SPSH__PIPELINE_FORWARD : SPSH__PIPELINE_DONE;
+        return SPSH__STAGES_BACKWARD;
+    return has_more ? SPSH__STAGES_FORWARD : SPSH__STAGES_DONE;
 }
 
 static spsh_status check_stages(uint32_t stages, uint32_t block_count, spsh_error *err)
@@ -25,8 +25,8 @@ static spsh_status check_stages(uint32_t stages, uint32_t block_count, spsh_erro
 }
 
 /* best[s][b]: the dearest of s + 1 stages that have the first b blocks. */
-spsh_status spsh__pipeline_balance(const double *works, uint32_t block_count, uint32_t stages,
-                                   uint32_t *firsts, spsh_error *err)
+spsh_status spsh__stages_balance(const double *works, uint32_t block_count, uint32_t stages,
+                                 uint32_t *firsts, spsh_error *err)
 {
     double best[BLOCKS_MAX][BLOCKS_MAX + 1] = {{0}};
     uint32_t last[BLOCKS_MAX][BLOCKS_MAX + 1] = {{0}}; /* the first block of the last stage */
@@ -55,8 +55,8 @@ spsh_status spsh__pipeline_balance(const double *works, uint32_t block_count, ui
     return SPSH_OK;
 }
 
-spsh_status spsh__pipeline_check_cuts(const uint32_t *cuts, uint32_t cut_count, uint32_t stages,
-                                      uint32_t block_count, spsh_error *err)
+spsh_status spsh__stages_check_cuts(const uint32_t *cuts, uint32_t cut_count, uint32_t stages,
+                                    uint32_t block_count, spsh_error *err)
 {
     const spsh_status rc = check_stages(stages, block_count, err);
     if (rc != SPSH_OK)

@@ -21,29 +21,29 @@
 
 #include "speechshard/base.h"
 
-typedef enum spsh__pipeline_operation {
-    SPSH__PIPELINE_FORWARD = 0, /* of the next micro-batch */
-    SPSH__PIPELINE_BACKWARD,    /* of the first one that has not been taken back */
-    SPSH__PIPELINE_DONE,
-} spsh__pipeline_operation;
+typedef enum spsh__stages_operation {
+    SPSH__STAGES_FORWARD = 0, /* of the next micro-batch */
+    SPSH__STAGES_BACKWARD,    /* of the first one that has not been taken back */
+    SPSH__STAGES_DONE,
+} spsh__stages_operation;
 
 /* Micro-batches of a stage that are on their way at once, at most. */
-static inline uint32_t spsh__pipeline_window(uint32_t stage, uint32_t stages)
+static inline uint32_t spsh__stages_window(uint32_t stage, uint32_t stages)
 {
     return stages - stage;
 }
 
 /* forwards, backwards: done so far; has_more: there is another micro-batch. */
-spsh__pipeline_operation spsh__pipeline_next(uint32_t window, uint32_t forwards, uint32_t backwards,
-                                             bool has_more);
+spsh__stages_operation spsh__stages_next(uint32_t window, uint32_t forwards, uint32_t backwards,
+                                         bool has_more);
 
 /* Blocks in a row for each stage, so that the dearest stage is as cheap as can be. works: of
  * block_count blocks; firsts: written, stages of them, firsts[0] is 0. Each stage has a block:
  * SPSH_E_INVALID_ARG: there are more stages than blocks. _NO_MEMORY. */
-spsh_status spsh__pipeline_balance(const double *works, uint32_t block_count, uint32_t stages,
-                                   uint32_t *firsts, spsh_error *err);
+spsh_status spsh__stages_balance(const double *works, uint32_t block_count, uint32_t stages,
+                                 uint32_t *firsts, spsh_error *err);
 /* The blocks that stages 1, 2, ... begin with, as somebody wrote them. SPSH_E_INVALID_ARG. */
-spsh_status spsh__pipeline_check_cuts(const uint32_t *cuts, uint32_t cut_count, uint32_t stages,
-                                      uint32_t block_count, spsh_error *err);
+spsh_status spsh__stages_check_cuts(const uint32_t *cuts, uint32_t cut_count, uint32_t stages,
+                                    uint32_t block_count, spsh_error *err);
 
 #endif

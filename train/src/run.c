@@ -67,7 +67,8 @@ static spsh_status open_world(spsh__run *r, spsh_error *err)
 
 spsh_status spsh__run_check(const spsh__config *c, uint32_t world_size, spsh_error *err)
 {
-    if (c->virtual_world != 0 && c->virtual_world < world_size && !spsh__run_runs_free(c))
+    if (c->virtual_world != 0 && c->virtual_world < world_size && !spsh__run_runs_free(c) &&
+        !spsh__run_is_staged(c))
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
                          "data.virtual_world is %u, but there are %u processes: no more of them "
                          "than batches in a step; another data.virtual_world makes other steps",
@@ -101,14 +102,15 @@ const spsh_cuda *spsh__run_lent_device(const spsh__compute *compute,
 
 static spsh_status open_feed(spsh__run *r, spsh_error *err)
 {
+    const bool is_staged = spsh__run_is_staged(r->config); /* all see all batches */
     const spsh__feed_options options = {.config = r->config,
                                         .vocabulary = r->vocabulary,
                                         .alignments = r->alignments,
                                         .names = (const char *const *)r->config->train,
                                         .weights = r->config->train_weights,
                                         .is_training = true,
-                                        .rank = r->comm->rank,
-                                        .world_size = r->comm->world_size,
+                                        .rank = is_staged ? 0 : r->comm->rank,
+                                        .world_size = is_staged ? 1 : r->comm->world_size,
                                         .is_asked = r->is_free_running,
                                         .cuda = spsh__run_lent_device(&r->compute, r->alignments),
                                         .device = r->backend->device,
@@ -128,8 +130,7 @@ static spsh_status open_feed(spsh__run *r, spsh_error *err)
 spsh_status spsh__run_explain_memory(spsh__run *r, spsh_status status, spsh_error *err)
 {
     spsh__run_close_moments(r);
-    spsh__model_close(r->model);
-    r->model = NULL;
+    spsh__run_close_model(r);
     spsh_train_estimate out = {.config = NULL};
     spsh__estimating e = {.launch = r->launch,
                           .config = r->config,
@@ -152,6 +153,8 @@ static spsh_status open_model(spsh__run *r, spsh_error *err)
     else
         limits = spsh__frame_limits(&limits, shape.chunk_frames);
     r->shape = shape;
+    if (spsh__run_is_staged(r->config))
+        return spsh__run_open_stage(r, &limits, err);
     spsh_status rc = spsh__model_open(r->backend, &shape, &limits, &r->model, err);
     if (rc == SPSH_E_NO_MEMORY)
         rc = spsh__run_explain_memory(r, rc, err);
@@ -182,7 +185,7 @@ static spsh_status open_metrics(spsh__run *r, spsh_error *err)
         .world_size = r->comm->world_size,
         .virtual_world = r->config->virtual_world,
         .threads = r->backend->threads,
-        .weights = spsh__model_weight_count(r->model),
+        .weights = spsh__model_weight_count(spsh__run_whole(r)),
         .backend = r->backend->ops->name,
         .strategy = r->config->strategy,
         .launcher = r->launch.launcher,
@@ -204,7 +207,7 @@ static void tell_start(const spsh__run *r)
         (void)snprintf(with, sizeof(with), ", %u thread%s%s", threads, threads == 1 ? "" : "s",
                        processes > 1 ? " each" : "");
     spsh__run_log(r, SPSH_LOG_INFO, "%s: %llu weights on %s%s%s; %llu utterances an epoch",
-                  r->o->run, (unsigned long long)spsh__model_weight_count(r->model),
+                  r->o->run, (unsigned long long)spsh__model_weight_count(spsh__run_whole(r)),
                   r->backend->ops->name, together, with,
                   (unsigned long long)spsh__feed_epoch_utterances(r->feed));
     spsh__run_log(r, SPSH_LOG_INFO, "computes on %s", r->compute.text);
@@ -290,7 +293,7 @@ static void close_all(spsh__run *r)
     free(r->host_moments[1]);
     if (r->statistics_before.data != NULL)
         r->backend->ops->free_fn(r->backend, r->statistics_before);
-    spsh__model_close(r->model);
+    spsh__run_close_model(r);
     spsh__feed_close(r->feed);
     spsh__compute_close(&r->compute);
     spsh__vocabulary_free(r->vocabulary);

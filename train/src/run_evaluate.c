@@ -122,13 +122,16 @@ spsh_status spsh__run_check_dev(spsh__run *r, spsh_error *err)
 
 /* By a model that only goes forward, of the same weights: an utterance of a dev set that is longer
  * than those of training needs its memory for as long as this takes, and none for a way back. */
-static spsh_status open_reader(const spsh__run *r, const spsh__feed *feed, spsh__model **ret,
+static spsh_status open_reader(spsh__run *r, const spsh__feed *feed, spsh__model **ret,
                                spsh_error *err)
 {
     spsh__model_limits limits = spsh__feed_limits(feed);
     if (r->alignments != NULL)
         limits = spsh__frame_limits(&limits, r->shape.chunk_frames);
-    return spsh__model_open_forward(r->backend, &r->shape, &limits, r->model, ret, err);
+    const spsh__model *lender = r->pipeline == NULL ? r->model : NULL;
+    const spsh_status rc =
+        spsh__model_open_forward(r->backend, &r->shape, &limits, lender, ret, err);
+    return rc == SPSH_OK && r->pipeline != NULL ? spsh__run_share_stages(r, *ret, err) : rc;
 }
 
 static spsh_status evaluate_one(spsh__run *r, const char *name, examples *e, spsh_error *err)

@@ -4,6 +4,8 @@
 #ifndef SPSH_TRAIN_RUN_INTERNAL_H
 #define SPSH_TRAIN_RUN_INTERNAL_H
 
+#include <string.h>
+
 #include "alignments.h"
 #include "checkpoint.h"
 #include "compute.h"
@@ -11,6 +13,7 @@
 #include "frame_batch.h"
 #include "loss_scale.h"
 #include "metrics.h"
+#include "pipeline.h"
 #include "run_draw.h"
 #include "speechshard/train.h"
 #include "strategy.h"
@@ -70,6 +73,8 @@ typedef struct spsh__run {
     spsh__feed *feed;
     spsh__model *model;
     spsh__model_shape shape; /* the model's */
+    spsh__stages *pipeline;  /* of that strategy: model is its own; else NULL */
+    spsh__comm *own_comm;    /* ... of this rank alone */
     spsh__learner learner;
     spsh__slice *buckets;
     spsh__strategy *strategy;
@@ -118,6 +123,8 @@ typedef struct spsh__run {
     uint32_t leaf;               /* in backward */
     spsh__cross_entropy entropy; /* of a leaf, until it is done */
     const spsh__frame_batch *cut;
+    const spsh__feed_batch *batch; /* pipeline: of the last forward, for its loss */
+    double *row;
     spsh_status bucket_status;
     spsh_error bucket_error;
     bool has_ended;                  /* the epoch, in the middle of a step */
@@ -159,6 +166,29 @@ bool spsh__run_is_heard(const spsh__run *r);
 /* All ranks, outside of steps: weights and statistics become those that are evaluated and kept, the
  * same on all; is_taken: and learners go on from them. */
 spsh_status spsh__run_meet(spsh__run *r, bool is_taken, spsh_error *err);
+
+/* ---- run_pipeline.c: of runs whose ranks have a stage of the model each ---- */
+static inline bool spsh__run_is_staged(const spsh__config *c)
+{
+    return strcmp(c->strategy, "pipeline") == 0;
+}
+/* The model and its learner, in a run of stages. */
+spsh_status spsh__run_open_stage(spsh__run *r, const spsh__model_limits *limits, spsh_error *err);
+spsh_status spsh__run_stage_learner(spsh__run *r, spsh_error *err);
+void spsh__run_close_model(spsh__run *r);
+/* Slices, and sizes of arenas, of all that is trained. */
+const spsh__model *spsh__run_whole(const spsh__run *r);
+/* This rank counts what is in batches, and their losses. */
+bool spsh__run_counts(const spsh__run *r);
+/* All ranks: to rank 0's memory for checkpoints, and from there. */
+spsh_status spsh__run_gather_stages(spsh__run *r, spsh_error *err);
+spsh_status spsh__run_scatter_stages(spsh__run *r, spsh_error *err);
+/* All ranks: `reader`, a whole model, gets all stages' weights and statistics. */
+spsh_status spsh__run_share_stages(spsh__run *r, spsh__model *reader, spsh_error *err);
+
+/* Of a batch: losses, gradients of the model's logits; then what row says of them. */
+void spsh__run_lose(spsh__run *r, const spsh__feed_batch *b, spsh__model *m, spsh__buffer logits);
+void spsh__run_take_losses(spsh__run *r, const spsh__feed_batch *b, double *row);
 
 /* SPSH_E_END: the epoch is over, and there was no step. r->facts are the step's. */
 spsh_status spsh__run_step(spsh__run *r, spsh_error *err);

@@ -78,7 +78,7 @@ spsh_status spsh__run_open_learner(spsh__run *r, spsh_error *err)
     l->exchange = c->exchange;
     l->seed = c->seed;
     l->options = options_of(r);
-    spsh_status rc = SPSH_OK;
+    spsh_status rc = r->pipeline == NULL ? SPSH_OK : spsh__run_stage_learner(r, err);
     for (int m = 0; m < moments && rc == SPSH_OK; m++)
         rc = r->backend->ops->alloc_fn(r->backend, l->arena_elements, &l->moments[m], err);
     return rc == SPSH_E_NO_MEMORY ? spsh__run_explain_memory(r, rc, err) : rc;

@@ -244,10 +244,13 @@ static spsh_status compare_configs(const spsh__run *r, spsh_error *err)
 
 static spsh_status take_memory(spsh__run *r, spsh_error *err)
 {
-    const uint64_t count = r->learner.arena_elements;
-    const uint32_t parameters = spsh__model_parameter_count(r->model);
+    const spsh__model *whole = spsh__run_whole(r);
+    const uint64_t count = spsh__model_arena_elements(whole);
+    const uint32_t parameters = spsh__model_parameter_count(whole);
+    uint64_t statistics = 0;
+    (void)spsh__model_statistics(whole, &statistics);
     r->host_weights = calloc(count, sizeof(float));
-    r->host_statistics = calloc(r->learner.statistics_elements + 1, sizeof(float));
+    r->host_statistics = calloc(statistics + 1, sizeof(float));
     r->parameters = calloc(parameters, sizeof(*r->parameters));
     bool is_there = r->host_weights != NULL && r->host_statistics != NULL && r->parameters != NULL;
     for (int m = 0; m < 2 && r->learner.moments[m].data != NULL; m++) {
@@ -255,26 +258,51 @@ static spsh_status take_memory(spsh__run *r, spsh_error *err)
         is_there = is_there && r->host_moments[m] != NULL;
     }
     for (uint32_t i = 0; is_there && i < parameters; i++)
-        r->parameters[i] = *spsh__model_parameter(r->model, i);
+        r->parameters[i] = *spsh__model_parameter(whole, i);
     return is_there ? SPSH_OK : spsh__fail_memory(err);
+}
+
+static spsh_status other_optimiser(const spsh__run *r, spsh_error *err)
+{
+    return SPSH_FAIL(err, SPSH_E_MISMATCH, SPSH_OFFSET_NONE,
+                     "train.optimiser: %s was begun with another one: name another folder",
+                     r->o->run);
+}
+
+/* Until all stages are here. */
+static spsh_status keep_arenas(spsh__run *r, spsh_error *err)
+{
+    const spsh__checkpoint *c = &r->resumed_state;
+    memcpy(r->host_weights, c->weights, c->arena_elements * sizeof(float));
+    memcpy(r->host_statistics, c->statistics, c->statistics_elements * sizeof(float));
+    for (int m = 0; m < 2; m++) {
+        if ((r->host_moments[m] == NULL) != (c->moments[m] == NULL))
+            return other_optimiser(r, err);
+        if (c->moments[m] != NULL)
+            memcpy(r->host_moments[m], c->moments[m], c->arena_elements * sizeof(float));
+    }
+    return SPSH_OK;
 }
 
 static spsh_status take_arenas(spsh__run *r, spsh_error *err)
 {
     const spsh__backend_ops *ops = r->backend->ops;
     const spsh__checkpoint *c = &r->resumed_state;
+    const spsh__model *whole = spsh__run_whole(r);
+    uint64_t statistics = 0;
+    (void)spsh__model_statistics(whole, &statistics);
     const spsh_status rc =
-        spsh__checkpoint_match(c, r->parameters, spsh__model_parameter_count(r->model),
-                               r->learner.arena_elements, r->learner.statistics_elements, err);
+        spsh__checkpoint_match(c, r->parameters, spsh__model_parameter_count(whole),
+                               spsh__model_arena_elements(whole), statistics, err);
     if (rc != SPSH_OK)
         return rc;
+    if (r->pipeline != NULL)
+        return keep_arenas(r, err);
     ops->write_f32_fn(r->backend, r->learner.weights, c->weights, c->arena_elements);
     ops->write_f32_fn(r->backend, r->learner.statistics, c->statistics, c->statistics_elements);
     for (int m = 0; m < 2; m++) {
         if ((r->learner.moments[m].data == NULL) != (c->moments[m] == NULL))
-            return SPSH_FAIL(err, SPSH_E_MISMATCH, SPSH_OFFSET_NONE,
-                             "train.optimiser: %s was begun with another one: name another folder",
-                             r->o->run);
+            return other_optimiser(r, err);
         if (c->moments[m] != NULL)
             ops->write_f32_fn(r->backend, r->learner.moments[m], c->moments[m], c->arena_elements);
     }
@@ -383,6 +411,8 @@ spsh_status spsh__run_restore(spsh__run *r, spsh_error *err)
     if (rc == SPSH_OK)
         rc = spsh__comm_broadcast(r->comm, &r->progress, sizeof(r->progress), 0, err);
     r->served_base = r->progress.updates;
+    if (rc == SPSH_OK && r->pipeline != NULL && r->progress.restarts > 0)
+        rc = spsh__run_scatter_stages(r, err);
     return rc != SPSH_OK ? rc : share_cursor(r, err);
 }
 
@@ -415,19 +445,28 @@ static spsh_status save_cursor(spsh__run *r, spsh_error *err)
     return write_cursor(r, cursor, size, &size, err);
 }
 
-static spsh_status put(spsh__run *r, spsh_error *err)
+static void read_arenas(spsh__run *r)
 {
     const spsh__backend_ops *ops = r->backend->ops;
     const spsh__learner *l = &r->learner;
+    ops->read_f32_fn(r->backend, r->host_weights, l->weights, l->arena_elements);
+    ops->read_f32_fn(r->backend, r->host_statistics, l->statistics, l->statistics_elements);
+    for (int m = 0; m < 2 && l->moments[m].data != NULL; m++)
+        ops->read_f32_fn(r->backend, r->host_moments[m], l->moments[m], l->arena_elements);
+}
+
+static spsh_status put(spsh__run *r, spsh_error *err)
+{
+    const spsh__model *whole = spsh__run_whole(r);
+    uint64_t statistics = 0;
+    (void)spsh__model_statistics(whole, &statistics);
     uint8_t extra[EXTRA_BYTES];
     spsh__store_u64le(extra, r->progress.updates);
     spsh__store_u64le(extra + 8, r->progress.skipped_steps);
     spsh__store_u64le(extra + 16, r->progress.evaluated_step);
     store_scale(&r->progress.loss_scale, extra);
-    ops->read_f32_fn(r->backend, r->host_weights, l->weights, l->arena_elements);
-    ops->read_f32_fn(r->backend, r->host_statistics, l->statistics, l->statistics_elements);
-    for (int m = 0; m < 2 && l->moments[m].data != NULL; m++)
-        ops->read_f32_fn(r->backend, r->host_moments[m], l->moments[m], l->arena_elements);
+    if (r->pipeline == NULL)
+        read_arenas(r);
     const spsh__checkpoint c = {
         .samples = r->progress.samples,
         .step = r->progress.step,
@@ -441,10 +480,10 @@ static spsh_status put(spsh__run *r, spsh_error *err)
         .weights = r->host_weights,
         .moments = {r->host_moments[0], r->host_moments[1]},
         .statistics = r->host_statistics,
-        .arena_elements = l->arena_elements,
-        .statistics_elements = l->statistics_elements,
+        .arena_elements = spsh__model_arena_elements(whole),
+        .statistics_elements = statistics,
         .parameters = r->parameters,
-        .parameter_count = spsh__model_parameter_count(r->model),
+        .parameter_count = spsh__model_parameter_count(whole),
         .cursor = r->cursor,
         .cursor_size = r->cursor_size,
         .strategy = extra,
@@ -484,10 +523,14 @@ static spsh_status save(spsh__run *r, spsh_error *err)
         rc = r->strategy->ops->gather_fn(r->strategy, err);
     if (rc == SPSH_OK && r->is_first)
         rc = spsh__feed_next_hash(r->feed, r->cursor, r->cursor_size, &r->next_batch_hash, err);
+    if (rc == SPSH_OK && !r->is_first && r->pipeline != NULL)
+        rc = spsh__run_gather_stages(r, err);
     if (rc != SPSH_OK || !r->is_first)
         return rc;
     r->saved_s = spsh__now_s();
     rc = judge(r, spsh__checkpoint_flush(r->writer, &failed), &failed, err); /* of the one before */
+    if (rc == SPSH_OK && r->pipeline != NULL) /* its memory is free again */
+        rc = spsh__run_gather_stages(r, err);
     return rc != SPSH_OK ? rc : put(r, err);
 }
 

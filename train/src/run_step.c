@@ -85,24 +85,14 @@ static void add_loss(const spsh__run *r, const spsh__feed_batch *b, uint32_t n,
         domain[i] += loss[i];
 }
 
-/* Gradients of a batch of texts; *ret: of the logits. */
-static spsh_status learn_texts(spsh__run *r, const spsh__feed_batch *b, spsh__buffer *ret,
-                               spsh_error *err)
+static void lose_texts(spsh__run *r, const spsh__feed_batch *b, spsh__model *m, spsh__buffer logits)
 {
-    spsh__buffer logits = {NULL, false};
-    const spsh__model_batch batch = spsh__feed_for_model(b);
-    const spsh_status rc =
-        spsh__model_forward(r->model, &batch, true, &logits, r->out_lengths, err);
-    if (rc != SPSH_OK)
-        return rc;
-    const spsh__ctc_shape shape = {spsh__model_out_frames(r->model, b->frames), b->batch,
+    const spsh__ctc_shape shape = {spsh__model_out_frames(m, b->frames), b->batch,
                                    spsh__vocabulary_size(r->vocabulary), SPSH__VOCABULARY_BLANK,
                                    r->progress.loss_scale.scale};
     const spsh__label_batch labels = {b->labels, b->label_offsets};
-    const spsh__ctc_io io = {logits, spsh__model_logit_gradients(r->model), b->weights, r->losses};
-    r->backend->ops->ctc_fn(r->backend, &shape, spsh__model_out_lengths(r->model), &labels, &io);
-    *ret = io.dlogits;
-    return SPSH_OK;
+    const spsh__ctc_io io = {logits, spsh__model_logit_gradients(m), b->weights, r->losses};
+    r->backend->ops->ctc_fn(r->backend, &shape, spsh__model_out_lengths(m), &labels, &io);
 }
 
 static void take_texts(const spsh__run *r, const spsh__feed_batch *b, double *row)
@@ -118,27 +108,17 @@ static void take_texts(const spsh__run *r, const spsh__feed_batch *b, double *ro
     }
 }
 
-/* ... of a batch of frames with states. */
-static spsh_status learn_frames(spsh__run *r, const spsh__feed_batch *b, spsh__buffer *ret,
-                                spsh_error *err)
+static void lose_frames(spsh__run *r, spsh__model *m, spsh__buffer logits)
 {
-    const spsh__frame_batch *cut = spsh__frame_cut(r->cutter, b);
-    spsh__buffer logits = {NULL, false};
-    const spsh_status rc =
-        spsh__model_forward(r->model, &cut->batch, true, &logits, cut->out_lengths, err);
-    if (rc != SPSH_OK)
-        return rc;
-    r->cut = cut;
+    const spsh__frame_batch *cut = r->cut;
     r->entropy = (spsh__cross_entropy){.rows = (size_t)cut->batch.batch * cut->batch.frames,
                                        .width = r->config->model.outputs,
                                        .states = cut->states,
                                        .scale = r->progress.loss_scale.scale,
                                        .logits = logits,
-                                       .dlogits = spsh__model_logit_gradients(r->model),
+                                       .dlogits = spsh__model_logit_gradients(m),
                                        .row_losses = cut->row_losses};
     r->backend->ops->cross_entropy_fn(r->backend, &r->entropy);
-    *ret = r->entropy.dlogits;
-    return SPSH_OK;
 }
 
 static void take_frames(const spsh__run *r, const spsh__feed_batch *b, double *row)
@@ -157,31 +137,58 @@ static void take_frames(const spsh__run *r, const spsh__feed_batch *b, double *r
     row[SPSH__ROW_RIGHT] = (double)r->entropy.right;
 }
 
-/* What losses say is on the host behind the finish, which a device comes to while backward goes on.
- */
-static spsh_status do_leaf(spsh__run *r, const spsh__feed_batch *b, double *row, spsh_error *err)
+void spsh__run_lose(spsh__run *r, const spsh__feed_batch *b, spsh__model *m, spsh__buffer logits)
 {
-    spsh__buffer gradients = {NULL, false};
-    fill_row(r, b, row);
-    if (b->batch == 0)
-        return r->strategy->ops->skip_leaf_fn(r->strategy, r->leaf, err);
-    const bool is_of_frames = r->alignments != NULL;
-    const spsh_status rc =
-        is_of_frames ? learn_frames(r, b, &gradients, err) : learn_texts(r, b, &gradients, err);
-    if (rc != SPSH_OK)
-        return rc;
-    spsh__model_backward(r->model, gradients, on_bucket, r);
-    spsh__backend_finish(r->backend);
-    if (is_of_frames)
+    if (r->alignments != NULL)
+        lose_frames(r, m, logits);
+    else
+        lose_texts(r, b, m, logits);
+}
+
+void spsh__run_take_losses(spsh__run *r, const spsh__feed_batch *b, double *row)
+{
+    if (r->alignments != NULL)
         take_frames(r, b, row);
     else
         take_texts(r, b, row);
+}
+
+/* What losses say is on the host behind the finish, which a device comes to while backward goes on.
+ */
+static spsh_status learn_batch(spsh__run *r, const spsh__feed_batch *b,
+                               const spsh__model_batch *batch, double *row, spsh_error *err)
+{
+    spsh__buffer logits = {NULL, false};
+    uint32_t *out_lengths = r->cut != NULL ? r->cut->out_lengths : r->out_lengths;
+    const spsh_status rc = spsh__model_forward(r->model, batch, true, &logits, out_lengths, err);
+    if (rc != SPSH_OK)
+        return rc;
+    spsh__run_lose(r, b, r->model, logits);
+    spsh__model_backward(r->model, spsh__model_logit_gradients(r->model), on_bucket, r);
+    spsh__backend_finish(r->backend);
+    spsh__run_take_losses(r, b, row);
     if (r->bucket_status != SPSH_OK) {
         if (err != NULL)
             *err = r->bucket_error;
         return r->bucket_status;
     }
     return SPSH_OK;
+}
+
+static spsh_status do_leaf(spsh__run *r, const spsh__feed_batch *b, double *row, spsh_error *err)
+{
+    if (spsh__run_counts(r))
+        fill_row(r, b, row);
+    if (b->batch == 0)
+        return r->pipeline != NULL ? spsh__stages_put(r->pipeline, r->leaf, NULL, err)
+                                   : r->strategy->ops->skip_leaf_fn(r->strategy, r->leaf, err);
+    r->cut = r->alignments != NULL ? spsh__frame_cut(r->cutter, b) : NULL;
+    const spsh__model_batch batch = r->cut != NULL ? r->cut->batch : spsh__feed_for_model(b);
+    if (r->pipeline == NULL)
+        return learn_batch(r, b, &batch, row, err);
+    r->batch = b;
+    r->row = row;
+    return spsh__stages_put(r->pipeline, r->leaf, &batch, err);
 }
 
 /* ---- the batches of a step ---- */
@@ -195,7 +202,8 @@ typedef struct place {
 /* A batch that has come. Those behind the virtual world are no leaves: they are empty. */
 static spsh_status take(spsh__run *r, const spsh__feed_batch *b, place *at, spsh_error *err)
 {
-    const uint32_t number = at->call * r->comm->world_size + r->comm->rank;
+    const spsh__comm *c = r->learner.comm;
+    const uint32_t number = at->call * c->world_size + c->rank;
     spsh_status rc = SPSH_OK;
     if (number < r->learner.virtual_world) {
         r->leaf = spsh__leaf_of(&r->learner, at->own);
@@ -259,11 +267,15 @@ static spsh_status do_batches(spsh__run *r, const spsh__feed_batch *first, spsh_
 {
     place at = {0, 0, 0};
     spsh_status rc = begin(r, err);
+    if (rc == SPSH_OK && r->pipeline != NULL)
+        spsh__stages_begin(r->pipeline);
     while (rc == SPSH_OK && first != NULL) {
         rc = take(r, first, &at, err);
         if (rc == SPSH_OK)
             rc = next_batch(r, &at, &first, err);
     }
+    if (rc == SPSH_OK && r->pipeline != NULL)
+        rc = spsh__stages_end(r->pipeline, err);
     /* Before anybody is told of what was computed. */
     return rc != SPSH_OK ? rc : r->backend->ops->status_fn(r->backend, err);
 }
