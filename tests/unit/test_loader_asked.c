@@ -17,16 +17,19 @@ static uint64_t mix_bytes(uint64_t state, const void *data, size_t size_bytes)
     return state;
 }
 
+static uint64_t mix(uint64_t state, uint64_t value)
+{
+    return (state ^ value) * UINT64_C(0x100000001b3);
+}
+
 /* All that a borrower sees: utterances in their order, and augmented samples. */
 static uint64_t digest(const spsh_batch *b)
 {
-    const uint64_t head[6] = {b->epoch,           b->step,           b->number,
-                              b->utterance_count, b->padded_samples, b->value_count};
-    uint64_t state = mix_bytes(UINT64_C(0xcbf29ce484222325), head, sizeof(head));
+    uint64_t state = mix(mix(mix(UINT64_C(0xcbf29ce484222325), b->epoch), b->step), b->number);
+    state = mix(mix(mix(state, b->utterance_count), b->padded_samples), b->value_count);
     for (uint32_t n = 0; n < b->utterance_count; n++) {
         const spsh_batch_utterance *u = &b->utterances[n];
-        const uint64_t places[4] = {u->item.position, u->item.pass, u->offset, u->samples};
-        state = mix_bytes(state, places, sizeof(places));
+        state = mix(mix(mix(state, u->item.position), u->item.pass), u->samples);
         state = mix_bytes(state, u->id.data, u->id.size_bytes);
         state = mix_bytes(state, u->text.data, u->text.size_bytes);
     }
