@@ -57,7 +57,7 @@ struct world {
     uint8_t saved[1024]; /* begun with, and in each pause written, where it fits */
     size_t saved_size;
     char folder[64], records[80];
-    bool is_recorded;
+    bool is_recorded, looks_around; /* at who is dead, after each step */
     /* what came of it */
     spsh__sim *sim;
     learner all[LEARNERS_MAX];
@@ -86,7 +86,7 @@ static spsh_status report(const learner *l, spsh_error *err)
     return rc;
 }
 
-/* ... and so does, where a run is recorded, who has made a step. */
+/* ... and so does, where that is wanted, who has made a step. */
 static spsh_status look_around(const learner *l, spsh_error *err)
 {
     spsh_status rc = SPSH_OK;
@@ -136,7 +136,7 @@ static spsh_status work(learner *l, spsh_error *err)
     spsh_status rc = spsh__leases_acknowledge(l->leases, &done, err);
     if (rc == SPSH_OK && w->save_at == l->steps && l->rank == 0)
         rc = spsh__leases_pause(l->leases, SPSH__PAUSE_SAVE | SPSH__PAUSE_EVALUATE, err);
-    if (rc == SPSH_OK && w->is_recorded)
+    if (rc == SPSH_OK && w->looks_around)
         rc = look_around(l, err);
     return rc;
 }
@@ -403,24 +403,47 @@ static void test_a_learner_that_dies(void)
             make(&w, learners, (uint32_t)(at % 4));
             w.faults = kill;
             w.fault_count = learners > 2 ? 2 : 1;
+            w.looks_around = at % 2 == 1;
             simulate(&w, seed + at);
             check_epochs(&w);
         }
 }
 
+/* About the end of the first epoch: one that waits for the others there, with others at work. */
+static void test_a_learner_that_dies_in_the_pause(void)
+{
+    uint32_t left = 0;
+    for (uint64_t at = 60; at < 260; at += 2) {
+        const spsh__sim_fault kill = {SPSH__SIM_KILL, 2, 0, at * MS, 0};
+        world w;
+        make(&w, 4, 2);
+        w.jitter = 3;
+        w.looks_around = at % 4 == 0;
+        w.epochs = 2;
+        w.faults = &kill;
+        w.fault_count = 1;
+        simulate(&w, 7);
+        check_epochs(&w);
+        left += w.returned;
+    }
+    printf("%u leases were left to the round behind a pause\n", left);
+    CHECK(left > 0);
+}
+
 /* It was frozen for longer than the others wait, and is not heard any more. */
 static void test_one_that_was_taken_for_dead(void)
 {
-    const spsh__sim_fault freeze = {SPSH__SIM_FREEZE, 2, 0, 45 * MS, 9000 * MS};
+    const spsh__sim_fault freeze = {SPSH__SIM_FREEZE, 2, 0, 45 * MS, 4500 * MS};
     world w;
     make(&w, 4, 2);
+    w.steps = 400; /* so that the others learn when it is back */
     w.epochs = 2;
     w.faults = &freeze;
     w.fault_count = 1;
     w.frozen = 2;
     simulate(&w, 3);
     check_epochs(&w);
-    CHECK(w.all[2].is_given_up);
+    CHECK(w.all[2].is_given_up && w.shares[0] > w.all[2].steps);
     CHECK_U64(w.last.learners, 3);
 }
 
@@ -507,14 +530,17 @@ static void test_bounds_of_a_round(void)
 /* What is held back because of samples that a dead one was to bring goes to the others. */
 static void test_samples_of_a_dead_learner(void)
 {
-    const spsh__sim_fault kill = {SPSH__SIM_KILL, 1, 0, 25 * MS, 0};
-    world w;
-    make(&w, 3, 2);
-    w.round = (spsh__lease_round){.samples_max = 95, .samples_mean = SAMPLES};
-    w.faults = &kill;
-    w.fault_count = 1;
-    simulate(&w, 1);
-    CHECK_U64(w.last.samples, 100);
+    for (uint64_t at = 0; at < 48; at++) {
+        const spsh__sim_fault kill = {SPSH__SIM_KILL, 1, 0, at * MS, 0};
+        world w;
+        make(&w, 3, 2);
+        w.round = (spsh__lease_round){.samples_max = 95, .samples_mean = SAMPLES};
+        w.looks_around = at % 2 == 0;
+        w.faults = &kill;
+        w.fault_count = 1;
+        simulate(&w, at);
+        CHECK_U64(w.last.samples, 100);
+    }
 }
 
 /* ---- records ---- */
@@ -550,7 +576,7 @@ static void begin_record(world *w)
     test_temp_dir(w->folder, sizeof(w->folder));
     (void)snprintf(w->records, sizeof(w->records), "%s/records", w->folder);
     REQUIRE(mkdir(w->records, 0777) == 0);
-    w->is_recorded = true;
+    w->is_recorded = w->looks_around = true;
 }
 
 /* The same leases to the same learners, with the same samples before them; one dies. */
@@ -749,6 +775,7 @@ int main(void)
     RUN(test_leaders_of_nodes);
     RUN(test_a_slow_learner_gets_fewer);
     RUN(test_a_learner_that_dies);
+    RUN(test_a_learner_that_dies_in_the_pause);
     RUN(test_one_that_was_taken_for_dead);
     RUN(test_a_pause_for_saving);
     RUN(test_stop_and_go_on);
