@@ -89,9 +89,11 @@ typedef struct spsh__lease_state {
     uint32_t learners;           /* that are not lost */
 } spsh__lease_state;
 
-/* All ranks, before the first take; listens (SPSH__SERVICE_LEASES) until close. ahead: leases that
- * a learner has, or has asked for, beside the one at work; 0 to SPSH__LEASE_AHEAD_MAX. The runtime
- * must outlive it. SPSH_E_INVALID_ARG, _NO_MEMORY. */
+/* All ranks of the runtime, which may be one of some ranks alone (comm_sub.h: leaders of nodes),
+ * and before anything on it waits for a strategy's messages, for those behind a lease's wait with
+ * it. Listens (SPSH__SERVICE_LEASES) until close. ahead: leases that a learner has, or has asked
+ * for, beside the one at work; 0 to SPSH__LEASE_AHEAD_MAX. The runtime must outlive it.
+ * SPSH_E_INVALID_ARG, _NO_MEMORY. */
 spsh_status spsh__leases_open(spsh__runtime *runtime, const spsh_allocator *allocator,
                               uint32_t ahead, spsh__leases **ret_leases, spsh_error *err);
 void spsh__leases_close(spsh__leases *leases); /* NULL is fine */
