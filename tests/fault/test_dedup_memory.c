@@ -6,7 +6,7 @@
 #include "print_signals.h"
 #include "spsh_test.h"
 
-enum { RATE = 16000, COUNT = 2 * RATE };
+enum { RATE = 16000, COUNT = RATE };
 static int16_t speech[COUNT];
 static int16_t faster[COUNT];
 static uint64_t stride; /* from one allocation that fails to the next */
