@@ -6,6 +6,7 @@
  * (estimate_work.c); what those of the host take is not in it.
  */
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 
 #include "backend_cuda_count.h"
@@ -198,6 +199,40 @@ static spsh_status open_sums(const spsh__estimating *e, counter *c, spsh__learne
     return rc;
 }
 
+/* Arenas beside model and gradients, in the host's memory or the device's: what learners with
+ * models of their own hold of theirs and of the others'. */
+static uint32_t strategy_arenas(const char *name, uint32_t world)
+{
+    static const struct {
+        const char *name;
+        uint32_t arenas;
+    } known[] = {
+        {"adpsgd-fixed",  1},
+        {"adpsgd-random", 1},
+        {"ps-async",      1},
+        {"hogwild",       2},
+        {"d1-grad",       2},
+        {"d1-model",      3},
+    };
+    if (strcmp(name, "dpsgd-ring") == 0) /* two rounds of each neighbour */
+        return 2 * (world > 2 ? 2 : world - 1);
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+        if (strcmp(known[i].name, name) == 0)
+            return known[i].arenas;
+    return 0;
+}
+
+/* true: gradients are not summed by all. */
+static bool count_own(const spsh__estimating *e, const spsh__learner *l)
+{
+    const spsh__config *c = e->config;
+    const bool has_nodes = strcmp(c->strategy, "hierarchical") == 0;
+    const uint32_t world = e->launch.world_size > 0 ? e->launch.world_size : 1;
+    const uint32_t arenas = strategy_arenas(has_nodes ? c->outer : c->strategy, world);
+    e->out->sum_bytes += arenas * sizeof(float) * l->arena_elements;
+    return !has_nodes && arenas > 0;
+}
+
 static spsh_status count_sums(const spsh__estimating *e, counter *c, const spsh__model *model,
                               const spsh__learner *learner, spsh_error *err)
 {
@@ -216,6 +251,9 @@ static spsh_status count_sums(const spsh__estimating *e, counter *c, const spsh_
     l.virtual_world = spsh__feed_leaves(e->feed);
     l.accumulate = e->config->accumulate;
     const spsh_status rc = open_sums(e, c, &l, err);
+    const uint64_t sum_bytes = e->out->sum_bytes;
+    if (rc == SPSH_OK && count_own(e, &l))
+        e->out->sum_bytes -= sum_bytes;
     free(slices);
     return rc;
 }
