@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs what a plain Debian 12 lacks to build, test or check speechshard.
 #
-#     tools/install-deps.sh [build] [python] [test] [lint]        (nothing given: build)
+#     tools/install-deps.sh [build] [python] [test] [lint] [launch]        (nothing given: build)
 #
 # Does nothing, and needs neither root nor network, when all is there already.
 set -eu
@@ -11,7 +11,9 @@ build="build-essential cmake ninja-build pkg-config
     libopenmpi-dev openmpi-bin libpng-dev libsndfile1-dev libsoxr-dev liburing-dev libutf8proc-dev
     libvorbis-dev libxxhash-dev libyaml-dev"
 python="python3 python3-dev python3-pip python3-venv"
-test="$python jq mandoc python3-lz4 python3-numpy python3-xxhash strace time"
+test="$python jq mandoc python3-jsonschema python3-lz4 python3-numpy python3-xxhash
+    python3-yaml strace time"
+launch="iproute2 munge slurm-wlm"
 lint="clang clang-format clang-tidy git libclang-rt-14-dev llvm shellcheck"
 
 wanted=
@@ -21,8 +23,9 @@ for group in "${@:-build}"; do
     python) wanted="$wanted $python" ;;
     test) wanted="$wanted $test" ;;
     lint) wanted="$wanted $lint" ;;
+    launch) wanted="$wanted $launch" ;;
     *)
-        echo "install-deps.sh: '$group' is not a group; there are build, python, test and lint" >&2
+        echo "install-deps.sh: '$group' is not a group; there are build, python, test, lint and launch" >&2
         exit 2
         ;;
     esac

@@ -23,6 +23,7 @@ case $preset in *clang* | fuzz) groups="$groups lint" ;; esac
 # shellcheck disable=SC2086 # a list of groups
 tools/install-deps.sh $groups
 tools/install-pyarrow.sh
+tools/install-kubernetes.sh
 
 configured=$(cmake --preset "$preset" \
     ${SPEECHSHARD_TEST_CUDA:+"-DSPEECHSHARD_CUDA_ARCHITECTURES=$SPEECHSHARD_TEST_CUDA"})

@@ -42,21 +42,30 @@ def test_a_signal_stops():
             check(says in again.output, f"said {again.output}")
 
 
-def test_a_second_signal_ends():
-    """In the middle of a step, which takes seconds: nothing is saved."""
-    run = base / "second"
+def signalled(run, numbers):
+    """In the middle of a step, which takes seconds."""
     process = start(run, "model.hidden=600", "model.layers=5", "data.max_padded_seconds=60", "train.accumulate=8",
                     "data.dev=[]", FOR_EVER)
     check(process.read_until("utterances an epoch"), f"began: {process.output}")
-    for _ in range(2):
-        process.signal(signal.SIGTERM)
+    for number in numbers:
+        process.signal(number)
         try:
             process.popen.wait(0.2)  # so that they are two
         except subprocess.TimeoutExpired:
             pass
     equal(process.end().returncode, 75, f"said {process.output}")
+    return process
+
+
+def test_a_second_signal_ends():
+    """The same once more: nothing is saved. Another one: it is."""
+    run = base / "second"
+    process = signalled(run, [signal.SIGTERM, signal.SIGTERM])
     check("stopped behind" not in process.output, f"said {process.output}")
     equal(checkpoints(run), [], "checkpoints")
+    process = signalled(run, [signal.SIGUSR1, signal.SIGTERM])
+    check("stopped behind step 1" in process.output, f"said {process.output}")
+    equal(len(checkpoints(run)), 1, "checkpoints")
 
 
 def has_own_mounts():

@@ -1,9 +1,10 @@
 /* cmd_train.c: `speechshard train`: a recogniser from packed speech, or the vocabulary for one.
  *
  * SIGTERM, SIGINT and SIGUSR1 only set a flag: the run finishes its step, saves, and the command
- * exits 75, which says to whatever started it that it wants to be started again. A second signal
- * ends it at once, without a save. Where another process of the run does not answer it exits 70,
- * which says the same.
+ * exits 75, which says to whatever started it that it wants to be started again. The same signal
+ * once more ends it at once, without a save; another one does not, as schedulers tell of a job's
+ * end and of a preemption, or of one thing in two ways, by different ones. Where another process of
+ * the run does not answer it exits 70, which says the same.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -46,9 +47,10 @@ static volatile int stop;
 
 static void on_signal(int number)
 {
-    (void)number;
-    if (stop != 0)
+    static volatile int seen; /* a bit for each number; the three wait for each other */
+    if ((seen & 1 << number) != 0)
         _exit(EXIT_STOPPED);
+    seen |= 1 << number;
     stop = 1;
 }
 
@@ -57,6 +59,8 @@ static void watch_signals(void)
     static const int numbers[] = {SIGTERM, SIGINT, SIGUSR1};
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
     (void)sigemptyset(&action.sa_mask);
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+        (void)sigaddset(&action.sa_mask, numbers[i]);
     for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
         (void)sigaction(numbers[i], &action, NULL);
 }
