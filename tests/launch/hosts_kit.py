@@ -34,6 +34,10 @@ class Hosts:
     def __enter__(self):
         try:
             self.start()
+        except subprocess.CalledProcessError as error: # a kernel without bridges, say
+            self.__exit__()
+            print(f"skipped: no hosts of namespaces here: {error}")
+            sys.exit(77)
         except BaseException:
             self.__exit__()
             raise

@@ -60,6 +60,10 @@ class Cluster:
     def __enter__(self):
         try:
             self.start()
+        except RuntimeError as error: # containers without a tree of cgroups, say
+            self.__exit__()
+            print(f"skipped: Slurm does not start here: {error}")
+            sys.exit(77)
         except BaseException:
             self.__exit__()
             raise
