@@ -117,7 +117,7 @@ static uint8_t *pattern(uint32_t from, uint32_t to, size_t size)
 
 /* ---- what arrives ---- */
 
-static const size_t sizes[] = {0, 1, 24, 16383, 16384, 16385, 131072, 131073, 262144, LARGE_BYTES};
+static const size_t sizes[] = {0, 1, 24, 16383, 16384, 16385, 262143, 262144, 262145, LARGE_BYTES};
 enum { SIZES = sizeof(sizes) / sizeof(sizes[0]) };
 
 /* Each with each, all at once; ranks that receive before the others send, and behind them. */

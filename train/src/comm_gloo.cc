@@ -63,7 +63,7 @@ namespace
 
 constexpr size_t HEAD_BYTES = 24;
 constexpr size_t EAGER_BYTES = 16384;
-constexpr size_t PIECE_BYTES = 131072;
+constexpr size_t PIECE_BYTES = 262144;
 constexpr size_t FRAME_BYTES = HEAD_BYTES + PIECE_BYTES;
 constexpr size_t FRAMES_IN = 4; /* that a rank may send before one of them was heard */
 constexpr size_t FRAMES_OUT = 2;
