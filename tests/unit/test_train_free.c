@@ -480,6 +480,19 @@ static void test_a_random_ring_mixes_alike_however_large(void)
     }
 }
 
+/* Both begin an exchange: together these come to the mean, and do not swap the models. */
+static void test_two_learners_come_to_their_mean(void)
+{
+    for (size_t n = 0; n < 3; n++) {
+        double errors[4];
+        const setting o = {.strategy = names[n], .learners = 2, .steps = 4, .errors = errors};
+        world w;
+        CHECK(run(&w, &o, NULL) == SPSH_OK);
+        stop(&w);
+        CHECK(errors[3] < 1e-9 * errors[0]);
+    }
+}
+
 /* Steps of all, of what they would be without slow ones and messages. */
 static double throughput(const char *strategy, bool has_slow, bool serves_itself)
 {
@@ -606,6 +619,7 @@ int main(void)
     RUN(test_the_sum_of_models_stays);
     RUN(test_mixing_is_as_fast_as_the_ring_lets_it);
     RUN(test_a_random_ring_mixes_alike_however_large);
+    RUN(test_two_learners_come_to_their_mean);
     RUN(test_who_waits_for_a_slow_learner);
     RUN(test_staleness_is_what_comes_between);
     RUN(test_a_bound_of_0_is_bulk_synchronous);

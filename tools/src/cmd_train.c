@@ -19,6 +19,7 @@
 #include "speechshard/train.h"
 #include "train/run_page.h"
 #include "train_estimate_out.h"
+#include "train_simulate_out.h"
 
 enum { LOG_INTERVAL_S = 60 };
 enum {
@@ -30,7 +31,7 @@ enum {
 };
 
 typedef struct train_command {
-    const char *config, *run, *rendezvous;
+    const char *config, *run, *rendezvous, *cluster;
     const char *overrides[OVERRIDES_MAX + 1];
     int resume; /* 0: no, 1: auto */
     bool make_vocabulary, estimate, json;
@@ -216,6 +217,11 @@ static int check(const train_command *c)
         return c->config == NULL
                    ? spsh__cli_usage("train", "--make-vocab needs the configuration that names it")
                    : SPSH_CLI_RUN;
+    if (c->cluster != NULL)
+        return c->run != NULL || c->estimate
+                   ? spsh__cli_usage("train", "--simulate trains nothing: it is without -o and "
+                                              "--estimate")
+                   : SPSH_CLI_RUN;
     if (c->estimate)
         return c->config == NULL ? spsh__cli_usage("train", "--estimate needs a configuration")
                                  : SPSH_CLI_RUN;
@@ -245,6 +251,9 @@ int spsh__cmd_train(int argc, char **argv)
          &c.symbols,                                                                                                                            2, SYMBOLS_MAX},
         {"estimate",      0,   SPSH_CLI_FLAG,   NULL,
          "print what the run would be, and train nothing; exit 1\nwhere it would not begin",                                &c.estimate,        0, 0          },
+        {"simulate",      0,   SPSH_CLI_TEXT,   "CLUSTER",
+         "print what strategies would do on computers such as\n"
+         "learners=8,link=10us+100Gbit,step=250ms,slow=3:10x",                                                              &c.cluster,         0, 0          },
         {"rendezvous",    0,   SPSH_CLI_TEXT,   "WHERE",
          "where processes meet that torchrun or Kubernetes\nbegins: auto, file://FOLDER, "
          "tcp://HOST:PORT",                                                                                                 &c.rendezvous,      0, 0          },
@@ -264,6 +273,8 @@ int spsh__cmd_train(int argc, char **argv)
         "with --resume auto goes on.",
         "speechshard train digits.yaml --make-vocab\n"
         "speechshard train digits.yaml --estimate\n"
+        "speechshard train --simulate "
+        "learners=8,link=10us+100Gbit,step=250ms,slow=3:10x,weights=100M\n"
         "speechshard train digits.yaml -o run train.epochs=20\n"
         "speechshard train digits.yaml -o run --resume auto\n"
         "mpirun -n 4 speechshard train digits.yaml -o run\n",
@@ -279,6 +290,8 @@ int spsh__cmd_train(int argc, char **argv)
         return rc;
     if (c.make_vocabulary)
         return spsh__cli_finish(make_vocabulary(&c));
+    if (c.cluster != NULL)
+        return spsh__cli_finish(spsh__train_simulate(c.cluster, c.config, c.overrides, c.json));
     if (spsh_train_world_find(&c.world, &err) != SPSH_OK)
         return spsh__cli_fail(NULL, &err);
     if (c.estimate && c.world.rank != 0)

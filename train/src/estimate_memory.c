@@ -351,6 +351,7 @@ spsh_status spsh__estimate_memory(spsh__estimating *e, spsh_error *err)
     if (rc != SPSH_OK)
         goto out;
     out->weights = spsh__model_weight_count(model);
+    out->buckets = spsh__model_bucket_count(model);
     learner.arena_elements = spsh__model_arena_elements(model);
     learner.statistics = spsh__model_statistics(model, &learner.statistics_elements);
     learner.weights = spsh__model_weights(model);

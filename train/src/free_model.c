@@ -14,7 +14,13 @@ spsh_status spsh__free_model_open(spsh__learner *l, uint32_t parts_min, spsh__fr
     if (rc == SPSH_OK)
         rc = b->ops->alloc_fn(b, l->arena_elements, &ret->arena, err);
     if (rc == SPSH_OK)
-        rc = spsh__parts_open(b, ret->arena, l->arena_elements, parts_min, &ret->parts, err);
+        rc = spsh__parts_open(b, ret->arena, l->arena_elements, spsh__learner_parts(l, parts_min),
+                              &ret->parts, err);
+    if (rc == SPSH_OK && l->staleness != NULL) {
+        ret->mixes =
+            spsh__train_new(&b->allocator, 2 * (size_t)ret->parts.count, sizeof(*ret->mixes));
+        rc = ret->mixes == NULL ? spsh__fail_memory(err) : SPSH_OK;
+    }
     if (rc != SPSH_OK)
         return rc;
     b->ops->copy_fn(b, ret->arena, l->weights, l->arena_elements);
@@ -25,6 +31,8 @@ spsh_status spsh__free_model_open(spsh__learner *l, uint32_t parts_min, spsh__fr
 
 void spsh__free_model_close(spsh__free_model *m)
 {
+    if (m->mixes != NULL)
+        spsh__train_delete(&m->backend->allocator, m->mixes);
     spsh__parts_close(&m->parts);
     if (m->arena.data != NULL)
         m->backend->ops->free_fn(m->backend, m->arena);
@@ -50,6 +58,8 @@ spsh_status spsh__free_model_read(spsh__free_model *m, spsh_error *err)
         ops->copy_fn(m->backend, spsh__at(ops, l->weights, slice.offset),
                      spsh__at(ops, m->arena, slice.offset), slice.count);
         spsh__backend_finish(m->backend);
+        if (m->mixes != NULL)
+            m->mixes[m->parts.count + part] = m->mixes[part];
         m->runtime->ops->leave_fn(m->runtime);
     }
     return SPSH_OK;
@@ -69,6 +79,8 @@ bool spsh__free_model_slice(spsh__free_model *m, uint32_t number, spsh__slice *r
     m->status = m->runtime->ops->enter_fn(m->runtime, &mark, &m->error);
     m->is_inside = m->status == SPSH_OK;
     *ret = part_slice(m, number);
+    if (m->is_inside && m->mixes != NULL)
+        spsh__learner_stale(m->learner, m->mixes[number] - m->mixes[m->parts.count + number]);
     return m->is_inside;
 }
 

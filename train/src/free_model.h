@@ -18,6 +18,8 @@ typedef struct spsh__free_model {
     spsh__backend *backend; /* the arena's */
     spsh__buffer arena;
     spsh__parts parts;  /* of the arena; under the lock */
+    uint32_t *mixes;    /* [2][part]: that came to each, ever; when it was read. Of a learner whose
+                           staleness is counted; else NULL */
     bool is_inside;     /* a slice */
     spsh_status status; /* of slices */
     spsh_error error;
@@ -27,6 +29,13 @@ typedef struct spsh__free_model {
 spsh_status spsh__free_model_open(spsh__learner *l, uint32_t parts_min, spsh__free_model *ret,
                                   spsh_error *err);
 void spsh__free_model_close(spsh__free_model *m); /* zeroed is fine */
+
+/* Another's model was mixed into a part. Under the lock. */
+static inline void spsh__free_model_mixed(spsh__free_model *m, uint32_t part)
+{
+    if (m->mixes != NULL)
+        m->mixes[part]++;
+}
 
 /* The computing task: all parts, each under the lock. */
 spsh_status spsh__free_model_read(spsh__free_model *m, spsh_error *err);

@@ -547,16 +547,22 @@ spsh_status spsh__gradient_sum_end(spsh__gradient_sum *g, const double *rows, do
 
 /* Square sums ------------------------------------------------------------------------------- */
 
-static uint64_t blocks_of(spsh__slice part)
+static uint64_t block_elements(const spsh__gradient_sum *g)
 {
-    return (part.count + SPSH__BLOCK_ELEMENTS - 1) / SPSH__BLOCK_ELEMENTS;
+    const uint64_t own = g->learner->block_elements;
+    return own > 0 ? own : SPSH__BLOCK_ELEMENTS;
+}
+
+static uint64_t blocks_of(const spsh__gradient_sum *g, spsh__slice part)
+{
+    return (part.count + block_elements(g) - 1) / block_elements(g);
 }
 
 static uint64_t blocks_of_rank(const spsh__gradient_sum *g, uint32_t rank)
 {
     uint64_t count = 0;
     for (uint32_t b = 0; b + 1 < g->range_count; b++)
-        count += blocks_of(part_of(&g->ranges[b], rank));
+        count += blocks_of(g, part_of(&g->ranges[b], rank));
     return count;
 }
 
@@ -565,9 +571,9 @@ static void square_own_blocks(spsh__gradient_sum *g, double *sums)
     for (uint32_t b = 0; b + 1 < g->range_count; b++) {
         const range *r = &g->ranges[b];
         spsh__slice mine = part_of(r, g->comm->rank);
-        for (uint64_t at = 0; at < mine.count; at += SPSH__BLOCK_ELEMENTS)
+        for (uint64_t at = 0; at < mine.count; at += block_elements(g))
             *sums++ = g->ops->square_sum_fn(g->backend, spsh__at(g->ops, r->here, mine.offset + at),
-                                            min_u64(mine.count - at, SPSH__BLOCK_ELEMENTS));
+                                            min_u64(mine.count - at, block_elements(g)));
     }
 }
 
@@ -580,11 +586,11 @@ static void order_squares(spsh__gradient_sum *g)
         for (uint32_t b = 0; b + 1 < g->range_count; b++) {
             const range *r = &g->ranges[b];
             spsh__slice part = part_of(r, rank);
-            uint64_t count = blocks_of(part);
+            uint64_t count = blocks_of(g, part);
             if (count > 0)
-                memcpy(bucket + part.offset / SPSH__BLOCK_ELEMENTS, from, count * sizeof(*from));
+                memcpy(bucket + part.offset / block_elements(g), from, count * sizeof(*from));
             from += count;
-            bucket += blocks_of((spsh__slice){0, r->count});
+            bucket += blocks_of(g, (spsh__slice){0, r->count});
         }
     }
 }
@@ -739,8 +745,8 @@ static bool lay_out(spsh__gradient_sum *g, uint64_t *ret_received)
             r->here = (spsh__buffer){spsh__device_stage_memory(g->stage) + r->slot_offset, false};
         else
             r->here = is_last ? l->statistics : spsh__at(g->ops, l->gradients, r->arena_offset);
-        uint64_t blocks = blocks_of((spsh__slice){0, r->count});
-        r->part_elements = (blocks + owners - 1) / owners * SPSH__BLOCK_ELEMENTS;
+        uint64_t blocks = blocks_of(g, (spsh__slice){0, r->count});
+        r->part_elements = (blocks + owners - 1) / owners * block_elements(g);
         r->receive_offset = received;
         received += part_of(r, g->comm->rank).count * others;
         g->block_count += is_last ? 0 : blocks;

@@ -216,17 +216,23 @@ static bool is_one_node(const spsh__sim_options *o, uint32_t a, uint32_t b)
     return a == b || (o->node_size > 0 && a / o->node_size == b / o->node_size);
 }
 
+/* What a message stands for. */
+static double counted_bytes(const spsh__sim_options *o, size_t size_bytes)
+{
+    return (double)size_bytes * (o->scale > 0 && size_bytes > o->small_bytes ? o->scale : 1);
+}
+
 /* When a message that is sent now is there: behind those before it on both links. */
 static uint64_t arrival_ns(spsh__sim *sim, sim_learner *from, uint32_t to, size_t size_bytes)
 {
+    const spsh__sim_options *o = &sim->options;
     sim_learner *there = &sim->learners[to];
-    const double rate = sim->options.bytes_per_s;
-    const uint64_t takes_ns = rate > 0 ? (uint64_t)((double)size_bytes / rate * NS_PER_S) : 0;
-    if (is_one_node(&sim->options, from->runtime.rank, to)) {
-        const double node_rate = sim->options.node_bytes_per_s;
-        return sim->now_ns +
-               (node_rate > 0 ? (uint64_t)((double)size_bytes / node_rate * NS_PER_S) : 0);
-    }
+    const bool is_near = is_one_node(o, from->runtime.rank, to);
+    const double rate = is_near ? o->node_bytes_per_s : o->bytes_per_s;
+    const uint64_t takes_ns =
+        rate > 0 ? (uint64_t)(counted_bytes(o, size_bytes) / rate * NS_PER_S) : 0;
+    if (is_near)
+        return sim->now_ns + o->node_latency_ns + takes_ns;
     uint64_t begin_ns = from->send_free_ns > sim->now_ns ? from->send_free_ns : sim->now_ns;
     from->send_free_ns = begin_ns + takes_ns;
     begin_ns += sim->options.latency_ns;
@@ -252,7 +258,7 @@ static spsh_status send_parcel(sim_learner *from, const sim_parcel *head, const 
     parcel->message.bytes = parcel + 1;
     parcel->message.size_bytes = size_bytes;
     if (!is_one_node(&sim->options, from->runtime.rank, head->to))
-        from->sent_bytes += size_bytes;
+        from->sent_bytes += (uint64_t)counted_bytes(&sim->options, size_bytes);
     const uint64_t time_ns = arrival_ns(sim, from, head->to, size_bytes);
     if (put(sim, time_ns, ARRIVE, &sim->learners[head->to], parcel) != SPSH_OK)
         return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "an event");

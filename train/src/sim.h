@@ -40,6 +40,9 @@ typedef struct spsh__sim_options {
     double bytes_per_s; /* 0: a message of any size takes no more than latency_ns */
     uint32_t node_size; /* 0: every learner is a node; else learners n S ... n S + S - 1 are one: */
     double node_bytes_per_s; /* ... messages among them take no link, but so long; 0: no time */
+    uint64_t node_latency_ns;
+    double scale; /* of messages with more than small_bytes: count so many times as long; 0: once */
+    size_t small_bytes;
     double jitter; /* computing takes 1 to 1 + jitter times what it was said to, by the seed */
     uint64_t seed;
     uint32_t deadline_ms; /* of waits without one of their own, on this clock; 0: 600,000 */

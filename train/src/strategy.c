@@ -24,6 +24,11 @@ static const spsh__strategy_ops *find(const char *name)
     return NULL;
 }
 
+const char *spsh__strategy_name(uint32_t number)
+{
+    return number < sizeof(strategies) / sizeof(strategies[0]) ? strategies[number]->name : NULL;
+}
+
 spsh_status spsh__strategy_open(const char *name, const spsh_allocator *allocator,
                                 spsh__strategy **ret, spsh_error *err)
 {
@@ -85,6 +90,19 @@ uint32_t spsh__leaf_of(const spsh__learner *l, uint32_t own)
     uint32_t in_step = leaves_of_step(l);
     assert(in_step > 0);
     return own / in_step * virtual_world(l) + l->comm->rank + own % in_step * l->comm->world_size;
+}
+
+uint32_t spsh__learner_parts(const spsh__learner *l, uint32_t count_min)
+{
+    const uint64_t parts =
+        l->part_elements > 0 ? (l->arena_elements + l->part_elements - 1) / l->part_elements : 1;
+    return parts > count_min ? (uint32_t)parts : count_min;
+}
+
+void spsh__learner_stale(const spsh__learner *l, uint64_t stale)
+{
+    if (l->staleness != NULL)
+        l->staleness->counts[stale < SPSH__STALENESS_MAX ? stale : SPSH__STALENESS_MAX - 1]++;
 }
 
 void spsh__learner_arenas(const spsh__learner *l, spsh__arena ret[SPSH__ARENAS])

@@ -64,6 +64,14 @@ typedef struct spsh__staged {
     uint32_t bucket_count;
 } spsh__staged;
 
+/* How many changes of others came to a part of the model between the reading of the weights that a
+ * gradient is of and its update: of how many parts' updates each; the last count is of all beyond.
+ * Under the lock. */
+#define SPSH__STALENESS_MAX 1024u
+typedef struct spsh__staleness {
+    uint64_t counts[SPSH__STALENESS_MAX];
+} spsh__staleness;
+
 /* What a strategy knows of a learner: arenas and buckets; nothing of layers. */
 typedef struct spsh__learner {
     spsh__backend *backend;
@@ -90,7 +98,11 @@ typedef struct spsh__learner {
     spsh__runtime *runtime;
     spsh__backend *arena_backend; /* for that arena: used under the lock alone; NULL: backend */
     uint64_t seed;
-    float *shared;   /* hogwild: an arena that all learners see; else NULL */
+    float *shared; /* hogwild: an arena that all learners see; else NULL */
+    /* Of an arena that stands for a larger one (simulate.h), cut into as many parts and blocks; 0:
+     * SPSH__PART_BYTES, SPSH__BLOCK_ELEMENTS. */
+    uint64_t part_elements, block_elements;
+    spsh__staleness *staleness; /* NULL: is not counted */
     uint32_t owners; /* ranks that have parts of the sums, the first ones; 0: all. start_fn's */
     spsh__strategy_options options;
     const spsh__staged *staged; /* pipeline; else NULL */
@@ -153,6 +165,8 @@ struct spsh__strategy {
     void *state;
 };
 
+/* In their order; NULL behind the last. */
+const char *spsh__strategy_name(uint32_t number);
 /* As docs/strategies calls them. SPSH_E_NOT_FOUND. */
 spsh_status spsh__strategy_open(const char *name, const spsh_allocator *allocator,
                                 spsh__strategy **ret, spsh_error *err);
@@ -172,6 +186,11 @@ typedef struct spsh__arena {
     spsh__buffer buffer;
     uint64_t elements;
 } spsh__arena;
+/* At least so many parts, or as many as the learner says. */
+uint32_t spsh__learner_parts(const spsh__learner *l, uint32_t count_min);
+/* An update of weights that were `stale` changes old; nothing where it is not counted. */
+void spsh__learner_stale(const spsh__learner *l, uint64_t stale);
+
 void spsh__learner_arenas(const spsh__learner *l, spsh__arena ret[SPSH__ARENAS]);
 
 /* Before anything large is exchanged. SPSH_E_MISMATCH on every rank where one has another number

@@ -7,8 +7,9 @@
  * A learner begins one exchange with its right neighbour with each gradient, if the last one is
  * over, and answers its left one whenever that asks; serving tasks alone do it, part by part, a few
  * parts ahead, while gradients are computed. Learners that go in step make so the ring's matrix:
- * thirds of the learner and its two neighbours. In a world of two the neighbours are one, and the
- * weight is a half.
+ * thirds of the learner and its two neighbours. In a world of two the neighbours are one, with
+ * which two exchanges go on at a time: a quarter each, so that both come to the mean; halves would
+ * swap the models.
  *
  * fixed    the ring of ranks: the difference between models shrinks, a step, by
  *          ((1 + 2 cos(2 pi / L)) / 3)^2: slowly where there are many learners
@@ -105,14 +106,17 @@ static spsh_status answer(adpsgd *a, const spsh__message *m, spsh_error *err)
                                 .size_bytes = m->size_bytes};
     spsh__parts_take(&a->model.parts, m->part, a->mine);
     const spsh_status rc = t->ops->post_fn(t, m->from, &back, err);
-    if (rc == SPSH_OK)
-        spsh__parts_mix(&a->model.parts, m->part, a->weight, m->bytes, a->mine);
-    return rc;
+    if (rc != SPSH_OK)
+        return rc;
+    spsh__parts_mix(&a->model.parts, m->part, a->weight, m->bytes, a->mine);
+    spsh__free_model_mixed(&a->model, m->part);
+    return SPSH_OK;
 }
 
 static spsh_status take_answer(adpsgd *a, const spsh__message *m, spsh_error *err)
 {
     spsh__parts_mix(&a->model.parts, m->part, a->weight, m->bytes, a->sent[m->part % PARTS_AHEAD]);
+    spsh__free_model_mixed(&a->model, m->part);
     a->answered++;
     a->is_under_way = a->answered < a->model.parts.count;
     return a->asked < a->model.parts.count ? ask(a, err) : SPSH_OK;
@@ -148,7 +152,7 @@ static spsh_status open_state(spsh__strategy *s, spsh__learner *l, bool is_rando
     if (rc != SPSH_OK)
         return rc;
     a->is_random = is_random;
-    a->weight = l->runtime->world_size > 2 ? 1.0 / 3 : 0.5;
+    a->weight = l->runtime->world_size > 2 ? 1.0 / 3 : 0.25;
     a->ring = spsh__train_new(&s->allocator, l->runtime->world_size, sizeof(*a->ring));
     a->mine = spsh__train_new(&s->allocator, a->model.parts.part_elements, sizeof(*a->mine));
     for (uint32_t i = 0; i < PARTS_AHEAD; i++) {

@@ -54,7 +54,8 @@ static spsh_status start(spsh__strategy *s, spsh__learner *l, spsh_error *err)
     l->updated = l->weights;
     spsh_status rc = spsh__strategy_align(l, err);
     if (rc == SPSH_OK)
-        rc = spsh__parts_open(l->backend, l->gradients, l->arena_elements, world, &d->parts, err);
+        rc = spsh__parts_open(l->backend, l->gradients, l->arena_elements,
+                              spsh__learner_parts(l, world), &d->parts, err);
     if (rc == SPSH_OK)
         rc = spsh__owner_mean_open(l->runtime, &d->parts, &s->allocator, &d->mean, err);
     if (rc != SPSH_OK)
@@ -139,6 +140,8 @@ static spsh_status after_backward(spsh__strategy *s, const double *rows, double 
     for (uint32_t part = 0; rc == SPSH_OK && part < d->parts.count; part++) {
         spsh__parts_take(&d->parts, part, d->mean.mine);
         put_due(d, part);
+        if (d->is_under_way)
+            spsh__learner_stale(s->learner, 1);
         rc = spsh__owner_mean_send(&d->mean, part, err);
     }
     d->is_under_way = true;

@@ -38,8 +38,8 @@ static spsh_status start(spsh__strategy *s, spsh__learner *l, spsh_error *err)
     l->updated = l->weights;
     spsh_status rc = spsh__strategy_align(l, err);
     if (rc == SPSH_OK)
-        rc = spsh__parts_open(l->backend, l->weights, l->arena_elements, l->runtime->world_size,
-                              &d->parts, err);
+        rc = spsh__parts_open(l->backend, l->weights, l->arena_elements,
+                              spsh__learner_parts(l, l->runtime->world_size), &d->parts, err);
     if (rc == SPSH_OK)
         rc = spsh__owner_mean_open(l->runtime, &d->parts, &s->allocator, &d->mean, err);
     if (rc != SPSH_OK)
@@ -80,8 +80,10 @@ static spsh_status after_backward(spsh__strategy *s, const double *rows, double 
         rc = t->ops->enter_fn(t, &mark, err);
     if (rc != SPSH_OK)
         return rc;
-    for (uint32_t part = 0; part < d->parts.count; part++)
+    for (uint32_t part = 0; part < d->parts.count; part++) {
         spsh__parts_put(&d->parts, part, d->mean.mean + spsh__parts_offset(&d->parts, part));
+        spsh__learner_stale(s->learner, 1);
+    }
     spsh__owner_mean_end(&d->mean);
     t->ops->leave_fn(t);
     return spsh__strategy_own_totals(s, rows, totals, count, err);

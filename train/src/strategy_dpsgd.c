@@ -136,7 +136,8 @@ static spsh_status start(spsh__strategy *s, spsh__learner *l, spsh_error *err)
     s->state = d;
     spsh_status rc = spsh__strategy_align(l, err);
     if (rc == SPSH_OK)
-        rc = spsh__parts_open(l->backend, l->weights, l->arena_elements, 1, &d->parts, err);
+        rc = spsh__parts_open(l->backend, l->weights, l->arena_elements, spsh__learner_parts(l, 1),
+                              &d->parts, err);
     if (rc != SPSH_OK)
         return rc;
     l->updated = l->weights;

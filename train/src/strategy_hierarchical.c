@@ -101,7 +101,8 @@ static spsh_status start(spsh__strategy *s, spsh__learner *l, spsh_error *err)
     if (rc == SPSH_OK)
         rc = open_comms(h, l, size, err);
     if (rc == SPSH_OK)
-        rc = spsh__parts_open(l->backend, l->weights, l->arena_elements, 1, &h->parts, err);
+        rc = spsh__parts_open(l->backend, l->weights, l->arena_elements, spsh__learner_parts(l, 1),
+                              &h->parts, err);
     if (rc == SPSH_OK && l->statistics_elements > 0)
         rc = spsh__parts_open(l->backend, l->statistics, l->statistics_elements, 1, &h->statistics,
                               err);

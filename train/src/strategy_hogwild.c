@@ -38,7 +38,8 @@ static spsh_status start(spsh__strategy *s, spsh__learner *l, spsh_error *err)
     l->updated = l->weights;
     spsh_status rc = spsh__strategy_align(l, err);
     if (rc == SPSH_OK)
-        rc = spsh__parts_open(l->backend, l->weights, l->arena_elements, 1, &h->parts, err);
+        rc = spsh__parts_open(l->backend, l->weights, l->arena_elements, spsh__learner_parts(l, 1),
+                              &h->parts, err);
     if (rc != SPSH_OK)
         return rc;
     h->before = spsh__train_new(&s->allocator, l->arena_elements, sizeof(*h->before));

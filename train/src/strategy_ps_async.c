@@ -108,6 +108,7 @@ static spsh_status take_push(ps *p, const spsh__message *m, spsh_error *err)
     p->versions[m->part]++;
     p->stale_sum += stale;
     p->stale_count++;
+    spsh__learner_stale(l, stale);
     c->came = m->number + 1;
     c->has_retired = false;
     return answer(p, m->part, err);

@@ -262,6 +262,7 @@ typedef struct spsh_train_unknown {
 typedef struct spsh_train_estimate {
     char *config; /* resolved, YAML */
     uint64_t weights;
+    uint32_t buckets;                   /* in which gradients become ready */
     uint32_t inputs, symbols;           /* values of a frame; with the blank */
     uint32_t states;                    /* of a model of frames, which has no symbols; else 0 */
     uint32_t world_size, threads;       /* processes as they were started; threads of each */
@@ -326,6 +327,78 @@ SPSH_API SPSH_NODISCARD spsh_status spsh_train_estimate_make(
     const spsh_train_estimate_options *options, spsh_train_estimate **ret, spsh_error *err);
 /** NULL is fine. */
 SPSH_API void spsh_train_estimate_free(spsh_train_estimate *estimate);
+
+/* ---- what a cluster would do ---- */
+
+/* Of the loss that a simulated run begins with: where `target_batches` are counted. */
+#define SPSH_TRAIN_TARGET 0.1
+
+typedef struct spsh_train_simulate_options {
+    size_t struct_size;
+    /* The computers and what happens to them, "learners=8,link=10us+100Gbit,step=250ms,slow=3:10x":
+     * docs/strategies/README.md has all of its keys; must be given */
+    const char *cluster;
+    const char *config_path; /* whose model it is, and whose data must be there; NULL: `cluster`
+                                says weights= */
+    const char *const *overrides; /* as spsh_train_options' */
+    const spsh_io *io;            /* NULL: the operating system */
+} spsh_train_simulate_options;
+/* clang-format off */
+#define SPSH_TRAIN_SIMULATE_OPTIONS_INIT {sizeof(spsh_train_simulate_options), NULL, NULL, NULL, \
+    NULL}
+/* clang-format on */
+
+#define SPSH_TRAIN_STOPPED_BYTES 200
+
+/** A strategy on so many learners. A batch is one learner's step. */
+typedef struct spsh_train_simulated {
+    char strategy[32];
+    uint32_t learners;
+    char stopped[SPSH_TRAIN_STOPPED_BYTES]; /* why it does not run there, or not to the end; else
+                                               empty */
+    double share;       /* of learners / step: what they would do without each other */
+    double steps_per_s; /* of all learners together */
+    double *speeds;     /* [learners]: steps a second of each */
+    double slowest_steps_per_s, fastest_steps_per_s;
+    double sent_bytes; /* over links, by a learner a step */
+    double exposed_s;  /* of a learner's step: not computing, but waiting for others */
+    /* Changes of others that came to a part of the model between the reading of the weights that a
+     * gradient is of and its update */
+    double staleness_mean;
+    uint32_t staleness_p50, staleness_max;
+    uint64_t batches; /* that were asked for; fewer of one that stopped */
+    double seconds;   /* that they took; NaN: stopped */
+    /* A quadratic with noisy gradients, until its loss is SPSH_TRAIN_TARGET of the first one; 0 and
+     * NaN: not in four times as many batches */
+    uint64_t target_batches;
+    double target_seconds;
+} spsh_train_simulated;
+
+typedef struct spsh_train_simulation {
+    uint64_t weights;
+    double step_s;              /* a batch on one learner */
+    uint32_t name_count;        /* strategies */
+    spsh_train_simulated *runs; /* by learners, then by strategy */
+    uint32_t run_count;
+} spsh_train_simulation;
+
+/**
+ * What strategies would do on a cluster: they run under a clock of their own, with all their
+ * messages, and a small model in the place of the real one. The same options, the same result, on
+ * any machine.
+ *
+ * @param options  copied
+ * @param ret      written on success only; free with spsh_train_simulation_free
+ * @return SPSH_OK, also where strategies stop: their rows say why; SPSH_E_INVALID_ARG: cluster,
+ * with the word that is wrong, or it says too little; SPSH_E_NOT_FOUND: no such strategy, or run to
+ * take the step from; what spsh_train_estimate_make says of the configuration; SPSH_E_NO_MEMORY,
+ * _LIMIT. Thread-safe.
+ */
+SPSH_API SPSH_NODISCARD spsh_status spsh_train_simulate(const spsh_train_simulate_options *options,
+                                                        spsh_train_simulation **ret,
+                                                        spsh_error *err);
+/** NULL is fine. */
+SPSH_API void spsh_train_simulation_free(spsh_train_simulation *simulation);
 
 /** Who started this process, and what it is among the others. */
 typedef struct spsh_train_world {
