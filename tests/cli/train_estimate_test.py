@@ -103,6 +103,8 @@ def test_what_it_says(corpus):
     unknown = [(one["character"], one["count"]) for one in texts["most_frequent_unknown"]]
     equal(unknown[:2], [("é", 2), ("щ", 2)], "the most frequent ones, the first by code point before others")
     equal({count for _, count in unknown[2:]}, {1}, "the others")
+    done = corpus.train("--simulate", "learners=2,step=10ms,steps=2,strategy=allreduce", "--json")
+    equal(json.loads(done.stdout)["weights"], found["weights"], f"the model that is simulated: {done.stderr}")
     equal(found["symbols"], 16, "symbols with the blank")
     check(found["batch_padded_seconds_max"] <= 6, f"batches are within their bound: {found}")
     check(0 <= found["padding"] < 1, "padding")

@@ -180,9 +180,10 @@ static spsh_status read_sizes(spsh__cluster *c, const char *text, spsh_error *er
     const char *at = text;
     bool is_good = take_count(&at, LEARNERS_MAX, &first) && first > 0;
     last = first;
-    if (is_good && *at == '.')
-        is_good = take_char(&at, '.') && take_char(&at, '.') &&
-                  take_count(&at, LEARNERS_MAX, &last) && last >= first;
+    if (is_good && strncmp(at, "..", 2) == 0) {
+        at += 2;
+        is_good = take_count(&at, LEARNERS_MAX, &last) && last >= first;
+    }
     if (!is_good || *at != '\0')
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
                          "learners=%s: a number from 1 to %u, several, or a range such as 1..128",
@@ -323,16 +324,17 @@ static spsh_status read_value(spsh__cluster *c, const char *key, const char *tex
         return read_u32(key, text, &c->node_size, err);
     if (strcmp(key, "servers") == 0)
         return read_u32(key, text, &c->servers, err);
-    if (strcmp(key, "bound") == 0)
+    if (strcmp(key, "staleness_max") == 0)
         return read_u32(key, text, &c->bound, err);
     if (strcmp(key, "steps") == 0)
         return read_number(key, text, 1000000, &c->steps, err);
     if (strcmp(key, "seed") == 0)
         return read_number(key, text, UINT64_MAX, &c->seed, err);
-    return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
-                     "'%s' is not known: learners, link, node, node_link, slow, freeze, kill, "
-                     "step, jitter, steps, seed, strategy, weights, deadline, servers, bound",
-                     key);
+    return SPSH_FAIL(
+        err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+        "'%s' is not known: learners, link, node, node_link, slow, freeze, kill, "
+        "step, jitter, steps, seed, strategy, weights, deadline, servers, staleness_max",
+        key);
 }
 
 /* Faults of several clusters are those of the learners that there are. */

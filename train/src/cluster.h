@@ -11,7 +11,7 @@
  *     jitter    0.1: a step takes 1 to 1.1 times as long
  *     steps     that each learner would make; seed; strategy: names, or all; weights: of a model;
  *     deadline  after which a learner that is waited for is given up
- *     servers, bound   of parameter servers (train.servers, train.bound)
+ *     servers, staleness_max   of parameter servers, as train.servers and train.staleness_max
  */
 #ifndef SPSH_TRAIN_CLUSTER_H
 #define SPSH_TRAIN_CLUSTER_H

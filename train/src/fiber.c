@@ -36,10 +36,12 @@ struct spsh__fiber {
     spsh_allocator allocator;
 };
 
-/* makecontext hands over ints alone. */
-static void run(unsigned high, unsigned low)
+/* makecontext hands over ints alone: whom the body is of is said here, just before it begins. */
+static _Thread_local struct spsh__fiber *beginner;
+
+static void run(void)
 {
-    spsh__fiber *f = (spsh__fiber *)(((uintptr_t)high << 32) | (uintptr_t)low);
+    spsh__fiber *f = beginner;
     f->body_fn(f->user);
     f->has_ended = true;
 }
@@ -74,8 +76,7 @@ spsh_status spsh__fiber_open(const spsh_allocator *allocator, void (*body_fn)(vo
     f->here.uc_stack.ss_sp = f->stack;
     f->here.uc_stack.ss_size = f->stack_bytes;
     f->here.uc_link = &f->caller;
-    makecontext(&f->here, (void (*)(void))run, 2, (unsigned)((uintptr_t)f >> 32),
-                (unsigned)((uintptr_t)f & UINT32_MAX));
+    makecontext(&f->here, run, 0);
     *ret_fiber = f;
     return SPSH_OK;
 }
@@ -84,6 +85,7 @@ bool spsh__fiber_resume(spsh__fiber *f)
 {
     if (f->has_ended)
         return false;
+    beginner = f;
     (void)swapcontext(&f->caller, &f->here);
     return !f->has_ended;
 }

@@ -271,10 +271,8 @@ static uint64_t divide_up(uint64_t a, uint64_t b)
 static uint64_t parts_of(const world *w)
 {
     const uint64_t real = divide_up(w->o->weights, PART_ELEMENTS);
-    uint64_t most = MESSAGES / (4 * w->o->learners * w->c->steps + 1);
+    uint64_t most = MESSAGES / (UINT64_C(4) * w->o->learners * w->c->steps + 1);
     most = most < 16 ? 16 : most > 512 ? 512 : most;
-    if (w->o->parts_max > 0)
-        most = w->o->parts_max;
     return real < most ? real : most;
 }
 
@@ -283,10 +281,10 @@ static void shrink(world *w, spsh__learner *shape, double *ret_scale)
 {
     const uint64_t weights = w->o->weights, learners = w->o->learners, parts = parts_of(w);
     const uint64_t pieces = learners * w->bucket_count > parts ? learners * w->bucket_count : parts;
-    uint64_t elements = pieces * PIECE_ELEMENTS;
+    const uint64_t elements = pieces * PIECE_ELEMENTS;
     *ret_scale = 1;
     if (w->o->is_whole || elements >= weights) {
-        w->elements = weights;
+        w->elements = weights < COORDINATES ? COORDINATES : weights;
         return;
     }
     const double factor = (double)weights / (double)elements;

@@ -6,8 +6,9 @@
  * E times
  *
  * So a message is there when the real one would be, though it carries some hundred bytes; messages
- * without weights (totals, norms) are no larger here than there, and count once. Where a part would
- * be many thousands of messages there are fewer, larger ones (parts_max).
+ * without weights (totals, norms) are no larger here than there, and count once. Where that would
+ * be more than about a million messages there are fewer, larger parts, 16 at least; and of buckets,
+ * where learners are many, fewer than the model's, 2 at least.
  *
  * What learners learn is a quadratic: sum over i of h_i (w_i - 1)^2 / 2, curvatures h from 1/4 to
  * 1, begun at 0. A batch's gradient has noise of deviation 1/2 in each coordinate. All strategies
@@ -25,9 +26,8 @@ typedef struct spsh__simulate_options {
     uint32_t learners;
     const char *strategy;
     uint64_t weights;
-    uint32_t buckets;   /* of the model; 0: 8 */
-    uint32_t parts_max; /* 0: by how much there is to do */
-    bool is_whole;      /* with all weights: for tests of the above */
+    uint32_t buckets; /* of the model; 0: 8 */
+    bool is_whole;    /* with all weights: for tests of the above */
 } spsh__simulate_options;
 
 /* Until `steps` times learners batches were learnt from and the loss has come to SPSH_TRAIN_TARGET
