@@ -17,7 +17,7 @@ def simulate(cluster, *words):
 def test_all_strategies_on_a_slow_cluster(_work):
     found = simulate(EIGHT + ",slow=3:10x")
     runs = {one["strategy"]: one for one in found["runs"]}
-    equal(len(runs), 11, "strategies")
+    equal(len(runs), 12, "strategies")
     equal(found["weights"], 10_000_000, "weights")
     for name, least, most in (("allreduce", 0, 0.15), ("dpsgd-ring", 0, 0.15), ("adpsgd-random", 0.8, 0.9)):
         check(least <= runs[name]["share"] <= most, f"{name}: {runs[name]['share']}")

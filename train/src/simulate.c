@@ -501,6 +501,9 @@ static bool is_unfit(const spsh__simulate_options *o, char text[SPSH_TRAIN_STOPP
         (void)snprintf(text, SPSH_TRAIN_STOPPED_BYTES,
                        "learners are nodes of as many each, as node=%u says",
                        o->learners % 2 == 0 ? 2 : 1);
+    if (strcmp(o->strategy, "pipeline") == 0)
+        (void)snprintf(text, SPSH_TRAIN_STOPPED_BYTES,
+                       "stages send activations, of which the number of weights says nothing");
     return text[0] != '\0';
 }
 
