@@ -38,6 +38,8 @@ typedef struct train_command {
     int kind;
     const char *profile;
     uint64_t symbols;
+    spsh_cli_texts slow, freeze, kill;
+    const char *link;
     spsh_train_world world;
     spsh_progress progress;
     bool has_begun;
@@ -166,6 +168,10 @@ static int train(train_command *c)
     options.end_user = c;
     options.stop = &stop;
     options.rendezvous = c->rendezvous;
+    options.slow = c->slow.count > 0 ? c->slow.items : NULL;
+    options.freeze = c->freeze.count > 0 ? c->freeze.items : NULL;
+    options.kill = c->kill.count > 0 ? c->kill.items : NULL;
+    options.link = c->link;
     watch_signals();
     c->told_s = spsh__cli_now_s();
     if (is_first)
@@ -225,6 +231,10 @@ static int check(const train_command *c)
     if (c->estimate)
         return c->config == NULL ? spsh__cli_usage("train", "--estimate needs a configuration")
                                  : SPSH_CLI_RUN;
+    if (c->slow.count == SPSH_CLI_TEXTS_MAX || c->freeze.count == SPSH_CLI_TEXTS_MAX ||
+        c->kill.count == SPSH_CLI_TEXTS_MAX)
+        return spsh__cli_usage("train", "more than %d of --slow, --freeze or --kill",
+                               SPSH_CLI_TEXTS_MAX - 1);
     if (c->run == NULL)
         return spsh__cli_usage("train", "a run needs a folder: -o RUN");
     if (c->config == NULL && c->resume == 0)
@@ -257,6 +267,14 @@ int spsh__cmd_train(int argc, char **argv)
         {"rendezvous",    0,   SPSH_CLI_TEXT,   "WHERE",
          "where processes meet that torchrun or Kubernetes\nbegins: auto, file://FOLDER, "
          "tcp://HOST:PORT",                                                                                                 &c.rendezvous,      0, 0          },
+        {"slow",          0,   SPSH_CLI_TEXTS,  "RANK:FACTOR",
+         "to try out a cluster: computing takes this process\nFACTOR times as long; may be "
+         "repeated",                                                                                                        &c.slow,            0, 0          },
+        {"link",          0,   SPSH_CLI_TEXT,   "LATENCY+BANDWIDTH", "messages take at least so long: 1ms+1Gbit",
+         &c.link,                                                                                                                               0, 0          },
+        {"freeze",        0,   SPSH_CLI_TEXTS,  "RANK:AT+FOR",
+         "this process is stopped: 1:10s+5s; AT: a time, or a\nstep's number",                                              &c.freeze,          0, 0          },
+        {"kill",          0,   SPSH_CLI_TEXTS,  "RANK:AT",           "this process is killed",                              &c.kill,            0, 0          },
         {"json",          0,   SPSH_CLI_FLAG,   NULL,                "print the result as JSON",                            &c.json,            0, 0          },
         SPSH_CLI_OPTIONS_END,
     };

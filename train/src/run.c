@@ -17,6 +17,7 @@
 
 #include "backend_cuda_rnn.h"
 #include "backend_cuda_segment.h"
+#include "comm_throttle.h"
 #include "estimate.h"
 #include "run_internal.h"
 #include "speechshard/cores.h"
@@ -51,13 +52,27 @@ uint32_t spsh__run_threads(const spsh__config *config, uint32_t local_size)
     return spsh_core_count(cores > (long)ranks ? (uint32_t)cores / ranks : 1);
 }
 
+/* Messages take as long as options say. */
+static spsh_status slow_link(spsh__run *r, spsh_error *err)
+{
+    spsh__link link;
+    const spsh_status rc = spsh__link_read(r->o->link, &link, err);
+    if (rc != SPSH_OK || r->comm->world_size == 1)
+        return rc;
+    return spsh__comm_throttle_open(r->comm, &link, &r->comm, err);
+}
+
 static spsh_status open_world(spsh__run *r, spsh_error *err)
 {
     const spsh__rendezvous_options meeting = {&r->launch, r->o->rendezvous, r->o->run,
                                               START_DEADLINE_MS, r->o->stop};
     spsh_status rc = spsh__launch_find(NULL, NULL, &r->launch, err);
+    if (rc == SPSH_OK)
+        rc = spsh__faults_read(r->o, r->launch.rank, r->launch.world_size, &r->faults, err);
     if (rc == SPSH_OK) /* the configuration's deadline is known only behind the first messages */
         rc = spsh__comm_open(&meeting, &r->allocator, &r->comm, err);
+    if (rc == SPSH_OK && r->o->link != NULL)
+        rc = slow_link(r, err);
     if (rc == SPSH_OK)
         r->is_first = r->comm->rank == 0;
     else if (rc == SPSH_E_CANCELED && r->o->log_fn != NULL) /* of any rank: nobody tells for all */

@@ -10,6 +10,7 @@
 #include "checkpoint.h"
 #include "compute.h"
 #include "evaluate.h"
+#include "fault.h"
 #include "frame_batch.h"
 #include "loss_scale.h"
 #include "metrics.h"
@@ -63,6 +64,7 @@ typedef struct spsh__run {
     const spsh_io *io;
     spsh__launch launch;
     spsh__comm *comm;
+    spsh__faults faults; /* what is done to this process on purpose */
     bool is_first; /* rank 0: writes everything */
     spsh__config *config;
     char *config_text, *vocabulary_text;

@@ -607,6 +607,7 @@ spsh_status spsh__run_flush(spsh__run *r, spsh_error *err)
 spsh_status spsh__run_step(spsh__run *r, spsh_error *err)
 {
     const spsh__strategy_ops *ops = r->strategy->ops;
+    spsh__fault_before_step(&r->faults);
     const double begin_s = spsh__now_s();
     const uint64_t waited_ns = spsh__feed_wait_ns(r->feed);
     const spsh__feed_batch *first = NULL;
@@ -617,8 +618,10 @@ spsh_status spsh__run_step(spsh__run *r, spsh_error *err)
     rc = do_batches(r, first, err);
     if (rc != SPSH_OK)
         return rc;
-    const double computed_s = spsh__now_s();
     const uint64_t waited_end_ns = spsh__feed_wait_ns(r->feed);
+    const double waited_s = (double)(waited_end_ns - waited_ns) * 1e-9;
+    spsh__fault_after_compute(&r->faults, spsh__now_s() - begin_s - waited_s);
+    const double computed_s = spsh__now_s();
     const double loss_scale = r->progress.loss_scale.scale;
     put_flags(r, computed_s);
     rc = ops->after_backward_fn(r->strategy, r->rows, r->own_totals, r->row_count, err);
@@ -635,7 +638,7 @@ spsh_status spsh__run_step(spsh__run *r, spsh_error *err)
         return rc;
     const double end_s = spsh__now_s();
     r->facts.step_s = end_s - begin_s;
-    r->facts.wait_s = (double)(waited_end_ns - waited_ns) * 1e-9;
+    r->facts.wait_s = waited_s;
     r->facts.exchange_s = exchanged_s - computed_s;
     r->facts.save_s = r->save_s;
     r->save_s = 0;

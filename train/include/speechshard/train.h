@@ -53,10 +53,16 @@ typedef struct spsh_train_options {
      * "tcp://HOST:PORT" of rank 0; NULL or "auto": by a file in `run`, and at the address that the
      * launcher says. Given, it is in the place of MPI as well. */
     const char *rendezvous;
+    /* What is done to processes, to try out a cluster that is not there; each NULL behind the last,
+     * or NULL. slow: "RANK:FACTORx", computing takes so many times as long, by sleeping; freeze:
+     * "RANK:AT+FOR", the process is stopped; kill: "RANK:AT". AT: a step ("200") or a time ("30s"),
+     * since the process's first step; looked at before each */
+    const char *const *slow, *const *freeze, *const *kill;
+    const char *link; /* "1ms+1Gbit": messages take at least so long; NULL: what they take */
 } spsh_train_options;
 /* clang-format off */
 #define SPSH_TRAIN_OPTIONS_INIT {sizeof(spsh_train_options), NULL, NULL, NULL, false, NULL, \
-    NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL}
+    NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL}
 /* clang-format on */
 
 typedef struct spsh_train_result {

@@ -1,0 +1,98 @@
+"""train_faults_test.py COMMAND MAKE_SPEECH: what `train --slow, --link, --freeze, --kill` do to runs of two processes."""
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import tempfile
+
+from cli_kit import COMMAND, check, environment, equal, run, run_tests, speech
+
+TEXTS = ["one two", "two", "three one", "two three four", "four", "one"]
+TINY = ["model.preset=ds2-tiny", "model.hidden=8", "model.layers=1", "model.conv_channels=2", "train.threads=1",
+        "train.backend=cpu", "train.deadline_ms=4000"]
+CONFIG = """vocabulary: words.vocabulary
+features: kaldi-fbank,sample_rate_hz=8000,mel_count=16
+data:
+  train: ["speech.spsh"]
+  max_padded_seconds: 4
+train:
+  epochs: 2
+"""
+
+
+def make_corpus(work):
+    rows = ["path\tid\ttext"]
+    for number, text in enumerate(TEXTS * 3):
+        speech(work / f"clips/{number}.wav", f"{number + 1}:0:{1 + number % 3 / 2}")
+        rows.append(f"clips/{number}.wav\tu{number}\t{text}")
+    (work / "corpus.tsv").write_text("\n".join(rows) + "\n", encoding="utf-8")
+    (work / "tiny.yaml").write_text(CONFIG, encoding="utf-8")
+    for words in (("pack", "corpus.tsv", "-o", "speech.spsh"), ("train", "tiny.yaml", "--make-vocab")):
+        done = run(*words, cwd=work)
+        equal(done.returncode, 0, f"{words}: {done.stderr}")
+
+
+def train(work, name, *more):
+    """Exit statuses of two processes, and what they said."""
+    meeting = tempfile.mkdtemp(dir=work)
+    processes = []
+    for rank in range(2):
+        env = {**environment, "RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_RANK": str(rank), "LOCAL_WORLD_SIZE": "2"}
+        processes.append(subprocess.Popen(
+            [COMMAND, "train", "tiny.yaml", "-o", name, "--rendezvous", f"file://{meeting}", *TINY, *more], cwd=work,
+            env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8"))
+    said = [process.communicate(timeout=300)[0] for process in processes]
+    return [process.returncode for process in processes], said
+
+
+def steps_of(work, name):
+    lines = (work / name / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+    return [line for line in map(json.loads, lines) if line["kind"] == "step"]
+
+
+def test_a_slow_process(work):
+    codes, said = train(work, "plain")
+    equal(codes, [0, 0], f"plain: {said}")
+    codes, said = train(work, "slow", "--slow", "0:30x")
+    equal(codes, [0, 0], f"slow: {said}")
+    plain, slow = steps_of(work, "plain"), steps_of(work, "slow")
+    equal([step["loss"] for step in slow], [step["loss"] for step in plain], "what is learnt")
+    ratio = statistics.median(s["compute_s"] for s in slow) / statistics.median(s["compute_s"] for s in plain)
+    check(ratio > 3, f"computing takes longer: {ratio}")
+
+
+def test_a_slow_link(work):
+    codes, said = train(work, "far", "--link", "10ms+1Gbit")
+    equal(codes, [0, 0], f"far: {said}")
+    far = steps_of(work, "far")
+    equal([step["loss"] for step in far], [step["loss"] for step in steps_of(work, "plain")], "what is learnt")
+    check(min(step["step_s"] for step in far) >= 0.01, "a step is an exchange, and that takes a latency at least")
+
+
+def test_a_frozen_process(work):
+    codes, said = train(work, "frozen", "--freeze", "1:2+1s")
+    equal(codes, [0, 0], f"frozen: {said}")
+    check(max(step["step_s"] for step in steps_of(work, "frozen")) > 0.5, "the other one waits for it")
+
+
+def test_a_killed_process(work):
+    codes, said = train(work, "killed", "--kill", "1:3")
+    equal(codes, [70, -9], f"killed: {said}")
+    check("rank 1" in said[0], f"who is missing: {said[0]}")
+    codes, said = train(work, "killed", "--resume", "auto")
+    equal(codes, [0, 0], f"it goes on: {said}")
+
+
+def test_what_is_wrong_is_named(work):
+    for more, told in ((("--slow", "5:10x"), "no rank 5 of 2"), (("--link", "fast"), "'fast'"),
+                       (("--kill", "1"), "'1'"), (("--freeze", "0:3"), "'0:3'")):
+        codes, said = train(work, "wrong" + more[0], *more)
+        check(codes[0] not in (0, 70) and told in said[0], f"{more}: {codes} {said}")
+
+
+os.environ.pop("RANK", None)
+with tempfile.TemporaryDirectory() as folder_:
+    make_corpus(pathlib.Path(folder_))
+    run_tests([test_a_slow_process, test_a_slow_link, test_a_frozen_process, test_a_killed_process,
+               test_what_is_wrong_is_named], pathlib.Path(folder_))
