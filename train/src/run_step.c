@@ -542,6 +542,7 @@ static spsh_status do_drawn(spsh__run *r, uint32_t batches, spsh_error *err)
 
 spsh_status spsh__run_learn_drawn(spsh__run *r, const spsh__drawn *drawn, spsh_error *err)
 {
+    spsh__fault_before_step(&r->faults);
     const double begin_s = spsh__now_s();
     const uint64_t waited_ns = spsh__feed_wait_ns(r->feed);
     verdict v = {0};
@@ -549,6 +550,8 @@ spsh_status spsh__run_learn_drawn(spsh__run *r, const spsh__drawn *drawn, spsh_e
     spsh_status rc = do_drawn(r, drawn->batches, err);
     if (rc != SPSH_OK)
         return rc;
+    const double waited_s = (double)(spsh__feed_wait_ns(r->feed) - waited_ns) * 1e-9;
+    spsh__fault_after_compute(&r->faults, spsh__now_s() - begin_s - waited_s);
     const double computed_s = spsh__now_s();
     if (r->o->stop != NULL && *r->o->stop != 0)
         r->rows[SPSH__ROW_STOP] = 1;
