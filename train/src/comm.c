@@ -55,7 +55,7 @@ const char *spsh__comm_name(const spsh__launch *launch, const char *where)
 
 bool spsh__comm_is_built(const char *name)
 {
-    return strcmp(name, "mpi") == 0 ? HAS_MPI : strcmp(name, "gloo") == 0 ? HAS_GLOO : true;
+    return (HAS_MPI || strcmp(name, "mpi") != 0) && (HAS_GLOO || strcmp(name, "gloo") != 0);
 }
 
 spsh_status spsh__comm_open(const spsh__rendezvous_options *options,
