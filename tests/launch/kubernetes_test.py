@@ -127,7 +127,8 @@ def test_indexed_job():
     equal(sorted(seen[:4]), [-signal.SIGKILL, 70, 70, 70], "exits behind the kill")
     equal(seen[4:8], [75] * 4, "exits behind TERM")
     equal(seen[8:], [0] * 4, f"the last exits: {[kit.said(pod) for pod in pods.values()]}")
-    equal([action(code) for code in (1, 2, 137)], ["FailJob", "FailJob", "Count"], "actions")
+    equal([action(code) for code in (1, 2, 70, 75, 137)],
+          ["FailJob", "FailJob", "Ignore", "Ignore", "Count"], "actions")
     equal(kit.hash("job"), whole, "weights")
 
 
