@@ -65,7 +65,7 @@ typedef struct spsh__run {
     spsh__launch launch;
     spsh__comm *comm;
     spsh__faults faults; /* what is done to this process on purpose */
-    bool is_first; /* rank 0: writes everything */
+    bool is_first;       /* rank 0: writes everything */
     spsh__config *config;
     char *config_text, *vocabulary_text;
     spsh__vocabulary *vocabulary; /* NULL: a model of frames, which has alignments */
