@@ -309,7 +309,7 @@ static float h_before(const row *r, size_t u)
 static float c_before(const row *r, size_t u)
 {
     const spsh__rnn_shape *s = &r->l->plan.shape;
-    return is_first(r) ? 0.0F : r->kept[u - (size_t)s->batch * s->hidden];
+    return is_first(r) ? 0.0F : *(r->kept + u - (size_t)s->batch * s->hidden);
 }
 
 static float unit_forward(const row *r, size_t u)
