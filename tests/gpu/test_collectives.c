@@ -100,7 +100,7 @@ static void test_given_up(void)
     CHECK(spsh__collectives_behind(c, NULL) == SPSH_OK);
     CHECK(spsh__collectives_start(c, &sum, "a test", NULL) == SPSH_OK);
     CHECK(spsh__collectives_join(c, NULL) == SPSH_OK);
-    comm->has_failed = true;
+    spsh__comm_fail(comm);
     spsh__collectives_close(c);
     backend->ops->free_fn(backend, arena);
     close_all(NULL);

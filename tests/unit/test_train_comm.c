@@ -288,12 +288,6 @@ static void test_waiting_for_any(void)
 
 /* ---- failures ---- */
 
-/* As the trainer does that fails otherwise: no end that waits for the others. */
-static void give_up(spsh__comm *c)
-{
-    __atomic_store_n(&c->has_failed, true, __ATOMIC_RELAXED);
-}
-
 /* What a wait says; and nothing hangs behind it. */
 static void expect(spsh__comm *c, spsh__comm_handle h, spsh_status want, const char *text)
 {
@@ -322,7 +316,7 @@ static void expect_another_size(spsh__comm *c, size_t sent, size_t expected, con
         finish(c, post_send(c, 0, 3, &last, 1));
         expect(c, post_receive(c, 0, 1, bytes, expected), SPSH_E_MISMATCH, text);
     }
-    give_up(c);
+    spsh__comm_fail(c);
     free(bytes);
 }
 

@@ -333,7 +333,7 @@ static void *be_process(void *user)
         REQUIRE(spsh__comm_open(&meeting, allocator, &l->comm, NULL) == SPSH_OK);
     l->status = learn(l, &l->error);
     if (l->status != SPSH_OK)
-        l->comm->has_failed = true;
+        spsh__comm_fail(l->comm);
     spsh__comm_close(l->comm); /* first: what is under way is in the pipeline's memory */
     spsh__strategy_close(l->strategy);
     spsh__stages_close(l->pipeline);

@@ -48,7 +48,7 @@ static void give_up(spsh__collectives *c)
         c->nccl->close_fn(c->state, 1);
     c->state = NULL;
     c->has_failed = true;
-    c->comm->has_failed = true;
+    spsh__comm_fail(c->comm);
 }
 
 /* Who has not come as far, or does not say so: "rank 2 is", "rank 1, 2 is", "no rank is". */
@@ -58,7 +58,7 @@ static void name_missing(const spsh__collectives *c, char *text, size_t capacity
     uint64_t *counts = spsh__train_new(&c->allocator, world, sizeof(*counts));
     size_t length = 0;
     (void)snprintf(text, capacity, "some rank is");
-    if (counts == NULL || c->comm->has_failed) {
+    if (counts == NULL || spsh__comm_has_failed(c->comm)) {
         spsh__train_delete(&c->allocator, counts);
         return;
     }
@@ -291,7 +291,7 @@ void spsh__collectives_close(spsh__collectives *c)
         return;
     spsh_allocator allocator = c->allocator;
     const spsh_cuda *cuda = c->backend->cuda;
-    if (c->state != NULL && !c->comm->has_failed) {
+    if (c->state != NULL && !spsh__comm_has_failed(c->comm)) {
         c->what = "leaving NCCL";
         if (spsh__collectives_wait(c, NULL) == SPSH_OK &&
             c->nccl->finish_fn(c->state, NULL) == SPSH_OK && settle(c, NULL) == SPSH_OK) {

@@ -58,10 +58,22 @@ struct spsh__comm {
     const spsh__comm_ops *ops;
     uint32_t rank, world_size;
     uint32_t deadline_ms; /* of everything that waits without a deadline of its own */
-    bool has_failed; /* messages are no longer moved; whoever fails otherwise sets it as well */
+    bool has_failed;      /* by the two below */
     spsh_allocator allocator;
     void *state;
 };
+
+/* Messages are no longer moved, and close waits for nobody; whoever fails otherwise says so as
+ * well, and may free what messages were to go to. Any thread. */
+static inline void spsh__comm_fail(spsh__comm *c)
+{
+    __atomic_store_n(&c->has_failed, true, __ATOMIC_RELAXED);
+}
+
+static inline bool spsh__comm_has_failed(const spsh__comm *c)
+{
+    return __atomic_load_n(&c->has_failed, __ATOMIC_RELAXED);
+}
 
 /* `self` for a world of one; else what launch->comm asks for; else `mpi` where mpirun, srun or
  * another launcher with PMI has begun it; else, and where options say where to meet, `gloo`, or

@@ -136,11 +136,11 @@ gloo_state *state_of(const spsh__comm *c)
 
 /* ---- all of this part: locked ---- */
 
-/* Whoever fails otherwise says so in has_failed, and frees what messages were to go to. */
+/* Whoever fails otherwise says so, and frees what messages were to go to. */
 bool is_given_up(const spsh__comm *c)
 {
     gloo_state *s = state_of(c);
-    s->is_given_up = s->is_given_up || __atomic_load_n(&c->has_failed, __ATOMIC_RELAXED);
+    s->is_given_up = s->is_given_up || spsh__comm_has_failed(c);
     return s->is_given_up;
 }
 
@@ -471,7 +471,7 @@ spsh_status judge(spsh__comm *c, spsh__comm_handle handle, double waited_s, spsh
         s->messages.erase(handle);
         return SPSH_OK;
     }
-    c->has_failed = true;
+    spsh__comm_fail(c);
     s->is_given_up = true;
     if (m.state == DONE)
         return SPSH_FAIL(err, SPSH_E_MISMATCH, SPSH_OFFSET_NONE,
@@ -582,7 +582,7 @@ void gloo_close(spsh__comm *c)
 {
     const spsh_allocator allocator = c->allocator;
     gloo_state *s = state_of(c);
-    if (!c->has_failed)
+    if (!spsh__comm_has_failed(c))
         say_bye(c);
     else
         std::this_thread::sleep_for(END_NAP);

@@ -79,17 +79,17 @@ static spsh_status mpi_error(int result, const char *what, uint32_t peer, spsh_e
 /* Locked. */
 static void give_up(spsh__comm *c, mpi_state *s)
 {
-    c->has_failed = true;
+    spsh__comm_fail(c);
     s->is_given_up = true;
 }
 
-/* Asks MPI for what has finished. Whoever fails otherwise says so in has_failed, and frees what
+/* Asks MPI for what has finished. Whoever fails otherwise says so, and frees what
  * messages were to go to. Locked. */
 static void look(const spsh__comm *c)
 {
     mpi_state *s = c->state;
     int count = 0;
-    s->is_given_up = s->is_given_up || __atomic_load_n(&c->has_failed, __ATOMIC_RELAXED);
+    s->is_given_up = s->is_given_up || spsh__comm_has_failed(c);
     if (s->open_count == 0 || s->is_given_up)
         return;
     int result = MPI_Testsome((int)s->capacity, s->requests, &count, s->finished, s->statuses);
@@ -370,7 +370,7 @@ static void mpi_close(spsh__comm *c)
         pthread_mutex_unlock(&s->lock);
         pthread_join(s->thread, NULL);
     }
-    if (s->has_world && c->has_failed) {
+    if (s->has_world && spsh__comm_has_failed(c)) {
         nap(END_NAP_NS);
     } else if (s->has_world) {
         MPI_Comm_free(&s->world);

@@ -60,7 +60,8 @@ static spsh_status sub_wait(spsh__comm *c, spsh__comm_handle handle, uint32_t de
 {
     spsh__comm *parent = sub_of(c)->parent;
     const spsh_status rc = parent->ops->wait_fn(parent, handle, deadline_ms, err);
-    c->has_failed = parent->has_failed;
+    if (rc != SPSH_OK && spsh__comm_has_failed(parent))
+        spsh__comm_fail(c);
     return rc;
 }
 

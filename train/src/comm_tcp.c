@@ -454,11 +454,11 @@ static void hear(spsh__comm *c, peer *p)
 
 /* ---- the thread ---- */
 
-/* Whoever fails otherwise says so in has_failed, and frees what messages were to go to. */
+/* Whoever fails otherwise says so, and frees what messages were to go to. */
 static void choose_polls(const spsh__comm *c)
 {
     tcp_state *s = c->state;
-    s->is_given_up = s->is_given_up || __atomic_load_n(&c->has_failed, __ATOMIC_RELAXED);
+    s->is_given_up = s->is_given_up || spsh__comm_has_failed(c);
     for (uint32_t r = 0; r < c->world_size; r++) {
         const peer *p = &s->peers[r];
         short events = p->kept_count < UNEXPECTED_MAX ? POLLIN : 0;
@@ -483,7 +483,7 @@ static void *move_messages(void *user)
         if ((s->polls[c->world_size].revents & POLLIN) != 0 &&
             read(s->wake, &count, sizeof(count)) < 0)
             count = 0; /* somebody else's turn */
-        s->is_given_up = s->is_given_up || __atomic_load_n(&c->has_failed, __ATOMIC_RELAXED);
+        s->is_given_up = s->is_given_up || spsh__comm_has_failed(c);
         for (uint32_t r = 0; r < c->world_size && !s->is_given_up; r++) {
             peer *p = &s->peers[r];
             if (s->polls[r].fd < 0 || p->has_gone)
@@ -610,7 +610,7 @@ static spsh_status judge(spsh__comm *c, message *m, uint64_t begin_ns, spsh_erro
         m->is_used = false;
         return SPSH_OK;
     }
-    c->has_failed = true;
+    spsh__comm_fail(c);
     s->is_given_up = true;
     if (m->state == DONE)
         return SPSH_FAIL(err, SPSH_E_MISMATCH, SPSH_OFFSET_NONE,
@@ -736,7 +736,7 @@ static void tcp_close(spsh__comm *c)
     spsh_allocator allocator = c->allocator;
     tcp_state *s = c->state;
     const struct timespec nap = {0, END_NAP_MS * 1000000L};
-    if (s->has_thread && !c->has_failed)
+    if (s->has_thread && !spsh__comm_has_failed(c))
         say_bye(c);
     else if (s->has_thread)
         (void)nanosleep(&nap, NULL);
@@ -824,7 +824,7 @@ spsh_status spsh__comm_tcp_open(const spsh__rendezvous_options *options,
     if (rc == SPSH_OK) {
         *ret_comm = c;
     } else {
-        c->has_failed = true;
+        spsh__comm_fail(c);
         tcp_close(c);
     }
     spsh__train_delete(allocator, sockets);

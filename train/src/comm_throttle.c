@@ -234,8 +234,8 @@ static spsh_status throttle_wait(spsh__comm *c, spsh__comm_handle handle, uint32
     const spsh_status rc = (handle & IS_SENT) != 0
                                ? wait_sent(t, (size_t)(handle & ~IS_SENT), deadline_ms, err)
                                : t->parent->ops->wait_fn(t->parent, handle, deadline_ms, err);
-    if (rc != SPSH_OK && t->parent->has_failed)
-        c->has_failed = true;
+    if (rc != SPSH_OK && spsh__comm_has_failed(t->parent))
+        spsh__comm_fail(c);
     return rc;
 }
 
@@ -290,8 +290,9 @@ static void throttle_close(spsh__comm *c)
     throttle *t = throttle_of(c);
     (void)pthread_mutex_lock(&t->lock);
     t->is_closing = true;
-    t->parent->has_failed = t->parent->has_failed || c->has_failed;
-    if (t->parent->has_failed)
+    if (spsh__comm_has_failed(c))
+        spsh__comm_fail(t->parent);
+    if (spsh__comm_has_failed(t->parent))
         t->count = 0;
     (void)pthread_cond_signal(&t->news);
     (void)pthread_mutex_unlock(&t->lock);

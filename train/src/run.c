@@ -601,7 +601,7 @@ spsh_status spsh_train(const spsh_train_options *options, spsh_train_result *ret
     if (rc != SPSH_OK && err != NULL)
         *err = failed;
     if (rc != SPSH_OK && rc != SPSH_E_CANCELED && r->comm != NULL)
-        r->comm->has_failed = true; /* this rank alone, maybe: the others are not waited for */
+        spsh__comm_fail(r->comm); /* this rank alone, maybe: the others are not waited for */
     close_all(r);
     free(r);
     return rc;

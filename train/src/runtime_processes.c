@@ -307,7 +307,8 @@ static void *serve_all(void *user)
     for (uint32_t r = 0; rc == SPSH_OK && r < p->comm->world_size; r++)
         if (r != p->comm->rank)
             rc = await_head(p, r, &err);
-    while (rc == SPSH_OK && (open > 0 || !is_closing) && !(is_closing && p->comm->has_failed)) {
+    while (rc == SPSH_OK && (open > 0 || !is_closing) &&
+           !(is_closing && spsh__comm_has_failed(p->comm))) {
         rc = turn(p, &open, &err);
         if (rc == SPSH_OK)
             rc = serve_own(p, &err);
@@ -428,7 +429,7 @@ static void say_bye(processes *p)
 {
     const spsh__message bye = {.kind = KIND_BYE};
     for (uint32_t r = 0; r < p->comm->world_size; r++)
-        if (r != p->comm->rank && !p->comm->has_failed)
+        if (r != p->comm->rank && !spsh__comm_has_failed(p->comm))
             (void)post(p, r, &bye, NULL);
 }
 
