@@ -243,39 +243,38 @@ static int check(const train_command *c)
     return SPSH_CLI_RUN;
 }
 
-int spsh__cmd_train(int argc, char **argv)
+static int parse(train_command *c, int argc, char **argv)
 {
-    train_command c = {.resume = 0};
     const spsh_cli_option options[] = {
         {"output",        'o', SPSH_CLI_TEXT,   "RUN",               "the run's folder: metrics, checkpoints, report.html",
-         &c.run,                                                                                                                                0, 0          },
+         &c->run,                                                                                                                                0, 0          },
         {"resume",        0,   SPSH_CLI_CHOICE, "no|auto",
-         "auto: go on from the newest good checkpoint,\nwhere there is one",                                                &c.resume,          0, 0          },
+         "auto: go on from the newest good checkpoint,\nwhere there is one",                                                &c->resume,          0, 0          },
         {"make-vocab",    0,   SPSH_CLI_FLAG,   NULL,
          "write the vocabulary that CONFIG names, from the\ntranscripts of its data.train, and "
-         "stop",                                                                                                            &c.make_vocabulary, 0, 0          },
-        {"vocab-kind",    0,   SPSH_CLI_CHOICE, "characters|pieces", "of --make-vocab",                                     &c.kind,            0, 0          },
+         "stop",                                                                                                            &c->make_vocabulary, 0, 0          },
+        {"vocab-kind",    0,   SPSH_CLI_CHOICE, "characters|pieces", "of --make-vocab",                                     &c->kind,            0, 0          },
         {"vocab-profile", 0,   SPSH_CLI_TEXT,   "NAME",
-         "of --make-vocab: how texts are normalised:\nlower, upper or nfc",                                                 &c.profile,         0, 0          },
+         "of --make-vocab: how texts are normalised:\nlower, upper or nfc",                                                 &c->profile,         0, 0          },
         {"vocab-symbols", 0,   SPSH_CLI_COUNT,  "N",                 "of --make-vocab: with the blank, at most",
-         &c.symbols,                                                                                                                            2, SYMBOLS_MAX},
+         &c->symbols,                                                                                                                            2, SYMBOLS_MAX},
         {"estimate",      0,   SPSH_CLI_FLAG,   NULL,
-         "print what the run would be, and train nothing; exit 1\nwhere it would not begin",                                &c.estimate,        0, 0          },
+         "print what the run would be, and train nothing; exit 1\nwhere it would not begin",                                &c->estimate,        0, 0          },
         {"simulate",      0,   SPSH_CLI_TEXT,   "CLUSTER",
          "print what strategies would do on computers such as\n"
-         "learners=8,link=10us+100Gbit,step=250ms,slow=3:10x",                                                              &c.cluster,         0, 0          },
+         "learners=8,link=10us+100Gbit,step=250ms,slow=3:10x",                                                              &c->cluster,         0, 0          },
         {"rendezvous",    0,   SPSH_CLI_TEXT,   "WHERE",
          "where processes meet that torchrun or Kubernetes\nbegins: auto, file://FOLDER, "
-         "tcp://HOST:PORT",                                                                                                 &c.rendezvous,      0, 0          },
+         "tcp://HOST:PORT",                                                                                                 &c->rendezvous,      0, 0          },
         {"slow",          0,   SPSH_CLI_TEXTS,  "RANK:FACTOR",
          "to try out a cluster: computing takes this process\nFACTOR times as long; may be "
-         "repeated",                                                                                                        &c.slow,            0, 0          },
+         "repeated",                                                                                                        &c->slow,            0, 0          },
         {"link",          0,   SPSH_CLI_TEXT,   "LATENCY+BANDWIDTH", "messages take at least so long: 1ms+1Gbit",
-         &c.link,                                                                                                                               0, 0          },
+         &c->link,                                                                                                                               0, 0          },
         {"freeze",        0,   SPSH_CLI_TEXTS,  "RANK:AT+FOR",
-         "this process is stopped: 1:10s+5s; AT: a time, or a\nstep's number",                                              &c.freeze,          0, 0          },
-        {"kill",          0,   SPSH_CLI_TEXTS,  "RANK:AT",           "this process is killed",                              &c.kill,            0, 0          },
-        {"json",          0,   SPSH_CLI_FLAG,   NULL,                "print the result as JSON",                            &c.json,            0, 0          },
+         "this process is stopped: 1:10s+5s; AT: a time, or a\nstep's number",                                              &c->freeze,          0, 0          },
+        {"kill",          0,   SPSH_CLI_TEXTS,  "RANK:AT",           "this process is killed",                              &c->kill,            0, 0          },
+        {"json",          0,   SPSH_CLI_FLAG,   NULL,                "print the result as JSON",                            &c->json,            0, 0          },
         SPSH_CLI_OPTIONS_END,
     };
     const spsh_cli_command command = {
@@ -298,12 +297,17 @@ int spsh__cmd_train(int argc, char **argv)
         "mpirun -n 4 speechshard train digits.yaml -o run\n",
         options};
     spsh_cli_args args;
-    spsh_error err = SPSH_ERROR_INIT;
     int rc = spsh__cli_parse(&command, argc, argv, &args);
     if (rc == SPSH_CLI_RUN)
-        rc = sort_operands(&c, &args);
-    if (rc == SPSH_CLI_RUN)
-        rc = check(&c);
+        rc = sort_operands(c, &args);
+    return rc != SPSH_CLI_RUN ? rc : check(c);
+}
+
+int spsh__cmd_train(int argc, char **argv)
+{
+    train_command c = {.resume = 0};
+    spsh_error err = SPSH_ERROR_INIT;
+    const int rc = parse(&c, argc, argv);
     if (rc != SPSH_CLI_RUN)
         return rc;
     if (c.make_vocabulary)
