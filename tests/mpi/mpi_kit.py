@@ -9,11 +9,15 @@
 More processes than cores, none bound to one, on this machine alone, as root, too: containers often are. A test is
 skipped where there is no mpirun. A check that fails is reported and counted, and the test goes on.
 """
+import collections
+import json
 import os
+import pathlib
 import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 
 environment = {
     **os.environ,
@@ -29,6 +33,7 @@ environment = {
     "ASAN_OPTIONS": "detect_leaks=0",
 }
 LIMIT_S = 90  # of one start: a test never hangs
+UTTERANCES = 96  # of train_rank's dataset
 failures = 0
 
 
@@ -126,3 +131,56 @@ class Torchrun:
 
 def mpirun(count, *words, options=()):
     return Processes(count, *words, options=options).end()
+
+
+class Runs:
+    """Runs of train_rank (train_rank.c) in a folder of their own."""
+
+    def __init__(self, program):
+        self.program = program
+        self.base = pathlib.Path(tempfile.mkdtemp(prefix="train-runs-"))
+
+    def start(self, count, run, *words, options=()):
+        return Processes(count, self.program, self.base, "run", run, *words, options=options)
+
+    def train(self, count, run, *words, want=0):
+        """want: its exit status; None: any."""
+        done = self.start(count, run, *words).end()
+        if want is not None:
+            equal(done.returncode, want, f"{run} on {count}: {done.output}")
+        return done
+
+    def weights(self, run):
+        """Their hash."""
+        return subprocess.run([self.program, self.base, "hash", run], capture_output=True, encoding="utf-8",
+                              check=True).stdout.strip()
+
+    def lines(self, run, *kinds):
+        lines = map(json.loads, (self.base / run / "metrics.jsonl").read_text().splitlines())
+        return [line for line in lines if line["kind"] in kinds]
+
+    def remove(self, run):
+        shutil.rmtree(self.base / run, ignore_errors=True)
+        for path in self.base.glob(f"{run}.[0-9]"):
+            path.unlink()
+
+    def check_served_once(self, run, epochs):
+        """By processes with `served:RUN`."""
+        served = collections.Counter()
+        for path in self.base.glob(f"{run}.[0-9]"):
+            served.update(path.read_text().splitlines())
+            path.unlink()
+        equal(len(served), epochs * UTTERANCES, f"{run}: utterances of {epochs} epochs")
+        equal(set(served.values()), {1}, f"{run}: times that each was served")
+
+    def run_tests(self, *tests):
+        """... of what is built with MPI, where there is mpirun."""
+        try:
+            need_mpirun()
+            equal(subprocess.run([self.program, self.base, "make"]).returncode, 0, "the dataset")
+            if "needs MPI" in self.start(2, "probe", "train.epochs=1").end().output:
+                print("skipped: built without MPI")
+                sys.exit(77)
+            run_tests(*tests)
+        finally:
+            shutil.rmtree(self.base, ignore_errors=True)

@@ -3,40 +3,24 @@ that is lost ends the others.
 
     pipeline_test.py TRAIN_RANK
 """
-import json
-import pathlib
-import shutil
-import subprocess
 import sys
-import tempfile
 
-from mpi_kit import Processes, check, equal, mpirun, need_mpirun, run_tests
+from mpi_kit import Runs, check, equal
 
-RANK = sys.argv[1]
+runs = Runs(sys.argv[1])
+weights, remove = runs.weights, runs.remove
 WORDS = ["data.max_padded_seconds=0.4", "data.virtual_world=4", "train.epochs=2"]
 STAGES = "train.strategy=pipeline"
-base = pathlib.Path(tempfile.mkdtemp(prefix="train-pipeline-"))
 
 
 def train(count, run, *words, want=0):
-    done = Processes(count, RANK, base, "run", run, *WORDS, *words).end()
-    equal(done.returncode, want, f"{run} on {count}: {done.output}")
-    return done
-
-
-def weights(run):
-    return subprocess.run([RANK, base, "hash", run], capture_output=True, encoding="utf-8", check=True).stdout.strip()
+    return runs.train(count, run, *WORDS, *words, want=want)
 
 
 def told(run):
     """What steps and evaluations said, but for times."""
-    lines = map(json.loads, (base / run / "metrics.jsonl").read_text().splitlines())
     return [(line["kind"], line["step"], line["loss"], line.get("gradient_norm"), line.get("wer"),
-             line.get("utterances")) for line in lines if line["kind"] in ("step", "evaluation")]
-
-
-def remove(run):
-    shutil.rmtree(base / run, ignore_errors=True)
+             line.get("utterances")) for line in runs.lines(run, "step", "evaluation")]
 
 
 def test_stages_have_the_bits_of_one():
@@ -78,12 +62,4 @@ def test_wrong_stages():
         remove("wrong")
 
 
-need_mpirun()
-try:
-    equal(subprocess.run([RANK, base, "make"]).returncode, 0, "the dataset")
-    if "needs MPI" in mpirun(2, RANK, base, "run", "probe", "train.epochs=1").output:
-        print("skipped: built without MPI")
-        sys.exit(77)
-    run_tests(test_stages_have_the_bits_of_one, test_others_go_on, test_one_is_lost, test_wrong_stages)
-finally:
-    shutil.rmtree(base, ignore_errors=True)
+runs.run_tests(test_stages_have_the_bits_of_one, test_others_go_on, test_one_is_lost, test_wrong_stages)

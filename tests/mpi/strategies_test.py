@@ -3,24 +3,17 @@ what is evaluated and kept is the model that they have together, and other numbe
 
     strategies_test.py TRAIN_RANK SPEECHSHARD
 """
-import collections
-import json
-import pathlib
-import shutil
-import subprocess
 import sys
-import tempfile
 
-from mpi_kit import Processes, Torchrun, check, equal, mpirun, need_mpirun, run_tests
+from mpi_kit import UTTERANCES, Runs, Torchrun, check, equal
 
-RANK, COMMAND = sys.argv[1], sys.argv[2]
-UTTERANCES = 96
+runs = Runs(sys.argv[1])
+lines, remove, check_served_once = runs.lines, runs.remove, runs.check_served_once
 STRATEGIES = {"dpsgd-ring": [], "d1-model": [], "d1-grad": [], "adpsgd-fixed": [], "adpsgd-random": [], "ps-async": [],
               "hogwild": [], "hierarchical-in-step": ["train.node_size=2", "train.outer=d1-model"],
               "hierarchical": ["train.node_size=2"]}
 FREE = ["adpsgd-fixed", "adpsgd-random", "ps-async", "hogwild", "hierarchical"]
 SMALL = ["data.max_padded_seconds=0.4", "train.accumulate=1", "train.rate=3e-3"]
-base = pathlib.Path(tempfile.mkdtemp(prefix="train-strategies-"))
 
 
 def words_of(name):
@@ -28,24 +21,7 @@ def words_of(name):
 
 
 def train(count, run, *words, want=0):
-    done = Processes(count, RANK, base, "run", run, f"served:{run}", *words).end()
-    if want is not None:
-        equal(done.returncode, want, f"{run} on {count}: {done.output}")
-    return done
-
-
-def lines(run, event):
-    path = base / run / "metrics.jsonl"
-    return [line for line in map(json.loads, path.read_text().splitlines()) if line["kind"] == event]
-
-
-def check_served_once(run, epochs):
-    served = collections.Counter()
-    for path in base.glob(f"{run}.[0-9]"):
-        served.update(path.read_text().splitlines())
-        path.unlink()
-    equal(len(served), epochs * UTTERANCES, f"{run}: utterances of {epochs} epochs")
-    equal(set(served.values()), {1}, f"{run}: times that each was served")
+    return runs.train(count, run, f"served:{run}", *words, want=want)
 
 
 def check_learnt(run, epochs, falls=True):
@@ -61,12 +37,6 @@ def check_learnt(run, epochs, falls=True):
     check(evaluations[-1]["loss"] < 200, f"{run}: losses {[e['loss'] for e in evaluations]}")
     check(not falls or evaluations[-1]["loss"] < evaluations[0]["loss"], f"{run}: does not learn")
     print(f"{run:20} losses {[round(e['loss'], 2) for e in evaluations]}")
-
-
-def remove(run):
-    shutil.rmtree(base / run, ignore_errors=True)
-    for path in base.glob(f"{run}.[0-9]"):
-        path.unlink()
 
 
 def counts_of(name):
@@ -102,7 +72,7 @@ def test_one_is_lost():
     """Nobody ends the others but their deadlines."""
     for name in STRATEGIES:
         many = counts_of(name)[-1]
-        fault = [RANK, base, "run", name, f"kill:{many - 1}:3", *words_of(name), f"data.virtual_world={many}",
+        fault = [runs.program, runs.base, "run", name, f"kill:{many - 1}:3", *words_of(name), f"data.virtual_world={many}",
                  "train.deadline_ms=3000", "train.epochs=100"]
         done = Torchrun(many, *fault).end()
         for rank in range(many - 1):
@@ -137,13 +107,5 @@ def test_wrong_options():
     remove("wrong")
 
 
-need_mpirun()
-try:
-    equal(subprocess.run([RANK, base, "make"]).returncode, 0, "the dataset")
-    if "needs MPI" in mpirun(2, RANK, base, "run", "probe", "train.epochs=1").output:
-        print("skipped: built without MPI")
-        sys.exit(77)
-    run_tests(test_they_learn, test_others_go_on, test_one_is_lost, test_bounds, test_several_batches_an_update,
-              test_wrong_options)
-finally:
-    shutil.rmtree(base, ignore_errors=True)
+runs.run_tests(test_they_learn, test_others_go_on, test_one_is_lost, test_bounds, test_several_batches_an_update,
+               test_wrong_options)

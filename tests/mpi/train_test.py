@@ -3,39 +3,16 @@ one of them ends all, with an exit status that says whether to start again.
 
     train_test.py TRAIN_RANK SPEECHSHARD [sums|faults]
 """
-import collections
 import pathlib
-import shutil
 import signal
-import subprocess
 import sys
-import tempfile
 
-from mpi_kit import Processes, check, equal, mpirun, need_mpirun, run_tests
+from mpi_kit import Processes, Runs, check, equal
 
 RANK, COMMAND, WHICH = sys.argv[1], sys.argv[2], sys.argv[3]
-UTTERANCES = 96
 SMALL_STEPS = "data.max_padded_seconds=0.4"
-base = pathlib.Path(tempfile.mkdtemp(prefix="train-mpi-"))
-
-
-def start(count, run, *words):
-    return Processes(count, RANK, base, "run", run, *words)
-
-
-def train(count, run, *words, want=0):
-    done = start(count, run, *words).end()
-    if want is not None:
-        equal(done.returncode, want, f"{run} on {count}: {done.output}")
-    return done
-
-
-def weights(run):
-    return subprocess.run([RANK, base, "hash", run], capture_output=True, encoding="utf-8", check=True).stdout.strip()
-
-
-def remove(run):
-    shutil.rmtree(base / run, ignore_errors=True)
+runs = Runs(RANK)
+base, start, train, weights, remove = runs.base, runs.start, runs.train, runs.weights, runs.remove
 
 
 def newest(run):
@@ -78,15 +55,6 @@ def go_on(run, counts, *words):
         train(count, run, "resume", f"served:{run}", *stop, *words, want=0 if is_last else 75)
 
 
-def check_served_once(run, epochs):
-    served = collections.Counter()
-    for path in base.glob(f"{run}.[0-9]"):
-        served.update(path.read_text().splitlines())
-        path.unlink()
-    equal(len(served), epochs * UTTERANCES, f"{run}: utterances of {epochs} epochs")
-    equal(set(served.values()), {1}, f"{run}: times that each was served")
-
-
 def test_other_numbers_of_processes():
     """Stopped twice in the middle of the first epoch, so that the third start sees its end and the second one's. The
     model is large enough for each process to have a part of it."""
@@ -95,7 +63,7 @@ def test_other_numbers_of_processes():
         train(1, "one", *words)
         go_on("some", [4, 2, 3], *words)
         equal(weights("some"), weights("one"), f"{strategy}, 4, 2, 3 processes")
-        check_served_once("some", 2)
+        runs.check_served_once("some", 2)
         remove("some")
         remove("one")
 
@@ -106,7 +74,7 @@ def test_steps_stay_as_large():
     train(3, "three", *words)
     go_on("some", [3, 2, 1], *words)
     equal(weights("some"), weights("three"), "3, 2, 1 processes")
-    check_served_once("some", 2)
+    runs.check_served_once("some", 2)
     done = train(4, "some", "resume", *words, want=1)
     check("data.virtual_world is 3, but there are 4 processes" in done.output, f"said {done.output}")
     remove("some")
@@ -144,7 +112,7 @@ def test_hanging():
 
 def test_alone():
     """Under a launcher that leaves the others alone when one dies, their deadlines end them."""
-    done = Processes(3, RANK, base, "run", "alone", "kill:1:3", *FAULT_WORDS, options=["--enable-recovery"]).end()
+    done = start(3, "alone", "kill:1:3", *FAULT_WORDS, options=["--enable-recovery"]).end()
     check("rank 1 is missing: step " in done.output, f"named no rank 1: {done.output}")
     equal(orphans(), [], "processes that are left")
     remove("alone")
@@ -196,15 +164,7 @@ def test_no_start():
     check("none/wrong" in done.output, f"said {done.output}")
 
 
-need_mpirun()
-try:
-    equal(subprocess.run([RANK, base, "make"]).returncode, 0, "the dataset")
-    if "needs MPI" in mpirun(2, RANK, base, "run", "probe", "train.epochs=1").output:
-        print("skipped: built without MPI")
-        sys.exit(77)
-    if WHICH == "sums":
-        run_tests(test_the_same_bits, test_other_numbers_of_processes, test_steps_stay_as_large)
-    else:
-        run_tests(test_killed, test_hanging, test_alone, test_stopped_by_one, test_signals, test_no_start)
-finally:
-    shutil.rmtree(base, ignore_errors=True)
+if WHICH == "sums":
+    runs.run_tests(test_the_same_bits, test_other_numbers_of_processes, test_steps_stay_as_large)
+else:
+    runs.run_tests(test_killed, test_hanging, test_alone, test_stopped_by_one, test_signals, test_no_start)
