@@ -183,7 +183,7 @@ static spsh_status do_leaf(spsh__run *r, const spsh__feed_batch *b, double *row,
         return r->pipeline != NULL ? spsh__stages_put(r->pipeline, r->leaf, NULL, err)
                                    : r->strategy->ops->skip_leaf_fn(r->strategy, r->leaf, err);
     r->cut = r->alignments != NULL ? spsh__frame_cut(r->cutter, b) : NULL;
-    const spsh__model_batch batch = r->cut != NULL ? r->cut->batch : spsh__feed_for_model(b);
+    const spsh__model_batch batch = r->alignments != NULL ? r->cut->batch : spsh__feed_for_model(b);
     if (r->pipeline == NULL)
         return learn_batch(r, b, &batch, row, err);
     r->batch = b;
