@@ -97,7 +97,7 @@ def test_several_batches_an_update():
         count = counts_of(name)[0]
         train(count, name, *words_of(name), "train.accumulate=3", "train.epochs=2")
         check_served_once(name, 2)
-        check_learnt(name, 2)
+        check_learnt(name, 2, falls=False) # of a few updates
         remove(name)
 
 
