@@ -13,7 +13,9 @@ STRATEGIES = {"dpsgd-ring": [], "d1-model": [], "d1-grad": [], "adpsgd-fixed": [
               "hogwild": [], "hierarchical-in-step": ["train.node_size=2", "train.outer=d1-model"],
               "hierarchical": ["train.node_size=2"]}
 FREE = ["adpsgd-fixed", "adpsgd-random", "ps-async", "hogwild", "hierarchical"]
-SMALL = ["data.max_padded_seconds=0.4", "train.accumulate=1", "train.rate=3e-3"]
+# A rate at which gradients that come late do not throw a model far from where it was.
+SMALL = ["data.max_padded_seconds=0.4", "train.accumulate=1", "train.rate=1e-3"]
+EPOCHS = 6 # for a loss that falls
 
 
 def words_of(name):
@@ -22,11 +24,6 @@ def words_of(name):
 
 def train(count, run, *words, want=0):
     return runs.train(count, run, f"served:{run}", *words, want=want)
-
-
-def has_fallen(evaluations):
-    """At some epoch's end: how late gradients of free learners come is not the same each time, nor where they end."""
-    return min(line["loss"] for line in evaluations[1:]) < evaluations[0]["loss"]
 
 
 def check_learnt(run, epochs, falls=True):
@@ -40,7 +37,7 @@ def check_learnt(run, epochs, falls=True):
     evaluations = lines(run, "evaluation")
     equal(len(evaluations), epochs, f"{run}: evaluations")
     check(evaluations[-1]["loss"] < 200, f"{run}: losses {[e['loss'] for e in evaluations]}")
-    check(not falls or has_fallen(evaluations), f"{run}: does not learn")
+    check(not falls or evaluations[-1]["loss"] < evaluations[0]["loss"], f"{run}: does not learn")
     print(f"{run:20} losses {[round(e['loss'], 2) for e in evaluations]}")
 
 
@@ -51,9 +48,9 @@ def counts_of(name):
 def test_they_learn():
     for name in STRATEGIES:
         for count in counts_of(name):
-            train(count, name, *words_of(name), f"data.virtual_world={count}", "train.epochs=4")
-            check_served_once(name, 4)
-            check_learnt(name, 4)
+            train(count, name, *words_of(name), f"data.virtual_world={count}", f"train.epochs={EPOCHS}")
+            check_served_once(name, EPOCHS)
+            check_learnt(name, EPOCHS)
             remove(name)
 
 
@@ -88,21 +85,21 @@ def test_one_is_lost():
 def test_bounds():
     """Of parameter servers: nobody waits for one that has no batch left in its round."""
     for options in [["train.staleness_max=0"], ["train.staleness_max=1", "train.servers=1", "train.overlap=true"],
-                    ["train.scale_by_staleness=true", "train.samples_max=250"]]:
-        train(3, "bound", *words_of("ps-async"), "train.epochs=4", "train.deadline_ms=20000", *options)
+                    ["train.scale_by_staleness=true", "train.samples_max=450"]]:
+        train(3, "bound", *words_of("ps-async"), f"train.epochs={EPOCHS}", "train.deadline_ms=20000", *options)
         evaluations = lines("bound", "evaluation")
-        check(has_fallen(evaluations), f"{options}: {[e['loss'] for e in evaluations]}")
+        check(evaluations[-1]["loss"] < evaluations[0]["loss"], f"{options}: {[e['loss'] for e in evaluations]}")
         samples = lines("bound", "step")[-1]["samples"]
-        check(samples == 4 * UTTERANCES or 250 <= samples < 270, f"{options}: {samples} samples")
+        check(samples == EPOCHS * UTTERANCES or 450 <= samples < 470, f"{options}: {samples} samples")
         remove("bound")
 
 
 def test_several_batches_an_update():
     for name in ["adpsgd-random", "hierarchical"]:
         count = counts_of(name)[0]
-        train(count, name, *words_of(name), "train.accumulate=3", "train.epochs=2")
-        check_served_once(name, 2)
-        check_learnt(name, 2, falls=False) # of a few updates
+        train(count, name, *words_of(name), "train.accumulate=3", f"train.epochs={EPOCHS}")
+        check_served_once(name, EPOCHS)
+        check_learnt(name, EPOCHS)
         remove(name)
 
 
