@@ -15,6 +15,7 @@ typedef struct setting {
     uint32_t learners;
     uint64_t steps;  /* of each; UINT64_MAX: until end_ns */
     uint64_t end_ns; /* 0: steps decide */
+    uint64_t more;   /* steps behind the consensus */
     double rate;     /* 0: averaging alone */
     double noise;    /* of gradients */
     uint64_t seed;   /* of rings */
@@ -218,6 +219,16 @@ static bool is_never(void *user)
     return false;
 }
 
+/* All go on from their mean. */
+static spsh_status go_on(world *w, uint32_t i, spsh_error *err)
+{
+    learner *l = &w->learners[i];
+    spsh_status rc = l->strategy->ops->consensus_fn(l->strategy, true, err);
+    while (rc == SPSH_OK && l->steps < w->o->steps + w->o->more)
+        rc = step(w, i, err);
+    return rc != SPSH_OK || w->o->more == 0 ? rc : l->strategy->ops->settle_fn(l->strategy, err);
+}
+
 static spsh_status learn(void *user, uint32_t i, spsh_error *err)
 {
     world *w = (world *)user;
@@ -256,7 +267,7 @@ static spsh_status learn(void *user, uint32_t i, spsh_error *err)
     if (rc == SPSH_OK && i == 0)
         sum_models(w, w->sums[1]);
     t->ops->compute_fn(t, 1000 * MS); /* before anybody takes the consensus */
-    return rc != SPSH_OK ? rc : l->strategy->ops->consensus_fn(l->strategy, true, err);
+    return rc != SPSH_OK ? rc : go_on(w, i, err);
 }
 
 static spsh_status run(world *w, const setting *o, spsh_error *err)
@@ -426,6 +437,30 @@ static void test_the_sum_of_models_stays(void)
             for (size_t e = 0; e < ELEMENTS; e++)
                 CHECK(fabs(w.sums[0][e] - w.sums[1][e]) < 1e-5 * learners);
             CHECK(spread(&w) < 1e-9); /* behind consensus */
+            stop(&w);
+        }
+}
+
+/* Nobody who has it mixes with one who does not yet. */
+static void test_all_go_on_from_the_mean(void)
+{
+    for (size_t n = 0; n < 4; n++)
+        for (uint32_t learners = 2; learners <= 7; learners++) {
+            const setting o = {
+                .strategy = names[n],
+                .learners = learners,
+                .steps = 5,
+                .more = 5,
+ /* a neighbour is nearer than whoever has the mean */
+                .sim = {.latency_ns = 3 * MS,
+                        .bytes_per_s = 1e5,
+                        .node_size = 2,
+                        .jitter = 0.7,
+                        .seed = learners}
+            };
+            world w;
+            CHECK(run(&w, &o, NULL) == SPSH_OK);
+            CHECK(spread(&w) < 1e-9);
             stop(&w);
         }
 }
@@ -617,6 +652,7 @@ int main(void)
     RUN(test_synchronous_strategies_have_the_same_bits);
     RUN(test_a_hierarchy_of_one_level_is_that_level);
     RUN(test_the_sum_of_models_stays);
+    RUN(test_all_go_on_from_the_mean);
     RUN(test_mixing_is_as_fast_as_the_ring_lets_it);
     RUN(test_a_random_ring_mixes_alike_however_large);
     RUN(test_two_learners_come_to_their_mean);

@@ -93,15 +93,30 @@ spsh_status spsh__free_model_after_step(spsh__free_model *m, spsh_error *err)
     return rc;
 }
 
+/* Nobody goes on before all have it: what the first one sends then would be mixed into the old
+ * model of the last one, and lost with it. */
+static spsh_status take_mean(spsh__free_model *m, spsh_error *err)
+{
+    const spsh__learner *l = m->learner;
+    const spsh__mark mark = {SPSH__MARK_MIX, 0, l->step};
+    uint64_t ranks = 1;
+    spsh_status rc = m->runtime->ops->enter_fn(m->runtime, &mark, err);
+    if (rc != SPSH_OK)
+        return rc;
+    l->backend->ops->copy_fn(l->backend, m->arena, l->weights, l->arena_elements);
+    spsh__backend_finish(l->backend);
+    m->runtime->ops->leave_fn(m->runtime);
+    rc = l->backend->ops->status_fn(l->backend, err);
+    return rc != SPSH_OK
+               ? rc
+               : spsh__comm_all_reduce(l->comm, SPSH__COMM_U64, SPSH__COMM_SUM, &ranks, 1, err);
+}
+
 spsh_status spsh__free_model_consensus(spsh__free_model *m, bool is_taken, spsh_error *err)
 {
     const spsh__learner *l = m->learner;
     if (l->comm->world_size == 1)
         return spsh__free_model_read(m, err);
     const spsh_status rc = spsh__strategy_mean(l, m->arena, is_taken, err);
-    if (rc != SPSH_OK || !is_taken)
-        return rc;
-    l->backend->ops->copy_fn(l->backend, m->arena, l->weights, l->arena_elements);
-    spsh__backend_finish(l->backend);
-    return l->backend->ops->status_fn(l->backend, err);
+    return rc != SPSH_OK || !is_taken ? rc : take_mean(m, err);
 }
