@@ -1,6 +1,8 @@
 /* Free strategies in a simulation: learners pull a quadratic's minimum, or nothing at all, so that
  * what is left is the averaging: what it keeps, how fast it mixes, and who waits for whom. */
 #include <math.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "sim.h"
 #include "spsh_test.h"
@@ -270,7 +272,7 @@ static spsh_status learn(void *user, uint32_t i, spsh_error *err)
     return rc != SPSH_OK ? rc : go_on(w, i, err);
 }
 
-static spsh_status run(world *w, const setting *o, spsh_error *err)
+static spsh_status run_with(world *w, const setting *o, spsh__sim_body_fn body_fn, spsh_error *err)
 {
     spsh__sim_options sim = o->sim;
     sim.allocator = *spsh_allocator_default();
@@ -280,7 +282,12 @@ static spsh_status run(world *w, const setting *o, spsh_error *err)
     REQUIRE(spsh__sim_open(&sim, &w->sim, NULL) == SPSH_OK);
     for (uint32_t i = 0; i < o->learners; i++)
         start_learner(w, i);
-    return spsh__sim_run(w->sim, learn, w, err);
+    return spsh__sim_run(w->sim, body_fn, w, err);
+}
+
+static spsh_status run(world *w, const setting *o, spsh_error *err)
+{
+    return run_with(w, o, learn, err);
 }
 
 static void stop(world *w)
@@ -463,6 +470,50 @@ static void test_all_go_on_from_the_mean(void)
             CHECK(spread(&w) < 1e-9);
             stop(&w);
         }
+}
+
+/* A step of hogwild that changes what lies behind LOCKED alone: the page before it cannot be
+ * written. Meanwhile another learner has written all. */
+#define LOCKED 300
+
+static spsh_status change_some(void *user, uint32_t i, spsh_error *err)
+{
+    world *w = (world *)user;
+    learner *l = &w->learners[i];
+    const spsh__strategy_ops *ops = l->strategy->ops;
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    float weights[ELEMENTS];
+    char *pages = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    REQUIRE(pages != MAP_FAILED);
+    float *shared = (float *)(void *)(pages + page) - LOCKED;
+    l->learner.shared = shared;
+    spsh_status rc = ops->start_fn(l->strategy, &l->learner, err);
+    for (uint64_t e = 0; e < ELEMENTS; e++)
+        shared[e] = (float)e;
+    if (rc == SPSH_OK)
+        rc = ops->before_forward_fn(l->strategy, err);
+    w->backend->ops->read_f32_fn(w->backend, weights, l->learner.weights, ELEMENTS);
+    for (uint64_t e = 0; e < ELEMENTS; e++) {
+        CHECK(weights[e] == (float)e);
+        weights[e] += e < LOCKED ? 0 : 1;
+        shared[e] += 2;
+    }
+    w->backend->ops->write_f32_fn(w->backend, l->learner.weights, weights, ELEMENTS);
+    REQUIRE(mprotect(pages, page, PROT_READ) == 0);
+    if (rc == SPSH_OK)
+        rc = ops->after_step_fn(l->strategy, err);
+    for (uint64_t e = 0; e < ELEMENTS; e++)
+        CHECK(shared[e] == (float)e + (e < LOCKED ? 2 : 3));
+    REQUIRE(munmap(pages, 2 * page) == 0);
+    return rc;
+}
+
+static void test_what_did_not_change_is_not_written(void)
+{
+    const setting o = {.strategy = "hogwild", .learners = 1};
+    world w;
+    CHECK(run_with(&w, &o, change_some, NULL) == SPSH_OK);
+    stop(&w);
 }
 
 /* The mean factor by which the distance to the mean shrinks, from the second step on. */
@@ -653,6 +704,7 @@ int main(void)
     RUN(test_a_hierarchy_of_one_level_is_that_level);
     RUN(test_the_sum_of_models_stays);
     RUN(test_all_go_on_from_the_mean);
+    RUN(test_what_did_not_change_is_not_written);
     RUN(test_mixing_is_as_fast_as_the_ring_lets_it);
     RUN(test_a_random_ring_mixes_alike_however_large);
     RUN(test_two_learners_come_to_their_mean);

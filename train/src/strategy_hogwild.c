@@ -4,10 +4,12 @@
  *     w[j] <- w[j] + (what the optimiser made of w[j] - what it was when the gradient began)
  *
  * Each number is read and written by itself, atomically and in no order: what two learners write at
- * once of one number, one of them has written in vain. Where nobody else has written, the number
- * becomes what the optimiser made, to the bit: one learner is SGD.
+ * once of one number, one of them has written in vain. One that the optimiser has not changed is
+ * not written. Where nobody else has written, the number becomes what the optimiser made, to the
+ * bit: one learner is SGD.
  */
 #include <stdatomic.h>
+#include <string.h>
 
 #include "parts.h"
 #include "strategy_internal.h"
@@ -78,6 +80,8 @@ static spsh_status after_step(spsh__strategy *s, spsh_error *err)
         spsh__parts_take(&h->parts, part, h->parts.host);
         for (uint64_t i = 0; i < count; i++) {
             const float before = h->before[first + i], after = h->parts.host[i];
+            if (memcmp(&after, &before, sizeof(after)) == 0)
+                continue; /* another's, perhaps */
             const float now = atomic_load_explicit(&h->shared[first + i], memory_order_relaxed);
             const float next = now == before ? after : now + (after - before);
             atomic_store_explicit(&h->shared[first + i], next, memory_order_relaxed);
