@@ -70,6 +70,13 @@ static spsh_status before_forward(spsh__strategy *s, spsh_error *err)
     return spsh__strategy_own_zero(s, err);
 }
 
+static uint32_t bits_of(float value)
+{
+    uint32_t bits = 0;
+    memcpy(&bits, &value, sizeof(bits));
+    return bits;
+}
+
 static spsh_status after_step(spsh__strategy *s, spsh_error *err)
 {
     hogwild *h = state_of(s);
@@ -80,7 +87,7 @@ static spsh_status after_step(spsh__strategy *s, spsh_error *err)
         spsh__parts_take(&h->parts, part, h->parts.host);
         for (uint64_t i = 0; i < count; i++) {
             const float before = h->before[first + i], after = h->parts.host[i];
-            if (memcmp(&after, &before, sizeof(after)) == 0)
+            if (bits_of(after) == bits_of(before))
                 continue; /* another's, perhaps */
             const float now = atomic_load_explicit(&h->shared[first + i], memory_order_relaxed);
             const float next = now == before ? after : now + (after - before);
