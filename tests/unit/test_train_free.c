@@ -171,9 +171,12 @@ static spsh_status step(world *w, uint32_t i, spsh_error *err)
     return rc != SPSH_OK ? rc : ops->after_step_fn(l->strategy, err);
 }
 
+/* Of a node the leader alone has one. */
 static void read_arena(const world *w, uint32_t i, double *to)
 {
-    w->backend->ops->read_f64_fn(w->backend, to, w->learners[i].learner.updated, ELEMENTS);
+    const spsh__learner *l = &w->learners[i].learner;
+    w->backend->ops->read_f64_fn(w->backend, to, l->updated.data != NULL ? l->updated : l->weights,
+                                 ELEMENTS);
 }
 
 /* How far models are from their mean, squared. */

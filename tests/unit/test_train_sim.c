@@ -88,6 +88,44 @@ static void test_a_link_is_shared_by_those_who_send_there(void)
     spsh__sim_close(sim);
 }
 
+/* A large message, then a small one, of a tag. */
+static spsh_status send_two_sizes(void *user, uint32_t learner, spsh_error *err)
+{
+    spsh__sim *sim = (spsh__sim *)user;
+    spsh__comm *c = spsh__sim_comm(sim, learner);
+    uint8_t large[1000] = {1}, small[10] = {2};
+    spsh__comm_handle handle = 0;
+    if (learner == 0) {
+        CHECK(c->ops->send_fn(c, 1, 7, large, sizeof(large), &handle, err) == SPSH_OK);
+        return c->ops->send_fn(c, 1, 7, small, sizeof(small), &handle, err);
+    }
+    memset(large, 0, sizeof(large));
+    CHECK(c->ops->receive_fn(c, 0, 7, large, sizeof(large), &handle, err) == SPSH_OK);
+    CHECK(c->ops->wait_fn(c, handle, 1000, err) == SPSH_OK);
+    CHECK(large[0] == 1);
+    CHECK_U64(spsh__sim_now_ns(sim), 3 * US);
+    CHECK(c->ops->receive_fn(c, 0, 7, small, sizeof(small), &handle, err) == SPSH_OK);
+    CHECK(c->ops->wait_fn(c, handle, 1000, err) == SPSH_OK);
+    CHECK(small[0] == 2);
+    CHECK_U64(spsh__sim_now_ns(sim), 3 * US + 10);
+    return SPSH_OK;
+}
+
+/* Whatever link they take: 2 us on its way, 1 ns a byte. */
+static void test_messages_come_in_their_order(void)
+{
+    for (uint32_t node_size = 0; node_size <= 2; node_size += 2) {
+        spsh__sim *sim = open_sim(&(spsh__sim_options){.learners = 2,
+                                                       .latency_ns = 2 * US,
+                                                       .bytes_per_s = 1e9,
+                                                       .node_size = node_size,
+                                                       .node_latency_ns = 2 * US,
+                                                       .node_bytes_per_s = 1e9});
+        CHECK(spsh__sim_run(sim, send_two_sizes, sim, NULL) == SPSH_OK);
+        spsh__sim_close(sim);
+    }
+}
+
 /* Tasks --------------------------------------------------------------------------------------- */
 
 typedef struct counter {
@@ -325,6 +363,7 @@ int main(void)
 {
     RUN(test_links_take_their_time);
     RUN(test_a_link_is_shared_by_those_who_send_there);
+    RUN(test_messages_come_in_their_order);
     RUN(test_messages_are_served_meanwhile);
     RUN(test_what_serving_fails_with_is_told);
     RUN(test_slow_and_frozen);

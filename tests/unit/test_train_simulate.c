@@ -188,6 +188,30 @@ static void test_bytes_are_those_of_the_whole_model(void)
     spsh_train_simulation_free(s);
 }
 
+/* However long a node's messages take, its ranks have the leader's model; and theirs are no models
+ * beside it. */
+static void test_nodes_learn_as_fast_as_learners(void)
+{
+    static const char *const node_links[] = {"", ",node_link=2us+50GB", ",node_link=1ms+5GB",
+                                             ",node_link=2us+50GB,jitter=0.1"};
+    for (size_t i = 0; i < sizeof(node_links) / sizeof(node_links[0]); i++) {
+        char text[200];
+        (void)snprintf(text, sizeof(text),
+                       "learners=32,node=8,link=20us+25Gbit,step=250ms,weights=100M,seed=3,"
+                       "strategy=adpsgd-random,hierarchical%s",
+                       node_links[i]);
+        spsh_train_simulation *s = simulate(text);
+        const spsh_train_simulated *nodes = find(s, "hierarchical");
+        const spsh_train_simulated *learners = find(s, "adpsgd-random");
+        printf("%-32s %llu batches to the target, without nodes %llu\n", node_links[i],
+               (unsigned long long)nodes->target_batches,
+               (unsigned long long)learners->target_batches);
+        CHECK_U64(nodes->target_batches, learners->target_batches);
+        CHECK_U64(nodes->target_batches, 128);
+        spsh_train_simulation_free(s);
+    }
+}
+
 /* NaN, too. */
 static bool is_same(double a, double b)
 {
@@ -281,6 +305,7 @@ int main(void)
     RUN(test_what_is_missing_is_asked_for);
     RUN(test_a_slow_learner);
     RUN(test_bytes_are_those_of_the_whole_model);
+    RUN(test_nodes_learn_as_fast_as_learners);
     RUN(test_a_seed_has_one_outcome);
     RUN(test_a_scaled_model_is_the_whole_one);
     RUN(test_faults);

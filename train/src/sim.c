@@ -31,6 +31,11 @@ typedef struct sim_parcel_queue {
     sim_parcel *first, *last;
 } parcel_queue;
 
+/* Full duplex: busy until then. */
+typedef struct sim_link {
+    uint64_t send_free_ns, receive_free_ns;
+} sim_link;
+
 typedef struct sim_learner {
     spsh__sim *sim;
     spsh__runtime runtime;
@@ -49,8 +54,8 @@ typedef struct sim_learner {
     spsh_status serve_status; /* what serve_fn failed with: the next call's */
     spsh_error serve_error;
     uint64_t compute_count;
-    uint64_t send_free_ns, receive_free_ns; /* the link */
-    uint64_t sent_bytes;
+    sim_link link, node_link;
+    uint64_t sent_bytes; /* over the link */
 } sim_learner;
 
 typedef enum event_kind { RESUME, ALARM, ARRIVE } event_kind;
@@ -222,23 +227,23 @@ static double counted_bytes(const spsh__sim_options *o, size_t size_bytes)
     return (double)size_bytes * (o->scale > 0 && size_bytes > o->small_bytes ? o->scale : 1);
 }
 
-/* When a message that is sent now is there: behind those before it on both links. */
+/* When a message that is sent now is there: behind those before it on both links, so that those
+ * between two learners come in the order in which they were sent, whatever their sizes. */
 static uint64_t arrival_ns(spsh__sim *sim, sim_learner *from, uint32_t to, size_t size_bytes)
 {
     const spsh__sim_options *o = &sim->options;
-    sim_learner *there = &sim->learners[to];
     const bool is_near = is_one_node(o, from->runtime.rank, to);
+    sim_link *out = is_near ? &from->node_link : &from->link;
+    sim_link *in = is_near ? &sim->learners[to].node_link : &sim->learners[to].link;
     const double rate = is_near ? o->node_bytes_per_s : o->bytes_per_s;
     const uint64_t takes_ns =
         rate > 0 ? (uint64_t)(counted_bytes(o, size_bytes) / rate * NS_PER_S) : 0;
-    if (is_near)
-        return sim->now_ns + o->node_latency_ns + takes_ns;
-    uint64_t begin_ns = from->send_free_ns > sim->now_ns ? from->send_free_ns : sim->now_ns;
-    from->send_free_ns = begin_ns + takes_ns;
-    begin_ns += sim->options.latency_ns;
-    if (there->receive_free_ns > begin_ns)
-        begin_ns = there->receive_free_ns;
-    there->receive_free_ns = begin_ns + takes_ns;
+    uint64_t begin_ns = out->send_free_ns > sim->now_ns ? out->send_free_ns : sim->now_ns;
+    out->send_free_ns = begin_ns + takes_ns;
+    begin_ns += is_near ? o->node_latency_ns : o->latency_ns;
+    if (in->receive_free_ns > begin_ns)
+        begin_ns = in->receive_free_ns;
+    in->receive_free_ns = begin_ns + takes_ns;
     return begin_ns + takes_ns;
 }
 

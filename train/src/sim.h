@@ -12,7 +12,9 @@
  * in which they were made: the same options have the same run, on every machine.
  *
  * A link is a learner's own: full duplex, one message after the other in either direction, each
- * for size / bytes_per_s, and latency_ns on its way. Work of the serving task takes no time.
+ * for size / bytes_per_s, and latency_ns on its way. Messages within a node, and to oneself, take
+ * another one. So messages between two learners come in the order in which they were sent, as
+ * comm.h and runtime.h say. Work of the serving task takes no time.
  */
 #ifndef SPSH_TRAIN_SIM_H
 #define SPSH_TRAIN_SIM_H
@@ -39,7 +41,7 @@ typedef struct spsh__sim_options {
     uint64_t latency_ns;
     double bytes_per_s; /* 0: a message of any size takes no more than latency_ns */
     uint32_t node_size; /* 0: every learner is a node; else learners n S ... n S + S - 1 are one: */
-    double node_bytes_per_s; /* ... messages among them take no link, but so long; 0: no time */
+    double node_bytes_per_s; /* ... messages among them take a link of their own; 0: no time */
     uint64_t node_latency_ns;
     double scale; /* of messages with more than small_bytes: count so many times as long; 0: once */
     size_t small_bytes;

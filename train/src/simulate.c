@@ -107,23 +107,32 @@ static void fill_gradients(const world *w, uint32_t number)
     }
 }
 
-/* Of the mean model. */
-static double loss(const world *w)
+/* Of the models that there are: of a node's it is the leader's, of which the others have copies. */
+static double mean_model(const world *w, uint32_t i)
 {
     const spsh__backend_ops *ops = w->backend->ops;
     double sum = 0;
+    uint32_t models = 0;
+    if (w->is_shared)
+        return (double)w->shared[place(w, i)];
+    for (uint32_t n = 0; n < w->o->learners; n++) {
+        const spsh__buffer model = w->students[n].learner.updated;
+        double value = 0;
+        if (model.data == NULL)
+            continue;
+        ops->read_f64_fn(w->backend, &value, spsh__at(ops, model, place(w, i)), 1);
+        sum += value;
+        models++;
+    }
+    return sum / models;
+}
+
+static double loss(const world *w)
+{
+    double sum = 0;
     for (uint32_t i = 0; i < COORDINATES; i++) {
-        double mean = 0;
-        for (uint32_t n = 0; n < w->o->learners; n++) {
-            double value = 0;
-            if (w->is_shared)
-                value = (double)w->shared[place(w, i)];
-            else
-                ops->read_f64_fn(w->backend, &value,
-                                 spsh__at(ops, w->students[n].learner.updated, place(w, i)), 1);
-            mean += value / w->o->learners;
-        }
-        sum += 0.5 * curvature(i) * (mean - 1) * (mean - 1);
+        const double off = mean_model(w, i) - 1;
+        sum += 0.5 * curvature(i) * off * off;
     }
     return sum;
 }

@@ -92,7 +92,8 @@ typedef struct spsh__learner {
     spsh__exchange_choice exchange;
     char exchange_reason[200]; /* written: why AUTO became HOST; else empty */
     /* What the optimiser changes: start_fn writes it: `weights`, or the arena of a free strategy,
-     * of which `weights` are the copy that a gradient is computed with. */
+     * of which `weights` are the copy that a gradient is computed with. data NULL: it has no model
+     * of its own, but a copy of another's, who changes it. */
     spsh__buffer updated;
     /* Of free strategies; else NULL. */
     spsh__runtime *runtime;
