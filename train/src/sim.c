@@ -178,16 +178,6 @@ static uint64_t thaw_ns(const spsh__sim *sim, uint32_t learner)
     return sim->now_ns;
 }
 
-/* splitmix64 (Steele, Lea, Flood 2014) of where it is asked. */
-static double uniform(uint64_t seed, uint64_t learner, uint64_t count)
-{
-    uint64_t z =
-        seed + (learner * UINT64_C(0x100000001b3) + count + 1) * UINT64_C(0x9e3779b97f4a7c15);
-    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return (double)((z ^ (z >> 31)) >> 11) * 0x1p-53;
-}
-
 /* ---- messages ---- */
 
 static void push_parcel(parcel_queue *queue, sim_parcel *parcel)
@@ -349,7 +339,7 @@ static void sim_compute(spsh__runtime *t, uint64_t duration_ns)
     if (sim->is_over)
         return;
     const double more =
-        1 + sim->options.jitter * uniform(sim->options.seed, t->rank, l->compute_count++);
+        1 + sim->options.jitter * spsh__sim_uniform(sim->options.seed, t->rank, l->compute_count++);
     const double ns = (double)duration_ns * slowness(sim, t->rank) * more;
     if (put(sim, sim->now_ns + (uint64_t)ns, RESUME, l, NULL) == SPSH_OK)
         spsh__fiber_yield(l->fiber);
@@ -674,4 +664,13 @@ uint64_t spsh__sim_sent_bytes(const spsh__sim *sim, uint32_t learner)
 bool spsh__sim_is_dead(const spsh__sim *sim, uint32_t learner)
 {
     return sim->learners[learner].is_dead;
+}
+
+/* splitmix64 (Steele, Lea, Flood 2014) of where it is asked. */
+double spsh__sim_uniform(uint64_t seed, uint64_t a, uint64_t b)
+{
+    uint64_t z = seed + (a * UINT64_C(0x100000001b3) + b + 1) * UINT64_C(0x9e3779b97f4a7c15);
+    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return (double)((z ^ (z >> 31)) >> 11) * 0x1p-53;
 }

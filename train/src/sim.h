@@ -76,4 +76,7 @@ uint64_t spsh__sim_now_ns(const spsh__sim *sim);
 uint64_t spsh__sim_sent_bytes(const spsh__sim *sim, uint32_t learner);
 bool spsh__sim_is_dead(const spsh__sim *sim, uint32_t learner);
 
+/* Within 0 and 1, of the seed and of where it is asked alone: for jitter and noise. */
+double spsh__sim_uniform(uint64_t seed, uint64_t a, uint64_t b);
+
 #endif

@@ -75,21 +75,12 @@ static double curvature(uint32_t i)
     return 0.25 + 0.75 * i / (COORDINATES - 1);
 }
 
-/* splitmix64 (Steele, Lea, Flood 2014) of where it is asked; 0 to 1. */
-static double uniform(uint64_t seed, uint64_t a, uint64_t b)
-{
-    uint64_t z = seed + (a * UINT64_C(0x100000001b3) + b + 1) * UINT64_C(0x9e3779b97f4a7c15);
-    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return (double)((z ^ (z >> 31)) >> 11) * 0x1p-53;
-}
-
 /* Of deviation 1: uniform, so that no mathematical library has a part in it. */
 static double noise(const world *w, uint32_t learner, uint64_t step, uint32_t i)
 {
+    const uint64_t seed = w->c->seed ^ (UINT64_C(0xa5a5) << 32);
     return 3.4641016151377544 *
-           (uniform(w->c->seed ^ (UINT64_C(0xa5a5) << 32), learner * UINT64_C(1000003) + step, i) -
-            0.5);
+           (spsh__sim_uniform(seed, learner * UINT64_C(1000003) + step, i) - 0.5);
 }
 
 /* Into gradients that are zero elsewhere. */
@@ -157,7 +148,7 @@ static spsh_status compute(world *w, uint32_t number, double share, spsh_error *
     student *s = &w->students[number];
     spsh__runtime *t = s->learner.runtime;
     const uint64_t begin_ns = t->ops->now_fn(t);
-    const double more = 1 + w->c->jitter * uniform(w->c->seed, number, s->steps);
+    const double more = 1 + w->c->jitter * spsh__sim_uniform(w->c->seed, number, s->steps);
     t->ops->compute_fn(t, (uint64_t)((double)w->c->step_ns * share * more));
     s->compute_ns += t->ops->now_fn(t) - begin_ns;
     return w->is_over ? SPSH_FAIL(err, SPSH_E_END, SPSH_OFFSET_NONE, "the others are done")
