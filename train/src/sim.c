@@ -1,8 +1,8 @@
 /* sim.c: events in a heap by time and number; a fiber a learner, let go by its events alone.
  *
  *     RESUME   a compute_fn is over, or what a wait was for is there
- *     ALARM    a deadline may be over: looked at, and put off where the learner waits for a later
- * one ARRIVE   a message is there: comm.h's goes to its receive, runtime.h's is served
+ *     ALARM    a deadline may be over: looked at, and put off where a later one is waited for
+ *     ARRIVE   a message is there: comm.h's goes to its receive, runtime.h's is served
  */
 #include "sim.h"
 
@@ -531,8 +531,6 @@ spsh_status spsh__sim_run(spsh__sim *sim, spsh__sim_body_fn body_fn, void *user,
     return rc;
 }
 
-/* ---- opening ---- */
-
 /* ---- the table of task_comm.h ---- */
 
 static spsh_status comm_send(void *user, uint32_t to, uint32_t tag, const void *bytes,
@@ -551,6 +549,8 @@ static spsh_status comm_wait(void *user, bool (*ready_fn)(void *user), void *rea
 }
 
 static const spsh__task_comm_ops comm_ops = {comm_send, comm_wait};
+
+/* ---- opening ---- */
 
 static spsh_status start_learner(spsh__sim *sim, uint32_t number, spsh_error *err)
 {

@@ -1,9 +1,9 @@
 /* sim.h: many learners in one process, under a clock of its own: what takes time is put into a
  * queue, and the clock goes from one event to the next.
  *
- *     spsh__sim_options options = {.learners = 128, .latency_ns = 10000, .bytes_per_s = 12.5e9,
- * ...}; spsh__sim_open(&options, &sim, &err); spsh__sim_run(sim, learner_fn, user, &err);   // each
- * calls its spsh__sim_runtime or _comm
+ *     spsh__sim_options options = {.learners = 128, .latency_ns = 10000, .bytes_per_s = 12.5e9};
+ *     spsh__sim_open(&options, &sim, &err);
+ *     spsh__sim_run(sim, learner_fn, user, &err);   // each calls its spsh__sim_runtime or _comm
  *     ... spsh__sim_now_ns(sim) ...
  *     spsh__sim_close(sim);
  *
@@ -48,8 +48,7 @@ typedef struct spsh__sim_options {
     double jitter; /* computing takes 1 to 1 + jitter times what it was said to, by the seed */
     uint64_t seed;
     uint32_t deadline_ms; /* of waits without one of their own, on this clock; 0: 600,000 */
-    bool
-        serves_itself; /* there is no serving task: messages lie until the learner polls or waits */
+    bool serves_itself;   /* no serving task: messages lie until the learner polls or waits */
     const spsh__sim_fault *faults; /* borrowed until close */
     uint32_t fault_count;
 } spsh__sim_options;

@@ -1,7 +1,8 @@
 /* simulate.c: see simulate.h. A learner's step is run_step.c's, with a clock for a model:
  *
- *     before_forward;  compute a third;  for each bucket: compute its share of two thirds,
- * on_bucket; after_backward, square_sum, update, after_step
+ *     before_forward;  compute a third
+ *     for each bucket: compute its share of two thirds, on_bucket
+ *     after_backward, square_sum, update, after_step
  */
 #include "simulate.h"
 

@@ -1,9 +1,8 @@
 /* simulate.h: what a strategy would do on a cluster: it runs, message by message, under sim.h's
  * clock, with a model that stands for the real one.
  *
- *     real    P weights   1 MiB parts     buckets    blocks of gradients    links of R bytes a
- * second here    E weights   as many         as many    as many to each        each byte counts P /
- * E times
+ *     real    P weights   1 MiB parts   buckets   blocks of gradients   links of R bytes a second
+ *     here    E weights   as many       as many   as many to each       a byte counts P / E times
  *
  * So a message is there when the real one would be, though it carries some hundred bytes; messages
  * without weights (totals, norms) are no larger here than there, and count once. Where that would
