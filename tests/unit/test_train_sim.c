@@ -236,6 +236,25 @@ static void test_slow_and_frozen(void)
     spsh__sim_close(sim);
 }
 
+static spsh_status compute_twice(void *user, uint32_t learner, spsh_error *err)
+{
+    spsh__runtime *t = spsh__sim_runtime((spsh__sim *)user, learner);
+    (void)err;
+    t->ops->compute_fn(t, MS);
+    t->ops->compute_fn(t, MS);
+    return SPSH_OK;
+}
+
+static void test_the_clock_has_an_end(void)
+{
+    const spsh__sim_fault fault = {SPSH__SIM_SLOW, 0, 1e30, 0, 0};
+    spsh__sim *sim =
+        open_sim(&(spsh__sim_options){.learners = 1, .faults = &fault, .fault_count = 1});
+    CHECK(spsh__sim_run(sim, compute_twice, sim, NULL) == SPSH_OK);
+    CHECK_U64(spsh__sim_now_ns(sim), UINT64_MAX / 2);
+    spsh__sim_close(sim);
+}
+
 static void test_a_dead_learner_is_missed_within_the_deadline(void)
 {
     const spsh__sim_fault fault = {SPSH__SIM_KILL, 1, 0, 2 * MS + 1, 0};
@@ -367,6 +386,7 @@ int main(void)
     RUN(test_messages_are_served_meanwhile);
     RUN(test_what_serving_fails_with_is_told);
     RUN(test_slow_and_frozen);
+    RUN(test_the_clock_has_an_end);
     RUN(test_a_dead_learner_is_missed_within_the_deadline);
     RUN(test_faults_of_nobody_are_refused);
     RUN(test_a_seed_has_one_run);

@@ -122,6 +122,7 @@ static void test_what_is_missing_is_asked_for(void)
         {"learners=2,step=1ms",                               "weights=100M",  SPSH_E_INVALID_ARG},
         {"learners=2,step=1ms,weights=1M,strategy=averaging", "'averaging'",   SPSH_E_NOT_FOUND  },
         {"learners=2,weights=1M,step=/nowhere/at/all",        "metrics.jsonl", SPSH_E_NOT_FOUND  },
+        {"learners=2,weights=1M,step=1001s",                  "1001 s",        SPSH_E_INVALID_ARG},
     };
     for (size_t i = 0; i < sizeof(of) / sizeof(of[0]); i++) {
         spsh_train_simulate_options options = SPSH_TRAIN_SIMULATE_OPTIONS_INIT;
@@ -285,6 +286,20 @@ static void test_faults(void)
     spsh_train_simulation_free(still);
 }
 
+/* Longer than there is time: who waits for it gives up, and the others go on. */
+static void test_what_never_comes(void)
+{
+    spsh_train_simulation *slow = simulate(EIGHT ",slow=1:1e30x,strategy=allreduce,adpsgd-random");
+    spsh_train_simulation *link =
+        simulate("learners=2,link=1us+0.0000000001bit,step=20ms,weights=1M,strategy=allreduce");
+    CHECK(find(slow, "allreduce")->stopped[0] != '\0');
+    CHECK(find(slow, "adpsgd-random")->stopped[0] == '\0');
+    CHECK(find(slow, "adpsgd-random")->share > 0.8 && find(slow, "adpsgd-random")->share < 0.9);
+    CHECK(find(link, "allreduce")->stopped[0] != '\0');
+    spsh_train_simulation_free(slow);
+    spsh_train_simulation_free(link);
+}
+
 /* The one memory of all needs one node; nodes are learners of as many each. */
 static void test_strategies_of_other_clusters_say_so(void)
 {
@@ -309,6 +324,7 @@ int main(void)
     RUN(test_a_seed_has_one_outcome);
     RUN(test_a_scaled_model_is_the_whole_one);
     RUN(test_faults);
+    RUN(test_what_never_comes);
     RUN(test_strategies_of_other_clusters_say_so);
     return TEST_RESULT();
 }

@@ -13,6 +13,7 @@
 #include "train_internal.h"
 
 #define NEVER        UINT64_MAX
+#define END_NS       (UINT64_MAX / 2) /* of the clock: 292 years */
 #define NS_PER_MS    UINT64_C(1000000)
 #define NS_PER_S     1e9
 #define DEADLINE_MS  UINT32_C(600000)
@@ -79,6 +80,13 @@ struct spsh__sim {
     spsh__sim_body_fn body_fn;
     void *body_user;
 };
+
+/* So long after; what would take longer than there is time is over at its end. */
+static uint64_t after_ns(uint64_t from_ns, double takes_ns)
+{
+    const uint64_t left_ns = from_ns < END_NS ? END_NS - from_ns : 0;
+    return from_ns + (takes_ns < (double)left_ns ? (uint64_t)takes_ns : left_ns);
+}
 
 /* ---- events ---- */
 
@@ -226,15 +234,14 @@ static uint64_t arrival_ns(spsh__sim *sim, sim_learner *from, uint32_t to, size_
     sim_link *out = is_near ? &from->node_link : &from->link;
     sim_link *in = is_near ? &sim->learners[to].node_link : &sim->learners[to].link;
     const double rate = is_near ? o->node_bytes_per_s : o->bytes_per_s;
-    const uint64_t takes_ns =
-        rate > 0 ? (uint64_t)(counted_bytes(o, size_bytes) / rate * NS_PER_S) : 0;
+    const double takes_ns = rate > 0 ? counted_bytes(o, size_bytes) / rate * NS_PER_S : 0;
     uint64_t begin_ns = out->send_free_ns > sim->now_ns ? out->send_free_ns : sim->now_ns;
-    out->send_free_ns = begin_ns + takes_ns;
+    out->send_free_ns = after_ns(begin_ns, takes_ns);
     begin_ns += is_near ? o->node_latency_ns : o->latency_ns;
     if (in->receive_free_ns > begin_ns)
         begin_ns = in->receive_free_ns;
-    in->receive_free_ns = begin_ns + takes_ns;
-    return begin_ns + takes_ns;
+    in->receive_free_ns = after_ns(begin_ns, takes_ns);
+    return in->receive_free_ns;
 }
 
 static spsh_status send_parcel(sim_learner *from, const sim_parcel *head, const void *bytes,
@@ -341,7 +348,7 @@ static void sim_compute(spsh__runtime *t, uint64_t duration_ns)
     const double more =
         1 + sim->options.jitter * spsh__sim_uniform(sim->options.seed, t->rank, l->compute_count++);
     const double ns = (double)duration_ns * slowness(sim, t->rank) * more;
-    if (put(sim, sim->now_ns + (uint64_t)ns, RESUME, l, NULL) == SPSH_OK)
+    if (put(sim, after_ns(sim->now_ns, ns), RESUME, l, NULL) == SPSH_OK)
         spsh__fiber_yield(l->fiber);
 }
 

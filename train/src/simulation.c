@@ -16,6 +16,7 @@ enum { DEADLINE_MS = 600000, STEPS_MOST = 200, STEPS_LEAST = 10, BATCHES = 1200,
 
 #define METRICS_BYTES_MAX ((uint64_t)1 << 32)
 #define MEASURED_MAX      100000u
+#define STEP_NS_MAX       UINT64_C(1000000000000)
 
 typedef struct planning {
     spsh_train_simulate_options o;
@@ -94,13 +95,16 @@ static spsh_status measure(const spsh_io *io, const char *run, uint64_t *ret_ns,
 static spsh_status find_step(planning *p, spsh_error *err)
 {
     spsh__cluster *c = &p->cluster;
-    if (c->step_ns > 0)
-        return SPSH_OK;
-    if (c->step_of[0] != '\0')
-        return measure(p->io, c->step_of, &c->step_ns, err);
-    return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
-                     "how long does a batch take a learner? step=250ms, or step=RUN of a run of "
-                     "some steps on such a computer, which has measured it");
+    if (c->step_ns == 0 && c->step_of[0] == '\0')
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+                         "how long does a batch take a learner? step=250ms, or step=RUN of a run "
+                         "of some steps on such a computer, which has measured it");
+    const spsh_status rc = c->step_ns > 0 ? SPSH_OK : measure(p->io, c->step_of, &c->step_ns, err);
+    if (rc == SPSH_OK && c->step_ns > STEP_NS_MAX)
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+                         "step: a batch takes up to 1000 s here, not %.6g s",
+                         (double)c->step_ns * 1e-9);
+    return rc;
 }
 
 /* ---- the model and the strategies ---- */
