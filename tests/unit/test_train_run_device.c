@@ -373,6 +373,27 @@ static void test_killed(void)
     CHECK(strstr(half.log, "gradients beyond fp16; the loss's scale is 32768 now") != NULL);
 }
 
+/* It waits for nobody's gradients, and the loss's scale is that of its own. */
+static void test_one_learner_is_not_late(void)
+{
+    kit_run sgd = on_cuda("sgd-fp16", "train.precision=fp16"),
+            late = on_cuda("late-fp16", "train.precision=fp16");
+    kit_run *const runs[] = {&sgd, &late};
+    for (size_t i = 0; i < 2; i++) {
+        set(runs[i], "data.virtual_world=1");
+        set(runs[i], "train.accumulate=1");
+    }
+    set(&late, "train.strategy=d1-grad");
+    must_run(&sgd);
+    must_run(&late);
+    const history want = read_history("sgd-fp16"), got = read_history("late-fp16");
+    CHECK(want.scales[0] == 65536 && want.scales[want.count - 1] < 65536);
+    CHECK_U64(got.count, want.count);
+    for (uint32_t i = 0; i < want.count; i++)
+        CHECK(got.scales[i] == want.scales[i]);
+    CHECK_U64(train_kit_weights("late-fp16"), train_kit_weights("sgd-fp16"));
+}
+
 static void test_graphs_change_nothing(void)
 {
     kit_run run = on_cuda("plain", "train.precision=fp32");
@@ -638,6 +659,7 @@ int main(int argc, char **argv)
         find_twin(argv[0]);
     if (!has_curves || is_real) {
         RUN(test_killed);
+        RUN(test_one_learner_is_not_late);
         RUN(test_graphs_change_nothing);
         RUN(test_decoded_there);
         RUN(test_goes_on_elsewhere);

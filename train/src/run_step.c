@@ -398,6 +398,12 @@ typedef struct verdict {
     bool is_finite;
 } verdict;
 
+/* The gradients at hand are an earlier step's; one learner waits for nobody's. */
+static bool is_late(const spsh__run *r)
+{
+    return r->strategy->ops->flush_fn != NULL && r->comm->world_size > 1;
+}
+
 static spsh_status judge(spsh__run *r, verdict *ret, spsh_error *err)
 {
     const spsh__strategy_ops *ops = r->strategy->ops;
@@ -406,7 +412,7 @@ static spsh_status judge(spsh__run *r, verdict *ret, spsh_error *err)
     const spsh_status rc = ops->square_sum_fn(r->strategy, &square_sum, err);
     if (rc != SPSH_OK)
         return rc;
-    r->facts.loss_scale = ops->flush_fn != NULL ? r->due_loss_scale : r->progress.loss_scale.scale;
+    r->facts.loss_scale = is_late(r) ? r->due_loss_scale : r->progress.loss_scale.scale;
     const double in_all = counted * r->facts.loss_scale;
     *ret = (verdict){.counted = counted,
                      .loss = r->own_totals[SPSH__ROW_LOSS] / counted,
@@ -631,7 +637,7 @@ spsh_status spsh__run_step(spsh__run *r, spsh_error *err)
     if (rc != SPSH_OK)
         return rc;
     const double exchanged_s = spsh__now_s();
-    r->has_learnt = ops->flush_fn == NULL || r->totals[SPSH__ROW_SERVED] > 0;
+    r->has_learnt = !is_late(r) || r->totals[SPSH__ROW_SERVED] > 0;
     if (r->has_learnt)
         rc = use(r, err);
     else
