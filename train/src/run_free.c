@@ -131,7 +131,7 @@ static void take_pause(spsh__run *r, const pause *p)
 {
     const spsh__progress own = r->progress;
     r->progress = p->progress;
-    r->progress.updates = r->served_count > 0 ? r->served[0].count : own.updates;
+    r->progress.updates = own.updates;
     r->progress.loss_scale = own.loss_scale;
     memcpy(r->epoch_totals, p->epoch_totals, sizeof(r->epoch_totals));
     r->place_epoch = p->epoch;

@@ -96,8 +96,6 @@ static spsh_status open_arena_backend(spsh__run *r, spsh_error *err)
                                            .device = b->device};
     const spsh_status rc = spsh__backend_open_with(&options, &r->allocator, &r->arena_backend, err);
     r->learner.arena_backend = r->arena_backend;
-    r->learner.update_fn = spsh__run_update_served;
-    r->learner.update_user = r;
     return rc;
 }
 
@@ -105,6 +103,8 @@ static spsh_status open_arena_backend(spsh__run *r, spsh_error *err)
 static spsh_status open_served(spsh__run *r, spsh_error *err)
 {
     const uint64_t parts = r->learner.arena_elements * sizeof(float) / SPSH__PART_BYTES;
+    r->learner.update_fn = spsh__run_update_served;
+    r->learner.update_user = r;
     r->served = calloc(parts + r->comm->world_size + 1, sizeof(*r->served));
     return r->served == NULL ? spsh__fail_memory(err) : SPSH_OK;
 }
@@ -131,9 +131,9 @@ spsh_status spsh__run_open_strategy(spsh__run *r, spsh_error *err)
     if (rc == SPSH_OK && (r->strategy->ops->needs_runtime || r->is_free_running))
         rc = spsh__runtime_processes_open(r->comm, &r->allocator, &r->runtime, err);
     r->learner.runtime = r->runtime;
-    if (rc == SPSH_OK && r->is_free_running)
+    if (rc == SPSH_OK && r->is_free_running && r->strategy->ops->needs_runtime)
         rc = open_arena_backend(r, err);
-    if (rc == SPSH_OK && r->is_free_running)
+    if (rc == SPSH_OK && r->strategy->ops->push_fn != NULL)
         rc = open_served(r, err);
     if (rc == SPSH_OK && is_shared)
         rc = spsh__run_open_shared(r, err);
@@ -164,6 +164,8 @@ spsh_status spsh__run_meet(spsh__run *r, bool is_taken, spsh_error *err)
         return ops->needs_runtime ? spsh__strategy_mean_statistics(&r->learner, err) : SPSH_OK;
     spsh__backend_finish(r->backend);
     spsh_status rc = ops->settle_fn(r->strategy, err);
+    if (rc == SPSH_OK && r->served_count > 0) /* all have come, and none comes before consensus */
+        r->progress.updates = r->served[0].count;
     if (rc == SPSH_OK)
         rc = ops->consensus_fn(r->strategy, is_taken, err);
     if (rc == SPSH_OK)
