@@ -222,22 +222,16 @@ static uint32_t strategy_arenas(const char *name, uint32_t world)
     return 0;
 }
 
-/* true: gradients are not summed by all. */
-static bool count_own(const spsh__estimating *e, const spsh__learner *l)
-{
-    const spsh__config *c = e->config;
-    const bool has_nodes = strcmp(c->strategy, "hierarchical") == 0;
-    const uint32_t world = e->launch.world_size > 0 ? e->launch.world_size : 1;
-    const uint32_t arenas = strategy_arenas(has_nodes ? c->outer : c->strategy, world);
-    e->out->sum_bytes += arenas * sizeof(float) * l->arena_elements;
-    return !has_nodes && arenas > 0;
-}
-
 static spsh_status count_sums(const spsh__estimating *e, counter *c, const spsh__model *model,
                               const spsh__learner *learner, spsh_error *err)
 {
+    const spsh__config *config = e->config;
+    const bool has_nodes = strcmp(config->strategy, "hierarchical") == 0;
+    const uint32_t world = e->launch.world_size > 0 ? e->launch.world_size : 1;
+    const uint32_t arenas = strategy_arenas(has_nodes ? config->outer : config->strategy, world);
     spsh__comm alone = {.world_size = e->launch.world_size};
     spsh__learner l = *learner; /* comm and buckets are of this call alone */
+    spsh_status rc = SPSH_OK;
     const uint32_t buckets = spsh__model_bucket_count(model);
     spsh__slice *slices = calloc(buckets, sizeof(*slices));
     if (slices == NULL)
@@ -249,11 +243,10 @@ static spsh_status count_sums(const spsh__estimating *e, counter *c, const spsh_
     l.buckets = slices;
     l.bucket_count = buckets;
     l.virtual_world = spsh__feed_leaves(e->feed);
-    l.accumulate = e->config->accumulate;
-    const spsh_status rc = open_sums(e, c, &l, err);
-    const uint64_t sum_bytes = e->out->sum_bytes;
-    if (rc == SPSH_OK && count_own(e, &l))
-        e->out->sum_bytes -= sum_bytes;
+    l.accumulate = config->accumulate;
+    if (arenas == 0 || has_nodes) /* else gradients are each learner's own */
+        rc = open_sums(e, c, &l, err);
+    e->out->sum_bytes += arenas * sizeof(float) * l.arena_elements;
     free(slices);
     return rc;
 }
