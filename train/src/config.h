@@ -9,10 +9,11 @@
  *     model:  preset, conv_channels, layers, cell, hidden, bidirectional, lookahead, bottleneck,
  *             chunk_frames, outputs, batch_norm
  *     train:  backend, device, precision, deterministic, graphs, rnn, exchange, threads, strategy,
- *             servers, staleness_max, scale_by_staleness, overlap, node_size, inner, outer,
- * optimiser, rate, momentum, nesterov, beta1, beta2, epsilon, weight_decay, clip, schedule,
- * warm_up_samples, schedule_samples, anneal, epochs, samples_max, accumulate, checkpoint_every_s,
- * keep, deadline_ms eval:   every_s, beam_width
+ *             servers, staleness_max, scale_by_staleness, overlap, node_size, inner, outer, stages,
+ *             optimiser, rate, momentum, nesterov, beta1, beta2, epsilon, weight_decay, clip,
+ *             schedule, warm_up_samples, schedule_samples, anneal, epochs, samples_max, accumulate,
+ *             checkpoint_every_s, keep, deadline_ms
+ *     eval:   every_s, beam_width
  *
  * Paths are the process's: relative to its working directory, not
  * to the file.

@@ -375,17 +375,17 @@ void spsh__model_init(spsh__model *m, uint64_t seed)
 static spsh_status open_model(const spsh__model *wanted, spsh__model **ret_model, spsh_error *err)
 {
     spsh__backend *backend = wanted->backend;
-    spsh__model checked = *wanted;
     spsh_status rc = check_shape(&wanted->shape, &wanted->limits, err);
-    if (rc == SPSH_OK)
-        rc = spsh__model_check_stage(&checked, err);
     if (rc != SPSH_OK)
         return rc;
     spsh__model *m = (spsh__model *)spsh__train_new(&backend->allocator, 1, sizeof(*m));
     if (m == NULL)
         return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "model: %zu bytes", sizeof(*m));
-    *m = checked;
+    *m = *wanted;
     m->b = m->real = backend->ops;
+    rc = spsh__model_check_stage(m, err);
+    if (rc != SPSH_OK)
+        goto out;
     m->has_lanes = m->b->fork_fn != NULL;
     spsh__model_segments_open(m);
     m->ops = m->shape.kind == SPSH__MODEL_DS2 ? &spsh__model_ds2 : &spsh__model_hybrid;

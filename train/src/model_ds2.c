@@ -120,6 +120,7 @@ static void declare(spsh__model *m)
     declare_conv(m, 0);
     spsh__model_unit_end(m);
 }
+
 static uint64_t conv_elements(const spsh__model *m, uint32_t number)
 {
     const spsh__conv_shape *s = &m->conv[number].shape;
