@@ -120,9 +120,10 @@ def test_refused(work):
     failed(train(work, "x", "vocabulary=no.vocabulary"), 1, "no.vocabulary")
     failed(run("train", "-o", "x", "--resume", "auto", cwd=work), 1, "x: there is no checkpoint")
     failed(run("train", "tiny.yaml", "tiny.yaml", "-o", "x", cwd=work), 2, "one configuration")
-    check(not (work / "x").exists(), "what is refused at once leaves nothing behind")
-    failed(train(work, "y", "data.train=no.spsh"), 1, "no.spsh")
-    failed(train(work, "y", "data.train=speech.spsh:tran"), 1, '"tran"', "train")
+    failed(train(work, "x", "data.train=no.spsh"), 1, "no.spsh")
+    failed(train(work, "x", "data.dev=no.spsh"), 1, "no.spsh")
+    failed(train(work, "x", "data.train=speech.spsh:tran"), 1, '"tran"', "train")
+    check(not (work / "x").exists(), "what is refused before the first step leaves nothing behind")
     failed(train(work, "run"), 1, "run: has checkpoints", "--resume auto")
 
 

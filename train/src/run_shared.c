@@ -19,6 +19,8 @@ static spsh_status make(const spsh__run *r, size_t size, char path[PATH_BYTES], 
     *ret_fd = -1;
     for (int i = 0; i < 2 && *ret_fd < 0; i++) {
         (void)snprintf(path, PATH_BYTES, "%s/.speechshard-XXXXXX", i == 0 ? "/dev/shm" : r->o->run);
+        if (i == 1 && spsh_io_make_directory(r->io, r->o->run, NULL) != SPSH_OK)
+            break;
         *ret_fd = mkostemp(path, O_CLOEXEC);
         if (*ret_fd >= 0 && posix_fallocate(*ret_fd, 0, (off_t)size) != 0) {
             (void)unlink(path);

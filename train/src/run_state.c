@@ -152,8 +152,6 @@ spsh_status spsh__run_find(spsh__run *r, spsh_error *err)
             rc = find_config(r, err);
         if (rc == SPSH_OK)
             rc = find_vocabulary(r, err);
-        if (rc == SPSH_OK) /* a slip in the configuration leaves nothing behind */
-            rc = spsh_io_make_directory(r->io, r->o->run, err);
     }
     rc = agree(r, rc, err);
     if (rc == SPSH_OK)
