@@ -59,9 +59,13 @@ def test_what_is_wrong_is_named(work):
                         (f"learners=2,weights=1M,step={work}/none", "metrics.jsonl"),
                         ("learners=2,step=1ms,weights=1M,strategy=best", "'best'")):
         done = run("train", "--simulate", words)
-        check(done.returncode not in (0, 70, 75) and told in done.stderr, f"{words}: {done.returncode} {done.stderr}")
+        check(done.returncode == 1 and told in done.stderr, f"{words}: {done.returncode} {done.stderr}")
+    done = run("train", "no.yaml", "--simulate", EIGHT)
+    check(done.returncode == 1 and "no.yaml" in done.stderr, f"weights= and a configuration: {done.stderr}")
     done = run("train", "--simulate", EIGHT, "-o", "run")
     check(done.returncode == 2 and "--simulate" in done.stderr, f"with -o: {done.stderr}")
+    done = run("train", "--simulate", EIGHT, "--slow", "1:10x")
+    check(done.returncode == 2 and "--slow" in done.stderr, f"with --slow: {done.stderr}")
 
 
 with tempfile.TemporaryDirectory() as folder_:

@@ -219,6 +219,10 @@ static int check(const train_command *c)
     if (!c->make_vocabulary && (c->kind != 0 || c->profile != NULL || c->symbols != 0))
         return spsh__cli_usage("train", "--vocab-kind, --vocab-profile and --vocab-symbols are of "
                                         "--make-vocab");
+    const bool is_tried = c->slow.count + c->freeze.count + c->kill.count > 0 || c->link != NULL;
+    if (is_tried && (c->make_vocabulary || c->estimate || c->cluster != NULL))
+        return spsh__cli_usage("train", "--slow, --link, --freeze and --kill are done to a run, "
+                                        "and here none begins");
     if (c->make_vocabulary)
         return c->config == NULL
                    ? spsh__cli_usage("train", "--make-vocab needs the configuration that names it")
@@ -266,8 +270,8 @@ static int parse(train_command *c, int argc, char **argv)
         {"rendezvous",    0,   SPSH_CLI_TEXT,   "WHERE",
          "where processes meet that torchrun or Kubernetes\nbegins: auto, file://FOLDER, "
          "tcp://HOST:PORT",                                                                                                 &c->rendezvous,      0, 0          },
-        {"slow",          0,   SPSH_CLI_TEXTS,  "RANK:FACTOR",
-         "to try out a cluster: computing takes this process\nFACTOR times as long; may be "
+        {"slow",          0,   SPSH_CLI_TEXTS,  "RANK:FACTORx",
+         "to try out a cluster: computing takes this process\nFACTOR times as long (3:10x); may be "
          "repeated",                                                                                                        &c->slow,            0, 0          },
         {"link",          0,   SPSH_CLI_TEXT,   "LATENCY+BANDWIDTH", "messages take at least so long: 1ms+1Gbit",
          &c->link,                                                                                                                               0, 0          },

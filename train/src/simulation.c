@@ -114,6 +114,9 @@ static spsh_status find_model(planning *p, spsh_error *err)
     spsh_train_estimate_options options = SPSH_TRAIN_ESTIMATE_OPTIONS_INIT;
     spsh_train_estimate *estimate = NULL;
     p->weights = p->cluster.weights;
+    if (p->weights > 0 && p->o.config_path != NULL)
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+                         "weights= is of no configuration, but there is one: %s", p->o.config_path);
     if (p->weights > 0)
         return SPSH_OK;
     if (p->o.config_path == NULL)
