@@ -450,6 +450,9 @@ def test_report_of_costs(work):
     equal((cost["restarts"], cost["lost_samples"], "price_on_demand" in cost), (1, 0, False), "costs of a real run")
     check(0 < cost["kept_s"] < cost["wall_s"] < 3600, f"{cost}")
     check(run("report", "run", "--cost", cwd=work).stdout.startswith("wall clock "), "--cost")
+    with open(work / "costs/metrics.jsonl", "a", encoding="utf-8") as file:
+        file.write("not a line\n")
+    check("line 5" in run("report", "costs", "--cost", cwd=work).stderr, "a damaged line is told")
     for wrong in ("preemptible", "spot=3", "on-demand=", "on-demand=-1", "on-demand=3x", "on-demand=inf"):
         failed(run("report", "costs", "--rate", wrong, cwd=work), 2, f"--rate {wrong}", "on-demand=PRICE")
 

@@ -1,4 +1,5 @@
 /* cmd_report.c: `speechshard report`: the page of a training run, and what the run cost. */
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -107,6 +108,11 @@ static int print_cost(const char *run, const spsh__run_rates *rates)
     const spsh__run_cost cost = spsh__run_cost_of(h);
     spsh__run_cost_row rows[SPSH__RUN_COST_ROWS_MAX];
     const size_t count = spsh__run_cost_rows(&cost, rates, rows);
+    if (h->damaged_lines > 0)
+        spsh__cli_message("%s: %" PRIu64
+                          " lines of metrics.jsonl are none of a run's, the first one "
+                          "is line %" PRIu64 ": what they told is in no row",
+                          run, h->damaged_lines, h->first_damaged_line);
     for (size_t i = 0; i < count; i++)
         (void)printf("%-20s %s\n", rows[i].what, rows[i].text);
     spsh__run_history_free(h);
