@@ -1,7 +1,6 @@
 /* bench_pipeline.c: how much of two processors do two stages of a model use?
  *
- *     bench_train_pipeline [MODEL [BATCH [FRAMES [MICRO_BATCHES [CUT]]]]] >
- * results/train-pipeline.json
+ *     bench_train_pipeline [MODEL [BATCH [FRAMES [MICRO_BATCHES [CUT]]]]]
  *
  * In turns, so that what disturbs one disturbs both: a step of so many micro-batches (forward,
  * loss, backward) by one thread that has all of the model, and by two threads that have a stage
