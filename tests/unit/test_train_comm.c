@@ -19,6 +19,7 @@
 #define SHORT_MS    1000
 #define LARGE_BYTES (3u << 20)
 #define ORDERED     40
+#define ROLLS       200
 #define UNHEARD     3000 /* more than are kept */
 
 static const char *carrier;
@@ -241,6 +242,24 @@ static void test_sums_broadcasts_and_the_roll(void)
     run_ranks(add_up, LONG_MS);
 }
 
+/* Nobody is done with a roll while an answer of its own is under way, which would be lost with it:
+ * that of the last to come least of all. */
+static void roll_often(spsh__comm *c)
+{
+    uint64_t counts[RANKS];
+    for (uint32_t i = 0; i < ROLLS && !spsh__comm_has_failed(c); i++) {
+        spsh__comm_roll(c, 10 * i + c->rank, LONG_MS, counts);
+        for (uint32_t r = 0; r < RANKS; r++)
+            CHECK_U64(counts[r], 10 * i + r);
+    }
+    CHECK(!spsh__comm_has_failed(c));
+}
+
+static void test_no_answer_is_lost(void)
+{
+    run_ranks(roll_often, LONG_MS);
+}
+
 /* ---- the wait for any ---- */
 
 static void *wake_it(void *user)
@@ -439,6 +458,7 @@ int main(int argc, char **argv)
     RUN(test_messages_of_a_tag_are_in_order);
     RUN(test_many_that_nobody_waits_for);
     RUN(test_sums_broadcasts_and_the_roll);
+    RUN(test_no_answer_is_lost);
     RUN(test_waiting_for_any);
     RUN(test_another_size);
     RUN(test_nobody_answers);

@@ -241,9 +241,13 @@ static void post_roll(spsh__comm *c, const uint64_t *own, uint64_t *counts,
     }
 }
 
+/* Both have heard each other: who left with its own answer under way would be missing over there.
+ */
 static bool has_answered(spsh__comm *c, const spsh__comm_handle *handles, uint32_t rank)
 {
-    return rank == c->rank || (handles[rank] != 0 && c->ops->done_fn(c, handles[rank]));
+    const spsh__comm_handle both[2] = {handles[rank], handles[c->world_size + rank]};
+    return rank == c->rank || (both[0] != 0 && both[1] != 0 && c->ops->done_fn(c, both[0]) &&
+                               c->ops->done_fn(c, both[1]));
 }
 
 void spsh__comm_roll(spsh__comm *c, uint64_t own, uint32_t deadline_ms, uint64_t *counts)
