@@ -752,11 +752,11 @@ spsh_status open_state(spsh__comm *c, const spsh__rendezvous_options *o, int *so
     rc = with_each(c, o, sockets, greet, err);
     if (rc == SPSH_OK)
         rc = with_each(c, o, sockets, connect, err);
-    if (rc == SPSH_OK)
-        start_threads(c);
     for (uint32_t r = 0; r < c->world_size; r++)
         if (sockets[r] >= 0)
             (void)close(sockets[r]);
+    if (rc == SPSH_OK)
+        start_threads(c); /* throws */
     return rc;
 }
 
