@@ -118,6 +118,44 @@ static void test_slow_links(void)
     test_a_slow_link("1ms+1MB");
 }
 
+/* With a message of 1 kB under way that takes a minute. */
+static void *fail_both_ways(void *user)
+{
+    static uint8_t bytes[1000], there[2] = {1, 1};
+    const process *p = (const process *)user;
+    spsh__comm *c = open_comm(p);
+    spsh__comm_handle h[2] = {0, 0};
+    const uint64_t begin_ns = spsh__now_ns();
+    REQUIRE(c->ops->receive_fn(c, 1 - p->rank, 1, &there[p->rank], 1, &h[0], NULL) == SPSH_OK);
+    if (p->rank == 0) {
+        spsh__comm_fail(c);
+    } else {
+        REQUIRE(c->ops->send_fn(c, 0, 1, bytes, sizeof(bytes), &h[1], NULL) == SPSH_OK);
+        CHECK(c->ops->wait_fn(c, h[1], 10, NULL) == SPSH_E_TIMEOUT);
+    }
+    CHECK(spsh__comm_has_failed(c->below) && spsh__comm_has_failed(c));
+    spsh__comm_close(c);
+    CHECK(spsh__now_ns() - begin_ns < DEADLINE_MS / 2 * UINT64_C(1000000));
+    return NULL;
+}
+
+/* What it hands on is not moved any more, and its close waits for nobody. */
+static void test_a_failure_is_the_link_s(void)
+{
+    process both[2];
+    pthread_t threads[2];
+    memset(both, 0, sizeof(both));
+    test_temp_dir(both[0].folder, sizeof(both[0].folder));
+    REQUIRE(spsh__link_read("1us+16B", &both[0].link, NULL) == SPSH_OK);
+    both[1] = both[0];
+    both[1].rank = 1;
+    for (uint32_t i = 0; i < 2; i++)
+        REQUIRE(pthread_create(&threads[i], NULL, fail_both_ways, &both[i]) == 0);
+    for (uint32_t i = 0; i < 2; i++)
+        (void)pthread_join(threads[i], NULL);
+    test_remove_tree(both[0].folder);
+}
+
 static spsh_train_options options_of(const char *const *slow, const char *const *freeze,
                                      const char *const *kill)
 {
@@ -186,6 +224,7 @@ static void test_a_frozen_process_goes_on(void)
 int main(void)
 {
     RUN(test_slow_links);
+    RUN(test_a_failure_is_the_link_s);
     RUN(test_what_is_done_to_whom);
     RUN(test_what_cannot_be_done);
     RUN(test_a_frozen_process_goes_on);

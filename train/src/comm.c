@@ -86,6 +86,15 @@ spsh_status spsh__comm_open(const spsh__rendezvous_options *options,
     return SPSH_OK;
 }
 
+/* Messages are moved under the lock that done_fn takes, and only while nobody has failed. */
+void spsh__comm_fail(spsh__comm *c)
+{
+    while (c->below != NULL)
+        c = c->below;
+    spsh__comm_set_failed(c);
+    (void)c->ops->done_fn(c, 0);
+}
+
 void spsh__comm_close(spsh__comm *comm)
 {
     if (comm != NULL)

@@ -58,20 +58,27 @@ struct spsh__comm {
     const spsh__comm_ops *ops;
     uint32_t rank, world_size;
     uint32_t deadline_ms; /* of everything that waits without a deadline of its own */
-    bool has_failed;      /* by the two below */
+    bool has_failed;      /* by those below; of the lowest */
+    spsh__comm *below;    /* that moves the messages of this one, and fails with it; else NULL */
     spsh_allocator allocator;
     void *state;
 };
 
-/* Messages are no longer moved, and close waits for nobody; whoever fails otherwise says so as
- * well, and may free what messages were to go to. Any thread. */
-static inline void spsh__comm_fail(spsh__comm *c)
+/* Whoever fails otherwise says so: close waits for nobody, and from the return on no message is
+ * moved, so that its memory may be freed. Any thread. */
+void spsh__comm_fail(spsh__comm *c);
+
+/* The same of those that move messages, under their own lock. */
+static inline void spsh__comm_set_failed(spsh__comm *c)
 {
     __atomic_store_n(&c->has_failed, true, __ATOMIC_RELAXED);
 }
 
+/* Somebody has; what was being moved just then may still be. */
 static inline bool spsh__comm_has_failed(const spsh__comm *c)
 {
+    while (c->below != NULL)
+        c = c->below;
     return __atomic_load_n(&c->has_failed, __ATOMIC_RELAXED);
 }
 

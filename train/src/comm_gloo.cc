@@ -121,7 +121,6 @@ struct gloo_state {
     std::mutex lock; /* of all below */
     std::condition_variable news;
     bool stops = false, is_woken = false;
-    bool is_given_up = false; /* messages are no longer moved: their memory may go */
     spsh__comm_handle last = 0;
     std::map<spsh__comm_handle, message> messages;
     /* By the address at which this rank is reached: of nearly all worlds one. */
@@ -135,14 +134,6 @@ gloo_state *state_of(const spsh__comm *c)
 }
 
 /* ---- all of this part: locked ---- */
-
-/* Whoever fails otherwise says so, and frees what messages were to go to. */
-bool is_given_up(const spsh__comm *c)
-{
-    gloo_state *s = state_of(c);
-    s->is_given_up = s->is_given_up || spsh__comm_has_failed(c);
-    return s->is_given_up;
-}
 
 /* The connection has ended, or is ended as what came is wrong. Gloo does not tell those that wait
  * in the middle of a frame. */
@@ -319,7 +310,7 @@ void hear_frames(spsh__comm *c, peer *p)
         const size_t at = heard % FRAMES_IN * FRAME_BYTES;
         {
             std::unique_lock<std::mutex> locked(s->lock);
-            if (!is_given_up(c) && !take_frame(s, p, &p->in_bytes[at]))
+            if (!spsh__comm_has_failed(c) && !take_frame(s, p, &p->in_bytes[at]))
                 cut_off(s, p);
             p->work.wait(
                 locked, [&] { return p->kept.size() < UNEXPECTED_MAX || s->stops || p->has_gone; });
@@ -349,8 +340,9 @@ void send_frames(spsh__comm *c, peer *p)
             return;
         const size_t at = sent % FRAMES_OUT * FRAME_BYTES;
         std::unique_lock<std::mutex> locked(s->lock);
-        p->work.wait(locked,
-                     [&] { return s->stops || p->has_gone || (has_work(p) && !is_given_up(c)); });
+        p->work.wait(locked, [&] {
+            return s->stops || p->has_gone || (has_work(p) && !spsh__comm_has_failed(c));
+        });
         if (s->stops || p->has_gone)
             return;
         is_bye = p->heads.empty() && p->bodies.empty();
@@ -471,8 +463,7 @@ spsh_status judge(spsh__comm *c, spsh__comm_handle handle, double waited_s, spsh
         s->messages.erase(handle);
         return SPSH_OK;
     }
-    spsh__comm_fail(c);
-    s->is_given_up = true;
+    spsh__comm_set_failed(c);
     if (m.state == DONE)
         return SPSH_FAIL(err, SPSH_E_MISMATCH, SPSH_OFFSET_NONE,
                          "rank %u sent %s than the %zu bytes that were expected (tag %u): do all "

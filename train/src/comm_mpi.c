@@ -5,6 +5,9 @@
  * asks MPI, and sleeps a little where nothing was finished; without requests it sleeps until there
  * is one. A thread that waits asks MPI itself, so that it loses no time.
  *
+ * After a failure MPI is not called any more, and so moves nothing here; what a network card was
+ * told to move before (RDMA) it may still, until the process ends.
+ *
  * Two-sided messages only. A rank that has died: mpirun ends all others and names it; where mpirun
  * was told not to, and for a rank that hangs, wait_fn's deadline does both.
  */
@@ -53,7 +56,6 @@ typedef struct mpi_state {
     pthread_t thread;
     bool has_lock, has_work, has_thread, has_world;
     bool stops;
-    bool is_given_up;              /* messages are no longer moved: their memory may go */
     bool is_woken;                 /* wait_any is to return */
     uint32_t capacity, open_count; /* open: not done */
     message *messages;
@@ -76,21 +78,12 @@ static spsh_status mpi_error(int result, const char *what, uint32_t peer, spsh_e
     return SPSH_FAIL(err, SPSH_E_IO, SPSH_OFFSET_NONE, "%s rank %u: %s", what, peer, text);
 }
 
-/* Locked. */
-static void give_up(spsh__comm *c, mpi_state *s)
-{
-    spsh__comm_fail(c);
-    s->is_given_up = true;
-}
-
-/* Asks MPI for what has finished. Whoever fails otherwise says so, and frees what
- * messages were to go to. Locked. */
+/* Asks MPI for what has finished. Locked. */
 static void look(const spsh__comm *c)
 {
     mpi_state *s = c->state;
     int count = 0;
-    s->is_given_up = s->is_given_up || spsh__comm_has_failed(c);
-    if (s->open_count == 0 || s->is_given_up)
+    if (s->open_count == 0 || spsh__comm_has_failed(c))
         return;
     int result = MPI_Testsome((int)s->capacity, s->requests, &count, s->finished, s->statuses);
     if (count == MPI_UNDEFINED)
@@ -184,11 +177,13 @@ static spsh_status start(spsh__comm *c, const post *p, spsh__comm_handle *ret, s
 {
     mpi_state *s = c->state;
     uint32_t number = 0;
-    int result;
+    int result = MPI_SUCCESS;
     message *m = free_message(c, s, &number);
     if (m == NULL)
         return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "%u messages", s->capacity);
-    if (p->outgoing != NULL)
+    if (spsh__comm_has_failed(c))
+        s->requests[number] = MPI_REQUEST_NULL; /* MPI would move others as well */
+    else if (p->outgoing != NULL)
         result = MPI_Isend(p->outgoing, (int)p->size_bytes, MPI_BYTE, (int)p->peer, (int)p->tag,
                            s->world, &s->requests[number]);
     else
@@ -196,7 +191,7 @@ static spsh_status start(spsh__comm *c, const post *p, spsh__comm_handle *ret, s
                            s->world, &s->requests[number]);
     if (result != MPI_SUCCESS) {
         s->requests[number] = MPI_REQUEST_NULL;
-        give_up(c, s);
+        spsh__comm_set_failed(c);
         return mpi_error(result, p->outgoing != NULL ? "sending to" : "receiving from", p->peer,
                          err);
     }
@@ -264,7 +259,7 @@ static bool mpi_done(spsh__comm *c, spsh__comm_handle handle)
     return is_done;
 }
 
-static spsh_status finish(spsh__comm *c, mpi_state *s, message *m, spsh_error *err)
+static spsh_status finish(spsh__comm *c, message *m, spsh_error *err)
 {
     int class = MPI_SUCCESS;
     bool is_other_size = !m->is_send && m->received_bytes != m->size_bytes;
@@ -272,11 +267,11 @@ static spsh_status finish(spsh__comm *c, mpi_state *s, message *m, spsh_error *e
     if (m->result != MPI_SUCCESS)
         MPI_Error_class(m->result, &class);
     if (class != MPI_SUCCESS && class != MPI_ERR_TRUNCATE) {
-        give_up(c, s);
+        spsh__comm_set_failed(c);
         return mpi_error(m->result, m->is_send ? "sending to" : "receiving from", m->peer, err);
     }
     if (class == MPI_ERR_TRUNCATE || is_other_size) {
-        give_up(c, s);
+        spsh__comm_set_failed(c);
         return SPSH_FAIL(err, SPSH_E_MISMATCH, SPSH_OFFSET_NONE,
                          "rank %u sent %s than the %zu bytes that were expected (tag %u): do all "
                          "ranks have the same configuration?",
@@ -303,7 +298,7 @@ static spsh_status mpi_wait(spsh__comm *c, spsh__comm_handle handle, uint32_t de
             break;
         uint64_t waited_ns = spsh__now_ns() - begin;
         if (waited_ns >= deadline_ms * NS_A_MS) {
-            give_up(c, s);
+            spsh__comm_set_failed(c);
             rc = SPSH_FAIL(err, SPSH_E_TIMEOUT, SPSH_OFFSET_NONE,
                            "rank %u %s %zu bytes (tag %u) in %.1f s", m->peer,
                            m->is_send ? "has not taken" : "has not sent", m->size_bytes, m->tag,
@@ -318,7 +313,7 @@ static spsh_status mpi_wait(spsh__comm *c, spsh__comm_handle handle, uint32_t de
             nap(NAP_BUSY_NS);
     }
     message *m = message_of(s, handle);
-    rc = m == NULL ? SPSH_OK : finish(c, s, m, err);
+    rc = m == NULL ? SPSH_OK : finish(c, m, err);
     pthread_mutex_unlock(&s->lock);
     return rc;
 }

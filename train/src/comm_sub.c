@@ -22,8 +22,7 @@ static bool is_one(const spsh__ranks *r, uint32_t rank)
 /* ---- comm.h ---- */
 
 typedef struct sub_comm {
-    spsh__comm comm;
-    spsh__comm *parent;
+    spsh__comm comm; /* below it: the parent */
     spsh__ranks ranks;
     uint32_t tag_first;
 } sub_comm;
@@ -37,32 +36,29 @@ static spsh_status sub_send(spsh__comm *c, uint32_t to, uint32_t tag, const void
                             size_t size_bytes, spsh__comm_handle *ret_handle, spsh_error *err)
 {
     const sub_comm *s = sub_of(c);
-    return s->parent->ops->send_fn(s->parent, above(&s->ranks, to), tag + s->tag_first, bytes,
-                                   size_bytes, ret_handle, err);
+    return c->below->ops->send_fn(c->below, above(&s->ranks, to), tag + s->tag_first, bytes,
+                                  size_bytes, ret_handle, err);
 }
 
 static spsh_status sub_receive(spsh__comm *c, uint32_t from, uint32_t tag, void *bytes,
                                size_t size_bytes, spsh__comm_handle *ret_handle, spsh_error *err)
 {
     const sub_comm *s = sub_of(c);
-    return s->parent->ops->receive_fn(s->parent, above(&s->ranks, from), tag + s->tag_first, bytes,
-                                      size_bytes, ret_handle, err);
+    return c->below->ops->receive_fn(c->below, above(&s->ranks, from), tag + s->tag_first, bytes,
+                                     size_bytes, ret_handle, err);
 }
 
 static bool sub_done(spsh__comm *c, spsh__comm_handle handle)
 {
-    spsh__comm *parent = sub_of(c)->parent;
+    spsh__comm *parent = c->below;
     return parent->ops->done_fn(parent, handle);
 }
 
 static spsh_status sub_wait(spsh__comm *c, spsh__comm_handle handle, uint32_t deadline_ms,
                             spsh_error *err)
 {
-    spsh__comm *parent = sub_of(c)->parent;
-    const spsh_status rc = parent->ops->wait_fn(parent, handle, deadline_ms, err);
-    if (rc != SPSH_OK && spsh__comm_has_failed(parent))
-        spsh__comm_fail(c);
-    return rc;
+    spsh__comm *parent = c->below;
+    return parent->ops->wait_fn(parent, handle, deadline_ms, err);
 }
 
 static void sub_close(spsh__comm *c)
@@ -89,13 +85,13 @@ spsh_status spsh__comm_sub_open(spsh__comm *parent, const spsh__ranks *ranks, ui
     sub_comm *s = spsh__train_new(&parent->allocator, 1, sizeof(*s));
     if (s == NULL)
         return spsh__fail_memory(err);
-    s->parent = parent;
     s->ranks = *ranks;
     s->tag_first = tag_first;
     s->comm = (spsh__comm){.ops = &sub_ops,
                            .rank = below(ranks, parent->rank),
                            .world_size = ranks->count,
                            .deadline_ms = parent->deadline_ms,
+                           .below = parent,
                            .allocator = parent->allocator,
                            .state = s};
     *ret_comm = &s->comm;

@@ -97,8 +97,7 @@ typedef struct tcp_state {
     pthread_cond_t news;
     pthread_t thread;
     bool has_lock, has_news, has_thread, stops;
-    bool is_given_up; /* messages are no longer moved: their memory may go */
-    bool is_woken;    /* wait_any is to return */
+    bool is_woken; /* wait_any is to return */
     int wake;
     uint32_t capacity;
     uint64_t posted;
@@ -185,7 +184,7 @@ static void drop_frame(spsh__comm *c, peer *p)
 static void flush(spsh__comm *c, peer *p)
 {
     tcp_state *s = c->state;
-    while (p->first_out != NULL && !p->has_gone) {
+    while (p->first_out != NULL && !p->has_gone && !spsh__comm_has_failed(c)) {
         frame *f = p->first_out;
         const size_t head_at = f->at < FRAME_BYTES ? f->at : FRAME_BYTES;
         const size_t body_at = f->at - head_at;
@@ -454,16 +453,14 @@ static void hear(spsh__comm *c, peer *p)
 
 /* ---- the thread ---- */
 
-/* Whoever fails otherwise says so, and frees what messages were to go to. */
 static void choose_polls(const spsh__comm *c)
 {
     tcp_state *s = c->state;
-    s->is_given_up = s->is_given_up || spsh__comm_has_failed(c);
     for (uint32_t r = 0; r < c->world_size; r++) {
         const peer *p = &s->peers[r];
         short events = p->kept_count < UNEXPECTED_MAX ? POLLIN : 0;
         events = (short)(events | (p->first_out != NULL ? POLLOUT : 0));
-        const bool is_out = p->has_gone || s->is_given_up || events == 0;
+        const bool is_out = p->has_gone || spsh__comm_has_failed(c) || events == 0;
         s->polls[r] = (struct pollfd){is_out ? -1 : p->socket, events, 0};
     }
     s->polls[c->world_size] = (struct pollfd){s->wake, POLLIN, 0};
@@ -483,8 +480,7 @@ static void *move_messages(void *user)
         if ((s->polls[c->world_size].revents & POLLIN) != 0 &&
             read(s->wake, &count, sizeof(count)) < 0)
             count = 0; /* somebody else's turn */
-        s->is_given_up = s->is_given_up || spsh__comm_has_failed(c);
-        for (uint32_t r = 0; r < c->world_size && !s->is_given_up; r++) {
+        for (uint32_t r = 0; r < c->world_size && !spsh__comm_has_failed(c); r++) {
             peer *p = &s->peers[r];
             if (s->polls[r].fd < 0 || p->has_gone)
                 continue;
@@ -610,8 +606,7 @@ static spsh_status judge(spsh__comm *c, message *m, uint64_t begin_ns, spsh_erro
         m->is_used = false;
         return SPSH_OK;
     }
-    spsh__comm_fail(c);
-    s->is_given_up = true;
+    spsh__comm_set_failed(c);
     if (m->state == DONE)
         return SPSH_FAIL(err, SPSH_E_MISMATCH, SPSH_OFFSET_NONE,
                          "rank %u sent %s than the %zu bytes that were expected (tag %u): do all "
@@ -824,7 +819,7 @@ spsh_status spsh__comm_tcp_open(const spsh__rendezvous_options *options,
     if (rc == SPSH_OK) {
         *ret_comm = c;
     } else {
-        spsh__comm_fail(c);
+        spsh__comm_set_failed(c);
         tcp_close(c);
     }
     spsh__train_delete(allocator, sockets);

@@ -26,8 +26,7 @@ typedef struct parcel {
 } parcel;
 
 typedef struct throttle {
-    spsh__comm comm;
-    spsh__comm *parent;
+    spsh__comm comm; /* below it: the parent */
     spsh__link link;
     pthread_t thread;
     bool has_thread, is_closing;
@@ -58,7 +57,7 @@ static void hand_on(throttle *t)
 {
     const size_t place = t->queue[t->first];
     parcel p = t->parcels[place]; /* the table may move while it is sent */
-    spsh__comm *parent = t->parent;
+    spsh__comm *parent = t->comm.below;
     t->first = (t->first + 1) % t->parcel_max;
     t->count--;
     (void)pthread_mutex_unlock(&t->lock);
@@ -164,7 +163,7 @@ static spsh_status throttle_receive(spsh__comm *c, uint32_t from, uint32_t tag, 
                                     size_t size_bytes, spsh__comm_handle *ret_handle,
                                     spsh_error *err)
 {
-    spsh__comm *parent = throttle_of(c)->parent;
+    spsh__comm *parent = c->below;
     return parent->ops->receive_fn(parent, from, tag, bytes, size_bytes, ret_handle, err);
 }
 
@@ -182,9 +181,9 @@ static bool throttle_done(spsh__comm *c, spsh__comm_handle handle)
     throttle *t = throttle_of(c);
     parcel p;
     if ((handle & IS_SENT) == 0)
-        return t->parent->ops->done_fn(t->parent, handle);
+        return c->below->ops->done_fn(c->below, handle);
     return look(t, handle, &p) &&
-           (p.status != SPSH_OK || t->parent->ops->done_fn(t->parent, p.handle));
+           (p.status != SPSH_OK || c->below->ops->done_fn(c->below, p.handle));
 }
 
 static spsh_status await_gone(throttle *t, size_t place, uint32_t deadline_ms, parcel *ret)
@@ -209,7 +208,7 @@ static void free_place(throttle *t, size_t place)
 
 static spsh_status wait_sent(throttle *t, size_t place, uint32_t deadline_ms, spsh_error *err)
 {
-    spsh__comm *parent = t->parent;
+    spsh__comm *parent = t->comm.below;
     parcel p;
     spsh_status rc = await_gone(t, place, deadline_ms, &p);
     if (rc != SPSH_OK)
@@ -233,8 +232,8 @@ static spsh_status throttle_wait(spsh__comm *c, spsh__comm_handle handle, uint32
     throttle *t = throttle_of(c);
     const spsh_status rc = (handle & IS_SENT) != 0
                                ? wait_sent(t, (size_t)(handle & ~IS_SENT), deadline_ms, err)
-                               : t->parent->ops->wait_fn(t->parent, handle, deadline_ms, err);
-    if (rc != SPSH_OK && spsh__comm_has_failed(t->parent))
+                               : c->below->ops->wait_fn(c->below, handle, deadline_ms, err);
+    if (rc != SPSH_OK)
         spsh__comm_fail(c);
     return rc;
 }
@@ -244,8 +243,7 @@ static spsh_status throttle_wait_any(spsh__comm *c, const spsh__comm_handle *han
                                      uint32_t count, uint32_t deadline_ms, uint32_t *ret_which,
                                      spsh_error *err)
 {
-    const throttle *t = throttle_of(c);
-    spsh__comm *parent = t->parent;
+    spsh__comm *parent = c->below;
     bool has_own = false;
     for (uint32_t i = 0; i < count; i++)
         has_own = has_own || (handles[i] & IS_SENT) != 0;
@@ -267,7 +265,7 @@ static spsh_status throttle_wait_any(spsh__comm *c, const spsh__comm_handle *han
 
 static void throttle_wake(spsh__comm *c)
 {
-    spsh__comm *parent = throttle_of(c)->parent;
+    spsh__comm *parent = c->below;
     parent->ops->wake_fn(parent);
 }
 
@@ -291,15 +289,13 @@ static void throttle_close(spsh__comm *c)
     (void)pthread_mutex_lock(&t->lock);
     t->is_closing = true;
     if (spsh__comm_has_failed(c))
-        spsh__comm_fail(t->parent);
-    if (spsh__comm_has_failed(t->parent))
         t->count = 0;
     (void)pthread_cond_signal(&t->news);
     (void)pthread_mutex_unlock(&t->lock);
     if (t->has_thread)
         (void)pthread_join(t->thread, NULL);
-    t->parent->deadline_ms = c->deadline_ms;
-    spsh__comm_close(t->parent);
+    c->below->deadline_ms = c->deadline_ms;
+    spsh__comm_close(c->below);
     free_state(t);
 }
 
@@ -321,12 +317,12 @@ spsh_status spsh__comm_throttle_open(spsh__comm *parent, const spsh__link *link,
     pthread_condattr_t attributes;
     if (t == NULL)
         return spsh__fail_memory(err);
-    t->parent = parent;
     t->link = *link;
     t->comm = (spsh__comm){.ops = &throttle_ops,
                            .rank = parent->rank,
                            .world_size = parent->world_size,
                            .deadline_ms = parent->deadline_ms,
+                           .below = parent,
                            .allocator = parent->allocator,
                            .state = t};
     (void)pthread_mutex_init(&t->lock, NULL);
