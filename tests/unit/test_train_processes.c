@@ -11,6 +11,7 @@
 #include "runtime_processes.h"
 #include "spsh_test.h"
 #include "strategy_internal.h"
+#include "train_internal.h"
 
 #define LEARNERS    4
 #define ELEMENTS    3000
@@ -134,22 +135,29 @@ static void leave(learner *l)
     spsh__backend_close(l->backend);
 }
 
+static spsh__comm *open_comm(const char *folder, uint32_t rank, uint32_t ranks)
+{
+    spsh__launch launch = {.rank = rank,
+                           .world_size = ranks,
+                           .local_rank = rank,
+                           .local_size = ranks,
+                           .node_count = 1,
+                           .launcher = "environment"};
+    const spsh__rendezvous_options meeting = {
+        .launch = &launch, .folder = folder, .deadline_ms = DEADLINE_MS};
+    spsh__comm *c = NULL;
+    (void)snprintf(launch.comm, sizeof(launch.comm), "%s", carrier);
+    REQUIRE(spsh__comm_open(&meeting, spsh_allocator_default(), &c, NULL) == SPSH_OK);
+    return c;
+}
+
 static void *be_process(void *user)
 {
     learner *l = (learner *)user;
-    spsh__launch launch = {.rank = l->rank,
-                           .world_size = LEARNERS,
-                           .local_rank = l->rank,
-                           .local_size = LEARNERS,
-                           .node_count = 1,
-                           .launcher = "environment"};
-    (void)snprintf(launch.comm, sizeof(launch.comm), "%s", carrier);
-    const spsh__rendezvous_options meeting = {
-        .launch = &launch, .folder = l->world->folder, .deadline_ms = DEADLINE_MS};
     const spsh__record_options record = {spsh_allocator_default(), spsh_io_default(),
                                          l->world->records, 5};
     spsh__runtime *processes = NULL, *recorded = NULL;
-    REQUIRE(spsh__comm_open(&meeting, spsh_allocator_default(), &l->learner.comm, NULL) == SPSH_OK);
+    l->learner.comm = open_comm(l->world->folder, l->rank, LEARNERS);
     REQUIRE(spsh__runtime_processes_open(l->learner.comm, spsh_allocator_default(), &processes,
                                          NULL) == SPSH_OK);
     if (l->world->is_recorded)
@@ -267,6 +275,41 @@ static void test_a_recorded_run_is_replayed(void)
     }
 }
 
+/* A comm without a runtime: what is sent to it is not taken; until the other one has gone. */
+static void *be_silent(void *user)
+{
+    spsh__comm *c = open_comm(user, 1, 2);
+    uint8_t byte = 0;
+    spsh__comm_handle h = 0;
+    REQUIRE(c->ops->receive_fn(c, 0, 1, &byte, 1, &h, NULL) == SPSH_OK);
+    CHECK(c->ops->wait_fn(c, h, DEADLINE_MS, NULL) == SPSH_E_TIMEOUT);
+    spsh__comm_close(c);
+    return NULL;
+}
+
+/* Nobody waits for what will not be sent. */
+static void test_closing_behind_a_failure(void)
+{
+    static uint8_t part[SPSH__PART_BYTES];
+    const spsh__message m = {.kind = 1, .bytes = part, .size_bytes = sizeof(part)};
+    spsh__runtime *t = NULL;
+    char folder[64];
+    pthread_t other;
+    test_temp_dir(folder, sizeof(folder));
+    REQUIRE(pthread_create(&other, NULL, be_silent, folder) == 0);
+    spsh__comm *c = open_comm(folder, 0, 2);
+    REQUIRE(spsh__runtime_processes_open(c, spsh_allocator_default(), &t, NULL) == SPSH_OK);
+    for (uint32_t i = 0; i < 3; i++)
+        CHECK(t->ops->post_fn(t, 1, &m, NULL) == SPSH_OK);
+    spsh__comm_fail(c);
+    const uint64_t begin_ns = spsh__now_ns();
+    t->ops->close_fn(t);
+    CHECK(spsh__now_ns() - begin_ns < DEADLINE_MS / 4 * UINT64_C(1000000));
+    spsh__comm_close(c);
+    REQUIRE(pthread_join(other, NULL) == 0);
+    test_remove_tree(folder);
+}
+
 static bool is_built(void)
 {
     spsh__launch launch = {
@@ -287,5 +330,6 @@ int main(int argc, char **argv)
     }
     RUN(test_they_come_to_the_minimum);
     RUN(test_a_recorded_run_is_replayed);
+    RUN(test_closing_behind_a_failure);
     return TEST_RESULT();
 }

@@ -133,6 +133,13 @@ static spsh_status post(processes *p, uint32_t to, const spsh__message *m, spsh_
     return rc;
 }
 
+static spsh_status await_sent(const processes *p, const parcel *one, spsh_error *err)
+{
+    spsh__comm *c = p->comm;
+    const spsh_status rc = c->ops->wait_fn(c, one->head, c->deadline_ms, err);
+    return rc != SPSH_OK ? rc : c->ops->wait_fn(c, one->body, c->deadline_ms, err);
+}
+
 /* What was sent is freed. */
 static spsh_status sweep(processes *p, spsh_error *err)
 {
@@ -145,9 +152,7 @@ static spsh_status sweep(processes *p, spsh_error *err)
             at = &one->next;
             continue;
         }
-        rc = c->ops->wait_fn(c, one->head, c->deadline_ms, err);
-        if (rc == SPSH_OK)
-            rc = c->ops->wait_fn(c, one->body, c->deadline_ms, err);
+        rc = await_sent(p, one, err);
         if (rc == SPSH_OK) {
             *at = one->next;
             spsh__train_delete(&p->allocator, one);
@@ -442,7 +447,7 @@ static void free_parcels(processes *p, parcel *first)
     }
 }
 
-/* After a failure comm.h may still move what was posted: that memory stays. */
+/* Where serving has failed, comm.h may still move what was posted: that memory stays. */
 static void free_state(processes *p)
 {
     const spsh_allocator allocator = p->allocator;
@@ -477,12 +482,11 @@ static void processes_close(spsh__runtime *t)
     (void)pthread_mutex_unlock(&p->out_lock);
     if (p->has_thread)
         (void)pthread_join(p->thread, NULL);
-    if (p->status == SPSH_OK) {
-        for (parcel *one = p->out; one != NULL; one = one->next) {
-            (void)p->comm->ops->wait_fn(p->comm, one->head, p->comm->deadline_ms, NULL);
-            (void)p->comm->ops->wait_fn(p->comm, one->body, p->comm->deadline_ms, NULL);
-        }
-    }
+    for (const parcel *one = p->out; one != NULL && p->status == SPSH_OK; one = one->next)
+        if (!spsh__comm_has_failed(p->comm)) /* else nothing is sent any more */
+            (void)await_sent(p, one, NULL);
+    if (spsh__comm_has_failed(p->comm))
+        spsh__comm_fail(p->comm); /* until nothing is moved any more */
     free_state(p);
 }
 
