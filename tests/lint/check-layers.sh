@@ -6,6 +6,8 @@
 set -eu
 cd "${1:-.}"
 bad=0
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
 
 deny() { # deny DIR REGEX
     [ -d "$1" ] || return 0
@@ -42,17 +44,21 @@ for part in shardfmt loader featgen train tools; do
     if grep -rn '#include <gloo' "$part" --include='*.[ch]' --include='*.cc' | grep -v '^train/src/comm_gloo\.cc:'; then bad=1; fi
 done
 
-# Private headers are reached by bare name inside their own folder only.
+# Private headers are reached by bare name inside their own folder only. A part may have one of that
+# name itself.
+names() { # names DIR [FIND-TEST...]: of headers, as regular expressions
+    find "$@" -name '*.h' | sed 's|.*/||; s/\./\\./g' | LC_ALL=C sort -u
+}
 for owner in shardfmt loader featgen train tools; do
     [ -d "$owner" ] || continue
     deny "$owner" '#include "(\.\./|[a-z]+/src/)'
-    for header in $(find "$owner" -name '*.h' ! -path '*/include/*' -exec basename '{}' ';' | sort -u); do
-        for other in shardfmt loader featgen train tools; do
-            if [ "$other" = "$owner" ] || [ -n "$(find "$other" -name "$header" 2>/dev/null)" ]; then
-                continue
-            fi
-            deny "$other" "#include \"([^\"]*/)?$(printf '%s' "$header" | sed 's/\./\\./g')\""
-        done
+    for other in shardfmt loader featgen train tools; do
+        if [ "$other" = "$owner" ] || [ ! -d "$other" ]; then
+            continue
+        fi
+        names "$other" >"$work/others"
+        private=$(names "$owner" ! -path '*/include/*' | LC_ALL=C comm -23 - "$work/others" | paste -sd '|')
+        [ -z "$private" ] || deny "$other" "#include \"([^\"]*/)?($private)\""
     done
 done
 
