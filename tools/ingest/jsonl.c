@@ -31,6 +31,14 @@ static bool fail_at(json_cursor *c, const uint8_t *at, const char *problem)
     return false;
 }
 
+/* NULL, of an empty text, is no place to count from. */
+static json_cursor cursor_of(spsh_bytes text)
+{
+    static const uint8_t nothing = 0;
+    const uint8_t *begin = text.size_bytes == 0 ? &nothing : text.data;
+    return (json_cursor){.at = begin, .end = begin + text.size_bytes};
+}
+
 static void skip_space(json_cursor *c)
 {
     while (c->at < c->end && (*c->at == ' ' || *c->at == '\t' || *c->at == '\r' || *c->at == '\n'))
@@ -410,7 +418,8 @@ static bool pick_object(json_cursor *c, const json_names *n)
 const char *spsh__json_pick(spsh_bytes text, const char *const *names, size_t name_count,
                             spsh__json_value *values, spsh__builder *extras, size_t *ret_offset)
 {
-    json_cursor c = {.at = text.data, .end = text.data + text.size_bytes};
+    json_cursor c = cursor_of(text);
+    const uint8_t *begin = c.at;
     const json_names n = {
         .names = names,
         .count = name_count,
@@ -431,7 +440,7 @@ const char *spsh__json_pick(spsh_bytes text, const char *const *names, size_t na
         memset(values, 0, name_count * sizeof(*values));
         if (extras != NULL && extras->size_bytes > n.extras_start)
             extras->size_bytes = n.extras_start;
-        *ret_offset = (size_t)(c.at - text.data);
+        *ret_offset = (size_t)(c.at - begin);
     } else if (extras != NULL && extras->size_bytes > n.extras_start) {
         spsh__builder_append(extras, "}", 1);
     }
@@ -440,7 +449,7 @@ const char *spsh__json_pick(spsh_bytes text, const char *const *names, size_t na
 
 bool spsh__json_array_next(spsh_bytes *rest, spsh__json_value *ret_value)
 {
-    json_cursor c = {.at = rest->data, .end = rest->data + rest->size_bytes};
+    json_cursor c = cursor_of(*rest);
     if (rest->size_bytes == 0)
         return false;
     if (*c.at != '[' && *c.at != ',')
@@ -588,7 +597,7 @@ void spsh__jsonl_reader_free(spsh__jsonl_reader *reader)
 
 static bool is_blank_line(spsh_bytes raw)
 {
-    json_cursor c = {.at = raw.data, .end = raw.data + raw.size_bytes};
+    json_cursor c = cursor_of(raw);
     skip_space(&c);
     return c.at == c.end;
 }

@@ -265,7 +265,7 @@ static spsh_bytes last_component(spsh_bytes path)
     size_t begin = path.size_bytes;
     while (begin > 0 && path.data[begin - 1] != '/')
         begin--;
-    return (spsh_bytes){path.data + begin, path.size_bytes - begin};
+    return begin == 0 ? path : (spsh_bytes){path.data + begin, path.size_bytes - begin};
 }
 
 static void drop_component(spsh_bytes *path)
