@@ -3,12 +3,38 @@
 
 #include <errno.h>
 #include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 struct fail_malloc fail_malloc = {.at = UINT64_MAX};
+
+/* Returns in each child, and when all have ended in their parent. */
+static void fork_at(uint64_t call)
+{
+    for (int later = 0; later < 2; later++) {
+        int status = 0;
+        (void)fflush(NULL); /* or it is written twice */
+        const pid_t child = fork();
+        if (child == 0) {
+            fail_malloc.forks = false;
+            fail_malloc.at = call;
+            fail_malloc.later_too = later != 0;
+            return;
+        }
+        if (child < 0 || waitpid(child, &status, 0) != child)
+            abort();
+        fail_malloc.children++;
+        fail_malloc.bad_children += status != 0;
+    }
+}
 
 static bool fails(void)
 {
     const uint64_t call = fail_malloc.calls++;
+    if (fail_malloc.forks)
+        fork_at(call);
     return call == fail_malloc.at || (fail_malloc.later_too && call > fail_malloc.at);
 }
 

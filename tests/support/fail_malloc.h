@@ -5,6 +5,17 @@
  *     ... CHECK_I64(run(), SPSH_E_NO_MEMORY);
  *     fail_malloc.at = UINT64_MAX;
  *
+ * Or all of them, each in a child that is forked there, so that what comes before is done once:
+ *
+ *     fail_malloc.calls = 0, fail_malloc.forks = true;
+ *     const spsh_status rc = run();
+ *     if (!fail_malloc.forks) -- a child: an allocation has failed
+ *         CHECK_I64(rc, SPSH_E_NO_MEMORY), exit(TEST_RESULT());
+ *     fail_malloc.forks = false;
+ *     CHECK_U64(fail_malloc.bad_children, 0);
+ *
+ * That is for a run of one thread which leaves no traces outside the process.
+ *
  * A test that links the target fail_malloc gets the sources and the linker's --wrap.
  */
 #ifndef FAIL_MALLOC_H
@@ -17,6 +28,8 @@ extern struct fail_malloc {
     _Atomic uint64_t calls; /* allocations asked for since it was set to 0 */
     uint64_t at;            /* UINT64_MAX: never */
     bool later_too;         /* the calls after it fail as well */
+    bool forks; /* two children at each call: it fails there once, or with all that follow */
+    uint64_t children, bad_children; /* the second: that did not exit with 0 */
 } fail_malloc;
 
 #endif
