@@ -15,6 +15,23 @@ if(SPEECHSHARD_SANITIZE)
     if(SPEECHSHARD_SANITIZE MATCHES "undefined")
         target_compile_options(speechshard_build_flags INTERFACE -fno-sanitize-recover=undefined)
     endif()
+    # AddressSanitizer's runtime as a library: an interpreter without sanitizer runs a module with one when the
+    # runtime is loaded before it (tests/CMakeLists.txt). gcc links it so itself; clang, when it is told.
+    set(SPEECHSHARD_ASAN_LIBRARY "")
+    if(SPEECHSHARD_SANITIZE MATCHES "address" AND NOT SPEECHSHARD_FUZZ)
+        set(_name libasan.so)
+        if(CMAKE_C_COMPILER_ID MATCHES "Clang")
+            set(_name libclang_rt.asan-${CMAKE_SYSTEM_PROCESSOR}.so)
+        endif()
+        execute_process(COMMAND ${CMAKE_C_COMPILER} -print-file-name=${_name}
+            OUTPUT_VARIABLE SPEECHSHARD_ASAN_LIBRARY OUTPUT_STRIP_TRAILING_WHITESPACE)
+        if(NOT IS_ABSOLUTE "${SPEECHSHARD_ASAN_LIBRARY}") # the name again: there is none
+            set(SPEECHSHARD_ASAN_LIBRARY "")
+        elseif(CMAKE_C_COMPILER_ID MATCHES "Clang")
+            get_filename_component(_folder "${SPEECHSHARD_ASAN_LIBRARY}" DIRECTORY)
+            target_link_options(speechshard_build_flags INTERFACE -shared-libasan LINKER:-rpath,${_folder})
+        endif()
+    endif()
 endif()
 if(SPEECHSHARD_FUZZ)
     if(NOT CMAKE_C_COMPILER_ID MATCHES "Clang")
