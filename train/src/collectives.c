@@ -16,7 +16,6 @@
 #define SPIN_NS UINT64_C(1000000) /* looks without naps for so long */
 #define NAP_NS  UINT64_C(50000)
 #define NS_A_MS UINT64_C(1000000)
-#define ROLL_MS 2000u /* for others, whose time is over as well, to say so */
 
 struct spsh__collectives {
     spsh_allocator allocator;
@@ -51,24 +50,16 @@ static void give_up(spsh__collectives *c)
     spsh__comm_fail(c->comm);
 }
 
-/* Who has not come as far, or does not say so: "rank 2 is", "rank 1, 2 is", "no rank is". */
+/* "rank 2 is", "rank 1, 2 is", "no rank is": all have started as many collectives. */
 static void name_missing(const spsh__collectives *c, char *text, size_t capacity)
 {
-    const uint32_t world = c->comm->world_size;
-    uint64_t *counts = spsh__train_new(&c->allocator, world, sizeof(*counts));
-    size_t length = 0;
-    (void)snprintf(text, capacity, "some rank is");
-    if (counts == NULL || spsh__comm_has_failed(c->comm)) {
-        spsh__train_delete(&c->allocator, counts);
-        return;
-    }
-    spsh__comm_roll(c->comm, c->started, ROLL_MS, counts);
-    for (uint32_t r = 0; r < world && length + 16 < capacity; r++)
-        if (counts[r] == UINT64_MAX || counts[r] < c->started)
-            length += (size_t)snprintf(text + length, capacity - length, "%s %u",
-                                       length == 0 ? "rank" : ",", r);
-    (void)snprintf(text + length, capacity - length, "%s", length == 0 ? "no rank is" : " is");
-    spsh__train_delete(&c->allocator, counts);
+    char ranks[64] = "";
+    if (!spsh__comm_name_missing(c->comm, c->started, ranks, sizeof(ranks)))
+        (void)snprintf(text, capacity, "some rank is");
+    else if (ranks[0] == '\0')
+        (void)snprintf(text, capacity, "no rank is");
+    else
+        (void)snprintf(text, capacity, "rank %s is", ranks);
 }
 
 static spsh_status fail(spsh__collectives *c, spsh_status rc, const spsh_error *why,

@@ -1,6 +1,7 @@
 /* comm.c: opening, and what is made of messages. */
 #include "comm.h"
 
+#include <stdio.h>
 #include <time.h>
 
 #include "fold_tree.h"
@@ -237,6 +238,13 @@ spsh_status spsh__comm_broadcast(spsh__comm *c, void *bytes, size_t size_bytes, 
 
 /* ---- the roll ---- */
 
+#define ROLL_MS 2000u /* for others, whose time is over as well, to say so */
+
+bool spsh__comm_await(spsh__comm *c, spsh__comm_handle handle, uint32_t deadline_ms)
+{
+    return c->ops->await_fn == NULL || c->ops->await_fn(c, handle, deadline_ms);
+}
+
 /* Handles of receives by rank, then of sends. */
 static void post_roll(spsh__comm *c, const uint64_t *own, uint64_t *counts,
                       spsh__comm_handle *handles)
@@ -282,4 +290,25 @@ void spsh__comm_roll(spsh__comm *c, uint64_t own, uint32_t deadline_ms, uint64_t
         if (handles[i] != 0 && c->ops->wait_fn(c, handles[i], 0, NULL) != SPSH_OK && i < world)
             counts[i] = UINT64_MAX;
     spsh__train_delete(&c->allocator, handles);
+}
+
+bool spsh__comm_name_missing(spsh__comm *c, uint64_t own, char *text, size_t capacity)
+{
+    uint64_t *counts = spsh__train_new(&c->allocator, c->world_size, sizeof(*counts));
+    bool has_all = true;
+    size_t length = 0;
+    text[0] = '\0';
+    if (counts == NULL || spsh__comm_has_failed(c)) {
+        spsh__train_delete(&c->allocator, counts);
+        return false;
+    }
+    spsh__comm_roll(c, own, ROLL_MS, counts);
+    for (uint32_t r = 0; r < c->world_size; r++)
+        has_all = has_all && counts[r] != UINT64_MAX;
+    for (uint32_t r = 0; r < c->world_size && length + 16 < capacity; r++)
+        if (has_all ? counts[r] < own : counts[r] == UINT64_MAX)
+            length += (size_t)snprintf(text + length, capacity - length, "%s%u",
+                                       length == 0 ? "" : ", ", r);
+    spsh__train_delete(&c->allocator, counts);
+    return true;
 }

@@ -44,6 +44,10 @@ typedef struct spsh__comm_ops {
     bool (*done_fn)(spsh__comm *c, spsh__comm_handle handle);
     spsh_status (*wait_fn)(spsh__comm *c, spsh__comm_handle handle, uint32_t deadline_ms,
                            spsh_error *err);
+    /* Until wait_fn would return at once, whatever it would say; false: it is late, and nothing has
+     * failed for it, so that who is missing can still be asked (spsh__comm_name_missing). NULL:
+     * nobody who is late here can say so. */
+    bool (*await_fn)(spsh__comm *c, spsh__comm_handle handle, uint32_t deadline_ms);
     /* Until wait_fn of one of them would return at once, whatever it would say: *ret_which; or
      * until wake_fn was called, or deadline_ms are over: count. One thread at a time. NULL of those
      * without other processes. */
@@ -68,7 +72,10 @@ struct spsh__comm {
  * moved, so that its memory may be freed. Any thread. */
 void spsh__comm_fail(spsh__comm *c);
 
-/* The same of those that move messages, under their own lock. */
+/* ops->await_fn, where there is one; true where there is none. */
+bool spsh__comm_await(spsh__comm *c, spsh__comm_handle handle, uint32_t deadline_ms);
+
+/* The same as spsh__comm_fail of those that move messages, under their own lock. */
 static inline void spsh__comm_set_failed(spsh__comm *c)
 {
     __atomic_store_n(&c->has_failed, true, __ATOMIC_RELAXED);
@@ -114,9 +121,15 @@ spsh_status spsh__comm_all_reduce(spsh__comm *c, spsh__comm_type type, spsh__com
 spsh_status spsh__comm_broadcast(spsh__comm *c, void *bytes, size_t size_bytes, uint32_t root,
                                  spsh_error *err);
 
-/* Who is missing, where something else than messages was late: all whom it was late for say how far
- * they have come. counts: world_size, written; UINT64_MAX: has not said so within deadline_ms. No
- * message follows. */
+/* Who is late, or NCCL, or what connects two: all whom it was late for say how far they have come.
+ * counts: world_size, written; UINT64_MAX: has not said so within deadline_ms. No message
+ * follows. */
 void spsh__comm_roll(spsh__comm *c, uint64_t own, uint32_t deadline_ms, uint64_t *counts);
+
+/* By a roll: "2" or "1, 2", ranks that do not answer; where all do, those that have not come as far
+ * as own; "": nobody. Whoever waits for one that waits for another is not to name it: they wait
+ * for each other, so their time is over at about the same moment, and who does not say so is
+ * missing. false: messages have failed before, nobody can be asked. */
+bool spsh__comm_name_missing(spsh__comm *c, uint64_t own, char *text, size_t capacity);
 
 #endif

@@ -478,6 +478,14 @@ spsh_status judge(spsh__comm *c, spsh__comm_handle handle, double waited_s, spsh
                      m.is_send ? "has not taken" : "has not sent", m.size_bytes, m.tag, waited_s);
 }
 
+bool gloo_await(spsh__comm *c, spsh__comm_handle handle, uint32_t deadline_ms)
+{
+    gloo_state *s = state_of(c);
+    std::unique_lock<std::mutex> locked(s->lock);
+    return s->news.wait_for(locked, std::chrono::milliseconds(deadline_ms),
+                            [&] { return is_over(s, handle); });
+}
+
 spsh_status gloo_wait(spsh__comm *c, spsh__comm_handle handle, uint32_t deadline_ms,
                       spsh_error *err)
 {
@@ -582,8 +590,8 @@ void gloo_close(spsh__comm *c)
     spsh__train_delete(&allocator, c);
 }
 
-const spsh__comm_ops gloo_ops = {"gloo",    gloo_send,     gloo_receive, gloo_done,
-                                 gloo_wait, gloo_wait_any, gloo_wake,    gloo_close};
+const spsh__comm_ops gloo_ops = {"gloo",     gloo_send,     gloo_receive, gloo_done, gloo_wait,
+                                 gloo_await, gloo_wait_any, gloo_wake,    gloo_close};
 
 /* Of a connection of the meeting: its end here. Numbers only. */
 std::string own_address(int socket)

@@ -281,39 +281,52 @@ static spsh_status finish(spsh__comm *c, message *m, spsh_error *err)
     return SPSH_OK;
 }
 
-static spsh_status mpi_wait(spsh__comm *c, spsh__comm_handle handle, uint32_t deadline_ms,
-                            spsh_error *err)
+/* Locked at the end, not at the beginning. NULL: it was waited for before. */
+static message *await_locked(spsh__comm *c, spsh__comm_handle handle, uint32_t deadline_ms)
 {
     mpi_state *s = c->state;
-    uint64_t begin = spsh__now_ns();
-    spsh_status rc = SPSH_OK;
-    if (handle == 0)
-        return SPSH_OK;
+    const uint64_t begin = spsh__now_ns();
     for (;;) {
         pthread_mutex_lock(&s->lock);
         message *m = message_of(s, handle);
         if (m != NULL && !m->is_done)
             look(c);
-        if (m == NULL || m->is_done)
-            break;
-        uint64_t waited_ns = spsh__now_ns() - begin;
-        if (waited_ns >= deadline_ms * NS_A_MS) {
-            spsh__comm_set_failed(c);
-            rc = SPSH_FAIL(err, SPSH_E_TIMEOUT, SPSH_OFFSET_NONE,
-                           "rank %u %s %zu bytes (tag %u) in %.1f s", m->peer,
-                           m->is_send ? "has not taken" : "has not sent", m->size_bytes, m->tag,
-                           (double)waited_ns / 1e9);
-            pthread_mutex_unlock(&s->lock);
-            return rc;
-        }
+        const uint64_t waited_ns = spsh__now_ns() - begin;
+        if (m == NULL || m->is_done || waited_ns >= deadline_ms * NS_A_MS)
+            return m;
         pthread_mutex_unlock(&s->lock);
         if (waited_ns < SPIN_NS)
             sched_yield();
         else
             nap(NAP_BUSY_NS);
     }
-    message *m = message_of(s, handle);
-    rc = m == NULL ? SPSH_OK : finish(c, m, err);
+}
+
+static bool mpi_await(spsh__comm *c, spsh__comm_handle handle, uint32_t deadline_ms)
+{
+    mpi_state *s = c->state;
+    const message *m = await_locked(c, handle, deadline_ms);
+    const bool is_over = m == NULL || m->is_done;
+    pthread_mutex_unlock(&s->lock);
+    return is_over;
+}
+
+static spsh_status mpi_wait(spsh__comm *c, spsh__comm_handle handle, uint32_t deadline_ms,
+                            spsh_error *err)
+{
+    mpi_state *s = c->state;
+    const uint64_t begin = spsh__now_ns();
+    spsh_status rc = SPSH_OK;
+    message *m = await_locked(c, handle, deadline_ms);
+    if (m != NULL && m->is_done) {
+        rc = finish(c, m, err);
+    } else if (m != NULL) {
+        spsh__comm_set_failed(c);
+        rc = SPSH_FAIL(err, SPSH_E_TIMEOUT, SPSH_OFFSET_NONE,
+                       "rank %u %s %zu bytes (tag %u) in %.1f s", m->peer,
+                       m->is_send ? "has not taken" : "has not sent", m->size_bytes, m->tag,
+                       (double)(spsh__now_ns() - begin) / 1e9);
+    }
     pthread_mutex_unlock(&s->lock);
     return rc;
 }
@@ -389,6 +402,7 @@ static const spsh__comm_ops mpi_ops = {
     .receive_fn = mpi_receive,
     .done_fn = mpi_done,
     .wait_fn = mpi_wait,
+    .await_fn = mpi_await,
     .wait_any_fn = mpi_wait_any,
     .wake_fn = mpi_wake,
     .close_fn = mpi_close,

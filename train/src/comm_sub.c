@@ -61,6 +61,11 @@ static spsh_status sub_wait(spsh__comm *c, spsh__comm_handle handle, uint32_t de
     return parent->ops->wait_fn(parent, handle, deadline_ms, err);
 }
 
+static bool sub_message_await(spsh__comm *c, spsh__comm_handle handle, uint32_t deadline_ms)
+{
+    return spsh__comm_await(c->below, handle, deadline_ms);
+}
+
 static void sub_close(spsh__comm *c)
 {
     const spsh_allocator allocator = c->allocator;
@@ -73,6 +78,7 @@ static const spsh__comm_ops sub_ops = {
     .receive_fn = sub_receive,
     .done_fn = sub_done,
     .wait_fn = sub_wait,
+    .await_fn = sub_message_await,
     .close_fn = sub_close,
 };
 

@@ -621,20 +621,40 @@ static spsh_status judge(spsh__comm *c, message *m, uint64_t begin_ns, spsh_erro
         m->is_send ? "has not taken" : "has not sent", m->size_bytes, m->tag, waited_s);
 }
 
+/* Locked. */
+static bool is_over(const tcp_state *s, spsh__comm_handle handle)
+{
+    const message *m = message_of(s, handle);
+    return m == NULL || m->state == DONE || s->peers[m->peer].has_gone;
+}
+
+static bool await_locked(tcp_state *s, spsh__comm_handle handle, uint32_t deadline_ms)
+{
+    const struct timespec end = after_ms(deadline_ms);
+    int late = 0;
+    while (!is_over(s, handle) && late == 0)
+        late = pthread_cond_timedwait(&s->news, &s->lock, &end);
+    return is_over(s, handle);
+}
+
+static bool tcp_await(spsh__comm *c, spsh__comm_handle handle, uint32_t deadline_ms)
+{
+    tcp_state *s = c->state;
+    (void)pthread_mutex_lock(&s->lock);
+    const bool is_good = await_locked(s, handle, deadline_ms);
+    (void)pthread_mutex_unlock(&s->lock);
+    return is_good;
+}
+
 static spsh_status tcp_wait(spsh__comm *c, spsh__comm_handle handle, uint32_t deadline_ms,
                             spsh_error *err)
 {
     tcp_state *s = c->state;
     const uint64_t begin_ns = spsh__now_ns();
-    const struct timespec end = after_ms(deadline_ms);
     spsh_status rc = SPSH_OK;
     (void)pthread_mutex_lock(&s->lock);
+    (void)await_locked(s, handle, deadline_ms);
     message *m = message_of(s, handle);
-    int late = 0;
-    while (m != NULL && m->state != DONE && !s->peers[m->peer].has_gone && late == 0) {
-        late = pthread_cond_timedwait(&s->news, &s->lock, &end);
-        m = message_of(s, handle);
-    }
     if (m != NULL)
         rc = judge(c, m, begin_ns, err);
     (void)pthread_mutex_unlock(&s->lock);
@@ -642,11 +662,10 @@ static spsh_status tcp_wait(spsh__comm *c, spsh__comm_handle handle, uint32_t de
 }
 
 /* Locked. */
-static uint32_t find_any(tcp_state *s, const spsh__comm_handle *handles, uint32_t count)
+static uint32_t find_any(const tcp_state *s, const spsh__comm_handle *handles, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
-        const message *m = message_of(s, handles[i]);
-        if (m == NULL || m->state == DONE || s->peers[m->peer].has_gone)
+        if (is_over(s, handles[i]))
             return i;
     }
     return count;
@@ -763,6 +782,7 @@ static const spsh__comm_ops tcp_ops = {
     .receive_fn = tcp_receive,
     .done_fn = tcp_done,
     .wait_fn = tcp_wait,
+    .await_fn = tcp_await,
     .wait_any_fn = tcp_wait_any,
     .wake_fn = tcp_wake,
     .close_fn = tcp_close,

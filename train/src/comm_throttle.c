@@ -238,6 +238,12 @@ static spsh_status throttle_wait(spsh__comm *c, spsh__comm_handle handle, uint32
     return rc;
 }
 
+/* Of what waits for its time here, wait_fn says it. */
+static bool throttle_await(spsh__comm *c, spsh__comm_handle handle, uint32_t deadline_ms)
+{
+    return (handle & IS_SENT) != 0 || spsh__comm_await(c->below, handle, deadline_ms);
+}
+
 /* One that the parent has is asked for alone; while some of them wait for their time, by turns. */
 static spsh_status throttle_wait_any(spsh__comm *c, const spsh__comm_handle *handles,
                                      uint32_t count, uint32_t deadline_ms, uint32_t *ret_which,
@@ -305,6 +311,7 @@ static const spsh__comm_ops throttle_ops = {
     .receive_fn = throttle_receive,
     .done_fn = throttle_done,
     .wait_fn = throttle_wait,
+    .await_fn = throttle_await,
     .wait_any_fn = throttle_wait_any,
     .wake_fn = throttle_wake,
     .close_fn = throttle_close,

@@ -127,8 +127,8 @@ static bool has_landed(spsh__gradient_sum *g, const flight *f)
     return true;
 }
 
-/* Who has not answered: "rank 2" or "ranks 1, 2". */
-static void name_missing(spsh__gradient_sum *g, const flight *f, char *text, size_t capacity)
+/* "2" or "1, 2": whose messages have not come or not gone. */
+static void name_unlanded(spsh__gradient_sum *g, const flight *f, char *text, size_t capacity)
 {
     uint32_t count = 0;
     size_t length = 0;
@@ -145,6 +145,30 @@ static void name_missing(spsh__gradient_sum *g, const flight *f, char *text, siz
     }
 }
 
+static spsh_status fail_missing(const spsh__gradient_sum *g, const char *missing, const char *what,
+                                spsh_error *err)
+{
+    return SPSH_FAIL(err, SPSH_E_TIMEOUT, SPSH_OFFSET_NONE,
+                     "rank %s is missing: step %llu, %s, waited for %.1f s; this is rank %u of %u",
+                     missing, (unsigned long long)g->learner->step, what,
+                     (double)(spsh__now_ns() - g->wait_begin_ns) / 1e9, g->comm->rank,
+                     g->comm->world_size);
+}
+
+/* One whose message is late may wait for another one's itself. */
+static spsh_status fail_late(spsh__gradient_sum *g, const flight *f, uint32_t i, const char *what,
+                             spsh_error *err)
+{
+    char missing[200];
+    if (!spsh__comm_name_missing(g->comm, g->learner->step, missing, sizeof(missing)) ||
+        missing[0] == '\0')
+        name_unlanded(g, f, missing, sizeof(missing));
+    if (missing[0] == '\0') /* all have come, by now */
+        (void)snprintf(missing, sizeof(missing), "%u", f->peers[i]);
+    spsh__comm_fail(g->comm);
+    return fail_missing(g, missing, what, err);
+}
+
 /* All deadlines count from wait_begin_ns. After a failure the messages are left where they are. */
 static spsh_status land(spsh__gradient_sum *g, flight *f, const char *what, spsh_error *err)
 {
@@ -152,19 +176,13 @@ static spsh_status land(spsh__gradient_sum *g, flight *f, const char *what, spsh
     for (uint32_t i = 0; i < f->count; i++) {
         uint64_t waited_ms = (spsh__now_ns() - g->wait_begin_ns) / 1000000;
         uint64_t left_ms = c->deadline_ms > waited_ms ? c->deadline_ms - waited_ms : 0;
+        if (!spsh__comm_await(c, f->handles[i], (uint32_t)left_ms))
+            return fail_late(g, f, i, what, err);
         spsh_status rc = c->ops->wait_fn(c, f->handles[i], (uint32_t)left_ms, err);
-        if (rc == SPSH_E_TIMEOUT) {
-            char missing[200];
-            if ((spsh__now_ns() - g->wait_begin_ns) / 1000000 < c->deadline_ms)
-                (void)snprintf(missing, sizeof(missing), "%u", f->peers[i]); /* it has gone */
-            else
-                name_missing(g, f, missing, sizeof(missing));
-            return SPSH_FAIL(err, SPSH_E_TIMEOUT, SPSH_OFFSET_NONE,
-                             "rank %s is missing: step %llu, %s, waited for %.1f s; this is rank "
-                             "%u of %u",
-                             missing, (unsigned long long)g->learner->step, what,
-                             (double)(spsh__now_ns() - g->wait_begin_ns) / 1e9, c->rank,
-                             c->world_size);
+        if (rc == SPSH_E_TIMEOUT) { /* it has gone */
+            char missing[16];
+            (void)snprintf(missing, sizeof(missing), "%u", f->peers[i]);
+            return fail_missing(g, missing, what, err);
         }
         if (rc != SPSH_OK)
             return rc;
