@@ -186,7 +186,7 @@ spsh_status spsh__comm_all_reduce(spsh__comm *c, spsh__comm_type type, spsh__com
     memcpy(rows + c->rank * row_bytes, values, row_bytes);
     rc = exchange_rows(c, rows, row_bytes, handles, err);
     if (rc != SPSH_OK) {
-        rows = NULL; /* messages may still write there, until the process ends, as it must */
+        spsh__comm_fail(c); /* nothing is moved there any more */
         goto out;
     }
     if (type == SPSH__COMM_F64)
