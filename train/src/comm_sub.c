@@ -25,6 +25,7 @@ typedef struct sub_comm {
     spsh__comm comm; /* below it: the parent */
     spsh__ranks ranks;
     uint32_t tag_first;
+    uint32_t *list; /* instead of ranks; NULL: those */
 } sub_comm;
 
 static sub_comm *sub_of(const spsh__comm *c)
@@ -32,11 +33,16 @@ static sub_comm *sub_of(const spsh__comm *c)
     return (sub_comm *)c->state;
 }
 
+static uint32_t rank_above(const sub_comm *s, uint32_t rank)
+{
+    return s->list != NULL ? s->list[rank] : above(&s->ranks, rank);
+}
+
 static spsh_status sub_send(spsh__comm *c, uint32_t to, uint32_t tag, const void *bytes,
                             size_t size_bytes, spsh__comm_handle *ret_handle, spsh_error *err)
 {
     const sub_comm *s = sub_of(c);
-    return c->below->ops->send_fn(c->below, above(&s->ranks, to), tag + s->tag_first, bytes,
+    return c->below->ops->send_fn(c->below, rank_above(s, to), tag + s->tag_first, bytes,
                                   size_bytes, ret_handle, err);
 }
 
@@ -44,7 +50,7 @@ static spsh_status sub_receive(spsh__comm *c, uint32_t from, uint32_t tag, void 
                                size_t size_bytes, spsh__comm_handle *ret_handle, spsh_error *err)
 {
     const sub_comm *s = sub_of(c);
-    return c->below->ops->receive_fn(c->below, above(&s->ranks, from), tag + s->tag_first, bytes,
+    return c->below->ops->receive_fn(c->below, rank_above(s, from), tag + s->tag_first, bytes,
                                      size_bytes, ret_handle, err);
 }
 
@@ -69,6 +75,7 @@ static bool sub_message_await(spsh__comm *c, spsh__comm_handle handle, uint32_t 
 static void sub_close(spsh__comm *c)
 {
     const spsh_allocator allocator = c->allocator;
+    spsh__train_delete(&allocator, sub_of(c)->list);
     spsh__train_delete(&allocator, sub_of(c));
 }
 
@@ -101,6 +108,33 @@ spsh_status spsh__comm_sub_open(spsh__comm *parent, const spsh__ranks *ranks, ui
                            .allocator = parent->allocator,
                            .state = s};
     *ret_comm = &s->comm;
+    return SPSH_OK;
+}
+
+spsh_status spsh__comm_list_open(spsh__comm *parent, const uint32_t *list, uint32_t count,
+                                 spsh__comm **ret_comm, spsh_error *err)
+{
+    const spsh__ranks all = {0, 1, parent->world_size};
+    uint32_t own = 0;
+    while (own < count && list[own] != parent->rank)
+        own++;
+    if (own == count)
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE, "rank %u is none of them",
+                         parent->rank);
+    spsh__comm *c = NULL;
+    const spsh_status rc = spsh__comm_sub_open(parent, &all, 0, &c, err);
+    if (rc != SPSH_OK)
+        return rc;
+    sub_comm *s = sub_of(c);
+    s->list = spsh__train_new(&parent->allocator, count, sizeof(*list));
+    if (s->list == NULL) {
+        sub_close(c);
+        return spsh__fail_memory(err);
+    }
+    memcpy(s->list, list, count * sizeof(*list));
+    c->rank = own;
+    c->world_size = count;
+    *ret_comm = c;
     return SPSH_OK;
 }
 

@@ -25,4 +25,8 @@ spsh_status spsh__runtime_sub_open(spsh__runtime *parent, const spsh__ranks *ran
                                    const spsh_allocator *allocator, spsh__runtime **ret_runtime,
                                    spsh_error *err);
 
+/* Of a list, ascending, which is copied: as sub_open, with the parent's tags. */
+spsh_status spsh__comm_list_open(spsh__comm *parent, const uint32_t *list, uint32_t count,
+                                 spsh__comm **ret_comm, spsh_error *err);
+
 #endif

@@ -107,15 +107,15 @@ static spsh_status take_mean(spsh__free_model *m, spsh_error *err)
     spsh__backend_finish(l->backend);
     m->runtime->ops->leave_fn(m->runtime);
     rc = l->backend->ops->status_fn(l->backend, err);
-    return rc != SPSH_OK
-               ? rc
-               : spsh__comm_all_reduce(l->comm, SPSH__COMM_U64, SPSH__COMM_SUM, &ranks, 1, err);
+    return rc != SPSH_OK ? rc
+                         : spsh__comm_all_reduce(spsh__learner_living(l), SPSH__COMM_U64,
+                                                 SPSH__COMM_SUM, &ranks, 1, err);
 }
 
 spsh_status spsh__free_model_consensus(spsh__free_model *m, bool is_taken, spsh_error *err)
 {
     const spsh__learner *l = m->learner;
-    if (l->comm->world_size == 1)
+    if (spsh__learner_living(l)->world_size == 1)
         return spsh__free_model_read(m, err);
     const spsh_status rc = spsh__strategy_mean(l, m->arena, is_taken, err);
     return rc != SPSH_OK || !is_taken ? rc : take_mean(m, err);

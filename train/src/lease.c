@@ -47,7 +47,7 @@ struct spsh__leases {
     uint64_t round;
     bool has_no_more; /* to come in this round */
     bool has_met;
-    spsh__lease_state state; /* then */
+    uint8_t *met; /* then: spsh__lease_met_bytes */
 };
 
 /* ---- messages ---- */
@@ -75,9 +75,10 @@ static spsh_status serve_answer(spsh__leases *l, const spsh__message *m, spsh_er
         l->has_no_more = true;
         return SPSH_OK;
     }
-    if (m->kind == SPSH__LEASE_MET && m->size_bytes == SPSH__LEASE_STATE_BYTES && !l->has_met &&
+    if (m->kind == SPSH__LEASE_MET &&
+        m->size_bytes == spsh__lease_met_bytes(l->runtime->world_size) && !l->has_met &&
         m->number + 1 == l->round) {
-        l->state = spsh__lease_state_load((const uint8_t *)m->bytes);
+        memcpy(l->met, m->bytes, m->size_bytes);
         l->has_met = true;
         return SPSH_OK;
     }
@@ -87,9 +88,20 @@ static spsh_status serve_answer(spsh__leases *l, const spsh__message *m, spsh_er
                      l->runtime->rank, m->kind, m->number, l->round);
 }
 
+/* The runtime says that it is. */
+static spsh_status lose(const spsh__leases *l, uint32_t rank, spsh_error *err)
+{
+    if (rank == 0)
+        return SPSH_FAIL(err, SPSH_E_TIMEOUT, SPSH_OFFSET_NONE,
+                         "rank 0, which gives leases, has gone: without it there is no run");
+    return l->server != NULL ? spsh__lease_server_lose(l->server, rank, err) : SPSH_OK;
+}
+
 static spsh_status serve(void *user, const spsh__message *m, spsh_error *err)
 {
     spsh__leases *l = (spsh__leases *)user;
+    if (m->kind == SPSH__LOST_KIND)
+        return lose(l, m->from, err);
     if (m->kind >= SPSH__LEASE_GIVEN && m->from == 0)
         return serve_answer(l, m, err);
     if (l->server != NULL)
@@ -246,13 +258,18 @@ spsh_status spsh__leases_meet(spsh__leases *l, spsh__lease_state *ret_state, sps
     if (rc != SPSH_OK)
         return rc;
     if (l->server != NULL) {
-        rc = spsh__lease_server_end(l->server, ret_state, err);
+        rc = spsh__lease_server_end(l->server, ret_state, l->met, err);
     } else {
-        *ret_state = l->state;
+        *ret_state = spsh__lease_state_load(l->met);
         l->has_met = false;
     }
     leave(l);
     return rc;
+}
+
+bool spsh__leases_is_lost(const spsh__leases *l, uint32_t rank)
+{
+    return (l->met[SPSH__LEASE_STATE_BYTES + rank / 8] >> rank % 8 & 1) != 0;
 }
 
 spsh_status spsh__leases_lost(spsh__leases *l, uint32_t rank, spsh_error *err)
@@ -482,13 +499,16 @@ spsh_status spsh__leases_open(spsh__runtime *runtime, const spsh_allocator *allo
     l->round = 1;
     l->hand = spsh__train_new(allocator, l->each, sizeof(*l->hand));
     l->taken = spsh__train_new(allocator, l->each, sizeof(*l->taken));
-    spsh_status rc = l->hand == NULL || l->taken == NULL ? spsh__fail_memory(err) : SPSH_OK;
+    l->met = spsh__train_new(allocator, spsh__lease_met_bytes(runtime->world_size), 1);
+    spsh_status rc =
+        l->hand == NULL || l->taken == NULL || l->met == NULL ? spsh__fail_memory(err) : SPSH_OK;
     if (rc == SPSH_OK && runtime->rank == 0)
         rc = spsh__lease_server_open(runtime, allocator, l->each, &l->server, err);
     if (rc != SPSH_OK) {
         spsh__lease_server_close(l->server);
         spsh__train_delete(allocator, l->hand);
         spsh__train_delete(allocator, l->taken);
+        spsh__train_delete(allocator, l->met);
         spsh__train_delete(allocator, l);
         return rc;
     }
@@ -506,5 +526,6 @@ void spsh__leases_close(spsh__leases *l)
     spsh__lease_server_close(l->server);
     spsh__train_delete(&allocator, l->hand);
     spsh__train_delete(&allocator, l->taken);
+    spsh__train_delete(&allocator, l->met);
     spsh__train_delete(&allocator, l);
 }

@@ -28,7 +28,7 @@
  * Whatever the server does follows from the order of its messages and of rank 0's marks: a replay
  * (replay.h) of all learners gives the same leases to the same learners.
  *
- * Messages, to rank 0: ASK, ACKNOWLEDGE, PAUSED, LOST; from it: LEASE, PAUSE, MET.
+ * Messages, to rank 0: ASK, ACKNOWLEDGE, PAUSED, LOST; from it: GIVEN, NO_MORE, MET.
  */
 #ifndef SPSH_TRAIN_LEASE_H
 #define SPSH_TRAIN_LEASE_H
@@ -119,7 +119,11 @@ spsh_status spsh__leases_acknowledge(spsh__leases *leases, const spsh__lease_don
  * SPSH_E_TIMEOUT: call again (a learner may have died: spsh__leases_lost). */
 spsh_status spsh__leases_meet(spsh__leases *leases, spsh__lease_state *ret_state, spsh_error *err);
 
-/* Any task of any learner, with or without the lock: `rank` will not be heard of again. Its
+/* Behind meet: the rank was lost when all had met. All learners say the same, as rank 0 knew it. */
+bool spsh__leases_is_lost(const spsh__leases *leases, uint32_t rank);
+
+/* Any task of any learner, with or without the lock: `rank` will not be heard of again, which a
+ * runtime that outlives its learners says by itself. Its
  * unacknowledged leases go to the front of the queue; whatever of it still comes is not counted.
  * Told again, it changes nothing. Rank 0 cannot be lost: the run is, then. */
 spsh_status spsh__leases_lost(spsh__leases *leases, uint32_t rank, spsh_error *err);

@@ -241,9 +241,13 @@ static void put_back(spsh__lease_server *s, uint64_t step)
 
 static spsh_status take_lost(spsh__lease_server *s, const spsh__message *m, spsh_error *err)
 {
-    const uint32_t rank = m->part;
-    if (rank == 0 || rank >= s->runtime->world_size)
+    if (m->part == 0 || m->part >= s->runtime->world_size)
         return fail_message(m, "that a rank is lost that cannot be", err);
+    return spsh__lease_server_lose(s, m->part, err);
+}
+
+spsh_status spsh__lease_server_lose(spsh__lease_server *s, uint32_t rank, spsh_error *err)
+{
     client *c = &s->clients[rank];
     if (c->is_lost)
         return SPSH_OK;
@@ -313,14 +317,18 @@ bool spsh__lease_server_has_met(const spsh__lease_server *s)
 }
 
 spsh_status spsh__lease_server_end(spsh__lease_server *s, spsh__lease_state *ret_state,
-                                   spsh_error *err)
+                                   uint8_t *bytes, spsh_error *err)
 {
-    uint8_t bytes[SPSH__LEASE_STATE_BYTES];
+    const size_t size = spsh__lease_met_bytes(s->runtime->world_size);
     const spsh__message m = {
-        .kind = SPSH__LEASE_MET, .number = s->round, .bytes = bytes, .size_bytes = sizeof(bytes)};
+        .kind = SPSH__LEASE_MET, .number = s->round, .bytes = bytes, .size_bytes = size};
     const spsh__lease_state state = spsh__lease_server_state(s);
     spsh_status rc = SPSH_OK;
+    memset(bytes, 0, size);
     spsh__lease_state_store(bytes, &state);
+    for (uint32_t r = 0; r < s->runtime->world_size; r++)
+        if (s->clients[r].is_lost)
+            bytes[SPSH__LEASE_STATE_BYTES + r / 8] |= (uint8_t)(1u << r % 8);
     s->is_open = false;
     s->paused_count = 0;
     s->reasons = 0;

@@ -13,7 +13,7 @@ enum {
     SPSH__LEASE_LOST,                   /* part: the rank */
     SPSH__LEASE_GIVEN,                  /* number: the lease; epoch, step, samples, updates */
     SPSH__LEASE_NO_MORE,                /* number: the round; part: reasons */
-    SPSH__LEASE_MET,                    /* number: the round; its state */
+    SPSH__LEASE_MET,                    /* number: the round; its state; who is lost */
 };
 
 enum {
@@ -22,6 +22,11 @@ enum {
     SPSH__LEASE_ROW_BYTES = 8, /* before the row: samples */
     SPSH__LEASE_ACKNOWLEDGE_BYTES_MAX = SPSH__LEASE_ROW_BYTES + 8 * SPSH__LEASE_NUMBERS_MAX,
 };
+
+static inline size_t spsh__lease_met_bytes(uint32_t world_size)
+{
+    return SPSH__LEASE_STATE_BYTES + ((size_t)world_size + 7) / 8;
+}
 
 typedef struct spsh__lease_server spsh__lease_server;
 
@@ -51,9 +56,12 @@ spsh_status spsh__lease_server_restore(spsh__lease_server *s, const spsh__lease_
 
 /* All learners that are not lost are in the pause. */
 bool spsh__lease_server_has_met(const spsh__lease_server *s);
-/* Then: the round is over, and they are told what it came to. */
+/* runtime.h says so; told again, it changes nothing. */
+spsh_status spsh__lease_server_lose(spsh__lease_server *s, uint32_t rank, spsh_error *err);
+/* Then: the round is over, and they are told what it came to. bytes: for what they are told: the
+ * state, and a bit a rank: it is lost (spsh__lease_met_bytes). */
 spsh_status spsh__lease_server_end(spsh__lease_server *s, spsh__lease_state *ret_state,
-                                   spsh_error *err);
+                                   uint8_t *bytes, spsh_error *err);
 
 /* A state in SPSH__LEASE_STATE_BYTES, little-endian. */
 void spsh__lease_state_store(uint8_t *bytes, const spsh__lease_state *state);

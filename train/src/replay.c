@@ -203,7 +203,7 @@ static parcel *take(actor *l, const spsh__recorded *m)
 
 static spsh_status serve(actor *l, parcel *p, spsh_error *err)
 {
-    const bool has_listener = spsh__runtime_listener(&l->runtime, &p->message)->serve_fn != NULL;
+    const bool has_listener = spsh__runtime_has_listener(&l->runtime, &p->message);
     const spsh_status rc =
         has_listener ? spsh__runtime_serve(&l->runtime, &p->message, err) : SPSH_OK;
     spsh__train_delete(&l->replay->allocator, p);

@@ -15,6 +15,11 @@
  * batches and of the order of its marks: that order is what a record holds, and all that a replay
  * needs to come to the same bits. So nothing is decided by the clock but through note_fn, and what
  * a wait is for stays true until the computing task itself has used it up.
+ *
+ * Where a runtime outlives its learners, one that has gone is told of by a message of the runtime
+ * itself, to all services that have a listener: kind SPSH__LOST_KIND, from the learner that is
+ * lost, behind its last one. It is told once; nothing of that learner comes any more, and what is
+ * posted to it goes nowhere. Elsewhere who waits for it fails.
  */
 #ifndef SPSH_TRAIN_RUNTIME_H
 #define SPSH_TRAIN_RUNTIME_H
@@ -26,6 +31,7 @@
 #define SPSH__PART_BYTES       ((size_t)1 << 20) /* of an arena: what is exchanged at once */
 #define SPSH__MESSAGE_KIND_MAX UINT32_C(256)
 #define SPSH__LEASE_KIND       UINT32_C(128) /* kinds from here on are lease.h's, of marks too */
+#define SPSH__LOST_KIND        (SPSH__MESSAGE_KIND_MAX - 1)
 
 /* The receiver's until serve_fn returns. */
 typedef struct spsh__message {
@@ -109,12 +115,25 @@ static inline const spsh__listener *spsh__runtime_listener(const spsh__runtime *
                                                     : SPSH__SERVICE_LEASES];
 }
 
-/* Somebody listens. */
+/* Somebody listens; a loss is told to whoever does. */
+static inline bool spsh__runtime_has_listener(const spsh__runtime *t, const spsh__message *m)
+{
+    return m->kind == SPSH__LOST_KIND || spsh__runtime_listener(t, m)->serve_fn != NULL;
+}
+
+/* Of one that has a listener. */
 static inline spsh_status spsh__runtime_serve(const spsh__runtime *t, const spsh__message *m,
                                               spsh_error *err)
 {
-    const spsh__listener *l = spsh__runtime_listener(t, m);
-    return l->serve_fn(l->user, m, err);
+    spsh_status rc = SPSH_OK;
+    if (m->kind != SPSH__LOST_KIND) {
+        const spsh__listener *l = spsh__runtime_listener(t, m);
+        return l->serve_fn(l->user, m, err);
+    }
+    for (int i = 0; rc == SPSH_OK && i < SPSH__SERVICES; i++)
+        if (t->listeners[i].serve_fn != NULL)
+            rc = t->listeners[i].serve_fn(t->listeners[i].user, m, err);
+    return rc;
 }
 
 #endif

@@ -167,10 +167,9 @@ static spsh_status sweep(processes *p, spsh_error *err)
 /* Somebody listens, or nobody will. Locked. */
 static bool is_listened_to(processes *p, const spsh__message *m)
 {
-    const spsh__listener *l = spsh__runtime_listener(&p->runtime, m);
-    while (l->serve_fn == NULL && !p->is_closing)
+    while (!spsh__runtime_has_listener(&p->runtime, m) && !p->is_closing)
         (void)pthread_cond_wait(&p->news, &p->lock);
-    return l->serve_fn != NULL;
+    return spsh__runtime_has_listener(&p->runtime, m);
 }
 
 static spsh_status serve(processes *p, const spsh__message *m, spsh_error *err)

@@ -3,6 +3,7 @@
  *     RESUME   a compute_fn is over, or what a wait was for is there
  *     ALARM    a deadline may be over: looked at, and put off where a later one is waited for
  *     ARRIVE   a message is there: comm.h's goes to its receive, runtime.h's is served
+ *     DIE      a learner is killed where others outlive it: its loss is a message to them all
  */
 #include "sim.h"
 
@@ -59,7 +60,7 @@ typedef struct sim_learner {
     uint64_t sent_bytes; /* over the link */
 } sim_learner;
 
-typedef enum event_kind { RESUME, ALARM, ARRIVE } event_kind;
+typedef enum event_kind { RESUME, ALARM, ARRIVE, DIE } event_kind;
 
 typedef struct event {
     uint64_t time_ns, number;
@@ -273,7 +274,7 @@ static void serve(sim_learner *l)
 {
     sim_parcel *parcel = NULL;
     while ((parcel = l->mail.first) != NULL && l->serve_status == SPSH_OK &&
-           spsh__runtime_listener(&l->runtime, &parcel->message)->serve_fn != NULL) {
+           spsh__runtime_has_listener(&l->runtime, &parcel->message)) {
         (void)pop_parcel(&l->mail);
         l->serve_status = spsh__runtime_serve(&l->runtime, &parcel->message, &l->serve_error);
         l->runtime.served_count++;
@@ -474,13 +475,26 @@ static bool is_alarm_due(sim_learner *l, uint64_t time_ns)
     return !l->is_resuming;
 }
 
+/* Its connections end, with what they carry. */
+static void die(spsh__sim *sim, sim_learner *l)
+{
+    l->is_dead = true;
+    for (uint32_t to = 0; to < sim->options.learners; to++) {
+        const sim_parcel head = {.to = to, .message = {.kind = SPSH__LOST_KIND}};
+        if (to != l->runtime.rank)
+            (void)send_parcel(l, &head, NULL, 0, NULL);
+    }
+}
+
 static void happen(spsh__sim *sim, const event *e)
 {
     sim_learner *l = e->learner;
     const uint64_t before_ns = sim->now_ns;
     sim->now_ns = e->time_ns;
     const uint64_t thaw = thaw_ns(sim, l->runtime.rank);
-    if (l->has_ended || thaw == NEVER) {
+    if (e->kind == DIE && !l->has_ended) {
+        die(sim, l);
+    } else if (l->has_ended || thaw == NEVER) {
         l->is_dead = l->is_dead || !l->has_ended;
         spsh__train_delete(&sim->allocator, e->parcel);
         sim->now_ns = before_ns;     /* nothing has happened */
@@ -517,6 +531,13 @@ spsh_status spsh__sim_run(spsh__sim *sim, spsh__sim_body_fn body_fn, void *user,
         sim_learner *l = &sim->learners[i];
         rc = spsh__fiber_open(&sim->allocator, live, l, &l->fiber, err);
         if (rc == SPSH_OK && put(sim, 0, RESUME, l, NULL) != SPSH_OK)
+            rc = spsh__fail_memory(err);
+    }
+    for (uint32_t i = 0; rc == SPSH_OK && sim->options.outlives && i < sim->options.fault_count;
+         i++) {
+        const spsh__sim_fault *f = &sim->options.faults[i];
+        if (f->kind == SPSH__SIM_KILL &&
+            put(sim, f->from_ns, DIE, &sim->learners[f->learner], NULL) != SPSH_OK)
             rc = spsh__fail_memory(err);
     }
     while (rc == SPSH_OK && !sim->is_out_of_memory && pop(sim, &e))

@@ -49,6 +49,8 @@ typedef struct spsh__sim_options {
     uint64_t seed;
     uint32_t deadline_ms; /* of waits without one of their own, on this clock; 0: 600,000 */
     bool serves_itself;   /* no serving task: messages lie until the learner polls or waits */
+    bool outlives; /* runtime.h: who is killed is lost, as its connections would say: told at once,
+                      behind what it has sent */
     const spsh__sim_fault *faults; /* borrowed until close */
     uint32_t fault_count;
 } spsh__sim_options;

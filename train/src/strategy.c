@@ -333,7 +333,8 @@ spsh_status spsh__strategy_own_nothing(spsh__strategy *s, spsh_error *err)
 spsh_status spsh__strategy_meet(spsh__strategy *s, spsh_error *err)
 {
     uint64_t ranks = 1;
-    return spsh__comm_all_reduce(s->learner->comm, SPSH__COMM_U64, SPSH__COMM_SUM, &ranks, 1, err);
+    return spsh__comm_all_reduce(spsh__learner_living(s->learner), SPSH__COMM_U64, SPSH__COMM_SUM,
+                                 &ranks, 1, err);
 }
 
 static spsh_status align_arena(const spsh__learner *l, const spsh__arena *a, spsh_error *err)
@@ -365,7 +366,7 @@ static spsh_status mean_arena(const spsh__learner *l, spsh__buffer from, const s
     if (rc == SPSH_OK)
         rc = spsh__parts_open(l->backend, to->buffer, to->elements, 1, &out, err);
     if (rc == SPSH_OK)
-        rc = spsh__arena_mean(l->comm, &in, &out, err);
+        rc = spsh__arena_mean(spsh__learner_living(l), &in, &out, err);
     spsh__parts_close(&in);
     spsh__parts_close(&out);
     return rc;
@@ -374,7 +375,7 @@ static spsh_status mean_arena(const spsh__learner *l, spsh__buffer from, const s
 spsh_status spsh__strategy_mean_statistics(const spsh__learner *l, spsh_error *err)
 {
     const spsh__arena a = {l->statistics, l->statistics_elements};
-    if (l->comm->world_size == 1 || a.elements == 0)
+    if (spsh__learner_living(l)->world_size == 1 || a.elements == 0)
         return SPSH_OK;
     spsh__backend_finish(l->backend);
     return mean_arena(l, a.buffer, &a, err);

@@ -76,6 +76,7 @@ typedef struct spsh__staleness {
 typedef struct spsh__learner {
     spsh__backend *backend;
     spsh__comm *comm;
+    spsh__comm *living; /* of pauses, where learners were lost: of the others; else NULL */
     spsh__buffer weights, gradients;
     spsh__buffer moments[2]; /* of the optimiser, arena-shaped; data NULL where there is none */
     uint64_t arena_elements;
@@ -119,6 +120,7 @@ typedef struct spsh__strategy_ops {
     bool is_free;
     bool goes_in_step;  /* of free ones: all learners make each step, and wait for each other */
     bool needs_runtime; /* the learner's */
+    bool outlives;      /* goes on without learners that its runtime says are lost */
     /* Takes all memory; gives every rank the weights, moments and statistics of rank 0. The learner
      * must outlive the strategy. */
     spsh_status (*start_fn)(spsh__strategy *s, spsh__learner *l, spsh_error *err);
@@ -187,6 +189,12 @@ typedef struct spsh__arena {
     spsh__buffer buffer;
     uint64_t elements;
 } spsh__arena;
+/* Who is in a pause. */
+static inline spsh__comm *spsh__learner_living(const spsh__learner *l)
+{
+    return l->living != NULL ? l->living : l->comm;
+}
+
 /* At least so many parts, or as many as the learner says. */
 uint32_t spsh__learner_parts(const spsh__learner *l, uint32_t count_min);
 /* An update of weights that were `stale` changes old; nothing where it is not counted. */

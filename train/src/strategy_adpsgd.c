@@ -15,6 +15,10 @@
  *          ((1 + 2 cos(2 pi / L)) / 3)^2: slowly where there are many learners
  * random   another ring each time, drawn from the seed and the learner's own count of exchanges:
  *          1/3 - 2 / (3 (L - 1)), whatever L
+ *
+ * Who is lost (runtime.h) is on no ring any more; an exchange with it is over. Each learner hears
+ * of it in its own time: until all have, rings differ, which nobody minds who waits for nobody.
+ * The weight stays what it was, so that both sides of an exchange have the same.
  */
 #include <assert.h>
 
@@ -29,6 +33,8 @@ typedef struct adpsgd {
     bool is_random;
     double weight; /* of a difference */
     uint32_t *ring;
+    bool *is_lost; /* learners: under the lock, as their number */
+    uint32_t living;
     /* under the lock: the exchange that this learner began */
     bool is_under_way;
     uint32_t peer, asked, answered; /* parts */
@@ -46,27 +52,25 @@ static uint64_t draw(uint64_t *state)
     return z ^ (z >> 31);
 }
 
-/* Who is right of this learner on the ring of an exchange: of a permutation of all learners. */
+/* Who is right of this learner on the ring of an exchange: of all who are not lost, in the order of
+ * ranks or of a permutation of them. */
 static uint32_t neighbour(const adpsgd *a, uint64_t exchange)
 {
     const spsh__runtime *t = a->model.runtime;
-    const uint32_t world = t->world_size;
     uint64_t state = a->model.learner->seed ^ (exchange * UINT64_C(0x2545f4914f6cdd1d));
-    uint32_t place = t->rank;
-    assert(world > 0);
-    if (!a->is_random)
-        return (t->rank + 1) % world;
-    for (uint32_t i = 0; i < world; i++)
-        a->ring[i] = i;
-    for (uint32_t i = world - 1; i > 0; i--) {
+    uint32_t count = 0, place = 0;
+    for (uint32_t i = 0; i < t->world_size; i++)
+        if (!a->is_lost[i])
+            a->ring[count++] = i;
+    assert(count > 0 && count == a->living);
+    for (uint32_t i = count - 1; a->is_random && i > 0; i--) {
         const uint32_t other = (uint32_t)(draw(&state) % (i + 1)), moved = a->ring[i];
         a->ring[i] = a->ring[other];
         a->ring[other] = moved;
     }
-    for (uint32_t i = 0; i < world; i++)
-        if (a->ring[i] == t->rank)
-            place = i;
-    return a->ring[(place + 1) % world];
+    while (a->ring[place] != t->rank)
+        place++;
+    return a->ring[(place + 1) % count];
 }
 
 /* Under the lock, as all that follows of messages. */
@@ -86,7 +90,7 @@ static spsh_status ask(adpsgd *a, spsh_error *err)
 static spsh_status begin(adpsgd *a, spsh_error *err)
 {
     spsh_status rc = SPSH_OK;
-    if (a->is_under_way || a->model.runtime->world_size == 1)
+    if (a->is_under_way || a->living == 1)
         return SPSH_OK;
     a->peer = neighbour(a, a->exchange++);
     a->is_under_way = true;
@@ -122,10 +126,20 @@ static spsh_status take_answer(adpsgd *a, const spsh__message *m, spsh_error *er
     return a->asked < a->model.parts.count ? ask(a, err) : SPSH_OK;
 }
 
+static spsh_status lose(adpsgd *a, uint32_t rank)
+{
+    a->living -= !a->is_lost[rank];
+    a->is_lost[rank] = true;
+    a->is_under_way = a->is_under_way && a->peer != rank;
+    return SPSH_OK;
+}
+
 static spsh_status serve(void *user, const spsh__message *m, spsh_error *err)
 {
     adpsgd *a = (adpsgd *)((spsh__strategy *)user)->state;
     const bool is_fit = spsh__parts_is_of(&a->model.parts, m);
+    if (m->kind == SPSH__LOST_KIND)
+        return lose(a, m->from);
     if (is_fit && m->kind == SPSH__MESSAGE_ASK)
         return answer(a, m, err);
     if (is_fit && m->kind == SPSH__MESSAGE_ANSWER && a->is_under_way && m->from == a->peer)
@@ -153,13 +167,15 @@ static spsh_status open_state(spsh__strategy *s, spsh__learner *l, bool is_rando
         return rc;
     a->is_random = is_random;
     a->weight = l->runtime->world_size > 2 ? 1.0 / 3 : 0.25;
+    a->living = l->runtime->world_size;
+    a->is_lost = spsh__train_new(&s->allocator, l->runtime->world_size, sizeof(*a->is_lost));
     a->ring = spsh__train_new(&s->allocator, l->runtime->world_size, sizeof(*a->ring));
     a->mine = spsh__train_new(&s->allocator, a->model.parts.part_elements, sizeof(*a->mine));
     for (uint32_t i = 0; i < PARTS_AHEAD; i++) {
         a->sent[i] = spsh__train_new(&s->allocator, a->model.parts.part_elements, sizeof(float));
         has_all = has_all && a->sent[i] != NULL;
     }
-    if (!has_all || a->ring == NULL || a->mine == NULL)
+    if (!has_all || a->ring == NULL || a->is_lost == NULL || a->mine == NULL)
         return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "snapshots of the model");
     l->runtime->ops->listen_fn(l->runtime, SPSH__SERVICE_STRATEGY, serve, s);
     return SPSH_OK;
@@ -232,14 +248,15 @@ static void close_state(spsh__strategy *s)
     for (uint32_t i = 0; i < PARTS_AHEAD; i++)
         spsh__train_delete(&s->allocator, a->sent[i]);
     spsh__train_delete(&s->allocator, a->ring);
+    spsh__train_delete(&s->allocator, a->is_lost);
     spsh__train_delete(&s->allocator, a->mine);
     spsh__train_delete(&s->allocator, a);
 }
 
 #define ADPSGD(name_, start_)                                                                      \
     {                                                                                              \
-        .name = (name_), .is_free = true, .needs_runtime = true, .start_fn = (start_),             \
-        .before_forward_fn = before_forward, SPSH__STRATEGY_OWN,                                   \
+        .name = (name_), .is_free = true, .needs_runtime = true, .outlives = true,                 \
+        .start_fn = (start_), .before_forward_fn = before_forward, SPSH__STRATEGY_OWN,             \
         .after_backward_fn = spsh__strategy_own_totals, .slice_fn = next_slice,                    \
         .after_step_fn = after_step, .settle_fn = settle, .consensus_fn = consensus,               \
         .close_fn = close_state                                                                    \

@@ -9,7 +9,8 @@
  *
  * With a bound s a learner's answer waits until nobody is more than s steps behind it: 0 is bulk
  * synchronous, each step with all of the last one's gradients. Steps are counted from when all have
- * settled; a learner that has retired is not waited for. Moments of the optimiser are the servers'.
+ * settled; a learner that has retired, or is lost (runtime.h), is not waited for. Moments of the
+ * optimiser are the servers'. With a server that is lost its parts are: that ends the run.
  */
 #include "free_model.h"
 #include "strategy_internal.h"
@@ -33,6 +34,7 @@ typedef struct ps {
     /* under the lock */
     client *clients;    /* [part][learner]: of own parts */
     uint64_t *versions; /* [part] */
+    bool *is_lost;      /* [learner] */
     uint64_t answers;   /* parts that came back */
     uint64_t stale_sum, stale_count;
 } ps;
@@ -114,6 +116,7 @@ static spsh_status take_push(ps *p, const spsh__message *m, spsh_error *err)
     return answer(p, m->part, err);
 }
 
+/* Nobody waits for it any more. */
 static spsh_status take_done(ps *p, const spsh__message *m, spsh_error *err)
 {
     spsh_status rc = SPSH_OK;
@@ -126,10 +129,22 @@ static spsh_status take_done(ps *p, const spsh__message *m, spsh_error *err)
     return rc;
 }
 
+static spsh_status take_lost(ps *p, const spsh__message *m, spsh_error *err)
+{
+    if (m->from < p->servers)
+        return SPSH_FAIL(err, SPSH_E_TIMEOUT, SPSH_OFFSET_NONE,
+                         "learner %u has gone, and with it the part of the model that it served",
+                         m->from);
+    p->is_lost[m->from] = true;
+    return take_done(p, m, err);
+}
+
 static spsh_status serve(void *user, const spsh__message *m, spsh_error *err)
 {
     ps *p = state_of((spsh__strategy *)user);
     const uint32_t rank = p->model.runtime->rank;
+    if (m->kind == SPSH__LOST_KIND)
+        return take_lost(p, m, err);
     if (m->kind == SPSH__MESSAGE_DONE && m->size_bytes == 0)
         return take_done(p, m, err);
     if (!spsh__parts_is_of(&p->model.parts, m))
@@ -223,7 +238,7 @@ static spsh_status reset_clocks(ps *p, spsh_error *err)
     p->is_retired = false;
     for (size_t i = 0; i < (size_t)p->model.parts.count * t->world_size; i++) {
         p->clients[i].came = p->clients[i].answered = 0;
-        p->clients[i].has_retired = false;
+        p->clients[i].has_retired = p->is_lost[i % t->world_size];
     }
     t->ops->leave_fn(t);
     return SPSH_OK;
@@ -245,7 +260,7 @@ static spsh_status settle(spsh__strategy *s, spsh_error *err)
 /* Each part as its server has it, for all. */
 static spsh_status share_parts(const ps *p, spsh__parts *parts, spsh_error *err)
 {
-    spsh__comm *c = p->model.learner->comm;
+    spsh__comm *c = spsh__learner_living(p->model.learner); /* servers have their ranks in it */
     spsh_status rc = SPSH_OK;
     for (uint32_t part = 0; rc == SPSH_OK && part < parts->count; part++) {
         const uint32_t server = server_of(p, part);
@@ -303,8 +318,9 @@ static spsh_status start(spsh__strategy *s, spsh__learner *l, spsh_error *err)
     p->sent = spsh__train_new(&s->allocator, parts->part_elements, sizeof(*p->sent));
     p->clients = spsh__train_new(&s->allocator, (size_t)parts->count * world, sizeof(*p->clients));
     p->versions = spsh__train_new(&s->allocator, parts->count, sizeof(*p->versions));
-    if (rc == SPSH_OK &&
-        (p->mine == NULL || p->sent == NULL || p->clients == NULL || p->versions == NULL))
+    p->is_lost = spsh__train_new(&s->allocator, world, sizeof(*p->is_lost));
+    if (rc == SPSH_OK && (p->mine == NULL || p->sent == NULL || p->clients == NULL ||
+                          p->versions == NULL || p->is_lost == NULL))
         rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "a parameter server");
     if (rc != SPSH_OK)
         return rc;
@@ -330,6 +346,7 @@ static void close_state(spsh__strategy *s)
     spsh__train_delete(&s->allocator, p->sent);
     spsh__train_delete(&s->allocator, p->clients);
     spsh__train_delete(&s->allocator, p->versions);
+    spsh__train_delete(&s->allocator, p->is_lost);
     spsh__train_delete(&s->allocator, p);
 }
 
@@ -343,6 +360,7 @@ const spsh__strategy_ops spsh__strategy_ps_async = {
     .name = "ps-async",
     .is_free = true,
     .needs_runtime = true,
+    .outlives = true,
     .start_fn = start,
     .before_forward_fn = before_forward,
     SPSH__STRATEGY_OWN,
