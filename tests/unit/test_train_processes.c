@@ -6,6 +6,7 @@
 #include <math.h>
 #include <pthread.h>
 
+#include "comm_sub.h"
 #include "record.h"
 #include "replay.h"
 #include "runtime_processes.h"
@@ -14,6 +15,7 @@
 #include "train_internal.h"
 
 #define LEARNERS    4
+#define NOBODY      LEARNERS
 #define ELEMENTS    3000
 #define STEPS       30
 #define DEADLINE_MS 20000
@@ -39,6 +41,7 @@ struct world {
     const char *strategy;
     spsh__strategy_options options;
     bool is_recorded;
+    uint32_t leaver; /* goes without a word in the midst of it; NOBODY */
     double rate;
     float shared[ELEMENTS];
     learner learners[LEARNERS];
@@ -98,6 +101,16 @@ static spsh_status step(learner *l, spsh_error *err)
     return ops->after_step_fn(l->strategy, err);
 }
 
+/* What a pause would say: the others' mean is of them alone. */
+static spsh_status go_on_without(learner *l, spsh_error *err)
+{
+    uint32_t list[LEARNERS], count = 0;
+    for (uint32_t r = 0; r < LEARNERS; r++)
+        if (r != l->world->leaver)
+            list[count++] = r;
+    return spsh__comm_list_open(l->learner.comm, list, count, &l->learner.living, err);
+}
+
 static spsh_status learn(learner *l, spsh_error *err)
 {
     l->bucket = (spsh__slice){0, ELEMENTS};
@@ -119,14 +132,20 @@ static spsh_status learn(learner *l, spsh_error *err)
         spsh__strategy_open(l->world->strategy, spsh_allocator_default(), &l->strategy, err);
     if (rc == SPSH_OK)
         rc = l->strategy->ops->start_fn(l->strategy, &l->learner, err);
-    while (rc == SPSH_OK && l->learner.step < STEPS)
+    while (rc == SPSH_OK && l->learner.step < STEPS) {
         rc = step(l, err);
+        if (l->rank == l->world->leaver && l->learner.step == STEPS / 3)
+            return SPSH_E_END;
+    }
+    if (rc == SPSH_OK && l->world->leaver != NOBODY)
+        rc = go_on_without(l, err);
     return rc != SPSH_OK ? rc : l->strategy->ops->settle_fn(l->strategy, err);
 }
 
+/* Who goes has no result: it is still served then. */
 static void leave(learner *l)
 {
-    if (l->learner.updated.data != NULL)
+    if (l->learner.updated.data != NULL && l->status == SPSH_OK)
         l->backend->ops->read_f32_fn(l->backend, l->result, l->learner.updated, ELEMENTS);
     spsh__strategy_close(l->strategy);
     l->backend->ops->free_fn(l->backend, l->learner.weights);
@@ -158,13 +177,19 @@ static void *be_process(void *user)
                                          l->world->records, 5};
     spsh__runtime *processes = NULL, *recorded = NULL;
     l->learner.comm = open_comm(l->world->folder, l->rank, LEARNERS);
+    l->learner.comm->outlives = l->world->leaver != NOBODY;
     REQUIRE(spsh__runtime_processes_open(l->learner.comm, spsh_allocator_default(), &processes,
                                          NULL) == SPSH_OK);
     if (l->world->is_recorded)
         REQUIRE(spsh__record_open(&record, processes, &recorded, NULL) == SPSH_OK);
     l->learner.runtime = recorded != NULL ? recorded : processes;
     l->status = learn(l, &l->error);
+    if (l->status == SPSH_OK && l->world->leaver != NOBODY)
+        l->status = l->strategy->ops->consensus_fn(l->strategy, true, &l->error);
+    if (l->rank == l->world->leaver)
+        spsh__comm_fail(l->learner.comm);
     leave(l);
+    spsh__comm_close(l->learner.living);
     if (recorded != NULL)
         recorded->ops->close_fn(recorded);
     processes->ops->close_fn(processes);
@@ -174,7 +199,7 @@ static void *be_process(void *user)
 
 static void start(world *w, const char *strategy)
 {
-    *w = (world){.rate = 0.02};
+    *w = (world){.rate = 0.02, .leaver = NOBODY};
     test_temp_dir(w->folder, sizeof(w->folder));
     w->strategy = strategy;
     w->options.bound = UINT32_MAX;
@@ -192,9 +217,10 @@ static void run(world *w)
     for (uint32_t i = 0; i < LEARNERS; i++)
         REQUIRE(pthread_join(threads[i], NULL) == 0);
     for (uint32_t i = 0; i < LEARNERS; i++) {
-        if (w->learners[i].status != SPSH_OK)
+        const spsh_status want = i == w->leaver ? SPSH_E_END : SPSH_OK;
+        if (w->learners[i].status != want)
             fprintf(stderr, "learner %u: %s\n", i, w->learners[i].error.message);
-        CHECK_I64(w->learners[i].status, SPSH_OK);
+        CHECK_I64(w->learners[i].status, want);
     }
 }
 
@@ -220,6 +246,25 @@ static void test_they_come_to_the_minimum(void)
         }
         printf("%-14s %.3f of the way left\n", names[n], sqrt(end / begin));
         CHECK(end < 0.5 * begin);
+        test_remove_tree(w->folder);
+        free(w);
+    }
+}
+
+/* Its connections end; the others make their steps, come to an end of their exchanges, and to their
+ * mean. */
+static void test_one_goes(void)
+{
+    static const char *const names[] = {"adpsgd-fixed", "adpsgd-random", "ps-async"};
+    for (size_t n = 0; n < sizeof(names) / sizeof(names[0]) && strcmp(carrier, "tcp") == 0; n++) {
+        world *w = calloc(1, sizeof(*w));
+        REQUIRE(w != NULL);
+        start(w, names[n]);
+        w->options.servers = 1;
+        w->leaver = 2;
+        run(w);
+        CHECK(is_same(w->learners[0].result, w->learners[1].result));
+        CHECK(is_same(w->learners[0].result, w->learners[3].result));
         test_remove_tree(w->folder);
         free(w);
     }
@@ -329,6 +374,7 @@ int main(int argc, char **argv)
         return TEST_SKIPPED;
     }
     RUN(test_they_come_to_the_minimum);
+    RUN(test_one_goes);
     RUN(test_a_recorded_run_is_replayed);
     RUN(test_closing_behind_a_failure);
     return TEST_RESULT();

@@ -56,6 +56,12 @@ typedef struct spsh__comm_ops {
     void (*wake_fn)(spsh__comm *c);
     /* Waits for the others, but after a failure. */
     void (*close_fn)(spsh__comm *c);
+    /* Of carriers that lose a rank by itself; NULL: with one all are. true: the rank's connection
+     * has ended; of its messages those that are not done never will be. wait_fn for one of them is
+     * a failure all the same; */
+    bool (*has_gone_fn)(spsh__comm *c, uint32_t rank);
+    /* ... without one: the message is forgotten, and its memory is free. */
+    void (*drop_fn)(spsh__comm *c, spsh__comm_handle handle);
 } spsh__comm_ops;
 
 struct spsh__comm {
@@ -64,6 +70,8 @@ struct spsh__comm {
     uint32_t deadline_ms; /* of everything that waits without a deadline of its own */
     bool has_failed;      /* by those below; of the lowest */
     spsh__comm *below;    /* that moves the messages of this one, and fails with it; else NULL */
+    bool outlives; /* asked for, before a runtime is opened: it goes on without ranks that have gone
+                      (runtime_processes.h); where has_gone_fn is */
     spsh_allocator allocator;
     void *state;
 };

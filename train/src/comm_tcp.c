@@ -12,7 +12,10 @@
  * that was not asked for, is cut off.
  *
  * A thread of its own moves messages while the trainer computes; all state is under one lock. What
- * a rank leaves without BYE it has not answered: whoever waits for it hears so at once.
+ * a rank leaves without BYE it has not answered: whoever waits for it hears so at once, and is the
+ * one who fails. A connection that has ended takes nothing else with it: who looks before it waits
+ * (has_gone), and drops what was under way to and from there, goes on with the others. Nothing is
+ * read from it, or written, behind its end, so that what is dropped is not touched any more.
  */
 #include "comm.h"
 
@@ -689,6 +692,25 @@ static spsh_status tcp_wait_any(spsh__comm *c, const spsh__comm_handle *handles,
     return SPSH_OK;
 }
 
+static bool tcp_has_gone(spsh__comm *c, uint32_t rank)
+{
+    tcp_state *s = c->state;
+    (void)pthread_mutex_lock(&s->lock);
+    const bool has_gone = rank != c->rank && s->peers[rank].has_gone;
+    (void)pthread_mutex_unlock(&s->lock);
+    return has_gone;
+}
+
+static void tcp_drop(spsh__comm *c, spsh__comm_handle handle)
+{
+    tcp_state *s = c->state;
+    (void)pthread_mutex_lock(&s->lock);
+    message *m = message_of(s, handle);
+    if (m != NULL)
+        m->is_used = false;
+    (void)pthread_mutex_unlock(&s->lock);
+}
+
 static void tcp_wake(spsh__comm *c)
 {
     tcp_state *s = c->state;
@@ -786,6 +808,8 @@ static const spsh__comm_ops tcp_ops = {
     .wait_any_fn = tcp_wait_any,
     .wake_fn = tcp_wake,
     .close_fn = tcp_close,
+    .has_gone_fn = tcp_has_gone,
+    .drop_fn = tcp_drop,
 };
 
 static bool open_state(spsh__comm *c, tcp_state *s)

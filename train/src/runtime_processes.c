@@ -9,6 +9,10 @@
  *
  * What is posted lies in memory of its own until comm.h has sent it; the serving thread frees it.
  * At the end each rank says BYE to all others, and serves until all have said so.
+ *
+ * Where comm.h loses ranks one by one, and is asked to outlive them, a rank that has gone without
+ * BYE is lost: what it has sent is served, then its loss is; what lies there for it is dropped, and
+ * what is posted to it later is not sent.
  */
 #include "runtime_processes.h"
 
@@ -24,6 +28,7 @@ enum { HEAD_BYTES = 32, SWEEP_MS = 200 };
 
 typedef struct parcel {
     struct parcel *next;
+    uint32_t to;
     spsh__comm_handle head, body;
     uint8_t head_bytes[HEAD_BYTES];
     spsh__message message; /* of one to oneself */
@@ -34,6 +39,7 @@ typedef struct parcel {
 typedef struct peer {
     spsh__comm_handle handle; /* of a head, or of its bytes */
     bool is_body, has_said_bye;
+    bool is_lost; /* changes locked for posting, too */
     uint8_t head[HEAD_BYTES];
     spsh__message message;
     uint8_t *bytes;
@@ -49,6 +55,7 @@ typedef struct processes {
     pthread_mutex_t lock; /* the learner's */
     pthread_cond_t news;  /* something was served; somebody listens; it is over */
     bool is_closing;
+    bool outlives;      /* ranks that are lost */
     spsh_status status; /* what serving failed with */
     spsh_error error;
     pthread_mutex_t out_lock;
@@ -90,6 +97,7 @@ static spsh_status send(processes *p, uint32_t to, parcel *one, spsh_error *err)
 {
     spsh__comm *c = p->comm;
     const size_t size = one->message.size_bytes;
+    one->to = to;
     spsh_status rc = c->ops->send_fn(c, to, TAG_HEAD, one->head_bytes, HEAD_BYTES, &one->head, err);
     if (rc == SPSH_OK && size > 0)
         rc = c->ops->send_fn(c, to, TAG_BODY, one->bytes, size, &one->body, err);
@@ -123,7 +131,9 @@ static spsh_status post(processes *p, uint32_t to, const spsh__message *m, spsh_
     if (one == NULL)
         return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "a message");
     (void)pthread_mutex_lock(&p->out_lock);
-    if (to != p->runtime.rank) {
+    if (to != p->runtime.rank && p->peers[to].is_lost) {
+        spsh__train_delete(&p->allocator, one);
+    } else if (to != p->runtime.rank) {
         rc = send(p, to, one, err);
     } else {
         put_own(p, one);
@@ -133,14 +143,20 @@ static spsh_status post(processes *p, uint32_t to, const spsh__message *m, spsh_
     return rc;
 }
 
-static spsh_status await_sent(const processes *p, const parcel *one, spsh_error *err)
+/* It is done. */
+static spsh_status end_send(const processes *p, const parcel *one, spsh_error *err)
 {
     spsh__comm *c = p->comm;
+    if (p->peers[one->to].is_lost) {
+        c->ops->drop_fn(c, one->head);
+        c->ops->drop_fn(c, one->body);
+        return SPSH_OK;
+    }
     const spsh_status rc = c->ops->wait_fn(c, one->head, c->deadline_ms, err);
     return rc != SPSH_OK ? rc : c->ops->wait_fn(c, one->body, c->deadline_ms, err);
 }
 
-/* What was sent is freed. */
+/* What was sent, or never will be, is freed. */
 static spsh_status sweep(processes *p, spsh_error *err)
 {
     spsh__comm *c = p->comm;
@@ -148,11 +164,12 @@ static spsh_status sweep(processes *p, spsh_error *err)
     (void)pthread_mutex_lock(&p->out_lock);
     for (parcel **at = &p->out; rc == SPSH_OK && *at != NULL;) {
         parcel *one = *at;
-        if (!c->ops->done_fn(c, one->head) || !c->ops->done_fn(c, one->body)) {
+        if (!p->peers[one->to].is_lost &&
+            (!c->ops->done_fn(c, one->head) || !c->ops->done_fn(c, one->body))) {
             at = &one->next;
             continue;
         }
-        rc = await_sent(p, one, err);
+        rc = end_send(p, one, err);
         if (rc == SPSH_OK) {
             *at = one->next;
             spsh__train_delete(&p->allocator, one);
@@ -250,11 +267,25 @@ static spsh_status take_head(processes *p, uint32_t rank, spsh_error *err)
     return rc != SPSH_OK ? rc : await_head(p, rank, err);
 }
 
-/* What is waited for of a rank is there, or the rank is not any more. */
+static spsh_status lose(processes *p, uint32_t rank, spsh_error *err)
+{
+    const spsh__message lost = {.from = rank, .kind = SPSH__LOST_KIND};
+    peer *from = &p->peers[rank];
+    (void)pthread_mutex_lock(&p->out_lock);
+    from->is_lost = true;
+    (void)pthread_mutex_unlock(&p->out_lock);
+    p->comm->ops->drop_fn(p->comm, from->handle);
+    return serve(p, &lost, err);
+}
+
+/* What is waited for of a rank is there, or the rank is not any more. What is not done when it has
+ * gone is not done later. */
 static spsh_status take(processes *p, uint32_t rank, spsh_error *err)
 {
     spsh__comm *c = p->comm;
     peer *from = &p->peers[rank];
+    if (p->outlives && c->ops->has_gone_fn(c, rank) && !c->ops->done_fn(c, from->handle))
+        return lose(p, rank, err);
     spsh_status rc = c->ops->wait_fn(c, from->handle, c->deadline_ms, err);
     if (rc != SPSH_OK)
         return rc;
@@ -270,7 +301,7 @@ static spsh_status turn(processes *p, uint32_t *ret_open, spsh_error *err)
     spsh__comm *c = p->comm;
     uint32_t count = 0, which = 0;
     for (uint32_t r = 0; r < c->world_size; r++) {
-        if (r == c->rank || p->peers[r].has_said_bye)
+        if (r == c->rank || p->peers[r].has_said_bye || p->peers[r].is_lost)
             continue;
         p->handles[count] = p->peers[r].handle;
         p->whose[count++] = r;
@@ -434,7 +465,7 @@ static void say_bye(processes *p)
     const spsh__message bye = {.kind = KIND_BYE};
     for (uint32_t r = 0; r < p->comm->world_size; r++)
         if (r != p->comm->rank && !spsh__comm_has_failed(p->comm))
-            (void)post(p, r, &bye, NULL);
+            (void)post(p, r, &bye, NULL); /* but to who is lost */
 }
 
 static void free_parcels(processes *p, parcel *first)
@@ -483,7 +514,7 @@ static void processes_close(spsh__runtime *t)
         (void)pthread_join(p->thread, NULL);
     for (const parcel *one = p->out; one != NULL && p->status == SPSH_OK; one = one->next)
         if (!spsh__comm_has_failed(p->comm)) /* else nothing is sent any more */
-            (void)await_sent(p, one, NULL);
+            (void)end_send(p, one, NULL);
     if (spsh__comm_has_failed(p->comm))
         spsh__comm_fail(p->comm); /* until nothing is moved any more */
     free_state(p);
@@ -522,6 +553,7 @@ spsh_status spsh__runtime_processes_open(spsh__comm *comm, const spsh_allocator 
     if (p == NULL)
         return spsh__fail_memory(err);
     p->comm = comm;
+    p->outlives = comm->outlives && comm->ops->has_gone_fn != NULL;
     p->allocator = *allocator;
     p->error = (spsh_error)SPSH_ERROR_INIT;
     p->runtime = (spsh__runtime){.ops = &processes_ops,

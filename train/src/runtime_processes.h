@@ -11,7 +11,8 @@
 #include "comm.h"
 #include "runtime.h"
 
-/* The comm must outlive it. SPSH_E_NO_MEMORY, _LIMIT (threads). */
+/* Of a comm that outlives ranks, which it says before this is opened, so does the runtime, as
+ * runtime.h has it. The comm must outlive it. SPSH_E_NO_MEMORY, _LIMIT (threads). */
 spsh_status spsh__runtime_processes_open(spsh__comm *comm, const spsh_allocator *allocator,
                                          spsh__runtime **ret_runtime, spsh_error *err);
 
