@@ -33,12 +33,15 @@ def make_corpus(work):
         equal(done.returncode, 0, f"{words}: {done.stderr}")
 
 
-def train(work, name, *more):
-    """Exit statuses of two processes, and what they said."""
+def train(work, name, *more, world=2, comm=None):
+    """Exit statuses of so many processes, and what they said."""
     meeting = tempfile.mkdtemp(dir=work)
     processes = []
-    for rank in range(2):
-        env = {**environment, "RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_RANK": str(rank), "LOCAL_WORLD_SIZE": "2"}
+    for rank in range(world):
+        env = {**environment, "RANK": str(rank), "WORLD_SIZE": str(world), "LOCAL_RANK": str(rank),
+               "LOCAL_WORLD_SIZE": str(world)}
+        if comm:
+            env["SPEECHSHARD_COMM"] = comm
         processes.append(subprocess.Popen(
             [COMMAND, "train", "tiny.yaml", "-o", name, "--rendezvous", f"file://{meeting}", *TINY, *more], cwd=work,
             env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8"))
@@ -91,8 +94,41 @@ def test_what_is_wrong_is_named(work):
         check(codes[0] == 1 and told in said[0], f"{more}: {codes} {said}")
 
 
+SHRINK = ["train.on_lost=shrink", "data.max_padded_seconds=2", "train.epochs=6"]
+
+
+def test_others_go_on_without_one(work):
+    """Each utterance counts once an epoch; the run ends well, and can be gone on from."""
+    for number, more in enumerate([["train.strategy=adpsgd-random"], ["train.strategy=adpsgd-fixed"],
+                                   ["train.strategy=ps-async", "train.servers=1", "train.staleness_max=3"]]):
+        name = f"shrunk{number}"
+        codes, said = train(work, name, "--kill", f"{1 + number % 2}:4", *SHRINK, *more, world=3, comm="tcp")
+        equal(codes, [0, -9, 0] if number % 2 == 0 else [0, 0, -9], f"{more}: {said}")
+        check("1 of 3 processes have gone" in said[0], said[0])
+        steps = steps_of(work, name)
+        check(steps[0]["learners"] in (2, 3) and steps[-1]["learners"] == 2, f"learners: {steps[0]} {steps[-1]}")
+        equal([sum(step["utterances"] for step in steps if step["epoch"] == epoch) for epoch in range(6)],
+              [len(TEXTS) * 3] * 6, f"{more}: utterances of each epoch")
+        equal(steps[-1]["samples"], len(TEXTS) * 3 * 6, "samples")
+        codes, said = train(work, name, "--resume", "auto", *SHRINK, "train.epochs=7", *more, comm="tcp")
+        equal(codes, [0, 0], f"going on: {said}")
+
+
+def test_who_cannot_be_lost(work):
+    random = ["train.strategy=adpsgd-random"]
+    codes, said = train(work, "first", "--kill", "0:4", *SHRINK, *random, world=3, comm="tcp")
+    equal(codes, [-9, 70, 70], f"rank 0: {said}")
+    codes, said = train(work, "end", "--kill", "1:4", *SHRINK[1:], *random, world=3, comm="tcp")
+    equal(codes, [70, -9, 70], f"without shrink: {said}")
+    for more, comm, told in (([], "tcp", "with allreduce all need each other"),
+                             (["train.strategy=ps-async"], "tcp", "train.servers: 1"),
+                             ([*random, "--link", "1ms+1Gbit"], "tcp", "without --link")):
+        codes, said = train(work, "refused", *SHRINK, *more, comm=comm)
+        check(0 not in codes and told in said[0] + said[1], f"{more}: {codes} {said}")
+
+
 os.environ.pop("RANK", None)
 with tempfile.TemporaryDirectory() as folder_:
     make_corpus(pathlib.Path(folder_))
     run_tests([test_a_slow_process, test_a_slow_link, test_a_frozen_process, test_a_killed_process,
-               test_what_is_wrong_is_named], pathlib.Path(folder_))
+               test_others_go_on_without_one, test_who_cannot_be_lost, test_what_is_wrong_is_named], pathlib.Path(folder_))

@@ -44,6 +44,7 @@ typedef struct field {
 } field;
 
 static const char *const truths[] = {"false", "true", NULL};
+static const char *const losses[] = {"end", "shrink", NULL};
 static const char *const cells[] = {"lstm", "gru", NULL};
 static const char *const batch_norms[] = {"masked", "compat", NULL};
 static const char *const optimisers[] = {"sgd", "adamw", NULL};
@@ -149,6 +150,7 @@ static const field fields[] = {
     {"train.checkpoint_every_s", FIELD_DOUBLE, AT(checkpoint_every_s), 0, YEAR_S, NULL, "600"},
     {"train.keep", FIELD_U32, AT(keep_checkpoints), 0, CHECKPOINTS, NULL, "3"},
     {"train.deadline_ms", FIELD_U32, AT(deadline_ms), 1, DEADLINE_MAX, NULL, "300000"},
+    {"train.on_lost", FIELD_TRUTH, AT(shrinks), WORD(losses, "end")},
     {"eval.every_s", FIELD_DOUBLE, AT(evaluate_every_s), 0, YEAR_S, NULL, "0"},
     {"eval.beam_width", FIELD_U32, AT(beam_width), 0, BEAM_MAX, NULL, "0"},
 };

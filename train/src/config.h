@@ -12,7 +12,7 @@
  *             servers, staleness_max, scale_by_staleness, overlap, node_size, inner, outer, stages,
  *             optimiser, rate, momentum, nesterov, beta1, beta2, epsilon, weight_decay, clip,
  *             schedule, warm_up_samples, schedule_samples, anneal, epochs, samples_max, accumulate,
- *             checkpoint_every_s, keep, deadline_ms
+ *             checkpoint_every_s, keep, deadline_ms, on_lost
  *     eval:   every_s, beam_width
  *
  * Paths are the process's: relative to its working directory, not
@@ -91,6 +91,7 @@ struct spsh__config {
     uint32_t accumulate;
     double checkpoint_every_s, evaluate_every_s; /* 0: at the end of each epoch alone */
     uint32_t keep_checkpoints, deadline_ms;
+    bool shrinks;        /* train.on_lost: the run goes on without processes that are lost */
     uint32_t beam_width; /* 0: greedy */
 };
 

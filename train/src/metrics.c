@@ -292,6 +292,8 @@ static spsh_status put_step_line(spsh__metrics *m, const spsh__step_facts *f, sp
     put_count(&l, "without_text", f->without_text);
     put_count(&l, "without_frames", f->without_frames);
     put_count(&l, "skipped_steps", f->skipped_steps);
+    if (f->learners > 0)
+        put_count(&l, "learners", f->learners);
     if (f->is_of_frames) {
         put_real(&l, "frame_error", f->frame_error);
         put_count(&l, "without_alignment", f->without_alignment);

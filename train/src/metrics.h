@@ -46,6 +46,7 @@ typedef struct spsh__step_facts {
     double audio_s, padding; /* of the step; share of its frames that are padding */
     uint32_t utterances, infeasible, without_text, without_frames, skipped_steps;
     uint32_t without_alignment, other_length;
+    uint32_t learners; /* that are not lost, of a run that goes on without those; else 0 */
     uint32_t domain_count;
     spsh__domain_facts domains[SPSH__METRIC_DOMAINS_MAX];
     /* For the live line alone. */

@@ -315,6 +315,7 @@ static void close_all(spsh__run *r)
     spsh__alignments_free(r->alignments);
     spsh__frame_cutter_close(r->cutter);
     spsh__config_free(r->config);
+    spsh__run_close_lost(r);
     spsh__comm_close(r->comm);
     free(r->config_text);
     free(r->vocabulary_text);

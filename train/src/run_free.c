@@ -57,7 +57,9 @@ static spsh_status watch(spsh__run *r, spsh_error *err)
 {
     if (!r->is_first)
         return SPSH_OK;
-    spsh_status rc = tell_totals(r, err);
+    spsh_status rc = spsh__run_look_lost(r, err);
+    if (rc == SPSH_OK)
+        rc = tell_totals(r, err);
     if (rc == SPSH_OK)
         rc = spsh__run_look(r, err);
     const uint32_t reasons = due(r);
@@ -154,6 +156,10 @@ static spsh_status meet(spsh__run *r, pause *ret, spsh_error *err)
     spsh__leases *leases = spsh__draw_leases(r->draw);
     spsh__lease_state state = {.epoch = 0};
     spsh_status rc = leases != NULL ? spsh__leases_meet(leases, &state, err) : SPSH_OK;
+    if (rc == SPSH_OK)
+        rc = spsh__run_shrink(r, err);
+    if (rc == SPSH_OK && r->is_first)
+        rc = spsh__run_look_lost(r, err);
     if (rc == SPSH_OK && r->is_first)
         rc = tell_totals(r, err);
     if (rc != SPSH_OK)

@@ -1,5 +1,6 @@
 /* run_internal.h: what a training run holds, for run.c (opens it, the loop), run_learner.c (what a
- * strategy sees of it), run_step.c (a step), run_state.c (checkpoints) and run_evaluate.c.
+ * strategy sees of it), run_lost.c (learners that are lost), run_step.c (a step), run_state.c
+ * (checkpoints) and run_evaluate.c.
  */
 #ifndef SPSH_TRAIN_RUN_INTERNAL_H
 #define SPSH_TRAIN_RUN_INTERNAL_H
@@ -63,9 +64,10 @@ typedef struct spsh__run {
     spsh_allocator allocator;
     const spsh_io *io;
     spsh__launch launch;
-    spsh__comm *comm;
-    spsh__faults faults; /* what is done to this process on purpose */
-    bool is_first;       /* rank 0: writes everything */
+    spsh__comm *comm;       /* of all ranks; where some are lost, of those that are not: then ... */
+    spsh__comm *whole_comm; /* ... of all; else NULL */
+    spsh__faults faults;    /* what is done to this process on purpose */
+    bool is_first;          /* rank 0: writes everything */
     spsh__config *config;
     char *config_text, *vocabulary_text;
     spsh__vocabulary *vocabulary; /* NULL: a model of frames, which has alignments */
@@ -85,6 +87,7 @@ typedef struct spsh__run {
     float *shared;                /* hogwild's; else NULL */
     size_t shared_bytes;
     bool is_free_running; /* learners do not step together: draw's */
+    uint32_t learners;    /* of those: that are not lost, as rank 0 knows; 0: it was not asked */
     spsh__draw *draw;
     uint64_t place_epoch, place_step; /* of batches: rank 0's, in a pause */
     uint64_t rate_bits;               /* a double, atomic: of updates by the serving task */
@@ -204,6 +207,16 @@ void spsh__run_update_served(void *user, const spsh__slice *slice, spsh__buffer 
 void spsh__run_fill_facts(spsh__run *r); /* of totals and progress */
 /* All ranks: what gradients are still to be applied make one more step; r->has_learnt. */
 spsh_status spsh__run_flush(spsh__run *r, spsh_error *err);
+
+/* ---- run_lost.c: train.on_lost ---- */
+/* Before a runtime is opened. SPSH_E_INVALID_ARG, _UNSUPPORTED: with these options a run cannot go
+ * on without a rank. */
+spsh_status spsh__run_open_lost(spsh__run *r, spsh_error *err);
+/* Rank 0, in a round: tells who has been lost. */
+spsh_status spsh__run_look_lost(spsh__run *r, spsh_error *err);
+/* Behind leases' meet, which has said who is lost: comm is of the others from here on. */
+spsh_status spsh__run_shrink(spsh__run *r, spsh_error *err);
+void spsh__run_close_lost(spsh__run *r);
 
 /* Instead of steps; SPSH_E_CANCELED: to stop. */
 spsh_status spsh__run_free(spsh__run *r, spsh_error *err);

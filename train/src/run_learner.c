@@ -128,6 +128,8 @@ spsh_status spsh__run_open_strategy(spsh__run *r, spsh_error *err)
 {
     const bool is_shared = strcmp(r->config->strategy, "hogwild") == 0;
     spsh_status rc = spsh__strategy_open(r->config->strategy, &r->allocator, &r->strategy, err);
+    if (rc == SPSH_OK)
+        rc = spsh__run_open_lost(r, err);
     if (rc == SPSH_OK && (r->strategy->ops->needs_runtime || r->is_free_running))
         rc = spsh__runtime_processes_open(r->comm, &r->allocator, &r->runtime, err);
     r->learner.runtime = r->runtime;
