@@ -20,6 +20,9 @@
  * is kept has a bound: behind UNEXPECTED_MAX messages that nobody waits for, a rank is not heard
  * on. Frames are the receiver's sizes before they are Gloo's: a message of another size than
  * expected never meets Gloo's own check, which would end the process.
+ *
+ * A rank that has gone takes its own two threads with it, and nothing else: whoever looks before it
+ * waits goes on with the others (comm.h, has_gone_fn).
  */
 #include <arpa/inet.h>
 #include <netdb.h>
@@ -454,6 +457,21 @@ bool gloo_done(spsh__comm *c, spsh__comm_handle handle)
     return m == nullptr || m->state == DONE;
 }
 
+bool gloo_has_gone(spsh__comm *c, uint32_t rank)
+{
+    gloo_state *s = state_of(c);
+    const std::lock_guard<std::mutex> locked(s->lock);
+    return rank != c->rank && s->peers[rank]->has_gone;
+}
+
+/* The rank's threads look at none of its messages any more. */
+void gloo_drop(spsh__comm *c, spsh__comm_handle handle)
+{
+    gloo_state *s = state_of(c);
+    const std::lock_guard<std::mutex> locked(s->lock);
+    s->messages.erase(handle);
+}
+
 /* Locked. m was waited for: done, late, or of a rank that has gone. */
 spsh_status judge(spsh__comm *c, spsh__comm_handle handle, double waited_s, spsh_error *err)
 {
@@ -590,9 +608,9 @@ void gloo_close(spsh__comm *c)
     spsh__train_delete(&allocator, c);
 }
 
-const spsh__comm_ops gloo_ops = {"gloo",     gloo_send,     gloo_receive, gloo_done,  gloo_wait,
-                                 gloo_await, gloo_wait_any, gloo_wake,    gloo_close, nullptr,
-                                 nullptr};
+const spsh__comm_ops gloo_ops = {"gloo",     gloo_send,     gloo_receive,  gloo_done,
+                                 gloo_wait,  gloo_await,    gloo_wait_any, gloo_wake,
+                                 gloo_close, gloo_has_gone, gloo_drop};
 
 /* Of a connection of the meeting: its end here. Numbers only. */
 std::string own_address(int socket)
