@@ -6,6 +6,7 @@
 
 #define TAG_PART 41u
 #define TAG_MEAN 42u
+#define TAG_NEXT 43u
 
 static spsh_status wait_for(spsh__comm *c, spsh__comm_handle handle, spsh_error *err)
 {
@@ -73,13 +74,29 @@ spsh_status spsh__arena_mean(spsh__comm *c, spsh__parts *from, spsh__parts *to, 
     return rc;
 }
 
+/* From the rank before to the one behind. */
+static spsh_status pass_part(spsh__comm *c, spsh__parts *arena, uint32_t part, spsh_error *err)
+{
+    const size_t bytes = spsh__parts_bytes(arena, part);
+    spsh__comm_handle handle = 0;
+    spsh_status rc = SPSH_OK;
+    if (c->rank == 0)
+        spsh__parts_take(arena, part, arena->host);
+    else
+        rc = c->ops->receive_fn(c, c->rank - 1, TAG_NEXT, arena->host, bytes, &handle, err);
+    if (rc == SPSH_OK && c->rank != 0)
+        rc = wait_for(c, handle, err);
+    if (rc != SPSH_OK || c->rank + 1 == c->world_size)
+        return rc;
+    rc = c->ops->send_fn(c, c->rank + 1, TAG_NEXT, arena->host, bytes, &handle, err);
+    return rc != SPSH_OK ? rc : wait_for(c, handle, err);
+}
+
 spsh_status spsh__arena_align(spsh__comm *c, spsh__parts *arena, spsh_error *err)
 {
     spsh_status rc = SPSH_OK;
     for (uint32_t part = 0; rc == SPSH_OK && c->world_size > 1 && part < arena->count; part++) {
-        if (c->rank == 0)
-            spsh__parts_take(arena, part, arena->host);
-        rc = spsh__comm_broadcast(c, arena->host, spsh__parts_bytes(arena, part), 0, err);
+        rc = pass_part(c, arena, part, err);
         if (rc == SPSH_OK && c->rank != 0)
             spsh__parts_put(arena, part, arena->host);
     }

@@ -1,7 +1,8 @@
 /* arena_mean.h: an arena of all ranks becomes their mean, or rank 0's.
  *
  * A mean is summed in the order of ranks: each part by the rank that owns it (part mod world size),
- * who sends it to all.
+ * who sends it to all. Rank 0's goes from rank to rank, part by part: each sends it once, whatever
+ * their number, and the last one has it so many parts later.
  */
 #ifndef SPSH_TRAIN_ARENA_MEAN_H
 #define SPSH_TRAIN_ARENA_MEAN_H
