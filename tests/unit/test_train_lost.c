@@ -249,6 +249,11 @@ static bool has_learnt_all(const world *w)
     return has;
 }
 
+static bool is_same(const void *a, const void *b)
+{
+    return memcmp(a, b, ELEMENTS * sizeof(float)) == 0;
+}
+
 /* All of them, with one model; of the dead nothing was left. */
 static bool is_ended_by(const world *w, uint32_t living)
 {
@@ -257,8 +262,7 @@ static bool is_ended_by(const world *w, uint32_t living)
     for (uint32_t i = 0; i < LEARNERS; i++) {
         ended += w->learners[i].has_ended;
         is_one = is_one &&
-                 (!w->learners[i].has_ended || memcmp(w->learners[i].model, w->learners[0].model,
-                                                      sizeof(w->learners[i].model)) == 0);
+                 (!w->learners[i].has_ended || is_same(w->learners[i].model, w->learners[0].model));
     }
     return ended == living && is_one;
 }
