@@ -172,6 +172,7 @@ static int train(train_command *c)
     options.freeze = c->freeze.count > 0 ? c->freeze.items : NULL;
     options.kill = c->kill.count > 0 ? c->kill.items : NULL;
     options.link = c->link;
+    options.simulate = c->cluster;
     watch_signals();
     c->told_s = spsh__cli_now_s();
     if (is_first)
@@ -227,11 +228,10 @@ static int check(const train_command *c)
         return c->config == NULL
                    ? spsh__cli_usage("train", "--make-vocab needs the configuration that names it")
                    : SPSH_CLI_RUN;
-    if (c->cluster != NULL)
-        return c->run != NULL || c->estimate
-                   ? spsh__cli_usage("train", "--simulate trains nothing: it is without -o and "
-                                              "--estimate")
-                   : SPSH_CLI_RUN;
+    if (c->cluster != NULL && c->estimate)
+        return spsh__cli_usage("train", "--simulate is without --estimate");
+    if (c->cluster != NULL && c->run == NULL)
+        return SPSH_CLI_RUN;
     if (c->estimate)
         return c->config == NULL ? spsh__cli_usage("train", "--estimate needs a configuration")
                                  : SPSH_CLI_RUN;
@@ -266,7 +266,8 @@ static int parse(train_command *c, int argc, char **argv)
          "print what the run would be, and train nothing; exit 1\nwhere it would not begin",                                &c->estimate,        0, 0          },
         {"simulate",      0,   SPSH_CLI_TEXT,   "CLUSTER",
          "print what strategies would do on computers such as\n"
-         "learners=8,link=10us+100Gbit,step=250ms,slow=3:10x",                                                              &c->cluster,         0, 0          },
+         "learners=8,link=10us+100Gbit,step=250ms,slow=3:10x;\n"
+         "with -o the run trains there: in one process, under\na clock of its own",                                         &c->cluster,         0, 0          },
         {"rendezvous",    0,   SPSH_CLI_TEXT,   "WHERE",
          "where processes meet that torchrun or Kubernetes\nbegins: auto, file://FOLDER, "
          "tcp://HOST:PORT",                                                                                                 &c->rendezvous,      0, 0          },
@@ -296,6 +297,7 @@ static int parse(train_command *c, int argc, char **argv)
         "speechshard train digits.yaml --estimate\n"
         "speechshard train --simulate "
         "learners=8,link=10us+100Gbit,step=250ms,slow=3:10x,weights=100M\n"
+        "speechshard train digits.yaml --simulate learners=4,step=250ms,slow=3:10x -o run\n"
         "speechshard train digits.yaml -o run train.epochs=20\n"
         "speechshard train digits.yaml -o run --resume auto\n"
         "mpirun -n 4 speechshard train digits.yaml -o run\n",
@@ -316,7 +318,7 @@ int spsh__cmd_train(int argc, char **argv)
         return rc;
     if (c.make_vocabulary)
         return spsh__cli_finish(make_vocabulary(&c));
-    if (c.cluster != NULL)
+    if (c.cluster != NULL && c.run == NULL)
         return spsh__cli_finish(spsh__train_simulate(c.cluster, c.config, c.overrides, c.json));
     if (spsh_train_world_find(&c.world, &err) != SPSH_OK)
         return spsh__cli_fail(NULL, &err);

@@ -96,6 +96,13 @@ void spsh__comm_fail(spsh__comm *c)
     (void)c->ops->done_fn(c, 0);
 }
 
+uint64_t spsh__comm_now_ns(const spsh__comm *c)
+{
+    while (c->below != NULL)
+        c = c->below;
+    return c->ops->now_fn != NULL ? c->ops->now_fn(c) : spsh__now_ns();
+}
+
 void spsh__comm_close(spsh__comm *comm)
 {
     if (comm != NULL)

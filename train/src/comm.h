@@ -62,6 +62,8 @@ typedef struct spsh__comm_ops {
     bool (*has_gone_fn)(spsh__comm *c, uint32_t rank);
     /* ... without one: the message is forgotten, and its memory is free. */
     void (*drop_fn)(spsh__comm *c, spsh__comm_handle handle);
+    /* Nanoseconds of the clock by which deadlines are, of the lowest; NULL: the machine's. */
+    uint64_t (*now_fn)(const spsh__comm *c);
 } spsh__comm_ops;
 
 struct spsh__comm {
@@ -96,6 +98,9 @@ static inline bool spsh__comm_has_failed(const spsh__comm *c)
         c = c->below;
     return __atomic_load_n(&c->has_failed, __ATOMIC_RELAXED);
 }
+
+/* What waits for several messages has one deadline for all. */
+uint64_t spsh__comm_now_ns(const spsh__comm *c);
 
 /* `self` for a world of one; else what launch->comm asks for; else `mpi` where mpirun, srun or
  * another launcher with PMI has begun it; else, and where options say where to meet, `gloo`, or

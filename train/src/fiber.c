@@ -46,10 +46,11 @@ static void run(void)
     f->has_ended = true;
 }
 
-static spsh_status take_stack(spsh__fiber *f, spsh_error *err)
+static spsh_status take_stack(spsh__fiber *f, size_t stack_bytes, spsh_error *err)
 {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    f->stack_bytes = STACK_BYTES + page;
+    f->stack_bytes =
+        (stack_bytes > 0 ? (stack_bytes + page - 1) / page * page : STACK_BYTES) + page;
     f->stack = mmap(NULL, f->stack_bytes, PROT_READ | PROT_WRITE,
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (f->stack == MAP_FAILED)
@@ -58,8 +59,9 @@ static spsh_status take_stack(spsh__fiber *f, spsh_error *err)
     return SPSH_OK;
 }
 
-spsh_status spsh__fiber_open(const spsh_allocator *allocator, void (*body_fn)(void *user),
-                             void *user, spsh__fiber **ret_fiber, spsh_error *err)
+spsh_status spsh__fiber_open(const spsh_allocator *allocator, size_t stack_bytes,
+                             void (*body_fn)(void *user), void *user, spsh__fiber **ret_fiber,
+                             spsh_error *err)
 {
     spsh__fiber *f = spsh__train_new(allocator, 1, sizeof(*f));
     if (f == NULL)
@@ -67,7 +69,7 @@ spsh_status spsh__fiber_open(const spsh_allocator *allocator, void (*body_fn)(vo
     f->body_fn = body_fn;
     f->user = user;
     f->allocator = *allocator;
-    const spsh_status rc = take_stack(f, err);
+    const spsh_status rc = take_stack(f, stack_bytes, err);
     if (rc != SPSH_OK) {
         spsh__train_delete(allocator, f);
         return rc;
@@ -136,8 +138,9 @@ static void *run(void *argument)
     return NULL;
 }
 
-spsh_status spsh__fiber_open(const spsh_allocator *allocator, void (*body_fn)(void *user),
-                             void *user, spsh__fiber **ret_fiber, spsh_error *err)
+spsh_status spsh__fiber_open(const spsh_allocator *allocator, size_t stack_bytes,
+                             void (*body_fn)(void *user), void *user, spsh__fiber **ret_fiber,
+                             spsh_error *err)
 {
     pthread_attr_t attributes;
     spsh__fiber *f = spsh__train_new(allocator, 1, sizeof(*f));
@@ -149,7 +152,7 @@ spsh_status spsh__fiber_open(const spsh_allocator *allocator, void (*body_fn)(vo
     (void)sem_init(&f->go, 0, 0);
     (void)sem_init(&f->back, 0, 0);
     (void)pthread_attr_init(&attributes);
-    (void)pthread_attr_setstacksize(&attributes, STACK_BYTES);
+    (void)pthread_attr_setstacksize(&attributes, stack_bytes > 0 ? stack_bytes : STACK_BYTES);
     const int failed = pthread_create(&f->thread, &attributes, run, f);
     (void)pthread_attr_destroy(&attributes);
     if (failed != 0) {

@@ -1,7 +1,7 @@
 /* fiber.h: functions that run one at a time, each on a stack of its own, in the order in which one
  * caller lets them.
  *
- *     spsh__fiber_open(allocator, body_fn, user, &fiber, &err);
+ *     spsh__fiber_open(allocator, 0, body_fn, user, &fiber, &err);
  *     while (spsh__fiber_resume(fiber))      // until the body yields (true) or returns (false)
  *         ...
  *     spsh__fiber_close(fiber);
@@ -18,9 +18,11 @@
 
 typedef struct spsh__fiber spsh__fiber;
 
-/* Does not run yet. SPSH_E_NO_MEMORY, _LIMIT (no more threads). */
-spsh_status spsh__fiber_open(const spsh_allocator *allocator, void (*body_fn)(void *user),
-                             void *user, spsh__fiber **ret_fiber, spsh_error *err);
+/* Does not run yet. stack_bytes 0: 1 MiB; what of it is not touched takes no memory.
+ * SPSH_E_NO_MEMORY, _LIMIT (no more threads). */
+spsh_status spsh__fiber_open(const spsh_allocator *allocator, size_t stack_bytes,
+                             void (*body_fn)(void *user), void *user, spsh__fiber **ret_fiber,
+                             spsh_error *err);
 /* Lets it go on until it yields or ends. false: it has ended. One caller at a time. */
 bool spsh__fiber_resume(spsh__fiber *fiber);
 /* By the body itself. */

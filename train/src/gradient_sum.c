@@ -151,7 +151,7 @@ static spsh_status fail_missing(const spsh__gradient_sum *g, const char *missing
     return SPSH_FAIL(err, SPSH_E_TIMEOUT, SPSH_OFFSET_NONE,
                      "rank %s is missing: step %llu, %s, waited for %.1f s; this is rank %u of %u",
                      missing, (unsigned long long)g->learner->step, what,
-                     (double)(spsh__now_ns() - g->wait_begin_ns) / 1e9, g->comm->rank,
+                     (double)(spsh__comm_now_ns(g->comm) - g->wait_begin_ns) / 1e9, g->comm->rank,
                      g->comm->world_size);
 }
 
@@ -174,14 +174,16 @@ static spsh_status land(spsh__gradient_sum *g, flight *f, const char *what, spsh
 {
     spsh__comm *c = g->comm;
     for (uint32_t i = 0; i < f->count; i++) {
-        uint64_t waited_ms = (spsh__now_ns() - g->wait_begin_ns) / 1000000;
+        uint64_t waited_ms = (spsh__comm_now_ns(c) - g->wait_begin_ns) / 1000000;
         uint64_t left_ms = c->deadline_ms > waited_ms ? c->deadline_ms - waited_ms : 0;
         if (!spsh__comm_await(c, f->handles[i], (uint32_t)left_ms))
             return fail_late(g, f, i, what, err);
         spsh_status rc = c->ops->wait_fn(c, f->handles[i], (uint32_t)left_ms, err);
-        if (rc == SPSH_E_TIMEOUT) { /* it has gone */
-            char missing[16];
+        if (rc == SPSH_E_TIMEOUT) { /* it has gone; it is late, where nobody can be asked */
+            char missing[200];
             (void)snprintf(missing, sizeof(missing), "%u", f->peers[i]);
+            if (c->ops->await_fn == NULL)
+                name_unlanded(g, f, missing, sizeof(missing));
             return fail_missing(g, missing, what, err);
         }
         if (rc != SPSH_OK)
@@ -405,7 +407,7 @@ spsh_status spsh__gradient_sum_bucket(spsh__gradient_sum *g, uint32_t leaf, uint
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
                          "bucket %u of leaf %u is out of turn on rank %u", bucket, leaf,
                          g->comm->rank);
-    g->wait_begin_ns = spsh__now_ns();
+    g->wait_begin_ns = spsh__comm_now_ns(g->comm);
     if (bucket == 0) {
         g->present[r->next_own] = 1;
         rc = arrive(g, statistics, r->next_own, err);
@@ -542,7 +544,7 @@ spsh_status spsh__gradient_sum_end(spsh__gradient_sum *g, const double *rows, do
     if (count > SPSH__SHARED_MAX)
         return SPSH_FAIL(err, SPSH_E_LIMIT, SPSH_OFFSET_NONE, "%u numbers a leaf, at most %u",
                          count, SPSH__SHARED_MAX);
-    g->wait_begin_ns = spsh__now_ns();
+    g->wait_begin_ns = spsh__comm_now_ns(g->comm);
     for (uint32_t own = g->ranges[0].next_own; rc == SPSH_OK && own < g->tree.own_count; own++)
         rc = spsh__gradient_sum_skip(g, g->tree.own[own], err);
     for (uint32_t i = 0; rc == SPSH_OK && i < g->range_count; i++)
@@ -624,7 +626,7 @@ spsh_status spsh__gradient_sum_squares(spsh__gradient_sum *g, double *ret, spsh_
     square_own_blocks(g, g->packed_squares + own_at);
     size_t own_bytes = blocks_of_rank(g, g->comm->rank) * sizeof(double);
     uint32_t tag = 2 * g->range_count + 1;
-    g->wait_begin_ns = spsh__now_ns();
+    g->wait_begin_ns = spsh__comm_now_ns(g->comm);
     for (uint32_t rank = 0; rc == SPSH_OK && rank < g->comm->world_size; rank++) {
         uint64_t count = blocks_of_rank(g, rank);
         letter in = {rank, tag, true, g->packed_squares + at, count * sizeof(double)};
@@ -680,7 +682,7 @@ spsh_status spsh__gradient_sum_gather(spsh__gradient_sum *g, spsh__buffer arena,
         here = (spsh__buffer){spsh__device_stage_memory(g->stage), false};
         rc = fetch(g, arena, err);
     }
-    g->wait_begin_ns = spsh__now_ns();
+    g->wait_begin_ns = spsh__comm_now_ns(g->comm);
     for (uint32_t b = 0; rc == SPSH_OK && b + 1 < g->range_count; b++)
         rc = start_gather(g, &g->ranges[b], spsh__at(g->ops, here, g->ranges[b].arena_offset), err);
     for (uint32_t b = 0; rc == SPSH_OK && b + 1 < g->range_count; b++)

@@ -27,11 +27,15 @@ struct spsh__metrics {
     uint64_t size_bytes;
     char *path;
     spsh__event_file *events;
+    double (*time_fn)(const void *user); /* NULL: the computer's clock */
+    const void *time_user;
 };
 
-static double wall_s(void)
+static double wall_s(const spsh__metrics *m)
 {
     struct timespec now;
+    if (m->time_fn != NULL)
+        return m->time_fn(m->time_user);
     (void)clock_gettime(CLOCK_REALTIME, &now);
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
@@ -66,13 +70,13 @@ static void put_text(line *l, const char *key, const char *text)
     put(l, key, text == NULL ? json_null() : json_string(text));
 }
 
-static line begin_line(const char *kind, uint64_t samples, uint64_t step)
+static line begin_line(const spsh__metrics *m, const char *kind, uint64_t samples, uint64_t step)
 {
     line l = {json_object(), false};
     put_text(&l, "kind", kind);
     put_count(&l, "samples", samples); /* samples_of finds it here, before all texts */
     put_count(&l, "step", step);
-    put_real(&l, "time", floor(wall_s() * 1e3) / 1e3);
+    put_real(&l, "time", floor(wall_s(m) * 1e3) / 1e3);
     return l;
 }
 
@@ -239,7 +243,7 @@ static spsh_status open_lines(spsh__metrics *m, const char *run, uint64_t sample
 static spsh_status put_start(spsh__metrics *m, const spsh__start_facts *f, const past *p,
                              spsh_error *err)
 {
-    line l = begin_line("start", f->samples, f->step);
+    line l = begin_line(m, "start", f->samples, f->step);
     put_count(&l, "restarts", f->restarts);
     put_count(&l, "world_size", f->world_size);
     put_count(&l, "virtual_world", f->virtual_world);
@@ -273,7 +277,7 @@ static void put_domains(line *l, const spsh__step_facts *f)
 
 static spsh_status put_step_line(spsh__metrics *m, const spsh__step_facts *f, spsh_error *err)
 {
-    line l = begin_line("step", f->samples, f->step);
+    line l = begin_line(m, "step", f->samples, f->step);
     put_count(&l, "epoch", f->epoch);
     put_real(&l, "audio_total_s", f->audio_total_s);
     put_real(&l, "loss", f->loss);
@@ -306,7 +310,7 @@ static spsh_status put_step_line(spsh__metrics *m, const spsh__step_facts *f, sp
 static spsh_status put_evaluation_line(spsh__metrics *m, const spsh__evaluation_facts *f,
                                        spsh_error *err)
 {
-    line l = begin_line("evaluation", f->samples, f->step);
+    line l = begin_line(m, "evaluation", f->samples, f->step);
     json_t *examples = json_array();
     put_text(&l, "set", f->set);
     put_real(&l, "loss", f->loss);
@@ -363,7 +367,7 @@ static spsh_status put_step_events(spsh__metrics *m, const spsh__step_facts *f, 
         (void)snprintf(tags[i], TAG_BYTES, "domain/%s", f->domains[i].name);
         scalars[count++] = (spsh__scalar){tags[i], f->domains[i].loss};
     }
-    return spsh__event_file_put(m->events, wall_s(), f->step, scalars, count, err);
+    return spsh__event_file_put(m->events, wall_s(m), f->step, scalars, count, err);
 }
 
 /* ---- public ---- */
@@ -376,11 +380,13 @@ spsh_status spsh__metrics_open(const char *run, const spsh__start_facts *start, 
         return spsh__fail_memory(err);
     m->io = io != NULL ? io : spsh_io_default();
     m->fd = -1;
+    m->time_fn = start->time_fn;
+    m->time_user = start->time_user;
     past p = {.time = (double)NAN, .samples = (double)NAN, .processes = (double)NAN};
     spsh_status rc = open_lines(m, run, start->samples, &p, err);
     if (rc == SPSH_OK)
         /* TensorBoard forgets what earlier files have from this step on. */
-        rc = spsh__event_file_open(m->io, run, wall_s(), start->step > 0 ? start->step + 1 : 0,
+        rc = spsh__event_file_open(m->io, run, wall_s(m), start->step > 0 ? start->step + 1 : 0,
                                    NULL, &m->events, err);
     if (rc == SPSH_OK)
         rc = put_start(m, start, &p, err);
@@ -424,7 +430,7 @@ spsh_status spsh__metrics_evaluation(spsh__metrics *m, const spsh__evaluation_fa
     const spsh_status rc = put_evaluation_line(m, facts, err);
     if (rc != SPSH_OK)
         return rc;
-    return spsh__event_file_put(m->events, wall_s(), facts->step, scalars, count, err);
+    return spsh__event_file_put(m->events, wall_s(m), facts->step, scalars, count, err);
 }
 
 void spsh__metrics_close(spsh__metrics *m)

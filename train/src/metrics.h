@@ -25,6 +25,10 @@ typedef struct spsh__start_facts {
     uint32_t world_size, virtual_world, threads;
     uint64_t weights; /* parameters of the model */
     const char *backend, *strategy, *launcher;
+    /* Seconds, for the lines' times: of another clock than the computer's; NULL: of that. Borrowed
+     * until close. */
+    double (*time_fn)(const void *user);
+    const void *time_user;
 } spsh__start_facts;
 
 typedef struct spsh__domain_facts {

@@ -7,6 +7,8 @@
 #include "task_comm.h"
 #include "train_internal.h"
 
+enum { STACK_BYTES = 8 << 20 }; /* a whole run may be in it */
+
 /* Where a computing task stands. */
 typedef enum stand { BEGINS, AT_ENTER, AT_NOTE, AT_WAIT, HAS_ENDED } stand;
 
@@ -177,7 +179,13 @@ static spsh_status comm_wait(void *user, bool (*ready_fn)(void *user), void *rea
     return stand_at(l, AT_WAIT, NULL);
 }
 
-static const spsh__task_comm_ops comm_ops = {comm_send, comm_wait};
+static uint64_t comm_now(void *user)
+{
+    const actor *l = (const actor *)user;
+    return l->at;
+}
+
+static const spsh__task_comm_ops comm_ops = {comm_send, comm_wait, comm_now};
 
 /* ---- mark for mark ---- */
 
@@ -297,7 +305,7 @@ spsh_status spsh__replay_run(spsh__replay *replay, spsh__sim_body_fn body_fn, vo
     replay->body_fn = body_fn;
     replay->body_user = user;
     for (uint32_t i = 0; rc == SPSH_OK && i < replay->count; i++)
-        rc = spsh__fiber_open(&replay->allocator, live, &replay->learners[i],
+        rc = spsh__fiber_open(&replay->allocator, STACK_BYTES, live, &replay->learners[i],
                               &replay->learners[i].fiber, err);
     if (rc == SPSH_OK)
         rc = go_through(replay, err);
@@ -305,6 +313,8 @@ spsh_status spsh__replay_run(spsh__replay *replay, spsh__sim_body_fn body_fn, vo
     for (uint32_t i = 0; i < replay->count; i++) {
         actor *l = &replay->learners[i];
         const bool has_ended = l->stands == HAS_ENDED;
+        if (!has_ended) /* nothing that it still does may be taken for a part of the run */
+            spsh__comm_fail(l->comm);
         while (l->fiber != NULL && l->stands != HAS_ENDED)
             let_go(l);
         if (rc == SPSH_OK && has_ended && l->status != SPSH_OK) {

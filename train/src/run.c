@@ -17,14 +17,13 @@
 
 #include "backend_cuda_rnn.h"
 #include "backend_cuda_segment.h"
-#include "comm_throttle.h"
 #include "estimate.h"
 #include "run_internal.h"
 #include "speechshard/cores.h"
 #include "speechshard/options.h"
 #include "train_internal.h"
 
-enum { LINE_BYTES = 200, LOG_BYTES = 600, START_DEADLINE_MS = 600000 };
+enum { LINE_BYTES = 200, LOG_BYTES = 600 };
 
 /* Rank 0 speaks for all; of errors every rank. */
 void spsh__run_log(const spsh__run *r, spsh_log_level level, const char *format, ...)
@@ -50,34 +49,6 @@ uint32_t spsh__run_threads(const spsh__config *config, uint32_t local_size)
     if (config->threads > 0)
         return config->threads;
     return spsh_core_count(cores > (long)ranks ? (uint32_t)cores / ranks : 1);
-}
-
-/* Messages take as long as options say. */
-static spsh_status slow_link(spsh__run *r, spsh_error *err)
-{
-    spsh__link link;
-    const spsh_status rc = spsh__link_read(r->o->link, &link, err);
-    if (rc != SPSH_OK || r->comm->world_size == 1)
-        return rc;
-    return spsh__comm_throttle_open(r->comm, &link, &r->comm, err);
-}
-
-static spsh_status open_world(spsh__run *r, spsh_error *err)
-{
-    const spsh__rendezvous_options meeting = {&r->launch, r->o->rendezvous, r->o->run,
-                                              START_DEADLINE_MS, r->o->stop};
-    spsh_status rc = spsh__launch_find(NULL, NULL, &r->launch, err);
-    if (rc == SPSH_OK)
-        rc = spsh__faults_read(r->o, r->launch.rank, r->launch.world_size, &r->faults, err);
-    if (rc == SPSH_OK) /* the configuration's deadline is known only behind the first messages */
-        rc = spsh__comm_open(&meeting, &r->allocator, &r->comm, err);
-    if (rc == SPSH_OK && r->o->link != NULL)
-        rc = slow_link(r, err);
-    if (rc == SPSH_OK)
-        r->is_first = r->comm->rank == 0;
-    else if (rc == SPSH_E_CANCELED && r->o->log_fn != NULL) /* of any rank: nobody tells for all */
-        r->o->log_fn(r->o->log_user, SPSH_LOG_INFO, err->message);
-    return rc;
 }
 
 spsh_status spsh__run_check(const spsh__config *c, uint32_t world_size, spsh_error *err)
@@ -204,6 +175,8 @@ static spsh_status open_metrics(spsh__run *r, spsh_error *err)
         .backend = r->backend->ops->name,
         .strategy = r->config->strategy,
         .launcher = r->launch.launcher,
+        .time_fn = r->world != NULL ? spsh__run_told_s : NULL,
+        .time_user = r,
     };
     if (!r->is_first)
         return SPSH_OK;
@@ -262,14 +235,15 @@ static spsh_status open_backend(spsh__run *r, spsh_error *err)
 
 static spsh_status open_all(spsh__run *r, spsh_error *err)
 {
-    spsh_status rc = open_world(r, err);
+    spsh_status rc = spsh__run_open_world(r, err);
     if (rc == SPSH_OK)
         rc = spsh__run_find(r, err);
     if (rc == SPSH_OK)
         rc = spsh__run_check(r->config, r->comm->world_size, err);
+    if (rc == SPSH_OK)
+        rc = spsh__run_enter_world(r, err);
     if (rc != SPSH_OK)
         return rc;
-    r->comm->deadline_ms = r->config->deadline_ms;
     r->is_free_running = spsh__run_runs_free(r->config);
     rc = open_backend(r, err);
     if (rc == SPSH_OK)
@@ -280,6 +254,8 @@ static spsh_status open_all(spsh__run *r, spsh_error *err)
         rc = open_model(r, err);
     if (rc == SPSH_OK)
         rc = spsh__run_open_learner(r, err);
+    if (rc == SPSH_OK && r->world != NULL)
+        rc = spsh__run_tell_memory(r, err);
     if (rc == SPSH_OK)
         rc = spsh__run_open_strategy(r, err);
     if (rc == SPSH_OK)
@@ -353,7 +329,8 @@ static double seconds_left(const spsh__run *r)
     if (c->epochs > 0)
         target = fmin(target, (double)c->epochs * (double)spsh__feed_epoch_utterances(r->feed));
     const double left = fmax(target - (double)r->progress.samples, 0);
-    return done > 0 && isfinite(left) ? left * (spsh__now_s() - r->begin_s) / done : (double)NAN;
+    return done > 0 && isfinite(left) ? left * (spsh__run_now_s(r) - r->begin_s) / done
+                                      : (double)NAN;
 }
 
 static void tell_step(spsh__run *r)
@@ -520,7 +497,7 @@ static bool is_evaluated(const spsh__run *r)
 
 static spsh_status loop(spsh__run *r, spsh_error *err)
 {
-    r->begin_s = r->saved_s = r->evaluated_s = r->looked_s = spsh__now_s();
+    r->begin_s = r->saved_s = r->evaluated_s = r->looked_s = spsh__run_now_s(r);
     r->begin_samples = r->progress.samples;
     r->is_epoch_whole = r->progress.step == 0;
     if (spsh__run_is_done(r) && is_evaluated(r)) {
@@ -534,7 +511,7 @@ static spsh_status loop(spsh__run *r, spsh_error *err)
     spsh_status rc = r->is_free_running ? spsh__run_free(r, err) : steps(r, err);
     if (rc == SPSH_OK && !is_evaluated(r))
         rc = spsh__run_evaluate(r, err);
-    if (rc == SPSH_E_CANCELED)
+    if (rc == SPSH_E_CANCELED && !spsh__comm_has_failed(r->comm))
         return stop(r, err);
     return rc != SPSH_OK ? rc : spsh__run_save_last(r, err);
 }
@@ -576,34 +553,44 @@ static void end(spsh__run *r, const char *stopped)
         r->o->end_fn(r->o->end_user, stopped);
 }
 
-spsh_status spsh_train(const spsh_train_options *options, spsh_train_result *ret_result,
-                       spsh_error *err)
+spsh_status spsh__run_in(const spsh_train_options *options, const spsh__run_world *world,
+                         spsh_train_result *ret_result, spsh_error *err)
 {
-    spsh_train_options known = SPSH_TRAIN_OPTIONS_INIT;
-    spsh_status rc = spsh_options_take(options, &known, sizeof(known), err);
-    if (rc != SPSH_OK)
-        return rc;
-    if (known.run == NULL)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE, "a run needs a folder");
     spsh__run *r = calloc(1, sizeof(*r));
     if (r == NULL)
         return spsh__fail_memory(err);
-    r->o = &known;
+    r->o = options;
+    r->world = world;
     r->allocator = *spsh_allocator_default();
-    r->io = known.io != NULL ? known.io : spsh_io_default();
+    r->io = options->io != NULL ? options->io : spsh_io_default();
     spsh_error failed = SPSH_ERROR_INIT; /* an epoch's end is one on the way, too */
-    rc = open_all(r, &failed);
+    spsh_status rc = open_all(r, &failed);
     if (rc == SPSH_OK)
         rc = loop(r, &failed);
-    if (rc == SPSH_OK || rc == SPSH_E_CANCELED) {
+    const bool is_good = rc == SPSH_OK || (rc == SPSH_E_CANCELED &&
+                                           (r->comm == NULL || !spsh__comm_has_failed(r->comm)));
+    if (is_good) {
         fill_result(r, ret_result);
         end(r, rc == SPSH_OK ? NULL : failed.message);
     }
     if (rc != SPSH_OK && err != NULL)
         *err = failed;
-    if (rc != SPSH_OK && rc != SPSH_E_CANCELED && r->comm != NULL)
+    if (!is_good && r->comm != NULL)
         spsh__comm_fail(r->comm); /* this rank alone, maybe: the others are not waited for */
     close_all(r);
     free(r);
     return rc;
+}
+
+spsh_status spsh_train(const spsh_train_options *options, spsh_train_result *ret_result,
+                       spsh_error *err)
+{
+    spsh_train_options known = SPSH_TRAIN_OPTIONS_INIT;
+    const spsh_status rc = spsh_options_take(options, &known, sizeof(known), err);
+    if (rc != SPSH_OK)
+        return rc;
+    if (known.run == NULL)
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE, "a run needs a folder");
+    return known.simulate != NULL ? spsh__run_simulated(&known, ret_result, err)
+                                  : spsh__run_in(&known, NULL, ret_result, err);
 }

@@ -178,7 +178,7 @@ static void tell(spsh__run *r, const char *name, const examples *e)
         .wer = spsh__error_rate(s, &s->words),
         .cer = spsh__error_rate(s, &s->letters),
         .cer_letters = spsh__error_rate(s, &s->letters_alone),
-        .seconds = s->took_s,
+        .seconds = r->world == NULL ? s->took_s : 0,
         .is_of_frames = r->alignments != NULL,
         .frame_error = spsh__frame_error(s),
         .frames = s->loss_count,
@@ -205,13 +205,10 @@ static void tell(spsh__run *r, const char *name, const examples *e)
 }
 
 /* The first set decides which model is the best one. */
-spsh_status spsh__run_evaluate(spsh__run *r, spsh_error *err)
+static spsh_status evaluate(spsh__run *r, spsh_error *err)
 {
     spsh__evaluation first = {0};
-    spsh_status rc = SPSH_OK;
-    if (r->config->dev == NULL || r->config->dev[0] == NULL)
-        return SPSH_OK;
-    rc = spsh__run_meet(r, false, err);
+    spsh_status rc = spsh__run_meet(r, false, err);
     for (char **name = r->config->dev; *name != NULL && rc == SPSH_OK; name++) {
         examples e = {.count = 0};
         rc = evaluate_one(r, *name, &e, err);
@@ -226,7 +223,7 @@ spsh_status spsh__run_evaluate(spsh__run *r, spsh_error *err)
     r->last = first;
     r->was_evaluated = true;
     r->progress.evaluated_step = r->progress.step;
-    r->evaluated_s = spsh__now_s();
+    r->evaluated_s = spsh__run_now_s(r);
     const double wrong =
         r->alignments != NULL ? spsh__frame_error(&first) : spsh__errors_rate(&first.words);
     if (wrong < r->progress.best_metric) {
@@ -234,4 +231,14 @@ spsh_status spsh__run_evaluate(spsh__run *r, spsh_error *err)
         r->progress.best_samples = r->progress.samples;
     }
     return SPSH_OK;
+}
+
+spsh_status spsh__run_evaluate(spsh__run *r, spsh_error *err)
+{
+    if (r->config->dev == NULL || r->config->dev[0] == NULL)
+        return SPSH_OK;
+    spsh__run_rest(r);
+    const spsh_status rc = evaluate(r, err);
+    spsh__run_rest_end(r);
+    return rc;
 }

@@ -42,7 +42,7 @@ static spsh_status tell_totals(spsh__run *r, spsh_error *err)
 static uint32_t due(const spsh__run *r)
 {
     const spsh__config *c = r->config;
-    const double now_s = spsh__now_s();
+    const double now_s = spsh__run_now_s(r);
     uint32_t reasons = 0;
     if (c->checkpoint_every_s > 0 && now_s - r->saved_s >= c->checkpoint_every_s)
         reasons |= SPSH__PAUSE_SAVE;

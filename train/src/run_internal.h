@@ -17,6 +17,7 @@
 #include "metrics.h"
 #include "pipeline.h"
 #include "run_draw.h"
+#include "run_world.h"
 #include "speechshard/train.h"
 #include "strategy.h"
 
@@ -61,6 +62,7 @@ typedef struct spsh__part_count {
 
 typedef struct spsh__run {
     const spsh_train_options *o;
+    const spsh__run_world *world; /* other learners of this process; NULL: a process of its own */
     spsh_allocator allocator;
     const spsh_io *io;
     spsh__launch launch;
@@ -126,6 +128,7 @@ typedef struct spsh__run {
     uint32_t *out_lengths;
     spsh__frame_cutter *cutter;  /* of a model of frames */
     uint32_t leaf;               /* in backward */
+    uint64_t batch_ns, spent_ns; /* in a world with a clock: the batch's time, and what is over */
     spsh__cross_entropy entropy; /* of a leaf, until it is done */
     const spsh__frame_batch *cut;
     const spsh__feed_batch *batch; /* pipeline: of the last forward, for its loss */
@@ -153,6 +156,27 @@ spsh_status spsh__run_alignments(spsh__config *config, spsh__alignments **ret, s
 spsh_status spsh__run_explain_memory(spsh__run *r, spsh_status status, spsh_error *err);
 void spsh__run_log(const spsh__run *r, spsh_log_level level, const char *format, ...)
     SPSH_PRINTF(3, 4);
+
+/* ---- run_world.c ---- */
+/* Who the others are, and what carries messages: r->launch, comm, faults, is_first. */
+spsh_status spsh__run_open_world(spsh__run *r, spsh_error *err);
+/* Behind spsh__run_find, before anything large: what the configuration says of the world, and the
+ * world of the configuration. */
+spsh_status spsh__run_enter_world(spsh__run *r, spsh_error *err);
+/* In a world: what all its learners take of this process, before the others take it. */
+spsh_status spsh__run_tell_memory(spsh__run *r, spsh_error *err);
+/* The clock of everything that the run tells, and decides by time. */
+double spsh__run_now_s(const spsh__run *r);
+/* Of metrics, in a world with a clock: since the run began, without what was between starts. */
+double spsh__run_told_s(const void *run);
+uint64_t spsh__run_feed_wait_ns(const spsh__run *r); /* as spsh__feed_wait_ns, on that clock */
+/* Between these two nothing that is done takes time of that clock. */
+void spsh__run_rest(const spsh__run *r);
+void spsh__run_rest_end(const spsh__run *r);
+/* A batch is begun; its forward pass is done; so is that of its buckets. SPSH_E_CANCELED: the
+ * learner is dead. */
+spsh_status spsh__run_begin_batch(spsh__run *r, spsh_error *err);
+void spsh__run_pass_bucket(spsh__run *r, uint32_t bucket);
 
 /* Of the strategy: its learners do not step together. */
 bool spsh__run_runs_free(const spsh__config *config);

@@ -124,6 +124,15 @@ static spsh_status open_draw(spsh__run *r, spsh_error *err)
     return spsh__draw_open(&options, &r->draw, err);
 }
 
+static spsh_status open_runtime(spsh__run *r, spsh_error *err)
+{
+    if (r->world == NULL)
+        return spsh__runtime_processes_open(r->comm, &r->allocator, &r->runtime, err);
+    r->runtime = r->world->runtime;
+    r->runtime->deadline_ms = r->comm->deadline_ms;
+    return SPSH_OK;
+}
+
 spsh_status spsh__run_open_strategy(spsh__run *r, spsh_error *err)
 {
     const bool is_shared = strcmp(r->config->strategy, "hogwild") == 0;
@@ -131,7 +140,7 @@ spsh_status spsh__run_open_strategy(spsh__run *r, spsh_error *err)
     if (rc == SPSH_OK)
         rc = spsh__run_open_lost(r, err);
     if (rc == SPSH_OK && (r->strategy->ops->needs_runtime || r->is_free_running))
-        rc = spsh__runtime_processes_open(r->comm, &r->allocator, &r->runtime, err);
+        rc = open_runtime(r, err);
     r->learner.runtime = r->runtime;
     if (rc == SPSH_OK && r->is_free_running && r->strategy->ops->needs_runtime)
         rc = open_arena_backend(r, err);

@@ -487,7 +487,7 @@ static spsh_status put(spsh__run *r, spsh_error *err)
         .strategy = extra,
         .strategy_size = sizeof(extra),
         .next_batch_hash = r->next_batch_hash,
-        .wall_seconds = r->progress.wall_s + spsh__now_s() - r->begin_s,
+        .wall_seconds = r->progress.wall_s + spsh__run_now_s(r) - r->begin_s,
         .audio_seconds = r->progress.audio_s,
         .restarts = r->progress.restarts,
     };
@@ -525,7 +525,7 @@ static spsh_status save(spsh__run *r, spsh_error *err)
         rc = spsh__run_gather_stages(r, err);
     if (rc != SPSH_OK || !r->is_first)
         return rc;
-    r->saved_s = spsh__now_s();
+    r->saved_s = spsh__run_now_s(r);
     rc = judge(r, spsh__checkpoint_flush(r->writer, &failed), &failed, err); /* of the one before */
     if (rc == SPSH_OK && r->pipeline != NULL) /* its memory is free again */
         rc = spsh__run_gather_stages(r, err);
@@ -534,9 +534,11 @@ static spsh_status save(spsh__run *r, spsh_error *err)
 
 spsh_status spsh__run_save(spsh__run *r, spsh_error *err)
 {
-    const double begin_s = spsh__now_s();
+    const double begin_s = spsh__run_now_s(r);
+    spsh__run_rest(r);
     const spsh_status rc = save(r, err);
-    r->save_s += spsh__now_s() - begin_s;
+    spsh__run_rest_end(r);
+    r->save_s += spsh__run_now_s(r) - begin_s;
     return rc;
 }
 
@@ -551,7 +553,7 @@ spsh_status spsh__run_look(spsh__run *r, spsh_error *err)
     spsh_error failed = SPSH_ERROR_INIT;
     if (!r->is_first)
         return SPSH_OK;
-    const double now_s = spsh__now_s();
+    const double now_s = spsh__run_now_s(r);
     spsh_status rc = judge(r, spsh__checkpoint_poll(r->writer, &failed), &failed, err);
     if (rc != SPSH_OK || now_s - r->looked_s < LOOK_EVERY_S)
         return rc;

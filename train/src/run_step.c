@@ -52,6 +52,7 @@ spsh_status spsh__run_step_open(spsh__run *r, spsh_error *err)
 static void on_bucket(void *user, uint32_t bucket)
 {
     spsh__run *r = (spsh__run *)user;
+    spsh__run_pass_bucket(r, bucket);
     if (r->bucket_status == SPSH_OK)
         r->bucket_status =
             r->strategy->ops->on_bucket_fn(r->strategy, r->leaf, bucket, &r->bucket_error);
@@ -183,6 +184,9 @@ static spsh_status do_leaf(spsh__run *r, const spsh__feed_batch *b, double *row,
         return r->pipeline != NULL ? spsh__stages_put(r->pipeline, r->leaf, NULL, err)
                                    : r->strategy->ops->skip_leaf_fn(r->strategy, r->leaf, err);
     r->cut = r->alignments != NULL ? spsh__frame_cut(r->cutter, b) : NULL;
+    const spsh_status begun = spsh__run_begin_batch(r, err);
+    if (begun != SPSH_OK)
+        return begun;
     const spsh__model_batch batch = r->alignments != NULL ? r->cut->batch : spsh__feed_for_model(b);
     if (r->pipeline == NULL)
         return learn_batch(r, b, &batch, row, err);
@@ -549,21 +553,21 @@ static spsh_status do_drawn(spsh__run *r, uint32_t batches, spsh_error *err)
 spsh_status spsh__run_learn_drawn(spsh__run *r, const spsh__drawn *drawn, spsh_error *err)
 {
     spsh__fault_before_step(&r->faults);
-    const double begin_s = spsh__now_s();
-    const uint64_t waited_ns = spsh__feed_wait_ns(r->feed);
+    const double begin_s = spsh__run_now_s(r);
+    const uint64_t waited_ns = spsh__run_feed_wait_ns(r);
     verdict v = {0};
     r->learner.step++;
     spsh_status rc = do_drawn(r, drawn->batches, err);
     if (rc != SPSH_OK)
         return rc;
-    const double waited_s = (double)(spsh__feed_wait_ns(r->feed) - waited_ns) * 1e-9;
-    spsh__fault_after_compute(&r->faults, spsh__now_s() - begin_s - waited_s);
-    const double computed_s = spsh__now_s();
+    const double waited_s = (double)(spsh__run_feed_wait_ns(r) - waited_ns) * 1e-9;
+    spsh__fault_after_compute(&r->faults, spsh__run_now_s(r) - begin_s - waited_s);
+    const double computed_s = spsh__run_now_s(r);
     if (r->o->stop != NULL && *r->o->stop != 0)
         r->rows[SPSH__ROW_STOP] = 1;
     rc =
         r->strategy->ops->after_backward_fn(r->strategy, r->rows, r->own_totals, r->row_count, err);
-    const double exchanged_s = spsh__now_s();
+    const double exchanged_s = spsh__run_now_s(r);
     if (rc == SPSH_OK)
         rc = judge(r, &v, err);
     if (rc != SPSH_OK)
@@ -571,8 +575,8 @@ spsh_status spsh__run_learn_drawn(spsh__run *r, const spsh__drawn *drawn, spsh_e
     clean_totals(r, &v);
     r->own_totals[SPSH__ROW_STEPS] = 1;
     rc = learn(r, &v, r->begin_samples + drawn->samples, err);
-    r->facts.step_s = spsh__now_s() - begin_s;
-    r->facts.wait_s = (double)(spsh__feed_wait_ns(r->feed) - waited_ns) * 1e-9;
+    r->facts.step_s = spsh__run_now_s(r) - begin_s;
+    r->facts.wait_s = (double)(spsh__run_feed_wait_ns(r) - waited_ns) * 1e-9;
     r->facts.exchange_s = exchanged_s - computed_s;
     r->facts.compute_s = r->facts.step_s - r->facts.wait_s - r->facts.exchange_s;
     return rc;
@@ -605,10 +609,10 @@ spsh_status spsh__run_flush(spsh__run *r, spsh_error *err)
     spsh_status rc = ops->flush_fn(r->strategy, r->totals, r->row_count, &r->has_learnt, err);
     if (rc != SPSH_OK || !r->has_learnt)
         return rc;
-    const double begin_s = spsh__now_s();
+    const double begin_s = spsh__run_now_s(r);
     r->progress.step++;
     rc = use(r, err);
-    r->facts.step_s = r->facts.compute_s = spsh__now_s() - begin_s;
+    r->facts.step_s = r->facts.compute_s = spsh__run_now_s(r) - begin_s;
     r->facts.wait_s = r->facts.exchange_s = r->facts.save_s = 0;
     return rc;
 }
@@ -617,8 +621,8 @@ spsh_status spsh__run_step(spsh__run *r, spsh_error *err)
 {
     const spsh__strategy_ops *ops = r->strategy->ops;
     spsh__fault_before_step(&r->faults);
-    const double begin_s = spsh__now_s();
-    const uint64_t waited_ns = spsh__feed_wait_ns(r->feed);
+    const double begin_s = spsh__run_now_s(r);
+    const uint64_t waited_ns = spsh__run_feed_wait_ns(r);
     const spsh__feed_batch *first = NULL;
     spsh_status rc = first_batch(r, &first, err);
     if (rc != SPSH_OK)
@@ -627,16 +631,16 @@ spsh_status spsh__run_step(spsh__run *r, spsh_error *err)
     rc = do_batches(r, first, err);
     if (rc != SPSH_OK)
         return rc;
-    const uint64_t waited_end_ns = spsh__feed_wait_ns(r->feed);
+    const uint64_t waited_end_ns = spsh__run_feed_wait_ns(r);
     const double waited_s = (double)(waited_end_ns - waited_ns) * 1e-9;
-    spsh__fault_after_compute(&r->faults, spsh__now_s() - begin_s - waited_s);
-    const double computed_s = spsh__now_s();
+    spsh__fault_after_compute(&r->faults, spsh__run_now_s(r) - begin_s - waited_s);
+    const double computed_s = spsh__run_now_s(r);
     const double loss_scale = r->progress.loss_scale.scale;
     put_flags(r, computed_s);
     rc = ops->after_backward_fn(r->strategy, r->rows, r->own_totals, r->row_count, err);
     if (rc != SPSH_OK)
         return rc;
-    const double exchanged_s = spsh__now_s();
+    const double exchanged_s = spsh__run_now_s(r);
     r->has_learnt = !is_late(r) || r->totals[SPSH__ROW_SERVED] > 0;
     if (r->has_learnt)
         rc = use(r, err);
@@ -645,7 +649,7 @@ spsh_status spsh__run_step(spsh__run *r, spsh_error *err)
     r->due_loss_scale = loss_scale;
     if (rc != SPSH_OK)
         return rc;
-    const double end_s = spsh__now_s();
+    const double end_s = spsh__run_now_s(r);
     r->facts.step_s = end_s - begin_s;
     r->facts.wait_s = waited_s;
     r->facts.exchange_s = exchanged_s - computed_s;

@@ -57,7 +57,9 @@ typedef struct sim_learner {
     spsh_error serve_error;
     uint64_t compute_count;
     sim_link link, node_link;
-    uint64_t sent_bytes; /* over the link */
+    uint64_t last_ns, rested_ns; /* its last message of all, and of those without time, is there */
+    bool is_resting;             /* its messages take no time */
+    uint64_t sent_bytes;         /* over the link */
 } sim_learner;
 
 typedef enum event_kind { RESUME, ALARM, ARRIVE, DIE } event_kind;
@@ -228,7 +230,7 @@ static double counted_bytes(const spsh__sim_options *o, size_t size_bytes)
 
 /* When a message that is sent now is there: behind those before it on both links, so that those
  * between two learners come in the order in which they were sent, whatever their sizes. */
-static uint64_t arrival_ns(spsh__sim *sim, sim_learner *from, uint32_t to, size_t size_bytes)
+static uint64_t link_arrival_ns(spsh__sim *sim, sim_learner *from, uint32_t to, size_t size_bytes)
 {
     const spsh__sim_options *o = &sim->options;
     const bool is_near = is_one_node(o, from->runtime.rank, to);
@@ -243,6 +245,21 @@ static uint64_t arrival_ns(spsh__sim *sim, sim_learner *from, uint32_t to, size_
         begin_ns = in->receive_free_ns;
     in->receive_free_ns = after_ns(begin_ns, takes_ns);
     return in->receive_free_ns;
+}
+
+/* Behind all that its sender has sent before where the one or the other takes no time. */
+static uint64_t arrival_ns(spsh__sim *sim, sim_learner *from, uint32_t to, size_t size_bytes)
+{
+    uint64_t ns = sim->now_ns;
+    if (!from->is_resting)
+        ns = link_arrival_ns(sim, from, to, size_bytes);
+    if (ns < from->rested_ns)
+        ns = from->rested_ns;
+    if (from->is_resting)
+        from->rested_ns = ns = ns < from->last_ns ? from->last_ns : ns;
+    if (from->last_ns < ns)
+        from->last_ns = ns;
+    return ns;
 }
 
 static spsh_status send_parcel(sim_learner *from, const sim_parcel *head, const void *bytes,
@@ -521,6 +538,25 @@ static void live(void *user)
     l->status = l->sim->body_fn(l->sim->body_user, l->runtime.rank, &l->error);
 }
 
+/* Nothing that is still done may be taken for a part of the run. */
+static void end(spsh__sim *sim)
+{
+    sim->is_over = true;
+    for (uint32_t i = 0; i < sim->options.learners; i++)
+        if (!sim->learners[i].has_ended)
+            spsh__comm_fail(sim->learners[i].comm);
+}
+
+void spsh__sim_end(spsh__sim *sim)
+{
+    end(sim);
+}
+
+void spsh__sim_rest(spsh__sim *sim, uint32_t learner, bool is_resting)
+{
+    sim->learners[learner].is_resting = is_resting;
+}
+
 spsh_status spsh__sim_run(spsh__sim *sim, spsh__sim_body_fn body_fn, void *user, spsh_error *err)
 {
     spsh_status rc = SPSH_OK;
@@ -529,7 +565,7 @@ spsh_status spsh__sim_run(spsh__sim *sim, spsh__sim_body_fn body_fn, void *user,
     sim->body_user = user;
     for (uint32_t i = 0; rc == SPSH_OK && i < sim->options.learners; i++) {
         sim_learner *l = &sim->learners[i];
-        rc = spsh__fiber_open(&sim->allocator, live, l, &l->fiber, err);
+        rc = spsh__fiber_open(&sim->allocator, sim->options.stack_bytes, live, l, &l->fiber, err);
         if (rc == SPSH_OK && put(sim, 0, RESUME, l, NULL) != SPSH_OK)
             rc = spsh__fail_memory(err);
     }
@@ -540,9 +576,9 @@ spsh_status spsh__sim_run(spsh__sim *sim, spsh__sim_body_fn body_fn, void *user,
             put(sim, f->from_ns, DIE, &sim->learners[f->learner], NULL) != SPSH_OK)
             rc = spsh__fail_memory(err);
     }
-    while (rc == SPSH_OK && !sim->is_out_of_memory && pop(sim, &e))
+    while (rc == SPSH_OK && !sim->is_out_of_memory && !sim->is_over && pop(sim, &e))
         happen(sim, &e);
-    sim->is_over = true;
+    end(sim);
     if (rc == SPSH_OK && sim->is_out_of_memory)
         rc = spsh__fail_memory(err);
     for (uint32_t i = 0; i < sim->options.learners; i++) {
@@ -576,7 +612,13 @@ static spsh_status comm_wait(void *user, bool (*ready_fn)(void *user), void *rea
     return await(l, ready_fn, ready_user, l->sim->now_ns + deadline_ms * NS_PER_MS);
 }
 
-static const spsh__task_comm_ops comm_ops = {comm_send, comm_wait};
+static uint64_t comm_now(void *user)
+{
+    const sim_learner *l = (const sim_learner *)user;
+    return l->sim->now_ns;
+}
+
+static const spsh__task_comm_ops comm_ops = {comm_send, comm_wait, comm_now};
 
 /* ---- opening ---- */
 

@@ -53,6 +53,7 @@ typedef struct spsh__sim_options {
                       behind what it has sent */
     const spsh__sim_fault *faults; /* borrowed until close */
     uint32_t fault_count;
+    size_t stack_bytes; /* of a learner's computing task; 0: as fiber.h */
 } spsh__sim_options;
 
 typedef struct spsh__sim spsh__sim;
@@ -68,9 +69,16 @@ spsh__comm *spsh__sim_comm(spsh__sim *sim, uint32_t learner);
 typedef spsh_status (*spsh__sim_body_fn)(void *user, uint32_t learner, spsh_error *err);
 
 /* Once. Until all learners have returned or are dead. A dead one's body goes on behind the end, to
- * return: its waits and posts are SPSH_E_CANCELED then, and nothing it does reaches anybody. The
- * first failure of a learner, which is named; the others go on, as processes would. */
+ * return: its waits and posts are SPSH_E_CANCELED then, its comm has failed
+ * (spsh__comm_has_failed), and nothing it does reaches anybody. The first failure of a learner,
+ * which is named; the others go on, as processes would. */
 spsh_status spsh__sim_run(spsh__sim *sim, spsh__sim_body_fn body_fn, void *user, spsh_error *err);
+
+/* By a body: it is over for all, as when the others are dead. */
+void spsh__sim_end(spsh__sim *sim);
+/* What this learner sends from now on takes no time, until it says otherwise: of what nobody wants
+ * to measure. Messages of one sender stay in their order. */
+void spsh__sim_rest(spsh__sim *sim, uint32_t learner, bool is_resting);
 
 uint64_t spsh__sim_now_ns(const spsh__sim *sim);
 /* Over links. */

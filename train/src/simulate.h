@@ -18,6 +18,7 @@
 #define SPSH_TRAIN_SIMULATE_H
 
 #include "cluster.h"
+#include "speechshard/io.h"
 #include "speechshard/train.h"
 
 typedef struct spsh__simulate_options {
@@ -35,4 +36,8 @@ typedef struct spsh__simulate_options {
  * SPSH_E_NOT_FOUND: no such strategy; _NO_MEMORY, _LIMIT. */
 spsh_status spsh__simulate(const spsh__simulate_options *options, spsh_train_simulated *ret,
                            spsh_error *err);
+
+/* The cluster's step_ns, of its text or of the run that it names (simulation.c).
+ * SPSH_E_INVALID_ARG: it says neither; SPSH_E_NOT_FOUND, _IO: the run. */
+spsh_status spsh__cluster_find_step(const spsh_io *io, spsh__cluster *cluster, spsh_error *err);
 #endif

@@ -92,14 +92,13 @@ static spsh_status measure(const spsh_io *io, const char *run, uint64_t *ret_ns,
     return rc;
 }
 
-static spsh_status find_step(planning *p, spsh_error *err)
+spsh_status spsh__cluster_find_step(const spsh_io *io, spsh__cluster *c, spsh_error *err)
 {
-    spsh__cluster *c = &p->cluster;
     if (c->step_ns == 0 && c->step_of[0] == '\0')
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
                          "how long does a batch take a learner? step=250ms, or step=RUN of a run "
                          "of some steps on such a computer, which has measured it");
-    const spsh_status rc = c->step_ns > 0 ? SPSH_OK : measure(p->io, c->step_of, &c->step_ns, err);
+    const spsh_status rc = c->step_ns > 0 ? SPSH_OK : measure(io, c->step_of, &c->step_ns, err);
     if (rc == SPSH_OK && c->step_ns > STEP_NS_MAX)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
                          "step: a batch takes up to 1000 s here, not %.6g s",
@@ -263,7 +262,7 @@ spsh_status spsh_train_simulate(const spsh_train_simulate_options *options,
     if (rc == SPSH_OK)
         rc = find_names(&p, err);
     if (rc == SPSH_OK)
-        rc = find_step(&p, err);
+        rc = spsh__cluster_find_step(p.io, &p.cluster, err);
     if (rc == SPSH_OK)
         rc = find_model(&p, err);
     if (rc != SPSH_OK)

@@ -178,6 +178,12 @@ static spsh_status task_wait(spsh__comm *c, spsh__comm_handle handle, uint32_t d
     return rc == SPSH_OK ? rc : SPSH_FAIL(err, rc, SPSH_OFFSET_NONE, "it is over");
 }
 
+static uint64_t task_now(const spsh__comm *c)
+{
+    const task_comm *t = state_of(c);
+    return t->ops->now_fn(t->user);
+}
+
 static void task_close(spsh__comm *c)
 {
     (void)c;
@@ -190,6 +196,7 @@ static const spsh__comm_ops task_ops = {
     .done_fn = task_done,
     .wait_fn = task_wait,
     .close_fn = task_close,
+    .now_fn = task_now,
 };
 
 spsh_status spsh__task_comm_open(const spsh__task_comm_ops *ops, void *user, uint32_t rank,

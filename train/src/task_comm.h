@@ -15,6 +15,8 @@ typedef struct spsh__task_comm_ops {
     /* The task at hand goes on when ready_fn says so. SPSH_E_TIMEOUT, _CANCELED: without a text. */
     spsh_status (*wait_fn)(void *user, bool (*ready_fn)(void *user), void *ready_user,
                            uint32_t deadline_ms);
+    /* Nanoseconds of the clock of these deadlines. */
+    uint64_t (*now_fn)(void *user);
 } spsh__task_comm_ops;
 
 /* comm.deadline_ms is the caller's to set. SPSH_E_NO_MEMORY. */

@@ -59,10 +59,16 @@ typedef struct spsh_train_options {
      * since the process's first step; looked at before each */
     const char *const *slow, *const *freeze, *const *kill;
     const char *link; /* "1ms+1Gbit": messages take at least so long; NULL: what they take */
+    /* The run of a cluster that is described, "learners=8,link=10us+100Gbit,step=250ms,slow=3:10x"
+     * (docs/strategies/README.md): all its learners train here, in one process, with all their
+     * data, gradients and messages, under a clock on which a batch takes `step`. The same options,
+     * the same bits, metrics included. It needs memory for as many models; NULL: this process is
+     * one learner */
+    const char *simulate;
 } spsh_train_options;
 /* clang-format off */
 #define SPSH_TRAIN_OPTIONS_INIT {sizeof(spsh_train_options), NULL, NULL, NULL, false, NULL, \
-    NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL}
+    NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL}
 /* clang-format on */
 
 typedef struct spsh_train_result {
