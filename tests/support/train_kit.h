@@ -48,7 +48,8 @@ static inline void train_kit_make(const char *more)
 }
 
 typedef struct kit_run {
-    const char *folder; /* in base */
+    const char *folder;   /* in base */
+    const char *simulate; /* NULL: this process is the learner */
     bool resume, has_no_config;
     const spsh_io *io;
     const char *overrides[KIT_OVERRIDES + 1];
@@ -109,6 +110,7 @@ static inline spsh_status train_kit_run(kit_run *run)
     options.end_fn = run->end_fn;
     options.end_user = run;
     options.stop = &run->stop;
+    options.simulate = run->simulate;
     run->stop = 0;
     run->steps = 0;
     run->log[0] = '\0';
