@@ -182,6 +182,15 @@ static void test_times_are_the_clusters(void)
     spsh__checkpoint_file *file = NULL;
     CHECK(is_near(kit_newest_state("timed", &file).wall_seconds, 0.5 * (double)run.result.steps));
     spsh__checkpoint_close(file);
+    /* What an evaluation sends takes no time. */
+    run = (kit_run){
+        .folder = "far",
+        .simulate = "learners=2,step=250ms,link=1ms+10Kbit",
+        .overrides = {"train.strategy=d1-model", "train.epochs=1"}
+    };
+    REQUIRE(train_kit_run(&run) == SPSH_OK);
+    CHECK(last_number("far", "\"step\"", "step_s") > 1);
+    CHECK(last_number("far", "evaluation", "time") - last_number("far", "\"step\"", "time") < 0.5);
     /* By the clock there: a save a second is one each two steps. */
     run = (kit_run){
         .folder = "saved",

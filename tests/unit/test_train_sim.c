@@ -126,6 +126,86 @@ static void test_messages_come_in_their_order(void)
     }
 }
 
+/* A long one, a short one, a short one without time, a short one again. */
+static spsh_status hurry(void *user, uint32_t learner, spsh_error *err)
+{
+    static const size_t sizes[] = {5000, 1, 1, 1};
+    spsh__sim *sim = (spsh__sim *)user;
+    spsh__comm *c = spsh__sim_comm(sim, learner);
+    spsh__comm_handle handle = 0;
+    for (uint32_t i = 0; i < 4; i++) {
+        uint8_t bytes[5000] = {(uint8_t)i};
+        if (learner == 0) {
+            spsh__sim_rest(sim, 0, i == 2);
+            CHECK(c->ops->send_fn(c, 1, 3, bytes, sizes[i], &handle, err) == SPSH_OK);
+            continue;
+        }
+        CHECK(c->ops->receive_fn(c, 0, 3, bytes, sizeof(bytes), &handle, err) == SPSH_OK);
+        CHECK(c->ops->wait_fn(c, handle, 1000, err) == SPSH_OK);
+        CHECK_U64(bytes[0], i);
+    }
+    return SPSH_OK;
+}
+
+/* The first to speak rests: its message is there at once. */
+static spsh_status rest(void *user, uint32_t learner, spsh_error *err)
+{
+    spsh__sim *sim = (spsh__sim *)user;
+    uint64_t values[1000] = {learner};
+    spsh__sim_rest(sim, learner, true);
+    CHECK(spsh__comm_broadcast(spsh__sim_comm(sim, learner), values, sizeof(values), 0, err) ==
+          SPSH_OK);
+    CHECK_U64(spsh__sim_now_ns(sim), 0);
+    spsh__sim_rest(sim, learner, false);
+    CHECK(spsh__comm_broadcast(spsh__sim_comm(sim, learner), values, sizeof(values), 0, err) ==
+          SPSH_OK);
+    CHECK(learner == 0 || spsh__sim_now_ns(sim) == 18 * US);
+    return SPSH_OK;
+}
+
+static void test_no_message_overtakes_another(void)
+{
+    for (uint32_t node = 0; node <= 2; node += 2) {
+        spsh__sim *sim = open_sim(&(spsh__sim_options){.learners = 2,
+                                                       .latency_ns = 10 * US,
+                                                       .bytes_per_s = 1e9,
+                                                       .node_size = node,
+                                                       .node_latency_ns = US,
+                                                       .node_bytes_per_s = 1e9});
+        CHECK(spsh__sim_run(sim, hurry, sim, NULL) == SPSH_OK);
+        spsh__sim_close(sim);
+    }
+    spsh__sim *sim =
+        open_sim(&(spsh__sim_options){.learners = 2, .latency_ns = 10 * US, .bytes_per_s = 1e9});
+    CHECK(spsh__sim_run(sim, rest, sim, NULL) == SPSH_OK);
+    spsh__sim_close(sim);
+}
+
+/* One ends it; the other sees at once that nothing it still does counts. */
+static spsh_status end_all(void *user, uint32_t learner, spsh_error *err)
+{
+    spsh__sim *sim = (spsh__sim *)user;
+    spsh__comm *c = spsh__sim_comm(sim, learner);
+    uint8_t byte = 0;
+    spsh__comm_handle handle = 0;
+    if (learner == 1) {
+        spsh__sim_end(sim);
+        return SPSH_OK;
+    }
+    CHECK(c->ops->receive_fn(c, 1, 3, &byte, 1, &handle, err) == SPSH_OK);
+    CHECK(c->ops->wait_fn(c, handle, 1000, err) == SPSH_E_CANCELED);
+    CHECK(spsh__comm_has_failed(c));
+    CHECK_U64(spsh__sim_now_ns(sim), 0);
+    return SPSH_E_CANCELED;
+}
+
+static void test_an_end_is_one_for_all(void)
+{
+    spsh__sim *sim = open_sim(&(spsh__sim_options){.learners = 2});
+    CHECK(spsh__sim_run(sim, end_all, sim, NULL) == SPSH_OK);
+    spsh__sim_close(sim);
+}
+
 /* Tasks --------------------------------------------------------------------------------------- */
 
 typedef struct counter {
@@ -383,6 +463,8 @@ int main(void)
     RUN(test_links_take_their_time);
     RUN(test_a_link_is_shared_by_those_who_send_there);
     RUN(test_messages_come_in_their_order);
+    RUN(test_no_message_overtakes_another);
+    RUN(test_an_end_is_one_for_all);
     RUN(test_messages_are_served_meanwhile);
     RUN(test_what_serving_fails_with_is_told);
     RUN(test_slow_and_frozen);

@@ -31,10 +31,10 @@ enum {
 };
 
 typedef struct train_command {
-    const char *config, *run, *rendezvous, *cluster;
+    const char *config, *run, *rendezvous, *cluster, *replay;
     const char *overrides[OVERRIDES_MAX + 1];
     int resume; /* 0: no, 1: auto */
-    bool make_vocabulary, estimate, json;
+    bool make_vocabulary, estimate, json, record;
     int kind;
     const char *profile;
     uint64_t symbols;
@@ -145,7 +145,9 @@ static void on_end(void *user, const char *stopped)
     train_command *c = (train_command *)user;
     spsh_error err = SPSH_ERROR_INIT;
     spsh__progress_end(&c->progress);
-    if (stopped != NULL)
+    if (stopped != NULL && c->replay != NULL)
+        spsh__cli_message("%s, as the recorded run was", stopped);
+    else if (stopped != NULL)
         spsh__cli_message("%s; the same command with --resume auto goes on", stopped);
     if (spsh__run_page_write(c->run, NULL, NULL, spsh_io_default(), &err) != SPSH_OK)
         spsh__cli_error("%s", err.message); /* the run is worth more than its page */
@@ -173,6 +175,8 @@ static int train(train_command *c)
     options.kill = c->kill.count > 0 ? c->kill.items : NULL;
     options.link = c->link;
     options.simulate = c->cluster;
+    options.record = c->record;
+    options.replay = c->replay;
     watch_signals();
     c->told_s = spsh__cli_now_s();
     if (is_first)
@@ -220,10 +224,14 @@ static int check(const train_command *c)
     if (!c->make_vocabulary && (c->kind != 0 || c->profile != NULL || c->symbols != 0))
         return spsh__cli_usage("train", "--vocab-kind, --vocab-profile and --vocab-symbols are of "
                                         "--make-vocab");
+    const bool is_run =
+        !c->make_vocabulary && !c->estimate && (c->cluster == NULL || c->run != NULL);
     const bool is_tried = c->slow.count + c->freeze.count + c->kill.count > 0 || c->link != NULL;
-    if (is_tried && (c->make_vocabulary || c->estimate || c->cluster != NULL))
+    if (is_tried && !is_run)
         return spsh__cli_usage("train", "--slow, --link, --freeze and --kill are done to a run, "
                                         "and here none begins");
+    if ((c->record || c->replay != NULL) && !is_run)
+        return spsh__cli_usage("train", "--record and --replay are of a run, and here none begins");
     if (c->make_vocabulary)
         return c->config == NULL
                    ? spsh__cli_usage("train", "--make-vocab needs the configuration that names it")
@@ -241,7 +249,9 @@ static int check(const train_command *c)
                                SPSH_CLI_TEXTS_MAX - 1);
     if (c->run == NULL)
         return spsh__cli_usage("train", "a run needs a folder: -o RUN");
-    if (c->config == NULL && c->resume == 0)
+    if (c->replay != NULL && (c->config != NULL || c->overrides[0] != NULL || c->resume != 0))
+        return spsh__cli_usage("train", "--replay takes the recorded run's own configuration");
+    if (c->config == NULL && c->resume == 0 && c->replay == NULL)
         return spsh__cli_usage("train", "a configuration is missing; with --resume auto the run's "
                                         "own is taken");
     return SPSH_CLI_RUN;
@@ -279,6 +289,10 @@ static int parse(train_command *c, int argc, char **argv)
         {"freeze",        0,   SPSH_CLI_TEXTS,  "RANK:AT+FOR",
          "this process is stopped: 1:10s+5s; AT: a time, or a\nstep's number",                                              &c->freeze,          0, 0          },
         {"kill",          0,   SPSH_CLI_TEXTS,  "RANK:AT",           "this process is killed",                              &c->kill,            0, 0          },
+        {"record",        0,   SPSH_CLI_FLAG,   NULL,
+         "keep the order of messages in RUN/record, of a\nstrategy in which chance has a part",                             &c->record,          0, 0          },
+        {"replay",        0,   SPSH_CLI_TEXT,   "RUN1",
+         "do that recorded run again, in one process, to the\nsame bits",                                                   &c->replay,          0, 0          },
         {"json",          0,   SPSH_CLI_FLAG,   NULL,                "print the result as JSON",                            &c->json,            0, 0          },
         SPSH_CLI_OPTIONS_END,
     };
@@ -300,7 +314,9 @@ static int parse(train_command *c, int argc, char **argv)
         "speechshard train digits.yaml --simulate learners=4,step=250ms,slow=3:10x -o run\n"
         "speechshard train digits.yaml -o run train.epochs=20\n"
         "speechshard train digits.yaml -o run --resume auto\n"
-        "mpirun -n 4 speechshard train digits.yaml -o run\n",
+        "mpirun -n 4 speechshard train digits.yaml -o run\n"
+        "mpirun -n 4 speechshard train digits.yaml -o run --record train.strategy=adpsgd-random\n"
+        "speechshard train --replay run -o again\n",
         options};
     spsh_cli_args args;
     int rc = spsh__cli_parse(&command, argc, argv, &args);
@@ -309,22 +325,23 @@ static int parse(train_command *c, int argc, char **argv)
     return rc != SPSH_CLI_RUN ? rc : check(c);
 }
 
+static int do_command(train_command *c)
+{
+    spsh_error err = SPSH_ERROR_INIT;
+    if (c->make_vocabulary)
+        return make_vocabulary(c);
+    if (c->cluster != NULL && c->run == NULL)
+        return spsh__train_simulate(c->cluster, c->config, c->overrides, c->json);
+    if (spsh_train_world_find(&c->world, &err) != SPSH_OK)
+        return spsh__cli_fail(NULL, &err);
+    if (c->estimate && c->world.rank != 0)
+        return SPSH_EXIT_DONE;
+    return c->estimate ? spsh__train_estimate(c->config, c->overrides, c->json) : train(c);
+}
+
 int spsh__cmd_train(int argc, char **argv)
 {
     train_command c = {.resume = 0};
-    spsh_error err = SPSH_ERROR_INIT;
     const int rc = parse(&c, argc, argv);
-    if (rc != SPSH_CLI_RUN)
-        return rc;
-    if (c.make_vocabulary)
-        return spsh__cli_finish(make_vocabulary(&c));
-    if (c.cluster != NULL && c.run == NULL)
-        return spsh__cli_finish(spsh__train_simulate(c.cluster, c.config, c.overrides, c.json));
-    if (spsh_train_world_find(&c.world, &err) != SPSH_OK)
-        return spsh__cli_fail(NULL, &err);
-    if (c.estimate && c.world.rank != 0)
-        return SPSH_EXIT_DONE;
-    if (c.estimate)
-        return spsh__cli_finish(spsh__train_estimate(c.config, c.overrides, c.json));
-    return spsh__cli_finish(train(&c));
+    return rc != SPSH_CLI_RUN ? rc : spsh__cli_finish(do_command(&c));
 }

@@ -296,13 +296,21 @@ static spsh_status read_blocks(const uint8_t *bytes, size_t size, const char *pa
     return SPSH_OK;
 }
 
-static spsh_status check_head(const uint8_t *bytes, size_t size, const uint8_t want[HEAD_BYTES],
-                              const char *path, spsh_error *err)
+static spsh_status check_kind(const uint8_t *bytes, size_t size, const char *path, spsh_error *err)
 {
     if (size < HEAD_BYTES)
         return SPSH_FAIL(err, SPSH_E_TRUNCATED, size, "%s: ends in its head", path);
     if (memcmp(bytes, magic, sizeof(magic)) != 0 || spsh__load_u32le(bytes + 8) != VERSION)
         return SPSH_FAIL(err, SPSH_E_CORRUPT, 0, "%s: is not a record of marks, version 1", path);
+    return SPSH_OK;
+}
+
+static spsh_status check_head(const uint8_t *bytes, size_t size, const uint8_t want[HEAD_BYTES],
+                              const char *path, spsh_error *err)
+{
+    const spsh_status rc = check_kind(bytes, size, path, err);
+    if (rc != SPSH_OK)
+        return rc;
     if (memcmp(bytes, want, HEAD_BYTES) != 0)
         return SPSH_FAIL(err, SPSH_E_MISMATCH, 0,
                          "%s: is of learner %" PRIu32 " of %" PRIu32 " of another run", path,
@@ -337,6 +345,28 @@ spsh_status spsh__record_read(const spsh__record_options *o, uint32_t rank, uint
     *ret_marks = marks;
     *ret_count = count;
 out:
+    spsh__train_delete(o->allocator, bytes);
+    spsh__train_delete(o->allocator, path);
+    return rc;
+}
+
+spsh_status spsh__record_find(const spsh__record_options *o, uint64_t *ret_run,
+                              uint32_t *ret_learners, spsh_error *err)
+{
+    uint8_t *bytes = NULL;
+    size_t size = 0;
+    char *path = make_path(o, 0);
+    spsh_status rc = path == NULL ? spsh__fail_memory(err) : SPSH_OK;
+    if (rc == SPSH_OK)
+        rc = spsh_io_read_file(o->io, path, SIZE_MAX / 2, o->allocator, &bytes, &size, err);
+    if (rc == SPSH_OK)
+        rc = check_kind(bytes, size, path, err);
+    if (rc == SPSH_OK && spsh__load_u32le(bytes + 12) != 0)
+        rc = SPSH_FAIL(err, SPSH_E_MISMATCH, 12, "%s: is not of learner 0", path);
+    if (rc == SPSH_OK) {
+        *ret_learners = spsh__load_u32le(bytes + 16);
+        *ret_run = spsh__load_u64le(bytes + 24);
+    }
     spsh__train_delete(o->allocator, bytes);
     spsh__train_delete(o->allocator, path);
     return rc;

@@ -46,6 +46,11 @@ typedef struct spsh__record_options {
 spsh_status spsh__record_open(const spsh__record_options *options, spsh__runtime *inner,
                               spsh__runtime **ret_runtime, spsh_error *err);
 
+/* What the record in the folder is of: run, and how many learners, as learner 0's file says.
+ * SPSH_E_NOT_FOUND, _TRUNCATED, _CORRUPT, _IO, _NO_MEMORY. */
+spsh_status spsh__record_find(const spsh__record_options *options, uint64_t *ret_run,
+                              uint32_t *ret_learners, spsh_error *err);
+
 /* The marks of a learner; the caller frees them with the allocator. A block that is damaged is
  * SPSH_E_CORRUPT; one that was cut is where the record ends. SPSH_E_MISMATCH: of another run, rank
  * or world. */

@@ -24,6 +24,9 @@ void spsh__replay_close(spsh__replay *replay); /* NULL is fine */
 spsh__runtime *spsh__replay_runtime(spsh__replay *replay, uint32_t learner);
 spsh__comm *spsh__replay_comm(spsh__replay *replay, uint32_t learner);
 
+/* It has the end that a learner writes that was not killed. */
+bool spsh__replay_is_whole(const spsh__replay *replay, uint32_t learner);
+
 /* Once. A learner whose record ends (it was killed) is stopped there: SPSH_E_CANCELED is what it
  * sees, and no failure. SPSH_E_MISMATCH: a learner does something else than its record says. */
 spsh_status spsh__replay_run(spsh__replay *replay, spsh__sim_body_fn body_fn, void *user,

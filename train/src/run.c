@@ -150,10 +150,10 @@ static spsh_status open_model(spsh__run *r, spsh_error *err)
 }
 
 /* RUN/config.yaml: what the run is, for people; the checkpoints have it, too. */
-static spsh_status write_config(const spsh__run *r, spsh_error *err)
+static spsh_status write_config(const spsh__run *r, const char *folder, spsh_error *err)
 {
     spsh_file_writer *writer = NULL;
-    spsh_status rc = spsh_file_writer_open(r->io, r->o->run, "config.yaml", 0, NULL, &writer, err);
+    spsh_status rc = spsh_file_writer_open(r->io, folder, "config.yaml", 0, NULL, &writer, err);
     if (rc == SPSH_OK)
         rc = spsh_file_writer_write(writer, r->config_text, strlen(r->config_text), err);
     if (rc == SPSH_OK)
@@ -175,12 +175,14 @@ static spsh_status open_metrics(spsh__run *r, spsh_error *err)
         .backend = r->backend->ops->name,
         .strategy = r->config->strategy,
         .launcher = r->launch.launcher,
-        .time_fn = r->world != NULL ? spsh__run_told_s : NULL,
+        .time_fn = spsh__run_has_clock(r) ? spsh__run_told_s : NULL,
         .time_user = r,
     };
     if (!r->is_first)
         return SPSH_OK;
-    const spsh_status rc = write_config(r, err);
+    spsh_status rc = write_config(r, r->o->run, err);
+    if (rc == SPSH_OK && r->record_folder != NULL)
+        rc = write_config(r, r->record_folder, err);
     return rc != SPSH_OK ? rc : spsh__metrics_open(r->o->run, &start, r->io, &r->metrics, err);
 }
 
@@ -293,6 +295,7 @@ static void close_all(spsh__run *r)
     spsh__config_free(r->config);
     spsh__run_close_lost(r);
     spsh__comm_close(r->comm);
+    free(r->record_folder);
     free(r->config_text);
     free(r->vocabulary_text);
     free(r->buckets);
@@ -591,6 +594,8 @@ spsh_status spsh_train(const spsh_train_options *options, spsh_train_result *ret
         return rc;
     if (known.run == NULL)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE, "a run needs a folder");
+    if (known.replay != NULL)
+        return spsh__run_replayed(&known, ret_result, err);
     return known.simulate != NULL ? spsh__run_simulated(&known, ret_result, err)
                                   : spsh__run_in(&known, NULL, ret_result, err);
 }

@@ -142,7 +142,7 @@ static spsh_status evaluate_one(spsh__run *r, const char *name, examples *e, sps
         .chunk_frames = r->shape.chunk_frames,
         .inputs = r->shape.inputs,
         .comm = r->comm,
-        .stop = r->o->stop,
+        .stop = spsh__run_is_recorded(r) ? NULL : r->o->stop, /* in no message */
         .symbols = r->shape.outputs,
         .beam_width = r->config->beam_width,
         .heard_fn = take_example,
@@ -178,7 +178,7 @@ static void tell(spsh__run *r, const char *name, const examples *e)
         .wer = spsh__error_rate(s, &s->words),
         .cer = spsh__error_rate(s, &s->letters),
         .cer_letters = spsh__error_rate(s, &s->letters_alone),
-        .seconds = r->world == NULL ? s->took_s : 0,
+        .seconds = spsh__run_has_clock(r) ? 0 : s->took_s,
         .is_of_frames = r->alignments != NULL,
         .frame_error = spsh__frame_error(s),
         .frames = s->loss_count,

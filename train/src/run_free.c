@@ -39,32 +39,35 @@ static spsh_status tell_totals(spsh__run *r, spsh_error *err)
     return SPSH_OK;
 }
 
-static uint32_t due(const spsh__run *r)
+static spsh_status find_due(const spsh__run *r, uint64_t *ret, spsh_error *err)
 {
     const spsh__config *c = r->config;
     const double now_s = spsh__run_now_s(r);
-    uint32_t reasons = 0;
+    uint64_t reasons = 0;
     if (c->checkpoint_every_s > 0 && now_s - r->saved_s >= c->checkpoint_every_s)
         reasons |= SPSH__PAUSE_SAVE;
     if (c->evaluate_every_s > 0 && now_s - r->evaluated_s >= c->evaluate_every_s)
         reasons |= SPSH__PAUSE_EVALUATE;
     if (c->samples_max > 0 && r->progress.samples >= c->samples_max)
         reasons |= SPSH__PAUSE_SAMPLES;
-    return reasons;
+    *ret = reasons;
+    return spsh__run_note(r, ret, err);
 }
 
 static spsh_status watch(spsh__run *r, spsh_error *err)
 {
     if (!r->is_first)
         return SPSH_OK;
+    uint64_t reasons = 0;
     spsh_status rc = spsh__run_look_lost(r, err);
     if (rc == SPSH_OK)
         rc = tell_totals(r, err);
     if (rc == SPSH_OK)
         rc = spsh__run_look(r, err);
-    const uint32_t reasons = due(r);
+    if (rc == SPSH_OK)
+        rc = find_due(r, &reasons, err);
     if (rc == SPSH_OK && reasons != 0)
-        rc = spsh__leases_pause(spsh__draw_leases(r->draw), reasons, err);
+        rc = spsh__leases_pause(spsh__draw_leases(r->draw), (uint32_t)reasons, err);
     return rc;
 }
 
@@ -145,8 +148,9 @@ static void take_pause(spsh__run *r, const pause *p)
 static spsh_status share_stop(spsh__run *r, spsh_error *err)
 {
     uint64_t stops = r->has_to_stop || (r->o->stop != NULL && *r->o->stop != 0);
-    const spsh_status rc =
-        spsh__comm_all_reduce(r->comm, SPSH__COMM_U64, SPSH__COMM_MAX, &stops, 1, err);
+    spsh_status rc = spsh__run_note(r, &stops, err);
+    if (rc == SPSH_OK)
+        rc = spsh__comm_all_reduce(r->comm, SPSH__COMM_U64, SPSH__COMM_MAX, &stops, 1, err);
     r->has_to_stop = stops > 0;
     return rc;
 }

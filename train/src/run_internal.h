@@ -85,6 +85,8 @@ typedef struct spsh__run {
     spsh__slice *buckets;
     spsh__strategy *strategy;
     spsh__runtime *runtime;       /* of strategies that need one; else NULL */
+    spsh__runtime *recorded;      /* ... which is around this one; else NULL */
+    char *record_folder;          /* of that; else NULL */
     spsh__backend *arena_backend; /* of free ones; else NULL */
     float *shared;                /* hogwild's; else NULL */
     size_t shared_bytes;
@@ -165,6 +167,8 @@ spsh_status spsh__run_open_world(spsh__run *r, spsh_error *err);
 spsh_status spsh__run_enter_world(spsh__run *r, spsh_error *err);
 /* In a world: what all its learners take of this process, before the others take it. */
 spsh_status spsh__run_tell_memory(spsh__run *r, spsh_error *err);
+/* Another clock than the computer's. */
+bool spsh__run_has_clock(const spsh__run *r);
 /* The clock of everything that the run tells, and decides by time. */
 double spsh__run_now_s(const spsh__run *r);
 /* Of metrics, in a world with a clock: since the run began, without what was between starts. */
@@ -177,6 +181,20 @@ void spsh__run_rest_end(const spsh__run *r);
  * learner is dead. */
 spsh_status spsh__run_begin_batch(spsh__run *r, spsh_error *err);
 void spsh__run_pass_bucket(spsh__run *r, uint32_t bucket);
+
+/* ---- run_record.c ---- */
+/* Rank 0, before anything is made: what cannot be recorded, or is already; names the folder. */
+spsh_status spsh__run_check_record(spsh__run *r, spsh_error *err);
+/* r->runtime, around which a record is kept, or which is one's. */
+spsh_status spsh__run_open_runtime(spsh__run *r, spsh_error *err);
+void spsh__run_close_runtime(spsh__run *r);
+/* Its messages are kept, or come from such a record. */
+bool spsh__run_is_recorded(const spsh__run *r);
+/* What a learner does by the clock or for a signal; *value becomes what it was then. */
+spsh_status spsh__run_note(const spsh__run *r, uint64_t *value, spsh_error *err);
+/* Between these two the serving task does not see what the computing task writes. */
+spsh_status spsh__run_enter(const spsh__run *r, uint64_t number, spsh_error *err);
+void spsh__run_leave(const spsh__run *r);
 
 /* Of the strategy: its learners do not step together. */
 bool spsh__run_runs_free(const spsh__config *config);

@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "run_internal.h"
-#include "runtime_processes.h"
 #include "strategy_internal.h"
 #include "train_internal.h"
 
@@ -124,15 +123,6 @@ static spsh_status open_draw(spsh__run *r, spsh_error *err)
     return spsh__draw_open(&options, &r->draw, err);
 }
 
-static spsh_status open_runtime(spsh__run *r, spsh_error *err)
-{
-    if (r->world == NULL)
-        return spsh__runtime_processes_open(r->comm, &r->allocator, &r->runtime, err);
-    r->runtime = r->world->runtime;
-    r->runtime->deadline_ms = r->comm->deadline_ms;
-    return SPSH_OK;
-}
-
 spsh_status spsh__run_open_strategy(spsh__run *r, spsh_error *err)
 {
     const bool is_shared = strcmp(r->config->strategy, "hogwild") == 0;
@@ -140,7 +130,7 @@ spsh_status spsh__run_open_strategy(spsh__run *r, spsh_error *err)
     if (rc == SPSH_OK)
         rc = spsh__run_open_lost(r, err);
     if (rc == SPSH_OK && (r->strategy->ops->needs_runtime || r->is_free_running))
-        rc = open_runtime(r, err);
+        rc = spsh__run_open_runtime(r, err);
     r->learner.runtime = r->runtime;
     if (rc == SPSH_OK && r->is_free_running && r->strategy->ops->needs_runtime)
         rc = open_arena_backend(r, err);
@@ -155,8 +145,7 @@ void spsh__run_close_strategy(spsh__run *r)
 {
     spsh__draw_close(r->draw);
     spsh__strategy_close(r->strategy);
-    if (r->runtime != NULL)
-        r->runtime->ops->close_fn(r->runtime);
+    spsh__run_close_runtime(r);
     if (r->arena_backend != NULL)
         spsh__backend_close(r->arena_backend);
     spsh__run_close_shared(r);

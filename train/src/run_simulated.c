@@ -115,6 +115,9 @@ static spsh_status check_cluster(const theatre *t, spsh_error *err)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
                          "strategy, weights, steps, servers and staleness_max of a run are its "
                          "configuration's: train.strategy=NAME, train.servers=N, ...");
+    if (o->record)
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+                         "a simulated run needs no record: the same command gives the same bits");
     if (o->slow != NULL || o->freeze != NULL || o->kill != NULL || o->link != NULL ||
         o->rendezvous != NULL)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,

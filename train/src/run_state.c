@@ -152,6 +152,8 @@ spsh_status spsh__run_find(spsh__run *r, spsh_error *err)
             rc = find_config(r, err);
         if (rc == SPSH_OK)
             rc = find_vocabulary(r, err);
+        if (rc == SPSH_OK)
+            rc = spsh__run_check_record(r, err);
     }
     rc = agree(r, rc, err);
     if (rc == SPSH_OK)

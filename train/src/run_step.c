@@ -287,17 +287,23 @@ static spsh_status do_batches(spsh__run *r, const spsh__feed_batch *first, spsh_
 /* ---- the update ---- */
 
 /* Flags go with the first leaf: what one rank asks for, all do after the same step. */
-static void put_flags(spsh__run *r, double now_s)
+static spsh_status put_flags(spsh__run *r, double now_s, spsh_error *err)
 {
+    enum { STOP = 1, SAVE = 2, EVALUATE = 4 };
     const spsh__config *c = r->config;
-    if (r->o->stop != NULL && *r->o->stop != 0)
+    uint64_t flags = r->o->stop != NULL && *r->o->stop != 0 ? STOP : 0;
+    if (r->is_first && c->checkpoint_every_s > 0 && now_s - r->saved_s >= c->checkpoint_every_s)
+        flags |= SAVE;
+    if (r->is_first && c->evaluate_every_s > 0 && now_s - r->evaluated_s >= c->evaluate_every_s)
+        flags |= EVALUATE;
+    const spsh_status rc = spsh__run_note(r, &flags, err);
+    if ((flags & STOP) != 0)
         r->rows[SPSH__ROW_STOP] = 1;
-    if (!r->is_first)
-        return;
-    r->rows[SPSH__ROW_SAVE] =
-        c->checkpoint_every_s > 0 && now_s - r->saved_s >= c->checkpoint_every_s;
-    r->rows[SPSH__ROW_EVALUATE] =
-        c->evaluate_every_s > 0 && now_s - r->evaluated_s >= c->evaluate_every_s;
+    if (r->is_first) {
+        r->rows[SPSH__ROW_SAVE] = (flags & SAVE) != 0;
+        r->rows[SPSH__ROW_EVALUATE] = (flags & EVALUATE) != 0;
+    }
+    return rc;
 }
 
 /* Of a slice: by which backend, with which gradients, beginning where the slice does. */
@@ -488,7 +494,13 @@ static spsh_status learn(spsh__run *r, const verdict *v, uint64_t samples, spsh_
     r->facts.gradient_norm = v->norm;
     r->facts.rate = spsh__schedule_rate(r->config, samples);
     memcpy(&bits, &r->facts.rate, sizeof(bits));
-    __atomic_store_n(&r->rate_bits, bits, __ATOMIC_RELAXED);
+    if (r->is_free_running) { /* the serving task updates by it */
+        rc = spsh__run_enter(r, r->learner.step, err);
+        if (rc != SPSH_OK)
+            return rc;
+        __atomic_store_n(&r->rate_bits, bits, __ATOMIC_RELAXED);
+        spsh__run_leave(r);
+    }
     const bool is_overflow =
         v->counted > 0 &&
         spsh__loss_scale_step(&r->progress.loss_scale, r->backend->precision, v->is_finite);
@@ -563,10 +575,13 @@ spsh_status spsh__run_learn_drawn(spsh__run *r, const spsh__drawn *drawn, spsh_e
     const double waited_s = (double)(spsh__run_feed_wait_ns(r) - waited_ns) * 1e-9;
     spsh__fault_after_compute(&r->faults, spsh__run_now_s(r) - begin_s - waited_s);
     const double computed_s = spsh__run_now_s(r);
-    if (r->o->stop != NULL && *r->o->stop != 0)
+    uint64_t stops = r->o->stop != NULL && *r->o->stop != 0;
+    rc = spsh__run_note(r, &stops, err);
+    if (stops != 0)
         r->rows[SPSH__ROW_STOP] = 1;
-    rc =
-        r->strategy->ops->after_backward_fn(r->strategy, r->rows, r->own_totals, r->row_count, err);
+    if (rc == SPSH_OK)
+        rc = r->strategy->ops->after_backward_fn(r->strategy, r->rows, r->own_totals, r->row_count,
+                                                 err);
     const double exchanged_s = spsh__run_now_s(r);
     if (rc == SPSH_OK)
         rc = judge(r, &v, err);
@@ -636,8 +651,9 @@ spsh_status spsh__run_step(spsh__run *r, spsh_error *err)
     spsh__fault_after_compute(&r->faults, spsh__run_now_s(r) - begin_s - waited_s);
     const double computed_s = spsh__run_now_s(r);
     const double loss_scale = r->progress.loss_scale.scale;
-    put_flags(r, computed_s);
-    rc = ops->after_backward_fn(r->strategy, r->rows, r->own_totals, r->row_count, err);
+    rc = put_flags(r, computed_s, err);
+    if (rc == SPSH_OK)
+        rc = ops->after_backward_fn(r->strategy, r->rows, r->own_totals, r->row_count, err);
     if (rc != SPSH_OK)
         return rc;
     const double exchanged_s = spsh__run_now_s(r);

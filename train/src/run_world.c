@@ -57,15 +57,21 @@ spsh_status spsh__run_open_world(spsh__run *r, spsh_error *err)
     return rc;
 }
 
-/* Learners of one process take turns: a device, or threads of each, would be of no use to them. */
-static spsh_status check_simulated(const spsh__run *r, spsh_error *err)
+/* Learners of one process take turns, and all their sums are of one order: no device. */
+static spsh_status stay_on_host(spsh__config *c, spsh_error *err)
 {
-    const spsh__config *c = r->config;
     if (c->backend == SPSH__BACKEND_CUDA)
         return SPSH_FAIL(err, SPSH_E_UNSUPPORTED, SPSH_OFFSET_NONE,
-                         "train.backend is cuda, but learners of a simulation compute on the host: "
-                         "train.backend=cpu");
-    if (spsh__run_is_staged(c))
+                         "train.backend is cuda, but what is simulated or recorded computes on the "
+                         "host: train.backend=cpu");
+    if (c->backend == SPSH__BACKEND_AUTO)
+        c->backend = SPSH__BACKEND_CPU;
+    return SPSH_OK;
+}
+
+static spsh_status check_simulated(const spsh__run *r, spsh_error *err)
+{
+    if (spsh__run_is_staged(r->config))
         return SPSH_FAIL(err, SPSH_E_UNSUPPORTED, SPSH_OFFSET_NONE,
                          "train.strategy pipeline is not simulated: how long each stage takes of a "
                          "batch is not known");
@@ -76,15 +82,14 @@ spsh_status spsh__run_enter_world(spsh__run *r, spsh_error *err)
 {
     spsh__config *c = r->config;
     r->comm->deadline_ms = c->deadline_ms;
-    if (r->world == NULL)
-        return SPSH_OK;
-    if (r->world->deadline_ms > 0)
+    if (r->world != NULL && r->world->deadline_ms > 0)
         r->comm->deadline_ms = r->world->deadline_ms;
-    c->threads = 1;
-    const spsh_status rc = check_simulated(r, err);
-    if (c->backend == SPSH__BACKEND_AUTO)
-        c->backend = SPSH__BACKEND_CPU;
-    return rc;
+    if (r->o->record && c->node_size == 0) /* which a replay is not told by a launcher */
+        c->node_size = spsh__run_node_size(r);
+    if (spsh__run_has_clock(r))
+        c->threads = 1;
+    const spsh_status rc = r->world != NULL || r->o->record ? stay_on_host(c, err) : SPSH_OK;
+    return rc == SPSH_OK && spsh__run_has_clock(r) ? check_simulated(r, err) : rc;
 }
 
 /* ---- what they take ---- */
@@ -116,9 +121,14 @@ spsh_status spsh__run_tell_memory(spsh__run *r, spsh_error *err)
 
 /* ---- the clock ---- */
 
+bool spsh__run_has_clock(const spsh__run *r)
+{
+    return r->world != NULL && r->world->batch_ns_fn != NULL;
+}
+
 double spsh__run_now_s(const spsh__run *r)
 {
-    if (r->world == NULL)
+    if (!spsh__run_has_clock(r))
         return spsh__now_s();
     return (double)r->world->runtime->ops->now_fn(r->world->runtime) * 1e-9;
 }
@@ -131,18 +141,18 @@ double spsh__run_told_s(const void *run)
 
 uint64_t spsh__run_feed_wait_ns(const spsh__run *r)
 {
-    return r->world == NULL ? spsh__feed_wait_ns(r->feed) : 0;
+    return spsh__run_has_clock(r) ? 0 : spsh__feed_wait_ns(r->feed);
 }
 
 void spsh__run_rest(const spsh__run *r)
 {
-    if (r->world != NULL)
+    if (spsh__run_has_clock(r))
         r->world->rest_fn(r->world->user, true);
 }
 
 void spsh__run_rest_end(const spsh__run *r)
 {
-    if (r->world != NULL)
+    if (spsh__run_has_clock(r))
         r->world->rest_fn(r->world->user, false);
 }
 
@@ -158,10 +168,14 @@ spsh_status spsh__run_begin_batch(spsh__run *r, spsh_error *err)
 {
     if (r->world == NULL)
         return SPSH_OK;
-    r->world->begin_fn(r->world->user);
-    r->batch_ns = r->world->batch_ns_fn(r->world->user);
-    r->spent_ns = 0;
-    pass(r, r->batch_ns / 3);
+    if (spsh__run_has_clock(r)) {
+        r->world->begin_fn(r->world->user);
+        r->batch_ns = r->world->batch_ns_fn(r->world->user);
+        r->spent_ns = 0;
+        pass(r, r->batch_ns / 3);
+    } else if (r->o->stop != NULL && *r->o->stop != 0) { /* what its record does is done then */
+        spsh__comm_fail(r->comm);
+    }
     return spsh__comm_has_failed(r->comm) ? SPSH_FAIL(err, SPSH_E_CANCELED, SPSH_OFFSET_NONE,
                                                       "learner %u is dead", r->comm->rank)
                                           : SPSH_OK;
@@ -170,7 +184,7 @@ spsh_status spsh__run_begin_batch(spsh__run *r, spsh_error *err)
 void spsh__run_pass_bucket(spsh__run *r, uint32_t bucket)
 {
     const uint64_t count = r->learner.bucket_count;
-    if (r->world == NULL)
+    if (!spsh__run_has_clock(r))
         return;
     const uint64_t forward_ns = r->batch_ns / 3;
     const uint64_t part_ns = (r->batch_ns - forward_ns) / count;

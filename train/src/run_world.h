@@ -17,7 +17,9 @@ typedef struct spsh__run_world {
     spsh__comm *comm; /* both are the owner's: closing them does nothing */
     spsh__runtime *runtime;
     uint32_t deadline_ms; /* 0: the configuration's */
-    /* How long this learner's next batch takes, of the runtime's clock. */
+    uint64_t record;      /* of a replay: what the recorded run was (record.h); else 0 */
+    /* How long this learner's next batch takes, of the runtime's clock; NULL: as long as it does,
+     * of the computer's, and nothing of what follows is called. */
     uint64_t (*batch_ns_fn)(void *user);
     void (*begin_fn)(void *user);                 /* a batch is next */
     void (*rest_fn)(void *user, bool is_resting); /* what is done takes no time */
@@ -32,5 +34,8 @@ spsh_status spsh__run_in(const spsh_train_options *options, const spsh__run_worl
 /* spsh_train with options.simulate (run_simulated.c). */
 spsh_status spsh__run_simulated(const spsh_train_options *options, spsh_train_result *ret_result,
                                 spsh_error *err);
+/* ... with options.replay (run_replayed.c). */
+spsh_status spsh__run_replayed(const spsh_train_options *options, spsh_train_result *ret_result,
+                               spsh_error *err);
 
 #endif

@@ -65,10 +65,17 @@ typedef struct spsh_train_options {
      * the same bits, metrics included. It needs memory for as many models; NULL: this process is
      * one learner */
     const char *simulate;
+    /* Of a strategy whose messages come in an order of chance: that order is kept, in `run`/record,
+     * a file of each process. Not with resume */
+    bool record;
+    /* A run with a record: it is done again, all its learners in this process, message for message,
+     * and comes to the same bits, in `run`. Without config_path and overrides: they are the
+     * record's; NULL: none */
+    const char *replay;
 } spsh_train_options;
 /* clang-format off */
 #define SPSH_TRAIN_OPTIONS_INIT {sizeof(spsh_train_options), NULL, NULL, NULL, false, NULL, \
-    NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL}
+    NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, false, NULL}
 /* clang-format on */
 
 typedef struct spsh_train_result {

@@ -1,0 +1,161 @@
+"""train_replay_test.py COMMAND MAKE_SPEECH TRAIN_RANK: several learners in one process come to what processes have come
+to: by `train --simulate CLUSTER -o RUN`, and from a record (`train --record`) by `train --replay`."""
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+from cli_kit import COMMAND, check, environment, equal, run, run_tests, speech
+
+TRAIN_RANK = sys.argv[3]
+TEXTS = ["one two", "two", "three one", "two three four", "four", "one"]
+CONFIG = """vocabulary: words.vocabulary
+features: kaldi-fbank,sample_rate_hz=8000,mel_count=16
+data:
+  train: ["speech.spsh"]
+  dev: ["speech.spsh"]
+  max_padded_seconds: 4
+model:
+  preset: ds2-tiny
+  hidden: 8
+  layers: 1
+  conv_channels: 2
+train:
+  backend: cpu
+  threads: 1
+  deadline_ms: 20000
+  epochs: 2
+"""
+# What a clock, or who started a process, has a part in.
+OF_TIME = {"time", "step_s", "wait_s", "compute_s", "exchange_s", "save_s", "seconds", "before_time", "launcher"}
+
+
+def make_corpus(work):
+    rows = ["path\tid\ttext"]
+    for number, text in enumerate(TEXTS * 8):
+        speech(work / f"clips/{number}.wav", f"{number + 1}:0:{1 + number % 3 / 2}")
+        rows.append(f"clips/{number}.wav\tu{number}\t{text}")
+    (work / "corpus.tsv").write_text("\n".join(rows) + "\n", encoding="utf-8")
+    (work / "tiny.yaml").write_text(CONFIG, encoding="utf-8")
+    for words in (("pack", "corpus.tsv", "-o", "speech.spsh"), ("train", "tiny.yaml", "--make-vocab")):
+        done = run(*words, cwd=work)
+        equal(done.returncode, 0, f"{words}: {done.stderr}")
+
+
+def processes(work, count, name, *more):
+    """Exit statuses of so many, and what they said."""
+    meeting = tempfile.mkdtemp(dir=work)
+    begun = []
+    for rank in range(count):
+        env = {**environment, "RANK": str(rank), "WORLD_SIZE": str(count), "LOCAL_RANK": str(rank),
+               "LOCAL_WORLD_SIZE": str(count)}
+        begun.append(subprocess.Popen(
+            [COMMAND, "train", "tiny.yaml", "-o", name, "--rendezvous", f"file://{meeting}", *more], cwd=work, env=env,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8"))
+    said = [process.communicate(timeout=300)[0] for process in begun]
+    return [process.returncode for process in begun], said
+
+
+def told(work, name):
+    lines = (work / name / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+    return [{key: line[key] for key in line if key not in OF_TIME} for line in map(json.loads, lines)]
+
+
+def weights(work, name):
+    """A hash of the newest checkpoint's weights, moments and statistics."""
+    return subprocess.run([TRAIN_RANK, work, "hash", name], stdout=subprocess.PIPE, check=True, encoding="utf-8").stdout
+
+
+def check_same(work, first, second):
+    equal(told(work, second), told(work, first), f"{second}: what it tells")
+    equal(weights(work, second), weights(work, first), f"{second}: weights")
+
+
+def test_simulated_as_four_processes(work):
+    codes, said = processes(work, 4, "four")
+    equal(codes, [0] * 4, f"four: {said}")
+    done = run("train", "tiny.yaml", "--simulate", "learners=4,step=250ms,slow=2:10x,link=1ms+1Gbit", "-o", "simulated",
+               cwd=work)
+    equal(done.returncode, 0, done.stderr)
+    check("4 learners in this process" in done.stderr, f"how much memory it takes: {done.stderr}")
+    check_same(work, "four", "simulated")
+    done = run("report", "simulated", cwd=work)
+    equal(done.returncode, 0, done.stderr)
+
+
+def record(work, count, name, *more):
+    codes, said = processes(work, count, name, "--record", *more)
+    equal(codes, [0] * count, f"{name}: {said}")
+
+
+def replay(work, first, name):
+    return run("train", "--replay", first, "-o", name, cwd=work)
+
+
+def test_recorded_runs_again(work):
+    for name, count, *more in (("adpsgd-random", 3), ("adpsgd-fixed", 2, "train.accumulate=2"), ("ps-async", 3),
+                               ("ps-async", 2, "train.optimiser=adamw", "train.overlap=true", "train.staleness_max=2"),
+                               ("dpsgd-ring", 3), ("hierarchical", 4, "train.node_size=2")):
+        record(work, count, "free", f"train.strategy={name}", "train.warm_up_samples=60",
+               "train.checkpoint_every_s=0.05", *more)
+        done = replay(work, "free", "again")
+        equal(done.returncode, 0, f"{name} {more}: {done.stderr}")
+        check_same(work, "free", "again")
+        shutil.rmtree(work / "free")
+        shutil.rmtree(work / "again")
+
+
+def test_records_that_are_none(work):
+    record(work, 3, "whole", "train.strategy=ps-async")
+    marks = work / "bad/record/learner-00001.marks"
+
+    def cut():
+        marks.write_bytes(marks.read_bytes()[:-20])
+
+    def change():
+        bytes_ = bytearray(marks.read_bytes())
+        bytes_[100] ^= 1
+        marks.write_bytes(bytes_)
+
+    def change_config():
+        config = work / "bad/record/config.yaml"
+        config.write_text(config.read_text(encoding="utf-8").replace("seed: 1", "seed: 2"), encoding="utf-8")
+
+    for spoil, said in ((cut, "learner-00001.marks: ends before the run does"),
+                        (lambda: marks.write_bytes(marks.read_bytes()[:20]), "ends in its head"),
+                        (change, "a block is not what was written"),
+                        (marks.unlink, "learner-00001.marks: cannot open"),
+                        (lambda: shutil.copy(marks.with_name("learner-00000.marks"), marks), "is of learner 0 of 3"),
+                        (change_config, "another configuration, vocabulary or number of utterances"),
+                        (lambda: shutil.rmtree(marks.parent), "no record is there")):
+        shutil.copytree(work / "whole/record", work / "bad/record")
+        spoil()
+        done = replay(work, "bad", "again")
+        equal(done.returncode, 1, f"{said}: {done.stderr}")
+        check(said in done.stderr, f"{said}: said {done.stderr}")
+        for name in ("bad", "again"):
+            shutil.rmtree(work / name, ignore_errors=True)
+
+
+def test_what_cannot_be_is_said(work):
+    for words, said in ((("tiny.yaml", "-o", "x", "--record"), "nothing to record"),
+                        (("tiny.yaml", "-o", "x", "--record", "train.strategy=hogwild"), "in no record"),
+                        (("tiny.yaml", "-o", "x", "--record", "--resume", "auto", "train.strategy=ps-async"),
+                         "begins with its run"),
+                        (("tiny.yaml", "-o", "x", "--record", "--simulate", "learners=2,step=1s"), "needs no record"),
+                        (("tiny.yaml", "-o", "x", "--replay", "whole"), "own configuration"),
+                        (("-o", "x", "--replay", "whole", "train.rate=1"), "own configuration"),
+                        (("tiny.yaml", "-o", "x", "--simulate", "learners=2,step=1s", "--kill", "1:2"), "cluster's")):
+        done = run("train", *words, cwd=work)
+        check(done.returncode != 0 and said in done.stderr, f"{words}: said {done.stderr}")
+        check(not (work / "x").exists(), f"{words}: leaves nothing")
+
+
+os.environ.pop("RANK", None)
+with tempfile.TemporaryDirectory() as folder_:
+    make_corpus(pathlib.Path(folder_))
+    run_tests([test_simulated_as_four_processes, test_recorded_runs_again, test_records_that_are_none,
+               test_what_cannot_be_is_said], pathlib.Path(folder_))

@@ -1,0 +1,147 @@
+/* run_replayed.c: a recorded run again: all its learners in one process, each the whole of
+ * spsh__run_in on a fiber of replay.h, which lets them go on in the record's order. What they
+ * compute is computed again, from the same data, so that it comes to the same bits.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "replay.h"
+#include "run_world.h"
+#include "train_internal.h"
+
+enum { LEARNERS_MAX = 1024, CONFIG_NAME_BYTES = 32 };
+
+typedef struct stage {
+    const spsh_train_options *o;
+    spsh_train_options options; /* a learner's: with the record's configuration */
+    char *folder, *config;
+    spsh__record_options record;
+    uint32_t learners;
+    spsh__replay *replay;
+    spsh_status status; /* the first failure; SPSH_E_CANCELED: stopped and saved, as it was then */
+    spsh_error error;
+    bool is_cut;               /* a record has ended before its learner did */
+    spsh_train_result *result; /* of rank 0 */
+} stage;
+
+static spsh__launch launch_of(const stage *s, uint32_t learner)
+{
+    return (spsh__launch){.launcher = "replay",
+                          .rank = learner,
+                          .world_size = s->learners,
+                          .local_rank = learner,
+                          .local_size = s->learners,
+                          .node_count = 1};
+}
+
+/* Rank 0 speaks for all; of what it cannot know each. */
+static void log_warning(void *user, spsh_log_level level, const char *text)
+{
+    const stage *s = (const stage *)user;
+    if (level == SPSH_LOG_WARNING || level == SPSH_LOG_ERROR)
+        s->o->log_fn(s->o->log_user, level, text);
+}
+
+static spsh_status learn(void *user, uint32_t learner, spsh_error *err)
+{
+    stage *s = (stage *)user;
+    const spsh__run_world world = {.launch = launch_of(s, learner),
+                                   .comm = spsh__replay_comm(s->replay, learner),
+                                   .runtime = spsh__replay_runtime(s->replay, learner),
+                                   .record = s->record.run};
+    spsh_train_options options = s->options;
+    spsh_train_result ignored;
+    spsh_error failed = SPSH_ERROR_INIT;
+    if (learner > 0 && options.log_fn != NULL) {
+        options.log_fn = log_warning;
+        options.log_user = s;
+    }
+    const spsh_status rc =
+        spsh__run_in(&options, &world, learner == 0 ? s->result : &ignored, &failed);
+    const bool is_cut = rc == SPSH_E_CANCELED && spsh__comm_has_failed(world.comm) &&
+                        (s->o->stop == NULL || *s->o->stop == 0);
+    s->is_cut = s->is_cut || is_cut;
+    if (rc != SPSH_OK && !is_cut && s->status == SPSH_OK) {
+        s->status = rc;
+        s->error = failed;
+    }
+    if (rc != SPSH_OK && err != NULL)
+        *err = failed;
+    return rc;
+}
+
+static spsh_status name_files(stage *s, spsh_error *err)
+{
+    const size_t capacity = strlen(s->o->replay) + CONFIG_NAME_BYTES;
+    s->folder = malloc(capacity);
+    s->config = malloc(capacity);
+    if (s->folder == NULL || s->config == NULL)
+        return spsh__fail_memory(err);
+    (void)snprintf(s->folder, capacity, "%s/record", s->o->replay);
+    (void)snprintf(s->config, capacity, "%s/record/config.yaml", s->o->replay);
+    s->options.config_path = s->config;
+    s->record = (spsh__record_options){
+        spsh_allocator_default(), s->o->io != NULL ? s->o->io : spsh_io_default(), s->folder, 0};
+    return SPSH_OK;
+}
+
+static spsh_status check(const spsh_train_options *o, spsh_error *err)
+{
+    if (o->config_path != NULL || (o->overrides != NULL && o->overrides[0] != NULL) || o->resume ||
+        o->record || o->simulate != NULL)
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+                         "a run is done again as it was recorded: without a configuration, changes "
+                         "to it, resume, record and simulate");
+    return SPSH_OK;
+}
+
+static spsh_status open_record(stage *s, spsh_error *err)
+{
+    spsh_status rc = name_files(s, err);
+    if (rc != SPSH_OK)
+        return rc;
+    rc = spsh__record_find(&s->record, &s->record.run, &s->learners, err);
+    if (rc == SPSH_E_NOT_FOUND)
+        return SPSH_FAIL(err, rc, SPSH_OFFSET_NONE,
+                         "%s: no record is there: a run keeps one with --record", s->folder);
+    if (rc == SPSH_OK && (s->learners == 0 || s->learners > LEARNERS_MAX))
+        rc = SPSH_FAIL(err, SPSH_E_CORRUPT, SPSH_OFFSET_NONE, "%s: is of %u learners", s->folder,
+                       s->learners);
+    return rc != SPSH_OK ? rc : spsh__replay_open(&s->record, s->learners, &s->replay, err);
+}
+
+/* What came of it, of all of them. */
+static spsh_status judge(const stage *s, spsh_status rc, spsh_error *err)
+{
+    if (s->status != SPSH_OK && err != NULL)
+        *err = s->error;
+    if (s->status != SPSH_OK)
+        return s->status;
+    if (rc != SPSH_OK && rc != SPSH_E_CANCELED)
+        return rc;
+    if (!s->is_cut)
+        return SPSH_OK;
+    for (uint32_t i = 0; i < s->learners; i++)
+        if (!spsh__replay_is_whole(s->replay, i))
+            return SPSH_FAIL(err, SPSH_E_TRUNCATED, SPSH_OFFSET_NONE,
+                             "%s/learner-%05u.marks: ends before the run does: it was cut, or that "
+                             "process was killed; up to there the run was done again",
+                             s->folder, i);
+    return SPSH_FAIL(err, SPSH_E_TRUNCATED, SPSH_OFFSET_NONE,
+                     "%s: the run had failed there; up to there it was done again", s->folder);
+}
+
+spsh_status spsh__run_replayed(const spsh_train_options *o, spsh_train_result *ret, spsh_error *err)
+{
+    stage s = {.o = o, .options = *o, .result = ret, .error = SPSH_ERROR_INIT};
+    spsh_status rc = check(o, err);
+    if (rc == SPSH_OK)
+        rc = open_record(&s, err);
+    if (rc == SPSH_OK)
+        rc = judge(&s, spsh__replay_run(s.replay, learn, &s, err), err);
+    spsh__replay_close(s.replay);
+    free(s.folder);
+    free(s.config);
+    return rc;
+}
