@@ -4,6 +4,7 @@ what is evaluated and kept is the model that they have together, and other numbe
     strategies_test.py TRAIN_RANK SPEECHSHARD
 """
 import sys
+from itertools import zip_longest
 
 from mpi_kit import UTTERANCES, Runs, Torchrun, check, equal
 
@@ -31,6 +32,8 @@ def check_learnt(run, epochs, falls=True):
     steps = lines(run, "step")
     equal(sum(line["utterances"] for line in steps), epochs * UTTERANCES, f"{run}: utterances in metrics")
     equal(steps[-1]["samples"], epochs * UTTERANCES, f"{run}: samples at the end")
+    check(sum(line["sent_bytes"] for line in steps) > 0, f"{run}: nothing was sent")
+    check_staleness(run, [sum(of) for of in zip_longest(*(line["staleness"] for line in steps), fillvalue=0)])
     numbers = [line["step"] for line in steps]
     check(numbers == sorted(set(numbers)) if run in FREE else numbers == list(range(1, len(steps) + 1)),
           f"{run}: steps {numbers}")
@@ -39,6 +42,16 @@ def check_learnt(run, epochs, falls=True):
     check(evaluations[-1]["loss"] < 200, f"{run}: losses {[e['loss'] for e in evaluations]}")
     check(not falls or evaluations[-1]["loss"] < evaluations[0]["loss"], f"{run}: does not learn")
     print(f"{run:20} losses {[round(e['loss'], 2) for e in evaluations]}")
+
+
+def check_staleness(run, counts):
+    """Of those that go in step it is known; of free ones something is counted, where learners know of each other."""
+    if run in ("hogwild", "dpsgd-ring"):
+        return
+    print(f"{run:20} staleness {counts}")
+    check(sum(counts) > 0, f"{run}: no staleness")
+    if run in ("d1-model", "d1-grad", "hierarchical-in-step"):
+        equal(len(counts), 2, f"{run}: staleness {counts}, where it is one step")
 
 
 def counts_of(name):

@@ -68,7 +68,11 @@ static spsh__step_facts facts_of(uint64_t step)
                               .wait_s = 0.01,
                               .audio_s = 40,
                               .utterances = 8,
+                              .sent_bytes = UINT64_C(5000000000) * step,
+                              .has_staleness = step == 2,
                               .domain_count = 2};
+    facts.staleness[0] = 3;
+    facts.staleness[2] = 2;
     facts.domains[0] = (spsh__domain_facts){"read \"speech\"", 3.5, 6};
     facts.domains[1] = (spsh__domain_facts){"", (double)NAN, 0};
     return facts;
@@ -97,6 +101,25 @@ static void put_steps(spsh__metrics *m, uint64_t first, uint64_t end)
     }
 }
 
+static void test_staleness(void)
+{
+    static const struct {
+        uint64_t changes;
+        uint32_t place;
+    } of[] = {
+        {0,          0 },
+        {15,         15},
+        {16,         16},
+        {31,         16},
+        {32,         17},
+        {63,         17},
+        {64,         18},
+        {UINT64_MAX, 18}
+    };
+    for (size_t i = 0; i < sizeof(of) / sizeof(of[0]); i++)
+        CHECK_U64(spsh__metric_staleness(of[i].changes), of[i].place);
+}
+
 static void test_lines(void)
 {
     make_folder();
@@ -123,6 +146,11 @@ static void test_lines(void)
     CHECK(real_of(lines, 0, "world_size") == 2);
     CHECK_STR(kind_of(lines, 1), "step");
     CHECK(real_of(lines, 2, "loss") == 5.0);
+    CHECK(real_of(lines, 2, "sent_bytes") == 1e10);
+    CHECK(json_object_get(json_array_get(lines, 1), "staleness") == NULL);
+    json_t *counts = json_pack("[iii]", 3, 0, 2);
+    CHECK(json_equal(json_object_get(json_array_get(lines, 2), "staleness"), counts));
+    json_decref(counts);
     const double time = real_of(lines, 2, "time") * 1e3; /* to the millisecond */
     CHECK(time > 1.6e12 && fabs(time - round(time)) < 1e-3);
     const json_t *domains = json_object_get(json_array_get(lines, 1), "domains");
@@ -366,6 +394,7 @@ static void test_live_line(void)
 int main(void)
 {
     RUN(test_lines);
+    RUN(test_staleness);
     RUN(test_resume_cuts);
     RUN(test_start_tells_what_was_lost);
     RUN(test_full_disk);

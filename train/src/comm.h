@@ -74,9 +74,15 @@ struct spsh__comm {
     spsh__comm *below;    /* that moves the messages of this one, and fails with it; else NULL */
     bool outlives; /* asked for, before a runtime is opened: it goes on without ranks that have gone
                       (runtime_processes.h); where has_gone_fn is */
+    uint64_t sent_bytes; /* of what was sent, by whoever sends; atomic */
     spsh_allocator allocator;
     void *state;
 };
+
+static inline void spsh__comm_count(spsh__comm *c, uint64_t size_bytes)
+{
+    __atomic_fetch_add(&c->sent_bytes, size_bytes, __ATOMIC_RELAXED);
+}
 
 /* Whoever fails otherwise says so: close waits for nobody, and from the return on no message is
  * moved, so that its memory may be freed. Any thread. */

@@ -428,6 +428,7 @@ spsh_status gloo_send(spsh__comm *c, uint32_t to, uint32_t tag, const void *byte
     m.is_send = true;
     m.outgoing = static_cast<const uint8_t *>(bytes);
     m.size_bytes = size_bytes;
+    spsh__comm_count(c, size_bytes);
     return post_or_fail(c, m, ret_handle, err);
 }
 

@@ -229,6 +229,7 @@ static spsh_status mpi_send(spsh__comm *c, uint32_t to, uint32_t tag, const void
                             size_t size_bytes, spsh__comm_handle *ret_handle, spsh_error *err)
 {
     post p = {.peer = to, .tag = tag, .outgoing = bytes, .size_bytes = size_bytes};
+    spsh__comm_count(c, size_bytes);
     return post_message(c, &p, ret_handle, err);
 }
 

@@ -573,6 +573,7 @@ static spsh_status tcp_send(spsh__comm *c, uint32_t to, uint32_t tag, const void
 {
     const message m = {
         .peer = to, .tag = tag, .is_send = true, .outgoing = bytes, .size_bytes = size_bytes};
+    spsh__comm_count(c, size_bytes);
     return post(c, &m, ret_handle, err);
 }
 

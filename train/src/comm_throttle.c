@@ -139,6 +139,7 @@ static spsh_status throttle_send(spsh__comm *c, uint32_t to, uint32_t tag, const
     spsh_status rc = SPSH_OK;
     size_t place = 0;
     *ret_handle = 0;
+    spsh__comm_count(c, size_bytes);
     p.bytes = spsh__train_new(&c->allocator, size_bytes, 1);
     if (p.bytes == NULL)
         return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "a message");

@@ -261,6 +261,24 @@ static spsh_status put_start(spsh__metrics *m, const spsh__start_facts *f, const
     return write_line(m, &l, err);
 }
 
+uint32_t spsh__metric_staleness(uint64_t changes)
+{
+    return changes < 16 ? (uint32_t)changes : changes < 32 ? 16 : changes < 64 ? 17 : 18;
+}
+
+/* What is 0 to the end is not told. */
+static void put_staleness(line *l, const spsh__step_facts *f)
+{
+    json_t *counts = json_array();
+    uint32_t count = SPSH__METRIC_STALENESS;
+    while (count > 0 && f->staleness[count - 1] == 0)
+        count--;
+    for (uint32_t i = 0; i < count; i++)
+        if (json_array_append_new(counts, json_integer((json_int_t)f->staleness[i])) != 0)
+            l->failed = true;
+    put(l, "staleness", counts);
+}
+
 static void put_domains(line *l, const spsh__step_facts *f)
 {
     line domains = {json_object(), false};
@@ -298,6 +316,9 @@ static spsh_status put_step_line(spsh__metrics *m, const spsh__step_facts *f, sp
     put_count(&l, "skipped_steps", f->skipped_steps);
     if (f->learners > 0)
         put_count(&l, "learners", f->learners);
+    put_count(&l, "sent_bytes", f->sent_bytes);
+    if (f->has_staleness)
+        put_staleness(&l, f);
     if (f->is_of_frames) {
         put_real(&l, "frame_error", f->frame_error);
         put_count(&l, "without_alignment", f->without_alignment);

@@ -18,6 +18,11 @@
 
 #define SPSH__METRIC_DOMAINS_MAX 64U
 
+/* Of updates by how many changes of others came before them: 0, 1, ... 15, 16 to 31, 32 to 63, and
+ * all beyond. */
+#define SPSH__METRIC_STALENESS 19U
+uint32_t spsh__metric_staleness(uint64_t changes);
+
 /* What begins: once a start of the process. Texts are borrowed during the call. */
 typedef struct spsh__start_facts {
     uint64_t samples, step; /* of the checkpoint that it goes on from; 0: the beginning */
@@ -48,6 +53,9 @@ typedef struct spsh__step_facts {
     double step_s, wait_s, compute_s, exchange_s;
     double save_s;           /* before it, since the last step: what checkpoints held the run up */
     double audio_s, padding; /* of the step; share of its frames that are padding */
+    uint64_t sent_bytes;     /* before it, since the last step's beginning, by all to each other */
+    bool has_staleness;      /* the strategy counts it: the next, of parts of models */
+    uint64_t staleness[SPSH__METRIC_STALENESS];
     uint32_t utterances, infeasible, without_text, without_frames, skipped_steps;
     uint32_t without_alignment, other_length;
     uint32_t learners; /* that are not lost, of a run that goes on without those; else 0 */

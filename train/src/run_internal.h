@@ -42,7 +42,9 @@ enum {
     SPSH__ROW_EVALUATE,
     SPSH__ROW_STEPS,   /* of learners that do not step together: so many made an update */
     SPSH__ROW_SKIPPED, /* of learners with models of their own: it made no update */
-    SPSH__ROW_DOMAINS,
+    SPSH__ROW_SENT,    /* bytes, to other ranks, between two steps' beginnings */
+    SPSH__ROW_STALE,   /* updates since the last row, by their staleness */
+    SPSH__ROW_DOMAINS = SPSH__ROW_STALE + SPSH__METRIC_STALENESS,
 };
 
 /* What a checkpoint says of a run beside arenas; all ranks have the same. */
@@ -82,6 +84,8 @@ typedef struct spsh__run {
     spsh__stages *pipeline;  /* of that strategy: model is its own; else NULL */
     spsh__comm *own_comm;    /* ... of this rank alone */
     spsh__learner learner;
+    spsh__staleness staleness; /* the learner's, since the last row */
+    uint64_t told_bytes;       /* comm's, until the last row */
     spsh__slice *buckets;
     spsh__strategy *strategy;
     spsh__runtime *runtime;       /* of strategies that need one; else NULL */
@@ -192,6 +196,11 @@ void spsh__run_close_runtime(spsh__run *r);
 bool spsh__run_is_recorded(const spsh__run *r);
 /* What a learner does by the clock or for a signal; *value becomes what it was then. */
 spsh_status spsh__run_note(const spsh__run *r, uint64_t *value, spsh_error *err);
+/* To other ranks, by this one, ever. */
+uint64_t spsh__run_sent_bytes(const spsh__run *r);
+/* Into the row at hand: bytes since the last call's all_bytes, and staleness since the last call.
+ */
+spsh_status spsh__run_put_traffic(spsh__run *r, uint64_t all_bytes, spsh_error *err);
 /* Between these two the serving task does not see what the computing task writes. */
 spsh_status spsh__run_enter(const spsh__run *r, uint64_t number, spsh_error *err);
 void spsh__run_leave(const spsh__run *r);

@@ -132,6 +132,7 @@ spsh_status spsh__run_open_strategy(spsh__run *r, spsh_error *err)
     if (rc == SPSH_OK && (r->strategy->ops->needs_runtime || r->is_free_running))
         rc = spsh__run_open_runtime(r, err);
     r->learner.runtime = r->runtime;
+    r->learner.staleness = r->runtime != NULL ? &r->staleness : NULL;
     if (rc == SPSH_OK && r->is_free_running && r->strategy->ops->needs_runtime)
         rc = open_arena_backend(r, err);
     if (rc == SPSH_OK && r->strategy->ops->push_fn != NULL)

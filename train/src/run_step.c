@@ -540,6 +540,10 @@ void spsh__run_fill_facts(spsh__run *r)
     f->is_of_frames = r->alignments != NULL;
     f->frame_error = 1 - t[SPSH__ROW_RIGHT] / t[SPSH__ROW_LOSSES];
     f->skipped_steps = (uint32_t)r->progress.skipped_steps;
+    f->sent_bytes = (uint64_t)t[SPSH__ROW_SENT];
+    f->has_staleness = r->learner.staleness != NULL;
+    for (uint32_t i = 0; i < SPSH__METRIC_STALENESS; i++)
+        f->staleness[i] = (uint64_t)t[SPSH__ROW_STALE + i];
     f->domain_count = r->domain_count;
     for (uint32_t d = 0; d < r->domain_count; d++) {
         const double *domain = t + SPSH__ROW_DOMAINS + 3 * (size_t)d;
@@ -566,7 +570,7 @@ spsh_status spsh__run_learn_drawn(spsh__run *r, const spsh__drawn *drawn, spsh_e
 {
     spsh__fault_before_step(&r->faults);
     const double begin_s = spsh__run_now_s(r);
-    const uint64_t waited_ns = spsh__run_feed_wait_ns(r);
+    const uint64_t waited_ns = spsh__run_feed_wait_ns(r), sent_bytes = spsh__run_sent_bytes(r);
     verdict v = {0};
     r->learner.step++;
     spsh_status rc = do_drawn(r, drawn->batches, err);
@@ -579,6 +583,8 @@ spsh_status spsh__run_learn_drawn(spsh__run *r, const spsh__drawn *drawn, spsh_e
     rc = spsh__run_note(r, &stops, err);
     if (stops != 0)
         r->rows[SPSH__ROW_STOP] = 1;
+    if (rc == SPSH_OK)
+        rc = spsh__run_put_traffic(r, sent_bytes, err);
     if (rc == SPSH_OK)
         rc = r->strategy->ops->after_backward_fn(r->strategy, r->rows, r->own_totals, r->row_count,
                                                  err);
@@ -637,7 +643,7 @@ spsh_status spsh__run_step(spsh__run *r, spsh_error *err)
     const spsh__strategy_ops *ops = r->strategy->ops;
     spsh__fault_before_step(&r->faults);
     const double begin_s = spsh__run_now_s(r);
-    const uint64_t waited_ns = spsh__run_feed_wait_ns(r);
+    const uint64_t waited_ns = spsh__run_feed_wait_ns(r), sent_bytes = spsh__run_sent_bytes(r);
     const spsh__feed_batch *first = NULL;
     spsh_status rc = first_batch(r, &first, err);
     if (rc != SPSH_OK)
@@ -652,6 +658,8 @@ spsh_status spsh__run_step(spsh__run *r, spsh_error *err)
     const double computed_s = spsh__run_now_s(r);
     const double loss_scale = r->progress.loss_scale.scale;
     rc = put_flags(r, computed_s, err);
+    if (rc == SPSH_OK)
+        rc = spsh__run_put_traffic(r, sent_bytes, err);
     if (rc == SPSH_OK)
         rc = ops->after_backward_fn(r->strategy, r->rows, r->own_totals, r->row_count, err);
     if (rc != SPSH_OK)

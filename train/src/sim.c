@@ -59,7 +59,6 @@ typedef struct sim_learner {
     sim_link link, node_link;
     uint64_t last_ns, rested_ns; /* its last message of all, and of those without time, is there */
     bool is_resting;             /* its messages take no time */
-    uint64_t sent_bytes;         /* over the link */
 } sim_learner;
 
 typedef enum event_kind { RESUME, ALARM, ARRIVE, DIE } event_kind;
@@ -278,7 +277,7 @@ static spsh_status send_parcel(sim_learner *from, const sim_parcel *head, const 
     parcel->message.bytes = parcel + 1;
     parcel->message.size_bytes = size_bytes;
     if (!is_one_node(&sim->options, from->runtime.rank, head->to))
-        from->sent_bytes += (uint64_t)counted_bytes(&sim->options, size_bytes);
+        spsh__comm_count(from->comm, (uint64_t)counted_bytes(&sim->options, size_bytes));
     const uint64_t time_ns = arrival_ns(sim, from, head->to, size_bytes);
     if (put(sim, time_ns, ARRIVE, &sim->learners[head->to], parcel) != SPSH_OK)
         return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "an event");
@@ -728,7 +727,7 @@ uint64_t spsh__sim_now_ns(const spsh__sim *sim)
 
 uint64_t spsh__sim_sent_bytes(const spsh__sim *sim, uint32_t learner)
 {
-    return sim->learners[learner].sent_bytes;
+    return sim->learners[learner].comm->sent_bytes;
 }
 
 bool spsh__sim_is_dead(const spsh__sim *sim, uint32_t learner)

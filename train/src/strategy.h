@@ -66,7 +66,7 @@ typedef struct spsh__staged {
 
 /* How many changes of others came to a part of the model between the reading of the weights that a
  * gradient is of and its update: of how many parts' updates each; the last count is of all beyond.
- * Under the lock. */
+ * Under the lock, or by the computing task alone. */
 #define SPSH__STALENESS_MAX 1024u
 typedef struct spsh__staleness {
     uint64_t counts[SPSH__STALENESS_MAX];
