@@ -1,0 +1,98 @@
+"""strategies_test.py COMMAND MAKE_SPEECH CLOCK: bench/strategies/compare.py on a corpus of made voices, with little of
+all. CLOCK is `real`, of processes that mpirun begins, or `virtual`."""
+import json
+import math
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+from cli_kit import COMMAND, check, equal, read_page, run_tests, speech
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+COMPARE = ROOT / "bench" / "strategies" / "compare.py"
+CLOCK = ["--real"] if sys.argv[3] == "real" else []
+TAKES = 8  # of two voices, 0 to 4 are the test
+ELEMENTS = set("html head meta title style body main section h1 h2 p code div span bdi table thead tbody tr th td "
+               "details summary svg line text path circle rect".split())
+
+
+def make(folder):
+    for digit in range(10):
+        for speaker in range(2):
+            for take in range(TAKES):
+                piece = f"{1 + 100 * speaker + 10 * digit + take}:0:0.25"
+                speech(folder / f"{digit}_{('george', 'lucas')[speaker]}_{take}.wav", piece, rate=8000)
+
+
+def compare(work, recordings, *words):
+    command = [sys.executable, COMPARE, COMMAND, recordings, work / "work", "-o", work / "found.json", "--page",
+               work / "page.html", "--quick", "--learners", "1,2", "--link", "50us+1Gbit", "--simulated", "4", "--epochs", "3", *words]
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True)
+    print(done.stdout, done.stderr, sep="\n")
+    return done, json.loads((work / "found.json").read_text()) if (work / "found.json").exists() else {}
+
+
+def check_rows(found, strategies):
+    rows = {row["strategy"]: row for row in found["curves"]}
+    equal(list(rows), ["one device", *strategies], "rows")
+    for row in rows.values():
+        equal(row["failed"], None, row["strategy"])
+        check(row["wer"] is not None and 0 <= row["wer"] <= 2, f"WER {row['wer']}")
+        points = row["curves"]["0"]
+        check(len(points) > 1 and all(math.isfinite(loss) for _, _, loss in points), f"losses {points}")
+        check(all(a[0] < b[0] and a[1] <= b[1] for a, b in zip(points, points[1:])), f"samples, times: {points}")
+        equal(points[-1][0], 3 * 2 * 10 * (TAKES - 5), "utterances of three epochs")
+    equal(rows["one device"]["sent_bytes"], 0, "one device sends nothing")
+    for name in strategies:
+        check(rows[name]["sent_bytes"] > 4 * rows[name]["weights"], f"{name} sent {rows[name]['sent_bytes']} bytes")
+    return rows
+
+
+def check_all(found, rows, slow):
+    equal(rows["allreduce"]["staleness"]["0"], None, "steps together: nothing is counted")
+    check(rows["adpsgd-random"]["staleness"]["0"] is not None, "staleness of free learners")
+    for name in ("allreduce", "adpsgd-random"):
+        equal(set(rows[name]["curves"]), set(slow), f"{name}: stragglers")
+    equal(found["shares"]["allreduce"].keys(), {"0", "1", "2"}, "shares")
+    check(found["shares"]["allreduce"]["1"] < 0.3 < found["shares"]["adpsgd-random"]["1"], f"{found['shares']}")
+    for cluster in found["simulated"]:
+        equal(cluster["failed"], None, cluster["cluster"])
+        equal(len(cluster["runs"]), 6, "1, 2 and 4 learners of two strategies")
+
+
+def test_it_goes_through(work, recordings):
+    """The table, with stragglers, and the planner's part; the page is one; started again, it has all."""
+    words = ["--strategies", "allreduce,adpsgd-random", "--parts", "curves,simulated"]
+    done, found = compare(work, recordings, *words, *CLOCK)
+    equal(done.returncode, 0, f"compare.py: {done.stderr}")
+    rows = check_rows(found, ["allreduce", "adpsgd-random"])
+    check(0 < found["target_loss"] < 1000, f"target {found['target_loss']}")
+    check(rows["one device"]["to_target"]["0"]["samples"] <= 90, "one device has it behind half of its utterances")
+    check_all(found, rows, "012")
+    check("adpsgd-random" in done.stdout and "to one device" in done.stdout, "the table")
+    root = read_page(work / "page.html", ELEMENTS, "the page")
+    check(len([one for one in root.iter() if one.tag.endswith("}path")]) > 10, "lines of the page")
+    kept = {path: path.stat().st_mtime_ns for path in (work / "work" / "results").iterdir()}
+    again, same = compare(work, recordings, *words, *CLOCK)
+    equal(again.returncode, 0, f"again: {again.stderr}")
+    equal(kept, {path: path.stat().st_mtime_ns for path in (work / "work" / "results").iterdir()}, "results are kept")
+    equal(same["curves"], found["curves"], "and the same")
+
+
+def test_what_fails_is_told(work, recordings):
+    words = ["--strategies", "allreduce", "--parts", "simulated", "--link", "fast"]
+    done, _ = compare(work, recordings, *words, *CLOCK)
+    equal(done.returncode, 1, "status")
+    check("'fast' is no link" in done.stderr, done.stderr)
+
+
+
+if CLOCK and shutil.which("mpirun") is None:
+    print("skipped: no mpirun")
+    sys.exit(77)
+with tempfile.TemporaryDirectory(prefix="strategies-") as base:
+    voices = pathlib.Path(base) / "recordings"
+    make(voices)
+    run_tests([test_it_goes_through, test_what_fails_is_told], pathlib.Path(base), voices)
