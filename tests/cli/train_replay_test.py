@@ -145,7 +145,13 @@ def test_what_cannot_be_is_said(work):
                         (("tiny.yaml", "-o", "x", "--record", "train.strategy=hogwild"), "in no record"),
                         (("tiny.yaml", "-o", "x", "--record", "--resume", "auto", "train.strategy=ps-async"),
                          "begins with its run"),
+                        (("tiny.yaml", "-o", "x", "--record", "train.strategy=ps-async", "train.on_lost=shrink"), "all live"),
                         (("tiny.yaml", "-o", "x", "--record", "--simulate", "learners=2,step=1s"), "needs no record"),
+                        (("tiny.yaml", "-o", "x", "--simulate", "learners=2,step=1s", "train.strategy=ps-async",
+                          "train.servers=1", "train.on_lost=shrink"), "ends with a learner"),
+                        (("tiny.yaml", "--estimate", "--record"), "here none begins"),
+                        (("--simulate", "learners=2,step=1s", "--replay", "whole"), "here none begins"),
+                        (("-o", "x", "--replay", "whole", "--slow", "0:2x"), "is in its record"),
                         (("tiny.yaml", "-o", "x", "--replay", "whole"), "own configuration"),
                         (("-o", "x", "--replay", "whole", "train.rate=1"), "own configuration"),
                         (("tiny.yaml", "-o", "x", "--simulate", "learners=2,step=1s", "--kill", "1:2"), "cluster's")):

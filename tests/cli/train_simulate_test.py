@@ -63,7 +63,7 @@ def test_what_is_wrong_is_named(work):
     done = run("train", "no.yaml", "--simulate", EIGHT)
     check(done.returncode == 1 and "no.yaml" in done.stderr, f"weights= and a configuration: {done.stderr}")
     done = run("train", "--simulate", EIGHT, "-o", "run")
-    check(done.returncode == 2 and "--simulate" in done.stderr, f"with -o: {done.stderr}")
+    check(done.returncode == 2 and "a configuration is missing" in done.stderr, f"with -o: {done.stderr}")
     done = run("train", "--simulate", EIGHT, "--slow", "1:10x")
     check(done.returncode == 2 and "--slow" in done.stderr, f"with --slow: {done.stderr}")
 

@@ -26,6 +26,11 @@ static spsh_status check(const spsh__run *r, spsh_error *err)
                          "train.on_lost is shrink: with %s a server's part of the model would be "
                          "lost with it; with train.servers: 1 process 0 has all of it",
                          ops->name);
+    if (r->world != NULL)
+        return SPSH_FAIL(
+            err, SPSH_E_UNSUPPORTED, SPSH_OFFSET_NONE,
+            "train.on_lost is shrink, which is for processes: a simulated run ends with "
+            "a learner that is killed (train.on_lost: end)");
     if (comm->has_gone_fn == NULL)
         return SPSH_FAIL(err, SPSH_E_UNSUPPORTED, SPSH_OFFSET_NONE,
                          "train.on_lost is shrink, which needs messages over TCP or Gloo "

@@ -59,6 +59,11 @@ spsh_status spsh__run_check_record(spsh__run *r, spsh_error *err)
     if (r->o->resume)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
                          "a record begins with its run: not with --resume");
+    if (r->config->shrinks)
+        return SPSH_FAIL(
+            err, SPSH_E_UNSUPPORTED, SPSH_OFFSET_NONE,
+            "train.on_lost is shrink, but a record is of processes that all live until "
+            "its end: train.on_lost=end");
     spsh_status rc = check_strategy(r, err);
     if (rc == SPSH_OK)
         rc = name_folder(r, err);

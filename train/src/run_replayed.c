@@ -93,6 +93,12 @@ static spsh_status check(const spsh_train_options *o, spsh_error *err)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
                          "a run is done again as it was recorded: without a configuration, changes "
                          "to it, resume, record and simulate");
+    if (o->slow != NULL || o->freeze != NULL || o->kill != NULL || o->link != NULL ||
+        o->rendezvous != NULL)
+        return SPSH_FAIL(
+            err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+            "what --slow, --freeze, --kill and --link did to a run is in its record; a "
+            "replay has no other processes to meet");
     return SPSH_OK;
 }
 
