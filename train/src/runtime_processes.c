@@ -477,11 +477,13 @@ static void free_parcels(processes *p, parcel *first)
     }
 }
 
-/* Where serving has failed, comm.h may still move what was posted: that memory stays. */
+/* Where serving has failed, MPI may have told a network card to move what was posted: that memory
+ * stays. Carriers that can drop a message move nothing behind a failure. */
 static void free_state(processes *p)
 {
     const spsh_allocator allocator = p->allocator;
-    if (p->status == SPSH_OK) {
+    const bool is_still = spsh__comm_has_failed(p->comm) && p->comm->ops->drop_fn != NULL;
+    if (p->status == SPSH_OK || is_still) {
         free_parcels(p, p->out);
         for (uint32_t r = 0; p->peers != NULL && r < p->comm->world_size; r++)
             spsh__train_delete(&allocator, p->peers[r].bytes);
