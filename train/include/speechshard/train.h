@@ -357,8 +357,8 @@ typedef struct spsh_train_simulate_options {
     /* The computers and what happens to them, "learners=8,link=10us+100Gbit,step=250ms,slow=3:10x":
      * docs/strategies/README.md has all of its keys; must be given */
     const char *cluster;
-    const char *config_path; /* whose model it is, and whose data must be there; NULL, and only
-                                then, `cluster` says weights= */
+    const char *config_path;      /* whose model it is, and whose data must be there; NULL, and only
+                                     then, `cluster` says weights= */
     const char *const *overrides; /* as spsh_train_options' */
     const spsh_io *io;            /* NULL: the operating system */
 } spsh_train_simulate_options;
