@@ -10,7 +10,7 @@ from cli_kit import COMMAND, check, environment, equal, run, run_tests, speech
 
 TEXTS = ["one two", "two", "three one", "two three four", "four", "one"]
 TINY = ["model.preset=ds2-tiny", "model.hidden=8", "model.layers=1", "model.conv_channels=2", "train.threads=1",
-        "train.backend=cpu", "train.deadline_ms=4000"]
+        "train.backend=cpu", "train.deadline_ms=60000"]
 CONFIG = """vocabulary: words.vocabulary
 features: kaldi-fbank,sample_rate_hz=8000,mel_count=16
 data:
