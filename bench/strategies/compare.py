@@ -101,6 +101,11 @@ class Comparison:
 
     # ------------------------------------------------------------------------------------------------ parts
 
+    def measure_steps(self):
+        """Of all numbers of learners, before runs take the cores."""
+        for learners in [] if self.o.real else sorted({1, *self.o.learners}):
+            self.step_s(learners)
+
     def measure_baseline(self):
         """One device, of each seed; the first one's loss is the target."""
         cluster = self.cluster(1)
@@ -372,6 +377,7 @@ def main():
     find_link(options)
     comparison = Comparison(options)
     try:
+        comparison.measure_steps()
         comparison.measure_baseline()
         for name in [name for name in PARTS if name in options.parts]:
             print(f"part {name}", file=sys.stderr, flush=True)
