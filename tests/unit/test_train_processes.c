@@ -111,7 +111,7 @@ static spsh_status go_on_without(learner *l, spsh_error *err)
     return spsh__comm_list_open(l->learner.comm, list, count, &l->learner.living, err);
 }
 
-static spsh_status learn(learner *l, spsh_error *err)
+static spsh_status begin(learner *l, spsh_error *err)
 {
     l->bucket = (spsh__slice){0, ELEMENTS};
     l->learner.backend = l->backend;
@@ -128,10 +128,14 @@ static spsh_status learn(learner *l, spsh_error *err)
     l->learner.options = l->world->options;
     l->learner.update_fn = update_slice;
     l->learner.update_user = l;
-    spsh_status rc =
+    const spsh_status rc =
         spsh__strategy_open(l->world->strategy, spsh_allocator_default(), &l->strategy, err);
-    if (rc == SPSH_OK)
-        rc = l->strategy->ops->start_fn(l->strategy, &l->learner, err);
+    return rc != SPSH_OK ? rc : l->strategy->ops->start_fn(l->strategy, &l->learner, err);
+}
+
+static spsh_status learn(learner *l, spsh_error *err)
+{
+    spsh_status rc = begin(l, err);
     while (rc == SPSH_OK && l->learner.step < STEPS) {
         rc = step(l, err);
         if (l->rank == l->world->leaver && l->learner.step == STEPS / 3)
@@ -320,6 +324,103 @@ static void test_a_recorded_run_is_replayed(void)
     }
 }
 
+/* A runtime whose serving task is held up, lock in hand, behind an answer that is on its way, until
+ * the computing task asks for the lock, or needs it no more. */
+static struct {
+    const spsh__runtime_ops *of;
+    spsh__runtime_ops ops;
+    pthread_mutex_t lock;
+    pthread_cond_t news;
+    bool goes_on;
+} late = {.lock = PTHREAD_MUTEX_INITIALIZER, .news = PTHREAD_COND_INITIALIZER};
+
+static void let_go_on(void)
+{
+    (void)pthread_mutex_lock(&late.lock);
+    late.goes_on = true;
+    (void)pthread_cond_broadcast(&late.news);
+    (void)pthread_mutex_unlock(&late.lock);
+}
+
+static spsh_status post_late(spsh__runtime *t, uint32_t to, const spsh__message *m, spsh_error *err)
+{
+    const spsh_status rc = late.of->post_fn(t, to, m, err);
+    (void)pthread_mutex_lock(&late.lock);
+    while (m->kind == SPSH__MESSAGE_ANSWER && !late.goes_on)
+        (void)pthread_cond_wait(&late.news, &late.lock);
+    (void)pthread_mutex_unlock(&late.lock);
+    return rc;
+}
+
+static spsh_status enter_late(spsh__runtime *t, const spsh__mark *mark, spsh_error *err)
+{
+    let_go_on();
+    return late.of->enter_fn(t, mark, err);
+}
+
+static void be_late(spsh__runtime *t)
+{
+    late.goes_on = false;
+    late.of = t->ops;
+    late.ops = *t->ops;
+    late.ops.post_fn = post_late;
+    late.ops.enter_fn = enter_late;
+    t->ops = &late.ops;
+}
+
+/* Learner 0, whose weights are ones, asks learner 1, whose are zeros and who answers late. */
+static void *exchange_once(void *user)
+{
+    learner *l = (learner *)user;
+    float ones[ELEMENTS];
+    spsh__runtime *t = NULL;
+    l->learner.comm = open_comm(l->world->folder, l->rank, 2);
+    REQUIRE(spsh__runtime_processes_open(l->learner.comm, spsh_allocator_default(), &t, NULL) ==
+            SPSH_OK);
+    if (l->rank == 1)
+        be_late(t);
+    l->learner.runtime = t;
+    for (uint64_t e = 0; e < ELEMENTS; e++)
+        ones[e] = 1;
+    CHECK(begin(l, NULL) == SPSH_OK);
+    if (l->rank == 0) {
+        l->backend->ops->write_f32_fn(l->backend, l->learner.updated, ones, ELEMENTS);
+        CHECK(l->strategy->ops->before_forward_fn(l->strategy, NULL) == SPSH_OK);
+    }
+    CHECK(l->strategy->ops->settle_fn(l->strategy, NULL) == SPSH_OK);
+    l->backend->ops->read_f32_fn(l->backend, l->result, l->learner.updated, ELEMENTS);
+    if (l->rank == 1)
+        let_go_on();
+    leave(l);
+    t->ops->close_fn(t);
+    spsh__comm_close(l->learner.comm);
+    return NULL;
+}
+
+/* Where all have settled, all is mixed: of two learners each has a quarter of their difference. */
+static void test_who_has_answered_has_mixed(void)
+{
+    static const char *const names[] = {"adpsgd-fixed", "adpsgd-random"};
+    for (size_t n = 0; n < sizeof(names) / sizeof(names[0]); n++) {
+        world *w = calloc(1, sizeof(*w));
+        pthread_t threads[2];
+        REQUIRE(w != NULL);
+        start(w, names[n]);
+        for (uint32_t i = 0; i < 2; i++)
+            REQUIRE(pthread_create(&threads[i], NULL, exchange_once, &w->learners[i]) == 0);
+        for (uint32_t i = 0; i < 2; i++)
+            REQUIRE(pthread_join(threads[i], NULL) == 0);
+        uint32_t count = 0;
+        for (uint64_t e = 0; e < ELEMENTS; e++)
+            count += w->learners[0].result[e] == 0.75F && w->learners[1].result[e] == 0.25F;
+        CHECK_U64(count, ELEMENTS);
+        for (uint32_t i = 2; i < LEARNERS; i++)
+            spsh__backend_close(w->learners[i].backend);
+        test_remove_tree(w->folder);
+        free(w);
+    }
+}
+
 /* A comm without a runtime: what is sent to it is not taken; until the other one has gone. */
 static void *be_silent(void *user)
 {
@@ -376,6 +477,7 @@ int main(int argc, char **argv)
     RUN(test_they_come_to_the_minimum);
     RUN(test_one_goes);
     RUN(test_a_recorded_run_is_replayed);
+    RUN(test_who_has_answered_has_mixed);
     RUN(test_closing_behind_a_failure);
     return TEST_RESULT();
 }

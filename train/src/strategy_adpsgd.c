@@ -224,14 +224,22 @@ static bool is_over(void *user)
     return !((const adpsgd *)user)->is_under_way;
 }
 
-/* Everybody's own exchange is over, and so all are. */
+/* Everybody's own exchange is over, and so all have been answered. Who has answered may still mix
+ * what it was asked with, under the lock: whoever has had that after the meeting has all. */
 static spsh_status settle(spsh__strategy *s, spsh_error *err)
 {
     static const spsh__mark mark = {SPSH__MARK_WAIT, 0, 0};
     adpsgd *a = state_of(s);
     spsh__runtime *t = a->model.runtime;
-    const spsh_status rc = t->ops->wait_fn(t, &mark, is_over, a, 0, err);
-    return rc != SPSH_OK ? rc : spsh__strategy_meet(s, err);
+    const spsh__mark mixed = {SPSH__MARK_MIX, 1, s->learner->step};
+    spsh_status rc = t->ops->wait_fn(t, &mark, is_over, a, 0, err);
+    if (rc == SPSH_OK)
+        rc = spsh__strategy_meet(s, err);
+    if (rc == SPSH_OK)
+        rc = t->ops->enter_fn(t, &mixed, err);
+    if (rc == SPSH_OK)
+        t->ops->leave_fn(t);
+    return rc;
 }
 
 static spsh_status consensus(spsh__strategy *s, bool is_taken, spsh_error *err)
