@@ -684,6 +684,73 @@ static void test_a_bound_of_0_is_bulk_synchronous(void)
     stop(&w);
 }
 
+/* A runtime from which messages that say that a learner has retired go late: when it has computed
+ * next. */
+static struct {
+    const spsh__runtime_ops *of;
+    spsh__runtime_ops ops;
+    spsh__message done;
+    bool is_held;
+} late;
+
+static spsh_status post_late(spsh__runtime *t, uint32_t to, const spsh__message *m, spsh_error *err)
+{
+    if (m->kind != SPSH__MESSAGE_DONE)
+        return late.of->post_fn(t, to, m, err);
+    late.done = *m;
+    late.is_held = true;
+    return SPSH_OK;
+}
+
+static void compute_late(spsh__runtime *t, uint64_t duration_ns)
+{
+    late.of->compute_fn(t, duration_ns);
+    if (late.is_held)
+        CHECK(late.of->post_fn(t, 0, &late.done, NULL) == SPSH_OK);
+    late.is_held = false;
+}
+
+static spsh_status learn_late(void *user, uint32_t i, spsh_error *err)
+{
+    spsh__runtime *t = ((world *)user)->learners[i].learner.runtime;
+    if (i == 1) {
+        late.of = t->ops;
+        late.ops = *t->ops;
+        late.ops.post_fn = post_late;
+        late.ops.compute_fn = compute_late;
+        t->ops = &late.ops;
+    }
+    return learn(user, i, err);
+}
+
+/* The one that is slow is waited for again, when all go on, whenever the server hears that it had
+ * retired before. */
+static void test_a_bound_holds_behind_a_pause(void)
+{
+    const spsh__sim_fault fault = {SPSH__SIM_SLOW, 1, 4, 0, 0};
+    const setting o = {
+        .strategy = "ps-async",
+        .learners = 2,
+        .steps = 3,
+        .more = 3,
+        .rate = 0.05,
+        .options = {.bound = 0,       .servers = 1    },
+        .sim = {.faults = &fault, .fault_count = 1}
+    };
+    double want[ELEMENTS] = {0}, model[ELEMENTS];
+    world w;
+    for (uint64_t s = 0; s < o.steps + o.more; s++)
+        for (uint64_t e = 0; e < ELEMENTS; e++)
+            want[e] -= o.rate * (2 * want[e] - value(1, e) - value(2, e));
+    CHECK(run_with(&w, &o, learn_late, NULL) == SPSH_OK);
+    read_arena(&w, 0, model);
+    double furthest = 0;
+    for (size_t e = 0; e < ELEMENTS; e++)
+        furthest = fmax(furthest, fabs(model[e] - want[e]));
+    CHECK(furthest < 1e-5);
+    stop(&w);
+}
+
 static void test_a_dead_neighbour_is_named(void)
 {
     const spsh__sim_fault fault = {SPSH__SIM_KILL, 2, 0, 100 * MS, 0};
@@ -714,6 +781,7 @@ int main(void)
     RUN(test_who_waits_for_a_slow_learner);
     RUN(test_staleness_is_what_comes_between);
     RUN(test_a_bound_of_0_is_bulk_synchronous);
+    RUN(test_a_bound_holds_behind_a_pause);
     RUN(test_a_dead_neighbour_is_named);
     return TEST_RESULT();
 }

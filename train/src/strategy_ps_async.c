@@ -9,8 +9,10 @@
  *
  * With a bound s a learner's answer waits until nobody is more than s steps behind it: 0 is bulk
  * synchronous, each step with all of the last one's gradients. Steps are counted from when all have
- * settled; a learner that has retired, or is lost (runtime.h), is not waited for. Moments of the
- * optimiser are the servers'. With a server that is lost its parts are: that ends the run.
+ * settled; a learner that has retired, or is lost (runtime.h), is not waited for. Nobody waits
+ * until servers have heard who has retired: they may when all have settled already, and learn
+ * again, and so it is said of which round. Moments of the optimiser are the servers'. With a server
+ * that is lost its parts are: that ends the run.
  */
 #include "free_model.h"
 #include "strategy_internal.h"
@@ -31,6 +33,7 @@ typedef struct ps {
     float *sent;              /* ... and under the lock */
     uint64_t pushed, settled; /* gradients; so many when all had settled */
     bool is_retired;
+    uint64_t round; /* how often all had settled; changes under the lock */
     /* under the lock */
     client *clients;    /* [part][learner]: of own parts */
     uint64_t *versions; /* [part] */
@@ -117,16 +120,21 @@ static spsh_status take_push(ps *p, const spsh__message *m, spsh_error *err)
 }
 
 /* Nobody waits for it any more. */
-static spsh_status take_done(ps *p, const spsh__message *m, spsh_error *err)
+static spsh_status let_retire(ps *p, uint32_t learner, spsh_error *err)
 {
     spsh_status rc = SPSH_OK;
     for (uint32_t part = 0; rc == SPSH_OK && part < p->model.parts.count; part++) {
         if (server_of(p, part) != p->model.runtime->rank)
             continue;
-        clients_of(p, part)[m->from].has_retired = true;
+        clients_of(p, part)[learner].has_retired = true;
         rc = answer(p, part, err);
     }
     return rc;
+}
+
+static spsh_status take_done(ps *p, const spsh__message *m, spsh_error *err)
+{
+    return m->number == p->round ? let_retire(p, m->from, err) : SPSH_OK;
 }
 
 static spsh_status take_lost(ps *p, const spsh__message *m, spsh_error *err)
@@ -136,7 +144,7 @@ static spsh_status take_lost(ps *p, const spsh__message *m, spsh_error *err)
                          "learner %u has gone, and with it the part of the model that it served",
                          m->from);
     p->is_lost[m->from] = true;
-    return take_done(p, m, err);
+    return let_retire(p, m->from, err);
 }
 
 static spsh_status serve(void *user, const spsh__message *m, spsh_error *err)
@@ -218,7 +226,7 @@ static spsh_status retire(spsh__strategy *s, spsh_error *err)
 {
     ps *p = state_of(s);
     spsh__runtime *t = p->model.runtime;
-    const spsh__message done = {.kind = SPSH__MESSAGE_DONE};
+    const spsh__message done = {.kind = SPSH__MESSAGE_DONE, .number = p->round};
     spsh_status rc = SPSH_OK;
     for (uint32_t r = 0; rc == SPSH_OK && !p->is_retired && r < p->servers; r++)
         rc = t->ops->post_fn(t, r, &done, err);
@@ -235,6 +243,7 @@ static spsh_status reset_clocks(ps *p, spsh_error *err)
     if (rc != SPSH_OK)
         return rc;
     p->settled = p->pushed;
+    p->round++;
     p->is_retired = false;
     for (size_t i = 0; i < (size_t)p->model.parts.count * t->world_size; i++) {
         p->clients[i].came = p->clients[i].answered = 0;
