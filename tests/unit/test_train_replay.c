@@ -25,7 +25,9 @@ typedef struct world {
     char folder[64];
     spsh__record_options record;
     puller pullers[LEARNERS];
-    uint64_t steps; /* each is to do */
+    spsh__comm *comms[LEARNERS];
+    uint64_t steps;            /* each is to do */
+    spsh__sim_body_fn body_fn; /* what each does */
 } world;
 
 static spsh_status serve(void *user, const spsh__message *m, spsh_error *err)
@@ -136,12 +138,42 @@ static void start(world *w, spsh__runtime *t, uint32_t learner)
     *p = (puller){
         .runtime = t, .parts = {learner, 2.0 * learner, 0.5}
     };
+    if (w->body_fn == pull)
+        t->ops->listen_fn(t, SPSH__SERVICE_STRATEGY, serve, p);
+}
+
+static bool has_one(void *user)
+{
+    return ((const puller *)user)->gone == 1;
+}
+
+/* Learner 0 posts to learner 1 at once, which hears it when it has received what learner 2 sends.
+ */
+static spsh_status listen_late(void *user, uint32_t learner, spsh_error *err)
+{
+    static const spsh__mark mark = {WAIT, 0, 0};
+    const spsh__message bye = {.kind = BYE};
+    puller *p = &((world *)user)->pullers[learner];
+    spsh__comm *c = ((world *)user)->comms[learner];
+    spsh__runtime *t = p->runtime;
+    spsh__comm_handle handle = 0;
+    uint8_t byte = 0;
+    if (learner == 0)
+        return t->ops->post_fn(t, 1, &bye, err);
+    if (learner == 2)
+        return c->ops->send_fn(c, 1, 1, &byte, 1, &handle, err);
+    if (learner != 1)
+        return SPSH_OK;
+    spsh_status rc = c->ops->receive_fn(c, 2, 1, &byte, 1, &handle, err);
+    if (rc == SPSH_OK)
+        rc = c->ops->wait_fn(c, handle, 1000, err);
     t->ops->listen_fn(t, SPSH__SERVICE_STRATEGY, serve, p);
+    return rc != SPSH_OK ? rc : t->ops->wait_fn(t, &mark, has_one, p, 0, err);
 }
 
 static void open_world(world *w)
 {
-    *w = (world){.steps = STEPS};
+    *w = (world){.steps = STEPS, .body_fn = pull};
     test_temp_dir(w->folder, sizeof(w->folder));
     w->record = (spsh__record_options){spsh_allocator_default(), spsh_io_default(), w->folder, 77};
 }
@@ -164,9 +196,10 @@ static void record(world *w, const spsh__sim_fault *fault)
     for (uint32_t i = 0; i < LEARNERS; i++) {
         REQUIRE(spsh__record_open(&w->record, spsh__sim_runtime(sim, i), &recorded[i], NULL) ==
                 SPSH_OK);
+        w->comms[i] = spsh__sim_comm(sim, i);
         start(w, recorded[i], i);
     }
-    const spsh_status rc = spsh__sim_run(sim, pull, w, NULL);
+    const spsh_status rc = spsh__sim_run(sim, w->body_fn, w, NULL);
     CHECK_I64(rc, fault == NULL ? SPSH_OK : SPSH_E_TIMEOUT);
     for (uint32_t i = 0; i < LEARNERS; i++)
         recorded[i]->ops->close_fn(recorded[i]);
@@ -179,9 +212,11 @@ static spsh_status replay(world *w, spsh_error *err)
     spsh_status rc = spsh__replay_open(&w->record, LEARNERS, &again, err);
     if (rc != SPSH_OK)
         return rc;
-    for (uint32_t i = 0; i < LEARNERS; i++)
+    for (uint32_t i = 0; i < LEARNERS; i++) {
+        w->comms[i] = spsh__replay_comm(again, i);
         start(w, spsh__replay_runtime(again, i), i);
-    rc = spsh__replay_run(again, pull, w, err);
+    }
+    rc = spsh__replay_run(again, w->body_fn, w, err);
     spsh__replay_close(again);
     return rc;
 }
@@ -208,6 +243,18 @@ static void test_a_run_comes_to_the_same_bits(void)
     CHECK(isfinite(first.pullers[0].parts[0]) && first.pullers[0].steps == STEPS);
     CHECK(replay(&w, NULL) == SPSH_OK);
     check_same(&first, &w);
+    test_remove_tree(w.folder);
+}
+
+static void test_nobody_is_served_before_it_listens(void)
+{
+    world w;
+    open_world(&w);
+    w.body_fn = listen_late;
+    record(&w, NULL);
+    CHECK_U64(w.pullers[1].gone, 1);
+    CHECK(replay(&w, NULL) == SPSH_OK);
+    CHECK_U64(w.pullers[1].gone, 1);
     test_remove_tree(w.folder);
 }
 
@@ -245,6 +292,7 @@ static void test_other_programs_are_told_from_it(void)
 int main(void)
 {
     RUN(test_a_run_comes_to_the_same_bits);
+    RUN(test_nobody_is_served_before_it_listens);
     RUN(test_a_learner_that_was_killed);
     RUN(test_other_programs_are_told_from_it);
     return TEST_RESULT();

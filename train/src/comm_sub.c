@@ -179,7 +179,7 @@ static void sub_compute(spsh__runtime *t, uint64_t duration_ns)
 static spsh_status sub_post(spsh__runtime *t, uint32_t to, const spsh__message *m, spsh_error *err)
 {
     sub_runtime *s = runtime_of(t);
-    t->posted_bytes += m->size_bytes;
+    __atomic_fetch_add(&t->posted_bytes, m->size_bytes, __ATOMIC_RELAXED); /* either task */
     return s->parent->ops->post_fn(s->parent, above(&s->ranks, to), m, err);
 }
 

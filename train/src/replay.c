@@ -24,7 +24,8 @@ typedef struct actor {
     spsh__fiber *fiber;
     spsh__recorded *marks;
     size_t mark_count, at;
-    parcel *first; /* messages that came, not served yet, in their order */
+    parcel *first;                 /* messages that came, not served yet, in their order */
+    bool is_heard[SPSH__SERVICES]; /* somebody listens, or has */
     stand stands;
     spsh__mark mark;              /* AT_ENTER */
     uint64_t noted;               /* AT_NOTE: what was */
@@ -135,6 +136,14 @@ static spsh_status replay_note(spsh__runtime *t, uint64_t *value, spsh_error *er
     return rc;
 }
 
+static void replay_listen(spsh__runtime *t, spsh__service service, spsh__serve_fn serve_fn,
+                          void *user)
+{
+    actor *l = actor_of(t);
+    l->is_heard[service] = l->is_heard[service] || serve_fn != NULL;
+    spsh__runtime_listen(t, service, serve_fn, user);
+}
+
 static void replay_nothing(spsh__runtime *t)
 {
     (void)t;
@@ -150,7 +159,7 @@ static const spsh__runtime_ops replay_ops = {
     .enter_fn = replay_enter,
     .leave_fn = replay_nothing,
     .note_fn = replay_note,
-    .listen_fn = spsh__runtime_listen,
+    .listen_fn = replay_listen,
     .close_fn = replay_nothing,
 };
 
@@ -251,12 +260,21 @@ static spsh_status pass(actor *l, const spsh__recorded *m, bool *ret, spsh_error
     return SPSH_OK;
 }
 
+/* Who was served then listens already: a learner whose computing task has not come so far yet, as
+ * it waits for another's in comm.h, which no mark orders, is served later. */
+static bool is_heard(const actor *l, const spsh__recorded *m)
+{
+    const bool is_lease = m->kind >= SPSH__LEASE_KIND;
+    return m->kind == SPSH__LOST_KIND ||
+           l->is_heard[is_lease ? SPSH__SERVICE_LEASES : SPSH__SERVICE_STRATEGY];
+}
+
 static spsh_status go_through_one(actor *l, bool *ret, spsh_error *err)
 {
     const spsh__recorded *m = &l->marks[l->at];
     if (m->what == SPSH__MARK_ENTER || m->what == SPSH__MARK_NOTE)
         return pass(l, m, ret, err);
-    parcel *p = m->what == SPSH__MARK_SERVE ? take(l, m) : NULL;
+    parcel *p = m->what == SPSH__MARK_SERVE && is_heard(l, m) ? take(l, m) : NULL;
     *ret = p != NULL || m->what == SPSH__MARK_END;
     l->at += *ret;
     return p != NULL ? serve(l, p, err) : SPSH_OK;
