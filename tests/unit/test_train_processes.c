@@ -325,45 +325,60 @@ static void test_a_recorded_run_is_replayed(void)
 }
 
 /* A runtime whose serving task is held up, lock in hand, behind an answer that is on its way, until
- * the computing task asks for the lock, or needs it no more. */
+ * the computing task asks for the lock, or needs it no more. It is asked when that has waited for
+ * the end of exchanges, which takes the lock, too. */
 static struct {
     const spsh__runtime_ops *of;
     spsh__runtime_ops ops;
     pthread_mutex_t lock;
     pthread_cond_t news;
-    bool goes_on;
+    bool has_waited, goes_on;
 } late = {.lock = PTHREAD_MUTEX_INITIALIZER, .news = PTHREAD_COND_INITIALIZER};
 
-static void let_go_on(void)
+static void say(bool *fact)
 {
     (void)pthread_mutex_lock(&late.lock);
-    late.goes_on = true;
+    *fact = true;
     (void)pthread_cond_broadcast(&late.news);
+    (void)pthread_mutex_unlock(&late.lock);
+}
+
+static void await_fact(const bool *fact)
+{
+    (void)pthread_mutex_lock(&late.lock);
+    while (!*fact)
+        (void)pthread_cond_wait(&late.news, &late.lock);
     (void)pthread_mutex_unlock(&late.lock);
 }
 
 static spsh_status post_late(spsh__runtime *t, uint32_t to, const spsh__message *m, spsh_error *err)
 {
     const spsh_status rc = late.of->post_fn(t, to, m, err);
-    (void)pthread_mutex_lock(&late.lock);
-    while (m->kind == SPSH__MESSAGE_ANSWER && !late.goes_on)
-        (void)pthread_cond_wait(&late.news, &late.lock);
-    (void)pthread_mutex_unlock(&late.lock);
+    if (m->kind == SPSH__MESSAGE_ANSWER)
+        await_fact(&late.goes_on);
+    return rc;
+}
+
+static spsh_status wait_before(spsh__runtime *t, const spsh__mark *mark, bool (*is_true)(void *),
+                               void *user, uint32_t deadline_ms, spsh_error *err)
+{
+    const spsh_status rc = late.of->wait_fn(t, mark, is_true, user, deadline_ms, err);
+    say(&late.has_waited);
     return rc;
 }
 
 static spsh_status enter_late(spsh__runtime *t, const spsh__mark *mark, spsh_error *err)
 {
-    let_go_on();
+    say(&late.goes_on);
     return late.of->enter_fn(t, mark, err);
 }
 
 static void be_late(spsh__runtime *t)
 {
-    late.goes_on = false;
     late.of = t->ops;
     late.ops = *t->ops;
     late.ops.post_fn = post_late;
+    late.ops.wait_fn = wait_before;
     late.ops.enter_fn = enter_late;
     t->ops = &late.ops;
 }
@@ -385,12 +400,13 @@ static void *exchange_once(void *user)
     CHECK(begin(l, NULL) == SPSH_OK);
     if (l->rank == 0) {
         l->backend->ops->write_f32_fn(l->backend, l->learner.updated, ones, ELEMENTS);
+        await_fact(&late.has_waited);
         CHECK(l->strategy->ops->before_forward_fn(l->strategy, NULL) == SPSH_OK);
     }
     CHECK(l->strategy->ops->settle_fn(l->strategy, NULL) == SPSH_OK);
     l->backend->ops->read_f32_fn(l->backend, l->result, l->learner.updated, ELEMENTS);
     if (l->rank == 1)
-        let_go_on();
+        say(&late.goes_on);
     leave(l);
     t->ops->close_fn(t);
     spsh__comm_close(l->learner.comm);
@@ -406,6 +422,7 @@ static void test_who_has_answered_has_mixed(void)
         pthread_t threads[2];
         REQUIRE(w != NULL);
         start(w, names[n]);
+        late.has_waited = late.goes_on = false;
         for (uint32_t i = 0; i < 2; i++)
             REQUIRE(pthread_create(&threads[i], NULL, exchange_once, &w->learners[i]) == 0);
         for (uint32_t i = 0; i < 2; i++)
