@@ -1,0 +1,86 @@
+#!/usr/bin/env python3
+"""How much of what processes send each other is hidden behind what they compute?
+
+    overlap.py BUILD RECORDINGS SCRATCH [--rounds N] [--samples N] > bench/results/train-overlap.json
+
+BUILD, RECORDINGS and SCRATCH as of runs.py, whose corpus and models these are. Two processes of a thread each have turns:
+over this machine's own memory, and over a link (--link) that takes half of what a step computes to carry what a process
+sends in one. Numbers are of the step in the middle, behind the first five:
+
+    compute_ms    forward, backward and update
+    alone_ms      the link's own time: bytes that a process sends in a step, by its bandwidth. The limit
+    exposed_ms    waiting for the other one, over the link
+    waiting_ms    the same without one: for whoever has the longer utterances
+    exposed       exposed_ms by alone_ms. The bar: 0.25
+"""
+
+import argparse
+import json
+import os
+import statistics
+import sys
+import time
+from pathlib import Path
+
+from results import machine, print_rows
+from runs import MODELS, RECIPE, UNCOUNTED, figure, prepare, run, steps_of
+
+PROCESSES = 2
+COSTS = 0.5  # of computing a step
+
+
+def train(program, scratch, preset, samples, link):
+    features, seconds = MODELS[preset]
+    run(["rm", "-rf", "run"], scratch)
+    words = ["mpirun", "--allow-run-as-root", "--bind-to", "none", "-n", PROCESSES, program, "train", RECIPE / "digits.yaml"]
+    words += ["-o", "run", f"model.preset={preset}", f"features={features}", "data.dev=[]", "augment=speeds=1"]
+    words += [f"data.max_padded_seconds={seconds}", f"data.virtual_world={PROCESSES}", "train.epochs=0", "train.threads=1"]
+    words += [f"train.samples_max={samples}", "train.checkpoint_every_s=0", *(["--link", link] if link else [])]
+    run(words, scratch)
+    return steps_of(scratch / "run")[UNCOUNTED:]
+
+
+def middle(steps, key):
+    return statistics.median(step[key] for step in steps)
+
+
+def measure(program, scratch, preset, rounds, samples):
+    free = train(program, scratch, preset, samples, None)
+    bytes_a_step = middle(free, "sent_bytes") / PROCESSES
+    bytes_per_s = bytes_a_step / (COSTS * middle(free, "compute_s"))
+    link = f"1us+{bytes_per_s / 1e6:.2f}MB"
+    turns = []
+    for _ in range(rounds):
+        free, slow = (train(program, scratch, preset, samples, one) for one in (None, link))
+        turns.append((middle(free, "compute_s"), middle(free, "exchange_s"), middle(slow, "exchange_s"),
+                      middle(slow, "step_s") / middle(free, "step_s")))
+    alone_s = bytes_a_step / bytes_per_s
+    row = {"model": preset, "steps": len(free), "sent_bytes": round(bytes_a_step), "link": link,
+           "compute_ms": figure([1e3 * one[0] for one in turns], 2), "alone_ms": round(1e3 * alone_s, 2),
+           "waiting_ms": figure([1e3 * one[1] for one in turns], 2), "exposed_ms": figure([1e3 * one[2] for one in turns], 2),
+           "exposed": figure([one[2] / alone_s for one in turns], 3), "step_to_free": figure([one[3] for one in turns], 3)}
+    print(json.dumps(row), file=sys.stderr, flush=True)
+    return row
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("build", type=Path)
+    parser.add_argument("recordings", type=Path)
+    parser.add_argument("scratch", type=Path)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--samples", type=int, default=1500)
+    parser.add_argument("--models", default=",".join(MODELS))
+    options = parser.parse_args()
+    program = options.build.resolve() / "tools" / "speechshard"
+    begin, load = time.monotonic(), os.getloadavg()[0]
+    scratch = options.scratch.resolve()
+    prepare(program, options.recordings.resolve(), scratch)
+    rows = [measure(program, scratch, preset, options.rounds, options.samples) for preset in options.models.split(",")]
+    command = f"bench/train/overlap.py BUILD FSDD SCRATCH --rounds {options.rounds} --samples {options.samples}"
+    head = {"machine": machine(), "command": command, "load": round(load, 1), "seconds": round(time.monotonic() - begin)}
+    print_rows(head, rows)
+
+
+if __name__ == "__main__":
+    main()
