@@ -40,10 +40,10 @@ typedef struct peer {
     spsh__comm_handle handle; /* of a head, or of its bytes */
     bool is_body, has_said_bye;
     bool is_lost; /* changes locked for posting, too */
-    uint8_t head[HEAD_BYTES];
     spsh__message message;
     uint8_t *bytes;
     size_t capacity;
+    uint8_t head[HEAD_BYTES]; /* comm.h writes there: not beside what is read meanwhile */
 } peer;
 
 typedef struct processes {
