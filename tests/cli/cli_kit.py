@@ -63,6 +63,19 @@ def speech(path, *pieces, rate=16000):
     subprocess.run([sys.argv[2], path, str(rate), *pieces], check=True)
 
 
+def training_corpus(work, texts, config):
+    """Clips of half a second to one and a half that say the texts, packed as speech.spsh; tiny.yaml and its vocabulary."""
+    rows = ["path\tid\ttext"]
+    for number, text in enumerate(texts):
+        speech(work / f"clips/{number}.wav", f"{number + 1}:0:{1 + number % 3 / 2}")
+        rows.append(f"clips/{number}.wav\tu{number}\t{text}")
+    (work / "corpus.tsv").write_text("\n".join(rows) + "\n", encoding="utf-8")
+    (work / "tiny.yaml").write_text(config, encoding="utf-8")
+    for words in (("pack", "corpus.tsv", "-o", "speech.spsh"), ("train", "tiny.yaml", "--make-vocab")):
+        done = run(*words, cwd=work)
+        equal(done.returncode, 0, f"{words}: {done.stderr}")
+
+
 def need_data(*names):
     """Folders of real speech; without one of them the test is skipped, or fails where nothing may be skipped."""
     missing = [name for name in names if not (DATA / name).is_dir()]

@@ -6,7 +6,7 @@ import statistics
 import subprocess
 import tempfile
 
-from cli_kit import COMMAND, check, environment, equal, run, run_tests, speech
+from cli_kit import COMMAND, check, environment, equal, run_tests, training_corpus
 
 TEXTS = ["one two", "two", "three one", "two three four", "four", "one"]
 TINY = ["model.preset=ds2-tiny", "model.hidden=8", "model.layers=1", "model.conv_channels=2", "train.threads=1",
@@ -19,18 +19,6 @@ data:
 train:
   epochs: 2
 """
-
-
-def make_corpus(work):
-    rows = ["path\tid\ttext"]
-    for number, text in enumerate(TEXTS * 3):
-        speech(work / f"clips/{number}.wav", f"{number + 1}:0:{1 + number % 3 / 2}")
-        rows.append(f"clips/{number}.wav\tu{number}\t{text}")
-    (work / "corpus.tsv").write_text("\n".join(rows) + "\n", encoding="utf-8")
-    (work / "tiny.yaml").write_text(CONFIG, encoding="utf-8")
-    for words in (("pack", "corpus.tsv", "-o", "speech.spsh"), ("train", "tiny.yaml", "--make-vocab")):
-        done = run(*words, cwd=work)
-        equal(done.returncode, 0, f"{words}: {done.stderr}")
 
 
 def train(work, name, *more, world=2, comm=None):
@@ -130,6 +118,6 @@ def test_who_cannot_be_lost(work):
 
 os.environ.pop("RANK", None)
 with tempfile.TemporaryDirectory() as folder_:
-    make_corpus(pathlib.Path(folder_))
+    training_corpus(pathlib.Path(folder_), TEXTS * 3, CONFIG)
     run_tests([test_a_slow_process, test_a_slow_link, test_a_frozen_process, test_a_killed_process,
                test_others_go_on_without_one, test_who_cannot_be_lost, test_what_is_wrong_is_named], pathlib.Path(folder_))

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 
-from cli_kit import COMMAND, check, environment, equal, run, run_tests, speech
+from cli_kit import COMMAND, check, environment, equal, run, run_tests, training_corpus
 
 TRAIN_RANK = sys.argv[3]
 TEXTS = ["one two", "two", "three one", "two three four", "four", "one"]
@@ -31,18 +31,6 @@ train:
 """
 # What a clock, or who started a process, has a part in.
 OF_TIME = {"time", "step_s", "wait_s", "compute_s", "exchange_s", "save_s", "seconds", "before_time", "launcher"}
-
-
-def make_corpus(work):
-    rows = ["path\tid\ttext"]
-    for number, text in enumerate(TEXTS * 8):
-        speech(work / f"clips/{number}.wav", f"{number + 1}:0:{1 + number % 3 / 2}")
-        rows.append(f"clips/{number}.wav\tu{number}\t{text}")
-    (work / "corpus.tsv").write_text("\n".join(rows) + "\n", encoding="utf-8")
-    (work / "tiny.yaml").write_text(CONFIG, encoding="utf-8")
-    for words in (("pack", "corpus.tsv", "-o", "speech.spsh"), ("train", "tiny.yaml", "--make-vocab")):
-        done = run(*words, cwd=work)
-        equal(done.returncode, 0, f"{words}: {done.stderr}")
 
 
 def processes(work, count, name, *more):
@@ -162,6 +150,6 @@ def test_what_cannot_be_is_said(work):
 
 os.environ.pop("RANK", None)
 with tempfile.TemporaryDirectory() as folder_:
-    make_corpus(pathlib.Path(folder_))
+    training_corpus(pathlib.Path(folder_), TEXTS * 8, CONFIG)
     run_tests([test_simulated_as_four_processes, test_recorded_runs_again, test_records_that_are_none,
                test_what_cannot_be_is_said], pathlib.Path(folder_))
