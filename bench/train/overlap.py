@@ -14,16 +14,11 @@ sends in one. Numbers are of the step in the middle, behind the first five:
     exposed       exposed_ms by alone_ms. The bar: 0.25
 """
 
-import argparse
 import json
-import os
 import statistics
 import sys
-import time
-from pathlib import Path
 
-from results import machine, print_rows
-from runs import MODELS, RECIPE, UNCOUNTED, figure, prepare, run, steps_of
+from runs import MODELS, RECIPE, UNCOUNTED, figure, model_arguments, print_models, run, steps_of
 
 PROCESSES = 2
 COSTS = 0.5  # of computing a step
@@ -63,24 +58,5 @@ def measure(program, scratch, preset, rounds, samples):
     return row
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
-    parser.add_argument("build", type=Path)
-    parser.add_argument("recordings", type=Path)
-    parser.add_argument("scratch", type=Path)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--samples", type=int, default=1500)
-    parser.add_argument("--models", default=",".join(MODELS))
-    options = parser.parse_args()
-    program = options.build.resolve() / "tools" / "speechshard"
-    begin, load = time.monotonic(), os.getloadavg()[0]
-    scratch = options.scratch.resolve()
-    prepare(program, options.recordings.resolve(), scratch)
-    rows = [measure(program, scratch, preset, options.rounds, options.samples) for preset in options.models.split(",")]
-    command = f"bench/train/overlap.py BUILD FSDD SCRATCH --rounds {options.rounds} --samples {options.samples}"
-    head = {"machine": machine(), "command": command, "load": round(load, 1), "seconds": round(time.monotonic() - begin)}
-    print_rows(head, rows)
-
-
 if __name__ == "__main__":
-    main()
+    print_models(model_arguments(5).parse_args(), measure)

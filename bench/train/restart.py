@@ -8,16 +8,13 @@ second. Again and again one of them gets SIGKILL, or the launcher USR2 (save, an
 from there until the first step of the next start stands in metrics.jsonl. The bar: 5.
 """
 
-import argparse
 import os
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
-from results import machine, print_rows
-from runs import RECIPE, ROOT, figure, prepare
+from runs import RECIPE, ROOT, arguments, figure, print_measured
 
 LIMIT_S = 60
 
@@ -54,6 +51,7 @@ def learners(program, run):
 
 
 def measure(program, scratch, rounds):
+    """Seconds of each event."""
     run, metrics = scratch / "run", scratch / "run" / "metrics.jsonl"
     settings = {"PROCESSES": "2", "SPEECHSHARD": str(program), "STARTS": "1000"}
     settings |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
@@ -81,23 +79,10 @@ def measure(program, scratch, rounds):
     return seconds
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
-    parser.add_argument("build", type=Path)
-    parser.add_argument("recordings", type=Path)
-    parser.add_argument("scratch", type=Path)
-    parser.add_argument("--rounds", type=int, default=10)
-    options = parser.parse_args()
-    program = options.build.resolve() / "tools" / "speechshard"
-    begin, load = time.monotonic(), os.getloadavg()[0]
-    scratch = options.scratch.resolve()
-    prepare(program, options.recordings.resolve(), scratch)
-    seconds = measure(program, scratch, options.rounds)
-    rows = [{"event": event, "rounds": len(of), "seconds": figure(of, 2)} for event, of in seconds.items()]
-    command = f"bench/train/restart.py BUILD FSDD SCRATCH --rounds {options.rounds}"
-    head = {"machine": machine(), "command": command, "load": round(load, 1), "seconds": round(time.monotonic() - begin)}
-    print_rows(head, rows)
+def rows_of(seconds):
+    return [{"event": event, "rounds": len(of), "seconds": figure(of, 2)} for event, of in seconds.items()]
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    given = arguments(10).parse_args()
+    print_measured(given, lambda program, scratch: rows_of(measure(program, scratch, given.rounds)))

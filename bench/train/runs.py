@@ -105,26 +105,39 @@ def measure(program, scratch, preset, rounds, samples):
     return row
 
 
-def main():
+def arguments(rounds):
+    """Of a program that trains on the digits: its parser, for more to be added to."""
     parser = argparse.ArgumentParser()
     parser.add_argument("build", type=Path)
     parser.add_argument("recordings", type=Path)
     parser.add_argument("scratch", type=Path)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=rounds)
+    return parser
+
+
+def model_arguments(rounds):
+    parser = arguments(rounds)
     parser.add_argument("--samples", type=int, default=1500)
     parser.add_argument("--models", default=",".join(MODELS))
-    options = parser.parse_args()
-    program = options.build.resolve() / "tools" / "speechshard"
+    return parser
+
+
+def print_measured(options, rows_fn):
+    """rows_fn(program, scratch): the rows, measured in a folder that has the corpus, and is gone behind it."""
+    program, scratch = options.build.resolve() / "tools" / "speechshard", options.scratch.resolve()
     begin, load = time.monotonic(), os.getloadavg()[0]
-    scratch = options.scratch.resolve()
     prepare(program, options.recordings.resolve(), scratch)
-    rows = [measure(program, scratch, preset, options.rounds, options.samples) for preset in options.models.split(",")]
+    rows = rows_fn(program, scratch)
     shutil.rmtree(scratch)
-    command = f"bench/train/runs.py BUILD FSDD SCRATCH --rounds {options.rounds} --samples {options.samples}"
-    head = {"machine": machine(), "command": command, "load": round(load, 1)}
-    head["seconds"] = round(time.monotonic() - begin)
+    command = " ".join([f"bench/train/{Path(sys.argv[0]).name} BUILD FSDD SCRATCH", *sys.argv[4:]])
+    head = {"machine": machine(), "command": command, "load": round(load, 1), "seconds": round(time.monotonic() - begin)}
     print_rows(head, rows)
 
 
+def print_models(options, measure_fn):
+    print_measured(options, lambda program, scratch: [measure_fn(program, scratch, preset, options.rounds, options.samples)
+                                                      for preset in options.models.split(",")])
+
+
 if __name__ == "__main__":
-    main()
+    print_models(model_arguments(3).parse_args(), measure)
