@@ -146,6 +146,9 @@ def test_what_cannot_be_is_said(work):
         done = run("train", *words, cwd=work)
         check(done.returncode != 0 and said in done.stderr, f"{words}: said {done.stderr}")
         check(not (work / "x").exists(), f"{words}: leaves nothing")
+    done = subprocess.run([COMMAND, "train", "-o", "x", "--replay", "whole"], capture_output=True, encoding="utf-8", cwd=work,
+                          env={**environment, "RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2"})
+    check(done.returncode == 1 and "a replay is one process" in done.stderr, f"two processes: {done.returncode} {done.stderr}")
 
 
 os.environ.pop("RANK", None)

@@ -60,8 +60,9 @@ def test_what_is_wrong_is_named(work):
                         ("learners=2,step=1ms,weights=1M,strategy=best", "'best'")):
         done = run("train", "--simulate", words)
         check(done.returncode == 1 and told in done.stderr, f"{words}: {done.returncode} {done.stderr}")
-    done = run("train", "no.yaml", "--simulate", EIGHT)
-    check(done.returncode == 1 and "no.yaml" in done.stderr, f"weights= and a configuration: {done.stderr}")
+    (work / "given.yaml").write_text("model: {preset: ds2-tiny}\n", encoding="utf-8")
+    done = run("train", work / "given.yaml", "--simulate", EIGHT)
+    check(done.returncode == 1 and "weights=" in done.stderr, f"weights= and a configuration: {done.stderr}")
     done = run("train", "--simulate", EIGHT, "-o", "run")
     check(done.returncode == 2 and "a configuration is missing" in done.stderr, f"with -o: {done.stderr}")
     done = run("train", "--simulate", EIGHT, "--slow", "1:10x")

@@ -1,6 +1,7 @@
 /* run_internal.h: what a training run holds, for run.c (opens it, the loop), run_learner.c (what a
- * strategy sees of it), run_lost.c (learners that are lost), run_step.c (a step), run_state.c
- * (checkpoints) and run_evaluate.c.
+ * strategy sees of it), run_world.c (other learners, the clock), run_record.c (the runtime's
+ * record), run_traffic.c (what is sent), run_lost.c (learners that are lost), run_step.c (a step),
+ * run_free.c (steps of learners that run free), run_state.c (checkpoints) and run_evaluate.c.
  */
 #ifndef SPSH_TRAIN_RUN_INTERNAL_H
 #define SPSH_TRAIN_RUN_INTERNAL_H
@@ -196,14 +197,15 @@ void spsh__run_close_runtime(spsh__run *r);
 bool spsh__run_is_recorded(const spsh__run *r);
 /* What a learner does by the clock or for a signal; *value becomes what it was then. */
 spsh_status spsh__run_note(const spsh__run *r, uint64_t *value, spsh_error *err);
-/* To other ranks, by this one, ever. */
-uint64_t spsh__run_sent_bytes(const spsh__run *r);
-/* Into the row at hand: bytes since the last call's all_bytes, and staleness since the last call.
- */
-spsh_status spsh__run_put_traffic(spsh__run *r, uint64_t all_bytes, spsh_error *err);
 /* Between these two the serving task does not see what the computing task writes. */
 spsh_status spsh__run_enter(const spsh__run *r, uint64_t number, spsh_error *err);
 void spsh__run_leave(const spsh__run *r);
+
+/* ---- run_traffic.c ---- */
+/* To other ranks, by this one, ever. */
+uint64_t spsh__run_sent_bytes(const spsh__run *r);
+/* Into the row at hand: bytes since the last call's all_bytes, and staleness since then. */
+spsh_status spsh__run_put_traffic(spsh__run *r, uint64_t all_bytes, spsh_error *err);
 
 /* Of the strategy: its learners do not step together. */
 bool spsh__run_runs_free(const spsh__config *config);

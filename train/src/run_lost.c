@@ -59,7 +59,8 @@ spsh_status spsh__run_look_lost(spsh__run *r, spsh_error *err)
         return rc;
     if (state.learners < r->learners)
         spsh__run_log(r, SPSH_LOG_WARNING,
-                      "%u of %u processes have gone: the others go on, with what these had begun",
+                      "%u of %u processes have gone: the others go on, and do what the lost ones "
+                      "had not finished",
                       r->learner.comm->world_size - state.learners, r->learner.comm->world_size);
     r->learners = r->facts.learners = state.learners;
     return SPSH_OK;

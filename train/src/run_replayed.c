@@ -120,6 +120,9 @@ static spsh_status open_record(stage *s, spsh_error *err)
 /* What came of it, of all of them. */
 static spsh_status judge(const stage *s, spsh_status rc, spsh_error *err)
 {
+    if (s->status == SPSH_E_CANCELED && s->o->stop != NULL && *s->o->stop != 0)
+        return SPSH_FAIL(err, SPSH_E_IO, SPSH_OFFSET_NONE,
+                         "the replay was stopped, and nothing of it is saved: begin it again");
     if (s->status != SPSH_OK && err != NULL)
         *err = s->error;
     if (s->status != SPSH_OK)
@@ -142,6 +145,8 @@ spsh_status spsh__run_replayed(const spsh_train_options *o, spsh_train_result *r
 {
     stage s = {.o = o, .options = *o, .result = ret, .error = SPSH_ERROR_INIT};
     spsh_status rc = check(o, err);
+    if (rc == SPSH_OK)
+        rc = spsh__run_check_alone("a replay", err);
     if (rc == SPSH_OK)
         rc = open_record(&s, err);
     if (rc == SPSH_OK)

@@ -126,17 +126,6 @@ static spsh_status check_cluster(const theatre *t, spsh_error *err)
     return SPSH_OK;
 }
 
-static spsh_status check_alone(spsh_error *err)
-{
-    spsh__launch launch;
-    const spsh_status rc = spsh__launch_find(NULL, NULL, &launch, err);
-    if (rc == SPSH_OK && launch.world_size > 1)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
-                         "a simulated run is one process: %s has begun %u", launch.launcher,
-                         launch.world_size);
-    return rc;
-}
-
 static spsh__launch launch_of(const theatre *t, uint32_t learner)
 {
     const uint32_t node = t->cluster.node_size > 0 ? t->cluster.node_size : 1;
@@ -200,7 +189,7 @@ spsh_status spsh__run_simulated(const spsh_train_options *o, spsh_train_result *
     if (rc == SPSH_OK)
         rc = check_cluster(&t, err);
     if (rc == SPSH_OK)
-        rc = check_alone(err);
+        rc = spsh__run_check_alone("a simulated run", err);
     if (rc == SPSH_OK)
         rc = spsh__cluster_find_step(io, &t.cluster, err);
     if (rc != SPSH_OK)

@@ -1,7 +1,8 @@
 /* run_world.c: see run_world.h. A batch's time passes as it would on a computer of its own:
  *
- *     begin_batch  a third;   forward and backward, in no time;   pass_bucket  two thirds, in as
- * many parts as there are buckets
+ *     begin_batch    a third
+ *     ...            forward and backward, in no time
+ *     pass_bucket    two thirds, in as many parts as there are buckets
  *
  * so that what is sent with a bucket is on its way while the next one is computed.
  */
@@ -54,6 +55,17 @@ spsh_status spsh__run_open_world(spsh__run *r, spsh_error *err)
         rc = find_world(r, err);
     }
     r->is_first = rc == SPSH_OK && r->comm->rank == 0;
+    return rc;
+}
+
+spsh_status spsh__run_check_alone(const char *what, spsh_error *err)
+{
+    spsh__launch launch;
+    const spsh_status rc = spsh__launch_find(NULL, NULL, &launch, err);
+    if (rc == SPSH_OK && launch.world_size > 1)
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+                         "%s is one process: %s has begun %u", what, launch.launcher,
+                         launch.world_size);
     return rc;
 }
 

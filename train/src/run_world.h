@@ -31,6 +31,9 @@ typedef struct spsh__run_world {
 spsh_status spsh__run_in(const spsh_train_options *options, const spsh__run_world *world,
                          spsh_train_result *ret_result, spsh_error *err);
 
+/* Where all learners are in one process: no launcher has begun others. */
+spsh_status spsh__run_check_alone(const char *what, spsh_error *err);
+
 /* spsh_train with options.simulate (run_simulated.c). */
 spsh_status spsh__run_simulated(const spsh_train_options *options, spsh_train_result *ret_result,
                                 spsh_error *err);

@@ -257,7 +257,8 @@ static spsh_status take_head(processes *p, uint32_t rank, spsh_error *err)
         from->has_said_bye = true;
         return SPSH_OK;
     }
-    if (from->message.kind > KIND_BYE || from->message.size_bytes > SPSH__PART_BYTES)
+    if (from->message.kind > KIND_BYE || from->message.kind == SPSH__LOST_KIND ||
+        from->message.size_bytes > SPSH__PART_BYTES)
         return SPSH_FAIL(err, SPSH_E_MISMATCH, SPSH_OFFSET_NONE,
                          "rank %u has sent what is no message: do all ranks run the same program?",
                          rank);
