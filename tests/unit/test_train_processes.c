@@ -438,6 +438,55 @@ static void test_who_has_answered_has_mixed(void)
     }
 }
 
+static spsh_status count_lost(void *user, const spsh__message *m, spsh_error *err)
+{
+    (void)err;
+    *(uint32_t *)user += m->kind == SPSH__LOST_KIND && m->from == 1;
+    return SPSH_OK;
+}
+
+static bool has_any(void *user)
+{
+    return *(const uint32_t *)user > 0;
+}
+
+/* As soon as both are there. */
+static void *go_at_once(void *user)
+{
+    uint8_t byte = 0;
+    spsh__comm *c = open_comm(user, 1, 2);
+    CHECK(spsh__comm_broadcast(c, &byte, 1, 0, NULL) == SPSH_OK);
+    spsh__comm_fail(c);
+    spsh__comm_close(c);
+    return NULL;
+}
+
+/* Who listens only then is told, too. */
+static void test_one_goes_before_somebody_listens(void)
+{
+    static const spsh__mark mark = {SPSH__MARK_WAIT, 0, 0};
+    uint32_t early = 0, later = 0;
+    spsh__runtime *t = NULL;
+    uint8_t byte = 0;
+    char folder[64];
+    pthread_t other;
+    test_temp_dir(folder, sizeof(folder));
+    REQUIRE(pthread_create(&other, NULL, go_at_once, folder) == 0);
+    spsh__comm *c = open_comm(folder, 0, 2);
+    CHECK(spsh__comm_broadcast(c, &byte, 1, 0, NULL) == SPSH_OK);
+    c->outlives = true;
+    REQUIRE(spsh__runtime_processes_open(c, spsh_allocator_default(), &t, NULL) == SPSH_OK);
+    t->ops->listen_fn(t, SPSH__SERVICE_LEASES, count_lost, &early);
+    CHECK(t->ops->wait_fn(t, &mark, has_any, &early, DEADLINE_MS, NULL) == SPSH_OK);
+    t->ops->listen_fn(t, SPSH__SERVICE_STRATEGY, count_lost, &later);
+    CHECK_U64(early, 1);
+    CHECK_U64(later, 1);
+    t->ops->close_fn(t);
+    spsh__comm_close(c);
+    REQUIRE(pthread_join(other, NULL) == 0);
+    test_remove_tree(folder);
+}
+
 /* A comm without a runtime: what is sent to it is not taken; until the other one has gone. */
 static void *be_silent(void *user)
 {
@@ -493,6 +542,7 @@ int main(int argc, char **argv)
     }
     RUN(test_they_come_to_the_minimum);
     RUN(test_one_goes);
+    RUN(test_one_goes_before_somebody_listens);
     RUN(test_a_recorded_run_is_replayed);
     RUN(test_who_has_answered_has_mixed);
     RUN(test_closing_behind_a_failure);

@@ -17,9 +17,10 @@
  * a wait is for stays true until the computing task itself has used it up.
  *
  * Where a runtime outlives its learners, one that has gone is told of by a message of the runtime
- * itself, to all services that have a listener: kind SPSH__LOST_KIND, from the learner that is
- * lost, behind its last one. It is told once; nothing of that learner comes any more, and what is
- * posted to it goes nowhere. Elsewhere who waits for it fails.
+ * itself, to all services that have a listener, and to those of processes that listen later: kind
+ * SPSH__LOST_KIND, from the learner that is lost, behind its last one. It is told once; nothing of
+ * that learner comes any more, and what is posted to it goes nowhere. Elsewhere who waits for it
+ * fails.
  */
 #ifndef SPSH_TRAIN_RUNTIME_H
 #define SPSH_TRAIN_RUNTIME_H

@@ -40,6 +40,7 @@ typedef struct peer {
     spsh__comm_handle handle; /* of a head, or of its bytes */
     bool is_body, has_said_bye;
     bool is_lost; /* changes locked for posting, too */
+    bool is_told; /* its loss, to all who listened then; under the lock */
     spsh__message message;
     uint8_t *bytes;
     size_t capacity;
@@ -193,6 +194,8 @@ static spsh_status serve(processes *p, const spsh__message *m, spsh_error *err)
 {
     spsh_status rc = SPSH_OK;
     (void)pthread_mutex_lock(&p->lock);
+    if (m->kind == SPSH__LOST_KIND)
+        p->peers[m->from].is_told = true;
     if (is_listened_to(p, m))
         rc = spsh__runtime_serve(&p->runtime, m, err);
     p->runtime.served_count++;
@@ -355,8 +358,10 @@ static void *serve_all(void *user)
         (void)pthread_mutex_unlock(&p->lock);
     }
     (void)pthread_mutex_lock(&p->lock);
-    p->status = rc;
-    p->error = err;
+    if (p->status == SPSH_OK) { /* else who listened failed */
+        p->status = rc;
+        p->error = err;
+    }
     (void)pthread_cond_broadcast(&p->news);
     (void)pthread_mutex_unlock(&p->lock);
     return NULL;
@@ -457,6 +462,11 @@ static void processes_listen(spsh__runtime *t, spsh__service service, spsh__serv
     processes *p = processes_of(t);
     (void)pthread_mutex_lock(&p->lock);
     spsh__runtime_listen(t, service, serve_fn, user);
+    for (uint32_t r = 0; serve_fn != NULL && r < t->world_size; r++) {
+        const spsh__message lost = {.from = r, .kind = SPSH__LOST_KIND};
+        if (p->peers[r].is_told && p->status == SPSH_OK)
+            p->status = serve_fn(user, &lost, &p->error);
+    }
     (void)pthread_cond_broadcast(&p->news);
     (void)pthread_mutex_unlock(&p->lock);
 }
