@@ -69,10 +69,9 @@ typedef struct spsh__run {
     spsh_allocator allocator;
     const spsh_io *io;
     spsh__launch launch;
-    spsh__comm *comm;       /* of all ranks; where some are lost, of those that are not: then ... */
-    spsh__comm *whole_comm; /* ... of all; else NULL */
-    spsh__faults faults;    /* what is done to this process on purpose */
-    bool is_first;          /* rank 0: writes everything */
+    spsh__comm *comm;    /* of all ranks; where some are lost (learner.living), of those that live */
+    spsh__faults faults; /* what is done to this process on purpose */
+    bool is_first;       /* rank 0: writes everything */
     spsh__config *config;
     char *config_text, *vocabulary_text;
     spsh__vocabulary *vocabulary; /* NULL: a model of frames, which has alignments */

@@ -92,9 +92,8 @@ spsh_status spsh__run_shrink(spsh__run *r, spsh_error *err)
     const spsh_status rc = open_living(r, &living, err);
     if (rc != SPSH_OK || living == NULL)
         return rc;
-    if (r->whole_comm != NULL)
+    if (r->learner.living != NULL)
         spsh__comm_close(r->comm);
-    r->whole_comm = r->learner.comm;
     r->comm = r->learner.living = living;
     return SPSH_OK;
 }
@@ -102,9 +101,9 @@ spsh_status spsh__run_shrink(spsh__run *r, spsh_error *err)
 /* Behind the strategy, before comm is closed. */
 void spsh__run_close_lost(spsh__run *r)
 {
-    if (r->whole_comm == NULL)
+    if (r->learner.living == NULL)
         return;
     spsh__comm_close(r->comm);
-    r->comm = r->whole_comm;
-    r->whole_comm = NULL;
+    r->comm = r->learner.comm;
+    r->learner.living = NULL;
 }
