@@ -17,7 +17,6 @@
 
 #include "backend_cuda_rnn.h"
 #include "backend_cuda_segment.h"
-#include "estimate.h"
 #include "run_internal.h"
 #include "speechshard/cores.h"
 #include "speechshard/options.h"
@@ -112,20 +111,25 @@ static spsh_status open_feed(spsh__run *r, spsh_error *err)
     return r->config_text == NULL ? spsh__fail_memory(err) : spsh__run_check_dev(r, err);
 }
 
+spsh__estimating spsh__run_estimating(const spsh__run *r, spsh_train_estimate *out)
+{
+    return (spsh__estimating){.launch = r->launch,
+                              .config = r->config,
+                              .vocabulary = r->vocabulary,
+                              .alignments = r->alignments,
+                              .feed = r->feed,
+                              .limits = spsh__feed_limits(r->feed),
+                              .compute = r->compute,
+                              .out = out};
+}
+
 /* Behind what was opened: it goes, so that what is free is told as it was. */
 spsh_status spsh__run_explain_memory(spsh__run *r, spsh_status status, spsh_error *err)
 {
     spsh__run_close_moments(r);
     spsh__run_close_model(r);
     spsh_train_estimate out = {.config = NULL};
-    spsh__estimating e = {.launch = r->launch,
-                          .config = r->config,
-                          .vocabulary = r->vocabulary,
-                          .alignments = r->alignments,
-                          .feed = r->feed,
-                          .limits = spsh__feed_limits(r->feed),
-                          .compute = r->compute,
-                          .out = &out};
+    spsh__estimating e = spsh__run_estimating(r, &out);
     return r->compute.cuda == NULL ? status : spsh__estimate_explain(&e, status, err);
 }
 

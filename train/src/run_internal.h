@@ -11,6 +11,7 @@
 #include "alignments.h"
 #include "checkpoint.h"
 #include "compute.h"
+#include "estimate.h"
 #include "evaluate.h"
 #include "fault.h"
 #include "frame_batch.h"
@@ -158,6 +159,8 @@ const spsh_cuda *spsh__run_lent_device(const spsh__compute *compute,
 /* Those of a model of frames, whose outputs follow from them where the configuration does not say;
  * nothing for another model. */
 spsh_status spsh__run_alignments(spsh__config *config, spsh__alignments **ret, spsh_error *err);
+/* Of what the run has opened, behind the feed. */
+spsh__estimating spsh__run_estimating(const spsh__run *r, spsh_train_estimate *out);
 /* Behind what was opened: it goes, so that what is free is told as it was. */
 spsh_status spsh__run_explain_memory(spsh__run *r, spsh_status status, spsh_error *err);
 void spsh__run_log(const spsh__run *r, spsh_log_level level, const char *format, ...)

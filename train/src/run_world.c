@@ -11,7 +11,6 @@
 #include <stdio.h>
 
 #include "comm_throttle.h"
-#include "estimate.h"
 #include "run_internal.h"
 #include "train_internal.h"
 
@@ -109,14 +108,7 @@ spsh_status spsh__run_enter_world(spsh__run *r, spsh_error *err)
 spsh_status spsh__run_tell_memory(spsh__run *r, spsh_error *err)
 {
     spsh_train_estimate out = {.config = NULL};
-    spsh__estimating e = {.launch = r->launch,
-                          .config = r->config,
-                          .vocabulary = r->vocabulary,
-                          .alignments = r->alignments,
-                          .feed = r->feed,
-                          .limits = spsh__feed_limits(r->feed),
-                          .compute = r->compute,
-                          .out = &out};
+    spsh__estimating e = spsh__run_estimating(r, &out);
     if (!r->is_first)
         return SPSH_OK;
     const spsh_status rc = spsh__estimate_memory(&e, err);
