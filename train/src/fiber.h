@@ -18,6 +18,8 @@
 
 typedef struct spsh__fiber spsh__fiber;
 
+enum { SPSH__FIBER_RUN_BYTES = 8 << 20 }; /* a stack of one in which a whole run goes on */
+
 /* Does not run yet. stack_bytes 0: 1 MiB; what of it is not touched takes no memory.
  * SPSH_E_NO_MEMORY, _LIMIT (no more threads). */
 spsh_status spsh__fiber_open(const spsh_allocator *allocator, size_t stack_bytes,

@@ -7,8 +7,6 @@
 #include "task_comm.h"
 #include "train_internal.h"
 
-enum { STACK_BYTES = 8 << 20 }; /* a whole run may be in it */
-
 /* Where a computing task stands. */
 typedef enum stand { BEGINS, AT_ENTER, AT_NOTE, AT_WAIT, HAS_ENDED } stand;
 
@@ -332,7 +330,7 @@ spsh_status spsh__replay_run(spsh__replay *replay, spsh__sim_body_fn body_fn, vo
     replay->body_fn = body_fn;
     replay->body_user = user;
     for (uint32_t i = 0; rc == SPSH_OK && i < replay->count; i++)
-        rc = spsh__fiber_open(&replay->allocator, STACK_BYTES, live, &replay->learners[i],
+        rc = spsh__fiber_open(&replay->allocator, SPSH__FIBER_RUN_BYTES, live, &replay->learners[i],
                               &replay->learners[i].fiber, err);
     if (rc == SPSH_OK)
         rc = go_through(replay, err);

@@ -185,7 +185,7 @@ uint64_t spsh__run_feed_wait_ns(const spsh__run *r); /* as spsh__feed_wait_ns, o
 void spsh__run_rest(const spsh__run *r);
 void spsh__run_rest_end(const spsh__run *r);
 /* A batch is begun; its forward pass is done; so is that of its buckets. SPSH_E_CANCELED: the
- * learner is dead. */
+ * learner was killed or stopped, or its record ends. */
 spsh_status spsh__run_begin_batch(spsh__run *r, spsh_error *err);
 void spsh__run_pass_bucket(spsh__run *r, uint32_t bucket);
 

@@ -13,16 +13,13 @@
 enum { LEARNERS_MAX = 1024, CONFIG_NAME_BYTES = 32 };
 
 typedef struct stage {
-    const spsh_train_options *o;
+    spsh__run_outcome all;      /* SPSH_E_CANCELED: stopped and saved, as it was then */
     spsh_train_options options; /* a learner's: with the record's configuration */
-    char *folder, *config;
+    char *folder, *config;      /* what record and options name */
     spsh__record_options record;
     uint32_t learners;
     spsh__replay *replay;
-    spsh_status status; /* the first failure; SPSH_E_CANCELED: stopped and saved, as it was then */
-    spsh_error error;
-    bool is_cut;               /* a record has ended before its learner did */
-    spsh_train_result *result; /* of rank 0 */
+    bool is_cut; /* a record has ended before its learner did */
 } stage;
 
 static spsh__launch launch_of(const stage *s, uint32_t learner)
@@ -35,12 +32,9 @@ static spsh__launch launch_of(const stage *s, uint32_t learner)
                           .node_count = 1};
 }
 
-/* Rank 0 speaks for all; of what it cannot know each. */
-static void log_warning(void *user, spsh_log_level level, const char *text)
+static bool was_stopped(const stage *s)
 {
-    const stage *s = (const stage *)user;
-    if (level == SPSH_LOG_WARNING || level == SPSH_LOG_ERROR)
-        s->o->log_fn(s->o->log_user, level, text);
+    return s->all.o->stop != NULL && *s->all.o->stop != 0;
 }
 
 static spsh_status learn(void *user, uint32_t learner, spsh_error *err)
@@ -50,22 +44,13 @@ static spsh_status learn(void *user, uint32_t learner, spsh_error *err)
                                    .comm = spsh__replay_comm(s->replay, learner),
                                    .runtime = spsh__replay_runtime(s->replay, learner),
                                    .record = s->record.run};
-    spsh_train_options options = s->options;
-    spsh_train_result ignored;
     spsh_error failed = SPSH_ERROR_INIT;
-    if (learner > 0 && options.log_fn != NULL) {
-        options.log_fn = log_warning;
-        options.log_user = s;
-    }
-    const spsh_status rc =
-        spsh__run_in(&options, &world, learner == 0 ? s->result : &ignored, &failed);
-    const bool is_cut = rc == SPSH_E_CANCELED && spsh__comm_has_failed(world.comm) &&
-                        (s->o->stop == NULL || *s->o->stop == 0);
+    const spsh_status rc = spsh__run_in_turn(&s->all, &s->options, &world, &failed);
+    const bool is_cut =
+        rc == SPSH_E_CANCELED && spsh__comm_has_failed(world.comm) && !was_stopped(s);
     s->is_cut = s->is_cut || is_cut;
-    if (rc != SPSH_OK && !is_cut && s->status == SPSH_OK) {
-        s->status = rc;
-        s->error = failed;
-    }
+    if (!is_cut)
+        spsh__run_take_failure(&s->all, rc, &failed);
     if (rc != SPSH_OK && err != NULL)
         *err = failed;
     return rc;
@@ -73,16 +58,17 @@ static spsh_status learn(void *user, uint32_t learner, spsh_error *err)
 
 static spsh_status name_files(stage *s, spsh_error *err)
 {
-    const size_t capacity = strlen(s->o->replay) + CONFIG_NAME_BYTES;
+    const size_t capacity = strlen(s->all.o->replay) + CONFIG_NAME_BYTES;
     s->folder = malloc(capacity);
     s->config = malloc(capacity);
     if (s->folder == NULL || s->config == NULL)
         return spsh__fail_memory(err);
-    (void)snprintf(s->folder, capacity, "%s/record", s->o->replay);
-    (void)snprintf(s->config, capacity, "%s/record/config.yaml", s->o->replay);
+    (void)snprintf(s->folder, capacity, "%s/record", s->all.o->replay);
+    (void)snprintf(s->config, capacity, "%s/record/config.yaml", s->all.o->replay);
     s->options.config_path = s->config;
-    s->record = (spsh__record_options){
-        spsh_allocator_default(), s->o->io != NULL ? s->o->io : spsh_io_default(), s->folder, 0};
+    s->record = (spsh__record_options){spsh_allocator_default(),
+                                       s->options.io != NULL ? s->options.io : spsh_io_default(),
+                                       s->folder, 0};
     return SPSH_OK;
 }
 
@@ -93,13 +79,10 @@ static spsh_status check(const spsh_train_options *o, spsh_error *err)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
                          "a run is done again as it was recorded: without a configuration, changes "
                          "to it, resume, record and simulate");
-    if (o->slow != NULL || o->freeze != NULL || o->kill != NULL || o->link != NULL ||
-        o->rendezvous != NULL)
-        return SPSH_FAIL(
-            err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
-            "what --slow, --freeze, --kill and --link did to a run is in its record; a "
-            "replay has no other processes to meet");
-    return SPSH_OK;
+    return spsh__run_check_undisturbed(o,
+                                       "what --slow, --freeze, --kill and --link did to a run is "
+                                       "in its record; a replay has no other processes to meet",
+                                       err);
 }
 
 static spsh_status open_record(stage *s, spsh_error *err)
@@ -120,13 +103,13 @@ static spsh_status open_record(stage *s, spsh_error *err)
 /* What came of it, of all of them. */
 static spsh_status judge(const stage *s, spsh_status rc, spsh_error *err)
 {
-    if (s->status == SPSH_E_CANCELED && s->o->stop != NULL && *s->o->stop != 0)
+    if (s->all.status == SPSH_E_CANCELED && was_stopped(s))
         return SPSH_FAIL(err, SPSH_E_IO, SPSH_OFFSET_NONE,
                          "the replay was stopped, and nothing of it is saved: begin it again");
-    if (s->status != SPSH_OK && err != NULL)
-        *err = s->error;
-    if (s->status != SPSH_OK)
-        return s->status;
+    if (s->all.status != SPSH_OK && err != NULL)
+        *err = s->all.error;
+    if (s->all.status != SPSH_OK)
+        return s->all.status;
     if (rc != SPSH_OK && rc != SPSH_E_CANCELED)
         return rc;
     if (!s->is_cut)
@@ -143,7 +126,10 @@ static spsh_status judge(const stage *s, spsh_status rc, spsh_error *err)
 
 spsh_status spsh__run_replayed(const spsh_train_options *o, spsh_train_result *ret, spsh_error *err)
 {
-    stage s = {.o = o, .options = *o, .result = ret, .error = SPSH_ERROR_INIT};
+    stage s = {
+        .all = {.o = o, .result = ret, .error = SPSH_ERROR_INIT},
+          .options = *o
+    };
     spsh_status rc = check(o, err);
     if (rc == SPSH_OK)
         rc = spsh__run_check_alone("a replay", err);

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "cluster.h"
+#include "fiber.h"
 #include "run_world.h"
 #include "sim.h"
 #include "simulate.h"
@@ -18,28 +19,22 @@
 
 #define FAR_NS (UINT64_MAX / 4) /* later than all */
 
-enum { STACK_BYTES = 8 << 20 }; /* a thread's, as runs are used to */
-
 struct theatre;
 
 typedef struct player {
     struct theatre *theatre;
     spsh__run_world world;
-    spsh_train_options options;
     uint64_t batches;
 } player;
 
 typedef struct theatre {
-    const spsh_train_options *o;
+    spsh__run_outcome all; /* SPSH_E_CANCELED where all stopped and saved */
     spsh__cluster cluster;
     uint32_t learners;
     spsh__sim_fault faults[SPSH__CLUSTER_FAULTS_MAX];
     spsh__sim *sim;
     player *players;
     bool has_begun;
-    spsh_status status; /* the first failure; SPSH_E_CANCELED where all stopped and saved */
-    spsh_error error;
-    spsh_train_result *result; /* of rank 0 */
 } theatre;
 
 /* ---- what a learner sees ---- */
@@ -74,26 +69,14 @@ static void rest(void *user, bool is_resting)
     spsh__sim_rest(p->theatre->sim, p->world.launch.rank, is_resting);
 }
 
-/* Rank 0 speaks for all; of what it cannot know each. */
-static void log_warning(void *user, spsh_log_level level, const char *text)
-{
-    const theatre *t = (const theatre *)user;
-    if (level == SPSH_LOG_WARNING || level == SPSH_LOG_ERROR)
-        t->o->log_fn(t->o->log_user, level, text);
-}
-
 static spsh_status learn(void *user, uint32_t learner, spsh_error *err)
 {
     theatre *t = (theatre *)user;
-    const player *p = &t->players[learner];
-    spsh_train_result ignored;
     spsh_error failed = SPSH_ERROR_INIT;
     const spsh_status rc =
-        spsh__run_in(&p->options, &p->world, learner == 0 ? t->result : &ignored, &failed);
-    if (rc != SPSH_OK && t->status == SPSH_OK && !spsh__sim_is_dead(t->sim, learner)) {
-        t->status = rc;
-        t->error = failed;
-    }
+        spsh__run_in_turn(&t->all, t->all.o, &t->players[learner].world, &failed);
+    if (!spsh__sim_is_dead(t->sim, learner))
+        spsh__run_take_failure(&t->all, rc, &failed);
     if (rc != SPSH_OK && rc != SPSH_E_CANCELED) /* who stops does so with all others */
         spsh__sim_end(t->sim);
     if (rc != SPSH_OK && err != NULL)
@@ -106,7 +89,7 @@ static spsh_status learn(void *user, uint32_t learner, spsh_error *err)
 static spsh_status check_cluster(const theatre *t, spsh_error *err)
 {
     const spsh__cluster *c = &t->cluster;
-    const spsh_train_options *o = t->o;
+    const spsh_train_options *o = t->all.o;
     if (c->size_count != 1)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
                          "a run is of one number of learners, not of %u", c->size_count);
@@ -118,12 +101,10 @@ static spsh_status check_cluster(const theatre *t, spsh_error *err)
     if (o->record)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
                          "a simulated run needs no record: the same command gives the same bits");
-    if (o->slow != NULL || o->freeze != NULL || o->kill != NULL || o->link != NULL ||
-        o->rendezvous != NULL)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
-                         "slow, freeze, kill and link of a simulated run are its cluster's; it has "
-                         "no other processes to meet");
-    return SPSH_OK;
+    return spsh__run_check_undisturbed(o,
+                                       "slow, freeze, kill and link of a simulated run are its "
+                                       "cluster's; it has no other processes to meet",
+                                       err);
 }
 
 static spsh__launch launch_of(const theatre *t, uint32_t learner)
@@ -157,7 +138,7 @@ static spsh_status open_sim(theatre *t, spsh_error *err)
                                    .seed = c->seed,
                                    .faults = t->faults,
                                    .fault_count = c->fault_count,
-                                   .stack_bytes = STACK_BYTES};
+                                   .stack_bytes = SPSH__FIBER_RUN_BYTES};
     return spsh__sim_open(&sim, &t->sim, err);
 }
 
@@ -165,11 +146,6 @@ static void cast(theatre *t, uint32_t learner)
 {
     player *p = &t->players[learner];
     p->theatre = t;
-    p->options = *t->o;
-    if (learner > 0 && t->o->log_fn != NULL) {
-        p->options.log_fn = log_warning;
-        p->options.log_user = t;
-    }
     p->world = (spsh__run_world){.launch = launch_of(t, learner),
                                  .comm = spsh__sim_comm(t->sim, learner),
                                  .runtime = spsh__sim_runtime(t->sim, learner),
@@ -183,7 +159,9 @@ static void cast(theatre *t, uint32_t learner)
 spsh_status spsh__run_simulated(const spsh_train_options *o, spsh_train_result *ret,
                                 spsh_error *err)
 {
-    theatre t = {.o = o, .result = ret, .error = SPSH_ERROR_INIT};
+    theatre t = {
+        .all = {.o = o, .result = ret, .error = SPSH_ERROR_INIT}
+    };
     const spsh_io *io = o->io != NULL ? o->io : spsh_io_default();
     spsh_status rc = spsh__cluster_read(o->simulate, &t.cluster, err);
     if (rc == SPSH_OK)
@@ -203,9 +181,9 @@ spsh_status spsh__run_simulated(const spsh_train_options *o, spsh_train_result *
         cast(&t, i);
     if (rc == SPSH_OK) {
         rc = spsh__sim_run(t.sim, learn, &t, err);
-        rc = t.status != SPSH_OK ? t.status : rc;
-        if (t.status != SPSH_OK && err != NULL)
-            *err = t.error;
+        rc = t.all.status != SPSH_OK ? t.all.status : rc;
+        if (t.all.status != SPSH_OK && err != NULL)
+            *err = t.all.error;
         if (rc == SPSH_OK && spsh__sim_is_dead(t.sim, 0))
             rc = SPSH_FAIL(err, SPSH_E_TIMEOUT, SPSH_OFFSET_NONE, "learner 0 was killed");
     }

@@ -57,6 +57,45 @@ spsh_status spsh__run_open_world(spsh__run *r, spsh_error *err)
     return rc;
 }
 
+/* ---- all of them in one process ---- */
+
+/* Rank 0 speaks for all; of what it cannot know each. */
+static void log_warning(void *user, spsh_log_level level, const char *text)
+{
+    const spsh__run_outcome *all = (const spsh__run_outcome *)user;
+    if (level == SPSH_LOG_WARNING || level == SPSH_LOG_ERROR)
+        all->o->log_fn(all->o->log_user, level, text);
+}
+
+spsh_status spsh__run_in_turn(spsh__run_outcome *all, const spsh_train_options *options,
+                              const spsh__run_world *world, spsh_error *err)
+{
+    spsh_train_options own = *options;
+    spsh_train_result ignored;
+    if (world->launch.rank == 0)
+        return spsh__run_in(options, world, all->result, err);
+    own.log_fn = options->log_fn != NULL ? log_warning : NULL;
+    own.log_user = all;
+    return spsh__run_in(&own, world, &ignored, err);
+}
+
+void spsh__run_take_failure(spsh__run_outcome *all, spsh_status rc, const spsh_error *failed)
+{
+    if (rc == SPSH_OK || all->status != SPSH_OK)
+        return;
+    all->status = rc;
+    all->error = *failed;
+}
+
+spsh_status spsh__run_check_undisturbed(const spsh_train_options *o, const char *why,
+                                        spsh_error *err)
+{
+    if (o->slow == NULL && o->freeze == NULL && o->kill == NULL && o->link == NULL &&
+        o->rendezvous == NULL)
+        return SPSH_OK;
+    return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE, "%s", why);
+}
+
 spsh_status spsh__run_check_alone(const char *what, spsh_error *err)
 {
     spsh__launch launch;
@@ -180,9 +219,11 @@ spsh_status spsh__run_begin_batch(spsh__run *r, spsh_error *err)
     } else if (r->o->stop != NULL && *r->o->stop != 0) { /* what its record does is done then */
         spsh__comm_fail(r->comm);
     }
-    return spsh__comm_has_failed(r->comm) ? SPSH_FAIL(err, SPSH_E_CANCELED, SPSH_OFFSET_NONE,
-                                                      "learner %u is dead", r->comm->rank)
-                                          : SPSH_OK;
+    return spsh__comm_has_failed(r->comm)
+               ? SPSH_FAIL(err, SPSH_E_CANCELED, SPSH_OFFSET_NONE,
+                           "learner %u ends here: killed, stopped, or at the end of its record",
+                           r->comm->rank)
+               : SPSH_OK;
 }
 
 void spsh__run_pass_bucket(spsh__run *r, uint32_t bucket)

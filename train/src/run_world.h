@@ -31,8 +31,25 @@ typedef struct spsh__run_world {
 spsh_status spsh__run_in(const spsh_train_options *options, const spsh__run_world *world,
                          spsh_train_result *ret_result, spsh_error *err);
 
-/* Where all learners are in one process: no launcher has begun others. */
+/* ---- where all learners are in one process ---- */
+typedef struct spsh__run_outcome {
+    const spsh_train_options *o; /* the caller's */
+    spsh_train_result *result;   /* the caller's: learner 0's */
+    spsh_status status;          /* the first failure */
+    spsh_error error;
+} spsh__run_outcome;
+
+/* spsh__run_in of one of them: learner 0 has the caller's log and result; of the others warnings
+ * and errors are logged alone. */
+spsh_status spsh__run_in_turn(spsh__run_outcome *all, const spsh_train_options *options,
+                              const spsh__run_world *world, spsh_error *err);
+/* Nothing where there was one before, or rc is SPSH_OK. */
+void spsh__run_take_failure(spsh__run_outcome *all, spsh_status rc, const spsh_error *failed);
+/* No launcher has begun others. */
 spsh_status spsh__run_check_alone(const char *what, spsh_error *err);
+/* No option is there that does something to a process, or to its messages; why: the refusal. */
+spsh_status spsh__run_check_undisturbed(const spsh_train_options *options, const char *why,
+                                        spsh_error *err);
 
 /* spsh_train with options.simulate (run_simulated.c). */
 spsh_status spsh__run_simulated(const spsh_train_options *options, spsh_train_result *ret_result,
