@@ -74,6 +74,37 @@ def test_simulated_as_four_processes(work):
     equal(done.returncode, 0, done.stderr)
 
 
+def settings(work, name):
+    """Of a run's configuration, key: value, as it was resolved."""
+    lines = (work / name / "config.yaml").read_text(encoding="utf-8").splitlines()
+    return dict(line.strip().split(": ", maxsplit=1) for line in lines if ": " in line)
+
+
+def test_what_a_clock_decides_is_not_the_runs(work):
+    """Another start, of processes or on a device, has threads and a backend of its own."""
+    done = run("train", "tiny.yaml", "--simulate", "learners=2,step=250ms", "-o", "decided", "train.threads=3",
+               "train.backend=auto", "train.epochs=1", cwd=work)
+    equal(done.returncode, 0, done.stderr)
+    found = settings(work, "decided")
+    equal((found["threads"], found["backend"]), ("3", "auto"), "as it was given")
+    start = told(work, "decided")[0]
+    equal((start["threads"], start["backend"]), (1, "cpu"), "as it was done")
+    done = run("train", "-o", "decided", "--resume", "auto", "train.epochs=2", cwd=work)
+    equal(done.returncode, 0, done.stderr)
+    equal([line["threads"] for line in told(work, "decided") if line["kind"] == "start"], [1, 3], "of the next start")
+
+
+def test_nodes_are_the_records(work):
+    """Whoever started the processes has said how many are a node: a replay needs it, another start does not."""
+    record(work, 2, "nodes", "train.strategy=hierarchical", "train.epochs=1")
+    equal(settings(work, "nodes")["node_size"], "0", "of the run")
+    equal(settings(work, "nodes/record")["node_size"], "2", "of the record")
+    done = replay(work, "nodes", "again")
+    equal(done.returncode, 0, done.stderr)
+    check_same(work, "nodes", "again")
+    shutil.rmtree(work / "again")
+
+
 def record(work, count, name, *more):
     codes, said = processes(work, count, name, "--record", *more)
     equal(codes, [0] * count, f"{name}: {said}")
@@ -154,5 +185,5 @@ def test_what_cannot_be_is_said(work):
 os.environ.pop("RANK", None)
 with tempfile.TemporaryDirectory() as folder_:
     training_corpus(pathlib.Path(folder_), TEXTS * 8, CONFIG)
-    run_tests([test_simulated_as_four_processes, test_recorded_runs_again, test_records_that_are_none,
-               test_what_cannot_be_is_said], pathlib.Path(folder_))
+    run_tests([test_simulated_as_four_processes, test_what_a_clock_decides_is_not_the_runs, test_recorded_runs_again,
+               test_nodes_are_the_records, test_records_that_are_none, test_what_cannot_be_is_said], pathlib.Path(folder_))

@@ -107,7 +107,7 @@ static spsh_status open_feed(spsh__run *r, spsh_error *err)
         return rc;
     spsh__config_resolve(r->config, spsh__feed_epoch_utterances(r->feed));
     free(r->config_text);
-    r->config_text = spsh__config_text(r->config);
+    r->config_text = spsh__run_config_text(r, false);
     return r->config_text == NULL ? spsh__fail_memory(err) : spsh__run_check_dev(r, err);
 }
 
@@ -153,16 +153,29 @@ static spsh_status open_model(spsh__run *r, spsh_error *err)
     return rc;
 }
 
-/* RUN/config.yaml: what the run is, for people; the checkpoints have it, too. */
-static spsh_status write_config(const spsh__run *r, const char *folder, spsh_error *err)
+static spsh_status write_config(const spsh__run *r, const char *folder, const char *text,
+                                spsh_error *err)
 {
     spsh_file_writer *writer = NULL;
     spsh_status rc = spsh_file_writer_open(r->io, folder, "config.yaml", 0, NULL, &writer, err);
     if (rc == SPSH_OK)
-        rc = spsh_file_writer_write(writer, r->config_text, strlen(r->config_text), err);
+        rc = spsh_file_writer_write(writer, text, strlen(text), err);
     if (rc == SPSH_OK)
         rc = spsh_file_writer_publish(writer, SPSH_PUBLISH_REPLACE, err);
     spsh_file_writer_free(writer);
+    return rc;
+}
+
+/* RUN/config.yaml: what the run is, for people; the checkpoints have it, too. RUN/record's: for a
+ * replay. */
+static spsh_status write_configs(const spsh__run *r, spsh_error *err)
+{
+    spsh_status rc = write_config(r, r->o->run, r->config_text, err);
+    if (rc != SPSH_OK || r->record_folder == NULL)
+        return rc;
+    char *text = spsh__run_config_text(r, true);
+    rc = text == NULL ? spsh__fail_memory(err) : write_config(r, r->record_folder, text, err);
+    free(text);
     return rc;
 }
 
@@ -184,9 +197,7 @@ static spsh_status open_metrics(spsh__run *r, spsh_error *err)
     };
     if (!r->is_first)
         return SPSH_OK;
-    spsh_status rc = write_config(r, r->o->run, err);
-    if (rc == SPSH_OK && r->record_folder != NULL)
-        rc = write_config(r, r->record_folder, err);
+    const spsh_status rc = write_configs(r, err);
     return rc != SPSH_OK ? rc : spsh__metrics_open(r->o->run, &start, r->io, &r->metrics, err);
 }
 

@@ -64,17 +64,25 @@ typedef struct spsh__part_count {
     uint64_t offset, count; /* of the arena; updates */
 } spsh__part_count;
 
+/* Settings that a world decides for itself: another one's are not the same. */
+typedef struct spsh__run_given {
+    uint32_t threads;
+    spsh__backend_choice backend;
+} spsh__run_given;
+
 typedef struct spsh__run {
     const spsh_train_options *o;
     const spsh__run_world *world; /* other learners of this process; NULL: a process of its own */
     spsh_allocator allocator;
     const spsh_io *io;
     spsh__launch launch;
-    spsh__comm *comm;    /* of all ranks; where some are lost (learner.living), of those that live */
+    spsh__comm *comm; /* of all ranks; where some are lost (learner.living), of those that live */
     spsh__faults faults; /* what is done to this process on purpose */
     bool is_first;       /* rank 0: writes everything */
     spsh__config *config;
-    char *config_text, *vocabulary_text;
+    spsh__run_given given; /* what of it the world has changed */
+    char *config_text;     /* as it was given: of the run's folder, and checkpoints */
+    char *vocabulary_text;
     spsh__vocabulary *vocabulary; /* NULL: a model of frames, which has alignments */
     spsh__alignments *alignments;
     spsh__compute compute;
@@ -172,6 +180,9 @@ spsh_status spsh__run_open_world(spsh__run *r, spsh_error *err);
 /* Behind spsh__run_find, before anything large: what the configuration says of the world, and the
  * world of the configuration. */
 spsh_status spsh__run_enter_world(spsh__run *r, spsh_error *err);
+/* Behind that: the configuration as it was given, without what the world has made of it. of_record:
+ * as a replay needs it, which no launcher tells of nodes. malloc'd; NULL: no memory. */
+char *spsh__run_config_text(const spsh__run *r, bool of_record);
 /* In a world: what all its learners take of this process, before the others take it. */
 spsh_status spsh__run_tell_memory(spsh__run *r, spsh_error *err);
 /* Another clock than the computer's. */

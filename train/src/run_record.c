@@ -74,22 +74,30 @@ spsh_status spsh__run_check_record(spsh__run *r, spsh_error *err)
 }
 
 /* The same for all learners, in any order of starts. */
-static uint64_t hash_run(const spsh__run *r)
+static spsh_status hash_run(const spsh__run *r, uint64_t *ret, spsh_error *err)
 {
-    const uint64_t parts[3] = {XXH3_64bits(r->config_text, strlen(r->config_text)),
+    char *text = spsh__run_config_text(r, true);
+    if (text == NULL)
+        return spsh__fail_memory(err);
+    const uint64_t parts[3] = {XXH3_64bits(text, strlen(text)),
                                XXH3_64bits(r->vocabulary_text, strlen(r->vocabulary_text)),
                                spsh__feed_epoch_utterances(r->feed)};
-    return XXH3_64bits(parts, sizeof(parts));
+    free(text);
+    *ret = XXH3_64bits(parts, sizeof(parts));
+    return SPSH_OK;
 }
 
 static spsh_status open_record(spsh__run *r, spsh_error *err)
 {
+    spsh__record_options options = {&r->allocator, r->io, NULL, 0};
     spsh_status rc = r->record_folder == NULL ? name_folder(r, err) : SPSH_OK;
+    if (rc == SPSH_OK)
+        rc = hash_run(r, &options.run, err);
     if (rc == SPSH_OK) /* of each node's disk */
         rc = spsh_io_make_directory(r->io, r->o->run, err);
     if (rc == SPSH_OK)
         rc = spsh_io_make_directory(r->io, r->record_folder, err);
-    const spsh__record_options options = {&r->allocator, r->io, r->record_folder, hash_run(r)};
+    options.folder = r->record_folder;
     r->recorded = r->runtime;
     if (rc == SPSH_OK)
         rc = spsh__record_open(&options, r->recorded, &r->runtime, err);
@@ -100,8 +108,10 @@ static spsh_status open_record(spsh__run *r, spsh_error *err)
 
 static spsh_status check_replayed(const spsh__run *r, spsh_error *err)
 {
-    if (r->world->record == 0 || r->world->record == hash_run(r))
-        return SPSH_OK;
+    uint64_t run = 0;
+    const spsh_status rc = r->world->record != 0 ? hash_run(r, &run, err) : SPSH_OK;
+    if (rc != SPSH_OK || r->world->record == run)
+        return rc;
     return SPSH_FAIL(err, SPSH_E_MISMATCH, SPSH_OFFSET_NONE,
                      "%s/record: was made with another configuration, vocabulary or number of "
                      "utterances than are there now",

@@ -131,15 +131,24 @@ static spsh_status check_simulated(const spsh__run *r, spsh_error *err)
 spsh_status spsh__run_enter_world(spsh__run *r, spsh_error *err)
 {
     spsh__config *c = r->config;
+    r->given = (spsh__run_given){c->threads, c->backend};
     r->comm->deadline_ms = c->deadline_ms;
     if (r->world != NULL && r->world->deadline_ms > 0)
         r->comm->deadline_ms = r->world->deadline_ms;
-    if (r->o->record && c->node_size == 0) /* which a replay is not told by a launcher */
-        c->node_size = spsh__run_node_size(r);
     if (spsh__run_has_clock(r))
         c->threads = 1;
     const spsh_status rc = r->world != NULL || r->o->record ? stay_on_host(c, err) : SPSH_OK;
     return rc == SPSH_OK && spsh__run_has_clock(r) ? check_simulated(r, err) : rc;
+}
+
+char *spsh__run_config_text(const spsh__run *r, bool of_record)
+{
+    spsh__config c = *r->config;
+    c.threads = r->given.threads;
+    c.backend = r->given.backend;
+    if (of_record && c.node_size == 0)
+        c.node_size = spsh__run_node_size(r);
+    return spsh__config_text(&c);
 }
 
 /* ---- what they take ---- */
