@@ -127,6 +127,20 @@ def test_recorded_runs_again(work):
         shutil.rmtree(work / "again")
 
 
+def test_what_does_not_begin_leaves_no_record(work):
+    """The same command is not refused, once what was in its way has gone: that of rank 0 alone, and of all."""
+    words = ["--record", "train.strategy=ps-async", "train.epochs=1"]
+    (work / "blocked" / "metrics.jsonl").mkdir(parents=True)
+    codes, said = processes(work, 3, "blocked", *words)
+    check(0 not in codes and "metrics.jsonl" in "".join(said), f"a folder in its way: {codes}, {said}")
+    check(not (work / "blocked" / "record").exists(), "a record of nothing: rank 0 could not start")
+    codes, said = processes(work, 3, "blocked", *words, "train.strategy=hierarchical", "train.node_size=2")
+    check(0 not in codes and "not nodes of 2" in "".join(said), f"3 of nodes of 2: {codes}, {said}")
+    check(not (work / "blocked" / "record").exists(), "a record of nothing: none could start")
+    (work / "blocked" / "metrics.jsonl").rmdir()
+    record(work, 3, "blocked", *words[1:])
+
+
 def test_records_that_are_none(work):
     record(work, 3, "whole", "train.strategy=ps-async")
     marks = work / "bad/record/learner-00001.marks"
@@ -186,4 +200,5 @@ os.environ.pop("RANK", None)
 with tempfile.TemporaryDirectory() as folder_:
     training_corpus(pathlib.Path(folder_), TEXTS * 8, CONFIG)
     run_tests([test_simulated_as_four_processes, test_what_a_clock_decides_is_not_the_runs, test_recorded_runs_again,
-               test_nodes_are_the_records, test_records_that_are_none, test_what_cannot_be_is_said], pathlib.Path(folder_))
+               test_nodes_are_the_records, test_what_does_not_begin_leaves_no_record,
+               test_records_that_are_none, test_what_cannot_be_is_said], pathlib.Path(folder_))

@@ -250,6 +250,8 @@ spsh_status spsh__record_open(const spsh__record_options *o, spsh__runtime *inne
     if (rc == SPSH_OK)
         rc = spsh__append_all(o->io, r->fd, head, sizeof(head), &r->size_bytes, r->path, err);
     if (rc != SPSH_OK) {
+        if (r->fd >= 0)
+            (void)o->io->unlink_fn(o->io->user, r->path);
         free_recorder(r);
         return rc;
     }
@@ -260,6 +262,15 @@ spsh_status spsh__record_open(const spsh__record_options *o, spsh__runtime *inne
                                  .state = r};
     *ret_runtime = &r->runtime;
     return SPSH_OK;
+}
+
+void spsh__record_remove(const spsh__record_options *o, uint32_t rank)
+{
+    char *path = make_path(o, rank);
+    if (path != NULL)
+        (void)o->io->unlink_fn(o->io->user, path);
+    (void)o->io->rmdir_fn(o->io->user, o->folder);
+    spsh__train_delete(o->allocator, path);
 }
 
 /* ---- reading ---- */

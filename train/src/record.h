@@ -46,6 +46,9 @@ typedef struct spsh__record_options {
 spsh_status spsh__record_open(const spsh__record_options *options, spsh__runtime *inner,
                               spsh__runtime **ret_runtime, spsh_error *err);
 
+/* Of a run that did not begin, behind close: the learner's file; with the last one, the folder. */
+void spsh__record_remove(const spsh__record_options *options, uint32_t rank);
+
 /* What the record in the folder is of: run, and how many learners, as learner 0's file says.
  * SPSH_E_NOT_FOUND, _TRUNCATED, _CORRUPT, _IO, _NO_MEMORY. */
 spsh_status spsh__record_find(const spsh__record_options *options, uint64_t *ret_run,

@@ -283,8 +283,12 @@ static spsh_status open_all(spsh__run *r, spsh_error *err)
         spsh__model_weights_changed(r->model);
     if (rc == SPSH_OK)
         rc = spsh__run_step_open(r, err);
-    if (rc == SPSH_OK)
-        rc = open_metrics(r, err);
+    if (rc != SPSH_OK)
+        return rc;
+    rc = open_metrics(r, err);
+    if (r->o->record) /* nobody keeps one of a run that rank 0 could not begin */
+        rc = spsh__run_agree(r, rc, err);
+    r->has_begun = rc == SPSH_OK;
     if (rc == SPSH_OK)
         tell_start(r);
     return rc;

@@ -100,6 +100,7 @@ typedef struct spsh__run {
     spsh__runtime *runtime;       /* of strategies that need one; else NULL */
     spsh__runtime *recorded;      /* ... which is around this one; else NULL */
     char *record_folder;          /* of that; else NULL */
+    bool has_begun;               /* all is open, of all ranks where there is a record */
     spsh__backend *arena_backend; /* of free ones; else NULL */
     float *shared;                /* hogwild's; else NULL */
     size_t shared_bytes;
@@ -291,6 +292,8 @@ void spsh__run_tell(spsh__run *r);
 spsh_status spsh__run_end_epoch(spsh__run *r, spsh_error *err);
 bool spsh__run_is_done(const spsh__run *r);
 
+/* Rank 0's outcome of what it does alone becomes everybody's. */
+spsh_status spsh__run_agree(spsh__run *r, spsh_status own, spsh_error *err);
 /* Finds the checkpoint to go on from, before anything else is opened: config and vocabulary. */
 spsh_status spsh__run_find(spsh__run *r, spsh_error *err);
 /* Its arenas and counters; memory for saving. Before the strategy starts. */

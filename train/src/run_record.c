@@ -101,9 +101,26 @@ static spsh_status open_record(spsh__run *r, spsh_error *err)
     r->recorded = r->runtime;
     if (rc == SPSH_OK)
         rc = spsh__record_open(&options, r->recorded, &r->runtime, err);
-    if (rc != SPSH_OK)
+    if (rc != SPSH_OK) {
         r->recorded = NULL;
+        if (r->record_folder != NULL) /* that is empty: it would refuse the next start */
+            (void)r->io->rmdir_fn(r->io->user, r->record_folder);
+    }
     return rc;
+}
+
+/* Of nothing that was learnt: it would only refuse the next start. */
+static void remove_record(const spsh__run *r)
+{
+    const spsh__record_options options = {&r->allocator, r->io, r->record_folder, 0};
+    const size_t capacity = strlen(r->record_folder) + sizeof("/config.yaml");
+    char *path = r->is_first ? malloc(capacity) : NULL;
+    if (path != NULL) {
+        (void)snprintf(path, capacity, "%s/config.yaml", r->record_folder);
+        (void)r->io->unlink_fn(r->io->user, path);
+    }
+    free(path);
+    spsh__record_remove(&options, r->comm->rank);
 }
 
 static spsh_status check_replayed(const spsh__run *r, spsh_error *err)
@@ -135,6 +152,8 @@ void spsh__run_close_runtime(spsh__run *r)
         r->runtime->ops->close_fn(r->runtime);
     if (r->recorded != NULL)
         r->recorded->ops->close_fn(r->recorded);
+    if (r->recorded != NULL && !r->has_begun)
+        remove_record(r);
 }
 
 bool spsh__run_is_recorded(const spsh__run *r)

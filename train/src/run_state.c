@@ -125,7 +125,7 @@ static spsh_status find_vocabulary(spsh__run *r, spsh_error *err)
 
 /* Rank 0's outcome is everybody's: nobody waits for one that failed, nor takes it for a stop. All
  * know why: mpirun ends the job when the first of them ends, whoever that is. */
-static spsh_status agree(spsh__run *r, spsh_status own, spsh_error *err)
+spsh_status spsh__run_agree(spsh__run *r, spsh_status own, spsh_error *err)
 {
     struct {
         int64_t rc;
@@ -155,7 +155,7 @@ spsh_status spsh__run_find(spsh__run *r, spsh_error *err)
         if (rc == SPSH_OK)
             rc = spsh__run_check_record(r, err);
     }
-    rc = agree(r, rc, err);
+    rc = spsh__run_agree(r, rc, err);
     if (rc == SPSH_OK)
         rc = share_text(r, &r->config_text, err);
     if (rc == SPSH_OK)
@@ -407,7 +407,7 @@ spsh_status spsh__run_restore(spsh__run *r, spsh_error *err)
         spsh__checkpoint_close(r->resumed);
         r->resumed = NULL;
     }
-    rc = agree(r, rc, err);
+    rc = spsh__run_agree(r, rc, err);
     if (rc == SPSH_OK)
         rc = spsh__comm_broadcast(r->comm, &r->progress, sizeof(r->progress), 0, err);
     r->served_base = r->progress.updates;
