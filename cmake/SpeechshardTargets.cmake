@@ -94,6 +94,9 @@ function(_speechshard_test_properties name)
     if(NOT arg_TIMEOUT)
         set(arg_TIMEOUT 120)
     endif()
+    # A limit ends what hangs, and is no promise of speed: TIMEOUT is about five times what a test
+    # takes on a quiet machine, and this is for slow ones, with slow disks, that do other things too.
+    math(EXPR arg_TIMEOUT "${arg_TIMEOUT} * 6")
     if(SPEECHSHARD_SANITIZE)
         math(EXPR arg_TIMEOUT "${arg_TIMEOUT} * 4")
         set(_environment ";SPEECHSHARD_TEST_FEWER=1") # for scripts

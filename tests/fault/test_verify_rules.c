@@ -179,7 +179,7 @@ int main(int argc, char **argv)
     spsh_shard_seal seal;
     seed = test_seed(31337);
     stride = test_stride(argc, argv, 5);
-    test_temp_dir(root, sizeof(root));
+    test_temp_memory(root, sizeof(root));
     (void)snprintf(path, sizeof(path), "%s/000000-000.spsh", root);
     (void)snprintf(out, sizeof(out), "%s/out", root);
     noise_shard_make(root, 0, &seal);

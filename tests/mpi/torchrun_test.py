@@ -6,7 +6,9 @@ one process, and end each other when one is killed or hangs; who does not belong
 import pathlib
 import re
 import shutil
+import signal
 import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -27,6 +29,11 @@ def free_port():
 
 def world(count, *words, where=f"file://{folder}", **more):
     return Torchrun(count, WORLD, *words, TEST_RENDEZVOUS=where, **more)
+
+
+def is_open(port):
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def hashes(done):
@@ -69,31 +76,48 @@ def test_killed_or_hanging():
 
 
 def test_one_does_not_come():
-    """... or is of another run, or of another attempt: at one port each."""
-    without_1 = world(3, "allreduce", 8, 1, job="without 1", ranks=[0, 2])
-    without_0 = world(2, "allreduce", 8, 1, job="without 0", ranks=[1])
+    """... or is of another run, or of another attempt: at one port each, where rank 0 is until the others have ended."""
+    short = {"TEST_DEADLINE_MS": 8000}
+    without_1 = world(3, "allreduce", 8, 1, job="without 1", ranks=[2, 0], **short)
+    without_0 = world(2, "allreduce", 8, 1, job="without 0", ranks=[1], **short)
     refused = []
     for others, text in [({"job": "other"}, "another run is meeting here: job"), ({"restarts": 4}, "attempt 0, not 4")]:
-        where = f"tcp://127.0.0.1:{free_port()}"
-        refused.append((world(2, "allreduce", 8, 1, where=where, ranks=[0]),
-                        world(2, "allreduce", 8, 1, where=where, ranks=[1], **others), text))
+        port = free_port()
+        first = world(2, "allreduce", 8, 1, where=f"tcp://127.0.0.1:{port}", ranks=[0], TEST_DEADLINE_MS=600000)
+        first.wait_until(lambda: is_open(port))
+        stranger = world(2, "allreduce", 8, 1, where=f"tcp://127.0.0.1:{port}", ranks=[1], **short, **others)
+        refused.append((first, stranger, text))
     done = without_1.end()
-    check("rank 1 of 3 has not come within 3.0 s" in done.said[0], f"rank 0 said {done.said[0]}")
+    check("rank 1 of 3 has not come within 8.0 s" in done.said[0], f"rank 0 said {done.said[0]}")
     check(all(code == 1 for code in done.codes.values()), f"ended with {done.codes}")
     done = without_0.end()
-    check("rank 0 was not found within 3.0 s" in done.said[1], f"rank 1 said {done.said[1]}")
+    check("rank 0 was not found within 8.0 s" in done.said[1], f"rank 1 said {done.said[1]}")
     for first, stranger, text in refused:
         stranger.end()
         check(text in stranger.said[1] and stranger.codes[1] == 1, f"{text}: said {stranger.output}")
-        equal(first.end().codes[0], 1, "rank 0, alone")
+        first.processes[0].kill()
+        equal(first.end().codes[0], -9, f"rank 0, which waited: {first.output}")
+
+
+def test_one_who_left():
+    """... before rank 0 got to its hello: it comes again, and that is who is waited for."""
+    port = free_port()
+    first = world(2, "allreduce", 8, 1, where=f"tcp://127.0.0.1:{port}", ranks=[0])
+    first.wait_until(lambda: is_open(port))
+    first.processes[0].send_signal(signal.SIGSTOP)
+    with socket.create_connection(("127.0.0.1", port)) as gone:
+        gone.sendall(struct.pack("<8s6IQ128s", b"SPSHMEET", 1, 1, 1, 2, 0, port, 0, b"job"))
+        gone.shutdown(socket.SHUT_WR)
+        first.processes[0].send_signal(signal.SIGCONT)
+        equal(b"".join(iter(lambda: gone.recv(1000), b"")), b"SPSHHOLD", "all that it is told")
+    second = world(2, "allreduce", 8, 1, where=f"tcp://127.0.0.1:{port}", ranks=[1])
+    equal((first.end().codes, second.end().codes), ({0: 0}, {1: 0}), f"{first.output}{second.output}")
 
 
 def file_name():
     """That of a rank 0 that waits: what is in it does not decide it."""
     first = world(2, "allreduce", 8, 1, ranks=[0])
-    while not list(folder.glob(".meeting-*[0-9a-f]")):
-        check(first.processes[0].poll() is None, "a rank 0 that waits")
-    name = next(folder.glob(".meeting-*[0-9a-f]")).name
+    name = first.wait_until(lambda: list(folder.glob(".meeting-*[0-9a-f]")))[0].name
     first.processes[0].kill()
     first.end()
     for path in folder.iterdir():
@@ -124,8 +148,7 @@ def test_hostile_bytes():
     strangers = []
     for i in range(100):
         stranger = socket.socket()
-        while stranger.connect_ex(("127.0.0.1", port)) != 0:
-            check(first.processes[0].poll() is None, "rank 0 waits")
+        first.wait_until(lambda: stranger.connect_ex(("127.0.0.1", port)) == 0)
         if i % 10 != 0:
             stranger.setblocking(False)
             try:
@@ -154,9 +177,9 @@ def test_stopped_while_they_meet():
             where = [] if rank == 0 else ["--rendezvous", f"tcp://127.0.0.1:{first.getsockname()[1]}"]
             done = Torchrun(3, *words, *where, ranks=[rank])
             process = done.processes[rank]
-            while rank == 0 and not list((base / "stopped").glob(".meeting-*[0-9a-f]")):
-                check(process.poll() is None, "it waits")
-            if rank > 0:
+            if rank == 0:
+                done.wait_until(lambda: list((base / "stopped").glob(".meeting-*[0-9a-f]")))
+            else:
                 line = first.accept()[0]
                 line.recv(1000)
                 line.send(b"SPSHHOLD" if knows else b"")
@@ -173,12 +196,12 @@ def weights(run):
 
 def test_runs():
     """The bits of one process; a rank is killed, the others end with 70, and the run goes on on another number."""
-    words = ["data.virtual_world=6", "data.max_padded_seconds=0.4", "train.deadline_ms=3000"]
+    words = ["data.virtual_world=6", "data.max_padded_seconds=0.4"]
     Torchrun(1, RANK, base, "run", "one", *words).end()
     done = Torchrun(3, RANK, base, "run", "some", "kill:1:4", "train.checkpoint_every_s=1e-9", *words).end()
     equal((done.codes[0], done.codes[2]), (70, 70), f"the others of a killed one: {done.output}")
     check("rank 1" in done.said[0], f"named no rank 1: {done.said[0]}")
-    done = Torchrun(2, RANK, base, "run", "some", "resume", "hang:0:5", *words, restarts=1).end(without=[0])
+    done = Torchrun(2, RANK, base, "run", "some", "resume", "hang:0:5", "train.deadline_ms=10000", *words, restarts=1).end(without=[0])
     equal(done.codes[1], 70, f"the other of a hanging one: {done.output}")
     done = Torchrun(3, RANK, base, "run", "some", "resume", "stop:2:2", *words, restarts=2).end()
     equal(set(done.codes.values()), {75}, f"stopped by one: {done.output}")
@@ -194,6 +217,7 @@ try:
         print(f"skipped: built without {CARRIER}")
         sys.exit(77)
     equal(subprocess.run([RANK, base, "make"], check=False).returncode, 0, "the dataset")
-    run_tests(test_sums, test_two_runs_at_once, test_killed_or_hanging, test_one_does_not_come, test_old_file, test_hostile_bytes, test_stopped_while_they_meet, test_runs)
+    run_tests(test_sums, test_two_runs_at_once, test_killed_or_hanging, test_one_does_not_come, test_one_who_left, test_old_file, test_hostile_bytes,
+              test_stopped_while_they_meet, test_runs)
 finally:
     shutil.rmtree(base, ignore_errors=True)

@@ -17,7 +17,8 @@
 #include "strategy.h"
 
 #define STEPS       6
-#define DEADLINE_MS 3000
+#define DEADLINE_MS 60000 /* of a meeting, where TEST_DEADLINE_MS says no other */
+#define FAULT_MS    8000  /* for one that does not answer; all others are soon there */
 #define STATISTICS  37
 #define SHARED      3
 #define BUCKETS     5
@@ -178,7 +179,10 @@ static void hash_bytes(run *r, const void *bytes, size_t size_bytes)
 
 static void fail_as_asked(const run *r)
 {
-    if (r->fault == NULL || r->learner.step != 3 || r->learner.comm->rank != r->fault_rank)
+    if (r->fault == NULL || r->learner.step != 3)
+        return;
+    r->learner.comm->deadline_ms = FAULT_MS;
+    if (r->learner.comm->rank != r->fault_rank)
         return;
     if (strcmp(r->fault, "kill") == 0)
         raise(SIGKILL);
@@ -380,8 +384,10 @@ static int in_company(char **arguments, int count)
 {
     run r = {0};
     spsh__launch launch;
+    const char *ms = getenv("TEST_DEADLINE_MS");
+    const uint32_t deadline_ms = ms == NULL ? DEADLINE_MS : (uint32_t)strtoul(ms, NULL, 10);
     /* A folder, for processes that no MPI connects. */
-    const spsh__rendezvous_options meeting = {&launch, getenv("TEST_RENDEZVOUS"), NULL, DEADLINE_MS,
+    const spsh__rendezvous_options meeting = {&launch, getenv("TEST_RENDEZVOUS"), NULL, deadline_ms,
                                               NULL};
     spsh__comm *comm = NULL;
     spsh_error err = SPSH_ERROR_INIT;

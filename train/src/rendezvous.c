@@ -71,7 +71,8 @@ typedef struct meeting {
     int listeners[2]; /* own port; rank 0's known one */
     uint32_t own_port;
     struct sockaddr_in6 *addresses; /* of ranks */
-    char why[160];                  /* the last try failed */
+    char why[160];                  /* the last whole try failed */
+    bool is_refused;                /* that is why; other reasons tell less */
 } meeting;
 
 static int ms_left(const meeting *m, int at_most)
@@ -221,6 +222,15 @@ static int connect_to(const meeting *m, const struct sockaddr *to, socklen_t siz
     return -1;
 }
 
+/* What `why` says. A try that the meeting's end cut short says nothing about who was tried, and
+ * where somebody refused, what came of later tries does not explain it. */
+static void note_why(meeting *m, bool is_refusal, const char *why)
+{
+    if (is_refusal || (!m->is_refused && (!is_over(m) || m->why[0] == '\0')))
+        (void)snprintf(m->why, sizeof(m->why), "%s%.119s", is_refusal ? "refused: " : "", why);
+    m->is_refused = m->is_refused || is_refusal;
+}
+
 /* ---- hellos ---- */
 
 static void write_hello(const meeting *m, hello_kind kind, uint64_t number, uint8_t *to)
@@ -280,22 +290,21 @@ static int greet(meeting *m, const struct sockaddr *to, socklen_t size, hello_ki
     const char *good = kind == TO_FIRST ? HOLD_MAGIC : GOOD_MAGIC;
     int s = connect_to(m, to, size);
     if (s < 0) {
-        (void)snprintf(m->why, sizeof(m->why), "%s", strerror(errno));
+        note_why(m, false, strerror(errno));
         return -1;
     }
     write_hello(m, kind, number, bytes);
     /* Another rank answers once it has gone to those below it. */
     const int patience_ms = kind == TO_FIRST ? HELLO_MS : (int)(m->o->deadline_ms & INT32_MAX);
     if (!put(m, s, bytes, sizeof(bytes)) || !take(m, s, answer, MAGIC_BYTES, patience_ms)) {
-        (void)snprintf(m->why, sizeof(m->why), "whoever listens there does not answer");
+        note_why(m, false, "whoever listens there does not answer");
     } else if (memcmp(answer, good, MAGIC_BYTES) == 0) {
         return s;
     } else if (memcmp(answer, NOPE_MAGIC, MAGIC_BYTES) == 0 &&
                take(m, s, answer + MAGIC_BYTES, NOPE_BYTES - MAGIC_BYTES, HELLO_MS)) {
-        (void)snprintf(m->why, sizeof(m->why), "refused: %.119s",
-                       (const char *)answer + MAGIC_BYTES);
+        note_why(m, true, (const char *)answer + MAGIC_BYTES);
     } else {
-        (void)snprintf(m->why, sizeof(m->why), "whoever listens there is somebody else");
+        note_why(m, false, "whoever listens there is somebody else");
     }
     hang_up(&s);
     return -1;
@@ -383,6 +392,23 @@ static spsh_status name_missing(const meeting *m, spsh_error *err)
                      m->path[0] != '\0' ? "by" : "at", m->path[0] != '\0' ? m->path : m->host);
 }
 
+/* A rank that got no answer in time has hung up, and comes again: the hello that is found of it
+ * later, when this process gets to run, is no rank that waits. */
+static uint32_t forget_gone(const meeting *m)
+{
+    uint32_t gone = 0;
+    for (uint32_t r = 1; r < m->launch->world_size; r++) {
+        uint8_t byte;
+        const ssize_t got =
+            m->sockets[r] < 0 ? 1 : recv(m->sockets[r], &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+        if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) {
+            hang_up(&m->sockets[r]);
+            gone++;
+        }
+    }
+    return gone;
+}
+
 /* Until all of the ranks above this one have come. */
 static spsh_status welcome(meeting *m, spsh_error *err)
 {
@@ -404,6 +430,8 @@ static spsh_status welcome(meeting *m, spsh_error *err)
         for (uint32_t i = 0; i < 2; i++)
             if (m->listeners[i] >= 0)
                 answer_door(m->listeners[i], callers, &count);
+        if (missing == 0 && m->launch->rank == 0) /* others do not come again */
+            missing = forget_gone(m);
     }
     for (uint32_t i = 0; i < count; i++)
         hang_up(&callers[i].socket);
@@ -505,12 +533,13 @@ static int greet_first(meeting *m, const char *host, uint32_t port, uint64_t num
 {
     const struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
     struct addrinfo *found = NULL;
-    char service[16];
+    char service[16], why[120];
     int s = -1;
     (void)snprintf(service, sizeof(service), "%u", port);
     const int rc = getaddrinfo(host, service, &hints, &found);
     if (rc != 0) {
-        (void)snprintf(m->why, sizeof(m->why), "%.60s: %s", host, gai_strerror(rc));
+        (void)snprintf(why, sizeof(why), "%.60s: %s", host, gai_strerror(rc));
+        note_why(m, false, why);
         return -1;
     }
     for (const struct addrinfo *i = found; i != NULL && s < 0; i = i->ai_next)
@@ -559,10 +588,11 @@ static spsh_status find_first(meeting *m, spsh_error *err)
         int s = try_first(m);
         if (s >= 0 && take_table(m, s)) {
             m->sockets[0] = s;
+            m->is_refused = false; /* that was another one */
             return SPSH_OK;
         }
         if (s >= 0)
-            (void)snprintf(m->why, sizeof(m->why), "rank 0 has hung up");
+            note_why(m, false, "rank 0 has hung up");
         hang_up(&s);
         (void)nanosleep(&nap, NULL);
     }
