@@ -1,16 +1,20 @@
-"""train_faults_test.py COMMAND MAKE_SPEECH: what `train --slow, --link, --freeze, --kill` do to runs of two processes."""
+"""train_faults_test.py COMMAND MAKE_SPEECH: what `train --slow, --link, --freeze, --kill` do to runs of two processes.
+
+Nothing here asks a machine to be in time: what takes long is measured from below.
+"""
 import json
 import os
 import pathlib
-import statistics
+import re
+import shutil
 import subprocess
 import tempfile
 
 from cli_kit import COMMAND, check, environment, equal, run_tests, training_corpus
 
-TEXTS = ["one two", "two", "three one", "two three four", "four", "one"]
+TEXTS = ["one two", "two", "three one", "two three four", "four", "one"] * 9
 TINY = ["model.preset=ds2-tiny", "model.hidden=8", "model.layers=1", "model.conv_channels=2", "train.threads=1",
-        "train.backend=cpu", "train.deadline_ms=60000"]
+        "train.backend=cpu", "train.deadline_ms=900000"]
 CONFIG = """vocabulary: words.vocabulary
 features: kaldi-fbank,sample_rate_hz=8000,mel_count=16
 data:
@@ -33,13 +37,17 @@ def train(work, name, *more, world=2, comm=None):
         processes.append(subprocess.Popen(
             [COMMAND, "train", "tiny.yaml", "-o", name, "--rendezvous", f"file://{meeting}", *TINY, *more], cwd=work,
             env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8"))
-    said = [process.communicate(timeout=300)[0] for process in processes]
+    said = [process.communicate(timeout=1200)[0] for process in processes]
     return [process.returncode for process in processes], said
 
 
-def steps_of(work, name):
+def lines_of(work, name, kind):
     lines = (work / name / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
-    return [line for line in map(json.loads, lines) if line["kind"] == "step"]
+    return [line for line in map(json.loads, lines) if line["kind"] == kind]
+
+
+def steps_of(work, name):
+    return lines_of(work, name, "step")
 
 
 def test_a_slow_process(work):
@@ -49,7 +57,7 @@ def test_a_slow_process(work):
     equal(codes, [0, 0], f"slow: {said}")
     plain, slow = steps_of(work, "plain"), steps_of(work, "slow")
     equal([step["loss"] for step in slow], [step["loss"] for step in plain], "what is learnt")
-    ratio = statistics.median(s["compute_s"] for s in slow) / statistics.median(s["compute_s"] for s in plain)
+    ratio = min(s["compute_s"] for s in slow) / min(s["compute_s"] for s in plain) # of steps that nothing else held up
     check(ratio > 3, f"computing takes longer: {ratio}")
 
 
@@ -64,7 +72,8 @@ def test_a_slow_link(work):
 def test_a_frozen_process(work):
     codes, said = train(work, "frozen", "--freeze", "1:2+1s")
     equal(codes, [0, 0], f"frozen: {said}")
-    check(max(step["step_s"] for step in steps_of(work, "frozen")) > 0.5, "the other one waits for it")
+    took_s = steps_of(work, "frozen")[1]["time"] - lines_of(work, "frozen", "start")[0]["time"]
+    check(took_s > 0.99, f"the other one waits for it: {took_s} s")
 
 
 def test_a_killed_process(work):
@@ -82,7 +91,20 @@ def test_what_is_wrong_is_named(work):
         check(codes[0] == 1 and told in said[0], f"{more}: {codes} {said}")
 
 
-SHRINK = ["train.on_lost=shrink", "data.max_padded_seconds=2", "train.epochs=6"]
+SHRINK = ["train.on_lost=shrink", "data.max_padded_seconds=2", "train.epochs=4"]
+
+
+def train_without_one(work, name, victim, *more, **options):
+    """A process that a busy machine holds up while a round of batches begins may miss something of the one that has gone
+    meanwhile, and ends, too (docs/TRAINING.md, 3.1); or the others have done all before the one's step: then again."""
+    for _ in range(10):
+        codes, said = train(work, name, "--kill", f"{victim}:6", *SHRINK, *more, world=3, **options)
+        late = [text for code, text in zip(codes, said) if code == 70 and re.search("has gone|is missing", text)]
+        if codes != [0, 0, 0] and (codes[victim] != -9 or len(late) != codes.count(70) or not late):
+            break
+        print("again:", codes, late)
+        shutil.rmtree(work / name)
+    return codes, said
 
 
 def test_others_go_on_without_one(work):
@@ -90,16 +112,16 @@ def test_others_go_on_without_one(work):
     for number, more in enumerate([["train.strategy=adpsgd-random"], ["train.strategy=adpsgd-fixed"],
                                    ["train.strategy=ps-async", "train.servers=1", "train.staleness_max=3"]]):
         name = f"shrunk{number}"
-        codes, said = train(work, name, "--kill", f"{1 + number % 2}:4", *SHRINK, *more, world=3,
-                            comm="tcp" if number > 0 else None)  # where Gloo was built in it is that
+        codes, said = train_without_one(work, name, 1 + number % 2, *more,
+                                        comm="tcp" if number > 0 else None)  # where Gloo was built in it is that
         equal(codes, [0, -9, 0] if number % 2 == 0 else [0, 0, -9], f"{more}: {said}")
         check("1 of 3 processes have gone" in said[0], said[0])
         steps = steps_of(work, name)
         check(steps[0]["learners"] in (2, 3) and steps[-1]["learners"] == 2, f"learners: {steps[0]} {steps[-1]}")
-        equal([sum(step["utterances"] for step in steps if step["epoch"] == epoch) for epoch in range(6)],
-              [len(TEXTS) * 3] * 6, f"{more}: utterances of each epoch")
-        equal(steps[-1]["samples"], len(TEXTS) * 3 * 6, "samples")
-        codes, said = train(work, name, "--resume", "auto", *SHRINK, "train.epochs=7", *more, comm="tcp")
+        equal([sum(step["utterances"] for step in steps if step["epoch"] == epoch) for epoch in range(4)],
+              [len(TEXTS)] * 4, f"{more}: utterances of each epoch")
+        equal(steps[-1]["samples"], len(TEXTS) * 4, "samples")
+        codes, said = train(work, name, "--resume", "auto", *SHRINK, "train.epochs=5", *more, comm="tcp")
         equal(codes, [0, 0], f"going on: {said}")
 
 
@@ -118,6 +140,6 @@ def test_who_cannot_be_lost(work):
 
 os.environ.pop("RANK", None)
 with tempfile.TemporaryDirectory() as folder_:
-    training_corpus(pathlib.Path(folder_), TEXTS * 3, CONFIG)
+    training_corpus(pathlib.Path(folder_), TEXTS, CONFIG)
     run_tests([test_a_slow_process, test_a_slow_link, test_a_frozen_process, test_a_killed_process,
                test_others_go_on_without_one, test_who_cannot_be_lost, test_what_is_wrong_is_named], pathlib.Path(folder_))
