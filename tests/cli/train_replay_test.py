@@ -26,7 +26,7 @@ model:
 train:
   backend: cpu
   threads: 1
-  deadline_ms: 20000
+  deadline_ms: 300000
   epochs: 2
 """
 # What a clock, or who started a process, has a part in.
@@ -43,7 +43,7 @@ def processes(work, count, name, *more):
         begun.append(subprocess.Popen(
             [COMMAND, "train", "tiny.yaml", "-o", name, "--rendezvous", f"file://{meeting}", *more], cwd=work, env=env,
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8"))
-    said = [process.communicate(timeout=300)[0] for process in begun]
+    said = [process.communicate(timeout=1200)[0] for process in begun]
     return [process.returncode for process in begun], said
 
 

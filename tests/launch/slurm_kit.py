@@ -20,7 +20,7 @@ import time
 
 PROGRAMS = ["munged", "slurmctld", "slurmd", "sbatch", "srun", "scontrol", "scancel"]
 PATH = os.environ["PATH"] + ":/usr/sbin:/sbin"
-LIMIT_S = 60 # until a daemon answers
+LIMIT_S = 120 # until a daemon answers
 NODE = "one"
 
 
@@ -71,14 +71,14 @@ class Cluster:
 
     def __exit__(self, *_):
         if len(self.daemons) == 3: # steps' own daemons, which outlive slurmd
-            subprocess.run(["scancel", "--full", "--user=root"], env=self.environment, check=False, timeout=30,
+            subprocess.run(["scancel", "--full", "--user=root"], env=self.environment, check=False, timeout=150,
                            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             self.until(lambda: not self.queue(), "jobs that end", must=False)
         for daemon in reversed(self.daemons):
             daemon.terminate()
         for daemon in reversed(self.daemons):
             try:
-                daemon.wait(20)
+                daemon.wait(100)
             except subprocess.TimeoutExpired:
                 daemon.kill()
                 daemon.wait()
@@ -171,11 +171,11 @@ PartitionName=all Nodes={NODE} Default=YES State=UP
 
     def try_run(self, *words):
         return subprocess.run(words, env=self.environment, check=False, encoding="utf-8", stdout=subprocess.PIPE,
-                              stderr=subprocess.DEVNULL, timeout=60).stdout
+                              stderr=subprocess.DEVNULL, timeout=300).stdout
 
     def run(self, *words):
         done = subprocess.run([str(word) for word in words], env=self.environment, check=False, encoding="utf-8",
-                              capture_output=True, timeout=60)
+                              capture_output=True, timeout=300)
         if done.returncode != 0:
             raise RuntimeError(f"{' '.join(map(str, words))}: exit {done.returncode}: {done.stderr}")
         return done.stdout

@@ -40,7 +40,7 @@ class Job:
     def said(self):
         return self.out.read_text(errors="replace") if self.out.exists() else ""
 
-    def until(self, state, limit_s=90):
+    def until(self, state, limit_s=600):
         """COMPLETED and the like; PENDING jobs that wait for two minutes behind a requeue need not."""
         seen = []
 

@@ -88,7 +88,7 @@ def test_one_is_lost():
     for name in STRATEGIES:
         many = counts_of(name)[-1]
         fault = [runs.program, runs.base, "run", name, f"kill:{many - 1}:3", *words_of(name), f"data.virtual_world={many}",
-                 "train.deadline_ms=3000", "train.epochs=100"]
+                 "train.deadline_ms=15000", "train.epochs=100"]
         done = Torchrun(many, *fault).end()
         for rank in range(many - 1):
             equal(done.codes[rank], 70, f"{name}: rank {rank}: {done.said[rank]}")
@@ -99,7 +99,7 @@ def test_bounds():
     """Of parameter servers: nobody waits for one that has no batch left in its round."""
     for options in [["train.staleness_max=0"], ["train.staleness_max=1", "train.servers=1", "train.overlap=true"],
                     ["train.scale_by_staleness=true", "train.samples_max=450"]]:
-        train(3, "bound", *words_of("ps-async"), f"train.epochs={EPOCHS}", "train.deadline_ms=20000", *options)
+        train(3, "bound", *words_of("ps-async"), f"train.epochs={EPOCHS}", "train.deadline_ms=120000", *options)
         evaluations = lines("bound", "evaluation")
         check(evaluations[-1]["loss"] < evaluations[0]["loss"], f"{options}: {[e['loss'] for e in evaluations]}")
         samples = lines("bound", "step")[-1]["samples"]

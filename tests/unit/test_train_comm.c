@@ -16,7 +16,7 @@
 
 #define RANKS       3
 #define LONG_MS     60000
-#define SHORT_MS    1000
+#define SHORT_MS    1000 /* for what never comes */
 #define LARGE_BYTES (3u << 20)
 #define ORDERED     40
 #define ROLLS       200
@@ -355,21 +355,27 @@ static void test_another_size(void)
     run_ranks(expect_much_more, LONG_MS);
 }
 
+static pthread_barrier_t all_silent;
+
 static void expect_silence(spsh__comm *c)
 {
     static uint8_t bytes[RANKS][200000], here[200000];
     const uint32_t other = (c->rank + 1) % RANKS;
     uint64_t all = 1;
     CHECK(spsh__comm_all_reduce(c, SPSH__COMM_U64, SPSH__COMM_SUM, &all, 1, NULL) == SPSH_OK);
+    c->deadline_ms = SHORT_MS;
     const spsh__comm_handle receive = post_receive(c, other, 3, bytes[c->rank], 200000);
     const spsh__comm_handle send = post_send(c, other, 4, here, 200000);
     expect(c, receive, SPSH_E_TIMEOUT, "has not sent 200000 bytes");
     expect(c, send, SPSH_E_TIMEOUT, "has not taken 200000 bytes");
+    (void)pthread_barrier_wait(&all_silent); /* nobody has gone before */
 }
 
 static void test_nobody_answers(void)
 {
-    run_ranks(expect_silence, SHORT_MS);
+    REQUIRE(pthread_barrier_init(&all_silent, NULL, RANKS) == 0);
+    run_ranks(expect_silence, LONG_MS);
+    REQUIRE(pthread_barrier_destroy(&all_silent) == 0);
 }
 
 /* A process: waits until it is killed, in the middle of what it sends and receives. */

@@ -8,7 +8,7 @@
 #include "spsh_test.h"
 #include "train_internal.h"
 
-#define DEADLINE_MS 20000
+#define DEADLINE_MS 120000
 #define MESSAGES    40u
 #define BYTES_MAX   5000u
 

@@ -620,7 +620,7 @@ static void *be_process(void *user)
                                  .node_count = 1,
                                  .launcher = "environment"};
     const spsh__rendezvous_options meeting = {
-        .launch = &launch, .folder = w->folder, .deadline_ms = 20000};
+        .launch = &launch, .folder = w->folder, .deadline_ms = 120000};
     const spsh__record_options records = records_of(w);
     spsh__comm *comm = NULL;
     spsh__runtime *t = NULL, *recorded = NULL;

@@ -17,7 +17,7 @@ enum {
     BATCH_MAX = 3,
     FRAMES_MAX = 12,
     LABELS = 2,
-    DEADLINE_MS = 20000
+    DEADLINE_MS = 120000
 };
 
 typedef struct run_kind {

@@ -18,7 +18,7 @@
 #define NOBODY      LEARNERS
 #define ELEMENTS    3000
 #define STEPS       30
-#define DEADLINE_MS 20000
+#define DEADLINE_MS 120000
 
 static const char *carrier;
 
