@@ -19,7 +19,7 @@ STYLE = """:root{color-scheme:light dark;
 *{box-sizing:border-box}
 body,svg text{font-family:system-ui,-apple-system,"Segoe UI",Roboto,"Noto Sans","DejaVu Sans",sans-serif}
 body{margin:0;background:var(--bg);color:var(--ink);font-size:14px;line-height:1.45}
-main{max-width:1080px;margin:0 auto;padding:28px 20px 60px}
+main{max-width:1200px;margin:0 auto;padding:28px 20px 60px}
 h1{font-size:24px;margin:0} h2{font-size:17px;margin:0 0 12px} p{margin:6px 0}
 .soft{color:var(--soft)}
 section{background:var(--card);border:1px solid var(--line);border-radius:8px;padding:18px 20px;margin-top:16px}
@@ -28,6 +28,7 @@ table{border-collapse:collapse;width:100%}
 th{font-weight:600;color:var(--soft);font-size:12.5px;text-align:left;white-space:nowrap}
 td,th{padding:4px 14px 4px 0;vertical-align:top;border-bottom:1px solid var(--line)}
 tr:last-child td{border-bottom:0}
+.name{white-space:nowrap}
 .n{text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums}
 .plots{display:grid;grid-template-columns:repeat(auto-fit,minmax(320px,1fr));gap:20px}
 svg.plot{display:block;width:100%;height:auto;max-width:640px}
@@ -38,6 +39,7 @@ svg .mark{stroke:var(--soft);stroke-dasharray:3 2}
 .c3{fill:var(--c3);color:var(--c3)} .c4{fill:var(--c4);color:var(--c4)} .c5{fill:var(--c5);color:var(--c5)}
 .c6{fill:var(--c6);color:var(--c6)} .c7{fill:var(--c7);color:var(--c7)}
 svg path[class]{fill:none;stroke:currentColor;stroke-width:1.6}
+svg circle.ring[class]{fill:none;stroke:currentColor;stroke-width:1.6}
 svg path.dashed[class]{stroke-dasharray:6 3}
 .legend{display:flex;flex-wrap:wrap;gap:4px 18px;margin:10px 0;font-size:13px}
 .legend svg{width:22px;height:8px;margin-right:6px}
@@ -103,21 +105,27 @@ def paint(number):
     return f"c{number % COLORS}" + (" dashed" if number >= COLORS else "")
 
 
-def plot(title, labels, lines, logs=(False, False), level=None, dots=False):
+def figures(marks, x, y):
+    """marks: [(x, y, whether it is said so, or derived, its title)]: filled, or a ring."""
+    return "".join(f'<circle class="c4{"" if is_said else " ring"}" cx="{x.place(a):.1f}" cy="{y.place(b):.1f}" r="4">'
+                   f'<title>{escape(title)}</title></circle>' for a, b, is_said, title in marks)
+
+
+def plot(title, labels, lines, logs=(False, False), level=None, dots=False, marks=(), x_ticks=None):
     """lines: [(name, number of its colour, [(x, y)...])]; "" where there is nothing to draw."""
     lines = [(name, color, [p for p in points if all(not log or v > 0 for v, log in zip(p, logs))])
              for name, color, points in lines]
     lines = [line for line in lines if line[2]]
     if not lines:
         return ""
-    every = [point for _, _, points in lines for point in points]
+    every = [point for _, _, points in lines for point in points] + [mark[:2] for mark in marks]
     x = Axis([point[0] for point in every], logs[0], LEFT, WIDTH - RIGHT)
     y = Axis([point[1] for point in every] + ([level] if level is not None else []), logs[1], HEIGHT - BOTTOM, TOP)
     out = f'<div><svg class="plot" viewBox="0 0 {WIDTH} {HEIGHT}" role="img"><title>{escape(title)}</title>'
     for value in y.ticks():
         out += rule("grid", LEFT, y.place(value), WIDTH - RIGHT, y.place(value))
         out += text(LEFT - 6, y.place(value) + 4, "end", short(value))
-    for value in x.ticks():
+    for value in x_ticks or x.ticks():
         out += text(x.place(value), HEIGHT - BOTTOM + 16, "middle", short(value))
     out += rule("axis", LEFT, HEIGHT - BOTTOM, WIDTH - RIGHT, HEIGHT - BOTTOM)
     out += text(4, 14, "start", f"{title}: {labels[1]}")
@@ -131,7 +139,7 @@ def plot(title, labels, lines, logs=(False, False), level=None, dots=False):
             for place in places:
                 cx, cy = place.split()
                 out += f'<circle class="c{color % COLORS}" cx="{cx}" cy="{cy}" r="2.5"/>'
-    return out + "</svg></div>\n"
+    return out + figures(marks, x, y) + "</svg></div>\n"
 
 
 def legend(names):
@@ -164,8 +172,7 @@ def bars(title, labels, counts, color):
 def grid(head, rows):
     """The first cell of a row is text, the others are numbers."""
     def cell(tag, i, words):
-        kind = ' class="n"' if i > 0 else ""
-        return f"<{tag}{kind}>{escape(words)}</{tag}>"
+        return f'<{tag} class="{"n" if i > 0 else "name"}">{escape(words)}</{tag}>'
     out = '<div class="wide"><table><thead><tr>' + "".join(cell("th", i, name) for i, name in enumerate(head))
     out += "</tr></thead><tbody>\n"
     for row in rows:
@@ -208,12 +215,11 @@ def comparison(result, colors):
     target = result["target_loss"]
     pictures = [plot("No straggler", ("utterances", "loss"), lines("0", 0), (False, True), target)]
     pictures += [plot(name, (time_of, "loss"), lines(slow, 1), (False, True), target)
-                 for slow, name in (("0", "No straggler"), ("1", "One of ten times"), ("2", "Two of ten times"))]
+                 for slow, name in (("0", "No straggler"), ("1", "One straggler"), ("2", "Two stragglers"))]
     words = (f"Target: a loss of {table.number(target, 4)}, which one device has behind {100 * result['target_at']:.0f} % of all "
              f"utterances; losses are means of the last {result['window']} utterances. {result['epochs']} epochs; "
              f"{result['seeds']} seeds for WER with {most} learners. Stragglers take {result['slow_factor']} times as long.")
-    bad = "".join(soft(f"{row['strategy']}, {row['learners']} learners: {row['failed']}")
-                  for row in rows if row["failed"] is not None)
+    bad = "".join(soft(line) for line in table.reasons(rows))
     return section("Every strategy", soft(words), grid(table.HEAD, [table.cells(row) for row in rows]), bad,
                    legend([(row["strategy"], colors[row["strategy"]]) for row in drawn]), plots(*pictures)) if rows else ""
 
@@ -221,7 +227,7 @@ def comparison(result, colors):
 def shares(result):
     rows = [[name, *(table.number(of.get(slow)) for slow in "012")] for name, of in (result.get("shares") or {}).items()]
     words = ("What all learners do, of what they would do without each other, if all were alike; by the planner, with this "
-             "task's step and link.")
+             "task's step and link. Steps that jitter, by up to a tenth, take the rest of 1 where nobody waits.")
     return section("Share of the ideal throughput", soft(words), grid(["strategy", "no straggler", "one", "two"], rows)) if rows else ""
 
 
@@ -241,7 +247,7 @@ def batches(result, colors):
     if not rows:
         return ""
     bad = table.degraded(rows)
-    names = list(dict.fromkeys(row["strategy"] for row in rows))
+    names = list(dict.fromkeys(row["strategy"] for row in rows if table.is_measured(row)))
 
     def lines(key):
         return [(name, colors[name], [(row["batch_s"], table.mean(row[key])) for row in rows
@@ -253,7 +259,8 @@ def batches(result, colors):
                      [(n, c, [(x, 100 * y) for x, y in p]) for n, c, p in lines("wers")], (True, False), dots=True),
                 plot("Loss of the test", ("seconds of audio in a step, of all learners", "nats"), lines("losses"), (True, True), dots=True)]
     return section("Larger batches", soft(words), legend([(name, colors[name]) for name in names]), plots(*pictures),
-                   grid(table.BATCH_HEAD, [table.batch_cells(row, bad[row["strategy"]]) for row in rows]))
+                   grid(table.BATCH_HEAD, [table.batch_cells(row, bad[row["strategy"]]) for row in rows]),
+                   "".join(soft(line) for line in table.reasons(rows)))
 
 
 def real(result, colors):
@@ -267,34 +274,37 @@ def real(result, colors):
                    grid(table.REAL_HEAD, [table.real_cells(row, rows) for row in rows])) if rows else ""
 
 
+def marks_of(result, most):
+    """Speed-ups of the literature, of no more learners than `most`."""
+    marks = []
+    for p in result["published"]:
+        if p.get("learners", most + 1) <= most and "speed_up" in p:
+            marks.append((p["learners"], p["speed_up"], True, f"published, {p['source']}: {p['speed_up']:g} times, {p['learners']} learners"))
+        elif p.get("learners", most + 1) <= most and "share" in p:
+            marks.append((p["learners"], p["share"] * p["learners"], False,
+                          f"derived: {100 * p['share']:g} % of {p['learners']} times, {p['source']}"))
+    return marks
+
+
 def simulated(result, colors):
     parts = []
-    points = [(p["learners"], p["speed_up"]) for p in result["published"] if "speed_up" in p]
     for cluster in result.get("simulated", []):
-        names = list(dict.fromkeys(one["strategy"] for one in cluster["runs"]))
-        lines = [(name, colors[name], [(one["learners"], one["share"] * one["learners"]) for one in cluster["runs"]
-                                       if one["strategy"] == name and not one["stopped"]]) for name in names]
-        most = max((one["learners"] for one in cluster["runs"]), default=1)
-        lines.append(("ideal", 15, [(1, 1), (most, most)]))
-        picture = plot(cluster["cluster"], ("learners", "times one"), lines, (True, True))
-        inside = [p for p in points if p[0] <= most]
-        if picture and inside:
-            # On the axes of the lines: the published points lie between one learner and the ideal.
-            x = Axis([1, most], True, LEFT, WIDTH - RIGHT)
-            every = [p[1] for _, _, of in lines for p in of if p[1] > 0]
-            y = Axis(every, True, HEIGHT - BOTTOM, TOP)
-            dots = "".join(f'<circle class="c4" cx="{x.place(a):.1f}" cy="{y.place(b):.1f}" r="4"><title>published: {b:g} times, '
-                           f'{a} learners</title></circle>' for a, b in inside)
-            picture = picture.replace("</svg></div>", dots + "</svg></div>")
+        found = table.speed_ups(cluster)
+        every = list(dict.fromkeys(one["learners"] for one in cluster["runs"])) or [1]
+        lines = [(name, colors[name], list(of.items())) for name, of in found.items()]
+        lines.append(("ideal", 15, [(1, 1), (max(every), max(every))]))
+        picture = plot("Speed", ("learners", "times one"), lines, (True, True), marks=marks_of(result, max(every)), x_ticks=every)
         head, rows = table.simulated_rows(cluster)
-        parts += [legend([(name, colors.get(name, 15)) for name in [*names, "ideal"]]), plots(picture), grid(head, rows)]
-    return section("1 to many, simulated", soft("Times the speed of one learner; red dots: published, of other models and machines, "
-                                                "where the source itself says a speed-up."), *parts) if parts else ""
+        parts += [f"<p>{escape(cluster['cluster'])}</p>\n", legend([(name, colors.get(name, 15)) for name in [*found, "ideal"]]),
+                  plots(picture), grid(head, rows)]
+    words = ("Times the speed of one learner. Published are other models on other machines: red dots are speed-ups that a source "
+             "itself says, red rings are derived here from the share of the linear one that it says.")
+    return section("1 to many, simulated", soft(words), *parts) if parts else ""
 
 
 def published(result):
     rows = [[p["source"], p["set_up"], p["result"], p["read"]] for p in result["published"]]
-    out = grid(["source", "what", "result", "read"], rows).replace(' class="n"', "")
+    out = grid(["source", "what", "result", "read"], rows).replace(' class="n"', "").replace(' class="name"', "")
     return section("Published", soft("As the sources say; their baselines differ, so no speed-up is made across them."), out)
 
 

@@ -3,7 +3,8 @@
 from runs import STALENESS  # noqa: F401: of the page, too
 
 # Of shared figures of the literature, each with where it is said. `learners` and `speed_up` are given where the source
-# itself says both: speed-ups across papers, whose baselines differ, are nobody's.
+# itself says both: speed-ups across papers, whose baselines differ, are nobody's. `share` is in the place of a speed-up
+# where the source says what part of the linear one it is: what follows from it is derived here, and is called so.
 PUBLISHED = [
     {"source": "IBM, ICASSP 2019 (arXiv 1904.04956)", "set_up": "SWB2000, ADPSGD, 16 P100",
      "result": "14 h; WER 7.6 SWB, 13.1 CH", "read": "abstract"},
@@ -19,11 +20,11 @@ PUBLISHED = [
     {"source": "AD-PSGD, ICML 2018", "set_up": "ResNet-50, up to 128 GPUs, a shared network",
      "result": "an epoch 4 to 8 times as fast as synchronous, with the same convergence an epoch", "read": "abstract"},
     {"source": "wav2letter++", "set_up": "100 million weights", "result": "linear to 64 GPUs", "read": "abstract",
-     "learners": 64, "speed_up": 64},
+     "learners": 64, "share": 1},
     {"source": "BlueFog", "set_up": "ResNet-50, 128 V100, 25 Gbit", "result": "over 95 % of linear", "read": "README",
-     "learners": 128, "speed_up": 0.95 * 128},
+     "learners": 128, "share": 0.95},
     {"source": "Horovod, as BlueFog says", "set_up": "the same", "result": "about 66 % of linear", "read": "README",
-     "learners": 128, "speed_up": 0.66 * 128},
+     "learners": 128, "share": 0.66},
 ]
 
 
@@ -64,7 +65,12 @@ def sent(row):
 
 
 HEAD = ["strategy", "learners", "samples to target", "s to it", "1 slow", "2 slow", "sent a sample", "staleness",
-        "WER", "to one device", "within 0.5"]
+        "WER", "least - most", "to one device", "within 0.5"]
+
+
+def least_most(wers):
+    """Of several seeds; how much of a difference may be chance."""
+    return f"{100 * min(wers):.1f} - {100 * max(wers):.1f}" if wers and len(wers) > 1 else "-"
 
 
 def cells(row):
@@ -73,7 +79,7 @@ def cells(row):
     within = "-" if more is None else "yes" if more <= 0.005 + 1e-9 else "no"
     return [row["strategy"], str(row["learners"]), number(place["samples"] if place else None), seconds_to(row, "0"),
             seconds_to(row, "1"), seconds_to(row, "2"), sent(row), stale((row.get("staleness") or {}).get("0")),
-            percent(row.get("wer")), percent(more, "+"), within]
+            percent(row.get("wer")), least_most(row.get("wers")), percent(more, "+"), within]
 
 
 BATCH_HEAD = ["strategy", "learners", "s of a step", "rate", "steps", "WER", "loss", "degrades"]
@@ -83,6 +89,11 @@ def mean(values):
     return sum(values) / len(values) if values else None
 
 
+def is_measured(row):
+    """A run that broke off has lost its way, which is a measurement; one that was not let to end is none."""
+    return bool(row["wers"]) or not row["failed"].startswith(("no time was left", "took longer"))
+
+
 def degraded(rows):
     """Of rows by strategy: the seconds of the first step whose WER is more than the margin above the best one of one
     device, and of all larger ones; None: none is."""
@@ -90,12 +101,11 @@ def degraded(rows):
     found = {}
     for strategy in dict.fromkeys(row["strategy"] for row in rows):
         bad = None
-        for row in sorted((row for row in rows if row["strategy"] == strategy), key=lambda row: -row["batch_s"]):
-            wer = mean(row["wers"])
-            if best is not None and (wer is None or wer > best + 0.005):
-                bad = row["batch_s"]
-            else:
+        measured = [row for row in rows if row["strategy"] == strategy and is_measured(row)]
+        for row in sorted(measured, key=lambda row: -row["batch_s"]):
+            if best is None or (row["wers"] and mean(row["wers"]) <= best + 0.005):
                 break
+            bad = row["batch_s"]
         found[strategy] = bad
     return found
 
@@ -103,7 +113,7 @@ def degraded(rows):
 def batch_cells(row, from_s):
     return [row["strategy"], str(row["learners"]), f"{row['batch_s']:g}", f"{row['rate']:.3g}", number(row["steps"]),
             percent(mean(row["wers"])), number(mean(row["losses"])),
-            "yes" if from_s is not None and row["batch_s"] >= from_s else "no"]
+            "-" if not is_measured(row) else "yes" if from_s is not None and row["batch_s"] >= from_s else "no"]
 
 
 REAL_HEAD = ["strategy", "processes", "utterances/s", "to one"]
@@ -115,18 +125,22 @@ def real_cells(row, rows):
     return [row["strategy"], str(row["processes"]), number(speed), number(speed / one if speed and one else None)]
 
 
-def share(one):
-    return None if one["stopped"] else one["share"]
+def speed_ups(cluster):
+    """{strategy: {learners: times one learner's speed}}; one that is alone has jitter, too."""
+    runs = [one for one in cluster["runs"] if not one["stopped"]]
+    alone = next((one["share"] for one in runs if one["learners"] == 1), 1)
+    found = {one["strategy"]: {} for one in cluster["runs"]}
+    for one in runs:
+        found[one["strategy"]][one["learners"]] = one["learners"] * one["share"] / alone
+    return found
 
 
 def simulated_rows(cluster):
     """A row a number of learners, a column a strategy: times one learner's speed, were it alone."""
-    names = list(dict.fromkeys(one["strategy"] for one in cluster["runs"]))
-    rows = []
-    for learners in dict.fromkeys(one["learners"] for one in cluster["runs"]):
-        of = {one["strategy"]: share(one) for one in cluster["runs"] if one["learners"] == learners}
-        rows.append([str(learners), *(number(of[n] * learners if of.get(n) is not None else None) for n in names)])
-    return ["learners", *names], rows
+    found = speed_ups(cluster)
+    every = dict.fromkeys(one["learners"] for one in cluster["runs"])
+    rows = [[str(learners), *(number(of.get(learners)) for of in found.values())] for learners in every]
+    return ["learners", *found], rows
 
 
 def lines(head, rows):
@@ -135,21 +149,37 @@ def lines(head, rows):
                              for i, (cell, width) in enumerate(zip(row, widths))).rstrip() + "\n" for row in [head, *rows])
 
 
+def reasons(rows):
+    """What has failed, with its reason: a line a reason."""
+    found = {}
+    for row in rows:
+        if row["failed"] is not None:
+            found.setdefault(row["failed"], {}).setdefault(row["strategy"], {})[str(row["learners"])] = None
+    return [", ".join(f"{name} ({', '.join(learners)})" for name, learners in names.items()) + f": {failed}"
+            for failed, names in found.items()]
+
+
+def titled(title, *table):
+    return f"\n{title}\n\n" + lines(*table)
+
+
 def text_of(result):
-    text = f"{result['clock']} clock, {result['epochs']} epochs, target {number(result['target_loss'], 4)}\n"
+    text = (f"{result['clock'].capitalize()} clock, {result['epochs']} epochs. Target: a loss of {number(result['target_loss'], 4)}, "
+            f"one device's behind {100 * result['target_at']:.0f} % of its utterances.\n")
+    most = max(result["learners"])
     if "curves" in result:
-        text += lines(HEAD, [cells(row) for row in result["curves"]])
-        text += "".join(f"{row['strategy']}, {row['learners']} learners: {row['failed']}\n"
-                        for row in result["curves"] if row["failed"] is not None)
+        text += titled("Every strategy; seconds are the clock's", HEAD, [cells(row) for row in result["curves"]])
+        text += "".join(line + "\n" for line in reasons(result["curves"]))
     if result.get("shares"):
-        text += "\n" + lines(["of ideal", "0 slow", "1 slow", "2 slow"],
-                             [[name, *(number(of.get(slow)) for slow in "012")] for name, of in result["shares"].items()])
+        text += titled(f"Share of the ideal throughput, {most} learners", ["strategy", "0 slow", "1 slow", "2 slow"],
+                       [[name, *(number(of.get(slow)) for slow in "012")] for name, of in result["shares"].items()])
     if "batches" in result:
         bad = degraded(result["batches"])
-        text += "\n" + lines(BATCH_HEAD, [batch_cells(row, bad[row["strategy"]]) for row in result["batches"]])
+        text += titled("Larger batches", BATCH_HEAD, [batch_cells(row, bad[row["strategy"]]) for row in result["batches"]])
+        text += "".join(line + "\n" for line in reasons(result["batches"]))
     if "real" in result:
-        text += f"\n{result['cores']} cores\n"
-        text += lines(REAL_HEAD, [real_cells(row, result["real"]) for row in result["real"]])
+        text += titled(f"Real processes on {result['cores']} cores", REAL_HEAD,
+                       [real_cells(row, result["real"]) for row in result["real"]])
     for cluster in result.get("simulated", []):
-        text += f"\n{cluster['cluster']}\n" + lines(*simulated_rows(cluster))
+        text += titled(f"Times one learner's speed, simulated: {cluster['cluster']}", *simulated_rows(cluster))
     return text
