@@ -85,19 +85,14 @@ class Comparison:
         return f"link={self.o.link},step={1e6 * self.step_s(learners):.0f}us,jitter=0.1"
 
     def step_s(self, learners):
-        """Of a learner's batch, computed by one process on one thread: measured once, and kept."""
-        kept = self.o.work / "steps.json"
-        steps = json.loads(kept.read_text()) if kept.exists() else {}
+        """Of a learner's batch, computed by one process on one thread: a result like others, measured once, and kept."""
         seconds = f"{BATCH_S / learners:g}"
-        if seconds not in steps:
-            settings = self.settings("allreduce", learners) | {"data.virtual_world": 1, "data.dev": "[]"}
-            settings |= {"train.epochs": 0, "train.samples_max": int(STEPS_MEASURED * float(seconds) * 2.2)}
-            result = self.bench.result(Run("allreduce", 1, settings))
-            if result["failed"] is not None:
-                raise SystemExit(f"compare.py: a step of {seconds} s of audio: {result['failed']}")
-            steps[seconds] = result["step_s"]
-            write(kept, steps)
-        return steps[seconds]
+        settings = self.settings("allreduce", learners) | {"data.virtual_world": 1, "data.dev": "[]"}
+        settings |= {"train.epochs": 0, "train.samples_max": int(STEPS_MEASURED * float(seconds) * 2.2)}
+        result = self.bench.result(Run("allreduce", 1, settings))
+        if result["failed"] is not None:
+            raise SystemExit(f"compare.py: a step of {seconds} s of audio: {result['failed']}")
+        return result["step_s"]
 
     # ------------------------------------------------------------------------------------------------ parts
 
@@ -147,7 +142,7 @@ class Comparison:
 
     def baseline_row(self):
         row = self.row_of("one device", 1, {(0, seed): run for seed, run in zip(self.seeds(), self.baseline)})
-        return row | {"wer_more": 0.0}
+        return row | {"wer_more": None}
 
     def end_row(self, strategy, learners, later):
         return self.row_of(strategy, learners, {key: one.result() for key, one in later.items()})
@@ -161,12 +156,12 @@ class Comparison:
         row["failed_with"] = {str(slow): result["failed"] for (slow, seed), result in results.items() if seed == 1}
         if first["failed"] is not None:
             return row
-        wers = [self.wer(result) for (slow, _), result in good.items() if slow == 0]
-        wers = [wer for wer in wers if wer is not None]
-        one = [self.wer(run) for run in self.baseline[:len(wers)] if run["failed"] is None]
-        row["wer"] = sum(wers) / len(wers) if wers else None
-        row["wers"] = wers
-        row["wer_more"] = row["wer"] - sum(one) / len(one) if wers and one and None not in one else None
+        wers = {seed: self.wer(result) for (slow, seed), result in good.items() if slow == 0}
+        wers = {seed: wer for seed, wer in wers.items() if wer is not None}
+        one = {seed: self.wer(run) for seed, run in zip(self.seeds(), self.baseline)}
+        row["wers"] = list(wers.values())
+        row["wer"] = table.mean(row["wers"])
+        row["wer_more"] = table.mean([wer - one[seed] for seed, wer in wers.items() if one[seed] is not None])
         row["sent_bytes"] = first["sent_bytes"]
         row["sent_bytes_a_sample"] = first["sent_bytes"] / first["steps"][-1][0]
         row["weights"] = first["weights"]
@@ -277,7 +272,7 @@ class Comparison:
                 self.failures.append(f"shares of ideal: {failed}")
             for one in found:
                 shares.setdefault(one["strategy"], {})[str(count)] = one["share"] if one["batches"] else None
-        return shares
+        return {name: shares[name] for name in self.o.strategies if name in shares}
 
 
 PARTS = ["curves", "batches", "real", "simulated"]

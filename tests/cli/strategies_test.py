@@ -1,5 +1,6 @@
 """strategies_test.py COMMAND MAKE_SPEECH CLOCK: bench/strategies/compare.py on a corpus of made voices, with little of
 all. CLOCK is `real`, of processes that mpirun begins, or `virtual`."""
+import argparse
 import json
 import math
 import pathlib
@@ -11,6 +12,8 @@ import tempfile
 from cli_kit import COMMAND, check, equal, read_page, run_tests, speech
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / "bench" / "strategies"))
+import compare as compare_py  # noqa: E402
 COMPARE = ROOT / "bench" / "strategies" / "compare.py"
 CLOCK = ["--real"] if sys.argv[3] == "real" else []
 TAKES = 8  # of two voices, 0 to 4 are the test
@@ -81,12 +84,73 @@ def test_it_goes_through(work, recordings):
     equal(same["curves"], found["curves"], "and the same")
 
 
+def test_the_other_parts(work, recordings):
+    """Larger batches under the virtual clock, throughput of processes without it; `pipeline`, which has no such clock."""
+    part = "real" if CLOCK else "batches"
+    done, found = compare(work, recordings, "--strategies", "allreduce,pipeline", "--parts", f"curves,{part}", "--batches", "1,2",
+                          *CLOCK)
+    equal(done.returncode, 0, f"compare.py: {done.stderr}")
+    read_page(work / "page.html", ELEMENTS, "the page")
+    rows = {row["strategy"]: row for row in found["curves"]}
+    if CLOCK:
+        check_rows(found, ["allreduce", "pipeline"])
+        equal([(row["strategy"], row["processes"]) for row in found["real"]], [("allreduce", 1), ("allreduce", 2)], "rows")
+        check(all(row["failed"] is None and row["utterances_per_s"] > 0 for row in found["real"]), f"{found['real']}")
+        return
+    check("is not simulated" in rows["pipeline"]["failed"], rows["pipeline"]["failed"])
+    check("pipeline (2): " in done.stdout, "why there is no row of it")
+    equal([(row["strategy"], row["times"]) for row in found["batches"]],
+          [("one device", 1), ("one device", 2), ("allreduce", 1), ("allreduce", 2)], "rows")
+    for row in found["batches"]:
+        check(row["failed"] is None and len(row["wers"]) == 1 and math.isfinite(row["losses"][0]), f"{row}")
+        check(f"train.rate={0.02 * row['times']:g}" in row["commands"][0], f"{row['times']} times the rate: {row['commands']}")
+    one, two = found["batches"][:2]
+    check(one["steps"] > 1.5 * two["steps"], f"steps of twice as much: {one['steps']}, {two['steps']}")
+
+
+def result(wer):
+    """Of a run of one step."""
+    return {"command": "", "failed": None, "steps": [[10, 1.0, 5.0, 10]], "weights": 1, "sent_bytes": 0, "staleness": None,
+            "evaluations": [{"samples": 10, "wer": wer, "loss": 1.0}]}
+
+
+def test_seeds_are_compared_with_their_own(_work, _recordings):
+    """A WER is compared with one device's of the same seed, whichever of them are there."""
+    one = compare_py.Comparison.__new__(compare_py.Comparison)
+    one.o, one.target = argparse.Namespace(seeds=3), None
+    one.baseline = [result(0.1), {"command": "", "failed": "no time was left"}, result(0.3)]
+    row = one.row_of("allreduce", 8, {(0, 1): result(0.2), (0, 2): result(0.9), (0, 3): result(0.5), (1, 1): result(0.7)})
+    check(abs(row["wer_more"] - 0.15) < 1e-12, f"{row['wer_more']}: of seeds 1 and 3")
+    equal(row["wers"], [0.2, 0.9, 0.5], "of all seeds, without stragglers")
+
+
+def test_batches_that_degrade(_work, _recordings):
+    """From a size on where all larger ones are worse, or broke off; what was not run says nothing."""
+    def row(strategy, times, wers, failed=None):
+        return {"strategy": strategy, "learners": 1, "batch_s": times, "rate": 1.0, "steps": 1, "losses": wers, "wers": wers, "failed": failed}
+    rows = [row("one device", 1, [0.1]), row("one device", 2, [0.104]), row("one device", 4, [], "a loss is no number"),
+            row("allreduce", 1, [0.2]), row("allreduce", 2, [0.1]), row("allreduce", 4, [], "no time was left"),
+            row("d1-model", 1, [0.12]), row("d1-model", 2, [0.11, 0.13])]
+    bad = compare_py.table.degraded(rows)
+    equal(bad, {"one device": 4, "allreduce": None, "d1-model": 1}, "from which size on")
+    equal([compare_py.table.batch_cells(one, bad[one["strategy"]])[-1] for one in rows],
+          ["no", "no", "yes", "no", "no", "-", "yes", "yes"], "degrades")
+
+
+def test_published_figures_are_told_from_derived_ones(_work, _recordings):
+    """A dot is a speed-up that a source says; what is made of a share is a ring, and says so."""
+    marks = compare_py.page.marks_of({"published": compare_py.table.PUBLISHED}, 128)
+    equal([(learners, times) for learners, times, is_said, _ in marks if is_said], [(64, 40)], "said")
+    check(all("derived" in title for _, _, is_said, title in marks if not is_said) and len(marks) > 1, f"{marks}")
+    runs = [{"strategy": "allreduce", "learners": n, "share": 0.9, "stopped": None} for n in (1, 2)]
+    equal(compare_py.table.speed_ups({"runs": runs}), {"allreduce": {1: 1.0, 2: 2.0}}, "times one that jitters as well")
+
+
 def test_what_fails_is_told(work, recordings):
     words = ["--strategies", "allreduce", "--parts", "simulated", "--link", "fast"]
     done, _ = compare(work, recordings, *words, *CLOCK)
     equal(done.returncode, 1, "status")
     check("'fast' is no link" in done.stderr, done.stderr)
-
 
 
 if CLOCK and shutil.which("mpirun") is None:
@@ -95,4 +159,5 @@ if CLOCK and shutil.which("mpirun") is None:
 with tempfile.TemporaryDirectory(prefix="strategies-") as base:
     voices = pathlib.Path(base) / "recordings"
     make(voices)
-    run_tests([test_it_goes_through, test_what_fails_is_told], pathlib.Path(base), voices)
+    run_tests([test_it_goes_through, test_the_other_parts, test_seeds_are_compared_with_their_own, test_batches_that_degrade,
+               test_published_figures_are_told_from_derived_ones, test_what_fails_is_told], pathlib.Path(base), voices)
