@@ -233,7 +233,8 @@ static bool read_u64(const char *text, uint64_t *ret_value)
 
 /* ---- gathering ---- */
 
-/* "digits.yaml: line 7: train.rate", or "train.rate=x: train.rate". */
+/* "digits.yaml: line 7: train.rate", or "train.rate=x: train.rate"; of what is too long its first
+ * bytes. */
 typedef struct place {
     char text[256];
 } place;
@@ -242,9 +243,9 @@ static place place_of(const char *name, uint64_t line, const char *key)
 {
     place p;
     if (line == 0)
-        (void)snprintf(p.text, sizeof(p.text), "%.160s: %s", name, key);
+        (void)snprintf(p.text, sizeof(p.text), "%.160s: %.90s", name, key);
     else
-        (void)snprintf(p.text, sizeof(p.text), "%.120s: line %llu: %s", name,
+        (void)snprintf(p.text, sizeof(p.text), "%.120s: line %llu: %.90s", name,
                        (unsigned long long)line, key);
     return p;
 }
