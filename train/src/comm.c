@@ -265,8 +265,7 @@ static void post_roll(spsh__comm *c, const uint64_t *own, uint64_t *counts,
     }
 }
 
-/* Both have heard each other: who left with its own answer under way would be missing over there.
- */
+/* Both have heard each other: who left with its own answer on its way would be missing there. */
 static bool has_answered(spsh__comm *c, const spsh__comm_handle *handles, uint32_t rank)
 {
     const spsh__comm_handle both[2] = {handles[rank], handles[c->world_size + rank]};

@@ -258,13 +258,11 @@ static spsh_status pass(actor *l, const spsh__recorded *m, bool *ret, spsh_error
     return SPSH_OK;
 }
 
-/* Who was served then listens already: a learner whose computing task has not come so far yet, as
+/* Who was served then listens already (a record has no losses): a learner whose computing task has not come so far yet, as
  * it waits for another's in comm.h, which no mark orders, is served later. */
 static bool is_heard(const actor *l, const spsh__recorded *m)
 {
-    const bool is_lease = m->kind >= SPSH__LEASE_KIND;
-    return m->kind == SPSH__LOST_KIND ||
-           l->is_heard[is_lease ? SPSH__SERVICE_LEASES : SPSH__SERVICE_STRATEGY];
+    return l->is_heard[spsh__runtime_service(m->kind)];
 }
 
 static spsh_status go_through_one(actor *l, bool *ret, spsh_error *err)

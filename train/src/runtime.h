@@ -88,7 +88,7 @@ typedef struct spsh__runtime_ops {
      * what was. The computing task, outside of the lock. SPSH_E_CANCELED. */
     spsh_status (*note_fn)(spsh__runtime *t, uint64_t *value, spsh_error *err);
     /* Who serves a service's messages from now on; one that comes before waits, and those of its
-     * sender behind it. serve_fn NULL: nobody. */
+     * sender behind it, but for a loss, which waits for nobody. serve_fn NULL: nobody. */
     void (*listen_fn)(spsh__runtime *t, spsh__service service, spsh__serve_fn serve_fn, void *user);
     void (*close_fn)(spsh__runtime *t);
 } spsh__runtime_ops;
@@ -98,7 +98,8 @@ struct spsh__runtime {
     uint32_t rank, world_size;
     uint32_t deadline_ms;
     spsh__listener listeners[SPSH__SERVICES]; /* listen_fn's */
-    uint64_t posted_bytes, served_count;      /* under the lock */
+    uint64_t posted_bytes;                    /* by either task: atomic */
+    uint64_t served_count;                    /* under the lock */
     void *state;
 };
 
@@ -109,11 +110,16 @@ static inline void spsh__runtime_listen(spsh__runtime *t, spsh__service service,
     t->listeners[service] = (spsh__listener){serve_fn, user};
 }
 
+/* Whose messages of a kind are; a loss is everybody's. */
+static inline spsh__service spsh__runtime_service(uint32_t kind)
+{
+    return kind < SPSH__LEASE_KIND ? SPSH__SERVICE_STRATEGY : SPSH__SERVICE_LEASES;
+}
+
 static inline const spsh__listener *spsh__runtime_listener(const spsh__runtime *t,
                                                            const spsh__message *m)
 {
-    return &t->listeners[m->kind < SPSH__LEASE_KIND ? SPSH__SERVICE_STRATEGY
-                                                    : SPSH__SERVICE_LEASES];
+    return &t->listeners[spsh__runtime_service(m->kind)];
 }
 
 /* Somebody listens; a loss is told to whoever does. */

@@ -538,17 +538,12 @@ static void live(void *user)
 }
 
 /* Nothing that is still done may be taken for a part of the run. */
-static void end(spsh__sim *sim)
+void spsh__sim_end(spsh__sim *sim)
 {
     sim->is_over = true;
     for (uint32_t i = 0; i < sim->options.learners; i++)
         if (!sim->learners[i].has_ended)
             spsh__comm_fail(sim->learners[i].comm);
-}
-
-void spsh__sim_end(spsh__sim *sim)
-{
-    end(sim);
 }
 
 void spsh__sim_rest(spsh__sim *sim, uint32_t learner, bool is_resting)
@@ -577,7 +572,7 @@ spsh_status spsh__sim_run(spsh__sim *sim, spsh__sim_body_fn body_fn, void *user,
     }
     while (rc == SPSH_OK && !sim->is_out_of_memory && !sim->is_over && pop(sim, &e))
         happen(sim, &e);
-    end(sim);
+    spsh__sim_end(sim);
     if (rc == SPSH_OK && sim->is_out_of_memory)
         rc = spsh__fail_memory(err);
     for (uint32_t i = 0; i < sim->options.learners; i++) {

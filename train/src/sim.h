@@ -81,7 +81,7 @@ void spsh__sim_end(spsh__sim *sim);
 void spsh__sim_rest(spsh__sim *sim, uint32_t learner, bool is_resting);
 
 uint64_t spsh__sim_now_ns(const spsh__sim *sim);
-/* Over links. */
+/* From node to node, as they count (scale). */
 uint64_t spsh__sim_sent_bytes(const spsh__sim *sim, uint32_t learner);
 bool spsh__sim_is_dead(const spsh__sim *sim, uint32_t learner);
 

@@ -189,6 +189,7 @@ typedef struct spsh__arena {
     spsh__buffer buffer;
     uint64_t elements;
 } spsh__arena;
+
 /* Who is in a pause. */
 static inline spsh__comm *spsh__learner_living(const spsh__learner *l)
 {
