@@ -335,10 +335,68 @@ static void test_without_rank_0_there_is_no_run(void)
     }
 }
 
+/* ---- who hears of it ---- */
+
+typedef struct hearing {
+    spsh__sim *sim;
+    bool is_sub;
+    uint32_t heard[3]; /* by learner 0, of each */
+} hearing;
+
+static spsh_status hear(void *user, const spsh__message *m, spsh_error *err)
+{
+    (void)err;
+    CHECK_U64(m->kind, SPSH__LOST_KIND);
+    ((hearing *)user)->heard[m->from]++;
+    return SPSH_OK;
+}
+
+static spsh_status hear_all(void *user, uint32_t number, spsh_error *err)
+{
+    static const spsh__ranks two = {0, 1, 2};
+    hearing *h = (hearing *)user;
+    spsh__runtime *t = spsh__sim_runtime(h->sim, number), *own = NULL;
+    if (h->is_sub && number < 2)
+        REQUIRE(spsh__runtime_sub_open(t, &two, spsh_allocator_default(), &own, NULL) == SPSH_OK);
+    spsh__runtime *heard = own != NULL ? own : t;
+    if (number == 0)
+        heard->ops->listen_fn(heard, SPSH__SERVICE_STRATEGY, hear, h);
+    heard->ops->compute_fn(heard, 10 * MS);
+    const spsh_status rc = heard->ops->poll_fn(heard, err);
+    heard->ops->close_fn(heard);
+    return number == 0 ? rc : SPSH_OK;
+}
+
+/* Once, however often one is killed; a sub-runtime, of those that it knows. */
+static void test_a_loss_is_told_once(void)
+{
+    static const spsh__sim_fault kills[] = {
+        {.kind = SPSH__SIM_KILL, .learner = 2, .from_ns = MS    },
+        {.kind = SPSH__SIM_KILL, .learner = 2, .from_ns = 2 * MS},
+        {.kind = SPSH__SIM_KILL, .learner = 1, .from_ns = 3 * MS},
+    };
+    const spsh__sim_options options = {.allocator = *spsh_allocator_default(),
+                                       .learners = 3,
+                                       .outlives = true,
+                                       .faults = kills,
+                                       .fault_count = sizeof(kills) / sizeof(kills[0])};
+    for (uint32_t sub = 0; sub < 2; sub++) {
+        hearing h = {.is_sub = sub == 1};
+        spsh_error err = SPSH_ERROR_INIT;
+        REQUIRE(spsh__sim_open(&options, &h.sim, NULL) == SPSH_OK);
+        CHECK_I64(spsh__sim_run(h.sim, hear_all, &h, &err), SPSH_OK);
+        CHECK_U64(h.heard[0], 0);
+        CHECK_U64(h.heard[1], 1);
+        CHECK_U64(h.heard[2], 1 - sub);
+        spsh__sim_close(h.sim);
+    }
+}
+
 int main(void)
 {
     RUN(test_others_go_on);
     RUN(test_one_by_one);
     RUN(test_without_rank_0_there_is_no_run);
+    RUN(test_a_loss_is_told_once);
     return TEST_RESULT();
 }

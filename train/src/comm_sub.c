@@ -156,7 +156,10 @@ static spsh_status sub_serve(void *user, const spsh__message *m, spsh_error *err
 {
     sub_runtime *s = (sub_runtime *)user;
     spsh__message own = *m;
-    if (!is_one(&s->ranks, m->from))
+    const bool is_ours = is_one(&s->ranks, m->from);
+    if (!is_ours && m->kind == SPSH__LOST_KIND)
+        return SPSH_OK;
+    if (!is_ours)
         return SPSH_FAIL(err, SPSH_E_MISMATCH, SPSH_OFFSET_NONE,
                          "learner %u has sent a message to one that does not know it", m->from);
     own.from = below(&s->ranks, m->from);

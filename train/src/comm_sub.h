@@ -19,8 +19,8 @@ typedef struct spsh__ranks {
 spsh_status spsh__comm_sub_open(spsh__comm *parent, const spsh__ranks *ranks, uint32_t tag_first,
                                 spsh__comm **ret_comm, spsh_error *err);
 
-/* The same of a runtime: messages of other ranks are not known. Who listens, listens to what is
- * returned, which is served through the parent. SPSH_E_NO_MEMORY. */
+/* The same of a runtime: messages of other ranks are not known, and nobody hears of their loss. Who
+ * listens, listens to what is returned, which is served through the parent. SPSH_E_NO_MEMORY. */
 spsh_status spsh__runtime_sub_open(spsh__runtime *parent, const spsh__ranks *ranks,
                                    const spsh_allocator *allocator, spsh__runtime **ret_runtime,
                                    spsh_error *err);

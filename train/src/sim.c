@@ -46,6 +46,7 @@ typedef struct sim_learner {
     spsh_status status; /* the body's */
     spsh_error error;
     bool is_dead, has_ended;
+    bool is_told; /* its loss, to the others */
     /* a wait */
     bool is_waiting, is_resuming, has_timed_out;
     bool (*ready_fn)(void *user);
@@ -495,6 +496,9 @@ static bool is_alarm_due(sim_learner *l, uint64_t time_ns)
 static void die(spsh__sim *sim, sim_learner *l)
 {
     l->is_dead = true;
+    if (l->is_told)
+        return;
+    l->is_told = true;
     for (uint32_t to = 0; to < sim->options.learners; to++) {
         const sim_parcel head = {.to = to, .message = {.kind = SPSH__LOST_KIND}};
         if (to != l->runtime.rank)
