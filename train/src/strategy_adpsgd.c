@@ -33,8 +33,7 @@ typedef struct adpsgd {
     bool is_random;
     double weight; /* of a difference */
     uint32_t *ring;
-    bool *is_lost; /* learners: under the lock, as their number */
-    uint32_t living;
+    bool *is_lost; /* learners: under the lock */
     /* under the lock: the exchange that this learner began */
     bool is_under_way;
     uint32_t peer, asked, answered; /* parts */
@@ -53,7 +52,7 @@ static uint64_t draw(uint64_t *state)
 }
 
 /* Who is right of this learner on the ring of an exchange: of all who are not lost, in the order of
- * ranks or of a permutation of them. */
+ * ranks or of a permutation of them; itself where it is alone. */
 static uint32_t neighbour(const adpsgd *a, uint64_t exchange)
 {
     const spsh__runtime *t = a->model.runtime;
@@ -62,7 +61,7 @@ static uint32_t neighbour(const adpsgd *a, uint64_t exchange)
     for (uint32_t i = 0; i < t->world_size; i++)
         if (!a->is_lost[i])
             a->ring[count++] = i;
-    assert(count > 0 && count == a->living);
+    assert(count > 0);
     for (uint32_t i = count - 1; a->is_random && i > 0; i--) {
         const uint32_t other = (uint32_t)(draw(&state) % (i + 1)), moved = a->ring[i];
         a->ring[i] = a->ring[other];
@@ -90,9 +89,12 @@ static spsh_status ask(adpsgd *a, spsh_error *err)
 static spsh_status begin(adpsgd *a, spsh_error *err)
 {
     spsh_status rc = SPSH_OK;
-    if (a->is_under_way || a->living == 1)
+    if (a->is_under_way)
         return SPSH_OK;
-    a->peer = neighbour(a, a->exchange++);
+    a->peer = neighbour(a, a->exchange);
+    if (a->peer == a->model.runtime->rank)
+        return SPSH_OK;
+    a->exchange++;
     a->is_under_way = true;
     a->asked = a->answered = 0;
     while (rc == SPSH_OK && a->asked < PARTS_AHEAD && a->asked < a->model.parts.count)
@@ -128,7 +130,6 @@ static spsh_status take_answer(adpsgd *a, const spsh__message *m, spsh_error *er
 
 static spsh_status lose(adpsgd *a, uint32_t rank)
 {
-    a->living -= !a->is_lost[rank];
     a->is_lost[rank] = true;
     a->is_under_way = a->is_under_way && a->peer != rank;
     return SPSH_OK;
@@ -167,7 +168,6 @@ static spsh_status open_state(spsh__strategy *s, spsh__learner *l, bool is_rando
         return rc;
     a->is_random = is_random;
     a->weight = l->runtime->world_size > 2 ? 1.0 / 3 : 0.25;
-    a->living = l->runtime->world_size;
     a->is_lost = spsh__train_new(&s->allocator, l->runtime->world_size, sizeof(*a->is_lost));
     a->ring = spsh__train_new(&s->allocator, l->runtime->world_size, sizeof(*a->ring));
     a->mine = spsh__train_new(&s->allocator, a->model.parts.part_elements, sizeof(*a->mine));
