@@ -158,7 +158,8 @@ static void leave(learner *l)
     spsh__backend_close(l->backend);
 }
 
-static spsh__comm *open_comm(const char *folder, uint32_t rank, uint32_t ranks)
+static spsh__comm *open_comm_of(const spsh_allocator *allocator, const char *folder, uint32_t rank,
+                                uint32_t ranks)
 {
     spsh__launch launch = {.rank = rank,
                            .world_size = ranks,
@@ -170,8 +171,13 @@ static spsh__comm *open_comm(const char *folder, uint32_t rank, uint32_t ranks)
         .launch = &launch, .folder = folder, .deadline_ms = DEADLINE_MS};
     spsh__comm *c = NULL;
     (void)snprintf(launch.comm, sizeof(launch.comm), "%s", carrier);
-    REQUIRE(spsh__comm_open(&meeting, spsh_allocator_default(), &c, NULL) == SPSH_OK);
+    REQUIRE(spsh__comm_open(&meeting, allocator, &c, NULL) == SPSH_OK);
     return c;
+}
+
+static spsh__comm *open_comm(const char *folder, uint32_t rank, uint32_t ranks)
+{
+    return open_comm_of(spsh_allocator_default(), folder, rank, ranks);
 }
 
 static void *be_process(void *user)
@@ -499,18 +505,75 @@ static void *be_silent(void *user)
     return NULL;
 }
 
-/* Nobody waits for what will not be sent. */
-static void test_closing_behind_a_failure(void)
+/* Memory that knows what of it was not given back. */
+static struct {
+    pthread_mutex_t lock;
+    void *blocks[1000];
+} kept = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static void swap_block(const void *from, void *to)
+{
+    size_t at = 0;
+    (void)pthread_mutex_lock(&kept.lock);
+    while (at < 1000 && kept.blocks[at] != from)
+        at++;
+    REQUIRE(at < 1000);
+    kept.blocks[at] = to;
+    (void)pthread_mutex_unlock(&kept.lock);
+}
+
+static void *keep(void *user, size_t size_bytes)
+{
+    void *memory = malloc(size_bytes);
+    (void)user;
+    REQUIRE(memory != NULL);
+    swap_block(NULL, memory);
+    return memory;
+}
+
+static void give_back(void *user, void *memory)
+{
+    (void)user;
+    if (memory != NULL)
+        swap_block(memory, NULL);
+    free(memory);
+}
+
+static const spsh_allocator keeper = {keep, give_back, NULL};
+
+/* How many were left; gives them back. */
+static uint32_t count_kept(void)
+{
+    uint32_t count = 0;
+    for (size_t i = 0; i < 1000; i++) {
+        count += kept.blocks[i] != NULL;
+        free(kept.blocks[i]);
+        kept.blocks[i] = NULL;
+    }
+    return count;
+}
+
+/* As MPI does, or not, behind a failure. */
+static void make_linger(spsh__comm *c, bool lingers, spsh__comm_ops *ops)
+{
+    *ops = *c->ops;
+    ops->lingers = lingers;
+    c->ops = ops;
+}
+
+static void close_behind_a_failure(bool lingers)
 {
     static uint8_t part[SPSH__PART_BYTES];
     const spsh__message m = {.kind = 1, .bytes = part, .size_bytes = sizeof(part)};
+    spsh__comm_ops ops;
     spsh__runtime *t = NULL;
     char folder[64];
     pthread_t other;
     test_temp_dir(folder, sizeof(folder));
     REQUIRE(pthread_create(&other, NULL, be_silent, folder) == 0);
     spsh__comm *c = open_comm(folder, 0, 2);
-    REQUIRE(spsh__runtime_processes_open(c, spsh_allocator_default(), &t, NULL) == SPSH_OK);
+    make_linger(c, lingers, &ops);
+    REQUIRE(spsh__runtime_processes_open(c, &keeper, &t, NULL) == SPSH_OK);
     for (uint32_t i = 0; i < 3; i++)
         CHECK(t->ops->post_fn(t, 1, &m, NULL) == SPSH_OK);
     spsh__comm_fail(c);
@@ -519,7 +582,37 @@ static void test_closing_behind_a_failure(void)
     CHECK(spsh__now_ns() - begin_ns < DEADLINE_MS / 4 * UINT64_C(1000000));
     spsh__comm_close(c);
     REQUIRE(pthread_join(other, NULL) == 0);
+    CHECK_U64(count_kept(), lingers ? 4 : 0); /* the parts, and who they are for */
     test_remove_tree(folder);
+}
+
+/* Nobody waits for what will not be sent. */
+static void test_closing_behind_a_failure(void)
+{
+    close_behind_a_failure(false);
+    close_behind_a_failure(true);
+}
+
+/* What others might still write to is not given back. */
+static void test_a_sum_that_fails(void)
+{
+    for (uint32_t lingers = 0; lingers < 2; lingers++) {
+        spsh__comm_ops ops;
+        uint64_t value = 1;
+        char folder[64];
+        pthread_t other;
+        test_temp_dir(folder, sizeof(folder));
+        REQUIRE(pthread_create(&other, NULL, be_silent, folder) == 0);
+        spsh__comm *c = open_comm_of(&keeper, folder, 0, 2);
+        make_linger(c, lingers == 1, &ops);
+        c->deadline_ms = 1;
+        CHECK(spsh__comm_all_reduce(c, SPSH__COMM_U64, SPSH__COMM_SUM, &value, 1, NULL) ==
+              SPSH_E_TIMEOUT);
+        spsh__comm_close(c);
+        REQUIRE(pthread_join(other, NULL) == 0);
+        CHECK_U64(count_kept(), lingers);
+        test_remove_tree(folder);
+    }
 }
 
 static bool is_built(void)
@@ -546,5 +639,6 @@ int main(int argc, char **argv)
     RUN(test_a_recorded_run_is_replayed);
     RUN(test_who_has_answered_has_mixed);
     RUN(test_closing_behind_a_failure);
+    RUN(test_a_sum_that_fails);
     return TEST_RESULT();
 }

@@ -193,7 +193,8 @@ spsh_status spsh__comm_all_reduce(spsh__comm *c, spsh__comm_type type, spsh__com
     memcpy(rows + c->rank * row_bytes, values, row_bytes);
     rc = exchange_rows(c, rows, row_bytes, handles, err);
     if (rc != SPSH_OK) {
-        spsh__comm_fail(c); /* nothing is moved there any more */
+        spsh__comm_fail(c); /* nothing is moved there any more, but: */
+        rows = spsh__comm_lingers(c) ? NULL : rows;
         goto out;
     }
     if (type == SPSH__COMM_F64)
@@ -291,7 +292,7 @@ void spsh__comm_roll(spsh__comm *c, uint64_t own, uint32_t deadline_ms, uint64_t
         for (answered = 0; answered < world && has_answered(c, handles, answered);)
             answered++;
     }
-    /* Behind a wait that was in vain no message is moved any more: this memory is free. */
+    /* Behind a wait that was in vain no message is moved any more, unless it lingers. */
     for (uint32_t i = 0; i < 2 * world; i++)
         if (handles[i] != 0 && c->ops->wait_fn(c, handles[i], 0, NULL) != SPSH_OK && i < world)
             counts[i] = UINT64_MAX;
@@ -315,6 +316,7 @@ bool spsh__comm_name_missing(spsh__comm *c, uint64_t own, char *text, size_t cap
         if (has_all ? counts[r] < own : counts[r] == UINT64_MAX)
             length += (size_t)snprintf(text + length, capacity - length, "%s%u",
                                        length == 0 ? "" : ", ", r);
-    spsh__train_delete(&c->allocator, counts);
+    if (!spsh__comm_lingers(c))
+        spsh__train_delete(&c->allocator, counts);
     return true;
 }

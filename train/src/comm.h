@@ -64,6 +64,7 @@ typedef struct spsh__comm_ops {
     void (*drop_fn)(spsh__comm *c, spsh__comm_handle handle);
     /* Nanoseconds of the clock by which deadlines are, of the lowest; NULL: the machine's. */
     uint64_t (*now_fn)(const spsh__comm *c);
+    bool lingers; /* as spsh__comm_lingers */
 } spsh__comm_ops;
 
 struct spsh__comm {
@@ -85,7 +86,7 @@ static inline void spsh__comm_count(spsh__comm *c, uint64_t size_bytes)
 }
 
 /* Whoever fails otherwise says so: close waits for nobody, and from the return on no message is
- * moved, so that its memory may be freed. Any thread. */
+ * moved, so that its memory may be freed, unless it lingers. Any thread. */
 void spsh__comm_fail(spsh__comm *c);
 
 /* ops->await_fn, where there is one; true where there is none. */
@@ -103,6 +104,15 @@ static inline bool spsh__comm_has_failed(const spsh__comm *c)
     while (c->below != NULL)
         c = c->below;
     return __atomic_load_n(&c->has_failed, __ATOMIC_RELAXED);
+}
+
+/* ... and the carrier, or what moves messages for it, may go on with those that were on their way,
+ * until the process ends: what is freed of their memory may still be written to. */
+static inline bool spsh__comm_lingers(const spsh__comm *c)
+{
+    while (c->below != NULL)
+        c = c->below;
+    return c->ops->lingers && spsh__comm_has_failed(c);
 }
 
 /* What waits for several messages has one deadline for all. */

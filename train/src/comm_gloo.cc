@@ -609,9 +609,9 @@ void gloo_close(spsh__comm *c)
     spsh__train_delete(&allocator, c);
 }
 
-const spsh__comm_ops gloo_ops = {"gloo",     gloo_send,     gloo_receive,  gloo_done,
-                                 gloo_wait,  gloo_await,    gloo_wait_any, gloo_wake,
-                                 gloo_close, gloo_has_gone, gloo_drop,     nullptr};
+const spsh__comm_ops gloo_ops = {"gloo",     gloo_send,     gloo_receive, gloo_done,  gloo_wait,
+                                 gloo_await, gloo_wait_any, gloo_wake,    gloo_close, gloo_has_gone,
+                                 gloo_drop,  nullptr,       false};
 
 /* Of a connection of the meeting: its end here. Numbers only. */
 std::string own_address(int socket)

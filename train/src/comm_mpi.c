@@ -407,6 +407,7 @@ static const spsh__comm_ops mpi_ops = {
     .wait_any_fn = mpi_wait_any,
     .wake_fn = mpi_wake,
     .close_fn = mpi_close,
+    .lingers = true,
 };
 
 static spsh_status join_world(spsh__comm *c, mpi_state *s, spsh_error *err)

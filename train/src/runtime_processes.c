@@ -488,13 +488,14 @@ static void free_parcels(processes *p, parcel *first)
     }
 }
 
-/* Where serving has failed, MPI may have told a network card to move what was posted: that memory
- * stays. Carriers that can drop a message move nothing behind a failure. */
+/* What was posted stays where it may still be moved: where serving alone has failed, and behind a
+ * failure that lingers. */
 static void free_state(processes *p)
 {
     const spsh_allocator allocator = p->allocator;
-    const bool is_still = spsh__comm_has_failed(p->comm) && p->comm->ops->drop_fn != NULL;
-    if (p->status == SPSH_OK || is_still) {
+    const bool is_still =
+        spsh__comm_has_failed(p->comm) ? !spsh__comm_lingers(p->comm) : p->status == SPSH_OK;
+    if (is_still) {
         free_parcels(p, p->out);
         for (uint32_t r = 0; p->peers != NULL && r < p->comm->world_size; r++)
             spsh__train_delete(&allocator, p->peers[r].bytes);
