@@ -131,7 +131,8 @@ static void *fail_both_ways(void *user)
         spsh__comm_fail(c);
     } else {
         REQUIRE(c->ops->send_fn(c, 0, 1, bytes, sizeof(bytes), &h[1], NULL) == SPSH_OK);
-        CHECK(c->ops->wait_fn(c, h[1], 10, NULL) == SPSH_E_TIMEOUT);
+        CHECK(spsh__comm_await(c, h[1], 10)); /* it is the link that is late: */
+        CHECK(c->ops->wait_fn(c, h[1], DEADLINE_MS, NULL) == SPSH_E_TIMEOUT);
     }
     CHECK(spsh__comm_has_failed(c->below) && spsh__comm_has_failed(c));
     spsh__comm_close(c);
@@ -139,21 +140,58 @@ static void *fail_both_ways(void *user)
     return NULL;
 }
 
-/* What it hands on is not moved any more, and its close waits for nobody. */
-static void test_a_failure_is_the_link_s(void)
+static void run_both(const char *link, void *(*process_fn)(void *user))
 {
     process both[2];
     pthread_t threads[2];
     memset(both, 0, sizeof(both));
     test_temp_dir(both[0].folder, sizeof(both[0].folder));
-    REQUIRE(spsh__link_read("1us+16B", &both[0].link, NULL) == SPSH_OK);
+    REQUIRE(spsh__link_read(link, &both[0].link, NULL) == SPSH_OK);
     both[1] = both[0];
     both[1].rank = 1;
     for (uint32_t i = 0; i < 2; i++)
-        REQUIRE(pthread_create(&threads[i], NULL, fail_both_ways, &both[i]) == 0);
+        REQUIRE(pthread_create(&threads[i], NULL, process_fn, &both[i]) == 0);
     for (uint32_t i = 0; i < 2; i++)
         (void)pthread_join(threads[i], NULL);
     test_remove_tree(both[0].folder);
+}
+
+/* What it hands on is not moved any more, and its close waits for nobody. */
+static void test_a_failure_is_the_link_s(void)
+{
+    run_both("1us+16B", fail_both_ways);
+}
+
+/* Rank 1 takes a large message only when it was told to. */
+static void *take_late(void *user)
+{
+    static uint8_t bytes[2][1000000];
+    const process *p = (const process *)user;
+    spsh__comm *c = open_comm(p);
+    spsh__comm_handle h[2] = {0, 0};
+    uint8_t byte = 0;
+    if (p->rank == 0) {
+        REQUIRE(c->ops->send_fn(c, 1, 1, bytes[0], sizeof(bytes[0]), &h[0], NULL) == SPSH_OK);
+        CHECK(!spsh__comm_await(c, h[0], 1000));
+        REQUIRE(c->ops->send_fn(c, 1, 2, &byte, 1, &h[1], NULL) == SPSH_OK);
+        CHECK(spsh__comm_await(c, h[0], DEADLINE_MS));
+        CHECK(c->ops->done_fn(c, h[0]));
+        CHECK(c->ops->wait_fn(c, h[0], 0, NULL) == SPSH_OK);
+        CHECK(c->ops->wait_fn(c, h[1], DEADLINE_MS, NULL) == SPSH_OK);
+    } else {
+        REQUIRE(c->ops->receive_fn(c, 0, 2, &byte, 1, &h[1], NULL) == SPSH_OK);
+        CHECK(c->ops->wait_fn(c, h[1], DEADLINE_MS, NULL) == SPSH_OK);
+        REQUIRE(c->ops->receive_fn(c, 0, 1, bytes[1], sizeof(bytes[1]), &h[0], NULL) == SPSH_OK);
+        CHECK(c->ops->wait_fn(c, h[0], DEADLINE_MS, NULL) == SPSH_OK);
+    }
+    spsh__comm_close(c);
+    return NULL;
+}
+
+/* Nothing has failed for it. */
+static void test_who_is_late_can_be_asked(void)
+{
+    run_both("1us+1GB", take_late);
 }
 
 static spsh_train_options options_of(const char *const *slow, const char *const *freeze,
@@ -225,6 +263,7 @@ int main(void)
 {
     RUN(test_slow_links);
     RUN(test_a_failure_is_the_link_s);
+    RUN(test_who_is_late_can_be_asked);
     RUN(test_what_is_done_to_whom);
     RUN(test_what_cannot_be_done);
     RUN(test_a_frozen_process_goes_on);

@@ -16,6 +16,7 @@ enum { SLICE_MS = 1 };
 
 typedef struct parcel {
     bool is_used, has_gone; /* gone: the parent has it, or has failed */
+    bool is_late;           /* its time had not come when one's who waited for it was over */
     uint32_t to, tag;
     void *bytes; /* a copy */
     size_t size_bytes;
@@ -64,6 +65,7 @@ static void hand_on(throttle *t)
     p.status =
         parent->ops->send_fn(parent, p.to, p.tag, p.bytes, p.size_bytes, &p.handle, &p.error);
     (void)pthread_mutex_lock(&t->lock);
+    p.is_late = t->parcels[place].is_late;
     p.has_gone = true;
     t->parcels[place] = p;
     (void)pthread_cond_broadcast(&t->gone);
@@ -187,16 +189,18 @@ static bool throttle_done(spsh__comm *c, spsh__comm_handle handle)
            (p.status != SPSH_OK || c->below->ops->done_fn(c->below, p.handle));
 }
 
+/* SPSH_E_TIMEOUT: it has not, and is late for whoever waits from now on. */
 static spsh_status await_gone(throttle *t, size_t place, uint32_t deadline_ms, parcel *ret)
 {
     const struct timespec end = at(spsh__now_ns() + deadline_ms * NS_PER_MS);
     int late = 0;
     (void)pthread_mutex_lock(&t->lock);
-    while (!t->parcels[place].has_gone && late == 0)
+    while (!t->parcels[place].has_gone && !t->parcels[place].is_late && late == 0)
         late = pthread_cond_timedwait(&t->gone, &t->lock, &end);
+    t->parcels[place].is_late = t->parcels[place].is_late || !t->parcels[place].has_gone;
     *ret = t->parcels[place];
     (void)pthread_mutex_unlock(&t->lock);
-    return ret->has_gone ? SPSH_OK : SPSH_E_TIMEOUT;
+    return ret->is_late ? SPSH_E_TIMEOUT : SPSH_OK;
 }
 
 static void free_place(throttle *t, size_t place)
@@ -239,10 +243,19 @@ static spsh_status throttle_wait(spsh__comm *c, spsh__comm_handle handle, uint32
     return rc;
 }
 
-/* Of what waits for its time here, wait_fn says it. */
+/* What has not gone in time is the link's, not a rank's: wait_fn says so, at once. */
 static bool throttle_await(spsh__comm *c, spsh__comm_handle handle, uint32_t deadline_ms)
 {
-    return (handle & IS_SENT) != 0 || spsh__comm_await(c->below, handle, deadline_ms);
+    const uint64_t begin_ns = spsh__now_ns();
+    parcel p;
+    if ((handle & IS_SENT) == 0)
+        return spsh__comm_await(c->below, handle, deadline_ms);
+    if (await_gone(throttle_of(c), (size_t)(handle & ~IS_SENT), deadline_ms, &p) != SPSH_OK ||
+        p.status != SPSH_OK)
+        return true;
+    const uint64_t waited_ms = (spsh__now_ns() - begin_ns) / NS_PER_MS;
+    return spsh__comm_await(c->below, p.handle,
+                            waited_ms < deadline_ms ? deadline_ms - (uint32_t)waited_ms : 0);
 }
 
 /* One that the parent has is asked for alone; while some of them wait for their time, by turns. */
