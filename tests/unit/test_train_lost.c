@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "comm_sub.h"
+#include "gradient_sum.h"
 #include "lease.h"
 #include "sim.h"
 #include "spsh_test.h"
@@ -392,11 +393,54 @@ static void test_a_loss_is_told_once(void)
     }
 }
 
+/* ---- where nobody can be asked ---- */
+
+static spsh_status sum_alone(void *user, uint32_t number, spsh_error *err)
+{
+    static const uint32_t all[3] = {0, 1, 2};
+    world *w = (world *)user;
+    learner *l = &w->learners[0];
+    const double row = 1;
+    double total = 0;
+    spsh__gradient_sum *g = NULL;
+    if (number != 0)
+        return SPSH_OK;
+    REQUIRE(spsh__comm_list_open(l->learner.comm, all, 3, &l->living, NULL) == SPSH_OK);
+    l->learner.comm = l->living;
+    REQUIRE(spsh__gradient_sum_open(&l->learner, true, spsh_allocator_default(), &g, NULL) ==
+            SPSH_OK);
+    spsh_status rc = spsh__gradient_sum_begin(g, err);
+    if (rc == SPSH_OK)
+        rc = spsh__gradient_sum_end(g, &row, &total, 1, err);
+    spsh__gradient_sum_close(g);
+    return rc;
+}
+
+/* All whose messages have not come are missing, among those that a learner knows, too. */
+static void test_all_are_named(void)
+{
+    const spsh__sim_options options = {
+        .allocator = *spsh_allocator_default(), .learners = 3, .deadline_ms = 100};
+    spsh_error err = SPSH_ERROR_INIT;
+    world w = {.strategy = "allreduce"};
+    REQUIRE(spsh__sim_open(&options, &w.sim, NULL) == SPSH_OK);
+    REQUIRE(spsh__backend_open("cpu", 1, NULL, &w.backend, NULL) == SPSH_OK);
+    open_learner(&w, 0);
+    CHECK_I64(spsh__sim_run(w.sim, sum_alone, &w, &err), SPSH_E_TIMEOUT);
+    if (strstr(err.message, "rank 1, 2 is missing") == NULL)
+        fprintf(stderr, "%s\n", err.message);
+    CHECK(strstr(err.message, "rank 1, 2 is missing") != NULL);
+    close_learner(&w, &w.learners[0]);
+    spsh__sim_close(w.sim);
+    spsh__backend_close(w.backend);
+}
+
 int main(void)
 {
     RUN(test_others_go_on);
     RUN(test_one_by_one);
     RUN(test_without_rank_0_there_is_no_run);
     RUN(test_a_loss_is_told_once);
+    RUN(test_all_are_named);
     return TEST_RESULT();
 }

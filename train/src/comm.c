@@ -248,6 +248,13 @@ spsh_status spsh__comm_broadcast(spsh__comm *c, void *bytes, size_t size_bytes, 
 
 #define ROLL_MS 2000u /* for others, whose time is over as well, to say so */
 
+bool spsh__comm_can_await(const spsh__comm *c)
+{
+    while (c->below != NULL)
+        c = c->below;
+    return c->ops->await_fn != NULL;
+}
+
 bool spsh__comm_await(spsh__comm *c, spsh__comm_handle handle, uint32_t deadline_ms)
 {
     return c->ops->await_fn == NULL || c->ops->await_fn(c, handle, deadline_ms);

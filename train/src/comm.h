@@ -89,6 +89,9 @@ static inline void spsh__comm_count(spsh__comm *c, uint64_t size_bytes)
  * moved, so that its memory may be freed, unless it lingers. Any thread. */
 void spsh__comm_fail(spsh__comm *c);
 
+/* Who is late here can say so: the lowest has an await_fn. */
+bool spsh__comm_can_await(const spsh__comm *c);
+
 /* ops->await_fn, where there is one; true where there is none. */
 bool spsh__comm_await(spsh__comm *c, spsh__comm_handle handle, uint32_t deadline_ms);
 

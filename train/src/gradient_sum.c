@@ -182,7 +182,7 @@ static spsh_status land(spsh__gradient_sum *g, flight *f, const char *what, spsh
         if (rc == SPSH_E_TIMEOUT) { /* it has gone; it is late, where nobody can be asked */
             char missing[200];
             (void)snprintf(missing, sizeof(missing), "%u", f->peers[i]);
-            if (c->ops->await_fn == NULL)
+            if (!spsh__comm_can_await(c))
                 name_unlanded(g, f, missing, sizeof(missing));
             return fail_missing(g, missing, what, err);
         }
