@@ -33,7 +33,7 @@ def check_learnt(run, epochs, falls=True):
     equal(sum(line["utterances"] for line in steps), epochs * UTTERANCES, f"{run}: utterances in metrics")
     equal(steps[-1]["samples"], epochs * UTTERANCES, f"{run}: samples at the end")
     check(sum(line["sent_bytes"] for line in steps) > 0, f"{run}: nothing was sent")
-    check_staleness(run, [sum(of) for of in zip_longest(*(line["staleness"] for line in steps), fillvalue=0)])
+    check_staleness(run, [sum(of) for of in zip_longest(*(line["staleness"] for line in steps), fillvalue=0)], falls)
     numbers = [line["step"] for line in steps]
     check(numbers == sorted(set(numbers)) if run in FREE else numbers == list(range(1, len(steps) + 1)),
           f"{run}: steps {numbers}")
@@ -44,14 +44,17 @@ def check_learnt(run, epochs, falls=True):
     print(f"{run:20} losses {[round(e['loss'], 2) for e in evaluations]}")
 
 
-def check_staleness(run, counts):
-    """Of those that go in step it is known; of free ones something is counted, where learners know of each other."""
+def check_staleness(run, counts, falls):
+    """Of those that go in step it is known; of free ones something is counted, where learners know of each other. Whether
+    two of adpsgd meet in the middle of a step is chance; servers have always been asked by others meanwhile."""
     if run in ("hogwild", "dpsgd-ring"):
         return
     print(f"{run:20} staleness {counts}")
     check(sum(counts) > 0, f"{run}: no staleness")
     if run in ("d1-model", "d1-grad", "hierarchical-in-step"):
         equal(len(counts), 2, f"{run}: staleness {counts}, where it is one step")
+    if run == "ps-async" and falls: # one that has gone on may have been alone
+        check(sum(counts[1:]) > 0, f"{run}: staleness {counts}: nobody came between")
 
 
 def counts_of(name):
@@ -103,7 +106,10 @@ def test_bounds():
         evaluations = lines("bound", "evaluation")
         check(evaluations[-1]["loss"] < evaluations[0]["loss"], f"{options}: {[e['loss'] for e in evaluations]}")
         samples = lines("bound", "step")[-1]["samples"]
-        check(samples == EPOCHS * UTTERANCES or 450 <= samples < 470, f"{options}: {samples} samples")
+        if "train.samples_max=450" in options:
+            check(450 <= samples < 470, f"{options}: {samples} samples")
+        else:
+            equal(samples, EPOCHS * UTTERANCES, f"{options}: samples")
         remove("bound")
 
 

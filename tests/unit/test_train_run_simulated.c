@@ -93,6 +93,25 @@ static void same_file(const char *first, const char *second, const char *name)
     free(b);
 }
 
+/* Updates that others' came before: of all steps' counts all but the first. */
+static uint64_t stale_updates(const char *folder)
+{
+    static const char key[] = "\"staleness\":[";
+    char path[1200];
+    size_t size = 0;
+    uint64_t sum = 0;
+    (void)snprintf(path, sizeof(path), "%s/%s/metrics.jsonl", base, folder);
+    char *text = (char *)test_file_read(path, &size);
+    text[size] = '\0';
+    for (char *at = strstr(text, key); at != NULL; at = strstr(at, key)) {
+        (void)strtoull(at + strlen(key), &at, 10);
+        while (*at == ',')
+            sum += strtoull(at + 1, &at, 10);
+    }
+    free(text);
+    return sum;
+}
+
 /* Rank 0's files, to the byte: of all that is told and kept, nothing is of real time. */
 static void test_the_same_again(void)
 {
@@ -112,6 +131,9 @@ static void test_the_same_again(void)
             CHECK_U64(run.result.samples, 2 * UTTERANCES);
         }
         check_served_once(strategies[n].name);
+        if (strncmp(strategies[n].name, "adpsgd", 6) == 0 ||
+            strcmp(strategies[n].name, "ps-async") == 0)
+            CHECK(stale_updates("first") > 0); /* of one that takes ten times as long */
         same_file("first", "second", "metrics.jsonl");
         same_file("first", "second", "checkpoints/000001-000000000192.spsh");
         test_remove_tree(at("first"));
