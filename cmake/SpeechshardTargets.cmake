@@ -101,7 +101,11 @@ function(_speechshard_test_properties name)
         math(EXPR arg_TIMEOUT "${arg_TIMEOUT} * 4")
         set(_environment ";SPEECHSHARD_TEST_FEWER=1") # for scripts
     endif()
-    set_tests_properties(${name} PROPERTIES
+    set(_cost 0)
+    if("slow" IN_LIST arg_LABELS) # long ones first: else one is left for the end, and a core has nothing to do
+        set(_cost 10)
+    endif()
+    set_tests_properties(${name} PROPERTIES COST ${_cost}
         LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT} SKIP_RETURN_CODE 77
         ENVIRONMENT "SPEECHSHARD_SOURCE_DIR=${PROJECT_SOURCE_DIR};SPEECHSHARD_BUILD_DIR=${PROJECT_BINARY_DIR};SPEECHSHARD_COMMAND=$<TARGET_FILE:speechshard>${_environment}")
     if(TARGET ${name} AND "thread" IN_LIST arg_LABELS)

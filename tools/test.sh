@@ -37,7 +37,8 @@ report=$PWD/$build/ctest.xml
 failures=$build/Testing/Temporary/LastTestsFailed.log
 rm -f "$report" "$failures"
 status=0
-ctest --test-dir "$build" --parallel "$jobs" --output-on-failure --output-junit "$report" \
+# One more than there are cores: tests of several processes wait more than they compute.
+ctest --test-dir "$build" --parallel "$((jobs + 1))" --output-on-failure --output-junit "$report" \
     "$@" || status=$?
 
 if [ ! -s "$report" ]; then

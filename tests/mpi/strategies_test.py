@@ -87,12 +87,15 @@ def test_others_go_on():
 
 
 def test_one_is_lost():
-    """Nobody ends the others but their deadlines."""
-    for name in STRATEGIES:
-        many = counts_of(name)[-1]
-        fault = [runs.program, runs.base, "run", name, f"kill:{many - 1}:3", *words_of(name), f"data.virtual_world={many}",
-                 "train.deadline_ms=15000", "train.epochs=100"]
-        done = Torchrun(many, *fault).end()
+    """Nobody ends the others but their deadlines, for which all of them wait at once."""
+    def start(name, many):
+        return Torchrun(many, runs.program, runs.base, "run", name, f"kill:{many - 1}:3", *words_of(name),
+                        f"data.virtual_world={many}", "train.deadline_ms=15000", "train.epochs=100", job=name)
+    counts = {name: counts_of(name)[-1] for name in STRATEGIES}
+    starts = {name: start(name, many) for name, many in counts.items()}
+    for name, many in counts.items():
+        done = starts[name].end()
+        equal(done.codes[many - 1], -9, f"{name}: the lost one: {done.said[many - 1]}")
         for rank in range(many - 1):
             equal(done.codes[rank], 70, f"{name}: rank {rank}: {done.said[rank]}")
         remove(name)
