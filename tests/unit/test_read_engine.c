@@ -194,6 +194,8 @@ static void read_all(spsh_read_engine *engine, uint32_t file, const ask *asks, u
     CHECK_I64(spsh_read_wait(engine, held, NULL), SPSH_E_END);
 }
 
+static size_t request_count;
+
 static void test_random_requests_are_answered_in_order(void)
 {
     static const size_t arenas[] = {16384, 100000, 1 << 20};
@@ -203,7 +205,7 @@ static void test_random_requests_are_answered_in_order(void)
             uint32_t file = 0;
             uint64_t random = seed + way;
             size_t size_max = arenas[a] / 2 - SPSH_READ_ALIGN;
-            for (size_t at = 0; at < REQUESTS; at++) {
+            for (size_t at = 0; at < request_count; at++) {
                 asks[at].offset_bytes = test_random(&random) % (FILE_BYTES + 9000);
                 asks[at].size_bytes = (size_t)(test_random(&random) % (size_max + 1));
             }
@@ -211,7 +213,7 @@ static void test_random_requests_are_answered_in_order(void)
             if (engine == NULL)
                 continue;
             harsh_random = seed;
-            read_all(engine, file, asks, REQUESTS);
+            read_all(engine, file, asks, request_count);
             spsh_read_engine_close(engine);
         }
     }
@@ -568,7 +570,7 @@ static void test_every_allocation_failure(void)
     }
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     seed = test_seed(20251121);
     uint64_t random = seed;
@@ -581,6 +583,7 @@ int main(void)
     REQUIRE(fwrite(content, 1, FILE_BYTES, file) == FILE_BYTES);
     REQUIRE(fclose(file) == 0);
 
+    request_count = REQUESTS / test_stride(argc, argv, 5);
     RUN(test_random_requests_are_answered_in_order);
     harsh_whole = true;
     RUN(test_aligned_extents_to_the_end);
