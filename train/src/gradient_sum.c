@@ -2,7 +2,13 @@
  *
  * Messages of a bucket have a tag for each leg; of one tag they follow each other in the order of
  * pieces and steps on both sides, so nothing has to be numbered. Nothing waits before
- * spsh__gradient_sum_end: until then each call looks at what has come, and goes on with it.
+ * spsh__gradient_sum_end: until then each call looks at what has come, and goes on with it. Between
+ * calls a thread does so (watch.h), or a bucket whose pieces come while a long layer is computed
+ * would send its sum only behind that layer, and behind all of backward those of the last two
+ * buckets. It adds with a backend of its own: the elements are the same, whoever adds them. Of
+ * learners that are simulated, or alone, there is no such thread.
+ *
+ * What comes down from a device is seen to in calls alone, by the thread that computes.
  */
 #include "gradient_sum.h"
 
@@ -11,6 +17,7 @@
 
 #include "device_stage.h"
 #include "train_internal.h"
+#include "watch.h"
 
 typedef enum phase {
     PHASE_LEAVES = 0, /* not all leaves have passed */
@@ -64,6 +71,10 @@ struct spsh__gradient_sum {
     uint64_t block_count;
     flight flight; /* of rows and squares */
     uint64_t wait_begin_ns;
+    spsh__backend *adder; /* of pieces: that of the sum, or of the watch alone */
+    spsh__watch *watch;   /* between begin and end; NULL: there is none */
+    spsh_status watched;  /* how it went; its lock's */
+    spsh_error watched_error;
 };
 
 static uint64_t min_u64(uint64_t a, uint64_t b)
@@ -243,10 +254,10 @@ static void join(spsh__gradient_sum *g, range *r)
     }
     for (uint32_t i = 0; i < g->tree.join_count; i++) {
         const spsh__fold_add *add = &g->tree.joins[i];
-        g->ops->axpy_fn(g->backend, 1.0, g->values[add->from], g->values[add->to], mine.count);
+        g->ops->axpy_fn(g->adder, 1.0, g->values[add->from], g->values[add->to], mine.count);
     }
     if (g->values[0].data != sum.data)
-        g->ops->copy_fn(g->backend, sum, g->values[0], mine.count);
+        g->ops->copy_fn(g->adder, sum, g->values[0], mine.count);
 }
 
 /* here: the range's, or as much of another arena. */
@@ -361,19 +372,50 @@ static spsh_status arrive(spsh__gradient_sum *g, range *r, uint32_t own, spsh_er
     return g->stage != NULL ? send_down(g, r, own, err) : pass(g, r, own, err);
 }
 
-static spsh_status look(spsh__gradient_sum *g, spsh_error *err)
+static bool is_under_way(const range *r)
+{
+    return r->phase == PHASE_REDUCE || r->phase == PHASE_GATHER;
+}
+
+/* *ret_count: ranges that are under way still. */
+static spsh_status go_on(spsh__gradient_sum *g, uint32_t *ret_count, spsh_error *err)
 {
     spsh_status rc = SPSH_OK;
+    *ret_count = 0;
     for (uint32_t i = 0; rc == SPSH_OK && i < g->range_count; i++) {
         range *r = &g->ranges[i];
-        rc = settle(g, r, false, err);
-        if (rc != SPSH_OK)
-            break;
-        bool is_under_way = r->phase == PHASE_REDUCE || r->phase == PHASE_GATHER;
-        if (is_under_way && has_landed(g, &r->flight))
+        if (is_under_way(r) && has_landed(g, &r->flight))
             rc = next_phase(g, r, err);
+        *ret_count += is_under_way(r);
     }
     return rc;
+}
+
+static spsh_status look(spsh__gradient_sum *g, spsh_error *err)
+{
+    uint32_t count = 0;
+    spsh_status rc = SPSH_OK;
+    for (uint32_t i = 0; rc == SPSH_OK && i < g->range_count; i++)
+        rc = settle(g, &g->ranges[i], false, err);
+    return rc == SPSH_OK ? go_on(g, &count, err) : rc;
+}
+
+/* Of the watch. */
+static bool look_on(void *user)
+{
+    spsh__gradient_sum *g = user;
+    uint32_t count = 0;
+    g->watched = go_on(g, &count, &g->watched_error);
+    return g->watched == SPSH_OK && count > 0;
+}
+
+/* From here on the watch is out; what it met is said now. */
+static spsh_status enter(spsh__gradient_sum *g, spsh_error *err)
+{
+    spsh__watch_enter(g->watch);
+    if (g->watched != SPSH_OK && err != NULL)
+        *err = g->watched_error;
+    return g->watched;
 }
 
 /* The step's functions ---------------------------------------------------------------------- */
@@ -382,6 +424,8 @@ spsh_status spsh__gradient_sum_begin(spsh__gradient_sum *g, spsh_error *err)
 {
     const spsh__learner *l = g->learner;
     (void)err;
+    spsh__watch_enter(g->watch); /* where the last step was not ended */
+    spsh__watch_leave(g->watch, false);
     l->backend->ops->zero_fn(l->backend, l->gradients, l->arena_elements);
     if (l->statistics_elements > 0)
         l->backend->ops->copy_fn(l->backend, g->stage != NULL ? g->before : g->statistics,
@@ -396,8 +440,8 @@ spsh_status spsh__gradient_sum_begin(spsh__gradient_sum *g, spsh_error *err)
     return SPSH_OK;
 }
 
-spsh_status spsh__gradient_sum_bucket(spsh__gradient_sum *g, uint32_t leaf, uint32_t bucket,
-                                      spsh_error *err)
+static spsh_status bucket_arrives(spsh__gradient_sum *g, uint32_t leaf, uint32_t bucket,
+                                  spsh_error *err)
 {
     range *statistics = &g->ranges[g->range_count - 1];
     range *r = &g->ranges[bucket];
@@ -417,6 +461,16 @@ spsh_status spsh__gradient_sum_bucket(spsh__gradient_sum *g, uint32_t leaf, uint
     return rc == SPSH_OK && g->comm->world_size > 1 ? look(g, err) : rc;
 }
 
+spsh_status spsh__gradient_sum_bucket(spsh__gradient_sum *g, uint32_t leaf, uint32_t bucket,
+                                      spsh_error *err)
+{
+    spsh_status rc = enter(g, err);
+    if (rc == SPSH_OK)
+        rc = bucket_arrives(g, leaf, bucket, err);
+    spsh__watch_leave(g->watch, rc == SPSH_OK);
+    return rc;
+}
+
 /* Zeros, on the host, for a leaf without a batch. */
 static spsh_status make_zeros(spsh__gradient_sum *g, range *r, spsh_error *err)
 {
@@ -430,7 +484,7 @@ static spsh_status make_zeros(spsh__gradient_sum *g, range *r, spsh_error *err)
     return rc;
 }
 
-spsh_status spsh__gradient_sum_skip(spsh__gradient_sum *g, uint32_t leaf, spsh_error *err)
+static spsh_status skip(spsh__gradient_sum *g, uint32_t leaf, spsh_error *err)
 {
     const range *statistics = &g->ranges[g->range_count - 1];
     uint32_t own = statistics->next_own;
@@ -447,6 +501,15 @@ spsh_status spsh__gradient_sum_skip(spsh__gradient_sum *g, uint32_t leaf, spsh_e
     return rc;
 }
 
+spsh_status spsh__gradient_sum_skip(spsh__gradient_sum *g, uint32_t leaf, spsh_error *err)
+{
+    spsh_status rc = enter(g, err);
+    if (rc == SPSH_OK)
+        rc = skip(g, leaf, err);
+    spsh__watch_leave(g->watch, rc == SPSH_OK);
+    return rc;
+}
+
 static uint32_t owned_leaves(const spsh__gradient_sum *g, uint32_t rank)
 {
     uint32_t count = 0;
@@ -456,7 +519,7 @@ static uint32_t owned_leaves(const spsh__gradient_sum *g, uint32_t rank)
 }
 
 /* Rows of all ranks, packed rank after rank; width doubles a row. */
-static spsh_status exchange_rows(spsh__gradient_sum *g, uint32_t width, spsh_error *err)
+static spsh_status post_rows(spsh__gradient_sum *g, uint32_t width, spsh_error *err)
 {
     uint64_t begins_at = 0;
     uint64_t own_at = 0;
@@ -478,11 +541,12 @@ static spsh_status exchange_rows(spsh__gradient_sum *g, uint32_t width, spsh_err
         if (rc == SPSH_OK)
             rc = post(g, &g->flight, &out, err);
     }
-    return rc == SPSH_OK ? land(g, &g->flight, "sharing losses and counts", err) : rc;
+    return rc;
 }
 
-static spsh_status share(spsh__gradient_sum *g, const double *rows, double *totals, uint32_t count,
-                         spsh_error *err)
+/* They go before what is waited for: their way takes no time of its own then. */
+static spsh_status start_sharing(spsh__gradient_sum *g, const double *rows, uint32_t count,
+                                 spsh_error *err)
 {
     uint32_t width = count + 1;
     for (uint32_t own = 0; own < g->tree.own_count; own++) {
@@ -490,7 +554,13 @@ static spsh_status share(spsh__gradient_sum *g, const double *rows, double *tota
         row[0] = g->present[own];
         memcpy(row + 1, rows + (size_t)own * count, count * sizeof(double));
     }
-    spsh_status rc = exchange_rows(g, width, err);
+    return post_rows(g, width, err);
+}
+
+static spsh_status share(spsh__gradient_sum *g, double *totals, uint32_t count, spsh_error *err)
+{
+    const uint32_t width = count + 1;
+    const spsh_status rc = land(g, &g->flight, "sharing losses and counts", err);
     if (rc != SPSH_OK)
         return rc;
     const double *from = g->packed;
@@ -540,18 +610,21 @@ static spsh_status send_up(spsh__gradient_sum *g, double present, spsh_error *er
 spsh_status spsh__gradient_sum_end(spsh__gradient_sum *g, const double *rows, double *totals,
                                    uint32_t count, spsh_error *err)
 {
-    spsh_status rc = SPSH_OK;
     if (count > SPSH__SHARED_MAX)
         return SPSH_FAIL(err, SPSH_E_LIMIT, SPSH_OFFSET_NONE, "%u numbers a leaf, at most %u",
                          count, SPSH__SHARED_MAX);
+    spsh_status rc = enter(g, err);
+    spsh__watch_leave(g->watch, false); /* all that follows is this thread's */
     g->wait_begin_ns = spsh__comm_now_ns(g->comm);
     for (uint32_t own = g->ranges[0].next_own; rc == SPSH_OK && own < g->tree.own_count; own++)
-        rc = spsh__gradient_sum_skip(g, g->tree.own[own], err);
+        rc = skip(g, g->tree.own[own], err);
     for (uint32_t i = 0; rc == SPSH_OK && i < g->range_count; i++)
         rc = settle(g, &g->ranges[i], true, err);
     for (uint32_t i = 0; rc == SPSH_OK && i < g->range_count; i++)
         if (g->ranges[i].phase == PHASE_LEAVES)
             rc = start_reduce(g, &g->ranges[i], err);
+    if (rc == SPSH_OK)
+        rc = start_sharing(g, rows, count, err);
     for (uint32_t i = 0; rc == SPSH_OK && i < g->range_count; i++)
         if (g->ranges[i].phase == PHASE_REDUCE)
             rc = next_phase(g, &g->ranges[i], err);
@@ -559,7 +632,7 @@ spsh_status spsh__gradient_sum_end(spsh__gradient_sum *g, const double *rows, do
         if (g->ranges[i].phase == PHASE_GATHER)
             rc = next_phase(g, &g->ranges[i], err);
     if (rc == SPSH_OK)
-        rc = share(g, rows, totals, count, err);
+        rc = share(g, totals, count, err);
     if (rc == SPSH_OK)
         average_statistics(g, g->rows[0]);
     return rc == SPSH_OK && g->stage != NULL ? send_up(g, g->rows[0], err) : rc;
@@ -847,6 +920,28 @@ static spsh_status open_stage(spsh__gradient_sum *g, spsh_error *err)
     return rc;
 }
 
+/* Those of other processes go on by themselves. */
+static bool is_of_processes(const spsh__comm *c)
+{
+    while (c->below != NULL)
+        c = c->below;
+    return c->world_size > 1 && c->ops != NULL && c->ops->wait_any_fn != NULL;
+}
+
+static spsh_status open_watch(spsh__gradient_sum *g, spsh_error *err)
+{
+    g->adder = g->backend;
+    if (g->comm->world_size == 1 || !is_of_processes(g->comm))
+        return SPSH_OK;
+    const char *like = g->ops->element_bytes == sizeof(float) ? "cpu" : "reference";
+    spsh_status rc = spsh__backend_open(like, 1, &g->allocator, &g->adder, err);
+    if (rc != SPSH_OK) {
+        g->adder = g->backend;
+        return rc;
+    }
+    return spsh__watch_open(look_on, g, &g->allocator, &g->watch, err);
+}
+
 spsh_status spsh__gradient_sum_open(spsh__learner *learner, bool is_whole,
                                     const spsh_allocator *allocator, spsh__gradient_sum **ret,
                                     spsh_error *err)
@@ -875,6 +970,8 @@ spsh_status spsh__gradient_sum_open(spsh__learner *learner, bool is_whole,
         goto out;
     }
     rc = take_buffers(g, received, err);
+    if (rc == SPSH_OK)
+        rc = open_watch(g, err);
     if (rc != SPSH_OK)
         goto out;
     *ret = g;
@@ -889,6 +986,9 @@ void spsh__gradient_sum_close(spsh__gradient_sum *g)
     if (g == NULL)
         return;
     spsh_allocator allocator = g->allocator;
+    spsh__watch_close(g->watch);
+    if (g->adder != g->backend)
+        spsh__backend_close(g->adder);
     for (uint32_t i = 0; i < g->range_count; i++)
         close_flight(g, &g->ranges[i].flight);
     close_flight(g, &g->flight);

@@ -1,9 +1,12 @@
 /* model.c: arenas, slices, buckets, beginnings, and what surrounds a batch; the layers themselves
  * are in model_ds2.c, model_hybrid.c and model_layers.c.
  *
- *     arena   | output | rnn5.backward | rnn5.forward, rnn5.norm | ... | convolutions |
- *     units     0        1               2                             the last
- *     buckets | 0 ...  | 1             | 2 ...
+ *     arena   | output | rnn5.backward | rnn5.forward, rnn5.norm | ... | conv2 | conv1    |
+ *     units     0        1               2                                     | the last
+ *     buckets | 0 ...  | 1             | 2 ...                                 | the last
+ *
+ * What is exchanged of a bucket is hidden behind the backward of those after it; the last one's is
+ * waited for. So it is the last unit alone, which is small: the first convolution.
  *
  * Slices begin at multiples of 64 elements, gaps are zero and stay so under every optimiser, so an
  * arena is the same for all backends, whatever their elements are.
@@ -16,7 +19,7 @@
 
 #include "model_internal.h"
 
-/* A bucket is at least this long, but for the last: a MiB of floats. */
+/* A bucket is at least this long, but for the last two: a MiB of floats. */
 #define BUCKET_ELEMENTS_MIN (UINT64_C(1) << 18)
 
 /* No product of these leaves 64 bits. */
@@ -167,8 +170,8 @@ static void join_units(spsh__model *m)
     uint64_t begin = 0;
     for (uint32_t unit = 0; unit < m->unit_count; unit++) {
         bucket_of_unit[unit] = m->bucket_count;
-        bool is_last = unit + 1 == m->unit_count;
-        if (m->unit_ends[unit] - begin < BUCKET_ELEMENTS_MIN && !is_last)
+        bool is_late = unit + 2 >= m->unit_count; /* the last unit is a bucket of its own */
+        if (m->unit_ends[unit] - begin < BUCKET_ELEMENTS_MIN && !is_late)
             continue;
         begin = m->unit_ends[unit];
         m->bucket_ends[m->bucket_count++] = begin;

@@ -117,6 +117,7 @@ static void declare(spsh__model *m)
     if (!spsh__model_has(m, 0))
         return;
     declare_conv(m, 1);
+    spsh__model_unit_end(m);
     declare_conv(m, 0);
     spsh__model_unit_end(m);
 }
@@ -321,6 +322,7 @@ static void backward(spsh__model *m, spsh__buffer logit_gradients)
         return;
     m->b->conv_from_rows_fn(m->backend, &m->conv[1].shape, dy, dx);
     conv_backward(m, 1, m->conv[0].y, dx, dy);
+    spsh__model_unit_done(m);
     conv_backward(m, 0, m->input, dy, (spsh__buffer){NULL, false});
     spsh__model_unit_done(m);
 }

@@ -1,0 +1,171 @@
+/* What is exchanged of a bucket goes on while the next one is computed, whole: pieces, their sum,
+ * and the sum's way back, without a call from the one who computes. Ranks are threads that speak
+ * over TCP as processes do; that something has gone is seen by bytes, not by time. */
+#include <pthread.h>
+#include <sched.h>
+
+#include "spsh_test.h"
+#include "strategy.h"
+#include "train_internal.h"
+
+#define RANKS    2
+#define PART     16384u /* elements of a bucket that are a rank's */
+#define BUCKETS  2
+#define STEPS    3
+#define LONG_MS  60000
+#define LIMIT_NS UINT64_C(30000000000) /* else it never goes */
+
+static char folder[64];
+
+typedef struct rank {
+    uint32_t rank;
+    spsh__backend *backend;
+    spsh__learner learner;
+    spsh__slice buckets[BUCKETS];
+    spsh__strategy *strategy;
+    uint64_t begin_bytes;
+    pthread_t thread;
+} rank;
+
+static void open_rank(rank *r)
+{
+    const uint64_t elements = RANKS * PART;
+    spsh__launch launch = {.rank = r->rank,
+                           .world_size = RANKS,
+                           .local_rank = r->rank,
+                           .local_size = RANKS,
+                           .node_count = 1,
+                           .launcher = "environment"};
+    const spsh__rendezvous_options meeting = {
+        .launch = &launch, .folder = folder, .deadline_ms = LONG_MS};
+    spsh__learner *l = &r->learner;
+    (void)snprintf(launch.comm, sizeof(launch.comm), "tcp");
+    REQUIRE(spsh__comm_open(&meeting, spsh_allocator_default(), &l->comm, NULL) == SPSH_OK);
+    l->comm->deadline_ms = LONG_MS;
+    REQUIRE(spsh__backend_open("cpu", 1, NULL, &r->backend, NULL) == SPSH_OK);
+    l->backend = r->backend;
+    for (uint32_t b = 0; b < BUCKETS; b++)
+        r->buckets[b] = (spsh__slice){b * elements, elements};
+    l->buckets = r->buckets;
+    l->bucket_count = BUCKETS;
+    l->arena_elements = BUCKETS * elements;
+    const spsh__backend_ops *ops = r->backend->ops;
+    REQUIRE(ops->alloc_fn(r->backend, l->arena_elements, &l->weights, NULL) == SPSH_OK);
+    REQUIRE(ops->alloc_fn(r->backend, l->arena_elements, &l->gradients, NULL) == SPSH_OK);
+    REQUIRE(ops->alloc_fn(r->backend, 1, &l->statistics, NULL) == SPSH_OK);
+    REQUIRE(spsh__strategy_open("allreduce", spsh_allocator_default(), &r->strategy, NULL) ==
+            SPSH_OK);
+    REQUIRE(r->strategy->ops->start_fn(r->strategy, l, NULL) == SPSH_OK);
+}
+
+static void close_rank(rank *r)
+{
+    const spsh__backend_ops *ops = r->backend->ops;
+    spsh__strategy_close(r->strategy);
+    ops->free_fn(r->backend, r->learner.weights);
+    ops->free_fn(r->backend, r->learner.gradients);
+    ops->free_fn(r->backend, r->learner.statistics);
+    spsh__backend_close(r->backend);
+    spsh__comm_close(r->learner.comm);
+}
+
+static float value_of(uint32_t step, uint32_t number, uint64_t i)
+{
+    return (float)(1 + step) + 0.5F * (float)number + (float)(i % 1000);
+}
+
+static uint64_t sent_bytes(const rank *r)
+{
+    return __atomic_load_n(&r->learner.comm->sent_bytes, __ATOMIC_RELAXED) - r->begin_bytes;
+}
+
+/* As a long layer does, and nothing else. */
+static void compute_until_sent(const rank *r, uint64_t bytes)
+{
+    const uint64_t begin_ns = spsh__now_ns();
+    while (sent_bytes(r) < bytes && spsh__now_ns() - begin_ns < LIMIT_NS)
+        (void)sched_yield();
+    CHECK_U64(sent_bytes(r), bytes);
+}
+
+static void make_step(rank *r, uint32_t step)
+{
+    const spsh__strategy_ops *ops = r->strategy->ops;
+    float *gradients = r->learner.gradients.data;
+    const double row = 1 + r->rank;
+    double total = 0;
+    r->learner.step++;
+    r->begin_bytes += sent_bytes(r);
+    REQUIRE(ops->before_forward_fn(r->strategy, NULL) == SPSH_OK);
+    for (uint32_t b = 0; b < BUCKETS; b++) {
+        const spsh__slice *s = &r->buckets[b];
+        for (uint64_t i = s->offset; i < s->offset + s->count; i++)
+            gradients[i] = value_of(step, r->rank, i);
+        REQUIRE(ops->on_bucket_fn(r->strategy, r->rank, b, NULL) == SPSH_OK);
+        /* the other one's part as a piece, and the own one's sum */
+        compute_until_sent(r, (b + 1) * 2 * PART * sizeof(float));
+    }
+    REQUIRE(ops->after_backward_fn(r->strategy, &row, &total, 1, NULL) == SPSH_OK);
+    CHECK(total == 3);
+    for (uint64_t i = 0; i < r->learner.arena_elements; i++)
+        REQUIRE(gradients[i] == value_of(step, 0, i) + value_of(step, 1, i));
+    REQUIRE(ops->after_step_fn(r->strategy, NULL) == SPSH_OK);
+}
+
+static void *be_rank(void *user)
+{
+    rank *r = user;
+    open_rank(r);
+    for (uint32_t step = 0; step < STEPS; step++)
+        make_step(r, step);
+    close_rank(r);
+    return NULL;
+}
+
+static void test_sums_go_on_by_themselves(void)
+{
+    rank ranks[RANKS];
+    (void)snprintf(folder, sizeof(folder), "/tmp/test-overlap-XXXXXX");
+    REQUIRE(mkdtemp(folder) != NULL);
+    for (uint32_t i = 0; i < RANKS; i++) {
+        ranks[i] = (rank){.rank = i};
+        REQUIRE(pthread_create(&ranks[i].thread, NULL, be_rank, &ranks[i]) == 0);
+    }
+    for (uint32_t i = 0; i < RANKS; i++)
+        REQUIRE(pthread_join(ranks[i].thread, NULL) == 0);
+    CHECK(rmdir(folder) == 0);
+}
+
+/* A step that is left half way, as where a batch cannot be read: what is closed then is not looked
+ * at any more. */
+static void *leave_half_way(void *user)
+{
+    rank *r = user;
+    open_rank(r);
+    REQUIRE(r->strategy->ops->before_forward_fn(r->strategy, NULL) == SPSH_OK);
+    REQUIRE(r->strategy->ops->on_bucket_fn(r->strategy, r->rank, 0, NULL) == SPSH_OK);
+    spsh__comm_fail(r->learner.comm);
+    close_rank(r);
+    return NULL;
+}
+
+static void test_left_half_way(void)
+{
+    rank ranks[RANKS];
+    (void)snprintf(folder, sizeof(folder), "/tmp/test-overlap-XXXXXX");
+    REQUIRE(mkdtemp(folder) != NULL);
+    for (uint32_t i = 0; i < RANKS; i++) {
+        ranks[i] = (rank){.rank = i};
+        REQUIRE(pthread_create(&ranks[i].thread, NULL, leave_half_way, &ranks[i]) == 0);
+    }
+    for (uint32_t i = 0; i < RANKS; i++)
+        REQUIRE(pthread_join(ranks[i].thread, NULL) == 0);
+    CHECK(rmdir(folder) == 0);
+}
+
+int main(void)
+{
+    RUN(test_sums_go_on_by_themselves);
+    RUN(test_left_half_way);
+    return TEST_RESULT();
+}

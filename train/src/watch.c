@@ -1,0 +1,101 @@
+/* watch.c: see watch.h. Between two looks the thread sleeps, NAP_NS long; where nothing is looked
+ * for, until its owner wakes it. A nap is a small share of what a bucket takes on its way, and a
+ * look much shorter than a nap, so that who computes on the same core hardly feels it.
+ */
+#include "watch.h"
+
+#include <pthread.h>
+
+#include "train_internal.h"
+
+#define NAP_NS   UINT64_C(200000)
+#define NS_PER_S UINT64_C(1000000000)
+
+struct spsh__watch {
+    spsh_allocator allocator;
+    bool (*look_fn)(void *user);
+    void *user;
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t news;
+    bool is_looking, is_closing;
+};
+
+static struct timespec at(uint64_t ns)
+{
+    return (struct timespec){(time_t)(ns / NS_PER_S), (long)(ns % NS_PER_S)};
+}
+
+static void *run(void *user)
+{
+    spsh__watch *w = user;
+    (void)pthread_mutex_lock(&w->lock);
+    while (!w->is_closing) {
+        if (!w->is_looking) {
+            (void)pthread_cond_wait(&w->news, &w->lock);
+            continue;
+        }
+        const struct timespec end = at(spsh__now_ns() + NAP_NS);
+        (void)pthread_cond_timedwait(&w->news, &w->lock, &end);
+        if (w->is_looking && !w->is_closing)
+            w->is_looking = w->look_fn(w->user);
+    }
+    (void)pthread_mutex_unlock(&w->lock);
+    return NULL;
+}
+
+spsh_status spsh__watch_open(bool (*look_fn)(void *user), void *user,
+                             const spsh_allocator *allocator, spsh__watch **ret, spsh_error *err)
+{
+    spsh__watch *w = spsh__train_new(allocator, 1, sizeof(*w));
+    pthread_condattr_t attributes;
+    if (w == NULL)
+        return spsh__fail_memory(err);
+    *w = (spsh__watch){.allocator = *allocator, .look_fn = look_fn, .user = user};
+    (void)pthread_mutex_init(&w->lock, NULL);
+    (void)pthread_condattr_init(&attributes);
+    (void)pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    (void)pthread_cond_init(&w->news, &attributes);
+    (void)pthread_condattr_destroy(&attributes);
+    const int failed = pthread_create(&w->thread, NULL, run, w);
+    if (failed == 0) {
+        *ret = w;
+        return SPSH_OK;
+    }
+    (void)pthread_cond_destroy(&w->news);
+    (void)pthread_mutex_destroy(&w->lock);
+    spsh__train_delete(allocator, w);
+    return SPSH_FAIL_OS(err, SPSH_E_LIMIT, failed, SPSH_OFFSET_NONE, "a thread cannot be begun");
+}
+
+void spsh__watch_close(spsh__watch *w)
+{
+    if (w == NULL)
+        return;
+    const spsh_allocator allocator = w->allocator;
+    (void)pthread_mutex_lock(&w->lock);
+    w->is_closing = true;
+    (void)pthread_cond_signal(&w->news);
+    (void)pthread_mutex_unlock(&w->lock);
+    (void)pthread_join(w->thread, NULL);
+    (void)pthread_cond_destroy(&w->news);
+    (void)pthread_mutex_destroy(&w->lock);
+    spsh__train_delete(&allocator, w);
+}
+
+void spsh__watch_enter(spsh__watch *w)
+{
+    if (w != NULL)
+        (void)pthread_mutex_lock(&w->lock);
+}
+
+void spsh__watch_leave(spsh__watch *w, bool is_looking)
+{
+    if (w == NULL)
+        return;
+    const bool is_news = is_looking && !w->is_looking;
+    w->is_looking = is_looking;
+    if (is_news)
+        (void)pthread_cond_signal(&w->news);
+    (void)pthread_mutex_unlock(&w->lock);
+}
