@@ -27,7 +27,7 @@ cp "$good" "$c/odd/bad-text.wav"
 printf '\xef\xbb\xbfwith a mark\r\n' >"$c/odd/  blanks .txt"
 : >"$c/odd/"$'new\nline.txt'
 
-timeout 60 "$command" pack "$c" -o "$work/out" --quiet >"$work/report" 2>"$work/message" ||
+timeout 600 "$command" pack "$c" -o "$work/out" --quiet >"$work/report" 2>"$work/message" ||
     fail "exit status: $(cat "$work/message")"
 "$command" verify "$work/out" --quiet >/dev/null || fail "verify"
 

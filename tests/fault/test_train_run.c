@@ -204,11 +204,13 @@ static void test_killed_at_random(void)
     uint64_t seed = test_seed(17);
     bool was_killed = true;
     int kills = 0;
+    uint64_t pause_us = 20000; /* grows, so that a slow machine comes through as well */
     while (was_killed) {
         kit_run run = {.folder = "random", .resume = true, .overrides = {OFTEN}};
         const pid_t child = start_child(&run);
         /* chooses where it is killed; nothing depends on it */
-        (void)usleep((useconds_t)(20000 + 4000 * kills + (int)(test_random(&seed) % 30000)));
+        (void)usleep((useconds_t)(pause_us + test_random(&seed) % pause_us));
+        pause_us += pause_us / 12;
         (void)kill(child, SIGKILL);
         was_killed = end_child(child);
         kills += was_killed;

@@ -4,11 +4,13 @@
 """
 import os
 import pathlib
+import re
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
+import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "mpi"))
 from mpi_kit import Processes, check, equal, run_tests
@@ -42,6 +44,11 @@ def test_a_signal_stops():
             check(says in again.output, f"said {again.output}")
 
 
+def is_pending(pid, number):
+    status = pathlib.Path(f"/proc/{pid}/status").read_text()
+    return int(re.search("^ShdPnd:\\s*([0-9a-f]+)$", status, re.MULTILINE)[1], 16) >> (number - 1) & 1
+
+
 def signalled(run, numbers):
     """In the middle of a step, which takes seconds."""
     process = start(run, "model.hidden=600", "model.layers=5", "data.max_padded_seconds=60", "train.accumulate=8",
@@ -49,10 +56,8 @@ def signalled(run, numbers):
     check(process.read_until("utterances an epoch"), f"began: {process.output}")
     for number in numbers:
         process.signal(number)
-        try:
-            process.popen.wait(0.2)  # so that they are two
-        except subprocess.TimeoutExpired:
-            pass
+        while process.popen.poll() is None and is_pending(process.popen.pid, number):
+            time.sleep(0.01)  # so that they are two
     equal(process.end().returncode, 75, f"said {process.output}")
     return process
 

@@ -170,7 +170,7 @@ def work():
         errors.append(error)
 thread = threading.Thread(target=work)
 thread.start()
-time.sleep(0.3)
+time.sleep(2)  # until it waits, on a busy machine, too
 for use in (loader.state_dict, lambda: next(iter(loader)), lambda: loader.seek(0)):
     try:
         use()
