@@ -20,8 +20,6 @@
  * of it in its own time: until all have, rings differ, which nobody minds who waits for nobody.
  * The weight stays what it was, so that both sides of an exchange have the same.
  */
-#include <assert.h>
-
 #include "free_model.h"
 #include "strategy_internal.h"
 #include "train_internal.h"
@@ -61,7 +59,8 @@ static uint32_t neighbour(const adpsgd *a, uint64_t exchange)
     for (uint32_t i = 0; i < t->world_size; i++)
         if (!a->is_lost[i])
             a->ring[count++] = i;
-    assert(count > 0);
+    if (count < 2)
+        return t->rank;
     for (uint32_t i = count - 1; a->is_random && i > 0; i--) {
         const uint32_t other = (uint32_t)(draw(&state) % (i + 1)), moved = a->ring[i];
         a->ring[i] = a->ring[other];
