@@ -258,8 +258,8 @@ static spsh_status pass(actor *l, const spsh__recorded *m, bool *ret, spsh_error
     return SPSH_OK;
 }
 
-/* Who was served then listens already (a record has no losses): a learner whose computing task has not come so far yet, as
- * it waits for another's in comm.h, which no mark orders, is served later. */
+/* Who was served then listens already (a record has no losses): a learner whose computing task has
+ * not come so far, as it waits for another's in comm.h, which no mark orders, is served later. */
 static bool is_heard(const actor *l, const spsh__recorded *m)
 {
     return l->is_heard[spsh__runtime_service(m->kind)];
