@@ -400,7 +400,7 @@ static spsh_status sum_alone(void *user, uint32_t number, spsh_error *err)
     static const uint32_t all[3] = {0, 1, 2};
     world *w = (world *)user;
     learner *l = &w->learners[0];
-    const double row = 1;
+    const double rows[LEARNERS] = {0}; /* of its leaves */
     double total = 0;
     spsh__gradient_sum *g = NULL;
     if (number != 0)
@@ -411,7 +411,7 @@ static spsh_status sum_alone(void *user, uint32_t number, spsh_error *err)
             SPSH_OK);
     spsh_status rc = spsh__gradient_sum_begin(g, err);
     if (rc == SPSH_OK)
-        rc = spsh__gradient_sum_end(g, &row, &total, 1, err);
+        rc = spsh__gradient_sum_end(g, rows, &total, 1, err);
     spsh__gradient_sum_close(g);
     return rc;
 }
