@@ -2,7 +2,7 @@
 """Every strategy of training on one task, side by side: a table, a page of plots, and one JSON object.
 
     compare.py SPEECHSHARD RECORDINGS WORK [-o FILE] [--page FILE] [--quick] [--real] [--minutes M]
-               [--parts PART,...] [--strategies NAME,...] [--learners N,...] [--epochs N] [--seeds N] [--link LINK]
+               [--parts PART,...] [--strategies NAME,...] [--learners N,...] [--epochs N] [--longer N] [--seeds N] [--link LINK]
 
 SPEECHSHARD is the program, RECORDINGS the folder of the Free Spoken Digit Dataset (recipes/digits), WORK a folder to
 work in, which is kept: started again, it goes on with the runs that are not there yet. README.md says what is measured.
@@ -156,12 +156,8 @@ class Comparison:
         row["failed_with"] = {str(slow): result["failed"] for (slow, seed), result in results.items() if seed == 1}
         if first["failed"] is not None:
             return row
-        wers = {seed: self.wer(result) for (slow, seed), result in good.items() if slow == 0}
-        wers = {seed: wer for seed, wer in wers.items() if wer is not None}
-        one = {seed: self.wer(run) for seed, run in zip(self.seeds(), self.baseline)}
-        row["wers"] = list(wers.values())
-        row["wer"] = table.mean(row["wers"])
-        row["wer_more"] = table.mean([wer - one[seed] for seed, wer in wers.items() if one[seed] is not None])
+        row |= self.wers_of({seed: result for (slow, seed), result in good.items() if slow == 0},
+                            dict(zip(self.seeds(), self.baseline)))
         row["sent_bytes"] = first["sent_bytes"]
         row["sent_bytes_a_sample"] = first["sent_bytes"] / first["steps"][-1][0]
         row["weights"] = first["weights"]
@@ -171,6 +167,13 @@ class Comparison:
                          for (slow, seed), result in good.items() if seed == 1}
         return row
 
+    def wers_of(self, results, one_device):
+        """Of results by seed, and what they are more than one device's of the same seeds."""
+        wers = {seed: self.wer(result) for seed, result in results.items() if self.wer(result) is not None}
+        one = {seed: self.wer(result) for seed, result in one_device.items()}
+        more = [wer - one[seed] for seed, wer in wers.items() if one[seed] is not None]
+        return {"wers": list(wers.values()), "wer": table.mean(list(wers.values())), "wer_more": table.mean(more)}
+
     def reached(self, result):
         """None: not run, or not reached."""
         place = reached(result, self.target, self.window()) if result is not None and self.target is not None else None
@@ -179,6 +182,26 @@ class Comparison:
     @staticmethod
     def wer(result):
         return result["evaluations"][-1]["wer"] if result["failed"] is None and result["evaluations"] else None
+
+    def ends(self):
+        """One device and every strategy of the most learners, so much longer that WER hardly falls any more."""
+        rows, most, epochs = [], max(self.o.learners), self.o.longer * self.o.epochs
+        for strategy in ["one device", *self.o.strategies]:
+            learners, name = (1, "allreduce") if strategy == "one device" else (most, strategy)
+            may_fail = not self.o.real and strategy == "pipeline"
+            cluster, later = self.cluster(learners), {}
+            for seed in self.seeds():
+                settings = self.settings(name, learners, seed) | {"train.epochs": epochs}
+                later[seed] = self.run(Run(name, learners, settings, [], cluster), may_fail)
+            rows.append((strategy, learners, later))
+        return [self.ended(*row, rows[0][2]) | {"epochs": epochs} for row in rows]
+
+    def ended(self, strategy, learners, later, one_device):
+        results = {seed: one.result() for seed, one in later.items()}
+        row = {"strategy": strategy, "learners": learners, "commands": [result["command"] for result in results.values()]}
+        row["failed"] = next((result["failed"] for result in results.values() if result["failed"] is not None), None)
+        row |= self.wers_of(results, {seed: one.result() for seed, one in one_device.items()})
+        return row | ({"wer_more": None} if strategy == "one device" else {})
 
     def batches(self):
         """Of the most learners, and one device: larger steps at rates that are as many times larger."""
@@ -275,7 +298,7 @@ class Comparison:
         return {name: shares[name] for name in self.o.strategies if name in shares}
 
 
-PARTS = ["curves", "batches", "real", "simulated"]
+PARTS = ["curves", "ends", "batches", "real", "simulated"]
 
 
 def call(words, folder):
@@ -323,13 +346,14 @@ def arguments():
     parser.add_argument("--epochs", type=int)
     parser.add_argument("--seeds", type=int)
     parser.add_argument("--batches", type=numbers, help="times the seconds of a step, of part `batches`")
+    parser.add_argument("--longer", type=int, help="times the epochs, of part `ends`")
     parser.add_argument("--rate", type=float, default=0.005, help=f"of AdamW, a step of {BATCH_S} s")
     parser.add_argument("--sgd-rate", type=float, default=0.02, help="the same of SGD: part `batches`")
     parser.add_argument("--link", help="of the virtual clock, as of --simulate; else this machine's own is measured")
     parser.add_argument("--simulated", type=int, default=128, help="most learners of part `simulated`")
     options = parser.parse_args()
-    full = {"learners": [1, 2, 4, 8], "epochs": 10, "seeds": 3, "batches": [1, 2, 4, 8, 16]}
-    quick = {"learners": [1, 8], "epochs": 1, "seeds": 1, "batches": [1, 8]}
+    full = {"learners": [1, 2, 4, 8], "epochs": 10, "seeds": 3, "batches": [1, 2, 4, 8, 16], "longer": 3}
+    quick = {"learners": [1, 8], "epochs": 1, "seeds": 1, "batches": [1, 8], "longer": 1}
     for key, value in (quick if options.quick else full).items():
         if getattr(options, key) is None:
             setattr(options, key, value)

@@ -242,6 +242,13 @@ def staleness(result, colors):
                    plots(*pictures)) if pictures else ""
 
 
+def ends(result, _colors):
+    rows, words = result.get("ends", []), "So much longer that WER hardly falls any more: what a strategy costs in the end."
+    bad = "".join(soft(line) for line in table.reasons(rows))
+    return section(f"Trained for {rows[0]['epochs']} epochs", soft(words),
+                   grid(table.END_HEAD, [table.end_cells(row) for row in rows]), bad) if rows else ""
+
+
 def batches(result, colors):
     rows = result.get("batches", [])
     if not rows:
@@ -309,7 +316,7 @@ def published(result):
 
 
 def commands(result):
-    every = [word for key in ("curves", "batches", "simulated") for row in result.get(key, []) for word in row["commands"]]
+    every = [word for key in ("curves", "ends", "batches", "simulated") for row in result.get(key, []) for word in row["commands"]]
     every += [row["command"] for row in result.get("real", [])]
     body = "".join(f"<p><code>{escape(word)}</code></p>\n" for word in dict.fromkeys(every))
     return section("Commands", f"<details><summary>{len(set(every))} runs</summary>\n{body}</details>\n")
@@ -322,7 +329,7 @@ def page_of(result):
            f"<style>\n{STYLE}</style></head><body><main>\n<h1>Strategies</h1>\n")
     quick = " A quick run: few epochs, one seed; it shows that all works, and nothing else." if result["is_quick"] else ""
     out += soft(f"{result['program']}; {result['machine']}; {result['clock']} clock, link {result['link']}.{quick}")
-    for part in (comparison, staleness, batches, real, simulated):
+    for part in (comparison, ends, staleness, batches, real, simulated):
         out += part(result, colors)
         out += shares(result) if part is comparison else ""
     return out + published(result) + commands(result) + "</main></body></html>\n"

@@ -76,10 +76,21 @@ def least_most(wers):
 def cells(row):
     place = row["to_target"].get("0")
     more = row.get("wer_more")
-    within = "-" if more is None else "yes" if more <= 0.005 + 1e-9 else "no"
     return [row["strategy"], str(row["learners"]), number(place["samples"] if place else None), seconds_to(row, "0"),
             seconds_to(row, "1"), seconds_to(row, "2"), sent(row), stale((row.get("staleness") or {}).get("0")),
-            percent(row.get("wer")), least_most(row.get("wers")), percent(more, "+"), within]
+            percent(row.get("wer")), least_most(row.get("wers")), percent(more, "+"), is_within(more)]
+
+
+END_HEAD = ["strategy", "learners", "WER", "least - most", "to one device", "within 0.5"]
+
+
+def is_within(more):
+    return "-" if more is None else "yes" if more <= 0.005 + 1e-9 else "no"
+
+
+def end_cells(row):
+    return [row["strategy"], str(row["learners"]), percent(row["wer"]), least_most(row["wers"]), percent(row["wer_more"], "+"),
+            is_within(row["wer_more"])]
 
 
 BATCH_HEAD = ["strategy", "learners", "s of a step", "rate", "steps", "WER", "loss", "degrades"]
@@ -173,6 +184,9 @@ def text_of(result):
     if result.get("shares"):
         text += titled(f"Share of the ideal throughput, {most} learners", ["strategy", "0 slow", "1 slow", "2 slow"],
                        [[name, *(number(of.get(slow)) for slow in "012")] for name, of in result["shares"].items()])
+    if "ends" in result:
+        text += titled(f"Trained for {result['ends'][0]['epochs']} epochs", END_HEAD, [end_cells(row) for row in result["ends"]])
+        text += "".join(line + "\n" for line in reasons(result["ends"]))
     if "batches" in result:
         bad = degraded(result["batches"])
         text += titled("Larger batches", BATCH_HEAD, [batch_cells(row, bad[row["strategy"]]) for row in result["batches"]])

@@ -67,13 +67,17 @@ def check_all(found, rows, slow):
 
 def test_it_goes_through(work, recordings):
     """The table, with stragglers, and the planner's part; the page is one; started again, it has all."""
-    words = ["--strategies", "allreduce,adpsgd-random", "--parts", "curves,simulated"]
+    words = ["--strategies", "allreduce,adpsgd-random", "--parts", "curves,ends,simulated"]
     done, found = compare(work, recordings, *words, *CLOCK)
     equal(done.returncode, 0, f"compare.py: {done.stderr}")
     rows = check_rows(found, ["allreduce", "adpsgd-random"])
     check(0 < found["target_loss"] < 1000, f"target {found['target_loss']}")
     check(rows["one device"]["to_target"]["0"]["samples"] <= 90, "one device has it behind half of its utterances")
     check_all(found, rows, "012")
+    for row in found["ends"]: # of as many epochs, where it is quick: the same runs
+        equal((row["wer"], row["wer_more"], row["failed"]), (*(rows[row["strategy"]][key] for key in ("wer", "wer_more")), None),
+              f"the end of {row['strategy']}")
+    equal(len(found["ends"]), 3, "one device and two strategies")
     check("adpsgd-random" in done.stdout and "to one device" in done.stdout, "the table")
     root = read_page(work / "page.html", ELEMENTS, "the page")
     check(len([one for one in root.iter() if one.tag.endswith("}path")]) > 10, "lines of the page")
