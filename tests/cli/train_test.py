@@ -127,6 +127,16 @@ def test_refused(work):
     failed(train(work, "run"), 1, "run: has checkpoints", "--resume auto")
 
 
+def test_strategy(work):
+    """An option's name is the setting's; the planner has several of them, in another place."""
+    equal(train(work, "named", "--strategy", "dpsgd-ring", "train.epochs=1").returncode, 0, "a run")
+    check(re.search("strategy: .?dpsgd-ring", (work / "named/config.yaml").read_text(encoding="utf-8")), "what it was")
+    failed(run("train", "tiny.yaml", "-o", "no", "--strategy", "adpsgd-randon", cwd=work), 1, "did you mean 'adpsgd-random'")
+    failed(run("train", "tiny.yaml", "-o", "no", "--strategy", "d" * 300, cwd=work), 1, "there is no")
+    failed(run("train", "--simulate", "learners=2,step=1ms,weights=1M", "--strategy", "allreduce", cwd=work), 2, "strategy=NAME")
+    check(not (work / "no").exists(), "nothing is left")
+
+
 def test_resume(work):
     done = run("train", "-o", "run", "--resume", "auto", "train.epochs=4", "--json", cwd=work)
     equal(done.returncode, 0, f"resume: {done.stderr}")
@@ -504,7 +514,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         work = pathlib.Path(folder)
         make_corpus(work)
-        run_tests([test_train, test_metrics_are_documented, test_refused, test_resume, test_stopped, test_terminal,
+        run_tests([test_train, test_metrics_are_documented, test_refused, test_strategy, test_resume, test_stopped, test_terminal,
                    test_event_files, test_eval, test_transcribe_dataset, test_transcribe_files, test_transcribe_long,
                    test_transcribe_damage, test_damaged_checkpoint, test_report, test_report_of_a_run_that_goes_on, test_report_of_costs, test_env,
                    test_rendezvous_is_refused], work)

@@ -72,7 +72,7 @@ _speechshard()
     audit) options="--train --test --output --fail-on --profile --aliases --speed-grid --check --memory --work
         --jobs --estimate --json" ;;
     explain) options="--plot --listen --json" ;;
-    train) options="--output --resume --make-vocab --vocab-kind --vocab-profile --vocab-symbols --estimate --simulate --record --replay --rendezvous --slow --link --freeze --kill --json" ;;
+    train) options="--output --resume --strategy --make-vocab --vocab-kind --vocab-profile --vocab-symbols --estimate --simulate --record --replay --rendezvous --slow --link --freeze --kill --json" ;;
     eval) options="--beam --threads --alignments --transcripts --json" ;;
     transcribe) options="--domain --split --limit --beam --threads --json" ;;
     report) options="--output --json --cost --rate --processes-per-node" ;;

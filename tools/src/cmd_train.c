@@ -31,7 +31,8 @@ enum {
 };
 
 typedef struct train_command {
-    const char *config, *run, *rendezvous, *cluster, *replay;
+    const char *config, *run, *strategy, *rendezvous, *cluster, *replay;
+    char strategy_change[128]; /* as an override */
     const char *overrides[OVERRIDES_MAX + 1];
     int resume; /* 0: no, 1: auto */
     bool make_vocabulary, estimate, json, record;
@@ -215,6 +216,13 @@ static int sort_operands(train_command *c, const spsh_cli_args *args)
         else
             c->config = operand;
     }
+    if (c->strategy != NULL && count == OVERRIDES_MAX)
+        return spsh__cli_usage("train", "more than %d changes", (int)OVERRIDES_MAX);
+    if (c->strategy != NULL) { /* a name that is cut short is none */
+        (void)snprintf(c->strategy_change, sizeof(c->strategy_change), "train.strategy=%s",
+                       c->strategy);
+        c->overrides[count++] = c->strategy_change;
+    }
     c->overrides[count] = NULL;
     return SPSH_CLI_RUN;
 }
@@ -239,7 +247,10 @@ static int check(const train_command *c)
     if (c->cluster != NULL && c->estimate)
         return spsh__cli_usage("train", "--simulate is without --estimate");
     if (c->cluster != NULL && c->run == NULL)
-        return SPSH_CLI_RUN;
+        return c->strategy != NULL
+                   ? spsh__cli_usage("train", "--simulate without -o takes strategies from its "
+                                              "CLUSTER: strategy=NAME,NAME")
+                   : SPSH_CLI_RUN;
     if (c->estimate)
         return c->config == NULL ? spsh__cli_usage("train", "--estimate needs a configuration")
                                  : SPSH_CLI_RUN;
@@ -264,6 +275,8 @@ static int parse(train_command *c, int argc, char **argv)
          &c->run,                                                                                                                                0, 0          },
         {"resume",        0,   SPSH_CLI_CHOICE, "no|auto",
          "auto: go on from the newest good checkpoint,\nwhere there is one",                                                &c->resume,          0, 0          },
+        {"strategy",      0,   SPSH_CLI_TEXT,   "NAME",
+         "how several processes keep their models together:\nthe same as train.strategy=NAME",                              &c->strategy,        0, 0          },
         {"make-vocab",    0,   SPSH_CLI_FLAG,   NULL,
          "write the vocabulary that CONFIG names, from the\ntranscripts of its data.train, and "
          "stop",                                                                                                            &c->make_vocabulary, 0, 0          },
