@@ -98,8 +98,7 @@ void spsh__comm_fail(spsh__comm *c)
 
 uint64_t spsh__comm_now_ns(const spsh__comm *c)
 {
-    while (c->below != NULL)
-        c = c->below;
+    c = spsh__comm_lowest(c);
     return c->ops->now_fn != NULL ? c->ops->now_fn(c) : spsh__now_ns();
 }
 
@@ -250,9 +249,7 @@ spsh_status spsh__comm_broadcast(spsh__comm *c, void *bytes, size_t size_bytes, 
 
 bool spsh__comm_can_await(const spsh__comm *c)
 {
-    while (c->below != NULL)
-        c = c->below;
-    return c->ops->await_fn != NULL;
+    return spsh__comm_lowest(c)->ops->await_fn != NULL;
 }
 
 bool spsh__comm_await(spsh__comm *c, spsh__comm_handle handle, uint32_t deadline_ms)

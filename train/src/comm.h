@@ -101,21 +101,25 @@ static inline void spsh__comm_set_failed(spsh__comm *c)
     __atomic_store_n(&c->has_failed, true, __ATOMIC_RELAXED);
 }
 
-/* Somebody has; what was being moved just then may still be. */
-static inline bool spsh__comm_has_failed(const spsh__comm *c)
+/* The carrier: what moves the messages in the end. */
+static inline const spsh__comm *spsh__comm_lowest(const spsh__comm *c)
 {
     while (c->below != NULL)
         c = c->below;
-    return __atomic_load_n(&c->has_failed, __ATOMIC_RELAXED);
+    return c;
+}
+
+/* Somebody has; what was being moved just then may still be. */
+static inline bool spsh__comm_has_failed(const spsh__comm *c)
+{
+    return __atomic_load_n(&spsh__comm_lowest(c)->has_failed, __ATOMIC_RELAXED);
 }
 
 /* ... and the carrier, or what moves messages for it, may go on with those that were on their way,
  * until the process ends: what is freed of their memory may still be written to. */
 static inline bool spsh__comm_lingers(const spsh__comm *c)
 {
-    while (c->below != NULL)
-        c = c->below;
-    return c->ops->lingers && spsh__comm_has_failed(c);
+    return spsh__comm_lowest(c)->ops->lingers && spsh__comm_has_failed(c);
 }
 
 /* What waits for several messages has one deadline for all. */

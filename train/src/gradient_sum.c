@@ -920,11 +920,10 @@ static spsh_status open_stage(spsh__gradient_sum *g, spsh_error *err)
     return rc;
 }
 
-/* Those of other processes go on by themselves. */
+/* Those of other processes go on by themselves. An estimate's moves nothing: it has no ops. */
 static bool is_of_processes(const spsh__comm *c)
 {
-    while (c->below != NULL)
-        c = c->below;
+    c = spsh__comm_lowest(c);
     return c->world_size > 1 && c->ops != NULL && c->ops->wait_any_fn != NULL;
 }
 
