@@ -527,9 +527,15 @@ static void test_bounds_of_a_round(void)
         CHECK_U64(w.reasons & SPSH__PAUSE_UPDATES, SPSH__PAUSE_UPDATES);
         CHECK_U64(w.last.epoch, 1);
         make(&w, learners, 2);
-        w.round = (spsh__lease_round){.samples_max = 95, .samples_mean = SAMPLES};
+        w.round =
+            (spsh__lease_round){.samples_max = 95, .holds_back = true, .samples_mean = SAMPLES};
         simulate(&w, learners);
         CHECK_U64(w.last.samples, 100);
+        CHECK_U64(w.reasons, SPSH__PAUSE_SAMPLES);
+        make(&w, learners, 2); /* nobody waits for others: what was out then counts, too */
+        w.round = (spsh__lease_round){.samples_max = 95};
+        simulate(&w, learners);
+        CHECK(w.last.samples >= 100 && w.last.samples < 100 + 3 * learners * SAMPLES);
         CHECK_U64(w.reasons, SPSH__PAUSE_SAMPLES);
     }
 }
@@ -541,7 +547,8 @@ static void test_samples_of_a_dead_learner(void)
         const spsh__sim_fault kill = {SPSH__SIM_KILL, 1, 0, at * MS, 0};
         world w;
         make(&w, 3, 2);
-        w.round = (spsh__lease_round){.samples_max = 95, .samples_mean = SAMPLES};
+        w.round =
+            (spsh__lease_round){.samples_max = 95, .holds_back = true, .samples_mean = SAMPLES};
         w.looks_around = at % 2 == 0;
         w.faults = &kill;
         w.fault_count = 1;

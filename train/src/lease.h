@@ -73,9 +73,10 @@ typedef struct spsh__lease_done {
 
 /* Of a round: when it ends, beside the epoch's end and spsh__leases_pause. */
 typedef struct spsh__lease_round {
-    uint64_t samples_max; /* acknowledged in all; 0: no bound. A lease is given while those that are
-                             out, at the mean of those before, would not reach it: so it is passed
-                             by no more than about a batch */
+    uint64_t samples_max; /* acknowledged in all; 0: no bound. What is out behind it counts, too */
+    bool holds_back;      /* a lease is given while those that are out, at the mean of those before,
+                             would not reach samples_max: so it is passed by no more than about a
+                             batch */
     double samples_mean;  /* of a batch, until the first is acknowledged; 0: nothing is held back
                              before */
     uint64_t updates_max; /* acknowledged in all: exact; 0: no bound */

@@ -97,7 +97,7 @@ static uint32_t reasons_of(const spsh__lease_server *s)
 /* What is out would not reach the round's samples. */
 static bool has_samples_left(const spsh__lease_server *s)
 {
-    if (s->bounds.samples_max == 0 || s->out_count == 0)
+    if (!s->bounds.holds_back || s->bounds.samples_max == 0 || s->out_count == 0)
         return true;
     const double mean =
         s->updates > 0 ? (double)s->samples / (double)s->updates : s->bounds.samples_mean;
@@ -299,7 +299,7 @@ spsh_status spsh__lease_server_begin(spsh__lease_server *s, const spsh__lease_ro
     if (s->is_open || !s->has_place)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE, "%s",
                          s->is_open ? "a round is under way" : "no place was said to begin at");
-    s->bounds = round != NULL ? *round : (spsh__lease_round){0, 0, 0};
+    s->bounds = round != NULL ? *round : (spsh__lease_round){.samples_max = 0};
     s->round++;
     s->is_open = true;
     return answer_all(s, err);

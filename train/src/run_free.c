@@ -72,21 +72,19 @@ static spsh_status watch(spsh__run *r, spsh_error *err)
 }
 
 /* Leases that are held back until others are acknowledged would be waited for by those who hold
- * the others: where an update has several batches, or waits for slower learners. Then rank 0 sees
- * by itself when it is enough. */
+ * the others: where an update has several batches, or waits for slower learners. */
 static spsh_status begin_round(spsh__run *r, spsh_error *err)
 {
     const spsh__config *c = r->config;
-    const bool may_hold =
-        c->accumulate == 1 && spsh__run_node_size(r) == 1 && r->strategy->ops->retire_fn == NULL;
     uint64_t steps = 0;
-    spsh__lease_round round = {.samples_max = 0};
+    spsh__lease_round round = {.holds_back = c->accumulate == 1 && spsh__run_node_size(r) == 1 &&
+                                             r->strategy->ops->retire_fn == NULL};
     if (!r->is_first)
         return SPSH_OK;
     const spsh_status rc = spsh__feed_steps(r->feed, r->place_epoch, &steps, err);
     if (rc != SPSH_OK)
         return rc;
-    if (c->samples_max > 0 && may_hold) {
+    if (c->samples_max > 0) {
         round.samples_max = c->samples_max - r->begin_samples;
         round.samples_mean = (double)spsh__feed_epoch_utterances(r->feed) / (double)(steps + 1);
     }
