@@ -27,7 +27,7 @@ typedef struct fault {
 static fault faults[8];
 static size_t fault_count;
 static uint64_t batches, heard_batches; /* of all; of evaluations */
-static const spsh_loader *training;     /* the first one that is asked */
+static const spsh_loader *training;     /* opened first; a rank may evaluate before it learns */
 static FILE *served;
 static unsigned end_s;
 static kit_run run;
@@ -36,6 +36,12 @@ static kit_run run;
  * NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming) */
 spsh_status __real_spsh_loader_next(spsh_loader *loader, const spsh_batch **ret, spsh_error *err);
 spsh_status __wrap_spsh_loader_next(spsh_loader *loader, const spsh_batch **ret, spsh_error *err);
+spsh_status __real_spsh_loader_open(const spsh_dataset *const *datasets, uint32_t dataset_count,
+                                    const spsh_loader_options *options, spsh_loader **ret,
+                                    spsh_error *err);
+spsh_status __wrap_spsh_loader_open(const spsh_dataset *const *datasets, uint32_t dataset_count,
+                                    const spsh_loader_options *options, spsh_loader **ret,
+                                    spsh_error *err);
 
 static void write_served(const spsh_batch *batch)
 {
@@ -67,13 +73,21 @@ spsh_status __wrap_spsh_loader_next(spsh_loader *loader, const spsh_batch **ret,
     if (rc != SPSH_OK)
         return rc;
     batches++;
-    if (training == NULL)
-        training = loader;
     heard_batches += loader != training;
     for (size_t i = 0; i < fault_count; i++)
         suffer(&faults[i]);
     if (loader == training)
         write_served(*ret);
+    return rc;
+}
+
+spsh_status __wrap_spsh_loader_open(const spsh_dataset *const *datasets, uint32_t dataset_count,
+                                    const spsh_loader_options *options, spsh_loader **ret,
+                                    spsh_error *err)
+{
+    const spsh_status rc = __real_spsh_loader_open(datasets, dataset_count, options, ret, err);
+    if (rc == SPSH_OK && training == NULL)
+        training = *ret;
     return rc;
 }
 /* NOLINTEND(bugprone-reserved-identifier,readability-identifier-naming) */
