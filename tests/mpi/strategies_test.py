@@ -45,9 +45,10 @@ def check_learnt(run, epochs, falls=True):
 
 
 def has_fallen(run, evaluations):
-    """In the end; where a gradient can come as late as the machine likes it, once."""
-    first, *others = [line["loss"] for line in evaluations]
-    return (min(others) if run in FREE else others[-1]) < first
+    """In the end; where a gradient can come as late as the machine likes it, in the mean of the second half."""
+    losses = [line["loss"] for line in evaluations]
+    last = losses[len(losses) // 2:] if run in FREE else losses[-1:]
+    return sum(last) / len(last) < losses[0]
 
 
 def check_staleness(run, counts, falls):
@@ -114,12 +115,14 @@ def test_one_is_lost():
 
 
 def test_bounds():
-    """Of parameter servers: nobody waits for one that has no batch left in its round."""
+    """Of parameter servers: nobody waits for one that has no batch left in its round, and what ends a run does not wait for
+    rank 0, which gives the batches out."""
     for options in [["train.staleness_max=0"], ["train.staleness_max=1", "train.servers=1", "train.overlap=true"],
-                    ["train.scale_by_staleness=true", "train.samples_max=450"]]:
+                    ["train.scale_by_staleness=true", "train.samples_max=450", "slow:0:1"]]:
         train(3, "bound", *words_of("ps-async"), f"train.epochs={EPOCHS}", "train.deadline_ms=120000", *options)
         evaluations = lines("bound", "evaluation")
-        check(has_fallen("ps-async", evaluations), f"{options}: {[e['loss'] for e in evaluations]}")
+        check(has_fallen("ps-async" if "slow:0:1" in options else "bound", evaluations),
+              f"{options}: {[e['loss'] for e in evaluations]}")
         samples = lines("bound", "step")[-1]["samples"]
         if "train.samples_max=450" in options:
             check(450 <= samples < 470, f"{options}: {samples} samples")

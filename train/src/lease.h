@@ -73,7 +73,8 @@ typedef struct spsh__lease_done {
 
 /* Of a round: when it ends, beside the epoch's end and spsh__leases_pause. */
 typedef struct spsh__lease_round {
-    uint64_t samples_max; /* acknowledged in all; 0: no bound. What is out behind it counts, too */
+    uint64_t samples_max; /* acknowledged in all; 0: no bound. Then no more leases are given, but
+                             those that are out are learnt from, too */
     bool holds_back;      /* a lease is given while those that are out, at the mean of those before,
                              would not reach samples_max: so it is passed by no more than about a
                              batch */
