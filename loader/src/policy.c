@@ -77,6 +77,18 @@ void spsh__job_left_out(spsh_loader *loader, spsh__job *job)
     spsh__job_done(loader, job);
 }
 
+/* More than may be served end in an error: a shard without its end is not told record by record. */
+static void tell_left_out(spsh_loader *loader, uint64_t count, const spsh_error *why)
+{
+    const uint64_t limit = loader->bad.limit;
+    if (count <= limit)
+        spsh__log(loader, SPSH_LOG_WARNING, "left out: %s", why->message);
+    else if (count == limit + 1)
+        spsh__log(loader, SPSH_LOG_WARNING,
+                  "more than %llu records cannot be read (quarantine_max): the others are not told",
+                  ULL(limit));
+}
+
 spsh_status spsh__job_note_bad(spsh_loader *loader, const spsh__job *job, const spsh_error *why)
 {
     const spsh_bad_record record = {.dataset = job->item.dataset,
@@ -84,17 +96,18 @@ spsh_status spsh__job_note_bad(spsh_loader *loader, const spsh__job *job, const 
                                     .epoch = job->slot->batch.epoch,
                                     .error = *why};
     spsh_error err = SPSH_ERROR_INIT;
-    bool is_news = false;
+    uint64_t news = 0; /* its number among those that are known; 0: it was known */
     spsh_status rc = spsh__slot_bad(job->slot, &record);
     if (rc == SPSH_OK) {
         (void)pthread_mutex_lock(&loader->lock);
         rc = spsh__bad_learn(&loader->bad, &record, &err);
-        is_news = loader->bad.known.count != atomic_load(&loader->known_count);
+        if (loader->bad.known.count != atomic_load(&loader->known_count))
+            news = loader->bad.known.count;
         atomic_store(&loader->known_count, loader->bad.known.count);
         (void)pthread_mutex_unlock(&loader->lock);
     }
-    if (is_news)
-        spsh__log(loader, SPSH_LOG_WARNING, "left out: %s", why->message);
+    if (news > 0)
+        tell_left_out(loader, news, why);
     if (rc != SPSH_OK) {
         rc = SPSH_FAIL(&err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "loader: quarantine");
         spsh__slot_fail(job->slot, job->number, rc, &err);

@@ -19,7 +19,7 @@
 #include "loader_kit.h"
 #include "talk_dataset.h"
 
-enum { FDS_MAX = 4096, TROUBLES_MAX = 20, BATCHES_MAX = 256, NOTES_MAX = 4096 };
+enum { FDS_MAX = 4096, TROUBLES_MAX = 20, BATCHES_MAX = 256, NOTES_MAX = 16384 };
 
 static char work[512], path[600];
 static uint32_t plan_flags;
@@ -584,12 +584,24 @@ static void test_sounds_that_cannot_be_read(void)
 
 /* ---- the limit, and what a cursor carries ---- */
 
+/* As many are told as may be left out, and once that there are more. */
+static void check_told(uint32_t count, uint32_t limit)
+{
+    uint32_t told = 0;
+    for (const char *at = heard.text; (at = strstr(at, "left out: ")) != NULL; at++)
+        told++;
+    CHECK_U64(told, count > limit ? limit : count);
+    const char *more = strstr(heard.text, "are not told");
+    CHECK((more != NULL) == (count > limit));
+    CHECK(more == NULL || strstr(more + 1, "are not told") == NULL);
+}
+
 static void test_quarantine_limit(void)
 {
-    static const uint32_t counts[] = {1, 16, 17};
-    for (uint32_t at = 0; at < 3; at++)
+    static const uint32_t counts[] = {1, 16, 17, 20};
+    for (uint32_t at = 0; at < 4; at++)
         for (uint32_t run = 0; run < 2; run++) { /* a limit of ours, and the default of 16 */
-            const uint32_t limit = run == 0 ? counts[at] - 1 : 0;
+            const uint32_t limit = run == 0 ? counts[at] - (counts[at] > 17 ? 12 : 1) : 0;
             const uint32_t effective = run == 0 && limit > 0 ? limit : 16;
             spsh_loader_options opt = fault_options();
             opt.on_error = SPSH_ON_ERROR_SKIP;
@@ -612,6 +624,7 @@ static void test_quarantine_limit(void)
             }
             spsh_loader_close(loader);
             spsh_dataset_close(dataset);
+            check_told(counts[at], effective);
         }
     heal();
 }

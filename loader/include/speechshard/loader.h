@@ -91,8 +91,8 @@ typedef struct spsh_loader_options {
     int32_t channel; /* SPSH_CHANNEL_* or a number from 1 */
     spsh_engine engine;
     spsh_on_error on_error;
-    uint64_t quarantine_max;   /* more records in quarantine are an error; 0: 16, or 0.01 % of the
-                                  epoch where that is more */
+    uint64_t quarantine_max;   /* more records in quarantine are an error, and are not logged one
+                                  by one; 0: 16, or 0.01 % of the epoch where that is more */
     uint32_t decode_threads;   /* 0: as many as there are cores */
     uint32_t slots;            /* batches decoded ahead or lent; 0: 6; at least 2 */
     uint64_t memory_bytes;     /* of slots and reads together; 0: SPSH_LOADER_MEMORY_DEFAULT. When
