@@ -12,6 +12,7 @@ why. `pipeline` has no virtual clock: that is no failure.
 
 import argparse
 import json
+import math
 import os
 import shutil
 import signal
@@ -36,6 +37,7 @@ STRATEGIES = ["allreduce", "partitioned", "ps-sync", "ps-async", "hogwild", "dps
               "adpsgd-random", "d1-model", "d1-grad", "hierarchical", "pipeline"]
 GRADIENT_A_STEP = ("ps-async", "hogwild")  # each learner's gradient is a step of the one model
 BATCHED = ["allreduce", "d1-model", "adpsgd-fixed", "adpsgd-random"]  # that larger batches are tried with
+REAL = ["allreduce", "adpsgd-random"]  # whose processes' throughput is measured
 SCALED = ["allreduce", "d1-model", "adpsgd-random", "hierarchical"]  # that are scaled to 128 learners
 BATCH_S = 16  # padded seconds of a step, of all learners together
 UTTERANCE_S = 2  # of a learner's batch, of 8; longer utterances are not learnt from
@@ -65,8 +67,9 @@ class Comparison:
         return self.pool.submit(work)
 
     def settings(self, strategy, learners, seed=1):
-        """Of a step of BATCH_S, whoever makes it; AdamW. A gradient that is a step of its own has a share of the rate."""
-        each = learners if strategy in GRADIENT_A_STEP else 1
+        """Of a step of BATCH_S, whoever makes it; AdamW. A gradient that is a step of its own is of a smaller batch, whose
+        rate is smaller by the root of it (Malladi and others 2022)."""
+        each = math.sqrt(learners) if strategy in GRADIENT_A_STEP else 1
         settings = {"data.max_padded_seconds": f"{BATCH_S / learners:g}", "data.virtual_world": learners,
                     "data.utterance_seconds_max": UTTERANCE_S, "data.seed": seed, "train.epochs": self.o.epochs,
                     "train.warm_up_samples": WARM_UP, "train.rate": f"{self.o.rate / each:g}"}
@@ -228,23 +231,24 @@ class Comparison:
         return row
 
     def real(self):
-        """Processes on this machine, each with a batch as large as one process has."""
-        rows = []
-        for strategy in [name for name in ("allreduce", "adpsgd-random") if name in self.o.strategies]:
-            for learners in self.o.learners:
-                settings = self.settings(strategy, max(self.o.learners)) | {"data.virtual_world": learners, "data.dev": "[]"}
-                settings |= {"train.rate": "1e-4", "train.epochs": 1}
-                result = self.bench.result(Run(strategy, learners, settings))
-                row = {"strategy": strategy, "processes": learners, "command": result["command"],
-                       "failed": result["failed"], "utterances_per_s": None}
-                if result["failed"] is not None:
-                    self.failures.append(f"{strategy}, {learners} processes: {result['failed']}")
-                else:
-                    first, last = (result["steps"][i] for i in (len(result["steps"]) // 5, -1))
-                    if last[1] > first[1]:
-                        row["utterances_per_s"] = (last[0] - first[0]) / (last[1] - first[1])
-                rows.append(row)
-        return rows
+        """Processes on this machine, each with a batch as large as one process has. Seeds are rounds: a round has one run
+        of all, so that what disturbs the machine for a while disturbs not one of them alone."""
+        found = {(name, n): [] for name in REAL if name in self.o.strategies for n in self.o.learners}
+        for seed in self.seeds():
+            for (strategy, learners), runs in found.items():
+                settings = self.settings(strategy, max(self.o.learners), seed)
+                settings |= {"data.virtual_world": learners, "data.dev": "[]", "train.rate": "1e-4", "train.epochs": 1}
+                runs.append(self.bench.result(Run(strategy, learners, settings)))
+        return [self.real_row(*row, runs) for row, runs in found.items()]
+
+    def real_row(self, strategy, processes, runs):
+        failed = next((run["failed"] for run in runs if run["failed"] is not None), None)
+        if failed is not None:
+            self.failures.append(f"{strategy}, {processes} processes: {failed}")
+        row = {"strategy": strategy, "processes": processes, "commands": [run["command"] for run in runs], "failed": failed}
+        speeds = [throughput(run["steps"]) for run in runs if run["failed"] is None]
+        return row | {"utterances_per_s": [speed for speed in speeds if speed is not None],
+                      "stolen": [run["stolen"] for run in runs if run["failed"] is None]}
 
     def plan(self, words, strategies, node):
         """Of the planner; a call for those whose learners share computers. ([rows], [commands], reason of a failure)"""
@@ -299,6 +303,12 @@ class Comparison:
 
 
 PARTS = ["curves", "ends", "batches", "real", "simulated"]
+
+
+def throughput(steps):
+    """Utterances a second behind the first fifth of the steps, of a result; None: there are too few."""
+    first, last = steps[len(steps) // 5], steps[-1]
+    return (last[0] - first[0]) / (last[1] - first[1]) if last[1] > first[1] else None
 
 
 def call(words, folder):

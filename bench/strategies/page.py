@@ -273,9 +273,10 @@ def batches(result, colors):
 def real(result, colors):
     rows = result.get("real", [])
     names = list(dict.fromkeys(row["strategy"] for row in rows))
-    lines = [(name, colors[name], [(row["processes"], row["utterances_per_s"]) for row in rows
+    lines = [(name, colors[name], [(row["processes"], table.median(row["utterances_per_s"])) for row in rows
                                    if row["strategy"] == name and row["utterances_per_s"]]) for name in names]
-    words = f"{result['machine']}: more processes than {result['cores']} share its cores, and can be no faster than {result['cores']}."
+    words = (f"{result['machine']}: more processes than {result['cores']} share its cores, and can be no faster than {result['cores']}. "
+             "Medians; stolen is what the host took of a run's processor time, at most.")
     return section("Real processes", soft(words), legend([(name, colors[name]) for name in names]),
                    plots(plot("Throughput", ("processes", "utterances/s"), lines, dots=True)),
                    grid(table.REAL_HEAD, [table.real_cells(row, rows) for row in rows])) if rows else ""
@@ -316,8 +317,8 @@ def published(result):
 
 
 def commands(result):
-    every = [word for key in ("curves", "ends", "batches", "simulated") for row in result.get(key, []) for word in row["commands"]]
-    every += [row["command"] for row in result.get("real", [])]
+    keys = ("curves", "ends", "batches", "real", "simulated")
+    every = [word for key in keys for row in result.get(key, []) for word in row["commands"]]
     body = "".join(f"<p><code>{escape(word)}</code></p>\n" for word in dict.fromkeys(every))
     return section("Commands", f"<details><summary>{len(set(every))} runs</summary>\n{body}</details>\n")
 

@@ -9,7 +9,8 @@ was run before is read. A run that fails is a result, too, with the reason, and 
     {"command": "speechshard train ...", "failed": null, "seconds": what it took here,
      "steps": [[samples, seconds, loss summed, utterances that have one]...],
      "evaluations": [{"samples", "wer", "loss"}...], "sent_bytes": of all learners, "staleness": [counts] or null,
-     "step_s": median of computing a step, "weights": parameters}
+     "step_s": median of computing a step, "weights": parameters,
+     "stolen": share of the machine's processor time that its host took meanwhile; null where it is not told}
 
 Seconds are those since the run's start, of the virtual clock where there is one, without evaluations and checkpoints.
 """
@@ -118,7 +119,7 @@ class Bench:
 
     def try_run(self, run, folder):
         shutil.rmtree(folder, ignore_errors=True)
-        begin = time.monotonic()
+        begin, before = time.monotonic(), processor_ticks()
         words = run.launcher() + run.words(self.program, self.config, folder)
         failed, said = None, ""
         process = subprocess.Popen([str(word) for word in words], cwd=self.work, env=self.environment, text=True,
@@ -137,7 +138,7 @@ class Bench:
         if failed is None and process.returncode != 0:
             failed = said.strip().splitlines()[-1][-300:] if said.strip() else f"exit status {process.returncode}"
         seconds = round(time.monotonic() - begin, 2)
-        facts = {"failed": failed, "seconds": seconds}
+        facts = {"failed": failed, "seconds": seconds, "stolen": stolen(before, processor_ticks())}
         if failed is None:
             try:
                 facts |= read_metrics(folder / "metrics.jsonl")
@@ -145,6 +146,22 @@ class Bench:
                 facts["failed"] = f"its metrics: {type(error).__name__}: {error}"
         shutil.rmtree(folder, ignore_errors=True)
         return facts
+
+
+def processor_ticks():
+    """(stolen by the host, all) of all processors since the machine's start; None: nobody says so."""
+    try:
+        with open("/proc/stat", encoding="ascii") as file:
+            ticks = [int(word) for word in file.readline().split()[1:]]
+    except (OSError, ValueError):
+        return None
+    return (ticks[7], sum(ticks[:8])) if len(ticks) > 7 else None  # guests', behind them, are in the first two
+
+
+def stolen(before, after):
+    if before is None or after is None or after[1] <= before[1]:
+        return None
+    return round((after[0] - before[0]) / (after[1] - before[1]), 3)
 
 
 def kill(process):

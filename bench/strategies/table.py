@@ -1,5 +1,7 @@
 """table.py: what was compared, as text. What is not known is "-"."""
 
+import statistics
+
 from runs import STALENESS  # noqa: F401: of the page, too
 
 # Of shared figures of the literature, each with where it is said. `learners` and `speed_up` are given where the source
@@ -127,13 +129,20 @@ def batch_cells(row, from_s):
             "-" if not is_measured(row) else "yes" if from_s is not None and row["batch_s"] >= from_s else "no"]
 
 
-REAL_HEAD = ["strategy", "processes", "utterances/s", "to one"]
+REAL_HEAD = ["strategy", "processes", "utterances/s", "least - most", "to one", "stolen"]
+
+
+def median(values):
+    return statistics.median(values) if values else None
 
 
 def real_cells(row, rows):
-    one = next((r["utterances_per_s"] for r in rows if r["strategy"] == row["strategy"] and r["processes"] == 1), None)
-    speed = row["utterances_per_s"]
-    return [row["strategy"], str(row["processes"]), number(speed), number(speed / one if speed and one else None)]
+    one = next((median(r["utterances_per_s"]) for r in rows if r["strategy"] == row["strategy"] and r["processes"] == 1), None)
+    speeds, stolen = row["utterances_per_s"], [share for share in row["stolen"] if share is not None]
+    speed = median(speeds)
+    return [row["strategy"], str(row["processes"]), number(speed),
+            f"{number(min(speeds))} - {number(max(speeds))}" if len(speeds) > 1 else "-",
+            number(speed / one if speed and one else None), f"{100 * max(stolen):.0f} %" if stolen else "-"]
 
 
 def speed_ups(cluster):

@@ -92,14 +92,17 @@ def test_the_other_parts(work, recordings):
     """Larger batches under the virtual clock, throughput of processes without it; `pipeline`, which has no such clock."""
     part = "real" if CLOCK else "batches"
     done, found = compare(work, recordings, "--strategies", "allreduce,pipeline", "--parts", f"curves,{part}", "--batches", "1,2",
-                          *CLOCK)
+                          *(["--seeds", "2"] if CLOCK else []), *CLOCK)
     equal(done.returncode, 0, f"compare.py: {done.stderr}")
     read_page(work / "page.html", ELEMENTS, "the page")
     rows = {row["strategy"]: row for row in found["curves"]}
     if CLOCK:
         check_rows(found, ["allreduce", "pipeline"])
         equal([(row["strategy"], row["processes"]) for row in found["real"]], [("allreduce", 1), ("allreduce", 2)], "rows")
-        check(all(row["failed"] is None and row["utterances_per_s"] > 0 for row in found["real"]), f"{found['real']}")
+        for row in found["real"]:
+            check(row["failed"] is None and len(row["commands"]) == len(row["utterances_per_s"]) == 2, f"a run a seed: {row}")
+            check(min(row["utterances_per_s"]) > 0 and all(0 <= share <= 1 for share in row["stolen"]), f"{row}")
+            check(f"{compare_py.table.number(min(row['utterances_per_s']))} - " in done.stdout, "the slowest run is in the table")
         return
     check("is not simulated" in rows["pipeline"]["failed"], rows["pipeline"]["failed"])
     check("pipeline (2): " in done.stdout, "why there is no row of it")
