@@ -126,6 +126,40 @@ static void test_messages_come_in_their_order(void)
     }
 }
 
+/* 0 gives up waiting; what comes later is of those who ask again, in their order. */
+static spsh_status give_up(void *user, uint32_t learner, spsh_error *err)
+{
+    spsh__sim *sim = (spsh__sim *)user;
+    spsh__comm *c = spsh__sim_comm(sim, learner);
+    uint8_t given_up[2] = {0}, found[2] = {0};
+    spsh__comm_handle handle = 0, in[2];
+    for (uint32_t i = 0; i < 2; i++)
+        CHECK(c->ops->receive_fn(c, 1 - learner, 9 - 2 * i, &given_up[i], 1, &in[i], err) ==
+              SPSH_OK);
+    for (uint32_t i = 0; i < 2; i++) /* 0 gives up one at 1 ms, one at 6; 1 sends at 4 */
+        CHECK(c->ops->wait_fn(c, in[1 - i], learner == 0 ? 1 + 4 * i : 2, NULL) == SPSH_E_TIMEOUT);
+    for (uint8_t i = 1; i <= 2 && learner == 1; i++)
+        CHECK(c->ops->send_fn(c, 0, 7, &i, 1, &handle, err) == SPSH_OK);
+    if (learner == 1)
+        return SPSH_OK;
+    for (int i = 0; i < 2; i++) {
+        CHECK(c->ops->receive_fn(c, 1, 7, &found[i], 1, &in[i], err) == SPSH_OK);
+        CHECK(c->ops->done_fn(c, in[i])); /* it has come before it was asked for */
+    }
+    for (int i = 1; i >= 0; i--)
+        CHECK(c->ops->wait_fn(c, in[i], 1000, err) == SPSH_OK);
+    CHECK(given_up[0] == 0 && given_up[1] == 0 && found[0] == 1 && found[1] == 2);
+    return SPSH_OK;
+}
+
+static void test_what_is_given_up_takes_nothing(void)
+{
+    spsh__sim *sim =
+        open_sim(&(spsh__sim_options){.learners = 2, .latency_ns = 10 * US, .bytes_per_s = 1e9});
+    CHECK(spsh__sim_run(sim, give_up, sim, NULL) == SPSH_OK);
+    spsh__sim_close(sim);
+}
+
 /* A long one, a short one, a short one without time, a short one again. */
 static spsh_status hurry(void *user, uint32_t learner, spsh_error *err)
 {
@@ -463,6 +497,7 @@ int main(void)
     RUN(test_links_take_their_time);
     RUN(test_a_link_is_shared_by_those_who_send_there);
     RUN(test_messages_come_in_their_order);
+    RUN(test_what_is_given_up_takes_nothing);
     RUN(test_no_message_overtakes_another);
     RUN(test_an_end_is_one_for_all);
     RUN(test_messages_are_served_meanwhile);

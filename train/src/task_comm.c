@@ -12,21 +12,31 @@ typedef struct early {
 
 /* A receive; handles are its place in the table, from 1. */
 typedef struct receive {
-    bool is_used, is_done;
+    bool is_done;
     uint32_t from, tag;
-    uint64_t order; /* the earliest takes what comes first */
+    spsh__comm_handle
+        next; /* of its bin while nothing has come, of the free ones when over; 0: none */
     void *bytes;
     size_t size_bytes;
 } receive;
+
+enum { BINS = 64 };
+
+/* Of some senders and tags: who waits, and what has come before it was waited for, the oldest
+ * first. A collective of many learners has a receive for each of them open at once. */
+typedef struct bin {
+    spsh__comm_handle first_receive;
+    early *first_early;
+} bin;
 
 typedef struct task_comm {
     spsh__comm comm;
     const spsh__task_comm_ops *ops;
     void *user;
-    early *first;
+    bin bins[BINS];
     receive *receives;
     size_t receive_max;
-    uint64_t receive_count;
+    spsh__comm_handle first_free;
 } task_comm;
 
 static task_comm *state_of(const spsh__comm *c)
@@ -34,26 +44,53 @@ static task_comm *state_of(const spsh__comm *c)
     return (task_comm *)c->state;
 }
 
-static spsh_status new_receive(task_comm *t, spsh__comm_handle *ret, spsh_error *err)
+static bin *bin_of(task_comm *t, uint32_t from, uint32_t tag)
+{
+    return &t->bins[(from + 31 * tag) % BINS];
+}
+
+static spsh_status more_receives(task_comm *t, spsh_error *err)
 {
     const spsh_allocator *a = &t->comm.allocator;
-    for (size_t i = 0; i < t->receive_max; i++) {
-        if (!t->receives[i].is_used) {
-            *ret = i + 1;
-            return SPSH_OK;
-        }
-    }
     const size_t more = t->receive_max == 0 ? 16 : 2 * t->receive_max;
     receive *receives = spsh__train_new(a, more, sizeof(*receives));
     if (receives == NULL)
         return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "messages on their way");
     if (t->receive_max > 0)
         memcpy(receives, t->receives, t->receive_max * sizeof(*receives));
+    for (size_t i = t->receive_max; i < more; i++)
+        receives[i].next = i + 1 < more ? i + 2 : 0;
     spsh__train_delete(a, t->receives);
     t->receives = receives;
-    *ret = t->receive_max + 1;
+    t->first_free = t->receive_max + 1;
     t->receive_max = more;
     return SPSH_OK;
+}
+
+static spsh_status new_receive(task_comm *t, spsh__comm_handle *ret, spsh_error *err)
+{
+    const spsh_status rc = t->first_free == 0 ? more_receives(t, err) : SPSH_OK;
+    if (rc != SPSH_OK)
+        return rc;
+    *ret = t->first_free;
+    t->first_free = t->receives[*ret - 1].next;
+    return SPSH_OK;
+}
+
+static void append_receive(task_comm *t, bin *to, spsh__comm_handle handle)
+{
+    spsh__comm_handle *at = &to->first_receive;
+    while (*at != 0)
+        at = &t->receives[*at - 1].next;
+    *at = handle;
+}
+
+static void remove_receive(task_comm *t, bin *from, spsh__comm_handle handle)
+{
+    spsh__comm_handle *at = &from->first_receive;
+    while (*at != handle)
+        at = &t->receives[*at - 1].next;
+    *at = t->receives[handle - 1].next;
 }
 
 static spsh_status check_peer(const spsh__comm *c, uint32_t peer, spsh_error *err)
@@ -80,17 +117,18 @@ static void take(receive *r, const void *bytes, size_t size_bytes)
     r->is_done = true;
 }
 
-static void take_early(task_comm *t, receive *r)
+static bool take_early(task_comm *t, bin *of, receive *r)
 {
-    for (early **at = &t->first; *at != NULL; at = &(*at)->next) {
+    for (early **at = &of->first_early; *at != NULL; at = &(*at)->next) {
         early *e = *at;
         if (e->from != r->from || e->tag != r->tag)
             continue;
         take(r, e + 1, e->size_bytes);
         *at = e->next;
         spsh__train_delete(&t->comm.allocator, e);
-        return;
+        return true;
     }
+    return false;
 }
 
 static spsh_status task_receive(spsh__comm *c, uint32_t from, uint32_t tag, void *bytes,
@@ -104,19 +142,16 @@ static spsh_status task_receive(spsh__comm *c, uint32_t from, uint32_t tag, void
     if (rc != SPSH_OK)
         return rc;
     receive *r = &t->receives[*ret_handle - 1];
-    *r = (receive){.is_used = true,
-                   .from = from,
-                   .tag = tag,
-                   .order = t->receive_count++,
-                   .bytes = bytes,
-                   .size_bytes = size_bytes};
-    take_early(t, r);
+    *r = (receive){.from = from, .tag = tag, .bytes = bytes, .size_bytes = size_bytes};
+    bin *of = bin_of(t, from, tag);
+    if (!take_early(t, of, r))
+        append_receive(t, of, *ret_handle);
     return SPSH_OK;
 }
 
 static spsh_status keep(task_comm *t, const early *head, const void *bytes)
 {
-    early **end = &t->first;
+    early **end = &bin_of(t, head->from, head->tag)->first_early;
     early *e = spsh__train_new(&t->comm.allocator, 1, sizeof(*e) + head->size_bytes);
     if (e == NULL)
         return SPSH_E_NO_MEMORY;
@@ -133,17 +168,16 @@ spsh_status spsh__task_comm_deliver(spsh__comm *comm, uint32_t from, uint32_t ta
 {
     task_comm *t = state_of(comm);
     const early head = {.from = from, .tag = tag, .size_bytes = size_bytes};
-    receive *first = NULL;
-    for (size_t i = 0; i < t->receive_max; i++) {
-        receive *r = &t->receives[i];
-        const bool is_for = r->is_used && !r->is_done && r->from == from && r->tag == tag;
-        if (is_for && (first == NULL || r->order < first->order))
-            first = r;
+    bin *to = bin_of(t, from, tag);
+    for (spsh__comm_handle at = to->first_receive; at != 0; at = t->receives[at - 1].next) {
+        receive *r = &t->receives[at - 1];
+        if (r->from != from || r->tag != tag)
+            continue;
+        remove_receive(t, to, at);
+        take(r, bytes, size_bytes);
+        return SPSH_OK;
     }
-    if (first == NULL)
-        return keep(t, &head, bytes);
-    take(first, bytes, size_bytes);
-    return SPSH_OK;
+    return keep(t, &head, bytes);
 }
 
 static bool task_done(spsh__comm *c, spsh__comm_handle handle)
@@ -170,8 +204,12 @@ static spsh_status task_wait(spsh__comm *c, spsh__comm_handle handle, uint32_t d
     if (handle == 0)
         return SPSH_OK;
     const spsh_status rc = t->ops->wait_fn(t->user, is_done, &w, deadline_ms);
-    const uint32_t from = t->receives[handle - 1].from;
-    t->receives[handle - 1].is_used = false;
+    receive *r = &t->receives[handle - 1];
+    const uint32_t from = r->from;
+    if (!r->is_done)
+        remove_receive(t, bin_of(t, from, r->tag), handle);
+    r->next = t->first_free;
+    t->first_free = handle;
     if (rc == SPSH_E_TIMEOUT)
         return SPSH_FAIL(err, rc, SPSH_OFFSET_NONE, "rank %u has not answered within %u ms", from,
                          deadline_ms);
@@ -223,10 +261,12 @@ void spsh__task_comm_free(spsh__comm *comm)
         return;
     task_comm *t = state_of(comm);
     const spsh_allocator allocator = comm->allocator;
-    while (t->first != NULL) {
-        early *next = t->first->next;
-        spsh__train_delete(&allocator, t->first);
-        t->first = next;
+    for (uint32_t b = 0; b < BINS; b++) {
+        early *next = NULL;
+        for (early *e = t->bins[b].first_early; e != NULL; e = next) {
+            next = e->next;
+            spsh__train_delete(&allocator, e);
+        }
     }
     spsh__train_delete(&allocator, t->receives);
     spsh__train_delete(&allocator, t);
