@@ -187,7 +187,7 @@ static uint64_t read_layout(const text *t)
     const spsh__view_options view_options = {.root = path};
     must(spsh__view_open(&view_options, &view, NULL) == SPSH_OK, path);
     const spsh_ingest_options options = {.view = view};
-    const spsh_ingest_sink sink = {count_item, count_reject, NULL, NULL, NULL, &rows};
+    const spsh_ingest_sink sink = {.emit_fn = count_item, .reject_fn = count_reject, .user = &rows};
     must(spsh__layout_table.scan_fn(&options, &sink, NULL) == SPSH_OK, "scan");
     spsh__view_close(view);
     return rows;

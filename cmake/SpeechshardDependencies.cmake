@@ -17,11 +17,13 @@ speechshard_find_dependency(LIBURING "liburing>=2.2")
 speechshard_find_dependency(LIBUTF8PROC "libutf8proc>=2.6")
 speechshard_find_dependency(LIBXXHASH "libxxhash>=0.8.0")
 speechshard_find_dependency(MPG123 "libmpg123>=1.26")
+speechshard_find_dependency(NETTLE "nettle>=3.4")
 speechshard_find_dependency(OGG "ogg>=1.3")
 speechshard_find_dependency(SNDFILE "sndfile>=1.1")
 speechshard_find_dependency(SOXR "soxr>=0.1.3")
 speechshard_find_dependency(VORBIS "vorbis>=1.3")
 speechshard_find_dependency(YAML "yaml-0.1>=0.2.5")
+speechshard_find_dependency(ZLIB "zlib>=1.2.11")
 
 # MPI carries a training run of several processes; without it train is one process.
 option(SPEECHSHARD_MPI "Training on several processes, over MPI where it is there" ON)

@@ -87,6 +87,22 @@ function(speechshard_add_library name)
     target_link_libraries(${name}_internal PUBLIC ${_internal} ${arg_LIBRARIES})
 endfunction()
 
+# All tests run in a locale with a decimal comma, since a host program may have set one. Its source is
+# in Debian's package `locales`. SPEECHSHARD_TEST_LOCALE is the environment that selects it.
+set(SPEECHSHARD_TEST_LOCALE "LC_ALL=C.UTF-8")
+if(BUILD_TESTING)
+    set(_locales "${PROJECT_BINARY_DIR}/locales")
+    file(MAKE_DIRECTORY "${_locales}")
+    if(NOT EXISTS "${_locales}/de_DE.UTF-8")
+        execute_process(COMMAND localedef -i de_DE -f UTF-8 "${_locales}/de_DE.UTF-8" OUTPUT_QUIET ERROR_QUIET)
+    endif()
+    if(EXISTS "${_locales}/de_DE.UTF-8")
+        set(SPEECHSHARD_TEST_LOCALE "LOCPATH=${_locales};LC_ALL=de_DE.UTF-8")
+    else()
+        message(STATUS "Tests run without a decimal comma: localedef has no de_DE (Debian: locales)")
+    endif()
+endif()
+
 # What tests know about their surroundings: the command under test and the source tree. Data is
 # found below SPEECHSHARD_TEST_DATA, else beside the source tree (tests/support/spsh_test.h).
 function(_speechshard_test_properties name)
@@ -107,7 +123,7 @@ function(_speechshard_test_properties name)
     endif()
     set_tests_properties(${name} PROPERTIES COST ${_cost}
         LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT} SKIP_RETURN_CODE 77
-        ENVIRONMENT "SPEECHSHARD_SOURCE_DIR=${PROJECT_SOURCE_DIR};SPEECHSHARD_BUILD_DIR=${PROJECT_BINARY_DIR};SPEECHSHARD_COMMAND=$<TARGET_FILE:speechshard>${_environment}")
+        ENVIRONMENT "SPEECHSHARD_SOURCE_DIR=${PROJECT_SOURCE_DIR};SPEECHSHARD_BUILD_DIR=${PROJECT_BINARY_DIR};SPEECHSHARD_COMMAND=$<TARGET_FILE:speechshard>;${SPEECHSHARD_TEST_LOCALE}${_environment}")
     if(TARGET ${name} AND "thread" IN_LIST arg_LABELS)
         set_property(GLOBAL APPEND PROPERTY SPEECHSHARD_THREAD_TESTS ${name})
     endif()
@@ -123,6 +139,9 @@ function(speechshard_add_test name)
     add_executable(${name} ${arg_SOURCES})
     _speechshard_common(${name})
     target_link_libraries(${name} PRIVATE test_support ${arg_LIBRARIES})
+    if(NOT "tools_internal" IN_LIST arg_LIBRARIES) # a library has a host program; the command has none
+        target_link_libraries(${name} PRIVATE comma_locale)
+    endif()
     if(arg_INTERNAL)
         target_link_libraries(${name} PRIVATE shardfmt_internal)
     else()

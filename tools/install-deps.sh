@@ -9,12 +9,12 @@ set -eu
 build="build-essential cmake ninja-build pkg-config
     libarchive-dev libflac-dev libgloo-dev libjansson-dev liblz4-dev libmpg123-dev libogg-dev
     libopenmpi-dev openmpi-bin libpng-dev libsndfile1-dev libsoxr-dev liburing-dev libutf8proc-dev
-    libvorbis-dev libxxhash-dev libyaml-dev"
+    libvorbis-dev libxxhash-dev libyaml-dev nettle-dev zlib1g-dev"
 python="python3 python3-dev python3-pip python3-venv"
-test="$python jq mandoc python3-jsonschema python3-lz4 python3-numpy python3-xxhash
+test="$python jq locales mandoc python3-jsonschema python3-lz4 python3-numpy python3-xxhash
     python3-yaml strace time"
 launch="iproute2 munge slurm-wlm"
-lint="clang clang-format clang-tidy git libclang-rt-14-dev llvm shellcheck"
+lint="ccache clang clang-format clang-tidy git libclang-rt-14-dev llvm shellcheck"
 
 wanted=
 for group in "${@:-build}"; do

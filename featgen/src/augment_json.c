@@ -2,7 +2,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "decimal.h"
+#include "decimal_text.h"
 #include "featgen_internal.h"
 #include "speechshard/augment.h"
 

@@ -10,6 +10,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <unistd.h>
 
 #include "featgen_internal.h"
 #include "speechshard/cores.h"
@@ -27,6 +28,7 @@ struct spsh__batch {
     const spsh_featgen *featgen;
     hand *hands; /* 0 is the caller's */
     uint32_t hand_count, started;
+    pid_t pid;         /* that started the threads */
     uint64_t *offsets; /* values before each utterance */
     size_t offset_capacity;
 
@@ -131,10 +133,28 @@ static void *thread_main(void *opaque)
     return NULL;
 }
 
+static void init_lock(spsh__batch *batch)
+{
+    batch->pid = getpid();
+    (void)pthread_mutex_init(&batch->lock, NULL);
+    (void)pthread_cond_init(&batch->work, NULL);
+    (void)pthread_cond_init(&batch->done, NULL);
+}
+
+/* A child that was forked has no threads, and one of the parent's may have held the lock. */
+static void forget_parent(spsh__batch *batch)
+{
+    if (batch->pid == getpid())
+        return;
+    batch->started = 0;
+    init_lock(batch);
+}
+
 void spsh__batch_close(spsh__batch *batch)
 {
     if (batch == NULL)
         return;
+    forget_parent(batch);
     const spsh_allocator *allocator = &batch->featgen->allocator;
     (void)pthread_mutex_lock(&batch->lock);
     batch->stop = true;
@@ -166,9 +186,7 @@ static spsh_status batch_open(const spsh_featgen *featgen, spsh__batch **ret_bat
     if (batch == NULL)
         return SPSH_FAIL(err, SPSH_E_NO_MEMORY, "featgen: %zu bytes", sizeof *batch);
     batch->featgen = featgen;
-    (void)pthread_mutex_init(&batch->lock, NULL);
-    (void)pthread_cond_init(&batch->work, NULL);
-    (void)pthread_cond_init(&batch->done, NULL);
+    init_lock(batch);
     batch->hands = spsh__featgen_new(allocator, hands, sizeof *batch->hands);
     if (batch->hands == NULL) {
         rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, "featgen: %u threads", hands);
@@ -268,6 +286,7 @@ spsh_status spsh_featgen_batch(spsh_featgen *featgen, const spsh_feature_input *
             return rc;
         featgen->batch = batch;
     }
+    forget_parent(batch);
     batch->inputs = inputs;
     batch->count = count;
     batch->out = out;

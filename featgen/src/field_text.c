@@ -6,8 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "decimal.h"
+#include "decimal_text.h"
 #include "featgen_internal.h"
+#include "speechshard/decimal.h"
 #include "speechshard/nearest_word.h"
 
 enum { NAMES_MAX = 64, PERCENT_OF_ONE = 100 };
@@ -95,7 +96,7 @@ static spsh_status read_number(const spsh__field *field, span text, double *ret_
                                spsh_error *err)
 {
     double value = 0;
-    if (!spsh__decimal_read(text.at, text.size, &value))
+    if (text.size == 0 || spsh_decimal_scan(text.at, text.size, &value) != text.size)
         return SPSH_FAIL(err, SPSH_E_SYNTAX, "%s: '%.*s' is no number", field->name, (int)text.size,
                          text.at);
     if (value < field->min || value > field->max)
@@ -149,7 +150,7 @@ static spsh_status read_percents(const spsh__field *field, span text, uint32_t *
         const char *colon = (const char *)memchr(text.at, ':', text.size);
         const size_t size = colon == NULL ? text.size : (size_t)(colon - text.at);
         double factor = 0;
-        if (!spsh__decimal_read(text.at, size, &factor))
+        if (size == 0 || spsh_decimal_scan(text.at, size, &factor) != size)
             return SPSH_FAIL(err, SPSH_E_SYNTAX, "%s: '%.*s' is no number", field->name, (int)size,
                              text.at);
         const double percent = floor(factor * PERCENT_OF_ONE + 0.5);

@@ -43,6 +43,10 @@ static spsh_status check_bytes(const uint8_t *c, size_t size_bytes, spsh_error *
                          spsh__get_u64le(c + 72), (uint64_t)XXH3_64bits(c, HASHED_BYTES));
     if (spsh__get_u32le(c + 68) != 0)
         return SPSH_FAIL(err, SPSH_E_VERSION, 68, "cursor: bytes 68 to 71 are not 0");
+    const size_t expected = (size_t)SPSH_CURSOR_BYTES + spsh__get_u32le(c + 64);
+    if (size_bytes != expected)
+        return SPSH_FAIL(err, size_bytes < expected ? SPSH_E_TRUNCATED : SPSH_E_CORRUPT, 64,
+                         "cursor: %zu bytes, expected %zu", size_bytes, expected);
     return SPSH_OK;
 }
 

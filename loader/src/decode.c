@@ -98,6 +98,10 @@ static void work(spsh__worker *w, spsh__job *job)
     spsh_error first = SPSH_ERROR_INIT;
     spsh_error err = SPSH_ERROR_INIT;
     spsh_status rc = read_first(w, job, &first);
+    if (rc == SPSH_E_AUDIO && spsh__render_is_undecodable(&w->renderer, job)) {
+        spsh__job_undecodable(loader, job, &first);
+        return;
+    }
     if (rc != SPSH_OK && rc != SPSH_E_NO_MEMORY)
         rc = read_again(w, job, &first, &err);
     else if (rc != SPSH_OK)

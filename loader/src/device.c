@@ -2,7 +2,6 @@
 #include "device.h"
 
 #include <stdlib.h>
-#include <sys/mman.h>
 
 #include "speechshard/featgen_cuda.h"
 #include "speechshard/pcm_cuda.h"
@@ -155,17 +154,17 @@ spsh_status spsh__device_open(spsh_loader *loader, spsh_error *err)
     return rc;
 }
 
-/* A caller's arena may be pinned already. Without pinning a copy takes the time of who asks for it,
- * and all else is the same. A process that is forked would get copies of pinned pages, all at once
- * and before it needs them (others are shared until somebody writes): it has no use for ours. */
+/* A caller's arena may be pinned already. An unpinned copy costs CPU time on the thread that issues
+ * it. Nothing else changes. A child that is forked would get copies of all pinned pages at once,
+ * and has no use for them. */
 static void pin(spsh_loader *loader, spsh__device *d, uint8_t *data, size_t size_bytes)
 {
     spsh_error why = SPSH_ERROR_INIT;
     spsh_status rc = spsh_cuda_host_register(d->cuda, data, size_bytes, &why);
     if (rc == SPSH_OK)
         d->pinned = data;
-    if (rc == SPSH_OK && loader->memory.hook.alloc_fn == NULL)
-        (void)madvise(data, size_bytes, MADV_DONTFORK); /* advice only */
+    if (rc == SPSH_OK)
+        spsh__memory_keep(&loader->memory, loader->memory.size_bytes);
     d->is_pinned =
         rc == SPSH_OK || (rc == SPSH_E_INVALID_ARG && loader->memory.hook.alloc_fn != NULL);
     if (!d->is_pinned)
@@ -471,13 +470,10 @@ void spsh__device_send(spsh_loader *loader, spsh__slot *slot)
 /* Whatever the device says, this is not the fault of one batch. Under lock. */
 static void fail_all(spsh_loader *loader, spsh_status rc, const spsh_error *why)
 {
-    if (loader->failure != SPSH_OK)
-        return;
-    loader->failure = rc;
-    spsh_error_set(&loader->failure_error, rc, 0, NONE,
-                   "waiting for device %u to be done with a batch: %.400s", loader->device->number,
-                   why->message);
-    (void)pthread_cond_signal(&loader->ready);
+    spsh_error error = SPSH_ERROR_INIT;
+    spsh_error_set(&error, rc, 0, NONE, "waiting for device %u to be done with a batch: %.400s",
+                   loader->device->number, why->message);
+    spsh__fail(loader, rc, &error);
 }
 
 static void *wait_main(void *opaque)

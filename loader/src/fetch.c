@@ -71,11 +71,7 @@ static void break_down(spsh__fetch *f, spsh_status status, const spsh_error *err
     spsh_loader *loader = f->loader;
     f->has_ended = true;
     (void)pthread_mutex_lock(&loader->lock);
-    if (loader->failure == SPSH_OK) {
-        loader->failure = status;
-        loader->failure_error = *error;
-    }
-    (void)pthread_cond_signal(&loader->ready);
+    spsh__fail(loader, status, error);
     (void)pthread_mutex_unlock(&loader->lock);
 }
 
@@ -456,10 +452,15 @@ static void drop_all(spsh__fetch *f)
 {
     spsh_loader *loader = f->loader;
     spsh_read_completion done;
+    spsh_error err = SPSH_ERROR_INIT;
+    spsh_status rc = SPSH_OK;
     spsh__queue_pause(&loader->queue);
-    while (spsh_read_pending(f->engine) > 0 && spsh_read_wait(f->engine, &done, NULL) == SPSH_OK) {
-        f->requests[done.tag].done = done;
-        f->requests[done.tag].is_lent = true;
+    while (rc == SPSH_OK && spsh_read_pending(f->engine) > 0) {
+        rc = spsh_read_wait(f->engine, &done, &err);
+        if (rc == SPSH_OK) {
+            f->requests[done.tag].done = done;
+            f->requests[done.tag].is_lent = true;
+        }
     }
     f->idle = NULL;
     f->pending_count = 0;
@@ -474,13 +475,15 @@ static void drop_all(spsh__fetch *f)
     for (uint32_t n = 0; n < f->files.count; n++)
         f->files.entries[n].pending = 0;
     f->slot = NULL;
-    f->has_ended = false;
+    f->has_ended = rc != SPSH_OK; /* a broken engine would answer with requests of before */
     spsh__device_settle(loader);
     (void)pthread_mutex_lock(&loader->lock);
     loader->finished = NULL;
     loader->in_need = NULL;
     loader->line_count = 0;
     loader->failure = SPSH_OK;
+    if (rc != SPSH_OK)
+        spsh__fail(loader, rc, &err);
     for (uint32_t n = 0; n < loader->slot_count; n++)
         if (loader->slots[n].state != SPSH__SLOT_LENT &&
             loader->slots[n].state != SPSH__SLOT_LEAVING)
@@ -700,12 +703,17 @@ void spsh__fetch_stop(spsh_loader *loader)
 
 void spsh__fetch_close(spsh_loader *loader)
 {
-    spsh__fetch *f = loader->fetch;
-    if (f == NULL)
+    if (loader->fetch == NULL)
         return;
+    spsh_sampler_close(loader->fetch->sampler);
+    (void)pthread_mutex_destroy(&loader->fetch->watch_lock);
+    spsh__fetch_close_inherited(loader);
+}
+
+void spsh__fetch_close_inherited(spsh_loader *loader)
+{
+    spsh__fetch *f = loader->fetch;
     spsh_read_engine_close(f->engine);
-    spsh_sampler_close(f->sampler);
-    (void)pthread_mutex_destroy(&f->watch_lock);
     spsh__delete(&loader->allocator, f->files.entries);
     spsh__delete(&loader->allocator, (void *)f->pending);
     spsh__delete(&loader->allocator, f->requests);

@@ -28,6 +28,9 @@ void spsh__fetch_stop(spsh_loader *loader);
 /* Waits for reads in flight. The thread and those that decode have ended. */
 void spsh__fetch_close(spsh_loader *loader);
 
+/* In a child: free the engine and the tables whose size is fixed at open. */
+void spsh__fetch_close_inherited(spsh_loader *loader);
+
 const char *spsh__fetch_engine_name(const spsh_loader *loader);
 uint64_t spsh__fetch_cpu_ns(const spsh_loader *loader);
 

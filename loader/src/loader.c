@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "decode.h"
 #include "device.h"
@@ -25,6 +26,24 @@ enum {
 const spsh_plan *spsh_loader_plan(const spsh_loader *loader)
 {
     return loader->plan;
+}
+
+/* ---- the process ---- */
+
+static bool is_inherited(const spsh_loader *loader)
+{
+    return loader->pid != getpid();
+}
+
+/* A child has no threads to wait for, and a mutex may stay locked there. */
+static spsh_status check_process(const spsh_loader *loader, spsh_error *err)
+{
+    return is_inherited(loader)
+               ? SPSH_FAIL(err, SPSH_E_INVALID_ARG, NONE,
+                           "process %ld opened the loader, and this process was forked from it: "
+                           "open a loader after the fork",
+                           (long)loader->pid)
+               : SPSH_OK;
 }
 
 /* ---- next ---- */
@@ -78,17 +97,29 @@ static bool wait_until(spsh_loader *loader, uint64_t until_ns)
     return pthread_cond_timedwait(&loader->ready, &loader->lock, &until) == ETIMEDOUT;
 }
 
-/* Until the head of the line is ready, or there is no point in waiting. */
+void spsh__fail(spsh_loader *loader, spsh_status status, const spsh_error *error)
+{
+    if (loader->failure == SPSH_OK) {
+        loader->failure = status;
+        loader->failure_error = *error;
+    }
+    (void)pthread_cond_signal(&loader->ready);
+}
+
+static spsh_status return_failure(const spsh_loader *loader, spsh_error *err)
+{
+    if (err != NULL)
+        *err = loader->failure_error;
+    return loader->failure;
+}
+
+/* Until the head of the line is ready, or there is no point in waiting. The failure comes first: a
+ * batch that was in work when the loader failed may become ready after next has returned it. */
 static spsh_status wait_for_head(spsh_loader *loader, uint64_t deadline_ns, spsh_error *err)
 {
-    while (!loader->closing && !head_is_ready(loader)) {
+    while (!loader->closing && loader->failure == SPSH_OK && !head_is_ready(loader)) {
         const uint64_t now = spsh__now_ns();
         const uint64_t watch = now + (uint64_t)WATCH_MS * 1000000;
-        if (loader->failure != SPSH_OK) {
-            if (err != NULL)
-                *err = loader->failure_error;
-            return loader->failure;
-        }
         if (loader->opt.is_asked && loader->asked_count == 0)
             return SPSH_FAIL(err, SPSH_E_INVALID_ARG, NONE,
                              "no batch was asked for: spsh_loader_ask comes before next");
@@ -98,16 +129,17 @@ static spsh_status wait_for_head(spsh_loader *loader, uint64_t deadline_ns, spsh
         if (now >= deadline_ns)
             return SPSH_FAIL(err, SPSH_E_TIMEOUT, NONE, "the next batch is not ready yet");
         if (wait_until(loader, watch < deadline_ns ? watch : deadline_ns)) {
-            spsh_status rc = spsh__decode_watch(loader, err);
+            spsh_error why = SPSH_ERROR_INIT;
+            spsh_status rc = spsh__decode_watch(loader, &why);
             if (rc == SPSH_OK)
-                rc = spsh__fetch_watch(loader, err);
+                rc = spsh__fetch_watch(loader, &why);
             if (rc != SPSH_OK)
-                return rc;
+                spsh__fail(loader, rc, &why);
         }
     }
     if (loader->closing)
         return SPSH_FAIL(err, SPSH_E_CANCELED, NONE, "the loader is being closed");
-    return SPSH_OK;
+    return return_failure(loader, err);
 }
 
 static void leave_line(spsh_loader *loader)
@@ -129,22 +161,20 @@ static spsh_status take_head(spsh_loader *loader, const spsh_batch **ret_batch, 
         leave_line(loader);
         return SPSH_FAIL(err, SPSH_E_END, NONE, "the epoch has ended");
     }
-    const spsh_error *failure = head->kind == SPSH__PLACE_FAILURE ? &head->error : &slot->error;
-    const spsh_status rc = head->kind == SPSH__PLACE_FAILURE ? failure->status : slot->status;
-    if (rc != SPSH_OK) {
+    if (head->kind == SPSH__PLACE_FAILURE && head->is_refused) {
+        const spsh_error refusal = head->error;
+        leave_line(loader);
         if (err != NULL)
-            *err = *failure;
-        if (head->kind == SPSH__PLACE_FAILURE && head->is_refused)
-            leave_line(loader);
-        return rc;
+            *err = refusal;
+        return refusal.status;
     }
-    spsh_error why = SPSH_ERROR_INIT;
-    slot->status = spsh__bad_serve(&loader->bad, slot->bads, slot->bad_count, &why);
-    if (slot->status != SPSH_OK) { /* again on each call */
-        slot->error = why;
-        if (err != NULL)
-            *err = why;
-        return slot->status;
+    spsh_error why = head->kind == SPSH__PLACE_FAILURE ? head->error : slot->error;
+    spsh_status rc = head->kind == SPSH__PLACE_FAILURE ? why.status : slot->status;
+    if (rc == SPSH_OK)
+        rc = spsh__bad_serve(&loader->bad, slot->bads, slot->bad_count, &why);
+    if (rc != SPSH_OK) {
+        spsh__fail(loader, rc, &why);
+        return return_failure(loader, err);
     }
     count_batch(loader, slot);
     loader->cursor = slot->next;
@@ -186,8 +216,11 @@ static void leave(spsh_loader *loader)
 static spsh_status next_until(spsh_loader *loader, uint64_t begin_ns, uint64_t deadline_ns,
                               const spsh_batch **ret_batch, spsh_error *err)
 {
+    spsh_status rc = check_process(loader, err);
+    if (rc != SPSH_OK)
+        return rc;
     enter(loader);
-    spsh_status rc = wait_for_head(loader, deadline_ns, err);
+    rc = wait_for_head(loader, deadline_ns, err);
     if (rc == SPSH_OK)
         rc = take_head(loader, ret_batch, err);
     count_wait(loader, rc, begin_ns);
@@ -209,7 +242,9 @@ spsh_status spsh_loader_next_for(spsh_loader *loader, uint32_t timeout_ms,
 
 spsh_status spsh_loader_ask(spsh_loader *loader, uint64_t epoch, uint64_t step, spsh_error *err)
 {
-    spsh_status rc = SPSH_OK;
+    spsh_status rc = check_process(loader, err);
+    if (rc != SPSH_OK)
+        return rc;
     if (!loader->opt.is_asked)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG, NONE,
                          "this loader follows its plan: is_asked was not set at open");
@@ -238,6 +273,8 @@ void spsh_loader_release(spsh_loader *loader, const spsh_batch *batch)
 void spsh_loader_release_after(spsh_loader *loader, const spsh_batch *batch, void *event)
 {
     spsh__slot *leaving = NULL;
+    if (is_inherited(loader))
+        return;
     (void)pthread_mutex_lock(&loader->lock);
     for (uint32_t n = 0; n < loader->slot_count; n++) {
         spsh__slot *slot = &loader->slots[n];
@@ -256,6 +293,8 @@ void spsh_loader_release_after(spsh_loader *loader, const spsh_batch *batch, voi
 
 uint32_t spsh_loader_slots_free(const spsh_loader *loader)
 {
+    if (is_inherited(loader))
+        return 0;
     (void)pthread_mutex_lock(loader->own_lock);
     const uint32_t count = loader->slot_count - loader->lent_count;
     (void)pthread_mutex_unlock(loader->own_lock);
@@ -270,7 +309,7 @@ static spsh_status check_has_place(const spsh_loader *loader, spsh_error *err)
                ? SPSH_FAIL(err, SPSH_E_INVALID_ARG, NONE,
                            "a loader that is asked for batches has no place of its own: keep what "
                            "was asked for, and ask for what is next")
-               : SPSH_OK;
+               : check_process(loader, err);
 }
 
 spsh_status spsh_loader_cursor_save(const spsh_loader *loader, void *cursor, size_t capacity_bytes,
@@ -313,8 +352,8 @@ static spsh_status reposition(spsh_loader *loader, const spsh_position *position
         *bad = before;
         atomic_store(&loader->known_count, loader->bad.known.count);
     }
-    loader->failure = again;
-    loader->failure_error = why;
+    if (again != SPSH_OK)
+        spsh__fail(loader, again, &why);
     (void)pthread_mutex_unlock(&loader->lock);
     spsh__fetch_go_on(loader);
     return rc;
@@ -344,9 +383,6 @@ spsh_status spsh_loader_cursor_restore(spsh_loader *loader, const void *cursor, 
         rc = spsh_cursor_decode(loader->plan, cursor, size_bytes, &position, &extra_bytes, err);
     if (rc != SPSH_OK)
         return rc;
-    if (extra_bytes > size_bytes - SPSH_CURSOR_BYTES)
-        return SPSH_FAIL(err, SPSH_E_TRUNCATED, size_bytes, "cursor: %zu bytes, it has %zu more",
-                         size_bytes, (size_t)SPSH_CURSOR_BYTES + extra_bytes - size_bytes);
     spsh__bad bad = {.allocator = &loader->allocator, .limit = loader->bad.limit};
     rc = spsh__bad_decode(&bad, bytes + SPSH_CURSOR_BYTES, extra_bytes, loader->dataset_count, err);
     if (rc == SPSH_OK)
@@ -382,7 +418,9 @@ spsh_status spsh_loader_call_count(const spsh_loader *loader, uint64_t epoch, ui
     const uint64_t wanted = loader->opt.plan.virtual_world_size;
     const uint64_t step = wanted != 0 ? wanted : world;
     uint64_t batches = 0;
-    spsh_status rc = spsh_plan_batch_count(loader->plan, epoch, &batches, err);
+    spsh_status rc = check_process(loader, err);
+    if (rc == SPSH_OK)
+        rc = spsh_plan_batch_count(loader->plan, epoch, &batches, err);
     if (rc != SPSH_OK)
         return rc;
     uint64_t last = batches % step;
@@ -422,6 +460,7 @@ static void fill_stats(const spsh_loader *loader, spsh_loader_stats *s)
                              .retries = atomic_load(&c->retries),
                              .bad_records = loader->bad_records,
                              .bad_sounds = atomic_load(&c->bad_sounds),
+                             .undecodable_records = atomic_load(&c->undecodable),
                              .decode_cpu_ns = thread_ns - feature_ns,
                              .feature_cpu_ns = feature_ns,
                              .io_cpu_ns = spsh__fetch_cpu_ns(loader),
@@ -435,6 +474,9 @@ static void fill_stats(const spsh_loader *loader, spsh_loader_stats *s)
 
 void spsh_loader_stats_get(const spsh_loader *loader, spsh_loader_stats *ret_stats)
 {
+    *ret_stats = (spsh_loader_stats){.direct = false};
+    if (is_inherited(loader))
+        return;
     (void)pthread_mutex_lock(loader->own_lock);
     fill_stats(loader, ret_stats);
     (void)pthread_mutex_unlock(loader->own_lock);
@@ -442,7 +484,9 @@ void spsh_loader_stats_get(const spsh_loader *loader, spsh_loader_stats *ret_sta
 
 size_t spsh_loader_stats_json(const spsh_loader *loader, char *text, size_t capacity_bytes)
 {
-    spsh_loader_stats stats;
+    spsh_loader_stats stats = {.direct = false};
+    if (is_inherited(loader))
+        return spsh__stats_json(&stats, loader->plan, loader->domain_units, text, capacity_bytes);
     (void)pthread_mutex_lock(loader->own_lock);
     fill_stats(loader, &stats);
     const size_t length =
@@ -454,6 +498,8 @@ size_t spsh_loader_stats_json(const spsh_loader *loader, char *text, size_t capa
 uint64_t spsh_loader_domain_units(const spsh_loader *loader, uint32_t domain)
 {
     uint64_t units = 0;
+    if (is_inherited(loader))
+        return 0;
     (void)pthread_mutex_lock(loader->own_lock);
     if (domain < spsh_plan_info_get(loader->plan)->domain_count)
         units = loader->domain_units[domain];
@@ -463,6 +509,8 @@ uint64_t spsh_loader_domain_units(const spsh_loader *loader, uint32_t domain)
 
 uint64_t spsh_loader_bad_count(const spsh_loader *loader)
 {
+    if (is_inherited(loader))
+        return 0;
     (void)pthread_mutex_lock(loader->own_lock);
     const uint64_t count = loader->bad.served.count;
     (void)pthread_mutex_unlock(loader->own_lock);
@@ -472,6 +520,9 @@ uint64_t spsh_loader_bad_count(const spsh_loader *loader)
 spsh_status spsh_loader_bad_get(const spsh_loader *loader, uint64_t number,
                                 spsh_bad_record *ret_bad, spsh_error *err)
 {
+    const spsh_status rc = check_process(loader, err);
+    if (rc != SPSH_OK)
+        return rc;
     (void)pthread_mutex_lock(loader->own_lock);
     const uint64_t count = loader->bad.served.count;
     if (number < count)

@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "decode.h"
 #include "device.h"
@@ -73,6 +74,8 @@ static spsh_status check_options(const spsh_loader_options *opt, spsh_error *err
         bad = "on_error";
     else if ((unsigned)opt->decode > SPSH_DECODE_DEVICE)
         bad = "decode";
+    else if ((unsigned)opt->undecodable > SPSH_UNDECODABLE_FAIL)
+        bad = "undecodable";
     else if (opt->is_asked && (opt->world_size > 1 || opt->plan.virtual_world_size > 1))
         bad = "world size (of one that is asked for batches: it must be 1)";
     else if (opt->decode_threads > SPSH_LOADER_THREADS_MAX)
@@ -255,6 +258,7 @@ static spsh_status open_slots(spsh_loader *loader, spsh_error *err)
         (spsh__ask *)spsh__new_array(allocator, loader->slot_count, sizeof(*loader->asks));
     if (loader->line == NULL || loader->slots == NULL || loader->asks == NULL)
         return SPSH_FAIL(err, SPSH_E_NO_MEMORY, NONE, "loader: slots");
+    spsh__memory_keep(&loader->memory, loader->staging_bytes);
     uint8_t *audio = loader->memory.data + loader->staging_bytes;
     for (uint32_t n = 0; n < loader->slot_count && rc == SPSH_OK; n++)
         rc = spsh__slot_open(&loader->slots[n], &loader->budget, audio + n * room.host_bytes, &room,
@@ -369,7 +373,7 @@ static void close_parts(spsh_loader *loader)
     spsh__delete(&allocator, loader->slots);
     spsh__delete(&allocator, loader->line);
     spsh__delete(&allocator, loader->asks);
-    spsh__memory_close(&loader->memory);
+    spsh__memory_close(&loader->memory, false);
     spsh__bad_free(&loader->bad);
     spsh__delete(&allocator, loader->domain_units);
     spsh_plan_close(loader->plan);
@@ -379,6 +383,22 @@ static void close_parts(spsh_loader *loader)
     (void)pthread_cond_destroy(&loader->wake);
     (void)pthread_cond_destroy(&loader->ready);
     (void)pthread_mutex_destroy(&loader->lock);
+    spsh__delete(&allocator, loader);
+}
+
+/* In a child. The parent's threads may have been anywhere when it was forked, with any mutex held.
+ * So free only mappings, descriptors, and memory whose pointer is fixed after open. The rest is
+ * left to the child's exit: tables that grow, readers, decoders, and all that is CUDA's. */
+static void close_inherited(spsh_loader *loader)
+{
+    const spsh_allocator allocator = loader->allocator;
+    spsh__fetch_close_inherited(loader);
+    spsh__memory_close(&loader->memory, true);
+    spsh__delete(&allocator, loader->line);
+    spsh__delete(&allocator, loader->asks);
+    spsh__delete(&allocator, loader->domain_units);
+    spsh_plan_close(loader->plan);
+    spsh__delete(&allocator, (void *)loader->datasets);
     spsh__delete(&allocator, loader);
 }
 
@@ -404,6 +424,7 @@ spsh_status spsh_loader_open(const spsh_dataset *const *datasets, uint32_t datas
     if (loader == NULL)
         return SPSH_FAIL(err, SPSH_E_NO_MEMORY, NONE, "loader: %zu bytes", sizeof(*loader));
     loader->allocator = *allocator;
+    loader->pid = getpid();
     loader->own_lock = &loader->lock;
     loader->opt = opt;
     loader->dataset_count = dataset_count;
@@ -428,6 +449,10 @@ void spsh_loader_close(spsh_loader *loader)
 {
     if (loader == NULL)
         return;
+    if (loader->pid != getpid()) {
+        close_inherited(loader);
+        return;
+    }
     (void)pthread_mutex_lock(&loader->lock);
     loader->closing = true;
     (void)pthread_cond_broadcast(&loader->ready);

@@ -16,13 +16,16 @@
  *
  * The line has the batches in the order of the plan, or in that in which they are asked for,
  * whatever becomes ready first; ends of epochs and failures stand in it at their place. So what
- * next returns does not depend on threads.
+ * next returns does not depend on threads, until something fails that belongs to no batch: a read
+ * that takes too long, the engine, a device. Then next fails at once.
  *
  * `lock` guards what its comment says. Locks are taken in the order: lock, then a slot's or the
  * queue's; never two slots'.
  */
 #ifndef SPSH_PIPELINE_H
 #define SPSH_PIPELINE_H
+
+#include <sys/types.h>
 
 #include "bad.h"
 #include "maker.h"
@@ -61,13 +64,14 @@ typedef struct spsh__place {
 /* Counters that threads add to as they go. */
 typedef struct spsh__counters {
     _Atomic uint64_t reads, read_bytes, needed_bytes, coalesced_reads, range_reads;
-    _Atomic uint64_t slow_reads, retries, bad_sounds;
+    _Atomic uint64_t slow_reads, retries, bad_sounds, undecodable;
     _Atomic bool direct;
 } spsh__counters;
 
 struct spsh_loader {
     /* fixed after open */
     spsh_allocator allocator;
+    pid_t pid;                 /* that opened it: a child does not have its threads */
     spsh_loader_options opt;   /* with defaults filled in */
     pthread_mutex_t *own_lock; /* lock, for functions that take a const loader */
     const spsh_dataset **datasets;
@@ -103,7 +107,7 @@ struct spsh_loader {
     uint32_t asked_count; /* asked for, and not returned by next yet */
     uint32_t lent_count;
     spsh_position cursor; /* behind what next returned last */
-    spsh_status failure;  /* of no batch: a read beyond its deadline, a broken engine */
+    spsh_status failure;  /* the first one; next returns it until a seek. See spsh__fail */
     spsh_error failure_error;
     bool closing, is_entered; /* a call that close has to wait for */
 
@@ -124,6 +128,11 @@ struct spsh_loader {
 
 void spsh__log(const spsh_loader *loader, spsh_log_level level, const char *format, ...)
     SPSH_PRINTF(3, 4);
+
+/* Record a failure that lasts, unless there is one already, and wake next. Every next returns it
+ * until spsh_loader_seek or spsh_loader_cursor_restore, whatever becomes ready later. Under lock.
+ */
+void spsh__fail(spsh_loader *loader, spsh_status status, const spsh_error *error);
 
 /* The fetch thread has something to do. Under lock. */
 void spsh__fetch_poke(spsh_loader *loader);

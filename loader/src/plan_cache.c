@@ -17,14 +17,14 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <unistd.h>
 #include <xxhash.h>
 
 #include "plan_workers.h"
-#include "speechshard/io.h"
 
 enum {
     HEAD_BYTES = SPSH__CACHE_HEAD_BYTES,
-    NAME_BYTES = SPSH__CACHE_NAME_BYTES,
+    NAME_BYTES = 128,
     PIECE_BYTES = 1 << 20,
     VERSION = 1,
     PATH_BYTES = 4096
@@ -49,7 +49,7 @@ static key states_key(const spsh_plan *plan, uint64_t epoch)
     };
 }
 
-void spsh__cache_name(const spsh__cache_key *k, char name[SPSH__CACHE_NAME_BYTES])
+static void make_name(const key *k, char name[NAME_BYTES])
 {
     static const char *const words[] = {"", "scan", "states", "lengths"};
     const uint64_t *v = k->values;
@@ -70,6 +70,29 @@ void spsh__cache_head(const spsh__cache_key *k, uint64_t body_bytes,
 }
 
 /* ---- writing ---- */
+
+/* Is name a temporary of the file `user`, made by another process? A thread of this process may be
+ * writing the file now. */
+static bool is_stale(void *user, const char *name, size_t name_bytes)
+{
+    char own[NAME_BYTES + 32];
+    const char *wanted = (const char *)user;
+    const int length = snprintf(own, sizeof(own), "%s.tmp-%ld-", wanted, (long)getpid());
+    return strlen(wanted) == name_bytes && memcmp(wanted, name, name_bytes) == 0 &&
+           strncmp(own, name, (size_t)length) != 0;
+}
+
+spsh_status spsh__cache_create(const spsh_plan *plan, const key *k, spsh_file_writer **ret_file)
+{
+    char name[NAME_BYTES];
+    const spsh_io *io = spsh_io_default();
+    make_name(k, name);
+    const spsh_status rc = spsh_io_make_directory(io, plan->cache_dir, NULL);
+    if (rc != SPSH_OK)
+        return rc;
+    spsh_stale_files_remove(io, plan->cache_dir, is_stale, name);
+    return spsh_file_writer_open(io, plan->cache_dir, name, 0, &plan->allocator, ret_file, NULL);
+}
 
 typedef struct cache_writer {
     const spsh_allocator *allocator;
@@ -121,17 +144,13 @@ static void put_u64(cache_writer *w, uint64_t value)
 
 static void begin_file(cache_writer *w, const spsh_plan *plan, const key *k, uint64_t body_bytes)
 {
-    char name[NAME_BYTES];
     uint8_t head[HEAD_BYTES];
     uint64_t pieces = (body_bytes + PIECE_BYTES - 1) / PIECE_BYTES;
-    spsh__cache_name(k, name);
     *w = (cache_writer){.allocator = &plan->allocator};
     w->piece = (uint8_t *)spsh__new(w->allocator, PIECE_BYTES);
     w->hashes = (uint64_t *)spsh__new_array(w->allocator, (size_t)pieces, sizeof(uint64_t));
-    w->is_good = w->piece != NULL && w->hashes != NULL &&
-                 spsh_io_make_directory(spsh_io_default(), plan->cache_dir, NULL) == SPSH_OK &&
-                 spsh_file_writer_open(spsh_io_default(), plan->cache_dir, name, 0, w->allocator,
-                                       &w->file, NULL) == SPSH_OK;
+    w->is_good =
+        w->piece != NULL && w->hashes != NULL && spsh__cache_create(plan, k, &w->file) == SPSH_OK;
     spsh__cache_head(k, body_bytes, head);
     put_bytes(w, head, sizeof(head));
 }
@@ -171,7 +190,7 @@ void spsh__cache_unmap(const spsh__cache_mapping *m)
 static bool path_of(const spsh_plan *plan, const key *k, char path[PATH_BYTES])
 {
     char name[NAME_BYTES];
-    spsh__cache_name(k, name);
+    make_name(k, name);
     int length = snprintf(path, PATH_BYTES, "%s/%s", plan->cache_dir, name);
     return length > 0 && length < PATH_BYTES;
 }

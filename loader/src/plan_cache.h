@@ -9,6 +9,7 @@
 
 #include "filter.h"
 #include "plan_states.h"
+#include "speechshard/io.h"
 
 typedef enum spsh__cache_kind {
     SPSH__CACHE_SCAN = 1,
@@ -16,7 +17,7 @@ typedef enum spsh__cache_kind {
     SPSH__CACHE_LENGTHS = 3,
 } spsh__cache_kind;
 
-enum { SPSH__CACHE_HEAD_BYTES = 64, SPSH__CACHE_NAME_BYTES = 128 };
+enum { SPSH__CACHE_HEAD_BYTES = 64 };
 
 typedef struct spsh__cache_key {
     spsh__cache_kind kind;
@@ -29,7 +30,9 @@ typedef struct spsh__cache_mapping {
     uint64_t body_bytes; /* as the head has it: not checked */
 } spsh__cache_mapping;
 
-void spsh__cache_name(const spsh__cache_key *key, char name[SPSH__CACHE_NAME_BYTES]);
+/* Starts a file; removes those that killed processes left of it. */
+spsh_status spsh__cache_create(const spsh_plan *plan, const spsh__cache_key *key,
+                               spsh_file_writer **ret_file);
 void spsh__cache_head(const spsh__cache_key *key, uint64_t body_bytes,
                       uint8_t head[SPSH__CACHE_HEAD_BYTES]);
 /* Maps a file that has the right head. */

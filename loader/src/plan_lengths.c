@@ -124,7 +124,6 @@ void spsh__lengths_save(const spsh_plan *plan)
 {
     const spsh_allocator *allocator = &plan->allocator;
     const spsh__cache_key key = key_of(plan);
-    char name[SPSH__CACHE_NAME_BYTES];
     uint8_t head[SPSH__CACHE_HEAD_BYTES];
     spsh_file_writer *file = NULL;
     uint64_t groups_max = 0;
@@ -135,14 +134,10 @@ void spsh__lengths_save(const spsh_plan *plan)
             groups_max = groups_of(&plan->datasets[d]);
     uint8_t *buffer = (uint8_t *)spsh__new(allocator, (size_t)BUFFER_GROUPS * GROUP_BYTES);
     uint8_t *hashes = (uint8_t *)spsh__new_array(allocator, (size_t)groups_max, 8);
-    spsh__cache_name(&key, name);
     spsh__cache_head(&key, file_bytes(plan), head);
     spsh_status rc = buffer == NULL || hashes == NULL ? SPSH_E_NO_MEMORY : SPSH_OK;
     if (rc == SPSH_OK)
-        rc = spsh_io_make_directory(spsh_io_default(), plan->cache_dir, NULL);
-    if (rc == SPSH_OK)
-        rc = spsh_file_writer_open(spsh_io_default(), plan->cache_dir, name, 0, allocator, &file,
-                                   NULL);
+        rc = spsh__cache_create(plan, &key, &file);
     if (rc == SPSH_OK)
         rc = spsh_file_writer_write(file, head, sizeof(head), NULL);
     for (uint32_t d = 0; d < plan->dataset_count && rc == SPSH_OK; d++)

@@ -15,6 +15,7 @@
 #include "plan_scan_internal.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "permutation.h"
@@ -22,7 +23,7 @@
 #include "plan_workers.h"
 #include "speechshard/limits.h"
 
-enum { BLOCK = SPSH__MEMBERS_BLOCK };
+enum { BLOCK = SPSH__MEMBERS_BLOCK, ID_SHOWN_BYTES = 120 };
 
 typedef struct columns {
     const uint8_t *samples, *rates, *channels, *domains, *splits, *languages, *speakers,
@@ -546,8 +547,25 @@ static void close_scan(spsh__scan *s)
     spsh__delete(allocator, s->workers);
 }
 
+/* The index holds no ids: read this one from its shard. Its number, if the shard is damaged. */
+static void name_utterance(const spsh_dataset *dataset, uint64_t position, char *dst,
+                           size_t capacity_bytes)
+{
+    spsh_reader *reader = NULL;
+    spsh_utterance u;
+    if (spsh_reader_open(dataset, &reader, NULL) == SPSH_OK &&
+        spsh_reader_metadata(reader, position, &u, NULL) == SPSH_OK)
+        (void)snprintf(dst, capacity_bytes, "'%.*s'", (int)u.id.size_bytes,
+                       (const char *)u.id.data);
+    else
+        (void)snprintf(dst, capacity_bytes, "number %" PRIu64, position);
+    spsh_reader_close(reader);
+}
+
 static spsh_status check_long(const spsh__scan *s, spsh_error *err)
 {
+    char name[ID_SHOWN_BYTES];
+    const spsh_plan_options *o = &s->plan->options;
     uint64_t row = UINT64_MAX;
     uint64_t ticks = 0;
     uint32_t dataset = 0;
@@ -560,13 +578,16 @@ static spsh_status check_long(const spsh__scan *s, spsh_error *err)
         return SPSH_OK;
     while (row / BLOCK >= s->datasets[dataset].first_block + s->datasets[dataset].block_count)
         dataset++;
+    const uint64_t position = row - s->datasets[dataset].first_block * BLOCK;
+    const bool is_sum = o->batch_seconds_max > 0 &&
+                        spsh__ticks_of_seconds(o->batch_seconds_max) == s->plan->caps.item_ticks;
+    const char *limit = is_sum ? "batch_seconds_max" : "batch_padded_seconds_max";
+    name_utterance(s->plan->datasets[dataset].dataset, position, name, sizeof(name));
     return SPSH_FAIL(err, SPSH_E_LIMIT, SPSH_OFFSET_NONE,
-                     "%s: utterance %" PRIu64
-                     " lasts %.3f s, a batch at most %.3f s; drop or split long utterances "
-                     "(`long`), or bound their seconds (`max_duration`)",
-                     spsh_dataset_path(s->plan->datasets[dataset].dataset),
-                     row - s->datasets[dataset].first_block * BLOCK, (double)ticks / 1e6,
-                     (double)s->plan->caps.item_ticks / 1e6);
+                     "%.150s: utterance %s lasts %.3f s, but %s is %.3f s; set long_utterances to "
+                     "drop or split, raise %s, or exclude the utterance with utterance_seconds_max",
+                     spsh_dataset_path(s->plan->datasets[dataset].dataset), name,
+                     (double)ticks / 1e6, limit, (double)s->plan->caps.item_ticks / 1e6, limit);
 }
 
 static void mark_checked(spsh_plan *plan)

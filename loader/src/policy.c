@@ -115,16 +115,9 @@ spsh_status spsh__job_note_bad(spsh_loader *loader, const spsh__job *job, const 
     return rc;
 }
 
-void spsh__job_failed(spsh_loader *loader, spsh__job *job, const spsh_error *why)
+static void replace_or_leave_out(spsh_loader *loader, spsh__job *job)
 {
-    spsh__job_give_back(loader, job);
-    if (loader->opt.on_error == SPSH_ON_ERROR_FAIL || why->status == SPSH_E_NO_MEMORY) {
-        spsh__slot_fail(job->slot, job->number, why->status, why);
-        spsh__job_left_out(loader, job);
-        return;
-    }
-    if (spsh__job_note_bad(loader, job, why) != SPSH_OK ||
-        loader->opt.on_error == SPSH_ON_ERROR_SKIP) {
+    if (loader->opt.on_error != SPSH_ON_ERROR_SUBSTITUTE) {
         spsh__job_left_out(loader, job);
         return;
     }
@@ -133,4 +126,33 @@ void spsh__job_failed(spsh_loader *loader, spsh__job *job, const spsh_error *why
     loader->in_need = job;
     spsh__fetch_poke(loader);
     (void)pthread_mutex_unlock(&loader->lock);
+}
+
+void spsh__job_failed(spsh_loader *loader, spsh__job *job, const spsh_error *why)
+{
+    spsh__job_give_back(loader, job);
+    if (loader->opt.on_error == SPSH_ON_ERROR_FAIL || why->status == SPSH_E_NO_MEMORY) {
+        spsh__slot_fail(job->slot, job->number, why->status, why);
+        spsh__job_left_out(loader, job);
+        return;
+    }
+    if (spsh__job_note_bad(loader, job, why) != SPSH_OK)
+        spsh__job_left_out(loader, job);
+    else
+        replace_or_leave_out(loader, job);
+}
+
+/* Not in quarantine: the mark is in the record, and pack has counted and named it. */
+void spsh__job_undecodable(spsh_loader *loader, spsh__job *job, const spsh_error *why)
+{
+    spsh__job_give_back(loader, job);
+    if (loader->opt.undecodable == SPSH_UNDECODABLE_FAIL) {
+        spsh__slot_fail(job->slot, job->number, why->status, why);
+        spsh__job_left_out(loader, job);
+        return;
+    }
+    if (atomic_fetch_add(&loader->counters.undecodable, 1) == 0)
+        spsh__log(loader, SPSH_LOG_WARNING, "undecodable records are not served; the first one: %s",
+                  why->message);
+    replace_or_leave_out(loader, job);
 }

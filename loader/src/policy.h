@@ -14,6 +14,9 @@ void spsh__job_done(spsh_loader *loader, spsh__job *job);
 /* The record cannot be had: fail, leave out, or ask for a substitute. why names the record. */
 void spsh__job_failed(spsh_loader *loader, spsh__job *job, const spsh_error *why);
 
+/* The record is marked undecodable: fail, leave out, or ask for a substitute. why names it. */
+void spsh__job_undecodable(spsh_loader *loader, spsh__job *job, const spsh_error *why);
+
 /* Put the job's record in quarantine; with no memory for that, the batch fails. */
 spsh_status spsh__job_note_bad(spsh_loader *loader, const spsh__job *job, const spsh_error *why);
 

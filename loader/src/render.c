@@ -487,3 +487,14 @@ spsh_status spsh__render_self(spsh__renderer *renderer, spsh__job *job, bool *re
     }
     return rc == SPSH_OK ? finish(renderer, job, err) : rc;
 }
+
+bool spsh__render_is_undecodable(spsh__renderer *renderer, const spsh__job *job)
+{
+    spsh_reader **reader = &renderer->readers[job->item.dataset];
+    const spsh_record *record = NULL;
+    if (*reader == NULL &&
+        spsh_reader_open(renderer->datasets[job->item.dataset], reader, NULL) != SPSH_OK)
+        return false;
+    return spsh_reader_record(*reader, job->item.position, &record, NULL) == SPSH_OK &&
+           (record->flags & SPSH_RECORD_UNDECODABLE) != 0;
+}

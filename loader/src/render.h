@@ -29,6 +29,9 @@ void spsh__renderer_close(spsh__renderer *renderer);
 spsh_status spsh__render_record(spsh__renderer *renderer, spsh__job *job, const uint8_t file_id[16],
                                 spsh_error *err);
 
+/* Whether the record of a job that failed is marked undecodable. */
+bool spsh__render_is_undecodable(spsh__renderer *renderer, const spsh__job *job);
+
 /* By a reader of the dataset, which reads what it needs, through the page cache. *ret_named: the
  * error names the utterance. */
 spsh_status spsh__render_self(spsh__renderer *renderer, spsh__job *job, bool *ret_named,

@@ -86,14 +86,22 @@ spsh_status spsh__memory_open(const spsh_arena *hook, size_t size_bytes, spsh__m
     return SPSH_OK;
 }
 
-void spsh__memory_close(spsh__memory *memory)
+void spsh__memory_keep(spsh__memory *memory, size_t size_bytes)
 {
+    if (memory->hook.alloc_fn == NULL && madvise(memory->data, size_bytes, MADV_DONTFORK) == 0)
+        memory->kept_bytes = size_bytes;
+}
+
+void spsh__memory_close(spsh__memory *memory, bool is_inherited)
+{
+    /* Addresses that a child did not get may be other memory's there. */
+    const size_t kept_bytes = is_inherited ? memory->kept_bytes : 0;
     if (memory->data == NULL)
         return;
-    if (memory->hook.alloc_fn != NULL)
+    if (memory->hook.alloc_fn == NULL)
+        (void)munmap(memory->data + kept_bytes, memory->size_bytes - kept_bytes);
+    else if (!is_inherited)
         memory->hook.free_fn(memory->hook.user, memory->data, memory->size_bytes);
-    else
-        (void)munmap(memory->data, memory->size_bytes);
     memory->data = NULL;
 }
 

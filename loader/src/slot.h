@@ -55,11 +55,16 @@ typedef struct spsh__memory {
     spsh_arena hook; /* alloc_fn NULL: mapped */
     uint8_t *data;
     size_t size_bytes;
+    size_t kept_bytes; /* from the beginning: a child that is forked does not get them */
 } spsh__memory;
 
 spsh_status spsh__memory_open(const spsh_arena *hook, size_t size_bytes, spsh__memory *ret_memory,
                               spsh_error *err);
-void spsh__memory_close(spsh__memory *memory);
+/* Keep the first bytes from children that are forked, as advice to the kernel: a child would get
+ * copies of pages that devices write to. Not of a caller's memory. */
+void spsh__memory_keep(spsh__memory *memory, size_t size_bytes);
+/* is_inherited: in a child. A caller's memory stays, because it may be a device's. */
+void spsh__memory_close(spsh__memory *memory, bool is_inherited);
 
 /* What a slot has room for; all are multiples of SPSH__ARENA_ALIGN. */
 typedef struct spsh__slot_room {

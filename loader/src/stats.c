@@ -87,6 +87,13 @@ static void put_number(writer *out, const char *name, uint64_t value)
     put(out, ", \"%s\": %" PRIu64, name, value);
 }
 
+/* With a point in every locale, which "%.6f" has not. value is not negative. */
+static void put_fraction(writer *out, const char *name, double value)
+{
+    const uint64_t millionths = (uint64_t)(value * 1e6 + 0.5);
+    put(out, ", \"%s\": %" PRIu64 ".%06" PRIu64, name, millionths / 1000000, millionths % 1000000);
+}
+
 /* Names are UTF-8, as packing has checked. */
 static void put_string(writer *out, spsh_bytes string)
 {
@@ -113,7 +120,9 @@ static void put_domains(writer *out, const spsh_plan *plan, const uint64_t *unit
             continue;
         put(out, "%s{\"dataset\": %" PRIu32 ", \"name\": ", n == 0 ? "" : ", ", domain.dataset);
         put_string(out, domain.name);
-        put(out, ", \"units\": %" PRIu64 ", \"share\": %.6f}", units[n], domain.share);
+        put_number(out, "units", units[n]);
+        put_fraction(out, "share", domain.share);
+        put(out, "}");
     }
     put(out, "]");
 }
@@ -137,7 +146,8 @@ size_t spsh__stats_json(const spsh_loader_stats *stats, const spsh_plan *plan,
     put_number(&out, "batches", s->batches);
     put_number(&out, "empty_batches", s->empty_batches);
     put_number(&out, "utterances", s->utterances);
-    put(&out, ", \"seconds\": %.6f, \"padding\": %.6f", (double)s->microseconds / 1e6, padding);
+    put_fraction(&out, "seconds", (double)s->microseconds / 1e6);
+    put_fraction(&out, "padding", padding);
     put_number(&out, "reads", s->reads);
     put_number(&out, "read_bytes", s->read_bytes);
     put_number(&out, "needed_bytes", s->needed_bytes);
@@ -147,6 +157,7 @@ size_t spsh__stats_json(const spsh_loader_stats *stats, const spsh_plan *plan,
     put_number(&out, "retries", s->retries);
     put_number(&out, "bad_records", s->bad_records);
     put_number(&out, "bad_sounds", s->bad_sounds);
+    put_number(&out, "undecodable_records", s->undecodable_records);
     put_number(&out, "decode_cpu_ns", s->decode_cpu_ns);
     put_number(&out, "feature_cpu_ns", s->feature_cpu_ns);
     put_number(&out, "io_cpu_ns", s->io_cpu_ns);

@@ -112,6 +112,10 @@ void spsh__audio_judge_extent(spsh_decode_result *result, const spsh__stream_ext
             result, result->samples < extent->samples ? SPSH_DECODE_SHORT : SPSH_DECODE_LONG,
             "%s: %llu samples in the frames, %llu decoded", spsh_codec_name(result->info.codec),
             (unsigned long long)extent->samples, (unsigned long long)result->samples);
+    if (extent->lacks_end_flag && result->verdict <= SPSH_DECODE_UNVERIFIED)
+        spsh__audio_judge_set(result, SPSH_DECODE_NO_END_FLAG,
+                              "Ogg: no end-of-stream flag; all pages up to byte %llu are intact",
+                              (unsigned long long)extent->end_bytes);
 }
 
 spsh_status spsh__audio_check_reached(const spsh_decoder *decoder, uint64_t sample, spsh_error *err)
@@ -462,6 +466,32 @@ spsh_status spsh_decoder_read_f32(spsh_decoder *decoder, float *pcm, uint64_t ca
                                   uint64_t *ret_samples, spsh_error *err)
 {
     return decoder_read(decoder, SPSH_SAMPLE_F32, pcm, capacity, ret_samples, err);
+}
+
+spsh_status spsh_decoder_compare(spsh_decoder *a, spsh_decoder *b, bool *ret_equal, spsh_error *err)
+{
+    if (a == NULL || b == NULL || a == b || a->backend == NULL || b->backend == NULL ||
+        ret_equal == NULL)
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+                         "compare: NULL argument, one decoder twice, or nothing is open");
+    const spsh_audio_info *x = &a->info;
+    const spsh_audio_info *y = &b->info;
+    bool equal = x->format == y->format && x->channels == y->channels &&
+                 x->sample_rate_hz == y->sample_rate_hz;
+    const size_t block = spsh__sample_bytes(x->format) * x->channels;
+    const uint64_t fit = SPSH__SCRATCH_BYTES / block;
+    uint64_t got = fit;
+    while (equal && got > 0) {
+        uint64_t other = 0;
+        spsh_status rc = read_native(a, a->scratch, fit, &got, err);
+        if (rc == SPSH_OK)
+            rc = read_native(b, b->scratch, fit, &other, err);
+        if (rc != SPSH_OK)
+            return rc;
+        equal = got == other && memcmp(a->scratch, b->scratch, (size_t)got * block) == 0;
+    }
+    *ret_equal = equal;
+    return SPSH_OK;
 }
 
 /* ---- whole decodes ---- */

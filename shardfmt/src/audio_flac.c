@@ -7,9 +7,11 @@
  *     file:  [ID3v2] "fLaC" STREAMINFO blocks ... | frames ...
  *
  * libFLAC replaces frames that it cannot decode with silence, and reports an error for intact files
- * too. So errors are only counted, and a whole decode is judged by its sample count and MD5. When
- * these do not agree, the frames are walked (flac_frames.c) to tell damage from a limit of libFLAC:
- * samples that leave their nominal range, which clipped audio from old encoders has.
+ * too: from 1.4 on it refuses samples that leave their range, which clipped audio from old encoders
+ * has. If STREAMINFO has an MD5, our own decoder continues at the first frame that libFLAC refuses,
+ * and lets samples wrap. A whole decode is judged by its sample count and MD5. When these do not
+ * agree, the frames are walked (flac_frames.c) to tell damage from a stream that nothing here can
+ * decode. Without an MD5 the stream is decoded by libFLAC only.
  *
  * A file in memory whose MD5 is not asked for is decoded by flac_decode.c, several times as fast.
  * libFLAC waits where that run began: at the first frame, or where a seek led to. When a frame is
@@ -23,12 +25,14 @@
 #include <FLAC/stream_decoder.h>
 #include <FLAC/stream_encoder.h>
 
-#define BLOCK_MAX           65535
-#define FED_HEAD_BYTES      42
-#define METADATA_BLOCKS_MAX 4096
-#define NEAR_SAMPLES        16384 /* decoding this far is cheaper than a search */
-#define ENCODE_CHANNELS_MAX 8
-#define ENCODE_CHUNK        1024
+#define BLOCK_MAX            65535
+#define FED_HEAD_BYTES       42
+#define METADATA_BLOCKS_MAX  4096
+#define NEAR_SAMPLES         16384 /* decoding this far is cheaper than a search */
+#define FRAME_OVERHEAD_BYTES 1024  /* headers of a frame and of its subframes, and its CRC-16 */
+#define ID3V1_BYTES          128
+#define ENCODE_CHANNELS_MAX  8
+#define ENCODE_CHUNK         1024
 
 typedef struct flac_state {
     FLAC__StreamDecoder *library;
@@ -61,6 +65,13 @@ typedef struct flac_state {
     uint64_t own_decoded; /* samples since libFLAC waits */
     int32_t *own_planes;
     size_t own_planes_bytes;
+
+    bool wraps;           /* libFLAC refused a frame: our own decoder does the rest */
+    bool md5_matches;     /* under wraps, after a whole decode */
+    uint64_t next_offset; /* of the frame after those that libFLAC has decoded */
+    uint64_t next_sample; /* its first */
+    uint8_t *frame_bytes; /* under wraps, if the source is not in memory */
+    size_t frame_bytes_size;
     bool has_changed; /* channels, bits or rate differ from STREAMINFO's, or a jump missed */
     spsh_status io_status;
     spsh_error io_error;
@@ -286,6 +297,15 @@ static void deliver(flac_state *state, const FLAC__int32 *const planes[], uint64
     }
 }
 
+/* Whether our own decoder may continue where libFLAC has failed. */
+static bool may_wrap(const flac_state *state)
+{
+    bool is_known = state->info->samples != SPSH_SAMPLES_UNKNOWN;
+    return state->info->has_md5 && state->info->bits_per_sample <= SPSH__FLAC_WRAPPED_BITS_MAX &&
+           state->head.block_samples_max > 0 && !state->has_changed &&
+           (!is_known || state->next_sample < state->info->samples);
+}
+
 static FLAC__StreamDecoderWriteStatus on_write(const FLAC__StreamDecoder *library,
                                                const FLAC__Frame *frame,
                                                const FLAC__int32 *const planes[], void *user)
@@ -300,10 +320,11 @@ static FLAC__StreamDecoderWriteStatus on_write(const FLAC__StreamDecoder *librar
         state->has_changed = true;
         return FLAC__STREAM_DECODER_WRITE_STATUS_ABORT;
     }
-    if (!state->keep_going && state->error_count > 0)
+    if (state->error_count > 0 && (!state->keep_going || may_wrap(state)))
         return FLAC__STREAM_DECODER_WRITE_STATUS_CONTINUE;
     state->check_position = false;
     state->decoded += count;
+    state->next_sample = frame->header.number.sample_number + count;
     deliver(state, planes, count);
     return FLAC__STREAM_DECODER_WRITE_STATUS_CONTINUE;
 }
@@ -318,7 +339,8 @@ static spsh_status library_failed(const flac_state *state, spsh_error *err)
             *err = state->io_error;
         return state->io_status;
     }
-    if (library_state == FLAC__STREAM_DECODER_MEMORY_ALLOCATION_ERROR)
+    if (library_state == FLAC__STREAM_DECODER_MEMORY_ALLOCATION_ERROR ||
+        spsh__library_lacks_memory())
         return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "FLAC: libFLAC has no memory");
     if (state->has_changed)
         return SPSH_FAIL(err, SPSH_E_AUDIO, SPSH_OFFSET_NONE,
@@ -345,7 +367,9 @@ static spsh_status take_state(spsh_decoder *decoder, spsh_error *err)
                               .pending = state->pending,
                               .pending_bytes = state->pending_bytes,
                               .own_planes = state->own_planes,
-                              .own_planes_bytes = state->own_planes_bytes};
+                              .own_planes_bytes = state->own_planes_bytes,
+                              .frame_bytes = state->frame_bytes,
+                              .frame_bytes_size = state->frame_bytes_size};
     if (state == NULL)
         return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "FLAC decoder: %zu bytes",
                          sizeof(*state));
@@ -387,28 +411,41 @@ static void own_begin(flac_state *state, uint64_t offset, uint64_t sample)
     state->own_offset = offset;
     state->own_sample = sample;
     state->own_decoded = 0;
+    state->next_offset = offset;
+    state->next_sample = sample;
+    state->wraps = false;
+}
+
+static spsh_status take_planes(spsh_decoder *decoder, flac_state *state, spsh_error *err)
+{
+    const size_t wanted =
+        sizeof(int32_t) * decoder->info.channels * (size_t)state->head.block_samples_max;
+    if (wanted <= state->own_planes_bytes)
+        return SPSH_OK;
+    spsh__free(&decoder->allocator, state->own_planes);
+    state->own_planes_bytes = 0;
+    state->own_planes = (int32_t *)spsh__alloc(&decoder->allocator, wanted);
+    if (state->own_planes == NULL)
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "FLAC decoder: %zu bytes",
+                         wanted);
+    state->own_planes_bytes = wanted;
+    return SPSH_OK;
 }
 
 static spsh_status own_open(spsh_decoder *decoder, flac_state *state, spsh_error *err)
 {
     const spsh_audio_info *info = &decoder->info;
-    const size_t wanted = sizeof(int32_t) * info->channels * (size_t)state->head.block_samples_max;
     spsh_bytes file = {NULL, 0};
-    if (checks_md5(decoder) || info->bits_per_sample > SPSH__FLAC_BITS_MAX || wanted == 0 ||
-        !spsh__flac_decode_is_fast() || decoder->source.size_bytes > SIZE_MAX ||
+    if (checks_md5(decoder) || info->bits_per_sample > SPSH__FLAC_BITS_MAX ||
+        state->head.block_samples_max == 0 || !spsh__flac_decode_is_fast() ||
+        decoder->source.size_bytes > SIZE_MAX ||
         !spsh__source_view(&decoder->source, 0, (size_t)decoder->source.size_bytes, &file))
         return SPSH_OK;
-    if (wanted > state->own_planes_bytes) {
-        spsh__free(&decoder->allocator, state->own_planes);
-        state->own_planes_bytes = 0;
-        state->own_planes = (int32_t *)spsh__alloc(&decoder->allocator, wanted);
-        if (state->own_planes == NULL)
-            return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "FLAC decoder: %zu bytes",
-                             wanted);
-        state->own_planes_bytes = wanted;
-    }
+    spsh_status rc = take_planes(decoder, state, err);
+    if (rc != SPSH_OK)
+        return rc;
     state->own_file = file;
-    own_begin(state, state->head.first_frame_offset_bytes, 0);
+    state->runs_own = true;
     return SPSH_OK;
 }
 
@@ -426,12 +463,28 @@ static bool own_is_next(const flac_state *state, const spsh__flac_frame *frame)
            frame->number * head->block_samples_max == state->own_sample;
 }
 
+/* Decode the next frame, at the start of rest. Return its samples, or 0 if the decoder refuses it.
+ */
+static uint32_t own_frame(flac_state *state, spsh_bytes rest, const FLAC__int32 *ret_planes[])
+{
+    const spsh__flac_shape shape = own_shape(state);
+    spsh__flac_frame frame = {.size_bytes = 0};
+    bool is_good = state->wraps ? spsh__flac_decode_wrapped(rest, &shape, state->own_planes, &frame)
+                                : spsh__flac_decode_frame(rest, &shape, state->own_planes, &frame);
+    if (!is_good || !own_is_next(state, &frame))
+        return 0;
+    for (uint32_t c = 0; c < shape.channels; c++)
+        ret_planes[c] = state->own_planes + (size_t)c * shape.block_samples_max;
+    state->own_offset += frame.size_bytes;
+    state->own_sample += frame.block_samples;
+    state->own_decoded += frame.block_samples;
+    return frame.block_samples;
+}
+
 /* The next frame. false: it is not plain, or not there although more samples are stated. */
 static bool own_step(flac_state *state)
 {
-    const spsh__flac_shape shape = own_shape(state);
     const FLAC__int32 *planes[FLAC__MAX_CHANNELS] = {NULL};
-    spsh__flac_frame frame = {.size_bytes = 0};
     bool is_known = state->info->samples != SPSH_SAMPLES_UNKNOWN;
     spsh_bytes rest = {state->own_file.data + state->own_offset,
                        state->own_file.size_bytes - (size_t)state->own_offset};
@@ -439,16 +492,10 @@ static bool own_step(flac_state *state)
         state->has_ended = true;
         return true;
     }
-    if (!spsh__flac_decode_frame(rest, &shape, state->own_planes, &frame) ||
-        !own_is_next(state, &frame))
-        return false;
-    for (uint32_t c = 0; c < shape.channels; c++)
-        planes[c] = state->own_planes + (size_t)c * shape.block_samples_max;
-    deliver(state, planes, frame.block_samples);
-    state->own_offset += frame.size_bytes;
-    state->own_sample += frame.block_samples;
-    state->own_decoded += frame.block_samples;
-    return true;
+    uint32_t count = own_frame(state, rest, planes);
+    if (count > 0)
+        deliver(state, planes, count);
+    return count > 0;
 }
 
 /* Until the reader has enough, or libFLAC must go on. */
@@ -460,6 +507,126 @@ static void own_run(flac_state *state)
             state->skip += state->own_decoded;
         }
     }
+}
+
+/* ---- frames that libFLAC refuses ---- */
+
+static spsh_status wrap_begin(spsh_decoder *decoder, flac_state *state, spsh_error *err)
+{
+    state->wraps = true;
+    state->own_offset = state->next_offset;
+    state->own_sample = state->next_sample;
+    state->error_count = 0;
+    return take_planes(decoder, state, err);
+}
+
+/* The source from the next frame on, up to its end or as much as a frame may have. */
+static spsh_status wrap_view(spsh_decoder *decoder, flac_state *state, spsh_bytes *ret_rest,
+                             spsh_error *err)
+{
+    const uint64_t size = decoder->source.size_bytes;
+    const uint64_t left = state->own_offset < size ? size - state->own_offset : 0;
+    if (spsh__source_view(&decoder->source, state->own_offset, (size_t)left, ret_rest))
+        return SPSH_OK;
+    /* A frame of verbatim samples has less, and no encoder writes a longer one. */
+    const size_t wanted = FRAME_OVERHEAD_BYTES + state->own_planes_bytes;
+    if (wanted > state->frame_bytes_size) {
+        spsh__free(&decoder->allocator, state->frame_bytes);
+        state->frame_bytes_size = 0;
+        state->frame_bytes = (uint8_t *)spsh__alloc(&decoder->allocator, wanted);
+        if (state->frame_bytes == NULL)
+            return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "FLAC decoder: %zu bytes",
+                             wanted);
+        state->frame_bytes_size = wanted;
+    }
+    ret_rest->data = state->frame_bytes;
+    return spsh__source_read(&decoder->source, state->own_offset, state->frame_bytes,
+                             left < wanted ? (size_t)left : wanted, &ret_rest->size_bytes, err);
+}
+
+static bool wrap_is_end(const flac_state *state, spsh_bytes rest)
+{
+    if (state->info->samples != SPSH_SAMPLES_UNKNOWN)
+        return state->own_sample >= state->info->samples;
+    return rest.size_bytes == 0 ||
+           (rest.size_bytes == ID3V1_BYTES && memcmp(rest.data, "TAG", 3) == 0);
+}
+
+static FLAC__StreamEncoderWriteStatus on_md5_encoded(const FLAC__StreamEncoder *library,
+                                                     const FLAC__byte buffer[], size_t bytes,
+                                                     uint32_t samples, uint32_t current_frame,
+                                                     void *user)
+{
+    (void)library, (void)buffer, (void)bytes, (void)samples, (void)current_frame, (void)user;
+    return FLAC__STREAM_ENCODER_WRITE_STATUS_OK;
+}
+
+static void on_md5_metadata(const FLAC__StreamEncoder *library,
+                            const FLAC__StreamMetadata *metadata, void *user)
+{
+    (void)library;
+    memcpy(user, metadata->data.stream_info.md5sum, 16);
+}
+
+/* Decode everything again and compare the MD5. libFLAC's encoder computes it on the way. */
+static spsh_status wrap_check_md5(spsh_decoder *decoder, flac_state *state, spsh_error *err)
+{
+    const FLAC__int32 *planes[FLAC__MAX_CHANNELS] = {NULL};
+    spsh_bytes rest = {NULL, 0};
+    uint8_t md5[16] = {0};
+    spsh_status rc = SPSH_OK;
+    FLAC__StreamEncoder *library = FLAC__stream_encoder_new();
+    bool is_good =
+        library != NULL && FLAC__stream_encoder_set_compression_level(library, 0) &&
+        FLAC__stream_encoder_set_streamable_subset(library, false) &&
+        FLAC__stream_encoder_set_channels(library, decoder->info.channels) &&
+        FLAC__stream_encoder_set_bits_per_sample(library, decoder->info.bits_per_sample) &&
+        FLAC__stream_encoder_set_sample_rate(library, decoder->info.sample_rate_hz) &&
+        FLAC__stream_encoder_init_stream(library, on_md5_encoded, NULL, NULL, on_md5_metadata,
+                                         md5) == FLAC__STREAM_ENCODER_INIT_STATUS_OK;
+    state->own_offset = state->head.first_frame_offset_bytes;
+    state->own_sample = 0;
+    while (is_good) {
+        rc = wrap_view(decoder, state, &rest, err);
+        if (rc != SPSH_OK || wrap_is_end(state, rest))
+            break;
+        uint32_t count = own_frame(state, rest, planes);
+        if (count == 0) /* libFLAC takes a frame that our own decoder refuses */
+            break;
+        is_good = FLAC__stream_encoder_process(library, planes, count);
+    }
+    is_good = is_good && FLAC__stream_encoder_finish(library);
+    if (rc == SPSH_OK && !is_good)
+        rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "FLAC: no memory for the MD5");
+    state->md5_matches = rc == SPSH_OK && memcmp(md5, decoder->info.md5, sizeof(md5)) == 0;
+    if (library != NULL)
+        FLAC__stream_encoder_delete(library);
+    return rc;
+}
+
+/* The next frame, or the end. */
+static spsh_status wrap_step(spsh_decoder *decoder, flac_state *state, spsh_error *err)
+{
+    const FLAC__int32 *planes[FLAC__MAX_CHANNELS] = {NULL};
+    spsh_bytes rest = {NULL, 0};
+    errno = 0; /* library_failed looks at it */
+    spsh_status rc = wrap_view(decoder, state, &rest, err);
+    if (rc != SPSH_OK)
+        return rc;
+    if (wrap_is_end(state, rest)) {
+        state->has_ended = true;
+        return checks_md5(decoder) ? wrap_check_md5(decoder, state, err) : SPSH_OK;
+    }
+    uint32_t count = own_frame(state, rest, planes);
+    if (count > 0) {
+        state->decoded += count;
+        deliver(state, planes, count);
+        return SPSH_OK;
+    }
+    state->has_ended = true;
+    state->error_count = 1;
+    state->error_decoded = state->decoded;
+    return decoder->keep_going ? SPSH_OK : library_failed(state, err);
 }
 
 /* ---- decoder ---- */
@@ -498,6 +665,7 @@ static spsh_status flac_open(spsh_decoder *decoder, spsh__window *window, spsh_e
     static const uint8_t marker[8] = {'f', 'L', 'a', 'C', 0x80, 0, 0, 34};
     memcpy(state->fed_head, marker, sizeof(marker));
     memcpy(state->fed_head + sizeof(marker), state->head.streaminfo, 34);
+    own_begin(state, state->head.first_frame_offset_bytes, 0);
     rc = take_pending_memory(decoder, state, err);
     if (rc == SPSH_OK)
         rc = own_open(decoder, state, err);
@@ -505,6 +673,7 @@ static spsh_status flac_open(spsh_decoder *decoder, spsh__window *window, spsh_e
         rc = start_library(decoder, state, err);
     if (rc != SPSH_OK)
         return rc;
+    errno = 0;
     if (!FLAC__stream_decoder_process_until_end_of_metadata(state->library))
         return library_failed(state, err);
     return SPSH_OK;
@@ -520,6 +689,42 @@ static uint64_t take_pending(flac_state *state, uint8_t *dst, uint64_t capacity)
     return count;
 }
 
+/* After frames without an error. */
+static void note_place(flac_state *state)
+{
+    FLAC__uint64 fed = 0;
+    if (state->error_count == 0 && FLAC__stream_decoder_get_decode_position(state->library, &fed) &&
+        fed >= FED_HEAD_BYTES)
+        state->next_offset = state->head.first_frame_offset_bytes + (fed - FED_HEAD_BYTES);
+}
+
+/* A frame, the end, or the place where our own decoder takes over. */
+static spsh_status library_step(spsh_decoder *decoder, flac_state *state, uint64_t capacity,
+                                spsh_error *err)
+{
+    errno = 0;
+    bool ok = FLAC__stream_decoder_process_single(state->library);
+    FLAC__StreamDecoderState now = FLAC__stream_decoder_get_state(state->library);
+    state->has_ended = !ok || now == FLAC__STREAM_DECODER_END_OF_STREAM;
+    if (state->io_status != SPSH_OK || now == FLAC__STREAM_DECODER_MEMORY_ALLOCATION_ERROR ||
+        (!ok && spsh__library_lacks_memory()))
+        return library_failed(state, err);
+    note_place(state);
+    if (state->error_count > 0 && may_wrap(state)) {
+        state->has_ended = false;
+        return wrap_begin(decoder, state, err);
+    }
+    /* Samples behind an error may be silence that libFLAC put in: a reader gets none of it. */
+    if (!decoder->keep_going && (state->error_count > 0 || !ok)) {
+        state->has_ended = true;
+        state->pending_count = 0;
+        uint64_t reached = decoder->position + (capacity - state->dst_room);
+        if (decoder->info.samples == SPSH_SAMPLES_UNKNOWN || reached < decoder->info.samples)
+            return library_failed(state, err);
+    }
+    return SPSH_OK;
+}
+
 static spsh_status flac_read(spsh_decoder *decoder, void *pcm, uint64_t capacity,
                              uint64_t *ret_samples, spsh_error *err)
 {
@@ -530,19 +735,10 @@ static spsh_status flac_read(spsh_decoder *decoder, void *pcm, uint64_t capacity
     state->dst_room = capacity - done;
     own_run(state);
     while (state->dst_room > 0 && !state->has_ended) {
-        bool ok = FLAC__stream_decoder_process_single(state->library);
-        FLAC__StreamDecoderState now = FLAC__stream_decoder_get_state(state->library);
-        state->has_ended = !ok || now == FLAC__STREAM_DECODER_END_OF_STREAM;
-        if (state->io_status != SPSH_OK)
-            return library_failed(state, err);
-        /* Samples behind an error may be silence that libFLAC put in: a reader gets none of it. */
-        if (!decoder->keep_going && (state->error_count > 0 || !ok)) {
-            state->has_ended = true;
-            state->pending_count = 0;
-            uint64_t reached = decoder->position + (capacity - state->dst_room);
-            if (decoder->info.samples == SPSH_SAMPLES_UNKNOWN || reached < decoder->info.samples)
-                return library_failed(state, err);
-        }
+        spsh_status rc = state->wraps ? wrap_step(decoder, state, err)
+                                      : library_step(decoder, state, capacity, err);
+        if (rc != SPSH_OK)
+            return rc;
     }
     if (state->skip > 0 && decoder->info.samples == SPSH_SAMPLES_UNKNOWN)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
@@ -624,6 +820,7 @@ static spsh_status flac_seek(spsh_decoder *decoder, uint64_t sample, spsh_error 
         state->expected = sample;
         if (FLAC__stream_decoder_seek_absolute(state->library, sample) && state->error_count == 0) {
             decoder->position = sample;
+            note_place(state);
             return SPSH_OK;
         }
         if (state->io_status != SPSH_OK)
@@ -642,6 +839,7 @@ static void flac_close(spsh_decoder *decoder)
         FLAC__stream_decoder_delete(state->library);
     spsh__free(&decoder->allocator, state->pending);
     spsh__free(&decoder->allocator, state->own_planes);
+    spsh__free(&decoder->allocator, state->frame_bytes);
     spsh__free(&decoder->allocator, state);
 }
 
@@ -667,9 +865,11 @@ static void flac_judge(spsh_decoder *decoder, spsh_bytes file, spsh_decode_resul
     flac_state *state = (flac_state *)decoder->state;
     bool has_md5 = checks_md5(decoder);
     bool md5_matches = FLAC__stream_decoder_finish(state->library);
+    if (state->wraps)
+        md5_matches = state->md5_matches;
     bool is_known = decoder->info.samples != SPSH_SAMPLES_UNKNOWN;
     bool is_count_right = is_known && result->samples == decoder->info.samples;
-    bool had_trouble = state->error_count > 0 || state->has_changed;
+    bool had_trouble = state->error_count > 0 || state->has_changed || (has_md5 && state->wraps);
     spsh_error damage = SPSH_ERROR_INIT;
     uint64_t walked = 0;
 
@@ -701,7 +901,7 @@ static void flac_judge(spsh_decoder *decoder, spsh_bytes file, spsh_decode_resul
         spsh__audio_judge_count(result);
     } else {
         spsh__audio_judge_set(result, SPSH_DECODE_DECODER_LIMIT,
-                              "FLAC: all frames are intact, but libFLAC cannot decode them all");
+                              "FLAC: all frames are intact, but their samples cannot be decoded");
         result->samples = walked;
         memset(result->pcm_hash, 0, sizeof(result->pcm_hash));
     }
@@ -886,6 +1086,7 @@ spsh_status spsh_flac_encode(const void *pcm, spsh_sample_format format, uint32_
     library = FLAC__stream_encoder_new();
     if (library == NULL)
         return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "FLAC encoder");
+    errno = 0;
     bool ok = FLAC__stream_encoder_set_streamable_subset(library, false) &&
               FLAC__stream_encoder_set_channels(library, channels) &&
               FLAC__stream_encoder_set_bits_per_sample(library, bits_per_sample) &&
@@ -897,9 +1098,11 @@ spsh_status spsh_flac_encode(const void *pcm, spsh_sample_format format, uint32_
                                          NULL, &sink) != FLAC__STREAM_ENCODER_INIT_STATUS_OK) {
         rc = sink.is_full ? SPSH_FAIL(err, SPSH_E_LIMIT, SPSH_OFFSET_NONE,
                                       "FLAC: %zu bytes are too few", capacity_bytes)
-                          : SPSH_FAIL(err, SPSH_E_UNSUPPORTED, SPSH_OFFSET_NONE,
-                                      "FLAC: libFLAC refuses %u channels of %u bits at %u Hz",
-                                      channels, bits_per_sample, sample_rate_hz);
+             : spsh__library_lacks_memory()
+                 ? SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "FLAC encoder")
+                 : SPSH_FAIL(err, SPSH_E_UNSUPPORTED, SPSH_OFFSET_NONE,
+                             "FLAC: libFLAC refuses %u channels of %u bits at %u Hz", channels,
+                             bits_per_sample, sample_rate_hz);
         goto out;
     }
     rc = encode_samples(library, pcm, format, samples, &sink, err);

@@ -16,6 +16,8 @@
 #ifndef SPSH_AUDIO_INTERNAL_H
 #define SPSH_AUDIO_INTERNAL_H
 
+#include <errno.h>
+
 #include "base_internal.h"
 #include "speechshard/audio.h"
 #include "speechshard/limits.h"
@@ -88,6 +90,14 @@ const char *spsh__soxr_version(void);
 
 size_t spsh__sample_bytes(spsh_sample_format format);
 
+/* True if a call into a codec library failed because it could not allocate. Set errno to 0 before
+ * the call. Libraries report a failed allocation like damaged audio, but a verdict about a file
+ * must not depend on free memory. */
+static inline bool spsh__library_lacks_memory(void)
+{
+    return errno == ENOMEM;
+}
+
 static inline bool spsh__host_is_little_endian(void)
 {
     const uint16_t one = 1;
@@ -140,11 +150,14 @@ spsh_status spsh__wav_parse(spsh__window *window, spsh_audio_info *ret_info,
 /* The extent of compressed audio inside a file, found by walking its frames or pages. */
 typedef struct spsh__stream_extent {
     uint64_t begin_bytes;
-    uint64_t end_bytes;  /* behind the last intact frame or page */
-    uint32_t head_bytes; /* Ogg: the first page */
-    uint64_t samples;    /* that the intact part states or, for MP3, adds up to */
-    bool is_clean;       /* nothing but tags follows, and an Ogg stream says that it ends */
-    char detail[120];    /* why it is not clean */
+    uint64_t end_bytes;              /* behind the last intact frame or page */
+    uint32_t head_bytes;             /* Ogg: the first page */
+    uint64_t samples;                /* that the intact part states or, for MP3, adds up to */
+    bool is_clean;                   /* only tags follow, and the last packet is complete */
+    bool lacks_end_flag;             /* Ogg: clean, but the last page has no end-of-stream flag */
+    uint64_t last_page_offset_bytes; /* under lacks_end_flag */
+    uint32_t last_page_crc;          /* under lacks_end_flag: of the page with the flag set */
+    char detail[120];                /* why it is not clean */
 } spsh__stream_extent;
 
 /* Compares with what the frames or pages add up to, where there is no claim. */
@@ -166,6 +179,11 @@ struct spsh__buffer;
 spsh_status spsh__vorbis_compose(spsh__window *window, const spsh_allocator *allocator,
                                  spsh__stream_extent *extent, struct spsh__buffer *head,
                                  spsh_error *err);
+
+/* Set the end-of-stream flag of a stream that lacks it, in a copy of size_bytes from offset_bytes
+ * on. libsndfile refuses an Opus stream without the flag if the last page trims the last packet. */
+void spsh__ogg_set_end_flag(const spsh__stream_extent *extent, uint64_t offset_bytes,
+                            uint8_t *bytes, size_t size_bytes);
 
 /* Computes and stores the CRC of a whole page. */
 void spsh__ogg_store_crc(uint8_t *page, size_t size_bytes);

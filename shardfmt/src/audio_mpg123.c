@@ -71,15 +71,19 @@ static mpg123_handle *make_library(void)
 {
     static const char *const names[] = {"x86-64", "NEON64", "generic"};
     mpg123_handle *library = NULL;
-    (void)mpg123_init(); /* needed before version 1.27, without effect since */
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]) && library == NULL; i++)
-        library = mpg123_new(names[i], NULL);
+    (void)mpg123_init();             /* needed before version 1.27, without effect since */
+    int failed = MPG123_BAD_DECODER; /* unknown here: the next name; else memory is lacking */
+    for (size_t i = 0;
+         i < sizeof(names) / sizeof(names[0]) && library == NULL && failed == MPG123_BAD_DECODER;
+         i++)
+        library = mpg123_new(names[i], &failed);
     return library;
 }
 
 static spsh_status set_up(mp3_state *state, spsh_error *err)
 {
     mpg123_handle *library = state->library;
+    errno = 0;
     bool ok = mpg123_param(library, MPG123_REMOVE_FLAGS, MPG123_AUTO_RESAMPLE, 0) == MPG123_OK &&
               mpg123_param(library, MPG123_ADD_FLAGS,
                            MPG123_QUIET | MPG123_FORCE_FLOAT | MPG123_GAPLESS |
@@ -87,9 +91,19 @@ static spsh_status set_up(mp3_state *state, spsh_error *err)
                            0) == MPG123_OK &&
               mpg123_param(library, MPG123_INDEX_SIZE, 0, 0) == MPG123_OK &&
               mpg123_replace_reader_handle(library, on_read, on_seek, NULL) == MPG123_OK;
+    if (!ok && spsh__library_lacks_memory())
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "MP3 decoder");
     return ok ? SPSH_OK
               : SPSH_FAIL(err, SPSH_E_UNSUPPORTED, SPSH_OFFSET_NONE,
                           "MP3: libmpg123 cannot be set up");
+}
+
+/* After a failure of the library: the stream is not to blame if memory is lacking. */
+static void note_memory(mp3_state *state)
+{
+    if (state->io_status == SPSH_OK && spsh__library_lacks_memory())
+        state->io_status =
+            SPSH_FAIL(&state->io_error, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "MP3 decoder");
 }
 
 static spsh_status io_failed(const mp3_state *state, spsh_error *err)
@@ -109,8 +123,11 @@ static spsh_status start(spsh_decoder *decoder, spsh_error *err)
     state->offset = 0;
     state->decoded = 0;
     state->has_ended = false;
+    errno = 0;
     bool ok = mpg123_open_handle(state->library, state) == MPG123_OK &&
               mpg123_getformat(state->library, &rate, &channels, &encoding) == MPG123_OK;
+    if (!ok)
+        note_memory(state);
     if (state->io_status != SPSH_OK)
         return io_failed(state, err);
     if (!ok || rate != (long)decoder->info.sample_rate_hz ||
@@ -164,11 +181,14 @@ static uint64_t read_some(spsh_decoder *decoder, int16_t *dst, uint64_t wanted)
     size_t frame_bytes = sizeof(float) * decoder->info.channels;
     uint64_t fit = SPSH__SCRATCH_BYTES / frame_bytes;
     size_t got_bytes = 0;
+    errno = 0;
     int status = mpg123_read(state->library, (unsigned char *)state->floats,
                              (size_t)(wanted < fit ? wanted : fit) * frame_bytes, &got_bytes);
     uint64_t got = got_bytes / frame_bytes;
     spsh__f32_to_i16(state->floats, dst, (size_t)got * decoder->info.channels);
     state->has_ended = status != MPG123_OK || got == 0;
+    if (state->has_ended)
+        note_memory(state);
     state->decoded += got;
     return got;
 }

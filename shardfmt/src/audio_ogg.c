@@ -3,8 +3,9 @@
  *     "OggS" u8 0, u8 flags (1 continued, 2 first, 4 last), i64 granule, u32 serial, u32 sequence,
  *     u32 CRC-32, u8 n, n bytes of segment lengths, then the segments
  *
- * A file is one logical stream whose pages follow each other without a gap, each with its CRC, the
- * last with flag 4. The granule position of the last page is the length: for Opus in samples of
+ * A file is one logical stream whose pages follow each other without a gap, each with its CRC. The
+ * last page has flag 4, or ends with a complete packet: recorders that write as they go never set
+ * the flag. The granule position of the last page is the length: for Opus in samples of
  * 48 kHz with the pre-skip in front, for Vorbis in samples. All pages are checked before a library
  * sees the file, and it is shown the intact ones only.
  */
@@ -13,6 +14,8 @@
 #include <stdio.h>
 
 #define PAGE_HEAD_BYTES 27
+#define FLAGS_AT        5
+#define CRC_AT          22
 #define PAGE_BYTES_MAX  (PAGE_HEAD_BYTES + 255 + 255 * 255)
 #define FLAG_FIRST      2
 #define FLAG_LAST       4
@@ -26,7 +29,10 @@ typedef struct ogg_page {
     uint32_t sequence;
     uint32_t size_bytes; /* head, lacing and body */
     uint32_t head_bytes; /* head and lacing */
-    bool ends_packet;
+    uint32_t crc;
+    bool ends_packet;  /* at least one */
+    bool has_segments; /* else no packet begins or ends here */
+    bool is_open;      /* the last packet continues on the next page */
 } ogg_page;
 
 typedef struct ogg_crc_table {
@@ -63,22 +69,24 @@ static spsh_status read_page(spsh__window *window, const ogg_crc_table *table, u
         return rc;
     if (bytes.size_bytes < PAGE_HEAD_BYTES || memcmp(bytes.data, "OggS", 5) != 0)
         return SPSH_OK;
-    ogg_page page = {.flags = bytes.data[5],
+    ogg_page page = {.flags = bytes.data[FLAGS_AT],
                      .granule = spsh__load_u64le(bytes.data + 6),
                      .serial = spsh__load_u32le(bytes.data + 14),
-                     .sequence = spsh__load_u32le(bytes.data + 18)};
-    uint32_t stored = spsh__load_u32le(bytes.data + 22);
+                     .sequence = spsh__load_u32le(bytes.data + 18),
+                     .crc = spsh__load_u32le(bytes.data + CRC_AT)};
     uint32_t lacing = bytes.data[26];
     page.head_bytes = PAGE_HEAD_BYTES + lacing;
     page.size_bytes = page.head_bytes;
     if (bytes.size_bytes < page.head_bytes)
         return SPSH_OK;
+    page.has_segments = lacing > 0;
     for (uint32_t i = 0; i < lacing; i++) {
         page.size_bytes += bytes.data[PAGE_HEAD_BYTES + i];
-        page.ends_packet = page.ends_packet || bytes.data[PAGE_HEAD_BYTES + i] < 255;
+        page.is_open = bytes.data[PAGE_HEAD_BYTES + i] == 255;
+        page.ends_packet = page.ends_packet || !page.is_open;
     }
     static const uint8_t no_crc[4] = {0};
-    uint32_t crc = crc_update(table, 0, bytes.data, 22);
+    uint32_t crc = crc_update(table, 0, bytes.data, CRC_AT);
     crc = crc_update(table, crc, no_crc, 4);
     crc = crc_update(table, crc, bytes.data + 26, page.head_bytes - 26);
     for (uint32_t done = page.head_bytes; done < page.size_bytes;) {
@@ -90,7 +98,7 @@ static spsh_status read_page(spsh__window *window, const ogg_crc_table *table, u
         crc = crc_update(table, crc, bytes.data, bytes.size_bytes);
         done += (uint32_t)bytes.size_bytes;
     }
-    *ret_is_page = crc == stored;
+    *ret_is_page = crc == page.crc;
     *ret_page = page;
     return SPSH_OK;
 }
@@ -99,8 +107,20 @@ void spsh__ogg_store_crc(uint8_t *page, size_t size_bytes)
 {
     ogg_crc_table table;
     crc_make(&table);
-    memset(page + 22, 0, 4);
-    spsh__store_u32le(page + 22, crc_update(&table, 0, page, size_bytes));
+    memset(page + CRC_AT, 0, 4);
+    spsh__store_u32le(page + CRC_AT, crc_update(&table, 0, page, size_bytes));
+}
+
+void spsh__ogg_set_end_flag(const spsh__stream_extent *extent, uint64_t offset_bytes,
+                            uint8_t *bytes, size_t size_bytes)
+{
+    uint8_t crc[4];
+    spsh__store_u32le(crc, extent->last_page_crc);
+    for (uint64_t i = FLAGS_AT; i < CRC_AT + 4; i = i == FLAGS_AT ? CRC_AT : i + 1) {
+        const uint64_t at = extent->last_page_offset_bytes + i - offset_bytes;
+        if (at < size_bytes) /* an offset before the copy wraps to a large one */
+            bytes[at] = i == FLAGS_AT ? bytes[at] | FLAG_LAST : crc[i - CRC_AT];
+    }
 }
 
 static spsh_status take_opus(spsh_bytes packet, spsh_audio_info *info, uint64_t *ret_pre_skip,
@@ -198,6 +218,32 @@ static spsh_status find_tail(spsh__window *window, const ogg_crc_table *table, u
     return SPSH_OK;
 }
 
+/* The CRC is linear: the flag changes it by the CRC of a page of zeros with that flag. */
+static uint32_t crc_with_end_flag(const ogg_crc_table *table, const ogg_page *page)
+{
+    static const uint8_t flag = FLAG_LAST;
+    static const uint8_t zero = 0;
+    uint32_t crc = crc_update(table, 0, &flag, 1);
+    for (uint32_t i = FLAGS_AT + 1; i < page->size_bytes; i++)
+        crc = crc_update(table, crc, &zero, 1);
+    return page->crc ^ crc;
+}
+
+/* Judge a stream whose intact pages end at offset, none of them with the flag. */
+static void judge_end(const ogg_crc_table *table, const ogg_page *last, bool is_open,
+                      uint64_t offset, spsh__stream_extent *extent)
+{
+    if (is_open) {
+        explain(extent, "the file ends inside a packet", offset);
+    } else if (extent->samples == 0) {
+        explain(extent, "the stream ends before its audio", offset);
+    } else {
+        extent->lacks_end_flag = true;
+        extent->last_page_offset_bytes = offset - last->size_bytes;
+        extent->last_page_crc = crc_with_end_flag(table, last);
+    }
+}
+
 /* Follows the pages from offset to the end of the stream. */
 static spsh_status walk(spsh__window *window, const ogg_crc_table *table, uint64_t offset,
                         const ogg_page *first, spsh__stream_extent *extent, spsh_error *err)
@@ -206,6 +252,7 @@ static spsh_status walk(spsh__window *window, const ogg_crc_table *table, uint64
     uint64_t granule = GRANULE_NONE;
     uint32_t sequence = first->sequence + 1;
     bool is_first = true;
+    bool is_open = false;
     extent->is_clean = true;
     while (offset < window->source->size_bytes) {
         ogg_page next = {.flags = 0};
@@ -231,6 +278,7 @@ static spsh_status walk(spsh__window *window, const ogg_crc_table *table, uint64
         is_first = false;
         page = next;
         sequence = next.sequence + 1;
+        is_open = next.has_segments ? next.is_open : is_open;
         if (next.ends_packet && next.granule != GRANULE_NONE)
             granule = next.granule;
         offset += next.size_bytes;
@@ -238,7 +286,7 @@ static spsh_status walk(spsh__window *window, const ogg_crc_table *table, uint64
     extent->end_bytes = offset;
     extent->samples = granule == GRANULE_NONE ? 0 : granule;
     if (extent->is_clean && (page.flags & FLAG_LAST) == 0)
-        explain(extent, "the stream does not say that it ends", offset);
+        judge_end(table, &page, is_open, offset, extent);
     return SPSH_OK;
 }
 

@@ -94,6 +94,8 @@ static sf_count_t on_read(void *dst, sf_count_t count, void *user)
         state->io_status =
             spsh__source_read(state->source, at, out + done, (size_t)(wanted - (uint64_t)done),
                               &got, &state->io_error);
+        if (state->extent.lacks_end_flag)
+            spsh__ogg_set_end_flag(&state->extent, at, out + done, got);
         done += (sf_count_t)got;
     }
     state->offset += (uint64_t)done;
@@ -260,6 +262,14 @@ static bool is_expected_format(spsh_codec codec, int format)
     }
 }
 
+/* After a failure of the library: the stream is not to blame if memory is lacking. */
+static void note_memory(sndfile_state *state)
+{
+    if (state->io_status == SPSH_OK && spsh__library_lacks_memory())
+        state->io_status =
+            SPSH_FAIL(&state->io_error, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "libsndfile");
+}
+
 /* Opens the library at sample 0. */
 static spsh_status open_library(spsh_decoder *decoder, sndfile_state *state, spsh_error *err)
 {
@@ -271,7 +281,10 @@ static spsh_status open_library(spsh_decoder *decoder, sndfile_state *state, sps
     state->offset = 0;
     state->decoded = 0;
     state->has_ended = false;
+    errno = 0;
     state->library = sf_open_virtual(&io, SFM_READ, &info, state);
+    if (state->library == NULL)
+        note_memory(state);
     if (state->io_status != SPSH_OK) {
         if (err != NULL)
             *err = state->io_error;
@@ -334,6 +347,7 @@ static uint64_t read_some(spsh_decoder *decoder, int16_t *dst, uint64_t wanted)
         wanted = state->extent.samples - state->decoded;
     sf_count_t count = (sf_count_t)(wanted < fit ? wanted : fit);
     sf_count_t got = 0;
+    errno = 0;
     if (state->is_float) {
         got = sf_readf_float(state->library, state->floats, count);
         if (got > 0)
@@ -341,6 +355,8 @@ static uint64_t read_some(spsh_decoder *decoder, int16_t *dst, uint64_t wanted)
     } else {
         got = count == 0 ? 0 : sf_readf_short(state->library, dst, count);
     }
+    if (got < count)
+        note_memory(state);
     if (got <= 0) {
         state->has_ended = true;
         return 0;

@@ -97,7 +97,10 @@ static spsh_status take_header(headers *h, ogg_packet *packet, spsh_error *err)
     /* No vendor, no comments, the framing bit. */
     static unsigned char no_comments[16] = {3, 'v', 'o', 'r', 'b', 'i', 's', 0,
                                             0, 0,   0,   0,   0,   0,   0,   1};
+    errno = 0;
     const int refused = vorbis_synthesis_headerin(&h->info, &h->comment, packet);
+    if (refused != 0 && spsh__library_lacks_memory())
+        return fail_memory(err);
     if (refused != 0)
         return SPSH_FAIL(err, SPSH_E_AUDIO, 0, "Vorbis: libvorbis refuses header %u: code %d",
                          h->count + 1, refused);
@@ -125,8 +128,11 @@ static spsh_status read_headers(headers *h, spsh__window *window, uint64_t end_b
         if (first && (ogg_stream_reset_serialno(&h->from, ogg_page_serialno(&page)) != 0 ||
                       ogg_stream_reset_serialno(&h->to, ogg_page_serialno(&page)) != 0))
             return fail_memory(err);
+        errno = 0;
         if (ogg_stream_pagein(&h->from, &page) != 0)
-            return SPSH_FAIL(err, SPSH_E_AUDIO, h->used_bytes, "Vorbis: libogg refuses a page");
+            return spsh__library_lacks_memory() ? fail_memory(err)
+                                                : SPSH_FAIL(err, SPSH_E_AUDIO, h->used_bytes,
+                                                            "Vorbis: libogg refuses a page");
         int found = 1;
         while (rc == SPSH_OK && h->count < HEADERS && found != 0) {
             found = ogg_stream_packetout(&h->from, &packet);

@@ -5,10 +5,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+/* The last allocation that failed on this thread, until an error reports it; 0: none. */
+static _Thread_local size_t failed_bytes;
+
 static void *default_alloc(void *user, size_t size_bytes)
 {
     (void)user;
-    return malloc(size_bytes == 0 ? 1 : size_bytes);
+    void *memory = malloc(size_bytes == 0 ? 1 : size_bytes);
+    if (memory == NULL)
+        failed_bytes = size_bytes;
+    return memory;
 }
 
 static void default_free(void *user, void *memory)
@@ -78,6 +84,23 @@ const spsh_allocator *spsh_allocator_default(void)
     return &default_allocator;
 }
 
+/* Messages name the object that was to be allocated. The cause is added here, once for all. */
+static void add_out_of_memory(char *message, size_t capacity)
+{
+    const char *cause = spsh_status_text(SPSH_E_NO_MEMORY);
+    char text[64];
+    const int length =
+        failed_bytes == 0
+            ? snprintf(text, sizeof(text), ": %s", cause)
+            : snprintf(text, sizeof(text), ": %s (%zu bytes were requested)", cause, failed_bytes);
+    failed_bytes = 0;
+    if (strstr(message, cause) != NULL || length < 0)
+        return;
+    const size_t room = capacity - (size_t)length - 1;
+    const size_t used = strlen(message);
+    (void)snprintf(message + (used < room ? used : room), (size_t)length + 1, "%s", text);
+}
+
 void spsh_error_set(spsh_error *err, spsh_status status, int os_errno, uint64_t offset_bytes,
                     const char *format, ...)
 {
@@ -90,4 +113,6 @@ void spsh_error_set(spsh_error *err, spsh_status status, int os_errno, uint64_t 
     va_start(args, format);
     (void)vsnprintf(err->message, sizeof(err->message), format, args);
     va_end(args);
+    if (status == SPSH_E_NO_MEMORY)
+        add_out_of_memory(err->message, sizeof(err->message));
 }

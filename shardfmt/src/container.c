@@ -831,3 +831,13 @@ spsh_status spsh__container_check_padding(const spsh__container *c, spsh_error *
                          ULL(f->page_table_offset + table_bytes));
     return SPSH_OK;
 }
+
+spsh_status spsh__container_check_all(const spsh__container *c, spsh_error *err)
+{
+    for (uint64_t page = 0; page < c->footer.page_count; page++) {
+        spsh_status rc = spsh__container_check_page(c, page, err);
+        if (rc != SPSH_OK)
+            return rc;
+    }
+    return spsh__container_check_padding(c, err);
+}

@@ -148,5 +148,7 @@ spsh_status spsh__container_check_page(const spsh__container *container, uint64_
 /* For verify, when all pages are good: gaps between sections, the area's tail and the page table's
  * padding are zero. */
 spsh_status spsh__container_check_padding(const spsh__container *container, spsh_error *err);
+/* Every page, then the padding. */
+spsh_status spsh__container_check_all(const spsh__container *container, spsh_error *err);
 
 #endif

@@ -22,20 +22,19 @@ enum {
 
 /* ---- opening ---- */
 
-static spsh_status check_index(const spsh_dataset *dataset, spsh_error *err)
+spsh_status spsh__dataset_check_index(const spsh__manifest *manifest, const spsh__container *index,
+                                      spsh_error *err)
 {
-    const spsh__container *c = dataset->index;
-    const spsh_dataset_info *info = &dataset->manifest.info;
+    const spsh__container *c = index;
+    const spsh_dataset_info *info = &manifest->info;
     const spsh__header *header = spsh__container_header(c);
     uint8_t file_id[16];
-    spsh__generation_file_id(info->dataset_id, dataset->manifest.index_generation, "index",
-                             file_id);
-    if (header->ordinal != dataset->manifest.index_generation ||
-        memcmp(header->file_id, file_id, 16) != 0)
-        return SPSH_FAIL(
-            err, SPSH_E_CORRUPT, 80,
-            "%s: header: generation %" PRIu64 " and file_id, expected those of %" PRIu64,
-            spsh__container_path(c), header->ordinal, dataset->manifest.index_generation);
+    spsh__generation_file_id(info->dataset_id, manifest->index_generation, "index", file_id);
+    if (header->ordinal != manifest->index_generation || memcmp(header->file_id, file_id, 16) != 0)
+        return SPSH_FAIL(err, SPSH_E_CORRUPT, 80,
+                         "%s: header: generation %" PRIu64
+                         " and file_id, expected those of %" PRIu64,
+                         spsh__container_path(c), header->ordinal, manifest->index_generation);
     if (spsh__container_footer(c)->utterance_count != info->utterance_count)
         return SPSH_FAIL(err, SPSH_E_CORRUPT, SPSH_OFFSET_NONE,
                          "%s: %" PRIu64 " utterances, the manifest says %" PRIu64,
@@ -46,7 +45,7 @@ static spsh_status check_index(const spsh_dataset *dataset, spsh_error *err)
          id++)
         rc = spsh__container_require(c, id, spsh__index_element_bytes(id), info->utterance_count,
                                      err);
-    const spsh__container *m = dataset->manifest.container;
+    const spsh__container *m = manifest->container;
     const uint64_t name_counts[SPSH_NAME_KINDS] = {
         spsh__container_count(m, SPSH__MANIFEST_DOMAIN_ENDS),
         spsh__container_count(m, SPSH__MANIFEST_SPLIT_ENDS), info->speaker_count, UINT64_MAX,
@@ -71,7 +70,7 @@ static spsh_status open_index(spsh_dataset *dataset, spsh_error *err)
         rc = spsh__manifest_check_file(&dataset->manifest, dataset->index, &dataset->manifest.index,
                                        err);
     if (rc == SPSH_OK)
-        rc = check_index(dataset, err);
+        rc = spsh__dataset_check_index(&dataset->manifest, dataset->index, err);
     return rc;
 }
 
@@ -478,6 +477,7 @@ spsh_status spsh_dataset_overlay(const spsh_dataset *dataset, uint64_t overlay,
                          "%s: overlay %" PRIu64 ", there are %" PRIu64, dataset->path, overlay,
                          dataset->manifest.info.overlay_count);
     const spsh__overlay *found = &dataset->overlays[overlay];
-    *ret_info = (spsh_overlay_info){found->name, found->type, found->entry_count};
+    *ret_info = (spsh_overlay_info){found->name, found->type, found->entry_count,
+                                    spsh__overlay_given_name(found->name)};
     return SPSH_OK;
 }

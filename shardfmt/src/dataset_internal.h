@@ -17,6 +17,10 @@ struct spsh_dataset {
     spsh__shard_cache *cache;
 };
 
+/* Check a dataset index as opening does. verify uses this function, too. */
+spsh_status spsh__dataset_check_index(const spsh__manifest *manifest, const spsh__container *index,
+                                      spsh_error *err);
+
 /* A row of the index; fails as spsh_dataset_rows. */
 spsh_status spsh__dataset_row(const spsh_dataset *dataset, uint64_t position, spsh_row *ret_row,
                               spsh_error *err);

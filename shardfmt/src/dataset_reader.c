@@ -18,6 +18,7 @@
 
 #include "checksum.h"
 #include "dataset_internal.h"
+#include "record.h"
 #include "shard_internal.h"
 #include "speechshard/limits.h"
 
@@ -380,13 +381,8 @@ static spsh_status open_decoder(spsh_reader *reader, spsh_error *err)
     spsh_status rc = spsh_decoder_open(&source, info->codec, &opt, &decoder, err);
     if (rc != SPSH_OK)
         return rc;
-    const spsh_audio_info *audio = spsh_decoder_info(decoder);
-    if (audio->sample_rate_hz != info->sample_rate_hz || audio->channels != info->channels ||
-        audio->format != info->format) {
-        rc = SPSH_FAIL(err, SPSH_E_AUDIO, SPSH_OFFSET_NONE,
-                       "decodes to %u Hz, %u channels, format %d; the shard says %u Hz, %u, %d",
-                       audio->sample_rate_hz, audio->channels, (int)audio->format,
-                       info->sample_rate_hz, info->channels, (int)info->format);
+    rc = spsh__record_check_audio(info, spsh_decoder_info(decoder), err);
+    if (rc != SPSH_OK) {
         spsh_decoder_free(decoder);
         return rc;
     }

@@ -186,48 +186,6 @@ static spsh_status compare_payloads(const side *a, const side *b, uint8_t *buffe
     return SPSH_OK;
 }
 
-/* The next samples in the record's own format, in which nothing is lost. */
-static spsh_status decode_some(const side *s, void *pcm, uint64_t capacity, uint64_t *ret_bytes,
-                               spsh_error *err)
-{
-    const spsh_audio_info *info = spsh_decoder_info(s->decoder);
-    uint64_t samples = 0;
-    spsh_status rc = SPSH_OK;
-    uint64_t sample_bytes = 4;
-    if (info->format == SPSH_SAMPLE_I16) {
-        sample_bytes = 2;
-        rc = spsh_decoder_read_i16(s->decoder, (int16_t *)pcm, capacity, &samples, err);
-    } else if (info->format == SPSH_SAMPLE_I32) {
-        rc = spsh_decoder_read_i32(s->decoder, (int32_t *)pcm, capacity, &samples, err);
-    } else {
-        rc = spsh_decoder_read_f32(s->decoder, (float *)pcm, capacity, &samples, err);
-    }
-    *ret_bytes = samples * info->channels * sample_bytes;
-    return rc;
-}
-
-static spsh_status compare_pcm(const side *a, const side *b, uint8_t *buffer, bool *ret_equal,
-                               spsh_error *err)
-{
-    const spsh_audio_info *x = spsh_decoder_info(a->decoder);
-    const spsh_audio_info *y = spsh_decoder_info(b->decoder);
-    uint64_t capacity = COMPARE_BYTES / (4 * (uint64_t)x->channels);
-    uint64_t a_bytes = 1;
-    *ret_equal = x->format == y->format && x->channels == y->channels &&
-                 x->sample_rate_hz == y->sample_rate_hz;
-    while (*ret_equal && a_bytes > 0) {
-        uint64_t b_bytes = 0;
-        spsh_status rc = decode_some(a, buffer, capacity, &a_bytes, err);
-        if (rc == SPSH_OK)
-            rc = decode_some(b, buffer + COMPARE_BYTES, capacity, &b_bytes, err);
-        if (rc != SPSH_OK)
-            return rc;
-        *ret_equal =
-            a_bytes == b_bytes && memcmp(buffer, buffer + COMPARE_BYTES, (size_t)a_bytes) == 0;
-    }
-    return SPSH_OK;
-}
-
 /* ---- groups ---- */
 
 typedef struct group {
@@ -247,7 +205,7 @@ static spsh_status compare_with_kept(spsh__publish *p, const group *g, uint32_t 
     if (rc == SPSH_OK)
         rc = open_side(p, load_u32be(at), load_u32be(at + 4), decode, &b, err);
     if (rc == SPSH_OK && decode)
-        rc = compare_pcm(&a, &b, g->buffer, ret_equal, err);
+        rc = spsh_decoder_compare(a.decoder, b.decoder, ret_equal, err);
     else if (rc == SPSH_OK)
         rc = compare_payloads(&a, &b, g->buffer, ret_equal, err);
     close_side(p, &a);

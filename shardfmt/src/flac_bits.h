@@ -30,6 +30,8 @@ typedef struct spsh__flac_predictor {
     uint32_t order;
     uint32_t shift;
     uint32_t bits_per_sample;
+    bool wraps;         /* plain C form: samples may leave their range, modulo 2^32 */
+    bool is_narrow;     /* with wraps: sums are modulo 2^32, too */
     int64_t raised_max; /* vector form: of a residual, shifted, for a total to fit 32 bits */
     int32_t taps[SPSH__FLAC_ORDER_MAX + 1]; /* behind order: zeros */
 } spsh__flac_predictor;
@@ -39,6 +41,7 @@ typedef struct spsh__flac_partitions {
     uint32_t count;
     uint32_t samples; /* of each; of the first, less the predictor's order */
     uint32_t parameter_bits;
+    bool is_plain; /* reject codings that 16-bit samples do not need */
 } spsh__flac_partitions;
 
 /* Reads the residual behind the warm-up samples plane[0] to plane[order - 1], and predicts. */
@@ -156,7 +159,7 @@ typedef struct spsh__flac_coding {
     uint32_t bits; /* the Rice parameter, or the width of raw residuals */
 } spsh__flac_coding;
 
-/* false: wider than a plain residual. */
+/* false: plain partitions are asked for, and this one is wider. */
 SPSH__FLAC_INLINE bool spsh__flac_get_coding(spsh__flac_bits *bits,
                                              const spsh__flac_partitions *partitions,
                                              spsh__flac_coding *ret_coding)
@@ -165,7 +168,8 @@ SPSH__FLAC_INLINE bool spsh__flac_get_coding(spsh__flac_bits *bits,
     uint32_t value = spsh__flac_get(bits, partitions->parameter_bits);
     ret_coding->is_raw = value == (1u << partitions->parameter_bits) - 1;
     ret_coding->bits = ret_coding->is_raw ? spsh__flac_get(bits, 5) : value;
-    return ret_coding->bits <= (ret_coding->is_raw ? RAW_MAX : PARAMETER_MAX);
+    return !partitions->is_plain ||
+           ret_coding->bits <= (ret_coding->is_raw ? RAW_MAX : PARAMETER_MAX);
 }
 
 /* Whole partitions, one sample less for each of the predictor's order in the first. */

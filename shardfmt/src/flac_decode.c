@@ -61,6 +61,11 @@ static bool predict(const spsh__flac_predictor *predictor, int32_t residual, int
     int64_t sum = 0;
     for (uint32_t j = 0; j < predictor->order; j++)
         sum += (int64_t)predictor->taps[j] * sample[-1 - (ptrdiff_t)j];
+    if (predictor->wraps) {
+        sum = predictor->is_narrow ? (int32_t)(uint32_t)(uint64_t)sum : sum;
+        *sample = (int32_t)((uint32_t)(uint64_t)(sum >> predictor->shift) + (uint32_t)residual);
+        return true;
+    }
     sum = residual + (sum >> predictor->shift);
     *sample = (int32_t)sum;
     return sum >= INT32_MIN && sum <= INT32_MAX;
@@ -111,12 +116,13 @@ static bool restore(spsh__flac_bits *bits, spsh__flac_predictor *predictor, uint
     partitions.parameter_bits = 4 + method;
     partitions.count = 1u << order;
     partitions.samples = block_samples >> order;
+    partitions.is_plain = !predictor->wraps;
     if (method > 1 || partitions.samples << order != block_samples ||
         partitions.samples < predictor->order)
         return false;
 #if defined(__x86_64__)
     const spsh__flac_bits begin = *bits;
-    if (has_vectors() && fits_vectors(predictor) &&
+    if (!predictor->wraps && has_vectors() && fits_vectors(predictor) &&
         spsh__flac_restore_avx2(bits, predictor, &partitions, plane))
         return true;
     *bits = begin; /* residuals of rare size are left to the form below */
@@ -126,6 +132,12 @@ static bool restore(spsh__flac_bits *bits, spsh__flac_predictor *predictor, uint
 
 /* ---- subframes ---- */
 
+typedef struct flac_subframe {
+    uint32_t bits_per_sample;
+    uint32_t block_samples;
+    bool wraps;
+} flac_subframe;
+
 static void read_samples(spsh__flac_bits *bits, uint32_t bits_per_sample, uint32_t count,
                          int32_t *plane)
 {
@@ -133,8 +145,7 @@ static void read_samples(spsh__flac_bits *bits, uint32_t bits_per_sample, uint32
         plane[i] = spsh__flac_get_signed(bits, bits_per_sample);
 }
 
-static bool read_fixed(spsh__flac_bits *bits, uint32_t order, uint32_t bits_per_sample,
-                       uint32_t block_samples, int32_t *plane)
+static bool read_fixed(spsh__flac_bits *bits, uint32_t order, flac_subframe sub, int32_t *plane)
 {
     static const int32_t taps[5][4] = {
         {0, 0,  0, 0 },
@@ -143,28 +154,32 @@ static bool read_fixed(spsh__flac_bits *bits, uint32_t order, uint32_t bits_per_
         {3, -3, 1, 0 },
         {4, -6, 4, -1}
     };
-    spsh__flac_predictor predictor = {.order = order, .bits_per_sample = bits_per_sample};
+    spsh__flac_predictor predictor = {
+        .order = order, .bits_per_sample = sub.bits_per_sample, .wraps = sub.wraps};
     memcpy(predictor.taps, taps[order], sizeof(taps[order]));
-    if (order >= block_samples) /* as libFLAC has it */
+    if (order >= sub.block_samples) /* as libFLAC has it */
         return false;
-    read_samples(bits, bits_per_sample, order, plane);
-    return restore(bits, &predictor, block_samples, plane);
+    read_samples(bits, sub.bits_per_sample, order, plane);
+    return restore(bits, &predictor, sub.block_samples, plane);
 }
 
-static bool read_linear(spsh__flac_bits *bits, uint32_t order, uint32_t bits_per_sample,
-                        uint32_t block_samples, int32_t *plane)
+static bool read_linear(spsh__flac_bits *bits, uint32_t order, flac_subframe sub, int32_t *plane)
 {
-    spsh__flac_predictor predictor = {.order = order, .bits_per_sample = bits_per_sample};
-    if (order >= block_samples) /* as libFLAC has it */
+    spsh__flac_predictor predictor = {
+        .order = order, .bits_per_sample = sub.bits_per_sample, .wraps = sub.wraps};
+    if (order >= sub.block_samples) /* as libFLAC has it */
         return false;
-    read_samples(bits, bits_per_sample, order, plane);
+    read_samples(bits, sub.bits_per_sample, order, plane);
     uint32_t precision = spsh__flac_get(bits, 4) + 1;
     predictor.shift = spsh__flac_get(bits, 5);
     if (precision == 16 || predictor.shift > 15) /* reserved; negative */
         return false;
+    /* Up to here encoders and decoders before libFLAC 1.4 summed in 32 bits, beyond it in 64. */
+    predictor.is_narrow =
+        sub.bits_per_sample + precision + (31 - (uint32_t)__builtin_clz(order)) <= 32;
     for (uint32_t j = 0; j < order; j++)
         predictor.taps[j] = spsh__flac_get_signed(bits, precision);
-    return restore(bits, &predictor, block_samples, plane);
+    return restore(bits, &predictor, sub.block_samples, plane);
 }
 
 /* Whether all samples have at most that many bits. */
@@ -181,8 +196,7 @@ static bool is_within(const int32_t *plane, uint32_t count, uint32_t bits_per_sa
     return outside >> bits_per_sample == 0;
 }
 
-static bool read_subframe(spsh__flac_bits *bits, uint32_t bits_per_sample, uint32_t block_samples,
-                          int32_t *plane)
+static bool read_subframe(spsh__flac_bits *bits, flac_subframe sub, int32_t *plane)
 {
     uint32_t head = spsh__flac_get(bits, 8);
     uint32_t type = head >> 1 & 0x3f;
@@ -191,28 +205,28 @@ static bool read_subframe(spsh__flac_bits *bits, uint32_t bits_per_sample, uint3
     if ((head & 0x80) != 0)
         return false;
     if ((head & 1) != 0) {
-        wasted = spsh__flac_get_unary(bits, bits_per_sample);
-        if (wasted >= bits_per_sample - 1) /* UINT32_MAX among them */
+        wasted = spsh__flac_get_unary(bits, sub.bits_per_sample);
+        if (wasted >= sub.bits_per_sample - 1) /* UINT32_MAX among them */
             return false;
         wasted++;
-        bits_per_sample -= wasted;
+        sub.bits_per_sample -= wasted;
     }
     if (type == 0) {
-        int32_t value = spsh__flac_get_signed(bits, bits_per_sample);
-        for (uint32_t i = 0; i < block_samples; i++)
+        int32_t value = spsh__flac_get_signed(bits, sub.bits_per_sample);
+        for (uint32_t i = 0; i < sub.block_samples; i++)
             plane[i] = value;
     } else if (type == 1) {
-        read_samples(bits, bits_per_sample, block_samples, plane);
+        read_samples(bits, sub.bits_per_sample, sub.block_samples, plane);
     } else if (type >= 8 && type <= 12) {
-        is_good = read_fixed(bits, type - 8, bits_per_sample, block_samples, plane);
+        is_good = read_fixed(bits, type - 8, sub, plane);
     } else if (type >= 32) {
-        is_good = read_linear(bits, type - 31, bits_per_sample, block_samples, plane);
+        is_good = read_linear(bits, type - 31, sub, plane);
     } else {
         return false;
     }
-    if (!is_good || !is_within(plane, block_samples, bits_per_sample))
+    if (!is_good || (!sub.wraps && !is_within(plane, sub.block_samples, sub.bits_per_sample)))
         return false;
-    for (uint32_t i = 0; wasted > 0 && i < block_samples; i++)
+    for (uint32_t i = 0; wasted > 0 && i < sub.block_samples; i++)
         plane[i] = (int32_t)((uint32_t)plane[i] << wasted);
     return true;
 }
@@ -220,19 +234,27 @@ static bool read_subframe(spsh__flac_bits *bits, uint32_t bits_per_sample, uint3
 /* ---- frames ---- */
 
 /* The side channel is left - right; mid lacks the lowest bit of left + right, which side has too.
- */
+ * Unsigned sums: hostile samples may wrap. */
 static void undo_stereo(uint32_t code, uint32_t count, int32_t *first, int32_t *second)
 {
     for (uint32_t i = 0; code == STEREO_LEFT && i < count; i++)
-        second[i] = first[i] - second[i];
+        second[i] = (int32_t)((uint32_t)first[i] - (uint32_t)second[i]);
     for (uint32_t i = 0; code == STEREO_RIGHT && i < count; i++)
-        first[i] += second[i];
+        first[i] = (int32_t)((uint32_t)first[i] + (uint32_t)second[i]);
     for (uint32_t i = 0; code == STEREO_MID && i < count; i++) {
-        int32_t side = second[i];
-        int32_t sum = first[i] * 2 + (side & 1);
-        first[i] = (sum + side) >> 1;
-        second[i] = (sum - side) >> 1;
+        uint32_t side = (uint32_t)second[i];
+        uint32_t sum = (uint32_t)first[i] * 2 + (side & 1);
+        first[i] = (int32_t)(sum + side) >> 1;
+        second[i] = (int32_t)(sum - side) >> 1;
     }
+}
+
+/* Reduce samples to their low bits, sign-extended. */
+static void wrap_samples(int32_t *plane, uint32_t count, uint32_t bits_per_sample)
+{
+    uint32_t shift = 32 - bits_per_sample;
+    for (uint32_t i = 0; i < count; i++)
+        plane[i] = (int32_t)((uint32_t)plane[i] << shift) >> shift;
 }
 
 static bool is_side(uint32_t channel_code, uint32_t channel)
@@ -242,24 +264,28 @@ static bool is_side(uint32_t channel_code, uint32_t channel)
 }
 
 static bool read_channels(spsh__flac_bits *bits, const spsh__flac_shape *shape,
-                          const spsh__flac_frame *frame, int32_t *planes)
+                          const spsh__flac_frame *frame, bool wraps, int32_t *planes)
 {
     for (uint32_t c = 0; c < frame->channels; c++) {
-        uint32_t bits_per_sample = shape->bits_per_sample + is_side(frame->channel_code, c);
-        if (!read_subframe(bits, bits_per_sample, frame->block_samples,
-                           planes + (size_t)c * shape->block_samples_max))
+        const flac_subframe sub = {shape->bits_per_sample + is_side(frame->channel_code, c),
+                                   frame->block_samples, wraps};
+        if (!read_subframe(bits, sub, planes + (size_t)c * shape->block_samples_max))
             return false;
     }
-    if (frame->channel_code < STEREO_LEFT)
-        return true;
     int32_t *second = planes + shape->block_samples_max;
-    undo_stereo(frame->channel_code, frame->block_samples, planes, second);
+    if (frame->channel_code >= STEREO_LEFT)
+        undo_stereo(frame->channel_code, frame->block_samples, planes, second);
+    for (uint32_t c = 0; wraps && c < frame->channels; c++)
+        wrap_samples(planes + (size_t)c * shape->block_samples_max, frame->block_samples,
+                     shape->bits_per_sample);
+    if (wraps || frame->channel_code < STEREO_LEFT)
+        return true;
     return is_within(planes, frame->block_samples, shape->bits_per_sample) &&
            is_within(second, frame->block_samples, shape->bits_per_sample);
 }
 
-bool spsh__flac_decode_unchecked(spsh_bytes bytes, const spsh__flac_shape *shape, int32_t *planes,
-                                 spsh__flac_frame *ret_frame)
+static bool decode_unchecked(spsh_bytes bytes, const spsh__flac_shape *shape, bool wraps,
+                             int32_t *planes, spsh__flac_frame *ret_frame)
 {
     spsh__flac_frame frame = {.size_bytes = 0};
     if (!spsh__flac_parse_frame(bytes, &frame) || !spsh__flac_has_shape(&frame, shape) ||
@@ -267,7 +293,7 @@ bool spsh__flac_decode_unchecked(spsh_bytes bytes, const spsh__flac_shape *shape
         return false;
     spsh__flac_bits bits = {
         .data = bytes.data, .size_bytes = bytes.size_bytes, .offset = frame.header_bytes};
-    if (!read_channels(&bits, shape, &frame, planes))
+    if (!read_channels(&bits, shape, &frame, wraps, planes))
         return false;
     uint32_t padding = (uint32_t)(0 - spsh__flac_bits_position(&bits)) & 7;
     if (spsh__flac_get(&bits, padding) != 0)
@@ -278,14 +304,32 @@ bool spsh__flac_decode_unchecked(spsh_bytes bytes, const spsh__flac_shape *shape
     return end <= bytes.size_bytes;
 }
 
-bool spsh__flac_decode_frame(spsh_bytes bytes, const spsh__flac_shape *shape, int32_t *planes,
-                             spsh__flac_frame *ret_frame)
+static bool decode_checked(spsh_bytes bytes, const spsh__flac_shape *shape, bool wraps,
+                           int32_t *planes, spsh__flac_frame *ret_frame)
 {
     spsh__flac_frame frame = {.size_bytes = 0};
-    if (!spsh__flac_decode_unchecked(bytes, shape, planes, &frame) ||
+    if (!decode_unchecked(bytes, shape, wraps, planes, &frame) ||
         frame.size_bytes > bytes.size_bytes ||
         frame_crc16(bytes.data, (size_t)frame.size_bytes) != 0)
         return false;
     *ret_frame = frame;
     return true;
+}
+
+bool spsh__flac_decode_unchecked(spsh_bytes bytes, const spsh__flac_shape *shape, int32_t *planes,
+                                 spsh__flac_frame *ret_frame)
+{
+    return decode_unchecked(bytes, shape, false, planes, ret_frame);
+}
+
+bool spsh__flac_decode_frame(spsh_bytes bytes, const spsh__flac_shape *shape, int32_t *planes,
+                             spsh__flac_frame *ret_frame)
+{
+    return decode_checked(bytes, shape, false, planes, ret_frame);
+}
+
+bool spsh__flac_decode_wrapped(spsh_bytes bytes, const spsh__flac_shape *shape, int32_t *planes,
+                               spsh__flac_frame *ret_frame)
+{
+    return decode_checked(bytes, shape, true, planes, ret_frame);
 }

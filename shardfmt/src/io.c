@@ -199,6 +199,7 @@ spsh_status spsh_io_status(int os_errno)
 {
     switch (os_errno) {
     case ENOSPC:
+    case EFBIG: /* ulimit -f, or the largest file of the file system */
     case EDQUOT: return SPSH_E_NO_SPACE;
     case ENOENT: return SPSH_E_NOT_FOUND;
     case EEXIST: return SPSH_E_EXISTS;

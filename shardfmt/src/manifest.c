@@ -10,8 +10,10 @@
  */
 #include "manifest.h"
 
+#include <dirent.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "checksum.h"
 #include "io_internal.h"
@@ -462,6 +464,52 @@ spsh_status spsh__manifest_check_file(const spsh__manifest *manifest,
     return SPSH_FAIL(err, SPSH_E_MISMATCH, SPSH_OFFSET_NONE,
                      "%s: %s (%" PRIu64 " bytes, expected %" PRIu64 ")", path, what,
                      footer->file_bytes, expected->file_bytes);
+}
+
+spsh_status spsh__manifest_check(const spsh__manifest *manifest, spsh_error *err)
+{
+    spsh_status rc = spsh__container_check_all(manifest->container, err);
+    for (uint64_t n = 0; rc == SPSH_OK && n < manifest->info.shard_count; n++) {
+        spsh_shard_seal seal;
+        rc = spsh__manifest_seal(manifest, n, &seal, err);
+    }
+    for (uint64_t n = 0; rc == SPSH_OK && n < manifest->info.overlay_count; n++) {
+        spsh__file_ref file;
+        spsh_bytes name = {NULL, 0};
+        rc = spsh__manifest_overlay(manifest, n, &file, &name, err);
+    }
+    return rc;
+}
+
+static int compare_numbers(const void *a, const void *b)
+{
+    const uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;
+    return (left > right) - (left < right);
+}
+
+spsh_status spsh__manifest_generations(const spsh_allocator *allocator, const char *dataset_path,
+                                       spsh__buffer *ret_numbers, spsh_error *err)
+{
+    const char *prefix = "manifest-";
+    const struct dirent *entry = NULL;
+    DIR *open = opendir(dataset_path);
+    spsh_status rc = SPSH_OK;
+    if (open == NULL)
+        return SPSH_OK;
+    while (rc == SPSH_OK && (entry = readdir(open)) != NULL) {
+        char name[40];
+        if (strncmp(entry->d_name, prefix, strlen(prefix)) != 0)
+            continue;
+        const uint64_t number = strtoull(entry->d_name + strlen(prefix), NULL, 10);
+        spsh__generation_name("manifest", number, name);
+        if (number != 0 && strcmp(name, entry->d_name) == 0)
+            rc = spsh__buffer_append(ret_numbers, allocator, &number, sizeof(number), err);
+    }
+    (void)closedir(open);
+    if (rc == SPSH_OK && ret_numbers->size_bytes > 0)
+        qsort(ret_numbers->data, ret_numbers->size_bytes / sizeof(uint64_t), sizeof(uint64_t),
+              compare_numbers);
+    return rc;
 }
 
 /* ---- writing ---- */

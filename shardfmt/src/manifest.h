@@ -3,6 +3,7 @@
 #ifndef SPSH_MANIFEST_H
 #define SPSH_MANIFEST_H
 
+#include "buffer.h"
 #include "container.h"
 #include "speechshard/publish.h"
 
@@ -95,6 +96,14 @@ spsh_status spsh__manifest_open(const spsh_io *io, const spsh_allocator *allocat
                                 const char *dataset_path, uint64_t generation,
                                 spsh__manifest *ret_manifest, spsh_error *err);
 void spsh__manifest_close(spsh__manifest *manifest);
+
+/* Check what opening leaves for later: every page, and each reference to a shard or an overlay. */
+spsh_status spsh__manifest_check(const spsh__manifest *manifest, spsh_error *err);
+
+/* The numbers of the manifest-<g>.spsh files, ascending, as u64 elements of *ret_numbers. The
+ * caller frees the buffer. For verify and repair only: readers never list a directory. */
+spsh_status spsh__manifest_generations(const spsh_allocator *allocator, const char *dataset_path,
+                                       spsh__buffer *ret_numbers, spsh_error *err);
 
 spsh_status spsh__manifest_seal(const spsh__manifest *manifest, uint64_t shard,
                                 spsh_shard_seal *ret_seal, spsh_error *err);

@@ -7,7 +7,8 @@
  *
  * Adding writes the overlay's file first and then a manifest that lists it. A crash between the two
  * leaves a file that nobody refers to, which the same call finds again. Removing only publishes a
- * manifest; the file stays for older generations.
+ * manifest; the file stays for older generations. So a name that is given again for other content
+ * needs another file: NAME..2, and so on. Edits hold the writer lock: none is lost to another one.
  */
 #include "overlay.h"
 
@@ -15,12 +16,14 @@
 #include <stdio.h>
 
 #include "checksum.h"
+#include "dataset_lock.h"
 #include "io_internal.h"
 #include "speechshard/limits.h"
 #include "utf8.h"
 
 enum {
     NAME_BYTES = 160,     /* "overlays/", a name, ".spsh" */
+    NAMES_MAX = 10000,    /* files of one given name */
     CHECK_ENTRIES = 4096, /* keys looked at in one step */
 };
 
@@ -46,6 +49,16 @@ spsh_status spsh__overlay_load(spsh__container *container, spsh__overlay *ret_ov
     *ret_overlay = (spsh__overlay){
         .container = container, .type = (spsh_overlay_type)header->ordinal, .entry_count = count};
     return SPSH_OK;
+}
+
+spsh_bytes spsh__overlay_given_name(spsh_bytes name)
+{
+    size_t end = name.size_bytes;
+    while (end > 0 && name.data[end - 1] >= '0' && name.data[end - 1] <= '9')
+        end--;
+    const bool is_numbered = end < name.size_bytes && name.data[end] != '0' && end > 2 &&
+                             name.data[end - 1] == '.' && name.data[end - 2] == '.';
+    return is_numbered ? (spsh_bytes){name.data, end - 2} : name;
 }
 
 static void file_name(spsh_bytes name, char dst[NAME_BYTES])
@@ -234,6 +247,19 @@ spsh_status spsh__overlay_check(const spsh__overlay *overlay, const spsh_allocat
     return check_file_id(overlay, allocator, err);
 }
 
+spsh_status spsh__overlay_check_file(spsh__container *container, spsh_bytes name,
+                                     const spsh_allocator *allocator, spsh_error *err)
+{
+    spsh__overlay overlay;
+    spsh_status rc = spsh__container_check_all(container, err);
+    if (rc == SPSH_OK)
+        rc = spsh__overlay_load(container, &overlay, err);
+    if (rc != SPSH_OK)
+        return rc;
+    overlay.name = name;
+    return spsh__overlay_check(&overlay, allocator, err);
+}
+
 /* ---- writing ---- */
 
 typedef struct keyed_entry {
@@ -362,24 +388,34 @@ out:
     return rc;
 }
 
-static spsh_status publish_file(const spsh__overlay_edit *edit, const spsh__manifest *manifest,
-                                const content *all, spsh__file_ref *ret_file, spsh_error *err)
+/* Is the name free, or does its file hold this very edit? A damaged file keeps its name. */
+static spsh_status check_name(const spsh__overlay_edit *edit, const char *path,
+                              const uint8_t file_id[16], bool *ret_usable, spsh_error *err)
 {
-    char name[NAME_BYTES];
-    const spsh_bytes name_bytes = {(const uint8_t *)edit->name, strlen(edit->name)};
-    spsh__header header = {.kind = SPSH__KIND_OVERLAY, .ordinal = (uint64_t)edit->type};
+    spsh_error why = SPSH_ERROR_INIT;
+    spsh__container *container = NULL;
+    const spsh_status rc =
+        spsh__container_open(edit->io, path, SPSH__KIND_OVERLAY, edit->allocator, &container, &why);
+    *ret_usable =
+        rc == SPSH_E_NOT_FOUND ||
+        (rc == SPSH_OK && memcmp(spsh__container_header(container)->file_id, file_id, 16) == 0);
+    spsh__container_close(container);
+    if (rc != SPSH_E_NO_MEMORY && rc != SPSH_E_IO && rc != SPSH_E_NO_SPACE)
+        return SPSH_OK;
+    if (err != NULL)
+        *err = why;
+    return rc;
+}
+
+/* header has the dataset's id and gets the file's; name: of the file, without its folder. */
+static spsh_status write_file(const spsh__overlay_edit *edit, const content *all,
+                              spsh__header *header, const char *name, spsh__file_ref *ret_file,
+                              spsh_error *err)
+{
     spsh__footer footer;
-    (void)snprintf(name, sizeof(name), "%s.spsh", edit->name);
     char *directory = spsh__path_join(edit->allocator, edit->dataset_path, "overlays");
     if (directory == NULL)
         return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "%s: path", edit->name);
-    memcpy(header.dataset_id, manifest->info.dataset_id, 16);
-    spsh_status rc = content_file_id(header.dataset_id, header.ordinal, name_bytes, all,
-                                     edit->allocator, header.file_id);
-    if (rc != SPSH_OK) {
-        rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "%s: file id", edit->name);
-        goto out;
-    }
     const spsh__column columns[] = {
         {SPSH__OVERLAY_KEY,        16, edit->entry_count,      all->keys.data     },
         {SPSH__OVERLAY_VALUE_ENDS, 8,  edit->entry_count,      all->ends.data     },
@@ -389,11 +425,11 @@ static spsh_status publish_file(const spsh__overlay_edit *edit, const spsh__mani
     };
     const spsh__columns_file file = {.directory = directory,
                                      .name = name,
-                                     .header = header,
+                                     .header = *header,
                                      .columns = columns,
                                      .column_count = sizeof(columns) / sizeof(columns[0]),
                                      .mode = SPSH_PUBLISH_NEW};
-    rc = spsh_io_make_directory(edit->io, directory, err);
+    spsh_status rc = spsh_io_make_directory(edit->io, directory, err);
     if (rc == SPSH_OK)
         rc = spsh__columns_publish(edit->io, edit->allocator, &file, &footer, err);
     if (rc != SPSH_OK)
@@ -406,16 +442,70 @@ out:
     return rc;
 }
 
+/* Tries one name. *ret_used: it was free, or is this edit's already. */
+static spsh_status publish_as(const spsh__overlay_edit *edit, const spsh__manifest *manifest,
+                              const content *all, spsh__overlay_entry_ref *entry, bool *ret_used,
+                              spsh_error *err)
+{
+    char relative[NAME_BYTES];
+    spsh__header header = {.kind = SPSH__KIND_OVERLAY, .ordinal = (uint64_t)edit->type};
+    memcpy(header.dataset_id, manifest->info.dataset_id, 16);
+    file_name(entry->name, relative);
+    char *path = spsh__path_join(edit->allocator, edit->dataset_path, relative);
+    spsh_status rc = path == NULL ? SPSH_E_NO_MEMORY
+                                  : content_file_id(header.dataset_id, header.ordinal, entry->name,
+                                                    all, edit->allocator, header.file_id);
+    if (rc != SPSH_OK)
+        rc = SPSH_FAIL(err, rc, SPSH_OFFSET_NONE, "%s: file id", edit->name);
+    else
+        rc = check_name(edit, path, header.file_id, ret_used, err);
+    if (rc == SPSH_OK && *ret_used)
+        rc = write_file(edit, all, &header, strrchr(relative, '/') + 1, &entry->file, err);
+    *ret_used = *ret_used && rc != SPSH_E_EXISTS; /* damaged after its header */
+    spsh__free(edit->allocator, path);
+    return rc == SPSH_E_EXISTS ? SPSH_OK : rc;
+}
+
+/* Writes the file under the first name that no other content has. name: memory for it. */
+static spsh_status publish_file(const spsh__overlay_edit *edit, const spsh__manifest *manifest,
+                                const content *all, char name[NAME_BYTES],
+                                spsh__overlay_entry_ref *entry, spsh_error *err)
+{
+    spsh_error why = SPSH_ERROR_INIT;
+    for (unsigned n = 1; n <= NAMES_MAX; n++) {
+        bool is_used = false;
+        const int length = n == 1 ? snprintf(name, NAME_BYTES, "%s", edit->name)
+                                  : snprintf(name, NAME_BYTES, "%s..%u", edit->name, n);
+        entry->name = (spsh_bytes){(const uint8_t *)name, (size_t)length};
+        if (!spsh__overlay_name_ok(entry->name))
+            break;
+        const spsh_status rc = publish_as(edit, manifest, all, entry, &is_used, &why);
+        if (rc != SPSH_OK && err != NULL)
+            *err = why;
+        if (rc != SPSH_OK || is_used)
+            return rc;
+    }
+    return SPSH_FAIL(err, SPSH_E_EXISTS, SPSH_OFFSET_NONE,
+                     "%s: an older generation has an overlay \"%s\" with other content, and a "
+                     "number cannot be appended to the name; choose a shorter one",
+                     edit->dataset_path, edit->name);
+}
+
+static spsh_status check_edit_name(const spsh__overlay_edit *edit, spsh_error *err)
+{
+    const spsh_bytes name = {(const uint8_t *)edit->name, strlen(edit->name)};
+    if (spsh__overlay_name_ok(name))
+        return SPSH_OK;
+    return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+                     "overlay \"%.200s\": a name is 1 to 128 letters, digits, '.', '_' or '-', and "
+                     "does not begin with '.'",
+                     edit->name);
+}
+
 /* The newest manifest, if this library may write to its dataset. */
 static spsh_status open_for_edit(const spsh__overlay_edit *edit, spsh__manifest *ret_manifest,
                                  spsh_error *err)
 {
-    const spsh_bytes name = {(const uint8_t *)edit->name, strlen(edit->name)};
-    if (!spsh__overlay_name_ok(name))
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
-                         "overlay \"%.200s\": a name is 1 to 128 letters, digits, '.', '_' or '-', "
-                         "and does not begin with '.'",
-                         edit->name);
     spsh_status rc =
         spsh__manifest_open(edit->io, edit->allocator, edit->dataset_path, 0, ret_manifest, err);
     if (rc != SPSH_OK)
@@ -430,14 +520,18 @@ static spsh_status open_for_edit(const spsh__overlay_edit *edit, spsh__manifest 
     return rc;
 }
 
-/* The overlays in force, with room for one more; *ret_at is the one with the edit's name, or their
- * count. */
+static bool is_text(spsh_bytes bytes, const char *string)
+{
+    return bytes.size_bytes == strlen(string) && memcmp(bytes.data, string, bytes.size_bytes) == 0;
+}
+
+/* The overlays in force, with room for one more; *ret_at is the one with the edit's name, given or
+ * of its file, or their count. */
 static spsh_status list_overlays(const spsh__overlay_edit *edit, const spsh__manifest *manifest,
                                  spsh__overlay_entry_ref **ret_list, uint64_t *ret_at,
                                  spsh_error *err)
 {
     uint64_t count = manifest->info.overlay_count;
-    size_t name_bytes = strlen(edit->name);
     spsh__overlay_entry_ref *list = (spsh__overlay_entry_ref *)spsh__alloc_array(
         edit->allocator, (size_t)count + 1, sizeof(*list));
     if (list == NULL)
@@ -450,8 +544,8 @@ static spsh_status list_overlays(const spsh__overlay_edit *edit, const spsh__man
             spsh__free(edit->allocator, list);
             return rc;
         }
-        if (list[i].name.size_bytes == name_bytes &&
-            memcmp(list[i].name.data, edit->name, name_bytes) == 0)
+        if (is_text(list[i].name, edit->name) ||
+            is_text(spsh__overlay_given_name(list[i].name), edit->name))
             *ret_at = i;
     }
     *ret_list = list;
@@ -463,27 +557,23 @@ static spsh_status add_to_manifest(const spsh__overlay_edit *edit, const spsh__m
 {
     uint64_t count = manifest->info.overlay_count;
     uint8_t *memory = NULL;
+    char name[NAME_BYTES];
     content all;
     spsh_status rc = encode_content(edit, &memory, &all, err);
     if (rc == SPSH_OK)
-        rc = publish_file(edit, manifest, &all, &list[count].file, err);
-    if (rc == SPSH_OK) {
-        list[count].name = (spsh_bytes){(const uint8_t *)edit->name, strlen(edit->name)};
+        rc = publish_file(edit, manifest, &all, name, &list[count], err);
+    if (rc == SPSH_OK)
         rc = spsh__manifest_publish_overlays(edit->io, edit->allocator, edit->dataset_path,
                                              manifest, list, count + 1, err);
-    }
     spsh__free(edit->allocator, memory);
     return rc;
 }
 
-spsh_status spsh__overlay_add(const spsh__overlay_edit *edit, spsh_error *err)
+static spsh_status add_locked(const spsh__overlay_edit *edit, spsh_error *err)
 {
     spsh__manifest manifest;
     spsh__overlay_entry_ref *list = NULL;
     uint64_t at = 0;
-    if (edit->type != SPSH_OVERLAY_SKIP && edit->type != SPSH_OVERLAY_TRANSCRIPT)
-        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE, "overlay of type %d",
-                         (int)edit->type);
     spsh_status rc = open_for_edit(edit, &manifest, err);
     if (rc != SPSH_OK)
         return rc;
@@ -501,7 +591,7 @@ spsh_status spsh__overlay_add(const spsh__overlay_edit *edit, spsh_error *err)
     return rc;
 }
 
-spsh_status spsh__overlay_remove(const spsh__overlay_edit *edit, spsh_error *err)
+static spsh_status remove_locked(const spsh__overlay_edit *edit, spsh_error *err)
 {
     spsh__manifest manifest;
     spsh__overlay_entry_ref *list = NULL;
@@ -523,6 +613,48 @@ spsh_status spsh__overlay_remove(const spsh__overlay_edit *edit, spsh_error *err
     spsh__free(edit->allocator, list);
     spsh__manifest_close(&manifest);
     return rc;
+}
+
+/* Opens the manifest before the lock: that explains a folder without a dataset, or a read-only one.
+ */
+static spsh_status edit_locked(const spsh__overlay_edit *edit,
+                               spsh_status (*edit_fn)(const spsh__overlay_edit *edit,
+                                                      spsh_error *err),
+                               spsh_error *err)
+{
+    spsh_dataset_lock *lock = NULL;
+    spsh__manifest manifest;
+    spsh_status rc = check_edit_name(edit, err);
+    if (rc == SPSH_OK)
+        rc = open_for_edit(edit, &manifest, err);
+    if (rc != SPSH_OK)
+        return rc;
+    spsh__manifest_close(&manifest);
+    rc = spsh__dataset_lock_open(edit->dataset_path, SPSH__LOCK_EXCLUSIVE, edit->io,
+                                 edit->allocator, &lock, err);
+    if (rc == SPSH_OK)
+        rc = edit_fn(edit, err);
+    spsh_dataset_lock_close(lock);
+    return rc;
+}
+
+spsh_status spsh__overlay_add(const spsh__overlay_edit *edit, spsh_error *err)
+{
+    const spsh_bytes name = {(const uint8_t *)edit->name, strlen(edit->name)};
+    if (edit->type != SPSH_OVERLAY_SKIP && edit->type != SPSH_OVERLAY_TRANSCRIPT)
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE, "overlay of type %d",
+                         (int)edit->type);
+    if (spsh__overlay_given_name(name).size_bytes != name.size_bytes)
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+                         "overlay \"%.200s\": a name does not end with \"..\" and a number: such "
+                         "names are for files of a name that is used again",
+                         edit->name);
+    return edit_locked(edit, add_locked, err);
+}
+
+spsh_status spsh__overlay_remove(const spsh__overlay_edit *edit, spsh_error *err)
+{
+    return edit_locked(edit, remove_locked, err);
 }
 
 spsh_status spsh_overlay_add(const char *dataset_path, const char *name, spsh_overlay_type type,

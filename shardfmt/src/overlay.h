@@ -41,6 +41,13 @@ spsh_status spsh__overlay_find(const spsh__overlay *overlay, const uint8_t key[1
 spsh_status spsh__overlay_check(const spsh__overlay *overlay, const spsh_allocator *allocator,
                                 spsh_error *err);
 
+/* Check every rule of an overlay file that is open: padding, kind, sections, and content under that
+ * name. verify and repair use this function, so that both mean the same by an intact overlay. */
+spsh_status spsh__overlay_check_file(spsh__container *container, spsh_bytes name,
+                                     const spsh_allocator *allocator, spsh_error *err);
+/* The name that a user gave: without the number that the file's name may end with. */
+spsh_bytes spsh__overlay_given_name(spsh_bytes name);
+
 /* spsh_overlay_add and spsh_overlay_remove with an allocator. */
 typedef struct spsh__overlay_edit {
     const spsh_io *io;

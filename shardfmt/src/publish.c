@@ -13,6 +13,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "dataset_lock.h"
 #include "io_internal.h"
 #include "publish_internal.h"
 #include "speechshard/limits.h"
@@ -427,6 +428,7 @@ spsh_status spsh_dataset_publish(const spsh_publish_options *options, spsh_datas
                                  spsh_error *err)
 {
     spsh__publish p;
+    spsh_dataset_lock *lock = NULL;
     memset(&p, 0, sizeof(p));
     spsh_status rc = spsh_options_take(options, &p.opt, sizeof(p.opt), err);
     if (rc != SPSH_OK)
@@ -440,9 +442,13 @@ spsh_status spsh_dataset_publish(const spsh_publish_options *options, spsh_datas
     p.io = p.opt.io == NULL ? spsh_io_default() : p.opt.io;
     if (p.opt.memory_bytes == 0)
         p.opt.memory_bytes = MEMORY_BYTES_DEFAULT;
-    rc = publish(&p, err);
+    if (!p.opt.is_locked)
+        rc = spsh__dataset_lock_open(p.opt.path, SPSH__LOCK_SHARED, p.io, &p.allocator, &lock, err);
+    if (rc == SPSH_OK)
+        rc = publish(&p, err);
     if (rc == SPSH_OK && ret_info != NULL)
         fill_info(&p, ret_info);
     close_parts(&p);
+    spsh_dataset_lock_close(lock);
     return rc;
 }

@@ -49,7 +49,9 @@ typedef struct spsh_read_backend {
      * err as it was, after timeout_ms or when interrupted before. */
     spsh_status (*wait_fn)(void *state, uint32_t timeout_ms, spsh__read_result *ret_result,
                            spsh_error *err);
-    void (*close_fn)(void *state); /* nothing is in flight */
+    /* Nothing is in flight. is_inherited: in a child of the process that opened it. Then free
+     * memory and descriptors only: the threads do not exist, and the ring is the parent's. */
+    void (*close_fn)(void *state, bool is_inherited);
 } spsh_read_backend;
 
 extern const spsh_read_backend spsh__read_uring;

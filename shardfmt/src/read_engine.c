@@ -21,6 +21,7 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <time.h>
+#include <unistd.h>
 
 #define ARENA_BYTES_DEFAULT  ((size_t)33 << 20) /* 32 reads of 1 MiB, widened */
 #define REQUESTS_MAX_DEFAULT UINT32_C(64)
@@ -63,6 +64,7 @@ struct spsh_read_engine {
     const spsh_read_backend *backend;
     void *state;
     uint32_t flags;
+    pid_t pid;             /* that opened it: a child has neither its threads nor its ring */
     uint8_t *arena_memory; /* NULL: the arena is the caller's */
     uint8_t *arena;
     size_t arena_bytes;
@@ -102,6 +104,21 @@ static bool arena_place(const spsh_read_engine *engine, size_t size_bytes, uint6
 static uint8_t *request_memory(const spsh_read_engine *engine, const request *req)
 {
     return engine->arena + req->arena_begin % engine->arena_bytes;
+}
+
+static bool is_inherited(const spsh_read_engine *engine)
+{
+    return engine->pid != getpid();
+}
+
+static spsh_status check_process(const spsh_read_engine *engine, spsh_error *err)
+{
+    return is_inherited(engine)
+               ? SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+                           "process %ld opened the read engine, and this process was forked from "
+                           "it: open an engine after the fork",
+                           (long)engine->pid)
+               : SPSH_OK;
 }
 
 /* ---- one request's life ---- */
@@ -264,6 +281,14 @@ static spsh_status open_with(const spsh_read_engine *engine, const char *path, i
     return SPSH_OK;
 }
 
+/* Forget the descriptor first: a child that is forked in between must not close another file. */
+static void close_file(const spsh_read_engine *engine, read_file *file)
+{
+    const int fd = file->fd;
+    file->fd = -1;
+    (void)engine->io->close_fn(engine->io->user, fd);
+}
+
 static spsh_status open_file(const spsh_read_engine *engine, const char *path, read_file *ret_file,
                              spsh_error *err)
 {
@@ -279,8 +304,7 @@ static spsh_status open_file(const spsh_read_engine *engine, const char *path, r
         if (rc == SPSH_OK && direct_works(engine, ret_file->fd, ret_file->size_bytes))
             return SPSH_OK;
         if (rc == SPSH_OK) {
-            (void)io->close_fn(io->user, ret_file->fd);
-            ret_file->fd = -1;
+            close_file(engine, ret_file);
         } else if (local.os_errno != EINVAL) {
             return SPSH_FAIL_OS(err, rc, local.os_errno, SPSH_OFFSET_NONE, "%s", local.message);
         }
@@ -297,12 +321,15 @@ spsh_status spsh_read_engine_add_file(spsh_read_engine *engine, const char *path
                                       uint32_t *ret_file, spsh_error *err)
 {
     uint32_t at = 0;
+    spsh_status rc = check_process(engine, err);
+    if (rc != SPSH_OK)
+        return rc;
     while (at < engine->files_max && engine->files[at].fd >= 0)
         at++;
     if (at == engine->files_max)
         return SPSH_FAIL(err, SPSH_E_LIMIT, SPSH_OFFSET_NONE, "%s: %u files are open already", path,
                          engine->files_max);
-    spsh_status rc = open_file(engine, path, &engine->files[at], err);
+    rc = open_file(engine, path, &engine->files[at], err);
     if (rc != SPSH_OK)
         return rc;
     engine->backend->file_fn(engine->state, at, engine->files[at].fd);
@@ -312,9 +339,9 @@ spsh_status spsh_read_engine_add_file(spsh_read_engine *engine, const char *path
 
 void spsh_read_engine_remove_file(spsh_read_engine *engine, uint32_t file)
 {
-    engine->backend->file_fn(engine->state, file, -1);
-    (void)engine->io->close_fn(engine->io->user, engine->files[file].fd);
-    engine->files[file].fd = -1;
+    if (!is_inherited(engine)) /* the registered files are the parent's */
+        engine->backend->file_fn(engine->state, file, -1);
+    close_file(engine, &engine->files[file]);
 }
 
 uint64_t spsh_read_file_bytes(const spsh_read_engine *engine, uint32_t file)
@@ -346,6 +373,9 @@ bool spsh_read_has_room(const spsh_read_engine *engine, size_t size_bytes)
 spsh_status spsh_read_submit(spsh_read_engine *engine, uint32_t file, uint64_t offset_bytes,
                              size_t size_bytes, uint64_t tag, spsh_error *err)
 {
+    spsh_status rc = check_process(engine, err);
+    if (rc != SPSH_OK)
+        return rc;
     if (file >= engine->files_max || engine->files[file].fd < 0 ||
         offset_bytes > UINT64_MAX / 2 - size_bytes)
         return SPSH_FAIL(err, SPSH_E_INVALID_ARG, offset_bytes, "read of an unknown file or place");
@@ -369,7 +399,7 @@ spsh_status spsh_read_submit(spsh_read_engine *engine, uint32_t file, uint64_t o
     if (req.need_bytes == 0) {
         finish(request_at(engine, sequence), SPSH_OK, 0);
     } else {
-        spsh_status rc = start(engine, sequence, err);
+        rc = start(engine, sequence, err);
         if (rc != SPSH_OK)
             return rc;
     }
@@ -381,10 +411,13 @@ spsh_status spsh_read_submit(spsh_read_engine *engine, uint32_t file, uint64_t o
 static spsh_status deliver(spsh_read_engine *engine, uint32_t timeout_ms,
                            spsh_read_completion *ret_completion, spsh_error *err)
 {
+    spsh_status rc = check_process(engine, err);
+    if (rc != SPSH_OK)
+        return rc;
     if (engine->delivered == engine->submitted)
         return SPSH_FAIL(err, SPSH_E_END, SPSH_OFFSET_NONE, "no read is pending");
     const request *req = request_at(engine, engine->delivered);
-    spsh_status rc = await(engine, req, timeout_ms, err);
+    rc = await(engine, req, timeout_ms, err);
     if (rc != SPSH_OK)
         return rc;
     size_t skip = (size_t)(req->offset_bytes - req->start_bytes);
@@ -510,6 +543,7 @@ spsh_status spsh_read_engine_open(const spsh_read_engine_options *options,
     if (engine == NULL)
         return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "read engine");
     engine->allocator = *allocator;
+    engine->pid = getpid();
     engine->io = opt.io != NULL ? opt.io : spsh_io_default();
     engine->flags = opt.flags;
     engine->arena = opt.arena;
@@ -545,19 +579,21 @@ void spsh_read_engine_close(spsh_read_engine *engine)
     if (engine == NULL)
         return;
     const spsh_allocator allocator = engine->allocator;
-    /* The kernel writes into the arena until an operation has completed. */
+    const bool inherited = is_inherited(engine);
+    /* The kernel writes into the arena until an operation has completed: into the parent's, if this
+     * process was forked. */
     bool drained = true;
-    while (engine->in_flight > 0 && drained) {
+    while (!inherited && engine->in_flight > 0 && drained) {
         spsh__read_result result = {0};
         drained =
             engine->backend->wait_fn(engine->state, SPSH__READ_FOREVER, &result, NULL) == SPSH_OK;
         engine->in_flight--;
     }
     if (engine->state != NULL)
-        engine->backend->close_fn(engine->state);
+        engine->backend->close_fn(engine->state, inherited);
     for (uint32_t at = 0; engine->files != NULL && at < engine->files_max; at++)
         if (engine->files[at].fd >= 0)
-            (void)engine->io->close_fn(engine->io->user, engine->files[at].fd);
+            close_file(engine, &engine->files[at]);
     spsh__free(&allocator, engine->files);
     spsh__free(&allocator, engine->requests);
     if (drained) /* else it is lost: better than memory that somebody else writes into */

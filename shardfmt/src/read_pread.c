@@ -73,9 +73,13 @@ static void free_state(pread_state *state)
     spsh__free(state->allocator, state);
 }
 
-static void pread_close(void *opaque)
+static void pread_close(void *opaque, bool is_inherited)
 {
     pread_state *state = (pread_state *)opaque;
+    if (is_inherited) { /* a thread of the parent may have held the mutex */
+        free_state(state);
+        return;
+    }
     (void)pthread_mutex_lock(&state->mutex);
     state->stop = true;
     (void)pthread_cond_broadcast(&state->work);
@@ -126,7 +130,7 @@ static spsh_status pread_open(const spsh__read_setup *setup, void **ret_state, s
         state->thread_count += rc == 0;
     }
     if (state->thread_count == 0) { /* fewer than wanted will do, none will not */
-        pread_close(state);
+        pread_close(state, false);
         return SPSH_FAIL_OS(err, SPSH_E_IO, rc, SPSH_OFFSET_NONE, "read threads: %s",
                             spsh__os_text(rc));
     }

@@ -12,6 +12,7 @@
 #include <limits.h>
 #include <poll.h>
 #include <sched.h>
+#include <unistd.h>
 
 /* The kernel takes at most 1 GiB as one registered buffer. */
 #define REGISTERED_BYTES_MAX ((size_t)1 << 30)
@@ -30,10 +31,13 @@ typedef struct uring_state {
     uint64_t prepared;  /* put into the submission queue and not handed over */
 } uring_state;
 
-static void uring_close(void *opaque)
+static void uring_close(void *opaque, bool is_inherited)
 {
     uring_state *state = (uring_state *)opaque;
-    io_uring_queue_exit(&state->ring);
+    if (is_inherited) /* its memory is not mapped here: other memory may be at those addresses */
+        (void)close(state->ring.ring_fd);
+    else
+        io_uring_queue_exit(&state->ring);
     spsh__free(state->allocator, state->file_registered);
     spsh__free(state->allocator, state);
 }
@@ -70,6 +74,13 @@ static spsh_status uring_open(const spsh__read_setup *setup, void **ret_state, s
     if (rc < 0) { /* ENOMEM too: it is RLIMIT_MEMLOCK */
         spsh__free(setup->allocator, state->file_registered);
         spsh__free(setup->allocator, state);
+        return SPSH_FAIL_OS(err, SPSH_E_UNSUPPORTED, -rc, SPSH_OFFSET_NONE, "io_uring: %s",
+                            spsh__os_text(-rc));
+    }
+    /* A child of this process must not reach into the queues. */
+    rc = io_uring_ring_dontfork(&state->ring);
+    if (rc < 0) {
+        uring_close(state, false);
         return SPSH_FAIL_OS(err, SPSH_E_UNSUPPORTED, -rc, SPSH_OFFSET_NONE, "io_uring: %s",
                             spsh__os_text(-rc));
     }

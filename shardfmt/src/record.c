@@ -55,6 +55,18 @@ const char *spsh__record_find_bad(const spsh_record *record)
     return NULL;
 }
 
+spsh_status spsh__record_check_audio(const spsh_record *record, const spsh_audio_info *audio,
+                                     spsh_error *err)
+{
+    if (audio->sample_rate_hz == record->sample_rate_hz && audio->channels == record->channels &&
+        audio->format == record->format)
+        return SPSH_OK;
+    return SPSH_FAIL(err, SPSH_E_AUDIO, SPSH_OFFSET_NONE,
+                     "decodes to %u Hz, %u channels, format %d; the shard says %u Hz, %u, %d",
+                     audio->sample_rate_hz, audio->channels, (int)audio->format,
+                     record->sample_rate_hz, record->channels, (int)record->format);
+}
+
 /* The name of a field that breaks FORMAT.md 3.2, or NULL. Shared by writer and reader. */
 static const char *find_bad_field(const spsh_record *r)
 {

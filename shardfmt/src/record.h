@@ -35,6 +35,10 @@ typedef struct spsh__record_size {
  * not looked at. */
 const char *spsh__record_find_bad(const spsh_record *record);
 
+/* SPSH_E_AUDIO unless a decoder says of the payload what the head says: rate, channels, format. */
+spsh_status spsh__record_check_audio(const spsh_record *record, const spsh_audio_info *audio,
+                                     spsh_error *err);
+
 /* What a caller may hand to the writer: every rule of FORMAT.md 3.2 for its fields, and the limits.
  * SPSH_E_INVALID_ARG names the field; SPSH_E_LIMIT. ret_size is how large the record becomes. */
 spsh_status spsh__record_check_fields(const spsh_record *record, spsh__record_size *ret_size,

@@ -5,6 +5,11 @@
  *
  * One mutex guards both. A shard is opened outside of it, so that threads that miss do not wait for
  * each other; when two open the same one, the second keeps the first one's and closes its own.
+ *
+ * A dataset may be used in a child that was forked while other threads were in here. So fork takes
+ * all mutexes first, and parent and child release them: the child finds a whole table and an open
+ * mutex. Users that were other threads of the parent never release their shards in the child: these
+ * stay open until the cache is closed.
  */
 #include "shard_cache.h"
 
@@ -28,7 +33,59 @@ struct spsh__shard_cache {
     entry **slots;
     entry *idle_first, *idle_last;
     uint64_t open_count;
+    spsh__shard_cache *before, *behind; /* in the list of all */
 };
+
+/* ---- fork ---- */
+
+/* Taken before the mutex of any cache. */
+static pthread_mutex_t all_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
+static spsh__shard_cache *all_first;
+static int fork_code; /* result of pthread_atfork */
+
+static void before_fork(void)
+{
+    (void)pthread_mutex_lock(&all_lock);
+    for (spsh__shard_cache *at = all_first; at != NULL; at = at->behind)
+        (void)pthread_mutex_lock(&at->lock);
+}
+
+static void after_fork(void)
+{
+    for (spsh__shard_cache *at = all_first; at != NULL; at = at->behind)
+        (void)pthread_mutex_unlock(&at->lock);
+    (void)pthread_mutex_unlock(&all_lock);
+}
+
+static void watch_forks(void)
+{
+    fork_code = pthread_atfork(before_fork, after_fork, after_fork);
+}
+
+static void all_add(spsh__shard_cache *cache)
+{
+    (void)pthread_mutex_lock(&all_lock);
+    cache->behind = all_first;
+    if (all_first != NULL)
+        all_first->before = cache;
+    all_first = cache;
+    (void)pthread_mutex_unlock(&all_lock);
+}
+
+static void all_remove(spsh__shard_cache *cache)
+{
+    (void)pthread_mutex_lock(&all_lock);
+    if (cache->before != NULL)
+        cache->before->behind = cache->behind;
+    else
+        all_first = cache->behind;
+    if (cache->behind != NULL)
+        cache->behind->before = cache->before;
+    (void)pthread_mutex_unlock(&all_lock);
+}
+
+/* ---- open and close ---- */
 
 spsh_status spsh__shard_cache_open(const spsh__shard_cache_options *options,
                                    spsh__shard_cache **ret_cache, spsh_error *err)
@@ -41,12 +98,14 @@ spsh_status spsh__shard_cache_open(const spsh__shard_cache_options *options,
     cache->allocator = *options->allocator;
     cache->options = *options;
     cache->options.allocator = &cache->allocator;
-    int code = pthread_mutex_init(&cache->lock, NULL);
+    (void)pthread_once(&fork_once, watch_forks);
+    int code = fork_code != 0 ? fork_code : pthread_mutex_init(&cache->lock, NULL);
     if (code != 0) {
         spsh__free(options->allocator, cache);
         return SPSH_FAIL_OS(err, SPSH_E_NO_MEMORY, code, SPSH_OFFSET_NONE, "%s: mutex: %s",
                             options->dataset_path, spsh__os_text(code));
     }
+    all_add(cache);
     *ret_cache = cache;
     return SPSH_OK;
 }
@@ -94,8 +153,13 @@ void spsh__shard_cache_close(spsh__shard_cache *cache)
     if (cache == NULL)
         return;
     const spsh_allocator allocator = cache->allocator;
-    cache->options.open_max = 0;
-    shrink(cache, 0);
+    all_remove(cache);
+    for (uint64_t n = 0; cache->slots != NULL && n < cache->options.shard_count; n++) {
+        entry *e = cache->slots[n]; /* in use only by threads of a parent */
+        if (e != NULL)
+            spsh_shard_close(e->shard);
+        spsh__free(&allocator, e);
+    }
     (void)pthread_mutex_destroy(&cache->lock);
     spsh__free(&allocator, cache->slots);
     spsh__free(&allocator, cache);
@@ -139,17 +203,22 @@ static spsh_status open_shard(const spsh__shard_cache *cache, uint64_t number,
     return SPSH_OK;
 }
 
-/* Under the lock. */
-static spsh_status take_slots(spsh__shard_cache *cache, spsh_error *err)
+/* Outside of the lock, because an allocator may fork: fork takes the lock. */
+static spsh_status make_slots(spsh__shard_cache *cache, spsh_error *err)
 {
-    if (cache->slots != NULL)
-        return SPSH_OK;
     const size_t slot_bytes = sizeof(void *);
-    cache->slots = (entry **)spsh__alloc_zero(&cache->allocator,
+    entry **made = (entry **)spsh__alloc_zero(&cache->allocator,
                                               (size_t)cache->options.shard_count * slot_bytes);
-    if (cache->slots == NULL)
+    if (made == NULL)
         return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "%s: table of %" PRIu64 " shards",
                          cache->options.dataset_path, cache->options.shard_count);
+    (void)pthread_mutex_lock(&cache->lock);
+    if (cache->slots == NULL) {
+        cache->slots = made;
+        made = NULL;
+    }
+    (void)pthread_mutex_unlock(&cache->lock);
+    spsh__free(&cache->allocator, (void *)made); /* another thread was first */
     return SPSH_OK;
 }
 
@@ -172,9 +241,10 @@ spsh_status spsh__shard_cache_acquire(spsh__shard_cache *cache, uint64_t shard,
                          "%s: shard %" PRIu64 ", there are %" PRIu64, cache->options.dataset_path,
                          shard, cache->options.shard_count);
     (void)pthread_mutex_lock(&cache->lock);
-    spsh_status rc = take_slots(cache, err);
-    const spsh_shard *found = rc == SPSH_OK ? use(cache, shard) : NULL;
+    const bool has_slots = cache->slots != NULL;
+    const spsh_shard *found = has_slots ? use(cache, shard) : NULL;
     (void)pthread_mutex_unlock(&cache->lock);
+    spsh_status rc = has_slots ? SPSH_OK : make_slots(cache, err);
     if (rc != SPSH_OK || found != NULL) {
         *ret_shard = found;
         return rc;

@@ -2,11 +2,13 @@
  *
  * The manifest first, since it says what else there is; the dataset index next, since it tells what
  * a damaged record costs; then the shards, in the manifest's order, overlays, fingerprint segments,
- * statistics and older manifests; last, all of them against each other. Each file is read once,
+ * statistics and older generations; then all of them against each other; last, the dataset is
+ * opened as readers open it. Each file is read once,
  * through the read engine; the small ones (manifest, index, overlays) are then opened as readers
  * open them and their content is held against the rules of the format.
  */
 #include "buffer.h"
+#include "dataset_internal.h"
 #include "io_internal.h"
 #include "overlay.h"
 #include "speechshard/cores.h"
@@ -30,7 +32,6 @@
 enum {
     JOBS_MAX = 256,
     FILES_MAX = 2,
-    GENERATIONS_MAX = 1000, /* older manifests that are looked for */
     FLAGS_KNOWN = SPSH_VERIFY_DECODE | SPSH_VERIFY_CACHED | SPSH_VERIFY_NO_URING,
 };
 
@@ -51,10 +52,8 @@ static spsh_status check_index(const spsh__verify *v, const spsh__container *c, 
 {
     uint64_t count = spsh__container_footer(c)->utterance_count;
     spsh_status rc = spsh__container_check_padding(c, err);
-    if (rc == SPSH_OK && v->manifest != NULL && count != v->manifest->info.utterance_count)
-        rc = SPSH_FAIL(err, SPSH_E_CORRUPT, SPSH_OFFSET_NONE,
-                       "%llu utterances, the manifest says %llu", ULL(count),
-                       ULL(v->manifest->info.utterance_count));
+    if (rc == SPSH_OK && v->manifest != NULL)
+        rc = spsh__dataset_check_index(v->manifest, c, err);
     for (uint32_t id = SPSH__INDEX_COLUMN_FIRST; id <= SPSH__INDEX_COLUMN_LAST && rc == SPSH_OK;
          id++)
         rc = spsh__container_require(c, id, spsh__index_element_bytes(id), count, err);
@@ -67,20 +66,14 @@ static spsh_status check_index(const spsh__verify *v, const spsh__container *c, 
 static spsh_status check_overlay(const spsh__verify *v, const spsh__verify_file *file,
                                  spsh__container *c, spsh_error *err)
 {
-    spsh__overlay overlay;
     const char *slash = strrchr(file->path, '/');
     const char *name = slash != NULL ? slash + 1 : file->path;
     size_t name_bytes = strlen(name);
     const char *ending = ".spsh";
-    spsh_status rc = spsh__container_check_padding(c, err);
-    if (rc == SPSH_OK)
-        rc = spsh__overlay_load(c, &overlay, err);
-    if (rc != SPSH_OK)
-        return rc;
     if (name_bytes > strlen(ending) && strcmp(name + name_bytes - strlen(ending), ending) == 0)
         name_bytes -= strlen(ending);
-    overlay.name = (spsh_bytes){(const uint8_t *)name, name_bytes};
-    return spsh__overlay_check(&overlay, v->allocator, err);
+    return spsh__overlay_check_file(c, (spsh_bytes){(const uint8_t *)name, name_bytes},
+                                    v->allocator, err);
 }
 
 static spsh_status check_content(spsh__verify *v, spsh__verify_file *file,
@@ -132,8 +125,7 @@ static spsh_status check_file(spsh__verify *v, spsh__verify_file *file,
     return rc;
 }
 
-/* A file of the dataset by its name there. */
-static spsh_status check_named(spsh__verify *v, const char *name, spsh__verify_file *file,
+spsh_status spsh__verify_named(spsh__verify *v, const char *name, spsh__verify_file *file,
                                spsh__container **ret_container, spsh_error *err)
 {
     char *path = spsh__path_join(v->allocator, v->directory, name);
@@ -146,40 +138,67 @@ static spsh_status check_named(spsh__verify *v, const char *name, spsh__verify_f
     return rc;
 }
 
-static spsh_status check_shards(spsh__verify *v, spsh_error *err)
+spsh_status spsh__verify_listed_shard(spsh__verify *v, const spsh__manifest *manifest,
+                                      uint64_t number, spsh_error *err)
 {
-    spsh_status rc = SPSH_OK;
-    for (uint64_t n = 0; n < v->manifest->info.shard_count && rc == SPSH_OK; n++) {
-        spsh_shard_seal seal;
-        char name[48], file_name[32];
-        rc = spsh__manifest_seal(v->manifest, n, &seal, err);
-        if (rc != SPSH_OK)
-            break;
-        spsh__file_ref expected = {.file_bytes = seal.file_bytes};
-        memcpy(expected.file_id, seal.file_id, 16);
-        memcpy(expected.root_hash, seal.root_hash, 16);
-        spsh_shard_file_name(seal.unit, seal.number, file_name);
-        (void)snprintf(name, sizeof(name), "shards/%s", file_name);
-        spsh__verify_file file = {.kind = SPSH__KIND_SHARD, .expected = &expected, .shard = n};
-        rc = check_named(v, name, &file, NULL, err);
-    }
+    spsh_shard_seal seal;
+    char name[48], file_name[32];
+    spsh_status rc = spsh__manifest_seal(manifest, number, &seal, err);
+    if (rc != SPSH_OK)
+        return rc;
+    spsh__file_ref expected = {.file_bytes = seal.file_bytes};
+    memcpy(expected.file_id, seal.file_id, 16);
+    memcpy(expected.root_hash, seal.root_hash, 16);
+    spsh_shard_file_name(seal.unit, seal.number, file_name);
+    (void)snprintf(name, sizeof(name), "shards/%s", file_name);
+    spsh__verify_file file = {.kind = SPSH__KIND_SHARD, .expected = &expected, .shard = number};
+    rc = spsh__verify_named(v, name, &file, NULL, err);
+    v->shard_damage_count += v->result.damage_count - file.damage_before;
     return rc;
 }
 
-static spsh_status check_overlays(spsh__verify *v, spsh_error *err)
+static spsh_status check_shards(spsh__verify *v, spsh_error *err)
 {
     spsh_status rc = SPSH_OK;
-    for (uint64_t n = 0; n < v->manifest->info.overlay_count && rc == SPSH_OK; n++) {
+    for (uint64_t n = 0; n < v->manifest->info.shard_count && rc == SPSH_OK; n++)
+        rc = spsh__verify_listed_shard(v, v->manifest, n, err);
+    return rc;
+}
+
+/* *ret_new: no generation before listed this very file. */
+static spsh_status is_new_overlay(spsh__verify *v, const spsh__file_ref *file, spsh_bytes name,
+                                  bool *ret_new, spsh_error *err)
+{
+    uint8_t key[40 + 128];
+    uint32_t number = 0;
+    const uint32_t count = spsh__names_count(v->overlays);
+    memcpy(key, file->file_id, 16);
+    memcpy(key + 16, file->root_hash, 16);
+    spsh__store_u64le(key + 32, file->file_bytes);
+    memcpy(key + 40, name.data, name.size_bytes); /* at most 128: spsh__manifest_overlay */
+    spsh_status rc =
+        spsh__names_add(v->overlays, (spsh_bytes){key, 40 + name.size_bytes}, &number, err);
+    *ret_new = number == count;
+    return rc;
+}
+
+spsh_status spsh__verify_overlays(spsh__verify *v, const spsh__manifest *manifest, spsh_error *err)
+{
+    spsh_status rc = SPSH_OK;
+    for (uint64_t n = 0; n < manifest->info.overlay_count && rc == SPSH_OK; n++) {
         spsh__file_ref expected;
         spsh_bytes overlay = {NULL, 0};
+        bool is_new = false;
         char name[300];
-        rc = spsh__manifest_overlay(v->manifest, n, &expected, &overlay, err);
-        if (rc != SPSH_OK)
-            break;
+        rc = spsh__manifest_overlay(manifest, n, &expected, &overlay, err);
+        if (rc == SPSH_OK)
+            rc = is_new_overlay(v, &expected, overlay, &is_new, err);
+        if (rc != SPSH_OK || !is_new)
+            continue;
         (void)snprintf(name, sizeof(name), "overlays/%.*s.spsh", (int)overlay.size_bytes,
                        (const char *)overlay.data);
         spsh__verify_file file = {.kind = SPSH__KIND_OVERLAY, .expected = &expected};
-        rc = check_named(v, name, &file, NULL, err);
+        rc = spsh__verify_named(v, name, &file, NULL, err);
     }
     return rc;
 }
@@ -193,7 +212,7 @@ static spsh_status check_if_there(spsh__verify *v, const char *name, uint32_t ki
         return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "%s", name);
     const bool there = v->io->stat_fn(v->io->user, path, &info) != -ENOENT;
     spsh__free(v->allocator, path);
-    return there ? check_named(v, name, &file, NULL, err) : SPSH_OK;
+    return there ? spsh__verify_named(v, name, &file, NULL, err) : SPSH_OK;
 }
 
 /* What is derived from the shards and may be made again. */
@@ -272,20 +291,6 @@ static spsh_status check_statistics(spsh__verify *v, spsh_error *err)
     return rc;
 }
 
-/* They may have been cleared away; those that are there must be good. */
-static spsh_status check_older(spsh__verify *v, spsh_error *err)
-{
-    uint64_t newest = v->manifest->info.generation;
-    uint64_t oldest = newest > GENERATIONS_MAX ? newest - GENERATIONS_MAX : 1;
-    spsh_status rc = SPSH_OK;
-    for (uint64_t g = oldest; g < newest && rc == SPSH_OK; g++) {
-        char name[40];
-        spsh__generation_name("manifest", g, name);
-        rc = check_if_there(v, name, SPSH__KIND_MANIFEST, err);
-    }
-    return rc;
-}
-
 static uint64_t sum_bytes(const spsh__verify *v)
 {
     const spsh__manifest *manifest = v->manifest;
@@ -306,22 +311,51 @@ static spsh_status check_listed(spsh__verify *v, spsh_error *err)
     spsh__verify_file file = {.kind = SPSH__KIND_INDEX, .expected = &v->manifest->index};
     v->total_bytes = sum_bytes(v);
     spsh__generation_name("index", v->manifest->index_generation, name);
-    spsh_status rc = check_named(v, name, &file, &index, err);
+    spsh_status rc = spsh__verify_named(v, name, &file, &index, err);
     v->index = index;
     if (rc == SPSH_OK)
         rc = check_shards(v, err);
     if (rc == SPSH_OK)
-        rc = check_overlays(v, err);
+        rc = spsh__verify_overlays(v, v->manifest, err);
     if (rc == SPSH_OK)
         rc = check_fingerprints(v, err);
     if (rc == SPSH_OK)
         rc = check_statistics(v, err);
     if (rc == SPSH_OK)
-        rc = check_older(v, err);
+        rc = spsh__verify_older(v, err);
     if (rc == SPSH_OK && index != NULL)
         rc = spsh__verify_dataset(v, err);
+    if (rc == SPSH_OK)
+        rc = spsh__verify_opens(v, 0, err);
     v->index = NULL;
     spsh__container_close(index);
+    return rc;
+}
+
+static spsh_status open_manifest(const spsh__verify *v, uint64_t generation,
+                                 spsh__manifest *ret_manifest, spsh_error *err)
+{
+    spsh_status rc =
+        spsh__manifest_open(v->io, v->allocator, v->directory, generation, ret_manifest, err);
+    if (rc != SPSH_OK)
+        return rc;
+    rc = spsh__manifest_check(ret_manifest, err);
+    if (rc != SPSH_OK)
+        spsh__manifest_close(ret_manifest);
+    return rc;
+}
+
+/* The newest generation that is readable although manifest.spsh is damaged. */
+static spsh_status open_older_manifest(const spsh__verify *v, spsh__manifest *ret_manifest)
+{
+    spsh__buffer numbers = {NULL, 0, 0};
+    spsh_status rc = spsh__manifest_generations(v->allocator, v->directory, &numbers, NULL);
+    const uint64_t *number = (const uint64_t *)(const void *)numbers.data;
+    size_t left = rc == SPSH_OK ? numbers.size_bytes / sizeof(*number) : 0;
+    rc = SPSH_E_NOT_FOUND;
+    while (rc != SPSH_OK && left > 0)
+        rc = open_manifest(v, number[--left], ret_manifest, NULL);
+    spsh__buffer_free(&numbers, v->allocator);
     return rc;
 }
 
@@ -330,18 +364,26 @@ static spsh_status check_dataset(spsh__verify *v, spsh_error *err)
     spsh__verify_file file = {.kind = SPSH__KIND_MANIFEST};
     spsh__manifest manifest;
     spsh_error why = SPSH_ERROR_INIT;
-    spsh_status rc = check_named(v, "manifest.spsh", &file, NULL, err);
+    spsh_status rc = spsh__verify_named(v, "manifest.spsh", &file, NULL, err);
     if (rc != SPSH_OK)
         return rc;
-    rc = spsh__manifest_open(v->io, v->allocator, v->directory, 0, &manifest, &why);
+    rc = open_manifest(v, 0, &manifest, &why);
     if (rc == SPSH_E_NO_MEMORY || (rc == SPSH_E_NOT_FOUND && v->result.damage_count <= 1))
         return SPSH_FAIL(err, rc, SPSH_OFFSET_NONE, "%s", why.message);
-    if (rc != SPSH_OK && v->result.damage_count != 0)
-        return SPSH_OK; /* reported; without it the other files are not known */
-    if (rc != SPSH_OK)
-        return spsh__verify_refused(v, &file, "content", 0, &why, err);
+    if (rc != SPSH_OK && v->result.damage_count == 0) {
+        rc = spsh__verify_refused(v, &file, "content", 0, &why, err);
+        if (rc != SPSH_OK)
+            return rc;
+        rc = why.status;
+    }
+    if (rc != SPSH_OK && open_older_manifest(v, &manifest) != SPSH_OK)
+        return SPSH_OK; /* reported; without a manifest the other files are not known */
     v->manifest = &manifest;
-    rc = check_listed(v, err);
+    v->overlays = spsh__names_new(v->allocator);
+    rc = v->overlays != NULL
+             ? check_listed(v, err)
+             : SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "%s: overlays", v->directory);
+    spsh__names_free(v->overlays);
     v->manifest = NULL;
     spsh__manifest_close(&manifest);
     return rc;

@@ -3,10 +3,12 @@
  *
  * A right block checksum proves that these bytes were written here by the writer of this file. What
  * is left to find is a writer that wrote nonsense: so structure is checked and the index derived
- * again. Page checksums and payload hashes, which a checksum over the whole block makes redundant,
- * are only compared when records are decoded as well.
+ * again. Each record is also checked with the function that readers use, page checksums and padding
+ * included: a record that verify accepts must not be rejected when it is read. Payload hashes,
+ * which no reader compares, are only compared when records are decoded as well.
  */
 #include "checksum.h"
+#include "flac_frames.h"
 #include "speechshard/features.h"
 #include "verify_shard.h"
 
@@ -23,6 +25,7 @@ static const char *verdict_text(spsh_decode_verdict verdict)
     case SPSH_DECODE_LONG: return "long";
     case SPSH_DECODE_MD5_MISMATCH: return "MD5 mismatch";
     case SPSH_DECODE_DECODER_LIMIT: return "beyond the decoder library";
+    case SPSH_DECODE_NO_END_FLAG: return "no end-of-stream flag";
     }
     return "?";
 }
@@ -70,6 +73,9 @@ static spsh_status check_audio(const spsh_allocator *allocator, const spsh_recor
     if (result.verdict == SPSH_DECODE_DECODER_LIMIT &&
         (record->flags & SPSH_RECORD_UNDECODABLE) != 0)
         return SPSH_OK;
+    rc = spsh__record_check_audio(record, &result.info, err);
+    if (rc != SPSH_OK)
+        return rc;
     if (result.samples != record->samples)
         return SPSH_FAIL(err, SPSH_E_AUDIO, SPSH_OFFSET_NONE,
                          "decodes to %llu samples, stored as %llu (%s)", ULL(result.samples),
@@ -82,43 +88,124 @@ static spsh_status check_audio(const spsh_allocator *allocator, const spsh_recor
     return SPSH_OK;
 }
 
-static spsh_status check_payload(const spsh__shard_check *check, uint64_t offset_bytes,
-                                 spsh_bytes bytes, const char **ret_part, spsh_error *err)
+static spsh_status decode_one(spsh_decoder *decoder, uint64_t sample, spsh_error *err)
 {
-    spsh_record record;
-    spsh_bytes payload;
-    uint8_t hash[16];
-    *ret_part = "record";
-    spsh_status rc = spsh_record_check(check->file->file_id, offset_bytes, bytes.data,
-                                       bytes.size_bytes, &record, &payload, err);
-    if (rc != SPSH_OK)
-        return rc;
-    spsh__hash128(payload.data, payload.size_bytes, hash);
-    if (memcmp(hash, record.payload_hash, 16) != 0)
-        return SPSH_FAIL(err, SPSH_E_CORRUPT, offset_bytes, "payload hash is not that of the head");
-    if (record.codec == SPSH_CODEC_FEATURES) {
-        *ret_part = "features";
-        return check_features(check->v->allocator, &record, payload, err);
-    }
-    *ret_part = "audio";
-    return check_audio(check->v->allocator, &record, payload, err);
+    float pcm[SPSH_CHANNELS_MAX];
+    uint64_t samples = 0;
+    spsh_status rc = spsh_decoder_seek(decoder, sample, err);
+    if (rc == SPSH_OK)
+        rc = spsh_decoder_read_f32(decoder, pcm, 1, &samples, err);
+    if (rc == SPSH_OK && samples != 1)
+        rc = SPSH_FAIL(err, SPSH_E_AUDIO, SPSH_OFFSET_NONE, "sample %llu is not decoded",
+                       ULL(sample));
+    return rc;
 }
 
-static void decode_records(const spsh__shard_check *check, spsh__block_task *task)
+/* A frame begins at the point's offset, and a decoder that jumps there finds the point's sample. */
+static spsh_status check_seek_point(spsh_decoder *decoder, spsh_bytes payload,
+                                    spsh_seek_point point, spsh_error *err)
 {
+    const size_t offset = (size_t)point.offset_bytes; /* inside the payload: the head was checked */
+    const spsh_bytes rest = {payload.data + offset, payload.size_bytes - offset};
+    spsh__flac_frame frame;
+    spsh_error why = SPSH_ERROR_INIT;
+    if (!spsh__flac_parse_frame(rest, &frame))
+        return SPSH_FAIL(err, SPSH_E_AUDIO, SPSH_OFFSET_NONE,
+                         "seek point of sample %llu: no frame begins at byte %llu of the payload",
+                         ULL(point.sample), ULL(point.offset_bytes));
+    spsh_status rc = decode_one(decoder, point.sample, &why);
+    if (rc == SPSH_OK || rc == SPSH_E_NO_MEMORY)
+        return rc;
+    return SPSH_FAIL(err, rc, SPSH_OFFSET_NONE, "seek point of sample %llu at byte %llu: %s",
+                     ULL(point.sample), ULL(point.offset_bytes), why.message);
+}
+
+/* Go to each seek point and decode the frame there, as a reader does. From the end backward: a
+ * decoder jumps only when the sample is not just ahead. */
+static spsh_status check_seek_points(const spsh_allocator *allocator, const spsh_record *record,
+                                     spsh_bytes payload, spsh_error *err)
+{
+    spsh_memory_source memory = {payload};
+    const spsh_audio_source source = spsh_audio_source_memory(&memory);
+    spsh_decoder_options opt = SPSH_DECODER_OPTIONS_INIT;
+    spsh_decoder *decoder = NULL;
+    spsh_status rc = SPSH_OK;
+    opt.allocator = allocator;
+    opt.sample_rate_hz = record->sample_rate_hz;
+    opt.seek_points = record->seek_points;
+    opt.seek_point_count = record->seek_point_count;
+    opt.skip_md5 = true;
+    rc = spsh_decoder_open(&source, record->codec, &opt, &decoder, err);
+    if (rc == SPSH_OK)
+        rc = decode_one(decoder, record->samples - 1, err);
+    for (uint64_t left = record->seek_point_count; rc == SPSH_OK && left > 0; left--) {
+        rc = check_seek_point(decoder, payload, record->seek_points[left - 1], err);
+    }
+    spsh_decoder_free(decoder);
+    return rc;
+}
+
+/* Seek points are those of head, which is in the block. */
+static spsh_status check_seek_table(const spsh_allocator *allocator, const spsh__record_head *head,
+                                    spsh_bytes payload, spsh_error *err)
+{
+    const size_t count = (size_t)head->record.seek_point_count;
+    spsh_record record = head->record;
+    if (record.codec != SPSH_CODEC_FLAC || count == 0 ||
+        (record.flags & SPSH_RECORD_UNDECODABLE) != 0)
+        return SPSH_OK; /* other codecs do not use a seek table */
+    spsh_seek_point *points = spsh__alloc_array(allocator, count, sizeof(*points));
+    if (points == NULL)
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "%zu seek points", count);
+    spsh__record_seek_points(head, points);
+    record.seek_points = points;
+    spsh_status rc = check_seek_points(allocator, &record, payload, err);
+    spsh__free(allocator, points);
+    return rc;
+}
+
+/* With SPSH_VERIFY_DECODE: payload hash, samples, and seek points, which no checksum proves. */
+static spsh_status check_decoded(const spsh__shard_check *check, const spsh__record_head *head,
+                                 spsh_bytes payload, const char **ret_part, spsh_error *err)
+{
+    uint8_t hash[16];
+    spsh__hash128(payload.data, payload.size_bytes, hash);
+    if (memcmp(hash, head->record.payload_hash, 16) != 0)
+        return SPSH_FAIL(err, SPSH_E_CORRUPT, SPSH_OFFSET_NONE,
+                         "payload hash is not that of the head");
+    if (head->record.codec == SPSH_CODEC_FEATURES) {
+        *ret_part = "features";
+        return check_features(check->v->allocator, &head->record, payload, err);
+    }
+    *ret_part = "audio";
+    spsh_status rc = check_audio(check->v->allocator, &head->record, payload, err);
+    if (rc != SPSH_OK)
+        return rc;
+    *ret_part = "seek table";
+    return check_seek_table(check->v->allocator, head, payload, err);
+}
+
+static void check_records(const spsh__shard_check *check, spsh__block_task *task)
+{
+    const bool decodes = (check->v->opt.flags & SPSH_VERIFY_DECODE) != 0;
     size_t at = SPSH__BLOCK_HEADER_BYTES;
     size_t end = (size_t)task->block.used_bytes;
     while (at < end && task->status == SPSH_OK) {
         const spsh_bytes rest = {task->data + at, end - at};
         uint64_t offset = task->offset_bytes + at;
         spsh__record_head head;
-        spsh__audio_finding finding = {.why = SPSH_ERROR_INIT};
+        spsh_record record;
+        spsh_bytes payload;
+        spsh__audio_finding finding = {.part = "record", .why = SPSH_ERROR_INIT};
         /* A head that is wrong under a right checksum is reported when the block is taken. */
         if (spsh__record_head_decode(check->file->file_id, offset, rest, check->file->name, &head,
                                      NULL) != SPSH_OK ||
             head.record_bytes > rest.size_bytes)
             return;
-        spsh_status rc = check_payload(check, offset, rest, &finding.part, &finding.why);
+        spsh_status rc = spsh_record_check(check->file->file_id, offset, rest.data, rest.size_bytes,
+                                           &record, &payload, &finding.why);
+        if (rc == SPSH_OK && decodes)
+            rc = check_decoded(check, &head, payload, &finding.part, &finding.why);
         if (rc == SPSH_E_NO_MEMORY) {
             task->status = rc;
             task->why = finding.why;
@@ -150,9 +237,8 @@ void spsh__verify_block_work(void *check_opaque, uint32_t worker, void *task_opa
     if (task->status == SPSH_OK)
         task->status = spsh__block_check(check->file->file_id, task->offset_bytes, task->data,
                                          &task->block, name, &task->why);
-    if (task->status == SPSH_OK && (check->v->opt.flags & SPSH_VERIFY_DECODE) != 0 &&
-        task->block.kind == SPSH__BLOCK_RECORDS)
-        decode_records(check, task);
+    if (task->status == SPSH_OK && task->block.kind == SPSH__BLOCK_RECORDS)
+        check_records(check, task);
 }
 
 /* ---- in order ---- */

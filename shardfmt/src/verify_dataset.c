@@ -317,8 +317,7 @@ static spsh_status compare_rows(dataset_check *c, const spsh_shard *shard, uint6
     return spsh__verify_damage(c->v, &damage, err);
 }
 
-/* A shard that cannot be opened has been reported; its rows, and rows that need it, are not
- * compared. */
+/* Rows of a shard that cannot be opened, and rows that need it, are not compared. */
 static bool is_reported(spsh_status status)
 {
     return status != SPSH_OK && status != SPSH_E_NO_MEMORY && status != SPSH_E_CANCELED;
@@ -331,6 +330,17 @@ static spsh_status report_manifest(dataset_check *c, const char *message, spsh_e
                                 .offset_bytes = SPSH_OFFSET_NONE,
                                 .message = message};
     return spsh__verify_damage(c->v, &damage, err);
+}
+
+/* No check of a shard found anything, and yet a reader rejects it. */
+static spsh_status refuse_shard(dataset_check *c, const spsh_shard_seal *seal,
+                                const spsh_error *why, spsh_error *err)
+{
+    char name[48], file_name[32];
+    spsh_shard_file_name(seal->unit, seal->number, file_name);
+    (void)snprintf(name, sizeof(name), "shards/%s", file_name);
+    const spsh__verify_file file = {.name = name};
+    return spsh__verify_refused(c->v, &file, "content", 0, why, err);
 }
 
 static spsh_status check_shard(dataset_check *c, uint64_t number, spsh_error *err)
@@ -359,7 +369,7 @@ static spsh_status check_shard(dataset_check *c, uint64_t number, spsh_error *er
         spsh__shard_cache_release(c->cache, number);
     if (is_reported(rc)) {
         c->complete = false;
-        return SPSH_OK;
+        return c->v->shard_damage_count != 0 ? SPSH_OK : refuse_shard(c, &seal, &why, err);
     }
     if (rc != SPSH_OK && err != NULL)
         *err = why;

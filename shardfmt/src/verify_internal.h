@@ -1,15 +1,16 @@
 /* verify_internal.h: what the parts of verify share.
  *
- * verify.c makes the list of files and drives; verify_file.c checks what every file has (header,
- * footers, page table, sections); verify_shard.c blocks, records and the index that they must give;
- * verify_damage.c names what a damaged block costs; verify_dataset.c holds files against each
- * other.
+ * verify.c makes the list of files and drives; verify_older.c adds older generations; verify_file.c
+ * checks what every file has (header, footers, page table, sections); verify_shard.c blocks,
+ * records and the index that they must give; verify_damage.c names what a damaged block costs;
+ * verify_dataset.c holds files against each other.
  */
 #ifndef SPSH_VERIFY_INTERNAL_H
 #define SPSH_VERIFY_INTERNAL_H
 
 #include "container.h"
 #include "manifest.h"
+#include "names.h"
 #include "speechshard/read_engine.h"
 #include "speechshard/verify.h"
 
@@ -22,6 +23,8 @@ typedef struct spsh__verify {
     const char *directory;          /* of the dataset; NULL: a single file */
     const spsh__manifest *manifest; /* NULL as long as there is none */
     const spsh__container *index;   /* the dataset's; NULL when there is none or it is damaged */
+    spsh__names *overlays;          /* file id, root hash, size, name of each that was checked */
+    uint64_t shard_damage_count;    /* the part of result.damage_count that is in shards */
     uint64_t total_bytes;
 } spsh__verify;
 
@@ -61,6 +64,23 @@ void spsh__verify_file_end(spsh__verify *v, spsh__verify_file *file);
 
 /* The blocks of a shard: between begin and end. */
 spsh_status spsh__verify_shard(spsh__verify *v, spsh__verify_file *file, spsh_error *err);
+
+/* A file of the dataset by its name there. ret_container: the opened file, if nothing was found;
+ * may be NULL. */
+spsh_status spsh__verify_named(spsh__verify *v, const char *name, spsh__verify_file *file,
+                               spsh__container **ret_container, spsh_error *err);
+/* A shard, or the overlays, that a manifest lists. Overlays that were checked before are skipped.
+ */
+spsh_status spsh__verify_listed_shard(spsh__verify *v, const spsh__manifest *manifest,
+                                      uint64_t number, spsh_error *err);
+spsh_status spsh__verify_overlays(spsh__verify *v, const spsh__manifest *manifest, spsh_error *err);
+
+/* Check the files of each older generation whose manifest is still there, and that it opens. */
+spsh_status spsh__verify_older(spsh__verify *v, spsh_error *err);
+
+/* Open a generation as a reader does; 0: the newest. Report a refusal if no damage was found that
+ * may be its cause: a dataset without damage opens. */
+spsh_status spsh__verify_opens(spsh__verify *v, uint64_t generation, spsh_error *err);
 
 /* The dataset's index and the manifest's sums against all shards. */
 spsh_status spsh__verify_dataset(spsh__verify *v, spsh_error *err);

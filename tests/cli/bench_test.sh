@@ -74,7 +74,8 @@ for options in "--device 0" "--device 1 --decode device" "--device 1 --output fl
     # shellcheck disable=SC2086 # a list of options
     run bench --json "$work/pcm.spsh" --seconds 0.2 --rate 16000 $options
     want_status 0
-    want_json '.device.copies_alone_mb_per_s > 0 and .device.copied_bytes > 0 and .device.device_bytes > 0'
+    # On a busy machine the slots may be full before the measurement begins.
+    want_json '.device.copies_alone_mb_per_s > 0 and (.device.copied_bytes > 0 or .loader.batches <= .loader.slots) and .device.device_bytes > 0'
     want_json '.device.pinned and (.device.name | startswith("twin")) and .device.audio_hours_per_s > 0'
     want_json '.of_copies_alone >= 0 and .loader.batches > 0'
     want_json '.bound_by | IN("nothing", "consumer", "decoding", "disk", "link")'

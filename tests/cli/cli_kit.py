@@ -9,6 +9,8 @@
 The first argument of a test is the program under test; one that calls speech() has make_speech as its second. A check
 that fails is reported and counted, and the test goes on.
 """
+import base64
+import hashlib
 import os
 import pathlib
 import subprocess
@@ -17,7 +19,8 @@ import xml.etree.ElementTree as ElementTree
 
 COMMAND = str(pathlib.Path(sys.argv[1]).resolve())
 DATA = pathlib.Path(os.environ.get("SPEECHSHARD_TEST_DATA") or pathlib.Path(__file__).parents[3] / "shared" / "data")
-environment = {"LC_ALL": "C.UTF-8", "PATH": "/usr/bin:/bin"}
+environment = {"LC_ALL": os.environ.get("LC_ALL", "C.UTF-8"), "LOCPATH": os.environ.get("LOCPATH", ""),
+               "PATH": "/usr/bin:/bin"}
 FEWER = os.environ.get("SPEECHSHARD_TEST_FEWER") == "1"  # under sanitizers, which are ten times slower
 failures = 0
 
@@ -84,11 +87,48 @@ def need_data(*names):
         sys.exit(1 if os.environ.get("SPEECHSHARD_REQUIRE_DATA") == "1" else 77)
 
 
-def read_page(path, elements, what):
-    """Well-formed, of these elements alone, and nothing that is run or fetched."""
+HEAD_ELEMENTS = {"dl", "dt", "dd", "script"}
+
+
+def tag_of(element):
+    return element.tag.rpartition("}")[2]
+
+
+def check_head(root, what):
+    """The list at the top, and the only script, which the page's policy names by its hash."""
+    lists = [element for element in root.iter() if tag_of(element) == "dl"]
+    equal(len(lists), 1, f"{what}: lists at the top")
+    rows = {name.text: value for name, value in zip(lists[0][::2], lists[0][1::2])}
+    check({"command", "page", "written"} <= set(rows), f"{what}: rows at the top: {set(rows)}")
+    check("".join(rows["command"].itertext()).startswith("speechshard "), f"{what}: its command")
+    equal((rows["page"].get("data-up"), rows["written"].get("data-written")), ("0", "1"), f"{what}: place and date")
+    metas = {meta.get("http-equiv") or meta.get("name"): meta.get("content") for meta in root[0] if tag_of(meta) == "meta"}
+    equal(metas["viewport"], "width=device-width, initial-scale=1", f"{what}: width")
+    scripts = ["".join(element.itertext()) for element in root.iter() if tag_of(element) == "script"]
+    equal(len(scripts), 1, f"{what}: scripts")
+    digest = base64.b64encode(hashlib.sha256(scripts[0].encode()).digest()).decode()
+    equal(metas["Content-Security-Policy"],
+          f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'", f"{what}: policy")
+    return rows
+
+
+def check_tables(root, what):
+    """Each table scrolls within its own box."""
+    boxes = [table for box in root.iter() if box.get("class") == "wide" for table in box if tag_of(table) == "table"]
+    equal(len([table for table in root.iter() if tag_of(table) == "table"]), len(boxes), f"{what}: tables that scroll")
+
+
+def read_page(path, elements, what, has_head=True):
+    """Well-formed, made of these elements only; nothing is run or fetched, except the script of the head, which
+    pages of the command have."""
     content = path.read_text(encoding="utf-8")
     root = ElementTree.fromstring(content.encode())
-    tags = {element.tag.rpartition("}")[2] for element in root.iter()}
+    tags = {tag_of(element) for element in root.iter()}
+    if has_head and tag_of(root) == "html":
+        check_head(root, what)
+        check_tables(root, what)
+        tags -= HEAD_ELEMENTS
+        content = content.replace("http-equiv", "")
     check(tags <= elements, f"{what}: elements {tags - elements}")
     names = {name for element in root.iter() for name in element.attrib}
     check(not [name for name in names if name.startswith("on") or name in ("href", "src")],

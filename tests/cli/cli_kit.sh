@@ -6,6 +6,7 @@
 
 # shellcheck shell=sh disable=SC2034 # used where this is sourced
 set -u
+locale=${LC_ALL:-C.UTF-8} # of the command; CTest sets one with a decimal comma
 export LC_ALL=C
 command=${SPEECHSHARD_COMMAND:?}
 make_dataset=${SPEECHSHARD_BUILD_DIR:?}/tests/make_dataset
@@ -24,7 +25,7 @@ fail() {
 run() {
     last="speechshard $*"
     status=0
-    "$command" "$@" >"$work/out" 2>"$work/err" </dev/null || status=$?
+    LC_ALL=$locale "$command" "$@" >"$work/out" 2>"$work/err" </dev/null || status=$?
 }
 
 # As on a terminal of 60 columns: both streams come in $work/out, with CR LF at line ends.

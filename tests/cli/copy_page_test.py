@@ -7,7 +7,7 @@ import pathlib
 import subprocess
 import tempfile
 
-from cli_kit import COMMAND, check, finish, read_page
+from cli_kit import COMMAND, check, check_head, equal, finish, read_page
 
 ELEMENTS = {"html", "head", "meta", "title", "style", "body", "main", "section", "div", "h1", "h2", "h3", "p", "b", "i", "q",
             "span", "code", "pre", "ul", "li", "table", "thead", "tbody", "tr", "th", "td", "br", "bdi", "details",
@@ -30,6 +30,10 @@ with tempfile.TemporaryDirectory() as folder:
     for name in ("plan.html", "audit.html"):
         root = read_page(pathlib.Path(folder) / name, ELEMENTS, name)
         check_colors(root, name)
+        rows = check_head(root, name)
+        equal("".join(rows["command"].itertext()), "speechshard dedupe 'x & <y>'", f"{name}: command")
+        check("dataset" in rows, f"{name}: no dataset at the top")
+        check("words" in [cell.get("class") for cell in root.iter()], f"{name}: a column of words is narrow")
         text = "".join(root.itertext())
         for wanted in NAMES:
             check(wanted in text, f"{name}: {wanted!r} is not on the page as it is written")

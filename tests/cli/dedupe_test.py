@@ -13,7 +13,7 @@ import tempfile
 import time
 import xml.etree.ElementTree as ElementTree
 
-from cli_kit import COMMAND, FEWER, check, environment, equal, finish, run, speech
+from cli_kit import COMMAND, FEWER, check, check_head, check_tables, environment, equal, finish, run, speech
 
 
 def good(*words):
@@ -129,7 +129,10 @@ def test_found():
     equal(plan.members["plain-mp3"]["text"], "won too", "texts that disagree are told")
     check("transcripts of copies that disagree" in done.stdout, "so does the table")
     check("speechshard apply" in done.stdout, "what to do next")
-    ElementTree.fromstring((work / "plan.html").read_text())
+    root = ElementTree.fromstring((work / "plan.html").read_text())
+    rows = check_head(root, "the page")
+    check_tables(root, "the page")
+    check("speechshard dedupe " in "".join(rows["command"].itertext()), "the command")
     return plan
 
 
@@ -201,9 +204,9 @@ def test_stopped():
         time.sleep(0.03 * (number + 1))
         process.send_signal(signal.SIGTERM)
         message = process.communicate()[1]
-        if process.returncode == 1:
-            check("and the same command goes on" in message, f"what a stopped run says: {message}")
+        if process.returncode == -signal.SIGTERM and "and the same command goes on" in message:
             break
+        check(process.returncode in (0, -signal.SIGTERM), f"a stopped run: exit {process.returncode}: {message}")
         if process.returncode == 0:
             print("not stopped in time")
             break
@@ -252,7 +255,10 @@ def test_apply():
     (work / "skip.tsv").write_text("jingle-a\ttoo merry\n")
     done = good("apply", work / "plan.jsonl")
     check("skips 6 utterances of 2 datasets" in done.stderr, done.stderr)
-    rows = {row["id"]: row for row in map(json.loads, (listing("one.spsh") + listing("two.spsh")).splitlines())}
+    rows = {row["id"]: row for name in ("one.spsh", "two.spsh")
+            for row in map(json.loads, good("ls", "--all", "--json", work / name).stdout.splitlines())}
+    served = {json.loads(line)["id"] for line in (listing("one.spsh") + listing("two.spsh")).splitlines()}
+    equal(served, {i for i, row in rows.items() if not row["skipped"]}, "what ls lists")
     equal(sorted(i for i, row in rows.items() if row.get("skipped")),
           sorted(i for i, m in Plan(work / "plan.jsonl").members.items() if m["decision"] == "drop"), "what is skipped")
     equal(rows["again"]["skip_reason"], "copy of one.spsh plain (same_recording, acoustic)", "the reason")

@@ -7,7 +7,7 @@ import tempfile
 import wave
 import xml.etree.ElementTree as ElementTree
 
-from cli_kit import check, equal, finish, run, speech
+from cli_kit import check, check_head, check_tables, equal, finish, run, speech
 
 # file -> (pieces, rate in its header, text); 16 kHz unless said otherwise
 CLIPS = {
@@ -114,6 +114,10 @@ def check_files(work, dataset):
     done = run("explain", dataset, "whole", "other", "--plot", page)
     equal(done.returncode, 0, "a page of no copy")
     root = ElementTree.fromstring(page.read_bytes())
+    rows = check_head(root, "the page")
+    check_tables(root, "the page")
+    equal("".join(rows["command"].itertext()), f"speechshard explain {dataset} whole other --plot {page}", "command")
+    check(pathlib.Path(dataset).name in "".join(rows["dataset"].itertext()), "the dataset's name")
     check("<b>other</b>" in "".join(root.itertext()), "the text is not on the page as it is written")
     done = run("explain", dataset, "whole", "other", "--plot", work / "no" / "such" / "folder.svg")
     equal((done.returncode, done.stdout), (1, ""), "a picture that cannot be written")

@@ -29,7 +29,7 @@ want_status 0
 want_quiet
 tr -d '\n' <"$work/out" | sed 's/  *//g' >"$work/flat"
 cp "$work/flat" "$work/out"
-for member in '"format_version":"1.0"' '"shards":2' '"utterances":11' '"recordings":9' '"payloads":8' \
+for member in '"format_version":"1.0"' '"shards":2' '"utterances":11' '"served":11' '"skipped":0' '"leftovers":[]' '"recordings":9' '"payloads":8' \
     '"duplicates":1' '"speakers":3' '"with_text":10' '"rejects":2' '"source_rows":13' '"samples":56798' \
     '"generation":1' '"unused_payload_bytes":0' '"dataset_id":"5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a"' \
     '"splits":{' '"train":7' '"test":3' '"":1' '"codec":{"wav":6,"flac":4,"pcm":1}' \

@@ -33,7 +33,41 @@ want_out '{"name":"review.1","type":"transcript","entries":2}'
 run info "$d"
 want_out "overlay    bad-audio, skip, 3 utterances"
 
+# ls lists served utterances; --all lists and marks the others. info, plan and ls agree.
+run ls "$d"
+want_lines 9
+want_no_out "session-1"
 run ls --json "$d"
+want_lines 9
+want_no_out '"skipped":true'
+run ls "$d" --all
+want_lines 11
+want_out "session-1${tab}1.000${tab}16000${tab}talks${tab}train${tab}skipped${tab}one"
+want_out "session-2${tab}1.500${tab}16000${tab}talks${tab}train${tab}${tab}two"
+run_on_terminal ls "$d" --all
+want_out "skipped  one"
+run ls "$d" --offset 3 --limit 1
+want_lines 1
+want_out "session/3"
+run ls "$d" --domain talks --offset 1 --limit 1
+want_lines 1
+want_out "session/3"
+run info "$d"
+want_out "served           9"
+want_out "skipped          2  by overlays"
+run info --json "$d"
+want_out '"utterances": 11,'
+want_out '"served": 9,'
+want_out '"skipped": 2,'
+run plan "$d"
+want_out "in the datasets"
+want_out "9 served, 2 skipped by overlays"
+run plan --json "$d" --domain talks
+want_out '"all": 11,'
+want_out '"served": 9,'
+want_out '"skipped": 2,'
+
+run ls --all --json "$d"
 want_lines 11
 want_out '"text":"Hello \"new\" world"'
 want_out '"skipped":true,"skip_reason":"too loud"'
@@ -78,10 +112,74 @@ run overlay "$d" remove x
 want_status 1
 want_err "x"
 
+# Ids of another dataset: nothing is added.
+cp "$d/manifest.spsh" "$work/manifest"
+printf 'no-such\nnobody\tx\n' >"$work/strange.tsv"
+run overlay "$d" add strange --skip "$work/strange.tsv"
+want_status 1
+want_err "has no utterance 'no-such'"
+want_err "has no utterance 'nobody'"
+want_err "has none of the 2 ids; nothing was added"
+run overlay "$d" add strange --transcript "$work/bad.tsv"
+want_status 1
+want_same "$work/manifest" "$d/manifest.spsh"
+[ ! -e "$d/overlays/strange.spsh" ] || fail "an overlay of unknown ids was written"
+
+# The name of a removed overlay can be given again.
+for value in one two; do
+    printf 'session/3\t%s\n' "$value" >"$work/again.tsv"
+    run overlay "$d" add again --skip "$work/again.tsv"
+    want_status 0
+    run overlay "$d"
+    want_out "again${tab}skip${tab}1"
+    run info --json "$d"
+    want_out '"name": "again",'
+    run ls --all --json "$d"
+    want_out "\"skip_reason\":\"$value\""
+    run verify "$d"
+    want_status 0
+    run overlay "$d" remove again
+    want_status 0
+done
+run overlay "$d" add again..2 --skip "$work/again.tsv"
+want_status 1
+want_err "does not end with"
+
+# Files of a killed writer are named, and the next writer removes them. Those of a live one stay.
+: >"$d/overlays/x.spsh.tmp-1-0"
+: >"$d/manifest.spsh.tmp-1-0"
+mkdir "$d/repair.tmp"
+left="overlays/x.spsh.tmp-1-0 manifest.spsh.tmp-1-0 repair.tmp"
+check_named() { # check_named FUNCTION: want_out or want_no_out
+    run info "$d"
+    for name in $left; do "$1" "leftover   $name"; done
+    run info --json "$d"
+    for name in $left; do "$1" "\"$name\""; done
+    run verify --json "$d"
+    for name in $left; do "$1" "\"file\":\"$name\"}"; done
+    run verify "$d"
+    want_status 0
+    cp "$work/err" "$work/out"
+    for name in $left; do "$1" "$d/$name: left by a command that was killed"; done
+}
+check_named want_out
+exec 9>"$d/.lock"
+if flock -x 9 2>/dev/null; then
+    check_named want_no_out
+    run overlay "$d" remove review.1
+    want_status 1
+    want_err "another command is writing to it"
+    run repair "$d" --in-place
+    want_status 0
+    for name in $left; do [ -e "$d/$name" ] || fail "$name of a live writer is gone"; done
+fi
+exec 9>&-
+
 # Undone: the view before.
 run overlay "$d" remove bad-audio
 want_status 0
 want_err "removed overlay bad-audio"
+for name in $left .lock; do [ ! -e "$d/$name" ] || fail "$name is still there"; done
 run overlay "$d" remove review.1
 want_status 0
 run overlay "$d"

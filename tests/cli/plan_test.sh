@@ -41,6 +41,19 @@ run plan "$work/nowhere"
 want_status 1
 want_err "nowhere"
 
+# Messages of the library name the command's options, and the utterance by its id.
+want_usage "plan: --virtual-world-size is 4294967295" plan "$c" --virtual-world-size 4294967295
+run plan "$d" --max-seconds 0.01
+want_status 1
+want_err "utterance 'en/hello-world' lasts 0.125 s, but --max-seconds is 0.010 s; set --long to drop or split, raise --max-seconds, or exclude the utterance with --max-duration"
+run plan "$d" --max-padded-seconds 0.01
+want_err "but --max-padded-seconds is 0.010 s"
+run plan "$d" --max-seconds 0.01 --output float32
+want_err "but --max-seconds is 0.010 s"
+run bench "$d" --max-seconds 0.01
+want_status 1
+want_err "but --max-seconds is 0.010 s"
+
 # ---- one plan ----
 
 run plan "$c" --rate 16000

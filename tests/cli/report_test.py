@@ -11,7 +11,7 @@ import sys
 import tempfile
 import wave
 
-from cli_kit import check, equal, finish, read_page, run
+from cli_kit import check, check_head, equal, finish, read_page, run
 
 MAKE_CLIP = sys.argv[2]
 HOSTILE = [
@@ -70,6 +70,11 @@ def check_hostile(work):
     (corpus / "table.tsv").write_text("\n".join(rows) + "\n", encoding="utf-8")
     dataset, report, done = pack(work, [corpus / "table.tsv"], "hostile.spsh", "--layout", "table-raw")
     root = check_page(dataset, "hostile names")
+    rows = check_head(root, "hostile names")
+    equal("".join(rows["command"].itertext()), "speechshard pack CORPUS -o DATASET --layout table-raw --codec keep --dedupe bytes "
+          "--order hash --shard-size 1073741824", "command")
+    name = rows["dataset"][0]
+    equal((name.get("data-up"), name.get("data-last")), ("2", "1"), "the dataset is the folder above the page's")
     text = text_of(root)
     for name in HOSTILE:
         check(name.replace("\ufffe", "\ufffd") in text, f"{name!r} is not on the page as it is written")

@@ -115,12 +115,32 @@ for path in sorted((folder / "a.spsh").rglob("*.spsh")):
     other = folder / "d.spsh" / path.relative_to(folder / "a.spsh")
     check(path.name, path.is_dir() or path.read_bytes() == other.read_bytes(), True)
 
-# Without its end it is nothing: all members, and no blocks of zeros behind them.
-for size in (-(-len(data.rstrip(b"\0")) // 512) * 512, 0):
-    words = [command, "pack", "-", "--layout", "webdataset", "-o", folder / "cut.spsh", "--quiet"]
-    done = subprocess.run(words, input=data[:size], capture_output=True)
-    check("exit status", done.returncode, 1)
-    check("a dataset", (folder / "cut.spsh" / "manifest.spsh").exists(), False)
+
+
+def check_cut(what, cut):
+    """An archive without its end publishes nothing, on standard input and by name."""
+    (folder / "cut.tar").write_bytes(cut)
+    for source in ("-", folder / "cut.tar"):
+        words = [command, "pack", source, "--layout", "webdataset", "-o", folder / "cut.spsh", "--quiet"]
+        done = subprocess.run(words, input=cut, capture_output=True)
+        check(f"exit status of {source}, {what}", done.returncode, 1)
+        check(f"an output of {source}, {what}", (folder / "cut.spsh").exists(), False)
+
+
+check_cut("without end", data[:-(-len(data.rstrip(b"\0")) // 512) * 512])
+check_cut("nothing", b"")
+
+# Clips that end in zeros, after a name that begins like a zip.
+zeros = Stream()
+zeros.member("PK000.json", b'{"extras": {}}')
+boundaries = []
+for number in range(4):
+    zeros.member(f"{number}.wav", clip(number, "wav")[:-2048] + bytes(2048))
+    boundaries.append(zeros.data.tell())
+zeros = zeros.bytes()
+check_cut("after a member", zeros[:boundaries[1]])
+check_cut("in a member", zeros[:boundaries[2] - 512])
+check_cut("in the end", zeros[:boundaries[3] + 512])
 
 # A producer that has stopped does not keep pack from ending when it is asked to.
 words = [command, "pack", "-", "-o", folder / "stopped.spsh", "--quiet"]
@@ -133,5 +153,5 @@ while not (folder / "stopped.spsh" / ".pack").exists():
 while waiting.poll() is None:  # it may have been asked before it began to wait
     waiting.send_signal(signal.SIGTERM)
     time.sleep(0.05)
-check("exit status", waiting.wait(), 1)
+check("exit status", waiting.wait(), -signal.SIGTERM)
 check("a message", b"canceled" in waiting.stderr.read(), True)

@@ -21,7 +21,7 @@ import termios
 import time
 import wave
 
-from cli_kit import COMMAND, check, environment, equal, read_page, run, run_tests, speech
+from cli_kit import COMMAND, check, check_head, environment, equal, read_page, run, run_tests, speech
 
 TREE = pathlib.Path(__file__).parents[2]
 TEXTS = ["one two", "two", "three one", "two three four", "four", "one"]
@@ -290,6 +290,15 @@ def test_eval(work):
     failed(run("eval", "no", "speech.spsh", cwd=work), 1, "no")
     failed(run("eval", "run", "speech.spsh:no", cwd=work), 1, '"no"')
     failed(run("eval", "run", "no.spsh", cwd=work), 1, "no.spsh")
+    (work / "silent").mkdir()
+    shutil.copy(work / "clips/1.wav", work / "silent/u1.wav")
+    equal(run("pack", "silent", "-o", "silent.spsh", cwd=work).returncode, 0, "pack without transcripts")
+    failed(run("eval", "run", "silent.spsh", cwd=work), 1, "silent.spsh: no utterance has a transcript",
+           "`speechshard overlay`")
+    failed(train(work, "deaf", "data.dev=[silent.spsh]"), 1, "silent.spsh: no utterance has a transcript")
+    (work / "heard.tsv").write_text("u1\tone two\n")
+    equal(run("overlay", "silent.spsh", "add", "heard", "--transcript", "heard.tsv", cwd=work).returncode, 0, "overlay")
+    equal(run("eval", "run", "silent.spsh", cwd=work).returncode, 0, "eval once an overlay has transcripts")
 
 
 # ---- transcribe ----
@@ -404,6 +413,8 @@ def test_report(work):
     done = run("report", "run", "-o", "page.html", cwd=work)
     equal((done.returncode, done.stdout), (0, "page.html\n"), f"report: {done.stderr}")
     root = read_page(work / "page.html", ELEMENTS, "page")
+    rows = {name: "".join(value.itertext()) for name, value in check_head(root, "page").items()}
+    equal((rows["training data"], rows["command"]), ('["speech.spsh:train"]', "speechshard report run"), "head of the page")
     text = "".join(root.itertext())
     for word in ("Word error rate", "Character error rate", "Learning rate", "Gradients", "Throughput",
                  "Loss of each domain", "train.epochs", "What it hears", "speech.spsh:test", "Dashed lines"):

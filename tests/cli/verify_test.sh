@@ -84,6 +84,18 @@ done
 run verify "$d"
 want_status 0
 
+# A kill between the two renames of a shard leaves only FILE.damaged; the next repair finishes.
+reset
+flip "$d/shards/000001-000.spsh" 50
+mkdir "$d/repair.tmp"
+cp "$good/shards/000001-000.spsh" "$d/repair.tmp/"
+mv "$d/shards/000001-000.spsh" "$d/shards/000001-000.spsh.damaged"
+run repair "$d" --in-place
+want_status 0
+want_same "$d/shards/000001-000.spsh" "$good/shards/000001-000.spsh"
+[ -e "$d/shards/000001-000.spsh.damaged" ] || fail "the damaged shard is gone"
+[ ! -e "$d/repair.tmp" ] || fail "repair.tmp of a killed repair is still there"
+
 # Lost bytes do not: nothing is changed then, and -o saves the rest.
 reset
 shard=$d/shards/000000-000.spsh
@@ -129,8 +141,9 @@ flip "$d/manifest.spsh" 100
 run repair "$d" --in-place
 want_status 1
 run repair "$d" -o "$work/out.spsh"
-want_status 0
-want_err "lost with the manifest"
+want_status 1
+want_lines 1
+want_out "manifest.spsh: pack options: lost"
 run verify "$work/out.spsh"
 want_status 0
 run ls "$work/out.spsh"
@@ -146,9 +159,75 @@ run repair "$d" -o "$work/out.spsh"
 want_status 0
 run verify "$work/out.spsh"
 want_status 0
-run ls --json "$work/out.spsh"
+run ls --all --json "$work/out.spsh"
 want_lines 11
 want_out '"skipped":true'
+
+# A damaged overlay is named and left behind; the other one is in force, and the result opens.
+reset
+printf 'session-1\tnew words\n' >"$work/text.tsv"
+"$command" overlay "$d" add noise --skip "$work/skip.tsv" --quiet
+"$command" overlay "$d" add words --transcript "$work/text.tsv" --quiet
+cp -r "$d" "$work/edited.spsh"
+"$command" ls --json "$d" >"$work/edited.json"
+flip "$d/overlays/noise.spsh" 4500
+run repair "$d" -o "$work/out.spsh"
+want_status 1
+want_out "overlays/noise.spsh: overlay: "
+want_err "1 overlays lost or in doubt"
+run verify "$work/out.spsh"
+want_status 0
+run overlay "$work/out.spsh" list
+want_lines 1
+run ls --json "$work/out.spsh"
+want_out '"text":"new words"'
+want_no_out '"skipped":true'
+run repair "$d" --in-place
+want_status 1
+want_err "an overlay"
+
+# One bad byte in the manifest costs no edit.
+for at in 20 100 4100 5500 6000; do
+    rm -rf "$d" "$work/out.spsh"
+    cp -r "$work/edited.spsh" "$d"
+    flip "$d/manifest.spsh" $at
+    run repair "$d" -o "$work/out.spsh"
+    want_status 0
+    run ls --json "$work/out.spsh"
+    want_same "$work/edited.json" "$work/out"
+done
+
+# verify goes by the newest readable generation then, and finds what else is damaged.
+rm -rf "$d"
+cp -r "$work/edited.spsh" "$d"
+flip "$d/manifest.spsh" 5500
+flip "$d/overlays/noise.spsh" 4500
+flip "$d/shards/000001-000.spsh" 50
+run verify "$d"
+want_status 1
+want_out "manifest.spsh: index page"
+want_out "overlays/noise.spsh: "
+want_out "shards/000001-000.spsh: header"
+
+# Without a manifest the edits stay in force, and each is reported as in doubt.
+rm -rf "$d" "$work/out.spsh"
+cp -r "$work/edited.spsh" "$d"
+rm "$d/manifest.spsh"
+run repair "$d" -o "$work/out.spsh"
+want_status 1
+want_lines 2
+want_out "overlays/noise.spsh: overlay in doubt: kept in force"
+want_out "overlays/words.spsh: overlay in doubt: put in force"
+run ls --json "$work/out.spsh"
+want_same "$work/edited.json" "$work/out"
+
+# Index and overlay: in place the one comes back and the other does not.
+rm -rf "$d"
+cp -r "$work/edited.spsh" "$d"
+flip "$d/index-00000001.spsh" 5000
+flip "$d/overlays/noise.spsh" 4500
+run repair "$d" --in-place
+want_status 1
 
 # One shard alone, and its name when the header is lost.
 reset

@@ -42,10 +42,12 @@ echo "no archive" | packs - -o "$work/got" && fail "a line of text was packed"
 grep -q "no tar" "$work/message" || fail "text on standard input: $(cat "$work/message")"
 packs - - -o "$work/got" </dev/null && fail "standard input was taken twice"
 
-# --strict does not bear an archive that breaks off; without it what is there counts.
+# An archive that ends early needs the user's word, and --strict does not take it.
 head -c -12000 "$work/plain/corpus.tar" >"$work/other/corpus.tar"
 packs "$work/other" -o "$work/got" --strict && fail "--strict took half an archive"
 rm -rf "$work/got"
+packs "$work/other" -o "$work/got" && fail "half an archive was packed"
+[ ! -e "$work/got" ] || fail "half an archive left something"
 packs "$work/other" -o "$work/got" --max-rejects 100% || fail "half an archive: $(cat "$work/message")"
 grep -q '"reason":"truncated","source":"corpus.tar"' "$work/got/reports/rejects.jsonl" || fail "half an archive is not reported"
 rm -rf "$work/got"

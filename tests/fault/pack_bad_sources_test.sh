@@ -26,6 +26,10 @@ printf 'text with \xff bytes' >"$c/odd/bad-text.txt"
 cp "$good" "$c/odd/bad-text.wav"
 printf '\xef\xbb\xbfwith a mark\r\n' >"$c/odd/  blanks .txt"
 : >"$c/odd/"$'new\nline.txt'
+# A recorder that writes as it goes sets no end-of-stream flag: whole pages are a whole recording.
+no_end=$(dirname "$0")/../golden/audio/chirp-no-end.opus
+cp "$no_end" "$c/no-end.opus"
+head -c -1 "$no_end" >"$c/no-end-cut.opus"
 
 timeout 600 "$command" pack "$c" -o "$work/out" --quiet >"$work/report" 2>"$work/message" ||
     fail "exit status: $(cat "$work/message")"
@@ -47,9 +51,15 @@ reason no-samples.wav zero_duration
 reason pipe.wav not_regular
 reason broken-link.wav unreadable
 reason odd/bad-text.wav text_invalid_utf8
+reason no-end-cut.opus truncated
+grep -F no-end-cut.opus "$work/out/reports/rejects.jsonl" | grep -qF 'at byte 121"' ||
+    fail "the offset of the cut page"
+[ "$(jq .rejects.no_end_flag.events "$work/out/reports/pack.json")" = 1 ] || fail "no_end_flag"
+jq -r '.warnings[]' "$work/out/reports/pack.json" | grep -q 'no_end_flag.*: 1$' ||
+    fail "no_end_flag is not worth a look: $(jq .warnings "$work/out/reports/pack.json")"
 
 count() { "$command" ls "$work/out" --json | wc -l; }
-[ "$(count)" -eq 9 ] || fail "$(count) utterances, 9 expected"
+[ "$(count)" -eq 10 ] || fail "$(count) utterances, 10 expected"
 ids=$("$command" ls "$work/out" --json | jq -r .id)
 for id in 'odd/new%0Aline' 'odd/not-utf8-%FF%FE' 'odd/  blanks '; do
     grep -qxF "$id" <<<"$ids" || fail "id $id is missing"

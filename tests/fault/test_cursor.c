@@ -25,23 +25,26 @@ static void test_round_trip_and_damage(void)
     spsh_plan_options opt = SPSH_PLAN_OPTIONS_INIT;
     const spsh_position place = {3, 0x123456789a, 17, 99};
     spsh_position found = {.epoch = 0};
-    uint8_t cursor[SPSH_CURSOR_BYTES];
+    enum { EXTRA = 1234 };
+    uint8_t cursor[SPSH_CURSOR_BYTES + EXTRA + 1] = {0};
+    const size_t whole = sizeof(cursor) - 1;
     uint32_t extra_bytes = 0;
     opt.seed = UINT64_MAX - 5;
     plan_kit_fill(&kit, 300, 2, 1);
     plan_kit_open(&kit, 1);
     spsh_plan *plan = plan_kit_plan(&kit, &opt);
-    spsh_cursor_encode(plan, &place, 1234, cursor);
-    CHECK(spsh_cursor_decode(plan, cursor, sizeof(cursor), &found, &extra_bytes, NULL) == SPSH_OK);
+    spsh_cursor_encode(plan, &place, EXTRA, cursor);
+    CHECK(spsh_cursor_decode(plan, cursor, whole, &found, &extra_bytes, NULL) == SPSH_OK);
     CHECK(memcmp(&found, &place, sizeof(place)) == 0);
-    CHECK_U64(extra_bytes, 1234);
+    CHECK_U64(extra_bytes, EXTRA);
     for (uint32_t bit = 0; bit < 8 * SPSH_CURSOR_BYTES; bit++) {
         cursor[bit / 8] ^= (uint8_t)(1 << bit % 8);
-        check_refused(plan, cursor, sizeof(cursor), SPSH_E_CORRUPT, "cursor: ");
+        check_refused(plan, cursor, whole, SPSH_E_CORRUPT, "cursor: ");
         cursor[bit / 8] ^= (uint8_t)(1 << bit % 8);
     }
-    for (size_t size = 0; size < SPSH_CURSOR_BYTES; size++)
+    for (size_t size = 0; size < whole; size++)
         check_refused(plan, cursor, size, SPSH_E_TRUNCATED, "cursor: ");
+    check_refused(plan, cursor, whole + 1, SPSH_E_CORRUPT, "1315 bytes, expected 1314");
     spsh_plan_close(plan);
     plan_kit_close(&kit);
 }

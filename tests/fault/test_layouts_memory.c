@@ -44,6 +44,14 @@ static spsh_status take_reject(void *user, const spsh_reject *reject, spsh_error
     return SPSH_OK;
 }
 
+static spsh_status take_note(void *user, const char *note, spsh_error *err)
+{
+    digest *d = user;
+    (void)err;
+    add(d, note, strlen(note));
+    return SPSH_OK;
+}
+
 static spsh_status take_problem(void *user, const spsh__view_problem *problem, spsh_error *err)
 {
     digest *d = user;
@@ -62,12 +70,15 @@ static spsh_status scan(const spsh_layout *layout, const char *root, uint64_t at
     digest d = {0};
     const spsh__view_observer observer = {.problem_fn = take_problem, .user = &d};
     const spsh__view_options view_options = {
-        .root = root, .scratch_directory = scratch, .observer = &observer};
-    const spsh_ingest_sink sink = {take_item, take_reject, NULL, NULL, NULL, &d};
+        .root = root, .scratch_directory = scratch, .follow_links = true, .observer = &observer};
+    const spsh_ingest_sink sink = {
+        .emit_fn = take_item, .reject_fn = take_reject, .note_fn = take_note, .user = &d};
     fail_malloc.calls = 0;
     fail_malloc.at = at;
     spsh_status rc = spsh__view_open(&view_options, &view, NULL);
-    const spsh_ingest_options options = {.view = view, .follow_links = true};
+    const spsh_ingest_options options = {.view = view};
+    if (rc == SPSH_OK)
+        rc = spsh__view_index_archives(view, NULL);
     if (rc == SPSH_OK)
         rc = layout->scan_fn(&options, &sink, NULL);
     if (rc == SPSH_OK)

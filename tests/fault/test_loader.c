@@ -8,6 +8,7 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <sys/prctl.h>
@@ -19,7 +20,13 @@
 #include "loader_kit.h"
 #include "talk_dataset.h"
 
-enum { FDS_MAX = 4096, TROUBLES_MAX = 20, BATCHES_MAX = 256, NOTES_MAX = 16384 };
+enum {
+    FDS_MAX = 4096,
+    TROUBLES_MAX = 20,
+    BATCHES_MAX = 256,
+    NOTES_MAX = 16384,
+    CALLS_OF_FAILED = 50000,
+};
 
 static char work[512], path[600];
 static uint32_t plan_flags;
@@ -678,6 +685,7 @@ static void test_cursor_carries_quarantine(void)
         if (at > 0)
             CHECK(spsh_loader_cursor_restore(loader, cursor, at, &err) != SPSH_OK);
     }
+    CHECK_I64(spsh_loader_cursor_restore(loader, cursor, size + 1, &err), SPSH_E_CORRUPT);
     CHECK_U64(spsh_loader_bad_count(loader), 2);
     spsh_loader_close(loader);
     spsh_dataset_close(dataset);
@@ -785,6 +793,20 @@ static void test_slow_reads_are_named(void)
     heal();
 }
 
+/* The disk answers again, and all batches become ready meanwhile: that ends no failure. */
+static void check_still_fails(spsh_loader *loader)
+{
+    const spsh_error first = err;
+    spsh_status rc = SPSH_E_IO;
+    for (uint32_t calls = 0; calls < CALLS_OF_FAILED && rc == SPSH_E_IO; calls++) {
+        const spsh_batch *batch = NULL;
+        (void)sched_yield();
+        rc = spsh_loader_next_for(loader, 1, &batch, &err);
+    }
+    CHECK_I64(rc, SPSH_E_IO);
+    CHECK(strcmp(err.message, first.message) == 0);
+}
+
 /* Of the thread that reads, and, for segments of long recordings, of those that decode. */
 static void check_deadline(double seconds_min, bool is_shut)
 {
@@ -802,6 +824,7 @@ static void check_deadline(double seconds_min, bool is_shut)
     CHECK(strstr(err.message, ".spsh") != NULL && strstr(err.message, path) != NULL);
     CHECK_I64(spsh_loader_next(loader, &batch, &err), SPSH_E_IO);
     set_stuck(false, false);
+    check_still_fails(loader);
     require(spsh_loader_seek(loader, 0, 0, &err));
     serve(loader, &found);
     CHECK_I64(found.rc, SPSH_E_END);

@@ -530,6 +530,202 @@ static void test_nothing_lost_gives_the_same_dataset(void)
     test_remove_tree(again);
 }
 
+/* ---- overlays ---- */
+
+static char memory[512], edited[560], copy[560]; /* in memory: each case publishes a dataset */
+
+static void add_overlay(const char *name, const char *id)
+{
+    const spsh_overlay_entry entry = {noise_text(id), noise_text("why")};
+    REQUIRE(spsh_overlay_add(edited, name, SPSH_OVERLAY_SKIP, &entry, 1, NULL, NULL) == SPSH_OK);
+}
+
+/* Generation 6 lists b-words, a-more, late; skips was removed; leftover is in no manifest. */
+static void make_edited(void)
+{
+    char from[640], to[640];
+    spsh_shard_seal unused[NOISE_SHARDS];
+    test_temp_memory(memory, sizeof(memory));
+    (void)snprintf(edited, sizeof(edited), "%s/edited.spsh", memory);
+    (void)snprintf(copy, sizeof(copy), "%s/copy.spsh", memory);
+    noise_dataset_make(edited, unused);
+    add_overlay("b-words", "utterance-0-0");
+    add_overlay("a-more", "utterance-0-1");
+    REQUIRE(spsh_overlay_remove(edited, "skips", NULL, NULL) == SPSH_OK);
+    add_overlay("late", "utterance-1-0");
+    add_overlay("leftover", "utterance-1-1");
+    (void)snprintf(from, sizeof(from), "%s/manifest-00000006.spsh", edited);
+    (void)snprintf(to, sizeof(to), "%s/manifest.spsh", edited);
+    REQUIRE(rename(from, to) == 0);
+}
+
+static void make_copy(void)
+{
+    char source[600], target[600];
+    spsh_publish_options opt = SPSH_PUBLISH_OPTIONS_INIT;
+    (void)snprintf(source, sizeof(source), "%s/shards", edited);
+    (void)snprintf(target, sizeof(target), "%s/shards", copy);
+    REQUIRE(mkdir(copy, 0700) == 0 && mkdir(target, 0700) == 0);
+    for (uint32_t shard = 0; shard < NOISE_SHARDS; shard++) {
+        char from[700], to[700];
+        shard_path(source, shard, from);
+        shard_path(target, shard, to);
+        REQUIRE(link(from, to) == 0);
+    }
+    opt.path = copy;
+    memcpy(opt.dataset_id, noise_dataset_id, 16);
+    opt.seals = seals;
+    opt.seal_count = NOISE_SHARDS;
+    opt.dedupe = SPSH_DEDUPE_BYTES;
+    opt.options_json = noise_text("{}");
+    REQUIRE(spsh_dataset_publish(&opt, NULL, NULL) == SPSH_OK);
+}
+
+/* Reports as "part file;", and the names that the copy lists as "name;". */
+typedef struct carried {
+    char reports[1000], names[300];
+    uint32_t count;
+} carried;
+
+static int take_report(void *user, const spsh_damage *damage)
+{
+    carried *c = (carried *)user;
+    size_t used = strlen(c->reports);
+    (void)snprintf(c->reports + used, sizeof(c->reports) - used, "%s %s;", damage->part,
+                   damage->file);
+    c->count++;
+    return 0;
+}
+
+/* Carry the overlays of `edited` over to a new copy, which must open and be clean. */
+static void carry_over(carried *ret_carried)
+{
+    spsh_repair_options opt = SPSH_REPAIR_OPTIONS_INIT;
+    spsh_dataset *opened = NULL;
+    spsh_error err = SPSH_ERROR_INIT;
+    uint64_t count = 0;
+    memset(ret_carried, 0, sizeof(*ret_carried));
+    opt.damage_fn = take_report;
+    opt.user = ret_carried;
+    make_copy();
+    spsh_status rc = spsh_repair_overlays(edited, copy, &opt, &count, &err);
+    if (rc != SPSH_OK)
+        fprintf(stderr, "    %s\n", err.message);
+    CHECK_I64(rc, SPSH_OK);
+    CHECK_U64(count_damage_undecoded(copy), 0);
+    REQUIRE(spsh_dataset_open(copy, NULL, &opened, &err) == SPSH_OK);
+    CHECK_U64(spsh_dataset_info_get(opened)->overlay_count, count);
+    for (uint64_t n = 0; n < count; n++) {
+        spsh_overlay_info info;
+        size_t used = strlen(ret_carried->names);
+        REQUIRE(spsh_dataset_overlay(opened, n, &info, NULL) == SPSH_OK);
+        (void)snprintf(ret_carried->names + used, sizeof(ret_carried->names) - used, "%.*s;",
+                       (int)info.name.size_bytes, (const char *)info.name.data);
+    }
+    spsh_dataset_close(opened);
+    test_remove_tree(copy);
+}
+
+static void test_a_damaged_overlay_is_named_and_the_others_stay(void)
+{
+    char path[700];
+    carried c;
+    (void)snprintf(path, sizeof(path), "%s/overlays/b-words.spsh", edited);
+    bytes good = read_bytes(path);
+    for (size_t at = 20; at < good.size; at += 1021) {
+        const bool in_footer = at >= good.size - 8192;
+        good.data[at] ^= 1;
+        test_file_write(path, good.data, good.size);
+        good.data[at] ^= 1;
+        carry_over(&c);
+        /* One good footer is enough to write both copy. */
+        CHECK_STR(c.names, in_footer ? "b-words;a-more;late;" : "a-more;late;");
+        CHECK_STR(c.reports, in_footer ? "" : "overlay overlays/b-words.spsh;");
+    }
+    REQUIRE(unlink(path) == 0);
+    carry_over(&c);
+    CHECK_STR(c.names, "a-more;late;");
+    CHECK_STR(c.reports, "overlay overlays/b-words.spsh;");
+    test_file_write(path, good.data, good.size);
+    free(good.data);
+}
+
+/* A flipped bit leaves enough of the manifest to prove the list, unless it hits the four counts. */
+static void test_a_damaged_manifest_still_tells_the_overlays(void)
+{
+    char path[700];
+    uint32_t proven = 0, tried = 0;
+    uint64_t random = seed;
+    (void)snprintf(path, sizeof(path), "%s/manifest.spsh", edited);
+    bytes good = read_bytes(path);
+    for (size_t at = 17; at < good.size; at += 1 + test_random(&random) % 600, tried++) {
+        const uint8_t bit = (uint8_t)(1U << (test_random(&random) % 8));
+        carried c;
+        good.data[at] ^= bit;
+        test_file_write(path, good.data, good.size);
+        good.data[at] ^= bit;
+        carry_over(&c);
+        proven += c.count == 0;
+        if (c.count == 0)
+            CHECK_STR(c.names, "b-words;a-more;late;");
+        else
+            CHECK(strstr(c.reports, "overlays/leftover.spsh") != NULL);
+    }
+    CHECK(proven >= tried - 3);
+    /* Zeros in both columns leave no proof. */
+    test_file_write(path, good.data, good.size);
+    bytes bad = read_bytes(path);
+    memset(bad.data + 4096 + 2000, 0, 4096 - 2000);
+    test_file_write(path, bad.data, bad.size);
+    free(bad.data);
+    carried c;
+    carry_over(&c);
+    CHECK_STR(c.names, "b-words;a-more;late;leftover;");
+    CHECK_U64(c.count, 5);
+    test_file_write(path, good.data, good.size);
+    free(good.data);
+}
+
+static void test_without_a_manifest_every_decision_is_reported(void)
+{
+    char path[700], aside[720], overlay[700];
+    carried c;
+    (void)snprintf(path, sizeof(path), "%s/manifest.spsh", edited);
+    (void)snprintf(aside, sizeof(aside), "%s.aside", path);
+    (void)snprintf(overlay, sizeof(overlay), "%s/overlays/b-words.spsh", edited);
+    REQUIRE(rename(path, aside) == 0);
+    carry_over(&c);
+    CHECK_STR(c.names, "b-words;a-more;late;leftover;");
+    CHECK_STR(c.reports, "overlay in doubt overlays/b-words.spsh;"
+                         "overlay in doubt overlays/a-more.spsh;"
+                         "overlay in doubt overlays/late.spsh;"
+                         "overlay in doubt overlays/leftover.spsh;"
+                         "overlay in doubt overlays/skips.spsh;");
+    bytes good = read_bytes(overlay);
+    REQUIRE(unlink(overlay) == 0);
+    carry_over(&c);
+    CHECK_STR(c.names, "a-more;late;leftover;");
+    CHECK(strstr(c.reports, "overlay overlays/b-words.spsh;") != NULL);
+    test_file_write(overlay, good.data, good.size);
+    free(good.data);
+
+    spsh_status rc = SPSH_E_NO_MEMORY;
+    for (uint64_t fail_at = 0; rc != SPSH_OK; fail_at++) {
+        fault_alloc fault = {.fail_at = fail_at};
+        spsh_allocator allocator = {fault_alloc_alloc, fault_alloc_free, &fault};
+        spsh_repair_options opt = SPSH_REPAIR_OPTIONS_INIT;
+        opt.allocator = &allocator;
+        REQUIRE(fail_at < 3000);
+        make_copy();
+        rc = spsh_repair_overlays(edited, copy, &opt, NULL, NULL);
+        CHECK(rc == SPSH_OK || rc == SPSH_E_NO_MEMORY);
+        CHECK_I64(fault.live_count, 0);
+        test_remove_tree(copy);
+        fail_at += rc == SPSH_OK ? 0 : fail_at / 8;
+    }
+    REQUIRE(rename(aside, path) == 0);
+}
+
 /* ---- failures ---- */
 
 static void test_every_allocation_failure(void)
@@ -612,8 +808,13 @@ int main(void)
     RUN(test_a_shard_of_many_blocks);
     RUN(test_references_follow_renumbered_records);
     RUN(test_nothing_lost_gives_the_same_dataset);
+    make_edited();
+    RUN(test_a_damaged_overlay_is_named_and_the_others_stay);
+    RUN(test_a_damaged_manifest_still_tells_the_overlays);
+    RUN(test_without_a_manifest_every_decision_is_reported);
     RUN(test_every_allocation_failure);
     RUN(test_every_io_failure);
+    test_remove_tree(memory);
     test_remove_tree(root);
     return TEST_RESULT();
 }

@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 
 #include "speechshard/loader.h"
+#include "test_number.h"
 #include "train_kit.h"
 
 static kit_run whole = {.folder = "whole"};
@@ -372,7 +373,7 @@ static double read_metrics(const char *folder, const char *kind, const char *key
         if (strstr(line, quoted_kind) == NULL || value == NULL)
             continue;
         value += strlen(quoted);
-        *ret_last = strncmp(value, "null", 4) == 0 ? (double)NAN : strtod(value, NULL);
+        *ret_last = test_number(value, NULL); /* "null" is NaN */
         sum += *ret_last;
     }
     (void)fclose(file);

@@ -365,6 +365,38 @@ static void test_files_that_are_missing_or_others(void)
     }
 }
 
+/* After the removal only generation 2 lists the overlay, and a reader of generation 2 needs it. */
+static void test_what_only_an_older_generation_lists(void)
+{
+    char path[700], aside[720];
+    findings found;
+    spsh_verify_result result;
+    spsh_error err = SPSH_ERROR_INIT;
+    uint64_t size = 0;
+    (void)snprintf(path, sizeof(path), "%s/overlays/skips.spsh", dataset);
+    (void)snprintf(aside, sizeof(aside), "%s.aside", path);
+    REQUIRE(spsh_overlay_remove(dataset, "skips", NULL, &err) == SPSH_OK);
+    CHECK_I64(verify(dataset, 1, 0, &found, &result), SPSH_OK);
+    CHECK_U64(result.damage_count, 0);
+    CHECK_U64(result.files, FILES + 1);
+    int fd = open_part("overlays/skips.spsh", &size);
+    flip(fd, 5000, 3);
+    CHECK_I64(verify(dataset, 1, 0, &found, &result), SPSH_OK);
+    CHECK_U64(found.count, 1);
+    CHECK_STR(found.list[0].file, "overlays/skips.spsh");
+    flip(fd, 5000, 3);
+    REQUIRE(close(fd) == 0 && rename(path, aside) == 0);
+    CHECK_I64(verify(dataset, 1, 0, &found, &result), SPSH_OK);
+    CHECK_U64(found.count, 1);
+    CHECK_STR(found.list[0].file, "overlays/skips.spsh");
+    CHECK_STR(found.list[0].part, "missing");
+    REQUIRE(rename(aside, path) == 0);
+    /* Back to generation 2. */
+    (void)snprintf(path, sizeof(path), "%s/manifest.spsh", dataset);
+    (void)snprintf(aside, sizeof(aside), "%s/manifest-00000002.spsh", dataset);
+    REQUIRE(rename(aside, path) == 0);
+}
+
 static void test_every_truncation_of_a_shard(void)
 {
     char path[700];
@@ -591,6 +623,7 @@ int main(int argc, char **argv)
         RUN(test_damaged_index_and_damaged_record);
         RUN(test_metadata_says_how_many_rows_it_costs);
         RUN(test_files_that_are_missing_or_others);
+        RUN(test_what_only_an_older_generation_lists);
         RUN(test_every_truncation_of_a_shard);
         RUN(test_a_shard_of_many_blocks);
         RUN(test_stopping);

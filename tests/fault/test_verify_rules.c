@@ -112,13 +112,19 @@ static void test_header_and_footers_that_do_not_fit(void)
     free(copy);
 }
 
-static void test_payloads_are_what_their_heads_say(void)
+static size_t find_record(const uint8_t *data)
 {
     size_t at = 4096;
+    while (memcmp(data + at + 8, "SREC", 4) != 0)
+        at += 64;
+    return at;
+}
+
+static void test_payloads_are_what_their_heads_say(void)
+{
+    size_t at = find_record(good);
     uint8_t *copy = malloc(size);
     REQUIRE(copy != NULL);
-    while (memcmp(good + at + 8, "SREC", 4) != 0)
-        at += 64;
     at += (size_t)load(at + 12, 4) + 100;
     memcpy(copy, good, size);
     copy[at] ^= 1;
@@ -129,6 +135,104 @@ static void test_payloads_are_what_their_heads_say(void)
     CHECK_U64(f.count, 1);
     CHECK_STR(f.part, "record");
     free(copy);
+}
+
+/* A head is under its own checksum, so a writer can seal wrong page checksums with it, and bytes
+ * in the padding. Readers reject such records, with or without decoding. */
+static void test_pages_are_what_readers_accept(void)
+{
+    const size_t at = find_record(good);
+    const size_t head_bytes = (size_t)load(at + 12, 4), payload_bytes = (size_t)load(at + 16, 8);
+    const size_t id_end = at + 128 + (size_t)(load(at + 60, 4) + 7) / 8 * 8;
+    uint8_t *copy = malloc(size);
+    REQUIRE(copy != NULL && payload_bytes % 64 != 0);
+    for (uint32_t n = 0; n < 4; n++) {
+        found f;
+        memcpy(copy, good, size);
+        if (n < 2)
+            copy[id_end + (size_t)load(at + 96, 4) * 16] ^= 1; /* the checksum of page 0 */
+        else
+            copy[at + head_bytes + payload_bytes] = 1;
+        (n < 2 ? reseal_but_pages : reseal)(copy, size);
+        write_file(copy, size);
+        CHECK_I64(verify(n % 2 == 0 ? 0 : SPSH_VERIFY_DECODE, &f), SPSH_OK);
+        CHECK_U64(f.count, 1);
+        CHECK_STR(f.part, "record");
+    }
+    free(copy);
+}
+
+enum { FLAC_SAMPLES = 20000, FLAC_FRAME = 4096 };
+
+/* A shard with one FLAC recording and two seek points: the frame of sample 0, and that of sample
+ * 8192 at another frame's offset and some bytes on. */
+static void write_flac_shard(const char *directory, int frame, int bytes, spsh_shard_seal *seal)
+{
+    static uint8_t payload[4 * FLAC_SAMPLES];
+    static int16_t pcm[FLAC_SAMPLES];
+    spsh_shard_writer_options opt = SPSH_SHARD_WRITER_OPTIONS_INIT;
+    spsh_shard_writer *writer = NULL;
+    spsh_decode_result decoded;
+    spsh_seek_point frames[8], points[2];
+    uint64_t count = 0, number = 0, random = 5;
+    size_t payload_bytes = 0;
+    for (size_t n = 0; n < FLAC_SAMPLES; n++)
+        pcm[n] = (int16_t)test_random(&random);
+    REQUIRE(spsh_flac_encode(pcm, SPSH_SAMPLE_I16, 16, FLAC_SAMPLES, 1, 16000, payload,
+                             sizeof(payload), &payload_bytes, NULL) == SPSH_OK);
+    const spsh_bytes file = {payload, payload_bytes};
+    REQUIRE(spsh_audio_seek_points(file, SPSH_CODEC_FLAC, 1, frames, 8, &count, NULL) == SPSH_OK);
+    REQUIRE(count == 5 && frames[2].sample == (uint64_t)2 * FLAC_FRAME);
+    REQUIRE(spsh_audio_decode_memory(file, SPSH_CODEC_FLAC, NULL, NULL, NULL, &decoded, NULL) ==
+            SPSH_OK);
+    points[0] = frames[0];
+    points[1] = (spsh_seek_point){frames[2].sample,
+                                  frames[2 + frame].offset_bytes + (uint64_t)(int64_t)bytes};
+    spsh_record record = {.id = noise_text("flac"),
+                          .payload_bytes = payload_bytes,
+                          .samples = FLAC_SAMPLES,
+                          .sample_rate_hz = 16000,
+                          .nominal_rate_hz = 16000,
+                          .channels = 1,
+                          .codec = SPSH_CODEC_FLAC,
+                          .format = SPSH_SAMPLE_I16,
+                          .bits_per_sample = 16,
+                          .flags = SPSH_RECORD_PCM_HASH,
+                          .seek_points = points,
+                          .seek_point_count = 2};
+    memcpy(record.pcm_hash, decoded.pcm_hash, 16);
+    opt.directory = directory;
+    memcpy(opt.dataset_id, noise_dataset_id, 16);
+    REQUIRE(spsh_shard_writer_open(&opt, &writer, NULL) == SPSH_OK);
+    REQUIRE(spsh_shard_writer_add_record(writer, &record, payload, &number, NULL) == SPSH_OK);
+    REQUIRE(spsh_shard_writer_seal(writer, seal, NULL) == SPSH_OK);
+    spsh_shard_writer_free(writer);
+}
+
+static void test_seek_points_are_frames(void)
+{
+    static const struct {
+        int frame, bytes;
+        uint64_t wrong;
+    } cases[] = {
+        {0,  0,  0},
+        {0,  1,  1},
+        {0,  -1, 1},
+        {-1, 0,  1},
+        {1,  0,  1},
+        {2,  7,  1}
+    };
+    for (size_t n = 0; n < sizeof(cases) / sizeof(cases[0]); n++) {
+        spsh_shard_seal seal;
+        found f;
+        REQUIRE(unlink(path) == 0);
+        write_flac_shard(root, cases[n].frame, cases[n].bytes, &seal);
+        CHECK_I64(verify(0, &f), SPSH_OK);
+        CHECK_U64(f.count, 0);
+        CHECK_I64(verify(SPSH_VERIFY_DECODE, &f), SPSH_OK);
+        CHECK_U64(f.count, cases[n].wrong);
+        CHECK_STR(f.part, cases[n].wrong != 0 ? "seek table" : "");
+    }
 }
 
 static void mutate(uint8_t *copy, uint64_t *random)
@@ -192,6 +296,8 @@ int main(int argc, char **argv)
     RUN(test_an_index_that_does_not_follow_from_the_blocks);
     RUN(test_header_and_footers_that_do_not_fit);
     RUN(test_payloads_are_what_their_heads_say);
+    RUN(test_pages_are_what_readers_accept);
+    RUN(test_seek_points_are_frames);
     RUN(test_nonsense_neither_crashes_nor_passes);
     free(good);
     test_remove_tree(root);

@@ -1,5 +1,6 @@
 /* fuzz_flac_decode.c: arbitrary bytes as the subframes of a FLAC frame. Both forms of our own
- * decoder agree; and with the right checksum, libFLAC decodes the same from what they take.
+ * decoder agree; and with the right checksum, libFLAC decodes the same from what they take. The
+ * decoder that lets samples wrap is safe on all of it, at up to 24 bits, and agrees with both.
  *
  *     byte 0: channels and stereo mode   byte 1: bits per sample - 4   bytes 2, 3: samples
  *     then subframes
@@ -133,6 +134,27 @@ static bool decode_both(spsh_bytes bytes, const spsh__flac_shape *shape, spsh__f
     return is_plain[0];
 }
 
+/* Samples may leave every range here: sums must wrap, which UBSan checks. */
+static void decode_wrapped(spsh_bytes bytes, const spsh__flac_shape *shape, uint32_t bits)
+{
+    spsh__flac_shape other = *shape;
+    spsh__flac_frame frame = {.size_bytes = 0};
+    other.bits_per_sample = bits;
+    (void)spsh__flac_decode_wrapped(bytes, &other, planes[1], &frame);
+}
+
+/* planes[0] is what the strict decoder makes of the frame. */
+static void compare_wrapped(spsh_bytes bytes, const spsh__flac_shape *shape, uint32_t samples)
+{
+    spsh__flac_frame frame = {.size_bytes = 0};
+    if (!spsh__flac_decode_wrapped(bytes, shape, planes[1], &frame))
+        abort();
+    for (uint32_t c = 0; c < shape->channels; c++)
+        if (memcmp(planes[0] + (size_t)c * BLOCK_MAX, planes[1] + (size_t)c * BLOCK_MAX,
+                   samples * sizeof(int32_t)) != 0)
+            abort();
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes)
 {
     if (size_bytes <= INPUT_HEAD || size_bytes > INPUT_MAX)
@@ -149,6 +171,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes)
     make_head(file, &shape);
     make_frame_head(exact, code, 1 + (uint32_t)(data[2] << 8 | data[3]) % BLOCK_MAX);
     memcpy(exact + FRAME_HEAD, data + INPUT_HEAD, body);
+    decode_wrapped((spsh_bytes){exact, size}, &shape, 4 + data[1] % 21u);
     if (!decode_both((spsh_bytes){exact, size}, &shape, &frame))
         goto out;
     memcpy(file + HEAD_BYTES, exact, size);
@@ -160,6 +183,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes)
     if (!spsh__flac_decode_frame((spsh_bytes){file + HEAD_BYTES, (size_t)frame.size_bytes}, &shape,
                                  planes[0], &frame))
         abort();
+    compare_wrapped((spsh_bytes){file + HEAD_BYTES, (size_t)frame.size_bytes}, &shape,
+                    frame.block_samples);
     compare(file, HEAD_BYTES + (size_t)frame.size_bytes, &shape);
 out:
     free(exact);

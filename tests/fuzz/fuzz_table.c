@@ -97,7 +97,7 @@ static void scan_as_corpus(const uint8_t *data, size_t size, uint8_t choice)
     must(spsh__view_open(&view_options, &view, NULL) == SPSH_OK);
     const spsh_ingest_options options = {
         .view = view, .domain_rule = choice % 5 == 0 ? "column:text" : NULL, .split_filter = NULL};
-    const spsh_ingest_sink sink = {take_item, take_reject, NULL, NULL, NULL, &items};
+    const spsh_ingest_sink sink = {.emit_fn = take_item, .reject_fn = take_reject, .user = &items};
     spsh_error err = SPSH_ERROR_INIT;
     const spsh_status rc = spsh__layout_find(layouts[choice % 3])->scan_fn(&options, &sink, &err);
     must(rc == SPSH_OK || err.message[0] != '\0');
@@ -121,7 +121,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         read_rows(&memory, &dialect, 16 + (choice >> 2));
     }
     spsh__table_format format = {0};
-    must(spsh__table_sniff(&input, choice & 4 ? "t.csv" : "t.tsv", SPSH__TABLE_QUOTING_DECIDE,
+    must(spsh__table_sniff(&input, choice & 4 ? "t.csv" : "t.tsv", SPSH__TABLE_QUOTING_DECIDE, NULL,
                            &format, NULL) == SPSH_OK);
     /* Looking for files is slow, so three inputs in four go without. */
     if (format.found && (choice & 0x30) == 0)

@@ -3,6 +3,7 @@
  */
 #include "augmenter.h"
 #include "spsh_test.h"
+#include "test_number.h"
 
 enum { LINE_BYTES = 32768, FIELDS = 8, OUTPUTS_MAX = 1400 };
 
@@ -92,8 +93,8 @@ static spsh_augment_draw draw_of(char **fields)
         .has_room = strcmp(fields[1], "1") == 0,
         .has_noise = has_noise,
         .has_gain = has_gain,
-        .snr_db = has_noise ? strtof(fields[2], NULL) : 0,
-        .gain_db = has_gain ? strtof(fields[3], NULL) : 0,
+        .snr_db = has_noise ? (float)test_number(fields[2], NULL) : 0,
+        .gain_db = has_gain ? (float)test_number(fields[3], NULL) : 0,
     };
 }
 

@@ -11,6 +11,7 @@
 
 #include "featgen_internal.h"
 #include "spsh_test.h"
+#include "test_number.h"
 
 enum { SIGNALS_MAX = 64, SEEN_MAX = 256, NAME_BYTES = 64, WORDS_MAX = 16 };
 
@@ -86,8 +87,8 @@ static uint64_t number(const char *word)
 
 static double real(const char *word)
 {
-    char *end = NULL;
-    const double value = strtod(word, &end);
+    const char *end = NULL;
+    const double value = test_number(word, &end);
     REQUIRE(end != word && *end == '\0');
     return value;
 }

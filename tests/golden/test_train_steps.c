@@ -10,6 +10,7 @@
 
 #include "model.h"
 #include "spsh_test.h"
+#include "test_number.h"
 
 enum { BATCH_MAX = 8, LABELS_MAX = 64, LINE_BYTES = 512, NAME_BYTES = 64, STEPS = 10 };
 
@@ -63,12 +64,13 @@ static char *next_word(char **text)
 }
 
 /* Numbers of a line. */
-static uint32_t numbers(char *text, double *ret, uint32_t most)
+static uint32_t numbers(const char *text, double *ret, uint32_t most)
 {
     uint32_t count = 0;
-    for (char *end = text; count < most; text = end, count++) {
-        ret[count] = strtod(text, &end);
-        if (end == text)
+    for (const char *at = text; count < most; count++) {
+        at += strspn(at, " \n");
+        ret[count] = test_number(at, &at);
+        if (isnan(ret[count]))
             break;
     }
     return count;

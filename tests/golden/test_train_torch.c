@@ -4,6 +4,7 @@
 
 #include "backend.h"
 #include "spsh_test.h"
+#include "test_number.h"
 
 static spsh__backend *b;
 static const spsh__backend_ops *ops;
@@ -47,7 +48,7 @@ static double wanted(const char *name)
     for (const char *line = golden; line != NULL && *line != '\0'; line = strchr(line, '\n')) {
         line += *line == '\n';
         if (strncmp(line, name, length) == 0 && line[length] == ' ')
-            return strtod(line + length, NULL);
+            return test_number(line + length + 1, NULL);
     }
     fprintf(stderr, "no line %s\n", name);
     REQUIRE(false);

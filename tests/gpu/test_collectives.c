@@ -5,6 +5,8 @@
  *
  * Without SHIM, and without NCCL on this machine, it is skipped.
  */
+#include <locale.h>
+
 #include "collectives.h"
 #include "comm.h"
 #include "device_test.h"
@@ -119,6 +121,7 @@ static void test_late(void)
          "1."                                                                },
         {"error:0:2", SPSH_E_IO,      "step 7, bucket 1, rank 0 of 1: NCCL: "},
     };
+    (void)setlocale(LC_NUMERIC, "C"); /* the locale of the host decides about messages */
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         spsh__collectives *c = NULL;
         spsh__buffer arena = {NULL, false};

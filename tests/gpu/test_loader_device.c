@@ -12,6 +12,9 @@
  * why and is skipped.
  */
 #include <math.h>
+#include <sched.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "copy_dataset.h"
 #include "device_test.h"
@@ -30,6 +33,8 @@ enum {
     SPEAKERS = 4,
     PCM_UTTERANCES = 40,
     PCM_SAMPLES_MAX = 20000,
+    CALLS_OF_FAILED = 50000,
+    CHILD_SECONDS = 60,
 };
 
 static spsh_cuda *cuda;
@@ -628,30 +633,74 @@ static void test_pinned_arena(void)
 
 /* ---- of the twin alone ---- */
 
-/* Mappings that a process forked from here would not get. */
-static uint32_t count_not_forked(void)
+/* KiB of mappings that a process forked from here would not get. */
+static uint64_t not_forked_kib(void)
 {
     char line[512];
-    uint32_t count = 0;
+    uint64_t size_kib = 0; /* size of the current mapping */
+    uint64_t kib = 0;
     FILE *file = fopen("/proc/self/smaps", "r");
     REQUIRE(file != NULL);
-    while (fgets(line, sizeof(line), file) != NULL)
-        count += strncmp(line, "VmFlags:", 8) == 0 && strstr(line, " dc ") != NULL;
+    while (fgets(line, sizeof(line), file) != NULL) {
+        if (strncmp(line, "Size:", 5) == 0)
+            size_kib = strtoull(line + 5, NULL, 10);
+        if (strncmp(line, "VmFlags:", 8) == 0 && strstr(line, " dc ") != NULL)
+            kib += size_kib;
+    }
     (void)fclose(file);
-    return count;
+    return kib;
 }
 
-/* Pinned pages would be copied by each fork. */
+/* Each fork would copy pinned pages. Where reads land is never forked; slots are, for children that
+ * look at a batch in the host's memory. */
 static void test_slots_are_not_forked(void)
 {
     spsh_dataset *dataset = open_dataset(plain_path);
     spsh_loader_options opt = device_options();
     opt.engine = SPSH_ENGINE_PREAD; /* rings are not forked either */
-    const uint32_t before = count_not_forked();
+    const uint64_t before = not_forked_kib();
+    const spsh_cuda *device = opt.cuda;
+    opt.cuda = NULL;
     spsh_loader *loader = open_loader(dataset, &opt);
-    CHECK(count_not_forked() > before);
+    const uint64_t of_host = not_forked_kib();
     spsh_loader_close(loader);
-    CHECK_U64(count_not_forked(), before);
+    CHECK_U64(not_forked_kib(), before);
+    opt.cuda = device;
+    loader = open_loader(dataset, &opt);
+    CHECK(of_host > before && not_forked_kib() > of_host);
+    spsh_loader_close(loader);
+    CHECK_U64(not_forked_kib(), before);
+    spsh_dataset_close(dataset);
+}
+
+/* A child cannot use the device. It closes the loader without a call to CUDA.
+ */
+static void test_close_in_a_child(void)
+{
+    spsh_dataset *dataset = open_dataset(plain_path);
+    const spsh_loader_options opt = options_of(&kinds[8]);
+    spsh_loader *loader = open_loader(dataset, &opt);
+    const spsh_batch *batch = NULL;
+    for (uint32_t n = 0; n < 4; n++) {
+        int status = 0;
+        require(spsh_loader_next(loader, &batch, &err));
+        (void)fflush(NULL);
+        const pid_t child = fork();
+        REQUIRE(child >= 0);
+        if (child == 0) {
+            (void)alarm(CHILD_SECONDS);
+            CHECK_I64(spsh_loader_next(loader, &batch, &err), SPSH_E_INVALID_ARG);
+            spsh_loader_release_after(loader, batch, batch->ready);
+            spsh_loader_close(loader);
+            spsh_dataset_close(dataset);
+            _exit(TEST_RESULT());
+        }
+        REQUIRE(waitpid(child, &status, 0) == child);
+        CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+        require(spsh_cuda_event_synchronize(cuda, batch->ready, &err));
+        spsh_loader_release(loader, batch);
+    }
+    spsh_loader_close(loader);
     spsh_dataset_close(dataset);
 }
 
@@ -675,6 +724,32 @@ static void test_no_memory(void)
     CHECK_I64(spsh_loader_open(&datasets, 1, &opt, &loader, &err), SPSH_E_NO_MEMORY);
     CHECK(strstr(err.message, "MB are free; fewer slots") != NULL);
     twin->device_bytes = before;
+    spsh_dataset_close(dataset);
+}
+
+/* The device fails once, when a slot is given back. The next batch becomes ready all the same; it
+ * is not served. */
+static void test_failure_lasts(void)
+{
+    spsh_dataset *dataset = open_dataset(plain_path);
+    spsh_loader_options opt = device_options();
+    const spsh_batch *batch = NULL;
+    spsh_status rc = SPSH_E_IO;
+    opt.is_asked = true; /* no thread uses the twin while nothing is asked for */
+    spsh_loader *loader = open_loader(dataset, &opt);
+    require(spsh_loader_ask(loader, 0, 0, &err));
+    require(spsh_loader_next(loader, &batch, &err));
+    twin->is_lost = true;
+    spsh_loader_release(loader, batch);
+    twin->is_lost = false;
+    require(spsh_loader_ask(loader, 0, 1, &err));
+    for (uint32_t calls = 0; calls < CALLS_OF_FAILED && rc == SPSH_E_IO; calls++) {
+        (void)sched_yield();
+        rc = spsh_loader_next(loader, &batch, &err);
+    }
+    CHECK_I64(rc, SPSH_E_IO);
+    CHECK(strstr(err.message, "waiting for device 0") != NULL);
+    spsh_loader_close(loader);
     spsh_dataset_close(dataset);
 }
 
@@ -752,7 +827,9 @@ int main(int argc, char **argv)
     RUN(test_pinned_arena);
     if (twin != NULL) {
         RUN(test_slots_are_not_forked);
+        RUN(test_close_in_a_child);
         RUN(test_no_memory);
+        RUN(test_failure_lasts);
         RUN(test_lost_device);
         RUN(test_all_is_closed);
     }

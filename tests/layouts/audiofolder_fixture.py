@@ -1,6 +1,8 @@
 """AudioFolder: metadata.csv with quotes, metadata.jsonl, one for all or one a split."""
 import json
 
+from bad_types import bad_rows
+
 
 def write(path, text):
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -63,7 +65,25 @@ SPLITS = {
     },
 }
 
+def make_types(root, clip):
+    clip(root / "3.wav", seed=1)
+    clip(root / "4.wav", seed=2)
+    rows = [{"file_name": "4.wav", "text": "first"},
+            *bad_rows({"file_name": "3.wav", "text": "wrong"}, {
+                "file_name": "text", "text": "text", "id": "name", "speaker_id": "name", "language": "name",
+                "domain": "name", "split": "name"}),
+            {"file_name": "3.wav", "text": "right", "speaker_id": 7}]
+    write(root / "metadata.jsonl", "\n".join(json.dumps(row) for row in rows))
+
+
+TYPES = {
+    "rejects": {"row_syntax": (23, 23)},
+    "all_ids": ["3", "4"],
+    "ids": {"3": {"text": "right", "speaker": "7"}},
+}
+
 CASES = {
+    "types": (make_types, TYPES),
     "csv": (make_csv, CSV),
     "splits": (make_splits, SPLITS),
     "one split": (make_splits, {"options": ["--split", "test"], "utterances": 2, "excluded": 4}),

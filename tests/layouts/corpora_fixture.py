@@ -117,7 +117,7 @@ CASES = {
     }),
     "archives, by exit status": (make_archives, {
         "options": ["--max-rejects", "99%"], "status": 1,
-        "stderr": "published, but 3 archives or manifests are damaged"}),
+        "stderr": "not published: 3 archives or manifests are damaged"}),
     "archives, no loss allowed": (make_archives, {"options": ["--strict"], "status": 1,
                                                   "stderr": "--strict allows no loss"}),
     "failed download": (make_failed_download, {
@@ -133,7 +133,8 @@ CASES = {
     "parquet": (make_parquet, {"status": 1, "stderr": "python -m speechshard.parquet"}),
     "a parquet file": (make_parquet, {"root": "data/train-00000-of-00001.parquet", "status": 1,
                                       "stderr": "python -m speechshard.parquet"}),
-    "nothing left": (make_gone, {"status": 1, "stderr": "left of 2 rows; 2 are missing_audio"}),
+    "nothing left": (make_gone, {"status": 1, "stderr": "corpus: nothing to pack: no utterance is left of 2 rows; "
+                                                "2 are missing_audio, the first gone.wav in line 1 ("}),
     "nothing asked for": (make_several, {"options": ["--split", "eval"], "status": 1,
                                          "stderr": "none that --split asks for"}),
     "several": (make_several, {

@@ -30,13 +30,14 @@ EXPECTED = {
 
 
 def make_json(root, clip):
-    for i in range(7):
+    for i in range(8):
         clip(root / f"{i}.wav", seed=10 + i)
     documents = {
         0: {"text": "erst\u00e9r \u2028", "speaker": "s1", "lang": "de", "snr": 12.5, "tags": ["x", None]},
         1: {"transcript": None, "sentence": "zweiter", "speaker_id": 7, "domain": "calls", "text": 3},
         2: {"words": [{"word": "a", "start": 0.1}], "speaker": "N/A"},
         3: {"text": "the text file wins", "language": "fr"},
+        7: {"text": ["a", "list"], "speaker": "not taken"},
         9: {"text": "no audio"},
     }
     for number, document in documents.items():
@@ -49,9 +50,10 @@ def make_json(root, clip):
 
 
 JSON = {
-    "utterances": 7,
-    "rejects": {"row_syntax": (2, 0)},
-    "domains": {"de": 1, "fr": 1, "calls": 1, "default": 4},
+    "utterances": 8,
+    "rejects": {"row_syntax": (3, 0)},
+    "told": ["'text' is a list, and must be a string"],
+    "domains": {"de": 1, "fr": 1, "calls": 1, "default": 5},
     "languages": {"de": 1, "fr": 1},
     "speakers": 2,
     "ids": {

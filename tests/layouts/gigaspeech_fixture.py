@@ -2,6 +2,8 @@
 import hashlib
 import json
 
+from bad_types import bad_rows
+
 
 def segment(sid, begin, end, text, subsets, **more):
     return {"sid": sid, "speaker": "N/A", "begin_time": begin, "end_time": end, "text_tn": text,
@@ -120,7 +122,18 @@ TABLES = {
     },
 }
 
+def make_types(root, clip):
+    make_audio(root, clip)
+    good = audio("A", "audio/podcast/P0001/POD0000000025.opus", [segment("S", 0.25, 0.75, "RIGHT", XL)])
+    bad = bad_rows(good, {"path": "text", "aid": "text", "subsets": "list", "speaker": "name", "segments.0.sid": "text",
+                          "segments.0.begin_time": "name", "segments.0.end_time": "name", "segments.0.text_tn": "text",
+                          "segments.0.speaker": "name", "segments.0.subsets": "list"})
+    (root / "GigaSpeech.json").write_text(json.dumps({"dataset": "GigaSpeech", "audios": [*bad, good]}))
+
+
 CASES = {
+    "types": (make_types, {"all_ids": ["S"], "ids": {"S": {"text": "RIGHT", "document": "A"}},
+                           "rejects": {"row_syntax": (34, 34)}}),
     "json": (make_json, JSON),
     "json file": (make_json, {**JSON, "root": "GigaSpeech.json"}),
     "xs": (make_json, {"options": ["--split", "XS"], "all_ids": ["POD0000000025_S0000001"], "excluded": 7,

@@ -11,6 +11,7 @@ extension and makes the folders above it. EXPECTED holds any of
 
     layout      the name to be detected (NAME with '-' for '_')
     root        what is packed, below root; default: root itself
+    roots       several of these, each packed as a corpus
     options     more words for `pack`
     status      exit status of `pack`, default 0; other than 0: nothing but `stderr` is compared
     stderr      a piece of text among the messages
@@ -18,6 +19,7 @@ extension and makes the folders above it. EXPECTED holds any of
     rejects     {reason: events} of all reasons; rows of a reason as {reason: (events, rows)}
     reject_details  {id: detail} of the one reject that has this id
     told        a list: pieces of text, each in the detail of some reject
+    noted       a list: pieces of text, each in a line of "worth a look"; not_noted: in none
     rows_in     rows of the tables; without it only the sum is checked
     merged      rows that name what another row gave already; default 0
     excluded    rows that were not asked for; default 0
@@ -33,7 +35,7 @@ The dataset is packed twice, with one worker and with four, and must have the sa
 tree is put into archives (archive_form.py), and must give the same bytes again.
 """
 import collections
-import importlib.util
+import importlib
 import json
 import os
 import pathlib
@@ -94,8 +96,8 @@ def run(command, *words):
 
 
 def pack(command, expected, root, dataset, jobs):
-    source = root / expected["root"] if "root" in expected else root
-    return run(command, "pack", source, "-o", dataset, "--json", "--max-rejects", "100%",
+    sources = [root / name for name in expected.get("roots", [expected.get("root", "")])]
+    return run(command, "pack", *sources, "-o", dataset, "--json", "--max-rejects", "100%",
                "--jobs", jobs, *LITTLE_MEMORY, *expected.get("options", []))
 
 
@@ -227,6 +229,10 @@ def check_case(checks, command, make, expected, layout, clip):
         for text in expected.get("told", []):
             if not any(text in reject.get("detail", "") for reject in rejects):
                 checks.fail(f"no reject says {text!r}")
+        for key, wanted in (("noted", True), ("not_noted", False)):
+            for text in expected.get(key, []):
+                if any(text in line for line in report["warnings"]) != wanted:
+                    checks.fail(f"{key}: {text!r}, but the report has {report['warnings']}")
         check_utterances(checks, expected, read_lines(run(command, "ls", "--json", first).stdout))
         if checks.failures:
             print(packed.stderr)
@@ -242,20 +248,20 @@ def check_case(checks, command, make, expected, layout, clip):
             check_archive(checks, command, expected, root, first)
 
 
+def load_cases(name):
+    fixture = importlib.import_module(f"{name}_fixture")
+    return getattr(fixture, "CASES", None) or {"": (fixture.make, fixture.EXPECTED)}
+
+
 def main():
     command, make_clip, name = sys.argv[1:]
-    folder = pathlib.Path(__file__).resolve().parent
-    spec = importlib.util.spec_from_file_location("fixture", folder / f"{name}_fixture.py")
-    fixture = importlib.util.module_from_spec(spec)
-    sys.path.insert(0, str(folder))
-    spec.loader.exec_module(fixture)
-    cases = getattr(fixture, "CASES", None) or {"": (fixture.make, fixture.EXPECTED)}
     failures = 0
-    for case, (make, expected) in cases.items():
+    for case, (make, expected) in load_cases(name).items():
         checks = Checks(f"{name} {case}".strip())
         check_case(checks, command, make, expected, name.replace("_", "-"), clip_maker(make_clip))
         failures += checks.failures
     return 1 if failures else 0
 
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())

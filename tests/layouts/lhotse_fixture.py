@@ -2,6 +2,8 @@
 import gzip
 import json
 
+from bad_types import bad_rows
+
 
 def write_lines(path, rows):
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -182,6 +184,43 @@ def make_recordings(root, clip):
                 [recording("stereo", "audio/stereo.wav", seconds=1.04, channel_ids=[0, 1])])
 
 
+def make_type_pairs(root, clip):
+    """Wrong types of recordings and supervisions stand before the right ones of the same ids."""
+    make_clips(root, clip)
+    good = recording("rec-1", "audio/rec-1.flac", transforms=[])
+    write_lines(root / "demo_recordings_train.jsonl", [recording("rec-2", "audio/rec-2.flac"), *bad_rows(
+        good, {"id": "text", "sources": "list", "transforms": "list", "duration": "name"}), good])
+    good = supervision("3", "rec-1", 0.0, 1.0, "right", speaker=4, language="en")
+    write_lines(root / "demo_supervisions_train.jsonl", [supervision("2", "rec-2", 0.0, 1.0, "first"), *bad_rows(
+        good, {"id": "text", "recording_id": "text", "start": "name", "duration": "name", "text": "text",
+               "speaker": "name", "language": "name"}), good])
+
+
+TYPE_PAIRS = {
+    "rejects": {"row_syntax": (37, 24)},
+    "all_ids": ["2", "3"],
+    "ids": {"3": {"text": "right", "speaker": "4", "source": "audio/rec-1.flac"}},
+}
+
+
+def make_type_cuts(root, clip):
+    make_clips(root, clip)
+    good = cut("c", 0.5, 1.0, [supervision("3", "rec-1", 0.0, 0.5, "right")], recording("rec-1", "audio/rec-1.flac"))
+    write_lines(root / "demo_cuts_train.jsonl", [cut("a", 0.0, 0.5, [], recording("rec-2", "audio/rec-2.flac")),
+                                                 *bad_rows(good, {
+        "id": "text", "type": "text", "start": "name", "duration": "name", "recording": "object",
+        "recording.id": "text", "recording.sources": "list", "recording.sources.0.source": "text",
+        "recording.sources.0.type": "text", "supervisions.0.id": "text", "supervisions.0.text": "text",
+        "supervisions": "list"}), good])
+
+
+TYPE_CUTS = {
+    "rejects": {"row_syntax": (43, 43)},
+    "all_ids": ["3", "a"],
+    "ids": {"3": {"text": "right"}},
+}
+
+
 def make_list(root, clip):
     make_clips(root, clip)
     (root / "cuts.json").write_text(json.dumps([cut("cut-1", 0.0, 1.0, [], recording("rec-1", "a.flac"))]))
@@ -191,6 +230,8 @@ CASES = {
     "pairs": (make_pairs, PAIRS),
     "shared": (make_shared, SHARED),
     "cuts": (make_cuts, CUTS),
+    "types in pairs": (make_type_pairs, TYPE_PAIRS),
+    "types in cuts": (make_type_cuts, TYPE_CUTS),
     "one cuts file": (make_cuts, {**CUTS, "root": "demo_cuts_train.jsonl.gz",
                                   "rejects": {reason: count for reason, count in CUTS["rejects"].items()
                                               if reason != "excluded_by_rule"}}),

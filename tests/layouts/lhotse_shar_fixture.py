@@ -4,6 +4,8 @@ import io
 import json
 import tarfile
 
+from bad_types import bad_rows
+
 
 def cut(name, supervisions, duration=0.5, **more):
     """As Shar's writer leaves it: it starts at 0, and the recording is a placeholder."""
@@ -114,7 +116,17 @@ TRUNCATED = {
     "archive": False,
 }
 
+def make_types(root, clip):
+    """The right cut has the id of those with wrong types."""
+    bad = bad_rows(cut("a", [(0, 0.5, "wrong")]), {"id": "text", "recording.id": "text", "recording": "object",
+                                                  "supervisions.0.id": "text", "supervisions.0.text": "text"})
+    write_cuts(root / "cuts.jsonl.gz", [*bad, cut("a", [(0, 0.5, "right")])])
+    write_tar(root / "recording.tar", pair(root, clip, "a", "flac", 1) * (len(bad) + 1))
+
+
 CASES = {
+    "types": (make_types, {"archive": False, "all_ids": ["a-0"], "ids": {"a-0": {"text": "right"}},
+                           "rejects": {"row_syntax": (19, 19)}}),
     "shards": (make, EXPECTED),
     "truncated": (make_truncated, TRUNCATED),
     "one shard": (make_single, {"all_ids": ["a-0"], "rejects": {}, "rows_in": 1}),

@@ -1,6 +1,8 @@
 """NeMo manifests: a folder with two of them, and one that is given by itself."""
 import json
 
+from bad_types import bad_rows
+
 
 def write_lines(path, rows):
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -71,6 +73,27 @@ EXPECTED = {
     },
 }
 
+# A number as a path would be the id of the right row below it.
+BAD = bad_rows({"audio_filepath": "3.wav", "text": "x", "speaker": "s", "lang": "l", "domain": "d", "offset": 0.1,
+                "duration": 0.1, "_skipme": False},
+               {"audio_filepath": "text", "text": "text", "speaker": "name", "lang": "name", "domain": "name",
+                "offset": "name", "duration": "name"}) + \
+    [{"audio_filepath": "3.wav", "text_filepath": 3}, {"audio_filepath": "3.wav", "_skipme": [0]}]
+
+
+def make_types(root, clip):
+    clip(root / "3.wav", seed=1)
+    write_lines(root / "train.json", [*BAD, {"audio_filepath": "3.wav", "text": "right", "speaker": 4, "lang": 5,
+                                             "duration": "0.4"}])
+
+
+TYPES = {
+    "rejects": {"row_syntax": (len(BAD), len(BAD))},
+    "told": ["'audio_filepath' is a number, and must be a string", "'speaker' is a list, and must be a string or a number"],
+    "all_ids": ["3"],
+    "ids": {"3": {"text": "right", "speaker": "4", "language": "5"}},
+}
+
 ONE = {
     "root": "dev.jsonl",
     "utterances": 1,
@@ -88,6 +111,7 @@ SPLIT = {
 CASES = {
     "folder": (make, EXPECTED),
     "file": (make, ONE),
+    "types": (make_types, TYPES),
     "split": (make, SPLIT),
     "column": (make, {"options": ["--domain", "column:pnc"], "domains": {"yes": 1, "default": 8},
                        "excluded": 1}),

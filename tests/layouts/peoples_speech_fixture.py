@@ -3,6 +3,8 @@ import hashlib
 import json
 import tarfile
 
+from bad_types import bad_rows
+
 
 def member_name(identifier, document, index):
     key = f"{identifier}/{document}"
@@ -182,7 +184,19 @@ SITE = {
     "ids": {NAMES["sa"][:-5]: {"text": "hello", "extras": {"licence": "CC BY-SA"}}},
 }
 
+def make_types(root, clip):
+    clip(root / "train" / "clean" / "3.flac", seed=1)
+    good = document("show", ["3.flac"], ["right"], [400])
+    bad = bad_rows(good, {"identifier": "text", "training_data.label": "list", "training_data.name": "list",
+                          "training_data.duration_ms": "list"})
+    bad += [document("show", [name], [label], [duration])
+            for name, label, duration in ((3, "x", 400), (["3"], "x", 400), ("3.flac", 3, 400), ("3.flac", "x", "400"))]
+    write_lines(root / "train" / "clean.json", [*bad, good])
+
+
 CASES = {
+    "types": (make_types, {"all_ids": ["3"], "ids": {"3": {"text": "right", "document": "show"}},
+                           "rejects": {"row_syntax": (17, 17)}}),
     "unpacked": (make, EXPECTED),
     "split": (make, {"options": ["--split", "dirty_sa,test"], "utterances": 2, "excluded": 8,
                      "splits": {"train": 1, "test": 1}}),

@@ -37,6 +37,20 @@ def make_two(root, clip):
         (root / name).write_text("path,text\na.wav,hello\n")
 
 
+def make_three(root, clip):
+    """One table for each split; a clip of its own for each row."""
+    for i, name in enumerate(("train", "val", "test")):
+        for j in range(2):
+            clip(root / "audio" / f"{name}{j}.wav", seed=10 * i + j)
+        (root / f"{name}.csv").write_text("file,class\n" + "".join(
+            f"audio/{name}{j}.wav,word{j}\n" for j in range(2)))
+
+
+def make_own_split(root, clip):
+    make_three(root, clip)
+    (root / "val.csv").write_text("file,class,split\naudio/val0.wav,word,dev\n")
+
+
 def make_deepspeech(root, clip):
     clip(root / "a b.wav", seconds=0.5, seed=1)
     (root / "train.csv").write_text("wav_filename,wav_filesize,transcript\n./a b.wav,16044,hello\n")
@@ -76,7 +90,27 @@ CASES = {
                                 "ids": {"a": {"text": '"quoted"'}}}),
     "said rfc": (make_unclear, {"options": ["--layout", "table-rfc"], "utterances": 1,
                                 "ids": {"a": {"text": "quoted"}}}),
-    "two tables": (make_two, {"status": 1, "stderr": "several tables"}),
+    "two tables": (make_two, {"utterances": 1, "splits": {"dev": 1}, "rejects": {"dup_id": 1}}),
+    "splits": (make_three, {
+        "utterances": 6, "splits": {"train": 2, "val": 2, "test": 2},
+        "noted": ["train.csv has no text column", "kept as extras: class (--column text=NAME",
+                  "val.csv: all rows have the split 'val'", "--split-from none"],
+        "ids": {"audio/train0": {"text": None, "extras": {"class": "word0"}}}}),
+    "splits by operands": (make_three, {
+        "roots": ["train.csv", "test.csv"], "archive": False,  # archives are no tables
+        "utterances": 4, "splits": {"train": 2, "test": 2}}),
+    "one of the splits": (make_three, {"options": ["--split", "val"], "utterances": 2, "excluded": 4,
+                                       "splits": {"val": 2}, "rejects": {"excluded_by_rule": (2, 0)}}),
+    "no splits": (make_three, {"options": ["--split-from", "none"], "utterances": 6, "splits": {"": 6}}),
+    "own split": (make_own_split, {"status": 1, "stderr": "several tables"}),
+    "columns": (make_three, {
+        "options": ["--column", "text=Class", "--column", "id=file"], "utterances": 6,
+        "not_noted": ["kept as extras"],
+        "ids": {"audio/train0.wav": {"text": "word0", "extras": {}}}}),
+    "no such column": (make_three, {"options": ["--column", "text=klass", "--layout", "table"],
+                                    "status": 1, "stderr": "text=klass"}),
+    "wrong field": (make_three, {"options": ["--column", "texts=class"], "status": 2,
+                                 "stderr": "FIELD is audio, text"}),
     "deepspeech": (make_deepspeech, {"utterances": 1, "rejects": {},
                                      "ids": {"a b": {"text": "hello", "seconds": 0.5}}}),
 }

@@ -3,6 +3,7 @@ of every dialect, and the stream that `pack -` reads."""
 import json
 import tarfile
 
+from bad_types import bad_rows
 from tars import Clips, tar_bytes, write_tar
 
 LONG = "talk-" + "x" * 120
@@ -216,12 +217,33 @@ def make_truncated(root, clip):
 
 TRUNCATED = {
     "archive": False,  # what is cut off is told by the tar's name
-    "rejects": {"truncated": (1, 0), "orphan_text": (1, 0)},
+    "rejects": {"truncated": (2, 0), "orphan_text": (1, 0)},
     "all_ids": ["0", "2"],
     "ids": {"0": {"text": "whole"}, "2": {"text": "no end"}},
 }
 
+def make_types(root, clip):
+    """What was written for us has types; of somebody's .json only a text that would be lost."""
+    audio = Clips(root, clip)
+    ours = bad_rows({"extras": {}, "reject": None}, {
+        "id": "text", "text": "text", "source": "text", "speaker": "name", "language": "name", "domain": "name",
+        "split": "name", "document": "name", "nominal_rate_hz": "list"})
+    samples = [*ours, *bad_rows({}, {"text": "text"}), {"reject": {"reason": 5}}]
+    samples += [{"id": 3, "text": 3, "sentence": "somebody's", "speaker": {"n": 1}},
+                {"id": "0", "extras": {}, "text": "right", "speaker": 8}]
+    write_tar(root / "shard-000000.tar", [part for number, sample in enumerate(samples) for part in (
+        (f"{number}.json", json_bytes(**sample)), (f"{number}.wav", audio()))])
+
+
+TYPES = {
+    "rejects": {"row_syntax": (35, 35)},
+    "all_ids": ["35", "0"],
+    "ids": {"0": {"text": "right", "speaker": "8"},
+            "35": {"text": "somebody's", "extras": {"id": 3, "text": 3, "speaker": {"n": 1}}}},
+}
+
 CASES = {
+    "types": (make_types, TYPES),
     "folders": (make, EXPECTED),
     "last dot": (make, LAST_DOT),
     "split": (make, {"options": ["--split", "dev"], "all_ids": ["dev-0"], "excluded": 15}),

@@ -1,6 +1,8 @@
 """wenet's raw data lists: keys, segments, texts that are missing, blank lines."""
 import json
 
+from bad_types import bad_rows
+
 
 def make(root, clip):
     for n, name in enumerate(["BAC009S0002W0122", "BAC009S0002W0123"]):
@@ -33,7 +35,15 @@ EXPECTED = {
     },
 }
 
+def make_types(root, clip):
+    clip(root / "a.wav", seconds=1.0, seed=1)
+    good = {"key": "3", "wav": "a.wav", "txt": "right", "start": 0.0, "end": 0.25}
+    bad = bad_rows(good, {"wav": "text", "key": "name", "txt": "text", "start": "name", "end": "name"})
+    (root / "data.list").write_text("\n".join(map(json.dumps, [{"key": "0", "wav": "a.wav"}, *bad, good])))
+
+
 CASES = {
     "folder": (make, EXPECTED),
     "file": (make, dict(EXPECTED, root="data.list")),
+    "types": (make_types, {"rejects": {"row_syntax": (17, 17)}, "all_ids": ["0", "3"], "ids": {"3": {"text": "right"}}}),
 }

@@ -29,6 +29,15 @@ if [ -d train ] && grep -rnE "$unsafe" train --include='*.[ch]' --include='*.cc'
     bad=1
 fi
 
+# One function reads decimal numbers. The C library's read the decimal point of the locale.
+for part in shardfmt loader featgen train tools; do
+    [ -d "$part" ] || continue
+    if grep -rnE '\b(strto(d|f|ld)(_l)?|atof)[[:space:]]*\(' "$part" --include='*.[ch]' --include='*.cc' |
+        grep -v '^shardfmt/src/decimal\.c:'; then
+        bad=1
+    fi
+done
+
 # CUDA is in the plug-in alone: .cu files, all of them in folders of that name, and nothing outside of those includes its
 # headers. (Headers there that C includes, too, do so for nvcc alone: the C twin would not compile.)
 for part in shardfmt loader featgen train tools; do

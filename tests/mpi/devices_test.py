@@ -152,9 +152,11 @@ def test_a_collective_that_does_not_come():
 def test_a_rank_that_does_not_join():
     for fault, run in begin_faults("absent:1", "stop:1"):
         done = run.end(without=[1] if fault == "stop:1" else [])
-        who = "rank 1" if fault == "stop:1" else "no rank"
+        # On a busy machine rank 1 may stop before its last message to rank 2, which then never joins.
+        who = r"rank 1(, 2)? is missing: step 0, joining the others|rank 1 has not sent" if fault == "stop:1" else \
+            "no rank is missing: step 0, joining the others"
         for other in [0, 2]:
-            check(done.codes[other] == 70 and f"{who} is missing: step 0, joining the others" in done.said[other],
+            check(done.codes[other] == 70 and re.search(who, done.said[other]),
                   f"{fault}: rank {other} ends with {done.codes[other]}: {done.said[other]}")
 
 

@@ -2,6 +2,7 @@
 
 import json
 import pickle
+import shutil
 import subprocess
 import threading
 import unittest
@@ -49,6 +50,26 @@ class DatasetTest(unittest.TestCase):
         rates = {str(rate): count for rate, count in info["sample_rates"].items()}
         self.assertEqual(rates, want["sample_rates"])
         self.assertEqual(info["splits"], want["splits"] or {"": want["utterances"]})
+
+    def test_skipped(self):
+        path = support.work_dir() / "skips.spsh"
+        shutil.copytree(self.path, path)
+        ids = [utterance.id for utterance in speechshard.Dataset(path)]
+        listed = support.work_dir() / "skips.tsv"
+        listed.write_text(f"{ids[3]}\tnoise\n{ids[-1]}\n", encoding="utf-8")
+        overlay = [support.COMMAND, "overlay", path, "add", "skips", "--skip", listed, "--quiet"]
+        subprocess.run(overlay, check=True)
+        dataset = speechshard.Dataset(path)
+        self.assertEqual([u.skipped for u in dataset], [i in (ids[3], ids[-1]) for i in ids])
+        counts = {"utterances": 40, "served": 38, "skipped": 2}
+        self.assertEqual((len(dataset), dataset.served, dataset.skipped), tuple(counts.values()))
+        self.assertEqual({key: dataset.info[key] for key in counts}, counts)
+        self.assertEqual(speechshard.Loader(dataset, max_seconds=600).plan["utterances"], 38)
+        info = json.loads(subprocess.check_output([support.COMMAND, "info", "--json", path]))
+        self.assertEqual({key: info[key] for key in counts}, counts)
+        with speechshard.Dataset(self.path) as plain:
+            self.assertEqual((plain.served, plain.skipped, plain[3].skipped), (40, 0, False))
+        self.assertRaises(ValueError, lambda: plain.served)
 
     def test_audio_is_that_of_cat(self):
         dataset = speechshard.Dataset(self.path)

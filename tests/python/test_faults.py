@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 import unittest
+import wave
 from pathlib import Path
 
 import support  # first: it skips where the package is missing
@@ -89,6 +90,66 @@ class DamageTest(unittest.TestCase):
         with self.assertRaises(speechshard.Error) as caught:
             list(loader)
         self.assertEqual(caught.exception.status, "SPSH_E_LIMIT")
+
+
+GOLDEN = Path(__file__).parents[1] / "golden/audio"
+
+
+class UndecodableTest(unittest.TestCase):
+    """The Loader's row of docs/BAD_RECORDS.md, but for damage. Transcripts are missing throughout."""
+
+    @classmethod
+    def setUpClass(cls):
+        corpus = support.work_dir() / "odd"
+        corpus.mkdir()
+        for name in ("undecodable.flac", "wrapped.flac"):
+            shutil.copy(GOLDEN / name, corpus)
+        for number in range(12):
+            with wave.open(str(corpus / f"clip-{number}.wav"), "wb") as clip:
+                clip.setparams((1, 2, 16000, 0, "NONE", ""))
+                clip.writeframes(bytes([number + 1, 1]) * (1 if number == 0 else 1500 + number))
+        cls.path = support.work_dir() / "odd.spsh"
+        command = [support.COMMAND, "pack", corpus, "-o", cls.path, "--quiet"]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+
+    def ids(self, **options):
+        loader = speechshard.Loader(self.path, **OPTIONS, **options)
+        ids = sorted(i for batch in loader for i in batch.ids)
+        self.assertEqual(loader.bad_records, [])
+        self.assertGreaterEqual(loader.stats["undecodable_records"], 1)
+        return ids
+
+    def test_not_served(self):
+        want = sorted(u.id for u in speechshard.Dataset(self.path) if u.id != "undecodable")
+        self.assertEqual(len(want), 13)
+        self.assertIn("wrapped", want)
+        self.assertIn("clip-0", want)  # of one sample
+        for on_error in ("fail", "skip"):
+            self.assertEqual(self.ids(on_error=on_error, quarantine_max=1), want)
+        ids = self.ids(on_error="substitute")
+        self.assertEqual((len(ids), "undecodable" in ids), (14, False))
+
+    def test_fail(self):
+        for on_error in ("fail", "skip", "substitute"):
+            loader = speechshard.Loader(self.path, undecodable="fail", on_error=on_error, **OPTIONS)
+            with self.assertRaises(speechshard.Error) as caught:
+                list(loader)
+            self.assertEqual(caught.exception.status, "SPSH_E_AUDIO")
+        with self.assertRaises(ValueError):
+            speechshard.Loader(self.path, undecodable="never")
+
+    def test_one_line(self):
+        lines = []
+        loader = speechshard.Loader(self.path, log=lambda level, text: lines.append(text), **OPTIONS)
+        for _ in range(2):
+            list(loader)
+        self.assertEqual(sum("undecodable records are not served" in line for line in lines), 1, lines)
+
+    def test_too_long(self):
+        with self.assertRaises(speechshard.Error):
+            speechshard.Loader(self.path, max_seconds=0.05)
+        ids = [i for batch in speechshard.Loader(self.path, max_seconds=0.05, long="drop") for i in batch.ids]
+        self.assertEqual(ids, ["clip-0"])
 
 
 SLOW = """
@@ -195,6 +256,14 @@ os._exit(0)
 """)
 
 
+def run(code):
+    """Run code in a process of its own, with a dataset at `path`."""
+    head = ("import multiprocessing, os, sys, speechshard\n"
+            f"path, OPTIONS = {str(support.make_dataset('plain', 40))!r}, {OPTIONS!r}\n")
+    return subprocess.run([sys.executable, "-c", head + code], capture_output=True, text=True,
+                          timeout=120)
+
+
 class ForkTest(unittest.TestCase):
     def test_child(self):
         dataset = speechshard.Dataset(support.make_dataset("plain", 40))
@@ -225,6 +294,90 @@ class ForkTest(unittest.TestCase):
                 os._exit(status)
         self.assertEqual(os.waitpid(child, 0)[1], 0)
         self.assertEqual(len([batch] + list(iterator)), len(loader))
+
+    def test_child_frees_descriptors(self):
+        def count():
+            return len(os.listdir("/proc/self/fd"))
+
+        path = support.make_dataset("plain", 40)
+        before = count()
+        loader = speechshard.Loader(path, **OPTIONS)
+        list(loader)  # all shards are open
+        child = os.fork()
+        if child == 0:
+            status = 1
+            try:
+                loader.close()
+                del loader
+                gc.collect()
+                status = 0 if count() == before else 2
+            finally:
+                os._exit(status)
+        self.assertEqual(os.waitpid(child, 0)[1], 0)
+        self.assertGreater(len(list(loader)), 0)
+
+    def test_multiprocessing(self):
+        """Workers that inherit a loader fail with RuntimeError, and can open their own."""
+        done = run("""
+context = multiprocessing.get_context("fork")
+loader = speechshard.Loader(path, **OPTIONS)
+iterator = iter(loader)
+first = next(iterator)
+
+def work(queue):
+    try:
+        next(iterator)
+        queue.put("served")
+    except RuntimeError as error:
+        own = speechshard.Loader(path, **OPTIONS)
+        queue.put(("fork" in str(error), [b.ids for b in own]))
+
+queue = context.SimpleQueue()
+workers = [context.Process(target=work, args=(queue,)) for _ in range(3)]
+for worker in workers:
+    worker.start()
+answers = [queue.get() for _ in workers]
+for worker in workers:
+    worker.join()
+assert [worker.exitcode for worker in workers] == [0, 0, 0]
+want = [first.ids] + [b.ids for b in iterator]
+assert answers == [(True, want)] * 3, answers
+""")
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_child_ends_normally(self):
+        """A child with a loader and a batch runs the whole end of the interpreter."""
+        done = run("""
+loader = speechshard.Loader(path, **OPTIONS)
+iterator = iter(loader)
+batch = next(iterator)
+child = os.fork()
+if child == 0:
+    sys.exit(0)
+assert os.waitpid(child, 0)[1] == 0
+assert len([batch] + list(iterator)) == len(loader)
+""")
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_torch_workers(self):
+        try:
+            import torch.utils.data
+        except ImportError:
+            self.skipTest("there is no torch")
+        loader = speechshard.Loader(support.make_dataset("plain", 40), **OPTIONS)
+        next(iter(loader))
+
+        class Speech(torch.utils.data.IterableDataset):
+            def __iter__(self):
+                for batch in loader:
+                    yield batch.ids
+
+        served = torch.utils.data.DataLoader(Speech(), batch_size=None, num_workers=2,
+                                             multiprocessing_context="fork")
+        with self.assertRaisesRegex(RuntimeError, "num_workers=0"):
+            list(served)
+        served = torch.utils.data.DataLoader(Speech(), batch_size=None, num_workers=0)
+        self.assertGreater(len(list(served)), 0)
 
 
 class GrowthTest(unittest.TestCase):

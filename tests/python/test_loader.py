@@ -2,6 +2,7 @@
 
 import array
 import gc
+import locale
 import random
 import sys
 import threading
@@ -321,6 +322,7 @@ class LoaderTest(unittest.TestCase):
             loader.seek(0, 10**6)
 
     def test_reports(self):
+        locale.setlocale(locale.LC_ALL, "")  # as some programs do; stats are JSON on their way here
         loader = self.loader()
         for _ in loader:
             pass

@@ -6,7 +6,7 @@
 
 #define STREAMINFO_AT 8
 #define FIRST_FRAME   42
-#define DELTA_BITS    17 /* unencoded residuals of one frame: the difference of two int16 */
+#define TAP_BITS      15
 
 static void put_bits(flac_writer *writer, uint64_t value, uint32_t count)
 {
@@ -69,7 +69,7 @@ void flac_writer_begin(flac_writer *writer, uint8_t *dst, size_t capacity_bytes)
         put_bits(writer, i < sizeof(marker) ? marker[i] : 0, 8);
 }
 
-static size_t begin_frame(flac_writer *writer, uint32_t samples)
+static size_t begin_frame(flac_writer *writer, uint32_t samples, uint32_t channel_code)
 {
     size_t offset = writer->size_bytes;
     uint64_t number = writer->first_number + (writer->variable ? writer->samples : writer->frames);
@@ -77,7 +77,7 @@ static size_t begin_frame(flac_writer *writer, uint32_t samples)
     put_bits(writer, writer->variable, 1);
     put_bits(writer, 7, 4); /* block size - 1 in 16 bits at the header's end */
     put_bits(writer, 0, 4); /* rate as in STREAMINFO */
-    put_bits(writer, writer->channels - 1, 4);
+    put_bits(writer, channel_code, 4);
     put_bits(writer, 0, 4); /* bits as in STREAMINFO; reserved */
     put_number(writer, number);
     put_bits(writer, samples - 1, 16);
@@ -97,7 +97,7 @@ static void end_frame(flac_writer *writer, size_t offset, uint32_t samples)
 
 size_t flac_writer_frame(flac_writer *writer, const int32_t *pcm, uint32_t samples)
 {
-    size_t offset = begin_frame(writer, samples);
+    size_t offset = begin_frame(writer, samples, writer->channels - 1);
     for (uint32_t c = 0; c < writer->channels; c++) {
         put_bits(writer, 1 << 1, 8); /* verbatim, no wasted bits */
         for (uint32_t i = 0; i < samples; i++)
@@ -108,16 +108,58 @@ size_t flac_writer_frame(flac_writer *writer, const int32_t *pcm, uint32_t sampl
     return offset;
 }
 
-size_t flac_writer_delta_frame(flac_writer *writer, const int32_t *pcm, uint32_t samples)
+static bool is_side(uint32_t stereo, uint32_t channel)
 {
-    size_t offset = begin_frame(writer, samples);
-    put_bits(writer, 9 << 1, 8); /* fixed, order 1 */
-    put_bits(writer, (uint64_t)(int64_t)pcm[0], writer->bits_per_sample);
+    return stereo != 0 && channel == (stereo == 9 ? 0u : 1u);
+}
+
+/* A sample of channel 0 or 1 after the stereo mode. */
+static int64_t decorrelated(const int32_t *pcm, uint32_t stereo, uint32_t channel)
+{
+    if (is_side(stereo, channel))
+        return (int64_t)pcm[0] - pcm[1];
+    return stereo == 10 ? ((int64_t)pcm[0] + pcm[1]) >> 1 : pcm[channel];
+}
+
+static void put_channel(flac_writer *writer, const int32_t *pcm, uint32_t samples,
+                        const flac_prediction *how, uint32_t channel)
+{
+    static const flac_prediction fixed = {.order = 1, .taps = {1}};
+    const flac_prediction *by = how->order == 0 ? &fixed : how;
+    uint32_t bits = writer->bits_per_sample + is_side(how->stereo, channel);
+    uint32_t residual_bits = bits + (how->order == 0 ? 1 : 3);
+    put_bits(writer, how->order == 0 ? 9 << 1 : (31 + how->order) << 1, 8);
+    for (uint32_t i = 0; i < by->order; i++)
+        put_bits(writer,
+                 (uint64_t)decorrelated(pcm + (size_t)i * writer->channels, how->stereo, channel),
+                 bits);
+    if (how->order > 0) {
+        put_bits(writer, TAP_BITS - 1, 4);
+        put_bits(writer, how->shift, 5);
+        for (uint32_t i = 0; i < how->order; i++)
+            put_bits(writer, (uint64_t)(int64_t)how->taps[i], TAP_BITS);
+    }
     put_bits(writer, 0, 2 + 4); /* Rice, one partition */
     put_bits(writer, 15, 4);    /* escaped: unencoded residuals */
-    put_bits(writer, DELTA_BITS, 5);
-    for (uint32_t i = 1; i < samples; i++)
-        put_bits(writer, (uint64_t)((int64_t)pcm[i] - pcm[i - 1]), DELTA_BITS);
+    put_bits(writer, residual_bits, 5);
+    for (uint32_t i = by->order; i < samples; i++) {
+        const int32_t *at = pcm + (size_t)i * writer->channels;
+        int64_t sum = 0;
+        for (uint32_t j = 0; j < by->order; j++)
+            sum += by->taps[j] *
+                   decorrelated(at - (size_t)(j + 1) * writer->channels, how->stereo, channel);
+        put_bits(writer, (uint64_t)(decorrelated(at, how->stereo, channel) - (sum >> by->shift)),
+                 residual_bits);
+    }
+}
+
+size_t flac_writer_predicted_frame(flac_writer *writer, const int32_t *pcm, uint32_t samples,
+                                   const flac_prediction *prediction)
+{
+    size_t offset = begin_frame(
+        writer, samples, prediction->stereo != 0 ? prediction->stereo : writer->channels - 1);
+    for (uint32_t c = 0; c < writer->channels; c++)
+        put_channel(writer, pcm, samples, prediction, c);
     end_frame(writer, offset, samples);
     return offset;
 }

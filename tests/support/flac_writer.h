@@ -38,9 +38,19 @@ void flac_writer_begin(flac_writer *writer, uint8_t *dst, size_t capacity_bytes)
 /* Interleaved samples, verbatim. Returns the frame's offset. */
 size_t flac_writer_frame(flac_writer *writer, const int32_t *pcm, uint32_t samples);
 
-/* One channel, fixed predictor of order 1: pcm may leave the range of bits_per_sample from its
- * second sample on, which a decoder that wraps does not notice. */
-size_t flac_writer_delta_frame(flac_writer *writer, const int32_t *pcm, uint32_t samples);
+/* How the samples of a frame are predicted. All zeros: a fixed predictor of order 1. */
+typedef struct flac_prediction {
+    uint32_t
+        stereo; /* 8 left and side, 9 side and right, 10 mid and side; 0: channels as they are */
+    uint32_t order; /* of a linear predictor; 0: fixed */
+    uint32_t shift;
+    int32_t taps[4];
+} flac_prediction;
+
+/* Interleaved samples, which may leave the range of bits_per_sample after the first order of them,
+ * as in the files of old encoders. */
+size_t flac_writer_predicted_frame(flac_writer *writer, const int32_t *pcm, uint32_t samples,
+                                   const flac_prediction *prediction);
 
 size_t flac_writer_end(flac_writer *writer);
 

@@ -18,7 +18,8 @@ static uint64_t least(uint64_t a, uint64_t b)
 }
 
 /* Returns the record's size, or 0 when it does not lie inside size. */
-static uint64_t reseal_record(const uint8_t *file_id, uint8_t *data, uint64_t offset, uint64_t size)
+static uint64_t reseal_record(const uint8_t *file_id, uint8_t *data, uint64_t offset, uint64_t size,
+                              bool pages)
 {
     uint8_t *r = data + offset;
     if (size < 128)
@@ -30,7 +31,7 @@ static uint64_t reseal_record(const uint8_t *file_id, uint8_t *data, uint64_t of
     if (head_bytes < 128 || head_bytes > size || payload > size - head_bytes)
         return 0;
     uint64_t padded = least(spsh__align_up(payload, 64), size - head_bytes);
-    for (uint64_t page = 0; page * SECTION_PAGE < padded; page++) {
+    for (uint64_t page = 0; pages && page * SECTION_PAGE < padded; page++) {
         uint64_t begin = head_bytes + page * SECTION_PAGE;
         uint64_t page_bytes = least(SECTION_PAGE, padded - page * SECTION_PAGE);
         if (at + page * 8 + 8 > head_bytes)
@@ -42,19 +43,20 @@ static uint64_t reseal_record(const uint8_t *file_id, uint8_t *data, uint64_t of
     return head_bytes + padded;
 }
 
-static void reseal_records(const uint8_t *file_id, uint8_t *data, uint64_t offset, uint64_t size)
+static void reseal_records(const uint8_t *file_id, uint8_t *data, uint64_t offset, uint64_t size,
+                           bool pages)
 {
     uint32_t count = spsh__load_u32le(data + offset + 40);
     uint64_t at = 64;
     for (uint32_t i = 0; i < count && at < size; i++) {
-        uint64_t record_bytes = reseal_record(file_id, data, offset + at, size - at);
+        uint64_t record_bytes = reseal_record(file_id, data, offset + at, size - at, pages);
         if (record_bytes == 0)
             return;
         at += record_bytes;
     }
 }
 
-static size_t reseal_blocks(const uint8_t *file_id, uint8_t *data, uint64_t end,
+static size_t reseal_blocks(const uint8_t *file_id, uint8_t *data, uint64_t end, bool pages,
                             uint64_t *checksums)
 {
     size_t count = 0;
@@ -64,7 +66,7 @@ static size_t reseal_blocks(const uint8_t *file_id, uint8_t *data, uint64_t end,
         if (size < 64 || size > end - at)
             break;
         if (spsh__load_u32le(data + at + 12) == 1)
-            reseal_records(file_id, data, at, size);
+            reseal_records(file_id, data, at, size, pages);
         checksums[count] = spsh__checksum(file_id, at, data + at + 8, (size_t)size - 8);
         spsh__store_u64le(data + at, checksums[count++]);
         at += size;
@@ -83,7 +85,7 @@ static void root_hash(const uint8_t *data, const uint64_t *checksums, size_t cou
     spsh__hash128(all, 16 + 8 * count, ret_hash);
 }
 
-void reseal(uint8_t *data, size_t size_bytes)
+static void reseal_all(uint8_t *data, size_t size_bytes, bool pages)
 {
     static const uint8_t magic[8] = {'S', 'P', 'S', 'H', 'E', 'N', 'D', 0x0A};
     uint64_t checksums[BLOCKS_MAX];
@@ -96,7 +98,7 @@ void reseal(uint8_t *data, size_t size_bytes)
     uint64_t table = spsh__load_u64le(last + 48);
     uint64_t table_bytes = spsh__load_u64le(last + 56);
     uint64_t end = size_bytes - 2 * PAGE;
-    size_t blocks = reseal_blocks(file_id, data, least(area, end), checksums);
+    size_t blocks = reseal_blocks(file_id, data, least(area, end), pages, checksums);
     uint64_t table_checksum = spsh__load_u64le(last + 72);
     if (table <= end && table_bytes <= end - table && area <= end && area_bytes <= end - area) {
         for (uint64_t page = 0; page * SECTION_PAGE < area_bytes; page++) {
@@ -118,4 +120,14 @@ void reseal(uint8_t *data, size_t size_bytes)
                           spsh__checksum(file_id, (uint64_t)(footer - data), footer, 4080));
         memcpy(footer + 4088, magic, 8);
     }
+}
+
+void reseal(uint8_t *data, size_t size_bytes)
+{
+    reseal_all(data, size_bytes, true);
+}
+
+void reseal_but_pages(uint8_t *data, size_t size_bytes)
+{
+    reseal_all(data, size_bytes, false);
 }

@@ -12,4 +12,7 @@
 
 void reseal(uint8_t *data, size_t size_bytes);
 
+/* The same, except that page checksums of payloads stay as they are. */
+void reseal_but_pages(uint8_t *data, size_t size_bytes);
+
 #endif

@@ -30,6 +30,16 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+/* A sanitizer's malloc ends the process if it fails. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define TEST_HAS_OWN_MALLOC 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) ||                         \
+    __has_feature(memory_sanitizer)
+#define TEST_HAS_OWN_MALLOC 1
+#endif
+#endif
+
 static int test_failures;
 
 #define TEST_SKIPPED  77

@@ -55,6 +55,25 @@ static void test_error_is_filled_and_cut(void)
     CHECK(SPSH_FAIL(NULL, SPSH_E_END, 0, "nobody listens") == SPSH_E_END);
 }
 
+static void test_out_of_memory_is_named(void)
+{
+    spsh_error err = SPSH_ERROR_INIT;
+    CHECK(SPSH_FAIL(&err, SPSH_E_NO_MEMORY, 0, "sorter") == SPSH_E_NO_MEMORY);
+    CHECK_STR(err.message, "sorter: out of memory");
+    CHECK(SPSH_FAIL(&err, SPSH_E_NO_MEMORY, 0, "a: out of memory: b") == SPSH_E_NO_MEMORY);
+    CHECK_STR(err.message, "a: out of memory: b");
+    CHECK(SPSH_FAIL(&err, SPSH_E_NO_MEMORY, 0, "%0600d", 1) == SPSH_E_NO_MEMORY);
+    CHECK_U64(strlen(err.message), sizeof(err.message) - 1);
+    CHECK(strstr(err.message, "0: out of memory") != NULL);
+#ifndef TEST_HAS_OWN_MALLOC
+    CHECK(spsh__alloc(spsh_allocator_default(), SIZE_MAX / 4) == NULL);
+    CHECK(SPSH_FAIL(&err, SPSH_E_NO_MEMORY, 0, "sorter") == SPSH_E_NO_MEMORY);
+    CHECK_STR(err.message, "sorter: out of memory (4611686018427387903 bytes were requested)");
+    CHECK(SPSH_FAIL(&err, SPSH_E_NO_MEMORY, 0, "later") == SPSH_E_NO_MEMORY);
+    CHECK_STR(err.message, "later: out of memory");
+#endif
+}
+
 static void test_allocation(void)
 {
     fault_alloc fault = {.fail_at = 3};
@@ -164,6 +183,7 @@ int main(void)
     RUN(test_every_status_has_its_own_name_and_text);
     RUN(test_numbers_that_others_rely_on);
     RUN(test_error_is_filled_and_cut);
+    RUN(test_out_of_memory_is_named);
     RUN(test_allocation);
     RUN(test_default_allocator);
     RUN(test_checked_arithmetic);

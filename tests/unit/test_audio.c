@@ -529,6 +529,69 @@ static size_t find_page(const test_file *file, uint32_t number, size_t *ret_size
     }
 }
 
+/* Return the offset of the last page. */
+static size_t find_last_page(const test_file *file)
+{
+    size_t size = 0;
+    uint32_t number = 0;
+    size_t at = 0;
+    while (at + size < file->size)
+        at = find_page(file, number++, &size);
+    return at;
+}
+
+/* A browser that records does not set the end-of-stream flag. Whole pages and a last packet that is
+ * complete make a whole recording, with the same samples. Anything less is cut. */
+static void test_ogg_without_an_end_flag(void)
+{
+    static const char *const names[] = {"chirp.opus", "chirp.ogg"};
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        test_file file;
+        spsh_decode_result whole, result;
+        spsh_audio_info info;
+        char place[32];
+        load(names[i], &file);
+        REQUIRE(decode(&file, &whole, NULL) == SPSH_OK);
+        const size_t at = find_last_page(&file);
+        (void)snprintf(place, sizeof(place), " at byte %zu", at);
+        CHECK_U64(file.data[at + 5], 4);
+        file.data[at + 5] = 0;
+        spsh__ogg_store_crc(file.data + at, file.size - at);
+        REQUIRE(decode(&file, &result, NULL) == SPSH_OK);
+        CHECK_I64(result.verdict, SPSH_DECODE_NO_END_FLAG);
+        CHECK_U64(result.samples, whole.samples);
+        CHECK(memcmp(result.pcm_hash, whole.pcm_hash, 16) == 0);
+        CHECK_I64(inspect(&file, SPSH_CODEC_UNKNOWN, &info, NULL), SPSH_OK);
+        CHECK_U64(info.samples, whole.samples);
+
+        /* A page that is cut is named by its offset. */
+        file.size--;
+        REQUIRE(decode(&file, &result, NULL) == SPSH_OK);
+        CHECK_I64(result.verdict, SPSH_DECODE_SHORT);
+        CHECK(strstr(result.detail, place) != NULL);
+        CHECK_I64(inspect(&file, SPSH_CODEC_UNKNOWN, &info, NULL), SPSH_E_TRUNCATED);
+        file.size++;
+
+        /* The last packet continues on a page that is not there. */
+        const size_t last = at + 26 + file.data[at + 26];
+        REQUIRE(file.size + 255 - file.data[last] <= FILE_MAX);
+        memset(file.data + file.size, 0, 255u - file.data[last]);
+        file.size += 255u - file.data[last];
+        file.data[last] = 255;
+        spsh__ogg_store_crc(file.data + at, file.size - at);
+        (void)snprintf(place, sizeof(place), " at byte %zu", file.size);
+        REQUIRE(decode(&file, &result, NULL) == SPSH_OK);
+        CHECK_I64(result.verdict, SPSH_DECODE_SHORT);
+        CHECK(strstr(result.detail, place) != NULL);
+        CHECK_I64(inspect(&file, SPSH_CODEC_UNKNOWN, &info, NULL), SPSH_E_TRUNCATED);
+
+        /* Headers without audio. */
+        file.size = at;
+        REQUIRE(decode(&file, &result, NULL) == SPSH_OK);
+        CHECK_I64(result.verdict, SPSH_DECODE_SHORT);
+    }
+}
+
 /* What libvorbis refuses never reaches libsndfile, which would not free what it took for it. */
 static void test_vorbis_headers(void)
 {
@@ -1027,6 +1090,40 @@ static void test_ranges_of_chirps(void)
     }
 }
 
+static void open_samples(const int16_t *samples, uint16_t channels, test_file *file,
+                         spsh_memory_source *memory, spsh_decoder **ret_decoder)
+{
+    file->size = 0;
+    make_wav(file, (wav_format){1, channels, 16000, 16}, samples, 4 * sizeof(*samples));
+    memory->data = (spsh_bytes){file->data, file->size};
+    const spsh_audio_source source = spsh_audio_source_memory(memory);
+    REQUIRE(spsh_decoder_open(&source, SPSH_CODEC_WAV, NULL, ret_decoder, NULL) == SPSH_OK);
+}
+
+static void test_compare(void)
+{
+    static const int16_t samples[3][4] = {
+        {1, 2, 3, 4},
+        {1, 2, 3, 4},
+        {1, 2, 3, 5}
+    };
+    static test_file files[4];
+    spsh_memory_source memory[4];
+    spsh_decoder *decoders[4] = {NULL};
+    bool equal = false;
+    for (size_t i = 0; i < 4; i++)
+        open_samples(samples[i % 3], i == 3 ? 2 : 1, &files[i], &memory[i], &decoders[i]);
+    CHECK(spsh_decoder_compare(decoders[0], decoders[1], &equal, NULL) == SPSH_OK && equal);
+    REQUIRE(spsh_decoder_seek(decoders[0], 0, NULL) == SPSH_OK);
+    CHECK(spsh_decoder_compare(decoders[0], decoders[2], &equal, NULL) == SPSH_OK && !equal);
+    REQUIRE(spsh_decoder_seek(decoders[0], 0, NULL) == SPSH_OK);
+    CHECK(spsh_decoder_compare(decoders[0], decoders[3], &equal, NULL) == SPSH_OK && !equal);
+    CHECK_I64(spsh_decoder_compare(decoders[0], decoders[0], &equal, NULL), SPSH_E_INVALID_ARG);
+    CHECK_I64(spsh_decoder_compare(decoders[0], NULL, &equal, NULL), SPSH_E_INVALID_ARG);
+    for (size_t i = 0; i < 4; i++)
+        spsh_decoder_free(decoders[i]);
+}
+
 static void test_conversions(void)
 {
     static const float floats[] = {0.0f,          1.0f,         -1.0f,        2.0f,
@@ -1290,6 +1387,7 @@ int main(void)
     RUN(test_names);
     RUN(test_chirps);
     RUN(test_opus_does_not_depend_on_the_stated_rate);
+    RUN(test_ogg_without_an_end_flag);
     RUN(test_vorbis_headers);
     RUN(test_vorbis_with_long_comments);
     RUN(test_one_decoder_for_many_files);
@@ -1301,6 +1399,7 @@ int main(void)
     RUN(test_ranges_touch_what_they_need);
     RUN(test_ranges_of_chirps);
     RUN(test_conversions);
+    RUN(test_compare);
     RUN(test_pcm_limit_is_exact);
     RUN(test_a_cut_file_is_not_read_silently);
     RUN(test_arguments);

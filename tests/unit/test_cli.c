@@ -1,6 +1,8 @@
 /* test_cli.c: what the subcommands share: sizes, options, nearness, numbers and text for people,
  * ids as paths. */
 #include <fcntl.h>
+#include <signal.h>
+#include <sys/wait.h>
 
 #include "builder.h"
 #include "cli.h"
@@ -341,6 +343,64 @@ static void show_progress(void)
     spsh__progress_update(&progress, 1001, NULL);
 }
 
+/* A line of the progress, drawn at once. */
+static void draw(spsh_progress *progress)
+{
+    spsh__progress_begin(progress, "eval", "files", 0);
+    progress->begin_ns -= UINT64_C(100000000000);
+    progress->shown_ns = 0;
+    spsh__progress_update(progress, 500, NULL);
+}
+
+static void print_under_progress(void)
+{
+    spsh_progress progress;
+    draw(&progress);
+    spsh__progress_clear();
+    (void)fputs("a result\n", stderr); /* as on a standard output that is the same terminal */
+    progress.shown_ns = 0;
+    spsh__progress_update(&progress, 600, NULL);
+    spsh__progress_end(&progress);
+}
+
+static int fail_under_progress(int argc, char **argv)
+{
+    spsh_progress progress;
+    (void)argc, (void)argv;
+    draw(&progress);
+    return SPSH_EXIT_FAILED;
+}
+
+static int stop_under_progress(int argc, char **argv)
+{
+    spsh_progress progress;
+    (void)argv;
+    draw(&progress);
+    if (argc > 0)
+        spsh__cli_watch_signals();
+    (void)raise(argc > 0 ? SIGTERM : SIGINT);
+    CHECK(*spsh__cli_interrupted());
+    return SPSH_EXIT_DONE;
+}
+
+static void fail_command(void)
+{
+    CHECK_I64(spsh__cli_run(fail_under_progress, 0, NULL), SPSH_EXIT_FAILED);
+}
+
+/* In a child: the process ends by the signal, whether the command watches for it or not. */
+static void stop_command(void)
+{
+    for (int watches = 0; watches <= 1; watches++) {
+        int status = 0;
+        const pid_t child = fork();
+        if (child == 0)
+            _exit(spsh__cli_run(stop_under_progress, watches, NULL));
+        CHECK(waitpid(child, &status, 0) == child && WIFSIGNALED(status));
+        CHECK_I64(WTERMSIG(status), watches != 0 ? SIGTERM : SIGINT);
+    }
+}
+
 static void test_progress(void)
 {
     char got[1024];
@@ -349,6 +409,21 @@ static void test_progress(void)
                    "\r\033[Kspeechshard: a message\r\n"
                    "\r\033[Kpack: 1.00 kB of 1.00 kB, 10 B/s"
                    "\r\033[K");
+}
+
+static void test_progress_is_cleared(void)
+{
+#define LINE  "\r\033[Keval: 500 files, 5/s"
+#define CLEAR "\r\033[K"
+    char got[1024];
+    on_terminal(print_under_progress, got, sizeof(got));
+    CHECK_STR(got, LINE CLEAR "a result\r\n\r\033[Keval: 600 files, 6/s" CLEAR);
+    on_terminal(fail_command, got, sizeof(got));
+    CHECK_STR(got, LINE CLEAR);
+    on_terminal(stop_command, got, sizeof(got));
+    CHECK_STR(got, LINE CLEAR LINE CLEAR);
+#undef LINE
+#undef CLEAR
 }
 
 int main(void)
@@ -362,5 +437,6 @@ int main(void)
     RUN(test_json);
     RUN(test_table);
     RUN(test_progress);
+    RUN(test_progress_is_cleared);
     return TEST_RESULT();
 }

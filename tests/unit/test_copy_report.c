@@ -276,7 +276,7 @@ static void check_has(const char *page, const char *what)
 
 static void check_escaped(const char *page)
 {
-    CHECK(strstr(page, "<script") == NULL);
+    CHECK_U64(count_of(page, "<script"), 1); /* the page's own (page.c) */
     CHECK(strstr(page, "<b>bold") == NULL);
     CHECK(strstr(page, "<!-- -->") == NULL);
     CHECK(strstr(page, "<y>") == NULL);
@@ -342,6 +342,38 @@ static void test_audit_page(void)
         check_has(page, want[i]);
     check_escaped(page);
     CHECK(count_of(page, "<svg class=\"pair\"") > 3);
+    spsh__builder_free(&out);
+    free_world(w);
+}
+
+/* A passed audit is green only if no leak is outside the limits. */
+static void test_verdict(void)
+{
+    static const struct {
+        unsigned shared;
+        double limit; /* for speakers */
+        const char *verdict;
+    } cases[] = {
+        {0, 2,   "good"   },
+        {3, 2,   "caution"},
+        {3, 1,   "caution"},
+        {1, 0.5, "good"   },
+    };
+    world *w = make_world(dataset, false);
+    spsh__builder out = {0};
+    char verdict[64];
+    w->audit.is_failed = false;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        memset(&w->cell, 0, sizeof(w->cell));
+        w->cell.utterances[SPSH__LEAK_SPEAKER] = cases[i].shared;
+        w->audit.fail_limits[SPSH__LEAK_SPEAKER] = cases[i].limit;
+        (void)snprintf(verdict, sizeof(verdict), "<b class=\"%s\">Passed</b>", cases[i].verdict);
+        const char *page = audit_of(w, &out);
+        check_has(page, verdict);
+        CHECK_U64(count_of(page, "the same speaker (<code>speaker</code>): 100.0 %"),
+                  cases[i].verdict[0] == 'c');
+        check_has(page, "<td class=\"words\">the same speaker</td>");
+    }
     spsh__builder_free(&out);
     free_world(w);
 }
@@ -575,6 +607,7 @@ int main(int argc, char **argv)
     }
     RUN(test_plan_page);
     RUN(test_audit_page);
+    RUN(test_verdict);
     RUN(test_nothing_found);
     RUN(test_same_bytes);
     RUN(test_every_limit);

@@ -3,6 +3,8 @@
  */
 #include <float.h>
 #include <math.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "norm.h"
 #include "spsh_test.h"
@@ -259,6 +261,36 @@ static void test_batches(void)
                         form % 2 == 0, form < 2 ? SPSH_FLOAT32 : SPSH_FLOAT16);
 }
 
+/* The threads of the parent do not exist in a child: it computes the same alone, and can close. */
+static void test_in_a_child(void)
+{
+    enum { CHILD_SECONDS = 60, COUNT = 12, VALUES = COUNT * 80 };
+    static float want[VALUES], got[VALUES];
+    spsh_featgen *featgen = opened("kaldi-fbank", 3);
+    spsh_feature_input inputs[COUNT];
+    spsh_feature_batch batch = {want, VALUES, SPSH_FLOAT32, 0, 0};
+    int status = 0;
+    for (size_t i = 0; i < COUNT; i++)
+        inputs[i] = (spsh_feature_input){.i16 = speech + i, .sample_count = 400};
+    CHECK_I64(spsh_featgen_batch(featgen, inputs, COUNT, &batch, NULL, NULL), SPSH_OK);
+    (void)fflush(NULL);
+    const pid_t child = fork();
+    REQUIRE(child >= 0);
+    if (child == 0) {
+        (void)alarm(CHILD_SECONDS);
+        batch.values = got;
+        CHECK_I64(spsh_featgen_batch(featgen, inputs, COUNT, &batch, NULL, NULL), SPSH_OK);
+        for (size_t i = 0; i < VALUES; i++)
+            CHECK(got[i] == want[i]);
+        spsh_featgen_close(featgen);
+        _exit(TEST_RESULT());
+    }
+    REQUIRE(waitpid(child, &status, 0) == child);
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    CHECK_I64(spsh_featgen_batch(featgen, inputs, COUNT, &batch, NULL, NULL), SPSH_OK);
+    spsh_featgen_close(featgen);
+}
+
 static void test_refused_batches(void)
 {
     spsh_featgen *featgen = opened("kaldi-fbank,norm=speaker", 2);
@@ -301,6 +333,7 @@ int main(void)
     RUN(test_sums);
     RUN(test_halves);
     RUN(test_batches);
+    RUN(test_in_a_child);
     RUN(test_refused_batches);
     return TEST_RESULT();
 }

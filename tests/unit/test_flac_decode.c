@@ -30,6 +30,8 @@ typedef struct flac_file {
     size_t position;
 } flac_file;
 
+static const flac_prediction fixed; /* of order 1 */
+
 static pcm_signal noise;
 static pcm_signal decoded;
 static uint8_t buffer[FILE_BYTES_MAX];
@@ -287,7 +289,7 @@ static void test_verbatim_and_raw_residuals(void)
             make_signal(&noise, FULL_NOISE, &state);
             flac_writer_begin(&writer, buffer, sizeof(buffer));
             if (channels == 1)
-                (void)flac_writer_delta_frame(&writer, noise.values, 299);
+                (void)flac_writer_predicted_frame(&writer, noise.values, 299, &fixed);
             else
                 (void)flac_writer_frame(&writer, noise.values, 299);
             (void)flac_writer_frame(&writer, noise.values + (size_t)299 * channels, 1);
@@ -306,7 +308,7 @@ static void test_samples_out_of_range_are_refused(void)
     static const int32_t pcm[4] = {32767, 32768, 32767, 0};
     flac_writer writer = writer_of(1, 16);
     flac_writer_begin(&writer, buffer, sizeof(buffer));
-    (void)flac_writer_delta_frame(&writer, pcm, 4);
+    (void)flac_writer_predicted_frame(&writer, pcm, 4, &fixed);
     size_t size = flac_writer_end(&writer);
     spsh__flac_shape shape = shape_of(buffer + 8);
     for (int form = 0; form < 2; form++) {
@@ -323,7 +325,7 @@ static void test_an_order_of_the_whole_block_is_refused(void)
     for (uint32_t samples = 1; samples <= 2; samples++) {
         flac_writer writer = writer_of(1, 16);
         flac_writer_begin(&writer, buffer, sizeof(buffer));
-        (void)flac_writer_delta_frame(&writer, pcm, samples); /* order 1 */
+        (void)flac_writer_predicted_frame(&writer, pcm, samples, &fixed); /* order 1 */
         size_t size = flac_writer_end(&writer);
         spsh__flac_shape shape = shape_of(buffer + 8);
         for (int form = 0; form < 2; form++) {

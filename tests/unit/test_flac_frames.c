@@ -240,50 +240,194 @@ static spsh_decode_result decode(size_t size)
     return result;
 }
 
-/* The MD5 that STREAMINFO must state for one channel of int16. */
-static void find_md5(const int32_t *pcm, uint32_t samples, uint8_t ret_md5[16])
+/* ---- samples that leave their range ---- */
+
+enum { WRAP_BLOCKS = 3, WRAP_BLOCK = 256, WRAP_SAMPLES = WRAP_BLOCKS * WRAP_BLOCK };
+
+typedef struct wrap_case {
+    uint32_t channels;
+    uint32_t bits_per_sample;
+    flac_prediction prediction;
+} wrap_case;
+
+/* Fixed and linear prediction, sums of 32 and of 64 bits, each stereo mode, 16 and 24 bits. */
+static const wrap_case wrap_cases[] = {
+    {1, 16, {0, 0, 0, {0}}                },
+    {1, 8,  {0, 0, 0, {0}}                },
+    {1, 16, {0, 2, 0, {2, -1}}            },
+    {1, 16, {0, 4, 9, {800, -411, 97, 3}} },
+    {2, 16, {0, 2, 10, {1900, -899}}      },
+    {2, 16, {8, 0, 0, {0}}                },
+    {2, 16, {9, 3, 10, {1500, -700, 201}} },
+    {2, 16, {10, 3, 10, {1500, -700, 201}}},
+    {1, 24, {0, 4, 9, {800, -411, 97, 3}} },
+    {2, 24, {10, 2, 10, {1900, -899}}     },
+};
+
+/* Clipped audio that rounding has carried past full scale: interleaved, all channels differ. In the
+ * block `bad` only, or in all of them if it is negative. */
+static void make_clipped(const wrap_case *c, int bad, int32_t *pcm)
 {
-    size_t capacity = spsh_flac_bound(samples, 1, 16);
+    const int32_t most = (int32_t)(1u << (c->bits_per_sample - 1)) - 1;
+    for (int i = 0; i < WRAP_SAMPLES; i++) {
+        for (uint32_t ch = 0; ch < c->channels; ch++) {
+            int32_t *value = &pcm[(uint32_t)i * c->channels + ch];
+            *value = i % 64 < 32 + (int)ch ? most - (int32_t)ch : -most - 1;
+            if (bad < 0 || i / WRAP_BLOCK == bad)
+                *value += i % 32 != 10 + (int)ch ? 0 : *value > 0 ? 2 : -2;
+        }
+    }
+}
+
+/* The low bits of the samples, as the decoder returns them. Returns their size. */
+static size_t wrap(const wrap_case *c, const int32_t *pcm, void *ret_values)
+{
+    const size_t count = (size_t)WRAP_SAMPLES * c->channels;
+    for (size_t i = 0; i < count; i++) {
+        int32_t low = (int32_t)((uint32_t)pcm[i] << (32 - c->bits_per_sample));
+        if (c->bits_per_sample > 16)
+            ((int32_t *)ret_values)[i] = low;
+        else
+            ((int16_t *)ret_values)[i] = (int16_t)(low >> 16);
+    }
+    return count * (c->bits_per_sample > 16 ? sizeof(int32_t) : sizeof(int16_t));
+}
+
+/* The MD5 that STREAMINFO must state. */
+static void find_md5(const wrap_case *c, const void *values, uint8_t ret_md5[16])
+{
+    size_t capacity = spsh_flac_bound(WRAP_SAMPLES, c->channels, c->bits_per_sample);
     uint8_t *encoded = (uint8_t *)malloc(capacity);
-    int16_t *values = (int16_t *)malloc(samples * sizeof(int16_t));
     size_t size = 0;
-    REQUIRE(encoded != NULL && values != NULL);
-    for (uint32_t i = 0; i < samples; i++)
-        values[i] = (int16_t)(uint16_t)((uint32_t)pcm[i] & 0xffff);
-    REQUIRE(spsh_flac_encode(values, SPSH_SAMPLE_I16, 16, samples, 1, 16000, encoded, capacity,
-                             &size, NULL) == SPSH_OK);
+    REQUIRE(encoded != NULL);
+    REQUIRE(spsh_flac_encode(values, c->bits_per_sample > 16 ? SPSH_SAMPLE_I32 : SPSH_SAMPLE_I16,
+                             c->bits_per_sample, WRAP_SAMPLES, c->channels, 16000, encoded,
+                             capacity, &size, NULL) == SPSH_OK);
     memcpy(ret_md5, encoded + 8 + 18, 16);
-    free(values);
     free(encoded);
 }
 
-/* Samples that leave 16 bits by one, as old encoders wrote them for clipped audio. A decoder that
- * wraps gets the PCM that the MD5 is of; libFLAC refuses the frame. */
-static void test_an_intact_file_beyond_the_decoder(void)
+static size_t write_wrapped(const wrap_case *c, const int32_t *pcm, const uint8_t md5[16])
 {
-    enum { BLOCKS = 3, SAMPLES = 256 };
-    int32_t pcm[BLOCKS * SAMPLES];
     flac_writer writer = mono();
-    for (int bad = -1; bad < BLOCKS; bad++) {
-        for (int i = 0; i < BLOCKS * SAMPLES; i++)
-            pcm[i] = i % 64 < 32 ? 32767 : -32768;
-        if (bad >= 0)
-            pcm[bad * SAMPLES + 10] = 32768;
-        for (int with_md5 = 0; with_md5 < 2; with_md5++) {
-            memset(writer.md5, 0, sizeof(writer.md5));
-            if (with_md5 == 1)
-                find_md5(pcm, BLOCKS * SAMPLES, writer.md5);
-            flac_writer_begin(&writer, file, sizeof(file));
-            for (int i = 0; i < BLOCKS; i++)
-                flac_writer_delta_frame(&writer, pcm + (ptrdiff_t)i * SAMPLES, SAMPLES);
-            size_t size = flac_writer_end(&writer);
-            spsh_decode_result result = decode(size);
-            CHECK_I64(result.verdict, bad < 0 ? SPSH_DECODE_EXACT : SPSH_DECODE_DECODER_LIMIT);
-            CHECK_U64(result.samples, BLOCKS * SAMPLES);
-            CHECK((result.detail[0] == '\0') == (bad < 0));
-            if (bad < 0)
-                continue;
-            /* The same file with one flipped bit is damaged, not beyond the decoder. */
+    writer.channels = c->channels;
+    writer.bits_per_sample = c->bits_per_sample;
+    memcpy(writer.md5, md5, 16);
+    flac_writer_begin(&writer, file, sizeof(file));
+    for (size_t i = 0; i < WRAP_BLOCKS; i++)
+        (void)flac_writer_predicted_frame(&writer, pcm + i * WRAP_BLOCK * c->channels, WRAP_BLOCK,
+                                          &c->prediction);
+    return flac_writer_end(&writer);
+}
+
+typedef struct pcm_check {
+    const uint8_t *want;
+    size_t size;
+    size_t done;
+} pcm_check;
+
+static spsh_status check_pcm(void *user, const spsh_audio_info *info, const void *pcm,
+                             uint64_t samples, spsh_error *err)
+{
+    pcm_check *check = (pcm_check *)user;
+    size_t size = (size_t)samples * info->channels * (info->format == SPSH_SAMPLE_I16 ? 2 : 4);
+    (void)err;
+    REQUIRE(size <= check->size - check->done);
+    CHECK(memcmp(pcm, check->want + check->done, size) == 0);
+    check->done += size;
+    return SPSH_OK;
+}
+
+static spsh_status read_file(void *user, uint64_t offset_bytes, void *dst, size_t size_bytes,
+                             size_t *ret_bytes, spsh_error *err)
+{
+    const size_t size = *(const size_t *)user;
+    (void)err;
+    *ret_bytes = offset_bytes >= size               ? 0
+                 : size_bytes < size - offset_bytes ? size_bytes
+                                                    : size - (size_t)offset_bytes;
+    memcpy(dst, file + offset_bytes, *ret_bytes);
+    return SPSH_OK;
+}
+
+/* Reads in pieces from several places, of a source in memory and of another one. Returns the first
+ * failure. */
+static spsh_status read_wrapped(const wrap_case *c, size_t size, const uint8_t *want)
+{
+    static const uint64_t places[] = {0, 5, 300, 299, 700, 260, 0};
+    const size_t sample_bytes = (c->bits_per_sample > 16 ? 4 : 2) * (size_t)c->channels;
+    spsh_memory_source memory = {
+        {file, size}
+    };
+    for (int is_memory = 0; is_memory < 2; is_memory++) {
+        spsh_audio_source source = is_memory == 1 ? spsh_audio_source_memory(&memory)
+                                                  : (spsh_audio_source){read_file, &size, size};
+        spsh_decoder *decoder = NULL;
+        REQUIRE(spsh_decoder_open(&source, SPSH_CODEC_FLAC, NULL, &decoder, NULL) == SPSH_OK);
+        spsh_status rc = SPSH_OK;
+        for (size_t i = 0; i < sizeof(places) / sizeof(places[0]) && rc == SPSH_OK; i++) {
+            uint64_t at = places[i];
+            uint64_t got = 1;
+            rc = spsh_decoder_seek(decoder, at, NULL);
+            while (rc == SPSH_OK && got > 0) {
+                int32_t pcm[100 * 2];
+                rc = c->bits_per_sample > 16
+                         ? spsh_decoder_read_i32(decoder, pcm, 100, &got, NULL)
+                         : spsh_decoder_read_i16(decoder, (int16_t *)pcm, 100, &got, NULL);
+                REQUIRE(rc != SPSH_OK || at + got <= WRAP_SAMPLES);
+                if (rc == SPSH_OK)
+                    CHECK(memcmp(pcm, want + at * sample_bytes, (size_t)got * sample_bytes) == 0);
+                at += rc == SPSH_OK ? got : 0;
+            }
+            CHECK(rc != SPSH_OK || at == WRAP_SAMPLES);
+        }
+        spsh_decoder_free(decoder);
+        if (rc != SPSH_OK)
+            return rc;
+    }
+    return SPSH_OK;
+}
+
+/* libFLAC refuses these frames since 1.4. A stream is right if its wrapped samples have the MD5. */
+static void test_samples_that_wrap(void)
+{
+    static const uint8_t other_md5[16] = {1};
+    static const uint8_t no_md5[16] = {0};
+    static int32_t pcm[WRAP_SAMPLES * 2];
+    static int32_t values[WRAP_SAMPLES * 2];
+    for (size_t n = 0; n < sizeof(wrap_cases) / sizeof(wrap_cases[0]); n++) {
+        const wrap_case *c = &wrap_cases[n];
+        for (int bad = -1; bad < WRAP_BLOCKS; bad++) {
+            spsh_decode_result result;
+            uint8_t md5[16];
+            make_clipped(c, bad, pcm);
+            pcm_check check = {(const uint8_t *)values, wrap(c, pcm, values), 0};
+            find_md5(c, values, md5);
+            size_t size = write_wrapped(c, pcm, md5);
+            REQUIRE(spsh_audio_decode_memory((spsh_bytes){file, size}, SPSH_CODEC_UNKNOWN, NULL,
+                                             check_pcm, &check, &result, NULL) == SPSH_OK);
+            CHECK_I64(result.verdict, SPSH_DECODE_EXACT);
+            CHECK_U64(result.samples, WRAP_SAMPLES);
+            CHECK_U64(check.done, check.size);
+            CHECK_STR(result.detail, "");
+            CHECK_I64(read_wrapped(c, size, check.want), SPSH_OK);
+            /* The same file with one flipped bit is damaged. */
+            file[size - 20] ^= 4;
+            CHECK_I64(decode(size).verdict, SPSH_DECODE_SHORT);
+            CHECK_I64(read_wrapped(c, size, check.want), SPSH_E_AUDIO);
+
+            size = write_wrapped(c, pcm, other_md5);
+            result = decode(size);
+            CHECK_I64(result.verdict, SPSH_DECODE_DECODER_LIMIT);
+            CHECK_U64(result.samples, WRAP_SAMPLES);
+            CHECK(result.detail[0] != '\0');
+
+            /* Without an MD5 nothing says that the samples may wrap. */
+            size = write_wrapped(c, pcm, no_md5);
+            result = decode(size);
+            CHECK_I64(result.verdict, SPSH_DECODE_DECODER_LIMIT);
+            CHECK_U64(result.samples, WRAP_SAMPLES);
+            CHECK_I64(read_wrapped(c, size, check.want), SPSH_E_AUDIO);
             file[size - 20] ^= 4;
             CHECK_I64(decode(size).verdict, SPSH_DECODE_SHORT);
         }
@@ -388,7 +532,7 @@ int main(void)
     RUN(test_every_truncation);
     RUN(test_missing_and_doubled_frames);
     RUN(test_a_tag_behind_the_frames);
-    RUN(test_an_intact_file_beyond_the_decoder);
+    RUN(test_samples_that_wrap);
     RUN(test_verdicts_without_count_and_md5);
     RUN(test_seek_points);
     return TEST_RESULT();

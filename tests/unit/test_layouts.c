@@ -143,7 +143,7 @@ static int compare_lines(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/** spsh_ingest_options of a root that has no view yet. */
+/** Options of a root that has no view yet. */
 typedef struct corpus_options {
     const char *root, *domain_rule, *split_filter;
     bool follow_links;
@@ -153,12 +153,13 @@ static spsh_status scan_into(const char *layout, const corpus_options *options,
                              const spsh_ingest_sink *sink, spsh_error *err)
 {
     spsh__view *view = NULL;
-    const spsh__view_options view_options = {.root = options->root};
+    const spsh__view_options view_options = {.root = options->root,
+                                             .follow_links = options->follow_links};
     const spsh_layout *found = spsh__layout_find(layout);
     REQUIRE(found != NULL);
     spsh_status rc = spsh__view_open(&view_options, &view, err);
-    const spsh_ingest_options ingest = {view, options->domain_rule, options->split_filter,
-                                        options->follow_links, false};
+    const spsh_ingest_options ingest = {
+        .view = view, .domain_rule = options->domain_rule, .split_filter = options->split_filter};
     if (rc == SPSH_OK)
         rc = found->scan_fn(&ingest, sink, err);
     spsh__view_close(view);
@@ -180,7 +181,7 @@ static spsh_status detect(const char *root, const spsh_layout **ret_layout,
 static spsh_status scan(const char *layout, const corpus_options *options, lines *l,
                         spsh_error *err)
 {
-    const spsh_ingest_sink sink = {take_item, take_reject, NULL, NULL, NULL, l};
+    const spsh_ingest_sink sink = {take_item, take_reject, NULL, NULL, NULL, NULL, l};
     spsh_status rc = scan_into(layout, options, &sink, err);
     qsort(l->lines, l->count, sizeof(l->lines[0]), compare_lines);
     return rc;
@@ -773,7 +774,7 @@ static void test_stopping(void)
         uint64_t calls = 0;
         lines got = {.stop_with = SPSH_E_NO_SPACE};
         const corpus_options options = {.root = base};
-        const spsh_ingest_sink sink = {ignore_item, take_reject, cancel, NULL, NULL, &calls};
+        const spsh_ingest_sink sink = {ignore_item, take_reject, cancel, NULL, NULL, NULL, &calls};
         CHECK_I64(scan(layouts[i], &options, &got, NULL), SPSH_E_NO_SPACE);
         CHECK_U64(got.items, 1);
         free_lines(&got);

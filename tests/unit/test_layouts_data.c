@@ -44,7 +44,7 @@ static void check_corpus(const char *relative, const char *layout, uint64_t rows
     const spsh__view_options view_options = {.root = root};
     REQUIRE(spsh__view_open(&view_options, &view, &err) == SPSH_OK);
     const spsh_ingest_options options = {.view = view};
-    const spsh_ingest_sink sink = {count_item, count_reject, NULL, NULL, NULL, &c};
+    const spsh_ingest_sink sink = {count_item, count_reject, NULL, NULL, NULL, NULL, &c};
     CHECK_I64(spsh__layout_detect(view, &found, &probe, &err), SPSH_OK);
     REQUIRE(found != NULL);
     CHECK_STR(found->name, layout);
@@ -103,7 +103,7 @@ static void check_commands(const char *relative, const char *layout, uint64_t ro
     const spsh__view_options view_options = {.root = root, .scratch_directory = scratch};
     REQUIRE(spsh__view_open(&view_options, &view, NULL) == SPSH_OK);
     const spsh_ingest_options options = {.view = view};
-    const spsh_ingest_sink sink = {count_item, count_reject, NULL, NULL, NULL, &c};
+    const spsh_ingest_sink sink = {count_item, count_reject, NULL, NULL, NULL, NULL, &c};
     CHECK_I64(spsh__layout_detect(view, &found, &probe, NULL), SPSH_OK);
     REQUIRE(found != NULL);
     CHECK_STR(found->name, layout);
@@ -157,7 +157,7 @@ static void test_lhotse(void)
     const spsh__view_options view_options = {.root = folder};
     REQUIRE(spsh__view_open(&view_options, &view, NULL) == SPSH_OK);
     const spsh_ingest_options options = {.view = view};
-    const spsh_ingest_sink sink = {count_item, count_reject, NULL, NULL, NULL, &c};
+    const spsh_ingest_sink sink = {count_item, count_reject, NULL, NULL, NULL, NULL, &c};
     CHECK_I64(spsh__layout_find("lhotse")->scan_fn(&options, &sink, NULL), SPSH_OK);
     CHECK_U64(c.items, sizeof(clips) / sizeof(clips[0]));
     CHECK_U64(c.rejects, 0);

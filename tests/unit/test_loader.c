@@ -1,11 +1,13 @@
 /* test_loader.c: what the loader serves is what the reader of a dataset gives, whatever the
  * threads, slots, engines and ranks are; and what it takes in memory and time is bounded. */
+#include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
 
 #include "fault_alloc.h"
 #include "loader_kit.h"
 #include "talk_dataset.h"
+#include "test_number.h"
 
 enum { STEPS_MAX = 512, ITEMS_MAX = 4096 };
 
@@ -940,6 +942,10 @@ static void test_stats(void)
     CHECK(text[0] == '{' && text[length - 1] == '}');
     CHECK(strstr(text, "\"engine\": \"pread\"") != NULL);
     CHECK(strstr(text, "\"name\": \"talk\"") != NULL);
+    const char *seconds = strstr(text, "\"seconds\": ");
+    REQUIRE(seconds != NULL);
+    CHECK(fabs(test_number(seconds + 11, &seconds) - (double)info->microseconds / 1e6) < 1e-6);
+    CHECK(strncmp(seconds, ", \"padding\": 0.", 15) == 0);
     CHECK_U64(spsh_loader_stats_json(loader, text, 10) > 10, 1);
     CHECK_U64(strlen(text), 9);
     CHECK_U64(spsh_loader_bad_count(loader), 0);

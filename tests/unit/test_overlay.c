@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include "checksum.h"
+#include "dataset_lock.h"
 #include "fault_alloc.h"
 #include "fault_io.h"
 #include "overlay.h"
@@ -362,19 +363,211 @@ static void test_many_entries(void)
     spsh__overlay_close(&overlay);
 }
 
-/* A removed overlay's file stays. The same edit may come back under its name, another one not. */
+static void check_names(const spsh_dataset *dataset, const char *name, const char *given_name)
+{
+    spsh_overlay_info info;
+    CHECK_U64(spsh_dataset_info_get(dataset)->overlay_count, 1);
+    REQUIRE(spsh_dataset_overlay(dataset, 0, &info, NULL) == SPSH_OK);
+    CHECK(is_text(info.name, name));
+    CHECK(is_text(info.given_name, given_name));
+}
+
+/* A removed overlay's file stays for the generations that list it. Its name can be given again: to
+ * the same edit, which has that file, and to others, which get new files. */
 static void test_name_of_a_removed_one(void)
 {
+    static const char *const values[] = {"a", "b", "a", "c", "b"};
+    static const char *const names[] = {"x", "x..2", "x", "x..3", "x..2"};
     tiny_dataset tiny;
+    spsh_dataset *dataset = NULL;
+    char longest[129];
     make_dataset(&tiny, "removed");
-    CHECK_I64(add(tiny.path, "x", SPSH_OVERLAY_SKIP, "u0", "a"), SPSH_OK);
+    for (size_t i = 0; i < 5; i++) {
+        CHECK_I64(add(tiny.path, "x", SPSH_OVERLAY_SKIP, "u0", values[i]), SPSH_OK);
+        CHECK_I64(add(tiny.path, "x", SPSH_OVERLAY_SKIP, "u0", "other"), SPSH_E_EXISTS);
+        dataset = open_dataset(tiny.path, 0, 0);
+        check_names(dataset, names[i], "x");
+        check_skip(dataset, "u0", values[i]);
+        spsh_dataset_close(dataset);
+        CHECK_I64(spsh_overlay_remove(tiny.path, i == 3 ? names[i] : "x", NULL, NULL), SPSH_OK);
+    }
+    for (uint64_t i = 0; i < 5; i++) { /* each generation as it was */
+        dataset = open_dataset(tiny.path, 2 * i + 2, 0);
+        check_names(dataset, names[i], "x");
+        check_skip(dataset, "u0", values[i]);
+        spsh_dataset_close(dataset);
+    }
+    CHECK_I64(add(tiny.path, "x..2", SPSH_OVERLAY_SKIP, "u0", "d"), SPSH_E_INVALID_ARG);
+    CHECK_I64(add(tiny.path, "x..02", SPSH_OVERLAY_SKIP, "u0", "d"), SPSH_OK);
+    CHECK_I64(spsh_overlay_remove(tiny.path, "x..02", NULL, NULL), SPSH_OK);
+    memset(longest, 'y', 128);
+    longest[128] = '\0';
+    CHECK_I64(add(tiny.path, longest, SPSH_OVERLAY_SKIP, "u0", "a"), SPSH_OK);
+    CHECK_I64(spsh_overlay_remove(tiny.path, longest, NULL, NULL), SPSH_OK);
+    CHECK_I64(add(tiny.path, longest, SPSH_OVERLAY_SKIP, "u0", "b"), SPSH_E_EXISTS);
+    CHECK_I64(add(tiny.path, longest, SPSH_OVERLAY_SKIP, "u0", "a"), SPSH_OK);
+}
+
+/* A file of that name that cannot be read does not take the name away. */
+static void test_name_of_a_damaged_one(void)
+{
+    static const long places[] = {90000, 20}; /* after the first page; in the header */
+    static char value[100001];
+    tiny_dataset tiny;
+    char path[1200];
+    memset(value, 'a', sizeof(value) - 1);
+    make_dataset(&tiny, "damaged");
+    (void)snprintf(path, sizeof(path), "%s/overlays/x.spsh", tiny.path);
+    CHECK_I64(add(tiny.path, "x", SPSH_OVERLAY_SKIP, "u0", value), SPSH_OK);
     CHECK_I64(spsh_overlay_remove(tiny.path, "x", NULL, NULL), SPSH_OK);
-    CHECK_I64(add(tiny.path, "x", SPSH_OVERLAY_SKIP, "u0", "b"), SPSH_E_EXISTS);
-    CHECK_I64(add(tiny.path, "x", SPSH_OVERLAY_SKIP, "u0", "a"), SPSH_OK);
-    spsh_dataset *dataset = open_dataset(tiny.path, 0, 0);
-    CHECK_U64(spsh_dataset_info_get(dataset)->generation, 4);
-    check_skip(dataset, "u0", "a");
-    spsh_dataset_close(dataset);
+    for (size_t i = 0; i < 2; i++) {
+        FILE *file = fopen(path, "r+b");
+        REQUIRE(file != NULL && fseek(file, places[i], SEEK_SET) == 0);
+        REQUIRE(fputc('!', file) == '!' && fclose(file) == 0);
+        CHECK_I64(add(tiny.path, "x", SPSH_OVERLAY_SKIP, "u0", value), SPSH_OK);
+        spsh_dataset *dataset = open_dataset(tiny.path, 0, 0);
+        check_names(dataset, "x..2", "x");
+        check_skip(dataset, "u0", value);
+        spsh_dataset_close(dataset);
+        CHECK_I64(spsh_overlay_remove(tiny.path, "x", NULL, NULL), SPSH_OK);
+    }
+}
+
+/* ---- the writer lock ---- */
+
+static void put_file(const char *path, const char *name)
+{
+    char full[1200];
+    (void)snprintf(full, sizeof(full), "%s/%s", path, name);
+    FILE *file = fopen(full, "wb");
+    REQUIRE(file != NULL && fclose(file) == 0);
+}
+
+static bool is_there(const char *path, const char *name)
+{
+    char full[1200];
+    struct stat info;
+    (void)snprintf(full, sizeof(full), "%s/%s", path, name);
+    return stat(full, &info) == 0;
+}
+
+static int count_one(void *user, const char *name)
+{
+    CHECK(name[0] != '/');
+    (*(uint64_t *)user)++;
+    return 0;
+}
+
+static uint64_t leftover_count(const char *path)
+{
+    uint64_t count = 0;
+    spsh_dataset_leftovers(path, count_one, &count);
+    return count;
+}
+
+static const char *const leftovers[] = {
+    ".lock",
+    "repair.tmp",
+    "manifest.spsh.tmp-1-0",
+    "manifest-00000001.spsh.tmp-123456-17",
+    "index-00000001.spsh.tmp-1-0",
+    ".sort.tmp-1-0",
+    "overlays/x.spsh.tmp-1-0",
+    "repair.tmp/000000-000.spsh",
+    "repair.tmp/000000-001.spsh.tmp-1-0",
+};
+static const char *const others[] = {
+    "notes.tmp-1-0", "manifest.spsh.tmp-", "manifest.spsh.tmp-1",   "index-1.spsh.tmp-1-0x",
+    "sort.tmp-1-0",  "overlays/x.spsh",    "overlays/notes.tmp-1-0"};
+enum { LEFTOVERS = sizeof(leftovers) / sizeof(leftovers[0]) };
+enum { OTHERS = sizeof(others) / sizeof(others[0]) };
+
+static void put_leftovers(const char *path)
+{
+    char folder[1200];
+    for (size_t i = 0; i < 2; i++) {
+        (void)snprintf(folder, sizeof(folder), "%s/%s", path, i == 0 ? "overlays" : "repair.tmp");
+        (void)mkdir(folder, 0777);
+    }
+    for (size_t i = 0; i < LEFTOVERS; i++)
+        if (strcmp(leftovers[i], "repair.tmp") != 0)
+            put_file(path, leftovers[i]);
+}
+
+static void check_left(const char *path, bool is_left)
+{
+    for (size_t i = 0; i < LEFTOVERS; i++)
+        CHECK(is_there(path, leftovers[i]) == is_left);
+    for (size_t i = 0; i < OTHERS; i++)
+        CHECK(is_there(path, others[i]));
+}
+
+/* Process numbers of leftovers do not count: 1 is always there. */
+static void test_next_writer_removes_leftovers(void)
+{
+    tiny_dataset tiny;
+    make_dataset(&tiny, "leftovers");
+    CHECK_U64(leftover_count(tiny.path), 0);
+    put_leftovers(tiny.path);
+    for (size_t i = 0; i < OTHERS; i++)
+        put_file(tiny.path, others[i]);
+    CHECK_U64(leftover_count(tiny.path), LEFTOVERS);
+    check_left(tiny.path, true);
+    CHECK_I64(add(tiny.path, "y", SPSH_OVERLAY_SKIP, "u0", "a"), SPSH_OK);
+    check_left(tiny.path, false);
+    CHECK_U64(leftover_count(tiny.path), 0);
+    put_leftovers(tiny.path);
+    CHECK_I64(spsh_overlay_remove(tiny.path, "y", NULL, NULL), SPSH_OK);
+    check_left(tiny.path, false);
+    put_leftovers(tiny.path);
+    CHECK_I64(tiny_dataset_publish(&tiny, SPSH_DEDUPE_BYTES, NULL, NULL, NULL, NULL), SPSH_OK);
+    check_left(tiny.path, false);
+}
+
+/* While a writer holds the lock, no other one begins, and its files stay and are not reported. */
+static void test_live_writer_is_left_alone(void)
+{
+    tiny_dataset tiny;
+    spsh_error err = SPSH_ERROR_INIT;
+    spsh_dataset_lock *lock = NULL, *second = NULL;
+    make_dataset(&tiny, "live");
+    REQUIRE(spsh_dataset_lock_open(tiny.path, NULL, &lock, &err) == SPSH_OK);
+    put_leftovers(tiny.path);
+    for (size_t i = 0; i < OTHERS; i++)
+        put_file(tiny.path, others[i]);
+    CHECK_U64(leftover_count(tiny.path), 0);
+    CHECK_I64(spsh_dataset_lock_open(tiny.path, NULL, &second, &err), SPSH_E_EXISTS);
+    CHECK(strstr(err.message, "another command is writing to it") != NULL);
+    CHECK_I64(add(tiny.path, "y", SPSH_OVERLAY_SKIP, "u0", "a"), SPSH_E_EXISTS);
+    check_left(tiny.path, true);
+    spsh_dataset_lock_close(lock);
+    CHECK_I64(add(tiny.path, "y", SPSH_OVERLAY_SKIP, "u0", "a"), SPSH_OK);
+    check_left(tiny.path, false);
+    spsh_dataset_lock_close(NULL);
+}
+
+/* Publishers of the same bytes do not exclude each other. The last one removes the lock file. */
+static void test_publishers_share_the_lock(void)
+{
+    tiny_dataset tiny;
+    spsh_dataset_lock *locks[3] = {NULL};
+    make_dataset(&tiny, "shared");
+    for (size_t i = 0; i < 2; i++)
+        CHECK_I64(spsh__dataset_lock_open(tiny.path, SPSH__LOCK_SHARED, spsh_io_default(),
+                                          spsh_allocator_default(), &locks[i], NULL),
+                  SPSH_OK);
+    put_leftovers(tiny.path);
+    CHECK_I64(spsh_dataset_lock_open(tiny.path, NULL, &locks[2], NULL), SPSH_E_EXISTS);
+    CHECK_I64(tiny_dataset_publish(&tiny, SPSH_DEDUPE_BYTES, NULL, NULL, NULL, NULL), SPSH_OK);
+    CHECK(is_there(tiny.path, "manifest.spsh.tmp-1-0") && is_there(tiny.path, ".lock"));
+    spsh_dataset_lock_close(locks[0]);
+    CHECK(is_there(tiny.path, ".lock"));
+    CHECK_I64(spsh_dataset_lock_open(tiny.path, NULL, &locks[2], NULL), SPSH_E_EXISTS);
+    spsh_dataset_lock_close(locks[1]);
+    CHECK(!is_there(tiny.path, ".lock"));
+    CHECK_I64(spsh_dataset_lock_open(tiny.path, NULL, &locks[2], NULL), SPSH_OK);
+    CHECK(!is_there(tiny.path, "manifest.spsh.tmp-1-0"));
+    spsh_dataset_lock_close(locks[2]);
 }
 
 static void move_file(const char *path, const char *from, const char *to)
@@ -458,7 +651,7 @@ static void forget_edits(const char *path)
 }
 
 /* After each failure or crash, the newest generation is the old one or the new one, whole; the same
- * call again ends with the new one. */
+ * call again ends with the new one, and removes what the crash left. */
 static void run_io_failures(const char *name, uint64_t fail_count)
 {
     uint64_t calls = UINT64_MAX;
@@ -480,6 +673,7 @@ static void run_io_failures(const char *name, uint64_t fail_count)
         spsh_dataset_close(dataset);
         rc = edit_with(tiny.path, NULL, &plain_io, &err);
         CHECK_I64(rc, generation == 1 ? SPSH_OK : SPSH_E_EXISTS);
+        CHECK_U64(leftover_count(tiny.path), 0);
         dataset = open_dataset(tiny.path, 0, 0);
         CHECK_U64(spsh_dataset_info_get(dataset)->generation, 2);
         check_skip(dataset, "w1", "b");
@@ -531,6 +725,10 @@ int main(void)
     RUN(test_entries);
     RUN(test_many_entries);
     RUN(test_name_of_a_removed_one);
+    RUN(test_name_of_a_damaged_one);
+    RUN(test_next_writer_removes_leftovers);
+    RUN(test_live_writer_is_left_alone);
+    RUN(test_publishers_share_the_lock);
     RUN(test_wrong_overlay_files);
     RUN(test_every_allocation_failure);
     RUN(test_every_io_failure);

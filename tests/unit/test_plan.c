@@ -1,5 +1,6 @@
 /* test_plan.c: what a plan serves: every utterance once, within the bounds of batches; filters;
  * what is refused. */
+#include <locale.h>
 #include <pthread.h>
 
 #include "fault_alloc.h"
@@ -682,6 +683,7 @@ static void check_refused(const plan_kit *kit, const spsh_plan_options *opt, sps
     const spsh_dataset *const list[] = {kit->dataset};
     spsh_error err = SPSH_ERROR_INIT;
     spsh_plan *plan = NULL;
+    (void)setlocale(LC_NUMERIC, "C"); /* the locale of the host decides about messages */
     CHECK_I64(spsh_plan_open(list, 1, opt, &plan, &err), want);
     CHECK(plan == NULL);
     if (strstr(err.message, text) == NULL)
@@ -704,7 +706,7 @@ static void test_refusals(void)
     plan_kit_fill(&kit, 500, 2, seed);
     kit.rows[123].samples = 16000 * 700;
     plan_kit_open(&kit, 1);
-    check_refused(&kit, &o, SPSH_E_LIMIT, "utterance 123 lasts 700.000 s");
+    check_refused(&kit, &o, SPSH_E_LIMIT, "utterance number 123 lasts 700.000 s, but batch_sec");
     o.splits = unknown;
     o.split_count = 2;
     check_refused(&kit, &o, SPSH_E_INVALID_ARG,

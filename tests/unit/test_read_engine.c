@@ -90,8 +90,9 @@ static spsh_status harsh_wait(void *opaque, uint32_t timeout_ms, spsh__read_resu
     return SPSH_OK;
 }
 
-static void harsh_close(void *opaque)
+static void harsh_close(void *opaque, bool is_inherited)
 {
+    CHECK(!is_inherited);
     CHECK_U64(((harsh_state *)opaque)->count, 0);
 }
 

@@ -50,6 +50,8 @@ static void test_defaults(void)
     CHECK_U64(config->rnn, SPSH__RNN_AUTO);
     CHECK_U64(config->exchange, SPSH__EXCHANGE_AUTO);
     CHECK_U64(config->decode, SPSH_DECODE_HOST);
+    CHECK_U64(config->damaged, SPSH_ON_ERROR_FAIL);
+    CHECK_U64(config->undecodable, SPSH_UNDECODABLE_SKIP);
     CHECK_STR(config->strategy, "allreduce");
     CHECK(config->is_adamw && config->sgd.is_nesterov);
     CHECK(config->sgd.rate == 1.5e-4 && config->adamw.rate == 1.5e-4);
@@ -197,10 +199,17 @@ static void test_text_comes_back(void)
 /* What a run computes on. */
 static void test_devices(void)
 {
-    const char *const overrides[] = {
-        "train.backend=cuda",       "train.device=3",     "train.precision=fp16",
-        "train.deterministic=true", "train.graphs=false", "train.rnn=stepwise",
-        "train.exchange=host",      "data.decode=device", NULL};
+    const char *const overrides[] = {"train.backend=cuda",
+                                     "train.device=3",
+                                     "train.precision=fp16",
+                                     "train.deterministic=true",
+                                     "train.graphs=false",
+                                     "train.rnn=stepwise",
+                                     "train.exchange=host",
+                                     "data.decode=device",
+                                     "data.damaged=skip",
+                                     "data.undecodable=fail",
+                                     NULL};
     require("data: {train: a}", overrides);
     CHECK_U64(config->backend, SPSH__BACKEND_CUDA);
     CHECK_STR(config->device, "3");
@@ -209,6 +218,8 @@ static void test_devices(void)
     CHECK_U64(config->rnn, SPSH__RNN_STEPWISE);
     CHECK_U64(config->exchange, SPSH__EXCHANGE_HOST);
     CHECK_U64(config->decode, SPSH_DECODE_DEVICE);
+    CHECK_U64(config->damaged, SPSH_ON_ERROR_SKIP);
+    CHECK_U64(config->undecodable, SPSH_UNDECODABLE_FAIL);
     char *text = spsh__config_text(config);
     drop();
     require(text, NULL);

@@ -13,6 +13,7 @@
  *
  * The unit is 2^-p with p bits of significand: 11 with tf32 and fp16, 8 with bf16.
  */
+#include <locale.h>
 #include <math.h>
 
 #include "backend_cuda.h"
@@ -680,6 +681,7 @@ static void test_every_allocation_failure(void)
 /* The message says how much was asked for and how much there is; scratch's is kept. */
 static void test_a_full_device(void)
 {
+    (void)setlocale(LC_NUMERIC, "C"); /* the locale of the host decides about messages */
     spsh__backend *b = open_device(SPSH__FP32, false);
     spsh__buffer memory = {NULL, false};
     const size_t too_many = twin != NULL ? 3000000 : (size_t)1 << 45;

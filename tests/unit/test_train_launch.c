@@ -185,6 +185,24 @@ static void test_what_is_to_carry_them(void)
     }
 }
 
+static void test_secret(void)
+{
+    const char *variables[] = {"RANK=0", "WORLD_SIZE=2", NULL, NULL};
+    static const char *const values[] = {"=", "=fifteen letters", "=sixteen letters."};
+    char variable[64];
+    spsh_error err = SPSH_ERROR_INIT;
+    spsh__launch l;
+    for (size_t i = 0; i < 3; i++) {
+        (void)snprintf(variable, sizeof(variable), SPSH__LAUNCH_SECRET "%s", values[i]);
+        variables[2] = variable;
+        CHECK_I64(spsh__launch_find(get, variables, &l, &err),
+                  i == 1 ? SPSH_E_INVALID_ARG : SPSH_OK);
+        CHECK(i == 1 || (l.secret == NULL) == (i == 0));
+    }
+    CHECK(strstr(err.message, "has 15 characters, expected at least 16") != NULL);
+    CHECK(strstr(err.message, "fifteen") == NULL);
+}
+
 int main(void)
 {
     RUN(test_cases);
@@ -192,5 +210,6 @@ int main(void)
     RUN(test_what_torchrun_says_of_a_run);
     RUN(test_what_carries_messages);
     RUN(test_what_is_to_carry_them);
+    RUN(test_secret);
     return TEST_RESULT();
 }

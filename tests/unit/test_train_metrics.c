@@ -1,8 +1,9 @@
 /* Metrics of a run: lines and event files, what a resume cuts off, full disks. */
-#include <glob.h>
-#include <math.h>
 
+#include <glob.h>
 #include <jansson.h>
+#include <locale.h>
+#include <math.h>
 
 #include "event_file.h"
 #include "fault_io.h"
@@ -210,7 +211,7 @@ static void test_start_tells_what_was_lost(void)
         "{\"kind\":\"step\",\"samples\":200,\"time\":1200}",
         /* NOLINTNEXTLINE(bugprone-suspicious-missing-comma): one line of the file */
         "{\"kind\":\"start\",\"samples\":200,\"time\":1500,\"world_size\":2,\"before_time\":1250,"
-        "\"lost_samples\":30,\"lost_starts\":2,\"lost_s\":50,\"lost_process_s\":200,"
+        "\"lost_samples\":30,\"lost_starts\":2,\"lost_s\":50.5,\"lost_process_s\":200,"
         "\"stopped_s\":7,\"backend\":\"cpu\"}",
         "{\"kind\":\"evaluation\",\"samples\":200,\"time\":1540,\"set\":\"\"}",
         "{\"kind\":\"step\",\"samples\":300,\"time\":1600}",
@@ -230,7 +231,7 @@ static void test_start_tells_what_was_lost(void)
     CHECK(real_of(lines, 2, "before_time") == 1600);
     CHECK(real_of(lines, 2, "lost_samples") == 100 + 30 + 100);
     CHECK(real_of(lines, 2, "lost_starts") == 3);
-    CHECK(real_of(lines, 2, "lost_s") == 100 + 50 + 100);
+    CHECK(real_of(lines, 2, "lost_s") == 100 + 50.5 + 100);
     CHECK(real_of(lines, 2, "lost_process_s") == 400 + 200 + 200);
     CHECK(real_of(lines, 2, "stopped_s") == 250 + 7);
     json_decref(lines);
@@ -380,6 +381,7 @@ static void test_long_tags(void)
 
 static void test_live_line(void)
 {
+    (void)setlocale(LC_NUMERIC, "C"); /* the locale of the host decides about messages */
     char text[160];
     spsh__step_facts facts = facts_of(4);
     facts.left_s = (double)NAN;

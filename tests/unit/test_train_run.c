@@ -77,7 +77,7 @@ static void test_recognises(void)
     char *text = NULL;
     spsh_recogniser_options hearing = SPSH_RECOGNISER_OPTIONS_INIT;
     hearing.checkpoint = at("whole");
-    hearing.threads = 1;
+    hearing.threads = 3;
     hearing.beam_width = 4;
     REQUIRE(spsh_recogniser_open(&hearing, &recogniser, NULL) == SPSH_OK);
     for (uint64_t count = 0; count <= 16000; count += 4000) { /* none at all, too */
@@ -85,6 +85,24 @@ static void test_recognises(void)
         free(text);
         text = NULL;
     }
+    CHECK_I64(spsh_recogniser_transcribe(recogniser, quiet, 16000, 8000, &text, NULL), SPSH_OK);
+    (void)fflush(NULL);
+    const pid_t child = fork(); /* the backend's threads are not there */
+    REQUIRE(child >= 0);
+    if (child == 0) {
+        char *again = NULL;
+        (void)alarm(60);
+        CHECK_I64(spsh_recogniser_transcribe(recogniser, quiet, 16000, 8000, &again, NULL),
+                  SPSH_OK);
+        CHECK(strcmp(again, text) == 0);
+        free(again);
+        spsh_recogniser_close(recogniser);
+        _exit(TEST_RESULT());
+    }
+    int status = 0;
+    REQUIRE(waitpid(child, &status, 0) == child);
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    free(text);
     spsh_recogniser_close(recogniser);
 }
 

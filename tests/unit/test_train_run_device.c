@@ -12,6 +12,7 @@
 #include <math.h>
 #include <sys/wait.h>
 
+#include "test_number.h"
 #include "tone_dataset.h"
 #include "train_kit.h"
 #include "twin_plugin.h"
@@ -30,7 +31,7 @@ static double number_behind(const char *line, const char *key)
 {
     const char *at = strstr(line, key);
     REQUIRE(at != NULL);
-    return strncmp(at + strlen(key), "null", 4) == 0 ? (double)NAN : strtod(at + strlen(key), NULL);
+    return test_number(at + strlen(key), NULL); /* "null" is NaN */
 }
 
 static history read_history(const char *folder)
@@ -513,6 +514,58 @@ static void test_no_device(void)
           NULL);
 }
 
+/* Without a device, too, if cuda is asked for by name. */
+static void check_refused(const char *folder, const char *backend, const char *const *words)
+{
+    spsh_train_estimate_options options = SPSH_TRAIN_ESTIMATE_OPTIONS_INIT;
+    spsh_train_estimate *estimate = NULL;
+    spsh_error err = SPSH_ERROR_INIT;
+    char strategy[64], expected[128];
+    kit_run run = {
+        .folder = folder, .overrides = {FEATURES, backend, strategy}
+    };
+    (void)snprintf(strategy, sizeof(strategy), "train.strategy=%s", words[0]);
+    if (words[1] != NULL)
+        set(&run, words[1]);
+    (void)snprintf(expected, sizeof(expected),
+                   "train.strategy %s%s cannot run on a GPU: ", words[0],
+                   strcmp(words[0], "hierarchical") != 0 ? ""
+                   : words[1] == NULL                    ? " with train.outer adpsgd-random"
+                                                         : " with train.outer adpsgd-fixed");
+    CHECK_I64(train_kit_run(&run), SPSH_E_UNSUPPORTED);
+    CHECK(strncmp(run.err.message, expected, strlen(expected)) == 0);
+    CHECK(strstr(run.err.message, "train.backend=cpu") != NULL);
+    options.config_path = kit_config;
+    options.overrides = run.overrides;
+    CHECK_I64(spsh_train_estimate_make(&options, &estimate, &err), SPSH_E_UNSUPPORTED);
+    CHECK_STR(err.message, run.err.message);
+    check_nothing_left();
+}
+
+static void test_strategies_that_race_are_refused(void)
+{
+    static const char *const refused[][2] = {
+        {"adpsgd-fixed",  NULL                      },
+        {"adpsgd-random", NULL                      },
+        {"ps-async",      NULL                      },
+        {"hierarchical",  NULL                      },
+        {"hierarchical",  "train.outer=adpsgd-fixed"},
+    };
+    for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
+        check_refused("refused", "train.backend=auto", refused[i]);
+        twin->capability = 30; /* no usable device */
+        check_refused("refused", "train.backend=cuda", refused[i]);
+        twin->capability = 90;
+    }
+    kit_run run = {
+        .folder = "nodes",
+        .overrides = {FEATURES, "train.backend=cuda", "train.strategy=hierarchical",
+                      "train.outer=d1-model"},
+        .stop_at = 1
+    };
+    CHECK_I64(train_kit_run(&run), SPSH_E_CANCELED);
+}
+
 /* What --estimate says of a run's configuration. */
 static void estimate_of(const kit_run *run, spsh_train_estimate **ret)
 {
@@ -641,6 +694,7 @@ static void run_failures(void)
 {
     RUN(test_evaluates);
     RUN(test_no_device);
+    RUN(test_strategies_that_race_are_refused);
     RUN(test_estimates_are_what_runs_take);
     RUN(test_too_little_memory);
     RUN(test_lost);

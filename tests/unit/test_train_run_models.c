@@ -1,5 +1,6 @@
 /* Runs of the other models: one direction with look-ahead, GRU, several layers: they learn, and go
  * on to the same bits; and dev sets whose utterances are longer than a batch of training may be. */
+#include <locale.h>
 #include <math.h>
 
 #include "train_kit.h"
@@ -19,6 +20,7 @@ static size_t stride; /* --fewer: three of the five, which have all that there i
 
 static void test_models_learn(void)
 {
+    (void)setlocale(LC_NUMERIC, "C"); /* the locale of the host decides about messages */
     static const struct {
         const char *folder, *changes[4];
     } models[] = {

@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "speechshard/loader.h"
+#include "test_number.h"
 #include "train_kit.h"
 
 #define FOUR "learners=4,step=250ms,jitter=0.2,slow=1:10x,link=1ms+100Mbit"
@@ -172,7 +173,7 @@ static double last_number(const char *folder, const char *kind, const char *key)
     for (char *line = strtok(text, "\n"); line != NULL; line = strtok(NULL, "\n")) {
         const char *there = strstr(line, wanted);
         if (strstr(line, kind) != NULL && there != NULL)
-            found = strtod(there + strlen(wanted), NULL);
+            found = test_number(there + strlen(wanted), NULL);
     }
     free(text);
     return found;

@@ -33,6 +33,7 @@ _speechshard()
     --vocab-kind) mapfile -t COMPREPLY < <(compgen -W "characters pieces" -- "$current"); return ;;
     --vocab-profile) mapfile -t COMPREPLY < <(compgen -W "lower upper nfc" -- "$current"); return ;;
     --shuffle) mapfile -t COMPREPLY < <(compgen -W "global none" -- "$current"); return ;;
+    --split-from) mapfile -t COMPREPLY < <(compgen -W "name none" -- "$current"); return ;;
     --wds-key) mapfile -t COMPREPLY < <(compgen -W "first-dot last-dot" -- "$current"); return ;;
     --engine) mapfile -t COMPREPLY < <(compgen -W "auto io_uring pread" -- "$current"); return ;;
     --fail-on) mapfile -t COMPREPLY < <(compgen -W "recording segment performance sentence sentence_near document source speaker none" -- "$current"); return ;;
@@ -53,18 +54,18 @@ _speechshard()
     esac
     case ${COMP_WORDS[1]} in
     pack) options="--output --layout --codec --shard-size --split --dedupe --domain --jobs --rate
-        --order --trust-headers --wds-key --follow-links --strict --max-rejects --memory --json" ;;
+        --order --trust-headers --wds-key --column --split-from --follow-links --strict --max-rejects --memory --json" ;;
     info) options="--devices --json" ;;
     verify) options="--decode --cached --jobs --json" ;;
-    ls) options="--json --domain --split --limit --offset" ;;
+    ls) options="--all --json --domain --split --limit --offset" ;;
     cat) options="--output --payload --plot --features --augment --seed --epoch --noise --room" ;;
     repair) options="--output --in-place --json" ;;
     export) options="--to --output --domain --split --shard-size" ;;
     overlay) options="--skip --transcript --json" ;;
     plan) options="$plan --compare --epoch --whole --json --show-augment --augment --features --noise --room
         --epochs" ;;
-    bench) options="$plan --seconds --threads --engine --cached --direct --cold --features --device --decode --json" ;;
-    featgen) options="--output --features --dtype --stats --by --skip-damaged --jobs --part --estimate --json" ;;
+    bench) options="$plan --seconds --threads --engine --cached --direct --cold --features --device --decode --undecodable --json" ;;
+    featgen) options="--output --features --dtype --stats --by --skip-damaged --undecodable --jobs --part --estimate --json" ;;
     fingerprint) options="--jobs --part --estimate --json" ;;
     dedupe) options="--output --html --search --exact-only --keep --prefer --drop-from --contained
         --speed-grid --confirm --memory --work --jobs --part --estimate --json" ;;

@@ -77,19 +77,45 @@ static void draw_tiles(spsh__copy_page *page, const totals *t)
     spsh__builder_append_text(page->out, "</div>\n");
 }
 
+/* Leaks that no limit speaks of: a limit of 100 % allows everything, too. */
+static bool is_unlimited(const spsh__audit_facts *f, const totals *t, unsigned kind)
+{
+    return t->leaked[kind] > 0 && f->fail_limits[kind] >= 1;
+}
+
+/* "speaker 100.0 %, document 3.2 %" */
+static void draw_unlimited(spsh__copy_page *page, const spsh__audit_facts *f, const totals *t)
+{
+    char part[SPSH_HUMAN_BYTES];
+    const char *before = "";
+    for (unsigned k = SPSH__LEAK_COUNT; k-- > 0;) {
+        if (!is_unlimited(f, t, k))
+            continue;
+        spsh__html_format(page->out, "%s%s (<code>%s</code>): %s", before,
+                          spsh__leak_meaning((spsh__leak)k), spsh__leak_text((spsh__leak)k),
+                          spsh__human_percent((double)t->leaked[k], (double)t->utterances, part));
+        before = "; ";
+    }
+}
+
 static void draw_verdict(spsh__copy_page *page, const spsh__audit_facts *f, const totals *t)
 {
     char all[SPSH_HUMAN_BYTES];
     char clean[SPSH_HUMAN_BYTES];
     bool any_limit = false;
-    for (unsigned k = 0; k < SPSH__LEAK_COUNT; k++)
+    bool any_unlimited = false;
+    for (unsigned k = 0; k < SPSH__LEAK_COUNT; k++) {
         any_limit = any_limit || f->fail_limits[k] <= 1;
+        any_unlimited = any_unlimited || is_unlimited(f, t, k);
+    }
     spsh__builder_append_text(page->out, "<p class=\"verdict\">");
     if (f->is_failed)
         spsh__builder_append_text(page->out, "<b class=\"bad\">Failed</b>: more leaks than the "
                                              "limits allow. ");
     else if (any_limit)
-        spsh__builder_append_text(page->out, "<b class=\"good\">Passed</b>: within the limits. ");
+        spsh__html_format(page->out, "<b class=\"%s\">Passed</b>: within the limits%s. ",
+                          any_unlimited ? "caution" : "good",
+                          any_unlimited ? ", which do not cover all leaks" : "");
     if (t->touched == 0)
         spsh__builder_append_text(page->out, "Nothing was found to leak. ");
     spsh__html_format(page->out,
@@ -97,6 +123,12 @@ static void draw_verdict(spsh__copy_page *page, const spsh__audit_facts *f, cons
                       "sentence with train.</p>\n",
                       spsh__human_count(t->utterances, all),
                       spsh__human_count(f->test_utterance_count - t->dirty, clean));
+    if (!any_unlimited)
+        return;
+    spsh__builder_append_text(page->out, "<p><b class=\"caution\">Shared with train, without a "
+                                         "limit</b>, of the test utterances: ");
+    draw_unlimited(page, f, t);
+    spsh__builder_append_text(page->out, ".</p>\n");
 }
 
 /* Limits are of each test split. */
@@ -120,7 +152,7 @@ static void draw_kinds(spsh__copy_page *page, const spsh__audit_facts *f, const 
         const double limit = f->fail_limits[k];
         const double share = t->utterances > 0 ? (double)t->leaked[k] / (double)t->utterances : 0;
         spsh__leak_interval(t->leaked[k], t->utterances, &low, &high);
-        spsh__html_format(page->out, "<tr><td><code>%s</code></td><td>%s</td>",
+        spsh__html_format(page->out, "<tr><td><code>%s</code></td><td class=\"words\">%s</td>",
                           spsh__leak_text((spsh__leak)k), spsh__leak_meaning((spsh__leak)k));
         spsh__page_cell_count(page->out, t->leaked[k]);
         spsh__html_format(page->out,
@@ -132,7 +164,10 @@ static void draw_kinds(spsh__copy_page *page, const spsh__audit_facts *f, const 
             spsh__builder_append_text(page->out, "<td class=\"n soft\">any</td>");
         else
             spsh__html_format(page->out, "<td class=\"n\"><span class=\"%s\">%.4g %%</span></td>",
-                              is_passed(f, (spsh__leak)k) ? "good" : "bad", 100 * limit);
+                              !is_passed(f, (spsh__leak)k) ? "bad"
+                              : is_unlimited(f, t, k)      ? "caution"
+                                                           : "good",
+                              100 * limit);
         spsh__page_cell_bar(page->out, (double)t->leaked[k], (double)t->utterances, 4);
         spsh__builder_append_text(page->out, "</tr>\n");
     }
@@ -401,6 +436,7 @@ spsh_status spsh__audit_page(const spsh__audit_facts *facts, spsh__builder *out,
     if (rc != SPSH_OK)
         return rc;
     spsh__builder_append_text(out, "<h1>What leaks from train into test</h1>\n");
+    spsh__copy_made(out, facts->common.set, facts->common.command);
     draw_verdict(&page, facts, &t);
     draw_tiles(&page, &t);
     draw_warnings(&page, facts, &t);

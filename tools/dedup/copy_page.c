@@ -28,7 +28,7 @@ static const char *const style[] = {
     "font-size:12px;white-space:nowrap}\n",
     ".keep{border-color:var(--c2)}.drop{border-color:var(--c4)}.tag{border-color:var(--c6)}\n",
     ".verdict{font-size:16px;margin:14px 0 0}\n",
-    ".good{color:var(--c2)}.bad{color:var(--c4)}\n",
+    ".good{color:var(--c2)}.caution{color:var(--caution)}.bad{color:var(--c4)}\n",
     "q{quotes:none;font-style:italic}\n",
     "table.matrix td,table.matrix th{padding:5px 10px;border:1px solid var(--line)}\n",
     ".matrices{display:flex;flex-wrap:wrap;gap:0 48px}.matrices>div{min-width:0;max-width:100%}\n",
@@ -69,8 +69,6 @@ void spsh__copy_page_close(spsh__copy_page *page)
     spsh__set_readers_close(&page->readers);
 }
 
-/* ---- utterances ---- */
-
 const char *spsh__copy_last_part(const char *path)
 {
     const char *part = path;
@@ -78,6 +76,25 @@ const char *spsh__copy_last_part(const char *path)
         part = at[0] == '/' && at[1] != '\0' ? at + 1 : part;
     return part;
 }
+
+void spsh__copy_made(spsh__builder *out, const spsh__print_set *set, const char *command)
+{
+    spsh__page_made_open(out);
+    for (size_t i = 0; i < spsh__print_set_dataset_count(set); i++) {
+        const char *path = spsh_dataset_path(spsh__print_set_dataset(set, i));
+        const char *name = spsh__copy_last_part(path);
+        spsh__page_made_open_row(out, "dataset");
+        spsh__builder_append_text(out, "<b>");
+        spsh__page_name(out, spsh__bytes_of(name));
+        spsh__builder_append_text(out, "</b> ");
+        if (name != path)
+            spsh__page_name(out, spsh__bytes_of(path));
+        spsh__page_made_close_row(out);
+    }
+    spsh__page_made_close(out, spsh__bytes_of(command));
+}
+
+/* ---- utterances ---- */
 
 spsh_status spsh__copy_name(spsh__copy_page *page, uint64_t ordinal, spsh_error *err)
 {
@@ -267,7 +284,7 @@ void spsh__copy_found(spsh__copy_page *page)
         for (unsigned t = 0; t <= SPSH__TIER_SCALED; t++)
             slices[t] = (spsh__svg_slice){(double)page->facts->by_tier_class[t][k],
                                           spsh__copy_tier_color((spsh__tier)t)};
-        spsh__html_format(page->out, "<tr><td><code>%s</code></td><td>%s</td>",
+        spsh__html_format(page->out, "<tr><td><code>%s</code></td><td class=\"words\">%s</td>",
                           spsh__align_class_text((spsh__align_class)k),
                           spsh__copy_class_meaning((spsh__align_class)k));
         spsh__page_cell_count(page->out, sums[k]);
@@ -537,10 +554,7 @@ static void draw_blind_spots(spsh__copy_page *page)
 
 void spsh__copy_method(spsh__copy_page *page)
 {
-    spsh__builder_append_text(page->out,
-                              "<section class=\"method\"><h2>How it was done</h2>\n<pre>");
-    spsh__page_text(page->out, page->facts->command);
-    spsh__builder_append_text(page->out, "</pre>\n");
+    spsh__builder_append_text(page->out, "<section class=\"method\"><h2>How it was done</h2>\n");
     spsh__html_format(page->out,
                       "<p class=\"soft\">speechshard %s, fingerprint version %u, limits version "
                       "%u, search: %s</p>\n",

@@ -33,8 +33,12 @@ void spsh__copy_page_close(spsh__copy_page *page);
 /* What a class means, for people. */
 const char *spsh__copy_class_meaning(spsh__align_class kind);
 
-/* Of a path. */
+/* Last component of a path. */
 const char *spsh__copy_last_part(const char *path);
+
+/* The list below the title: datasets with their paths, and the command. */
+void spsh__copy_made(spsh__builder *out, const spsh__print_set *set, const char *command);
+
 unsigned spsh__copy_tier_color(spsh__tier tier);
 
 /* The utterance's id, with its dataset's name where there are several; soft: its split. */

@@ -508,8 +508,10 @@ static spsh_status open_file(plan_writer *w, spsh_error *err)
         directory = strndup(path, slash == path ? 1 : (size_t)(slash - path));
     if (directory == NULL)
         return SPSH_DEDUP_NO_MEMORY(err);
-    spsh_status rc = spsh_file_writer_open(
-        w->options->io, directory, slash == NULL ? path : slash + 1, 0, NULL, &w->file, err);
+    const char *name = slash == NULL ? path : slash + 1;
+    spsh_stale_files_remove_of(w->options->io, directory, name);
+    const spsh_status rc =
+        spsh_file_writer_open(w->options->io, directory, name, 0, NULL, &w->file, err);
     free(directory);
     return rc;
 }

@@ -1,7 +1,7 @@
 /* copy_report.h: the pages that people look at: of a plan, and of an audit. Facts in, HTML out.
  *
- * A page is one file: no script, nothing from elsewhere; its bytes are a pure function of the
- * facts; it is well-formed XML. Texts of corpora are hostile and escaped (svg.h).
+ * A page is one file (page.h). Its bytes are a pure function of the facts. Texts of corpora are
+ * hostile and escaped (svg.h).
  */
 #ifndef SPSH_DEDUP_COPY_REPORT_H
 #define SPSH_DEDUP_COPY_REPORT_H

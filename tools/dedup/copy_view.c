@@ -60,8 +60,8 @@ static spsh_status find_overlay(const view *v, place *p, spsh_error *err)
         spsh_status rc = spsh_dataset_overlay(p->dataset, i, &info, err);
         if (rc != SPSH_OK)
             return rc;
-        if (info.name.size_bytes == strlen(v->name) &&
-            memcmp(info.name.data, v->name, info.name.size_bytes) == 0)
+        if (info.given_name.size_bytes == strlen(v->name) &&
+            memcmp(info.given_name.data, v->name, info.given_name.size_bytes) == 0)
             p->is_applied = true;
     }
     return SPSH_OK;
@@ -192,6 +192,8 @@ static spsh_status apply_one(const view *v, size_t number, bool add, spsh_error 
     const uint64_t count = spsh__copy_plan_dataset(v->plan, number)->drop_count;
     spsh__builder text = {0};
     spsh_overlay_entry *entries = NULL;
+    if (p->is_applied && add)
+        spsh_dataset_leftovers_remove(p->path, v->io);
     if (count == 0 || p->is_applied)
         return SPSH_OK;
     entries = calloc((size_t)count, sizeof(*entries));
@@ -265,6 +267,8 @@ spsh_status spsh__copy_view_revert(const spsh__copy_plan *plan, const char *cons
     for (size_t i = 0; i < v.count && rc == SPSH_OK; i++) {
         if (v.places[i].is_applied)
             rc = spsh_overlay_remove(v.places[i].path, v.name, io, err);
+        else
+            spsh_dataset_leftovers_remove(v.places[i].path, io);
     }
     if (rc == SPSH_OK)
         count_facts(&v, true, ret_facts);

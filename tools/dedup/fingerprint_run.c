@@ -17,7 +17,6 @@
 
 #include "extract_pipeline.h"
 #include "fail.h"
-#include "stale_files.h"
 
 enum {
     JOB_UTTERANCES = 16,
@@ -163,7 +162,7 @@ static void remove_stale(run *r)
     if (directory == NULL)
         return;
     (void)snprintf(directory, room, "%s/%s", path, SPSH__SEGMENT_DIRECTORY);
-    spsh__remove_stale(io, directory, is_to_do, r);
+    spsh_stale_files_remove(io, directory, is_to_do, r);
     free(directory);
 }
 

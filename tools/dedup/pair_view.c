@@ -45,6 +45,7 @@ enum {
 /* clang-format off */
 const char *const spsh__pair_view_style[] = {
     "svg.pair{display:block;width:100%;height:auto;margin:4px 0 10px}\n",
+    "@media (max-width:600px){.wide svg.pair{width:680px}}\n",
     "svg.pair .match{fill:var(--c1);fill-opacity:.14}\n",
     "svg.pair .edge{stroke:var(--c1);stroke-dasharray:4 3}\n",
     "svg.pair .all{fill:var(--line)}\n",
@@ -291,15 +292,17 @@ static spsh_status draw(const spsh__print_set *set, const spsh__match *match, bo
     if (rc == SPSH_OK) {
         if (is_file)
             spsh__svg_file_open(out, "pair", WIDTH, HEIGHT, spsh__bytes_of(title),
-                                spsh__pair_view_style + 1);
+                                spsh__pair_view_style + 2);
         else
-            spsh__html_format(out,
-                              "<svg class=\"pair\" viewBox=\"0 0 %d %d\" role=\"img\">"
-                              "<title>%s</title>",
-                              WIDTH, HEIGHT, title);
+            spsh__html_format(
+                out,
+                "<div class=\"wide\"><svg class=\"pair\" viewBox=\"0 0 %d %d\" role=\"img\">"
+                "<title>%s</title>",
+                WIDTH, HEIGHT, title);
         out->failed = out->failed || picture.failed;
         spsh__builder_append_bytes(out, spsh__builder_bytes(&picture));
         spsh__svg_file_close(out);
+        spsh__builder_append_text(out, is_file ? "" : "</div>\n");
     }
     spsh__builder_free(&picture);
     spsh__pair_window_free(w);

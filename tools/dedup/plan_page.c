@@ -587,6 +587,7 @@ spsh_status spsh__plan_page(const spsh__plan_facts *facts, spsh__builder *out, s
         spsh__builder_append_text(out,
                                   "<h1>Copies, and what would go</h1><p class=\"soft\">A plan: "
                                   "nothing has been changed</p>\n");
+        spsh__copy_made(out, facts->common.set, facts->common.command);
         rc = draw_body(&page, facts, s, err);
         spsh__copy_page_close(&page);
     }

@@ -72,6 +72,13 @@ bool spsh__feature_is_damage(spsh_status status)
            status == SPSH_E_UNSUPPORTED;
 }
 
+bool spsh__feature_is_undecodable(spsh__feature_maker *maker, uint64_t position)
+{
+    const spsh_record *record = NULL;
+    return spsh_reader_record(maker->reader, position, &record, NULL) == SPSH_OK &&
+           (record->flags & SPSH_RECORD_UNDECODABLE) != 0;
+}
+
 /* What is in the old memory is not needed any more. */
 static spsh_status grow(room *r, uint64_t count, size_t element_bytes, spsh_error *err)
 {

@@ -37,6 +37,9 @@ void spsh__feature_maker_close(spsh__feature_maker *maker);
 
 /* Does the failure belong to an utterance (its record is damaged or beyond the decoders), not to
  * the disk or to us? */
+/* Whether the record of an utterance that could not be decoded is marked undecodable. */
+bool spsh__feature_is_undecodable(spsh__feature_maker *maker, uint64_t position);
+
 bool spsh__feature_is_damage(spsh_status status);
 
 #endif

@@ -20,7 +20,6 @@
 #include "json_text.h"
 #include "names.h"
 #include "speechshard/features.h"
-#include "stale_files.h"
 #include "stored.h"
 
 #define UNITS_MAX UINT64_C(1000000) /* their number has six digits in a file's name */
@@ -379,12 +378,6 @@ static bool is_to_do(void *user, const char *name, size_t name_bytes)
     return strlen(file) == name_bytes && memcmp(file, name, name_bytes) == 0;
 }
 
-static bool is_published_name(void *user, const char *name, size_t name_bytes)
-{
-    (void)user;
-    return name_bytes > 6 && (memcmp(name, "index-", 6) == 0 || memcmp(name, "manife", 6) == 0);
-}
-
 static spsh_status publish(run *r, spsh_error *err)
 {
     spsh_publish_options opt = SPSH_PUBLISH_OPTIONS_INIT;
@@ -396,7 +389,6 @@ static spsh_status publish(run *r, spsh_error *err)
     spsh_status rc = look_at_shards(r, seals, err);
     if (rc == SPSH_OK && r->work.facts.missing_count == 0) {
         uint64_t rows = 0;
-        spsh__remove_stale(r->work.io, r->work.options->output, is_published_name, NULL);
         for (uint64_t n = 0; n < r->work.shard_count; n++)
             rows += seals[n].utterance_count;
         opt.io = r->work.io;
@@ -441,6 +433,8 @@ static void finish(run *r)
 
 static spsh_status run_all(run *r, spsh_error *err)
 {
+    /* Files of a killed run would make the output look like another program's folder. */
+    spsh_dataset_leftovers_remove(r->work.options->output, r->work.io);
     spsh_status rc = check_published(r, &r->work.facts.already_there, err);
     if (rc != SPSH_OK || r->work.facts.already_there)
         return rc;
@@ -449,7 +443,7 @@ static spsh_status run_all(run *r, spsh_error *err)
         rc = make_directories(r, err);
     spsh__feature_work_number_jobs(&r->work);
     if (rc == SPSH_OK && r->work.utterances_to_do > 0)
-        spsh__remove_stale(r->work.io, spsh__builder_text(&r->shard_directory), is_to_do, r);
+        spsh_stale_files_remove(r->work.io, spsh__builder_text(&r->shard_directory), is_to_do, r);
     if (rc == SPSH_OK)
         rc = make_all(r, err);
     return rc == SPSH_OK ? publish(r, err) : rc;

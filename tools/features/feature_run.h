@@ -22,6 +22,7 @@ typedef struct spsh__feature_run_options {
     spsh_feature_dtype dtype;
     bool by_speaker;           /* statistics: of each, beside the dataset's */
     bool leave_out_damaged;    /* else the first one is a failure */
+    bool fail_on_undecodable;  /* else records that pack has marked so are left out and counted */
     uint64_t part, part_count; /* shards whose number is part modulo part_count; 0 of 1: all */
     uint32_t threads;
     const spsh_io *io;
@@ -36,6 +37,8 @@ typedef struct spsh__feature_run_facts {
     uint64_t missing_count;           /* of all parts: shards that are still to be made */
     uint64_t utterance_count;         /* of shards that were made now, also what follows */
     uint64_t left_out_count;
+    uint64_t undecodable_count;
+    spsh_error undecodable; /* of the first of them */
     uint64_t frame_count;
     double seconds;             /* of their audio */
     uint64_t resampled_count;   /* utterances of another rate than the features' */

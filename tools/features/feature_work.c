@@ -228,6 +228,7 @@ static spsh_status run_entry(const spsh__feature_work *w, thread_tools *worker,
     const float *rows = NULL;
     spsh_error why = SPSH_ERROR_INIT;
     entry->status = SPSH_OK;
+    entry->is_undecodable = false;
     entry->skipped = spsh__feature_is_skipped(w, entry->position);
     spsh_status rc = spsh_dataset_rows(w->source, entry->position, 1, &entry->row, err);
     if (rc != SPSH_OK || entry->skipped)
@@ -239,6 +240,8 @@ static spsh_status run_entry(const spsh__feature_work *w, thread_tools *worker,
     if (!spsh__feature_is_damage(rc))
         return spsh__feature_fail_with(&why, err);
     entry->status = rc;
+    entry->is_undecodable =
+        rc == SPSH_E_AUDIO && spsh__feature_is_undecodable(worker->maker, entry->position);
     memcpy(entry->message, why.message, sizeof(entry->message));
     return SPSH_OK;
 }
@@ -281,7 +284,13 @@ static spsh_status put_entry(spsh__feature_work *w, const spsh__feature_entry *e
 {
     if (entry->skipped)
         return SPSH_OK;
-    if (entry->status != SPSH_OK && !w->options->leave_out_damaged)
+    if (entry->is_undecodable && !w->options->fail_on_undecodable) {
+        if (w->facts.undecodable_count++ == 0)
+            spsh_error_set(&w->facts.undecodable, entry->status, 0, SPSH_OFFSET_NONE, "%s",
+                           entry->message);
+        return SPSH_OK;
+    }
+    if (entry->status != SPSH_OK && (entry->is_undecodable || !w->options->leave_out_damaged))
         return SPSH_FEATURES_FAIL(err, entry->status, "%s", entry->message);
     if (entry->status != SPSH_OK) {
         w->facts.left_out_count++;

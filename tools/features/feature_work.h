@@ -29,7 +29,8 @@ typedef struct spsh__feature_bytes {
 typedef struct spsh__feature_entry {
     uint64_t position;
     spsh_row row;
-    bool skipped; /* by an overlay */
+    bool skipped;        /* by an overlay */
+    bool is_undecodable; /* pack has marked its record so; status is damage */
     spsh_status status;
     char message[sizeof(((spsh_error *)0)->message)]; /* when status is damage */
     uint64_t frame_count;

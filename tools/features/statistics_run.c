@@ -12,7 +12,6 @@
 
 #include "fail.h"
 #include "feature_work.h"
-#include "stale_files.h"
 
 /* Sums of groups, in order of first appearance or at their own numbers. */
 typedef struct sums {
@@ -294,7 +293,7 @@ static void remove_stale(run *r)
     if (directory == NULL)
         return;
     (void)snprintf(directory, room, "%s/%s", path, SPSH_STATISTICS_DIRECTORY);
-    spsh__remove_stale(r->work.io, directory, is_to_do, r);
+    spsh_stale_files_remove(r->work.io, directory, is_to_do, r);
     free(directory);
 }
 

@@ -22,15 +22,18 @@
 #define PEEK_MEMBERS   16U
 #define PROGRESS_BYTES (UINT64_C(8) << 20)
 #define SPOOLS_MAX     10000000U
-#define TAR_END_BYTES  1024U
+#define HELD_MAX       10000U /* problems that are held back */
+#define STDIN_NAME     "standard input"
 
 typedef struct build {
     spsh__archive_index *index;
     const spsh__archive_index_options *options;
     char *scratch; /* absolute, so that an interrupted pack can go on from any directory */
     unsigned spool_count;
+    size_t reading;                     /* number of the archive that is read; SIZE_MAX: none yet */
     uint64_t packed_done, packed_total; /* of compressed archives */
     uint64_t told_at;
+    bool is_stdin;
 } build;
 
 /* ---- small things ---- */
@@ -48,11 +51,38 @@ void spsh__indexed_archive_clear(spsh__indexed_archive *archive)
     *archive = (spsh__indexed_archive){0};
 }
 
-spsh_status spsh__archive_tell(const spsh__view_observer *observer,
+static spsh_status hold_problem(spsh__archive_index *index, size_t archive,
+                                const spsh__view_problem *problem, spsh_error *err)
+{
+    spsh__held_problems *held = &index->held;
+    if (archive == SIZE_MAX)
+        return SPSH_OK;
+    if (held->count == HELD_MAX) {
+        index->archives[archive].has_unlisted_problems = true;
+        return SPSH_OK;
+    }
+    if (held->count == held->capacity) {
+        const size_t capacity = held->capacity == 0 ? 16 : 2 * held->capacity;
+        spsh__held_problem *grown = realloc(held->items, capacity * sizeof(*grown));
+        if (grown == NULL)
+            return spsh__archive_no_memory(err);
+        held->items = grown;
+        held->capacity = capacity;
+    }
+    spsh__held_problem *item = &held->items[held->count++];
+    *item = (spsh__held_problem){archive, problem->kind, strdup(problem->path),
+                                 strdup(problem->detail)};
+    return item->path == NULL || item->detail == NULL ? spsh__archive_no_memory(err) : SPSH_OK;
+}
+
+spsh_status spsh__archive_tell(spsh__archive_index *index, size_t archive,
                                const spsh__view_problem *problem, spsh_error *err)
 {
+    const spsh__view_observer *observer = index->observer;
     if (observer == NULL || observer->problem_fn == NULL)
         return SPSH_OK;
+    if (index->used_only)
+        return hold_problem(index, archive, problem, err);
     return observer->problem_fn(observer->user, problem, err);
 }
 
@@ -91,7 +121,7 @@ static spsh_status tell(const build *b, spsh__view_problem_kind kind, const char
                         const char *detail, spsh_error *err)
 {
     const spsh__view_problem problem = {kind, report_name(b, path), detail};
-    return spsh__archive_tell(b->index->observer, &problem, err);
+    return spsh__archive_tell(b->index, b->reading, &problem, err);
 }
 
 /* A message begins with a path: the archive's, or that of a file of the scratch directory. */
@@ -102,15 +132,16 @@ static const char *without_path(const char *message, const char *path)
     return at == NULL ? message : at + 2;
 }
 
-/* Damage is reported and what was read before it counts; anything else ends the pack. */
+/* Report damage, and keep the members before it; return any other failure. Damage of standard input
+ * is a failure, too: the producer can run again. */
 static spsh_status tell_damage(const build *b, const char *path, spsh_status damage,
                                const spsh_error *cause, spsh_error *err)
 {
     const char *detail = without_path(cause->message, path);
 
-    if (damage == SPSH_E_TRUNCATED)
+    if (damage == SPSH_E_TRUNCATED && !b->is_stdin)
         return tell(b, SPSH__VIEW_ARCHIVE_TRUNCATED, path, detail, err);
-    if (damage == SPSH_E_CORRUPT)
+    if (damage == SPSH_E_CORRUPT && !b->is_stdin)
         return tell(b, SPSH__VIEW_ARCHIVE_BAD, path, detail, err);
     if (damage != SPSH_OK && damage != SPSH_E_END && err != NULL)
         *err = *cause;
@@ -332,7 +363,7 @@ static spsh_status judge_path(build *b, const char *path, spsh_error *err)
 static spsh_status find_archives(build *b, spsh_error *err)
 {
     spsh__path_list names = {0};
-    spsh_status rc = spsh__archive_find(b->options->root, &names, err);
+    spsh_status rc = spsh__archive_find(b->options->root, b->options->follow_links, &names, err);
 
     for (size_t i = 0; i < names.count && rc == SPSH_OK; i++)
         rc = judge_path(b, names.paths[i], err);
@@ -581,7 +612,8 @@ static spsh_status read_archive(build *b, size_t number, spsh_status damage, sps
     if (fd < 0)
         return fail_open(a->data, -fd, err);
     a->data_bytes = size_bytes;
-    spsh_status rc = spsh__archive_open(io, fd, a->data, &r.archive, &cause);
+    spsh_status rc =
+        spsh__archive_open(io, fd, b->is_stdin ? STDIN_NAME : a->data, &r.archive, &cause);
     if (rc == SPSH_OK)
         rc = read_members(&r, damage, err);
     else if (damage == SPSH_OK)
@@ -634,28 +666,6 @@ static void announce(const build *b)
     observer->log_fn(observer->user, SPSH_LOG_INFO, line);
 }
 
-/* A tar ends with blocks of zeros; a producer that failed just stopped. */
-static spsh_status check_end(const build *b, const spsh__indexed_archive *a, int fd,
-                             spsh_error *err)
-{
-    uint8_t end[TAR_END_BYTES];
-    uint8_t sum = 0;
-
-    if (a->data_bytes < sizeof(end))
-        return SPSH_INGEST_FAIL(err, SPSH_E_TRUNCATED, "standard input ended too early");
-    spsh_status rc = spsh_io_read_exact(b->options->io, fd, end, 4, 0, a->data, err);
-    if (rc != SPSH_OK || memcmp(end, "PK", 2) == 0) /* a zip without its end has no directory */
-        return rc;
-    rc = spsh_io_read_exact(b->options->io, fd, end, sizeof(end), a->data_bytes - sizeof(end),
-                            a->data, err);
-    for (size_t i = 0; i < sizeof(end) && rc == SPSH_OK; i++)
-        sum |= end[i];
-    if (rc == SPSH_OK && sum != 0)
-        return SPSH_INGEST_FAIL(err, SPSH_E_TRUNCATED,
-                                "standard input ended before the end of the tar");
-    return rc;
-}
-
 static spsh_status read_stdin(build *b, spsh_error *err)
 {
     spsh__indexed_archive a = {.kind = SPSH__ARCHIVE_PLAIN};
@@ -669,9 +679,7 @@ static spsh_status read_stdin(build *b, spsh_error *err)
         spsh__indexed_archive_clear(&a);
         return spsh__archive_no_memory(err);
     }
-    spsh_status rc = unpack_stream(b, STDIN_FILENO, "standard input", &a, &damage, err);
-    if (rc == SPSH_OK && damage != SPSH_OK)
-        rc = SPSH_INGEST_FAIL(err, damage, "standard input is damaged, or ended too early");
+    spsh_status rc = unpack_stream(b, STDIN_FILENO, STDIN_NAME, &a, &damage, err);
     int fd = rc == SPSH_OK ? open_regular(b->options->io, a.data, &size_bytes) : -1;
     if (rc == SPSH_OK && fd < 0)
         rc = fail_open(a.data, -fd, err);
@@ -680,8 +688,6 @@ static spsh_status read_stdin(build *b, spsh_error *err)
     if (rc == SPSH_OK && kind != SPSH__ARCHIVE_PLAIN)
         rc = SPSH_INGEST_FAIL(err, SPSH_E_INVALID_ARG,
                               "standard input is no tar: \"-\" reads an archive");
-    if (rc == SPSH_OK)
-        rc = check_end(b, &a, fd, err);
     if (fd >= 0)
         (void)b->options->io->close_fn(b->options->io->user, fd);
     if (rc != SPSH_OK) {
@@ -694,7 +700,7 @@ static spsh_status read_stdin(build *b, spsh_error *err)
 spsh_status spsh__archive_read_all(spsh__archive_index *index,
                                    const spsh__archive_index_options *options, spsh_error *err)
 {
-    build b = {.index = index, .options = options};
+    build b = {.index = index, .options = options, .reading = SIZE_MAX};
     struct stat state;
     spsh_status rc = SPSH_OK;
 
@@ -703,6 +709,7 @@ spsh_status spsh__archive_read_all(spsh__archive_index *index,
         return fail_open(options->scratch_directory, errno, err);
     if (strcmp(options->root, SPSH__ARCHIVE_STDIN) == 0) {
         index->is_root = true;
+        b.is_stdin = true;
         rc = read_stdin(&b, err);
     } else if (stat(options->root, &state) != 0) {
         rc = fail_open(options->root, errno, err);
@@ -714,8 +721,10 @@ spsh_status spsh__archive_read_all(spsh__archive_index *index,
     }
     if (rc == SPSH_OK)
         announce(&b);
-    for (size_t i = 0; i < index->archive_count && rc == SPSH_OK; i++)
+    for (size_t i = 0; i < index->archive_count && rc == SPSH_OK; i++) {
+        b.reading = i;
         rc = unpack_and_read(&b, i, err);
+    }
     free(b.scratch);
     return rc;
 }

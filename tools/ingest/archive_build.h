@@ -20,6 +20,8 @@ typedef struct spsh__indexed_archive {
     spsh__archive_kind kind;
     bool own_folder;
     bool is_listed; /* a layout reads its members in order, and judges repeated ones itself */
+    bool is_used;   /* a look-up or a listing gave one of its files */
+    bool has_unlisted_problems; /* more than the list of held problems takes */
     uint64_t first_member, member_count;
 } spsh__indexed_archive;
 
@@ -29,8 +31,23 @@ typedef struct spsh__link_record {
     uint64_t target; /* a member that is a file */
 } spsh__link_record;
 
+/** A problem that is reported only if its archive is used. */
+typedef struct spsh__held_problem {
+    size_t archive; /* its number */
+    spsh__view_problem_kind kind;
+    char *path;
+    char *detail;
+} spsh__held_problem;
+
+typedef struct spsh__held_problems {
+    spsh__held_problem *items;
+    size_t count, capacity;
+} spsh__held_problems;
+
 struct spsh__archive_index {
     const spsh_io *io;
+    bool used_only;                      /* see spsh__archive_index_options */
+    spsh__held_problems held;            /* with used_only */
     const spsh__view_observer *observer; /* while it is built */
     bool is_root;                        /* the root is an archive */
     spsh__indexed_archive *archives;     /* sorted by path */
@@ -43,7 +60,10 @@ struct spsh__archive_index {
 
 void spsh__indexed_archive_clear(spsh__indexed_archive *archive);
 spsh_status spsh__archive_no_memory(spsh_error *err);
-SPSH_NODISCARD spsh_status spsh__archive_tell(const spsh__view_observer *observer,
+
+/* Report a problem while the index is built, or hold it back. archive: its number, or SIZE_MAX for
+ * a file that the index does not have; with used_only such a problem is dropped. */
+SPSH_NODISCARD spsh_status spsh__archive_tell(spsh__archive_index *index, size_t archive,
                                               const spsh__view_problem *problem, spsh_error *err);
 
 /* Where the member's bytes are; only for pieces and spooled ones. */

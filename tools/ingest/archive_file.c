@@ -27,6 +27,7 @@
 
 #include "builder.h"
 #include "fail.h"
+#include "gunzip.h"
 
 /* What no archive of speech has. */
 #define NAME_BYTES_MAX   4096U               /* PATH_MAX: tar could not unpack a longer one */
@@ -41,8 +42,14 @@
 #define STREAM_BLOCK_BYTES ((size_t)256 << 10)
 #define SNIFF_BYTES        ((size_t)64 << 10)
 #define TAR_BLOCK_BYTES    ((size_t)512)
+#define STREAM_HEAD_BYTES  ((size_t)32) /* the longest header of a compression */
+#define MAGIC_BYTES_MAX    ((size_t)6)  /* the longest magic number of a compression */
 #define ZIP_HEADER_BYTES   30U
 #define ZIP_SEARCH_BYTES   (ZIP_HEADER_BYTES + 2U * 65535U)
+#define ZIP_END_BYTES      ((size_t)22) /* the record after the directory, without its comment */
+#define ZIP_LOCATOR_BYTES  ((size_t)20) /* of the zip64 record, right before it */
+#define ZIP64_END_BYTES    ((size_t)56)
+#define ZIP_TAIL_BYTES     (ZIP64_END_BYTES + ZIP_LOCATOR_BYTES + ZIP_END_BYTES + 65535U)
 
 struct spsh__archive {
     const spsh_io *io;
@@ -54,6 +61,7 @@ struct spsh__archive {
     bool seekable;
     bool stream; /* one member: the whole, decompressed */
     bool zip;
+    bool tar;     /* not compressed */
     bool plain;   /* members may be pieces */
     bool checked; /* a piece was compared with what libarchive delivers */
     bool at_end;
@@ -65,41 +73,86 @@ struct spsh__archive {
     uint64_t member_count;
     uint64_t member_at; /* bytes of this member that were given */
     uint64_t member_bytes;
-    uint64_t member_end; /* in the file; of a plain archive's last member */
-    bool held;           /* the check has read this block of the member */
+    uint64_t header_at; /* where the next header is due in a tar */
+    bool held;          /* the check has read this block of the member */
     const void *block;
     size_t block_bytes;
     uint64_t block_offset;
     uint8_t *buffer;
     size_t buffer_bytes;
+    spsh__gunzip *gunzip; /* NULL: the input is not gzip */
+    bool has_begun;       /* the first bytes of a compressed input were looked at */
     spsh__builder name;
     spsh__builder target;
 };
 
 /* ---- what libarchive calls ---- */
 
-static la_ssize_t on_read(struct archive *handle, void *user, const void **ret_data)
+/* Bytes of the input, to the buffer from `at` on; 0 at the end, below 0 after a failure. */
+static int64_t read_input(spsh__archive *a, size_t at)
 {
-    spsh__archive *a = user;
+    const size_t room = a->buffer_bytes - at;
     int64_t got = 0;
 
     do {
         if (a->seekable) {
             uint64_t left = a->size_bytes > a->position ? a->size_bytes - a->position : 0;
-            size_t bytes = left < a->buffer_bytes ? (size_t)left : a->buffer_bytes;
-            got = a->io->pread_fn(a->io->user, a->fd, a->buffer, bytes, a->position);
+            size_t bytes = left < room ? (size_t)left : room;
+            got = a->io->pread_fn(a->io->user, a->fd, a->buffer + at, bytes, a->position);
         } else {
-            got = read(a->fd, a->buffer, a->buffer_bytes);
+            got = read(a->fd, a->buffer + at, room);
             got = got < 0 ? -(int64_t)errno : got;
         }
     } while (got == -EINTR && a->seekable);
-    if (got < 0) {
+    if (got < 0)
         a->os_errno = (int)-got;
-        archive_set_error(handle, a->os_errno, "%s", strerror(a->os_errno));
+    else
+        a->position += (uint64_t)got;
+    return got;
+}
+
+static int64_t read_gzip(void *user, const uint8_t **ret_data)
+{
+    spsh__archive *a = user;
+    *ret_data = a->buffer;
+    return read_input(a, 0);
+}
+
+/* The first bytes of a compressed input, which say whether it is gzip. A pipe may give them one by
+ * one. */
+static int64_t begin_input(spsh__archive *a)
+{
+    const spsh__gunzip_source source = {read_gzip, a};
+    size_t bytes = 0;
+    int64_t got = 1;
+
+    a->has_begun = true;
+    for (; bytes < MAGIC_BYTES_MAX && got > 0; bytes += got > 0 ? (size_t)got : 0)
+        got = read_input(a, bytes);
+    if (got < 0 || !spsh__gunzip_fits(a->buffer, bytes))
+        return got < 0 ? got : (int64_t)bytes;
+    a->gunzip = spsh__gunzip_new(&source, a->buffer, bytes);
+    return a->gunzip != NULL ? 0 : -ENOMEM;
+}
+
+static la_ssize_t on_read(struct archive *handle, void *user, const void **ret_data)
+{
+    spsh__archive *a = user;
+    const uint8_t *data = a->buffer;
+    const char *problem = NULL;
+    int64_t got = 0;
+
+    if (!a->plain && !a->has_begun)
+        got = begin_input(a);
+    else if (a->gunzip == NULL)
+        got = read_input(a, 0);
+    if (got == 0 && a->gunzip != NULL)
+        got = spsh__gunzip_step(a->gunzip, &data, &problem);
+    if (got < 0) {
+        archive_set_error(handle, (int)-got, "%s", problem != NULL ? problem : strerror((int)-got));
         return ARCHIVE_FATAL;
     }
-    a->position += (uint64_t)got;
-    *ret_data = a->buffer;
+    *ret_data = data;
     return (la_ssize_t)got;
 }
 
@@ -319,7 +372,8 @@ spsh_status spsh__archive_open(const spsh_io *io, int fd, const char *path,
         rc = read_at(a, head, sizeof(head), 0, &got, err);
     if (rc == SPSH_OK) {
         a->zip = is_zip(head, got);
-        a->plain = a->zip || is_tar(head, got);
+        a->tar = is_tar(head, got);
+        a->plain = a->zip || a->tar;
         rc = connect(a, err);
     }
     if (rc == SPSH_OK) {
@@ -389,9 +443,15 @@ spsh_status spsh__archive_sniff(const spsh_io *io, int fd, const char *path,
         memcpy(head + got, data.data, take);
         got += take;
     }
+    /* libarchive gives a file as it is if it ends within the header of its compression. */
+    const bool is_unpacked =
+        stream != NULL && (stream->gunzip != NULL || archive_filter_count(stream->handle) > 1);
     spsh__archive_close(stream);
     if (rc != SPSH_OK && rc != SPSH_E_END)
         return rc;
+    if (got == 0 || (!is_unpacked && got < STREAM_HEAD_BYTES))
+        return SPSH_INGEST_FAIL(err, SPSH_E_TRUNCATED,
+                                "%s: ends too early: nothing can be unpacked from it", path);
     *ret_kind = is_tar(head, got) ? SPSH__ARCHIVE_COMPRESSED : SPSH__ARCHIVE_TEXT;
     return SPSH_OK;
 }
@@ -418,7 +478,9 @@ spsh_status spsh__archive_say_foreign(const spsh_io *io, int fd, const char *pat
         ret_foreign->what = "looks like an HTML page, as of a download that failed";
     else if (got >= sizeof(pointer) && memcmp(head, pointer, sizeof(pointer) - 1) == 0)
         ret_foreign->what = "is a Git LFS pointer: the file was not downloaded";
-    else if (got < sizeof(head) || memcmp(head, zeros, sizeof(head)) != 0)
+    else if (got < sizeof(head))
+        ret_foreign->what = "is shorter than any archive";
+    else if (memcmp(head, zeros, sizeof(head)) != 0)
         *ret_foreign = (spsh__archive_foreign){"is of a kind that is not read", false};
     return SPSH_OK;
 }
@@ -428,6 +490,16 @@ spsh_status spsh__archive_say_foreign(const spsh_io *io, int fd, const char *pat
 static unsigned load_u16le(const uint8_t *data)
 {
     return (unsigned)data[0] | (unsigned)data[1] << 8;
+}
+
+static uint32_t load_u32le(const uint8_t *data)
+{
+    return load_u16le(data) | (uint32_t)load_u16le(data + 2) << 16;
+}
+
+static uint64_t load_u64le(const uint8_t *data)
+{
+    return load_u32le(data) | (uint64_t)load_u32le(data + 4) << 32;
 }
 
 /* The name in the zip header that ends where the member's bytes begin: the nearest one that fits.
@@ -620,25 +692,118 @@ static spsh_status fill_member(spsh__archive *a, struct archive_entry *entry,
     return member->type == SPSH__ARCHIVE_FILE ? fill_file(a, entry, member, err) : SPSH_OK;
 }
 
-/* Zeros behind the last member, before what cannot be read: the archive was at its end, and more
- * was appended. tar does not look at it either. */
-static spsh_status look_behind_end(const spsh__archive *a, bool *ret_behind, spsh_error *err)
-{
-    uint8_t block[TAR_BLOCK_BYTES];
-    size_t got = 0;
-    uint64_t at = (uint64_t)archive_filter_bytes(a->handle, 0); /* behind the block that failed */
+/* ---- the end ---- */
 
-    *ret_behind = false;
-    if (!a->plain || a->zip || a->member_count == 0 || at < a->member_end + 2 * TAR_BLOCK_BYTES)
-        return SPSH_OK;
-    spsh_status rc = read_at(a, block, sizeof(block), at - 2 * TAR_BLOCK_BYTES, &got, err);
-    if (rc != SPSH_OK || got != sizeof(block))
+/* Whether the parser stopped at an end mark: two blocks of zeros where a header is due. The bytes
+ * after the mark do not matter, and tar does not look at them either. libarchive also stops at the
+ * end of the file, but a cut between two members looks the same. */
+static spsh_status find_tar_end(const spsh__archive *a, bool *ret_found, spsh_error *err)
+{
+    static const uint8_t zeros[2 * TAR_BLOCK_BYTES];
+    uint8_t mark[2 * TAR_BLOCK_BYTES];
+    size_t got = 0;
+    spsh_status rc = read_at(a, mark, sizeof(mark), a->header_at, &got, err);
+
+    *ret_found = got == sizeof(mark) && memcmp(mark, zeros, sizeof(mark)) == 0;
+    return rc;
+}
+
+/** The record at the end of a zip, or its zip64 form. */
+typedef struct zip_end {
+    uint64_t at;
+    uint64_t entries, entries_mask; /* the mask has the bits that the record can hold */
+    uint64_t directory_at, directory_bytes;
+} zip_end;
+
+/* tail holds the file's last bytes. The record at `at` in it, unless a zip64 record says more. */
+static zip_end read_zip_end(const uint8_t *tail, size_t at, uint64_t tail_at)
+{
+    const uint8_t *record = tail + at;
+    zip_end end = {tail_at + at, load_u16le(record + 10), UINT16_MAX, load_u32le(record + 16),
+                   load_u32le(record + 12)};
+
+    if (at < ZIP64_END_BYTES + ZIP_LOCATOR_BYTES)
+        return end;
+    const uint8_t *locator = record - ZIP_LOCATOR_BYTES;
+    const uint64_t big_at = load_u64le(locator + 8);
+    if (memcmp(locator, "PK\6\7", 4) != 0 || big_at < tail_at ||
+        big_at - tail_at > at - ZIP_LOCATOR_BYTES - ZIP64_END_BYTES)
+        return end;
+    const uint8_t *big = tail + (big_at - tail_at);
+    if (memcmp(big, "PK\6\6", 4) == 0)
+        end = (zip_end){big_at, load_u64le(big + 32), UINT64_MAX, load_u64le(big + 48),
+                        load_u64le(big + 40)};
+    return end;
+}
+
+/* A zip ends with its directory and a record that says where the directory is. A zip that is stored
+ * as a member has such a record too, but its directory is not right before it in this file. */
+static bool find_zip_end(const uint8_t *tail, size_t size_bytes, uint64_t tail_at, zip_end *ret_end)
+{
+    for (size_t left = ZIP_END_BYTES; left <= size_bytes; left++) {
+        const size_t at = size_bytes - left;
+        if (memcmp(tail + at, "PK\5\6", 4) != 0 ||
+            load_u16le(tail + at + 20) > left - ZIP_END_BYTES)
+            continue;
+        *ret_end = read_zip_end(tail, at, tail_at);
+        if (ret_end->directory_bytes <= ret_end->at &&
+            ret_end->directory_at == ret_end->at - ret_end->directory_bytes)
+            return true;
+    }
+    return false;
+}
+
+/* After the last member. Without a directory, libarchive reads the members that it comes to. */
+static spsh_status check_zip_end(const spsh__archive *a, spsh_error *err)
+{
+    const size_t size_bytes =
+        a->size_bytes < ZIP_TAIL_BYTES ? (size_t)a->size_bytes : ZIP_TAIL_BYTES;
+    const uint64_t tail_at = a->size_bytes - size_bytes;
+    uint8_t *tail = malloc(size_bytes + 1);
+    zip_end end = {0};
+    size_t got = 0;
+
+    if (tail == NULL)
+        return fail_memory(a, err);
+    spsh_status rc = read_at(a, tail, size_bytes, tail_at, &got, err);
+    const bool found = rc == SPSH_OK && find_zip_end(tail, got, tail_at, &end);
+    free(tail);
+    if (rc != SPSH_OK)
         return rc;
-    *ret_behind = true;
-    for (size_t i = 0; i < sizeof(block); i++)
-        *ret_behind = *ret_behind && block[i] == 0;
+    if (!found)
+        return SPSH_INGEST_FAIL(err, SPSH_E_TRUNCATED,
+                                "%s: ends too early: a zip ends with its directory", a->path);
+    if ((a->member_count & end.entries_mask) != end.entries)
+        return SPSH_INGEST_FAIL(err, SPSH_E_CORRUPT,
+                                "%s: has %" PRIu64 " members, but its directory lists %" PRIu64,
+                                a->path, a->member_count, end.entries);
     return SPSH_OK;
 }
+
+/* No member follows. SPSH_E_END if that is where the archive ends. */
+static spsh_status end_members(spsh__archive *a, bool is_damaged, spsh_error *err)
+{
+    bool is_end = !a->tar;
+    spsh_status rc = SPSH_OK;
+
+    if (a->tar && a->os_errno == 0)
+        rc = find_tar_end(a, &is_end, err);
+    else if (a->zip && !is_damaged)
+        rc = check_zip_end(a, err);
+    if (rc != SPSH_OK)
+        return rc;
+    if (is_damaged && !(a->tar && is_end))
+        return fail_read(a, err);
+    if (!is_end)
+        return SPSH_INGEST_FAIL(
+            err, SPSH_E_TRUNCATED,
+            "%s: ends too early: a tar ends with two blocks of zeros after its last member",
+            a->path);
+    a->at_end = true;
+    return SPSH_E_END;
+}
+
+/* ---- the next member ---- */
 
 /* What is decompressed only to be passed over counts as well. */
 static spsh_status pass_over(spsh__archive *a, spsh_error *err)
@@ -662,31 +827,20 @@ static spsh_status next_member(spsh__archive *a, spsh__archive_member *member, s
     }
     if (a->at_end)
         return SPSH_E_END;
+    if (a->tar && a->member_count > 0 && archive_read_data_skip(a->handle) < ARCHIVE_WARN)
+        return fail_read(a, err);
+    a->header_at = (uint64_t)archive_filter_bytes(a->handle, 0);
     int got = archive_read_next_header(a->handle, &entry);
     /* ARCHIVE_RETRY is a header that is none. What stands behind it is not guessed at. */
     const bool is_damaged = got < ARCHIVE_WARN || got == ARCHIVE_RETRY;
-    bool is_behind = false;
-    if (is_damaged && a->os_errno == 0) {
-        spsh_status rc = look_behind_end(a, &is_behind, err);
-        if (rc != SPSH_OK)
-            return rc;
-    }
-    if (got == ARCHIVE_EOF || is_behind) {
-        a->at_end = true;
-        return SPSH_E_END;
-    }
-    if (is_damaged)
-        return fail_read(a, err);
+    if (got == ARCHIVE_EOF || is_damaged)
+        return end_members(a, is_damaged, err);
     if (++a->member_count > MEMBERS_MAX)
         return SPSH_INGEST_FAIL(err, SPSH_E_LIMIT, "%s: more than 2^30 members", a->path);
     a->member_at = 0;
     a->member_bytes = 0;
     a->held = false;
-    spsh_status rc = fill_member(a, entry, member, err);
-    a->member_end = (uint64_t)archive_filter_bytes(a->handle, 0);
-    if (member->offset_bytes != SPSH_OFFSET_NONE)
-        a->member_end = member->offset_bytes + member->size_bytes;
-    return rc;
+    return fill_member(a, entry, member, err);
 }
 
 spsh_status spsh__archive_next(spsh__archive *archive, spsh__archive_member *ret_member,
@@ -760,6 +914,7 @@ void spsh__archive_close(spsh__archive *archive)
     if (archive == NULL)
         return;
     (void)archive_read_free(archive->handle);
+    spsh__gunzip_free(archive->gunzip);
     if (archive->locale != (locale_t)0)
         freelocale(archive->locale);
     spsh__builder_free(&archive->name);

@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 
 #include "fail.h"
+#include "folder_set.h"
 #include "names.h"
 
 #define DEPTH_MAX           6U     /* of folders, the root is the first */
@@ -24,6 +25,8 @@
 
 typedef struct search {
     const char *root;
+    bool follow_links;
+    spsh__folder_set seen; /* only with follow_links */
     spsh__path_list *names;
     unsigned folders;
 } search;
@@ -122,10 +125,13 @@ static spsh_status push(spsh__path_list *list, const char *path, spsh_error *err
     return spsh__path_list_add(list, "", path) ? SPSH_OK : no_memory(err);
 }
 
-/* A link is a file here: what is behind it is looked at when it is opened. */
-static bool is_folder(const char *whole, const struct dirent *entry)
+/* A link is a file here, unless it leads to a folder and links are followed. Any other link is
+ * looked at when it is opened. */
+static bool is_folder(const search *s, const char *whole, const struct dirent *entry)
 {
     struct stat state;
+    if (s->follow_links && (entry->d_type == DT_LNK || entry->d_type == DT_UNKNOWN))
+        return stat(whole, &state) == 0 && S_ISDIR(state.st_mode);
     if (entry->d_type != DT_UNKNOWN)
         return entry->d_type == DT_DIR;
     return lstat(whole, &state) == 0 && S_ISDIR(state.st_mode);
@@ -146,7 +152,7 @@ static spsh_status look_at(search *s, const char *path, const struct dirent *ent
         spsh__builder_append_part(&whole, spsh__builder_text(&below));
     if (below.failed || spsh__builder_text(&whole) == NULL)
         rc = no_memory(err);
-    else if (is_folder(spsh__builder_text(&whole), entry))
+    else if (is_folder(s, spsh__builder_text(&whole), entry))
         rc = push(children, spsh__builder_text(&below), err);
     else if (may_be_archive(entry->d_name))
         rc = push(s->names, spsh__builder_text(&below), err);
@@ -155,11 +161,30 @@ static spsh_status look_at(search *s, const char *path, const struct dirent *ent
     return rc;
 }
 
-static bool is_worth_a_look(const struct dirent *entry)
+static bool is_worth_a_look(const search *s, const struct dirent *entry)
 {
     if (entry->d_name[0] == '.' || spsh__is_ignored_name(entry->d_name))
         return false;
-    return entry->d_type == DT_DIR || entry->d_type == DT_UNKNOWN || may_be_archive(entry->d_name);
+    return entry->d_type == DT_DIR || entry->d_type == DT_UNKNOWN ||
+           (entry->d_type == DT_LNK && s->follow_links) || may_be_archive(entry->d_name);
+}
+
+/* Close a folder that was listed under another name. */
+static spsh_status enter(search *s, DIR **directory, spsh_error *err)
+{
+    struct stat state;
+    bool is_new = true;
+    if (fstat(dirfd(*directory), &state) == 0) {
+        const spsh__view_info info = {.device = (uint64_t)state.st_dev,
+                                      .inode = (uint64_t)state.st_ino};
+        if (!spsh__folder_set_add(&s->seen, &info, &is_new))
+            return no_memory(err);
+    }
+    if (!is_new) {
+        (void)closedir(*directory);
+        *directory = NULL;
+    }
+    return SPSH_OK;
 }
 
 static spsh_status list(search *s, const char *path, unsigned names_max, spsh__path_list *children,
@@ -179,11 +204,13 @@ static spsh_status list(search *s, const char *path, unsigned names_max, spsh__p
     if (whole.failed)
         rc = no_memory(err);
     spsh__builder_free(&whole);
+    if (rc == SPSH_OK && directory != NULL && s->follow_links)
+        rc = enter(s, &directory, err);
     /* A folder that cannot be read is reported by the layout that walks it. */
     while (rc == SPSH_OK && directory != NULL && (entry = readdir(directory)) != NULL) {
         if (++seen > names_max && s->names->count == found)
             break;
-        if (is_worth_a_look(entry))
+        if (is_worth_a_look(s, entry))
             rc = look_at(s, path, entry, children, err);
     }
     if (directory != NULL)
@@ -210,11 +237,12 @@ static spsh_status search_level(search *s, unsigned depth, const spsh__path_list
     return rc;
 }
 
-spsh_status spsh__archive_find(const char *root, spsh__path_list *ret_names, spsh_error *err)
+spsh_status spsh__archive_find(const char *root, bool follow_links, spsh__path_list *ret_names,
+                               spsh_error *err)
 {
     spsh__path_list names = {0};
     spsh__path_list level = {0};
-    search s = {.root = root, .names = &names};
+    search s = {.root = root, .follow_links = follow_links, .names = &names};
     spsh_status rc = push(&level, "", err);
 
     for (unsigned depth = 0; depth < DEPTH_MAX && level.count > 0 && rc == SPSH_OK; depth++) {
@@ -224,6 +252,7 @@ spsh_status spsh__archive_find(const char *root, spsh__path_list *ret_names, sps
         level = children;
     }
     spsh__path_list_free(&level);
+    spsh__folder_set_free(&s.seen);
     if (rc != SPSH_OK) {
         spsh__path_list_free(&names);
         return rc;

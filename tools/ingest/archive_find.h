@@ -11,8 +11,8 @@
  * Looks into the folders of the first levels. Folders of clips are entered only when their first
  * names say that they hold archives, and in a folder of very many names archives must be among the
  * first, so that the search costs the same for a corpus of any size. */
-SPSH_NODISCARD spsh_status spsh__archive_find(const char *root, spsh__path_list *ret_names,
-                                              spsh_error *err);
+SPSH_NODISCARD spsh_status spsh__archive_find(const char *root, bool follow_links,
+                                              spsh__path_list *ret_names, spsh_error *err);
 
 /* Whether a file has a name that archives have; "cuts.jsonl.gz" and "de" have not. */
 bool spsh__archive_is_called_one(const char *path);

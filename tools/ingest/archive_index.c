@@ -287,17 +287,26 @@ typedef struct group {
     uint64_t member;
 } group;
 
-static spsh_status report_member(const spsh__archive_index *index,
-                                 const spsh__view_observer *observer, uint64_t member,
-                                 spsh__view_problem_kind kind, const char *detail, spsh_error *err)
+/* Append a member's path. The problem that is returned borrows it. */
+static spsh__view_problem problem_of(const spsh__archive_index *index, uint64_t member,
+                                     spsh__view_problem_kind kind, const char *detail,
+                                     spsh__builder *path)
 {
     const spsh__member_record record = spsh__archive_table_member(&index->table, member);
-    spsh__builder path = {0};
+    spsh__archive_path(index, &record, path);
+    return (spsh__view_problem){kind, spsh__builder_text(path), detail};
+}
 
-    spsh__archive_path(index, &record, &path);
-    const spsh__view_problem problem = {kind, spsh__builder_text(&path), detail};
+/* While the index is built. */
+static spsh_status report_bad_member(spsh__archive_index *index, uint64_t member,
+                                     const char *detail, spsh_error *err)
+{
+    spsh__builder path = {0};
+    const spsh__view_problem problem =
+        problem_of(index, member, SPSH__VIEW_BAD_MEMBER, detail, &path);
+    const size_t archive = spsh__archive_table_member(&index->table, member).archive;
     spsh_status rc = problem.path == NULL ? spsh__archive_no_memory(err)
-                                          : spsh__archive_tell(observer, &problem, err);
+                                          : spsh__archive_tell(index, archive, &problem, err);
     spsh__builder_free(&path);
     return rc;
 }
@@ -343,8 +352,7 @@ static spsh_status end_group(spsh__archive_index *index, group *g, spsh_error *e
     if (rc == SPSH_OK)
         rc = spsh__column_append(&table->entries, &entry, sizeof(entry), err);
     if (rc == SPSH_OK && g->is_folder && g->member != SPSH__NO_MEMBER)
-        rc = report_member(index, index->observer, g->member, SPSH__VIEW_BAD_MEMBER,
-                           "a folder has the same path", err);
+        rc = report_bad_member(index, g->member, "a folder has the same path", err);
     return rc;
 }
 
@@ -472,6 +480,9 @@ bool spsh__archive_index_find(const spsh__archive_index *index, const char *path
     if (!spsh__archive_table_find(&index->table, path, &number))
         return false;
     spsh__archive_index_entry(index, number, ret_entry);
+    const uint64_t member = spsh__archive_table_entry(&index->table, number).member;
+    if (member != SPSH__NO_MEMBER)
+        index->archives[spsh__archive_table_member(&index->table, member).archive].is_used = true;
     return true;
 }
 
@@ -551,6 +562,7 @@ spsh_status spsh__archive_index_members(const spsh__archive_index *index, const 
         if (entry.type == SPSH__VIEW_FILE)
             rc = member_fn(user, &member, err);
     }
+    index->archives[number].is_used = true;
     index->archives[number].is_listed |= rc == SPSH_OK;
     return rc;
 }
@@ -561,17 +573,54 @@ void spsh__archive_index_forget_listed(const spsh__archive_index *index)
         index->archives[i].is_listed = false;
 }
 
-spsh_status spsh__archive_index_tell_repeated(const spsh__archive_index *index,
-                                              const spsh__view_observer *observer, spsh_error *err)
+static spsh_status tell_repeated(const spsh__archive_index *index,
+                                 const spsh__view_observer *observer, uint64_t member,
+                                 spsh_error *err)
+{
+    const spsh__indexed_archive *archive =
+        &index->archives[spsh__archive_table_member(&index->table, member).archive];
+    spsh__builder path = {0};
+    if (archive->is_listed || (index->used_only && !archive->is_used))
+        return SPSH_OK;
+    const spsh__view_problem problem =
+        problem_of(index, member, SPSH__VIEW_DUP_MEMBER,
+                   "a later member has the same path and takes its place", &path);
+    spsh_status rc = problem.path == NULL ? spsh__archive_no_memory(err)
+                                          : observer->problem_fn(observer->user, &problem, err);
+    spsh__builder_free(&path);
+    return rc;
+}
+
+static spsh_status tell_held(const spsh__archive_index *index, const spsh__view_observer *observer,
+                             spsh_error *err)
 {
     spsh_status rc = SPSH_OK;
+    for (size_t i = 0; i < index->held.count && rc == SPSH_OK; i++) {
+        const spsh__held_problem *held = &index->held.items[i];
+        const spsh__view_problem problem = {held->kind, held->path, held->detail};
+        if (index->archives[held->archive].is_used)
+            rc = observer->problem_fn(observer->user, &problem, err);
+    }
+    for (size_t i = 0; i < index->archive_count && rc == SPSH_OK; i++) {
+        const spsh__indexed_archive *a = &index->archives[i];
+        const spsh__view_problem problem = {SPSH__VIEW_BAD_MEMBER, a->path,
+                                            "has further problems, which are not listed"};
+        if (a->is_used && a->has_unlisted_problems)
+            rc = observer->problem_fn(observer->user, &problem, err);
+    }
+    return rc;
+}
 
+spsh_status spsh__archive_index_tell(const spsh__archive_index *index,
+                                     const spsh__view_observer *observer, spsh_error *err)
+{
+    if (observer == NULL || observer->problem_fn == NULL)
+        return SPSH_OK;
+    spsh_status rc = tell_held(index, observer, err);
     for (uint64_t at = 0; at < index->repeated.size_bytes && rc == SPSH_OK; at += sizeof(at)) {
         uint64_t member = 0;
         memcpy(&member, index->repeated.data + at, sizeof(member));
-        if (!index->archives[spsh__archive_table_member(&index->table, member).archive].is_listed)
-            rc = report_member(index, observer, member, SPSH__VIEW_DUP_MEMBER,
-                               "a later member has the same path and takes its place", err);
+        rc = tell_repeated(index, observer, member, err);
     }
     return rc;
 }
@@ -625,8 +674,7 @@ static spsh_status resolve_links(spsh__archive_index *index, spsh_error *err)
             continue;
         rc = resolve_link(index, n, &link.target, err);
         if (rc == SPSH_OK && link.target == SPSH__NO_MEMBER)
-            rc = report_member(index, index->observer, n, SPSH__VIEW_BAD_MEMBER,
-                               "a hard link to a member that is not there", err);
+            rc = report_bad_member(index, n, "a hard link to a member that is not there", err);
         else if (rc == SPSH_OK)
             rc = spsh__column_append(&index->links, &link, sizeof(link), err);
     }
@@ -669,6 +717,7 @@ spsh_status spsh__archive_index_build(const spsh__archive_index_options *options
         return spsh__archive_no_memory(err);
     index->io = options->io;
     index->observer = options->observer;
+    index->used_only = options->used_only;
     index->repeated.fd = -1;
     index->links.fd = -1;
     rc = spsh__archive_table_open(options->io, options->scratch_directory, &index->table, err);
@@ -696,6 +745,11 @@ void spsh__archive_index_free(spsh__archive_index *index)
     for (size_t i = 0; i < index->archive_count; i++)
         spsh__indexed_archive_clear(&index->archives[i]);
     free(index->archives);
+    for (size_t i = 0; i < index->held.count; i++) {
+        free(index->held.items[i].path);
+        free(index->held.items[i].detail);
+    }
+    free(index->held.items);
     spsh__archive_table_close(&index->table);
     spsh__column_close(&index->repeated);
     spsh__column_close(&index->links);

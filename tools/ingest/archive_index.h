@@ -18,9 +18,12 @@ typedef struct spsh__archive_index spsh__archive_index;
 
 typedef struct spsh__archive_index_options {
     const spsh_io *io;
-    const char *root;                    /* a folder, an archive, or SPSH__ARCHIVE_STDIN */
-    const char *scratch_directory;       /* for spool files, which stay, and tables, which do not */
-    bool plain_only;                     /* leave compressed archives alone */
+    const char *root;              /* a folder, an archive, or SPSH__ARCHIVE_STDIN */
+    const char *scratch_directory; /* for spool files, which stay, and tables, which do not */
+    bool follow_links;             /* look for archives in linked folders, too */
+    bool plain_only;               /* leave compressed archives alone */
+    bool used_only; /* report problems of archives in spsh__archive_index_tell, and only of
+                     * archives that a look-up or a listing took a file from */
     const spsh__view_observer *observer; /* may be NULL */
 } spsh__archive_index_options;
 
@@ -64,12 +67,13 @@ SPSH_NODISCARD spsh_status spsh__archive_index_members(const spsh__archive_index
                                                        spsh__view_member_fn member_fn, void *user,
                                                        spsh_error *err);
 
-/* Repeated members are not reported when the index is built: whether one is lost depends on how its
- * archive is read. A layout that lists the members of an archive, all of them and since
- * forget_listed, judges them itself; the others are told. */
+/* Report the problems that are not known when the index is built. Whether a repeated member is lost
+ * depends on how its archive is read: a layout that lists all members of an archive, since
+ * forget_listed, judges them itself. The others are reported here, and the problems that used_only
+ * held back. */
 void spsh__archive_index_forget_listed(const spsh__archive_index *index);
-SPSH_NODISCARD spsh_status spsh__archive_index_tell_repeated(const spsh__archive_index *index,
-                                                             const spsh__view_observer *observer,
-                                                             spsh_error *err);
+SPSH_NODISCARD spsh_status spsh__archive_index_tell(const spsh__archive_index *index,
+                                                    const spsh__view_observer *observer,
+                                                    spsh_error *err);
 
 #endif

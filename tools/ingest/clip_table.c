@@ -225,8 +225,7 @@ static spsh_status find_folders(clip_scan *c, spsh_error *err)
             if (folder == NULL && errno == ENOMEM)
                 return no_memory(err);
             while (folder != NULL && rc == SPSH_OK && spsh__view_folder_next(folder, &entry)) {
-                if (entry.type == SPSH__VIEW_FOLDER && entry.name[0] != '.' &&
-                    !spsh__is_ignored_name(entry.name))
+                if (entry.enters && entry.name[0] != '.' && !spsh__is_ignored_name(entry.name))
                     rc = add_folder(c, c->folders.paths[begin], entry.name, err);
             }
             spsh__view_folder_close(folder);

@@ -24,6 +24,7 @@
 #include <stdlib.h>
 
 #include "fail.h"
+#include "folder_set.h"
 #include "layouts.h"
 #include "names.h"
 #include "path_list.h"
@@ -39,12 +40,14 @@ typedef struct finder {
     const spsh__view *view; /* of the whole corpus; paths are below it */
     spsh__corpus *corpus;
     spsh_layout_tier tier_max;
-    unsigned folders; /* listed so far */
+    unsigned folders;      /* listed so far */
+    spsh__folder_set seen; /* looked at; only if the view follows links */
 } finder;
 
 /** What one folder holds. */
 typedef struct listing {
     spsh__path_list children; /* names of folders, sorted */
+    spsh__path_list links;    /* names of links to folders, sorted; only if links are followed */
     bool has_audio;
 } listing;
 
@@ -72,22 +75,31 @@ static spsh_status list(finder *f, const char *path, listing *ret_listing, spsh_
     for (unsigned i = 0; i < NAMES_MAX && spsh__view_folder_next(folder, &entry); i++) {
         if (entry.name[0] == '.' || spsh__is_ignored_name(entry.name))
             continue;
-        if (entry.type != SPSH__VIEW_FOLDER) {
+        if (!entry.enters) {
             ret_listing->has_audio |= spsh__is_audio_name(spsh__bytes_of(entry.name));
             continue;
         }
-        if (ret_listing->children.count == CHILDREN_MAX) {
+        spsh__path_list *names =
+            entry.type == SPSH__VIEW_LINK ? &ret_listing->links : &ret_listing->children;
+        if (names->count == CHILDREN_MAX) {
             f->corpus->cut_short |= !holds_clips(entry.name);
             continue;
         }
-        if (!spsh__path_list_add(&ret_listing->children, "", entry.name)) {
+        if (!spsh__path_list_add(names, "", entry.name)) {
             rc = no_memory(err);
             break;
         }
     }
     spsh__view_folder_close(folder);
     spsh__path_list_sort(&ret_listing->children, 0);
+    spsh__path_list_sort(&ret_listing->links, 0);
     return rc;
+}
+
+static void free_listing(listing *l)
+{
+    spsh__path_list_free(&l->children);
+    spsh__path_list_free(&l->links);
 }
 
 static spsh_status push_leftover(finder *f, const char *path, const char *detail, spsh_error *err)
@@ -216,26 +228,63 @@ static spsh_status decide(finder *f, const char *path, const spsh__layout_match 
 
 static spsh_status look(finder *f, const char *path, unsigned depth, spsh_error *err);
 
+/* Whether a link leads to a folder of the corpus, which is looked at by its own path. */
+static spsh_status leads_inside(const finder *f, const char *link, bool *ret_inside,
+                                spsh_error *err)
+{
+    spsh__view *target = NULL;
+    const char *root = spsh__view_real_root(f->view);
+    spsh_status rc = spsh__view_below(f->view, link, &target, err);
+    const char *real = rc == SPSH_OK ? spsh__view_real_root(target) : NULL;
+    const size_t root_bytes = root == NULL ? 0 : strlen(root);
+    *ret_inside = root != NULL && real != NULL && strncmp(real, root, root_bytes) == 0 &&
+                  (real[root_bytes] == '\0' || real[root_bytes] == '/');
+    spsh__view_close(target);
+    return rc == SPSH_E_NO_MEMORY ? rc : SPSH_OK; /* the layout that walks it reports it */
+}
+
+static spsh_status look_at_child(finder *f, const char *child, unsigned depth, spsh_error *err)
+{
+    listing clips = {0};
+    if (!holds_clips(spsh__base_name(child)))
+        return look(f, child, depth, err);
+    if (f->folders >= FOLDERS_MAX)
+        return SPSH_OK;
+    spsh_status rc = list(f, child, &clips, err);
+    if (rc == SPSH_OK && clips.has_audio)
+        rc = push_leftover(f, child, OUTSIDE, err);
+    free_listing(&clips);
+    return rc;
+}
+
 static spsh_status look_below(finder *f, const char *path, const listing *l, unsigned depth,
                               spsh_error *err)
 {
     spsh_status rc = SPSH_OK;
-    for (size_t i = 0; i < l->children.count && rc == SPSH_OK; i++) {
+    for (size_t i = 0; i < l->children.count + l->links.count && rc == SPSH_OK; i++) {
+        const bool is_link = i >= l->children.count;
+        bool is_inside = false;
         char *child = NULL;
-        if (asprintf(&child, "%s%s%s", path, path[0] == '\0' ? "" : "/", l->children.paths[i]) < 0)
+        if (asprintf(&child, "%s%s%s", path, path[0] == '\0' ? "" : "/",
+                     is_link ? l->links.paths[i - l->children.count] : l->children.paths[i]) < 0)
             return no_memory(err);
-        if (!holds_clips(l->children.paths[i])) {
-            rc = look(f, child, depth + 1, err);
-        } else if (f->folders < FOLDERS_MAX) {
-            listing clips = {0};
-            rc = list(f, child, &clips, err);
-            if (rc == SPSH_OK && clips.has_audio)
-                rc = push_leftover(f, child, OUTSIDE, err);
-            spsh__path_list_free(&clips.children);
-        }
+        if (is_link)
+            rc = leads_inside(f, child, &is_inside, err);
+        if (rc == SPSH_OK && !is_inside)
+            rc = look_at_child(f, child, depth + 1, err);
         free(child);
     }
     return rc;
+}
+
+/* Whether a folder was not looked at under another name, which a link gave it. */
+static spsh_status check_new(finder *f, const char *path, bool *ret_new, spsh_error *err)
+{
+    spsh__view_info info;
+    *ret_new = true;
+    if (!spsh__view_follows_links(f->view) || spsh__view_stat(f->view, path, &info) != 0)
+        return SPSH_OK;
+    return spsh__folder_set_add(&f->seen, &info, ret_new) ? SPSH_OK : no_memory(err);
 }
 
 static spsh_status match_folder(finder *f, const char *path, spsh__layout_match *ret_match,
@@ -259,11 +308,15 @@ static spsh_status look(finder *f, const char *path, unsigned depth, spsh_error 
     const size_t first[2] = {c->source_count, c->leftover_count};
     spsh__layout_match match = {0};
     listing l = {0};
+    bool is_new = true;
     if (f->folders >= FOLDERS_MAX) {
         c->cut_short = true;
         return SPSH_OK;
     }
-    spsh_status rc = match_folder(f, path, &match, err);
+    spsh_status rc = check_new(f, path, &is_new, err);
+    if (rc != SPSH_OK || !is_new)
+        return rc;
+    rc = match_folder(f, path, &match, err);
     if (rc == SPSH_E_INVALID_ARG && depth > 0)
         rc = push_leftover(f, path, "holds several tables of audio; give each by itself to pack it",
                            err);
@@ -275,7 +328,7 @@ static spsh_status look(finder *f, const char *path, unsigned depth, spsh_error 
         rc = look_below(f, path, &l, depth, err);
     if (rc == SPSH_OK)
         rc = decide(f, path, &match, first, err);
-    spsh__path_list_free(&l.children);
+    free_listing(&l);
     return rc;
 }
 
@@ -293,6 +346,7 @@ static spsh_status find_below(finder *f, spsh_error *err)
         return rc;
     f->tier_max = SPSH_LAYOUT_TABLE;
     f->folders = 0;
+    spsh__folder_set_free(&f->seen);
     rc = look(f, "", 0, err);
     if (rc == SPSH_OK && f->corpus->source_count == 0)
         drop_leftovers(f->corpus, 0);
@@ -318,6 +372,7 @@ spsh_status spsh__corpus_find(const spsh__view *view, spsh__corpus *ret_corpus, 
         *ret_corpus = corpus;
         corpus = (spsh__corpus){0};
     }
+    spsh__folder_set_free(&f.seen);
     spsh__corpus_free(&corpus);
     return rc;
 }

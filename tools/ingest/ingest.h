@@ -52,7 +52,9 @@
     X(UNKNOWN_SPEAKER, "unknown_speaker")                                                          \
     X(UNSUPPORTED_SOURCE, "unsupported_source")                                                    \
     /* Not left out: the audio is not as long as its metadata say. */                              \
-    X(DURATION_MISMATCH, "duration_mismatch")
+    X(DURATION_MISMATCH, "duration_mismatch")                                                      \
+    /* Not left out either: a whole Ogg recording without an end-of-stream flag. */                \
+    X(NO_END_FLAG, "no_end_flag")
 
 typedef enum spsh_reject_reason {
 #define SPSH_X(name_, text_) SPSH_REJECT_##name_,
@@ -112,6 +114,8 @@ typedef struct spsh_ingest_sink {
     /* Rows that are neither emitted nor rejected, once behind all others; may be NULL. merged: they
      * name what another row gave already; excluded: they were not asked for. */
     void (*rows_fn)(void *user, uint64_t merged, uint64_t excluded);
+    /* One line for "worth a look" in the report; may be NULL. */
+    spsh_status (*note_fn)(void *user, const char *note, spsh_error *err);
     /* An excluded row whose audio is there, with what published counts go by; may be NULL. */
     void (*found_fn)(void *user, const spsh_ingest_item *item);
     void *user;
@@ -121,8 +125,11 @@ typedef struct spsh_ingest_options {
     const spsh__view *view;
     const char *domain_rule;  /* --domain: NULL, "NAME" (constant) or "dir:N"/"column:NAME" */
     const char *split_filter; /* --split: comma list or NULL: all */
-    bool follow_links;        /* --follow-links: also walk symbolic links to directories */
     bool key_to_last_dot;     /* --wds-key last-dot: what of a member's name is its sample's key */
+    bool no_split_names;      /* --split-from none: file names do not give splits */
+    bool split_by_name;       /* the table is one of several whose file names are splits */
+    const char *const *columns; /* --column: "FIELD=NAME" each; for tables */
+    size_t column_count;
 } spsh_ingest_options;
 
 /** What probe found out. */
@@ -146,6 +153,9 @@ typedef struct spsh_layout {
     const char *name; /* --layout NAME */
     const char *summary;
     spsh_layout_tier tier;
+    bool takes_columns; /* --column assigns columns to fields */
+    bool reads_file; /* a file that is named is a corpus; probe and scan take other files around it
+                      * only if the file or the layout names them */
     spsh_status (*probe_fn)(const spsh__view *view, spsh_layout_probe *ret_probe, spsh_error *err);
     spsh_status (*scan_fn)(const spsh_ingest_options *options, const spsh_ingest_sink *sink,
                            spsh_error *err);

@@ -234,6 +234,28 @@ bool spsh__split_of_root(const spsh__view *view, spsh_bytes *ret_split)
     return text != NULL;
 }
 
+/* NULL, or the value that plays a role and has a kind that the role may not have. */
+static const char *kind_problem(const manifest_scan *m, const spsh__json_value *values,
+                                char buffer[SPSH__JSON_KIND_PROBLEM_BYTES])
+{
+    static const unsigned kinds[SPSH__JSON_ROLES] = {
+        [SPSH__JSON_AUDIO] = SPSH__JSON_STRINGS,  [SPSH__JSON_ID] = SPSH__JSON_NAMES,
+        [SPSH__JSON_TEXT] = SPSH__JSON_STRINGS,   [SPSH__JSON_TEXT_FILE] = SPSH__JSON_STRINGS,
+        [SPSH__JSON_DOMAIN] = SPSH__JSON_NAMES,   [SPSH__JSON_SPEAKER] = SPSH__JSON_NAMES,
+        [SPSH__JSON_LANGUAGE] = SPSH__JSON_NAMES, [SPSH__JSON_START] = SPSH__JSON_TIMES,
+        [SPSH__JSON_END] = SPSH__JSON_TIMES,      [SPSH__JSON_DURATION] = SPSH__JSON_TIMES,
+        [SPSH__JSON_SKIP] = SPSH__JSON_FLAGS,     [SPSH__JSON_SHARD] = SPSH__JSON_NAMES,
+    };
+    const char *problem = NULL;
+    for (size_t role = 0; role < SPSH__JSON_ROLES && problem == NULL; role++) {
+        const spsh__json_value *value = m->roles[role];
+        if (value != NULL)
+            problem =
+                spsh__json_kind_problem(value, &m->names[value - values], &kinds[role], 1, buffer);
+    }
+    return problem;
+}
+
 /* Texts of the line; a number stands for its digits. */
 static bool take_texts(manifest_scan *m)
 {
@@ -243,10 +265,7 @@ static bool take_texts(manifest_scan *m)
         if (value == NULL)
             continue;
         spsh__builder_clear(&m->unescaped[role]);
-        if (value->kind == SPSH__JSON_NUMBER)
-            m->texts[role] = value->raw;
-        else
-            m->texts[role] = spsh__json_text(value, &m->unescaped[role]);
+        m->texts[role] = spsh__json_name(value, &m->unescaped[role]);
         if (m->unescaped[role].failed)
             return false;
     }
@@ -357,8 +376,7 @@ static spsh_bytes take_domain(manifest_scan *m, const spsh__jsonl_line *line)
         spsh__builder_clear(&m->column);
         if (spsh__json_pick(line->raw, &name, 1, &value, NULL, &offset) != NULL)
             return (spsh_bytes){0};
-        const spsh_bytes text =
-            value.kind == SPSH__JSON_NUMBER ? value.raw : spsh__json_text(&value, &m->column);
+        const spsh_bytes text = spsh__json_name(&value, &m->column);
         return spsh__is_placeholder(text) ? (spsh_bytes){0} : text;
     }
     const spsh_bytes domain = m->texts[SPSH__JSON_DOMAIN];
@@ -506,9 +524,13 @@ static spsh_status scan_line(manifest_scan *m, const spsh__jsonl_line *line, sps
 {
     const spsh__place place = {spsh__bytes_of(m->manifest), line->line, line->offset_bytes,
                                line->raw};
+    char buffer[SPSH__JSON_KIND_PROBLEM_BYTES];
     if (line->problem != NULL)
         return reject_line(m, SPSH_REJECT_ROW_SYNTAX, line->problem, &place, err);
     take_roles(m->format, line->values, m->roles);
+    const char *problem = kind_problem(m, line->values, buffer);
+    if (problem != NULL)
+        return reject_line(m, SPSH_REJECT_ROW_SYNTAX, problem, &place, err);
     if (!take_texts(m))
         return no_memory(err);
     if (m->roles[SPSH__JSON_SKIP] != NULL && spsh__json_truthy(m->roles[SPSH__JSON_SKIP]))

@@ -67,6 +67,21 @@ static bool plays(unsigned role, const spsh__json_value *value)
     return value->kind == SPSH__JSON_STRING || (role > 0 && value->kind == SPSH__JSON_NUMBER);
 }
 
+/* NULL, or why the .json must be rejected. A text of another type does not become an extra: the
+ * utterance would be packed as unlabelled. */
+static const char *kind_problem(spsh__json_sidecar *s, const spsh__json_value *values,
+                                const char *const *names, bool has_text)
+{
+    static const unsigned strings = SPSH__JSON_STRINGS;
+    const char *problem = NULL;
+    for (size_t i = 0; i < KEY_COUNT && !has_text; i++) {
+        has_text = keys[i].role == 0 && values[i].kind == SPSH__JSON_STRING;
+        if (keys[i].role == 0 && problem == NULL)
+            problem = spsh__json_kind_problem(&values[i], &names[i], &strings, 1, s->kind_problem);
+    }
+    return has_text ? NULL : problem;
+}
+
 static spsh_status take_members(spsh__json_sidecar *s, const spsh__json_value *values,
                                 bool has_text, spsh_error *err)
 {
@@ -85,8 +100,7 @@ static spsh_status take_members(spsh__json_sidecar *s, const spsh__json_value *v
         }
         taken[role] = true;
         spsh__builder_clear(&s->strings[role]);
-        *texts[role] = value->kind == SPSH__JSON_NUMBER ? value->raw
-                                                        : spsh__json_text(value, &s->strings[role]);
+        *texts[role] = spsh__json_name(value, &s->strings[role]);
         if (role > 0 && spsh__is_placeholder(*texts[role]))
             *texts[role] = (spsh_bytes){0};
         failed = failed || s->strings[role].failed;
@@ -119,6 +133,8 @@ spsh_status spsh__json_sidecar_read(spsh__json_sidecar *sidecar, const spsh__vie
         whole = (spsh_bytes){whole.data + 3, whole.size_bytes - 3};
     spsh__builder_clear(&sidecar->members);
     *ret_problem = spsh__json_pick(whole, names, KEY_COUNT, values, &sidecar->members, &offset);
+    if (*ret_problem == NULL)
+        *ret_problem = kind_problem(sidecar, values, names, has_text);
     return *ret_problem == NULL ? take_members(sidecar, values, has_text, err) : SPSH_OK;
 }
 

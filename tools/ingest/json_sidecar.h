@@ -3,6 +3,7 @@
 #define SPSH_INGEST_JSON_SIDECAR_H
 
 #include "builder.h"
+#include "jsonl.h"
 #include "view.h"
 
 /** What one says; borrowed until the next is read. Begins as zeros. */
@@ -10,6 +11,7 @@ typedef struct spsh__json_sidecar {
     bool has_text;
     spsh_bytes text, speaker, language, domain; /* empty: absent */
     spsh_bytes extras;                          /* all other members as an object, or empty */
+    char kind_problem[SPSH__JSON_KIND_PROBLEM_BYTES];
     spsh__builder file, members, strings[4];
 } spsh__json_sidecar;
 

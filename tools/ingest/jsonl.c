@@ -9,6 +9,7 @@
  */
 #include "jsonl.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -509,6 +510,36 @@ spsh_bytes spsh__json_text(const spsh__json_value *value, spsh__builder *out)
     const size_t start = out->size_bytes;
     spsh__json_unescape(value, out);
     return out->failed ? (spsh_bytes){0} : (spsh_bytes){out->data + start, out->size_bytes - start};
+}
+
+spsh_bytes spsh__json_name(const spsh__json_value *value, spsh__builder *out)
+{
+    return value->kind == SPSH__JSON_NUMBER ? value->raw : spsh__json_text(value, out);
+}
+
+const char *spsh__json_kind_problem(const spsh__json_value *values, const char *const *names,
+                                    const unsigned *kinds, size_t count,
+                                    char buffer[SPSH__JSON_KIND_PROBLEM_BYTES])
+{
+    static const char *const words[] = {
+        [SPSH__JSON_FALSE] = "false",     [SPSH__JSON_TRUE] = "true",
+        [SPSH__JSON_NUMBER] = "a number", [SPSH__JSON_STRING] = "a string",
+        [SPSH__JSON_ARRAY] = "a list",    [SPSH__JSON_OBJECT] = "an object",
+    };
+    for (size_t i = 0; i < count; i++) {
+        if (values[i].kind <= SPSH__JSON_NULL || kinds[i] == 0 ||
+            (kinds[i] >> values[i].kind & 1) != 0)
+            continue;
+        const char *wanted = kinds[i] == SPSH__JSON_ARRAYS    ? "a list"
+                             : kinds[i] == SPSH__JSON_OBJECTS ? "an object"
+                             : kinds[i] == SPSH__JSON_NUMBERS ? "a number"
+                             : kinds[i] == SPSH__JSON_STRINGS ? "a string"
+                                                              : "a string or a number";
+        (void)snprintf(buffer, SPSH__JSON_KIND_PROBLEM_BYTES, "'%.80s' is %s, and must be %s",
+                       names[i], words[values[i].kind], wanted);
+        return buffer;
+    }
+    return NULL;
 }
 
 void spsh__json_value_member(spsh__builder *out, size_t start, const char *key,

@@ -35,6 +35,19 @@ typedef enum spsh__json_kind {
     SPSH__JSON_OBJECT,
 } spsh__json_kind;
 
+/** Kinds that the field of a layout may have, a bit each. Any field may be absent or null. */
+enum {
+    SPSH__JSON_STRINGS = 1U << SPSH__JSON_STRING,
+    SPSH__JSON_NAMES = SPSH__JSON_STRINGS | 1U << SPSH__JSON_NUMBER, /* digits are a name, too */
+    SPSH__JSON_TIMES = SPSH__JSON_NAMES,                             /* for spsh__json_seconds */
+    SPSH__JSON_FLAGS = SPSH__JSON_NAMES | 1U << SPSH__JSON_FALSE | 1U << SPSH__JSON_TRUE,
+    SPSH__JSON_NUMBERS = 1U << SPSH__JSON_NUMBER,
+    SPSH__JSON_ARRAYS = 1U << SPSH__JSON_ARRAY,
+    SPSH__JSON_OBJECTS = 1U << SPSH__JSON_OBJECT,
+};
+
+#define SPSH__JSON_KIND_PROBLEM_BYTES 160U
+
 /** A piece of a line that was checked; borrowed as long as the line. */
 typedef struct spsh__json_value {
     spsh__json_kind kind;
@@ -98,6 +111,15 @@ spsh_bytes spsh__json_text(const spsh__json_value *value, spsh__builder *out);
  */
 void spsh__json_value_member(spsh__builder *out, size_t start, const char *key,
                              const spsh__json_value *value);
+
+/* The string's content, or the digits of a number, as spsh__json_text; empty for other kinds. */
+spsh_bytes spsh__json_name(const spsh__json_value *value, spsh__builder *out);
+
+/* Return NULL, or a message in buffer about the first value whose kind its field does not allow.
+ * kinds[i]: a mask of the kinds of field i, 0 for any. */
+const char *spsh__json_kind_problem(const spsh__json_value *values, const char *const *names,
+                                    const unsigned *kinds, size_t count,
+                                    char buffer[SPSH__JSON_KIND_PROBLEM_BYTES]);
 
 /* A number, or a string that holds one, of seconds, exactly; ABSENT for null and no value. */
 spsh__time_result spsh__json_seconds(const spsh__json_value *value, uint64_t *ret_ns);

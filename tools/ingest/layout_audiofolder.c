@@ -20,7 +20,7 @@
 #include "name_index.h"
 #include "names.h"
 #include "scan.h"
-#include "table.h"
+#include "table_scan.h"
 #include "text_file.h"
 #include "trees.h"
 
@@ -40,7 +40,7 @@ typedef struct folder_scan {
     const char *folder;    /* of the metadata file that is being read, relative to the root */
     spsh_bytes folder_split;
     uint64_t seen; /* metadata files */
-    spsh__builder prefix, place, relative, source, id, extras, strings[6];
+    spsh__builder prefix, place, relative, source, id, extras, strings[7];
 } folder_scan;
 
 static spsh_status no_memory(spsh_error *err)
@@ -115,17 +115,6 @@ static spsh_status read_head(const spsh__view *view, const char *path, uint8_t *
     return rc;
 }
 
-static bool is_known_split(spsh_bytes name)
-{
-    static const char *const splits[] = {"train",      "training", "dev",     "val",  "valid",
-                                         "validation", "test",     "testing", "eval", "evaluation"};
-    for (size_t i = 0; i < sizeof(splits) / sizeof(splits[0]); i++) {
-        if (spsh__bytes_equal(name, spsh__bytes_of(splits[i])))
-            return true;
-    }
-    return false;
-}
-
 /* The innermost folder that is called like a split. */
 static spsh_bytes split_of_folder(const char *folder)
 {
@@ -133,7 +122,7 @@ static spsh_bytes split_of_folder(const char *folder)
     for (const char *at = folder; *at != '\0';) {
         const size_t length = strcspn(at, "/");
         const spsh_bytes name = {(const uint8_t *)at, length};
-        if (is_known_split(name))
+        if (spsh__is_split_name(name))
             found = name;
         at += length + (at[length] == '/');
     }
@@ -278,7 +267,7 @@ static spsh_status read_header(spsh__row_reader *reader, spsh__table_columns *co
         return no_memory(err);
     memcpy(names, row.fields, row.field_count * sizeof(*names));
     names[*ret_file_at] = spsh__bytes_of(FILE_NAME);
-    rc = spsh__table_columns_parse(names, row.field_count, columns, err);
+    rc = spsh__table_columns_parse(names, row.field_count, NULL, columns, err);
     free(names);
     return rc;
 }
@@ -293,6 +282,8 @@ static spsh_status scan_csv(folder_scan *f, const spsh__text_input *input, spsh_
     spsh_status rc = spsh__row_reader_new(input, &dialect, &reader, err);
     if (rc == SPSH_OK)
         rc = read_header(reader, &columns, &file_at, err);
+    if (rc == SPSH_OK && file_at != SIZE_MAX)
+        rc = spsh__table_note_unused(&f->scan, "metadata.csv", &columns, err);
     while (rc == SPSH_OK && file_at != SIZE_MAX &&
            (rc = spsh__row_reader_next(reader, &row, err)) == SPSH_OK) {
         rc = scan_csv_row(f, &columns, file_at, &row, err);
@@ -325,31 +316,35 @@ static const char *const member_names[MEMBERS] = {
     "language",        "lang", "locale",   "domain",     "split",
 };
 
-/* The first of the alternatives that is a string or a number. */
+static unsigned member_kinds(size_t member)
+{
+    return member < TEXT_END ? SPSH__JSON_STRINGS : SPSH__JSON_NAMES;
+}
+
+/* The first of the alternatives that is there. */
 static spsh_bytes member(folder_scan *f, const spsh__jsonl_line *line, size_t begin, size_t end,
                          size_t string)
 {
     spsh__builder_clear(&f->strings[string]);
-    for (size_t i = begin; i < end; i++) {
-        const spsh__json_value *value = &line->values[i];
-        if (value->kind == SPSH__JSON_STRING)
-            return spsh__json_text(value, &f->strings[string]);
-        if (value->kind == SPSH__JSON_NUMBER)
-            return value->raw;
-    }
-    return (spsh_bytes){0};
+    while (begin + 1 < end && line->values[begin].kind <= SPSH__JSON_NULL)
+        begin++;
+    return spsh__json_name(&line->values[begin], &f->strings[string]);
 }
 
 static spsh_status scan_json_line(folder_scan *f, const spsh__jsonl_line *line, spsh_error *err)
 {
     const spsh__place place = {spsh__builder_bytes(&f->place), line->line, line->offset_bytes,
                                line->raw};
-    if (line->problem != NULL) {
-        const spsh_reject reject = {
-            .reason = SPSH_REJECT_ROW_SYNTAX, .detail = line->problem, .rows = 1};
+    char buffer[SPSH__JSON_KIND_PROBLEM_BYTES];
+    const char *problem = line->problem;
+    for (size_t i = 0; i < MEMBERS && problem == NULL; i++) {
+        const unsigned kinds = member_kinds(i);
+        problem = spsh__json_kind_problem(&line->values[i], &member_names[i], &kinds, 1, buffer);
+    }
+    if (problem != NULL) {
+        const spsh_reject reject = {.reason = SPSH_REJECT_ROW_SYNTAX, .detail = problem, .rows = 1};
         return spsh__scan_reject(&f->scan, &reject, &place, err);
     }
-    spsh__builder_clear(&f->extras);
     row_values values = {
         .file = member(f, line, FILE_MEMBER, FILE_MEMBER + 1, 0),
         .text = member(f, line, TEXT_FIRST, TEXT_END, 1),
@@ -357,10 +352,7 @@ static spsh_status scan_json_line(folder_scan *f, const spsh__jsonl_line *line, 
         .speaker = absent_if_placeholder(member(f, line, SPEAKER_FIRST, SPEAKER_END, 3)),
         .language = absent_if_placeholder(member(f, line, LANGUAGE_FIRST, LANGUAGE_END, 4)),
         .split = absent_if_placeholder(member(f, line, SPLIT_MEMBER, SPLIT_MEMBER + 1, 5)),
-        .domain =
-            absent_if_placeholder(line->values[DOMAIN_MEMBER].kind == SPSH__JSON_STRING
-                                      ? spsh__json_text(&line->values[DOMAIN_MEMBER], &f->extras)
-                                      : (spsh_bytes){0}),
+        .domain = absent_if_placeholder(member(f, line, DOMAIN_MEMBER, DOMAIN_MEMBER + 1, 6)),
         .extras = line->extras,
     };
     values.has_text = values.text.size_bytes > 0;
@@ -368,7 +360,7 @@ static spsh_status scan_json_line(folder_scan *f, const spsh__jsonl_line *line, 
         if (f->strings[i].failed)
             return no_memory(err);
     }
-    return f->extras.failed ? no_memory(err) : scan_values(f, &values, &place, err);
+    return scan_values(f, &values, &place, err);
 }
 
 static spsh_status scan_jsonl(folder_scan *f, const spsh__text_input *input, const char *file_key,
@@ -535,7 +527,7 @@ static spsh_status audiofolder_scan(const spsh_ingest_options *options,
     if (rc == SPSH_OK)
         rc = spsh__scan_refuse_column(&f.scan, "an AudioFolder", err);
     if (rc == SPSH_OK)
-        rc = spsh__walk(options->view, options->follow_links, &visitor, err);
+        rc = spsh__walk(options->view, &visitor, err);
     if (rc == SPSH_OK && f.seen == 0)
         rc = SPSH_INGEST_FAIL(err, SPSH_E_NOT_FOUND,
                               "%s: no metadata.csv or metadata.jsonl with a file_name",

@@ -349,7 +349,7 @@ static spsh_status folder_layout_scan(const spsh_ingest_options *options,
     if (rc == SPSH_OK)
         rc = spsh__scan_refuse_column(&f.scan, "a folder of audio", err);
     if (rc == SPSH_OK)
-        rc = spsh__walk(options->view, options->follow_links, &visitor, err);
+        rc = spsh__walk(options->view, &visitor, err);
     if (rc == SPSH_OK)
         rc = spsh__scan_finish(&f.scan, err);
     free(f.stems);
@@ -395,7 +395,7 @@ static spsh_status folder_layout_probe(const spsh__view *view, spsh_layout_probe
     *ret_probe = (spsh_layout_probe){0};
     if (spsh__view_file(view) != NULL)
         return SPSH_OK;
-    spsh_status rc = spsh__walk(view, false, &visitor, err);
+    spsh_status rc = spsh__walk(view, &visitor, err);
     return rc == SPSH_E_END ? SPSH_OK : rc;
 }
 

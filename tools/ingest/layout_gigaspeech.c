@@ -63,6 +63,18 @@ static const char *const segment_names[SEGMENT_KEYS] = {
     "sid", "speaker", "begin_time", "end_time", "text_tn", "subsets",
 };
 
+static const unsigned audio_kinds[AUDIO_KEYS] = {
+    [AUDIO_PATH] = SPSH__JSON_STRINGS,    [AUDIO_AID] = SPSH__JSON_STRINGS,
+    [AUDIO_SEGMENTS] = SPSH__JSON_ARRAYS, [AUDIO_SUBSETS] = SPSH__JSON_ARRAYS,
+    [AUDIO_SPEAKER] = SPSH__JSON_NAMES,
+};
+
+static const unsigned segment_kinds[SEGMENT_KEYS] = {
+    [SEGMENT_SID] = SPSH__JSON_STRINGS,  [SEGMENT_SPEAKER] = SPSH__JSON_NAMES,
+    [SEGMENT_BEGIN] = SPSH__JSON_TIMES,  [SEGMENT_END] = SPSH__JSON_TIMES,
+    [SEGMENT_TEXT] = SPSH__JSON_STRINGS, [SEGMENT_SUBSETS] = SPSH__JSON_ARRAYS,
+};
+
 typedef struct giga_scan {
     spsh__scan scan;
     spsh__audio_resolver *resolver;
@@ -115,8 +127,7 @@ static spsh_bytes column_of(giga_scan *g, spsh_bytes segment, spsh_bytes recordi
         spsh__builder_clear(&g->column);
         if (spsh__json_pick(objects[i], &name, 1, &value, NULL, &offset) != NULL)
             continue;
-        const spsh_bytes text =
-            value.kind == SPSH__JSON_NUMBER ? value.raw : spsh__json_text(&value, &g->column);
+        const spsh_bytes text = spsh__json_name(&value, &g->column);
         if (g->column.failed || !spsh__is_placeholder(text))
             return text;
     }
@@ -158,6 +169,7 @@ static spsh_status take_segment(giga_scan *g, const giga_audio *audio, spsh_byte
                                 spsh_error *err)
 {
     spsh__json_value v[SEGMENT_KEYS];
+    char buffer[SPSH__JSON_KIND_PROBLEM_BYTES];
     size_t offset = 0;
     bool wanted = false;
     spsh_ingest_item item = {.audio_path = audio->file->path,
@@ -178,6 +190,10 @@ static spsh_status take_segment(giga_scan *g, const giga_audio *audio, spsh_byte
         g->scan.excluded_rows++;
         return SPSH_OK;
     }
+    const char *problem =
+        spsh__json_kind_problem(v, segment_names, segment_kinds, SEGMENT_KEYS, buffer);
+    if (problem != NULL)
+        return reject_segment(g, SPSH_REJECT_ROW_SYNTAX, problem, item.id, audio, err);
     spsh__builder_clear(&g->id);
     spsh__builder_clear(&g->text);
     spsh__builder_clear(&g->column);
@@ -192,10 +208,10 @@ static spsh_status take_segment(giga_scan *g, const giga_audio *audio, spsh_byte
         return reject_segment(g, SPSH_REJECT_SEGMENT_RANGE,
                               "times are seconds from 0 on, and the end is later than the start",
                               item.id, audio, err);
-    const spsh__json_value *speaker = v[SEGMENT_SPEAKER].kind == SPSH__JSON_STRING
+    const spsh__json_value *speaker = v[SEGMENT_SPEAKER].kind > SPSH__JSON_NULL
                                           ? &v[SEGMENT_SPEAKER]
                                           : &audio->values[AUDIO_SPEAKER];
-    item.speaker = spsh__giga_speaker(&g->speaker, spsh__json_text(speaker, &g->column));
+    item.speaker = spsh__giga_speaker(&g->speaker, spsh__json_name(speaker, &g->column));
     if (g->column.failed)
         return no_memory(err);
     segment_extras(g, subsets, item.text);
@@ -287,6 +303,7 @@ static spsh_status take_element(giga_scan *g, const char *name, const spsh__json
                                 spsh_error *err)
 {
     spsh__json_value values[AUDIO_KEYS];
+    char buffer[SPSH__JSON_KIND_PROBLEM_BYTES];
     size_t offset = 0;
     giga_audio audio = {
         .values = values,
@@ -302,6 +319,11 @@ static spsh_status take_element(giga_scan *g, const char *name, const spsh__json
         const spsh_reject reject = {.reason = SPSH_REJECT_ROW_SYNTAX, .detail = problem, .rows = 1};
         audio.place.offset_bytes += offset;
         return spsh__scan_reject(&g->scan, &reject, &audio.place, err);
+    }
+    problem = spsh__json_kind_problem(values, audio_names, audio_kinds, AUDIO_KEYS, buffer);
+    if (problem != NULL) {
+        spsh__builder_clear(&g->source);
+        return reject_audio(g, &audio, SPSH_REJECT_ROW_SYNTAX, problem, err);
     }
     spsh__builder_clear(&g->written);
     spsh__builder_clear(&g->document);
@@ -413,7 +435,7 @@ static spsh_status look_in(const spsh__view *view, const char *folder, unsigned 
     if (listing == NULL && errno == ENOMEM)
         rc = no_memory(err);
     while (listing != NULL && rc == SPSH_OK && spsh__view_folder_next(listing, &entry)) {
-        const bool is_folder = entry.type == SPSH__VIEW_FOLDER;
+        const bool is_folder = entry.enters;
         if (spsh__is_ignored_name(entry.name) || (is_folder && depth == 0) ||
             (!is_folder && !is_json_name(entry.name) && !spsh__giga_is_table_name(entry.name)))
             continue;
@@ -509,6 +531,7 @@ const spsh_layout spsh__layout_gigaspeech = {
     .name = "gigaspeech",
     .summary = "GigaSpeech: GigaSpeech.json with long recordings, or tables of cut segments",
     .tier = SPSH_LAYOUT_CORPUS,
+    .reads_file = true,
     .probe_fn = giga_probe,
     .scan_fn = giga_scan_root,
 };

@@ -673,7 +673,8 @@ static spsh_status add_directory(directories *d, const spsh__view *view, const c
     return SPSH_OK;
 }
 
-/* The root if it is one, else the folders in it that are. */
+/* The root if it is one, else the folders in it that are. A wav.scp that is named means its folder
+ * and no other. */
 static spsh_status find_directories(const spsh__view *view, directories **ret_directories,
                                     spsh_error *err)
 {
@@ -682,8 +683,11 @@ static spsh_status find_directories(const spsh__view *view, directories **ret_di
         return no_memory(err);
     spsh__view_entry entry;
     spsh__view_folder *folder = NULL;
-    spsh_status rc = spsh__view_file(view) != NULL ? SPSH_OK : add_directory(d, view, "", err);
-    if (rc == SPSH_OK && d->count == 0 && spsh__view_file(view) == NULL) {
+    const char *file = spsh__view_file(view);
+    spsh_status rc = SPSH_OK;
+    if (file == NULL || strcmp(file, file_names[WAV]) == 0)
+        rc = add_directory(d, view, "", err);
+    if (rc == SPSH_OK && d->count == 0 && file == NULL) {
         folder = spsh__view_folder_open(view, "");
         if (folder == NULL && errno == ENOMEM)
             rc = no_memory(err);
@@ -691,8 +695,7 @@ static spsh_status find_directories(const spsh__view *view, directories **ret_di
     for (size_t i = 0; folder != NULL && rc == SPSH_OK && i < FOLDERS_MAX; i++) {
         if (!spsh__view_folder_next(folder, &entry))
             break;
-        if (entry.name[0] != '.' && entry.type == SPSH__VIEW_FOLDER &&
-            !spsh__is_ignored_name(entry.name))
+        if (entry.name[0] != '.' && entry.enters && !spsh__is_ignored_name(entry.name))
             rc = add_directory(d, view, entry.name, err);
     }
     spsh__view_folder_close(folder);
@@ -771,6 +774,7 @@ const spsh_layout spsh__layout_kaldi = {
     .name = "kaldi",
     .summary = "Kaldi data directories: wav.scp with text, segments, utt2spk ...",
     .tier = SPSH_LAYOUT_FORMAT,
+    .reads_file = true,
     .probe_fn = kaldi_layout_probe,
     .scan_fn = kaldi_layout_scan,
 };

@@ -382,7 +382,8 @@ static void keep_partners(manifest_list *list, const char *given)
     const bool any = own->kind == SPSH__LHOTSE_SUPERVISIONS && !has_own_recordings(list, own);
     for (size_t i = 0; i < list->count; i++) {
         manifest *m = &list->items[i];
-        const bool pair = own->kind != SPSH__LHOTSE_CUTS && m->kind != SPSH__LHOTSE_CUTS &&
+        const bool pair = own->kind != SPSH__LHOTSE_CUTS && own->kind != SPSH__LHOTSE_OTHER &&
+                          m->kind != SPSH__LHOTSE_CUTS &&
                           (same_parts(m, own) || (any && m->kind == SPSH__LHOTSE_RECORDINGS));
         if (m != own && !pair)
             m->kind = SPSH__LHOTSE_OTHER;
@@ -394,6 +395,36 @@ static spsh_status report_file(lhotse_scan *s, spsh_reject_reason reason, const 
 {
     const spsh_reject reject = {.reason = reason, .source = spsh__bytes_of(name), .detail = detail};
     return spsh__scan_reject(&s->scan, &reject, NULL, err);
+}
+
+static bool is_joined(const manifest *m)
+{
+    return m->kind == SPSH__LHOTSE_RECORDINGS || m->kind == SPSH__LHOTSE_SUPERVISIONS;
+}
+
+/* A manifest that is named, with the names around it only if it has partners among them. */
+static spsh_status list_given(lhotse_scan *s, const char *given, spsh_error *err)
+{
+    const spsh__view *view = s->scan.options->view;
+    bool is_whole = false;
+    spsh_status rc = list_add(&s->list, given, err);
+    if (rc != SPSH_OK || look_at(view, &s->list.items[0], &is_whole, NULL) != SPSH_OK ||
+        !is_joined(&s->list.items[0]))
+        return rc; /* look_at_all reports what cannot be read */
+    list_free(&s->list);
+    return list_names(view, &s->list, err);
+}
+
+/* Whether a manifest matters if it cannot be read: of a folder each does, of a manifest that is
+ * named its partners do. */
+static bool is_partner(manifest *m, const char *given)
+{
+    manifest own = {0};
+    if (given == NULL)
+        return true;
+    spsh__lhotse_name_parse(given, &own.parts);
+    spsh__lhotse_name_parse(m->name, &m->parts);
+    return same_parts(&own, m);
 }
 
 /* Fill in the kinds, and tell of what may be a manifest and cannot be read. */
@@ -408,7 +439,9 @@ static spsh_status look_at_all(lhotse_scan *s, spsh_error *err)
         if (rc == SPSH_E_NO_MEMORY)
             return no_memory(err);
         if (rc != SPSH_OK)
-            rc = report_file(s, SPSH_REJECT_UNREADABLE, m->name, opened.message, err);
+            rc = is_partner(m, given)
+                     ? report_file(s, SPSH_REJECT_UNREADABLE, m->name, opened.message, err)
+                     : SPSH_OK;
         else if (is_whole && given != NULL && strcmp(given, m->name) == 0)
             return SPSH_INGEST_FAIL(err, SPSH_E_INVALID_ARG, "%s: %s", m->name, TO_LINES);
         else if (is_whole && given == NULL)
@@ -498,7 +531,7 @@ static spsh_status report_others(lhotse_scan *s, spsh_error *err)
     spsh_status rc = SPSH_OK;
     for (size_t i = 0; i < s->list.count && rc == SPSH_OK; i++) {
         const manifest *m = &s->list.items[i];
-        if (m->kind == SPSH__LHOTSE_RECORDINGS || m->kind == SPSH__LHOTSE_SUPERVISIONS)
+        if (is_joined(m))
             rc = report_file(s, SPSH_REJECT_EXCLUDED_BY_RULE, m->name,
                              "the cuts beside it are packed; give this file by itself to pack it",
                              err);
@@ -520,6 +553,7 @@ static spsh_status lhotse_scan_root(const spsh_ingest_options *options,
                                     const spsh_ingest_sink *sink, spsh_error *err)
 {
     lhotse_scan *s = calloc(1, sizeof(*s));
+    const char *given = spsh__view_file(options->view);
     if (s == NULL)
         return no_memory(err);
     spsh_status rc = spsh__scan_begin(&s->scan, options, sink, err);
@@ -527,7 +561,7 @@ static spsh_status lhotse_scan_root(const spsh_ingest_options *options,
     if (rc == SPSH_OK)
         rc = spsh__audio_resolver_new(options->view, &s->lhotse.resolver, err);
     if (rc == SPSH_OK)
-        rc = list_names(options->view, &s->list, err);
+        rc = given == NULL ? list_names(options->view, &s->list, err) : list_given(s, given, err);
     if (rc == SPSH_OK)
         rc = look_at_all(s, err);
     if (rc == SPSH_OK)
@@ -548,6 +582,7 @@ const spsh_layout spsh__layout_lhotse = {
     .name = "lhotse",
     .summary = "Lhotse manifests in JSON lines: cuts, or recordings and supervisions",
     .tier = SPSH_LAYOUT_FORMAT,
+    .reads_file = true,
     .probe_fn = lhotse_probe,
     .scan_fn = lhotse_scan_root,
 };

@@ -112,13 +112,39 @@ static bool find_cuts(const spsh__view *view, const char *suffix, spsh__builder 
     return false;
 }
 
+/* Whether a file's name is that of a shard's cuts. */
+static bool is_cuts_name(const char *name, shar_name *n)
+{
+    return parse_name(name, n) && !n->is_archive && is_field(name, n, "cuts");
+}
+
+/* Cuts that are named, if their recordings are in the same folder. */
+static spsh_status probe_file(const spsh__view *view, spsh_layout_probe *ret_probe, spsh_error *err)
+{
+    const char *file = spsh__view_file(view);
+    spsh__builder archive = {0};
+    shar_name n;
+    if (!is_cuts_name(file, &n))
+        return SPSH_OK;
+    spsh__builder_append_text(&archive, "recording");
+    spsh__builder_append(&archive, n.suffix, n.suffix_bytes);
+    spsh__builder_append_text(&archive, ".tar");
+    const char *path = spsh__builder_text(&archive);
+    ret_probe->matches = path != NULL && spsh__view_has_file(view, path);
+    if (ret_probe->matches)
+        spsh__probe_say(ret_probe, "%.80s stands beside %.80s", file, path);
+    const bool failed = path == NULL;
+    spsh__builder_free(&archive);
+    return failed ? no_memory(err) : SPSH_OK;
+}
+
 static spsh_status shar_probe(const spsh__view *view, spsh_layout_probe *ret_probe, spsh_error *err)
 {
     spsh__builder cuts = {0};
     shar_name n;
     *ret_probe = (spsh_layout_probe){0};
     if (spsh__view_file(view) != NULL)
-        return SPSH_OK;
+        return probe_file(view, ret_probe, err);
     for (size_t i = 0; !ret_probe->matches; i++) {
         const char *archive = spsh__view_archive(view, i);
         char suffix[64];
@@ -167,13 +193,20 @@ static int compare_fields(const void *a, const void *b)
     return strcmp(((const shar_field *)a)->name, ((const shar_field *)b)->name);
 }
 
-/* The shards that there are cuts or recordings of, each suffix once. */
+/* The shards that there are cuts or recordings of, each suffix once. Of cuts that are named, only
+ * theirs. */
 static spsh_status list_shards(shar_scan *s, spsh_error *err)
 {
+    const char *file = spsh__view_file(s->scan.options->view);
     spsh_status rc = SPSH_OK;
     spsh__view_entry entry;
     shar_name n;
     size_t kept = 0;
+    if (file != NULL)
+        return is_cuts_name(file, &n)
+                   ? add_suffix(s, n.suffix, n.suffix_bytes, err)
+                   : SPSH_INGEST_FAIL(err, SPSH_E_NOT_FOUND, "%s: is not called cuts*.jsonl[.gz]",
+                                      spsh__view_root(s->scan.options->view));
     spsh__view_folder *folder = spsh__view_folder_open(s->scan.options->view, "");
     if (folder == NULL)
         return SPSH_INGEST_FAIL_OS(err, errno == ENOMEM ? SPSH_E_NO_MEMORY : SPSH_E_IO, errno,
@@ -266,11 +299,17 @@ static spsh_status take_pair(shar_scan *s, const spsh__lhotse_cut *cut, const sp
     };
     spsh__json_value id;
     static const char *const id_name[] = {"id"};
+    static const unsigned id_kinds = SPSH__JSON_STRINGS;
+    spsh__lhotse_cut bad = *cut;
+    bad.reason = SPSH_REJECT_ROW_SYNTAX;
+    bad.problem = NULL;
     size_t offset = 0;
     if (!is_wanted(s)) {
         s->scan.excluded_rows += spsh__lhotse_cut_rows(cut);
         return SPSH_OK;
     }
+    if (cut->problem != NULL && cut->reason == SPSH_REJECT_ROW_SYNTAX)
+        return spsh__lhotse_cut_emit(&s->lhotse, cut, &audio, place, err);
     if (!spsh__bytes_equal(stem, cut->id))
         return reject_member(s, "it stands where the cut's audio belongs, and has another name",
                              cut, place, err);
@@ -280,8 +319,13 @@ static spsh_status take_pair(shar_scan *s, const spsh__lhotse_cut *cut, const sp
         audio.source = spsh__builder_bytes(&s->source);
         audio.size_bytes = s->data.size_bytes;
         spsh__builder_clear(&s->lhotse.recording_id);
-        if (spsh__json_pick(cut->recording.raw, id_name, 1, &id, NULL, &offset) == NULL)
+        if (spsh__json_pick(cut->recording.raw, id_name, 1, &id, NULL, &offset) == NULL) {
+            bad.problem =
+                spsh__json_kind_problem(&id, id_name, &id_kinds, 1, s->lhotse.kind_problem);
             spsh__json_unescape(&id, &s->lhotse.recording_id);
+        }
+        if (bad.problem != NULL)
+            return spsh__lhotse_cut_emit(&s->lhotse, &bad, &audio, place, err);
         audio.recording_id = spsh__builder_bytes(&s->lhotse.recording_id);
     }
     return spsh__lhotse_cut_emit(&s->lhotse, cut, &audio, place, err);
@@ -424,7 +468,12 @@ static spsh_status scan_shard(shar_scan *s, const char *suffix, spsh_error *err)
     spsh__builder_append_text(&s->archive_name, "recording");
     spsh__builder_append_text(&s->archive_name, suffix);
     spsh__builder_append_text(&s->archive_name, ".tar");
-    const bool has_cuts = find_cuts(s->scan.options->view, suffix, &s->cuts_name);
+    const char *given = spsh__view_file(s->scan.options->view);
+    const bool has_cuts = given != NULL || find_cuts(s->scan.options->view, suffix, &s->cuts_name);
+    if (given != NULL) {
+        spsh__builder_clear(&s->cuts_name);
+        spsh__builder_append_text(&s->cuts_name, given);
+    }
     if (spsh__builder_text(&s->archive_name) == NULL || spsh__builder_text(&s->cuts_name) == NULL)
         return no_memory(err);
     if (!has_cuts) {
@@ -488,6 +537,7 @@ const spsh_layout spsh__layout_lhotse_shar = {
     .name = "lhotse-shar",
     .summary = "Lhotse Shar: cuts.000000.jsonl.gz and recording.000000.tar",
     .tier = SPSH_LAYOUT_CORPUS,
+    .reads_file = true,
     .probe_fn = shar_probe,
     .scan_fn = shar_scan_root,
 };

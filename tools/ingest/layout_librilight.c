@@ -248,7 +248,7 @@ static spsh_status librilight_scan(const spsh_ingest_options *options, const sps
         rc = spsh__scan_refuse_column(&l.scan, "Libri-Light", err);
     l.real_root = spsh__view_real_root(options->view);
     if (rc == SPSH_OK)
-        rc = spsh__walk(options->view, options->follow_links, &visitor, err);
+        rc = spsh__walk(options->view, &visitor, err);
     if (rc == SPSH_OK)
         rc = spsh__scan_finish(&l.scan, err);
     spsh__builder *const buffers[] = {&l.place,  &l.json, &l.speaker, &l.domain, &l.id,

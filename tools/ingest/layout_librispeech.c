@@ -561,7 +561,7 @@ static spsh_status librispeech_scan(const spsh_ingest_options *options,
         rc = spsh__scan_refuse_column(&l.scan, "LibriSpeech", err);
     l.real_root = spsh__view_real_root(options->view);
     if (rc == SPSH_OK)
-        rc = spsh__walk(options->view, options->follow_links, &visitor, err);
+        rc = spsh__walk(options->view, &visitor, err);
     if (rc == SPSH_OK)
         rc = spsh__scan_finish(&l.scan, err);
     spsh__librispeech_readers_free(&l.readers);
@@ -614,7 +614,7 @@ static spsh_status librispeech_probe(const spsh__view *view, spsh_layout_probe *
     *ret_probe = (spsh_layout_probe){0};
     if (spsh__view_file(view) != NULL)
         return SPSH_OK;
-    spsh_status rc = spsh__walk(view, false, &visitor, err);
+    spsh_status rc = spsh__walk(view, &visitor, err);
     return rc == SPSH_E_END ? SPSH_OK : rc;
 }
 

@@ -28,7 +28,7 @@ static spsh_status find_table(const spsh__view *view, const char **ret_name,
         if (!spsh__view_has_file(view, name))
             continue;
         spsh_status rc =
-            spsh__table_probe(view, name, SPSH__TABLE_NO_HEADER, false, ret_probe, err);
+            spsh__table_probe(view, name, SPSH__TABLE_NO_HEADER, false, ret_probe, NULL, err);
         if (rc != SPSH_OK || ret_probe->matches) {
             *ret_name = name;
             return rc;
@@ -66,6 +66,7 @@ const spsh_layout spsh__layout_ljspeech = {
     .name = "ljspeech",
     .summary = "metadata.csv without a header: audio|text, or audio|text as printed|as spoken",
     .tier = SPSH_LAYOUT_TABLE,
+    .reads_file = true,
     .probe_fn = ljspeech_probe,
     .scan_fn = ljspeech_scan,
 };

@@ -497,7 +497,7 @@ static spsh_status find_index(const spsh__view *folder, const spsh__mdc_schema *
     while (listing != NULL && rc == SPSH_OK && spsh__view_folder_next(listing, &entry)) {
         const char *const there[3] = {entry.name, "", s->index_file};
         bool found = false;
-        if (entry.type != SPSH__VIEW_FOLDER || entry.name[0] == '.' ||
+        if (!entry.enters || entry.name[0] == '.' ||
             (*ret_found && strcmp(entry.name, (const char *)below->data) > 0))
             continue;
         rc = look_for(folder, there, &found, err);

@@ -49,6 +49,7 @@ const spsh_layout spsh__layout_nemo = {
     .name = "nemo",
     .summary = "NeMo manifests: JSON lines with audio_filepath",
     .tier = SPSH_LAYOUT_FORMAT,
+    .reads_file = true,
     .probe_fn = nemo_probe,
     .scan_fn = nemo_scan,
 };

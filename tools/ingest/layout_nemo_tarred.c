@@ -196,10 +196,14 @@ static spsh_status find_folders(const spsh__view *view, spsh__path_list *ret_buc
 
 /* ---- archives ---- */
 
+/* For a manifest that is named, only archives in its folder count: archives of other corpora below
+ * that folder may have the same numbers. */
 static bool is_of_unit(const unit_scan *u, const char *archive)
 {
     if (!is_below(archive, u->folder) || number_of(archive) == UINT64_MAX)
         return false;
+    if (spsh__view_file(u->scan->options->view) != NULL)
+        return strchr(archive, '/') == NULL;
     for (size_t i = 0; i < u->buckets->count && u->folder[0] == '\0'; i++) {
         if (is_below(archive, u->buckets->paths[i]))
             return false;
@@ -428,6 +432,7 @@ const spsh_layout spsh__layout_nemo_tarred = {
     .name = "nemo-tarred",
     .summary = "NeMo manifests whose lines have a shard_id, and their audio_*.tar",
     .tier = SPSH_LAYOUT_CORPUS,
+    .reads_file = true,
     .probe_fn = nemo_tarred_probe,
     .scan_fn = nemo_tarred_scan,
 };

@@ -315,6 +315,18 @@ static bool find_clip(ps_scan *p, spsh_bytes written, spsh__view_info *info)
     return false;
 }
 
+static const unsigned element_kinds[IDENTIFIER] = {
+    [LABEL] = SPSH__JSON_STRINGS,
+    [NAME] = SPSH__JSON_STRINGS,
+    [PATHS] = SPSH__JSON_STRINGS,
+    [DURATION] = SPSH__JSON_NUMBERS,
+};
+
+static const unsigned document_kinds[PICKED] = {
+    [LABEL] = SPSH__JSON_ARRAYS,    [NAME] = SPSH__JSON_ARRAYS,        [PATHS] = SPSH__JSON_ARRAYS,
+    [DURATION] = SPSH__JSON_ARRAYS, [IDENTIFIER] = SPSH__JSON_STRINGS,
+};
+
 /** A document being taken apart. */
 typedef struct document {
     const spsh__jsonl_line *line;
@@ -412,6 +424,7 @@ static spsh_status scan_document(ps_scan *p, const spsh__jsonl_line *line, spsh_
         .line = line,
         .place = {spsh__bytes_of(p->manifest), line->line, line->offset_bytes, line->raw}
     };
+    char buffer[SPSH__JSON_KIND_PROBLEM_BYTES];
     size_t count = 0;
     size_t list_count = 0;
     bool equal = false;
@@ -426,6 +439,10 @@ static spsh_status scan_document(ps_scan *p, const spsh__jsonl_line *line, spsh_
         list_count += d.has[i];
         count = elements > count ? elements : count;
     }
+    const char *problem =
+        spsh__json_kind_problem(line->values, picked, document_kinds, PICKED, buffer);
+    if (problem != NULL)
+        return reject_document(p, &d, SPSH_REJECT_ROW_SYNTAX, problem, count > 0 ? count : 1, err);
     if (!d.has[NAME] && !d.has[PATHS])
         return reject_document(p, &d, SPSH_REJECT_MISSING_AUDIO, "the document names no audio",
                                count > 0 ? count : 1, err);
@@ -433,8 +450,7 @@ static spsh_status scan_document(ps_scan *p, const spsh__jsonl_line *line, spsh_
         return reject_document(p, &d, SPSH_REJECT_ROW_FIELD_COUNT,
                                "the lists of the document differ in length", count, err);
     spsh__builder_clear(&p->document);
-    if (line->values[IDENTIFIER].kind == SPSH__JSON_STRING)
-        spsh__json_unescape(&line->values[IDENTIFIER], &p->document);
+    spsh__json_unescape(&line->values[IDENTIFIER], &p->document);
     if (p->document.failed)
         return no_memory(err);
     spsh_status rc = SPSH_OK;
@@ -442,7 +458,9 @@ static spsh_status scan_document(ps_scan *p, const spsh__jsonl_line *line, spsh_
         spsh__json_value elements[IDENTIFIER] = {0};
         for (size_t i = 0; i < IDENTIFIER; i++)
             (void)spsh__json_array_next(&d.rest[i], &elements[i]);
-        rc = emit_clip(p, &d, elements, err);
+        problem = spsh__json_kind_problem(elements, picked, element_kinds, IDENTIFIER, buffer);
+        rc = problem == NULL ? emit_clip(p, &d, elements, err)
+                             : reject_document(p, &d, SPSH_REJECT_ROW_SYNTAX, problem, 1, err);
         if (rc == SPSH_OK)
             rc = spsh__scan_progress(&p->scan, 1, err);
     }
@@ -595,6 +613,7 @@ const spsh_layout spsh__layout_peoples_speech = {
     .name = "peoples-speech",
     .summary = "The People's Speech: JSON lines with training_data, and FLAC files",
     .tier = SPSH_LAYOUT_CORPUS,
+    .reads_file = true,
     .probe_fn = ps_probe,
     .scan_fn = ps_scan_root,
 };

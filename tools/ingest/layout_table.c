@@ -1,7 +1,8 @@
 /* layout_table.c: the table itself as the root, or a folder in which exactly one file is a table.
  *
- * Files are tables by their content: a header with an audio column and rows whose audio exists. Two
- * tables in one folder (train.csv, dev.csv) are refused, because packing one of them, or the folder
+ * Files are tables by their content: a header with an audio column and rows whose audio exists.
+ * Several tables in one folder are one corpus if their names are splits (train.csv, dev.csv) and
+ * none has a split column. Otherwise they are refused, because packing one of them, or the folder
  * without any, would both be silently wrong.
  */
 #include <errno.h>
@@ -21,6 +22,7 @@ typedef struct candidates {
     size_t count;
     unsigned text_count;  /* .txt files seen, sidecars as a rule */
     unsigned table_count; /* .csv, .tsv, .psv files seen */
+    bool have_splits;     /* one of the tables has a split column */
 } candidates;
 
 static void candidates_free(candidates *c)
@@ -84,53 +86,83 @@ static spsh_status find_candidates(const spsh__view *view, candidates *c, spsh_e
     return rc;
 }
 
-/* Probe every candidate; *ret_name is the only one that is a table, or NULL. Two or more are an
- * error: which of them is meant is for a person to say. */
-static spsh_status choose_table(const spsh__view *view, char **ret_name, spsh_layout_probe *probe,
-                                spsh_error *err)
+/* Keep the candidates that are tables of audio. *probe is that of the first. */
+static spsh_status keep_tables(const spsh__view *view, candidates *c, spsh_layout_probe *probe,
+                               spsh_error *err)
 {
-    candidates c = {0};
-    size_t chosen = SIZE_MAX;
-    spsh_status rc = find_candidates(view, &c, err);
-    for (size_t i = 0; i < c.count && rc == SPSH_OK; i++) {
+    size_t kept = 0;
+    spsh_status rc = SPSH_OK;
+    for (size_t i = 0; i < c->count; i++) {
         spsh_layout_probe one = {0};
+        bool has_split = false;
         /* A candidate that cannot be read is not the table; the folder may hold another. */
         const spsh_status probed =
-            spsh__table_probe(view, c.names[i], SPSH__TABLE_QUOTING_DECIDE, false, &one, NULL);
-        if (probed == SPSH_E_NO_MEMORY)
-            rc = SPSH_INGEST_FAIL(err, SPSH_E_NO_MEMORY, "%s: no memory for a row", c.names[i]);
-        if (probed != SPSH_OK || !one.matches)
+            rc != SPSH_OK ? rc
+                          : spsh__table_probe(view, c->names[i], SPSH__TABLE_QUOTING_DECIDE, false,
+                                              &one, &has_split, NULL);
+        if (rc == SPSH_OK && probed == SPSH_E_NO_MEMORY)
+            rc = SPSH_INGEST_FAIL(err, SPSH_E_NO_MEMORY, "%s: no memory for a row", c->names[i]);
+        if (probed != SPSH_OK || !one.matches) {
+            free(c->names[i]);
             continue;
-        if (chosen != SIZE_MAX) {
-            rc = SPSH_INGEST_FAIL(err, SPSH_E_INVALID_ARG,
-                                  "%s: holds several tables of audio, such as %s and %s; give the "
-                                  "tables themselves, or --layout folder to pack without them",
-                                  spsh__view_root(view), c.names[chosen], c.names[i]);
-            break;
         }
-        chosen = i;
-        *probe = one;
+        if (kept == 0)
+            *probe = one;
+        c->have_splits |= has_split;
+        c->names[kept++] = c->names[i];
     }
-    if (rc == SPSH_OK && chosen != SIZE_MAX) {
-        *ret_name = c.names[chosen];
-        c.names[chosen] = NULL;
-    }
-    candidates_free(&c);
+    c->count = kept;
     return rc;
+}
+
+/* One split for each table, none of them twice (train.csv beside train.tsv). */
+static bool are_splits(const candidates *c)
+{
+    for (size_t i = 0; i < c->count; i++) {
+        const spsh_bytes stem = {(const uint8_t *)c->names[i], strcspn(c->names[i], ".")};
+        for (size_t j = 0; j < i; j++) {
+            if (strncmp(c->names[i], c->names[j], stem.size_bytes + 1) == 0)
+                return false;
+        }
+        if (!spsh__is_split_name(stem))
+            return false;
+    }
+    return !c->have_splits;
+}
+
+/* The tables that are the corpus. The caller frees c, also after a failure. A person has to say
+ * which of several tables is meant, unless each is a split. */
+static spsh_status choose_tables(const spsh__view *view, candidates *c, spsh_layout_probe *probe,
+                                 spsh_error *err)
+{
+    spsh_status rc = find_candidates(view, c, err);
+    if (rc == SPSH_OK)
+        rc = keep_tables(view, c, probe, err);
+    if (rc != SPSH_OK || c->count < 2)
+        return rc;
+    if (!are_splits(c))
+        return SPSH_INGEST_FAIL(err, SPSH_E_INVALID_ARG,
+                                "%s: holds several tables of audio, such as %s and %s; give the "
+                                "tables themselves, or --layout folder to pack without them",
+                                spsh__view_root(view), c->names[0], c->names[1]);
+    spsh__probe_say(probe, "it holds %zu tables whose names are splits, such as %.60s and %.60s",
+                    c->count, c->names[0], c->names[1]);
+    return SPSH_OK;
 }
 
 static spsh_status table_probe(const spsh__view *view, spsh_layout_probe *ret_probe,
                                spsh_error *err)
 {
     const char *file = spsh__view_file(view);
-    char *name = NULL;
+    candidates tables = {0};
     *ret_probe = (spsh_layout_probe){0};
     if (file != NULL && !spsh__view_has_file(view, file))
         return SPSH_OK;
     if (file != NULL)
-        return spsh__table_probe(view, file, SPSH__TABLE_QUOTING_DECIDE, true, ret_probe, err);
-    spsh_status rc = choose_table(view, &name, ret_probe, err);
-    free(name);
+        return spsh__table_probe(view, file, SPSH__TABLE_QUOTING_DECIDE, true, ret_probe, NULL,
+                                 err);
+    spsh_status rc = choose_tables(view, &tables, ret_probe, err);
+    candidates_free(&tables);
     return rc;
 }
 
@@ -138,19 +170,21 @@ static spsh_status table_scan_root(const spsh_ingest_options *options, const sps
                                    spsh__table_quoting quoting, spsh_error *err)
 {
     const spsh__view *view = options->view;
-    char *name = NULL;
+    candidates tables = {0};
     spsh_layout_probe probe = {0};
     if (spsh__view_file(view) != NULL)
         return spsh__table_scan(spsh__view_file(view), quoting, options, sink, err);
-    spsh_status rc = choose_table(view, &name, &probe, err);
-    if (rc == SPSH_OK && name == NULL)
+    spsh_status rc = choose_tables(view, &tables, &probe, err);
+    if (rc == SPSH_OK && tables.count == 0)
         rc = SPSH_INGEST_FAIL(err, SPSH_E_NOT_FOUND,
                               "%s: holds no table with a column of audio paths that exist; give "
                               "the table itself",
                               spsh__view_root(view));
-    if (rc == SPSH_OK)
-        rc = spsh__table_scan(name, quoting, options, sink, err);
-    free(name);
+    spsh_ingest_options one = *options;
+    one.split_by_name = tables.count > 1 && !options->no_split_names;
+    for (size_t i = 0; i < tables.count && rc == SPSH_OK; i++)
+        rc = spsh__table_scan(tables.names[i], quoting, &one, sink, err);
+    candidates_free(&tables);
     return rc;
 }
 
@@ -176,6 +210,8 @@ const spsh_layout spsh__layout_table = {
     .name = "table",
     .summary = "a CSV or TSV file with a header row and a column of audio paths",
     .tier = SPSH_LAYOUT_TABLE,
+    .takes_columns = true,
+    .reads_file = true,
     .probe_fn = table_probe,
     .scan_fn = scan_decide,
 };
@@ -184,6 +220,8 @@ const spsh_layout spsh__layout_table_raw = {
     .name = "table-raw",
     .summary = "a table where quotes are part of the text",
     .tier = SPSH_LAYOUT_FORCED,
+    .takes_columns = true,
+    .reads_file = true,
     .probe_fn = table_probe,
     .scan_fn = scan_raw,
 };
@@ -192,6 +230,8 @@ const spsh_layout spsh__layout_table_rfc = {
     .name = "table-rfc",
     .summary = "a table where quotes enclose fields (RFC 4180)",
     .tier = SPSH_LAYOUT_FORCED,
+    .takes_columns = true,
+    .reads_file = true,
     .probe_fn = table_probe,
     .scan_fn = scan_rfc,
 };

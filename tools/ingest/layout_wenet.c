@@ -44,6 +44,7 @@ const spsh_layout spsh__layout_wenet = {
     .name = "wenet",
     .summary = "wenet data lists: JSON lines with key, wav and txt",
     .tier = SPSH_LAYOUT_FORMAT,
+    .reads_file = true,
     .probe_fn = wenet_probe,
     .scan_fn = wenet_scan,
 };

@@ -168,11 +168,11 @@ static spsh_status look_at(const spsh__view *view, const spsh__view_entry *entry
     spsh__builder path = {0};
     if (spsh__is_ignored_name(entry->name))
         return SPSH_OK;
-    if (entry->type == SPSH__VIEW_FILE || entry->type == SPSH__VIEW_LINK)
+    if (entry->type == SPSH__VIEW_FILE || (entry->type == SPSH__VIEW_LINK && !entry->enters))
         return ends_with(spsh__bytes_of(entry->name), ".list")
                    ? add_list(view, lists, entry->name, err)
                    : SPSH_OK;
-    if (entry->type != SPSH__VIEW_FOLDER || lists->folders++ >= FOLDERS_MAX)
+    if (!entry->enters || lists->folders++ >= FOLDERS_MAX)
         return SPSH_OK;
     spsh__builder_append_part(&path, entry->name);
     spsh__builder_append_part(&path, "data.list");
@@ -320,7 +320,7 @@ static spsh_status take_shards(shard_scan *s, spsh_error *err)
     }
     if (s->lists.count > 0)
         return rc;
-    for (size_t i = 0; rc == SPSH_OK; i++) {
+    for (size_t i = 0; rc == SPSH_OK && spsh__view_file(s->view) == NULL; i++) {
         const char *archive = spsh__view_archive(s->view, i);
         if (archive == NULL)
             break;
@@ -378,6 +378,7 @@ const spsh_layout spsh__layout_wenet_shards = {
     .name = "wenet-shards",
     .summary = "wenet's shards: tars of KEY.txt and KEY.wav, and lists of them",
     .tier = SPSH_LAYOUT_FORMAT,
+    .reads_file = true,
     .probe_fn = wenet_shards_probe,
     .scan_fn = wenet_shards_scan,
 };

@@ -83,7 +83,8 @@ spsh_status spsh__layout_match_view(const spsh__view *view, spsh_layout_tier tie
     for (int tier = SPSH_LAYOUT_CORPUS; tier <= (int)tier_max && match.count == 0; tier++) {
         for (size_t i = 0; spsh__layouts[i] != NULL; i++) {
             spsh_layout_probe probe = {0};
-            if ((int)spsh__layouts[i]->tier != tier || match.count == SPSH__LAYOUT_MATCHES_MAX)
+            if ((int)spsh__layouts[i]->tier != tier || match.count == SPSH__LAYOUT_MATCHES_MAX ||
+                (spsh__view_file(view) != NULL && !spsh__layouts[i]->reads_file))
                 continue;
             spsh_status rc = spsh__layouts[i]->probe_fn(view, &probe, err);
             if (rc != SPSH_OK)
@@ -173,7 +174,7 @@ static spsh_status nothing_found(const spsh__view *view, spsh_error *err)
     char seen[200] = "";
     size_t at = 0;
     const spsh__walk_visitor visitor = {survey_folder, survey_note, &s};
-    spsh_status rc = spsh__walk(view, false, &visitor, err);
+    spsh_status rc = spsh__walk(view, &visitor, err);
     if (rc != SPSH_OK && rc != SPSH_E_END)
         return rc;
     for (size_t i = 0; i < s.kind_count && at < sizeof(seen) - 1; i++) {
@@ -187,7 +188,9 @@ static spsh_status nothing_found(const spsh__view *view, spsh_error *err)
         return SPSH_INGEST_FAIL(err, SPSH_E_NOT_FOUND,
                                 "%s: no corpus layout fits: no files in %llu folder(s)%s", root,
                                 (unsigned long long)s.folders,
-                                "; links to folders are walked with --follow-links only");
+                                spsh__view_follows_links(view)
+                                    ? ""
+                                    : "; links to folders are walked with --follow-links only");
     bool has_parquet = false;
     for (size_t i = 0; i < s.kind_count; i++)
         has_parquet = has_parquet || is_parquet(s.kinds[i].extension);
@@ -218,9 +221,11 @@ spsh_status spsh__layout_detect(const spsh__view *view, const spsh_layout **ret_
                                 spsh__view_root(view));
     if (spsh__view_file(view) != NULL)
         return SPSH_INGEST_FAIL(err, SPSH_E_NOT_FOUND,
-                                "%s: no corpus layout fits this file: a table needs a header row "
-                                "with a column such as path, file or audio, and rows whose audio "
-                                "exists; else give the folder that holds the audio",
+                                "%s: no corpus layout fits this file; looked for a table with a "
+                                "column such as path, file or audio, a list of audio and texts "
+                                "between pipes, JSON lines of Lhotse, NeMo, wenet or The People's "
+                                "Speech, GigaSpeech's JSON, a list of archives, and wav.scp; give "
+                                "the folder to pack what else is in it",
                                 spsh__view_root(view));
     return nothing_found(view, err);
 }

@@ -57,6 +57,36 @@ enum {
     CUT_CHANNEL
 };
 
+const char *spsh__lhotse_kind_problem(spsh__lhotse_kind kind, const spsh__json_value *values,
+                                      char buffer[SPSH__JSON_KIND_PROBLEM_BYTES])
+{
+    static const unsigned recordings[SPSH__LHOTSE_NAMES_MAX] = {
+        [RECORDING_ID] = SPSH__JSON_STRINGS,
+        [SOURCES] = SPSH__JSON_ARRAYS,
+        [TRANSFORMS] = SPSH__JSON_ARRAYS,
+        [DURATION] = SPSH__JSON_TIMES,
+    };
+    static const unsigned supervisions[SPSH__LHOTSE_NAMES_MAX] = {
+        [SUP_ID] = SPSH__JSON_STRINGS,     [SUP_RECORDING] = SPSH__JSON_STRINGS,
+        [SUP_START] = SPSH__JSON_TIMES,    [SUP_DURATION] = SPSH__JSON_TIMES,
+        [SUP_TEXT] = SPSH__JSON_STRINGS,   [SUP_SPEAKER] = SPSH__JSON_NAMES,
+        [SUP_LANGUAGE] = SPSH__JSON_NAMES,
+    };
+    static const unsigned cuts[SPSH__LHOTSE_NAMES_MAX] = {
+        [CUT_ID] = SPSH__JSON_STRINGS,          [CUT_TYPE] = SPSH__JSON_STRINGS,
+        [CUT_START] = SPSH__JSON_TIMES,         [CUT_DURATION] = SPSH__JSON_TIMES,
+        [CUT_SUPERVISIONS] = SPSH__JSON_ARRAYS, [CUT_RECORDING] = SPSH__JSON_OBJECTS,
+    };
+    const bool of_cuts = kind == SPSH__LHOTSE_CUTS || kind == SPSH__LHOTSE_OTHER;
+    const char *const *names = of_cuts                           ? spsh__lhotse_cut_names
+                               : kind == SPSH__LHOTSE_RECORDINGS ? spsh__lhotse_recording_names
+                                                                 : spsh__lhotse_supervision_names;
+    const unsigned *kinds = of_cuts                           ? cuts
+                            : kind == SPSH__LHOTSE_RECORDINGS ? recordings
+                                                              : supervisions;
+    return spsh__json_kind_problem(values, names, kinds, SPSH__LHOTSE_NAMES_MAX, buffer);
+}
+
 static spsh_status no_memory(spsh_error *err)
 {
     return SPSH_INGEST_FAIL(err, SPSH_E_NO_MEMORY, "no memory for a manifest of Lhotse's");
@@ -276,8 +306,11 @@ static spsh_status find_source(spsh__lhotse *l, const spsh__json_value *source,
     static const char *const names[] = {"type", "source"};
     spsh__json_value v[2];
     size_t offset = 0;
-    if (spsh__json_pick(source->raw, names, 2, v, NULL, &offset) != NULL) {
-        refuse(audio, SPSH_REJECT_ROW_SYNTAX, "a source is an object with 'type' and 'source'");
+    static const unsigned kinds[] = {SPSH__JSON_STRINGS, SPSH__JSON_STRINGS};
+    if (spsh__json_pick(source->raw, names, 2, v, NULL, &offset) != NULL ||
+        spsh__json_kind_problem(v, names, kinds, 2, l->kind_problem) != NULL) {
+        refuse(audio, SPSH_REJECT_ROW_SYNTAX,
+               "a source is an object with the strings 'type' and 'source'");
         return SPSH_OK;
     }
     spsh__builder_clear(&l->written);
@@ -313,8 +346,15 @@ spsh_status spsh__lhotse_find_audio(spsh__lhotse *l, const spsh__json_value *val
     spsh_bytes rest = values[SOURCES].raw;
     spsh__json_value source, second;
     spsh__lhotse_audio audio = {.reject = {.rows = 1}};
+    const char *problem =
+        spsh__lhotse_kind_problem(SPSH__LHOTSE_RECORDINGS, values, l->kind_problem);
     spsh__builder_clear(&l->recording_id);
     spsh__builder_clear(&l->command.channel);
+    if (problem != NULL) {
+        refuse(&audio, SPSH_REJECT_ROW_SYNTAX, problem);
+        *ret_audio = audio;
+        return SPSH_OK;
+    }
     spsh__json_unescape(&values[RECORDING_ID], &l->recording_id);
     if (l->recording_id.failed)
         return no_memory(err);
@@ -394,7 +434,10 @@ bool spsh__lhotse_cut_take(spsh__lhotse *l, const spsh__jsonl_line *line, spsh__
                             .channel = v[CUT_CHANNEL]};
     spsh__builder_clear(&l->cut_id);
     cut.id = spsh__json_text(&v[CUT_ID], &l->cut_id);
-    cut.problem = cut_problem(v, &cut.reason);
+    cut.problem = spsh__lhotse_kind_problem(SPSH__LHOTSE_CUTS, v, l->kind_problem);
+    cut.reason = SPSH_REJECT_ROW_SYNTAX;
+    if (cut.problem == NULL)
+        cut.problem = cut_problem(v, &cut.reason);
     if (cut.problem == NULL &&
         (!add_time(&v[CUT_START], 0, &cut.start_ns) ||
          !add_time(&v[CUT_DURATION], cut.start_ns, &cut.end_ns) || cut.end_ns <= cut.start_ns)) {
@@ -420,8 +463,7 @@ static spsh_bytes column_of(spsh__lhotse *l, spsh_bytes raw)
         return (spsh_bytes){0};
     for (size_t i = 0; i < 2; i++) {
         spsh__builder_clear(&l->column);
-        const spsh_bytes text =
-            v[i].kind == SPSH__JSON_NUMBER ? v[i].raw : spsh__json_text(&v[i], &l->column);
+        const spsh_bytes text = spsh__json_name(&v[i], &l->column);
         if (l->column.failed || !spsh__is_placeholder(text))
             return text;
     }
@@ -441,8 +483,7 @@ static spsh_bytes domain_of(spsh__lhotse *l, spsh_bytes supervision, spsh_bytes 
 static spsh_bytes name_of(const spsh__json_value *value, spsh__builder *out)
 {
     spsh__builder_clear(out);
-    const spsh_bytes text =
-        value->kind == SPSH__JSON_NUMBER ? value->raw : spsh__json_text(value, out);
+    const spsh_bytes text = spsh__json_name(value, out);
     return spsh__is_placeholder(text) ? (spsh_bytes){0} : text;
 }
 
@@ -504,6 +545,7 @@ spsh_status spsh__lhotse_supervision_emit(spsh__lhotse *l,
                                           spsh_error *err)
 {
     const spsh__json_value *v = supervision->values;
+    char buffer[SPSH__JSON_KIND_PROBLEM_BYTES];
     spsh_ingest_item item = {0};
     spsh__builder_clear(&l->id);
     item.id = spsh__json_text(&v[SUP_ID], &l->id);
@@ -512,7 +554,12 @@ spsh_status spsh__lhotse_supervision_emit(spsh__lhotse *l,
     reject.rows = 1;
     if (l->id.failed)
         return no_memory(err);
-    if (!audio->found)
+    const char *problem = spsh__lhotse_kind_problem(SPSH__LHOTSE_SUPERVISIONS, v, buffer);
+    if (problem != NULL) {
+        reject.reason = SPSH_REJECT_ROW_SYNTAX;
+        reject.detail = problem;
+    }
+    if (problem != NULL || !audio->found)
         return reject_row(l, &reject, place, err);
     if (!add_time(&v[SUP_START], cut == NULL ? 0 : cut->start_ns, &item.start_ns) ||
         !add_time(&v[SUP_DURATION], item.start_ns, &item.end_ns) || item.end_ns <= item.start_ns) {

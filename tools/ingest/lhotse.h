@@ -28,6 +28,11 @@ extern const char *const spsh__lhotse_recording_names[SPSH__LHOTSE_NAMES_MAX];
 extern const char *const spsh__lhotse_supervision_names[SPSH__LHOTSE_NAMES_MAX];
 extern const char *const spsh__lhotse_cut_names[SPSH__LHOTSE_NAMES_MAX];
 
+/* Return NULL, or a message in buffer about the first value whose type Lhotse does not allow.
+ * values: in the order of the names for that kind of line. */
+const char *spsh__lhotse_kind_problem(spsh__lhotse_kind kind, const spsh__json_value *values,
+                                      char buffer[SPSH__JSON_KIND_PROBLEM_BYTES]);
+
 /* What a line is, by its members. */
 spsh__lhotse_kind spsh__lhotse_kind_of(spsh_bytes line);
 
@@ -63,6 +68,7 @@ typedef struct spsh__lhotse {
     spsh__kaldi_source command;
     spsh__builder written, tried, source, recording_id, detail;
     spsh__builder id, cut_id, text, speaker, language, column, extras, picked;
+    char kind_problem[SPSH__JSON_KIND_PROBLEM_BYTES];
 } spsh__lhotse;
 
 void spsh__lhotse_free(spsh__lhotse *l);

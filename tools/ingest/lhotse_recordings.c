@@ -66,12 +66,22 @@ static spsh_bytes id_of(spsh__lhotse_recordings *r, const spsh__jsonl_line *line
     return spsh__json_text(&line->values[0], &r->id);
 }
 
+/* NULL, or why a line is no JSON object or no recording. */
+static const char *problem_of(const spsh__jsonl_line *line,
+                              char buffer[SPSH__JSON_KIND_PROBLEM_BYTES])
+{
+    return line->problem != NULL
+               ? line->problem
+               : spsh__lhotse_kind_problem(SPSH__LHOTSE_RECORDINGS, line->values, buffer);
+}
+
 /* No utterance is lost by a broken recording: its supervisions are told to have none. */
 static spsh_status enter_line(spsh__lhotse_recordings *r, size_t file, const spsh__jsonl_line *line,
                               spsh_error *err)
 {
-    spsh_reject reject = {.reason = SPSH_REJECT_ROW_SYNTAX, .detail = line->problem};
-    if (line->problem != NULL)
+    char buffer[SPSH__JSON_KIND_PROBLEM_BYTES];
+    spsh_reject reject = {.reason = SPSH_REJECT_ROW_SYNTAX, .detail = problem_of(line, buffer)};
+    if (reject.detail != NULL)
         return report(r, file, line, &reject, err);
     const spsh_bytes id = id_of(r, line);
     const size_t before = r->index.count;
@@ -94,7 +104,8 @@ static spsh_status enter_line(spsh__lhotse_recordings *r, size_t file, const sps
 static spsh_status report_unused(spsh__lhotse_recordings *r, size_t file,
                                  const spsh__jsonl_line *line, spsh_error *err)
 {
-    if (line->problem != NULL)
+    char buffer[SPSH__JSON_KIND_PROBLEM_BYTES];
+    if (problem_of(line, buffer) != NULL)
         return SPSH_OK;
     const spsh_bytes id = id_of(r, line);
     const spsh__name_slot *slot = r->id.failed ? NULL : spsh__name_index_find(&r->index, id);

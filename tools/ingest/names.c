@@ -162,6 +162,17 @@ static bool ends_with(spsh_bytes name, spsh_bytes suffix)
     return spsh__bytes_equal_nocase((spsh_bytes){name.data + at, suffix.size_bytes}, suffix);
 }
 
+bool spsh__is_split_name(spsh_bytes name)
+{
+    static const char *const splits[] = {"train",      "training", "dev",     "val",  "valid",
+                                         "validation", "test",     "testing", "eval", "evaluation"};
+    for (size_t i = 0; i < sizeof(splits) / sizeof(splits[0]); i++) {
+        if (spsh__bytes_equal(name, spsh__bytes_of(splits[i])))
+            return true;
+    }
+    return false;
+}
+
 bool spsh__is_clip_folder(const char *name)
 {
     static const char *const names[] = {"clips", "audio", "audios", "wav", "wavs"};

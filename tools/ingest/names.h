@@ -48,6 +48,9 @@ bool spsh__is_audio_name(spsh_bytes name);
 /* Whether folders of that name hold clips and nothing else, as corpora are laid out. */
 bool spsh__is_clip_folder(const char *name);
 
+/* Whether a folder or table of that name holds one split: "train", "val", "test" and the like. */
+bool spsh__is_split_name(spsh_bytes name);
+
 /* Left by desktops, version control and unfinished downloads: never looked at. */
 bool spsh__is_ignored_name(const char *name);
 

@@ -18,6 +18,7 @@
 #include "jsonl.h"
 #include "name_index.h"
 #include "names.h"
+#include "speechshard/limits.h"
 #include "table.h"
 #include "text_file.h"
 
@@ -96,6 +97,7 @@ typedef struct sample_scan {
     spsh__builder file_path;
     spsh__builder json, unescaped[TEXT_ROLES], column;
     spsh__builder source, id, extras, detail;
+    char kind_problem[SPSH__JSON_KIND_PROBLEM_BYTES];
 } sample_scan;
 
 static spsh_status no_memory(spsh_error *err)
@@ -214,22 +216,62 @@ static bool take_name(sample_scan *s)
 
 /* ---- the .json ---- */
 
-static bool can_be_text(const spsh__json_value *value)
-{
-    return value->kind == SPSH__JSON_STRING || value->kind == SPSH__JSON_NUMBER;
-}
+static const unsigned role_kinds[ROLE_COUNT] = {
+    [ROLE_TEXT] = SPSH__JSON_STRINGS,   [ROLE_ID] = SPSH__JSON_STRINGS,
+    [ROLE_SPEAKER] = SPSH__JSON_NAMES,  [ROLE_LANGUAGE] = SPSH__JSON_NAMES,
+    [ROLE_DOMAIN] = SPSH__JSON_NAMES,   [ROLE_SPLIT] = SPSH__JSON_NAMES,
+    [ROLE_DOCUMENT] = SPSH__JSON_NAMES, [ROLE_SOURCE] = SPSH__JSON_STRINGS,
+    [ROLE_EXTRAS] = SPSH__JSON_OBJECTS, [ROLE_RATE] = SPSH__JSON_NUMBERS,
+    [ROLE_REASON] = SPSH__JSON_STRINGS, [ROLE_DETAIL] = SPSH__JSON_STRINGS,
+    [ROLE_ROWS] = SPSH__JSON_NUMBERS,
+};
 
 static bool fits_role(json_role role, const spsh__json_value *value)
 {
-    switch (role) {
-    case ROLE_ID:
-    case ROLE_REASON:
-    case ROLE_DETAIL: return value->kind == SPSH__JSON_STRING;
-    case ROLE_RATE:
-    case ROLE_ROWS: return value->kind == SPSH__JSON_NUMBER;
-    case ROLE_EXTRAS: return value->kind == SPSH__JSON_OBJECT;
-    default: return can_be_text(value);
+    return (role_kinds[role] >> value->kind & 1) != 0;
+}
+
+static uint64_t take_number(const spsh__json_value *value, size_t digits_max, uint64_t otherwise)
+{
+    uint64_t number = 0;
+    if (value == NULL || value->raw.size_bytes > digits_max)
+        return otherwise;
+    for (size_t i = 0; i < value->raw.size_bytes; i++) {
+        if (!is_digit((char)value->raw.data[i]))
+            return otherwise;
+        number = number * 10 + (uint64_t)(value->raw.data[i] - '0');
     }
+    return number;
+}
+
+/* 0 for a rate that no shard can hold. */
+static uint32_t take_rate(const spsh__json_value *value)
+{
+    const uint64_t rate_hz = take_number(value, RATE_DIGITS, 0);
+    return rate_hz < SPSH_SAMPLE_RATE_HZ_MIN || rate_hz > SPSH_SAMPLE_RATE_HZ_MAX
+               ? 0
+               : (uint32_t)rate_hz;
+}
+
+/* NULL, or why the .json must be rejected. Each member of a .json that was written for pack has a
+ * type. In any other .json a member of another type is an extra, except a text: without the text
+ * the utterance would be packed as unlabelled. */
+static const char *kind_problem(sample_scan *s, const description *d, bool has_text_file)
+{
+    const char *problem = NULL;
+    const bool needs_text = !d->is_ours && !has_text_file && d->roles[ROLE_TEXT] == NULL;
+    if (d->roles[ROLE_REASON] != NULL)
+        return NULL;
+    if (d->is_ours && d->roles[ROLE_RATE] != NULL && take_rate(d->roles[ROLE_RATE]) == 0)
+        return "'nominal_rate_hz' is no sample rate";
+    for (size_t i = 0; i < KEY_COUNT && problem == NULL; i++) {
+        const json_role role = json_keys[i].role;
+        const bool is_alias = i > 0 && json_keys[i - 1].role == role;
+        if ((d->is_ours && !is_alias) || (needs_text && role == ROLE_TEXT) || role == ROLE_REASON)
+            problem = spsh__json_kind_problem(&d->values[i], &s->names[i], &role_kinds[role], 1,
+                                              s->kind_problem);
+    }
+    return problem;
 }
 
 /* Texts in somebody's .json; a number stands for its digits. */
@@ -241,9 +283,7 @@ static bool take_texts(sample_scan *s, description *d)
         d->texts[role] = (spsh_bytes){0};
         if (value == NULL)
             continue;
-        d->texts[role] = value->kind == SPSH__JSON_NUMBER
-                             ? value->raw
-                             : spsh__json_text(value, &s->unescaped[role]);
+        d->texts[role] = spsh__json_name(value, &s->unescaped[role]);
         if (s->unescaped[role].failed)
             return false;
         if (!d->is_ours && role >= ROLE_SPEAKER && spsh__is_placeholder(d->texts[role]))
@@ -339,19 +379,6 @@ static spsh_bytes take_extras(sample_scan *s, const description *d, bool text_is
     return spsh__builder_bytes(&s->extras);
 }
 
-static uint64_t take_number(const spsh__json_value *value, size_t digits_max, uint64_t otherwise)
-{
-    uint64_t number = 0;
-    if (value == NULL || value->raw.size_bytes > digits_max)
-        return otherwise;
-    for (size_t i = 0; i < value->raw.size_bytes; i++) {
-        if (!is_digit((char)value->raw.data[i]))
-            return otherwise;
-        number = number * 10 + (uint64_t)(value->raw.data[i] - '0');
-    }
-    return number;
-}
-
 /* --domain column:NAME asks for a member of ours' extras, or of somebody's .json. */
 static spsh_bytes take_column(sample_scan *s, const description *d)
 {
@@ -364,8 +391,7 @@ static spsh_bytes take_column(sample_scan *s, const description *d)
     spsh__builder_clear(&s->column);
     if (object.size_bytes == 0 || spsh__json_pick(object, &name, 1, &value, NULL, &offset) != NULL)
         return (spsh_bytes){0};
-    const spsh_bytes text =
-        value.kind == SPSH__JSON_NUMBER ? value.raw : spsh__json_text(&value, &s->column);
+    const spsh_bytes text = spsh__json_name(&value, &s->column);
     return spsh__is_placeholder(text) ? (spsh_bytes){0} : text;
 }
 
@@ -516,7 +542,7 @@ static spsh_status emit_sample(sample_scan *s, const spsh__sample *sample,
         .extras = take_extras(s, d, has_text),
         .end_ns = SPSH_SEGMENT_END,
         .source_bytes = roles->audio->piece.size_bytes,
-        .nominal_rate_hz = (uint32_t)take_number(d->roles[ROLE_RATE], RATE_DIGITS, 0),
+        .nominal_rate_hz = take_rate(d->roles[ROLE_RATE]),
     };
     if (s->id.failed || s->source.failed || s->extras.failed || s->column.failed)
         return no_memory(err);
@@ -587,6 +613,8 @@ static spsh_status scan_sample(void *user, const spsh__sample *sample, spsh_erro
         rc = read_description(s, roles.json, &d, &problem, err);
     if (rc != SPSH_OK)
         return rc;
+    if (problem == NULL && roles.json != NULL)
+        problem = kind_problem(s, &d, roles.text != NULL);
     if (problem != NULL)
         return reject_member(s, SPSH_REJECT_ROW_SYNTAX, roles.json->name, problem, err);
     if (d.roles[ROLE_REASON] != NULL)

@@ -244,6 +244,11 @@ spsh_status spsh__scan_emit(spsh__scan *scan, spsh_ingest_item *item, const spsh
     return scan->sink->emit_fn(scan->sink->user, item, err);
 }
 
+spsh_status spsh__scan_note(const spsh__scan *scan, const char *note, spsh_error *err)
+{
+    return scan->sink->note_fn == NULL ? SPSH_OK : scan->sink->note_fn(scan->sink->user, note, err);
+}
+
 void spsh__scan_exclude(spsh__scan *scan, const spsh_ingest_item *item)
 {
     scan->excluded_rows++;

@@ -30,6 +30,10 @@ typedef struct spsh__scan {
     uint64_t skipped_rows;  /* that the corpus itself says to leave out; each is reported */
 } spsh__scan;
 
+/* Report one line under "worth a look". */
+SPSH_NODISCARD spsh_status spsh__scan_note(const spsh__scan *scan, const char *note,
+                                           spsh_error *err);
+
 /** Where a row stands, for rejects; all zero for an item that came from no row. */
 typedef struct spsh__place {
     spsh_bytes file; /* of the metadata, relative to the root */

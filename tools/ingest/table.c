@@ -36,6 +36,24 @@ static const char *const *const role_names[SPSH__COLUMN_ROLES] = {
     domain_names, split_names, start_names, end_names,     duration_names,
 };
 
+const char *const spsh__column_fields[SPSH__COLUMN_ROLES + 1] = {
+    "audio", "text",  "id",  "speaker",  "language", "domain",
+    "split", "start", "end", "duration", NULL};
+
+bool spsh__column_rule_parse(const char *rule, spsh__column_role *ret_role, const char **ret_name)
+{
+    const size_t length = strcspn(rule, "=");
+    for (size_t role = 0; role < SPSH__COLUMN_ROLES && rule[length] == '='; role++) {
+        if (strlen(spsh__column_fields[role]) == length &&
+            memcmp(rule, spsh__column_fields[role], length) == 0) {
+            *ret_role = (spsh__column_role)role;
+            *ret_name = rule + length + 1;
+            return **ret_name != '\0';
+        }
+    }
+    return false;
+}
+
 static const struct {
     const char *suffix;
     uint64_t unit_ns;
@@ -126,6 +144,37 @@ static void find_roles(const spsh_bytes *names, size_t count, spsh__table_column
     }
 }
 
+/* Columns that the user assigned; the unit of a time is that of its name, else seconds. */
+static spsh_status apply_rules(const spsh_bytes *names, size_t count,
+                               const spsh__column_rules *rules, spsh__table_columns *columns,
+                               spsh_error *err)
+{
+    for (size_t r = 0; rules != NULL && r < rules->count; r++) {
+        spsh__column_role role = SPSH__COLUMN_TEXT;
+        const char *name = NULL;
+        char wanted[NAME_PLAIN_MAX];
+        char plain[NAME_PLAIN_MAX];
+        size_t at = 0;
+        if (!spsh__column_rule_parse(rules->texts[r], &role, &name))
+            return SPSH_INGEST_FAIL(err, SPSH_E_INVALID_ARG,
+                                    "column rule '%.60s': write FIELD=NAME, such as text=class",
+                                    rules->texts[r]);
+        plain_name(spsh__bytes_of(name), wanted);
+        for (plain[0] = '\0'; at < count; at++) {
+            plain_name(names[at], plain);
+            if (wanted[0] != '\0' && strcmp(plain, wanted) == 0)
+                break;
+        }
+        if (at == count)
+            return SPSH_INGEST_FAIL(err, SPSH_E_NOT_FOUND,
+                                    "column rule '%.60s': the header has no column of that name",
+                                    rules->texts[r]);
+        columns->column_of[role] = at;
+        (void)name_rank(wanted, role, &columns->unit_ns[role]);
+    }
+    return SPSH_OK;
+}
+
 /* A duration stays an extra: without a start it is a claim about the file, which is checked. */
 static bool is_extra(const spsh__table_columns *columns, size_t column)
 {
@@ -178,10 +227,14 @@ static void append_key(spsh__table_columns *columns, spsh_bytes name, size_t col
 }
 
 spsh_status spsh__table_columns_parse(const spsh_bytes *names, size_t count,
+                                      const spsh__column_rules *rules,
                                       spsh__table_columns *ret_columns, spsh_error *err)
 {
     spsh__table_columns columns = {.count = count};
     find_roles(names, count, &columns);
+    const spsh_status rc = apply_rules(names, count, rules, &columns, err);
+    if (rc != SPSH_OK)
+        return rc;
     if (columns.column_of[SPSH__COLUMN_AUDIO] == SPSH__COLUMN_NONE) {
         *ret_columns = columns;
         return SPSH_OK;
@@ -225,6 +278,20 @@ size_t spsh__table_column_find(const spsh__table_columns *columns, spsh_bytes na
     return SPSH__COLUMN_NONE;
 }
 
+void spsh__table_unused(const spsh__table_columns *columns, spsh__builder *out)
+{
+    const size_t start = out->size_bytes;
+    for (size_t i = 0; i < columns->count; i++) {
+        const struct spsh__table_column *column = &columns->columns[i];
+        if (column->key_bytes == 0 || column->name_bytes == 0 ||
+            columns->column_of[SPSH__COLUMN_DURATION] == i)
+            continue;
+        spsh__builder_append(out, ", ", out->size_bytes == start ? 0 : 2);
+        spsh__name_append(out,
+                          (spsh_bytes){columns->text.data + column->name_at, column->name_bytes});
+    }
+}
+
 void spsh__table_extras(const spsh__table_columns *columns, const spsh_bytes *fields,
                         size_t field_count, spsh__builder *out)
 {
@@ -243,7 +310,8 @@ void spsh__table_extras(const spsh__table_columns *columns, const spsh_bytes *fi
 
 /* The first row under one dialect; *ret_found when it has an audio column. */
 static spsh_status try_header(const spsh__text_input *input, const spsh__dialect *dialect,
-                              spsh__table_columns *ret_columns, bool *ret_found, spsh_error *err)
+                              const spsh__column_rules *rules, spsh__table_columns *ret_columns,
+                              bool *ret_found, spsh_error *err)
 {
     spsh__row_reader *reader = NULL;
     spsh__table_columns columns = {0};
@@ -254,7 +322,7 @@ static spsh_status try_header(const spsh__text_input *input, const spsh__dialect
         return rc;
     rc = spsh__row_reader_next(reader, &row, err);
     if (rc == SPSH_OK && row.problem == NULL)
-        rc = spsh__table_columns_parse(row.fields, row.field_count, &columns, err);
+        rc = spsh__table_columns_parse(row.fields, row.field_count, rules, &columns, err);
     if (rc == SPSH_OK && columns.count > 0 &&
         columns.column_of[SPSH__COLUMN_AUDIO] != SPSH__COLUMN_NONE) {
         *ret_found = true;
@@ -342,7 +410,7 @@ static spsh_status name_columns(spsh__table_format *format, size_t count, bool n
     format->found = true;
     if (count == 3 && !numbered)
         format->text_else = 1;
-    return spsh__table_columns_parse(count == 2 ? two : three, count, &format->columns, err);
+    return spsh__table_columns_parse(count == 2 ? two : three, count, NULL, &format->columns, err);
 }
 
 /* A table without names is one by its first rows: two or three fields each, all alike. */
@@ -372,8 +440,8 @@ static spsh_status sniff_headless(const spsh__text_input *input, spsh__table_for
 }
 
 spsh_status spsh__table_sniff(const spsh__text_input *input, const char *path,
-                              spsh__table_quoting quoting, spsh__table_format *ret_format,
-                              spsh_error *err)
+                              spsh__table_quoting quoting, const spsh__column_rules *rules,
+                              spsh__table_format *ret_format, spsh_error *err)
 {
     spsh__table_format format = {.text_else = SPSH__COLUMN_NONE};
     uint8_t delimiters[4];
@@ -386,7 +454,10 @@ spsh_status spsh__table_sniff(const spsh__text_input *input, const char *path,
                        rc == SPSH_OK && !format.found;
          i++) {
         format.dialect = dialect_of(delimiters[i], quoting);
-        rc = try_header(input, &format.dialect, &format.columns, &format.found, err);
+        rc = try_header(input, &format.dialect, rules, &format.columns, &format.found, err);
+        /* With another delimiter the header may have the column that a rule names. */
+        if (rc == SPSH_E_NOT_FOUND && i + 1 < sizeof(delimiters))
+            rc = SPSH_OK;
     }
     const bool by_test = quoting == SPSH__TABLE_QUOTING_DECIDE && format.dialect.delimiter == '\t';
     if (rc == SPSH_OK && format.found && by_test)
@@ -394,7 +465,7 @@ spsh_status spsh__table_sniff(const spsh__text_input *input, const char *path,
     if (rc == SPSH_OK && format.found && format.dialect.kind == SPSH__DIALECT_RFC && by_test) {
         /* The names of the header were read with their quotes. */
         spsh__table_columns_free(&format.columns);
-        rc = try_header(input, &format.dialect, &format.columns, &format.found, err);
+        rc = try_header(input, &format.dialect, rules, &format.columns, &format.found, err);
     }
     if (rc != SPSH_OK) {
         spsh__table_columns_free(&format.columns);

@@ -21,6 +21,18 @@ typedef enum spsh__column_role {
 
 #define SPSH__COLUMN_NONE SIZE_MAX
 
+/** Columns that the user assigned, as "FIELD=NAME"; all zero: none. Borrowed. */
+typedef struct spsh__column_rules {
+    const char *const *texts;
+    size_t count;
+} spsh__column_rules;
+
+/* The role that FIELD of "FIELD=NAME" names, and NAME; false: the rule is malformed. */
+bool spsh__column_rule_parse(const char *rule, spsh__column_role *ret_role, const char **ret_name);
+
+/* FIELDs as users type them, NULL-terminated. */
+extern const char *const spsh__column_fields[];
+
 /** A header row, read. Free with spsh__table_columns_free; all zero is empty. */
 typedef struct spsh__table_columns {
     size_t count;
@@ -36,12 +48,16 @@ typedef struct spsh__table_columns {
 /* Without an audio column only count and column_of are filled: it is the header of something else.
  */
 SPSH_NODISCARD spsh_status spsh__table_columns_parse(const spsh_bytes *names, size_t count,
+                                                     const spsh__column_rules *rules,
                                                      spsh__table_columns *ret_columns,
                                                      spsh_error *err);
 void spsh__table_columns_free(spsh__table_columns *columns);
 
 /* The column of that name (case, '-', blank and '_' do not matter), or SPSH__COLUMN_NONE. */
 size_t spsh__table_column_find(const spsh__table_columns *columns, spsh_bytes name);
+
+/* Append the names of the columns that have no role, separated by commas. */
+void spsh__table_unused(const spsh__table_columns *columns, spsh__builder *out);
 
 /* The columns that have no role as a JSON object behind out's end; empty values are left out. */
 void spsh__table_extras(const spsh__table_columns *columns, const spsh_bytes *fields,
@@ -66,10 +82,12 @@ typedef struct spsh__table_format {
 /**
  * Find delimiter, quoting and columns. path tells by its extension which delimiter comes first.
  *
+ * @param rules       columns that the user assigned, or NULL
  * @param ret_format  free its columns, also when found is false
  */
 SPSH_NODISCARD spsh_status spsh__table_sniff(const spsh__text_input *input, const char *path,
                                              spsh__table_quoting quoting,
+                                             const spsh__column_rules *rules,
                                              spsh__table_format *ret_format, spsh_error *err);
 
 /* "", "-", "n/a", "nan", "unknown", "<unk>": a name that says that there is none. */

@@ -31,6 +31,7 @@ typedef struct table_scan {
     spsh__table_format format;
     spsh__audio_resolver *resolver;
     size_t domain_column;
+    spsh_bytes split;     /* that the table's name gives to all rows; empty: none */
     bool mixed;           /* audio files of several extensions */
     uint64_t *collisions; /* sorted hashes of stems that several files share */
     size_t collision_count;
@@ -58,7 +59,8 @@ static void table_close(table_scan *t)
 
 /* On failure the caller closes t all the same. name is borrowed. */
 static spsh_status table_open(table_scan *t, const spsh__view *view, const char *name,
-                              spsh__table_quoting quoting, spsh_error *err)
+                              spsh__table_quoting quoting, const spsh__column_rules *rules,
+                              spsh_error *err)
 {
     const char *root = spsh__view_root(view);
     t->file.fd = -1;
@@ -75,7 +77,7 @@ static spsh_status table_open(table_scan *t, const spsh__view *view, const char 
         return rc;
     t->file = file;
     t->input = spsh__text_input_file(&t->file);
-    rc = spsh__table_sniff(&t->input, t->path, quoting, &t->format, err);
+    rc = spsh__table_sniff(&t->input, t->path, quoting, rules, &t->format, err);
     if (rc == SPSH_OK && t->format.found)
         rc = spsh__audio_resolver_new(view, &t->resolver, err);
     return rc;
@@ -341,6 +343,11 @@ static bool audio_refused(const spsh__audio_file *audio, spsh_reject *ret_reject
     return true;
 }
 
+static spsh_bytes row_split(const table_scan *t, const spsh__row *row)
+{
+    return t->split.size_bytes > 0 ? t->split : name_field(t, row, SPSH__COLUMN_SPLIT);
+}
+
 static spsh_bytes row_domain(const table_scan *t, const spsh__row *row)
 {
     if (t->scan.domain_rule == SPSH__DOMAIN_COLUMN) {
@@ -389,7 +396,7 @@ static spsh_status emit_row(table_scan *t, const spsh__row *row, const spsh__aud
         .has_text = text.size_bytes > 0,
         .text = text,
         .domain = row_domain(t, row),
-        .split = name_field(t, row, SPSH__COLUMN_SPLIT),
+        .split = row_split(t, row),
         .speaker = name_field(t, row, SPSH__COLUMN_SPEAKER),
         .language = name_field(t, row, SPSH__COLUMN_LANGUAGE),
         .extras = spsh__builder_bytes(&t->extras),
@@ -431,7 +438,7 @@ static spsh_status scan_row(table_scan *t, const spsh__row *row, spsh_error *err
         return SPSH_OK;
     if (row_refused(t, row, &reject))
         return spsh__scan_reject(&t->scan, &reject, &place, err);
-    if (!spsh__scan_wants_split(&t->scan, name_field(t, row, SPSH__COLUMN_SPLIT))) {
+    if (!spsh__scan_wants_split(&t->scan, row_split(t, row))) {
         t->scan.excluded_rows++;
         return SPSH_OK;
     }
@@ -494,6 +501,14 @@ static spsh_status explain_no_table(const table_scan *t, spsh_error *err)
                             t->path, (const char *)head);
 }
 
+/* "train" of "lists/train.csv"; empty if the name is not that of a split. */
+static spsh_bytes split_of_name(const char *name)
+{
+    const char *base = spsh__base_name(name);
+    const spsh_bytes stem = {(const uint8_t *)base, strcspn(base, ".")};
+    return spsh__is_split_name(stem) ? stem : (spsh_bytes){0};
+}
+
 static spsh_status check_rules(table_scan *t, spsh_error *err)
 {
     if (!t->format.found)
@@ -510,8 +525,45 @@ static spsh_status check_rules(table_scan *t, spsh_error *err)
             return SPSH_INGEST_FAIL(err, SPSH_E_INVALID_ARG, "%s: has no column '%.60s'", t->path,
                                     t->scan.options->domain_rule + strlen("column:"));
     }
-    return has_column(t, SPSH__COLUMN_SPLIT) ? SPSH_OK
-                                             : spsh__scan_refuse_split(&t->scan, t->name, err);
+    if (t->scan.options->split_by_name && !has_column(t, SPSH__COLUMN_SPLIT))
+        t->split = split_of_name(t->name);
+    return has_column(t, SPSH__COLUMN_SPLIT) || t->split.size_bytes > 0
+               ? SPSH_OK
+               : spsh__scan_refuse_split(&t->scan, t->name, err);
+}
+
+spsh_status spsh__table_note_unused(const spsh__scan *scan, const char *name,
+                                    const spsh__table_columns *columns, spsh_error *err)
+{
+    const bool has_text = columns->column_of[SPSH__COLUMN_TEXT] != SPSH__COLUMN_NONE;
+    spsh__builder unused = {0};
+    char note[320];
+    spsh__table_unused(columns, &unused);
+    const spsh_bytes names = spsh__builder_bytes(&unused);
+    const size_t shown = names.size_bytes < 120 ? names.size_bytes : 120;
+    spsh_status rc = SPSH_OK;
+    if (unused.failed)
+        rc = SPSH_INGEST_FAIL(err, SPSH_E_NO_MEMORY, "%s: no memory for names of columns", name);
+    else if (shown > 0) {
+        (void)snprintf(note, sizeof(note),
+                       "%.60s%s: columns without a field, kept as extras: %.*s%s (--column %s=NAME "
+                       "assigns one)",
+                       name, has_text ? "" : " has no text column", (int)shown,
+                       (const char *)names.data, shown < names.size_bytes ? " ..." : "",
+                       has_text ? "FIELD" : "text");
+        rc = spsh__scan_note(scan, note, err);
+    }
+    spsh__builder_free(&unused);
+    return rc;
+}
+
+static spsh_status note_split(const table_scan *t, spsh_error *err)
+{
+    char note[200];
+    (void)snprintf(note, sizeof(note),
+                   "%.60s: all rows have the split '%.*s', from its name (--split-from none: none)",
+                   t->name, (int)t->split.size_bytes, (const char *)t->split.data);
+    return spsh__scan_note(&t->scan, note, err);
 }
 
 spsh_status spsh__table_scan(const char *name, spsh__table_quoting quoting,
@@ -519,11 +571,16 @@ spsh_status spsh__table_scan(const char *name, spsh__table_quoting quoting,
                              spsh_error *err)
 {
     table_scan t = {.file = {.fd = -1}};
+    const spsh__column_rules rules = {options->columns, options->column_count};
     spsh_status rc = spsh__scan_begin(&t.scan, options, sink, err);
     if (rc == SPSH_OK)
-        rc = table_open(&t, options->view, name, quoting, err);
+        rc = table_open(&t, options->view, name, quoting, &rules, err);
     if (rc == SPSH_OK)
         rc = check_rules(&t, err);
+    if (rc == SPSH_OK && !t.format.headless)
+        rc = spsh__table_note_unused(&t.scan, t.name, &t.format.columns, err);
+    if (rc == SPSH_OK && t.split.size_bytes > 0)
+        rc = note_split(&t, err);
     if (rc == SPSH_OK)
         rc = find_mixture(&t, err);
     if (rc == SPSH_OK && t.mixed)
@@ -555,11 +612,16 @@ static spsh_status rows_resolve(table_scan *t, bool *ret_resolves, spsh_error *e
 }
 
 spsh_status spsh__table_probe(const spsh__view *view, const char *name, spsh__table_quoting quoting,
-                              bool given, spsh_layout_probe *probe, spsh_error *err)
+                              bool given, spsh_layout_probe *probe, bool *ret_has_split,
+                              spsh_error *err)
 {
     table_scan t = {.file = {.fd = -1}};
-    spsh_status rc = table_open(&t, view, name, quoting, err);
+    spsh_status rc = table_open(&t, view, name, quoting, NULL, err);
+    if (rc == SPSH_OK && t.format.found && ret_has_split != NULL)
+        *ret_has_split = has_column(&t, SPSH__COLUMN_SPLIT);
     bool resolves = given && rc == SPSH_OK && t.format.found;
+    if (rc == SPSH_OK && t.format.found && !given)
+        rc = spsh__view_index_archives(view, err);
     if (rc == SPSH_OK && t.format.found && !given)
         rc = rows_resolve(&t, &resolves, err);
     if (rc == SPSH_OK && resolves && t.format.headless) {

@@ -2,8 +2,10 @@
 #include "trees.h"
 
 #include <errno.h>
+#include <stdlib.h>
 
 #include "fail.h"
+#include "folder_set.h"
 #include "layouts.h"
 #include "names.h"
 
@@ -14,7 +16,9 @@
 typedef struct tree_walk {
     const spsh__tree_search *search;
     spsh__path_list *trees;
-    unsigned folders; /* looked at */
+    spsh__path_list links; /* to folders, which are entered after all others */
+    spsh__folder_set seen; /* only if the view follows links */
+    unsigned folders;      /* looked at */
 } tree_walk;
 
 static spsh_status no_memory(spsh_error *err)
@@ -32,10 +36,8 @@ static spsh_status check_entry(const tree_walk *w, const spsh__view *folder, con
     if (entry->name[0] == '.' || spsh__is_ignored_name(entry->name) ||
         spsh__is_clip_folder(entry->name) || (entry->type != SPSH__VIEW_FOLDER && !is_link))
         return SPSH_OK;
-    if (is_link && !spsh__view_has_folder(folder, entry->name))
-        return SPSH_OK;
-    *ret_enter = !is_link || (scan != NULL && scan->options->follow_links);
-    if (*ret_enter || scan == NULL)
+    *ret_enter = entry->enters;
+    if (entry->enters || scan == NULL || !spsh__view_has_folder(folder, entry->name))
         return SPSH_OK;
     spsh__builder link = {0};
     spsh__builder_append_part(&link, path);
@@ -57,8 +59,23 @@ static spsh_status note_unreadable(const tree_walk *w, const char *path, int os_
     return spsh__scan_walk_note(w->search->scan, SPSH__WALK_UNREADABLE, path, os_errno, err);
 }
 
+/* Whether a folder was not entered under another name. */
+static spsh_status check_new(tree_walk *w, const spsh__view *folder, const char *path,
+                             bool *ret_new, spsh_error *err)
+{
+    spsh__view_info info;
+    *ret_new = true;
+    if (!spsh__view_follows_links(folder) || spsh__view_stat(folder, "", &info) != 0)
+        return SPSH_OK;
+    if (!spsh__folder_set_add(&w->seen, &info, ret_new))
+        return no_memory(err);
+    if (*ret_new || w->search->scan == NULL)
+        return SPSH_OK;
+    return spsh__scan_walk_note(w->search->scan, SPSH__WALK_ALREADY_VISITED, path, 0, err);
+}
+
 /* The paths of the folders in a folder. */
-static spsh_status list_folders(const tree_walk *w, const spsh__view *folder, const char *path,
+static spsh_status list_folders(tree_walk *w, const spsh__view *folder, const char *path,
                                 spsh__path_list *children, spsh_error *err)
 {
     spsh_status rc = SPSH_OK;
@@ -71,7 +88,9 @@ static spsh_status list_folders(const tree_walk *w, const spsh__view *folder, co
         if (w->search->scan == NULL && i == PROBE_ENTRIES_MAX)
             break;
         rc = check_entry(w, folder, path, &entry, &enter, err);
-        if (rc == SPSH_OK && enter && !spsh__path_list_add(children, path, entry.name))
+        if (rc == SPSH_OK && enter &&
+            !spsh__path_list_add(entry.type == SPSH__VIEW_LINK ? &w->links : children, path,
+                                 entry.name))
             rc = no_memory(err);
     }
     spsh__view_folder_close(listing);
@@ -87,6 +106,7 @@ static bool is_done(const tree_walk *w)
 static spsh_status visit(tree_walk *w, const char *path, unsigned depth, spsh_error *err)
 {
     bool is_tree = false;
+    bool is_new = true;
     spsh__path_list children = {0};
     spsh__view *folder = NULL;
     spsh_error open_error = SPSH_ERROR_INIT;
@@ -96,15 +116,34 @@ static spsh_status visit(tree_walk *w, const char *path, unsigned depth, spsh_er
         return no_memory(err);
     if (rc != SPSH_OK)
         return note_unreadable(w, path, open_error.os_errno, err);
-    rc = w->search->check_fn(folder, &is_tree, err);
+    rc = check_new(w, folder, path, &is_new, err);
+    if (rc == SPSH_OK && is_new)
+        rc = w->search->check_fn(folder, &is_tree, err);
     if (rc == SPSH_OK && is_tree)
         rc = spsh__path_list_add(w->trees, "", path) ? SPSH_OK : no_memory(err);
-    else if (rc == SPSH_OK && depth < DEPTH_MAX)
+    else if (rc == SPSH_OK && is_new && depth < DEPTH_MAX)
         rc = list_folders(w, folder, path, &children, err);
     spsh__view_close(folder);
     for (size_t i = 0; i < children.count && rc == SPSH_OK && !is_done(w); i++)
         rc = visit(w, children.paths[i], depth + 1, err);
     spsh__path_list_free(&children);
+    return rc;
+}
+
+/* Links in the order of their paths, as spsh__walk enters them. */
+static spsh_status visit_links(tree_walk *w, spsh_error *err)
+{
+    spsh_status rc = SPSH_OK;
+    while (rc == SPSH_OK && w->links.count > 0 && !is_done(w)) {
+        unsigned depth = 1;
+        spsh__path_list_sort(&w->links, 0);
+        char *path = w->links.paths[0];
+        w->links.paths[0] = w->links.paths[--w->links.count];
+        for (const char *c = path; *c != '\0'; c++)
+            depth += *c == '/';
+        rc = visit(w, path, depth, err);
+        free(path);
+    }
     return rc;
 }
 
@@ -116,6 +155,10 @@ spsh_status spsh__trees_find(const spsh__tree_search *search, spsh__path_list *r
     spsh_status rc = SPSH_OK;
     if (spsh__view_file(search->view) == NULL)
         rc = visit(&walk, "", 0, err);
+    if (rc == SPSH_OK)
+        rc = visit_links(&walk, err);
+    spsh__path_list_free(&walk.links);
+    spsh__folder_set_free(&walk.seen);
     if (rc != SPSH_OK) {
         spsh__path_list_free(&trees);
         return rc;

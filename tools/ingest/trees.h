@@ -18,8 +18,8 @@ typedef struct spsh__tree_search {
     spsh__tree_check_fn check_fn;
 } spsh__tree_search;
 
-/* *ret_trees becomes sorted paths relative to the root. Trees inside a tree are not looked for. On
- * failure nothing has to be freed. */
+/* *ret_trees becomes paths relative to the root: sorted, then the trees that only links lead to.
+ * Trees inside a tree are not looked for. On failure nothing has to be freed. */
 SPSH_NODISCARD spsh_status spsh__trees_find(const spsh__tree_search *search,
                                             spsh__path_list *ret_trees, spsh_error *err);
 

@@ -116,24 +116,36 @@ static spsh_status name_archive(spsh__view *view, spsh_error *err)
     return rc;
 }
 
-static spsh_status open_archives(spsh__view *view, const spsh__view_options *options,
-                                 const spsh_io *io, bool is_archive, spsh_error *err)
+static spsh_status open_archives(const spsh__view *view, bool is_archive, spsh_error *err)
 {
+    spsh__view_scratch *scratch = view->scratch;
     const spsh__archive_index_options indexing = {
-        .io = io,
+        .io = view->io,
         .root = is_archive ? view->root : view->folder,
-        .scratch_directory = options->scratch_directory,
+        .scratch_directory = view->scratch_directory,
+        .follow_links = view->follow_links,
         .plain_only = view->file != NULL,
-        .observer = options->observer,
+        .used_only = view->file != NULL,
+        .observer = &view->observer,
     };
-    spsh_status rc = spsh__archive_index_build(&indexing, &view->own_index, err);
-    view->index = view->own_index;
-    if (rc == SPSH_OK && !is_archive && spsh__archive_index_archive(view->index, 0) == NULL) {
-        spsh__archive_index_free(view->own_index); /* most corpora */
-        view->own_index = NULL;
-        view->index = NULL;
+    spsh_status rc = spsh__archive_index_build(&indexing, &scratch->own_index, err);
+    if (rc == SPSH_OK && !is_archive &&
+        spsh__archive_index_archive(scratch->own_index, 0) == NULL) {
+        spsh__archive_index_free(scratch->own_index); /* most corpora */
+        scratch->own_index = NULL;
     }
+    scratch->index = scratch->own_index;
+    if (scratch->index != NULL)
+        scratch->index_root = spsh__view_real_root(view);
     return rc;
+}
+
+spsh_status spsh__view_index_archives(const spsh__view *view, spsh_error *err)
+{
+    if (!view->scratch->has_archives_to_index)
+        return SPSH_OK;
+    view->scratch->has_archives_to_index = false;
+    return open_archives(view, false, err);
 }
 
 spsh_status spsh__view_open(const spsh__view_options *options, spsh__view **ret_view,
@@ -159,10 +171,14 @@ spsh_status spsh__view_open(const spsh__view_options *options, spsh__view **ret_
         view->folder = NULL;
         rc = name_archive(view, err);
     }
-    if (rc == SPSH_OK && unpacks)
-        rc = open_archives(view, options, io, is_archive, err);
-    if (rc == SPSH_OK && view->index != NULL)
-        view->index_root = spsh__view_real_root(view);
+    if (rc == SPSH_OK) {
+        view->io = io;
+        view->follow_links = options->follow_links;
+        view->observer = options->observer == NULL ? (spsh__view_observer){0} : *options->observer;
+        view->scratch->has_archives_to_index = unpacks && view->file != NULL;
+    }
+    if (rc == SPSH_OK && unpacks && view->file == NULL)
+        rc = open_archives(view, is_archive, err);
     if (rc == SPSH_OK) {
         *ret_view = view;
         view = NULL;
@@ -217,8 +233,9 @@ spsh_status spsh__view_below(const spsh__view *view, const char *path, spsh__vie
         *(slash == NULL ? below->prefix : slash) = '\0';
     }
     if (rc == SPSH_OK) {
-        below->index = view->index;
-        below->index_root = view->index_root;
+        below->scratch->index = view->scratch->index;
+        below->follow_links = view->follow_links;
+        below->scratch->index_root = view->scratch->index_root;
         *ret_view = below;
         below = NULL;
     }
@@ -232,8 +249,8 @@ void spsh__view_close(spsh__view *view)
         return;
     if (view->root_fd >= 0)
         (void)close(view->root_fd);
-    spsh__archive_index_free(view->own_index);
     if (view->scratch != NULL) {
+        spsh__archive_index_free(view->scratch->own_index);
         spsh__builder_free(&view->scratch->path);
         spsh__builder_free(&view->scratch->member);
         free(view->scratch->real_root);
@@ -257,6 +274,11 @@ const char *spsh__view_root(const spsh__view *view)
 const char *spsh__view_file(const spsh__view *view)
 {
     return view->file;
+}
+
+bool spsh__view_follows_links(const spsh__view *view)
+{
+    return view->follow_links;
 }
 
 const char *spsh__view_real_root(const spsh__view *view)
@@ -319,13 +341,14 @@ static bool append_plain(spsh__builder *out, const char *path)
 static const char *path_in_archives(const spsh__view *view, const char *path)
 {
     spsh__builder *out = &view->scratch->member;
-    if (view->index == NULL || strlen(view->prefix) + strlen(path) + 2 > MEMBER_PATH_BYTES)
+    if (view->scratch->index == NULL || strlen(view->prefix) + strlen(path) + 2 > MEMBER_PATH_BYTES)
         return NULL;
     spsh__builder_clear(out);
     if (path[0] == '/') {
         /* Where it would lie if it had been unpacked. */
-        const size_t root_bytes = view->index_root == NULL ? 0 : strlen(view->index_root);
-        if (root_bytes == 0 || strncmp(path, view->index_root, root_bytes) != 0 ||
+        const size_t root_bytes =
+            view->scratch->index_root == NULL ? 0 : strlen(view->scratch->index_root);
+        if (root_bytes == 0 || strncmp(path, view->scratch->index_root, root_bytes) != 0 ||
             path[root_bytes] != '/')
             return NULL;
         path += root_bytes;
@@ -342,7 +365,7 @@ static bool find_in_archives(const spsh__view *view, const char *path,
                              spsh__archive_entry *ret_entry)
 {
     const char *member = path_in_archives(view, path);
-    return member != NULL && spsh__archive_index_find(view->index, member, ret_entry);
+    return member != NULL && spsh__archive_index_find(view->scratch->index, member, ret_entry);
 }
 
 static int stat_on_disk(const spsh__view *view, const char *path, struct stat *ret_info)
@@ -418,7 +441,7 @@ int spsh__view_locate_known(const spsh__view *view, const char *path, uint64_t s
     spsh__archive_entry entry;
     struct stat info;
     /* A member is hidden by what lies on the disk; without archives there is nothing to ask. */
-    if (view->index != NULL && find_in_archives(view, path, &entry) &&
+    if (view->scratch->index != NULL && find_in_archives(view, path, &entry) &&
         entry.type == SPSH__VIEW_FILE && stat_on_disk(view, path, &info) != 0)
         return give_piece(view, &entry.piece, ret_piece);
     return give_file(view, path, size_bytes, ret_piece);
@@ -465,12 +488,13 @@ spsh__view_folder *spsh__view_folder_open(const spsh__view *view, const char *pa
         return NULL;
     }
     folder->directory = open_on_disk(view, path, &os_errno);
+    folder->follow_links = view->follow_links;
     const bool is_absent = os_errno == ENOENT || os_errno == ENOTDIR;
     const char *member =
         folder->directory != NULL || is_absent ? path_in_archives(view, path) : NULL;
     if (member != NULL &&
-        spsh__archive_index_folder(view->index, member, &folder->next, &folder->end))
-        folder->index = view->index;
+        spsh__archive_index_folder(view->scratch->index, member, &folder->next, &folder->end))
+        folder->index = view->scratch->index;
     if (folder->directory != NULL || folder->index != NULL)
         return folder;
     free(folder);
@@ -506,7 +530,7 @@ static bool next_member(spsh__view_folder *folder, spsh__view_entry *ret_entry)
         if (folder->directory != NULL && folder->looks &&
             fstatat(dirfd(folder->directory), entry.name, &info, AT_SYMLINK_NOFOLLOW) == 0)
             continue;
-        *ret_entry = (spsh__view_entry){entry.name, entry.type};
+        *ret_entry = (spsh__view_entry){entry.name, entry.type, entry.type == SPSH__VIEW_FOLDER};
         return true;
     }
     errno = 0;
@@ -530,7 +554,13 @@ bool spsh__view_folder_next(spsh__view_folder *folder, spsh__view_entry *ret_ent
     if (folder->next < folder->end && !folder->looks)
         folder->looks =
             spsh__name_index_add(&folder->on_disk, spsh__bytes_of(entry->d_name), 1) == NULL;
-    *ret_entry = (spsh__view_entry){entry->d_name, entry_type(folder->directory, entry)};
+    const spsh__view_type type = entry_type(folder->directory, entry);
+    struct stat target;
+    const bool enters = type == SPSH__VIEW_FOLDER ||
+                        (type == SPSH__VIEW_LINK && folder->follow_links &&
+                         fstatat(dirfd(folder->directory), entry->d_name, &target, 0) == 0 &&
+                         S_ISDIR(target.st_mode));
+    *ret_entry = (spsh__view_entry){entry->d_name, type, enters};
     return true;
 }
 
@@ -550,13 +580,13 @@ const char *spsh__view_archive(const spsh__view *view, size_t number)
 {
     const size_t prefix_bytes = strlen(view->prefix);
     const char *archive = NULL;
-    if (view->index == NULL)
+    if (view->scratch->index == NULL)
         return NULL;
     if (prefix_bytes == 0)
-        return spsh__archive_index_archive(view->index, number);
+        return spsh__archive_index_archive(view->scratch->index, number);
     /* Sorted paths: those below one folder stand together. */
-    size_t first = spsh__archive_index_first(view->index, view->prefix);
-    archive = spsh__archive_index_archive(view->index, first + number);
+    size_t first = spsh__archive_index_first(view->scratch->index, view->prefix);
+    archive = spsh__archive_index_archive(view->scratch->index, first + number);
     if (archive == NULL || strncmp(archive, view->prefix, prefix_bytes) != 0 ||
         archive[prefix_bytes] != '/')
         return NULL;
@@ -566,25 +596,26 @@ const char *spsh__view_archive(const spsh__view *view, size_t number)
 spsh_status spsh__view_members(const spsh__view *view, const char *archive,
                                spsh__view_member_fn member_fn, void *user, spsh_error *err)
 {
-    char *path = view->index == NULL ? NULL : join(view->prefix, archive);
-    if (view->index == NULL)
+    char *path = view->scratch->index == NULL ? NULL : join(view->prefix, archive);
+    if (view->scratch->index == NULL)
         return SPSH_INGEST_FAIL(err, SPSH_E_NOT_FOUND, "%s: no such archive", archive);
     if (path == NULL)
         return no_memory(err);
-    spsh_status rc = spsh__archive_index_members(view->index, path, member_fn, user, err);
+    spsh_status rc = spsh__archive_index_members(view->scratch->index, path, member_fn, user, err);
     free(path);
     return rc;
 }
 
 void spsh__view_scan_begins(const spsh__view *view)
 {
-    if (view->index != NULL)
-        spsh__archive_index_forget_listed(view->index);
+    if (view->scratch->index != NULL)
+        spsh__archive_index_forget_listed(view->scratch->index);
 }
 
 spsh_status spsh__view_scan_ends(const spsh__view *view, const spsh__view_observer *observer,
                                  spsh_error *err)
 {
-    return view->index == NULL ? SPSH_OK
-                               : spsh__archive_index_tell_repeated(view->index, observer, err);
+    return view->scratch->index == NULL
+               ? SPSH_OK
+               : spsh__archive_index_tell(view->scratch->index, observer, err);
 }

@@ -51,6 +51,7 @@ typedef struct spsh__view_info {
 typedef struct spsh__view_entry {
     const char *name;
     spsh__view_type type;
+    bool enters; /* a folder, or a link to one in a view that follows links */
 } spsh__view_entry;
 
 typedef struct spsh__view spsh__view;
@@ -88,8 +89,11 @@ typedef struct spsh__view_options {
     /* For what has to be decompressed, which takes its whole size there; NULL: archives and
      * compressed files stay the files that they are. */
     const char *scratch_directory;
-    const spsh_io *io;                   /* for archives; NULL: the operating system's */
-    const spsh__view_observer *observer; /* of spsh__view_open; may be NULL */
+    bool follow_links; /* symbolic links to folders are folders to enter */
+    const spsh_io *io; /* for archives; NULL: the operating system's */
+    /* Called by spsh__view_open and spsh__view_index_archives; may be NULL. The struct is copied;
+     * its user must live as long as the view. */
+    const spsh__view_observer *observer;
 } spsh__view_options;
 
 /* options are copied. SPSH_E_NOT_FOUND or SPSH_E_IO when the root cannot be read; for archives what
@@ -107,6 +111,14 @@ const char *spsh__view_root(const spsh__view *view);
 
 /* The manifest that the user pointed at, or NULL: the whole root is meant. */
 const char *spsh__view_file(const spsh__view *view);
+
+/* Index the archives around a manifest, once: its rows may name members of them. Until this call
+ * the view of a manifest shows no archives, so finding out what the file is reads none. Does
+ * nothing for other roots, whose archives spsh__view_open indexes. */
+SPSH_NODISCARD spsh_status spsh__view_index_archives(const spsh__view *view, spsh_error *err);
+
+/* Whether links to folders are folders to enter. */
+bool spsh__view_follows_links(const spsh__view *view);
 
 /* What path is, links followed: 0, or an errno. */
 int spsh__view_stat(const spsh__view *view, const char *path, spsh__view_info *ret_info);
@@ -147,9 +159,10 @@ typedef struct spsh__view_member {
     spsh__piece piece; /* of a file */
 } spsh__view_member;
 
-/* Members of one archive with one path: the later one is shown, as tar would leave it. The earlier
- * ones are reported behind the scan, unless a layout went through the archive by
- * spsh__view_members, since whoever does so judges them itself. */
+/* Members of one archive with one path: the later one is shown, as tar would leave it. scan_ends
+ * reports the earlier ones, unless a layout read the archive by spsh__view_members and so judged
+ * them itself. For the view of a manifest, scan_ends also reports the problems of those archives
+ * that the scan took a file from. */
 void spsh__view_scan_begins(const spsh__view *view);
 SPSH_NODISCARD spsh_status spsh__view_scan_ends(const spsh__view *view,
                                                 const spsh__view_observer *observer,

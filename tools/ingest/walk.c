@@ -11,13 +11,9 @@
 
 #include "builder.h"
 #include "fail.h"
+#include "folder_set.h"
 #include "names.h"
 #include "path_list.h"
-
-typedef struct folder_key {
-    uint64_t device, inode;
-    bool used;
-} folder_key;
 
 typedef struct walk {
     const spsh__view *view;
@@ -25,9 +21,8 @@ typedef struct walk {
     bool follow_links;
     spsh__path_list pending; /* last one next */
     spsh__path_list links;   /* to folders; only with follow_links */
-    folder_key *seen;        /* hash table; only with follow_links */
-    size_t seen_count, seen_capacity;
-    spsh__builder names; /* NUL-terminated, of the folder being read */
+    spsh__folder_set seen;   /* only with follow_links */
+    spsh__builder names;     /* NUL-terminated, of the folder being read */
     spsh__entry *entries;
     size_t entry_count, entry_capacity;
     spsh__builder path; /* of a name that has to be looked at */
@@ -60,50 +55,6 @@ static void list_sort_down(spsh__path_list *list, size_t begin)
 {
     if (list->count - begin > 1)
         qsort(list->paths + begin, list->count - begin, sizeof(*list->paths), compare_paths_down);
-}
-
-/* The key's slot, or the empty one where it belongs. capacity is a power of two. */
-static folder_key *find_key(folder_key *seen, size_t capacity, const folder_key *key)
-{
-    const uint64_t mixed = (key->inode ^ (key->device << 40)) * UINT64_C(0x9e3779b97f4a7c15);
-    size_t at = (size_t)(mixed >> 32) & (capacity - 1);
-    while (seen[at].used && (seen[at].inode != key->inode || seen[at].device != key->device))
-        at = (at + 1) & (capacity - 1);
-    return &seen[at];
-}
-
-/* Linear probing in a table that is at most half full; false when there is no memory. */
-static bool keys_grow(walk *w)
-{
-    const size_t capacity = w->seen_capacity == 0 ? 256 : w->seen_capacity * 2;
-    folder_key *seen = calloc(capacity, sizeof(*seen));
-    if (seen == NULL)
-        return false;
-    for (size_t i = 0; i < w->seen_capacity; i++) {
-        if (w->seen[i].used)
-            *find_key(seen, capacity, &w->seen[i]) = w->seen[i];
-    }
-    free(w->seen);
-    w->seen = seen;
-    w->seen_capacity = capacity;
-    return true;
-}
-
-/* Remember a folder; *ret_new is false when it was walked before. In an archive there are no links
- * to folders, so none is walked twice. */
-static spsh_status remember(walk *w, const spsh__view_info *info, bool *ret_new, spsh_error *err)
-{
-    const folder_key key = {info->device, info->inode, true};
-    *ret_new = true;
-    if (key.device == 0 && key.inode == 0)
-        return SPSH_OK;
-    if (w->seen_count * 2 >= w->seen_capacity && !keys_grow(w))
-        return no_memory(err);
-    folder_key *slot = find_key(w->seen, w->seen_capacity, &key);
-    *ret_new = !slot->used;
-    w->seen_count += !slot->used;
-    *slot = key;
-    return SPSH_OK;
 }
 
 static spsh_status add_entry(walk *w, const char *name, spsh__entry_type type, spsh_error *err)
@@ -200,7 +151,7 @@ static spsh_status open_folder(walk *w, const char *path, spsh__view_folder **re
         os_errno = spsh__view_stat(w->view, path, &info);
     if (os_errno == 0 && w->follow_links) {
         bool is_new = true;
-        spsh_status rc = remember(w, &info, &is_new, err);
+        spsh_status rc = spsh__folder_set_add(&w->seen, &info, &is_new) ? SPSH_OK : no_memory(err);
         if (rc == SPSH_OK && !is_new)
             rc = note(w, SPSH__WALK_ALREADY_VISITED, path, 0, err);
         if (rc != SPSH_OK || !is_new) {
@@ -253,14 +204,13 @@ static spsh_status walk_all(walk *w, spsh_error *err)
     return rc;
 }
 
-spsh_status spsh__walk(const spsh__view *view, bool follow_links, const spsh__walk_visitor *visitor,
-                       spsh_error *err)
+spsh_status spsh__walk(const spsh__view *view, const spsh__walk_visitor *visitor, spsh_error *err)
 {
-    walk w = {.view = view, .visitor = visitor, .follow_links = follow_links};
+    walk w = {.view = view, .visitor = visitor, .follow_links = spsh__view_follows_links(view)};
     spsh_status rc = walk_all(&w, err);
     spsh__path_list_free(&w.pending);
     spsh__path_list_free(&w.links);
-    free(w.seen);
+    spsh__folder_set_free(&w.seen);
     free(w.entries);
     spsh__builder_free(&w.names);
     spsh__builder_free(&w.path);

@@ -3,8 +3,8 @@
  * Memory: the names of the largest folder (16 bytes and the name per entry) and the paths of the
  * folders that are known and not read yet. No folder is held open but the one being read.
  *
- * Symbolic links to files are files. Links to folders are reported, and walked only with
- * follow_links: after everything that is reached without them, in the order of their paths, each
+ * Symbolic links to files are files. Links to folders are reported, and walked only if the view
+ * follows links: after everything that is reached without them, in the order of their paths, each
  * folder once (by device and inode). What a folder is called therefore does not depend on the order
  * in which a file system lists it, and a loop ends at once.
  */
@@ -39,7 +39,7 @@ typedef struct spsh__folder {
 
 typedef enum spsh__walk_note {
     SPSH__WALK_UNREADABLE,      /* os_errno says why */
-    SPSH__WALK_LINK_NOT_TAKEN,  /* a link to a folder, without follow_links */
+    SPSH__WALK_LINK_NOT_TAKEN,  /* a link to a folder, the view does not follow links */
     SPSH__WALK_ALREADY_VISITED, /* a link to a folder that was walked under another name */
 } spsh__walk_note;
 
@@ -52,7 +52,7 @@ typedef struct spsh__walk_visitor {
 
 /* SPSH_E_NOT_FOUND or SPSH_E_IO when root itself cannot be read, no memory, or what a visitor gave.
  */
-SPSH_NODISCARD spsh_status spsh__walk(const spsh__view *view, bool follow_links,
-                                      const spsh__walk_visitor *visitor, spsh_error *err);
+SPSH_NODISCARD spsh_status spsh__walk(const spsh__view *view, const spsh__walk_visitor *visitor,
+                                      spsh_error *err);
 
 #endif

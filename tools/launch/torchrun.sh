@@ -7,6 +7,8 @@
 # Where a process or a node is lost, or one comes, torchrun ends all processes and starts as many as
 # there are then. TERM, INT or USR1: the run saves, and the script ends with 75 on every node that
 # was told; the same command goes on. Nothing here needs Python code of ours, nor MPI.
+#
+# If the nodes share no RUN, set SPEECHSHARD_SECRET to the same random string on each.
 set -u
 
 # ---- what users change, here or in the environment

@@ -373,6 +373,10 @@ static void warn_of_all(spsh__facts *f)
         if (found > 0 && spsh__published_differs(i, found))
             warn(f, "%s", spsh__published_line(i, found, line));
     }
+    for (size_t i = 0; i < f->sources.count; i++) {
+        if (f->sources.items[i].notes[0] != '\0')
+            warn(f, "%s", f->sources.items[i].notes);
+    }
     warn_of_share(f, "rejected rows", spsh__source_rejected(&f->rows, &f->tally),
                   spsh__source_rows_in(&f->rows));
     for (size_t i = 0; i < f->splits.count; i++)
@@ -384,6 +388,9 @@ static void warn_of_all(spsh__facts *f)
         warn(f, "utterances whose audio is not as long as their metadata say: %s of %s",
              spsh__human_count(f->rejects.events[SPSH_REJECT_DURATION_MISMATCH], count),
              spsh__human_count(f->counts.packed, all));
+    if (f->rejects.events[SPSH_REJECT_NO_END_FLAG] > 0)
+        warn(f, "Ogg recordings without an end-of-stream flag (no_end_flag), whole otherwise: %s",
+             spsh__human_count(f->rejects.events[SPSH_REJECT_NO_END_FLAG], count));
     warn_of_share(f, "utterances without text", f->counts.text_missing, f->counts.packed);
     warn_of_share(f, "recordings that are as good as silent, RMS below -60 dBFS",
                   spsh__level_quiet(&f->levels), f->levels.recordings);

@@ -12,7 +12,7 @@
 #define SPSH__PERCENTILES   7U
 #define SPSH__DURATION_BARS 50U /* the last one: all that is longer */
 #define SPSH__WARNINGS_MAX  16U
-#define SPSH__WARNING_BYTES 240U
+#define SPSH__WARNING_BYTES 720U
 
 extern const unsigned spsh__percentiles[SPSH__PERCENTILES];
 

@@ -18,6 +18,8 @@
 
 #include "archive_index.h"
 #include "fail.h"
+#include "jsonl.h"
+#include "names.h"
 #include "plan.h"
 #include "report.h"
 #include "unit.h"
@@ -26,6 +28,7 @@
 #define REJECTS_ALWAYS_FINE UINT64_C(16)
 #define REJECTS_ALL_PPM     UINT64_C(1000000)
 #define MISSING_MAX_PPM     UINT64_C(200000)
+#define MESSAGE_PATH_BYTES  ((size_t)150) /* of a path in a message */
 
 typedef struct paths {
     spsh__builder work;
@@ -117,10 +120,13 @@ static bool is_any(const char *name)
     return name[0] != '\0';
 }
 
-/* Under the lock, temporaries are what a killed run left. */
+/* Under the lock of packs, temporaries are what a killed run left. Those of manifest and index can
+ * be an editor's as well: opening the dataset's own lock removes them, if there is no editor. */
 static void remove_temporaries(const spsh_io *io, const paths *p, const char *output)
 {
-    remove_files(io, output, is_temporary);
+    spsh_dataset_lock *lock = NULL;
+    if (spsh_dataset_lock_open(output, io, &lock, NULL) == SPSH_OK)
+        spsh_dataset_lock_close(lock);
     remove_files(io, text(&p->work), is_temporary);
     remove_files(io, text(&p->shards), is_temporary);
     remove_files(io, text(&p->reports), is_temporary);
@@ -232,9 +238,8 @@ static bool exceeds(uint64_t rows, uint64_t max_ppm, uint64_t row_count)
     return (double)rows * 1e6 > (double)max_ppm * (double)row_count;
 }
 
-/* Half a corpus is a failure, and so is an archive of which a part is there; a handful of bad files
- * is not. Files that are not there at all are mostly a download that is known to be partial, so
- * more of them are borne. */
+/* Half a corpus is a failure, a handful of bad files is not. Files that are not there at all are
+ * mostly a download that is known to be partial, so more of them are borne. */
 static bool too_many_rejects(const spsh__pack_options *options, const spsh__pack_result *result)
 {
     uint64_t rows = spsh__reject_rows(&result->rejects);
@@ -242,30 +247,103 @@ static bool too_many_rejects(const spsh__pack_options *options, const spsh__pack
     uint64_t missing_max_ppm =
         options->rejects_max_ppm > MISSING_MAX_PPM ? options->rejects_max_ppm : MISSING_MAX_PPM;
 
-    if (result->damaged_files > 0 && options->rejects_max_ppm < REJECTS_ALL_PPM)
-        return true;
     if (rows <= REJECTS_ALWAYS_FINE)
         return false;
     return exceeds(rows - missing, options->rejects_max_ppm, result->row_count) ||
            exceeds(missing, missing_max_ppm, result->row_count);
 }
 
-static spsh_status fail_empty(const spsh__pack_result *result, spsh_error *err)
+/* The loss of a damaged archive or manifest cannot be counted, so only --max-rejects 100% publishes
+ * a dataset without it. Such a reject has 0 rows, unlike a producer's (docs/STREAM.md). */
+static spsh_status check_damage(const spsh__pack_options *options, const spsh__plan *plan,
+                                spsh_error *err)
+{
+    static const spsh_reject_reason reasons[] = {SPSH_REJECT_TRUNCATED, SPSH_REJECT_BAD_CONTAINER};
+    uint64_t files = 0;
+
+    for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++) {
+        const uint64_t events = plan->rejects.events[reasons[i]];
+        const uint64_t rows = plan->rejects.rows[reasons[i]];
+        files += events > rows ? events - rows : 0;
+    }
+    if (files == 0 || options->rejects_max_ppm >= REJECTS_ALL_PPM)
+        return SPSH_OK;
+    return SPSH_PACK_FAIL(err, SPSH_E_TRUNCATED,
+                          "%s: not published: %" PRIu64
+                          " %s damaged (see above), and nobody knows what is lost; replace what is "
+                          "damaged, or pack what can be read with --max-rejects 100%%",
+                          options->output, files,
+                          files == 1 ? "archive or manifest is" : "archives or manifests are");
+}
+
+/* Append a path; of a long one the end, which tells files apart. */
+static void append_end(spsh__builder *out, const char *path, size_t bytes_max)
+{
+    const size_t length = strlen(path);
+    if (length > bytes_max)
+        spsh__builder_append_text(out, "...");
+    spsh__builder_append_text(out, length > bytes_max ? path + length - bytes_max : path);
+}
+
+/* Append what a line of rejects.jsonl is about: ", the first clips/a.wav in line 2". */
+static void append_example(spsh__builder *out, const char *reject)
+{
+    static const char *const names[] = {"source", "line"};
+    spsh__json_value values[2];
+    spsh__builder room = {0};
+    spsh__builder name = {0};
+    size_t offset = 0;
+    if (reject == NULL ||
+        spsh__json_pick(spsh__bytes_of(reject), names, 2, values, NULL, &offset) != NULL)
+        return;
+    spsh__builder_append_bytes(&name, spsh__json_text(&values[0], &room));
+    const char *source = spsh__builder_text(&name);
+    if (source != NULL && source[0] != '\0') {
+        spsh__builder_append_text(out, ", the first ");
+        append_end(out, source, MESSAGE_PATH_BYTES);
+    }
+    if (values[1].kind == SPSH__JSON_NUMBER) {
+        spsh__builder_append_text(out, " in line ");
+        spsh__builder_append_bytes(out, values[1].raw);
+    }
+    spsh__builder_free(&room);
+    spsh__builder_free(&name);
+}
+
+static spsh_status fail_empty(const spsh__pack_options *options, const spsh__pack_result *result,
+                              spsh_error *err)
 {
     const uint64_t *rows = result->rejects.rows;
+    spsh__builder corpora = {0};
+    spsh__builder example = {0};
     size_t most = 0;
 
+    append_end(&corpora, options->corpora[0], MESSAGE_PATH_BYTES);
+    if (options->corpus_count > 1)
+        spsh__builder_append_text(&corpora, " and others");
     for (size_t i = 1; i < SPSH_REJECT_COUNT; i++)
         most = rows[i] > rows[most] ? i : most;
-    if (rows[most] == 0)
-        return SPSH_PACK_FAIL(err, SPSH_E_NOT_FOUND,
-                              "nothing to pack: the corpus has no rows, or none that --split asks "
-                              "for (reports/rejects.jsonl says more)");
-    return SPSH_PACK_FAIL(err, SPSH_E_NOT_FOUND,
-                          "nothing to pack: no utterance is left of %" PRIu64 " rows; %" PRIu64
-                          " are %s (reports/rejects.jsonl says more)",
-                          result->row_count, rows[most],
-                          spsh__reject_reason_text((spsh_reject_reason)most));
+    append_example(&example, result->facts->examples.lines[most][0]);
+    const char *root = spsh__builder_text(&corpora);
+    const char *first = spsh__builder_text(&example);
+    spsh_status rc = SPSH_OK;
+    if (root == NULL || first == NULL)
+        rc = SPSH_PACK_NO_MEMORY(err);
+    else if (rows[most] == 0)
+        rc = SPSH_PACK_FAIL(err, SPSH_E_NOT_FOUND,
+                            "%s: nothing to pack: the corpus has no rows, or none that --split "
+                            "asks for (reports/rejects.jsonl says more)",
+                            root);
+    else
+        rc = SPSH_PACK_FAIL(err, SPSH_E_NOT_FOUND,
+                            "%s: nothing to pack: no utterance is left of %" PRIu64 " %s; %" PRIu64
+                            " %s %s%s (reports/rejects.jsonl says more)",
+                            root, result->row_count, result->row_count == 1 ? "row" : "rows",
+                            rows[most], rows[most] == 1 ? "is" : "are",
+                            spsh__reject_reason_text((spsh_reject_reason)most), first);
+    spsh__builder_free(&corpora);
+    spsh__builder_free(&example);
+    return rc;
 }
 
 static spsh_status merge(const spsh__pack_options *options, const spsh__plan *plan,
@@ -348,8 +426,6 @@ static spsh_status finish(const spsh__pack_options *options, const paths *p, sps
                                         &result->facts->examples, err);
     if (rc != SPSH_OK)
         return rc;
-    result->damaged_files = plan->rejects.events[SPSH_REJECT_TRUNCATED] +
-                            plan->rejects.events[SPSH_REJECT_BAD_CONTAINER];
     result->too_many_rejects = too_many_rejects(options, result);
     if (options->strict && spsh__reject_rows(&result->rejects) > 0) {
         result->withheld = true;
@@ -357,7 +433,7 @@ static spsh_status finish(const spsh__pack_options *options, const paths *p, sps
     }
     if (result->counts.packed == 0) {
         remove_work(options->io, p); /* what is mended must be seen by the next run */
-        return fail_empty(result, err);
+        return fail_empty(options, result, err);
     }
     rc = merge(options, plan, packed, result, err);
     if (rc == SPSH_OK)
@@ -400,6 +476,12 @@ static spsh_status pack_locked(const spsh__pack_options *options, const paths *p
         return rc;
     result->row_count = plan.row_count;
     result->unit_count = plan.unit_count;
+    rc = check_damage(options, &plan, err);
+    if (rc != SPSH_OK) {
+        remove_work(options->io, p); /* the next run must read replaced files */
+        spsh__plan_free(&plan);
+        return rc;
+    }
     if (exists(options->io, text(&p->manifest)) && !plan.loaded) {
         /* Published, nothing unfinished: the plan was made only to compare. */
         rc = check_published(options, &plan, result, err);

@@ -34,10 +34,13 @@ typedef struct spsh__pack_progress {
 typedef struct spsh__pack_options {
     const char *const *corpora; /* what the user pointed at; "-": an archive on standard input */
     size_t corpus_count;
-    const char *output;       /* the dataset's directory; made if it is not there */
-    const char *layout;       /* NULL: detect each */
-    const char *domain_rule;  /* NULL: the layout's */
-    const char *split_filter; /* NULL: all */
+    const char *output;         /* the dataset's directory; made if it is not there */
+    const char *layout;         /* NULL: detect each */
+    const char *domain_rule;    /* NULL: the layout's */
+    const char *split_filter;   /* NULL: all */
+    const char *const *columns; /* "FIELD=NAME" each: columns of tables */
+    size_t column_count;
+    bool no_split_names; /* names of tables do not give splits */
     spsh__pack_codec codec;
     spsh_dedupe dedupe;
     bool source_order; /* else by hash of the recording's id */
@@ -90,8 +93,7 @@ typedef struct spsh__pack_result {
     struct spsh__facts *facts; /* for reports; NULL when already packed; spsh__pack_result_free */
     bool already_packed;       /* the dataset was there: nothing was done */
     bool too_many_rejects;     /* more than rejects_max_ppm; published all the same */
-    uint64_t damaged_files; /* archives and manifests that end early: nobody knows what they lack */
-    bool withheld;          /* strict, and something was rejected: not published, state is kept */
+    bool withheld; /* strict, and something was rejected: not published, state is kept */
 } spsh__pack_result;
 
 /**
@@ -99,7 +101,8 @@ typedef struct spsh__pack_result {
  *
  * @return SPSH_OK, also with too_many_rejects and withheld; else what prevented it: SPSH_E_EXISTS
  * (another dataset, or a plan of other options, is there; or another pack is at work),
- * SPSH_E_NOT_FOUND, SPSH_E_NO_SPACE, ... One pack a directory at a time: a lock sees to it.
+ * SPSH_E_NOT_FOUND, SPSH_E_NO_SPACE, SPSH_E_TRUNCATED (an archive or a manifest is damaged, and
+ * rejects_max_ppm does not allow all) ... One pack a directory at a time: a lock sees to it.
  */
 spsh_status spsh__pack(const spsh__pack_options *options, spsh__pack_result *ret_result,
                        spsh_error *err);

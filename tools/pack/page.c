@@ -14,12 +14,12 @@
 static const char *const style[] = {
     ":root{color-scheme:light dark;\n",
     "--bg:#f6f7f9;--card:#fff;--ink:#1c2733;--soft:#5b6875;--line:#dfe4ea;\n",
-    "--warn:#fff6e0;--warn-line:#e3b341;\n",
+    "--warn:#fff6e0;--warn-line:#e3b341;--caution:#8a6100;--shade:rgba(28,39,51,.28);\n",
     "--c0:#2f6fb4;--c1:#e08a2e;--c2:#3c9a6b;--c3:#8a63b8;\n",
     "--c4:#cc4f55;--c5:#2f9bb0;--c6:#a8882f;--c7:#97a2ae}\n",
     "@media (prefers-color-scheme:dark){:root{\n",
     "--bg:#12171d;--card:#1a2129;--ink:#e4e9ee;--soft:#98a5b3;--line:#2f3944;\n",
-    "--warn:#2e2712;--warn-line:#a8842a;\n",
+    "--warn:#2e2712;--warn-line:#a8842a;--caution:#e3b341;--shade:rgba(0,0,0,.6);\n",
     "--c0:#5b9bdc;--c1:#eea352;--c2:#5fbd8d;--c3:#ad8bd8;\n",
     "--c4:#e57b80;--c5:#56bdd1;--c6:#cbaf5a;--c7:#75818d}}\n",
     "*{box-sizing:border-box}\n",
@@ -31,6 +31,9 @@ static const char *const style[] = {
     "h2{font-size:17px;margin:0 0 12px}\n",
     "p{margin:6px 0}\n",
     ".soft{color:var(--soft)}\n",
+    ".made{display:grid;grid-template-columns:max-content minmax(0,1fr);gap:2px 14px;\n",
+    "margin:10px 0 0;font-size:13px;overflow-wrap:anywhere}\n",
+    ".made dt{color:var(--soft)}.made dd{margin:0}\n",
     "section,.tile{background:var(--card);border:1px solid var(--line);border-radius:8px}\n",
     "section{padding:18px 20px;margin-top:16px}\n",
     ".tiles{display:grid;grid-template-columns:repeat(auto-fit,minmax(150px,1fr));gap:12px;\n",
@@ -40,7 +43,12 @@ static const char *const style[] = {
     ".tile span{color:var(--soft);font-size:12.5px}\n",
     ".warnings{background:var(--warn);border-color:var(--warn-line)}\n",
     ".warnings ul{margin:0;padding-left:20px}\n",
-    ".wide{overflow-x:auto}\n",
+    /* Shades at the edges show that there is more to scroll to. */
+    ".wide{overflow-x:auto;background:\n",
+    "linear-gradient(90deg,var(--card) 24px,transparent) left/48px 100% no-repeat local,\n",
+    "linear-gradient(270deg,var(--card) 24px,transparent) right/48px 100% no-repeat local,\n",
+    "linear-gradient(90deg,var(--shade),transparent) left/14px 100% no-repeat scroll,\n",
+    "linear-gradient(270deg,var(--shade),transparent) right/14px 100% no-repeat scroll}\n",
     "table{border-collapse:collapse;width:100%}\n",
     "th{font-weight:600;color:var(--soft);font-size:12.5px;text-align:left;white-space:nowrap}\n",
     "td,th{padding:4px 14px 4px 0;vertical-align:top;border-bottom:1px solid var(--line)}\n",
@@ -51,8 +59,9 @@ static const char *const style[] = {
     ".name{min-width:110px;max-width:340px;overflow-wrap:anywhere}\n",
     ".clamp bdi{display:-webkit-box;-webkit-box-orient:vertical;-webkit-line-clamp:3;\n",
     "overflow:hidden;text-align:left}\n",
+    ".words{min-width:18em}\n",
     ".bars{width:34%;min-width:140px}\n",
-    ".bars.narrow{width:18%}\n",
+    ".bars.narrow,.words~.bars{width:18%}\n",
     ".total td{font-weight:600;border-top:2px solid var(--line)}\n",
     "svg.bar{display:block;width:100%;height:12px;margin-top:4px;\n",
     "background:var(--line);border-radius:3px}\n",
@@ -75,15 +84,35 @@ static const char *const style[] = {
     "background:currentColor;margin-right:6px}\n",
     ".legend bdi{display:inline-block;max-width:260px;overflow:hidden;text-overflow:ellipsis;\n",
     "white-space:nowrap;vertical-align:bottom}\n",
-    ".plots{display:grid;grid-template-columns:repeat(auto-fit,minmax(320px,1fr));gap:20px}\n",
+    ".plots{display:grid;gap:20px;\n",
+    "grid-template-columns:repeat(auto-fit,minmax(min(320px,100%),1fr))}\n",
+    ".plots>*{min-width:0}\n",
     "details{margin-top:10px}\n",
     "summary{cursor:pointer;color:var(--soft)}\n",
     "code,pre{font:12.5px ui-monospace,Menlo,Consolas,\"DejaVu Sans Mono\",monospace}\n",
     "pre{margin:0;white-space:pre-wrap;overflow-wrap:anywhere}\n",
     ".examples{margin:0;padding:0;list-style:none;font-size:12.5px}\n",
     ".examples li{margin-bottom:3px;overflow-wrap:anywhere}\n",
+    "@media (max-width:600px){main{padding:20px 12px 40px}section{padding:14px 12px}}\n",
+};
+
+/* A page's place and date are not in its bytes: the same input makes the same page. The policy lets
+ * no other script run, so a change here needs another hash: base64 of the SHA-256 of all lines. */
+static const char *const script[] = {
+    "var parts=location.pathname.split('/').map(function(part){\n",
+    "try{return decodeURIComponent(part)}catch(e){return part}});\n",
+    "document.querySelectorAll('[data-up]').forEach(function(e){\n",
+    "var up=parts.slice(0,parts.length-e.dataset.up);\n",
+    "e.textContent=e.dataset.last?up.pop():up.join('/')});\n",
+    "document.querySelectorAll('[data-written]').forEach(function(e){e.textContent=\n",
+    "new Date(document.lastModified).toISOString().slice(0,16).replace('T',' ')+' UTC'});\n",
 };
 /* clang-format on */
+
+static const char policy[] =
+    "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
+    "style-src 'unsafe-inline'; "
+    "script-src 'sha256-QWpVSIDK1sjdXa8SxEveOCdWiTCZmamSpMSbqFyB4vM='\"/>";
 
 void spsh__page_text(spsh__builder *out, const char *plain)
 {
@@ -204,7 +233,9 @@ void spsh__page_open(spsh__builder *out, const char *title, const char *const *m
     spsh__builder_append_text(
         out, "<!DOCTYPE html>\n<html xmlns=\"http://www.w3.org/1999/xhtml\" lang=\"en\"><head>"
              "<meta charset=\"utf-8\"/><meta name=\"viewport\" "
-             "content=\"width=device-width, initial-scale=1\"/><title>");
+             "content=\"width=device-width, initial-scale=1\"/>");
+    spsh__builder_append_text(out, policy);
+    spsh__builder_append_text(out, "<title>");
     spsh__page_text(out, title);
     spsh__builder_append_text(out, "</title>\n<style>\n");
     for (size_t i = 0; i < sizeof(style) / sizeof(style[0]); i++)
@@ -217,4 +248,49 @@ void spsh__page_open(spsh__builder *out, const char *title, const char *const *m
 void spsh__page_close(spsh__builder *out)
 {
     spsh__builder_append_text(out, "</main></body></html>\n");
+}
+
+/* ---- the head ---- */
+
+void spsh__page_word(spsh__builder *line, const char *word)
+{
+    static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+                                "_-+=./,:@%";
+    spsh__builder_append_text(line, line->size_bytes > 0 ? " " : "");
+    if (word[0] != '\0' && word[strspn(word, plain)] == '\0') {
+        spsh__builder_append_text(line, word);
+        return;
+    }
+    spsh__builder_append_text(line, "'");
+    for (const char *at = word; *at != '\0'; at++)
+        spsh__builder_append(line, *at == '\'' ? "'\\''" : at, *at == '\'' ? 4 : 1);
+    spsh__builder_append_text(line, "'");
+}
+
+void spsh__page_made_open(spsh__builder *out)
+{
+    spsh__builder_append_text(out, "<dl class=\"made\">\n");
+}
+
+void spsh__page_made_open_row(spsh__builder *out, const char *what)
+{
+    spsh__html_format(out, "<dt>%s</dt><dd>", what);
+}
+
+void spsh__page_made_close_row(spsh__builder *out)
+{
+    spsh__builder_append_text(out, "</dd>\n");
+}
+
+void spsh__page_made_close(spsh__builder *out, spsh_bytes command)
+{
+    spsh__page_made_open_row(out, "command");
+    spsh__builder_append_text(out, "<code>");
+    spsh__html_text(out, command);
+    spsh__builder_append_text(out, "</code></dd>\n<dt>page</dt><dd data-up=\"0\">this file</dd>\n"
+                                   "<dt>written</dt><dd data-written=\"1\">see the date of this "
+                                   "file</dd>\n</dl>\n<script>");
+    for (size_t i = 0; i < sizeof(script) / sizeof(script[0]); i++)
+        spsh__builder_append_text(out, script[i]);
+    spsh__builder_append_text(out, "</script>\n");
 }

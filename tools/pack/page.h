@@ -6,8 +6,9 @@
  *     spsh__page_section_close(out);
  *     spsh__page_close(out);
  *
- * A page needs nothing but itself: no script, no other file. It is well-formed XML. What comes out
- * of a corpus goes through spsh__page_name or spsh__html_text (svg.h).
+ * A page needs no other file. One short script shows the page's place and date, which are not in
+ * its bytes. A content security policy blocks every other script. The page is well-formed XML.
+ * Strings of a corpus go through spsh__page_name or spsh__html_text (svg.h).
  */
 #ifndef SPSH_PACK_PAGE_H
 #define SPSH_PACK_PAGE_H
@@ -17,6 +18,16 @@
 /* more_style: lines behind the common style sheet, ended by NULL; may be NULL. */
 void spsh__page_open(spsh__builder *out, const char *title, const char *const *more_style);
 void spsh__page_close(spsh__builder *out);
+
+/* The list below the title: what the page is about, and the command that made it. The last rows, of
+ * the page's own place and date, are filled in when it is looked at. what: markup. */
+void spsh__page_made_open(spsh__builder *out);
+void spsh__page_made_open_row(spsh__builder *out, const char *what);
+void spsh__page_made_close_row(spsh__builder *out);
+void spsh__page_made_close(spsh__builder *out, spsh_bytes command);
+
+/* Append a word of a command line, quoted for a shell if it has to be. */
+void spsh__page_word(spsh__builder *line, const char *word);
 
 void spsh__page_text(spsh__builder *out, const char *plain);
 /* A name or text out of a corpus: its direction is its own matter. */

@@ -18,6 +18,7 @@
 #include "journal.h"
 #include "json_text.h"
 #include "names.h"
+#include "page.h"
 #include "plan_scan.h"
 
 #define UNIT_SHARDS    4U
@@ -73,7 +74,8 @@ static void member_number(spsh__builder *json, const char *key, uint64_t value)
     spsh__builder_append(json, text, (size_t)length);
 }
 
-/* The options that shape a dataset, and what decodes it: equal JSON, equal bytes. */
+/* The options that shape a dataset, and what decodes it: equal JSON, equal bytes.
+ * spsh__plan_command has the same options. */
 static bool options_json(const spsh__pack_options *options, spsh__builder *json)
 {
     member_text(json, "tool", "speechshard " SPSH_VERSION_STRING);
@@ -88,12 +90,56 @@ static bool options_json(const spsh__pack_options *options, spsh__builder *json)
         member_text(json, "domain", options->domain_rule);
     if (options->split_filter != NULL)
         member_text(json, "split", options->split_filter);
+    for (size_t i = 0; i < options->column_count; i++)
+        member_text(json, "column", options->columns[i]);
+    if (options->no_split_names)
+        member_text(json, "split_from", "none");
     if (options->key_to_last_dot)
         member_text(json, "wds_key", "last-dot");
     member_number(json, "rate_hz", options->rate_hz);
     member_number(json, "shard_bytes", options->shard_bytes);
     spsh__json_close(json, 0);
     return !json->failed;
+}
+
+static void option_text(spsh__builder *line, const char *name, const char *value)
+{
+    if (value == NULL)
+        return;
+    spsh__page_word(line, name);
+    spsh__page_word(line, value);
+}
+
+static void option_number(spsh__builder *line, const char *name, uint64_t value)
+{
+    char text[32];
+    (void)snprintf(text, sizeof(text), "%" PRIu64, value);
+    option_text(line, name, value == 0 ? NULL : text);
+}
+
+void spsh__plan_command(const spsh__pack_options *options, spsh__builder *line)
+{
+    spsh__builder_append_text(line, "speechshard pack");
+    for (size_t i = 0; i < options->corpus_count; i++)
+        spsh__page_word(line, "CORPUS");
+    spsh__page_word(line, "-o");
+    spsh__page_word(line, "DATASET");
+    option_text(line, "--layout", options->layout);
+    option_text(line, "--codec", codec_name(options->codec));
+    option_text(line, "--dedupe", dedupe_name(options->dedupe));
+    option_number(line, "--rate", options->rate_hz);
+    option_text(line, "--order", options->source_order ? "source" : "hash");
+    option_text(line, "--domain", options->domain_rule);
+    option_text(line, "--split", options->split_filter);
+    for (size_t i = 0; i < options->column_count; i++)
+        option_text(line, "--column", options->columns[i]);
+    option_text(line, "--split-from", options->no_split_names ? "none" : NULL);
+    option_number(line, "--shard-size", options->shard_bytes);
+    option_text(line, "--wds-key", options->key_to_last_dot ? "last-dot" : NULL);
+    if (options->trust_headers)
+        spsh__page_word(line, "--trust-headers");
+    if (options->follow_links)
+        spsh__page_word(line, "--follow-links");
 }
 
 static spsh_status flush_pending(plan_writer *writer, size_t keep_below, spsh_error *err)

@@ -37,6 +37,10 @@ typedef struct spsh__plan {
     bool loaded;           /* of an interrupted run, not made by this one */
 } spsh__plan;
 
+/** Append the command without names of folders and without options that cannot change a byte of the
+ * dataset: a corpus in another place makes the same page. */
+void spsh__plan_command(const spsh__pack_options *options, spsh__builder *line);
+
 /** Scan the corpora and write the plan. */
 spsh_status spsh__plan_build(const spsh__pack_options *options, const char *work_directory,
                              spsh__plan *ret_plan, spsh_error *err);

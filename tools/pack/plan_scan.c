@@ -70,6 +70,21 @@ static spsh_bytes from_corpus(spsh__plan_scan *scan, spsh_bytes source)
     return spsh__builder_bytes(&scan->path);
 }
 
+static void say(const spsh__plan_scan *scan, spsh_log_level level, const char *format, ...)
+    SPSH_PRINTF(3, 4);
+static void say(const spsh__plan_scan *scan, spsh_log_level level, const char *format, ...)
+{
+    char line[512];
+    va_list args;
+
+    if (scan->options->log_fn == NULL)
+        return;
+    va_start(args, format);
+    (void)vsnprintf(line, sizeof(line), format, args);
+    va_end(args);
+    scan->options->log_fn(scan->options->user, level, line);
+}
+
 static spsh_status add_reject(spsh__plan_scan *scan, const spsh_reject *reject, spsh_error *err)
 {
     spsh__builder_clear(&scan->key);
@@ -91,6 +106,9 @@ static spsh_status on_reject(void *user, const spsh_reject *reject, spsh_error *
     spsh_reject full = *reject;
 
     full.source = from_corpus(scan, reject->source);
+    if (reject->reason == SPSH_REJECT_TRUNCATED && reject->rows == 0) /* a manifest */
+        say(scan, SPSH_LOG_WARNING, "%.*s: %s", (int)full.source.size_bytes,
+            (const char *)full.source.data, reject->detail == NULL ? "" : reject->detail);
     if (scan->sources.count > 0)
         scan->sources.items[scan->sources.count - 1].rows.rejected += reject->rows;
     return scan->path.failed ? SPSH_PACK_NO_MEMORY(err) : add_reject(scan, &full, err);
@@ -102,6 +120,12 @@ static void on_rows(void *user, uint64_t merged, uint64_t excluded)
     spsh__source_rows *rows = &scan->sources.items[scan->sources.count - 1].rows;
     rows->merged += merged;
     rows->excluded += excluded;
+}
+
+static spsh_status on_note(void *user, const char *note, spsh_error *err)
+{
+    spsh__plan_scan *scan = user;
+    return spsh__sources_note(&scan->sources, note) ? SPSH_OK : SPSH_PACK_NO_MEMORY(err);
 }
 
 static void on_found(void *user, const spsh_ingest_item *item)
@@ -206,35 +230,47 @@ static spsh_status on_progress(void *user, uint64_t files_seen, spsh_error *err)
     return SPSH_OK;
 }
 
-static void say(const spsh__plan_scan *scan, spsh_log_level level, const char *format, ...)
-    SPSH_PRINTF(3, 4);
-static void say(const spsh__plan_scan *scan, spsh_log_level level, const char *format, ...)
+/* Several corpora, each called like a split and each a file: tables of one corpus. */
+static bool has_split_tables(const spsh__pack_options *options)
 {
-    char line[512];
-    va_list args;
-
-    if (scan->options->log_fn == NULL)
-        return;
-    va_start(args, format);
-    (void)vsnprintf(line, sizeof(line), format, args);
-    va_end(args);
-    scan->options->log_fn(scan->options->user, level, line);
+    size_t count = 0;
+    for (size_t i = 0; i < options->corpus_count; i++) {
+        const char *name = spsh__base_name(options->corpora[i]);
+        const size_t stem = strcspn(name, ".");
+        count +=
+            name[stem] != '\0' && spsh__is_split_name((spsh_bytes){(const uint8_t *)name, stem});
+    }
+    return count > 1 && !options->no_split_names;
 }
 
 static spsh_status scan_source(spsh__plan_scan *scan, const spsh__view *view,
                                const spsh_layout *layout, const char *evidence, spsh_error *err)
 {
     const spsh__pack_options *options = scan->options;
-    const spsh_ingest_options ingest = {view, options->domain_rule, options->split_filter,
-                                        options->follow_links, options->key_to_last_dot};
-    const spsh_ingest_sink sink = {on_emit, on_reject, on_progress, on_rows, on_found, scan};
+    const spsh_ingest_options ingest = {.view = view,
+                                        .domain_rule = options->domain_rule,
+                                        .split_filter = options->split_filter,
+                                        .key_to_last_dot = options->key_to_last_dot,
+                                        .no_split_names = options->no_split_names,
+                                        .split_by_name = has_split_tables(options),
+                                        .columns = options->columns,
+                                        .column_count = options->column_count};
+    const spsh_ingest_sink sink = {on_emit, on_reject, on_progress, on_rows,
+                                   on_note, on_found,  scan};
+
+    if (options->column_count > 0 && !layout->takes_columns)
+        return SPSH_PACK_FAIL(err, SPSH_E_INVALID_ARG,
+                              "%s: --column is for tables, and this is read as %s; --layout table "
+                              "reads it as a table",
+                              spsh__view_root(view), layout->name);
 
     if (!spsh__sources_add(&scan->sources, scan->corpus, scan->below, layout->name, evidence))
         return SPSH_PACK_NO_MEMORY(err);
     scan->sources.items[scan->sources.count - 1].first_sequence = scan->sequence;
     spsh__published_begin(&scan->published, layout->name);
     spsh__origins_begin(&scan->origins, scan->options->corpora[scan->corpus]);
-    return layout->scan_fn(&ingest, &sink, err);
+    spsh_status rc = spsh__view_index_archives(view, err);
+    return rc == SPSH_OK ? layout->scan_fn(&ingest, &sink, err) : rc;
 }
 
 /* What was found and is not packed: no row is lost by it, and nothing is left unsaid. */
@@ -266,14 +302,17 @@ static spsh_status scan_found(spsh__plan_scan *scan, const spsh__view *view,
                               const spsh__corpus_source *source, spsh_error *err)
 {
     spsh__view *below = NULL;
-    spsh_status rc = spsh__view_below(view, source->below, &below, err);
+    spsh_status rc = SPSH_OK;
 
+    if (source->below[0] != '\0')
+        rc = spsh__view_below(view, source->below, &below, err);
     if (rc != SPSH_OK)
         return rc;
+    const spsh__view *root = below == NULL ? view : below;
     scan->below = source->below;
-    say(scan, SPSH_LOG_INFO, "%s: recognised as %s because %s", spsh__view_root(below),
+    say(scan, SPSH_LOG_INFO, "%s: recognised as %s because %s", spsh__view_root(root),
         source->layout->name, source->probe.evidence);
-    rc = scan_source(scan, below, source->layout, source->probe.evidence, err);
+    rc = scan_source(scan, root, source->layout, source->probe.evidence, err);
     scan->below = "";
     spsh__view_close(below);
     return rc;
@@ -288,6 +327,11 @@ static spsh_status scan_view(spsh__plan_scan *scan, const spsh__view *view, spsh
         if (layout == NULL)
             return SPSH_PACK_FAIL(err, SPSH_E_INVALID_ARG, "no layout is named %s",
                                   scan->options->layout);
+        if (spsh__view_file(view) != NULL && !layout->reads_file)
+            return SPSH_PACK_FAIL(err, SPSH_E_INVALID_ARG,
+                                  "%s: --layout %s reads a folder or an archive, and this is a "
+                                  "file; give its folder",
+                                  spsh__view_root(view), layout->name);
         say(scan, SPSH_LOG_INFO, "%s: read as %s because --layout says so", spsh__view_root(view),
             layout->name);
         return scan_source(scan, view, layout, "--layout says so", err);
@@ -359,6 +403,7 @@ static spsh_status scan_corpus(spsh__plan_scan *scan, const char *root, spsh_err
     const spsh__view_observer observer = {on_problem, on_unpack, on_log, scan};
     const spsh__view_options options = {.root = root,
                                         .scratch_directory = scan->work_directory,
+                                        .follow_links = scan->options->follow_links,
                                         .io = scan->options->io,
                                         .observer = &observer};
     spsh__view *view = NULL;

@@ -13,7 +13,7 @@
 typedef struct spsh__prepared {
     bool rejected;
     spsh_reject_reason reason; /* when rejected */
-    char detail[240];          /* when rejected, undecodable or kept as it is; else empty */
+    char detail[240];          /* when rejected, undecodable or without an end flag; else empty */
     spsh_record record;        /* for the shard writer; id is empty */
     const uint8_t *payload;    /* record.payload_bytes; in file or in encoded */
     uint8_t key[16];           /* copies have equal keys; equal keys are compared in full */
@@ -22,6 +22,7 @@ typedef struct spsh__prepared {
     spsh__level level;  /* of what was decoded; nothing in it when headers are trusted */
     uint64_t decode_ns; /* processor time that decoding the payload took; 0: it was not decoded */
     bool unverified;
+    bool no_end_flag; /* SPSH_DECODE_NO_END_FLAG */
     bool kept_as_is;
     uint8_t *file;
     uint8_t *encoded;

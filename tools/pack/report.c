@@ -86,6 +86,7 @@ spsh_status spsh__report_write(const spsh__pack_options *options, const char *re
                                const spsh__facts *facts, spsh_error *err)
 {
     spsh__builder out = {0};
+    spsh__builder command = {0};
     char *json = NULL;
     spsh_status rc = spsh__report_json(facts, &json, err);
     if (rc != SPSH_OK)
@@ -99,12 +100,15 @@ spsh_status spsh__report_write(const spsh__pack_options *options, const char *re
         rc =
             write_whole(options->io, report_directory, "pack.json", spsh__builder_bytes(&out), err);
     spsh__builder_clear(&out);
-    spsh__report_html(&out, facts);
-    if (rc == SPSH_OK && out.failed)
+    spsh__plan_command(options, &command);
+    if (spsh__builder_text(&command) != NULL)
+        spsh__report_html(&out, facts, spsh__builder_text(&command));
+    if (rc == SPSH_OK && (out.failed || command.failed))
         rc = SPSH_PACK_NO_MEMORY(err);
     if (rc == SPSH_OK)
         rc =
             write_whole(options->io, report_directory, "pack.html", spsh__builder_bytes(&out), err);
+    spsh__builder_free(&command);
     spsh__builder_free(&out);
     return rc;
 }

@@ -484,15 +484,26 @@ static void draw_copies(spsh__builder *out, const spsh__facts *f)
 
 /* ---- the page ---- */
 
-void spsh__report_html(spsh__builder *out, const spsh__facts *f)
+/* The script fills in the name: the same input makes the same page, whatever DATASET is called. */
+static void draw_made(spsh__builder *out, const spsh__facts *f, const char *command)
 {
     char id[33];
     spsh__hex128(f->dataset_id, id);
-    spsh__page_open(out, "speechshard pack", NULL);
+    spsh__page_made_open(out);
+    spsh__page_made_open_row(out, "dataset");
     spsh__html_format(out,
-                      "<h1>What was packed</h1><p class=\"soft\">"
-                      "dataset <code>%s</code></p>\n",
+                      "<b data-up=\"2\" data-last=\"1\">the folder above this page's</b> "
+                      "<code>%s</code>",
                       id);
+    spsh__page_made_close_row(out);
+    spsh__page_made_close(out, spsh__bytes_of(command));
+}
+
+void spsh__report_html(spsh__builder *out, const spsh__facts *f, const char *command)
+{
+    spsh__page_open(out, "speechshard pack", NULL);
+    spsh__builder_append_text(out, "<h1>What was packed</h1>\n");
+    draw_made(out, f, command);
     draw_tiles(out, f);
     draw_warnings(out, f);
     draw_sources(out, f);

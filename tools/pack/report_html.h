@@ -1,13 +1,13 @@
-/* report_html.h: reports/pack.html, a page that needs nothing but itself: no script, no other file.
+/* report_html.h: reports/pack.html, a page that needs no other file (page.h).
  *
- * Its bytes are a pure function of the facts. It is well-formed XML, too.
+ * Its bytes are a pure function of the facts and the command.
  */
 #ifndef SPSH_PACK_REPORT_HTML_H
 #define SPSH_PACK_REPORT_HTML_H
 
 #include "facts.h"
 
-/* Append the page. */
-void spsh__report_html(spsh__builder *out, const spsh__facts *facts);
+/* Append the page. command: spsh__plan_command. */
+void spsh__report_html(spsh__builder *out, const spsh__facts *facts, const char *command);
 
 #endif

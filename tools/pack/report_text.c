@@ -74,14 +74,14 @@ static void print_counts(FILE *stream, const spsh__pack_options *options,
     row_count(table, "headers trusted", c->decode_unjudged, "recordings; not decoded");
     row_count(table, "unverified", c->unverified, "recordings state no length to compare with");
     row_count(table, "decoder limit", c->undecodable,
-              "intact recordings that the decoder fails on; kept");
+              "recordings are intact, but undecodable: kept, not served");
     row_count(table, "segments clamped", c->segments_clamped,
               "ended up to 10 ms behind their recording");
     for (int i = 0; i < SPSH_REJECT_COUNT; i++) {
         char name[64];
         char note[64];
         char rows[SPSH_HUMAN_BYTES];
-        if (i == SPSH_REJECT_DECODER_LIMIT)
+        if (i == SPSH_REJECT_DECODER_LIMIT || i == SPSH_REJECT_NO_END_FLAG)
             continue;
         (void)snprintf(name, sizeof(name), "rejected: %s",
                        spsh__reject_reason_text((spsh_reject_reason)i));

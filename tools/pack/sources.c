@@ -4,10 +4,12 @@
  *     source_root mls_polish
  *     source_layout mls
  *     source_evidence it holds train/transcripts.txt and audio/
+ *     source_notes
  *     tally 0 310 2 4650000000000        source, packed, rejected, nanoseconds
  */
 #include "sources.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,12 +33,14 @@ static void free_source(spsh__source *source)
     free(source->root);
     free(source->layout);
     free(source->evidence);
+    free(source->notes);
 }
 
 /* Takes the source's strings. */
 static bool push(spsh__sources *sources, spsh__source source)
 {
-    bool good = source.root != NULL && source.layout != NULL && source.evidence != NULL;
+    bool good = source.root != NULL && source.layout != NULL && source.evidence != NULL &&
+                source.notes != NULL;
     if (good && sources->count == sources->capacity) {
         const size_t capacity = sources->capacity == 0 ? 16 : 2 * sources->capacity;
         spsh__source *grown = realloc(sources->items, capacity * sizeof(*grown));
@@ -57,7 +61,26 @@ bool spsh__sources_add(spsh__sources *sources, uint64_t operand, const char *roo
     return push(sources, (spsh__source){.root = clean(root[0] == '\0' ? "." : root),
                                         .layout = clean(layout),
                                         .evidence = clean(evidence),
+                                        .notes = strdup(""),
                                         .operand = operand});
+}
+
+bool spsh__sources_note(spsh__sources *sources, const char *note)
+{
+    spsh__source *source = &sources->items[sources->count - 1];
+    char *added = clean(note);
+    char *joined = NULL;
+    bool good = added != NULL;
+    if (good && strstr(source->notes, added) == NULL) {
+        good = asprintf(&joined, "%s%s%s", source->notes, source->notes[0] == '\0' ? "" : "; ",
+                        added) >= 0;
+        if (good) {
+            free(source->notes);
+            source->notes = joined;
+        }
+    }
+    free(added);
+    return good;
 }
 
 void spsh__sources_free(spsh__sources *sources)
@@ -110,6 +133,7 @@ void spsh__sources_append(spsh__builder *out, const spsh__sources *sources)
         spsh__journal_text(out, "source_root", spsh__bytes_of(source->root));
         spsh__journal_text(out, "source_layout", spsh__bytes_of(source->layout));
         spsh__journal_text(out, "source_evidence", spsh__bytes_of(source->evidence));
+        spsh__journal_text(out, "source_notes", spsh__bytes_of(source->notes));
     }
 }
 
@@ -121,14 +145,17 @@ bool spsh__sources_take(spsh__journal *journal, spsh__sources *ret_sources)
         const char *root = NULL;
         const char *layout = NULL;
         const char *evidence = NULL;
+        const char *notes = NULL;
         if (!spsh__journal_parse(rest, w, SOURCE_WORDS) ||
             !spsh__journal_take(journal, "source_root", &root) ||
             !spsh__journal_take(journal, "source_layout", &layout) ||
             !spsh__journal_take(journal, "source_evidence", &evidence) ||
+            !spsh__journal_take(journal, "source_notes", &notes) ||
             !push(ret_sources, (spsh__source){
                                    .root = strdup(root),
                                    .layout = strdup(layout),
                                    .evidence = strdup(evidence),
+                                   .notes = strdup(notes),
                                    .operand = w[0],
                                    .first_sequence = w[1],
                                    .rows = {w[2], w[3], w[4], w[5], w[6]}

@@ -25,6 +25,7 @@ typedef struct spsh__source {
     char *root; /* relative to the operand, "." for the operand itself; as names are reported */
     char *layout;
     char *evidence;
+    char *notes;             /* for "worth a look", separated by "; "; "": none */
     uint64_t operand;        /* 0 for the first */
     uint64_t first_sequence; /* of its items */
     spsh__source_rows rows;
@@ -46,6 +47,8 @@ typedef struct spsh__source_tally {
 /* What a source is; strings are copied. false: no memory. */
 bool spsh__sources_add(spsh__sources *sources, uint64_t operand, const char *root,
                        const char *layout, const char *evidence);
+/* Add a note to the last source, unless it has the same one. false: no memory. */
+bool spsh__sources_note(spsh__sources *sources, const char *note);
 void spsh__sources_free(spsh__sources *sources);
 
 /* The source of an item. There is at least one. */

@@ -114,10 +114,11 @@ static void reject_item(placer *p, const spsh_ingest_item *item, spsh_reject_rea
     spsh__reject_append(&p->state.reject_lines, &p->state.rejects, &reject);
 }
 
-/* Not lost, but to be named: a line that costs no rows. */
-static void note_undecodable(placer *p, spsh_bytes recording_id, const char *detail)
+/* Name a recording that is packed in spite of something: a line that costs no rows. */
+static void note_recording(placer *p, spsh_reject_reason reason, spsh_bytes recording_id,
+                           const char *detail)
 {
-    const spsh_reject note = {.reason = SPSH_REJECT_DECODER_LIMIT,
+    const spsh_reject note = {.reason = reason,
                               .id = recording_id,
                               .offset_bytes = SPSH_OFFSET_NONE,
                               .detail = detail,
@@ -397,7 +398,9 @@ static spsh_status place_recording(placer *p, spsh__job_result *result, spsh_byt
     if (copy)
         return SPSH_OK;
     if ((prepared->record.flags & SPSH_RECORD_UNDECODABLE) != 0)
-        note_undecodable(p, recording_id, prepared->detail);
+        note_recording(p, SPSH_REJECT_DECODER_LIMIT, recording_id, prepared->detail);
+    if (prepared->no_end_flag)
+        note_recording(p, SPSH_REJECT_NO_END_FLAG, recording_id, prepared->detail);
     prepared->record.id = recording_id;
     spsh_status rc = spsh_shard_writer_add_record(p->writer, &prepared->record, prepared->payload,
                                                   ret_record, err);

@@ -1,21 +1,19 @@
-/* canvas.h: a picture that becomes SVG or PNG: lines, text, envelopes and one kind of image.
+/* canvas.h: an SVG picture: lines, text, envelopes and one kind of image.
  *
- *     canvas = spsh__canvas_new(SPSH__CANVAS_SVG, 1000, 400);
+ *     canvas = spsh__canvas_new(1000, 400);
  *     spsh__canvas_line(canvas, SPSH__INK_LINE, 10, 20, 300, 20);
  *     spsh__canvas_text(canvas, &(spsh__canvas_place){10, 40, SPSH__LEFT, SPSH__INK_TEXT}, text);
  *     rc = spsh__canvas_finish(canvas, title, description, &out, &err);
  *     spsh__canvas_free(canvas);
  *
- * Places are the same in both, in units of about a pixel; a PNG has 2 x 2 pixels for one. An SVG
- * follows the reader's light or dark, its text is text; a PNG is light, with letters of its own
- * (bitmap_font.h). Failures are remembered until finish.
+ * A unit is about a pixel. Text stays text in a generic font family, so that the viewer's fonts
+ * draw every script. Colors follow the viewer's light or dark mode. Failures are remembered until
+ * finish.
  */
 #ifndef SPSH_PLOT_CANVAS_H
 #define SPSH_PLOT_CANVAS_H
 
 #include "svg_marks.h"
-
-typedef enum spsh__canvas_kind { SPSH__CANVAS_SVG, SPSH__CANVAS_PNG } spsh__canvas_kind;
 
 typedef enum spsh__ink {
     SPSH__INK_PAPER,
@@ -48,7 +46,7 @@ typedef struct spsh__heat {
 typedef struct spsh__canvas spsh__canvas;
 
 /** NULL: no memory. */
-spsh__canvas *spsh__canvas_new(spsh__canvas_kind kind, int width, int height);
+spsh__canvas *spsh__canvas_new(int width, int height);
 void spsh__canvas_free(spsh__canvas *canvas);
 
 /** Upright or level. */

@@ -406,8 +406,8 @@ static void draw_all(drawing *d)
     draw_time(d);
 }
 
-spsh_status spsh__speech_plot_draw(const spsh__speech_plot *plot, spsh__canvas_kind kind,
-                                   spsh__builder *out, spsh_error *err)
+spsh_status spsh__speech_plot_draw(const spsh__speech_plot *plot, spsh__builder *out,
+                                   spsh_error *err)
 {
     drawing d = {.plot = plot};
     spsh__builder title = {0};
@@ -415,7 +415,7 @@ spsh_status spsh__speech_plot_draw(const spsh__speech_plot *plot, spsh__canvas_k
     spsh_status rc = spsh__feature_image_make(plot->rows, &d.image, err);
     if (rc == SPSH_OK) {
         place(&d);
-        d.canvas = spsh__canvas_new(kind, WIDTH, d.height);
+        d.canvas = spsh__canvas_new(WIDTH, d.height);
         describe(&d, &title, &description);
         if (d.canvas != NULL)
             draw_all(&d);

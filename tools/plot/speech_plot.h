@@ -1,7 +1,7 @@
 /* speech_plot.h: an utterance as a picture: waveform above, features below, what it is on top.
  *
  *     const spsh__speech_plot plot = {&utterance, "flac", &speech, &rows, NULL, NULL};
- *     rc = spsh__speech_plot_draw(&plot, SPSH__CANVAS_SVG, &out, &err);
+ *     rc = spsh__speech_plot_draw(&plot, &out, &err);
  *
  * The size does not depend on the length: a column shows the lowest and the highest of its samples,
  * and the mean of its frames.
@@ -23,9 +23,8 @@ typedef struct spsh__speech_plot {
     const spsh_augment_draw *masks; /* are drawn over the rows; NULL: none */
 } spsh__speech_plot;
 
-/** Appends the file. */
-SPSH_NODISCARD spsh_status spsh__speech_plot_draw(const spsh__speech_plot *plot,
-                                                  spsh__canvas_kind kind, spsh__builder *out,
+/** Append an SVG file. */
+SPSH_NODISCARD spsh_status spsh__speech_plot_draw(const spsh__speech_plot *plot, spsh__builder *out,
                                                   spsh_error *err);
 
 #endif

@@ -85,7 +85,8 @@ static void *run(void *user)
 {
     worker *w = (worker *)user;
     work *all = w->work;
-    while (spsh__cli_now_s() < all->end_wall && !atomic_load(&all->failed)) {
+    while (all->sample->loaded > 0 && spsh__cli_now_s() < all->end_wall &&
+           !atomic_load(&all->failed)) {
         const size_t number = atomic_fetch_add(&all->next, 1) % all->sample->loaded;
         const spsh__bench_record *r = &all->sample->records[number];
         if (decode_one(w, r) != SPSH_OK) {

@@ -77,7 +77,7 @@ int spsh__bench_load(const spsh__datasets *datasets, const spsh_loader_options *
     spsh_status rc = measure(loader, opened_wall, seconds, &loaded, &err);
     spsh_loader_close(loader);
     if (rc != SPSH_OK)
-        return spsh__cli_fail(NULL, &err);
+        return spsh__plan_fail("bench", &err);
     *ret_loaded = loaded;
     return SPSH_EXIT_DONE;
 }

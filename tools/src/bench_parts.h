@@ -24,7 +24,8 @@ typedef struct spsh__bench_record {
     uint64_t microseconds;
     uint32_t channels, sample_rate_hz;
     spsh_codec codec;
-    spsh_bytes payload; /* in memory; borrowed from the sample; empty: not loaded */
+    spsh_bytes payload;  /* in memory; borrowed from the sample; empty: not loaded */
+    bool is_undecodable; /* pack has marked it so: there is nothing to measure */
 } spsh__bench_record;
 
 typedef struct spsh__bench_file {

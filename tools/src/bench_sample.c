@@ -139,6 +139,7 @@ static spsh_status keep_payload(spsh__bench_sample *sample, spsh__bench_record *
     }
     memcpy(memory, payload.data, payload.size_bytes);
     r->payload = (spsh_bytes){memory, payload.size_bytes};
+    r->is_undecodable = (record.flags & SPSH_RECORD_UNDECODABLE) != 0;
     return SPSH_OK;
 }
 
@@ -169,6 +170,17 @@ static spsh_status read_payloads(spsh__bench_sample *sample, spsh_read_engine *e
     return rc;
 }
 
+/* The first *count records are loaded. */
+static void drop_undecodable(spsh__bench_sample *sample, size_t *count)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < sample->count; i++)
+        if (!sample->records[i].is_undecodable)
+            sample->records[kept++] = sample->records[i];
+    *count -= sample->count - kept;
+    sample->count = kept;
+}
+
 int spsh__bench_sample_load(spsh__bench_sample *sample, uint32_t read_flags)
 {
     spsh_read_engine_options opt = SPSH_READ_ENGINE_OPTIONS_INIT;
@@ -192,6 +204,7 @@ int spsh__bench_sample_load(spsh__bench_sample *sample, uint32_t read_flags)
     spsh_read_engine_close(engine);
     if (rc != SPSH_OK)
         return spsh__cli_fail(NULL, &err);
+    drop_undecodable(sample, &count);
     sample->loaded = count;
     return SPSH_EXIT_DONE;
 }

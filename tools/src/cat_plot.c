@@ -7,16 +7,10 @@
 
 enum { PIECE = 4096 /* samples written at once */ };
 
-static bool ends_with(const char *text, const char *end)
+bool spsh__cat_plot_is_svg(const char *path)
 {
-    const size_t length = strlen(text);
-    return length >= strlen(end) && strcmp(text + length - strlen(end), end) == 0;
-}
-
-bool spsh__cat_plot_kind(const char *path, spsh__canvas_kind *ret_kind)
-{
-    *ret_kind = ends_with(path, ".png") ? SPSH__CANVAS_PNG : SPSH__CANVAS_SVG;
-    return *ret_kind == SPSH__CANVAS_PNG || ends_with(path, ".svg");
+    const size_t length = strlen(path);
+    return length >= 4 && strcmp(path + length - 4, ".svg") == 0;
 }
 
 /* ---- the picture ---- */
@@ -24,9 +18,7 @@ bool spsh__cat_plot_kind(const char *path, spsh__canvas_kind *ret_kind)
 static spsh_status write_picture(const char *path, const spsh__speech_plot *plot, spsh_error *err)
 {
     spsh__builder out = {0};
-    spsh__canvas_kind kind = SPSH__CANVAS_SVG;
-    (void)spsh__cat_plot_kind(path, &kind);
-    spsh_status rc = spsh__speech_plot_draw(plot, kind, &out, err);
+    spsh_status rc = spsh__speech_plot_draw(plot, &out, err);
     if (rc == SPSH_OK)
         rc = spsh__file_out_write(path, spsh__builder_bytes(&out), err);
     spsh__builder_free(&out);

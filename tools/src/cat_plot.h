@@ -7,8 +7,8 @@
 #include "speech_plot.h"
 #include "wav_out.h"
 
-/** By the end of the file's name: .svg or .png. False: neither. */
-bool spsh__cat_plot_kind(const char *path, spsh__canvas_kind *ret_kind);
+/** Return whether the file's name ends in .svg. */
+bool spsh__cat_plot_is_svg(const char *path);
 
 /** An utterance, and what is done with it. All borrowed. */
 typedef struct spsh__cat_subject {

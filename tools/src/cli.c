@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "speechshard/decimal.h"
 #include "speechshard/nearest_word.h"
 
 enum {
@@ -28,6 +29,30 @@ static const spsh_cli_option common_options[] = {
     {"version", 0,   SPSH_CLI_FLAG, NULL, "print name and version",                   &flag_version, 0, 0},
     SPSH_CLI_OPTIONS_END,
 };
+
+static const char *memory_options; /* see spsh__cli_memory_options */
+
+const char *spsh__cli_memory_options(void)
+{
+    return memory_options;
+}
+
+static bool has_option(const spsh_cli_command *command, const char *name)
+{
+    const spsh_cli_option *o = command->options;
+    while (o->long_name != NULL && strcmp(o->long_name, name) != 0)
+        o++;
+    return o->long_name != NULL;
+}
+
+static void note_memory_options(const spsh_cli_command *command)
+{
+    const bool has_memory = has_option(command, "memory");
+    if (has_option(command, "jobs"))
+        memory_options = has_memory ? "--memory or --jobs" : "--jobs";
+    else
+        memory_options = has_memory ? "--memory" : NULL;
+}
 
 bool spsh__cli_is_quiet(void)
 {
@@ -168,8 +193,8 @@ static int set_real(const char *command, const spsh_cli_option *option, const ch
     if (digits + fraction == 0 || digits + point + fraction != length)
         return spsh__cli_usage(command, "--%s: '%s' is not a number, such as 0.5",
                                option->long_name, text);
-    double value = strtod(text, NULL);
-    if (!isfinite(value) || value < (double)option->min ||
+    double value = 0;
+    if (spsh_decimal_scan(text, length, &value) != length || value < (double)option->min ||
         (option->max != 0 && value > (double)option->max)) {
         char high[SPSH_HUMAN_BYTES];
         snprintf(high, sizeof(high), " to %llu", (unsigned long long)option->max);
@@ -413,6 +438,7 @@ int spsh__cli_parse(const spsh_cli_command *command, int argc, char **argv, spsh
     parser p = {command, argc, argv, 1};
     spsh_cli_args args = {argv + 1, 0};
     bool options_ended = false;
+    note_memory_options(command);
     for (; p.at < argc; p.at++) {
         char *text = argv[p.at];
         int rc = SPSH_CLI_RUN;

@@ -20,7 +20,8 @@
  *         return spsh__cli_finish(rc);            // standard output arrived, too
  *     }
  *
- * A command returns its exit status: 0 done, 1 failed or damage was found, 2 wrong arguments.
+ * A command returns its exit status: 0 done, 1 failed or damage was found, 2 wrong arguments. After
+ * SIGINT or SIGTERM the process ends by the signal: a shell reports 130 or 143.
  * Messages go to standard error, each line with "speechshard: " in front, and take the progress
  * line away first.
  */
@@ -105,6 +106,9 @@ bool spsh__cli_parse_size(const char *text, uint64_t *ret_bytes);
 /** --quiet was given. */
 bool spsh__cli_is_quiet(void);
 
+/** The command's options that reduce its memory, such as "--memory or --jobs"; NULL: none. */
+const char *spsh__cli_memory_options(void);
+
 /* ---- messages; any thread ---- */
 
 /** A line on standard error unless --quiet. */
@@ -116,7 +120,8 @@ void spsh__cli_error(const char *format, ...) SPSH_PRINTF(1, 2);
 /** As log_fn of any library: errors in any case, the rest unless --quiet. user is not looked at. */
 void spsh__cli_log(void *user, spsh_log_level level, const char *text);
 
-/** "context: message of err" (context may be NULL). Returns SPSH_EXIT_FAILED. */
+/** "context: message of err" (context may be NULL), then what to do about a lack of memory or
+ * space. Returns SPSH_EXIT_FAILED. */
 int spsh__cli_fail(const char *context, const spsh_error *err);
 
 /** Out of memory in the command itself. Returns SPSH_EXIT_FAILED. */
@@ -135,7 +140,15 @@ bool spsh__cli_output_failed(void);
 uint64_t spsh__cli_now_ns(void);
 double spsh__cli_now_s(void);
 
-/** From now on SIGINT and SIGTERM only set what spsh__cli_interrupted points to. */
+/**
+ * Run a command: signals end the process cleanly, a file beyond `ulimit -f` fails with EFBIG, and a
+ * small `ulimit -s` does no harm. Returns the exit status of main_fn. After SIGINT or SIGTERM it
+ * does not return: the process ends by that signal.
+ */
+int spsh__cli_run(int (*main_fn)(int argc, char **argv), int argc, char **argv);
+
+/** From now on SIGINT and SIGTERM only set what spsh__cli_interrupted points to. The command then
+ * returns, with any exit status. */
 void spsh__cli_watch_signals(void);
 const volatile bool *spsh__cli_interrupted(void);
 
@@ -160,6 +173,10 @@ void spsh__progress_update(spsh_progress *progress, uint64_t done, const char *t
  */
 void spsh__progress_stage(spsh_progress *progress, const char *stage, uint64_t done,
                           uint64_t total);
+/** Takes the line away before the caller prints to standard output; the next update draws it. */
+void spsh__progress_clear(void);
+/** The same in a signal handler. */
+void spsh__progress_wipe(void);
 /** Takes the line away. */
 void spsh__progress_end(spsh_progress *progress);
 

@@ -1,8 +1,23 @@
-/* cli_machine.c: a clock that nobody sets, and the signals that ask a long run to stop. */
+/* cli_machine.c: a monotonic clock, the signals that ask a long run to stop, and the limits
+ * that a shell sets (ulimit).
+ *
+ * A command that is interrupted ends by the signal itself: only then does a shell see that it must
+ * end its loop. Commands with something to tidy up watch for the signals and return first; any
+ * other ends at once.
+ *
+ * The kernel ends a process whose main thread outgrows RLIMIT_STACK, and the size is the default of
+ * threads, too. Below STACK_BYTES the whole command runs on a thread with a larger stack.
+ */
+#include <errno.h>
+#include <pthread.h>
 #include <signal.h>
+#include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 
 #include "cli.h"
+
+#define STACK_BYTES ((size_t)1 << 20) /* commands need 300 KB, with their libraries */
 
 uint64_t spsh__cli_now_ns(void)
 {
@@ -16,23 +31,118 @@ double spsh__cli_now_s(void)
     return (double)spsh__cli_now_ns() * 1e-9;
 }
 
-static volatile bool interrupted;
+/* ---- signals ---- */
 
-static void on_signal(int signal_number)
+static const int stop_signals[] = {SIGINT, SIGTERM};
+enum { STOP_SIGNALS = sizeof(stop_signals) / sizeof(stop_signals[0]) };
+
+static volatile bool is_watched;
+static volatile bool interrupted;
+static volatile sig_atomic_t caught; /* the signal; 0: none */
+
+/* Inside the handler the signal is blocked: then it ends the process on return. */
+static void end_by(int number)
 {
-    (void)signal_number;
+    (void)signal(number, SIG_DFL);
+    (void)raise(number);
+}
+
+static void on_stop(int number)
+{
+    caught = number;
     interrupted = true;
+    if (is_watched)
+        return;
+    spsh__progress_wipe();
+    end_by(number);
+}
+
+/* So write() returns EFBIG. A child process gets the default action again, unlike with SIG_IGN. */
+static void on_large_file(int number)
+{
+    (void)number;
+}
+
+static void take_signals(void)
+{
+    struct sigaction stop = {.sa_handler = on_stop};
+    struct sigaction large_file = {.sa_handler = on_large_file, .sa_flags = SA_RESTART};
+    (void)sigemptyset(&stop.sa_mask);
+    (void)sigemptyset(&large_file.sa_mask);
+    (void)sigaction(SIGXFSZ, &large_file, NULL);
+    for (size_t i = 0; i < STOP_SIGNALS; i++) {
+        struct sigaction before;
+        /* A shell without job control has commands in the background ignore SIGINT. */
+        if (sigaction(stop_signals[i], NULL, &before) == 0 && before.sa_handler != SIG_IGN)
+            (void)sigaction(stop_signals[i], &stop, NULL);
+    }
 }
 
 void spsh__cli_watch_signals(void)
 {
-    struct sigaction action = {.sa_handler = on_signal};
-    (void)sigemptyset(&action.sa_mask);
-    (void)sigaction(SIGINT, &action, NULL);
-    (void)sigaction(SIGTERM, &action, NULL);
+    is_watched = true;
 }
 
 const volatile bool *spsh__cli_interrupted(void)
 {
     return &interrupted;
+}
+
+/* ---- running a command ---- */
+
+typedef struct command_run {
+    int (*main_fn)(int argc, char **argv);
+    int argc;
+    char **argv;
+    int exit_status;
+} command_run;
+
+static void *run_on_thread(void *user)
+{
+    command_run *run = (command_run *)user;
+    run->exit_status = run->main_fn(run->argc, run->argv);
+    return NULL;
+}
+
+static void run_on_own_stack(command_run *run, rlim_t stack_bytes)
+{
+    pthread_t thread;
+    pthread_attr_t attributes;
+    sigset_t stops;
+    int failed = pthread_attr_init(&attributes);
+    if (failed == 0)
+        failed = pthread_attr_setstacksize(&attributes, STACK_BYTES);
+    if (failed == 0)
+        failed = pthread_setattr_default_np(&attributes);
+    if (failed == 0)
+        failed = pthread_create(&thread, &attributes, run_on_thread, run);
+    if (failed != 0) {
+        spsh__cli_error("the stack limit is %llu bytes (ulimit -s), %zu are needed, and no thread "
+                        "can have them: %s; raise the limit",
+                        (unsigned long long)stack_bytes, STACK_BYTES, strerror(failed));
+        run->exit_status = SPSH_EXIT_FAILED;
+        return;
+    }
+    /* A signal must interrupt what the command waits for, not the join. */
+    (void)sigemptyset(&stops);
+    for (size_t i = 0; i < STOP_SIGNALS; i++)
+        (void)sigaddset(&stops, stop_signals[i]);
+    (void)pthread_sigmask(SIG_BLOCK, &stops, NULL);
+    (void)pthread_join(thread, NULL);
+    (void)pthread_sigmask(SIG_UNBLOCK, &stops, NULL);
+}
+
+int spsh__cli_run(int (*main_fn)(int argc, char **argv), int argc, char **argv)
+{
+    struct rlimit stack;
+    command_run run = {main_fn, argc, argv, SPSH_EXIT_FAILED};
+    take_signals();
+    if (getrlimit(RLIMIT_STACK, &stack) == 0 && stack.rlim_cur < STACK_BYTES)
+        run_on_own_stack(&run, stack.rlim_cur);
+    else
+        (void)run_on_thread(&run);
+    spsh__progress_wipe(); /* a failed command may have left it */
+    if (caught != 0)
+        end_by(caught);
+    return run.exit_status;
 }

@@ -12,7 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <unistd.h>
+
+#include "speechshard/io.h"
 
 enum {
     MESSAGE_BYTES = 2048,
@@ -22,12 +25,14 @@ enum {
 };
 
 static pthread_mutex_t terminal_lock = PTHREAD_MUTEX_INITIALIZER;
-static bool progress_is_shown; /* guarded by terminal_lock */
+static volatile bool progress_is_shown; /* guarded by terminal_lock; a handler only reads it */
+
+#define CLEAR_LINE "\r\033[K"
 
 static void clear_progress(void)
 {
     if (progress_is_shown)
-        fputs("\r\033[K", stderr);
+        fputs(CLEAR_LINE, stderr);
     progress_is_shown = false;
 }
 
@@ -84,6 +89,26 @@ int spsh__cli_usage(const char *name, const char *format, ...)
     return SPSH_EXIT_USAGE;
 }
 
+static void advise_memory(void)
+{
+    const char *options = spsh__cli_memory_options();
+    if (options != NULL)
+        spsh__cli_error("less memory is needed with a smaller %s", options);
+}
+
+static void advise_space(spsh_status status)
+{
+    struct rlimit file;
+    if (status != SPSH_E_NO_SPACE)
+        return;
+    if (getrlimit(RLIMIT_FSIZE, &file) == 0 && file.rlim_cur != RLIM_INFINITY)
+        spsh__cli_error("files are limited to %llu bytes (ulimit -f): raise the limit or free "
+                        "space, and repeat the command",
+                        (unsigned long long)file.rlim_cur);
+    else
+        spsh__cli_error("free space and repeat the command");
+}
+
 int spsh__cli_fail(const char *context, const spsh_error *err)
 {
     const char *text = err->message[0] != '\0' ? err->message : spsh_status_text(err->status);
@@ -91,13 +116,16 @@ int spsh__cli_fail(const char *context, const spsh_error *err)
         spsh__cli_error("%s", text);
     else
         spsh__cli_error("%s: %s", context, text);
+    if (err->status == SPSH_E_NO_MEMORY)
+        advise_memory();
+    advise_space(err->status);
     return SPSH_EXIT_FAILED;
 }
 
 int spsh__cli_fail_memory(void)
 {
-    spsh__cli_error("%s", spsh_status_text(SPSH_E_NO_MEMORY));
-    return SPSH_EXIT_FAILED;
+    const spsh_error err = {.status = SPSH_E_NO_MEMORY};
+    return spsh__cli_fail(NULL, &err);
 }
 
 bool spsh__cli_output_failed(void)
@@ -118,9 +146,11 @@ int spsh__cli_finish(int exit_status)
     bool failed = fflush(stdout) != 0 || ferror(stdout) != 0;
     if (!failed)
         return exit_status;
-    if (errno == EPIPE || output_is_closed_pipe())
+    const int os_errno = errno;
+    if (os_errno == EPIPE || output_is_closed_pipe())
         return EXIT_PIPE_CLOSED;
-    spsh__cli_error("standard output: %s", errno == 0 ? "write failed" : strerror(errno));
+    spsh__cli_error("standard output: %s", os_errno == 0 ? "write failed" : strerror(os_errno));
+    advise_space(spsh_io_status(os_errno));
     return SPSH_EXIT_FAILED;
 }
 
@@ -209,7 +239,7 @@ void spsh__progress_update(spsh_progress *progress, uint64_t done, const char *t
     format_line(progress, done, (double)(now - progress->begin_ns) / 1e9, text, line);
     unsigned columns = spsh__terminal_columns(STDERR_FILENO);
     pthread_mutex_lock(&terminal_lock);
-    fputs("\r\033[K", stderr);
+    fputs(CLEAR_LINE, stderr);
     spsh__text_print(stderr, (spsh_bytes){(const uint8_t *)line, strlen(line)},
                      columns > 1 ? columns - 1 : 1);
     (void)fflush(stderr);
@@ -217,12 +247,23 @@ void spsh__progress_update(spsh_progress *progress, uint64_t done, const char *t
     pthread_mutex_unlock(&terminal_lock);
 }
 
-void spsh__progress_end(spsh_progress *progress)
+void spsh__progress_clear(void)
 {
     pthread_mutex_lock(&terminal_lock);
     clear_progress();
     (void)fflush(stderr);
     pthread_mutex_unlock(&terminal_lock);
+}
+
+void spsh__progress_wipe(void)
+{
+    if (progress_is_shown && write(STDERR_FILENO, CLEAR_LINE, sizeof(CLEAR_LINE) - 1) < 0)
+        return; /* the terminal was closed */
+}
+
+void spsh__progress_end(spsh_progress *progress)
+{
+    spsh__progress_clear();
     progress->enabled = false;
     progress->label = NULL;
 }

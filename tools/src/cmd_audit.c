@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "speechshard/cores.h"
+#include "speechshard/decimal.h"
 #include "speechshard/io.h"
 #include "speechshard/nearest_word.h"
 
@@ -56,9 +57,9 @@ static int take_limit(const char *text, double limits[SPSH__LEAK_COUNT])
     const size_t bytes = equals != NULL ? (size_t)(equals - text) : strlen(text);
     double percent = 0;
     if (equals != NULL) {
-        char *end = NULL;
-        percent = strtod(equals + 1, &end);
-        if (end == equals + 1 || *end != '\0' || !(percent >= 0 && percent <= 100))
+        const size_t size = strlen(equals + 1);
+        if (size == 0 || spsh_decimal_scan(equals + 1, size, &percent) != size || percent < 0 ||
+            percent > 100)
             return spsh__cli_usage("audit", "--fail-on %s: a percentage is from 0 to 100", text);
     }
     if (equals == NULL && strcmp(text, "none") == 0) {

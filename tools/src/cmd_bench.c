@@ -20,7 +20,7 @@ typedef struct request {
     spsh__plan_words words;
     double seconds;
     uint64_t threads, device;
-    int engine, decode;
+    int engine, decode, undecodable;
     const char *features;
     bool cached, direct, cold, json;
 } request;
@@ -48,6 +48,7 @@ static spsh_loader_options loader_options(const request *r, const spsh_plan_opti
     opt.cuda = device->cuda;
     opt.device = device->number;
     opt.decode = (spsh_decode)r->decode;
+    opt.undecodable = (spsh_undecodable)r->undecodable;
     if (r->features != NULL) {
         opt.output = SPSH_OUTPUT_FEATURES;
         opt.features = features;
@@ -64,7 +65,9 @@ static int probe(const spsh__datasets *datasets, const spsh_loader_options *opti
     spsh_error err = SPSH_ERROR_INIT;
     spsh_loader *loader = NULL;
     const spsh_batch *batch = NULL;
-    if (spsh_loader_open((const spsh_dataset *const *)datasets->items, datasets->count, options,
+    spsh_loader_options quiet = *options; /* the loader that is measured logs the same lines */
+    quiet.log_fn = NULL;
+    if (spsh_loader_open((const spsh_dataset *const *)datasets->items, datasets->count, &quiet,
                          &loader, &err) != SPSH_OK)
         return spsh__plan_fail("bench", &err);
     spsh_status rc = spsh_loader_next(loader, &batch, &err);
@@ -187,22 +190,24 @@ int spsh__cmd_bench(int argc, char **argv)
 {
     request r = {.words = SPSH__PLAN_WORDS_INIT, .seconds = 10, .device = NO_DEVICE};
     const spsh_cli_option own[] = {
-        {"seconds",  0,   SPSH_CLI_REAL,   "S",                   "about how long in all; 10",                            &r.seconds,  0, SECONDS_MAX},
-        {"threads",  'j', SPSH_CLI_COUNT,  "N",                   "that decode; default: one a core",                     &r.threads,  1,
-         THREADS_MAX                                                                                                                                 },
-        {"engine",   0,   SPSH_CLI_CHOICE, "auto|io_uring|pread", "that reads",                                           &r.engine,   0, 0          },
-        {"cached",   0,   SPSH_CLI_FLAG,   NULL,                  "read through the page cache",                          &r.cached,   0, 0          },
-        {"direct",   0,   SPSH_CLI_FLAG,   NULL,
-         "read past the page cache, and drop the shards from it before",                                                  &r.direct,   0, 0          },
-        {"cold",     0,   SPSH_CLI_FLAG,   NULL,                  "drop the shards from the page cache before each part",
-         &r.cold,                                                                                                                      0, 0          },
-        {"features", 0,   SPSH_CLI_TEXT,   "TEXT",
-         "batches of features, kaldi-fbank,mel_count=80 as an example",                                                   &r.features, 0, 0          },
-        {"device",   0,   SPSH_CLI_COUNT,  "N",                   "batches in the memory of device N, from 0",            &r.device,
-         0,                                                                                                                               UINT16_MAX },
-        {"decode",   0,   SPSH_CLI_CHOICE, "host|device",         "where codec pcm is decoded; with --device",
-         &r.decode,                                                                                                                    0, 0          },
-        {"json",     0,   SPSH_CLI_FLAG,   NULL,                  "print one JSON object",                                &r.json,     0, 0          },
+        {"seconds",     0,   SPSH_CLI_REAL,   "S",                   "about how long in all; 10",                            &r.seconds,     0, SECONDS_MAX},
+        {"threads",     'j', SPSH_CLI_COUNT,  "N",                   "that decode; default: one a core",                     &r.threads,     1,
+         THREADS_MAX                                                                                                                                       },
+        {"engine",      0,   SPSH_CLI_CHOICE, "auto|io_uring|pread", "that reads",                                           &r.engine,      0, 0          },
+        {"cached",      0,   SPSH_CLI_FLAG,   NULL,                  "read through the page cache",                          &r.cached,      0, 0          },
+        {"direct",      0,   SPSH_CLI_FLAG,   NULL,
+         "read past the page cache, and drop the shards from it before",                                                     &r.direct,      0, 0          },
+        {"cold",        0,   SPSH_CLI_FLAG,   NULL,                  "drop the shards from the page cache before each part",
+         &r.cold,                                                                                                                            0, 0          },
+        {"features",    0,   SPSH_CLI_TEXT,   "TEXT",
+         "batches of features, kaldi-fbank,mel_count=80 as an example",                                                      &r.features,    0, 0          },
+        {"device",      0,   SPSH_CLI_COUNT,  "N",                   "batches in the memory of device N, from 0",            &r.device,
+         0,                                                                                                                                     UINT16_MAX },
+        {"decode",      0,   SPSH_CLI_CHOICE, "host|device",         "where codec pcm is decoded; with --device",
+         &r.decode,                                                                                                                          0, 0          },
+        {"undecodable", 0,   SPSH_CLI_CHOICE, "skip|fail",
+         "records that pack marked undecodable are not served, or end it\n(default: skip)",                                  &r.undecodable, 0, 0          },
+        {"json",        0,   SPSH_CLI_FLAG,   NULL,                  "print one JSON object",                                &r.json,        0, 0          },
         SPSH_CLI_OPTIONS_END,
     };
     spsh_cli_option options[SPSH__PLAN_OPTION_COUNT + sizeof(own) / sizeof(own[0])];

@@ -124,12 +124,11 @@ static int cat(const request *r, const spsh_dataset *dataset)
 /* What was written, before anything is opened. */
 static int check(request *r)
 {
-    spsh__canvas_kind kind = SPSH__CANVAS_SVG;
     r->has_audio = r->plot == NULL || r->output != NULL || r->payload;
     if (r->output != NULL && strcmp(r->output, "-") == 0)
         r->output = NULL;
-    if (r->plot != NULL && !spsh__cat_plot_kind(r->plot, &kind))
-        return spsh__cli_usage("cat", "--plot: '%s' ends neither in .svg nor in .png", r->plot);
+    if (r->plot != NULL && !spsh__cat_plot_is_svg(r->plot))
+        return spsh__cli_usage("cat", "--plot writes SVG; '%s' does not end in .svg", r->plot);
     if (r->payload && r->words.augment != NULL)
         return spsh__cli_usage("cat", "--payload is what is stored; --augment changes it");
     if (r->words.features != NULL && r->plot == NULL && r->words.augment == NULL)
@@ -149,8 +148,8 @@ int spsh__cmd_cat(int argc, char **argv)
         {"payload", 0, SPSH_CLI_FLAG, NULL,
          "write the recording as it is stored, such as the\noriginal FLAC file, without decoding",
          &r.payload, 0, 0},
-        {"plot", 0, SPSH_CLI_TEXT, "FILE",
-         "draw waveform and features: .svg or .png; audio is\nwritten as well only with --output",
+        {"plot", 0, SPSH_CLI_TEXT, "FILE.svg",
+         "draw waveform and features as SVG; audio is written\nas well only with --output",
          &r.plot, 0, 0},
         {"features", 0, SPSH_CLI_TEXT, "TEXT",
          "which: a preset and changes to it, such as\nwhisper-logmel,mel_count=128; default: "

@@ -7,6 +7,7 @@
 #include "cli.h"
 #include "commands.h"
 #include "dedupe_out.h"
+#include "page.h"
 #include "part.h"
 #include "source_fail.h"
 #include "speechshard/cores.h"
@@ -318,10 +319,8 @@ int spsh__cmd_dedupe(int argc, char **argv)
     };
     spsh_cli_args args;
     spsh__builder_append_text(&c.command, "speechshard");
-    for (int i = 0; i < argc; i++) {
-        spsh__builder_append_text(&c.command, " ");
-        spsh__builder_append_text(&c.command, argv[i]);
-    }
+    for (int i = 0; i < argc; i++)
+        spsh__page_word(&c.command, argv[i]);
     int rc = spsh__cli_parse(&command, argc, argv, &args);
     if (rc == SPSH_CLI_RUN)
         rc = spsh__cli_finish(run(&c, &args));

@@ -29,6 +29,7 @@ static void on_heard(void *user, spsh_bytes id, const char *reference, const cha
     spsh__progress_update(&c->progress, ++c->heard, NULL);
     if (!c->transcripts || c->failed != SPSH_OK || spsh__cli_output_failed())
         return;
+    spsh__progress_clear();
     if (c->line == NULL) {
         spsh__text_print_field(stdout, id);
         (void)printf("\t%s\t%s\n", reference, found);

@@ -7,12 +7,12 @@
 
 #include "cli.h"
 #include "commands.h"
+#include "copy_page.h"
 #include "edit_distance.h"
 #include "explain.h"
 #include "file_out.h"
 #include "json_out.h"
 #include "names.h"
-#include "page.h"
 #include "pair_audio.h"
 #include "pair_view.h"
 #include "selection.h"
@@ -33,6 +33,7 @@ typedef struct request {
     const char *ids[2];
     const char *plot;   /* NULL: none */
     const char *listen; /* NULL: none */
+    const char *command;
     bool json;
 } request;
 
@@ -393,13 +394,15 @@ static void draw_text(spsh__builder *out, const char *letter, const side *s)
     spsh__builder_append_text(out, "</td></tr>\n");
 }
 
-static spsh_status draw_page(const spsh__print_set *set, const spsh__explain_facts *f,
-                             const side sides[2], spsh__builder *out, spsh_error *err)
+static spsh_status draw_page(const char *command, const spsh__print_set *set,
+                             const spsh__explain_facts *f, const side sides[2], spsh__builder *out,
+                             spsh_error *err)
 {
     spsh__page_open(out, "speechshard explain", spsh__pair_view_style);
     spsh__html_format(out, "<h1>%s</h1>\n<p>", spsh__align_class_text(f->kind));
     spsh__page_text(out, f->verdict);
     spsh__builder_append_text(out, "</p>\n");
+    spsh__copy_made(out, set, command);
     spsh__page_section_open(out, "The two");
     spsh__page_table_open(out, "|utterance|#length|transcript");
     draw_text(out, "a", &sides[0]);
@@ -435,7 +438,7 @@ static spsh_status write_plot(const request *r, const spsh__print_set *set,
                               const spsh__explain_facts *f, const side sides[2], spsh_error *err)
 {
     spsh__builder out = {0};
-    spsh_status rc = ends_with(r->plot, ".html") ? draw_page(set, f, sides, &out, err)
+    spsh_status rc = ends_with(r->plot, ".html") ? draw_page(r->command, set, f, sides, &out, err)
                                                  : spsh__pair_view_file(set, &f->best, &out, err);
     if (rc == SPSH_OK && out.failed) {
         spsh_error_set(err, SPSH_E_NO_MEMORY, 0, SPSH_OFFSET_NONE, "out of memory");
@@ -533,8 +536,9 @@ int spsh__cmd_explain(int argc, char **argv)
     request r = {
         {NULL, NULL},
         {NULL, NULL},
-        NULL, NULL, false
+        NULL, NULL, NULL, false
     };
+    spsh__builder line = {0};
     const spsh_cli_option options[] = {
         {"plot",   0, SPSH_CLI_TEXT, "FILE",
          "write a picture: both waveforms aligned, wrong bits,\n"
@@ -566,10 +570,15 @@ int spsh__cmd_explain(int argc, char **argv)
     r.ids[0] = args.operands[1];
     r.paths[1] = is_one ? args.operands[0] : args.operands[2];
     r.ids[1] = args.operands[is_one ? 2 : 3];
+    spsh__builder_append_text(&line, "speechshard");
+    for (int i = 0; i < argc; i++)
+        spsh__page_word(&line, argv[i]);
+    r.command = spsh__builder_text(&line);
     spsh__cli_watch_signals();
-    rc = open_set(&r, &set);
+    rc = r.command == NULL ? spsh__cli_fail_memory() : open_set(&r, &set);
     if (rc == SPSH_EXIT_DONE)
         rc = explain(&r, set);
     spsh__print_set_close(set);
+    spsh__builder_free(&line);
     return spsh__cli_finish(rc);
 }

@@ -108,10 +108,16 @@ static spsh_status export_all(run_state *s, spsh_error *err)
     spsh__export_utterance u = {.reader = s->audio_reader};
     char text[SPSH_HUMAN_BYTES];
     spsh_status rc;
+    spsh__cli_watch_signals();
     spsh__progress_begin(&progress, "export", "utterances",
                          spsh_dataset_info_get(s->dataset)->utterance_count);
     while ((rc = spsh__selection_next(s->selection, &u.position, &u.row, err)) == SPSH_OK) {
         rc = export_one(s, &u, err);
+        if (rc == SPSH_OK && *spsh__cli_interrupted()) {
+            spsh_error_set(err, SPSH_E_CANCELED, 0, SPSH_OFFSET_NONE,
+                           "stopped: %s holds a part of the utterances", s->request->output);
+            rc = SPSH_E_CANCELED;
+        }
         if (rc != SPSH_OK)
             break;
         spsh__progress_update(&progress, u.position + 1, spsh__human_bytes(s->bytes, text));

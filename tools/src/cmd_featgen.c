@@ -59,6 +59,7 @@ static spsh_status put_json(const featgen_command *c, const spsh__feature_run_fa
     spsh__json_put_bool(json, "published", facts->published || facts->already_there);
     spsh__json_put_u64(json, "utterances", facts->utterance_count);
     spsh__json_put_u64(json, "left_out", facts->left_out_count);
+    spsh__json_put_u64(json, "undecodable", facts->undecodable_count);
     spsh__json_put_u64(json, "frames", facts->frame_count);
     spsh__json_put_real(json, "audio_seconds", facts->seconds);
     spsh__json_put_real(json, "seconds", took_s);
@@ -103,6 +104,11 @@ static void print_facts(const featgen_command *c, const spsh__feature_run_facts 
         spsh__cli_message("%s damaged utterance%s left out",
                           spsh__human_count(facts->left_out_count, left),
                           facts->left_out_count == 1 ? " was" : "s were");
+    if (facts->undecodable_count > 0)
+        spsh__cli_message("%s undecodable utterance%s left out; the first one: %s",
+                          spsh__human_count(facts->undecodable_count, left),
+                          facts->undecodable_count == 1 ? " was" : "s were",
+                          facts->undecodable.message);
     if (facts->resampled_count > 0)
         spsh__cli_message("%s of %s utterances were resampled to %u Hz, the first one from %u Hz; "
                           "sample_rate_hz=%u in --features keeps that rate",
@@ -138,8 +144,10 @@ static int make(featgen_command *c)
     if (rc == SPSH_OK)
         return SPSH_EXIT_DONE;
     spsh__cli_fail(NULL, &err);
-    if ((rc == SPSH_E_AUDIO || rc == SPSH_E_CORRUPT || rc == SPSH_E_TRUNCATED) &&
-        !c->run.leave_out_damaged)
+    if (c->run.fail_on_undecodable && rc == SPSH_E_AUDIO)
+        spsh__cli_message("without --undecodable fail, undecodable records are left out");
+    else if ((rc == SPSH_E_AUDIO || rc == SPSH_E_CORRUPT || rc == SPSH_E_TRUNCATED) &&
+             !c->run.leave_out_damaged)
         spsh__cli_message("--skip-damaged leaves out what is damaged; 'speechshard verify' lists "
                           "all of it");
     return SPSH_EXIT_FAILED;
@@ -205,6 +213,7 @@ typedef struct featgen_arguments {
     const char *part;
     uint64_t jobs;
     int dtype, by; /* -1: not given */
+    int undecodable;
     bool estimate;
 } featgen_arguments;
 
@@ -236,6 +245,7 @@ static int settle(featgen_command *c, const featgen_arguments *a)
         return spsh__cli_usage("featgen", "--features %s: %s", c->text, err.message);
     c->run.dtype = choose_dtype(c, a->dtype);
     c->run.by_speaker = a->by != 1;
+    c->run.fail_on_undecodable = a->undecodable == 1;
     c->run.threads = a->jobs != 0 ? (uint32_t)a->jobs : spsh_core_count(JOBS_MAX);
     const int rc = spsh__part_take("featgen", a->part, &c->run.part, &c->run.part_count);
     return rc == SPSH_EXIT_DONE ? SPSH_CLI_RUN : rc;
@@ -262,7 +272,10 @@ int spsh__cmd_featgen(int argc, char **argv)
         {"by",           0,   SPSH_CLI_CHOICE, "speaker|dataset",
          "--stats: of each speaker and of the whole (default), or of the whole",                  &a.by,                    0, 0       },
         {"skip-damaged", 0,   SPSH_CLI_FLAG,   NULL,
-         "leave out utterances that cannot be decoded; else the first one ends it",               &c.run.leave_out_damaged, 0, 0       },
+         "leave out utterances that are damaged; else the first one ends it",                     &c.run.leave_out_damaged, 0, 0       },
+        {"undecodable",  0,   SPSH_CLI_CHOICE, "skip|fail",
+         "leave out records that pack marked undecodable, or fail (default: skip)",               &a.undecodable,
+         0,                                                                                                                    0       },
         {"jobs",         'j', SPSH_CLI_COUNT,  "N",               "threads; default: one a core", &a.jobs,                  1, JOBS_MAX},
         {"part",         0,   SPSH_CLI_TEXT,   "I/N",
          "only every N-th shard, from shard I on (0 to N-1): for several machines\n"

@@ -17,6 +17,7 @@
 #include "selection.h"
 #include "speechshard/features.h"
 #include "speechshard/publish.h"
+#include "undecodable.h"
 
 #define FORMAT_VERSION "1.0"
 
@@ -46,6 +47,10 @@ typedef struct summary {
     uint64_t language_count;
     uint64_t text_utterances;
     uint64_t recordings;
+    uint64_t skipped;
+    char **leftovers; /* file names, relative to the dataset */
+    size_t leftover_count;
+    uint64_t undecodable; /* records that pack has marked so */
 } summary;
 
 /* ---- counting ---- */
@@ -132,9 +137,23 @@ static int count_rows(summary *s, spsh__selection *selection)
     return rc == SPSH_E_END ? SPSH_EXIT_DONE : spsh__cli_fail(NULL, &err);
 }
 
+static int add_leftover(void *user, const char *name)
+{
+    summary *s = (summary *)user;
+    char **grown = (char **)realloc(s->leftovers, (s->leftover_count + 1) * sizeof(*grown));
+    if (grown == NULL)
+        return 1;
+    s->leftovers = grown;
+    s->leftovers[s->leftover_count] = strdup(name);
+    if (s->leftovers[s->leftover_count] == NULL)
+        return 1;
+    s->leftover_count++;
+    return 0;
+}
+
 static int summarize(summary *s)
 {
-    const spsh__filter filter = {NULL, NULL};
+    const spsh__filter filter = {.domain = NULL};
     spsh__selection *selection = NULL;
     s->language_count = spsh_dataset_name_count(s->dataset, SPSH_NAME_LANGUAGE);
     s->language_utterances =
@@ -144,9 +163,13 @@ static int summarize(summary *s)
     int rc = count_groups(s);
     if (rc == SPSH_EXIT_DONE)
         rc = spsh__selection_open("info", s->dataset, &filter, &selection);
-    if (rc == SPSH_EXIT_DONE)
+    if (rc == SPSH_EXIT_DONE) {
+        s->skipped = spsh__selection_skipped_count(selection);
         rc = count_rows(s, selection);
+    }
     spsh__selection_free(selection);
+    spsh_dataset_leftovers(spsh_dataset_path(s->dataset), add_leftover, s);
+    s->undecodable = spsh__undecodable_count(s->dataset, NULL, NULL);
     return rc;
 }
 
@@ -178,9 +201,12 @@ static void put_totals(spsh_json *json, const summary *s)
     spsh__json_put_u64(json, "generation", info->generation);
     spsh__json_put_u64(json, "shards", info->shard_count);
     spsh__json_put_u64(json, "utterances", info->utterance_count);
+    spsh__json_put_u64(json, "served", info->utterance_count - s->skipped);
+    spsh__json_put_u64(json, "skipped", s->skipped);
     spsh__json_put_u64(json, "recordings", s->recordings);
     spsh__json_put_u64(json, "payloads", info->record_count);
     spsh__json_put_u64(json, "duplicates", info->duplicate_count);
+    spsh__json_put_u64(json, "undecodable", s->undecodable);
     spsh__json_put_u64(json, "samples", s->samples);
     spsh__json_put_real(json, "seconds", s->seconds);
     spsh__json_put_u64(json, "bytes", info->shard_bytes);
@@ -215,7 +241,7 @@ static spsh_status put_overlays(spsh_json *json, const summary *s, spsh_error *e
         if (rc != SPSH_OK)
             return rc;
         spsh__json_begin_object(json, NULL);
-        spsh__json_put_text(json, "name", overlay.name);
+        spsh__json_put_text(json, "name", overlay.given_name);
         spsh__json_put_string(json, "type", overlay_type_name(overlay.type));
         spsh__json_put_u64(json, "entries", overlay.entry_count);
         spsh__json_end(json);
@@ -249,6 +275,10 @@ static spsh_status put_summary(spsh_json *json, const summary *s, spsh_error *er
     spsh_status rc = put_languages(json, s, err);
     if (rc == SPSH_OK)
         rc = put_overlays(json, s, err);
+    spsh__json_begin_array(json, "leftovers");
+    for (size_t i = 0; i < s->leftover_count; i++)
+        spsh__json_put_string(json, NULL, s->leftovers[i]);
+    spsh__json_end(json);
     if (rc == SPSH_OK)
         rc = spsh_dataset_pack_options(s->dataset, &options, err);
     if (rc == SPSH_OK)
@@ -297,9 +327,16 @@ static int print_totals(const summary *s)
     row_count(table, "shards", info->shard_count);
     snprintf(note, sizeof(note), "%s with text", spsh__human_count(s->text_utterances, other));
     spsh__table_row(table, "utterances", spsh__human_count(info->utterance_count, number), note);
+    if (s->skipped != 0) {
+        row_count(table, "served", info->utterance_count - s->skipped);
+        spsh__table_row(table, "skipped", spsh__human_count(s->skipped, number), "by overlays");
+    }
     snprintf(note, sizeof(note), "%s stored", spsh__human_count(info->record_count, other));
     spsh__table_row(table, "recordings", spsh__human_count(s->recordings, number), note);
     row_count(table, "duplicates", info->duplicate_count);
+    if (s->undecodable != 0)
+        spsh__table_row(table, "undecodable", spsh__human_count(s->undecodable, number),
+                        "intact, but not served");
     row_count(table, "speakers", info->speaker_count);
     snprintf(note, sizeof(note), "%s samples", spsh__human_count(s->samples, other));
     spsh__table_row(table, "duration", spsh__human_duration(s->seconds, number), note);
@@ -392,9 +429,15 @@ static int print_counts(const summary *s)
         if (spsh_dataset_overlay(s->dataset, i, &overlay, &err) != SPSH_OK)
             return spsh__cli_fail(NULL, &err);
         printf("\noverlay    ");
-        spsh__text_print(stdout, overlay.name, 0);
+        spsh__text_print(stdout, overlay.given_name, 0);
         printf(", %s, %s utterances", overlay_type_name(overlay.type),
                spsh__human_count(overlay.entry_count, count));
+    }
+    for (size_t i = 0; i < s->leftover_count; i++) {
+        printf("\nleftover   ");
+        spsh__text_print(
+            stdout, (spsh_bytes){(const uint8_t *)s->leftovers[i], strlen(s->leftovers[i])}, 0);
+        printf(", of a command that was killed; the next edit removes it");
     }
     const int rc = print_features(s);
     putchar('\n');
@@ -458,6 +501,9 @@ int spsh__cmd_info(int argc, char **argv)
     free(s.splits.items);
     free(s.rates.items);
     free(s.language_utterances);
+    for (size_t i = 0; i < s.leftover_count; i++)
+        free(s.leftovers[i]);
+    free(s.leftovers);
     spsh_dataset_close(dataset);
     return spsh__cli_finish(rc);
 }

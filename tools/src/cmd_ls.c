@@ -2,7 +2,8 @@
  *
  * On a terminal lines are aligned a page at a time and cut to its width; otherwise they are
  * TAB-separated. Only --json reads the records' heads (for hash and recording); the other forms
- * need index and metadata alone.
+ * need index and metadata alone. Only served utterances are listed. With --all, skipped ones are
+ * listed as well, and each line has a field for that.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -24,6 +25,7 @@ typedef struct listing {
     spsh_table *page;
     uint64_t page_rows;
     unsigned columns; /* of the terminal; 0: none */
+    bool all;
 } listing;
 
 /* ---- JSON ---- */
@@ -145,7 +147,7 @@ static spsh_status list_json(listing *l, uint64_t position, const spsh_row *row,
 
 /* ---- text ---- */
 
-static void list_fields(const spsh_utterance *u, const spsh_row *row)
+static void list_fields(const spsh_utterance *u, const spsh_row *row, const char *state)
 {
     spsh__text_print_field(stdout, u->id);
     printf("\t%.3f\t%u\t", (double)row->samples / row->sample_rate_hz, row->sample_rate_hz);
@@ -153,6 +155,8 @@ static void list_fields(const spsh_utterance *u, const spsh_row *row)
     fputc('\t', stdout);
     spsh__text_print_field(stdout, u->split);
     fputc('\t', stdout);
+    if (state != NULL)
+        printf("%s\t", state);
     spsh__text_print_field(stdout, u->text);
     fputc('\n', stdout);
 }
@@ -174,15 +178,16 @@ static spsh_status print_page(listing *l, spsh_error *err)
     return good ? SPSH_OK : no_memory(err);
 }
 
+/* state: NULL if lines have no such field. */
 static spsh_status add_to_page(listing *l, const spsh_utterance *u, const spsh_row *row,
-                               spsh_error *err)
+                               const char *state, spsh_error *err)
 {
     const spsh_bytes *fields[] = {&u->id, &u->domain, &u->split, &u->text};
     char *texts[4] = {NULL};
     char seconds[SPSH_HUMAN_BYTES], rate[SPSH_HUMAN_BYTES];
     bool good = true;
     if (l->page == NULL) {
-        l->page = spsh__table_new("lrrlll");
+        l->page = spsh__table_new(state != NULL ? "lrrllll" : "lrrlll");
         l->page_rows = 0;
     }
     for (size_t i = 0; i < 4; i++) {
@@ -193,7 +198,9 @@ static spsh_status add_to_page(listing *l, const spsh_utterance *u, const spsh_r
     snprintf(seconds, sizeof(seconds), "%.2f s", (double)row->samples / row->sample_rate_hz);
     snprintf(rate, sizeof(rate), "%u Hz", row->sample_rate_hz);
     good = good && l->page != NULL;
-    if (good)
+    if (good && state != NULL)
+        spsh__table_row(l->page, texts[0], seconds, rate, texts[1], texts[2], state, texts[3]);
+    else if (good)
         spsh__table_row(l->page, texts[0], seconds, rate, texts[1], texts[2], texts[3]);
     for (size_t i = 0; i < 4; i++)
         free(texts[i]);
@@ -202,15 +209,17 @@ static spsh_status add_to_page(listing *l, const spsh_utterance *u, const spsh_r
     return ++l->page_rows == ROWS_A_PAGE ? print_page(l, err) : SPSH_OK;
 }
 
-static spsh_status list_text(listing *l, uint64_t position, const spsh_row *row, spsh_error *err)
+static spsh_status list_text(listing *l, uint64_t position, const spsh_row *row, bool is_skipped,
+                             spsh_error *err)
 {
     spsh_utterance u;
+    const char *state = !l->all ? NULL : is_skipped ? "skipped" : "";
     spsh_status rc = spsh_reader_metadata(l->reader, position, &u, err);
     if (rc != SPSH_OK)
         return rc;
     if (l->columns != 0)
-        return add_to_page(l, &u, row, err);
-    list_fields(&u, row);
+        return add_to_page(l, &u, row, state, err);
+    list_fields(&u, row, state);
     return SPSH_OK;
 }
 
@@ -223,8 +232,9 @@ static spsh_status list_rows(listing *l, spsh__selection *selection, uint64_t li
         const spsh_row *row = NULL;
         rc = spsh__selection_next(selection, &position, &row, err);
         if (rc == SPSH_OK)
-            rc = l->json != NULL ? list_json(l, position, row, err)
-                                 : list_text(l, position, row, err);
+            rc = l->json != NULL
+                     ? list_json(l, position, row, err)
+                     : list_text(l, position, row, spsh__selection_is_skipped(selection), err);
     }
     if (rc == SPSH_OK || rc == SPSH_E_END)
         rc = print_page(l, err);
@@ -234,7 +244,7 @@ static spsh_status list_rows(listing *l, spsh__selection *selection, uint64_t li
 /* ---- the command ---- */
 
 typedef struct request {
-    bool json;
+    bool json, all;
     spsh__filter filter;
     uint64_t limit, offset;
 } request;
@@ -243,7 +253,7 @@ static int list(const spsh_dataset *dataset, const request *r)
 {
     spsh_error err = SPSH_ERROR_INIT;
     spsh__selection *selection = NULL;
-    listing l = {.dataset = dataset};
+    listing l = {.dataset = dataset, .all = r->all};
     spsh_status status;
     int rc = spsh__selection_open("ls", dataset, &r->filter, &selection);
     if (rc != SPSH_EXIT_DONE)
@@ -276,6 +286,8 @@ int spsh__cmd_ls(int argc, char **argv)
 {
     request r = {.limit = UINT64_MAX};
     const spsh_cli_option options[] = {
+        {"all",    0,   SPSH_CLI_FLAG,  NULL,
+         "list the utterances that an overlay skips as well, and mark them",                            &r.all,           0, 0},
         {"json",   0,   SPSH_CLI_FLAG,  NULL,     "print a JSON object a line, with all that is known",
          &r.json,                                                                                                         0, 0},
         {"domain", 'd', SPSH_CLI_TEXT,  "DOMAIN", "utterances of this domain only",                     &r.filter.domain,
@@ -290,10 +302,12 @@ int spsh__cmd_ls(int argc, char **argv)
         "ls",
         "DATASET",
         NULL,
-        "list the utterances",
+        "list the utterances that are served",
         "A line has id, seconds, sample rate, domain, split and transcript; when it does not go to "
         "a\n"
-        "terminal they are TAB-separated and whole.\n",
+        "terminal they are TAB-separated and whole. Utterances that an overlay skips are not "
+        "listed.\n"
+        "With --all they are: then 'skipped' or an empty field precedes the transcript.\n",
         "speechshard ls corpus.spsh | head\n"
         "speechshard ls corpus.spsh --split test --limit 20\n"
         "speechshard ls --json corpus.spsh | jq -r 'select(.samples < 8000) | .id'\n",
@@ -304,6 +318,7 @@ int spsh__cmd_ls(int argc, char **argv)
     int rc = spsh__cli_parse(&command, argc, argv, &args);
     if (rc != SPSH_CLI_RUN)
         return rc;
+    r.filter.served_only = !r.all;
     rc = spsh__dataset_open_or_report(args.operands[0], 0, &dataset);
     if (rc == SPSH_EXIT_DONE)
         rc = list(dataset, &r);

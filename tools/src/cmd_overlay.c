@@ -130,9 +130,9 @@ static spsh_status read_edits(const char *path, spsh_overlay_type type, edits *e
 
 /* ---- actions ---- */
 
-/* A key that no utterance has is allowed (another dataset's list may be meant), but worth a word.
- */
-static spsh_status report_unknown(const request *r, const edits *e, spsh_error *err)
+/* The format allows keys that no utterance has: the list may be one of several datasets. If none of
+ * the ids exists, it is more likely the wrong list or the wrong dataset. */
+static spsh_status check_ids(const request *r, const edits *e, spsh_error *err)
 {
     spsh_dataset *dataset = NULL;
     spsh_reader *reader = NULL;
@@ -151,9 +151,15 @@ static spsh_status report_unknown(const request *r, const edits *e, spsh_error *
                               (int)e->entries[i].id.size_bytes,
                               (const char *)e->entries[i].id.data);
     }
-    if (rc == SPSH_OK && unknown > 0)
+    if (rc == SPSH_OK && unknown == e->count) {
+        spsh_error_set(err, SPSH_E_NOT_FOUND, 0, SPSH_OFFSET_NONE,
+                       "%s has none of the %" PRIu64 " ids; nothing was added", r->dataset_path,
+                       unknown);
+        rc = SPSH_E_NOT_FOUND;
+    } else if (rc == SPSH_OK && unknown > 0) {
         spsh__cli_message("%" PRIu64 " of %" PRIu64 " ids are no utterance of %s", unknown,
                           e->count, r->dataset_path);
+    }
     spsh_reader_close(reader);
     spsh_dataset_close(dataset);
     return rc;
@@ -168,7 +174,7 @@ static int add_overlay(const request *r)
     spsh_overlay_type type = skip ? SPSH_OVERLAY_SKIP : SPSH_OVERLAY_TRANSCRIPT;
     spsh_status rc = read_edits(path, type, &e, &err);
     if (rc == SPSH_OK)
-        rc = report_unknown(r, &e, &err);
+        rc = check_ids(r, &e, &err);
     if (rc == SPSH_OK)
         rc = spsh_overlay_add(r->dataset_path, r->name, type, e.entries, e.count, NULL, &err);
     if (rc == SPSH_OK)
@@ -191,11 +197,11 @@ static spsh_status print_overlay(const spsh_overlay_info *overlay, spsh_json *js
 {
     const char *type = overlay->type == SPSH_OVERLAY_SKIP ? "skip" : "transcript";
     if (json == NULL) {
-        spsh__text_print_field(stdout, overlay->name);
+        spsh__text_print_field(stdout, overlay->given_name);
         printf("\t%s\t%" PRIu64 "\n", type, overlay->entry_count);
         return SPSH_OK;
     }
-    spsh__json_put_text(json, "name", overlay->name);
+    spsh__json_put_text(json, "name", overlay->given_name);
     spsh__json_put_string(json, "type", type);
     spsh__json_put_u64(json, "entries", overlay->entry_count);
     return spsh__json_write_line(json, stdout, err);

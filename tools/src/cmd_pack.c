@@ -8,7 +8,9 @@
 #include "pack.h"
 #include "report.h"
 #include "speechshard/cores.h"
+#include "speechshard/decimal.h"
 #include "speechshard/nearest_word.h"
+#include "table.h"
 
 #define SHARD_BYTES_DEFAULT  (UINT64_C(1) << 30)
 #define SHARD_BYTES_MIN      (UINT64_C(64) << 10)
@@ -52,12 +54,13 @@ static int on_progress(void *user, const spsh__pack_progress *progress)
 /* "5%", "0.5 %", "5": percent, as millionths. */
 static bool parse_percent(const char *text, uint64_t *ret_ppm)
 {
-    char *end = NULL;
-    errno = 0;
-    double percent = strtod(text, &end);
+    double percent = 0;
+    const char *end = text + spsh_decimal_scan(text, strlen(text), &percent);
+    if (end == text)
+        return false;
     while (*end == ' ' || *end == '%')
         end++;
-    if (errno != 0 || end == text || *end != '\0' || !(percent >= 0 && percent <= 100))
+    if (*end != '\0' || !(percent >= 0 && percent <= 100))
         return false;
     *ret_ppm = (uint64_t)(percent * 1e4 + 0.5);
     return true;
@@ -69,8 +72,10 @@ typedef struct pack_arguments {
     const char *domain;
     const char *split;
     const char *rejects_max;
-    int codec;  /* -1: not given */
-    int dedupe; /* -1: not given */
+    spsh_cli_texts columns;
+    int split_from; /* 0: names, 1: none */
+    int codec;      /* -1: not given */
+    int dedupe;     /* -1: not given */
     int order;
     int wds_key;
     uint64_t rate_hz;
@@ -107,6 +112,16 @@ static int settle(const pack_arguments *a, spsh__pack_options *options)
                                near != NULL ? "did you mean " : "`--layout list` prints them",
                                near != NULL ? near : "", near != NULL ? "?" : "");
     }
+    for (size_t i = 0; i < a->columns.count; i++) {
+        spsh__column_role role;
+        const char *name;
+        if (!spsh__column_rule_parse(a->columns.items[i], &role, &name))
+            return spsh__cli_usage("pack",
+                                   "--column %s: write FIELD=NAME, such as text=class; "
+                                   "FIELD is audio, text, id, speaker, language, domain, "
+                                   "split, start, end or duration",
+                                   a->columns.items[i]);
+    }
     if (a->codec >= 0)
         options->codec = (spsh__pack_codec)a->codec;
     else
@@ -124,6 +139,9 @@ static void fill(const pack_arguments *a, spsh__pack_options *options)
     options->layout = a->layout;
     options->domain_rule = a->domain;
     options->split_filter = a->split;
+    options->columns = a->columns.items;
+    options->column_count = a->columns.count;
+    options->no_split_names = a->split_from == 1;
     options->source_order = a->order == 1;
     options->trust_headers = a->trust_headers;
     options->follow_links = a->follow_links;
@@ -163,12 +181,6 @@ static int tell_result(const spsh__pack_options *options, const spsh__pack_resul
                         "command publishes what is packed; after mending the corpus, remove %s "
                         "first",
                         options->output, options->output);
-    else if (result->too_many_rejects && result->damaged_files > 0)
-        spsh__cli_error(
-            "%s: published, but %s %s damaged (see above), and what is missing is not known; "
-            "--max-rejects 100%% allows it",
-            options->output, spsh__human_count(result->damaged_files, rows),
-            result->damaged_files == 1 ? "archive or manifest is" : "archives or manifests are");
     else if (result->too_many_rejects)
         spsh__cli_error("%s: published, but more rows were left out than --max-rejects allows",
                         options->output);
@@ -225,6 +237,17 @@ static int list_layouts(void)
     return spsh__cli_finish(SPSH_EXIT_DONE);
 }
 
+static int start(const pack_arguments *a, const spsh_cli_args *args)
+{
+    spsh__pack_options pack = {0};
+    if (a->layout != NULL && strcmp(a->layout, "list") == 0)
+        return list_layouts();
+    if (args->operand_count == 0)
+        return spsh__cli_usage("pack", "a corpus is missing: a folder, an archive or a manifest");
+    const int rc = settle(a, &pack);
+    return rc != SPSH_CLI_RUN ? rc : run(args, a, &pack);
+}
+
 int spsh__cmd_pack(int argc, char **argv)
 {
     pack_arguments a = {.codec = -1,
@@ -247,6 +270,12 @@ int spsh__cmd_pack(int argc, char **argv)
          "hash: neighbours in a shard are strangers (default); source: as found",                                        &a.order,         0,                0              },
         {"domain",        0,   SPSH_CLI_TEXT,   "RULE",
          "NAME, dir:N (N-th directory, -1 is the file's own) or column:NAME",                                            &a.domain,        0,                0              },
+        {"column",        0,   SPSH_CLI_TEXTS,  "FIELD=NAME",
+         "read FIELD of a table from the column NAME; FIELD is audio, text, id,\n"
+         "speaker, language, domain, split, start, end or duration; may be repeated",                                    &a.columns,       0,                0              },
+        {"split-from",    0,   SPSH_CLI_CHOICE, "name|none",
+         "name: several tables called like splits (train.csv, test.csv) give their\n"
+         "rows these splits unless one has a split column (default); none: no split",                                    &a.split_from,    0,                0              },
         {"split",         0,   SPSH_CLI_TEXT,   "S,...",              "pack these splits only",                          &a.split,         0,                0              },
         {"shard-size",    0,   SPSH_CLI_SIZE,   "SIZE",               "of a shard file; default 1G",                     &a.shard_bytes,
          SHARD_BYTES_MIN,                                                                                                                                    SHARD_BYTES_MAX},
@@ -273,25 +302,18 @@ int spsh__cmd_pack(int argc, char **argv)
         "CORPUS... -o DATASET [options]",
         "pack speech corpora into a dataset of checksummed shards",
         "CORPUS is a folder, an archive (tar, tar.gz, tar.xz, zip ...), a manifest, or '-' for an\n"
-        "archive on standard input. What it is - Common Voice, MLS, Kaldi, Lhotse, a table, plain\n"
-        "audio with texts ... - is found out and said; several corpora in one folder are packed\n"
-        "together. The same input and options give the same bytes. A pack that was interrupted\n"
-        "goes on when the command is repeated.",
+        "archive on standard input. Of a manifest's folder, pack takes only what the manifest\n"
+        "names. What CORPUS is - Common Voice, MLS, Kaldi, Lhotse, a table, plain audio with\n"
+        "texts ... - is found out and said; several corpora in one folder are packed together.\n"
+        "The same input and options give the same bytes. A pack that was interrupted goes on\n"
+        "when the command is repeated.",
         "speechshard pack LibriSpeech/ -o libri.spsh\n"
         "speechshard pack cv-corpus-25.0-2026-03-09-de.tar.gz -o cv-de.spsh\n"
         "speechshard pack manifest.tsv -o corpus.spsh --codec pcm --rate 16000\n"
         "speechshard pack de/ fr/ it/ -o three.spsh --domain dir:-1\n",
         options};
-    spsh__pack_options pack = {0};
     spsh_cli_args args;
 
-    int rc = spsh__cli_parse(&command, argc, argv, &args);
-    if (rc != SPSH_CLI_RUN)
-        return rc;
-    if (a.layout != NULL && strcmp(a.layout, "list") == 0)
-        return list_layouts();
-    if (args.operand_count == 0)
-        return spsh__cli_usage("pack", "a corpus is missing: a folder, an archive or a manifest");
-    rc = settle(&a, &pack);
-    return rc != SPSH_CLI_RUN ? rc : run(&args, &a, &pack);
+    const int rc = spsh__cli_parse(&command, argc, argv, &args);
+    return rc != SPSH_CLI_RUN ? rc : start(&a, &args);
 }

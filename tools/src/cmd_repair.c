@@ -2,7 +2,8 @@
  * is left is saved into a new dataset.
  *
  *     verify -> damaged files
- *     -o OUT:      units without damage are linked, the others repaired shard by shard; publish
+ *     -o OUT:      units without damage are linked, the others repaired shard by shard; publish;
+ *                  overlays; verify and open the result
  *     --in-place:  only what comes back byte for byte: a damaged file is kept as FILE.damaged
  *     SHARD -o DIR: that shard alone
  *
@@ -39,9 +40,9 @@ typedef struct job {
     uint8_t dataset_id[16];
     shard_state *shards;
     uint64_t shard_count;
-    bool other_damage; /* manifest, index, overlays */
     bool index_damaged, manifest_damaged;
-    uint64_t damage_count, lost_records, lost_utterances, repaired;
+    bool other_damage; /* overlays and derived files, which do not come back in place */
+    uint64_t damage_count, lost_records, lost_utterances, lost_edits, repaired;
 } job;
 
 static bool join(char dst[PATH_BYTES], const char *directory, const char *name)
@@ -54,7 +55,7 @@ static bool join(char dst[PATH_BYTES], const char *directory, const char *name)
 
 static int report(job *j, const char *type, const spsh_damage *damage)
 {
-    spsh__progress_end(&j->progress);
+    spsh__progress_clear();
     if (j->json)
         j->print_failed = !spsh__damage_print_json(j->object, type, j->path, damage);
     else
@@ -75,15 +76,31 @@ static int on_damage(void *user, const spsh_damage *damage)
             return 0;
         }
     }
-    j->other_damage = true;
-    j->index_damaged = j->index_damaged || strncmp(damage->file, "index-", 6) == 0;
-    j->manifest_damaged = j->manifest_damaged || strncmp(damage->file, "manifest", 8) == 0;
+    if (strncmp(damage->file, "index-", 6) == 0)
+        j->index_damaged = true;
+    else if (strncmp(damage->file, "manifest", 8) == 0)
+        j->manifest_damaged = true;
+    else
+        j->other_damage = true;
     return report(j, "damage", damage);
 }
 
 static int on_loss(void *user, const spsh_damage *damage)
 {
     return report((job *)user, "lost", damage);
+}
+
+static int on_lost_edit(void *user, const spsh_damage *damage)
+{
+    job *j = (job *)user;
+    j->lost_edits++;
+    return report(j, "lost", damage);
+}
+
+/* Damage of the output, which no other callback has reported. */
+static int on_output_damage(void *user, const spsh_damage *damage)
+{
+    return report((job *)user, "damage", damage);
 }
 
 static int on_progress(void *user, uint64_t done_bytes, uint64_t total_bytes)
@@ -201,42 +218,15 @@ static bool find_dataset_id(job *j)
     return false;
 }
 
-static int examine(job *j)
+/* verify stops at a damaged manifest.spsh. Then each shard is verified by itself, against the seal
+ * that an older generation has of it. */
+static void examine_shards(job *j)
 {
-    spsh_error err = SPSH_ERROR_INIT;
-    spsh_verify_options opt = SPSH_VERIFY_OPTIONS_INIT;
-    spsh_verify_result result;
-    spsh_status rc = spsh_repair_manifest_open(j->path, NULL, &j->manifest, &err);
-    if (rc == SPSH_E_NO_MEMORY)
-        return spsh__cli_fail_memory();
-    int status = j->manifest != NULL ? list_manifest(j) : list_directory(j);
-    if (status != SPSH_EXIT_DONE)
-        return status;
-    if (j->manifest == NULL || !j->manifest->newest) {
-        spsh__cli_error("manifest.spsh cannot be read (%s)", err.message);
-        j->other_damage = true;
-        j->manifest_damaged = true;
-        j->damage_count++;
-    }
-    if (j->manifest == NULL) {
-        spsh__cli_message("pack options and counts of rejects are lost with the manifest");
-        if (find_dataset_id(j))
-            return SPSH_EXIT_DONE;
-        spsh__cli_error("%s: no intact shard tells the dataset's id", j->path);
-        return SPSH_EXIT_FAILED;
-    }
-    opt.damage_fn = on_damage;
-    opt.progress_fn = on_progress;
-    opt.user = j;
-    spsh__progress_begin(&j->progress, "verify", "B", 0);
-    rc = spsh_verify(j->path, &opt, &result, &err);
-    spsh__progress_end(&j->progress);
-    if (rc != SPSH_OK && !(j->manifest_damaged && rc == SPSH_E_NOT_FOUND))
-        return spsh__cli_fail(NULL, &err);
-    /* Without the newest manifest verify stops there: then each shard is verified by itself. */
-    for (uint64_t n = 0; n < j->shard_count && !j->manifest->newest; n++) {
+    for (uint64_t n = 0; n < j->shard_count; n++) {
         char name[32], relative[48], path[PATH_BYTES];
+        spsh_error err = SPSH_ERROR_INIT;
         spsh_verify_options one = SPSH_VERIFY_OPTIONS_INIT;
+        spsh_verify_result result;
         spsh_shard_options as_sealed = SPSH_SHARD_OPTIONS_INIT;
         spsh_shard *shard = NULL;
         as_sealed.expected = &j->manifest->seals[n];
@@ -247,7 +237,44 @@ static int examine(job *j)
             result.damage_count != 0 || spsh_shard_open(path, &as_sealed, &shard, &err) != SPSH_OK;
         spsh_shard_close(shard);
     }
-    return SPSH_EXIT_DONE;
+}
+
+static int examine_dataset(job *j)
+{
+    spsh_error err = SPSH_ERROR_INIT;
+    spsh_verify_options opt = SPSH_VERIFY_OPTIONS_INIT;
+    spsh_verify_result result;
+    opt.damage_fn = on_damage;
+    opt.progress_fn = on_progress;
+    opt.user = j;
+    spsh__progress_begin(&j->progress, "verify", "B", 0);
+    spsh_status rc = spsh_verify(j->path, &opt, &result, &err);
+    spsh__progress_end(&j->progress);
+    return rc == SPSH_OK ? SPSH_EXIT_DONE : spsh__cli_fail(NULL, &err);
+}
+
+static int examine(job *j)
+{
+    spsh_error err = SPSH_ERROR_INIT;
+    spsh_status rc = spsh_repair_manifest_open(j->path, NULL, &j->manifest, &err);
+    if (rc == SPSH_E_NO_MEMORY)
+        return spsh__cli_fail_memory();
+    int status = j->manifest != NULL ? list_manifest(j) : list_directory(j);
+    if (status != SPSH_EXIT_DONE)
+        return status;
+    if (j->manifest != NULL && j->manifest->newest)
+        return examine_dataset(j);
+    spsh__cli_error("manifest.spsh cannot be read (%s)", err.message);
+    j->manifest_damaged = true;
+    j->damage_count++;
+    if (j->manifest != NULL) {
+        examine_shards(j);
+        return SPSH_EXIT_DONE;
+    }
+    if (find_dataset_id(j))
+        return SPSH_EXIT_DONE;
+    spsh__cli_error("%s: no intact shard tells the dataset's id", j->path);
+    return SPSH_EXIT_FAILED;
 }
 
 /* ---- repairing ---- */
@@ -374,6 +401,7 @@ static int publish(job *j, const char *path)
     opt.seals = seals;
     opt.seal_count = j->shard_count;
     opt.dedupe = dedupe_of(j);
+    opt.is_locked = j->in_place;
     opt.options_json = (spsh_bytes){(const uint8_t *)"{}", 2};
     opt.log_fn = log_step;
     if (j->manifest != NULL) {
@@ -395,11 +423,62 @@ static int make_directory(const char *path)
     return SPSH_EXIT_FAILED;
 }
 
+/* Verify and open the output. path: a dataset or a shard. */
+static int check_output(job *j, const char *path, bool is_dataset)
+{
+    spsh_error err = SPSH_ERROR_INIT;
+    spsh_verify_options opt = SPSH_VERIFY_OPTIONS_INIT;
+    spsh_verify_result result;
+    spsh_dataset *dataset = NULL;
+    spsh_shard *shard = NULL;
+    opt.damage_fn = on_output_damage;
+    opt.progress_fn = on_progress;
+    opt.user = j;
+    spsh__progress_begin(&j->progress, "verify", "B", 0);
+    spsh_status rc = spsh_verify(path, &opt, &result, &err);
+    spsh__progress_end(&j->progress);
+    if (rc == SPSH_OK && result.damage_count != 0) {
+        spsh__cli_error("%s: is still damaged after the repair; the damage is listed above", path);
+        return SPSH_EXIT_FAILED;
+    }
+    if (rc == SPSH_OK)
+        rc = is_dataset ? spsh_dataset_open(path, NULL, &dataset, &err)
+                        : spsh_shard_open(path, NULL, &shard, &err);
+    spsh_shard_close(shard);
+    spsh_dataset_close(dataset);
+    return rc == SPSH_OK ? SPSH_EXIT_DONE : spsh__cli_fail("the repaired file", &err);
+}
+
+/* Only manifests have the options of pack and the number of rejects. None can be read. */
+static int lose_pack_options(job *j)
+{
+    const spsh_damage damage = {.file = "manifest.spsh",
+                                .part = "pack options",
+                                .offset_bytes = SPSH_OFFSET_NONE,
+                                .message = "lost, and with them the counts of rejected and of "
+                                           "source rows"};
+    return on_loss(j, &damage);
+}
+
+static int carry_overlays(job *j)
+{
+    spsh_error err = SPSH_ERROR_INIT;
+    spsh_repair_options opt = SPSH_REPAIR_OPTIONS_INIT;
+    opt.damage_fn = on_lost_edit;
+    opt.user = j;
+    return spsh_repair_overlays(j->path, j->output, &opt, NULL, &err) == SPSH_OK
+               ? SPSH_EXIT_DONE
+               : spsh__cli_fail("overlays", &err);
+}
+
+static bool nothing_is_lost(const job *j)
+{
+    return j->lost_records + j->lost_utterances + j->lost_edits == 0 && j->manifest != NULL;
+}
+
 static int repair_to_output(job *j)
 {
     char directory[PATH_BYTES];
-    spsh_error err = SPSH_ERROR_INIT;
-    uint64_t overlays = 0;
     if (!join(directory, j->output, "shards")) {
         spsh__cli_error("%s: the path is too long", j->output);
         return SPSH_EXIT_FAILED;
@@ -415,32 +494,52 @@ static int repair_to_output(job *j)
     }
     if (status == SPSH_EXIT_DONE)
         status = publish(j, j->output);
+    if (status == SPSH_EXIT_DONE && j->manifest == NULL && lose_pack_options(j) != 0)
+        return SPSH_EXIT_FAILED;
+    if (status == SPSH_EXIT_DONE)
+        status = carry_overlays(j);
+    if (status == SPSH_EXIT_DONE)
+        status = check_output(j, j->output, true);
     if (status != SPSH_EXIT_DONE)
         return status;
-    if (j->manifest == NULL || !j->manifest->newest)
-        spsh__cli_message("overlays are not taken over: the newest manifest, which lists them, "
-                          "cannot be read");
-    else if (spsh_repair_overlays(j->path, j->output, NULL, &overlays, &err) != SPSH_OK)
-        return spsh__cli_fail("overlays", &err);
-    spsh__cli_message("%s: %" PRIu64 " shards, %" PRIu64 " of them repaired; lost %" PRIu64
-                      " recordings and %" PRIu64 " utterances",
-                      j->output, j->shard_count, j->repaired, j->lost_records, j->lost_utterances);
-    return j->lost_records + j->lost_utterances == 0 ? SPSH_EXIT_DONE : SPSH_EXIT_FAILED;
+    spsh__cli_message(
+        "%s: %" PRIu64 " shards, %" PRIu64 " of them repaired; lost %" PRIu64
+        " recordings and %" PRIu64 " utterances; %" PRIu64 " overlays lost or in doubt",
+        j->output, j->shard_count, j->repaired, j->lost_records, j->lost_utterances, j->lost_edits);
+    return nothing_is_lost(j) ? SPSH_EXIT_DONE : SPSH_EXIT_FAILED;
 }
 
 /* ---- in place ---- */
 
-/* FILE becomes FILE.damaged, and the rebuilt one takes its place. */
+static bool aside_path(char dst[PATH_BYTES], const char *path)
+{
+    const int length = snprintf(dst, PATH_BYTES, "%s.damaged", path);
+    return length > 0 && length < PATH_BYTES;
+}
+
+/* FILE becomes FILE.damaged, and the rebuilt one takes its place. A link keeps FILE there at each
+ * moment. Without links a kill may leave only FILE.damaged: see take_back. */
 static int replace(const char *rebuilt, const char *path)
 {
     char aside[PATH_BYTES];
-    int length = snprintf(aside, sizeof(aside), "%s.damaged", path);
-    if (length < 0 || length >= PATH_BYTES || rename(path, aside) != 0 ||
+    const bool fits = aside_path(aside, path);
+    if (fits)
+        (void)unlink(aside);
+    if (!fits || (link(path, aside) != 0 && rename(path, aside) != 0) ||
         rename(rebuilt, path) != 0) {
         spsh__cli_error("%s: cannot be replaced: %s", path, strerror(errno));
         return SPSH_EXIT_FAILED;
     }
     return SPSH_EXIT_DONE;
+}
+
+/* A kill came between the two steps of replace: the damaged file is what there is to repair. */
+static void take_back(const char *path)
+{
+    char aside[PATH_BYTES];
+    struct stat info;
+    if (stat(path, &info) != 0 && errno == ENOENT && aside_path(aside, path))
+        (void)rename(aside, path);
 }
 
 static int repair_shard_in_place(job *j, uint64_t n, const char *directory)
@@ -451,6 +550,7 @@ static int repair_shard_in_place(job *j, uint64_t n, const char *directory)
     (void)snprintf(name, sizeof(name), "shards/%s", base);
     if (!join(rebuilt, directory, base) || !join(path, j->path, name))
         return SPSH_EXIT_FAILED;
+    take_back(path);
     int status = repair_one(j, n, directory, NULL, &result);
     if (status != SPSH_EXIT_DONE)
         return status;
@@ -462,7 +562,9 @@ static int repair_shard_in_place(job *j, uint64_t n, const char *directory)
             name);
         return SPSH_EXIT_FAILED;
     }
-    status = replace(rebuilt, path);
+    status = check_output(j, rebuilt, false);
+    if (status == SPSH_EXIT_DONE)
+        status = replace(rebuilt, path);
     if (status == SPSH_EXIT_DONE)
         count_result(j, &result);
     return status;
@@ -486,17 +588,11 @@ static int rebuild_index(job *j)
     return status;
 }
 
-static int repair_in_place(job *j)
+/* The lock is held. */
+static int repair_files(job *j)
 {
     char directory[PATH_BYTES];
     int status = SPSH_EXIT_DONE;
-    if (j->manifest_damaged || (j->other_damage && !j->index_damaged)) {
-        spsh__cli_error(
-            "%s: the manifest or an overlay is damaged; that cannot be repaired in place, "
-            "but the dataset can be written anew with -o",
-            j->path);
-        return SPSH_EXIT_FAILED;
-    }
     if (!join(directory, j->path, "repair.tmp"))
         return SPSH_EXIT_FAILED;
     if (mkdir(directory, 0777) != 0 && errno != EEXIST)
@@ -507,6 +603,26 @@ static int repair_in_place(job *j)
     (void)rmdir(directory);
     if (j->index_damaged && status == SPSH_EXIT_DONE)
         status = rebuild_index(j);
+    return status;
+}
+
+static int repair_in_place(job *j)
+{
+    spsh_error err = SPSH_ERROR_INIT;
+    spsh_dataset_lock *lock = NULL;
+    if (j->manifest_damaged || j->other_damage) {
+        spsh__cli_error("%s: a manifest, an overlay, or a file of fingerprints or statistics is "
+                        "damaged; repair in place cannot rebuild it; write the dataset anew with "
+                        "-o",
+                        j->path);
+        return SPSH_EXIT_FAILED;
+    }
+    if (spsh_dataset_lock_open(j->path, NULL, &lock, &err) != SPSH_OK)
+        return spsh__cli_fail(NULL, &err);
+    int status = repair_files(j);
+    spsh_dataset_lock_close(lock);
+    if (status == SPSH_EXIT_DONE)
+        status = check_output(j, j->path, true);
     if (status == SPSH_EXIT_DONE)
         spsh__cli_message("%s: %" PRIu64 " shards rebuilt; the damaged files are kept as "
                           "*.damaged",
@@ -519,6 +635,8 @@ static int repair_in_place(job *j)
 static int repair_dataset(job *j)
 {
     int status = examine(j);
+    if (status == SPSH_EXIT_DONE && j->damage_count == 0 && j->in_place)
+        spsh_dataset_leftovers_remove(j->path, NULL);
     if (status == SPSH_EXIT_DONE && j->damage_count == 0)
         spsh__cli_message("%s: no damage, nothing to repair", j->path);
     else if (status == SPSH_EXIT_DONE)
@@ -528,10 +646,19 @@ static int repair_dataset(job *j)
     return status;
 }
 
+static bool is_shard(void *user, const char *name, size_t name_bytes)
+{
+    char shard[32];
+    spsh_shard_seal seal = {.unit = 0};
+    (void)user;
+    const int length = snprintf(shard, sizeof(shard), "%.*s", (int)name_bytes, name);
+    return length > 0 && length < (int)sizeof(shard) && parse_shard_name(shard, &seal);
+}
+
 /* A shard alone; if it lies in a dataset whose manifest can be read, that says what it was. */
 static int repair_file(job *j)
 {
-    char above[PATH_BYTES];
+    char above[PATH_BYTES], written[PATH_BYTES], written_name[32];
     const char *slash = strrchr(j->path, '/');
     const char *name = slash != NULL ? slash + 1 : j->path;
     spsh_error err = SPSH_ERROR_INIT;
@@ -549,11 +676,16 @@ static int repair_file(job *j)
                 opt.expected = &j->manifest->seals[n];
     if (mkdir(j->output, 0777) != 0 && errno != EEXIST)
         return make_directory(j->output);
+    spsh_stale_files_remove(spsh_io_default(), j->output, is_shard, NULL);
     const uint8_t *dataset_id = j->manifest != NULL ? j->manifest->info.dataset_id : NULL;
     spsh_status rc = spsh_repair_shard(j->path, dataset_id, j->output, &opt, &result, &err);
     spsh_repair_manifest_close(j->manifest);
     if (rc != SPSH_OK)
         return spsh__cli_fail(NULL, &err);
+    spsh_shard_file_name(result.seal.unit, result.seal.number, written_name);
+    if (!join(written, j->output, written_name) ||
+        check_output(j, written, false) != SPSH_EXIT_DONE)
+        return SPSH_EXIT_FAILED;
     count_result(j, &result);
     return result.records_lost + result.utterances_lost == 0 ? SPSH_EXIT_DONE : SPSH_EXIT_FAILED;
 }
@@ -577,8 +709,9 @@ int spsh__cmd_repair(int argc, char **argv)
         "DATASET -o DIRECTORY\nDATASET --in-place\nSHARD.spsh -o DIRECTORY",
         "rebuild what can be rebuilt, save what is intact",
         "Lost headers, indexes and footers come back byte for byte. Of damaged blocks each intact\n"
-        "recording is saved; a line for each thing that is lost goes to standard output. Exit\n"
-        "status 0: nothing is lost.\n",
+        "recording is saved. Overlays in force are checked and taken over, also when the newest\n"
+        "manifest is damaged. Each loss, and each overlay in doubt, is a line of standard output.\n"
+        "The result is verified and opened. Exit status 0: it is whole, and nothing is lost.\n",
         "speechshard repair corpus.spsh --in-place\n"
         "speechshard repair corpus.spsh -o repaired.spsh\n",
         options};

@@ -7,6 +7,7 @@
 #include "cli.h"
 #include "commands.h"
 #include "json_out.h"
+#include "speechshard/decimal.h"
 #include "train/run_page.h"
 
 static void put_count(spsh_json *json, const char *key, double value)
@@ -128,15 +129,13 @@ static bool read_rate(const char *text, spsh__run_rates *rates)
 {
     const char *number = strchr(text, '=');
     double *to = NULL;
-    char *end = NULL;
     if (strncmp(text, "on-demand=", 10) == 0)
         to = &rates->on_demand;
     else if (strncmp(text, "preemptible=", 12) == 0)
         to = &rates->preemptible;
     if (to == NULL || number[1] < '0' || number[1] > '9') /* no sign, no blank, no "inf" */
         return false;
-    *to = strtod(number + 1, &end);
-    return *end == '\0' && *to < 1e9;
+    return spsh_decimal_scan(number + 1, strlen(number + 1), to) == strlen(number + 1) && *to < 1e9;
 }
 
 /* ---- the command ---- */

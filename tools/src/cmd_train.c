@@ -293,7 +293,7 @@ static int parse(train_command *c, int argc, char **argv)
          "with -o the run trains there: in one process, under\na clock of its own",                                         &c->cluster,         0, 0          },
         {"rendezvous",    0,   SPSH_CLI_TEXT,   "WHERE",
          "where processes meet that torchrun or Kubernetes\nbegins: auto, file://FOLDER, "
-         "tcp://HOST:PORT",                                                                                                 &c->rendezvous,      0, 0          },
+         "tcp://HOST:PORT;\nwithout a shared folder set SPEECHSHARD_SECRET",                                                &c->rendezvous,      0, 0          },
         {"slow",          0,   SPSH_CLI_TEXTS,  "RANK:FACTORx",
          "to try out a cluster: computing takes this process\nFACTOR times as long (3:10x); may be "
          "repeated",                                                                                                        &c->slow,            0, 0          },

@@ -179,6 +179,7 @@ static spsh_status hear(transcribe_command *c, spsh_error *err)
         rc = spsh_recogniser_transcribe_all(c->recogniser, c->parts, c->part_count, texts, err);
     if (rc == SPSH_OK) {
         spsh__progress_update(&c->progress, c->heard += c->count, NULL);
+        spsh__progress_clear();
         rc = print_texts(c, texts, err);
     }
     for (size_t i = 0; texts != NULL && i < c->part_count; i++)
@@ -343,6 +344,7 @@ static int transcribe_rows(transcribe_command *c, const spsh_dataset *dataset, s
     spsh_error err = SPSH_ERROR_INIT;
     const spsh_row *row = NULL;
     uint64_t position = 0;
+    c->filter.served_only = true;
     int exit_status = spsh__selection_open("transcribe", dataset, &c->filter, &selection);
     if (exit_status != SPSH_EXIT_DONE)
         return exit_status;

@@ -5,6 +5,8 @@
 #include "cli.h"
 #include "commands.h"
 #include "damage_out.h"
+#include "speechshard/publish.h"
+#include "undecodable.h"
 
 enum { JOBS_MAX = 256 };
 
@@ -14,6 +16,8 @@ typedef struct report {
     spsh_progress progress;
     spsh_json *object;
     bool failed; /* to print */
+    uint64_t leftovers;
+    uint64_t undecodable;
 } report;
 
 /* ---- damage ---- */
@@ -21,12 +25,38 @@ typedef struct report {
 static int on_damage(void *user, const spsh_damage *damage)
 {
     report *r = (report *)user;
-    spsh__progress_end(&r->progress);
+    spsh__progress_clear();
     if (r->json)
         r->failed = !spsh__damage_print_json(r->object, "damage", r->path, damage);
     else
         spsh__damage_print(damage);
     return r->failed || spsh__cli_output_failed();
+}
+
+static void on_undecodable(void *user, spsh_bytes id)
+{
+    report *r = (report *)user;
+    spsh_error err = SPSH_ERROR_INIT;
+    if (!r->json) {
+        spsh__cli_message("%s: undecodable, not served: recording \"%.*s\"", r->path,
+                          (int)id.size_bytes, (const char *)id.data);
+        return;
+    }
+    spsh__json_put_string(r->object, "type", "undecodable");
+    spsh__json_put_string(r->object, "dataset", r->path);
+    spsh__json_put_text(r->object, "id", id);
+    r->failed = spsh__json_write_line(r->object, stdout, &err) != SPSH_OK || r->failed;
+}
+
+/* Damage keeps some datasets from being opened: it is reported already. */
+static void count_undecodable(report *r)
+{
+    spsh_dataset *dataset = NULL;
+    r->undecodable = 0;
+    if (spsh_dataset_open(r->path, NULL, &dataset, NULL) != SPSH_OK)
+        return;
+    r->undecodable = spsh__undecodable_count(dataset, on_undecodable, r);
+    spsh_dataset_close(dataset);
 }
 
 static int on_progress(void *user, uint64_t done_bytes, uint64_t total_bytes)
@@ -53,6 +83,8 @@ static void print_summary(report *r, const spsh_verify_result *result, uint64_t 
         spsh__json_put_u64(r->object, "recordings", result->records);
         spsh__json_put_u64(r->object, "utterances", result->utterances);
         spsh__json_put_u64(r->object, "damaged", result->damage_count);
+        spsh__json_put_u64(r->object, "leftovers", r->leftovers);
+        spsh__json_put_u64(r->object, "undecodable", r->undecodable);
         spsh__json_put_string(r->object, "engine", result->engine);
         spsh__json_put_bool(r->object, "direct", result->direct);
         spsh__json_put_real(r->object, "seconds", seconds);
@@ -66,6 +98,27 @@ static void print_summary(report *r, const spsh_verify_result *result, uint64_t 
                       spsh__human_bytes((uint64_t)((double)result->bytes / seconds), rate),
                       result->engine, result->direct ? ", direct" : "",
                       result->damage_count == 0 ? "no damage" : "damage was found");
+    if (r->undecodable > 0)
+        spsh__cli_message("%s: %" PRIu64 " undecodable recording%s", r->path, r->undecodable,
+                          r->undecodable == 1 ? "" : "s");
+}
+
+/* No damage: the dataset never refers to them. */
+static int on_leftover(void *user, const char *name)
+{
+    report *r = (report *)user;
+    spsh_error err = SPSH_ERROR_INIT;
+    r->leftovers++;
+    if (!r->json) {
+        spsh__cli_message("%s/%s: left by a command that was killed; the next edit removes it",
+                          r->path, name);
+        return 0;
+    }
+    spsh__json_put_string(r->object, "type", "leftover");
+    spsh__json_put_string(r->object, "dataset", r->path);
+    spsh__json_put_string(r->object, "file", name);
+    r->failed = spsh__json_write_line(r->object, stdout, &err) != SPSH_OK || r->failed;
+    return r->failed;
 }
 
 static int verify_one(report *r, const spsh_verify_options *options)
@@ -81,7 +134,13 @@ static int verify_one(report *r, const spsh_verify_options *options)
         return SPSH_EXIT_FAILED;
     if (rc != SPSH_OK)
         return spsh__cli_fail(NULL, &err);
-    print_summary(r, &result, spsh__cli_now_ns() - begin_ns);
+    const uint64_t took_ns = spsh__cli_now_ns() - begin_ns;
+    r->leftovers = 0;
+    spsh_dataset_leftovers(r->path, on_leftover, r);
+    r->undecodable = 0;
+    if ((options->flags & SPSH_VERIFY_DECODE) != 0)
+        count_undecodable(r);
+    print_summary(r, &result, took_ns);
     return result.damage_count == 0 && !r->failed ? SPSH_EXIT_DONE : SPSH_EXIT_FAILED;
 }
 
@@ -91,11 +150,11 @@ int spsh__cmd_verify(int argc, char **argv)
     uint64_t jobs = 0;
     const spsh_cli_option options[] = {
         {"decode", 0,   SPSH_CLI_FLAG,  NULL,
-         "also decode every recording: number of samples, hash of the PCM",   &decode, 0, 0       },
+         "also decode every recording: samples, hash of the PCM, seek points", &decode, 0, 0       },
         {"cached", 0,   SPSH_CLI_FLAG,  NULL,
-         "read through the page cache, which hides damage of the disk",       &cached, 0, 0       },
-        {"jobs",   'j', SPSH_CLI_COUNT, "N",  "threads; default: one a core", &jobs,   1, JOBS_MAX},
-        {"json",   0,   SPSH_CLI_FLAG,  NULL, "print JSON, an object a line", &json,   0, 0       },
+         "read through the page cache, which hides damage of the disk",        &cached, 0, 0       },
+        {"jobs",   'j', SPSH_CLI_COUNT, "N",  "threads; default: one a core",  &jobs,   1, JOBS_MAX},
+        {"json",   0,   SPSH_CLI_FLAG,  NULL, "print JSON, an object a line",  &json,   0, 0       },
         SPSH_CLI_OPTIONS_END,
     };
     const spsh_cli_command command = {

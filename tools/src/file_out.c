@@ -28,15 +28,16 @@ static spsh_status fail_os(const char *path, const char *what, int os_errno, sps
 
 static spsh_status open_writer(spsh__file_out *file, spsh_error *err)
 {
-    spsh_status rc;
     char *slash = strrchr(file->path, '/');
     const char *name = slash == NULL ? file->path : slash + 1;
-    if (slash == NULL)
-        return spsh_file_writer_open(spsh_io_default(), ".", name, 0, NULL, &file->writer, err);
-    *slash = '\0';
-    rc = spsh_file_writer_open(spsh_io_default(), slash == file->path ? "/" : file->path, name, 0,
-                               NULL, &file->writer, err);
-    *slash = '/';
+    const char *directory = slash == NULL ? "." : slash == file->path ? "/" : file->path;
+    if (slash != NULL)
+        *slash = '\0';
+    spsh_stale_files_remove_of(spsh_io_default(), directory, name);
+    const spsh_status rc =
+        spsh_file_writer_open(spsh_io_default(), directory, name, 0, NULL, &file->writer, err);
+    if (slash != NULL)
+        *slash = '/';
     return rc;
 }
 

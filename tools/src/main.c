@@ -100,12 +100,8 @@ static bool take_standard_streams(void)
     return true;
 }
 
-int main(int argc, char **argv)
+static int run(int argc, char **argv)
 {
-    if (!take_standard_streams())
-        return SPSH_EXIT_FAILED;
-    setlocale(LC_CTYPE,
-              "C.UTF-8"); /* widths of characters; files and messages are UTF-8 everywhere */
     if (argc < 2) {
         spsh__cli_error("a command is missing (see 'speechshard --help')");
         return SPSH_EXIT_USAGE;
@@ -121,4 +117,13 @@ int main(int argc, char **argv)
             return s->run_fn(argc - 1, argv + 1);
     }
     return report_unknown(argv[1]);
+}
+
+int main(int argc, char **argv)
+{
+    if (!take_standard_streams())
+        return SPSH_EXIT_FAILED;
+    setlocale(LC_CTYPE,
+              "C.UTF-8"); /* widths of characters; files and messages are UTF-8 everywhere */
+    return spsh__cli_run(run, argc, argv);
 }

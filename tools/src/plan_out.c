@@ -32,6 +32,15 @@ static uint64_t units_served(const spsh__plan_summary *s)
     return units;
 }
 
+/* Number of utterances of the datasets, before skips and filters. */
+static uint64_t all_utterances(const spsh__plan_summary *s)
+{
+    uint64_t count = 0;
+    for (uint32_t i = 0; i < s->datasets->count; i++)
+        count += spsh_dataset_info_get(s->datasets->items[i])->utterance_count;
+    return count;
+}
+
 /* ---- one plan ---- */
 
 typedef struct reason {
@@ -65,6 +74,10 @@ static void add_utterances(spsh_table *table, const spsh__plan_summary *s)
     const spsh_plan_info *info = spsh_plan_info_get(s->plan);
     char number[SPSH_HUMAN_BYTES], other[SPSH_HUMAN_BYTES], note[NOTE_BYTES];
     reason reasons[REASONS];
+    snprintf(note, sizeof(note), "%s served, %s skipped by overlays",
+             spsh__human_count(all_utterances(s) - info->skipped_count, number),
+             spsh__human_count(info->skipped_count, other));
+    row_count(table, "in the datasets", all_utterances(s), note);
     snprintf(note, sizeof(note), "%s; the longest %s",
              spsh__human_duration(seconds_of(info->microseconds), number),
              spsh__human_duration(seconds_of(info->longest_microseconds), other));
@@ -287,6 +300,9 @@ spsh_status spsh__plan_put(spsh_json *json, const spsh__plan_summary *s, spsh_er
     spsh_status rc = SPSH_OK;
     if (s->label != NULL)
         spsh__json_put_string(json, "options", s->label);
+    spsh__json_put_u64(json, "all", all_utterances(s));
+    spsh__json_put_u64(json, "served", all_utterances(s) - info->skipped_count);
+    spsh__json_put_u64(json, "skipped", info->skipped_count);
     spsh__json_put_u64(json, "utterances", info->utterance_count);
     spsh__json_put_real(json, "seconds", seconds_of(info->microseconds));
     spsh__json_put_real(json, "longest_seconds", seconds_of(info->longest_microseconds));

@@ -9,6 +9,8 @@
 #include <string.h>
 
 #include "selection.h"
+#include "speechshard/decimal.h"
+#include "speechshard/options.h"
 
 enum { RATE_HZ_MAX = 768000 };
 
@@ -136,9 +138,9 @@ static int parse_weight(const char *command, const char *source, char **text,
 {
     char *domain = copy_text(source, text);
     char *equals = strrchr(domain, '=');
-    char *end = NULL;
-    double weight = equals == NULL ? 0 : strtod(equals + 1, &end);
-    if (equals == NULL || end == equals + 1 || *end != '\0' || !isfinite(weight) || weight <= 0)
+    const size_t size = equals == NULL ? 0 : strlen(equals + 1);
+    double weight = 0;
+    if (size == 0 || spsh_decimal_scan(equals + 1, size, &weight) != size || weight <= 0)
         return spsh__cli_usage(command,
                                "--weight: '%s' is not DOMAIN=W with a number W above 0, such as "
                                "read=0.7",
@@ -250,9 +252,25 @@ void spsh__plan_request_free(spsh__plan_request *request)
 
 int spsh__plan_fail(const char *command, const spsh_error *err)
 {
-    if (err->status == SPSH_E_INVALID_ARG)
-        return spsh__cli_usage(command, "%s", err->message);
-    return spsh__cli_fail(NULL, err);
+    static const spsh_option_name names[] = {
+        {"batch_seconds_max",        "--max-seconds"       },
+        {"batch_padded_seconds_max", "--max-padded-seconds"},
+        {"batch_utterances_max",     "--max-utterances"    },
+        {"utterance_seconds_min",    "--min-duration"      },
+        {"utterance_seconds_max",    "--max-duration"      },
+        {"speaker_utterances_max",   "--max-per-speaker"   },
+        {"long_utterances",          "--long"              },
+        {"window_utterances",        "--window"            },
+        {"virtual_world_size",       "--virtual-world-size"},
+        {"world_size",               "--world-size"        },
+        {"sample_rate_hz",           "--rate"              },
+        {"decode_threads",           "--threads"           },
+    };
+    spsh_error shown = *err;
+    spsh_options_rename(&shown, names, sizeof(names) / sizeof(names[0]));
+    if (shown.status == SPSH_E_INVALID_ARG)
+        return spsh__cli_usage(command, "%s", shown.message);
+    return spsh__cli_fail(NULL, &shown);
 }
 
 /* ---- datasets ---- */

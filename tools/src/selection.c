@@ -21,6 +21,9 @@ struct spsh__selection {
     uint64_t first; /* position of rows[0] */
     uint64_t count; /* rows that are there */
     uint64_t at;    /* next row to look at */
+    bool served_only, is_skipped;
+    uint64_t *skipped; /* positions, ascending */
+    uint64_t skipped_count, skipped_at;
     spsh_row rows[ROWS_AT_ONCE];
 };
 
@@ -95,16 +98,31 @@ static int find_name(const spsh_dataset *dataset, const name_query *query, uint3
                            count == 0 ? "are" : "is", count == 0 ? "none" : names);
 }
 
+static int load_skipped(spsh__selection *s)
+{
+    spsh_error err = SPSH_ERROR_INIT;
+    spsh_status rc = spsh_dataset_skipped_positions(s->dataset, NULL, 0, &s->skipped_count, &err);
+    if (rc == SPSH_OK && s->skipped_count > 0) {
+        s->skipped = (uint64_t *)calloc((size_t)s->skipped_count, sizeof(*s->skipped));
+        if (s->skipped == NULL)
+            return spsh__cli_fail_memory();
+        rc = spsh_dataset_skipped_positions(s->dataset, s->skipped, s->skipped_count,
+                                            &s->skipped_count, &err);
+    }
+    return rc == SPSH_OK ? SPSH_EXIT_DONE : spsh__cli_fail(spsh_dataset_path(s->dataset), &err);
+}
+
 int spsh__selection_open(const char *command, const spsh_dataset *dataset,
                          const spsh__filter *filter, spsh__selection **ret_selection)
 {
-    int rc = SPSH_EXIT_DONE;
     spsh__selection *selection = (spsh__selection *)calloc(1, sizeof(*selection));
     if (selection == NULL)
         return spsh__cli_fail_memory();
     selection->dataset = dataset;
     selection->utterance_count = spsh_dataset_info_get(dataset)->utterance_count;
-    if (filter->domain != NULL) {
+    selection->served_only = filter->served_only;
+    int rc = load_skipped(selection);
+    if (rc == SPSH_EXIT_DONE && filter->domain != NULL) {
         const name_query query = {command, "domain", filter->domain, SPSH_NAME_DOMAIN};
         selection->by_domain = true;
         rc = find_name(dataset, &query, &selection->domain);
@@ -140,17 +158,39 @@ static spsh_status fill(spsh__selection *s, spsh_error *err)
     return rc;
 }
 
+/* Positions come in ascending order. */
+static void find_skipped(spsh__selection *s, uint64_t position)
+{
+    while (s->skipped_at < s->skipped_count && s->skipped[s->skipped_at] < position)
+        s->skipped_at++;
+    s->is_skipped = s->skipped_at < s->skipped_count && s->skipped[s->skipped_at] == position;
+}
+
+bool spsh__selection_is_skipped(const spsh__selection *selection)
+{
+    return selection->is_skipped;
+}
+
+uint64_t spsh__selection_skipped_count(const spsh__selection *selection)
+{
+    return selection->skipped_count;
+}
+
 spsh_status spsh__selection_next(spsh__selection *selection, uint64_t *ret_position,
                                  const spsh_row **ret_row, spsh_error *err)
 {
     spsh_status rc;
     while ((rc = fill(selection, err)) == SPSH_OK) {
+        const uint64_t position = selection->first + selection->at;
         const spsh_row *row = &selection->rows[selection->at++];
+        find_skipped(selection, position);
+        if (selection->served_only && selection->is_skipped)
+            continue;
         if (selection->by_domain && row->domain != selection->domain)
             continue;
         if (selection->by_split && row->split != selection->split)
             continue;
-        *ret_position = selection->first + selection->at - 1;
+        *ret_position = position;
         *ret_row = row;
         return SPSH_OK;
     }
@@ -162,7 +202,9 @@ spsh_status spsh__selection_pass(spsh__selection *selection, uint64_t count, sps
     uint64_t position = 0;
     const spsh_row *row = NULL;
     spsh_status rc = SPSH_OK;
-    if (!selection->by_domain && !selection->by_split && selection->count == 0) {
+    const bool leaves_out = selection->by_domain || selection->by_split ||
+                            (selection->served_only && selection->skipped_count > 0);
+    if (!leaves_out && selection->count == 0) {
         uint64_t left = selection->utterance_count - selection->first;
         selection->first += count < left ? count : left;
         return SPSH_OK;
@@ -174,5 +216,7 @@ spsh_status spsh__selection_pass(spsh__selection *selection, uint64_t count, sps
 
 void spsh__selection_free(spsh__selection *selection)
 {
+    if (selection != NULL)
+        free(selection->skipped);
     free(selection);
 }

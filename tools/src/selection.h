@@ -17,6 +17,7 @@
 typedef struct spsh__filter {
     const char *domain;
     const char *split;
+    bool served_only; /* without utterances that a skip overlay names */
 } spsh__filter;
 
 /** Returns SPSH_EXIT_DONE with *ret_dataset set, or reports the failure and returns
@@ -40,6 +41,11 @@ int spsh__selection_open(const char *command, const spsh_dataset *dataset,
  */
 SPSH_NODISCARD spsh_status spsh__selection_next(spsh__selection *selection, uint64_t *ret_position,
                                                 const spsh_row **ret_row, spsh_error *err);
+
+/** Is the utterance that spsh__selection_next returned last named by a skip overlay? */
+bool spsh__selection_is_skipped(const spsh__selection *selection);
+/** Utterances of the whole dataset that skip overlays name, selected or not. */
+uint64_t spsh__selection_skipped_count(const spsh__selection *selection);
 
 /** Pass over so many selected utterances. */
 SPSH_NODISCARD spsh_status spsh__selection_pass(spsh__selection *selection, uint64_t count,

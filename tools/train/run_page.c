@@ -455,6 +455,34 @@ static void draw_config(spsh__builder *out, const char *config)
     spsh__page_section_close(out);
 }
 
+/* A list of config.yaml's section "data". */
+static void draw_data(spsh__builder *out, const char *config, const char *key)
+{
+    const char *at = strstr(config, "\ndata:\n");
+    at = at == NULL ? NULL : strstr(at, key);
+    if (at == NULL)
+        return;
+    at += strlen(key);
+    spsh__page_made_open_row(out, strstr(key, "train") != NULL ? "training data" : "evaluated on");
+    spsh__html_text(out, (spsh_bytes){(const uint8_t *)at, strcspn(at, "\n")});
+    spsh__page_made_close_row(out);
+}
+
+static void draw_made(spsh__builder *out, const char *run, const char *config)
+{
+    spsh__builder line = {0};
+    spsh__page_made_open(out);
+    if (config != NULL) {
+        draw_data(out, config, "\n  train: ");
+        draw_data(out, config, "\n  dev: ");
+    }
+    spsh__builder_append_text(&line, "speechshard report");
+    spsh__page_word(&line, run);
+    out->failed = out->failed || line.failed;
+    spsh__page_made_close(out, spsh__builder_bytes(&line));
+    spsh__builder_free(&line);
+}
+
 static void draw_head(spsh__builder *out, const char *run, const spsh__run_history *h)
 {
     char text[NUMBER_BYTES];
@@ -476,6 +504,7 @@ void spsh__run_page(spsh__builder *out, const char *run, const spsh__run_history
     const spsh__curve like = {.marks = marks, .mark_count = marks != NULL ? h->start_count : 0};
     spsh__page_open(out, run, NULL);
     draw_head(out, run, h);
+    draw_made(out, run, config);
     draw_tiles(out, h);
     draw_warnings(out, h);
     draw_steps(out, h, &like);

@@ -2,10 +2,10 @@
 #include "cluster.h"
 
 #include <ctype.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "speechshard/decimal.h"
 #include "train_internal.h"
 
 #define LEARNERS_MAX UINT32_C(1024)
@@ -36,17 +36,14 @@ static const unit rates[] = {
     {"GB",   1e9     }
 };
 
-/* A number of text, not below 0; *text goes behind it. */
+/* Read a number without a sign, and advance *text past it. */
 static bool take_number(const char **text, double *ret)
 {
-    char *end = NULL;
-    if (!isdigit((unsigned char)**text) && **text != '.')
+    if (**text == '+' || **text == '-')
         return false;
-    *ret = strtod(*text, &end);
-    if (end == *text || !isfinite(*ret))
-        return false;
-    *text = end;
-    return true;
+    const size_t size = spsh_decimal_scan(*text, strlen(*text), ret);
+    *text += size;
+    return size > 0;
 }
 
 /* ... with a unit, which ends where letters do. */

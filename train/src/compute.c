@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "strategy.h"
 #include "train_internal.h"
 
 static const char *const precisions[] = {"fp32", "tf32", "bf16", "fp16"};
@@ -144,11 +145,29 @@ static spsh_status open_cuda(const spsh__compute_options *o, spsh__compute *c, s
                                      "train.backend is cuda, but: %.180s", why.message);
 }
 
+/* Reject a strategy that races on a device. A model that is only read has no strategy. */
+static spsh_status check_strategy(const spsh__compute_options *o, spsh_error *err)
+{
+    const spsh__strategy_options options = {.outer = o->config->outer};
+    const bool has_nodes = strcmp(o->config->strategy, "hierarchical") == 0;
+    if (o->is_for_reading || !spsh__strategy_needs_host(o->config->strategy, &options))
+        return SPSH_OK;
+    return SPSH_FAIL(err, SPSH_E_UNSUPPORTED, SPSH_OFFSET_NONE,
+                     "train.strategy %s%s%s cannot run on a GPU: its exchanges and the computation "
+                     "would change weights there at once; use %s, or train.backend=cpu",
+                     o->config->strategy, has_nodes ? " with train.outer " : "",
+                     has_nodes ? o->config->outer : "",
+                     has_nodes ? "train.outer=d1-model or dpsgd-ring"
+                               : "train.strategy=allreduce or d1-model");
+}
+
 spsh_status spsh__compute_open(const spsh__compute_options *o, spsh__compute *ret, spsh_error *err)
 {
     const spsh__backend_choice choice = o->config->backend;
     spsh__compute c = {.cuda = NULL};
-    spsh_status rc = SPSH_OK;
+    spsh_status rc = choice == SPSH__BACKEND_CUDA ? check_strategy(o, err) : SPSH_OK;
+    if (rc != SPSH_OK)
+        return rc;
     if (choice == SPSH__BACKEND_CPU || choice == SPSH__BACKEND_REFERENCE)
         rc = open_on_host(o, NULL, &c, err);
     else if (choice == SPSH__BACKEND_AUTO || o->is_for_reading)
@@ -157,6 +176,8 @@ spsh_status spsh__compute_open(const spsh__compute_options *o, spsh__compute *re
         rc = open_cuda(o, &c, err);
     if (rc == SPSH_OK && c.cuda != NULL)
         rc = tell_device(o, &c, err);
+    if (rc == SPSH_OK && c.cuda != NULL)
+        rc = check_strategy(o, err);
     if (rc == SPSH_OK)
         *ret = c;
     else

@@ -28,8 +28,8 @@ typedef struct spsh__compute {
 } spsh__compute;
 
 /* SPSH_E_NOT_FOUND, _VERSION, _UNSUPPORTED, _IO: no device, with train.backend cuda, or libraries
- * that it needs; SPSH_E_INVALID_ARG: no such device, or a precision that the backend does not have;
- * SPSH_E_NO_MEMORY. */
+ * that it needs; SPSH_E_UNSUPPORTED: the strategy runs on the host only; SPSH_E_INVALID_ARG: no
+ * such device, or a precision that the backend does not have; SPSH_E_NO_MEMORY. */
 spsh_status spsh__compute_open(const spsh__compute_options *options, spsh__compute *ret,
                                spsh_error *err);
 void spsh__compute_close(spsh__compute *c); /* one that is all zeros is fine */

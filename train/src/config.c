@@ -16,6 +16,7 @@
 #include "alignments.h"
 #include "settings_text.h"
 #include "speechshard/augment.h"
+#include "speechshard/decimal.h"
 #include "speechshard/featgen.h"
 #include "speechshard/nearest_word.h"
 #include "speechshard/settings.h"
@@ -54,6 +55,8 @@ static const char *const rnns[] = {"auto",  "persistent", "cudnn-persistent",
                                    "cudnn", "stepwise",   NULL};
 static const char *const exchanges[] = {"auto", "nccl", "host", NULL};
 static const char *const decodes[] = {"host", "device", NULL};
+static const char *const damages[] = {"fail", "skip", NULL};      /* as spsh_on_error */
+static const char *const undecodables[] = {"skip", "fail", NULL}; /* as spsh_undecodable */
 static const char *const schedules[] = {"constant", "anneal", "cosine", NULL};
 static const char *const strategies[] = {
     "allreduce", "partitioned", "ps-sync",      "ps-async",
@@ -103,6 +106,8 @@ static const field fields[] = {
     {"data.utterance_seconds_max", FIELD_DOUBLE, AT(utterance_seconds_max), 0, 1e6, NULL, "0"},
     {"data.virtual_world", FIELD_U32, AT(virtual_world), 0, LEARNERS_MAX, NULL, "0"},
     {"data.decode", FIELD_WORD, AT(decode), WORD(decodes, "host")},
+    {"data.damaged", FIELD_WORD, AT(damaged), WORD(damages, "fail")},
+    {"data.undecodable", FIELD_WORD, AT(undecodable), WORD(undecodables, "skip")},
     {"model.preset", FIELD_PRESET, AT(model), TEXT("ds2")},
     {"model.conv_channels", FIELD_U32, AT(model.conv_channels), 0, CHANNELS_MAX, NULL, NULL},
     {"model.layers", FIELD_U32, AT(model.layers), 1, SPSH__MODEL_LAYERS_MAX, NULL, NULL},
@@ -180,16 +185,9 @@ typedef struct reading {
 /* false for anything but a decimal number, and for one too great for a double. */
 static bool read_double(const char *text, double *ret_value)
 {
-    const locale_t c = newlocale(LC_ALL_MASK, "C", (locale_t)0);
-    char *end = NULL;
-    if (c == (locale_t)0)
-        return false;
-    const locale_t before = uselocale(c);
-    const double value = strtod(text, &end);
-    (void)uselocale(before);
-    freelocale(c);
-    if (text[0] == '\0' || strspn(text, "0123456789+-.eE") != strlen(text) || *end != '\0' ||
-        !isfinite(value))
+    double value = 0;
+    const size_t size = strlen(text);
+    if (size == 0 || spsh_decimal_scan(text, size, &value) != size)
         return false;
     *ret_value = value;
     return true;
@@ -203,7 +201,8 @@ static void write_double(double value, char text[NUMBER_BYTES])
     const bool is_whole = value == floor(value) && fabs(value) < 1e15;
     for (int digits = is_whole ? 0 : 1; digits <= 17; digits++) {
         (void)snprintf(text, NUMBER_BYTES, is_whole ? "%.*f" : "%.*g", digits, value);
-        if (is_whole || strtod(text, NULL) == value)
+        double back = 0;
+        if (is_whole || (read_double(text, &back) && back == value))
             break;
     }
     (void)uselocale(before);

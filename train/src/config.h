@@ -5,7 +5,7 @@
  *     features, augment, vocabulary                                     outside of the sections
  *     data:   train, train_weights, alpha, dev, alignments, noises, rooms, seed, max_seconds,
  *             max_padded_seconds, utterance_seconds_min, utterance_seconds_max, virtual_world,
- *             decode
+ *             decode, damaged, undecodable
  *     model:  preset, conv_channels, layers, cell, hidden, bidirectional, lookahead, bottleneck,
  *             chunk_frames, outputs, batch_norm
  *     train:  backend, device, precision, deterministic, graphs, rnn, exchange, threads, strategy,
@@ -68,7 +68,9 @@ struct spsh__config {
     bool is_deterministic, has_graphs;
     spsh__rnn_rung rnn;
     spsh__exchange_choice exchange;
-    spsh_decode decode; /* of `pcm` payloads, for a device */
+    spsh_decode decode;    /* of `pcm` payloads, for a device */
+    spsh_on_error damaged; /* of a record whose bytes are damaged: fail or skip */
+    spsh_undecodable undecodable;
     char *strategy;
     /* ... and what some of them take (strategy.h) */
     uint32_t servers;       /* 0: all processes */

@@ -16,6 +16,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include <unistd.h>
 
 #include "train_internal.h"
 
@@ -33,6 +34,7 @@ struct spsh__cpu_pool {
     pthread_cond_t wake;
     uint32_t thread_count;
     pthread_t *threads;
+    pid_t pid;   /* that started them: a child does all pieces itself */
     void *block; /* the allocator's */
 };
 
@@ -107,7 +109,7 @@ void spsh__cpu_pool_run(spsh__cpu_pool *pool, spsh__piece_fn piece_fn, void *wor
     atomic_store(&pool->done, 0);
     const uint64_t number = (atomic_load(&pool->ticket) >> 32) + 1;
     atomic_store(&pool->ticket, number << 32 | (uint32_t)pieces);
-    if (atomic_load(&pool->sleepers) > 0)
+    if (atomic_load(&pool->sleepers) > 0 && pool->pid == getpid())
         wake_all(pool);
     work_on(pool);
     for (int look = 0; atomic_load(&pool->done) < pieces; look++) {
@@ -128,6 +130,7 @@ spsh_status spsh__cpu_pool_open(const spsh_allocator *allocator, uint32_t thread
     spsh__cpu_pool *pool = (spsh__cpu_pool *)(void *)aligned;
     pool->block = block;
     pool->allocator = *allocator;
+    pool->pid = getpid();
     (void)pthread_mutex_init(&pool->mutex, NULL);
     (void)pthread_cond_init(&pool->wake, NULL);
     pool->threads = spsh__train_new(allocator, threads, sizeof(*pool->threads));
@@ -148,12 +151,14 @@ void spsh__cpu_pool_close(spsh__cpu_pool *pool)
 {
     if (pool == NULL)
         return;
-    atomic_store(&pool->stop, true);
-    wake_all(pool);
-    for (uint32_t i = 0; i < pool->thread_count; i++)
-        (void)pthread_join(pool->threads[i], NULL);
-    (void)pthread_cond_destroy(&pool->wake);
-    (void)pthread_mutex_destroy(&pool->mutex);
+    if (pool->pid == getpid()) { /* else a thread of the parent may have held the mutex */
+        atomic_store(&pool->stop, true);
+        wake_all(pool);
+        for (uint32_t i = 0; i < pool->thread_count; i++)
+            (void)pthread_join(pool->threads[i], NULL);
+        (void)pthread_cond_destroy(&pool->wake);
+        (void)pthread_mutex_destroy(&pool->mutex);
+    }
     const spsh_allocator allocator = pool->allocator;
     spsh__train_delete(&allocator, pool->threads);
     spsh__train_delete(&allocator, pool->block);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "speechshard/io.h"
+#include "speechshard/publish.h"
 #include "train_internal.h"
 
 /* Puts a NUL between path and splits; *ret_splits is empty where there are none. */
@@ -149,4 +150,76 @@ void spsh__dataset_list_close(spsh__dataset_list *list)
     free(list->datasets);
     free(list->texts);
     *list = (spsh__dataset_list){0};
+}
+
+/* ---- transcripts ---- */
+
+/* Overlays can add transcripts, which the index does not know. */
+static spsh_status has_new_texts(const spsh_dataset *dataset, bool *ret_has, spsh_error *err)
+{
+    const uint64_t count = spsh_dataset_info_get(dataset)->overlay_count;
+    *ret_has = false;
+    for (uint64_t i = 0; i < count && !*ret_has; i++) {
+        spsh_overlay_info overlay;
+        const spsh_status rc = spsh_dataset_overlay(dataset, i, &overlay, err);
+        if (rc != SPSH_OK)
+            return rc;
+        *ret_has = overlay.type == SPSH_OVERLAY_TRANSCRIPT;
+    }
+    return SPSH_OK;
+}
+
+/* Is this utterance served, with a transcript? */
+static spsh_status has_text(const spsh_dataset *dataset, spsh_reader *reader, uint64_t position,
+                            bool *ret_has, spsh_error *err)
+{
+    spsh_utterance u;
+    bool is_skipped = false;
+    spsh_status rc = spsh_reader_metadata(reader, position, &u, err);
+    if (rc == SPSH_OK)
+        rc = spsh_dataset_skipped(dataset, u.id, &is_skipped, NULL, err);
+    *ret_has = rc == SPSH_OK && !is_skipped && (u.flags & SPSH_UTTERANCE_HAS_TEXT) != 0;
+    return rc;
+}
+
+static spsh_status find_text(const spsh__dataset_list *list, uint32_t number, bool *ret_has,
+                             spsh_error *err)
+{
+    const spsh_dataset *dataset = list->datasets[number];
+    const char *splits = spsh__dataset_list_splits(list, number);
+    const uint64_t count = spsh_dataset_info_get(dataset)->utterance_count;
+    bool has_new = false;
+    spsh_reader *reader = NULL;
+    spsh_status rc = has_new_texts(dataset, &has_new, err);
+    if (rc == SPSH_OK)
+        rc = spsh_reader_open(dataset, &reader, err);
+    for (uint64_t at = 0; at < count && rc == SPSH_OK && !*ret_has; at++) {
+        spsh_row row;
+        spsh_bytes split = {NULL, 0};
+        rc = spsh_dataset_rows(dataset, at, 1, &row, err);
+        if (rc == SPSH_OK)
+            rc = spsh_dataset_name(dataset, SPSH_NAME_SPLIT, row.split, &split, err);
+        if (rc == SPSH_OK && (has_new || (row.flags & SPSH_UTTERANCE_HAS_TEXT) != 0) &&
+            (splits == NULL || has_name(splits, split)))
+            rc = has_text(dataset, reader, at, ret_has, err);
+    }
+    spsh_reader_close(reader);
+    return rc;
+}
+
+spsh_status spsh__dataset_list_require_text(const spsh__dataset_list *list, spsh_error *err)
+{
+    bool has = false;
+    spsh_status rc = SPSH_OK;
+    for (uint32_t d = 0; d < list->count && rc == SPSH_OK && !has; d++)
+        rc = find_text(list, d, &has, err);
+    if (rc != SPSH_OK || has)
+        return rc;
+    const char *splits = spsh__dataset_list_splits(list, 0);
+    return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+                     "%.200s%s%.50s: no utterance has a transcript, so there is nothing to compare "
+                     "with; name a dataset or split that has them, or add them with `speechshard "
+                     "overlay`",
+                     spsh_dataset_path(list->datasets[0]), splits == NULL ? "" : ":",
+                     splits == NULL ? "" : splits);
 }

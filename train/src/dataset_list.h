@@ -28,6 +28,11 @@ spsh_status spsh__dataset_list_open(const char *const *names, const spsh_io *io,
                                     spsh__dataset_list *list, spsh_error *err);
 void spsh__dataset_list_close(spsh__dataset_list *list);
 
+/* Fail unless a served utterance of the splits has a transcript, which may be empty. Reads rows up
+ * to the first one. @return SPSH_OK; SPSH_E_INVALID_ARG: none has; codes of spsh_reader_metadata.
+ */
+spsh_status spsh__dataset_list_require_text(const spsh__dataset_list *list, spsh_error *err);
+
 /* Splits of a dataset as its name had them, commas between; NULL: all. */
 const char *spsh__dataset_list_splits(const spsh__dataset_list *list, uint32_t number);
 

@@ -97,7 +97,8 @@ static spsh_status set_loader(setup *s, const spsh__feed *feed, const spsh__feed
     s->loader.rank = o->is_asked ? 0 : o->rank;
     s->loader.world_size = o->is_asked ? 1 : o->world_size;
     s->loader.output = SPSH_OUTPUT_FEATURES;
-    s->loader.on_error = SPSH_ON_ERROR_SKIP;
+    s->loader.on_error = o->config->damaged;
+    s->loader.undecodable = o->config->undecodable;
     s->loader.decode_threads = o->config->threads;
     s->loader.features = &s->features;
     s->loader.cuda = o->cuda;
@@ -638,6 +639,8 @@ spsh_status spsh__feed_open(const spsh__feed_options *options, spsh__feed **ret,
     if (rc == SPSH_OK)
         rc = spsh_loader_open(borrowed(&feed->sources), feed->sources.count, &s.loader,
                               &feed->loader, err);
+    if (rc == SPSH_OK && !options->is_training && feed->vocabulary != NULL)
+        rc = spsh__dataset_list_require_text(&feed->sources, err);
     feed->leaves = s.loader.plan.virtual_world_size;
     if (rc == SPSH_OK)
         rc = find_limits(feed, &s, err);

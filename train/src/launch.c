@@ -9,6 +9,7 @@
 #include "train_internal.h"
 
 #define WORLD_MAX 65536u
+enum { SECRET_LENGTH_MIN = 16 };
 
 typedef struct variables {
     const char *(*get_fn)(void *user, const char *name);
@@ -341,6 +342,18 @@ static spsh_status find_comm(const variables *v, spsh__launch *l, spsh_error *er
     return text_of(v, "SPEECHSHARD_COMM", l->comm, sizeof(l->comm), err);
 }
 
+static spsh_status find_secret(const variables *v, spsh__launch *l, spsh_error *err)
+{
+    l->secret = get(v, SPSH__LAUNCH_SECRET);
+    if (l->secret != NULL && strlen(l->secret) < SECRET_LENGTH_MIN)
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+                         SPSH__LAUNCH_SECRET
+                         " has %zu characters, expected at least %d: set it to random "
+                         "characters, such as the output of 'openssl rand -hex 32'",
+                         strlen(l->secret), SECRET_LENGTH_MIN);
+    return SPSH_OK;
+}
+
 spsh_status spsh__launch_find(const char *(*get_fn)(void *user, const char *name), void *user,
                               spsh__launch *ret_launch, spsh_error *err)
 {
@@ -353,6 +366,8 @@ spsh_status spsh__launch_find(const char *(*get_fn)(void *user, const char *name
         rc = launchers[i].read_fn(&v, &found, err);
         if (rc == SPSH_OK)
             rc = find_comm(&v, &found, err);
+        if (rc == SPSH_OK)
+            rc = find_secret(&v, &found, err);
         if (rc == SPSH_OK)
             rc = check_against(&v, &found, err);
         if (rc == SPSH_OK)

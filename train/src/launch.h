@@ -15,6 +15,9 @@
 
 #include "speechshard/base.h"
 
+/* A string that all processes of a run share: see rendezvous.h. */
+#define SPSH__LAUNCH_SECRET "SPEECHSHARD_SECRET"
+
 typedef struct spsh__launch {
     const char *launcher; /* "mpirun", "torchrun", "srun", "pmi", "environment", "alone" */
     uint32_t rank, world_size, local_rank, local_size, node, node_count;
@@ -22,6 +25,7 @@ typedef struct spsh__launch {
     uint32_t master_port; /* 0: not said */
     char run_id[128];     /* of the launcher; else empty */
     uint32_t restart_count;
+    const char *secret; /* SPEECHSHARD_SECRET, borrowed from the environment; NULL: not set */
     char comm[8]; /* SPEECHSHARD_COMM, what carries messages: "mpi", "gloo", "tcp"; empty: as usual
                    */
 } spsh__launch;

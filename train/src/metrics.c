@@ -17,6 +17,7 @@
 #include <jansson.h>
 
 #include "event_file.h"
+#include "speechshard/decimal.h"
 #include "train_internal.h"
 
 enum { LINE_BYTES_MAX = 1 << 20, TAG_BYTES = 128, OWN_SCALARS = 16 };
@@ -115,9 +116,9 @@ static double number_of(const char *text, const char *key)
     const char *at = strstr(text, key);
     if (at == NULL)
         return (double)NAN;
-    char *end = NULL;
-    const double value = strtod(at + strlen(key), &end);
-    return end != at + strlen(key) && isfinite(value) ? value : (double)NAN;
+    double value = 0;
+    at += strlen(key);
+    return spsh_decimal_scan(at, strcspn(at, ",}"), &value) > 0 ? value : (double)NAN;
 }
 
 /* Clocks of two machines differ: no time is less than none. What is unknown is not counted. */

@@ -3,15 +3,20 @@
  *
  *     rank 0     listens, and says where: in a file in a folder that all see, and, where the
  *                launcher gives an address, at that host's port
- *     the others come to rank 0 with a hello: which run, which attempt, which rank of how many, and
+ *     the others come to rank 0 and claim: which run, which attempt, which rank of how many, and
  *                where they listen themselves
  *     rank 0     once all are there: everybody's address and a number, drawn for this meeting
  *     rank r     goes to 1 ... r - 1 with that number; r + 1 ... come to it
  *
- * A hello of another run, attempt or world is refused and told why; so is one that knows an old
- * file's number. Whoever says what is no hello, or nothing for five seconds, is hung up on. Where
- * all processes are on one node only that node can connect (127.0.0.1). Messages are not encrypted:
- * between nodes the network is trusted, as MPI and NCCL trust it.
+ * All ranks share a secret: the environment's SPEECHSHARD_SECRET, or one that rank 0 draws for this
+ * meeting and writes into the file, which only its user can read (mode 0600). On every connection
+ * both sides prove that they know it, by a keyed hash of nonces of both (peer_proof.h), before
+ * anything else that they send is used. A refusal names no run.
+ *
+ * A connection without a proof is closed five seconds after it was made, and the oldest one earlier
+ * if there are too many: neither idle nor slow connections keep a rank out. If all processes are on
+ * one node, the listeners are on 127.0.0.1. Messages are not encrypted, and have no proofs of their
+ * own: a host that can change packets between two ranks can change messages, as for MPI and NCCL.
  */
 #ifndef SPSH_TRAIN_RENDEZVOUS_H
 #define SPSH_TRAIN_RENDEZVOUS_H
@@ -32,8 +37,8 @@ typedef struct spsh__rendezvous_options {
 } spsh__rendezvous_options;
 
 /* sockets: written, world_size: connected and non-blocking, to be closed by the caller; -1 for this
- * rank. SPSH_E_TIMEOUT: who has not come; SPSH_E_CANCELED: stopped; SPSH_E_INVALID_ARG: `where`;
- * SPSH_E_IO, _NO_MEMORY. */
+ * rank. SPSH_E_TIMEOUT: who has not come; SPSH_E_CANCELED: stopped; SPSH_E_INVALID_ARG: `where`, or
+ * no secret; SPSH_E_IO, also if others may read the file; _NO_MEMORY. */
 spsh_status spsh__rendezvous_meet(const spsh__rendezvous_options *options,
                                   const spsh_allocator *allocator, int *sockets, spsh_error *err);
 

@@ -157,6 +157,7 @@ static spsh_status write_config(const spsh__run *r, const char *folder, const ch
                                 spsh_error *err)
 {
     spsh_file_writer *writer = NULL;
+    spsh_stale_files_remove_of(r->io, folder, "config.yaml");
     spsh_status rc = spsh_file_writer_open(r->io, folder, "config.yaml", 0, NULL, &writer, err);
     if (rc == SPSH_OK)
         rc = spsh_file_writer_write(writer, text, strlen(text), err);

@@ -8,6 +8,7 @@
 
 #include "simulate.h"
 #include "speechshard/cores.h"
+#include "speechshard/decimal.h"
 #include "speechshard/options.h"
 #include "strategy.h"
 #include "train_internal.h"
@@ -46,9 +47,8 @@ static uint32_t read_measured(const char *text, size_t size, double *to)
         if (at == NULL)
             break;
         at += sizeof(key) - 1;
-        char *end = NULL;
-        const double s = strtod(at, &end); /* the text ends with a 0 */
-        if (end != at && s > 0 && s < 1e9)
+        double s = 0;
+        if (spsh_decimal_scan(at, (size_t)(text + size - at), &s) > 0 && s > 0 && s < 1e9)
             to[count++] = s;
     }
     return count;

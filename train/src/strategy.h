@@ -179,6 +179,10 @@ void spsh__strategy_close(spsh__strategy *s); /* NULL is fine */
  * hierarchical ones it is the outer strategy that says so. */
 bool spsh__strategy_goes_in_step(const char *name, const spsh__strategy_options *options);
 
+/* True if a serving task changes the weights while a gradient is computed. On a GPU the two tasks
+ * have a stream each, and no event orders their accesses: such a strategy runs on the host only. */
+bool spsh__strategy_needs_host(const char *name, const spsh__strategy_options *options);
+
 /* Leaves that this rank has, and the leaf of its batch number own, from 0 on. */
 uint32_t spsh__leaf_count(const spsh__learner *l);
 uint32_t spsh__leaf_of(const spsh__learner *l, uint32_t own);

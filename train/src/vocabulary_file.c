@@ -198,6 +198,7 @@ spsh_status spsh__vocabulary_write(const spsh__vocabulary *v, const char *path, 
                                    spsh_error *err)
 {
     spsh_file_writer *writer = NULL;
+    io = io == NULL ? spsh_io_default() : io;
     const char *slash = strrchr(path, '/');
     const size_t directory_size = slash == NULL ? 1 : slash == path ? 1 : (size_t)(slash - path);
     char *directory = strndup(slash == NULL ? "." : path, directory_size);
@@ -207,8 +208,9 @@ spsh_status spsh__vocabulary_write(const spsh__vocabulary *v, const char *path, 
         rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "%s: no memory for its text", path);
         goto out;
     }
-    rc = spsh_file_writer_open(io == NULL ? spsh_io_default() : io, directory,
-                               slash == NULL ? path : slash + 1, 0, NULL, &writer, err);
+    const char *name = slash == NULL ? path : slash + 1;
+    spsh_stale_files_remove_of(io, directory, name);
+    rc = spsh_file_writer_open(io, directory, name, 0, NULL, &writer, err);
     if (rc == SPSH_OK)
         rc = spsh_file_writer_write(writer, text, strlen(text), err);
     if (rc == SPSH_OK)

@@ -171,7 +171,10 @@ typedef struct spsh_featgen_options {
         sizeof(spsh_featgen_options), NULL, 0                                                      \
     }
 
-/** Tables: windows, twiddles, mel bins. Immutable, so that any thread may use it. */
+/** Tables: windows, twiddles, mel bins. Immutable, so that any thread may use it. In a child that
+ * was forked it can be used and closed; spsh_featgen_batch then computes on the calling thread
+ * only.
+ */
 typedef struct spsh_featgen spsh_featgen;
 
 /** One thread's room for a block of frames. */

@@ -14,6 +14,11 @@
  * One thread plans and reads, others decode, each straight into its place in a batch. What comes in
  * which order follows from datasets, options and seed alone (sampler.h): threads, depth of
  * prefetching, engine and world size cannot change it. Every record is verified as it is read.
+ *
+ * A loader belongs to the process that opened it. In a child that was forked, functions that return
+ * a status return SPSH_E_INVALID_ARG, the others return zeros, and a release has no effect. A batch
+ * in the host's memory that was lent before the fork can be read in the child until the child
+ * closes the loader. Open a loader in the child instead: datasets may be used there (dataset.h).
  */
 #ifndef SPEECHSHARD_LOADER_H
 #define SPEECHSHARD_LOADER_H
@@ -48,13 +53,21 @@ typedef enum spsh_engine {
     SPSH_ENGINE_PREAD = 2,
 } spsh_engine;
 
-/** What to do about a record that cannot be read, verified or decoded. */
+/** Policy for a record that cannot be read or verified, or whose audio is damaged. */
 typedef enum spsh_on_error {
     SPSH_ON_ERROR_FAIL = 0,       /* spsh_loader_next fails, and says which record and why */
     SPSH_ON_ERROR_SKIP = 1,       /* the batch comes without it */
     SPSH_ON_ERROR_SUBSTITUTE = 2, /* another utterance of the domain and window, drawn from the
                                      seed; after 8 in vain, as SKIP */
 } spsh_on_error;
+
+/** Policy for a record that pack has marked undecodable (SPSH_RECORD_UNDECODABLE): its bytes are
+ * intact, but no decoder here reads them. */
+typedef enum spsh_undecodable {
+    SPSH_UNDECODABLE_SKIP = 0, /* serve the batch without it, under SUBSTITUTE with another one. The
+                                  first is logged, all are counted, none is in quarantine */
+    SPSH_UNDECODABLE_FAIL = 1, /* spsh_loader_next fails, under any on_error */
+} spsh_undecodable;
 
 /** Where `pcm` payloads are decoded when batches go to a device. Others always by the host. */
 typedef enum spsh_decode {
@@ -124,6 +137,7 @@ typedef struct spsh_loader_options {
     spsh_decode decode;
     bool is_asked; /* batches come in the order of spsh_loader_ask, not of the plan, of which there
                       is one rank and one virtual one */
+    spsh_undecodable undecodable;
 } spsh_loader_options;
 
 #define SPSH_LOADER_CACHED UINT32_C(1) /* read through the page cache */
@@ -137,7 +151,7 @@ typedef struct spsh_loader_options {
 #define SPSH_LOADER_OPTIONS_INIT {sizeof(spsh_loader_options), SPSH_PLAN_OPTIONS_INIT, NULL, NULL, \
     NULL, NULL, 0, 0, SPSH_OUTPUT_INT16, SPSH_CHANNEL_MIX, SPSH_ENGINE_AUTO, SPSH_ON_ERROR_FAIL, \
     0, 0, 0, 0, 0, 0, 0, NULL, SPSH_FLOAT32, 0, NULL, NULL, 0, NULL, 0, NULL, 0, SPSH_DECODE_HOST, \
-    false}
+    false, SPSH_UNDECODABLE_SKIP}
 /* clang-format on */
 
 /** One utterance of a batch. Strings are borrowed until the batch is released. */
@@ -207,6 +221,7 @@ typedef struct spsh_loader_stats {
     uint64_t wait_ns;        /* that next waited */
     uint64_t stalls;         /* calls of next that waited more than a millisecond */
     uint64_t gap_p50_ns, gap_p99_ns, gap_max_ns; /* between the ends of calls of next */
+    uint64_t undecodable_records; /* met so far, also in batches that next has not returned yet */
 } spsh_loader_stats;
 
 /** A record that was left out. */
@@ -232,10 +247,16 @@ SPSH_API SPSH_NODISCARD spsh_status spsh_loader_open(const spsh_dataset *const *
                                                      spsh_loader **ret_loader, spsh_error *err);
 
 /** Any thread. A next that is waiting returns SPSH_E_CANCELED at once; lent batches end. NULL is
- * fine. Waits for reads in flight. */
+ * fine. Waits for reads in flight.
+ *
+ * In a child that was forked, close waits for nothing: it unmaps the slots and closes the
+ * descriptors of the read engine, without an effect on the parent's reads or device. Shards that
+ * the loader's threads had open are closed with the dataset. Small tables and an arena of the
+ * caller's stay until the child exits. */
 SPSH_API void spsh_loader_close(spsh_loader *loader);
 
-/** As opened; borrowed until close. */
+/** As opened; borrowed until close. Not in a child that was forked: a thread of the loader may have
+ * held its mutex. */
 SPSH_API const spsh_plan *spsh_loader_plan(const spsh_loader *loader);
 
 /**
@@ -244,8 +265,13 @@ SPSH_API const spsh_plan *spsh_loader_plan(const spsh_loader *loader);
  * @param ret_batch  lent until release; written on success only
  * @return SPSH_OK; SPSH_E_END once at the end of each epoch: the next call begins the next one;
  * SPSH_E_LIMIT (all slots are lent, or too many bad records); SPSH_E_CANCELED (close was called);
- * or what is wrong with a record (SPSH_E_CORRUPT, _TRUNCATED, _IO, _AUDIO, ...), again on each
- * call.
+ * SPSH_E_INVALID_ARG (in a child that was forked); the status of a record (SPSH_E_CORRUPT,
+ * _TRUNCATED, _IO, _AUDIO, ...); SPSH_E_IO (a read takes too long, the device failed).
+ *
+ * A failure lasts: each later call returns the same status and message, even if batches have become
+ * ready, until spsh_loader_seek or spsh_loader_cursor_restore succeeds. These do not last: END,
+ * TIMEOUT, CANCELED, LIMIT for lent slots, INVALID_ARG for a step that the epoch does not have or
+ * that was not asked for.
  */
 SPSH_API SPSH_NODISCARD spsh_status spsh_loader_next(spsh_loader *loader,
                                                      const spsh_batch **ret_batch, spsh_error *err);

@@ -181,7 +181,8 @@ typedef struct spsh_planned_batch {
     spsh_position next;           /* the place behind this batch and its peers on the other ranks */
 } spsh_planned_batch;
 
-/** An immutable plan. Any thread, not during close. */
+/** An immutable plan. Any thread, not during close. Also in a child that was forked, if no other
+ * thread of the parent was in a call with the plan. */
 typedef struct spsh_plan spsh_plan;
 /** A place in a plan, for one rank. One thread per object. */
 typedef struct spsh_sampler spsh_sampler;
@@ -311,6 +312,7 @@ SPSH_API void spsh_cursor_encode(const spsh_plan *plan, const spsh_position *pos
                                  uint32_t extra_bytes, uint8_t ret_cursor[SPSH_CURSOR_BYTES]);
 
 /**
+ * @param size_bytes  size of the whole cursor: 80 and the extra bytes, neither more nor less
  * @return SPSH_OK; SPSH_E_CORRUPT, _TRUNCATED, _VERSION (not a cursor, or damaged); SPSH_E_MISMATCH
  * (of another dataset, of other options, of another seed, or skip overlays have changed: the
  * message says which)

@@ -150,6 +150,29 @@ static PyObject *get_info(PyObject *self, void *unused)
     return store == NULL ? NULL : spsh__py_info(store->dataset);
 }
 
+static PyObject *get_skipped(PyObject *self, void *unused)
+{
+    (void)unused;
+    spsh_error err = SPSH_ERROR_INIT;
+    uint64_t count = 0;
+    const spsh__py_store *store = spsh__py_dataset_store(self);
+    if (store == NULL)
+        return NULL;
+    if (spsh_dataset_skipped_positions(store->dataset, NULL, 0, &count, &err) != SPSH_OK)
+        return spsh__py_raise(&err);
+    return PyLong_FromUnsignedLongLong(count);
+}
+
+static PyObject *get_served(PyObject *self, void *unused)
+{
+    PyObject *skipped = get_skipped(self, unused);
+    PyObject *all = skipped == NULL ? NULL : PyLong_FromSsize_t(dataset_length(self));
+    PyObject *served = all == NULL ? NULL : PyNumber_Subtract(all, skipped);
+    Py_XDECREF(all);
+    Py_XDECREF(skipped);
+    return served;
+}
+
 static PyObject *get_path(PyObject *self, void *unused)
 {
     (void)unused;
@@ -178,10 +201,13 @@ static PyObject *dataset_reduce(PyObject *self, PyObject *unused)
 }
 
 static PyGetSetDef properties[] = {
-    {"info", get_info, NULL, "Totals, as a new dict with the keys of `speechshard info --json`.",
-     NULL                                                                                             },
-    {"path", get_path, NULL, "As given.",                                                         NULL},
-    {NULL,   NULL,     NULL, NULL,                                                                NULL},
+    {"info",    get_info,    NULL, "Totals, as a new dict with the keys of `speechshard info --json`.",
+     NULL                                                                                                   },
+    {"path",    get_path,    NULL, "As given.",                                                         NULL},
+    {"served",  get_served,  NULL, "Number of utterances that a loader without filters serves.",
+     NULL                                                                                                   },
+    {"skipped", get_skipped, NULL, "Number of utterances that overlays skip.",                          NULL},
+    {NULL,      NULL,        NULL, NULL,                                                                NULL},
 };
 
 static PyMethodDef methods[] = {
@@ -200,6 +226,9 @@ static char doc[] =
     "        print(len(dataset), dataset.info[\"seconds\"])\n"
     "        utterance = dataset[\"en/hello-world\"]\n"
     "        pcm = utterance.audio().numpy()\n\n"
+    "len(dataset) and positions count all utterances, those that an overlay skips as well:\n"
+    "len(dataset) == dataset.served + dataset.skipped, and Utterance.skipped is true for the\n"
+    "latter.\n\n"
     "Opening maps the index and reads a few pages of it. Several threads may use it at a time.";
 
 static PyType_Slot slots[] = {

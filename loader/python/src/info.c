@@ -121,6 +121,20 @@ static int put_totals(PyObject *dict, const spsh_dataset_info *info)
     return rc;
 }
 
+static int put_served(PyObject *dict, const spsh_dataset *dataset)
+{
+    spsh_error err = SPSH_ERROR_INIT;
+    uint64_t skipped = 0;
+    if (spsh_dataset_skipped_positions(dataset, NULL, 0, &skipped, &err) != SPSH_OK) {
+        spsh__py_raise(&err);
+        return -1;
+    }
+    const uint64_t all = spsh_dataset_info_get(dataset)->utterance_count;
+    return spsh__py_dict_u64(dict, "served", all - skipped) == 0
+               ? spsh__py_dict_u64(dict, "skipped", skipped)
+               : -1;
+}
+
 static int add_language(PyObject *names, const spsh_dataset *dataset, uint32_t number)
 {
     spsh_error err = SPSH_ERROR_INIT;
@@ -150,6 +164,8 @@ PyObject *spsh__py_info(const spsh_dataset *dataset)
     int rc = dict == NULL || sums.domains == NULL || sums.splits == NULL || sums.rates == NULL
                  ? -1
                  : put_totals(dict, spsh_dataset_info_get(dataset));
+    if (rc == 0)
+        rc = put_served(dict, dataset);
     if (rc == 0)
         rc = put_groups(dataset, &sums);
     if (rc == 0)

@@ -1,12 +1,26 @@
 /* lease.c: an open C loader with its datasets, for the Loader and all batches that hold slots of
  * it.
  *
- * The last holder closes it. A process that was forked has the memory but none of the threads, and
- * mutexes in whatever state they were: there nothing is closed or given back.
+ * The last holder closes it. In a child that was forked the C loader closes without its threads.
+ * The child must not touch the device, and gives no batch back.
  */
 #include <unistd.h>
 
 #include "binding.h"
+#include "speechshard/options.h"
+
+/* Options whose name in Python differs from that of their field. */
+static const spsh_option_name option_names[] = {
+    {"batch_seconds_max",        "max_seconds"       },
+    {"batch_padded_seconds_max", "max_padded_seconds"},
+    {"batch_utterances_max",     "max_utterances"    },
+    {"utterance_seconds_min",    "min_duration"      },
+    {"utterance_seconds_max",    "max_duration"      },
+    {"speaker_utterances_max",   "max_per_speaker"   },
+    {"long_utterances",          "long"              },
+    {"window_utterances",        "window"            },
+    {"decode_threads",           "threads"           },
+};
 
 static void drop_stores(spsh__py_stores *stores)
 {
@@ -18,14 +32,13 @@ static void drop_stores(spsh__py_stores *stores)
 
 static void lease_free(spsh__py_lease *lease)
 {
-    if (lease->loader != NULL && lease->pid != getpid())
-        return;
     if (lease->loader != NULL) {
         Py_BEGIN_ALLOW_THREADS;
         spsh_loader_close(lease->loader);
         Py_END_ALLOW_THREADS;
     }
-    spsh__py_device_close(lease);
+    if (lease->pid == getpid())
+        spsh__py_device_close(lease);
     drop_stores(&lease->served);
     drop_stores(&lease->noises);
     drop_stores(&lease->rooms);
@@ -174,6 +187,7 @@ int spsh__py_lease_open(spsh__py_lease *lease, const spsh_loader_options *option
     Py_END_ALLOW_THREADS;
     if (rc == SPSH_OK)
         return 0;
+    spsh_options_rename(&err, option_names, sizeof(option_names) / sizeof(option_names[0]));
     spsh__py_raise(&err);
     return -1;
 }

@@ -48,6 +48,8 @@ static char spsh__py_loader_doc[] =
     "  cached                    True: through the page cache; False: around it\n"
     "  on_error=\"fail\"           of a record that cannot be read: \"skip\", \"substitute\"\n"
     "  quarantine_max            more bad records than that in an epoch are an error\n"
+    "  undecodable=\"skip\"        serve no record that pack marked undecodable; \"fail\": an "
+    "error\n"
     "  cache_dir                 keeps what scanning the index found out\n"
     "  device=\"cpu\"              \"cuda\", \"cuda:1\": audio and features are in its memory, "
     "for\n"

@@ -115,6 +115,25 @@ static PyObject *get_name(PyObject *object, void *closure)
     return spsh__py_text(name);
 }
 
+/* Overlays are keyed by id. */
+static PyObject *get_skipped(PyObject *object, void *unused)
+{
+    (void)unused;
+    utterance *self = (utterance *)object;
+    spsh_error err = SPSH_ERROR_INIT;
+    bool is_skipped = false;
+    const spsh__py_store *store = spsh__py_dataset_store(self->dataset);
+    if (store == NULL || (self->id == NULL && read_metadata(self) != 0))
+        return NULL;
+    PyObject *bytes = spsh__py_utf8(self->id, "an id");
+    if (bytes == NULL)
+        return NULL;
+    const spsh_bytes id = {(const uint8_t *)PyBytes_AsString(bytes), (size_t)PyBytes_Size(bytes)};
+    const spsh_status rc = spsh_dataset_skipped(store->dataset, id, &is_skipped, NULL, &err);
+    Py_DECREF(bytes);
+    return rc == SPSH_OK ? PyBool_FromLong(is_skipped) : spsh__py_raise(&err);
+}
+
 enum { NUMBER_RATE, NUMBER_CHANNELS, NUMBER_SAMPLES, NUMBER_POSITION };
 
 /* closure: a NUMBER_ */
@@ -219,6 +238,7 @@ static PyGetSetDef properties[] = {
     {"samples",        get_number,   NULL, "Per channel.",                                               CLOSURE(NUMBER_SAMPLES)    },
     {"position",       get_number,   NULL, "Its number in the dataset.",                                 CLOSURE(NUMBER_POSITION)   },
     {"duration",       get_duration, NULL, "Seconds.",                                                   NULL                       },
+    {"skipped",        get_skipped,  NULL, "Whether an overlay skips it: then no loader serves it.",     NULL                       },
     {NULL,             NULL,         NULL, NULL,                                                         NULL                       },
 };
 

@@ -82,13 +82,16 @@ typedef struct spsh_seek_point {
 
 /** How a finished decode is judged: never by the absence of an error. */
 typedef enum spsh_decode_verdict {
-    SPSH_DECODE_EXACT = 0,        /* count (and MD5 where there is one) agree with the headers */
-    SPSH_DECODE_UNVERIFIED = 1,   /* no claim to compare with; the stream ended cleanly */
-    SPSH_DECODE_SHORT = 2,        /* fewer samples than claimed, or the stream is cut */
-    SPSH_DECODE_LONG = 3,         /* more samples than claimed */
-    SPSH_DECODE_MD5_MISMATCH = 4, /* right count, other MD5 */
-    SPSH_DECODE_DECODER_LIMIT = 5 /* FLAC whose frames are all intact (header CRC-8, frame CRC-16,
-                                     counts) but which the decoder library cannot decode */
+    SPSH_DECODE_EXACT = 0,         /* count (and MD5 where there is one) agree with the headers */
+    SPSH_DECODE_UNVERIFIED = 1,    /* no claim to compare with; the stream ended cleanly */
+    SPSH_DECODE_SHORT = 2,         /* fewer samples than claimed, or the stream is cut */
+    SPSH_DECODE_LONG = 3,          /* more samples than claimed */
+    SPSH_DECODE_MD5_MISMATCH = 4,  /* right count, other MD5 */
+    SPSH_DECODE_DECODER_LIMIT = 5, /* FLAC whose frames are all intact (header CRC-8, frame CRC-16,
+                                      counts), but which libFLAC refuses, and whose samples do not
+                                      have the stored MD5, or none is stored, if they may wrap */
+    SPSH_DECODE_NO_END_FLAG = 6 /* Ogg without an end-of-stream flag: all pages are intact, the last
+                                   packet is complete, and the count agrees */
 } spsh_decode_verdict;
 
 typedef struct spsh_decoder spsh_decoder;
@@ -187,6 +190,10 @@ SPSH_API SPSH_NODISCARD spsh_status spsh_decoder_seek(spsh_decoder *decoder, uin
  * another format converts: I32 to I16 by rounding half up and clamping, integers to float by 2^-15
  * or 2^-31, float to integer by scaling, rounding half to even and clamping; NaN becomes 0.
  *
+ * FLAC samples of at most 24 bits that leave their range wrap to their low bits if the stream has
+ * an MD5, as in files of old encoders. A whole decode checks that MD5. Without an MD5 such samples
+ * are damage.
+ *
  * @param capacity     samples per channel that fit into pcm
  * @param ret_samples  samples per channel written; less than capacity only at the end
  * @return SPSH_OK; SPSH_E_AUDIO at damage (what was decoded before it has been returned by earlier
@@ -204,6 +211,17 @@ SPSH_API SPSH_NODISCARD spsh_status spsh_decoder_read_f32(spsh_decoder *decoder,
                                                           uint64_t capacity, uint64_t *ret_samples,
                                                           spsh_error *err);
 
+/**
+ * Decode both from their positions to their ends, in their native formats, and compare all samples.
+ * Decoders of different formats, rates or channel counts are not equal, and nothing is decoded.
+ *
+ * @param ret_equal  written on success only: a decoder that fails leaves the question open
+ * @return SPSH_OK; SPSH_E_INVALID_ARG if a or b is the other or has nothing open; any code of
+ *         spsh_decoder_read_i16. One thread for both decoders. No allocation of ours.
+ */
+SPSH_API SPSH_NODISCARD spsh_status spsh_decoder_compare(spsh_decoder *a, spsh_decoder *b,
+                                                         bool *ret_equal, spsh_error *err);
+
 /** NULL is fine. */
 SPSH_API void spsh_decoder_free(spsh_decoder *decoder);
 
@@ -213,7 +231,7 @@ typedef struct spsh_decode_result {
     uint64_t samples; /* decoded, per channel; under DECODER_LIMIT the header's count */
     spsh_decode_verdict verdict;
     uint8_t pcm_hash[16]; /* FORMAT.md, "PCM hash"; zero under DECODER_LIMIT */
-    char detail[160];     /* one line for a report; empty when EXACT or UNVERIFIED */
+    char detail[160];     /* one line for a report; empty under EXACT and UNVERIFIED */
 } spsh_decode_result;
 
 /** Receives decoded PCM in the native format, interleaved. A non-zero status ends the decode. */

@@ -109,6 +109,8 @@ SPSH_API const spsh_allocator *spsh_allocator_default(void);
 /**
  * Fill err (may be NULL) like every library call does, with a printf text.
  *
+ * With SPSH_E_NO_MEMORY, append "out of memory", and the size of the allocation that failed if
+ * spsh_allocator_default made it on this thread, unless the text says "out of memory" already.
  * os_errno is taken from the argument, not from errno. Thread-safe.
  */
 SPSH_API void spsh_error_set(spsh_error *err, spsh_status status, int os_errno,

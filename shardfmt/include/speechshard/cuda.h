@@ -9,6 +9,9 @@
  * A stream is a cudaStream_t, given as void *; NULL is the legacy default stream of the device that
  * is current for the calling thread. A thread that has not chosen one (cudaSetDevice) keeps the
  * first that a call here used on it. All work is put onto the stream and done in its order.
+ *
+ * CUDA does not survive a fork. A child must not use or close anything of this header that the
+ * parent opened, and can open devices only if the parent has not used CUDA before the fork.
  */
 #ifndef SPEECHSHARD_CUDA_H
 #define SPEECHSHARD_CUDA_H

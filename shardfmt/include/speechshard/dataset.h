@@ -11,6 +11,9 @@
  * Opening maps the manifest and the dataset index and touches a few pages of them; shards are
  * opened when their audio or text is first read. A position numbers the utterances of a dataset
  * from 0.
+ *
+ * A dataset may be used and closed in a child that was forked, whatever other threads of the parent
+ * did with it at that time. So may a reader, if no other thread was in a call with it.
  */
 #ifndef SPEECHSHARD_DATASET_H
 #define SPEECHSHARD_DATASET_H

@@ -76,7 +76,8 @@ SPSH_API SPSH_NODISCARD spsh_status spsh_io_make_directory(const spsh_io *io, co
 SPSH_API SPSH_NODISCARD spsh_status spsh_io_sync_directory(const spsh_io *io, const char *path,
                                                            spsh_error *err);
 
-/** SPSH_E_NO_SPACE for ENOSPC and EDQUOT, _NOT_FOUND for ENOENT, _EXISTS for EEXIST, else _E_IO. */
+/** SPSH_E_NO_SPACE for ENOSPC, EDQUOT, and EFBIG, _NOT_FOUND for ENOENT, _EXISTS for EEXIST, else
+ * _E_IO. */
 SPSH_API spsh_status spsh_io_status(int os_errno);
 
 typedef enum spsh_publish_mode {
@@ -96,7 +97,8 @@ typedef struct spsh_file_writer spsh_file_writer;
  * @param name          final name inside it, without a slash; copied
  * @param reserve_bytes fallocate this much first, so that a full disk shows early; 0: none
  * @param allocator     NULL: default
- * Temporary: NAME.tmp-<pid>-<n>, opened with O_EXCL; stale ones are the packer's to remove.
+ * Temporary: NAME.tmp-<pid>-<n>, opened with O_EXCL. A killed process leaves it:
+ * spsh_stale_files_remove.
  */
 SPSH_API SPSH_NODISCARD spsh_status spsh_file_writer_open(const spsh_io *io, const char *directory,
                                                           const char *name, uint64_t reserve_bytes,
@@ -131,6 +133,23 @@ SPSH_API SPSH_NODISCARD spsh_status spsh_file_writer_publish(spsh_file_writer *w
 
 /** NULL is fine. Removes the temporary if it was not published. */
 SPSH_API void spsh_file_writer_free(spsh_file_writer *writer);
+
+/**
+ * Remove temporaries whose processes have ended from a directory.
+ *
+ * A process of another machine seems to have ended, and this process counts as ended: name only
+ * files that nothing else writes now. Temporaries that cannot be removed stay.
+ *
+ * @param is_ours_fn  whether to remove temporaries of the file NAME. name: NAME, followed by
+ *                    ".tmp-<pid>-<n>"; name_bytes: of NAME
+ */
+SPSH_API void spsh_stale_files_remove(const spsh_io *io, const char *directory,
+                                      bool (*is_ours_fn)(void *user, const char *name,
+                                                         size_t name_bytes),
+                                      void *user);
+/** The same for one file. */
+SPSH_API void spsh_stale_files_remove_of(const spsh_io *io, const char *directory,
+                                         const char *name);
 
 #ifdef __cplusplus
 }

@@ -25,6 +25,21 @@ extern "C" {
 SPSH_API SPSH_NODISCARD spsh_status spsh_options_take(const void *options, void *taken,
                                                       size_t known_bytes, spsh_error *err);
 
+/** Name of an option's field, and the name under which a program shows the option to its users. */
+typedef struct spsh_option_name {
+    const char *field; /* "batch_seconds_max" */
+    const char *shown; /* "--max-seconds" */
+} spsh_option_name;
+
+/**
+ * Replace field names in a message by those of the program's own options.
+ *
+ * Only whole words are replaced. A message that grows too long is cut. Thread-safe.
+ *
+ * @param err  may be NULL
+ */
+SPSH_API void spsh_options_rename(spsh_error *err, const spsh_option_name *names, size_t count);
+
 #ifdef __cplusplus
 }
 #endif

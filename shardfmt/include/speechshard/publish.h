@@ -32,11 +32,12 @@ typedef struct spsh_publish_options {
     uint64_t memory_bytes; /* for sorting; 0: 256 MiB */
     spsh_log_fn log_fn;    /* NULL: silent */
     void *log_user;
+    bool is_locked; /* the caller holds the dataset's writer lock; false: publish takes it */
 } spsh_publish_options;
 
 /* clang-format off */
 #define SPSH_PUBLISH_OPTIONS_INIT \
-    {sizeof(spsh_publish_options), NULL, NULL, NULL, {0}, NULL, 0, SPSH_DEDUPE_NONE, {NULL, 0}, 0, 0, 0, NULL, NULL}
+    {sizeof(spsh_publish_options), NULL, NULL, NULL, {0}, NULL, 0, SPSH_DEDUPE_NONE, {NULL, 0}, 0, 0, 0, NULL, NULL, false}
 /* clang-format on */
 
 /**
@@ -49,6 +50,7 @@ typedef struct spsh_publish_options {
  * @param ret_info  may be NULL
  * Besides names: one bit an utterance, 16 bytes a shard, and 44 bytes a copied record of the unit
  * at hand.
+ * Waits for an edit in progress; publishers share the writer lock.
  * @return SPSH_OK; SPSH_E_EXISTS when another dataset is published there; SPSH_E_SYNTAX when two
  * utterances have one id; SPSH_E_INVALID_ARG (seals); SPSH_E_MISMATCH (a shard is not the one of
  * its seal); reader's and writer's codes.
@@ -68,12 +70,15 @@ typedef struct spsh_overlay_entry {
 } spsh_overlay_entry;
 
 /**
- * Write overlays/NAME.spsh and a manifest that lists it last. One editor at a time: of two at once,
- * one edit is lost.
+ * Write overlays/NAME.spsh and a manifest that lists it last. Takes the writer lock.
  *
- * @param name     1 to 128 letters, digits, '.', '_', '-', not first a '.'; must not be in use
- * (SPSH_E_EXISTS)
+ * The name of a removed overlay can be given again. If the content differs, the file is named
+ * NAME..2.spsh, NAME..3.spsh, and so on, because older generations list the earlier file.
+ *
+ * @param name     1 to 128 letters, digits, '.', '_', '-'; does not begin with '.', nor end with
+ * ".." and a number; must not be in force
  * @param entries  any order; an id given twice is SPSH_E_INVALID_ARG
+ * @return SPSH_OK; SPSH_E_EXISTS if the name is in force, or another writer is at work
  */
 SPSH_API SPSH_NODISCARD spsh_status spsh_overlay_add(const char *dataset_path, const char *name,
                                                      spsh_overlay_type type,
@@ -81,21 +86,51 @@ SPSH_API SPSH_NODISCARD spsh_status spsh_overlay_add(const char *dataset_path, c
                                                      uint64_t entry_count, const spsh_io *io,
                                                      spsh_error *err);
 
-/** Publish a manifest without that overlay: the exact view before it. Its file stays.
- * SPSH_E_NOT_FOUND. */
+/** Publish a manifest without that overlay: the exact view before it. Its file stays. Takes the
+ * writer lock. SPSH_E_NOT_FOUND; SPSH_E_EXISTS if another writer is at work. */
 SPSH_API SPSH_NODISCARD spsh_status spsh_overlay_remove(const char *dataset_path, const char *name,
                                                         const spsh_io *io, spsh_error *err);
 
-/** What an opened dataset says of its overlays, in order. Name is borrowed until close. */
+/** What an opened dataset says of its overlays, in order. Names are borrowed until close. */
 typedef struct spsh_overlay_info {
-    spsh_bytes name;
+    spsh_bytes name; /* of its file; never used for two contents */
     spsh_overlay_type type;
     uint64_t entry_count;
+    spsh_bytes given_name; /* passed to spsh_overlay_add; unique among the overlays in force */
 } spsh_overlay_info;
 SPSH_API SPSH_NODISCARD spsh_status spsh_dataset_overlay(const spsh_dataset *dataset,
                                                          uint64_t overlay,
                                                          spsh_overlay_info *ret_info,
                                                          spsh_error *err);
+
+/**
+ * Writer lock of a dataset: one editor at a time, on all machines where the file system has locks.
+ * It is gone when the process ends.
+ *
+ * Opening it removes what killed writers left: temporary files of manifests, indexes and overlays,
+ * and repair.tmp/. On a file system without locks it opens all the same, and removes nothing.
+ *
+ * @param io  NULL: default; borrowed until close
+ * @return SPSH_OK; SPSH_E_EXISTS if another writer is at work; codes of spsh_io_status
+ */
+typedef struct spsh_dataset_lock spsh_dataset_lock;
+SPSH_API SPSH_NODISCARD spsh_status spsh_dataset_lock_open(const char *dataset_path,
+                                                           const spsh_io *io,
+                                                           spsh_dataset_lock **ret_lock,
+                                                           spsh_error *err);
+/** NULL is fine. */
+SPSH_API void spsh_dataset_lock_close(spsh_dataset_lock *lock);
+
+/**
+ * Name the files that the next writer will remove, relative to the dataset. There are none while a
+ * writer is at work. Only reads.
+ *
+ * @param found_fn  non-zero: stop
+ */
+SPSH_API void spsh_dataset_leftovers(const char *dataset_path,
+                                     int (*found_fn)(void *user, const char *name), void *user);
+/** Remove these files if no writer is at work. io: NULL: default */
+SPSH_API void spsh_dataset_leftovers_remove(const char *dataset_path, const spsh_io *io);
 
 #ifdef __cplusplus
 }

@@ -17,6 +17,10 @@
  * they are widened inside. Short reads are continued; a failing read is tried three times.
  *
  * One thread per engine. Memory is taken at open, and nothing afterwards.
+ *
+ * An engine belongs to the process that opened it. In a child that was forked, add_file, submit,
+ * and wait return SPSH_E_INVALID_ARG. The child may close the engine: close then frees the memory
+ * and descriptors of the child, without an effect on the parent's reads.
  */
 #ifndef SPEECHSHARD_READ_ENGINE_H
 #define SPEECHSHARD_READ_ENGINE_H

@@ -4,6 +4,9 @@
  *     opt.damage_fn = print_line;
  *     rc = spsh_verify("corpus.spsh", &opt, &result, &err);     // rc: could it be checked; result:
  * what was found
+ *
+ * The threads of a call exist only in the process that made it, and end before it returns. A child
+ * that a callback forks must exit without returning from the callback.
  */
 #ifndef SPEECHSHARD_VERIFY_H
 #define SPEECHSHARD_VERIFY_H
@@ -37,7 +40,7 @@ typedef struct spsh_verify_options {
     uint32_t flags; /* SPSH_VERIFY_* */
 } spsh_verify_options;
 
-#define SPSH_VERIFY_DECODE   UINT32_C(1) /* also decode every record: sample count and PCM hash */
+#define SPSH_VERIFY_DECODE   UINT32_C(1) /* also decode every record: samples, PCM hash, seeks */
 #define SPSH_VERIFY_CACHED   UINT32_C(2) /* read through the page cache instead of O_DIRECT */
 #define SPSH_VERIFY_NO_URING UINT32_C(4) /* pread only */
 
@@ -57,10 +60,14 @@ typedef struct spsh_verify_result {
 } spsh_verify_result;
 
 /**
- * Check every byte of every file that the manifest names, of fingerprint segments and statistics
- * that lie beside its shards, and that the files agree with each other
+ * Check every byte of every file that a readable manifest names, of fingerprint segments and
+ * statistics that lie beside its shards, and that the files agree with each other
  * (ids, root hashes, counts, references, overlays). Block checksums are checked with large O_DIRECT
  * reads; in a damaged block each record is then checked alone, so that the damaged ones are named.
+ *
+ * Readers' own checks are part of it, and each generation is opened as readers open it. So a
+ * dataset without damage opens, and its records can be read. That payloads decode, and that FLAC
+ * seek points lead to their samples, is checked with SPSH_VERIFY_DECODE only.
  *
  * @param path  a dataset's directory, or a single .spsh file
  * @return SPSH_OK when everything could be read or its damage reported; else what prevented it.
@@ -147,15 +154,24 @@ SPSH_API SPSH_NODISCARD spsh_status spsh_repair_manifest_open(const char *datase
 SPSH_API void spsh_repair_manifest_close(spsh_repair_manifest *manifest);
 
 /**
- * List the overlays of one dataset in another with the same id, copying their files: edits outlive
- * a repair.
+ * Copy the overlays in force from a dataset to its repaired copy, which has the same id and lists
+ * none yet, and list them there in the same order. Each is checked in full first.
  *
- * @param ret_count  overlays that are listed now; may be NULL
- * @return SPSH_OK; SPSH_E_MISMATCH for another dataset; reader's and writer's codes.
+ * If manifest.spsh cannot be read, the overlays in force are those whose file ids or root hashes it
+ * still holds. If that list is incomplete, they are the overlays of the newest readable generation
+ * and those that no readable generation lists. docs/FORMAT.md, section 5, says why.
+ *
+ * options->damage_fn is called for each overlay that is lost (part "overlay") and for each decision
+ * that nothing proves (part "overlay in doubt"). expected and unit are not used.
+ *
+ * @param options    NULL for defaults
+ * @param ret_count  overlays that the copy lists now; may be NULL
+ * @return SPSH_OK, also when overlays were lost; SPSH_E_MISMATCH for another dataset; _CANCELED;
+ * reader's and writer's codes
  */
 SPSH_API SPSH_NODISCARD spsh_status spsh_repair_overlays(const char *from_path, const char *to_path,
-                                                         const spsh_io *io, uint64_t *ret_count,
-                                                         spsh_error *err);
+                                                         const spsh_repair_options *options,
+                                                         uint64_t *ret_count, spsh_error *err);
 
 #ifdef __cplusplus
 }

@@ -14,6 +14,9 @@
  * point to are borrowed during the call. A process trains one run at a time, as MPI and the
  * launcher's variables are the process's; everything else may be called from several threads, with
  * an object each.
+ *
+ * The threads of a call exist only in the process that made it, and end before it returns. A child
+ * that a callback forks must exit without returning from the callback.
  */
 #ifndef SPEECHSHARD_TRAIN_H
 #define SPEECHSHARD_TRAIN_H
@@ -51,7 +54,9 @@ typedef struct spsh_train_options {
     void *end_user;
     /* Where the processes of torchrun and Kubernetes meet: "file://FOLDER" that all of them see,
      * "tcp://HOST:PORT" of rank 0; NULL or "auto": by a file in `run`, and at the address that the
-     * launcher says. Given, it is in the place of MPI as well. */
+     * launcher says. Given, it is in the place of MPI as well.
+     * The processes prove to each other that they share a secret. Rank 0 draws it and writes it
+     * into that file, with mode 0600, unless the environment has SPEECHSHARD_SECRET. */
     const char *rendezvous;
     /* What is done to processes, to try out a cluster that is not there; each NULL behind the last,
      * or NULL. slow: "RANK:FACTORx", computing takes so many times as long, by sleeping; freeze:
@@ -151,14 +156,16 @@ typedef struct spsh_evaluation {
  * @param options     copied
  * @param ret_result  written on success only
  * @return SPSH_OK; SPSH_E_NOT_FOUND: no checkpoint, no dataset; SPSH_E_CORRUPT: no good checkpoint;
- * SPSH_E_INVALID_ARG; SPSH_E_NO_MEMORY; what datasets and the loader say. Thread-safe.
+ * SPSH_E_INVALID_ARG, also if no utterance has a transcript; SPSH_E_NO_MEMORY; what datasets and
+ * the loader say. Thread-safe.
  */
 SPSH_API SPSH_NODISCARD spsh_status spsh_evaluate(const spsh_evaluate_options *options,
                                                   spsh_evaluation *ret_result, spsh_error *err);
 
 /* ---- recognising ---- */
 
-/** A trained model: weights, vocabulary, features. One thread per object. */
+/** A trained model: weights, vocabulary, features. One thread per object. In a child that was
+ * forked it can be used and closed, and computes on the calling thread only. */
 typedef struct spsh_recogniser spsh_recogniser;
 
 typedef struct spsh_recogniser_options {

@@ -1,16 +1,16 @@
-/* decimal.c: digits * 10^exponent in double precision.
+/* decimal_text.c: digits * 10^exponent in double precision.
  *
  * An integer below 2^53 and a power of ten up to 10^22 are exact in a double, so their product or
  * quotient is rounded once. Nine digits tell all floats apart.
  */
-#include "decimal.h"
+#include "decimal_text.h"
 
 #include <math.h>
-#include <stdint.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { DIGITS_READ_MAX = 15, DIGITS_WRITTEN_MAX = 9, EXPONENT_MAX = 60, POWER_EXACT_MAX = 22 };
+enum { DIGITS_WRITTEN_MAX = 9, POWER_EXACT_MAX = 22 };
 
 static double power_of_ten(int exponent)
 {
@@ -31,71 +31,6 @@ static double scaled(double digits, int exponent)
         exponent += POWER_EXACT_MAX;
     }
     return exponent < 0 ? digits / power_of_ten(-exponent) : digits * power_of_ten(exponent);
-}
-
-/* Digits with at most one point among them; *exponent is lowered by those behind it. */
-static bool read_digits(const char **at, const char *end, uint64_t *ret_digits, int *exponent)
-{
-    uint64_t digits = 0;
-    int counted = 0;
-    bool some = false;
-    bool behind = false;
-    for (; *at < end && ((**at >= '0' && **at <= '9') || (**at == '.' && !behind)); (*at)++) {
-        if (**at == '.') {
-            behind = true;
-            continue;
-        }
-        some = true;
-        if (digits > 0 || **at != '0')
-            counted++;
-        if (counted > DIGITS_READ_MAX || *exponent <= -EXPONENT_MAX)
-            return false;
-        digits = 10 * digits + (uint64_t)(**at - '0');
-        *exponent -= behind ? 1 : 0;
-    }
-    *ret_digits = digits;
-    return some;
-}
-
-static bool read_exponent(const char *at, const char *end, int *exponent)
-{
-    const bool is_negative = at < end && *at == '-';
-    if (at < end && (*at == '-' || *at == '+'))
-        at++;
-    if (at == end)
-        return false;
-    int value = 0;
-    for (; at < end; at++) {
-        if (*at < '0' || *at > '9')
-            return false;
-        value = 10 * value + (*at - '0');
-        if (value > EXPONENT_MAX)
-            return false;
-    }
-    *exponent += is_negative ? -value : value;
-    return true;
-}
-
-bool spsh__decimal_read(const char *text, size_t size, double *ret_value)
-{
-    const char *at = text;
-    const char *const end = text + size;
-    const bool is_negative = at < end && *at == '-';
-    if (is_negative)
-        at++;
-    uint64_t digits = 0;
-    int exponent = 0;
-    if (!read_digits(&at, end, &digits, &exponent))
-        return false;
-    if (at < end && (*at == 'e' || *at == 'E')) {
-        if (!read_exponent(at + 1, end, &exponent))
-            return false;
-    } else if (at < end) {
-        return false;
-    }
-    const double value = scaled((double)digits, exponent);
-    *ret_value = is_negative ? -value : value;
-    return true;
 }
 
 /* digits[0].digits[1...] * 10^exponent as people write it. */

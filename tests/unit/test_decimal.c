@@ -1,0 +1,87 @@
+/* Numbers as text, read in whatever locale the test runs under (CTest: one with a decimal comma).
+ */
+#include <float.h>
+#include <locale.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "speechshard/decimal.h"
+#include "spsh_test.h"
+
+static void check_value(const char *text, size_t want_bytes, double want)
+{
+    double value = (double)NAN;
+    CHECK_U64(spsh_decimal_scan(text, strlen(text), &value), want_bytes);
+    if (want_bytes > 0 && value != want)
+        fprintf(stderr, "    %s was read as %a, not %a\n", text, value, want);
+    CHECK(want_bytes == 0 ? isnan(value) : value == want);
+}
+
+static void test_grammar(void)
+{
+    check_value("0.5", 3, 0.5);
+    check_value("0,5", 1, 0);
+    check_value("-12.5e+1,7", 8, -125);
+    check_value("+1", 2, 1);
+    check_value(".5", 2, 0.5);
+    check_value("5.", 2, 5);
+    check_value("1e", 1, 1);
+    check_value("1e+x", 1, 1);
+    check_value("1.2.3", 3, 1.2);
+    check_value("0x10", 1, 0);
+    static const char *const none[] = {"",   "-",   ".",   "-.e1",  " 1",
+                                       "e5", "nan", "inf", "1e999", ",5"};
+    for (size_t i = 0; i < sizeof(none) / sizeof(none[0]); i++)
+        check_value(none[i], 0, 0);
+}
+
+/* Nothing past size_bytes is read, and a long run of digits is rejected as a whole. */
+static void test_bounds(void)
+{
+    double value = 0;
+    CHECK_U64(spsh_decimal_scan("12.75", 4, &value), 4);
+    CHECK(value == 12.7);
+    char digits[500];
+    memset(digits, '0', sizeof(digits));
+    CHECK_U64(spsh_decimal_scan(digits, 400, &value), 400);
+    CHECK(value == 0);
+    CHECK_U64(spsh_decimal_scan(digits, 401, &value), 0);
+}
+
+/* 17 digits identify a double. The text is written with a point, whatever the locale. */
+static void test_round_trip(void)
+{
+    uint64_t bits = 12345;
+    for (int i = 0; i < 20000; i++) {
+        double value = 0, back = 0;
+        char text[64];
+        bits = bits * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+        memcpy(&value, &bits, sizeof(value));
+        if (!isfinite(value))
+            continue;
+        (void)snprintf(text, sizeof(text), "%.16e", value);
+        char *comma = strchr(text, ',');
+        if (comma != NULL)
+            *comma = '.';
+        CHECK_U64(spsh_decimal_scan(text, strlen(text), &back), strlen(text));
+        CHECK(back == value);
+    }
+}
+
+/* CI installs the locale: without it these tests could not fail. */
+static void test_locale_has_a_comma(void)
+{
+    if (strcmp(localeconv()->decimal_point, ",") != 0)
+        printf("no locale with a decimal comma\n");
+    CHECK(getenv("SPEECHSHARD_REQUIRE_DATA") == NULL ||
+          strcmp(localeconv()->decimal_point, ",") == 0);
+}
+
+int main(void)
+{
+    RUN(test_grammar);
+    RUN(test_bounds);
+    RUN(test_round_trip);
+    RUN(test_locale_has_a_comma);
+    return TEST_RESULT();
+}
