@@ -12,10 +12,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "audio_internal.h"
+#include "audio/audio_internal.h"
+#include "audio/flac_decode.h"
 #include "bench_files.h"
 #include "bench_kit.h"
-#include "flac_decode.h"
 
 #define ROUNDS    7
 #define FILES_MAX 100000

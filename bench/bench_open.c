@@ -21,8 +21,8 @@
 #include <unistd.h>
 
 #include "bench_kit.h"
+#include "dataset/manifest.h"
 #include "index_files.h"
-#include "manifest.h"
 
 enum {
     LOOKUPS = 20000,

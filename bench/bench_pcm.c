@@ -22,7 +22,7 @@
 
 #include "bench_files.h"
 #include "bench_kit.h"
-#include "pcm_internal.h"
+#include "codec/pcm_internal.h"
 #include "speechshard/pcm.h"
 
 enum { ROUNDS = 7, FILES_MAX = 100000, FRAME_VALUES_MAX = 65535 * 8 };

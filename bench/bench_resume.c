@@ -20,8 +20,8 @@
 #include <sys/stat.h>
 
 #include "bench_kit.h"
+#include "dataset/manifest.h"
 #include "index_files.h"
-#include "manifest.h"
 #include "speechshard/sampler.h"
 
 enum { ROUNDS_MAX = 100, PLACES = 3 };

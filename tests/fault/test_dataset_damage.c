@@ -7,7 +7,7 @@
  * of all. A flip must end in an error or in exactly what is read without it; that only the two
  * footers may do, since each stands in for the other.
  */
-#include "manifest.h"
+#include "dataset/manifest.h"
 #include "memory_dataset.h"
 #include "reseal.h"
 #include "spsh_test.h"

@@ -12,7 +12,7 @@
 #include "spsh_test.h"
 #include "tiny_shard.h"
 
-#include "base_internal.h"
+#include "base/base_internal.h"
 
 #define NAME "000007-002.spsh"
 

@@ -4,7 +4,7 @@
  * decoder. */
 #include <stdlib.h>
 
-#include "audio_internal.h"
+#include "audio/audio_internal.h"
 
 #define PCM_BYTES_MAX 262144
 #define READ_SAMPLES  300

@@ -1,7 +1,7 @@
 /* fuzz_container.c: a container without blocks, with changes, its checksums made right or not; then
  * every access that other files rely on.
  */
-#include "container.h"
+#include "format/container.h"
 #include "memory_io.h"
 #include "patch.h"
 #include "spsh_test.h"

@@ -8,7 +8,7 @@
 #include <FLAC/stream_decoder.h>
 #include <stdlib.h>
 
-#include "flac_decode.h"
+#include "audio/flac_decode.h"
 
 #define INPUT_MAX    4096
 #define INPUT_HEAD   4

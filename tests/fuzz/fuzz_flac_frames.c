@@ -2,7 +2,7 @@
  * file, and every one that it returns begins with a header that parses. */
 #include <stdlib.h>
 
-#include "flac_frames.h"
+#include "audio/flac_frames.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes);
 

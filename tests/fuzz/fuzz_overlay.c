@@ -3,8 +3,8 @@
  *
  * The first byte chooses skips or transcripts; the rest is a patch (tests/support/patch.h).
  */
+#include "dataset/overlay.h"
 #include "memory_dataset.h"
-#include "overlay.h"
 #include "patch.h"
 #include "spsh_test.h"
 #include "tiny_dataset.h"

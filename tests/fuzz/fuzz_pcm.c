@@ -2,7 +2,7 @@
  *
  * Every instruction set must come to the same result; ends the program where they differ.
  */
-#include "pcm_internal.h"
+#include "codec/pcm_internal.h"
 #include "speechshard/pcm.h"
 
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* fuzz_shard.c: a small shard with changes, its checksums made right or not, read as a whole. What
  * is not made right may be read only when nothing that reading needs was changed.
  */
-#include "base_internal.h"
+#include "base/base_internal.h"
 #include "memory_io.h"
 #include "patch.h"
 #include "spsh_test.h"

@@ -5,7 +5,7 @@
  */
 #include <stdio.h>
 
-#include "checksum.h"
+#include "base/checksum.h"
 #include "speechshard/publish.h"
 #include "spsh_test.h"
 #include "tiny_dataset.h"

@@ -14,7 +14,7 @@ try() { # try COMPILER FLAG...
         "$root"/tools/dedup/cosine.c "$root"/tools/dedup/fft.c "$root"/tools/dedup/fingerprint.c \
         "$root"/tools/dedup/grow.c "$root"/tools/dedup/resample8k.c \
         "$root"/tests/support/print_signals.c \
-        "$root"/tests/golden/dump_fingerprint.c "$root"/shardfmt/src/base.c \
+        "$root"/tests/golden/dump_fingerprint.c "$root"/shardfmt/src/base/base.c \
         -o "$work/dump" -lm 2>"$work/log" || { cat "$work/log"; exit 1; }
     status=0
     "$work/dump" >"$work/out.txt" || status=$?

@@ -6,11 +6,11 @@
  * A dump is a fenced block whose first line is ```hexdump NAME; a star stands for lines of zeros,
  * and the last line is the size.
  */
-#include "block.h"
-#include "checksum.h"
-#include "container.h"
+#include "base/checksum.h"
+#include "format/block.h"
+#include "format/container.h"
+#include "format/record.h"
 #include "memory_io.h"
-#include "record.h"
 #include "spsh_test.h"
 
 enum { BYTES_MAX = 32768, BLOCK_AT = 4096, BLOCK_BYTES = 4096 };

@@ -8,7 +8,7 @@ result=0
 
 plant() { # plant WANTED_EXIT FILE TEXT
     rm -rf "$tree/root"
-    mkdir -p "$tree/root/shardfmt/src" "$tree/root/tools/src" "$tree/root/train/src" "$tree/root/featgen/src/cuda"
+    mkdir -p "$tree/root/shardfmt/src/base" "$tree/root/tools/src" "$tree/root/train/src" "$tree/root/featgen/src/cuda"
     echo '#include "base_internal.h"' >"$tree/root/shardfmt/src/x.c"
     : >"$tree/root/shardfmt/src/base_internal.h"
     echo '#include "speechshard/base.h"' >"$tree/root/tools/src/x.c"
@@ -26,11 +26,11 @@ plant 1 shardfmt/src/x.c '#include "speechshard/loader.h"'
 plant 1 shardfmt/src/x.c 'strcpy(a, b);'
 plant 1 shardfmt/src/x.c 't = localtime(&now);'
 plant 1 tools/src/x.c 'x = strtod(text, NULL);'
-plant 0 shardfmt/src/decimal.c 'x = strtod_l(copy, NULL, c);'
+plant 0 shardfmt/src/base/decimal.c 'x = strtod_l(copy, NULL, c);'
 plant 0 shardfmt/src/x.c 't = localtime_r(&now, &fields);'
 plant 1 shardfmt/src/x.c 'p = malloc (1);'
 plant 1 shardfmt/src/base_internal.h 'p = strdup(q);'
-plant 0 shardfmt/src/base.c 'p = malloc(1);'
+plant 0 shardfmt/src/base/base.c 'p = malloc(1);'
 plant 1 shardfmt/src/x.c 'printf("x");'
 plant 0 shardfmt/src/x.c 'snprintf(a, 1, "x");'
 plant 1 tools/src/x.c '#include "base_internal.h"'

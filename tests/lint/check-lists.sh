@@ -11,21 +11,24 @@ listed() { # listed CMAKELISTS FILE: by its path relative to the list
     echo "$1 does not name $2"
     bad=1
 }
-for file in shardfmt/src/*.c shardfmt/include/speechshard/*.h; do
-    listed shardfmt/CMakeLists.txt "$file"
+# every FILE of a part that find gives must be in its list; a part without any has moved
+part_listed() { # part_listed PART FIND-TEST...
+    part=$1
+    shift
+    find "$part" "$@" >"$work"
+    [ -s "$work" ] || { echo "$part has no file to look for"; bad=1; }
+    while read -r file; do
+        listed "$part/CMakeLists.txt" "$file"
+    done <"$work"
+}
+work=$(mktemp)
+trap 'rm -f "$work"' EXIT
+for part in shardfmt featgen loader train; do
+    part_listed "$part" -path "$part/src/*" \( -name '*.c' -o -name '*.cc' -o -name '*.cu' \)
+    part_listed "$part" -path "$part/include/*" -name '*.h'
 done
-for file in loader/src/*.c loader/include/speechshard/*.h; do
-    listed loader/CMakeLists.txt "$file"
-done
-for file in train/src/*.c train/include/speechshard/*.h; do
-    listed train/CMakeLists.txt "$file"
-done
-for file in shardfmt/src/cuda/*.cu featgen/src/cuda/*.cu; do
-    listed "${file%%/*}/CMakeLists.txt" "$file"
-done
-for file in tools/*/*.c; do
-    listed tools/CMakeLists.txt "$file"
-done
+part_listed loader/python -path '*/src/*' -name '*.c'
+part_listed tools -name '*.c'
 for file in bench/*.c bench/gpu/*.c; do
     [ -e "$file" ] && listed bench/CMakeLists.txt "$file"
 done

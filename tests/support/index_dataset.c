@@ -1,9 +1,9 @@
 /* index_dataset.c: rows in memory become the index's cells. */
 #include "index_dataset.h"
 
-#include "checksum.h"
+#include "base/checksum.h"
+#include "dataset/manifest.h"
 #include "index_files.h"
-#include "manifest.h"
 #include "spsh_test.h"
 
 typedef struct by_id {

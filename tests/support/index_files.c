@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base_internal.h"
-#include "manifest.h"
+#include "base/base_internal.h"
+#include "dataset/manifest.h"
 
 enum {
     BATCH = 8192,

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "manifest.h"
+#include "dataset/manifest.h"
 #include "memory_io.h"
 #include "reseal.h"
 #include "spsh_test.h"

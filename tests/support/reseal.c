@@ -2,8 +2,8 @@
  * table, header, root hash, footers. The places come from the last footer as it is. */
 #include "reseal.h"
 
-#include "base_internal.h"
-#include "checksum.h"
+#include "base/base_internal.h"
+#include "base/checksum.h"
 
 enum {
     BLOCKS_MAX = 1024,

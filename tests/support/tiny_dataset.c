@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "checksum.h"
+#include "base/checksum.h"
 #include "speechshard/pcm.h"
 #include "spsh_test.h"
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "checksum.h"
+#include "base/checksum.h"
 #include "spsh_test.h"
 
 enum { PAYLOAD_MAX = 5000000 };

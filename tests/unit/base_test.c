@@ -1,7 +1,7 @@
 /* base_test.c: status texts, the error record, the allocator's helpers, byte order. */
 #include <sched.h>
 
-#include "base_internal.h"
+#include "base/base_internal.h"
 #include "fault_alloc.h"
 #include "speechshard/cores.h"
 #include "speechshard/nearest_word.h"

@@ -2,8 +2,8 @@
  * files made here and on the chirps of golden/audio (a sweep of our own; each 0.2 to 0.3 s). */
 #include <math.h>
 
-#include "audio_internal.h"
-#include "checksum.h"
+#include "audio/audio_internal.h"
+#include "base/checksum.h"
 #include "fault_alloc.h"
 #include "speechshard/pcm.h"
 #include "spsh_test.h"

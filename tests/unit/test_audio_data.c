@@ -6,7 +6,7 @@
  *
  * Inspection agrees with the decode, and ranges through a decoder equal slices of the whole.
  */
-#include "audio_internal.h"
+#include "audio/audio_internal.h"
 #include "spsh_test.h"
 
 enum { CODECS = 8, RANGES = 3 };

@@ -2,8 +2,8 @@
  * threads. */
 #include <pthread.h>
 
-#include "checksum.h"
-#include "container.h"
+#include "base/checksum.h"
+#include "format/container.h"
 #include "memory_io.h"
 #include "reseal.h"
 #include "spsh_test.h"

@@ -2,10 +2,10 @@
  * threads, and what is said when something is not as it should be. */
 #include <pthread.h>
 
-#include "checksum.h"
-#include "container.h"
+#include "base/checksum.h"
 #include "fault_alloc.h"
 #include "fault_io.h"
+#include "format/container.h"
 #include "spsh_test.h"
 #include "tiny_dataset.h"
 

@@ -5,8 +5,8 @@
 #include <FLAC/stream_decoder.h>
 #include <FLAC/stream_encoder.h>
 
-#include "flac_bits.h"
-#include "flac_decode.h"
+#include "audio/flac_bits.h"
+#include "audio/flac_decode.h"
 #include "flac_writer.h"
 #include "speechshard/audio.h"
 #include "spsh_test.h"

@@ -1,6 +1,6 @@
 /* test_flac_frames.c: the frame walker on files that are written bit by bit: every frame is found,
  * every damaged one is named, and an intact file that libFLAC gives up on is told from both. */
-#include "flac_frames.h"
+#include "audio/flac_frames.h"
 #include "flac_writer.h"
 #include "speechshard/audio.h"
 #include "spsh_test.h"

@@ -1,7 +1,7 @@
 /* test_loader_data.c: real speech, packed as it is, comes out of the loader with the samples whose
  * hash was stored when it was packed. */
-#include "base_internal.h"
-#include "checksum.h"
+#include "base/base_internal.h"
+#include "base/checksum.h"
 #include "loader_kit.h"
 #include "talk_dataset.h"
 

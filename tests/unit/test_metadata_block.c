@@ -1,11 +1,11 @@
 /* test_metadata_block.c: rows to columns and back; columns that do not compress; columns of a later
  * version. */
-#include "block.h"
+#include "base/names.h"
+#include "base/utf8.h"
 #include "fault_alloc.h"
-#include "metadata_block.h"
-#include "names.h"
+#include "format/block.h"
+#include "format/metadata_block.h"
 #include "spsh_test.h"
-#include "utf8.h"
 
 enum { ROWS = 300, CAPACITY = 4 << 20 };
 

@@ -2,11 +2,11 @@
  */
 #include <sys/stat.h>
 
-#include "checksum.h"
-#include "dataset_lock.h"
+#include "base/checksum.h"
+#include "dataset/dataset_lock.h"
+#include "dataset/overlay.h"
 #include "fault_alloc.h"
 #include "fault_io.h"
-#include "overlay.h"
 #include "spsh_test.h"
 #include "tiny_dataset.h"
 

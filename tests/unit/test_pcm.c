@@ -1,6 +1,6 @@
 /* test_pcm.c: the codec `pcm`: round trips, ranges, equal bytes on every instruction set, damage.
  */
-#include "pcm_internal.h"
+#include "codec/pcm_internal.h"
 #include "speechshard/limits.h"
 #include "speechshard/pcm.h"
 #include "spsh_test.h"

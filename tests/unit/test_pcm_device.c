@@ -7,8 +7,8 @@
 #include <math.h>
 #include <sndfile.h>
 
+#include "codec/pcm_internal.h"
 #include "device_test.h"
-#include "pcm_internal.h"
 #include "speechshard/limits.h"
 #include "speechshard/pcm_cuda.h"
 #include "spsh_test.h"

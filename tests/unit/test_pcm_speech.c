@@ -1,5 +1,5 @@
 /* test_pcm_speech.c: the codec `pcm` on real speech: exact on every instruction set, and small. */
-#include "pcm_internal.h"
+#include "codec/pcm_internal.h"
 #include "speechshard/pcm.h"
 #include "spsh_test.h"
 

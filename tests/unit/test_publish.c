@@ -1,8 +1,8 @@
 /* test_publish.c: the index and manifest that sealed shards give, and every way in which publishing
  * can fail. */
+#include "dataset/manifest.h"
 #include "fault_alloc.h"
 #include "fault_io.h"
-#include "manifest.h"
 #include "speechshard/pcm.h"
 #include "spsh_test.h"
 #include "tiny_dataset.h"

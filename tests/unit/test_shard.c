@@ -3,13 +3,13 @@
 #include <lz4.h>
 #include <pthread.h>
 
-#include "block.h"
-#include "checksum.h"
-#include "container.h"
-#include "metadata_block.h"
-#include "record.h"
-#include "shard_index.h"
-#include "shard_internal.h"
+#include "base/checksum.h"
+#include "format/block.h"
+#include "format/container.h"
+#include "format/metadata_block.h"
+#include "format/record.h"
+#include "format/shard_index.h"
+#include "format/shard_internal.h"
 #include "speechshard/shard.h"
 #include "spsh_test.h"
 #include "tiny_shard.h"

@@ -1,0 +1,352 @@
+/* cuda.c: finding and loading the plug-in. It is never unloaded: CUDA's runtime within it keeps
+ * threads and handlers that outlive any caller. */
+#include "speechshard/cuda.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/base_internal.h"
+#include "speechshard/cuda_plugin.h"
+
+enum { PATH_BYTES = 4096 };
+
+struct spsh_cuda {
+    void *library;
+    const spsh__cuda_plugin *plugin;
+    uint32_t device_count;
+};
+
+/* ---- where it is ---- */
+
+/* The file that this code is in. Of a program the loader knows what it was called, which may be a
+ * bare name that the shell found; the kernel knows the file. */
+static bool find_self(char path[PATH_BYTES])
+{
+    static const char here = 0;
+    Dl_info info;
+    if (dladdr(&here, &info) == 0 || info.dli_fname == NULL)
+        return false;
+    if (strchr(info.dli_fname, '/') == NULL) {
+        const ssize_t length = readlink("/proc/self/exe", path, PATH_BYTES - 1);
+        path[length > 0 ? length : 0] = '\0';
+        return length > 0;
+    }
+    const int length = snprintf(path, PATH_BYTES, "%s", info.dli_fname);
+    return length > 0 && length < PATH_BYTES;
+}
+
+/* A path, relative to that file's folder; false: there is no such file. */
+static bool beside(const char *relative, char path[PATH_BYTES])
+{
+    char self[PATH_BYTES];
+    if (!find_self(self))
+        return false;
+    const char *slash = strrchr(self, '/');
+    if (slash == NULL)
+        return false;
+    const int length =
+        snprintf(path, PATH_BYTES, "%.*s%s", (int)(slash - self + 1), self, relative);
+    return length > 0 && length < PATH_BYTES && access(path, F_OK) == 0;
+}
+
+/* Into path, at most PATH_BYTES; a bare name is left to the system. */
+static const char *find(char path[PATH_BYTES])
+{
+    if (beside(SPSH_CUDA_PLUGIN_NAME, path) ||
+        beside(SPSH__LIBRARY_FOLDER "/" SPSH_CUDA_PLUGIN_NAME, path))
+        return path;
+    return SPSH_CUDA_PLUGIN_NAME;
+}
+
+/* dlerror's text, which names the file and what is wrong; there is always one after a failure. */
+static const char *loader_text(void)
+{
+    const char *text = dlerror();
+    return text == NULL ? "no reason given" : text;
+}
+
+static spsh_status load(const char *path, void **ret_library, spsh_error *err)
+{
+    char found[PATH_BYTES];
+    const char *name = path != NULL ? path : find(found);
+    if (strchr(name, '/') != NULL && access(name, F_OK) != 0)
+        return SPSH_FAIL(err, SPSH_E_NOT_FOUND, SPSH_OFFSET_NONE,
+                         "%s: the CUDA plug-in is not there", name);
+    void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    if (library == NULL && strchr(name, '/') == NULL)
+        return SPSH_FAIL(err, SPSH_E_NOT_FOUND, SPSH_OFFSET_NONE,
+                         "the CUDA plug-in was not built or not installed (%s)", loader_text());
+    if (library == NULL)
+        return SPSH_FAIL(err, SPSH_E_IO, SPSH_OFFSET_NONE, "the CUDA plug-in cannot be loaded: %s",
+                         loader_text());
+    *ret_library = library;
+    return SPSH_OK;
+}
+
+/* ---- what it says ---- */
+
+static spsh_status greet(spsh_cuda *cuda, spsh_error *err)
+{
+    spsh__cuda_plugin_fn *plugin_fn = NULL;
+    void *symbol = dlsym(cuda->library, SPSH__CUDA_PLUGIN_SYMBOL);
+    if (symbol == NULL)
+        return SPSH_FAIL(err, SPSH_E_VERSION, SPSH_OFFSET_NONE,
+                         "the file that was loaded is no CUDA plug-in: it has no symbol %s",
+                         SPSH__CUDA_PLUGIN_SYMBOL);
+    memcpy(&plugin_fn, &symbol, sizeof(plugin_fn));
+    cuda->plugin = plugin_fn();
+    if (cuda->plugin->abi != SPSH__CUDA_ABI)
+        return SPSH_FAIL(err, SPSH_E_VERSION, SPSH_OFFSET_NONE,
+                         "the CUDA plug-in speaks version %u of its interface, this library %u: "
+                         "install both from one build",
+                         cuda->plugin->abi, (unsigned)SPSH__CUDA_ABI);
+    if (strcmp(cuda->plugin->version, SPSH_VERSION_STRING) != 0)
+        return SPSH_FAIL(err, SPSH_E_VERSION, SPSH_OFFSET_NONE,
+                         "the CUDA plug-in is of version %.40s, this library of %s: install both "
+                         "from one build",
+                         cuda->plugin->version, SPSH_VERSION_STRING);
+    return cuda->plugin->count_fn(&cuda->device_count, err);
+}
+
+spsh_status spsh_cuda_open(const char *path, spsh_cuda **ret_cuda, spsh_error *err)
+{
+    const spsh_allocator *allocator = spsh_allocator_default();
+    spsh_cuda *cuda = NULL;
+    spsh_status rc;
+
+    if (ret_cuda == NULL)
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE, "ret_cuda must be given");
+    cuda = spsh__alloc(allocator, sizeof(*cuda));
+    if (cuda == NULL)
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "cuda: %zu bytes", sizeof(*cuda));
+    memset(cuda, 0, sizeof(*cuda));
+    rc = load(path, &cuda->library, err);
+    if (rc != SPSH_OK)
+        goto out;
+    rc = greet(cuda, err);
+    if (rc != SPSH_OK)
+        goto out;
+    *ret_cuda = cuda;
+    cuda = NULL;
+out:
+    spsh_cuda_close(cuda);
+    return rc;
+}
+
+void spsh_cuda_close(spsh_cuda *cuda)
+{
+    if (cuda == NULL)
+        return;
+    if (cuda->library != NULL)
+        (void)dlclose(cuda->library);
+    spsh__free(spsh_allocator_default(), cuda);
+}
+
+uint32_t spsh_cuda_device_count(const spsh_cuda *cuda)
+{
+    return cuda->device_count;
+}
+
+static spsh_status check_device(const spsh_cuda *cuda, uint32_t number, spsh_error *err)
+{
+    if (number >= cuda->device_count)
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+                         "there is no device %u: they are numbered 0 to %u", number,
+                         cuda->device_count - 1);
+    return SPSH_OK;
+}
+
+spsh_status spsh_cuda_device_get(const spsh_cuda *cuda, uint32_t number,
+                                 spsh_cuda_device *ret_device, spsh_error *err)
+{
+    const spsh_status rc = check_device(cuda, number, err);
+    return rc != SPSH_OK ? rc : cuda->plugin->device_fn(number, ret_device, err);
+}
+
+spsh_status spsh_cuda_library_get(const spsh_cuda *cuda, uint32_t number,
+                                  spsh_cuda_library *ret_library)
+{
+    return cuda->plugin->library_fn(number, ret_library);
+}
+
+spsh_status spsh_cuda_alloc(const spsh_cuda *cuda, uint32_t device, size_t size_bytes,
+                            void **ret_memory, spsh_error *err)
+{
+    const spsh_status rc = check_device(cuda, device, err);
+    if (rc != SPSH_OK)
+        return rc;
+    if (size_bytes == 0)
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE, "no bytes to allocate");
+    return cuda->plugin->alloc_fn(device, size_bytes, ret_memory, err);
+}
+
+void spsh_cuda_free(const spsh_cuda *cuda, void *memory)
+{
+    if (memory != NULL)
+        cuda->plugin->free_fn(memory);
+}
+
+/* What a call cannot do without. */
+static spsh_status check_given(const void *given, const char *name, spsh_error *err)
+{
+    return given != NULL
+               ? SPSH_OK
+               : SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE, "%s must be given", name);
+}
+
+spsh_status spsh_cuda_copy(const spsh_cuda *cuda, void *to, const void *from, size_t size_bytes,
+                           void *stream, spsh_error *err)
+{
+    if (size_bytes == 0)
+        return SPSH_OK;
+    spsh_status rc = check_given(to, "to", err);
+    if (rc == SPSH_OK)
+        rc = check_given(from, "from", err);
+    return rc != SPSH_OK ? rc : cuda->plugin->copy_fn(to, from, size_bytes, stream, err);
+}
+
+spsh_status spsh_cuda_fill(const spsh_cuda *cuda, void *memory, uint8_t byte, size_t size_bytes,
+                           void *stream, spsh_error *err)
+{
+    if (size_bytes == 0)
+        return SPSH_OK;
+    const spsh_status rc = check_given(memory, "memory", err);
+    return rc != SPSH_OK ? rc : cuda->plugin->fill_fn(memory, byte, size_bytes, stream, err);
+}
+
+spsh_status spsh_cuda_memory(const spsh_cuda *cuda, uint32_t device, uint64_t *ret_free_bytes,
+                             uint64_t *ret_all_bytes, spsh_error *err)
+{
+    const spsh_status rc = check_device(cuda, device, err);
+    return rc != SPSH_OK ? rc : cuda->plugin->memory_fn(device, ret_free_bytes, ret_all_bytes, err);
+}
+
+spsh_status spsh_cuda_synchronize(const spsh_cuda *cuda, void *stream, spsh_error *err)
+{
+    return cuda->plugin->synchronize_fn(stream, err);
+}
+
+/* ---- pinned memory ---- */
+
+spsh_status spsh_cuda_host_alloc(const spsh_cuda *cuda, size_t size_bytes, void **ret_memory,
+                                 spsh_error *err)
+{
+    if (size_bytes == 0)
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE, "no bytes to allocate");
+    return cuda->plugin->host_alloc_fn(size_bytes, ret_memory, err);
+}
+
+void spsh_cuda_host_free(const spsh_cuda *cuda, void *memory)
+{
+    if (memory != NULL)
+        cuda->plugin->host_free_fn(memory);
+}
+
+spsh_status spsh_cuda_host_register(const spsh_cuda *cuda, void *memory, size_t size_bytes,
+                                    spsh_error *err)
+{
+    const uintptr_t page_bytes = (uintptr_t)sysconf(_SC_PAGESIZE);
+    const spsh_status rc = check_given(memory, "memory", err);
+    if (rc != SPSH_OK)
+        return rc;
+    if (size_bytes == 0 || size_bytes % page_bytes != 0 || (uintptr_t)memory % page_bytes != 0)
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+                         "memory to pin must be whole pages of %zu bytes", (size_t)page_bytes);
+    return cuda->plugin->host_register_fn(memory, size_bytes, err);
+}
+
+void spsh_cuda_host_unregister(const spsh_cuda *cuda, void *memory)
+{
+    if (memory != NULL)
+        cuda->plugin->host_unregister_fn(memory);
+}
+
+/* ---- streams and events ---- */
+
+spsh_status spsh_cuda_stream_open(const spsh_cuda *cuda, uint32_t device, uint32_t urgent,
+                                  void **ret_stream, spsh_error *err)
+{
+    const spsh_status rc = check_device(cuda, device, err);
+    return rc != SPSH_OK ? rc : cuda->plugin->stream_open_fn(device, urgent, ret_stream, err);
+}
+
+void spsh_cuda_stream_close(const spsh_cuda *cuda, void *stream)
+{
+    if (stream != NULL)
+        cuda->plugin->stream_close_fn(stream);
+}
+
+spsh_status spsh_cuda_event_open(const spsh_cuda *cuda, uint32_t device, uint32_t timed,
+                                 void **ret_event, spsh_error *err)
+{
+    const spsh_status rc = check_device(cuda, device, err);
+    return rc != SPSH_OK ? rc : cuda->plugin->event_open_fn(device, timed, ret_event, err);
+}
+
+void spsh_cuda_event_close(const spsh_cuda *cuda, void *event)
+{
+    if (event != NULL)
+        cuda->plugin->event_close_fn(event);
+}
+
+spsh_status spsh_cuda_event_record(const spsh_cuda *cuda, void *event, void *stream,
+                                   spsh_error *err)
+{
+    const spsh_status rc = check_given(event, "event", err);
+    return rc != SPSH_OK ? rc : cuda->plugin->event_record_fn(event, stream, err);
+}
+
+spsh_status spsh_cuda_event_wait(const spsh_cuda *cuda, void *event, void *stream, spsh_error *err)
+{
+    const spsh_status rc = check_given(event, "event", err);
+    return rc != SPSH_OK ? rc : cuda->plugin->event_wait_fn(event, stream, err);
+}
+
+spsh_status spsh_cuda_event_query(const spsh_cuda *cuda, void *event, spsh_error *err)
+{
+    const spsh_status rc = check_given(event, "event", err);
+    return rc != SPSH_OK ? rc : cuda->plugin->event_query_fn(event, err);
+}
+
+spsh_status spsh_cuda_event_synchronize(const spsh_cuda *cuda, void *event, spsh_error *err)
+{
+    const spsh_status rc = check_given(event, "event", err);
+    return rc != SPSH_OK ? rc : cuda->plugin->event_synchronize_fn(event, err);
+}
+
+spsh_status spsh_cuda_event_ms(const spsh_cuda *cuda, void *first, void *last, float *ret_ms,
+                               spsh_error *err)
+{
+    spsh_status rc = check_given(first, "first", err);
+    if (rc == SPSH_OK)
+        rc = check_given(last, "last", err);
+    return rc != SPSH_OK ? rc : cuda->plugin->event_ms_fn(first, last, ret_ms, err);
+}
+
+/* ---- the thread's device ---- */
+
+spsh_status spsh_cuda_enter(const spsh_cuda *cuda, uint32_t device, int *ret_before,
+                            spsh_error *err)
+{
+    const spsh_status rc = check_device(cuda, device, err);
+    return rc != SPSH_OK ? rc : cuda->plugin->enter_fn(device, ret_before, err);
+}
+
+void spsh_cuda_leave(const spsh_cuda *cuda, int before)
+{
+    cuda->plugin->leave_fn(before);
+}
+
+/* ---- for other libraries ---- */
+
+void *spsh_cuda_symbol(const spsh_cuda *cuda, const char *name)
+{
+    return dlsym(cuda->library, name);
+}
+
+const spsh__cuda_plugin *spsh_cuda_plugin_of(const spsh_cuda *cuda)
+{
+    return cuda->plugin;
+}

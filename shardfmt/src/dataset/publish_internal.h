@@ -1,0 +1,76 @@
+/* publish_internal.h: what the steps of publishing a dataset share.
+ *
+ * publish.c drives: it checks the seals, collects names and sums, and writes the manifest;
+ * duplicates.c finds records that are stored more than once; index_writer.c writes the dataset
+ * index.
+ */
+#ifndef SPSH_PUBLISH_INTERNAL_H
+#define SPSH_PUBLISH_INTERNAL_H
+
+#include "base/buffer.h"
+#include "base/names.h"
+#include "manifest.h"
+#include "shard_cache.h"
+#include "speechshard/sorter.h"
+
+typedef struct spsh__publish {
+    spsh_publish_options opt;
+    spsh_allocator allocator;
+    const spsh_io *io;
+    spsh__shard_cache *cache;
+
+    /* Of the shards: numbers of their first utterance and record in the dataset, one more for the
+     * totals; and of the first shard of their unit. */
+    uint64_t *utterance_begin, *record_begin;
+    uint32_t *unit_begin;
+
+    spsh__names *names[SPSH_NAME_KINDS]; /* of the dataset */
+    spsh_sorter *aliases;                /* see spsh__duplicates_find; NULL: none */
+    spsh__names *groups;                 /* keys of 12 bytes: domain, split, rate, big-endian */
+    spsh__buffer group_sums;             /* spsh__group_sum for each */
+
+    uint64_t duplicate_count;
+    uint64_t payload_bytes, unused_payload_bytes;
+    spsh__footer index_footer;
+} spsh__publish;
+
+typedef struct spsh__group_sum {
+    uint64_t utterances;
+    uint64_t samples;
+} spsh__group_sum;
+
+/* A sorter that may use eighths of the memory that the caller allows. */
+spsh_status spsh__publish_sorter(const spsh__publish *p, uint32_t eighths, spsh_sorter **ret_sorter,
+                                 spsh_error *err);
+
+/* Where utterances of a record find their audio. */
+typedef struct spsh__audio_place {
+    uint32_t shard;
+    uint32_t record;
+    uint64_t record_offset;
+    uint32_t record_bytes;
+    uint64_t samples;
+    uint32_t sample_rate_hz;
+    uint16_t channels;
+    uint16_t codec;
+} spsh__audio_place;
+
+spsh_status spsh__audio_place_get(const spsh_shard *shard, uint64_t shard_number, uint64_t record,
+                                  spsh__audio_place *ret_place, uint64_t *ret_payload_bytes,
+                                  spsh_error *err);
+
+enum { SPSH__ALIAS_KEY_BYTES = 8, SPSH__ALIAS_VALUE_BYTES = 36 };
+void spsh__alias_key(uint32_t shard, uint32_t record, uint8_t dst[SPSH__ALIAS_KEY_BYTES]);
+void spsh__alias_value(const spsh__audio_place *place, uint8_t dst[SPSH__ALIAS_VALUE_BYTES]);
+void spsh__alias_load(const uint8_t value[SPSH__ALIAS_VALUE_BYTES], spsh__audio_place *ret_place);
+
+/* Sum the payloads of all records and, if the options ask for it, find those that are equal to an
+ * earlier one: p->aliases then has an entry (spsh__alias_key of the later one, spsh__alias_value of
+ * the first one) for each. */
+spsh_status spsh__duplicates_find(spsh__publish *p, spsh_error *err);
+
+/* Write and publish the index of generation 1; fills groups, group_sums, duplicate_count,
+ * index_footer. */
+spsh_status spsh__index_publish(spsh__publish *p, spsh_error *err);
+
+#endif

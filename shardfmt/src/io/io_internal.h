@@ -1,0 +1,22 @@
+/* io_internal.h: small steps that every user of the I/O table needs. */
+#ifndef SPSH_IO_INTERNAL_H
+#define SPSH_IO_INTERNAL_H
+
+#include "base/base_internal.h"
+#include "speechshard/io.h"
+
+/* "No such file or directory" for ENOENT. Thread-safe. */
+const char *spsh__os_text(int os_errno);
+
+/* DIRECTORY/NAME, or NULL without memory. Free with spsh__free. */
+char *spsh__path_join(const spsh_allocator *allocator, const char *directory, const char *name);
+char *spsh__string_copy(const spsh_allocator *allocator, const char *text);
+
+/* Open for reading, through EINTR. Never hangs on a FIFO. */
+spsh_status spsh__io_open_read(const spsh_io *io, const char *path, int *ret_fd, spsh_error *err);
+
+/* Size of an open file that must be a regular one. */
+spsh_status spsh__io_file_bytes(const spsh_io *io, int fd, const char *path, uint64_t *ret_bytes,
+                                spsh_error *err);
+
+#endif
