@@ -10,7 +10,7 @@
  */
 #include <math.h>
 
-#include "augmenter.h"
+#include "augment/augmenter.h"
 #include "bench_kit.h"
 
 enum { ROUNDS = 7, RATE = 16000, CASES_MAX = 64, NOISE_COUNT = 30 * RATE, ROOM_MAX = RATE };

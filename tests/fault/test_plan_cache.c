@@ -5,7 +5,7 @@
 #include <xxhash.h>
 
 #include "fault_alloc.h"
-#include "plan_internal.h"
+#include "plan/plan_internal.h"
 #include "plan_kit.h"
 #include "test_file.h"
 

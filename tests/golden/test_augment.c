@@ -1,7 +1,7 @@
 /* test_augment.c: draws and samples beside those of augment_reference.py, an implementation of
  * docs/FEATURES.md that shares nothing with this one; and the same bits from every instruction set.
  */
-#include "augmenter.h"
+#include "augment/augmenter.h"
 #include "spsh_test.h"
 #include "test_number.h"
 

@@ -9,7 +9,7 @@
  */
 #include <math.h>
 
-#include "featgen_internal.h"
+#include "options/featgen_internal.h"
 #include "spsh_test.h"
 #include "test_number.h"
 

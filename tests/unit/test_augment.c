@@ -232,7 +232,7 @@ static void test_what_a_draw_depends_on(void)
 }
 
 /* The numbers are those of the loader: spsh__draw(1, 2, 3, 3 << 16 | 1) of
- * loader/src/permutation.h. */
+ * loader/src/plan/permutation.h. */
 static void test_draw_of_loader(void)
 {
     const spsh_augment_options options = parsed("room_probability=1");

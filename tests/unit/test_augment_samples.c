@@ -2,7 +2,7 @@
  */
 #include <math.h>
 
-#include "augmenter.h"
+#include "augment/augmenter.h"
 #include "spsh_test.h"
 
 #define TURN 6.283185307179586

@@ -6,7 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "norm.h"
+#include "features/norm.h"
 #include "spsh_test.h"
 
 enum { SAMPLES_MAX = 24000, UTTERANCES = 37, DIM = 70, FRAMES = 41 };

@@ -2,7 +2,7 @@
 #include <float.h>
 #include <math.h>
 
-#include "decimal_text.h"
+#include "options/decimal_text.h"
 #include "speechshard/decimal.h"
 #include "speechshard/featgen.h"
 #include "spsh_test.h"

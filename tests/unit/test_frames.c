@@ -4,7 +4,7 @@
 #include <math.h>
 
 #include "fault_alloc.h"
-#include "featgen_internal.h"
+#include "options/featgen_internal.h"
 #include "spsh_test.h"
 
 #define PI 3.14159265358979323846

@@ -4,7 +4,7 @@
 #include <pthread.h>
 
 #include "fault_alloc.h"
-#include "plan_internal.h"
+#include "plan/plan_internal.h"
 #include "plan_kit.h"
 
 static uint64_t seed;

@@ -11,8 +11,8 @@
 #define SPSH_DEVICE_FRAMES_H
 
 #include "device_job.h"
-#include "frames_constants.h"
-#include "half_bits.h"
+#include "features/frames_constants.h"
+#include "features/half_bits.h"
 
 /* ------------------------------------------------------------------------------- logarithms */
 

@@ -7,7 +7,7 @@
 #ifndef SPSH_DEVICE_JOB_H
 #define SPSH_DEVICE_JOB_H
 
-#include "frames.h"
+#include "features/frames.h"
 #include "speechshard/device_text.h"
 #include "speechshard/featgen_cuda.h"
 

@@ -1,0 +1,214 @@
+/* plan.c: open: options, filters, scan, shares, windows. What comes out never changes. */
+#include <inttypes.h>
+
+#include "base/plan_workers.h"
+#include "plan_cache.h"
+#include "plan_lengths.h"
+#include "plan_options.h"
+#include "plan_scan.h"
+#include "plan_states.h"
+#include "window.h"
+
+static spsh_status check_datasets(const spsh_dataset *const *datasets, uint32_t dataset_count,
+                                  spsh_plan *const *ret_plan, spsh_error *err)
+{
+    if (datasets == NULL || ret_plan == NULL)
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE, "datasets or result is NULL");
+    if (dataset_count == 0 || dataset_count > SPSH_PLAN_DATASETS_MAX)
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE, "%u datasets, must be 1 to %u",
+                         dataset_count, SPSH_PLAN_DATASETS_MAX);
+    for (uint32_t d = 0; d < dataset_count; d++)
+        if (datasets[d] == NULL)
+            return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE, "dataset %u is NULL", d);
+    return SPSH_OK;
+}
+
+static spsh_status make_plan(const spsh_dataset *const *datasets, uint32_t dataset_count,
+                             const spsh_plan_options *options, spsh_plan **ret_plan,
+                             spsh_error *err)
+{
+    const spsh_allocator *allocator = options->allocator;
+    spsh_plan *plan = (spsh_plan *)spsh__new(allocator, sizeof(*plan));
+    if (plan == NULL)
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "plan");
+    plan->allocator = *allocator;
+    plan->options = *options;
+    plan->caps = spsh__plan_caps(options);
+    plan->datasets =
+        (spsh__plan_dataset *)spsh__new_array(allocator, dataset_count, sizeof(*plan->datasets));
+    plan->damage = (spsh__damage *)spsh__new(allocator, sizeof(*plan->damage));
+    if (plan->datasets == NULL || plan->damage == NULL) {
+        spsh_plan_close(plan);
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "plan");
+    }
+    plan->dataset_count = dataset_count;
+    if (options->cache_dir != NULL) {
+        size_t size = strlen(options->cache_dir) + 1;
+        plan->cache_dir = (char *)spsh__new(allocator, size);
+        if (plan->cache_dir == NULL) {
+            spsh_plan_close(plan);
+            return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "plan");
+        }
+        memcpy(plan->cache_dir, options->cache_dir, size);
+    }
+    for (uint32_t d = 0; d < dataset_count; d++) {
+        plan->datasets[d].dataset = datasets[d];
+        plan->datasets[d].count = spsh_dataset_info_get(datasets[d])->utterance_count;
+    }
+    *ret_plan = plan;
+    return SPSH_OK;
+}
+
+/* What passes: as the cache has it, else by scanning. */
+static spsh_status find_members(spsh_plan *plan, const spsh__filter *filters, uint32_t threads,
+                                spsh_error *err)
+{
+    spsh__lengths_open(plan);
+    /* Lengths are written after scanning, when the index has been checked. */
+    if (plan->lengths_map != NULL && spsh__cache_load_scan(plan, filters, threads))
+        return SPSH_OK;
+    spsh_status rc = spsh__plan_scan(plan, filters, threads, err);
+    if (rc == SPSH_OK && plan->domain_count > 0) {
+        spsh__cache_save_scan(plan);
+        spsh__lengths_save(plan);
+    }
+    return rc;
+}
+
+static spsh_status check_result(const spsh_plan *plan, spsh_error *err)
+{
+    const spsh_plan_info *info = &plan->info;
+    if (info->utterance_count > 0)
+        return SPSH_OK;
+    return SPSH_FAIL(err, SPSH_E_NOT_FOUND, SPSH_OFFSET_NONE,
+                     "no utterance passes; left out: %" PRIu64 " by skip overlays, %" PRIu64
+                     " by split, domain, language or weight, %" PRIu64 " by duration, %" PRIu64
+                     " as too long for a batch, %" PRIu64 " as duplicates, %" PRIu64 " by speaker",
+                     info->skipped_count, info->filtered_count, info->duration_count,
+                     info->too_long_count, info->duplicate_count, info->speaker_count);
+}
+
+static spsh_status set_windows(spsh_plan *plan, spsh_error *err)
+{
+    uint64_t size = plan->options.window_utterances;
+    uint64_t windows = (plan->info.utterance_count + size - 1) / size;
+    if (windows >= UINT32_MAX)
+        return SPSH_FAIL(err, SPSH_E_LIMIT, SPSH_OFFSET_NONE, "%" PRIu64 " windows of %" PRIu64,
+                         windows, size);
+    plan->info.window_count = (uint32_t)windows;
+    /* Items of a window are numbered in 32 bits. */
+    if (spsh__window_items_max(plan) > UINT32_C(1) << 30)
+        return SPSH_FAIL(err, SPSH_E_LIMIT, SPSH_OFFSET_NONE,
+                         "%" PRIu64 " parts of utterances in a window: take a smaller one, or "
+                         "longer batches",
+                         spsh__window_items_max(plan));
+    return SPSH_OK;
+}
+
+spsh_status spsh__plan_open(const spsh_dataset *const *datasets, uint32_t dataset_count,
+                            const spsh_plan_options *options, uint32_t threads,
+                            spsh_plan **ret_plan, spsh_error *err)
+{
+    spsh_plan_options opt;
+    spsh_plan *plan = NULL;
+    spsh__filter *filters = NULL;
+    spsh_status rc = check_datasets(datasets, dataset_count, ret_plan, err);
+    if (rc == SPSH_OK)
+        rc = spsh__plan_take_options(options, &opt, err);
+    if (rc == SPSH_OK)
+        rc = make_plan(datasets, dataset_count, &opt, &plan, err);
+    if (rc != SPSH_OK)
+        return rc;
+    rc = spsh__filters_open(datasets, dataset_count, &opt, &plan->allocator, &filters, err);
+    if (rc != SPSH_OK)
+        goto out;
+    spsh__plan_scan_keys(plan, filters);
+    rc = spsh__plan_map(plan, err);
+    if (rc == SPSH_OK)
+        rc = find_members(plan, filters, threads == 0 ? spsh__workers_default() : threads, err);
+    if (rc == SPSH_OK)
+        rc = check_result(plan, err);
+    /* What was found, and is cached, is the rate as stored. */
+    if (rc == SPSH_OK && opt.sample_rate_hz != 0)
+        plan->info.sample_rate_hz_max = opt.sample_rate_hz;
+    if (rc == SPSH_OK)
+        rc = spsh__plan_shares(plan, filters, err);
+    if (rc == SPSH_OK)
+        rc = set_windows(plan, err);
+    if (rc == SPSH_OK)
+        rc = spsh__states_open(plan, err);
+    if (rc != SPSH_OK)
+        goto out;
+    /* What pointed to the caller's memory has been used. */
+    plan->options.allocator = NULL;
+    plan->options.weights = NULL;
+    plan->options.splits = NULL;
+    plan->options.domains = NULL;
+    plan->options.languages = NULL;
+    plan->options.cache_dir = NULL;
+    *ret_plan = plan;
+    plan = NULL;
+out:
+    if (filters != NULL)
+        spsh__filters_close(filters, dataset_count, opt.allocator);
+    spsh_plan_close(plan);
+    return rc;
+}
+
+spsh_status spsh_plan_open(const spsh_dataset *const *datasets, uint32_t dataset_count,
+                           const spsh_plan_options *options, spsh_plan **ret_plan, spsh_error *err)
+{
+    return spsh__plan_open(datasets, dataset_count, options, 0, ret_plan, err);
+}
+
+void spsh_plan_close(spsh_plan *plan)
+{
+    if (plan == NULL)
+        return;
+    const spsh_allocator allocator = plan->allocator;
+    spsh__states_close(plan);
+    for (uint64_t i = 0; i < plan->chunk_count; i++)
+        spsh__delete(&allocator, plan->chunks[i]);
+    for (uint32_t d = 0; d < plan->dataset_count; d++)
+        spsh__delete(&allocator, plan->datasets[d].granules);
+    spsh__cache_close(plan);
+    spsh__lengths_close(plan);
+    spsh__delete(&allocator, plan->damage);
+    spsh__delete(&allocator, plan->cache_dir);
+    spsh__delete(&allocator, plan->chunks);
+    spsh__delete(&allocator, plan->runs);
+    spsh__delete(&allocator, plan->domains);
+    spsh__delete(&allocator, plan->datasets);
+    spsh__delete(&allocator, plan);
+}
+
+const spsh_plan_info *spsh_plan_info_get(const spsh_plan *plan)
+{
+    return &plan->info;
+}
+
+spsh_status spsh_plan_domain_get(const spsh_plan *plan, uint32_t domain,
+                                 spsh_plan_domain *ret_domain, spsh_error *err)
+{
+    spsh_bytes name = {NULL, 0};
+    if (domain >= plan->domain_count)
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE, "domain %u, there are %u",
+                         domain, plan->domain_count);
+    const spsh__plan_domain *d = &plan->domains[domain];
+    spsh_status rc = spsh_dataset_name(plan->datasets[d->dataset].dataset, SPSH_NAME_DOMAIN,
+                                       d->name, &name, err);
+    if (rc != SPSH_OK)
+        return rc;
+    double items =
+        (double)plan->info.utterance_count * (double)d->item_weight / (double)plan->item_weight_sum;
+    *ret_domain = (spsh_plan_domain){
+        .dataset = d->dataset,
+        .name = name,
+        .utterance_count = d->count,
+        .microseconds = d->ticks,
+        .units = d->units,
+        .share = (double)d->weight / (double)plan->weight_sum,
+        .passes = items / (double)d->count,
+    };
+    return SPSH_OK;
+}

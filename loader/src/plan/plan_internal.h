@@ -1,0 +1,188 @@
+/* plan_internal.h: a plan as scanning leaves it, and what draws from it. */
+#ifndef SPSH_PLAN_INTERNAL_H
+#define SPSH_PLAN_INTERNAL_H
+
+#include <stdatomic.h>
+
+#include "base/loader_internal.h"
+#include "members.h"
+#include "speechshard/sampler.h"
+
+__extension__ typedef unsigned __int128 spsh__u128;
+
+/* What draws are for: the last argument of spsh__draw, or part of it. */
+enum {
+    SPSH__DRAW_ORDER = 1,
+    SPSH__DRAW_RUN = 2, /* where a short run of members goes */
+    SPSH__DRAW_SPEAKER = 3,
+    SPSH__DRAW_TIE = 4,
+    SPSH__DRAW_BATCHES = 5,
+    SPSH__DRAW_SUBSTITUTE = 6,
+};
+
+/* No utterance is longer: two years at 1 kHz. Then microseconds fit into 46 bits. */
+#define SPSH__SAMPLES_MAX (UINT64_C(1) << 36)
+
+/* Rows whose columns are checked together when one of them is first asked for. */
+#define SPSH__GRANULE_SHIFT 13
+
+typedef struct spsh__granule {
+    _Atomic(uint8_t) state; /* SPSH__GRANULE_CHECKED, or how often it was done without */
+} spsh__granule;
+
+#define SPSH__GRANULE_CHECKED 255
+
+/* A dataset as the plan reads it. Columns point to their first element; an element may be read once
+ * its granule has been checked. */
+typedef struct spsh__plan_dataset {
+    const spsh_dataset *dataset;
+    uint64_t count;
+    const uint8_t *samples, *rates, *channels, *text_bytes;
+    spsh__granule *granules;
+    uint32_t rate_hz;                       /* of all that pass; 0: they differ */
+    uint32_t channel_count;                 /* likewise */
+    const uint8_t *lengths, *length_hashes; /* NULL, or in the cache (plan_lengths.h) */
+} spsh__plan_dataset;
+
+typedef struct spsh__plan_domain {
+    uint32_t dataset;
+    uint32_t name; /* number in the dataset, SPSH_NONE_U32 */
+    uint64_t count;
+    uint64_t ticks;
+    uint64_t units;
+    uint64_t extra_items; /* parts beyond the first of each utterance */
+    uint64_t weight;      /* share of units */
+    uint64_t item_weight; /* share of utterances; unless the rule is OPEN: those of an epoch */
+    const spsh__member_run *runs;
+    uint32_t run_count;
+} spsh__plan_domain;
+
+/* Bounds of a batch; UINT64_MAX: none. */
+typedef struct spsh__caps {
+    uint64_t utterances;
+    uint64_t ticks;
+    uint64_t padded_ticks;
+    uint64_t item_ticks; /* what one item may have */
+} spsh__caps;
+
+/* How many utterances of a domain an epoch serves. */
+typedef enum spsh__epoch_rule {
+    SPSH__EPOCH_ALL = 0,     /* each once: proportional shares, or one domain */
+    SPSH__EPOCH_COUNTED = 1, /* shares of utterances: the same number in each epoch */
+    SPSH__EPOCH_OPEN = 2,    /* shares of seconds or tokens: as many as it takes */
+} spsh__epoch_rule;
+
+typedef struct spsh__epoch_tables spsh__epoch_tables;
+
+/* Set by any thread that reads a plan. */
+typedef struct spsh__damage {
+    _Atomic(bool) is_found;
+} spsh__damage;
+
+struct spsh_plan {
+    spsh_allocator allocator;
+    spsh_plan_options options; /* pointers cleared */
+    spsh_plan_info info;
+    spsh__caps caps;
+    spsh__epoch_rule epoch_rule;
+    spsh__plan_dataset *datasets;
+    uint32_t dataset_count;
+    spsh__plan_domain *domains;
+    uint32_t domain_count;
+    uint32_t part_count_max;
+    spsh__member_run *runs;
+    uint64_t run_count;
+    uint16_t **chunks; /* offsets of member lists */
+    uint64_t chunk_count;
+    char *cache_dir;          /* NULL: none */
+    const uint8_t *cache_map; /* NULL, or the scan as kept there */
+    size_t cache_map_bytes;
+    const uint8_t *lengths_map;
+    size_t lengths_map_bytes;
+    spsh__damage *damage;           /* in the lengths */
+    const uint16_t *cached_offsets; /* in the map: then there are no chunks */
+    uint64_t offset_count;
+    uint64_t weight_sum;
+    uint64_t item_weight_sum;
+    uint64_t dataset_key, options_key, skips_key; /* of cursors */
+    uint64_t scan_key;                            /* of the options that decide what passes */
+    uint64_t epoch_max;                           /* epochs are below */
+    spsh__epoch_tables *tables;
+};
+
+/* As spsh_plan_open; threads 0: as many as there are processors. */
+spsh_status spsh__plan_open(const spsh_dataset *const *datasets, uint32_t dataset_count,
+                            const spsh_plan_options *options, uint32_t threads,
+                            spsh_plan **ret_plan, spsh_error *err);
+
+/* Microseconds, rounded up. samples <= SPSH__SAMPLES_MAX. */
+static inline uint64_t spsh__ticks(uint64_t samples, uint32_t rate_hz)
+{
+    uint64_t scaled = samples * UINT64_C(1000000);
+    uint64_t ticks = 0;
+    /* Division of integers below 2^52 as doubles never rounds up to the next whole number, and is
+     * several times as fast. */
+    if (samples < UINT64_C(1) << 32)
+        ticks = (uint64_t)((double)scaled / (double)rate_hz);
+    else
+        ticks = scaled / rate_hz;
+    return ticks + (ticks * rate_hz != scaled);
+}
+
+/* seconds: not negative, below 10^9. */
+static inline uint64_t spsh__ticks_of_seconds(double seconds)
+{
+    return (uint64_t)(seconds * 1e6 + 0.5);
+}
+
+/* Most samples that do not last longer than ticks. */
+static inline uint64_t spsh__samples_in(uint64_t ticks, uint32_t rate_hz)
+{
+    if (ticks >= UINT64_C(1) << 46)
+        return UINT64_MAX;
+    return (uint64_t)((spsh__u128)ticks * rate_hz / 1000000);
+}
+
+/* Parts of an utterance that is longer than a batch may be; 0: not even a sample fits. */
+static inline uint64_t spsh__part_count(uint64_t samples, uint32_t rate_hz, uint64_t item_ticks)
+{
+    uint64_t most = spsh__samples_in(item_ticks, rate_hz);
+    if (most == 0)
+        return 0;
+    return samples <= most ? 1 : (samples - 1) / most + 1;
+}
+
+/* What an utterance counts towards its domain's share: at least 1, so that those without samples
+ * are served and then gone. */
+static inline uint64_t spsh__units(spsh_unit unit, uint64_t ticks, uint32_t text_bytes)
+{
+    uint64_t units = unit == SPSH_UNIT_SECONDS ? ticks : unit == SPSH_UNIT_TOKENS ? text_bytes : 1;
+    return units == 0 ? 1 : units;
+}
+
+spsh_status spsh__plan_check_granule(const spsh_plan *plan, uint32_t dataset, uint64_t position,
+                                     spsh_error *err);
+
+static inline bool spsh__is_checked(const spsh__plan_dataset *dataset, uint64_t position)
+{
+    return atomic_load_explicit(&dataset->granules[position >> SPSH__GRANULE_SHIFT].state,
+                                memory_order_acquire) == SPSH__GRANULE_CHECKED;
+}
+
+/* Make the columns' elements at position readable. */
+static inline spsh_status spsh__plan_touch(const spsh_plan *plan, uint32_t dataset,
+                                           uint64_t position, spsh_error *err)
+{
+    const spsh__plan_dataset *d = &plan->datasets[dataset];
+    if (spsh__is_checked(d, position))
+        return SPSH_OK;
+    return spsh__plan_check_granule(plan, dataset, position, err);
+}
+
+static inline uint32_t spsh__get_u16le(const void *bytes)
+{
+    const uint8_t *b = (const uint8_t *)bytes;
+    return (uint32_t)b[0] | ((uint32_t)b[1] << 8);
+}
+
+#endif
