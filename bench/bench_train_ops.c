@@ -9,7 +9,7 @@
  * these are what an operator is made of. Backward of the recurrence uses up what forward kept, so
  * there forward is timed alone and both together.
  */
-#include "backend.h"
+#include "backend/backend.h"
 #include "bench_kit.h"
 
 enum { ROUNDS = 5, BATCH = 16, FRAMES = 800, BINS = 161, SYMBOLS = 29, OPS_MAX = 64 };

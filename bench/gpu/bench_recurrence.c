@@ -1,5 +1,5 @@
 /* bench_recurrence.c PLUGIN: recurrent layers on a GPU, microseconds a frame of each rung of the
- * ladder (train/src/backend_cuda_rnn.h).
+ * ladder (train/src/backend_cuda/backend_cuda_rnn.h).
  *
  *     bench_gpu_recurrence build/release/libspeechshard-cuda.so
  *
@@ -14,7 +14,7 @@
  */
 #include "bench_device.h"
 
-#include "backend_cuda_rnn.h"
+#include "backend_cuda/backend_cuda_rnn.h"
 
 enum { HIDDEN = 1024, FRAMES = 750, ROUNDS = 5, WARM = 3 };
 

@@ -11,7 +11,7 @@
  */
 #include <sys/resource.h>
 
-#include "backend.h"
+#include "backend/backend.h"
 #include "bench_kit.h"
 
 static uint64_t draw(uint64_t sequence, uint64_t i)

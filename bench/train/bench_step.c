@@ -18,7 +18,7 @@
 #include <sys/resource.h>
 
 #include "bench_kit.h"
-#include "model.h"
+#include "model/model.h"
 
 enum { LABEL_FRAMES = 8, STEPS_MAX = 1000, LOSS_SCALE = 1024 };
 

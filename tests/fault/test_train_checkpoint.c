@@ -4,7 +4,7 @@
 #include <signal.h>
 #include <sys/wait.h>
 
-#include "checkpoint_internal.h"
+#include "checkpoint/checkpoint_internal.h"
 #include "checkpoint_kit.h"
 #include "fault_alloc.h"
 #include "fault_io.h"

@@ -1,10 +1,10 @@
 /* test_train_settings.c: every allocation fails once while a configuration or a vocabulary is read,
  * written, or made: it says so, and leaves nothing behind. */
-#include "config.h"
+#include "config/config.h"
 #include "fail_malloc.h"
+#include "labels/vocabulary.h"
 #include "spsh_test.h"
 #include "text_dataset.h"
-#include "vocabulary.h"
 
 enum { CALLS_MAX = 20000 };
 

@@ -5,7 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "alignments.h"
+#include "labels/alignments.h"
 
 enum { FRAMES = 4096 };
 

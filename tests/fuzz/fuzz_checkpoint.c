@@ -1,6 +1,6 @@
 /* fuzz_checkpoint.c: a checkpoint with changes, its checksums made right or not; what is accepted
  * must keep its promises: every element that it speaks of can be read. */
-#include "checkpoint_internal.h"
+#include "checkpoint/checkpoint_internal.h"
 #include "checkpoint_kit.h"
 #include "memory_io.h"
 #include "patch.h"

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "config.h"
-#include "vocabulary.h"
+#include "config/config.h"
+#include "labels/vocabulary.h"
 
 enum { LABELS = 4096, TEXT_BYTES = 65536 };
 

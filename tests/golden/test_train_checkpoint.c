@@ -6,7 +6,7 @@
  */
 #include <xxhash.h>
 
-#include "checkpoint_internal.h"
+#include "checkpoint/checkpoint_internal.h"
 #include "checkpoint_kit.h"
 
 enum { ELEMENTS = 192, SAMPLES = 123456, FILE_BYTES_MAX = 65536 };

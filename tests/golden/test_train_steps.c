@@ -8,7 +8,7 @@
  */
 #include <math.h>
 
-#include "model.h"
+#include "model/model.h"
 #include "spsh_test.h"
 #include "test_number.h"
 

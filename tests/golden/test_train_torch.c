@@ -2,7 +2,7 @@
  * PyTorch write: inputs and checksums are described there. */
 #include <math.h>
 
-#include "backend.h"
+#include "backend/backend.h"
 #include "spsh_test.h"
 #include "test_number.h"
 

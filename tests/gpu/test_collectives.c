@@ -7,11 +7,11 @@
  */
 #include <locale.h>
 
-#include "collectives.h"
-#include "comm.h"
+#include "base/train_internal.h"
+#include "comm/collectives.h"
+#include "comm/comm.h"
 #include "device_test.h"
 #include "spsh_test.h"
-#include "train_internal.h"
 
 enum { COUNT = 100000, DEADLINE_MS = 1000 };
 

@@ -8,7 +8,7 @@ result=0
 
 plant() { # plant WANTED_EXIT FILE TEXT
     rm -rf "$tree/root"
-    mkdir -p "$tree/root/shardfmt/src/base" "$tree/root/tools/src" "$tree/root/train/src" "$tree/root/featgen/src/cuda"
+    mkdir -p "$tree/root/shardfmt/src/base" "$tree/root/tools/src" "$tree/root/train/src/comm" "$tree/root/featgen/src/cuda"
     echo '#include "base_internal.h"' >"$tree/root/shardfmt/src/x.c"
     : >"$tree/root/shardfmt/src/base_internal.h"
     echo '#include "speechshard/base.h"' >"$tree/root/tools/src/x.c"
@@ -54,12 +54,12 @@ plant 1 train/src/x.c '#include "loader/src/queue.h"'
 plant 1 train/src/x.c '#include "tools/src/cli.h"'
 plant 1 train/src/x.c 'printf("x");'
 plant 1 train/src/x.c '    return getenv(name);'
-plant 0 train/src/launch.c '    return getenv(name);'
-plant 1 train/src/launch.c 'exit(1);'
+plant 0 train/src/comm/launch.c '    return getenv(name);'
+plant 1 train/src/comm/launch.c 'exit(1);'
 plant 0 train/src/x.c 'p = malloc(1);'
-plant 0 train/src/comm_gloo.cc '#include <gloo/config.h>'
-plant 1 train/src/comm_gloo.cc 'exit(1);'
-plant 1 train/src/comm_gloo.cc '#include "base_internal.h"'
+plant 0 train/src/comm/comm_gloo.cc '#include <gloo/config.h>'
+plant 1 train/src/comm/comm_gloo.cc 'exit(1);'
+plant 1 train/src/comm/comm_gloo.cc '#include "base_internal.h"'
 plant 1 train/src/x.cc 'int x;'
 plant 1 train/src/x.c '#include <gloo/config.h>'
 exit $result

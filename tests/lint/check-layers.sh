@@ -25,7 +25,7 @@ for dir in shardfmt loader featgen; do
     deny $dir "$unsafe"
 done
 # What started a process is in its environment: one place of train looks there.
-if [ -d train ] && grep -rnE "$unsafe" train --include='*.[ch]' --include='*.cc' | grep -v '^train/src/launch\.c:[0-9]*: *return getenv(name);$'; then
+if [ -d train ] && grep -rnE "$unsafe" train --include='*.[ch]' --include='*.cc' | grep -v '^train/src/comm/launch\.c:[0-9]*: *return getenv(name);$'; then
     bad=1
 fi
 
@@ -49,8 +49,8 @@ done
 # C++ is one file, between Gloo and comm.h.
 for part in shardfmt loader featgen train tools; do
     [ -d "$part" ] || continue
-    if find "$part" -name '*.cc' ! -path train/src/comm_gloo.cc | grep .; then bad=1; fi
-    if grep -rn '#include <gloo' "$part" --include='*.[ch]' --include='*.cc' | grep -v '^train/src/comm_gloo\.cc:'; then bad=1; fi
+    if find "$part" -name '*.cc' ! -path train/src/comm/comm_gloo.cc | grep .; then bad=1; fi
+    if grep -rn '#include <gloo' "$part" --include='*.[ch]' --include='*.cc' | grep -v '^train/src/comm/comm_gloo\.cc:'; then bad=1; fi
 done
 
 # Private headers are reached by bare name inside their own folder only. A part may have one of that

@@ -2,8 +2,8 @@
  * what a search over a plain list of prefixes does; edits are those of the full table. */
 #include <math.h>
 
-#include "ctc.h"
-#include "decoder.h"
+#include "backend/ctc.h"
+#include "recognise/decoder.h"
 #include "spsh_test.h"
 
 enum { FRAMES_MAX = 24, WIDTH_MAX = 6, BEAM_MAX = 364 };

@@ -4,7 +4,7 @@
 #ifndef CHECKPOINT_KIT_H
 #define CHECKPOINT_KIT_H
 
-#include "checkpoint.h"
+#include "checkpoint/checkpoint.h"
 #include "spsh_test.h"
 
 enum {

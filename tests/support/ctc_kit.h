@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-#include "ctc.h"
+#include "backend/ctc.h"
 #include "spsh_test.h"
 
 typedef enum ctc_kind { CTC_F64, CTC_SIMD128, CTC_AVX2, CTC_KINDS } ctc_kind;

@@ -19,7 +19,7 @@
 #ifndef OPERATOR_CASES_H
 #define OPERATOR_CASES_H
 
-#include "backend.h"
+#include "backend/backend.h"
 
 #define OPERATOR_INPUTS_MAX  5
 #define OPERATOR_BUFFERS_MAX 32

@@ -11,7 +11,7 @@
 #ifndef TRAIN_KIT_H
 #define TRAIN_KIT_H
 
-#include "checkpoint.h"
+#include "checkpoint/checkpoint.h"
 #include "speechshard/train.h"
 #include "talk_dataset.h"
 #include "test_file.h"

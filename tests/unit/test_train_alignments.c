@@ -1,6 +1,6 @@
 /* Alignments: what Kaldi writes is read, plain and compressed; what is none is refused with its
  * line; frames that are more, fewer, slower or faster get the states of where they lie. */
-#include "alignments.h"
+#include "labels/alignments.h"
 
 #include <archive.h>
 #include <archive_entry.h>

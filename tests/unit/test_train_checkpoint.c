@@ -2,7 +2,7 @@
  * sentence of FORMAT.md 10 that says "must". */
 #include <pthread.h>
 
-#include "checkpoint_internal.h"
+#include "checkpoint/checkpoint_internal.h"
 #include "checkpoint_kit.h"
 #include "reseal.h"
 #include "speechshard/table_file.h"

@@ -9,10 +9,10 @@
 #include <signal.h>
 #include <sys/wait.h>
 
-#include "comm.h"
-#include "fold_tree.h"
+#include "base/train_internal.h"
+#include "comm/comm.h"
+#include "comm/fold_tree.h"
 #include "spsh_test.h"
-#include "train_internal.h"
 
 #define RANKS       3
 #define LONG_MS     60000

@@ -3,7 +3,7 @@
 #include <locale.h>
 #include <math.h>
 
-#include "config.h"
+#include "config/config.h"
 #include "spsh_test.h"
 
 static spsh__config *config;

@@ -16,7 +16,7 @@
 #include <locale.h>
 #include <math.h>
 
-#include "backend_cuda.h"
+#include "backend_cuda/backend_cuda.h"
 #include "device_test.h"
 #include "fault_alloc.h"
 #include "operator_cases.h"

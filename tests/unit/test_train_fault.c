@@ -3,10 +3,10 @@
  * how it is written. */
 #include <pthread.h>
 
-#include "comm_throttle.h"
-#include "fault.h"
+#include "base/train_internal.h"
+#include "runtime/comm_throttle.h"
+#include "runtime/fault.h"
 #include "spsh_test.h"
-#include "train_internal.h"
 
 #define DEADLINE_MS 120000
 #define MESSAGES    40u

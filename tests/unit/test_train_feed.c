@@ -1,6 +1,6 @@
 /* The feed: every utterance once over the ranks, labels as the vocabulary makes them, limits that
  * hold, cursors that resume, weights of datasets. */
-#include "feed.h"
+#include "feed/feed.h"
 
 #include <xxhash.h>
 

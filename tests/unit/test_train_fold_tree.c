@@ -1,7 +1,7 @@
 /* The sum over leaves: the same order whoever has them; what a rank keeps and sends. */
 #include <stdlib.h>
 
-#include "fold_tree.h"
+#include "comm/fold_tree.h"
 #include "spsh_test.h"
 
 #define LEAVES_MAX 40

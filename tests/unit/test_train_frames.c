@@ -4,9 +4,9 @@
 #include <math.h>
 #include <sys/wait.h>
 
-#include "checkpoint.h"
-#include "feed.h"
-#include "frame_batch.h"
+#include "checkpoint/checkpoint.h"
+#include "feed/feed.h"
+#include "feed/frame_batch.h"
 #include "speechshard/train.h"
 #include "spsh_test.h"
 #include "tone_dataset.h"

@@ -4,9 +4,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "sim.h"
+#include "runtime/sim.h"
 #include "spsh_test.h"
-#include "strategy_internal.h"
+#include "strategy/strategy_internal.h"
 
 #define LEARNERS_MAX 16
 #define ELEMENTS     700 /* of an arena */

@@ -10,7 +10,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "backend_cuda.h"
+#include "backend_cuda/backend_cuda.h"
 #include "spsh_test.h"
 
 enum { ARENA_BYTES = 1 << 23, DATA_BYTES = ARENA_BYTES / 2, BATCH_MAX = 16 };

@@ -1,5 +1,5 @@
 /* Rank and world size from the variables of every launcher, and of launchers inside others. */
-#include "comm.h"
+#include "comm/comm.h"
 #include "spsh_test.h"
 
 #define VARIABLES_MAX 16

@@ -3,17 +3,17 @@
  *
  * A row is 1, the step and its square: their sums over an epoch are those of all its steps, each
  * once. */
-#include "lease.h"
+#include "runtime/lease.h"
 
 #include <pthread.h>
 
 #include <xxhash.h>
 
-#include "comm_sub.h"
-#include "lease_server.h"
-#include "rendezvous.h"
-#include "replay.h"
-#include "runtime_processes.h"
+#include "comm/rendezvous.h"
+#include "runtime/comm_sub.h"
+#include "runtime/lease_server.h"
+#include "runtime/replay.h"
+#include "runtime/runtime_processes.h"
 #include "spsh_test.h"
 
 #define LEARNERS_MAX 8

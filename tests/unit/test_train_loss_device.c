@@ -5,10 +5,10 @@
  */
 #include <math.h>
 
-#include "backend.h"
+#include "backend/backend.h"
+#include "base/train_internal.h"
 #include "device_test.h"
 #include "spsh_test.h"
-#include "train_internal.h"
 
 /* Of a loss, relative; of a gradient, of the scale. */
 #define LOSS_TOLERANCE     1e-5

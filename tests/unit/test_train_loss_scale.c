@@ -1,7 +1,7 @@
 /* The scale of a loss: where it begins, how it falls and grows, and what a checkpoint may bring. */
 #include <math.h>
 
-#include "loss_scale.h"
+#include "run/loss_scale.h"
 #include "spsh_test.h"
 
 static void test_is_one_elsewhere(void)

@@ -2,12 +2,12 @@
  * of leases, pauses and a free strategy. */
 #include <math.h>
 
-#include "comm_sub.h"
-#include "gradient_sum.h"
-#include "lease.h"
-#include "sim.h"
+#include "runtime/comm_sub.h"
+#include "runtime/lease.h"
+#include "runtime/sim.h"
 #include "spsh_test.h"
-#include "strategy_internal.h"
+#include "strategy/gradient_sum.h"
+#include "strategy/strategy_internal.h"
 
 #define LEARNERS 5
 #define ELEMENTS 700 /* of an arena: of two parts at least */

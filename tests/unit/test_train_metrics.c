@@ -5,9 +5,9 @@
 #include <locale.h>
 #include <math.h>
 
-#include "event_file.h"
 #include "fault_io.h"
-#include "metrics.h"
+#include "metrics/event_file.h"
+#include "metrics/metrics.h"
 #include "spsh_test.h"
 
 static char folder[512];

@@ -6,7 +6,7 @@
 #include <math.h>
 
 #include "fault_alloc.h"
-#include "model.h"
+#include "model/model.h"
 #include "spsh_test.h"
 
 enum { BATCH = 3, BATCH_MAX = 4, FRAMES_MAX = 16, OUT_MAX = 512 };

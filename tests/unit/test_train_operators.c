@@ -3,7 +3,7 @@
  * do at the edges. */
 #include <math.h>
 
-#include "cpu.h"
+#include "backend_cpu/cpu.h"
 #include "fault_alloc.h"
 #include "operator_cases.h"
 #include "spsh_test.h"

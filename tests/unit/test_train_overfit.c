@@ -2,7 +2,7 @@
  * transcript of each is its label, letter for letter, the empty one too; and the way there has the
  * same bits with one thread and with three.
  */
-#include "model.h"
+#include "model/model.h"
 #include "spsh_test.h"
 
 enum {

@@ -4,9 +4,9 @@
 #include <pthread.h>
 #include <sched.h>
 
+#include "base/train_internal.h"
 #include "spsh_test.h"
-#include "strategy.h"
-#include "train_internal.h"
+#include "strategy/strategy.h"
 
 #define RANKS    2
 #define PART     16384u /* elements of a bucket that are a rank's */

@@ -5,10 +5,10 @@
 #include <math.h>
 #include <pthread.h>
 
-#include "pipeline.h"
-#include "pipeline_schedule.h"
 #include "spsh_test.h"
-#include "strategy_internal.h"
+#include "strategy/pipeline.h"
+#include "strategy/pipeline_schedule.h"
+#include "strategy/strategy_internal.h"
 
 enum {
     STAGES_MAX = 4,

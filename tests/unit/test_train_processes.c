@@ -6,13 +6,13 @@
 #include <math.h>
 #include <pthread.h>
 
-#include "comm_sub.h"
-#include "record.h"
-#include "replay.h"
-#include "runtime_processes.h"
+#include "base/train_internal.h"
+#include "runtime/comm_sub.h"
+#include "runtime/record.h"
+#include "runtime/replay.h"
+#include "runtime/runtime_processes.h"
 #include "spsh_test.h"
-#include "strategy_internal.h"
-#include "train_internal.h"
+#include "strategy/strategy_internal.h"
 
 #define LEARNERS    4
 #define NOBODY      LEARNERS

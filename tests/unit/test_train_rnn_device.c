@@ -7,8 +7,8 @@
  */
 #include <math.h>
 
-#include "backend_cuda.h"
-#include "backend_cuda_rnn.h"
+#include "backend_cuda/backend_cuda.h"
+#include "backend_cuda/backend_cuda_rnn.h"
 #include "device_test.h"
 #include "spsh_test.h"
 #include "twin_rnn.h"

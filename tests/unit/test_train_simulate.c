@@ -2,8 +2,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "simulate.h"
 #include "spsh_test.h"
+#include "strategy/simulate.h"
 
 static spsh_train_simulation *simulate(const char *cluster)
 {

@@ -3,10 +3,10 @@
 #include "speechshard/publish.h"
 #include <utf8proc.h>
 
+#include "labels/text_form.h"
+#include "labels/vocabulary.h"
 #include "spsh_test.h"
 #include "text_dataset.h"
-#include "text_form.h"
-#include "vocabulary.h"
 
 enum { LABELS = 600, BYTES = 2000 };
 

@@ -11,10 +11,10 @@
 #include <math.h>
 #include <signal.h>
 
-#include "comm.h"
+#include "comm/comm.h"
 #include "fault_alloc.h"
 #include "spsh_test.h"
-#include "strategy.h"
+#include "strategy/strategy.h"
 
 #define STEPS       6
 #define DEADLINE_MS 60000 /* of a meeting, where TEST_DEADLINE_MS says no other */

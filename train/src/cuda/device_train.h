@@ -10,7 +10,7 @@
 #ifndef SPSH_DEVICE_TRAIN_H
 #define SPSH_DEVICE_TRAIN_H
 
-#include "backend.h"
+#include "backend/backend.h"
 #include "speechshard/cuda_plugin.h"
 
 #ifdef __cplusplus

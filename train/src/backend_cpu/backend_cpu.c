@@ -1,0 +1,156 @@
+/* backend_cpu.c: the backend `cpu`: float, threads, vectors; which operator is in which file of
+ * cpu.h. Memory is the host's. */
+#include "base/train_internal.h"
+#include "cpu.h"
+#include "speechshard/cores.h"
+
+enum { THREADS_MAX = 1024 };
+
+static float *grow(spsh__backend *b, spsh__cpu_room *room, size_t floats)
+{
+    spsh__cpu *cpu = spsh__cpu_of(b);
+    if (floats <= room->floats && room->data.data != NULL)
+        return spsh__f32(room->data);
+    spsh__host_free(b, room->data);
+    *room = (spsh__cpu_room){.floats = 0};
+    spsh_error err = SPSH_ERROR_INIT;
+    if (spsh__host_alloc(b, floats, &room->data, &err) != SPSH_OK) {
+        if (cpu->failure.status == SPSH_OK)
+            cpu->failure = err;
+        return NULL;
+    }
+    room->floats = floats;
+    return spsh__f32(room->data);
+}
+
+float *spsh__cpu_scratch(spsh__backend *b, size_t floats)
+{
+    return grow(b, &spsh__cpu_of(b)->scratch, floats);
+}
+
+float *spsh__cpu_gemm_scratch(spsh__backend *b, size_t floats)
+{
+    return grow(b, &spsh__cpu_of(b)->gemm_scratch, floats);
+}
+
+static void close_cpu(spsh__backend *b)
+{
+    spsh__cpu *cpu = spsh__cpu_of(b);
+    if (cpu == NULL)
+        return;
+    spsh__cpu_pool_close(cpu->pool);
+    spsh__host_free(b, cpu->scratch.data);
+    spsh__host_free(b, cpu->gemm_scratch.data);
+    spsh__train_delete(&b->allocator, cpu);
+    b->state = NULL;
+}
+
+static spsh_status status(spsh__backend *b, spsh_error *err)
+{
+    const spsh_error *failure = &spsh__cpu_of(b)->failure;
+    if (failure->status != SPSH_OK && err != NULL)
+        *err = *failure;
+    return failure->status;
+}
+
+static void write_f32(spsh__backend *b, spsh__buffer to, const float *from, size_t count)
+{
+    (void)b;
+    if (count > 0)
+        memcpy(to.data, from, count * sizeof(*from));
+}
+
+static void write_f64(spsh__backend *b, spsh__buffer to, const double *from, size_t count)
+{
+    (void)b;
+    for (size_t i = 0; i < count; i++)
+        spsh__f32(to)[i] = (float)from[i];
+}
+
+static void read_f32(spsh__backend *b, float *to, spsh__buffer from, size_t count)
+{
+    (void)b;
+    if (count > 0)
+        memcpy(to, from.data, count * sizeof(*to));
+}
+
+static void read_f64(spsh__backend *b, double *to, spsh__buffer from, size_t count)
+{
+    (void)b;
+    for (size_t i = 0; i < count; i++)
+        to[i] = (double)spsh__f32(from)[i];
+}
+
+static void zero(spsh__backend *b, spsh__buffer to, size_t count)
+{
+    (void)b;
+    if (count > 0)
+        memset(to.data, 0, count * sizeof(float));
+}
+
+static void copy(spsh__backend *b, spsh__buffer to, spsh__buffer from, size_t count)
+{
+    write_f32(b, to, spsh__f32(from), count);
+}
+
+static const spsh__backend_ops cpu_ops = {
+    .name = "cpu",
+    .element_bytes = sizeof(float),
+    .close_fn = close_cpu,
+    .status_fn = status,
+    .alloc_fn = spsh__host_alloc,
+    .free_fn = spsh__host_free,
+    .write_f32_fn = write_f32,
+    .write_f64_fn = write_f64,
+    .read_f32_fn = read_f32,
+    .read_f64_fn = read_f64,
+    .zero_fn = zero,
+    .copy_fn = copy,
+    .gemm_fn = spsh__cpu_gemm,
+    .bias_forward_fn = spsh__cpu_bias_forward,
+    .bias_backward_fn = spsh__cpu_bias_backward,
+    .copy_columns_fn = spsh__cpu_copy_columns,
+    .conv_forward_fn = spsh__cpu_conv_forward,
+    .conv_backward_fn = spsh__cpu_conv_backward,
+    .norm_forward_fn = spsh__cpu_norm_forward,
+    .norm_backward_fn = spsh__cpu_norm_backward,
+    .clip_forward_fn = spsh__cpu_clip_forward,
+    .clip_backward_fn = spsh__cpu_clip_backward,
+    .mask_conv_fn = spsh__cpu_mask_conv,
+    .mask_rows_fn = spsh__cpu_mask_rows,
+    .rows_from_conv_fn = spsh__cpu_rows_from_conv,
+    .conv_from_rows_fn = spsh__cpu_conv_from_rows,
+    .reverse_fn = spsh__cpu_reverse,
+    .rnn_forward_fn = spsh__cpu_rnn_forward,
+    .rnn_backward_fn = spsh__cpu_rnn_backward,
+    .rnn_reserve_fn = spsh__cpu_rnn_reserve,
+    .lookahead_forward_fn = spsh__cpu_lookahead_forward,
+    .lookahead_backward_fn = spsh__cpu_lookahead_backward,
+    .ctc_fn = spsh__cpu_ctc,
+    .cross_entropy_fn = spsh__cpu_cross_entropy,
+    .log_softmax_fn = spsh__cpu_log_softmax,
+    .square_sum_fn = spsh__cpu_square_sum,
+    .scale_fn = spsh__cpu_scale,
+    .axpy_fn = spsh__cpu_axpy,
+    .sgd_fn = spsh__cpu_sgd_step,
+    .adamw_fn = spsh__cpu_adamw_step,
+};
+
+spsh_status spsh__backend_cpu_open(spsh__backend *backend, spsh_error *err)
+{
+    spsh__cpu *cpu = spsh__train_new(&backend->allocator, 1, sizeof(*cpu));
+    if (cpu == NULL)
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "backend cpu: %zu bytes",
+                         sizeof(*cpu));
+    backend->ops = &cpu_ops;
+    backend->state = cpu;
+    if (backend->threads == 0)
+        backend->threads = spsh_core_count(THREADS_MAX);
+    if (backend->threads > THREADS_MAX)
+        backend->threads = THREADS_MAX;
+    cpu->kernels = spsh__cpu_kernels_best();
+    spsh_status rc = spsh__cpu_pool_open(&backend->allocator, backend->threads, &cpu->pool, err);
+    if (rc != SPSH_OK)
+        close_cpu(backend);
+    return rc;
+}

@@ -1,0 +1,190 @@
+/* cpu_loss.c: softmax, cross-entropy, CTC. Losses are summed over rows of a part and over parts, in
+ * order; the number of rows alone says what the parts are. */
+#include <math.h>
+#include <string.h>
+
+#include "backend/ctc.h"
+#include "cpu.h"
+
+enum { PARTS_MAX = 64 };
+
+typedef struct softmax_work {
+    const spsh__cpu_kernels *kernels;
+    size_t rows, width, rows_per_part;
+    const float *x;
+    float *y;
+} softmax_work;
+
+static softmax_work softmax_work_of(const spsh__backend *b, size_t rows, size_t width,
+                                    const float *x, float *y)
+{
+    return (softmax_work){spsh__cpu_of(b)->kernels,           rows, width,
+                          (rows + PARTS_MAX - 1) / PARTS_MAX, x,    y};
+}
+
+static size_t part_count(const softmax_work *w)
+{
+    return w->rows == 0 || w->width == 0 ? 0 : (w->rows + w->rows_per_part - 1) / w->rows_per_part;
+}
+
+static size_t part_end(const softmax_work *w, size_t part)
+{
+    return spsh__least((part + 1) * w->rows_per_part, w->rows);
+}
+
+static void log_softmax_part(void *work, size_t part)
+{
+    const softmax_work *w = (const softmax_work *)work;
+    for (size_t row = part * w->rows_per_part; row < part_end(w, part); row++) {
+        const float *x = w->x + row * w->width;
+        const float most = w->kernels->max_fn(x, w->width);
+        const double sum = log(w->kernels->exp_fn(x, most, NULL, w->width)) + (double)most;
+        w->kernels->affine_fn(1, x, (float)-sum, w->y + row * w->width, w->width);
+    }
+}
+
+void spsh__cpu_log_softmax(spsh__backend *b, size_t rows, uint32_t width, spsh__buffer x,
+                           spsh__buffer y)
+{
+    softmax_work w = softmax_work_of(b, rows, width, spsh__f32(x), spsh__f32(y));
+    spsh__cpu_run(b, log_softmax_part, &w, part_count(&w));
+}
+
+/* --- cross-entropy --- */
+
+typedef struct entropy_work {
+    softmax_work softmax;
+    const spsh__cross_entropy *c;
+    double losses[PARTS_MAX];
+    uint64_t right[PARTS_MAX];
+} entropy_work;
+
+static void entropy_row(entropy_work *w, size_t part, size_t row)
+{
+    const softmax_work *s = &w->softmax;
+    const uint32_t state = w->c->states[row];
+    const float *x = s->x + row * s->width;
+    float *dx = s->y == NULL ? NULL : s->y + row * s->width;
+    if (state == UINT32_MAX) {
+        if (w->c->row_losses != NULL)
+            w->c->row_losses[row] = 0;
+        if (dx != NULL)
+            memset(dx, 0, s->width * sizeof(*dx));
+        return;
+    }
+    const float most = s->kernels->max_fn(x, s->width);
+    const float own = x[state];
+    size_t first = 0;
+    while (first < s->width && x[first] != most)
+        first++;
+    const double sum = s->kernels->exp_fn(x, most, dx, s->width);
+    const double loss = (double)most + log(sum) - (double)own;
+    w->losses[part] += loss;
+    if (w->c->row_losses != NULL)
+        w->c->row_losses[row] = loss;
+    w->right[part] += first == state;
+    if (dx == NULL)
+        return;
+    s->kernels->affine_fn((float)(w->c->scale / sum), dx, 0, dx, s->width);
+    dx[state] -= (float)w->c->scale;
+}
+
+static void entropy_part(void *work, size_t part)
+{
+    entropy_work *w = (entropy_work *)work;
+    for (size_t row = part * w->softmax.rows_per_part; row < part_end(&w->softmax, part); row++)
+        entropy_row(w, part, row);
+}
+
+void spsh__cpu_cross_entropy(spsh__backend *b, spsh__cross_entropy *c)
+{
+    entropy_work w = {.c = c};
+    w.softmax = softmax_work_of(b, c->rows, c->width, spsh__f32(c->logits), spsh__f32(c->dlogits));
+    const size_t parts = part_count(&w.softmax);
+    spsh__cpu_run(b, entropy_part, &w, parts);
+    c->loss = 0;
+    c->right = 0;
+    for (size_t i = 0; i < parts; i++) {
+        c->loss += w.losses[i];
+        c->right += w.right[i];
+    }
+}
+
+/* --- CTC: utterances by turns, with scratch for as many as go on at once --- */
+
+enum { CTC_LANES_MAX = 16 };
+
+typedef struct ctc_work {
+    const spsh__ctc_shape *s;
+    const uint32_t *lengths;
+    const spsh__label_batch *labels;
+    const spsh__ctc_io *io;
+    float *scratch;
+    size_t scratch_floats, lanes;
+} ctc_work;
+
+static uint32_t label_count(const spsh__label_batch *labels, size_t n)
+{
+    return labels->offsets[n + 1] - labels->offsets[n];
+}
+
+static uint32_t frames_of(const ctc_work *w, size_t n)
+{
+    return w->lengths[n] < w->s->frames ? w->lengths[n] : w->s->frames;
+}
+
+static void clear_rows(const ctc_work *w, size_t n, uint32_t from)
+{
+    const size_t symbols = w->s->symbols;
+    float *d = spsh__f32(w->io->dlogits);
+    for (size_t t = from; d != NULL && t < w->s->frames; t++)
+        memset(d + (t * w->s->batch + n) * symbols, 0, symbols * sizeof(*d));
+}
+
+static void one_utterance(const ctc_work *w, size_t n, float *scratch)
+{
+    const spsh__ctc_shape *s = w->s;
+    const double weight = w->io->weights == NULL ? 1 : w->io->weights[n];
+    float *d = spsh__f32(w->io->dlogits);
+    const spsh__ctc_utterance u = {.frames = frames_of(w, n),
+                                   .symbols = s->symbols,
+                                   .blank = s->blank,
+                                   .stride = (size_t)s->batch * s->symbols,
+                                   .labels = w->labels->labels + w->labels->offsets[n],
+                                   .label_count = label_count(w->labels, n),
+                                   .scale = s->scale * weight};
+    clear_rows(w, n, u.frames);
+    if (u.label_count > u.frames) { /* and scratch is for no more */
+        clear_rows(w, n, 0);
+        w->io->results[n] = (spsh__ctc_result){(double)INFINITY, true};
+        return;
+    }
+    w->io->results[n] = spsh__ctc_f32(&u, spsh__f32(w->io->logits) + n * s->symbols,
+                                      d == NULL ? NULL : d + n * s->symbols, scratch);
+    if (weight == 0)
+        clear_rows(w, n, 0);
+}
+
+static void ctc_lane(void *work, size_t lane)
+{
+    const ctc_work *w = (const ctc_work *)work;
+    for (size_t n = lane; n < w->s->batch; n += w->lanes)
+        one_utterance(w, n, w->scratch + lane * w->scratch_floats);
+}
+
+void spsh__cpu_ctc(spsh__backend *b, const spsh__ctc_shape *s, const uint32_t *lengths,
+                   const spsh__label_batch *labels, const spsh__ctc_io *io)
+{
+    ctc_work w = {s, lengths, labels, io, NULL, 0, spsh__least(s->batch, CTC_LANES_MAX)};
+    for (size_t n = 0; n < s->batch; n++) {
+        const uint32_t frames = frames_of(&w, n);
+        const uint32_t count = (uint32_t)spsh__least(label_count(labels, n), frames);
+        const uint32_t kept = io->dlogits.data != NULL ? frames : 1;
+        const size_t floats = spsh__ctc_scratch(kept, count, s->symbols);
+        w.scratch_floats = floats > w.scratch_floats ? floats : w.scratch_floats;
+    }
+    w.scratch_floats = spsh__round_up(w.scratch_floats, SPSH__LANES_MAX);
+    w.scratch = spsh__cpu_scratch(b, w.lanes * w.scratch_floats);
+    if (w.scratch != NULL)
+        spsh__cpu_run(b, ctc_lane, &w, w.lanes);
+}

@@ -1,0 +1,176 @@
+/* backend_cuda.h: what the parts of the backend `cuda` share: backend_cuda.c opens it and has its
+ * lanes, _memory.c memory and transfers, _segment.c what is kept, _product.c products and
+ * convolutions, _rows.c, _norm.c, _update.c, _loss.c and _rnn.c the operators of the kernels of
+ * like names.
+ *
+ * An operator puts work onto the stream of its lane and returns. The first failure is kept
+ * (spsh__cuda_failed), and nothing is put anywhere after it.
+ *
+ * What an operator puts onto a stream goes through spsh__cuda_launch or spsh__cuda_put, which
+ * remember it while a segment is to be kept. Scratch never moves while work that was kept refers to
+ * it: graphs are dropped before.
+ */
+#ifndef SPSH_TRAIN_BACKEND_CUDA_H
+#define SPSH_TRAIN_BACKEND_CUDA_H
+
+#include "backend_cuda_segment.h"
+#include "base/train_internal.h"
+#include "cuda/device_half.h"
+#include "cuda/device_train.h"
+#include "cuda/kernels.h"
+
+typedef struct spsh__cuda_state spsh__cuda_state; /* backend->state; backend_cuda.c's */
+
+/* Number of a kernel in the list: SPSH__KERNEL_CLIP_FORWARD, ... */
+enum {
+#define SPSH_X(number_, name_, job_) SPSH__KERNEL_##number_,
+    SPSH__KERNELS(SPSH_X)
+#undef SPSH_X
+        SPSH__KERNEL_COUNT
+};
+
+/* Keeps the first failure; rc OK: nothing. err: of rc. */
+void spsh__cuda_failed(spsh__backend *b, spsh_status rc, const spsh_error *err);
+bool spsh__cuda_has_failed(const spsh__backend *b);
+
+/* Onto the lane's stream. */
+void spsh__cuda_launch(spsh__backend *b, const spsh__launch *l);
+/* Blocks along x for so many elements, a thread one or more of them: at least 1, at most what fills
+ * the device a few times. */
+uint32_t spsh__cuda_blocks(const spsh__backend *b, uint64_t count);
+
+/* Does a piece of work, work_fn(b, stream of the lane, arguments), which only puts something onto
+ * the stream, and remembers it with a copy of its arguments. */
+typedef spsh_status spsh__cuda_work_fn(spsh__backend *b, void *stream, const void *arguments,
+                                       spsh_error *err);
+void spsh__cuda_put(spsh__backend *b, spsh__cuda_work_fn *work_fn, const void *arguments,
+                    size_t size_bytes);
+
+/* The lane's, for what cannot go through spsh__cuda_put: a segment around it is never kept. */
+void *spsh__cuda_stream(spsh__backend *b);
+uint32_t spsh__cuda_lane(const spsh__backend *b);
+
+/* Scratch of the lane in the device's memory, until the next operator on it; aligned to 256 bytes.
+ * NULL: none is left, and that was kept as the failure. number: 0 to 3, several at once. */
+void *spsh__cuda_scratch(spsh__backend *b, uint32_t number, size_t size_bytes);
+
+/* The device's copy of lengths that batch_fn was given. */
+const uint32_t *spsh__cuda_lengths(spsh__backend *b, const uint32_t *lengths);
+
+/* From the host to the device, on the lane's stream, read before the return: through pinned memory
+ * that is used in turn. In no segment. */
+void spsh__cuda_upload(spsh__backend *b, void *to, const void *from, size_t size_bytes);
+
+/* From the device to the host when finish_fn is called: size_bytes into pinned memory, then
+ * take_fn(user, pinned). user: copied, user_bytes of it, at most 128. In no segment. */
+void spsh__cuda_download(spsh__backend *b, const void *from, size_t size_bytes,
+                         void (*take_fn)(const void *user, const void *bytes), const void *user,
+                         size_t user_bytes);
+
+/* Now: waits for the lane's stream. */
+void spsh__cuda_fetch(spsh__backend *b, void *to, const void *from, size_t size_bytes);
+
+/* Bytes of `count` elements of a buffer, and a use of them. */
+static inline size_t spsh__cuda_bytes(spsh__buffer buffer, size_t count)
+{
+    return count * (buffer.is_half ? sizeof(uint16_t) : sizeof(float));
+}
+
+/* A buffer as kernels see it. */
+static inline spsh__device_array spsh__cuda_array(const spsh__backend *b, spsh__buffer buffer)
+{
+    const spsh__device_kind half =
+        b->precision == SPSH__BF16 ? SPSH__DEVICE_BF16 : SPSH__DEVICE_FP16;
+    return (spsh__device_array){buffer.data, buffer.is_half ? half : SPSH__DEVICE_F32};
+}
+
+static inline spsh__device_use spsh__cuda_reads(spsh__buffer buffer, size_t count)
+{
+    return (spsh__device_use){buffer.data, spsh__cuda_bytes(buffer, count), 0};
+}
+
+static inline spsh__device_use spsh__cuda_writes(spsh__buffer buffer, size_t count)
+{
+    return (spsh__device_use){buffer.data, spsh__cuda_bytes(buffer, count), 1};
+}
+
+/* Recurrent layers keep a state of their own: backend_cuda_rnn.c. open: after everything else. */
+spsh_status spsh__cuda_rnn_open(spsh__backend *b, void **ret_state, spsh_error *err);
+void spsh__cuda_rnn_close(spsh__backend *b, void *state);
+void *spsh__cuda_rnn_state(const spsh__backend *b);
+/* For backend_cuda_count.c: pieces of reserve in the place of others, which it returns; those that
+ * were counted, without their memory. */
+void *spsh__cuda_rnn_swap(spsh__backend *b, void *reserves);
+void spsh__cuda_rnn_forget(spsh__backend *b, void *reserves);
+/* So many bytes are taken for a trial, for its time. */
+void spsh__cuda_count_trial(spsh__backend *b, size_t size_bytes);
+
+/* Sums of x's columns, [rows][width], are added to `to`, those of the first also_width to `also`
+ * as well, where that is something. With scratch 0. backend_cuda_rows.c. */
+typedef struct spsh__cuda_sums {
+    size_t rows;
+    uint32_t width, also_width;
+    spsh__buffer x, to, also;
+} spsh__cuda_sums;
+
+void spsh__cuda_add_sums(spsh__backend *b, const spsh__cuda_sums *s);
+
+/* ---- operators: NAME_fn of backend.h is spsh__cuda_NAME ---- */
+#define SPSH__CUDA_OPERATORS(X)                                                                    \
+    /* backend_cuda_memory.c */                                                                    \
+    X(alloc)                                                                                       \
+    X(alloc_half)                                                                                  \
+    X(free)                                                                                        \
+    X(write_f32)                                                                                   \
+    X(write_f64)                                                                                   \
+    X(read_f32)                                                                                    \
+    X(read_f64)                                                                                    \
+    X(zero)                                                                                        \
+    X(copy)                                                                                        \
+    X(batch)                                                                                       \
+    X(finish)                                                                                      \
+    /* backend_cuda_segment.c */                                                                   \
+    X(segment_begin)                                                                               \
+    X(segment_end)                                                                                 \
+    /* backend_cuda_product.c */                                                                   \
+    X(gemm)                                                                                        \
+    X(conv_forward)                                                                                \
+    X(conv_backward)                                                                               \
+    /* backend_cuda_rows.c */                                                                      \
+    X(bias_forward)                                                                                \
+    X(bias_backward)                                                                               \
+    X(copy_columns)                                                                                \
+    X(clip_forward)                                                                                \
+    X(clip_backward)                                                                               \
+    X(mask_conv)                                                                                   \
+    X(mask_rows)                                                                                   \
+    X(rows_from_conv)                                                                              \
+    X(conv_from_rows)                                                                              \
+    X(reverse)                                                                                     \
+    X(lookahead_forward)                                                                           \
+    X(lookahead_backward)                                                                          \
+    X(convert)                                                                                     \
+    X(arrange)                                                                                     \
+    X(scale)                                                                                       \
+    X(axpy)                                                                                        \
+    /* backend_cuda_norm.c */                                                                      \
+    X(norm_forward)                                                                                \
+    X(norm_backward)                                                                               \
+    /* backend_cuda_update.c */                                                                    \
+    X(square_sum)                                                                                  \
+    X(sgd)                                                                                         \
+    X(adamw)                                                                                       \
+    /* backend_cuda_loss.c */                                                                      \
+    X(ctc)                                                                                         \
+    X(cross_entropy)                                                                               \
+    X(log_softmax)                                                                                 \
+    /* backend_cuda_rnn.c */                                                                       \
+    X(rnn_forward)                                                                                 \
+    X(rnn_backward)                                                                                \
+    X(rnn_reserve)
+
+#define SPSH_X(name_) __typeof__(*((const spsh__backend_ops *)NULL)->name_##_fn) spsh__cuda_##name_;
+SPSH__CUDA_OPERATORS(SPSH_X)
+#undef SPSH_X
+
+#endif

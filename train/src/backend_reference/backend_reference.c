@@ -1,0 +1,207 @@
+/* backend_reference.c: every operator in plain C, double, one thread, no library: what gradients
+ * are checked on, and what other backends are compared with. Its operators are in reference_*.c;
+ * here are memory, matrix products, clipping, and CTC over ctc.c, which alone needs scratch. */
+#include "backend/ctc.h"
+#include "base/train_internal.h"
+#include "reference.h"
+
+typedef struct reference {
+    size_t scratch_count; /* elements */
+    double *scratch;      /* of CTC; grows */
+    size_t missing_count; /* elements that could not be had: the first failure; 0: none */
+} reference;
+
+static void close_reference(spsh__backend *b)
+{
+    reference *r = b->state;
+    spsh__train_delete(&b->allocator, r->scratch);
+    spsh__train_delete(&b->allocator, r);
+}
+
+static spsh_status status(spsh__backend *b, spsh_error *err)
+{
+    const reference *r = b->state;
+    if (r->missing_count == 0)
+        return SPSH_OK;
+    return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE,
+                     "backend reference: scratch of %zu doubles", r->missing_count);
+}
+
+static void write_f32(spsh__backend *b, spsh__buffer to, const float *from, size_t count)
+{
+    (void)b;
+    for (size_t i = 0; i < count; i++)
+        spsh__f64(to)[i] = (double)from[i];
+}
+
+static void write_f64(spsh__backend *b, spsh__buffer to, const double *from, size_t count)
+{
+    (void)b;
+    if (count > 0)
+        memcpy(to.data, from, count * sizeof(double));
+}
+
+static void read_f32(spsh__backend *b, float *to, spsh__buffer from, size_t count)
+{
+    (void)b;
+    for (size_t i = 0; i < count; i++)
+        to[i] = (float)spsh__f64(from)[i];
+}
+
+static void read_f64(spsh__backend *b, double *to, spsh__buffer from, size_t count)
+{
+    (void)b;
+    if (count > 0)
+        memcpy(to, from.data, count * sizeof(double));
+}
+
+static void zero(spsh__backend *b, spsh__buffer to, size_t count)
+{
+    (void)b;
+    for (size_t i = 0; i < count; i++)
+        spsh__f64(to)[i] = 0;
+}
+
+static void copy(spsh__backend *b, spsh__buffer to, spsh__buffer from, size_t count)
+{
+    write_f64(b, to, spsh__f64(from), count);
+}
+
+static void gemm(spsh__backend *b, const spsh__gemm *g)
+{
+    (void)b;
+    const size_t a_row = g->a_transposed ? 1 : g->a_stride,
+                 a_column = g->a_transposed ? g->a_stride : 1;
+    const size_t b_row = g->b_transposed ? 1 : g->b_stride,
+                 b_column = g->b_transposed ? g->b_stride : 1;
+    for (size_t m = 0; m < g->m; m++) {
+        for (size_t n = 0; n < g->n; n++) {
+            double *c = spsh__f64(g->c) + m * g->c_stride + n;
+            double sum = 0;
+            for (size_t k = 0; k < g->k; k++)
+                sum += spsh__f64(g->a)[m * a_row + k * a_column] *
+                       spsh__f64(g->b)[k * b_row + n * b_column];
+            *c = g->keep == 0 ? sum : sum + g->keep * *c;
+        }
+    }
+}
+
+static void clip_forward(spsh__backend *b, double limit, size_t count, spsh__buffer x,
+                         spsh__buffer y)
+{
+    (void)b;
+    for (size_t i = 0; i < count; i++) {
+        const double v = spsh__f64(x)[i];
+        spsh__f64(y)[i] = v < 0 ? 0 : v > limit ? limit : v;
+    }
+}
+
+static void clip_backward(spsh__backend *b, double limit, size_t count, spsh__buffer y,
+                          spsh__buffer dy, spsh__buffer dx)
+{
+    (void)b;
+    for (size_t i = 0; i < count; i++) {
+        const double v = spsh__f64(y)[i];
+        spsh__f64(dx)[i] = v <= 0 || v >= limit ? 0 : spsh__f64(dy)[i];
+    }
+}
+
+/* false: there is no memory. */
+static bool grow_scratch(spsh__backend *b, size_t count)
+{
+    reference *r = b->state;
+    if (count <= r->scratch_count)
+        return true;
+    double *scratch = spsh__train_new(&b->allocator, count, sizeof(double));
+    if (scratch == NULL) {
+        r->missing_count = r->missing_count == 0 ? count : r->missing_count;
+        return false;
+    }
+    spsh__train_delete(&b->allocator, r->scratch);
+    r->scratch = scratch;
+    r->scratch_count = count;
+    return true;
+}
+
+/* Utterances one after another; the gradient is 0 before, so that it is where there is none. */
+static void ctc(spsh__backend *b, const spsh__ctc_shape *s, const uint32_t *lengths,
+                const spsh__label_batch *labels, const spsh__ctc_io *io)
+{
+    reference *r = b->state;
+    if (io->dlogits.data != NULL)
+        zero(b, io->dlogits, (size_t)s->frames * s->batch * s->symbols);
+    for (uint32_t n = 0; n < s->batch; n++) {
+        const size_t at = (size_t)n * s->symbols;
+        const double weight = io->weights == NULL ? 1 : io->weights[n];
+        const bool is_learnt = io->dlogits.data != NULL && weight != 0;
+        const uint32_t label_count = labels->offsets[n + 1] - labels->offsets[n];
+        const spsh__ctc_utterance u = {
+            .frames = lengths[n],
+            .symbols = s->symbols,
+            .blank = s->blank,
+            .stride = (size_t)s->batch * s->symbols,
+            .labels = label_count == 0 ? NULL : labels->labels + labels->offsets[n],
+            .label_count = label_count,
+            .scale = s->scale * weight,
+        };
+        const uint32_t kept = is_learnt ? u.frames : 1;
+        if (!grow_scratch(b, spsh__ctc_scratch(kept, u.label_count, u.symbols)))
+            return;
+        io->results[n] = spsh__ctc_f64(&u, spsh__f64(io->logits) + at,
+                                       is_learnt ? spsh__f64(io->dlogits) + at : NULL, r->scratch);
+    }
+}
+
+static const spsh__backend_ops reference_ops = {
+    .name = "reference",
+    .element_bytes = sizeof(double),
+    .close_fn = close_reference,
+    .status_fn = status,
+    .alloc_fn = spsh__host_alloc,
+    .free_fn = spsh__host_free,
+    .write_f32_fn = write_f32,
+    .write_f64_fn = write_f64,
+    .read_f32_fn = read_f32,
+    .read_f64_fn = read_f64,
+    .zero_fn = zero,
+    .copy_fn = copy,
+    .gemm_fn = gemm,
+    .bias_forward_fn = spsh__reference_bias_forward,
+    .bias_backward_fn = spsh__reference_bias_backward,
+    .copy_columns_fn = spsh__reference_copy_columns,
+    .conv_forward_fn = spsh__reference_conv_forward,
+    .conv_backward_fn = spsh__reference_conv_backward,
+    .norm_forward_fn = spsh__reference_norm_forward,
+    .norm_backward_fn = spsh__reference_norm_backward,
+    .clip_forward_fn = clip_forward,
+    .clip_backward_fn = clip_backward,
+    .mask_conv_fn = spsh__reference_mask_conv,
+    .mask_rows_fn = spsh__reference_mask_rows,
+    .rows_from_conv_fn = spsh__reference_rows_from_conv,
+    .conv_from_rows_fn = spsh__reference_conv_from_rows,
+    .reverse_fn = spsh__reference_reverse,
+    .rnn_forward_fn = spsh__reference_rnn_forward,
+    .rnn_backward_fn = spsh__reference_rnn_backward,
+    .rnn_reserve_fn = spsh__reference_rnn_reserve,
+    .lookahead_forward_fn = spsh__reference_lookahead_forward,
+    .lookahead_backward_fn = spsh__reference_lookahead_backward,
+    .ctc_fn = ctc,
+    .cross_entropy_fn = spsh__reference_cross_entropy,
+    .log_softmax_fn = spsh__reference_log_softmax,
+    .square_sum_fn = spsh__reference_square_sum,
+    .scale_fn = spsh__reference_scale,
+    .axpy_fn = spsh__reference_axpy,
+    .sgd_fn = spsh__reference_sgd,
+    .adamw_fn = spsh__reference_adamw,
+};
+
+spsh_status spsh__backend_reference_open(spsh__backend *backend, spsh_error *err)
+{
+    reference *r = spsh__train_new(&backend->allocator, 1, sizeof(*r));
+    if (r == NULL)
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "backend reference: %zu bytes",
+                         sizeof(*r));
+    backend->ops = &reference_ops;
+    backend->state = r;
+    return SPSH_OK;
+}

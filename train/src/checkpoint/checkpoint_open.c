@@ -1,0 +1,129 @@
+/* checkpoint_open.c: the newest good checkpoint of a run, or the file that is named.
+ *
+ * The folder is listed and the files are tried from the most preferred on; RUN/latest is not looked
+ * at: a name that was written last says nothing about whether its file is still good. Damage is
+ * passed over and told; what a retry or a newer program might mend (no memory, a version that is
+ * unknown here) is not, as going back would silently lose the work since.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+
+#include "base/train_internal.h"
+#include "checkpoint_internal.h"
+
+typedef struct search {
+    const char *folder;
+    const spsh_io *io;
+    const spsh_allocator *allocator;
+    spsh_log_fn log_fn;
+    void *log_user;
+} search;
+
+static bool is_passed_over(spsh_status rc)
+{
+    switch (rc) {
+    case SPSH_E_IO:
+    case SPSH_E_NOT_FOUND: /* pruned by a writer since it was listed */
+    case SPSH_E_NOT_SPEECHSHARD:
+    case SPSH_E_CORRUPT:
+    case SPSH_E_TRUNCATED:
+    case SPSH_E_LIMIT:
+    case SPSH_E_MISMATCH: return true;
+    default: return false;
+    }
+}
+
+/* err: not NULL. */
+static spsh_status try_place(const search *s, spsh__checkpoint_place place,
+                             spsh__checkpoint_file **ret_file, spsh__checkpoint *ret,
+                             spsh_error *err)
+{
+    char name[SPSH__CHECKPOINT_NAME_BYTES];
+    char text[600];
+    spsh__checkpoint_name(place, name);
+    char *path = spsh__checkpoint_join(s->allocator, s->folder, name);
+    if (path == NULL)
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "%s: checkpoint", name);
+    spsh_error why = SPSH_ERROR_INIT;
+    spsh__checkpoint found = {0};
+    spsh__checkpoint_file *file = NULL;
+    spsh_status rc = spsh__checkpoint_read(path, s->io, s->allocator, &file, &found, &why);
+    if (rc == SPSH_OK && (found.generation != place.generation || found.samples != place.samples)) {
+        spsh__checkpoint_close(file);
+        rc = SPSH_FAIL(&why, SPSH_E_MISMATCH, SPSH_OFFSET_NONE,
+                       "%s: the file is of another generation or of other samples", path);
+    }
+    if (rc == SPSH_OK) {
+        *ret_file = file;
+        *ret = found;
+    } else {
+        *err = why;
+    }
+    if (rc != SPSH_OK && is_passed_over(rc) && s->log_fn != NULL) {
+        (void)snprintf(text, sizeof(text), "a checkpoint is passed over: %s", why.message);
+        s->log_fn(s->log_user, SPSH_LOG_WARNING, text);
+    }
+    spsh__train_delete(s->allocator, path);
+    return rc;
+}
+
+static spsh_status open_newest(const search *s, spsh__checkpoint_file **ret_file,
+                               spsh__checkpoint *ret, spsh_error *err)
+{
+    spsh__checkpoint_list list = {0};
+    spsh_error first = SPSH_ERROR_INIT;
+    spsh_error why = SPSH_ERROR_INIT;
+    spsh_status rc = spsh__checkpoint_list_read(s->folder, s->allocator, &list, err);
+    if (rc != SPSH_OK)
+        return rc;
+    rc = SPSH_E_NOT_FOUND;
+    for (size_t i = 0; i < list.count && is_passed_over(rc); i++) {
+        rc = try_place(s, list.places[i], ret_file, ret, &why);
+        if (i == 0)
+            first = why;
+    }
+    spsh__train_delete(s->allocator, list.places);
+    if (rc == SPSH_OK)
+        return rc;
+    if (list.count == 0)
+        return SPSH_FAIL(err, SPSH_E_NOT_FOUND, SPSH_OFFSET_NONE, "%s: no checkpoint", s->folder);
+    if (!is_passed_over(rc)) {
+        if (err != NULL)
+            *err = why;
+        return rc;
+    }
+    return SPSH_FAIL(err, SPSH_E_CORRUPT, first.offset_bytes,
+                     "none of %zu checkpoints is good; the newest: %.300s", list.count,
+                     first.message);
+}
+
+/* Also through a symbolic link. */
+static bool is_folder(const spsh_io *io, const char *path)
+{
+    int fd = -EINTR;
+    while (fd == -EINTR)
+        fd = io->open_fn(io->user, path, O_RDONLY | O_DIRECTORY, 0);
+    if (fd >= 0)
+        (void)io->close_fn(io->user, fd);
+    return fd >= 0;
+}
+
+/* NOLINTNEXTLINE(readability-function-size): a function and its user belong side by side */
+spsh_status spsh__checkpoint_open(const char *path, const spsh_io *io, spsh_log_fn log_fn,
+                                  void *log_user, spsh__checkpoint_file **ret_file,
+                                  spsh__checkpoint *ret, spsh_error *err)
+{
+    const spsh_allocator *allocator = spsh_allocator_default();
+    if (io == NULL)
+        io = spsh_io_default();
+    if (!is_folder(io, path))
+        return spsh__checkpoint_read(path, io, allocator, ret_file, ret, err);
+    char *folder = spsh__checkpoint_join(allocator, path, "checkpoints");
+    if (folder == NULL)
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "%s: checkpoints", path);
+    const search s = {folder, io, allocator, log_fn, log_user};
+    const spsh_status rc = open_newest(&s, ret_file, ret, err);
+    spsh__train_delete(allocator, folder);
+    return rc;
+}

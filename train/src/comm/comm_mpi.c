@@ -1,0 +1,472 @@
+/* comm_mpi.c: messages over MPI, the only file that knows it.
+ *
+ * All requests are in one table, under one lock, and every call of MPI is made under it
+ * (MPI_THREAD_SERIALIZED). A thread of its own moves messages on while the trainer computes: it
+ * asks MPI, and sleeps a little where nothing was finished; without requests it sleeps until there
+ * is one. A thread that waits asks MPI itself, so that it loses no time.
+ *
+ * After a failure MPI is not called any more, and so moves nothing here; what a network card was
+ * told to move before (RDMA) it may still, until the process ends.
+ *
+ * Two-sided messages only. A rank that has died: mpirun ends all others and names it; where mpirun
+ * was told not to, and for a rank that hangs, wait_fn's deadline does both.
+ */
+#include "base/train_internal.h"
+#include "comm.h"
+
+#ifndef SPEECHSHARD_MPI
+
+spsh_status spsh__comm_mpi_open(const spsh_allocator *allocator, spsh__comm **ret_comm,
+                                spsh_error *err)
+{
+    (void)allocator, (void)ret_comm;
+    return SPSH_FAIL(err, SPSH_E_UNSUPPORTED, SPSH_OFFSET_NONE,
+                     "more than one process needs MPI, which was not there when this was built");
+}
+
+#else
+
+#include <limits.h>
+#include <mpi.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <time.h>
+
+#define NAP_BUSY_NS    UINT64_C(50000)   /* between two looks while messages are under way */
+#define SPIN_NS        UINT64_C(1000000) /* a wait looks without naps for so long */
+#define NS_A_MS        UINT64_C(1000000)
+#define END_NAP_NS     UINT64_C(300000000) /* others, whose time is up as well, can say so */
+#define REQUESTS_FIRST 64u
+
+/* A message. A handle is (generation, number + 1). */
+typedef struct message {
+    uint32_t generation;
+    uint32_t peer, tag;
+    size_t size_bytes;
+    bool is_used, is_send, is_done;
+    int result; /* of MPI */
+    size_t received_bytes;
+} message;
+
+typedef struct mpi_state {
+    MPI_Comm world;
+    pthread_mutex_t lock;
+    pthread_cond_t work;
+    pthread_t thread;
+    bool has_lock, has_work, has_thread, has_world;
+    bool stops;
+    bool is_woken;                 /* wait_any is to return */
+    uint32_t capacity, open_count; /* open: not done */
+    message *messages;
+    MPI_Request *requests; /* of messages; MPI_REQUEST_NULL */
+    int *finished;         /* scratch of MPI_Testsome */
+    MPI_Status *statuses;
+} mpi_state;
+
+static void nap(uint64_t ns)
+{
+    struct timespec t = {0, (long)ns};
+    nanosleep(&t, NULL);
+}
+
+static spsh_status mpi_error(int result, const char *what, uint32_t peer, spsh_error *err)
+{
+    char text[MPI_MAX_ERROR_STRING] = "";
+    int length = 0;
+    MPI_Error_string(result, text, &length);
+    return SPSH_FAIL(err, SPSH_E_IO, SPSH_OFFSET_NONE, "%s rank %u: %s", what, peer, text);
+}
+
+/* Asks MPI for what has finished. Locked. */
+static void look(const spsh__comm *c)
+{
+    mpi_state *s = c->state;
+    int count = 0;
+    if (s->open_count == 0 || spsh__comm_has_failed(c))
+        return;
+    int result = MPI_Testsome((int)s->capacity, s->requests, &count, s->finished, s->statuses);
+    if (count == MPI_UNDEFINED)
+        return;
+    for (int i = 0; i < count; i++) {
+        message *m = &s->messages[s->finished[i]];
+        int received = 0;
+        m->is_done = true;
+        m->result = result == MPI_ERR_IN_STATUS ? s->statuses[i].MPI_ERROR : MPI_SUCCESS;
+        if (!m->is_send && m->result == MPI_SUCCESS)
+            MPI_Get_count(&s->statuses[i], MPI_BYTE, &received);
+        m->received_bytes = (size_t)received;
+        s->open_count--;
+    }
+}
+
+static void *move_messages(void *user)
+{
+    const spsh__comm *c = user;
+    mpi_state *s = c->state;
+    pthread_mutex_lock(&s->lock);
+    while (!s->stops) {
+        if (s->open_count == 0) {
+            pthread_cond_wait(&s->work, &s->lock);
+            continue;
+        }
+        look(c);
+        pthread_mutex_unlock(&s->lock);
+        nap(NAP_BUSY_NS);
+        pthread_mutex_lock(&s->lock);
+    }
+    pthread_mutex_unlock(&s->lock);
+    return NULL;
+}
+
+/* The table twice as large. Locked. */
+static bool grow(spsh__comm *c, mpi_state *s)
+{
+    const spsh_allocator *a = &c->allocator;
+    uint32_t capacity = s->capacity == 0 ? REQUESTS_FIRST : 2 * s->capacity;
+    message *messages = spsh__train_new(a, capacity, sizeof(*messages));
+    MPI_Request *requests = spsh__train_new(a, capacity, sizeof(MPI_Request));
+    int *finished = spsh__train_new(a, capacity, sizeof(*finished));
+    MPI_Status *statuses = spsh__train_new(a, capacity, sizeof(*statuses));
+    bool is_good = messages != NULL && requests != NULL && finished != NULL && statuses != NULL;
+    if (is_good) {
+        for (uint32_t i = 0; i < capacity; i++)
+            requests[i] = i < s->capacity ? s->requests[i] : MPI_REQUEST_NULL;
+        if (s->capacity > 0)
+            memcpy(messages, s->messages, s->capacity * sizeof(*messages));
+        spsh__train_delete(a, s->messages);
+        spsh__train_delete(a, s->requests);
+        spsh__train_delete(a, s->finished);
+        spsh__train_delete(a, s->statuses);
+        s->messages = messages;
+        s->requests = requests;
+        s->finished = finished;
+        s->statuses = statuses;
+        s->capacity = capacity;
+        return true;
+    }
+    spsh__train_delete(a, messages);
+    spsh__train_delete(a, requests);
+    spsh__train_delete(a, finished);
+    spsh__train_delete(a, statuses);
+    return false;
+}
+
+/* Locked. */
+static message *free_message(spsh__comm *c, mpi_state *s, uint32_t *ret_number)
+{
+    for (uint32_t i = 0; i < s->capacity; i++)
+        if (!s->messages[i].is_used) {
+            *ret_number = i;
+            return &s->messages[i];
+        }
+    *ret_number = s->capacity;
+    return grow(c, s) ? &s->messages[*ret_number] : NULL;
+}
+
+/* outgoing or incoming, the other is NULL. */
+typedef struct post {
+    uint32_t peer, tag;
+    const void *outgoing;
+    void *incoming;
+    size_t size_bytes;
+} post;
+
+/* Locked. */
+static spsh_status start(spsh__comm *c, const post *p, spsh__comm_handle *ret, spsh_error *err)
+{
+    mpi_state *s = c->state;
+    uint32_t number = 0;
+    int result = MPI_SUCCESS;
+    message *m = free_message(c, s, &number);
+    if (m == NULL)
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "%u messages", s->capacity);
+    if (spsh__comm_has_failed(c))
+        s->requests[number] = MPI_REQUEST_NULL; /* MPI would move others as well */
+    else if (p->outgoing != NULL)
+        result = MPI_Isend(p->outgoing, (int)p->size_bytes, MPI_BYTE, (int)p->peer, (int)p->tag,
+                           s->world, &s->requests[number]);
+    else
+        result = MPI_Irecv(p->incoming, (int)p->size_bytes, MPI_BYTE, (int)p->peer, (int)p->tag,
+                           s->world, &s->requests[number]);
+    if (result != MPI_SUCCESS) {
+        s->requests[number] = MPI_REQUEST_NULL;
+        spsh__comm_set_failed(c);
+        return mpi_error(result, p->outgoing != NULL ? "sending to" : "receiving from", p->peer,
+                         err);
+    }
+    *m = (message){.generation = m->generation + 1,
+                   .peer = p->peer,
+                   .tag = p->tag,
+                   .size_bytes = p->size_bytes,
+                   .is_used = true,
+                   .is_send = p->outgoing != NULL};
+    s->open_count++;
+    *ret = ((uint64_t)m->generation << 32) | (number + 1);
+    return SPSH_OK;
+}
+
+static spsh_status post_message(spsh__comm *c, const post *p, spsh__comm_handle *ret_handle,
+                                spsh_error *err)
+{
+    mpi_state *s = c->state;
+    if (p->peer >= c->world_size || p->peer == c->rank)
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+                         "rank %u of %u has no message for rank %u", c->rank, c->world_size,
+                         p->peer);
+    if (p->size_bytes > INT_MAX)
+        return SPSH_FAIL(err, SPSH_E_LIMIT, SPSH_OFFSET_NONE, "a message of %zu bytes",
+                         p->size_bytes);
+    pthread_mutex_lock(&s->lock);
+    spsh_status rc = start(c, p, ret_handle, err);
+    if (rc == SPSH_OK)
+        pthread_cond_signal(&s->work);
+    pthread_mutex_unlock(&s->lock);
+    return rc;
+}
+
+static spsh_status mpi_send(spsh__comm *c, uint32_t to, uint32_t tag, const void *bytes,
+                            size_t size_bytes, spsh__comm_handle *ret_handle, spsh_error *err)
+{
+    post p = {.peer = to, .tag = tag, .outgoing = bytes, .size_bytes = size_bytes};
+    spsh__comm_count(c, size_bytes);
+    return post_message(c, &p, ret_handle, err);
+}
+
+static spsh_status mpi_receive(spsh__comm *c, uint32_t from, uint32_t tag, void *bytes,
+                               size_t size_bytes, spsh__comm_handle *ret_handle, spsh_error *err)
+{
+    post p = {.peer = from, .tag = tag, .incoming = bytes, .size_bytes = size_bytes};
+    return post_message(c, &p, ret_handle, err);
+}
+
+/* NULL: of a message that was waited for. Locked. */
+static message *message_of(mpi_state *s, spsh__comm_handle handle)
+{
+    uint32_t number = (uint32_t)handle - 1;
+    if (handle == 0 || number >= s->capacity || !s->messages[number].is_used ||
+        s->messages[number].generation != (uint32_t)(handle >> 32))
+        return NULL;
+    return &s->messages[number];
+}
+
+static bool mpi_done(spsh__comm *c, spsh__comm_handle handle)
+{
+    mpi_state *s = c->state;
+    pthread_mutex_lock(&s->lock);
+    message *m = message_of(s, handle);
+    bool is_done = m == NULL || m->is_done;
+    pthread_mutex_unlock(&s->lock);
+    return is_done;
+}
+
+static spsh_status finish(spsh__comm *c, message *m, spsh_error *err)
+{
+    int class = MPI_SUCCESS;
+    bool is_other_size = !m->is_send && m->received_bytes != m->size_bytes;
+    m->is_used = false;
+    if (m->result != MPI_SUCCESS)
+        MPI_Error_class(m->result, &class);
+    if (class != MPI_SUCCESS && class != MPI_ERR_TRUNCATE) {
+        spsh__comm_set_failed(c);
+        return mpi_error(m->result, m->is_send ? "sending to" : "receiving from", m->peer, err);
+    }
+    if (class == MPI_ERR_TRUNCATE || is_other_size) {
+        spsh__comm_set_failed(c);
+        return SPSH_FAIL(err, SPSH_E_MISMATCH, SPSH_OFFSET_NONE,
+                         "rank %u sent %s than the %zu bytes that were expected (tag %u): do all "
+                         "ranks have the same configuration?",
+                         m->peer, class == MPI_ERR_TRUNCATE ? "more" : "less", m->size_bytes,
+                         m->tag);
+    }
+    return SPSH_OK;
+}
+
+/* Locked at the end, not at the beginning. NULL: it was waited for before. */
+static message *await_locked(spsh__comm *c, spsh__comm_handle handle, uint32_t deadline_ms)
+{
+    mpi_state *s = c->state;
+    const uint64_t begin = spsh__now_ns();
+    for (;;) {
+        pthread_mutex_lock(&s->lock);
+        message *m = message_of(s, handle);
+        if (m != NULL && !m->is_done)
+            look(c);
+        const uint64_t waited_ns = spsh__now_ns() - begin;
+        if (m == NULL || m->is_done || waited_ns >= deadline_ms * NS_A_MS)
+            return m;
+        pthread_mutex_unlock(&s->lock);
+        if (waited_ns < SPIN_NS)
+            sched_yield();
+        else
+            nap(NAP_BUSY_NS);
+    }
+}
+
+static bool mpi_await(spsh__comm *c, spsh__comm_handle handle, uint32_t deadline_ms)
+{
+    mpi_state *s = c->state;
+    const message *m = await_locked(c, handle, deadline_ms);
+    const bool is_over = m == NULL || m->is_done;
+    pthread_mutex_unlock(&s->lock);
+    return is_over;
+}
+
+static spsh_status mpi_wait(spsh__comm *c, spsh__comm_handle handle, uint32_t deadline_ms,
+                            spsh_error *err)
+{
+    mpi_state *s = c->state;
+    const uint64_t begin = spsh__now_ns();
+    spsh_status rc = SPSH_OK;
+    message *m = await_locked(c, handle, deadline_ms);
+    if (m != NULL && m->is_done) {
+        rc = finish(c, m, err);
+    } else if (m != NULL) {
+        spsh__comm_set_failed(c);
+        rc = SPSH_FAIL(err, SPSH_E_TIMEOUT, SPSH_OFFSET_NONE,
+                       "rank %u %s %zu bytes (tag %u) in %.1f s", m->peer,
+                       m->is_send ? "has not taken" : "has not sent", m->size_bytes, m->tag,
+                       (double)(spsh__now_ns() - begin) / 1e9);
+    }
+    pthread_mutex_unlock(&s->lock);
+    return rc;
+}
+
+static spsh_status mpi_wait_any(spsh__comm *c, const spsh__comm_handle *handles, uint32_t count,
+                                uint32_t deadline_ms, uint32_t *ret_which, spsh_error *err)
+{
+    mpi_state *s = c->state;
+    const uint64_t begin = spsh__now_ns();
+    (void)err;
+    for (;;) {
+        const uint64_t waited_ns = spsh__now_ns() - begin;
+        pthread_mutex_lock(&s->lock);
+        look(c);
+        *ret_which = count;
+        for (uint32_t i = 0; i < count && *ret_which == count; i++) {
+            const message *m = message_of(s, handles[i]);
+            if (m == NULL || m->is_done)
+                *ret_which = i;
+        }
+        const bool is_over =
+            *ret_which < count || s->is_woken || waited_ns >= deadline_ms * NS_A_MS;
+        s->is_woken = s->is_woken && !is_over;
+        pthread_mutex_unlock(&s->lock);
+        if (is_over)
+            return SPSH_OK;
+        nap(NAP_BUSY_NS);
+    }
+}
+
+static void mpi_wake(spsh__comm *c)
+{
+    mpi_state *s = c->state;
+    pthread_mutex_lock(&s->lock);
+    s->is_woken = true;
+    pthread_mutex_unlock(&s->lock);
+}
+
+/* MPI_Finalize waits for all ranks: after a failure the process ends without it, and mpirun ends
+ * the others when it sees that. */
+static void mpi_close(spsh__comm *c)
+{
+    spsh_allocator allocator = c->allocator;
+    mpi_state *s = c->state;
+    if (s->has_thread) {
+        pthread_mutex_lock(&s->lock);
+        s->stops = true;
+        pthread_cond_signal(&s->work);
+        pthread_mutex_unlock(&s->lock);
+        pthread_join(s->thread, NULL);
+    }
+    if (s->has_world && spsh__comm_has_failed(c)) {
+        nap(END_NAP_NS);
+    } else if (s->has_world) {
+        MPI_Comm_free(&s->world);
+        MPI_Finalize();
+    }
+    if (s->has_work)
+        pthread_cond_destroy(&s->work);
+    if (s->has_lock)
+        pthread_mutex_destroy(&s->lock);
+    spsh__train_delete(&allocator, s->messages);
+    spsh__train_delete(&allocator, s->requests);
+    spsh__train_delete(&allocator, s->finished);
+    spsh__train_delete(&allocator, s->statuses);
+    spsh__train_delete(&allocator, s);
+    spsh__train_delete(&allocator, c);
+}
+
+static const spsh__comm_ops mpi_ops = {
+    .name = "mpi",
+    .send_fn = mpi_send,
+    .receive_fn = mpi_receive,
+    .done_fn = mpi_done,
+    .wait_fn = mpi_wait,
+    .await_fn = mpi_await,
+    .wait_any_fn = mpi_wait_any,
+    .wake_fn = mpi_wake,
+    .close_fn = mpi_close,
+    .lingers = true,
+};
+
+static spsh_status join_world(spsh__comm *c, mpi_state *s, spsh_error *err)
+{
+    int was_there = 0;
+    int level = MPI_THREAD_SINGLE;
+    int rank = 0;
+    int size = 0;
+    MPI_Initialized(&was_there);
+    if (was_there)
+        return SPSH_FAIL(err, SPSH_E_UNSUPPORTED, SPSH_OFFSET_NONE,
+                         "MPI can be opened once in a process");
+    if (MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &level) != MPI_SUCCESS)
+        return SPSH_FAIL(err, SPSH_E_IO, SPSH_OFFSET_NONE, "MPI_Init_thread failed");
+    if (level < MPI_THREAD_SERIALIZED)
+        return SPSH_FAIL(err, SPSH_E_UNSUPPORTED, SPSH_OFFSET_NONE,
+                         "this MPI has no MPI_THREAD_SERIALIZED");
+    if (MPI_Comm_dup(MPI_COMM_WORLD, &s->world) != MPI_SUCCESS)
+        return SPSH_FAIL(err, SPSH_E_IO, SPSH_OFFSET_NONE, "MPI_Comm_dup failed");
+    s->has_world = true;
+    MPI_Comm_set_errhandler(s->world, MPI_ERRORS_RETURN);
+    MPI_Comm_rank(s->world, &rank);
+    MPI_Comm_size(s->world, &size);
+    c->rank = (uint32_t)rank;
+    c->world_size = (uint32_t)size;
+    return SPSH_OK;
+}
+
+spsh_status spsh__comm_mpi_open(const spsh_allocator *allocator, spsh__comm **ret_comm,
+                                spsh_error *err)
+{
+    spsh__comm *c = spsh__train_new(allocator, 1, sizeof(*c));
+    mpi_state *s = spsh__train_new(allocator, 1, sizeof(*s));
+    spsh_status rc = SPSH_OK;
+    if (c == NULL || s == NULL) {
+        spsh__train_delete(allocator, c);
+        spsh__train_delete(allocator, s);
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "communication");
+    }
+    *c = (spsh__comm){.ops = &mpi_ops, .allocator = *allocator, .state = s};
+    s->has_lock = pthread_mutex_init(&s->lock, NULL) == 0;
+    s->has_work = pthread_cond_init(&s->work, NULL) == 0;
+    if (!s->has_lock || !s->has_work || !grow(c, s)) {
+        rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "communication");
+        goto out;
+    }
+    rc = join_world(c, s, err);
+    if (rc != SPSH_OK)
+        goto out;
+    s->has_thread = pthread_create(&s->thread, NULL, move_messages, c) == 0;
+    if (!s->has_thread) {
+        rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "a thread for messages");
+        goto out;
+    }
+    *ret_comm = c;
+    c = NULL;
+out:
+    spsh__comm_close(c);
+    return rc;
+}
+
+#endif

@@ -1,0 +1,872 @@
+/* comm_tcp.c: messages over TCP, for processes that no MPI has started: torchrun, Kubernetes.
+ *
+ * Between each two ranks is one connection (rendezvous.h), which carries frames: 24 bytes (kind,
+ * tag, size, id) and a payload.
+ *
+ *     up to EAGER_BYTES      EAGER -> the payload comes at once, and is kept where nobody waits yet
+ *     more                   ASK ->, <- GO once somebody waits, DATA ->: straight into its memory
+ *     at the end             BYE
+ *
+ * So nothing large is ever kept, and what is kept has a bound: behind UNEXPECTED_MAX messages that
+ * nobody waits for, a connection is not read on. Whoever sends what is no frame, or a GO or DATA
+ * that was not asked for, is cut off.
+ *
+ * A thread of its own moves messages while the trainer computes; all state is under one lock. What
+ * a rank leaves without BYE it has not answered: whoever waits for it hears so at once, and is the
+ * one who fails. A connection that has ended takes nothing else with it: who looks before it waits
+ * (has_gone), and drops what was under way to and from there, goes on with the others. Nothing is
+ * read from it, or written, behind its end, so that what is dropped is not touched any more.
+ */
+#include "comm.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "base/train_internal.h"
+#include "rendezvous.h"
+
+enum {
+    FRAME_BYTES = 24,
+    EAGER_BYTES = 16384,
+    UNEXPECTED_MAX = 1024,
+    MESSAGES_FIRST = 64,
+    READ_BYTES = 1 << 20,  /* of one call, and... */
+    READS_A_TURN = 8,      /* ... calls, before the next connection has its turn */
+    END_NAP_MS = 300,      /* after a failure: others, whose time is up as well, can say so */
+    CLOSE_MS_MIN = 600000, /* for the others to come to their end */
+};
+#define MESSAGE_MAGIC 0x53505300u /* and a kind */
+
+typedef enum frame_kind { EAGER = 1, ASK = 2, GO = 3, DATA = 4, BYE = 5 } frame_kind;
+
+typedef enum message_state {
+    WAITING = 0, /* receive: nothing has come; send: not all is sent, or nobody has said GO */
+    MOVING,      /* receive: GO was said, or the payload is under way */
+    DONE,
+} message_state;
+
+/* A handle is (generation, number + 1). */
+typedef struct message {
+    uint32_t generation;
+    uint32_t peer, tag;
+    bool is_used, is_send, is_other_size;
+    message_state state;
+    uint8_t *incoming;
+    const uint8_t *outgoing;
+    size_t size_bytes, sent_size_bytes; /* expected; what a sender has said */
+    uint64_t id;                        /* receive: the sender's */
+    uint64_t order;                     /* of posting */
+} message;
+
+typedef struct frame { /* on its way out */
+    struct frame *next;
+    uint8_t head[FRAME_BYTES];
+    const uint8_t *payload;
+    size_t payload_bytes, at; /* at: of both together */
+    spsh__comm_handle handle; /* done when it is sent; 0: none */
+} frame;
+
+typedef struct unexpected { /* EAGER with its payload behind, or ASK */
+    struct unexpected *next;
+    uint32_t tag;
+    bool is_ask;
+    uint64_t size_bytes, id;
+    uint8_t bytes[];
+} unexpected;
+
+typedef struct peer {
+    int socket;
+    bool has_gone, has_said_bye;
+    frame *first_out, *last_out;
+    uint8_t head[FRAME_BYTES];
+    size_t head_at;
+    bool has_head;
+    uint8_t *to; /* the payload's rest goes there */
+    size_t left;
+    spsh__comm_handle receiving; /* done when left is 0; 0: of `keeping` */
+    unexpected *keeping;
+    unexpected *first_kept, *last_kept;
+    uint32_t kept_count;
+} peer;
+
+typedef struct tcp_state {
+    pthread_mutex_t lock;
+    pthread_cond_t news;
+    pthread_t thread;
+    bool has_lock, has_news, has_thread, stops;
+    bool is_woken; /* wait_any is to return */
+    int wake;
+    uint32_t capacity;
+    uint64_t posted;
+    message *messages;
+    peer *peers;
+    struct pollfd *polls;
+} tcp_state;
+
+static void wake_up(tcp_state *s)
+{
+    const uint64_t one = 1;
+    const ssize_t written = write(s->wake, &one, sizeof(one));
+    (void)written; /* it is only ever full of other ones */
+}
+
+/* ---- all below: locked ---- */
+
+/* The connection has ended, or is ended as what came is wrong. */
+static void cut_off(tcp_state *s, peer *p)
+{
+    if (p->socket >= 0)
+        (void)shutdown(p->socket, SHUT_RDWR);
+    p->has_gone = true;
+    (void)pthread_cond_broadcast(&s->news);
+}
+
+static message *message_of(const tcp_state *s, spsh__comm_handle handle)
+{
+    const uint32_t number = (uint32_t)handle - 1;
+    if (handle == 0 || number >= s->capacity || !s->messages[number].is_used ||
+        s->messages[number].generation != (uint32_t)(handle >> 32))
+        return NULL;
+    return &s->messages[number];
+}
+
+static spsh__comm_handle handle_of(const tcp_state *s, const message *m)
+{
+    return (uint64_t)m->generation << 32 | ((uint32_t)(m - s->messages) + 1);
+}
+
+static void finish(tcp_state *s, spsh__comm_handle handle)
+{
+    message *m = message_of(s, handle);
+    if (m == NULL)
+        return;
+    m->state = DONE;
+    (void)pthread_cond_broadcast(&s->news);
+}
+
+/* ---- out ---- */
+
+static bool put_frame(spsh__comm *c, peer *p, const frame *what)
+{
+    frame *f = spsh__train_new(&c->allocator, 1, sizeof(*f));
+    if (f == NULL)
+        return false;
+    *f = *what;
+    if (p->last_out != NULL)
+        p->last_out->next = f;
+    else
+        p->first_out = f;
+    p->last_out = f;
+    return true;
+}
+
+static void write_head(frame *f, frame_kind kind, uint32_t tag, uint64_t size_bytes, uint64_t id)
+{
+    spsh__store_u32le(f->head, MESSAGE_MAGIC | kind);
+    spsh__store_u32le(f->head + 4, tag);
+    spsh__store_u64le(f->head + 8, size_bytes);
+    spsh__store_u64le(f->head + 16, id);
+}
+
+static void drop_frame(spsh__comm *c, peer *p)
+{
+    frame *f = p->first_out;
+    p->first_out = f->next;
+    if (p->first_out == NULL)
+        p->last_out = NULL;
+    spsh__train_delete(&c->allocator, f);
+}
+
+/* As much as the connection takes. */
+static void flush(spsh__comm *c, peer *p)
+{
+    tcp_state *s = c->state;
+    while (p->first_out != NULL && !p->has_gone && !spsh__comm_has_failed(c)) {
+        frame *f = p->first_out;
+        const size_t head_at = f->at < FRAME_BYTES ? f->at : FRAME_BYTES;
+        const size_t body_at = f->at - head_at;
+        struct iovec parts[2] = {
+            {f->head + head_at, FRAME_BYTES - head_at     },
+            {NULL,              f->payload_bytes - body_at},
+        };
+        if (f->payload != NULL) /* sendmsg does not write there */
+            memcpy(&parts[1].iov_base, &(const uint8_t *){f->payload + body_at}, sizeof(void *));
+        const struct msghdr all = {.msg_iov = parts, .msg_iovlen = f->payload != NULL ? 2 : 1};
+        const ssize_t sent = sendmsg(p->socket, &all, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (sent < 0 && errno == EINTR)
+            continue;
+        if (sent < 0 && errno == EAGAIN)
+            return;
+        if (sent < 0) {
+            cut_off(s, p);
+            return;
+        }
+        f->at += (size_t)sent;
+        if (f->at < FRAME_BYTES + f->payload_bytes)
+            continue;
+        finish(s, f->handle);
+        drop_frame(c, p);
+        if (p->first_out == NULL)
+            (void)pthread_cond_broadcast(&s->news); /* who says BYE waits for it */
+    }
+}
+
+/* ---- in ---- */
+
+/* The first that was posted for it. */
+static message *receiver_of(const tcp_state *s, uint32_t from, uint32_t tag)
+{
+    message *found = NULL;
+    for (uint32_t i = 0; i < s->capacity; i++) {
+        message *m = &s->messages[i];
+        if (m->is_used && !m->is_send && m->state == WAITING && m->peer == from && m->tag == tag &&
+            (found == NULL || m->order < found->order))
+            found = m;
+    }
+    return found;
+}
+
+/* What was asked for may come. */
+static bool say_go(spsh__comm *c, message *m, uint64_t id, uint64_t size_bytes)
+{
+    tcp_state *s = c->state;
+    peer *p = &s->peers[m->peer];
+    frame f = {.handle = 0};
+    if (size_bytes != m->size_bytes) {
+        m->is_other_size = true;
+        m->sent_size_bytes = (size_t)size_bytes;
+        finish(s, handle_of(s, m));
+        return true;
+    }
+    write_head(&f, GO, m->tag, size_bytes, id);
+    m->state = MOVING;
+    m->id = id;
+    return put_frame(c, p, &f);
+}
+
+static void keep(peer *p, unexpected *u)
+{
+    if (p->last_kept != NULL)
+        p->last_kept->next = u;
+    else
+        p->first_kept = u;
+    p->last_kept = u;
+    p->kept_count++;
+}
+
+static unexpected *new_unexpected(spsh__comm *c, uint32_t tag, uint64_t size_bytes, bool is_ask)
+{
+    unexpected *u =
+        spsh__train_new(&c->allocator, 1, sizeof(*u) + (is_ask ? 0 : (size_t)size_bytes));
+    if (u != NULL)
+        *u = (unexpected){.tag = tag, .is_ask = is_ask, .size_bytes = size_bytes};
+    return u;
+}
+
+/* What was kept for it, in the order in which it came. */
+static bool take_kept(spsh__comm *c, message *m)
+{
+    tcp_state *s = c->state;
+    peer *p = &s->peers[m->peer];
+    unexpected *before = NULL;
+    unexpected *u = p->first_kept;
+    bool is_good = true;
+    while (u != NULL && u->tag != m->tag) {
+        before = u;
+        u = u->next;
+    }
+    if (u == NULL)
+        return true;
+    if (before != NULL)
+        before->next = u->next;
+    else
+        p->first_kept = u->next;
+    if (p->last_kept == u)
+        p->last_kept = before;
+    p->kept_count--;
+    if (u->is_ask) {
+        is_good = say_go(c, m, u->id, u->size_bytes);
+    } else {
+        m->is_other_size = u->size_bytes != m->size_bytes;
+        m->sent_size_bytes = (size_t)u->size_bytes;
+        if (!m->is_other_size)
+            memcpy(m->incoming, u->bytes, m->size_bytes);
+        finish(s, handle_of(s, m));
+    }
+    spsh__train_delete(&c->allocator, u);
+    return is_good;
+}
+
+/* A head has come; false: it is wrong, or there is no memory for it. */
+static bool take_eager(spsh__comm *c, peer *p, uint32_t tag, uint64_t size_bytes)
+{
+    tcp_state *s = c->state;
+    message *m = receiver_of(s, (uint32_t)(p - s->peers), tag);
+    if (size_bytes > EAGER_BYTES)
+        return false;
+    p->left = (size_t)size_bytes;
+    if (m != NULL && m->size_bytes == size_bytes) {
+        m->state = MOVING;
+        p->to = m->incoming;
+        p->receiving = handle_of(s, m);
+        return true;
+    }
+    if (m != NULL) { /* it is heard to its end all the same */
+        m->is_other_size = true;
+        m->sent_size_bytes = (size_t)size_bytes;
+        finish(s, handle_of(s, m));
+    }
+    p->keeping = new_unexpected(c, m != NULL ? UINT32_MAX : tag, size_bytes, false);
+    p->to = p->keeping == NULL ? NULL : p->keeping->bytes;
+    p->receiving = 0;
+    return p->keeping != NULL;
+}
+
+static bool take_ask(spsh__comm *c, peer *p, uint32_t tag, uint64_t size_bytes, uint64_t id)
+{
+    tcp_state *s = c->state;
+    message *m = receiver_of(s, (uint32_t)(p - s->peers), tag);
+    if (m != NULL)
+        return say_go(c, m, id, size_bytes);
+    unexpected *u = new_unexpected(c, tag, size_bytes, true);
+    if (u == NULL)
+        return false;
+    u->id = id;
+    keep(p, u);
+    return true;
+}
+
+static bool take_go(spsh__comm *c, const peer *p, uint64_t id)
+{
+    tcp_state *s = c->state;
+    message *m = message_of(s, id);
+    frame f = {.handle = id};
+    if (m == NULL || !m->is_send || m->state != WAITING || &s->peers[m->peer] != p ||
+        m->size_bytes <= EAGER_BYTES)
+        return false;
+    m->state = MOVING;
+    write_head(&f, DATA, m->tag, m->size_bytes, id);
+    f.payload = m->outgoing;
+    f.payload_bytes = m->size_bytes;
+    return put_frame(c, &s->peers[m->peer], &f);
+}
+
+static bool take_data(spsh__comm *c, peer *p, uint64_t size_bytes, uint64_t id)
+{
+    tcp_state *s = c->state;
+    for (uint32_t i = 0; i < s->capacity; i++) {
+        message *m = &s->messages[i];
+        if (!m->is_used || m->is_send || m->state != MOVING || m->id != id ||
+            &s->peers[m->peer] != p || m->size_bytes != size_bytes || size_bytes <= EAGER_BYTES)
+            continue;
+        p->to = m->incoming;
+        p->left = m->size_bytes;
+        p->receiving = handle_of(s, m);
+        return true;
+    }
+    return false;
+}
+
+static bool take_head(spsh__comm *c, peer *p)
+{
+    const uint32_t kind = spsh__load_u32le(p->head) ^ MESSAGE_MAGIC;
+    const uint32_t tag = spsh__load_u32le(p->head + 4);
+    const uint64_t size_bytes = spsh__load_u64le(p->head + 8);
+    const uint64_t id = spsh__load_u64le(p->head + 16);
+    if (p->has_said_bye)
+        return false;
+    switch (kind) {
+    case EAGER: return take_eager(c, p, tag, size_bytes);
+    case ASK: return take_ask(c, p, tag, size_bytes, id);
+    case GO: return take_go(c, p, id);
+    case DATA: return take_data(c, p, size_bytes, id);
+    case BYE: p->has_said_bye = true; return true;
+    default: return false;
+    }
+}
+
+/* Somebody may have begun to wait while it came. */
+static void end_keeping(spsh__comm *c, peer *p)
+{
+    tcp_state *s = c->state;
+    message *m = receiver_of(s, (uint32_t)(p - s->peers), p->keeping->tag);
+    keep(p, p->keeping);
+    if (m != NULL)
+        (void)take_kept(c, m); /* an EAGER: nothing is sent for it */
+}
+
+static void end_payload(spsh__comm *c, peer *p)
+{
+    tcp_state *s = c->state;
+    p->has_head = false;
+    p->head_at = 0;
+    if (p->keeping != NULL && p->keeping->tag == UINT32_MAX)
+        spsh__train_delete(&c->allocator, p->keeping);
+    else if (p->keeping != NULL)
+        end_keeping(c, p);
+    p->keeping = NULL;
+    finish(s, p->receiving);
+    p->receiving = 0;
+    (void)pthread_cond_broadcast(&s->news); /* of a BYE, too */
+}
+
+/* What can be read without waiting, some of it. */
+static void hear(spsh__comm *c, peer *p)
+{
+    tcp_state *s = c->state;
+    for (int turn = 0; turn < READS_A_TURN && !p->has_gone; turn++) {
+        uint8_t *to = p->has_head ? p->to : p->head + p->head_at;
+        size_t want = p->has_head ? p->left : FRAME_BYTES - p->head_at;
+        want = want < READ_BYTES ? want : READ_BYTES;
+        const ssize_t got = recv(p->socket, to, want, MSG_DONTWAIT);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0 && errno == EAGAIN)
+            return;
+        if (got <= 0) {
+            cut_off(s, p);
+            return;
+        }
+        if (p->has_head) {
+            p->to += got;
+            p->left -= (size_t)got;
+        } else {
+            p->head_at += (size_t)got;
+            if (p->head_at < FRAME_BYTES)
+                continue;
+            p->has_head = true;
+            p->left = 0;
+            if (!take_head(c, p)) {
+                cut_off(s, p);
+                return;
+            }
+        }
+        if (p->left == 0)
+            end_payload(c, p);
+        if (p->kept_count >= UNEXPECTED_MAX)
+            return;
+    }
+}
+
+/* ---- the thread ---- */
+
+static void choose_polls(const spsh__comm *c)
+{
+    tcp_state *s = c->state;
+    for (uint32_t r = 0; r < c->world_size; r++) {
+        const peer *p = &s->peers[r];
+        short events = p->kept_count < UNEXPECTED_MAX ? POLLIN : 0;
+        events = (short)(events | (p->first_out != NULL ? POLLOUT : 0));
+        const bool is_out = p->has_gone || spsh__comm_has_failed(c) || events == 0;
+        s->polls[r] = (struct pollfd){is_out ? -1 : p->socket, events, 0};
+    }
+    s->polls[c->world_size] = (struct pollfd){s->wake, POLLIN, 0};
+}
+
+static void *move_messages(void *user)
+{
+    spsh__comm *c = user;
+    tcp_state *s = c->state;
+    uint64_t count = 0;
+    (void)pthread_mutex_lock(&s->lock);
+    while (!s->stops) {
+        choose_polls(c);
+        (void)pthread_mutex_unlock(&s->lock);
+        (void)poll(s->polls, c->world_size + 1, -1);
+        (void)pthread_mutex_lock(&s->lock);
+        if ((s->polls[c->world_size].revents & POLLIN) != 0 &&
+            read(s->wake, &count, sizeof(count)) < 0)
+            count = 0; /* somebody else's turn */
+        for (uint32_t r = 0; r < c->world_size && !spsh__comm_has_failed(c); r++) {
+            peer *p = &s->peers[r];
+            if (s->polls[r].fd < 0 || p->has_gone)
+                continue;
+            if ((s->polls[r].revents & (POLLIN | POLLHUP | POLLERR)) != 0)
+                hear(c, p);
+            flush(c, p);
+        }
+    }
+    (void)pthread_mutex_unlock(&s->lock);
+    return NULL;
+}
+
+/* ---- posting ---- */
+
+static bool grow(spsh__comm *c, tcp_state *s)
+{
+    const uint32_t capacity = s->capacity == 0 ? MESSAGES_FIRST : 2 * s->capacity;
+    message *messages = spsh__train_new(&c->allocator, capacity, sizeof(*messages));
+    if (messages == NULL)
+        return false;
+    if (s->capacity > 0)
+        memcpy(messages, s->messages, s->capacity * sizeof(*messages));
+    spsh__train_delete(&c->allocator, s->messages);
+    s->messages = messages;
+    s->capacity = capacity;
+    return true;
+}
+
+static message *free_message(spsh__comm *c, tcp_state *s)
+{
+    for (uint32_t i = 0; i < s->capacity; i++)
+        if (!s->messages[i].is_used)
+            return &s->messages[i];
+    const uint32_t number = s->capacity;
+    return grow(c, s) ? &s->messages[number] : NULL;
+}
+
+static bool start(spsh__comm *c, message *m)
+{
+    tcp_state *s = c->state;
+    peer *p = &s->peers[m->peer];
+    const spsh__comm_handle handle = handle_of(s, m);
+    const bool is_eager = m->size_bytes <= EAGER_BYTES;
+    frame f = {.handle = 0};
+    bool is_good = true;
+    if (!m->is_send) {
+        is_good = take_kept(c, m);
+    } else {
+        write_head(&f, is_eager ? EAGER : ASK, m->tag, m->size_bytes, handle);
+        f.handle = is_eager ? handle : 0;
+        f.payload = is_eager ? m->outgoing : NULL;
+        f.payload_bytes = is_eager ? m->size_bytes : 0;
+        is_good = put_frame(c, p, &f);
+    }
+    flush(c, p);
+    return is_good;
+}
+
+static spsh_status post(spsh__comm *c, const message *what, spsh__comm_handle *ret_handle,
+                        spsh_error *err)
+{
+    tcp_state *s = c->state;
+    spsh_status rc = SPSH_OK;
+    if (what->peer >= c->world_size || what->peer == c->rank)
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+                         "rank %u of %u has no message for rank %u", c->rank, c->world_size,
+                         what->peer);
+    (void)pthread_mutex_lock(&s->lock);
+    message *m = free_message(c, s);
+    if (m != NULL) {
+        const uint32_t generation = m->generation + 1;
+        *m = *what;
+        m->generation = generation;
+        m->is_used = true;
+        m->order = s->posted++;
+        *ret_handle = handle_of(s, m);
+    }
+    if (m == NULL || !start(c, m))
+        rc = spsh__fail_memory(err);
+    (void)pthread_mutex_unlock(&s->lock);
+    wake_up(s);
+    return rc;
+}
+
+static spsh_status tcp_send(spsh__comm *c, uint32_t to, uint32_t tag, const void *bytes,
+                            size_t size_bytes, spsh__comm_handle *ret_handle, spsh_error *err)
+{
+    const message m = {
+        .peer = to, .tag = tag, .is_send = true, .outgoing = bytes, .size_bytes = size_bytes};
+    spsh__comm_count(c, size_bytes);
+    return post(c, &m, ret_handle, err);
+}
+
+static spsh_status tcp_receive(spsh__comm *c, uint32_t from, uint32_t tag, void *bytes,
+                               size_t size_bytes, spsh__comm_handle *ret_handle, spsh_error *err)
+{
+    const message m = {.peer = from, .tag = tag, .incoming = bytes, .size_bytes = size_bytes};
+    return post(c, &m, ret_handle, err);
+}
+
+static bool tcp_done(spsh__comm *c, spsh__comm_handle handle)
+{
+    tcp_state *s = c->state;
+    (void)pthread_mutex_lock(&s->lock);
+    const message *m = message_of(s, handle);
+    const bool is_done = m == NULL || m->state == DONE;
+    (void)pthread_mutex_unlock(&s->lock);
+    return is_done;
+}
+
+static struct timespec after_ms(uint64_t ms)
+{
+    const uint64_t ns = spsh__now_ns() + ms * UINT64_C(1000000);
+    return (struct timespec){(time_t)(ns / UINT64_C(1000000000)),
+                             (long)(ns % UINT64_C(1000000000))};
+}
+
+/* Locked. m was waited for: done, late, or of a rank that has gone. */
+static spsh_status judge(spsh__comm *c, message *m, uint64_t begin_ns, spsh_error *err)
+{
+    tcp_state *s = c->state;
+    const double waited_s = (double)(spsh__now_ns() - begin_ns) / 1e9;
+    if (m->state == DONE && !m->is_other_size) {
+        m->is_used = false;
+        return SPSH_OK;
+    }
+    spsh__comm_set_failed(c);
+    if (m->state == DONE)
+        return SPSH_FAIL(err, SPSH_E_MISMATCH, SPSH_OFFSET_NONE,
+                         "rank %u sent %s than the %zu bytes that were expected (tag %u): do all "
+                         "ranks have the same configuration?",
+                         m->peer, m->sent_size_bytes > m->size_bytes ? "more" : "less",
+                         m->size_bytes, m->tag);
+    if (s->peers[m->peer].has_gone)
+        return SPSH_FAIL(err, SPSH_E_TIMEOUT, SPSH_OFFSET_NONE,
+                         "rank %u has gone: its connection has ended", m->peer);
+    return SPSH_FAIL(
+        err, SPSH_E_TIMEOUT, SPSH_OFFSET_NONE, "rank %u %s %zu bytes (tag %u) in %.1f s", m->peer,
+        m->is_send ? "has not taken" : "has not sent", m->size_bytes, m->tag, waited_s);
+}
+
+/* Locked. */
+static bool is_over(const tcp_state *s, spsh__comm_handle handle)
+{
+    const message *m = message_of(s, handle);
+    return m == NULL || m->state == DONE || s->peers[m->peer].has_gone;
+}
+
+static bool await_locked(tcp_state *s, spsh__comm_handle handle, uint32_t deadline_ms)
+{
+    const struct timespec end = after_ms(deadline_ms);
+    int late = 0;
+    while (!is_over(s, handle) && late == 0)
+        late = pthread_cond_timedwait(&s->news, &s->lock, &end);
+    return is_over(s, handle);
+}
+
+static bool tcp_await(spsh__comm *c, spsh__comm_handle handle, uint32_t deadline_ms)
+{
+    tcp_state *s = c->state;
+    (void)pthread_mutex_lock(&s->lock);
+    const bool is_good = await_locked(s, handle, deadline_ms);
+    (void)pthread_mutex_unlock(&s->lock);
+    return is_good;
+}
+
+static spsh_status tcp_wait(spsh__comm *c, spsh__comm_handle handle, uint32_t deadline_ms,
+                            spsh_error *err)
+{
+    tcp_state *s = c->state;
+    const uint64_t begin_ns = spsh__now_ns();
+    spsh_status rc = SPSH_OK;
+    (void)pthread_mutex_lock(&s->lock);
+    (void)await_locked(s, handle, deadline_ms);
+    message *m = message_of(s, handle);
+    if (m != NULL)
+        rc = judge(c, m, begin_ns, err);
+    (void)pthread_mutex_unlock(&s->lock);
+    return rc;
+}
+
+/* Locked. */
+static uint32_t find_any(const tcp_state *s, const spsh__comm_handle *handles, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        if (is_over(s, handles[i]))
+            return i;
+    }
+    return count;
+}
+
+static spsh_status tcp_wait_any(spsh__comm *c, const spsh__comm_handle *handles, uint32_t count,
+                                uint32_t deadline_ms, uint32_t *ret_which, spsh_error *err)
+{
+    tcp_state *s = c->state;
+    const struct timespec end = after_ms(deadline_ms);
+    int late = 0;
+    (void)err;
+    (void)pthread_mutex_lock(&s->lock);
+    *ret_which = find_any(s, handles, count);
+    while (*ret_which == count && !s->is_woken && late == 0) {
+        late = pthread_cond_timedwait(&s->news, &s->lock, &end);
+        *ret_which = find_any(s, handles, count);
+    }
+    s->is_woken = false;
+    (void)pthread_mutex_unlock(&s->lock);
+    return SPSH_OK;
+}
+
+static bool tcp_has_gone(spsh__comm *c, uint32_t rank)
+{
+    tcp_state *s = c->state;
+    (void)pthread_mutex_lock(&s->lock);
+    const bool has_gone = rank != c->rank && s->peers[rank].has_gone;
+    (void)pthread_mutex_unlock(&s->lock);
+    return has_gone;
+}
+
+static void tcp_drop(spsh__comm *c, spsh__comm_handle handle)
+{
+    tcp_state *s = c->state;
+    (void)pthread_mutex_lock(&s->lock);
+    message *m = message_of(s, handle);
+    if (m != NULL)
+        m->is_used = false;
+    (void)pthread_mutex_unlock(&s->lock);
+}
+
+static void tcp_wake(spsh__comm *c)
+{
+    tcp_state *s = c->state;
+    (void)pthread_mutex_lock(&s->lock);
+    s->is_woken = true;
+    (void)pthread_cond_broadcast(&s->news);
+    (void)pthread_mutex_unlock(&s->lock);
+}
+
+/* ---- opening and closing ---- */
+
+static bool is_all_said(const spsh__comm *c)
+{
+    const tcp_state *s = c->state;
+    for (uint32_t r = 0; r < c->world_size; r++) {
+        const peer *p = &s->peers[r];
+        if (r != c->rank && !p->has_gone && (p->first_out != NULL || !p->has_said_bye))
+            return false;
+    }
+    return true;
+}
+
+static void say_bye(spsh__comm *c)
+{
+    tcp_state *s = c->state;
+    const struct timespec end =
+        after_ms(c->deadline_ms > CLOSE_MS_MIN ? c->deadline_ms : CLOSE_MS_MIN);
+    frame f = {.handle = 0};
+    int late = 0;
+    write_head(&f, BYE, 0, 0, 0);
+    (void)pthread_mutex_lock(&s->lock);
+    for (uint32_t r = 0; r < c->world_size; r++)
+        if (r != c->rank && !s->peers[r].has_gone) {
+            (void)put_frame(c, &s->peers[r], &f);
+            flush(c, &s->peers[r]);
+        }
+    wake_up(s);
+    while (late == 0 && !is_all_said(c))
+        late = pthread_cond_timedwait(&s->news, &s->lock, &end);
+    (void)pthread_mutex_unlock(&s->lock);
+}
+
+static void free_peer(spsh__comm *c, peer *p)
+{
+    if (p->socket >= 0)
+        (void)close(p->socket);
+    while (p->first_out != NULL)
+        drop_frame(c, p);
+    while (p->first_kept != NULL) {
+        unexpected *u = p->first_kept;
+        p->first_kept = u->next;
+        spsh__train_delete(&c->allocator, u);
+    }
+    spsh__train_delete(&c->allocator, p->keeping);
+}
+
+static void tcp_close(spsh__comm *c)
+{
+    spsh_allocator allocator = c->allocator;
+    tcp_state *s = c->state;
+    const struct timespec nap = {0, END_NAP_MS * 1000000L};
+    if (s->has_thread && !spsh__comm_has_failed(c))
+        say_bye(c);
+    else if (s->has_thread)
+        (void)nanosleep(&nap, NULL);
+    if (s->has_thread) {
+        (void)pthread_mutex_lock(&s->lock);
+        s->stops = true;
+        (void)pthread_mutex_unlock(&s->lock);
+        wake_up(s);
+        (void)pthread_join(s->thread, NULL);
+    }
+    for (uint32_t r = 0; s->peers != NULL && r < c->world_size; r++)
+        free_peer(c, &s->peers[r]);
+    if (s->wake >= 0)
+        (void)close(s->wake);
+    if (s->has_news)
+        (void)pthread_cond_destroy(&s->news);
+    if (s->has_lock)
+        (void)pthread_mutex_destroy(&s->lock);
+    spsh__train_delete(&allocator, s->messages);
+    spsh__train_delete(&allocator, s->peers);
+    spsh__train_delete(&allocator, s->polls);
+    spsh__train_delete(&allocator, s);
+    spsh__train_delete(&allocator, c);
+}
+
+static const spsh__comm_ops tcp_ops = {
+    .name = "tcp",
+    .send_fn = tcp_send,
+    .receive_fn = tcp_receive,
+    .done_fn = tcp_done,
+    .wait_fn = tcp_wait,
+    .await_fn = tcp_await,
+    .wait_any_fn = tcp_wait_any,
+    .wake_fn = tcp_wake,
+    .close_fn = tcp_close,
+    .has_gone_fn = tcp_has_gone,
+    .drop_fn = tcp_drop,
+};
+
+static bool open_state(spsh__comm *c, tcp_state *s)
+{
+    pthread_condattr_t attributes;
+    s->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    s->has_lock = pthread_mutex_init(&s->lock, NULL) == 0;
+    if (pthread_condattr_init(&attributes) == 0) {
+        (void)pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+        s->has_news = pthread_cond_init(&s->news, &attributes) == 0;
+        (void)pthread_condattr_destroy(&attributes);
+    }
+    s->peers = spsh__train_new(&c->allocator, c->world_size, sizeof(*s->peers));
+    s->polls = spsh__train_new(&c->allocator, (size_t)c->world_size + 1, sizeof(*s->polls));
+    for (uint32_t r = 0; s->peers != NULL && r < c->world_size; r++)
+        s->peers[r] = (peer){.socket = -1, .has_gone = r == c->rank};
+    return s->wake >= 0 && s->has_lock && s->has_news && s->peers != NULL && s->polls != NULL &&
+           grow(c, s);
+}
+
+spsh_status spsh__comm_tcp_open(const spsh__rendezvous_options *options,
+                                const spsh_allocator *allocator, spsh__comm **ret_comm,
+                                spsh_error *err)
+{
+    const spsh__launch *launch = options->launch;
+    spsh__comm *c = spsh__train_new(allocator, 1, sizeof(*c));
+    tcp_state *s = spsh__train_new(allocator, 1, sizeof(*s));
+    int *sockets = spsh__train_new(allocator, launch->world_size, sizeof(*sockets));
+    spsh_status rc = SPSH_OK;
+    if (c == NULL || s == NULL || sockets == NULL) {
+        spsh__train_delete(allocator, c);
+        spsh__train_delete(allocator, s);
+        spsh__train_delete(allocator, sockets);
+        return spsh__fail_memory(err);
+    }
+    s->wake = -1;
+    *c = (spsh__comm){.ops = &tcp_ops,
+                      .rank = launch->rank,
+                      .world_size = launch->world_size,
+                      .deadline_ms = options->deadline_ms,
+                      .allocator = *allocator,
+                      .state = s};
+    rc = open_state(c, s) ? spsh__rendezvous_meet(options, allocator, sockets, err)
+                          : spsh__fail_memory(err);
+    for (uint32_t r = 0; rc == SPSH_OK && r < c->world_size; r++)
+        s->peers[r].socket = sockets[r];
+    if (rc == SPSH_OK) {
+        s->has_thread = pthread_create(&s->thread, NULL, move_messages, c) == 0;
+        rc = s->has_thread ? SPSH_OK : spsh__fail_memory(err);
+    }
+    if (rc == SPSH_OK) {
+        *ret_comm = c;
+    } else {
+        spsh__comm_set_failed(c);
+        tcp_close(c);
+    }
+    spsh__train_delete(allocator, sockets);
+    return rc;
+}

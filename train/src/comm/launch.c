@@ -1,0 +1,407 @@
+/* launch.c: see launch.h. One function a launcher; each says whether its variables are there. */
+#include "launch.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/train_internal.h"
+#include "comm.h"
+#include "speechshard/train.h"
+
+#define WORLD_MAX 65536u
+enum { SECRET_LENGTH_MIN = 16 };
+
+typedef struct variables {
+    const char *(*get_fn)(void *user, const char *name);
+    void *user;
+} variables;
+
+static const char *get(const variables *v, const char *name)
+{
+    const char *text = v->get_fn(v->user, name);
+    return text == NULL || *text == '\0' ? NULL : text;
+}
+
+/* Digits up to *ret_end; false where there is none, or too many. */
+static bool digits(const char *text, uint32_t *ret, const char **ret_end)
+{
+    uint64_t value = 0;
+    const char *at = text;
+    for (; *at >= '0' && *at <= '9'; at++) {
+        value = 10 * value + (uint64_t)(*at - '0');
+        if (value > UINT32_MAX)
+            return false;
+    }
+    *ret = (uint32_t)value;
+    *ret_end = at;
+    return at > text;
+}
+
+/* A variable that must be a number; not there: *ret stays. */
+static spsh_status number(const variables *v, const char *name, uint32_t *ret, spsh_error *err)
+{
+    const char *text = get(v, name);
+    const char *end = NULL;
+    uint32_t value = 0;
+    if (text == NULL)
+        return SPSH_OK;
+    if (!digits(text, &value, &end) || *end != '\0')
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE, "%s is '%s', not a number",
+                         name, text);
+    *ret = value;
+    return SPSH_OK;
+}
+
+/* Rank and world size: both or none. */
+static spsh_status pair(const variables *v, const char *rank_name, const char *size_name,
+                        spsh__launch *l, spsh_error *err)
+{
+    const char *rank_text = get(v, rank_name);
+    const char *size_text = get(v, size_name);
+    if (rank_text == NULL || size_text == NULL)
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE, "%s is set, %s is not",
+                         rank_text == NULL ? size_name : rank_name,
+                         rank_text == NULL ? rank_name : size_name);
+    spsh_status rc = number(v, rank_name, &l->rank, err);
+    if (rc == SPSH_OK)
+        rc = number(v, size_name, &l->world_size, err);
+    if (rc != SPSH_OK)
+        return rc;
+    if (l->world_size == 0 || l->world_size > WORLD_MAX || l->rank >= l->world_size)
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+                         "%s is %u and %s is %u: ranks are from 0 to the size less one", rank_name,
+                         l->rank, size_name, l->world_size);
+    return SPSH_OK;
+}
+
+static spsh_status text_of(const variables *v, const char *name, char *to, size_t capacity,
+                           spsh_error *err)
+{
+    const char *text = get(v, name);
+    if (text == NULL)
+        return SPSH_OK;
+    if (strlen(text) >= capacity)
+        return SPSH_FAIL(err, SPSH_E_LIMIT, SPSH_OFFSET_NONE, "%s has more than %zu letters", name,
+                         capacity - 1);
+    memcpy(to, text, strlen(text) + 1);
+    return SPSH_OK;
+}
+
+/* Nodes where nothing says more: equally full ones, ranks one after the other. */
+static spsh_status finish(const char *launcher, spsh__launch *l, spsh_error *err)
+{
+    l->launcher = launcher;
+    if (l->local_size == 0)
+        l->local_size = l->world_size;
+    if (l->node_count == 0)
+        l->node_count = (l->world_size + l->local_size - 1) / l->local_size;
+    if (l->local_size > l->world_size || l->local_rank >= l->local_size || l->node >= l->node_count)
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+                         "%s's variables contradict each other: rank %u of %u, %u of %u on node %u "
+                         "of %u",
+                         launcher, l->rank, l->world_size, l->local_rank, l->local_size, l->node,
+                         l->node_count);
+    return SPSH_OK;
+}
+
+/* name and where it goes, until name is NULL. */
+typedef struct wanted {
+    const char *name;
+    uint32_t *to;
+} wanted;
+
+static spsh_status numbers(const variables *v, const wanted *w, spsh_error *err)
+{
+    spsh_status rc = SPSH_OK;
+    for (; rc == SPSH_OK && w->name != NULL; w++)
+        rc = number(v, w->name, w->to, err);
+    return rc;
+}
+
+static spsh_status from_torchrun(const variables *v, spsh__launch *l, spsh_error *err)
+{
+    const wanted names[] = {
+        {"LOCAL_RANK",                 &l->local_rank   },
+        {"LOCAL_WORLD_SIZE",           &l->local_size   },
+        {"GROUP_RANK",                 &l->node         },
+        {"GROUP_WORLD_SIZE",           &l->node_count   },
+        {"MASTER_PORT",                &l->master_port  },
+        {"TORCHELASTIC_RESTART_COUNT", &l->restart_count},
+        {NULL,                         NULL             }
+    };
+    spsh_status rc = pair(v, "RANK", "WORLD_SIZE", l, err);
+    if (rc == SPSH_OK)
+        rc = numbers(v, names, err);
+    if (rc == SPSH_OK)
+        rc = text_of(v, "MASTER_ADDR", l->master, sizeof(l->master), err);
+    if (rc == SPSH_OK)
+        rc = text_of(v, "TORCHELASTIC_RUN_ID", l->run_id, sizeof(l->run_id), err);
+    return rc == SPSH_OK ? finish("torchrun", l, err) : rc;
+}
+
+/* OMPI_COMM_WORLD_NODE_RANK is the rank among all jobs of a node, not the node. */
+static spsh_status from_mpirun(const variables *v, spsh__launch *l, spsh_error *err)
+{
+    const wanted names[] = {
+        {"OMPI_COMM_WORLD_LOCAL_RANK", &l->local_rank},
+        {"OMPI_COMM_WORLD_LOCAL_SIZE", &l->local_size},
+        {NULL,                         NULL          }
+    };
+    spsh_status rc = pair(v, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", l, err);
+    if (rc == SPSH_OK)
+        rc = numbers(v, names, err);
+    if (rc == SPSH_OK && l->local_size > 0)
+        l->node = l->rank / l->local_size;
+    return rc == SPSH_OK ? finish("mpirun", l, err) : rc;
+}
+
+static spsh_status from_pmi(const variables *v, spsh__launch *l, spsh_error *err)
+{
+    const wanted names[] = {
+        {"MPI_LOCALRANKID", &l->local_rank},
+        {"MPI_LOCALNRANKS", &l->local_size},
+        {NULL,              NULL          }
+    };
+    spsh_status rc = pair(v, "PMI_RANK", "PMI_SIZE", l, err);
+    if (rc == SPSH_OK)
+        rc = numbers(v, names, err);
+    if (rc == SPSH_OK && l->local_size > 0)
+        l->node = l->rank / l->local_size;
+    return rc == SPSH_OK ? finish("pmi", l, err) : rc;
+}
+
+/* "4(x2),3": tasks of node after node. */
+static spsh_status slurm_local_size(const char *text, uint32_t node, uint32_t *ret, spsh_error *err)
+{
+    const char *at = text;
+    uint64_t nodes = 0;
+    while (nodes <= node) {
+        uint32_t tasks = 0;
+        uint32_t times = 1;
+        bool is_good = digits(at, &tasks, &at);
+        if (is_good && at[0] == '(' && at[1] == 'x')
+            is_good = digits(at + 2, &times, &at) && *at++ == ')';
+        if (!is_good || tasks == 0 || times == 0 || (*at != ',' && *at != '\0'))
+            return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+                             "Slurm's tasks per node are '%s', node is %u", text, node);
+        nodes += times;
+        *ret = tasks;
+        if (*at == '\0')
+            break;
+        at++;
+    }
+    if (nodes <= node)
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+                         "Slurm's tasks per node are '%s', but this is node %u", text, node);
+    return SPSH_OK;
+}
+
+/* The first of "a[10,20-25]x[1-2],b": every bracket counts for its first number. */
+static spsh_status slurm_first_host(const char *list, char *host, size_t capacity, spsh_error *err)
+{
+    size_t length = 0;
+    bool is_skipped = false;
+    bool is_inside = false;
+    for (const char *at = list; *at != '\0' && (is_inside || *at != ','); at++) {
+        if (*at == '[' || *at == ']') {
+            is_inside = *at == '[';
+            is_skipped = false;
+            continue;
+        }
+        is_skipped = is_skipped || (is_inside && (*at == ',' || *at == '-'));
+        if (is_skipped)
+            continue;
+        if (length + 1 >= capacity)
+            return SPSH_FAIL(err, SPSH_E_LIMIT, SPSH_OFFSET_NONE, "a host of more than %zu letters",
+                             capacity - 1);
+        host[length++] = *at;
+    }
+    host[length] = '\0';
+    if (is_inside || length == 0)
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE, "Slurm's list of nodes is '%s'",
+                         list);
+    return SPSH_OK;
+}
+
+static const char *slurm_variable(const variables *v, const char *step_name, const char *job_name)
+{
+    return get(v, step_name) != NULL ? step_name : job_name;
+}
+
+static spsh_status from_slurm(const variables *v, spsh__launch *l, spsh_error *err)
+{
+    const wanted names[] = {
+        {"SLURM_LOCALID",    &l->local_rank        },
+        {"SLURM_NODEID",     &l->node              },
+        {slurm_variable(v,   "SLURM_STEP_NUM_NODES", "SLURM_NNODES"), &l->node_count},
+        {"SLURM_RESTART_COUNT",    &l->restart_count                         },
+        {NULL,NULL}
+    };
+    const char *tasks =
+        get(v, slurm_variable(v, "SLURM_STEP_TASKS_PER_NODE", "SLURM_TASKS_PER_NODE"));
+    const char *hosts = get(v, slurm_variable(v, "SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST"));
+    spsh_status rc =
+        pair(v, "SLURM_PROCID", slurm_variable(v, "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"), l, err);
+    if (rc == SPSH_OK)
+        rc = numbers(v, names, err);
+    if (rc == SPSH_OK && tasks != NULL)
+        rc = slurm_local_size(tasks, l->node, &l->local_size, err);
+    if (rc == SPSH_OK && tasks == NULL)
+        rc = number(v, "SLURM_NTASKS_PER_NODE", &l->local_size, err);
+    if (rc == SPSH_OK && hosts != NULL)
+        rc = slurm_first_host(hosts, l->master, sizeof(l->master), err);
+    if (rc == SPSH_OK)
+        rc = text_of(v, "SLURM_JOB_ID", l->run_id, sizeof(l->run_id), err);
+    return rc == SPSH_OK ? finish("srun", l, err) : rc;
+}
+
+static spsh_status from_plain(const variables *v, spsh__launch *l, spsh_error *err)
+{
+    const wanted names[] = {
+        {"LOCAL_RANK",       &l->local_rank },
+        {"LOCAL_WORLD_SIZE", &l->local_size },
+        {"MASTER_PORT",      &l->master_port},
+        {NULL,               NULL           }
+    };
+    bool has_index = get(v, "RANK") == NULL && get(v, "JOB_COMPLETION_INDEX") != NULL;
+    spsh_status rc = pair(v, has_index ? "JOB_COMPLETION_INDEX" : "RANK", "WORLD_SIZE", l, err);
+    if (rc == SPSH_OK)
+        rc = numbers(v, names, err);
+    if (rc == SPSH_OK && has_index)
+        l->local_size = 1; /* a pod each */
+    if (rc == SPSH_OK && l->local_size > 0)
+        l->node = l->rank / l->local_size;
+    if (rc == SPSH_OK)
+        rc = text_of(v, "MASTER_ADDR", l->master, sizeof(l->master), err);
+    return rc == SPSH_OK ? finish("environment", l, err) : rc;
+}
+
+/* Ordered: the first that is there counts. */
+static const struct launcher {
+    const char *const names[3]; /* all must be there */
+    spsh_status (*read_fn)(const variables *v, spsh__launch *l, spsh_error *err);
+} launchers[] = {
+    {{"TORCHELASTIC_RUN_ID", "LOCAL_RANK", NULL}, from_torchrun},
+    {{"OMPI_COMM_WORLD_RANK", NULL, NULL},        from_mpirun  },
+    {{"PMI_RANK", NULL, NULL},                    from_pmi     },
+    {{"SLURM_PROCID", "SLURM_STEP_ID", NULL},     from_slurm   },
+    {{"WORLD_SIZE", NULL, NULL},                  from_plain   },
+    {{"RANK", NULL, NULL},                        from_plain   },
+};
+
+static bool is_there(const variables *v, const struct launcher *launcher)
+{
+    for (int i = 0; launcher->names[i] != NULL; i++)
+        if (get(v, launcher->names[i]) == NULL)
+            return false;
+    return true;
+}
+
+static bool differ(const spsh__launch *a, const spsh__launch *b)
+{
+    return a->rank != b->rank || a->world_size != b->world_size;
+}
+
+/* Those that may not lie in each other must say the same. */
+static spsh_status check_against(const variables *v, const spsh__launch *found, spsh_error *err)
+{
+    bool is_torchrun = strcmp(found->launcher, "torchrun") == 0;
+    bool is_plain = strcmp(found->launcher, "environment") == 0;
+    spsh__launch other = {0};
+    spsh_status rc = SPSH_OK;
+    if (is_torchrun && get(v, "OMPI_COMM_WORLD_RANK") != NULL)
+        rc = from_mpirun(v, &other, err);
+    else if (!is_torchrun && !is_plain && get(v, "RANK") != NULL && get(v, "WORLD_SIZE") != NULL)
+        rc = from_plain(v, &other, err);
+    else
+        return SPSH_OK;
+    if (rc == SPSH_OK && differ(found, &other))
+        rc =
+            SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+                      "variables of %s say rank %u of %u, those of %s rank %u of %u: unset those "
+                      "that are not meant",
+                      found->launcher, found->rank, found->world_size,
+                      is_torchrun ? "mpirun" : "RANK and WORLD_SIZE", other.rank, other.world_size);
+    return rc;
+}
+
+static const char *from_environment(void *user, const char *name)
+{
+    (void)user;
+    return getenv(name);
+}
+
+static spsh_status find_comm(const variables *v, spsh__launch *l, spsh_error *err)
+{
+    const char *name = get(v, "SPEECHSHARD_COMM");
+    if (name == NULL || strcmp(name, "auto") == 0)
+        return SPSH_OK;
+    if (strcmp(name, "mpi") != 0 && strcmp(name, "gloo") != 0 && strcmp(name, "tcp") != 0)
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+                         "SPEECHSHARD_COMM is auto, mpi, gloo or tcp, not '%.100s'", name);
+    return text_of(v, "SPEECHSHARD_COMM", l->comm, sizeof(l->comm), err);
+}
+
+static spsh_status find_secret(const variables *v, spsh__launch *l, spsh_error *err)
+{
+    l->secret = get(v, SPSH__LAUNCH_SECRET);
+    if (l->secret != NULL && strlen(l->secret) < SECRET_LENGTH_MIN)
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+                         SPSH__LAUNCH_SECRET
+                         " has %zu characters, expected at least %d: set it to random "
+                         "characters, such as the output of 'openssl rand -hex 32'",
+                         strlen(l->secret), SECRET_LENGTH_MIN);
+    return SPSH_OK;
+}
+
+spsh_status spsh__launch_find(const char *(*get_fn)(void *user, const char *name), void *user,
+                              spsh__launch *ret_launch, spsh_error *err)
+{
+    variables v = {get_fn == NULL ? from_environment : get_fn, user};
+    spsh__launch found = {0};
+    spsh_status rc = SPSH_OK;
+    for (size_t i = 0; i < sizeof(launchers) / sizeof(launchers[0]); i++) {
+        if (!is_there(&v, &launchers[i]))
+            continue;
+        rc = launchers[i].read_fn(&v, &found, err);
+        if (rc == SPSH_OK)
+            rc = find_comm(&v, &found, err);
+        if (rc == SPSH_OK)
+            rc = find_secret(&v, &found, err);
+        if (rc == SPSH_OK)
+            rc = check_against(&v, &found, err);
+        if (rc == SPSH_OK)
+            *ret_launch = found;
+        return rc;
+    }
+    found.world_size = 1;
+    rc = finish("alone", &found, err);
+    if (rc == SPSH_OK)
+        *ret_launch = found;
+    return rc;
+}
+
+spsh_status spsh_train_world_find(spsh_train_world *ret_world, spsh_error *err)
+{
+    spsh__launch launch;
+    const spsh_status rc = spsh__launch_find(NULL, NULL, &launch, err);
+    if (rc != SPSH_OK)
+        return rc;
+    *ret_world = (spsh_train_world){
+        .rank = launch.rank,
+        .world_size = launch.world_size,
+        .local_rank = launch.local_rank,
+        .local_size = launch.local_size,
+        .node = launch.node,
+        .node_count = launch.node_count,
+        .master_port = launch.master_port,
+        .restart_count = launch.restart_count,
+    };
+    ret_world->has_mpi = spsh__comm_is_built("mpi");
+    ret_world->has_gloo = spsh__comm_is_built("gloo");
+    (void)snprintf(ret_world->comm, sizeof(ret_world->comm), "%s", spsh__comm_name(&launch, NULL));
+    (void)snprintf(ret_world->launcher, sizeof(ret_world->launcher), "%s", launch.launcher);
+    (void)snprintf(ret_world->master, sizeof(ret_world->master), "%s", launch.master);
+    (void)snprintf(ret_world->run_id, sizeof(ret_world->run_id), "%s", launch.run_id);
+    return SPSH_OK;
+}

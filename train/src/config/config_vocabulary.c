@@ -1,0 +1,92 @@
+/* config_vocabulary.c: the vocabulary that a configuration names, made from the transcripts that it
+ * trains on. */
+#include "speechshard/train.h"
+
+#include <stdlib.h>
+
+#include "base/train_internal.h"
+#include "config.h"
+#include "dataset_list.h"
+#include "labels/vocabulary.h"
+#include "speechshard/options.h"
+
+static spsh_status make(const spsh_vocabulary_options *o, const spsh__config *config,
+                        spsh__vocabulary **ret, spsh_error *err)
+{
+    spsh__dataset_list list = {0};
+    spsh_status rc = spsh__dataset_list_open((const char *const *)config->train, o->io, &list, err);
+    if (rc != SPSH_OK)
+        return rc;
+    const char **splits = calloc(list.count + 1, sizeof(*splits));
+    for (uint32_t i = 0; splits != NULL && i < list.count; i++)
+        splits[i] = spsh__dataset_list_splits(&list, i);
+    const spsh__vocabulary_options options = {o->kind, o->profile, o->symbols, splits};
+    rc = splits == NULL ? spsh__fail_memory(err)
+                        : spsh__vocabulary_make((const spsh_dataset *const *)list.datasets,
+                                                list.count, &options, ret, err);
+    free(splits);
+    spsh__dataset_list_close(&list);
+    return rc;
+}
+
+/* Somebody may have written the file that is there, and runs may rest on it. */
+static spsh_status write_new(const spsh__vocabulary *vocabulary, const char *path,
+                             const spsh_io *io, spsh_error *err)
+{
+    spsh__vocabulary *before = NULL;
+    spsh_error failed = SPSH_ERROR_INIT;
+    spsh_status rc = spsh__vocabulary_read(path, io, &before, &failed);
+    if (rc == SPSH_E_NOT_FOUND)
+        return spsh__vocabulary_write(vocabulary, path, io, err);
+    char *text = spsh__vocabulary_text(vocabulary);
+    char *text_before = before == NULL ? NULL : spsh__vocabulary_text(before);
+    if (text == NULL || rc == SPSH_E_NO_MEMORY || (before != NULL && text_before == NULL))
+        rc = spsh__fail_memory(err);
+    else if (rc != SPSH_OK || text_before == NULL || strcmp(text, text_before) != 0)
+        rc = SPSH_FAIL(err, SPSH_E_EXISTS, SPSH_OFFSET_NONE,
+                       "%s: is there, and is not what the transcripts give now: remove it, or name "
+                       "another file",
+                       path);
+    free(text);
+    free(text_before);
+    spsh__vocabulary_free(before);
+    return rc;
+}
+
+spsh_status spsh_vocabulary_make(const spsh_vocabulary_options *options, char **ret_path,
+                                 uint32_t *ret_symbols, spsh_error *err)
+{
+    spsh_vocabulary_options known = SPSH_VOCABULARY_OPTIONS_INIT;
+    spsh__config *config = NULL;
+    spsh__vocabulary *vocabulary = NULL;
+    char *path = NULL;
+    spsh_status rc = spsh_options_take(options, &known, sizeof(known), err);
+    if (rc != SPSH_OK)
+        return rc;
+    if (known.config_path == NULL)
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+                         "a vocabulary needs a configuration");
+    const spsh_io *io = known.io != NULL ? known.io : spsh_io_default();
+    rc = spsh__config_read(known.config_path, known.overrides, io, &config, err);
+    if (rc != SPSH_OK)
+        return rc;
+    if (config->vocabulary[0] == '\0')
+        rc = SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+                       "%s: names no vocabulary: 'vocabulary: FILE' says where it is to be",
+                       known.config_path);
+    if (rc == SPSH_OK)
+        rc = make(&known, config, &vocabulary, err);
+    if (rc == SPSH_OK)
+        rc = write_new(vocabulary, config->vocabulary, io, err);
+    if (rc == SPSH_OK) {
+        path = strdup(config->vocabulary);
+        rc = path == NULL ? spsh__fail_memory(err) : SPSH_OK;
+    }
+    if (rc == SPSH_OK) {
+        *ret_path = path;
+        *ret_symbols = spsh__vocabulary_size(vocabulary);
+    }
+    spsh__vocabulary_free(vocabulary);
+    spsh__config_free(config);
+    return rc;
+}

@@ -1,0 +1,218 @@
+/* model_internal.h: what the models are made of: slices of the arenas, layers, activations.
+ *
+ * A model is declared once: its slices in the order in which backward completes them, cut into
+ * units (one call of spsh__model_unit_done each), and units joined to buckets. Then activations are
+ * taken for the largest batch that the limits allow; forward and backward take nothing.
+ */
+#ifndef SPSH_TRAIN_MODEL_INTERNAL_H
+#define SPSH_TRAIN_MODEL_INTERNAL_H
+
+#include "base/train_internal.h"
+#include "model.h"
+
+enum {
+    SPSH__MODEL_SLICES_MAX = 16 * 10 + 16,
+    SPSH__MODEL_UNITS_MAX = 2 * 16 + 4,
+    SPSH__MODEL_BUFFERS_MAX = 16 * 8 + 48,
+    SPSH__MODEL_NORMS_MAX = 16 + 2,
+    SPSH__MODEL_ALIGNMENT = 64, /* elements: 256 bytes of floats */
+};
+
+/* One or two directions over rows. Direction 1 runs over utterances reversed each within its own
+ * length: with zeros at both ends that is what packed sequences give, without packing. */
+typedef struct spsh__rnn_layer {
+    spsh__rnn_shape shape; /* frames and batch are the batch's */
+    uint32_t directions;
+    bool is_concatenated; /* else summed */
+    bool has_two_biases;
+    uint32_t slices[2];            /* the first of each direction: w_ih, w_hh, b_ih, (b_hh) */
+    spsh__buffer x;                /* borrowed */
+    spsh__buffer y[2], reserve[2]; /* [1]: in reversed order */
+    spsh__buffer out;              /* 0 in padding */
+} spsh__rnn_layer;
+
+typedef struct spsh__norm_layer {
+    uint32_t channels, bins;                 /* bins 0: rows */
+    uint32_t slice;                          /* weight; bias is the next */
+    uint64_t running_mean, running_variance; /* offsets in the statistics */
+    spsh__buffer batch_mean, batch_scale;
+} spsh__norm_layer;
+
+typedef struct spsh__model_ops {
+    uint32_t (*out_frames_fn)(uint32_t frames);
+    void (*declare_fn)(spsh__model *m);
+    spsh_status (*activations_fn)(spsh__model *m, spsh_error *err);
+    /* Features, padding zeroed, from [N][T][D] to the order in which the model wants them. */
+    void (*arrange_fn)(const spsh__model *m, const float *features, const uint32_t *lengths);
+    void (*forward_fn)(spsh__model *m, bool is_training);
+    void (*backward_fn)(spsh__model *m, spsh__buffer logit_gradients);
+    /* What a block, but for the last one, gives to the next; set by activations_fn where the block
+     * is the stage's. */
+    spsh__buffer *(*border_fn)(spsh__model *m, uint32_t block, uint32_t *ret_width);
+} spsh__model_ops;
+
+extern const spsh__model_ops spsh__model_ds2;
+extern const spsh__model_ops spsh__model_hybrid;
+
+/* How a slice begins: uniform in -bound ... bound, or value where bound is 0. */
+typedef struct spsh__slice_start {
+    double bound, value;
+} spsh__slice_start;
+
+typedef struct spsh__conv_stage { /* convolution, norm, clip; masked behind each */
+    spsh__conv_shape shape;       /* batch and frames are the batch's */
+    uint32_t weight;              /* slice; bias is the next */
+    spsh__norm_layer *norm;
+    spsh__buffer out, y;
+} spsh__conv_stage;
+
+struct spsh__model {
+    spsh__backend *backend;
+    const spsh__backend_ops *b;    /* the backend's; idle in a segment that is done already */
+    const spsh__backend_ops *real; /* the backend's */
+    spsh__backend_ops idle;        /* does nothing */
+    const spsh__model_ops *ops;
+    spsh__model_shape shape;
+    spsh__model_limits limits;
+    spsh__model_stage stage;      /* blocks */
+    uint32_t in_width, out_width; /* at its borders; 0: features come in */
+    spsh__buffer stage_in, stage_out;
+    bool is_forward_only;
+    bool is_layout;            /* declared alone */
+    const spsh__model *lender; /* of weights and statistics; NULL: own ones */
+    bool has_lanes;            /* directions run side by side */
+    bool has_segments;
+    uint64_t number; /* among the backend's models */
+
+    spsh__parameter slices[SPSH__MODEL_SLICES_MAX];
+    spsh__slice_start starts[SPSH__MODEL_SLICES_MAX];
+    uint32_t slice_count;
+    uint64_t arena_elements, weight_count, statistics_elements;
+    uint64_t unit_ends[SPSH__MODEL_UNITS_MAX]; /* elements of the arena */
+    uint32_t unit_count;
+    uint64_t bucket_ends[SPSH__MODEL_UNITS_MAX];
+    uint32_t bucket_count;
+    spsh__buffer weights, gradients, statistics;
+    spsh__buffer diverted;     /* statistics of training; data NULL: statistics */
+    spsh__buffer half_weights; /* of backends with halves: a copy of weights */
+
+    spsh__buffer buffers[SPSH__MODEL_BUFFERS_MAX]; /* all that is taken, to free it */
+    uint32_t buffer_count;
+    uint64_t in_rows_max, out_rows_max; /* frames times batch */
+    float *staging;                     /* of backends on the host */
+    spsh__buffer upload;                /* of a device, once features came from the host */
+    spsh__buffer input, logits, logit_gradients;
+    spsh__buffer half_gradients; /* of the logits, for products; data NULL: no halves */
+    spsh__buffer gradient[2];    /* what goes back through the layers, by turns */
+    spsh__buffer in_gradients;   /* the one of them that backward ended with */
+    spsh__buffer reversed_x, reversed_dy, reversed_dx;
+    spsh__buffer forward_dy; /* of concatenated directions side by side */
+
+    spsh__rnn_layer rnn[SPSH__MODEL_LAYERS_MAX]; /* the first layer first */
+    spsh__norm_layer norms[SPSH__MODEL_NORMS_MAX];
+    uint32_t norm_count;
+    uint32_t output; /* slice of the last product; lstm-hybrid: its bias is the next */
+
+    /* ds2 */
+    spsh__conv_stage conv[2];
+    spsh__buffer rows;                                  /* of the convolutions */
+    spsh__norm_layer *rnn_norm[SPSH__MODEL_LAYERS_MAX]; /* before a layer; NULL: none */
+    spsh__norm_layer *output_norm;
+    spsh__buffer rnn_normed[SPSH__MODEL_LAYERS_MAX], output_normed;
+    uint32_t lookahead_slice;
+    spsh__buffer lookahead_out;
+
+    /* lstm-hybrid */
+    uint32_t bottleneck_slice;
+    spsh__buffer bottleneck_out;
+
+    /* the batch at hand */
+    uint32_t batch, frames, out_frames; /* frames: padded */
+    bool is_training;
+    uint32_t *lengths; /* out of the model */
+    uint32_t unit;     /* of backward */
+    uint32_t bucket;
+    void (*bucket_fn)(void *user, uint32_t bucket);
+    void *bucket_user;
+};
+
+/* Declaring. name: printf's. shape: 0 behind the last dimension. Returns the slice's number. */
+uint32_t spsh__model_slice(spsh__model *m, const uint32_t shape[4], bool decays,
+                           spsh__slice_start start, const char *name, ...) SPSH_PRINTF(5, 6);
+void spsh__model_unit_end(spsh__model *m);
+/* A norm's two slices and its statistics. */
+spsh__norm_layer *spsh__model_norm(spsh__model *m, const char *name, uint32_t channels,
+                                   uint32_t bins);
+/* The slices of a direction of a layer; number: from 0. */
+void spsh__rnn_declare(spsh__model *m, uint32_t number, uint32_t direction);
+/* What comes out of a layer in a row. */
+uint32_t spsh__rnn_width(const spsh__rnn_layer *layer);
+
+/* Floats, or the backend's own; freed with the model. */
+spsh_status spsh__model_take(spsh__model *m, uint64_t elements, spsh__buffer *ret, spsh_error *err);
+/* Activations, and what goes back through them: halves where the backend has them. */
+spsh_status spsh__model_take_values(spsh__model *m, uint64_t elements, spsh__buffer *ret,
+                                    spsh_error *err);
+/* What batches are padded to counted in. */
+spsh__model_limits spsh__model_room(const spsh__model *m);
+spsh_status spsh__rnn_take(spsh__model *m, spsh__rnn_layer *layer, spsh_error *err);
+/* gradient[2], reversed_*: enough for all layers, and for `elements`. */
+spsh_status spsh__model_take_scratch(spsh__model *m, uint64_t elements, spsh_error *err);
+
+static inline bool spsh__model_has(const spsh__model *m, uint32_t block)
+{
+    return block >= m->stage.first && block < m->stage.end;
+}
+
+static inline spsh__buffer spsh__model_weight(const spsh__model *m, uint32_t slice)
+{
+    return spsh__at(m->b, m->weights, m->slices[slice].offset);
+}
+
+/* ... as products, convolutions and recurrent layers take it. */
+static inline spsh__buffer spsh__model_factor(const spsh__model *m, uint32_t slice)
+{
+    const spsh__buffer arena = m->half_weights.data != NULL ? m->half_weights : m->weights;
+    return spsh__at(m->b, arena, m->slices[slice].offset);
+}
+
+static inline spsh__buffer spsh__model_gradient(const spsh__model *m, uint32_t slice)
+{
+    return spsh__at(m->b, m->gradients, m->slices[slice].offset);
+}
+
+static inline size_t spsh__model_out_rows(const spsh__model *m)
+{
+    return (size_t)m->out_frames * m->batch;
+}
+
+/* Running a batch. */
+void spsh__rnn_forward(spsh__model *m, spsh__rnn_layer *layer, spsh__buffer x);
+/* dy is overwritten. Ends the units of its directions but the last: norms before it may belong to
+ * that. Directions side by side end together. */
+void spsh__rnn_backward(spsh__model *m, spsh__rnn_layer *layer, spsh__buffer dy, spsh__buffer dx);
+void spsh__norm_forward(spsh__model *m, const spsh__norm_layer *layer, bool is_training,
+                        spsh__buffer x, spsh__buffer y);
+/* In place. */
+void spsh__norm_backward(spsh__model *m, const spsh__norm_layer *layer, spsh__buffer x,
+                         spsh__buffer dy);
+/* y[rows][outputs] = x[rows][inputs] weight^T, weight as slice's shape says. */
+void spsh__linear_forward(spsh__model *m, uint32_t slice, spsh__buffer x, spsh__buffer y);
+void spsh__linear_backward(spsh__model *m, uint32_t slice, spsh__buffer x, spsh__buffer dy,
+                           spsh__buffer dx);
+void spsh__model_unit_done(spsh__model *m);
+
+/* ---- model_stage.c ---- */
+/* None is all of them. */
+spsh_status spsh__model_check_stage(spsh__model *m, spsh_error *err);
+bool spsh__model_has_output(const spsh__model *m);
+void spsh__model_find_borders(spsh__model *m);
+spsh_status spsh__model_take_borders(spsh__model *m, spsh_error *err); /* behind all others */
+
+/* ---- model_segment.c: forward is segment 0, bucket b of backward b + 1. ---- */
+void spsh__model_segments_open(spsh__model *m);
+uint32_t spsh__model_segment_frames(const spsh__model *m, uint32_t frames);
+void spsh__model_segment_begin(spsh__model *m, uint32_t number);
+void spsh__model_segment_end(spsh__model *m);
+
+#endif

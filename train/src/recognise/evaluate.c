@@ -1,0 +1,365 @@
+/* evaluate.c: see evaluate.h. */
+#include "evaluate.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/train_internal.h"
+
+enum { TEXT_AT_FIRST = 4096, COUNTS = 24 };
+
+typedef struct text_buffer {
+    char *text;
+    size_t capacity;
+} text_buffer;
+
+struct spsh__evaluator {
+    spsh__evaluator_options o;
+    spsh__beam *beam; /* NULL: greedy */
+    float *rows;      /* log probabilities of a batch, [frames][batch][symbols] */
+    uint32_t *labels; /* of an utterance, frames_max */
+    uint32_t *out_lengths;
+    spsh__ctc_result *losses;
+    text_buffer found, reference;
+    uint32_t batch;             /* of what was read */
+    spsh__frame_cutter *cutter; /* NULL: texts */
+};
+
+static spsh_status grow(text_buffer *b, size_t capacity, spsh_error *err)
+{
+    if (capacity <= b->capacity)
+        return SPSH_OK;
+    char *text = realloc(b->text, capacity);
+    if (text == NULL)
+        return spsh__fail_memory(err);
+    b->text = text;
+    b->capacity = capacity;
+    return SPSH_OK;
+}
+
+static spsh_bytes bytes_of(const char *text)
+{
+    return (spsh_bytes){(const uint8_t *)text, strlen(text)};
+}
+
+/* ---- decoding ---- */
+
+static spsh_status forward(spsh__evaluator *e, const spsh__feed_batch *b, uint32_t *ret_frames,
+                           spsh__buffer *ret_logits, spsh_error *err)
+{
+    const spsh__model_batch batch = spsh__feed_for_model(b);
+    *ret_frames = spsh__model_out_frames(e->o.model, b->frames);
+    return spsh__model_forward(e->o.model, &batch, false, ret_logits, e->out_lengths, err);
+}
+
+/* Rows of log probabilities come to the host; the logits are used up. */
+static spsh_status read_rows(spsh__evaluator *e, size_t rows, spsh__buffer logits, spsh_error *err)
+{
+    const spsh__backend_ops *ops = e->o.backend->ops;
+    ops->log_softmax_fn(e->o.backend, rows, e->o.symbols, logits, logits);
+    ops->read_f32_fn(e->o.backend, e->rows, logits, rows * e->o.symbols);
+    return ops->status_fn(e->o.backend, err);
+}
+
+/* The text of utterance n of the rows into e->found. */
+static spsh_status decode(spsh__evaluator *e, uint32_t n, uint32_t batch, spsh_error *err)
+{
+    const spsh__score_rows rows = {e->rows + (size_t)n * e->o.symbols, e->out_lengths[n],
+                                   e->o.symbols, (size_t)batch * e->o.symbols,
+                                   SPSH__VOCABULARY_BLANK};
+    double score = 0;
+    uint32_t count = 0;
+    if (e->beam != NULL)
+        count = spsh__decode_beam(e->beam, &rows, e->labels, e->o.limits.frames_max, &score);
+    else
+        count = spsh__decode_greedy(&rows, e->labels, e->o.limits.frames_max);
+    const size_t length = spsh__vocabulary_decode(e->o.vocabulary, e->labels, count, e->found.text,
+                                                  e->found.capacity);
+    if (length < e->found.capacity)
+        return SPSH_OK;
+    const spsh_status rc = grow(&e->found, length + 1, err);
+    if (rc == SPSH_OK)
+        (void)spsh__vocabulary_decode(e->o.vocabulary, e->labels, count, e->found.text,
+                                      e->found.capacity);
+    return rc;
+}
+
+static spsh_status normalise(spsh__evaluator *e, spsh_bytes text, spsh_error *err)
+{
+    const size_t length =
+        spsh__vocabulary_normalise(e->o.vocabulary, text, e->reference.text, e->reference.capacity);
+    if (length < e->reference.capacity)
+        return SPSH_OK;
+    const spsh_status rc = grow(&e->reference, length + 1, err);
+    if (rc == SPSH_OK)
+        (void)spsh__vocabulary_normalise(e->o.vocabulary, text, e->reference.text,
+                                         e->reference.capacity);
+    return rc;
+}
+
+static spsh_status compare(spsh__evaluator *e, spsh__evaluation *sums, spsh_error *err)
+{
+    const spsh_bytes reference = bytes_of(e->reference.text), found = bytes_of(e->found.text);
+    spsh_status rc = spsh__errors_add_words(&sums->words, reference, found, err);
+    if (rc == SPSH_OK)
+        rc = spsh__errors_add_letters(&sums->letters, reference, found, true, err);
+    if (rc == SPSH_OK)
+        rc = spsh__errors_add_letters(&sums->letters_alone, reference, found, false, err);
+    return rc;
+}
+
+static void add_losses(spsh__evaluator *e, const spsh__feed_batch *b, uint32_t frames,
+                       spsh__buffer logits, spsh__evaluation *sums)
+{
+    const spsh__ctc_shape shape = {frames, b->batch, e->o.symbols, SPSH__VOCABULARY_BLANK, 1};
+    const spsh__label_batch labels = {b->labels, b->label_offsets};
+    const spsh__ctc_io io = {.logits = logits, .results = e->losses};
+    e->o.backend->ops->ctc_fn(e->o.backend, &shape, spsh__model_out_lengths(e->o.model), &labels,
+                              &io);
+    spsh__backend_finish(e->o.backend);
+    for (uint32_t n = 0; n < b->batch; n++) {
+        sums->infeasible += e->losses[n].is_infeasible;
+        if (!isfinite(e->losses[n].loss))
+            continue;
+        sums->loss_sum += e->losses[n].loss;
+        sums->loss_count++;
+    }
+}
+
+/* All utterances are without frames: the model does not see them, nothing is found. */
+static void hear_nothing(spsh__evaluator *e, const spsh__feed_batch *b, spsh__evaluation *sums)
+{
+    for (uint32_t n = 0; n < b->source->utterance_count; n++) {
+        e->out_lengths[n] = 0;
+        sums->infeasible += b->label_offsets[n + 1] > b->label_offsets[n];
+    }
+}
+
+static spsh_status add_texts(spsh__evaluator *e, const spsh__feed_batch *b, spsh__evaluation *sums,
+                             spsh_error *err)
+{
+    uint32_t frames = 0;
+    spsh__buffer logits = {NULL, false};
+    spsh_status rc = SPSH_OK;
+    if (b->batch > 0)
+        rc = forward(e, b, &frames, &logits, err);
+    if (rc != SPSH_OK)
+        return rc;
+    if (b->batch > 0) {
+        add_losses(e, b, frames, logits, sums);
+        rc = read_rows(e, (size_t)frames * b->batch, logits, err);
+    } else {
+        hear_nothing(e, b, sums);
+    }
+    for (uint32_t n = 0; n < b->source->utterance_count && rc == SPSH_OK; n++) {
+        const spsh_batch_utterance *utterance = &b->source->utterances[n];
+        rc = decode(e, n, b->batch, err);
+        if (rc == SPSH_OK)
+            rc = normalise(e, utterance->text, err);
+        if (rc == SPSH_OK)
+            rc = compare(e, sums, err);
+        if (rc == SPSH_OK && e->o.heard_fn != NULL)
+            e->o.heard_fn(e->o.heard_user, utterance->id, e->reference.text, e->found.text);
+    }
+    return rc;
+}
+
+static spsh_status add_frames(spsh__evaluator *e, const spsh__feed_batch *b, spsh__evaluation *sums,
+                              spsh_error *err)
+{
+    if (b->batch == 0) /* nothing but utterances without frames */
+        return SPSH_OK;
+    const spsh__frame_batch *cut = spsh__frame_cut(e->cutter, b);
+    spsh__cross_entropy entropy = {.rows = (size_t)cut->batch.batch * cut->batch.frames,
+                                   .width = e->o.symbols,
+                                   .states = cut->states,
+                                   .scale = 1};
+    const spsh_status rc =
+        spsh__model_forward(e->o.model, &cut->batch, false, &entropy.logits, cut->out_lengths, err);
+    if (rc != SPSH_OK)
+        return rc;
+    e->o.backend->ops->cross_entropy_fn(e->o.backend, &entropy);
+    spsh__backend_finish(e->o.backend);
+    sums->loss_sum += entropy.loss;
+    sums->loss_count += cut->counted;
+    sums->frames_right += entropy.right;
+    sums->utterances += b->samples;
+    return e->o.backend->ops->status_fn(e->o.backend, err);
+}
+
+static spsh_status add_batch(spsh__evaluator *e, const spsh__feed_batch *b, spsh__evaluation *sums,
+                             spsh_error *err)
+{
+    sums->audio_s += b->seconds;
+    sums->without_alignment += b->without_alignment;
+    sums->other_length += b->other_length;
+    return e->cutter != NULL ? add_frames(e, b, sums, err) : add_texts(e, b, sums, err);
+}
+
+/* ---- sums over ranks ---- */
+
+static uint64_t *put_errors(uint64_t *at, spsh__errors *e, bool is_back)
+{
+    uint64_t *const fields[] = {&e->substitutions,   &e->insertions, &e->deletions,
+                                &e->reference_count, &e->utterances, &e->wrong_utterances};
+    for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++, at++) {
+        if (is_back)
+            *fields[i] = *at;
+        else
+            *at = *fields[i];
+    }
+    return at;
+}
+
+static void put_counts(uint64_t counts[COUNTS], spsh__evaluation *s, bool is_back)
+{
+    uint64_t *at = put_errors(counts, &s->words, is_back);
+    at = put_errors(at, &s->letters, is_back);
+    at = put_errors(at, &s->letters_alone, is_back);
+    uint64_t *const fields[] = {&s->loss_count, &s->infeasible,        &s->frames_right,
+                                &s->utterances, &s->without_alignment, &s->other_length};
+    for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++, at++) {
+        if (is_back)
+            *fields[i] = *at;
+        else
+            *at = *fields[i];
+    }
+}
+
+static spsh_status add_ranks(const spsh__evaluator *e, spsh__evaluation *sums, spsh_error *err)
+{
+    uint64_t counts[COUNTS];
+    double reals[] = {sums->loss_sum, sums->audio_s};
+    if (e->o.comm == NULL || e->o.comm->world_size == 1)
+        return SPSH_OK;
+    put_counts(counts, sums, false);
+    spsh_status rc =
+        spsh__comm_all_reduce(e->o.comm, SPSH__COMM_U64, SPSH__COMM_SUM, counts, COUNTS, err);
+    if (rc == SPSH_OK)
+        rc = spsh__comm_all_reduce(e->o.comm, SPSH__COMM_F64, SPSH__COMM_SUM, reals, 2, err);
+    if (rc != SPSH_OK)
+        return rc;
+    put_counts(counts, sums, true);
+    sums->loss_sum = reals[0];
+    sums->audio_s = reals[1];
+    return SPSH_OK;
+}
+
+/* All ranks have as many batches, and stop behind the same one. */
+static spsh_status look_for_stop(const spsh__evaluator *e, spsh_error *err)
+{
+    uint64_t stops = e->o.stop != NULL && *e->o.stop != 0;
+    spsh_status rc = SPSH_OK;
+    if (e->o.stop == NULL)
+        return SPSH_OK;
+    if (e->o.comm != NULL)
+        rc = spsh__comm_all_reduce(e->o.comm, SPSH__COMM_U64, SPSH__COMM_MAX, &stops, 1, err);
+    if (rc == SPSH_OK && stops != 0)
+        rc = SPSH_FAIL(err, SPSH_E_CANCELED, SPSH_OFFSET_NONE, "the evaluation was stopped");
+    return rc;
+}
+
+spsh_status spsh__evaluate(spsh__evaluator *e, spsh__feed *feed, spsh__evaluation *ret,
+                           spsh_error *err)
+{
+    const double begin_s = spsh__now_s();
+    const spsh__feed_batch *batch = NULL;
+    spsh__evaluation sums = {0};
+    spsh_error failed = SPSH_ERROR_INIT; /* the end of the feed is one, too */
+    spsh_status rc = SPSH_OK;
+    while (rc == SPSH_OK) {
+        rc = spsh__feed_next(feed, &batch, &failed);
+        if (rc == SPSH_OK)
+            rc = add_batch(e, batch, &sums, &failed);
+        if (rc == SPSH_OK)
+            rc = look_for_stop(e, &failed);
+    }
+    if (rc != SPSH_E_END) {
+        if (err != NULL)
+            *err = failed;
+        return rc;
+    }
+    rc = add_ranks(e, &sums, err);
+    if (rc != SPSH_OK)
+        return rc;
+    sums.took_s = spsh__now_s() - begin_s;
+    *ret = sums;
+    return SPSH_OK;
+}
+
+spsh_status spsh__evaluator_read(spsh__evaluator *e, const spsh__feed_batch *batch, spsh_error *err)
+{
+    uint32_t out_frames = 0;
+    spsh__buffer logits = {NULL, false};
+    const spsh_status rc = forward(e, batch, &out_frames, &logits, err);
+    e->batch = batch->batch;
+    return rc != SPSH_OK ? rc : read_rows(e, (size_t)out_frames * batch->batch, logits, err);
+}
+
+spsh_status spsh__evaluator_text(spsh__evaluator *e, uint32_t number, const char **ret_text,
+                                 spsh_error *err)
+{
+    const spsh_status rc = decode(e, number, e->batch, err);
+    if (rc == SPSH_OK)
+        *ret_text = e->found.text;
+    return rc;
+}
+
+/* ---- open and close ---- */
+
+static spsh_status open_for_texts(spsh__evaluator *e, spsh_error *err)
+{
+    const spsh__model_limits *l = &e->o.limits;
+    /* Rows that come out are at most those that go in, and one more an utterance. */
+    const uint64_t rows = l->rows_max + l->batch_max;
+    e->rows = calloc(rows, e->o.symbols * sizeof(float));
+    e->labels = calloc(l->frames_max, sizeof(*e->labels));
+    e->out_lengths = calloc(l->batch_max, sizeof(*e->out_lengths));
+    e->losses = calloc(l->batch_max, sizeof(*e->losses));
+    spsh_status rc =
+        e->rows == NULL || e->labels == NULL || e->out_lengths == NULL || e->losses == NULL
+            ? spsh__fail_memory(err)
+            : SPSH_OK;
+    if (rc == SPSH_OK)
+        rc = grow(&e->found, TEXT_AT_FIRST, err);
+    if (rc == SPSH_OK)
+        rc = grow(&e->reference, TEXT_AT_FIRST, err);
+    if (rc == SPSH_OK && e->o.beam_width > 0)
+        rc = spsh__beam_open(e->o.beam_width, l->frames_max, spsh_allocator_default(), &e->beam,
+                             err);
+    return rc;
+}
+
+spsh_status spsh__evaluator_open(const spsh__evaluator_options *options, spsh__evaluator **ret,
+                                 spsh_error *err)
+{
+    spsh__evaluator *e = calloc(1, sizeof(*e));
+    if (e == NULL)
+        return spsh__fail_memory(err);
+    e->o = *options;
+    const spsh_status rc = options->vocabulary != NULL
+                               ? open_for_texts(e, err)
+                               : spsh__frame_cutter_open(&options->limits, options->inputs,
+                                                         options->chunk_frames, &e->cutter, err);
+    if (rc == SPSH_OK) {
+        *ret = e;
+        e = NULL;
+    }
+    spsh__evaluator_close(e);
+    return rc;
+}
+
+void spsh__evaluator_close(spsh__evaluator *e)
+{
+    if (e == NULL)
+        return;
+    spsh__beam_close(e->beam);
+    spsh__frame_cutter_close(e->cutter);
+    free(e->rows);
+    free(e->labels);
+    free(e->out_lengths);
+    free(e->losses);
+    free(e->found.text);
+    free(e->reference.text);
+    free(e);
+}

@@ -1,0 +1,279 @@
+/* run_draw.c: see run_draw.h.
+ *
+ * A leader tells its node two things, in one order: whose the next lease is, as soon as it has been
+ * taken; and that an update begins, of so many leases of those that were dealt. So each rank has
+ * asked for its batch before the update that it is of begins.
+ */
+#include "run_draw.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "base/train_internal.h"
+#include "runtime/comm_sub.h"
+
+#define TAG_NODE 28000u /* no strategy's, nor a part of a comm (comm_sub.h) */
+
+enum { AHEAD_UPDATES = 2, NOTE_BYTES = 32 };
+enum { NOTE_LEASE = 1, NOTE_UPDATE, NOTE_PAUSE };
+
+/* What a leader says: of a lease its place, of an update its samples and how many are yours. */
+typedef struct note {
+    uint64_t kind, first, second;
+} note;
+
+struct spsh__draw {
+    spsh__comm *comm;
+    spsh__feed *feed;
+    spsh__runtime *leader_runtime; /* of nodes; else NULL */
+    spsh__leases *leases;          /* of a leader */
+    uint32_t node_size, update_size;
+    uint32_t capacity; /* of both rings below */
+    /* a leader's: leases that were taken and dealt, and are not acknowledged */
+    spsh__lease *taken;
+    uint32_t taken_first, taken_count, update_count; /* the last: of the update at work */
+    uint64_t dealt;                                  /* in this round */
+    uint64_t own_samples;                            /* acknowledged by this learner */
+    bool is_over;                                    /* no more leases in this round */
+    /* own ones: to ask the feed for, and asked for */
+    struct {
+        uint64_t epoch, step;
+    } * own;
+    uint32_t own_first, own_count, asked_count; /* of own_count, the first ones are asked for */
+};
+
+/* ---- the feed ---- */
+
+/* As many as it has room for. */
+static spsh_status ask(spsh__draw *d, spsh_error *err)
+{
+    spsh_error full = SPSH_ERROR_INIT;
+    while (d->asked_count < d->own_count) {
+        const uint32_t at = (d->own_first + d->asked_count) % d->capacity;
+        const spsh_status rc = spsh__feed_ask(d->feed, d->own[at].epoch, d->own[at].step, &full);
+        if (rc == SPSH_E_LIMIT && d->asked_count > 0)
+            return SPSH_OK;
+        if (rc != SPSH_OK) {
+            if (err != NULL)
+                *err = full;
+            return rc;
+        }
+        d->asked_count++;
+    }
+    return SPSH_OK;
+}
+
+static spsh_status own(spsh__draw *d, uint64_t epoch, uint64_t step, spsh_error *err)
+{
+    const uint32_t at = (d->own_first + d->own_count) % d->capacity;
+    if (d->own_count == d->capacity)
+        return SPSH_FAIL(err, SPSH_E_MISMATCH, SPSH_OFFSET_NONE,
+                         "rank %" PRIu32 " has more batches dealt than it can hold", d->comm->rank);
+    d->own[at].epoch = epoch;
+    d->own[at].step = step;
+    d->own_count++;
+    return ask(d, err);
+}
+
+spsh_status spsh__draw_batch(spsh__draw *d, const spsh__feed_batch **ret, spsh_error *err)
+{
+    const spsh_status rc = spsh__feed_next(d->feed, ret, err);
+    if (rc != SPSH_OK)
+        return rc;
+    d->own_first = (d->own_first + 1) % d->capacity;
+    d->own_count--;
+    d->asked_count--;
+    return ask(d, err);
+}
+
+/* ---- a node ---- */
+
+static spsh_status tell(const spsh__draw *d, uint32_t member, const note *n, spsh_error *err)
+{
+    spsh__comm *c = d->comm;
+    uint8_t bytes[NOTE_BYTES] = {0};
+    spsh__comm_handle handle = 0;
+    spsh__store_u64le(bytes, n->kind);
+    spsh__store_u64le(bytes + 8, n->first);
+    spsh__store_u64le(bytes + 16, n->second);
+    const spsh_status rc =
+        c->ops->send_fn(c, c->rank + member, TAG_NODE, bytes, sizeof(bytes), &handle, err);
+    return rc != SPSH_OK ? rc : c->ops->wait_fn(c, handle, c->deadline_ms, err);
+}
+
+static spsh_status hear(const spsh__draw *d, note *ret, spsh_error *err)
+{
+    spsh__comm *c = d->comm;
+    uint8_t bytes[NOTE_BYTES] = {0};
+    spsh__comm_handle handle = 0;
+    const uint32_t leader = c->rank - c->rank % d->node_size;
+    spsh_status rc = c->ops->receive_fn(c, leader, TAG_NODE, bytes, sizeof(bytes), &handle, err);
+    if (rc == SPSH_OK)
+        rc = c->ops->wait_fn(c, handle, c->deadline_ms, err);
+    *ret =
+        (note){spsh__load_u64le(bytes), spsh__load_u64le(bytes + 8), spsh__load_u64le(bytes + 16)};
+    return rc;
+}
+
+static spsh_status follow(spsh__draw *d, spsh__drawn *ret, spsh_error *err)
+{
+    note n = {0, 0, 0};
+    spsh_status rc = hear(d, &n, err);
+    while (rc == SPSH_OK && n.kind == NOTE_LEASE) {
+        rc = own(d, n.first, n.second, err);
+        if (rc == SPSH_OK)
+            rc = hear(d, &n, err);
+    }
+    *ret = (spsh__drawn){
+        .is_pause = n.kind == NOTE_PAUSE, .batches = (uint32_t)n.second, .samples = n.first};
+    return rc;
+}
+
+/* ---- a leader ---- */
+
+/* Leases are dealt in turn, so that those of an update that is not full are the first ranks'. */
+static spsh_status deal(spsh__draw *d, const spsh__lease *lease, spsh_error *err)
+{
+    const uint32_t member = (uint32_t)(d->dealt++ % d->node_size);
+    const note n = {NOTE_LEASE, lease->epoch, lease->step};
+    d->taken[(d->taken_first + d->taken_count++) % d->capacity] = *lease;
+    return member == 0 ? own(d, lease->epoch, lease->step, err) : tell(d, member, &n, err);
+}
+
+/* One more lease, where there is one; may_wait: waits for it. *ret_has: there was. */
+static spsh_status take(spsh__draw *d, bool may_wait, bool *ret_has, spsh_error *err)
+{
+    spsh_error failed = SPSH_ERROR_INIT;
+    spsh__lease lease = {0};
+    spsh__lease_taken taken = SPSH__LEASE_NONE;
+    spsh_status rc = spsh__leases_take(d->leases, may_wait, &lease, &taken, &failed);
+    *ret_has = rc == SPSH_OK && taken == SPSH__LEASE_TAKEN;
+    if (rc == SPSH_E_INVALID_ARG && may_wait && d->taken_count > 0)
+        return SPSH_OK; /* nothing is to come before those that are taken are acknowledged */
+    if (rc != SPSH_OK && err != NULL)
+        *err = failed;
+    d->is_over = rc == SPSH_OK && taken == SPSH__LEASE_PAUSE;
+    return *ret_has ? deal(d, &lease, err) : rc;
+}
+
+static spsh_status take_all(spsh__draw *d, spsh_error *err)
+{
+    spsh_status rc = SPSH_OK;
+    bool has = true;
+    while (rc == SPSH_OK && has && !d->is_over && d->taken_count < d->update_size)
+        rc = take(d, true, &has, err);
+    has = true;
+    while (rc == SPSH_OK && has && !d->is_over && d->taken_count < d->capacity)
+        rc = take(d, false, &has, err);
+    return rc;
+}
+
+static spsh_status tell_node(const spsh__draw *d, const note *n, spsh_error *err)
+{
+    spsh_status rc = SPSH_OK;
+    note one = *n;
+    for (uint32_t member = 1; rc == SPSH_OK && member < d->node_size; member++) {
+        one.second = d->update_count / d->node_size + (member < d->update_count % d->node_size);
+        rc = tell(d, member, &one, err);
+    }
+    return rc;
+}
+
+static spsh_status lead(spsh__draw *d, spsh__drawn *ret, spsh_error *err)
+{
+    const spsh_status rc = take_all(d, err);
+    if (rc != SPSH_OK)
+        return rc;
+    const uint64_t given = d->taken[d->taken_first].samples; /* some updates ago */
+    d->update_count = d->taken_count < d->update_size ? d->taken_count : d->update_size;
+    *ret = (spsh__drawn){.is_pause = d->update_count == 0,
+                         .batches = (d->update_count + d->node_size - 1) / d->node_size,
+                         .samples = given > d->own_samples ? given : d->own_samples};
+    const note n = {ret->is_pause ? NOTE_PAUSE : NOTE_UPDATE, ret->samples, 0};
+    if (ret->is_pause) {
+        d->is_over = false;
+        d->dealt = 0;
+    }
+    return tell_node(d, &n, err);
+}
+
+spsh_status spsh__draw_next(spsh__draw *d, spsh__drawn *ret, spsh_error *err)
+{
+    return d->leases != NULL ? lead(d, ret, err) : follow(d, ret, err);
+}
+
+spsh_status spsh__draw_done(spsh__draw *d, const spsh__lease_done *done, spsh_error *err)
+{
+    static const double nothing[SPSH__LEASE_NUMBERS_MAX] = {0};
+    spsh_status rc = SPSH_OK;
+    d->own_samples += done->samples;
+    for (uint32_t i = 0; rc == SPSH_OK && d->leases != NULL && i < d->update_count; i++) {
+        spsh__lease_done one = *done;
+        if (i > 0) { /* they were learnt from with the first */
+            one.samples = 0;
+            one.row = nothing;
+        }
+        one.number = d->taken[d->taken_first].number;
+        d->taken_first = (d->taken_first + 1) % d->capacity;
+        d->taken_count--;
+        rc = spsh__leases_acknowledge(d->leases, &one, err);
+    }
+    return rc;
+}
+
+spsh__leases *spsh__draw_leases(const spsh__draw *d)
+{
+    return d->leases;
+}
+
+/* ---- open and close ---- */
+
+static spsh_status open_leases(spsh__draw *d, const spsh__draw_options *o, spsh_error *err)
+{
+    const spsh__ranks leaders = {0, o->node_size, o->comm->world_size / o->node_size};
+    spsh__runtime *runtime = o->runtime;
+    spsh_status rc = SPSH_OK;
+    if (o->comm->rank % o->node_size != 0)
+        return SPSH_OK;
+    if (o->node_size > 1) {
+        rc = spsh__runtime_sub_open(runtime, &leaders, o->allocator, &d->leader_runtime, err);
+        runtime = d->leader_runtime;
+    }
+    return rc != SPSH_OK
+               ? rc
+               : spsh__leases_open(runtime, o->allocator, d->capacity - 1, &d->leases, err);
+}
+
+spsh_status spsh__draw_open(const spsh__draw_options *o, spsh__draw **ret, spsh_error *err)
+{
+    const uint64_t update = (uint64_t)o->node_size * o->accumulate;
+    if ((AHEAD_UPDATES + 1) * update > SPSH__LEASE_AHEAD_MAX + 1)
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+                         "an update of %" PRIu64 " batches (train.node_size times "
+                         "train.accumulate): at most %" PRIu32,
+                         update, (SPSH__LEASE_AHEAD_MAX + 1) / (AHEAD_UPDATES + 1));
+    spsh__draw *d = calloc(1, sizeof(*d));
+    if (d == NULL)
+        return spsh__fail_memory(err);
+    *ret = d;
+    d->comm = o->comm;
+    d->feed = o->feed;
+    d->node_size = o->node_size;
+    d->update_size = (uint32_t)update;
+    d->capacity = (AHEAD_UPDATES + 1) * d->update_size;
+    d->taken = calloc(d->capacity, sizeof(*d->taken));
+    d->own = calloc(d->capacity, sizeof(*d->own));
+    return d->taken == NULL || d->own == NULL ? spsh__fail_memory(err) : open_leases(d, o, err);
+}
+
+void spsh__draw_close(spsh__draw *d)
+{
+    if (d == NULL)
+        return;
+    spsh__leases_close(d->leases);
+    if (d->leader_runtime != NULL)
+        d->leader_runtime->ops->close_fn(d->leader_runtime);
+    free(d->taken);
+    free(d->own);
+    free(d);
+}

@@ -1,0 +1,244 @@
+/* run_evaluate.c: the dev sets between steps: each a feed of its own, opened when it is needed. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/train_internal.h"
+#include "run_internal.h"
+
+enum { EXAMPLES_MAX = 10 };
+
+/* The first utterances of rank 0, for the report. */
+typedef struct examples {
+    spsh__example items[EXAMPLES_MAX];
+    char *texts[3 * EXAMPLES_MAX];
+    size_t count;
+} examples;
+
+static void take_example(void *user, spsh_bytes id, const char *reference, const char *found)
+{
+    examples *e = (examples *)user;
+    if (e->count == EXAMPLES_MAX)
+        return;
+    char **texts = e->texts + 3 * e->count;
+    texts[0] = strndup((const char *)id.data, id.size_bytes);
+    texts[1] = strdup(reference);
+    texts[2] = strdup(found);
+    e->items[e->count++] = (spsh__example){texts[0], texts[1], texts[2]};
+}
+
+static void free_examples(examples *e)
+{
+    for (size_t i = 0; i < 3 * e->count; i++)
+        free(e->texts[i]);
+    e->count = 0;
+}
+
+static spsh_status open_feed(spsh__run *r, const char *name, spsh__feed **ret, spsh_error *err)
+{
+    const char *const names[] = {name, NULL};
+    const spsh__feed_options options = {.config = r->config,
+                                        .vocabulary = r->vocabulary,
+                                        .alignments = r->alignments,
+                                        .names = names,
+                                        .rank = r->comm->rank,
+                                        .world_size = r->comm->world_size,
+                                        .cuda = spsh__run_lent_device(&r->compute, r->alignments),
+                                        .device = r->backend->device,
+                                        .io = r->io,
+                                        .log_fn = r->o->log_fn,
+                                        .log_user = r->o->log_user};
+    return spsh__feed_open(&options, ret, err);
+}
+
+void spsh__run_widen(spsh__model_limits *limits, const spsh__model_limits *by)
+{
+    if (by->batch_max > limits->batch_max)
+        limits->batch_max = by->batch_max;
+    if (by->frames_max > limits->frames_max)
+        limits->frames_max = by->frames_max;
+    if (by->rows_max > limits->rows_max)
+        limits->rows_max = by->rows_max;
+}
+
+/* What datasets and alignments have of each other; none of data.train's utterances is an error. */
+static spsh_status tell_alignments(const spsh__run *r, const uint8_t *of_train,
+                                   const uint8_t *of_any, spsh_error *err)
+{
+    const uint32_t count = spsh__alignments_count(r->alignments);
+    uint32_t train = 0, any = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        train += of_train[i];
+        any += of_any[i];
+    }
+    if (train == 0) {
+        const spsh_bytes id = count > 0 ? spsh__alignments_id(r->alignments, 0)
+                                        : (spsh_bytes){(const uint8_t *)"", 0};
+        return SPSH_FAIL(err, SPSH_E_NOT_FOUND, SPSH_OFFSET_NONE,
+                         "data.alignments: none of %u utterances is in data.train; the first is "
+                         "'%.*s'",
+                         count, (int)(id.size_bytes < 80 ? id.size_bytes : 80),
+                         (const char *)id.data);
+    }
+    spsh__run_log(
+        r, SPSH_LOG_INFO,
+        "alignments: %u utterances, %llu frames, %u states, %.1f MB; %u are of data.train, "
+        "%u of no dataset",
+        count, (unsigned long long)spsh__alignments_frame_count(r->alignments),
+        r->config->model.outputs, (double)spsh__alignments_bytes(r->alignments) * 1e-6, train,
+        count - any);
+    return SPSH_OK;
+}
+
+static spsh_status check_dev(spsh__run *r, uint8_t *marks, spsh_error *err)
+{
+    spsh_status rc = SPSH_OK;
+    for (char **name = r->config->dev; name != NULL && *name != NULL && rc == SPSH_OK; name++) {
+        spsh__feed *feed = NULL;
+        rc = open_feed(r, *name, &feed, err);
+        if (rc == SPSH_OK && marks != NULL)
+            rc = spsh__feed_mark_aligned(feed, marks, err);
+        spsh__feed_close(feed);
+    }
+    return rc;
+}
+
+spsh_status spsh__run_check_dev(spsh__run *r, spsh_error *err)
+{
+    if (r->alignments == NULL)
+        return check_dev(r, NULL, err);
+    const size_t count = spsh__alignments_count(r->alignments);
+    uint8_t *marks = calloc(2, count + 1); /* of train; of any */
+    if (marks == NULL)
+        return spsh__fail_memory(err);
+    spsh_status rc = spsh__feed_mark_aligned(r->feed, marks, err);
+    memcpy(marks + count, marks, count);
+    if (rc == SPSH_OK)
+        rc = check_dev(r, marks + count, err);
+    if (rc == SPSH_OK)
+        rc = tell_alignments(r, marks, marks + count, err);
+    free(marks);
+    return rc;
+}
+
+/* By a model that only goes forward, of the same weights: an utterance of a dev set that is longer
+ * than those of training needs its memory for as long as this takes, and none for a way back. */
+static spsh_status open_reader(spsh__run *r, const spsh__feed *feed, spsh__model **ret,
+                               spsh_error *err)
+{
+    spsh__model_limits limits = spsh__feed_limits(feed);
+    if (r->alignments != NULL)
+        limits = spsh__frame_limits(&limits, r->shape.chunk_frames);
+    const spsh__model *lender = r->pipeline == NULL ? r->model : NULL;
+    const spsh_status rc =
+        spsh__model_open_forward(r->backend, &r->shape, &limits, lender, ret, err);
+    return rc == SPSH_OK && r->pipeline != NULL ? spsh__run_share_stages(r, *ret, err) : rc;
+}
+
+static spsh_status evaluate_one(spsh__run *r, const char *name, examples *e, spsh_error *err)
+{
+    spsh__evaluator_options options = {
+        .backend = r->backend,
+        .vocabulary = r->vocabulary,
+        .chunk_frames = r->shape.chunk_frames,
+        .inputs = r->shape.inputs,
+        .comm = r->comm,
+        .stop = spsh__run_is_recorded(r) ? NULL : r->o->stop, /* in no message */
+        .symbols = r->shape.outputs,
+        .beam_width = r->config->beam_width,
+        .heard_fn = take_example,
+        .heard_user = e,
+    };
+    spsh__evaluator *evaluator = NULL;
+    spsh__feed *feed = NULL;
+    spsh__model *reader = NULL;
+    spsh_status rc = open_feed(r, name, &feed, err);
+    if (rc == SPSH_OK)
+        rc = open_reader(r, feed, &reader, err);
+    if (rc == SPSH_OK) {
+        options.model = reader;
+        options.limits = spsh__feed_limits(feed);
+        rc = spsh__evaluator_open(&options, &evaluator, err);
+    }
+    if (rc == SPSH_OK)
+        rc = spsh__evaluate(evaluator, feed, &r->last, err);
+    spsh__evaluator_close(evaluator);
+    spsh__model_close(reader);
+    spsh__feed_close(feed);
+    return rc;
+}
+
+static void tell(spsh__run *r, const char *name, const examples *e)
+{
+    const spsh__evaluation *s = &r->last;
+    const spsh__evaluation_facts facts = {
+        .step = r->progress.step,
+        .samples = r->progress.samples,
+        .set = name,
+        .loss = s->loss_count > 0 ? s->loss_sum / (double)s->loss_count : (double)NAN,
+        .wer = spsh__error_rate(s, &s->words),
+        .cer = spsh__error_rate(s, &s->letters),
+        .cer_letters = spsh__error_rate(s, &s->letters_alone),
+        .seconds = spsh__run_has_clock(r) ? 0 : s->took_s,
+        .is_of_frames = r->alignments != NULL,
+        .frame_error = spsh__frame_error(s),
+        .frames = s->loss_count,
+        .without_alignment = s->without_alignment,
+        .other_length = s->other_length,
+        .utterances = r->alignments != NULL ? s->utterances : s->words.utterances,
+        .words = s->words.reference_count,
+        .examples = e->items,
+        .example_count = e->count,
+    };
+    spsh_error failed = SPSH_ERROR_INIT;
+    if (r->alignments != NULL)
+        spsh__run_log(r, SPSH_LOG_INFO,
+                      "%s: %.2f %% of %llu frames wrong, loss %.4g; %llu utterances have no "
+                      "alignment, %llu one of another length",
+                      name, 100 * facts.frame_error, (unsigned long long)facts.frames, facts.loss,
+                      (unsigned long long)facts.without_alignment,
+                      (unsigned long long)facts.other_length);
+    else
+        spsh__run_log(r, SPSH_LOG_INFO, "%s: WER %.2f %%, CER %.2f %%, loss %.4g", name,
+                      100 * facts.wer, 100 * facts.cer, facts.loss);
+    if (r->metrics != NULL && spsh__metrics_evaluation(r->metrics, &facts, &failed) != SPSH_OK)
+        spsh__run_log(r, SPSH_LOG_ERROR, "%s", failed.message);
+}
+
+/* The first set decides which model is the best one. */
+static spsh_status evaluate(spsh__run *r, spsh_error *err)
+{
+    spsh__evaluation first = {0};
+    spsh_status rc = spsh__run_meet(r, false, err);
+    for (char **name = r->config->dev; *name != NULL && rc == SPSH_OK; name++) {
+        examples e = {.count = 0};
+        rc = evaluate_one(r, *name, &e, err);
+        if (rc == SPSH_OK)
+            tell(r, *name, &e);
+        if (rc == SPSH_OK && name == r->config->dev)
+            first = r->last;
+        free_examples(&e);
+    }
+    if (rc != SPSH_OK)
+        return rc;
+    r->last = first;
+    r->was_evaluated = true;
+    r->progress.evaluated_step = r->progress.step;
+    r->evaluated_s = spsh__run_now_s(r);
+    const double wrong =
+        r->alignments != NULL ? spsh__frame_error(&first) : spsh__errors_rate(&first.words);
+    if (wrong < r->progress.best_metric) {
+        r->progress.best_metric = wrong;
+        r->progress.best_samples = r->progress.samples;
+    }
+    return SPSH_OK;
+}
+
+spsh_status spsh__run_evaluate(spsh__run *r, spsh_error *err)
+{
+    if (r->config->dev == NULL || r->config->dev[0] == NULL)
+        return SPSH_OK;
+    spsh__run_rest(r);
+    const spsh_status rc = evaluate(r, err);
+    spsh__run_rest_end(r);
+    return rc;
+}

@@ -1,0 +1,212 @@
+/* run_free.c: the loop of learners that do not step together: rounds of updates, each learner at
+ * its own pace, and pauses between them, in which all are together.
+ *
+ *     round    draw, gradient, update, acknowledge; rank 0 tells what all have made meanwhile, a
+ *              line for each update of its own
+ *     pause    all know why: the epoch's end, or to evaluate, to save, to stop, enough samples
+ *
+ * Nothing is out in a pause, so that a checkpoint's place is one number; what is made of the model
+ * there (run_learner.c) is made as between steps.
+ */
+#include "base/train_internal.h"
+#include "run_internal.h"
+
+/* What rank 0 knows behind a round, for all. */
+typedef struct pause {
+    uint64_t reasons, epoch, step; /* the place of the next batch */
+    spsh__progress progress;
+    double epoch_totals[SPSH__ROW_DOMAINS];
+} pause;
+
+/* ---- rank 0, in a round ---- */
+
+/* What was acknowledged since the last time. */
+static spsh_status tell_totals(spsh__run *r, spsh_error *err)
+{
+    uint64_t leases = 0;
+    const spsh_status rc =
+        spsh__leases_totals(spsh__draw_leases(r->draw), r->totals, r->row_count, &leases, err);
+    if (rc != SPSH_OK || leases == 0 || r->totals[SPSH__ROW_STEPS] <= 0)
+        return rc;
+    r->progress.samples += (uint64_t)r->totals[SPSH__ROW_SERVED];
+    r->progress.step += (uint64_t)r->totals[SPSH__ROW_STEPS];
+    r->progress.audio_s += r->totals[SPSH__ROW_AUDIO_S];
+    r->progress.skipped_steps += (uint64_t)r->totals[SPSH__ROW_SKIPPED];
+    spsh__run_fill_facts(r);
+    r->facts.save_s = r->save_s;
+    r->save_s = 0;
+    spsh__run_tell(r);
+    return SPSH_OK;
+}
+
+static spsh_status find_due(const spsh__run *r, uint64_t *ret, spsh_error *err)
+{
+    const spsh__config *c = r->config;
+    const double now_s = spsh__run_now_s(r);
+    uint64_t reasons = 0;
+    if (c->checkpoint_every_s > 0 && now_s - r->saved_s >= c->checkpoint_every_s)
+        reasons |= SPSH__PAUSE_SAVE;
+    if (c->evaluate_every_s > 0 && now_s - r->evaluated_s >= c->evaluate_every_s)
+        reasons |= SPSH__PAUSE_EVALUATE;
+    if (c->samples_max > 0 && r->progress.samples >= c->samples_max)
+        reasons |= SPSH__PAUSE_SAMPLES;
+    *ret = reasons;
+    return spsh__run_note(r, ret, err);
+}
+
+static spsh_status watch(spsh__run *r, spsh_error *err)
+{
+    if (!r->is_first)
+        return SPSH_OK;
+    uint64_t reasons = 0;
+    spsh_status rc = spsh__run_look_lost(r, err);
+    if (rc == SPSH_OK)
+        rc = tell_totals(r, err);
+    if (rc == SPSH_OK)
+        rc = spsh__run_look(r, err);
+    if (rc == SPSH_OK)
+        rc = find_due(r, &reasons, err);
+    if (rc == SPSH_OK && reasons != 0)
+        rc = spsh__leases_pause(spsh__draw_leases(r->draw), (uint32_t)reasons, err);
+    return rc;
+}
+
+/* Leases that are held back until others are acknowledged would be waited for by those who hold
+ * the others: where an update has several batches, or waits for slower learners. */
+static spsh_status begin_round(spsh__run *r, spsh_error *err)
+{
+    const spsh__config *c = r->config;
+    uint64_t steps = 0;
+    spsh__lease_round round = {.holds_back = c->accumulate == 1 && spsh__run_node_size(r) == 1 &&
+                                             r->strategy->ops->retire_fn == NULL};
+    if (!r->is_first)
+        return SPSH_OK;
+    const spsh_status rc = spsh__feed_steps(r->feed, r->place_epoch, &steps, err);
+    if (rc != SPSH_OK)
+        return rc;
+    if (c->samples_max > 0) {
+        round.samples_max = c->samples_max - r->begin_samples;
+        round.samples_mean = (double)spsh__feed_epoch_utterances(r->feed) / (double)(steps + 1);
+    }
+    return spsh__leases_begin(spsh__draw_leases(r->draw), &round, err);
+}
+
+static spsh_status place(spsh__run *r, uint64_t epoch, uint64_t step, spsh_error *err)
+{
+    uint64_t steps = 0;
+    r->place_epoch = epoch;
+    r->place_step = step;
+    if (!r->is_first)
+        return SPSH_OK;
+    const spsh_status rc = spsh__feed_steps(r->feed, epoch, &steps, err);
+    return rc != SPSH_OK ? rc
+                         : spsh__leases_place(spsh__draw_leases(r->draw), epoch, step, steps, err);
+}
+
+/* ---- all learners ---- */
+
+static spsh_status go(spsh__run *r, spsh_error *err)
+{
+    spsh__drawn drawn = {.is_pause = false};
+    spsh_status rc = spsh__draw_next(r->draw, &drawn, err);
+    while (rc == SPSH_OK && !drawn.is_pause) {
+        rc = spsh__run_learn_drawn(r, &drawn, err);
+        if (rc != SPSH_OK)
+            return rc;
+        const double *row = r->own_totals;
+        const spsh__lease_done done = {.samples = (uint64_t)row[SPSH__ROW_SERVED],
+                                       .row = row,
+                                       .row_count = r->row_count,
+                                       .reasons = row[SPSH__ROW_STOP] > 0 ? SPSH__PAUSE_STOP : 0};
+        rc = spsh__draw_done(r->draw, &done, err);
+        if (rc == SPSH_OK)
+            rc = watch(r, err);
+        if (rc == SPSH_OK)
+            rc = spsh__draw_next(r->draw, &drawn, err);
+    }
+    if (rc == SPSH_OK && r->strategy->ops->retire_fn != NULL)
+        rc = r->strategy->ops->retire_fn(r->strategy, err);
+    return rc;
+}
+
+/* How many updates were made of what a learner has, and its loss's scale, are its own. */
+static void take_pause(spsh__run *r, const pause *p)
+{
+    const spsh__progress own = r->progress;
+    r->progress = p->progress;
+    r->progress.updates = own.updates;
+    r->progress.loss_scale = own.loss_scale;
+    memcpy(r->epoch_totals, p->epoch_totals, sizeof(r->epoch_totals));
+    r->place_epoch = p->epoch;
+    r->place_step = p->step;
+    r->has_to_stop = (p->reasons & SPSH__PAUSE_STOP) != 0;
+}
+
+/* Whoever was asked to stop, in a pause, too. */
+static spsh_status share_stop(spsh__run *r, spsh_error *err)
+{
+    uint64_t stops = r->has_to_stop || (r->o->stop != NULL && *r->o->stop != 0);
+    spsh_status rc = spsh__run_note(r, &stops, err);
+    if (rc == SPSH_OK)
+        rc = spsh__comm_all_reduce(r->comm, SPSH__COMM_U64, SPSH__COMM_MAX, &stops, 1, err);
+    r->has_to_stop = stops > 0;
+    return rc;
+}
+
+static spsh_status meet(spsh__run *r, pause *ret, spsh_error *err)
+{
+    spsh__leases *leases = spsh__draw_leases(r->draw);
+    spsh__lease_state state = {.epoch = 0};
+    spsh_status rc = leases != NULL ? spsh__leases_meet(leases, &state, err) : SPSH_OK;
+    if (rc == SPSH_OK)
+        rc = spsh__run_shrink(r, err);
+    if (rc == SPSH_OK && r->is_first)
+        rc = spsh__run_look_lost(r, err);
+    if (rc == SPSH_OK && r->is_first)
+        rc = tell_totals(r, err);
+    if (rc != SPSH_OK)
+        return rc;
+    memset(ret, 0, sizeof(*ret));
+    ret->reasons = state.reasons;
+    ret->epoch = state.epoch;
+    ret->step = state.step;
+    ret->progress = r->progress;
+    memcpy(ret->epoch_totals, r->epoch_totals, sizeof(ret->epoch_totals));
+    rc = spsh__comm_broadcast(r->comm, ret, sizeof(*ret), 0, err);
+    if (rc != SPSH_OK)
+        return rc;
+    take_pause(r, ret);
+    return share_stop(r, err);
+}
+
+static spsh_status do_pause(spsh__run *r, const pause *p, spsh_error *err)
+{
+    spsh_status rc = SPSH_OK;
+    if (r->has_to_stop)
+        return SPSH_E_CANCELED;
+    if ((p->reasons & SPSH__PAUSE_EPOCH) != 0) {
+        rc = spsh__run_end_epoch(r, err);
+        return rc != SPSH_OK ? rc : place(r, r->progress.epoch, 0, err);
+    }
+    if ((p->reasons & SPSH__PAUSE_EVALUATE) != 0)
+        rc = spsh__run_evaluate(r, err);
+    if (rc == SPSH_OK && (p->reasons & SPSH__PAUSE_SAVE) != 0)
+        rc = spsh__run_save(r, err);
+    return rc;
+}
+
+spsh_status spsh__run_free(spsh__run *r, spsh_error *err)
+{
+    pause p;
+    spsh_status rc = place(r, r->place_epoch, r->place_step, err);
+    while (rc == SPSH_OK && !spsh__run_is_done(r)) {
+        rc = begin_round(r, err);
+        if (rc == SPSH_OK)
+            rc = go(r, err);
+        if (rc == SPSH_OK)
+            rc = meet(r, &p, err);
+        if (rc == SPSH_OK)
+            rc = do_pause(r, &p, err);
+    }
+    return rc;
+}

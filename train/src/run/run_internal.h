@@ -1,0 +1,312 @@
+/* run_internal.h: what a training run holds, for run.c (opens it, the loop), run_learner.c (what a
+ * strategy sees of it), run_world.c (other learners, the clock), run_record.c (the runtime's
+ * record), run_traffic.c (what is sent), run_lost.c (learners that are lost), run_step.c (a step),
+ * run_free.c (steps of learners that run free), run_state.c (checkpoints) and run_evaluate.c.
+ */
+#ifndef SPSH_TRAIN_RUN_INTERNAL_H
+#define SPSH_TRAIN_RUN_INTERNAL_H
+
+#include <string.h>
+
+#include "checkpoint/checkpoint.h"
+#include "config/compute.h"
+#include "estimate.h"
+#include "feed/frame_batch.h"
+#include "labels/alignments.h"
+#include "loss_scale.h"
+#include "metrics/metrics.h"
+#include "recognise/evaluate.h"
+#include "run_draw.h"
+#include "run_world.h"
+#include "runtime/fault.h"
+#include "speechshard/train.h"
+#include "strategy/pipeline.h"
+#include "strategy/strategy.h"
+
+/* Numbers of a leaf that are summed over all leaves of a step; behind them three a domain: the sum
+ * of losses, how many, and of how many utterances. A loss is an utterance's, or a frame's. */
+enum {
+    SPSH__ROW_LOSS,
+    SPSH__ROW_LOSSES,  /* how many: what their sum and gradients are divided by */
+    SPSH__ROW_RIGHT,   /* frames, of a model of frames */
+    SPSH__ROW_COUNTED, /* utterances with a loss */
+    SPSH__ROW_SERVED,  /* all utterances */
+    SPSH__ROW_INFEASIBLE,
+    SPSH__ROW_WITHOUT_TEXT,
+    SPSH__ROW_WITHOUT_FRAMES,
+    SPSH__ROW_WITHOUT_ALIGNMENT,
+    SPSH__ROW_OTHER_LENGTH, /* of the alignment */
+    SPSH__ROW_AUDIO_S,
+    SPSH__ROW_FRAMES,        /* of utterances */
+    SPSH__ROW_PADDED_FRAMES, /* of the batch, with padding */
+    SPSH__ROW_STOP,          /* not 0: asked for, by whichever rank */
+    SPSH__ROW_SAVE,
+    SPSH__ROW_EVALUATE,
+    SPSH__ROW_STEPS,   /* of learners that do not step together: so many made an update */
+    SPSH__ROW_SKIPPED, /* of learners with models of their own: it made no update */
+    SPSH__ROW_SENT,    /* bytes, to other ranks, between two steps' beginnings */
+    SPSH__ROW_STALE,   /* updates since the last row, by their staleness */
+    SPSH__ROW_DOMAINS = SPSH__ROW_STALE + SPSH__METRIC_STALENESS,
+};
+
+/* What a checkpoint says of a run beside arenas; all ranks have the same. */
+typedef struct spsh__progress {
+    uint64_t samples, step, epoch;
+    uint64_t updates, skipped_steps; /* steps are either */
+    uint64_t evaluated_step;         /* the last one behind which it was; 0: none */
+    uint64_t restarts, best_samples;
+    double best_metric; /* lowest WER, or frame error; infinite: none */
+    double audio_s, wall_s;
+    spsh__loss_scale loss_scale;
+} spsh__progress;
+
+typedef struct spsh__part_count {
+    uint64_t offset, count; /* of the arena; updates */
+} spsh__part_count;
+
+/* Settings that a world decides for itself: another one's are not the same. */
+typedef struct spsh__run_given {
+    uint32_t threads;
+    spsh__backend_choice backend;
+} spsh__run_given;
+
+typedef struct spsh__run {
+    const spsh_train_options *o;
+    const spsh__run_world *world; /* other learners of this process; NULL: a process of its own */
+    spsh_allocator allocator;
+    const spsh_io *io;
+    spsh__launch launch;
+    spsh__comm *comm; /* of all ranks; where some are lost (learner.living), of those that live */
+    spsh__faults faults; /* what is done to this process on purpose */
+    bool is_first;       /* rank 0: writes everything */
+    spsh__config *config;
+    spsh__run_given given; /* what of it the world has changed */
+    char *config_text;     /* as it was given: of the run's folder, and checkpoints */
+    char *vocabulary_text;
+    spsh__vocabulary *vocabulary; /* NULL: a model of frames, which has alignments */
+    spsh__alignments *alignments;
+    spsh__compute compute;
+    spsh__backend *backend; /* compute's */
+    spsh__feed *feed;
+    spsh__model *model;
+    spsh__model_shape shape; /* the model's */
+    spsh__stages *pipeline;  /* of that strategy: model is its own; else NULL */
+    spsh__comm *own_comm;    /* ... of this rank alone */
+    spsh__learner learner;
+    spsh__staleness staleness; /* the learner's, since the last row */
+    uint64_t told_bytes;       /* comm's, until the last row */
+    spsh__slice *buckets;
+    spsh__strategy *strategy;
+    spsh__runtime *runtime;       /* of strategies that need one; else NULL */
+    spsh__runtime *recorded;      /* ... which is around this one; else NULL */
+    char *record_folder;          /* of that; else NULL */
+    bool has_begun;               /* all is open, of all ranks where there is a record */
+    spsh__backend *arena_backend; /* of free ones; else NULL */
+    float *shared;                /* hogwild's; else NULL */
+    size_t shared_bytes;
+    bool is_free_running; /* learners do not step together: draw's */
+    uint32_t learners;    /* of those: that are not lost, as rank 0 knows; 0: it was not asked */
+    spsh__draw *draw;
+    uint64_t place_epoch, place_step; /* of batches: rank 0's, in a pause */
+    uint64_t rate_bits;               /* a double, atomic: of updates by the serving task */
+    spsh__part_count *served;         /* parts that the serving task updates */
+    uint32_t served_count;
+    uint64_t served_base;   /* updates before this process */
+    spsh__metrics *metrics; /* rank 0 */
+
+    /* state */
+    spsh__progress progress;
+    uint8_t *cursor; /* of the last step's end */
+    size_t cursor_size;
+    spsh__checkpoint_file *resumed; /* rank 0, until its arenas are taken */
+    spsh__checkpoint resumed_state;
+    spsh__checkpoint_writer *writer; /* rank 0 */
+    spsh__parameter *parameters;
+    float *host_weights, *host_moments[2], *host_statistics;
+    spsh__buffer statistics_before; /* of the step: a skipped one leaves them */
+    uint32_t skipped_in_a_row;
+    double begin_s, saved_s, evaluated_s, looked_s;
+    double save_s;            /* by checkpoints since the last step */
+    uint64_t begin_samples;   /* where this process began, at begin_s */
+    uint64_t next_batch_hash; /* behind cursor */
+    bool is_epoch_whole;      /* this process has seen its beginning */
+    double epoch_totals[SPSH__ROW_DOMAINS];
+    bool has_metrics_failed; /* that was told */
+
+    /* of a step */
+    double *rows, *totals; /* [own leaves][row_count], [row_count] */
+    double *own_totals;    /* totals; those of this learner, where each has a model of its own */
+    bool has_learnt;       /* the step; false: of late gradients none was due yet */
+    bool has_to_stop;      /* somebody asked for it in a step that was late */
+    double due_loss_scale; /* of gradients that are applied a step late */
+    uint32_t row_count, domain_count;
+    spsh__ctc_result *losses;
+    uint32_t *out_lengths;
+    spsh__frame_cutter *cutter;  /* of a model of frames */
+    uint32_t leaf;               /* in backward */
+    uint64_t batch_ns, spent_ns; /* in a world with a clock: the batch's time, and what is over */
+    spsh__cross_entropy entropy; /* of a leaf, until it is done */
+    const spsh__frame_batch *cut;
+    const spsh__feed_batch *batch; /* pipeline: of the last forward, for its loss */
+    double *row;
+    spsh_status bucket_status;
+    spsh_error bucket_error;
+    bool has_ended;                  /* the epoch, in the middle of a step */
+    const spsh__feed_batch *pending; /* of the next epoch: taken, not learnt from yet */
+    spsh__step_facts facts;
+    spsh__evaluation last;
+    bool was_evaluated;
+} spsh__run;
+
+/* What no world of this size can train; threads of the model where the node has so many ranks. */
+spsh_status spsh__run_check(const spsh__config *config, uint32_t world_size, spsh_error *err);
+uint32_t spsh__run_threads(const spsh__config *config, uint32_t local_size);
+/* The device to which batches go; NULL: they are the host's. alignments: NULL, or of a model of
+ * frames. */
+const spsh_cuda *spsh__run_lent_device(const spsh__compute *compute,
+                                       const spsh__alignments *alignments);
+/* Those of a model of frames, whose outputs follow from them where the configuration does not say;
+ * nothing for another model. */
+spsh_status spsh__run_alignments(spsh__config *config, spsh__alignments **ret, spsh_error *err);
+/* Of what the run has opened, behind the feed. */
+spsh__estimating spsh__run_estimating(const spsh__run *r, spsh_train_estimate *out);
+/* Behind what was opened: it goes, so that what is free is told as it was. */
+spsh_status spsh__run_explain_memory(spsh__run *r, spsh_status status, spsh_error *err);
+void spsh__run_log(const spsh__run *r, spsh_log_level level, const char *format, ...)
+    SPSH_PRINTF(3, 4);
+
+/* ---- run_world.c ---- */
+/* Who the others are, and what carries messages: r->launch, comm, faults, is_first. */
+spsh_status spsh__run_open_world(spsh__run *r, spsh_error *err);
+/* Behind spsh__run_find, before anything large: what the configuration says of the world, and the
+ * world of the configuration. */
+spsh_status spsh__run_enter_world(spsh__run *r, spsh_error *err);
+/* Behind that: the configuration as it was given, without what the world has made of it. of_record:
+ * as a replay needs it, which no launcher tells of nodes. malloc'd; NULL: no memory. */
+char *spsh__run_config_text(const spsh__run *r, bool of_record);
+/* In a world: what all its learners take of this process, before the others take it. */
+spsh_status spsh__run_tell_memory(spsh__run *r, spsh_error *err);
+/* Another clock than the computer's. */
+bool spsh__run_has_clock(const spsh__run *r);
+/* The clock of everything that the run tells, and decides by time. */
+double spsh__run_now_s(const spsh__run *r);
+/* Of metrics, in a world with a clock: since the run began, without what was between starts. */
+double spsh__run_told_s(const void *run);
+uint64_t spsh__run_feed_wait_ns(const spsh__run *r); /* as spsh__feed_wait_ns, on that clock */
+/* Between these two nothing that is done takes time of that clock. */
+void spsh__run_rest(const spsh__run *r);
+void spsh__run_rest_end(const spsh__run *r);
+/* A batch is begun; its forward pass is done; so is that of its buckets. SPSH_E_CANCELED: the
+ * learner was killed or stopped, or its record ends. */
+spsh_status spsh__run_begin_batch(spsh__run *r, spsh_error *err);
+void spsh__run_pass_bucket(spsh__run *r, uint32_t bucket);
+
+/* ---- run_record.c ---- */
+/* Rank 0, before anything is made: what cannot be recorded, or is already; names the folder. */
+spsh_status spsh__run_check_record(spsh__run *r, spsh_error *err);
+/* r->runtime, around which a record is kept, or which is one's. */
+spsh_status spsh__run_open_runtime(spsh__run *r, spsh_error *err);
+void spsh__run_close_runtime(spsh__run *r);
+/* Its messages are kept, or come from such a record. */
+bool spsh__run_is_recorded(const spsh__run *r);
+/* What a learner does by the clock or for a signal; *value becomes what it was then. */
+spsh_status spsh__run_note(const spsh__run *r, uint64_t *value, spsh_error *err);
+/* Between these two the serving task does not see what the computing task writes. */
+spsh_status spsh__run_enter(const spsh__run *r, uint64_t number, spsh_error *err);
+void spsh__run_leave(const spsh__run *r);
+
+/* ---- run_traffic.c ---- */
+/* To other ranks, by this one, ever. */
+uint64_t spsh__run_sent_bytes(const spsh__run *r);
+/* Into the row at hand: bytes since the last call's all_bytes, and staleness since then. */
+spsh_status spsh__run_put_traffic(spsh__run *r, uint64_t all_bytes, spsh_error *err);
+
+/* Of the strategy: its learners do not step together. */
+bool spsh__run_runs_free(const spsh__config *config);
+/* Ranks that step together, of learners; 1 where there are no nodes. */
+uint32_t spsh__run_node_size(const spsh__run *r);
+/* Hogwild's memory, which all ranks have; SPSH_E_UNSUPPORTED: they are on several nodes. */
+spsh_status spsh__run_open_shared(spsh__run *r, spsh_error *err);
+void spsh__run_close_shared(spsh__run *r);
+/* Of the configuration: model's arenas, and what else strategies see of a learner. */
+spsh_status spsh__run_open_learner(spsh__run *r, spsh_error *err);
+spsh_status spsh__run_open_strategy(spsh__run *r, spsh_error *err);
+void spsh__run_close_moments(spsh__run *r);
+void spsh__run_close_strategy(spsh__run *r);
+/* What it tells of a step is not another rank's as well. */
+bool spsh__run_is_heard(const spsh__run *r);
+/* All ranks, outside of steps: weights and statistics become those that are evaluated and kept, the
+ * same on all; is_taken: and learners go on from them. */
+spsh_status spsh__run_meet(spsh__run *r, bool is_taken, spsh_error *err);
+
+/* ---- run_pipeline.c: of runs whose ranks have a stage of the model each ---- */
+static inline bool spsh__run_is_staged(const spsh__config *c)
+{
+    return strcmp(c->strategy, "pipeline") == 0;
+}
+/* The model and its learner, in a run of stages. */
+spsh_status spsh__run_open_stage(spsh__run *r, const spsh__model_limits *limits, spsh_error *err);
+spsh_status spsh__run_stage_learner(spsh__run *r, spsh_error *err);
+void spsh__run_close_model(spsh__run *r);
+/* Slices, and sizes of arenas, of all that is trained. */
+const spsh__model *spsh__run_whole(const spsh__run *r);
+/* This rank counts what is in batches, and their losses. */
+bool spsh__run_counts(const spsh__run *r);
+/* All ranks: to rank 0's memory for checkpoints, and from there. */
+spsh_status spsh__run_gather_stages(spsh__run *r, spsh_error *err);
+spsh_status spsh__run_scatter_stages(spsh__run *r, spsh_error *err);
+/* All ranks: `reader`, a whole model, gets all stages' weights and statistics. */
+spsh_status spsh__run_share_stages(spsh__run *r, spsh__model *reader, spsh_error *err);
+
+/* Of a batch: losses, gradients of the model's logits; then what row says of them. */
+void spsh__run_lose(spsh__run *r, const spsh__feed_batch *b, spsh__model *m, spsh__buffer logits);
+void spsh__run_take_losses(spsh__run *r, const spsh__feed_batch *b, double *row);
+
+/* SPSH_E_END: the epoch is over, and there was no step. r->facts are the step's. */
+spsh_status spsh__run_step(spsh__run *r, spsh_error *err);
+spsh_status spsh__run_step_open(spsh__run *r, spsh_error *err);
+/* Of learners that do not step together: an update of so many batches that were drawn. own_totals
+ * are its; what all made of theirs is not known. */
+spsh_status spsh__run_learn_drawn(spsh__run *r, const spsh__drawn *drawn, spsh_error *err);
+/* A learner's update_fn. */
+void spsh__run_update_served(void *user, const spsh__slice *slice, spsh__buffer gradients,
+                             double scale);
+void spsh__run_fill_facts(spsh__run *r); /* of totals and progress */
+/* All ranks: what gradients are still to be applied make one more step; r->has_learnt. */
+spsh_status spsh__run_flush(spsh__run *r, spsh_error *err);
+
+/* ---- run_lost.c: train.on_lost ---- */
+/* Before a runtime is opened. SPSH_E_INVALID_ARG, _UNSUPPORTED: with these options a run cannot go
+ * on without a rank. */
+spsh_status spsh__run_open_lost(spsh__run *r, spsh_error *err);
+/* Rank 0, in a round: tells who has been lost. */
+spsh_status spsh__run_look_lost(spsh__run *r, spsh_error *err);
+/* Behind leases' meet, which has said who is lost: comm is of the others from here on. */
+spsh_status spsh__run_shrink(spsh__run *r, spsh_error *err);
+void spsh__run_close_lost(spsh__run *r);
+
+/* Instead of steps; SPSH_E_CANCELED: to stop. */
+spsh_status spsh__run_free(spsh__run *r, spsh_error *err);
+/* The loop's: a step's totals are told and counted; the epoch has ended; the run has. */
+void spsh__run_tell(spsh__run *r);
+spsh_status spsh__run_end_epoch(spsh__run *r, spsh_error *err);
+bool spsh__run_is_done(const spsh__run *r);
+
+/* Rank 0's outcome of what it does alone becomes everybody's. */
+spsh_status spsh__run_agree(spsh__run *r, spsh_status own, spsh_error *err);
+/* Finds the checkpoint to go on from, before anything else is opened: config and vocabulary. */
+spsh_status spsh__run_find(spsh__run *r, spsh_error *err);
+/* Its arenas and counters; memory for saving. Before the strategy starts. */
+spsh_status spsh__run_restore(spsh__run *r, spsh_error *err);
+/* All ranks. A full disk is logged, and the run goes on. */
+spsh_status spsh__run_save(spsh__run *r, spsh_error *err);
+spsh_status spsh__run_save_last(spsh__run *r, spsh_error *err); /* waits; fails */
+/* Between saves: what became of the last one; SPSH_E_MISMATCH: a newer start has taken over. */
+spsh_status spsh__run_look(spsh__run *r, spsh_error *err);
+
+/* That dev sets are there, and what of alignments is theirs; before the model is opened. */
+spsh_status spsh__run_check_dev(spsh__run *r, spsh_error *err);
+void spsh__run_widen(spsh__model_limits *limits, const spsh__model_limits *by);
+/* SPSH_E_CANCELED: the run is to stop; nothing is known then. */
+spsh_status spsh__run_evaluate(spsh__run *r, spsh_error *err);
+#endif

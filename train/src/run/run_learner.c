@@ -1,0 +1,175 @@
+/* run_learner.c: what a strategy sees of a run: arenas, options, a runtime; and the model that all
+ * learners together have, for what is made of it between steps.
+ *
+ * Where learners have models of their own, an evaluation is one of their mean, and they go on as
+ * they were; with a checkpoint they all go on from the mean, so that a run that goes on from it is
+ * the one that was left.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/train_internal.h"
+#include "run_internal.h"
+#include "strategy/strategy_internal.h"
+
+void spsh__run_close_moments(spsh__run *r)
+{
+    for (int m = 0; m < 2; m++) {
+        if (r->learner.moments[m].data != NULL)
+            r->backend->ops->free_fn(r->backend, r->learner.moments[m]);
+        r->learner.moments[m].data = NULL;
+    }
+}
+
+bool spsh__run_runs_free(const spsh__config *config)
+{
+    const spsh__strategy_options options = {.outer = config->outer};
+    return !spsh__strategy_goes_in_step(config->strategy, &options);
+}
+
+static bool has_nodes(const spsh__run *r)
+{
+    return strcmp(r->config->strategy, "hierarchical") == 0;
+}
+
+uint32_t spsh__run_node_size(const spsh__run *r)
+{
+    const uint32_t local = r->launch.local_size > 0 ? r->launch.local_size : 1;
+    if (!has_nodes(r))
+        return 1;
+    return r->config->node_size > 0 ? r->config->node_size : local;
+}
+
+static spsh__strategy_options options_of(const spsh__run *r)
+{
+    const spsh__config *c = r->config;
+    return (spsh__strategy_options){.servers = c->servers,
+                                    .bound = c->staleness_max,
+                                    .scales_by_staleness = c->scales_by_staleness,
+                                    .node_size = spsh__run_node_size(r),
+                                    .inner = c->inner,
+                                    .outer = c->outer,
+                                    .overlaps = c->overlaps};
+}
+
+spsh_status spsh__run_open_learner(spsh__run *r, spsh_error *err)
+{
+    const spsh__config *c = r->config;
+    const uint32_t buckets = spsh__model_bucket_count(r->model);
+    const int moments = c->is_adamw ? 2 : c->sgd.momentum > 0 ? 1 : 0;
+    spsh__learner *l = &r->learner;
+    r->buckets = calloc(buckets, sizeof(*r->buckets));
+    if (r->buckets == NULL)
+        return spsh__fail_memory(err);
+    for (uint32_t b = 0; b < buckets; b++)
+        spsh__model_bucket(r->model, b, &r->buckets[b].offset, &r->buckets[b].count);
+    l->backend = r->backend;
+    l->comm = r->comm;
+    l->weights = spsh__model_weights(r->model);
+    l->gradients = spsh__model_gradients(r->model);
+    l->arena_elements = spsh__model_arena_elements(r->model);
+    l->statistics = spsh__model_statistics(r->model, &l->statistics_elements);
+    l->buckets = r->buckets;
+    l->bucket_count = buckets;
+    /* Of learners that do not step together each has one batch at a time. */
+    l->virtual_world = r->is_free_running ? r->comm->world_size : spsh__feed_leaves(r->feed);
+    l->accumulate = c->accumulate;
+    l->exchange = c->exchange;
+    l->seed = c->seed;
+    l->options = options_of(r);
+    spsh_status rc = r->pipeline == NULL ? SPSH_OK : spsh__run_stage_learner(r, err);
+    for (int m = 0; m < moments && rc == SPSH_OK; m++)
+        rc = r->backend->ops->alloc_fn(r->backend, l->arena_elements, &l->moments[m], err);
+    return rc == SPSH_E_NO_MEMORY ? spsh__run_explain_memory(r, rc, err) : rc;
+}
+
+/* The serving task touches the model's arena as well, while the model computes. */
+static spsh_status open_arena_backend(spsh__run *r, spsh_error *err)
+{
+    const spsh__backend *b = r->backend;
+    const spsh__backend_options options = {.name = b->ops->name,
+                                           .threads = 1,
+                                           .precision = b->precision,
+                                           .is_deterministic = b->is_deterministic,
+                                           .cuda = r->compute.cuda,
+                                           .device = b->device};
+    const spsh_status rc = spsh__backend_open_with(&options, &r->allocator, &r->arena_backend, err);
+    r->learner.arena_backend = r->arena_backend;
+    return rc;
+}
+
+/* One entry a part that may be served: parts are an arena's share of a process at least. */
+static spsh_status open_served(spsh__run *r, spsh_error *err)
+{
+    const uint64_t parts = r->learner.arena_elements * sizeof(float) / SPSH__PART_BYTES;
+    r->learner.update_fn = spsh__run_update_served;
+    r->learner.update_user = r;
+    r->served = calloc(parts + r->comm->world_size + 1, sizeof(*r->served));
+    return r->served == NULL ? spsh__fail_memory(err) : SPSH_OK;
+}
+
+static spsh_status open_draw(spsh__run *r, spsh_error *err)
+{
+    const spsh__draw_options options = {.comm = r->comm,
+                                        .runtime = r->runtime,
+                                        .feed = r->feed,
+                                        .node_size = spsh__run_node_size(r),
+                                        .accumulate = r->config->accumulate,
+                                        .allocator = &r->allocator};
+    if (r->comm->world_size % options.node_size != 0)
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+                         "%u ranks are not nodes of %u each (train.node_size)", r->comm->world_size,
+                         options.node_size);
+    return spsh__draw_open(&options, &r->draw, err);
+}
+
+spsh_status spsh__run_open_strategy(spsh__run *r, spsh_error *err)
+{
+    const bool is_shared = strcmp(r->config->strategy, "hogwild") == 0;
+    spsh_status rc = spsh__strategy_open(r->config->strategy, &r->allocator, &r->strategy, err);
+    if (rc == SPSH_OK)
+        rc = spsh__run_open_lost(r, err);
+    if (rc == SPSH_OK && (r->strategy->ops->needs_runtime || r->is_free_running))
+        rc = spsh__run_open_runtime(r, err);
+    r->learner.runtime = r->runtime;
+    r->learner.staleness = r->runtime != NULL ? &r->staleness : NULL;
+    if (rc == SPSH_OK && r->is_free_running && r->strategy->ops->needs_runtime)
+        rc = open_arena_backend(r, err);
+    if (rc == SPSH_OK && r->strategy->ops->push_fn != NULL)
+        rc = open_served(r, err);
+    if (rc == SPSH_OK && is_shared)
+        rc = spsh__run_open_shared(r, err);
+    return rc != SPSH_OK || !r->is_free_running ? rc : open_draw(r, err);
+}
+
+void spsh__run_close_strategy(spsh__run *r)
+{
+    spsh__draw_close(r->draw);
+    spsh__strategy_close(r->strategy);
+    spsh__run_close_runtime(r);
+    if (r->arena_backend != NULL)
+        spsh__backend_close(r->arena_backend);
+    spsh__run_close_shared(r);
+    free(r->served);
+}
+
+bool spsh__run_is_heard(const spsh__run *r)
+{
+    return r->comm->rank % spsh__run_node_size(r) == 0;
+}
+
+spsh_status spsh__run_meet(spsh__run *r, bool is_taken, spsh_error *err)
+{
+    const spsh__strategy_ops *ops = r->strategy->ops;
+    if (!ops->is_free) /* weights are alike, running statistics of what each has seen */
+        return ops->needs_runtime ? spsh__strategy_mean_statistics(&r->learner, err) : SPSH_OK;
+    spsh__backend_finish(r->backend);
+    spsh_status rc = ops->settle_fn(r->strategy, err);
+    if (rc == SPSH_OK && r->served_count > 0) /* all have come, and none comes before consensus */
+        r->progress.updates = r->served[0].count;
+    if (rc == SPSH_OK)
+        rc = ops->consensus_fn(r->strategy, is_taken, err);
+    if (rc == SPSH_OK)
+        spsh__model_weights_changed(r->model);
+    return rc;
+}

@@ -1,0 +1,109 @@
+/* run_lost.c: learners that are lost, in runs that go on without them (train.on_lost: shrink).
+ *
+ * A process whose connections end is lost to each of the others in its own time (runtime.h): its
+ * strategy goes on without it, and rank 0 gives its leases to others. They come to know the same
+ * in the next pause, of rank 0 (lease.h); what all do together there, and in later ones, is of
+ * those whom that names alone. Who goes in a pause, between that and its end, is missed in
+ * something that all do: then the run ends, as it does without rank 0, or without `shrink`.
+ */
+#include <stdlib.h>
+
+#include "base/train_internal.h"
+#include "run_internal.h"
+#include "runtime/comm_sub.h"
+
+static spsh_status check(const spsh__run *r, spsh_error *err)
+{
+    const spsh__strategy_ops *ops = r->strategy->ops;
+    const spsh__comm_ops *comm = r->comm->ops;
+    if (!ops->outlives)
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+                         "train.on_lost is shrink, which adpsgd-fixed, adpsgd-random and ps-async "
+                         "can do; with %s all need each other: a lost process ends the run",
+                         ops->name);
+    if (ops->push_fn != NULL && r->config->servers != 1)
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+                         "train.on_lost is shrink: with %s a server's part of the model would be "
+                         "lost with it; with train.servers: 1 process 0 has all of it",
+                         ops->name);
+    if (r->world != NULL)
+        return SPSH_FAIL(
+            err, SPSH_E_UNSUPPORTED, SPSH_OFFSET_NONE,
+            "train.on_lost is shrink, which is for processes: a simulated run ends with "
+            "a learner that is killed (train.on_lost: end)");
+    if (comm->has_gone_fn == NULL)
+        return SPSH_FAIL(err, SPSH_E_UNSUPPORTED, SPSH_OFFSET_NONE,
+                         "train.on_lost is shrink, which needs messages over TCP or Gloo "
+                         "(SPEECHSHARD_COMM), without --link; with %s all processes end with one",
+                         comm->name);
+    return SPSH_OK;
+}
+
+spsh_status spsh__run_open_lost(spsh__run *r, spsh_error *err)
+{
+    if (!r->config->shrinks || r->comm->world_size == 1)
+        return SPSH_OK;
+    const spsh_status rc = check(r, err);
+    r->comm->outlives = rc == SPSH_OK;
+    r->learners = r->comm->world_size;
+    return rc;
+}
+
+spsh_status spsh__run_look_lost(spsh__run *r, spsh_error *err)
+{
+    spsh__lease_state state = {.learners = 0};
+    if (r->learners == 0)
+        return SPSH_OK;
+    const spsh_status rc = spsh__leases_state(spsh__draw_leases(r->draw), &state, err);
+    if (rc != SPSH_OK)
+        return rc;
+    if (state.learners < r->learners)
+        spsh__run_log(r, SPSH_LOG_WARNING,
+                      "%u of %u processes have gone: the others go on, and do what the lost ones "
+                      "had not finished",
+                      r->learner.comm->world_size - state.learners, r->learner.comm->world_size);
+    r->learners = r->facts.learners = state.learners;
+    return SPSH_OK;
+}
+
+/* Whoever is not lost, of all. */
+static spsh_status open_living(spsh__run *r, spsh__comm **ret, spsh_error *err)
+{
+    spsh__comm *all = r->learner.comm;
+    const spsh__leases *leases = spsh__draw_leases(r->draw);
+    uint32_t count = 0;
+    uint32_t *list = calloc(all->world_size, sizeof(*list));
+    if (list == NULL)
+        return spsh__fail_memory(err);
+    for (uint32_t rank = 0; rank < all->world_size; rank++)
+        if (!spsh__leases_is_lost(leases, rank))
+            list[count++] = rank;
+    const spsh_status rc =
+        count == r->comm->world_size ? SPSH_OK : spsh__comm_list_open(all, list, count, ret, err);
+    free(list);
+    return rc;
+}
+
+spsh_status spsh__run_shrink(spsh__run *r, spsh_error *err)
+{
+    spsh__comm *living = NULL;
+    if (r->learners == 0)
+        return SPSH_OK;
+    const spsh_status rc = open_living(r, &living, err);
+    if (rc != SPSH_OK || living == NULL)
+        return rc;
+    if (r->learner.living != NULL)
+        spsh__comm_close(r->comm);
+    r->comm = r->learner.living = living;
+    return SPSH_OK;
+}
+
+/* Behind the strategy, before comm is closed. */
+void spsh__run_close_lost(spsh__run *r)
+{
+    if (r->learner.living == NULL)
+        return;
+    spsh__comm_close(r->comm);
+    r->comm = r->learner.comm;
+    r->learner.living = NULL;
+}

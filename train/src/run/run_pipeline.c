@@ -1,0 +1,249 @@
+/* run_pipeline.c: a run whose ranks have a stage of the model each (pipeline.h).
+ *
+ * All ranks are fed all batches, as one process would be. The last one counts what is in them,
+ * since it has the losses. A checkpoint is of the whole model, as of any other strategy: rank 0
+ * gathers it. To evaluate, each rank takes the whole model's weights for as long as that takes.
+ */
+#include <stdlib.h>
+
+#include "base/train_internal.h"
+#include "run_internal.h"
+
+enum { TAG_ARENA = 20020, PART_ELEMENTS = 1 << 18 };
+
+/* ---- opening ---- */
+
+static spsh_status on_loss(void *user, uint32_t leaf, spsh__model *model, spsh__buffer logits,
+                           spsh_error *err)
+{
+    spsh__run *r = (spsh__run *)user;
+    (void)leaf, (void)err;
+    spsh__run_lose(r, r->batch, model, logits);
+    spsh__run_take_losses(r, r->batch, r->row);
+    return SPSH_OK;
+}
+
+static spsh_status on_bucket(void *user, uint32_t leaf, uint32_t bucket, spsh_error *err)
+{
+    const spsh__run *r = (const spsh__run *)user;
+    return r->strategy->ops->on_bucket_fn(r->strategy, leaf, bucket, err);
+}
+
+static spsh_status on_skip(void *user, uint32_t leaf, spsh_error *err)
+{
+    const spsh__run *r = (const spsh__run *)user;
+    return r->strategy->ops->skip_leaf_fn(r->strategy, leaf, err);
+}
+
+/* train.stages. */
+static spsh_status read_cuts(const spsh__config *c, uint32_t cuts[SPSH__MODEL_LAYERS_MAX + 2],
+                             uint32_t *ret_count, spsh_error *err)
+{
+    uint32_t count = 0;
+    for (; c->stages[count] != NULL; count++) {
+        char *end = NULL;
+        const unsigned long number = strtoul(c->stages[count], &end, 10);
+        if (*end != '\0' || end == c->stages[count] || number > UINT32_MAX ||
+            count == SPSH__MODEL_LAYERS_MAX + 2)
+            return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+                             "train.stages: '%.40s' is no number of a block, or there are too many",
+                             c->stages[count]);
+        cuts[count] = (uint32_t)number;
+    }
+    *ret_count = count;
+    return SPSH_OK;
+}
+
+static void tell_stages(const spsh__run *r)
+{
+    for (uint32_t s = 0; s < r->comm->world_size; s++) {
+        const spsh__model_stage blocks = spsh__stages_blocks(r->pipeline, s);
+        spsh__run_log(r, SPSH_LOG_INFO, "process %u has blocks %u to %u of %u", s, blocks.first,
+                      blocks.end - 1, spsh__model_block_count(&r->shape));
+    }
+}
+
+spsh_status spsh__run_open_stage(spsh__run *r, const spsh__model_limits *limits, spsh_error *err)
+{
+    uint32_t cuts[SPSH__MODEL_LAYERS_MAX + 2];
+    uint32_t count = 0;
+    spsh_status rc = read_cuts(r->config, cuts, &count, err);
+    const spsh__stages_options options = {.backend = r->backend,
+                                          .comm = r->comm,
+                                          .shape = &r->shape,
+                                          .limits = limits,
+                                          .cuts = count > 0 ? cuts : NULL,
+                                          .cut_count = count,
+                                          .loss_fn = on_loss,
+                                          .bucket_fn = on_bucket,
+                                          .skip_fn = on_skip,
+                                          .user = r};
+    if (rc == SPSH_OK)
+        rc = spsh__stages_open(&options, &r->pipeline, err);
+    if (rc != SPSH_OK)
+        return rc;
+    r->model = spsh__stages_model(r->pipeline);
+    spsh__model_init(r->model, r->config->seed);
+    tell_stages(r);
+    return SPSH_OK;
+}
+
+spsh_status spsh__run_stage_learner(spsh__run *r, spsh_error *err)
+{
+    spsh__stages_learner(r->pipeline, &r->learner);
+    const spsh_status rc = spsh__comm_self_open(&r->allocator, &r->own_comm, err);
+    if (rc == SPSH_OK)
+        r->learner.comm = r->own_comm;
+    return rc;
+}
+
+void spsh__run_close_model(spsh__run *r)
+{
+    if (r->pipeline != NULL)
+        spsh__stages_close(r->pipeline);
+    else
+        spsh__model_close(r->model);
+    spsh__comm_close(r->own_comm);
+    r->pipeline = NULL;
+    r->model = NULL;
+    r->own_comm = NULL;
+}
+
+const spsh__model *spsh__run_whole(const spsh__run *r)
+{
+    return r->pipeline != NULL ? spsh__stages_layout(r->pipeline) : r->model;
+}
+
+bool spsh__run_counts(const spsh__run *r)
+{
+    return r->pipeline == NULL || r->comm->rank + 1 == r->comm->world_size;
+}
+
+/* ---- arenas ---- */
+
+typedef struct arena {
+    spsh__buffer own;          /* this stage's */
+    const spsh__slice *slices; /* of all stages */
+    float *whole;              /* rank 0; NULL: there is no such arena */
+} arena;
+
+enum { ARENAS = 4 };
+
+static void list_arenas(const spsh__run *r, arena ret[ARENAS])
+{
+    const spsh__learner *l = &r->learner;
+    ret[0] = (arena){l->weights, l->staged->stages, r->host_weights};
+    ret[1] = (arena){l->moments[0], l->staged->stages, r->host_moments[0]};
+    ret[2] = (arena){l->moments[1], l->staged->stages, r->host_moments[1]};
+    ret[3] = (arena){l->statistics, l->staged->statistics, r->host_statistics};
+}
+
+static spsh_status pass(spsh__comm *c, uint32_t rank, bool is_in, float *values, uint64_t count,
+                        spsh_error *err)
+{
+    spsh__comm_handle handle = 0;
+    const size_t bytes = (size_t)count * sizeof(*values);
+    const spsh_status rc = is_in
+                               ? c->ops->receive_fn(c, rank, TAG_ARENA, values, bytes, &handle, err)
+                               : c->ops->send_fn(c, rank, TAG_ARENA, values, bytes, &handle, err);
+    return rc != SPSH_OK ? rc : c->ops->wait_fn(c, handle, c->deadline_ms, err);
+}
+
+/* Of another stage than rank 0: its slice goes to rank 0, or comes from there, in parts. */
+static spsh_status move_own(const spsh__run *r, const arena *a, bool is_in, float *part,
+                            spsh_error *err)
+{
+    const spsh__backend_ops *ops = r->backend->ops;
+    const uint64_t count = a->slices[r->comm->rank].count;
+    spsh_status rc = SPSH_OK;
+    for (uint64_t i = 0; rc == SPSH_OK && i < count; i += PART_ELEMENTS) {
+        const uint64_t n = count - i < PART_ELEMENTS ? count - i : PART_ELEMENTS;
+        if (!is_in)
+            ops->read_f32_fn(r->backend, part, spsh__at(ops, a->own, (size_t)i), (size_t)n);
+        rc = pass(r->comm, 0, is_in, part, n, err);
+        if (rc == SPSH_OK && is_in)
+            ops->write_f32_fn(r->backend, spsh__at(ops, a->own, (size_t)i), part, (size_t)n);
+    }
+    return rc;
+}
+
+/* Rank 0's part of the same, with all others, one after the other. */
+static spsh_status move_all(const spsh__run *r, const arena *a, bool is_in, spsh_error *err)
+{
+    const spsh__backend_ops *ops = r->backend->ops;
+    const spsh__slice *mine = &a->slices[0];
+    spsh_status rc = SPSH_OK;
+    if (is_in)
+        ops->read_f32_fn(r->backend, a->whole + mine->offset, a->own, (size_t)mine->count);
+    else
+        ops->write_f32_fn(r->backend, a->own, a->whole + mine->offset, (size_t)mine->count);
+    for (uint32_t rank = 1; rank < r->comm->world_size; rank++) {
+        const spsh__slice *slice = &a->slices[rank];
+        for (uint64_t i = 0; rc == SPSH_OK && i < slice->count; i += PART_ELEMENTS) {
+            const uint64_t left = slice->count - i;
+            rc = pass(r->comm, rank, is_in, a->whole + slice->offset + i,
+                      left < PART_ELEMENTS ? left : PART_ELEMENTS, err);
+        }
+    }
+    return rc;
+}
+
+static spsh_status move_arenas(spsh__run *r, bool is_gathered, spsh_error *err)
+{
+    arena arenas[ARENAS];
+    float *part = calloc(PART_ELEMENTS, sizeof(*part));
+    if (part == NULL)
+        return spsh__fail_memory(err);
+    list_arenas(r, arenas);
+    spsh_status rc = SPSH_OK;
+    for (int i = 0; rc == SPSH_OK && i < ARENAS; i++) {
+        if (arenas[i].own.data == NULL)
+            continue;
+        rc = r->is_first ? move_all(r, &arenas[i], is_gathered, err)
+                         : move_own(r, &arenas[i], !is_gathered, part, err);
+    }
+    free(part);
+    return rc;
+}
+
+spsh_status spsh__run_gather_stages(spsh__run *r, spsh_error *err)
+{
+    return move_arenas(r, true, err);
+}
+
+spsh_status spsh__run_scatter_stages(spsh__run *r, spsh_error *err)
+{
+    return move_arenas(r, false, err);
+}
+
+/* ---- evaluation ---- */
+
+/* As the backend has them: a reader's numbers are those of the stages, to the bit. */
+static spsh_status share(const spsh__run *r, const spsh__slice *slices, spsh__buffer own,
+                         spsh__buffer whole, spsh_error *err)
+{
+    const spsh__backend_ops *ops = r->backend->ops;
+    spsh_status rc = SPSH_OK;
+    for (uint32_t rank = 0; rc == SPSH_OK && rank < r->comm->world_size; rank++) {
+        const spsh__buffer to = spsh__at(ops, whole, (size_t)slices[rank].offset);
+        const size_t count = (size_t)slices[rank].count;
+        if (rank == r->comm->rank)
+            ops->copy_fn(r->backend, to, own, count);
+        if (count > 0)
+            rc = spsh__comm_broadcast(r->comm, to.data, count * ops->element_bytes, rank, err);
+    }
+    return rc;
+}
+
+spsh_status spsh__run_share_stages(spsh__run *r, spsh__model *reader, spsh_error *err)
+{
+    const spsh__learner *l = &r->learner;
+    uint64_t elements = 0;
+    const spsh__buffer statistics = spsh__model_statistics(reader, &elements);
+    spsh_status rc = share(r, l->staged->stages, l->weights, spsh__model_weights(reader), err);
+    if (rc == SPSH_OK)
+        rc = share(r, l->staged->statistics, l->statistics, statistics, err);
+    if (rc == SPSH_OK)
+        spsh__model_weights_changed(reader);
+    return rc;
+}

@@ -1,0 +1,178 @@
+/* run_record.c: the runtime of a run, with a record around it or out of one; and what goes into the
+ * record beside messages: whatever a learner does by a clock, for a signal, or between two tasks.
+ *
+ *     RUN/record/config.yaml             as it was resolved
+ *     RUN/record/learner-00000.marks     of each process (record.h)
+ *
+ * The record's run is a hash of configuration, vocabulary and the number of utterances: a replay
+ * with others would be of other numbers from its first step on.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include <xxhash.h>
+
+#include "base/train_internal.h"
+#include "run_internal.h"
+#include "runtime/record.h"
+#include "runtime/runtime_processes.h"
+
+enum { MARK_RUN = 64 }; /* no strategy's, nor one of leases */
+
+static spsh_status name_folder(spsh__run *r, spsh_error *err)
+{
+    const size_t capacity = strlen(r->o->run) + sizeof("/record");
+    r->record_folder = malloc(capacity);
+    if (r->record_folder == NULL)
+        return spsh__fail_memory(err);
+    (void)snprintf(r->record_folder, capacity, "%s/record", r->o->run);
+    return SPSH_OK;
+}
+
+/* There is chance in it, and it is in the order of messages. */
+static spsh_status check_strategy(const spsh__run *r, spsh_error *err)
+{
+    const char *name = r->config->strategy;
+    spsh__strategy *strategy = NULL;
+    const spsh_status rc = spsh__strategy_open(name, &r->allocator, &strategy, err);
+    if (rc != SPSH_OK)
+        return rc;
+    const bool has_messages = strategy->ops->needs_runtime, is_free = strategy->ops->is_free;
+    spsh__strategy_close(strategy);
+    if (has_messages)
+        return SPSH_OK;
+    return SPSH_FAIL(err, SPSH_E_UNSUPPORTED, SPSH_OFFSET_NONE,
+                     is_free ? "train.strategy %s: what learners write at once in the memory that "
+                               "they share is in no record"
+                             : "train.strategy %s: there is nothing to record: the same command "
+                               "gives the same bits",
+                     name);
+}
+
+spsh_status spsh__run_check_record(spsh__run *r, spsh_error *err)
+{
+    struct stat info;
+    if (!r->o->record)
+        return SPSH_OK;
+    if (r->o->resume)
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+                         "a record begins with its run: not with --resume");
+    if (r->config->shrinks)
+        return SPSH_FAIL(
+            err, SPSH_E_UNSUPPORTED, SPSH_OFFSET_NONE,
+            "train.on_lost is shrink, but a record is of processes that all live until "
+            "its end: train.on_lost=end");
+    spsh_status rc = check_strategy(r, err);
+    if (rc == SPSH_OK)
+        rc = name_folder(r, err);
+    if (rc == SPSH_OK && r->io->stat_fn(r->io->user, r->record_folder, &info) == 0)
+        rc = SPSH_FAIL(err, SPSH_E_EXISTS, SPSH_OFFSET_NONE,
+                       "%s: a record is there already: name another folder", r->record_folder);
+    return rc;
+}
+
+/* The same for all learners, in any order of starts. */
+static spsh_status hash_run(const spsh__run *r, uint64_t *ret, spsh_error *err)
+{
+    char *text = spsh__run_config_text(r, true);
+    if (text == NULL)
+        return spsh__fail_memory(err);
+    const uint64_t parts[3] = {XXH3_64bits(text, strlen(text)),
+                               XXH3_64bits(r->vocabulary_text, strlen(r->vocabulary_text)),
+                               spsh__feed_epoch_utterances(r->feed)};
+    free(text);
+    *ret = XXH3_64bits(parts, sizeof(parts));
+    return SPSH_OK;
+}
+
+static spsh_status open_record(spsh__run *r, spsh_error *err)
+{
+    spsh__record_options options = {&r->allocator, r->io, NULL, 0};
+    spsh_status rc = r->record_folder == NULL ? name_folder(r, err) : SPSH_OK;
+    if (rc == SPSH_OK)
+        rc = hash_run(r, &options.run, err);
+    if (rc == SPSH_OK) /* of each node's disk */
+        rc = spsh_io_make_directory(r->io, r->o->run, err);
+    if (rc == SPSH_OK)
+        rc = spsh_io_make_directory(r->io, r->record_folder, err);
+    options.folder = r->record_folder;
+    r->recorded = r->runtime;
+    if (rc == SPSH_OK)
+        rc = spsh__record_open(&options, r->recorded, &r->runtime, err);
+    if (rc != SPSH_OK) {
+        r->recorded = NULL;
+        if (r->record_folder != NULL) /* that is empty: it would refuse the next start */
+            (void)r->io->rmdir_fn(r->io->user, r->record_folder);
+    }
+    return rc;
+}
+
+/* Of nothing that was learnt: it would only refuse the next start. */
+static void remove_record(const spsh__run *r)
+{
+    const spsh__record_options options = {&r->allocator, r->io, r->record_folder, 0};
+    const size_t capacity = strlen(r->record_folder) + sizeof("/config.yaml");
+    char *path = r->is_first ? malloc(capacity) : NULL;
+    if (path != NULL) {
+        (void)snprintf(path, capacity, "%s/config.yaml", r->record_folder);
+        (void)r->io->unlink_fn(r->io->user, path);
+    }
+    free(path);
+    spsh__record_remove(&options, r->comm->rank);
+}
+
+static spsh_status check_replayed(const spsh__run *r, spsh_error *err)
+{
+    uint64_t run = 0;
+    const spsh_status rc = r->world->record != 0 ? hash_run(r, &run, err) : SPSH_OK;
+    if (rc != SPSH_OK || r->world->record == run)
+        return rc;
+    return SPSH_FAIL(err, SPSH_E_MISMATCH, SPSH_OFFSET_NONE,
+                     "%s/record: was made with another configuration, vocabulary or number of "
+                     "utterances than are there now",
+                     r->o->replay);
+}
+
+spsh_status spsh__run_open_runtime(spsh__run *r, spsh_error *err)
+{
+    if (r->world != NULL) {
+        r->runtime = r->world->runtime;
+        r->runtime->deadline_ms = r->comm->deadline_ms;
+        return check_replayed(r, err);
+    }
+    const spsh_status rc = spsh__runtime_processes_open(r->comm, &r->allocator, &r->runtime, err);
+    return rc == SPSH_OK && r->o->record ? open_record(r, err) : rc;
+}
+
+void spsh__run_close_runtime(spsh__run *r)
+{
+    if (r->runtime != NULL)
+        r->runtime->ops->close_fn(r->runtime);
+    if (r->recorded != NULL)
+        r->recorded->ops->close_fn(r->recorded);
+    if (r->recorded != NULL && !r->has_begun)
+        remove_record(r);
+}
+
+bool spsh__run_is_recorded(const spsh__run *r)
+{
+    return r->o->record || r->o->replay != NULL;
+}
+
+spsh_status spsh__run_note(const spsh__run *r, uint64_t *value, spsh_error *err)
+{
+    return r->runtime == NULL ? SPSH_OK : r->runtime->ops->note_fn(r->runtime, value, err);
+}
+
+spsh_status spsh__run_enter(const spsh__run *r, uint64_t number, spsh_error *err)
+{
+    const spsh__mark mark = {MARK_RUN, 0, number};
+    return r->runtime->ops->enter_fn(r->runtime, &mark, err);
+}
+
+void spsh__run_leave(const spsh__run *r)
+{
+    r->runtime->ops->leave_fn(r->runtime);
+}

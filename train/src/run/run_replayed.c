@@ -1,0 +1,144 @@
+/* run_replayed.c: a recorded run again: all its learners in one process, each the whole of
+ * spsh__run_in on a fiber of replay.h, which lets them go on in the record's order. What they
+ * compute is computed again, from the same data, so that it comes to the same bits.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/train_internal.h"
+#include "run_world.h"
+#include "runtime/replay.h"
+
+enum { LEARNERS_MAX = 1024, CONFIG_NAME_BYTES = 32 };
+
+typedef struct stage {
+    spsh__run_outcome all;      /* SPSH_E_CANCELED: stopped and saved, as it was then */
+    spsh_train_options options; /* a learner's: with the record's configuration */
+    char *folder, *config;      /* what record and options name */
+    spsh__record_options record;
+    uint32_t learners;
+    spsh__replay *replay;
+    bool is_cut; /* a record has ended before its learner did */
+} stage;
+
+static spsh__launch launch_of(const stage *s, uint32_t learner)
+{
+    return (spsh__launch){.launcher = "replay",
+                          .rank = learner,
+                          .world_size = s->learners,
+                          .local_rank = learner,
+                          .local_size = s->learners,
+                          .node_count = 1};
+}
+
+static bool was_stopped(const stage *s)
+{
+    return s->all.o->stop != NULL && *s->all.o->stop != 0;
+}
+
+static spsh_status learn(void *user, uint32_t learner, spsh_error *err)
+{
+    stage *s = (stage *)user;
+    const spsh__run_world world = {.launch = launch_of(s, learner),
+                                   .comm = spsh__replay_comm(s->replay, learner),
+                                   .runtime = spsh__replay_runtime(s->replay, learner),
+                                   .record = s->record.run};
+    spsh_error failed = SPSH_ERROR_INIT;
+    const spsh_status rc = spsh__run_in_turn(&s->all, &s->options, &world, &failed);
+    const bool is_cut =
+        rc == SPSH_E_CANCELED && spsh__comm_has_failed(world.comm) && !was_stopped(s);
+    s->is_cut = s->is_cut || is_cut;
+    if (!is_cut)
+        spsh__run_take_failure(&s->all, rc, &failed);
+    if (rc != SPSH_OK && err != NULL)
+        *err = failed;
+    return rc;
+}
+
+static spsh_status name_files(stage *s, spsh_error *err)
+{
+    const size_t capacity = strlen(s->all.o->replay) + CONFIG_NAME_BYTES;
+    s->folder = malloc(capacity);
+    s->config = malloc(capacity);
+    if (s->folder == NULL || s->config == NULL)
+        return spsh__fail_memory(err);
+    (void)snprintf(s->folder, capacity, "%s/record", s->all.o->replay);
+    (void)snprintf(s->config, capacity, "%s/record/config.yaml", s->all.o->replay);
+    s->options.config_path = s->config;
+    s->record = (spsh__record_options){spsh_allocator_default(),
+                                       s->options.io != NULL ? s->options.io : spsh_io_default(),
+                                       s->folder, 0};
+    return SPSH_OK;
+}
+
+static spsh_status check(const spsh_train_options *o, spsh_error *err)
+{
+    if (o->config_path != NULL || (o->overrides != NULL && o->overrides[0] != NULL) || o->resume ||
+        o->record || o->simulate != NULL)
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+                         "a run is done again as it was recorded: without a configuration, changes "
+                         "to it, resume, record and simulate");
+    return spsh__run_check_undisturbed(o,
+                                       "what --slow, --freeze, --kill and --link did to a run is "
+                                       "in its record; a replay has no other processes to meet",
+                                       err);
+}
+
+static spsh_status open_record(stage *s, spsh_error *err)
+{
+    spsh_status rc = name_files(s, err);
+    if (rc != SPSH_OK)
+        return rc;
+    rc = spsh__record_find(&s->record, &s->record.run, &s->learners, err);
+    if (rc == SPSH_E_NOT_FOUND)
+        return SPSH_FAIL(err, rc, SPSH_OFFSET_NONE,
+                         "%s: no record is there: a run keeps one with --record", s->folder);
+    if (rc == SPSH_OK && (s->learners == 0 || s->learners > LEARNERS_MAX))
+        rc = SPSH_FAIL(err, SPSH_E_CORRUPT, SPSH_OFFSET_NONE, "%s: is of %u learners", s->folder,
+                       s->learners);
+    return rc != SPSH_OK ? rc : spsh__replay_open(&s->record, s->learners, &s->replay, err);
+}
+
+/* What came of it, of all of them. */
+static spsh_status judge(const stage *s, spsh_status rc, spsh_error *err)
+{
+    if (s->all.status == SPSH_E_CANCELED && was_stopped(s))
+        return SPSH_FAIL(err, SPSH_E_IO, SPSH_OFFSET_NONE,
+                         "the replay was stopped, and nothing of it is saved: begin it again");
+    if (s->all.status != SPSH_OK && err != NULL)
+        *err = s->all.error;
+    if (s->all.status != SPSH_OK)
+        return s->all.status;
+    if (rc != SPSH_OK && rc != SPSH_E_CANCELED)
+        return rc;
+    if (!s->is_cut)
+        return SPSH_OK;
+    for (uint32_t i = 0; i < s->learners; i++)
+        if (!spsh__replay_is_whole(s->replay, i))
+            return SPSH_FAIL(err, SPSH_E_TRUNCATED, SPSH_OFFSET_NONE,
+                             "%s/learner-%05u.marks: ends before the run does: it was cut, or that "
+                             "process was killed; up to there the run was done again",
+                             s->folder, i);
+    return SPSH_FAIL(err, SPSH_E_TRUNCATED, SPSH_OFFSET_NONE,
+                     "%s: the run had failed there; up to there it was done again", s->folder);
+}
+
+spsh_status spsh__run_replayed(const spsh_train_options *o, spsh_train_result *ret, spsh_error *err)
+{
+    stage s = {
+        .all = {.o = o, .result = ret, .error = SPSH_ERROR_INIT},
+          .options = *o
+    };
+    spsh_status rc = check(o, err);
+    if (rc == SPSH_OK)
+        rc = spsh__run_check_alone("a replay", err);
+    if (rc == SPSH_OK)
+        rc = open_record(&s, err);
+    if (rc == SPSH_OK)
+        rc = judge(&s, spsh__replay_run(s.replay, learn, &s, err), err);
+    spsh__replay_close(s.replay);
+    free(s.folder);
+    free(s.config);
+    return rc;
+}

@@ -1,0 +1,93 @@
+/* run_shared.c: memory that all processes of a node share: a file that has no name any more once
+ * all have it, in /dev/shm or, where there is none, in the run's folder. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/train_internal.h"
+#include "run_internal.h"
+
+enum { PATH_BYTES = 1024 };
+
+static spsh_status make(const spsh__run *r, size_t size, char path[PATH_BYTES], int *ret_fd,
+                        spsh_error *err)
+{
+    *ret_fd = -1;
+    for (int i = 0; i < 2 && *ret_fd < 0; i++) {
+        (void)snprintf(path, PATH_BYTES, "%s/.speechshard-XXXXXX", i == 0 ? "/dev/shm" : r->o->run);
+        if (i == 1 && spsh_io_make_directory(r->io, r->o->run, NULL) != SPSH_OK)
+            break;
+        *ret_fd = mkostemp(path, O_CLOEXEC);
+        if (*ret_fd >= 0 && posix_fallocate(*ret_fd, 0, (off_t)size) != 0) {
+            (void)unlink(path);
+            (void)close(*ret_fd);
+            *ret_fd = -1;
+        }
+    }
+    if (*ret_fd >= 0)
+        return SPSH_OK;
+    path[0] = '\0';
+    return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE,
+                     "%zu bytes of memory that processes share are neither in /dev/shm nor in %s",
+                     size, r->o->run);
+}
+
+/* Also where it has failed, so that all say so. */
+static spsh_status agree(spsh__run *r, spsh_status own, spsh_error *err)
+{
+    uint64_t has_failed = own != SPSH_OK;
+    const spsh_status rc =
+        spsh__comm_all_reduce(r->comm, SPSH__COMM_U64, SPSH__COMM_MAX, &has_failed, 1, err);
+    if (own != SPSH_OK || rc != SPSH_OK || has_failed == 0)
+        return own != SPSH_OK ? own : rc;
+    return SPSH_FAIL(err, SPSH_E_UNSUPPORTED, SPSH_OFFSET_NONE,
+                     "train.strategy hogwild: another process has not the memory that all share");
+}
+
+spsh_status spsh__run_open_shared(spsh__run *r, spsh_error *err)
+{
+    const size_t size = r->learner.arena_elements * sizeof(float);
+    char path[PATH_BYTES] = "";
+    int fd = -1;
+    spsh_status rc = SPSH_OK;
+    if (r->comm->world_size > 1 && r->launch.local_size != r->comm->world_size)
+        return SPSH_FAIL(err, SPSH_E_UNSUPPORTED, SPSH_OFFSET_NONE,
+                         "train.strategy hogwild: all processes share memory, but of %u only %u "
+                         "are on this node",
+                         r->comm->world_size, r->launch.local_size);
+    if (r->is_first)
+        rc = make(r, size, path, &fd, err);
+    const spsh_status sent = spsh__comm_broadcast(r->comm, path, sizeof(path), 0, err);
+    if (sent != SPSH_OK)
+        rc = rc != SPSH_OK ? rc : sent;
+    if (rc == SPSH_OK && !r->is_first)
+        fd = open(path, O_RDWR | O_CLOEXEC);
+    void *memory =
+        fd < 0 ? MAP_FAILED : mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (rc == SPSH_OK && memory == MAP_FAILED)
+        rc = SPSH_FAIL_OS(err, SPSH_E_UNSUPPORTED, errno, SPSH_OFFSET_NONE,
+                          "train.strategy hogwild: '%s', which all processes share, is not there",
+                          path);
+    if (fd >= 0)
+        (void)close(fd);
+    if (memory != MAP_FAILED) {
+        r->shared = (float *)memory;
+        r->shared_bytes = size;
+    }
+    rc = agree(r, rc, err);
+    if (r->is_first && path[0] != '\0')
+        (void)unlink(path);
+    r->learner.shared = r->shared;
+    return rc;
+}
+
+void spsh__run_close_shared(spsh__run *r)
+{
+    if (r->shared != NULL)
+        (void)munmap(r->shared, r->shared_bytes);
+    r->shared = NULL;
+}

@@ -1,0 +1,565 @@
+/* run_state.c: a run's checkpoints: what it goes on from, and what it leaves.
+ *
+ * Rank 0 alone reads and writes files. What a rank must know to go on (configuration, vocabulary,
+ * counters, cursor) is broadcast; weights, moments and statistics are given by the strategy's
+ * start.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/train_internal.h"
+#include "run_internal.h"
+
+enum { SETTING_BYTES = 64, NAME_BYTES = 2 * SETTING_BYTES };
+
+/* ---- finding ---- */
+
+/* A text of rank 0 for all; the others' *text is made. */
+static spsh_status share_text(spsh__run *r, char **text, spsh_error *err)
+{
+    uint64_t size = r->is_first ? strlen(*text) + 1 : 0;
+    spsh_status rc = spsh__comm_broadcast(r->comm, &size, sizeof(size), 0, err);
+    if (rc == SPSH_OK && !r->is_first) {
+        *text = malloc(size);
+        rc = *text == NULL ? spsh__fail_memory(err) : SPSH_OK;
+    }
+    return rc != SPSH_OK ? rc : spsh__comm_broadcast(r->comm, *text, size, 0, err);
+}
+
+static spsh_status find_checkpoint(spsh__run *r, spsh_error *err)
+{
+    spsh_error found = SPSH_ERROR_INIT;
+    struct stat info;
+    if (r->io->stat_fn(r->io->user, r->o->run, &info) == 0 && S_ISREG(info.st_mode))
+        return SPSH_FAIL(err, SPSH_E_EXISTS, SPSH_OFFSET_NONE,
+                         "%s: exists and is not a directory: a run is a folder", r->o->run);
+    const spsh_status rc = spsh__checkpoint_open(r->o->run, r->io, r->o->log_fn, r->o->log_user,
+                                                 &r->resumed, &r->resumed_state, &found);
+    if (rc == SPSH_E_NOT_FOUND && r->o->config_path != NULL)
+        return SPSH_OK;
+    if (rc == SPSH_E_NOT_FOUND)
+        return SPSH_FAIL(err, rc, SPSH_OFFSET_NONE,
+                         "%s: there is no checkpoint to go on from; a configuration begins a run",
+                         r->o->run);
+    if (rc != SPSH_OK) {
+        if (err != NULL)
+            *err = found;
+        return rc;
+    }
+    if (!r->o->resume)
+        return SPSH_FAIL(
+            err, SPSH_E_EXISTS, SPSH_OFFSET_NONE,
+            "%s: has checkpoints: '--resume auto' goes on from them; else name another "
+            "folder",
+            r->o->run);
+    return SPSH_OK;
+}
+
+/* The configuration that was given; without one, that of the checkpoint. */
+static spsh_status find_config(spsh__run *r, spsh_error *err)
+{
+    const char *const *overrides = r->o->overrides;
+    const char *text = r->resumed != NULL ? r->resumed_state.config : "";
+    const spsh_status rc =
+        r->o->config_path != NULL
+            ? spsh__config_read(r->o->config_path, overrides, r->io, &r->config, err)
+            : spsh__config_parse(text, strlen(text), overrides, &r->config, err);
+    if (rc != SPSH_OK)
+        return rc;
+    /* Steps stay as large as they were, on fewer processes, too. */
+    if (r->config->virtual_world == 0)
+        r->config->virtual_world =
+            r->resumed != NULL ? r->resumed_state.virtual_world : r->comm->world_size;
+    r->config_text = spsh__config_text(r->config);
+    return r->config_text == NULL ? spsh__fail_memory(err) : SPSH_OK;
+}
+
+/* Of the file that the configuration names; SPSH_E_NOT_FOUND. */
+static spsh_status read_vocabulary(const spsh__run *r, char **ret_text, spsh_error *err)
+{
+    spsh__vocabulary *v = NULL;
+    const spsh_status rc = spsh__vocabulary_read(r->config->vocabulary, r->io, &v, err);
+    if (rc != SPSH_OK)
+        return rc;
+    *ret_text = spsh__vocabulary_text(v);
+    spsh__vocabulary_free(v);
+    return *ret_text == NULL ? spsh__fail_memory(err) : SPSH_OK;
+}
+
+/* The run's own, whatever became of the file; one that says something else is not passed over in
+ * silence. */
+static spsh_status keep_vocabulary(spsh__run *r, spsh_error *err)
+{
+    char *text = NULL;
+    r->vocabulary_text = strdup(r->resumed_state.vocabulary);
+    if (r->vocabulary_text == NULL)
+        return spsh__fail_memory(err);
+    if (r->config->vocabulary[0] == '\0' || read_vocabulary(r, &text, NULL) != SPSH_OK)
+        return SPSH_OK;
+    const bool is_other = strcmp(text, r->vocabulary_text) != 0;
+    free(text);
+    if (is_other)
+        return SPSH_FAIL(err, SPSH_E_MISMATCH, SPSH_OFFSET_NONE,
+                         "%s: is another vocabulary than the one that %s was begun with: begin "
+                         "another run, or put the old one back",
+                         r->config->vocabulary, r->o->run);
+    return SPSH_OK;
+}
+
+static spsh_status find_vocabulary(spsh__run *r, spsh_error *err)
+{
+    if (r->config->model.kind == SPSH__MODEL_LSTM_HYBRID) { /* it has none */
+        r->vocabulary_text = strdup("");
+        return r->vocabulary_text == NULL ? spsh__fail_memory(err) : SPSH_OK;
+    }
+    if (r->resumed != NULL)
+        return keep_vocabulary(r, err);
+    if (r->config->vocabulary[0] == '\0')
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+                         "%s: names no vocabulary; 'speechshard train CONFIG --make-vocab' makes "
+                         "the one that it names",
+                         r->o->config_path);
+    return read_vocabulary(r, &r->vocabulary_text, err);
+}
+
+/* Rank 0's outcome is everybody's: nobody waits for one that failed, nor takes it for a stop. All
+ * know why: mpirun ends the job when the first of them ends, whoever that is. */
+spsh_status spsh__run_agree(spsh__run *r, spsh_status own, spsh_error *err)
+{
+    struct {
+        int64_t rc;
+        char why[400];
+    } outcome = {own, ""};
+    if (own != SPSH_OK && err != NULL)
+        (void)snprintf(outcome.why, sizeof(outcome.why), "%.399s", err->message);
+    const spsh_status sent =
+        spsh__comm_broadcast(r->comm, &outcome, sizeof(outcome), 0, r->is_first ? NULL : err);
+    if (r->is_first || sent != SPSH_OK)
+        return own != SPSH_OK ? own : sent;
+    if (outcome.rc != SPSH_OK)
+        return SPSH_FAIL(err, (spsh_status)outcome.rc, SPSH_OFFSET_NONE,
+                         "rank 0 could not start: %s", outcome.why);
+    return SPSH_OK;
+}
+
+spsh_status spsh__run_find(spsh__run *r, spsh_error *err)
+{
+    spsh_status rc = SPSH_OK;
+    if (r->is_first) {
+        rc = find_checkpoint(r, err);
+        if (rc == SPSH_OK)
+            rc = find_config(r, err);
+        if (rc == SPSH_OK)
+            rc = find_vocabulary(r, err);
+        if (rc == SPSH_OK)
+            rc = spsh__run_check_record(r, err);
+    }
+    rc = spsh__run_agree(r, rc, err);
+    if (rc == SPSH_OK)
+        rc = share_text(r, &r->config_text, err);
+    if (rc == SPSH_OK)
+        rc = share_text(r, &r->vocabulary_text, err);
+    if (rc == SPSH_OK && !r->is_first)
+        rc = spsh__config_parse(r->config_text, strlen(r->config_text), NULL, &r->config, err);
+    if (rc == SPSH_OK && r->vocabulary_text[0] != '\0')
+        rc = spsh__vocabulary_parse(r->vocabulary_text, strlen(r->vocabulary_text),
+                                    r->config->vocabulary, &r->vocabulary, err);
+    return rc;
+}
+
+/* ---- restoring ---- */
+
+typedef struct setting {
+    const char *value;
+    int name_size, size;
+} setting;
+
+/* A line of a configuration's text, which moves behind it. */
+static setting next_setting(const char **text)
+{
+    const char *line = *text;
+    const size_t size = strcspn(line, "\n");
+    const char *colon = memchr(line, ':', size);
+    const size_t name = colon == NULL ? size : (size_t)(colon - line);
+    *text = line + size + (line[size] == '\n');
+    return (setting){line + name, (int)name, (int)(size - name)};
+}
+
+/* "  rate" of section "train": "train.rate". */
+static void name_setting(const char *line, const setting *s, char section[SETTING_BYTES],
+                         char name[NAME_BYTES])
+{
+    const bool is_inner = line[0] == ' ';
+    const int indent = is_inner ? 2 : 0;
+    if (!is_inner)
+        (void)snprintf(section, SETTING_BYTES, "%.*s", s->name_size, line);
+    if (is_inner)
+        (void)snprintf(name, NAME_BYTES, "%s.%.*s", section, s->name_size - indent, line + indent);
+    else
+        (void)snprintf(name, NAME_BYTES, "%s", section);
+}
+
+static bool must_stay(const char *name)
+{
+    return strcmp(name, "features") == 0 || strncmp(name, "model.", 6) == 0;
+}
+
+/* Both canonical: the same keys in the same order. */
+static spsh_status tell_changes(const spsh__run *r, const char *before, const char *now,
+                                spsh_error *err)
+{
+    char section[SETTING_BYTES] = "", name[NAME_BYTES];
+    while (*before != '\0' && *now != '\0') {
+        const char *line = now;
+        const setting old = next_setting(&before), new = next_setting(&now);
+        name_setting(line, &new, section, name);
+        if (old.size == new.size && memcmp(old.value, new.value, (size_t) new.size) == 0)
+            continue;
+        const char *text_old = old.size > 2 ? old.value + 2 : "", *text = new.value + 2;
+        if (must_stay(name))
+            return SPSH_FAIL(err, SPSH_E_MISMATCH, SPSH_OFFSET_NONE,
+                             "%s is %.*s, but %s was begun with %.*s: that is another model; name "
+                             "another folder for it",
+                             name, new.size - 2, text, r->o->run, old.size - 2, text_old);
+        spsh__run_log(r, SPSH_LOG_INFO, "going on with %s: %.*s; it was %.*s", name, new.size - 2,
+                      text, old.size - 2, text_old);
+    }
+    return SPSH_OK;
+}
+
+static spsh_status compare_configs(const spsh__run *r, spsh_error *err)
+{
+    const char *text = r->resumed_state.config;
+    spsh__config *config = NULL;
+    spsh_status rc = spsh__config_parse(text, strlen(text), NULL, &config, err);
+    if (rc != SPSH_OK)
+        return rc;
+    char *before = spsh__config_text(config);
+    rc = before == NULL ? spsh__fail_memory(err) : tell_changes(r, before, r->config_text, err);
+    free(before);
+    spsh__config_free(config);
+    return rc;
+}
+
+static spsh_status take_memory(spsh__run *r, spsh_error *err)
+{
+    const spsh__model *whole = spsh__run_whole(r);
+    const uint64_t count = spsh__model_arena_elements(whole);
+    const uint32_t parameters = spsh__model_parameter_count(whole);
+    uint64_t statistics = 0;
+    (void)spsh__model_statistics(whole, &statistics);
+    r->host_weights = calloc(count, sizeof(float));
+    r->host_statistics = calloc(statistics + 1, sizeof(float));
+    r->parameters = calloc(parameters, sizeof(*r->parameters));
+    bool is_there = r->host_weights != NULL && r->host_statistics != NULL && r->parameters != NULL;
+    for (int m = 0; m < 2 && r->learner.moments[m].data != NULL; m++) {
+        r->host_moments[m] = calloc(count, sizeof(float));
+        is_there = is_there && r->host_moments[m] != NULL;
+    }
+    for (uint32_t i = 0; is_there && i < parameters; i++)
+        r->parameters[i] = *spsh__model_parameter(whole, i);
+    return is_there ? SPSH_OK : spsh__fail_memory(err);
+}
+
+static spsh_status other_optimiser(const spsh__run *r, spsh_error *err)
+{
+    return SPSH_FAIL(err, SPSH_E_MISMATCH, SPSH_OFFSET_NONE,
+                     "train.optimiser: %s was begun with another one: name another folder",
+                     r->o->run);
+}
+
+/* Until all stages are here. */
+static spsh_status keep_arenas(spsh__run *r, spsh_error *err)
+{
+    const spsh__checkpoint *c = &r->resumed_state;
+    memcpy(r->host_weights, c->weights, c->arena_elements * sizeof(float));
+    memcpy(r->host_statistics, c->statistics, c->statistics_elements * sizeof(float));
+    for (int m = 0; m < 2; m++) {
+        if ((r->host_moments[m] == NULL) != (c->moments[m] == NULL))
+            return other_optimiser(r, err);
+        if (c->moments[m] != NULL)
+            memcpy(r->host_moments[m], c->moments[m], c->arena_elements * sizeof(float));
+    }
+    return SPSH_OK;
+}
+
+static spsh_status take_arenas(spsh__run *r, spsh_error *err)
+{
+    const spsh__backend_ops *ops = r->backend->ops;
+    const spsh__checkpoint *c = &r->resumed_state;
+    const spsh__model *whole = spsh__run_whole(r);
+    uint64_t statistics = 0;
+    (void)spsh__model_statistics(whole, &statistics);
+    const spsh_status rc =
+        spsh__checkpoint_match(c, r->parameters, spsh__model_parameter_count(whole),
+                               spsh__model_arena_elements(whole), statistics, err);
+    if (rc != SPSH_OK)
+        return rc;
+    if (r->pipeline != NULL)
+        return keep_arenas(r, err);
+    ops->write_f32_fn(r->backend, r->learner.weights, c->weights, c->arena_elements);
+    ops->write_f32_fn(r->backend, r->learner.statistics, c->statistics, c->statistics_elements);
+    for (int m = 0; m < 2; m++) {
+        if ((r->learner.moments[m].data == NULL) != (c->moments[m] == NULL))
+            return other_optimiser(r, err);
+        if (c->moments[m] != NULL)
+            ops->write_f32_fn(r->backend, r->learner.moments[m], c->moments[m], c->arena_elements);
+    }
+    return ops->status_fn(r->backend, err);
+}
+
+/* updates, skipped_steps, evaluated_step; the loss's scale (bits of a double), good steps with it:
+ * in the checkpoint's `strategy` bytes. Those that were written before there was a scale end before
+ * it. */
+enum { EXTRA_BYTES = 40, EXTRA_BYTES_WITHOUT_SCALE = 24, LOOK_EVERY_S = 1 };
+
+static spsh__loss_scale load_scale(const spsh__run *r)
+{
+    const spsh__checkpoint *c = &r->resumed_state;
+    spsh__loss_scale before = {1, 0};
+    if (c->strategy_size == EXTRA_BYTES) {
+        const uint64_t bits = spsh__load_u64le(c->strategy + 24);
+        memcpy(&before.scale, &bits, sizeof(bits));
+        before.good_steps = spsh__load_u64le(c->strategy + 32);
+    }
+    return spsh__loss_scale_resume(&before, r->backend->precision);
+}
+
+static void store_scale(const spsh__loss_scale *s, uint8_t extra[EXTRA_BYTES])
+{
+    uint64_t bits = 0;
+    memcpy(&bits, &s->scale, sizeof(bits));
+    spsh__store_u64le(extra + 24, bits);
+    spsh__store_u64le(extra + 32, s->good_steps);
+}
+
+static spsh_status take_counters(spsh__run *r, spsh_error *err)
+{
+    const spsh__checkpoint *c = &r->resumed_state;
+    if (c->strategy_size != EXTRA_BYTES && c->strategy_size != EXTRA_BYTES_WITHOUT_SCALE)
+        return SPSH_FAIL(err, SPSH_E_CORRUPT, SPSH_OFFSET_NONE,
+                         "the checkpoint's counters have %zu bytes", c->strategy_size);
+    r->progress = (spsh__progress){
+        .samples = c->samples,
+        .step = c->step,
+        .epoch = c->epoch,
+        .updates = spsh__load_u64le(c->strategy),
+        .skipped_steps = spsh__load_u64le(c->strategy + 8),
+        .evaluated_step = spsh__load_u64le(c->strategy + 16),
+        .restarts = c->restarts + 1,
+        .best_samples = c->best_samples,
+        .best_metric = c->best_metric,
+        .audio_s = c->audio_seconds,
+        .wall_s = c->wall_seconds,
+        .loss_scale = load_scale(r),
+    };
+    r->cursor = malloc(c->cursor_size);
+    if (r->cursor == NULL)
+        return spsh__fail_memory(err);
+    memcpy(r->cursor, c->cursor, c->cursor_size);
+    r->cursor_size = c->cursor_size;
+    uint64_t hash = 0;
+    const spsh_status rc = spsh__feed_next_hash(r->feed, r->cursor, r->cursor_size, &hash, err);
+    if (rc == SPSH_OK && hash != c->next_batch_hash)
+        return SPSH_FAIL(err, SPSH_E_MISMATCH, SPSH_OFFSET_NONE,
+                         "%s: the batch that would come next is not the one that was next when the "
+                         "checkpoint was written: by another version of the program?",
+                         r->o->run);
+    return rc;
+}
+
+static spsh_status share_cursor(spsh__run *r, spsh_error *err)
+{
+    uint64_t size = r->cursor_size;
+    spsh_status rc = spsh__comm_broadcast(r->comm, &size, sizeof(size), 0, err);
+    if (rc != SPSH_OK || size == 0)
+        return rc;
+    if (!r->is_first) {
+        r->cursor = malloc(size);
+        r->cursor_size = size;
+        if (r->cursor == NULL)
+            return spsh__fail_memory(err);
+    }
+    rc = spsh__comm_broadcast(r->comm, r->cursor, size, 0, err);
+    if (rc != SPSH_OK)
+        return rc;
+    return r->is_free_running
+               ? spsh__feed_find(r->feed, r->cursor, size, &r->place_epoch, &r->place_step, err)
+               : spsh__feed_restore(r->feed, r->cursor, size, err);
+}
+
+spsh_status spsh__run_restore(spsh__run *r, spsh_error *err)
+{
+    spsh_status rc = SPSH_OK;
+    r->progress.best_metric = (double)INFINITY;
+    if (r->is_first) {
+        rc = take_memory(r, err);
+        if (rc == SPSH_OK && r->resumed != NULL)
+            rc = compare_configs(r, err);
+        if (rc == SPSH_OK && r->resumed != NULL)
+            rc = take_arenas(r, err);
+        if (rc == SPSH_OK && r->resumed != NULL)
+            rc = take_counters(r, err);
+        if (rc == SPSH_OK)
+            rc = spsh__checkpoint_writer_open(r->o->run, r->config->keep_checkpoints, r->io, NULL,
+                                              &r->writer, err);
+        spsh__checkpoint_close(r->resumed);
+        r->resumed = NULL;
+    }
+    rc = spsh__run_agree(r, rc, err);
+    if (rc == SPSH_OK)
+        rc = spsh__comm_broadcast(r->comm, &r->progress, sizeof(r->progress), 0, err);
+    r->served_base = r->progress.updates;
+    if (rc == SPSH_OK && r->pipeline != NULL && r->progress.restarts > 0)
+        rc = spsh__run_scatter_stages(r, err);
+    return rc != SPSH_OK ? rc : share_cursor(r, err);
+}
+
+/* ---- saving ---- */
+
+/* Behind an epoch's end its place is the next one's beginning. */
+static spsh_status write_cursor(const spsh__run *r, uint8_t *bytes, size_t capacity,
+                                size_t *ret_size, spsh_error *err)
+{
+    const bool is_next = r->place_epoch < r->progress.epoch;
+    if (!r->is_free_running)
+        return spsh__feed_save(r->feed, bytes, capacity, ret_size, err);
+    return spsh__feed_save_at(r->feed, is_next ? r->progress.epoch : r->place_epoch,
+                              is_next ? 0 : r->place_step, bytes, capacity, ret_size, err);
+}
+
+static spsh_status save_cursor(spsh__run *r, spsh_error *err)
+{
+    size_t size = 0;
+    if (r->pending != NULL || (r->is_free_running && !r->is_first))
+        return SPSH_OK; /* the cursor that was restored is in front of it */
+    const spsh_status asked = write_cursor(r, NULL, 0, &size, NULL);
+    if (asked != SPSH_OK && asked != SPSH_E_LIMIT)
+        return write_cursor(r, NULL, 0, &size, err);
+    uint8_t *cursor = realloc(r->cursor, size);
+    if (cursor == NULL)
+        return spsh__fail_memory(err);
+    r->cursor = cursor;
+    r->cursor_size = size;
+    return write_cursor(r, cursor, size, &size, err);
+}
+
+static void read_arenas(spsh__run *r)
+{
+    const spsh__backend_ops *ops = r->backend->ops;
+    const spsh__learner *l = &r->learner;
+    ops->read_f32_fn(r->backend, r->host_weights, l->weights, l->arena_elements);
+    ops->read_f32_fn(r->backend, r->host_statistics, l->statistics, l->statistics_elements);
+    for (int m = 0; m < 2 && l->moments[m].data != NULL; m++)
+        ops->read_f32_fn(r->backend, r->host_moments[m], l->moments[m], l->arena_elements);
+}
+
+static spsh_status put(spsh__run *r, spsh_error *err)
+{
+    const spsh__model *whole = spsh__run_whole(r);
+    uint64_t statistics = 0;
+    (void)spsh__model_statistics(whole, &statistics);
+    uint8_t extra[EXTRA_BYTES];
+    spsh__store_u64le(extra, r->progress.updates);
+    spsh__store_u64le(extra + 8, r->progress.skipped_steps);
+    spsh__store_u64le(extra + 16, r->progress.evaluated_step);
+    store_scale(&r->progress.loss_scale, extra);
+    if (r->pipeline == NULL)
+        read_arenas(r);
+    const spsh__checkpoint c = {
+        .samples = r->progress.samples,
+        .step = r->progress.step,
+        .epoch = r->progress.epoch,
+        .best_metric = r->progress.best_metric,
+        .best_samples = r->progress.best_samples,
+        .world_size = r->comm->world_size,
+        .virtual_world = r->config->virtual_world,
+        .config = r->config_text,
+        .vocabulary = r->vocabulary_text,
+        .weights = r->host_weights,
+        .moments = {r->host_moments[0], r->host_moments[1]},
+        .statistics = r->host_statistics,
+        .arena_elements = spsh__model_arena_elements(whole),
+        .statistics_elements = statistics,
+        .parameters = r->parameters,
+        .parameter_count = spsh__model_parameter_count(whole),
+        .cursor = r->cursor,
+        .cursor_size = r->cursor_size,
+        .strategy = extra,
+        .strategy_size = sizeof(extra),
+        .next_batch_hash = r->next_batch_hash,
+        .wall_seconds = r->progress.wall_s + spsh__run_now_s(r) - r->begin_s,
+        .audio_seconds = r->progress.audio_s,
+        .restarts = r->progress.restarts,
+    };
+    return spsh__checkpoint_put(r->writer, &c, err);
+}
+
+/* A checkpoint that was not written, but by a disk that may have room for the next one, is told,
+ * and the run goes on. */
+static spsh_status judge(const spsh__run *r, spsh_status rc, const spsh_error *failed,
+                         spsh_error *err)
+{
+    if (rc == SPSH_OK)
+        return rc;
+    if (rc == SPSH_E_MISMATCH || rc == SPSH_E_NO_MEMORY || rc == SPSH_E_INVALID_ARG) {
+        if (err != NULL)
+            *err = *failed;
+        return rc;
+    }
+    spsh__run_log(r, SPSH_LOG_ERROR, "a checkpoint was not written, those before are there: %s",
+                  failed->message);
+    return SPSH_OK;
+}
+
+static spsh_status save(spsh__run *r, spsh_error *err)
+{
+    spsh_error failed = SPSH_ERROR_INIT;
+    spsh_status rc = spsh__run_meet(r, true, err);
+    if (rc == SPSH_OK)
+        rc = save_cursor(r, err);
+    if (rc == SPSH_OK)
+        rc = r->strategy->ops->gather_fn(r->strategy, err);
+    if (rc == SPSH_OK && r->is_first)
+        rc = spsh__feed_next_hash(r->feed, r->cursor, r->cursor_size, &r->next_batch_hash, err);
+    if (rc == SPSH_OK && !r->is_first && r->pipeline != NULL)
+        rc = spsh__run_gather_stages(r, err);
+    if (rc != SPSH_OK || !r->is_first)
+        return rc;
+    r->saved_s = spsh__run_now_s(r);
+    rc = judge(r, spsh__checkpoint_flush(r->writer, &failed), &failed, err); /* of the one before */
+    if (rc == SPSH_OK && r->pipeline != NULL) /* its memory is free again */
+        rc = spsh__run_gather_stages(r, err);
+    return rc != SPSH_OK ? rc : put(r, err);
+}
+
+spsh_status spsh__run_save(spsh__run *r, spsh_error *err)
+{
+    const double begin_s = spsh__run_now_s(r);
+    spsh__run_rest(r);
+    const spsh_status rc = save(r, err);
+    spsh__run_rest_end(r);
+    r->save_s += spsh__run_now_s(r) - begin_s;
+    return rc;
+}
+
+spsh_status spsh__run_save_last(spsh__run *r, spsh_error *err)
+{
+    const spsh_status rc = spsh__run_save(r, err);
+    return rc != SPSH_OK || !r->is_first ? rc : spsh__checkpoint_flush(r->writer, err);
+}
+
+spsh_status spsh__run_look(spsh__run *r, spsh_error *err)
+{
+    spsh_error failed = SPSH_ERROR_INIT;
+    if (!r->is_first)
+        return SPSH_OK;
+    const double now_s = spsh__run_now_s(r);
+    spsh_status rc = judge(r, spsh__checkpoint_poll(r->writer, &failed), &failed, err);
+    if (rc != SPSH_OK || now_s - r->looked_s < LOOK_EVERY_S)
+        return rc;
+    r->looked_s = now_s;
+    rc = spsh__checkpoint_writer_check(r->writer, &failed);
+    return rc == SPSH_E_MISMATCH ? judge(r, rc, &failed, err) : SPSH_OK;
+}

@@ -1,0 +1,684 @@
+/* run_step.c: one optimiser's step: batches, forward, loss, backward, exchange, update.
+ *
+ * Gradients are those of the sum of losses, of utterances or of frames; they are divided by how
+ * many there were only where they are used, since no rank knows it before the exchange. Gradients,
+ * or a loss, that are not finite on one rank are so on all after it, so that all skip the update
+ * together.
+ *
+ * Learners with models of their own (strategy.h, is_free) judge and apply their own gradients, and
+ * a step that is not finite is one learner's; what is told of the step, and what all do after it,
+ * is the sum of their totals.
+ */
+#include "run_internal.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/train_internal.h"
+
+enum { SKIPPED_IN_A_ROW_MAX = 100 };
+
+spsh_status spsh__run_step_open(spsh__run *r, spsh_error *err)
+{
+    const spsh__model_limits limits = spsh__feed_limits(r->feed);
+    uint32_t domains = spsh__feed_domain_count(r->feed);
+    if (domains > SPSH__METRIC_DOMAINS_MAX)
+        domains = SPSH__METRIC_DOMAINS_MAX; /* the last one is the rest of them */
+    r->domain_count = domains;
+    r->row_count = SPSH__ROW_DOMAINS + 3 * domains;
+    const uint32_t leaves = spsh__leaf_count(&r->learner);
+    r->rows = calloc((size_t)leaves * r->row_count + 1, sizeof(*r->rows));
+    r->totals = calloc(r->row_count, sizeof(*r->totals));
+    r->losses = calloc(limits.batch_max, sizeof(*r->losses));
+    r->out_lengths = calloc(limits.batch_max, sizeof(*r->out_lengths));
+    r->own_totals =
+        r->strategy->ops->is_free ? calloc(r->row_count, sizeof(*r->own_totals)) : r->totals;
+    r->due_loss_scale = r->progress.loss_scale.scale;
+    if (r->rows == NULL || r->totals == NULL || r->own_totals == NULL || r->losses == NULL ||
+        r->out_lengths == NULL)
+        return spsh__fail_memory(err);
+    if (r->alignments != NULL) {
+        const spsh_status rc = spsh__frame_cutter_open(
+            &limits, spsh__feed_dim(r->feed), r->config->model.chunk_frames, &r->cutter, err);
+        if (rc != SPSH_OK)
+            return rc;
+    }
+    return r->backend->ops->alloc_fn(r->backend, r->learner.statistics_elements,
+                                     &r->statistics_before, err);
+}
+
+/* ---- a leaf ---- */
+
+static void on_bucket(void *user, uint32_t bucket)
+{
+    spsh__run *r = (spsh__run *)user;
+    spsh__run_pass_bucket(r, bucket);
+    if (r->bucket_status == SPSH_OK)
+        r->bucket_status =
+            r->strategy->ops->on_bucket_fn(r->strategy, r->leaf, bucket, &r->bucket_error);
+}
+
+/* Also of a batch whose utterances all are without frames, which the model does not see. */
+static void fill_row(const spsh__run *r, const spsh__feed_batch *b, double *row)
+{
+    row[SPSH__ROW_SERVED] = b->source->utterance_count;
+    row[SPSH__ROW_WITHOUT_TEXT] = b->without_text;
+    row[SPSH__ROW_WITHOUT_FRAMES] = b->without_frames;
+    row[SPSH__ROW_WITHOUT_ALIGNMENT] = b->without_alignment;
+    row[SPSH__ROW_OTHER_LENGTH] = b->other_length;
+    row[SPSH__ROW_AUDIO_S] = b->seconds;
+    row[SPSH__ROW_PADDED_FRAMES] =
+        (double)b->batch * spsh__model_padded_frames(r->model, b->frames);
+    for (uint32_t n = 0; n < b->batch; n++)
+        row[SPSH__ROW_FRAMES] += b->lengths[n];
+}
+
+/* So many losses of utterance n, with their sum; `utterances`: 1, but for a part of one: 0. */
+static void add_loss(const spsh__run *r, const spsh__feed_batch *b, uint32_t n,
+                     const double loss[3], double *row)
+{
+    const size_t last = r->domain_count - 1;
+    double *domain = row + SPSH__ROW_DOMAINS + 3 * (b->domains[n] < last ? b->domains[n] : last);
+    row[SPSH__ROW_LOSS] += loss[0];
+    row[SPSH__ROW_LOSSES] += loss[1];
+    row[SPSH__ROW_COUNTED] += loss[2];
+    for (int i = 0; i < 3; i++)
+        domain[i] += loss[i];
+}
+
+static void lose_texts(spsh__run *r, const spsh__feed_batch *b, spsh__model *m, spsh__buffer logits)
+{
+    const spsh__ctc_shape shape = {spsh__model_out_frames(m, b->frames), b->batch,
+                                   spsh__vocabulary_size(r->vocabulary), SPSH__VOCABULARY_BLANK,
+                                   r->progress.loss_scale.scale};
+    const spsh__label_batch labels = {b->labels, b->label_offsets};
+    const spsh__ctc_io io = {logits, spsh__model_logit_gradients(m), b->weights, r->losses};
+    r->backend->ops->ctc_fn(r->backend, &shape, spsh__model_out_lengths(m), &labels, &io);
+}
+
+static void take_texts(const spsh__run *r, const spsh__feed_batch *b, double *row)
+{
+    for (uint32_t n = 0; n < b->batch; n++) {
+        const double loss[3] = {r->losses[n].loss, 1, 1};
+        if (b->weights[n] <= 0)
+            continue;
+        if (r->losses[n].is_infeasible)
+            row[SPSH__ROW_INFEASIBLE]++;
+        else
+            add_loss(r, b, n, loss, row);
+    }
+}
+
+static void lose_frames(spsh__run *r, spsh__model *m, spsh__buffer logits)
+{
+    const spsh__frame_batch *cut = r->cut;
+    r->entropy = (spsh__cross_entropy){.rows = (size_t)cut->batch.batch * cut->batch.frames,
+                                       .width = r->config->model.outputs,
+                                       .states = cut->states,
+                                       .scale = r->progress.loss_scale.scale,
+                                       .logits = logits,
+                                       .dlogits = spsh__model_logit_gradients(m),
+                                       .row_losses = cut->row_losses};
+    r->backend->ops->cross_entropy_fn(r->backend, &r->entropy);
+}
+
+static void take_frames(const spsh__run *r, const spsh__feed_batch *b, double *row)
+{
+    const spsh__frame_batch *cut = r->cut;
+    const size_t chunks = cut->batch.batch;
+    for (size_t i = 0; i < r->entropy.rows; i++) {
+        const double loss[3] = {cut->row_losses[i], 1, 0};
+        if (cut->states[i] != UINT32_MAX)
+            add_loss(r, b, cut->owners[i % chunks], loss, row);
+    }
+    for (uint32_t n = 0; n < b->batch; n++) {
+        const double one[3] = {0, 0, b->weights[n] > 0 ? 1 : 0};
+        add_loss(r, b, n, one, row);
+    }
+    row[SPSH__ROW_RIGHT] = (double)r->entropy.right;
+}
+
+void spsh__run_lose(spsh__run *r, const spsh__feed_batch *b, spsh__model *m, spsh__buffer logits)
+{
+    if (r->alignments != NULL)
+        lose_frames(r, m, logits);
+    else
+        lose_texts(r, b, m, logits);
+}
+
+void spsh__run_take_losses(spsh__run *r, const spsh__feed_batch *b, double *row)
+{
+    if (r->alignments != NULL)
+        take_frames(r, b, row);
+    else
+        take_texts(r, b, row);
+}
+
+/* What losses say is on the host behind the finish, which a device comes to while backward goes on.
+ */
+static spsh_status learn_batch(spsh__run *r, const spsh__feed_batch *b,
+                               const spsh__model_batch *batch, double *row, spsh_error *err)
+{
+    spsh__buffer logits = {NULL, false};
+    uint32_t *out_lengths = r->cut != NULL ? r->cut->out_lengths : r->out_lengths;
+    const spsh_status rc = spsh__model_forward(r->model, batch, true, &logits, out_lengths, err);
+    if (rc != SPSH_OK)
+        return rc;
+    spsh__run_lose(r, b, r->model, logits);
+    spsh__model_backward(r->model, spsh__model_logit_gradients(r->model), on_bucket, r);
+    spsh__backend_finish(r->backend);
+    spsh__run_take_losses(r, b, row);
+    if (r->bucket_status != SPSH_OK) {
+        if (err != NULL)
+            *err = r->bucket_error;
+        return r->bucket_status;
+    }
+    return SPSH_OK;
+}
+
+static spsh_status do_leaf(spsh__run *r, const spsh__feed_batch *b, double *row, spsh_error *err)
+{
+    if (spsh__run_counts(r))
+        fill_row(r, b, row);
+    if (b->batch == 0)
+        return r->pipeline != NULL ? spsh__stages_put(r->pipeline, r->leaf, NULL, err)
+                                   : r->strategy->ops->skip_leaf_fn(r->strategy, r->leaf, err);
+    r->cut = r->alignments != NULL ? spsh__frame_cut(r->cutter, b) : NULL;
+    const spsh_status begun = spsh__run_begin_batch(r, err);
+    if (begun != SPSH_OK)
+        return begun;
+    const spsh__model_batch batch = r->alignments != NULL ? r->cut->batch : spsh__feed_for_model(b);
+    if (r->pipeline == NULL)
+        return learn_batch(r, b, &batch, row, err);
+    r->batch = b;
+    r->row = row;
+    return spsh__stages_put(r->pipeline, r->leaf, &batch, err);
+}
+
+/* ---- the batches of a step ---- */
+
+/* Of this rank: its calls of the loader for one of the loader's steps, k = 0, 1, ... */
+typedef struct place {
+    uint32_t part, call; /* which of `accumulate`; k */
+    uint32_t own;        /* leaves of this rank before it */
+} place;
+
+/* A batch that has come. Those behind the virtual world are no leaves: they are empty. */
+static spsh_status take(spsh__run *r, const spsh__feed_batch *b, place *at, spsh_error *err)
+{
+    const spsh__comm *c = r->learner.comm;
+    const uint32_t number = at->call * c->world_size + c->rank;
+    spsh_status rc = SPSH_OK;
+    if (number < r->learner.virtual_world) {
+        r->leaf = spsh__leaf_of(&r->learner, at->own);
+        rc = do_leaf(r, b, r->rows + (size_t)at->own * r->row_count, err);
+        at->own++;
+    }
+    at->call++;
+    return rc;
+}
+
+/* The next batch of the step; *ret NULL: there is none any more. */
+static spsh_status next_batch(spsh__run *r, place *at, const spsh__feed_batch **ret,
+                              spsh_error *err)
+{
+    const spsh__feed_batch *before = *ret;
+    const uint32_t leaves = spsh__leaf_count(&r->learner) / r->config->accumulate;
+    const bool is_part_end = before != NULL && before->is_step_end;
+    *ret = NULL;
+    if (is_part_end) {
+        at->part++;
+        at->call = 0;
+        at->own = at->part * leaves;
+        if (at->part == r->config->accumulate)
+            return SPSH_OK;
+    }
+    const spsh_status rc = spsh__feed_next(r->feed, ret, err);
+    if (rc == SPSH_E_END && before != NULL) {
+        r->has_ended = true;
+        return SPSH_OK;
+    }
+    return rc;
+}
+
+/* A loader that was restored behind an epoch's last batch goes on with the next epoch, and does not
+ * tell: then the batch waits until the epoch's end is done. */
+static spsh_status first_batch(spsh__run *r, const spsh__feed_batch **ret, spsh_error *err)
+{
+    *ret = r->pending;
+    r->pending = NULL;
+    const spsh_status rc = *ret != NULL ? SPSH_OK : next_batch(r, &(place){0, 0, 0}, ret, err);
+    if (rc != SPSH_OK || (*ret)->source->epoch <= r->progress.epoch)
+        return rc;
+    r->pending = *ret;
+    return SPSH_FAIL(err, SPSH_E_END, SPSH_OFFSET_NONE, "the epoch has ended");
+}
+
+static spsh_status begin(spsh__run *r, spsh_error *err)
+{
+    const spsh__backend_ops *ops = r->backend->ops;
+    memset(r->rows, 0, (size_t)spsh__leaf_count(&r->learner) * r->row_count * sizeof(*r->rows));
+    ops->copy_fn(r->backend, r->statistics_before, r->learner.statistics,
+                 r->learner.statistics_elements);
+    r->bucket_status = SPSH_OK;
+    spsh_status rc = r->strategy->ops->before_forward_fn(r->strategy, err);
+    if (rc == SPSH_OK && r->strategy->ops->is_free)
+        spsh__model_weights_changed(r->model); /* others' come in between steps */
+    return rc;
+}
+
+static spsh_status do_batches(spsh__run *r, const spsh__feed_batch *first, spsh_error *err)
+{
+    place at = {0, 0, 0};
+    spsh_status rc = begin(r, err);
+    if (rc == SPSH_OK && r->pipeline != NULL)
+        spsh__stages_begin(r->pipeline);
+    while (rc == SPSH_OK && first != NULL) {
+        rc = take(r, first, &at, err);
+        if (rc == SPSH_OK)
+            rc = next_batch(r, &at, &first, err);
+    }
+    if (rc == SPSH_OK && r->pipeline != NULL)
+        rc = spsh__stages_end(r->pipeline, err);
+    /* Before anybody is told of what was computed. */
+    return rc != SPSH_OK ? rc : r->backend->ops->status_fn(r->backend, err);
+}
+
+/* ---- the update ---- */
+
+/* Flags go with the first leaf: what one rank asks for, all do after the same step. */
+static spsh_status put_flags(spsh__run *r, double now_s, spsh_error *err)
+{
+    enum { STOP = 1, SAVE = 2, EVALUATE = 4 };
+    const spsh__config *c = r->config;
+    uint64_t flags = r->o->stop != NULL && *r->o->stop != 0 ? STOP : 0;
+    if (r->is_first && c->checkpoint_every_s > 0 && now_s - r->saved_s >= c->checkpoint_every_s)
+        flags |= SAVE;
+    if (r->is_first && c->evaluate_every_s > 0 && now_s - r->evaluated_s >= c->evaluate_every_s)
+        flags |= EVALUATE;
+    const spsh_status rc = spsh__run_note(r, &flags, err);
+    if ((flags & STOP) != 0)
+        r->rows[SPSH__ROW_STOP] = 1;
+    if (r->is_first) {
+        r->rows[SPSH__ROW_SAVE] = (flags & SAVE) != 0;
+        r->rows[SPSH__ROW_EVALUATE] = (flags & EVALUATE) != 0;
+    }
+    return rc;
+}
+
+/* Of a slice: by which backend, with which gradients, beginning where the slice does. */
+typedef struct slice_update {
+    spsh__backend *backend;
+    const spsh__slice *slice;
+    spsh__buffer gradients;
+    double gradient_scale, rate;
+    uint64_t number; /* of updates of it, with this one */
+} slice_update;
+
+/* The part of a parameter that lies in a slice. */
+static void update_part(const spsh__run *r, const spsh__parameter *p, const slice_update *u)
+{
+    const spsh__backend_ops *ops = u->backend->ops;
+    const spsh__learner *l = &r->learner;
+    const spsh__slice *slice = u->slice;
+    const uint64_t first = p->offset > slice->offset ? p->offset : slice->offset;
+    const uint64_t end = p->offset + p->count < slice->offset + slice->count
+                             ? p->offset + p->count
+                             : slice->offset + slice->count;
+    if (first >= end)
+        return;
+    const spsh__update update = {
+        .weights = spsh__at(ops, l->updated, first),
+        .gradients = spsh__at(ops, u->gradients, first - slice->offset),
+        .moments = {l->moments[0].data == NULL ? l->moments[0]
+                                               : spsh__at(ops, l->moments[0], first),
+                    l->moments[1].data == NULL ? l->moments[1]
+                                               : spsh__at(ops, l->moments[1], first)},
+        .count = end - first,
+        .decays = p->decays,
+        .gradient_scale = u->gradient_scale,
+    };
+    if (r->config->is_adamw) {
+        spsh__adamw adamw = r->config->adamw;
+        adamw.rate = u->rate;
+        adamw.step = u->number;
+        ops->adamw_fn(u->backend, &adamw, &update);
+    } else {
+        spsh__sgd sgd = r->config->sgd;
+        sgd.rate = u->rate;
+        ops->sgd_fn(u->backend, &sgd, &update);
+    }
+}
+
+static void update_slice(const spsh__run *r, const slice_update *u)
+{
+    const uint32_t count = spsh__model_parameter_count(r->model);
+    for (uint32_t p = 0; p < count; p++)
+        update_part(r, spsh__model_parameter(r->model, p), u);
+}
+
+static spsh_status update(spsh__run *r, double gradient_scale, spsh_error *err)
+{
+    const spsh__strategy_ops *ops = r->strategy->ops;
+    spsh__slice slice;
+    r->progress.updates++;
+    if (ops->push_fn != NULL)
+        return ops->push_fn(r->strategy, gradient_scale, err);
+    for (uint32_t s = 0; ops->slice_fn(r->strategy, s, &slice); s++) {
+        const slice_update u = {.backend = r->backend,
+                                .slice = &slice,
+                                .gradients =
+                                    spsh__at(r->backend->ops, r->learner.gradients, slice.offset),
+                                .gradient_scale = gradient_scale,
+                                .rate = r->facts.rate,
+                                .number = r->progress.updates};
+        update_slice(r, &u);
+    }
+    return SPSH_OK;
+}
+
+/* Of a part by its offset: the optimiser's count of steps is each part's own. */
+static uint64_t count_served(spsh__run *r, uint64_t offset)
+{
+    uint32_t i = 0;
+    while (i < r->served_count && r->served[i].offset != offset)
+        i++;
+    if (i == r->served_count)
+        r->served[r->served_count++] = (spsh__part_count){offset, r->served_base};
+    return ++r->served[i].count;
+}
+
+void spsh__run_update_served(void *user, const spsh__slice *slice, spsh__buffer gradients,
+                             double scale)
+{
+    spsh__run *r = (spsh__run *)user;
+    const uint64_t bits = __atomic_load_n(&r->rate_bits, __ATOMIC_RELAXED);
+    slice_update u = {.backend = r->arena_backend,
+                      .slice = slice,
+                      .gradients = gradients,
+                      .gradient_scale = scale,
+                      .number = count_served(r, slice->offset)};
+    memcpy(&u.rate, &bits, sizeof(bits));
+    update_slice(r, &u);
+}
+
+/* Of one step's gradients, before they are applied. */
+typedef struct verdict {
+    double counted, loss, norm, scale;
+    bool is_finite;
+} verdict;
+
+/* The gradients at hand are an earlier step's; one learner waits for nobody's. */
+static bool is_late(const spsh__run *r)
+{
+    return r->strategy->ops->flush_fn != NULL && r->comm->world_size > 1;
+}
+
+static spsh_status judge(spsh__run *r, verdict *ret, spsh_error *err)
+{
+    const spsh__strategy_ops *ops = r->strategy->ops;
+    const double counted = r->own_totals[SPSH__ROW_LOSSES];
+    double square_sum = 0;
+    const spsh_status rc = ops->square_sum_fn(r->strategy, &square_sum, err);
+    if (rc != SPSH_OK)
+        return rc;
+    r->facts.loss_scale = is_late(r) ? r->due_loss_scale : r->progress.loss_scale.scale;
+    const double in_all = counted * r->facts.loss_scale;
+    *ret = (verdict){.counted = counted,
+                     .loss = r->own_totals[SPSH__ROW_LOSS] / counted,
+                     .norm = sqrt(square_sum) / in_all,
+                     .scale = 1 / in_all};
+    ret->is_finite = isfinite(ret->loss) && isfinite(ret->norm);
+    if (r->config->clip > 0 && ret->norm > r->config->clip)
+        ret->scale *= r->config->clip / ret->norm;
+    return SPSH_OK;
+}
+
+/* What no number can be of is in no sum. */
+static void clean_totals(spsh__run *r, const verdict *v)
+{
+    const uint32_t count = r->row_count;
+    double *own = r->own_totals;
+    own[SPSH__ROW_SKIPPED] = v->counted > 0 && !v->is_finite ? 1 : 0;
+    if (!isfinite(own[SPSH__ROW_LOSS])) {
+        own[SPSH__ROW_LOSS] = own[SPSH__ROW_LOSSES] = 0;
+        for (uint32_t i = SPSH__ROW_DOMAINS; i < count; i++)
+            own[i] = 0;
+    }
+}
+
+/* Nor is what another rank of its node tells. */
+static spsh_status add_totals(spsh__run *r, const verdict *v, spsh_error *err)
+{
+    const uint32_t count = r->row_count;
+    const double *own = r->own_totals;
+    clean_totals(r, v);
+    memset(r->totals, 0, count * sizeof(*r->totals));
+    if (spsh__run_is_heard(r))
+        memcpy(r->totals, own, count * sizeof(*own));
+    return spsh__comm_all_reduce(r->comm, SPSH__COMM_F64, SPSH__COMM_SUM, r->totals, count, err);
+}
+
+/* The step is as if it had not been. is_overflow: with a lower scale of the loss
+ * its gradients may be finite, as is usual where the scale begins and grows. */
+static spsh_status skip(spsh__run *r, const verdict *v, bool is_overflow, spsh_error *err)
+{
+    r->backend->ops->copy_fn(r->backend, r->learner.statistics, r->statistics_before,
+                             r->learner.statistics_elements);
+    r->progress.skipped_steps += !r->strategy->ops->is_free; /* else all learners' are added up */
+    if (v->counted <= 0)
+        return SPSH_OK; /* there was nothing to learn from in all of it, and nothing is wrong */
+    if (is_overflow) {
+        spsh__run_log(r, SPSH_LOG_INFO,
+                      "step %llu is left out: gradients beyond fp16; the loss's scale is %g now",
+                      (unsigned long long)r->progress.step, r->progress.loss_scale.scale);
+        return SPSH_OK;
+    }
+    r->skipped_in_a_row++;
+    spsh__run_log(r, SPSH_LOG_WARNING,
+                  "step %llu is left out: its loss is %g, the norm of its gradients %g",
+                  (unsigned long long)r->progress.step, v->loss, v->norm);
+    if (r->skipped_in_a_row >= SKIPPED_IN_A_ROW_MAX)
+        return SPSH_FAIL(err, SPSH_E_LIMIT, SPSH_OFFSET_NONE,
+                         "%d steps one after the other without finite gradients: a lower rate or "
+                         "clipping may help",
+                         SKIPPED_IN_A_ROW_MAX);
+    return SPSH_OK;
+}
+
+/* Behind so many samples of all. */
+static spsh_status learn(spsh__run *r, const verdict *v, uint64_t samples, spsh_error *err)
+{
+    spsh_status rc = SPSH_OK;
+    uint64_t bits = 0;
+    r->facts.gradient_norm = v->norm;
+    r->facts.rate = spsh__schedule_rate(r->config, samples);
+    memcpy(&bits, &r->facts.rate, sizeof(bits));
+    if (r->is_free_running) { /* the serving task updates by it */
+        rc = spsh__run_enter(r, r->learner.step, err);
+        if (rc != SPSH_OK)
+            return rc;
+        __atomic_store_n(&r->rate_bits, bits, __ATOMIC_RELAXED);
+        spsh__run_leave(r);
+    }
+    const bool is_overflow =
+        v->counted > 0 &&
+        spsh__loss_scale_step(&r->progress.loss_scale, r->backend->precision, v->is_finite);
+    if (v->is_finite) {
+        rc = update(r, v->scale, err);
+        r->skipped_in_a_row = 0;
+    } else {
+        rc = skip(r, v, is_overflow, err);
+    }
+    if (rc == SPSH_OK)
+        rc = r->strategy->ops->after_step_fn(r->strategy, err);
+    if (rc == SPSH_OK && v->is_finite)
+        spsh__model_weights_changed(r->model);
+    return rc != SPSH_OK ? rc : r->backend->ops->status_fn(r->backend, err);
+}
+
+/* ---- what is told of it ---- */
+
+void spsh__run_fill_facts(spsh__run *r)
+{
+    const double *t = r->totals;
+    spsh__step_facts *f = &r->facts;
+    f->step = r->progress.step;
+    f->loss = t[SPSH__ROW_LOSS] / t[SPSH__ROW_LOSSES];
+    f->epoch = r->progress.epoch;
+    f->samples = r->progress.samples;
+    f->audio_total_s = r->progress.audio_s;
+    f->audio_s = t[SPSH__ROW_AUDIO_S];
+    f->padding =
+        t[SPSH__ROW_PADDED_FRAMES] > 0 ? 1 - t[SPSH__ROW_FRAMES] / t[SPSH__ROW_PADDED_FRAMES] : 0;
+    f->utterances = (uint32_t)t[SPSH__ROW_SERVED];
+    f->infeasible = (uint32_t)t[SPSH__ROW_INFEASIBLE];
+    f->without_text = (uint32_t)t[SPSH__ROW_WITHOUT_TEXT];
+    f->without_frames = (uint32_t)t[SPSH__ROW_WITHOUT_FRAMES];
+    f->without_alignment = (uint32_t)t[SPSH__ROW_WITHOUT_ALIGNMENT];
+    f->other_length = (uint32_t)t[SPSH__ROW_OTHER_LENGTH];
+    f->is_of_frames = r->alignments != NULL;
+    f->frame_error = 1 - t[SPSH__ROW_RIGHT] / t[SPSH__ROW_LOSSES];
+    f->skipped_steps = (uint32_t)r->progress.skipped_steps;
+    f->sent_bytes = (uint64_t)t[SPSH__ROW_SENT];
+    f->has_staleness = r->learner.staleness != NULL;
+    for (uint32_t i = 0; i < SPSH__METRIC_STALENESS; i++)
+        f->staleness[i] = (uint64_t)t[SPSH__ROW_STALE + i];
+    f->domain_count = r->domain_count;
+    for (uint32_t d = 0; d < r->domain_count; d++) {
+        const double *domain = t + SPSH__ROW_DOMAINS + 3 * (size_t)d;
+        f->domains[d] = (spsh__domain_facts){spsh__feed_domain_name(r->feed, d),
+                                             domain[0] / domain[1], (uint64_t)domain[2]};
+    }
+}
+
+static spsh_status do_drawn(spsh__run *r, uint32_t batches, spsh_error *err)
+{
+    const spsh__backend_ops *ops = r->backend->ops;
+    const spsh__feed_batch *batch = NULL;
+    spsh_status rc = begin(r, err);
+    for (uint32_t own = 0; rc == SPSH_OK && own < batches; own++) {
+        rc = spsh__draw_batch(r->draw, &batch, err);
+        r->leaf = spsh__leaf_of(&r->learner, own);
+        if (rc == SPSH_OK)
+            rc = do_leaf(r, batch, r->rows + (size_t)own * r->row_count, err);
+    }
+    return rc != SPSH_OK ? rc : ops->status_fn(r->backend, err);
+}
+
+spsh_status spsh__run_learn_drawn(spsh__run *r, const spsh__drawn *drawn, spsh_error *err)
+{
+    spsh__fault_before_step(&r->faults);
+    const double begin_s = spsh__run_now_s(r);
+    const uint64_t waited_ns = spsh__run_feed_wait_ns(r), sent_bytes = spsh__run_sent_bytes(r);
+    verdict v = {0};
+    r->learner.step++;
+    spsh_status rc = do_drawn(r, drawn->batches, err);
+    if (rc != SPSH_OK)
+        return rc;
+    const double waited_s = (double)(spsh__run_feed_wait_ns(r) - waited_ns) * 1e-9;
+    spsh__fault_after_compute(&r->faults, spsh__run_now_s(r) - begin_s - waited_s);
+    const double computed_s = spsh__run_now_s(r);
+    uint64_t stops = r->o->stop != NULL && *r->o->stop != 0;
+    rc = spsh__run_note(r, &stops, err);
+    if (stops != 0)
+        r->rows[SPSH__ROW_STOP] = 1;
+    if (rc == SPSH_OK)
+        rc = spsh__run_put_traffic(r, sent_bytes, err);
+    if (rc == SPSH_OK)
+        rc = r->strategy->ops->after_backward_fn(r->strategy, r->rows, r->own_totals, r->row_count,
+                                                 err);
+    const double exchanged_s = spsh__run_now_s(r);
+    if (rc == SPSH_OK)
+        rc = judge(r, &v, err);
+    if (rc != SPSH_OK)
+        return rc;
+    clean_totals(r, &v);
+    r->own_totals[SPSH__ROW_STEPS] = 1;
+    rc = learn(r, &v, r->begin_samples + drawn->samples, err);
+    r->facts.step_s = spsh__run_now_s(r) - begin_s;
+    r->facts.wait_s = (double)(spsh__run_feed_wait_ns(r) - waited_ns) * 1e-9;
+    r->facts.exchange_s = exchanged_s - computed_s;
+    r->facts.compute_s = r->facts.step_s - r->facts.wait_s - r->facts.exchange_s;
+    return rc;
+}
+
+/* Totals and gradients are there. */
+static spsh_status use(spsh__run *r, spsh_error *err)
+{
+    verdict v = {0};
+    spsh_status rc = judge(r, &v, err);
+    if (rc == SPSH_OK && r->strategy->ops->is_free)
+        rc = add_totals(r, &v, err);
+    if (rc == SPSH_OK)
+        rc = learn(r, &v, r->progress.samples, err);
+    if (rc != SPSH_OK)
+        return rc;
+    r->progress.samples += (uint64_t)r->totals[SPSH__ROW_SERVED];
+    r->progress.audio_s += r->totals[SPSH__ROW_AUDIO_S];
+    r->progress.skipped_steps += (uint64_t)r->totals[SPSH__ROW_SKIPPED];
+    spsh__run_fill_facts(r);
+    return SPSH_OK;
+}
+
+spsh_status spsh__run_flush(spsh__run *r, spsh_error *err)
+{
+    const spsh__strategy_ops *ops = r->strategy->ops;
+    r->has_learnt = false;
+    if (ops->flush_fn == NULL)
+        return SPSH_OK;
+    spsh_status rc = ops->flush_fn(r->strategy, r->totals, r->row_count, &r->has_learnt, err);
+    if (rc != SPSH_OK || !r->has_learnt)
+        return rc;
+    const double begin_s = spsh__run_now_s(r);
+    r->progress.step++;
+    rc = use(r, err);
+    r->facts.step_s = r->facts.compute_s = spsh__run_now_s(r) - begin_s;
+    r->facts.wait_s = r->facts.exchange_s = r->facts.save_s = 0;
+    return rc;
+}
+
+spsh_status spsh__run_step(spsh__run *r, spsh_error *err)
+{
+    const spsh__strategy_ops *ops = r->strategy->ops;
+    spsh__fault_before_step(&r->faults);
+    const double begin_s = spsh__run_now_s(r);
+    const uint64_t waited_ns = spsh__run_feed_wait_ns(r), sent_bytes = spsh__run_sent_bytes(r);
+    const spsh__feed_batch *first = NULL;
+    spsh_status rc = first_batch(r, &first, err);
+    if (rc != SPSH_OK)
+        return rc;
+    r->learner.step = ++r->progress.step;
+    rc = do_batches(r, first, err);
+    if (rc != SPSH_OK)
+        return rc;
+    const uint64_t waited_end_ns = spsh__run_feed_wait_ns(r);
+    const double waited_s = (double)(waited_end_ns - waited_ns) * 1e-9;
+    spsh__fault_after_compute(&r->faults, spsh__run_now_s(r) - begin_s - waited_s);
+    const double computed_s = spsh__run_now_s(r);
+    const double loss_scale = r->progress.loss_scale.scale;
+    rc = put_flags(r, computed_s, err);
+    if (rc == SPSH_OK)
+        rc = spsh__run_put_traffic(r, sent_bytes, err);
+    if (rc == SPSH_OK)
+        rc = ops->after_backward_fn(r->strategy, r->rows, r->own_totals, r->row_count, err);
+    if (rc != SPSH_OK)
+        return rc;
+    const double exchanged_s = spsh__run_now_s(r);
+    r->has_learnt = !is_late(r) || r->totals[SPSH__ROW_SERVED] > 0;
+    if (r->has_learnt)
+        rc = use(r, err);
+    else
+        r->progress.step--; /* the first one's gradients come with the next */
+    r->due_loss_scale = loss_scale;
+    if (rc != SPSH_OK)
+        return rc;
+    const double end_s = spsh__run_now_s(r);
+    r->facts.step_s = end_s - begin_s;
+    r->facts.wait_s = waited_s;
+    r->facts.exchange_s = exchanged_s - computed_s;
+    r->facts.save_s = r->save_s;
+    r->save_s = 0;
+    r->facts.compute_s = r->facts.step_s - r->facts.wait_s - r->facts.exchange_s;
+    return SPSH_OK;
+}

@@ -1,0 +1,364 @@
+/* comm_throttle.c: see comm_throttle.h. A thread hands copies of messages on when their time has
+ * come; a copy is there until its message was waited for, or the parent is closed. Handles of
+ * messages that are sent have the highest bit, and are places in a table; those of receives are the
+ * parent's.
+ */
+#include "comm_throttle.h"
+
+#include <pthread.h>
+
+#include "base/train_internal.h"
+
+#define IS_SENT   ((spsh__comm_handle)1 << 63)
+#define NS_PER_MS UINT64_C(1000000)
+
+enum { SLICE_MS = 1 };
+
+typedef struct parcel {
+    bool is_used, has_gone; /* gone: the parent has it, or has failed */
+    bool is_late;           /* its time had not come when one's who waited for it was over */
+    uint32_t to, tag;
+    void *bytes; /* a copy */
+    size_t size_bytes;
+    uint64_t go_ns;
+    spsh__comm_handle handle; /* the parent's */
+    spsh_status status;
+    spsh_error error;
+} parcel;
+
+typedef struct throttle {
+    spsh__comm comm; /* below it: the parent */
+    spsh__link link;
+    pthread_t thread;
+    bool has_thread, is_closing;
+    pthread_mutex_t lock;
+    pthread_cond_t news, gone; /* for the thread; for who waits */
+    parcel *parcels;
+    size_t parcel_max;
+    size_t *queue; /* places of what waits: a ring of parcel_max, in the order of time */
+    size_t first, count;
+    uint64_t free_ns; /* when the link is */
+} throttle;
+
+static throttle *throttle_of(const spsh__comm *c)
+{
+    return (throttle *)c->state;
+}
+
+static struct timespec at(uint64_t ns)
+{
+    return (struct timespec){(time_t)(ns / UINT64_C(1000000000)),
+                             (long)(ns % UINT64_C(1000000000))};
+}
+
+/* ---- the thread ---- */
+
+/* Locked: the first one goes. */
+static void hand_on(throttle *t)
+{
+    const size_t place = t->queue[t->first];
+    parcel p = t->parcels[place]; /* the table may move while it is sent */
+    spsh__comm *parent = t->comm.below;
+    t->first = (t->first + 1) % t->parcel_max;
+    t->count--;
+    (void)pthread_mutex_unlock(&t->lock);
+    p.status =
+        parent->ops->send_fn(parent, p.to, p.tag, p.bytes, p.size_bytes, &p.handle, &p.error);
+    (void)pthread_mutex_lock(&t->lock);
+    p.is_late = t->parcels[place].is_late;
+    p.has_gone = true;
+    t->parcels[place] = p;
+    (void)pthread_cond_broadcast(&t->gone);
+}
+
+static void *run(void *user)
+{
+    throttle *t = (throttle *)user;
+    (void)pthread_mutex_lock(&t->lock);
+    while (t->count > 0 || !t->is_closing) {
+        if (t->count == 0) {
+            (void)pthread_cond_wait(&t->news, &t->lock);
+            continue;
+        }
+        const uint64_t go_ns = t->parcels[t->queue[t->first]].go_ns;
+        const struct timespec end = at(go_ns);
+        if (spsh__now_ns() < go_ns)
+            (void)pthread_cond_timedwait(&t->news, &t->lock, &end);
+        else
+            hand_on(t);
+    }
+    (void)pthread_mutex_unlock(&t->lock);
+    return NULL;
+}
+
+/* ---- the table of comm.h ---- */
+
+/* Locked. */
+static spsh_status grow(throttle *t, spsh_error *err)
+{
+    const spsh_allocator *a = &t->comm.allocator;
+    const size_t more = t->parcel_max == 0 ? 64 : 2 * t->parcel_max;
+    parcel *parcels = spsh__train_new(a, more, sizeof(*parcels));
+    size_t *queue = spsh__train_new(a, more, sizeof(*queue));
+    if (parcels == NULL || queue == NULL) {
+        spsh__train_delete(a, parcels);
+        spsh__train_delete(a, queue);
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "messages on their way");
+    }
+    for (size_t i = 0; i < t->parcel_max; i++)
+        parcels[i] = t->parcels[i];
+    for (size_t i = 0; t->parcel_max > 0 && i < t->count; i++)
+        queue[i] = t->queue[(t->first + i) % t->parcel_max];
+    spsh__train_delete(a, t->parcels);
+    spsh__train_delete(a, t->queue);
+    t->parcels = parcels;
+    t->queue = queue;
+    t->parcel_max = more;
+    t->first = 0;
+    return SPSH_OK;
+}
+
+/* Locked. */
+static void put(throttle *t, size_t place, parcel p)
+{
+    const uint64_t now_ns = spsh__now_ns();
+    const double rate = t->link.bytes_per_s;
+    const double takes_ns = rate > 0 ? (double)p.size_bytes / rate * 1e9 : 0;
+    t->free_ns = (t->free_ns > now_ns ? t->free_ns : now_ns) + (uint64_t)takes_ns;
+    p.go_ns = t->free_ns + t->link.latency_ns;
+    p.is_used = true;
+    p.error = (spsh_error)SPSH_ERROR_INIT;
+    t->parcels[place] = p;
+    t->queue[(t->first + t->count++) % t->parcel_max] = place;
+    (void)pthread_cond_signal(&t->news);
+}
+
+static spsh_status throttle_send(spsh__comm *c, uint32_t to, uint32_t tag, const void *bytes,
+                                 size_t size_bytes, spsh__comm_handle *ret_handle, spsh_error *err)
+{
+    throttle *t = throttle_of(c);
+    parcel p = {.to = to, .tag = tag, .size_bytes = size_bytes};
+    spsh_status rc = SPSH_OK;
+    size_t place = 0;
+    *ret_handle = 0;
+    spsh__comm_count(c, size_bytes);
+    p.bytes = spsh__train_new(&c->allocator, size_bytes, 1);
+    if (p.bytes == NULL)
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "a message");
+    if (size_bytes > 0)
+        memcpy(p.bytes, bytes, size_bytes);
+    (void)pthread_mutex_lock(&t->lock);
+    while (place < t->parcel_max && t->parcels[place].is_used)
+        place++;
+    if (place == t->parcel_max)
+        rc = grow(t, err);
+    if (rc == SPSH_OK) {
+        put(t, place, p);
+        *ret_handle = IS_SENT | place;
+    }
+    (void)pthread_mutex_unlock(&t->lock);
+    if (rc != SPSH_OK)
+        spsh__train_delete(&c->allocator, p.bytes);
+    return rc;
+}
+
+static spsh_status throttle_receive(spsh__comm *c, uint32_t from, uint32_t tag, void *bytes,
+                                    size_t size_bytes, spsh__comm_handle *ret_handle,
+                                    spsh_error *err)
+{
+    spsh__comm *parent = c->below;
+    return parent->ops->receive_fn(parent, from, tag, bytes, size_bytes, ret_handle, err);
+}
+
+/* false: it waits for its time. Else it is the parent's, or has failed. */
+static bool look(throttle *t, spsh__comm_handle handle, parcel *ret)
+{
+    (void)pthread_mutex_lock(&t->lock);
+    *ret = t->parcels[handle & ~IS_SENT];
+    (void)pthread_mutex_unlock(&t->lock);
+    return ret->has_gone;
+}
+
+static bool throttle_done(spsh__comm *c, spsh__comm_handle handle)
+{
+    throttle *t = throttle_of(c);
+    parcel p;
+    if ((handle & IS_SENT) == 0)
+        return c->below->ops->done_fn(c->below, handle);
+    return look(t, handle, &p) &&
+           (p.status != SPSH_OK || c->below->ops->done_fn(c->below, p.handle));
+}
+
+/* SPSH_E_TIMEOUT: it has not, and is late for whoever waits from now on. */
+static spsh_status await_gone(throttle *t, size_t place, uint32_t deadline_ms, parcel *ret)
+{
+    const struct timespec end = at(spsh__now_ns() + deadline_ms * NS_PER_MS);
+    int late = 0;
+    (void)pthread_mutex_lock(&t->lock);
+    while (!t->parcels[place].has_gone && !t->parcels[place].is_late && late == 0)
+        late = pthread_cond_timedwait(&t->gone, &t->lock, &end);
+    t->parcels[place].is_late = t->parcels[place].is_late || !t->parcels[place].has_gone;
+    *ret = t->parcels[place];
+    (void)pthread_mutex_unlock(&t->lock);
+    return ret->is_late ? SPSH_E_TIMEOUT : SPSH_OK;
+}
+
+static void free_place(throttle *t, size_t place)
+{
+    (void)pthread_mutex_lock(&t->lock);
+    spsh__train_delete(&t->comm.allocator, t->parcels[place].bytes);
+    t->parcels[place] = (parcel){.is_used = false};
+    (void)pthread_mutex_unlock(&t->lock);
+}
+
+static spsh_status wait_sent(throttle *t, size_t place, uint32_t deadline_ms, spsh_error *err)
+{
+    spsh__comm *parent = t->comm.below;
+    parcel p;
+    spsh_status rc = await_gone(t, place, deadline_ms, &p);
+    if (rc != SPSH_OK)
+        return SPSH_FAIL(err, rc, SPSH_OFFSET_NONE,
+                         "a message to rank %u has not gone within %u ms: the link is too slow for "
+                         "what is sent",
+                         p.to, deadline_ms);
+    if (p.status != SPSH_OK && err != NULL)
+        *err = p.error;
+    if (p.status != SPSH_OK)
+        return p.status;
+    rc = parent->ops->wait_fn(parent, p.handle, deadline_ms, err);
+    if (rc == SPSH_OK)
+        free_place(t, place);
+    return rc;
+}
+
+static spsh_status throttle_wait(spsh__comm *c, spsh__comm_handle handle, uint32_t deadline_ms,
+                                 spsh_error *err)
+{
+    throttle *t = throttle_of(c);
+    const spsh_status rc = (handle & IS_SENT) != 0
+                               ? wait_sent(t, (size_t)(handle & ~IS_SENT), deadline_ms, err)
+                               : c->below->ops->wait_fn(c->below, handle, deadline_ms, err);
+    if (rc != SPSH_OK)
+        spsh__comm_fail(c);
+    return rc;
+}
+
+/* What has not gone in time is the link's, not a rank's: wait_fn says so, at once. */
+static bool throttle_await(spsh__comm *c, spsh__comm_handle handle, uint32_t deadline_ms)
+{
+    const uint64_t begin_ns = spsh__now_ns();
+    parcel p;
+    if ((handle & IS_SENT) == 0)
+        return spsh__comm_await(c->below, handle, deadline_ms);
+    if (await_gone(throttle_of(c), (size_t)(handle & ~IS_SENT), deadline_ms, &p) != SPSH_OK ||
+        p.status != SPSH_OK)
+        return true;
+    const uint64_t waited_ms = (spsh__now_ns() - begin_ns) / NS_PER_MS;
+    return spsh__comm_await(c->below, p.handle,
+                            waited_ms < deadline_ms ? deadline_ms - (uint32_t)waited_ms : 0);
+}
+
+/* One that the parent has is asked for alone; while some of them wait for their time, by turns. */
+static spsh_status throttle_wait_any(spsh__comm *c, const spsh__comm_handle *handles,
+                                     uint32_t count, uint32_t deadline_ms, uint32_t *ret_which,
+                                     spsh_error *err)
+{
+    spsh__comm *parent = c->below;
+    bool has_own = false;
+    for (uint32_t i = 0; i < count; i++)
+        has_own = has_own || (handles[i] & IS_SENT) != 0;
+    if (!has_own)
+        return parent->ops->wait_any_fn(parent, handles, count, deadline_ms, ret_which, err);
+    const uint64_t end_ns = spsh__now_ns() + deadline_ms * NS_PER_MS;
+    do {
+        for (uint32_t i = 0; i < count; i++)
+            if (throttle_done(c, handles[i])) {
+                *ret_which = i;
+                return SPSH_OK;
+            }
+        const struct timespec pause = at(SLICE_MS * NS_PER_MS);
+        (void)nanosleep(&pause, NULL);
+    } while (spsh__now_ns() < end_ns);
+    *ret_which = count;
+    return SPSH_OK;
+}
+
+static void throttle_wake(spsh__comm *c)
+{
+    spsh__comm *parent = c->below;
+    parent->ops->wake_fn(parent);
+}
+
+static void free_state(throttle *t)
+{
+    const spsh_allocator allocator = t->comm.allocator;
+    (void)pthread_cond_destroy(&t->news);
+    (void)pthread_cond_destroy(&t->gone);
+    (void)pthread_mutex_destroy(&t->lock);
+    for (size_t i = 0; i < t->parcel_max; i++)
+        spsh__train_delete(&allocator, t->parcels[i].bytes);
+    spsh__train_delete(&allocator, t->parcels);
+    spsh__train_delete(&allocator, t->queue);
+    spsh__train_delete(&allocator, t);
+}
+
+/* After a failure what still waits does not go. */
+static void throttle_close(spsh__comm *c)
+{
+    throttle *t = throttle_of(c);
+    (void)pthread_mutex_lock(&t->lock);
+    t->is_closing = true;
+    if (spsh__comm_has_failed(c))
+        t->count = 0;
+    (void)pthread_cond_signal(&t->news);
+    (void)pthread_mutex_unlock(&t->lock);
+    if (t->has_thread)
+        (void)pthread_join(t->thread, NULL);
+    c->below->deadline_ms = c->deadline_ms;
+    spsh__comm_close(c->below);
+    free_state(t);
+}
+
+static const spsh__comm_ops throttle_ops = {
+    .name = "throttle",
+    .send_fn = throttle_send,
+    .receive_fn = throttle_receive,
+    .done_fn = throttle_done,
+    .wait_fn = throttle_wait,
+    .await_fn = throttle_await,
+    .wait_any_fn = throttle_wait_any,
+    .wake_fn = throttle_wake,
+    .close_fn = throttle_close,
+};
+
+spsh_status spsh__comm_throttle_open(spsh__comm *parent, const spsh__link *link,
+                                     spsh__comm **ret_comm, spsh_error *err)
+{
+    throttle *t = spsh__train_new(&parent->allocator, 1, sizeof(*t));
+    pthread_condattr_t attributes;
+    if (t == NULL)
+        return spsh__fail_memory(err);
+    t->link = *link;
+    t->comm = (spsh__comm){.ops = &throttle_ops,
+                           .rank = parent->rank,
+                           .world_size = parent->world_size,
+                           .deadline_ms = parent->deadline_ms,
+                           .below = parent,
+                           .allocator = parent->allocator,
+                           .state = t};
+    (void)pthread_mutex_init(&t->lock, NULL);
+    (void)pthread_condattr_init(&attributes);
+    (void)pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    (void)pthread_cond_init(&t->news, &attributes);
+    (void)pthread_cond_init(&t->gone, &attributes);
+    (void)pthread_condattr_destroy(&attributes);
+    const int failed = pthread_create(&t->thread, NULL, run, t);
+    if (failed != 0) {
+        free_state(t);
+        return SPSH_FAIL_OS(err, SPSH_E_LIMIT, failed, SPSH_OFFSET_NONE,
+                            "a thread cannot be begun");
+    }
+    t->has_thread = true;
+    *ret_comm = &t->comm;
+    return SPSH_OK;
+}

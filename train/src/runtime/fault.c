@@ -1,0 +1,109 @@
+/* fault.c: see fault.h. */
+#include "fault.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/train_internal.h"
+
+/* Each of a list, as the forms of cluster.h; those of this rank are taken. */
+static spsh_status read_list(spsh__sim_fault_kind kind, const char *const *list,
+                             const uint32_t ranks[2], spsh__faults *to, spsh_error *err)
+{
+    for (; list != NULL && *list != NULL; list++) {
+        spsh__sim_fault f;
+        bool is_step = false;
+        const spsh_status rc = spsh__fault_read(kind, *list, &is_step, &f, err);
+        if (rc != SPSH_OK)
+            return rc;
+        if (f.learner >= ranks[1])
+            return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+                             "'%s': there is no rank %u of %u processes", *list, f.learner,
+                             ranks[1]);
+        if (f.learner != ranks[0])
+            continue;
+        if (kind == SPSH__SIM_SLOW)
+            to->slow = f.factor;
+        else if (kind == SPSH__SIM_FREEZE)
+            to->freeze.duration_ns = is_step ? f.to_ns : f.to_ns - f.from_ns;
+        if (kind == SPSH__SIM_FREEZE) {
+            to->freeze.is_there = true;
+            to->freeze.is_step = is_step;
+            to->freeze.at = f.from_ns;
+        } else if (kind == SPSH__SIM_KILL) {
+            to->kill.is_there = true;
+            to->kill.is_step = is_step;
+            to->kill.at = f.from_ns;
+        }
+    }
+    return SPSH_OK;
+}
+
+spsh_status spsh__faults_read(const spsh_train_options *o, uint32_t rank, uint32_t world_size,
+                              spsh__faults *ret, spsh_error *err)
+{
+    const uint32_t ranks[2] = {rank, world_size};
+    *ret = (spsh__faults){.slow = 1};
+    spsh_status rc = read_list(SPSH__SIM_SLOW, o->slow, ranks, ret, err);
+    if (rc == SPSH_OK)
+        rc = read_list(SPSH__SIM_FREEZE, o->freeze, ranks, ret, err);
+    if (rc == SPSH_OK)
+        rc = read_list(SPSH__SIM_KILL, o->kill, ranks, ret, err);
+    if (rc == SPSH_OK && ret->slow < 1)
+        rc = SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+                       "a process cannot be made faster: %g times as long", ret->slow);
+    return rc;
+}
+
+static void sleep_ns(uint64_t duration_ns)
+{
+    struct timespec left = {(time_t)(duration_ns / 1000000000), (long)(duration_ns % 1000000000)};
+    while (nanosleep(&left, &left) != 0 && errno == EINTR) {
+    }
+}
+
+/* The child wakes it again and again: it may be slower to stop than the child is to sleep. */
+static void stop_for(uint64_t duration_ns)
+{
+    const pid_t self = getpid();
+    const pid_t child = fork();
+    if (child == 0) {
+        sleep_ns(duration_ns);
+        while (getppid() == self && kill(self, SIGCONT) == 0)
+            sleep_ns(20000000);
+        _exit(0);
+    }
+    if (child < 0) {
+        sleep_ns(duration_ns); /* the computing task alone */
+        return;
+    }
+    (void)kill(self, SIGSTOP);
+    (void)kill(child, SIGKILL);
+    while (waitpid(child, NULL, 0) < 0 && errno == EINTR) {
+    }
+}
+
+static bool is_due(bool is_step, uint64_t at, const spsh__faults *f)
+{
+    return is_step ? f->steps >= at : spsh__now_ns() - f->begin_ns >= at;
+}
+
+void spsh__fault_before_step(spsh__faults *f)
+{
+    if (f->steps++ == 0)
+        f->begin_ns = spsh__now_ns();
+    if (f->kill.is_there && is_due(f->kill.is_step, f->kill.at, f))
+        (void)kill(getpid(), SIGKILL);
+    if (f->freeze.is_there && is_due(f->freeze.is_step, f->freeze.at, f)) {
+        f->freeze.is_there = false;
+        stop_for(f->freeze.duration_ns);
+    }
+}
+
+void spsh__fault_after_compute(const spsh__faults *f, double duration_s)
+{
+    if (f->slow > 1 && duration_s > 0)
+        sleep_ns((uint64_t)(duration_s * 1e9 * (f->slow - 1)));
+}

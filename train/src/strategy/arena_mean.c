@@ -1,0 +1,104 @@
+/* arena_mean.c: see arena_mean.h. Sums are doubles: of floats of some thousand ranks exact enough
+ * that the mean is the nearest float but for ties. */
+#include "arena_mean.h"
+
+#include "base/train_internal.h"
+
+#define TAG_PART 41u
+#define TAG_MEAN 42u
+#define TAG_NEXT 43u
+
+static spsh_status wait_for(spsh__comm *c, spsh__comm_handle handle, spsh_error *err)
+{
+    return c->ops->wait_fn(c, handle, c->deadline_ms, err);
+}
+
+/* The owner's: sum of all, in the order of ranks; then to all. */
+static spsh_status own_part(spsh__comm *c, float *part, double *sum, float *theirs, size_t count,
+                            spsh_error *err)
+{
+    spsh_status rc = SPSH_OK;
+    spsh__comm_handle handle = 0;
+    memset(sum, 0, count * sizeof(*sum));
+    for (uint32_t r = 0; rc == SPSH_OK && r < c->world_size; r++) {
+        const float *from = r == c->rank ? part : theirs;
+        if (r != c->rank)
+            rc = c->ops->receive_fn(c, r, TAG_PART, theirs, count * sizeof(*theirs), &handle, err);
+        if (r != c->rank && rc == SPSH_OK)
+            rc = wait_for(c, handle, err);
+        for (size_t i = 0; rc == SPSH_OK && i < count; i++)
+            sum[i] += (double)from[i];
+    }
+    for (size_t i = 0; i < count; i++)
+        part[i] = (float)(sum[i] / c->world_size);
+    for (uint32_t r = 0; rc == SPSH_OK && r < c->world_size; r++) {
+        if (r == c->rank)
+            continue;
+        rc = c->ops->send_fn(c, r, TAG_MEAN, part, count * sizeof(*part), &handle, err);
+        if (rc == SPSH_OK)
+            rc = wait_for(c, handle, err);
+    }
+    return rc;
+}
+
+static spsh_status lend_part(spsh__comm *c, uint32_t owner, float *part, size_t count,
+                             spsh_error *err)
+{
+    spsh__comm_handle handle = 0;
+    spsh_status rc = c->ops->send_fn(c, owner, TAG_PART, part, count * sizeof(*part), &handle, err);
+    if (rc == SPSH_OK)
+        rc = wait_for(c, handle, err);
+    if (rc == SPSH_OK)
+        rc = c->ops->receive_fn(c, owner, TAG_MEAN, part, count * sizeof(*part), &handle, err);
+    return rc != SPSH_OK ? rc : wait_for(c, handle, err);
+}
+
+spsh_status spsh__arena_mean(spsh__comm *c, spsh__parts *from, spsh__parts *to, spsh_error *err)
+{
+    double *sum = spsh__train_new(&c->allocator, from->part_elements, sizeof(*sum));
+    float *theirs = spsh__train_new(&c->allocator, from->part_elements, sizeof(*theirs));
+    spsh_status rc = SPSH_OK;
+    if (sum == NULL || theirs == NULL)
+        rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "the mean of all models");
+    for (uint32_t part = 0; rc == SPSH_OK && part < from->count; part++) {
+        const uint32_t owner = part % c->world_size;
+        const size_t count = spsh__parts_elements(from, part);
+        spsh__parts_take(from, part, from->host);
+        rc = owner == c->rank ? own_part(c, from->host, sum, theirs, count, err)
+                              : lend_part(c, owner, from->host, count, err);
+        if (rc == SPSH_OK)
+            spsh__parts_put(to, part, from->host);
+    }
+    spsh__train_delete(&c->allocator, sum);
+    spsh__train_delete(&c->allocator, theirs);
+    return rc;
+}
+
+/* From the rank before to the one behind. */
+static spsh_status pass_part(spsh__comm *c, spsh__parts *arena, uint32_t part, spsh_error *err)
+{
+    const size_t bytes = spsh__parts_bytes(arena, part);
+    spsh__comm_handle handle = 0;
+    spsh_status rc = SPSH_OK;
+    if (c->rank == 0)
+        spsh__parts_take(arena, part, arena->host);
+    else
+        rc = c->ops->receive_fn(c, c->rank - 1, TAG_NEXT, arena->host, bytes, &handle, err);
+    if (rc == SPSH_OK && c->rank != 0)
+        rc = wait_for(c, handle, err);
+    if (rc != SPSH_OK || c->rank + 1 == c->world_size)
+        return rc;
+    rc = c->ops->send_fn(c, c->rank + 1, TAG_NEXT, arena->host, bytes, &handle, err);
+    return rc != SPSH_OK ? rc : wait_for(c, handle, err);
+}
+
+spsh_status spsh__arena_align(spsh__comm *c, spsh__parts *arena, spsh_error *err)
+{
+    spsh_status rc = SPSH_OK;
+    for (uint32_t part = 0; rc == SPSH_OK && c->world_size > 1 && part < arena->count; part++) {
+        rc = pass_part(c, arena, part, err);
+        if (rc == SPSH_OK && c->rank != 0)
+            spsh__parts_put(arena, part, arena->host);
+    }
+    return rc;
+}

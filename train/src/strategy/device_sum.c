@@ -1,0 +1,329 @@
+/* device_sum.c: see device_sum.h. All ranks start the same collectives in the same order: of a
+ * step's last leaf first the running statistics, then the buckets, ascending. */
+#include "device_sum.h"
+
+#include "base/train_internal.h"
+#include "comm/fold_tree.h"
+
+#define PART_ELEMENTS 64u /* parts are of whole 256 bytes */
+
+struct spsh__device_sum {
+    spsh_allocator allocator;
+    spsh__learner *learner;
+    spsh__backend *backend;
+    const spsh__backend_ops *ops;
+    spsh__comm *comm;
+    bool is_whole;
+    spsh__collectives *collectives;
+    uint32_t own_count;             /* leaves of this rank */
+    uint32_t next_own, next_bucket; /* what comes next */
+    spsh__buffer before;            /* running statistics of the step's beginning */
+    spsh__buffer sum;               /* ... of the leaves so far; data NULL: a leaf a step */
+    double *rows;                   /* [own leaves][1 + count], folded into row 0 */
+    double *present;                /* own leaves that had a batch */
+};
+
+/* ---- parts ---- */
+
+static uint64_t part_elements(const spsh__device_sum *d, uint64_t count)
+{
+    const uint32_t world = d->comm->world_size;
+    return d->is_whole || world == 1 ? 0 : count / world / PART_ELEMENTS * PART_ELEMENTS;
+}
+
+void spsh__device_sum_slices(const spsh__device_sum *d, uint32_t bucket, spsh__slice *ret_part,
+                             spsh__slice *ret_rest)
+{
+    const spsh__slice *b = &d->learner->buckets[bucket];
+    const uint64_t part = part_elements(d, b->count);
+    const uint64_t parted = part * d->comm->world_size;
+    *ret_part = (spsh__slice){b->offset + d->comm->rank * part, part};
+    *ret_rest = (spsh__slice){b->offset + parted, b->count - parted};
+}
+
+static spsh_status start(spsh__device_sum *d, spsh__collective_kind kind, spsh__buffer values,
+                         uint64_t count, const char *what, spsh_error *err)
+{
+    const spsh__collective c = {kind, values.data, count};
+    return spsh__collectives_start(d->collectives, &c, what, err);
+}
+
+static spsh_status sum_bucket(spsh__device_sum *d, uint32_t bucket, spsh_error *err)
+{
+    static const char *const names[] = {"bucket 0", "bucket 1", "bucket 2",  "bucket 3",
+                                        "bucket 4", "bucket 5", "bucket 6",  "bucket 7",
+                                        "bucket 8", "bucket 9", "bucket 10", "bucket 11"};
+    const char *what =
+        bucket < sizeof(names) / sizeof(names[0]) ? names[bucket] : "bucket 12 or later";
+    const spsh__slice *b = &d->learner->buckets[bucket];
+    const spsh__buffer gradients = d->learner->gradients;
+    const uint64_t part = part_elements(d, b->count);
+    spsh__slice own = {0, 0}, rest = {0, 0};
+    spsh__device_sum_slices(d, bucket, &own, &rest);
+    spsh_status rc = spsh__collectives_behind(d->collectives, err);
+    if (rc == SPSH_OK)
+        rc = start(d, SPSH__COLLECTIVE_SUM_PARTS, spsh__at(d->ops, gradients, b->offset), part,
+                   what, err);
+    if (rc == SPSH_OK)
+        rc = start(d, SPSH__COLLECTIVE_SUM, spsh__at(d->ops, gradients, rest.offset), rest.count,
+                   what, err);
+    return rc;
+}
+
+/* ---- leaves ---- */
+
+static bool is_last(const spsh__device_sum *d)
+{
+    return d->next_own + 1 == d->own_count;
+}
+
+/* Each leaf begins with the statistics of the step's beginning; the last leaves their sum. */
+static spsh_status pass_statistics(spsh__device_sum *d, spsh_error *err)
+{
+    const spsh__learner *l = d->learner;
+    const uint64_t count = l->statistics_elements;
+    if (count == 0)
+        return SPSH_OK;
+    if (d->own_count > 1) {
+        if (d->next_own == 0)
+            d->ops->copy_fn(d->backend, d->sum, l->statistics, count);
+        else
+            d->ops->axpy_fn(d->backend, 1.0, l->statistics, d->sum, count);
+        d->ops->copy_fn(d->backend, l->statistics, is_last(d) ? d->sum : d->before, count);
+    }
+    if (!is_last(d) || d->collectives == NULL)
+        return SPSH_OK;
+    const spsh_status rc = spsh__collectives_behind(d->collectives, err);
+    return rc != SPSH_OK
+               ? rc
+               : start(d, SPSH__COLLECTIVE_SUM, l->statistics, count, "running statistics", err);
+}
+
+static spsh_status pass(spsh__device_sum *d, uint32_t bucket, spsh_error *err)
+{
+    spsh_status rc = bucket == 0 ? pass_statistics(d, err) : SPSH_OK;
+    if (rc == SPSH_OK && is_last(d) && d->collectives != NULL)
+        rc = sum_bucket(d, bucket, err);
+    d->next_bucket = bucket + 1;
+    if (d->next_bucket == d->learner->bucket_count) {
+        d->next_bucket = 0;
+        d->next_own++;
+    }
+    return rc;
+}
+
+spsh_status spsh__device_sum_begin(spsh__device_sum *d, spsh_error *err)
+{
+    const spsh__learner *l = d->learner;
+    (void)err;
+    d->ops->zero_fn(d->backend, l->gradients, l->arena_elements);
+    if (l->statistics_elements > 0)
+        d->ops->copy_fn(d->backend, d->before, l->statistics, l->statistics_elements);
+    d->next_own = 0;
+    d->next_bucket = 0;
+    memset(d->present, 0, d->own_count * sizeof(*d->present));
+    return SPSH_OK;
+}
+
+static spsh_status check_turn(const spsh__device_sum *d, uint32_t leaf, uint32_t bucket,
+                              spsh_error *err)
+{
+    if (d->next_own < d->own_count && spsh__leaf_of(d->learner, d->next_own) == leaf &&
+        d->next_bucket == bucket)
+        return SPSH_OK;
+    return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+                     "bucket %u of leaf %u is out of turn on rank %u", bucket, leaf, d->comm->rank);
+}
+
+spsh_status spsh__device_sum_bucket(spsh__device_sum *d, uint32_t leaf, uint32_t bucket,
+                                    spsh_error *err)
+{
+    const spsh_status rc = check_turn(d, leaf, bucket, err);
+    if (rc != SPSH_OK)
+        return rc;
+    d->present[d->next_own] = 1;
+    return pass(d, bucket, err);
+}
+
+spsh_status spsh__device_sum_skip(spsh__device_sum *d, uint32_t leaf, spsh_error *err)
+{
+    const spsh__learner *l = d->learner;
+    spsh_status rc = check_turn(d, leaf, 0, err);
+    if (rc == SPSH_OK && l->statistics_elements > 0)
+        d->ops->zero_fn(d->backend, l->statistics, l->statistics_elements);
+    for (uint32_t b = 0; rc == SPSH_OK && b < l->bucket_count; b++)
+        rc = pass(d, b, err);
+    return rc;
+}
+
+/* ---- the step's end ---- */
+
+/* Sums over all leaves of whether there was a batch, and of rows. */
+static spsh_status share(spsh__device_sum *d, const double *rows, uint32_t count, spsh_error *err)
+{
+    const size_t width = (size_t)count + 1;
+    spsh_error why = SPSH_ERROR_INIT;
+    for (uint32_t own = 0; own < d->own_count; own++) {
+        d->rows[own * width] = d->present[own];
+        memcpy(d->rows + own * width + 1, rows + (size_t)own * count, count * sizeof(*rows));
+    }
+    spsh__fold_rows(d->rows, d->own_count, width);
+    const spsh_status rc =
+        spsh__comm_all_reduce(d->comm, SPSH__COMM_F64, SPSH__COMM_SUM, d->rows, width, &why);
+    if (rc != SPSH_OK)
+        spsh_error_set(err, rc, 0, SPSH_OFFSET_NONE,
+                       "step %llu, sharing losses and counts: %.120s; this is rank %u of %u",
+                       (unsigned long long)d->learner->step, why.message, d->comm->rank,
+                       d->comm->world_size);
+    return rc;
+}
+
+spsh_status spsh__device_sum_end(spsh__device_sum *d, const double *rows, double *totals,
+                                 uint32_t count, spsh_error *err)
+{
+    const spsh__learner *l = d->learner;
+    spsh_status rc = SPSH_OK;
+    if (count > SPSH__SHARED_MAX)
+        return SPSH_FAIL(err, SPSH_E_LIMIT, SPSH_OFFSET_NONE, "%u numbers a leaf, at most %u",
+                         count, SPSH__SHARED_MAX);
+    while (rc == SPSH_OK && d->next_own < d->own_count)
+        rc = spsh__device_sum_skip(d, spsh__leaf_of(l, d->next_own), err);
+    if (rc == SPSH_OK)
+        rc = share(d, rows, count, err);
+    if (rc == SPSH_OK && d->collectives != NULL)
+        rc = spsh__collectives_join(d->collectives, err);
+    if (rc != SPSH_OK)
+        return rc;
+    memcpy(totals, d->rows + 1, count * sizeof(*totals));
+    if (l->statistics_elements > 0 && d->rows[0] > 0)
+        d->ops->scale_fn(d->backend, 1.0 / d->rows[0], l->statistics, l->statistics_elements);
+    else if (l->statistics_elements > 0)
+        d->ops->copy_fn(d->backend, l->statistics, d->before, l->statistics_elements);
+    return SPSH_OK;
+}
+
+/* The rest is everybody's, and is counted once. */
+static double square_own(const spsh__device_sum *d)
+{
+    const spsh__buffer gradients = d->learner->gradients;
+    double sum = 0;
+    if (d->is_whole || d->comm->world_size == 1)
+        return d->ops->square_sum_fn(d->backend, gradients, d->learner->arena_elements);
+    for (uint32_t b = 0; b < d->learner->bucket_count; b++) {
+        spsh__slice part = {0, 0}, rest = {0, 0};
+        spsh__device_sum_slices(d, b, &part, &rest);
+        if (part.count > 0)
+            sum += d->ops->square_sum_fn(d->backend, spsh__at(d->ops, gradients, part.offset),
+                                         part.count);
+        if (rest.count > 0 && d->comm->rank == 0)
+            sum += d->ops->square_sum_fn(d->backend, spsh__at(d->ops, gradients, rest.offset),
+                                         rest.count);
+    }
+    return sum;
+}
+
+spsh_status spsh__device_sum_squares(spsh__device_sum *d, double *ret, spsh_error *err)
+{
+    spsh_status rc = d->collectives == NULL ? SPSH_OK : spsh__collectives_wait(d->collectives, err);
+    if (rc != SPSH_OK)
+        return rc;
+    *ret = square_own(d);
+    return d->is_whole
+               ? SPSH_OK
+               : spsh__comm_all_reduce(d->comm, SPSH__COMM_F64, SPSH__COMM_SUM, ret, 1, err);
+}
+
+/* ---- arenas ---- */
+
+/* What was started is through, on the device and for the host. */
+static spsh_status land(const spsh__device_sum *d, spsh_error *err)
+{
+    const spsh_status rc = spsh__collectives_join(d->collectives, err);
+    return rc == SPSH_OK ? spsh__collectives_wait(d->collectives, err) : rc;
+}
+
+spsh_status spsh__device_sum_gather(spsh__device_sum *d, spsh__buffer arena, spsh_error *err)
+{
+    if (d->collectives == NULL)
+        return SPSH_OK;
+    spsh_status rc = spsh__collectives_behind(d->collectives, err);
+    for (uint32_t b = 0; rc == SPSH_OK && b < d->learner->bucket_count; b++) {
+        const spsh__slice *bucket = &d->learner->buckets[b];
+        rc = start(d, SPSH__COLLECTIVE_GATHER_PARTS, spsh__at(d->ops, arena, bucket->offset),
+                   part_elements(d, bucket->count), "gathering", err);
+    }
+    return rc == SPSH_OK ? land(d, err) : rc;
+}
+
+spsh_status spsh__device_sum_align(spsh__device_sum *d, spsh_error *err)
+{
+    spsh__arena arenas[SPSH__ARENAS];
+    if (d->collectives == NULL)
+        return SPSH_OK;
+    spsh__learner_arenas(d->learner, arenas);
+    spsh_status rc = spsh__learner_check_sizes(d->learner, err);
+    if (rc == SPSH_OK)
+        rc = spsh__collectives_behind(d->collectives, err);
+    for (size_t i = 0; rc == SPSH_OK && i < SPSH__ARENAS; i++)
+        if (arenas[i].buffer.data != NULL)
+            rc = start(d, SPSH__COLLECTIVE_BROADCAST, arenas[i].buffer, arenas[i].elements,
+                       "rank 0's weights to all", err);
+    return rc == SPSH_OK ? land(d, err) : rc;
+}
+
+/* ---- opening ---- */
+
+spsh_status spsh__device_sum_open(spsh__learner *learner, bool is_whole,
+                                  spsh__collectives *collectives, const spsh_allocator *allocator,
+                                  spsh__device_sum **ret, spsh_error *err)
+{
+    const uint32_t own_count = spsh__leaf_count(learner);
+    const uint64_t statistics = learner->statistics_elements;
+    spsh__device_sum *d = spsh__train_new(allocator, 1, sizeof(*d));
+    spsh_status rc = SPSH_OK;
+    if (d == NULL) {
+        spsh__collectives_close(collectives);
+        return spsh__fail_memory(err);
+    }
+    *d = (spsh__device_sum){.allocator = *allocator,
+                            .learner = learner,
+                            .backend = learner->backend,
+                            .ops = learner->backend->ops,
+                            .comm = learner->comm,
+                            .is_whole = is_whole,
+                            .collectives = collectives,
+                            .own_count = own_count};
+    d->rows =
+        spsh__train_new(allocator, (size_t)own_count * (SPSH__SHARED_MAX + 1), sizeof(double));
+    d->present = spsh__train_new(allocator, own_count, sizeof(*d->present));
+    if (d->rows == NULL || d->present == NULL)
+        rc = spsh__fail_memory(err);
+    else if (own_count == 0 || own_count > SPSH__LEAVES_MAX)
+        rc = SPSH_FAIL(err, SPSH_E_LIMIT, SPSH_OFFSET_NONE,
+                       "rank %u has %u micro-batches of a step, at least 1 and at most %u",
+                       d->comm->rank, own_count, SPSH__LEAVES_MAX);
+    if (rc == SPSH_OK)
+        rc = d->ops->alloc_fn(d->backend, statistics + 1, &d->before, err);
+    if (rc == SPSH_OK && own_count > 1)
+        rc = d->ops->alloc_fn(d->backend, statistics + 1, &d->sum, err);
+    if (rc == SPSH_OK)
+        *ret = d;
+    else
+        spsh__device_sum_close(d);
+    return rc;
+}
+
+void spsh__device_sum_close(spsh__device_sum *d)
+{
+    if (d == NULL)
+        return;
+    spsh_allocator allocator = d->allocator;
+    spsh__collectives_close(d->collectives);
+    if (d->before.data != NULL)
+        d->ops->free_fn(d->backend, d->before);
+    if (d->sum.data != NULL)
+        d->ops->free_fn(d->backend, d->sum);
+    spsh__train_delete(&allocator, d->rows);
+    spsh__train_delete(&allocator, d->present);
+    spsh__train_delete(&allocator, d);
+}

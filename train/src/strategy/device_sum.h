@@ -1,0 +1,44 @@
+/* device_sum.h: gradients in a device's memory become the sum over all leaves, where they are.
+ *
+ * A rank's leaves add up in the arena itself. When its last one has passed a bucket, the bucket's
+ * sum over ranks is started (collectives.h), behind what the backend's stream has come to, and
+ * backward goes on beside it. With whole sums wanted that is one sum to all. Else a bucket is cut
+ * into equal parts of whole 256 bytes, one a rank, and a rest of less than that a rank: each rank
+ * gets the sum of its part; the rest everybody gets, and everybody updates alike.
+ *
+ * NCCL's order of a sum depends on the number of ranks and on how they are connected: unlike
+ * gradient_sum.h's, sums of other worlds agree to rounding alone. All ranks get the same bits.
+ *
+ * Gradients are floats in any precision. What is not finite on one rank is so in the sum on all:
+ * that some rank's gradients have overflowed needs no message of its own. A rank without a batch
+ * takes part with zeros.
+ */
+#ifndef SPSH_TRAIN_DEVICE_SUM_H
+#define SPSH_TRAIN_DEVICE_SUM_H
+
+#include "comm/collectives.h"
+#include "strategy.h"
+
+typedef struct spsh__device_sum spsh__device_sum;
+
+/* collectives: taken, also on failure; NULL: a world of one. Functions as gradient_sum.h's of like
+ * names. */
+spsh_status spsh__device_sum_open(spsh__learner *learner, bool is_whole,
+                                  spsh__collectives *collectives, const spsh_allocator *allocator,
+                                  spsh__device_sum **ret, spsh_error *err);
+void spsh__device_sum_close(spsh__device_sum *d); /* NULL is fine */
+spsh_status spsh__device_sum_align(spsh__device_sum *d, spsh_error *err);
+spsh_status spsh__device_sum_begin(spsh__device_sum *d, spsh_error *err);
+spsh_status spsh__device_sum_bucket(spsh__device_sum *d, uint32_t leaf, uint32_t bucket,
+                                    spsh_error *err);
+spsh_status spsh__device_sum_skip(spsh__device_sum *d, uint32_t leaf, spsh_error *err);
+spsh_status spsh__device_sum_end(spsh__device_sum *d, const double *rows, double *totals,
+                                 uint32_t count, spsh_error *err);
+spsh_status spsh__device_sum_squares(spsh__device_sum *d, double *ret, spsh_error *err);
+spsh_status spsh__device_sum_gather(spsh__device_sum *d, spsh__buffer arena, spsh_error *err);
+
+/* What this rank updates of a bucket: its part, and the rest. */
+void spsh__device_sum_slices(const spsh__device_sum *d, uint32_t bucket, spsh__slice *ret_part,
+                             spsh__slice *ret_rest);
+
+#endif

@@ -1,0 +1,122 @@
+/* free_model.c: see free_model.h. */
+#include "free_model.h"
+
+#include "base/train_internal.h"
+#include "strategy_internal.h"
+
+spsh_status spsh__free_model_open(spsh__learner *l, uint32_t parts_min, spsh__free_model *ret,
+                                  spsh_error *err)
+{
+    spsh__backend *b = l->arena_backend != NULL ? l->arena_backend : l->backend;
+    *ret = (spsh__free_model){
+        .learner = l, .runtime = l->runtime, .backend = b, .error = SPSH_ERROR_INIT};
+    spsh_status rc = spsh__strategy_align(l, err);
+    if (rc == SPSH_OK)
+        rc = b->ops->alloc_fn(b, l->arena_elements, &ret->arena, err);
+    if (rc == SPSH_OK)
+        rc = spsh__parts_open(b, ret->arena, l->arena_elements, spsh__learner_parts(l, parts_min),
+                              &ret->parts, err);
+    if (rc == SPSH_OK && l->staleness != NULL) {
+        ret->mixes =
+            spsh__train_new(&b->allocator, 2 * (size_t)ret->parts.count, sizeof(*ret->mixes));
+        rc = ret->mixes == NULL ? spsh__fail_memory(err) : SPSH_OK;
+    }
+    if (rc != SPSH_OK)
+        return rc;
+    b->ops->copy_fn(b, ret->arena, l->weights, l->arena_elements);
+    spsh__backend_finish(b);
+    l->updated = ret->arena;
+    return b->ops->status_fn(b, err);
+}
+
+void spsh__free_model_close(spsh__free_model *m)
+{
+    if (m->mixes != NULL)
+        spsh__train_delete(&m->backend->allocator, m->mixes);
+    spsh__parts_close(&m->parts);
+    if (m->arena.data != NULL)
+        m->backend->ops->free_fn(m->backend, m->arena);
+}
+
+static spsh__slice part_slice(const spsh__free_model *m, uint32_t part)
+{
+    return (spsh__slice){spsh__parts_offset(&m->parts, part),
+                         spsh__parts_elements(&m->parts, part)};
+}
+
+spsh_status spsh__free_model_read(spsh__free_model *m, spsh_error *err)
+{
+    const spsh__backend_ops *ops = m->backend->ops;
+    const spsh__learner *l = m->learner;
+    spsh__backend_finish(l->backend); /* nothing reads the weights any more */
+    for (uint32_t part = 0; part < m->parts.count; part++) {
+        const spsh__mark mark = {SPSH__MARK_READ, part, l->step};
+        const spsh__slice slice = part_slice(m, part);
+        const spsh_status rc = m->runtime->ops->enter_fn(m->runtime, &mark, err);
+        if (rc != SPSH_OK)
+            return rc;
+        ops->copy_fn(m->backend, spsh__at(ops, l->weights, slice.offset),
+                     spsh__at(ops, m->arena, slice.offset), slice.count);
+        spsh__backend_finish(m->backend);
+        if (m->mixes != NULL)
+            m->mixes[m->parts.count + part] = m->mixes[part];
+        m->runtime->ops->leave_fn(m->runtime);
+    }
+    return SPSH_OK;
+}
+
+/* What the update is made of is there before the lock is taken, and what it made before it is left.
+ */
+bool spsh__free_model_slice(spsh__free_model *m, uint32_t number, spsh__slice *ret)
+{
+    const spsh__mark mark = {SPSH__MARK_UPDATE, number, m->learner->step};
+    spsh__backend_finish(m->learner->backend);
+    if (m->is_inside)
+        m->runtime->ops->leave_fn(m->runtime);
+    m->is_inside = false;
+    if (number >= m->parts.count || m->status != SPSH_OK)
+        return false;
+    m->status = m->runtime->ops->enter_fn(m->runtime, &mark, &m->error);
+    m->is_inside = m->status == SPSH_OK;
+    *ret = part_slice(m, number);
+    if (m->is_inside && m->mixes != NULL)
+        spsh__learner_stale(m->learner, m->mixes[number] - m->mixes[m->parts.count + number]);
+    return m->is_inside;
+}
+
+spsh_status spsh__free_model_after_step(spsh__free_model *m, spsh_error *err)
+{
+    const spsh_status rc = m->status;
+    if (rc != SPSH_OK && err != NULL)
+        *err = m->error;
+    m->status = SPSH_OK;
+    return rc;
+}
+
+/* Nobody goes on before all have it: what the first one sends then would be mixed into the old
+ * model of the last one, and lost with it. */
+static spsh_status take_mean(spsh__free_model *m, spsh_error *err)
+{
+    const spsh__learner *l = m->learner;
+    const spsh__mark mark = {SPSH__MARK_MIX, 0, l->step};
+    uint64_t ranks = 1;
+    spsh_status rc = m->runtime->ops->enter_fn(m->runtime, &mark, err);
+    if (rc != SPSH_OK)
+        return rc;
+    l->backend->ops->copy_fn(l->backend, m->arena, l->weights, l->arena_elements);
+    spsh__backend_finish(l->backend);
+    m->runtime->ops->leave_fn(m->runtime);
+    rc = l->backend->ops->status_fn(l->backend, err);
+    return rc != SPSH_OK ? rc
+                         : spsh__comm_all_reduce(spsh__learner_living(l), SPSH__COMM_U64,
+                                                 SPSH__COMM_SUM, &ranks, 1, err);
+}
+
+spsh_status spsh__free_model_consensus(spsh__free_model *m, bool is_taken, spsh_error *err)
+{
+    const spsh__learner *l = m->learner;
+    if (spsh__learner_living(l)->world_size == 1)
+        return spsh__free_model_read(m, err);
+    const spsh_status rc = spsh__strategy_mean(l, m->arena, is_taken, err);
+    return rc != SPSH_OK || !is_taken ? rc : take_mean(m, err);
+}

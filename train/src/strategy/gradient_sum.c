@@ -1,0 +1,1017 @@
+/* gradient_sum.c: see gradient_sum.h.
+ *
+ * Messages of a bucket have a tag for each leg; of one tag they follow each other in the order of
+ * pieces and steps on both sides, so nothing has to be numbered. Nothing waits before
+ * spsh__gradient_sum_end: until then each call looks at what has come, and goes on with it. Between
+ * calls a thread does so (watch.h), or a bucket whose pieces come while a long layer is computed
+ * would send its sum only behind that layer, and behind all of backward those of the last two
+ * buckets. It adds with a backend of its own: the elements are the same, whoever adds them. Of
+ * learners that are simulated, or alone, there is no such thread.
+ *
+ * What comes down from a device is seen to in calls alone, by the thread that computes.
+ */
+#include "gradient_sum.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "base/train_internal.h"
+#include "base/watch.h"
+#include "device_stage.h"
+
+typedef enum phase {
+    PHASE_LEAVES = 0, /* not all leaves have passed */
+    PHASE_REDUCE,     /* pieces are under way */
+    PHASE_GATHER,     /* parts are under way */
+    PHASE_DONE,
+} phase;
+
+/* Messages that are waited for together. */
+typedef struct flight {
+    spsh__comm_handle *handles;
+    uint32_t *peers;
+    uint32_t count, capacity;
+} flight;
+
+/* A bucket of gradients, or the running statistics. */
+typedef struct range {
+    spsh__buffer here;       /* slot 0 */
+    uint64_t arena_offset;   /* of gradients */
+    uint64_t count;          /* elements */
+    uint64_t slot_offset;    /* in slots 1, 2, ... */
+    uint64_t part_elements;  /* of every part but the last ones */
+    uint64_t receive_offset; /* in receive: a part for each piece of others */
+    uint32_t next_own;       /* leaves that have passed */
+    uint32_t coming;         /* 1 + the own leaf that is on its way down from a device; 0: none */
+    phase phase;
+    flight flight;
+} range;
+
+struct spsh__gradient_sum {
+    spsh_allocator allocator;
+    spsh__learner *learner;
+    spsh__backend *backend; /* of the host: sums are made there, all buffers but `before` are its */
+    const spsh__backend_ops *ops;
+    spsh__device_stage *stage; /* of a learner on a device; else NULL */
+    spsh__buffer before;       /* ... and there the statistics of the step's beginning */
+    spsh__comm *comm;
+    bool is_whole;
+    spsh__fold_tree tree;
+    uint32_t *owners; /* of leaves */
+    range *ranges;    /* buckets, then the statistics */
+    uint32_t range_count;
+    spsh__buffer *slots; /* of tree.slot_count; 0 is not used */
+    uint64_t slot_elements;
+    spsh__buffer receive;
+    spsh__buffer statistics; /* of the step's beginning */
+    spsh__buffer *values;    /* of pieces, while they are joined */
+    double *present;         /* own leaves that had a batch */
+    double *rows, *packed;   /* [leaves][SPSH__SHARED_MAX + 1] */
+    double *squares, *packed_squares;
+    uint64_t block_count;
+    flight flight; /* of rows and squares */
+    uint64_t wait_begin_ns;
+    spsh__backend *adder; /* of pieces: that of the sum, or of the watch alone */
+    spsh__watch *watch;   /* between begin and end; NULL: there is none */
+    spsh_status watched;  /* how it went; its lock's */
+    spsh_error watched_error;
+};
+
+static uint64_t min_u64(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Of the range, not of the arena. */
+static spsh__slice part_of(const range *r, uint32_t rank)
+{
+    uint64_t begin = min_u64(rank * r->part_elements, r->count);
+    return (spsh__slice){begin, min_u64(r->part_elements, r->count - begin)};
+}
+
+static spsh__buffer in_slot(const spsh__gradient_sum *g, const range *r, uint32_t slot)
+{
+    return slot == 0 ? r->here : spsh__at(g->ops, g->slots[slot], r->slot_offset);
+}
+
+static bool is_statistics(const spsh__gradient_sum *g, const range *r)
+{
+    return r == &g->ranges[g->range_count - 1];
+}
+
+static uint32_t tag_of(const spsh__gradient_sum *g, const range *r, bool is_gather)
+{
+    return (uint32_t)(r - g->ranges) + (is_gather ? g->range_count : 0);
+}
+
+/* Messages ---------------------------------------------------------------------------------- */
+
+/* incoming: receive; else send. Nothing is sent of nothing. */
+typedef struct letter {
+    uint32_t peer, tag;
+    bool is_incoming;
+    void *bytes;
+    size_t size_bytes;
+} letter;
+
+static spsh_status post(spsh__gradient_sum *g, flight *f, const letter *l, spsh_error *err)
+{
+    spsh__comm *c = g->comm;
+    spsh__comm_handle *handle = &f->handles[f->count];
+    if (l->size_bytes == 0)
+        return SPSH_OK;
+    f->peers[f->count] = l->peer;
+    spsh_status rc =
+        l->is_incoming
+            ? c->ops->receive_fn(c, l->peer, l->tag, l->bytes, l->size_bytes, handle, err)
+            : c->ops->send_fn(c, l->peer, l->tag, l->bytes, l->size_bytes, handle, err);
+    if (rc == SPSH_OK)
+        f->count++;
+    return rc;
+}
+
+static bool has_landed(spsh__gradient_sum *g, const flight *f)
+{
+    for (uint32_t i = 0; i < f->count; i++)
+        if (!g->comm->ops->done_fn(g->comm, f->handles[i]))
+            return false;
+    return true;
+}
+
+/* "2" or "1, 2": whose messages have not come or not gone. */
+static void name_unlanded(spsh__gradient_sum *g, const flight *f, char *text, size_t capacity)
+{
+    uint32_t count = 0;
+    size_t length = 0;
+    text[0] = '\0';
+    for (uint32_t rank = 0; rank < g->comm->world_size; rank++) {
+        bool is_missing = false;
+        for (uint32_t i = 0; i < f->count && !is_missing; i++)
+            is_missing = f->peers[i] == rank && !g->comm->ops->done_fn(g->comm, f->handles[i]);
+        if (!is_missing || length + 16 > capacity)
+            continue;
+        length += (size_t)snprintf(text + length, capacity - length, "%s%u", count == 0 ? "" : ", ",
+                                   rank);
+        count++;
+    }
+}
+
+static spsh_status fail_missing(const spsh__gradient_sum *g, const char *missing, const char *what,
+                                spsh_error *err)
+{
+    return SPSH_FAIL(err, SPSH_E_TIMEOUT, SPSH_OFFSET_NONE,
+                     "rank %s is missing: step %llu, %s, waited for %.1f s; this is rank %u of %u",
+                     missing, (unsigned long long)g->learner->step, what,
+                     (double)(spsh__comm_now_ns(g->comm) - g->wait_begin_ns) / 1e9, g->comm->rank,
+                     g->comm->world_size);
+}
+
+/* One whose message is late may wait for another one's itself. */
+static spsh_status fail_late(spsh__gradient_sum *g, const flight *f, uint32_t i, const char *what,
+                             spsh_error *err)
+{
+    char missing[200];
+    if (!spsh__comm_name_missing(g->comm, g->learner->step, missing, sizeof(missing)) ||
+        missing[0] == '\0')
+        name_unlanded(g, f, missing, sizeof(missing));
+    if (missing[0] == '\0') /* all have come, by now */
+        (void)snprintf(missing, sizeof(missing), "%u", f->peers[i]);
+    spsh__comm_fail(g->comm);
+    return fail_missing(g, missing, what, err);
+}
+
+/* All deadlines count from wait_begin_ns. After a failure the messages are left where they are. */
+static spsh_status land(spsh__gradient_sum *g, flight *f, const char *what, spsh_error *err)
+{
+    spsh__comm *c = g->comm;
+    for (uint32_t i = 0; i < f->count; i++) {
+        uint64_t waited_ms = (spsh__comm_now_ns(c) - g->wait_begin_ns) / 1000000;
+        uint64_t left_ms = c->deadline_ms > waited_ms ? c->deadline_ms - waited_ms : 0;
+        if (!spsh__comm_await(c, f->handles[i], (uint32_t)left_ms))
+            return fail_late(g, f, i, what, err);
+        spsh_status rc = c->ops->wait_fn(c, f->handles[i], (uint32_t)left_ms, err);
+        if (rc == SPSH_E_TIMEOUT) { /* it has gone; it is late, where nobody can be asked */
+            char missing[200];
+            (void)snprintf(missing, sizeof(missing), "%u", f->peers[i]);
+            if (!spsh__comm_can_await(c))
+                name_unlanded(g, f, missing, sizeof(missing));
+            return fail_missing(g, missing, what, err);
+        }
+        if (rc != SPSH_OK)
+            return rc;
+    }
+    f->count = 0;
+    return SPSH_OK;
+}
+
+/* A bucket's way ---------------------------------------------------------------------------- */
+
+static spsh_status start_reduce(spsh__gradient_sum *g, range *r, spsh_error *err)
+{
+    const spsh__comm *c = g->comm;
+    spsh__slice mine = part_of(r, c->rank);
+    uint64_t at = r->receive_offset;
+    spsh_status rc = SPSH_OK;
+    r->phase = r->count == 0 ? PHASE_DONE : PHASE_REDUCE;
+    for (uint32_t i = 0; rc == SPSH_OK && r->count > 0 && i < g->tree.piece_count; i++) {
+        const spsh__fold_piece *piece = &g->tree.pieces[i];
+        if (piece->rank == c->rank)
+            continue;
+        letter l = {piece->rank, tag_of(g, r, false), true, spsh__at(g->ops, g->receive, at).data,
+                    mine.count * g->ops->element_bytes};
+        rc = post(g, &r->flight, &l, err);
+        at += mine.count;
+    }
+    for (uint32_t i = 0; rc == SPSH_OK && r->count > 0 && i < g->tree.piece_count; i++) {
+        const spsh__fold_piece *piece = &g->tree.pieces[i];
+        for (uint32_t to = 0; rc == SPSH_OK && to < c->world_size; to++) {
+            spsh__slice part = part_of(r, to);
+            if (piece->rank != c->rank || to == c->rank)
+                continue;
+            spsh__buffer from = spsh__at(g->ops, in_slot(g, r, piece->slot), part.offset);
+            letter l = {to, tag_of(g, r, false), false, from.data,
+                        part.count * g->ops->element_bytes};
+            rc = post(g, &r->flight, &l, err);
+        }
+    }
+    return rc;
+}
+
+/* The sum of this rank's part, from everybody's pieces, to where it belongs. */
+static void join(spsh__gradient_sum *g, range *r)
+{
+    spsh__slice mine = part_of(r, g->comm->rank);
+    spsh__buffer sum = spsh__at(g->ops, r->here, mine.offset);
+    uint64_t at = r->receive_offset;
+    if (mine.count == 0)
+        return;
+    for (uint32_t i = 0; i < g->tree.piece_count; i++) {
+        const spsh__fold_piece *piece = &g->tree.pieces[i];
+        bool is_own = piece->rank == g->comm->rank;
+        g->values[i] = is_own ? spsh__at(g->ops, in_slot(g, r, piece->slot), mine.offset)
+                              : spsh__at(g->ops, g->receive, at);
+        at += is_own ? 0 : mine.count;
+    }
+    for (uint32_t i = 0; i < g->tree.join_count; i++) {
+        const spsh__fold_add *add = &g->tree.joins[i];
+        g->ops->axpy_fn(g->adder, 1.0, g->values[add->from], g->values[add->to], mine.count);
+    }
+    if (g->values[0].data != sum.data)
+        g->ops->copy_fn(g->adder, sum, g->values[0], mine.count);
+}
+
+/* here: the range's, or as much of another arena. */
+static spsh_status start_gather(spsh__gradient_sum *g, range *r, spsh__buffer here, spsh_error *err)
+{
+    const spsh__comm *c = g->comm;
+    spsh_status rc = SPSH_OK;
+    r->phase = PHASE_GATHER;
+    for (uint32_t peer = 0; rc == SPSH_OK && peer < c->world_size; peer++) {
+        spsh__slice part = part_of(r, peer);
+        letter l = {peer, tag_of(g, r, true), true, spsh__at(g->ops, here, part.offset).data,
+                    part.count * g->ops->element_bytes};
+        if (peer != c->rank)
+            rc = post(g, &r->flight, &l, err);
+    }
+    spsh__slice mine = part_of(r, c->rank);
+    for (uint32_t peer = 0; rc == SPSH_OK && peer < c->world_size; peer++) {
+        letter l = {peer, tag_of(g, r, true), false, spsh__at(g->ops, here, mine.offset).data,
+                    mine.count * g->ops->element_bytes};
+        if (peer != c->rank)
+            rc = post(g, &r->flight, &l, err);
+    }
+    return rc;
+}
+
+/* What follows when all messages of a phase are there. */
+static spsh_status next_phase(spsh__gradient_sum *g, range *r, spsh_error *err)
+{
+    spsh_status rc = land(g, &r->flight, r->phase == PHASE_REDUCE ? "reducing" : "gathering", err);
+    if (rc != SPSH_OK)
+        return rc;
+    if (r->phase == PHASE_GATHER) {
+        r->phase = PHASE_DONE;
+        return SPSH_OK;
+    }
+    join(g, r);
+    if (g->is_whole || is_statistics(g, r))
+        return start_gather(g, r, r->here, err);
+    r->phase = PHASE_DONE;
+    return SPSH_OK;
+}
+
+/* An own leaf has passed the range: it is added or put aside, and the next one starts anew. */
+static spsh_status pass(spsh__gradient_sum *g, range *r, uint32_t own, spsh_error *err)
+{
+    r->next_own = own + 1;
+    for (uint32_t i = 0; i < g->tree.step_count; i++) {
+        const spsh__fold_step *step = &g->tree.steps[i];
+        spsh__buffer to = in_slot(g, r, step->to);
+        spsh__buffer from = in_slot(g, r, step->from);
+        if (step->own != own || r->count == 0)
+            continue;
+        if (step->is_copy)
+            g->ops->copy_fn(g->backend, to, from, r->count);
+        else
+            g->ops->axpy_fn(g->backend, 1.0, from, to, r->count);
+    }
+    if (own + 1 == g->tree.own_count)
+        return start_reduce(g, r, err);
+    if (g->stage != NULL)
+        return SPSH_OK; /* the next one comes down over it */
+    if (!is_statistics(g, r))
+        g->ops->zero_fn(g->backend, r->here, r->count);
+    else if (r->count > 0)
+        g->ops->copy_fn(g->backend, r->here, g->statistics, r->count);
+    return SPSH_OK;
+}
+
+/* Of a device: what was sent down goes on here, once it has come; must: now. */
+static spsh_status settle(spsh__gradient_sum *g, range *r, bool must, spsh_error *err)
+{
+    const uint32_t slot = (uint32_t)(r - g->ranges);
+    if (r->coming == 0 || (!must && !spsh__device_stage_is_down(g->stage, slot)))
+        return SPSH_OK;
+    const uint32_t own = r->coming - 1;
+    r->coming = 0;
+    const spsh_status rc = spsh__device_stage_wait(g->stage, slot, err);
+    return rc == SPSH_OK ? pass(g, r, own, err) : rc;
+}
+
+static spsh__buffer on_device(const spsh__gradient_sum *g, const range *r)
+{
+    const spsh__learner *l = g->learner;
+    return is_statistics(g, r) ? l->statistics : spsh__at(g->ops, l->gradients, r->arena_offset);
+}
+
+/* The leaf's values come down; the device's memory is made ready for the next leaf. */
+static spsh_status send_down(spsh__gradient_sum *g, range *r, uint32_t own, spsh_error *err)
+{
+    const spsh__backend *device = g->learner->backend;
+    const uint32_t slot = (uint32_t)(r - g->ranges);
+    spsh_status rc = settle(g, r, true, err);
+    if (rc == SPSH_OK)
+        rc =
+            spsh__device_stage_down(g->stage, on_device(g, r), r->slot_offset, r->count, slot, err);
+    if (rc != SPSH_OK)
+        return rc;
+    r->coming = own + 1;
+    r->next_own = own + 1;
+    if (own + 1 == g->tree.own_count || r->count == 0)
+        return SPSH_OK;
+    rc = spsh__device_stage_hold(g->stage, slot, err);
+    if (is_statistics(g, r))
+        device->ops->copy_fn(g->learner->backend, on_device(g, r), g->before, r->count);
+    else
+        device->ops->zero_fn(g->learner->backend, on_device(g, r), r->count);
+    return rc;
+}
+
+static spsh_status arrive(spsh__gradient_sum *g, range *r, uint32_t own, spsh_error *err)
+{
+    return g->stage != NULL ? send_down(g, r, own, err) : pass(g, r, own, err);
+}
+
+static bool is_under_way(const range *r)
+{
+    return r->phase == PHASE_REDUCE || r->phase == PHASE_GATHER;
+}
+
+/* *ret_count: ranges that are under way still. */
+static spsh_status go_on(spsh__gradient_sum *g, uint32_t *ret_count, spsh_error *err)
+{
+    spsh_status rc = SPSH_OK;
+    *ret_count = 0;
+    for (uint32_t i = 0; rc == SPSH_OK && i < g->range_count; i++) {
+        range *r = &g->ranges[i];
+        if (is_under_way(r) && has_landed(g, &r->flight))
+            rc = next_phase(g, r, err);
+        *ret_count += is_under_way(r);
+    }
+    return rc;
+}
+
+static spsh_status look(spsh__gradient_sum *g, spsh_error *err)
+{
+    uint32_t count = 0;
+    spsh_status rc = SPSH_OK;
+    for (uint32_t i = 0; rc == SPSH_OK && i < g->range_count; i++)
+        rc = settle(g, &g->ranges[i], false, err);
+    return rc == SPSH_OK ? go_on(g, &count, err) : rc;
+}
+
+/* Of the watch. */
+static bool look_on(void *user)
+{
+    spsh__gradient_sum *g = user;
+    uint32_t count = 0;
+    g->watched = go_on(g, &count, &g->watched_error);
+    return g->watched == SPSH_OK && count > 0;
+}
+
+/* From here on the watch is out; what it met is said now. */
+static spsh_status enter(spsh__gradient_sum *g, spsh_error *err)
+{
+    spsh__watch_enter(g->watch);
+    if (g->watched != SPSH_OK && err != NULL)
+        *err = g->watched_error;
+    return g->watched;
+}
+
+/* The step's functions ---------------------------------------------------------------------- */
+
+spsh_status spsh__gradient_sum_begin(spsh__gradient_sum *g, spsh_error *err)
+{
+    const spsh__learner *l = g->learner;
+    (void)err;
+    spsh__watch_enter(g->watch); /* where the last step was not ended */
+    spsh__watch_leave(g->watch, false);
+    l->backend->ops->zero_fn(l->backend, l->gradients, l->arena_elements);
+    if (l->statistics_elements > 0)
+        l->backend->ops->copy_fn(l->backend, g->stage != NULL ? g->before : g->statistics,
+                                 l->statistics, l->statistics_elements);
+    for (uint32_t i = 0; i < g->range_count; i++) {
+        g->ranges[i].next_own = 0;
+        g->ranges[i].coming = 0;
+        g->ranges[i].phase = PHASE_LEAVES;
+        g->ranges[i].flight.count = 0;
+    }
+    memset(g->present, 0, g->tree.leaf_count * sizeof(*g->present));
+    return SPSH_OK;
+}
+
+static spsh_status bucket_arrives(spsh__gradient_sum *g, uint32_t leaf, uint32_t bucket,
+                                  spsh_error *err)
+{
+    range *statistics = &g->ranges[g->range_count - 1];
+    range *r = &g->ranges[bucket];
+    spsh_status rc = SPSH_OK;
+    if (bucket + 1 >= g->range_count || r->next_own >= g->tree.own_count ||
+        g->tree.own[r->next_own] != leaf)
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+                         "bucket %u of leaf %u is out of turn on rank %u", bucket, leaf,
+                         g->comm->rank);
+    g->wait_begin_ns = spsh__comm_now_ns(g->comm);
+    if (bucket == 0) {
+        g->present[r->next_own] = 1;
+        rc = arrive(g, statistics, r->next_own, err);
+    }
+    if (rc == SPSH_OK)
+        rc = arrive(g, r, r->next_own, err);
+    return rc == SPSH_OK && g->comm->world_size > 1 ? look(g, err) : rc;
+}
+
+spsh_status spsh__gradient_sum_bucket(spsh__gradient_sum *g, uint32_t leaf, uint32_t bucket,
+                                      spsh_error *err)
+{
+    spsh_status rc = enter(g, err);
+    if (rc == SPSH_OK)
+        rc = bucket_arrives(g, leaf, bucket, err);
+    spsh__watch_leave(g->watch, rc == SPSH_OK);
+    return rc;
+}
+
+/* Zeros, on the host, for a leaf without a batch. */
+static spsh_status make_zeros(spsh__gradient_sum *g, range *r, spsh_error *err)
+{
+    spsh_status rc = SPSH_OK;
+    if (g->stage != NULL)
+        rc = settle(g, r, true, err);
+    if (rc == SPSH_OK && g->stage != NULL)
+        rc = spsh__device_stage_rest(g->stage, err);
+    if (r->count > 0 && (g->stage != NULL || is_statistics(g, r)))
+        g->ops->zero_fn(g->backend, r->here, r->count);
+    return rc;
+}
+
+static spsh_status skip(spsh__gradient_sum *g, uint32_t leaf, spsh_error *err)
+{
+    const range *statistics = &g->ranges[g->range_count - 1];
+    uint32_t own = statistics->next_own;
+    spsh_status rc = SPSH_OK;
+    for (uint32_t i = 0; rc == SPSH_OK && i < g->range_count; i++) {
+        bool is_in_turn =
+            own < g->tree.own_count && g->tree.own[own] == leaf && g->ranges[i].next_own == own;
+        rc = is_in_turn ? make_zeros(g, &g->ranges[i], err)
+                        : SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+                                    "leaf %u is out of turn on rank %u", leaf, g->comm->rank);
+        if (rc == SPSH_OK)
+            rc = pass(g, &g->ranges[i], own, err);
+    }
+    return rc;
+}
+
+spsh_status spsh__gradient_sum_skip(spsh__gradient_sum *g, uint32_t leaf, spsh_error *err)
+{
+    spsh_status rc = enter(g, err);
+    if (rc == SPSH_OK)
+        rc = skip(g, leaf, err);
+    spsh__watch_leave(g->watch, rc == SPSH_OK);
+    return rc;
+}
+
+static uint32_t owned_leaves(const spsh__gradient_sum *g, uint32_t rank)
+{
+    uint32_t count = 0;
+    for (uint32_t leaf = 0; leaf < g->tree.leaf_count; leaf++)
+        count += g->owners[leaf] == rank;
+    return count;
+}
+
+/* Rows of all ranks, packed rank after rank; width doubles a row. */
+static spsh_status post_rows(spsh__gradient_sum *g, uint32_t width, spsh_error *err)
+{
+    uint64_t begins_at = 0;
+    uint64_t own_at = 0;
+    size_t own_bytes = (size_t)g->tree.own_count * width * sizeof(double);
+    spsh_status rc = SPSH_OK;
+    for (uint32_t rank = 0; rank < g->comm->rank; rank++)
+        own_at += (uint64_t)owned_leaves(g, rank) * width;
+    for (uint32_t own = 0; own < g->tree.own_count; own++)
+        memcpy(g->packed + own_at + (size_t)own * width, g->rows + (size_t)g->tree.own[own] * width,
+               width * sizeof(double));
+    for (uint32_t rank = 0; rc == SPSH_OK && rank < g->comm->world_size; rank++) {
+        size_t count = (size_t)owned_leaves(g, rank) * width;
+        letter in = {rank, 2 * g->range_count, true, g->packed + begins_at, count * sizeof(double)};
+        letter out = {rank, 2 * g->range_count, false, g->packed + own_at, own_bytes};
+        begins_at += count;
+        if (rank == g->comm->rank)
+            continue;
+        rc = post(g, &g->flight, &in, err);
+        if (rc == SPSH_OK)
+            rc = post(g, &g->flight, &out, err);
+    }
+    return rc;
+}
+
+/* They go before what is waited for: their way takes no time of its own then. */
+static spsh_status start_sharing(spsh__gradient_sum *g, const double *rows, uint32_t count,
+                                 spsh_error *err)
+{
+    uint32_t width = count + 1;
+    for (uint32_t own = 0; own < g->tree.own_count; own++) {
+        double *row = g->rows + (size_t)g->tree.own[own] * width;
+        row[0] = g->present[own];
+        memcpy(row + 1, rows + (size_t)own * count, count * sizeof(double));
+    }
+    return post_rows(g, width, err);
+}
+
+static spsh_status share(spsh__gradient_sum *g, double *totals, uint32_t count, spsh_error *err)
+{
+    const uint32_t width = count + 1;
+    const spsh_status rc = land(g, &g->flight, "sharing losses and counts", err);
+    if (rc != SPSH_OK)
+        return rc;
+    const double *from = g->packed;
+    for (uint32_t rank = 0; rank < g->comm->world_size; rank++)
+        for (uint32_t leaf = 0; leaf < g->tree.leaf_count; leaf++) {
+            if (g->owners[leaf] != rank)
+                continue;
+            memcpy(g->rows + (size_t)leaf * width, from, width * sizeof(double));
+            from += width;
+        }
+    spsh__fold_rows(g->rows, g->tree.leaf_count, width);
+    memcpy(totals, g->rows + 1, count * sizeof(double));
+    return SPSH_OK;
+}
+
+/* The mean over leaves that had a batch; without any, what they were. */
+static void average_statistics(spsh__gradient_sum *g, double present)
+{
+    const range *r = &g->ranges[g->range_count - 1];
+    if (r->count == 0)
+        return;
+    if (present > 0)
+        g->ops->scale_fn(g->backend, 1.0 / present, r->here, r->count);
+    else if (g->stage == NULL)
+        g->ops->copy_fn(g->backend, r->here, g->statistics, r->count);
+}
+
+/* What this rank needs of the sums goes to the device. */
+static spsh_status send_up(spsh__gradient_sum *g, double present, spsh_error *err)
+{
+    const spsh__learner *l = g->learner;
+    spsh_status rc = spsh__device_stage_follow(g->stage, err); /* where no leaf has come down */
+    for (uint32_t i = 0; rc == SPSH_OK && i < g->range_count; i++) {
+        const range *r = &g->ranges[i];
+        const bool is_all = g->is_whole || is_statistics(g, r);
+        const spsh__slice part = is_all ? (spsh__slice){0, r->count} : part_of(r, g->comm->rank);
+        if (is_statistics(g, r) && present <= 0)
+            continue;
+        rc = spsh__device_stage_up(g->stage, spsh__at(g->ops, on_device(g, r), part.offset),
+                                   r->slot_offset + part.offset, part.count, err);
+    }
+    if (present <= 0 && l->statistics_elements > 0)
+        l->backend->ops->copy_fn(l->backend, l->statistics, g->before, l->statistics_elements);
+    return rc == SPSH_OK ? spsh__device_stage_end(g->stage, err) : rc;
+}
+
+spsh_status spsh__gradient_sum_end(spsh__gradient_sum *g, const double *rows, double *totals,
+                                   uint32_t count, spsh_error *err)
+{
+    if (count > SPSH__SHARED_MAX)
+        return SPSH_FAIL(err, SPSH_E_LIMIT, SPSH_OFFSET_NONE, "%u numbers a leaf, at most %u",
+                         count, SPSH__SHARED_MAX);
+    spsh_status rc = enter(g, err);
+    spsh__watch_leave(g->watch, false); /* all that follows is this thread's */
+    g->wait_begin_ns = spsh__comm_now_ns(g->comm);
+    for (uint32_t own = g->ranges[0].next_own; rc == SPSH_OK && own < g->tree.own_count; own++)
+        rc = skip(g, g->tree.own[own], err);
+    for (uint32_t i = 0; rc == SPSH_OK && i < g->range_count; i++)
+        rc = settle(g, &g->ranges[i], true, err);
+    for (uint32_t i = 0; rc == SPSH_OK && i < g->range_count; i++)
+        if (g->ranges[i].phase == PHASE_LEAVES)
+            rc = start_reduce(g, &g->ranges[i], err);
+    if (rc == SPSH_OK)
+        rc = start_sharing(g, rows, count, err);
+    for (uint32_t i = 0; rc == SPSH_OK && i < g->range_count; i++)
+        if (g->ranges[i].phase == PHASE_REDUCE)
+            rc = next_phase(g, &g->ranges[i], err);
+    for (uint32_t i = 0; rc == SPSH_OK && i < g->range_count; i++)
+        if (g->ranges[i].phase == PHASE_GATHER)
+            rc = next_phase(g, &g->ranges[i], err);
+    if (rc == SPSH_OK)
+        rc = share(g, totals, count, err);
+    if (rc == SPSH_OK)
+        average_statistics(g, g->rows[0]);
+    return rc == SPSH_OK && g->stage != NULL ? send_up(g, g->rows[0], err) : rc;
+}
+
+/* Square sums ------------------------------------------------------------------------------- */
+
+static uint64_t block_elements(const spsh__gradient_sum *g)
+{
+    const uint64_t own = g->learner->block_elements;
+    return own > 0 ? own : SPSH__BLOCK_ELEMENTS;
+}
+
+static uint64_t blocks_of(const spsh__gradient_sum *g, spsh__slice part)
+{
+    return (part.count + block_elements(g) - 1) / block_elements(g);
+}
+
+static uint64_t blocks_of_rank(const spsh__gradient_sum *g, uint32_t rank)
+{
+    uint64_t count = 0;
+    for (uint32_t b = 0; b + 1 < g->range_count; b++)
+        count += blocks_of(g, part_of(&g->ranges[b], rank));
+    return count;
+}
+
+static void square_own_blocks(spsh__gradient_sum *g, double *sums)
+{
+    for (uint32_t b = 0; b + 1 < g->range_count; b++) {
+        const range *r = &g->ranges[b];
+        spsh__slice mine = part_of(r, g->comm->rank);
+        for (uint64_t at = 0; at < mine.count; at += block_elements(g))
+            *sums++ = g->ops->square_sum_fn(g->backend, spsh__at(g->ops, r->here, mine.offset + at),
+                                            min_u64(mine.count - at, block_elements(g)));
+    }
+}
+
+/* From rank after rank to bucket after bucket. */
+static void order_squares(spsh__gradient_sum *g)
+{
+    const double *from = g->packed_squares;
+    for (uint32_t rank = 0; rank < g->comm->world_size; rank++) {
+        double *bucket = g->squares;
+        for (uint32_t b = 0; b + 1 < g->range_count; b++) {
+            const range *r = &g->ranges[b];
+            spsh__slice part = part_of(r, rank);
+            uint64_t count = blocks_of(g, part);
+            if (count > 0)
+                memcpy(bucket + part.offset / block_elements(g), from, count * sizeof(*from));
+            from += count;
+            bucket += blocks_of(g, (spsh__slice){0, r->count});
+        }
+    }
+}
+
+spsh_status spsh__gradient_sum_squares(spsh__gradient_sum *g, double *ret, spsh_error *err)
+{
+    uint64_t at = 0;
+    uint64_t own_at = 0;
+    double sum = 0;
+    spsh_status rc = SPSH_OK;
+    for (uint32_t rank = 0; rank < g->comm->rank; rank++)
+        own_at += blocks_of_rank(g, rank);
+    square_own_blocks(g, g->packed_squares + own_at);
+    size_t own_bytes = blocks_of_rank(g, g->comm->rank) * sizeof(double);
+    uint32_t tag = 2 * g->range_count + 1;
+    g->wait_begin_ns = spsh__comm_now_ns(g->comm);
+    for (uint32_t rank = 0; rc == SPSH_OK && rank < g->comm->world_size; rank++) {
+        uint64_t count = blocks_of_rank(g, rank);
+        letter in = {rank, tag, true, g->packed_squares + at, count * sizeof(double)};
+        letter out = {rank, tag, false, g->packed_squares + own_at, own_bytes};
+        at += count;
+        if (rank == g->comm->rank)
+            continue;
+        rc = post(g, &g->flight, &in, err);
+        if (rc == SPSH_OK)
+            rc = post(g, &g->flight, &out, err);
+    }
+    if (rc == SPSH_OK)
+        rc = land(g, &g->flight, "the gradient's norm", err);
+    if (rc != SPSH_OK)
+        return rc;
+    order_squares(g);
+    for (uint64_t i = 0; i < g->block_count; i++)
+        sum += g->squares[i];
+    *ret = sum;
+    return SPSH_OK;
+}
+
+/* Arenas ------------------------------------------------------------------------------------ */
+
+spsh__slice spsh__gradient_sum_part(const spsh__gradient_sum *g, uint32_t bucket)
+{
+    const range *r = &g->ranges[bucket];
+    spsh__slice part = part_of(r, g->comm->rank);
+    return (spsh__slice){r->arena_offset + part.offset, part.count};
+}
+
+/* A device's arena, or this rank's parts of it, to the host, in the place of gradients. */
+static spsh_status fetch(spsh__gradient_sum *g, spsh__buffer arena, spsh_error *err)
+{
+    spsh_status rc = spsh__device_stage_rest(g->stage, err);
+    for (uint32_t b = 0; rc == SPSH_OK && b + 1 < g->range_count; b++) {
+        const spsh__slice part = spsh__gradient_sum_part(g, b);
+        rc = spsh__device_stage_down(g->stage, spsh__at(g->ops, arena, part.offset), part.offset,
+                                     part.count, b, err);
+    }
+    for (uint32_t b = 0; rc == SPSH_OK && b + 1 < g->range_count; b++)
+        rc = spsh__device_stage_wait(g->stage, b, err);
+    return rc;
+}
+
+spsh_status spsh__gradient_sum_gather(spsh__gradient_sum *g, spsh__buffer arena, spsh_error *err)
+{
+    spsh__buffer here = arena;
+    spsh_status rc = SPSH_OK;
+    if (g->comm->world_size == 1)
+        return SPSH_OK;
+    if (g->stage != NULL) {
+        here = (spsh__buffer){spsh__device_stage_memory(g->stage), false};
+        rc = fetch(g, arena, err);
+    }
+    g->wait_begin_ns = spsh__comm_now_ns(g->comm);
+    for (uint32_t b = 0; rc == SPSH_OK && b + 1 < g->range_count; b++)
+        rc = start_gather(g, &g->ranges[b], spsh__at(g->ops, here, g->ranges[b].arena_offset), err);
+    for (uint32_t b = 0; rc == SPSH_OK && b + 1 < g->range_count; b++)
+        rc = next_phase(g, &g->ranges[b], err);
+    if (rc == SPSH_OK && g->stage != NULL)
+        rc = spsh__device_stage_up(g->stage, arena, 0, g->learner->arena_elements, err);
+    return rc == SPSH_OK && g->stage != NULL ? spsh__device_stage_end(g->stage, err) : rc;
+}
+
+/* Rank 0's to all. */
+static spsh_status align_arena(spsh__gradient_sum *g, spsh__buffer arena, uint64_t elements,
+                               spsh_error *err)
+{
+    const size_t size_bytes = elements * g->ops->element_bytes;
+    if (g->stage == NULL)
+        return spsh__comm_broadcast(g->comm, arena.data, size_bytes, 0, err);
+    spsh_status rc = spsh__device_stage_rest(g->stage, err);
+    if (rc == SPSH_OK)
+        rc = spsh__device_stage_down(g->stage, arena, 0, elements, 0, err);
+    if (rc == SPSH_OK)
+        rc = spsh__device_stage_wait(g->stage, 0, err);
+    if (rc == SPSH_OK)
+        rc = spsh__comm_broadcast(g->comm, spsh__device_stage_memory(g->stage), size_bytes, 0, err);
+    if (rc == SPSH_OK)
+        rc = spsh__device_stage_up(g->stage, arena, 0, elements, err);
+    return rc == SPSH_OK ? spsh__device_stage_end(g->stage, err) : rc;
+}
+
+spsh_status spsh__gradient_sum_align(spsh__gradient_sum *g, spsh_error *err)
+{
+    spsh__arena arenas[SPSH__ARENAS];
+    spsh__learner_arenas(g->learner, arenas);
+    spsh_status rc = spsh__learner_check_sizes(g->learner, err);
+    for (size_t i = 0; rc == SPSH_OK && i < SPSH__ARENAS; i++)
+        if (arenas[i].buffer.data != NULL && g->comm->world_size > 1)
+            rc = align_arena(g, arenas[i].buffer, arenas[i].elements, err);
+    return rc;
+}
+
+/* Opening ----------------------------------------------------------------------------------- */
+
+static bool open_flight(spsh__gradient_sum *g, flight *f, size_t capacity)
+{
+    f->handles = spsh__train_new(&g->allocator, capacity, sizeof(*f->handles));
+    f->peers = spsh__train_new(&g->allocator, capacity, sizeof(*f->peers));
+    f->capacity = (uint32_t)capacity;
+    return f->handles != NULL && f->peers != NULL;
+}
+
+static void close_flight(spsh__gradient_sum *g, flight *f)
+{
+    spsh__train_delete(&g->allocator, f->handles);
+    spsh__train_delete(&g->allocator, f->peers);
+}
+
+static uint32_t own_pieces(const spsh__gradient_sum *g)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < g->tree.piece_count; i++)
+        count += g->tree.pieces[i].rank == g->comm->rank;
+    return count;
+}
+
+/* Where each range lies: in its arena, in a slot, in what is received. */
+static bool lay_out(spsh__gradient_sum *g, uint64_t *ret_received)
+{
+    const spsh__learner *l = g->learner;
+    const uint32_t world = g->comm->world_size;
+    const uint32_t owners = l->owners > 0 ? l->owners : world;
+    uint32_t own = own_pieces(g);
+    uint32_t others = g->tree.piece_count - own;
+    uint64_t received = 0;
+    for (uint32_t i = 0; i < g->range_count; i++) {
+        bool is_last = i + 1 == g->range_count;
+        range *r = &g->ranges[i];
+        r->arena_offset = is_last ? 0 : l->buckets[i].offset;
+        r->count = is_last ? l->statistics_elements : l->buckets[i].count;
+        r->slot_offset = is_last ? l->arena_elements : r->arena_offset;
+        if (g->stage != NULL)
+            r->here = (spsh__buffer){spsh__device_stage_memory(g->stage) + r->slot_offset, false};
+        else
+            r->here = is_last ? l->statistics : spsh__at(g->ops, l->gradients, r->arena_offset);
+        uint64_t blocks = blocks_of(g, (spsh__slice){0, r->count});
+        r->part_elements = (blocks + owners - 1) / owners * block_elements(g);
+        r->receive_offset = received;
+        received += part_of(r, g->comm->rank).count * others;
+        g->block_count += is_last ? 0 : blocks;
+        if (!open_flight(g, &r->flight, (size_t)others + (size_t)own * world + 2 * (size_t)world))
+            return false;
+    }
+    *ret_received = received;
+    return true;
+}
+
+static spsh_status take_buffers(spsh__gradient_sum *g, uint64_t received, spsh_error *err)
+{
+    const spsh__learner *l = g->learner;
+    spsh_status rc = SPSH_OK;
+    g->slot_elements = l->arena_elements + l->statistics_elements;
+    for (uint32_t slot = 1; rc == SPSH_OK && slot < g->tree.slot_count; slot++)
+        rc = g->ops->alloc_fn(g->backend, g->slot_elements, &g->slots[slot], err);
+    if (rc == SPSH_OK)
+        rc = g->ops->alloc_fn(g->backend, received + 1, &g->receive, err);
+    if (rc == SPSH_OK)
+        rc = g->ops->alloc_fn(g->backend, l->statistics_elements + 1, &g->statistics, err);
+    return rc;
+}
+
+static bool take_tables(spsh__gradient_sum *g)
+{
+    const spsh_allocator *a = &g->allocator;
+    size_t leaves = g->tree.leaf_count;
+    g->slots = spsh__train_new(a, g->tree.slot_count, sizeof(*g->slots));
+    g->values = spsh__train_new(a, g->tree.piece_count, sizeof(*g->values));
+    g->present = spsh__train_new(a, leaves, sizeof(*g->present));
+    g->rows = spsh__train_new(a, leaves * (SPSH__SHARED_MAX + 1), sizeof(*g->rows));
+    g->packed = spsh__train_new(a, leaves * (SPSH__SHARED_MAX + 1), sizeof(*g->packed));
+    g->squares = spsh__train_new(a, g->block_count, sizeof(*g->squares));
+    g->packed_squares = spsh__train_new(a, g->block_count, sizeof(*g->packed_squares));
+    return g->slots != NULL && g->values != NULL && g->present != NULL && g->rows != NULL &&
+           g->packed != NULL && g->squares != NULL && g->packed_squares != NULL &&
+           open_flight(g, &g->flight, 2 * (size_t)g->comm->world_size);
+}
+
+static spsh_status number_leaves(spsh__gradient_sum *g, spsh_error *err)
+{
+    const spsh__learner *l = g->learner;
+    uint32_t world = g->comm->world_size;
+    uint32_t virtual_world = l->virtual_world == 0 ? world : l->virtual_world;
+    uint64_t count = (uint64_t)virtual_world * (l->accumulate == 0 ? 1 : l->accumulate);
+    if (count > SPSH__LEAVES_MAX)
+        return SPSH_FAIL(err, SPSH_E_LIMIT, SPSH_OFFSET_NONE,
+                         "a step of %llu micro-batches, at most %u", (unsigned long long)count,
+                         SPSH__LEAVES_MAX);
+    if (2 * (l->bucket_count + (uint64_t)2) > SPSH__COMM_TAG_MAX)
+        return SPSH_FAIL(err, SPSH_E_LIMIT, SPSH_OFFSET_NONE, "%u buckets", l->bucket_count);
+    g->owners = spsh__train_new(&g->allocator, count, sizeof(*g->owners));
+    if (g->owners == NULL)
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "sum of gradients");
+    for (uint32_t leaf = 0; leaf < count; leaf++)
+        g->owners[leaf] = leaf % virtual_world % world;
+    return spsh__fold_tree_make(g->owners, (uint32_t)count, g->comm->rank, &g->allocator, &g->tree,
+                                err);
+}
+
+/* The host's part of a learner on a device. */
+static spsh_status open_stage(spsh__gradient_sum *g, spsh_error *err)
+{
+    spsh__backend *device = g->learner->backend;
+    const uint32_t threads = device->threads > 0 ? device->threads : 1;
+    spsh__backend *host = NULL;
+    if (device->ops->stream_fn == NULL)
+        return SPSH_OK;
+    spsh_status rc = spsh__backend_open("cpu", threads, &g->allocator, &host, err);
+    if (rc != SPSH_OK)
+        return rc;
+    g->backend = host;
+    g->ops = host->ops;
+    rc = spsh__device_stage_open(g->learner, g->range_count, &g->allocator, &g->stage, err);
+    if (rc == SPSH_OK)
+        rc = device->ops->alloc_fn(device, g->learner->statistics_elements + 1, &g->before, err);
+    return rc;
+}
+
+/* Those of other processes go on by themselves. An estimate's moves nothing: it has no ops. */
+static bool is_of_processes(const spsh__comm *c)
+{
+    c = spsh__comm_lowest(c);
+    return c->world_size > 1 && c->ops != NULL && c->ops->wait_any_fn != NULL;
+}
+
+static spsh_status open_watch(spsh__gradient_sum *g, spsh_error *err)
+{
+    g->adder = g->backend;
+    if (g->comm->world_size == 1 || !is_of_processes(g->comm))
+        return SPSH_OK;
+    const char *like = g->ops->element_bytes == sizeof(float) ? "cpu" : "reference";
+    spsh_status rc = spsh__backend_open(like, 1, &g->allocator, &g->adder, err);
+    if (rc != SPSH_OK) {
+        g->adder = g->backend;
+        return rc;
+    }
+    return spsh__watch_open(look_on, g, &g->allocator, &g->watch, err);
+}
+
+spsh_status spsh__gradient_sum_open(spsh__learner *learner, bool is_whole,
+                                    const spsh_allocator *allocator, spsh__gradient_sum **ret,
+                                    spsh_error *err)
+{
+    uint64_t received = 0;
+    spsh__gradient_sum *g = spsh__train_new(allocator, 1, sizeof(*g));
+    spsh_status rc = SPSH_OK;
+    if (g == NULL)
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "sum of gradients");
+    *g = (spsh__gradient_sum){.allocator = *allocator,
+                              .learner = learner,
+                              .backend = learner->backend,
+                              .ops = learner->backend->ops,
+                              .comm = learner->comm,
+                              .is_whole = is_whole};
+    rc = number_leaves(g, err);
+    if (rc != SPSH_OK)
+        goto out;
+    g->ranges = spsh__train_new(allocator, (size_t)learner->bucket_count + 1, sizeof(*g->ranges));
+    g->range_count = g->ranges == NULL ? 0 : learner->bucket_count + 1;
+    rc = g->ranges == NULL ? spsh__fail_memory(err) : open_stage(g, err);
+    if (rc != SPSH_OK)
+        goto out;
+    if (!lay_out(g, &received) || !take_tables(g)) {
+        rc = SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "sum of gradients");
+        goto out;
+    }
+    rc = take_buffers(g, received, err);
+    if (rc == SPSH_OK)
+        rc = open_watch(g, err);
+    if (rc != SPSH_OK)
+        goto out;
+    *ret = g;
+    g = NULL;
+out:
+    spsh__gradient_sum_close(g);
+    return rc;
+}
+
+void spsh__gradient_sum_close(spsh__gradient_sum *g)
+{
+    if (g == NULL)
+        return;
+    spsh_allocator allocator = g->allocator;
+    spsh__watch_close(g->watch);
+    if (g->adder != g->backend)
+        spsh__backend_close(g->adder);
+    for (uint32_t i = 0; i < g->range_count; i++)
+        close_flight(g, &g->ranges[i].flight);
+    close_flight(g, &g->flight);
+    for (uint32_t slot = 1; g->slots != NULL && slot < g->tree.slot_count; slot++)
+        if (g->slots[slot].data != NULL)
+            g->ops->free_fn(g->backend, g->slots[slot]);
+    if (g->receive.data != NULL)
+        g->ops->free_fn(g->backend, g->receive);
+    if (g->statistics.data != NULL)
+        g->ops->free_fn(g->backend, g->statistics);
+    spsh__device_stage_close(g->stage);
+    if (g->before.data != NULL)
+        g->learner->backend->ops->free_fn(g->learner->backend, g->before);
+    if (g->backend != g->learner->backend)
+        spsh__backend_close(g->backend);
+    spsh__fold_tree_free(&g->tree);
+    spsh__train_delete(&allocator, g->owners);
+    spsh__train_delete(&allocator, g->ranges);
+    spsh__train_delete(&allocator, g->slots);
+    spsh__train_delete(&allocator, g->values);
+    spsh__train_delete(&allocator, g->present);
+    spsh__train_delete(&allocator, g->rows);
+    spsh__train_delete(&allocator, g->packed);
+    spsh__train_delete(&allocator, g->squares);
+    spsh__train_delete(&allocator, g->packed_squares);
+    spsh__train_delete(&allocator, g);
+}

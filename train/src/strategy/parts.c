@@ -1,0 +1,75 @@
+/* parts.c: see parts.h. */
+#include "parts.h"
+
+#include "base/train_internal.h"
+
+#define PART_ELEMENTS (SPSH__PART_BYTES / sizeof(float))
+
+spsh_status spsh__parts_open(spsh__backend *backend, spsh__buffer arena, uint64_t elements,
+                             uint32_t count_min, spsh__parts *ret, spsh_error *err)
+{
+    const uint64_t each = (elements + count_min - 1) / count_min;
+    const uint64_t part = each > 0 && each < PART_ELEMENTS ? each : PART_ELEMENTS;
+    *ret = (spsh__parts){.backend = backend,
+                         .arena = arena,
+                         .elements = elements,
+                         .part_elements = part,
+                         .count = (uint32_t)((elements + part - 1) / part),
+                         .allocator = backend->allocator};
+    const spsh_status rc = backend->ops->alloc_fn(backend, part, &ret->scratch, err);
+    if (rc != SPSH_OK)
+        return rc;
+    ret->host = spsh__train_new(&backend->allocator, part, sizeof(float));
+    return ret->host != NULL
+               ? SPSH_OK
+               : SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "a part of the weights");
+}
+
+void spsh__parts_close(spsh__parts *p)
+{
+    if (p->scratch.data != NULL)
+        p->backend->ops->free_fn(p->backend, p->scratch);
+    if (p->host != NULL)
+        spsh__train_delete(&p->allocator, p->host);
+}
+
+static spsh__buffer at(const spsh__parts *p, uint32_t part)
+{
+    return spsh__at(p->backend->ops, p->arena, spsh__parts_offset(p, part));
+}
+
+void spsh__parts_take(spsh__parts *p, uint32_t part, float *to)
+{
+    p->backend->ops->read_f32_fn(p->backend, to, at(p, part), spsh__parts_elements(p, part));
+}
+
+void spsh__parts_put(spsh__parts *p, uint32_t part, const float *from)
+{
+    p->backend->ops->write_f32_fn(p->backend, at(p, part), from, spsh__parts_elements(p, part));
+    spsh__backend_finish(p->backend);
+}
+
+void spsh__parts_mix(spsh__parts *p, uint32_t part, double weight, const float *theirs,
+                     const float *mine)
+{
+    const uint64_t count = spsh__parts_elements(p, part);
+    for (uint64_t i = 0; i < count; i++)
+        p->host[i] = theirs[i] - mine[i];
+    p->backend->ops->write_f32_fn(p->backend, p->scratch, p->host, count);
+    p->backend->ops->axpy_fn(p->backend, weight, p->scratch, at(p, part), count);
+    spsh__backend_finish(p->backend);
+}
+
+void spsh__parts_save(spsh__parts *p, float *aside, bool *is_aside)
+{
+    for (uint32_t part = 0; !*is_aside && part < p->count; part++)
+        spsh__parts_take(p, part, aside + spsh__parts_offset(p, part));
+    *is_aside = true;
+}
+
+void spsh__parts_restore(spsh__parts *p, const float *aside, bool *is_aside)
+{
+    for (uint32_t part = 0; *is_aside && part < p->count; part++)
+        spsh__parts_put(p, part, aside + spsh__parts_offset(p, part));
+    *is_aside = false;
+}

@@ -1,0 +1,190 @@
+/* strategy_d1_grad.c: delay by one, of gradients:
+ *
+ *     w_{k+1} = w_k - rate * U(sum over j of g_j(w_{k-1}))
+ *
+ * Gradients of a step are on their way, and added up, while those of the next are computed; all
+ * learners apply the same sum, a step late, and so have the same weights. The first step changes
+ * nothing; what is under way when they settle is one more step's, which the run makes then: no
+ * gradient is lost.
+ *
+ * What goes with gradients (losses, counts, flags) goes as late: totals of a step are those of the
+ * gradients that it applies.
+ */
+#include "base/train_internal.h"
+#include "owner_mean.h"
+#include "strategy_internal.h"
+
+enum { ROUNDS = 2 };
+
+typedef struct d1 {
+    spsh__parts parts; /* of the gradients */
+    spsh__owner_mean mean;
+    bool is_under_way; /* a round */
+    double *row;       /* of this learner */
+    /* under the lock */
+    double *rows[ROUNDS]; /* [learner][SPSH__SHARED_MAX], of a round mod 2 */
+    uint32_t row_count[ROUNDS];
+} d1;
+
+static d1 *state_of(const spsh__strategy *s)
+{
+    return (d1 *)s->state;
+}
+
+static spsh_status serve(void *user, const spsh__message *m, spsh_error *err)
+{
+    d1 *d = state_of((spsh__strategy *)user);
+    const size_t round = m->number % ROUNDS;
+    if (m->kind != SPSH__MESSAGE_TOTALS || m->size_bytes > SPSH__SHARED_MAX * sizeof(double))
+        return spsh__owner_mean_serve(&d->mean, m, err);
+    memcpy(d->rows[round] + (size_t)m->from * SPSH__SHARED_MAX, m->bytes, m->size_bytes);
+    d->row_count[round]++;
+    return SPSH_OK;
+}
+
+static spsh_status start(spsh__strategy *s, spsh__learner *l, spsh_error *err)
+{
+    const uint32_t world = l->runtime->world_size;
+    d1 *d = spsh__train_new(&s->allocator, 1, sizeof(*d));
+    bool has_all = true;
+    if (d == NULL)
+        return spsh__fail_memory(err);
+    s->learner = l;
+    s->state = d;
+    l->updated = l->weights;
+    spsh_status rc = spsh__strategy_align(l, err);
+    if (rc == SPSH_OK)
+        rc = spsh__parts_open(l->backend, l->gradients, l->arena_elements,
+                              spsh__learner_parts(l, world), &d->parts, err);
+    if (rc == SPSH_OK)
+        rc = spsh__owner_mean_open(l->runtime, &d->parts, &s->allocator, &d->mean, err);
+    if (rc != SPSH_OK)
+        return rc;
+    d->row = spsh__train_new(&s->allocator, SPSH__SHARED_MAX, sizeof(double));
+    for (size_t i = 0; i < ROUNDS; i++) {
+        d->rows[i] = spsh__train_new(&s->allocator, world, SPSH__SHARED_MAX * sizeof(double));
+        has_all = has_all && d->rows[i] != NULL;
+    }
+    if (!has_all || d->row == NULL)
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "totals of all learners");
+    l->runtime->ops->listen_fn(l->runtime, SPSH__SERVICE_STRATEGY, serve, s);
+    return SPSH_OK;
+}
+
+static bool is_here(void *user)
+{
+    const d1 *d = (const d1 *)user;
+    const spsh__runtime *t = d->mean.runtime;
+    return spsh__owner_mean_is_here(&d->mean) &&
+           d->row_count[d->mean.round % ROUNDS] == t->world_size;
+}
+
+/* The sum under way has come: its totals. */
+static spsh_status take_round(d1 *d, double *totals, uint32_t count, spsh_error *err)
+{
+    spsh__runtime *t = d->mean.runtime;
+    const spsh__mark wait = {SPSH__MARK_WAIT, 0, d->mean.round};
+    const spsh__mark mark = {SPSH__MARK_MIX, 0, d->mean.round};
+    const size_t round = d->mean.round % ROUNDS;
+    spsh_status rc = t->ops->wait_fn(t, &wait, is_here, d, 0, err);
+    if (rc == SPSH_OK)
+        rc = t->ops->enter_fn(t, &mark, err);
+    if (rc != SPSH_OK)
+        return rc;
+    for (uint32_t r = 0; r < t->world_size; r++)
+        for (uint32_t i = 0; i < count; i++)
+            totals[i] += d->rows[round][(size_t)r * SPSH__SHARED_MAX + i];
+    d->row_count[round] = 0;
+    spsh__owner_mean_end(&d->mean);
+    t->ops->leave_fn(t);
+    return SPSH_OK;
+}
+
+/* The sum that is due, zeros in the first step, comes into the place of a part of the gradients.
+ * The next one's means come when this learner has sent that part, and no earlier. */
+static void put_due(d1 *d, uint32_t part)
+{
+    const uint64_t count = spsh__parts_elements(&d->parts, part);
+    const float *mean = d->mean.mean + spsh__parts_offset(&d->parts, part);
+    const float world = (float)d->mean.runtime->world_size;
+    for (uint64_t i = 0; i < count; i++)
+        d->parts.host[i] = d->is_under_way ? mean[i] * world : 0;
+    spsh__parts_put(&d->parts, part, d->parts.host);
+}
+
+static spsh_status send_totals(d1 *d, uint32_t count, spsh_error *err)
+{
+    spsh__runtime *t = d->mean.runtime;
+    const spsh__message m = {.kind = SPSH__MESSAGE_TOTALS,
+                             .number = d->mean.round,
+                             .bytes = d->row,
+                             .size_bytes = count * sizeof(*d->row)};
+    spsh_status rc = SPSH_OK;
+    for (uint32_t r = 0; rc == SPSH_OK && r < t->world_size; r++)
+        rc = t->ops->post_fn(t, r, &m, err);
+    return rc;
+}
+
+static spsh_status after_backward(spsh__strategy *s, const double *rows, double *totals,
+                                  uint32_t count, spsh_error *err)
+{
+    d1 *d = state_of(s);
+    if (s->learner->runtime->world_size == 1)
+        return spsh__strategy_own_totals(s, rows, totals, count, err);
+    spsh_status rc = spsh__strategy_own_totals(s, rows, d->row, count, err);
+    memset(totals, 0, count * sizeof(*totals));
+    if (rc == SPSH_OK && d->is_under_way)
+        rc = take_round(d, totals, count, err);
+    if (rc == SPSH_OK)
+        rc = send_totals(d, count, err);
+    for (uint32_t part = 0; rc == SPSH_OK && part < d->parts.count; part++) {
+        spsh__parts_take(&d->parts, part, d->mean.mine);
+        put_due(d, part);
+        if (d->is_under_way)
+            spsh__learner_stale(s->learner, 1);
+        rc = spsh__owner_mean_send(&d->mean, part, err);
+    }
+    d->is_under_way = true;
+    return rc;
+}
+
+static spsh_status flush(spsh__strategy *s, double *totals, uint32_t count, bool *ret_is_due,
+                         spsh_error *err)
+{
+    d1 *d = state_of(s);
+    *ret_is_due = d->is_under_way;
+    if (!d->is_under_way)
+        return SPSH_OK;
+    memset(totals, 0, count * sizeof(*totals));
+    const spsh_status rc = take_round(d, totals, count, err);
+    for (uint32_t part = 0; rc == SPSH_OK && part < d->parts.count; part++)
+        put_due(d, part);
+    d->is_under_way = false;
+    return rc;
+}
+
+static void close_state(spsh__strategy *s)
+{
+    d1 *d = state_of(s);
+    if (d == NULL)
+        return;
+    spsh__owner_mean_close(&d->mean);
+    spsh__parts_close(&d->parts);
+    spsh__train_delete(&s->allocator, d->row);
+    for (size_t i = 0; i < ROUNDS; i++)
+        spsh__train_delete(&s->allocator, d->rows[i]);
+    spsh__train_delete(&s->allocator, d);
+}
+
+const spsh__strategy_ops spsh__strategy_d1_grad = {
+    .name = "d1-grad",
+    .needs_runtime = true,
+    .start_fn = start,
+    .before_forward_fn = spsh__strategy_own_zero,
+    SPSH__STRATEGY_OWN,
+    .after_backward_fn = after_backward,
+    .slice_fn = spsh__strategy_whole_slice,
+    .after_step_fn = spsh__strategy_own_nothing,
+    .flush_fn = flush,
+    .close_fn = close_state,
+};

@@ -1,0 +1,128 @@
+/* strategy_d1_model.c: delay by one, of models (Zhang and others 2021):
+ *
+ *     w_i <- mean over j of w_j - rate * U(g(w_i))
+ *
+ * The mean is that of the models which gradients are computed of, and is made meanwhile: a learner
+ * has its own newest gradient at once, those of the others a step later. It is no ring: the
+ * difference between models is one gradient's, however many learners there are; but all wait for
+ * the slowest. The mean of all models obeys SGD, with gradients of points that lie around it.
+ */
+#include "base/train_internal.h"
+#include "owner_mean.h"
+#include "strategy_internal.h"
+
+typedef struct d1 {
+    spsh__parts parts; /* of the weights */
+    spsh__owner_mean mean;
+    float *away; /* own weights, while `weights` are the consensus model */
+    bool is_away;
+} d1;
+
+static d1 *state_of(const spsh__strategy *s)
+{
+    return (d1 *)s->state;
+}
+
+static spsh_status serve(void *user, const spsh__message *m, spsh_error *err)
+{
+    return spsh__owner_mean_serve(&state_of((spsh__strategy *)user)->mean, m, err);
+}
+
+static spsh_status start(spsh__strategy *s, spsh__learner *l, spsh_error *err)
+{
+    d1 *d = spsh__train_new(&s->allocator, 1, sizeof(*d));
+    if (d == NULL)
+        return spsh__fail_memory(err);
+    s->learner = l;
+    s->state = d;
+    l->updated = l->weights;
+    spsh_status rc = spsh__strategy_align(l, err);
+    if (rc == SPSH_OK)
+        rc = spsh__parts_open(l->backend, l->weights, l->arena_elements,
+                              spsh__learner_parts(l, l->runtime->world_size), &d->parts, err);
+    if (rc == SPSH_OK)
+        rc = spsh__owner_mean_open(l->runtime, &d->parts, &s->allocator, &d->mean, err);
+    if (rc != SPSH_OK)
+        return rc;
+    d->away = spsh__train_new(&s->allocator, l->arena_elements, sizeof(*d->away));
+    if (d->away == NULL)
+        return SPSH_FAIL(err, SPSH_E_NO_MEMORY, SPSH_OFFSET_NONE, "a second model");
+    l->runtime->ops->listen_fn(l->runtime, SPSH__SERVICE_STRATEGY, serve, s);
+    return SPSH_OK;
+}
+
+static spsh_status before_forward(spsh__strategy *s, spsh_error *err)
+{
+    d1 *d = state_of(s);
+    spsh__parts_restore(&d->parts, d->away, &d->is_away);
+    spsh_status rc = SPSH_OK;
+    if (s->learner->runtime->world_size > 1)
+        rc = spsh__owner_mean_begin(&d->mean, err);
+    return rc != SPSH_OK ? rc : spsh__strategy_own_zero(s, err);
+}
+
+static bool is_here(void *user)
+{
+    return spsh__owner_mean_is_here(&((const d1 *)user)->mean);
+}
+
+static spsh_status after_backward(spsh__strategy *s, const double *rows, double *totals,
+                                  uint32_t count, spsh_error *err)
+{
+    d1 *d = state_of(s);
+    spsh__runtime *t = s->learner->runtime;
+    const spsh__mark wait = {SPSH__MARK_WAIT, 0, d->mean.round};
+    const spsh__mark mark = {SPSH__MARK_MIX, 0, d->mean.round};
+    if (t->world_size == 1)
+        return spsh__strategy_own_totals(s, rows, totals, count, err);
+    spsh_status rc = t->ops->wait_fn(t, &wait, is_here, d, 0, err);
+    if (rc == SPSH_OK)
+        rc = t->ops->enter_fn(t, &mark, err);
+    if (rc != SPSH_OK)
+        return rc;
+    for (uint32_t part = 0; part < d->parts.count; part++) {
+        spsh__parts_put(&d->parts, part, d->mean.mean + spsh__parts_offset(&d->parts, part));
+        spsh__learner_stale(s->learner, 1);
+    }
+    spsh__owner_mean_end(&d->mean);
+    t->ops->leave_fn(t);
+    return spsh__strategy_own_totals(s, rows, totals, count, err);
+}
+
+static spsh_status consensus(spsh__strategy *s, bool is_taken, spsh_error *err)
+{
+    d1 *d = state_of(s);
+    if (s->learner->comm->world_size == 1)
+        return SPSH_OK;
+    spsh__parts_restore(&d->parts, d->away, &d->is_away);
+    if (!is_taken)
+        spsh__parts_save(&d->parts, d->away, &d->is_away);
+    return spsh__strategy_mean(s->learner, s->learner->weights, is_taken, err);
+}
+
+static void close_state(spsh__strategy *s)
+{
+    d1 *d = state_of(s);
+    if (d == NULL)
+        return;
+    spsh__owner_mean_close(&d->mean);
+    spsh__parts_close(&d->parts);
+    spsh__train_delete(&s->allocator, d->away);
+    spsh__train_delete(&s->allocator, d);
+}
+
+const spsh__strategy_ops spsh__strategy_d1_model = {
+    .name = "d1-model",
+    .is_free = true,
+    .goes_in_step = true,
+    .needs_runtime = true,
+    .start_fn = start,
+    .before_forward_fn = before_forward,
+    SPSH__STRATEGY_OWN,
+    .after_backward_fn = after_backward,
+    .slice_fn = spsh__strategy_whole_slice,
+    .after_step_fn = spsh__strategy_own_nothing,
+    .settle_fn = spsh__strategy_meet,
+    .consensus_fn = consensus,
+    .close_fn = close_state,
+};

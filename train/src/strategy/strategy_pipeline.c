@@ -1,0 +1,162 @@
+/* strategy_pipeline.c: stages of one model: each learner sums gradients of its own slice of the
+ * arena, and updates it.
+ *
+ *     stage s:  w_s <- w_s - rate * U(sum over leaves of gradients of w_s)
+ *
+ * There is nothing to exchange but totals, which the last stage has, and the gradient's norm. That
+ * is a sum over blocks of the whole arena, as gradient_sum.h makes it: a block that lies across a
+ * cut is put together where it begins, so that the sum has the bits of a model that was not cut.
+ */
+#include "base/train_internal.h"
+#include "strategy_internal.h"
+
+enum { TAG_BLOCK = 20010 };
+
+static spsh_status pipeline_start(spsh__strategy *s, spsh__learner *l, spsh_error *err)
+{
+    if (l->staged == NULL || l->comm->world_size != 1)
+        return SPSH_FAIL(err, SPSH_E_INVALID_ARG, SPSH_OFFSET_NONE,
+                         "pipeline: the learner has no stage of a model");
+    return spsh__strategy_sum_start(s, l, true, err);
+}
+
+/* Flags are any stage's. */
+static spsh_status pipeline_after_backward(spsh__strategy *s, const double *rows, double *totals,
+                                           uint32_t count, spsh_error *err)
+{
+    const spsh_status rc = spsh__strategy_sum_after_backward(s, rows, totals, count, err);
+    return rc != SPSH_OK ? rc
+                         : spsh__comm_all_reduce(s->learner->staged->comm, SPSH__COMM_F64,
+                                                 SPSH__COMM_SUM, totals, count, err);
+}
+
+/* What a stage has of a block. */
+static spsh__slice part_of(const spsh__slice *stage, const spsh__slice *block)
+{
+    const uint64_t stage_end = stage->offset + stage->count, end = block->offset + block->count;
+    const uint64_t first = stage->offset > block->offset ? stage->offset : block->offset;
+    const uint64_t last = stage_end < end ? stage_end : end;
+    return (spsh__slice){first, last > first ? last - first : 0};
+}
+
+/* Where a part is in memory; first: of what is there, in the whole arena. */
+static spsh__buffer at(const spsh__learner *l, spsh__buffer buffer, uint64_t first,
+                       const spsh__slice *part)
+{
+    return spsh__at(l->backend->ops, buffer, (size_t)(part->offset - first));
+}
+
+static spsh_status move(const spsh__learner *l, uint32_t rank, bool is_in, spsh__buffer buffer,
+                        uint64_t count, spsh_error *err)
+{
+    spsh__comm *c = l->staged->comm;
+    const size_t bytes = (size_t)count * l->backend->ops->element_bytes;
+    spsh__comm_handle handle = 0;
+    const spsh_status rc =
+        is_in ? c->ops->receive_fn(c, rank, TAG_BLOCK, buffer.data, bytes, &handle, err)
+              : c->ops->send_fn(c, rank, TAG_BLOCK, buffer.data, bytes, &handle, err);
+    return rc != SPSH_OK ? rc : c->ops->wait_fn(c, handle, c->deadline_ms, err);
+}
+
+/* One that begins here. scratch: a block, for what comes of others. */
+static spsh_status square_block(const spsh__learner *l, const spsh__slice *block,
+                                spsh__buffer scratch, double *ret, spsh_error *err)
+{
+    const spsh__backend_ops *ops = l->backend->ops;
+    const spsh__slice *stages = l->staged->stages;
+    const uint32_t own = l->staged->comm->rank;
+    const spsh__slice mine = part_of(&stages[own], block);
+    const spsh__buffer here = at(l, l->gradients, stages[own].offset, &mine);
+    spsh_status rc = SPSH_OK;
+    if (mine.count == block->count) {
+        *ret = ops->square_sum_fn(l->backend, here, (size_t)block->count);
+        return SPSH_OK;
+    }
+    ops->copy_fn(l->backend, at(l, scratch, block->offset, &mine), here, (size_t)mine.count);
+    for (uint32_t r = own; rc == SPSH_OK && r-- > 0;) { /* what lies behind is of earlier stages */
+        const spsh__slice part = part_of(&stages[r], block);
+        if (part.count > 0)
+            rc = move(l, r, true, at(l, scratch, block->offset, &part), part.count, err);
+    }
+    *ret = ops->square_sum_fn(l->backend, scratch, (size_t)block->count);
+    return rc;
+}
+
+/* Ranks send to later ones alone, so that none waits for one that waits for it. */
+static spsh_status take_block(const spsh__learner *l, const spsh__slice *block,
+                              spsh__buffer scratch, double *ret, spsh_error *err)
+{
+    const spsh__slice *stages = l->staged->stages;
+    const uint32_t own = l->staged->comm->rank;
+    const spsh__slice mine = part_of(&stages[own], block);
+    uint32_t owner = l->staged->comm->world_size - 1;
+    while (block->offset >= stages[owner].offset + stages[owner].count)
+        owner--;
+    if (owner == own)
+        return square_block(l, block, scratch, ret, err);
+    if (mine.count == 0)
+        return SPSH_OK;
+    return move(l, owner, false, at(l, l->gradients, stages[own].offset, &mine), mine.count, err);
+}
+
+static uint64_t block_count_of(const spsh__staged *staged)
+{
+    uint64_t count = 0;
+    for (uint32_t b = 0; b < staged->bucket_count; b++)
+        count += (staged->buckets[b].count + SPSH__BLOCK_ELEMENTS - 1) / SPSH__BLOCK_ELEMENTS;
+    return count;
+}
+
+static spsh_status take_blocks(const spsh__learner *l, spsh__buffer scratch, double *squares,
+                               spsh_error *err)
+{
+    spsh_status rc = SPSH_OK;
+    for (uint32_t b = 0; b < l->staged->bucket_count; b++) {
+        const spsh__slice *bucket = &l->staged->buckets[b];
+        for (uint64_t i = 0; rc == SPSH_OK && i < bucket->count; i += SPSH__BLOCK_ELEMENTS) {
+            const uint64_t left = bucket->count - i;
+            const spsh__slice block = {bucket->offset + i,
+                                       left < SPSH__BLOCK_ELEMENTS ? left : SPSH__BLOCK_ELEMENTS};
+            rc = take_block(l, &block, scratch, squares++, err);
+        }
+    }
+    return rc;
+}
+
+static spsh_status pipeline_square_sum(spsh__strategy *s, double *ret, spsh_error *err)
+{
+    const spsh__learner *l = s->learner;
+    const uint64_t count = block_count_of(l->staged);
+    spsh__buffer scratch = {NULL, false};
+    double *squares = spsh__train_new(&s->allocator, count, sizeof(*squares));
+    if (squares == NULL)
+        return spsh__fail_memory(err);
+    spsh_status rc = l->backend->ops->alloc_fn(l->backend, SPSH__BLOCK_ELEMENTS, &scratch, err);
+    if (rc == SPSH_OK)
+        rc = take_blocks(l, scratch, squares, err);
+    if (rc == SPSH_OK) /* each is 0 on all ranks but one */
+        rc = spsh__comm_all_reduce(l->staged->comm, SPSH__COMM_F64, SPSH__COMM_SUM, squares,
+                                   (size_t)count, err);
+    double sum = 0;
+    for (uint64_t i = 0; i < count; i++)
+        sum += squares[i];
+    *ret = sum;
+    if (scratch.data != NULL)
+        l->backend->ops->free_fn(l->backend, scratch);
+    spsh__train_delete(&s->allocator, squares);
+    return rc;
+}
+
+const spsh__strategy_ops spsh__strategy_pipeline = {
+    .name = "pipeline",
+    .start_fn = pipeline_start,
+    .before_forward_fn = spsh__strategy_sum_before_forward,
+    .on_bucket_fn = spsh__strategy_sum_on_bucket,
+    .skip_leaf_fn = spsh__strategy_sum_skip_leaf,
+    .after_backward_fn = pipeline_after_backward,
+    .square_sum_fn = pipeline_square_sum,
+    .slice_fn = spsh__strategy_whole_slice,
+    .after_step_fn = spsh__strategy_own_nothing,
+    .gather_fn = spsh__strategy_own_nothing,
+    .close_fn = spsh__strategy_sum_close,
+};
